@@ -1,0 +1,63 @@
+//! The one place that builds AWS SDK configuration: one HTTP client, region and endpoint from the environment,
+//! short time-outs, and retries in one layer only.
+//!
+//! ```no_run
+//! # async fn start() {
+//! let sdk = aws::Sdk::from_environment().await;
+//! let dynamodb = aws_sdk_dynamodb::Client::new(sdk.standard());
+//! # }
+//! ```
+
+use std::time::Duration;
+
+use aws_config::{BehaviorVersion, SdkConfig};
+use aws_smithy_http_client::Builder;
+use aws_smithy_http_client::tls::Provider;
+use aws_smithy_http_client::tls::rustls_provider::CryptoMode;
+use aws_smithy_types::retry::RetryConfig;
+use aws_smithy_types::timeout::TimeoutConfig;
+
+/// A store that does not answer is reported within three seconds (an operation's limit), after up to three attempts.
+const CONNECT: Duration = Duration::from_millis(700);
+const ATTEMPT: Duration = Duration::from_millis(900);
+const OPERATION: Duration = Duration::from_millis(2_600);
+
+/// Shared configuration for every SDK client of a process.
+#[derive(Clone, Debug)]
+pub struct Sdk {
+    standard: SdkConfig,
+}
+
+impl Sdk {
+    /// Reads region, credentials and `AWS_ENDPOINT_URL` from the environment.
+    pub async fn from_environment() -> Self {
+        let http = Builder::new().tls_provider(Provider::Rustls(CryptoMode::Ring)).build_https();
+        let timeouts = TimeoutConfig::builder()
+            .connect_timeout(CONNECT)
+            .operation_attempt_timeout(ATTEMPT)
+            .operation_timeout(OPERATION)
+            .build();
+        let retries = RetryConfig::standard()
+            .with_max_attempts(3)
+            .with_initial_backoff(Duration::from_millis(50))
+            .with_max_backoff(Duration::from_millis(400));
+        let standard = aws_config::defaults(BehaviorVersion::latest())
+            .http_client(http)
+            .timeout_config(timeouts)
+            .retry_config(retries)
+            .load()
+            .await;
+        Self { standard }
+    }
+
+    /// For stores: three short attempts.
+    pub fn standard(&self) -> &SdkConfig {
+        &self.standard
+    }
+
+    /// For calls that must not be made twice, such as Lambda's Invoke: one attempt, given up after `timeout`.
+    pub fn single_attempt(&self, timeout: Duration) -> SdkConfig {
+        let timeouts = TimeoutConfig::builder().connect_timeout(CONNECT).operation_timeout(timeout).build();
+        self.standard.to_builder().timeout_config(timeouts).retry_config(RetryConfig::disabled()).build()
+    }
+}

@@ -1,0 +1,132 @@
+//! The one interface to a broker. Every operation has a deadline and leaves nothing open when it returns: no unit
+//! of work, no unacknowledged delivery, no consumer.
+
+use std::time::Duration;
+
+use async_trait::async_trait;
+use tokio::time::Instant;
+
+use crate::command::ConsumeCommand;
+use crate::command::Transaction;
+use crate::connection::Access;
+use crate::content::Outgoing;
+use crate::error::BrokerError;
+use crate::message::MessageId;
+use crate::names::QueueName;
+use crate::report::{Consumed, DepthReport, PoolReport, ProduceReport, TestReport};
+
+/// The point in time at which an operation has to be over.
+#[derive(Clone, Copy, Debug)]
+pub struct Deadline(Instant);
+
+impl Deadline {
+    pub fn after(duration: Duration) -> Self {
+        Self(Instant::now() + duration)
+    }
+
+    pub fn at(instant: Instant) -> Self {
+        Self(instant)
+    }
+
+    pub fn instant(self) -> Instant {
+        self.0
+    }
+
+    pub fn remaining(self) -> Duration {
+        self.0.saturating_duration_since(Instant::now())
+    }
+
+    pub fn has_passed(self) -> bool {
+        self.remaining().is_zero()
+    }
+
+    /// The earlier of this deadline and `duration` from now.
+    #[must_use]
+    pub fn min(self, duration: Duration) -> Self {
+        Self(self.0.min(Instant::now() + duration))
+    }
+
+    /// A deadline `duration` before this one.
+    #[must_use]
+    pub fn earlier_by(self, duration: Duration) -> Self {
+        Self(self.0.checked_sub(duration).unwrap_or_else(Instant::now))
+    }
+
+    /// Runs `future` until the deadline.
+    ///
+    /// # Errors
+    /// When the deadline passes first; `future` is dropped.
+    pub async fn run<F: Future>(self, future: F) -> Result<F::Output, tokio::time::error::Elapsed> {
+        tokio::time::timeout_at(self.0, future).await
+    }
+}
+
+/// A produce that did not finish. The first `committed` messages of the command are on the queue; of those after
+/// it, the ones in `in_doubt` may be.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{error}")]
+pub struct ProduceFailure {
+    pub error: BrokerError,
+    pub committed: u64,
+    pub in_doubt: Vec<MessageId>,
+}
+
+/// Messages that were got and not yet settled.
+#[async_trait]
+pub trait UnitOfWork: Send {
+    fn consumed(&self) -> &Consumed;
+
+    /// Removes the messages from the queue. An answer that does not come is [`BrokerError::InDoubt`].
+    async fn commit(self: Box<Self>, deadline: Deadline) -> Result<(), BrokerError>;
+
+    /// Puts the messages back where they were.
+    async fn rollback(self: Box<Self>, deadline: Deadline) -> Result<(), BrokerError>;
+}
+
+/// Which product a broker is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum BrokerProduct {
+    IbmMq,
+    RabbitMq,
+}
+
+#[async_trait]
+pub trait Broker: Send + Sync {
+    fn product(&self) -> BrokerProduct;
+
+    /// Puts the messages of `outgoing` from index `from` on, in order, each confirmed by the broker, paced by
+    /// `outgoing`'s rate and grouped in transactions.
+    async fn produce(
+        &self,
+        access: &Access,
+        queue: &QueueName,
+        outgoing: &Outgoing,
+        from: u64,
+        transaction: Transaction,
+        deadline: Deadline,
+    ) -> Result<ProduceReport, ProduceFailure>;
+
+    /// Gets messages as one unit of work. Stops before the messages' [`carried_size`](crate::ReceivedMessage::carried_size)
+    /// exceeds `max_bytes`; a first message that alone does is [`BrokerError::MessageTooLarge`] and stays.
+    async fn fetch(
+        &self,
+        access: &Access,
+        queue: &QueueName,
+        command: &ConsumeCommand,
+        max_bytes: usize,
+        deadline: Deadline,
+    ) -> Result<Box<dyn UnitOfWork>, BrokerError>;
+
+    async fn depth(
+        &self,
+        access: &Access,
+        queue: &QueueName,
+        deadline: Deadline,
+    ) -> Result<DepthReport, BrokerError>;
+
+    /// Tries a connection of its own, step by step; what fails is in the report.
+    async fn test(&self, access: &Access, queue: Option<&QueueName>, deadline: Deadline) -> TestReport;
+
+    /// The connections that are open.
+    fn pools(&self) -> Vec<PoolReport>;
+}

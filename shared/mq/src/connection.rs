@@ -1,0 +1,36 @@
+//! All that a broker needs to connect.
+
+use std::fmt;
+
+use secrecy::SecretString;
+
+use crate::target::Endpoint;
+
+/// A user and a password that were read from where the target's references point.
+#[derive(Clone, Debug)]
+pub struct Credentials {
+    pub user: String,
+    pub password: SecretString,
+}
+
+/// An [`Endpoint`] with its secrets in hand.
+#[derive(Clone)]
+pub struct Access {
+    pub endpoint: Endpoint,
+    pub credentials: Option<Credentials>,
+    /// PEM certificates of the authorities to trust instead of the system's.
+    pub trust_store: Option<SecretString>,
+    /// A client certificate with its key, in PEM.
+    pub key_store: Option<SecretString>,
+    /// Names the versions of all secrets above; a rotated secret is a different connection.
+    pub secret_version: String,
+}
+
+impl fmt::Debug for Access {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Access")
+            .field("endpoint", &self.endpoint)
+            .field("secret_version", &self.secret_version)
+            .finish_non_exhaustive()
+    }
+}

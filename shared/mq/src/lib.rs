@@ -1,0 +1,37 @@
+//! The broker-neutral vocabulary of the message gateway: what a caller may ask of a queue, what a broker
+//! answers, and the [`Broker`] trait between the two. Nothing here knows of HTTP, of Lambda, or of AMQP.
+//!
+//! A request names a [`TargetSpec`]; after the profile is merged and the rules are applied it is a [`Target`];
+//! once its secrets are read, an [`Access`], which is all that a [`Broker`] needs to connect.
+
+mod base64_bytes;
+mod bounded;
+mod broker;
+mod command;
+mod connection;
+mod content;
+mod error;
+mod inline;
+mod message;
+mod names;
+mod report;
+mod target;
+
+pub use base64_bytes::Base64Bytes;
+pub use broker::{Broker, BrokerProduct, Deadline, ProduceFailure, UnitOfWork};
+pub use command::{
+    Ack, AckMode, Batch, BatchCount, ConsumeCommand, CorrelIdMode, ExpiryMs, ExplicitMessage, MaxMessages,
+    MessageSize, MqProps, Payload, Persistence, Priority, ProduceCommand, ProduceSource, RateLimit, Selector,
+    Transaction, TxSize, WaitSeconds,
+};
+pub use connection::{Access, Credentials};
+pub use content::{ContentSeed, CorrelId, Outgoing, OutgoingMessage, Template, TemplateError};
+pub use error::{BrokerError, BrokerReply};
+pub use inline::{InlineTargets, InlineTargetsError};
+pub use message::{MessageBody, MessageId, ReceivedMessage};
+pub use names::{HeaderName, Headers, QueueName};
+pub use report::{Consumed, DepthReport, Latency, PoolReport, ProduceReport, TestReport, TestStep};
+pub use target::{
+    Address, AuthSpec, BrokerKind, ConnName, Endpoint, Profile, SecretRef, SslSpec, Target, TargetError,
+    TargetSpec, Tls,
+};

@@ -1,0 +1,74 @@
+//! Messages as a broker gives them.
+
+use jiff::Timestamp;
+use serde::ser::SerializeStruct as _;
+use serde::{Serialize, Serializer};
+use serde_json::{Map, Value};
+
+use crate::base64_bytes::Base64Bytes;
+use crate::command::Persistence;
+
+/// The 24 bytes that identify a message that the gateway put.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct MessageId(pub [u8; 24]);
+
+impl MessageId {
+    /// The form that brokers with textual ids carry: 48 lower-case hexadecimal characters.
+    pub fn to_hex(self) -> String {
+        hex::encode(self.0)
+    }
+}
+
+/// A body as it came. Its JSON form has `bodyBase64` always and `bodyText` where it is UTF-8.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct MessageBody(pub Vec<u8>);
+
+/// A message that was got or browsed, with everything that the answer says of it.
+#[derive(Clone, Debug, PartialEq)]
+pub struct ReceivedMessage {
+    /// The id's bytes on the wire.
+    pub msg_id: Option<Vec<u8>>,
+    pub correl_id: Option<Vec<u8>>,
+    pub body: MessageBody,
+    /// Strings as they are, other values as JSON, binary ones as `{"base64": "…"}`.
+    pub headers: Map<String, Value>,
+    pub persistence: Persistence,
+    pub priority: u8,
+    pub expiry_ms: Option<u64>,
+    /// How often the message was delivered before and came back.
+    pub backout_count: u64,
+    pub put_at: Option<Timestamp>,
+    /// The content type, or IBM MQ's format.
+    pub format: Option<String>,
+}
+
+impl ReceivedMessage {
+    /// How many bytes the message takes in a response: its JSON, escaped once more because Lambda carries a
+    /// response's body as a JSON string.
+    pub fn carried_size(&self) -> usize {
+        let json = serde_json::to_string(self).unwrap_or_default();
+        let escapes = json.bytes().filter(|byte| matches!(byte, b'"' | b'\\')).count();
+        json.len() + escapes
+    }
+}
+
+impl Serialize for ReceivedMessage {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let text = std::str::from_utf8(&self.body.0).ok();
+        let mut json = serializer.serialize_struct("ReceivedMessage", 10 + usize::from(text.is_some()))?;
+        json.serialize_field("msgIdBase64", &self.msg_id.as_deref().map(Base64Bytes::encode))?;
+        json.serialize_field("correlIdBase64", &self.correl_id.as_deref().map(Base64Bytes::encode))?;
+        json.serialize_field("bodyBase64", &Base64Bytes::encode(&self.body.0))?;
+        if let Some(text) = text {
+            json.serialize_field("bodyText", text)?;
+        }
+        json.serialize_field("headers", &self.headers)?;
+        json.serialize_field("persistence", &self.persistence)?;
+        json.serialize_field("priority", &self.priority)?;
+        json.serialize_field("expiryMs", &self.expiry_ms)?;
+        json.serialize_field("backoutCount", &self.backout_count)?;
+        json.serialize_field("putAt", &self.put_at.map(|at| format!("{at:.3}")))?;
+        json.serialize_field("format", &self.format)?;
+        json.end()
+    }
+}

@@ -1,0 +1,423 @@
+//! Which queue, where, and as whom: from what a request and a profile say to a target that is complete and allowed.
+
+use std::fmt;
+use std::str::FromStr;
+
+use serde::{Deserialize, Serialize};
+use wildmatch::WildMatch;
+
+use crate::inline::InlineTargets;
+use crate::names::QueueName;
+
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum BrokerKind {
+    #[default]
+    IbmMq,
+    RabbitMq,
+}
+
+impl BrokerKind {
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::IbmMq => "ibmmq",
+            Self::RabbitMq => "rabbitmq",
+        }
+    }
+}
+
+/// A host and a port.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub struct Address {
+    pub host: String,
+    pub port: u16,
+}
+
+impl fmt::Display for Address {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if self.host.contains(':') {
+            write!(f, "[{}]:{}", self.host, self.port)
+        } else {
+            write!(f, "{}:{}", self.host, self.port)
+        }
+    }
+}
+
+impl FromStr for Address {
+    type Err = String;
+
+    /// Reads `host:port`, `[ipv6]:port` or IBM's `host(port)`.
+    fn from_str(text: &str) -> Result<Self, String> {
+        let malformed = || format!("`{text}` is not host:port or host(port)");
+        let (host, port) = match text.strip_suffix(')') {
+            Some(open) => open.split_once('('),
+            None => text.rsplit_once(':'),
+        }
+        .ok_or_else(malformed)?;
+        let host = host.strip_prefix('[').and_then(|host| host.strip_suffix(']')).unwrap_or(host);
+        let allowed = |c: char| c.is_ascii_alphanumeric() || matches!(c, '.' | '-' | '_' | ':');
+        if host.is_empty() || host.len() > 253 || !host.chars().all(allowed) {
+            return Err(malformed());
+        }
+        let port = port.parse().ok().filter(|port| *port != 0).ok_or_else(malformed)?;
+        Ok(Self { host: host.to_ascii_lowercase(), port })
+    }
+}
+
+/// Addresses that are tried in order.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(try_from = "String", into = "String")]
+pub struct ConnName(Vec<Address>);
+
+impl ConnName {
+    pub fn addresses(&self) -> &[Address] {
+        &self.0
+    }
+}
+
+impl TryFrom<String> for ConnName {
+    type Error = String;
+
+    fn try_from(text: String) -> Result<Self, String> {
+        text.split(',').map(|address| address.trim().parse()).collect::<Result<_, _>>().map(Self)
+    }
+}
+
+impl From<ConnName> for String {
+    fn from(name: ConnName) -> Self {
+        name.0.iter().map(ToString::to_string).collect::<Vec<_>>().join(",")
+    }
+}
+
+/// Where a secret is kept: `secret://name` in Secrets Manager, `ssm://name` in Parameter Store.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(try_from = "String", into = "String")]
+pub enum SecretRef {
+    SecretsManager(String),
+    ParameterStore(String),
+}
+
+impl fmt::Display for SecretRef {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::SecretsManager(name) => write!(f, "secret://{name}"),
+            Self::ParameterStore(name) => write!(f, "ssm://{name}"),
+        }
+    }
+}
+
+impl TryFrom<String> for SecretRef {
+    type Error = String;
+
+    fn try_from(text: String) -> Result<Self, String> {
+        let (scheme, name) = text.split_once("://").unwrap_or(("", ""));
+        let allowed = |c: char| c.is_ascii_alphanumeric() || "/_+=.@-".contains(c);
+        if name.is_empty() || name.len() > 512 || !name.chars().all(allowed) {
+            return Err("must be secret://name or ssm://name".to_owned());
+        }
+        match scheme {
+            "secret" => Ok(Self::SecretsManager(name.to_owned())),
+            "ssm" => Ok(Self::ParameterStore(name.to_owned())),
+            _ => Err("must be secret://name or ssm://name".to_owned()),
+        }
+    }
+}
+
+impl From<SecretRef> for String {
+    fn from(reference: SecretRef) -> Self {
+        reference.to_string()
+    }
+}
+
+/// A target as a request or a profile writes it; every member is optional until the two are merged.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct TargetSpec {
+    pub broker: Option<BrokerKind>,
+    pub queue_manager: Option<String>,
+    pub queue: Option<QueueName>,
+    pub channel: Option<String>,
+    pub conn_name: Option<ConnName>,
+    pub ccdt_url: Option<String>,
+    pub ssl: Option<SslSpec>,
+    pub auth: Option<AuthSpec>,
+}
+
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct SslSpec {
+    pub enabled: Option<bool>,
+    pub key_store_ref: Option<SecretRef>,
+    pub trust_store_ref: Option<SecretRef>,
+    pub cipher_spec: Option<String>,
+}
+
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct AuthSpec {
+    pub user: Option<String>,
+    pub password_ref: Option<SecretRef>,
+}
+
+/// A target kept on the server, with patterns (`*`, `?`) of the further queues that a request may name on it.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct Profile {
+    pub target: TargetSpec,
+    #[serde(default)]
+    pub queues: Vec<String>,
+}
+
+impl Profile {
+    fn covers_queue(&self, queue: &QueueName) -> bool {
+        self.target.queue.as_ref() == Some(queue)
+            || self.queues.iter().any(|pattern| WildMatch::new(pattern).matches(queue.as_str()))
+    }
+
+    fn covers_addresses(&self, addresses: &[Address]) -> bool {
+        let own = self.target.conn_name.as_ref().map_or(&[][..], ConnName::addresses);
+        addresses.iter().all(|address| own.contains(address))
+    }
+}
+
+/// How the connection is protected.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub enum Tls {
+    Off,
+    On { key_store_ref: Option<SecretRef>, trust_store_ref: Option<SecretRef>, cipher_spec: Option<String> },
+}
+
+/// Everything that identifies a connection, but for the versions of its secrets.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Endpoint {
+    pub broker: BrokerKind,
+    /// RabbitMQ: the virtual host.
+    pub queue_manager: String,
+    pub channel: Option<String>,
+    pub addresses: Vec<Address>,
+    pub ccdt_url: Option<String>,
+    pub tls: Tls,
+    pub user: Option<String>,
+    pub password_ref: Option<SecretRef>,
+}
+
+/// A complete target that the caller may use.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Target {
+    pub endpoint: Endpoint,
+    pub queue: Option<QueueName>,
+}
+
+impl fmt::Display for Target {
+    /// The form of answers and records: `<queueManager>:<queue>`.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}:{}", self.endpoint.queue_manager, self.queue.as_ref().map_or("", QueueName::as_str))
+    }
+}
+
+/// Why a target cannot be used.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum TargetError {
+    /// A member is missing or contradicts another.
+    #[error("{detail}")]
+    Invalid { pointer: &'static str, detail: String },
+    #[error("{0}")]
+    NotAllowed(String),
+    #[error("{0}")]
+    SecretNotAllowed(String),
+}
+
+impl Target {
+    /// Merges what the request says over its profile, applies the defaults, and checks that the caller may go there.
+    ///
+    /// A profile's own hosts and queues are allowed, and its credentials go nowhere else. Whatever a request adds
+    /// beyond a queue that the profile covers must be covered by `allowed`, secrets included, and may not weaken
+    /// the profile's TLS.
+    ///
+    /// # Errors
+    /// [`TargetError`], which names the member at fault or the rule that forbids it.
+    pub fn resolve(
+        profile: Option<&Profile>,
+        inline: Option<&TargetSpec>,
+        allowed: &InlineTargets,
+    ) -> Result<Self, TargetError> {
+        let none = TargetSpec::default();
+        let inline = inline.unwrap_or(&none);
+        let base = profile.map_or(&none, |profile| &profile.target);
+        if inline.ccdt_url.is_some() {
+            return Err(TargetError::invalid("/target/ccdtUrl", "is allowed in profiles only"));
+        }
+        let target = merge(base, inline).complete()?;
+        Authorization { profile, inline, target: &target, allowed }.check()?;
+        Ok(target)
+    }
+}
+
+impl TargetError {
+    fn invalid(pointer: &'static str, detail: &str) -> Self {
+        Self::Invalid { pointer, detail: detail.to_owned() }
+    }
+}
+
+fn merge(base: &TargetSpec, over: &TargetSpec) -> TargetSpec {
+    let ssl = |spec: &TargetSpec| spec.ssl.clone().unwrap_or_default();
+    let auth = |spec: &TargetSpec| spec.auth.clone().unwrap_or_default();
+    TargetSpec {
+        broker: over.broker.or(base.broker),
+        queue_manager: over.queue_manager.clone().or_else(|| base.queue_manager.clone()),
+        queue: over.queue.clone().or_else(|| base.queue.clone()),
+        channel: over.channel.clone().or_else(|| base.channel.clone()),
+        conn_name: over.conn_name.clone().or_else(|| base.conn_name.clone()),
+        ccdt_url: if over.conn_name.is_some() { None } else { base.ccdt_url.clone() },
+        ssl: Some(SslSpec {
+            enabled: ssl(over).enabled.or(ssl(base).enabled),
+            key_store_ref: ssl(over).key_store_ref.or(ssl(base).key_store_ref),
+            trust_store_ref: ssl(over).trust_store_ref.or(ssl(base).trust_store_ref),
+            cipher_spec: ssl(over).cipher_spec.or(ssl(base).cipher_spec),
+        }),
+        auth: Some(AuthSpec {
+            user: auth(over).user.or(auth(base).user),
+            password_ref: auth(over).password_ref.or(auth(base).password_ref),
+        }),
+    }
+}
+
+impl TargetSpec {
+    fn complete(self) -> Result<Target, TargetError> {
+        let broker = self.broker.unwrap_or_default();
+        let queue_manager = match (self.queue_manager.filter(|name| !name.is_empty()), broker) {
+            (Some(name), _) => name,
+            (None, BrokerKind::RabbitMq) => "/".to_owned(),
+            (None, BrokerKind::IbmMq) => {
+                return Err(TargetError::invalid("/target/queueManager", "is required for ibmmq"));
+            }
+        };
+        let addresses = self.conn_name.map(|name| name.addresses().to_vec()).unwrap_or_default();
+        match (addresses.is_empty(), &self.ccdt_url) {
+            (true, None) => return Err(TargetError::invalid("/target/connName", "is required")),
+            (false, Some(_)) => {
+                return Err(TargetError::invalid("/target/connName", "cannot be used together with ccdtUrl"));
+            }
+            _ => {}
+        }
+        let ssl = self.ssl.unwrap_or_default();
+        let auth = self.auth.unwrap_or_default();
+        let tls = if ssl.enabled.unwrap_or_default() {
+            Tls::On {
+                key_store_ref: ssl.key_store_ref,
+                trust_store_ref: ssl.trust_store_ref,
+                cipher_spec: ssl.cipher_spec,
+            }
+        } else {
+            Tls::Off
+        };
+        let endpoint = Endpoint {
+            broker,
+            queue_manager,
+            channel: self.channel,
+            addresses,
+            ccdt_url: self.ccdt_url,
+            tls,
+            user: auth.user,
+            password_ref: auth.password_ref,
+        };
+        Ok(Target { endpoint, queue: self.queue })
+    }
+}
+
+/// The question whether a caller may use `target`, which came of `inline` over `profile`.
+struct Authorization<'a> {
+    profile: Option<&'a Profile>,
+    inline: &'a TargetSpec,
+    target: &'a Target,
+    allowed: &'a InlineTargets,
+}
+
+impl Authorization<'_> {
+    fn check(&self) -> Result<(), TargetError> {
+        let endpoint = &self.target.endpoint;
+        let covered = self.allowed.cover(endpoint.broker, &endpoint.addresses, self.target.queue.as_ref());
+        match self.profile {
+            None if covered => {}
+            None => {
+                return Err(TargetError::NotAllowed(
+                    "no allowed inline target covers this broker, host and queue".to_owned(),
+                ));
+            }
+            Some(profile) => self.check_against(profile, covered)?,
+        }
+        self.check_secrets()
+    }
+
+    fn check_against(&self, profile: &Profile, covered: bool) -> Result<(), TargetError> {
+        let base = &profile.target;
+        let not_allowed = |what: &str| Err(TargetError::NotAllowed(what.to_owned()));
+        let queue_ok = self.inline.queue.as_ref().is_none_or(|queue| profile.covers_queue(queue));
+        if !queue_ok && !covered {
+            return not_allowed("the profile does not cover this queue");
+        }
+        if self.redirects(base) && !covered {
+            return not_allowed("no allowed inline target covers what the request changes in the profile");
+        }
+        if !profile.covers_addresses(&self.target.endpoint.addresses) && self.uses_credentials_of(base) {
+            return not_allowed("a profile's credentials go only to the profile's hosts");
+        }
+        let strict = base.ssl.as_ref().filter(|ssl| ssl.enabled == Some(true));
+        if let (Some(strict), Some(ssl)) = (strict, &self.inline.ssl) {
+            let changed = differs(ssl.enabled.as_ref(), strict.enabled.as_ref())
+                || differs(ssl.key_store_ref.as_ref(), strict.key_store_ref.as_ref())
+                || differs(ssl.trust_store_ref.as_ref(), strict.trust_store_ref.as_ref())
+                || differs(ssl.cipher_spec.as_ref(), strict.cipher_spec.as_ref());
+            if changed {
+                return not_allowed("an inline target may not change a profile's TLS");
+            }
+        }
+        Ok(())
+    }
+
+    /// Whether the request points somewhere else than the profile does, its queue aside.
+    fn redirects(&self, base: &TargetSpec) -> bool {
+        differs(self.inline.broker.as_ref(), Some(&base.broker.unwrap_or_default()))
+            || differs(self.inline.queue_manager.as_ref(), base.queue_manager.as_ref())
+            || differs(self.inline.channel.as_ref(), base.channel.as_ref())
+            || differs(self.inline.conn_name.as_ref(), base.conn_name.as_ref())
+            || differs(self.inline.auth.as_ref(), base.auth.as_ref())
+    }
+
+    fn uses_credentials_of(&self, base: &TargetSpec) -> bool {
+        let inline_auth = self.inline.auth.clone().unwrap_or_default();
+        let inline_ssl = self.inline.ssl.clone().unwrap_or_default();
+        let has = |auth: &AuthSpec| auth.password_ref.is_some() && inline_auth.password_ref.is_none();
+        let has_key = |ssl: &SslSpec| ssl.key_store_ref.is_some() && inline_ssl.key_store_ref.is_none();
+        base.auth.as_ref().is_some_and(has) || base.ssl.as_ref().is_some_and(has_key)
+    }
+
+    /// Every secret that the request itself names has to be granted for every host that it goes to.
+    fn check_secrets(&self) -> Result<(), TargetError> {
+        let auth = self.inline.auth.as_ref();
+        let ssl = self.inline.ssl.as_ref();
+        let named = [
+            auth.and_then(|auth| auth.password_ref.as_ref()),
+            ssl.and_then(|ssl| ssl.key_store_ref.as_ref()),
+            ssl.and_then(|ssl| ssl.trust_store_ref.as_ref()),
+        ];
+        let endpoint = &self.target.endpoint;
+        for secret in named.into_iter().flatten() {
+            let queue = self.target.queue.as_ref();
+            if !self.allowed.grant(secret, endpoint.broker, &endpoint.addresses, queue) {
+                return Err(TargetError::SecretNotAllowed(format!(
+                    "{secret} is not granted for this target"
+                )));
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Whether a request's member is there and not what the profile has.
+fn differs<T: PartialEq>(inline: Option<&T>, base: Option<&T>) -> bool {
+    inline.is_some() && inline != base
+}
