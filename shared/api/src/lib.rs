@@ -1,1 +1,18 @@
+//! What every door of the gateway shares: strict JSON, problem details with their codes, API keys and scopes, and
+//! the headers of every response.
 
+pub mod access;
+pub mod auth;
+pub mod body;
+pub mod json;
+mod problem;
+mod reason;
+mod reply;
+mod route;
+mod trace;
+
+pub use problem::{BrokerStatement, Fault, Problem};
+pub use reason::Reason;
+pub use reply::Reply;
+pub use route::Route;
+pub use trace::TraceId;

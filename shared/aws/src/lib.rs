@@ -8,6 +8,10 @@
 //! # }
 //! ```
 
+mod environment;
+
+pub use environment::{Environment, EnvironmentError};
+
 use std::time::Duration;
 
 use aws_config::{BehaviorVersion, SdkConfig};

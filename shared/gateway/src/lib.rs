@@ -1,1 +1,18 @@
+//! The HTTP side of the message gateway: the order of checks, the target, the claim, and the call to `mq-access`;
+//! and the words in which the two sides speak.
 
+mod front;
+mod idempotent;
+mod mq_access;
+mod operation;
+mod problems;
+mod protocol;
+mod replay;
+mod target;
+
+pub use front::Gateway;
+pub use idempotent::Idempotency;
+pub use mq_access::{MqAccess, NotAnswered};
+pub use operation::{KeyRule, Operation, Plan, PlannedWork, QueueRule, TIME_BUDGET};
+pub use problems::{from_broker, from_produce, from_target, store_unavailable};
+pub use protocol::{Work, WorkOrder};

@@ -1,0 +1,123 @@
+//! The error codes of the contract.
+
+use serde::{Serialize, Serializer};
+
+/// Declares every reason once, with its status and code.
+macro_rules! reasons {
+    ($($status:literal $code:literal { $($variant:ident = $name:literal, $title:literal;)* })*) => {
+        /// Why a request was refused or failed, as clients see it. The reason decides status and code.
+        #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+        pub enum Reason {
+            $($($variant,)*)*
+        }
+
+        impl Reason {
+            pub const ALL: &[Self] = &[$($(Self::$variant,)*)*];
+
+            pub const fn status(self) -> u16 {
+                match self {
+                    $($(Self::$variant)|* => $status,)*
+                }
+            }
+
+            pub const fn code(self) -> &'static str {
+                match self {
+                    $($(Self::$variant)|* => $code,)*
+                }
+            }
+
+            pub const fn as_str(self) -> &'static str {
+                match self {
+                    $($(Self::$variant => $name,)*)*
+                }
+            }
+
+            /// A short sentence that is the same for every occurrence (RFC 9457, section 3.1.4).
+            pub const fn title(self) -> &'static str {
+                match self {
+                    $($(Self::$variant => $title,)*)*
+                }
+            }
+        }
+    };
+}
+
+reasons! {
+    400 "ERR400_MISSING_OR_MALFORMED_HEADER" {
+        IdempotencyKeyRequired = "IDEMPOTENCY_KEY_REQUIRED", "The header Idempotency-Key is required";
+        IdempotencyKeyMalformed = "IDEMPOTENCY_KEY_MALFORMED", "The header Idempotency-Key is not one UUID";
+        IdempotencyExpiryOutOfRange = "IDEMPOTENCY_EXPIRY_OUT_OF_RANGE", "The header Idempotency-Expiry-Seconds is out of range";
+    }
+    400 "ERR400_INVALID_PAYLOAD" {
+        MalformedJson = "MALFORMED_JSON", "The body is not JSON";
+        DuplicateMember = "DUPLICATE_MEMBER", "The body has a member twice";
+        NumberOutOfRange = "NUMBER_OUT_OF_RANGE", "The body has a number beyond what JSON carries safely";
+        SchemaViolation = "SCHEMA_VIOLATION", "The body does not have the form that the operation takes";
+        ContentCorrupt = "CONTENT_CORRUPT", "The body is not the gzip that it claims to be";
+    }
+    401 "ERR401_UNAUTHORIZED" {
+        ApiKeyRequired = "API_KEY_REQUIRED", "The header X-Api-Key is required";
+        ApiKeyInvalid = "API_KEY_INVALID", "The API key is not known";
+    }
+    403 "ERR403_FORBIDDEN" {
+        ScopeRequired = "SCOPE_REQUIRED", "The API key lacks a scope";
+        TargetNotAllowed = "TARGET_NOT_ALLOWED", "The target is not allowed";
+        SecretNotAllowed = "SECRET_NOT_ALLOWED", "The secret is not allowed for the target";
+    }
+    404 "ERR404_NOT_FOUND" {
+        QueueNotFound = "QUEUE_NOT_FOUND", "The queue does not exist";
+        TargetRefNotFound = "TARGET_REF_NOT_FOUND", "The target profile does not exist";
+        RouteNotFound = "ROUTE_NOT_FOUND", "There is nothing at this path";
+    }
+    405 "ERR405_INVALID_OPERATION" {
+        MethodNotAllowed = "METHOD_NOT_ALLOWED", "The path does not take this method";
+    }
+    409 "ERR409_SERVER_STATE_CONFLICT" {
+        ConflictingIdempotentRequest = "CONFLICTING_IDEMPOTENT_REQUEST", "The idempotency key was used with another body";
+        IdempotentRequestInProgress = "IDEMPOTENT_REQUEST_IN_PROGRESS", "The same request is being executed";
+    }
+    413 "ERR413_PAYLOAD_TOO_LARGE" {
+        MaxPayloadExceeded = "MAX_PAYLOAD_EXCEEDED", "The body is too large";
+    }
+    415 "ERR415_UNSUPPORTED_MEDIA_TYPE" {
+        ContentType = "CONTENT_TYPE", "The content type is not supported";
+        ContentEncoding = "CONTENT_ENCODING", "The content encoding is not supported";
+    }
+    422 "ERR422_UNPROCESSABLE" {
+        UnsupportedByBroker = "UNSUPPORTED_BY_BROKER", "The broker cannot do this";
+        ExceedsTimeBudget = "EXCEEDS_TIME_BUDGET", "The work takes longer than one request may";
+        MessageTooLarge = "MESSAGE_TOO_LARGE", "A message is too large";
+    }
+    502 "ERR502_BROKER_ERROR" {
+        BrokerRejected = "BROKER_REJECTED", "The broker refused the operation";
+        AuthenticationFailed = "AUTHENTICATION_FAILED", "The broker refused the credentials";
+        QueueFull = "QUEUE_FULL", "The queue is full";
+        OutcomeInDoubt = "OUTCOME_IN_DOUBT", "The broker's answer never came; the work may have been done";
+    }
+    503 "ERR503_UNAVAILABLE" {
+        BrokerUnreachable = "BROKER_UNREACHABLE", "The broker cannot be reached";
+        StoreUnavailable = "STORE_UNAVAILABLE", "A store that the gateway needs cannot be reached";
+        PoolTimeout = "POOL_TIMEOUT", "No connection to the broker became free";
+        Busy = "BUSY", "The gateway is at its limit";
+    }
+    504 "ERR504_TIMEOUT" {
+        BrokerTimeout = "BROKER_TIMEOUT", "The broker did not answer in time";
+    }
+}
+
+impl Reason {
+    /// The seconds after which a client should try again, where the contract promises the header.
+    pub const fn default_retry_after(self) -> Option<u32> {
+        match self.status() {
+            503 => Some(1),
+            504 => Some(5),
+            _ => None,
+        }
+    }
+}
+
+impl Serialize for Reason {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.serialize_str(self.as_str())
+    }
+}

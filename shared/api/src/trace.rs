@@ -1,0 +1,44 @@
+//! The id that ties a request, its log lines and its answer together.
+
+use std::fmt;
+
+use http::HeaderMap;
+use serde::{Deserialize, Serialize};
+use uuid::Uuid;
+
+/// The value of `X-Trace-Id`: the request's, where it is 1 to 128 visible ASCII characters, or a new UUID.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct TraceId(String);
+
+impl TraceId {
+    pub const HEADER: &str = "x-trace-id";
+
+    pub fn of(headers: &HeaderMap) -> Self {
+        headers
+            .get(Self::HEADER)
+            .and_then(|value| value.to_str().ok())
+            .filter(|id| (1..=128).contains(&id.len()) && id.bytes().all(|byte| byte.is_ascii_graphic()))
+            .map_or_else(Self::new, |id| Self(id.to_owned()))
+    }
+
+    pub fn new() -> Self {
+        Self(Uuid::now_v7().to_string())
+    }
+
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+}
+
+impl Default for TraceId {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl fmt::Display for TraceId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}

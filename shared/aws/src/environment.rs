@@ -1,0 +1,86 @@
+//! A function's configuration, read once at start; everything that is missing or wrong is reported together.
+
+use std::fmt::Display;
+use std::str::FromStr;
+
+/// Reads variables and remembers what was wrong with them.
+///
+/// ```
+/// let mut environment = aws::Environment::of(|name| (name == "TABLE").then(|| "records".to_owned()));
+/// let table: String = environment.required("TABLE");
+/// let cap: usize = environment.optional("CAP", 5);
+/// assert_eq!((table.as_str(), cap), ("records", 5));
+/// assert!(environment.check().is_ok());
+/// ```
+pub struct Environment<F> {
+    lookup: F,
+    wrong: Vec<String>,
+}
+
+/// Variables that are missing or wrong, one sentence each.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("the environment is not complete: {}", .0.join("; "))]
+pub struct EnvironmentError(Vec<String>);
+
+impl Environment<fn(&str) -> Option<String>> {
+    /// The process's own.
+    pub fn of_process() -> Self {
+        Self::of(|name| std::env::var(name).ok())
+    }
+}
+
+impl<F: Fn(&str) -> Option<String>> Environment<F> {
+    pub fn of(lookup: F) -> Self {
+        Self { lookup, wrong: Vec::new() }
+    }
+
+    /// A variable that must be there; its type's default stands in until [`check`](Self::check) refuses it.
+    pub fn required<T: FromStr<Err: Display> + Default>(&mut self, name: &str) -> T {
+        match (self.lookup)(name).filter(|value| !value.is_empty()) {
+            Some(value) => self.parse(name, &value).unwrap_or_default(),
+            None => {
+                self.wrong.push(format!("{name} is missing"));
+                T::default()
+            }
+        }
+    }
+
+    /// A variable that may be absent or empty.
+    pub fn optional<T: FromStr<Err: Display>>(&mut self, name: &str, default: T) -> T {
+        match (self.lookup)(name).filter(|value| !value.is_empty()) {
+            Some(value) => self.parse(name, &value).unwrap_or(default),
+            None => default,
+        }
+    }
+
+    fn parse<T: FromStr<Err: Display>>(&mut self, name: &str, value: &str) -> Option<T> {
+        value.parse().map_err(|error| self.wrong.push(format!("{name}: {error}"))).ok()
+    }
+
+    /// # Errors
+    /// When anything that was read is missing or wrong; it names all of it.
+    pub fn check(self) -> Result<(), EnvironmentError> {
+        if self.wrong.is_empty() { Ok(()) } else { Err(EnvironmentError(self.wrong)) }
+    }
+}
+
+impl<F> std::fmt::Debug for Environment<F> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Environment").field("wrong", &self.wrong).finish_non_exhaustive()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn everything_wrong_is_reported_together() {
+        let mut environment = Environment::of(|name| (name == "CAP").then(|| "many".to_owned()));
+        let _: String = environment.required("TABLE");
+        let cap: u8 = environment.optional("CAP", 5);
+        assert_eq!(cap, 5);
+        let error = environment.check().unwrap_err().to_string();
+        assert!(error.contains("TABLE is missing") && error.contains("CAP: invalid digit"), "{error}");
+    }
+}

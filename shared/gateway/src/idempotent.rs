@@ -1,0 +1,129 @@
+//! Work that must be done once: the claim before it, and what becomes of the claim when `mq-access` gives no answer.
+
+use std::time::Duration;
+
+use api::{Problem, Reason, Reply};
+use idempotency::{ClaimRequest, Claimed, Execution, ExpiryBounds, KeyError, Outcome, Store};
+use jiff::Timestamp;
+use telemetry::metrics;
+
+use crate::mq_access::{MqAccess, NotAnswered};
+use crate::problems::store_unavailable;
+use crate::protocol::WorkOrder;
+use crate::replay::{in_doubt, replay};
+
+/// The records, and how long a client may have them kept.
+#[derive(Debug)]
+pub struct Idempotency {
+    pub store: Store,
+    pub expiry: ExpiryBounds,
+}
+
+/// What a claim leads to.
+pub(crate) enum Granted {
+    Execution(Execution),
+    /// Answered from the record; nothing is executed.
+    Answer(Reply),
+}
+
+impl Idempotency {
+    /// # Errors
+    /// Both conflicts, and 503 when the store cannot be reached.
+    pub(crate) async fn claim(&self, request: &ClaimRequest<'_>, service: &str) -> Result<Granted, Problem> {
+        let claimed = self.store.claim(request).await.map_err(|error| {
+            tracing::error!(event_type = "idempotency.unavailable", error = %error, "the claim could not be written");
+            store_unavailable()
+        })?;
+        match claimed {
+            Claimed::Execute(execution) => Ok(Granted::Execution(execution)),
+            Claimed::Replay { reply, completed_at } => {
+                tracing::info!(event_type = "idempotency.replay", idempotency_key = %request.key, "answered from the record");
+                metrics::count(service, &[metrics::IDEMPOTENT_REPLAYS], serde_json::Map::new());
+                Ok(Granted::Answer(replay(reply, completed_at)))
+            }
+            Claimed::InDoubt { execution, reply } => {
+                let reply = in_doubt(reply);
+                self.finish(&execution, &Outcome::Completed(reply.clone())).await;
+                Ok(Granted::Answer(reply))
+            }
+            Claimed::Conflict => {
+                tracing::warn!(event_type = "idempotency.conflict", idempotency_key = %request.key, "the key was used with another body");
+                metrics::count(service, &[metrics::IDEMPOTENCY_CONFLICTS], serde_json::Map::new());
+                let detail =
+                    "the idempotency key was used with another body; use a new key for a new request";
+                Err(Problem::new(Reason::ConflictingIdempotentRequest, detail))
+            }
+            Claimed::InProgress { retry_after } => {
+                let detail = "the same request is being executed; its result can be had with the same key";
+                Err(Problem::new(Reason::IdempotentRequestInProgress, detail)
+                    .retry_after(whole_seconds(retry_after)))
+            }
+        }
+    }
+
+    /// Hands the work over. From here on `mq-access` writes the record, except where it was certainly never started;
+    /// where its answer is missing, the record is left to its lease.
+    ///
+    /// # Errors
+    /// 503 when the work never started, 504 and 502 when its answer is missing.
+    pub(crate) async fn execute(
+        &self,
+        mq_access: &MqAccess,
+        order: &WorkOrder,
+        execution: &Execution,
+    ) -> Result<Reply, Problem> {
+        let unanswered = match mq_access.execute(order).await {
+            Ok(reply) => return Ok(reply),
+            Err(unanswered) => unanswered,
+        };
+        tracing::error!(event_type = "mq_access.unanswered", error = %unanswered, "the work was handed over without an answer");
+        let retry_after = whole_seconds(execution.lease_left(Timestamp::now()));
+        Err(match unanswered {
+            NotAnswered::NotStarted(_) => {
+                let outcome =
+                    Outcome::Failed { error: unanswered.to_string(), checkpoint: execution.checkpoint };
+                self.finish(execution, &outcome).await;
+                unanswered.as_problem()
+            }
+            NotAnswered::TimedOut => unanswered.as_problem().retry_after(retry_after),
+            NotAnswered::Lost(_) => {
+                let detail =
+                    "the work was handed over, but its answer never came; ask again with the same key";
+                Problem::new(Reason::OutcomeInDoubt, detail).retry_after(retry_after)
+            }
+        })
+    }
+
+    /// Ends an execution from this side. A record that cannot be written is left to its lease.
+    async fn finish(&self, execution: &Execution, outcome: &Outcome) {
+        if let Err(error) = self.store.finish(execution, outcome).await {
+            tracing::error!(event_type = "idempotency.unavailable", error = %error, "the record is left to its lease");
+        }
+    }
+}
+
+pub(crate) fn from_key(error: KeyError) -> Problem {
+    let reason = match error {
+        KeyError::Missing => Reason::IdempotencyKeyRequired,
+        KeyError::Malformed(_) => Reason::IdempotencyKeyMalformed,
+    };
+    Problem::new(reason, error.to_string())
+}
+
+/// For `Retry-After`: rounded up, and never 0.
+fn whole_seconds(duration: Duration) -> u32 {
+    let seconds = duration.as_millis().div_ceil(1000).max(1);
+    u32::try_from(seconds).unwrap_or(u32::MAX)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn retry_after_is_rounded_up_and_never_zero() {
+        assert_eq!(whole_seconds(Duration::ZERO), 1);
+        assert_eq!(whole_seconds(Duration::from_millis(1_001)), 2);
+        assert_eq!(whole_seconds(Duration::from_secs(32)), 32);
+    }
+}

@@ -1,0 +1,100 @@
+//! What distinguishes one operation of the gateway from another.
+
+use std::time::Duration;
+
+use api::auth::Scope;
+use api::{Problem, Route};
+use idempotency::{Execution, OperationType};
+use mq::{Target, TargetSpec};
+use serde::de::DeserializeOwned;
+
+use crate::protocol::Work;
+
+/// How long the broker's part of one request may take: the time-out of `mq-access` less what it takes to connect and
+/// to record the outcome.
+pub const TIME_BUDGET: Duration = Duration::from_secs(20);
+
+/// Whether an operation takes an `Idempotency-Key`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum KeyRule {
+    Required,
+    /// Required, unless the body asks for a read.
+    RequiredUnlessRead,
+    /// It changes nothing.
+    Ignored,
+}
+
+/// Whether the target must name a queue.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum QueueRule {
+    Required,
+    Optional,
+}
+
+/// A request's body in the form that its operation takes.
+pub trait Operation: DeserializeOwned + Send {
+    const ROUTE: Route;
+    /// One of these is needed to call the operation at all; a plan may need a particular one.
+    const SCOPES: &'static [Scope];
+    const KEY: KeyRule;
+    const QUEUE: QueueRule;
+
+    /// Checks what the form alone does not, and says what is to be done.
+    ///
+    /// # Errors
+    /// When members contradict each other, or the work cannot fit into one request.
+    fn plan(self) -> Result<Plan, Problem>;
+}
+
+/// What a request asks for, but for its target, which is resolved next.
+pub struct Plan {
+    pub target_ref: Option<String>,
+    pub target: Option<TargetSpec>,
+    pub scope: Scope,
+    pub work: PlannedWork,
+}
+
+/// Work that waits for its target and, where it changes something, for the right to execute it.
+pub enum PlannedWork {
+    Read(Box<dyn FnOnce(Target) -> Work + Send>),
+    Change(OperationType, Box<dyn FnOnce(Target, Execution) -> Work + Send>),
+}
+
+impl Plan {
+    pub fn read(
+        target_ref: Option<String>,
+        target: Option<TargetSpec>,
+        work: impl FnOnce(Target) -> Work + Send + 'static,
+    ) -> Self {
+        Self { target_ref, target, scope: Scope::MqRead, work: PlannedWork::Read(Box::new(work)) }
+    }
+
+    pub fn change(
+        target_ref: Option<String>,
+        target: Option<TargetSpec>,
+        operation: OperationType,
+        work: impl FnOnce(Target, Execution) -> Work + Send + 'static,
+    ) -> Self {
+        Self {
+            target_ref,
+            target,
+            scope: Scope::MqWrite,
+            work: PlannedWork::Change(operation, Box::new(work)),
+        }
+    }
+}
+
+impl std::fmt::Debug for PlannedWork {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(match self {
+            Self::Read(_) => "Read",
+            Self::Change(..) => "Change",
+        })
+    }
+}
+
+impl std::fmt::Debug for Plan {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Plan").field("scope", &self.scope).field("work", &self.work).finish_non_exhaustive()
+    }
+}

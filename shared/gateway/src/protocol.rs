@@ -1,0 +1,43 @@
+//! What the HTTP functions ask of `mq-access`. It answers with the finished [`Reply`](api::Reply).
+
+use api::TraceId;
+use idempotency::Execution;
+use mq::{ConsumeCommand, ProduceCommand, Target};
+use serde::{Deserialize, Serialize};
+
+/// Work for the function that speaks to brokers.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct WorkOrder {
+    pub trace_id: TraceId,
+    pub tenant: String,
+    pub work: Work,
+}
+
+/// Work that changes something carries the right to execute it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub enum Work {
+    Produce {
+        target: Target,
+        command: ProduceCommand,
+        execution: Execution,
+    },
+    Consume {
+        target: Target,
+        command: ConsumeCommand,
+        execution: Execution,
+    },
+    Browse {
+        target: Target,
+        command: ConsumeCommand,
+    },
+    Depth {
+        target: Target,
+    },
+    Test {
+        target: Target,
+    },
+    /// The connections that the answering environment holds.
+    Pools,
+}

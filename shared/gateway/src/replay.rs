@@ -1,0 +1,43 @@
+//! Answers that come from a record.
+
+use api::Reply;
+use jiff::Timestamp;
+use jiff::fmt::rfc2822::DateTimePrinter;
+
+/// The stored reply, marked as a replay of what was first done at `completed_at`.
+pub(crate) fn replay(mut reply: Reply, completed_at: Timestamp) -> Reply {
+    reply.set_header("idempotent-replay", "true");
+    if let Ok(date) = DateTimePrinter::new().timestamp_to_rfc9110_string(&completed_at) {
+        reply.set_header("last-modified", date);
+    }
+    reply
+}
+
+/// A stored answer whose messages may also be back on the queue: the commit's own answer never came.
+pub(crate) fn in_doubt(mut reply: Reply) -> Reply {
+    if let Ok(serde_json::Value::Object(mut body)) = serde_json::from_str(&reply.body) {
+        body.insert("deliveryInDoubt".to_owned(), true.into());
+        reply.body = serde_json::Value::Object(body).to_string();
+    }
+    reply
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_replay_keeps_the_body_and_dates_the_first_execution() {
+        let stored = Reply::new(201, "application/json", "{\"a\":1}".to_owned());
+        let replayed = replay(stored.clone(), Timestamp::from_second(784_111_777).unwrap());
+        assert_eq!((replayed.status, &replayed.body), (201, &stored.body));
+        assert_eq!(replayed.headers["last-modified"], "Sun, 06 Nov 1994 08:49:37 GMT");
+        assert_eq!(replayed.headers["idempotent-replay"], "true");
+    }
+
+    #[test]
+    fn doubt_is_written_into_the_answer() {
+        let stored = Reply::new(200, "application/json", r#"{"count":2,"deliveryInDoubt":false}"#.to_owned());
+        assert_eq!(in_doubt(stored).body, r#"{"count":2,"deliveryInDoubt":true}"#);
+    }
+}

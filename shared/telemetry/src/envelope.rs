@@ -1,0 +1,208 @@
+//! The envelope of every log line: `timestamp`, `level`, `event_type`, `message`, `context`, `correlation_id`.
+//!
+//! The fields of an event and of the spans around it form `context`; `event_type` and `correlation_id` among them
+//! stand beside it. The innermost value of a name wins.
+
+use std::fmt::{self, Debug};
+use std::io::Write;
+
+use jiff::Timestamp;
+use serde_json::{Map, Value, json};
+use tracing::field::{Field, Visit};
+use tracing::span::{Attributes, Id, Record};
+use tracing::{Event, Subscriber};
+use tracing_subscriber::Layer;
+use tracing_subscriber::layer::Context;
+use tracing_subscriber::registry::{LookupSpan, Scope};
+
+/// A layer that writes the envelope to `make_writer`'s writers.
+#[derive(Clone, Copy)]
+pub struct Envelope<W> {
+    make_writer: W,
+}
+
+impl Envelope<fn() -> std::io::Stdout> {
+    pub fn stdout() -> Self {
+        Self { make_writer: std::io::stdout }
+    }
+}
+
+impl<W> Envelope<W> {
+    /// `make_writer` is called for every line.
+    pub fn to(make_writer: W) -> Self {
+        Self { make_writer }
+    }
+}
+
+impl<W> Debug for Envelope<W> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Envelope").finish_non_exhaustive()
+    }
+}
+
+/// The fields of a span, kept with it.
+struct Fields(Map<String, Value>);
+
+impl<S, W, O> Layer<S> for Envelope<W>
+where
+    S: Subscriber + for<'a> LookupSpan<'a>,
+    W: Fn() -> O + 'static,
+    O: Write,
+{
+    fn on_new_span(&self, attributes: &Attributes<'_>, id: &Id, context: Context<'_, S>) {
+        let mut fields = Map::new();
+        attributes.record(&mut Collect(&mut fields));
+        if let Some(span) = context.span(id) {
+            span.extensions_mut().insert(Fields(fields));
+        }
+    }
+
+    fn on_record(&self, id: &Id, values: &Record<'_>, context: Context<'_, S>) {
+        if let Some(span) = context.span(id)
+            && let Some(Fields(fields)) = span.extensions_mut().get_mut::<Fields>()
+        {
+            values.record(&mut Collect(fields));
+        }
+    }
+
+    fn on_event(&self, event: &Event<'_>, context: Context<'_, S>) {
+        let mut fields = Map::new();
+        for span in context.event_scope(event).into_iter().flat_map(Scope::from_root) {
+            if let Some(Fields(of_span)) = span.extensions().get::<Fields>() {
+                fields.extend(of_span.clone());
+            }
+        }
+        event.record(&mut Collect(&mut fields));
+        let metadata = event.metadata();
+        let message = fields.remove("message").unwrap_or_default();
+        let event_type = fields.remove("event_type").unwrap_or_else(|| json!(metadata.target()));
+        let correlation_id = fields.remove("correlation_id").unwrap_or_default();
+        let line = json!({
+            "timestamp": format!("{:.3}", Timestamp::now()),
+            "level": metadata.level().as_str().to_ascii_lowercase(),
+            "event_type": event_type,
+            "message": message,
+            "context": fields,
+            "correlation_id": correlation_id,
+        });
+        // A log that cannot be written must not end the work it tells of.
+        let _ = writeln!((self.make_writer)(), "{line}");
+    }
+}
+
+/// Collects fields as JSON.
+struct Collect<'a>(&'a mut Map<String, Value>);
+
+impl Collect<'_> {
+    fn put(&mut self, field: &Field, value: impl Into<Value>) {
+        self.0.insert(field.name().to_owned(), value.into());
+    }
+}
+
+impl Visit for Collect<'_> {
+    fn record_f64(&mut self, field: &Field, value: f64) {
+        self.put(field, value);
+    }
+
+    fn record_i64(&mut self, field: &Field, value: i64) {
+        self.put(field, value);
+    }
+
+    fn record_u64(&mut self, field: &Field, value: u64) {
+        self.put(field, value);
+    }
+
+    fn record_bool(&mut self, field: &Field, value: bool) {
+        self.put(field, value);
+    }
+
+    fn record_str(&mut self, field: &Field, value: &str) {
+        self.put(field, value);
+    }
+
+    fn record_error(&mut self, field: &Field, value: &(dyn std::error::Error + 'static)) {
+        let mut chain = value.to_string();
+        let mut source = value.source();
+        while let Some(cause) = source {
+            chain.push_str(": ");
+            chain.push_str(&cause.to_string());
+            source = cause.source();
+        }
+        self.put(field, chain);
+    }
+
+    fn record_debug(&mut self, field: &Field, value: &dyn Debug) {
+        self.put(field, format!("{value:?}"));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::{Arc, Mutex};
+
+    use super::*;
+    use tracing_subscriber::layer::SubscriberExt as _;
+
+    #[derive(Clone, Default)]
+    struct Sink(Arc<Mutex<Vec<u8>>>);
+
+    impl Write for Sink {
+        fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
+            self.0.lock().unwrap().extend_from_slice(bytes);
+            Ok(bytes.len())
+        }
+
+        fn flush(&mut self) -> std::io::Result<()> {
+            Ok(())
+        }
+    }
+
+    fn logged(emit: impl FnOnce()) -> Value {
+        let sink = Sink::default();
+        let writer = sink.clone();
+        let subscriber = tracing_subscriber::registry().with(Envelope::to(move || writer.clone()));
+        tracing::subscriber::with_default(subscriber, emit);
+        let bytes = sink.0.lock().unwrap().clone();
+        serde_json::from_slice(&bytes).unwrap()
+    }
+
+    #[test]
+    fn event_and_span_fields_form_the_context() {
+        let line = logged(|| {
+            let span = tracing::info_span!(
+                "request",
+                correlation_id = "trace-1",
+                tenant = "t",
+                status = tracing::field::Empty
+            );
+            let _entered = span.enter();
+            span.record("status", 201);
+            tracing::warn!(event_type = "connection.failed", port = 5672, "no connection to {}", "rabbit");
+        });
+        assert_eq!(line["level"], "warn");
+        assert_eq!(line["event_type"], "connection.failed");
+        assert_eq!(line["message"], "no connection to rabbit");
+        assert_eq!(line["correlation_id"], "trace-1");
+        assert_eq!(line["context"], json!({"tenant": "t", "status": 201, "port": 5672}));
+        assert!(line["timestamp"].as_str().unwrap().ends_with('Z'));
+    }
+
+    #[test]
+    fn an_error_is_logged_with_its_causes() {
+        #[derive(Debug)]
+        struct Outer(std::num::ParseIntError);
+        impl fmt::Display for Outer {
+            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("no port")
+            }
+        }
+        impl std::error::Error for Outer {
+            fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+                Some(&self.0)
+            }
+        }
+        let error = Outer("x".parse::<u16>().unwrap_err());
+        let line = logged(|| tracing::error!(error = &error as &dyn std::error::Error, "failed"));
+        assert_eq!(line["context"]["error"], "no port: invalid digit found in string");
+    }
+}
