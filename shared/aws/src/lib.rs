@@ -14,7 +14,8 @@ pub use environment::{Environment, EnvironmentError};
 
 use std::time::Duration;
 
-use aws_config::{BehaviorVersion, SdkConfig};
+use aws_config::{BehaviorVersion, ConfigLoader, Region, SdkConfig};
+use aws_credential_types::Credentials;
 use aws_smithy_http_client::Builder;
 use aws_smithy_http_client::tls::Provider;
 use aws_smithy_http_client::tls::rustls_provider::CryptoMode;
@@ -35,6 +36,20 @@ pub struct Sdk {
 impl Sdk {
     /// Reads region, credentials and `AWS_ENDPOINT_URL` from the environment.
     pub async fn from_environment() -> Self {
+        Self::load(aws_config::defaults(BehaviorVersion::latest())).await
+    }
+
+    /// For a stack that the caller runs itself: nothing is read from the environment.
+    pub async fn at(endpoint: &str, region: &str, access_key_id: &str, secret_access_key: &str) -> Self {
+        let credentials = Credentials::new(access_key_id, secret_access_key, None, None, "given");
+        let loader = aws_config::defaults(BehaviorVersion::latest())
+            .endpoint_url(endpoint)
+            .region(Region::new(region.to_owned()))
+            .credentials_provider(credentials);
+        Self::load(loader).await
+    }
+
+    async fn load(loader: ConfigLoader) -> Self {
         let http = Builder::new().tls_provider(Provider::Rustls(CryptoMode::Ring)).build_https();
         let timeouts = TimeoutConfig::builder()
             .connect_timeout(CONNECT)
@@ -45,12 +60,8 @@ impl Sdk {
             .with_max_attempts(3)
             .with_initial_backoff(Duration::from_millis(50))
             .with_max_backoff(Duration::from_millis(400));
-        let standard = aws_config::defaults(BehaviorVersion::latest())
-            .http_client(http)
-            .timeout_config(timeouts)
-            .retry_config(retries)
-            .load()
-            .await;
+        let standard =
+            loader.http_client(http).timeout_config(timeouts).retry_config(retries).load().await;
         Self { standard }
     }
 
