@@ -83,16 +83,10 @@ pub trait UnitOfWork: Send {
     async fn rollback(self: Box<Self>, deadline: Deadline) -> Result<(), BrokerError>;
 }
 
-/// Which product a broker is.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum BrokerProduct {
-    IbmMq,
-    RabbitMq,
-}
-
 #[async_trait]
 pub trait Broker: Send + Sync {
-    fn product(&self) -> BrokerProduct;
+    /// The bytes of an id as this broker carries them.
+    fn wire_id(&self, id: MessageId) -> Vec<u8>;
 
     /// Puts the messages of `outgoing` from index `from` on, in order, each confirmed by the broker, paced by
     /// `outgoing`'s rate and grouped in transactions.

@@ -143,6 +143,8 @@ pub struct ProduceCommand {
     pub transaction: Transaction,
     pub props: MqProps,
     pub headers: Headers,
+    /// What in the request has no effect, for the answer's `warnings`.
+    pub warnings: Vec<String>,
 }
 
 /// What becomes of messages that were got.
@@ -188,4 +190,6 @@ pub struct ConsumeCommand {
     pub wait_seconds: WaitSeconds,
     pub mode: AckMode,
     pub selector: Selector,
+    /// What in the request has no effect, for the answer's `warnings`.
+    pub warnings: Vec<String>,
 }

@@ -18,7 +18,7 @@ mod report;
 mod target;
 
 pub use base64_bytes::Base64Bytes;
-pub use broker::{Broker, BrokerProduct, Deadline, ProduceFailure, UnitOfWork};
+pub use broker::{Broker, Deadline, ProduceFailure, UnitOfWork};
 pub use command::{
     Ack, AckMode, Batch, BatchCount, ConsumeCommand, CorrelIdMode, ExpiryMs, ExplicitMessage, MaxMessages,
     MessageSize, MqProps, Payload, Persistence, Priority, ProduceCommand, ProduceSource, RateLimit, Selector,
