@@ -1,1 +1,117 @@
+//! Health, status, the contract and a page to read it; and what becomes of requests that no route takes.
 
+mod contract;
+mod docs;
+mod endpoint;
+mod readiness;
+mod settings;
+
+pub use contract::ROUTES;
+pub use endpoint::Endpoint;
+
+use std::time::Instant;
+
+use api::access::AccessStore;
+use api::auth::{self, Scope};
+use api::{Problem, Reply, TraceId};
+use gateway::{MqAccess, Work, WorkOrder};
+use http::HeaderValue;
+use idempotency::Store;
+use lambda_http::{Body, Request, Response};
+use mq::PoolReport;
+use serde::Deserialize;
+use serde_json::json;
+use tracing::Instrument as _;
+
+/// The function, with everything that it needs injected.
+#[derive(Debug)]
+pub struct Status {
+    access: AccessStore,
+    records: Store,
+    mq_access: MqAccess,
+    started: Instant,
+}
+
+/// What `mq-access` answers when it is asked for its connections.
+#[derive(Deserialize)]
+struct Pools {
+    pools: Vec<PoolReport>,
+}
+
+impl Status {
+    /// Answers any request.
+    pub async fn handle(&self, request: Request) -> Response<Body> {
+        let trace_id = TraceId::of(request.headers());
+        let span = tracing::info_span!("request", correlation_id = %trace_id);
+        async {
+            let mut response = match self.answer(&request, &trace_id).await {
+                Ok(response) => response,
+                Err(problem) => problem.to_reply(&trace_id).into_response(&trace_id),
+            };
+            if let Ok(trace_id) = HeaderValue::try_from(trace_id.as_str()) {
+                response.headers_mut().insert(TraceId::HEADER, trace_id);
+            }
+            let status = response.status().as_u16();
+            tracing::info!(event_type = "request.completed", status, "answered with {status}");
+            response
+        }
+        .instrument(span)
+        .await
+    }
+
+    async fn answer(&self, request: &Request, trace_id: &TraceId) -> Result<Response<Body>, Problem> {
+        let (method, path) = (request.method().as_str(), request.uri().path());
+        let unrouted = || contract::unrouted(method, path);
+        let reply = match Endpoint::of(method, path).ok_or_else(unrouted)? {
+            Endpoint::Live => fresh(Reply::json(200, &json!({"status": "ok"}))),
+            Endpoint::Ready => fresh(self.readiness().await),
+            Endpoint::Status => fresh(self.status(request, trace_id).await?),
+            Endpoint::Contract => {
+                let mut reply = Reply::new(200, "application/json", contract::DOCUMENT.to_owned());
+                reply.set_header("cache-control", "no-cache");
+                reply
+            }
+            Endpoint::Docs => docs::page(),
+            Endpoint::DocsFile => {
+                let name = path.rsplit('/').next().unwrap_or_default();
+                return docs::file(name).ok_or_else(unrouted);
+            }
+        };
+        Ok(reply.into_response(trace_id))
+    }
+
+    async fn status(&self, request: &Request, trace_id: &TraceId) -> Result<Reply, Problem> {
+        let principal = auth::authenticate(&self.access, request.headers()).await?;
+        principal.require_any(&[Scope::OpsRead])?;
+        let order = WorkOrder { trace_id: trace_id.clone(), tenant: principal.tenant, work: Work::Pools };
+        Ok(Reply::json(
+            200,
+            &json!({
+                "version": env!("CARGO_PKG_VERSION"),
+                "commit": env!("COMMIT"),
+                "uptimeSeconds": self.started.elapsed().as_secs(),
+                "pools": self.pools(&order).await,
+            }),
+        ))
+    }
+
+    /// The status is most wanted when something is broken, so a missing answer is a null and not a failure.
+    async fn pools(&self, order: &WorkOrder) -> Option<Vec<PoolReport>> {
+        match self.mq_access.execute(order).await {
+            Ok(reply) => serde_json::from_str(&reply.body).ok().map(|Pools { pools }| pools),
+            Err(unanswered) => {
+                tracing::warn!(event_type = "mq_access.unanswered", error = %unanswered, "the pools are not known");
+                None
+            }
+        }
+    }
+}
+
+/// An answer that is true for the moment only.
+fn fresh(mut reply: Reply) -> Reply {
+    reply.set_header("cache-control", "no-store");
+    reply
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,61 @@
+//! Turns `openapi.yaml` into what the function serves: the document as JSON, and the table of routes from which 404
+//! and 405 are decided. Names the commit, too.
+
+use std::error::Error;
+use std::fmt::Write as _;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::{env, fs};
+
+use serde_json::Value;
+
+fn main() -> Result<(), Box<dyn Error>> {
+    let root = PathBuf::from(env::var("CARGO_MANIFEST_DIR")?).join("../..");
+    let out = PathBuf::from(env::var("OUT_DIR")?);
+    let contract = root.join("openapi.yaml");
+    rerun_if_changed(&contract);
+    let document: Value = serde_norway::from_str(&fs::read_to_string(&contract)?)?;
+    fs::write(out.join("openapi.json"), serde_json::to_string(&document)?)?;
+    fs::write(out.join("routes.rs"), routes(&document)?)?;
+    set_commit(&root);
+    Ok(())
+}
+
+/// A Rust expression: every path with its methods.
+fn routes(document: &Value) -> Result<String, Box<dyn Error>> {
+    const METHODS: [&str; 7] = ["get", "head", "post", "put", "patch", "delete", "options"];
+    let paths = document.get("paths").and_then(Value::as_object).ok_or("openapi.yaml has no paths")?;
+    let mut table = String::from("&[\n");
+    for (path, operations) in paths {
+        let methods: Vec<_> = METHODS
+            .into_iter()
+            .filter(|method| operations.get(method).is_some())
+            .map(str::to_ascii_uppercase)
+            .collect();
+        writeln!(table, "    ({path:?}, &{methods:?}),")?;
+    }
+    table.push(']');
+    Ok(table)
+}
+
+/// `COMMIT` for `env!`, or `unknown` where the source is no repository, as in an archive of it.
+fn set_commit(root: &Path) {
+    let git = |arguments: &[&str]| {
+        let output = Command::new("git").current_dir(root).args(arguments).output().ok()?;
+        let text = String::from_utf8(output.stdout).ok()?.trim().to_owned();
+        (output.status.success() && !text.is_empty()).then_some(text)
+    };
+    let commit = git(&["rev-parse", "HEAD"]).unwrap_or_else(|| "unknown".to_owned());
+    println!("cargo::rustc-env=COMMIT={commit}");
+    // The log of HEAD changes with every commit and every checkout.
+    if let Some(log) = git(&["rev-parse", "--path-format=absolute", "--git-path", "logs/HEAD"]) {
+        rerun_if_changed(Path::new(&log));
+    }
+}
+
+/// A path that is not there would make cargo run this every time.
+fn rerun_if_changed(path: &Path) {
+    if path.exists() {
+        println!("cargo::rerun-if-changed={}", path.display());
+    }
+}

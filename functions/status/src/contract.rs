@@ -1,0 +1,93 @@
+//! The published contract, `openapi.yaml`, as this build was made with it.
+
+use api::{Problem, Reason};
+
+/// The document as JSON.
+pub(crate) const DOCUMENT: &str = include_str!(concat!(env!("OUT_DIR"), "/openapi.json"));
+
+/// Every path of the contract with its methods, those of other functions included.
+pub const ROUTES: &[(&str, &[&str])] = include!(concat!(env!("OUT_DIR"), "/routes.rs"));
+
+/// Whether `path` is one that `template` stands for: `{name}` takes one segment that is not empty.
+pub(crate) fn matches(template: &str, path: &str) -> bool {
+    let mut segments = path.split('/');
+    let all = template.split('/').all(|expected| {
+        segments.next().is_some_and(|segment| {
+            let is_parameter = expected.starts_with('{') && expected.ends_with('}');
+            if is_parameter { !segment.is_empty() } else { segment == expected }
+        })
+    });
+    all && segments.next().is_none()
+}
+
+/// What becomes of a request that no route takes: another method of a path, or nothing at all.
+pub(crate) fn unrouted(method: &str, path: &str) -> Problem {
+    match ROUTES.iter().find(|(template, _)| matches(template, path)) {
+        Some((_, methods)) if !methods.contains(&method) => {
+            let allowed = methods.join(", ");
+            Problem::new(Reason::MethodNotAllowed, format!("this path takes {allowed}"))
+                .header("allow", allowed)
+        }
+        _ => Problem::new(
+            Reason::RouteNotFound,
+            "there is nothing at this path; GET /docs shows what there is",
+        ),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::Value;
+
+    use super::*;
+
+    #[test]
+    fn a_parameter_takes_exactly_one_segment() {
+        assert!(matches("/docs/{file}", "/docs/index.css"));
+        for other in ["/docs", "/docs/", "/docs/a/b", "/docs/index.css/", "/Docs/index.css", "docs/index.css"]
+        {
+            assert!(!matches("/docs/{file}", other), "{other}");
+        }
+    }
+
+    #[test]
+    fn another_method_is_405_with_the_right_ones_and_another_path_404() {
+        for (path, methods) in ROUTES {
+            let problem = unrouted("BREW", path);
+            assert_eq!(problem.reason, Reason::MethodNotAllowed, "{path}");
+            assert_eq!(problem.headers, [("allow", methods.join(", "))], "{path}");
+        }
+        for path in ["/", "", "/messages", "/messages/produce/", "/tests", "/MESSAGES/PRODUCE", "//docs"] {
+            assert_eq!(unrouted("POST", path).reason, Reason::RouteNotFound, "{path}");
+        }
+    }
+
+    #[test]
+    fn the_contract_has_this_build_s_version_and_every_reason_and_code() {
+        let document: Value = serde_json::from_str(DOCUMENT).unwrap();
+        assert_eq!(document["info"]["version"], env!("CARGO_PKG_VERSION"));
+        let listed = |schema: &str| -> Vec<String> {
+            serde_json::from_value(document["components"]["schemas"][schema]["enum"].clone()).unwrap()
+        };
+        let reasons: Vec<_> = Reason::ALL.iter().map(|reason| reason.as_str()).collect();
+        let mut codes: Vec<_> = Reason::ALL.iter().map(|reason| reason.code()).collect();
+        codes.dedup();
+        assert_eq!(listed("ErrorReason"), reasons);
+        assert_eq!(listed("ErrorCode"), codes);
+    }
+
+    #[test]
+    fn examples_of_problems_say_what_the_code_says() {
+        let document: Value = serde_json::from_str(DOCUMENT).unwrap();
+        let responses = document["components"]["responses"].as_object().unwrap();
+        for (name, response) in responses {
+            let examples = response["content"]["application/problem+json"]["examples"].as_object().unwrap();
+            for example in examples.values().map(|example| &example["value"]) {
+                let reason = Reason::ALL.iter().find(|reason| example["reason"] == reason.as_str()).unwrap();
+                assert_eq!(example["title"], reason.title(), "{name}");
+                assert_eq!(example["code"], reason.code(), "{name}");
+                assert_eq!(example["status"], reason.status(), "{name}");
+            }
+        }
+    }
+}

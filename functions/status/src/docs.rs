@@ -1,0 +1,87 @@
+//! The page to read the contract and try it: Swagger UI out of the binary, nothing from elsewhere.
+
+use std::borrow::Cow;
+use std::sync::Arc;
+
+use api::Reply;
+use http::header::{CACHE_CONTROL, CONTENT_ENCODING, CONTENT_TYPE};
+use http::{HeaderValue, Response};
+use lambda_http::Body;
+use utoipa_swagger_ui::Config;
+
+const PAGE: &str = include_str!("../assets/docs.html");
+const START: &[u8] = include_bytes!("../assets/start.js");
+
+/// What the page needs of Swagger UI; its other files have no use here.
+const FILES: [&str; 4] = ["favicon-32x32.png", "index.css", "swagger-ui-bundle.js", "swagger-ui.css"];
+
+/// Scripts only from here, so that nothing that a description may contain is ever run.
+const POLICY: &str = "default-src 'self'; style-src 'self' 'unsafe-inline'; img-src 'self' data:; \
+                      object-src 'none'; base-uri 'none'; frame-ancestors 'none'";
+
+pub(crate) fn page() -> Reply {
+    let mut reply = Reply::new(200, "text/html; charset=utf-8", PAGE.to_owned());
+    reply.set_header("content-security-policy", POLICY);
+    reply.set_header("cache-control", "no-cache");
+    reply
+}
+
+/// A file of the page, if it has one of that name.
+pub(crate) fn file(name: &str) -> Option<Response<Body>> {
+    let (content_type, bytes, gzipped): (_, Cow<'static, [u8]>, _) = if name == "start.js" {
+        ("text/javascript".to_owned(), START.into(), false)
+    } else {
+        let known = FILES.contains(&name).then_some(name)?;
+        let file = utoipa_swagger_ui::serve(known, Arc::new(Config::default())).ok()??;
+        (file.content_type, file.bytes, file.gzpipped)
+    };
+    let mut response = Response::new(Body::Binary(bytes.into_owned()));
+    let headers = response.headers_mut();
+    headers.insert(CONTENT_TYPE, HeaderValue::try_from(content_type).ok()?);
+    headers.insert(CACHE_CONTROL, HeaderValue::from_static("public, max-age=86400"));
+    if gzipped {
+        // Not negotiated: whoever can show the page can inflate, and a client that says nothing accepts it
+        // (RFC 9110, section 12.5.3).
+        headers.insert(CONTENT_ENCODING, HeaderValue::from_static("gzip"));
+    }
+    Some(response)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_file_that_the_page_names_is_there_with_its_type() {
+        let named = PAGE.split(['"']).filter_map(|part| part.strip_prefix("docs/"));
+        let mut count = 0;
+        for name in named {
+            let response = file(name).unwrap_or_else(|| panic!("{name} is missing"));
+            let expected = match name.rsplit_once('.').unwrap().1 {
+                "css" => "text/css",
+                "js" => "text/javascript",
+                "png" => "image/png",
+                other => panic!("{other}"),
+            };
+            assert_eq!(response.headers()[CONTENT_TYPE], expected, "{name}");
+            assert!(response.headers().contains_key(CACHE_CONTROL), "{name}");
+            let gzip: [u8; 2] = [0x1f, 0x8b];
+            assert_eq!(response.body().starts_with(&gzip), response.headers().contains_key(CONTENT_ENCODING));
+            count += 1;
+        }
+        assert_eq!(count, FILES.len() + 1);
+    }
+
+    #[test]
+    fn nothing_comes_from_elsewhere() {
+        let start = std::str::from_utf8(START).unwrap();
+        assert!(!PAGE.contains("://") && !start.contains("://"));
+    }
+
+    #[test]
+    fn other_files_are_not_served() {
+        for name in ["index.html", "swagger-initializer.js", "oauth2-redirect.html", "..", ""] {
+            assert!(file(name).is_none(), "{name}");
+        }
+    }
+}

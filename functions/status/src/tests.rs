@@ -1,0 +1,88 @@
+//! The function without its stores: nothing listens where its clients look.
+
+use aws::Sdk;
+use http::header::{ALLOW, CACHE_CONTROL, CONTENT_TYPE};
+use serde_json::Value;
+
+use super::*;
+
+async fn cut_off() -> Status {
+    let sdk = Sdk::at("http://127.0.0.1:9", "us-east-1", "none", "none").await;
+    Status::new(&sdk, "access".to_owned(), "records".to_owned(), "mq-access".to_owned())
+}
+
+async fn send(method: &str, path: &str) -> (Response<Body>, Value) {
+    let request = http::Request::builder()
+        .method(method)
+        .uri(format!("https://api.example.com{path}"))
+        .header("x-trace-id", "trace-1")
+        .body(Body::Empty)
+        .unwrap();
+    let response = cut_off().await.handle(request).await;
+    assert_eq!(response.headers()["x-trace-id"], "trace-1", "{method} {path}");
+    let body = serde_json::from_slice(response.body()).unwrap_or_default();
+    (response, body)
+}
+
+#[tokio::test]
+async fn live_needs_nothing() {
+    let (response, body) = send("GET", "/health/live").await;
+    assert_eq!((response.status().as_u16(), body), (200, json!({"status": "ok"})));
+    assert_eq!(response.headers()[CACHE_CONTROL], "no-store");
+}
+
+#[tokio::test]
+async fn ready_says_which_dependencies_are_cut_off_and_names_no_table() {
+    let (response, body) = send("GET", "/health/ready").await;
+    assert_eq!(response.status(), 503);
+    let names: Vec<_> = body["dependencies"].as_array().unwrap().iter().map(|line| &line["name"]).collect();
+    assert_eq!(names, ["accessStore", "idempotencyStore", "mqAccess"]);
+    assert!(body["dependencies"].as_array().unwrap().iter().all(|line| line["ok"] == false));
+    assert!(!body.to_string().contains("records"));
+}
+
+#[tokio::test]
+async fn the_contract_lists_every_route_that_is_served_here() {
+    let (response, document) = send("GET", "/openapi.json").await;
+    assert_eq!(
+        (response.status().as_u16(), &response.headers()[CONTENT_TYPE]),
+        (200, &HeaderValue::from_static("application/json"))
+    );
+    for endpoint in Endpoint::ALL {
+        let api::Route { method, path } = endpoint.route();
+        assert!(document["paths"][path][method.to_lowercase()].is_object(), "{method} {path}");
+    }
+}
+
+#[tokio::test]
+async fn the_page_and_its_files_are_served() {
+    let (response, _) = send("GET", "/docs").await;
+    assert_eq!(response.headers()[CONTENT_TYPE], "text/html; charset=utf-8");
+    let (response, _) = send("GET", "/docs/swagger-ui.css").await;
+    assert_eq!((response.status().as_u16(), matches!(response.body(), Body::Binary(_))), (200, true));
+    let (response, body) = send("GET", "/docs/nothing.css").await;
+    assert_eq!((response.status().as_u16(), &body["reason"]), (404, &json!("ROUTE_NOT_FOUND")));
+}
+
+#[tokio::test]
+async fn the_status_needs_a_key() {
+    let (response, body) = send("GET", "/status").await;
+    assert_eq!((response.status().as_u16(), &body["reason"]), (401, &json!("API_KEY_REQUIRED")));
+}
+
+#[tokio::test]
+async fn what_no_route_takes_is_a_problem() {
+    let (response, body) = send("POST", "/health/live").await;
+    assert_eq!((response.status().as_u16(), &body["code"]), (405, &json!("ERR405_INVALID_OPERATION")));
+    assert_eq!(response.headers()[ALLOW], "GET");
+    let (response, _) = send("GET", "/messages/produce").await;
+    assert_eq!(
+        (response.status().as_u16(), &response.headers()[ALLOW]),
+        (405, &HeaderValue::from_static("POST"))
+    );
+    for path in ["/", "/messages", "/tests/1", "/docs/", "/health/live/"] {
+        let (response, body) = send("GET", path).await;
+        assert_eq!((response.status().as_u16(), &body["reason"]), (404, &json!("ROUTE_NOT_FOUND")), "{path}");
+        assert_eq!(response.headers()[CONTENT_TYPE], "application/problem+json");
+    }
+}
