@@ -1,0 +1,125 @@
+#!/usr/bin/env bash
+# Checks a deployment from outside: scripts/smoke.sh URL KEY, or make smoke URL=… KEY=…
+# KEY needs the scope mq:read, and its tenant a target profile of the name TARGET_REF (default local-rabbit).
+# Changes nothing. Ends with 1 when a check fails.
+set -u
+
+usage="usage: TARGET_REF=local-rabbit $0 URL KEY"
+url=${1:-${URL:-}}
+key=${2:-${KEY:-}}
+target_ref=${TARGET_REF:-local-rabbit}
+if [ -z "$url" ] || [ -z "$key" ]; then
+  echo "$usage" >&2
+  exit 2
+fi
+url=${url%/}
+
+for tool in curl gzip; do
+  command -v "$tool" >/dev/null || { echo "$tool is missing: install it" >&2; exit 2; }
+done
+
+scratch=$(mktemp -d) || exit 2
+trap 'rm -rf "$scratch"' EXIT
+# The key goes through a file, so that it does not show in the list of processes.
+(umask 077 && printf 'header = "X-Api-Key: %s"\n' "$key" >"$scratch/key")
+printf '{"targetRef":"%s"}' "$target_ref" >"$scratch/target.json"
+gzip -c "$scratch/target.json" >"$scratch/target.json.gz"
+
+failures=0
+body=$scratch/body
+
+# Sends a request and prints the status; 000 where nothing answered. The body goes to $body.
+request() { # METHOD PATH [CURL ARGUMENTS]
+  local method=$1 path=$2
+  shift 2
+  : >"$body"
+  curl --silent --max-time 35 --output "$body" --write-out '%{http_code}' --request "$method" "$@" "$url$path"
+}
+
+post() { # PATH FILE [CURL ARGUMENTS]
+  local path=$1 file=$2
+  shift 2
+  request POST "$path" --config "$scratch/key" --header 'Content-Type: application/json' --data-binary "@$file" "$@"
+}
+
+ok() { printf 'ok    %s\n' "$1"; }
+
+failed() { # CHECK STATUS MEANING
+  failures=$((failures + 1))
+  printf 'FAIL  %s\n      got: %s %s\n      %s\n' "$1" "$2" "$(head -c 400 "$body" | tr -d '\r\n')" "$3"
+}
+
+has() { grep -Eq "$1" "$body"; }
+
+unreachable() {
+  failed "$1" "no answer" "Nothing answers at $url. Compare it with the stack's output ApiUrl."
+  exit 1
+}
+
+status=$(request GET /health/live)
+case $status in
+  200) ok "live: the API and its status function answer" ;;
+  000) unreachable "live" ;;
+  *) failed "live" "$status" "The API is there but its status function is not. See the log group …-status." ;;
+esac
+
+status=$(request GET /health/ready)
+if [ "$status" = 200 ]; then
+  ok "ready: stores and mq-access answer"
+else
+  failed "ready" "$status" "The dependency with \"ok\":false does not answer: a table or its permission is missing, or mq-access."
+fi
+
+status=$(request POST /queue/depth --header 'Content-Type: application/json' --data-binary "@$scratch/target.json")
+if [ "$status" = 401 ] && has API_KEY_REQUIRED; then
+  ok "no key: refused with 401"
+else
+  failed "no key" "$status" "A request without a key must get 401. Do not open this deployment to anyone before it does."
+fi
+
+status=$(post /queue/depth "$scratch/target.json")
+if [ "$status" = 200 ]; then
+  ok "depth: $(head -c 300 "$body")"
+else
+  case "$status $(cat "$body")" in
+    401*) meaning="The key is not known. Its item's pk is KEY# and the lower-case SHA-256 of the key (docs/deploy.md)." ;;
+    403*) meaning="The key lacks the scope mq:read, or the target is not allowed." ;;
+    404*TARGET_REF_NOT_FOUND*) meaning="The key's tenant has no profile $target_ref: name another by TARGET_REF." ;;
+    404*) meaning="The profile names a queue that its broker does not have." ;;
+    502*) meaning="The broker refused; the answer says why. Look at the profile's user and secret." ;;
+    503* | 504*) meaning="The broker did not answer. Look at subnets, route tables, security groups and the profile's connName." ;;
+    *) meaning="An unexpected answer. See the log groups …-depth and …-mq-access." ;;
+  esac
+  failed "depth of $target_ref" "$status" "$meaning"
+fi
+plain=$status
+
+# Fronts differ in what they do to a compressed body that calls itself JSON; this is the one thing that only the real one can show.
+for encoding in with without; do
+  header=()
+  [ "$encoding" = with ] && header=(--header 'Content-Encoding: gzip')
+  status=$(post /queue/depth "$scratch/target.json.gz" ${header[@]+"${header[@]}"})
+  check="gzip body under application/json, $encoding Content-Encoding"
+  if [ "$status" = "$plain" ] && ! has 'CONTENT_CORRUPT|MALFORMED_JSON'; then
+    ok "$check: understood"
+  elif has CONTENT_CORRUPT; then
+    failed "$check" "$status" "The front read the gzip as text and destroyed it. Clients have to send bodies uncompressed."
+  else
+    failed "$check" "$status" "The plain body got $plain and the compressed one did not."
+  fi
+done
+
+status=$(post /connections/test "$scratch/target.json")
+if [ "$status" = 200 ] && has '^\{[^[]*"ok": ?true'; then
+  ok "connection test: the broker of $target_ref lets us in"
+elif [ "$status" = 200 ]; then
+  failed "connection test of $target_ref" "$status" "The step with \"ok\":false is where the way to the broker ends."
+else
+  failed "connection test of $target_ref" "$status" "The test could not be tried; see what the checks above say."
+fi
+
+if [ "$failures" -gt 0 ]; then
+  echo "$failures failed"
+  exit 1
+fi
+echo "all passed"
