@@ -1,1 +1,26 @@
+//! `POST /connections/test`: whether a broker can be reached and used, step by step, over a connection of its own.
 
+use api::auth::Scope;
+use api::{Problem, Route};
+use gateway::{KeyRule, Operation, Plan, QueueRule, Work};
+use mq::TargetSpec;
+use serde::Deserialize;
+
+/// The body of a request. Without a queue, the last step is skipped.
+#[derive(Debug, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct ConnectionTestRequest {
+    target: Option<TargetSpec>,
+    target_ref: Option<String>,
+}
+
+impl Operation for ConnectionTestRequest {
+    const ROUTE: Route = Route::post("/connections/test");
+    const SCOPES: &'static [Scope] = &[Scope::MqRead];
+    const KEY: KeyRule = KeyRule::Ignored;
+    const QUEUE: QueueRule = QueueRule::Optional;
+
+    fn plan(self) -> Result<Plan, Problem> {
+        Ok(Plan::read(self.target_ref, self.target, |target| Work::Test { target }))
+    }
+}

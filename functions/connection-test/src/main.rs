@@ -1,1 +1,14 @@
-fn main() {}
+//! Serves `POST /connections/test`.
+
+use connection_test::ConnectionTestRequest;
+use gateway::{Gateway, Records};
+use lambda_http::{Error, run, service_fn};
+
+#[tokio::main(flavor = "current_thread")]
+async fn main() -> Result<(), Error> {
+    telemetry::init(&std::env::var("LOG_LEVEL").unwrap_or_default());
+    let gateway = Gateway::from_environment(env!("CARGO_PKG_NAME"), Records::None).await?;
+    let gateway = &gateway;
+    run(service_fn(async |request| Ok::<_, Error>(gateway.handle::<ConnectionTestRequest>(request).await)))
+        .await
+}

@@ -1,1 +1,115 @@
+//! `POST /messages/consume`: get or browse messages.
 
+use api::auth::Scope;
+use api::{Problem, Route};
+use gateway::{KeyRule, Operation, Plan, QueueRule, Work};
+use idempotency::OperationType;
+use mq::{Ack, AckMode, ConsumeCommand, MaxMessages, Selector, TargetSpec, TxSize, WaitSeconds};
+use serde::Deserialize;
+
+/// The body of a request.
+#[derive(Debug, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct ConsumeRequest {
+    target: Option<TargetSpec>,
+    target_ref: Option<String>,
+    #[serde(default)]
+    max_messages: MaxMessages,
+    #[serde(default)]
+    wait_seconds: WaitSeconds,
+    #[serde(default)]
+    browse_only: bool,
+    #[serde(default)]
+    selector: Option<Selector>,
+    transaction: Option<ConsumeTransaction>,
+    ack: Option<Ack>,
+}
+
+/// Accepted for symmetry with a produce: a call is one unit of work whatever its size.
+#[derive(Debug, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+struct ConsumeTransaction {
+    #[serde(default)]
+    enabled: bool,
+    tx_size: Option<TxSize>,
+}
+
+impl Operation for ConsumeRequest {
+    const ROUTE: Route = Route::post("/messages/consume");
+    const SCOPES: &'static [Scope] = &[Scope::MqRead, Scope::MqWrite];
+    const KEY: KeyRule = KeyRule::RequiredUnlessRead;
+    const QUEUE: QueueRule = QueueRule::Required;
+
+    fn plan(self) -> Result<Plan, Problem> {
+        if self.browse_only && self.ack.is_some() {
+            return Err(Problem::violation("/ack", "a browse acknowledges nothing"));
+        }
+        let one_unit_of_work = self
+            .transaction
+            .is_some_and(|transaction| transaction.enabled && transaction.tx_size.is_some())
+            .then(|| "transaction.txSize has no effect: a call is one unit of work".to_owned());
+        let mode =
+            if self.browse_only { AckMode::Browse } else { AckMode::Take(self.ack.unwrap_or_default()) };
+        let command = ConsumeCommand {
+            max_messages: self.max_messages,
+            wait_seconds: self.wait_seconds,
+            mode,
+            selector: self.selector.unwrap_or_default(),
+            warnings: one_unit_of_work.into_iter().collect(),
+        };
+        Ok(match mode {
+            AckMode::Browse => {
+                Plan::read(self.target_ref, self.target, |target| Work::Browse { target, command })
+            }
+            AckMode::Take(_) => {
+                Plan::change(self.target_ref, self.target, OperationType::Consume, |target, execution| {
+                    Work::Consume { target, command, execution }
+                })
+            }
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::{Value, json};
+
+    use super::*;
+
+    fn plan(body: Value) -> Result<Plan, Problem> {
+        api::json::read::<ConsumeRequest>(body)?.plan()
+    }
+
+    #[test]
+    fn a_browse_is_a_read_and_everything_else_a_change() {
+        assert_eq!(plan(json!({"targetRef": "local", "browseOnly": true})).unwrap().scope, Scope::MqRead);
+        for body in [json!({"targetRef": "local"}), json!({"targetRef": "local", "ack": "rollback"})] {
+            assert_eq!(plan(body).unwrap().scope, Scope::MqWrite);
+        }
+    }
+
+    #[test]
+    fn the_request_of_the_specification_is_understood() {
+        let body = json!({
+            "target": {"queueManager": "QM1", "queue": "DEV.QUEUE.1", "channel": "DEV.APP.SVRCONN", "connName": "mq.host:1414"},
+            "maxMessages": 500, "waitSeconds": 20, "browseOnly": false,
+            "selector": {"correlIdBase64": null, "msgIdBase64": null},
+            "transaction": {"enabled": true, "txSize": 100}, "ack": "commit"
+        });
+        assert!(plan(body).is_ok());
+    }
+
+    #[test]
+    fn what_does_not_fit_is_named() {
+        for (body, expected) in [
+            (json!({"maxMessages": 0}), "/maxMessages"),
+            (json!({"maxMessages": 10_001}), "/maxMessages"),
+            (json!({"waitSeconds": 61}), "/waitSeconds"),
+            (json!({"ack": "maybe"}), "/ack"),
+            (json!({"browseOnly": true, "ack": "commit"}), "/ack"),
+            (json!({"selector": {"msgIdBase64": "?"}}), "/selector/msgIdBase64"),
+        ] {
+            assert_eq!(plan(body.clone()).unwrap_err().faults[0].pointer, expected, "{body}");
+        }
+    }
+}

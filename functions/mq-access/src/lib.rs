@@ -1,1 +1,164 @@
+//! Does the work of one order at a broker, writes the record's outcome, and answers with the finished response.
+//!
+//! From the moment an order arrives, this function alone writes its record. Work stops in time for that: what
+//! the deadline cuts off is reported, never abandoned.
 
+mod answer;
+mod consume;
+mod produce;
+mod secrets;
+
+pub use secrets::Secrets;
+
+use std::time::{Duration, SystemTime};
+
+use api::{Problem, Reason, Reply};
+use gateway::{Work, WorkOrder, from_broker, store_unavailable};
+use idempotency::{Execution, Finished, Outcome, Store, StoreError};
+use jiff::Timestamp;
+use mq::{Access, Broker, BrokerKind, Deadline, QueueName, Target};
+use rabbitmq::RabbitMq;
+use tracing::Instrument as _;
+
+/// What is kept free of the invocation's time for writing the outcome: one operation of the store, and a little.
+const TO_RECORD: Duration = Duration::from_secs(3);
+
+/// The function's state, which outlives invocations.
+#[derive(Debug)]
+pub struct MqAccess {
+    store: Store,
+    secrets: Secrets,
+    rabbitmq: RabbitMq,
+}
+
+/// A target that is ready for a broker.
+struct Ready<'a> {
+    broker: &'a dyn Broker,
+    access: Access,
+    target: Target,
+    queue: QueueName,
+    deadline: Deadline,
+}
+
+impl MqAccess {
+    pub fn new(store: Store, secrets: Secrets, rabbitmq: RabbitMq) -> Self {
+        Self { store, secrets, rabbitmq }
+    }
+
+    /// Answers an order before `ends_at`, when the invocation is cut off.
+    pub async fn handle(&self, order: WorkOrder, ends_at: SystemTime) -> Reply {
+        let left = ends_at.duration_since(SystemTime::now()).unwrap_or_default();
+        let deadline = Deadline::after(left.saturating_sub(TO_RECORD));
+        let span = tracing::info_span!("order", correlation_id = %order.trace_id, tenant = order.tenant);
+        async {
+            let answer = match order.work {
+                Work::Produce { target, command, execution } => {
+                    self.executed(&execution, self.produce(target, &command, &execution, deadline)).await
+                }
+                Work::Consume { target, command, execution } => {
+                    self.executed(&execution, self.consume(target, &command, &execution, deadline)).await
+                }
+                Work::Browse { target, command } => self.browse(target, &command, deadline).await,
+                Work::Depth { target } => self.depth(target, deadline).await,
+                Work::Test { target } => Ok(self.test(&target, deadline).await),
+                Work::Pools => Ok(answer::pools(&self.rabbitmq.pools())),
+            };
+            answer.unwrap_or_else(|problem| {
+                tracing::warn!(
+                    event_type = "order.failed",
+                    reason = problem.reason.as_str(),
+                    detail = problem.detail,
+                    "the order failed"
+                );
+                problem.to_reply(&order.trace_id)
+            })
+        }
+        .instrument(span)
+        .await
+    }
+
+    /// Does work under its execution, unless it comes too late to start.
+    async fn executed(
+        &self,
+        execution: &Execution,
+        work: impl Future<Output = Result<Reply, Problem>>,
+    ) -> Result<Reply, Problem> {
+        if !execution.is_stale(Timestamp::now()) {
+            return work.await;
+        }
+        let detail = "the work was handed over too late to start; nothing was done";
+        let problem = Problem::new(Reason::Busy, detail);
+        self.fail(execution, &problem, execution.checkpoint, execution.in_doubt).await;
+        Err(problem)
+    }
+
+    async fn depth(&self, target: Target, deadline: Deadline) -> Result<Reply, Problem> {
+        let ready = self.ready(target, deadline).await?;
+        let report = ready
+            .broker
+            .depth(&ready.access, &ready.queue, deadline)
+            .await
+            .map_err(|error| from_broker(&error))?;
+        Ok(answer::depth(&ready.target, &ready.queue, &report, Timestamp::now()))
+    }
+
+    /// A secret that cannot be read is a result of the test, as a wrong password is.
+    async fn test(&self, target: &Target, deadline: Deadline) -> Reply {
+        match self.secrets.access(&target.endpoint, deadline).await {
+            Ok(access) => answer::test(&self.rabbitmq.test(&access, target.queue.as_ref(), deadline).await),
+            Err(unreadable) => answer::untested(&unreadable),
+        }
+    }
+
+    /// Reads the target's secrets and finds its broker.
+    async fn ready(&self, target: Target, deadline: Deadline) -> Result<Ready<'_>, Problem> {
+        let broker: &dyn Broker = match target.endpoint.broker {
+            BrokerKind::RabbitMq => &self.rabbitmq,
+            BrokerKind::IbmMq => {
+                return Err(Problem::new(
+                    Reason::UnsupportedByBroker,
+                    "this deployment does not speak to IBM MQ yet",
+                ));
+            }
+        };
+        let queue = target.queue.clone().ok_or_else(|| Problem::violation("/target/queue", "is required"))?;
+        let access = self
+            .secrets
+            .access(&target.endpoint, deadline)
+            .await
+            .map_err(|unreadable| Problem::new(Reason::AuthenticationFailed, unreadable.to_string()))?;
+        Ok(Ready { broker, access, target, queue, deadline })
+    }
+
+    /// Ends an execution as failed, which leaves it to be run again.
+    async fn fail(&self, execution: &Execution, problem: &Problem, checkpoint: u64, in_doubt: u64) {
+        let outcome = Outcome::Failed { error: problem.to_string(), checkpoint, in_doubt };
+        if let Err(error) = self.store.finish(execution, &outcome).await {
+            self.log_unwritten(&error);
+        }
+    }
+
+    /// Ends an execution with its reply. A record that cannot be written keeps its lease; the work is done all the same.
+    async fn complete(&self, execution: &Execution, reply: &Reply) {
+        match self.store.finish(execution, &Outcome::Completed(reply.clone())).await {
+            Ok(Finished::Written) => {}
+            Ok(Finished::Superseded) => {
+                tracing::error!(
+                    event_type = "idempotency.superseded",
+                    "another execution owns the record by now"
+                );
+            }
+            Err(error) => self.log_unwritten(&error),
+        }
+    }
+
+    fn log_unwritten(&self, error: &StoreError) {
+        tracing::error!(event_type = "idempotency.unavailable", error = %error, "the record is left to its lease");
+    }
+}
+
+/// Nothing was committed at the broker.
+fn not_recorded(error: &StoreError) -> Problem {
+    tracing::error!(event_type = "idempotency.unavailable", error = %error, "the result could not be stored");
+    store_unavailable()
+}

@@ -1,1 +1,26 @@
-fn main() {}
+//! The only function in the brokers' network, and the only one that speaks to brokers.
+
+use aws::{Environment, Sdk};
+use gateway::WorkOrder;
+use idempotency::Store;
+use lambda_runtime::{Error, LambdaEvent, run, service_fn};
+use mq_access::{MqAccess, Secrets};
+use rabbitmq::RabbitMq;
+
+#[tokio::main(flavor = "current_thread")]
+async fn main() -> Result<(), Error> {
+    telemetry::init(&std::env::var("LOG_LEVEL").unwrap_or_default());
+    let mut environment = Environment::of_process();
+    let table = environment.required("IDEMPOTENCY_TABLE");
+    let connection_cap = environment.optional("CONNECTION_CAP", 5);
+    environment.check()?;
+
+    let sdk = Sdk::from_environment().await;
+    let store = Store::new(aws_sdk_dynamodb::Client::new(sdk.standard()), table);
+    let mq_access = MqAccess::new(store, Secrets::new(&sdk), RabbitMq::new(connection_cap));
+    let mq_access = &mq_access;
+    run(service_fn(async |event: LambdaEvent<WorkOrder>| {
+        Ok::<_, Error>(mq_access.handle(event.payload, event.context.deadline()).await)
+    }))
+    .await
+}

@@ -1,1 +1,46 @@
+//! `POST /messages/produce`: put messages on a queue.
 
+mod request;
+
+use api::auth::Scope;
+use api::{Problem, Reason, Route};
+use gateway::{KeyRule, Operation, Plan, QueueRule, TIME_BUDGET, Work};
+use idempotency::OperationType;
+use mq::ProduceCommand;
+
+pub use request::ProduceRequest;
+
+impl Operation for ProduceRequest {
+    const ROUTE: Route = Route::post("/messages/produce");
+    const SCOPES: &'static [Scope] = &[Scope::MqWrite];
+    const KEY: KeyRule = KeyRule::Required;
+    const QUEUE: QueueRule = QueueRule::Required;
+
+    fn plan(self) -> Result<Plan, Problem> {
+        let (target_ref, target, command) = self.into_parts()?;
+        check_time_budget(&command)?;
+        Ok(Plan::change(target_ref, target, OperationType::Produce, |target, execution| Work::Produce {
+            target,
+            command,
+            execution,
+        }))
+    }
+}
+
+/// Refuses a pace at which the messages cannot be put within one request.
+fn check_time_budget(command: &ProduceCommand) -> Result<(), Problem> {
+    let Some(rate) = command.rate_limit_per_sec else {
+        return Ok(());
+    };
+    let seconds = command.source.count().saturating_sub(1) / u64::from(rate.get());
+    if seconds < TIME_BUDGET.as_secs() {
+        return Ok(());
+    }
+    let detail = format!(
+        "{} messages at {} a second take about {seconds} s, and one request may take {} s; send fewer at a time",
+        command.source.count(),
+        rate.get(),
+        TIME_BUDGET.as_secs(),
+    );
+    Err(Problem::new(Reason::ExceedsTimeBudget, detail))
+}

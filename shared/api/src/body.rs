@@ -90,3 +90,71 @@ fn inflate(body: &[u8]) -> Result<Vec<u8>, Problem> {
 fn too_large() -> Problem {
     Problem::new(Reason::MaxPayloadExceeded, format!("a body may have {MAX_JSON} bytes, once inflated"))
 }
+
+#[cfg(test)]
+mod tests {
+    use std::io::Write as _;
+
+    use flate2::Compression;
+    use flate2::write::GzEncoder;
+    use http::HeaderValue;
+
+    use super::*;
+
+    fn headers(content_type: &'static str, encoding: Option<&'static str>) -> HeaderMap {
+        let mut headers = HeaderMap::new();
+        headers.insert(CONTENT_TYPE, HeaderValue::from_static(content_type));
+        if let Some(encoding) = encoding {
+            headers.insert(CONTENT_ENCODING, HeaderValue::from_static(encoding));
+        }
+        headers
+    }
+
+    fn gzip(bytes: &[u8]) -> Vec<u8> {
+        let mut encoder = GzEncoder::new(Vec::new(), Compression::fast());
+        encoder.write_all(bytes).unwrap();
+        encoder.finish().unwrap()
+    }
+
+    fn reason(headers: &HeaderMap, body: &[u8]) -> Reason {
+        json(headers, body).unwrap_err().reason
+    }
+
+    #[test]
+    fn the_bytes_decide_whether_a_body_is_compressed() {
+        let plain = b"{\"a\":1}";
+        for encoding in [None, Some("gzip"), Some("identity")] {
+            let headers = headers("application/json; charset=UTF-8", encoding);
+            assert_eq!(json(&headers, plain).unwrap(), plain);
+            assert_eq!(json(&headers, &gzip(plain)).unwrap(), plain);
+        }
+    }
+
+    #[test]
+    fn other_media_types_and_encodings_are_415() {
+        assert_eq!(reason(&HeaderMap::new(), b"{}"), Reason::ContentType);
+        assert_eq!(reason(&headers("text/plain", None), b"{}"), Reason::ContentType);
+        assert_eq!(reason(&headers("application/json; charset=latin1", None), b"{}"), Reason::ContentType);
+        assert_eq!(reason(&headers("application/json", Some("br")), b"{}"), Reason::ContentEncoding);
+    }
+
+    #[test]
+    fn broken_and_mangled_gzip_is_corrupt() {
+        let headers = headers("application/json", Some("gzip"));
+        let whole = gzip(&[b'x'; 1000]);
+        assert_eq!(reason(&headers, &whole[..whole.len() - 5]), Reason::ContentCorrupt);
+        let mangled = String::from_utf8_lossy(&whole).into_owned();
+        assert_eq!(reason(&headers, mangled.as_bytes()), Reason::ContentCorrupt);
+    }
+
+    #[test]
+    fn the_limit_holds_for_the_inflated_body() {
+        let headers = headers("application/json", None);
+        let limit = vec![b' '; MAX_JSON];
+        let beyond = vec![b' '; MAX_JSON + 1];
+        assert_eq!(json(&headers, &gzip(&limit)).unwrap().len(), MAX_JSON);
+        assert_eq!(json(&headers, &limit).unwrap().len(), MAX_JSON);
+        assert_eq!(reason(&headers, &beyond), Reason::MaxPayloadExceeded);
+        assert_eq!(reason(&headers, &gzip(&beyond)), Reason::MaxPayloadExceeded);
+    }
+}

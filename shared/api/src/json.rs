@@ -249,3 +249,126 @@ fn json_type(expected: &str) -> &str {
         expected => expected,
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+    use serde::Deserialize;
+    use serde_json::json;
+
+    use super::*;
+
+    fn refused(text: &str) -> (Reason, String) {
+        let problem = parse(text.as_bytes()).expect_err(text);
+        (problem.reason, problem.detail)
+    }
+
+    #[test]
+    fn what_two_readers_could_understand_differently_is_refused() {
+        for (text, reason) in [
+            ("", Reason::MalformedJson),
+            ("{\"a\":1", Reason::MalformedJson),
+            ("{\"a\":1}}", Reason::MalformedJson),
+            ("{\"a\":1} x", Reason::MalformedJson),
+            ("{'a':1}", Reason::MalformedJson),
+            ("{\"a\":01}", Reason::MalformedJson),
+            ("[1,]", Reason::MalformedJson),
+            ("{\"a\":NaN}", Reason::MalformedJson),
+            ("\"\\ud800\"", Reason::MalformedJson),
+            ("\"\\udc00\\ud800\"", Reason::MalformedJson),
+            ("\u{feff}{}", Reason::MalformedJson),
+            ("{\"a\":1,\"a\":1}", Reason::DuplicateMember),
+            ("{\"a\":1,\"\\u0061\":2}", Reason::DuplicateMember),
+            ("9007199254740992", Reason::NumberOutOfRange),
+            ("[-9007199254740992]", Reason::NumberOutOfRange),
+            ("{\"a\":100000000000000000000000}", Reason::NumberOutOfRange),
+            ("1e400", Reason::NumberOutOfRange),
+        ] {
+            assert_eq!(refused(text).0, reason, "{text}");
+        }
+        assert_eq!(parse(b"\"\xff\"").unwrap_err().reason, Reason::MalformedJson);
+    }
+
+    #[test]
+    fn a_refusal_says_where() {
+        assert_eq!(refused(r#"{"a":[{"b/c":1,"b/c":2}]}"#).1, "/a/0/b~1c: stands there more than once");
+        assert!(refused("{\n \"a\": tru }").1.contains("line 2"), "{}", refused("{\n \"a\": tru }").1);
+        assert!(refused("[1, 9007199254740993]").1.contains("byte 4"));
+    }
+
+    #[test]
+    fn digits_in_strings_and_fractions_are_not_integers() {
+        for text in
+            [r#""9007199254740993""#, r#"{"9007199254740993":"\"9007199254740993"}"#, "9007199254740993.5e1"]
+        {
+            assert!(parse(text.as_bytes()).is_ok(), "{text}");
+        }
+        assert_eq!(parse(b"9007199254740991").unwrap(), json!(9_007_199_254_740_991_i64));
+    }
+
+    #[test]
+    fn a_whole_double_is_an_integer() {
+        assert_eq!(parse(b"[16.0, 1e3, -0.0, 0.5]").unwrap(), json!([16, 1000, 0, 0.5]));
+    }
+
+    #[test]
+    fn depth_is_limited_to_64_levels() {
+        let nested = |depth: usize| "[".repeat(depth) + &"]".repeat(depth);
+        assert!(parse(nested(64).as_bytes()).is_ok());
+        for depth in [65, 127, 128, 129, 100_000] {
+            let (reason, detail) = refused(&nested(depth));
+            assert_eq!(
+                (reason, detail.as_str()),
+                (Reason::MalformedJson, "nested deeper than 64 levels"),
+                "{depth}"
+            );
+        }
+    }
+
+    #[derive(Debug, Deserialize)]
+    #[serde(deny_unknown_fields)]
+    struct Form {
+        #[expect(dead_code, reason = "only its reading is tested")]
+        items: Vec<Item>,
+    }
+
+    #[derive(Debug, Deserialize)]
+    #[serde(deny_unknown_fields)]
+    struct Item {
+        #[expect(dead_code, reason = "only its reading is tested")]
+        size: u32,
+    }
+
+    #[test]
+    fn a_violation_names_the_member_and_repeats_no_value() {
+        for (value, pointer, detail) in [
+            (
+                json!({"items": [{"size": 1, "colour": "red"}]}),
+                "/items/0/colour",
+                "is not a member of this object",
+            ),
+            (json!({"items": [{"size": "top secret"}]}), "/items/0/size", "must be an integer"),
+            (json!({"items": [{}]}), "/items/0", "the member `size` is required"),
+            (json!({"items": {}}), "/items", "must be an array"),
+            (json!([]), "", "must be an object"),
+        ] {
+            let problem = read::<Form>(value).unwrap_err();
+            let [fault] = problem.faults.as_slice() else { panic!("one fault") };
+            assert_eq!((fault.pointer.as_str(), fault.detail.as_str()), (pointer, detail));
+            assert!(!problem.detail.contains("top secret"));
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn no_bytes_make_the_parser_panic(bytes in proptest::collection::vec(any::<u8>(), 0..200)) {
+            let _ = parse(&bytes);
+        }
+
+        #[test]
+        fn what_serde_json_writes_is_read_back(text in "\\PC*", number in -9_007_199_254_740_991_i64..=9_007_199_254_740_991) {
+            let value = json!({"text": text, "numbers": [number, true, null]});
+            prop_assert_eq!(parse(value.to_string().as_bytes()).unwrap(), value);
+        }
+    }
+}

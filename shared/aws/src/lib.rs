@@ -60,8 +60,7 @@ impl Sdk {
             .with_max_attempts(3)
             .with_initial_backoff(Duration::from_millis(50))
             .with_max_backoff(Duration::from_millis(400));
-        let standard =
-            loader.http_client(http).timeout_config(timeouts).retry_config(retries).load().await;
+        let standard = loader.http_client(http).timeout_config(timeouts).retry_config(retries).load().await;
         Self { standard }
     }
 

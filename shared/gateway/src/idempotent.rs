@@ -80,8 +80,8 @@ impl Idempotency {
         let retry_after = whole_seconds(execution.lease_left(Timestamp::now()));
         Err(match unanswered {
             NotAnswered::NotStarted(_) => {
-                let outcome =
-                    Outcome::Failed { error: unanswered.to_string(), checkpoint: execution.checkpoint };
+                let Execution { checkpoint, in_doubt, .. } = *execution;
+                let outcome = Outcome::Failed { error: unanswered.to_string(), checkpoint, in_doubt };
                 self.finish(execution, &outcome).await;
                 unanswered.as_problem()
             }

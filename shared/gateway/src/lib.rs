@@ -8,6 +8,7 @@ mod operation;
 mod problems;
 mod protocol;
 mod replay;
+mod settings;
 mod target;
 
 pub use front::Gateway;
@@ -16,3 +17,4 @@ pub use mq_access::{MqAccess, NotAnswered};
 pub use operation::{KeyRule, Operation, Plan, PlannedWork, QueueRule, TIME_BUDGET};
 pub use problems::{from_broker, from_produce, from_target, store_unavailable};
 pub use protocol::{Work, WorkOrder};
+pub use settings::Records;

@@ -63,6 +63,15 @@ pub(crate) fn decide(record: &Record, fingerprint: &Fingerprint, now: Timestamp)
 }
 
 impl Record {
+    /// What earlier attempts may have done beyond the checkpoint: as much as they recorded, and anything at all where
+    /// the last one ended without a word.
+    pub(crate) fn doubt(&self) -> u64 {
+        match self.status {
+            Status::Failed => self.in_doubt.unwrap_or_default(),
+            Status::InProgress | Status::Prepared | Status::Completed => u64::MAX,
+        }
+    }
+
     pub(crate) fn reply(&self) -> Option<Reply> {
         Some(Reply {
             status: self.http_status?,
@@ -86,6 +95,7 @@ mod tests {
             created_at: Timestamp::UNIX_EPOCH,
             updated_at: Timestamp::UNIX_EPOCH,
             checkpoint: None,
+            in_doubt: None,
             http_status: Some(201),
             response_headers: Some([("content-type".to_owned(), "application/json".to_owned())].into()),
             response_payload: Some("{}".to_owned()),

@@ -27,6 +27,8 @@ pub struct Execution {
     pub(crate) claimed_at: Timestamp,
     /// How many messages an earlier attempt is known to have put.
     pub checkpoint: u64,
+    /// How many messages after the checkpoint earlier attempts may have put as well, at most.
+    pub in_doubt: u64,
 }
 
 impl Execution {
@@ -40,10 +42,6 @@ impl Execution {
     /// How long a claim keeps others out: nothing that starts in time outlives it.
     pub const fn lease() -> Duration {
         Self::START_WITHIN.saturating_add(Self::WORK).saturating_add(Self::SKEW)
-    }
-
-    pub fn attempt(&self) -> u32 {
-        self.attempt
     }
 
     /// How long this claim still keeps others out.
@@ -62,6 +60,6 @@ impl Execution {
 pub enum Outcome {
     /// Retries are answered with this reply.
     Completed(Reply),
-    /// Retries run again, after the first `checkpoint` messages.
-    Failed { error: String, checkpoint: u64 },
+    /// Retries run again, after the first `checkpoint` messages; `in_doubt` more may have been put.
+    Failed { error: String, checkpoint: u64, in_doubt: u64 },
 }

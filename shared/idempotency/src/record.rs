@@ -55,6 +55,7 @@ pub(crate) struct Record {
     pub(crate) created_at: jiff::Timestamp,
     pub(crate) updated_at: jiff::Timestamp,
     pub(crate) checkpoint: Option<u64>,
+    pub(crate) in_doubt: Option<u64>,
     pub(crate) http_status: Option<u16>,
     pub(crate) response_headers: Option<std::collections::BTreeMap<String, String>>,
     pub(crate) response_payload: Option<String>,

@@ -59,7 +59,9 @@ impl Store {
         };
         for _ in 0..RACES {
             if in_the_way.owner == owner {
-                return Ok(Claimed::Execute(resumed(request, &in_the_way, Timestamp::now())));
+                // The first write was done and only its answer lost: nothing has run yet.
+                let attempt = in_the_way.attempt;
+                return Ok(Claimed::Execute(claimed(request, &owner, attempt, in_the_way.updated_at, None)));
             }
             match decide(&in_the_way, request.fingerprint, Timestamp::now()) {
                 Some(claimed) => return Ok(claimed),
@@ -77,8 +79,8 @@ impl Store {
         request: &ClaimRequest<'_>,
         owner: &str,
     ) -> Result<Result<Execution, Record>, StoreError> {
-        let now = Timestamp::now();
-        let execution = claimed(request, owner, 1, now, now, 0);
+        let now = now();
+        let execution = claimed(request, owner, 1, now, None);
         let expires_at = now + request.retention.max(Execution::lease());
         let put = self
             .dynamodb
@@ -125,7 +127,7 @@ impl Store {
         previous: &Record,
         owner: &str,
     ) -> Result<Result<Claimed, Record>, StoreError> {
-        let now = Timestamp::now();
+        let now = now();
         let status = if previous.status == Status::Prepared { Status::Prepared } else { Status::InProgress };
         let expires_at = now + request.retention.max(Execution::lease());
         let update = self
@@ -152,14 +154,7 @@ impl Store {
             return Ok(Err(record));
         }
         let attempt = previous.attempt.saturating_add(1);
-        let execution = claimed(
-            request,
-            owner,
-            attempt,
-            now,
-            previous.created_at,
-            previous.checkpoint.unwrap_or_default(),
-        );
+        let execution = claimed(request, owner, attempt, now, Some(previous));
         Ok(Ok(match (status, previous.reply()) {
             (Status::Prepared, Some(reply)) => Claimed::InDoubt { execution, reply },
             _ => Claimed::Execute(execution),
@@ -185,7 +180,7 @@ impl Store {
     /// # Errors
     /// When the store cannot be reached; the record is then left to its lease.
     pub async fn finish(&self, execution: &Execution, outcome: &Outcome) -> Result<Finished, StoreError> {
-        let now = Timestamp::now();
+        let now = now();
         let expires_at = now + Duration::from_secs(execution.retention_seconds);
         let duration = now.as_millisecond().saturating_sub(execution.claimed_at.as_millisecond());
         let end = "SET #status = :status, updatedAt = :now, leaseExpiresAt = :ended, expiresAt = :expiresAt, \
@@ -206,11 +201,14 @@ impl Store {
                 ));
                 self.settle(execution, Status::Completed, with_reply(update, reply)).await
             }
-            Outcome::Failed { error, checkpoint } => {
+            Outcome::Failed { error, checkpoint, in_doubt } => {
                 let update = ended(Status::Failed)
-                    .update_expression(format!("{end}, errorMessage = :error, checkpoint = :checkpoint"))
+                    .update_expression(format!(
+                        "{end}, errorMessage = :error, checkpoint = :checkpoint, inDoubt = :inDoubt"
+                    ))
                     .expression_attribute_values(":error", text(error))
-                    .expression_attribute_values(":checkpoint", AttributeValue::N(checkpoint.to_string()));
+                    .expression_attribute_values(":checkpoint", AttributeValue::N(checkpoint.to_string()))
+                    .expression_attribute_values(":inDoubt", AttributeValue::N(in_doubt.to_string()));
                 self.settle(execution, Status::Failed, update).await
             }
         }
@@ -237,7 +235,7 @@ impl Store {
             .expression_attribute_values(":inProgress", text(Status::InProgress.as_str()))
             .expression_attribute_values(":prepared", text(Status::Prepared.as_str()))
             .expression_attribute_values(":status", text(status.as_str()))
-            .expression_attribute_values(":now", iso(Timestamp::now()))
+            .expression_attribute_values(":now", iso(now()))
     }
 
     /// Sends a write of the execution's own. One that finds itself already done lost only its answer.
@@ -289,8 +287,7 @@ fn claimed(
     owner: &str,
     attempt: u32,
     now: Timestamp,
-    created_at: Timestamp,
-    checkpoint: u64,
+    previous: Option<&Record>,
 ) -> Execution {
     Execution {
         pk: request.pk(),
@@ -301,16 +298,11 @@ fn claimed(
         tenant: request.tenant.to_owned(),
         idempotency_key: request.key.as_str().to_owned(),
         fingerprint: request.fingerprint.clone(),
-        created_at: to_millisecond(created_at),
+        created_at: previous.map_or(now, |record| record.created_at),
         claimed_at: now,
-        checkpoint,
+        checkpoint: previous.and_then(|record| record.checkpoint).unwrap_or_default(),
+        in_doubt: previous.map(Record::doubt).unwrap_or_default(),
     }
-}
-
-/// A claim whose first write succeeded although its answer was lost: the record is its own.
-fn resumed(request: &ClaimRequest<'_>, record: &Record, now: Timestamp) -> Execution {
-    let checkpoint = record.checkpoint.unwrap_or_default();
-    claimed(request, &record.owner, record.attempt, now, record.created_at, checkpoint)
 }
 
 fn with_reply(update: UpdateItemFluentBuilder, reply: &Reply) -> UpdateItemFluentBuilder {
@@ -333,8 +325,9 @@ fn lease_end(now: Timestamp) -> i64 {
 }
 
 /// Records keep milliseconds; what derives from a time must not see more of it the first time than later.
-fn to_millisecond(time: Timestamp) -> Timestamp {
-    Timestamp::from_millisecond(time.as_millisecond()).unwrap_or(time)
+fn now() -> Timestamp {
+    let now = Timestamp::now();
+    Timestamp::from_millisecond(now.as_millisecond()).unwrap_or(now)
 }
 
 fn text(value: &str) -> AttributeValue {

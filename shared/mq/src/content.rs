@@ -141,7 +141,8 @@ impl Template {
                 Piece::Literal(text) => body.push_str(text),
                 Piece::Seq => body.push_str(&index.to_string()),
                 Piece::Uuid => {
-                    body.push_str(&derived_uuid(&seed.derive(&format!("uuid {position}"), index)).to_string())
+                    let uuid = derived_uuid(&seed.derive(&format!("uuid {position}"), index));
+                    body.push_str(&uuid.to_string());
                 }
                 Piece::Now => body.push_str(&format!("{:.3}", seed.created_at)),
                 Piece::Key => body.push_str(&seed.idempotency_key),
@@ -265,6 +266,11 @@ impl Outgoing {
         &self.seed.idempotency_key
     }
 
+    /// When the messages came into being: the claim's time, which a resend shares.
+    pub fn created_at(&self) -> Timestamp {
+        self.seed.created_at
+    }
+
     pub fn message_id(&self, index: u64) -> MessageId {
         self.seed.message_id(index)
     }
@@ -281,6 +287,26 @@ impl Outgoing {
         match &self.source {
             ProduceSource::Explicit { messages } => messages.get(usize::try_from(index).ok()?),
             ProduceSource::Generated { .. } => None,
+        }
+    }
+
+    /// Whether messages differ in more than their id, their sequence and their body.
+    pub fn differs_by_message(&self) -> bool {
+        matches!(self.source, ProduceSource::Explicit { .. })
+    }
+
+    /// The correlation id of the message at `index`.
+    pub fn correl_id(&self, index: u64) -> CorrelId {
+        let own = self.explicit(index).and_then(|message| message.correl_id.as_ref());
+        match (own, self.props.correl_id_mode) {
+            (Some(Base64Bytes(bytes)), _) => CorrelId::Bytes(bytes.clone()),
+            (None, CorrelIdMode::None) => CorrelId::None,
+            (None, CorrelIdMode::EchoMsgId) => CorrelId::EchoMsgId,
+            (None, CorrelIdMode::Fixed) => self
+                .props
+                .fixed_correl_id_base64
+                .as_ref()
+                .map_or(CorrelId::None, |id| CorrelId::Bytes(id.0.clone())),
         }
     }
 
@@ -305,17 +331,7 @@ impl Outgoing {
                 (message.body.0.clone(), if message.is_text { TEXT } else { BINARY })
             }
         };
-        let own_correl_id = self.explicit(index).and_then(|message| message.correl_id.as_ref());
-        let correl_id = match (own_correl_id, self.props.correl_id_mode) {
-            (Some(Base64Bytes(bytes)), _) => CorrelId::Bytes(bytes.clone()),
-            (None, CorrelIdMode::None) => CorrelId::None,
-            (None, CorrelIdMode::EchoMsgId) => CorrelId::EchoMsgId,
-            (None, CorrelIdMode::Fixed) => self
-                .props
-                .fixed_correl_id_base64
-                .as_ref()
-                .map_or(CorrelId::None, |id| CorrelId::Bytes(id.0.clone())),
-        };
+        let correl_id = self.correl_id(index);
         Some(OutgoingMessage { id, sequence: index, body, correl_id, content_type })
     }
 }

@@ -1,0 +1,93 @@
+//! Getting messages: in hand, stored, and only then removed.
+
+use api::{Problem, Reason, Reply};
+use gateway::from_broker;
+use idempotency::{Execution, Finished};
+use mq::{Ack, AckMode, BrokerError, ConsumeCommand, Deadline, Target, UnitOfWork};
+use tokio::time::Instant;
+
+use crate::{MqAccess, Ready, answer, not_recorded};
+
+/// What fits into one item of the store (400 KB) beside the record's other attributes.
+const MAX_RECORDED: usize = 350_000;
+/// What fits into a response as Lambda carries it (6 MB) beside its other members.
+const MAX_CARRIED: usize = 5_500_000;
+
+impl MqAccess {
+    /// Gets messages as one unit of work: stores the response first, then settles at the broker, then completes the
+    /// record. A crash before the response is stored puts the messages back; after it, a retry answers with what is stored.
+    pub(crate) async fn consume(
+        &self,
+        target: Target,
+        command: &ConsumeCommand,
+        execution: &Execution,
+        deadline: Deadline,
+    ) -> Result<Reply, Problem> {
+        let started = Instant::now();
+        let (ready, unit) = match self.fetched(target, command, MAX_RECORDED, deadline).await {
+            Ok(fetched) => fetched,
+            Err(problem) => {
+                self.fail(execution, &problem, 0, 0).await;
+                return Err(problem);
+            }
+        };
+        let reply = answer::consumed(&ready.target, command, unit.consumed(), started.elapsed());
+        match self.store.prepare(execution, &reply).await {
+            Ok(Finished::Written) => {}
+            Ok(Finished::Superseded) => {
+                let _ = unit.rollback(deadline).await;
+                return Err(Problem::new(Reason::Busy, "another execution of this request took over"));
+            }
+            Err(error) => {
+                let _ = unit.rollback(deadline).await;
+                return Err(not_recorded(&error));
+            }
+        }
+        match settle(unit, command.mode, deadline).await {
+            Ok(()) => {
+                self.complete(execution, &reply).await;
+                Ok(reply)
+            }
+            // The record stays prepared: after its lease a retry answers with what is stored.
+            Err(error) => Err(from_broker(&error).retry_after(whole_lease(execution))),
+        }
+    }
+
+    /// Shows messages and leaves them where they are; nothing is recorded.
+    pub(crate) async fn browse(
+        &self,
+        target: Target,
+        command: &ConsumeCommand,
+        deadline: Deadline,
+    ) -> Result<Reply, Problem> {
+        let started = Instant::now();
+        let (ready, unit) = self.fetched(target, command, MAX_CARRIED, deadline).await?;
+        let reply = answer::consumed(&ready.target, command, unit.consumed(), started.elapsed());
+        unit.rollback(deadline).await.map_err(|error| from_broker(&error))?;
+        Ok(reply)
+    }
+
+    async fn fetched(
+        &self,
+        target: Target,
+        command: &ConsumeCommand,
+        max_bytes: usize,
+        deadline: Deadline,
+    ) -> Result<(Ready<'_>, Box<dyn UnitOfWork>), Problem> {
+        let ready = self.ready(target, deadline).await?;
+        let unit = ready.broker.fetch(&ready.access, &ready.queue, command, max_bytes, ready.deadline).await;
+        unit.map(|unit| (ready, unit)).map_err(|error| from_broker(&error))
+    }
+}
+
+async fn settle(unit: Box<dyn UnitOfWork>, mode: AckMode, deadline: Deadline) -> Result<(), BrokerError> {
+    match mode {
+        AckMode::Take(Ack::Commit | Ack::None) => unit.commit(deadline).await,
+        AckMode::Take(Ack::Rollback) | AckMode::Browse => unit.rollback(deadline).await,
+    }
+}
+
+fn whole_lease(execution: &Execution) -> u32 {
+    let left = execution.lease_left(jiff::Timestamp::now());
+    u32::try_from(left.as_secs()).unwrap_or(u32::MAX).saturating_add(1)
+}

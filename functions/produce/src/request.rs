@@ -1,0 +1,244 @@
+//! The body of a produce, and the command that it stands for.
+
+use api::Problem;
+use mq::{
+    Base64Bytes, Batch, CorrelIdMode, ExplicitMessage, Headers, MqProps, Payload, ProduceCommand,
+    ProduceSource, TargetSpec, Template,
+};
+use serde::Deserialize;
+
+/// The body of a request.
+#[derive(Debug, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct ProduceRequest {
+    target: Option<TargetSpec>,
+    target_ref: Option<String>,
+    #[serde(default)]
+    batch: Batch,
+    payload: Option<PayloadSpec>,
+    messages: Option<Vec<MessageSpec>>,
+    #[serde(default)]
+    mq_props: MqProps,
+    #[serde(default)]
+    headers: Headers,
+}
+
+/// The body of generated messages, as a request describes it.
+#[derive(Debug, Default, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+struct PayloadSpec {
+    #[serde(default)]
+    mode: PayloadMode,
+    fixed_base64: Option<Base64Bytes>,
+    template: Option<Template>,
+}
+
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "lowercase")]
+enum PayloadMode {
+    #[default]
+    Random,
+    Fixed,
+    Template,
+}
+
+/// A message that the request writes out.
+#[derive(Debug, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+struct MessageSpec {
+    body_base64: Option<Base64Bytes>,
+    body_text: Option<String>,
+    #[serde(default)]
+    headers: Headers,
+    correl_id_base64: Option<Base64Bytes>,
+}
+
+impl ProduceRequest {
+    /// Checks how the members go together.
+    pub(crate) fn into_parts(self) -> Result<(Option<String>, Option<TargetSpec>, ProduceCommand), Problem> {
+        check_correl_id(&self.mq_props)?;
+        let mut warnings = Vec::new();
+        let source = match self.messages {
+            Some(messages) => explicit(messages, self.payload.as_ref(), &self.batch)?,
+            None => generated(self.payload.unwrap_or_default(), &self.batch, &mut warnings)?,
+        };
+        let command = ProduceCommand {
+            source,
+            rate_limit_per_sec: self.batch.rate_limit_per_sec,
+            transaction: self.batch.transaction,
+            props: self.mq_props,
+            headers: self.headers,
+            warnings,
+        };
+        Ok((self.target_ref, self.target, command))
+    }
+}
+
+fn check_correl_id(props: &MqProps) -> Result<(), Problem> {
+    let pointer = "/mqProps/fixedCorrelIdBase64";
+    match (props.correl_id_mode, &props.fixed_correl_id_base64) {
+        (CorrelIdMode::Fixed, None) => {
+            Err(Problem::violation(pointer, "is required with correlIdMode \"fixed\""))
+        }
+        (CorrelIdMode::None | CorrelIdMode::EchoMsgId, Some(_)) => {
+            Err(Problem::violation(pointer, "goes with correlIdMode \"fixed\" only"))
+        }
+        _ => Ok(()),
+    }
+}
+
+fn explicit(
+    messages: Vec<MessageSpec>,
+    payload: Option<&PayloadSpec>,
+    batch: &Batch,
+) -> Result<ProduceSource, Problem> {
+    if payload.is_some() {
+        return Err(Problem::violation("/payload", "cannot be used together with messages"));
+    }
+    if batch.count.is_some() {
+        return Err(Problem::violation("/batch/count", "cannot be used together with messages"));
+    }
+    if messages.is_empty() {
+        return Err(Problem::violation("/messages", "must not be empty"));
+    }
+    let messages = messages.into_iter().enumerate().map(|(index, message)| message.checked(index));
+    Ok(ProduceSource::Explicit { messages: messages.collect::<Result<_, _>>()? })
+}
+
+impl MessageSpec {
+    fn checked(self, index: usize) -> Result<ExplicitMessage, Problem> {
+        let (body, is_text) = match (self.body_base64, self.body_text) {
+            (Some(body), None) => (body, false),
+            (None, Some(text)) => (Base64Bytes(text.into_bytes()), true),
+            _ => {
+                let detail = "takes either bodyBase64 or bodyText";
+                return Err(Problem::violation(format!("/messages/{index}"), detail));
+            }
+        };
+        Ok(ExplicitMessage { body, is_text, headers: self.headers, correl_id: self.correl_id_base64 })
+    }
+}
+
+fn generated(
+    payload: PayloadSpec,
+    batch: &Batch,
+    warnings: &mut Vec<String>,
+) -> Result<ProduceSource, Problem> {
+    if payload.mode != PayloadMode::Fixed && payload.fixed_base64.is_some() {
+        return Err(Problem::violation("/payload/fixedBase64", "goes with mode \"fixed\" only"));
+    }
+    if payload.mode != PayloadMode::Template && payload.template.is_some() {
+        return Err(Problem::violation("/payload/template", "goes with mode \"template\" only"));
+    }
+    if payload.mode != PayloadMode::Random && batch.message_size_bytes.is_some() {
+        warnings.push("batch.messageSizeBytes has no effect: it is the size of random bodies".to_owned());
+    }
+    let required =
+        |member: &str| Problem::violation(format!("/payload/{member}"), "is required in this mode");
+    let payload = match payload.mode {
+        PayloadMode::Random => Payload::Random { size: batch.message_size_bytes.unwrap_or_default() },
+        PayloadMode::Fixed => {
+            Payload::Fixed { body: payload.fixed_base64.ok_or_else(|| required("fixedBase64"))? }
+        }
+        PayloadMode::Template => {
+            Payload::Template { template: payload.template.ok_or_else(|| required("template"))? }
+        }
+    };
+    Ok(ProduceSource::Generated { count: batch.count.unwrap_or_default(), payload })
+}
+
+#[cfg(test)]
+mod tests {
+    use api::Reason;
+    use gateway::Operation as _;
+    use serde_json::{Value, json};
+
+    use super::*;
+
+    fn command(body: Value) -> Result<ProduceCommand, Problem> {
+        api::json::read::<ProduceRequest>(body)?.into_parts().map(|(_, _, command)| command)
+    }
+
+    fn pointer(body: Value) -> String {
+        command(body).unwrap_err().faults[0].pointer.clone()
+    }
+
+    #[test]
+    fn an_empty_request_is_one_random_message_of_a_kibibyte() {
+        let command = command(json!({"targetRef": "local"})).unwrap();
+        let ProduceSource::Generated { count, payload: Payload::Random { size } } = command.source else {
+            panic!("random messages")
+        };
+        assert_eq!((count.get(), size.get()), (1, 1024));
+        assert_eq!(command.transaction.tx_size.get(), 100);
+    }
+
+    #[test]
+    fn the_request_of_the_specification_is_understood() {
+        let command = command(json!({
+            "target": {"queueManager": "QM1", "queue": "DEV.QUEUE.1", "channel": "DEV.APP.SVRCONN", "connName": "mq.host:1414",
+                       "ccdtUrl": null, "ssl": {"enabled": false}, "auth": {"user": "app", "passwordRef": "secret://mq/app"}},
+            "batch": {"count": 1000, "messageSizeBytes": 2048, "rateLimitPerSec": null, "transaction": {"enabled": true, "txSize": 100}},
+            "payload": {"mode": "random"},
+            "mqProps": {"persistence": "persistent", "priority": 0, "expiryMs": 0, "correlIdMode": "none"},
+            "headers": {"k1": "v1"}
+        }))
+        .unwrap();
+        assert_eq!(command.source.count(), 1000);
+        assert!(command.transaction.enabled && command.warnings.is_empty());
+    }
+
+    #[test]
+    fn members_that_contradict_each_other_are_named() {
+        let messages = json!([{"bodyText": "a"}]);
+        for (body, expected) in [
+            (json!({"messages": messages, "payload": {}}), "/payload"),
+            (json!({"messages": messages, "batch": {"count": 1}}), "/batch/count"),
+            (json!({"messages": []}), "/messages"),
+            (
+                json!({"messages": [{"bodyText": "a"}, {"bodyText": "a", "bodyBase64": "YQ=="}]}),
+                "/messages/1",
+            ),
+            (json!({"messages": [{}]}), "/messages/0"),
+            (json!({"payload": {"mode": "fixed"}}), "/payload/fixedBase64"),
+            (json!({"payload": {"mode": "template"}}), "/payload/template"),
+            (json!({"payload": {"template": "{{seq}}"}}), "/payload/template"),
+            (json!({"payload": {"fixedBase64": "YQ=="}}), "/payload/fixedBase64"),
+            (json!({"mqProps": {"correlIdMode": "fixed"}}), "/mqProps/fixedCorrelIdBase64"),
+            (json!({"mqProps": {"fixedCorrelIdBase64": "YQ=="}}), "/mqProps/fixedCorrelIdBase64"),
+        ] {
+            assert_eq!(pointer(body.clone()), expected, "{body}");
+        }
+    }
+
+    #[test]
+    fn values_out_of_range_are_named() {
+        for (body, expected) in [
+            (json!({"batch": {"count": 0}}), "/batch/count"),
+            (json!({"batch": {"count": 100_001}}), "/batch/count"),
+            (json!({"batch": {"count": 1.5}}), "/batch/count"),
+            (json!({"batch": {"messageSizeBytes": 4_194_305}}), "/batch/messageSizeBytes"),
+            (json!({"batch": {"transaction": {"txSize": 0}}}), "/batch/transaction/txSize"),
+            (json!({"mqProps": {"priority": 10}}), "/mqProps/priority"),
+            (json!({"mqProps": {"expiryMs": -1}}), "/mqProps/expiryMs"),
+            (json!({"payload": {"mode": "fixed", "fixedBase64": "a"}}), "/payload/fixedBase64"),
+            (json!({"payload": {"mode": "template", "template": "{{nope}}"}}), "/payload/template"),
+            (json!({"headers": {"sequence": "1"}}), "/headers"),
+            (json!({"headers": {"k": 1}}), "/headers/k"),
+            (json!({"colour": "red"}), "/colour"),
+        ] {
+            let found = pointer(body.clone());
+            assert!(found == expected || found.starts_with(&format!("{expected}/")), "{body}: {found}");
+        }
+    }
+
+    #[test]
+    fn a_pace_beyond_the_time_budget_is_refused_before_anything_runs() {
+        let plan = |count: u32| {
+            let body = json!({"targetRef": "local", "batch": {"count": count, "rateLimitPerSec": 10}});
+            api::json::read::<ProduceRequest>(body).unwrap().plan()
+        };
+        assert!(plan(200).is_ok());
+        assert_eq!(plan(201).unwrap_err().reason, Reason::ExceedsTimeBudget);
+    }
+}

@@ -1,0 +1,55 @@
+//! Building a [`Gateway`] from a function's environment.
+
+use std::time::Duration;
+
+use api::access::AccessStore;
+use aws::{Environment, EnvironmentError, Sdk};
+use idempotency::{ExpiryBounds, Store};
+use mq::InlineTargets;
+
+use crate::front::Gateway;
+use crate::idempotent::Idempotency;
+use crate::mq_access::MqAccess;
+
+/// Whether a function keeps records.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Records {
+    Kept,
+    None,
+}
+
+impl Gateway {
+    /// Reads the function's variables and builds its clients.
+    ///
+    /// # Errors
+    /// When variables are missing or wrong; the error names all of them.
+    pub async fn from_environment(service: &'static str, records: Records) -> Result<Self, EnvironmentError> {
+        let mut environment = Environment::of_process();
+        let access_table = environment.required("ACCESS_TABLE");
+        let mq_access: String = environment.required("MQ_ACCESS_FUNCTION");
+        let inline_targets: InlineTargets = environment.optional("INLINE_TARGETS", InlineTargets::default());
+        let kept = (records == Records::Kept).then(|| {
+            let table: String = environment.required("IDEMPOTENCY_TABLE");
+            let mut seconds = |name| Duration::from_secs(environment.required(name));
+            let expiry = ExpiryBounds {
+                default: seconds("IDEMPOTENCY_EXPIRY_DEFAULT_SECONDS"),
+                min: seconds("IDEMPOTENCY_EXPIRY_MIN_SECONDS"),
+                max: seconds("IDEMPOTENCY_EXPIRY_MAX_SECONDS"),
+            };
+            (table, expiry)
+        });
+        environment.check()?;
+
+        let sdk = Sdk::from_environment().await;
+        let dynamodb = aws_sdk_dynamodb::Client::new(sdk.standard());
+        let lambda = aws_sdk_lambda::Client::new(&sdk.single_attempt(MqAccess::PATIENCE));
+        Ok(Self {
+            service,
+            access: AccessStore::new(dynamodb.clone(), access_table),
+            mq_access: MqAccess::new(lambda, mq_access),
+            inline_targets,
+            idempotency: kept
+                .map(|(table, expiry)| Idempotency { store: Store::new(dynamodb, table), expiry }),
+        })
+    }
+}
