@@ -1,0 +1,35 @@
+# Everything a person needs; `make` alone lists it.
+
+# Tools that only this project needs are installed here.
+TOOLS := $(CURDIR)/.local/tools
+export PATH := $(TOOLS)/bin:$(PATH)
+
+LOCAL = "$${CARGO_TARGET_DIR:-target}/debug/local"
+
+.PHONY: help run test stop lint smoke nextest
+.DEFAULT_GOAL := help
+
+help: ## List the targets
+	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-8s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+
+run: ## Start everything locally, show what it does, serve until Ctrl-C (PORT=8080, DEMO=0 skips the demonstration)
+	@cargo build --workspace --bins
+	@exec $(LOCAL) run
+
+# One build of everything, so that features are unified and the test run finds nothing left to compile.
+test: nextest ## Run all tests against a stack of their own (NEXTEST='-E "package(mq)"' chooses)
+	@cargo build --workspace --bins --tests
+	@exec $(LOCAL) test -- cargo nextest run --workspace --no-fail-fast $(NEXTEST)
+
+stop: ## Stop the stacks of this directory, also what a killed one left running
+	@cargo build --quiet --workspace --bins
+	@exec $(LOCAL) stop
+
+lint: ## Check formatting, clippy, the template, the OpenAPI document, licences and sources
+	@scripts/lint.sh
+
+smoke: ## Check a deployment: make smoke URL=https://… KEY=…
+	@scripts/smoke.sh "$(URL)" "$(KEY)"
+
+nextest:
+	@scripts/tool.sh cargo-nextest

@@ -1,0 +1,168 @@
+"""Deploys template.yaml into the local AWS stand-in, with the development binaries as code.
+
+The stand-in applies the SAM transform and CloudFormation; this program only packages (as `sam package` does) and reads
+from the template what the stand-in is known not to do: the routes of HttpApi events and the tables' time to live.
+It writes both, with the physical names, to one JSON file for the HTTP front.
+"""
+
+import argparse
+import json
+import sys
+import time
+import zipfile
+from concurrent.futures import ThreadPoolExecutor
+from io import BytesIO
+from pathlib import Path
+
+import boto3
+from botocore.config import Config
+from botocore.exceptions import ClientError
+from samtranslator.yaml_helper import yaml_parse
+
+ARTIFACTS = "integrahub-artifacts"
+DEPLOY_SECONDS = 120
+FUNCTION = "AWS::Serverless::Function"
+TABLE = "AWS::DynamoDB::Table"
+
+
+class Refused(Exception):
+    """A sentence for the person at the terminal."""
+
+
+def resources(template, kind):
+    return {name: r for name, r in template["Resources"].items() if r["Type"] == kind}
+
+
+def package(template, binaries, s3):
+    """Uploads every function's binary and points its CodeUri at it."""
+
+    def upload(item):
+        name, resource = item
+        binary = resource.get("Metadata", {}).get("BuildProperties", {}).get("Binary")
+        if binary is None:
+            raise Refused(f"{name} in the template names no binary (Metadata.BuildProperties.Binary).")
+        path = binaries / binary
+        if not path.is_file():
+            raise Refused(f"The binary {path} of {name} is missing: run `cargo build --workspace --bins`.")
+        s3.put_object(Bucket=ARTIFACTS, Key=f"{binary}.zip", Body=zipped(path))
+        resource.setdefault("Properties", {})["CodeUri"] = {"Bucket": ARTIFACTS, "Key": f"{binary}.zip"}
+
+    functions = resources(template, FUNCTION)
+    template.get("Globals", {}).get("Function", {}).pop("CodeUri", None)
+    with ThreadPoolExecutor(max_workers=4) as pool:
+        list(pool.map(upload, functions.items()))
+    return len(functions)
+
+
+def zipped(binary):
+    entry = zipfile.ZipInfo("bootstrap")
+    entry.external_attr = 0o100755 << 16
+    entry.compress_type = zipfile.ZIP_DEFLATED
+    buffer = BytesIO()
+    with zipfile.ZipFile(buffer, "w", compresslevel=1) as archive:
+        archive.writestr(entry, binary.read_bytes(), compresslevel=1)
+    return buffer.getvalue()
+
+
+def create(template, stack, parameters, endpoint, s3, cloudformation):
+    s3.put_object(Bucket=ARTIFACTS, Key="template.json", Body=json.dumps(template).encode())
+    try:
+        cloudformation.create_stack(
+            StackName=stack,
+            TemplateURL=f"{endpoint}/{ARTIFACTS}/template.json",
+            Parameters=[{"ParameterKey": k, "ParameterValue": v} for k, v in parameters.items()],
+            Capabilities=["CAPABILITY_IAM", "CAPABILITY_NAMED_IAM", "CAPABILITY_AUTO_EXPAND"],
+        )
+    except ClientError as error:
+        raise Refused(f"CloudFormation refused template.yaml: {error.response['Error']['Message']}") from error
+
+
+def wait(stack, cloudformation):
+    """The created stack, or a refusal that names every resource that failed and why."""
+    end = time.monotonic() + DEPLOY_SECONDS
+    while time.monotonic() < end:
+        found = cloudformation.describe_stacks(StackName=stack)["Stacks"][0]
+        if found["StackStatus"] == "CREATE_COMPLETE":
+            return found
+        if not found["StackStatus"].endswith("IN_PROGRESS") or "ROLLBACK" in found["StackStatus"]:
+            raise Refused(failures(stack, found, cloudformation))
+        time.sleep(0.1)
+    raise Refused(f"The deployment is still {found['StackStatus']} after {DEPLOY_SECONDS} s.")
+
+
+def failures(stack, found, cloudformation):
+    events = cloudformation.describe_stack_events(StackName=stack)["StackEvents"]
+    lines = [
+        f"  {e['LogicalResourceId']} ({e.get('ResourceType', 'unknown type')}): {e['ResourceStatusReason']}"
+        for e in reversed(events)
+        if e["ResourceStatus"].endswith("FAILED") and e.get("ResourceStatusReason")
+    ]
+    lines = lines or [f"  {found.get('StackStatusReason', found['StackStatus'])}"]
+    return "\n".join(["template.yaml could not be deployed:", *lines])
+
+
+def physical_names(stack, cloudformation):
+    pages = cloudformation.get_paginator("list_stack_resources").paginate(StackName=stack)
+    return {
+        r["LogicalResourceId"]: r["PhysicalResourceId"] for page in pages for r in page["StackResourceSummaries"]
+    }
+
+
+def routes(template):
+    for name, function in resources(template, FUNCTION).items():
+        for event in function["Properties"].get("Events", {}).values():
+            if event["Type"] != "HttpApi":
+                continue
+            properties = event.get("Properties") or {}
+            method, path = properties.get("Method"), properties.get("Path")
+            key = "$default" if method is None and path is None else f"{(method or 'ANY').upper()} {path}"
+            yield {"key": key, "function": name}
+
+
+def turn_on_time_to_live(template, names, dynamodb):
+    for name, table in resources(template, TABLE).items():
+        specification = table["Properties"].get("TimeToLiveSpecification")
+        if specification:
+            dynamodb.update_time_to_live(TableName=names[name], TimeToLiveSpecification=specification)
+
+
+def deploy(arguments):
+    def client(service):
+        # Path style, because bucket host names need not resolve here.
+        return boto3.client(service, endpoint_url=arguments.endpoint, config=Config(s3={"addressing_style": "path"}))
+
+    s3, cloudformation = client("s3"), client("cloudformation")
+    template = yaml_parse(arguments.template.read_text())
+    s3.create_bucket(Bucket=ARTIFACTS)
+    count = package(template, arguments.binaries, s3)
+    print(f"uploaded {count} functions", flush=True)
+    create(template, arguments.stack, json.loads(arguments.parameters), arguments.endpoint, s3, cloudformation)
+    stack = wait(arguments.stack, cloudformation)
+    names = physical_names(arguments.stack, cloudformation)
+    turn_on_time_to_live(template, names, client("dynamodb"))
+    print(f"created {len(names)} resources", flush=True)
+    return {
+        "routes": list(routes(template)),
+        "names": names,
+        "outputs": {o["OutputKey"]: o["OutputValue"] for o in stack.get("Outputs", [])},
+    }
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--template", type=Path, required=True)
+    parser.add_argument("--binaries", type=Path, required=True)
+    parser.add_argument("--endpoint", required=True)
+    parser.add_argument("--stack", required=True)
+    parser.add_argument("--parameters", required=True, help="JSON object of names and values")
+    parser.add_argument("--output", type=Path, required=True)
+    arguments = parser.parse_args()
+    try:
+        deployment = deploy(arguments)
+    except Refused as refused:
+        sys.exit(str(refused))
+    arguments.output.write_text(json.dumps(deployment, indent=1))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,50 @@
+//! What can be asked of the program.
+
+mod run;
+mod signals;
+mod stop;
+mod test;
+
+use std::process::ExitCode;
+
+use crate::failure::Failure;
+use crate::layout::Layout;
+
+pub(crate) use signals::{Signals, Stopped};
+
+/// Runs IntegraHub on this machine.
+#[derive(Debug, clap::Parser)]
+#[command(name = "local")]
+pub(crate) enum Command {
+    /// Start the stack, show what it does, and serve until Ctrl-C.
+    Run {
+        /// Port of the HTTP API on 127.0.0.1.
+        #[arg(long, env = "PORT", default_value_t = 8080)]
+        port: u16,
+        /// Whether to show the demonstration: 1 or 0.
+        #[arg(long, env = "DEMO", default_value_t = 1, value_parser = clap::value_parser!(u8).range(0..=1))]
+        demo: u8,
+    },
+    /// Start a stack of the tests' own, run a command against it, stop it, and end with the command's exit code.
+    Test {
+        #[arg(required = true, trailing_var_arg = true, allow_hyphen_values = true)]
+        command: Vec<String>,
+    },
+    /// Stop every stack of this repository, also what a killed one left running.
+    Stop,
+    /// Install what is missing, and start nothing.
+    Setup,
+}
+
+impl Command {
+    /// # Errors
+    /// The sentence to show.
+    pub(crate) async fn execute(self) -> Result<ExitCode, Failure> {
+        match self {
+            Self::Run { port, demo } => run::run(port, demo == 1).await,
+            Self::Test { command } => test::test(command).await,
+            Self::Stop => stop::stop().await,
+            Self::Setup => crate::setup::ensure(&Layout::of_run()?).await.map(|()| ExitCode::SUCCESS),
+        }
+    }
+}

@@ -1,0 +1,73 @@
+//! The AWS stand-in.
+
+use tokio::process::Command;
+
+use super::{Component, Ready};
+use crate::failure::Failure;
+use crate::layout::{Layout, create};
+
+/// The account of the stand-in's default credentials.
+pub(crate) const REGION: &str = "us-east-1";
+pub(crate) const ACCESS_KEY_ID: &str = "test";
+pub(crate) const SECRET_ACCESS_KEY: &str = "test";
+
+#[derive(Debug)]
+pub(crate) struct Ministack {
+    port: u16,
+}
+
+impl Ministack {
+    pub(crate) fn new(port: u16) -> Self {
+        Self { port }
+    }
+
+    pub(crate) fn endpoint(&self) -> String {
+        format!("http://127.0.0.1:{}", self.port)
+    }
+}
+
+impl Component for Ministack {
+    fn name(&self) -> &'static str {
+        "ministack"
+    }
+
+    fn command(&self, layout: &Layout) -> Result<Command, Failure> {
+        let home = layout.component_directory(self.name())?;
+        let temporary = home.join("tmp");
+        create(&temporary)?;
+        let mut command = Command::new(layout.python().join("bin/python"));
+        command
+            .env_clear()
+            .args(["-m", "ministack"])
+            .current_dir(&home)
+            .env("HOME", &home)
+            .env("TMPDIR", &temporary)
+            .env("STATE_DIR", home.join("state"))
+            .env("S3_DATA_DIR", home.join("s3"))
+            .env("BIND_HOST", "127.0.0.1")
+            .env("GATEWAY_PORT", self.port.to_string())
+            .env("LAMBDA_EXECUTOR", "local")
+            // A burst of requests is two invocations each (a function and mq-access), and every running invocation
+            // holds a thread: fewer threads than that and the first half waits for ever for the second.
+            .env("LAMBDA_ACCOUNT_CONCURRENCY", "250")
+            .env("MINISTACK_WORKER_THREADS", "400")
+            .env("LAMBDA_WARM_TTL_SECONDS", "120")
+            .env("PYTHONDONTWRITEBYTECODE", "1")
+            // The functions inherit what follows.
+            .env("AWS_ENDPOINT_URL", self.endpoint())
+            .env("AWS_REGION", REGION)
+            .env("AWS_DEFAULT_REGION", REGION)
+            .env("AWS_ACCESS_KEY_ID", ACCESS_KEY_ID)
+            .env("AWS_SECRET_ACCESS_KEY", SECRET_ACCESS_KEY)
+            .env("AWS_EC2_METADATA_DISABLED", "true");
+        Ok(command)
+    }
+
+    fn ready(&self) -> Ready {
+        Ready::Answers(format!("{}/_ministack/health", self.endpoint()))
+    }
+
+    fn usual(&self) -> &'static str {
+        "usually 1 s"
+    }
+}

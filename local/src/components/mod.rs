@@ -1,0 +1,45 @@
+//! The programs that the stack consists of, one file each.
+
+pub(crate) mod epmd;
+pub(crate) mod ministack;
+pub(crate) mod rabbitmq;
+
+use std::fmt::Debug;
+use std::time::Duration;
+
+use tokio::process::Command;
+
+use crate::failure::Failure;
+use crate::layout::Layout;
+
+/// How a component shows that it can be used.
+#[derive(Clone, Debug)]
+pub(crate) enum Ready {
+    /// Something listens on this port of 127.0.0.1.
+    Listens(u16),
+    /// This URL answers with success.
+    Answers(String),
+}
+
+/// A program that the supervisor runs. It must stay in the foreground, keep its files in its own directory under
+/// [`Layout::data`] and listen on 127.0.0.1 only.
+pub(crate) trait Component: Debug + Send + Sync {
+    /// Also the name of its log and pid file.
+    fn name(&self) -> &'static str;
+
+    /// Prepares its directory and says how to start it, with an environment of its own.
+    ///
+    /// # Errors
+    /// The directory cannot be prepared.
+    fn command(&self, layout: &Layout) -> Result<Command, Failure>;
+
+    fn ready(&self) -> Ready;
+
+    /// How long a start usually takes, for people.
+    fn usual(&self) -> &'static str;
+
+    /// When to give up waiting.
+    fn patience(&self) -> Duration {
+        Duration::from_secs(90)
+    }
+}

@@ -1,0 +1,31 @@
+//! What the person at the terminal sees.
+#![allow(clippy::print_stdout, clippy::print_stderr, reason = "the one place that prints")]
+
+use std::fmt::Display;
+use std::future::Future;
+use std::time::{Duration, Instant};
+
+/// Something that takes longer than this says that it is still going on.
+const PATIENCE: Duration = Duration::from_secs(4);
+
+pub(crate) fn say(line: impl Display) {
+    println!("{line}");
+}
+
+/// A line that stands apart from the tool's own.
+pub(crate) fn complain(line: impl Display) {
+    eprintln!("\n{line}");
+}
+
+/// Waits for `work`, saying every few seconds what is being waited for, for how long already, and `usual`, which
+/// says how long it takes.
+pub(crate) async fn during<T>(what: &str, usual: &str, work: impl Future<Output = T>) -> T {
+    let start = Instant::now();
+    let mut work = std::pin::pin!(work);
+    loop {
+        match tokio::time::timeout(PATIENCE, work.as_mut()).await {
+            Ok(done) => return done,
+            Err(_) => say(format_args!("    {what}: {} s so far ({usual})", start.elapsed().as_secs())),
+        }
+    }
+}

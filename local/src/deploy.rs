@@ -1,0 +1,106 @@
+//! Deploys `template.yaml` into the AWS stand-in.
+
+use std::collections::BTreeMap;
+use std::process::Stdio;
+
+use serde::Deserialize;
+use tokio::io::{AsyncBufReadExt as _, BufReader};
+use tokio::process::Command;
+
+use crate::components::ministack::{ACCESS_KEY_ID, Ministack, REGION, SECRET_ACCESS_KEY};
+use crate::console;
+use crate::failure::{Explain as _, Failure};
+use crate::layout::{Layout, create};
+use crate::supervisor::isolate;
+
+/// What the local stack sets otherwise than the template's defaults: inline targets on this machine, wide bounds for
+/// the records' expiry, and this machine's processor.
+const PARAMETERS: [(&str, &str); 4] = [
+    (
+        "InlineTargets",
+        "rabbitmq://127.0.0.1:*/*?secrets=secret://local/*,secret://mq/app \
+         rabbitmq://localhost:*/*?secrets=secret://local/*,secret://mq/app \
+         ibmmq://127.0.0.1:*/*?secrets=secret://local/*,secret://mq/app",
+    ),
+    ("IdempotencyExpiryMinSeconds", "1"),
+    ("IdempotencyExpiryMaxSeconds", "2592000"),
+    ("Architecture", ARCHITECTURE),
+];
+
+const ARCHITECTURE: &str = if cfg!(target_arch = "aarch64") { "arm64" } else { "x86_64" };
+
+/// What the deployment created, as `local/deploy.py` reports it.
+#[derive(Clone, Debug, Deserialize)]
+pub(crate) struct Deployment {
+    pub(crate) routes: Vec<RouteEntry>,
+    /// Physical names by logical id.
+    names: BTreeMap<String, String>,
+}
+
+/// A route of the HTTP API: `METHOD /path` or `$default`, and the function's logical id.
+#[derive(Clone, Debug, Deserialize)]
+pub(crate) struct RouteEntry {
+    pub(crate) key: String,
+    pub(crate) function: String,
+}
+
+impl Deployment {
+    /// The physical name of a resource.
+    ///
+    /// # Errors
+    /// The template has no such resource.
+    pub(crate) fn name(&self, logical_id: &str) -> Result<&str, Failure> {
+        self.names.get(logical_id).map(String::as_str).ok_or_else(|| {
+            Failure::new(format!("template.yaml creates no resource {logical_id}, which is needed."))
+        })
+    }
+}
+
+/// # Errors
+/// What CloudFormation or the packaging complained about.
+pub(crate) async fn deploy(layout: &Layout, ministack: &Ministack) -> Result<Deployment, Failure> {
+    let directory = layout.component_directory("deploy")?;
+    let output = directory.join("deployment.json");
+    let log = layout.log("deploy");
+    let explain = || "run local/deploy.py".to_owned();
+    let binaries = std::env::current_exe().or_explain(explain)?;
+    let binaries = binaries.parent().unwrap_or(layout.root());
+    let parameters = serde_json::to_string(&BTreeMap::from(PARAMETERS)).or_explain(explain)?;
+    create(&directory)?;
+
+    let mut command = Command::new(layout.python().join("bin/python"));
+    command.env_clear();
+    isolate(&mut command, layout);
+    command
+        .arg(layout.deploy_script())
+        .arg("--template")
+        .arg(layout.template())
+        .arg("--binaries")
+        .arg(binaries)
+        .args(["--endpoint", &ministack.endpoint(), "--stack", "integrahub", "--parameters", &parameters])
+        .arg("--output")
+        .arg(&output)
+        .env("HOME", &directory)
+        .env("AWS_ACCESS_KEY_ID", ACCESS_KEY_ID)
+        .env("AWS_SECRET_ACCESS_KEY", SECRET_ACCESS_KEY)
+        .env("AWS_DEFAULT_REGION", REGION)
+        .env("AWS_EC2_METADATA_DISABLED", "true")
+        .env("PYTHONDONTWRITEBYTECODE", "1")
+        .stdin(Stdio::null())
+        .stdout(Stdio::piped())
+        .stderr(std::fs::File::create(&log).or_explain(explain)?)
+        .kill_on_drop(true);
+    let mut child = command.spawn().or_explain(explain)?;
+    if let Some(stdout) = child.stdout.take() {
+        let mut lines = BufReader::new(stdout).lines();
+        while let Some(line) = lines.next_line().await.or_explain(explain)? {
+            console::say(format_args!("  {line}"));
+        }
+    }
+    if !child.wait().await.or_explain(explain)?.success() {
+        let reason = std::fs::read_to_string(&log).or_explain(explain)?;
+        return Err(Failure::new(format!("The deployment failed.\n{}", reason.trim_end())));
+    }
+    let text = std::fs::read(&output).or_explain(explain)?;
+    serde_json::from_slice(&text).or_explain(|| "understand what local/deploy.py reported".into())
+}

@@ -1,0 +1,78 @@
+//! What goes wrong, as sentences for the person at the terminal.
+
+use std::error::Error;
+use std::io;
+
+/// A sentence that says what happened and what to do about it.
+#[derive(Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{0}")]
+pub(crate) struct Failure(String);
+
+impl Failure {
+    pub(crate) fn new(sentence: impl Into<String>) -> Self {
+        Self(sentence.into())
+    }
+}
+
+/// Adds what was being tried to an error from below.
+pub(crate) trait Explain<T> {
+    /// `attempt` completes the sentence "Could not …".
+    ///
+    /// # Errors
+    /// A [`Failure`] with the error's whole chain.
+    fn or_explain(self, attempt: impl FnOnce() -> String) -> Result<T, Failure>;
+}
+
+impl<T, E: Error + 'static> Explain<T> for Result<T, E> {
+    fn or_explain(self, attempt: impl FnOnce() -> String) -> Result<T, Failure> {
+        self.map_err(|error| {
+            if disk_is_full(&error) {
+                return Failure(format!(
+                    "Could not {}: the disk is full. Free some space (`df -h .` shows how much there is; `cargo clean` \
+                     gives the build's back) and start again.",
+                    attempt()
+                ));
+            }
+            Failure(format!("Could not {}: {}", attempt(), chain(&error)))
+        })
+    }
+}
+
+fn disk_is_full(error: &(dyn Error + 'static)) -> bool {
+    let mut cause = Some(error);
+    while let Some(error) = cause {
+        let io = error.downcast_ref::<io::Error>();
+        if io.is_some_and(|io| matches!(io.kind(), io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded))
+        {
+            return true;
+        }
+        cause = error.source();
+    }
+    false
+}
+
+/// An error with its causes, without repeating one that its parent already quotes.
+pub(crate) fn chain(error: &(dyn Error + 'static)) -> String {
+    let mut text = error.to_string();
+    let mut cause = error.source();
+    while let Some(error) = cause {
+        let next = error.to_string();
+        if !text.contains(&next) {
+            text = format!("{text}: {next}");
+        }
+        cause = error.source();
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_full_disk_says_what_to_do() {
+        let full: Result<(), _> = Err(io::Error::from(io::ErrorKind::StorageFull));
+        let failure = full.or_explain(|| "write the log".into()).unwrap_err().to_string();
+        assert!(failure.contains("write the log") && failure.contains("Free some space"), "{failure}");
+    }
+}

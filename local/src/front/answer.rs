@@ -1,0 +1,166 @@
+//! What a function returned, as API Gateway answers it.
+
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use bytes::Bytes;
+use http::{HeaderName, HeaderValue, Response, StatusCode, header};
+use serde_json::{Map, Value, json};
+
+/// An HTTP answer with its whole body.
+pub(super) type Answer = Response<Bytes>;
+
+/// What the gateway itself says, in its own words.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Gateway {
+    NotFound,
+    RequestEntityTooLarge,
+    BadRequest,
+    InternalServerError,
+    ServiceUnavailable,
+}
+
+impl Gateway {
+    pub(super) fn answer(self) -> Answer {
+        let (status, message) = match self {
+            Self::NotFound => (StatusCode::NOT_FOUND, "Not Found"),
+            Self::BadRequest => (StatusCode::BAD_REQUEST, "Bad Request"),
+            Self::RequestEntityTooLarge => (StatusCode::PAYLOAD_TOO_LARGE, "Request Entity Too Large"),
+            Self::InternalServerError => (StatusCode::INTERNAL_SERVER_ERROR, "Internal Server Error"),
+            Self::ServiceUnavailable => (StatusCode::SERVICE_UNAVAILABLE, "Service Unavailable"),
+        };
+        let mut answer = Response::new(Bytes::from(json!({ "message": message }).to_string()));
+        *answer.status_mut() = status;
+        answer.headers_mut().insert(header::CONTENT_TYPE, HeaderValue::from_static("application/json"));
+        answer
+    }
+}
+
+/// The function's answer: with `statusCode` it is an HTTP answer, anything else is the body of a 200.
+pub(super) fn from_function(payload: &[u8]) -> Answer {
+    let Ok(value) = serde_json::from_slice::<Value>(payload) else {
+        return Gateway::InternalServerError.answer();
+    };
+    match value {
+        Value::Object(members) if members.contains_key("statusCode") => {
+            full(&members).unwrap_or_else(|| Gateway::InternalServerError.answer())
+        }
+        Value::String(text) => bare(text),
+        other => bare(other.to_string()),
+    }
+}
+
+fn bare(body: String) -> Answer {
+    let mut answer = Response::new(Bytes::from(body));
+    answer.headers_mut().insert(header::CONTENT_TYPE, HeaderValue::from_static("application/json"));
+    answer
+}
+
+/// None for what the gateway cannot make an answer of.
+fn full(members: &Map<String, Value>) -> Option<Answer> {
+    let mut answer = Response::new(body(members)?);
+    *answer.status_mut() = status(members.get("statusCode")?)?;
+    let headers = answer.headers_mut();
+    for (name, value) in members.get("headers").and_then(Value::as_object).into_iter().flatten() {
+        let name = HeaderName::try_from(name).ok()?;
+        if is_of_the_connection(&name) {
+            continue;
+        }
+        headers.insert(name, HeaderValue::try_from(scalar(value)?).ok()?);
+    }
+    for cookie in members.get("cookies").and_then(Value::as_array).into_iter().flatten() {
+        headers.append(header::SET_COOKIE, HeaderValue::try_from(cookie.as_str()?).ok()?);
+    }
+    headers
+        .entry(header::CONTENT_TYPE)
+        .or_insert_with(|| HeaderValue::from_static("text/plain;charset=UTF-8"));
+    Some(answer)
+}
+
+fn status(value: &Value) -> Option<StatusCode> {
+    let code = match value {
+        Value::Number(number) => u16::try_from(number.as_u64()?).ok()?,
+        Value::String(text) => text.parse().ok()?,
+        _ => return None,
+    };
+    StatusCode::from_u16(code).ok().filter(|status| status.as_u16() >= 200)
+}
+
+fn body(members: &Map<String, Value>) -> Option<Bytes> {
+    let text = match members.get("body") {
+        None | Some(Value::Null) => return Some(Bytes::new()),
+        Some(Value::String(text)) => text,
+        Some(_) => return None,
+    };
+    if members.get("isBase64Encoded").and_then(Value::as_bool).unwrap_or(false) {
+        return STANDARD.decode(text).ok().map(Bytes::from);
+    }
+    Some(Bytes::from(text.clone()))
+}
+
+fn scalar(value: &Value) -> Option<String> {
+    match value {
+        Value::String(text) => Some(text.clone()),
+        Value::Number(number) => Some(number.to_string()),
+        Value::Bool(flag) => Some(flag.to_string()),
+        _ => None,
+    }
+}
+
+/// Headers about how bytes travel are the server's own.
+fn is_of_the_connection(name: &HeaderName) -> bool {
+    [header::CONTENT_LENGTH, header::TRANSFER_ENCODING, header::CONNECTION].contains(name)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn answer(value: &Value) -> Answer {
+        from_function(value.to_string().as_bytes())
+    }
+
+    #[test]
+    fn a_full_answer_is_taken_as_it_is() {
+        let answer = answer(&json!({
+            "statusCode": 201,
+            "headers": {"Content-Type": "application/json", "X-Number": 7, "Content-Length": "99"},
+            "cookies": ["a=1", "b=2; Path=/"],
+            "body": "{}",
+        }));
+        assert_eq!(answer.status(), 201);
+        assert_eq!(answer.headers()["x-number"], "7");
+        assert!(!answer.headers().contains_key("content-length"));
+        let cookies: Vec<_> = answer.headers().get_all("set-cookie").iter().collect();
+        assert_eq!(cookies, ["a=1", "b=2; Path=/"]);
+        assert_eq!(answer.body(), "{}");
+    }
+
+    #[test]
+    fn base64_bodies_are_decoded() {
+        let answer = answer(&json!({"statusCode": 200, "isBase64Encoded": true, "body": "H4s="}));
+        assert_eq!(answer.body().as_ref(), b"\x1f\x8b");
+    }
+
+    #[test]
+    fn an_answer_without_a_status_is_the_body_of_a_200() {
+        for (value, body) in [(json!({"a": 1}), "{\"a\":1}"), (json!("text"), "text"), (json!([1]), "[1]")] {
+            let answer = answer(&value);
+            assert_eq!((answer.status().as_u16(), answer.body().as_ref()), (200, body.as_bytes()));
+            assert_eq!(answer.headers()["content-type"], "application/json");
+        }
+    }
+
+    #[test]
+    fn what_is_no_answer_is_an_internal_error() {
+        for value in [
+            json!({"statusCode": "x"}),
+            json!({"statusCode": 99}),
+            json!({"statusCode": 200, "body": {}}),
+            json!({"statusCode": 200, "headers": {"a b": "c"}}),
+            json!({"statusCode": 200, "isBase64Encoded": true, "body": "%"}),
+        ] {
+            assert_eq!(answer(&value).status(), 500, "{value}");
+        }
+        assert_eq!(from_function(b"not json").body(), "{\"message\":\"Internal Server Error\"}");
+    }
+}

@@ -1,0 +1,230 @@
+//! A request as Lambda receives it from an HTTP API: payload format 2.0.
+
+use std::collections::BTreeMap;
+use std::net::IpAddr;
+
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use http::request::Parts;
+use http::{HeaderMap, header};
+use jiff::Timestamp;
+use serde_json::{Map, Value, json};
+
+use super::routes::Match;
+
+const GZIP_MAGIC: [u8; 2] = [0x1f, 0x8b];
+
+/// What the connection, not the request, says.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Origin {
+    pub(super) client: IpAddr,
+    pub(super) port: u16,
+}
+
+/// The event for one request. `id` is the gateway's own request id.
+pub(super) fn event(parts: &Parts, body: &[u8], found: &Match<'_>, id: &str, origin: Origin) -> Value {
+    let headers = headers(&parts.headers, origin);
+    let query = parts.uri.query().unwrap_or_default();
+    let mut event = json!({
+        "version": "2.0",
+        "routeKey": found.key,
+        "rawPath": parts.uri.path(),
+        "rawQueryString": query,
+        "requestContext": context(parts, &headers, found.key, id, origin),
+        "headers": headers,
+        "isBase64Encoded": false,
+    });
+    if let Some(members) = event.as_object_mut() {
+        insert_if_any(members, "cookies", cookies(&parts.headers));
+        insert_if_any(members, "queryStringParameters", query_parameters(query));
+        insert_if_any(members, "pathParameters", json!(found.parameters));
+        if !body.is_empty() {
+            insert_body(members, &parts.headers, body);
+        }
+    }
+    event
+}
+
+fn context(parts: &Parts, headers: &BTreeMap<String, String>, key: &str, id: &str, origin: Origin) -> Value {
+    let now = Timestamp::now();
+    let header = |name: &str| headers.get(name).cloned().unwrap_or_default();
+    json!({
+        "accountId": "000000000000",
+        "apiId": "local",
+        "domainName": header("host"),
+        "domainPrefix": "local",
+        "http": {
+            "method": parts.method.as_str(),
+            "path": parts.uri.path(),
+            "protocol": "HTTP/1.1",
+            "sourceIp": origin.client.to_string(),
+            "userAgent": header("user-agent"),
+        },
+        "requestId": id,
+        "routeKey": key,
+        "stage": "$default",
+        "time": now.strftime("%d/%b/%Y:%H:%M:%S +0000").to_string(),
+        "timeEpoch": now.as_millisecond(),
+    })
+}
+
+/// Names in lower case, repeated ones joined with commas, cookies apart, and what the gateway adds.
+fn headers(headers: &HeaderMap, origin: Origin) -> BTreeMap<String, String> {
+    let mut joined: BTreeMap<String, String> = BTreeMap::new();
+    let added = [
+        ("x-forwarded-for", origin.client.to_string()),
+        ("x-forwarded-port", origin.port.to_string()),
+        ("x-forwarded-proto", "http".to_owned()),
+    ];
+    let sent = headers
+        .iter()
+        .filter(|(name, _)| **name != header::COOKIE)
+        .map(|(name, value)| (name.as_str(), String::from_utf8_lossy(value.as_bytes()).into_owned()));
+    for (name, value) in sent.chain(added) {
+        joined
+            .entry(name.to_owned())
+            .and_modify(|values| {
+                values.push(',');
+                values.push_str(&value);
+            })
+            .or_insert(value);
+    }
+    joined
+}
+
+fn cookies(headers: &HeaderMap) -> Value {
+    headers
+        .get_all(header::COOKIE)
+        .iter()
+        .flat_map(|value| {
+            String::from_utf8_lossy(value.as_bytes()).split(';').map(str::to_owned).collect::<Vec<_>>()
+        })
+        .map(|cookie| cookie.trim().to_owned())
+        .filter(|cookie| !cookie.is_empty())
+        .collect()
+}
+
+/// Decoded, repeated names joined with commas.
+fn query_parameters(query: &str) -> Value {
+    let mut joined: BTreeMap<String, String> = BTreeMap::new();
+    for (name, value) in url::form_urlencoded::parse(query.as_bytes()) {
+        joined
+            .entry(name.into_owned())
+            .and_modify(|values| {
+                values.push(',');
+                values.push_str(&value);
+            })
+            .or_insert_with(|| value.into_owned());
+    }
+    json!(joined)
+}
+
+fn insert_if_any(members: &mut Map<String, Value>, name: &str, value: Value) {
+    let empty = value.as_array().is_some_and(Vec::is_empty) || value.as_object().is_some_and(Map::is_empty);
+    if !empty {
+        members.insert(name.to_owned(), value);
+    }
+}
+
+/// As text where the media type is textual and the bytes are; in base64 otherwise, every byte intact.
+fn insert_body(members: &mut Map<String, Value>, headers: &HeaderMap, body: &[u8]) {
+    let text = if is_textual(headers) && !body.starts_with(&GZIP_MAGIC) {
+        std::str::from_utf8(body).ok()
+    } else {
+        None
+    };
+    let (body, encoded) = match text {
+        Some(text) => (text.to_owned(), false),
+        None => (STANDARD.encode(body), true),
+    };
+    members.insert("body".to_owned(), Value::String(body));
+    members.insert("isBase64Encoded".to_owned(), Value::Bool(encoded));
+}
+
+fn is_textual(headers: &HeaderMap) -> bool {
+    let media_type =
+        headers.get(header::CONTENT_TYPE).and_then(|value| value.to_str().ok()).unwrap_or_default();
+    let essence = media_type.split(';').next().unwrap_or_default().trim().to_ascii_lowercase();
+    essence.starts_with("text/")
+        || essence.ends_with("+json")
+        || essence.ends_with("+xml")
+        || matches!(essence.as_str(), "application/json" | "application/xml" | "application/javascript")
+}
+
+#[cfg(test)]
+mod tests {
+    use http::Request;
+
+    use super::*;
+
+    const ORIGIN: Origin = Origin { client: IpAddr::V4(std::net::Ipv4Addr::LOCALHOST), port: 8080 };
+
+    fn translate(request: http::request::Builder, body: &[u8]) -> Value {
+        let (parts, ()) = request.body(()).unwrap().into_parts();
+        let parameters = BTreeMap::from([("file".to_owned(), "a b".to_owned())]);
+        event(&parts, body, &Match { key: "GET /docs/{file}", function: "f", parameters }, "id-1", ORIGIN)
+    }
+
+    fn json_request() -> http::request::Builder {
+        Request::post("/x").header("content-type", "application/json; charset=utf-8")
+    }
+
+    #[test]
+    fn the_event_says_what_was_requested() {
+        let request =
+            Request::get("/docs/a%20b?x=1&y=%2C+z&x=2").header("Host", "h:1").header("User-Agent", "u");
+        let event = translate(request, b"");
+        assert_eq!(event["version"], "2.0");
+        assert_eq!(event["routeKey"], "GET /docs/{file}");
+        assert_eq!(event["rawPath"], "/docs/a%20b");
+        assert_eq!(event["rawQueryString"], "x=1&y=%2C+z&x=2");
+        assert_eq!(event["queryStringParameters"], json!({"x": "1,2", "y": ", z"}));
+        assert_eq!(event["pathParameters"], json!({"file": "a b"}));
+        assert_eq!(event["isBase64Encoded"], false);
+        assert!(event.get("body").is_none() && event.get("cookies").is_none());
+        let context = &event["requestContext"];
+        assert_eq!(context["http"]["method"], "GET");
+        assert_eq!(context["http"]["userAgent"], "u");
+        assert_eq!(context["domainName"], "h:1");
+        assert_eq!(context["requestId"], "id-1");
+        assert_eq!(context["stage"], "$default");
+        assert!(context["time"].as_str().unwrap().ends_with(" +0000"));
+        assert!(context["timeEpoch"].is_i64());
+    }
+
+    #[test]
+    fn repeated_headers_are_joined_and_cookies_stand_apart() {
+        let request = Request::get("/")
+            .header("Idempotency-Key", "a")
+            .header("idempotency-key", "b")
+            .header("Cookie", "c=1; d=2")
+            .header("Cookie", "e=3")
+            .header("X-Forwarded-For", "10.0.0.1");
+        let event = translate(request, b"");
+        assert_eq!(event["headers"]["idempotency-key"], "a,b");
+        assert_eq!(event["headers"]["x-forwarded-for"], "10.0.0.1,127.0.0.1");
+        assert_eq!(event["headers"].get("cookie"), None);
+        assert_eq!(event["cookies"], json!(["c=1", "d=2", "e=3"]));
+    }
+
+    #[test]
+    fn json_arrives_as_text() {
+        let event = translate(json_request(), "{\"a\":\"ü\"}".as_bytes());
+        assert_eq!((&event["body"], &event["isBase64Encoded"]), (&json!("{\"a\":\"ü\"}"), &json!(false)));
+    }
+
+    #[test]
+    fn bytes_that_are_not_text_arrive_intact() {
+        let gzip = [0x1f, 0x8b, 0x08, 0x00, 0x41];
+        for (request, body) in [
+            (json_request(), gzip.as_slice()),
+            (json_request(), b"\xff\xfe".as_slice()),
+            (Request::post("/").header("content-type", "application/octet-stream"), b"plain".as_slice()),
+            (Request::post("/"), b"{}".as_slice()),
+        ] {
+            let event = translate(request, body);
+            assert_eq!(event["isBase64Encoded"], true);
+            assert_eq!(STANDARD.decode(event["body"].as_str().unwrap()).unwrap(), body);
+        }
+    }
+}

@@ -1,0 +1,170 @@
+//! Takes requests, invokes functions, answers.
+
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use aws::Sdk;
+use aws_sdk_lambda::Client;
+use aws_sdk_lambda::error::SdkError;
+use aws_sdk_lambda::operation::invoke::InvokeError;
+use aws_sdk_lambda::primitives::Blob;
+use axum::Router;
+use axum::body::Body;
+use axum::extract::{ConnectInfo, Request, State};
+use bytes::{Bytes, BytesMut};
+use http::{HeaderValue, Response, header};
+use http_body_util::BodyExt as _;
+use tokio::net::TcpListener;
+use uuid::Uuid;
+
+use super::answer::{Answer, Gateway, from_function};
+use super::event::{Origin, event};
+use super::log::Log;
+use super::routes::Routes;
+use crate::failure::{Explain as _, Failure, chain};
+
+/// API Gateway's limit for a request's body.
+const MAX_BODY: usize = 10 * 1024 * 1024;
+/// Lambda's limit for an event and for an answer.
+const MAX_EVENT: usize = 6 * 1024 * 1024;
+/// How much of a body that is too large is still read, so that its sender gets to read the answer.
+const MAX_DRAINED: usize = 64 * 1024 * 1024;
+/// After this API Gateway no longer waits for a function.
+const TIMEOUT: Duration = Duration::from_secs(30);
+
+#[derive(Debug)]
+struct Front {
+    lambda: Client,
+    routes: Routes,
+    port: u16,
+    log: Log,
+}
+
+/// Serves until dropped.
+///
+/// # Errors
+/// What the listener says.
+pub(crate) async fn serve(
+    listener: TcpListener,
+    port: u16,
+    sdk: &Sdk,
+    routes: Routes,
+    log: Log,
+) -> Result<(), Failure> {
+    let lambda = Client::new(&sdk.single_attempt(TIMEOUT));
+    let front = Arc::new(Front { lambda, routes, port, log });
+    let app = Router::new().fallback(handle).with_state(front);
+    axum::serve(listener, app.into_make_service_with_connect_info::<SocketAddr>())
+        .await
+        .or_explain(|| format!("serve at port {port}"))
+}
+
+async fn handle(
+    State(front): State<Arc<Front>>,
+    ConnectInfo(client): ConnectInfo<SocketAddr>,
+    request: Request,
+) -> Response<Body> {
+    let id = Uuid::new_v4().simple().to_string();
+    let begin = Instant::now();
+    let line = format!("{id} {} {}", request.method(), request.uri().path());
+    let mut answer = front.answer(client, &id, request).await;
+    front.log.line(format_args!("{line} {} {} ms", answer.status().as_u16(), begin.elapsed().as_millis()));
+    if let Ok(id) = HeaderValue::try_from(id) {
+        answer.headers_mut().insert("apigw-requestid", id);
+    }
+    answer.map(Body::from)
+}
+
+impl Front {
+    async fn answer(&self, client: SocketAddr, id: &str, request: Request) -> Answer {
+        let (parts, body) = request.into_parts();
+        let Some(found) = self.routes.find(parts.method.as_str(), parts.uri.path()) else {
+            return Gateway::NotFound.answer();
+        };
+        let body = match read(body, declared_length(&parts.headers)).await {
+            Ok(body) => body,
+            Err(refusal) => return refusal.answer(),
+        };
+        let event = event(&parts, &body, &found, id, Origin { client: client.ip(), port: self.port });
+        let event = event.to_string();
+        if event.len() > MAX_EVENT {
+            return Gateway::RequestEntityTooLarge.answer();
+        }
+        self.invoke(found.function, id, event).await
+    }
+
+    async fn invoke(&self, function: &str, id: &str, event: String) -> Answer {
+        let invoked = self.lambda.invoke().function_name(function).payload(Blob::new(event)).send().await;
+        match invoked {
+            Ok(output) => {
+                let payload = output.payload.map(Blob::into_inner).unwrap_or_default();
+                if let Some(error) = output.function_error {
+                    let detail = String::from_utf8_lossy(&payload);
+                    self.log.line(format_args!("{id} {function} failed, {error}: {detail}"));
+                    return Gateway::InternalServerError.answer();
+                }
+                if payload.len() > MAX_EVENT {
+                    self.log.line(format_args!(
+                        "{id} {function} answered {} bytes, over Lambda's limit",
+                        payload.len()
+                    ));
+                    return Gateway::InternalServerError.answer();
+                }
+                from_function(&payload)
+            }
+            Err(error) => {
+                self.log.line(format_args!("{id} {function} could not be invoked: {}", chain(&error)));
+                refusal(&error).answer()
+            }
+        }
+    }
+}
+
+fn refusal(error: &SdkError<InvokeError>) -> Gateway {
+    match error {
+        SdkError::TimeoutError(_) => Gateway::ServiceUnavailable,
+        SdkError::ServiceError(service) if service.err().is_too_many_requests_exception() => {
+            Gateway::ServiceUnavailable
+        }
+        _ => Gateway::InternalServerError,
+    }
+}
+
+fn declared_length(headers: &http::HeaderMap) -> usize {
+    let length = headers.get(header::CONTENT_LENGTH).and_then(|value| value.to_str().ok());
+    length.and_then(|length| length.parse().ok()).unwrap_or(0)
+}
+
+/// The whole body, or the refusal of one that is too large. Of that a bounded part is read and thrown away.
+async fn read(mut body: Body, declared: usize) -> Result<Bytes, Gateway> {
+    if declared > MAX_DRAINED {
+        return Err(Gateway::RequestEntityTooLarge);
+    }
+    let mut collected = BytesMut::new();
+    let mut total = 0_usize;
+    while let Some(frame) = body.frame().await {
+        let Ok(data) = frame.map_err(|_| Gateway::BadRequest)?.into_data() else { continue };
+        total = total.saturating_add(data.len());
+        if total > MAX_DRAINED {
+            break;
+        }
+        if total <= MAX_BODY {
+            collected.extend_from_slice(&data);
+        }
+    }
+    if total > MAX_BODY { Err(Gateway::RequestEntityTooLarge) } else { Ok(collected.freeze()) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn a_body_of_ten_megabytes_passes_and_one_byte_more_does_not() {
+        let body = |length: usize| Body::from(vec![b'x'; length]);
+        assert_eq!(read(body(MAX_BODY), MAX_BODY).await.unwrap().len(), MAX_BODY);
+        assert_eq!(read(body(MAX_BODY + 1), 0).await.unwrap_err(), Gateway::RequestEntityTooLarge);
+        assert_eq!(read(body(0), usize::MAX).await.unwrap_err(), Gateway::RequestEntityTooLarge);
+    }
+}

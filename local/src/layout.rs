@@ -1,0 +1,127 @@
+//! Where the local stack keeps its files.
+
+use std::path::{Path, PathBuf};
+
+use crate::failure::{Explain as _, Failure};
+
+/// Directories of one stack: `.local/` for `make run`, `.local/test/` for the tests' own.
+#[derive(Clone, Debug)]
+pub(crate) struct Layout {
+    root: PathBuf,
+    state: PathBuf,
+}
+
+impl Layout {
+    /// # Errors
+    /// Outside the repository.
+    pub(crate) fn of_run() -> Result<Self, Failure> {
+        let root = repository_root()?;
+        Ok(Self { state: root.join(".local"), root })
+    }
+
+    /// # Errors
+    /// Outside the repository.
+    pub(crate) fn of_tests() -> Result<Self, Failure> {
+        let root = repository_root()?;
+        Ok(Self { state: root.join(".local/test"), root })
+    }
+
+    #[cfg(test)]
+    pub(crate) fn at(root: &Path) -> Self {
+        Self { root: root.to_owned(), state: root.join(".local") }
+    }
+
+    pub(crate) fn root(&self) -> &Path {
+        &self.root
+    }
+
+    pub(crate) fn state(&self) -> &Path {
+        &self.state
+    }
+
+    pub(crate) fn template(&self) -> PathBuf {
+        self.root.join("template.yaml")
+    }
+
+    pub(crate) fn deploy_script(&self) -> PathBuf {
+        self.root.join("local/deploy.py")
+    }
+
+    pub(crate) fn requirements(&self) -> PathBuf {
+        self.root.join("local/requirements.txt")
+    }
+
+    /// What set-up leaves behind is shared by all stacks of the repository.
+    pub(crate) fn shared(&self) -> PathBuf {
+        self.root.join(".local")
+    }
+
+    pub(crate) fn python(&self) -> PathBuf {
+        self.shared().join("python")
+    }
+
+    pub(crate) fn env_file(&self) -> PathBuf {
+        self.state.join("env")
+    }
+
+    pub(crate) fn lock_file(&self) -> PathBuf {
+        self.state.join("lock")
+    }
+
+    pub(crate) fn pids(&self) -> PathBuf {
+        self.state.join("pids")
+    }
+
+    pub(crate) fn log(&self, name: &str) -> PathBuf {
+        self.state.join("logs").join(format!("{name}.log"))
+    }
+
+    pub(crate) fn data(&self) -> PathBuf {
+        self.state.join("data")
+    }
+
+    /// Empty directories for a start from scratch; nothing of an earlier run is kept.
+    ///
+    /// # Errors
+    /// What the file system says.
+    pub(crate) fn start_afresh(&self) -> Result<(), Failure> {
+        for directory in [self.data(), self.state.join("logs"), self.pids()] {
+            match std::fs::remove_dir_all(&directory) {
+                Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
+                    Err(error).or_explain(|| format!("empty {}", directory.display()))?;
+                }
+                _ => {}
+            }
+            create(&directory)?;
+        }
+        Ok(())
+    }
+
+    /// A component's private directory.
+    ///
+    /// # Errors
+    /// What the file system says.
+    pub(crate) fn component_directory(&self, name: &str) -> Result<PathBuf, Failure> {
+        let directory = self.data().join(name);
+        create(&directory)?;
+        Ok(directory)
+    }
+}
+
+/// # Errors
+/// What the file system says.
+pub(crate) fn create(directory: &Path) -> Result<(), Failure> {
+    std::fs::create_dir_all(directory).or_explain(|| format!("create {}", directory.display()))
+}
+
+fn repository_root() -> Result<PathBuf, Failure> {
+    let here = std::env::current_dir().or_explain(|| "find the current directory".into())?;
+    here.ancestors()
+        .find(|directory| {
+            directory.join("template.yaml").is_file() && directory.join("local/deploy.py").is_file()
+        })
+        .map(Path::to_owned)
+        .ok_or_else(|| {
+            Failure::new("Run this inside the repository: no template.yaml in this directory or above it.")
+        })
+}

@@ -1,0 +1,119 @@
+//! API keys and target profiles.
+
+use std::collections::HashMap;
+
+use aws_sdk_dynamodb::Client;
+use aws_sdk_dynamodb::types::AttributeValue;
+use sha2::{Digest as _, Sha256};
+
+use super::QUEUES;
+use crate::components::rabbitmq::{RabbitMq, USER, VIRTUAL_HOST};
+use crate::failure::{Explain as _, Failure};
+
+const TENANT_A: &str = "11111111-1111-4111-8111-111111111111";
+const TENANT_B: &str = "22222222-2222-4222-8222-222222222222";
+const TENANT_PHARMACY: &str = "33333333-3333-4333-8333-333333333333";
+
+const ALL: &[&str] = &["mq:read", "mq:write", "mq:admin", "products:read", "products:write", "ops:read"];
+
+/// An API key and what it may do.
+#[derive(Debug)]
+pub(crate) struct Key {
+    pub(crate) value: &'static str,
+    tenant: &'static str,
+    scopes: &'static [&'static str],
+    /// Empty: any.
+    cnpjs: &'static [&'static str],
+    /// For people.
+    pub(crate) purpose: &'static str,
+}
+
+/// The first of them is the one that the demonstration uses.
+pub(crate) const KEYS: [Key; 4] = [
+    Key {
+        value: "local-dev-key-a",
+        tenant: TENANT_A,
+        scopes: ALL,
+        cnpjs: &[],
+        purpose: "tenant 1111…, all scopes",
+    },
+    Key {
+        value: "local-dev-key-b",
+        tenant: TENANT_B,
+        scopes: ALL,
+        cnpjs: &[],
+        purpose: "tenant 2222…, all scopes",
+    },
+    Key {
+        value: "local-readonly-key",
+        tenant: TENANT_A,
+        scopes: &["mq:read", "products:read"],
+        cnpjs: &[],
+        purpose: "tenant 1111…, reads only",
+    },
+    Key {
+        value: "local-pharmacy-key",
+        tenant: TENANT_PHARMACY,
+        scopes: &["products:write", "products:read"],
+        cnpjs: &["05927228000145", "11222333000181"],
+        purpose: "tenant 3333…, products of two CNPJs",
+    },
+];
+
+pub(super) async fn seed(dynamodb: Client, table: &str, rabbitmq: &RabbitMq) -> Result<(), Failure> {
+    let keys = KEYS.iter().map(key_item);
+    let profiles = [TENANT_A, TENANT_B].into_iter().map(|tenant| profile_item(tenant, rabbitmq));
+    for item in keys.chain(profiles) {
+        dynamodb
+            .put_item()
+            .table_name(table)
+            .set_item(Some(item))
+            .send()
+            .await
+            .or_explain(|| "store the local API keys and target profiles".into())?;
+    }
+    Ok(())
+}
+
+fn key_item(key: &Key) -> HashMap<String, AttributeValue> {
+    let hash = hex::encode(Sha256::digest(key.value.as_bytes()));
+    let mut item = HashMap::from([
+        ("pk".to_owned(), text(&format!("KEY#{hash}"))),
+        ("tenantId".to_owned(), text(key.tenant)),
+        ("scopes".to_owned(), texts(key.scopes)),
+        ("name".to_owned(), text(key.value)),
+    ]);
+    if !key.cnpjs.is_empty() {
+        item.insert("cnpjs".to_owned(), texts(key.cnpjs));
+    }
+    item
+}
+
+fn profile_item(tenant: &str, rabbitmq: &RabbitMq) -> HashMap<String, AttributeValue> {
+    let [queue, ..] = QUEUES;
+    let auth = [("user", text(USER)), ("passwordRef", text("secret://local/rabbit"))];
+    let target = [
+        ("broker", text("rabbitmq")),
+        ("queueManager", text(VIRTUAL_HOST)),
+        ("queue", text(queue)),
+        ("connName", text(&rabbitmq.conn_name())),
+        ("auth", map(auth)),
+    ];
+    HashMap::from([
+        ("pk".to_owned(), text(&format!("PROFILE#{tenant}#local-rabbit"))),
+        ("target".to_owned(), map(target)),
+        ("queues".to_owned(), texts(&["*"])),
+    ])
+}
+
+fn text(value: &str) -> AttributeValue {
+    AttributeValue::S(value.to_owned())
+}
+
+fn texts(values: &[&str]) -> AttributeValue {
+    AttributeValue::Ss(values.iter().map(|&value| value.to_owned()).collect())
+}
+
+fn map<const N: usize>(members: [(&str, AttributeValue); N]) -> AttributeValue {
+    AttributeValue::M(members.into_iter().map(|(name, value)| (name.to_owned(), value)).collect())
+}

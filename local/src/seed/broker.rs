@@ -1,0 +1,23 @@
+//! Queues on RabbitMQ.
+
+use lapin::options::QueueDeclareOptions;
+use lapin::types::FieldTable;
+use lapin::{Connection, ConnectionProperties};
+
+use crate::components::rabbitmq::RabbitMq;
+use crate::failure::{Explain as _, Failure};
+
+/// Durable classic queues; the first is the profile's own.
+pub(crate) const QUEUES: [&str; 3] = ["DEV.QUEUE.1", "DEV.QUEUE.2", "DEV.QUEUE.3"];
+
+pub(super) async fn declare_queues(rabbitmq: &RabbitMq) -> Result<(), Failure> {
+    let explain = || "declare the local queues on RabbitMQ".to_owned();
+    let connection =
+        Connection::connect(&rabbitmq.url(), ConnectionProperties::default()).await.or_explain(explain)?;
+    let channel = connection.create_channel().await.or_explain(explain)?;
+    for queue in QUEUES {
+        let options = QueueDeclareOptions { durable: true, ..QueueDeclareOptions::default() };
+        channel.queue_declare(queue.into(), options, FieldTable::default()).await.or_explain(explain)?;
+    }
+    connection.close(200, "done".into()).await.or_explain(explain)
+}

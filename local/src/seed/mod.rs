@@ -1,0 +1,30 @@
+//! What exists from the start: tenants' keys, target profiles, secrets and queues.
+
+mod access;
+mod broker;
+mod secrets;
+
+use std::time::Duration;
+
+use aws::Sdk;
+
+pub(crate) use access::KEYS;
+pub(crate) use broker::QUEUES;
+
+use crate::components::rabbitmq::RabbitMq;
+use crate::failure::Failure;
+
+/// The stand-in is slow while everything starts at once.
+const TIMEOUT: Duration = Duration::from_secs(20);
+
+/// # Errors
+/// What could not be written.
+pub(crate) async fn seed(sdk: &Sdk, access_table: &str, rabbitmq: &RabbitMq) -> Result<(), Failure> {
+    let configuration = sdk.single_attempt(TIMEOUT);
+    tokio::try_join!(
+        access::seed(aws_sdk_dynamodb::Client::new(&configuration), access_table, rabbitmq),
+        secrets::seed(aws_sdk_secretsmanager::Client::new(&configuration), rabbitmq),
+        broker::declare_queues(rabbitmq),
+    )?;
+    Ok(())
+}

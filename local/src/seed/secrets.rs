@@ -1,0 +1,25 @@
+//! What `passwordRef` may name.
+
+use aws_sdk_secretsmanager::Client;
+
+use crate::components::rabbitmq::RabbitMq;
+use crate::failure::{Explain as _, Failure};
+
+pub(super) async fn seed(secrets: Client, rabbitmq: &RabbitMq) -> Result<(), Failure> {
+    // `mq/app` is the same user's password under a name such as a deployment would have.
+    let values = [
+        ("local/rabbit", rabbitmq.password()),
+        ("mq/app", rabbitmq.password()),
+        ("local/wrong", "not-the-password"),
+    ];
+    for (name, value) in values {
+        secrets
+            .create_secret()
+            .name(name)
+            .secret_string(value)
+            .send()
+            .await
+            .or_explain(|| format!("store the secret {name}"))?;
+    }
+    Ok(())
+}

@@ -1,0 +1,49 @@
+//! Debian packages.
+
+use tokio::process::Command;
+
+use super::{on_path, run};
+use crate::console;
+use crate::failure::Failure;
+use crate::layout::Layout;
+
+/// # Errors
+/// Not on Debian, not allowed to install, or the installation failed.
+pub(super) async fn install(layout: &Layout, what: &str, packages: &[&str]) -> Result<(), Failure> {
+    let names = packages.join(" ");
+    if !on_path("apt-get") {
+        return Err(Failure::new(format!(
+            "{what} is missing and this is not a Debian or Ubuntu system: install the equivalent of the Debian \
+             package(s) {names} (RabbitMQ with its launcher in /usr/lib/rabbitmq/bin) and start again."
+        )));
+    }
+    let Some(prefix) = privilege().await else {
+        return Err(Failure::new(format!(
+            "{what} is missing. Run `sudo apt-get update && sudo apt-get install -y --no-install-recommends {names}` \
+             and start again."
+        )));
+    };
+    console::say(format_args!("  Installing {what} ({names}) through apt, about half a minute"));
+    run(layout, "apt-update", "usually 10 s", apt_get(prefix, &["update"])).await?;
+    let mut arguments = vec!["install", "-y", "--no-install-recommends"];
+    arguments.extend(packages);
+    run(layout, "apt", "usually 25 s", apt_get(prefix, &arguments)).await
+}
+
+fn apt_get(prefix: &[&str], arguments: &[&str]) -> Command {
+    // In run level 1 Debian's packages do not start their services: the stack runs instances of its own.
+    let words = prefix.iter().chain(&["env", "DEBIAN_FRONTEND=noninteractive", "RUNLEVEL=1", "apt-get"]);
+    let mut words = words.chain(arguments);
+    let mut command = Command::new(words.next().copied().unwrap_or("env"));
+    command.args(words);
+    command
+}
+
+/// How to become root without being asked for a password.
+async fn privilege() -> Option<&'static [&'static str]> {
+    if nix::unistd::geteuid().is_root() {
+        return Some(&[]);
+    }
+    let sudo = Command::new("sudo").args(["-n", "true"]).output().await;
+    sudo.is_ok_and(|output| output.status.success()).then_some(&["sudo", "-n"])
+}

@@ -1,0 +1,63 @@
+//! Installs what is missing, and nothing that is there.
+
+mod apt;
+mod python;
+
+use std::path::Path;
+use std::time::Duration;
+
+use tokio::process::Command;
+
+use crate::components::rabbitmq;
+use crate::console;
+use crate::failure::{Explain as _, Failure};
+use crate::layout::Layout;
+use crate::lock::Lock;
+use crate::supervisor::with_log;
+
+/// Everything that the components need.
+///
+/// # Errors
+/// What could not be installed, and what to do.
+pub(crate) async fn ensure(layout: &Layout) -> Result<(), Failure> {
+    let _lock = wait_for_lock(layout).await?;
+    if !Path::new(rabbitmq::SERVER).is_file() || !on_path("epmd") {
+        apt::install(layout, "RabbitMQ", &["rabbitmq-server"]).await?;
+    }
+    python::ensure(layout).await
+}
+
+/// Two stacks of one repository may start at once, but only one of them installs.
+async fn wait_for_lock(layout: &Layout) -> Result<Lock, Failure> {
+    let path = layout.shared().join("setup.lock");
+    let holder = format!("process {}", std::process::id());
+    let taken = async {
+        loop {
+            if let Ok(lock) = Lock::take(&path, &holder)? {
+                return Ok(lock);
+            }
+            tokio::time::sleep(Duration::from_millis(200)).await;
+        }
+    };
+    console::during("waiting for the other stack's set-up", "under a minute", taken).await
+}
+
+fn on_path(program: &str) -> bool {
+    std::env::var_os("PATH")
+        .is_some_and(|path| std::env::split_paths(&path).any(|directory| directory.join(program).is_file()))
+}
+
+/// Runs an installer to its end, its output in a log that a failure quotes.
+async fn run(layout: &Layout, name: &str, usual: &str, mut command: Command) -> Result<(), Failure> {
+    let log = layout.shared().join(format!("setup-{name}.log"));
+    let explain = || format!("install {name}");
+    let output = std::fs::File::create(&log).or_explain(explain)?;
+    command.stdin(std::process::Stdio::null()).stdout(output.try_clone().or_explain(explain)?).stderr(output);
+    let mut child = command.spawn().or_explain(explain)?;
+    let status =
+        console::during(&format!("installing {name}"), usual, child.wait()).await.or_explain(explain)?;
+    if status.success() {
+        return Ok(());
+    }
+    Err(Failure::new(with_log(&format!("Installing {name} failed ({status})."), &log)))
+}

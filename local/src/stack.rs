@@ -1,0 +1,185 @@
+//! The whole of it: what is started, in which order, and how it ends.
+
+use std::fmt;
+use std::net::SocketAddr;
+use std::process::ExitCode;
+use std::time::Instant;
+
+use aws::Sdk;
+use serde::{Deserialize, Serialize};
+use tokio::net::TcpListener;
+use tokio::task::JoinHandle;
+
+use crate::commands::Signals;
+use crate::components::epmd::Epmd;
+use crate::components::ministack::{ACCESS_KEY_ID, Ministack, REGION, SECRET_ACCESS_KEY};
+use crate::components::rabbitmq::RabbitMq;
+use crate::console::{complain, say};
+use crate::deploy::{Deployment, deploy};
+use crate::env_file::{EnvFile, Variables};
+use crate::failure::{Explain as _, Failure};
+use crate::front::{self, Routes};
+use crate::layout::Layout;
+use crate::lock::{Lock, Taken};
+use crate::supervisor::{Supervisor, leftovers};
+use crate::{ports, seed, setup};
+
+/// A stack that answers.
+#[derive(Debug)]
+pub(crate) struct Stack {
+    base_url: String,
+    variables: Variables,
+    front: JoinHandle<Result<(), Failure>>,
+    _env_file: EnvFile,
+}
+
+impl Stack {
+    pub(crate) fn base_url(&self) -> &str {
+        &self.base_url
+    }
+
+    /// What stands in the env file.
+    pub(crate) fn variables(&self) -> &Variables {
+        &self.variables
+    }
+}
+
+impl Drop for Stack {
+    fn drop(&mut self) {
+        self.front.abort();
+    }
+}
+
+/// The outcome of asking for a directory.
+#[derive(Debug)]
+pub(crate) enum Claim {
+    Ours(Lock),
+    Taken(Holder),
+}
+
+/// The supervisor that has a directory.
+#[derive(Debug, Serialize, Deserialize)]
+pub(crate) struct Holder {
+    pub(crate) pid: i32,
+    purpose: String,
+}
+
+impl fmt::Display for Holder {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(formatter, "process {}, {}", self.pid, self.purpose)
+    }
+}
+
+/// Claims a directory for this process.
+///
+/// # Errors
+/// The lock file cannot be used.
+pub(crate) fn claim(layout: &Layout, purpose: &str) -> Result<Claim, Failure> {
+    let explain = || "claim the directory".to_owned();
+    let pid = i32::try_from(std::process::id()).or_explain(explain)?;
+    let holder = serde_json::to_string(&Holder { pid, purpose: purpose.to_owned() }).or_explain(explain)?;
+    Ok(match Lock::take(&layout.lock_file(), &holder)? {
+        Ok(lock) => Claim::Ours(lock),
+        // Read between its taking and its writing, the file is empty: there is a holder that cannot be named yet.
+        Err(Taken { holder }) => Claim::Taken(
+            serde_json::from_str(&holder)
+                .or_explain(|| "find out who uses this directory (try again)".into())?,
+        ),
+    })
+}
+
+/// Starts a stack whose front listens at `door`, does `work` with it, and stops it in whatever way that ends.
+///
+/// # Errors
+/// What could not be started, or ended by itself, or what `work` says.
+pub(crate) async fn during(
+    layout: &Layout,
+    door: (TcpListener, SocketAddr),
+    signals: &mut Signals,
+    work: impl AsyncFnOnce(&Stack, &mut Signals) -> Result<ExitCode, Failure>,
+) -> Result<ExitCode, Failure> {
+    let (supervisor, mut ends) = Supervisor::new(layout.clone());
+    let started = tokio::select! {
+        stopped = signals.wait() => Ok(Err(stopped)),
+        Some(ended) = ends.recv() => Err(supervisor.describe(&ended)),
+        stack = start(layout, &supervisor, door) => stack.map(Ok),
+    };
+    let outcome = match started {
+        Ok(Ok(stack)) => tokio::select! {
+            outcome = work(&stack, signals) => outcome,
+            Some(ended) = ends.recv() => Err(supervisor.describe(&ended)),
+        },
+        Ok(Err(stopped)) => Ok(stopped.into()),
+        Err(failure) => Err(failure),
+    };
+    if let Err(failure) = &outcome {
+        complain(failure);
+    }
+    say("\nStopping");
+    let begin = Instant::now();
+    supervisor.stop().await;
+    say(format_args!("  everything is stopped after {:.1} s", begin.elapsed().as_secs_f64()));
+    Ok(outcome.unwrap_or(ExitCode::FAILURE))
+}
+
+async fn start(
+    layout: &Layout,
+    supervisor: &Supervisor,
+    (listener, address): (TcpListener, SocketAddr),
+) -> Result<Stack, Failure> {
+    let begin = Instant::now();
+    say(format_args!("Starting the local stack in {}", layout.state().display()));
+    EnvFile::forget(&layout.env_file());
+    let ended = leftovers::end(layout).await;
+    if !ended.is_empty() {
+        say(format_args!("  ended what an earlier stack had left running: {}", ended.join(", ")));
+    }
+    layout.start_afresh()?;
+    setup::ensure(layout).await?;
+
+    let [aws_port, amqp_port, distribution_port, epmd_port] = ports::free()?;
+    let ministack = Ministack::new(aws_port);
+    let rabbitmq = RabbitMq::new(amqp_port, distribution_port, epmd_port);
+    let epmd = Epmd::new(epmd_port);
+    let (deployment, ()) = tokio::try_join!(
+        async {
+            supervisor.start(&ministack).await?;
+            deploy(layout, &ministack).await
+        },
+        async {
+            supervisor.start(&epmd).await?;
+            supervisor.start(&rabbitmq).await
+        },
+    )?;
+    let sdk = Sdk::at(&ministack.endpoint(), REGION, ACCESS_KEY_ID, SECRET_ACCESS_KEY).await;
+    seed::seed(&sdk, deployment.name("AccessTable")?, &rabbitmq).await?;
+    say("  stored the local API keys, target profiles and secrets, and declared the queues");
+
+    let base_url = format!("http://{address}");
+    let variables = variables(&base_url, &deployment, &ministack, &rabbitmq)?;
+    let routes = Routes::of(&deployment)?;
+    let log = front::Log::open(layout)?;
+    let front = tokio::spawn(async move { front::serve(listener, address.port(), &sdk, routes, log).await });
+    let env_file = EnvFile::publish(layout.env_file(), &variables)?;
+    say(format_args!("  answering at {base_url} after {:.1} s", begin.elapsed().as_secs_f64()));
+    Ok(Stack { base_url, variables, front, _env_file: env_file })
+}
+
+fn variables(
+    base_url: &str,
+    deployment: &Deployment,
+    ministack: &Ministack,
+    rabbitmq: &RabbitMq,
+) -> Result<Variables, Failure> {
+    Ok(vec![
+        ("BASE_URL", base_url.to_owned()),
+        ("AWS_ENDPOINT_URL", ministack.endpoint()),
+        ("AWS_REGION", REGION.to_owned()),
+        ("AWS_ACCESS_KEY_ID", ACCESS_KEY_ID.to_owned()),
+        ("AWS_SECRET_ACCESS_KEY", SECRET_ACCESS_KEY.to_owned()),
+        ("AMQP_URL", rabbitmq.url()),
+        ("IDEMPOTENCY_TABLE", deployment.name("IdempotencyTable")?.to_owned()),
+        ("ACCESS_TABLE", deployment.name("AccessTable")?.to_owned()),
+        ("RABBIT_CONN_NAME", rabbitmq.conn_name()),
+    ])
+}

@@ -1,0 +1,161 @@
+//! Starts the components, notices when one ends by itself, and ends them all.
+
+pub(crate) mod leftovers;
+pub(crate) mod process;
+mod record;
+
+use std::path::Path;
+use std::process::Stdio;
+use std::sync::{Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+use nix::sys::signal::Signal;
+use tokio::net::TcpStream;
+use tokio::process::{Child, Command};
+use tokio::sync::{mpsc, watch};
+
+use crate::components::{Component, Ready};
+use crate::console;
+use crate::failure::{Explain as _, Failure};
+use crate::layout::Layout;
+use record::Record;
+
+/// RabbitMQ needs about one second for an orderly stop; the data is thrown away in any case.
+const GRACE: Duration = Duration::from_secs(4);
+const POLL: Duration = Duration::from_millis(50);
+
+#[derive(Debug)]
+pub(crate) struct Supervisor {
+    layout: Layout,
+    running: Mutex<Vec<Running>>,
+    report_end: mpsc::UnboundedSender<Ended>,
+}
+
+#[derive(Debug)]
+struct Running {
+    record: Record,
+    ended: watch::Receiver<bool>,
+}
+
+/// A component's process is over.
+#[derive(Debug)]
+pub(crate) struct Ended {
+    name: &'static str,
+    how: String,
+}
+
+impl Supervisor {
+    /// With it comes the channel on which components that end are reported.
+    pub(crate) fn new(layout: Layout) -> (Self, mpsc::UnboundedReceiver<Ended>) {
+        let (report_end, ends) = mpsc::unbounded_channel();
+        (Self { layout, running: Mutex::default(), report_end }, ends)
+    }
+
+    /// Starts a component in a process group of its own (so that Ctrl-C reaches the supervisor alone), and waits
+    /// until it answers. The caller watches the channel of ends at the same time.
+    ///
+    /// # Errors
+    /// It cannot be started, or does not answer in time.
+    pub(crate) async fn start(&self, component: &dyn Component) -> Result<(), Failure> {
+        let name = component.name();
+        let begin = Instant::now();
+        self.spawn(component)?;
+        let answered = tokio::time::timeout(component.patience(), async {
+            while !answers(component.ready()).await {
+                tokio::time::sleep(POLL).await;
+            }
+        });
+        if console::during(&format!("starting {name}"), component.usual(), answered).await.is_err() {
+            let problem = format!("{name} does not answer after {} s.", component.patience().as_secs());
+            return Err(Failure::new(with_log(&problem, &self.layout.log(name))));
+        }
+        console::say(format_args!("  {name} is up after {:.1} s", begin.elapsed().as_secs_f64()));
+        Ok(())
+    }
+
+    fn spawn(&self, component: &dyn Component) -> Result<(), Failure> {
+        let name = component.name();
+        let explain = || format!("start {name}");
+        let log = std::fs::File::create(self.layout.log(name)).or_explain(explain)?;
+        let mut command = component.command(&self.layout)?;
+        isolate(&mut command, &self.layout);
+        command
+            .process_group(0)
+            .stdin(Stdio::null())
+            .stdout(log.try_clone().or_explain(explain)?)
+            .stderr(log);
+        let child = command.spawn().or_explain(explain)?;
+        let pid = child.id().and_then(|pid| i32::try_from(pid).ok());
+        let record = pid.and_then(|pid| Record::of(name, pid)).ok_or_else(|| {
+            Failure::new(with_log(&format!("{name} ended at once."), &self.layout.log(name)))
+        })?;
+        let (report, ended) = watch::channel(false);
+        tokio::spawn(watch_end(name, child, report, self.report_end.clone()));
+        let written = record.write(&self.layout.pids());
+        self.running.lock().unwrap_or_else(PoisonError::into_inner).push(Running { record, ended });
+        written
+    }
+
+    /// The sentence about a component that ended by itself.
+    pub(crate) fn describe(&self, ended: &Ended) -> Failure {
+        let problem = format!("{} ended by itself ({}).", ended.name, ended.how);
+        Failure::new(with_log(&problem, &self.layout.log(ended.name)))
+    }
+
+    /// Ends everything, the last started first, and whatever descendants they left.
+    pub(crate) async fn stop(&self) {
+        let mut running = std::mem::take(&mut *self.running.lock().unwrap_or_else(PoisonError::into_inner));
+        while let Some(mut component) = running.pop() {
+            process::signal_group(component.record.pid, Signal::SIGTERM);
+            if tokio::time::timeout(GRACE, component.ended.wait_for(|ended| *ended)).await.is_err() {
+                process::signal_group(component.record.pid, Signal::SIGKILL);
+            }
+            component.record.remove(&self.layout.pids());
+        }
+        leftovers::end(&self.layout).await;
+    }
+}
+
+/// Nothing of the user's environment reaches a component, and all of its descendants carry the stack's mark.
+pub(crate) fn isolate(command: &mut Command, layout: &Layout) {
+    if let Some(path) = std::env::var_os("PATH") {
+        command.env("PATH", path);
+    }
+    command.env("LC_ALL", "C.UTF-8").env(process::MARKER, layout.state());
+}
+
+async fn watch_end(
+    name: &'static str,
+    mut child: Child,
+    report: watch::Sender<bool>,
+    ends: mpsc::UnboundedSender<Ended>,
+) {
+    let how = match child.wait().await {
+        Ok(status) => status.to_string(),
+        Err(error) => error.to_string(),
+    };
+    let _nobody_waits = report.send(true);
+    let _nobody_listens = ends.send(Ended { name, how });
+}
+
+async fn answers(ready: Ready) -> bool {
+    match ready {
+        Ready::Listens(port) => TcpStream::connect(("127.0.0.1", port)).await.is_ok(),
+        Ready::Answers(url) => reqwest::get(url).await.is_ok_and(|response| response.status().is_success()),
+    }
+}
+
+/// A problem, the end of the log that may explain it, and where the rest is.
+pub(crate) fn with_log(problem: &str, log: &Path) -> String {
+    const LINES: usize = 15;
+    let text = std::fs::read(log).unwrap_or_default();
+    let text = String::from_utf8_lossy(&text);
+    let lines: Vec<&str> = text.lines().filter(|line| !line.trim().is_empty()).collect();
+    let tail = lines.iter().skip(lines.len().saturating_sub(LINES)).fold(String::new(), |mut tail, line| {
+        tail.push_str("  | ");
+        tail.push_str(line);
+        tail.push('\n');
+        tail
+    });
+    format!("{problem}\n{tail}The whole log: {}", log.display())
+}
