@@ -7,13 +7,14 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::{env, fs};
 
-use serde_json::Value;
+use serde_norway::Value;
 
 fn main() -> Result<(), Box<dyn Error>> {
     let root = PathBuf::from(env::var("CARGO_MANIFEST_DIR")?).join("../..");
     let out = PathBuf::from(env::var("OUT_DIR")?);
     let contract = root.join("openapi.yaml");
     rerun_if_changed(&contract);
+    // This type, unlike serde_json's, keeps the order in which the contract was written.
     let document: Value = serde_norway::from_str(&fs::read_to_string(&contract)?)?;
     fs::write(out.join("openapi.json"), serde_json::to_string(&document)?)?;
     fs::write(out.join("routes.rs"), routes(&document)?)?;
@@ -24,9 +25,10 @@ fn main() -> Result<(), Box<dyn Error>> {
 /// A Rust expression: every path with its methods.
 fn routes(document: &Value) -> Result<String, Box<dyn Error>> {
     const METHODS: [&str; 7] = ["get", "head", "post", "put", "patch", "delete", "options"];
-    let paths = document.get("paths").and_then(Value::as_object).ok_or("openapi.yaml has no paths")?;
+    let paths = document.get("paths").and_then(Value::as_mapping).ok_or("openapi.yaml has no paths")?;
     let mut table = String::from("&[\n");
     for (path, operations) in paths {
+        let path = path.as_str().ok_or("a path of openapi.yaml is no string")?;
         let methods: Vec<_> = METHODS
             .into_iter()
             .filter(|method| operations.get(method).is_some())
