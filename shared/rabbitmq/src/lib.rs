@@ -1,1 +1,117 @@
+//! [`mq::Broker`] over AMQP 0-9-1, for RabbitMQ.
+//!
+//! A [`RabbitMq`] keeps its connections between requests, under one cap over all targets. It lives in a function that
+//! is frozen between invocations: no background task is trusted, a connection's state is looked at when it is needed,
+//! every exchange has a deadline, and a connection whose state is uncertain is cut and never used again. Cutting is
+//! always safe: the broker puts back what was not acknowledged.
+//!
+//! ```text
+//! RabbitMq -> ConnectionPool -> ConnectionManager -> connect -> Transport -> FrameFilter
+//!    |            |  Lease
+//!    v            v
+//! produce, fetch, depth, check  on a Session = Lease + Channel
+//! ```
 
+mod check;
+mod config;
+mod connect;
+mod connection;
+mod depth;
+mod errors;
+mod events;
+mod fetch;
+mod frame_filter;
+mod latency;
+mod manager;
+mod message;
+mod pacer;
+mod pool;
+mod produce;
+mod queue_facts;
+mod server;
+mod session;
+mod tls;
+mod transport;
+mod unit_of_work;
+mod window;
+
+use std::fmt;
+use std::sync::Arc;
+
+use async_trait::async_trait;
+use mq::{
+    Access, Broker, BrokerError, ConsumeCommand, Deadline, DepthReport, Outgoing, PoolReport, ProduceFailure,
+    ProduceReport, QueueName, TestReport, Transaction, UnitOfWork,
+};
+
+pub use crate::config::Settings;
+use crate::pool::ConnectionPool;
+
+/// RabbitMQ, at every target.
+pub struct RabbitMq {
+    pool: Arc<ConnectionPool>,
+}
+
+impl RabbitMq {
+    /// At most `cap` connections are open at any time, over all targets; the default is [`Settings`]'s.
+    pub fn new(cap: usize) -> Self {
+        Self::with_settings(Settings { cap, ..Settings::default() })
+    }
+
+    pub fn with_settings(settings: Settings) -> Self {
+        Self { pool: ConnectionPool::new(Settings { cap: settings.cap.max(1), ..settings }) }
+    }
+}
+
+impl fmt::Debug for RabbitMq {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("RabbitMq").field("pools", &self.pool.reports()).finish()
+    }
+}
+
+#[async_trait]
+impl Broker for RabbitMq {
+    fn wire_id(&self, id: mq::MessageId) -> Vec<u8> {
+        id.to_hex().into_bytes()
+    }
+
+    async fn produce(
+        &self,
+        access: &Access,
+        queue: &QueueName,
+        outgoing: &Outgoing,
+        from: u64,
+        transaction: Transaction,
+        deadline: Deadline,
+    ) -> Result<ProduceReport, ProduceFailure> {
+        produce::produce(&self.pool, access, queue, outgoing, from, transaction, deadline).await
+    }
+
+    async fn fetch(
+        &self,
+        access: &Access,
+        queue: &QueueName,
+        command: &ConsumeCommand,
+        max_bytes: usize,
+        deadline: Deadline,
+    ) -> Result<Box<dyn UnitOfWork>, BrokerError> {
+        fetch::fetch(&self.pool, access, queue, command, max_bytes, deadline).await
+    }
+
+    async fn depth(
+        &self,
+        access: &Access,
+        queue: &QueueName,
+        deadline: Deadline,
+    ) -> Result<DepthReport, BrokerError> {
+        depth::depth(&self.pool, access, queue, deadline).await
+    }
+
+    async fn test(&self, access: &Access, queue: Option<&QueueName>, deadline: Deadline) -> TestReport {
+        check::test(&self.pool, access, queue, deadline).await
+    }
+
+    fn pools(&self) -> Vec<PoolReport> {
+        self.pool.reports()
+    }
+}

@@ -1,0 +1,113 @@
+//! The connection test: a connection of its own, step by step.
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use mq::{Access, BrokerError, Deadline, QueueName, TestReport, TestStep};
+
+use crate::connect::{Step, StepError, StepLog};
+use crate::connection::Connection;
+use crate::errors::{During, PRODUCT};
+use crate::pool::ConnectionPool;
+use crate::session::inspect;
+
+pub(crate) async fn test(
+    pool: &Arc<ConnectionPool>,
+    access: &Access,
+    queue: Option<&QueueName>,
+    deadline: Deadline,
+) -> TestReport {
+    let (manager, _place) = match pool.acquire_place(access, deadline).await {
+        Ok(acquired) => acquired,
+        Err(error) => return report(&StepLog::default(), Some(&StepError { step: Step::Resolve, error })),
+    };
+    let (mut log, result) = Box::pin(manager.connect_step_by_step(deadline)).await;
+    let connection = match result {
+        Ok(connection) => connection,
+        Err(failure) => return report(&log, Some(&failure)),
+    };
+    let (latency, failure) = look(&connection, queue, deadline, &mut log).await;
+    let version = connection.server.version.clone();
+    let product = connection.server.product.clone();
+    connection.close().await;
+    TestReport { product, version, latency_ms: latency.map(milliseconds), ..report(&log, failure.as_ref()) }
+}
+
+/// Measures one round trip, and opens the queue.
+async fn look(
+    connection: &Connection,
+    queue: Option<&QueueName>,
+    deadline: Deadline,
+    log: &mut StepLog,
+) -> (Option<Duration>, Option<StepError>) {
+    let started = Instant::now();
+    let channel = match connection.open_channel(deadline).await {
+        Ok(channel) => channel,
+        Err(failure) => {
+            let error = failure.into_error(During::Connection);
+            return (None, Some(StepError { step: Step::OpenQueue, error }));
+        }
+    };
+    let latency = started.elapsed();
+    let Some(queue) = queue else {
+        return (Some(latency), None);
+    };
+    let started = Instant::now();
+    let opened = inspect(&channel, queue, deadline).await;
+    log.0.push((Step::OpenQueue, started.elapsed()));
+    let failure = opened
+        .err()
+        .map(|failure| StepError { step: Step::OpenQueue, error: failure.into_error(During::Queue(queue)) });
+    (Some(latency), failure)
+}
+
+fn report(log: &StepLog, failure: Option<&StepError>) -> TestReport {
+    let ok = failure.is_none();
+    let steps = Step::ALL
+        .into_iter()
+        .map(|step| {
+            let duration = log.0.iter().find(|(done, _)| *done == step).map(|(_, duration)| *duration);
+            let duration_ms = duration.map(milliseconds);
+            match failure {
+                Some(failure) if failure.step == step => TestStep {
+                    name: step.name(),
+                    ok: Some(false),
+                    duration_ms,
+                    code: Some(code(failure)),
+                    detail: Some(failure.error.to_string()),
+                    skipped: false,
+                },
+                _ if duration.is_some() => {
+                    TestStep { name: step.name(), ok: Some(true), duration_ms, ..TestStep::default() }
+                }
+                _ => TestStep { name: step.name(), skipped: true, ..TestStep::default() },
+            }
+        })
+        .collect();
+    TestReport { ok, product: PRODUCT.to_owned(), version: None, latency_ms: None, steps }
+}
+
+/// What a caller can act on.
+fn code(failure: &StepError) -> &'static str {
+    match (&failure.error, failure.step) {
+        (BrokerError::Timeout { .. }, _) => "BROKER_TIMEOUT",
+        (_, Step::Tls) => "TLS_FAILED",
+        (BrokerError::Rejected { .. }, Step::Authenticate) => "VIRTUAL_HOST_REFUSED",
+        (BrokerError::QueueNotFound { .. }, _) => "QUEUE_NOT_FOUND",
+        (BrokerError::AuthenticationFailed { .. }, _) => "AUTHENTICATION_FAILED",
+        (BrokerError::Unreachable { .. }, _) => "BROKER_UNREACHABLE",
+        (BrokerError::PoolTimeout, _) => "POOL_TIMEOUT",
+        (BrokerError::Unsupported { .. }, _) => "UNSUPPORTED_BY_BROKER",
+        (
+            BrokerError::Rejected { .. }
+            | BrokerError::QueueFull { .. }
+            | BrokerError::InDoubt { .. }
+            | BrokerError::MessageTooLarge { .. },
+            _,
+        ) => "BROKER_REJECTED",
+    }
+}
+
+fn milliseconds(duration: Duration) -> f64 {
+    duration.as_secs_f64() * 1e3
+}

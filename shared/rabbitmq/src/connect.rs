@@ -1,0 +1,165 @@
+//! From an address to an open AMQP connection, step by step, each under a deadline and timed.
+
+use std::io;
+use std::net::SocketAddr;
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+use std::time::{Duration, Instant};
+
+use async_rs::Runtime;
+use lapin::{AsyncTcpStream, ConnectionProperties};
+use mq::{Address, BrokerError, Deadline};
+use tokio::net::TcpStream;
+
+use crate::config::{ConnectionConfig, TlsConfig};
+use crate::connection::Connection;
+use crate::errors::{During, Failure};
+use crate::server::Server;
+use crate::tls;
+use crate::transport::{Hangup, Kit, Socket, Transport, prepare};
+
+/// A step on the way to a queue.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Step {
+    Resolve,
+    Connect,
+    Tls,
+    Authenticate,
+    OpenQueue,
+}
+
+impl Step {
+    pub(crate) const ALL: [Self; 5] =
+        [Self::Resolve, Self::Connect, Self::Tls, Self::Authenticate, Self::OpenQueue];
+
+    pub(crate) const fn name(self) -> &'static str {
+        match self {
+            Self::Resolve => "resolve",
+            Self::Connect => "connect",
+            Self::Tls => "tls",
+            Self::Authenticate => "authenticate",
+            Self::OpenQueue => "openQueue",
+        }
+    }
+}
+
+/// A step that failed.
+#[derive(Clone, Debug, thiserror::Error)]
+#[error("{error}")]
+pub(crate) struct StepError {
+    pub(crate) step: Step,
+    pub(crate) error: BrokerError,
+}
+
+impl StepError {
+    /// Whether another address could fare better: a broker that answered with a refusal speaks for all of them.
+    pub(crate) fn is_about_the_address(&self) -> bool {
+        matches!(self.error, BrokerError::Unreachable { .. } | BrokerError::Timeout { .. })
+    }
+}
+
+/// The steps that were done, with their durations.
+#[derive(Debug, Default)]
+pub(crate) struct StepLog(pub(crate) Vec<(Step, Duration)>);
+
+impl StepLog {
+    async fn run<T>(
+        &mut self,
+        step: Step,
+        deadline: Deadline,
+        address: &Address,
+        future: impl Future<Output = Result<T, BrokerError>>,
+    ) -> Result<T, StepError> {
+        let started = Instant::now();
+        let result = deadline.run(future).await.unwrap_or_else(|_| {
+            Err(BrokerError::Timeout {
+                detail: format!("{address} did not answer in time ({})", step.name()),
+            })
+        });
+        self.0.push((step, started.elapsed()));
+        result.map_err(|error| StepError { step, error })
+    }
+}
+
+/// Opens a connection to `address`.
+pub(crate) async fn open(
+    config: &ConnectionConfig,
+    address: &Address,
+    deadline: Deadline,
+    log: &mut StepLog,
+) -> Result<Connection, StepError> {
+    let candidates = log.run(Step::Resolve, deadline, address, resolve(address)).await?;
+    let dialled = dial(address, &candidates, deadline);
+    let (mut socket, hangup) = log.run(Step::Connect, deadline, address, dialled).await?;
+    if let Some(tls) = &config.tls {
+        socket = log.run(Step::Tls, deadline, address, secure(socket, address, tls)).await?;
+    }
+    let greeting = Arc::new(OnceLock::new());
+    let transport = Transport::new(socket, Arc::clone(&greeting));
+    let login = log_in(config, address, transport);
+    let amqp = log.run(Step::Authenticate, deadline, address, login).await?;
+    let server = greeting.get().map(|frame| Server::from_greeting(frame)).unwrap_or_default();
+    Ok(Connection::new(amqp, hangup, address.clone(), server))
+}
+
+async fn resolve(address: &Address) -> Result<Vec<SocketAddr>, BrokerError> {
+    let unresolvable = |why: String| BrokerError::Unreachable {
+        detail: format!("the host name {} cannot be resolved: {why}", address.host),
+    };
+    let found: Vec<_> = tokio::net::lookup_host((address.host.as_str(), address.port))
+        .await
+        .map_err(|error| unresolvable(error.to_string()))?
+        .collect();
+    if found.is_empty() {
+        return Err(unresolvable("it has no address".to_owned()));
+    }
+    Ok(found)
+}
+
+/// Connects to the first of `candidates` that answers, each within its share of the time.
+async fn dial(
+    address: &Address,
+    candidates: &[SocketAddr],
+    deadline: Deadline,
+) -> Result<(Socket, Hangup), BrokerError> {
+    let unreachable = |error: &io::Error| BrokerError::Unreachable {
+        detail: format!("{address} cannot be reached: {error}"),
+    };
+    let mut failure = BrokerError::Unreachable { detail: format!("{address} cannot be reached") };
+    for (candidate, left) in candidates.iter().zip((1..=candidates.len()).rev()) {
+        let share = deadline.remaining() / u32::try_from(left).unwrap_or(u32::MAX);
+        match deadline.min(share).run(TcpStream::connect(candidate)).await {
+            Ok(Ok(stream)) => return prepare(stream).map_err(|error| unreachable(&error)),
+            Ok(Err(error)) => failure = unreachable(&error),
+            Err(_) => {
+                failure = BrokerError::Unreachable { detail: format!("{address} did not answer in time") };
+            }
+        }
+    }
+    Err(failure)
+}
+
+async fn secure(socket: Socket, address: &Address, tls: &TlsConfig) -> Result<Socket, BrokerError> {
+    let connector = tls::connector(tls).map_err(|detail| BrokerError::Rejected { detail, reply: None })?;
+    socket.into_rustls(&connector, &address.host).await.map_err(|error| BrokerError::Unreachable {
+        detail: format!("no TLS connection to {address}: {error}"),
+    })
+}
+
+async fn log_in(
+    config: &ConnectionConfig,
+    address: &Address,
+    transport: Transport,
+) -> Result<lapin::Connection, BrokerError> {
+    let transport = Mutex::new(Some(transport));
+    let options = ConnectionProperties::default().with_connection_name("IntegraHub mq-access".into());
+    let connect = async move |_, _| {
+        let transport = transport.lock().unwrap_or_else(PoisonError::into_inner).take();
+        // The library asks a second time only where the first stream broke.
+        transport
+            .map(AsyncTcpStream::Plain)
+            .ok_or_else(|| lapin::Error::from(io::Error::from(io::ErrorKind::ConnectionAborted)))
+    };
+    lapin::Connection::connector(config.uri(address), Runtime::new(Kit::current()), connect, options)
+        .await
+        .map_err(|error| Failure::from(error).into_error(During::LogIn { vhost: &config.vhost }))
+}

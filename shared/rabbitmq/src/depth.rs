@@ -1,0 +1,31 @@
+//! How many messages a queue has.
+
+use std::sync::Arc;
+
+use mq::{Access, BrokerError, Deadline, DepthReport, QueueName};
+
+use crate::errors::During;
+use crate::pool::ConnectionPool;
+use crate::session::{Session, inspect};
+
+/// Counts the messages that are ready, and the consumers. AMQP tells nothing else of a queue.
+pub(crate) async fn depth(
+    pool: &Arc<ConnectionPool>,
+    access: &Access,
+    queue: &QueueName,
+    deadline: Deadline,
+) -> Result<DepthReport, BrokerError> {
+    let session = Session::open(pool, access, deadline).await?;
+    match inspect(session.channel(), queue, deadline).await {
+        Ok(state) => {
+            session.finish(deadline).await;
+            Ok(DepthReport {
+                current_depth: state.message_count().into(),
+                max_depth: None,
+                open_input_count: Some(state.consumer_count().into()),
+                open_output_count: None,
+            })
+        }
+        Err(failure) => Err(session.fail(failure, During::Queue(queue))),
+    }
+}

@@ -1,0 +1,182 @@
+//! The one place that turns what the client library says into the gateway's vocabulary.
+
+use lapin::ErrorKind;
+use lapin::protocol::{AMQPError, AMQPErrorKind, AMQPHardError, AMQPSoftError};
+use mq::{BrokerError, BrokerReply, QueueName};
+
+pub(crate) const PRODUCT: &str = "RabbitMQ";
+
+/// What was being done.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum During<'a> {
+    LogIn { vhost: &'a str },
+    Queue(&'a QueueName),
+    Connection,
+}
+
+/// Why an exchange with the broker did not end well.
+#[derive(Clone, Debug)]
+pub(crate) enum Failure {
+    Amqp(lapin::Error),
+    /// The deadline passed while an answer was awaited.
+    Deadline,
+}
+
+impl From<lapin::Error> for Failure {
+    fn from(error: lapin::Error) -> Self {
+        Self::Amqp(error)
+    }
+}
+
+impl Failure {
+    /// Whether the broker closed the channel alone, so that the connection is as good as before.
+    pub(crate) fn spares_the_connection(&self) -> bool {
+        matches!(self, Self::Amqp(error) if error.is_amqp_soft_error())
+    }
+
+    /// The reply that says what the broker refused, where there was one.
+    pub(crate) fn reply(&self) -> Option<BrokerReply> {
+        match self {
+            Self::Amqp(error) => match error.kind() {
+                ErrorKind::ProtocolError(error) => Some(reply(error)),
+                _ => None,
+            },
+            Self::Deadline => None,
+        }
+    }
+
+    pub(crate) fn into_error(self, during: During<'_>) -> BrokerError {
+        match self {
+            Self::Amqp(error) => classify(&error, during),
+            Self::Deadline => BrokerError::Timeout { detail: "RabbitMQ did not answer in time".to_owned() },
+        }
+    }
+}
+
+/// What `error` means to a caller.
+pub(crate) fn classify(error: &lapin::Error, during: During<'_>) -> BrokerError {
+    let lost = |detail: &str| BrokerError::Unreachable { detail: detail.to_owned() };
+    let rejected = |detail: &str| BrokerError::Rejected { detail: detail.to_owned(), reply: None };
+    match (error.kind(), during) {
+        (ErrorKind::ProtocolError(refusal), during) => classify_reply(refusal, during),
+        (ErrorKind::ParsingError(_) | ErrorKind::InvalidProtocolVersion(_), During::LogIn { .. }) => {
+            lost("what listens there does not speak AMQP 0-9-1")
+        }
+        (ErrorKind::ParsingError(_) | ErrorKind::InvalidProtocolVersion(_), _) => {
+            rejected("RabbitMQ sent a frame that the client cannot read")
+        }
+        (ErrorKind::IOError(_), During::LogIn { .. }) => lost("the connection broke during the login"),
+        (
+            ErrorKind::IOError(_)
+            | ErrorKind::MissingHeartbeatError
+            | ErrorKind::InvalidConnectionState(_)
+            | ErrorKind::InvalidChannel(_)
+            | ErrorKind::InvalidChannelState(..)
+            | ErrorKind::RuntimeShutdownError(_),
+            _,
+        ) => lost("the connection to RabbitMQ was lost"),
+        (ErrorKind::SerialisationError(_), _) => {
+            BrokerError::Unsupported { detail: "the message cannot be encoded in AMQP".to_owned() }
+        }
+        (ErrorKind::AuthProviderError(_), _) => BrokerError::AuthenticationFailed {
+            detail: "the login could not be prepared".to_owned(),
+            reply: None,
+        },
+        (ErrorKind::ChannelsLimitReached, _) => rejected("no channel is free on the connection"),
+        (ErrorKind::FutureCompleted | ErrorKind::NoDefaultRuntime, _) => {
+            rejected("the AMQP client was used wrongly")
+        }
+        // The library may add kinds; what they mean is not known.
+        (_, _) => rejected("the AMQP client failed in a way that is not known"),
+    }
+}
+
+fn classify_reply(error: &AMQPError, during: During<'_>) -> BrokerError {
+    use AMQPErrorKind::{Hard, Soft};
+    let said = error.get_message().as_str();
+    let reply = Some(reply(error));
+    let rejected = |reply| BrokerError::Rejected { detail: format!("RabbitMQ refused: {said}"), reply };
+    match (error.kind(), during) {
+        (Soft(AMQPSoftError::ACCESSREFUSED), During::LogIn { .. }) => BrokerError::AuthenticationFailed {
+            detail: "RabbitMQ refused the user or the password".to_owned(),
+            reply,
+        },
+        (Hard(AMQPHardError::NOTALLOWED), During::LogIn { vhost }) => BrokerError::Rejected {
+            detail: format!("RabbitMQ refused the virtual host `{vhost}`: {said}"),
+            reply,
+        },
+        (Soft(AMQPSoftError::NOTFOUND), During::Queue(queue)) => {
+            BrokerError::QueueNotFound { queue: queue.clone() }
+        }
+        (Soft(AMQPSoftError::CONTENTTOOLARGE), _) => {
+            BrokerError::MessageTooLarge { detail: format!("RabbitMQ refused: {said}") }
+        }
+        (Soft(AMQPSoftError::PRECONDITIONFAILED), _) if said.contains("message size") => {
+            BrokerError::MessageTooLarge { detail: format!("RabbitMQ refused: {said}") }
+        }
+        (Hard(AMQPHardError::NOTIMPLEMENTED), _) => {
+            BrokerError::Unsupported { detail: format!("RabbitMQ cannot do this: {said}") }
+        }
+        (Hard(AMQPHardError::CONNECTIONFORCED), _) => {
+            BrokerError::Unreachable { detail: format!("RabbitMQ closed the connection: {said}") }
+        }
+        (
+            Soft(
+                AMQPSoftError::ACCESSREFUSED
+                | AMQPSoftError::NOTFOUND
+                | AMQPSoftError::RESOURCELOCKED
+                | AMQPSoftError::PRECONDITIONFAILED
+                | AMQPSoftError::NOROUTE
+                | AMQPSoftError::NOCONSUMERS,
+            )
+            | Hard(
+                AMQPHardError::INVALIDPATH
+                | AMQPHardError::FRAMEERROR
+                | AMQPHardError::SYNTAXERROR
+                | AMQPHardError::COMMANDINVALID
+                | AMQPHardError::CHANNELERROR
+                | AMQPHardError::UNEXPECTEDFRAME
+                | AMQPHardError::RESOURCEERROR
+                | AMQPHardError::NOTALLOWED
+                | AMQPHardError::INTERNALERROR,
+            ),
+            _,
+        ) => rejected(reply),
+    }
+}
+
+fn reply(error: &AMQPError) -> BrokerReply {
+    BrokerReply {
+        product: PRODUCT.to_owned(),
+        code: i64::from(error.get_id()),
+        name: reply_name(error.kind()).to_owned(),
+    }
+}
+
+/// The name that the AMQP specification gives a reply code.
+fn reply_name(kind: &AMQPErrorKind) -> &'static str {
+    match kind {
+        AMQPErrorKind::Soft(kind) => match kind {
+            AMQPSoftError::CONTENTTOOLARGE => "CONTENT_TOO_LARGE",
+            AMQPSoftError::NOROUTE => "NO_ROUTE",
+            AMQPSoftError::NOCONSUMERS => "NO_CONSUMERS",
+            AMQPSoftError::ACCESSREFUSED => "ACCESS_REFUSED",
+            AMQPSoftError::NOTFOUND => "NOT_FOUND",
+            AMQPSoftError::RESOURCELOCKED => "RESOURCE_LOCKED",
+            AMQPSoftError::PRECONDITIONFAILED => "PRECONDITION_FAILED",
+        },
+        AMQPErrorKind::Hard(kind) => match kind {
+            AMQPHardError::CONNECTIONFORCED => "CONNECTION_FORCED",
+            AMQPHardError::INVALIDPATH => "INVALID_PATH",
+            AMQPHardError::FRAMEERROR => "FRAME_ERROR",
+            AMQPHardError::SYNTAXERROR => "SYNTAX_ERROR",
+            AMQPHardError::COMMANDINVALID => "COMMAND_INVALID",
+            AMQPHardError::CHANNELERROR => "CHANNEL_ERROR",
+            AMQPHardError::UNEXPECTEDFRAME => "UNEXPECTED_FRAME",
+            AMQPHardError::RESOURCEERROR => "RESOURCE_ERROR",
+            AMQPHardError::NOTALLOWED => "NOT_ALLOWED",
+            AMQPHardError::NOTIMPLEMENTED => "NOT_IMPLEMENTED",
+            AMQPHardError::INTERNALERROR => "INTERNAL_ERROR",
+        },
+    }
+}

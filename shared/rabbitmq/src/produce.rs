@@ -1,0 +1,305 @@
+//! Putting messages on a queue, each confirmed by the broker.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use amq_protocol::frame::{AMQPContentHeader, AMQPFrame, gen_frame};
+use lapin::options::ConfirmSelectOptions;
+use mq::{
+    Access, BrokerError, Deadline, MessageId, Outgoing, ProduceFailure, ProduceReport, QueueName, Transaction,
+};
+
+use crate::errors::{During, Failure};
+use crate::latency::Latencies;
+use crate::message::{correlation_id, properties};
+use crate::pacer::Pacer;
+use crate::pool::ConnectionPool;
+use crate::queue_facts;
+use crate::session::{Session, call, short};
+use crate::window::{Settled, Verdict, Window};
+
+/// Publishes in flight at most: by number, by bytes, and, where they are paced, by time.
+const WINDOW_MESSAGES: u64 = 1000;
+const WINDOW_BYTES: usize = 8 * 1024 * 1024;
+const WINDOW_TIME: Duration = Duration::from_millis(250);
+
+/// Where the pace leaves this much time before the next message, the ones in flight are confirmed first.
+const PAUSE: Duration = Duration::from_millis(20);
+
+/// What is kept of the time for the confirms of the last window.
+const MARGIN: Duration = Duration::from_millis(500);
+
+/// The class of `basic` methods and their content.
+const CLASS_BASIC: u16 = 60;
+
+pub(crate) async fn produce(
+    pool: &Arc<ConnectionPool>,
+    access: &Access,
+    queue: &QueueName,
+    outgoing: &Outgoing,
+    from: u64,
+    transaction: Transaction,
+    deadline: Deadline,
+) -> Result<ProduceReport, ProduceFailure> {
+    let nothing = |error| ProduceFailure { error, committed: from, in_doubt: Vec::new() };
+    refuse_up_front(outgoing, from, transaction).map_err(nothing)?;
+    let session = Session::open(pool, access, deadline).await.map_err(nothing)?;
+    if let Err(error) = fits_frames(outgoing, from, session.frame_max()) {
+        session.finish(deadline).await;
+        return Err(nothing(error));
+    }
+    let Some(latencies) = Latencies::new() else {
+        session.finish(deadline).await;
+        return Err(nothing(BrokerError::Rejected {
+            detail: "latencies cannot be measured".to_owned(),
+            reply: None,
+        }));
+    };
+    if let Err(failure) =
+        call(deadline, session.channel().confirm_select(ConfirmSelectOptions::default())).await
+    {
+        return Err(nothing(session.fail(failure, During::Queue(queue))));
+    }
+    let mut producer = Producer {
+        queue,
+        outgoing,
+        transaction,
+        from,
+        next: from,
+        bytes: 0,
+        pacer: outgoing.rate_limit_per_sec().map(|rate| Pacer::new(rate, tokio::time::Instant::now())),
+        due: None,
+        latencies,
+        deadline,
+        stop_at: deadline.earlier_by(MARGIN.min(deadline.remaining() / 4)),
+    };
+    match producer.run(&session).await {
+        Ok(()) => {
+            session.finish(deadline).await;
+            Ok(producer.report())
+        }
+        Err(stop) => Err(producer.explain(stop, session).await),
+    }
+}
+
+struct Producer<'a> {
+    queue: &'a QueueName,
+    outgoing: &'a Outgoing,
+    transaction: Transaction,
+    from: u64,
+    /// The first message that is not known to be on the queue.
+    next: u64,
+    bytes: u64,
+    pacer: Option<Pacer>,
+    /// The time of the next message, where it has been given one.
+    due: Option<tokio::time::Instant>,
+    latencies: Latencies,
+    deadline: Deadline,
+    stop_at: Deadline,
+}
+
+/// Why a producer stopped early.
+enum Stop {
+    OutOfTime,
+    Unusable(String),
+    Window(Settled),
+}
+
+impl Producer<'_> {
+    async fn run(&mut self, session: &Session) -> Result<(), Stop> {
+        while self.next < self.outgoing.count() {
+            if self.stop_at.has_passed() || self.due.is_some_and(|due| due >= self.stop_at.instant()) {
+                return Err(Stop::OutOfTime);
+            }
+            let mut window = Window::new(session.channel(), short(self.queue));
+            let bytes = self.fill(&mut window).await?;
+            let settled = window.settle(&mut self.latencies, self.deadline).await;
+            self.next += settled.prefix;
+            match settled.verdict {
+                Verdict::AllConfirmed => self.bytes += bytes,
+                _ => return Err(Stop::Window(settled)),
+            }
+        }
+        Ok(())
+    }
+
+    /// Publishes a window's messages and says how many bytes their bodies have.
+    async fn fill(&mut self, window: &mut Window<'_>) -> Result<u64, Stop> {
+        // The first message goes alone: a queue that does not exist, or refuses, is known for certain then.
+        let limit = if self.next == self.from { 1 } else { WINDOW_MESSAGES.min(self.left_in_transaction()) };
+        for message in (self.next..self.next + limit).map_while(|index| self.outgoing.message(index)) {
+            if !self.wait_for_turn(window).await || self.stop_at.has_passed() {
+                break;
+            }
+            let properties = properties(self.outgoing, &message).map_err(Stop::Unusable)?;
+            window.publish(message.id, &message.body, properties, &mut self.latencies, self.deadline).await;
+            self.due = None;
+            let is_full = window.bytes() >= WINDOW_BYTES
+                || (self.pacer.is_some() && window.opened().elapsed() >= WINDOW_TIME);
+            if window.is_broken() || is_full {
+                break;
+            }
+        }
+        Ok(u64::try_from(window.bytes()).unwrap_or(u64::MAX))
+    }
+
+    /// Waits until the pace allows the next message; `false` where the window should be settled first.
+    async fn wait_for_turn(&mut self, window: &mut Window<'_>) -> bool {
+        let Some(pacer) = &mut self.pacer else { return true };
+        let now = tokio::time::Instant::now();
+        let due = *self.due.get_or_insert_with(|| pacer.due(now));
+        if due <= now {
+            return true;
+        }
+        if due >= self.stop_at.instant() || (window.len() > 0 && due - now >= PAUSE) {
+            return false;
+        }
+        window.idle_until(due, &mut self.latencies).await;
+        true
+    }
+
+    fn left_in_transaction(&self) -> u64 {
+        if !self.transaction.enabled {
+            return u64::MAX;
+        }
+        let size = u64::from(self.transaction.tx_size.get());
+        size - (self.next - self.from) % size
+    }
+
+    fn report(&self) -> ProduceReport {
+        let enqueued = self.next.saturating_sub(self.from);
+        let wire_id = |index: u64| Some(self.outgoing.message_id(index).to_hex().into_bytes());
+        let mut warnings = Vec::new();
+        if self.outgoing.props().priority.get() > 0 {
+            warnings
+                .push("RabbitMQ honours a priority only on queues declared with x-max-priority".to_owned());
+        }
+        let transactions = if self.transaction.enabled {
+            warnings.push(
+                "a transaction on RabbitMQ is a group of confirmed messages; it is not all or nothing"
+                    .to_owned(),
+            );
+            enqueued.div_ceil(u64::from(self.transaction.tx_size.get()))
+        } else {
+            0
+        };
+        ProduceReport {
+            enqueued,
+            bytes: self.bytes,
+            transactions,
+            atomic: false,
+            latency: self.latencies.report(),
+            first_id: (enqueued > 0).then(|| wire_id(self.from)).flatten(),
+            last_id: (enqueued > 0).then(|| wire_id(self.next.saturating_sub(1))).flatten(),
+            warnings,
+        }
+    }
+
+    /// Ends the session and says what is on the queue, what may be, and why there is no more.
+    async fn explain(self, stop: Stop, session: Session) -> ProduceFailure {
+        let committed = self.next;
+        let queue = self.queue;
+        let fail = |error, in_doubt| ProduceFailure { error, committed, in_doubt };
+        match stop {
+            Stop::OutOfTime => {
+                session.finish(self.deadline).await;
+                let detail =
+                    format!("the time ended after {committed} of {} messages", self.outgoing.count());
+                fail(BrokerError::Timeout { detail }, Vec::new())
+            }
+            Stop::Unusable(detail) => {
+                session.finish(self.deadline).await;
+                fail(BrokerError::Unsupported { detail }, Vec::new())
+            }
+            Stop::Window(Settled { verdict, published, in_doubt, .. }) => match verdict {
+                Verdict::Unknown(failure) => unknown(failure, session, queue, published, in_doubt, committed),
+                Verdict::Refused => {
+                    let error = refused(&session, queue, self.deadline).await;
+                    session.finish(self.deadline).await;
+                    fail(error, in_doubt)
+                }
+                Verdict::Returned | Verdict::AllConfirmed => {
+                    session.finish(self.deadline).await;
+                    fail(BrokerError::QueueNotFound { queue: queue.clone() }, in_doubt)
+                }
+            },
+        }
+    }
+}
+
+/// Explains a window of which some messages were neither confirmed nor refused.
+fn unknown(
+    failure: Failure,
+    session: Session,
+    queue: &QueueName,
+    published: usize,
+    in_doubt: Vec<MessageId>,
+    committed: u64,
+) -> ProduceFailure {
+    // A channel that the broker closes over the only message on it has refused that message.
+    let refused_alone = published == 1 && failure.spares_the_connection();
+    let error = session.fail(failure, During::Queue(queue));
+    if refused_alone {
+        return ProduceFailure { error, committed, in_doubt: Vec::new() };
+    }
+    let detail = format!("{} messages were sent and not confirmed: {error}", in_doubt.len());
+    ProduceFailure { error: BrokerError::InDoubt { detail }, committed, in_doubt }
+}
+
+/// Says why the broker refused a message with `basic.nack`, as far as can be known: a queue with a length limit of its
+/// own that rejects publishes is full. A limit that a policy sets is not shown to clients.
+async fn refused(session: &Session, queue: &QueueName, deadline: Deadline) -> BrokerError {
+    let facts = queue_facts::learn(session, queue, deadline).await.ok();
+    if facts.is_some_and(|facts| facts.rejects_when_full()) {
+        return BrokerError::QueueFull {
+            detail: format!("the queue {queue} is full and rejects further messages"),
+            reply: None,
+        };
+    }
+    BrokerError::Rejected {
+        detail: format!(
+            "RabbitMQ refused a message (basic.nack): the queue {queue} is full under a policy that rejects, or could not store it"
+        ),
+        reply: None,
+    }
+}
+
+/// Refuses what cannot be done whatever the broker says.
+fn refuse_up_front(outgoing: &Outgoing, from: u64, transaction: Transaction) -> Result<(), BrokerError> {
+    if transaction.enabled && transaction.atomic {
+        return Err(BrokerError::Unsupported {
+            detail: "RabbitMQ has no transaction that is all or nothing; ask without `atomic`".to_owned(),
+        });
+    }
+    for index in from..outgoing.count() {
+        correlation_id(outgoing.message_id(index), &outgoing.correl_id(index))
+            .map_err(|detail| BrokerError::Unsupported { detail })?;
+    }
+    Ok(())
+}
+
+/// Refuses a message whose properties do not fit into one frame, before any is sent.
+fn fits_frames(outgoing: &Outgoing, from: u64, frame_max: usize) -> Result<(), BrokerError> {
+    for index in from..outgoing.count() {
+        let Some(size) = header_frame_size(outgoing, index) else { continue };
+        if size > frame_max {
+            return Err(BrokerError::MessageTooLarge {
+                detail: format!(
+                    "the properties of message {index} take {size} bytes; RabbitMQ accepts {frame_max} here"
+                ),
+            });
+        }
+        if !outgoing.differs_by_message() {
+            break;
+        }
+    }
+    Ok(())
+}
+
+fn header_frame_size(outgoing: &Outgoing, index: u64) -> Option<usize> {
+    let message = outgoing.message(index)?;
+    let properties = properties(outgoing, &message).ok()?;
+    let header = AMQPContentHeader { class_id: CLASS_BASIC, body_size: 0, properties };
+    let frame = AMQPFrame::Header(1, header);
+    gen_frame(&frame)(Vec::new().into()).ok().map(|written| written.into_inner().0.len())
+}

@@ -1,0 +1,90 @@
+//! One operation's channel on a connection of the pool.
+
+use std::sync::Arc;
+
+use lapin::Channel;
+use lapin::options::QueueDeclareOptions;
+use lapin::types::{FieldTable, ShortString};
+use mq::{Access, BrokerError, Deadline, QueueName};
+
+use crate::errors::{During, Failure};
+use crate::pool::{ConnectionPool, Lease};
+
+/// A channel and the connection under it. Dropping a session cuts the connection, so whatever was open on it ends:
+/// the broker puts unacknowledged messages back.
+pub(crate) struct Session {
+    channel: Channel,
+    lease: Lease,
+}
+
+impl Session {
+    pub(crate) async fn open(
+        pool: &Arc<ConnectionPool>,
+        access: &Access,
+        deadline: Deadline,
+    ) -> Result<Self, BrokerError> {
+        let (lease, channel) = pool.acquire(access, deadline).await?;
+        Ok(Self { channel, lease })
+    }
+
+    pub(crate) fn channel(&self) -> &Channel {
+        &self.channel
+    }
+
+    pub(crate) fn frame_max(&self) -> usize {
+        self.lease.connection().frame_max()
+    }
+
+    /// Another channel on the same connection, for what may end a channel.
+    pub(crate) async fn throwaway_channel(&self, deadline: Deadline) -> Result<Channel, Failure> {
+        self.lease.connection().open_channel(deadline).await
+    }
+
+    /// Whether the library still believes in channel and connection.
+    pub(crate) fn seems_open(&self) -> bool {
+        self.channel.status().connected() && self.lease.connection().seems_open()
+    }
+
+    /// Closes the channel and keeps the connection for the next request.
+    pub(crate) async fn finish(self, deadline: Deadline) {
+        match call(deadline, self.channel.close(200, "OK".into())).await {
+            Ok(()) => self.lease.release(),
+            Err(_) => self.lease.abandon("its channel did not close"),
+        }
+    }
+
+    /// Ends the session after `failure` and says what that means. The connection is kept only where the broker
+    /// closed the channel and nothing else.
+    pub(crate) fn fail(self, failure: Failure, during: During<'_>) -> BrokerError {
+        if failure.spares_the_connection() {
+            self.lease.release();
+        } else {
+            self.lease.abandon("an operation on it failed");
+        }
+        failure.into_error(during)
+    }
+}
+
+/// Awaits an answer of the broker until `deadline`.
+pub(crate) async fn call<T>(
+    deadline: Deadline,
+    exchange: impl Future<Output = lapin::Result<T>>,
+) -> Result<T, Failure> {
+    deadline.run(exchange).await.map_err(|_| Failure::Deadline)?.map_err(Failure::from)
+}
+
+/// A queue's name as AMQP carries it.
+pub(crate) fn short(queue: &QueueName) -> ShortString {
+    // `QueueName` is at most 255 bytes long, as a short string is.
+    ShortString::try_new(queue.as_str()).unwrap_or_default()
+}
+
+/// Asks for a queue's state: a synchronous method that the broker answers after everything before it on the channel.
+pub(crate) async fn inspect(
+    channel: &Channel,
+    queue: &QueueName,
+    deadline: Deadline,
+) -> Result<lapin::Queue, Failure> {
+    let options = QueueDeclareOptions { passive: true, ..QueueDeclareOptions::default() };
+    call(deadline, channel.queue_declare(short(queue), options, FieldTable::default())).await
+}

@@ -1,0 +1,165 @@
+//! The byte stream under an AMQP connection. It is ours and not the client library's for three reasons: each step of
+//! connecting has a deadline and a duration of its own, a connection can be cut at once whatever the library is
+//! waiting for, and what the broker says passes through [`FrameFilter`] before the library parses it.
+
+use std::future::Future;
+use std::io::{self, IoSlice, Read, Write};
+use std::net::{Shutdown, SocketAddr};
+use std::pin::Pin;
+use std::sync::{Arc, OnceLock};
+use std::task::{Context, Poll};
+use std::time::{Duration, Instant};
+
+use async_rs::Tokio;
+use async_rs::traits::{Executor, Reactor, RuntimeKit};
+use async_rs::util::Task;
+use futures_io::{AsyncRead, AsyncWrite};
+use futures_util::Stream;
+use lapin::AsyncTcpStream;
+use tokio::net::TcpStream;
+use tokio_util::compat::{Compat, TokioAsyncReadCompatExt as _};
+
+use crate::frame_filter::FrameFilter;
+
+/// A TCP connection, plain or behind TLS.
+pub(crate) type Socket = AsyncTcpStream<Compat<TcpStream>>;
+
+/// Cuts a connection from outside the library that uses it.
+#[derive(Debug)]
+pub(crate) struct Hangup(std::net::TcpStream);
+
+impl Hangup {
+    fn hang_up(&self) {
+        // It fails only where the peer was faster.
+        let _ = self.0.shutdown(Shutdown::Both);
+    }
+}
+
+impl Drop for Hangup {
+    fn drop(&mut self) {
+        self.hang_up();
+    }
+}
+
+/// Prepares a socket for AMQP and gives the handle that cuts it.
+pub(crate) fn prepare(stream: TcpStream) -> io::Result<(Socket, Hangup)> {
+    stream.set_nodelay(true)?;
+    let stream = stream.into_std()?;
+    let hangup = Hangup(stream.try_clone()?);
+    Ok((AsyncTcpStream::Plain(TcpStream::from_std(stream)?.compat()), hangup))
+}
+
+/// A socket whose incoming frames are filtered.
+pub(crate) struct Transport {
+    socket: Socket,
+    filter: FrameFilter,
+}
+
+impl Transport {
+    /// `greeting` receives the broker's first frame.
+    pub(crate) fn new(socket: Socket, greeting: Arc<OnceLock<Vec<u8>>>) -> Self {
+        Self { socket, filter: FrameFilter::new(greeting) }
+    }
+}
+
+impl AsyncRead for Transport {
+    fn poll_read(self: Pin<&mut Self>, cx: &mut Context<'_>, buf: &mut [u8]) -> Poll<io::Result<usize>> {
+        let this = self.get_mut();
+        loop {
+            let taken = this.filter.take(buf);
+            if taken > 0 || buf.is_empty() {
+                return Poll::Ready(Ok(taken));
+            }
+            let mut chunk = [0; 16 * 1024];
+            match Pin::new(&mut this.socket).poll_read(cx, &mut chunk) {
+                Poll::Pending => return Poll::Pending,
+                Poll::Ready(Err(error)) => return Poll::Ready(Err(error)),
+                Poll::Ready(Ok(0)) => return Poll::Ready(Ok(0)),
+                Poll::Ready(Ok(read)) => this.filter.push(chunk.get(..read).unwrap_or_default()),
+            }
+        }
+    }
+}
+
+impl AsyncWrite for Transport {
+    fn poll_write(self: Pin<&mut Self>, cx: &mut Context<'_>, buf: &[u8]) -> Poll<io::Result<usize>> {
+        Pin::new(&mut self.get_mut().socket).poll_write(cx, buf)
+    }
+
+    fn poll_write_vectored(
+        self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        bufs: &[IoSlice<'_>],
+    ) -> Poll<io::Result<usize>> {
+        Pin::new(&mut self.get_mut().socket).poll_write_vectored(cx, bufs)
+    }
+
+    fn poll_flush(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.get_mut().socket).poll_flush(cx)
+    }
+
+    fn poll_close(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.get_mut().socket).poll_close(cx)
+    }
+}
+
+/// Tokio, with [`Transport`] for its TCP streams.
+#[derive(Clone, Debug)]
+pub(crate) struct Kit(Tokio);
+
+impl Kit {
+    pub(crate) fn current() -> Self {
+        Self(Tokio::current())
+    }
+}
+
+impl RuntimeKit for Kit {}
+
+impl Executor for Kit {
+    type Task<T: Send + 'static> = <Tokio as Executor>::Task<T>;
+
+    fn block_on<T, F: Future<Output = T>>(&self, future: F) -> T {
+        self.0.block_on(future)
+    }
+
+    fn spawn<T: Send + 'static, F: Future<Output = T> + Send + 'static>(
+        &self,
+        future: F,
+    ) -> Task<Self::Task<T>> {
+        self.0.spawn(future)
+    }
+
+    fn spawn_blocking<T: Send + 'static, F: FnOnce() -> T + Send + 'static>(
+        &self,
+        function: F,
+    ) -> Task<Self::Task<T>> {
+        self.0.spawn_blocking(function)
+    }
+}
+
+impl Reactor for Kit {
+    type TcpStream = Transport;
+    type Sleep = <Tokio as Reactor>::Sleep;
+
+    fn register<H: Read + Write + Send + 'static>(
+        &self,
+        _: H,
+    ) -> io::Result<impl AsyncRead + AsyncWrite + Send + Unpin + 'static> {
+        Err::<Transport, _>(io::Error::from(io::ErrorKind::Unsupported))
+    }
+
+    fn sleep(&self, duration: Duration) -> Self::Sleep {
+        self.0.sleep(duration)
+    }
+
+    fn interval(&self, duration: Duration) -> impl Stream<Item = Instant> + Send + 'static {
+        self.0.interval(duration)
+    }
+
+    fn tcp_connect_addr(
+        &self,
+        _: SocketAddr,
+    ) -> impl Future<Output = io::Result<Self::TcpStream>> + Send + 'static {
+        std::future::ready(Err(io::Error::from(io::ErrorKind::Unsupported)))
+    }
+}

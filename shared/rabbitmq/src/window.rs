@@ -1,0 +1,258 @@
+//! Publishes in flight and what the broker said of each.
+
+use std::collections::HashSet;
+use std::pin::Pin;
+use std::task::{Context, Poll};
+use std::time::Instant;
+
+use futures_util::future::FutureExt as _;
+use futures_util::stream::{FuturesUnordered, StreamExt as _};
+use lapin::message::BasicReturnMessage;
+use lapin::options::BasicPublishOptions;
+use lapin::types::ShortString;
+use lapin::{BasicProperties, Channel, Confirmation, PublisherConfirm};
+use mq::{Deadline, MessageId};
+
+use crate::errors::Failure;
+use crate::latency::Latencies;
+use crate::session::call;
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Outcome {
+    Unknown,
+    Confirmed,
+    Refused,
+}
+
+/// A window of publishes on one channel. The broker's answers are judged together at its end, never one by one: the
+/// client library attaches a returned message to any confirm that is near, not to its own.
+pub(crate) struct Window<'a> {
+    channel: &'a Channel,
+    queue: ShortString,
+    messages: Vec<(MessageId, Outcome)>,
+    returned: HashSet<String>,
+    pending: FuturesUnordered<Pending>,
+    failure: Option<Failure>,
+    bytes: usize,
+    opened: Instant,
+}
+
+/// What became of a window.
+#[derive(Debug)]
+pub(crate) enum Verdict {
+    AllConfirmed,
+    /// No queue took the first message that was not confirmed.
+    Returned,
+    /// The broker refused the first message that was not confirmed.
+    Refused,
+    /// What became of some messages is not known.
+    Unknown(Failure),
+}
+
+/// A settled window.
+#[derive(Debug)]
+pub(crate) struct Settled {
+    pub(crate) verdict: Verdict,
+    /// How many messages were published.
+    pub(crate) published: usize,
+    /// How many from the first one on are on the queue.
+    pub(crate) prefix: u64,
+    /// Which of the rest are, or may be, on the queue.
+    pub(crate) in_doubt: Vec<MessageId>,
+}
+
+impl<'a> Window<'a> {
+    pub(crate) fn new(channel: &'a Channel, queue: ShortString) -> Self {
+        Self {
+            channel,
+            queue,
+            messages: Vec::new(),
+            returned: HashSet::new(),
+            pending: FuturesUnordered::new(),
+            failure: None,
+            bytes: 0,
+            opened: Instant::now(),
+        }
+    }
+
+    pub(crate) fn len(&self) -> usize {
+        self.messages.len()
+    }
+
+    pub(crate) fn bytes(&self) -> usize {
+        self.bytes
+    }
+
+    pub(crate) fn opened(&self) -> Instant {
+        self.opened
+    }
+
+    pub(crate) fn is_broken(&self) -> bool {
+        self.failure.is_some()
+    }
+
+    /// Publishes a message, and takes note of the confirms that have come meanwhile.
+    pub(crate) async fn publish(
+        &mut self,
+        id: MessageId,
+        body: &[u8],
+        properties: BasicProperties,
+        latencies: &mut Latencies,
+        deadline: Deadline,
+    ) {
+        let at = Instant::now();
+        let options = BasicPublishOptions { mandatory: true, ..BasicPublishOptions::default() };
+        let position = self.messages.len();
+        self.messages.push((id, Outcome::Unknown));
+        self.bytes += body.len();
+        let publish =
+            self.channel.basic_publish(ShortString::default(), self.queue.clone(), options, body, properties);
+        match call(deadline, publish).await {
+            Ok(confirm) => self.pending.push(Pending { position, at, confirm }),
+            Err(failure) => self.fail(failure),
+        }
+        while let Some(Some(answer)) = self.pending.next().now_or_never() {
+            self.note(answer, latencies);
+        }
+    }
+
+    /// Waits until `due`, taking note of the confirms that come.
+    pub(crate) async fn idle_until(&mut self, due: tokio::time::Instant, latencies: &mut Latencies) {
+        let until = Deadline::at(due);
+        while let Ok(Some(answer)) = until.run(self.pending.next()).await {
+            self.note(answer, latencies);
+        }
+        tokio::time::sleep_until(due).await;
+    }
+
+    /// Waits for all answers until `deadline`.
+    pub(crate) async fn settle(mut self, latencies: &mut Latencies, deadline: Deadline) -> Settled {
+        loop {
+            match deadline.run(self.pending.next()).await {
+                Ok(Some(answer)) => self.note(answer, latencies),
+                Ok(None) => break,
+                Err(_) => {
+                    self.fail(Failure::Deadline);
+                    break;
+                }
+            }
+        }
+        judge(&self.messages, &self.returned, self.failure)
+    }
+
+    fn note(&mut self, answer: Answer, latencies: &mut Latencies) {
+        let (outcome, returned) = match answer.confirmation {
+            Ok(Confirmation::Ack(returned)) => (Outcome::Confirmed, returned),
+            Ok(Confirmation::Nack(returned)) => (Outcome::Refused, returned),
+            Ok(Confirmation::NotRequested) => (Outcome::Unknown, None),
+            Err(error) => {
+                self.fail(Failure::Amqp(error));
+                (Outcome::Unknown, None)
+            }
+        };
+        if outcome == Outcome::Confirmed {
+            latencies.record(answer.at.elapsed());
+        }
+        self.returned.extend(returned.and_then(|message| message_id(&message)));
+        if let Some((_, noted)) = self.messages.get_mut(answer.position) {
+            *noted = outcome;
+        }
+    }
+
+    /// Keeps the failure that says most: the broker's own words, if there are any.
+    fn fail(&mut self, failure: Failure) {
+        if self.failure.is_none() || failure.reply().is_some() {
+            self.failure = Some(failure);
+        }
+    }
+}
+
+fn message_id(returned: &BasicReturnMessage) -> Option<String> {
+    returned.properties.message_id().as_ref().map(ToString::to_string)
+}
+
+fn judge(messages: &[(MessageId, Outcome)], returned: &HashSet<String>, failure: Option<Failure>) -> Settled {
+    let was_returned = |id: &MessageId| returned.contains(&id.to_hex());
+    let is_on_queue =
+        |(id, outcome): &&(MessageId, Outcome)| *outcome == Outcome::Confirmed && !was_returned(id);
+    let prefix = messages.iter().take_while(is_on_queue).count();
+    let rest = messages.get(prefix..).unwrap_or_default();
+    let in_doubt = rest
+        .iter()
+        .filter(|(id, outcome)| *outcome != Outcome::Refused && !was_returned(id))
+        .map(|(id, _)| *id)
+        .collect();
+    let unknown = rest.iter().any(|(id, outcome)| *outcome == Outcome::Unknown && !was_returned(id));
+    let verdict = match rest.first() {
+        None => Verdict::AllConfirmed,
+        Some(_) if unknown => Verdict::Unknown(failure.unwrap_or(Failure::Deadline)),
+        Some((id, _)) if was_returned(id) => Verdict::Returned,
+        Some(_) => Verdict::Refused,
+    };
+    Settled {
+        verdict,
+        published: messages.len(),
+        prefix: u64::try_from(prefix).unwrap_or(u64::MAX),
+        in_doubt,
+    }
+}
+
+/// A confirm that is awaited.
+struct Pending {
+    position: usize,
+    at: Instant,
+    confirm: PublisherConfirm,
+}
+
+struct Answer {
+    position: usize,
+    at: Instant,
+    confirmation: lapin::Result<Confirmation>,
+}
+
+impl Future for Pending {
+    type Output = Answer;
+
+    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Answer> {
+        let (position, at) = (self.position, self.at);
+        Pin::new(&mut self.confirm).poll(cx).map(|confirmation| Answer { position, at, confirmation })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn id(index: usize) -> MessageId {
+        MessageId([u8::try_from(index).unwrap(); 24])
+    }
+
+    fn outcomes() -> impl Strategy<Value = Vec<(Outcome, bool)>> {
+        let outcome = prop_oneof![Just(Outcome::Confirmed), Just(Outcome::Refused), Just(Outcome::Unknown)];
+        prop::collection::vec((outcome, any::<bool>()), 0..40)
+    }
+
+    proptest! {
+        #[test]
+        fn the_prefix_is_certain_and_whatever_may_be_on_the_queue_is_named(cases in outcomes()) {
+            let messages: Vec<_> = cases.iter().enumerate().map(|(i, (outcome, _))| (id(i), *outcome)).collect();
+            let returned: HashSet<_> = cases
+                .iter()
+                .enumerate()
+                .filter(|(_, (_, returned))| *returned)
+                .map(|(i, _)| id(i).to_hex())
+                .collect();
+            let settled = judge(&messages, &returned, None);
+            let prefix = usize::try_from(settled.prefix).unwrap();
+            for (i, (outcome, returned)) in cases.iter().enumerate() {
+                let confirmed = *outcome == Outcome::Confirmed && !returned;
+                let may_be_there = *outcome != Outcome::Refused && !returned;
+                prop_assert!(i >= prefix || confirmed);
+                prop_assert_eq!(settled.in_doubt.contains(&id(i)), i >= prefix && may_be_there);
+            }
+            prop_assert_eq!(matches!(settled.verdict, Verdict::AllConfirmed), prefix == cases.len());
+        }
+    }
+}

@@ -1,0 +1,286 @@
+//! A real broker, independent clients of it, and a proxy that breaks connections.
+
+use std::net::SocketAddr;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use jiff::Timestamp;
+use lapin::options::{
+    BasicGetOptions, BasicPublishOptions, ConfirmSelectOptions, QueueDeclareOptions, QueueDeleteOptions,
+};
+use lapin::types::{AMQPValue, FieldTable};
+use lapin::uri::AMQPUri;
+use lapin::{BasicProperties, Channel, Connection, ConnectionProperties};
+use mq::{
+    Access, Ack, AckMode, Address, Base64Bytes, BatchCount, BrokerKind, ConsumeCommand, ContentSeed,
+    Credentials, Deadline, Endpoint, ExplicitMessage, Headers, MaxMessages, MessageSize, MqProps, Outgoing,
+    Payload, ProduceCommand, ProduceSource, QueueName, Selector, Tls, Transaction, WaitSeconds,
+};
+use rabbitmq::RabbitMq;
+use secrecy::SecretString;
+use tokio::io::copy_bidirectional;
+use tokio::net::{TcpListener, TcpStream};
+use tokio::task::JoinSet;
+
+pub(crate) const PLENTY: usize = 5_000_000;
+
+static QUEUES: AtomicUsize = AtomicUsize::new(0);
+
+fn url() -> String {
+    std::env::var("AMQP_URL").expect(
+        "AMQP_URL is not set: these tests need a RabbitMQ broker; run them with `make test`, which starts one",
+    )
+}
+
+pub(crate) fn uri() -> AMQPUri {
+    url().parse().expect("AMQP_URL is an AMQP URL")
+}
+
+/// Access to the broker as its user.
+pub(crate) fn access() -> Access {
+    let uri = uri();
+    access_at(&[(&uri.authority.host, uri.authority.port)])
+}
+
+pub(crate) fn access_at(addresses: &[(&str, u16)]) -> Access {
+    let uri = uri();
+    let addresses =
+        addresses.iter().map(|(host, port)| Address { host: (*host).to_owned(), port: *port }).collect();
+    Access {
+        endpoint: Endpoint {
+            broker: BrokerKind::RabbitMq,
+            queue_manager: uri.vhost,
+            channel: None,
+            addresses,
+            ccdt_url: None,
+            tls: Tls::Off,
+            user: Some(uri.authority.userinfo.username.clone()),
+            password_ref: None,
+        },
+        credentials: Some(Credentials {
+            user: uri.authority.userinfo.username,
+            password: SecretString::from(uri.authority.userinfo.password),
+        }),
+        trust_store: None,
+        key_store: None,
+        secret_version: "1".to_owned(),
+    }
+}
+
+pub(crate) fn rabbit() -> RabbitMq {
+    RabbitMq::new(5)
+}
+
+pub(crate) fn soon() -> Deadline {
+    Deadline::after(Duration::from_secs(20))
+}
+
+/// A queue of the test's own with an independent client, gone when [`Bench::clean`] is called.
+pub(crate) struct Bench {
+    pub(crate) connection: Connection,
+    pub(crate) channel: Channel,
+    pub(crate) queue: QueueName,
+}
+
+impl Bench {
+    pub(crate) async fn new(name: &str) -> Self {
+        Self::with(name, QueueDeclareOptions { durable: true, ..Default::default() }, &[]).await
+    }
+
+    pub(crate) async fn with(
+        name: &str,
+        options: QueueDeclareOptions,
+        arguments: &[(&str, AMQPValue)],
+    ) -> Self {
+        let bench = Self::absent(name).await;
+        let mut table = FieldTable::default();
+        for (name, value) in arguments {
+            table.insert((*name).into(), value.clone());
+        }
+        bench.channel.queue_declare(bench.queue.as_str().into(), options, table).await.expect("declare");
+        bench
+    }
+
+    /// The client alone; the queue does not exist.
+    pub(crate) async fn absent(name: &str) -> Self {
+        let connection = Connection::connect(&url(), ConnectionProperties::default()).await.expect("connect");
+        let channel = connection.create_channel().await.expect("channel");
+        channel.confirm_select(ConfirmSelectOptions::default()).await.expect("confirms");
+        let number = QUEUES.fetch_add(1, Ordering::Relaxed);
+        let queue = format!("test.rabbitmq.{name}.{}.{number}", std::process::id());
+        Self { connection, channel, queue: QueueName::try_from(queue).expect("a queue name") }
+    }
+
+    pub(crate) async fn put(&self, body: &[u8], properties: BasicProperties) {
+        let name = self.queue.as_str().into();
+        let options = BasicPublishOptions { mandatory: true, ..Default::default() };
+        let confirm = self.channel.basic_publish("".into(), name, options, body, properties).await;
+        let confirm = confirm.expect("publish").await.expect("confirm");
+        assert!(confirm.is_ack() && confirm.take_message().is_none());
+    }
+
+    pub(crate) async fn put_numbered(&self, count: usize) {
+        for index in 0..count {
+            self.put(format!("m{index}").as_bytes(), BasicProperties::default()).await;
+        }
+    }
+
+    /// Takes a message for good.
+    pub(crate) async fn get(&self) -> Option<lapin::message::Delivery> {
+        let options = BasicGetOptions { no_ack: true };
+        let got = self.channel.basic_get(self.queue.as_str().into(), options).await.expect("get");
+        got.map(|message| message.delivery)
+    }
+
+    pub(crate) async fn bodies(&self) -> Vec<String> {
+        let mut bodies = Vec::new();
+        while let Some(delivery) = self.get().await {
+            bodies.push(String::from_utf8(delivery.data).expect("text"));
+        }
+        bodies
+    }
+
+    /// How many messages are ready, once the broker has settled on `expected`.
+    pub(crate) async fn ready(&self, expected: u32) -> u32 {
+        let mut ready = 0;
+        for _ in 0..100 {
+            let options = QueueDeclareOptions { passive: true, ..Default::default() };
+            let name = self.queue.as_str().into();
+            let queue = self.channel.queue_declare(name, options, FieldTable::default()).await;
+            ready = queue.expect("passive declare").message_count();
+            if ready == expected {
+                break;
+            }
+            tokio::time::sleep(Duration::from_millis(50)).await;
+        }
+        ready
+    }
+
+    pub(crate) async fn clean(self) {
+        let channel = self.connection.create_channel().await.expect("channel");
+        let name = self.queue.as_str().into();
+        channel.queue_delete(name, QueueDeleteOptions::default()).await.expect("delete");
+    }
+}
+
+pub(crate) fn consume(mode: AckMode, max: i64, wait: i64) -> ConsumeCommand {
+    ConsumeCommand {
+        max_messages: MaxMessages::try_from(max).expect("in range"),
+        wait_seconds: WaitSeconds::try_from(wait).expect("in range"),
+        mode,
+        selector: Selector::default(),
+        warnings: Vec::new(),
+    }
+}
+
+pub(crate) const COMMIT: AckMode = AckMode::Take(Ack::Commit);
+pub(crate) const ROLLBACK: AckMode = AckMode::Take(Ack::Rollback);
+pub(crate) const NONE: AckMode = AckMode::Take(Ack::None);
+
+pub(crate) fn seed() -> ContentSeed {
+    let at = Timestamp::from_second(1_790_000_000).expect("a time");
+    ContentSeed::new("tenant", "0190b5a8-0000-7000-8000-000000000001", "fingerprint", at)
+}
+
+pub(crate) fn command(source: ProduceSource) -> ProduceCommand {
+    ProduceCommand {
+        source,
+        rate_limit_per_sec: None,
+        transaction: Transaction::default(),
+        props: MqProps::default(),
+        headers: Headers::default(),
+        warnings: Vec::new(),
+    }
+}
+
+pub(crate) fn random(count: i64, size: i64) -> ProduceSource {
+    ProduceSource::Generated {
+        count: BatchCount::try_from(count).expect("in range"),
+        payload: Payload::Random { size: MessageSize::try_from(size).expect("in range") },
+    }
+}
+
+pub(crate) fn explicit(bodies: &[&str]) -> ProduceSource {
+    let message = |body: &&str| ExplicitMessage {
+        body: Base64Bytes(body.as_bytes().to_vec()),
+        is_text: true,
+        headers: Headers::default(),
+        correl_id: None,
+    };
+    ProduceSource::Explicit { messages: bodies.iter().map(message).collect() }
+}
+
+pub(crate) fn outgoing(source: ProduceSource) -> Outgoing {
+    Outgoing::new(&command(source), seed())
+}
+
+/// A TCP proxy in front of the broker.
+pub(crate) struct Proxy {
+    pub(crate) port: u16,
+    accepted: Arc<AtomicUsize>,
+    open: Arc<Mutex<JoinSet<()>>>,
+}
+
+impl Proxy {
+    pub(crate) async fn start() -> Self {
+        let listener = TcpListener::bind("127.0.0.1:0").await.expect("bind");
+        let port = listener.local_addr().expect("an address").port();
+        let accepted = Arc::new(AtomicUsize::new(0));
+        let open = Arc::new(Mutex::new(JoinSet::new()));
+        let (count, set) = (Arc::clone(&accepted), Arc::clone(&open));
+        tokio::spawn(async move {
+            while let Ok((client, _)) = listener.accept().await {
+                count.fetch_add(1, Ordering::SeqCst);
+                set.lock().expect("lock").spawn(relay(client));
+            }
+        });
+        Self { port, accepted, open }
+    }
+
+    pub(crate) fn access(&self) -> Access {
+        access_at(&[("127.0.0.1", self.port)])
+    }
+
+    /// How many connections were ever accepted.
+    pub(crate) fn accepted(&self) -> usize {
+        self.accepted.load(Ordering::SeqCst)
+    }
+
+    /// How many connections are open now.
+    pub(crate) fn open(&self) -> usize {
+        let mut open = self.open.lock().expect("lock");
+        while open.try_join_next().is_some() {}
+        open.len()
+    }
+
+    /// Waits until `expected` connections are open.
+    pub(crate) async fn settled(&self, expected: usize) -> usize {
+        for _ in 0..100 {
+            if self.open() == expected {
+                break;
+            }
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        }
+        self.open()
+    }
+
+    /// Breaks all connections.
+    pub(crate) async fn cut(&self) {
+        self.open.lock().expect("lock").abort_all();
+        self.settled(0).await;
+    }
+}
+
+async fn relay(mut client: TcpStream) {
+    let broker: SocketAddr = {
+        let authority = uri().authority;
+        tokio::net::lookup_host((authority.host.as_str(), authority.port))
+            .await
+            .expect("resolve")
+            .next()
+            .expect("an address")
+    };
+    let mut server = TcpStream::connect(broker).await.expect("connect");
+    let _ = copy_bidirectional(&mut client, &mut server).await;
+}
