@@ -100,7 +100,9 @@ for encoding in with without; do
   [ "$encoding" = with ] && header=(--header 'Content-Encoding: gzip')
   status=$(post /queue/depth "$scratch/target.json.gz" ${header[@]+"${header[@]}"})
   check="gzip body under application/json, $encoding Content-Encoding"
-  if [ "$status" = "$plain" ] && ! has 'CONTENT_CORRUPT|MALFORMED_JSON'; then
+  if [ "$plain" = 401 ] || [ "$plain" = 403 ]; then
+    printf 'skip  %s: the body is not read before the key is accepted\n' "$check"
+  elif [ "$status" = "$plain" ] && ! has 'CONTENT_CORRUPT|MALFORMED_JSON'; then
     ok "$check: understood"
   elif has CONTENT_CORRUPT; then
     failed "$check" "$status" "The front read the gzip as text and destroyed it. Clients have to send bodies uncompressed."
