@@ -13,6 +13,7 @@ pub use secrets::Secrets;
 use std::time::{Duration, SystemTime};
 
 use api::{Problem, Reason, Reply};
+use futures_util::future::BoxFuture;
 use gateway::{Work, WorkOrder, from_broker, store_unavailable};
 use idempotency::{Execution, Finished, Outcome, Store, StoreError};
 use jiff::Timestamp;
@@ -50,31 +51,34 @@ impl MqAccess {
         let left = ends_at.duration_since(SystemTime::now()).unwrap_or_default();
         let deadline = Deadline::after(left.saturating_sub(TO_RECORD));
         let span = tracing::info_span!("order", correlation_id = %order.trace_id, tenant = order.tenant);
-        async {
-            let answer = match order.work {
-                Work::Produce { target, command, execution } => {
-                    self.executed(&execution, self.produce(target, &command, &execution, deadline)).await
-                }
-                Work::Consume { target, command, execution } => {
-                    self.executed(&execution, self.consume(target, &command, &execution, deadline)).await
-                }
-                Work::Browse { target, command } => self.browse(target, &command, deadline).await,
-                Work::Depth { target } => self.depth(target, deadline).await,
-                Work::Test { target } => Ok(self.test(&target, deadline).await),
-                Work::Pools => Ok(answer::pools(&self.rabbitmq.pools())),
-            };
-            answer.unwrap_or_else(|problem| {
-                tracing::warn!(
-                    event_type = "order.failed",
-                    reason = problem.reason.as_str(),
-                    detail = problem.detail,
-                    "the order failed"
-                );
-                problem.to_reply(&order.trace_id)
-            })
+        self.answer(order.work, deadline).instrument(span.clone()).await.unwrap_or_else(|problem| {
+            let _entered = span.enter();
+            tracing::warn!(
+                event_type = "order.failed",
+                reason = problem.reason.as_str(),
+                detail = problem.detail,
+                "the order failed"
+            );
+            problem.to_reply(&order.trace_id)
+        })
+    }
+
+    /// Boxed: each kind of work is a deep nest of futures of its own.
+    fn answer(&self, work: Work, deadline: Deadline) -> BoxFuture<'_, Result<Reply, Problem>> {
+        match work {
+            Work::Produce { target, command, execution } => Box::pin(async move {
+                self.executed(&execution, self.produce(target, &command, &execution, deadline)).await
+            }),
+            Work::Consume { target, command, execution } => Box::pin(async move {
+                self.executed(&execution, self.consume(target, &command, &execution, deadline)).await
+            }),
+            Work::Browse { target, command } => {
+                Box::pin(async move { self.browse(target, &command, deadline).await })
+            }
+            Work::Depth { target } => Box::pin(self.depth(target, deadline)),
+            Work::Test { target } => Box::pin(async move { Ok(self.test(&target, deadline).await) }),
+            Work::Pools => Box::pin(async { Ok(answer::pools(&self.rabbitmq.pools())) }),
         }
-        .instrument(span)
-        .await
     }
 
     /// Does work under its execution, unless it comes too late to start.

@@ -1,0 +1,219 @@
+//! What every bad request gets: the table of `docs/errors.md`, row by row. None is a 500, and none moves a message.
+
+use std::io::Write as _;
+
+use end_to_end::{Answer, Broker, Gateway, KEY_A, PHARMACY_KEY, Queue, READONLY_KEY, variable};
+use flate2::Compression;
+use flate2::write::GzEncoder;
+use serde_json::{Value, json};
+use url::Url;
+use uuid::Uuid;
+
+const PRODUCE: &str = "/messages/produce";
+
+/// Sends a produce whose body is given as text.
+async fn produce_text(gateway: &Gateway, body: impl Into<Vec<u8>>) -> Answer {
+    let key = Uuid::new_v4().to_string();
+    let headers =
+        [("x-api-key", KEY_A), ("content-type", "application/json"), ("idempotency-key", key.as_str())];
+    gateway.send("POST", PRODUCE, &headers, body).await
+}
+
+fn inline(queue: &Queue, conn_name: &str, secret: &str) -> Value {
+    let user = Url::parse(&variable("AMQP_URL")).unwrap().username().to_owned();
+    let auth = json!({"user": user, "passwordRef": secret});
+    json!({"target": {"broker": "rabbitmq", "connName": conn_name, "queue": queue.name, "auth": auth}})
+}
+
+#[tokio::test]
+async fn bodies_that_are_not_strict_json() {
+    let (gateway, broker) = (Gateway::new(), Broker::connect().await);
+    let queue = broker.queue().await;
+    let name = &queue.name;
+    let with =
+        |member: &str| format!(r#"{{"targetRef":"local-rabbit","target":{{"queue":"{name}"}},{member}}}"#);
+    for (body, reason, pointer) in [
+        (String::new(), "MALFORMED_JSON", ""),
+        ("{\"targetRef\":".to_owned(), "MALFORMED_JSON", ""),
+        (with(r#""batch":{"count":1}"#) + "{}", "MALFORMED_JSON", ""),
+        (with(r#""batch":{"count":1},"batch":{"count":2}"#), "DUPLICATE_MEMBER", "/batch"),
+        (with(r#""batch":{"count":1,"count":2}"#), "DUPLICATE_MEMBER", "/batch/count"),
+        (with(r#""batch":{"count":9007199254740993}"#), "NUMBER_OUT_OF_RANGE", ""),
+        (with(r#""batch":{"cuont":1}"#), "SCHEMA_VIOLATION", "/batch/cuont"),
+        (with(r#""batch":{"count":0}"#), "SCHEMA_VIOLATION", "/batch/count"),
+        (with(r#""batch":{"count":100001}"#), "SCHEMA_VIOLATION", "/batch/count"),
+        (with(r#""batch":{"count":"10"}"#), "SCHEMA_VIOLATION", "/batch/count"),
+        (with(r#""mqProps":{"priority":10}"#), "SCHEMA_VIOLATION", "/mqProps/priority"),
+        ("[]".to_owned(), "SCHEMA_VIOLATION", ""),
+        (r#"{"batch":{"count":1}}"#.to_owned(), "SCHEMA_VIOLATION", "/target"),
+        (
+            r#"{"target":{"broker":"rabbitmq","queue":"Q","connName":"127.0.0.1"}}"#.to_owned(),
+            "SCHEMA_VIOLATION",
+            "/target/connName",
+        ),
+        (
+            r#"{"target":{"broker":"rabbitmq","queue":"Q"}}"#.to_owned(),
+            "SCHEMA_VIOLATION",
+            "/target/connName",
+        ),
+        (
+            r#"{"target":{"queue":"Q","connName":"127.0.0.1:1414"}}"#.to_owned(),
+            "SCHEMA_VIOLATION",
+            "/target/queueManager",
+        ),
+        (
+            r#"{"targetRef":"local-rabbit","target":{"ccdtUrl":"http://127.0.0.1/c.json"}}"#.to_owned(),
+            "SCHEMA_VIOLATION",
+            "/target/ccdtUrl",
+        ),
+    ] {
+        let problem = produce_text(&gateway, body.clone()).await.expect_problem(400, reason).json();
+        assert_eq!(problem["code"], "ERR400_INVALID_PAYLOAD", "{body}");
+        assert_eq!(problem["errors"][0]["pointer"], pointer, "{body}: {problem}");
+    }
+    assert_eq!(gateway.depth(&queue.name).await, 0);
+    broker.delete(&queue).await;
+}
+
+#[tokio::test]
+async fn media_types_compression_and_size() {
+    let (gateway, broker) = (Gateway::new(), Broker::connect().await);
+    let queue = broker.queue().await;
+    let body = queue.target().to_string();
+    let key = Uuid::new_v4().to_string();
+    let send = async |content_type: &str, encoding: &str, body: Vec<u8>| {
+        let headers = [
+            ("x-api-key", KEY_A),
+            ("content-type", content_type),
+            ("content-encoding", encoding),
+            ("idempotency-key", key.as_str()),
+        ];
+        gateway.send("POST", PRODUCE, &headers, body).await
+    };
+    send("text/plain", "identity", body.clone().into()).await.expect_problem(415, "CONTENT_TYPE");
+    send("application/json", "br", body.clone().into()).await.expect_problem(415, "CONTENT_ENCODING");
+    let mut gzip = GzEncoder::new(Vec::new(), Compression::fast());
+    gzip.write_all(&vec![b' '; 5_000_000]).unwrap();
+    let bomb = gzip.finish().unwrap();
+    send("application/json", "gzip", bomb.clone()).await.expect_problem(413, "MAX_PAYLOAD_EXCEEDED");
+    send("application/json", "identity", vec![b' '; 4_194_305])
+        .await
+        .expect_problem(413, "MAX_PAYLOAD_EXCEEDED");
+    send("application/json", "gzip", bomb[..bomb.len() / 2].to_vec())
+        .await
+        .expect_problem(400, "CONTENT_CORRUPT");
+    let mangled = String::from_utf8_lossy(&bomb).into_owned();
+    send("application/json", "gzip", mangled.into()).await.expect_problem(400, "CONTENT_CORRUPT");
+    assert_eq!(gateway.depth(&queue.name).await, 0);
+    broker.delete(&queue).await;
+}
+
+#[tokio::test]
+async fn api_keys_and_scopes() {
+    let (gateway, broker) = (Gateway::new(), Broker::connect().await);
+    let queue = broker.queue().await;
+    let body = queue.target();
+    let json_type = ("content-type", "application/json");
+    for path in [PRODUCE, "/messages/consume", "/queue/depth", "/connections/test"] {
+        gateway
+            .send("POST", path, &[json_type], body.to_string())
+            .await
+            .expect_problem(401, "API_KEY_REQUIRED");
+        gateway.with_key("no-such-key").post(path, &body).await.expect_problem(401, "API_KEY_INVALID");
+        gateway.with_key(PHARMACY_KEY).post(path, &body).await.expect_problem(403, "SCOPE_REQUIRED");
+    }
+    let reader = gateway.with_key(READONLY_KEY);
+    reader.produce(Uuid::new_v4(), &body).await.expect_problem(403, "SCOPE_REQUIRED");
+    reader.consume(Uuid::new_v4(), &body).await.expect_problem(403, "SCOPE_REQUIRED");
+    reader.post("/queue/depth", &body).await.expect(200);
+    broker.delete(&queue).await;
+}
+
+#[tokio::test]
+async fn idempotency_headers() {
+    let (gateway, broker) = (Gateway::new(), Broker::connect().await);
+    let queue = broker.queue().await;
+    let key = Uuid::new_v4().to_string();
+    let body = queue.target();
+    for path in [PRODUCE, "/messages/consume"] {
+        gateway.post(path, &body).await.expect_problem(400, "IDEMPOTENCY_KEY_REQUIRED");
+        for malformed in
+            ["order-17", "{5c1e0a56-4a58-4aaf-9359-83ec8f663f10}", "5c1e0a56-4a58-0aaf-9359-83ec8f663f10", ""]
+        {
+            let answer = gateway.post_with(path, &[("idempotency-key", malformed)], &body).await;
+            answer.expect_problem(400, "IDEMPOTENCY_KEY_MALFORMED");
+        }
+        let twice = [("idempotency-key", key.as_str()), ("idempotency-key", key.as_str())];
+        gateway.post_with(path, &twice, &body).await.expect_problem(400, "IDEMPOTENCY_KEY_MALFORMED");
+        for expiry in ["0", "2592001", "soon"] {
+            let headers = [("idempotency-key", key.as_str()), ("idempotency-expiry-seconds", expiry)];
+            gateway
+                .post_with(path, &headers, &body)
+                .await
+                .expect_problem(400, "IDEMPOTENCY_EXPIRY_OUT_OF_RANGE");
+        }
+    }
+    assert_eq!(gateway.depth(&queue.name).await, 0);
+    broker.delete(&queue).await;
+}
+
+#[tokio::test]
+async fn targets_that_do_not_exist_or_do_not_answer() {
+    let (gateway, broker) = (Gateway::new(), Broker::connect().await);
+    let queue = broker.queue().await;
+    let rabbit = variable("RABBIT_CONN_NAME");
+    let missing = Queue { name: format!("test.{}", Uuid::new_v4()) };
+    let cases = [
+        (json!({"targetRef": "nowhere"}), 404, "TARGET_REF_NOT_FOUND"),
+        (missing.target(), 404, "QUEUE_NOT_FOUND"),
+        (inline(&queue, &rabbit, "secret://local/wrong"), 502, "AUTHENTICATION_FAILED"),
+        (inline(&queue, &rabbit, "secret://local/absent"), 502, "AUTHENTICATION_FAILED"),
+        (inline(&queue, "127.0.0.1:1", "secret://local/rabbit"), 503, "BROKER_UNREACHABLE"),
+    ];
+    for (body, status, reason) in cases {
+        for path in [PRODUCE, "/messages/consume"] {
+            let answer = gateway.post_once(path, Uuid::new_v4(), &body).await.expect_problem(status, reason);
+            assert_eq!(answer.header("retry-after").is_some(), status == 503, "{reason}");
+        }
+        gateway.post("/queue/depth", &body).await.expect_problem(status, reason);
+    }
+    assert_eq!(gateway.depth(&queue.name).await, 0);
+    broker.delete(&queue).await;
+}
+
+#[tokio::test]
+async fn a_problem_repeats_no_secret_and_no_body() {
+    let (gateway, broker) = (Gateway::new(), Broker::connect().await);
+    let queue = broker.queue().await;
+    let password = Url::parse(&variable("AMQP_URL")).unwrap().password().unwrap().to_owned();
+    let wrong = inline(&queue, &variable("RABBIT_CONN_NAME"), "secret://local/wrong");
+    let body = queue.request(json!({"batch": {"count": "hunter2"}}));
+    for answer in
+        [gateway.produce(Uuid::new_v4(), &wrong).await, gateway.produce(Uuid::new_v4(), &body).await]
+    {
+        let text = String::from_utf8(answer.bytes).unwrap();
+        for secret in [password.as_str(), "hunter2", KEY_A, &variable("IDEMPOTENCY_TABLE")] {
+            assert!(!text.contains(secret), "{secret} in {text}");
+        }
+    }
+    broker.delete(&queue).await;
+}
+
+#[tokio::test]
+async fn paths_and_methods() {
+    let gateway = Gateway::new();
+    for path in ["/", "/messages", "/messages/produce/", "/v1/inovafarma/products", "/tests"] {
+        let answer = gateway.send("POST", path, &[], "{}").await;
+        assert_eq!(
+            answer.expect_problem(404, "ROUTE_NOT_FOUND").json()["code"],
+            "ERR404_NOT_FOUND",
+            "{path}"
+        );
+    }
+    for (method, path, allow) in
+        [("GET", PRODUCE, "POST"), ("DELETE", "/queue/depth", "POST"), ("POST", "/status", "GET")]
+    {
+        let answer = gateway.send(method, path, &[], "").await.expect_problem(405, "METHOD_NOT_ALLOWED");
+        assert!(answer.header("allow").is_some_and(|allowed| allowed.contains(allow)), "{method} {path}");
+    }
+}

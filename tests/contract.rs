@@ -1,0 +1,91 @@
+//! The contract, the template and the code say the same.
+
+use std::collections::BTreeSet;
+
+use api::{Reason, Route};
+use gateway::Operation;
+use serde_norway::Value;
+
+const TEMPLATE: &str = include_str!("../template.yaml");
+const CONTRACT: &str = include_str!("../openapi.yaml");
+
+type Routes = BTreeSet<(String, String)>;
+
+/// The mapping behind CloudFormation's tags, if there is one.
+fn untagged(value: &Value) -> &Value {
+    match value {
+        Value::Tagged(tagged) => &tagged.value,
+        other => other,
+    }
+}
+
+/// The routes of one function, or of all, as the template's events declare them.
+fn template_routes(function: Option<&str>) -> Routes {
+    let template: Value = serde_norway::from_str(TEMPLATE).unwrap();
+    let mut routes = Routes::new();
+    for (name, resource) in template["Resources"].as_mapping().unwrap() {
+        if function.is_some_and(|function| name.as_str() != Some(function)) {
+            continue;
+        }
+        let Some(events) = resource.get("Properties").and_then(|properties| properties.get("Events")) else {
+            continue;
+        };
+        for event in untagged(events).as_mapping().unwrap().values() {
+            let properties = &event["Properties"];
+            if let (Some("HttpApi"), Some(path)) = (event["Type"].as_str(), properties["Path"].as_str()) {
+                let method = properties["Method"].as_str().unwrap().to_ascii_uppercase();
+                routes.insert((method, path.to_owned()));
+            }
+        }
+    }
+    routes.retain(|(_, path)| path != "$default");
+    routes
+}
+
+fn route(route: Route) -> Routes {
+    Routes::from([(route.method.to_owned(), route.path.to_owned())])
+}
+
+#[test]
+fn the_contract_describes_exactly_the_routes_of_the_template() {
+    let contract: Value = serde_norway::from_str(CONTRACT).unwrap();
+    let mut described = Routes::new();
+    for (path, operations) in contract["paths"].as_mapping().unwrap() {
+        for method in operations.as_mapping().unwrap().keys() {
+            let method = method.as_str().unwrap();
+            if ["get", "post", "put", "delete", "patch", "head", "options"].contains(&method) {
+                described.insert((method.to_ascii_uppercase(), path.as_str().unwrap().to_owned()));
+            }
+        }
+    }
+    assert_eq!(described, template_routes(None));
+}
+
+#[test]
+fn every_function_serves_the_routes_that_the_template_sends_it() {
+    assert_eq!(template_routes(Some("ProduceFunction")), route(produce::ProduceRequest::ROUTE));
+    assert_eq!(template_routes(Some("ConsumeFunction")), route(consume::ConsumeRequest::ROUTE));
+    assert_eq!(template_routes(Some("DepthFunction")), route(depth::DepthRequest::ROUTE));
+    assert_eq!(
+        template_routes(Some("ConnectionTestFunction")),
+        route(connection_test::ConnectionTestRequest::ROUTE)
+    );
+    let known = status::ROUTES
+        .iter()
+        .flat_map(|(path, methods)| methods.iter().map(|method| ((*method).to_owned(), (*path).to_owned())));
+    let known: Routes = known.collect();
+    assert_eq!(known, template_routes(None), "what the $default route knows decides between 404 and 405");
+}
+
+#[test]
+fn the_contract_lists_exactly_the_reasons_of_the_code() {
+    let contract: Value = serde_norway::from_str(CONTRACT).unwrap();
+    let listed = |schema: &str| -> BTreeSet<String> {
+        let values = contract["components"]["schemas"][schema]["enum"].as_sequence().unwrap();
+        values.iter().map(|value| value.as_str().unwrap().to_owned()).collect()
+    };
+    let reasons: BTreeSet<_> = Reason::ALL.iter().map(|reason| reason.as_str().to_owned()).collect();
+    let codes: BTreeSet<_> = Reason::ALL.iter().map(|reason| reason.code().to_owned()).collect();
+    assert_eq!(listed("ErrorReason"), reasons);
+    assert_eq!(listed("ErrorCode"), codes);
+}

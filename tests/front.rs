@@ -1,0 +1,64 @@
+//! What API Gateway itself does before and after a function, as the local front does it.
+
+use std::io::Write as _;
+
+use end_to_end::{Broker, Gateway, KEY_A};
+use flate2::Compression;
+use flate2::write::GzEncoder;
+use serde_json::json;
+
+#[tokio::test]
+async fn a_gzip_body_arrives_intact() {
+    let (gateway, broker) = (Gateway::new(), Broker::connect().await);
+    let queue = broker.queue().await;
+    let mut gzip = GzEncoder::new(Vec::new(), Compression::best());
+    gzip.write_all(queue.target().to_string().as_bytes()).unwrap();
+    let body = gzip.finish().unwrap();
+    let headers = [("x-api-key", KEY_A), ("content-type", "application/json"), ("content-encoding", "gzip")];
+    let answer = gateway.send("POST", "/queue/depth", &headers, body).await.expect(200).json();
+    assert_eq!(answer["queue"], json!(queue.name));
+    broker.delete(&queue).await;
+}
+
+#[tokio::test]
+async fn bodies_beyond_lambdas_and_api_gateways_limits_are_413_with_its_own_body() {
+    let gateway = Gateway::new();
+    let headers = [("x-api-key", KEY_A), ("content-type", "application/json")];
+    for size in [6 * 1024 * 1024 + 1, 10 * 1024 * 1024 + 1] {
+        let answer =
+            gateway.send("POST", "/queue/depth", &headers, vec![b' '; size]).await.expect(413).json();
+        assert!(answer["message"].is_string() && answer.get("code").is_none(), "{answer}");
+    }
+}
+
+#[tokio::test]
+async fn a_trace_id_is_kept_or_made() {
+    let gateway = Gateway::new();
+    let answer = gateway.send("GET", "/health/live", &[("x-trace-id", "trace-17")], "").await.expect(200);
+    assert_eq!(answer.header("x-trace-id"), Some("trace-17"));
+    let answer = gateway.send("GET", "/health/live", &[], "").await.expect(200);
+    assert_eq!(answer.header("x-trace-id").unwrap().len(), 36);
+}
+
+#[tokio::test]
+async fn health_status_contract_and_docs_are_served() {
+    let gateway = Gateway::new();
+    let ready = gateway.send("GET", "/health/ready", &[], "").await.expect(200).json();
+    assert!(ready.to_string().contains("\"ok\":true"), "{ready}");
+    gateway.send("GET", "/status", &[], "").await.expect_problem(401, "API_KEY_REQUIRED");
+    let status = gateway.get("/status").await.expect(200).json();
+    assert!(
+        status["version"].is_string() && status["commit"].is_string() && status["pools"].is_array(),
+        "{status}"
+    );
+    let contract = gateway.send("GET", "/openapi.json", &[], "").await.expect(200).json();
+    assert_eq!(contract["openapi"].as_str().map(|version| &version[..3]), Some("3.1"));
+    let page = gateway.send("GET", "/docs", &[], "").await.expect(200);
+    assert!(page.header("content-type").unwrap().starts_with("text/html"));
+    assert!(
+        !String::from_utf8_lossy(&page.bytes).contains("https://"),
+        "the page loads nothing from elsewhere"
+    );
+    let script = gateway.send("GET", "/docs/swagger-ui-bundle.js", &[], "").await.expect(200);
+    assert!(script.bytes.len() > 500_000 && script.header("content-type").unwrap().contains("javascript"));
+}

@@ -1,0 +1,267 @@
+//! A retry is answered, not executed; another body under the same key is refused, always.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use aws_sdk_dynamodb::types::AttributeValue;
+use end_to_end::{Answer, Broker, Gateway, KEY_B, Records};
+use futures_util::future::join_all;
+use serde_json::json;
+use uuid::Uuid;
+
+const PRODUCE: &str = "/messages/produce";
+
+fn counted(answers: &[Answer]) -> BTreeMap<(u16, bool, String), usize> {
+    let mut counts = BTreeMap::new();
+    for answer in answers {
+        let replayed = answer.header("idempotent-replay") == Some("true");
+        let reason = if answer.status < 300 { String::new() } else { answer.reason() };
+        *counts.entry((answer.status, replayed, reason)).or_default() += 1;
+    }
+    counts
+}
+
+#[tokio::test]
+async fn fifty_identical_requests_at_once_run_once() {
+    let (gateway, broker, key) = (Gateway::new(), Broker::connect().await, Uuid::new_v4());
+    let queue = broker.queue().await;
+    let body = queue.request(json!({"batch": {"count": 10}}));
+    let answers = join_all((0..50).map(|_| gateway.produce(key, &body))).await;
+    let counts = counted(&answers);
+    let executed = counts.get(&(201, false, String::new())).copied().unwrap_or_default();
+    let replayed = counts.get(&(201, true, String::new())).copied().unwrap_or_default();
+    let refused =
+        counts.get(&(409, false, "IDEMPOTENT_REQUEST_IN_PROGRESS".to_owned())).copied().unwrap_or_default();
+    assert_eq!((executed, executed + replayed + refused), (1, 50), "{counts:?}");
+    assert!(
+        answers
+            .iter()
+            .filter(|answer| answer.status == 409)
+            .all(|answer| answer.header("retry-after").is_some())
+    );
+    assert_eq!(broker.drain(&queue).await.len(), 10);
+    broker.delete(&queue).await;
+}
+
+#[tokio::test]
+async fn of_two_bodies_under_one_key_one_wins_and_the_other_is_always_refused() {
+    let (gateway, broker, key) = (Gateway::new(), Broker::connect().await, Uuid::new_v4());
+    let queue = broker.queue().await;
+    let bodies =
+        [queue.request(json!({"batch": {"count": 3}})), queue.request(json!({"batch": {"count": 5}}))];
+    let answers = join_all((0..50).map(|n| gateway.produce(key, &bodies[n % 2]))).await;
+    let conflicts = |side: usize| {
+        let of_side = answers.iter().skip(side).step_by(2);
+        of_side
+            .filter(|answer| answer.status == 409 && answer.reason() == "CONFLICTING_IDEMPOTENT_REQUEST")
+            .count()
+    };
+    let (even, odd) = (conflicts(0), conflicts(1));
+    assert!(
+        (even, odd) == (25, 0) || (even, odd) == (0, 25),
+        "{even} and {odd} of 25: {:?}",
+        counted(&answers)
+    );
+    assert!(answers.iter().all(|answer| answer.status < 500), "{:?}", counted(&answers));
+    assert_eq!(broker.drain(&queue).await.len(), if even == 0 { 3 } else { 5 });
+    broker.delete(&queue).await;
+}
+
+#[tokio::test]
+async fn a_replay_is_the_first_response_byte_for_byte() {
+    let (gateway, broker, key) = (Gateway::new(), Broker::connect().await, Uuid::new_v4());
+    let queue = broker.queue().await;
+    let first = gateway.produce(key, &queue.target()).await.expect(201);
+    let again = gateway.produce(key, &queue.target()).await.expect(201);
+    assert_eq!(first.bytes, again.bytes);
+    for name in ["content-type", "content-digest", "idempotency-key"] {
+        assert_eq!(first.header(name), again.header(name), "{name}");
+    }
+    assert_eq!((first.header("idempotent-replay"), again.header("idempotent-replay")), (None, Some("true")));
+    assert!(again.header("last-modified").unwrap().ends_with(" GMT"));
+    assert_ne!(first.header("x-trace-id"), again.header("x-trace-id"));
+    assert_eq!(broker.drain(&queue).await.len(), 1);
+    broker.delete(&queue).await;
+}
+
+#[tokio::test]
+async fn a_consume_is_replayed_with_its_messages() {
+    let (gateway, broker, key) = (Gateway::new(), Broker::connect().await, Uuid::new_v4());
+    let queue = broker.queue().await;
+    gateway.produce(Uuid::new_v4(), &queue.request(json!({"batch": {"count": 4}}))).await.expect(201);
+    let body = queue.request(json!({"maxMessages": 3}));
+    let first = gateway.consume(key, &body).await.expect(200);
+    let again = gateway.consume(key, &body).await.expect(200);
+    assert_eq!(first.bytes, again.bytes);
+    assert_eq!(again.header("idempotent-replay"), Some("true"));
+    assert_eq!(gateway.depth(&queue.name).await, 1);
+    broker.delete(&queue).await;
+}
+
+#[tokio::test]
+async fn spelling_does_not_make_another_request_but_null_does() {
+    let (gateway, broker, key) = (Gateway::new(), Broker::connect().await, Uuid::new_v4());
+    let queue = broker.queue().await;
+    let headers = |key: String| {
+        [
+            ("x-api-key".to_owned(), "local-dev-key-a".to_owned()),
+            ("content-type".to_owned(), "application/json".to_owned()),
+            ("idempotency-key".to_owned(), key),
+        ]
+    };
+    let send = async |key: String, body: String| {
+        let headers = headers(key);
+        let headers: Vec<_> = headers.iter().map(|(name, value)| (name.as_str(), value.as_str())).collect();
+        gateway.send("POST", PRODUCE, &headers, body).await
+    };
+    let name = &queue.name;
+    let first =
+        format!(r#"{{"targetRef":"local-rabbit","target":{{"queue":"{name}"}},"batch":{{"count":2}}}}"#);
+    let spelled = format!(
+        "{{ \"batch\": {{\"count\": 2.0}},\n \"target\": {{\"queue\":\"{name}\"}}, \"targetRef\": \"local\\u002drabbit\" }}"
+    );
+    let with_null = format!(
+        r#"{{"targetRef":"local-rabbit","target":{{"queue":"{name}"}},"batch":{{"count":2,"rateLimitPerSec":null}}}}"#
+    );
+    send(key.to_string(), first).await.expect(201);
+    let replay = send(format!("\"{}\"", key.to_string().to_uppercase()), spelled).await.expect(201);
+    assert_eq!(replay.header("idempotent-replay"), Some("true"));
+    assert_eq!(
+        replay.header("idempotency-key"),
+        Some(format!("\"{}\"", key.to_string().to_uppercase()).as_str())
+    );
+    send(key.to_string(), with_null).await.expect_problem(409, "CONFLICTING_IDEMPOTENT_REQUEST");
+    assert_eq!(broker.drain(&queue).await.len(), 2);
+    broker.delete(&queue).await;
+}
+
+#[tokio::test]
+async fn tenants_and_operations_do_not_share_keys() {
+    let (gateway, broker, key) = (Gateway::new(), Broker::connect().await, Uuid::new_v4());
+    let queue = broker.queue().await;
+    gateway.produce(key, &queue.target()).await.expect(201);
+    let other = gateway.with_key(KEY_B).produce(key, &queue.target()).await.expect(201);
+    assert_eq!(other.header("idempotent-replay"), None);
+    let consumed = gateway.consume(key, &queue.target()).await.expect(200);
+    assert_eq!(consumed.json()["count"], 1);
+    assert_eq!(broker.drain(&queue).await.len(), 1);
+    broker.delete(&queue).await;
+}
+
+#[tokio::test]
+async fn what_had_no_effect_runs_again() {
+    let (gateway, broker, key) = (Gateway::new(), Broker::connect().await, Uuid::new_v4());
+    let queue = end_to_end::Queue { name: format!("test.{}", Uuid::new_v4()) };
+    let body = queue.request(json!({"batch": {"count": 2}}));
+    gateway.produce(key, &body).await.expect_problem(404, "QUEUE_NOT_FOUND");
+    gateway
+        .produce(key, &queue.request(json!({"batch": {"count": 3}})))
+        .await
+        .expect_problem(409, "CONFLICTING_IDEMPOTENT_REQUEST");
+    broker.declare(&queue.name, &[]).await;
+    let answer = gateway.produce(key, &body).await.expect(201);
+    assert_eq!(answer.header("idempotent-replay"), None);
+    assert_eq!(broker.drain(&queue).await.len(), 2);
+    broker.delete(&queue).await;
+}
+
+#[tokio::test]
+async fn after_its_retention_a_key_is_new() {
+    let (gateway, broker, key) = (Gateway::new(), Broker::connect().await, Uuid::new_v4());
+    let queue = broker.queue().await;
+    let key_text = key.to_string();
+    let headers = [("idempotency-key", key_text.as_str()), ("idempotency-expiry-seconds", "2")];
+    gateway.post_with(PRODUCE, &headers, &queue.target()).await.expect(201);
+    let again = gateway.post_with(PRODUCE, &headers, &queue.target()).await.expect(201);
+    assert_eq!(again.header("idempotent-replay"), Some("true"));
+    tokio::time::sleep(Duration::from_millis(2_200)).await;
+    let other = queue.request(json!({"batch": {"count": 2}}));
+    let anew = gateway.post_with(PRODUCE, &headers, &other).await.expect(201);
+    assert_eq!(anew.header("idempotent-replay"), None);
+    assert_eq!(broker.drain(&queue).await.len(), 3);
+    broker.delete(&queue).await;
+}
+
+#[tokio::test]
+async fn the_record_has_the_documented_attributes() {
+    let (gateway, broker, key) = (Gateway::new(), Broker::connect().await, Uuid::new_v4());
+    let queue = broker.queue().await;
+    let answer = gateway.produce(key, &queue.target()).await.expect(201);
+    let record = Records::open().await.find("PRODUCE", key).await.unwrap();
+    let text = |name: &str| record.get(name).and_then(|value| value.as_s().ok()).cloned().unwrap_or_default();
+    let number =
+        |name: &str| record.get(name).and_then(|value| value.as_n().ok()).and_then(|n| n.parse::<i64>().ok());
+    assert_eq!((text("status").as_str(), text("operationType").as_str()), ("COMPLETED", "PRODUCE"));
+    assert_eq!((text("idempotencyKey"), text("tenantId").as_str()), (key.to_string(), end_to_end::TENANT_A));
+    assert_eq!(text("target"), format!("/:{}", queue.name));
+    assert_eq!(text("responsePayload").into_bytes(), answer.bytes);
+    assert_eq!(Some(text("responseDigest").as_str()), answer.header("content-digest"));
+    assert_eq!(Some(text("traceId").as_str()), answer.header("x-trace-id"));
+    assert_eq!(text("requestHash").len(), 64);
+    assert_eq!(
+        (number("httpStatus"), number("attempt"), number("leaseExpiresAt")),
+        (Some(201), Some(1), Some(0))
+    );
+    assert!(number("durationMs").is_some() && !text("owner").is_empty());
+    for time in ["createdAt", "updatedAt", "expiresAt"] {
+        assert!(text(time).ends_with('Z') && text(time).len() == "2026-01-01T00:00:00.000Z".len(), "{time}");
+    }
+    let retention = number("ttl").unwrap()
+        - i64::try_from(
+            std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap().as_secs(),
+        )
+        .unwrap();
+    assert!((86_300..=86_402).contains(&retention), "{retention}");
+    broker.delete(&queue).await;
+}
+
+#[tokio::test]
+async fn a_running_execution_answers_409_until_its_lease_is_over() {
+    let (gateway, broker, key) = (Gateway::new(), Broker::connect().await, Uuid::new_v4());
+    let queue = broker.queue().await;
+    gateway.produce(key, &queue.target()).await.expect(201);
+    let records = Records::open().await;
+    let now = i64::try_from(
+        std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap().as_millis(),
+    )
+    .unwrap();
+    let crashed = |lease: i64| {
+        [
+            ("status", AttributeValue::S("IN_PROGRESS".to_owned())),
+            ("leaseExpiresAt", AttributeValue::N(lease.to_string())),
+        ]
+    };
+    records.set("PRODUCE", key, &crashed(now + 20_000)).await;
+    let refused =
+        gateway.produce(key, &queue.target()).await.expect_problem(409, "IDEMPOTENT_REQUEST_IN_PROGRESS");
+    let retry_after: u32 = refused.header("retry-after").unwrap().parse().unwrap();
+    assert!((10..=20).contains(&retry_after), "{retry_after}");
+    let other = queue.request(json!({"batch": {"count": 2}}));
+    gateway.produce(key, &other).await.expect_problem(409, "CONFLICTING_IDEMPOTENT_REQUEST");
+    records.set("PRODUCE", key, &crashed(now - 1)).await;
+    let taken_over = gateway.produce(key, &queue.target()).await.expect(201);
+    assert_eq!(
+        (taken_over.header("idempotent-replay"), taken_over.json()["possibleDuplicates"].as_u64()),
+        (None, Some(1))
+    );
+    broker.delete(&queue).await;
+}
+
+#[tokio::test]
+async fn a_prepared_consume_answers_with_what_is_stored_and_says_that_it_is_in_doubt() {
+    let (gateway, broker, key) = (Gateway::new(), Broker::connect().await, Uuid::new_v4());
+    let queue = broker.queue().await;
+    gateway.produce(Uuid::new_v4(), &queue.target()).await.expect(201);
+    let first = gateway.consume(key, &queue.target()).await.expect(200).json();
+    let prepared = [
+        ("status", AttributeValue::S("PREPARED".to_owned())),
+        ("leaseExpiresAt", AttributeValue::N("1".to_owned())),
+    ];
+    Records::open().await.set("CONSUME", key, &prepared).await;
+    let answer = gateway.consume(key, &queue.target()).await.expect(200);
+    let doubtful = answer.json();
+    assert_eq!((&doubtful["deliveryInDoubt"], &doubtful["messages"]), (&json!(true), &first["messages"]));
+    let replay = gateway.consume(key, &queue.target()).await.expect(200);
+    assert_eq!((replay.bytes, replay.headers.get("idempotent-replay").is_some()), (answer.bytes, true));
+    broker.delete(&queue).await;
+}

@@ -1,0 +1,146 @@
+//! Requests to the gateway.
+
+use reqwest::Method;
+use reqwest::header::{HeaderMap, HeaderName, HeaderValue};
+use serde_json::{Value, json};
+use uuid::Uuid;
+
+pub const TENANT_A: &str = "11111111-1111-4111-8111-111111111111";
+pub const KEY_A: &str = "local-dev-key-a";
+pub const KEY_B: &str = "local-dev-key-b";
+pub const READONLY_KEY: &str = "local-readonly-key";
+pub const PHARMACY_KEY: &str = "local-pharmacy-key";
+
+/// A client that calls with one API key.
+#[derive(Clone, Debug)]
+pub struct Gateway {
+    http: reqwest::Client,
+    base_url: String,
+    api_key: String,
+}
+
+/// A response, read to its end.
+#[derive(Clone, Debug)]
+pub struct Answer {
+    pub status: u16,
+    pub headers: HeaderMap,
+    pub bytes: Vec<u8>,
+}
+
+impl Answer {
+    /// The body as JSON.
+    pub fn json(&self) -> Value {
+        serde_json::from_slice(&self.bytes)
+            .unwrap_or_else(|error| panic!("not JSON ({error}): {}", String::from_utf8_lossy(&self.bytes)))
+    }
+
+    pub fn header(&self, name: &str) -> Option<&str> {
+        self.headers.get(name).map(|value| value.to_str().unwrap())
+    }
+
+    pub fn reason(&self) -> String {
+        self.json()["reason"].as_str().unwrap_or_default().to_owned()
+    }
+
+    /// The answer, if it has this status.
+    #[track_caller]
+    pub fn expect(self, status: u16) -> Self {
+        assert_eq!(self.status, status, "{}", String::from_utf8_lossy(&self.bytes));
+        self
+    }
+
+    /// A problem of this status and reason, in the contract's form.
+    #[track_caller]
+    pub fn expect_problem(self, status: u16, reason: &str) -> Self {
+        let answer = self.expect(status);
+        let problem = answer.json();
+        assert_eq!(problem["reason"], reason, "{problem}");
+        assert_eq!(problem["status"], status, "{problem}");
+        assert_eq!(answer.header("content-type"), Some("application/problem+json"));
+        for member in ["type", "title", "detail", "code", "traceId"] {
+            assert!(problem[member].is_string(), "{member} of {problem}");
+        }
+        assert_eq!(answer.header("x-trace-id"), problem["traceId"].as_str());
+        answer
+    }
+}
+
+impl Gateway {
+    /// A client with tenant A's key.
+    pub fn new() -> Self {
+        let base_url = crate::variable("BASE_URL");
+        Self { http: reqwest::Client::new(), base_url, api_key: KEY_A.to_owned() }
+    }
+
+    /// The same client with another API key.
+    #[must_use]
+    pub fn with_key(&self, api_key: &str) -> Self {
+        Self { api_key: api_key.to_owned(), ..self.clone() }
+    }
+
+    /// A request as it is given: no header is added but those that HTTP needs.
+    pub async fn send(
+        &self,
+        method: &str,
+        path: &str,
+        headers: &[(&str, &str)],
+        body: impl Into<Vec<u8>>,
+    ) -> Answer {
+        let method = Method::from_bytes(method.as_bytes()).unwrap();
+        let mut all = HeaderMap::new();
+        for (name, value) in headers {
+            all.append(
+                HeaderName::from_bytes(name.as_bytes()).unwrap(),
+                HeaderValue::from_str(value).unwrap(),
+            );
+        }
+        let request =
+            self.http.request(method, format!("{}{path}", self.base_url)).headers(all).body(body.into());
+        let response = request.send().await.unwrap();
+        let (status, headers) = (response.status().as_u16(), response.headers().clone());
+        Answer { status, headers, bytes: response.bytes().await.unwrap().to_vec() }
+    }
+
+    pub async fn get(&self, path: &str) -> Answer {
+        self.send("GET", path, &[("x-api-key", &self.api_key)], "").await
+    }
+
+    /// A JSON request without an idempotency key.
+    pub async fn post(&self, path: &str, body: &Value) -> Answer {
+        let headers = [("x-api-key", self.api_key.as_str()), ("content-type", "application/json")];
+        self.send("POST", path, &headers, body.to_string()).await
+    }
+
+    /// A JSON request under an idempotency key.
+    pub async fn post_once(&self, path: &str, key: Uuid, body: &Value) -> Answer {
+        self.post_with(path, &[("idempotency-key", &key.to_string())], body).await
+    }
+
+    /// A JSON request with further headers.
+    pub async fn post_with(&self, path: &str, more: &[(&str, &str)], body: &Value) -> Answer {
+        let mut headers = vec![("x-api-key", self.api_key.as_str()), ("content-type", "application/json")];
+        headers.extend_from_slice(more);
+        self.send("POST", path, &headers, body.to_string()).await
+    }
+
+    pub async fn produce(&self, key: Uuid, body: &Value) -> Answer {
+        self.post_once("/messages/produce", key, body).await
+    }
+
+    pub async fn consume(&self, key: Uuid, body: &Value) -> Answer {
+        self.post_once("/messages/consume", key, body).await
+    }
+
+    /// The number of messages that are ready on a queue.
+    pub async fn depth(&self, queue: &str) -> u64 {
+        let body = json!({"targetRef": "local-rabbit", "target": {"queue": queue}});
+        let answer = self.post("/queue/depth", &body).await.expect(200);
+        answer.json()["currentDepth"].as_u64().unwrap()
+    }
+}
+
+impl Default for Gateway {
+    fn default() -> Self {
+        Self::new()
+    }
+}

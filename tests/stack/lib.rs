@@ -1,0 +1,21 @@
+//! The running stack, as a test sees it: an HTTP client for the gateway, and an AMQP client that shares no code with it.
+//!
+//! Where the stack is stands in the environment, which `make test` sets. Every test has queues and keys of its own.
+
+mod broker;
+mod gateway;
+mod records;
+
+pub use broker::{Broker, Queue};
+pub use gateway::{Answer, Gateway, KEY_A, KEY_B, PHARMACY_KEY, READONLY_KEY, TENANT_A};
+pub use records::Records;
+
+/// A variable of the stack's environment.
+///
+/// # Panics
+/// When it is not set: tests against the stack run by `make test`.
+pub fn variable(name: &str) -> String {
+    std::env::var(name).unwrap_or_else(|_| {
+        panic!("{name} is not set: run these tests by `make test`, which starts their stack")
+    })
+}
