@@ -86,3 +86,23 @@ async fn what_no_route_takes_is_a_problem() {
         assert_eq!(response.headers()[CONTENT_TYPE], "application/problem+json");
     }
 }
+
+#[tokio::test]
+async fn sample_events_get_the_answers_that_their_names_promise() {
+    let status = cut_off().await;
+    for (name, expected) in [
+        ("live", 200),
+        ("ready", 503),
+        ("status", 503),
+        ("status-no-api-key", 401),
+        ("contract", 200),
+        ("docs", 200),
+        ("docs-file", 200),
+        ("unknown-path", 404),
+        ("wrong-method", 405),
+    ] {
+        let path = format!("{}/../../events/status/{name}.json", env!("CARGO_MANIFEST_DIR"));
+        let request = lambda_http::request::from_str(&std::fs::read_to_string(path).unwrap()).unwrap();
+        assert_eq!(status.handle(request).await.status(), expected, "{name}");
+    }
+}
