@@ -6,30 +6,32 @@ export PATH := $(TOOLS)/bin:$(PATH)
 
 LOCAL = "$${CARGO_TARGET_DIR:-target}/debug/local"
 
-.PHONY: help run test stop lint smoke nextest
+.PHONY: help run test stop lint smoke cargo nextest
 .DEFAULT_GOAL := help
 
 help: ## List the targets
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-8s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
-run: ## Start everything locally, show what it does, serve until Ctrl-C (PORT=8080, DEMO=0 skips the demonstration)
+run: cargo ## Start everything locally, show what it does, serve until Ctrl-C (PORT=8080, DEMO=0 skips the demonstration)
 	@cargo build --workspace --bins
 	@exec $(LOCAL) run
 
 # One build of everything, so that features are unified and the test run finds nothing left to compile.
-test: nextest ## Run all tests against a stack of their own (NEXTEST='-E "package(mq)"' chooses)
+test: cargo nextest ## Run all tests against a stack of their own (NEXTEST='-E "package(mq)"' chooses)
 	@cargo build --workspace --bins --tests
 	@exec $(LOCAL) test -- cargo nextest run --workspace --no-fail-fast $(NEXTEST)
 
 stop: ## Stop the stacks of this directory, also what a killed one left running
-	@cargo build --quiet --workspace --bins
-	@exec $(LOCAL) stop
+	@if [ -x $(LOCAL) ]; then exec $(LOCAL) stop; else echo "Nothing was ever started here."; fi
 
-lint: ## Check formatting, clippy, the template, the OpenAPI document, licences and sources
+lint: cargo ## Check formatting, clippy, the template, the OpenAPI document, licences and sources
 	@scripts/lint.sh
 
 smoke: ## Check a deployment: make smoke URL=https://… KEY=…
 	@scripts/smoke.sh "$(URL)" "$(KEY)"
+
+cargo:
+	@command -v cargo >/dev/null || { echo "cargo is missing: install Rust with rustup (https://rustup.rs)."; exit 1; }
 
 nextest:
 	@scripts/tool.sh cargo-nextest

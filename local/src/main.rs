@@ -8,6 +8,7 @@ mod deploy;
 mod env_file;
 mod failure;
 mod front;
+mod function_logs;
 mod layout;
 mod lock;
 mod ports;

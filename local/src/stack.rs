@@ -8,6 +8,7 @@ use std::time::Instant;
 use aws::Sdk;
 use serde::{Deserialize, Serialize};
 use tokio::net::TcpListener;
+use tokio::sync::oneshot;
 use tokio::task::JoinHandle;
 
 use crate::commands::Signals;
@@ -19,6 +20,7 @@ use crate::deploy::{Deployment, deploy};
 use crate::env_file::{EnvFile, Variables};
 use crate::failure::{Explain as _, Failure};
 use crate::front::{self, Routes};
+use crate::function_logs::FunctionLogs;
 use crate::layout::Layout;
 use crate::lock::{Lock, Taken};
 use crate::supervisor::{Supervisor, leftovers};
@@ -30,7 +32,9 @@ pub(crate) struct Stack {
     base_url: String,
     variables: Variables,
     front: JoinHandle<Result<(), Failure>>,
-    _env_file: EnvFile,
+    function_logs: JoinHandle<FunctionLogs>,
+    no_more_logs: oneshot::Sender<()>,
+    env_file: EnvFile,
 }
 
 impl Stack {
@@ -42,11 +46,15 @@ impl Stack {
     pub(crate) fn variables(&self) -> &Variables {
         &self.variables
     }
-}
 
-impl Drop for Stack {
-    fn drop(&mut self) {
+    /// Takes no more requests, and keeps what the functions logged last.
+    async fn close(self) {
+        drop(self.env_file);
         self.front.abort();
+        let _followed_until_now = self.no_more_logs.send(());
+        if let Ok(mut logs) = self.function_logs.await {
+            logs.copy().await;
+        }
     }
 }
 
@@ -105,10 +113,14 @@ pub(crate) async fn during(
         stack = start(layout, &supervisor, door) => stack.map(Ok),
     };
     let outcome = match started {
-        Ok(Ok(stack)) => tokio::select! {
-            outcome = work(&stack, signals) => outcome,
-            Some(ended) = ends.recv() => Err(supervisor.describe(&ended)),
-        },
+        Ok(Ok(stack)) => {
+            let outcome = tokio::select! {
+                outcome = work(&stack, signals) => outcome,
+                Some(ended) = ends.recv() => Err(supervisor.describe(&ended)),
+            };
+            stack.close().await;
+            outcome
+        }
         Ok(Err(stopped)) => Ok(stopped.into()),
         Err(failure) => Err(failure),
     };
@@ -160,9 +172,18 @@ async fn start(
     let routes = Routes::of(&deployment)?;
     let log = front::Log::open(layout)?;
     let front = tokio::spawn(async move { front::serve(listener, address.port(), &sdk, routes, log).await });
+    let mut logs = FunctionLogs::open(layout, ministack.endpoint(), deployment.function_logs())?;
+    let (no_more_logs, mut enough) = oneshot::channel();
+    let function_logs = tokio::spawn(async move {
+        tokio::select! {
+            () = logs.follow() => {}
+            _ = &mut enough => {}
+        }
+        logs
+    });
     let env_file = EnvFile::publish(layout.env_file(), &variables)?;
     say(format_args!("  answering at {base_url} after {:.1} s", begin.elapsed().as_secs_f64()));
-    Ok(Stack { base_url, variables, front, _env_file: env_file })
+    Ok(Stack { base_url, variables, front, function_logs, no_more_logs, env_file })
 }
 
 fn variables(

@@ -47,5 +47,7 @@ fn introduce(stack: &Stack) {
     for key in &KEYS {
         say(format_args!("    {:<20} {}", key.value, key.purpose));
     }
-    say("  Behind the API: .local/env (addresses and credentials), .local/logs");
+    say(
+        "  Behind the API: .local/env (addresses and credentials), .local/logs/functions.log and its neighbours",
+    );
 }

@@ -40,7 +40,7 @@ fn signal_all(layout: &Layout, signal: Signal) -> Vec<String> {
     found(layout)
         .into_iter()
         .map(|pid| {
-            let name = format!("{} ({pid})", process::command(pid));
+            let name = format!("{} ({pid})", process::name(pid));
             process::signal(pid, signal);
             name
         })

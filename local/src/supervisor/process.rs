@@ -1,6 +1,5 @@
 //! Processes as `/proc` shows them.
 
-use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::Path;
 
@@ -41,11 +40,9 @@ pub(crate) fn marked(state: &Path) -> Vec<i32> {
         .collect()
 }
 
-/// What a process was started as, for messages.
-pub(crate) fn command(pid: i32) -> String {
-    let line = std::fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
-    let program = line.split(|byte| *byte == 0).next().unwrap_or_default();
-    Path::new(OsStr::from_bytes(program)).file_name().unwrap_or_default().to_string_lossy().into_owned()
+/// A process's name as the system keeps it, for messages.
+pub(crate) fn name(pid: i32) -> String {
+    std::fs::read_to_string(format!("/proc/{pid}/comm")).unwrap_or_default().trim_end().to_owned()
 }
 
 /// A process that has gone already is no error.
@@ -79,7 +76,7 @@ mod tests {
             Command::new("sleep").arg("60").env(MARKER, state.path()).stdout(Stdio::null()).spawn().unwrap();
         let pid = i32::try_from(child.id()).unwrap();
         assert_eq!(marked(state.path()), [pid]);
-        assert_eq!(command(pid), "sleep");
+        assert_eq!(name(pid), "sleep");
         signal(pid, Signal::SIGKILL);
         child.wait().unwrap();
         assert_eq!(marked(state.path()), [] as [i32; 0]);

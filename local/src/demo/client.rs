@@ -1,0 +1,98 @@
+//! A client as a team would write one.
+
+use std::time::{Duration, Instant};
+
+use reqwest::header::HeaderMap;
+use serde_json::Value;
+use uuid::Uuid;
+
+use crate::failure::{Explain as _, Failure};
+
+const TIMEOUT: Duration = Duration::from_secs(40);
+
+#[derive(Debug)]
+pub(super) struct Client {
+    http: reqwest::Client,
+    base_url: String,
+    api_key: &'static str,
+}
+
+/// An answer, and what was asked.
+#[derive(Debug)]
+pub(super) struct Reply {
+    path: String,
+    pub(super) status: u16,
+    headers: HeaderMap,
+    pub(super) text: String,
+    /// `text` as JSON, null where it is none.
+    pub(super) body: Value,
+    pub(super) milliseconds: u128,
+}
+
+impl Client {
+    pub(super) fn new(base_url: &str, api_key: &'static str) -> Self {
+        Self { http: reqwest::Client::new(), base_url: base_url.to_owned(), api_key }
+    }
+
+    pub(super) async fn post(&self, path: &str, key: Option<&Uuid>, body: &Value) -> Result<Reply, Failure> {
+        let explain = || format!("show POST {path}");
+        let mut request = self
+            .http
+            .post(format!("{}{path}", self.base_url))
+            .timeout(TIMEOUT)
+            .header("X-Api-Key", self.api_key)
+            .json(body);
+        if let Some(key) = key {
+            request = request.header("Idempotency-Key", key.to_string());
+        }
+        let begin = Instant::now();
+        let response = request.send().await.or_explain(explain)?;
+        let (status, headers) = (response.status().as_u16(), response.headers().clone());
+        let text = response.text().await.or_explain(explain)?;
+        let body = serde_json::from_str(&text).unwrap_or_default();
+        let milliseconds = begin.elapsed().as_millis();
+        Ok(Reply { path: path.to_owned(), status, headers, text, body, milliseconds })
+    }
+
+    /// The command that does the same.
+    pub(super) fn curl(&self, path: &str, key: &Uuid, body: &Value) -> String {
+        format!(
+            "   curl -i {}{path} -H 'X-Api-Key: {}' \\\n     -H 'Idempotency-Key: {key}' -H 'Content-Type: application/json' \\\n     -d '{body}'",
+            self.base_url, self.api_key
+        )
+    }
+}
+
+impl Reply {
+    pub(super) fn header(&self, name: &str) -> Option<&str> {
+        self.headers.get(name).and_then(|value| value.to_str().ok())
+    }
+
+    pub(super) fn number(&self, member: &str) -> Option<u64> {
+        self.body.get(member).and_then(Value::as_u64)
+    }
+
+    /// A member as a person reads it.
+    pub(super) fn show(&self, member: &str) -> String {
+        match self.body.get(member) {
+            Some(Value::String(text)) => text.clone(),
+            Some(value) => value.to_string(),
+            None => "?".to_owned(),
+        }
+    }
+
+    /// # Errors
+    /// The demonstration ends with the first surprise.
+    pub(super) fn expect(&self, expected: &str, met: bool) -> Result<(), Failure> {
+        if met {
+            return Ok(());
+        }
+        const SHOWN: usize = 2_000;
+        let text: String = self.text.chars().take(SHOWN).collect();
+        Err(Failure::new(format!(
+            "The demonstration failed: POST {} should have answered {expected}, but answered {} {text}\n\
+             What the functions logged: .local/logs/functions.log",
+            self.path, self.status
+        )))
+    }
+}

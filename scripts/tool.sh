@@ -1,0 +1,43 @@
+#!/usr/bin/env bash
+# scripts/tool.sh NAME: installs a cargo tool into .local/tools, unless there is one already (on the PATH or there).
+set -euo pipefail
+cd "$(dirname "$0")/.."
+
+# Exact versions, so that a run today and one next year check the same.
+case $1 in
+cargo-nextest) version=0.9.151 minutes=4 ;;
+cargo-deny) version=0.20.2 minutes=2 ;;
+*)
+  echo "scripts/tool.sh does not know the tool $1" >&2
+  exit 2
+  ;;
+esac
+
+tools=$PWD/.local/tools
+command -v "$1" >/dev/null || PATH=$tools/bin:$PATH command -v "$1" >/dev/null && exit 0
+if ! command -v cargo >/dev/null; then
+  echo "cargo is missing: install Rust with rustup (https://rustup.rs) and start again" >&2
+  exit 1
+fi
+
+log=$PWD/.local/setup-$1.log
+mkdir -p .local
+echo "  Compiling $1 $version into .local/tools, once; on two cores that takes about $minutes minutes"
+begin=$SECONDS
+# Unoptimized: a build of a third of the time, and these tools mostly wait for others.
+cargo install "$1" --version "$version" --locked --profile dev --root "$tools" >"$log" 2>&1 &
+installing=$!
+trap 'kill $installing 2>/dev/null || true' EXIT
+while kill -0 $installing 2>/dev/null; do
+  sleep 1
+  passed=$((SECONDS - begin))
+  if ((passed % 20 == 0)); then
+    echo "    compiling $1: $passed s so far, $(grep -c '^ *Compiling' "$log" || true) crates"
+  fi
+done
+if ! wait $installing; then
+  echo "Installing $1 failed:" >&2
+  tail -n 15 "$log" | sed 's/^/  | /' >&2
+  echo "The whole log: $log" >&2
+  exit 1
+fi
