@@ -16,6 +16,7 @@ mod check;
 mod config;
 mod connect;
 mod connection;
+mod content_header;
 mod depth;
 mod errors;
 mod events;

@@ -9,11 +9,16 @@ use lapin::types::{AMQPValue, DecimalValue, FieldTable, ShortString};
 use mq::{CorrelId, MessageBody, MessageId, Outgoing, OutgoingMessage, Persistence, ReceivedMessage};
 use serde_json::{Map, Number, Value, json};
 
+use crate::content_header;
+
 const TRANSIENT: u8 = 1;
 const PERSISTENT: u8 = 2;
 
 /// The header in which quorum queues count how often a message came back.
 const DELIVERY_COUNT: &str = "x-delivery-count";
+
+/// Where headers are shown, as bytes, that are not a table that can be read.
+const UNREADABLE: &str = "unreadable";
 
 /// A correlation id that AMQP can carry.
 ///
@@ -71,10 +76,17 @@ pub(crate) fn received(delivery: Delivery) -> ReceivedMessage {
     let bytes = |text: &ShortString| text.as_str().as_bytes().to_vec();
     let headers = properties.headers().as_ref();
     let counted = headers.and_then(|headers| headers.inner().get(DELIVERY_COUNT)).and_then(integer);
+    let moved = headers.map(content_header::moved).unwrap_or_default();
+    let mut shown = headers.map(table).unwrap_or_default();
+    shown.retain(|name, _| !content_header::is_moved(name));
+    if let Some(bytes) = &moved.headers {
+        shown.insert(UNREADABLE.to_owned(), binary(bytes));
+    }
+    let content_type = moved.content_type.map(|bytes| String::from_utf8_lossy(&bytes).into_owned());
     ReceivedMessage {
-        msg_id: properties.message_id().as_ref().map(bytes),
-        correl_id: properties.correlation_id().as_ref().map(bytes),
-        headers: headers.map(table).unwrap_or_default(),
+        msg_id: properties.message_id().as_ref().map(bytes).or(moved.message_id),
+        correl_id: properties.correlation_id().as_ref().map(bytes).or(moved.correlation_id),
+        headers: shown,
         persistence: match properties.delivery_mode() {
             Some(PERSISTENT) => Persistence::Persistent,
             _ => Persistence::Nonpersistent,
@@ -83,7 +95,7 @@ pub(crate) fn received(delivery: Delivery) -> ReceivedMessage {
         expiry_ms: properties.expiration().as_ref().and_then(|text| text.as_str().parse().ok()),
         backout_count: counted.unwrap_or(u64::from(delivery.redelivered)),
         put_at: properties.timestamp().and_then(timestamp),
-        format: properties.content_type().as_ref().map(ToString::to_string),
+        format: properties.content_type().as_ref().map(ToString::to_string).or(content_type),
         body: MessageBody(delivery.data),
     }
 }
@@ -157,4 +169,35 @@ fn decimal(value: DecimalValue) -> String {
     let padded = format!("{digits:0>width$}", width = scale + 1);
     let (whole, fraction) = padded.split_at(padded.len() - scale);
     format!("{whole}.{fraction}")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn numbers_that_json_lacks_become_text() {
+        assert_eq!(json(&AMQPValue::Double(f64::NAN)), json!("NaN"));
+        assert_eq!(json(&AMQPValue::Float(f32::INFINITY)), json!("inf"));
+    }
+
+    #[test]
+    fn decimals_keep_their_digits() {
+        for (scale, value, text) in [(0, 7, "7"), (2, 5, "0.05"), (2, 12_345, "123.45"), (255, 1, "")] {
+            let shown = decimal(DecimalValue { scale, value });
+            assert!(if text.is_empty() { shown.len() == 257 } else { shown == text }, "{shown}");
+        }
+    }
+
+    #[test]
+    fn correlation_ids_are_what_amqp_carries() {
+        let id = MessageId([7; 24]);
+        let check = |correl_id: &CorrelId| correlation_id(id, correl_id).map(|id| id.map(String::from));
+        assert_eq!(check(&CorrelId::None), Ok(None));
+        assert_eq!(check(&CorrelId::EchoMsgId), Ok(Some("07".repeat(24))));
+        assert_eq!(check(&CorrelId::Bytes(b"abc".to_vec())), Ok(Some("abc".to_owned())));
+        assert!(check(&CorrelId::Bytes(vec![b'a'; 255])).is_ok());
+        assert!(check(&CorrelId::Bytes(vec![b'a'; 256])).is_err());
+        assert!(check(&CorrelId::Bytes(vec![0xff])).is_err());
+    }
 }

@@ -194,7 +194,9 @@ async fn queues_that_drop_what_returns_are_not_browsed() {
                 "{error:?}"
             );
         }
-        assert_eq!(bench.ready(1).await, 1);
+        if kind == "quorum" {
+            assert_eq!(bench.ready(1).await, 1);
+        }
         bench.clean().await;
     }
 }

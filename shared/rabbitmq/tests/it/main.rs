@@ -1,5 +1,19 @@
 //! Against a real RabbitMQ, which the environment variable `AMQP_URL` names; `make test` starts one.
 
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    clippy::indexing_slicing,
+    reason = "these are tests"
+)]
+
+mod connecting;
 mod fetching;
+mod foreign;
+mod logging;
 mod producing;
+mod proxy;
+mod raw;
 mod support;
+mod testing;

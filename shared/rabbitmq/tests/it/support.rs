@@ -1,8 +1,6 @@
-//! A real broker, independent clients of it, and a proxy that breaks connections.
+//! A real broker, and independent clients of it.
 
-use std::net::SocketAddr;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use jiff::Timestamp;
@@ -19,9 +17,6 @@ use mq::{
 };
 use rabbitmq::RabbitMq;
 use secrecy::SecretString;
-use tokio::io::copy_bidirectional;
-use tokio::net::{TcpListener, TcpStream};
-use tokio::task::JoinSet;
 
 pub(crate) const PLENTY: usize = 5_000_000;
 
@@ -141,14 +136,19 @@ impl Bench {
         bodies
     }
 
+    /// How many messages are ready.
+    pub(crate) async fn count(&self) -> u32 {
+        let options = QueueDeclareOptions { passive: true, ..Default::default() };
+        let name = self.queue.as_str().into();
+        let queue = self.channel.queue_declare(name, options, FieldTable::default()).await;
+        queue.expect("passive declare").message_count()
+    }
+
     /// How many messages are ready, once the broker has settled on `expected`.
     pub(crate) async fn ready(&self, expected: u32) -> u32 {
         let mut ready = 0;
         for _ in 0..100 {
-            let options = QueueDeclareOptions { passive: true, ..Default::default() };
-            let name = self.queue.as_str().into();
-            let queue = self.channel.queue_declare(name, options, FieldTable::default()).await;
-            ready = queue.expect("passive declare").message_count();
+            ready = self.count().await;
             if ready == expected {
                 break;
             }
@@ -213,74 +213,4 @@ pub(crate) fn explicit(bodies: &[&str]) -> ProduceSource {
 
 pub(crate) fn outgoing(source: ProduceSource) -> Outgoing {
     Outgoing::new(&command(source), seed())
-}
-
-/// A TCP proxy in front of the broker.
-pub(crate) struct Proxy {
-    pub(crate) port: u16,
-    accepted: Arc<AtomicUsize>,
-    open: Arc<Mutex<JoinSet<()>>>,
-}
-
-impl Proxy {
-    pub(crate) async fn start() -> Self {
-        let listener = TcpListener::bind("127.0.0.1:0").await.expect("bind");
-        let port = listener.local_addr().expect("an address").port();
-        let accepted = Arc::new(AtomicUsize::new(0));
-        let open = Arc::new(Mutex::new(JoinSet::new()));
-        let (count, set) = (Arc::clone(&accepted), Arc::clone(&open));
-        tokio::spawn(async move {
-            while let Ok((client, _)) = listener.accept().await {
-                count.fetch_add(1, Ordering::SeqCst);
-                set.lock().expect("lock").spawn(relay(client));
-            }
-        });
-        Self { port, accepted, open }
-    }
-
-    pub(crate) fn access(&self) -> Access {
-        access_at(&[("127.0.0.1", self.port)])
-    }
-
-    /// How many connections were ever accepted.
-    pub(crate) fn accepted(&self) -> usize {
-        self.accepted.load(Ordering::SeqCst)
-    }
-
-    /// How many connections are open now.
-    pub(crate) fn open(&self) -> usize {
-        let mut open = self.open.lock().expect("lock");
-        while open.try_join_next().is_some() {}
-        open.len()
-    }
-
-    /// Waits until `expected` connections are open.
-    pub(crate) async fn settled(&self, expected: usize) -> usize {
-        for _ in 0..100 {
-            if self.open() == expected {
-                break;
-            }
-            tokio::time::sleep(Duration::from_millis(20)).await;
-        }
-        self.open()
-    }
-
-    /// Breaks all connections.
-    pub(crate) async fn cut(&self) {
-        self.open.lock().expect("lock").abort_all();
-        self.settled(0).await;
-    }
-}
-
-async fn relay(mut client: TcpStream) {
-    let broker: SocketAddr = {
-        let authority = uri().authority;
-        tokio::net::lookup_host((authority.host.as_str(), authority.port))
-            .await
-            .expect("resolve")
-            .next()
-            .expect("an address")
-    };
-    let mut server = TcpStream::connect(broker).await.expect("connect");
-    let _ = copy_bidirectional(&mut client, &mut server).await;
 }

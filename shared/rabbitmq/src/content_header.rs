@@ -1,0 +1,283 @@
+//! The properties of a message as bytes. What the client library cannot parse moves into a header of its own, as the
+//! bytes it is, under a name that [`moved`] knows.
+
+use lapin::types::{AMQPValue, FieldTable};
+
+/// How deep tables and arrays may nest. Deeper ones are shown as bytes.
+const MAX_DEPTH: usize = 32;
+
+/// Class, weight and body size.
+const PRELUDE: usize = 12;
+
+/// Begins the names of headers that hold moved properties; other publishers' names have no reason to.
+const MOVED: &str = "\0integrahub:";
+
+const HEADERS: &str = "headers";
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Kind {
+    ShortString,
+    Table,
+    Octet,
+    Timestamp,
+}
+
+/// The properties of class `basic`, from the flags' highest bit on.
+const PROPERTIES: [(&str, Kind); 14] = [
+    ("content_type", Kind::ShortString),
+    ("content_encoding", Kind::ShortString),
+    (HEADERS, Kind::Table),
+    ("delivery_mode", Kind::Octet),
+    ("priority", Kind::Octet),
+    ("correlation_id", Kind::ShortString),
+    ("reply_to", Kind::ShortString),
+    ("expiration", Kind::ShortString),
+    ("message_id", Kind::ShortString),
+    ("timestamp", Kind::Timestamp),
+    ("type", Kind::ShortString),
+    ("user_id", Kind::ShortString),
+    ("app_id", Kind::ShortString),
+    ("cluster_id", Kind::ShortString),
+];
+const HEADERS_FLAG: u16 = 1 << 13;
+
+/// A content header's payload in a form that can be parsed, or `None` where it is in one already, or cannot be helped.
+pub(crate) fn readable(payload: &[u8]) -> Option<Vec<u8>> {
+    let (prelude, rest) = payload.split_at_checked(PRELUDE)?;
+    let (flags, mut rest) = rest.split_first_chunk::<2>()?;
+    let flags = u16::from_be_bytes(*flags);
+    // Bit 0 says that more flags follow; `basic` has none.
+    if flags & 1 != 0 {
+        return None;
+    }
+    let mut kept_flags = flags;
+    let mut before = Vec::new();
+    let mut after = Vec::new();
+    let mut table: &[u8] = &[];
+    let mut moved = Vec::new();
+    for (index, (name, kind)) in PROPERTIES.iter().enumerate() {
+        let flag = 1 << (15 - index);
+        if flags & flag == 0 {
+            continue;
+        }
+        let (whole, content, tail) = split(*kind, rest)?;
+        rest = tail;
+        let is_readable = match kind {
+            Kind::ShortString => std::str::from_utf8(content).is_ok(),
+            Kind::Table => table_is_readable(content, 0),
+            Kind::Octet | Kind::Timestamp => true,
+        };
+        if !is_readable {
+            kept_flags &= !flag;
+            moved.extend(entry(name, content)?);
+        } else if *kind == Kind::Table {
+            table = content;
+        } else if flag > HEADERS_FLAG {
+            before.extend_from_slice(whole);
+        } else {
+            after.extend_from_slice(whole);
+        }
+    }
+    if moved.is_empty() {
+        return None;
+    }
+    let table = [table, &moved].concat();
+    let length = u32::try_from(table.len()).ok()?.to_be_bytes();
+    let flags = (kept_flags | HEADERS_FLAG).to_be_bytes();
+    Some([prelude, &flags, &before, &length, &table, &after].concat())
+}
+
+/// Splits a property off: all its bytes, those of its value, and the rest.
+fn split(kind: Kind, bytes: &[u8]) -> Option<(&[u8], &[u8], &[u8])> {
+    let (prefix, length) = match kind {
+        Kind::ShortString => (1, usize::from(*bytes.first()?)),
+        Kind::Table => (4, usize::try_from(u32::from_be_bytes(*bytes.first_chunk()?)).ok()?),
+        Kind::Octet => (0, 1),
+        Kind::Timestamp => (0, 8),
+    };
+    let (whole, rest) = bytes.split_at_checked(length.checked_add(prefix)?)?;
+    Some((whole, whole.get(prefix..)?, rest))
+}
+
+/// A table's entry that holds `bytes` under the name of a moved property.
+fn entry(name: &str, bytes: &[u8]) -> Option<Vec<u8>> {
+    let name = format!("{MOVED}{name}");
+    let mut entry = vec![u8::try_from(name.len()).ok()?];
+    entry.extend_from_slice(name.as_bytes());
+    entry.push(b'x');
+    entry.extend(u32::try_from(bytes.len()).ok()?.to_be_bytes());
+    entry.extend_from_slice(bytes);
+    Some(entry)
+}
+
+fn table_is_readable(mut bytes: &[u8], depth: usize) -> bool {
+    while !bytes.is_empty() {
+        let Some((_, name, rest)) = split(Kind::ShortString, bytes) else { return false };
+        let Some(rest) = after_value(rest, depth) else { return false };
+        if std::str::from_utf8(name).is_err() {
+            return false;
+        }
+        bytes = rest;
+    }
+    true
+}
+
+fn array_is_readable(mut bytes: &[u8], depth: usize) -> bool {
+    while !bytes.is_empty() {
+        let Some(rest) = after_value(bytes, depth) else { return false };
+        bytes = rest;
+    }
+    true
+}
+
+/// What follows the value that `bytes` begin with, or `None` where it cannot be read.
+fn after_value(bytes: &[u8], depth: usize) -> Option<&[u8]> {
+    let (kind, rest) = bytes.split_first()?;
+    let length = match kind {
+        b't' | b'b' | b'B' => 1,
+        b's' | b'U' | b'u' => 2,
+        b'I' | b'i' | b'f' => 4,
+        b'D' => 5,
+        b'L' | b'l' | b'd' | b'T' => 8,
+        b'V' => 0,
+        b'S' | b'x' => return split(Kind::Table, rest).map(|(_, _, rest)| rest),
+        b'A' | b'F' if depth < MAX_DEPTH => {
+            let (_, content, rest) = split(Kind::Table, rest)?;
+            let nested = if *kind == b'A' { array_is_readable } else { table_is_readable };
+            return nested(content, depth + 1).then_some(rest);
+        }
+        _ => return None,
+    };
+    rest.get(length..)
+}
+
+/// Properties that were moved out of the library's way.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub(crate) struct Moved {
+    pub(crate) correlation_id: Option<Vec<u8>>,
+    pub(crate) message_id: Option<Vec<u8>>,
+    pub(crate) content_type: Option<Vec<u8>>,
+    /// The whole table, where it could not be read.
+    pub(crate) headers: Option<Vec<u8>>,
+}
+
+/// Whether a header is one that [`readable`] made.
+pub(crate) fn is_moved(name: &str) -> bool {
+    name.starts_with(MOVED)
+}
+
+/// The moved properties among `headers`.
+pub(crate) fn moved(headers: &FieldTable) -> Moved {
+    let bytes = |name: &str| match headers.inner().get(format!("{MOVED}{name}").as_str()) {
+        Some(AMQPValue::ByteArray(bytes)) => Some(bytes.as_slice().to_vec()),
+        _ => None,
+    };
+    Moved {
+        correlation_id: bytes("correlation_id"),
+        message_id: bytes("message_id"),
+        content_type: bytes("content_type"),
+        headers: bytes(HEADERS),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use amq_protocol::frame::AMQPFrame;
+    use amq_protocol::frame::parsing::parse_frame;
+    use lapin::BasicProperties;
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn parsed(payload: &[u8]) -> Option<BasicProperties> {
+        let mut frame = vec![2, 0, 1];
+        frame.extend(u32::try_from(payload.len()).unwrap().to_be_bytes());
+        frame.extend_from_slice(payload);
+        frame.push(0xCE);
+        match parse_frame(frame.as_slice()) {
+            Ok((_, AMQPFrame::Header(_, header))) => Some(header.properties),
+            _ => None,
+        }
+    }
+
+    fn short(bytes: &[u8]) -> Vec<u8> {
+        [&[u8::try_from(bytes.len()).unwrap()], bytes].concat()
+    }
+
+    /// Every property, with these bytes for all short strings and this table.
+    fn payload(flags: u16, text: &[u8], table: &[u8]) -> Vec<u8> {
+        let mut payload = vec![0, 60, 0, 0, 0, 0, 0, 0, 0, 0, 0, 5];
+        payload.extend(flags.to_be_bytes());
+        for (index, (_, kind)) in PROPERTIES.iter().enumerate() {
+            if flags & (1 << (15 - index)) == 0 {
+                continue;
+            }
+            match kind {
+                Kind::ShortString => payload.extend(short(text)),
+                Kind::Table => {
+                    payload.extend(u32::try_from(table.len()).unwrap().to_be_bytes());
+                    payload.extend(table);
+                }
+                Kind::Octet => payload.push(2),
+                Kind::Timestamp => payload.extend(9_u64.to_be_bytes()),
+            }
+        }
+        payload
+    }
+
+    proptest! {
+        #[test]
+        fn ids_of_any_bytes_arrive_as_they_are(
+            flags in any::<u16>(),
+            text in prop::collection::vec(any::<u8>(), 0..=255),
+        ) {
+            let flags = flags & 0xFFFC;
+            let table = [&short(b"k")[..], b"t\x01"].concat();
+            let original = payload(flags, &text, &table);
+            let rewritten = readable(&original);
+            if std::str::from_utf8(&text).is_ok() {
+                prop_assert_eq!(rewritten, None);
+                return Ok(());
+            }
+            let properties = parsed(rewritten.as_ref().unwrap_or(&original)).unwrap();
+            let moved = properties.headers().as_ref().map(moved).unwrap_or_default();
+            let expected = |flag: u16| (flags & flag != 0).then(|| text.clone());
+            prop_assert_eq!(moved.correlation_id, expected(1 << 10));
+            prop_assert_eq!(moved.message_id, expected(1 << 7));
+            prop_assert_eq!(moved.content_type, expected(1 << 15));
+            prop_assert_eq!(moved.headers, None);
+            let has_key = properties.headers().as_ref().is_some_and(|headers| headers.contains_key("k"));
+            prop_assert_eq!(has_key, flags & HEADERS_FLAG != 0);
+            prop_assert_eq!(*properties.timestamp(), (flags & (1 << 6) != 0).then_some(9));
+            prop_assert_eq!(*properties.delivery_mode(), (flags & (1 << 12) != 0).then_some(2));
+        }
+
+        #[test]
+        fn a_table_is_either_parsed_or_shown_as_bytes(table in prop::collection::vec(any::<u8>(), 0..60)) {
+            let original = payload(HEADERS_FLAG, b"", &table);
+            let properties = parsed(readable(&original).as_ref().unwrap_or(&original)).unwrap();
+            let headers = properties.headers().as_ref().unwrap();
+            let is_readable = table_is_readable(&table, 0);
+            prop_assert_eq!(moved(headers).headers, (!is_readable).then_some(table));
+        }
+
+        #[test]
+        fn no_bytes_make_the_reading_fail(bytes in prop::collection::vec(any::<u8>(), 0..200)) {
+            let _ = readable(&bytes);
+        }
+    }
+
+    #[test]
+    fn tables_nest_to_a_limit() {
+        let mut table = Vec::new();
+        for depth in 0..=MAX_DEPTH {
+            assert!(table_is_readable(&table, 0), "{depth}");
+            let mut outer = short(b"t");
+            outer.push(b'F');
+            outer.extend(u32::try_from(table.len()).unwrap().to_be_bytes());
+            outer.extend(&table);
+            table = outer;
+        }
+        assert!(!table_is_readable(&table, 0));
+    }
+}
