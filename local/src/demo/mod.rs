@@ -107,8 +107,8 @@ async fn test_connection(client: &Client) -> Result<(), Failure> {
     reply.expect("200 with \"ok\":true", reply.status == 200 && works)?;
     let steps = reply.body.get("steps").and_then(Value::as_array).into_iter().flatten().map(|step| {
         let name = step.get("name").and_then(Value::as_str).unwrap_or_default();
-        match step.get("durationMs") {
-            Some(duration) => format!("{name} {duration} ms"),
+        match step.get("durationMs").and_then(Value::as_f64) {
+            Some(duration) => format!("{name} {duration:.1} ms"),
             None => format!("{name} skipped"),
         }
     });
