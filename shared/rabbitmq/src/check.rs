@@ -3,13 +3,14 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use lapin::options::BasicQosOptions;
 use mq::{Access, BrokerError, Deadline, QueueName, TestReport, TestStep};
 
 use crate::connect::{Step, StepError, StepLog};
 use crate::connection::Connection;
-use crate::errors::{During, PRODUCT};
+use crate::errors::{During, Failure, PRODUCT};
 use crate::pool::ConnectionPool;
-use crate::session::inspect;
+use crate::session::{call, inspect};
 
 pub(crate) async fn test(
     pool: &Arc<ConnectionPool>,
@@ -40,15 +41,13 @@ async fn look(
     deadline: Deadline,
     log: &mut StepLog,
 ) -> (Option<Duration>, Option<StepError>) {
-    let started = Instant::now();
-    let channel = match connection.open_channel(deadline).await {
-        Ok(channel) => channel,
+    let (channel, latency) = match round_trip(connection, deadline).await {
+        Ok(measured) => measured,
         Err(failure) => {
             let error = failure.into_error(During::Connection);
             return (None, Some(StepError { step: Step::OpenQueue, error }));
         }
     };
-    let latency = started.elapsed();
     let Some(queue) = queue else {
         return (Some(latency), None);
     };
@@ -59,6 +58,17 @@ async fn look(
         .err()
         .map(|failure| StepError { step: Step::OpenQueue, error: failure.into_error(During::Queue(queue)) });
     (Some(latency), failure)
+}
+
+/// Opens a channel, which the broker prepares for a while, and then times a question that it answers at once.
+async fn round_trip(
+    connection: &Connection,
+    deadline: Deadline,
+) -> Result<(lapin::Channel, Duration), Failure> {
+    let channel = connection.open_channel(deadline).await?;
+    let started = Instant::now();
+    call(deadline, channel.basic_qos(1, BasicQosOptions::default())).await?;
+    Ok((channel, started.elapsed()))
 }
 
 fn report(log: &StepLog, failure: Option<&StepError>) -> TestReport {

@@ -66,6 +66,11 @@ impl ConnectionConfig {
         }
         let tls = match &endpoint.tls {
             Tls::Off => None,
+            Tls::On { cipher_spec: Some(_), .. } => {
+                return Err(unsupported(
+                    "a cipherSpec can be chosen for IBM MQ only; RabbitMQ and this client agree on one",
+                ));
+            }
             Tls::On { .. } => Some(TlsConfig {
                 trust_store: access.trust_store.clone(),
                 key_store: access.key_store.clone(),
