@@ -3,6 +3,7 @@
 mod bad_input;
 mod consume;
 mod contract;
+mod events;
 mod front;
 mod idempotency;
 mod produce;

@@ -8,7 +8,7 @@ mod consume;
 mod produce;
 mod secrets;
 
-pub use secrets::Secrets;
+pub use secrets::{Secrets, Unreadable};
 
 use std::time::{Duration, SystemTime};
 

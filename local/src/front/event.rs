@@ -68,19 +68,16 @@ fn context(parts: &Parts, headers: &BTreeMap<String, String>, key: &str, id: &st
     })
 }
 
-/// Names in lower case, repeated ones joined with commas, cookies apart, and what the gateway adds.
+/// Names in lower case, repeated ones joined with commas, cookies apart. Whatever a client says of the connection, its
+/// host included, the gateway knows better.
 fn headers(headers: &HeaderMap, origin: Origin) -> BTreeMap<String, String> {
     let mut joined: BTreeMap<String, String> = BTreeMap::new();
-    let added = [
-        ("x-forwarded-for", origin.client.to_string()),
-        ("x-forwarded-port", origin.port.to_string()),
-        ("x-forwarded-proto", "http".to_owned()),
-    ];
+    let appended = [("x-forwarded-for", origin.client.to_string())];
     let sent = headers
         .iter()
         .filter(|(name, _)| **name != header::COOKIE)
         .map(|(name, value)| (name.as_str(), String::from_utf8_lossy(value.as_bytes()).into_owned()));
-    for (name, value) in sent.chain(added) {
+    for (name, value) in sent.chain(appended) {
         joined
             .entry(name.to_owned())
             .and_modify(|values| {
@@ -89,6 +86,9 @@ fn headers(headers: &HeaderMap, origin: Origin) -> BTreeMap<String, String> {
             })
             .or_insert(value);
     }
+    joined.insert("host".to_owned(), format!("127.0.0.1:{}", origin.port));
+    joined.insert("x-forwarded-port".to_owned(), origin.port.to_string());
+    joined.insert("x-forwarded-proto".to_owned(), "http".to_owned());
     joined
 }
 
@@ -185,7 +185,7 @@ mod tests {
         let context = &event["requestContext"];
         assert_eq!(context["http"]["method"], "GET");
         assert_eq!(context["http"]["userAgent"], "u");
-        assert_eq!(context["domainName"], "h:1");
+        assert_eq!(context["domainName"], "127.0.0.1:8080", "a client does not choose the domain");
         assert_eq!(context["requestId"], "id-1");
         assert_eq!(context["stage"], "$default");
         assert!(context["time"].as_str().unwrap().ends_with(" +0000"));
@@ -199,8 +199,10 @@ mod tests {
             .header("idempotency-key", "b")
             .header("Cookie", "c=1; d=2")
             .header("Cookie", "e=3")
-            .header("X-Forwarded-For", "10.0.0.1");
+            .header("X-Forwarded-For", "10.0.0.1")
+            .header("X-Forwarded-Proto", "gopher");
         let event = translate(request, b"");
+        assert_eq!(event["headers"]["x-forwarded-proto"], "http");
         assert_eq!(event["headers"]["idempotency-key"], "a,b");
         assert_eq!(event["headers"]["x-forwarded-for"], "10.0.0.1,127.0.0.1");
         assert_eq!(event["headers"].get("cookie"), None);

@@ -1,0 +1,86 @@
+//! Every sample event of the gateway's functions gets what its name says.
+
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use end_to_end::Gateway;
+use serde_json::Value;
+
+/// Folder, file, status, and the reason of a problem.
+const EXPECTED: &[(&str, &str, u16, &str)] = &[
+    ("produce", "one-message.json", 201, ""),
+    ("produce", "expiry-out-of-range.json", 400, "IDEMPOTENCY_EXPIRY_OUT_OF_RANGE"),
+    ("produce", "no-key.json", 400, "IDEMPOTENCY_KEY_REQUIRED"),
+    ("produce", "no-api-key.json", 401, "API_KEY_REQUIRED"),
+    ("produce", "malformed-json.json", 400, "MALFORMED_JSON"),
+    ("produce", "unknown-profile.json", 404, "TARGET_REF_NOT_FOUND"),
+    ("produce", "text-content-type.json", 415, "CONTENT_TYPE"),
+    ("produce", "integer-beyond-2-53.json", 400, "NUMBER_OUT_OF_RANGE"),
+    ("produce", "duplicate-key-header.json", 400, "IDEMPOTENCY_KEY_MALFORMED"),
+    ("produce", "quoted-key.json", 201, ""),
+    ("produce", "mangled-gzip-body.json", 400, "CONTENT_CORRUPT"),
+    ("produce", "template.json", 201, ""),
+    ("produce", "inline-target.json", 503, "BROKER_UNREACHABLE"),
+    ("produce", "unknown-member.json", 400, "SCHEMA_VIOLATION"),
+    ("produce", "count-out-of-range.json", 400, "SCHEMA_VIOLATION"),
+    ("produce", "duplicate-member.json", 400, "DUPLICATE_MEMBER"),
+    ("produce", "readonly-api-key.json", 403, "SCOPE_REQUIRED"),
+    ("produce", "thousand-random.json", 201, ""),
+    ("produce", "gzip-body.json", 201, ""),
+    ("produce", "malformed-key.json", 400, "IDEMPOTENCY_KEY_MALFORMED"),
+    ("consume", "selector.json", 422, "UNSUPPORTED_BY_BROKER"),
+    ("consume", "no-key.json", 400, "IDEMPOTENCY_KEY_REQUIRED"),
+    ("consume", "rollback.json", 200, ""),
+    ("consume", "take.json", 200, ""),
+    ("consume", "wait-out-of-range.json", 400, "SCHEMA_VIOLATION"),
+    ("consume", "browse.json", 200, ""),
+    ("depth", "other-queue.json", 200, ""),
+    ("depth", "profile.json", 200, ""),
+    ("depth", "unknown-queue.json", 404, "QUEUE_NOT_FOUND"),
+    ("depth", "inline-not-allowed.json", 403, "TARGET_NOT_ALLOWED"),
+    ("depth", "ibm-mq.json", 422, "UNSUPPORTED_BY_BROKER"),
+    ("depth", "gzip-body.json", 200, ""),
+    ("depth", "no-target.json", 400, "SCHEMA_VIOLATION"),
+    ("connection-test", "unreachable.json", 200, ""),
+    ("connection-test", "profile.json", 200, ""),
+    ("connection-test", "wrong-password.json", 200, ""),
+];
+
+#[tokio::test]
+async fn every_sample_event_is_answered_as_its_name_says() {
+    let gateway = Gateway::new();
+    let events = concat!(env!("CARGO_MANIFEST_DIR"), "/../events");
+    for folder in ["produce", "consume", "depth", "connection-test"] {
+        for entry in std::fs::read_dir(format!("{events}/{folder}")).unwrap() {
+            let path = entry.unwrap().path();
+            let file = path.file_name().unwrap().to_str().unwrap();
+            let event: Value = serde_json::from_slice(&std::fs::read(&path).unwrap()).unwrap();
+            let answer = send(&gateway, &event).await;
+            let reason = if answer.status < 300 { String::new() } else { answer.reason() };
+            let expected = EXPECTED.iter().find(|expected| (expected.0, expected.1) == (folder, file));
+            let Some((_, _, status, expected_reason)) = expected else {
+                panic!("(\"{folder}\", \"{file}\", {}, \"{reason}\") is not in the list", answer.status)
+            };
+            assert_eq!((answer.status, reason.as_str()), (*status, *expected_reason), "{folder}/{file}");
+        }
+    }
+}
+
+/// Sends the request that an event tells of.
+async fn send(gateway: &Gateway, event: &Value) -> end_to_end::Answer {
+    let http = &event["requestContext"]["http"];
+    let made_by_the_client = ["host", "content-length"];
+    let headers: Vec<_> = event["headers"]
+        .as_object()
+        .unwrap()
+        .iter()
+        .filter(|(name, _)| !made_by_the_client.contains(&name.as_str()))
+        .map(|(name, value)| (name.as_str(), value.as_str().unwrap()))
+        .collect();
+    let text = event["body"].as_str().unwrap_or_default();
+    let body = if event["isBase64Encoded"] == true {
+        STANDARD.decode(text).unwrap()
+    } else {
+        text.as_bytes().to_vec()
+    };
+    gateway.send(http["method"].as_str().unwrap(), http["path"].as_str().unwrap(), &headers, body).await
+}
