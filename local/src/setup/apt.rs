@@ -24,10 +24,11 @@ pub(super) async fn install(layout: &Layout, what: &str, packages: &[&str]) -> R
         )));
     };
     console::say(format_args!("  Installing {what} ({names}) through apt, about half a minute"));
-    run(layout, "apt-update", "usually 10 s", apt_get(prefix, &["update"])).await?;
+    // A list that cannot be refreshed may still be good enough; if it is not, the installation says so.
+    let _outdated = run(layout, what, "apt-update", "usually 10 s", apt_get(prefix, &["update"])).await;
     let mut arguments = vec!["install", "-y", "--no-install-recommends"];
     arguments.extend(packages);
-    run(layout, "apt", "usually 25 s", apt_get(prefix, &arguments)).await
+    run(layout, what, "apt-install", "usually 25 s", apt_get(prefix, &arguments)).await
 }
 
 fn apt_get(prefix: &[&str], arguments: &[&str]) -> Command {

@@ -47,17 +47,23 @@ fn on_path(program: &str) -> bool {
         .is_some_and(|path| std::env::split_paths(&path).any(|directory| directory.join(program).is_file()))
 }
 
-/// Runs an installer to its end, its output in a log that a failure quotes.
-async fn run(layout: &Layout, name: &str, usual: &str, mut command: Command) -> Result<(), Failure> {
-    let log = layout.shared().join(format!("setup-{name}.log"));
-    let explain = || format!("install {name}");
+/// Runs an installer of `what` to its end, its output in the log `setup-<step>.log`, which a failure quotes.
+async fn run(
+    layout: &Layout,
+    what: &str,
+    step: &str,
+    usual: &str,
+    mut command: Command,
+) -> Result<(), Failure> {
+    let log = layout.shared().join(format!("setup-{step}.log"));
+    let explain = || format!("install {what}");
     let output = std::fs::File::create(&log).or_explain(explain)?;
     command.stdin(std::process::Stdio::null()).stdout(output.try_clone().or_explain(explain)?).stderr(output);
     let mut child = command.spawn().or_explain(explain)?;
     let status =
-        console::during(&format!("installing {name}"), usual, child.wait()).await.or_explain(explain)?;
+        console::during(&format!("installing {what}"), usual, child.wait()).await.or_explain(explain)?;
     if status.success() {
         return Ok(());
     }
-    Err(Failure::new(with_log(&format!("Installing {name} failed ({status})."), &log)))
+    Err(Failure::new(with_log(&format!("Installing {what} failed ({status})."), &log)))
 }

@@ -26,7 +26,7 @@ pub(super) async fn ensure(layout: &Layout) -> Result<(), Failure> {
     pip.args(["-m", "pip", "install", "--no-input", "--disable-pip-version-check", "-r"])
         .arg(layout.requirements())
         .kill_on_drop(true);
-    run(layout, "python-packages", "usually 10 to 20 s", pip).await?;
+    run(layout, "the Python packages", "python-packages", "usually 10 to 20 s", pip).await?;
     // Last, so that an interrupted installation is not taken for a finished one.
     std::fs::write(&stamp, wanted).or_explain(|| format!("write {}", stamp.display()))
 }
@@ -42,7 +42,7 @@ async fn create(layout: &Layout, environment: &Path) -> Result<(), Failure> {
     }
     let mut venv = Command::new("python3");
     venv.args(["-m", "venv", "--clear"]).arg(environment).kill_on_drop(true);
-    run(layout, "python-environment", "usually 5 s", venv).await
+    run(layout, "the Python environment", "python-environment", "usually 5 s", venv).await
 }
 
 async fn has_venv() -> bool {

@@ -74,7 +74,7 @@ mod tests {
         let record = Record::of("self", i32::try_from(std::process::id()).unwrap()).unwrap();
         record.write(directory.path()).unwrap();
         std::fs::write(directory.path().join("broken.pid"), "{\"na").unwrap();
-        assert_eq!(Record::all(directory.path()), [record.clone()]);
+        assert_eq!(Record::all(directory.path()), std::slice::from_ref(&record));
         record.remove(directory.path());
         assert_eq!(Record::all(directory.path()), []);
         assert_eq!(Record::all(&directory.path().join("missing")), []);
