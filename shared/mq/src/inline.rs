@@ -89,9 +89,16 @@ impl FromStr for Entry {
             "ibmmq" => BrokerKind::IbmMq,
             _ => return Err("the broker is neither ibmmq nor rabbitmq"),
         };
-        let (rest, query) = rest.split_once('?').unwrap_or((rest, ""));
+        let (rest, secrets) = match rest.split_once("?secrets=") {
+            Some((rest, secrets)) => (rest, Some(secrets)),
+            None => (rest, None),
+        };
         let (address, queue) = rest.split_once('/').ok_or("the queue is missing")?;
         let (host, port) = address.rsplit_once(':').ok_or("the port is missing")?;
+        let host = host.strip_prefix('[').and_then(|host| host.strip_suffix(']')).unwrap_or(host);
+        if queue.contains('=') {
+            return Err("the only option is secrets=");
+        }
         if host.is_empty() || queue.is_empty() {
             return Err("host and queue must not be empty; `*` allows any");
         }
@@ -99,15 +106,7 @@ impl FromStr for Entry {
             "*" => None,
             port => Some(port.parse().map_err(|_| "the port is neither a number nor `*`")?),
         };
-        let secrets = match query {
-            "" => Vec::new(),
-            query => query
-                .strip_prefix("secrets=")
-                .ok_or("the only option is secrets=")?
-                .split(',')
-                .map(WildMatch::new)
-                .collect(),
-        };
+        let secrets = secrets.into_iter().flat_map(|list| list.split(',')).map(WildMatch::new).collect();
         Ok(Self {
             broker,
             host: WildMatch::new(&host.to_ascii_lowercase()),

@@ -4,6 +4,7 @@
 //! A request names a [`TargetSpec`]; after the profile is merged and the rules are applied it is a [`Target`];
 //! once its secrets are read, an [`Access`], which is all that a [`Broker`] needs to connect.
 
+mod authorization;
 mod base64_bytes;
 mod bounded;
 mod broker;

@@ -1,0 +1,98 @@
+//! May this caller go there, with these secrets?
+
+use crate::inline::InlineTargets;
+use crate::target::{AuthSpec, Profile, SslSpec, Target, TargetError, TargetSpec};
+
+/// The question whether a caller may use `target`, which came of `inline` over `profile`.
+pub(crate) struct Authorization<'a> {
+    pub(crate) profile: Option<&'a Profile>,
+    pub(crate) inline: &'a TargetSpec,
+    pub(crate) target: &'a Target,
+    pub(crate) allowed: &'a InlineTargets,
+}
+
+impl Authorization<'_> {
+    pub(crate) fn check(&self) -> Result<(), TargetError> {
+        let endpoint = &self.target.endpoint;
+        let covered = self.allowed.cover(endpoint.broker, &endpoint.addresses, self.target.queue.as_ref());
+        match self.profile {
+            None if covered => {}
+            None => {
+                return Err(TargetError::NotAllowed(
+                    "no allowed inline target covers this broker, host and queue".to_owned(),
+                ));
+            }
+            Some(profile) => self.check_against(profile, covered)?,
+        }
+        self.check_secrets()
+    }
+
+    fn check_against(&self, profile: &Profile, covered: bool) -> Result<(), TargetError> {
+        let base = &profile.target;
+        let not_allowed = |what: &str| Err(TargetError::NotAllowed(what.to_owned()));
+        let queue_ok = self.inline.queue.as_ref().is_none_or(|queue| profile.covers_queue(queue));
+        if !queue_ok && !covered {
+            return not_allowed("the profile does not cover this queue");
+        }
+        if self.redirects(base) && !covered {
+            return not_allowed("no allowed inline target covers what the request changes in the profile");
+        }
+        if !profile.covers_addresses(&self.target.endpoint.addresses) && self.uses_credentials_of(base) {
+            return not_allowed("a profile's credentials go only to the profile's hosts");
+        }
+        let strict = base.ssl.as_ref().filter(|ssl| ssl.enabled == Some(true));
+        if let (Some(strict), Some(ssl)) = (strict, &self.inline.ssl) {
+            let changed = differs(ssl.enabled.as_ref(), strict.enabled.as_ref())
+                || differs(ssl.key_store_ref.as_ref(), strict.key_store_ref.as_ref())
+                || differs(ssl.trust_store_ref.as_ref(), strict.trust_store_ref.as_ref())
+                || differs(ssl.cipher_spec.as_ref(), strict.cipher_spec.as_ref());
+            if changed {
+                return not_allowed("an inline target may not change a profile's TLS");
+            }
+        }
+        Ok(())
+    }
+
+    /// Whether the request points somewhere else than the profile does, its queue aside.
+    fn redirects(&self, base: &TargetSpec) -> bool {
+        differs(self.inline.broker.as_ref(), Some(&base.broker.unwrap_or_default()))
+            || differs(self.inline.queue_manager.as_ref(), base.queue_manager.as_ref())
+            || differs(self.inline.channel.as_ref(), base.channel.as_ref())
+            || differs(self.inline.conn_name.as_ref(), base.conn_name.as_ref())
+            || differs(self.inline.auth.as_ref(), base.auth.as_ref())
+    }
+
+    fn uses_credentials_of(&self, base: &TargetSpec) -> bool {
+        let inline_auth = self.inline.auth.clone().unwrap_or_default();
+        let inline_ssl = self.inline.ssl.clone().unwrap_or_default();
+        let has = |auth: &AuthSpec| auth.password_ref.is_some() && inline_auth.password_ref.is_none();
+        let has_key = |ssl: &SslSpec| ssl.key_store_ref.is_some() && inline_ssl.key_store_ref.is_none();
+        base.auth.as_ref().is_some_and(has) || base.ssl.as_ref().is_some_and(has_key)
+    }
+
+    /// Every secret that the request itself names has to be granted for every host that it goes to.
+    fn check_secrets(&self) -> Result<(), TargetError> {
+        let auth = self.inline.auth.as_ref();
+        let ssl = self.inline.ssl.as_ref();
+        let named = [
+            auth.and_then(|auth| auth.password_ref.as_ref()),
+            ssl.and_then(|ssl| ssl.key_store_ref.as_ref()),
+            ssl.and_then(|ssl| ssl.trust_store_ref.as_ref()),
+        ];
+        let endpoint = &self.target.endpoint;
+        for secret in named.into_iter().flatten() {
+            let queue = self.target.queue.as_ref();
+            if !self.allowed.grant(secret, endpoint.broker, &endpoint.addresses, queue) {
+                return Err(TargetError::SecretNotAllowed(format!(
+                    "{secret} is not granted for this target"
+                )));
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Whether a request's member is there and not what the profile has.
+fn differs<T: PartialEq>(inline: Option<&T>, base: Option<&T>) -> bool {
+    inline.is_some() && inline != base
+}

@@ -1,0 +1,244 @@
+//! Which targets a caller may use, and what they become.
+
+#![allow(clippy::unwrap_used, clippy::indexing_slicing, reason = "these are tests")]
+
+use mq::{Address, ConnName, InlineTargets, Profile, Target, TargetError, TargetSpec, Tls};
+use proptest::prelude::*;
+use serde_json::{Value, json};
+
+fn spec(value: Value) -> TargetSpec {
+    serde_json::from_value(value).unwrap()
+}
+
+fn profile(value: Value) -> Profile {
+    serde_json::from_value(value).unwrap()
+}
+
+fn allow(entries: &str) -> InlineTargets {
+    entries.parse().unwrap()
+}
+
+/// A profile with credentials and TLS.
+fn orders() -> Profile {
+    profile(json!({
+        "target": {
+            "broker": "rabbitmq", "connName": "mq.example.com:5671,mq2.example.com:5671", "queue": "ORDERS",
+            "ssl": {"enabled": true, "keyStoreRef": "secret://orders/key", "trustStoreRef": "ssm://ca"},
+            "auth": {"user": "app", "passwordRef": "secret://orders/password"},
+        },
+        "queues": ["ORDERS.*"],
+    }))
+}
+
+fn over_orders(inline: Value, allowed: &str) -> Result<Target, TargetError> {
+    Target::resolve(Some(&orders()), Some(&spec(inline)), &allow(allowed))
+}
+
+fn is_refused(result: &Result<Target, TargetError>) -> bool {
+    matches!(result, Err(TargetError::NotAllowed(_) | TargetError::SecretNotAllowed(_)))
+}
+
+const EVERYTHING: &str = "rabbitmq://*:*/*?secrets=* ibmmq://*:*/*?secrets=*";
+
+#[test]
+fn an_inline_target_needs_an_entry_that_covers_broker_host_port_and_queue() {
+    let target = |broker: &str, conn_name: &str, queue: &str| {
+        let spec =
+            spec(json!({"broker": broker, "connName": conn_name, "queue": queue, "queueManager": "Q"}));
+        Target::resolve(None, Some(&spec), &allow("rabbitmq://*.mq.example.com:5671/ORDERS.*"))
+    };
+    assert!(target("rabbitmq", "a.mq.example.com:5671", "ORDERS.NEW").is_ok());
+    assert!(target("rabbitmq", "A.MQ.Example.COM(5671)", "ORDERS.NEW").is_ok());
+    for (broker, conn_name, queue) in [
+        ("ibmmq", "a.mq.example.com:5671", "ORDERS.NEW"),
+        ("rabbitmq", "mq.example.com:5671", "ORDERS.NEW"),
+        ("rabbitmq", "a.mq.example.com.evil.org:5671", "ORDERS.NEW"),
+        ("rabbitmq", "a.mq.example.com:5672", "ORDERS.NEW"),
+        ("rabbitmq", "a.mq.example.com:5671", "ORDERS"),
+        ("rabbitmq", "a.mq.example.com:5671,evil.org:5671", "ORDERS.NEW"),
+    ] {
+        assert!(is_refused(&target(broker, conn_name, queue)), "{broker} {conn_name} {queue}");
+    }
+}
+
+#[test]
+fn an_empty_allow_list_allows_profiles_only() {
+    let inline = json!({"broker": "rabbitmq", "connName": "localhost:5672", "queue": "Q"});
+    assert!(is_refused(&Target::resolve(None, Some(&spec(inline)), &allow(""))));
+    assert!(Target::resolve(Some(&orders()), None, &allow("")).is_ok());
+}
+
+#[test]
+fn a_profile_may_be_used_for_the_queues_that_it_covers() {
+    assert!(over_orders(json!({"queue": "ORDERS.NEW"}), "").is_ok());
+    assert!(over_orders(json!({"queue": "ORDERS"}), "").is_ok());
+    assert!(is_refused(&over_orders(json!({"queue": "PAYMENTS"}), "")));
+    assert!(over_orders(json!({"queue": "PAYMENTS"}), EVERYTHING).is_ok());
+}
+
+#[test]
+fn a_profiles_credentials_go_to_no_other_host() {
+    for conn_name in ["evil.org:5671", "mq.example.com:5671,evil.org:5671", "mq.example.com:5672"] {
+        let result = over_orders(json!({"connName": conn_name}), EVERYTHING);
+        assert!(is_refused(&result), "{conn_name}");
+        let own_password =
+            json!({"connName": conn_name, "auth": {"user": "me", "passwordRef": "secret://mine"}});
+        assert!(is_refused(&over_orders(own_password, EVERYTHING)), "the client certificate stays too");
+    }
+    assert!(over_orders(json!({"connName": "mq2.example.com:5671"}), EVERYTHING).is_ok());
+}
+
+#[test]
+fn what_a_request_changes_in_a_profile_has_to_be_allowed() {
+    for inline in [
+        json!({"queueManager": "other"}),
+        json!({"broker": "ibmmq", "queueManager": "QM"}),
+        json!({"channel": "C"}),
+        json!({"auth": {"user": "other"}}),
+        json!({"connName": "mq2.example.com:5671"}),
+    ] {
+        assert!(is_refused(&over_orders(inline.clone(), "")), "{inline}");
+        assert!(over_orders(inline.clone(), EVERYTHING).is_ok(), "{inline}");
+    }
+}
+
+#[test]
+fn a_profiles_tls_cannot_be_weakened() {
+    for ssl in [
+        json!({"enabled": false}),
+        json!({"trustStoreRef": "secret://other"}),
+        json!({"keyStoreRef": "secret://other"}),
+        json!({"cipherSpec": "NULL"}),
+    ] {
+        assert!(is_refused(&over_orders(json!({"ssl": ssl}), EVERYTHING)), "{ssl}");
+    }
+    assert!(over_orders(json!({"ssl": {"enabled": true}}), "").is_ok());
+}
+
+#[test]
+fn a_secret_goes_only_where_an_entry_grants_it() {
+    let allowed = allow("rabbitmq://a:5672/* rabbitmq://b:5672/Q?secrets=secret://b/*,ssm://shared");
+    let resolve = |conn_name: &str, queue: &str, secret: &str| {
+        let inline = json!({
+            "broker": "rabbitmq", "connName": conn_name, "queue": queue,
+            "auth": {"user": "u", "passwordRef": secret},
+        });
+        Target::resolve(None, Some(&spec(inline)), &allowed)
+    };
+    assert!(resolve("b:5672", "Q", "secret://b/app").is_ok());
+    assert!(resolve("b:5672", "Q", "ssm://shared").is_ok());
+    for (conn_name, queue, secret) in [
+        ("a:5672", "Q", "secret://b/app"),
+        ("a:5672,b:5672", "Q", "secret://b/app"),
+        ("b:5672", "Q", "secret://orders/password"),
+        ("b:5672", "Q", "ssm://b/app"),
+    ] {
+        let result = resolve(conn_name, queue, secret);
+        assert!(matches!(result, Err(TargetError::SecretNotAllowed(_))), "{conn_name} {queue} {secret}");
+    }
+}
+
+#[test]
+fn a_target_that_is_incomplete_names_the_member() {
+    let pointer = |profile: Option<Value>, inline: Value| {
+        let profile = profile.map(self::profile);
+        match Target::resolve(profile.as_ref(), Some(&spec(inline)), &allow(EVERYTHING)) {
+            Err(TargetError::Invalid { pointer, .. }) => pointer,
+            other => panic!("{other:?}"),
+        }
+    };
+    assert_eq!(pointer(None, json!({"connName": "h:1"})), "/target/queueManager");
+    assert_eq!(pointer(None, json!({"broker": "rabbitmq"})), "/target/connName");
+    assert_eq!(pointer(None, json!({"broker": "rabbitmq", "ccdtUrl": "file:///x"})), "/target/ccdtUrl");
+    let both = json!({"target": {"queueManager": "Q", "connName": "h:1", "ccdtUrl": "file:///x"}});
+    assert_eq!(pointer(Some(both), json!({})), "/target/connName");
+}
+
+#[test]
+fn inline_members_win_and_defaults_come_last() {
+    let target = over_orders(json!({"queue": "ORDERS.NEW", "ssl": {"enabled": true}}), "").unwrap();
+    assert_eq!(target.to_string(), "/:ORDERS.NEW");
+    assert_eq!(target.endpoint.user.as_deref(), Some("app"));
+    assert!(matches!(&target.endpoint.tls, Tls::On { key_store_ref: Some(_), trust_store_ref: Some(_), .. }));
+    let plain = json!({"queueManager": "QM1", "connName": "h(1414)", "queue": "Q"});
+    let target = Target::resolve(None, Some(&spec(plain)), &allow(EVERYTHING)).unwrap();
+    assert_eq!((target.to_string().as_str(), target.endpoint.broker.as_str()), ("QM1:Q", "ibmmq"));
+    assert_eq!(target.endpoint.tls, Tls::Off);
+}
+
+#[test]
+fn allow_list_entries_are_read_with_their_wildcards() {
+    let target = |conn_name: &str, queue: &str| {
+        spec(json!({"broker": "rabbitmq", "connName": conn_name, "queue": queue}))
+    };
+    let is_ok = |entries: &str, conn_name: &str, queue: &str| {
+        Target::resolve(None, Some(&target(conn_name, queue)), &allow(entries)).is_ok()
+    };
+    assert!(is_ok("rabbitmq://mq?.example.com:5672/ORDERS.?", "mq1.example.com:5672", "ORDERS.1"));
+    assert!(!is_ok("rabbitmq://mq?.example.com:5672/ORDERS.?", "mq1.example.com:5672", "ORDERS.10"));
+    assert!(is_ok("rabbitmq://[::1]:*/*", "[::1]:5672", "a/b"));
+    assert!(is_ok("  ibmmq://x:1/y\n rabbitmq://h:5672/a/b ", "h:5672", "a/b"));
+    for malformed in [
+        "rabbitmq",
+        "kafka://h:1/q",
+        "rabbitmq://h/q",
+        "rabbitmq://h:x/q",
+        "rabbitmq://h:1",
+        "rabbitmq://h:1/",
+        "rabbitmq://:1/q",
+        "rabbitmq://h:99999/q",
+        "rabbitmq://h:1/q?secret=x",
+    ] {
+        assert!(malformed.parse::<InlineTargets>().is_err(), "{malformed}");
+    }
+}
+
+fn address() -> impl Strategy<Value = Address> {
+    let host = prop_oneof!["[a-z0-9][a-z0-9.-]{0,40}", Just("::1".to_owned()), Just("fe80::1".to_owned())];
+    (host, 1_u16..).prop_map(|(host, port)| Address { host, port })
+}
+
+proptest! {
+    #[test]
+    fn an_address_is_read_back_as_it_is_shown(address in address()) {
+        prop_assert_eq!(address.to_string().parse::<Address>().unwrap(), address.clone());
+        let ibm = format!("{}({})", address.host.to_uppercase(), address.port);
+        prop_assert_eq!(ibm.parse::<Address>().unwrap(), address);
+    }
+
+    #[test]
+    fn a_list_of_addresses_keeps_its_order(addresses in prop::collection::vec(address(), 1..5)) {
+        let text = addresses.iter().map(ToString::to_string).collect::<Vec<_>>().join(" , ");
+        let parsed = ConnName::try_from(text).unwrap();
+        prop_assert_eq!(parsed.addresses(), addresses.as_slice());
+    }
+
+    #[test]
+    fn no_text_makes_the_parsing_fail_badly(text in ".{0,80}") {
+        if let Ok(address) = text.parse::<Address>() {
+            prop_assert!(address.port > 0 && !address.host.is_empty());
+            prop_assert_eq!(address.to_string().parse::<Address>().unwrap(), address);
+        }
+        let _ = text.parse::<InlineTargets>();
+    }
+
+    #[test]
+    fn without_an_allow_list_nothing_but_the_profile_is_reached(
+        conn_name in prop::option::of(address()),
+        queue in prop::option::of("[A-Z.]{1,12}"),
+        user in prop::option::of("[a-z]{1,5}"),
+        password in prop::option::of("(secret|ssm)://[a-z/]{1,9}"),
+        enabled in prop::option::of(any::<bool>()),
+    ) {
+        let inline = spec(json!({
+            "connName": conn_name.map(|address| address.to_string()), "queue": queue,
+            "auth": {"user": user, "passwordRef": password}, "ssl": {"enabled": enabled},
+        }));
+        let profile = orders();
+        if let Ok(target) = Target::resolve(Some(&profile), Some(&inline), &allow("")) {
+            let plain = Target::resolve(Some(&profile), None, &allow("")).unwrap();
+            prop_assert_eq!(target.endpoint, plain.endpoint);
+            prop_assert!(target.queue.is_some_and(|queue| queue.as_str().starts_with("ORDERS")));
+        }
+    }
+}
