@@ -2,7 +2,7 @@
 
 use std::io::{Read as _, Write as _};
 
-use end_to_end::{Broker, Gateway, KEY_A};
+use end_to_end::{Broker, Gateway, KEY_A, variable};
 use flate2::Compression;
 use flate2::read::GzDecoder;
 use flate2::write::GzEncoder;
@@ -67,4 +67,15 @@ async fn health_status_contract_and_docs_are_served() {
     #[expect(clippy::disallowed_methods, reason = "the stack's own file")]
     GzDecoder::new(script.bytes.as_slice()).read_to_end(&mut inflated).unwrap();
     assert!(inflated.len() > 1_000_000, "{}", inflated.len());
+}
+
+#[test]
+fn the_smoke_test_of_deployments_passes_here() {
+    let script = concat!(env!("CARGO_MANIFEST_DIR"), "/../scripts/smoke.sh");
+    let smoke = |key: &str| {
+        std::process::Command::new("bash").args([script, &variable("BASE_URL"), key]).output().unwrap()
+    };
+    let passed = smoke(KEY_A);
+    assert!(passed.status.success(), "{}", String::from_utf8_lossy(&passed.stdout));
+    assert!(!smoke("no-such-key").status.success());
 }

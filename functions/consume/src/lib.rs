@@ -31,7 +31,8 @@ pub struct ConsumeRequest {
 struct ConsumeTransaction {
     #[serde(default)]
     enabled: bool,
-    tx_size: Option<TxSize>,
+    #[serde(default, rename = "txSize")]
+    _tx_size: TxSize,
 }
 
 impl Operation for ConsumeRequest {
@@ -41,13 +42,15 @@ impl Operation for ConsumeRequest {
     const QUEUE: QueueRule = QueueRule::Required;
 
     fn plan(self) -> Result<Plan, Problem> {
+        let mut warnings = Vec::new();
         if self.browse_only && self.ack.is_some() {
-            return Err(Problem::violation("/ack", "a browse acknowledges nothing"));
+            warnings.push("ack has no effect: a browse acknowledges nothing".to_owned());
         }
-        let one_unit_of_work = self
-            .transaction
-            .is_some_and(|transaction| transaction.enabled && transaction.tx_size.is_some())
-            .then(|| "transaction.txSize has no effect: a call is one unit of work".to_owned());
+        if self.transaction.is_some_and(|transaction| transaction.enabled) {
+            warnings.push(
+                "transaction has no effect: a call is one unit of work, whatever its txSize".to_owned(),
+            );
+        }
         let mode =
             if self.browse_only { AckMode::Browse } else { AckMode::Take(self.ack.unwrap_or_default()) };
         let command = ConsumeCommand {
@@ -55,7 +58,7 @@ impl Operation for ConsumeRequest {
             wait_seconds: self.wait_seconds,
             mode,
             selector: self.selector.unwrap_or_default(),
-            warnings: one_unit_of_work.into_iter().collect(),
+            warnings,
         };
         Ok(match mode {
             AckMode::Browse => {
@@ -106,7 +109,7 @@ mod tests {
             (json!({"maxMessages": 10_001}), "/maxMessages"),
             (json!({"waitSeconds": 61}), "/waitSeconds"),
             (json!({"ack": "maybe"}), "/ack"),
-            (json!({"browseOnly": true, "ack": "commit"}), "/ack"),
+            (json!({"transaction": {"txSize": 0}}), "/transaction/txSize"),
             (json!({"selector": {"msgIdBase64": "?"}}), "/selector/msgIdBase64"),
         ] {
             assert_eq!(plan(body.clone()).unwrap_err().faults[0].pointer, expected, "{body}");

@@ -60,8 +60,12 @@ impl ProduceRequest {
         let mut warnings = Vec::new();
         let source = match self.messages {
             Some(messages) => explicit(messages, self.payload.as_ref(), &self.batch)?,
-            None => generated(self.payload.unwrap_or_default(), &self.batch, &mut warnings)?,
+            None => generated(self.payload.unwrap_or_default(), &self.batch)?,
         };
+        let random = matches!(source, ProduceSource::Generated { payload: Payload::Random { .. }, .. });
+        if self.batch.message_size_bytes.is_some() && !random {
+            warnings.push("batch.messageSizeBytes has no effect: it is the size of random bodies".to_owned());
+        }
         let command = ProduceCommand {
             source,
             rate_limit_per_sec: self.batch.rate_limit_per_sec,
@@ -119,19 +123,12 @@ impl MessageSpec {
     }
 }
 
-fn generated(
-    payload: PayloadSpec,
-    batch: &Batch,
-    warnings: &mut Vec<String>,
-) -> Result<ProduceSource, Problem> {
+fn generated(payload: PayloadSpec, batch: &Batch) -> Result<ProduceSource, Problem> {
     if payload.mode != PayloadMode::Fixed && payload.fixed_base64.is_some() {
         return Err(Problem::violation("/payload/fixedBase64", "goes with mode \"fixed\" only"));
     }
     if payload.mode != PayloadMode::Template && payload.template.is_some() {
         return Err(Problem::violation("/payload/template", "goes with mode \"template\" only"));
-    }
-    if payload.mode != PayloadMode::Random && batch.message_size_bytes.is_some() {
-        warnings.push("batch.messageSizeBytes has no effect: it is the size of random bodies".to_owned());
     }
     let required =
         |member: &str| Problem::violation(format!("/payload/{member}"), "is required in this mode");
