@@ -49,7 +49,15 @@ impl MqAccess {
                 Ok(reply)
             }
             // The record stays prepared: after its lease a retry answers with what is stored.
-            Err(error) => Err(from_broker(&error).retry_after(whole_lease(execution))),
+            Err(error @ BrokerError::InDoubt { .. }) => {
+                Err(from_broker(&error).retry_after(whole_lease(execution)))
+            }
+            // The messages are back on the queue: a retry gets them again.
+            Err(error) => {
+                let problem = from_broker(&error);
+                self.fail(execution, &problem, 0, 0).await;
+                Err(problem)
+            }
         }
     }
 
