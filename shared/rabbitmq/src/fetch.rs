@@ -188,11 +188,14 @@ impl Taking<'_> {
             FieldTable::default(),
         );
         let mut consumer = call(deadline, consume).await?;
-        let first = wait.run(consumer.next()).await.ok().flatten().transpose()?;
+        let first = wait.run(consumer.next()).await;
         call(deadline, channel.basic_cancel(ShortString::from(CONSUMER), BasicCancelOptions::default()))
             .await?;
-        if let Some(delivery) = first {
-            return self.take(session, delivery, deadline).await;
+        match first {
+            Ok(Some(delivery)) => return self.take(session, delivery?, deadline).await,
+            // The broker ended the consumer, because the queue went away. Asking for a message tells.
+            Ok(None) => return self.drain(session, deadline).await,
+            Err(_) => {}
         }
         // A message may have come while the consumer went.
         while let Ok(Some(delivery)) = deadline.run(consumer.next()).await {

@@ -274,6 +274,9 @@ fn refuse_up_front(outgoing: &Outgoing, from: u64, transaction: Transaction) -> 
     for index in from..outgoing.count() {
         correlation_id(outgoing.message_id(index), &outgoing.correl_id(index))
             .map_err(|detail| BrokerError::Unsupported { detail })?;
+        if !outgoing.differs_by_message() {
+            break;
+        }
     }
     Ok(())
 }

@@ -3,7 +3,7 @@
 use std::time::{Duration, Instant};
 
 use lapin::BasicProperties;
-use lapin::options::QueueDeclareOptions;
+use lapin::options::{QueueDeclareOptions, QueueDeleteOptions};
 use lapin::types::AMQPValue;
 use mq::{AckMode, Base64Bytes, Broker as _, BrokerError, MessageBody, Selector};
 
@@ -163,6 +163,23 @@ async fn a_queue_that_does_not_exist_is_named() {
 }
 
 #[tokio::test]
+async fn a_queue_that_goes_away_ends_the_wait() {
+    let bench = Bench::new("gone").await;
+    let rabbit = rabbit();
+    let (access, command) = (access(), consume(COMMIT, 1, 10));
+    let fetch = rabbit.fetch(&access, &bench.queue, &command, PLENTY, soon());
+    let delete = async {
+        tokio::time::sleep(Duration::from_millis(300)).await;
+        let name = bench.queue.as_str().into();
+        bench.channel.queue_delete(name, QueueDeleteOptions::default()).await.unwrap();
+    };
+    let started = Instant::now();
+    let (result, ()) = tokio::join!(fetch, delete);
+    assert_eq!(result.err(), Some(BrokerError::QueueNotFound { queue: bench.queue.clone() }));
+    assert!(started.elapsed() < Duration::from_secs(3));
+}
+
+#[tokio::test]
 async fn selectors_are_refused() {
     let bench = Bench::new("selector").await;
     let mut command = consume(COMMIT, 1, 0);
@@ -222,6 +239,25 @@ async fn a_stream_is_refused() {
     let error =
         rabbit().fetch(&access(), &bench.queue, &consume(COMMIT, 1, 0), PLENTY, soon()).await.err().unwrap();
     assert!(matches!(error, BrokerError::Unsupported { .. }), "{error:?}");
+    bench.clean().await;
+}
+
+#[tokio::test]
+async fn an_exclusive_queue_of_another_connection_is_refused() {
+    let options = QueueDeclareOptions { exclusive: true, ..Default::default() };
+    let bench = Bench::with("exclusive", options, &[]).await;
+    let rabbit = rabbit();
+    let error = rabbit.depth(&access(), &bench.queue, soon()).await.unwrap_err();
+    assert!(
+        matches!(&error, BrokerError::Rejected { reply: Some(reply), .. } if reply.code == 405),
+        "{error:?}"
+    );
+    let error =
+        rabbit.fetch(&access(), &bench.queue, &consume(COMMIT, 1, 0), PLENTY, soon()).await.err().unwrap();
+    assert!(
+        matches!(&error, BrokerError::Rejected { reply: Some(reply), .. } if reply.code == 405),
+        "{error:?}"
+    );
     bench.clean().await;
 }
 
