@@ -16,6 +16,8 @@ use bytes::{Bytes, BytesMut};
 use http::{HeaderValue, Response, header};
 use http_body_util::BodyExt as _;
 use tokio::net::TcpListener;
+use tokio::sync::Semaphore;
+use tokio_util::task::AbortOnDropHandle;
 use uuid::Uuid;
 
 use super::answer::{Answer, Gateway, from_function};
@@ -32,6 +34,10 @@ const MAX_EVENT: usize = 6 * 1024 * 1024;
 const MAX_DRAINED: usize = 64 * 1024 * 1024;
 /// After this API Gateway no longer waits for a function.
 const TIMEOUT: Duration = Duration::from_secs(30);
+/// How many functions may start at once for each core of the machine, and how long an invocation counts as starting. A
+/// region starts any number; here their starts would take the time from each other until stores seem to be down.
+const STARTS_PER_CORE: usize = 4;
+const STARTING: Duration = Duration::from_secs(1);
 
 #[derive(Debug)]
 struct Front {
@@ -39,6 +45,7 @@ struct Front {
     routes: Routes,
     port: u16,
     log: Log,
+    starts: Arc<Semaphore>,
 }
 
 /// Serves until dropped.
@@ -53,7 +60,9 @@ pub(crate) async fn serve(
     log: Log,
 ) -> Result<(), Failure> {
     let lambda = Client::new(&sdk.single_attempt(TIMEOUT));
-    let front = Arc::new(Front { lambda, routes, port, log });
+    let cores = std::thread::available_parallelism().map_or(1, usize::from);
+    let starts = Arc::new(Semaphore::new(cores * STARTS_PER_CORE));
+    let front = Arc::new(Front { lambda, routes, port, log, starts });
     let app = Router::new().fallback(handle).with_state(front);
     axum::serve(listener, app.into_make_service_with_connect_info::<SocketAddr>())
         .await
@@ -95,7 +104,14 @@ impl Front {
     }
 
     async fn invoke(&self, function: &str, id: &str, event: String) -> Answer {
+        let starting = Arc::clone(&self.starts).acquire_owned().await;
+        // Aborted when the invocation ends before it; either way the place becomes free.
+        let started = AbortOnDropHandle::new(tokio::spawn(async move {
+            tokio::time::sleep(STARTING).await;
+            drop(starting);
+        }));
         let invoked = self.lambda.invoke().function_name(function).payload(Blob::new(event)).send().await;
+        drop(started);
         match invoked {
             Ok(output) => {
                 let payload = output.payload.map(Blob::into_inner).unwrap_or_default();

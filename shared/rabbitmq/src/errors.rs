@@ -153,6 +153,12 @@ fn reply(error: &AMQPError) -> BrokerReply {
     }
 }
 
+/// A refused publish. `basic.nack` carries no reply code, so this is the method's own number in its class (RabbitMQ's
+/// extension of AMQP 0-9-1: class 60, method 120).
+pub(crate) fn nack() -> BrokerReply {
+    BrokerReply { product: PRODUCT.to_owned(), code: 120, name: "basic.nack".to_owned() }
+}
+
 /// The name that the AMQP specification gives a reply code.
 fn reply_name(kind: &AMQPErrorKind) -> &'static str {
     match kind {

@@ -9,7 +9,7 @@ use mq::{
     Access, BrokerError, Deadline, MessageId, Outgoing, ProduceFailure, ProduceReport, QueueName, Transaction,
 };
 
-use crate::errors::{During, Failure};
+use crate::errors::{During, Failure, nack};
 use crate::latency::Latencies;
 use crate::message::{correlation_id, properties};
 use crate::pacer::Pacer;
@@ -253,14 +253,14 @@ async fn refused(session: &Session, queue: &QueueName, deadline: Deadline) -> Br
     if facts.is_some_and(|facts| facts.rejects_when_full()) {
         return BrokerError::QueueFull {
             detail: format!("the queue {queue} is full and rejects further messages"),
-            reply: None,
+            reply: Some(nack()),
         };
     }
     BrokerError::Rejected {
         detail: format!(
             "RabbitMQ refused a message (basic.nack): the queue {queue} is full under a policy that rejects, or could not store it"
         ),
-        reply: None,
+        reply: Some(nack()),
     }
 }
 
