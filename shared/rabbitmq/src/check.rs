@@ -9,6 +9,7 @@ use mq::{Access, BrokerError, Deadline, QueueName, TestReport, TestStep};
 use crate::connect::{Step, StepError, StepLog};
 use crate::connection::Connection;
 use crate::errors::{During, Failure, PRODUCT};
+use crate::latency::milliseconds;
 use crate::pool::ConnectionPool;
 use crate::session::{call, inspect};
 
@@ -116,8 +117,4 @@ fn code(failure: &StepError) -> &'static str {
             _,
         ) => "BROKER_REJECTED",
     }
-}
-
-fn milliseconds(duration: Duration) -> f64 {
-    duration.as_secs_f64() * 1e3
 }

@@ -5,6 +5,11 @@ use std::time::Duration;
 use hdrhistogram::Histogram;
 use mq::Latency;
 
+/// As reports show a duration: to the microsecond.
+pub(crate) fn milliseconds(duration: Duration) -> f64 {
+    (duration.as_secs_f64() * 1e6).round() / 1e3
+}
+
 /// Microseconds from publish to confirm, to three digits.
 #[derive(Debug)]
 pub(crate) struct Latencies(Histogram<u64>);
@@ -22,7 +27,8 @@ impl Latencies {
         if self.0.is_empty() {
             return Latency::default();
         }
-        let at = |quantile| Duration::from_micros(self.0.value_at_quantile(quantile)).as_secs_f64() * 1e3;
-        Latency { avg: self.0.mean() / 1e3, p50: at(0.50), p95: at(0.95), p99: at(0.99) }
+        let at = |quantile| milliseconds(Duration::from_micros(self.0.value_at_quantile(quantile)));
+        let avg = milliseconds(Duration::from_secs_f64(self.0.mean() / 1e6));
+        Latency { avg, p50: at(0.50), p95: at(0.95), p99: at(0.99) }
     }
 }
