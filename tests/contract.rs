@@ -70,6 +70,8 @@ fn every_function_serves_the_routes_that_the_template_sends_it() {
         template_routes(Some("ConnectionTestFunction")),
         route(connection_test::ConnectionTestRequest::ROUTE)
     );
+    let served: Routes = status::Endpoint::ALL.iter().flat_map(|endpoint| route(endpoint.route())).collect();
+    assert_eq!(template_routes(Some("StatusFunction")), served);
     let known = status::ROUTES
         .iter()
         .flat_map(|(path, methods)| methods.iter().map(|method| ((*method).to_owned(), (*path).to_owned())));
@@ -88,4 +90,15 @@ fn the_contract_lists_exactly_the_reasons_of_the_code() {
     let codes: BTreeSet<_> = Reason::ALL.iter().map(|reason| reason.code().to_owned()).collect();
     assert_eq!(listed("ErrorReason"), reasons);
     assert_eq!(listed("ErrorCode"), codes);
+}
+
+#[test]
+fn the_sample_orders_are_orders() {
+    let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/../events/mq-access");
+    let files = std::fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path());
+    let orders = files.map(|path| {
+        serde_json::from_slice::<gateway::WorkOrder>(&std::fs::read(&path).unwrap())
+            .map_err(|error| (path, error))
+    });
+    assert!(orders.collect::<Result<Vec<_>, _>>().unwrap().len() >= 5);
 }
