@@ -90,7 +90,7 @@ pub(crate) async fn open(
     let candidates = log.run(Step::Resolve, deadline, address, resolve(address)).await?;
     let dialled = dial(address, &candidates, deadline);
     let (mut socket, hangup) = log.run(Step::Connect, deadline, address, dialled).await?;
-    if let Some(tls) = &config.tls {
+    if let Some(tls) = config.tls() {
         socket = log.run(Step::Tls, deadline, address, secure(socket, address, tls)).await?;
     }
     let greeting = Arc::new(OnceLock::new());
@@ -161,5 +161,5 @@ async fn log_in(
     };
     lapin::Connection::connector(config.uri(address), Runtime::new(Kit::current()), connect, options)
         .await
-        .map_err(|error| Failure::from(error).into_error(During::LogIn { vhost: &config.vhost }))
+        .map_err(|error| Failure::from(error).into_error(During::LogIn { vhost: config.vhost() }))
 }

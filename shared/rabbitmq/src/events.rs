@@ -12,9 +12,9 @@ pub(crate) fn established(config: &ConnectionConfig, address: &Address, took: Du
         event_type = "connection.established",
         host = %address.host,
         port = address.port,
-        vhost = %config.vhost,
-        user = %config.user,
-        tls = config.tls.is_some(),
+        vhost = %config.vhost(),
+        user = %config.user(),
+        tls = config.is_tls(),
         latency_ms = took.as_secs_f64() * 1e3,
         "Connected to RabbitMQ at {address}"
     );
@@ -25,9 +25,9 @@ pub(crate) fn failed(config: &ConnectionConfig, address: &Address, step: &str, e
         event_type = "connection.failed",
         host = %address.host,
         port = address.port,
-        vhost = %config.vhost,
-        user = %config.user,
-        tls = config.tls.is_some(),
+        vhost = %config.vhost(),
+        user = %config.user(),
+        tls = config.is_tls(),
         step,
         error = %error,
         "Cannot connect to RabbitMQ at {address}: {error}"

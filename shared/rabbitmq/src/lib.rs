@@ -29,8 +29,10 @@ mod pacer;
 mod pool;
 mod produce;
 mod queue_facts;
+mod retry;
 mod server;
 mod session;
+mod state;
 mod tls;
 mod transport;
 mod unit_of_work;
@@ -45,8 +47,12 @@ use mq::{
     ProduceReport, QueueName, TestReport, Transaction, UnitOfWork,
 };
 
-pub use crate::config::Settings;
+pub use crate::config::{
+    ConfigError, ConfigFault, ConnectionArguments, ConnectionConfig, Host, Settings, TlsConfig,
+};
 use crate::pool::ConnectionPool;
+pub use crate::retry::{InvalidRetryPolicy, Jitter, RetryPolicy, RetryStats};
+pub use crate::state::{ConnectionState, IllegalTransition};
 
 /// RabbitMQ, at every target.
 pub struct RabbitMq {

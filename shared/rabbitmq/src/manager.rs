@@ -40,9 +40,9 @@ impl ConnectionManager {
         });
         let order = self.order();
         for (index, left) in order.iter().zip((1..=order.len()).rev()) {
-            let Some(address) = self.config.addresses.get(*index) else { continue };
+            let Some(address) = self.config.addresses().get(*index) else { continue };
             let share = deadline.remaining() / u32::try_from(left).unwrap_or(u32::MAX);
-            let attempt = deadline.min(share.min(self.config.timeout));
+            let attempt = deadline.min(share.min(self.config.timeout()));
             let started = Instant::now();
             log = StepLog::default();
             result = connect::open(&self.config, address, attempt, &mut log).await;
@@ -66,7 +66,7 @@ impl ConnectionManager {
     /// The addresses as configured, with the one that worked last in front.
     fn order(&self) -> Vec<usize> {
         let preferred = self.preferred.load(Ordering::Relaxed);
-        let others = (0..self.config.addresses.len()).filter(|index| *index != preferred);
+        let others = (0..self.config.addresses().len()).filter(|index| *index != preferred);
         std::iter::once(preferred).chain(others).collect()
     }
 }

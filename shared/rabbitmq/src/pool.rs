@@ -128,7 +128,7 @@ impl ConnectionPool {
         access: &Access,
         deadline: Deadline,
     ) -> Result<(Arc<ConnectionManager>, impl Sized + use<>), BrokerError> {
-        let manager = ConnectionManager::new(ConnectionConfig::new(access, &self.settings)?);
+        let manager = ConnectionManager::new(ConnectionConfig::for_target(access, &self.settings)?);
         let place = self.place(access, deadline).await?;
         self.make_room().await;
         Ok((Arc::new(manager), place))
@@ -172,7 +172,7 @@ impl ConnectionPool {
         let entry = match known {
             Some(index) => state.managers.remove(index),
             None => {
-                let config = ConnectionConfig::new(access, &self.settings)?;
+                let config = ConnectionConfig::for_target(access, &self.settings)?;
                 (key.clone(), Arc::new(ConnectionManager::new(config)))
             }
         };

@@ -8,9 +8,11 @@
     reason = "these are tests"
 )]
 
+mod configuration;
 mod connecting;
 mod fetching;
 mod foreign;
+mod invariants;
 mod logging;
 mod producing;
 mod proxy;
