@@ -202,6 +202,10 @@ impl ConnectionConfig {
         self.tls.as_ref()
     }
 
+    pub(crate) fn runs_in(&self) -> Host {
+        self.host
+    }
+
     pub(crate) fn uri(&self, address: &Address) -> AMQPUri {
         AMQPUri {
             scheme: if self.tls.is_some() { AMQPScheme::AMQPS } else { AMQPScheme::AMQP },
