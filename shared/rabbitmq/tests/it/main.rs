@@ -8,6 +8,7 @@
     reason = "these are tests"
 )]
 
+mod checklist;
 mod configuration;
 mod connecting;
 mod fetching;
