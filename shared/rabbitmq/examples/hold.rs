@@ -39,6 +39,9 @@ struct Arguments {
     /// Seconds between heartbeats.
     #[arg(long)]
     heartbeat: Option<i64>,
+    /// The longest delay between two attempts to connect, in seconds.
+    #[arg(long, default_value_t = 60.0)]
+    max_delay: f64,
     /// How long to hold the connection.
     #[arg(long, default_value_t = 3_600)]
     seconds: u64,
@@ -57,20 +60,27 @@ async fn main() -> ExitCode {
         timeout: arguments.timeout,
         heartbeat: arguments.heartbeat,
     };
-    match ConnectionConfig::load(&given) {
-        Ok(config) => hold(config.running_in(Host::Process), Duration::from_secs(arguments.seconds)).await,
-        Err(error) => {
-            println!("{error}");
-            ExitCode::FAILURE
-        }
-    }
+    let config = match ConnectionConfig::load(&given) {
+        Ok(config) => config.running_in(Host::Process),
+        Err(error) => return refuse(&error),
+    };
+    let retry = match RetryPolicy::new(1.0, 2.0, arguments.max_delay) {
+        Ok(retry) => retry.with_jitter(Jitter::Half),
+        Err(error) => return refuse(&error),
+    };
+    hold(config, retry, Duration::from_secs(arguments.seconds)).await
 }
 
-async fn hold(config: ConnectionConfig, time: Duration) -> ExitCode {
+fn refuse(error: &dyn std::error::Error) -> ExitCode {
+    println!("{error}");
+    ExitCode::FAILURE
+}
+
+async fn hold(config: ConnectionConfig, retry: RetryPolicy, time: Duration) -> ExitCode {
     println!("holding {} for {} s", config.connection_url(), time.as_secs());
     let deadline = Deadline::after(time);
     let manager = ConnectionManager::new(config)
-        .with_retry_policy(RetryPolicy::default().with_jitter(Jitter::Half))
+        .with_retry_policy(retry)
         .on_connection_lost(|why| println!("lost: {why}"));
     let mut states = manager.subscribe();
     let print = async {

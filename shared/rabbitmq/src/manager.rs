@@ -178,8 +178,12 @@ impl ConnectionManager {
         let attempt = self.state.begin();
         let mut delay = Duration::ZERO;
         loop {
-            if let Some(peer) = self.connector.peer() {
-                events::reconnecting(&peer, self.retry().stats().attempts + 1, delay);
+            let retries = self.retry().stats().attempts;
+            // A first attempt is no reconnection.
+            if (retries > 0 || self.state.get() == ConnectionState::Reconnecting)
+                && let Some(peer) = self.connector.peer()
+            {
+                events::reconnecting(&peer, retries + 1, delay);
             }
             let error = match Box::pin(self.connector.connect(deadline)).await {
                 Ok(connection) => {

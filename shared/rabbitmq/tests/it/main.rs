@@ -15,6 +15,7 @@ mod fetching;
 mod foreign;
 mod invariants;
 mod logging;
+mod pool_bounds;
 mod producing;
 mod proxy;
 mod raw;
