@@ -10,20 +10,20 @@ use crate::connect::{Step, StepError, StepLog};
 use crate::connection::Connection;
 use crate::errors::{During, Failure, PRODUCT};
 use crate::latency::milliseconds;
-use crate::pool::ConnectionPool;
+use crate::pools::ConnectionPools;
 use crate::session::{call, inspect};
 
 pub(crate) async fn test(
-    pool: &Arc<ConnectionPool>,
+    pool: &Arc<ConnectionPools>,
     access: &Access,
     queue: Option<&QueueName>,
     deadline: Deadline,
 ) -> TestReport {
-    let (manager, _place) = match pool.acquire_place(access, deadline).await {
+    let (connector, _place) = match pool.acquire_place(access, deadline).await {
         Ok(acquired) => acquired,
-        Err(error) => return report(&StepLog::default(), Some(&StepError { step: Step::Resolve, error })),
+        Err(error) => return report(&StepLog::default(), Some(&failed(Step::Resolve, error))),
     };
-    let (mut log, result) = Box::pin(manager.connect_step_by_step(deadline)).await;
+    let (mut log, result) = Box::pin(connector.connect_step_by_step(deadline)).await;
     let connection = match result {
         Ok(connection) => connection,
         Err(failure) => return report(&log, Some(&failure)),
@@ -46,7 +46,7 @@ async fn look(
         Ok(measured) => measured,
         Err(failure) => {
             let error = failure.into_error(During::Connection);
-            return (None, Some(StepError { step: Step::OpenQueue, error }));
+            return (None, Some(failed(Step::OpenQueue, error)));
         }
     };
     let Some(queue) = queue else {
@@ -55,9 +55,8 @@ async fn look(
     let started = Instant::now();
     let opened = inspect(&channel, queue, deadline).await;
     log.0.push((Step::OpenQueue, started.elapsed()));
-    let failure = opened
-        .err()
-        .map(|failure| StepError { step: Step::OpenQueue, error: failure.into_error(During::Queue(queue)) });
+    let failure =
+        opened.err().map(|failure| failed(Step::OpenQueue, failure.into_error(During::Queue(queue))));
     (Some(latency), failure)
 }
 
@@ -70,6 +69,10 @@ async fn round_trip(
     let started = Instant::now();
     call(deadline, channel.basic_qos(1, BasicQosOptions::default())).await?;
     Ok((channel, started.elapsed()))
+}
+
+fn failed(step: Step, error: BrokerError) -> StepError {
+    StepError { step, error, timed_out: false }
 }
 
 fn report(log: &StepLog, failure: Option<&StepError>) -> TestReport {

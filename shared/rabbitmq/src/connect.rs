@@ -11,8 +11,9 @@ use mq::{Address, BrokerError, Deadline};
 use tokio::net::TcpStream;
 
 use crate::config::{ConnectionConfig, TlsConfig};
-use crate::connection::Connection;
+use crate::connection::{Connection, Pulse};
 use crate::errors::{During, Failure};
+use crate::events::Peer;
 use crate::server::Server;
 use crate::tls;
 use crate::transport::{Hangup, Kit, Socket, Transport, prepare};
@@ -48,6 +49,8 @@ impl Step {
 pub(crate) struct StepError {
     pub(crate) step: Step,
     pub(crate) error: BrokerError,
+    /// Whether the time was over, whatever the step made of it.
+    pub(crate) timed_out: bool,
 }
 
 impl StepError {
@@ -76,7 +79,7 @@ impl StepLog {
             })
         });
         self.0.push((step, started.elapsed()));
-        result.map_err(|error| StepError { step, error })
+        result.map_err(|error| StepError { step, error, timed_out: deadline.has_passed() })
     }
 }
 
@@ -90,15 +93,16 @@ pub(crate) async fn open(
     let candidates = log.run(Step::Resolve, deadline, address, resolve(address)).await?;
     let dialled = dial(address, &candidates, deadline);
     let (mut socket, hangup) = log.run(Step::Connect, deadline, address, dialled).await?;
-    if let Some(tls) = &config.tls {
+    if let Some(tls) = config.tls() {
         socket = log.run(Step::Tls, deadline, address, secure(socket, address, tls)).await?;
     }
     let greeting = Arc::new(OnceLock::new());
-    let transport = Transport::new(socket, Arc::clone(&greeting));
+    let pulse = Arc::new(Pulse::new());
+    let transport = Transport::new(socket, Arc::clone(&greeting), Arc::clone(&pulse));
     let login = log_in(config, address, transport);
     let amqp = log.run(Step::Authenticate, deadline, address, login).await?;
     let server = greeting.get().map(|frame| Server::from_greeting(frame)).unwrap_or_default();
-    Ok(Connection::new(amqp, hangup, address.clone(), server))
+    Ok(Connection::new(amqp, hangup, (config, Peer::new(config, address)), server, pulse))
 }
 
 async fn resolve(address: &Address) -> Result<Vec<SocketAddr>, BrokerError> {
@@ -161,5 +165,5 @@ async fn log_in(
     };
     lapin::Connection::connector(config.uri(address), Runtime::new(Kit::current()), connect, options)
         .await
-        .map_err(|error| Failure::from(error).into_error(During::LogIn { vhost: &config.vhost }))
+        .map_err(|error| Failure::from(error).into_error(During::LogIn { vhost: config.vhost() }))
 }

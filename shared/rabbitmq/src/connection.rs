@@ -1,12 +1,18 @@
 //! One open connection, and how it ends.
 
+use std::fmt;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant, SystemTime};
 
-use lapin::Channel;
-use mq::{Address, Deadline};
+use futures_util::Stream;
+use lapin::{Channel, Event};
+use mq::Deadline;
 
-use crate::errors::Failure;
-use crate::events;
+use crate::config::{ConnectionConfig, Host};
+use crate::errors::{During, Failure};
+use crate::events::{self, Peer};
+use crate::health::HealthStatus;
 use crate::server::Server;
 use crate::transport::Hangup;
 
@@ -18,14 +24,23 @@ pub(crate) struct Connection {
     // Before `amqp`, so that nothing is said any more on a connection that is given up.
     _hangup: Hangup,
     amqp: lapin::Connection,
-    pub(crate) address: Address,
+    pub(crate) peer: Peer,
     pub(crate) server: Server,
-    last_used: Moment,
+    pulse: Arc<Pulse>,
+    host: Host,
+    last_used: Mutex<Moment>,
 }
 
 impl Connection {
-    pub(crate) fn new(amqp: lapin::Connection, hangup: Hangup, address: Address, server: Server) -> Self {
-        Self { _hangup: hangup, amqp, address, server, last_used: Moment::now() }
+    pub(crate) fn new(
+        amqp: lapin::Connection,
+        hangup: Hangup,
+        (config, peer): (&ConnectionConfig, Peer),
+        server: Server,
+        pulse: Arc<Pulse>,
+    ) -> Self {
+        let last_used = Mutex::new(Moment::now());
+        Self { _hangup: hangup, amqp, peer, server, pulse, host: config.runs_in(), last_used }
     }
 
     /// Opens a channel: a round trip to the broker.
@@ -42,23 +57,97 @@ impl Connection {
     }
 
     /// What the library believes; a dead network is not known to it.
+    pub(crate) fn is_connected(&self) -> bool {
+        self.amqp.status().connected()
+    }
+
+    /// Whether it can be used, as far as the library knows: a broker that is short of memory blocks it.
     pub(crate) fn seems_open(&self) -> bool {
-        self.amqp.status().connected() && !self.amqp.status().blocked()
+        self.is_connected() && !self.amqp.status().blocked()
     }
 
-    pub(crate) fn mark_used(&mut self) {
-        self.last_used = Moment::now();
+    pub(crate) fn mark_used(&self) {
+        *self.last_used.lock().unwrap_or_else(PoisonError::into_inner) = Moment::now();
     }
 
-    /// How much can be expected of the connection after the time that it was idle.
+    /// How much can be expected of the connection after the time that it was idle. Where the program runs all the time, a
+    /// heartbeat is as good as a use; a function that was frozen cannot tell when a heartbeat came.
     pub(crate) fn staleness(&self) -> Staleness {
-        Staleness::of(self.last_used.age(), Duration::from_secs(self.amqp.configuration().heartbeat().into()))
+        let idle = self.last_used.lock().unwrap_or_else(PoisonError::into_inner).age();
+        let silent = match self.host {
+            Host::Function => idle,
+            Host::Process => idle.min(self.pulse.age()),
+        };
+        Staleness::of(silent, self.heartbeat())
+    }
+
+    /// What both sides agreed on; 0 is none.
+    pub(crate) fn heartbeat(&self) -> Duration {
+        Duration::from_secs(self.amqp.configuration().heartbeat().into())
+    }
+
+    pub(crate) fn pulse(&self) -> Arc<Pulse> {
+        Arc::clone(&self.pulse)
+    }
+
+    pub(crate) fn events(&self) -> impl Stream<Item = Event> + Send + 'static {
+        self.amqp.events_listener()
+    }
+
+    /// Asks the broker for an answer.
+    pub(crate) async fn check_health(&self, deadline: Deadline) -> HealthStatus {
+        self.probe(deadline).await.1
+    }
+
+    /// Asks the broker for a channel, as a proof that it answers.
+    pub(crate) async fn probe(&self, deadline: Deadline) -> (Option<Channel>, HealthStatus) {
+        let started = Instant::now();
+        let opened = self.open_channel(deadline).await;
+        let latency = started.elapsed();
+        let (channel, health) = match opened {
+            Ok(channel) => (Some(channel), HealthStatus::healthy(latency)),
+            Err(failure) => {
+                let error = failure.into_error(During::Connection).to_string();
+                (None, HealthStatus::unhealthy(self.is_connected(), latency, error))
+            }
+        };
+        events::health_checked(&self.peer, &health);
+        (channel, health)
     }
 
     /// Ends the connection politely, or not at all politely where that takes too long.
-    pub(crate) async fn close(self) {
+    pub(crate) async fn close(&self) {
         let closed = tokio::time::timeout(CLOSE_TIMEOUT, self.amqp.close(200, "OK".into())).await;
-        events::disconnected(&self.address, matches!(closed, Ok(Ok(()))));
+        events::disconnected(&self.peer, matches!(closed, Ok(Ok(()))));
+    }
+}
+
+impl fmt::Debug for Connection {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Connection").field("peer", &self.peer).finish_non_exhaustive()
+    }
+}
+
+/// When the broker was last heard of.
+#[derive(Debug)]
+pub(crate) struct Pulse {
+    start: Instant,
+    milliseconds: AtomicU64,
+}
+
+impl Pulse {
+    pub(crate) fn new() -> Self {
+        Self { start: Instant::now(), milliseconds: AtomicU64::new(0) }
+    }
+
+    pub(crate) fn beat(&self) {
+        let elapsed = u64::try_from(self.start.elapsed().as_millis()).unwrap_or(u64::MAX);
+        self.milliseconds.store(elapsed, Ordering::Relaxed);
+    }
+
+    pub(crate) fn age(&self) -> Duration {
+        let beat = Duration::from_millis(self.milliseconds.load(Ordering::Relaxed));
+        self.start.elapsed().saturating_sub(beat)
     }
 }
 
@@ -91,7 +180,10 @@ pub(crate) enum Staleness {
 
 impl Staleness {
     fn of(idle: Duration, heartbeat: Duration) -> Self {
-        if idle < heartbeat / 2 {
+        if heartbeat.is_zero() {
+            // Nobody promised to speak.
+            Self::Doubtful
+        } else if idle < heartbeat / 2 {
             Self::Fresh
         } else if idle <= heartbeat * 2 {
             Self::Doubtful
@@ -113,5 +205,10 @@ mod tests {
         assert_eq!(of(30), Staleness::Doubtful);
         assert_eq!(of(120), Staleness::Doubtful);
         assert_eq!(of(121), Staleness::Dead);
+    }
+
+    #[test]
+    fn without_heartbeats_a_connection_is_always_probed() {
+        assert_eq!(Staleness::of(Duration::from_secs(9_999), Duration::ZERO), Staleness::Doubtful);
     }
 }

@@ -5,12 +5,12 @@ use std::sync::Arc;
 use mq::{Access, BrokerError, Deadline, DepthReport, QueueName};
 
 use crate::errors::During;
-use crate::pool::ConnectionPool;
+use crate::pools::ConnectionPools;
 use crate::session::{Session, inspect};
 
 /// Counts the messages that are ready, and the consumers. AMQP tells nothing else of a queue.
 pub(crate) async fn depth(
-    pool: &Arc<ConnectionPool>,
+    pool: &Arc<ConnectionPools>,
     access: &Access,
     queue: &QueueName,
     deadline: Deadline,

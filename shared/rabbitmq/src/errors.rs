@@ -4,6 +4,8 @@ use lapin::ErrorKind;
 use lapin::protocol::{AMQPError, AMQPErrorKind, AMQPHardError, AMQPSoftError};
 use mq::{BrokerError, BrokerReply, QueueName};
 
+use crate::connect::StepError;
+
 pub(crate) const PRODUCT: &str = "RabbitMQ";
 
 /// What was being done.
@@ -49,6 +51,95 @@ impl Failure {
         match self {
             Self::Amqp(error) => classify(&error, during),
             Self::Deadline => BrokerError::Timeout { detail: "RabbitMQ did not answer in time".to_owned() },
+        }
+    }
+}
+
+/// Why there is no connection. Each holds what the gateway says of it.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum ConnectionError {
+    /// No address answered before the timeout of the configuration or the deadline.
+    #[error("{0}")]
+    ConnectionTimeout(BrokerError),
+    /// The broker refused the user or the password.
+    #[error("{0}")]
+    AuthenticationError(BrokerError),
+    /// Nobody listens, the connection broke, or the broker refused something else, as the virtual host.
+    #[error("{0}")]
+    Other(BrokerError),
+}
+
+impl ConnectionError {
+    pub(crate) fn timeout() -> Self {
+        Self::from(Failure::Deadline)
+    }
+
+    pub(crate) fn lost() -> Self {
+        Self::Other(BrokerError::Unreachable { detail: "the connection to RabbitMQ was lost".to_owned() })
+    }
+
+    /// Whether another attempt may fare better: not where the broker refused what will be asked of it again.
+    pub fn is_transient(&self) -> bool {
+        match self {
+            Self::ConnectionTimeout(_) => true,
+            Self::AuthenticationError(_) => false,
+            // A broker that starts says of a virtual host that it is down.
+            Self::Other(BrokerError::Rejected { reply: Some(reply), .. }) => {
+                reply.code == i64::from(AMQPHardError::INTERNALERROR.get_id())
+            }
+            Self::Other(error) => matches!(error, BrokerError::Unreachable { .. }),
+        }
+    }
+}
+
+impl From<StepError> for ConnectionError {
+    fn from(failure: StepError) -> Self {
+        match failure.error {
+            error @ BrokerError::AuthenticationFailed { .. } => Self::AuthenticationError(error),
+            error @ BrokerError::Timeout { .. } => Self::ConnectionTimeout(error),
+            error if failure.timed_out => Self::ConnectionTimeout(error),
+            error => Self::Other(error),
+        }
+    }
+}
+
+impl From<Failure> for ConnectionError {
+    /// What a round trip on an open connection says of it.
+    fn from(failure: Failure) -> Self {
+        let is_timeout = matches!(failure, Failure::Deadline);
+        let error = failure.into_error(During::Connection);
+        if is_timeout { Self::ConnectionTimeout(error) } else { Self::Other(error) }
+    }
+}
+
+impl From<ConnectionError> for BrokerError {
+    fn from(error: ConnectionError) -> Self {
+        match error {
+            ConnectionError::ConnectionTimeout(error)
+            | ConnectionError::AuthenticationError(error)
+            | ConnectionError::Other(error) => error,
+        }
+    }
+}
+
+/// Why a pool gave no connection.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum PoolError {
+    /// Every connection that the pool may have was in use.
+    #[error("no connection to the broker became free in time")]
+    PoolTimeout,
+    #[error("the pool is closed")]
+    Closed,
+    #[error(transparent)]
+    Connection(#[from] ConnectionError),
+}
+
+impl From<PoolError> for BrokerError {
+    fn from(error: PoolError) -> Self {
+        match error {
+            PoolError::PoolTimeout => Self::PoolTimeout,
+            PoolError::Closed => Self::Unreachable { detail: error.to_string() },
+            PoolError::Connection(error) => error.into(),
         }
     }
 }

@@ -1,4 +1,4 @@
-//! The connection events of the log. No user's secret ever gets here.
+//! The connection events of the log, with the names and fields of the connection model. No password ever gets here.
 
 use std::time::Duration;
 
@@ -6,50 +6,163 @@ use mq::{Address, BrokerError};
 use tracing::{info, warn};
 
 use crate::config::ConnectionConfig;
+use crate::health::HealthStatus;
+use crate::latency::milliseconds;
+use crate::pool::PoolStats;
 
-pub(crate) fn established(config: &ConnectionConfig, address: &Address, took: Duration) {
-    info!(
-        event_type = "connection.established",
-        host = %address.host,
-        port = address.port,
-        vhost = %config.vhost,
-        user = %config.user,
-        tls = config.tls.is_some(),
-        latency_ms = took.as_secs_f64() * 1e3,
-        "Connected to RabbitMQ at {address}"
+/// What stands where the model has a password.
+const REDACTED: &str = "***REDACTED***";
+
+/// The other end of a connection and who asked for it, as the log names them.
+#[derive(Clone, Debug)]
+pub(crate) struct Peer {
+    pub(crate) address: Address,
+    vhost: String,
+    user: String,
+    tls: bool,
+}
+
+impl Peer {
+    pub(crate) fn new(config: &ConnectionConfig, address: &Address) -> Self {
+        Self {
+            address: address.clone(),
+            vhost: config.vhost().to_owned(),
+            user: config.user().to_owned(),
+            tls: config.is_tls(),
+        }
+    }
+}
+
+/// An event with the fields that all of them have.
+macro_rules! event {
+    ($level:ident, $event_type:literal, $peer:expr, $($rest:tt)+) => {
+        $level!(
+            event_type = $event_type,
+            host = %$peer.address.host,
+            port = $peer.address.port,
+            vhost = %$peer.vhost,
+            user = %$peer.user,
+            password = REDACTED,
+            tls = $peer.tls,
+            $($rest)+
+        )
+    };
+}
+
+pub(crate) fn established(peer: &Peer, took: Duration) {
+    event!(
+        info,
+        "connection.established",
+        peer,
+        latency_ms = milliseconds(took),
+        "Connected to RabbitMQ at {}",
+        peer.address
     );
 }
 
-pub(crate) fn failed(config: &ConnectionConfig, address: &Address, step: &str, error: &BrokerError) {
-    warn!(
-        event_type = "connection.failed",
-        host = %address.host,
-        port = address.port,
-        vhost = %config.vhost,
-        user = %config.user,
-        tls = config.tls.is_some(),
+pub(crate) fn failed(peer: &Peer, step: &str, error: &BrokerError) {
+    event!(
+        warn,
+        "connection.failed",
+        peer,
         step,
         error = %error,
-        "Cannot connect to RabbitMQ at {address}: {error}"
+        "Cannot connect to RabbitMQ at {}: {error}",
+        peer.address
     );
 }
 
-pub(crate) fn lost(address: &Address, why: &str) {
-    warn!(
-        event_type = "connection.lost",
-        host = %address.host,
-        port = address.port,
+pub(crate) fn lost(peer: &Peer, why: &str) {
+    event!(
+        warn,
+        "connection.lost",
+        peer,
         reason = why,
-        "Gave up the connection to RabbitMQ at {address}: {why}"
+        "Gave up the connection to RabbitMQ at {}: {why}",
+        peer.address
     );
 }
 
-pub(crate) fn disconnected(address: &Address, polite: bool) {
-    info!(
-        event_type = "connection.disconnected",
-        host = %address.host,
-        port = address.port,
-        polite,
-        "Closed the connection to RabbitMQ at {address}"
+pub(crate) fn reconnecting(peer: &Peer, attempt: u64, delay: Duration) {
+    event!(
+        warn,
+        "connection.reconnecting",
+        peer,
+        attempt,
+        delay_ms = milliseconds(delay),
+        "Connecting to RabbitMQ at {} again, attempt {attempt}",
+        peer.address
     );
+}
+
+pub(crate) fn disconnected(peer: &Peer, polite: bool) {
+    event!(
+        info,
+        "connection.disconnected",
+        peer,
+        polite,
+        "Closed the connection to RabbitMQ at {}",
+        peer.address
+    );
+}
+
+pub(crate) fn acquired(peer: &Peer, waited: Duration, is_new: bool, stats: PoolStats) {
+    event!(
+        info,
+        "pool.connection_acquired",
+        peer,
+        latency_ms = milliseconds(waited),
+        is_new,
+        total = stats.total,
+        in_use = stats.in_use,
+        available = stats.available,
+        max_size = stats.max_size,
+        "Took a connection to RabbitMQ at {} from the pool",
+        peer.address
+    );
+}
+
+pub(crate) fn released(peer: &Peer, stats: PoolStats) {
+    event!(
+        info,
+        "pool.connection_released",
+        peer,
+        total = stats.total,
+        in_use = stats.in_use,
+        available = stats.available,
+        max_size = stats.max_size,
+        "Gave a connection to RabbitMQ at {} back to the pool",
+        peer.address
+    );
+}
+
+pub(crate) fn pool_timeout(peer: &Peer, waited: Duration, max_size: usize) {
+    event!(
+        warn,
+        "pool.timeout",
+        peer,
+        latency_ms = milliseconds(waited),
+        max_size,
+        "No connection to RabbitMQ at {} became free in time",
+        peer.address
+    );
+}
+
+pub(crate) fn health_checked(peer: &Peer, health: &HealthStatus) {
+    let latency_ms = health.latency_ms;
+    match &health.error_message {
+        None => {
+            event!(info, "health_check.success", peer, latency_ms, "RabbitMQ at {} answers", peer.address);
+        }
+        Some(error) => event!(
+            warn,
+            "health_check.failed",
+            peer,
+            latency_ms,
+            is_connected = health.is_connected,
+            error = %error,
+            "RabbitMQ at {} does not answer: {error}",
+            peer.address
+        ),
+    }
 }

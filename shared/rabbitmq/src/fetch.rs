@@ -13,7 +13,7 @@ use mq::{Access, Ack, AckMode, BrokerError, ConsumeCommand, Consumed, Deadline, 
 
 use crate::errors::{During, Failure};
 use crate::message::received;
-use crate::pool::ConnectionPool;
+use crate::pools::ConnectionPools;
 use crate::queue_facts::{self, QueueKind};
 use crate::session::{Session, call, short};
 use crate::unit_of_work::{Done, Taken};
@@ -26,7 +26,7 @@ const TAKE_MARGIN: Duration = Duration::from_millis(250);
 const CONSUMER: &str = "integrahub";
 
 pub(crate) async fn fetch(
-    pool: &Arc<ConnectionPool>,
+    pool: &Arc<ConnectionPools>,
     access: &Access,
     queue: &QueueName,
     command: &ConsumeCommand,

@@ -6,31 +6,43 @@
 //! always safe: the broker puts back what was not acknowledged.
 //!
 //! ```text
-//! RabbitMq -> ConnectionPool -> ConnectionManager -> connect -> Transport -> FrameFilter
-//!    |            |  Lease
+//! RabbitMq -> ConnectionPools -> ConnectionPool -> Connector -> Transport -> FrameFilter
+//!    |            |  PooledConnection      ^
 //!    v            v
-//! produce, fetch, depth, check  on a Session = Lease + Channel
+//! produce, fetch, depth, check          ConnectionManager, ConnectionMonitor
+//! on a Session
 //! ```
+//!
+//! A program that runs all the time uses the same parts without the gateway: a [`ConnectionConfig`] read from its
+//! surroundings, and a [`ConnectionManager`] that holds one connection or a [`ConnectionPool`] of several.
 
+mod capacity;
 mod check;
 mod config;
 mod connect;
 mod connection;
+mod connector;
 mod content_header;
 mod depth;
 mod errors;
 mod events;
 mod fetch;
 mod frame_filter;
+mod health;
 mod latency;
 mod manager;
 mod message;
+mod monitor;
 mod pacer;
 mod pool;
+mod pooled;
+mod pools;
 mod produce;
 mod queue_facts;
+mod retry;
 mod server;
 mod session;
+mod state;
 mod tls;
 mod transport;
 mod unit_of_work;
@@ -45,12 +57,22 @@ use mq::{
     ProduceReport, QueueName, TestReport, Transaction, UnitOfWork,
 };
 
-pub use crate::config::Settings;
-use crate::pool::ConnectionPool;
+pub use crate::config::{
+    ConfigError, ConfigFault, ConnectionArguments, ConnectionConfig, Host, Settings, TlsConfig,
+};
+pub use crate::errors::{ConnectionError, PoolError};
+pub use crate::health::HealthStatus;
+pub use crate::manager::ConnectionManager;
+pub use crate::monitor::ConnectionMonitor;
+pub use crate::pool::{ConnectionPool, InvalidPoolLimits, PoolLimits, PoolStats};
+pub use crate::pooled::PooledConnection;
+use crate::pools::ConnectionPools;
+pub use crate::retry::{InvalidRetryPolicy, Jitter, RetryPolicy, RetryStats};
+pub use crate::state::{ConnectionState, IllegalTransition};
 
 /// RabbitMQ, at every target.
 pub struct RabbitMq {
-    pool: Arc<ConnectionPool>,
+    pool: Arc<ConnectionPools>,
 }
 
 impl RabbitMq {
@@ -60,7 +82,7 @@ impl RabbitMq {
     }
 
     pub fn with_settings(settings: Settings) -> Self {
-        Self { pool: ConnectionPool::new(Settings { cap: settings.cap.max(1), ..settings }) }
+        Self { pool: ConnectionPools::new(Settings { cap: settings.cap.max(1), ..settings }) }
     }
 }
 

@@ -13,7 +13,7 @@ use crate::errors::{During, Failure, nack};
 use crate::latency::Latencies;
 use crate::message::{correlation_id, properties};
 use crate::pacer::Pacer;
-use crate::pool::ConnectionPool;
+use crate::pools::ConnectionPools;
 use crate::queue_facts;
 use crate::session::{Session, call, short};
 use crate::window::{Settled, Verdict, Window};
@@ -33,7 +33,7 @@ const MARGIN: Duration = Duration::from_millis(500);
 const CLASS_BASIC: u16 = 60;
 
 pub(crate) async fn produce(
-    pool: &Arc<ConnectionPool>,
+    pool: &Arc<ConnectionPools>,
     access: &Access,
     queue: &QueueName,
     outgoing: &Outgoing,

@@ -8,58 +8,52 @@ use lapin::types::{FieldTable, ShortString};
 use mq::{Access, BrokerError, Deadline, QueueName};
 
 use crate::errors::{During, Failure};
-use crate::pool::{ConnectionPool, Lease};
+use crate::pooled::PooledConnection;
+use crate::pools::ConnectionPools;
 
 /// A channel and the connection under it. Dropping a session cuts the connection, so whatever was open on it ends:
 /// the broker puts unacknowledged messages back.
-pub(crate) struct Session {
-    channel: Channel,
-    lease: Lease,
-}
+pub(crate) struct Session(PooledConnection);
 
 impl Session {
     pub(crate) async fn open(
-        pool: &Arc<ConnectionPool>,
+        pool: &Arc<ConnectionPools>,
         access: &Access,
         deadline: Deadline,
     ) -> Result<Self, BrokerError> {
-        let (lease, channel) = pool.acquire(access, deadline).await?;
-        Ok(Self { channel, lease })
+        pool.acquire(access, deadline).await.map(Self)
     }
 
     pub(crate) fn channel(&self) -> &Channel {
-        &self.channel
+        self.0.channel()
     }
 
     pub(crate) fn frame_max(&self) -> usize {
-        self.lease.connection().frame_max()
+        self.0.connection().frame_max()
     }
 
     /// Another channel on the same connection, for what may end a channel.
     pub(crate) async fn throwaway_channel(&self, deadline: Deadline) -> Result<Channel, Failure> {
-        self.lease.connection().open_channel(deadline).await
+        self.0.connection().open_channel(deadline).await
     }
 
     /// Whether the library still believes in channel and connection.
     pub(crate) fn seems_open(&self) -> bool {
-        self.channel.status().connected() && self.lease.connection().seems_open()
+        self.channel().status().connected() && self.0.connection().seems_open()
     }
 
     /// Closes the channel and keeps the connection for the next request.
     pub(crate) async fn finish(self, deadline: Deadline) {
-        match call(deadline, self.channel.close(200, "OK".into())).await {
-            Ok(()) => self.lease.release(),
-            Err(_) => self.lease.abandon("its channel did not close"),
-        }
+        self.0.release(deadline).await;
     }
 
     /// Ends the session after `failure` and says what that means. The connection is kept only where the broker
     /// closed the channel and nothing else.
     pub(crate) fn fail(self, failure: Failure, during: During<'_>) -> BrokerError {
         if failure.spares_the_connection() {
-            self.lease.release();
+            self.0.keep();
         } else {
-            self.lease.abandon("an operation on it failed");
+            self.0.abandon("an operation on it failed");
         }
         failure.into_error(during)
     }

@@ -19,6 +19,7 @@ use lapin::AsyncTcpStream;
 use tokio::net::TcpStream;
 use tokio_util::compat::{Compat, TokioAsyncReadCompatExt as _};
 
+use crate::connection::Pulse;
 use crate::frame_filter::FrameFilter;
 
 /// A TCP connection, plain or behind TLS.
@@ -53,12 +54,13 @@ pub(crate) fn prepare(stream: TcpStream) -> io::Result<(Socket, Hangup)> {
 pub(crate) struct Transport {
     socket: Socket,
     filter: FrameFilter,
+    pulse: Arc<Pulse>,
 }
 
 impl Transport {
-    /// `greeting` receives the broker's first frame.
-    pub(crate) fn new(socket: Socket, greeting: Arc<OnceLock<Vec<u8>>>) -> Self {
-        Self { socket, filter: FrameFilter::new(greeting) }
+    /// `greeting` receives the broker's first frame, and `pulse` beats whenever the broker is heard.
+    pub(crate) fn new(socket: Socket, greeting: Arc<OnceLock<Vec<u8>>>, pulse: Arc<Pulse>) -> Self {
+        Self { socket, filter: FrameFilter::new(greeting), pulse }
     }
 }
 
@@ -75,7 +77,10 @@ impl AsyncRead for Transport {
                 Poll::Pending => return Poll::Pending,
                 Poll::Ready(Err(error)) => return Poll::Ready(Err(error)),
                 Poll::Ready(Ok(0)) => return Poll::Ready(Ok(0)),
-                Poll::Ready(Ok(read)) => this.filter.push(chunk.get(..read).unwrap_or_default()),
+                Poll::Ready(Ok(read)) => {
+                    this.pulse.beat();
+                    this.filter.push(chunk.get(..read).unwrap_or_default());
+                }
             }
         }
     }

@@ -1,56 +1,166 @@
-//! What the log says, and what it must never say.
+//! What the log says, in the envelope of all logs, and what it must never say.
 
-use std::fmt::{Debug, Write as _};
+use std::collections::BTreeSet;
+use std::io::Write;
+use std::path::Path;
 use std::sync::{Arc, Mutex};
+use std::time::Duration;
 
-use mq::{Broker as _, Credentials, Transaction};
+use mq::{Broker as _, Credentials, Deadline, Transaction};
+use rabbitmq::{
+    ConnectionArguments, ConnectionConfig, ConnectionManager, ConnectionPool, PoolLimits, RetryPolicy,
+};
 use secrecy::SecretString;
-use tracing::field::{Field, Visit};
-use tracing::span::{Attributes, Id, Record};
-use tracing::{Event, Metadata, Subscriber};
+use serde_json::Value;
+use tracing::subscriber::DefaultGuard;
+use tracing_subscriber::layer::SubscriberExt as _;
 
 use crate::proxy::Proxy;
-use crate::support::{Bench, access_at, explicit, outgoing, rabbit, soon};
+use crate::support::{Bench, access_at, explicit, outgoing, rabbit, soon, uri};
 
-/// Keeps every field of every event of the crate under test.
+/// Keeps every line of the log.
 #[derive(Clone, Default)]
-struct Recorder(Arc<Mutex<String>>);
+struct Recorder(Arc<Mutex<Vec<u8>>>);
 
-impl Subscriber for Recorder {
-    fn enabled(&self, metadata: &Metadata<'_>) -> bool {
-        metadata.target().starts_with("rabbitmq")
+impl Write for Recorder {
+    fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
+        self.0.lock().unwrap().extend_from_slice(bytes);
+        Ok(bytes.len())
     }
 
-    fn new_span(&self, _: &Attributes<'_>) -> Id {
-        Id::from_u64(1)
+    fn flush(&mut self) -> std::io::Result<()> {
+        Ok(())
     }
-
-    fn event(&self, event: &Event<'_>) {
-        event.record(&mut Line(&mut self.0.lock().unwrap()));
-    }
-
-    fn record(&self, _: &Id, _: &Record<'_>) {}
-    fn record_follows_from(&self, _: &Id, _: &Id) {}
-    fn enter(&self, _: &Id) {}
-    fn exit(&self, _: &Id) {}
 }
 
-struct Line<'a>(&'a mut String);
-
-impl Visit for Line<'_> {
-    fn record_str(&mut self, field: &Field, value: &str) {
-        writeln!(self.0, "{}={value}", field.name()).unwrap();
+impl Recorder {
+    fn start() -> (Self, DefaultGuard) {
+        let recorder = Self::default();
+        let writer = recorder.clone();
+        let envelope = telemetry::Envelope::to(move || writer.clone());
+        let filter = tracing_subscriber::EnvFilter::new("info,lapin=off");
+        let subscriber = tracing_subscriber::registry().with(filter).with(envelope);
+        (recorder, tracing::subscriber::set_default(subscriber))
     }
 
-    fn record_debug(&mut self, field: &Field, value: &dyn Debug) {
-        writeln!(self.0, "{}={value:?}", field.name()).unwrap();
+    fn text(&self) -> String {
+        String::from_utf8(self.0.lock().unwrap().clone()).unwrap()
+    }
+
+    fn lines(&self) -> Vec<Value> {
+        self.text().lines().map(|line| serde_json::from_str(line).unwrap()).collect()
+    }
+}
+
+const PASSWORD: &str = "not-the-password";
+
+/// Does everything that the ten events tell of.
+async fn go_through_everything(proxy: &Proxy) {
+    let uri = uri();
+    let mut arguments = ConnectionArguments {
+        host: Some("127.0.0.1".to_owned()),
+        port: Some(proxy.port.into()),
+        user: Some(uri.authority.userinfo.username),
+        password: Some(SecretString::from(uri.authority.userinfo.password)),
+        ..Default::default()
+    };
+    let load = |arguments: &ConnectionArguments| {
+        ConnectionConfig::load_from(arguments, |_| None, Path::new("no-such-file")).unwrap()
+    };
+    let config = load(&arguments);
+
+    let manager = ConnectionManager::new(config.clone());
+    manager.connect(soon()).await.unwrap();
+    assert!(manager.check_health(soon()).await.is_healthy());
+    proxy.cut().await;
+    assert!(!manager.check_health(soon()).await.is_healthy());
+    manager.ensure_connected(soon()).await.unwrap();
+    manager.disconnect().await;
+
+    let limits = PoolLimits { max_size: 1, timeout: Duration::from_secs(1) };
+    let pool = ConnectionPool::new(config, limits).unwrap();
+    let held = pool.acquire(soon()).await.unwrap();
+    pool.acquire(soon()).await.unwrap_err();
+    pool.release(held).await;
+    pool.close().await;
+
+    arguments.password = Some(SecretString::from(PASSWORD));
+    let refused = ConnectionManager::new(load(&arguments))
+        .with_retry_policy(RetryPolicy::new(0.01, 2.0, 0.02).unwrap());
+    refused.connect(soon()).await.unwrap_err();
+    refused.ensure_connected(Deadline::after(Duration::from_secs(3))).await.unwrap_err();
+}
+
+#[tokio::test]
+async fn the_ten_events_are_logged_with_their_fields() {
+    let (recorder, _guard) = Recorder::start();
+    let proxy = Proxy::start().await;
+    go_through_everything(&proxy).await;
+    let lines = recorder.lines();
+    let seen: BTreeSet<_> = lines.iter().filter_map(|line| line["event_type"].as_str()).collect();
+    let expected = [
+        ("connection.established", "latency_ms"),
+        ("connection.failed", "error"),
+        ("connection.lost", "reason"),
+        ("connection.reconnecting", "attempt"),
+        ("connection.disconnected", "polite"),
+        ("pool.connection_acquired", "in_use"),
+        ("pool.connection_released", "available"),
+        ("pool.timeout", "max_size"),
+        ("health_check.success", "latency_ms"),
+        ("health_check.failed", "error"),
+    ];
+    assert_eq!(seen, expected.iter().map(|(name, _)| *name).collect());
+    for line in &lines {
+        let members: Vec<_> = line.as_object().unwrap().keys().map(String::as_str).collect();
+        assert_eq!(
+            members,
+            ["context", "correlation_id", "event_type", "level", "message", "timestamp"],
+            "{line}"
+        );
+        let context = &line["context"];
+        let port = u64::from(proxy.port);
+        assert_eq!((context["host"].as_str(), context["port"].as_u64()), (Some("127.0.0.1"), Some(port)));
+        assert!(context["vhost"].is_string() && context["user"].is_string(), "{line}");
+        assert_eq!(context["password"], "***REDACTED***");
+        let (_, field) = expected.iter().find(|(name, _)| line["event_type"] == *name).unwrap();
+        assert!(!context[field].is_null(), "{field} in {line}");
+        assert!(line["message"].as_str().is_some_and(|message| message.contains("127.0.0.1")), "{line}");
     }
 }
 
 #[tokio::test]
-async fn connections_are_logged_without_secrets_or_bodies() {
-    let recorder = Recorder::default();
-    let _guard = tracing::subscriber::set_default(recorder.clone());
+async fn credentials_are_in_no_line() {
+    let (recorder, _guard) = Recorder::start();
+    let proxy = Proxy::start().await;
+    go_through_everything(&proxy).await;
+    let log = recorder.text();
+    assert!(log.contains("***REDACTED***"));
+    assert!(!log.contains(PASSWORD), "{log}");
+    let password = uri().authority.userinfo.password;
+    // The default password is also the default user.
+    if password != "guest" {
+        assert!(!log.contains(&password), "{log}");
+    }
+}
+
+#[tokio::test]
+async fn a_correlation_id_around_the_work_is_in_every_line() {
+    use tracing::Instrument as _;
+    let (recorder, _guard) = Recorder::start();
+    let (bench, rabbit) = (Bench::new("correlation").await, rabbit());
+    let access = crate::support::access();
+    let span = tracing::info_span!("request", correlation_id = "trace-1");
+    rabbit.depth(&access, &bench.queue, soon()).instrument(span).await.unwrap();
+    let lines = recorder.lines();
+    assert!(lines.len() >= 3, "{lines:?}");
+    assert!(lines.iter().all(|line| line["correlation_id"] == "trace-1"), "{lines:?}");
+    bench.clean().await;
+}
+
+#[tokio::test]
+async fn the_gateway_logs_neither_secrets_nor_bodies() {
+    let (recorder, _guard) = Recorder::start();
     let (bench, proxy, rabbit) = (Bench::new("log").await, Proxy::start().await, rabbit());
 
     let message = outgoing(explicit(&["a-body-of-a-customer"]));
@@ -61,18 +171,18 @@ async fn connections_are_logged_without_secrets_or_bodies() {
     let _ = rabbit.depth(&access_at(&[("127.0.0.1", 1)]), &bench.queue, soon()).await;
     let mut wrong = proxy.access();
     wrong.credentials =
-        Some(Credentials { user: "someone".to_owned(), password: SecretString::from("not-the-password") });
+        Some(Credentials { user: "someone".to_owned(), password: SecretString::from(PASSWORD) });
     wrong.secret_version = "2".to_owned();
     let error = rabbit.depth(&wrong, &bench.queue, soon()).await.unwrap_err();
 
-    let log = recorder.0.lock().unwrap().clone();
+    let log = recorder.text();
     for event in ["connection.established", "connection.failed", "connection.lost", "connection.disconnected"]
     {
-        assert!(log.contains(&format!("event_type={event}")), "{event} in\n{log}");
+        assert!(log.contains(event), "{event} in\n{log}");
     }
-    assert!(log.contains("user=someone") && log.contains("host=127.0.0.1"));
+    assert!(log.contains("\"user\":\"someone\""));
     for text in [&log, &format!("{error:?}"), &format!("{wrong:?}"), &format!("{rabbit:?}")] {
-        assert!(!text.contains("not-the-password") && !text.contains("a-body-of-a-customer"), "{text}");
+        assert!(!text.contains(PASSWORD) && !text.contains("a-body-of-a-customer"), "{text}");
     }
     bench.clean().await;
 }

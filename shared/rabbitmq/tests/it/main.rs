@@ -8,10 +8,14 @@
     reason = "these are tests"
 )]
 
+mod checklist;
+mod configuration;
 mod connecting;
 mod fetching;
 mod foreign;
+mod invariants;
 mod logging;
+mod pool_bounds;
 mod producing;
 mod proxy;
 mod raw;

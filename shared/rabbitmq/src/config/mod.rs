@@ -1,0 +1,242 @@
+//! What a connection is made of.
+
+mod faults;
+mod sources;
+
+use std::fmt;
+use std::time::Duration;
+
+use lapin::types::Heartbeat;
+use lapin::uri::{AMQPAuthority, AMQPQueryString, AMQPScheme, AMQPUri, AMQPUserInfo, SASLMechanism};
+use mq::{Access, Address, BrokerError, Tls};
+use secrecy::{ExposeSecret as _, SecretString};
+use tracing::warn;
+
+pub use self::faults::{ConfigError, ConfigFault};
+pub use self::sources::ConnectionArguments;
+
+/// What replaces a heartbeat of 0 in a function, in seconds.
+const FUNCTION_HEARTBEAT: Heartbeat = 60;
+
+/// Where the program runs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
+pub enum Host {
+    /// In a function that is frozen between invocations: what happened meanwhile is not known, and nothing may hang.
+    #[default]
+    Function,
+    /// In a process that runs all the time, where heartbeats tell whether a connection lives.
+    Process,
+}
+
+/// How every connection of a [`RabbitMq`](crate::RabbitMq) behaves.
+#[derive(Clone, Copy, Debug)]
+pub struct Settings {
+    /// How many connections may be open at once, over all targets.
+    pub cap: usize,
+    /// How long a caller waits for one of them to become free.
+    pub pool_timeout: Duration,
+    /// How long a single address may take to connect and log in.
+    pub connect_timeout: Duration,
+    /// Seconds between heartbeats. The broker may ask for less.
+    pub heartbeat: Heartbeat,
+    pub host: Host,
+}
+
+impl Default for Settings {
+    fn default() -> Self {
+        Self {
+            cap: 5,
+            pool_timeout: Duration::from_secs(10),
+            connect_timeout: Duration::from_secs(30),
+            heartbeat: 60,
+            host: Host::default(),
+        }
+    }
+}
+
+/// The parameters of a connection, `ConnectionConfig` of the connection model. The password is shown by nothing that
+/// this type can be asked for.
+#[derive(Clone)]
+pub struct ConnectionConfig {
+    addresses: Vec<Address>,
+    vhost: String,
+    user: String,
+    password: SecretString,
+    tls: Option<TlsConfig>,
+    timeout: Duration,
+    heartbeat: Heartbeat,
+    mechanism: SASLMechanism,
+    host: Host,
+}
+
+/// PEM material of a connection under TLS. The broker's certificate is always verified.
+#[derive(Clone, Debug, Default)]
+pub struct TlsConfig {
+    /// The authorities to trust instead of the system's.
+    pub trust_store: Option<SecretString>,
+    /// A client certificate with its key.
+    pub key_store: Option<SecretString>,
+}
+
+impl ConnectionConfig {
+    /// The configuration of the gateway's connections to a target.
+    ///
+    /// # Errors
+    /// When the target has what AMQP cannot carry.
+    pub(crate) fn for_target(access: &Access, settings: &Settings) -> Result<Self, BrokerError> {
+        let endpoint = &access.endpoint;
+        let unsupported = |detail: &str| BrokerError::Unsupported { detail: detail.to_owned() };
+        if endpoint.addresses.is_empty() {
+            return Err(unsupported("RabbitMQ is reached by connName, not by ccdtUrl"));
+        }
+        let tls = match &endpoint.tls {
+            Tls::Off => None,
+            Tls::On { cipher_spec: Some(_), .. } => {
+                return Err(unsupported(
+                    "a cipherSpec can be chosen for IBM MQ only; RabbitMQ and this client agree on one",
+                ));
+            }
+            Tls::On { .. } => Some(TlsConfig {
+                trust_store: access.trust_store.clone(),
+                key_store: access.key_store.clone(),
+            }),
+        };
+        // A client certificate alone is an identity; without either, RabbitMQ's own default applies.
+        let has_key = tls.as_ref().is_some_and(|tls| tls.key_store.is_some());
+        let (user, password, mechanism) = match &access.credentials {
+            Some(credentials) => {
+                (credentials.user.clone(), credentials.password.clone(), SASLMechanism::Plain)
+            }
+            None if has_key => (String::new(), SecretString::default(), SASLMechanism::External),
+            None => ("guest".to_owned(), SecretString::from("guest"), SASLMechanism::Plain),
+        };
+        let config = Self {
+            addresses: endpoint.addresses.clone(),
+            vhost: endpoint.queue_manager.clone(),
+            user,
+            password,
+            tls,
+            timeout: settings.connect_timeout,
+            heartbeat: settings.heartbeat,
+            mechanism,
+            host: Host::Process,
+        };
+        faults::check(&config).map_err(|error| unsupported(&error.to_string()))?;
+        Ok(config.running_in(settings.host))
+    }
+
+    /// Raises a heartbeat of 0 where the program runs in a function: a cut network would hang it for ever.
+    #[must_use]
+    pub fn running_in(mut self, host: Host) -> Self {
+        self.host = host;
+        if host == Host::Function && self.heartbeat == 0 {
+            self.heartbeat = FUNCTION_HEARTBEAT;
+            warn!(
+                event_type = "connection.heartbeat_raised",
+                heartbeat = FUNCTION_HEARTBEAT,
+                "A heartbeat of 0 would let a cut network hang the function; it is {FUNCTION_HEARTBEAT} s"
+            );
+        }
+        self
+    }
+
+    /// Connects under TLS.
+    #[must_use]
+    pub fn with_tls(mut self, tls: TlsConfig) -> Self {
+        self.tls = Some(tls);
+        self
+    }
+
+    /// Adds an address that is tried when those before it cannot be reached.
+    ///
+    /// # Errors
+    /// When the host is empty or the port 0.
+    pub fn with_fallback(mut self, address: Address) -> Result<Self, ConfigError> {
+        self.addresses.push(address);
+        faults::check(&self).map(|()| self)
+    }
+
+    /// Where connections go, in order. There is at least one address.
+    pub fn addresses(&self) -> &[Address] {
+        &self.addresses
+    }
+
+    pub fn host(&self) -> &str {
+        self.addresses.first().map_or("", |address| &address.host)
+    }
+
+    pub fn port(&self) -> u16 {
+        self.addresses.first().map_or(0, |address| address.port)
+    }
+
+    pub fn vhost(&self) -> &str {
+        &self.vhost
+    }
+
+    pub fn user(&self) -> &str {
+        &self.user
+    }
+
+    /// How long one address may take to connect and log in.
+    pub fn timeout(&self) -> Duration {
+        self.timeout
+    }
+
+    /// Between heartbeats; 0 is none.
+    pub fn heartbeat(&self) -> Duration {
+        Duration::from_secs(self.heartbeat.into())
+    }
+
+    pub fn is_tls(&self) -> bool {
+        self.tls.is_some()
+    }
+
+    /// The URL of the first address, with `***` for the password.
+    pub fn connection_url(&self) -> String {
+        let scheme = if self.is_tls() { "amqps" } else { "amqp" };
+        let vhost = if self.vhost.starts_with('/') { self.vhost.clone() } else { format!("/{}", self.vhost) };
+        format!("{scheme}://{}:***@{}:{}{vhost}", self.user, self.host(), self.port())
+    }
+
+    pub(crate) fn tls(&self) -> Option<&TlsConfig> {
+        self.tls.as_ref()
+    }
+
+    pub(crate) fn runs_in(&self) -> Host {
+        self.host
+    }
+
+    pub(crate) fn uri(&self, address: &Address) -> AMQPUri {
+        AMQPUri {
+            scheme: if self.tls.is_some() { AMQPScheme::AMQPS } else { AMQPScheme::AMQP },
+            authority: AMQPAuthority {
+                userinfo: AMQPUserInfo {
+                    username: self.user.clone(),
+                    password: self.password.expose_secret().to_owned(),
+                },
+                host: address.host.clone(),
+                port: address.port,
+            },
+            vhost: self.vhost.clone(),
+            query: AMQPQueryString {
+                heartbeat: Some(self.heartbeat),
+                auth_mechanism: Some(self.mechanism),
+                ..AMQPQueryString::default()
+            },
+        }
+    }
+}
+
+impl fmt::Debug for ConnectionConfig {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("ConnectionConfig")
+            .field("addresses", &self.addresses)
+            .field("vhost", &self.vhost)
+            .field("user", &self.user)
+            .field("tls", &self.tls.is_some())
+            .field("timeout", &self.timeout)
+            .field("heartbeat", &self.heartbeat)
+            .field("host", &self.host)
+            .finish_non_exhaustive()
+    }
+}

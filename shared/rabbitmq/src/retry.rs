@@ -1,0 +1,116 @@
+//! How long to wait before the next attempt to connect.
+
+use std::time::Duration;
+
+use mq::Deadline;
+
+/// Exponential backoff, `RetryPolicy` of the connection model: 1 s, 2 s, 4 s … 60 s, 60 s.
+#[derive(Clone, Debug, PartialEq)]
+pub struct RetryPolicy {
+    initial_delay: f64,
+    backoff_factor: f64,
+    max_delay: f64,
+    current_delay: f64,
+    attempts: u64,
+    jitter: Jitter,
+}
+
+/// Whether delays are spread, so that many clients of a broker that restarts do not come back at once.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
+pub enum Jitter {
+    #[default]
+    None,
+    /// Between half of the delay and all of it.
+    Half,
+}
+
+/// What [`RetryPolicy::stats`] tells.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct RetryStats {
+    /// How many delays were given since the last reset.
+    pub attempts: u64,
+    /// The next delay in seconds, without jitter.
+    pub current_delay: f64,
+    /// In seconds.
+    pub max_delay: f64,
+}
+
+/// A parameter out of its range.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum InvalidRetryPolicy {
+    #[error("the initial delay is not above 0 s and at most 60 s")]
+    InitialDelay,
+    #[error("the backoff factor is not above 1 and at most 10")]
+    BackoffFactor,
+    #[error("the maximum delay is not above 0 s and at most 3600 s")]
+    MaxDelay,
+}
+
+impl Default for RetryPolicy {
+    fn default() -> Self {
+        Self {
+            initial_delay: 1.0,
+            backoff_factor: 2.0,
+            max_delay: 60.0,
+            current_delay: 1.0,
+            attempts: 0,
+            jitter: Jitter::None,
+        }
+    }
+}
+
+impl RetryPolicy {
+    /// Delays in seconds: `initial_delay` above 0 and at most 60, `backoff_factor` above 1 and at most 10, `max_delay`
+    /// above 0 and at most 3600.
+    ///
+    /// # Errors
+    /// When one of them is out of its range.
+    pub fn new(initial_delay: f64, backoff_factor: f64, max_delay: f64) -> Result<Self, InvalidRetryPolicy> {
+        if !(initial_delay > 0.0 && initial_delay <= 60.0) {
+            return Err(InvalidRetryPolicy::InitialDelay);
+        }
+        if !(backoff_factor > 1.0 && backoff_factor <= 10.0) {
+            return Err(InvalidRetryPolicy::BackoffFactor);
+        }
+        if !(max_delay > 0.0 && max_delay <= 3_600.0) {
+            return Err(InvalidRetryPolicy::MaxDelay);
+        }
+        let current_delay = initial_delay.min(max_delay);
+        let this = Self { initial_delay, backoff_factor, max_delay, current_delay, ..Self::default() };
+        Ok(this)
+    }
+
+    #[must_use]
+    pub fn with_jitter(mut self, jitter: Jitter) -> Self {
+        self.jitter = jitter;
+        self
+    }
+
+    /// The delay before the next attempt.
+    pub fn next_delay(&mut self) -> Duration {
+        let delay = self.current_delay;
+        self.current_delay = (delay * self.backoff_factor).min(self.max_delay);
+        self.attempts = self.attempts.saturating_add(1);
+        let spread = match self.jitter {
+            Jitter::None => 1.0,
+            Jitter::Half => 1.0 - fastrand::f64() / 2.0,
+        };
+        Duration::from_secs_f64(delay * spread)
+    }
+
+    /// The delay before the next attempt, or none where that would begin after `deadline`.
+    pub fn next_delay_before(&mut self, deadline: Deadline) -> Option<Duration> {
+        let delay = self.next_delay();
+        (delay < deadline.remaining()).then_some(delay)
+    }
+
+    /// Begins again with the initial delay.
+    pub fn reset(&mut self) {
+        self.current_delay = self.initial_delay.min(self.max_delay);
+        self.attempts = 0;
+    }
+
+    pub fn stats(&self) -> RetryStats {
+        RetryStats { attempts: self.attempts, current_delay: self.current_delay, max_delay: self.max_delay }
+    }
+}
