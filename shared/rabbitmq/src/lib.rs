@@ -31,6 +31,7 @@ mod produce;
 mod queue_facts;
 mod server;
 mod session;
+mod taking;
 mod tls;
 mod transport;
 mod unit_of_work;

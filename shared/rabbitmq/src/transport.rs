@@ -21,6 +21,9 @@ use tokio_util::compat::{Compat, TokioAsyncReadCompatExt as _};
 
 use crate::frame_filter::FrameFilter;
 
+/// How many bytes are read at once.
+const CHUNK: usize = 128 * 1024;
+
 /// A TCP connection, plain or behind TLS.
 pub(crate) type Socket = AsyncTcpStream<Compat<TcpStream>>;
 
@@ -53,12 +56,13 @@ pub(crate) fn prepare(stream: TcpStream) -> io::Result<(Socket, Hangup)> {
 pub(crate) struct Transport {
     socket: Socket,
     filter: FrameFilter,
+    chunk: Box<[u8]>,
 }
 
 impl Transport {
     /// `greeting` receives the broker's first frame.
     pub(crate) fn new(socket: Socket, greeting: Arc<OnceLock<Vec<u8>>>) -> Self {
-        Self { socket, filter: FrameFilter::new(greeting) }
+        Self { socket, filter: FrameFilter::new(greeting), chunk: vec![0; CHUNK].into() }
     }
 }
 
@@ -70,12 +74,11 @@ impl AsyncRead for Transport {
             if taken > 0 || buf.is_empty() {
                 return Poll::Ready(Ok(taken));
             }
-            let mut chunk = [0; 16 * 1024];
-            match Pin::new(&mut this.socket).poll_read(cx, &mut chunk) {
+            match Pin::new(&mut this.socket).poll_read(cx, &mut this.chunk) {
                 Poll::Pending => return Poll::Pending,
                 Poll::Ready(Err(error)) => return Poll::Ready(Err(error)),
                 Poll::Ready(Ok(0)) => return Poll::Ready(Ok(0)),
-                Poll::Ready(Ok(read)) => this.filter.push(chunk.get(..read).unwrap_or_default()),
+                Poll::Ready(Ok(read)) => this.filter.push(this.chunk.get(..read).unwrap_or_default()),
             }
         }
     }

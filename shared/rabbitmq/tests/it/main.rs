@@ -16,4 +16,5 @@ mod producing;
 mod proxy;
 mod raw;
 mod support;
+mod taking;
 mod testing;
