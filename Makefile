@@ -6,7 +6,7 @@ export PATH := $(TOOLS)/bin:$(PATH)
 
 LOCAL = "$${CARGO_TARGET_DIR:-target}/debug/local"
 
-.PHONY: help run test stop lint smoke cargo nextest
+.PHONY: help run test bench stop lint smoke cargo nextest
 .DEFAULT_GOAL := help
 
 help: ## List the targets
@@ -20,6 +20,13 @@ run: cargo ## Start everything locally, show what it does, serve until Ctrl-C (P
 test: cargo nextest ## Run all tests against a stack of their own (NEXTEST='-E "package(mq)"' chooses)
 	@cargo build --workspace --bins --tests
 	@exec $(LOCAL) test -- cargo nextest run --workspace --no-fail-fast $(NEXTEST)
+
+# The contenders share one profile, optimised as for a release; the stack is the one that tests use.
+bench: cargo ## Compare produce and consume with other clients, against a broker of its own (ROUNDS=3 MESSAGES=100000)
+	@scripts/bench-clients.sh
+	@cargo build --workspace --bins
+	@cargo build --profile bench -p benches
+	@exec $(LOCAL) test -- $${CARGO_TARGET_DIR:-target}/release/benches
 
 stop: ## Stop the stacks of this directory, also what a killed one left running
 	@if [ -x $(LOCAL) ]; then exec $(LOCAL) stop; else echo "Nothing was ever started here."; fi

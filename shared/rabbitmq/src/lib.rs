@@ -43,6 +43,7 @@ mod retry;
 mod server;
 mod session;
 mod state;
+mod taking;
 mod tls;
 mod transport;
 mod unit_of_work;

@@ -18,9 +18,7 @@ use crate::queue_facts;
 use crate::session::{Session, call, short};
 use crate::window::{Settled, Verdict, Window};
 
-/// Publishes in flight at most: by number, by bytes, and, where they are paced, by time.
-const WINDOW_MESSAGES: u64 = 1000;
-const WINDOW_BYTES: usize = 8 * 1024 * 1024;
+/// How long messages that are paced may await a settlement.
 const WINDOW_TIME: Duration = Duration::from_millis(250);
 
 /// Where the pace leaves this much time before the next message, the ones in flight are confirmed first.
@@ -126,17 +124,18 @@ impl Producer<'_> {
     /// Publishes a window's messages and says how many bytes their bodies have.
     async fn fill(&mut self, window: &mut Window<'_>) -> Result<u64, Stop> {
         // The first message goes alone: a queue that does not exist, or refuses, is known for certain then.
-        let limit = if self.next == self.from { 1 } else { WINDOW_MESSAGES.min(self.left_in_transaction()) };
-        for message in (self.next..self.next + limit).map_while(|index| self.outgoing.message(index)) {
-            if !self.wait_for_turn(window).await || self.stop_at.has_passed() {
+        let limit = if self.next == self.from { 1 } else { self.left_in_transaction() };
+        let end = self.next.saturating_add(limit);
+        for message in (self.next..end).map_while(|index| self.outgoing.message(index)) {
+            window.wait_for_room(&mut self.latencies, self.stop_at).await;
+            if window.is_broken() || !self.wait_for_turn(window).await || self.stop_at.has_passed() {
                 break;
             }
             let properties = properties(self.outgoing, &message).map_err(Stop::Unusable)?;
             window.publish(message.id, &message.body, properties, &mut self.latencies, self.deadline).await;
             self.due = None;
-            let is_full = window.bytes() >= WINDOW_BYTES
-                || (self.pacer.is_some() && window.opened().elapsed() >= WINDOW_TIME);
-            if window.is_broken() || is_full {
+            let is_due = self.pacer.is_some() && window.opened().elapsed() >= WINDOW_TIME;
+            if window.is_broken() || is_due {
                 break;
             }
         }

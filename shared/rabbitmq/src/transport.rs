@@ -22,6 +22,9 @@ use tokio_util::compat::{Compat, TokioAsyncReadCompatExt as _};
 use crate::connection::Pulse;
 use crate::frame_filter::FrameFilter;
 
+/// How many bytes are read at once.
+const CHUNK: usize = 128 * 1024;
+
 /// A TCP connection, plain or behind TLS.
 pub(crate) type Socket = AsyncTcpStream<Compat<TcpStream>>;
 
@@ -54,13 +57,14 @@ pub(crate) fn prepare(stream: TcpStream) -> io::Result<(Socket, Hangup)> {
 pub(crate) struct Transport {
     socket: Socket,
     filter: FrameFilter,
+    chunk: Box<[u8]>,
     pulse: Arc<Pulse>,
 }
 
 impl Transport {
     /// `greeting` receives the broker's first frame, and `pulse` beats whenever the broker is heard.
     pub(crate) fn new(socket: Socket, greeting: Arc<OnceLock<Vec<u8>>>, pulse: Arc<Pulse>) -> Self {
-        Self { socket, filter: FrameFilter::new(greeting), pulse }
+        Self { socket, filter: FrameFilter::new(greeting), chunk: vec![0; CHUNK].into(), pulse }
     }
 }
 
@@ -72,14 +76,13 @@ impl AsyncRead for Transport {
             if taken > 0 || buf.is_empty() {
                 return Poll::Ready(Ok(taken));
             }
-            let mut chunk = [0; 16 * 1024];
-            match Pin::new(&mut this.socket).poll_read(cx, &mut chunk) {
+            match Pin::new(&mut this.socket).poll_read(cx, &mut this.chunk) {
                 Poll::Pending => return Poll::Pending,
                 Poll::Ready(Err(error)) => return Poll::Ready(Err(error)),
                 Poll::Ready(Ok(0)) => return Poll::Ready(Ok(0)),
                 Poll::Ready(Ok(read)) => {
                     this.pulse.beat();
-                    this.filter.push(chunk.get(..read).unwrap_or_default());
+                    this.filter.push(this.chunk.get(..read).unwrap_or_default());
                 }
             }
         }

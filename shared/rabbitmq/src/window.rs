@@ -24,16 +24,25 @@ enum Outcome {
     Refused,
 }
 
-/// A window of publishes on one channel. The broker's answers are judged together at its end, never one by one: the
-/// client library attaches a returned message to any confirm that is near, not to its own.
+/// The publishes that may await their confirms at a time, counted from the oldest that does.
+const MAX_MESSAGES: usize = 1000;
+const MAX_BYTES: usize = 8 * 1024 * 1024;
+
+/// Publishes on one channel, of which a limited number is in flight. The broker's answers are judged together at the
+/// end, when all have come, never one by one: the client library attaches a returned message to any confirm that is
+/// near, not to its own.
 pub(crate) struct Window<'a> {
     channel: &'a Channel,
     queue: ShortString,
     messages: Vec<(MessageId, Outcome)>,
+    /// The first message that is not confirmed.
+    oldest: usize,
     returned: HashSet<String>,
     pending: FuturesUnordered<Pending>,
+    refused: bool,
     failure: Option<Failure>,
     bytes: usize,
+    bytes_in_flight: usize,
     opened: Instant,
 }
 
@@ -67,10 +76,13 @@ impl<'a> Window<'a> {
             channel,
             queue,
             messages: Vec::new(),
+            oldest: 0,
             returned: HashSet::new(),
             pending: FuturesUnordered::new(),
+            refused: false,
             failure: None,
             bytes: 0,
+            bytes_in_flight: 0,
             opened: Instant::now(),
         }
     }
@@ -87,8 +99,23 @@ impl<'a> Window<'a> {
         self.opened
     }
 
+    /// Whether something went wrong, so that publishing more would only make more uncertain.
     pub(crate) fn is_broken(&self) -> bool {
-        self.failure.is_some()
+        self.failure.is_some() || self.refused || !self.returned.is_empty()
+    }
+
+    /// Waits until another message may be in flight, taking note of the confirms that come.
+    pub(crate) async fn wait_for_room(&mut self, latencies: &mut Latencies, until: Deadline) {
+        while !self.has_room() && !self.is_broken() {
+            match until.run(self.pending.next()).await {
+                Ok(Some(answer)) => self.note(answer, latencies),
+                Ok(None) | Err(_) => return,
+            }
+        }
+    }
+
+    pub(crate) fn has_room(&self) -> bool {
+        self.messages.len() - self.oldest < MAX_MESSAGES && self.bytes_in_flight < MAX_BYTES
     }
 
     /// Publishes a message, and takes note of the confirms that have come meanwhile.
@@ -105,10 +132,11 @@ impl<'a> Window<'a> {
         let position = self.messages.len();
         self.messages.push((id, Outcome::Unknown));
         self.bytes += body.len();
+        self.bytes_in_flight += body.len();
         let publish =
             self.channel.basic_publish(ShortString::default(), self.queue.clone(), options, body, properties);
         match call(deadline, publish).await {
-            Ok(confirm) => self.pending.push(Pending { position, at, confirm }),
+            Ok(confirm) => self.pending.push(Pending { position, bytes: body.len(), at, confirm }),
             Err(failure) => self.fail(failure),
         }
         while let Some(Some(answer)) = self.pending.next().now_or_never() {
@@ -153,9 +181,14 @@ impl<'a> Window<'a> {
         if outcome == Outcome::Confirmed {
             latencies.record(answer.at.elapsed());
         }
+        self.refused |= outcome == Outcome::Refused;
+        self.bytes_in_flight = self.bytes_in_flight.saturating_sub(answer.bytes);
         self.returned.extend(returned.and_then(|message| message_id(&message)));
         if let Some((_, noted)) = self.messages.get_mut(answer.position) {
             *noted = outcome;
+        }
+        while self.messages.get(self.oldest).is_some_and(|(_, outcome)| *outcome == Outcome::Confirmed) {
+            self.oldest += 1;
         }
     }
 
@@ -172,7 +205,7 @@ fn message_id(returned: &BasicReturnMessage) -> Option<String> {
 }
 
 fn judge(messages: &[(MessageId, Outcome)], returned: &HashSet<String>, failure: Option<Failure>) -> Settled {
-    let was_returned = |id: &MessageId| returned.contains(&id.to_hex());
+    let was_returned = |id: &MessageId| !returned.is_empty() && returned.contains(&id.to_hex());
     let is_on_queue =
         |(id, outcome): &&(MessageId, Outcome)| *outcome == Outcome::Confirmed && !was_returned(id);
     let prefix = messages.iter().take_while(is_on_queue).count();
@@ -200,12 +233,14 @@ fn judge(messages: &[(MessageId, Outcome)], returned: &HashSet<String>, failure:
 /// A confirm that is awaited.
 struct Pending {
     position: usize,
+    bytes: usize,
     at: Instant,
     confirm: PublisherConfirm,
 }
 
 struct Answer {
     position: usize,
+    bytes: usize,
     at: Instant,
     confirmation: lapin::Result<Confirmation>,
 }
@@ -214,8 +249,8 @@ impl Future for Pending {
     type Output = Answer;
 
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Answer> {
-        let (position, at) = (self.position, self.at);
-        Pin::new(&mut self.confirm).poll(cx).map(|confirmation| Answer { position, at, confirmation })
+        let (position, bytes, at) = (self.position, self.bytes, self.at);
+        Pin::new(&mut self.confirm).poll(cx).map(|confirmation| Answer { position, bytes, at, confirmation })
     }
 }
 

@@ -20,4 +20,5 @@ mod producing;
 mod proxy;
 mod raw;
 mod support;
+mod taking;
 mod testing;

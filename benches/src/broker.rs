@@ -1,0 +1,105 @@
+//! The broker that all contenders share: their queues, and what is on them.
+
+use lapin::options::{
+    BasicPublishOptions, ConfirmSelectOptions, ExchangeDeclareOptions, ExchangeDeleteOptions,
+    QueueBindOptions, QueueDeclareOptions, QueueDeleteOptions,
+};
+use lapin::types::{AMQPValue, FieldTable, ShortString};
+use lapin::{BasicProperties, Channel, Connection, ConnectionProperties, ExchangeKind};
+
+use crate::error::Error;
+
+pub(crate) const PERSISTENT: u8 = 2;
+pub(crate) const BODY: [u8; 1024] = [0xA5; 1024];
+
+/// How many messages are published before their confirms are awaited.
+const WINDOW: u32 = 1000;
+
+pub(crate) struct Queues {
+    _connection: Connection,
+    channel: Channel,
+}
+
+impl Queues {
+    pub(crate) async fn open(url: &str) -> Result<Self, Error> {
+        let connection = Connection::connect(url, ConnectionProperties::default()).await?;
+        let channel = connection.create_channel().await?;
+        channel.confirm_select(ConfirmSelectOptions::default()).await?;
+        Ok(Self { _connection: connection, channel })
+    }
+
+    /// Declares a durable classic queue, empty.
+    pub(crate) async fn create(&self, name: &str) -> Result<(), Error> {
+        self.delete(name).await?;
+        let options = QueueDeclareOptions { durable: true, ..QueueDeclareOptions::default() };
+        self.channel.queue_declare(name.into(), options, FieldTable::default()).await?;
+        Ok(())
+    }
+
+    pub(crate) async fn delete(&self, name: &str) -> Result<(), Error> {
+        self.channel.queue_delete(name.into(), QueueDeleteOptions::default()).await?;
+        Ok(())
+    }
+
+    pub(crate) async fn expect(&self, name: &str, messages: u32) -> Result<(), Error> {
+        let ready = inspect(&self.channel, &name.into()).await?;
+        if ready == messages {
+            return Ok(());
+        }
+        Err(Error::Unexpected(format!("{name} has {ready} messages instead of {messages}")))
+    }
+
+    /// Puts the same messages on all `queues`, shaped as the gateway's.
+    pub(crate) async fn fill(&self, queues: &[String], messages: u32) -> Result<(), Error> {
+        let exchange = ShortString::from("bench.fill");
+        self.channel
+            .exchange_declare(
+                exchange.clone(),
+                ExchangeKind::Fanout,
+                ExchangeDeclareOptions::default(),
+                FieldTable::default(),
+            )
+            .await?;
+        for queue in queues {
+            self.create(queue).await?;
+            let (key, options) = (ShortString::default(), QueueBindOptions::default());
+            self.channel
+                .queue_bind(queue.as_str().into(), exchange.clone(), key, options, FieldTable::default())
+                .await?;
+        }
+        for sequence in 0..messages {
+            let (key, options) = (ShortString::default(), BasicPublishOptions::default());
+            // Dropped confirms are those that `wait_for_confirms` waits for.
+            drop(
+                self.channel
+                    .basic_publish(exchange.clone(), key, options, &BODY, properties(sequence))
+                    .await?,
+            );
+            if (sequence + 1) % WINDOW == 0 {
+                self.channel.wait_for_confirms().await?;
+            }
+        }
+        self.channel.wait_for_confirms().await?;
+        self.channel.exchange_delete(exchange, ExchangeDeleteOptions::default()).await?;
+        Ok(())
+    }
+}
+
+/// How many messages are ready.
+pub(crate) async fn inspect(channel: &Channel, queue: &ShortString) -> Result<u32, Error> {
+    let options = QueueDeclareOptions { passive: true, ..QueueDeclareOptions::default() };
+    Ok(channel.queue_declare(queue.clone(), options, FieldTable::default()).await?.message_count())
+}
+
+fn properties(sequence: u32) -> BasicProperties {
+    let mut headers = FieldTable::default();
+    let key = "0190b5a8-0000-7000-8000-000000000001";
+    headers.insert("idempotencyKey".into(), AMQPValue::LongString(key.into()));
+    headers.insert("sequence".into(), AMQPValue::LongLongInt(sequence.into()));
+    BasicProperties::default()
+        .with_delivery_mode(PERSISTENT)
+        .with_message_id(format!("{sequence:048x}").into())
+        .with_content_type("application/octet-stream".into())
+        .with_timestamp(1_790_000_000)
+        .with_headers(headers)
+}

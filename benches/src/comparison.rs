@@ -1,0 +1,129 @@
+//! All contenders, round by round, each in a process of its own.
+
+use std::path::Path;
+use std::process::Stdio;
+
+use tokio::process::Command;
+
+use crate::Arguments;
+use crate::broker::Queues;
+use crate::error::Error;
+use crate::report::{Results, table};
+use crate::run::{Job, Run};
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Client {
+    Crate,
+    Lapin,
+    Pika,
+    AioPika,
+}
+
+impl Client {
+    pub(crate) const ALL: [Self; 4] = [Self::Crate, Self::Lapin, Self::Pika, Self::AioPika];
+
+    pub(crate) const fn name(self) -> &'static str {
+        match self {
+            Self::Crate => "IntegraHub",
+            Self::Lapin => "bare lapin",
+            Self::Pika => "pika",
+            Self::AioPika => "aio-pika",
+        }
+    }
+
+    fn command(self, python: &str) -> Result<Command, Error> {
+        let of_python = |script: &str| {
+            let mut command = Command::new(python);
+            command.arg(Path::new(env!("CARGO_MANIFEST_DIR")).join("python").join(script));
+            command
+        };
+        let own = |name: &str| {
+            let mut command = Command::new(std::env::current_exe()?);
+            command.arg(name);
+            Ok::<_, Error>(command)
+        };
+        Ok(match self {
+            Self::Crate => own("crate")?,
+            Self::Lapin => own("lapin")?,
+            Self::Pika => of_python("with_pika.py"),
+            Self::AioPika => of_python("with_aio_pika.py"),
+        })
+    }
+}
+
+pub(crate) async fn compare(arguments: &Arguments) -> Result<(), Error> {
+    let queues = Queues::open(&arguments.url).await?;
+    let mut results = Results::default();
+    for round in 0..arguments.rounds {
+        for job in Job::ALL {
+            let turns = turns(round);
+            let names: Vec<_> = turns.iter().map(|client| queue(job, *client)).collect();
+            match job {
+                Job::Produce => {
+                    for name in &names {
+                        queues.create(name).await?;
+                    }
+                }
+                Job::Consume => queues.fill(&names, arguments.messages).await?,
+            }
+            for (client, name) in turns.into_iter().zip(&names) {
+                let run = contend(arguments, client, job, name).await?;
+                queues.expect(name, if job == Job::Produce { arguments.messages } else { 0 }).await?;
+                queues.delete(name).await?;
+                progress(round, job, client, run);
+                results.add(job, client, run);
+            }
+        }
+    }
+    #[expect(clippy::print_stdout, reason = "the report")]
+    {
+        println!("\n{}", table(&results, arguments.messages, arguments.rounds));
+    }
+    Ok(())
+}
+
+/// Everyone's turn, beginning with another one each round.
+fn turns(round: u32) -> Vec<Client> {
+    let mut turns = Client::ALL.to_vec();
+    let first = usize::try_from(round).unwrap_or_default() % turns.len();
+    turns.rotate_left(first);
+    turns
+}
+
+fn queue(job: Job, client: Client) -> String {
+    format!("bench.{}.{}", job.name(), client.name().replace(' ', "-"))
+}
+
+async fn contend(arguments: &Arguments, client: Client, job: Job, queue: &str) -> Result<Run, Error> {
+    let output = client
+        .command(&arguments.python)?
+        .args([job.name(), queue])
+        .env("AMQP_URL", &arguments.url)
+        .env("MESSAGES", arguments.messages.to_string())
+        .stdin(Stdio::null())
+        .stderr(Stdio::inherit())
+        .kill_on_drop(true)
+        .output()
+        .await?;
+    if !output.status.success() {
+        return Err(Error::Unexpected(format!(
+            "{} failed to {} ({})",
+            client.name(),
+            job.name(),
+            output.status
+        )));
+    }
+    Ok(serde_json::from_slice(&output.stdout)?)
+}
+
+#[expect(clippy::print_stderr, reason = "it takes minutes")]
+fn progress(round: u32, job: Job, client: Client, run: Run) {
+    eprintln!(
+        "round {}  {}  {:<10}  {:>7.0} messages/s  {:>5.2} s of CPU",
+        round + 1,
+        job.name(),
+        client.name(),
+        run.rate(),
+        run.cpu_seconds
+    );
+}

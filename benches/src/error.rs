@@ -1,0 +1,17 @@
+use mq::{BrokerError, ProduceFailure};
+
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum Error {
+    #[error("RabbitMQ: {0}")]
+    Amqp(#[from] lapin::Error),
+    #[error("the crate: {0}")]
+    Broker(#[from] BrokerError),
+    #[error("the crate: {0}")]
+    Produce(#[from] ProduceFailure),
+    #[error("not the JSON of a run: {0}")]
+    Json(#[from] serde_json::Error),
+    #[error("{0}")]
+    Io(#[from] std::io::Error),
+    #[error("{0}")]
+    Unexpected(String),
+}

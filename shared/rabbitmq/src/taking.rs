@@ -1,0 +1,271 @@
+//! Taking what is on a queue: how many messages are asked for at once, and how none is harmed that is not kept.
+
+use std::time::Duration;
+
+use futures_util::stream::StreamExt as _;
+use lapin::Consumer;
+use lapin::message::Delivery;
+use lapin::options::{
+    BasicCancelOptions, BasicConsumeOptions, BasicGetOptions, BasicNackOptions, BasicQosOptions,
+};
+use lapin::types::FieldTable;
+use mq::{ConsumeCommand, Consumed, Deadline, QueueName, ReceivedMessage};
+
+use crate::errors::Failure;
+use crate::message::received;
+use crate::session::{Session, call, short};
+
+/// What is kept of the time when waiting for a first message, for all that follows.
+const WAIT_MARGIN: Duration = Duration::from_secs(1);
+/// What is kept of the time when taking messages.
+const TAKE_MARGIN: Duration = Duration::from_millis(250);
+
+/// Begins the consumers' tags.
+const CONSUMER: &str = "integrahub";
+
+/// Fewer messages than this are got one by one: a consumer takes three round trips to come and go.
+const FEWEST_BY_CONSUMER: usize = 4;
+/// How many messages a first consumer may ask for, and by how much a later one may exceed what is in hand.
+const FIRST_PREFETCH: usize = 16;
+const GROWTH: usize = 8;
+/// How long a consumer may be given nothing before the queue is asked again: others may have been faster.
+const PATIENCE: Duration = Duration::from_millis(100);
+
+/// Why no more is taken.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Full {
+    /// The next message does not fit any more.
+    Next,
+    /// The very first one does not.
+    First,
+}
+
+/// Messages being taken.
+///
+/// A single `basic.get` costs a round trip, and says how many messages are left. Where those are many, a consumer
+/// takes them: its prefetch is what is there, is wanted and is expected to fit, because whatever it brings in excess has
+/// to be put back, which marks it as redelivered, and counts against the delivery limit of a quorum queue. So the prefetch
+/// starts small and grows with what was kept, and the largest message so far stands for the next ones. The broker
+/// answers a consumer's cancellation after its last delivery: nothing is on its way when a consumer is gone.
+pub(crate) struct Taking<'a> {
+    queue: &'a QueueName,
+    command: &'a ConsumeCommand,
+    max_bytes: usize,
+    size: usize,
+    largest: usize,
+    consumers: usize,
+    pub(crate) last_tag: Option<u64>,
+    pub(crate) stop: Option<Full>,
+    pub(crate) consumed: Consumed,
+}
+
+impl<'a> Taking<'a> {
+    pub(crate) fn new(queue: &'a QueueName, command: &'a ConsumeCommand, max_bytes: usize) -> Self {
+        Self {
+            queue,
+            command,
+            max_bytes,
+            size: 0,
+            largest: 0,
+            consumers: 0,
+            last_tag: None,
+            stop: None,
+            consumed: Consumed::default(),
+        }
+    }
+
+    pub(crate) async fn run(&mut self, session: &Session, deadline: Deadline) -> Result<(), Failure> {
+        let available = deadline.earlier_by(WAIT_MARGIN).remaining();
+        let wait = Duration::from_secs(self.command.wait_seconds.get().into()).min(available);
+        self.consumed.wait_seconds_applied = u32::try_from(wait.as_secs()).unwrap_or(u32::MAX);
+        if available < Duration::from_secs(self.command.wait_seconds.get().into()) {
+            self.consumed.warnings.push("the wait was cut short by the time that the request has".to_owned());
+        }
+        let wait = Deadline::after(wait);
+        self.drain(session, deadline).await?;
+        if self.consumed.messages.is_empty() && self.stop.is_none() && !wait.has_passed() {
+            self.wait_for_first(session, wait, deadline).await?;
+            if !self.consumed.messages.is_empty() {
+                self.drain(session, deadline).await?;
+            }
+        }
+        if matches!(self.stop, Some(Full::Next)) {
+            self.consumed.truncated = true;
+        }
+        Ok(())
+    }
+
+    /// Takes what is there.
+    async fn drain(&mut self, session: &Session, deadline: Deadline) -> Result<(), Failure> {
+        let stop_at = deadline.earlier_by(TAKE_MARGIN);
+        let mut consumers_help = true;
+        while self.wants_more() {
+            if !self.consumed.messages.is_empty() && stop_at.has_passed() {
+                self.consumed.warnings.push("the time ended before all messages were taken".to_owned());
+                break;
+            }
+            let get = session.channel().basic_get(short(self.queue), BasicGetOptions { no_ack: false });
+            let Some(message) = call(deadline, get).await? else { break };
+            let left = usize::try_from(message.message_count).unwrap_or(usize::MAX);
+            if let Some(tag) = self.keep(message.delivery) {
+                put_back(session, tag, deadline).await?;
+            }
+            let mut ready = left;
+            while consumers_help && self.prefetch(ready) >= FEWEST_BY_CONSUMER && !stop_at.has_passed() {
+                let asked = self.prefetch(ready);
+                let brought = self.take_by_consumer(session, asked, stop_at, deadline).await?;
+                ready = ready.saturating_sub(brought);
+                if brought < asked {
+                    // Others take from the queue too, or only one consumer may: what is there has to be asked again.
+                    consumers_help = brought > 0;
+                    break;
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn wants_more(&self) -> bool {
+        self.stop.is_none() && self.consumed.messages.len() < self.max_messages()
+    }
+
+    fn max_messages(&self) -> usize {
+        usize::try_from(self.command.max_messages.get()).unwrap_or(usize::MAX)
+    }
+
+    /// How many messages a consumer may bring, of the `ready` ones.
+    fn prefetch(&self, ready: usize) -> usize {
+        if self.stop.is_some() {
+            return 0;
+        }
+        let taken = self.consumed.messages.len();
+        let wanted = self.max_messages().saturating_sub(taken);
+        let fitting = self.max_bytes.saturating_sub(self.size) / self.largest.max(1);
+        ready.min(wanted).min(fitting).min((taken * GROWTH).max(FIRST_PREFETCH)).min(u16::MAX.into())
+    }
+
+    /// Takes up to `count` messages with a consumer, which is gone again when this returns, and says how many it
+    /// brought.
+    async fn take_by_consumer(
+        &mut self,
+        session: &Session,
+        count: usize,
+        stop_at: Deadline,
+        deadline: Deadline,
+    ) -> Result<usize, Failure> {
+        let prefetch = u16::try_from(count).unwrap_or(u16::MAX);
+        let mut consumer = self.start_consumer(session, prefetch, deadline).await?;
+        let mut brought = 0;
+        let mut excess = Vec::new();
+        // One timer for all deliveries: setting one for each costs more than the delivery.
+        let mut pause = std::pin::pin!(tokio::time::sleep(PATIENCE));
+        let mut idle = true;
+        while brought < count && excess.is_empty() {
+            tokio::select! {
+                biased;
+                delivery = consumer.next() => {
+                    let Some(delivery) = delivery else { break };
+                    brought += 1;
+                    idle = false;
+                    excess.extend(self.keep(delivery?));
+                }
+                () = &mut pause => {
+                    if idle || stop_at.has_passed() {
+                        break;
+                    }
+                    idle = true;
+                    pause.as_mut().reset(tokio::time::Instant::now() + PATIENCE);
+                }
+            }
+        }
+        stop_consumer(session, &consumer, deadline).await?;
+        while let Ok(Some(delivery)) = deadline.run(consumer.next()).await {
+            let delivery = delivery?;
+            brought += 1;
+            // What comes after a message that did not fit does not fit either: it would overtake.
+            if excess.is_empty() {
+                excess.extend(self.keep(delivery));
+            } else {
+                excess.push(delivery.delivery_tag);
+            }
+        }
+        // In their order, and after the consumer has gone, to which they would come again.
+        for tag in excess {
+            put_back(session, tag, deadline).await?;
+        }
+        Ok(brought)
+    }
+
+    /// Each consumer has a tag of its own: a quorum queue goes on counting where one left off that has the same tag and
+    /// unsettled messages, which the broker (3.10) does not survive on its channel.
+    async fn start_consumer(
+        &mut self,
+        session: &Session,
+        prefetch: u16,
+        deadline: Deadline,
+    ) -> Result<Consumer, Failure> {
+        let channel = session.channel();
+        call(deadline, channel.basic_qos(prefetch, BasicQosOptions::default())).await?;
+        self.consumers += 1;
+        let consume = channel.basic_consume(
+            short(self.queue),
+            format!("{CONSUMER}-{}", self.consumers).into(),
+            BasicConsumeOptions::default(),
+            FieldTable::default(),
+        );
+        call(deadline, consume).await
+    }
+
+    /// Waits for one message with a consumer, which is gone again when this returns.
+    async fn wait_for_first(
+        &mut self,
+        session: &Session,
+        wait: Deadline,
+        deadline: Deadline,
+    ) -> Result<(), Failure> {
+        let mut consumer = self.start_consumer(session, 1, deadline).await?;
+        let first = wait.run(consumer.next()).await;
+        stop_consumer(session, &consumer, deadline).await?;
+        let first = match first {
+            Ok(Some(delivery)) => Some(delivery?),
+            // The broker ended the consumer, because the queue went away. Asking for a message tells.
+            Ok(None) => return self.drain(session, deadline).await,
+            // A message may have come while the consumer went.
+            Err(_) => match deadline.run(consumer.next()).await {
+                Ok(Some(delivery)) => Some(delivery?),
+                _ => None,
+            },
+        };
+        if let Some(tag) = first.and_then(|delivery| self.keep(delivery)) {
+            put_back(session, tag, deadline).await?;
+        }
+        Ok(())
+    }
+
+    /// Keeps a message, or gives back its tag where it does not fit.
+    fn keep(&mut self, delivery: Delivery) -> Option<u64> {
+        let tag = delivery.delivery_tag;
+        let message = received(delivery);
+        // And the comma between two messages.
+        let carried = ReceivedMessage::carried_size(&message).saturating_add(1);
+        let size = self.size.saturating_add(carried);
+        if size > self.max_bytes {
+            self.stop = Some(if self.consumed.messages.is_empty() { Full::First } else { Full::Next });
+            return Some(tag);
+        }
+        self.size = size;
+        self.largest = self.largest.max(carried);
+        self.last_tag = Some(tag);
+        self.consumed.messages.push(message);
+        None
+    }
+}
+
+async fn stop_consumer(session: &Session, consumer: &Consumer, deadline: Deadline) -> Result<(), Failure> {
+    call(deadline, session.channel().basic_cancel(consumer.tag(), BasicCancelOptions::default())).await
+}
+
+async fn put_back(session: &Session, tag: u64, deadline: Deadline) -> Result<(), Failure> {
+    let requeue = BasicNackOptions { multiple: false, requeue: true };
+    call(deadline, session.channel().basic_nack(tag, requeue)).await
+}
