@@ -22,7 +22,7 @@ const CLOSE_TIMEOUT: Duration = Duration::from_millis(500);
 /// An open AMQP connection. Dropping it cuts it: the broker puts back what was not acknowledged.
 pub(crate) struct Connection {
     // Before `amqp`, so that nothing is said any more on a connection that is given up.
-    _hangup: Hangup,
+    hangup: Hangup,
     amqp: lapin::Connection,
     pub(crate) peer: Peer,
     pub(crate) server: Server,
@@ -40,7 +40,7 @@ impl Connection {
         pulse: Arc<Pulse>,
     ) -> Self {
         let last_used = Mutex::new(Moment::now());
-        Self { _hangup: hangup, amqp, peer, server, pulse, host: config.runs_in(), last_used }
+        Self { hangup, amqp, peer, server, pulse, host: config.runs_in(), last_used }
     }
 
     /// Opens a channel: a round trip to the broker.
@@ -113,6 +113,11 @@ impl Connection {
         };
         events::health_checked(&self.peer, &health);
         (channel, health)
+    }
+
+    /// Ends the connection at once, whoever else holds it.
+    pub(crate) fn cut(&self) {
+        self.hangup.hang_up();
     }
 
     /// Ends the connection politely, or not at all politely where that takes too long.

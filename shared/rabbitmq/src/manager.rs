@@ -32,10 +32,17 @@ pub struct ConnectionManager {
     turn: tokio::sync::Mutex<()>,
 }
 
+/// The one connection. Dropping it cuts it, even where somebody still holds its monitor.
 struct Current {
-    // Stopped before the connection ends.
     monitor: Arc<ConnectionMonitor>,
     connection: Arc<Connection>,
+}
+
+impl Drop for Current {
+    fn drop(&mut self) {
+        self.monitor.stop();
+        self.connection.cut();
+    }
 }
 
 impl ConnectionManager {
@@ -87,12 +94,12 @@ impl ConnectionManager {
     pub async fn disconnect(&self) {
         let _turn = self.turn.lock().await;
         let current = self.current().take();
+        // What is DISCONNECTED stays so.
+        let _ = self.state.change(ConnectionState::Disconnected);
         if let Some(current) = current {
             current.monitor.stop();
             current.connection.close().await;
         }
-        // What is DISCONNECTED stays so.
-        let _ = self.state.change(ConnectionState::Disconnected);
     }
 
     /// Gives the connection up and makes another one: at once, and then by the retry policy until `deadline`.

@@ -33,7 +33,7 @@ pub(crate) type Socket = AsyncTcpStream<Compat<TcpStream>>;
 pub(crate) struct Hangup(std::net::TcpStream);
 
 impl Hangup {
-    fn hang_up(&self) {
+    pub(crate) fn hang_up(&self) {
         // It fails only where the peer was faster.
         let _ = self.0.shutdown(Shutdown::Both);
     }

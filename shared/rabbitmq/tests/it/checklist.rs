@@ -177,9 +177,17 @@ async fn connection_manager_reconnects_after_a_loss() {
         manager.ensure_connected(soon()).await.unwrap();
         assert_eq!((manager.get_status(), proxy.accepted()), (Connected, round));
     }
-    proxy.freeze();
+    let held = manager.monitor().unwrap();
     manager.reconnect(soon()).await.unwrap();
     assert_eq!((manager.get_status(), proxy.accepted()), (Connected, 5));
+    assert_eq!(proxy.settled(1).await, 1, "there is one connection, whoever holds the old one's monitor");
+    assert!(!held.check_health(soon()).await.is_healthy());
+    assert_eq!(manager.get_status(), Connected, "the old monitor has no say any more");
+    proxy.freeze();
+    manager.reconnect(soon()).await.unwrap();
+    assert_eq!((manager.get_status(), proxy.accepted()), (Connected, 6));
+    drop(manager);
+    drop(held);
 }
 
 #[tokio::test]

@@ -11,6 +11,7 @@
 mod checklist;
 mod configuration;
 mod connecting;
+mod encrypted;
 mod fetching;
 mod foreign;
 mod invariants;
