@@ -47,6 +47,9 @@ impl Broker {
         write_configuration(&home, port, password, outsider);
         let epmd = Command::new("epmd")
             .args(["-address", "127.0.0.1", "-port", &epmd_port.to_string()])
+            .stdin(Stdio::null())
+            .stdout(Stdio::null())
+            .stderr(Stdio::null())
             .kill_on_drop(true)
             .spawn()
             .expect("start epmd");
