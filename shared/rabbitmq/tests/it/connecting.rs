@@ -8,7 +8,7 @@ use secrecy::SecretString;
 
 use crate::proxy::Proxy;
 use crate::support::{
-    Bench, COMMIT, PLENTY, access, access_at, command, consume, outgoing, rabbit, random, seed, soon,
+    Bench, COMMIT, PLENTY, access, access_at, command, consume, rabbit, random, seed, soon,
 };
 
 fn with_heartbeat(seconds: u16) -> RabbitMq {
@@ -270,23 +270,4 @@ async fn given_up_connections_leave_no_thread_behind() {
     }
     assert!(threads() <= before, "{} threads, {before} before", threads());
     bench.clean().await;
-}
-
-#[tokio::test]
-#[ignore = "needs a broker under a memory alarm, which takes its administrator"]
-async fn under_a_memory_alarm_a_produce_ends_by_its_deadline() {
-    let bench = Bench::absent("alarm").await;
-    let rabbit = rabbit();
-    for _ in 0..2 {
-        let started = Instant::now();
-        let deadline = Deadline::after(Duration::from_secs(2));
-        let outgoing = outgoing(random(5, 10));
-        let failure = rabbit
-            .produce(&access(), &bench.queue, &outgoing, 0, Transaction::default(), deadline)
-            .await
-            .unwrap_err();
-        assert!(started.elapsed() < Duration::from_millis(2_500));
-        assert!(matches!(failure.error, BrokerError::InDoubt { .. }), "{failure:?}");
-        assert_eq!(rabbit.pools(), vec![]);
-    }
 }

@@ -1,0 +1,73 @@
+//! A process that stands still for longer than the heartbeat, as a function does between invocations.
+
+use std::process::Stdio;
+use std::time::{Duration, Instant};
+
+use nix::sys::signal::{Signal, kill};
+use nix::unistd::Pid;
+use rabbitmq::Settings;
+use tokio::io::{AsyncBufReadExt as _, AsyncReadExt as _, BufReader};
+use tokio::process::Command;
+
+use crate::support::{access, login};
+use crate::victims::Victims;
+use crate::{log, report};
+
+/// In the environment of the process that is to be frozen: where the broker is.
+pub(crate) const VICTIM: &str = "FAULTS_VICTIM";
+const READY: &str = "ready";
+const HEARTBEAT_SECONDS: u16 = 1;
+/// The broker hangs up after two heartbeats that did not come, and looks every second one.
+const FREEZE: Duration = Duration::from_secs(5);
+
+/// Freezes a process with open connections, and lets it find out.
+pub(crate) async fn by_a_signal() {
+    let (port, _, password) = login();
+    let mut child = Command::new(std::env::current_exe().unwrap())
+        .env(VICTIM, format!("{port} {password}"))
+        .stdin(Stdio::null())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .kill_on_drop(true)
+        .spawn()
+        .expect("start the process to freeze");
+    let pid = Pid::from_raw(i32::try_from(child.id().expect("it runs")).unwrap());
+    let mut logged = String::new();
+    let mut stderr = child.stderr.take().unwrap();
+    let mut lines = BufReader::new(child.stdout.take().unwrap()).lines();
+    let talk = async {
+        while let Some(line) = lines.next_line().await.expect("a line") {
+            if line == READY {
+                kill(pid, Signal::SIGSTOP).expect("freeze");
+                tokio::time::sleep(FREEZE).await;
+                kill(pid, Signal::SIGCONT).expect("unfreeze");
+            } else {
+                report::add(line);
+            }
+        }
+    };
+    let (_, ()) = tokio::join!(stderr.read_to_string(&mut logged), talk);
+    let status = child.wait().await.expect("wait");
+    log::note(&logged);
+    assert!(status.success(), "the frozen process failed:\n{logged}");
+}
+
+/// What that process does.
+pub(crate) async fn victim() {
+    let settings = Settings { heartbeat: HEARTBEAT_SECONDS, ..Settings::default() };
+    let victims = Victims::prepare("frozen for longer than the heartbeat", access(), settings).await;
+    let blow = async {
+        // Taken first, so that no freeze falls between two looks at the clock.
+        let mut last = Instant::now();
+        println!("{READY}");
+        loop {
+            tokio::time::sleep(Duration::from_millis(20)).await;
+            let now = Instant::now();
+            if now - last > FREEZE / 2 {
+                return now;
+            }
+            last = now;
+        }
+    };
+    victims.suffer(3_000, blow).await.settle().await;
+}

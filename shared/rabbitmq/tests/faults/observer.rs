@@ -1,0 +1,104 @@
+//! The independent client: what is really on a queue.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
+
+use amqprs::FieldTable;
+pub(crate) use amqprs::FieldValue;
+use amqprs::channel::{BasicGetArguments, Channel, QueueDeclareArguments, QueueDeleteArguments};
+use amqprs::connection::{Connection, OpenConnectionArguments};
+use mq::QueueName;
+
+use crate::support;
+
+/// A connection with a channel, made after the fault that is looked at: nothing outlives a fault here.
+pub(crate) struct Observer {
+    channel: Channel,
+    _connection: Connection,
+}
+
+impl Observer {
+    pub(crate) async fn connect() -> Self {
+        let (port, user, password) = support::login();
+        let arguments = OpenConnectionArguments::new("127.0.0.1", port, &user, &password);
+        for _ in 0..100 {
+            if let Ok(connection) = Connection::open(&arguments).await
+                && let Ok(channel) = connection.open_channel(None).await
+            {
+                return Self { channel, _connection: connection };
+            }
+            tokio::time::sleep(Duration::from_millis(200)).await;
+        }
+        panic!("the independent client cannot connect");
+    }
+
+    /// Declares a durable queue.
+    pub(crate) async fn declare(&self, queue: &QueueName, arguments: &[(&str, FieldValue)]) {
+        let mut table = FieldTable::new();
+        for (name, value) in arguments {
+            table.insert((*name).try_into().unwrap(), value.clone());
+        }
+        let declare = QueueDeclareArguments::new(queue.as_str()).durable(true).arguments(table).finish();
+        self.channel.queue_declare(declare).await.expect("declare");
+    }
+
+    /// Declares a queue for this connection alone.
+    pub(crate) async fn declare_exclusive(&self, queue: &QueueName) {
+        let declare = QueueDeclareArguments::new(queue.as_str()).exclusive(true).finish();
+        self.channel.queue_declare(declare).await.expect("declare");
+    }
+
+    /// How many messages are ready.
+    pub(crate) async fn count(&self, queue: &QueueName) -> u64 {
+        let declare = QueueDeclareArguments::new(queue.as_str()).passive(true).finish();
+        self.channel.queue_declare(declare).await.expect("passive declare").expect("an answer").1.into()
+    }
+
+    /// How many messages are ready, once there are as many as `expected`, or after `patience`.
+    pub(crate) async fn settled(&self, queue: &QueueName, expected: u64, patience: Duration) -> u64 {
+        let until = tokio::time::Instant::now() + patience;
+        loop {
+            let count = self.count(queue).await;
+            if count == expected || tokio::time::Instant::now() > until {
+                return count;
+            }
+            tokio::time::sleep(Duration::from_millis(50)).await;
+        }
+    }
+
+    /// Takes every message for good.
+    pub(crate) async fn drain(&self, queue: &QueueName) -> Messages {
+        let mut messages = Messages::default();
+        let get = || BasicGetArguments { queue: queue.to_string(), no_ack: true };
+        while let Some((_, properties, _)) = self.channel.basic_get(get()).await.expect("get") {
+            let id = properties.message_id().expect("a message id").clone();
+            *messages.0.entry(id).or_default() += 1;
+        }
+        messages
+    }
+
+    pub(crate) async fn delete(&self, queue: &QueueName) {
+        self.channel.queue_delete(QueueDeleteArguments::new(queue.as_str())).await.expect("delete");
+    }
+}
+
+/// How often each message id was there.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Messages(BTreeMap<String, usize>);
+
+impl Messages {
+    pub(crate) fn ids(&self) -> BTreeSet<String> {
+        self.0.keys().cloned().collect()
+    }
+
+    pub(crate) fn duplicates(&self) -> BTreeSet<String> {
+        self.0.iter().filter(|(_, times)| **times > 1).map(|(id, _)| id.clone()).collect()
+    }
+
+    pub(crate) fn and(mut self, other: Self) -> Self {
+        for (id, times) in other.0 {
+            *self.0.entry(id).or_default() += times;
+        }
+        self
+    }
+}

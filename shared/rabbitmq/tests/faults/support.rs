@@ -1,0 +1,160 @@
+//! Access to the broker, and what is put on it.
+
+use std::collections::BTreeSet;
+use std::sync::OnceLock;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
+
+use jiff::Timestamp;
+use lapin::uri::{AMQPAuthority, AMQPUri, AMQPUserInfo};
+use mq::{
+    Access, Ack, AckMode, Address, Base64Bytes, BatchCount, Broker as _, BrokerKind, ConsumeCommand,
+    ContentSeed, Credentials, Deadline, Endpoint, Headers, MaxMessages, MqProps, Outgoing, Payload,
+    ProduceCommand, ProduceFailure, ProduceReport, ProduceSource, QueueName, RateLimit, Selector, Tls,
+    Transaction, WaitSeconds,
+};
+use rabbitmq::RabbitMq;
+use secrecy::SecretString;
+
+use crate::broker::USER;
+
+pub(crate) const PLENTY: usize = 5_000_000;
+pub(crate) const COMMIT: AckMode = AckMode::Take(Ack::Commit);
+/// What the bodies say, which no log may.
+pub(crate) const BODY: &str = "an order of a customer of ours";
+
+static LOGIN: OnceLock<(u16, String)> = OnceLock::new();
+static QUEUES: AtomicUsize = AtomicUsize::new(0);
+
+/// Says where the broker is, once.
+pub(crate) fn connect_to(port: u16, password: &str) {
+    LOGIN.set((port, password.to_owned())).expect("there is one broker");
+}
+
+/// Port, user and password.
+pub(crate) fn login() -> (u16, String, String) {
+    let (port, password) = LOGIN.get().expect("the broker runs");
+    (*port, USER.to_owned(), password.clone())
+}
+
+pub(crate) fn uri() -> AMQPUri {
+    let (port, username, password) = login();
+    let userinfo = AMQPUserInfo { username, password };
+    AMQPUri {
+        authority: AMQPAuthority { userinfo, host: "127.0.0.1".to_owned(), port },
+        ..AMQPUri::default()
+    }
+}
+
+pub(crate) fn access() -> Access {
+    access_at(&[("127.0.0.1", login().0)])
+}
+
+pub(crate) fn access_at(addresses: &[(&str, u16)]) -> Access {
+    let (_, user, password) = login();
+    let addresses =
+        addresses.iter().map(|(host, port)| Address { host: (*host).to_owned(), port: *port }).collect();
+    Access {
+        endpoint: Endpoint {
+            broker: BrokerKind::RabbitMq,
+            queue_manager: "/".to_owned(),
+            channel: None,
+            addresses,
+            ccdt_url: None,
+            tls: Tls::Off,
+            user: Some(user.clone()),
+            password_ref: None,
+        },
+        credentials: Some(Credentials { user, password: SecretString::from(password) }),
+        trust_store: None,
+        key_store: None,
+        secret_version: "1".to_owned(),
+    }
+}
+
+/// The same target for another user.
+pub(crate) fn as_user(access: Access, user: &str, password: &str) -> Access {
+    let credentials =
+        Credentials { user: user.to_owned(), password: SecretString::from(password.to_owned()) };
+    Access { credentials: Some(credentials), secret_version: format!("of {user} {}", unique()), ..access }
+}
+
+fn unique() -> String {
+    format!("{}.{}", std::process::id(), QUEUES.fetch_add(1, Ordering::Relaxed))
+}
+
+pub(crate) fn queue(name: &str) -> QueueName {
+    QueueName::try_from(format!("faults.{name}.{}", unique())).expect("a queue name")
+}
+
+pub(crate) fn after(milliseconds: u64) -> Deadline {
+    Deadline::after(Duration::from_millis(milliseconds))
+}
+
+pub(crate) fn soon() -> Deadline {
+    after(20_000)
+}
+
+/// `count` messages of one body; the same call names the same messages.
+pub(crate) fn messages(count: i64, rate: Option<i64>) -> Outgoing {
+    outgoing(
+        ProduceSource::Generated {
+            count: BatchCount::try_from(count).expect("in range"),
+            payload: Payload::Fixed { body: Base64Bytes(BODY.as_bytes().to_vec()) },
+        },
+        rate,
+    )
+}
+
+pub(crate) fn outgoing(source: ProduceSource, rate: Option<i64>) -> Outgoing {
+    let command = ProduceCommand {
+        source,
+        rate_limit_per_sec: rate.map(|rate| RateLimit::try_from(rate).expect("in range")),
+        transaction: Transaction::default(),
+        props: MqProps::default(),
+        headers: Headers::default(),
+        warnings: Vec::new(),
+    };
+    let at = Timestamp::from_second(1_790_000_000).expect("a time");
+    Outgoing::new(
+        &command,
+        ContentSeed::new("tenant", "0190b5a8-0000-7000-8000-000000000001", "fingerprint", at),
+    )
+}
+
+/// The ids of messages from one index to before another.
+pub(crate) fn ids(outgoing: &Outgoing, indexes: std::ops::Range<u64>) -> BTreeSet<String> {
+    indexes.map(|index| outgoing.message_id(index).to_hex()).collect()
+}
+
+pub(crate) fn consume(mode: AckMode, max: i64) -> ConsumeCommand {
+    ConsumeCommand {
+        max_messages: MaxMessages::try_from(max).expect("in range"),
+        wait_seconds: WaitSeconds::try_from(0).expect("in range"),
+        mode,
+        selector: Selector::default(),
+        warnings: Vec::new(),
+    }
+}
+
+pub(crate) async fn produce(
+    rabbit: &RabbitMq,
+    access: &Access,
+    queue: &QueueName,
+    outgoing: &Outgoing,
+    from: u64,
+    deadline: Deadline,
+) -> Result<ProduceReport, ProduceFailure> {
+    rabbit.produce(access, queue, outgoing, from, Transaction::default(), deadline).await
+}
+
+/// Everything works on the same [`RabbitMq`] as if nothing had been: put, count, get, commit.
+pub(crate) async fn works_again(rabbit: &RabbitMq, access: &Access, queue: &QueueName) {
+    let before = rabbit.depth(access, queue, soon()).await.expect("depth").current_depth;
+    produce(rabbit, access, queue, &messages(3, None), 0, soon()).await.expect("produce");
+    let command = consume(COMMIT, i64::try_from(before).unwrap() + 3);
+    let unit = rabbit.fetch(access, queue, &command, PLENTY, soon()).await.expect("fetch");
+    assert_eq!(u64::try_from(unit.consumed().messages.len()).unwrap(), before + 3);
+    unit.commit(soon()).await.expect("commit");
+    assert_eq!(rabbit.depth(access, queue, soon()).await.expect("depth").current_depth, 0);
+}

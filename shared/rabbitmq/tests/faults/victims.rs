@@ -1,0 +1,175 @@
+//! One [`RabbitMq`] with a connection in each state in which a fault can meet one: idle, in mid-publish, and in
+//! mid-consume with its unit of work open.
+
+use std::collections::BTreeSet;
+use std::time::{Duration, Instant};
+
+use mq::{Access, Broker as _, BrokerError, Outgoing, ProduceFailure, QueueName, UnitOfWork};
+use rabbitmq::{RabbitMq, Settings};
+
+use crate::observer::Observer;
+use crate::report::{kind, outcome, row, timed};
+use crate::support::{COMMIT, PLENTY, after, consume, ids, messages, produce, queue, soon, works_again};
+
+/// How many messages are published, and at what pace: slow enough that a fault meets the publishing.
+const PUBLISHED: i64 = 3_000;
+const PACE: i64 = 500;
+/// How many messages there are to consume, and how many of them are in hand.
+const STORED: i64 = 20;
+const IN_HAND: i64 = 10;
+/// How long the broker may take to put back what a lost connection had in hand.
+const PUT_BACK: Duration = Duration::from_secs(15);
+
+pub(crate) struct Victims {
+    fault: &'static str,
+    rabbit: RabbitMq,
+    access: Access,
+    publishing: QueueName,
+    consuming: QueueName,
+    outgoing: Outgoing,
+    unit: Box<dyn UnitOfWork>,
+}
+
+/// What the operations said.
+pub(crate) struct Aftermath {
+    fault: &'static str,
+    rabbit: RabbitMq,
+    access: Access,
+    publishing: QueueName,
+    consuming: QueueName,
+    outgoing: Outgoing,
+    produced: (ProduceFailure, Duration),
+    committed: (Result<(), BrokerError>, Duration),
+    idle: (Result<(), BrokerError>, Duration),
+}
+
+impl Victims {
+    pub(crate) async fn prepare(fault: &'static str, access: Access, settings: Settings) -> Self {
+        let observer = Observer::connect().await;
+        let (publishing, consuming) = (queue("publish"), queue("consume"));
+        for queue in [&publishing, &consuming] {
+            observer.declare(queue, &[]).await;
+        }
+        let rabbit = RabbitMq::with_settings(settings);
+        let stored = messages(STORED, None);
+        produce(&rabbit, &access, &consuming, &stored, 0, soon()).await.expect("store");
+        let command = consume(COMMIT, IN_HAND);
+        let unit = rabbit.fetch(&access, &consuming, &command, PLENTY, soon()).await.expect("fetch");
+        assert_eq!(unit.consumed().messages.len(), 10);
+        let outgoing = messages(PUBLISHED, Some(PACE));
+        Self { fault, rabbit, access, publishing, consuming, outgoing, unit }
+    }
+
+    /// Publishes until `blow` has its effect, then commits, and then uses the connection that was idle. `blow` says
+    /// when it struck; each operation has `patience` milliseconds from then on.
+    pub(crate) async fn suffer(self, patience: u64, blow: impl Future<Output = Instant>) -> Aftermath {
+        let Self { fault, rabbit, access, publishing, consuming, outgoing, unit } = self;
+        let (failure, took) = {
+            // The deadline is set when the blow falls, because nobody knows how long an administrator takes.
+            let (strike, mut struck) = tokio::sync::watch::channel(None);
+            let publish = async {
+                let deadline = after(9_000 + patience);
+                let result = produce(&rabbit, &access, &publishing, &outgoing, 0, deadline).await;
+                (result.expect_err("the fault met the publishing"), Instant::now())
+            };
+            let disturb = async {
+                tokio::time::sleep(Duration::from_millis(300)).await;
+                // The third connection, which is idle from now on.
+                rabbit.depth(&access, &consuming, soon()).await.expect("depth");
+                tokio::time::sleep(Duration::from_millis(500)).await;
+                strike.send_replace(Some(blow.await));
+            };
+            let ((failure, ended), ()) = tokio::join!(publish, disturb);
+            let at: Instant = struck.borrow_and_update().expect("it struck");
+            (failure, ended.saturating_duration_since(at))
+        };
+        let deadline = after(patience);
+        let committed = timed(deadline, unit.commit(deadline)).await;
+        let deadline = after(patience);
+        let (idle, idle_took) = timed(deadline, rabbit.depth(&access, &consuming, deadline)).await;
+        Aftermath {
+            fault,
+            rabbit,
+            access,
+            publishing,
+            consuming,
+            outgoing,
+            produced: (failure, took),
+            committed,
+            idle: (idle.map(drop), idle_took),
+        }
+    }
+}
+
+impl Aftermath {
+    /// Counts what is on the queues, now that the broker can be asked, and goes on with the same [`RabbitMq`].
+    pub(crate) async fn settle(self) {
+        let observer = Observer::connect().await;
+        let on_source = self.count_consumed(&observer).await;
+        row(self.fault, "consume", outcome(&self.committed.0), self.committed.1, &on_source);
+        let on_queue = self.count_produced(&observer).await;
+        row(self.fault, "produce", kind(&self.produced.0.error), self.produced.1, &on_queue);
+        row(self.fault, "idle, then depth", outcome(&self.idle.0), self.idle.1, "unchanged");
+        works_again(&self.rabbit, &self.access, &self.consuming).await;
+        for queue in [&self.publishing, &self.consuming] {
+            observer.delete(queue).await;
+        }
+    }
+
+    /// A commit that was not done leaves every message on the queue; one in doubt leaves all or takes all in hand.
+    async fn count_consumed(&self, observer: &Observer) -> String {
+        let stored = messages(STORED, None);
+        let all = ids(&stored, 0..20);
+        let rest = ids(&stored, 10..20);
+        let expected = if self.committed.0.is_ok() { rest.len() } else { all.len() };
+        observer.settled(&self.consuming, u64::try_from(expected).unwrap(), PUT_BACK).await;
+        let there = observer.drain(&self.consuming).await;
+        assert_eq!(there.duplicates(), BTreeSet::new());
+        let there = there.ids();
+        match &self.committed.0 {
+            Ok(()) => assert_eq!(there, rest),
+            Err(BrokerError::InDoubt { .. }) => assert!(there == all || there == rest, "{there:?}"),
+            Err(_) => assert_eq!(there, all),
+        }
+        format!("{} of {} (10 were in hand)", there.len(), all.len())
+    }
+
+    /// What was reported as committed is there, beside it nothing but what is in doubt; and whoever resumes after the
+    /// last commit, as a retry with the same key does, has duplicates of what was in doubt at most.
+    async fn count_produced(&self, observer: &Observer) -> String {
+        let failure = &self.produced.0;
+        let count = self.outgoing.count();
+        let in_doubt: BTreeSet<_> = failure.in_doubt.iter().map(|id| id.to_hex()).collect();
+        let committed = ids(&self.outgoing, 0..failure.committed);
+        let first = observer.drain(&self.publishing).await;
+        check_produced(&first.ids(), &committed, &in_doubt);
+        assert_eq!(first.duplicates(), BTreeSet::new());
+
+        let again = messages(PUBLISHED, None);
+        let report = produce(&self.rabbit, &self.access, &self.publishing, &again, failure.committed, soon())
+            .await
+            .expect("resume");
+        assert_eq!(report.enqueued, count - failure.committed);
+        let here = first.ids().len();
+        let both = first.and(observer.drain(&self.publishing).await);
+        assert_eq!(both.ids(), ids(&self.outgoing, 0..count), "nothing is lost");
+        assert!(both.duplicates().is_subset(&in_doubt), "only what was in doubt comes twice");
+        format!(
+            "{here}: {} confirmed, {} of {} in doubt; {} twice after resuming",
+            failure.committed,
+            here - committed.len(),
+            in_doubt.len(),
+            both.duplicates().len()
+        )
+    }
+}
+
+pub(crate) fn check_produced(
+    there: &BTreeSet<String>,
+    committed: &BTreeSet<String>,
+    in_doubt: &BTreeSet<String>,
+) {
+    assert!(committed.is_subset(there), "{} were lost", committed.difference(there).count());
+    let unexplained = there.iter().filter(|id| !committed.contains(*id) && !in_doubt.contains(*id)).count();
+    assert_eq!(unexplained, 0, "there are messages that were reported neither committed nor in doubt");
+}
