@@ -71,8 +71,10 @@ async fn consume(rabbit: &RabbitMq, access: &Access, queue: &QueueName, messages
 fn outgoing(count: u32) -> Result<Outgoing, Error> {
     let command = ProduceCommand {
         source: ProduceSource::Generated {
-            count: BatchCount::try_from(i64::from(count)).map_err(unexpected)?,
-            payload: Payload::Random { size: MessageSize::try_from(BODY_BYTES).map_err(unexpected)? },
+            count: BatchCount::try_from(i64::from(count)).map_err(|error| unexpected(&error))?,
+            payload: Payload::Random {
+                size: MessageSize::try_from(BODY_BYTES).map_err(|error| unexpected(&error))?,
+            },
         },
         rate_limit_per_sec: None,
         transaction: Transaction::default(),
@@ -86,15 +88,15 @@ fn outgoing(count: u32) -> Result<Outgoing, Error> {
 
 fn command(max: u32) -> Result<ConsumeCommand, Error> {
     Ok(ConsumeCommand {
-        max_messages: MaxMessages::try_from(i64::from(max)).map_err(unexpected)?,
-        wait_seconds: WaitSeconds::try_from(0).map_err(unexpected)?,
+        max_messages: MaxMessages::try_from(i64::from(max)).map_err(|error| unexpected(&error))?,
+        wait_seconds: WaitSeconds::try_from(0).map_err(|error| unexpected(&error))?,
         mode: AckMode::Take(Ack::Commit),
         selector: Selector::default(),
         warnings: Vec::new(),
     })
 }
 
-fn unexpected(error: impl ToString) -> Error {
+fn unexpected(error: &impl ToString) -> Error {
     Error::Unexpected(error.to_string())
 }
 

@@ -14,6 +14,11 @@ impl Base64Bytes {
     }
 }
 
+/// How long the base64 of `bytes` bytes is.
+pub(crate) fn encoded_len(bytes: usize) -> usize {
+    bytes.div_ceil(3).saturating_mul(4)
+}
+
 impl Serialize for Base64Bytes {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         serializer.serialize_str(&Self::encode(&self.0))

@@ -34,8 +34,13 @@ pub(crate) async fn fetch(
         return Err(session.fail(failure, During::Queue(queue)));
     }
     let too_large = matches!(taking.stop, Some(Full::First));
-    let mut taken =
-        Taken { session, queue: queue.clone(), last_tag: taking.last_tag, consumed: taking.consumed };
+    let mut taken = Taken {
+        session,
+        queue: queue.clone(),
+        last_tag: taking.last_tag,
+        newest_tag: taking.newest_tag,
+        consumed: taking.consumed,
+    };
     if too_large {
         taken.restore(deadline).await;
         return Err(BrokerError::MessageTooLarge {

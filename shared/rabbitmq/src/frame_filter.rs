@@ -47,40 +47,47 @@ impl FrameFilter {
 
     /// Gathers the next frame, or its header where the rest may pass, and gives back the bytes after it.
     fn gather<'a>(&mut self, bytes: &'a [u8]) -> &'a [u8] {
-        let wanted = self.wanted().saturating_sub(self.partial.len()).min(bytes.len());
-        let (mine, rest) = bytes.split_at(wanted);
-        self.partial.extend_from_slice(mine);
-        let wanted = self.wanted();
-        if self.partial.len() >= FRAME_HEADER && self.partial.len() >= wanted {
-            let length = frame_length(&self.partial).unwrap_or(wanted);
-            let frame = std::mem::take(&mut self.partial);
-            self.passing = length.saturating_sub(frame.len());
+        if self.partial.is_empty()
+            && let Some((frame, rest)) = bytes.split_at_checked(wanted(bytes))
+        {
             self.finish(frame);
+            return rest;
+        }
+        let missing = wanted(&self.partial).saturating_sub(self.partial.len()).min(bytes.len());
+        let (mine, rest) = bytes.split_at(missing);
+        self.partial.extend_from_slice(mine);
+        if self.partial.len() >= wanted(&self.partial) {
+            let mut frame = std::mem::take(&mut self.partial);
+            self.finish(&frame);
+            frame.clear();
+            self.partial = frame;
         }
         rest
     }
 
-    /// How much of the current frame is needed before it can be judged.
-    fn wanted(&self) -> usize {
-        match (self.partial.first(), frame_length(&self.partial)) {
-            (Some(&(METHOD | CONTENT_HEADER)), Some(length)) if length <= MAX_REWRITTEN => length,
-            _ => FRAME_HEADER,
+    /// Passes a frame on, or its header where the rest of it passes as it is.
+    fn finish(&mut self, frame: &[u8]) {
+        self.passing = frame_length(frame).unwrap_or_default().saturating_sub(frame.len());
+        let start = self.ready.len();
+        self.ready.extend_from_slice(frame);
+        if self.passing > 0 {
+            return;
         }
-    }
-
-    fn finish(&mut self, mut frame: Vec<u8>) {
-        if self.passing == 0 {
-            let kind = frame.first().copied();
-            if let (Some(METHOD), Some(payload)) = (kind, payload(&mut frame)) {
-                make_method_readable(payload);
-            } else if let (Some(CONTENT_HEADER), Some(payload)) = (kind, payload(&mut frame))
-                && let Some(rewritten) = content_header::readable(payload)
-            {
-                frame = rebuilt(&frame, &rewritten);
-            }
-            self.greeting.get_or_init(|| frame.clone());
+        let frame = self.ready.get_mut(start..).unwrap_or_default();
+        let kind = frame.first().copied();
+        if let (Some(METHOD), Some(payload)) = (kind, payload(frame)) {
+            make_method_readable(payload);
+        } else if let (Some(CONTENT_HEADER), Some(payload)) = (kind, payload(frame))
+            && let Some(rewritten) = content_header::readable(payload)
+        {
+            let rebuilt = rebuilt(frame, &rewritten);
+            self.ready.truncate(start);
+            self.ready.extend_from_slice(&rebuilt);
         }
-        self.ready.extend_from_slice(&frame);
+        if self.greeting.get().is_none() {
+            let greeting = self.ready.get(start..).unwrap_or_default().to_vec();
+            self.greeting.get_or_init(|| greeting);
+        }
     }
 
     /// Moves what is ready into `buf` and says how much that was.
@@ -96,6 +103,14 @@ impl FrameFilter {
             self.taken = 0;
         }
         length
+    }
+}
+
+/// How much of the frame that `bytes` begin with is needed before it can be judged.
+fn wanted(bytes: &[u8]) -> usize {
+    match (bytes.first(), frame_length(bytes)) {
+        (Some(&(METHOD | CONTENT_HEADER)), Some(length)) if length <= MAX_REWRITTEN => length,
+        _ => FRAME_HEADER,
     }
 }
 

@@ -5,11 +5,9 @@ use std::time::Duration;
 use futures_util::stream::StreamExt as _;
 use lapin::Consumer;
 use lapin::message::Delivery;
-use lapin::options::{
-    BasicCancelOptions, BasicConsumeOptions, BasicGetOptions, BasicNackOptions, BasicQosOptions,
-};
+use lapin::options::{BasicCancelOptions, BasicConsumeOptions, BasicGetOptions, BasicQosOptions};
 use lapin::types::FieldTable;
-use mq::{ConsumeCommand, Consumed, Deadline, QueueName, ReceivedMessage};
+use mq::{ConsumeCommand, Consumed, Deadline, QueueName};
 
 use crate::errors::Failure;
 use crate::message::received;
@@ -60,7 +58,10 @@ pub(crate) struct Taking<'a> {
     size: usize,
     largest: usize,
     consumers: usize,
+    /// The last delivery that was kept.
     pub(crate) last_tag: Option<u64>,
+    /// The last delivery; those after the last kept one go back when the kept ones are settled.
+    pub(crate) newest_tag: Option<u64>,
     pub(crate) stop: Option<Full>,
     pub(crate) consumed: Consumed,
 }
@@ -75,6 +76,7 @@ impl<'a> Taking<'a> {
             largest: 0,
             consumers: 0,
             last_tag: None,
+            newest_tag: None,
             stop: None,
             consumed: Consumed::default(),
         }
@@ -113,9 +115,7 @@ impl<'a> Taking<'a> {
             let get = session.channel().basic_get(short(self.queue), BasicGetOptions { no_ack: false });
             let Some(message) = call(deadline, get).await? else { break };
             let left = usize::try_from(message.message_count).unwrap_or(usize::MAX);
-            if let Some(tag) = self.keep(message.delivery) {
-                put_back(session, tag, deadline).await?;
-            }
+            self.keep(message.delivery);
             let mut ready = left;
             if consumers_help.is_none() && ready.min(self.max_messages()) >= MANY {
                 consumers_help = Some(is_classic(session, self.queue, stop_at).await);
@@ -168,18 +168,17 @@ impl<'a> Taking<'a> {
         let prefetch = u16::try_from(count).unwrap_or(u16::MAX);
         let mut consumer = self.start_consumer(session, prefetch, deadline).await?;
         let mut brought = 0;
-        let mut excess = Vec::new();
         // One timer for all deliveries: setting one for each costs more than the delivery.
         let mut pause = std::pin::pin!(tokio::time::sleep(PATIENCE));
         let mut idle = true;
-        while brought < count && excess.is_empty() {
+        while brought < count && self.stop.is_none() {
             tokio::select! {
                 biased;
                 delivery = consumer.next() => {
                     let Some(delivery) = delivery else { break };
                     brought += 1;
                     idle = false;
-                    excess.extend(self.keep(delivery?));
+                    self.keep(delivery?);
                 }
                 () = &mut pause => {
                     if idle || stop_at.has_passed() {
@@ -192,18 +191,8 @@ impl<'a> Taking<'a> {
         }
         stop_consumer(session, &consumer, deadline).await?;
         while let Ok(Some(delivery)) = deadline.run(consumer.next()).await {
-            let delivery = delivery?;
             brought += 1;
-            // What comes after a message that did not fit does not fit either: it would overtake.
-            if excess.is_empty() {
-                excess.extend(self.keep(delivery));
-            } else {
-                excess.push(delivery.delivery_tag);
-            }
-        }
-        // In their order, and after the consumer has gone, to which they would come again.
-        for tag in excess {
-            put_back(session, tag, deadline).await?;
+            self.keep(delivery?);
         }
         Ok(brought)
     }
@@ -248,28 +237,31 @@ impl<'a> Taking<'a> {
                 _ => None,
             },
         };
-        if let Some(tag) = first.and_then(|delivery| self.keep(delivery)) {
-            put_back(session, tag, deadline).await?;
+        if let Some(delivery) = first {
+            self.keep(delivery);
         }
         Ok(())
     }
 
-    /// Keeps a message, or gives back its tag where it does not fit.
-    fn keep(&mut self, delivery: Delivery) -> Option<u64> {
+    /// Keeps a message, unless it does not fit, or would overtake one that does not.
+    fn keep(&mut self, delivery: Delivery) {
         let tag = delivery.delivery_tag;
+        self.newest_tag = Some(tag);
+        if self.stop.is_some() {
+            return;
+        }
         let message = received(delivery);
         // And the comma between two messages.
-        let carried = ReceivedMessage::carried_size(&message).saturating_add(1);
+        let carried = message.carried_size().saturating_add(1);
         let size = self.size.saturating_add(carried);
         if size > self.max_bytes {
             self.stop = Some(if self.consumed.messages.is_empty() { Full::First } else { Full::Next });
-            return Some(tag);
+            return;
         }
         self.size = size;
         self.largest = self.largest.max(carried);
         self.last_tag = Some(tag);
         self.consumed.messages.push(message);
-        None
     }
 }
 
@@ -281,9 +273,4 @@ async fn is_classic(session: &Session, queue: &QueueName, deadline: Deadline) ->
 
 async fn stop_consumer(session: &Session, consumer: &Consumer, deadline: Deadline) -> Result<(), Failure> {
     call(deadline, session.channel().basic_cancel(consumer.tag(), BasicCancelOptions::default())).await
-}
-
-async fn put_back(session: &Session, tag: u64, deadline: Deadline) -> Result<(), Failure> {
-    let requeue = BasicNackOptions { multiple: false, requeue: true };
-    call(deadline, session.channel().basic_nack(tag, requeue)).await
 }
