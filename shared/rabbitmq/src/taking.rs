@@ -11,7 +11,6 @@ use mq::{ConsumeCommand, Consumed, Deadline, QueueName};
 
 use crate::errors::Failure;
 use crate::message::received;
-use crate::queue_facts::{self, QueueKind};
 use crate::session::{Session, call, short};
 
 /// What is kept of the time when waiting for a first message, for all that follows.
@@ -24,8 +23,6 @@ const CONSUMER: &str = "integrahub";
 
 /// Fewer messages than this are got one by one: a consumer takes three round trips to come and go.
 const FEWEST_BY_CONSUMER: usize = 4;
-/// With fewer messages on the queue it is not worth asking what kind of queue it is.
-const MANY: usize = 64;
 /// How many messages a first consumer may ask for, and by how much a later one may exceed what is in hand.
 const FIRST_PREFETCH: usize = 16;
 const GROWTH: usize = 8;
@@ -43,14 +40,11 @@ pub(crate) enum Full {
 
 /// Messages being taken.
 ///
-/// A single `basic.get` costs a round trip, and says how many messages are left. Where those are many, and the queue is a
-/// classic one, a consumer takes them: its prefetch is what is there, is wanted and is expected to fit, because whatever
-/// it brings in excess has to be put back, which marks it as redelivered. So the prefetch starts small and grows with what
-/// was kept, and the largest message so far stands for the next ones. The broker answers a consumer's cancellation after
-/// its last delivery: nothing is on its way when a consumer is gone.
-///
-/// A quorum queue counts every return against its delivery limit, past which it drops the message, and puts what returns
-/// at its end. So its messages are got one by one: at most one is ever put back.
+/// A single `basic.get` costs a round trip, and says how many messages are left. Where those are many, a consumer
+/// takes them: its prefetch is what is there, is wanted and is expected to fit, because whatever it brings in excess has
+/// to be put back, which marks it as redelivered, and counts against the delivery limit of a quorum queue. So the prefetch
+/// starts small and grows with what was kept, and the largest message so far stands for the next ones. The broker
+/// answers a consumer's cancellation after its last delivery: nothing is on its way when a consumer is gone.
 pub(crate) struct Taking<'a> {
     queue: &'a QueueName,
     command: &'a ConsumeCommand,
@@ -106,7 +100,7 @@ impl<'a> Taking<'a> {
     /// Takes what is there.
     async fn drain(&mut self, session: &Session, deadline: Deadline) -> Result<(), Failure> {
         let stop_at = deadline.earlier_by(TAKE_MARGIN);
-        let mut consumers_help: Option<bool> = None;
+        let mut consumers_help = true;
         while self.wants_more() {
             if !self.consumed.messages.is_empty() && stop_at.has_passed() {
                 self.consumed.warnings.push("the time ended before all messages were taken".to_owned());
@@ -117,19 +111,13 @@ impl<'a> Taking<'a> {
             let left = usize::try_from(message.message_count).unwrap_or(usize::MAX);
             self.keep(message.delivery);
             let mut ready = left;
-            if consumers_help.is_none() && ready.min(self.max_messages()) >= MANY {
-                consumers_help = Some(is_classic(session, self.queue, stop_at).await);
-            }
-            while consumers_help == Some(true)
-                && self.prefetch(ready) >= FEWEST_BY_CONSUMER
-                && !stop_at.has_passed()
-            {
+            while consumers_help && self.prefetch(ready) >= FEWEST_BY_CONSUMER && !stop_at.has_passed() {
                 let asked = self.prefetch(ready);
                 let brought = self.take_by_consumer(session, asked, stop_at, deadline).await?;
                 ready = ready.saturating_sub(brought);
                 if brought < asked {
                     // Others take from the queue too, or only one consumer may: what is there has to be asked again.
-                    consumers_help = Some(brought > 0);
+                    consumers_help = brought > 0;
                     break;
                 }
             }
@@ -263,12 +251,6 @@ impl<'a> Taking<'a> {
         self.last_tag = Some(tag);
         self.consumed.messages.push(message);
     }
-}
-
-/// Whether the queue is known to take messages back without harm. What cannot be found out is not.
-async fn is_classic(session: &Session, queue: &QueueName, deadline: Deadline) -> bool {
-    let facts = queue_facts::learn(session, queue, deadline).await;
-    facts.is_ok_and(|facts| facts.kind == QueueKind::Classic)
 }
 
 async fn stop_consumer(session: &Session, consumer: &Consumer, deadline: Deadline) -> Result<(), Failure> {
