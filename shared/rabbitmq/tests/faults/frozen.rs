@@ -17,7 +17,7 @@ use crate::{log, report};
 pub(crate) const VICTIM: &str = "FAULTS_VICTIM";
 const READY: &str = "ready";
 const HEARTBEAT_SECONDS: u16 = 1;
-/// The broker hangs up after two heartbeats that did not come, and looks every second one.
+/// The broker hangs up between two and three heartbeats after the last sign of life.
 const FREEZE: Duration = Duration::from_secs(5);
 
 /// Freezes a process with open connections, and lets it find out.

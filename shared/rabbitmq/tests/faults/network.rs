@@ -53,7 +53,7 @@ pub(crate) async fn silent_while_idle() {
 
 /// Publishes without a pace, cut at many moments: what was confirmed is there.
 pub(crate) async fn publishes_at_any_moment() {
-    const COUNT: i64 = 1_000;
+    const COUNT: i64 = 600;
     let (proxy, observer) = (Proxy::start().await, Observer::connect().await);
     let rabbit = RabbitMq::new(5);
     let (mut in_doubt_all, mut confirmed_all, mut twice, mut finished) = (0, 0, 0, 0);
@@ -66,7 +66,7 @@ pub(crate) async fn publishes_at_any_moment() {
         let deadline = after(1_000);
         let publish = produce(&rabbit, &access, &queue, &outgoing, 0, deadline);
         let cut = async {
-            tokio::time::sleep(Duration::from_millis(2 + round * 7)).await;
+            tokio::time::sleep(Duration::from_millis(2 + round * 5)).await;
             if round % 2 == 0 { proxy.cut().await } else { proxy.freeze() }
         };
         let ((result, took), ()) = tokio::join!(timed(deadline, publish), cut);
@@ -100,7 +100,7 @@ pub(crate) async fn publishes_at_any_moment() {
     let seen = format!("{confirmed_all} confirmed, {in_doubt_all} in doubt");
     row(
         "network cut at 10 moments",
-        "produce of 1,000",
+        "produce of 600",
         &seen,
         longest,
         &format!("0 lost; {twice} twice after resuming"),
