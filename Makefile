@@ -22,7 +22,7 @@ test: cargo nextest ## Run all tests against a stack of their own (NEXTEST='-E "
 	@exec $(LOCAL) test -- cargo nextest run --workspace --no-fail-fast $(NEXTEST)
 
 # The contenders share one profile, optimised as for a release; the stack is the one that tests use.
-bench: cargo ## Compare produce and consume with other clients, against a broker of its own (ROUNDS=3 MESSAGES=100000)
+bench: cargo ## Compare produce and consume with other clients, against a broker of its own (ROUNDS=4 MESSAGES=100000)
 	@scripts/bench-clients.sh
 	@cargo build --workspace --bins
 	@cargo build --profile bench -p benches

@@ -32,8 +32,8 @@ struct Arguments {
     /// Messages of each run
     #[arg(long, env = "MESSAGES", default_value_t = 100_000)]
     messages: u32,
-    /// Runs of each contender
-    #[arg(long, env = "ROUNDS", default_value_t = 3)]
+    /// Runs of each contender; a multiple of four gives each the same turns
+    #[arg(long, env = "ROUNDS", default_value_t = 4)]
     rounds: u32,
     /// The interpreter that has pika and aio-pika
     #[arg(long, env = "BENCH_PYTHON", default_value = ".local/bench/bin/python")]
