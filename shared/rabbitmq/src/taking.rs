@@ -11,7 +11,7 @@ use mq::{ConsumeCommand, Consumed, Deadline, QueueName};
 
 use crate::errors::Failure;
 use crate::message::received;
-use crate::session::{Session, call, short};
+use crate::session::{Session, call, inspect, short};
 
 /// What is kept of the time when waiting for a first message, for all that follows.
 const WAIT_MARGIN: Duration = Duration::from_secs(1);
@@ -28,6 +28,9 @@ const FIRST_PREFETCH: usize = 16;
 const GROWTH: usize = 8;
 /// How long a consumer may be given nothing before the queue is asked again: others may have been faster.
 const PATIENCE: Duration = Duration::from_millis(100);
+
+/// How long a consumer that is gone may take to end.
+const GONE: Duration = Duration::from_secs(1);
 
 /// Why no more is taken.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -178,9 +181,9 @@ impl<'a> Taking<'a> {
             }
         }
         stop_consumer(session, &consumer, deadline).await?;
-        while let Ok(Some(delivery)) = deadline.run(consumer.next()).await {
+        while let Some(delivery) = self.delivered_before_it_went(session, &mut consumer, deadline).await? {
             brought += 1;
-            self.keep(delivery?);
+            self.keep(delivery);
         }
         Ok(brought)
     }
@@ -205,6 +208,23 @@ impl<'a> Taking<'a> {
         call(deadline, consume).await
     }
 
+    /// What a consumer that is gone was given before. The library has all of it by now, but does not always end the
+    /// consumer when the queue is deleted in the same moment; then the queue is asked, and what is in doubt is cut.
+    async fn delivered_before_it_went(
+        &self,
+        session: &Session,
+        consumer: &mut Consumer,
+        deadline: Deadline,
+    ) -> Result<Option<Delivery>, Failure> {
+        match deadline.min(GONE).run(consumer.next()).await {
+            Ok(delivery) => Ok(delivery.transpose()?),
+            Err(_) => {
+                inspect(session.channel(), self.queue, deadline).await?;
+                Err(Failure::Deadline)
+            }
+        }
+    }
+
     /// Waits for one message with a consumer, which is gone again when this returns.
     async fn wait_for_first(
         &mut self,
@@ -220,10 +240,7 @@ impl<'a> Taking<'a> {
             // The broker ended the consumer, because the queue went away. Asking for a message tells.
             Ok(None) => return self.drain(session, deadline).await,
             // A message may have come while the consumer went.
-            Err(_) => match deadline.run(consumer.next()).await {
-                Ok(Some(delivery)) => Some(delivery?),
-                _ => None,
-            },
+            Err(_) => self.delivered_before_it_went(session, &mut consumer, deadline).await?,
         };
         if let Some(delivery) = first {
             self.keep(delivery);
