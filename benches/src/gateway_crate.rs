@@ -11,6 +11,7 @@ use mq::{
 };
 use rabbitmq::RabbitMq;
 use secrecy::SecretString;
+use tokio::sync::watch;
 
 use crate::cpu::Stopwatch;
 use crate::error::Error;
@@ -46,7 +47,7 @@ async fn produce(rabbit: &RabbitMq, access: &Access, queue: &QueueName, messages
     while left > 0 {
         let count = left.min(MAX_PRODUCED);
         let outgoing = outgoing(count)?;
-        rabbit.produce(access, queue, &outgoing, 0, Transaction::default(), soon()).await?;
+        rabbit.produce(access, queue, &outgoing, 0, &watch::Sender::new(0), soon()).await?;
         left -= count;
     }
     stopwatch.stop(messages)

@@ -4,6 +4,7 @@ use api::{Problem, Reply};
 use gateway::from_produce;
 use idempotency::Execution;
 use mq::{ContentSeed, Deadline, MessageId, Outgoing, ProduceCommand, Target};
+use tokio::sync::watch;
 use tokio::time::Instant;
 
 use crate::{MqAccess, answer};
@@ -34,10 +35,9 @@ impl MqAccess {
         );
         let outgoing = Outgoing::new(command, seed);
         let earlier_doubt = execution.in_doubt.min(outgoing.count().saturating_sub(from));
-        let transaction = command.transaction;
         let produced = ready
             .broker
-            .produce(&ready.access, &ready.queue, &outgoing, from, transaction, ready.deadline)
+            .produce(&ready.access, &ready.queue, &outgoing, from, &watch::Sender::new(from), ready.deadline)
             .await;
         match produced {
             Ok(report) => {

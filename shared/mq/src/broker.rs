@@ -4,10 +4,10 @@
 use std::time::Duration;
 
 use async_trait::async_trait;
+use tokio::sync::watch;
 use tokio::time::Instant;
 
 use crate::command::ConsumeCommand;
-use crate::command::Transaction;
 use crate::connection::Access;
 use crate::content::Outgoing;
 use crate::error::BrokerError;
@@ -89,14 +89,16 @@ pub trait Broker: Send + Sync {
     fn wire_id(&self, id: MessageId) -> Vec<u8>;
 
     /// Puts the messages of `outgoing` from index `from` on, in order, each confirmed by the broker, paced by
-    /// `outgoing`'s rate and grouped in transactions.
+    /// `outgoing`'s rate and grouped in its transactions. `confirmed` is raised as confirms come in: that many of the first
+    /// messages, those before `from` included, are on the queue whatever happens from then on. It may lag behind the result,
+    /// never run ahead of it.
     async fn produce(
         &self,
         access: &Access,
         queue: &QueueName,
         outgoing: &Outgoing,
         from: u64,
-        transaction: Transaction,
+        confirmed: &watch::Sender<u64>,
         deadline: Deadline,
     ) -> Result<ProduceReport, ProduceFailure>;
 

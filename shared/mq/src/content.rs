@@ -11,7 +11,7 @@ use sha2::{Digest as _, Sha256};
 use uuid::Uuid;
 
 use crate::base64_bytes::Base64Bytes;
-use crate::command::{CorrelIdMode, MqProps, Payload, ProduceCommand, ProduceSource, RateLimit};
+use crate::command::{CorrelIdMode, MqProps, Payload, ProduceCommand, ProduceSource, RateLimit, Transaction};
 use crate::message::MessageId;
 use crate::names::Headers;
 
@@ -236,6 +236,7 @@ pub struct Outgoing {
     props: MqProps,
     headers: Headers,
     rate_limit_per_sec: Option<RateLimit>,
+    transaction: Transaction,
 }
 
 impl Outgoing {
@@ -246,6 +247,7 @@ impl Outgoing {
             props: command.props.clone(),
             headers: command.headers.clone(),
             rate_limit_per_sec: command.rate_limit_per_sec,
+            transaction: command.transaction,
         }
     }
 
@@ -259,6 +261,10 @@ impl Outgoing {
 
     pub fn rate_limit_per_sec(&self) -> Option<RateLimit> {
         self.rate_limit_per_sec
+    }
+
+    pub fn transaction(&self) -> Transaction {
+        self.transaction
     }
 
     /// The value of the property `idempotencyKey`.

@@ -2,7 +2,7 @@
 
 use std::io;
 use std::net::SocketAddr;
-use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use async_rs::Runtime;
@@ -14,6 +14,7 @@ use crate::config::{ConnectionConfig, TlsConfig};
 use crate::connection::{Connection, Pulse};
 use crate::errors::{During, Failure};
 use crate::events::Peer;
+use crate::frame_filter::Noticed;
 use crate::server::Server;
 use crate::tls;
 use crate::transport::{Hangup, Kit, Socket, Transport, prepare};
@@ -96,13 +97,13 @@ pub(crate) async fn open(
     if let Some(tls) = config.tls() {
         socket = log.run(Step::Tls, deadline, address, secure(socket, address, tls)).await?;
     }
-    let greeting = Arc::new(OnceLock::new());
+    let noticed = Arc::new(Noticed::default());
     let pulse = Arc::new(Pulse::new());
-    let transport = Transport::new(socket, Arc::clone(&greeting), Arc::clone(&pulse));
+    let transport = Transport::new(socket, Arc::clone(&noticed), Arc::clone(&pulse));
     let login = log_in(config, address, transport);
     let amqp = log.run(Step::Authenticate, deadline, address, login).await?;
-    let server = greeting.get().map(|frame| Server::from_greeting(frame)).unwrap_or_default();
-    Ok(Connection::new(amqp, hangup, (config, Peer::new(config, address)), server, pulse))
+    let server = noticed.greeting().map(Server::from_greeting).unwrap_or_default();
+    Ok(Connection::new(amqp, hangup, (config, Peer::new(config, address)), server, (pulse, noticed)))
 }
 
 async fn resolve(address: &Address) -> Result<Vec<SocketAddr>, BrokerError> {

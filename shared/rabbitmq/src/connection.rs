@@ -12,6 +12,7 @@ use mq::Deadline;
 use crate::config::{ConnectionConfig, Host};
 use crate::errors::{During, Failure};
 use crate::events::{self, Peer};
+use crate::frame_filter::Noticed;
 use crate::health::HealthStatus;
 use crate::server::Server;
 use crate::transport::Hangup;
@@ -27,6 +28,7 @@ pub(crate) struct Connection {
     pub(crate) peer: Peer,
     pub(crate) server: Server,
     pulse: Arc<Pulse>,
+    noticed: Arc<Noticed>,
     host: Host,
     last_used: Mutex<Moment>,
 }
@@ -37,10 +39,10 @@ impl Connection {
         hangup: Hangup,
         (config, peer): (&ConnectionConfig, Peer),
         server: Server,
-        pulse: Arc<Pulse>,
+        (pulse, noticed): (Arc<Pulse>, Arc<Noticed>),
     ) -> Self {
         let last_used = Mutex::new(Moment::now());
-        Self { hangup, amqp, peer, server, pulse, host: config.runs_in(), last_used }
+        Self { hangup, amqp, peer, server, pulse, noticed, host: config.runs_in(), last_used }
     }
 
     /// Opens a channel: a round trip to the broker.
@@ -88,6 +90,11 @@ impl Connection {
 
     pub(crate) fn pulse(&self) -> Arc<Pulse> {
         Arc::clone(&self.pulse)
+    }
+
+    /// How many messages the broker has given back as unroutable.
+    pub(crate) fn returns(&self) -> u64 {
+        self.noticed.returns()
     }
 
     pub(crate) fn events(&self) -> impl Stream<Item = Event> + Send + 'static {

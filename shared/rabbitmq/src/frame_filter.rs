@@ -3,6 +3,7 @@
 //! without failing the call that waits for it, and the message is the next one's problem: one publisher's binary
 //! correlation id would block a queue for good. So such frames are rewritten into what the library can read.
 
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 
 use crate::content_header;
@@ -17,10 +18,32 @@ const FRAME_HEADER: usize = 7;
 /// Frames to rewrite are not larger than this; what is longer passes as it is.
 const MAX_REWRITTEN: usize = 1024 * 1024;
 
+/// The class and the method of `basic.return`.
+const BASIC_RETURN: [u8; 4] = [0, 60, 0, 50];
+
+/// What was noticed on the way.
+#[derive(Debug, Default)]
+pub(crate) struct Noticed {
+    greeting: OnceLock<Vec<u8>>,
+    returns: AtomicU64,
+}
+
+impl Noticed {
+    /// The broker's first frame.
+    pub(crate) fn greeting(&self) -> Option<&[u8]> {
+        self.greeting.get().map(Vec::as_slice)
+    }
+
+    /// How many messages the broker has given back as unroutable. It counts before the library learns anything from the
+    /// same or a later frame.
+    pub(crate) fn returns(&self) -> u64 {
+        self.returns.load(Ordering::Acquire)
+    }
+}
+
 /// Follows the frames of an incoming AMQP stream.
 pub(crate) struct FrameFilter {
-    /// Receives the first frame.
-    greeting: Arc<OnceLock<Vec<u8>>>,
+    noticed: Arc<Noticed>,
     /// The beginning of a frame that has not come in full.
     partial: Vec<u8>,
     /// How many bytes still pass as they are.
@@ -30,8 +53,8 @@ pub(crate) struct FrameFilter {
 }
 
 impl FrameFilter {
-    pub(crate) fn new(greeting: Arc<OnceLock<Vec<u8>>>) -> Self {
-        Self { greeting, partial: Vec::new(), passing: 0, ready: Vec::new(), taken: 0 }
+    pub(crate) fn new(noticed: Arc<Noticed>) -> Self {
+        Self { noticed, partial: Vec::new(), passing: 0, ready: Vec::new(), taken: 0 }
     }
 
     /// Takes bytes that came from the broker.
@@ -76,6 +99,9 @@ impl FrameFilter {
         let frame = self.ready.get_mut(start..).unwrap_or_default();
         let kind = frame.first().copied();
         if let (Some(METHOD), Some(payload)) = (kind, payload(frame)) {
+            if payload.starts_with(&BASIC_RETURN) {
+                self.noticed.returns.fetch_add(1, Ordering::Release);
+            }
             make_method_readable(payload);
         } else if let (Some(CONTENT_HEADER), Some(payload)) = (kind, payload(frame))
             && let Some(rewritten) = content_header::readable(payload)
@@ -84,9 +110,9 @@ impl FrameFilter {
             self.ready.truncate(start);
             self.ready.extend_from_slice(&rebuilt);
         }
-        if self.greeting.get().is_none() {
+        if self.noticed.greeting.get().is_none() {
             let greeting = self.ready.get(start..).unwrap_or_default().to_vec();
-            self.greeting.get_or_init(|| greeting);
+            self.noticed.greeting.get_or_init(|| greeting);
         }
     }
 
@@ -217,6 +243,27 @@ mod tests {
 
     fn frame(kind: u8, payload: &[u8]) -> Vec<u8> {
         rebuilt(&[kind, 0, 1], payload)
+    }
+
+    #[test]
+    fn messages_that_come_back_are_counted_before_anything_passes() {
+        let noticed = Arc::new(Noticed::default());
+        let mut filter = FrameFilter::new(Arc::clone(&noticed));
+        let returned = basic::Return {
+            reply_code: 312,
+            reply_text: "NO_ROUTE".into(),
+            exchange: "".into(),
+            routing_key: "q".into(),
+        };
+        let frame = AMQPFrame::Method(1, AMQPClass::Basic(basic::AMQPMethod::Return(returned)));
+        let frame = gen_frame(&frame)(Vec::new().into()).unwrap().into_inner().0;
+        let (start, end) = frame.split_at(9);
+        filter.push(start);
+        assert_eq!(noticed.returns(), 0);
+        filter.push(end);
+        assert_eq!(noticed.returns(), 1);
+        filter.push(&frame);
+        assert_eq!(noticed.returns(), 2);
     }
 
     proptest! {

@@ -38,6 +38,7 @@ mod pool;
 mod pooled;
 mod pools;
 mod produce;
+mod progress;
 mod queue_facts;
 mod retry;
 mod server;
@@ -55,8 +56,9 @@ use std::sync::Arc;
 use async_trait::async_trait;
 use mq::{
     Access, Broker, BrokerError, ConsumeCommand, Deadline, DepthReport, Outgoing, PoolReport, ProduceFailure,
-    ProduceReport, QueueName, TestReport, Transaction, UnitOfWork,
+    ProduceReport, QueueName, TestReport, UnitOfWork,
 };
+use tokio::sync::watch;
 
 pub use crate::config::{
     ConfigError, ConfigFault, ConnectionArguments, ConnectionConfig, Host, Settings, TlsConfig,
@@ -105,10 +107,10 @@ impl Broker for RabbitMq {
         queue: &QueueName,
         outgoing: &Outgoing,
         from: u64,
-        transaction: Transaction,
+        confirmed: &watch::Sender<u64>,
         deadline: Deadline,
     ) -> Result<ProduceReport, ProduceFailure> {
-        produce::produce(&self.pool, access, queue, outgoing, from, transaction, deadline).await
+        produce::produce(&self.pool, access, queue, outgoing, from, confirmed, deadline).await
     }
 
     async fn fetch(

@@ -8,12 +8,14 @@ use lapin::options::ConfirmSelectOptions;
 use mq::{
     Access, BrokerError, Deadline, MessageId, Outgoing, ProduceFailure, ProduceReport, QueueName, Transaction,
 };
+use tokio::sync::watch;
 
 use crate::errors::{During, Failure, nack};
 use crate::latency::Latencies;
 use crate::message::{correlation_id, properties};
 use crate::pacer::Pacer;
 use crate::pools::ConnectionPools;
+use crate::progress::Progress;
 use crate::queue_facts;
 use crate::session::{Session, call, short};
 use crate::window::{Settled, Verdict, Window};
@@ -36,11 +38,11 @@ pub(crate) async fn produce(
     queue: &QueueName,
     outgoing: &Outgoing,
     from: u64,
-    transaction: Transaction,
+    confirmed: &watch::Sender<u64>,
     deadline: Deadline,
 ) -> Result<ProduceReport, ProduceFailure> {
     let nothing = |error| ProduceFailure { error, committed: from, in_doubt: Vec::new() };
-    refuse_up_front(outgoing, from, transaction).map_err(nothing)?;
+    refuse_up_front(outgoing, from).map_err(nothing)?;
     let session = Session::open(pool, access, deadline).await.map_err(nothing)?;
     if let Err(error) = fits_frames(outgoing, from, session.frame_max()) {
         session.finish(deadline).await;
@@ -61,7 +63,8 @@ pub(crate) async fn produce(
     let mut producer = Producer {
         queue,
         outgoing,
-        transaction,
+        transaction: outgoing.transaction(),
+        confirmed,
         from,
         next: from,
         bytes: 0,
@@ -84,6 +87,7 @@ struct Producer<'a> {
     queue: &'a QueueName,
     outgoing: &'a Outgoing,
     transaction: Transaction,
+    confirmed: &'a watch::Sender<u64>,
     from: u64,
     /// The first message that is not known to be on the queue.
     next: u64,
@@ -109,7 +113,8 @@ impl Producer<'_> {
             if self.stop_at.has_passed() || self.due.is_some_and(|due| due >= self.stop_at.instant()) {
                 return Err(Stop::OutOfTime);
             }
-            let mut window = Window::new(session.channel(), short(self.queue));
+            let mut window =
+                Window::new(session, short(self.queue), Progress::new(self.confirmed, self.next));
             let bytes = self.fill(&mut window).await?;
             let settled = window.settle(&mut self.latencies, self.deadline).await;
             self.next += settled.prefix;
@@ -264,7 +269,8 @@ async fn refused(session: &Session, queue: &QueueName, deadline: Deadline) -> Br
 }
 
 /// Refuses what cannot be done whatever the broker says.
-fn refuse_up_front(outgoing: &Outgoing, from: u64, transaction: Transaction) -> Result<(), BrokerError> {
+fn refuse_up_front(outgoing: &Outgoing, from: u64) -> Result<(), BrokerError> {
+    let transaction = outgoing.transaction();
     if transaction.enabled && transaction.atomic {
         return Err(BrokerError::Unsupported {
             detail: "RabbitMQ has no transaction that is all or nothing; ask without `atomic`".to_owned(),

@@ -32,6 +32,11 @@ impl Session {
         self.0.connection().frame_max()
     }
 
+    /// How many messages the broker has given back as unroutable on the connection.
+    pub(crate) fn returns(&self) -> u64 {
+        self.0.connection().returns()
+    }
+
     /// Another channel on the same connection, for what may end a channel.
     pub(crate) async fn throwaway_channel(&self, deadline: Deadline) -> Result<Channel, Failure> {
         self.0.connection().open_channel(deadline).await

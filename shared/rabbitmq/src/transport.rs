@@ -6,7 +6,7 @@ use std::future::Future;
 use std::io::{self, IoSlice, Read, Write};
 use std::net::{Shutdown, SocketAddr};
 use std::pin::Pin;
-use std::sync::{Arc, OnceLock};
+use std::sync::Arc;
 use std::task::{Context, Poll};
 use std::time::{Duration, Instant};
 
@@ -20,7 +20,7 @@ use tokio::net::TcpStream;
 use tokio_util::compat::{Compat, TokioAsyncReadCompatExt as _};
 
 use crate::connection::Pulse;
-use crate::frame_filter::FrameFilter;
+use crate::frame_filter::{FrameFilter, Noticed};
 
 /// How many bytes are read at once.
 const CHUNK: usize = 128 * 1024;
@@ -62,9 +62,9 @@ pub(crate) struct Transport {
 }
 
 impl Transport {
-    /// `greeting` receives the broker's first frame, and `pulse` beats whenever the broker is heard.
-    pub(crate) fn new(socket: Socket, greeting: Arc<OnceLock<Vec<u8>>>, pulse: Arc<Pulse>) -> Self {
-        Self { socket, filter: FrameFilter::new(greeting), chunk: vec![0; CHUNK].into(), pulse }
+    /// `noticed` is told what the filter sees, and `pulse` beats whenever the broker is heard.
+    pub(crate) fn new(socket: Socket, noticed: Arc<Noticed>, pulse: Arc<Pulse>) -> Self {
+        Self { socket, filter: FrameFilter::new(noticed), chunk: vec![0; CHUNK].into(), pulse }
     }
 }
 

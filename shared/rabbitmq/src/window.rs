@@ -10,12 +10,13 @@ use futures_util::stream::{FuturesUnordered, StreamExt as _};
 use lapin::message::BasicReturnMessage;
 use lapin::options::BasicPublishOptions;
 use lapin::types::ShortString;
-use lapin::{BasicProperties, Channel, Confirmation, PublisherConfirm};
+use lapin::{BasicProperties, Confirmation, PublisherConfirm};
 use mq::{Deadline, MessageId};
 
 use crate::errors::Failure;
 use crate::latency::Latencies;
-use crate::session::call;
+use crate::progress::Progress;
+use crate::session::{Session, call};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Outcome {
@@ -32,8 +33,11 @@ const MAX_BYTES: usize = 8 * 1024 * 1024;
 /// end, when all have come, never one by one: the client library attaches a returned message to any confirm that is
 /// near, not to its own.
 pub(crate) struct Window<'a> {
-    channel: &'a Channel,
+    session: &'a Session,
     queue: ShortString,
+    progress: Progress<'a>,
+    /// What the connection had seen returned before.
+    earlier_returns: u64,
     messages: Vec<(MessageId, Outcome)>,
     /// The first message that is not confirmed.
     oldest: usize,
@@ -71,10 +75,12 @@ pub(crate) struct Settled {
 }
 
 impl<'a> Window<'a> {
-    pub(crate) fn new(channel: &'a Channel, queue: ShortString) -> Self {
+    pub(crate) fn new(session: &'a Session, queue: ShortString, progress: Progress<'a>) -> Self {
         Self {
-            channel,
+            session,
             queue,
+            progress,
+            earlier_returns: session.returns(),
             messages: Vec::new(),
             oldest: 0,
             returned: HashSet::new(),
@@ -133,8 +139,13 @@ impl<'a> Window<'a> {
         self.messages.push((id, Outcome::Unknown));
         self.bytes += body.len();
         self.bytes_in_flight += body.len();
-        let publish =
-            self.channel.basic_publish(ShortString::default(), self.queue.clone(), options, body, properties);
+        let publish = self.session.channel().basic_publish(
+            ShortString::default(),
+            self.queue.clone(),
+            options,
+            body,
+            properties,
+        );
         match call(deadline, publish).await {
             Ok(confirm) => self.pending.push(Pending { position, bytes: body.len(), at, confirm }),
             Err(failure) => self.fail(failure),
@@ -189,6 +200,17 @@ impl<'a> Window<'a> {
         }
         while self.messages.get(self.oldest).is_some_and(|(_, outcome)| *outcome == Outcome::Confirmed) {
             self.oldest += 1;
+        }
+        self.tell_progress();
+    }
+
+    /// Tells how many messages are certain to be on the queue. A confirm alone makes none certain: a message that was
+    /// returned is confirmed too, and the library may hand out its return with another confirm, even one that is not
+    /// noted yet. On the wire a message's return comes before its confirm, and the connection counts returns before the
+    /// library sees them; so as long as none was counted, nothing that was confirmed up to now was returned.
+    fn tell_progress(&self) {
+        if self.session.returns() == self.earlier_returns {
+            self.progress.tell(self.oldest);
         }
     }
 

@@ -15,6 +15,7 @@ use mq::{
 };
 use rabbitmq::RabbitMq;
 use secrecy::SecretString;
+use tokio::sync::watch;
 
 use crate::broker::USER;
 
@@ -145,7 +146,7 @@ pub(crate) async fn produce(
     from: u64,
     deadline: Deadline,
 ) -> Result<ProduceReport, ProduceFailure> {
-    rabbit.produce(access, queue, outgoing, from, Transaction::default(), deadline).await
+    rabbit.produce(access, queue, outgoing, from, &watch::Sender::new(from), deadline).await
 }
 
 /// Everything works on the same [`RabbitMq`] as if nothing had been: put, count, get, commit.

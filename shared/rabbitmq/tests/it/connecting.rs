@@ -2,9 +2,10 @@
 
 use std::time::{Duration, Instant};
 
-use mq::{Access, Broker as _, BrokerError, Credentials, Deadline, Outgoing, RateLimit, Transaction};
+use mq::{Access, Broker as _, BrokerError, Credentials, Deadline, Outgoing, RateLimit};
 use rabbitmq::{RabbitMq, Settings};
 use secrecy::SecretString;
+use tokio::sync::watch;
 
 use crate::proxy::Proxy;
 use crate::support::{
@@ -195,7 +196,8 @@ async fn a_produce_that_loses_its_connection_names_what_is_in_doubt() {
         command.rate_limit_per_sec = Some(RateLimit::try_from(500).unwrap());
         let (access, outgoing) = (proxy.access(), Outgoing::new(&command, seed()));
         let deadline = Deadline::after(Duration::from_secs(3));
-        let produce = rabbit.produce(&access, &bench.queue, &outgoing, 0, Transaction::default(), deadline);
+        let confirmed = watch::Sender::new(0);
+        let produce = rabbit.produce(&access, &bench.queue, &outgoing, 0, &confirmed, deadline);
         let disturb = async {
             tokio::time::sleep(Duration::from_millis(900)).await;
             if is_cut {

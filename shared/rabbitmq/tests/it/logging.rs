@@ -6,12 +6,13 @@ use std::path::Path;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use mq::{Broker as _, Credentials, Deadline, Transaction};
+use mq::{Broker as _, Credentials, Deadline};
 use rabbitmq::{
     ConnectionArguments, ConnectionConfig, ConnectionManager, ConnectionPool, PoolLimits, RetryPolicy,
 };
 use secrecy::SecretString;
 use serde_json::Value;
+use tokio::sync::watch;
 use tracing::subscriber::DefaultGuard;
 use tracing_subscriber::layer::SubscriberExt as _;
 
@@ -164,7 +165,7 @@ async fn the_gateway_logs_neither_secrets_nor_bodies() {
     let (bench, proxy, rabbit) = (Bench::new("log").await, Proxy::start().await, rabbit());
 
     let message = outgoing(explicit(&["a-body-of-a-customer"]));
-    rabbit.produce(&proxy.access(), &bench.queue, &message, 0, Transaction::default(), soon()).await.unwrap();
+    rabbit.produce(&proxy.access(), &bench.queue, &message, 0, &watch::Sender::new(0), soon()).await.unwrap();
     proxy.cut().await;
     rabbit.depth(&proxy.access(), &bench.queue, soon()).await.unwrap();
     assert!(rabbit.test(&proxy.access(), None, soon()).await.ok);

@@ -3,14 +3,15 @@
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
-use lapin::options::QueueDeclareOptions;
+use lapin::options::{QueueDeclareOptions, QueueDeleteOptions};
 use lapin::types::AMQPValue;
 use mq::{
     Base64Bytes, Broker as _, BrokerError, CorrelIdMode, ExpiryMs, HeaderName, Headers, MqProps, Outgoing,
     Persistence, Priority, ProduceSource, RateLimit, Transaction, TxSize,
 };
+use tokio::sync::watch;
 
-use crate::support::{Bench, access, command, explicit, outgoing, rabbit, random, seed, soon};
+use crate::support::{Bench, access, command, explicit, outgoing, rabbit, random, seed, soon, unwatched};
 
 fn durable() -> QueueDeclareOptions {
     QueueDeclareOptions { durable: true, ..Default::default() }
@@ -37,10 +38,7 @@ async fn a_message_carries_its_body_and_properties() {
         fixed_correl_id_base64: None,
     };
     let outgoing = Outgoing::new(&command, seed());
-    let report = rabbit()
-        .produce(&access(), &bench.queue, &outgoing, 0, Transaction::default(), soon())
-        .await
-        .unwrap();
+    let report = rabbit().produce(&access(), &bench.queue, &outgoing, 0, &unwatched(), soon()).await.unwrap();
     assert_eq!((report.enqueued, report.bytes, report.transactions, report.atomic), (1, 5, 0, false));
     assert!(report.warnings.iter().any(|warning| warning.contains("x-max-priority")));
     assert!(report.latency.p50 > 0.0);
@@ -70,11 +68,13 @@ async fn a_message_carries_its_body_and_properties() {
 #[tokio::test]
 async fn thousands_of_messages_arrive_in_order_and_once() {
     let bench = Bench::new("many").await;
-    let outgoing = outgoing(random(3_500, 200));
-    let transaction = Transaction { enabled: true, tx_size: TxSize::try_from(300).unwrap(), atomic: false };
-    let report =
-        rabbit().produce(&access(), &bench.queue, &outgoing, 500, transaction, soon()).await.unwrap();
+    let mut command = command(random(3_500, 200));
+    command.transaction =
+        Transaction { enabled: true, tx_size: TxSize::try_from(300).unwrap(), atomic: false };
+    let (outgoing, confirmed) = (Outgoing::new(&command, seed()), watch::Sender::new(500));
+    let report = rabbit().produce(&access(), &bench.queue, &outgoing, 500, &confirmed, soon()).await.unwrap();
     assert_eq!((report.enqueued, report.bytes, report.transactions), (3_000, 600_000, 10));
+    assert_eq!(*confirmed.borrow(), 3_500);
     for index in 500..3_500 {
         let got = bench.get().await.unwrap();
         let expected = outgoing.message(index).unwrap();
@@ -90,10 +90,8 @@ async fn bodies_larger_than_a_frame_and_empty_ones_arrive() {
     let bench = Bench::new("sizes").await;
     for size in [0, 1, 131_064, 131_065, 4_194_304] {
         let outgoing = outgoing(random(3, size));
-        let report = rabbit()
-            .produce(&access(), &bench.queue, &outgoing, 0, Transaction::default(), soon())
-            .await
-            .unwrap();
+        let report =
+            rabbit().produce(&access(), &bench.queue, &outgoing, 0, &unwatched(), soon()).await.unwrap();
         assert_eq!(report.bytes, 3 * u64::try_from(size).unwrap());
         for index in 0..3 {
             assert_eq!(bench.get().await.unwrap().data, outgoing.message(index).unwrap().body);
@@ -108,7 +106,7 @@ async fn a_queue_that_does_not_exist_gets_nothing() {
     let rabbit = rabbit();
     for count in [1, 2_000] {
         let failure = rabbit
-            .produce(&access(), &bench.queue, &outgoing(random(count, 10)), 0, Transaction::default(), soon())
+            .produce(&access(), &bench.queue, &outgoing(random(count, 10)), 0, &unwatched(), soon())
             .await
             .unwrap_err();
         assert_eq!(failure.error, BrokerError::QueueNotFound { queue: bench.queue.clone() });
@@ -124,7 +122,7 @@ async fn a_full_queue_that_rejects_is_told_from_other_refusals() {
     ];
     let bench = Bench::with("full", durable(), &arguments).await;
     let failure = rabbit()
-        .produce(&access(), &bench.queue, &outgoing(random(50, 10)), 0, Transaction::default(), soon())
+        .produce(&access(), &bench.queue, &outgoing(random(50, 10)), 0, &unwatched(), soon())
         .await
         .unwrap_err();
     assert!(matches!(failure.error, BrokerError::QueueFull { .. }), "{failure:?}");
@@ -149,22 +147,16 @@ async fn what_amqp_cannot_do_is_refused_before_anything_is_sent() {
     long.props.fixed_correl_id_base64 = Some(Base64Bytes(vec![b'x'; 256]));
     for command in [binary, long] {
         let failure = rabbit
-            .produce(
-                &access(),
-                &bench.queue,
-                &Outgoing::new(&command, seed()),
-                0,
-                command.transaction,
-                soon(),
-            )
+            .produce(&access(), &bench.queue, &Outgoing::new(&command, seed()), 0, &unwatched(), soon())
             .await
             .unwrap_err();
         assert!(matches!(failure.error, BrokerError::Unsupported { .. }), "{failure:?}");
         assert_eq!(failure.committed, 0);
     }
-    let atomic = Transaction { enabled: true, tx_size: TxSize::default(), atomic: true };
+    let mut atomic = command(random(1, 1));
+    atomic.transaction = Transaction { enabled: true, tx_size: TxSize::default(), atomic: true };
     let failure = rabbit
-        .produce(&access(), &bench.queue, &outgoing(random(1, 1)), 0, atomic, soon())
+        .produce(&access(), &bench.queue, &Outgoing::new(&atomic, seed()), 0, &unwatched(), soon())
         .await
         .unwrap_err();
     assert!(matches!(failure.error, BrokerError::Unsupported { .. }));
@@ -179,7 +171,7 @@ async fn the_pace_is_kept() {
     command.rate_limit_per_sec = Some(RateLimit::try_from(100).unwrap());
     let started = Instant::now();
     rabbit()
-        .produce(&access(), &bench.queue, &Outgoing::new(&command, seed()), 0, Transaction::default(), soon())
+        .produce(&access(), &bench.queue, &Outgoing::new(&command, seed()), 0, &unwatched(), soon())
         .await
         .unwrap();
     let took = started.elapsed();
@@ -194,14 +186,7 @@ async fn a_deadline_between_messages_is_a_timeout_with_what_was_committed() {
     command.rate_limit_per_sec = Some(RateLimit::try_from(50).unwrap());
     let deadline = mq::Deadline::after(Duration::from_secs(2));
     let failure = rabbit()
-        .produce(
-            &access(),
-            &bench.queue,
-            &Outgoing::new(&command, seed()),
-            0,
-            Transaction::default(),
-            deadline,
-        )
+        .produce(&access(), &bench.queue, &Outgoing::new(&command, seed()), 0, &unwatched(), deadline)
         .await
         .unwrap_err();
     assert!(matches!(failure.error, BrokerError::Timeout { .. }), "{failure:?}");
@@ -209,4 +194,49 @@ async fn a_deadline_between_messages_is_a_timeout_with_what_was_committed() {
     assert!(failure.committed > 30 && failure.committed < 100, "{failure:?}");
     assert_eq!(u64::from(bench.ready(u32::try_from(failure.committed).unwrap()).await), failure.committed);
     bench.clean().await;
+}
+
+/// Everything that a produce told while it ran, in order.
+async fn told(mut confirmed: watch::Receiver<u64>) -> Vec<u64> {
+    let mut told = Vec::new();
+    while confirmed.changed().await.is_ok() {
+        told.push(*confirmed.borrow_and_update());
+    }
+    told
+}
+
+#[tokio::test]
+async fn progress_is_told_while_messages_are_in_flight() {
+    let bench = Bench::new("progress").await;
+    let (outgoing, confirmed) = (outgoing(random(20_000, 100)), watch::Sender::new(0));
+    let told = tokio::spawn(told(confirmed.subscribe()));
+    let report = rabbit().produce(&access(), &bench.queue, &outgoing, 0, &confirmed, soon()).await.unwrap();
+    assert_eq!((report.enqueued, *confirmed.borrow()), (20_000, 20_000));
+    drop(confirmed);
+    let told = told.await.unwrap();
+    assert!(told.is_sorted(), "{told:?}");
+    // No more than a window's worth is ever unconfirmed, so each thousand is told of.
+    assert!(told.len() >= 19, "{told:?}");
+    bench.clean().await;
+}
+
+#[tokio::test]
+async fn progress_never_counts_a_message_that_comes_back() {
+    for delay in [5, 20, 40, 80] {
+        let bench = Bench::new("progress-returned").await;
+        let (outgoing, confirmed) = (outgoing(random(100_000, 100)), watch::Sender::new(0));
+        let (rabbit, access, name) = (rabbit(), access(), bench.queue.as_str());
+        let produce = rabbit.produce(&access, &bench.queue, &outgoing, 0, &confirmed, soon());
+        let delete = async {
+            let mut progress = confirmed.subscribe();
+            progress.wait_for(|messages| *messages > 0).await.unwrap();
+            tokio::time::sleep(Duration::from_millis(delay)).await;
+            bench.channel.queue_delete(name.into(), QueueDeleteOptions::default()).await.unwrap();
+        };
+        let (result, ()) = tokio::join!(produce, delete);
+        let failure = result.unwrap_err();
+        assert_eq!(failure.error, BrokerError::QueueNotFound { queue: bench.queue.clone() });
+        let progress = *confirmed.borrow();
+        assert!(progress > 0 && progress <= failure.committed, "{progress}, {failure:?}");
+    }
 }

@@ -17,6 +17,7 @@ use mq::{
 };
 use rabbitmq::RabbitMq;
 use secrecy::SecretString;
+use tokio::sync::watch;
 
 pub(crate) const PLENTY: usize = 5_000_000;
 
@@ -177,6 +178,11 @@ pub(crate) fn consume(mode: AckMode, max: i64, wait: i64) -> ConsumeCommand {
 pub(crate) const COMMIT: AckMode = AckMode::Take(Ack::Commit);
 pub(crate) const ROLLBACK: AckMode = AckMode::Take(Ack::Rollback);
 pub(crate) const NONE: AckMode = AckMode::Take(Ack::None);
+
+/// For a produce whose progress nobody follows.
+pub(crate) fn unwatched() -> watch::Sender<u64> {
+    watch::Sender::new(0)
+}
 
 pub(crate) fn seed() -> ContentSeed {
     let at = Timestamp::from_second(1_790_000_000).expect("a time");
