@@ -39,6 +39,7 @@ mod pooled;
 mod pools;
 mod produce;
 mod progress;
+mod publish;
 mod queue_facts;
 mod retry;
 mod server;

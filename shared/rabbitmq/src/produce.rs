@@ -115,19 +115,23 @@ impl Producer<'_> {
             }
             let mut window =
                 Window::new(session, short(self.queue), Progress::new(self.confirmed, self.next));
-            let bytes = self.fill(&mut window).await?;
+            let unusable = self.fill(&mut window).await.err();
+            let bytes = u64::try_from(window.bytes()).unwrap_or(u64::MAX);
             let settled = window.settle(&mut self.latencies, self.deadline).await;
             self.next += settled.prefix;
             match settled.verdict {
                 Verdict::AllConfirmed => self.bytes += bytes,
                 _ => return Err(Stop::Window(settled)),
             }
+            if let Some(detail) = unusable {
+                return Err(Stop::Unusable(detail));
+            }
         }
         Ok(())
     }
 
-    /// Publishes a window's messages and says how many bytes their bodies have.
-    async fn fill(&mut self, window: &mut Window<'_>) -> Result<u64, Stop> {
+    /// Publishes a window's messages, up to one that AMQP cannot carry.
+    async fn fill(&mut self, window: &mut Window<'_>) -> Result<(), String> {
         // The first message goes alone: a queue that does not exist, or refuses, is known for certain then.
         let limit = if self.next == self.from { 1 } else { self.left_in_transaction() };
         let end = self.next.saturating_add(limit);
@@ -136,15 +140,15 @@ impl Producer<'_> {
             if window.is_broken() || !self.wait_for_turn(window).await || self.stop_at.has_passed() {
                 break;
             }
-            let properties = properties(self.outgoing, &message).map_err(Stop::Unusable)?;
-            window.publish(message.id, &message.body, properties, &mut self.latencies, self.deadline).await;
+            let properties = properties(self.outgoing, &message)?;
+            window.publish(message.id, message.body, properties, &mut self.latencies);
             self.due = None;
             let is_due = self.pacer.is_some() && window.opened().elapsed() >= WINDOW_TIME;
             if window.is_broken() || is_due {
                 break;
             }
         }
-        Ok(u64::try_from(window.bytes()).unwrap_or(u64::MAX))
+        Ok(())
     }
 
     /// Waits until the pace allows the next message; `false` where the window should be settled first.

@@ -1,37 +1,30 @@
 //! Publishes in flight and what the broker said of each.
 
-use std::collections::HashSet;
-use std::pin::Pin;
-use std::task::{Context, Poll};
+use std::collections::{HashSet, VecDeque};
+use std::future::poll_fn;
 use std::time::Instant;
 
-use futures_util::future::FutureExt as _;
-use futures_util::stream::{FuturesUnordered, StreamExt as _};
-use lapin::message::BasicReturnMessage;
-use lapin::options::BasicPublishOptions;
+use lapin::BasicProperties;
 use lapin::types::ShortString;
-use lapin::{BasicProperties, Confirmation, PublisherConfirm};
 use mq::{Deadline, MessageId};
 
 use crate::errors::Failure;
 use crate::latency::Latencies;
 use crate::progress::Progress;
-use crate::session::{Session, call};
+use crate::publish::{Answer, Outcome, Publish};
+use crate::session::Session;
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Outcome {
-    Unknown,
-    Confirmed,
-    Refused,
-}
-
-/// The publishes that may await their confirms at a time, counted from the oldest that does.
+/// The publishes that may await their confirms at a time.
 const MAX_MESSAGES: usize = 1000;
 const MAX_BYTES: usize = 8 * 1024 * 1024;
 
+/// Where there is no room, this many confirms are awaited at once: waking up for each of them costs more than they do.
+const BATCH: usize = 64;
+
 /// Publishes on one channel, of which a limited number is in flight. The broker's answers are judged together at the
 /// end, when all have come, never one by one: the client library attaches a returned message to any confirm that is
-/// near, not to its own.
+/// near, not to its own. They are looked at in the order of publishing, because only the oldest one has to be awaited
+/// for that.
 pub(crate) struct Window<'a> {
     session: &'a Session,
     queue: ShortString,
@@ -39,15 +32,22 @@ pub(crate) struct Window<'a> {
     /// What the connection had seen returned before.
     earlier_returns: u64,
     messages: Vec<(MessageId, Outcome)>,
-    /// The first message that is not confirmed.
-    oldest: usize,
+    /// Those of the last messages whose answer has not been noted, in their order.
+    in_flight: VecDeque<InFlight<'a>>,
+    /// How many messages of the window are confirmed without a gap.
+    confirmed: usize,
     returned: HashSet<String>,
-    pending: FuturesUnordered<Pending>,
     refused: bool,
     failure: Option<Failure>,
     bytes: usize,
     bytes_in_flight: usize,
     opened: Instant,
+}
+
+struct InFlight<'a> {
+    bytes: usize,
+    at: Instant,
+    publish: Publish<'a>,
 }
 
 /// What became of a window.
@@ -82,9 +82,9 @@ impl<'a> Window<'a> {
             progress,
             earlier_returns: session.returns(),
             messages: Vec::new(),
-            oldest: 0,
+            in_flight: VecDeque::new(),
+            confirmed: 0,
             returned: HashSet::new(),
-            pending: FuturesUnordered::new(),
             refused: false,
             failure: None,
             bytes: 0,
@@ -107,101 +107,118 @@ impl<'a> Window<'a> {
 
     /// Whether something went wrong, so that publishing more would only make more uncertain.
     pub(crate) fn is_broken(&self) -> bool {
-        self.failure.is_some() || self.refused || !self.returned.is_empty()
+        self.failure.is_some() || self.refused || self.has_returns()
     }
 
-    /// Waits until another message may be in flight, taking note of the confirms that come.
+    fn has_returns(&self) -> bool {
+        self.session.returns() != self.earlier_returns
+    }
+
+    fn has_room(&self) -> bool {
+        self.in_flight.len() < MAX_MESSAGES && self.bytes_in_flight < MAX_BYTES
+    }
+
+    /// Waits until another message may be in flight, taking note of the answers that come.
     pub(crate) async fn wait_for_room(&mut self, latencies: &mut Latencies, until: Deadline) {
+        // The first wait is for some at once, where many are in flight; it is the last one unless they come in disorder.
+        let mut index = (self.in_flight.len() / 8).min(BATCH);
         while !self.has_room() && !self.is_broken() {
-            match until.run(self.pending.next()).await {
-                Ok(Some(answer)) => self.note(answer, latencies),
-                Ok(None) | Err(_) => return,
+            if until.run(self.answered(index)).await.is_err() {
+                return;
             }
+            self.note_answers(latencies);
+            index = 0;
         }
     }
 
-    pub(crate) fn has_room(&self) -> bool {
-        self.messages.len() - self.oldest < MAX_MESSAGES && self.bytes_in_flight < MAX_BYTES
-    }
-
-    /// Publishes a message, and takes note of the confirms that have come meanwhile.
-    pub(crate) async fn publish(
+    /// Publishes a message, as far as that can be done without waiting.
+    pub(crate) fn publish(
         &mut self,
         id: MessageId,
-        body: &[u8],
+        body: Vec<u8>,
         properties: BasicProperties,
         latencies: &mut Latencies,
-        deadline: Deadline,
     ) {
-        let at = Instant::now();
-        let options = BasicPublishOptions { mandatory: true, ..BasicPublishOptions::default() };
-        let position = self.messages.len();
-        self.messages.push((id, Outcome::Unknown));
-        self.bytes += body.len();
-        self.bytes_in_flight += body.len();
-        let publish = self.session.channel().basic_publish(
-            ShortString::default(),
-            self.queue.clone(),
-            options,
-            body,
-            properties,
-        );
-        match call(deadline, publish).await {
-            Ok(confirm) => self.pending.push(Pending { position, bytes: body.len(), at, confirm }),
-            Err(failure) => self.fail(failure),
+        let (bytes, at) = (body.len(), Instant::now());
+        let publish = Publish::begin(self.session.channel(), self.queue.clone(), body, properties);
+        if let Some(failure) = publish.failure() {
+            self.fail(failure.clone());
         }
-        while let Some(Some(answer)) = self.pending.next().now_or_never() {
-            self.note(answer, latencies);
+        self.messages.push((id, Outcome::Unknown));
+        self.bytes += bytes;
+        self.bytes_in_flight += bytes;
+        self.in_flight.push_back(InFlight { bytes, at, publish });
+        if self.messages.len().is_multiple_of(BATCH) {
+            self.note_answers(latencies);
         }
     }
 
-    /// Waits until `due`, taking note of the confirms that come.
+    /// Waits until `due`, taking note of the answers that come.
     pub(crate) async fn idle_until(&mut self, due: tokio::time::Instant, latencies: &mut Latencies) {
         let until = Deadline::at(due);
-        while let Ok(Some(answer)) = until.run(self.pending.next()).await {
-            self.note(answer, latencies);
+        while !self.in_flight.is_empty() && until.run(self.answered(0)).await.is_ok() {
+            self.note_answers(latencies);
         }
         tokio::time::sleep_until(due).await;
     }
 
     /// Waits for all answers until `deadline`.
     pub(crate) async fn settle(mut self, latencies: &mut Latencies, deadline: Deadline) -> Settled {
-        loop {
-            match deadline.run(self.pending.next()).await {
-                Ok(Some(answer)) => self.note(answer, latencies),
-                Ok(None) => break,
-                Err(_) => {
-                    self.fail(Failure::Deadline);
-                    break;
-                }
+        self.note_answers(latencies);
+        while !self.in_flight.is_empty() {
+            if deadline.run(self.answered(BATCH)).await.is_err() {
+                self.fail(Failure::Deadline);
+                break;
+            }
+            self.note_answers(latencies);
+        }
+        // Behind a gap, too, it matters what was refused or returned.
+        let answered = self.messages.len() - self.in_flight.len();
+        for (position, mut late) in (answered..).zip(std::mem::take(&mut self.in_flight)) {
+            if let Some(answer) = late.publish.take_answer() {
+                self.note(position, answer, &late, latencies);
             }
         }
         judge(&self.messages, &self.returned, self.failure)
     }
 
-    fn note(&mut self, answer: Answer, latencies: &mut Latencies) {
-        let (outcome, returned) = match answer.confirmation {
-            Ok(Confirmation::Ack(returned)) => (Outcome::Confirmed, returned),
-            Ok(Confirmation::Nack(returned)) => (Outcome::Refused, returned),
-            Ok(Confirmation::NotRequested) => (Outcome::Unknown, None),
-            Err(error) => {
-                self.fail(Failure::Amqp(error));
-                (Outcome::Unknown, None)
-            }
-        };
-        if outcome == Outcome::Confirmed {
-            latencies.record(answer.at.elapsed());
+    /// Waits for the answer to the message in flight at `index`, or to the last one.
+    async fn answered(&mut self, index: usize) {
+        let index = index.min(self.in_flight.len().saturating_sub(1));
+        if let Some(InFlight { publish, .. }) = self.in_flight.get_mut(index) {
+            poll_fn(|cx| publish.poll_answer(cx).map(drop)).await;
         }
-        self.refused |= outcome == Outcome::Refused;
-        self.bytes_in_flight = self.bytes_in_flight.saturating_sub(answer.bytes);
-        self.returned.extend(returned.and_then(|message| message_id(&message)));
-        if let Some((_, noted)) = self.messages.get_mut(answer.position) {
-            *noted = outcome;
-        }
-        while self.messages.get(self.oldest).is_some_and(|(_, outcome)| *outcome == Outcome::Confirmed) {
-            self.oldest += 1;
+    }
+
+    /// Takes note of the answers that are there, up to the first that is not.
+    fn note_answers(&mut self, latencies: &mut Latencies) {
+        while let Some(mut oldest) = self.in_flight.pop_front() {
+            let Some(answer) = oldest.publish.take_answer() else {
+                self.in_flight.push_front(oldest);
+                break;
+            };
+            let position = self.messages.len() - self.in_flight.len() - 1;
+            self.note(position, answer, &oldest, latencies);
         }
         self.tell_progress();
+    }
+
+    fn note(&mut self, position: usize, answer: Answer, message: &InFlight<'_>, latencies: &mut Latencies) {
+        if answer.outcome == Outcome::Confirmed {
+            latencies.record(message.at.elapsed());
+        }
+        self.refused |= answer.outcome == Outcome::Refused;
+        self.bytes_in_flight = self.bytes_in_flight.saturating_sub(message.bytes);
+        self.returned.extend(answer.returned);
+        if let Some(failure) = answer.failure {
+            self.fail(failure);
+        }
+        if let Some((_, noted)) = self.messages.get_mut(position) {
+            *noted = answer.outcome;
+        }
+        while self.messages.get(self.confirmed).is_some_and(|(_, outcome)| *outcome == Outcome::Confirmed) {
+            self.confirmed += 1;
+        }
     }
 
     /// Tells how many messages are certain to be on the queue. A confirm alone makes none certain: a message that was
@@ -209,8 +226,8 @@ impl<'a> Window<'a> {
     /// noted yet. On the wire a message's return comes before its confirm, and the connection counts returns before the
     /// library sees them; so as long as none was counted, nothing that was confirmed up to now was returned.
     fn tell_progress(&self) {
-        if self.session.returns() == self.earlier_returns {
-            self.progress.tell(self.oldest);
+        if !self.has_returns() {
+            self.progress.tell(self.confirmed);
         }
     }
 
@@ -220,10 +237,6 @@ impl<'a> Window<'a> {
             self.failure = Some(failure);
         }
     }
-}
-
-fn message_id(returned: &BasicReturnMessage) -> Option<String> {
-    returned.properties.message_id().as_ref().map(ToString::to_string)
 }
 
 fn judge(messages: &[(MessageId, Outcome)], returned: &HashSet<String>, failure: Option<Failure>) -> Settled {
@@ -249,30 +262,6 @@ fn judge(messages: &[(MessageId, Outcome)], returned: &HashSet<String>, failure:
         published: messages.len(),
         prefix: u64::try_from(prefix).unwrap_or(u64::MAX),
         in_doubt,
-    }
-}
-
-/// A confirm that is awaited.
-struct Pending {
-    position: usize,
-    bytes: usize,
-    at: Instant,
-    confirm: PublisherConfirm,
-}
-
-struct Answer {
-    position: usize,
-    bytes: usize,
-    at: Instant,
-    confirmation: lapin::Result<Confirmation>,
-}
-
-impl Future for Pending {
-    type Output = Answer;
-
-    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Answer> {
-        let (position, bytes, at) = (self.position, self.bytes, self.at);
-        Pin::new(&mut self.confirm).poll(cx).map(|confirmation| Answer { position, bytes, at, confirmation })
     }
 }
 

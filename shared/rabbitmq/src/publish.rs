@@ -1,0 +1,108 @@
+//! One message on its way.
+
+use std::pin::Pin;
+use std::task::{Context, Poll, Waker};
+
+use lapin::message::BasicReturnMessage;
+use lapin::options::BasicPublishOptions;
+use lapin::types::ShortString;
+use lapin::{BasicProperties, Channel, Confirmation, PublisherConfirm};
+
+use crate::errors::Failure;
+
+type Sending<'a> = Pin<Box<dyn Future<Output = lapin::Result<PublisherConfirm>> + Send + 'a>>;
+
+/// A message from its publishing to the broker's answer. The library's publish ends when the message is written to the
+/// socket; awaiting that before the next message is published would write every message on its own, and wake two threads
+/// for each. So it is only begun, which puts the message's frames into the library's order, and looked at again when the
+/// answer is awaited.
+pub(crate) enum Publish<'a> {
+    Sending(Sending<'a>),
+    Sent(PublisherConfirm),
+    /// Until it is taken.
+    Answered(Option<Answer>),
+}
+
+/// What the broker said, or why it said nothing.
+#[derive(Debug)]
+pub(crate) struct Answer {
+    pub(crate) outcome: Outcome,
+    /// The id of a message that was returned: this one or another.
+    pub(crate) returned: Option<String>,
+    pub(crate) failure: Option<Failure>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Outcome {
+    Unknown,
+    Confirmed,
+    Refused,
+}
+
+impl From<lapin::Result<Confirmation>> for Answer {
+    fn from(confirmation: lapin::Result<Confirmation>) -> Self {
+        let (outcome, returned, failure) = match confirmation {
+            Ok(Confirmation::Ack(returned)) => (Outcome::Confirmed, returned, None),
+            Ok(Confirmation::Nack(returned)) => (Outcome::Refused, returned, None),
+            Ok(Confirmation::NotRequested) => (Outcome::Unknown, None, None),
+            Err(error) => (Outcome::Unknown, None, Some(Failure::from(error))),
+        };
+        Self { outcome, returned: returned.as_ref().and_then(message_id), failure }
+    }
+}
+
+fn message_id(returned: &BasicReturnMessage) -> Option<String> {
+    returned.properties.message_id().as_ref().map(ToString::to_string)
+}
+
+impl<'a> Publish<'a> {
+    /// Begins to publish to the default exchange, `mandatory`.
+    pub(crate) fn begin(
+        channel: &'a Channel,
+        queue: ShortString,
+        body: Vec<u8>,
+        properties: BasicProperties,
+    ) -> Self {
+        let options = BasicPublishOptions { mandatory: true, ..BasicPublishOptions::default() };
+        let mut publish = Self::Sending(Box::pin(async move {
+            channel.basic_publish(ShortString::default(), queue, options, &body, properties).await
+        }));
+        let _ = publish.poll_answer(&mut Context::from_waker(Waker::noop()));
+        publish
+    }
+
+    /// Whether the answer is there.
+    pub(crate) fn poll_answer(&mut self, cx: &mut Context<'_>) -> Poll<()> {
+        if let Self::Sending(sending) = self
+            && let Poll::Ready(sent) = sending.as_mut().poll(cx)
+        {
+            *self = match sent {
+                Ok(confirm) => Self::Sent(confirm),
+                Err(error) => Self::Answered(Some(Err(error).into())),
+            };
+        }
+        if let Self::Sent(confirm) = self
+            && let Poll::Ready(answer) = Pin::new(confirm).poll(cx)
+        {
+            *self = Self::Answered(Some(answer.into()));
+        }
+        if matches!(self, Self::Answered(_)) { Poll::Ready(()) } else { Poll::Pending }
+    }
+
+    /// Takes the answer, where it is there.
+    pub(crate) fn take_answer(&mut self) -> Option<Answer> {
+        let _ = self.poll_answer(&mut Context::from_waker(Waker::noop()));
+        match self {
+            Self::Answered(answer) => answer.take(),
+            Self::Sending(_) | Self::Sent(_) => None,
+        }
+    }
+
+    /// Why the message could not even be begun.
+    pub(crate) fn failure(&self) -> Option<&Failure> {
+        match self {
+            Self::Answered(answer) => answer.as_ref()?.failure.as_ref(),
+            Self::Sending(_) | Self::Sent(_) => None,
+        }
+    }
+}
