@@ -120,14 +120,12 @@ impl<'a> Window<'a> {
 
     /// Waits until another message may be in flight, taking note of the answers that come.
     pub(crate) async fn wait_for_room(&mut self, latencies: &mut Latencies, until: Deadline) {
-        // The first wait is for some at once, where many are in flight; it is the last one unless they come in disorder.
-        let mut index = (self.in_flight.len() / 8).min(BATCH);
         while !self.has_room() && !self.is_broken() {
+            let index = BATCH.min(self.in_flight.len() / 8);
             if until.run(self.answered(index)).await.is_err() {
                 return;
             }
             self.note_answers(latencies);
-            index = 0;
         }
     }
 
@@ -182,11 +180,15 @@ impl<'a> Window<'a> {
         judge(&self.messages, &self.returned, self.failure)
     }
 
-    /// Waits for the answer to the message in flight at `index`, or to the last one.
+    /// Waits for the answers to the message in flight at `index`, or the last one, and to the oldest. The first is usually
+    /// the last of them to come, so that this wakes up once for all those between; the second is the one that brings the
+    /// window forward where they come in another order.
     async fn answered(&mut self, index: usize) {
         let index = index.min(self.in_flight.len().saturating_sub(1));
-        if let Some(InFlight { publish, .. }) = self.in_flight.get_mut(index) {
-            poll_fn(|cx| publish.poll_answer(cx).map(drop)).await;
+        for index in [index, 0] {
+            if let Some(InFlight { publish, .. }) = self.in_flight.get_mut(index) {
+                poll_fn(|cx| publish.poll_answer(cx)).await;
+            }
         }
     }
 
