@@ -36,6 +36,22 @@ impl Failure {
         matches!(self, Self::Amqp(error) if error.is_amqp_soft_error())
     }
 
+    /// Whether the channel was known to be closed, so that nothing was sent on it.
+    pub(crate) fn was_not_sent(&self) -> bool {
+        matches!(self, Self::Amqp(error) if matches!(
+            error.kind(),
+            ErrorKind::InvalidChannelState(..) | ErrorKind::InvalidConnectionState(_) | ErrorKind::InvalidChannel(_)
+        ))
+    }
+
+    /// Whether the broker knows no such delivery on the channel. It closes channels with the same code whose deliveries
+    /// were not settled for too long; then it is not known which came first.
+    pub(crate) fn refuses_a_delivery_tag(&self) -> bool {
+        matches!(self, Self::Amqp(error) if matches!(error.kind(), ErrorKind::ProtocolError(refusal)
+            if *refusal.kind() == AMQPErrorKind::Soft(AMQPSoftError::PRECONDITIONFAILED)
+                && refusal.get_message().as_str().contains("unknown delivery tag")))
+    }
+
     /// The reply that says what the broker refused, where there was one.
     pub(crate) fn reply(&self) -> Option<BrokerReply> {
         match self {

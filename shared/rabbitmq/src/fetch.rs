@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use crate::errors::During;
 use crate::pools::ConnectionPools;
-use crate::queue_facts::{self, QueueKind};
+use crate::queue_facts::{self, QueueFacts, QueueKind};
 use crate::session::Session;
 use crate::taking::{Full, Taking};
 use crate::unit_of_work::{Done, Taken};
@@ -22,30 +22,13 @@ pub(crate) async fn fetch(
         let detail = "RabbitMQ cannot select messages by their properties".to_owned();
         return Err(BrokerError::Unsupported { detail });
     }
-    let session = Session::open(pool, access, deadline).await?;
-    if let AckMode::Browse | AckMode::Take(Ack::Rollback) = command.mode
-        && let Err(error) = refuse_to_requeue(&session, queue, deadline).await
-    {
-        session.finish(deadline).await;
-        return Err(error);
-    }
-    let mut taking = Taking::new(queue, command, max_bytes);
-    if let Err(failure) = taking.run(&session, deadline).await {
-        return Err(session.fail(failure, During::Queue(queue)));
-    }
-    let too_large = matches!(taking.stop, Some(Full::First));
-    let mut taken = Taken {
-        session,
-        queue: queue.clone(),
-        last_tag: taking.last_tag,
-        newest_tag: taking.newest_tag,
-        consumed: taking.consumed,
-    };
-    if too_large {
+    let (session, taking) = take(pool, access, queue, command, max_bytes, deadline).await?;
+    let too_large = matches!(taking.stop, Some(Full::First)).then(|| too_large(queue, taking.returns));
+    let mut taken =
+        Taken { session, queue: queue.clone(), last_tag: taking.last_tag, consumed: taking.consumed };
+    if let Some(error) = too_large {
         taken.restore(deadline).await;
-        return Err(BrokerError::MessageTooLarge {
-            detail: format!("the first message of the queue {queue} alone exceeds what an answer can carry"),
-        });
+        return Err(error);
     }
     match command.mode {
         AckMode::Take(Ack::Commit | Ack::Rollback) => Ok(Box::new(taken)),
@@ -57,6 +40,54 @@ pub(crate) async fn fetch(
             );
             Ok(Box::new(Done { consumed: taken.restore(deadline).await, removed: false }))
         }
+    }
+}
+
+/// Takes messages, with consumers where they are allowed.
+async fn take<'a>(
+    pool: &Arc<ConnectionPools>,
+    access: &Access,
+    queue: &'a QueueName,
+    command: &'a ConsumeCommand,
+    max_bytes: usize,
+    deadline: Deadline,
+) -> Result<(Session, Taking<'a>), BrokerError> {
+    let session = Session::open(pool, access, deadline).await?;
+    let mut taking = Taking::new(queue, command, max_bytes);
+    if let AckMode::Browse | AckMode::Take(Ack::Rollback) = command.mode {
+        match refuse_to_requeue(&session, queue, deadline).await {
+            Ok(facts) => taking = taking.knowing(facts),
+            Err(error) => {
+                session.finish(deadline).await;
+                return Err(error);
+            }
+        }
+    }
+    let Err(failure) = taking.run(&session, deadline).await else { return Ok((session, taking)) };
+    let error = session.fail(failure, During::Queue(queue));
+    if !taking.consumer_was_refused {
+        return Err(error);
+    }
+    // Another client is the queue's only consumer; that does not keep anyone from asking for single messages. The refusal
+    // closed the channel and so put back what was taken.
+    let session = Session::open(pool, access, deadline).await?;
+    let mut taking = Taking::new(queue, command, max_bytes).one_by_one();
+    match taking.run(&session, deadline).await {
+        Ok(()) => Ok((session, taking)),
+        Err(failure) => Err(session.fail(failure, During::Queue(queue))),
+    }
+}
+
+/// A quorum queue says how often the message had gone back, and goes on counting.
+fn too_large(queue: &QueueName, returns: Option<u64>) -> BrokerError {
+    let counted = returns.map_or_else(String::new, |returns| {
+        let times = returns.saturating_add(1);
+        format!("; its queue has counted that it went back {times} times, and drops it past a delivery limit")
+    });
+    BrokerError::MessageTooLarge {
+        detail: format!(
+            "the first message of the queue {queue} alone exceeds what an answer can carry{counted}"
+        ),
     }
 }
 
@@ -79,9 +110,10 @@ async fn refuse_to_requeue(
     session: &Session,
     queue: &QueueName,
     deadline: Deadline,
-) -> Result<(), BrokerError> {
-    let kind = match queue_facts::learn(session, queue, deadline).await?.kind {
-        QueueKind::Classic => return Ok(()),
+) -> Result<QueueFacts, BrokerError> {
+    let facts = queue_facts::learn(session, queue, deadline).await?;
+    let kind = match facts.kind {
+        QueueKind::Classic => return Ok(facts),
         QueueKind::Quorum => "a quorum queue".to_owned(),
         QueueKind::Stream => "a stream".to_owned(),
         QueueKind::Other(name) => format!("of the unknown type `{name}`"),

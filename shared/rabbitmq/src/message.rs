@@ -75,7 +75,7 @@ pub(crate) fn received(delivery: Delivery) -> ReceivedMessage {
     let properties = &delivery.properties;
     let bytes = |text: &ShortString| text.as_str().as_bytes().to_vec();
     let headers = properties.headers().as_ref();
-    let counted = headers.and_then(|headers| headers.inner().get(DELIVERY_COUNT)).and_then(integer);
+    let counted = returns(&delivery);
     let moved = headers.map(content_header::moved).unwrap_or_default();
     let mut shown = headers.map(table).unwrap_or_default();
     shown.retain(|name, _| !content_header::is_moved(name));
@@ -98,6 +98,11 @@ pub(crate) fn received(delivery: Delivery) -> ReceivedMessage {
         format: properties.content_type().as_ref().map(ToString::to_string).or(content_type),
         body: MessageBody(delivery.data),
     }
+}
+
+/// How often a message went back to its queue, where the queue counts that: quorum queues do, from 0 on.
+pub(crate) fn returns(delivery: &Delivery) -> Option<u64> {
+    delivery.properties.headers().as_ref()?.inner().get(DELIVERY_COUNT).and_then(integer)
 }
 
 fn timestamp(seconds: u64) -> Option<Timestamp> {

@@ -30,6 +30,8 @@ pub(crate) enum QueueKind {
 #[derive(Clone, Debug)]
 pub(crate) struct QueueFacts {
     pub(crate) kind: QueueKind,
+    /// Whether it goes away with its last consumer.
+    pub(crate) auto_delete: bool,
     arguments: BTreeMap<String, AMQPValue>,
 }
 
@@ -53,11 +55,9 @@ pub(crate) async fn learn(
     let unknown = |why: &str| BrokerError::Unsupported {
         detail: format!("the type of the queue {queue} is not known: {why}"),
     };
-    let channel = throwaway(session, deadline).await?;
-    inspect(&channel, queue, deadline).await.map_err(|failure| failure.into_error(During::Queue(queue)))?;
     let mut question = Question::default();
-    let mut channel = channel;
     for _ in 0..MAX_QUESTIONS {
+        let channel = throwaway(session, deadline).await?;
         let answer =
             call(deadline, channel.queue_declare(short(queue), question.options, question.table())).await;
         let refusal = match answer {
@@ -69,9 +69,18 @@ pub(crate) async fn learn(
             return Err(unknown("the user lacks the permission `configure` on it, which the question takes"));
         }
         match question.learn(&refusal) {
-            Some(Learned::Kind(kind)) => return Ok(QueueFacts { kind, arguments: question.arguments }),
-            Some(Learned::Argument) => channel = throwaway(session, deadline).await?,
-            None => return Err(unknown("the broker did not say")),
+            Some(Learned::Kind(kind)) => {
+                let auto_delete = question.options.auto_delete;
+                return Ok(QueueFacts { kind, auto_delete, arguments: question.arguments });
+            }
+            Some(Learned::Argument) => {}
+            None => {
+                // There is none, perhaps: such a queue cannot be declared, whether or not there is another one.
+                let channel = throwaway(session, deadline).await?;
+                let exists = inspect(&channel, queue, deadline).await;
+                exists.map_err(|failure| failure.into_error(During::Queue(queue)))?;
+                return Err(unknown("the broker did not say"));
+            }
         }
     }
     Err(unknown("the broker did not say"))

@@ -10,8 +10,14 @@ use lapin::types::FieldTable;
 use mq::{ConsumeCommand, Consumed, Deadline, QueueName};
 
 use crate::errors::Failure;
-use crate::message::received;
+use crate::message::{received, returns};
+use crate::queue_facts::{self, QueueFacts, QueueKind};
 use crate::session::{Session, call, inspect, short};
+
+/// With how many commands a quorum queue may have to be told what was settled: one for each message that was got alone,
+/// and one for each consumer. A channel sends so many at once and keeps the others back until the queue has answered;
+/// those it forgets when it is closed (`quorum_commands_soft_limit`).
+const MOST_SETTLEMENTS: usize = 32;
 
 /// What is kept of the time when waiting for a first message, for all that follows.
 const WAIT_MARGIN: Duration = Duration::from_secs(1);
@@ -29,6 +35,9 @@ const GROWTH: usize = 8;
 /// How long a consumer may be given nothing before the queue is asked again: others may have been faster.
 const PATIENCE: Duration = Duration::from_millis(100);
 
+/// How often an empty queue is asked on which no consumer may wait.
+const POLL: Duration = Duration::from_millis(250);
+
 /// How long a consumer that is gone may take to end.
 const GONE: Duration = Duration::from_secs(1);
 
@@ -45,9 +54,16 @@ pub(crate) enum Full {
 ///
 /// A single `basic.get` costs a round trip, and says how many messages are left. Where those are many, a consumer
 /// takes them: its prefetch is what is there, is wanted and is expected to fit, because whatever it brings in excess has
-/// to be put back, which marks it as redelivered, and counts against the delivery limit of a quorum queue. So the prefetch
-/// starts small and grows with what was kept, and the largest message so far stands for the next ones. The broker
-/// answers a consumer's cancellation after its last delivery: nothing is on its way when a consumer is gone.
+/// to be put back, which marks it as redelivered. So the prefetch starts small and grows with what was kept, and the
+/// largest message so far stands for the next ones. The broker answers a consumer's cancellation after its last
+/// delivery: nothing is on its way when a consumer is gone.
+///
+/// A quorum queue counts whatever goes back, in every way that there is, and drops it past its delivery limit. What
+/// goes back because a channel ends returns to the head, behind what had gone back before. So messages that went back
+/// before are got one by one, as long as there is room for another like the largest: then at most one of them goes back
+/// again.
+///
+/// An auto-delete queue goes with its last consumer, so none may come there that does not stay.
 pub(crate) struct Taking<'a> {
     queue: &'a QueueName,
     command: &'a ConsumeCommand,
@@ -55,10 +71,15 @@ pub(crate) struct Taking<'a> {
     size: usize,
     largest: usize,
     consumers: usize,
-    /// The last delivery that was kept.
+    settlements: usize,
+    facts: Facts,
+    /// Whether the broker refused a consumer: another client is the only one.
+    pub(crate) consumer_was_refused: bool,
+    may_consume: bool,
+    /// How often the last delivery had gone back; quorum queues alone say so.
+    pub(crate) returns: Option<u64>,
+    /// The last delivery that was kept. What came after it goes back when the channel ends.
     pub(crate) last_tag: Option<u64>,
-    /// The last delivery; those after the last kept one go back when the kept ones are settled.
-    pub(crate) newest_tag: Option<u64>,
     pub(crate) stop: Option<Full>,
     pub(crate) consumed: Consumed,
 }
@@ -72,11 +93,27 @@ impl<'a> Taking<'a> {
             size: 0,
             largest: 0,
             consumers: 0,
+            settlements: 0,
+            facts: Facts::NotAsked,
+            consumer_was_refused: false,
+            may_consume: true,
+            returns: None,
             last_tag: None,
-            newest_tag: None,
             stop: None,
             consumed: Consumed::default(),
         }
+    }
+
+    /// With what is known of the queue already.
+    pub(crate) fn knowing(mut self, facts: QueueFacts) -> Self {
+        self.facts = Facts::Known(facts);
+        self
+    }
+
+    /// Without consumers.
+    pub(crate) fn one_by_one(mut self) -> Self {
+        self.may_consume = false;
+        self
     }
 
     pub(crate) async fn run(&mut self, session: &Session, deadline: Deadline) -> Result<(), Failure> {
@@ -104,17 +141,32 @@ impl<'a> Taking<'a> {
     async fn drain(&mut self, session: &Session, deadline: Deadline) -> Result<(), Failure> {
         let stop_at = deadline.earlier_by(TAKE_MARGIN);
         let mut consumers_help = true;
+        let mut ready = usize::MAX;
         while self.wants_more() {
+            if self.may_not_settle_more(session, deadline).await {
+                if ready > 0 {
+                    self.tell_of_settlements();
+                }
+                break;
+            }
             if !self.consumed.messages.is_empty() && stop_at.has_passed() {
                 self.consumed.warnings.push("the time ended before all messages were taken".to_owned());
                 break;
             }
+            if ready > 0 && self.is_hardly_room_for_what_went_back() {
+                self.consumed.truncated = true;
+                break;
+            }
             let get = session.channel().basic_get(short(self.queue), BasicGetOptions { no_ack: false });
             let Some(message) = call(deadline, get).await? else { break };
-            let left = usize::try_from(message.message_count).unwrap_or(usize::MAX);
+            ready = usize::try_from(message.message_count).unwrap_or(usize::MAX);
+            self.settlements += 1;
             self.keep(message.delivery);
-            let mut ready = left;
-            while consumers_help && self.prefetch(ready) >= FEWEST_BY_CONSUMER && !stop_at.has_passed() {
+            while consumers_help
+                && self.prefetch(ready) >= FEWEST_BY_CONSUMER
+                && !stop_at.has_passed()
+                && self.may_bring_excess(session, deadline).await
+            {
                 let asked = self.prefetch(ready);
                 let brought = self.take_by_consumer(session, asked, stop_at, deadline).await?;
                 ready = ready.saturating_sub(brought);
@@ -126,6 +178,52 @@ impl<'a> Taking<'a> {
             }
         }
         Ok(())
+    }
+
+    /// Whether consumers may come and go.
+    async fn may_consume(&mut self, session: &Session, deadline: Deadline) -> bool {
+        // What cannot be found out is taken for the usual: an auto-delete queue is hardly ever read by others than its own.
+        self.may_consume && !self.ask(session, deadline).await.is_some_and(|facts| facts.auto_delete)
+    }
+
+    async fn may_bring_excess(&mut self, session: &Session, deadline: Deadline) -> bool {
+        self.returns.is_none_or(|returns| returns == 0)
+            && self.settlements < MOST_SETTLEMENTS
+            && self.may_consume(session, deadline).await
+    }
+
+    /// Whether another delivery might not be settled for certain.
+    async fn may_not_settle_more(&mut self, session: &Session, deadline: Deadline) -> bool {
+        self.settlements >= MOST_SETTLEMENTS
+            && !self.ask(session, deadline).await.is_some_and(|facts| facts.kind == QueueKind::Classic)
+    }
+
+    /// Whether a message that had gone back would probably go back again.
+    fn is_hardly_room_for_what_went_back(&self) -> bool {
+        self.returns.is_some_and(|returns| returns > 0)
+            && !self.consumed.messages.is_empty()
+            && self.size.saturating_add(self.largest) > self.max_bytes
+    }
+
+    fn tell_of_settlements(&mut self) {
+        self.consumed.truncated = true;
+        self.consumed.warnings.push(format!(
+            "only {MOST_SETTLEMENTS} messages can be taken one by one from a queue that is not known to be a classic one"
+        ));
+    }
+
+    /// What is known of the queue. It is asked once, and only where it matters.
+    async fn ask(&mut self, session: &Session, deadline: Deadline) -> Option<&QueueFacts> {
+        if matches!(self.facts, Facts::NotAsked) {
+            self.facts = match queue_facts::learn(session, self.queue, deadline).await {
+                Ok(facts) => Facts::Known(facts),
+                Err(_) => Facts::Unknown,
+            };
+        }
+        match &self.facts {
+            Facts::Known(facts) => Some(facts),
+            Facts::Unknown | Facts::NotAsked => None,
+        }
     }
 
     fn wants_more(&self) -> bool {
@@ -185,6 +283,7 @@ impl<'a> Taking<'a> {
             brought += 1;
             self.keep(delivery);
         }
+        self.settlements += usize::from(brought > 0);
         Ok(brought)
     }
 
@@ -205,7 +304,11 @@ impl<'a> Taking<'a> {
             BasicConsumeOptions::default(),
             FieldTable::default(),
         );
-        call(deadline, consume).await
+        let started = call(deadline, consume).await;
+        // The permission to read was not in question: a message was asked for before.
+        self.consumer_was_refused =
+            started.as_ref().err().and_then(Failure::reply).is_some_and(|reply| reply.code == 403);
+        started
     }
 
     /// What a consumer that is gone was given before. The library has all of it by now, but does not always end the
@@ -232,6 +335,13 @@ impl<'a> Taking<'a> {
         wait: Deadline,
         deadline: Deadline,
     ) -> Result<(), Failure> {
+        if !self.may_consume(session, deadline).await {
+            while self.consumed.messages.is_empty() && self.stop.is_none() && !wait.has_passed() {
+                tokio::time::sleep(POLL.min(wait.remaining())).await;
+                self.drain(session, deadline).await?;
+            }
+            return Ok(());
+        }
         let mut consumer = self.start_consumer(session, 1, deadline).await?;
         let first = wait.run(consumer.next()).await;
         stop_consumer(session, &consumer, deadline).await?;
@@ -243,6 +353,7 @@ impl<'a> Taking<'a> {
             Err(_) => self.delivered_before_it_went(session, &mut consumer, deadline).await?,
         };
         if let Some(delivery) = first {
+            self.settlements += 1;
             self.keep(delivery);
         }
         Ok(())
@@ -251,7 +362,7 @@ impl<'a> Taking<'a> {
     /// Keeps a message, unless it does not fit, or would overtake one that does not.
     fn keep(&mut self, delivery: Delivery) {
         let tag = delivery.delivery_tag;
-        self.newest_tag = Some(tag);
+        self.returns = returns(&delivery);
         if self.stop.is_some() {
             return;
         }
@@ -268,6 +379,14 @@ impl<'a> Taking<'a> {
         self.last_tag = Some(tag);
         self.consumed.messages.push(message);
     }
+}
+
+/// What is known of a queue.
+enum Facts {
+    NotAsked,
+    Known(QueueFacts),
+    /// The user may not ask, or the broker did not say.
+    Unknown,
 }
 
 async fn stop_consumer(session: &Session, consumer: &Consumer, deadline: Deadline) -> Result<(), Failure> {

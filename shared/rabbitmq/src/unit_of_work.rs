@@ -1,7 +1,7 @@
 //! Messages in hand: taken under a channel, and settled or put back.
 
 use async_trait::async_trait;
-use lapin::options::{BasicAckOptions, BasicNackOptions};
+use lapin::options::BasicAckOptions;
 use mq::{BrokerError, Consumed, Deadline, QueueName, UnitOfWork};
 
 use crate::errors::{During, Failure};
@@ -11,22 +11,18 @@ use crate::session::{Session, call, inspect};
 pub(crate) struct Taken {
     pub(crate) session: Session,
     pub(crate) queue: QueueName,
-    /// The last delivery in hand; it stands for all before it.
+    /// The last delivery in hand; it stands for all before it. What came after it did not fit.
     pub(crate) last_tag: Option<u64>,
-    /// The last delivery of all; what came after the last one in hand did not fit.
-    pub(crate) newest_tag: Option<u64>,
     pub(crate) consumed: Consumed,
 }
 
 impl Taken {
-    /// Acknowledges what is in hand, puts back what did not fit, and asks for the queue's state on the same channel: the broker answers in order, so
-    /// its answer proves that the acknowledgement arrived.
+    /// Acknowledges what is in hand, and asks for the queue's state on the same channel: the broker answers in order, so
+    /// its answer proves that the acknowledgement arrived. A quorum queue settles later, and gets what is settled before
+    /// the channel's end: see [`Taking`](crate::taking::Taking) for how much that may be.
     async fn acknowledge(&self, tag: u64, deadline: Deadline) -> Result<(), BrokerError> {
         if !self.session.seems_open() {
-            return Err(BrokerError::Unreachable {
-                detail: "the connection was lost before the commit; the messages are back on the queue"
-                    .to_owned(),
-            });
+            return Err(not_ours_any_more());
         }
         let in_doubt = |failure: Failure| BrokerError::InDoubt {
             detail: format!(
@@ -35,33 +31,22 @@ impl Taken {
             ),
         };
         let ack = self.session.channel().basic_ack(tag, BasicAckOptions { multiple: true });
-        call(deadline, ack).await.map_err(in_doubt)?;
-        if let Some(newest) = self.newest_tag.filter(|newest| *newest > tag) {
-            call(deadline, self.requeue(newest)).await.map_err(in_doubt)?;
+        match call(deadline, ack).await {
+            Ok(()) => {}
+            Err(failure) if failure.was_not_sent() => return Err(not_ours_any_more()),
+            Err(failure) => return Err(in_doubt(failure)),
         }
         match inspect(self.session.channel(), &self.queue, deadline).await {
             Ok(_) => Ok(()),
+            Err(failure) if failure.refuses_a_delivery_tag() => {
+                Err(failure.into_error(During::Queue(&self.queue)))
+            }
             Err(failure) => match failure.reply().map(|reply| reply.code) {
-                // The acknowledgement itself was refused: the deliveries are not ours any more.
-                Some(406) => Err(failure.into_error(During::Queue(&self.queue))),
                 // The question was refused, which comes after the acknowledgement.
                 Some(403..=405) => Ok(()),
                 _ => Err(in_doubt(failure)),
             },
         }
-    }
-
-    /// Puts back every delivery up to `tag` that is not settled. One command stands for many: a quorum queue's broker (3.10)
-    /// delays what exceeds 32 and forgets it when the channel closes.
-    async fn requeue(&self, tag: u64) -> lapin::Result<()> {
-        let options = BasicNackOptions { multiple: true, requeue: true };
-        self.session.channel().basic_nack(tag, options).await
-    }
-
-    /// Puts everything back.
-    async fn put_back(&self, tag: u64, deadline: Deadline) -> Result<(), Failure> {
-        call(deadline, self.requeue(tag)).await?;
-        inspect(self.session.channel(), &self.queue, deadline).await.map(drop)
     }
 
     /// Removes the messages and says what was in hand.
@@ -78,20 +63,18 @@ impl Taken {
         (self.consumed, result)
     }
 
-    /// Puts the messages back and says what was in hand. It cannot fail: where the broker does not answer, the
-    /// connection is cut, and the broker puts back what was not acknowledged.
+    /// Puts the messages back and says what was in hand. It cannot fail: the end of the channel puts them back, in their
+    /// places, and where the broker does not answer, the connection is cut. (A quorum queue would put at its end what a
+    /// `basic.nack` returns.)
     pub(crate) async fn restore(self, deadline: Deadline) -> Consumed {
-        let put_back = match self.newest_tag {
-            Some(tag) => self.put_back(tag, deadline).await,
-            None => Ok(()),
-        };
-        match put_back {
-            Ok(()) => self.session.finish(deadline).await,
-            Err(failure) => {
-                let _ = self.session.fail(failure, During::Queue(&self.queue));
-            }
-        }
+        self.session.finish(deadline).await;
         self.consumed
+    }
+}
+
+fn not_ours_any_more() -> BrokerError {
+    BrokerError::Unreachable {
+        detail: "the connection was lost before the commit; the messages are back on the queue".to_owned(),
     }
 }
 

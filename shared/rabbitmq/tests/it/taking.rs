@@ -22,7 +22,7 @@ fn numbered(range: std::ops::Range<usize>) -> Vec<String> {
 }
 
 /// Puts messages of these bodies, all confirmed at the end.
-async fn fill(bench: &Bench, bodies: impl IntoIterator<Item = Vec<u8>>) {
+pub(crate) async fn fill(bench: &Bench, bodies: impl IntoIterator<Item = Vec<u8>>) {
     let mut confirms = Vec::new();
     for body in bodies {
         let (name, options) = (bench.queue.as_str().into(), BasicPublishOptions::default());
@@ -93,9 +93,11 @@ async fn what_a_consumer_brought_in_excess_goes_back_in_order() {
             seen.extend(messages.iter().map(|message| message.body.0.len()));
             assert_eq!(unit.consumed().truncated, seen.len() < 120, "{kind}");
             unit.commit(soon()).await.unwrap();
+            let left = u32::try_from(120 - seen.len()).unwrap();
+            assert_eq!(bench.ready(left).await, left, "{kind}");
         }
         if kind == "quorum" {
-            // It puts what returns at its end, whoever took it.
+            // What goes back twice queues up behind what went back once.
             seen.sort_unstable();
         }
         assert_eq!(seen, sizes.collect::<Vec<_>>(), "{kind}");

@@ -1,0 +1,210 @@
+//! Quorum queues: what was committed stays away, also when it was got one by one; what goes back goes to its place; and
+//! none is dropped for lack of room in an answer. An independent client says what is on the queues.
+
+use std::collections::BTreeSet;
+use std::time::Duration;
+
+use amqprs::channel::BasicGetArguments;
+use amqprs::connection::OpenConnectionArguments;
+use futures_util::StreamExt as _;
+use futures_util::stream;
+use lapin::BasicProperties;
+use lapin::options::QueueDeclareOptions;
+use lapin::types::AMQPValue;
+use mq::{Broker as _, BrokerError, QueueName};
+
+use crate::support::{Bench, COMMIT, PLENTY, access, consume, rabbit, soon, uri};
+use crate::taking::fill;
+
+/// An answer of this size holds one large message and all small ones.
+const ROOM: usize = 100_000;
+const LARGE: usize = 30_000;
+
+async fn queue(name: &str, kind: &str, more: &[(&str, AMQPValue)]) -> Bench {
+    let mut arguments = vec![("x-queue-type", AMQPValue::LongString(kind.into()))];
+    arguments.extend_from_slice(more);
+    let options = QueueDeclareOptions { durable: true, ..Default::default() };
+    Bench::with(&format!("{name}-{kind}"), options, &arguments).await
+}
+
+fn named(number: usize, size: usize) -> Vec<u8> {
+    let mut body = format!("m{number} ").into_bytes();
+    body.resize(size.max(body.len()), b'x');
+    body
+}
+
+fn name(body: &[u8]) -> String {
+    String::from_utf8_lossy(body).split(' ').next().unwrap().to_owned()
+}
+
+fn names(messages: &[mq::ReceivedMessage]) -> Vec<String> {
+    messages.iter().map(|message| name(&message.body.0)).collect()
+}
+
+fn numbered(count: usize) -> Vec<String> {
+    (0..count).map(|number| format!("m{number}")).collect()
+}
+
+/// What another client library finds on the queue.
+async fn found(queue: &QueueName) -> Vec<String> {
+    let uri = uri();
+    let (authority, vhost) = (uri.authority, uri.vhost);
+    let mut arguments = OpenConnectionArguments::new(
+        &authority.host,
+        authority.port,
+        &authority.userinfo.username,
+        &authority.userinfo.password,
+    );
+    arguments.virtual_host(&vhost);
+    let connection = amqprs::connection::Connection::open(&arguments).await.unwrap();
+    let channel = connection.open_channel(None).await.unwrap();
+    let mut found = Vec::new();
+    let get = || BasicGetArguments { queue: queue.to_string(), no_ack: true };
+    while let Some((_, _, body)) = channel.basic_get(get()).await.unwrap() {
+        found.push(name(&body));
+    }
+    connection.close().await.unwrap();
+    found
+}
+
+/// Takes all `count` messages one by one, in as many units of work as that takes, and says how many it were. Nothing is
+/// left, and nothing came twice: not at the end of a channel, nor at that of the connection.
+async fn all_one_by_one(kind: &str, count: usize) -> usize {
+    let bench = queue(&format!("one-by-one-{count}"), kind, &[]).await;
+    // After a large message, nothing else is expected to fit that is fetched in bulk.
+    let is_large = |number: usize| if kind == "quorum" { number.is_multiple_of(32) } else { number == 0 };
+    fill(&bench, (0..count).map(|number| named(number, if is_large(number) { LARGE } else { 0 }))).await;
+    let rabbit = rabbit();
+    let (mut seen, mut units) = (Vec::new(), 0);
+    while seen.len() < count {
+        let command = consume(COMMIT, 10_000, 0);
+        let unit = rabbit.fetch(&access(), &bench.queue, &command, ROOM, soon()).await.unwrap();
+        seen.extend(names(&unit.consumed().messages));
+        assert_eq!(unit.consumed().truncated, seen.len() < count, "{kind} {count}");
+        unit.commit(soon()).await.unwrap();
+        units += 1;
+        let left = u32::try_from(count - seen.len()).unwrap();
+        assert_eq!(bench.ready(left).await, left, "{kind} {count}");
+    }
+    assert_eq!(seen, numbered(count), "{kind} {count}");
+    drop(rabbit);
+    tokio::time::sleep(Duration::from_millis(300)).await;
+    assert_eq!(found(&bench.queue).await, Vec::<String>::new(), "{kind} {count}");
+    bench.clean().await;
+    units
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_was_got_one_by_one_and_committed_never_comes_again() {
+    // A quorum queue's channel sends 32 settlements at once and may forget the others.
+    let cases = [1, 5, 31, 32, 33, 34, 40, 100];
+    let runs = ["quorum", "classic"].into_iter().flat_map(|kind| cases.map(|count| (kind, count)));
+    let runs = runs.flat_map(|run| [run; 8]);
+    let mut runs = stream::iter(runs)
+        .map(async |(kind, count)| (kind, count, all_one_by_one(kind, count).await))
+        .buffer_unordered(6);
+    let mut finished = 0;
+    while let Some((kind, count, units)) = runs.next().await {
+        let expected = if kind == "quorum" { usize::div_ceil(count, 32) } else { 1 };
+        assert_eq!(units, expected, "{kind} {count}");
+        finished += 1;
+    }
+    assert_eq!(finished, 2 * 8 * 8);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_a_consumer_brought_and_was_committed_never_comes_again() {
+    for kind in ["quorum", "classic"] {
+        for count in [20, 33, 300, 3_000] {
+            for _ in 0..5 {
+                let bench = queue(&format!("bulk-{count}"), kind, &[]).await;
+                fill(&bench, (0..count).map(|number| named(number, 0))).await;
+                let rabbit = rabbit();
+                let mut seen = Vec::new();
+                while seen.len() < count {
+                    let command = consume(COMMIT, 10_000, 0);
+                    let unit = rabbit.fetch(&access(), &bench.queue, &command, PLENTY, soon()).await.unwrap();
+                    seen.extend(names(&unit.consumed().messages));
+                    // A slow queue ends a consumer early, and then more of them may be needed than one unit has.
+                    assert_eq!(unit.consumed().truncated, seen.len() < count, "{kind} {count}");
+                    unit.commit(soon()).await.unwrap();
+                }
+                assert_eq!(seen, numbered(count), "{kind}");
+                drop(rabbit);
+                tokio::time::sleep(Duration::from_millis(100)).await;
+                assert_eq!(found(&bench.queue).await, Vec::<String>::new(), "{kind} {count}");
+                bench.clean().await;
+            }
+        }
+    }
+}
+
+#[tokio::test]
+async fn none_is_dropped_by_a_delivery_limit_for_lack_of_room() {
+    let bench = queue("limit", "quorum", &[("x-delivery-limit", AMQPValue::LongInt(3))]).await;
+    // Small ones again and again, from which more are expected to fit than do.
+    let size = |number: usize| if number % 120 < 40 { 10 } else { 1_000 + number };
+    fill(&bench, (0..360).map(|number| named(number, size(number)))).await;
+    let rabbit = rabbit();
+    let (mut seen, mut went_back) = (Vec::new(), 0);
+    while seen.len() < 360 {
+        let command = consume(COMMIT, 10_000, 0);
+        let unit = rabbit.fetch(&access(), &bench.queue, &command, 40_000, soon()).await.unwrap();
+        let messages = &unit.consumed().messages;
+        assert!(!messages.is_empty(), "only {} are left to be seen", seen.len());
+        seen.extend(names(messages));
+        went_back += messages.iter().filter(|message| message.backout_count > 0).count();
+        unit.commit(soon()).await.unwrap();
+        let left = u32::try_from(360 - seen.len()).unwrap();
+        assert_eq!(bench.ready(left).await, left);
+    }
+    // Nothing twice. What goes back twice queues up behind what went back once.
+    seen.sort_by_key(|name| name[1..].parse::<usize>().unwrap());
+    assert_eq!(seen, numbered(360));
+    assert!(went_back > 0, "there was room for everything");
+    bench.clean().await;
+}
+
+#[tokio::test]
+async fn a_message_that_no_answer_can_carry_stays_in_its_place_and_is_counted() {
+    let dead = Bench::new("dead").await;
+    let to = AMQPValue::LongString(dead.queue.as_str().into());
+    let limited = [
+        ("x-delivery-limit", AMQPValue::LongInt(2)),
+        ("x-dead-letter-exchange", AMQPValue::LongString("".into())),
+        ("x-dead-letter-routing-key", to),
+    ];
+    let bench = queue("too-large", "quorum", &limited).await;
+    bench.put(&named(0, LARGE), BasicProperties::default()).await;
+    bench.put(&named(1, 0), BasicProperties::default()).await;
+    let rabbit = rabbit();
+    for attempt in 1..=3 {
+        let fetched = rabbit.fetch(&access(), &bench.queue, &consume(COMMIT, 5, 0), 2_000, soon()).await;
+        let Err(BrokerError::MessageTooLarge { detail }) = fetched.map(drop) else { panic!("it fits") };
+        assert!(detail.contains(&format!("went back {attempt} times")), "{detail}");
+        let left = if attempt > 2 { 1 } else { 2 };
+        assert_eq!(bench.ready(left).await, left);
+    }
+    // The queue's owner said what becomes of messages that nobody can take.
+    assert_eq!(dead.ready(1).await, 1);
+    assert_eq!(found(&bench.queue).await, ["m1"]);
+    dead.clean().await;
+    bench.clean().await;
+}
+
+#[tokio::test]
+async fn what_a_dropped_unit_of_work_held_returns_to_its_place() {
+    let bench = queue("dropped", "quorum", &[]).await;
+    fill(&bench, (0..300).map(|number| named(number, 0))).await;
+    let rabbit = rabbit();
+    let unit = rabbit.fetch(&access(), &bench.queue, &consume(COMMIT, 200, 0), PLENTY, soon()).await.unwrap();
+    assert_eq!(unit.consumed().messages.len(), 200);
+    drop(unit);
+    assert_eq!(bench.ready(300).await, 300);
+    let left = found(&bench.queue).await;
+    assert_eq!(left.iter().collect::<BTreeSet<_>>().len(), 300);
+    // The queue forgets the order between consumers, and there were several.
+    assert!(left[..200].iter().all(|name| numbered(200).contains(name)));
+    assert_eq!(left[200..], numbered(300)[200..]);
+    bench.clean().await;
+}
