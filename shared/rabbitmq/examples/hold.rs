@@ -5,11 +5,13 @@
 //! ```
 //!
 //! What the command line leaves open comes from the environment (`AMQP_HOST`, `AMQP_PORT`, `AMQP_USER`, `AMQP_PASSWORD`,
-//! `AMQP_VHOST`, `AMQP_TIMEOUT`, `AMQP_HEARTBEAT`), the table `[amqp]` of `config.toml`, and the defaults. There is no
+//! `AMQP_VHOST`, `AMQP_TIMEOUT`, `AMQP_HEARTBEAT`, and for AMQPS `AMQP_TLS`, `AMQP_CA_FILE`, `AMQP_CERT_FILE`,
+//! `AMQP_KEY_FILE`), the table `[amqp]` of `config.toml`, and the defaults. There is no
 //! argument for the password: others can read a command line. The log goes to standard output too.
 
 #![allow(clippy::print_stdout, reason = "it is what the program is for")]
 
+use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::Duration;
 
@@ -39,6 +41,18 @@ struct Arguments {
     /// Seconds between heartbeats.
     #[arg(long)]
     heartbeat: Option<i64>,
+    /// Connect under TLS.
+    #[arg(long)]
+    tls: bool,
+    /// A PEM file with the authorities to trust instead of the system's.
+    #[arg(long)]
+    ca_file: Option<PathBuf>,
+    /// A PEM file with a client certificate. Without user and password, it is the login.
+    #[arg(long)]
+    cert_file: Option<PathBuf>,
+    /// A PEM file with the certificate's private key.
+    #[arg(long)]
+    key_file: Option<PathBuf>,
     /// The longest delay between two attempts to connect, in seconds.
     #[arg(long, default_value_t = 60.0)]
     max_delay: f64,
@@ -59,6 +73,10 @@ async fn main() -> ExitCode {
         vhost: arguments.vhost,
         timeout: arguments.timeout,
         heartbeat: arguments.heartbeat,
+        tls: arguments.tls.then_some(true),
+        ca_file: arguments.ca_file,
+        cert_file: arguments.cert_file,
+        key_file: arguments.key_file,
     };
     let config = match ConnectionConfig::load(&given) {
         Ok(config) => config.running_in(Host::Process),

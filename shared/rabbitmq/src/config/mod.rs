@@ -2,6 +2,7 @@
 
 mod faults;
 mod sources;
+mod tls_files;
 
 use std::fmt;
 use std::time::Duration;
@@ -140,7 +141,7 @@ impl ConnectionConfig {
         self
     }
 
-    /// Connects under TLS.
+    /// Connects under TLS. The login stays as it is.
     #[must_use]
     pub fn with_tls(mut self, tls: TlsConfig) -> Self {
         self.tls = Some(tls);
@@ -191,11 +192,13 @@ impl ConnectionConfig {
         self.tls.is_some()
     }
 
-    /// The URL of the first address, with `***` for the password.
+    /// The URL of the first address, with `***` for a password.
     pub fn connection_url(&self) -> String {
         let scheme = if self.is_tls() { "amqps" } else { "amqp" };
+        // A certificate that is the whole identity has neither.
+        let login = if self.user.is_empty() { String::new() } else { format!("{}:***@", self.user) };
         let vhost = if self.vhost.starts_with('/') { self.vhost.clone() } else { format!("/{}", self.vhost) };
-        format!("{scheme}://{}:***@{}:{}{vhost}", self.user, self.host(), self.port())
+        format!("{scheme}://{login}{}:{}{vhost}", self.host(), self.port())
     }
 
     pub(crate) fn tls(&self) -> Option<&TlsConfig> {

@@ -2,7 +2,7 @@
 
 use std::io::ErrorKind;
 use std::ops::RangeInclusive;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use lapin::uri::SASLMechanism;
@@ -10,13 +10,29 @@ use mq::Address;
 use secrecy::{ExposeSecret as _, SecretString};
 
 use super::faults::{self, ConfigError, Faults, HEARTBEAT, PORT, TIMEOUT};
+use super::tls_files::TlsFiles;
 use super::{ConnectionConfig, Host};
 
 const FILE: &str = "config.toml";
 /// The table of `config.toml` that holds the settings.
 const TABLE: &str = "amqp";
 
-const SETTINGS: [&str; 7] = ["host", "port", "user", "password", "vhost", "timeout", "heartbeat"];
+const SETTINGS: [&str; 11] = [
+    "host",
+    "port",
+    "user",
+    "password",
+    "vhost",
+    "timeout",
+    "heartbeat",
+    "tls",
+    "ca_file",
+    "cert_file",
+    "key_file",
+];
+
+const AMQP_PORT: i64 = 5_672;
+const AMQPS_PORT: i64 = 5_671;
 
 /// Settings that a program was given, for example on its command line. They precede every other source.
 #[derive(Clone, Debug, Default)]
@@ -30,12 +46,23 @@ pub struct ConnectionArguments {
     pub timeout: Option<i64>,
     /// In seconds.
     pub heartbeat: Option<i64>,
+    /// Whether to connect under TLS. The broker's certificate is always verified.
+    pub tls: Option<bool>,
+    /// A PEM file with the authorities to trust instead of the system's.
+    pub ca_file: Option<PathBuf>,
+    /// A PEM file with a client certificate and those between it and its authority.
+    pub cert_file: Option<PathBuf>,
+    /// A PEM file with the private key of the client certificate.
+    pub key_file: Option<PathBuf>,
 }
 
 impl ConnectionConfig {
     /// Reads what `arguments` leaves open from the environment (`AMQP_HOST`, `AMQP_PORT`, `AMQP_USER`,
-    /// `AMQP_PASSWORD`, `AMQP_VHOST`, `AMQP_TIMEOUT`, `AMQP_HEARTBEAT`), the table `[amqp]` of `config.toml` in the
-    /// working directory, and the defaults, in this order.
+    /// `AMQP_PASSWORD`, `AMQP_VHOST`, `AMQP_TIMEOUT`, `AMQP_HEARTBEAT`, `AMQP_TLS`, `AMQP_CA_FILE`, `AMQP_CERT_FILE`,
+    /// `AMQP_KEY_FILE`), the table `[amqp]` of `config.toml` in the working directory, and the defaults, in this order.
+    ///
+    /// Under TLS the default port is 5671. Where there is a client certificate and neither user nor password, the
+    /// certificate is the login (SASL EXTERNAL).
     ///
     /// # Errors
     /// With every setting that is wrong.
@@ -56,9 +83,16 @@ impl ConnectionConfig {
         let table = read(file, &mut faults);
         let mut reader = Reader { arguments, environment, table, faults };
         let host = reader.text("host", "localhost");
-        let port = reader.number("port", PORT, 5_672);
-        let user = reader.text("user", "guest");
-        let password = SecretString::from(reader.text("password", "guest"));
+        let tls = reader.tls();
+        let port = reader.number("port", PORT, if tls.is_some() { AMQPS_PORT } else { AMQP_PORT });
+        let has_certificate = tls.as_ref().is_some_and(|tls| tls.key_store.is_some());
+        let has_login = ["user", "password"].iter().any(|setting| reader.find(setting).is_some());
+        let (user, password, mechanism) = if has_certificate && !has_login {
+            (String::new(), SecretString::default(), SASLMechanism::External)
+        } else {
+            let password = reader.text("password", "guest");
+            (reader.text("user", "guest"), SecretString::from(password), SASLMechanism::Plain)
+        };
         let vhost = reader.text("vhost", "/");
         let timeout = reader.number("timeout", TIMEOUT, 30);
         let heartbeat = reader.number("heartbeat", HEARTBEAT, 60);
@@ -68,10 +102,10 @@ impl ConnectionConfig {
             vhost,
             user,
             password,
-            tls: None,
+            tls,
             timeout: Duration::from_secs(timeout.unsigned_abs()),
             heartbeat: u16::try_from(heartbeat).unwrap_or_default(),
-            mechanism: SASLMechanism::Plain,
+            mechanism,
             host: Host::Process,
         };
         faults::check(&config).map(|()| config)
@@ -82,6 +116,7 @@ impl ConnectionConfig {
 enum Raw {
     Text(String),
     Number(i64),
+    Switch(bool),
     Other,
 }
 
@@ -105,6 +140,7 @@ impl<E: Fn(&str) -> Option<String>> Reader<'_, E> {
         let raw = match self.table.get(setting)? {
             toml::Value::String(text) => Raw::Text(text.clone()),
             toml::Value::Integer(number) => Raw::Number(*number),
+            toml::Value::Boolean(switch) => Raw::Switch(*switch),
             _ => Raw::Other,
         };
         Some((format!("{FILE}: {TABLE}.{setting}"), raw))
@@ -113,6 +149,9 @@ impl<E: Fn(&str) -> Option<String>> Reader<'_, E> {
     fn argument(&self, setting: &str) -> Option<Raw> {
         let arguments = self.arguments;
         let text = |value: &Option<String>| value.clone().map(Raw::Text);
+        let path = |value: &Option<PathBuf>| {
+            value.as_ref().map(|path| Raw::Text(path.to_string_lossy().into_owned()))
+        };
         match setting {
             "host" => text(&arguments.host),
             "port" => arguments.port.map(Raw::Number),
@@ -123,6 +162,10 @@ impl<E: Fn(&str) -> Option<String>> Reader<'_, E> {
             "vhost" => text(&arguments.vhost),
             "timeout" => arguments.timeout.map(Raw::Number),
             "heartbeat" => arguments.heartbeat.map(Raw::Number),
+            "tls" => arguments.tls.map(Raw::Switch),
+            "ca_file" => path(&arguments.ca_file),
+            "cert_file" => path(&arguments.cert_file),
+            "key_file" => path(&arguments.key_file),
             _ => None,
         }
     }
@@ -143,7 +186,7 @@ impl<E: Fn(&str) -> Option<String>> Reader<'_, E> {
         let number = match raw {
             Raw::Number(number) => Some(number),
             Raw::Text(text) => text.parse().ok(),
-            Raw::Other => None,
+            Raw::Switch(_) | Raw::Other => None,
         };
         match number {
             Some(number) if range.contains(&number) => number,
@@ -153,6 +196,28 @@ impl<E: Fn(&str) -> Option<String>> Reader<'_, E> {
             }
             None => self.fault(place, "is not a whole number", default),
         }
+    }
+
+    fn switch(&mut self, setting: &str) -> bool {
+        match self.find(setting) {
+            None => false,
+            Some((_, Raw::Switch(switch))) => switch,
+            Some((_, Raw::Text(text))) if text == "true" => true,
+            Some((_, Raw::Text(text))) if text == "false" => false,
+            Some((place, _)) => self.fault(place, "is neither true nor false", false),
+        }
+    }
+
+    /// The settings of TLS, where it is on.
+    fn tls(&mut self) -> Option<super::TlsConfig> {
+        let is_on = self.switch("tls");
+        let [authorities, certificate, key] = ["ca_file", "cert_file", "key_file"].map(|setting| {
+            let place = self.find(setting)?.0;
+            let path = PathBuf::from(self.text(setting, ""));
+            // An empty one has been told.
+            (!path.as_os_str().is_empty()).then_some((place, path))
+        });
+        TlsFiles { authorities, certificate, key }.read(is_on, &mut self.faults)
     }
 
     fn fault<T>(&mut self, setting: String, reason: impl Into<String>, value: T) -> T {

@@ -55,6 +55,7 @@ fn connection_config_validates_every_field() {
         vhost: Some(String::new()),
         timeout: Some(301),
         heartbeat: Some(3_601),
+        ..Default::default()
     };
     let error = ConnectionConfig::load_from(&bad, |_| None, Path::new("no-such-file")).unwrap_err();
     assert_eq!(error.0.len(), 7, "{error}");

@@ -134,3 +134,90 @@ fn a_fallback_address_is_checked_too() {
     assert_eq!(config.clone().with_fallback(good).unwrap().addresses().len(), 2);
     assert!(config.with_fallback(Address { host: String::new(), port: 0 }).is_err());
 }
+
+/// An authority, and a certificate of it with its key, in files.
+struct Pem {
+    authority: tempfile::NamedTempFile,
+    certificate: tempfile::NamedTempFile,
+    key: tempfile::NamedTempFile,
+}
+
+impl Pem {
+    fn new() -> Self {
+        let authority = crate::authority::Authority::new();
+        let (certificate, key) = authority.issue("a-client");
+        Self { authority: file(&authority.pem), certificate: file(&certificate), key: file(&key) }
+    }
+}
+
+fn path(file: &tempfile::NamedTempFile) -> &str {
+    file.path().to_str().unwrap()
+}
+
+#[test]
+fn tls_is_set_by_every_source() {
+    let pem = Pem::new();
+    let arguments = ConnectionArguments { ca_file: Some(pem.authority.path().into()), ..Default::default() };
+    let environment = [("AMQP_CERT_FILE", path(&pem.certificate)), ("AMQP_CA_FILE", "no-such-file")];
+    let file = file(&format!("[amqp]\ntls = true\nkey_file = '{}'\nuser = \"app\"\n", path(&pem.key)));
+    let config = load(&arguments, &environment, file.path()).unwrap();
+    assert_eq!(config.connection_url(), "amqps://app:***@localhost:5671/");
+
+    let config = load(&arguments, &[("AMQP_TLS", "false")], Path::new(NO_FILE)).unwrap_err();
+    assert_eq!(config.to_string(), "argument ca_file is of no use without tls");
+    let config = of_environment(&[("AMQP_TLS", "true"), ("AMQP_PORT", "5672")]).unwrap();
+    assert_eq!(config.connection_url(), "amqps://guest:***@localhost:5672/");
+    assert!(!of_environment(&[("AMQP_TLS", "false")]).unwrap().is_tls());
+    assert!(of_environment(&[("AMQP_TLS", "yes")]).is_err());
+}
+
+#[test]
+fn a_client_certificate_without_user_and_password_is_the_login() {
+    let pem = Pem::new();
+    let tls =
+        [("AMQP_TLS", "true"), ("AMQP_CERT_FILE", path(&pem.certificate)), ("AMQP_KEY_FILE", path(&pem.key))];
+    let config = of_environment(&tls).unwrap();
+    assert_eq!((config.user(), config.connection_url().as_str()), ("", "amqps://localhost:5671/"));
+    let with_user = [tls.as_slice(), &[("AMQP_USER", "app"), ("AMQP_PASSWORD", "pw-of-app")]].concat();
+    let config = of_environment(&with_user).unwrap();
+    assert_eq!((config.user(), config.connection_url().as_str()), ("app", "amqps://app:***@localhost:5671/"));
+}
+
+#[test]
+fn wrong_files_are_told_at_once_and_no_key_is_shown() {
+    let pem = Pem::new();
+    let key = std::fs::read_to_string(pem.key.path()).unwrap();
+    let secret = key.lines().nth(1).unwrap();
+    let fault = |more: &[(&str, &str)]| {
+        let environment = [&[("AMQP_TLS", "true")], more].concat();
+        let error = of_environment(&environment).unwrap_err();
+        assert!(!format!("{error} {error:?}").contains(secret), "{error}");
+        error.to_string()
+    };
+    assert_eq!(
+        fault(&[("AMQP_CERT_FILE", path(&pem.certificate))]),
+        "AMQP_CERT_FILE needs key_file, the certificate's private key"
+    );
+    assert_eq!(
+        fault(&[("AMQP_KEY_FILE", path(&pem.key))]),
+        "AMQP_KEY_FILE needs cert_file, the key's certificate"
+    );
+    assert_eq!(
+        fault(&[("AMQP_CA_FILE", path(&pem.key)), ("AMQP_PORT", "0")]),
+        "AMQP_CA_FILE cannot be used: the trust store holds no certificate in PEM; AMQP_PORT is 0, which is not within 1 to 65535"
+    );
+    assert!(
+        fault(&[("AMQP_CA_FILE", "no-such-file")])
+            .starts_with("AMQP_CA_FILE names no-such-file, which cannot be read: ")
+    );
+    let of_another = Pem::new();
+    let mixed = [("AMQP_CERT_FILE", path(&pem.certificate)), ("AMQP_KEY_FILE", path(&of_another.key))];
+    let told = fault(&mixed);
+    assert!(told.starts_with("AMQP_CERT_FILE cannot be used: "), "{told}");
+    assert_eq!(fault(&[("AMQP_CA_FILE", "")]), "AMQP_CA_FILE is empty");
+
+    let tls =
+        [("AMQP_TLS", "true"), ("AMQP_CERT_FILE", path(&pem.certificate)), ("AMQP_KEY_FILE", path(&pem.key))];
+    let config = of_environment(&tls).unwrap();
+    assert!(!format!("{config:?}").contains(secret));
+}

@@ -5,7 +5,6 @@ use std::path::Path;
 use std::sync::Arc;
 
 use rabbitmq::{ConnectionArguments, ConnectionConfig, ConnectionError, ConnectionManager, TlsConfig};
-use rcgen::{BasicConstraints, CertificateParams, IsCa, Issuer, KeyPair};
 use secrecy::SecretString;
 use tokio::io::copy_bidirectional;
 use tokio::net::{TcpListener, TcpStream};
@@ -16,35 +15,8 @@ use tokio_rustls::rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use tokio_rustls::rustls::server::WebPkiClientVerifier;
 use tokio_rustls::rustls::{RootCertStore, ServerConfig};
 
+use crate::authority::Authority;
 use crate::support::{soon, uri};
-
-/// A private authority.
-struct Authority {
-    pem: String,
-    issuer: Issuer<'static, KeyPair>,
-}
-
-impl Authority {
-    fn new() -> Self {
-        let mut params = CertificateParams::default();
-        params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
-        let key = KeyPair::generate().unwrap();
-        let pem = params.self_signed(&key).unwrap().pem();
-        Self { pem, issuer: Issuer::new(params, key) }
-    }
-
-    /// A certificate and its key for `name`.
-    fn issue(&self, name: &str) -> (String, String) {
-        let key = KeyPair::generate().unwrap();
-        let params = CertificateParams::new(vec![name.to_owned()]).unwrap();
-        (params.signed_by(&key, &self.issuer).unwrap().pem(), key.serialize_pem())
-    }
-
-    /// What a client trusts that trusts this authority.
-    fn trusted(&self) -> TlsConfig {
-        TlsConfig { trust_store: Some(SecretString::from(self.pem.clone())), key_store: None }
-    }
-}
 
 fn certificate(pem: &str) -> CertificateDer<'static> {
     CertificateDer::from_pem_slice(pem.as_bytes()).unwrap()

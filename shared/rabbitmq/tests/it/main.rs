@@ -8,6 +8,7 @@
     reason = "these are tests"
 )]
 
+mod authority;
 mod checklist;
 mod configuration;
 mod connecting;

@@ -1,0 +1,33 @@
+//! A private authority.
+
+use rabbitmq::TlsConfig;
+use rcgen::{BasicConstraints, CertificateParams, DnType, IsCa, Issuer, KeyPair};
+use secrecy::SecretString;
+
+pub(crate) struct Authority {
+    pub(crate) pem: String,
+    issuer: Issuer<'static, KeyPair>,
+}
+
+impl Authority {
+    pub(crate) fn new() -> Self {
+        let mut params = CertificateParams::default();
+        params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
+        let key = KeyPair::generate().unwrap();
+        let pem = params.self_signed(&key).unwrap().pem();
+        Self { pem, issuer: Issuer::new(params, key) }
+    }
+
+    /// A certificate and its key for `name`, which is its common name too.
+    pub(crate) fn issue(&self, name: &str) -> (String, String) {
+        let key = KeyPair::generate().unwrap();
+        let mut params = CertificateParams::new(vec![name.to_owned()]).unwrap();
+        params.distinguished_name.push(DnType::CommonName, name);
+        (params.signed_by(&key, &self.issuer).unwrap().pem(), key.serialize_pem())
+    }
+
+    /// What a client trusts that trusts this authority.
+    pub(crate) fn trusted(&self) -> TlsConfig {
+        TlsConfig { trust_store: Some(SecretString::from(self.pem.clone())), key_store: None }
+    }
+}
