@@ -2,7 +2,7 @@
 
 use std::io;
 use std::net::SocketAddr;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::time::{Duration, Instant};
 
 use async_rs::Runtime;
@@ -18,6 +18,11 @@ use crate::frame_filter::Noticed;
 use crate::server::Server;
 use crate::tls;
 use crate::transport::{Hangup, Kit, Socket, Transport, prepare};
+
+/// How the TLS library begins when it does not accept a certificate.
+const INVALID_CERTIFICATE: &str = "invalid peer certificate";
+/// How it begins when the other side refuses something.
+const ALERT: &str = "received fatal alert";
 
 /// A step on the way to a queue.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -99,11 +104,29 @@ pub(crate) async fn open(
     }
     let noticed = Arc::new(Noticed::default());
     let pulse = Arc::new(Pulse::new());
-    let transport = Transport::new(socket, Arc::clone(&noticed), Arc::clone(&pulse));
+    let broken_by = Arc::new(OnceLock::new());
+    let transport = Transport::new(socket, Arc::clone(&noticed), Arc::clone(&pulse), Arc::clone(&broken_by));
     let login = log_in(config, address, transport);
-    let amqp = log.run(Step::Authenticate, deadline, address, login).await?;
+    let mut amqp = log.run(Step::Authenticate, deadline, address, login).await;
+    if let (Some(_), Err(StepError { error, .. })) = (config.tls(), &mut amqp) {
+        suspect_the_certificate(error, broken_by.get());
+    }
+    let amqp = amqp?;
     let server = noticed.greeting().map(Server::from_greeting).unwrap_or_default();
     Ok(Connection::new(amqp, hangup, (config, Peer::new(config, address)), server, (pulse, noticed)))
+}
+
+/// Under TLS 1.3 the broker judges the client's certificate after the handshake, and then breaks the connection. What it
+/// says of that is not always read before the connection is gone.
+fn suspect_the_certificate(error: &mut BrokerError, broken_by: Option<&String>) {
+    let BrokerError::Unreachable { detail } = error else { return };
+    match broken_by.filter(|why| why.contains(ALERT)) {
+        Some(why) => {
+            let detail = format!("RabbitMQ refused the client certificate, or that there is none: {why}");
+            *error = BrokerError::AuthenticationFailed { detail, reply: None };
+        }
+        None => detail.push_str("; under TLS, RabbitMQ may want another client certificate"),
+    }
 }
 
 async fn resolve(address: &Address) -> Result<Vec<SocketAddr>, BrokerError> {
@@ -145,8 +168,11 @@ async fn dial(
 
 async fn secure(socket: Socket, address: &Address, tls: &TlsConfig) -> Result<Socket, BrokerError> {
     let connector = tls::connector(tls).map_err(|detail| BrokerError::Rejected { detail, reply: None })?;
-    socket.into_rustls(&connector, &address.host).await.map_err(|error| BrokerError::Unreachable {
-        detail: format!("no TLS connection to {address}: {error}"),
+    socket.into_rustls(&connector, &address.host).await.map_err(|error| {
+        let error = error.to_string();
+        let whose =
+            if error.contains(INVALID_CERTIFICATE) { ", whose certificate is not valid here" } else { "" };
+        BrokerError::Unreachable { detail: format!("no TLS connection to {address}{whose}: {error}") }
     })
 }
 

@@ -6,7 +6,7 @@ use std::future::Future;
 use std::io::{self, IoSlice, Read, Write};
 use std::net::{Shutdown, SocketAddr};
 use std::pin::Pin;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 use std::task::{Context, Poll};
 use std::time::{Duration, Instant};
 
@@ -59,12 +59,20 @@ pub(crate) struct Transport {
     filter: FrameFilter,
     chunk: Box<[u8]>,
     pulse: Arc<Pulse>,
+    broken_by: Arc<OnceLock<String>>,
 }
 
 impl Transport {
-    /// `noticed` is told what the filter sees, and `pulse` beats whenever the broker is heard.
-    pub(crate) fn new(socket: Socket, noticed: Arc<Noticed>, pulse: Arc<Pulse>) -> Self {
-        Self { socket, filter: FrameFilter::new(noticed), chunk: vec![0; CHUNK].into(), pulse }
+    /// `noticed` is told what the filter sees, `pulse` beats whenever the broker is heard, and `broken_by` is told
+    /// why no more could be read, which the library does not always pass on.
+    pub(crate) fn new(
+        socket: Socket,
+        noticed: Arc<Noticed>,
+        pulse: Arc<Pulse>,
+        broken_by: Arc<OnceLock<String>>,
+    ) -> Self {
+        let filter = FrameFilter::new(noticed);
+        Self { socket, filter, chunk: vec![0; CHUNK].into(), pulse, broken_by }
     }
 }
 
@@ -78,7 +86,10 @@ impl AsyncRead for Transport {
             }
             match Pin::new(&mut this.socket).poll_read(cx, &mut this.chunk) {
                 Poll::Pending => return Poll::Pending,
-                Poll::Ready(Err(error)) => return Poll::Ready(Err(error)),
+                Poll::Ready(Err(error)) => {
+                    this.broken_by.get_or_init(|| error.to_string());
+                    return Poll::Ready(Err(error));
+                }
                 Poll::Ready(Ok(0)) => return Poll::Ready(Ok(0)),
                 Poll::Ready(Ok(read)) => {
                     this.pulse.beat();

@@ -12,6 +12,8 @@ use tempfile::TempDir;
 use tokio::net::TcpStream;
 use tokio::process::{Child, Command};
 
+use crate::authority::Authority;
+
 /// The launchers that run as whoever calls them; the ones in `/usr/sbin` switch to the system's user.
 const BIN: &str = "/usr/lib/rabbitmq/bin";
 const NODE: &str = "faults@localhost";
@@ -27,9 +29,15 @@ pub(crate) const OUTSIDER: &str = "outsider";
 /// A virtual host that `USER` may not enter.
 pub(crate) const CLOSED_VHOST: &str = "closed";
 
+/// Logs in by a certificate with this common name; it has no password.
+pub(crate) const CERTIFIED: &str = "certified";
+
 pub(crate) struct Broker {
     home: TempDir,
     pub(crate) port: u16,
+    /// Of the listener for TLS, which asks clients for a certificate of `authority`.
+    pub(crate) tls_port: u16,
+    pub(crate) authority: Authority,
     distribution_port: u16,
     epmd_port: u16,
     server: Child,
@@ -43,8 +51,10 @@ impl Broker {
             "there is no RabbitMQ in {BIN}: `make test` installs it, or `apt-get install rabbitmq-server`"
         );
         let home = tempfile::Builder::new().prefix("integrahub-faults-").tempdir().unwrap();
-        let [port, distribution_port, epmd_port] = free_ports();
+        let [port, tls_port, distribution_port, epmd_port] = free_ports();
+        let authority = Authority::new();
         write_configuration(&home, port, password, outsider);
+        write_certificates(&home, tls_port, &authority);
         let epmd = Command::new("epmd")
             .args(["-address", "127.0.0.1", "-port", &epmd_port.to_string()])
             .stdin(Stdio::null())
@@ -55,7 +65,8 @@ impl Broker {
             .expect("start epmd");
         listens(epmd_port).await;
         let server = launch(&home, port, distribution_port, epmd_port);
-        let this = Self { home, port, distribution_port, epmd_port, server, _epmd: epmd };
+        let this =
+            Self { home, port, tls_port, authority, distribution_port, epmd_port, server, _epmd: epmd };
         listens(port).await;
         this
     }
@@ -128,10 +139,15 @@ fn write_configuration(home: &TempDir, port: u16, password: &str, outsider: &str
     let path = home.path();
     let user = |name: &str, password: &str| json!({"name": name, "password": password, "tags": ""});
     let definitions = json!({
-        "users": [user(USER, password), user(OUTSIDER, outsider)],
+        "users": [
+            user(USER, password),
+            user(OUTSIDER, outsider),
+            {"name": CERTIFIED, "password_hash": "", "tags": ""},
+        ],
         "vhosts": [{"name": "/"}, {"name": CLOSED_VHOST}],
         "permissions": [
             {"user": USER, "vhost": "/", "configure": ".*", "write": ".*", "read": ".*"},
+            {"user": CERTIFIED, "vhost": "/", "configure": ".*", "write": ".*", "read": ".*"},
             {"user": OUTSIDER, "vhost": "/", "configure": "", "write": "", "read": ""},
         ],
         "policies": [{
@@ -149,16 +165,37 @@ fn write_configuration(home: &TempDir, port: u16, password: &str, outsider: &str
         path.join("definitions.json").display(),
     );
     std::fs::write(path.join("rabbitmq.conf"), configuration).unwrap();
-    std::fs::write(path.join("enabled_plugins"), "[].\n").unwrap();
+    std::fs::write(path.join("enabled_plugins"), "[rabbitmq_auth_mechanism_ssl].\n").unwrap();
     std::fs::write(path.join("definitions.json"), definitions.to_string()).unwrap();
     for directory in ["mnesia", "log", "generated"] {
         std::fs::create_dir(path.join(directory)).unwrap();
     }
 }
 
-fn free_ports() -> [u16; 3] {
+/// Adds a listener for TLS. Its certificate is for this machine's address and not for its name.
+fn write_certificates(home: &TempDir, port: u16, authority: &Authority) {
+    let path = home.path();
+    let (certificate, key) = authority.issue("127.0.0.1");
+    for (name, pem) in [("ca.pem", &authority.pem), ("server.pem", &certificate), ("server-key.pem", &key)] {
+        std::fs::write(path.join(name), pem).unwrap();
+    }
+    let file = |name: &str| path.join(name).display().to_string();
+    let configuration = format!(
+        "listeners.ssl.1 = 127.0.0.1:{port}\nssl_options.cacertfile = {}\nssl_options.certfile = {}\n\
+         ssl_options.keyfile = {}\nssl_options.verify = verify_peer\nssl_options.fail_if_no_peer_cert = true\n\
+         ssl_cert_login_from = common_name\nauth_mechanisms.1 = PLAIN\nauth_mechanisms.2 = EXTERNAL\n",
+        file("ca.pem"),
+        file("server.pem"),
+        file("server-key.pem"),
+    );
+    let path = path.join("rabbitmq.conf");
+    let before = std::fs::read_to_string(&path).unwrap();
+    std::fs::write(path, before + &configuration).unwrap();
+}
+
+fn free_ports() -> [u16; 4] {
     // All are held until the last is chosen, so that they differ.
-    let held = [(); 3].map(|()| TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap());
+    let held = [(); 4].map(|()| TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap());
     held.map(|listener| listener.local_addr().unwrap().port())
 }
 

@@ -17,7 +17,10 @@
     reason = "these are tests"
 )]
 
+#[path = "../it/authority.rs"]
+mod authority;
 mod broker;
+mod certificates;
 mod closed;
 mod frozen;
 mod limits;
@@ -129,6 +132,8 @@ fn faults(broker: &Arc<Mutex<Broker>>, wrong: &str, outsider: &str) -> Vec<(&'st
         ("commits at any moment", Box::pin(network::commits_at_any_moment())),
         ("frozen", Box::pin(frozen::by_a_signal())),
         ("closed by the server", Box::pin(closed::by_the_server(broker()))),
+        ("not settled in time", Box::pin(closed::for_want_of_settlement(broker()))),
+        ("certificates", Box::pin(certificates::of_both_sides(broker()))),
         ("memory alarm", Box::pin(limits::memory_alarm(broker()))),
         ("broker stopped", Box::pin(restart::stopped(broker()))),
         ("broker killed", Box::pin(restart::killed(broker()))),
