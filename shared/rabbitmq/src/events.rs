@@ -1,9 +1,10 @@
 //! The connection events of the log, with the names and fields of the connection model. No password ever gets here.
+//! What happens in every request is for debugging.
 
 use std::time::Duration;
 
 use mq::{Address, BrokerError};
-use tracing::{info, warn};
+use tracing::{debug, info, warn};
 
 use crate::config::ConnectionConfig;
 use crate::health::HealthStatus;
@@ -108,7 +109,7 @@ pub(crate) fn disconnected(peer: &Peer, polite: bool) {
 
 pub(crate) fn acquired(peer: &Peer, waited: Duration, is_new: bool, stats: PoolStats) {
     event!(
-        info,
+        debug,
         "pool.connection_acquired",
         peer,
         latency_ms = milliseconds(waited),
@@ -124,7 +125,7 @@ pub(crate) fn acquired(peer: &Peer, waited: Duration, is_new: bool, stats: PoolS
 
 pub(crate) fn released(peer: &Peer, stats: PoolStats) {
     event!(
-        info,
+        debug,
         "pool.connection_released",
         peer,
         total = stats.total,

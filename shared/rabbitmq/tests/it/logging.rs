@@ -39,7 +39,7 @@ impl Recorder {
         let recorder = Self::default();
         let writer = recorder.clone();
         let envelope = telemetry::Envelope::to(move || writer.clone());
-        let filter = tracing_subscriber::EnvFilter::new("info,lapin=off");
+        let filter = tracing_subscriber::EnvFilter::new("info,rabbitmq=debug,lapin=off");
         let subscriber = tracing_subscriber::registry().with(filter).with(envelope);
         (recorder, tracing::subscriber::set_default(subscriber))
     }
