@@ -1,0 +1,22 @@
+#!/usr/bin/env bash
+# scripts/python-env.sh DIRECTORY REQUIREMENTS: a Python environment with exactly those packages, made again when their
+# pinned versions change.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+
+environment=$1
+requirements=$2
+
+cmp -s "$requirements" "$environment/requirements.txt" && exit 0
+echo "  Installing $(sed -n 's/==.*//p' "$requirements" | paste -sd ' ') into $environment, about 20 s"
+log=.local/setup-$(basename "$environment").log
+mkdir -p "$(dirname "$environment")"
+if python3 -m venv --clear "$environment" >"$log" 2>&1 &&
+  "$environment/bin/python" -m pip install --no-input --disable-pip-version-check -r "$requirements" >>"$log" 2>&1; then
+  # Last, so that an interrupted installation is not taken for a finished one.
+  cp "$requirements" "$environment/requirements.txt"
+  exit 0
+fi
+tail -n 15 "$log" | sed 's/^/  | /' >&2
+echo "Installing failed (on Debian it needs the package python3-venv). The whole log: $log" >&2
+exit 1
