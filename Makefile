@@ -21,12 +21,9 @@ test: cargo nextest ## Run all tests against a stack of their own (NEXTEST='-E "
 	@cargo build --workspace --bins --tests
 	@exec $(LOCAL) test -- cargo nextest run --workspace --no-fail-fast $(NEXTEST)
 
-# The contenders share one profile, optimised as for a release; the stack is the one that tests use.
-bench: cargo ## Compare produce and consume with other clients, against a broker of its own (ROUNDS=4 MESSAGES=100000)
-	@scripts/bench-clients.sh
-	@cargo build --workspace --bins
-	@cargo build --profile bench -p benches
-	@exec $(LOCAL) test -- $${CARGO_TARGET_DIR:-target}/release/benches
+# All contenders are optimised as for a release; the stack is the one that tests use.
+bench: cargo ## Measure starts, clients and warm requests (ONLY=startup|clients|warm, ROUNDS=4 MESSAGES=100000 STARTS=40 REQUESTS=1000)
+	@scripts/bench.sh $(ONLY)
 
 stop: ## Stop the stacks of this directory, also what a killed one left running
 	@if [ -x $(LOCAL) ]; then exec $(LOCAL) stop; else echo "Nothing was ever started here."; fi

@@ -1,31 +1,70 @@
-//! Compares the gateway's RabbitMQ code with other clients on one broker, in one run, and prints a table in Markdown.
+//! What the figures in docs/benchmarks.md come from, as tables in Markdown.
 //!
 //! ```text
-//! benches            the comparison: every contender is a process of its own, one after another, round by round
-//! benches crate …    one contender's run; the Python ones are in benches/python
+//! benches clients    produce and consume beside other clients of RabbitMQ
+//! benches startup    functions' starts beside one in Node.js
+//! benches warm       a warm request's CPU time beyond its calls
 //! ```
+//!
+//! Contenders are processes of their own, in turn. The other commands are such contenders; the Python ones are in
+//! benches/python, the one in Node.js in benches/node.
 
 mod bare_lapin;
 mod broker;
 mod comparison;
 mod cpu;
 mod error;
+mod function;
 mod gateway_crate;
+mod lambda;
 mod report;
 mod run;
+mod startup;
+mod warm;
 
 use std::process::ExitCode;
 
-use clap::{Parser, Subcommand};
+use clap::{Args, Parser, Subcommand};
+use tokio::runtime::Builder;
 
 use crate::error::Error;
-use crate::run::{Job, Run};
+use crate::run::Job;
+use crate::warm::runtime_alone::Kind;
 
 #[derive(Debug, Parser)]
-#[command(about = "Compares produce and consume with other clients of RabbitMQ")]
-struct Arguments {
+#[command(about = "Measures the gateway beside other programs")]
+struct Cli {
     #[command(subcommand)]
-    command: Option<Contender>,
+    command: Command,
+}
+
+#[derive(Debug, Subcommand)]
+enum Command {
+    /// Compare produce and consume with other clients of RabbitMQ
+    Clients(Arguments),
+    /// Compare functions' starts with one in Node.js
+    Startup(startup::Options),
+    /// Measure a warm request beyond its calls
+    Warm(warm::Options),
+    /// A contender: the crate `rabbitmq`, as mq-access calls it
+    #[command(hide = true)]
+    Crate(Contender),
+    /// A contender: the client library alone
+    #[command(hide = true)]
+    Lapin(Contender),
+    /// A contender: a request's calls alone
+    #[command(hide = true)]
+    CallsAlone {
+        #[arg(long, env = "AMQP_URL", hide_env_values = true)]
+        url: String,
+    },
+    /// A contender: a function that does nothing
+    #[command(hide = true)]
+    RuntimeAlone { kind: Kind, bytes: usize },
+}
+
+#[derive(Debug, Args)]
+struct Arguments {
     /// The broker, with credentials
     #[arg(long, env = "AMQP_URL", hide_env_values = true)]
     url: String,
@@ -36,21 +75,27 @@ struct Arguments {
     #[arg(long, env = "ROUNDS", default_value_t = 4)]
     rounds: u32,
     /// The interpreter that has pika and aio-pika
-    #[arg(long, env = "BENCH_PYTHON", default_value = ".local/bench/bin/python")]
+    #[arg(long, env = "BENCH_PYTHON", default_value = ".local/bench/python/bin/python")]
     python: String,
 }
 
-#[derive(Debug, Subcommand)]
-enum Contender {
-    /// The crate `rabbitmq`, as mq-access calls it
-    Crate { job: Job, queue: String },
-    /// The client library alone
-    Lapin { job: Job, queue: String },
+#[derive(Debug, Args)]
+struct Contender {
+    job: Job,
+    queue: String,
+    #[command(flatten)]
+    arguments: Arguments,
 }
 
-#[tokio::main]
-async fn main() -> ExitCode {
-    match run(Arguments::parse()).await {
+fn main() -> ExitCode {
+    let command = Cli::parse().command;
+    // What is measured beside a function has a runtime of the functions' kind.
+    let mut builder = match command {
+        Command::CallsAlone { .. } | Command::RuntimeAlone { .. } => Builder::new_current_thread(),
+        _ => Builder::new_multi_thread(),
+    };
+    let runtime = builder.enable_all().build();
+    match runtime.map_err(Error::Io).and_then(|runtime| runtime.block_on(run(command))) {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
             #[expect(clippy::print_stderr, reason = "a command's error")]
@@ -62,15 +107,18 @@ async fn main() -> ExitCode {
     }
 }
 
-async fn run(arguments: Arguments) -> Result<(), Error> {
-    let run: Run = match &arguments.command {
-        None => return comparison::compare(&arguments).await,
-        Some(Contender::Crate { job, queue }) => {
-            gateway_crate::run(&arguments.url, *job, queue, arguments.messages).await?
+async fn run(command: Command) -> Result<(), Error> {
+    match command {
+        Command::Clients(arguments) => comparison::compare(&arguments).await,
+        Command::Startup(options) => startup::run(&options).await,
+        Command::Warm(options) => warm::run(&options).await,
+        Command::Crate(Contender { job, queue, arguments }) => {
+            gateway_crate::run(&arguments.url, job, &queue, arguments.messages).await?.print()
         }
-        Some(Contender::Lapin { job, queue }) => {
-            bare_lapin::run(&arguments.url, *job, queue, arguments.messages).await?
+        Command::Lapin(Contender { job, queue, arguments }) => {
+            bare_lapin::run(&arguments.url, job, &queue, arguments.messages).await?.print()
         }
-    };
-    run.print()
+        Command::CallsAlone { url } => warm::baseline::serve(&url).await,
+        Command::RuntimeAlone { kind, bytes } => warm::runtime_alone::serve(kind, bytes).await,
+    }
 }

@@ -24,11 +24,24 @@ impl Results {
     }
 }
 
-fn median(values: &mut [f64]) -> f64 {
+pub(crate) fn median(values: &mut [f64]) -> f64 {
     values.sort_by(f64::total_cmp);
     let at = |index: usize| values.get(index).copied().unwrap_or(f64::NAN);
     let middle = values.len() / 2;
     if values.len() % 2 == 1 { at(middle) } else { f64::midpoint(at(middle.wrapping_sub(1)), at(middle)) }
+}
+
+/// The value below which this share of all values lies; the nearest one, without interpolation.
+pub(crate) fn percentile(mut values: Vec<f64>, share: f64) -> f64 {
+    values.sort_by(f64::total_cmp);
+    let last = values.len().saturating_sub(1);
+    let below = (0..last).filter(|rank| part(*rank + 1, values.len()) < share).count();
+    values.get(below).copied().unwrap_or(f64::NAN)
+}
+
+fn part(some: usize, all: usize) -> f64 {
+    let count = |number: usize| u32::try_from(number).map_or(f64::INFINITY, f64::from);
+    count(some) / count(all)
 }
 
 /// The least that our rate should be, as a multiple of another's.
@@ -68,7 +81,7 @@ pub(crate) fn table(results: &Results, messages: u32, rounds: u32) -> String {
 }
 
 /// What the kernel says of the processor.
-fn machine() -> String {
+pub(crate) fn machine() -> String {
     let cpus = std::thread::available_parallelism().map_or(0, std::num::NonZero::get);
     let info = std::fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
     let model = info
@@ -80,7 +93,7 @@ fn machine() -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::median;
+    use super::{median, percentile};
 
     #[test]
     fn medians_are_in_the_middle() {
@@ -89,5 +102,14 @@ mod tests {
         {
             assert!((median(&mut values) - expected).abs() < f64::EPSILON);
         }
+    }
+
+    #[test]
+    fn percentiles_are_values_that_occurred() {
+        let values = || (1..=20).rev().map(f64::from).collect::<Vec<_>>();
+        for (share, expected) in [(0.5, 10.0), (0.95, 19.0), (1.0, 20.0)] {
+            assert!((percentile(values(), share) - expected).abs() < f64::EPSILON, "{share}");
+        }
+        assert!(percentile(Vec::new(), 0.5).is_nan());
     }
 }

@@ -1,0 +1,140 @@
+//! The functions `produce` and `mq-access`, with Lambda between them.
+
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use axum::Router;
+use axum::body::Bytes;
+use axum::extract::{Path, State};
+use axum::http::StatusCode;
+use axum::routing::post;
+use serde_json::{Value, json};
+use tokio::process::Command;
+
+use crate::error::Error;
+use crate::function::{Environment, Function, repository};
+use crate::lambda::{Invoker, Server};
+use crate::warm::Stack;
+
+/// The function that answers with the last reply at once.
+pub(crate) const ECHO: &str = "echo";
+const API_KEY: &str = "local-dev-key-a";
+
+#[derive(Debug)]
+pub(crate) struct Pair {
+    produce: Environment,
+    mq_access: Environment,
+    lambda: Server,
+    orders: Orders,
+    event: Value,
+}
+
+/// A request as it went in and came out.
+#[derive(Debug)]
+pub(crate) struct Sent {
+    pub(crate) event: Vec<u8>,
+    pub(crate) answer: Vec<u8>,
+}
+
+#[derive(Clone, Debug)]
+struct Orders {
+    mq_access: Invoker,
+    last: Arc<Mutex<(Bytes, Bytes)>>,
+}
+
+impl Pair {
+    /// Each function calls DynamoDB at an address of its own.
+    pub(crate) async fn start(
+        stack: &Stack,
+        dynamodb_of_produce: &str,
+        dynamodb_of_mq_access: &str,
+    ) -> Result<Self, Error> {
+        let mq_access = start("mq-access", stack, dynamodb_of_mq_access, dynamodb_of_mq_access).await?;
+        let orders = Orders { mq_access: mq_access.api.invoker.clone(), last: Arc::default() };
+        let router = Router::new()
+            .route("/2015-03-31/functions/{name}/invocations", post(invoke))
+            .with_state(orders.clone());
+        let lambda = Server::start(router).await?;
+        let produce = start("produce", stack, dynamodb_of_produce, &lambda.url()).await?;
+        let event = std::fs::read(repository().join("events/produce/one-message.json"))?;
+        Ok(Self { produce, mq_access, lambda, orders, event: serde_json::from_slice(&event)? })
+    }
+
+    pub(crate) fn lambda_url(&self) -> String {
+        self.lambda.url()
+    }
+
+    /// Puts one random message of 1 KiB.
+    pub(crate) async fn send(&mut self, key: &str) -> Result<Sent, Error> {
+        let mut event = self.event.clone();
+        if let Some(event) = event.as_object_mut() {
+            let body = json!({"targetRef": "local-rabbit", "batch": {"count": 1, "messageSizeBytes": 1024}});
+            event.insert("body".to_owned(), body.to_string().into());
+            if let Some(headers) = event.get_mut("headers").and_then(Value::as_object_mut) {
+                headers.insert("idempotency-key".to_owned(), key.into());
+                headers.insert("x-api-key".to_owned(), API_KEY.into());
+            }
+        }
+        let event = serde_json::to_vec(&event)?;
+        let answer = self.produce.api.invoker.invoke(event.clone().into()).await?;
+        // The request is over when both ask for more: what they do in between is a part of it.
+        self.produce.api.polled().await?;
+        self.mq_access.api.polled().await?;
+        let response: Value = serde_json::from_slice(&answer.body)?;
+        if response.get("statusCode").and_then(Value::as_u64) != Some(201) {
+            return Err(Error::Unexpected(format!("produce answered {response}")));
+        }
+        Ok(Sent { event, answer: answer.body.to_vec() })
+    }
+
+    /// What both took for one request.
+    pub(crate) async fn cpu_of(&mut self, key: &str) -> Result<[Duration; 2], Error> {
+        let [produce, mq_access] = [self.produce.cpu()?, self.mq_access.cpu()?];
+        self.send(key).await?;
+        Ok([self.produce.cpu()?.saturating_sub(produce), self.mq_access.cpu()?.saturating_sub(mq_access)])
+    }
+
+    /// What `produce` last asked of `mq-access`, and the reply.
+    pub(crate) fn last_order(&self) -> (Vec<u8>, Vec<u8>) {
+        let last = self.orders.last.lock().unwrap_or_else(PoisonError::into_inner);
+        (last.0.to_vec(), last.1.to_vec())
+    }
+
+    pub(crate) async fn stop(self) -> Result<(), Error> {
+        self.produce.stop().await?;
+        self.mq_access.stop().await
+    }
+}
+
+async fn start(name: &str, stack: &Stack, endpoint: &str, lambda: &str) -> Result<Environment, Error> {
+    let function = Function::named(name)?;
+    let mut variables = function.variables.clone();
+    let given = [
+        ("AWS_ENDPOINT_URL", endpoint),
+        ("AWS_ENDPOINT_URL_LAMBDA", lambda),
+        ("AWS_REGION", &stack.region),
+        ("AWS_ACCESS_KEY_ID", &stack.access_key_id),
+        ("AWS_SECRET_ACCESS_KEY", &stack.secret_access_key),
+        ("ACCESS_TABLE", &stack.access_table),
+        ("IDEMPOTENCY_TABLE", &stack.idempotency_table),
+    ];
+    variables.extend(given.map(|(name, value)| (name.to_owned(), value.to_owned())));
+    let mut environment = Environment::start(Command::new(function.binary()?), &variables).await?;
+    environment.api.polled().await?;
+    Ok(environment)
+}
+
+/// Lambda's Invoke, request and response.
+async fn invoke(State(orders): State<Orders>, Path(name): Path<String>, order: Bytes) -> (StatusCode, Bytes) {
+    let last = || orders.last.lock().unwrap_or_else(PoisonError::into_inner);
+    if name == ECHO {
+        return (StatusCode::OK, last().1.clone());
+    }
+    match orders.mq_access.invoke(order.clone()).await {
+        Ok(answer) => {
+            *last() = (order, answer.body.clone());
+            (StatusCode::OK, answer.body)
+        }
+        Err(error) => (StatusCode::INTERNAL_SERVER_ERROR, error.to_string().into()),
+    }
+}
