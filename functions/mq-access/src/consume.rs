@@ -1,15 +1,13 @@
 //! Getting messages: in hand, stored, and only then removed.
 
 use api::{Problem, Reason, Reply};
-use gateway::from_broker;
-use idempotency::{Execution, Finished};
+use gateway::{from_broker, from_store, recorded};
+use idempotency::{Execution, Outcome, Written};
 use mq::{Ack, AckMode, BrokerError, ConsumeCommand, Deadline, Target, UnitOfWork};
 use tokio::time::Instant;
 
-use crate::{MqAccess, Ready, answer, not_recorded};
+use crate::{MqAccess, Ready, answer};
 
-/// What fits into one item of the store (400 KB) beside the record's other attributes.
-const MAX_RECORDED: usize = 350_000;
 /// What fits into a response as Lambda carries it (6 MB) beside its other members.
 const MAX_CARRIED: usize = 5_500_000;
 
@@ -24,28 +22,23 @@ impl MqAccess {
         deadline: Deadline,
     ) -> Result<Reply, Problem> {
         let started = Instant::now();
-        let (ready, unit) = match self.fetched(target, command, MAX_RECORDED, deadline).await {
+        let (ready, unit) = match self.fetched(target, command, MAX_CARRIED, deadline).await {
             Ok(fetched) => fetched,
             Err(problem) => {
-                self.fail(execution, &problem, 0, 0).await;
+                self.fail(execution, &problem, execution.progress).await;
                 return Err(problem);
             }
         };
         let reply = answer::consumed(&ready.target, command, unit.consumed(), started.elapsed());
-        match self.store.prepare(execution, &reply).await {
-            Ok(Finished::Written) => {}
-            Ok(Finished::Superseded) => {
-                let _ = unit.rollback(deadline).await;
-                return Err(Problem::new(Reason::Busy, "another execution of this request took over"));
-            }
-            Err(error) => {
-                let _ = unit.rollback(deadline).await;
-                return Err(not_recorded(&error));
-            }
+        if let Err(problem) = self.prepare(execution, &reply, deadline).await {
+            // The messages go back whatever becomes of the roll-back: the channel ends with it.
+            let _ = unit.rollback(deadline).await;
+            self.fail(execution, &problem, execution.progress).await;
+            return Err(problem);
         }
         match settle(unit, command.mode, deadline).await {
             Ok(()) => {
-                self.complete(execution, &reply).await;
+                self.store.end(execution, &Outcome::AsPrepared).await;
                 Ok(reply)
             }
             // The record stays prepared: after its lease a retry answers with what is stored.
@@ -55,8 +48,26 @@ impl MqAccess {
             // The messages are back on the queue: a retry gets them again.
             Err(error) => {
                 let problem = from_broker(&error);
-                self.fail(execution, &problem, 0, 0).await;
+                self.fail(execution, &problem, execution.progress).await;
                 Err(problem)
+            }
+        }
+    }
+
+    /// Stores the response before the messages are removed, and sees to it that there is time left to remove them.
+    async fn prepare(&self, execution: &Execution, reply: &Reply, deadline: Deadline) -> Result<(), Problem> {
+        match self.store.prepare(execution, &recorded(reply.clone())).await {
+            Ok(Written::Done) if deadline.has_passed() => {
+                let detail = "storing the result took all the time there was; the messages stay on the queue";
+                Err(Problem::new(Reason::BrokerTimeout, detail))
+            }
+            Ok(Written::Done) => Ok(()),
+            Ok(Written::Fenced) => {
+                Err(Problem::new(Reason::Busy, "another execution of this request took over"))
+            }
+            Err(error) => {
+                tracing::error!(event_type = "idempotency.unavailable", error = %error, "the result could not be stored");
+                Err(from_store(&error))
             }
         }
     }

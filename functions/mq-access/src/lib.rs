@@ -14,8 +14,8 @@ use std::time::{Duration, SystemTime};
 
 use api::{Problem, Reason, Reply};
 use futures_util::future::BoxFuture;
-use gateway::{Work, WorkOrder, from_broker, store_unavailable};
-use idempotency::{Execution, Finished, Outcome, Store, StoreError};
+use gateway::{Work, WorkOrder, from_broker};
+use idempotency::{Execution, Outcome, Progress, Store};
 use jiff::Timestamp;
 use mq::{Access, Broker, BrokerKind, Deadline, QueueName, Target};
 use rabbitmq::RabbitMq;
@@ -92,7 +92,7 @@ impl MqAccess {
         }
         let detail = "the work was handed over too late to start; nothing was done";
         let problem = Problem::new(Reason::Busy, detail);
-        self.fail(execution, &problem, execution.checkpoint, execution.in_doubt).await;
+        self.fail(execution, &problem, execution.progress).await;
         Err(problem)
     }
 
@@ -135,34 +135,8 @@ impl MqAccess {
     }
 
     /// Ends an execution as failed, which leaves it to be run again.
-    async fn fail(&self, execution: &Execution, problem: &Problem, checkpoint: u64, in_doubt: u64) {
-        let outcome = Outcome::Failed { error: problem.to_string(), checkpoint, in_doubt };
-        if let Err(error) = self.store.finish(execution, &outcome).await {
-            self.log_unwritten(&error);
-        }
+    async fn fail(&self, execution: &Execution, problem: &Problem, progress: Progress) {
+        let outcome = Outcome::Failed { error: problem.to_string(), progress };
+        self.store.end(execution, &outcome).await;
     }
-
-    /// Ends an execution with its reply. A record that cannot be written keeps its lease; the work is done all the same.
-    async fn complete(&self, execution: &Execution, reply: &Reply) {
-        match self.store.finish(execution, &Outcome::Completed(reply.clone())).await {
-            Ok(Finished::Written) => {}
-            Ok(Finished::Superseded) => {
-                tracing::error!(
-                    event_type = "idempotency.superseded",
-                    "another execution owns the record by now"
-                );
-            }
-            Err(error) => self.log_unwritten(&error),
-        }
-    }
-
-    fn log_unwritten(&self, error: &StoreError) {
-        tracing::error!(event_type = "idempotency.unavailable", error = %error, "the record is left to its lease");
-    }
-}
-
-/// Nothing was committed at the broker.
-fn not_recorded(error: &StoreError) -> Problem {
-    tracing::error!(event_type = "idempotency.unavailable", error = %error, "the result could not be stored");
-    store_unavailable()
 }

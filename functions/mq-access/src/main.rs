@@ -1,8 +1,7 @@
 //! The only function in the brokers' network, and the only one that speaks to brokers.
 
 use aws::{Environment, Sdk};
-use gateway::WorkOrder;
-use idempotency::Store;
+use gateway::{WorkOrder, records};
 use lambda_runtime::{Error, LambdaEvent, run, service_fn};
 use mq_access::{MqAccess, Secrets};
 use rabbitmq::RabbitMq;
@@ -12,11 +11,13 @@ async fn main() -> Result<(), Error> {
     telemetry::init(&std::env::var("LOG_LEVEL").unwrap_or_default());
     let mut environment = Environment::of_process();
     let table = environment.required("IDEMPOTENCY_TABLE");
+    let results_bucket = environment.optional("RESULTS_BUCKET", String::new());
     let connection_cap = environment.optional("CONNECTION_CAP", 5);
     environment.check()?;
 
     let sdk = Sdk::from_environment().await;
-    let store = Store::new(aws_sdk_dynamodb::Client::new(sdk.standard()), table);
+    let dynamodb = aws_sdk_dynamodb::Client::new(sdk.standard());
+    let store = records(&sdk, dynamodb, table, results_bucket, "mq-access");
     let mq_access = MqAccess::new(store, Secrets::new(&sdk), RabbitMq::new(connection_cap));
     let mq_access = &mq_access;
     run(service_fn(async |event: LambdaEvent<WorkOrder>| {

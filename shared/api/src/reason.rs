@@ -88,6 +88,9 @@ reasons! {
         ExceedsTimeBudget = "EXCEEDS_TIME_BUDGET", "The work takes longer than one request may";
         MessageTooLarge = "MESSAGE_TOO_LARGE", "A message is too large";
     }
+    429 "ERR429_TOO_MANY_REQUESTS" {
+        KeyReuseAbuse = "KEY_REUSE_ABUSE", "Idempotency keys were used with other bodies too often";
+    }
     502 "ERR502_BROKER_ERROR" {
         BrokerRejected = "BROKER_REJECTED", "The broker refused the operation";
         AuthenticationFailed = "AUTHENTICATION_FAILED", "The broker refused the credentials";
@@ -109,6 +112,7 @@ impl Reason {
     /// The seconds after which a client should try again, where the contract promises the header.
     pub const fn default_retry_after(self) -> Option<u32> {
         match self.status() {
+            429 => Some(60),
             503 => Some(1),
             504 => Some(5),
             _ => None,

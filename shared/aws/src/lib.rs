@@ -69,6 +69,12 @@ impl Sdk {
         &self.standard
     }
 
+    /// For objects of some megabytes: as long in all as a store's operation, but an attempt may take all of it.
+    pub fn objects(&self) -> SdkConfig {
+        let timeouts = TimeoutConfig::builder().connect_timeout(CONNECT).operation_timeout(OPERATION).build();
+        self.standard.to_builder().timeout_config(timeouts).build()
+    }
+
     /// For calls that must not be made twice, such as Lambda's Invoke: one attempt, given up after `timeout`.
     pub fn single_attempt(&self, timeout: Duration) -> SdkConfig {
         let timeouts = TimeoutConfig::builder().connect_timeout(CONNECT).operation_timeout(timeout).build();

@@ -99,7 +99,7 @@ impl Gateway {
             trace_id: trace_id.as_str(),
             retention,
         };
-        match idempotency.claim(&claim, self.service).await? {
+        match idempotency.claim(&claim).await? {
             Granted::Answer(reply) => Ok(reply),
             Granted::Execution(execution) => {
                 let order = order(work(target, execution.clone()));

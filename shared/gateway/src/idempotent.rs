@@ -5,12 +5,11 @@ use std::time::Duration;
 use api::{Problem, Reason, Reply};
 use idempotency::{ClaimRequest, Claimed, Execution, ExpiryBounds, KeyError, Outcome, Store};
 use jiff::Timestamp;
-use telemetry::metrics;
 
 use crate::mq_access::{MqAccess, NotAnswered};
-use crate::problems::store_unavailable;
+use crate::problems::from_store;
 use crate::protocol::WorkOrder;
-use crate::replay::{in_doubt, replay};
+use crate::replay::{in_doubt, recorded, replay, reply};
 
 /// The records, and how long a client may have them kept.
 #[derive(Debug)]
@@ -28,30 +27,31 @@ pub(crate) enum Granted {
 
 impl Idempotency {
     /// # Errors
-    /// Both conflicts, and 503 when the store cannot be reached.
-    pub(crate) async fn claim(&self, request: &ClaimRequest<'_>, service: &str) -> Result<Granted, Problem> {
+    /// Both conflicts, too many of them, and 503 when the store cannot be reached or read.
+    pub(crate) async fn claim(&self, request: &ClaimRequest<'_>) -> Result<Granted, Problem> {
         let claimed = self.store.claim(request).await.map_err(|error| {
-            tracing::error!(event_type = "idempotency.unavailable", error = %error, "the claim could not be written");
-            store_unavailable()
+            tracing::error!(event_type = "idempotency.unavailable", error = %error, "the claim failed");
+            from_store(&error)
         })?;
         match claimed {
             Claimed::Execute(execution) => Ok(Granted::Execution(execution)),
-            Claimed::Replay { reply, completed_at } => {
-                tracing::info!(event_type = "idempotency.replay", idempotency_key = %request.key, "answered from the record");
-                metrics::count(service, &[metrics::IDEMPOTENT_REPLAYS], serde_json::Map::new());
-                Ok(Granted::Answer(replay(reply, completed_at)))
+            Claimed::Replay { response, completed_at } => {
+                Ok(Granted::Answer(replay(reply(response), completed_at)))
             }
-            Claimed::InDoubt { execution, reply } => {
-                let reply = in_doubt(reply);
-                self.finish(&execution, &Outcome::Completed(reply.clone())).await;
+            Claimed::InDoubt { execution, response } => {
+                let reply = in_doubt(reply(response));
+                self.store.end(&execution, &Outcome::Completed(recorded(reply.clone()))).await;
                 Ok(Granted::Answer(reply))
             }
             Claimed::Conflict => {
-                tracing::warn!(event_type = "idempotency.conflict", idempotency_key = %request.key, "the key was used with another body");
-                metrics::count(service, &[metrics::IDEMPOTENCY_CONFLICTS], serde_json::Map::new());
                 let detail =
                     "the idempotency key was used with another body; use a new key for a new request";
                 Err(Problem::new(Reason::ConflictingIdempotentRequest, detail))
+            }
+            Claimed::ReusedTooOften { retry_after } => {
+                let detail =
+                    "idempotency keys were used with other bodies too often; use a new key for a new request";
+                Err(Problem::new(Reason::KeyReuseAbuse, detail).retry_after(whole_seconds(retry_after)))
             }
             Claimed::InProgress { retry_after } => {
                 let detail = "the same request is being executed; its result can be had with the same key";
@@ -80,9 +80,8 @@ impl Idempotency {
         let retry_after = whole_seconds(execution.lease_left(Timestamp::now()));
         Err(match unanswered {
             NotAnswered::NotStarted(_) => {
-                let Execution { checkpoint, in_doubt, .. } = *execution;
-                let outcome = Outcome::Failed { error: unanswered.to_string(), checkpoint, in_doubt };
-                self.finish(execution, &outcome).await;
+                let outcome = Outcome::Failed { error: unanswered.to_string(), progress: execution.progress };
+                self.store.end(execution, &outcome).await;
                 unanswered.as_problem()
             }
             NotAnswered::TimedOut => unanswered.as_problem().retry_after(retry_after),
@@ -92,13 +91,6 @@ impl Idempotency {
                 Problem::new(Reason::OutcomeInDoubt, detail).retry_after(retry_after)
             }
         })
-    }
-
-    /// Ends an execution from this side. A record that cannot be written is left to its lease.
-    async fn finish(&self, execution: &Execution, outcome: &Outcome) {
-        if let Err(error) = self.store.finish(execution, outcome).await {
-            tracing::error!(event_type = "idempotency.unavailable", error = %error, "the record is left to its lease");
-        }
     }
 }
 

@@ -1,6 +1,7 @@
 //! Where the errors of the crates below become problems of the contract; one exhaustive function for each.
 
 use api::{BrokerStatement, Fault, Problem, Reason};
+use idempotency::StoreError;
 use mq::{Base64Bytes, BrokerError, BrokerReply, ProduceFailure, TargetError};
 use serde_json::json;
 
@@ -44,7 +45,16 @@ pub fn from_target(error: TargetError) -> Problem {
     }
 }
 
-/// Nothing was executed.
-pub fn store_unavailable() -> Problem {
-    Problem::new(Reason::StoreUnavailable, "the idempotency store cannot be reached; nothing was executed")
+/// For a store that failed before anything was executed, or after everything was.
+pub fn from_store(error: &StoreError) -> Problem {
+    let detail = match error {
+        StoreError::Unavailable(_) => "the idempotency store cannot be reached; nothing was executed",
+        StoreError::Unreadable(_) => {
+            "the request was executed before and will not be executed again, but its stored result cannot be read"
+        }
+        StoreError::TooLarge { .. } => {
+            "the result does not fit into the idempotency store; nothing was executed"
+        }
+    };
+    Problem::new(Reason::StoreUnavailable, detail)
 }

@@ -1,8 +1,19 @@
 //! Answers that come from a record.
 
 use api::Reply;
+use idempotency::Response;
 use jiff::Timestamp;
 use jiff::fmt::rfc2822::DateTimePrinter;
+
+/// A reply as records keep it.
+pub fn recorded(Reply { status, headers, body }: Reply) -> Response {
+    Response { status, headers, body }
+}
+
+/// A recorded reply.
+pub(crate) fn reply(Response { status, headers, body }: Response) -> Reply {
+    Reply { status, headers, body }
+}
 
 /// The stored reply, marked as a replay of what was first done at `completed_at`.
 pub(crate) fn replay(mut reply: Reply, completed_at: Timestamp) -> Reply {

@@ -1,12 +1,14 @@
 //! Building a [`Gateway`] from a function's environment.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use api::access::AccessStore;
 use aws::{Environment, EnvironmentError, Sdk};
-use idempotency::{ExpiryBounds, Store};
+use idempotency::{ExpiryBounds, ReuseLimits, Store};
 use mq::InlineTargets;
 
+use crate::audit::AuditTrail;
 use crate::front::Gateway;
 use crate::idempotent::Idempotency;
 use crate::mq_access::MqAccess;
@@ -23,20 +25,27 @@ impl Gateway {
     ///
     /// # Errors
     /// When variables are missing or wrong; the error names all of them.
-    pub async fn from_environment(service: &'static str, records: Records) -> Result<Self, EnvironmentError> {
+    pub async fn from_environment(service: &'static str, kept: Records) -> Result<Self, EnvironmentError> {
         let mut environment = Environment::of_process();
         let access_table = environment.required("ACCESS_TABLE");
         let mq_access: String = environment.required("MQ_ACCESS_FUNCTION");
         let inline_targets: InlineTargets = environment.optional("INLINE_TARGETS", InlineTargets::default());
-        let kept = (records == Records::Kept).then(|| {
+        let kept = (kept == Records::Kept).then(|| {
             let table: String = environment.required("IDEMPOTENCY_TABLE");
+            let results_bucket = environment.optional("RESULTS_BUCKET", String::new());
+            let defaults = ReuseLimits::default();
+            let reuse = ReuseLimits {
+                per_key: environment.optional("KEY_REUSE_LIMIT", defaults.per_key),
+                per_tenant: environment.optional("KEY_REUSE_LIMIT_PER_TENANT", defaults.per_tenant),
+                ..defaults
+            };
             let mut seconds = |name| Duration::from_secs(environment.required(name));
             let expiry = ExpiryBounds {
                 default: seconds("IDEMPOTENCY_EXPIRY_DEFAULT_SECONDS"),
                 min: seconds("IDEMPOTENCY_EXPIRY_MIN_SECONDS"),
                 max: seconds("IDEMPOTENCY_EXPIRY_MAX_SECONDS"),
             };
-            (table, expiry)
+            (table, results_bucket, reuse, expiry)
         });
         environment.check()?;
 
@@ -48,8 +57,25 @@ impl Gateway {
             access: AccessStore::new(dynamodb.clone(), access_table),
             mq_access: MqAccess::new(lambda, mq_access),
             inline_targets,
-            idempotency: kept
-                .map(|(table, expiry)| Idempotency { store: Store::new(dynamodb, table), expiry }),
+            idempotency: kept.map(|(table, results_bucket, reuse, expiry)| {
+                let store = records(&sdk, dynamodb, table, results_bucket, service).with_reuse_limits(reuse);
+                Idempotency { store, expiry }
+            }),
         })
     }
+}
+
+/// The store of a function's records; without a bucket, results are only as large as a record.
+pub fn records(
+    sdk: &Sdk,
+    dynamodb: aws_sdk_dynamodb::Client,
+    table: String,
+    results_bucket: String,
+    service: &'static str,
+) -> Store {
+    let store = Store::new(dynamodb, table).with_audit(Arc::new(AuditTrail { service }));
+    if results_bucket.is_empty() {
+        return store;
+    }
+    store.with_bucket(aws_sdk_s3::Client::new(&sdk.objects()), results_bucket)
 }

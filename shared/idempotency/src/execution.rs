@@ -2,11 +2,13 @@
 
 use std::time::Duration;
 
-use api::Reply;
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
+use crate::claim::ClaimRequest;
 use crate::fingerprint::Fingerprint;
+use crate::protocol::{OperationType, Progress, Record, Token};
+use crate::response::Response;
 
 /// A claim that was won. Whoever holds it is the record's only writer until the lease ends.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -18,17 +20,18 @@ pub struct Execution {
     /// Epoch milliseconds. Work that has not started by then must not start.
     pub start_before: i64,
     pub(crate) retention_seconds: u64,
+    pub operation: OperationType,
     pub tenant: String,
     pub idempotency_key: String,
+    pub target: String,
+    pub trace_id: String,
     pub fingerprint: Fingerprint,
     /// When the first claim was made; the same in every takeover.
     pub created_at: Timestamp,
     /// When this attempt was claimed.
     pub(crate) claimed_at: Timestamp,
-    /// How many messages an earlier attempt is known to have put.
-    pub checkpoint: u64,
-    /// How many messages after the checkpoint earlier attempts may have put as well, at most.
-    pub in_doubt: u64,
+    /// What earlier attempts did.
+    pub progress: Progress,
 }
 
 impl Execution {
@@ -44,6 +47,26 @@ impl Execution {
         Self::START_WITHIN.saturating_add(Self::WORK).saturating_add(Self::SKEW)
     }
 
+    /// The execution that a record grants to the claim that wrote it last.
+    pub(crate) fn granted(request: &ClaimRequest<'_>, record: &Record) -> Self {
+        Self {
+            pk: request.pk(),
+            owner: record.owner.clone(),
+            attempt: record.attempt,
+            start_before: (record.updated_at + Self::START_WITHIN).as_millisecond(),
+            retention_seconds: request.retention.as_secs(),
+            operation: request.operation,
+            tenant: request.tenant.to_owned(),
+            idempotency_key: request.key.to_string(),
+            target: request.target.to_owned(),
+            trace_id: request.trace_id.to_owned(),
+            fingerprint: request.fingerprint.clone(),
+            created_at: record.created_at,
+            claimed_at: record.updated_at,
+            progress: record.progress,
+        }
+    }
+
     /// How long this claim still keeps others out.
     pub fn lease_left(&self, now: Timestamp) -> Duration {
         Duration::try_from((self.claimed_at + Self::lease()).duration_since(now)).unwrap_or_default()
@@ -53,13 +76,23 @@ impl Execution {
     pub fn is_stale(&self, now: Timestamp) -> bool {
         now.as_millisecond() > self.start_before
     }
+
+    pub(crate) fn token(&self) -> Token {
+        Token { owner: self.owner.clone(), attempt: self.attempt }
+    }
+
+    pub(crate) fn retention(&self) -> Duration {
+        Duration::from_secs(self.retention_seconds)
+    }
 }
 
 /// How an execution ended.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Outcome {
-    /// Retries are answered with this reply.
-    Completed(Reply),
-    /// Retries run again, after the first `checkpoint` messages; `in_doubt` more may have been put.
-    Failed { error: String, checkpoint: u64, in_doubt: u64 },
+    /// Retries are answered with this response.
+    Completed(Response),
+    /// Retries are answered with the response that was [prepared](crate::Store::prepare).
+    AsPrepared,
+    /// Retries run again, from where this execution got to.
+    Failed { error: String, progress: Progress },
 }

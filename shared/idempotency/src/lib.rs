@@ -1,19 +1,67 @@
 //! One conditional record per operation, tenant and key, so that a retry is answered and not executed.
 //!
-//! The function that takes a request [claims](Store::claim) its record with one conditional write that reads
-//! nothing; whoever executes the work finishes it with a second write, under the owner and the attempt of its claim.
-//! A slow first execution cannot overwrite its successor, and a key that was used with another body is always refused.
+//! Who takes a request [claims](Store::claim) its record with one conditional write that reads nothing; who executes the
+//! work [finishes](Store::finish) it with a second write, under the owner and the attempt of its claim. A slow first execution cannot
+//! overwrite its successor's result, and a key that was used with another body is always refused.
+//!
+//! ```no_run
+//! use idempotency::{ClaimRequest, Claimed, Fingerprint, IdempotencyKey, OperationType, Outcome, Response, Store};
+//!
+//! # async fn handle(store: Store, body: serde_json::Value, tenant: &str, key: &str) -> Result<(), Box<dyn std::error::Error>> {
+//! let key = IdempotencyKey::parse(key)?;
+//! let fingerprint = Fingerprint::of(&body)?;
+//! let request = ClaimRequest {
+//!     operation: OperationType::Produce,
+//!     tenant,
+//!     key: &key,
+//!     fingerprint: &fingerprint,
+//!     target: "QM1:ORDERS",
+//!     trace_id: "4f3a…",
+//!     retention: std::time::Duration::from_secs(86_400),
+//! };
+//! match store.claim(&request).await? {
+//!     Claimed::Execute(execution) => {
+//!         let response = Response { status: 201, headers: Default::default(), body: "{}".to_owned() };
+//!         store.finish(&execution, &Outcome::Completed(response)).await?;
+//!     }
+//!     Claimed::Replay { response, .. } => println!("{}", response.body),
+//!     other => println!("refused: {other:?}"),
+//! }
+//! # Ok(())
+//! # }
+//! ```
+//!
+//! - Work that can be resumed notes how far it is with [checkpoints](Store::checkpoint); a takeover begins after the last one.
+//! - Work whose effect becomes final at one moment [prepares](Store::prepare): the response is stored first, so that a crash after the effect
+//!   cannot lose it.
+//! - A response that no record can hold is kept in S3, and is stored before the record says so.
+//! - [`protocol`] is all of it without the store; a model checker goes through its states in the tests.
+//!
+//! The times are fixed ([`Execution`]): work starts within 3 s of its claim or not at all, takes at most 24 s, and clocks
+//! differ by at most 5 s. Nothing outlives its lease, so none is ever renewed.
 
+mod audit;
 mod claim;
+mod dynamodb;
+mod error;
 mod execution;
 mod fingerprint;
 mod key;
-mod record;
+mod once;
+pub mod protocol;
+mod response;
+mod results;
+mod reuse;
 mod store;
 
+pub use audit::{Audit, AuditEntry, Happening, Log};
 pub use claim::{ClaimRequest, Claimed};
+pub use error::StoreError;
 pub use execution::{Execution, Outcome};
 pub use fingerprint::Fingerprint;
 pub use key::{ExpiryBounds, ExpiryError, IdempotencyKey, KeyError, MalformedKey};
-pub use record::{OperationType, Status};
-pub use store::{Finished, Store, StoreError};
+pub use once::{Handled, NotHandled};
+pub use protocol::{OperationType, Progress, Status};
+pub use response::Response;
+pub use reuse::ReuseLimits;
+pub use store::{Store, Written};

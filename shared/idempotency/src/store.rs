@@ -1,177 +1,199 @@
-//! The records in DynamoDB. Every write is conditional, and its doc comment says on what.
+//! The table of records, and the bucket of what no record can hold.
 
-use std::collections::HashMap;
+use std::sync::Arc;
 use std::time::Duration;
 
-use api::Reply;
 use aws_sdk_dynamodb::Client;
-use aws_sdk_dynamodb::error::{DisplayErrorContext, SdkError};
-use aws_sdk_dynamodb::operation::put_item::PutItemError;
-use aws_sdk_dynamodb::operation::update_item::UpdateItemError;
-use aws_sdk_dynamodb::operation::update_item::builders::UpdateItemFluentBuilder;
-use aws_sdk_dynamodb::types::{AttributeValue, ReturnValuesOnConditionCheckFailure};
 use jiff::Timestamp;
 use uuid::Uuid;
 
-use crate::claim::{ClaimRequest, Claimed, decide};
+use crate::audit::{Audit, AuditEntry, Happening, Log};
+use crate::claim::{ClaimRequest, Claimed};
+use crate::dynamodb::{Detail, text, write};
+use crate::error::StoreError;
 use crate::execution::{Execution, Outcome};
-use crate::record::{Record, Status};
+use crate::protocol::{Decision, Progress, Record, Status, StoredResponse, Transition, decide};
+use crate::response::Response;
+use crate::results::{self, Bucket};
+use crate::reuse::{ReuseCounter, ReuseLimits};
 
 /// How often a lost race is looked at again before the answer is "in progress".
 const RACES: usize = 3;
 
-/// The store did not answer, or holds something that is not a record. What was asked was not done, as far as is known.
-#[derive(Debug, thiserror::Error)]
-#[error("the idempotency store is unavailable: {0}")]
-pub struct StoreError(String);
-
-/// Whether a finishing write found its record still its own.
+/// Whether a write found its record still its own.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Finished {
-    Written,
+pub enum Written {
+    Done,
     /// Another execution owns the record by now; nothing was written.
-    Superseded,
+    Fenced,
 }
 
-/// The table of records.
+/// Records in DynamoDB, and large responses in S3.
 #[derive(Clone, Debug)]
 pub struct Store {
     dynamodb: Client,
     table: String,
+    bucket: Option<Bucket>,
+    reuse: Arc<ReuseCounter>,
+    audit: Arc<dyn Audit>,
 }
 
 impl Store {
+    /// Keeps records in `table`, and responses only as far as a record can hold them.
     pub fn new(dynamodb: Client, table: String) -> Self {
-        Self { dynamodb, table }
+        let reuse = Arc::new(ReuseCounter::new(ReuseLimits::default()));
+        Self { dynamodb, table, bucket: None, reuse, audit: Arc::new(Log) }
     }
 
-    /// Claims the right to execute, by `<operation>#<tenant>#<key>`: one put, on the condition that there is no record, or an
-    /// expired one whose lease is over. Where the condition fails, the record that comes back decides; a takeover is
-    /// a second write, on the condition that its owner and attempt are still those.
+    /// Keeps what no record can hold under `results/` of `bucket`, in the classes of life that its rules must have: `results/1d/`,
+    /// `2d`, `8d` and `32d`.
+    #[must_use]
+    pub fn with_bucket(self, s3: aws_sdk_s3::Client, bucket: String) -> Self {
+        Self { bucket: Some(Bucket::new(s3, bucket)), ..self }
+    }
+
+    #[must_use]
+    pub fn with_reuse_limits(self, limits: ReuseLimits) -> Self {
+        Self { reuse: Arc::new(ReuseCounter::new(limits)), ..self }
+    }
+
+    /// Tells `audit` of everything, instead of the log.
+    #[must_use]
+    pub fn with_audit(self, audit: Arc<dyn Audit>) -> Self {
+        Self { audit, ..self }
+    }
+
+    /// Claims the right to execute, by `<operation>#<tenant>#<key>`: one put that reads nothing. Where its condition fails, the record
+    /// that comes back decides; a takeover is a second write, on the condition that the record is still what was seen.
     ///
     /// # Errors
-    /// When the store cannot be reached; then nothing may be executed.
+    /// [`StoreError::Unavailable`] when the store cannot be reached; nothing may be executed then.
+    /// [`StoreError::Unreadable`] when it was executed before and its response cannot be read.
     pub async fn claim(&self, request: &ClaimRequest<'_>) -> Result<Claimed, StoreError> {
         let owner = Uuid::now_v7().to_string();
-        let mut in_the_way = match self.put(request, &owner).await? {
-            Ok(execution) => return Ok(Claimed::Execute(execution)),
-            Err(record) => record,
+        let claim = Transition::Claim {
+            request_hash: request.fingerprint.to_string(),
+            owner: owner.clone(),
+            now: now(),
+            retention: request.retention,
+        };
+        let Err(mut found) = self.send(request, &claim).await? else {
+            return match claim.apply(None) {
+                Some(record) => self.granted(request, &record).await,
+                None => Ok(self.in_progress(request, Duration::from_secs(1))),
+            };
         };
         for _ in 0..RACES {
-            if in_the_way.owner == owner {
-                // The first write was done and only its answer lost: nothing has run yet.
-                let attempt = in_the_way.attempt;
-                return Ok(Claimed::Execute(claimed(request, &owner, attempt, in_the_way.updated_at, None)));
-            }
-            match decide(&in_the_way, request.fingerprint, Timestamp::now()) {
-                Some(claimed) => return Ok(claimed),
-                None => match self.take_over(request, &in_the_way, &owner).await? {
-                    Ok(claimed) => return Ok(claimed),
-                    Err(record) => in_the_way = record,
+            let decision = decide(&found, request.fingerprint.as_str(), &owner, now(), request.retention);
+            match decision {
+                Decision::Own => return self.granted(request, &found).await,
+                Decision::Conflict => return Ok(self.conflict(request).await),
+                Decision::Replay => return self.replay(request, &found).await,
+                Decision::InProgress { retry_after } => return Ok(self.in_progress(request, retry_after)),
+                Decision::TakeOver(take_over) => match self.send(request, &take_over).await? {
+                    Ok(()) => {
+                        let taken = take_over.apply(Some(&found)).unwrap_or(found);
+                        return self.granted(request, &taken).await;
+                    }
+                    Err(other) => found = other,
                 },
             }
         }
-        Ok(Claimed::InProgress { retry_after: Duration::from_secs(1) })
+        Ok(self.in_progress(request, Duration::from_secs(1)))
     }
 
-    async fn put(
+    async fn send(
         &self,
         request: &ClaimRequest<'_>,
-        owner: &str,
-    ) -> Result<Result<Execution, Record>, StoreError> {
-        let now = now();
-        let execution = claimed(request, owner, 1, now, None);
-        let expires_at = now + request.retention.max(Execution::lease());
-        let put = self
-            .dynamodb
-            .put_item()
-            .table_name(&self.table)
-            .item("pk", text(&execution.pk))
-            .item("operationType", text(request.operation.as_str()))
-            .item("idempotencyKey", text(request.key.as_str()))
-            .item("tenantId", text(request.tenant))
-            .item("target", text(request.target))
-            .item("traceId", text(request.trace_id))
-            .item("requestHash", text(request.fingerprint.as_str()))
-            .item("status", text(Status::InProgress.as_str()))
-            .item("owner", text(owner))
-            .item("attempt", number(1))
-            .item("leaseExpiresAt", number(lease_end(now)))
-            .item("createdAt", iso(now))
-            .item("updatedAt", iso(now))
-            .item("expiresAt", iso(expires_at))
-            .item("ttl", ttl(expires_at))
-            .condition_expression(
-                "attribute_not_exists(pk) OR (expiresAt <= :now AND leaseExpiresAt <= :nowMs)",
-            )
-            .expression_attribute_values(":now", iso(now))
-            .expression_attribute_values(":nowMs", number(now.as_millisecond()))
-            .return_values_on_condition_check_failure(ReturnValuesOnConditionCheckFailure::AllOld);
-        match put.send().await {
-            Ok(_) => Ok(Ok(execution)),
-            Err(SdkError::ServiceError(error)) if error.err().is_conditional_check_failed_exception() => {
-                match error.into_err() {
-                    PutItemError::ConditionalCheckFailedException(failed) => record(failed.item).map(Err),
-                    other => Err(StoreError(DisplayErrorContext(other).to_string())),
-                }
+        transition: &Transition,
+    ) -> Result<Result<(), Record>, StoreError> {
+        let detail = Detail::Request(request);
+        write(&self.dynamodb, &self.table, &request.pk(), transition, detail).await
+    }
+
+    /// The record is the request's own by now.
+    async fn granted(&self, request: &ClaimRequest<'_>, record: &Record) -> Result<Claimed, StoreError> {
+        let execution = Execution::granted(request, record);
+        let prepared = record.response.as_ref().filter(|_| record.status == Status::Prepared);
+        let happening = match (prepared, record.attempt) {
+            (Some(_), _) => Happening::AnsweredInDoubt,
+            (None, 1) => Happening::Claimed,
+            (None, _) => Happening::TakenOver,
+        };
+        self.audit.note(&AuditEntry::of_execution(happening, &execution));
+        match prepared {
+            Some(stored) => {
+                let response = self.load(request, stored).await?;
+                Ok(Claimed::InDoubt { execution, response })
             }
-            Err(error) => Err(StoreError(DisplayErrorContext(error).to_string())),
+            None => Ok(Claimed::Execute(execution)),
         }
     }
 
-    /// Takes an execution over, on the condition that the record's owner, attempt and status are still those of
-    /// `previous`. Keeps its checkpoint, its creation time and, where it was prepared, its reply.
-    async fn take_over(
+    async fn replay(&self, request: &ClaimRequest<'_>, record: &Record) -> Result<Claimed, StoreError> {
+        let Some(stored) = &record.response else {
+            self.audit.note(&AuditEntry::of_request(Happening::Unreadable, request));
+            return Err(StoreError::Unreadable("a completed record has no response".to_owned()));
+        };
+        let response = self.load(request, stored).await?;
+        self.audit.note(&AuditEntry::of_request(Happening::Replayed, request));
+        Ok(Claimed::Replay { response, completed_at: record.updated_at })
+    }
+
+    async fn load(
         &self,
         request: &ClaimRequest<'_>,
-        previous: &Record,
-        owner: &str,
-    ) -> Result<Result<Claimed, Record>, StoreError> {
-        let now = now();
-        let status = if previous.status == Status::Prepared { Status::Prepared } else { Status::InProgress };
-        let expires_at = now + request.retention.max(Execution::lease());
-        let update = self
-            .update(&request.pk())
-            .update_expression(
-                "SET #status = :status, #owner = :owner, attempt = :attempt, leaseExpiresAt = :lease, \
-                 traceId = :traceId, updatedAt = :now, expiresAt = :expiresAt, #ttl = :ttl REMOVE errorMessage",
-            )
-            .condition_expression("#owner = :oldOwner AND attempt = :oldAttempt AND #status = :oldStatus")
-            .expression_attribute_names("#owner", "owner")
-            .expression_attribute_names("#ttl", "ttl")
-            .expression_attribute_values(":status", text(status.as_str()))
-            .expression_attribute_values(":owner", text(owner))
-            .expression_attribute_values(":attempt", number(i64::from(previous.attempt) + 1))
-            .expression_attribute_values(":lease", number(lease_end(now)))
-            .expression_attribute_values(":traceId", text(request.trace_id))
-            .expression_attribute_values(":now", iso(now))
-            .expression_attribute_values(":expiresAt", iso(expires_at))
-            .expression_attribute_values(":ttl", ttl(expires_at))
-            .expression_attribute_values(":oldOwner", text(&previous.owner))
-            .expression_attribute_values(":oldAttempt", number(previous.attempt.into()))
-            .expression_attribute_values(":oldStatus", text(previous.status.as_str()));
-        if let Some(record) = Self::conditional(update).await? {
-            return Ok(Err(record));
+        stored: &StoredResponse,
+    ) -> Result<Response, StoreError> {
+        let loaded = results::load(self.bucket.as_ref(), stored).await;
+        if let Err(StoreError::Unreadable(_)) = loaded {
+            self.audit.note(&AuditEntry::of_request(Happening::Unreadable, request));
         }
-        let attempt = previous.attempt.saturating_add(1);
-        let execution = claimed(request, owner, attempt, now, Some(previous));
-        Ok(Ok(match (status, previous.reply()) {
-            (Status::Prepared, Some(reply)) => Claimed::InDoubt { execution, reply },
-            _ => Claimed::Execute(execution),
-        }))
+        loaded
     }
 
-    /// Stores the reply before the broker is told to commit, on the condition that the record is still in progress
-    /// under the execution's owner and attempt.
+    /// A conflict stays one where it cannot be counted.
+    async fn conflict(&self, request: &ClaimRequest<'_>) -> Claimed {
+        let counted = self.reuse.count(&self.dynamodb, &self.table, request, now()).await;
+        let too_often = counted.unwrap_or_else(|error| {
+            tracing::warn!(event_type = "idempotency.uncounted", error = %error, "a conflict could not be counted");
+            None
+        });
+        let (happening, claimed) = match too_often {
+            Some(retry_after) => (Happening::ReusedTooOften, Claimed::ReusedTooOften { retry_after }),
+            None => (Happening::Conflict, Claimed::Conflict),
+        };
+        self.audit.note(&AuditEntry::of_request(happening, request));
+        claimed
+    }
+
+    fn in_progress(&self, request: &ClaimRequest<'_>, retry_after: Duration) -> Claimed {
+        self.audit.note(&AuditEntry::of_request(Happening::InProgress, request));
+        Claimed::InProgress { retry_after }
+    }
+
+    /// Notes how far the work is, on the condition that the record is in progress under the
+    /// execution's owner and attempt, and that it does not know of more.
     ///
     /// # Errors
-    /// When the store cannot be reached; whether the reply was stored is not known then.
-    pub async fn prepare(&self, execution: &Execution, reply: &Reply) -> Result<Finished, StoreError> {
-        let update = self.of_execution(execution, Status::Prepared).update_expression(
-            "SET #status = :status, updatedAt = :now, httpStatus = :httpStatus, responseHeaders = :headers, \
-                 responsePayload = :payload, responseDigest = :digest",
-        );
-        self.settle(execution, Status::Prepared, with_reply(update, reply)).await
+    /// When the store cannot be reached. The work may go on: what is not noted is in doubt after a crash.
+    pub async fn checkpoint(&self, execution: &Execution, progress: Progress) -> Result<Written, StoreError> {
+        if progress.done <= execution.progress.done {
+            return Ok(Written::Done);
+        }
+        let checkpoint = Transition::Checkpoint { token: execution.token(), progress, now: now() };
+        self.settle(execution, &checkpoint, Detail::None).await
+    }
+
+    /// Stores the response before the side effect is made final, on the condition that the record is still in progress
+    /// under the execution's owner and attempt. A body that no record can hold is in the bucket before.
+    ///
+    /// # Errors
+    /// When the store cannot be reached; whether the response was stored is not known then, and the side effect must not be made final.
+    pub async fn prepare(&self, execution: &Execution, response: &Response) -> Result<Written, StoreError> {
+        let response = results::store(self.bucket.as_ref(), execution, response).await?;
+        let prepare = Transition::Prepare { token: execution.token(), response, now: now() };
+        self.settle(execution, &prepare, Detail::None).await
     }
 
     /// Ends the execution, on the condition that the record is in progress or prepared under its owner and attempt. From then on
@@ -179,96 +201,42 @@ impl Store {
     ///
     /// # Errors
     /// When the store cannot be reached; the record is then left to its lease.
-    pub async fn finish(&self, execution: &Execution, outcome: &Outcome) -> Result<Finished, StoreError> {
-        let now = now();
-        let expires_at = now + Duration::from_secs(execution.retention_seconds);
-        let duration = now.as_millisecond().saturating_sub(execution.claimed_at.as_millisecond());
-        let end = "SET #status = :status, updatedAt = :now, leaseExpiresAt = :ended, expiresAt = :expiresAt, \
-                           #ttl = :ttl, durationMs = :duration";
-        let ended = |status| {
-            self.of_execution(execution, status)
-                .expression_attribute_names("#ttl", "ttl")
-                .expression_attribute_values(":ended", number(0))
-                .expression_attribute_values(":expiresAt", iso(expires_at))
-                .expression_attribute_values(":ttl", ttl(expires_at))
-                .expression_attribute_values(":duration", number(duration))
+    pub async fn finish(&self, execution: &Execution, outcome: &Outcome) -> Result<Written, StoreError> {
+        let (token, retention) = (execution.token(), execution.retention());
+        let response = match outcome {
+            Outcome::Completed(response) => {
+                Some(results::store(self.bucket.as_ref(), execution, response).await?)
+            }
+            Outcome::AsPrepared | Outcome::Failed { .. } => None,
         };
-        match outcome {
-            Outcome::Completed(reply) => {
-                let update = ended(Status::Completed).update_expression(format!(
-                    "{end}, httpStatus = :httpStatus, responseHeaders = :headers, responsePayload = :payload, \
-                     responseDigest = :digest REMOVE errorMessage"
-                ));
-                self.settle(execution, Status::Completed, with_reply(update, reply)).await
+        let now = now();
+        let took = Duration::try_from(now.duration_since(execution.claimed_at)).unwrap_or_default();
+        let (transition, detail) = match outcome {
+            Outcome::Completed(_) | Outcome::AsPrepared => {
+                (Transition::Complete { token, response, now, retention }, Detail::Took(took))
             }
-            Outcome::Failed { error, checkpoint, in_doubt } => {
-                let update = ended(Status::Failed)
-                    .update_expression(format!(
-                        "{end}, errorMessage = :error, checkpoint = :checkpoint, inDoubt = :inDoubt"
-                    ))
-                    .expression_attribute_values(":error", text(error))
-                    .expression_attribute_values(":checkpoint", AttributeValue::N(checkpoint.to_string()))
-                    .expression_attribute_values(":inDoubt", AttributeValue::N(in_doubt.to_string()));
-                self.settle(execution, Status::Failed, update).await
+            Outcome::Failed { error, progress } => {
+                let fail = Transition::Fail { token, progress: *progress, now, retention };
+                (fail, Detail::Failed { took, error })
             }
-        }
-    }
-
-    fn update(&self, pk: &str) -> UpdateItemFluentBuilder {
-        self.dynamodb
-            .update_item()
-            .table_name(&self.table)
-            .key("pk", text(pk))
-            .expression_attribute_names("#status", "status")
-            .return_values_on_condition_check_failure(ReturnValuesOnConditionCheckFailure::AllOld)
-    }
-
-    /// An update that only the execution's own, unfinished record takes.
-    fn of_execution(&self, execution: &Execution, status: Status) -> UpdateItemFluentBuilder {
-        self.update(&execution.pk)
-            .condition_expression(
-                "#owner = :owner AND attempt = :attempt AND #status IN (:inProgress, :prepared)",
-            )
-            .expression_attribute_names("#owner", "owner")
-            .expression_attribute_values(":owner", text(&execution.owner))
-            .expression_attribute_values(":attempt", number(execution.attempt.into()))
-            .expression_attribute_values(":inProgress", text(Status::InProgress.as_str()))
-            .expression_attribute_values(":prepared", text(Status::Prepared.as_str()))
-            .expression_attribute_values(":status", text(status.as_str()))
-            .expression_attribute_values(":now", iso(now()))
+        };
+        self.settle(execution, &transition, detail).await
     }
 
     /// Sends a write of the execution's own. One that finds itself already done lost only its answer.
     async fn settle(
         &self,
         execution: &Execution,
-        status: Status,
-        update: UpdateItemFluentBuilder,
-    ) -> Result<Finished, StoreError> {
-        Ok(match Self::conditional(update).await? {
-            None => Finished::Written,
-            Some(found)
-                if found.owner == execution.owner
-                    && found.attempt == execution.attempt
-                    && found.status == status =>
-            {
-                Finished::Written
+        transition: &Transition,
+        detail: Detail<'_>,
+    ) -> Result<Written, StoreError> {
+        let written = write(&self.dynamodb, &self.table, &execution.pk, transition, detail).await?;
+        match written {
+            Err(found) if !transition.is_done_in(&found) => {
+                self.audit.note(&AuditEntry::of_execution(Happening::Fenced, execution));
+                Ok(Written::Fenced)
             }
-            Some(_) => Finished::Superseded,
-        })
-    }
-
-    /// Sends a conditional update; returns the record that its condition met where it failed.
-    async fn conditional(update: UpdateItemFluentBuilder) -> Result<Option<Record>, StoreError> {
-        match update.send().await {
-            Ok(_) => Ok(None),
-            Err(SdkError::ServiceError(error)) if error.err().is_conditional_check_failed_exception() => {
-                match error.into_err() {
-                    UpdateItemError::ConditionalCheckFailedException(failed) => record(failed.item).map(Some),
-                    other => Err(StoreError(DisplayErrorContext(other).to_string())),
-                }
-            }
-            Err(error) => Err(StoreError(DisplayErrorContext(error).to_string())),
+            Ok(()) | Err(_) => Ok(Written::Done),
         }
     }
 
@@ -278,72 +246,12 @@ impl Store {
     /// When the store cannot be reached.
     pub async fn probe(&self) -> Result<(), StoreError> {
         let probe = self.dynamodb.get_item().table_name(&self.table).key("pk", text("PROBE#"));
-        probe.send().await.map(|_| ()).map_err(|error| StoreError(DisplayErrorContext(error).to_string()))
+        probe.send().await.map(|_| ()).map_err(StoreError::unavailable)
     }
-}
-
-fn claimed(
-    request: &ClaimRequest<'_>,
-    owner: &str,
-    attempt: u32,
-    now: Timestamp,
-    previous: Option<&Record>,
-) -> Execution {
-    Execution {
-        pk: request.pk(),
-        owner: owner.to_owned(),
-        attempt,
-        start_before: (now + Execution::START_WITHIN).as_millisecond(),
-        retention_seconds: request.retention.as_secs(),
-        tenant: request.tenant.to_owned(),
-        idempotency_key: request.key.as_str().to_owned(),
-        fingerprint: request.fingerprint.clone(),
-        created_at: previous.map_or(now, |record| record.created_at),
-        claimed_at: now,
-        checkpoint: previous.and_then(|record| record.checkpoint).unwrap_or_default(),
-        in_doubt: previous.map(Record::doubt).unwrap_or_default(),
-    }
-}
-
-fn with_reply(update: UpdateItemFluentBuilder, reply: &Reply) -> UpdateItemFluentBuilder {
-    let headers: HashMap<_, _> =
-        reply.headers.iter().map(|(name, value)| (name.clone(), text(value))).collect();
-    update
-        .expression_attribute_values(":httpStatus", number(reply.status.into()))
-        .expression_attribute_values(":headers", AttributeValue::M(headers))
-        .expression_attribute_values(":payload", text(&reply.body))
-        .expression_attribute_values(":digest", text(&reply.content_digest()))
-}
-
-fn record(item: Option<HashMap<String, AttributeValue>>) -> Result<Record, StoreError> {
-    let item = item.ok_or_else(|| StoreError("a failed condition came without its record".to_owned()))?;
-    serde_dynamo::from_item(item).map_err(|error| StoreError(format!("a record has another form: {error}")))
-}
-
-fn lease_end(now: Timestamp) -> i64 {
-    (now + Execution::lease()).as_millisecond()
 }
 
 /// Records keep milliseconds; what derives from a time must not see more of it the first time than later.
 fn now() -> Timestamp {
     let now = Timestamp::now();
     Timestamp::from_millisecond(now.as_millisecond()).unwrap_or(now)
-}
-
-fn text(value: &str) -> AttributeValue {
-    AttributeValue::S(value.to_owned())
-}
-
-fn number(value: i64) -> AttributeValue {
-    AttributeValue::N(value.to_string())
-}
-
-/// ISO 8601 with milliseconds always, so that times compare as text.
-fn iso(time: Timestamp) -> AttributeValue {
-    AttributeValue::S(format!("{time:.3}"))
-}
-
-/// DynamoDB's TTL, in whole seconds, never before the expiry.
-fn ttl(expires_at: Timestamp) -> AttributeValue {
-    number(expires_at.as_second() + 1)
 }

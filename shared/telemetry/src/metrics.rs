@@ -12,8 +12,19 @@ const NAMESPACE: &str = "IntegraHub";
 
 /// Names of the metrics, each a count.
 pub const REQUESTS: &str = "Requests";
+pub const IDEMPOTENCY_CLAIMS: &str = "IdempotencyClaims";
 pub const IDEMPOTENT_REPLAYS: &str = "IdempotentReplays";
 pub const IDEMPOTENCY_CONFLICTS: &str = "IdempotencyConflicts";
+/// Conflicts that were refused because there were too many.
+pub const IDEMPOTENCY_KEY_REUSE_ABUSE: &str = "IdempotencyKeyReuseAbuse";
+pub const IDEMPOTENCY_IN_PROGRESS: &str = "IdempotencyInProgress";
+pub const IDEMPOTENCY_TAKEOVERS: &str = "IdempotencyTakeovers";
+/// Answers of an execution that died between storing its result and saying that it was done.
+pub const IDEMPOTENCY_IN_DOUBT: &str = "IdempotencyInDoubt";
+/// Writes that came too late and changed nothing.
+pub const IDEMPOTENCY_FENCED: &str = "IdempotencyFenced";
+/// Results that are missing or altered.
+pub const IDEMPOTENCY_UNREADABLE: &str = "IdempotencyUnreadable";
 
 /// Counts one occurrence of each of `names`, with `properties` beside them.
 pub fn count(service: &str, names: &[&str], properties: Map<String, Value>) {

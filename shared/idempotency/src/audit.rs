@@ -1,0 +1,131 @@
+//! What happens to records, for those who watch.
+
+use std::fmt::Debug;
+
+use crate::claim::ClaimRequest;
+use crate::execution::Execution;
+use crate::protocol::OperationType;
+
+/// What happened.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Happening {
+    /// A new record: the request is executed.
+    Claimed,
+    /// An execution that failed or outlived its lease is repeated or resumed.
+    TakenOver,
+    /// An execution that was prepared and outlived its lease is answered with what it had stored.
+    AnsweredInDoubt,
+    Replayed,
+    /// Refused: the key was used with another body.
+    Conflict,
+    /// Refused: keys were used with other bodies too often.
+    ReusedTooOften,
+    /// Refused: it is being executed.
+    InProgress,
+    /// A write came too late: the record belongs to another execution by now, and was not changed.
+    Fenced,
+    /// A stored response is missing or altered.
+    Unreadable,
+}
+
+impl Happening {
+    /// The name in logs.
+    pub const fn event_type(self) -> &'static str {
+        match self {
+            Self::Claimed => "idempotency.claimed",
+            Self::TakenOver => "idempotency.taken_over",
+            Self::AnsweredInDoubt => "idempotency.answered_in_doubt",
+            Self::Replayed => "idempotency.replayed",
+            Self::Conflict => "idempotency.conflict",
+            Self::ReusedTooOften => "idempotency.reused_too_often",
+            Self::InProgress => "idempotency.in_progress",
+            Self::Fenced => "idempotency.fenced",
+            Self::Unreadable => "idempotency.unreadable",
+        }
+    }
+
+    /// Whether somebody should look at it.
+    pub const fn is_alarming(self) -> bool {
+        matches!(self, Self::Conflict | Self::ReusedTooOften | Self::Fenced | Self::Unreadable)
+    }
+}
+
+/// An entry of the audit trail. It names the request and never shows its body.
+#[derive(Clone, Copy, Debug)]
+pub struct AuditEntry<'a> {
+    pub happening: Happening,
+    pub operation: OperationType,
+    pub tenant: &'a str,
+    pub idempotency_key: &'a str,
+    pub target: &'a str,
+    pub trace_id: &'a str,
+    /// The execution's number, where there is one.
+    pub attempt: Option<u32>,
+}
+
+impl<'a> AuditEntry<'a> {
+    pub(crate) fn of_request(happening: Happening, request: &ClaimRequest<'a>) -> Self {
+        Self {
+            happening,
+            operation: request.operation,
+            tenant: request.tenant,
+            idempotency_key: request.key.as_str(),
+            target: request.target,
+            trace_id: request.trace_id,
+            attempt: None,
+        }
+    }
+
+    pub(crate) fn of_execution(happening: Happening, execution: &'a Execution) -> Self {
+        Self {
+            happening,
+            operation: execution.operation,
+            tenant: &execution.tenant,
+            idempotency_key: &execution.idempotency_key,
+            target: &execution.target,
+            trace_id: &execution.trace_id,
+            attempt: Some(execution.attempt),
+        }
+    }
+
+    /// Writes the entry as a structured log event.
+    pub fn log(&self) {
+        let Self { happening, operation, tenant, idempotency_key, target, trace_id, attempt } = *self;
+        let operation = operation.as_str();
+        let event_type = happening.event_type();
+        macro_rules! entry {
+            ($level:ident) => {
+                tracing::$level!(
+                    event_type,
+                    operation,
+                    tenant,
+                    idempotency_key,
+                    mq_target = target,
+                    trace_id,
+                    attempt,
+                    "{operation} {idempotency_key}: {event_type}"
+                )
+            };
+        }
+        if happening.is_alarming() {
+            entry!(warn);
+        } else {
+            entry!(info);
+        }
+    }
+}
+
+/// Who is told of everything that happens to records.
+pub trait Audit: Debug + Send + Sync {
+    fn note(&self, entry: &AuditEntry<'_>);
+}
+
+/// Writes the audit trail to the log.
+#[derive(Clone, Copy, Debug)]
+pub struct Log;
+
+impl Audit for Log {
+    fn note(&self, entry: &AuditEntry<'_>) {
+        entry.log();
+    }
+}

@@ -1,0 +1,148 @@
+//! The table does what the protocol says, whatever it holds and whatever is written.
+
+use std::time::Duration;
+
+use aws_sdk_dynamodb::types::{
+    AttributeDefinition, BillingMode, KeySchemaElement, KeyType, ScalarAttributeType,
+};
+use jiff::Timestamp;
+use proptest::prelude::*;
+use proptest::test_runner::{Config, TestRunner};
+
+use super::*;
+use crate::protocol::{Body, StoredResponse, Token};
+
+fn at() -> impl Strategy<Value = Timestamp> {
+    (0..200i64).prop_map(|second| Timestamp::from_second(1_800_000_000 + second).unwrap())
+}
+
+fn retention() -> impl Strategy<Value = Duration> {
+    (1..100u64).prop_map(Duration::from_secs)
+}
+
+fn owner() -> impl Strategy<Value = String> {
+    prop_oneof!["first", "second"]
+}
+
+fn token() -> impl Strategy<Value = Token> {
+    (owner(), 1..3u32).prop_map(|(owner, attempt)| Token { owner, attempt })
+}
+
+fn status() -> impl Strategy<Value = Status> {
+    prop::sample::select(Status::ALL.to_vec())
+}
+
+fn progress() -> impl Strategy<Value = Progress> {
+    (1..5u64, prop_oneof![0..5u64, Just(u64::MAX)], 0..5u64).prop_map(|(done, in_doubt, repeated)| Progress {
+        done,
+        in_doubt,
+        repeated,
+    })
+}
+
+fn response() -> impl Strategy<Value = StoredResponse> {
+    let body = prop_oneof![
+        "[a-z]{0,5}".prop_map(Body::Text),
+        prop::collection::vec(any::<u8>(), 1..5).prop_map(Body::Gzip),
+        "[a-z/]{1,5}".prop_map(Body::Object),
+    ];
+    (200..210u16, body).prop_map(|(status, body)| StoredResponse {
+        status,
+        headers: BTreeMap::from([("content-type".to_owned(), "application/json".to_owned())]),
+        digest: "sha-256=:0:".to_owned(),
+        body,
+    })
+}
+
+fn transition() -> impl Strategy<Value = Transition> {
+    prop_oneof![
+        (owner(), at(), retention()).prop_map(|(owner, now, retention)| Transition::Claim {
+            request_hash: "aa".to_owned(),
+            owner,
+            now,
+            retention
+        }),
+        (token(), status(), owner(), at(), retention(), progress()).prop_map(
+            |(seen, seen_status, owner, now, retention, progress)| Transition::TakeOver {
+                seen,
+                seen_status,
+                owner,
+                now,
+                retention,
+                progress
+            }
+        ),
+        (token(), progress(), at()).prop_map(|(token, progress, now)| Transition::Checkpoint {
+            token,
+            progress,
+            now
+        }),
+        (token(), response(), at()).prop_map(|(token, response, now)| Transition::Prepare {
+            token,
+            response,
+            now
+        }),
+        (token(), prop::option::of(response()), at(), retention()).prop_map(
+            |(token, response, now, retention)| Transition::Complete { token, response, now, retention }
+        ),
+        (token(), progress(), at(), retention()).prop_map(|(token, progress, now, retention)| {
+            Transition::Fail { token, progress, now, retention }
+        }),
+    ]
+}
+
+async fn table() -> (Client, String) {
+    let sdk = aws::Sdk::from_environment().await;
+    let dynamodb = Client::new(sdk.standard());
+    let name = format!("protocol-{}", uuid::Uuid::new_v4());
+    let attribute = AttributeDefinition::builder()
+        .attribute_name("pk")
+        .attribute_type(ScalarAttributeType::S)
+        .build()
+        .unwrap();
+    let key = KeySchemaElement::builder().attribute_name("pk").key_type(KeyType::Hash).build().unwrap();
+    let create = dynamodb.create_table().table_name(&name).billing_mode(BillingMode::PayPerRequest);
+    create.attribute_definitions(attribute).key_schema(key).send().await.unwrap();
+    (dynamodb, name)
+}
+
+/// Writes one after the other; after each, the table's record is the protocol's, and what was refused was refused by both.
+async fn compare(dynamodb: &Client, table: &str, transitions: Vec<Transition>) -> Result<(), TestCaseError> {
+    let pk = uuid::Uuid::new_v4().to_string();
+    let mut expected: Option<Record> = None;
+    for transition in transitions {
+        let after = transition.apply(expected.as_ref());
+        let written = match write(dynamodb, table, &pk, &transition, Detail::None).await {
+            Err(StoreError::Unreadable(_)) if expected.is_none() => Err(None),
+            Err(error) => return Err(TestCaseError::fail(error.to_string())),
+            Ok(written) => written.map_err(Some),
+        };
+        match after {
+            Some(after) => {
+                prop_assert_eq!(written, Ok(()), "{:?} on {:?}", transition, expected);
+                expected = Some(after);
+            }
+            None => prop_assert_eq!(written, Err(expected.clone()), "{:?}", transition),
+        }
+        let item =
+            dynamodb.get_item().table_name(table).key("pk", text(&pk)).consistent_read(true).send().await;
+        let found = item.unwrap().item.map(record).transpose().unwrap();
+        prop_assert_eq!(&found, &expected, "after {:?}", transition);
+    }
+    Ok(())
+}
+
+#[test]
+fn the_table_does_what_the_protocol_says() {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+    let (dynamodb, table) = runtime.block_on(table());
+    let mut runner = TestRunner::new(Config { cases: 150, failure_persistence: None, ..Config::default() });
+    // A claim first, or nearly nothing would ever be written.
+    let claim = transition().prop_filter("a claim", |first| matches!(first, Transition::Claim { .. }));
+    let cases = (prop::option::weighted(0.9, claim), prop::collection::vec(transition(), 1..8));
+    let outcome = runner.run(&cases, |(claim, rest)| {
+        runtime.block_on(compare(&dynamodb, &table, claim.into_iter().chain(rest).collect()))
+    });
+    runtime.block_on(dynamodb.delete_table().table_name(&table).send()).unwrap();
+    outcome.unwrap();
+}

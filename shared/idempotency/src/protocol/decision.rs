@@ -1,0 +1,114 @@
+//! What follows for a claim from the record in its way.
+
+use std::time::Duration;
+
+use jiff::Timestamp;
+
+use super::record::{Record, Status};
+use super::transition::Transition;
+
+/// The answer that a record gives to a claim.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Decision {
+    /// The record is the claim's own: its write was done, and the answer to it was lost.
+    Own,
+    /// The key was used with another body.
+    Conflict,
+    /// It was done; the record's response is the answer.
+    Replay,
+    /// Somebody is at it, or was within the lease.
+    InProgress { retry_after: Duration },
+    /// The execution that the record tells of is over without a result: this write takes it over.
+    TakeOver(Transition),
+}
+
+/// Decides for a claim by `owner` of a request with the fingerprint `request_hash` that met `record`, at `now` by the claim's clock.
+/// Another body is a conflict whatever the state; it outranks every other answer.
+pub fn decide(
+    record: &Record,
+    request_hash: &str,
+    owner: &str,
+    now: Timestamp,
+    retention: Duration,
+) -> Decision {
+    if record.request_hash != request_hash {
+        return Decision::Conflict;
+    }
+    if record.owner == owner {
+        return Decision::Own;
+    }
+    let lease_left = record.lease_expires_at.saturating_sub(now.as_millisecond());
+    match record.status {
+        Status::Completed => Decision::Replay,
+        Status::InProgress | Status::Prepared if lease_left > 0 => Decision::InProgress {
+            retry_after: Duration::from_millis(u64::try_from(lease_left).unwrap_or_default()),
+        },
+        Status::Failed | Status::InProgress | Status::Prepared => {
+            Decision::TakeOver(Transition::take_over(record, owner, now, retention))
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::Progress;
+    use super::*;
+
+    const RETENTION: Duration = Duration::from_secs(7200);
+
+    fn at(milliseconds: i64) -> Timestamp {
+        Timestamp::from_millisecond(milliseconds).unwrap()
+    }
+
+    fn record(status: Status, lease_expires_at: i64) -> Record {
+        Record {
+            request_hash: "aa".to_owned(),
+            status,
+            owner: "first".to_owned(),
+            attempt: 1,
+            lease_expires_at,
+            created_at: at(0),
+            updated_at: at(0),
+            expires_at: at(i64::from(u32::MAX)),
+            progress: Progress::default(),
+            response: None,
+        }
+    }
+
+    fn decided(status: Status, lease_expires_at: i64, request_hash: &str) -> Decision {
+        decide(&record(status, lease_expires_at), request_hash, "second", at(10_000), RETENTION)
+    }
+
+    #[test]
+    fn another_body_is_a_conflict_in_every_state() {
+        for status in Status::ALL {
+            for lease in [0, i64::MAX] {
+                assert_eq!(decided(status, lease, "bb"), Decision::Conflict, "{status:?}");
+            }
+        }
+    }
+
+    #[test]
+    fn a_running_execution_answers_with_the_rest_of_its_lease() {
+        for status in [Status::InProgress, Status::Prepared] {
+            let retry_after = Duration::from_millis(2_500);
+            assert_eq!(decided(status, 12_500, "aa"), Decision::InProgress { retry_after });
+        }
+    }
+
+    #[test]
+    fn what_failed_or_outlived_its_lease_is_taken_over() {
+        for (status, lease) in [(Status::Failed, 0), (Status::InProgress, 10_000), (Status::Prepared, 9_999)]
+        {
+            assert!(matches!(decided(status, lease, "aa"), Decision::TakeOver(_)), "{status:?}");
+        }
+    }
+
+    /// Even without a response that could be read: what was done is not done again.
+    #[test]
+    fn what_was_done_is_replayed_whatever_the_lease_says() {
+        for lease in [0, i64::MAX] {
+            assert_eq!(decided(Status::Completed, lease, "aa"), Decision::Replay);
+        }
+    }
+}

@@ -1,0 +1,48 @@
+//! How far work is that can be resumed.
+
+use serde::{Deserialize, Serialize};
+
+/// Units of work, in their order: messages of a batch, for example.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Progress {
+    /// How many of the first units are known to be done.
+    pub done: u64,
+    /// How many after those may have been done as well, at most.
+    pub in_doubt: u64,
+    /// How many of those that are done may have been done more than once, at most.
+    pub repeated: u64,
+}
+
+impl Progress {
+    /// Where an attempt that began here is once the first `done` units are done and `in_doubt` of the others may be.
+    /// What was in doubt before and is done now may have been done twice.
+    #[must_use]
+    pub fn advanced(self, done: u64, in_doubt: u64) -> Self {
+        let newly_done = done.saturating_sub(self.done);
+        Self {
+            done: self.done.max(done),
+            in_doubt: self.in_doubt.saturating_sub(newly_done).saturating_add(in_doubt),
+            repeated: self.repeated.saturating_add(self.in_doubt.min(newly_done)),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_was_in_doubt_and_is_done_now_may_be_there_twice() {
+        let before = Progress { done: 10, in_doubt: 5, repeated: 2 };
+        assert_eq!(before.advanced(13, 0), Progress { done: 13, in_doubt: 2, repeated: 5 });
+        assert_eq!(before.advanced(100, 3), Progress { done: 100, in_doubt: 3, repeated: 7 });
+        assert_eq!(before.advanced(10, 0), before);
+    }
+
+    #[test]
+    fn after_an_end_without_a_word_everything_is_in_doubt() {
+        let before = Progress { done: 10, in_doubt: u64::MAX, repeated: 0 };
+        assert_eq!(before.advanced(100, 0), Progress { done: 100, in_doubt: u64::MAX - 90, repeated: 90 });
+    }
+}

@@ -1,0 +1,122 @@
+//! The record's attributes, as far as the protocol looks at them.
+
+use std::collections::BTreeMap;
+use std::fmt;
+
+use jiff::Timestamp;
+use serde::{Deserialize, Serialize};
+
+use super::progress::Progress;
+
+/// What kind of work a record is for; the first part of its key.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "SCREAMING_SNAKE_CASE")]
+pub enum OperationType {
+    Produce,
+    Consume,
+    /// An event that a handler takes from a queue or a stream.
+    Event,
+}
+
+impl OperationType {
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Produce => "PRODUCE",
+            Self::Consume => "CONSUME",
+            Self::Event => "EVENT",
+        }
+    }
+}
+
+impl fmt::Display for OperationType {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.as_str())
+    }
+}
+
+/// Where an execution stands. Expired is computed, not stored.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "SCREAMING_SNAKE_CASE")]
+pub enum Status {
+    InProgress,
+    /// The response is stored and the side effect is about to be made final; from here on a retry answers with what is stored.
+    Prepared,
+    Completed,
+    /// Nothing happened, or only what the checkpoint says; a retry runs again.
+    Failed,
+}
+
+impl Status {
+    pub const ALL: [Self; 4] = [Self::InProgress, Self::Prepared, Self::Completed, Self::Failed];
+
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::InProgress => "IN_PROGRESS",
+            Self::Prepared => "PREPARED",
+            Self::Completed => "COMPLETED",
+            Self::Failed => "FAILED",
+        }
+    }
+
+    /// Whether an execution may still write.
+    pub const fn is_open(self) -> bool {
+        matches!(self, Self::InProgress | Self::Prepared)
+    }
+}
+
+/// A response as a record holds it.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct StoredResponse {
+    pub status: u16,
+    pub headers: BTreeMap<String, String>,
+    /// `Content-Digest` (RFC 9530) of the body as it is sent; what is read is checked against it.
+    pub digest: String,
+    pub body: Body,
+}
+
+/// Where a response's body is.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub enum Body {
+    /// In the record, as it is.
+    Text(String),
+    /// In the record, compressed.
+    Gzip(Vec<u8>),
+    /// An object of that key, compressed.
+    Object(String),
+}
+
+/// A record.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct Record {
+    /// The fingerprint of the request that made it.
+    pub request_hash: String,
+    pub status: Status,
+    /// A token of the execution that wrote last, fresh for each.
+    pub owner: String,
+    pub attempt: u32,
+    /// Epoch milliseconds; 0 once the execution ended.
+    pub lease_expires_at: i64,
+    pub created_at: Timestamp,
+    pub updated_at: Timestamp,
+    pub expires_at: Timestamp,
+    pub progress: Progress,
+    /// There while the record is prepared or completed.
+    pub response: Option<StoredResponse>,
+}
+
+impl Record {
+    /// Whether a new claim may replace it: its retention is over, and so is its lease.
+    pub fn has_expired(&self, now: Timestamp) -> bool {
+        self.expires_at <= now && self.lease_expires_at <= now.as_millisecond()
+    }
+
+    /// Where the next attempt begins. If the last one ended without a word, it may have done anything beyond its checkpoint.
+    pub fn left_behind(&self) -> Progress {
+        match self.status {
+            Status::Failed => self.progress,
+            Status::InProgress | Status::Prepared | Status::Completed => {
+                Progress { in_doubt: u64::MAX, ..self.progress }
+            }
+        }
+    }
+}

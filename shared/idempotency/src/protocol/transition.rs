@@ -1,0 +1,175 @@
+//! The writes, each with its condition.
+
+use std::time::Duration;
+
+use jiff::Timestamp;
+
+use super::progress::Progress;
+use super::record::{Record, Status, StoredResponse};
+use crate::execution::Execution;
+
+/// What tells one execution from every other: later writes are made under it, and on no other's record.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct Token {
+    pub owner: String,
+    pub attempt: u32,
+}
+
+/// A conditional write.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub enum Transition {
+    /// Makes a record where there is none, or where there is one whose retention and lease are both over.
+    Claim { request_hash: String, owner: String, now: Timestamp, retention: Duration },
+    /// Takes over the record whose token and status are still those that were seen. Keeps the checkpoint, the creation time, and a prepared record's
+    /// status and response.
+    TakeOver {
+        seen: Token,
+        seen_status: Status,
+        owner: String,
+        now: Timestamp,
+        retention: Duration,
+        progress: Progress,
+    },
+    /// Notes progress, while in progress and never backwards.
+    Checkpoint { token: Token, progress: Progress, now: Timestamp },
+    /// Stores the response before the side effect is made final, while in progress.
+    Prepare { token: Token, response: StoredResponse, now: Timestamp },
+    /// Ends the execution with a response; without one, that of a prepared record stays. From then on the retention counts.
+    Complete { token: Token, response: Option<StoredResponse>, now: Timestamp, retention: Duration },
+    /// Ends the execution so that a retry runs again; a response that was prepared is dropped.
+    Fail { token: Token, progress: Progress, now: Timestamp, retention: Duration },
+}
+
+impl Transition {
+    /// The takeover that follows from a record.
+    pub fn take_over(record: &Record, owner: &str, now: Timestamp, retention: Duration) -> Self {
+        Self::TakeOver {
+            seen: Token { owner: record.owner.clone(), attempt: record.attempt },
+            seen_status: record.status,
+            owner: owner.to_owned(),
+            now,
+            retention,
+            progress: record.left_behind(),
+        }
+    }
+
+    /// Whether the write's condition holds.
+    pub fn permits(&self, current: Option<&Record>) -> bool {
+        let Some(record) = current else { return matches!(self, Self::Claim { .. }) };
+        let is_of = |token: &Token| record.owner == token.owner && record.attempt == token.attempt;
+        match self {
+            Self::Claim { now, .. } => record.has_expired(*now),
+            Self::TakeOver { seen, seen_status, .. } => is_of(seen) && record.status == *seen_status,
+            Self::Checkpoint { token, progress, .. } => {
+                is_of(token) && record.status == Status::InProgress && record.progress.done < progress.done
+            }
+            Self::Prepare { token, .. } => is_of(token) && record.status == Status::InProgress,
+            Self::Complete { token, response: None, .. } => is_of(token) && record.status == Status::Prepared,
+            Self::Complete { token, .. } | Self::Fail { token, .. } => {
+                is_of(token) && record.status.is_open()
+            }
+        }
+    }
+
+    /// The record after the write, if its condition holds.
+    pub fn apply(&self, current: Option<&Record>) -> Option<Record> {
+        self.permits(current).then_some(())?;
+        if let Self::Claim { request_hash, owner, now, retention } = self {
+            return Some(claimed(request_hash, owner, *now, *retention));
+        }
+        let mut record = current?.clone();
+        self.change(&mut record);
+        Some(record)
+    }
+
+    fn change(&self, record: &mut Record) {
+        match self {
+            Self::Claim { .. } => {}
+            Self::TakeOver { seen, seen_status, owner, now, progress, .. } => {
+                record.status =
+                    if *seen_status == Status::Prepared { Status::Prepared } else { Status::InProgress };
+                record.owner.clone_from(owner);
+                record.attempt = seen.attempt.saturating_add(1);
+                record.lease_expires_at = lease_end(*now);
+                record.progress = *progress;
+            }
+            Self::Checkpoint { progress, .. } => record.progress = *progress,
+            Self::Prepare { response, .. } => {
+                record.status = Status::Prepared;
+                record.response = Some(response.clone());
+            }
+            Self::Complete { response, .. } => {
+                record.status = Status::Completed;
+                record.lease_expires_at = 0;
+                if response.is_some() {
+                    record.response.clone_from(response);
+                }
+            }
+            Self::Fail { progress, .. } => {
+                record.status = Status::Failed;
+                record.lease_expires_at = 0;
+                record.progress = *progress;
+                record.response = None;
+            }
+        }
+        let (updated_at, expires_at) = self.times();
+        record.updated_at = updated_at;
+        record.expires_at = expires_at.unwrap_or(record.expires_at);
+    }
+
+    /// When the record is written, and when it expires from then on, where the write changes that.
+    pub(crate) fn times(&self) -> (Timestamp, Option<Timestamp>) {
+        match self {
+            Self::Claim { now, retention, .. } | Self::TakeOver { now, retention, .. } => {
+                (*now, Some(kept_until(*now, *retention)))
+            }
+            Self::Checkpoint { now, .. } | Self::Prepare { now, .. } => (*now, None),
+            Self::Complete { now, retention, .. } | Self::Fail { now, retention, .. } => {
+                (*now, Some(*now + *retention))
+            }
+        }
+    }
+
+    /// Whether a record that refuses this write shows that it was done before: then only its answer was lost.
+    pub fn is_done_in(&self, found: &Record) -> bool {
+        let is_of = |token: &Token| found.owner == token.owner && found.attempt == token.attempt;
+        match self {
+            Self::Claim { owner, .. } | Self::TakeOver { owner, .. } => found.owner == *owner,
+            Self::Checkpoint { token, progress, .. } => is_of(token) && found.progress.done >= progress.done,
+            Self::Prepare { token, response, .. } => {
+                is_of(token) && found.status == Status::Prepared && found.response.as_ref() == Some(response)
+            }
+            Self::Complete { token, response, .. } => {
+                is_of(token)
+                    && found.status == Status::Completed
+                    && (response.is_none() || found.response == *response)
+            }
+            Self::Fail { token, .. } => is_of(token) && found.status == Status::Failed,
+        }
+    }
+}
+
+fn claimed(request_hash: &str, owner: &str, now: Timestamp, retention: Duration) -> Record {
+    Record {
+        request_hash: request_hash.to_owned(),
+        status: Status::InProgress,
+        owner: owner.to_owned(),
+        attempt: 1,
+        lease_expires_at: lease_end(now),
+        created_at: now,
+        updated_at: now,
+        expires_at: kept_until(now, retention),
+        progress: Progress::default(),
+        response: None,
+    }
+}
+
+/// Epoch milliseconds.
+pub(crate) fn lease_end(now: Timestamp) -> i64 {
+    (now + Execution::lease()).as_millisecond()
+}
+
+/// Until it ends, no execution's record expires before its lease.
+fn kept_until(now: Timestamp, retention: Duration) -> Timestamp {
+    now + retention.max(Execution::lease())
+}

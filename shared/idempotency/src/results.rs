@@ -1,0 +1,175 @@
+//! Bodies of responses: in the record where they fit, compressed where that helps, and in a bucket beyond.
+
+use std::io::{Read as _, Write as _};
+use std::time::Duration;
+
+use aws_sdk_s3::Client;
+use aws_sdk_s3::error::SdkError;
+use aws_sdk_s3::operation::get_object::GetObjectError;
+use aws_sdk_s3::primitives::ByteStream;
+use flate2::Compression;
+use flate2::read::GzDecoder;
+use flate2::write::GzEncoder;
+
+use crate::error::StoreError;
+use crate::execution::Execution;
+use crate::protocol::{Body, StoredResponse};
+use crate::response::{Response, content_digest};
+
+/// Shorter bodies are stored as they are, for whoever looks at the table.
+const PLAIN: usize = 4 * 1024;
+/// What fits into one item (400 KB) beside the record's other attributes.
+const IN_RECORD: usize = 350_000;
+/// More than any response that a function can send; what inflates to more was altered.
+const MAX_BODY: u64 = 8 * 1024 * 1024;
+
+const DAY: Duration = Duration::from_secs(86_400);
+/// The lives for which the bucket has a rule, in days: objects under `results/<days>d/` are gone after them.
+const LIVES: [u64; 4] = [1, 2, 8, 32];
+
+/// The bucket for bodies that no record can hold.
+#[derive(Clone, Debug)]
+pub(crate) struct Bucket {
+    s3: Client,
+    name: String,
+}
+
+impl Bucket {
+    pub(crate) fn new(s3: Client, name: String) -> Self {
+        Self { s3, name }
+    }
+
+    /// Writes a body under a name that no other execution writes to.
+    async fn put(&self, execution: &Execution, gzip: Vec<u8>) -> Result<String, StoreError> {
+        let key = object_key(execution);
+        let put = self.s3.put_object().bucket(&self.name).key(&key).content_type("application/gzip");
+        put.body(ByteStream::from(gzip)).send().await.map_err(StoreError::unavailable)?;
+        Ok(key)
+    }
+
+    async fn get(&self, key: &str) -> Result<Vec<u8>, StoreError> {
+        let object = self.s3.get_object().bucket(&self.name).key(key).send().await;
+        let object = object.map_err(|error| match error {
+            SdkError::ServiceError(service) if matches!(service.err(), GetObjectError::NoSuchKey(_)) => {
+                StoreError::Unreadable("the stored response is missing".to_owned())
+            }
+            error => StoreError::unavailable(error),
+        })?;
+        if object.content_length().is_some_and(|length| u64::try_from(length).is_ok_and(|n| n > MAX_BODY)) {
+            return Err(altered());
+        }
+        object.body.collect().await.map(|body| body.to_vec()).map_err(StoreError::unavailable)
+    }
+}
+
+/// Stores a response's body where it belongs.
+pub(crate) async fn store(
+    bucket: Option<&Bucket>,
+    execution: &Execution,
+    response: &Response,
+) -> Result<StoredResponse, StoreError> {
+    let stored = |body| StoredResponse {
+        status: response.status,
+        headers: response.headers.clone(),
+        digest: response.content_digest(),
+        body,
+    };
+    if response.body.len() <= PLAIN {
+        return Ok(stored(Body::Text(response.body.clone())));
+    }
+    let gzip =
+        compress(response.body.as_bytes()).map_err(|error| StoreError::Unavailable(error.to_string()))?;
+    if gzip.len() <= IN_RECORD {
+        return Ok(stored(Body::Gzip(gzip)));
+    }
+    let bucket = bucket.ok_or(StoreError::TooLarge { bytes: response.body.len() })?;
+    bucket.put(execution, gzip).await.map(|key| stored(Body::Object(key)))
+}
+
+/// Reads a stored response and makes sure that it is the one that was stored.
+pub(crate) async fn load(bucket: Option<&Bucket>, stored: &StoredResponse) -> Result<Response, StoreError> {
+    let body = match &stored.body {
+        Body::Text(text) => text.clone().into_bytes(),
+        Body::Gzip(gzip) => inflate(gzip)?,
+        Body::Object(key) => {
+            let bucket = bucket
+                .ok_or_else(|| StoreError::Unreadable("there is no bucket to read it from".to_owned()))?;
+            inflate(&bucket.get(key).await?)?
+        }
+    };
+    if content_digest(&body) != stored.digest {
+        return Err(altered());
+    }
+    let body = String::from_utf8(body).map_err(|_| altered())?;
+    Ok(Response { status: stored.status, headers: stored.headers.clone(), body })
+}
+
+fn altered() -> StoreError {
+    StoreError::Unreadable("the stored response was altered".to_owned())
+}
+
+fn compress(body: &[u8]) -> std::io::Result<Vec<u8>> {
+    let mut encoder = GzEncoder::new(Vec::new(), Compression::fast());
+    encoder.write_all(body)?;
+    encoder.finish()
+}
+
+fn inflate(gzip: &[u8]) -> Result<Vec<u8>, StoreError> {
+    let mut body = Vec::new();
+    let read = GzDecoder::new(gzip).take(MAX_BODY + 1).read_to_end(&mut body);
+    match read {
+        Ok(bytes) if u64::try_from(bytes).is_ok_and(|bytes| bytes <= MAX_BODY) => Ok(body),
+        Ok(_) | Err(_) => Err(altered()),
+    }
+}
+
+/// Names the class of its life, then what a person would look for, then the execution.
+fn object_key(execution: &Execution) -> String {
+    let Execution { operation, tenant, idempotency_key, owner, .. } = execution;
+    let days = life(execution.retention());
+    format!("results/{days}d/{operation}/{tenant}/{idempotency_key}/{owner}.gz")
+}
+
+/// The shortest life that covers the retention, which counts from the end of an execution that the object precedes.
+fn life(retention: Duration) -> u64 {
+    let needed = (retention + Execution::lease()).as_secs().div_ceil(DAY.as_secs());
+    LIVES.into_iter().find(|days| *days >= needed).unwrap_or(needed)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn stored(body: Body) -> StoredResponse {
+        let digest = content_digest("words ".repeat(2000).as_bytes());
+        StoredResponse { status: 200, headers: Default::default(), digest, body }
+    }
+
+    #[tokio::test]
+    async fn a_body_is_read_as_it_was_stored_and_only_as_that() {
+        let body = "words ".repeat(2000);
+        let gzip = compress(body.as_bytes()).unwrap();
+        assert!(gzip.len() < 200);
+        assert_eq!(load(None, &stored(Body::Gzip(gzip.clone()))).await.unwrap().body, body);
+        let mut cut = gzip.clone();
+        cut.truncate(gzip.len() / 2);
+        for altered in [Body::Text("other words".to_owned()), Body::Gzip(cut), Body::Gzip(Vec::new())] {
+            let error = load(None, &stored(altered)).await.unwrap_err();
+            assert!(matches!(error, StoreError::Unreadable(_)), "{error}");
+        }
+    }
+
+    #[test]
+    fn what_inflates_without_end_is_refused() {
+        let bomb = compress(&vec![0; usize::try_from(MAX_BODY).unwrap() + 1]).unwrap();
+        assert!(bomb.len() < 100_000);
+        assert!(matches!(inflate(&bomb), Err(StoreError::Unreadable(_))));
+    }
+
+    #[test]
+    fn objects_live_at_least_as_long_as_their_record() {
+        let days = |seconds| life(Duration::from_secs(seconds));
+        assert_eq!([days(1), days(7200), days(86_400), days(86_400 * 30)], [1, 1, 2, 32]);
+        assert_eq!(life(DAY - Execution::lease()), 1);
+    }
+}

@@ -1,0 +1,113 @@
+//! Keys that come with other bodies, counted so that somebody who tries them out does not go on for ever.
+
+use std::collections::HashMap;
+use std::sync::{Mutex, PoisonError};
+use std::time::Duration;
+
+use aws_sdk_dynamodb::Client;
+use aws_sdk_dynamodb::types::ReturnValue;
+use jiff::Timestamp;
+
+use crate::claim::ClaimRequest;
+use crate::dynamodb::{number, text, ttl};
+use crate::error::StoreError;
+
+/// How many conflicts a window of time may have.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ReuseLimits {
+    /// Of one tenant under one key.
+    pub per_key: u64,
+    /// Of one tenant under all of its keys.
+    pub per_tenant: u64,
+    /// In whole seconds; windows begin at multiples of it.
+    pub window: Duration,
+}
+
+impl Default for ReuseLimits {
+    fn default() -> Self {
+        Self { per_key: 100, per_tenant: 1000, window: Duration::from_secs(60) }
+    }
+}
+
+/// Counts conflicts in items of the same table, of which DynamoDB's TTL removes the old ones.
+#[derive(Debug)]
+pub(crate) struct ReuseCounter {
+    limits: ReuseLimits,
+    /// Tenants that are over their limit, and the end of that window in epoch seconds: they cost no more writes.
+    over: Mutex<HashMap<String, i64>>,
+}
+
+impl ReuseCounter {
+    pub(crate) fn new(limits: ReuseLimits) -> Self {
+        Self { limits, over: Mutex::default() }
+    }
+
+    /// Counts a conflict, and says how long to refuse where that is one too many.
+    pub(crate) async fn count(
+        &self,
+        dynamodb: &Client,
+        table: &str,
+        request: &ClaimRequest<'_>,
+        now: Timestamp,
+    ) -> Result<Option<Duration>, StoreError> {
+        let end = window_end(now, self.limits.window);
+        let left = Duration::from_secs(u64::try_from(end - now.as_second()).unwrap_or(1).max(1));
+        if self.is_over(request.tenant, now) {
+            return Ok(Some(left));
+        }
+        let of_tenant = format!("REUSE#{}#{end}", request.tenant);
+        let of_key = format!("REUSE#{}#{end}", request.pk());
+        let (tenant, key) = tokio::join!(
+            increment(dynamodb, table, &of_tenant, end),
+            increment(dynamodb, table, &of_key, end),
+        );
+        if tenant? > self.limits.per_tenant {
+            self.over.lock().unwrap_or_else(PoisonError::into_inner).insert(request.tenant.to_owned(), end);
+            return Ok(Some(left));
+        }
+        Ok((key? > self.limits.per_key).then_some(left))
+    }
+
+    fn is_over(&self, tenant: &str, now: Timestamp) -> bool {
+        let mut over = self.over.lock().unwrap_or_else(PoisonError::into_inner);
+        over.retain(|_, end| *end > now.as_second());
+        over.contains_key(tenant)
+    }
+}
+
+/// Adds one to an item's count and returns it.
+async fn increment(dynamodb: &Client, table: &str, pk: &str, end: i64) -> Result<u64, StoreError> {
+    let update = dynamodb
+        .update_item()
+        .table_name(table)
+        .key("pk", text(pk))
+        .update_expression("SET #ttl = :ttl ADD conflicts :one")
+        .expression_attribute_names("#ttl", "ttl")
+        .expression_attribute_values(":ttl", ttl(Timestamp::from_second(end).unwrap_or(Timestamp::MAX)))
+        .expression_attribute_values(":one", number(1))
+        .return_values(ReturnValue::UpdatedNew);
+    let updated = update.send().await.map_err(StoreError::unavailable)?;
+    updated
+        .attributes()
+        .and_then(|attributes| attributes.get("conflicts"))
+        .and_then(|count| count.as_n().ok())
+        .and_then(|count| count.parse().ok())
+        .ok_or_else(|| StoreError::Unreadable("a counter has no count".to_owned()))
+}
+
+/// Epoch seconds.
+fn window_end(now: Timestamp, window: Duration) -> i64 {
+    let window = i64::try_from(window.as_secs()).unwrap_or(i64::MAX).max(1);
+    now.as_second().div_euclid(window).saturating_add(1).saturating_mul(window)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn windows_begin_at_multiples_of_their_length() {
+        let end = |second| window_end(Timestamp::from_second(second).unwrap(), Duration::from_secs(60));
+        assert_eq!([end(0), end(59), end(60), end(-1)], [60, 60, 120, 0]);
+    }
+}

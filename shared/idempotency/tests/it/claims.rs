@@ -1,0 +1,100 @@
+//! Claims, takeovers and the writes of those who came too late.
+
+use idempotency::{Claimed, Happening, Outcome, Progress, Written};
+use serde_json::json;
+
+use crate::support::{Asked, Place, response};
+
+#[tokio::test]
+async fn what_is_done_is_replayed_and_another_body_is_refused_in_every_state() {
+    let place = Place::make().await;
+    let asked = Asked::new(&json!({"a": 1}));
+    let other = asked.with_body(&json!({"a": 2}));
+    let execution = place.execution(&asked).await;
+    assert_eq!(place.store.claim(&other.request()).await.unwrap(), Claimed::Conflict);
+    assert!(matches!(place.store.claim(&asked.request()).await.unwrap(), Claimed::InProgress { .. }));
+    place.store.prepare(&execution, &response("{}")).await.unwrap();
+    assert_eq!(place.store.claim(&other.request()).await.unwrap(), Claimed::Conflict);
+    place.store.finish(&execution, &Outcome::AsPrepared).await.unwrap();
+    assert_eq!(place.replayed(&asked).await, response("{}"));
+    assert_eq!(place.store.claim(&other.request()).await.unwrap(), Claimed::Conflict);
+    let expected = [
+        Happening::Claimed,
+        Happening::Conflict,
+        Happening::InProgress,
+        Happening::Conflict,
+        Happening::Replayed,
+        Happening::Conflict,
+    ];
+    assert_eq!(place.heard(), expected);
+    place.remove().await;
+}
+
+#[tokio::test]
+async fn an_execution_that_was_taken_over_writes_nothing_more() {
+    let place = Place::make().await;
+    let asked = Asked::new(&json!({}));
+    let first = place.execution(&asked).await;
+    let progress = Progress { done: 3, in_doubt: 0, repeated: 0 };
+    assert_eq!(place.store.checkpoint(&first, progress).await.unwrap(), Written::Done);
+    place.end_lease(&asked).await;
+    let second = place.execution(&asked).await;
+    assert_eq!(second.progress, Progress { done: 3, in_doubt: u64::MAX, repeated: 0 });
+    assert_eq!(second.created_at, first.created_at);
+    let late = Progress { done: 9, in_doubt: 0, repeated: 0 };
+    let failed = Outcome::Failed { error: "late".to_owned(), progress: late };
+    assert_eq!(place.store.checkpoint(&first, late).await.unwrap(), Written::Fenced);
+    assert_eq!(place.store.prepare(&first, &response("late")).await.unwrap(), Written::Fenced);
+    assert_eq!(place.store.finish(&first, &failed).await.unwrap(), Written::Fenced);
+    let done = Outcome::Completed(response("late"));
+    assert_eq!(place.store.finish(&first, &done).await.unwrap(), Written::Fenced);
+    let done = Outcome::Completed(response("in time"));
+    assert_eq!(place.store.finish(&second, &done).await.unwrap(), Written::Done);
+    assert_eq!(place.replayed(&asked).await, response("in time"));
+    let heard = place.heard();
+    assert_eq!(heard.iter().filter(|happening| **happening == Happening::Fenced).count(), 4, "{heard:?}");
+    place.remove().await;
+}
+
+#[tokio::test]
+async fn a_write_that_is_sent_twice_is_one_write() {
+    let place = Place::make().await;
+    let asked = Asked::new(&json!({}));
+    let execution = place.execution(&asked).await;
+    for _ in 0..2 {
+        assert_eq!(place.store.prepare(&execution, &response("{}")).await.unwrap(), Written::Done);
+    }
+    for _ in 0..2 {
+        assert_eq!(place.store.finish(&execution, &Outcome::AsPrepared).await.unwrap(), Written::Done);
+    }
+    place.remove().await;
+}
+
+#[tokio::test]
+async fn a_failure_keeps_the_checkpoint_and_what_is_in_doubt() {
+    let place = Place::make().await;
+    let asked = Asked::new(&json!({}));
+    let first = place.execution(&asked).await;
+    let progress = Progress { done: 4, in_doubt: 2, repeated: 1 };
+    place.store.finish(&first, &Outcome::Failed { error: "cut".to_owned(), progress }).await.unwrap();
+    assert_eq!(place.execution(&asked).await.progress, progress);
+    place.remove().await;
+}
+
+#[tokio::test]
+async fn a_prepared_response_is_answered_after_its_lease_and_not_executed() {
+    let place = Place::make().await;
+    let asked = Asked::new(&json!({}));
+    let first = place.execution(&asked).await;
+    place.store.prepare(&first, &response("stored")).await.unwrap();
+    place.end_lease(&asked).await;
+    let Claimed::InDoubt { execution, response: stored } = place.store.claim(&asked.request()).await.unwrap()
+    else {
+        panic!("not in doubt");
+    };
+    assert_eq!(stored, response("stored"));
+    place.store.finish(&execution, &Outcome::Completed(response("in doubt"))).await.unwrap();
+    assert_eq!(place.store.finish(&first, &Outcome::AsPrepared).await.unwrap(), Written::Fenced);
+    assert_eq!(place.replayed(&asked).await, response("in doubt"));
+    place.remove().await;
+}

@@ -1,0 +1,48 @@
+//! Events that come more than once.
+
+use std::cell::Cell;
+
+use idempotency::{Handled, NotHandled};
+use serde_json::json;
+
+use crate::support::{Asked, Place};
+
+#[tokio::test]
+async fn an_event_is_handled_once_and_acknowledged_every_time() {
+    let place = Place::make().await;
+    let event = Asked::new(&json!({"batch": 1}));
+    let times = Cell::new(0);
+    let work = async |_: &idempotency::Execution| {
+        times.set(times.get() + 1);
+        Ok::<_, String>(())
+    };
+    assert_eq!(place.store.once(&event.request(), work).await.unwrap(), Handled::Now);
+    assert_eq!(place.store.once(&event.request(), work).await.unwrap(), Handled::Before);
+    let other = event.with_body(&json!({"batch": 2}));
+    assert!(matches!(place.store.once(&other.request(), work).await, Err(NotHandled::Conflict)));
+    assert_eq!(times.get(), 1);
+    place.remove().await;
+}
+
+#[tokio::test]
+async fn an_event_whose_work_failed_is_handled_when_it_comes_again() {
+    let place = Place::make().await;
+    let event = Asked::new(&json!({}));
+    let failing = async |_: &idempotency::Execution| Err("the database is down");
+    let error = place.store.once(&event.request(), failing).await.unwrap_err();
+    assert!(matches!(error, NotHandled::Work("the database is down")), "{error}");
+    let works = async |_: &idempotency::Execution| Ok::<_, String>(());
+    assert_eq!(place.store.once(&event.request(), works).await.unwrap(), Handled::Now);
+    place.remove().await;
+}
+
+#[tokio::test]
+async fn a_second_delivery_waits_for_the_first() {
+    let place = Place::make().await;
+    let event = Asked::new(&json!({}));
+    place.execution(&event).await;
+    let work = async |_: &idempotency::Execution| Ok::<_, String>(());
+    let error = place.store.once(&event.request(), work).await.unwrap_err();
+    assert!(matches!(error, NotHandled::InProgress { .. }), "{error}");
+    place.remove().await;
+}

@@ -1,0 +1,81 @@
+//! Responses of any size.
+
+use std::fmt::Write as _;
+
+use aws_sdk_dynamodb::types::AttributeValue;
+use aws_sdk_s3::primitives::ByteStream;
+use idempotency::{Happening, Outcome, Response, Store, StoreError};
+use serde_json::json;
+
+use crate::support::{Asked, Place, response};
+
+/// Text that does not compress to less than half.
+fn noise(bytes: usize) -> String {
+    let mut text = String::with_capacity(bytes + 32);
+    let mut seed = 7_u64;
+    while text.len() < bytes {
+        seed = seed.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
+        let _ = write!(text, "{seed:016x}");
+    }
+    text.truncate(bytes);
+    text
+}
+
+async fn done(place: &Place, asked: &Asked, response: &Response) {
+    let execution = place.execution(asked).await;
+    place.store.prepare(&execution, response).await.unwrap();
+    place.store.finish(&execution, &Outcome::AsPrepared).await.unwrap();
+}
+
+#[tokio::test]
+async fn every_size_is_replayed_byte_for_byte() {
+    let place = Place::make().await;
+    for (bytes, attribute) in [
+        (0, "responsePayload"),
+        (100_000, "responsePayload"),
+        (1_000_000, "responseLocation"),
+        (5_900_000, "responseLocation"),
+    ] {
+        let asked = Asked::new(&json!({ "bytes": bytes }));
+        let sent = response(noise(bytes));
+        done(&place, &asked, &sent).await;
+        assert!(place.replayed(&asked).await == sent, "{bytes} bytes came back otherwise");
+        assert!(place.attribute(&asked, attribute).await.is_some(), "{bytes} bytes");
+        let digest = place.attribute(&asked, "responseDigest").await;
+        assert_eq!(digest, Some(AttributeValue::S(sent.content_digest())));
+    }
+    let objects = place.objects().await;
+    assert!(objects.iter().all(|key| key.starts_with("results/1d/CONSUME/tenant/")), "{objects:?}");
+    assert_eq!(objects.len(), 2);
+    place.remove().await;
+}
+
+#[tokio::test]
+async fn a_response_that_is_gone_or_altered_is_an_error_and_never_a_second_execution() {
+    let place = Place::make().await;
+    let asked = Asked::new(&json!({}));
+    done(&place, &asked, &response(noise(1_000_000))).await;
+    let key = place.objects().await.remove(0);
+    let put = place.s3.put_object().bucket(&place.name).key(&key);
+    put.body(ByteStream::from_static(b"something else")).send().await.unwrap();
+    for _ in 0..2 {
+        let error = place.store.claim(&asked.request()).await.unwrap_err();
+        assert!(matches!(error, StoreError::Unreadable(_)), "{error}");
+        place.s3.delete_object().bucket(&place.name).key(&key).send().await.unwrap();
+    }
+    assert_eq!(place.heard(), [Happening::Claimed, Happening::Unreadable, Happening::Unreadable]);
+    place.remove().await;
+}
+
+#[tokio::test]
+async fn without_a_bucket_what_no_record_can_hold_is_refused_before_anything_is_stored() {
+    let place = Place::make().await;
+    let store = Store::new(place.dynamodb.clone(), place.name.clone());
+    let asked = Asked::new(&json!({}));
+    let execution = place.execution(&asked).await;
+    let error = store.prepare(&execution, &response(noise(1_000_000))).await.unwrap_err();
+    assert!(matches!(error, StoreError::TooLarge { bytes: 1_000_000 }), "{error}");
+    let status = place.attribute(&asked, "status").await;
+    assert_eq!(status, Some(AttributeValue::S("IN_PROGRESS".to_owned())));
+    place.remove().await;
+}

@@ -1,0 +1,127 @@
+//! The protocol with one guard taken out, to see that the checker misses it.
+
+use std::time::Duration;
+
+use idempotency::Execution;
+use idempotency::protocol::{Decision, Progress, Record, Status, Token, Transition, decide};
+use jiff::Timestamp;
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(crate) enum Guard {
+    /// Later writes are made under the owner and attempt of their claim.
+    OwnToken,
+    /// What ended is not written to any more.
+    OpenStatus,
+    /// Nobody takes over before the lease is over.
+    Lease,
+    /// The lease allows for clocks that differ.
+    Skew,
+    /// Work that comes too late is not started.
+    StartBefore,
+    /// The result is stored before the messages are removed.
+    PrepareFirst,
+    /// What was prepared is answered, not executed.
+    KeepPrepared,
+    /// A takeover knows the checkpoint.
+    KeepCheckpoint,
+    /// After an end without a word, everything beyond the checkpoint is in doubt.
+    KeepDoubt,
+    /// Another body under the key is a conflict.
+    SameBody,
+    /// A claim knows its own token.
+    OwnClaim,
+}
+
+impl Guard {
+    pub(crate) const ALL: [Self; 11] = [
+        Self::OwnToken,
+        Self::OpenStatus,
+        Self::Lease,
+        Self::Skew,
+        Self::StartBefore,
+        Self::PrepareFirst,
+        Self::KeepPrepared,
+        Self::KeepCheckpoint,
+        Self::KeepDoubt,
+        Self::SameBody,
+        Self::OwnClaim,
+    ];
+}
+
+/// [`Transition::apply`] without a guard.
+pub(crate) fn apply(
+    broken: Option<Guard>,
+    transition: &Transition,
+    current: Option<&Record>,
+) -> Option<Record> {
+    let Some(guard) = broken else { return transition.apply(current) };
+    let mut transition = transition.clone();
+    let mut current = current.cloned();
+    let mut seen = current.clone();
+    match (guard, &mut transition, &mut current) {
+        (
+            Guard::OwnToken,
+            Transition::Checkpoint { token, .. }
+            | Transition::Prepare { token, .. }
+            | Transition::Complete { token, .. }
+            | Transition::Fail { token, .. },
+            Some(record),
+        ) => *token = Token { owner: record.owner.clone(), attempt: record.attempt },
+        (
+            Guard::OpenStatus,
+            Transition::Checkpoint { .. }
+            | Transition::Prepare { .. }
+            | Transition::Complete { .. }
+            | Transition::Fail { .. },
+            Some(record),
+        ) => {
+            record.status = match transition {
+                Transition::Complete { .. } => Status::Prepared,
+                _ => Status::InProgress,
+            };
+            seen = Some(record.clone());
+        }
+        (Guard::KeepCheckpoint, Transition::TakeOver { progress, .. }, _) => *progress = Progress::default(),
+        (Guard::KeepDoubt, Transition::TakeOver { progress, .. }, _) => progress.in_doubt = 0,
+        _ => {}
+    }
+    let mut after = transition.apply(seen.as_ref())?;
+    if guard == Guard::Skew && matches!(transition, Transition::Claim { .. } | Transition::TakeOver { .. }) {
+        after.lease_expires_at -= i64::try_from(Execution::SKEW.as_millis()).unwrap();
+    }
+    if guard == Guard::KeepPrepared && matches!(transition, Transition::TakeOver { .. }) {
+        after.status = Status::InProgress;
+    }
+    Some(after)
+}
+
+/// [`decide`] without a guard.
+pub(crate) fn decision(
+    broken: Option<Guard>,
+    found: &Record,
+    request_hash: &str,
+    owner: &str,
+    now: Timestamp,
+    retention: Duration,
+) -> Decision {
+    match broken {
+        Some(Guard::Lease) => decide(found, request_hash, owner, Timestamp::MAX, retention).at(now),
+        Some(Guard::SameBody) => decide(found, &found.request_hash, owner, now, retention),
+        Some(Guard::OwnClaim) => decide(found, request_hash, "somebody else", now, retention),
+        _ => decide(found, request_hash, owner, now, retention),
+    }
+}
+
+trait At {
+    fn at(self, time: Timestamp) -> Self;
+}
+
+impl At for Decision {
+    /// The same decision, with writes that are made at `time`.
+    fn at(mut self, time: Timestamp) -> Self {
+        if let Self::TakeOver(Transition::TakeOver { now, .. }) = &mut self {
+            *now = time;
+        }
+        self
+    }
+}

@@ -1,0 +1,61 @@
+//! The queue, as an onlooker who knows everything sees it.
+
+use crate::scenario::Kind;
+
+/// What the workers did to the queue.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub(crate) enum Effect {
+    /// Where the one message is.
+    Consume(Message),
+    /// How often each message was put.
+    Produce([u8; MESSAGES]),
+}
+
+pub(crate) const MESSAGES: usize = 2;
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(crate) enum Message {
+    OnQueue,
+    /// Got by a worker, and not settled.
+    Got(usize),
+    Removed,
+}
+
+impl Effect {
+    pub(crate) fn new(kind: Kind) -> Self {
+        match kind {
+            Kind::Consume => Self::Consume(Message::OnQueue),
+            Kind::Produce => Self::Produce([0; MESSAGES]),
+        }
+    }
+
+    /// What a worker holds goes back when it dies or lets go.
+    pub(crate) fn release(&mut self, worker: usize) {
+        if *self == Self::Consume(Message::Got(worker)) {
+            *self = Self::Consume(Message::OnQueue);
+        }
+    }
+
+    /// Gets the message, if it is there.
+    pub(crate) fn get(&mut self, worker: usize) -> bool {
+        let is_there = *self == Self::Consume(Message::OnQueue);
+        if is_there {
+            *self = Self::Consume(Message::Got(worker));
+        }
+        is_there
+    }
+
+    pub(crate) fn remove(&mut self, worker: usize) {
+        if *self == Self::Consume(Message::Got(worker)) {
+            *self = Self::Consume(Message::Removed);
+        }
+    }
+
+    pub(crate) fn put(&mut self, index: u64) {
+        if let Self::Produce(counts) = self
+            && let Some(count) = counts.get_mut(usize::try_from(index).unwrap())
+        {
+            *count = count.saturating_add(1);
+        }
+    }
+}

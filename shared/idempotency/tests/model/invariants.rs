@@ -1,0 +1,31 @@
+//! What must never be seen.
+
+/// A breach; its name says what happened.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub(crate) enum Invariant {
+    ResultChanged,
+    OtherBody,
+    NotFenced,
+    TwoAtOnce,
+    DoneAgain,
+    OwnNotKnown,
+    Lost,
+    Unlabelled,
+    Missing,
+}
+
+impl Invariant {
+    pub(crate) const fn name(self) -> &'static str {
+        match self {
+            Self::ResultChanged => "a recorded result changed within its life",
+            Self::OtherBody => "a request was answered with the result of another body",
+            Self::NotFenced => "a record was changed by an execution that did not own it",
+            Self::TwoAtOnce => "two executions worked at the same time",
+            Self::DoneAgain => "a request was executed although its result was recorded",
+            Self::OwnNotKnown => "a claim did not recognise its own record",
+            Self::Lost => "a message that was removed is in no answer and no record",
+            Self::Unlabelled => "messages are there twice and no answer says so",
+            Self::Missing => "an answer counts a message that is not on the queue",
+        }
+    }
+}

@@ -1,0 +1,132 @@
+//! Every interleaving of a few workers over one key: crashes, lost answers, late writes, clocks that differ, expiry.
+//!
+//! The model keeps the store's record and changes it by [`idempotency::protocol`] alone, the code that runs in production. The
+//! checker visits every state that can be reached within the bounds of a [`Scenario`](scenario::Scenario) and looks for one
+//! that breaks an [`Invariant`](invariants::Invariant). That it would find one is tested too: with any single guard taken
+//! out, it does.
+
+mod broken;
+mod effect;
+mod invariants;
+mod scenario;
+mod steps;
+mod world;
+
+use stateright::{Checker as _, HasDiscoveries, Model as _};
+
+use broken::Guard;
+use scenario::{Kind, Scenario};
+
+/// The breaches that can be reached, by name, and how many states were visited.
+fn check(scenario: Scenario) -> (Vec<&'static str>, usize) {
+    let checker = scenario.checker().finish_when(HasDiscoveries::Any).spawn_bfs().join();
+    let breaches = checker.discoveries();
+    for (name, path) in &breaches {
+        println!("{name}:");
+        for action in path.clone().into_actions() {
+            println!("  {action:?}");
+        }
+    }
+    (breaches.into_keys().collect(), checker.unique_state_count())
+}
+
+#[track_caller]
+fn assert_holds(scenario: Scenario) {
+    let text = format!("{scenario:?}");
+    let (breaches, states) = check(scenario);
+    println!("{states} states: {text}");
+    assert_eq!(breaches, Vec::<&str>::new());
+}
+
+/// Requests that each party sends; more of them by a variable, at ten times the states for each.
+fn requests() -> u8 {
+    std::env::var("MODEL_REQUESTS").map_or(1, |requests| requests.parse().unwrap())
+}
+
+fn of(kind: Kind, fingerprints: &[&'static str]) -> Scenario {
+    let mut scenario = Scenario::of(kind, fingerprints);
+    for party in &mut scenario.parties {
+        party.requests = requests();
+    }
+    scenario.parties[0].requests += 1;
+    scenario
+}
+
+#[test]
+fn consume_with_two_requests_at_once() {
+    assert_holds(of(Kind::Consume, &["a", "a"]));
+}
+
+#[test]
+fn produce_with_two_requests_at_once() {
+    assert_holds(of(Kind::Produce, &["a", "a"]));
+}
+
+#[test]
+fn clocks_that_differ_by_as_much_as_they_may() {
+    let skew = 5;
+    for kind in [Kind::Consume, Kind::Produce] {
+        // The successor's clock ahead; the worker's behind its claimer's.
+        for (party, claims_ahead, works_ahead) in [(1, skew, 0), (0, skew, 0), (0, 0, skew)] {
+            let mut scenario = Scenario::of(kind, &["a", "a"]).clocks(party, claims_ahead, works_ahead);
+            scenario.parties.iter_mut().for_each(|party| party.requests = requests());
+            assert_holds(scenario);
+        }
+    }
+}
+
+#[test]
+fn two_bodies_under_one_key() {
+    for kind in [Kind::Consume, Kind::Produce] {
+        let mut scenario = Scenario::of(kind, &["a", "b", "a"]);
+        scenario.parties.iter_mut().for_each(|party| party.requests = 1);
+        scenario.crashes = 0;
+        assert_holds(scenario);
+    }
+}
+
+#[test]
+fn a_retention_that_ends_while_requests_come() {
+    for kind in [Kind::Consume, Kind::Produce] {
+        let mut scenario = of(kind, &["a", "b"]);
+        scenario.retention = 10;
+        assert_holds(scenario);
+    }
+}
+
+/// Three executions in a row, each of which dies or is cut off.
+#[test]
+fn one_trouble_after_the_other() {
+    for kind in [Kind::Consume, Kind::Produce] {
+        let mut scenario = Scenario::of(kind, &["a"]);
+        scenario.parties[0].requests = 2 + requests();
+        scenario.crashes = 2;
+        scenario.faults = 2;
+        assert_holds(scenario);
+    }
+}
+
+/// A checker that finds nothing proves nothing, unless it finds what is there.
+#[test]
+fn without_any_one_guard_an_invariant_breaks() {
+    for guard in Guard::ALL {
+        let mut found = Vec::new();
+        for kind in [Kind::Consume, Kind::Produce] {
+            let same = Scenario::of(kind, &["a", "a"]);
+            let other = Scenario::of(kind, &["a", "b"]);
+            let ahead = Scenario::of(kind, &["a", "a"]).clocks(1, 5, 0);
+            for scenario in [same, other, ahead] {
+                let (breaches, states) = check(scenario.without(guard));
+                println!("without {guard:?}: {breaches:?} after {states} states");
+                found.extend(breaches);
+                if !found.is_empty() {
+                    break;
+                }
+            }
+            if !found.is_empty() {
+                break;
+            }
+        }
+        assert!(!found.is_empty(), "nobody misses {guard:?}");
+    }
+}

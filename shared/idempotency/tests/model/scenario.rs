@@ -1,0 +1,121 @@
+//! What a run of the checker covers.
+
+use idempotency::Execution;
+use stateright::{Model, Property};
+
+use crate::broken::Guard;
+use crate::invariants::Invariant;
+use crate::steps::{Action, successors};
+use crate::world::World;
+
+/// What the workers do.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(crate) enum Kind {
+    /// One message is got, stored, and then removed.
+    Consume,
+    /// Two messages are put, one after the other, with checkpoints.
+    Produce,
+}
+
+/// A client's request, sent again after each refusal, and the functions that work for it.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Party {
+    /// Stands for the body.
+    pub(crate) fingerprint: &'static str,
+    /// How often the request is sent.
+    pub(crate) requests: u8,
+    /// By how many seconds the clock of the function that claims is ahead.
+    pub(crate) claims_ahead: i64,
+    /// And that of the function that works.
+    pub(crate) works_ahead: i64,
+}
+
+#[derive(Clone, Debug)]
+pub(crate) struct Scenario {
+    pub(crate) kind: Kind,
+    pub(crate) parties: Vec<Party>,
+    /// How many functions die.
+    pub(crate) crashes: u8,
+    /// How many calls go wrong.
+    pub(crate) faults: u8,
+    /// Seconds.
+    pub(crate) retention: u64,
+    /// The guard that is taken out.
+    pub(crate) broken: Option<Guard>,
+}
+
+impl Scenario {
+    pub(crate) fn of(kind: Kind, fingerprints: &[&'static str]) -> Self {
+        let party = |fingerprint| Party { fingerprint, requests: 2, claims_ahead: 0, works_ahead: 0 };
+        Self {
+            kind,
+            parties: fingerprints.iter().copied().map(party).collect(),
+            crashes: 1,
+            faults: 1,
+            retention: 7200,
+            broken: None,
+        }
+    }
+
+    /// The clock of one party's functions, in seconds ahead of the others'.
+    pub(crate) fn clocks(mut self, party: usize, claims_ahead: i64, works_ahead: i64) -> Self {
+        self.parties[party].claims_ahead = claims_ahead;
+        self.parties[party].works_ahead = works_ahead;
+        self
+    }
+
+    pub(crate) fn without(mut self, guard: Guard) -> Self {
+        self.broken = Some(guard);
+        self
+    }
+
+    /// Whether records expire within the time that the checker looks at.
+    pub(crate) fn expires(&self) -> bool {
+        self.retention < 3600
+    }
+
+    pub(crate) fn is_without(&self, guard: Guard) -> bool {
+        self.broken == Some(guard)
+    }
+
+    /// The edges of what can begin or end, in seconds, for claims that are made at one of them; and moments between.
+    pub(crate) fn next_moment(now: i64) -> Option<i64> {
+        let [start, work, skew] = [Execution::START_WITHIN, Execution::WORK, Execution::SKEW]
+            .map(|duration| i64::try_from(duration.as_secs()).unwrap());
+        let lease = start + work + skew;
+        let moments = [start, work, start + work, lease, 2 * lease];
+        moments.into_iter().find(|moment| *moment > now)
+    }
+}
+
+impl Model for Scenario {
+    type State = World;
+    type Action = Action;
+
+    fn init_states(&self) -> Vec<World> {
+        vec![World::new(self)]
+    }
+
+    fn actions(&self, world: &World, actions: &mut Vec<Action>) {
+        successors(self, world, actions);
+    }
+
+    fn next_state(&self, _world: &World, action: Action) -> Option<World> {
+        Some(*action.next)
+    }
+
+    fn properties(&self) -> Vec<Property<Self>> {
+        let holds = |name, condition| Property::<Self>::always(name, condition);
+        vec![
+            holds(Invariant::ResultChanged.name(), |_, world| world.holds(Invariant::ResultChanged)),
+            holds(Invariant::OtherBody.name(), |_, world| world.holds(Invariant::OtherBody)),
+            holds(Invariant::NotFenced.name(), |_, world| world.holds(Invariant::NotFenced)),
+            holds(Invariant::TwoAtOnce.name(), |_, world| world.holds(Invariant::TwoAtOnce)),
+            holds(Invariant::DoneAgain.name(), |_, world| world.holds(Invariant::DoneAgain)),
+            holds(Invariant::OwnNotKnown.name(), |_, world| world.holds(Invariant::OwnNotKnown)),
+            holds(Invariant::Lost.name(), |_, world| world.holds(Invariant::Lost)),
+            holds(Invariant::Unlabelled.name(), |_, world| world.holds(Invariant::Unlabelled)),
+            holds(Invariant::Missing.name(), |_, world| world.holds(Invariant::Missing)),
+        ]
+    }
+}

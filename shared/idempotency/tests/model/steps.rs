@@ -1,0 +1,422 @@
+//! What can happen next.
+
+use std::fmt;
+use std::time::Duration;
+
+use idempotency::Execution;
+use idempotency::protocol::{Decision, Record, Status, StoredResponse, Token, Transition};
+use jiff::Timestamp;
+
+use crate::broken::{Guard, decision};
+use crate::effect::MESSAGES;
+use crate::invariants::Invariant;
+use crate::scenario::{Kind, Scenario};
+use crate::world::{Granted, Step, World, response};
+
+/// The time-out of the function that claims, in seconds.
+const CLAIMER_ENDS_AFTER: i64 = 29;
+
+/// Something that happens, and what the world is like after it.
+#[derive(Clone, PartialEq, Eq, Hash)]
+pub(crate) struct Action {
+    label: String,
+    pub(crate) next: Box<World>,
+}
+
+impl fmt::Debug for Action {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.label)
+    }
+}
+
+/// How a call to the store ends for who makes it.
+enum Called {
+    /// The record after the write.
+    Done(Record),
+    Refused(Record),
+    Unavailable,
+}
+
+/// What happens to a call to the store.
+#[derive(Clone, Copy, Debug)]
+enum Fate {
+    Answered,
+    /// The first answer is lost, and the SDK sends the call again.
+    SentTwice,
+    AnswerLost,
+    RequestLost,
+    /// It arrives when its sender has given it up.
+    Late,
+}
+
+const FAULTS: [Fate; 4] = [Fate::SentTwice, Fate::AnswerLost, Fate::RequestLost, Fate::Late];
+
+pub(crate) fn successors(scenario: &Scenario, world: &World, actions: &mut Vec<Action>) {
+    if world.is_broken() {
+        return;
+    }
+    let mut to = Successors { scenario, world, actions };
+    to.time_passes();
+    for index in 0..world.late.len() {
+        to.happens(format!("late write {index} arrives"), |scenario, world| {
+            let transition = world.late.remove(index);
+            let _ = world.write(scenario, &transition);
+        });
+    }
+    for (w, worker) in world.workers.iter().enumerate() {
+        if worker.step != Step::Idle && world.crashes_left > 0 {
+            to.happens(format!("{w} dies"), |_, world| {
+                world.crashes_left -= 1;
+                end(world, w);
+            });
+        }
+        to.steps(w);
+    }
+}
+
+/// A worker is over, and the client without an answer.
+fn end(world: &mut World, w: usize) {
+    world.effect.release(w);
+    world.workers[w].step = Step::Idle;
+    world.workers[w].ends_at = 0;
+}
+
+fn moment(seconds: i64) -> Timestamp {
+    Timestamp::from_second(seconds + 1_000_000).unwrap()
+}
+
+struct Successors<'a> {
+    scenario: &'a Scenario,
+    world: &'a World,
+    actions: &'a mut Vec<Action>,
+}
+
+impl Successors<'_> {
+    fn happens(&mut self, label: String, change: impl FnOnce(&Scenario, &mut World)) {
+        let mut next = self.world.clone();
+        change(self.scenario, &mut next);
+        next.inspect();
+        self.actions.push(Action { label, next: Box::new(next) });
+    }
+
+    fn time_passes(&mut self) {
+        let Some(moment) = Scenario::next_moment(self.world.now) else { return };
+        self.happens(format!("it is {moment} s"), |_, world| {
+            world.now = moment;
+            for w in 0..world.workers.len() {
+                if world.workers[w].step != Step::Idle && world.workers[w].ends_at <= moment {
+                    end(world, w);
+                }
+            }
+        });
+    }
+
+    /// A worker calls the store, with all that can come of it.
+    fn calls(&mut self, w: usize, transition: &Transition, then: impl Fn(&Scenario, &mut World, Called)) {
+        let faults: &[Fate] = if self.world.faults_left > 0 { &FAULTS } else { &[] };
+        for fate in std::iter::once(&Fate::Answered).chain(faults) {
+            let what = transition_name(transition);
+            self.happens(format!("{w} writes {what}: {fate:?}"), |scenario, world| {
+                world.faults_left -= u8::from(!matches!(fate, Fate::Answered));
+                let called = match fate {
+                    Fate::Answered => settled(transition, world.write(scenario, transition)),
+                    Fate::SentTwice => {
+                        let _ = world.write(scenario, transition);
+                        settled(transition, world.write(scenario, transition))
+                    }
+                    Fate::AnswerLost => {
+                        let _ = world.write(scenario, transition);
+                        Called::Unavailable
+                    }
+                    Fate::RequestLost => Called::Unavailable,
+                    Fate::Late => {
+                        world.late.push(transition.clone());
+                        Called::Unavailable
+                    }
+                };
+                then(scenario, world, called);
+            });
+        }
+    }
+
+    fn steps(&mut self, w: usize) {
+        let (scenario, world) = (self.scenario, self.world);
+        let party = &scenario.parties[w];
+        let retention = Duration::from_secs(scenario.retention);
+        let claim_clock = moment(world.now + party.claims_ahead);
+        match world.workers[w].step.clone() {
+            Step::Idle => self.asks(w),
+            Step::Claim { owner } => {
+                let request_hash = party.fingerprint.to_owned();
+                let claim =
+                    Transition::Claim { request_hash, owner: owner.clone(), now: claim_clock, retention };
+                self.calls(w, &claim, |_, world, called| {
+                    world.workers[w].step = match called {
+                        Called::Done(record) => granted(&record),
+                        Called::Refused(found) => {
+                            Step::Decide { owner: owner.clone(), found: Box::new(found) }
+                        }
+                        Called::Unavailable => Step::Idle,
+                    };
+                });
+            }
+            Step::Decide { owner, found } => self.decides(w, &owner, &found, claim_clock, retention),
+            Step::AnswerInDoubt { granted, response } => {
+                let complete = Transition::Complete {
+                    token: granted.token,
+                    response: Some(response.clone()),
+                    now: claim_clock,
+                    retention,
+                };
+                self.calls(w, &complete, |_, world, _| {
+                    world.answer(response.clone(), true);
+                    end(world, w);
+                });
+            }
+            Step::Start { granted } => self.starts(w, &granted),
+            work => self.works(w, work, moment(world.now + party.works_ahead), retention),
+        }
+    }
+
+    fn asks(&mut self, w: usize) {
+        let left = self.world.workers[w].requests_left;
+        if left == 0 {
+            return;
+        }
+        self.happens(format!("{w} asks"), |_, world| {
+            world.workers[w].requests_left -= 1;
+            world.workers[w].step = Step::Claim { owner: format!("{w}.{left}") };
+            world.workers[w].ends_at = world.now + CLAIMER_ENDS_AFTER;
+        });
+    }
+
+    fn decides(&mut self, w: usize, owner: &str, found: &Record, now: Timestamp, retention: Duration) {
+        let fingerprint = self.scenario.parties[w].fingerprint;
+        let is_own = found.owner == owner;
+        match decision(self.scenario.broken, found, fingerprint, owner, now, retention) {
+            Decision::TakeOver(take_over) if !is_own => {
+                self.calls(w, &take_over, |_, world, called| {
+                    world.workers[w].step = match called {
+                        Called::Done(record) => granted(&record),
+                        Called::Refused(found) => {
+                            Step::Decide { owner: owner.to_owned(), found: Box::new(found) }
+                        }
+                        Called::Unavailable => Step::Idle,
+                    };
+                });
+            }
+            Decision::Own => {
+                self.happens(format!("{w} finds its own record"), |_, world| {
+                    world.workers[w].step = granted(found);
+                });
+            }
+            Decision::Replay => self.happens(format!("{w} replays"), |_, world| {
+                if found.request_hash != fingerprint {
+                    world.breach(Invariant::OtherBody);
+                }
+                end(world, w);
+            }),
+            Decision::Conflict | Decision::InProgress { .. } | Decision::TakeOver(_) => {
+                self.happens(format!("{w} is refused"), |_, world| {
+                    if is_own {
+                        world.breach(Invariant::OwnNotKnown);
+                    }
+                    end(world, w);
+                });
+            }
+        }
+    }
+
+    fn starts(&mut self, w: usize, granted: &Granted) {
+        let clock = moment(self.world.now + self.scenario.parties[w].works_ahead);
+        let in_time = clock <= granted.claimed_at + Execution::START_WITHIN;
+        if in_time || self.scenario.is_without(Guard::StartBefore) {
+            self.happens(format!("{w} starts"), |scenario, world| {
+                if world.record.as_ref().is_some_and(|record| record.status == Status::Completed) {
+                    world.breach(Invariant::DoneAgain);
+                }
+                world.workers[w].ends_at = world.now + i64::try_from(Execution::WORK.as_secs()).unwrap();
+                let done = granted.progress.done;
+                let granted = Granted { claimed_at: Timestamp::UNIX_EPOCH, ..granted.clone() };
+                world.workers[w].step = match scenario.kind {
+                    Kind::Consume => Step::Get { granted },
+                    Kind::Produce => Step::Put { granted, done, noted: done },
+                };
+            });
+        } else {
+            self.happens(format!("{w} comes too late"), |_, world| {
+                let progress = granted.progress;
+                world.workers[w].step = Step::Fail { granted: granted.clone(), progress };
+            });
+        }
+    }
+
+    fn works(&mut self, w: usize, step: Step, now: Timestamp, retention: Duration) {
+        match step {
+            Step::Get { granted } => self.happens(format!("{w} gets"), |scenario, world| {
+                let got = world.effect.get(w);
+                world.workers[w].step = if scenario.is_without(Guard::PrepareFirst) {
+                    Step::Commit { response: consumed(&granted, got), granted }
+                } else {
+                    Step::Prepare { granted, got }
+                };
+            }),
+            Step::Prepare { granted, got } => {
+                let response = consumed(&granted, got);
+                let token = granted.token.clone();
+                let prepare = Transition::Prepare { token, response: response.clone(), now };
+                self.calls(w, &prepare, |scenario, world, called| {
+                    let (granted, response) = (granted.clone(), response.clone());
+                    world.workers[w].step = match called {
+                        Called::Done(_) if scenario.is_without(Guard::PrepareFirst) => {
+                            Step::CompletePrepared { granted, response }
+                        }
+                        Called::Done(_) => Step::Commit { granted, response },
+                        Called::Refused(_) => Step::Idle,
+                        Called::Unavailable => Step::Fail { progress: granted.progress, granted },
+                    };
+                    if matches!(world.workers[w].step, Step::Idle | Step::Fail { .. }) {
+                        world.effect.release(w);
+                    }
+                });
+            }
+            Step::Commit { granted, response } => self.commits(w, &granted, &response),
+            Step::CompletePrepared { granted, response } => {
+                let token = granted.token;
+                let complete = Transition::Complete { token, response: None, now, retention };
+                self.completes(w, &complete, response);
+            }
+            Step::Put { granted, done, noted } => self.puts(w, &granted, done, noted, now),
+            Step::Complete { granted, response } => {
+                let token = granted.token;
+                let complete =
+                    Transition::Complete { token, response: Some(response.clone()), now, retention };
+                self.completes(w, &complete, response);
+            }
+            Step::Fail { granted, progress } => {
+                let fail = Transition::Fail { token: granted.token, progress, now, retention };
+                self.calls(w, &fail, |_, world, _| end(world, w));
+            }
+            _ => {}
+        }
+    }
+
+    /// The answer of an execution does not wait for its record.
+    fn completes(&mut self, w: usize, complete: &Transition, response: StoredResponse) {
+        self.calls(w, complete, |_, world, _| {
+            world.answer(response.clone(), false);
+            end(world, w);
+        });
+    }
+
+    fn commits(&mut self, w: usize, granted: &Granted, response: &StoredResponse) {
+        self.happens(format!("{w} commits"), |scenario, world| {
+            world.effect.remove(w);
+            let (granted, response) = (granted.clone(), response.clone());
+            world.workers[w].step = if scenario.is_without(Guard::PrepareFirst) {
+                Step::Prepare { granted, got: true }
+            } else {
+                Step::CompletePrepared { granted, response }
+            };
+        });
+        if self.world.faults_left == 0 {
+            return;
+        }
+        self.happens(format!("{w}'s commit is refused"), |_, world| {
+            world.faults_left -= 1;
+            world.effect.release(w);
+            world.workers[w].step = Step::Fail { granted: granted.clone(), progress: granted.progress };
+        });
+        for arrived in [true, false] {
+            self.happens(format!("{w}'s commit is in doubt (done: {arrived})"), |_, world| {
+                world.faults_left -= 1;
+                if arrived {
+                    world.effect.remove(w);
+                }
+                end(world, w);
+            });
+        }
+    }
+
+    fn puts(&mut self, w: usize, granted: &Granted, done: u64, noted: u64, now: Timestamp) {
+        let of = |done, in_doubt| granted.progress.advanced(done, in_doubt);
+        if done > noted {
+            let token = granted.token.clone();
+            let checkpoint = Transition::Checkpoint { token, progress: of(done, 0), now };
+            self.calls(w, &checkpoint, |_, world, called| {
+                world.workers[w].step = match called {
+                    Called::Refused(_) => Step::Idle,
+                    Called::Done(_) | Called::Unavailable => {
+                        Step::Put { granted: granted.clone(), done, noted: done }
+                    }
+                };
+            });
+        }
+        if done == u64::try_from(MESSAGES).unwrap() {
+            self.happens(format!("{w} has put all"), |_, world| {
+                let response = response(granted, "put", of(done, 0).repeated);
+                world.workers[w].step = Step::Complete { granted: granted.clone(), response };
+            });
+            return;
+        }
+        self.happens(format!("{w} puts {done}"), |_, world| {
+            world.effect.put(done);
+            world.workers[w].step = Step::Put { granted: granted.clone(), done: done + 1, noted };
+        });
+        if self.world.faults_left == 0 {
+            return;
+        }
+        for (arrived, in_doubt) in [(true, 1), (false, 1), (false, 0)] {
+            self.happens(format!("{w}'s put of {done} fails (done: {arrived})"), |_, world| {
+                world.faults_left -= 1;
+                if arrived {
+                    world.effect.put(done);
+                }
+                world.workers[w].step = Step::Fail { granted: granted.clone(), progress: of(done, in_doubt) };
+            });
+        }
+    }
+}
+
+/// A write that finds itself done lost only its answer; a claim decides by itself.
+fn settled(transition: &Transition, written: Result<Record, Record>) -> Called {
+    match written {
+        Ok(record) => Called::Done(record),
+        Err(found)
+            if !matches!(transition, Transition::Claim { .. } | Transition::TakeOver { .. })
+                && transition.is_done_in(&found) =>
+        {
+            Called::Done(found)
+        }
+        Err(found) => Called::Refused(found),
+    }
+}
+
+fn granted(record: &Record) -> Step {
+    let granted = Granted {
+        token: Token { owner: record.owner.clone(), attempt: record.attempt },
+        claimed_at: record.updated_at,
+        progress: record.progress,
+    };
+    match &record.response {
+        Some(response) if record.status == Status::Prepared => {
+            Step::AnswerInDoubt { granted, response: response.clone() }
+        }
+        _ => Step::Start { granted },
+    }
+}
+
+fn consumed(granted: &Granted, got: bool) -> StoredResponse {
+    response(granted, if got { "message" } else { "nothing" }, 0)
+}
+
+fn transition_name(transition: &Transition) -> &'static str {
+    match transition {
+        Transition::Claim { .. } => "its claim",
+        Transition::TakeOver { .. } => "a takeover",
+        Transition::Checkpoint { .. } => "a checkpoint",
+        Transition::Prepare { .. } => "PREPARED",
+        Transition::Complete { .. } => "COMPLETED",
+        Transition::Fail { .. } => "FAILED",
+    }
+}

@@ -1,0 +1,256 @@
+//! One state: the record, what is still on its way to it, the workers, the queue, and what clients were told.
+
+use std::collections::BTreeSet;
+
+use idempotency::protocol::{Body, Progress, Record, Status, StoredResponse, Token, Transition};
+use jiff::Timestamp;
+
+use crate::broken::apply;
+use crate::effect::{Effect, MESSAGES, Message};
+use crate::invariants::Invariant;
+use crate::scenario::Scenario;
+
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub(crate) struct World {
+    /// Seconds, by the true clock.
+    pub(crate) now: i64,
+    pub(crate) record: Option<Record>,
+    /// Writes whose sender gave them up, and which may arrive yet.
+    pub(crate) late: Vec<Transition>,
+    pub(crate) workers: Vec<Worker>,
+    pub(crate) effect: Effect,
+    pub(crate) crashes_left: u8,
+    pub(crate) faults_left: u8,
+    /// Who was granted the record last.
+    holder: Option<Token>,
+    /// What clients were told, in the life of the present record.
+    answers: Vec<Answer>,
+    breaches: BTreeSet<Invariant>,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub(crate) struct Worker {
+    pub(crate) requests_left: u8,
+    pub(crate) step: Step,
+    /// When the function that is at work is ended, whatever it does.
+    pub(crate) ends_at: i64,
+}
+
+/// The right to execute, as a worker holds it.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub(crate) struct Granted {
+    pub(crate) token: Token,
+    /// By the clock of whoever claimed.
+    pub(crate) claimed_at: Timestamp,
+    pub(crate) progress: Progress,
+}
+
+/// What a worker does next.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub(crate) enum Step {
+    /// Nothing: the client has no answer, or a final one.
+    Idle,
+    Claim {
+        owner: String,
+    },
+    /// A record was in the way of the claim.
+    Decide {
+        owner: String,
+        found: Box<Record>,
+    },
+    /// An execution that died had stored its response: answer with that.
+    AnswerInDoubt {
+        granted: Granted,
+        response: StoredResponse,
+    },
+    /// The order is on its way to the function that works.
+    Start {
+        granted: Granted,
+    },
+    Get {
+        granted: Granted,
+    },
+    Prepare {
+        granted: Granted,
+        got: bool,
+    },
+    Commit {
+        granted: Granted,
+        response: StoredResponse,
+    },
+    CompletePrepared {
+        granted: Granted,
+        response: StoredResponse,
+    },
+    /// `done` messages are put, `noted` of them are in the record.
+    Put {
+        granted: Granted,
+        done: u64,
+        noted: u64,
+    },
+    Complete {
+        granted: Granted,
+        response: StoredResponse,
+    },
+    Fail {
+        granted: Granted,
+        progress: Progress,
+    },
+}
+
+impl Step {
+    /// Whether the effect may be under way.
+    pub(crate) fn is_work(&self) -> bool {
+        matches!(self, Self::Get { .. } | Self::Prepare { .. } | Self::Commit { .. } | Self::Put { .. })
+    }
+}
+
+/// A successful answer.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub(crate) struct Answer {
+    response: StoredResponse,
+    in_doubt: bool,
+}
+
+impl World {
+    pub(crate) fn new(scenario: &Scenario) -> Self {
+        let worker = |requests_left| Worker { requests_left, step: Step::Idle, ends_at: 0 };
+        Self {
+            now: 0,
+            record: None,
+            late: Vec::new(),
+            workers: scenario.parties.iter().map(|party| worker(party.requests)).collect(),
+            effect: Effect::new(scenario.kind),
+            crashes_left: scenario.crashes,
+            faults_left: scenario.faults,
+            holder: None,
+            answers: Vec::new(),
+            breaches: BTreeSet::new(),
+        }
+    }
+
+    pub(crate) fn holds(&self, invariant: Invariant) -> bool {
+        !self.breaches.contains(&invariant)
+    }
+
+    pub(crate) fn is_broken(&self) -> bool {
+        !self.breaches.is_empty()
+    }
+
+    pub(crate) fn breach(&mut self, invariant: Invariant) {
+        self.breaches.insert(invariant);
+    }
+
+    /// The store takes a write, or refuses it and shows its record.
+    pub(crate) fn write(&mut self, scenario: &Scenario, transition: &Transition) -> Result<Record, Record> {
+        let Some(after) = apply(scenario.broken, transition, self.record.as_ref()) else {
+            // Every write but a claim of nothing is refused by a record.
+            return Err(self.record.clone().unwrap());
+        };
+        match transition {
+            Transition::Claim { .. } => {
+                self.answers.clear();
+                self.effect = Effect::new(scenario.kind);
+                self.holder = Some(token(&after));
+            }
+            Transition::TakeOver { .. } => self.holder = Some(token(&after)),
+            Transition::Checkpoint { token, .. }
+            | Transition::Prepare { token, .. }
+            | Transition::Complete { token, .. }
+            | Transition::Fail { token, .. } => {
+                if self.holder.as_ref() != Some(token) {
+                    self.breach(Invariant::NotFenced);
+                }
+            }
+        }
+        let was_completed =
+            self.record.as_ref().filter(|record| record.status == Status::Completed && !is_claim(transition));
+        if was_completed
+            .is_some_and(|record| record.response != after.response || record.status != after.status)
+        {
+            self.breach(Invariant::ResultChanged);
+        }
+        self.record = Some(after.clone());
+        if let (Some(record), false) = (&mut self.record, scenario.expires()) {
+            // Times that decide nothing would only multiply the states.
+            record.created_at = Timestamp::UNIX_EPOCH;
+            record.expires_at = Timestamp::MAX;
+            if !record.status.is_open() || matches!(transition, Transition::Checkpoint { .. }) {
+                record.updated_at = Timestamp::UNIX_EPOCH;
+            }
+        }
+        Ok(after)
+    }
+
+    /// A client gets a successful answer of an execution.
+    pub(crate) fn answer(&mut self, response: StoredResponse, in_doubt: bool) {
+        if let Effect::Produce(counts) = &self.effect {
+            let twice = counts.iter().filter(|count| **count > 1).count();
+            if counts.contains(&0) {
+                self.breach(Invariant::Missing);
+            }
+            if u64::try_from(twice).unwrap() > labelled(&response) {
+                self.breach(Invariant::Unlabelled);
+            }
+        }
+        let answer = Answer { response, in_doubt };
+        if !self.answers.contains(&answer) {
+            self.answers.push(answer);
+        }
+    }
+
+    /// What can be seen at any moment.
+    pub(crate) fn inspect(&mut self) {
+        if self.workers.iter().filter(|worker| worker.step.is_work()).count() > 1 {
+            self.breach(Invariant::TwoAtOnce);
+        }
+        let Effect::Consume(message) = self.effect else { return };
+        let has_it = |response: &StoredResponse| body(response).starts_with("message");
+        let stored = self
+            .record
+            .as_ref()
+            .filter(|record| matches!(record.status, Status::Prepared | Status::Completed))
+            .and_then(|record| record.response.as_ref())
+            .is_some_and(has_it);
+        let answered = self.answers.iter().any(|answer| has_it(&answer.response));
+        if message == Message::Removed && !stored && !answered {
+            self.breach(Invariant::Lost);
+        }
+        let mut without_doubt =
+            self.answers.iter().filter(|answer| !answer.in_doubt && has_it(&answer.response));
+        let (first, second) = (without_doubt.next(), without_doubt.next());
+        if second.is_some() || (first.is_some() && message != Message::Removed) {
+            self.breach(Invariant::Unlabelled);
+        }
+    }
+}
+
+fn token(record: &Record) -> Token {
+    Token { owner: record.owner.clone(), attempt: record.attempt }
+}
+
+fn is_claim(transition: &Transition) -> bool {
+    matches!(transition, Transition::Claim { .. })
+}
+
+/// The response of an execution, like no other's.
+pub(crate) fn response(granted: &Granted, text: &str, repeated: u64) -> StoredResponse {
+    StoredResponse {
+        status: u16::try_from(repeated.min(u64::try_from(MESSAGES).unwrap())).unwrap(),
+        headers: Default::default(),
+        digest: String::new(),
+        body: Body::Text(format!("{text} {}", granted.token.owner)),
+    }
+}
+
+/// How many messages the response says may be there twice.
+fn labelled(response: &StoredResponse) -> u64 {
+    response.status.into()
+}
+
+fn body(response: &StoredResponse) -> &str {
+    match &response.body {
+        Body::Text(text) => text,
+        Body::Gzip(_) | Body::Object(_) => "",
+    }
+}
