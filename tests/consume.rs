@@ -138,7 +138,7 @@ async fn what_does_not_fit_into_the_answer_stays_on_the_queue() {
     let (gateway, broker) = (Gateway::new(), Broker::connect().await);
     let queue = broker.queue().await;
     for _ in 0..6 {
-        broker.publish(&queue, BasicProperties::default(), vec![0xfe; 100_000]).await;
+        broker.publish(&queue, BasicProperties::default(), vec![0xfe; 1_000_000]).await;
     }
     depth_becomes(&gateway, &queue, 6).await;
     let answer =

@@ -99,6 +99,57 @@ async fn a_consume_is_replayed_with_its_messages() {
 }
 
 #[tokio::test]
+async fn a_result_of_megabytes_is_replayed_byte_for_byte() {
+    let (gateway, broker, key) = (Gateway::new(), Broker::connect().await, Uuid::new_v4());
+    let queue = broker.queue().await;
+    let megabytes = json!({"batch": {"count": 35, "messageSizeBytes": 100_000}});
+    gateway.produce(Uuid::new_v4(), &queue.request(megabytes)).await.expect(201);
+    let body = queue.request(json!({"maxMessages": 100}));
+    let first = gateway.consume(key, &body).await.expect(200);
+    assert_eq!(
+        (first.json()["count"].as_u64(), first.json()["truncated"].as_bool()),
+        (Some(35), Some(false))
+    );
+    let again = gateway.consume(key, &body).await.expect(200);
+    assert!(first.bytes == again.bytes && again.header("idempotent-replay") == Some("true"));
+    let record = Records::open().await.find("CONSUME", key).await.unwrap();
+    assert!(record["responseLocation"].as_s().unwrap().starts_with("results/"));
+    assert_eq!(gateway.depth(&queue.name).await, 0);
+    broker.delete(&queue).await;
+}
+
+#[tokio::test]
+async fn a_key_that_is_tried_with_other_bodies_too_often_is_refused_for_a_while() {
+    let (gateway, broker, key) = (Gateway::new(), Broker::connect().await, Uuid::new_v4());
+    let queue = broker.queue().await;
+    gateway.produce(key, &queue.target()).await.expect(201);
+    // The limit is 100 a minute, so that twice as many exceed it in one of two minutes.
+    let mut counts = BTreeMap::<_, usize>::new();
+    for wave in 0..20 {
+        let bodies: Vec<_> =
+            (0..10).map(|n| queue.request(json!({"batch": {"count": 2 + wave * 10 + n}}))).collect();
+        let answers = join_all(bodies.iter().map(|body| gateway.produce(key, body))).await;
+        for (count, n) in counted(&answers) {
+            *counts.entry(count).or_default() += n;
+        }
+        if let Some(refused) = answers.iter().find(|answer| answer.status == 429) {
+            let refused = refused.clone().expect_problem(429, "KEY_REUSE_ABUSE");
+            let retry_after: u64 = refused.header("retry-after").unwrap().parse().unwrap();
+            assert!((1..=60).contains(&retry_after), "{retry_after}");
+            break;
+        }
+    }
+    let refused = counts.get(&(429, false, "KEY_REUSE_ABUSE".to_owned())).copied().unwrap_or_default();
+    let conflicts =
+        counts.get(&(409, false, "CONFLICTING_IDEMPOTENT_REQUEST".to_owned())).copied().unwrap_or_default();
+    assert!(refused > 0 && conflicts >= 100, "{counts:?}");
+    gateway.produce(key, &queue.target()).await.expect(201);
+    gateway.produce(Uuid::new_v4(), &queue.target()).await.expect(201);
+    assert_eq!(broker.drain(&queue).await.len(), 2);
+    broker.delete(&queue).await;
+}
+
+#[tokio::test]
 async fn spelling_does_not_make_another_request_but_null_does() {
     let (gateway, broker, key) = (Gateway::new(), Broker::connect().await, Uuid::new_v4());
     let queue = broker.queue().await;

@@ -1,6 +1,7 @@
 //! Transitions as DynamoDB's conditional writes, and items as records.
 
 use std::collections::{BTreeMap, HashMap};
+use std::fmt::Display;
 use std::time::Duration;
 
 use aws_sdk_dynamodb::Client;
@@ -341,7 +342,7 @@ pub(crate) fn text(value: &str) -> AttributeValue {
     AttributeValue::S(value.to_owned())
 }
 
-pub(crate) fn number(value: impl ToString) -> AttributeValue {
+pub(crate) fn number(value: impl Display) -> AttributeValue {
     AttributeValue::N(value.to_string())
 }
 

@@ -58,7 +58,8 @@ impl Bucket {
         if object.content_length().is_some_and(|length| u64::try_from(length).is_ok_and(|n| n > MAX_BODY)) {
             return Err(altered());
         }
-        object.body.collect().await.map(|body| body.to_vec()).map_err(StoreError::unavailable)
+        let body = object.body.collect().await.map_err(StoreError::unavailable)?;
+        Ok(body.to_vec())
     }
 }
 
@@ -116,7 +117,9 @@ fn compress(body: &[u8]) -> std::io::Result<Vec<u8>> {
 
 fn inflate(gzip: &[u8]) -> Result<Vec<u8>, StoreError> {
     let mut body = Vec::new();
-    let read = GzDecoder::new(gzip).take(MAX_BODY + 1).read_to_end(&mut body);
+    let mut capped = GzDecoder::new(gzip).take(MAX_BODY + 1);
+    #[expect(clippy::disallowed_methods, reason = "capped by the line above")]
+    let read = capped.read_to_end(&mut body);
     match read {
         Ok(bytes) if u64::try_from(bytes).is_ok_and(|bytes| bytes <= MAX_BODY) => Ok(body),
         Ok(_) | Err(_) => Err(altered()),

@@ -5,6 +5,9 @@
 //! that breaks an [`Invariant`](invariants::Invariant). That it would find one is tested too: with any single guard taken
 //! out, it does.
 
+#![allow(clippy::unwrap_used, clippy::indexing_slicing, reason = "a test fails where it finds itself wrong")]
+#![allow(clippy::print_stdout, reason = "how a breach is reached, and how far the checker looked")]
+
 mod broken;
 mod effect;
 mod invariants;
@@ -110,23 +113,23 @@ fn one_trouble_after_the_other() {
 #[test]
 fn without_any_one_guard_an_invariant_breaks() {
     for guard in Guard::ALL {
-        let mut found = Vec::new();
-        for kind in [Kind::Consume, Kind::Produce] {
-            let same = Scenario::of(kind, &["a", "a"]);
-            let other = Scenario::of(kind, &["a", "b"]);
-            let ahead = Scenario::of(kind, &["a", "a"]).clocks(1, 5, 0);
-            for scenario in [same, other, ahead] {
-                let (breaches, states) = check(scenario.without(guard));
-                println!("without {guard:?}: {breaches:?} after {states} states");
-                found.extend(breaches);
-                if !found.is_empty() {
-                    break;
-                }
-            }
-            if !found.is_empty() {
-                break;
-            }
-        }
-        assert!(!found.is_empty(), "nobody misses {guard:?}");
+        let (breaches, states) = check(where_it_matters(guard).without(guard));
+        println!("without {guard:?}: {breaches:?} after {states} states");
+        assert!(!breaches.is_empty(), "nobody misses {guard:?}");
+    }
+}
+
+fn where_it_matters(guard: Guard) -> Scenario {
+    let same = ["a", "a"];
+    match guard {
+        Guard::OwnToken
+        | Guard::Lease
+        | Guard::StartBefore
+        | Guard::PrepareFirst
+        | Guard::KeepPrepared
+        | Guard::OwnClaim => Scenario::of(Kind::Consume, &same),
+        Guard::OpenStatus | Guard::KeepCheckpoint | Guard::KeepDoubt => Scenario::of(Kind::Produce, &same),
+        Guard::Skew => Scenario::of(Kind::Consume, &same).clocks(1, 5, 0),
+        Guard::SameBody => Scenario::of(Kind::Consume, &["a", "b"]),
     }
 }

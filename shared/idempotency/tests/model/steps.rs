@@ -284,14 +284,14 @@ impl Successors<'_> {
             Step::CompletePrepared { granted, response } => {
                 let token = granted.token;
                 let complete = Transition::Complete { token, response: None, now, retention };
-                self.completes(w, &complete, response);
+                self.completes(w, &complete, &response);
             }
             Step::Put { granted, done, noted } => self.puts(w, &granted, done, noted, now),
             Step::Complete { granted, response } => {
                 let token = granted.token;
                 let complete =
                     Transition::Complete { token, response: Some(response.clone()), now, retention };
-                self.completes(w, &complete, response);
+                self.completes(w, &complete, &response);
             }
             Step::Fail { granted, progress } => {
                 let fail = Transition::Fail { token: granted.token, progress, now, retention };
@@ -302,7 +302,7 @@ impl Successors<'_> {
     }
 
     /// The answer of an execution does not wait for its record.
-    fn completes(&mut self, w: usize, complete: &Transition, response: StoredResponse) {
+    fn completes(&mut self, w: usize, complete: &Transition, response: &StoredResponse) {
         self.calls(w, complete, |_, world, _| {
             world.answer(response.clone(), false);
             end(world, w);
