@@ -6,7 +6,7 @@ use idempotency::{Execution, Outcome, Written};
 use mq::{Ack, AckMode, BrokerError, ConsumeCommand, Deadline, Target, UnitOfWork};
 use tokio::time::Instant;
 
-use crate::{MqAccess, Ready, answer};
+use crate::{MqAccess, Ready, answer, taken_over};
 
 /// What fits into a response as Lambda carries it (6 MB) beside its other members.
 const MAX_CARRIED: usize = 5_500_000;
@@ -37,10 +37,7 @@ impl MqAccess {
             return Err(problem);
         }
         match settle(unit, command.mode, deadline).await {
-            Ok(()) => {
-                self.store.end(execution, &Outcome::AsPrepared).await;
-                Ok(reply)
-            }
+            Ok(()) => self.end(execution, &Outcome::AsPrepared, reply).await,
             // The record stays prepared: after its lease a retry answers with what is stored.
             Err(error @ BrokerError::InDoubt { .. }) => {
                 Err(from_broker(&error).retry_after(whole_lease(execution)))
@@ -62,9 +59,7 @@ impl MqAccess {
                 Err(Problem::new(Reason::BrokerTimeout, detail))
             }
             Ok(Written::Done) => Ok(()),
-            Ok(Written::Fenced) => {
-                Err(Problem::new(Reason::Busy, "another execution of this request took over"))
-            }
+            Ok(Written::Fenced) => Err(taken_over()),
             Err(error) => {
                 tracing::error!(event_type = "idempotency.unavailable", error = %error, "the result could not be stored");
                 Err(from_store(&error))

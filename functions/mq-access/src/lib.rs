@@ -15,7 +15,7 @@ use std::time::{Duration, SystemTime};
 use api::{Problem, Reason, Reply};
 use futures_util::future::BoxFuture;
 use gateway::{Work, WorkOrder, from_broker};
-use idempotency::{Execution, Outcome, Progress, Store};
+use idempotency::{Execution, Outcome, Progress, Store, Written};
 use jiff::Timestamp;
 use mq::{Access, Broker, BrokerKind, Deadline, QueueName, Target};
 use rabbitmq::RabbitMq;
@@ -134,9 +134,24 @@ impl MqAccess {
         Ok(Ready { broker, access, target, queue, deadline })
     }
 
+    /// Ends an execution with its reply. Where another one has the record by now, the work is done all the same, but the
+    /// answer is that one's: no replay would ever repeat ours.
+    async fn end(&self, execution: &Execution, outcome: &Outcome, reply: Reply) -> Result<Reply, Problem> {
+        match self.store.end(execution, outcome).await {
+            Some(Written::Fenced) => Err(taken_over()),
+            Some(Written::Done) | None => Ok(reply),
+        }
+    }
+
     /// Ends an execution as failed, which leaves it to be run again.
     async fn fail(&self, execution: &Execution, problem: &Problem, progress: Progress) {
         let outcome = Outcome::Failed { error: problem.to_string(), progress };
         self.store.end(execution, &outcome).await;
     }
+}
+
+/// Another execution has the record.
+fn taken_over() -> Problem {
+    let detail = "another execution of this request took over; its result can be had with the same key";
+    Problem::new(Reason::IdempotentRequestInProgress, detail).retry_after(1)
 }

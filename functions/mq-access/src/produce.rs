@@ -2,14 +2,14 @@
 
 use std::time::Duration;
 
-use api::{Problem, Reason, Reply};
+use api::{Problem, Reply};
 use gateway::{from_produce, recorded};
 use idempotency::{Execution, Outcome, Written};
 use mq::{ContentSeed, Deadline, MessageId, Outgoing, ProduceCommand, Target};
 use tokio::sync::watch;
 use tokio::time::{Instant, MissedTickBehavior};
 
-use crate::{MqAccess, answer};
+use crate::{MqAccess, answer, taken_over};
 
 /// At least once a second, with what a write takes.
 const CHECKPOINT_EVERY: Duration = Duration::from_millis(800);
@@ -45,7 +45,7 @@ impl MqAccess {
         let produced = tokio::select! {
             produced = produce => produced,
             () = self.keep_checkpoints(execution, confirmed.subscribe()) => {
-                return Err(Problem::new(Reason::Busy, "another execution of this request took over"));
+                return Err(taken_over());
             }
         };
         match produced {
@@ -58,8 +58,7 @@ impl MqAccess {
                     (from, end.repeated),
                     started.elapsed(),
                 );
-                self.store.end(execution, &Outcome::Completed(recorded(reply.clone()))).await;
-                Ok(reply)
+                self.end(execution, &Outcome::Completed(recorded(reply.clone())), reply).await
             }
             Err(failure) => {
                 let wire_id = |id: &MessageId| ready.broker.wire_id(*id);

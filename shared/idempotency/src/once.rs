@@ -7,7 +7,7 @@ use crate::claim::{ClaimRequest, Claimed};
 use crate::error::StoreError;
 use crate::execution::{Execution, Outcome};
 use crate::response::Response;
-use crate::store::Store;
+use crate::store::{Store, Written};
 
 /// What became of an event. Either way it is acknowledged.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -68,15 +68,19 @@ impl Store {
         }
     }
 
-    /// Ends an execution. A record that cannot be written is left to its lease; the work is what it is.
-    pub async fn end(&self, execution: &Execution, outcome: &Outcome) {
-        if let Err(error) = self.finish(execution, outcome).await {
-            tracing::error!(
-                event_type = "idempotency.unavailable",
-                trace_id = execution.trace_id,
-                error = %error,
-                "the record is left to its lease"
-            );
-        }
+    /// Ends an execution. A record that cannot be written is left to its lease, and then there is nothing to return; the
+    /// work is what it is.
+    pub async fn end(&self, execution: &Execution, outcome: &Outcome) -> Option<Written> {
+        let finished = self.finish(execution, outcome).await;
+        finished
+            .inspect_err(|error| {
+                tracing::error!(
+                    event_type = "idempotency.unavailable",
+                    trace_id = execution.trace_id,
+                    error = %error,
+                    "the record is left to its lease"
+                );
+            })
+            .ok()
     }
 }
