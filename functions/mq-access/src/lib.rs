@@ -14,7 +14,7 @@ use std::time::{Duration, SystemTime};
 
 use api::{Problem, Reason, Reply};
 use futures_util::future::BoxFuture;
-use gateway::{Work, WorkOrder, from_broker};
+use gateway::{Work, WorkOrder, from_broker, in_progress};
 use idempotency::{Execution, Outcome, Progress, Store, Written};
 use jiff::Timestamp;
 use mq::{Access, Broker, BrokerKind, Deadline, QueueName, Target};
@@ -150,8 +150,7 @@ impl MqAccess {
     }
 }
 
-/// Another execution has the record.
+/// The answer is that of the execution which has the record by now.
 fn taken_over() -> Problem {
-    let detail = "another execution of this request took over; its result can be had with the same key";
-    Problem::new(Reason::IdempotentRequestInProgress, detail).retry_after(1)
+    in_progress(Duration::from_secs(1))
 }

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use api::{Problem, Reason, Reply};
-use idempotency::{ClaimRequest, Claimed, Execution, ExpiryBounds, KeyError, Outcome, Store};
+use idempotency::{ClaimRequest, Claimed, Execution, ExpiryBounds, KeyError, Outcome, Store, Written};
 use jiff::Timestamp;
 
 use crate::mq_access::{MqAccess, NotAnswered};
@@ -40,8 +40,11 @@ impl Idempotency {
             }
             Claimed::InDoubt { execution, response } => {
                 let reply = in_doubt(reply(response));
-                self.store.end(&execution, &Outcome::Completed(recorded(reply.clone()))).await;
-                Ok(Granted::Answer(reply))
+                let outcome = Outcome::Completed(recorded(reply.clone()));
+                match self.store.end(&execution, &outcome).await {
+                    Some(Written::Fenced) => Err(in_progress(Duration::from_secs(1))),
+                    Some(Written::Done) | None => Ok(Granted::Answer(reply)),
+                }
             }
             Claimed::Conflict => {
                 let detail =
@@ -53,11 +56,7 @@ impl Idempotency {
                     "idempotency keys were used with other bodies too often; use a new key for a new request";
                 Err(Problem::new(Reason::KeyReuseAbuse, detail).retry_after(whole_seconds(retry_after)))
             }
-            Claimed::InProgress { retry_after } => {
-                let detail = "the same request is being executed; its result can be had with the same key";
-                Err(Problem::new(Reason::IdempotentRequestInProgress, detail)
-                    .retry_after(whole_seconds(retry_after)))
-            }
+            Claimed::InProgress { retry_after } => Err(in_progress(retry_after)),
         }
     }
 
@@ -92,6 +91,12 @@ impl Idempotency {
             }
         })
     }
+}
+
+/// Another execution has the record.
+pub fn in_progress(retry_after: Duration) -> Problem {
+    let detail = "the same request is being executed; its result can be had with the same key";
+    Problem::new(Reason::IdempotentRequestInProgress, detail).retry_after(whole_seconds(retry_after))
 }
 
 pub(crate) fn from_key(error: KeyError) -> Problem {

@@ -14,7 +14,7 @@ mod target;
 
 pub use audit::AuditTrail;
 pub use front::Gateway;
-pub use idempotent::Idempotency;
+pub use idempotent::{Idempotency, in_progress};
 pub use mq_access::{MqAccess, NotAnswered};
 pub use operation::{KeyRule, Operation, Plan, PlannedWork, QueueRule, TIME_BUDGET};
 pub use problems::{from_broker, from_produce, from_store, from_target};

@@ -168,10 +168,7 @@ impl Successors<'_> {
                     now: claim_clock,
                     retention,
                 };
-                self.calls(w, &complete, |_, world, _| {
-                    world.answer(response.clone(), true);
-                    end(world, w);
-                });
+                self.completes(w, &complete, &response, true);
             }
             Step::Start { granted } => self.starts(w, &granted),
             work => self.works(w, work, moment(world.now + party.works_ahead), retention),
@@ -284,14 +281,14 @@ impl Successors<'_> {
             Step::CompletePrepared { granted, response } => {
                 let token = granted.token;
                 let complete = Transition::Complete { token, response: None, now, retention };
-                self.completes(w, &complete, &response);
+                self.completes(w, &complete, &response, false);
             }
             Step::Put { granted, done, noted } => self.puts(w, &granted, done, noted, now),
             Step::Complete { granted, response } => {
                 let token = granted.token;
                 let complete =
                     Transition::Complete { token, response: Some(response.clone()), now, retention };
-                self.completes(w, &complete, &response);
+                self.completes(w, &complete, &response, false);
             }
             Step::Fail { granted, progress } => {
                 let fail = Transition::Fail { token: granted.token, progress, now, retention };
@@ -301,10 +298,12 @@ impl Successors<'_> {
         }
     }
 
-    /// The answer of an execution does not wait for its record.
-    fn completes(&mut self, w: usize, complete: &Transition, response: &StoredResponse) {
-        self.calls(w, complete, |_, world, _| {
-            world.answer(response.clone(), false);
+    /// The answer of an execution needs no record, but it is not given where another execution has it.
+    fn completes(&mut self, w: usize, complete: &Transition, response: &StoredResponse, in_doubt: bool) {
+        self.calls(w, complete, |_, world, called| {
+            if !matches!(called, Called::Refused(_)) {
+                world.answer(response.clone(), in_doubt);
+            }
             end(world, w);
         });
     }
