@@ -12,7 +12,7 @@ use crate::claim::{ClaimRequest, Claimed};
 use crate::dynamodb::{Detail, text, write};
 use crate::error::StoreError;
 use crate::execution::{Execution, Outcome};
-use crate::protocol::{Decision, Progress, Record, Status, StoredResponse, Transition, decide};
+use crate::protocol::{Decision, Progress, Record, Status, Transition, decide};
 use crate::response::Response;
 use crate::results::{self, Bucket};
 use crate::reuse::{ReuseCounter, ReuseLimits};
@@ -114,38 +114,31 @@ impl Store {
     /// The record is the request's own by now.
     async fn granted(&self, request: &ClaimRequest<'_>, record: &Record) -> Result<Claimed, StoreError> {
         let execution = Execution::granted(request, record);
-        let prepared = record.response.as_ref().filter(|_| record.status == Status::Prepared);
-        let happening = match (prepared, record.attempt) {
-            (Some(_), _) => Happening::AnsweredInDoubt,
-            (None, 1) => Happening::Claimed,
-            (None, _) => Happening::TakenOver,
+        let happening = match (record.status, record.attempt) {
+            (Status::Prepared, _) => Happening::AnsweredInDoubt,
+            (_, 1) => Happening::Claimed,
+            (_, _) => Happening::TakenOver,
         };
         self.audit.note(&AuditEntry::of_execution(happening, &execution));
-        match prepared {
-            Some(stored) => {
-                let response = self.load(request, stored).await?;
-                Ok(Claimed::InDoubt { execution, response })
-            }
-            None => Ok(Claimed::Execute(execution)),
+        if happening != Happening::AnsweredInDoubt {
+            return Ok(Claimed::Execute(execution));
         }
+        let response = self.load(request, record).await?;
+        Ok(Claimed::InDoubt { execution, response })
     }
 
     async fn replay(&self, request: &ClaimRequest<'_>, record: &Record) -> Result<Claimed, StoreError> {
-        let Some(stored) = &record.response else {
-            self.audit.note(&AuditEntry::of_request(Happening::Unreadable, request));
-            return Err(StoreError::Unreadable("a completed record has no response".to_owned()));
-        };
-        let response = self.load(request, stored).await?;
+        let response = self.load(request, record).await?;
         self.audit.note(&AuditEntry::of_request(Happening::Replayed, request));
         Ok(Claimed::Replay { response, completed_at: record.updated_at })
     }
 
-    async fn load(
-        &self,
-        request: &ClaimRequest<'_>,
-        stored: &StoredResponse,
-    ) -> Result<Response, StoreError> {
-        let loaded = results::load(self.bucket.as_ref(), stored).await;
+    /// Reads the response that a prepared or completed record must have.
+    async fn load(&self, request: &ClaimRequest<'_>, record: &Record) -> Result<Response, StoreError> {
+        let loaded = match &record.response {
+            Some(stored) => results::load(self.bucket.as_ref(), stored).await,
+            None => Err(StoreError::Unreadable("the record has no response".to_owned())),
+        };
         if let Err(StoreError::Unreadable(_)) = loaded {
             self.audit.note(&AuditEntry::of_request(Happening::Unreadable, request));
         }

@@ -9,6 +9,7 @@
 #![allow(clippy::print_stdout, reason = "how a breach is reached, and how far the checker looked")]
 
 mod broken;
+mod calls;
 mod effect;
 mod invariants;
 mod scenario;

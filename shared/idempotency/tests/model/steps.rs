@@ -8,6 +8,7 @@ use idempotency::protocol::{Decision, Record, Status, StoredResponse, Token, Tra
 use jiff::Timestamp;
 
 use crate::broken::{Guard, decision};
+use crate::calls::{Called, Fate};
 use crate::effect::MESSAGES;
 use crate::invariants::Invariant;
 use crate::scenario::{Kind, Scenario};
@@ -28,28 +29,6 @@ impl fmt::Debug for Action {
         f.write_str(&self.label)
     }
 }
-
-/// How a call to the store ends for who makes it.
-enum Called {
-    /// The record after the write.
-    Done(Record),
-    Refused(Record),
-    Unavailable,
-}
-
-/// What happens to a call to the store.
-#[derive(Clone, Copy, Debug)]
-enum Fate {
-    Answered,
-    /// The first answer is lost, and the SDK sends the call again.
-    SentTwice,
-    AnswerLost,
-    RequestLost,
-    /// It arrives when its sender has given it up.
-    Late,
-}
-
-const FAULTS: [Fate; 4] = [Fate::SentTwice, Fate::AnswerLost, Fate::RequestLost, Fate::Late];
 
 pub(crate) fn successors(scenario: &Scenario, world: &World, actions: &mut Vec<Action>) {
     if world.is_broken() {
@@ -113,27 +92,10 @@ impl Successors<'_> {
 
     /// A worker calls the store, with all that can come of it.
     fn calls(&mut self, w: usize, transition: &Transition, then: impl Fn(&Scenario, &mut World, Called)) {
-        let faults: &[Fate] = if self.world.faults_left > 0 { &FAULTS } else { &[] };
-        for fate in std::iter::once(&Fate::Answered).chain(faults) {
+        for fate in Fate::possible(self.world) {
             let what = transition_name(transition);
             self.happens(format!("{w} writes {what}: {fate:?}"), |scenario, world| {
-                world.faults_left -= u8::from(!matches!(fate, Fate::Answered));
-                let called = match fate {
-                    Fate::Answered => settled(transition, world.write(scenario, transition)),
-                    Fate::SentTwice => {
-                        let _ = world.write(scenario, transition);
-                        settled(transition, world.write(scenario, transition))
-                    }
-                    Fate::AnswerLost => {
-                        let _ = world.write(scenario, transition);
-                        Called::Unavailable
-                    }
-                    Fate::RequestLost => Called::Unavailable,
-                    Fate::Late => {
-                        world.late.push(transition.clone());
-                        Called::Unavailable
-                    }
-                };
+                let called = fate.befalls(scenario, world, transition);
                 then(scenario, world, called);
             });
         }
@@ -374,20 +336,6 @@ impl Successors<'_> {
                 world.workers[w].step = Step::Fail { granted: granted.clone(), progress: of(done, in_doubt) };
             });
         }
-    }
-}
-
-/// A write that finds itself done lost only its answer; a claim decides by itself.
-fn settled(transition: &Transition, written: Result<Record, Record>) -> Called {
-    match written {
-        Ok(record) => Called::Done(record),
-        Err(found)
-            if !matches!(transition, Transition::Claim { .. } | Transition::TakeOver { .. })
-                && transition.is_done_in(&found) =>
-        {
-            Called::Done(found)
-        }
-        Err(found) => Called::Refused(found),
     }
 }
 
