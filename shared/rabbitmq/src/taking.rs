@@ -20,7 +20,7 @@ use crate::session::{Session, call, inspect, short};
 const MOST_SETTLEMENTS: usize = 32;
 
 /// What is kept of the time when waiting for a first message, for all that follows.
-const WAIT_MARGIN: Duration = Duration::from_secs(1);
+const WAIT_MARGIN: Duration = Duration::from_millis(500);
 /// What is kept of the time when taking messages.
 const TAKE_MARGIN: Duration = Duration::from_millis(250);
 
