@@ -200,6 +200,7 @@ fn variables(
         ("AWS_SECRET_ACCESS_KEY", SECRET_ACCESS_KEY.to_owned()),
         ("AMQP_URL", rabbitmq.url()),
         ("IDEMPOTENCY_TABLE", deployment.name("IdempotencyTable")?.to_owned()),
+        ("RESULTS_BUCKET", deployment.name("ResultsBucket")?.to_owned()),
         ("ACCESS_TABLE", deployment.name("AccessTable")?.to_owned()),
         ("RABBIT_CONN_NAME", rabbitmq.conn_name()),
     ])

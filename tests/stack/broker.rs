@@ -72,6 +72,13 @@ impl Broker {
         self.channel.basic_publish(properties, body.into(), arguments).await.unwrap();
     }
 
+    /// How many messages are ready.
+    pub async fn ready(&self, queue: &Queue) -> usize {
+        let declare = QueueDeclareArguments::new(&queue.name).passive(true).finish();
+        let (_, messages, _) = self.channel.queue_declare(declare).await.unwrap().unwrap();
+        usize::try_from(messages).unwrap()
+    }
+
     /// Takes one message.
     pub async fn get(&self, queue: &Queue) -> Option<(BasicProperties, Vec<u8>)> {
         let (got, properties, body) =

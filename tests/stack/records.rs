@@ -1,6 +1,7 @@
 //! The idempotency table, looked at from outside.
 
 use std::collections::HashMap;
+use std::time::Duration;
 
 use aws_sdk_dynamodb::Client;
 use aws_sdk_dynamodb::types::AttributeValue;
@@ -18,7 +19,9 @@ pub struct Records {
 impl Records {
     pub async fn open() -> Self {
         let sdk = aws::Sdk::from_environment().await;
-        Self { dynamodb: Client::new(sdk.standard()), table: crate::variable("IDEMPOTENCY_TABLE") }
+        // A test waits longer than the functions do.
+        let sdk = sdk.single_attempt(Duration::from_secs(20));
+        Self { dynamodb: Client::new(&sdk), table: crate::variable("IDEMPOTENCY_TABLE") }
     }
 
     fn key(operation: &str, key: Uuid) -> AttributeValue {

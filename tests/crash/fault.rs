@@ -1,0 +1,384 @@
+//! The faults, and how each is made to happen to one request.
+
+use std::time::Duration;
+
+use end_to_end::Queue;
+use tokio::task::JoinHandle;
+
+use crate::stand::faults::{Blow, Held, Op};
+use crate::stand::network::{ACK, Cut, GET_OK, PUBLISH, QUEUE_DECLARE_OK, Reached};
+use crate::stand::{Asked, Operation, Reply, Stand};
+
+/// What ends at any moment.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Victim {
+    Front,
+    MqAccess,
+    Connection,
+}
+
+/// What goes wrong.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Fault {
+    /// `produce` or `consume` dies before its claim arrives.
+    FrontKilledBeforeClaim,
+    FrontKilledAfterClaim,
+    /// It dies while `mq-access` works, which goes on.
+    FrontKilledDuringWork,
+    /// `mq-access` dies before it looks at its order.
+    KilledOnArrival,
+    /// In mid-produce at the broker, or with messages in hand and nothing stored.
+    KilledMidway,
+    /// The result of a consume is stored, and the broker has heard nothing.
+    KilledBeforeCommit,
+    /// The progress of a produce was noted, and it goes on.
+    KilledAfterCheckpoint,
+    /// A large result is about to be stored, or was.
+    KilledBeforeObject,
+    KilledAfterObject,
+    /// The broker has heard, and the record has not.
+    KilledBeforeCompletion,
+    /// All is done, and nobody was told.
+    KilledAfterCompletion,
+    /// One request to the store.
+    Store(Op, Blow),
+    /// All of them of one kind.
+    StoreEvery(Op, Blow),
+    /// Everything on the way to the store, API keys included.
+    StoreDown(Blow),
+    /// A result that cannot be completed, and a failure that cannot be recorded.
+    BrokerAndStoreDown,
+    /// Connects are refused.
+    BrokerDown,
+    /// The connection breaks in mid-produce, or at a consume's first message.
+    CutMidway(Cut),
+    /// The connection breaks at a confirm of the broker's.
+    ConfirmsCut(Cut),
+    /// All of a produce is on the queue, and all confirms but the first are lost.
+    ConfirmsLost,
+    /// A consume's acknowledgement is lost.
+    CommitCut(Cut),
+    /// A consume's acknowledgement arrives, and the answer that proves it is lost.
+    CommitAnswerCut(Cut),
+    /// Lambda's Invoke of `mq-access`.
+    Handover(Blow),
+    /// Wherever it may be after a while.
+    AtAnyMoment(Victim),
+}
+
+/// Longer than one attempt of the SDK waits.
+pub(crate) const LATE: Duration = Duration::from_millis(1_200);
+/// Longer than an order may take to arrive.
+pub(crate) const TOO_LATE: Duration = Duration::from_millis(3_300);
+
+/// A queue that does not grow for so long has everything that was sent.
+const ALL_IS_PUT: Duration = Duration::from_millis(60);
+
+/// What befalls either operation. The seven kinds of crash come first.
+pub(crate) const EITHER: &[Fault] = &[
+    Fault::FrontKilledBeforeClaim,
+    Fault::FrontKilledAfterClaim,
+    Fault::FrontKilledDuringWork,
+    Fault::KilledOnArrival,
+    Fault::KilledMidway,
+    Fault::KilledBeforeCompletion,
+    Fault::KilledAfterCompletion,
+    Fault::Store(Op::Claim, Blow::DropRequest),
+    Fault::Store(Op::Claim, Blow::DropAnswer),
+    Fault::Store(Op::Claim, Blow::SwallowAnswer),
+    Fault::Store(Op::Claim, Blow::Late(LATE)),
+    Fault::Store(Op::Claim, Blow::Status(500)),
+    Fault::Store(Op::Complete, Blow::DropRequest),
+    Fault::Store(Op::Complete, Blow::DropAnswer),
+    Fault::Store(Op::Complete, Blow::SwallowAnswer),
+    Fault::Store(Op::Complete, Blow::Late(LATE)),
+    Fault::Store(Op::Complete, Blow::Status(503)),
+    Fault::StoreEvery(Op::Claim, Blow::DropRequest),
+    Fault::StoreEvery(Op::Claim, Blow::DropAnswer),
+    Fault::StoreEvery(Op::Complete, Blow::DropRequest),
+    Fault::StoreEvery(Op::Complete, Blow::DropAnswer),
+    Fault::StoreDown(Blow::DropRequest),
+    Fault::StoreDown(Blow::SwallowRequest),
+    Fault::StoreDown(Blow::Status(500)),
+    Fault::BrokerDown,
+    Fault::BrokerAndStoreDown,
+    Fault::CutMidway(Cut::Fin),
+    Fault::CutMidway(Cut::Reset),
+    Fault::Handover(Blow::Status(429)),
+    Fault::Handover(Blow::Status(500)),
+    Fault::Handover(Blow::DropRequest),
+    Fault::Handover(Blow::DropAnswer),
+    Fault::Handover(Blow::Late(TOO_LATE)),
+];
+
+pub(crate) const PRODUCE_ONLY: &[Fault] =
+    &[Fault::ConfirmsCut(Cut::Fin), Fault::ConfirmsCut(Cut::Reset), Fault::ConfirmsLost];
+
+pub(crate) const CONSUME_ONLY: &[Fault] = &[
+    Fault::KilledBeforeCommit,
+    Fault::Store(Op::Prepare, Blow::DropRequest),
+    Fault::Store(Op::Prepare, Blow::DropAnswer),
+    Fault::Store(Op::Prepare, Blow::SwallowAnswer),
+    Fault::Store(Op::Prepare, Blow::Late(LATE)),
+    Fault::Store(Op::Prepare, Blow::Status(500)),
+    Fault::StoreEvery(Op::Prepare, Blow::DropRequest),
+    Fault::StoreEvery(Op::Prepare, Blow::DropAnswer),
+    Fault::CommitCut(Cut::Fin),
+    Fault::CommitCut(Cut::Reset),
+    Fault::CommitAnswerCut(Cut::Fin),
+    Fault::CommitAnswerCut(Cut::Reset),
+];
+
+/// What no single answer can be expected of.
+pub(crate) const AT_ANY_MOMENT: &[Fault] = &[
+    Fault::AtAnyMoment(Victim::Front),
+    Fault::AtAnyMoment(Victim::MqAccess),
+    Fault::AtAnyMoment(Victim::Connection),
+];
+
+/// What befalls a produce that takes long enough to note how far it is.
+pub(crate) const PACED: &[Fault] = &[
+    Fault::KilledAfterCheckpoint,
+    Fault::KilledMidway,
+    Fault::CutMidway(Cut::Fin),
+    Fault::Store(Op::Checkpoint, Blow::DropRequest),
+    Fault::Store(Op::Checkpoint, Blow::DropAnswer),
+    Fault::Store(Op::Checkpoint, Blow::Late(LATE)),
+    Fault::StoreEvery(Op::Checkpoint, Blow::SwallowRequest),
+    Fault::StoreEvery(Op::Checkpoint, Blow::Status(500)),
+];
+
+/// What befalls a consume whose result no record can hold.
+pub(crate) const LARGE: &[Fault] = &[
+    Fault::KilledBeforeObject,
+    Fault::KilledAfterObject,
+    Fault::KilledBeforeCommit,
+    Fault::KilledBeforeCompletion,
+    Fault::KilledAfterCompletion,
+    Fault::Store(Op::PutObject, Blow::DropRequest),
+    Fault::Store(Op::PutObject, Blow::DropAnswer),
+    Fault::Store(Op::PutObject, Blow::Status(503)),
+    Fault::StoreEvery(Op::PutObject, Blow::DropRequest),
+    Fault::StoreEvery(Op::PutObject, Blow::DropAnswer),
+    Fault::StoreEvery(Op::PutObject, Blow::SwallowRequest),
+    Fault::StoreEvery(Op::PutObject, Blow::Status(500)),
+    Fault::CommitCut(Cut::Fin),
+];
+
+/// What a fault strikes: the request, and its size.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Struck<'a> {
+    pub(crate) asked: &'a Asked,
+    pub(crate) queue: &'a Queue,
+    /// At which of its messages, or when.
+    pub(crate) at: usize,
+    pub(crate) moment: Duration,
+}
+
+impl Fault {
+    /// What can befall an operation.
+    pub(crate) fn of(operation: Operation) -> Vec<Self> {
+        let own = match operation {
+            Operation::Produce => PRODUCE_ONLY,
+            Operation::Consume => CONSUME_ONLY,
+        };
+        [EITHER, own].concat()
+    }
+
+    /// One try tells as much as many.
+    pub(crate) fn takes_seconds(self) -> bool {
+        matches!(
+            self,
+            Self::StoreDown(Blow::SwallowRequest)
+                | Self::StoreEvery(_, Blow::SwallowRequest)
+                | Self::Handover(Blow::Late(_))
+        )
+    }
+
+    /// What a client sees that had no fault before, as status and reason.
+    pub(crate) fn expected(self, operation: Operation) -> &'static str {
+        let done = match operation {
+            Operation::Produce => "201",
+            Operation::Consume => "200",
+        };
+        match self {
+            Self::FrontKilledBeforeClaim | Self::FrontKilledAfterClaim | Self::FrontKilledDuringWork => "500",
+            Self::Store(..) | Self::StoreEvery(Op::Complete | Op::Checkpoint, _) => done,
+            Self::StoreEvery(..) | Self::StoreDown(_) => "503 STORE_UNAVAILABLE",
+            Self::BrokerDown | Self::BrokerAndStoreDown => "503 BROKER_UNREACHABLE",
+            Self::CutMidway(_) if operation == Operation::Consume => "503 BROKER_UNREACHABLE",
+            Self::Handover(Blow::Status(429) | Blow::Late(_)) => "503 BUSY",
+            Self::AtAnyMoment(_) => panic!("it depends on the moment"),
+            Self::KilledOnArrival
+            | Self::KilledMidway
+            | Self::KilledBeforeCommit
+            | Self::KilledAfterCheckpoint
+            | Self::KilledBeforeObject
+            | Self::KilledAfterObject
+            | Self::KilledBeforeCompletion
+            | Self::KilledAfterCompletion
+            | Self::CutMidway(_)
+            | Self::ConfirmsCut(_)
+            | Self::ConfirmsLost
+            | Self::CommitCut(_)
+            | Self::CommitAnswerCut(_)
+            | Self::Handover(_) => "502 OUTCOME_IN_DOUBT",
+        }
+    }
+
+    /// Asks while this happens.
+    pub(crate) async fn strike(self, stand: &mut Stand, struck: Struck<'_>) -> Reply {
+        let Struck { asked, at, .. } = struck;
+        match self {
+            Self::FrontKilledBeforeClaim => {
+                let held = stand.faults.hold_request(Op::Claim);
+                held_and(stand, asked, held, |stand| stand.front(asked.operation).kill()).await
+            }
+            Self::FrontKilledAfterClaim => {
+                let held = stand.faults.hold_answer(Op::Claim);
+                held_and(stand, asked, held, |stand| stand.front(asked.operation).kill()).await
+            }
+            Self::FrontKilledDuringWork => front_killed_during_work(stand, asked).await,
+            Self::KilledOnArrival => {
+                stand.lambda.kill_on_arrival();
+                stand.ask(asked).await
+            }
+            Self::KilledMidway if asked.operation == Operation::Produce => {
+                let reached = stand.network.swallow_from(PUBLISH, at);
+                cut_and(stand, asked, reached, |stand| stand.mq_access.kill()).await
+            }
+            Self::KilledMidway => killed_at(stand, asked, stand.faults.hold_request(Op::Prepare)).await,
+            Self::KilledBeforeCommit => killed_at(stand, asked, stand.faults.hold_answer(Op::Prepare)).await,
+            Self::KilledBeforeCompletion => {
+                killed_at(stand, asked, stand.faults.hold_request(Op::Complete)).await
+            }
+            Self::KilledAfterCompletion => {
+                killed_at(stand, asked, stand.faults.hold_answer(Op::Complete)).await
+            }
+            Self::KilledAfterCheckpoint => {
+                killed_at(stand, asked, stand.faults.hold_answer(Op::Checkpoint)).await
+            }
+            Self::KilledBeforeObject => {
+                killed_at(stand, asked, stand.faults.hold_request(Op::PutObject)).await
+            }
+            Self::KilledAfterObject => killed_at(stand, asked, stand.faults.hold_answer(Op::PutObject)).await,
+            Self::Store(op, blow) => {
+                stand.faults.next(op, blow);
+                stand.ask(asked).await
+            }
+            Self::StoreEvery(op, blow) => {
+                stand.faults.every(op, blow);
+                stand.ask(asked).await
+            }
+            Self::StoreDown(blow) => {
+                for op in
+                    [Op::Access, Op::Claim, Op::TakeOver, Op::Checkpoint, Op::Prepare, Op::Complete, Op::Fail]
+                {
+                    stand.faults.every(op, blow);
+                }
+                stand.ask(asked).await
+            }
+            Self::BrokerAndStoreDown => {
+                stand.network.stop().await;
+                stand.faults.every(Op::Fail, Blow::DropRequest);
+                stand.ask(asked).await
+            }
+            Self::BrokerDown => {
+                stand.network.stop().await;
+                stand.ask(asked).await
+            }
+            Self::CutMidway(cut) if asked.operation == Operation::Produce => {
+                let reached = stand.network.cut_at(PUBLISH, at, cut);
+                cut_and(stand, asked, reached, |_| ()).await
+            }
+            Self::CutMidway(cut) => {
+                let reached = stand.network.cut_at(GET_OK, 0, cut);
+                cut_and(stand, asked, reached, |_| ()).await
+            }
+            // The first message goes alone and is confirmed alone.
+            Self::ConfirmsCut(cut) => {
+                let reached = stand.network.cut_at(ACK, 1, cut);
+                cut_and(stand, asked, reached, |_| ()).await
+            }
+            Self::ConfirmsLost => confirms_lost(stand, struck).await,
+            Self::CommitCut(cut) => {
+                let reached = stand.network.cut_at(ACK, 0, cut);
+                cut_and(stand, asked, reached, |_| ()).await
+            }
+            Self::CommitAnswerCut(cut) => {
+                let reached = stand.network.cut_after(ACK, QUEUE_DECLARE_OK, cut);
+                cut_and(stand, asked, reached, |_| ()).await
+            }
+            Self::Handover(blow) => {
+                stand.faults.next(Op::Invoke, blow);
+                stand.ask(asked).await
+            }
+            Self::AtAnyMoment(victim) => {
+                let reply = stand.ask_later(asked);
+                tokio::time::sleep(struck.moment).await;
+                match victim {
+                    Victim::Front => stand.front(asked.operation).kill_any(),
+                    Victim::MqAccess => stand.mq_access.kill_any(),
+                    Victim::Connection => stand.network.cut(Cut::Reset),
+                }
+                reply.await.unwrap()
+            }
+        }
+    }
+}
+
+/// Does something to the processes once a request is held; where the answer comes first, the fault met nothing.
+async fn held_and(stand: &Stand, asked: &Asked, mut held: Held, then: impl FnOnce(&Stand)) -> Reply {
+    let mut reply = stand.ask_later(asked);
+    tokio::select! {
+        () = held.reached() => then(stand),
+        early = &mut reply => return early.unwrap(),
+    }
+    let reply = reply.await.unwrap();
+    // Not before: the request that is held must not go on.
+    drop(held);
+    reply
+}
+
+async fn killed_at(stand: &Stand, asked: &Asked, held: Held) -> Reply {
+    held_and(stand, asked, held, |stand| stand.mq_access.kill()).await
+}
+
+async fn cut_and(stand: &Stand, asked: &Asked, reached: Reached, then: impl FnOnce(&Stand)) -> Reply {
+    let mut reply: JoinHandle<Reply> = stand.ask_later(asked);
+    tokio::select! {
+        () = reached.reached() => then(stand),
+        early = &mut reply => return early.unwrap(),
+    }
+    reply.await.unwrap()
+}
+
+async fn front_killed_during_work(stand: &Stand, asked: &Asked) -> Reply {
+    let mut held = stand.faults.hold_request(Op::Complete);
+    let mut reply = stand.ask_later(asked);
+    tokio::select! {
+        () = held.reached() => stand.front(asked.operation).kill(),
+        early = &mut reply => return early.unwrap(),
+    }
+    let reply = reply.await.unwrap();
+    held.release();
+    stand.mq_access.settled().await;
+    reply
+}
+
+async fn confirms_lost(stand: &Stand, Struck { asked, queue, .. }: Struck<'_>) -> Reply {
+    // The first message goes alone and is confirmed alone.
+    let reached = stand.network.swallow_from(ACK, 1);
+    let mut reply = stand.ask_later(asked);
+    tokio::select! {
+        () = reached.reached() => {}
+        early = &mut reply => return early.unwrap(),
+    }
+    let mut there = (0, stand.broker.ready(queue).await);
+    while there.0 != there.1 {
+        tokio::time::sleep(ALL_IS_PUT).await;
+        there = (there.1, stand.broker.ready(queue).await);
+    }
+    stand.network.cut(Cut::Fin);
+    reply.await.unwrap()
+}

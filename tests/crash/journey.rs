@@ -1,0 +1,325 @@
+//! A client that asks again until it has its answer, and what must hold then, whatever happened on the way.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::io::Read as _;
+use std::time::{Duration, Instant};
+
+use amqprs::{BasicProperties, FieldValue};
+use aws_sdk_dynamodb::types::AttributeValue;
+use end_to_end::{Answer, Queue};
+use flate2::read::GzDecoder;
+use serde_json::{Value, json};
+
+use crate::fault::{Fault, Struck};
+use crate::results;
+use crate::stand::faults::Op;
+use crate::stand::{Asked, Operation, Record, Reply, Stand};
+
+/// How many times a client asks. One would do but for the leases and for what a sequence of faults leaves.
+const TRIES: usize = 8;
+/// How long the broker may take to put back what a lost connection had in hand.
+const PUT_BACK: Duration = Duration::from_secs(10);
+
+/// How much there is to do.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Load {
+    /// Up to some hundred small messages, as fast as they go.
+    Usual,
+    /// A produce that takes two seconds.
+    Paced,
+    /// A consume whose result no record can hold.
+    Large,
+}
+
+/// Within so many microseconds most operations have begun and ended.
+const MOMENTS: u64 = 80_000;
+/// Messages a second of a paced produce.
+const PACE: usize = 40;
+/// Of one message. Four of them make a result that no record can hold, compressed.
+const LARGE: usize = 100_000;
+
+/// One operation, from its first request to the end.
+#[derive(Debug)]
+pub(crate) struct Journey {
+    pub(crate) asked: Asked,
+    pub(crate) queue: Queue,
+    /// How many messages are put; or are asked for, of those that are there.
+    pub(crate) count: usize,
+    there: BTreeSet<String>,
+    /// Everything that the client was told, in order.
+    pub(crate) replies: Vec<Reply>,
+}
+
+impl Journey {
+    /// Draws an operation's size and prepares its queue.
+    pub(crate) async fn begin(
+        stand: &Stand,
+        operation: Operation,
+        load: Load,
+        random: &mut fastrand::Rng,
+    ) -> Self {
+        let queue = stand.broker.queue().await;
+        let count = match load {
+            Load::Usual => random.usize(2..120),
+            Load::Paced => PACE * 2,
+            Load::Large => random.usize(4..8),
+        };
+        let mut there = BTreeSet::new();
+        let members = match (operation, load) {
+            (Operation::Produce, Load::Paced) => {
+                json!({"batch": {"count": count, "rateLimitPerSec": PACE}})
+            }
+            (Operation::Produce, _) => json!({
+                "batch": {"count": count, "messageSizeBytes": random.usize(0..2000),
+                    "transaction": {"enabled": random.bool(), "txSize": random.usize(1..50)}},
+            }),
+            (Operation::Consume, _) => {
+                there = stored(load, count + random.usize(0..=count), random);
+                for body in &there {
+                    stand.broker.publish(&queue, BasicProperties::default(), body.clone()).await;
+                }
+                ready_becomes(stand, &queue, there.len()).await;
+                json!({"maxMessages": count, "waitSeconds": 0})
+            }
+        };
+        let asked = stand.request(operation, &queue, members);
+        Self { asked, queue, count, there, replies: Vec::new() }
+    }
+
+    /// Asks while something goes wrong.
+    pub(crate) async fn suffer(
+        &mut self,
+        stand: &mut Stand,
+        fault: Fault,
+        random: &mut fastrand::Rng,
+    ) -> Reply {
+        // The later half of a paced produce comes after a first checkpoint.
+        let at = if self.is_paced() {
+            random.usize(self.count / 2..self.count)
+        } else {
+            random.usize(1..self.count)
+        };
+        let moment = Duration::from_micros(random.u64(0..MOMENTS));
+        let struck = Struck { asked: &self.asked, queue: &self.queue, at, moment };
+        let reply = fault.strike(stand, struck).await;
+        self.replies.push(reply.clone());
+        reply
+    }
+
+    fn is_paced(&self) -> bool {
+        !self.asked.body["batch"]["rateLimitPerSec"].is_null()
+    }
+
+    /// What an independent client sees at this moment, and would see without the operation.
+    pub(crate) async fn on_queue(&self, stand: &Stand) -> (usize, usize) {
+        (stand.broker.ready(&self.queue).await, self.there.len())
+    }
+
+    /// Asks again, with nothing wrong any more, until the work is done and recorded. Waits for nothing: leases end by
+    /// the record's being changed.
+    pub(crate) async fn until_done(&mut self, stand: &mut Stand) -> Reply {
+        for _ in 0..TRIES {
+            stand.heal().await;
+            let reply = stand.ask(&self.asked).await;
+            self.replies.push(reply.clone());
+            let answer = &reply.answer;
+            match answer.status {
+                200 | 201 if self.status(stand).await.as_deref() == Some("COMPLETED") => return reply,
+                200 | 201 => stand.age(&self.asked).await,
+                409 => {
+                    let answer = answer.clone().expect_problem(409, "IDEMPOTENT_REQUEST_IN_PROGRESS");
+                    let seconds: u64 = answer.header("retry-after").unwrap().parse().unwrap();
+                    assert!((1..=32).contains(&seconds), "Retry-After: {seconds}");
+                    stand.age(&self.asked).await;
+                }
+                status => panic!("nothing is wrong any more, and the answer is {status}: {}", told(answer)),
+            }
+        }
+        panic!(
+            "it is never done: {:?}",
+            self.replies.iter().map(|reply| told(&reply.answer)).collect::<Vec<_>>()
+        );
+    }
+
+    /// What the client was told, one answer after the other.
+    pub(crate) fn told(&self) -> String {
+        self.replies.iter().map(|reply| told_more(&reply.answer)).collect::<Vec<_>>().join(", then ")
+    }
+
+    /// The record's status; `None` where there is no record.
+    pub(crate) async fn status(&self, stand: &Stand) -> Option<String> {
+        let record = stand.record(&self.asked).await?;
+        Some(record["status"].as_s().unwrap().clone())
+    }
+
+    /// Checks everything that is promised once the work is done, and removes the queue. Says how many messages are there
+    /// more than once, or on the queue as well as in the answer.
+    pub(crate) async fn check(self, stand: &Stand, done: &Reply) -> usize {
+        self.check_replays(stand, &done.answer).await;
+        let copies = match self.asked.operation {
+            Operation::Produce => self.check_produced(stand, &done.answer).await,
+            Operation::Consume => self.check_consumed(stand, &done.answer).await,
+        };
+        stand.broker.delete(&self.queue).await;
+        copies
+    }
+
+    /// Replays are the recorded answer byte for byte, another body is refused, and neither does anything.
+    async fn check_replays(&self, stand: &Stand, done: &Answer) {
+        let before = stand.faults.seen(Op::Invoke);
+        for _ in 0..2 {
+            let replay = stand.ask(&self.asked).await.answer;
+            assert_eq!(replay.header("idempotent-replay"), Some("true"));
+            assert_eq!((replay.status, &replay.bytes), (done.status, &done.bytes));
+            assert_eq!(replay.header("content-digest"), done.header("content-digest"));
+        }
+        let other = other_body(&self.asked);
+        stand.ask(&other).await.answer.expect_problem(409, "CONFLICTING_IDEMPOTENT_REQUEST");
+        assert_eq!(stand.faults.seen(Op::Invoke), before, "a replay was executed");
+        let record = stand.record(&self.asked).await.unwrap();
+        assert_eq!(recorded(&record).await, done.bytes, "the record holds another answer");
+    }
+
+    /// Every index is on the queue, always as the same message; more than once only where the answer says how many.
+    async fn check_produced(&self, stand: &Stand, done: &Answer) -> usize {
+        let answer = done.json();
+        let number = |name: &str| usize::try_from(answer[name].as_u64().unwrap()).unwrap();
+        assert_eq!(number("enqueued"), self.count);
+        let mut by_index: BTreeMap<i64, Vec<(String, Vec<u8>)>> = BTreeMap::new();
+        for (properties, body) in settled(stand, &self.queue).await {
+            let Some(FieldValue::l(index)) = header(&properties, "sequence") else { panic!("no sequence") };
+            let id = properties.message_id().cloned().unwrap_or_default();
+            by_index.entry(index).or_default().push((id, body));
+        }
+        let indexes: Vec<_> = (0..i64::try_from(self.count).unwrap()).collect();
+        assert_eq!(
+            by_index.keys().copied().collect::<Vec<_>>(),
+            indexes,
+            "messages are missing, or too many"
+        );
+        for (index, copies) in &by_index {
+            assert!(copies.iter().all(|copy| *copy == copies[0]), "copies of message {index} differ");
+        }
+        let twice = by_index.values().filter(|copies| copies.len() > 1).count();
+        let possible = number("possibleDuplicates");
+        assert!(possible <= self.count, "{possible} possible duplicates of {}", self.count);
+        assert!(
+            twice <= possible,
+            "{twice} messages are there more than once, and the answer says {possible}"
+        );
+        twice
+    }
+
+    /// Every message is in the answer or on the queue; in both only where the answer says that it may be.
+    async fn check_consumed(&self, stand: &Stand, done: &Answer) -> usize {
+        let answered = messages(done);
+        for reply in self.replies.iter().filter(|reply| reply.answer.status == 200) {
+            assert_eq!(
+                messages(&reply.answer),
+                answered,
+                "two answers under one key hold different messages"
+            );
+        }
+        let got: BTreeSet<_> = answered.iter().cloned().collect();
+        assert_eq!(got.len(), answered.len(), "a message is in the answer twice");
+        let (mut left, started) = (Vec::new(), Instant::now());
+        loop {
+            let more = stand.broker.drain(&self.queue).await;
+            left.extend(more.into_iter().map(|(_, body)| String::from_utf8(body).unwrap()));
+            let all: BTreeSet<_> = got.iter().chain(&left).cloned().collect();
+            if all == self.there {
+                break;
+            }
+            let lost: Vec<_> = self.there.difference(&all).collect();
+            assert!(started.elapsed() < PUT_BACK, "{} messages are lost: {lost:?}", lost.len());
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        }
+        let rest: BTreeSet<_> = left.iter().cloned().collect();
+        assert_eq!(rest.len(), left.len(), "a message is on the queue twice");
+        let both = got.intersection(&rest).count();
+        let doubt = done.json()["deliveryInDoubt"].as_bool().unwrap();
+        assert!(
+            both == 0 || doubt,
+            "{both} messages are answered and on the queue, and the answer does not say so"
+        );
+        both
+    }
+}
+
+/// The same key with another body.
+pub(crate) fn other_body(asked: &Asked) -> Asked {
+    let mut other = asked.clone();
+    match asked.operation {
+        Operation::Produce => other.body["headers"] = json!({"other": "body"}),
+        Operation::Consume => other.body["ack"] = json!("rollback"),
+    }
+    other
+}
+
+/// Status and reason.
+pub(crate) fn told(answer: &Answer) -> String {
+    let body: Value = serde_json::from_slice(&answer.bytes).unwrap_or_default();
+    match body["reason"].as_str() {
+        Some(reason) => format!("{} {reason}", answer.status),
+        None => answer.status.to_string(),
+    }
+}
+
+/// With what an answer says of duplicates.
+fn told_more(answer: &Answer) -> String {
+    let body: Value = serde_json::from_slice(&answer.bytes).unwrap_or_default();
+    let members = ["resumedFrom", "possibleDuplicates", "deliveryInDoubt"];
+    let more = members.iter().filter(|name| !body[**name].is_null());
+    more.fold(told(answer), |told, name| format!("{told} {name} {}", body[*name]))
+}
+
+/// The answer that a record holds, or its object.
+async fn recorded(record: &Record) -> Vec<u8> {
+    let gzip = match record.get("responsePayload") {
+        Some(AttributeValue::S(text)) => return text.clone().into_bytes(),
+        Some(AttributeValue::B(gzip)) => gzip.clone().into_inner(),
+        _ => results::read(record).await,
+    };
+    let mut body = Vec::new();
+    GzDecoder::new(gzip.as_slice()).read_to_end(&mut body).unwrap();
+    body
+}
+
+/// Different bodies, of which the large ones cannot be compressed much.
+fn stored(load: Load, count: usize, random: &mut fastrand::Rng) -> BTreeSet<String> {
+    let mut body = |n| match load {
+        Load::Large => (0..LARGE).map(|_| random.alphanumeric()).collect(),
+        Load::Usual | Load::Paced => format!("message {n}"),
+    };
+    (0..count).map(&mut body).collect()
+}
+
+fn messages(answer: &Answer) -> Vec<String> {
+    let answer = answer.json();
+    answer["messages"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|it| it["bodyText"].as_str().unwrap().to_owned())
+        .collect()
+}
+
+fn header(properties: &BasicProperties, name: &str) -> Option<FieldValue> {
+    properties.headers()?.get(&name.try_into().unwrap()).cloned()
+}
+
+/// Everything on the queue, also what a broken connection had still in it.
+async fn settled(stand: &Stand, queue: &Queue) -> Vec<(BasicProperties, Vec<u8>)> {
+    let mut messages = stand.broker.drain(queue).await;
+    tokio::time::sleep(Duration::from_millis(30)).await;
+    messages.extend(stand.broker.drain(queue).await);
+    messages
+}
+
+pub(crate) async fn ready_becomes(stand: &Stand, queue: &Queue, expected: usize) {
+    let started = Instant::now();
+    while stand.broker.ready(queue).await != expected {
+        assert!(started.elapsed() < PUT_BACK, "the queue never holds {expected}");
+        tokio::time::sleep(Duration::from_millis(5)).await;
+    }
+}

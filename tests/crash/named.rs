@@ -1,0 +1,82 @@
+//! Every fault by itself: what the client sees at once, what is on the queue then, and how it ends.
+
+use std::time::{Duration, Instant};
+
+use crate::fault::{Fault, LARGE, PACED};
+use crate::journey::{Journey, Load, ready_becomes, told};
+use crate::stand::{Operation, Reply, Stand};
+use crate::{in_parallel, seeds};
+
+/// Within this time a client is told that the store cannot be reached.
+const STORE_UNAVAILABLE_WITHIN: Duration = Duration::from_secs(3);
+
+#[tokio::test]
+async fn a_produce_ends_well_after_every_fault() {
+    each(Operation::Produce, Load::Usual, &Fault::of(Operation::Produce)).await;
+}
+
+#[tokio::test]
+async fn a_consume_ends_well_after_every_fault() {
+    each(Operation::Consume, Load::Usual, &Fault::of(Operation::Consume)).await;
+}
+
+#[tokio::test]
+async fn a_long_produce_goes_on_after_its_last_checkpoint() {
+    each(Operation::Produce, Load::Paced, PACED).await;
+}
+
+#[tokio::test]
+async fn a_large_result_ends_well_after_every_fault() {
+    each(Operation::Consume, Load::Large, LARGE).await;
+}
+
+/// What takes longer on a machine that does too much else may end otherwise, because functions wait no longer for their
+/// store either. What must hold in the end holds all the same.
+const PATIENCE: Duration = Duration::from_secs(2);
+
+async fn each(operation: Operation, load: Load, faults: &[Fault]) {
+    let tries = (0..).zip(faults).flat_map(|(index, fault)| {
+        let slow = load == Load::Paced || fault.takes_seconds();
+        (0..if slow { 1 } else { seeds() }).map(move |seed| (*fault, seed * 1000 + index))
+    });
+    in_parallel(tries, async |stand, (fault, seed)| one(stand, operation, load, fault, seed).await).await;
+}
+
+async fn one(stand: &mut Stand, operation: Operation, load: Load, fault: Fault, seed: u64) {
+    println!("{operation:?}, {fault:?}, seed {seed}");
+    let started = Instant::now();
+    let mut random = fastrand::Rng::with_seed(seed);
+    let mut journey = Journey::begin(stand, operation, load, &mut random).await;
+    let reply = journey.suffer(stand, fault, &mut random).await;
+    if reply.took < PATIENCE || fault.takes_seconds() {
+        assert_eq!(told(&reply.answer), fault.expected(operation));
+    }
+    stand.heal().await;
+    check_unavailable(stand, &journey, fault, &reply).await;
+    let (left, _) = journey.on_queue(stand).await;
+    let done = journey.until_done(stand).await;
+    let (count, all) = (journey.count, journey.told());
+    let twice = journey.check(stand, &done).await;
+    if load == Load::Paced && reply.answer.status != 201 {
+        let resumed = done.answer.json()["resumedFrom"].as_u64().unwrap();
+        assert!(resumed > 0, "it began anew");
+    }
+    println!(
+        "| {fault:?} | {operation:?} of {count} | {} ms | {left} | {all} | {twice} twice | {} ms",
+        reply.took.as_millis(),
+        started.elapsed().as_millis(),
+    );
+}
+
+/// A 503 says when to try again, and that nothing has happened: the queue is as it was.
+async fn check_unavailable(stand: &Stand, journey: &Journey, fault: Fault, reply: &Reply) {
+    if reply.answer.status != 503 {
+        return;
+    }
+    assert!(reply.answer.header("retry-after").is_some());
+    let (_, untouched) = journey.on_queue(stand).await;
+    ready_becomes(stand, &journey.queue, untouched).await;
+    if matches!(fault, Fault::StoreDown(_)) {
+        assert!(reply.took < STORE_UNAVAILABLE_WITHIN, "{:?}", reply.took);
+    }
+}

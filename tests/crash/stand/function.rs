@@ -1,0 +1,148 @@
+//! A function: as many environments as there are invocations at a time, kept warm between them.
+
+use std::path::PathBuf;
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use bytes::Bytes;
+use nix::sys::signal::{Signal, kill};
+use nix::unistd::Pid;
+
+use super::environment::Environment;
+use super::template::Deployed;
+
+/// How long invocations may take to end.
+const PATIENCE: Duration = Duration::from_secs(30);
+
+#[derive(Debug)]
+pub(crate) struct Settings {
+    pub(crate) name: String,
+    pub(crate) binary: PathBuf,
+    pub(crate) timeout: Duration,
+    pub(crate) memory_mb: u64,
+    pub(crate) variables: Vec<(String, String)>,
+}
+
+/// What an invocation came to.
+#[derive(Clone, Debug)]
+pub(crate) enum Invoked {
+    Answered(Bytes),
+    /// The function said so itself, or its process ended.
+    Failed(Bytes),
+    TimedOut(Bytes),
+}
+
+/// Clones are the same function.
+#[derive(Clone, Debug)]
+pub(crate) struct Function(Arc<Inner>);
+
+#[derive(Debug)]
+struct Inner {
+    settings: Settings,
+    idle: Mutex<Vec<Environment>>,
+    busy: Mutex<Vec<Pid>>,
+}
+
+impl Function {
+    pub(crate) fn new(name: &str, deployed: Deployed, further: &[(&str, String)]) -> Self {
+        let mut variables = deployed.variables;
+        variables.extend(further.iter().map(|(name, value)| ((*name).to_owned(), value.clone())));
+        // Beside the tests' own program lie those of the same build.
+        let programs = std::env::current_exe().unwrap();
+        let binary = programs.ancestors().nth(2).unwrap().join(name);
+        let settings = Settings {
+            name: name.to_owned(),
+            binary,
+            timeout: deployed.timeout,
+            memory_mb: deployed.memory_mb,
+            variables,
+        };
+        Self(Arc::new(Inner { settings, idle: Mutex::default(), busy: Mutex::default() }))
+    }
+
+    /// Runs to its end also where the caller goes away, as in Lambda.
+    pub(crate) async fn invoke(&self, payload: Bytes) -> Invoked {
+        let this = self.clone();
+        tokio::spawn(async move { this.run(payload).await }).await.unwrap()
+    }
+
+    async fn run(&self, payload: Bytes) -> Invoked {
+        let warm = {
+            let mut idle = self.0.idle.lock().unwrap();
+            idle.retain_mut(Environment::is_alive);
+            idle.pop()
+        };
+        let mut environment = match warm {
+            Some(environment) => environment,
+            None => Environment::start(&self.0.settings).await,
+        };
+        let pid = environment.pid;
+        self.0.busy.lock().unwrap().push(pid);
+        let invoked = environment.invoke(payload, self.0.settings.timeout).await;
+        if environment.is_alive() && !matches!(invoked, Invoked::TimedOut(_)) {
+            self.0.idle.lock().unwrap().push(environment);
+        }
+        self.0.busy.lock().unwrap().retain(|busy| *busy != pid);
+        invoked
+    }
+
+    /// Sees to it that the next invocation finds a process.
+    pub(crate) async fn warm(&self) {
+        self.0.idle.lock().unwrap().retain_mut(Environment::is_alive);
+        if self.0.idle.lock().unwrap().is_empty() {
+            let environment = Environment::start(&self.0.settings).await;
+            self.0.idle.lock().unwrap().push(environment);
+        }
+    }
+
+    /// Ends the processes that are at work, without a word.
+    pub(crate) fn kill(&self) {
+        let busy = self.busy();
+        assert!(!busy.is_empty(), "nothing of {} is at work", self.0.settings.name);
+        busy.into_iter().for_each(|pid| kill(pid, Signal::SIGKILL).unwrap());
+    }
+
+    /// Ends what is at work, if anything is.
+    pub(crate) fn kill_any(&self) {
+        for pid in self.busy() {
+            let _ = kill(pid, Signal::SIGKILL);
+        }
+    }
+
+    /// Freezes the processes that are at work.
+    pub(crate) fn freeze(&self) -> Frozen {
+        let busy = self.busy();
+        assert!(!busy.is_empty(), "nothing of {} is at work", self.0.settings.name);
+        busy.iter().for_each(|pid| kill(*pid, Signal::SIGSTOP).unwrap());
+        Frozen(busy)
+    }
+
+    /// The next invocation starts a process.
+    pub(crate) fn end_idle(&self) {
+        self.0.idle.lock().unwrap().clear();
+    }
+
+    fn busy(&self) -> Vec<Pid> {
+        self.0.busy.lock().unwrap().clone()
+    }
+
+    /// Waits until nothing is at work.
+    pub(crate) async fn settled(&self) {
+        let settled = async {
+            while !self.busy().is_empty() {
+                tokio::time::sleep(Duration::from_millis(5)).await;
+            }
+        };
+        tokio::time::timeout(PATIENCE, settled).await.expect("every invocation ends");
+    }
+}
+
+/// Processes that stand still.
+#[derive(Debug)]
+pub(crate) struct Frozen(Vec<Pid>);
+
+impl Frozen {
+    pub(crate) fn thaw(self) {
+        self.0.iter().for_each(|pid| kill(*pid, Signal::SIGCONT).unwrap());
+    }
+}

@@ -1,0 +1,64 @@
+//! Lambda's Invoke, through which one function calls another.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use bytes::Bytes;
+use http::{HeaderValue, Request, Response};
+use tokio::task::JoinHandle;
+
+use super::faults::{Faults, Op};
+use super::function::{Function, Invoked};
+use super::wire::{self, response};
+
+/// Serves `POST /2015-03-31/functions/{name}/invocations` for one function.
+#[derive(Debug)]
+pub(crate) struct Lambda {
+    pub(crate) port: u16,
+    kill_on_arrival: Arc<AtomicBool>,
+    server: JoinHandle<()>,
+}
+
+impl Lambda {
+    pub(crate) async fn start(function: Function, faults: Faults) -> Self {
+        let (listener, port) = wire::listen().await;
+        let kill_on_arrival = Arc::new(AtomicBool::new(false));
+        let kill = Arc::clone(&kill_on_arrival);
+        let server = tokio::spawn(wire::serve(listener, move |request| {
+            let (function, faults, kill) = (function.clone(), faults.clone(), Arc::clone(&kill));
+            async move { faults.pass(Op::Invoke, invoke(function, request, kill)).await }
+        }));
+        Self { port, kill_on_arrival, server }
+    }
+
+    /// The next order's process ends before it can look at it.
+    pub(crate) fn kill_on_arrival(&self) {
+        self.kill_on_arrival.store(true, Ordering::SeqCst);
+    }
+
+    pub(crate) fn heal(&self) {
+        self.kill_on_arrival.store(false, Ordering::SeqCst);
+    }
+}
+
+impl Drop for Lambda {
+    fn drop(&mut self) {
+        self.server.abort();
+    }
+}
+
+async fn invoke(function: Function, request: Request<Bytes>, kill: Arc<AtomicBool>) -> Response<Bytes> {
+    let invoked = if kill.swap(false, Ordering::SeqCst) {
+        Invoked::Failed(Bytes::from_static(br#"{"errorType":"Runtime.ExitError","errorMessage":"Error: Runtime exited with error: signal: killed"}"#))
+    } else {
+        function.invoke(request.into_body()).await
+    };
+    match invoked {
+        Invoked::Answered(payload) => response(200, payload),
+        Invoked::Failed(error) | Invoked::TimedOut(error) => {
+            let mut failed = response(200, error);
+            failed.headers_mut().insert("x-amz-function-error", HeaderValue::from_static("Unhandled"));
+            failed
+        }
+    }
+}

@@ -1,0 +1,257 @@
+//! The gateway's own programs, run as Lambda runs them, between networks and stores that fail on demand.
+
+pub(crate) mod environment;
+pub(crate) mod faults;
+pub(crate) mod function;
+pub(crate) mod lambda;
+pub(crate) mod network;
+pub(crate) mod store;
+pub(crate) mod template;
+pub(crate) mod wire;
+
+use std::collections::HashMap;
+use std::time::{Duration, Instant};
+
+use aws_sdk_dynamodb::types::AttributeValue;
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use end_to_end::{Answer, Broker, KEY_A, Queue, Records, variable};
+use http::{HeaderMap, HeaderName, HeaderValue};
+use serde_json::{Map, Value, json};
+use tokio::task::JoinHandle;
+use url::Url;
+use uuid::Uuid;
+
+use faults::Faults;
+use function::{Function, Invoked};
+use lambda::Lambda;
+use network::Network;
+use store::StoreProxy;
+use template::Template;
+
+pub(crate) type Record = HashMap<String, AttributeValue>;
+
+/// An operation of the gateway.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Operation {
+    Produce,
+    Consume,
+}
+
+impl Operation {
+    /// The first part of its records' keys.
+    pub(crate) fn record(self) -> &'static str {
+        match self {
+            Self::Produce => "PRODUCE",
+            Self::Consume => "CONSUME",
+        }
+    }
+
+    fn path(self) -> &'static str {
+        match self {
+            Self::Produce => "/messages/produce",
+            Self::Consume => "/messages/consume",
+        }
+    }
+}
+
+/// One request under a key, which can be asked again.
+#[derive(Clone, Debug)]
+pub(crate) struct Asked {
+    pub(crate) operation: Operation,
+    pub(crate) key: Uuid,
+    pub(crate) body: Value,
+}
+
+/// An answer and the time it took.
+#[derive(Clone, Debug)]
+pub(crate) struct Reply {
+    pub(crate) answer: Answer,
+    pub(crate) took: Duration,
+}
+
+/// The three functions that a change goes through, and everything around them.
+#[derive(Debug)]
+pub(crate) struct Stand {
+    /// On the way to DynamoDB, to S3, and from the HTTP functions to `mq-access`.
+    pub(crate) faults: Faults,
+    /// On the way to the broker.
+    pub(crate) network: Network,
+    pub(crate) lambda: Lambda,
+    pub(crate) produce: Function,
+    pub(crate) consume: Function,
+    pub(crate) mq_access: Function,
+    /// A client of the broker that shares no code with the gateway.
+    pub(crate) broker: Broker,
+    pub(crate) records: Records,
+    pub(crate) stores: StoreProxy,
+}
+
+impl Stand {
+    pub(crate) async fn start() -> Self {
+        let (faults, network) = (Faults::default(), Network::start().await);
+        let stores = StoreProxy::start(faults.clone()).await;
+        let template = Template::read(references());
+        let stores_at = format!("http://127.0.0.1:{}", stores.port);
+        let mut variables: Vec<_> =
+            ["AWS_ENDPOINT_URL", "AWS_REGION", "AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY"]
+                .into_iter()
+                .map(|name| (name, variable(name)))
+                .collect();
+        variables.push(("AWS_EC2_METADATA_DISABLED", "true".to_owned()));
+        variables.push(("AWS_ENDPOINT_URL_DYNAMODB", stores_at.clone()));
+        variables.push(("AWS_ENDPOINT_URL_S3", stores_at));
+        let mq_access = Function::new("mq-access", template.function("MqAccessFunction"), &variables);
+        let lambda = Lambda::start(mq_access.clone(), faults.clone()).await;
+        variables.push(("AWS_ENDPOINT_URL_LAMBDA", format!("http://127.0.0.1:{}", lambda.port)));
+        let this = Self {
+            faults,
+            network,
+            lambda,
+            produce: Function::new("produce", template.function("ProduceFunction"), &variables),
+            consume: Function::new("consume", template.function("ConsumeFunction"), &variables),
+            mq_access,
+            broker: Broker::connect().await,
+            records: Records::open().await,
+            stores,
+        };
+        this.warm().await;
+        this
+    }
+
+    /// A request about a queue, by way of the network that fails.
+    pub(crate) fn request(&self, operation: Operation, queue: &Queue, members: Value) -> Asked {
+        let user = Url::parse(&variable("AMQP_URL")).unwrap().username().to_owned();
+        let mut body = json!({"target": {
+            "broker": "rabbitmq", "queue": queue.name, "connName": format!("127.0.0.1:{}", self.network.port),
+            "auth": {"user": user, "passwordRef": "secret://local/rabbit"},
+        }});
+        let Value::Object(members) = members else { panic!("members are an object") };
+        body.as_object_mut().unwrap().extend(members);
+        Asked { operation, key: Uuid::new_v4(), body }
+    }
+
+    pub(crate) fn front(&self, operation: Operation) -> &Function {
+        match operation {
+            Operation::Produce => &self.produce,
+            Operation::Consume => &self.consume,
+        }
+    }
+
+    /// Asks, as API Gateway would.
+    pub(crate) async fn ask(&self, asked: &Asked) -> Reply {
+        self.ask_later(asked).await.unwrap()
+    }
+
+    /// Asks, and goes on with something else.
+    pub(crate) fn ask_later(&self, asked: &Asked) -> JoinHandle<Reply> {
+        let (function, event) = (self.front(asked.operation).clone(), event(asked));
+        tokio::spawn(async move {
+            let started = Instant::now();
+            let invoked = function.invoke(event.to_string().into()).await;
+            Reply { answer: answer(&invoked), took: started.elapsed() }
+        })
+    }
+
+    /// Ends every fault, waits until nothing is at work any more, and replaces the processes that ended.
+    pub(crate) async fn heal(&mut self) {
+        self.faults.clear();
+        self.lambda.heal();
+        self.network.heal().await;
+        self.warm().await;
+    }
+
+    async fn warm(&self) {
+        for function in [&self.produce, &self.consume, &self.mq_access] {
+            function.settled().await;
+            function.warm().await;
+        }
+    }
+
+    /// The record's attributes, or `None`.
+    pub(crate) async fn record(&self, asked: &Asked) -> Option<Record> {
+        self.records.find(asked.operation.record(), asked.key).await
+    }
+
+    /// What the time does to a record, if there is one: its lease is over.
+    pub(crate) async fn age(&self, asked: &Asked) {
+        if self.record(asked).await.is_none() {
+            return;
+        }
+        let over = AttributeValue::N("1".to_owned());
+        self.records.set(asked.operation.record(), asked.key, &[("leaseExpiresAt", over)]).await;
+    }
+}
+
+/// What the template's `!Ref`s stand for in the local stack: its tables and buckets, and parameters that it sets.
+fn references() -> HashMap<&'static str, String> {
+    let inline = "rabbitmq://127.0.0.1:*/*?secrets=secret://local/*";
+    HashMap::from([
+        ("AccessTable", variable("ACCESS_TABLE")),
+        ("IdempotencyTable", variable("IDEMPOTENCY_TABLE")),
+        ("ResultsBucket", variable("RESULTS_BUCKET")),
+        ("MqAccessFunction", "mq-access".to_owned()),
+        ("InlineTargets", inline.to_owned()),
+        ("IdempotencyExpiryMinSeconds", "1".to_owned()),
+    ])
+}
+
+/// In payload format 2.0.
+fn event(asked: &Asked) -> Value {
+    let path = asked.operation.path();
+    let route = format!("POST {path}");
+    json!({
+        "version": "2.0",
+        "routeKey": route,
+        "rawPath": path,
+        "rawQueryString": "",
+        "headers": {
+            "content-type": "application/json",
+            "host": "127.0.0.1",
+            "idempotency-key": asked.key.to_string(),
+            "x-api-key": KEY_A,
+            "x-forwarded-proto": "http",
+        },
+        "requestContext": {
+            "accountId": "000000000000",
+            "apiId": "local",
+            "domainName": "127.0.0.1",
+            "domainPrefix": "local",
+            "http": {"method": "POST", "path": path, "protocol": "HTTP/1.1", "sourceIp": "127.0.0.1", "userAgent": "crash"},
+            "requestId": Uuid::new_v4().to_string(),
+            "routeKey": route,
+            "stage": "$default",
+            "time": "01/Jan/2026:00:00:00 +0000",
+            "timeEpoch": 1_767_225_600_000_u64,
+        },
+        "body": asked.body.to_string(),
+        "isBase64Encoded": false,
+    })
+}
+
+/// As API Gateway answers: its own 500 for a function that failed, its own 503 for one that took too long.
+fn answer(invoked: &Invoked) -> Answer {
+    let own = |status, message: &str| Answer {
+        status,
+        headers: HeaderMap::new(),
+        bytes: json!({ "message": message }).to_string().into_bytes(),
+    };
+    let payload = match invoked {
+        Invoked::Answered(payload) => payload,
+        Invoked::Failed(_) => return own(500, "Internal Server Error"),
+        Invoked::TimedOut(_) => return own(503, "Service Unavailable"),
+    };
+    let payload: Map<String, Value> = serde_json::from_slice(payload).unwrap();
+    let mut headers = HeaderMap::new();
+    for (name, value) in payload["headers"].as_object().unwrap() {
+        let name = HeaderName::from_bytes(name.as_bytes()).unwrap();
+        headers.insert(name, HeaderValue::from_str(value.as_str().unwrap()).unwrap());
+    }
+    let body = payload["body"].as_str().unwrap_or_default();
+    let bytes = match payload["isBase64Encoded"].as_bool() {
+        Some(true) => STANDARD.decode(body).unwrap(),
+        _ => body.as_bytes().to_vec(),
+    };
+    let status = u16::try_from(payload["statusCode"].as_u64().unwrap()).unwrap();
+    Answer { status, headers, bytes }
+}

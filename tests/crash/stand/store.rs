@@ -1,0 +1,89 @@
+//! The proxy in front of DynamoDB and S3.
+
+use bytes::Bytes;
+use http::{Method, Request, Response};
+use serde_json::Value;
+use tokio::task::JoinHandle;
+
+use super::faults::{Faults, Op};
+use super::wire::{self, response};
+
+/// What belongs to one connection, or is computed anew.
+const OF_THE_CONNECTION: [&str; 4] = ["host", "connection", "content-length", "transfer-encoding"];
+
+/// Listens as both services and forwards to the stack's.
+#[derive(Debug)]
+pub(crate) struct StoreProxy {
+    pub(crate) port: u16,
+    server: JoinHandle<()>,
+}
+
+impl StoreProxy {
+    pub(crate) async fn start(faults: Faults) -> Self {
+        let upstream = end_to_end::variable("AWS_ENDPOINT_URL");
+        let records = end_to_end::variable("IDEMPOTENCY_TABLE");
+        let client = reqwest::Client::new();
+        let (listener, port) = wire::listen().await;
+        let server = tokio::spawn(wire::serve(listener, move |request| {
+            let (faults, client, upstream) = (faults.clone(), client.clone(), upstream.clone());
+            let op = classify(&request, &records);
+            async move { faults.pass(op, forward(client, upstream, request)).await }
+        }));
+        Self { port, server }
+    }
+
+    /// New connections are refused from now on.
+    pub(crate) fn stop(&self) {
+        self.server.abort();
+    }
+}
+
+impl Drop for StoreProxy {
+    fn drop(&mut self) {
+        self.stop();
+    }
+}
+
+async fn forward(client: reqwest::Client, upstream: String, request: Request<Bytes>) -> Response<Bytes> {
+    let path = request.uri().path_and_query().map_or("/", |it| it.as_str());
+    let url = format!("{}{path}", upstream.trim_end_matches('/'));
+    let (parts, body) = request.into_parts();
+    let mut headers = parts.headers;
+    OF_THE_CONNECTION.iter().for_each(|name| drop(headers.remove(*name)));
+    let answer = client.request(parts.method, url).headers(headers).body(body).send().await.unwrap();
+    let (status, mut headers) = (answer.status().as_u16(), answer.headers().clone());
+    OF_THE_CONNECTION.iter().for_each(|name| drop(headers.remove(*name)));
+    let mut forwarded = response(status, answer.bytes().await.unwrap());
+    *forwarded.headers_mut() = headers;
+    forwarded
+}
+
+/// Recognises the writes of the protocol by what they say, as anyone in the middle could.
+fn classify(request: &Request<Bytes>, records: &str) -> Op {
+    let Some(target) = request.headers().get("x-amz-target") else {
+        return match *request.method() {
+            Method::PUT => Op::PutObject,
+            Method::GET => Op::GetObject,
+            _ => Op::Other,
+        };
+    };
+    let operation = target.to_str().unwrap_or_default().rsplit('.').next().unwrap_or_default();
+    let body: Value = serde_json::from_slice(request.body()).unwrap_or_default();
+    if body["TableName"] != records {
+        return Op::Access;
+    }
+    let value = |name: &str| body["ExpressionAttributeValues"][name]["S"].as_str();
+    match (operation, value(":status")) {
+        ("PutItem", _) => Op::Claim,
+        ("UpdateItem", _) if value(":oldOwner").is_some() => Op::TakeOver,
+        ("UpdateItem", Some("PREPARED")) => Op::Prepare,
+        ("UpdateItem", Some("COMPLETED")) => Op::Complete,
+        ("UpdateItem", Some("FAILED")) => Op::Fail,
+        ("UpdateItem", _)
+            if body["UpdateExpression"].as_str().is_some_and(|text| text.contains("checkpoint")) =>
+        {
+            Op::Checkpoint
+        }
+        _ => Op::Other,
+    }
+}

@@ -1,0 +1,66 @@
+//! What `template.yaml` says of a function: its time-out and its variables, so that they cannot differ here.
+
+use std::collections::HashMap;
+use std::path::Path;
+use std::time::Duration;
+
+use serde_norway::Value;
+
+/// A function as it is deployed.
+#[derive(Clone, Debug)]
+pub(crate) struct Deployed {
+    pub(crate) timeout: Duration,
+    pub(crate) memory_mb: u64,
+    pub(crate) variables: Vec<(String, String)>,
+}
+
+#[derive(Debug)]
+pub(crate) struct Template {
+    root: Value,
+    references: HashMap<&'static str, String>,
+}
+
+impl Template {
+    /// The repository's, in which `references` say what is otherwise than its parameters' defaults, and how its
+    /// resources are named.
+    pub(crate) fn read(references: HashMap<&'static str, String>) -> Self {
+        let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../template.yaml");
+        let root = serde_norway::from_str(&std::fs::read_to_string(path).unwrap()).unwrap();
+        Self { root, references }
+    }
+
+    /// # Panics
+    /// When a variable has a form that is not understood here.
+    pub(crate) fn function(&self, logical_id: &str) -> Deployed {
+        let globals = &self.root["Globals"]["Function"];
+        let properties = &self.root["Resources"][logical_id]["Properties"];
+        let number = |name: &str| properties[name].as_u64().or_else(|| globals[name].as_u64()).unwrap();
+        let variables = [globals, properties]
+            .into_iter()
+            .filter_map(|part| part["Environment"]["Variables"].as_mapping())
+            .flatten()
+            .map(|(name, value)| (name.as_str().unwrap().to_owned(), self.resolve(value)))
+            .collect();
+        Deployed {
+            timeout: Duration::from_secs(number("Timeout")),
+            memory_mb: number("MemorySize"),
+            variables,
+        }
+    }
+
+    fn resolve(&self, value: &Value) -> String {
+        match value {
+            Value::String(text) => text.clone(),
+            Value::Number(number) => number.to_string(),
+            Value::Tagged(tagged) if tagged.tag == "Ref" => {
+                let name = tagged.value.as_str().unwrap();
+                self.references.get(name).cloned().unwrap_or_else(|| {
+                    let default = &self.root["Parameters"][name]["Default"];
+                    assert!(!default.is_null(), "{name} is neither a parameter nor a known resource");
+                    self.resolve(default)
+                })
+            }
+            other => panic!("a variable of the template is neither text nor !Ref: {other:?}"),
+        }
+    }
+}

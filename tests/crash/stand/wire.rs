@@ -1,0 +1,54 @@
+//! A small HTTP server that can also close a connection without an answer, which no framework offers.
+
+use bytes::Bytes;
+use http::{Request, Response, StatusCode};
+use http_body_util::{BodyExt as _, Full};
+use hyper::body::Incoming;
+use hyper::server::conn::http1;
+use hyper::service::service_fn;
+use hyper_util::rt::TokioIo;
+use tokio::net::TcpListener;
+
+/// `None` closes the connection.
+pub(crate) type Answer = Option<Response<Bytes>>;
+
+#[derive(Debug, thiserror::Error)]
+#[error("closed on purpose")]
+struct Closed;
+
+/// Serves every connection until the listener's task ends.
+pub(crate) async fn serve<F, A>(listener: TcpListener, answer: F)
+where
+    F: Fn(Request<Bytes>) -> A + Clone + Send + 'static,
+    A: Future<Output = Answer> + Send + 'static,
+{
+    while let Ok((stream, _)) = listener.accept().await {
+        stream.set_nodelay(true).unwrap();
+        let answer = answer.clone();
+        let service = service_fn(move |request: Request<Incoming>| {
+            let answer = answer.clone();
+            async move {
+                let (parts, body) = request.into_parts();
+                let body = body.collect().await.map_err(|_| Closed)?.to_bytes();
+                answer(Request::from_parts(parts, body)).await.map(|it| it.map(Full::new)).ok_or(Closed)
+            }
+        });
+        tokio::spawn(async move {
+            let _: Result<(), hyper::Error> =
+                http1::Builder::new().serve_connection(TokioIo::new(stream), service).await;
+        });
+    }
+}
+
+/// Listens at a free port of this machine.
+pub(crate) async fn listen() -> (TcpListener, u16) {
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let port = listener.local_addr().unwrap().port();
+    (listener, port)
+}
+
+pub(crate) fn response(status: u16, body: impl Into<Bytes>) -> Response<Bytes> {
+    let mut response = Response::new(body.into());
+    *response.status_mut() = StatusCode::from_u16(status).unwrap();
+    response
+}

@@ -1,0 +1,93 @@
+//! What takes its real time: functions that are ended at their time-outs, networks that swallow everything, and leases
+//! that are waited for. All of it at once, each in a stand of its own.
+
+use std::time::{Duration, Instant};
+
+use crate::fault::{Fault, Struck};
+use crate::journey::{Journey, Load, told};
+use crate::stand::faults::Op;
+use crate::stand::network::Cut;
+use crate::stand::{Operation, Reply, Stand};
+
+#[tokio::test]
+async fn what_hangs_is_ended_in_time_and_the_lease_is_kept() {
+    tokio::join!(
+        mq_access_hangs(),
+        the_front_hangs(),
+        the_network_swallows(Operation::Produce, Fault::CutMidway(Cut::Silent), "502 OUTCOME_IN_DOUBT"),
+        the_network_swallows(Operation::Consume, Fault::CommitCut(Cut::Silent), "502 OUTCOME_IN_DOUBT"),
+        the_network_swallows(Operation::Consume, Fault::CutMidway(Cut::Silent), "504 BROKER_TIMEOUT"),
+    );
+}
+
+async fn begin(operation: Operation) -> (Stand, Journey) {
+    let stand = Stand::start().await;
+    let journey = Journey::begin(&stand, operation, Load::Usual, &mut fastrand::Rng::with_seed(6)).await;
+    (stand, journey)
+}
+
+fn seconds(reply: &Reply) -> u64 {
+    reply.answer.header("retry-after").unwrap().parse().unwrap()
+}
+
+/// Lambda ends `mq-access` at 24 s. The client waits as long as it is told, and the lease is over then.
+async fn mq_access_hangs() {
+    let (mut stand, mut journey) = begin(Operation::Produce).await;
+    let mut held = stand.faults.hold_request(Op::Complete);
+    let asked = stand.ask_later(&journey.asked);
+    held.reached().await;
+    let _frozen = stand.mq_access.freeze();
+    let reply = asked.await.unwrap();
+    assert_eq!(told(&reply.answer), "504 BROKER_TIMEOUT");
+    assert!((24.0..25.5).contains(&reply.took.as_secs_f64()), "{:?}", reply.took);
+    let wait = seconds(&reply);
+    assert!((1..=8).contains(&wait), "{wait}");
+    stand.heal().await;
+    drop(held);
+    let early = stand.ask(&journey.asked).await.answer;
+    early.expect_problem(409, "IDEMPOTENT_REQUEST_IN_PROGRESS");
+    tokio::time::sleep(Duration::from_secs(wait)).await;
+    let done = stand.ask(&journey.asked).await;
+    assert_eq!(told(&done.answer), "201");
+    println!("mq-access hangs: {} after {:?}, then {}", told(&reply.answer), reply.took, told(&done.answer));
+    journey.replies.push(done.clone());
+    journey.check(&stand, &done).await;
+}
+
+/// Lambda ends `consume` at 29 s; what `mq-access` did is recorded, and a retry has it at once.
+async fn the_front_hangs() {
+    let (mut stand, mut journey) = begin(Operation::Consume).await;
+    let mut held = stand.faults.hold_request(Op::Complete);
+    let asked = stand.ask_later(&journey.asked);
+    held.reached().await;
+    let _frozen = stand.consume.freeze();
+    held.release();
+    let reply = asked.await.unwrap();
+    assert_eq!(told(&reply.answer), "503");
+    assert!((29.0..30.5).contains(&reply.took.as_secs_f64()), "{:?}", reply.took);
+    stand.heal().await;
+    let done = stand.ask(&journey.asked).await;
+    assert_eq!(done.answer.header("idempotent-replay"), Some("true"));
+    println!("consume hangs: {} after {:?}, then {}", told(&reply.answer), reply.took, told(&done.answer));
+    journey.replies.push(done.clone());
+    journey.check(&stand, &done).await;
+}
+
+/// `mq-access` gives up by itself, in time to record how it ended.
+async fn the_network_swallows(operation: Operation, fault: Fault, expected: &str) {
+    let (mut stand, mut journey) = begin(operation).await;
+    let started = Instant::now();
+    let struck = Struck { asked: &journey.asked, queue: &journey.queue, at: 1, moment: Duration::ZERO };
+    let reply = fault.strike(&mut stand, struck).await;
+    assert_eq!(told(&reply.answer), expected, "{operation:?}");
+    assert!(reply.took < Duration::from_secs(24), "{:?}", reply.took);
+    stand.heal().await;
+    let status = journey.status(&stand).await;
+    let done = journey.until_done(&mut stand).await;
+    println!(
+        "{operation:?}, {fault:?}: {expected} after {:?}, {status:?}, done after {:?}",
+        reply.took,
+        started.elapsed()
+    );
+    journey.check(&stand, &done).await;
+}

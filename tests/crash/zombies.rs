@@ -1,0 +1,158 @@
+//! Executions that stand still past their lease, while another takes over, and then go on.
+
+use std::time::Duration;
+
+use crate::fault::TOO_LATE;
+use crate::journey::{Journey, Load, told};
+use crate::stand::faults::{Held, Op};
+use crate::stand::function::Frozen;
+use crate::stand::{Operation, Reply, Stand};
+
+#[tokio::test]
+async fn a_late_completion_is_refused() {
+    for operation in [Operation::Produce, Operation::Consume] {
+        let (mut stand, mut journey) = begin(operation, Load::Usual).await;
+        let mut held = stand.faults.hold_request(Op::Complete);
+        let late = stand.ask_later(&journey.asked);
+        held.reached().await;
+        let frozen = stand.mq_access.freeze();
+        let winner = take_over(&stand, &mut journey).await;
+        let recorded = stand.record(&journey.asked).await;
+        go_on(held, frozen).await;
+        let loser = late.await.unwrap();
+        assert_eq!(stand.record(&journey.asked).await, recorded, "{operation:?}: the record was changed");
+        check_loser(operation, &loser, &winner);
+        end(&mut stand, journey, &winner).await;
+    }
+}
+
+#[tokio::test]
+async fn what_a_zombie_still_puts_are_the_same_messages() {
+    let (mut stand, mut journey) = begin(Operation::Produce, Load::Paced).await;
+    let late = stand.ask_later(&journey.asked);
+    while journey.on_queue(&stand).await.0 < 10 {
+        tokio::time::sleep(Duration::from_millis(10)).await;
+    }
+    let frozen = stand.mq_access.freeze();
+    let winner = take_over(&stand, &mut journey).await;
+    let recorded = stand.record(&journey.asked).await;
+    frozen.thaw();
+    let loser = late.await.unwrap();
+    assert_eq!(stand.record(&journey.asked).await, recorded, "the record was changed");
+    check_loser(Operation::Produce, &loser, &winner);
+    end(&mut stand, journey, &winner).await;
+}
+
+/// Another execution goes on after the checkpoint of one that stands still, which finds at its next one that it lost, and stops.
+#[tokio::test]
+async fn a_zombie_stops_at_its_next_checkpoint() {
+    let (mut stand, mut journey) = begin(Operation::Produce, Load::Paced).await;
+    let mut held = stand.faults.hold_answer(Op::Checkpoint);
+    let late = stand.ask_later(&journey.asked);
+    held.reached().await;
+    let frozen = stand.mq_access.freeze();
+    let there = journey.on_queue(&stand).await.0;
+    let winner = take_over(&stand, &mut journey).await;
+    assert!(winner.answer.json()["resumedFrom"].as_u64().unwrap() > 0);
+    let recorded = stand.record(&journey.asked).await;
+    let after_both = journey.on_queue(&stand).await.0;
+    go_on(held, frozen).await;
+    let loser = late.await.unwrap();
+    assert_eq!(stand.record(&journey.asked).await, recorded, "the record was changed");
+    assert!(loser.answer.status >= 400, "{}", told(&loser.answer));
+    let more = journey.on_queue(&stand).await.0 - after_both;
+    println!("{there} before, {after_both} with the successor's, {more} more of the zombie's");
+    end(&mut stand, journey, &winner).await;
+}
+
+/// The messages in a zombie's hand are nobody else's, and go back when it finds that it lost.
+#[tokio::test]
+async fn a_zombie_with_messages_in_hand_puts_them_back() {
+    let (mut stand, mut journey) = begin(Operation::Consume, Load::Usual).await;
+    let mut held = stand.faults.hold_request(Op::Prepare);
+    let late = stand.ask_later(&journey.asked);
+    held.reached().await;
+    let frozen = stand.mq_access.freeze();
+    let winner = take_over(&stand, &mut journey).await;
+    let recorded = stand.record(&journey.asked).await;
+    go_on(held, frozen).await;
+    let loser = late.await.unwrap();
+    assert_eq!(stand.record(&journey.asked).await, recorded, "the record was changed");
+    assert!(loser.answer.status >= 400, "{}", told(&loser.answer));
+    end(&mut stand, journey, &winner).await;
+}
+
+/// Its result was stored, so the successor answers with that; the zombie's commit then removes what was answered.
+#[tokio::test]
+async fn a_zombie_that_still_commits_removes_what_was_answered() {
+    let (mut stand, mut journey) = begin(Operation::Consume, Load::Usual).await;
+    let mut held = stand.faults.hold_answer(Op::Prepare);
+    let late = stand.ask_later(&journey.asked);
+    held.reached().await;
+    let frozen = stand.mq_access.freeze();
+    let winner = take_over(&stand, &mut journey).await;
+    assert_eq!(winner.answer.json()["deliveryInDoubt"], true);
+    let recorded = stand.record(&journey.asked).await;
+    go_on(held, frozen).await;
+    let loser = late.await.unwrap();
+    assert_eq!(stand.record(&journey.asked).await, recorded, "the record was changed");
+    check_loser(Operation::Consume, &loser, &winner);
+    end(&mut stand, journey, &winner).await;
+}
+
+/// An order that comes when its claim's time to start is over is not executed, whoever has the record by then.
+#[tokio::test]
+async fn a_late_order_is_not_executed() {
+    for operation in [Operation::Produce, Operation::Consume] {
+        let (mut stand, mut journey) = begin(operation, Load::Usual).await;
+        let mut held = stand.faults.hold_request(Op::Invoke);
+        let late = stand.ask_later(&journey.asked);
+        held.reached().await;
+        let frozen = stand.front(operation).freeze();
+        tokio::time::sleep(TOO_LATE).await;
+        let winner = take_over(&stand, &mut journey).await;
+        let recorded = stand.record(&journey.asked).await;
+        go_on(held, frozen).await;
+        let loser = late.await.unwrap();
+        assert_eq!(stand.record(&journey.asked).await, recorded, "{operation:?}: the record was changed");
+        assert!(matches!(loser.answer.status, 409 | 503), "{}", told(&loser.answer));
+        end(&mut stand, journey, &winner).await;
+    }
+}
+
+async fn begin(operation: Operation, load: Load) -> (Stand, Journey) {
+    let stand = Stand::start().await;
+    let journey = Journey::begin(&stand, operation, load, &mut fastrand::Rng::with_seed(1)).await;
+    (stand, journey)
+}
+
+/// The lease ends, and another request takes over while the first execution stands still.
+async fn take_over(stand: &Stand, journey: &mut Journey) -> Reply {
+    stand.age(&journey.asked).await;
+    let winner = stand.ask(&journey.asked).await;
+    assert!(winner.answer.status < 300, "{}", told(&winner.answer));
+    journey.replies.push(winner.clone());
+    winner
+}
+
+/// Who lost the record answers with the winner's result, or with none: never with one that no replay will show.
+fn check_loser(operation: Operation, loser: &Reply, winner: &Reply) {
+    println!("{operation:?}: the zombie's client is told {}", told(&loser.answer));
+    assert!(
+        loser.answer.status >= 400 || loser.answer.bytes == winner.answer.bytes,
+        "{operation:?}: the zombie's client is told {}, in words that no replay will repeat",
+        told(&loser.answer),
+    );
+}
+
+/// What was held comes late, and then its process wakes.
+async fn go_on(held: Held, frozen: Frozen) {
+    held.release();
+    tokio::time::sleep(Duration::from_millis(50)).await;
+    frozen.thaw();
+}
+
+async fn end(stand: &mut Stand, journey: Journey, winner: &Reply) {
+    stand.heal().await;
+    journey.check(stand, winner).await;
+}
