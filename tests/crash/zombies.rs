@@ -26,6 +26,41 @@ async fn a_late_completion_is_refused() {
     }
 }
 
+/// Its successor is still at work: nothing but owner and attempt tells the two apart.
+#[tokio::test]
+async fn a_late_end_is_refused_while_the_successor_works() {
+    for (operation, end_of_zombie) in [
+        (Operation::Produce, Op::Complete),
+        (Operation::Produce, Op::Fail),
+        (Operation::Consume, Op::Complete),
+        (Operation::Consume, Op::Fail),
+    ] {
+        let (mut stand, mut journey) = begin(operation, Load::Usual).await;
+        let mut first = stand.faults.hold_request(end_of_zombie);
+        if end_of_zombie == Op::Fail {
+            stand.network.stop().await;
+        }
+        let late = stand.ask_later(&journey.asked);
+        first.reached().await;
+        let frozen = stand.mq_access.freeze();
+        stand.network.heal().await;
+        stand.age(&journey.asked).await;
+        let mut second = stand.faults.hold_request(Op::Complete);
+        let successor = stand.ask_later(&journey.asked);
+        second.reached().await;
+        let at_work = stand.record(&journey.asked).await;
+        go_on(first, frozen).await;
+        let loser = late.await.unwrap();
+        assert!(loser.answer.status >= 400, "{operation:?}: {}", told(&loser.answer));
+        assert_eq!(stand.record(&journey.asked).await, at_work, "{operation:?}, {end_of_zombie:?}");
+        second.release();
+        let winner = successor.await.unwrap();
+        assert!(winner.answer.status < 300, "{}", told(&winner.answer));
+        journey.replies.push(winner.clone());
+        end(&mut stand, journey, &winner).await;
+    }
+}
+
 #[tokio::test]
 async fn what_a_zombie_still_puts_are_the_same_messages() {
     let (mut stand, mut journey) = begin(Operation::Produce, Load::Paced).await;
