@@ -1,13 +1,13 @@
 //! A client that asks again until it has its answer, and what must hold then, whatever happened on the way.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::io::Read as _;
+use std::io::Write as _;
 use std::time::{Duration, Instant};
 
 use amqprs::{BasicProperties, FieldValue};
 use aws_sdk_dynamodb::types::AttributeValue;
 use end_to_end::{Answer, Queue};
-use flate2::read::GzDecoder;
+use flate2::write::GzDecoder;
 use serde_json::{Value, json};
 
 use crate::fault::{Fault, Struck};
@@ -280,9 +280,9 @@ async fn recorded(record: &Record) -> Vec<u8> {
         Some(AttributeValue::B(gzip)) => gzip.clone().into_inner(),
         _ => results::read(record).await,
     };
-    let mut body = Vec::new();
-    GzDecoder::new(gzip.as_slice()).read_to_end(&mut body).unwrap();
-    body
+    let mut inflated = GzDecoder::new(Vec::new());
+    inflated.write_all(&gzip).unwrap();
+    inflated.finish().unwrap()
 }
 
 /// Different bodies, of which the large ones cannot be compressed much.
