@@ -58,7 +58,7 @@ pub use audit::{Audit, AuditEntry, Happening, Log};
 pub use claim::{ClaimRequest, Claimed};
 pub use error::StoreError;
 pub use execution::{Execution, Outcome};
-pub use fingerprint::Fingerprint;
+pub use fingerprint::{Fingerprint, NoFingerprint};
 pub use key::{ExpiryBounds, ExpiryError, IdempotencyKey, KeyError, MalformedKey};
 pub use once::{Handled, NotHandled};
 pub use protocol::{OperationType, Progress, Status};
