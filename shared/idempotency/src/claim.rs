@@ -17,7 +17,8 @@ pub struct ClaimRequest<'a> {
     pub tenant: &'a str,
     pub key: &'a IdempotencyKey,
     pub fingerprint: &'a Fingerprint,
-    /// What the work is done to, for the index by target: `<queueManager>:<queue>`.
+    /// What the work is done to, for the index by target: `<queueManager>:<queue>`. Of an event, the handler: it is part of the record's key then,
+    /// since one event may have several handlers, each of which does its own work once.
     pub target: &'a str,
     pub trace_id: &'a str,
     /// How long the result is kept, in whole seconds.
@@ -26,7 +27,11 @@ pub struct ClaimRequest<'a> {
 
 impl ClaimRequest<'_> {
     pub(crate) fn pk(&self) -> String {
-        format!("{}#{}#{}", self.operation, self.tenant, self.key)
+        let Self { operation, tenant, key, target, .. } = self;
+        match operation {
+            OperationType::Event => format!("{operation}#{tenant}#{key}#{target}"),
+            OperationType::Produce | OperationType::Consume => format!("{operation}#{tenant}#{key}"),
+        }
     }
 }
 

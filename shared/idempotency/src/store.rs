@@ -63,7 +63,7 @@ impl Store {
         Self { audit, ..self }
     }
 
-    /// Claims the right to execute, by `<operation>#<tenant>#<key>`: one put that reads nothing. Where its condition fails, the record
+    /// Claims the right to execute, by `<operation>#<tenant>#<key>` (of an event, with its handler behind): one put that reads nothing. Where its condition fails, the record
     /// that comes back decides; a takeover is a second write, on the condition that the record is still what was seen.
     ///
     /// # Errors

@@ -1,8 +1,9 @@
 //! Events that come more than once.
 
 use std::cell::Cell;
+use std::time::Duration;
 
-use idempotency::{Handled, NotHandled};
+use idempotency::{Attributes, Event, Handled, NotHandled};
 use serde_json::json;
 
 use crate::support::{Asked, Place};
@@ -44,5 +45,36 @@ async fn a_second_delivery_waits_for_the_first() {
     let work = async |_: &idempotency::Execution| Ok::<_, String>(());
     let error = place.store.once(&event.request(), work).await.unwrap_err();
     assert!(matches!(error, NotHandled::InProgress { .. }), "{error}");
+    place.remove().await;
+}
+
+/// Or the second would acknowledge what only the first has done.
+#[tokio::test]
+async fn each_handler_of_an_event_does_its_own_work_once() {
+    let place = Place::make().await;
+    let attributes = Attributes {
+        id: "1".to_owned(),
+        source: "/test".to_owned(),
+        event_type: "com.example.batch.received".to_owned(),
+        subject: None,
+        time: jiff::Timestamp::now(),
+        idempotency_key: Asked::new(&json!({})).key,
+        source_idempotency_key: None,
+        tenant: "tenant".to_owned(),
+        trace_id: "trace".to_owned(),
+        traceparent: None,
+    };
+    let event = Event::new(attributes, json!({"batch": 1})).unwrap();
+    let day = Duration::from_secs(86_400);
+    let works = async |_: &idempotency::Execution| Ok::<_, String>(());
+    for expected in [Handled::Now, Handled::Before] {
+        for handler in ["chunker", "mailer"] {
+            assert_eq!(
+                place.store.once(&event.claim(handler, day), works).await.unwrap(),
+                expected,
+                "{handler}"
+            );
+        }
+    }
     place.remove().await;
 }
