@@ -11,8 +11,8 @@ pub enum StoreError {
     /// A record or a stored response is missing, altered or of another form. The work was done and must not be done again.
     #[error("what was stored cannot be read: {0}")]
     Unreadable(String),
-    /// A response that no record can hold, and there is no bucket for it. Nothing was stored.
-    #[error("a response of {bytes} bytes does not fit into a record")]
+    /// A response that no record can hold, and there is no bucket for it; or one of more than 8 MiB. Nothing was stored.
+    #[error("a response of {bytes} bytes cannot be stored")]
     TooLarge { bytes: usize },
 }
 

@@ -69,6 +69,9 @@ pub(crate) async fn store(
     execution: &Execution,
     response: &Response,
 ) -> Result<StoredResponse, StoreError> {
+    if u64::try_from(response.body.len()).is_ok_and(|bytes| bytes > MAX_BODY) {
+        return Err(StoreError::TooLarge { bytes: response.body.len() });
+    }
     let stored = |body| StoredResponse {
         status: response.status,
         headers: response.headers.clone(),

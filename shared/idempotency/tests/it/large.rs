@@ -4,7 +4,7 @@ use std::fmt::Write as _;
 
 use aws_sdk_dynamodb::types::AttributeValue;
 use aws_sdk_s3::primitives::ByteStream;
-use idempotency::{Happening, Outcome, Response, Store, StoreError};
+use idempotency::{Happening, Outcome, Response, Store, StoreError, Written};
 use serde_json::json;
 
 use crate::support::{Asked, Place, response};
@@ -77,5 +77,20 @@ async fn without_a_bucket_what_no_record_can_hold_is_refused_before_anything_is_
     assert!(matches!(error, StoreError::TooLarge { bytes: 1_000_000 }), "{error}");
     let status = place.attribute(&asked, "status").await;
     assert_eq!(status, Some(AttributeValue::S("IN_PROGRESS".to_owned())));
+    place.remove().await;
+}
+
+/// However well it compresses: what inflates to more is taken for altered when it is read, so storing it would lose it.
+#[tokio::test]
+async fn a_response_that_could_not_be_read_again_is_not_stored() {
+    let place = Place::make().await;
+    let asked = Asked::new(&json!({}));
+    let execution = place.execution(&asked).await;
+    let most = 8 * 1024 * 1024;
+    let error = place.store.prepare(&execution, &response("a".repeat(most + 1))).await.unwrap_err();
+    assert!(matches!(error, StoreError::TooLarge { bytes } if bytes == most + 1), "{error}");
+    let done = Outcome::Completed(response("a".repeat(most)));
+    assert_eq!(place.store.finish(&execution, &done).await.unwrap(), Written::Done);
+    assert_eq!(place.replayed(&asked).await.body.len(), most);
     place.remove().await;
 }
