@@ -15,6 +15,7 @@ pub enum Happening {
     TakenOver,
     /// An execution that was prepared and outlived its lease is answered with what it had stored.
     AnsweredInDoubt,
+    /// Answered with what was recorded.
     Replayed,
     /// Refused: the key was used with another body.
     Conflict,
@@ -53,11 +54,17 @@ impl Happening {
 /// An entry of the audit trail. It names the request and never shows its body.
 #[derive(Clone, Copy, Debug)]
 pub struct AuditEntry<'a> {
+    /// What happened.
     pub happening: Happening,
+    /// What kind of work it is about.
     pub operation: OperationType,
+    /// Whose request it is.
     pub tenant: &'a str,
+    /// The request's key, in its one spelling.
     pub idempotency_key: &'a str,
+    /// What the work is done to.
     pub target: &'a str,
+    /// The request's own trace id, not that of the execution that it met.
     pub trace_id: &'a str,
     /// The execution's number, where there is one.
     pub attempt: Option<u32>,
@@ -117,6 +124,7 @@ impl<'a> AuditEntry<'a> {
 
 /// Who is told of everything that happens to records.
 pub trait Audit: Debug + Send + Sync {
+    /// Takes an entry. It is called on the request's way, so it must neither block nor fail.
     fn note(&self, entry: &AuditEntry<'_>);
 }
 

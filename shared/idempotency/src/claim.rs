@@ -13,13 +13,18 @@ use crate::response::Response;
 /// A request for the right to execute.
 #[derive(Clone, Debug)]
 pub struct ClaimRequest<'a> {
+    /// What kind of work it is; keys of different kinds never meet.
     pub operation: OperationType,
+    /// Whose request it is; keys of different tenants never meet. Without `#`.
     pub tenant: &'a str,
+    /// The client's key.
     pub key: &'a IdempotencyKey,
+    /// What tells the request from another under the key.
     pub fingerprint: &'a Fingerprint,
     /// What the work is done to, for the index by target: `<queueManager>:<queue>`. Of an event, the handler: it is part of the record's key then,
     /// since one event may have several handlers, each of which does its own work once.
     pub target: &'a str,
+    /// For logs and the record.
     pub trace_id: &'a str,
     /// How long the result is kept, in whole seconds.
     pub retention: Duration,

@@ -20,11 +20,17 @@ pub struct Execution {
     /// Epoch milliseconds. Work that has not started by then must not start.
     pub start_before: i64,
     pub(crate) retention_seconds: u64,
+    /// What kind of work it is.
     pub operation: OperationType,
+    /// Whose request it is.
     pub tenant: String,
+    /// The client's key, in its one spelling.
     pub idempotency_key: String,
+    /// What the work is done to.
     pub target: String,
+    /// Of the request that made this attempt.
     pub trace_id: String,
+    /// Of the body; the same in every attempt.
     pub fingerprint: Fingerprint,
     /// When the first claim was made; the same in every takeover.
     pub created_at: Timestamp,

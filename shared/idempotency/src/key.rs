@@ -14,10 +14,12 @@ pub struct IdempotencyKey {
     as_sent: String,
 }
 
+/// A value that is no key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("must be one UUID of the 36-character form (RFC 9562, versions 1 to 8), bare or quoted")]
 pub struct MalformedKey;
 
+/// Why a request has no key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum KeyError {
     #[error("send one UUID in the header Idempotency-Key")]
@@ -27,6 +29,7 @@ pub enum KeyError {
 }
 
 impl IdempotencyKey {
+    /// The header's name.
     pub const HEADER: &str = "idempotency-key";
 
     /// # Errors
@@ -86,11 +89,15 @@ impl fmt::Display for IdempotencyKey {
 /// How long records are kept: the deployment's default, and the bounds within which a client may choose.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ExpiryBounds {
+    /// Where the client says nothing.
     pub default: Duration,
+    /// The shortest that a client may ask for.
     pub min: Duration,
+    /// The longest.
     pub max: Duration,
 }
 
+/// A retention that no client may ask for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("must be a number of seconds from {min} to {max}")]
 pub struct ExpiryError {
@@ -99,6 +106,7 @@ pub struct ExpiryError {
 }
 
 impl ExpiryBounds {
+    /// The header's name.
     pub const HEADER: &str = "idempotency-expiry-seconds";
 
     /// The retention that a request asks for.

@@ -10,8 +10,11 @@ use sha2::{Digest as _, Sha256};
 /// A response as it is recorded and sent again, byte for byte: status, headers (lower-case names) and a body of text.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Response {
+    /// The HTTP status, or any number that tells outcomes apart.
     pub status: u16,
+    /// By name.
     pub headers: BTreeMap<String, String>,
+    /// At most 8 MiB.
     pub body: String,
 }
 

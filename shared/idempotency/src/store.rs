@@ -23,6 +23,7 @@ const RACES: usize = 3;
 /// Whether a write found its record still its own.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Written {
+    /// The record says so now.
     Done,
     /// Another execution owns the record by now; nothing was written.
     Fenced,
