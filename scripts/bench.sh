@@ -1,16 +1,16 @@
 #!/usr/bin/env bash
-# scripts/bench.sh [PART…]: builds what is measured and prints a table for each part; all of startup, clients and warm
-# unless some are named.
+# scripts/bench.sh [PART…]: builds what is measured and prints a table for each part; all of startup, clients, warm and
+# idempotency unless some are named.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
 parts=("$@")
-((${#parts[@]})) || parts=(startup clients warm)
+((${#parts[@]})) || parts=(startup clients warm idempotency)
 for part in "${parts[@]}"; do
   case $part in
-  startup | clients | warm) ;;
+  startup | clients | warm | idempotency) ;;
   *)
-    echo "scripts/bench.sh does not know the part $part: startup, clients or warm" >&2
+    echo "scripts/bench.sh does not know the part $part: startup, clients, warm or idempotency" >&2
     exit 2
     ;;
   esac

@@ -1,9 +1,10 @@
 //! What the figures in docs/benchmarks.md come from, as tables in Markdown.
 //!
 //! ```text
-//! benches clients    produce and consume beside other clients of RabbitMQ
-//! benches startup    functions' starts beside one in Node.js
-//! benches warm       a warm request's CPU time beyond its calls
+//! benches clients      produce and consume beside other clients of RabbitMQ
+//! benches startup      functions' starts beside one in Node.js
+//! benches idempotency  a claim's calls and CPU time beside Powertools for AWS Lambda
+//! benches warm         a warm request's CPU time beyond its calls
 //! ```
 //!
 //! Contenders are processes of their own, in turn. The other commands are such contenders; the Python ones are in
@@ -16,7 +17,10 @@ mod cpu;
 mod error;
 mod function;
 mod gateway_crate;
+mod idempotency;
+mod keys;
 mod lambda;
+mod recorder;
 mod report;
 mod run;
 mod startup;
@@ -46,6 +50,8 @@ enum Command {
     Startup(startup::Options),
     /// Measure a warm request beyond its calls
     Warm(warm::Options),
+    /// Compare idempotent requests with Powertools for AWS Lambda
+    Idempotency(idempotency::Options),
     /// A contender: the crate `rabbitmq`, as mq-access calls it
     #[command(hide = true)]
     Crate(Contender),
@@ -58,6 +64,9 @@ enum Command {
         #[arg(long, env = "AMQP_URL", hide_env_values = true)]
         url: String,
     },
+    /// A contender: the crate `idempotency`
+    #[command(hide = true)]
+    Claims,
     /// A contender: a function that does nothing
     #[command(hide = true)]
     RuntimeAlone { kind: Kind, bytes: usize },
@@ -91,7 +100,9 @@ fn main() -> ExitCode {
     let command = Cli::parse().command;
     // What is measured beside a function has a runtime of the functions' kind.
     let mut builder = match command {
-        Command::CallsAlone { .. } | Command::RuntimeAlone { .. } => Builder::new_current_thread(),
+        Command::CallsAlone { .. } | Command::Claims | Command::RuntimeAlone { .. } => {
+            Builder::new_current_thread()
+        }
         _ => Builder::new_multi_thread(),
     };
     let runtime = builder.enable_all().build();
@@ -112,6 +123,8 @@ async fn run(command: Command) -> Result<(), Error> {
         Command::Clients(arguments) => comparison::compare(&arguments).await,
         Command::Startup(options) => startup::run(&options).await,
         Command::Warm(options) => warm::run(&options).await,
+        Command::Idempotency(options) => idempotency::run(&options).await,
+        Command::Claims => idempotency::ours::serve().await,
         Command::Crate(Contender { job, queue, arguments }) => {
             gateway_crate::run(&arguments.url, job, &queue, arguments.messages).await?.print()
         }

@@ -19,10 +19,10 @@ use tokio::sync::mpsc;
 use super::Stack;
 use super::calls::Replay;
 use super::pair::ECHO;
-use super::recorder::Call;
 use crate::broker::{BODY, PERSISTENT};
 use crate::error::Error;
 use crate::function::cpu;
+use crate::recorder::Call;
 
 /// The queue of the local target profile.
 const QUEUE: &str = "DEV.QUEUE.1";

@@ -7,8 +7,8 @@ use aws_sdk_dynamodb::error::DisplayErrorContext;
 use aws_sdk_dynamodb::types::{AttributeValue, ReturnValuesOnConditionCheckFailure};
 use serde_json::{Map, Value};
 
-use super::recorder::Call;
 use crate::error::Error;
+use crate::recorder::Call;
 
 type Attributes = HashMap<String, AttributeValue>;
 

@@ -7,7 +7,6 @@
 pub(crate) mod baseline;
 mod calls;
 mod pair;
-mod recorder;
 mod report;
 pub(crate) mod runtime_alone;
 
@@ -16,9 +15,10 @@ use std::time::Instant;
 use clap::Args;
 
 use crate::error::Error;
+use crate::keys::Keys;
+use crate::recorder::{self, Recorder};
 use crate::warm::baseline::{Baseline, Task};
 use crate::warm::pair::{Pair, Sent};
-use crate::warm::recorder::Recorder;
 use crate::warm::report::{Request, table};
 use crate::warm::runtime_alone::RuntimeAlone;
 
@@ -143,34 +143,4 @@ async fn record(stack: &Stack, keys: &mut Keys) -> Result<Recorded, Error> {
         calls_of_mq_access: of_mq_access.calls()?,
         key,
     })
-}
-
-/// Idempotency keys that no other run used.
-#[derive(Debug)]
-struct Keys {
-    run: i64,
-    next: u64,
-}
-
-impl Keys {
-    fn new() -> Self {
-        Self { run: jiff::Timestamp::now().as_second() & 0xffff_ffff, next: 0 }
-    }
-
-    fn next(&mut self) -> String {
-        self.next += 1;
-        format!("{:08x}-0000-4000-8000-{:012x}", self.run, self.next)
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn keys_are_different_and_of_one_length() {
-        let mut keys = Keys::new();
-        let (one, other) = (keys.next(), keys.next());
-        assert!(one != other && one.len() == 36 && other.len() == 36);
-    }
 }

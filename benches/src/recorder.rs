@@ -1,12 +1,13 @@
 //! Passes requests on to DynamoDB and keeps what they asked.
 
+use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use axum::Router;
 use axum::body::Bytes;
 use axum::extract::State;
-use axum::http::{HeaderMap, StatusCode};
-use axum::response::IntoResponse;
+use axum::http::{HeaderMap, StatusCode, header};
+use axum::response::{IntoResponse, Response};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
@@ -61,31 +62,50 @@ impl Recorder {
         calls
             .iter()
             .map(|(target, body)| {
-                let operation = target.rsplit('.').next().unwrap_or_default().to_owned();
-                Ok(Call { operation, body: serde_json::from_slice(body)? })
+                Ok(Call { operation: operation(target).to_owned(), body: serde_json::from_slice(body)? })
             })
             .collect()
     }
+
+    /// How often each operation was called since it last forgot.
+    pub(crate) fn counts(&self) -> BTreeMap<String, usize> {
+        let calls = self.upstream.calls.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut counts = BTreeMap::new();
+        for (target, _) in calls.iter() {
+            *counts.entry(operation(target).to_owned()).or_default() += 1;
+        }
+        counts
+    }
+
+    /// The size of what was asked since it last forgot, without headers.
+    pub(crate) fn bytes(&self) -> usize {
+        let calls = self.upstream.calls.lock().unwrap_or_else(PoisonError::into_inner);
+        calls.iter().map(|(_, body)| body.len()).sum()
+    }
 }
 
-async fn pass_on(
-    State(upstream): State<Arc<Upstream>>,
-    headers: HeaderMap,
-    body: Bytes,
-) -> impl IntoResponse {
+/// Without the service's name and version.
+fn operation(target: &str) -> &str {
+    target.rsplit('.').next().unwrap_or_default()
+}
+
+async fn pass_on(State(upstream): State<Arc<Upstream>>, headers: HeaderMap, body: Bytes) -> Response {
     let target = headers.get(TARGET).and_then(|value| value.to_str().ok()).unwrap_or_default().to_owned();
     upstream.calls.lock().unwrap_or_else(PoisonError::into_inner).push((target, body.clone()));
-    let mut request = upstream.client.post(&upstream.url).body(body);
-    for name in [TARGET, "content-type", "authorization", "x-amz-date"] {
-        if let Some(value) = headers.get(name) {
-            request = request.header(name, value);
-        }
-    }
+    let request = upstream.client.post(&upstream.url).headers(end_to_end(headers)).body(body);
     match request.send().await {
-        Ok(response) => {
-            let status = response.status();
-            (status, response.bytes().await.unwrap_or_default())
+        Ok(mut response) => {
+            let headers = end_to_end(std::mem::take(response.headers_mut()));
+            (response.status(), headers, response.bytes().await.unwrap_or_default()).into_response()
         }
-        Err(error) => (StatusCode::BAD_GATEWAY, error.to_string().into()),
+        Err(error) => (StatusCode::BAD_GATEWAY, error.to_string()).into_response(),
     }
+}
+
+/// Without what belongs to one connection.
+fn end_to_end(mut headers: HeaderMap) -> HeaderMap {
+    for name in [header::HOST, header::CONNECTION, header::CONTENT_LENGTH, header::TRANSFER_ENCODING] {
+        headers.remove(name);
+    }
+    headers
 }

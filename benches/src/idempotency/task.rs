@@ -1,0 +1,132 @@
+//! What contenders are told, as lines of JSON.
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+use serde_json::{Value, json};
+
+use crate::error::Error;
+
+/// What all blocks have in common. Its body and response are those of every request.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct Task {
+    pub(crate) table: String,
+    /// JSON text.
+    pub(crate) body: String,
+    /// The same with one other value.
+    pub(crate) other_body: String,
+    pub(crate) response: Response,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct Response {
+    pub(crate) status_code: u16,
+    pub(crate) headers: BTreeMap<String, String>,
+    pub(crate) body: String,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub(crate) enum Job {
+    New,
+    Replay,
+    /// Another body under a key that was used.
+    Conflict,
+}
+
+impl Job {
+    pub(crate) const ALL: [Self; 3] = [Self::New, Self::Replay, Self::Conflict];
+
+    pub(crate) const fn name(self) -> &'static str {
+        match self {
+            Self::New => "new",
+            Self::Replay => "replayed",
+            Self::Conflict => "other body",
+        }
+    }
+}
+
+/// Requests, one after another.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub(crate) struct Block {
+    pub(crate) job: Job,
+    pub(crate) keys: Vec<String>,
+}
+
+/// Of a request's body and of a response's, in bytes.
+const BODY: usize = 1024;
+const RESPONSE: usize = 300;
+
+impl Task {
+    pub(crate) fn new(table: &str) -> Result<Self, Error> {
+        let mut response = json!({
+            "batchId": "0192f0c1-7c1e-7a53-9d2b-6b1f0c6a9e11",
+            "produced": 4,
+            "bytes": 4096,
+            "queue": "ORDERS.IN",
+            "atomic": false,
+            "durationMs": 17,
+        });
+        pad(&mut response, "detail", RESPONSE);
+        Ok(Self {
+            table: table.to_owned(),
+            body: order(4)?,
+            other_body: order(5)?,
+            response: Response {
+                status_code: 201,
+                headers: BTreeMap::from([("content-type".to_owned(), "application/json".to_owned())]),
+                body: response.to_string(),
+            },
+        })
+    }
+
+    pub(crate) fn request(&self, job: Job, key: &str) -> String {
+        let body = if job == Job::Conflict { &self.other_body } else { &self.body };
+        format!(r#"{{"idempotencyKey":"{key}","body":{body}}}"#)
+    }
+}
+
+/// Nested, with texts, numbers and an array, as orders are.
+fn order(quantity: u32) -> Result<String, Error> {
+    let item = |number: u32| {
+        json!({
+            "sku": format!("7891000{number:06}"), "quantity": quantity, "unitPrice": 12.5, "discount": null,
+            "description": "Paracetamol 500 mg, 20 comprimidos",
+        })
+    };
+    let mut body = json!({
+        "target": {"queueManager": "QM1", "queue": "ORDERS.IN"},
+        "order": {"id": "A-2026-000117", "priority": 4, "urgent": false, "items": [item(1), item(2), item(3), item(4)]},
+    });
+    pad(&mut body, "note", BODY);
+    let body = serde_json::to_string(&body)?;
+    if body.len() == BODY { Ok(body) } else { Err(Error::Unexpected("the body has another size".to_owned())) }
+}
+
+/// Adds a text that brings it to that many bytes.
+fn pad(value: &mut Value, name: &str, bytes: usize) {
+    let Some(object) = value.as_object_mut() else { return };
+    object.insert(name.to_owned(), String::new().into());
+    let missing = bytes.saturating_sub(Value::from(object.clone()).to_string().len());
+    object.insert(name.to_owned(), "lorem ipsum ".chars().cycle().take(missing).collect::<String>().into());
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn bodies_have_their_sizes_and_differ_in_a_value() {
+        let task = Task::new("table").unwrap();
+        assert_eq!(
+            [task.body.len(), task.other_body.len(), task.response.body.len()],
+            [BODY, BODY, RESPONSE]
+        );
+        assert_ne!(task.body, task.other_body);
+        let request: Value = serde_json::from_str(&task.request(Job::Conflict, "k")).unwrap();
+        assert_eq!(request["idempotencyKey"], "k");
+        assert_eq!(request["body"].to_string(), task.other_body);
+    }
+}
