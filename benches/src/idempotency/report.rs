@@ -35,8 +35,8 @@ fn count(number: usize) -> f64 {
 pub(super) fn report(measured: &[Measured], rounds: u32, requests: usize) -> String {
     let mut text = format!(
         "A request of 1 KiB, a response of 300 B; medians of {rounds} blocks of {requests} requests.\n{}, {}.\n\n\
-         | | calls of IntegraHub | of Powertools | sent, B | sent, B | CPU µs | CPU µs | IntegraHub / Powertools | goal |\n\
-         |---|---|---|---:|---:|---:|---:|---:|---:|\n",
+         | | IntegraHub: calls | sent, B | CPU µs | Powertools: calls | sent, B | CPU µs | CPU of IntegraHub / Powertools | goal |\n\
+         |---|---|---:|---:|---|---:|---:|---:|---:|\n",
         jiff::Timestamp::now().strftime("%Y-%m-%d"),
         machine(),
     );
@@ -50,7 +50,7 @@ pub(super) fn report(measured: &[Measured], rounds: u32, requests: usize) -> Str
         let [sent, they_sent] = Who::ALL.map(bytes);
         let _ = writeln!(
             text,
-            "| {} | {} | {} | {sent:.0} | {they_sent:.0} | {ours:.0} | {theirs:.0} | {:.3} | {} |",
+            "| {} | {} | {sent:.0} | {ours:.0} | {} | {they_sent:.0} | {theirs:.0} | {:.3} | {} |",
             job.name(),
             calls(blocks(Who::Ours)),
             calls(blocks(Who::Powertools)),
@@ -99,7 +99,7 @@ mod tests {
         let report = report(&blocks, 2, 100);
         assert!(
             report.contains(
-                "| new | 2.005 (PutItem 1.005, UpdateItem 1) | 2 (PutItem 1, UpdateItem 1) | 1500 | 1500 | 200 | 1000 | 0.200 | 0.2 |"
+                "| new | 2.005 (PutItem 1.005, UpdateItem 1) | 1500 | 200 | 2 (PutItem 1, UpdateItem 1) | 1500 | 1000 | 0.200 | 0.2 |"
             ),
             "{report}"
         );
