@@ -71,7 +71,7 @@ fn calls<'a>(blocks: impl Iterator<Item = &'a Measured>) -> String {
         }
     }
     let a_request = |times: usize| {
-        let share = format!("{:.3}", count(times) / count(requests));
+        let share = format!("{:.6}", count(times) / count(requests));
         share.trim_end_matches('0').trim_end_matches('.').to_owned()
     };
     let each: Vec<_> =
