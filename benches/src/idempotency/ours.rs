@@ -56,7 +56,7 @@ async fn handle(store: &Store, request: &str, response: &Response) -> Result<Job
     let Request { idempotency_key, body } = serde_json::from_str(request)?;
     let unexpected = |error: &dyn std::error::Error| Error::Unexpected(error.to_string());
     let key = IdempotencyKey::parse(&idempotency_key).map_err(|error| unexpected(&error))?;
-    let fingerprint = Fingerprint::of(&body)?;
+    let fingerprint = Fingerprint::of(&body).map_err(|error| unexpected(&error))?;
     let claim = ClaimRequest {
         operation: OperationType::Produce,
         tenant: "bench",

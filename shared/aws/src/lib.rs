@@ -14,6 +14,7 @@ pub use environment::{Environment, EnvironmentError};
 
 use std::time::Duration;
 
+use aws_config::stalled_stream_protection::StalledStreamProtectionConfig;
 use aws_config::{BehaviorVersion, ConfigLoader, Region, SdkConfig};
 use aws_credential_types::Credentials;
 use aws_smithy_http_client::Builder;
@@ -60,7 +61,14 @@ impl Sdk {
             .with_max_attempts(3)
             .with_initial_backoff(Duration::from_millis(50))
             .with_max_backoff(Duration::from_millis(400));
-        let standard = loader.http_client(http).timeout_config(timeouts).retry_config(retries).load().await;
+        // Answers of a few kilobytes come whole or not at all, and the time-outs bound them.
+        let standard = loader
+            .http_client(http)
+            .timeout_config(timeouts)
+            .retry_config(retries)
+            .stalled_stream_protection(StalledStreamProtectionConfig::disabled())
+            .load()
+            .await;
         Self { standard }
     }
 
@@ -69,10 +77,12 @@ impl Sdk {
         &self.standard
     }
 
-    /// For objects of some megabytes: as long in all as a store's operation, but an attempt may take all of it.
+    /// For objects of some megabytes: as long in all as a store's operation, but an attempt may take all of it. The
+    /// time-outs end with the headers of an answer; its body is watched for standing still.
     pub fn objects(&self) -> SdkConfig {
         let timeouts = TimeoutConfig::builder().connect_timeout(CONNECT).operation_timeout(OPERATION).build();
-        self.standard.to_builder().timeout_config(timeouts).build()
+        let watched = StalledStreamProtectionConfig::enabled().grace_period(OPERATION).build();
+        self.standard.to_builder().timeout_config(timeouts).stalled_stream_protection(watched).build()
     }
 
     /// For calls that must not be made twice, such as Lambda's Invoke: one attempt, given up after `timeout`.
