@@ -1,0 +1,5 @@
+//! The product ingest without its I/O.
+
+mod cnpj;
+
+pub use cnpj::{Cnpj, CnpjError};
