@@ -1,0 +1,210 @@
+//! Cuts a payload into the raw bytes of its items, in one pass over windows of any size.
+//!
+//! The splitter frames, it does not judge: what is between two items' boundaries may be no JSON at all, and the item's parser
+//! says so of that item alone. Only where no boundary can be trusted any more does the payload fail, with the byte where that shows.
+//!
+//! An item that lies within a window is handed on from there; only one that crosses windows is copied, up to the limit. So memory is
+//! bounded by that limit, whatever the payload holds.
+//!
+//! ```
+//! use ingestion::split::{Format, Piece, Splitter};
+//!
+//! let mut splitter = Splitter::new(Format::Array, 1024);
+//! let mut items = Vec::new();
+//! let mut collect = |piece: Piece<'_>| {
+//!     if let Piece::Item { bytes, .. } = piece {
+//!         items.push(bytes.to_vec());
+//!     }
+//! };
+//! splitter.feed(br#"[{"PRODUCTID": 1}, {"PRODU"#, &mut collect)?;
+//! splitter.feed(br#"CTID": 2}]"#, &mut collect)?;
+//! splitter.finish(&mut collect)?;
+//! assert_eq!(items, [&br#"{"PRODUCTID": 1}"#[..], br#"{"PRODUCTID": 2}"#]);
+//! # Ok::<(), ingestion::split::PayloadError>(())
+//! ```
+
+mod array;
+mod lines;
+mod open_item;
+mod value;
+
+use array::ArraySplitter;
+use lines::LineSplitter;
+use open_item::OpenItem;
+
+const BYTE_ORDER_MARK: [u8; 3] = [0xef, 0xbb, 0xbf];
+
+/// How a payload holds its items; the request's media type says which.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Format {
+    /// `application/json`: one array.
+    Array,
+    /// `application/x-ndjson`: an item a line. Lines are the only frame: a broken one spoils no other.
+    Lines,
+}
+
+/// One item's place in the payload, and its bytes unless they are too many.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Piece<'a> {
+    Item {
+        /// From 0, in the payload's order; blank lines do not count.
+        index: u64,
+        /// Of the item's first byte in the decoded payload.
+        offset: u64,
+        /// The item without white space around it.
+        bytes: &'a [u8],
+    },
+    /// An item beyond the limit. It was skipped without being held.
+    TooLarge { index: u64, offset: u64, length: u64 },
+}
+
+/// Why no further item can be found.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[error("{fault} at byte {offset}")]
+pub struct PayloadError {
+    pub fault: PayloadFault,
+    /// In the decoded payload, from 0; its length where it breaks off.
+    pub offset: u64,
+}
+
+/// What is wrong with a payload as a whole.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+pub enum PayloadFault {
+    #[error("the payload is empty")]
+    Empty,
+    #[error("the payload is not an array of items")]
+    NotAnArray,
+    #[error("a comma or the array's end was expected")]
+    Unexpected,
+    #[error("an item was expected before this comma")]
+    MissingItem,
+    #[error("the last comma has no item after it")]
+    TrailingComma,
+    #[error("the payload breaks off")]
+    Truncated,
+    #[error("there is more after the array's end")]
+    TrailingContent,
+}
+
+/// Finds the items of one payload.
+#[derive(Debug)]
+pub struct Splitter {
+    inner: Inner,
+    mark: Mark,
+    /// Bytes fed so far.
+    consumed: u64,
+    failed: Option<PayloadError>,
+}
+
+#[derive(Debug)]
+enum Inner {
+    Array(ArraySplitter),
+    Lines(LineSplitter),
+}
+
+/// How much of a byte order mark was seen.
+#[derive(Debug, Clone, Copy)]
+enum Mark {
+    /// So many of its bytes, which are held back until they prove to be one.
+    Seen(usize),
+    Past,
+}
+
+impl Splitter {
+    /// A splitter for one payload whose items have at most `item_limit` bytes each.
+    #[must_use]
+    pub fn new(format: Format, item_limit: usize) -> Self {
+        let open = OpenItem::new(item_limit);
+        let inner = match format {
+            Format::Array => Inner::Array(ArraySplitter::new(open)),
+            Format::Lines => Inner::Lines(LineSplitter::new(open)),
+        };
+        Self { inner, mark: Mark::Seen(0), consumed: 0, failed: None }
+    }
+
+    /// Takes the payload's next bytes, and hands each item that ends in them to `sink`.
+    ///
+    /// # Errors
+    /// Where the payload cannot be split any further; every later call then fails alike. Items handed on before stay valid as such, but the
+    /// payload is not.
+    pub fn feed(&mut self, window: &[u8], sink: &mut impl FnMut(Piece<'_>)) -> Result<(), PayloadError> {
+        self.check()?;
+        let rest = self.after_mark(window, sink)?;
+        self.feed_inner(rest, sink)
+    }
+
+    /// Says that the payload ends here.
+    ///
+    /// # Errors
+    /// Where it breaks off, or held nothing.
+    pub fn finish(mut self, sink: &mut impl FnMut(Piece<'_>)) -> Result<(), PayloadError> {
+        self.check()?;
+        if let Mark::Seen(seen) = self.mark
+            && seen < BYTE_ORDER_MARK.len()
+        {
+            self.mark = Mark::Past;
+            let held = BYTE_ORDER_MARK.get(..seen).unwrap_or_default();
+            self.feed_inner(held, sink)?;
+        }
+        let at = self.consumed;
+        match self.inner {
+            Inner::Array(array) => array.finish(at),
+            Inner::Lines(lines) => lines.finish(at, sink),
+        }
+    }
+
+    fn check(&self) -> Result<(), PayloadError> {
+        self.failed.map_or(Ok(()), Err)
+    }
+
+    /// The window without a byte order mark at the payload's start.
+    fn after_mark<'w>(
+        &mut self,
+        window: &'w [u8],
+        sink: &mut impl FnMut(Piece<'_>),
+    ) -> Result<&'w [u8], PayloadError> {
+        let Mark::Seen(seen) = self.mark else { return Ok(window) };
+        let expected = BYTE_ORDER_MARK.get(seen..).unwrap_or_default();
+        let same = expected.iter().zip(window).take_while(|(mark, byte)| mark == byte).count();
+        if same == expected.len() {
+            self.mark = Mark::Past;
+            self.consumed = u64::try_from(BYTE_ORDER_MARK.len()).unwrap_or(u64::MAX);
+            return Ok(window.get(same..).unwrap_or_default());
+        }
+        if same == window.len() {
+            self.mark = Mark::Seen(seen + same);
+            return Ok(&[]);
+        }
+        // It was none: what was held back is content.
+        self.mark = Mark::Past;
+        self.feed_inner(BYTE_ORDER_MARK.get(..seen).unwrap_or_default(), sink)?;
+        Ok(window)
+    }
+
+    fn feed_inner(&mut self, window: &[u8], sink: &mut impl FnMut(Piece<'_>)) -> Result<(), PayloadError> {
+        let start = self.consumed;
+        let result = match &mut self.inner {
+            Inner::Array(array) => array.feed(start, window, sink),
+            Inner::Lines(lines) => {
+                lines.feed(start, window, sink);
+                Ok(())
+            }
+        };
+        self.consumed = start.saturating_add(length(window));
+        self.failed = result.err();
+        result
+    }
+}
+
+/// A slice's length as an offset's type.
+fn length(bytes: &[u8]) -> u64 {
+    u64::try_from(bytes.len()).unwrap_or(u64::MAX)
+}
+
+/// What JSON calls white space.
+const fn is_white(byte: u8) -> bool {
+    matches!(byte, b' ' | b'\t' | b'\n' | b'\r')
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,97 @@
+use super::open_item::OpenItem;
+use super::value::Value;
+use super::{PayloadError, PayloadFault, Piece, is_white, length};
+
+/// One JSON array over the whole payload.
+#[derive(Debug)]
+pub(super) struct ArraySplitter {
+    open: OpenItem,
+    state: State,
+}
+
+#[derive(Debug, Clone, Copy)]
+enum State {
+    Start,
+    /// After the opening bracket: an item or the end.
+    First,
+    Item(Value),
+    /// After an item: a comma or the end.
+    Between,
+    /// After a comma: an item.
+    Next,
+    End,
+}
+
+impl ArraySplitter {
+    pub(super) const fn new(open: OpenItem) -> Self {
+        Self { open, state: State::Start }
+    }
+
+    pub(super) fn feed(
+        &mut self,
+        start: u64,
+        window: &[u8],
+        sink: &mut impl FnMut(Piece<'_>),
+    ) -> Result<(), PayloadError> {
+        let mut rest = window;
+        while !rest.is_empty() {
+            if let State::Item(mut value) = self.state {
+                let Some(end) = value.end_in(rest) else {
+                    self.state = State::Item(value);
+                    self.open.extend(rest);
+                    return Ok(());
+                };
+                let (part, after) = rest.split_at_checked(end).unwrap_or((rest, &[]));
+                self.open.end(part, sink);
+                self.state = State::Between;
+                rest = after;
+            }
+            let Some(white) = rest.iter().position(|byte| !is_white(*byte)) else { return Ok(()) };
+            rest = rest.get(white..).unwrap_or_default();
+            let Some(byte) = rest.first() else { return Ok(()) };
+            let at = start.saturating_add(length(window)).saturating_sub(length(rest));
+            rest = self.step(at, *byte, rest)?;
+        }
+        Ok(())
+    }
+
+    /// Bytes of memory that the open item occupies.
+    #[cfg(test)]
+    pub(super) const fn held(&self) -> usize {
+        self.open.capacity()
+    }
+
+    pub(super) fn finish(self, at: u64) -> Result<(), PayloadError> {
+        let fault = match self.state {
+            State::End => return Ok(()),
+            State::Start => PayloadFault::Empty,
+            State::First | State::Item(_) | State::Between | State::Next => PayloadFault::Truncated,
+        };
+        Err(PayloadError { fault, offset: at })
+    }
+
+    /// Takes the byte between items that `rest` begins with, and says where the scan goes on.
+    fn step<'w>(&mut self, at: u64, byte: u8, rest: &'w [u8]) -> Result<&'w [u8], PayloadError> {
+        let fault = |fault| Err(PayloadError { fault, offset: at });
+        self.state = match (self.state, byte) {
+            (State::Start, b'[') => State::First,
+            (State::Start, _) => return fault(PayloadFault::NotAnArray),
+            (State::First | State::Between, b']') => State::End,
+            (State::Next, b']') => return fault(PayloadFault::TrailingComma),
+            (State::Between, b',') => State::Next,
+            (State::First | State::Next, b',') => return fault(PayloadFault::MissingItem),
+            (State::Between, _) | (State::First | State::Next, b'}') => {
+                return fault(PayloadFault::Unexpected);
+            }
+            (State::First | State::Next, _) => {
+                self.open.begin(at);
+                self.state = State::Item(Value::beginning_with(byte));
+                return Ok(rest);
+            }
+            (State::End, _) => return fault(PayloadFault::TrailingContent),
+            // `feed` ends items itself.
+            (State::Item(value), _) => State::Item(value),
+        };
+        Ok(rest.get(1..).unwrap_or_default())
+    }
+}
