@@ -1,0 +1,72 @@
+//! One product as the ingest knows it: its key, its typed attributes, and which of its versions wins.
+
+pub(crate) mod bytes;
+mod date;
+mod decimal;
+mod encoding;
+mod error;
+mod extra;
+mod field;
+mod hash;
+mod item;
+mod members;
+mod scalar;
+mod version;
+
+use jiff::Timestamp;
+
+use crate::Cnpj;
+
+pub use decimal::{Decimal, DecimalError, Price};
+pub use encoding::{EncodedAttributes, EncodingError};
+pub use error::{ItemError, ItemErrorCode, PartialKey};
+pub use hash::{KeyHash, RowHash};
+pub use item::{CnpjAccess, ItemPlace, ItemRules, MAX_PRODUCT_ID};
+pub use version::{BatchStamp, Version};
+
+pub(crate) use date::to_microseconds;
+
+/// What identifies a product: the primary key of its row, ordered as rows are written.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct ProductKey {
+    pub cnpj: Cnpj,
+    pub shop_id: i32,
+    /// As text: `25901` and `"25901"` are the same.
+    pub product_id: String,
+}
+
+/// One valid item.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Product {
+    pub key: ProductKey,
+    pub attributes: Attributes,
+}
+
+/// What an item says of its product beside the key. What was not sent, or sent as `null`, is absent.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Attributes {
+    pub title: Option<String>,
+    pub description: Option<String>,
+    pub ean: Option<String>,
+    pub brand: Option<String>,
+    pub ncm: Option<String>,
+    pub category: Option<String>,
+    pub image_link: Option<String>,
+    pub color: Option<String>,
+    pub price: Option<Price>,
+    pub price_promo: Option<Price>,
+    pub wholesale_price: Option<Price>,
+    pub quantity: Option<Decimal>,
+    pub size: Option<Decimal>,
+    pub measure: Option<Decimal>,
+    pub wholesale_min: Option<Decimal>,
+    pub indice: Option<i32>,
+    pub source_created_at: Option<Timestamp>,
+    /// The later of the item's two dates, of the product and of its stock.
+    pub source_updated_at: Option<Timestamp>,
+    /// Every other member of the item: a JSON object with sorted names and without white space.
+    pub extra: Option<String>,
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,65 @@
+//! Fixed-width little-endian numbers and length-prefixed texts, which chunks and row hashes are made of.
+
+/// Appends values to a buffer.
+#[derive(Debug, Default)]
+pub(crate) struct Writer(pub(crate) Vec<u8>);
+
+/// What a reader found instead of the value it was asked for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Malformed;
+
+impl Writer {
+    pub(crate) fn raw(&mut self, bytes: &[u8]) {
+        self.0.extend_from_slice(bytes);
+    }
+
+    /// Bytes behind their length. Nothing that is written here reaches 4 GiB: items are capped far below.
+    pub(crate) fn sized(&mut self, bytes: &[u8]) {
+        let length = u32::try_from(bytes.len()).unwrap_or(u32::MAX);
+        self.raw(&length.to_le_bytes());
+        self.raw(bytes);
+    }
+}
+
+/// Takes values off a slice's front.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Reader<'a>(pub(crate) &'a [u8]);
+
+impl<'a> Reader<'a> {
+    pub(crate) fn raw(&mut self, length: usize) -> Result<&'a [u8], Malformed> {
+        let (taken, rest) = self.0.split_at_checked(length).ok_or(Malformed)?;
+        self.0 = rest;
+        Ok(taken)
+    }
+
+    pub(crate) fn array<const N: usize>(&mut self) -> Result<[u8; N], Malformed> {
+        let (taken, rest) = self.0.split_first_chunk().ok_or(Malformed)?;
+        self.0 = rest;
+        Ok(*taken)
+    }
+
+    pub(crate) fn u32(&mut self) -> Result<u32, Malformed> {
+        self.array().map(u32::from_le_bytes)
+    }
+
+    pub(crate) fn i32(&mut self) -> Result<i32, Malformed> {
+        self.array().map(i32::from_le_bytes)
+    }
+
+    pub(crate) fn i64(&mut self) -> Result<i64, Malformed> {
+        self.array().map(i64::from_le_bytes)
+    }
+
+    pub(crate) fn sized(&mut self) -> Result<&'a [u8], Malformed> {
+        let length = usize::try_from(self.u32()?).map_err(|_| Malformed)?;
+        self.raw(length)
+    }
+
+    pub(crate) fn text(&mut self) -> Result<&'a str, Malformed> {
+        std::str::from_utf8(self.sized()?).map_err(|_| Malformed)
+    }
+
+    pub(crate) const fn end(&self) -> Result<(), Malformed> {
+        if self.0.is_empty() { Ok(()) } else { Err(Malformed) }
+    }
+}

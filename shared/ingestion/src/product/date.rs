@@ -1,0 +1,87 @@
+//! The dates of an item, which the source writes in its local time.
+
+use jiff::civil::DateTime;
+use jiff::fmt::strtime::BrokenDownTime;
+use jiff::tz::TimeZone;
+use jiff::{Timestamp, Unit};
+
+/// Forms that the standard ones do not cover: the Brazilian order of day and month, with and without a time.
+const BRAZILIAN: [&str; 3] = ["%d/%m/%Y %H:%M:%S%.f", "%d/%m/%Y %H:%M", "%d/%m/%Y"];
+
+/// Reads a date: ISO 8601 (`2026-11-21T10:30:00`, a space for the `T`, a fraction, no time at all) or `21/11/2026 10:30:00`.
+///
+/// With an offset or `Z` it says which instant it is; without, it is local time of `zone`. An hour that the zone skips is taken as the
+/// one after, one that it has twice as the first. Microseconds are kept, since the column holds no more.
+pub(crate) fn parse(text: &str, zone: &TimeZone) -> Option<Timestamp> {
+    let instant = match text.parse::<Timestamp>() {
+        Ok(instant) => instant,
+        Err(_) => zone.to_timestamp(local(text)?).ok()?,
+    };
+    to_microseconds(instant)
+}
+
+/// Cuts an instant to the microseconds that PostgreSQL keeps, so that both sides compare alike.
+pub(crate) fn to_microseconds(instant: Timestamp) -> Option<Timestamp> {
+    let round = jiff::TimestampRound::new().smallest(Unit::Microsecond).mode(jiff::RoundMode::Floor);
+    instant.round(round).ok()
+}
+
+fn local(text: &str) -> Option<DateTime> {
+    text.parse::<DateTime>().ok().or_else(|| {
+        BRAZILIAN.iter().find_map(|format| {
+            let parsed = BrokenDownTime::parse(format, text).ok()?;
+            let time = parsed.to_time().unwrap_or(jiff::civil::Time::midnight());
+            Some(parsed.to_date().ok()?.to_datetime(time))
+        })
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn brasilia() -> TimeZone {
+        // As São Paulo was until 2019, summer time included.
+        TimeZone::posix("BRT3BRST,M11.1.0/0,M2.3.0/0").unwrap()
+    }
+
+    #[test]
+    fn each_form_is_read() {
+        for (text, instant) in [
+            ("2026-06-21T10:30:00", "2026-06-21T13:30:00Z"),
+            ("2026-06-21 10:30:00", "2026-06-21T13:30:00Z"),
+            ("2026-06-21 10:30", "2026-06-21T13:30:00Z"),
+            ("2026-06-21T10:30:00.1234567", "2026-06-21T13:30:00.123456Z"),
+            ("2026-06-21", "2026-06-21T03:00:00Z"),
+            ("2026-06-21T10:30:00Z", "2026-06-21T10:30:00Z"),
+            ("2026-06-21T10:30:00-04:00", "2026-06-21T14:30:00Z"),
+            ("21/06/2026 10:30:00", "2026-06-21T13:30:00Z"),
+            ("21/06/2026 10:30:00.5", "2026-06-21T13:30:00.5Z"),
+            ("21/06/2026 10:30", "2026-06-21T13:30:00Z"),
+            ("21/06/2026", "2026-06-21T03:00:00Z"),
+            ("30/12/1899 00:00:00", "1899-12-30T02:00:00Z"),
+            // In summer time; in the hour that its start skips; in the one that its end repeats.
+            ("2018-12-01 10:00:00", "2018-12-01T12:00:00Z"),
+            ("2018-11-04 00:30:00", "2018-11-04T03:30:00Z"),
+            ("2018-02-17 23:30:00", "2018-02-18T01:30:00Z"),
+        ] {
+            assert_eq!(parse(text, &brasilia()), Some(instant.parse().unwrap()), "{text}");
+        }
+    }
+
+    #[test]
+    fn what_is_no_date_is_none() {
+        for text in [
+            "",
+            "yesterday",
+            "2026-02-30",
+            "31/02/2026",
+            "0000-00-00 00:00:00",
+            "2026-06-21T25:00:00",
+            "06/21/2026",
+            "1750523400",
+        ] {
+            assert_eq!(parse(text, &brasilia()), None, "{text}");
+        }
+    }
+}

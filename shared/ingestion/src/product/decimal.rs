@@ -1,0 +1,324 @@
+//! Exact decimal numbers, read from the text of a JSON number or string and never by way of floating point.
+
+use std::fmt;
+use std::str::FromStr;
+
+/// Digits of the largest number, before and after the point together: what an `i128` surely holds.
+const MAX_DIGITS: usize = 38;
+
+/// Decimal places of a price, as its column has them.
+const PRICE_PLACES: u32 = 4;
+/// A price has at most ten digits before the point: `numeric(14,4)`.
+const PRICE_LIMIT: i128 = 100_000_000_000_000;
+
+/// A decimal number of up to 38 digits, `units / 10^places`.
+///
+/// Equal numbers have one form, however they were spelled: no zeros at the fraction's end, and no minus before zero.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
+pub struct Decimal {
+    units: i128,
+    places: u8,
+}
+
+/// Why a text is no number that can be stored.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+pub enum DecimalError {
+    #[error("not a number; a point separates the fraction, and nothing separates thousands")]
+    Syntax,
+    #[error("the number has more than 38 digits")]
+    TooManyDigits,
+    #[error("the price has more than 10 digits before the point")]
+    PriceTooLarge,
+}
+
+impl Decimal {
+    /// The number without its point.
+    #[must_use]
+    pub const fn units(self) -> i128 {
+        self.units
+    }
+
+    /// How many of its digits are behind the point.
+    #[must_use]
+    pub const fn places(self) -> u8 {
+        self.places
+    }
+
+    /// The number `units / 10^places`, or nothing if it has more than 38 places.
+    #[must_use]
+    pub fn new(units: i128, places: u8) -> Option<Self> {
+        (usize::from(places) <= MAX_DIGITS).then(|| Self { units, places }.normal())
+    }
+
+    /// The number as an integer, if it is one.
+    #[must_use]
+    pub const fn integer(self) -> Option<i128> {
+        if self.places == 0 { Some(self.units) } else { None }
+    }
+
+    const fn normal(mut self) -> Self {
+        while self.places > 0 && self.units % 10 == 0 {
+            self.units /= 10;
+            self.places -= 1;
+        }
+        self
+    }
+}
+
+/// The parts of a number's text: JSON's form, and besides a plus sign and zeros in front.
+struct Parts<'a> {
+    negative: bool,
+    whole: &'a str,
+    fraction: &'a str,
+    exponent: i64,
+}
+
+impl<'a> Parts<'a> {
+    fn of(text: &'a str) -> Option<Self> {
+        let (negative, unsigned) = match text.strip_prefix('-') {
+            Some(rest) => (true, rest),
+            None => (false, text.strip_prefix('+').unwrap_or(text)),
+        };
+        let (mantissa, exponent) = match unsigned.split_once(['e', 'E']) {
+            Some((mantissa, exponent)) => (mantissa, Self::exponent(exponent)?),
+            None => (unsigned, 0),
+        };
+        let (whole, fraction) = match mantissa.split_once('.') {
+            Some((whole, fraction)) if !fraction.is_empty() => (whole, fraction),
+            Some(_) => return None,
+            None => (mantissa, ""),
+        };
+        let digits = |text: &str| text.bytes().all(|byte| byte.is_ascii_digit());
+        (!whole.is_empty() && digits(whole) && digits(fraction)).then_some(Self {
+            negative,
+            whole,
+            fraction,
+            exponent,
+        })
+    }
+
+    fn exponent(text: &str) -> Option<i64> {
+        let digits = text.strip_prefix(['+', '-']).unwrap_or(text);
+        if digits.is_empty() || !digits.bytes().all(|byte| byte.is_ascii_digit()) {
+            return None;
+        }
+        // Beyond any number of 38 digits whatever its mantissa, since an item is shorter than this.
+        let far = i64::from(i32::MAX);
+        Some(
+            text.parse::<i64>()
+                .map_or(if text.starts_with('-') { -far } else { far }, |value| value.clamp(-far, far)),
+        )
+    }
+
+    fn decimal(&self) -> Result<Decimal, DecimalError> {
+        let whole = self.whole.trim_start_matches('0');
+        let fraction = self.fraction.trim_end_matches('0');
+        let significant = || whole.bytes().chain(fraction.bytes()).skip_while(|digit| *digit == b'0');
+        if significant().next().is_none() {
+            return Ok(Decimal::default());
+        }
+        let trailing = if fraction.is_empty() { whole.len() - whole.trim_end_matches('0').len() } else { 0 };
+        let kept = significant().count() - trailing;
+        if kept > MAX_DIGITS {
+            return Err(DecimalError::TooManyDigits);
+        }
+        let magnitude = significant()
+            .take(kept)
+            .fold(0_i128, |units, digit| units * 10 + i128::from(digit.saturating_sub(b'0')));
+        // Where the last kept digit stands: behind the point if positive.
+        let places = signed(fraction.len()) - signed(trailing) - self.exponent;
+        let units = if self.negative { -magnitude } else { magnitude };
+        match u8::try_from(places) {
+            Ok(places) if usize::from(places) <= MAX_DIGITS => Ok(Decimal { units, places }),
+            Ok(_) => Err(DecimalError::TooManyDigits),
+            Err(_) if places > 0 => Err(DecimalError::TooManyDigits),
+            Err(_) => shifted(units, kept, places.unsigned_abs()),
+        }
+    }
+}
+
+/// `units`, which has `digits` digits, with zeros behind.
+fn shifted(units: i128, digits: usize, zeros: u64) -> Result<Decimal, DecimalError> {
+    let zeros = u32::try_from(zeros).map_err(|_| DecimalError::TooManyDigits)?;
+    let length = u64::try_from(digits).unwrap_or(u64::MAX).saturating_add(u64::from(zeros));
+    if length > u64::try_from(MAX_DIGITS).unwrap_or(0) {
+        return Err(DecimalError::TooManyDigits);
+    }
+    let factor = 10_i128.checked_pow(zeros).ok_or(DecimalError::TooManyDigits)?;
+    units.checked_mul(factor).map(|units| Decimal { units, places: 0 }).ok_or(DecimalError::TooManyDigits)
+}
+
+fn signed(length: usize) -> i64 {
+    i64::try_from(length).unwrap_or(i64::MAX)
+}
+
+impl FromStr for Decimal {
+    type Err = DecimalError;
+
+    /// Takes JSON's numbers, exponents included. A comma is refused, since `1,234` may mean two numbers.
+    fn from_str(text: &str) -> Result<Self, DecimalError> {
+        Parts::of(text).ok_or(DecimalError::Syntax)?.decimal()
+    }
+}
+
+impl fmt::Display for Decimal {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let sign = if self.units < 0 { "-" } else { "" };
+        let places = usize::from(self.places);
+        let digits = format!("{:0>width$}", self.units.unsigned_abs(), width = places + 1);
+        let (whole, fraction) = digits.split_at_checked(digits.len() - places).unwrap_or((&digits, ""));
+        if fraction.is_empty() {
+            write!(formatter, "{sign}{whole}")
+        } else {
+            write!(formatter, "{sign}{whole}.{fraction}")
+        }
+    }
+}
+
+/// A price in ten-thousandths, within `numeric(14,4)`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Price(i64);
+
+impl Price {
+    /// The price in ten-thousandths.
+    #[must_use]
+    pub const fn ten_thousandths(self) -> i64 {
+        self.0
+    }
+
+    /// The price of so many ten-thousandths.
+    ///
+    /// # Errors
+    /// Where it does not fit the column.
+    pub fn from_ten_thousandths(units: i64) -> Result<Self, DecimalError> {
+        if i128::from(units.unsigned_abs()) < PRICE_LIMIT {
+            Ok(Self(units))
+        } else {
+            Err(DecimalError::PriceTooLarge)
+        }
+    }
+}
+
+impl TryFrom<Decimal> for Price {
+    type Error = DecimalError;
+
+    /// Rounds to four places, halves away from zero, as PostgreSQL does for its column: sources that keep prices in floating point send
+    /// `19.989999999999998`.
+    fn try_from(number: Decimal) -> Result<Self, DecimalError> {
+        let places = u32::from(number.places);
+        let units = if places > PRICE_PLACES {
+            let divisor = 10_i128.checked_pow(places - PRICE_PLACES).ok_or(DecimalError::TooManyDigits)?;
+            let (quotient, remainder) = (number.units / divisor, number.units % divisor);
+            let up = i128::from(remainder.abs() >= divisor / 2);
+            quotient + up * number.units.signum()
+        } else {
+            let factor = 10_i128.checked_pow(PRICE_PLACES - places).ok_or(DecimalError::PriceTooLarge)?;
+            number.units.checked_mul(factor).ok_or(DecimalError::PriceTooLarge)?
+        };
+        i64::try_from(units).map_err(|_| DecimalError::PriceTooLarge).and_then(Self::from_ten_thousandths)
+    }
+}
+
+impl fmt::Display for Price {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        Decimal { units: i128::from(self.0), places: 4 }.fmt(formatter)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    #[test]
+    fn one_number_has_one_form() {
+        for (text, plain) in [
+            ("0", "0"),
+            ("-0.00", "0"),
+            ("0e999999999999", "0"),
+            ("1.50", "1.5"),
+            ("+01.5", "1.5"),
+            ("15e-1", "1.5"),
+            ("0.015E+2", "1.5"),
+            ("100", "100"),
+            ("1e2", "100"),
+            ("1200e-3", "1.2"),
+            ("-12.0340", "-12.034"),
+            ("0.0001", "0.0001"),
+            ("99999999999999999999999999999999999999", "99999999999999999999999999999999999999"),
+            ("1e37", "10000000000000000000000000000000000000"),
+            ("1e-38", "0.00000000000000000000000000000000000001"),
+        ] {
+            assert_eq!(
+                text.parse::<Decimal>().map(|number| number.to_string()),
+                Ok(plain.to_owned()),
+                "{text}"
+            );
+        }
+    }
+
+    #[test]
+    fn what_is_no_number_or_too_long_is_refused() {
+        for text in [
+            "", "-", ".5", "5.", "1e", "1e+", "1,5", "1.234,56", "1 000", "NaN", "Infinity", "0x1", "1.2.3",
+            "--1",
+        ] {
+            assert_eq!(text.parse::<Decimal>(), Err(DecimalError::Syntax), "{text}");
+        }
+        let forty = "1234567890".repeat(4);
+        for text in [
+            &forty[..39],
+            "1e38",
+            "1e-39",
+            "1e99999999999999999999",
+            "1e-99999999999999999999",
+            &format!("0.{forty}1"),
+        ] {
+            assert_eq!(text.parse::<Decimal>(), Err(DecimalError::TooManyDigits), "{text}");
+        }
+    }
+
+    #[test]
+    fn prices_are_rounded_as_their_column_would() {
+        for (text, price) in [
+            ("12.9", "12.9000"),
+            ("19.989999999999998", "19.9900"),
+            ("0.00005", "0.0001"),
+            ("-0.00005", "-0.0001"),
+            ("0.00004999", "0.0000"),
+            ("9999999999.9999", "9999999999.9999"),
+        ] {
+            let number: Decimal = text.parse().unwrap();
+            assert_eq!(
+                Price::try_from(number).map(|price| price.to_string()),
+                Ok(price.to_owned()),
+                "{text}"
+            );
+        }
+        for text in ["10000000000", "9999999999.99995", "-1e30"] {
+            assert_eq!(
+                Price::try_from(text.parse::<Decimal>().unwrap()),
+                Err(DecimalError::PriceTooLarge),
+                "{text}"
+            );
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn text_and_number_are_the_same(units in any::<i64>(), places in 0_u8..=38) {
+            let number = Decimal::new(i128::from(units), places).unwrap();
+            prop_assert_eq!(number.to_string().parse(), Ok(number));
+            prop_assert_eq!(format!("{units}e-{places}").parse(), Ok(number));
+        }
+
+        #[test]
+        fn anything_ends_without_a_panic(text in "[-+0-9.eE,]{0,60}") {
+            if let Ok(number) = text.parse::<Decimal>() {
+                prop_assert_eq!(number.to_string().parse(), Ok(number));
+                let _ = Price::try_from(number);
+            }
+        }
+    }
+}

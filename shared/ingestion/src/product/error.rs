@@ -1,0 +1,86 @@
+use std::borrow::Cow;
+
+use serde::{Deserialize, Serialize};
+
+use super::ProductKey;
+use crate::Cnpj;
+
+/// Why one item did not become a product, as the batch's error report shows it. The item's values are not in it, but for the key.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, thiserror::Error)]
+#[error("item {item_index} at byte {byte_offset}: {detail}")]
+pub struct ItemError {
+    pub item_index: u64,
+    pub byte_offset: u64,
+    pub code: ItemErrorCode,
+    /// The member at fault, as the source writes its name; of members without a column, as it was sent.
+    pub field: Option<Cow<'static, str>>,
+    pub detail: Cow<'static, str>,
+    pub key: PartialKey,
+}
+
+/// What is wrong with an item.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "SCREAMING_SNAKE_CASE")]
+pub enum ItemErrorCode {
+    NotAnObject,
+    MalformedJson,
+    FieldRequired,
+    FieldInvalid,
+    CnpjInvalid,
+    CnpjNotAllowed,
+    ItemTooLarge,
+    /// Validation let it pass, and PostgreSQL did not.
+    RejectedByDatabase,
+}
+
+/// A key as far as it could be read.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+pub struct PartialKey {
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub cnpj: Option<Cnpj>,
+    #[serde(rename = "shopid", skip_serializing_if = "Option::is_none")]
+    pub shop_id: Option<i32>,
+    #[serde(rename = "productid", skip_serializing_if = "Option::is_none")]
+    pub product_id: Option<String>,
+}
+
+impl PartialKey {
+    /// The key, if all of it was read: the product then counts as contained in its batch, though the item is in error.
+    #[must_use]
+    pub fn complete(&self) -> Option<ProductKey> {
+        Some(ProductKey { cnpj: self.cnpj?, shop_id: self.shop_id?, product_id: self.product_id.clone()? })
+    }
+}
+
+impl ItemError {
+    /// The error of an item that the splitter skipped.
+    #[must_use]
+    pub fn too_large(item_index: u64, byte_offset: u64, length: u64, limit: usize) -> Self {
+        Self {
+            item_index,
+            byte_offset,
+            code: ItemErrorCode::ItemTooLarge,
+            field: None,
+            detail: format!("the item has {length} bytes, the limit is {limit}").into(),
+            key: PartialKey::default(),
+        }
+    }
+}
+
+/// What is wrong with a member, before it is known which item it belongs to.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Fault {
+    pub(super) code: ItemErrorCode,
+    pub(super) field: Option<Cow<'static, str>>,
+    pub(super) detail: Cow<'static, str>,
+}
+
+impl Fault {
+    pub(super) fn invalid(field: impl Into<Cow<'static, str>>, detail: impl Into<Cow<'static, str>>) -> Self {
+        Self { code: ItemErrorCode::FieldInvalid, field: Some(field.into()), detail: detail.into() }
+    }
+
+    pub(super) fn malformed(error: &serde_json::Error) -> Self {
+        Self { code: ItemErrorCode::MalformedJson, field: None, detail: error.to_string().into() }
+    }
+}

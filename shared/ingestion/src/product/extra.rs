@@ -1,0 +1,111 @@
+//! The members that have no column, in one form whatever their spelling and order, so that equal content has equal bytes.
+
+use std::borrow::Cow;
+
+use serde_json::value::RawValue;
+
+use super::Decimal;
+use super::error::Fault;
+use super::members;
+use super::scalar::Scalar;
+
+/// Levels of arrays and objects below a member.
+const MAX_DEPTH: usize = 32;
+/// Bytes of a number that is kept as it was spelled, being too long for a [`Decimal`].
+const MAX_NUMBER: usize = 200;
+/// Bytes of a member's name in an error.
+const MAX_NAME: usize = 100;
+
+/// The object of these members, or nothing where there is none.
+pub(super) fn object(members: Vec<(Cow<'_, str>, &RawValue)>) -> Result<Option<String>, Fault> {
+    if members.is_empty() {
+        return Ok(None);
+    }
+    let mut json = String::new();
+    write_object(members, 0, None, &mut json)?;
+    Ok(Some(json))
+}
+
+/// Writes an object; `top` is the item's member that it is in, which an error then names.
+fn write_object(
+    mut members: Vec<(Cow<'_, str>, &RawValue)>,
+    depth: usize,
+    top: Option<&str>,
+    json: &mut String,
+) -> Result<(), Fault> {
+    // Stable, so that of a repeated name the same one is at fault.
+    members.sort_by(|(left, _), (right, _)| left.cmp(right));
+    let mut last: Option<&str> = None;
+    json.push('{');
+    for (name, value) in &members {
+        let top = top.unwrap_or(name);
+        if last == Some(name) {
+            return Err(fault(top, "it is given more than once"));
+        }
+        if last.is_some() {
+            json.push(',');
+        }
+        write_text(top, name, json)?;
+        json.push(':');
+        write_value(value, depth, top, json)?;
+        last = Some(name);
+    }
+    json.push('}');
+    Ok(())
+}
+
+fn write_value(value: &RawValue, depth: usize, top: &str, json: &mut String) -> Result<(), Fault> {
+    match Scalar::of(value).map_err(|detail| fault(top, detail))? {
+        Scalar::Null => json.push_str("null"),
+        Scalar::Boolean(text) => json.push_str(text),
+        Scalar::Text(text) => write_text(top, &text, json)?,
+        Scalar::Number(number) => {
+            json.push_str(&plain(number).ok_or_else(|| fault(top, "its number is too long"))?);
+        }
+        Scalar::Nested if depth >= MAX_DEPTH => return Err(fault(top, "it is nested deeper than 32 levels")),
+        Scalar::Nested => write_nested(value.get(), depth + 1, top, json)?,
+    }
+    Ok(())
+}
+
+fn write_nested(text: &str, depth: usize, top: &str, json: &mut String) -> Result<(), Fault> {
+    if text.starts_with('{') {
+        let members = members::of_object(text).map_err(|error| fault(top, error.to_string()))?;
+        return write_object(members, depth, Some(top), json);
+    }
+    let items: Vec<&RawValue> = serde_json::from_str(text).map_err(|error| fault(top, error.to_string()))?;
+    json.push('[');
+    for (index, item) in items.into_iter().enumerate() {
+        if index > 0 {
+            json.push(',');
+        }
+        write_value(item, depth, top, json)?;
+    }
+    json.push(']');
+    Ok(())
+}
+
+fn write_text(top: &str, text: &str, json: &mut String) -> Result<(), Fault> {
+    if text.contains('\0') {
+        return Err(fault(top, "it holds a NUL character"));
+    }
+    let escaped = serde_json::to_string(text).map_err(|error| fault(top, error.to_string()))?;
+    json.push_str(&escaped);
+    Ok(())
+}
+
+/// A number in its one form; as it was spelled where it is too long for that, and nothing where `jsonb` might not hold it.
+fn plain(number: &str) -> Option<Cow<'_, str>> {
+    if let Ok(decimal) = number.parse::<Decimal>() {
+        return Some(Cow::Owned(decimal.to_string()));
+    }
+    let exponent =
+        number.split_once(['e', 'E']).map_or(Ok(0), |(_, exponent)| exponent.parse::<i32>()).ok()?;
+    (number.len() <= MAX_NUMBER && exponent.abs() <= 1000).then_some(Cow::Borrowed(number))
+}
+
+fn fault(name: &str, detail: impl Into<Cow<'static, str>>) -> Fault {
+    let end = name.floor_char_boundary(MAX_NAME);
+    // A NUL must not reach the error report's table either.
+    Fault::invalid(name.get(..end).unwrap_or_default().replace('\0', "\u{fffd}"), detail)
+}

@@ -1,0 +1,106 @@
+//! Reads members that have a column: texts, numbers (which may come as strings) and dates.
+
+use std::borrow::Cow;
+
+use jiff::Timestamp;
+use jiff::tz::TimeZone;
+use serde_json::value::RawValue;
+
+use super::error::Fault;
+use super::field::Field;
+use super::members::Members;
+use super::{Decimal, Price, date};
+
+/// A member's value by its JSON type.
+pub(super) enum Scalar<'a> {
+    Null,
+    Number(&'a str),
+    Text(Cow<'a, str>),
+    Boolean(&'a str),
+    Nested,
+}
+
+impl<'a> Scalar<'a> {
+    /// The value that `raw` spells, or what makes its text no text.
+    pub(super) fn of(raw: &'a RawValue) -> Result<Self, &'static str> {
+        let json = raw.get();
+        Ok(match json.as_bytes().first() {
+            Some(b'"') => Self::Text(text(json)?),
+            Some(b'{' | b'[') => Self::Nested,
+            Some(b't' | b'f') => Self::Boolean(json),
+            Some(b'n') | None => Self::Null,
+            Some(_) => Self::Number(json),
+        })
+    }
+}
+
+/// Reads a string. PostgreSQL's texts hold neither NUL nor half a surrogate pair.
+fn text(json: &str) -> Result<Cow<'_, str>, &'static str> {
+    if !json.contains('\\') {
+        let inner = json.strip_prefix('"').and_then(|rest| rest.strip_suffix('"'));
+        return Ok(Cow::Borrowed(inner.unwrap_or_default()));
+    }
+    let text: String = serde_json::from_str(json).map_err(|_| "it holds half a surrogate pair")?;
+    if text.contains('\0') { Err("it holds a NUL character") } else { Ok(Cow::Owned(text)) }
+}
+
+impl<'a> Members<'a> {
+    pub(super) fn scalar(&self, field: Field) -> Result<Scalar<'a>, Fault> {
+        let Some(raw) = self.get(field) else { return Ok(Scalar::Null) };
+        Scalar::of(raw).map_err(|detail| Fault::invalid(field.name(), detail))
+    }
+
+    /// A text, kept as it was sent. A number is taken in its plain form.
+    pub(super) fn text(&self, field: Field) -> Result<Option<String>, Fault> {
+        match self.scalar(field)? {
+            Scalar::Null => Ok(None),
+            Scalar::Text(text) => Ok(Some(text.into_owned())),
+            Scalar::Number(number) => decimal(field, number).map(|number| Some(number.to_string())),
+            Scalar::Boolean(_) | Scalar::Nested => Err(Fault::invalid(field.name(), "it must be a text")),
+        }
+    }
+
+    /// A number, which may stand in a string; an empty one is as good as none.
+    pub(super) fn decimal(&self, field: Field) -> Result<Option<Decimal>, Fault> {
+        match self.scalar(field)? {
+            Scalar::Null => Ok(None),
+            Scalar::Text(text) if text.trim().is_empty() => Ok(None),
+            Scalar::Text(text) => decimal(field, text.trim()).map(Some),
+            Scalar::Number(number) => decimal(field, number).map(Some),
+            Scalar::Boolean(_) | Scalar::Nested => Err(Fault::invalid(field.name(), "it must be a number")),
+        }
+    }
+
+    pub(super) fn price(&self, field: Field) -> Result<Option<Price>, Fault> {
+        self.decimal(field)?
+            .map(Price::try_from)
+            .transpose()
+            .map_err(|error| Fault::invalid(field.name(), error.to_string()))
+    }
+
+    pub(super) fn integer(&self, field: Field) -> Result<Option<i32>, Fault> {
+        let Some(number) = self.decimal(field)? else { return Ok(None) };
+        number
+            .integer()
+            .and_then(|number| i32::try_from(number).ok())
+            .map(Some)
+            .ok_or_else(|| Fault::invalid(field.name(), "it must be an integer of 32 bits"))
+    }
+
+    pub(super) fn date(&self, field: Field, zone: &TimeZone) -> Result<Option<Timestamp>, Fault> {
+        match self.scalar(field)? {
+            Scalar::Null => Ok(None),
+            Scalar::Text(text) if text.trim().is_empty() => Ok(None),
+            Scalar::Text(text) => date::parse(text.trim(), zone)
+                .map(Some)
+                .ok_or_else(|| Fault::invalid(field.name(), "it is no date of a known form")),
+            Scalar::Number(_) | Scalar::Boolean(_) | Scalar::Nested => {
+                Err(Fault::invalid(field.name(), "it must be a date in a string"))
+            }
+        }
+    }
+}
+
+fn decimal(field: Field, text: &str) -> Result<Decimal, Fault> {
+    text.parse().map_err(|error: super::DecimalError| Fault::invalid(field.name(), error.to_string()))
+}

@@ -1,0 +1,14 @@
+mod items;
+mod properties;
+
+use jiff::tz::{Offset, TimeZone};
+
+use super::*;
+
+fn rules() -> ItemRules {
+    ItemRules { zone: TimeZone::fixed(Offset::constant(-3)), cnpjs: CnpjAccess::Any }
+}
+
+fn parse(item: &[u8]) -> Result<Product, ItemError> {
+    rules().parse(ItemPlace { index: 17, offset: 10_993 }, item)
+}

@@ -1,0 +1,69 @@
+use jiff::Timestamp;
+use uuid::Uuid;
+
+use super::to_microseconds;
+
+/// What a batch gives each of its items' versions.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct BatchStamp {
+    received_at: Timestamp,
+    batch_id: Uuid,
+}
+
+impl BatchStamp {
+    /// The stamp of a batch; its time is cut to the microseconds that PostgreSQL keeps.
+    #[must_use]
+    pub fn new(received_at: Timestamp, batch_id: Uuid) -> Self {
+        Self { received_at: to_microseconds(received_at).unwrap_or(received_at), batch_id }
+    }
+
+    /// When the batch was received.
+    #[must_use]
+    pub const fn received_at(&self) -> Timestamp {
+        self.received_at
+    }
+
+    /// The batch's id.
+    #[must_use]
+    pub const fn batch_id(&self) -> Uuid {
+        self.batch_id
+    }
+}
+
+/// Where a version of a product stands in the one order that decides which wins: the greatest does, whatever arrives first.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Version {
+    // The order of these members is the order of versions.
+    effective_at: Timestamp,
+    batch: BatchStamp,
+    item_index: u64,
+}
+
+impl Version {
+    /// The version that a batch's item is. A source whose clock is ahead must not block later updates, so what it says counts up to the
+    /// time of receipt; where it says nothing, that time counts.
+    #[must_use]
+    pub fn new(source_updated_at: Option<Timestamp>, batch: BatchStamp, item_index: u64) -> Self {
+        let effective_at =
+            source_updated_at.map_or(batch.received_at, |updated| updated.min(batch.received_at));
+        Self { effective_at, batch, item_index }
+    }
+
+    /// The earlier of what the source says and the time of receipt.
+    #[must_use]
+    pub const fn effective_at(&self) -> Timestamp {
+        self.effective_at
+    }
+
+    /// The batch that brought it.
+    #[must_use]
+    pub const fn batch(&self) -> BatchStamp {
+        self.batch
+    }
+
+    /// The item's place in its batch.
+    #[must_use]
+    pub const fn item_index(&self) -> u64 {
+        self.item_index
+    }
+}
