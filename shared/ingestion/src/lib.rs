@@ -1,7 +1,9 @@
-//! The product ingest without its I/O: how a payload becomes items, items become products, and which version of a product wins.
+//! The product ingest without its I/O: how a payload becomes items, items become products, and products become chunks.
 //!
-//! [`split`] finds the items in a payload's bytes, and [`product::ItemRules`] reads each into a [`product::Product`] or says why not.
+//! [`split`] finds the items in a payload's bytes, [`product::ItemRules`] reads each into a [`product::Product`] or says why not, and
+//! [`chunk::Planner`] gathers them into chunks.
 
+pub mod chunk;
 mod cnpj;
 pub mod product;
 pub mod split;

@@ -42,6 +42,10 @@ impl<'a> Reader<'a> {
         self.array().map(u32::from_le_bytes)
     }
 
+    pub(crate) fn u64(&mut self) -> Result<u64, Malformed> {
+        self.array().map(u64::from_le_bytes)
+    }
+
     pub(crate) fn i32(&mut self) -> Result<i32, Malformed> {
         self.array().map(i32::from_le_bytes)
     }

@@ -1,0 +1,17 @@
+//! Cutting a batch's products into chunks: where the cuts are, what a chunk is called, and what its file holds.
+//!
+//! A run of the chunker may die and start over, or go twice at once. So everything here follows from the payload and from what the batch pinned at its first run, its [`Plan`] and
+//! [`Generation`]: the same cuts, the same ids, and the same bytes.
+
+mod event;
+mod format;
+mod plan;
+mod planner;
+
+pub use event::{ChunkReady, EventType};
+pub use format::{ChunkFileError, decode, encode};
+pub use plan::{ChunkId, ChunkItems, Generation, InvalidPlan, Plan, PlannerVersion};
+pub use planner::{Chunk, Planner, Row};
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,159 @@
+//! A chunk's file: gzip over a head and the rows.
+//!
+//! Numbers are little-endian, times microseconds since 1970. The head is `IHCK`, the format's version (two bytes), the batch's id and
+//! `received_at`, generation, index and items, and the chunk's CNPJs behind their number. Each row is its CNPJ's place in that list, shop id,
+//! product id, effective time, item index, key hash, row hash, and the attributes, which stay encoded. Binary, since the attributes are
+//! encoded for their hash anyway, and since most rows of most loads are unchanged and never decoded at all.
+
+use std::io::{self, Read, Write};
+
+use flate2::Compression;
+use flate2::bufread::GzDecoder;
+use flate2::write::GzEncoder;
+use jiff::Timestamp;
+use uuid::Uuid;
+
+use super::{Chunk, Generation, Row};
+use crate::Cnpj;
+use crate::product::bytes::{Malformed, Reader, Writer};
+use crate::product::{BatchStamp, EncodedAttributes, KeyHash, ProductKey, RowHash, Version};
+
+const MAGIC: [u8; 4] = *b"IHCK";
+const VERSION: u16 = 1;
+
+/// Bytes of a chunk, inflated: what planner 1 lets in and its largest item, several times over.
+const MAX_BYTES: u64 = 64 * 1024 * 1024;
+
+/// Why a file is no chunk that can be written.
+#[derive(Debug, thiserror::Error)]
+pub enum ChunkFileError {
+    #[error("the chunk cannot be inflated")]
+    Inflate(#[source] io::Error),
+    #[error("the chunk is larger than any that was made")]
+    TooLarge,
+    #[error("the file is not a chunk")]
+    NotAChunk,
+    #[error("the chunk has format {0}, which this version does not know")]
+    Version(u16),
+    #[error("the chunk's content is damaged")]
+    Damaged,
+}
+
+impl From<Malformed> for ChunkFileError {
+    fn from(_: Malformed) -> Self {
+        Self::Damaged
+    }
+}
+
+/// The chunk's file. Equal chunks make equal files.
+///
+/// # Errors
+/// Only where compression itself fails.
+pub fn encode(chunk: &Chunk) -> io::Result<Vec<u8>> {
+    let cnpjs = chunk.cnpjs();
+    let mut out = Writer::default();
+    out.raw(&MAGIC);
+    out.raw(&VERSION.to_le_bytes());
+    out.raw(chunk.batch.batch_id().as_bytes());
+    out.raw(&chunk.batch.received_at().as_microsecond().to_le_bytes());
+    for number in [chunk.generation.number(), chunk.index, chunk.items, count(cnpjs.len())] {
+        out.raw(&number.to_le_bytes());
+    }
+    for cnpj in &cnpjs {
+        out.raw(cnpj.as_bytes());
+    }
+    out.raw(&count(chunk.rows.len()).to_le_bytes());
+    let mut place = 0;
+    for row in &chunk.rows {
+        // Rows follow the CNPJs' order.
+        while cnpjs.get(place).is_some_and(|cnpj| *cnpj != row.key.cnpj) {
+            place += 1;
+        }
+        write_row(&mut out, count(place), row);
+    }
+    let mut file = GzEncoder::new(Vec::with_capacity(out.0.len() / 2), Compression::fast());
+    file.write_all(&out.0)?;
+    file.finish()
+}
+
+fn write_row(out: &mut Writer, cnpj: u32, row: &Row) {
+    out.raw(&cnpj.to_le_bytes());
+    out.raw(&row.key.shop_id.to_le_bytes());
+    out.sized(row.key.product_id.as_bytes());
+    out.raw(&row.version.effective_at().as_microsecond().to_le_bytes());
+    out.raw(&row.version.item_index().to_le_bytes());
+    out.raw(&row.key_hash.0);
+    out.raw(&row.row_hash.0);
+    out.sized(&row.attributes.0);
+}
+
+/// Reads a chunk's file.
+///
+/// # Errors
+/// Where it is no chunk, or not whole: then nothing of it is to be written.
+pub fn decode(file: &[u8]) -> Result<Chunk, ChunkFileError> {
+    let mut content = Vec::new();
+    let mut inflate = GzDecoder::new(file).take(MAX_BYTES + 1);
+    let length = io::copy(&mut inflate, &mut content).map_err(ChunkFileError::Inflate)?;
+    if length > MAX_BYTES {
+        return Err(ChunkFileError::TooLarge);
+    }
+    if !inflate.into_inner().into_inner().is_empty() {
+        return Err(ChunkFileError::Damaged);
+    }
+    let mut reader = Reader(&content);
+    if reader.array() != Ok(MAGIC) {
+        return Err(ChunkFileError::NotAChunk);
+    }
+    match reader.array().map(u16::from_le_bytes)? {
+        VERSION => Ok(read(reader)?),
+        version => Err(ChunkFileError::Version(version)),
+    }
+}
+
+fn read(mut reader: Reader<'_>) -> Result<Chunk, Malformed> {
+    let batch_id = Uuid::from_bytes(reader.array()?);
+    let batch = BatchStamp::new(time(reader.i64()?)?, batch_id);
+    let generation = Generation::try_from(reader.u32()?).map_err(|_| Malformed)?;
+    let (index, items) = (reader.u32()?, reader.u32()?);
+    // Neither list is allocated by the number in front of it, which may be anything.
+    let mut cnpjs = Vec::new();
+    for _ in 0..reader.u32()? {
+        let text: [u8; 14] = reader.array()?;
+        let text = std::str::from_utf8(&text).map_err(|_| Malformed)?;
+        cnpjs.push(text.parse().map_err(|_| Malformed)?);
+    }
+    let mut rows: Vec<Row> = Vec::new();
+    for _ in 0..reader.u32()? {
+        rows.push(read_row(&mut reader, &cnpjs, batch)?);
+    }
+    reader.end()?;
+    let sorted = rows.windows(2).all(|pair| matches!(pair, [first, second] if first.key < second.key));
+    if !sorted || count(rows.len()) > items {
+        return Err(Malformed);
+    }
+    Ok(Chunk { batch, generation, index, items, rows })
+}
+
+fn read_row(reader: &mut Reader<'_>, cnpjs: &[Cnpj], batch: BatchStamp) -> Result<Row, Malformed> {
+    let place = usize::try_from(reader.u32()?).map_err(|_| Malformed)?;
+    let cnpj = *cnpjs.get(place).ok_or(Malformed)?;
+    let key = ProductKey { cnpj, shop_id: reader.i32()?, product_id: reader.text()?.to_owned() };
+    let effective_at = time(reader.i64()?)?;
+    let item_index = reader.u64()?;
+    Ok(Row {
+        key,
+        version: Version::new(Some(effective_at), batch, item_index),
+        key_hash: KeyHash(reader.array()?),
+        row_hash: RowHash(reader.array()?),
+        attributes: EncodedAttributes(reader.sized()?.into()),
+    })
+}
+
+fn time(microseconds: i64) -> Result<Timestamp, Malformed> {
+    Timestamp::from_microsecond(microseconds).map_err(|_| Malformed)
+}
+
+fn count(length: usize) -> u32 {
+    u32::try_from(length).unwrap_or(u32::MAX)
+}

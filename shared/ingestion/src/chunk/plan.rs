@@ -1,0 +1,143 @@
+use std::fmt;
+use std::num::NonZeroU32;
+
+use serde::{Deserialize, Serialize};
+use sha2::{Digest, Sha256};
+use uuid::Uuid;
+
+/// The rules by which a batch is cut, pinned at its first run.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+pub struct Plan {
+    pub planner: PlannerVersion,
+    pub items: ChunkItems,
+}
+
+/// A plan of which this code knows nothing, or a number out of its range.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+pub enum InvalidPlan {
+    #[error("planner {0} is not known to this version")]
+    Planner(u16),
+    #[error("a chunk has 500 to 2000 items, not {0}")]
+    Items(u16),
+}
+
+/// How cuts are made. Any change of where a cut is, or of a chunk's bytes, is a new version, and batches that are under way keep theirs.
+///
+/// Version 1: a chunk ends with its last item by the plan, or with the one that brings its attributes to 8 MiB, encoded.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(try_from = "u16", into = "u16")]
+pub struct PlannerVersion(u16);
+
+/// How many valid items go into a chunk: 500 to 2000, 1000 by default.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(try_from = "u16", into = "u16")]
+pub struct ChunkItems(u16);
+
+impl PlannerVersion {
+    const CURRENT: Self = Self(1);
+}
+
+impl Default for PlannerVersion {
+    fn default() -> Self {
+        Self::CURRENT
+    }
+}
+
+impl TryFrom<u16> for PlannerVersion {
+    type Error = InvalidPlan;
+
+    fn try_from(version: u16) -> Result<Self, InvalidPlan> {
+        if Self(version) == Self::CURRENT { Ok(Self::CURRENT) } else { Err(InvalidPlan::Planner(version)) }
+    }
+}
+
+impl From<PlannerVersion> for u16 {
+    fn from(version: PlannerVersion) -> Self {
+        version.0
+    }
+}
+
+impl Default for ChunkItems {
+    fn default() -> Self {
+        Self(1000)
+    }
+}
+
+impl TryFrom<u16> for ChunkItems {
+    type Error = InvalidPlan;
+
+    fn try_from(items: u16) -> Result<Self, InvalidPlan> {
+        if (500..=2000).contains(&items) { Ok(Self(items)) } else { Err(InvalidPlan::Items(items)) }
+    }
+}
+
+impl From<ChunkItems> for u16 {
+    fn from(items: ChunkItems) -> Self {
+        items.0
+    }
+}
+
+/// Which time a batch is being processed: 1, and one more with each replay.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct Generation(NonZeroU32);
+
+impl Generation {
+    /// The first one.
+    pub const FIRST: Self = Self(NonZeroU32::MIN);
+
+    /// The one after.
+    #[must_use]
+    pub const fn next(self) -> Self {
+        Self(self.0.saturating_add(1))
+    }
+
+    /// Its number.
+    #[must_use]
+    pub const fn number(self) -> u32 {
+        self.0.get()
+    }
+}
+
+impl TryFrom<u32> for Generation {
+    type Error = std::num::TryFromIntError;
+
+    fn try_from(number: u32) -> Result<Self, Self::Error> {
+        NonZeroU32::try_from(number).map(Self)
+    }
+}
+
+/// A chunk's name, and the key by which its work is done once.
+///
+/// A UUID of version 8 (RFC 9562): the first 122 free bits of the SHA-256 of `integrahub.chunk`, the batch's id, the generation and the
+/// index, the numbers as four bytes with the highest first.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct ChunkId(Uuid);
+
+impl ChunkId {
+    /// The id of a batch's chunk.
+    #[must_use]
+    pub fn of(batch_id: Uuid, generation: Generation, index: u32) -> Self {
+        let mut hash = Sha256::new();
+        hash.update(b"integrahub.chunk");
+        hash.update(batch_id.as_bytes());
+        hash.update(generation.number().to_be_bytes());
+        hash.update(index.to_be_bytes());
+        let hash: [u8; 32] = hash.finalize().into();
+        let bytes = hash.first_chunk().copied().unwrap_or_default();
+        Self(uuid::Builder::from_custom_bytes(bytes).into_uuid())
+    }
+
+    /// The id as a UUID.
+    #[must_use]
+    pub const fn uuid(self) -> Uuid {
+        self.0
+    }
+}
+
+impl fmt::Display for ChunkId {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.fmt(formatter)
+    }
+}

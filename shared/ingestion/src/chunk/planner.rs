@@ -1,0 +1,139 @@
+use super::{ChunkId, Generation, Plan};
+use crate::Cnpj;
+use crate::product::{BatchStamp, EncodedAttributes, KeyHash, Product, ProductKey, RowHash, Version};
+
+/// Bytes of encoded attributes after which planner 1 cuts, so that items near their limit cannot make a chunk that is too large to handle.
+const CHUNK_BYTES: usize = 8 * 1024 * 1024;
+
+/// One product of a chunk, with what decides whether its row is written at all; its attributes are decoded only if it is.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Row {
+    pub key: ProductKey,
+    pub key_hash: KeyHash,
+    pub row_hash: RowHash,
+    pub version: Version,
+    pub attributes: EncodedAttributes,
+}
+
+impl Row {
+    fn new(product: Product, batch: BatchStamp, item_index: u64) -> Self {
+        let attributes = product.attributes.encode();
+        Self {
+            key_hash: KeyHash::of(&product.key),
+            row_hash: attributes.row_hash(),
+            version: Version::new(product.attributes.source_updated_at, batch, item_index),
+            key: product.key,
+            attributes,
+        }
+    }
+}
+
+/// What one transaction writes: rows in the order of their keys, each key once.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Chunk {
+    pub(super) batch: BatchStamp,
+    pub(super) generation: Generation,
+    pub(super) index: u32,
+    pub(super) items: u32,
+    pub(super) rows: Vec<Row>,
+}
+
+impl Chunk {
+    /// The chunk's id.
+    #[must_use]
+    pub fn id(&self) -> ChunkId {
+        ChunkId::of(self.batch.batch_id(), self.generation, self.index)
+    }
+
+    /// The batch that it is part of.
+    #[must_use]
+    pub const fn batch(&self) -> BatchStamp {
+        self.batch
+    }
+
+    /// The generation that it was made for.
+    #[must_use]
+    pub const fn generation(&self) -> Generation {
+        self.generation
+    }
+
+    /// Its place in the batch.
+    #[must_use]
+    pub const fn index(&self) -> u32 {
+        self.index
+    }
+
+    /// How many valid items it was made of.
+    #[must_use]
+    pub const fn items(&self) -> u32 {
+        self.items
+    }
+
+    /// How many of its items were superseded by a later version among them; they count as stale.
+    #[must_use]
+    pub fn duplicates(&self) -> u32 {
+        self.items.saturating_sub(u32::try_from(self.rows.len()).unwrap_or(u32::MAX))
+    }
+
+    /// Its rows, ordered by key.
+    #[must_use]
+    pub fn rows(&self) -> &[Row] {
+        &self.rows
+    }
+
+    /// Its establishments in their order, each once: what has to be locked.
+    #[must_use]
+    pub fn cnpjs(&self) -> Vec<Cnpj> {
+        let mut cnpjs: Vec<Cnpj> = self.rows.iter().map(|row| row.key.cnpj).collect();
+        cnpjs.dedup();
+        cnpjs
+    }
+}
+
+/// Gathers a batch's products, in the order of its items, into chunks.
+#[derive(Debug)]
+pub struct Planner {
+    plan: Plan,
+    batch: BatchStamp,
+    generation: Generation,
+    index: u32,
+    rows: Vec<Row>,
+    bytes: usize,
+}
+
+impl Planner {
+    /// A planner for one run over a batch's payload.
+    #[must_use]
+    pub const fn new(plan: Plan, batch: BatchStamp, generation: Generation) -> Self {
+        Self { plan, batch, generation, index: 0, rows: Vec::new(), bytes: 0 }
+    }
+
+    /// Takes the next product, and gives the chunk that it completes.
+    pub fn push(&mut self, product: Product, item_index: u64) -> Option<Chunk> {
+        let row = Row::new(product, self.batch, item_index);
+        self.bytes = self.bytes.saturating_add(row.attributes.size());
+        self.rows.push(row);
+        let full = self.rows.len() >= usize::from(u16::from(self.plan.items)) || self.bytes >= CHUNK_BYTES;
+        full.then(|| self.cut())
+    }
+
+    /// Says that the payload ends here, and gives the last chunk, if anything is left for one.
+    #[must_use]
+    pub fn finish(mut self) -> Option<Chunk> {
+        (!self.rows.is_empty()).then(|| self.cut())
+    }
+
+    fn cut(&mut self) -> Chunk {
+        let mut rows = std::mem::take(&mut self.rows);
+        let items = u32::try_from(rows.len()).unwrap_or(u32::MAX);
+        rows.sort_unstable_by(|left, right| {
+            left.key.cmp(&right.key).then_with(|| right.version.cmp(&left.version))
+        });
+        // Of each key the first is left, which is its latest version.
+        rows.dedup_by(|later, first| later.key == first.key);
+        let chunk = Chunk { batch: self.batch, generation: self.generation, index: self.index, items, rows };
+        self.index = self.index.saturating_add(1);
+        self.bytes = 0;
+        chunk
+    }
+}

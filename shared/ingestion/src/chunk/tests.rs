@@ -1,0 +1,188 @@
+use jiff::Timestamp;
+use proptest::prelude::*;
+use uuid::Uuid;
+
+use super::*;
+use crate::Cnpj;
+use crate::product::{Attributes, BatchStamp, KeyHash, Product, ProductKey};
+
+const BATCH: Uuid = Uuid::from_u128(0x0192_7f3e_0000_7000_8000_0000_0000_0001);
+
+fn stamp() -> BatchStamp {
+    BatchStamp::new(Timestamp::from_second(1_800_000_000).unwrap(), BATCH)
+}
+
+fn planner() -> Planner {
+    let items = ChunkItems::try_from(500).unwrap();
+    Planner::new(Plan { items, ..Plan::default() }, stamp(), Generation::FIRST)
+}
+
+fn product(id: u32, updated: Option<i64>, title: &str) -> Product {
+    let cnpj = Cnpj::from_base(&format!("{:012}", id % 3 + 1)).unwrap();
+    Product {
+        key: ProductKey { cnpj, shop_id: 1, product_id: id.to_string() },
+        attributes: Attributes {
+            title: Some(title.to_owned()),
+            source_updated_at: updated.map(|second| Timestamp::from_second(second).unwrap()),
+            ..Attributes::default()
+        },
+    }
+}
+
+fn chunks(products: &[Product]) -> Vec<Chunk> {
+    let mut planner = planner();
+    let mut chunks: Vec<Chunk> =
+        (0_u64..).zip(products).filter_map(|(index, product)| planner.push(product.clone(), index)).collect();
+    chunks.extend(planner.finish());
+    chunks
+}
+
+fn titles(chunk: &Chunk) -> Vec<String> {
+    chunk.rows().iter().map(|row| row.attributes.decode().unwrap().title.unwrap_or_default()).collect()
+}
+
+#[test]
+fn chunk_ids_follow_from_batch_generation_and_index() {
+    let id = ChunkId::of(BATCH, Generation::FIRST, 0);
+    assert_eq!(id.to_string(), "c8721fff-a908-8a67-a685-a7de15c83ed8");
+    assert_eq!(id.uuid().get_version_num(), 8);
+    for other in [
+        ChunkId::of(BATCH, Generation::FIRST, 1),
+        ChunkId::of(BATCH, Generation::FIRST.next(), 0),
+        ChunkId::of(Uuid::nil(), Generation::FIRST, 0),
+    ] {
+        assert_ne!(id, other);
+    }
+}
+
+#[test]
+fn plans_are_pinned_as_json_and_refused_out_of_range() {
+    let plan = Plan::default();
+    assert_eq!(serde_json::to_string(&plan).unwrap(), r#"{"planner":1,"items":1000}"#);
+    assert_eq!(serde_json::from_str::<Plan>(r#"{"planner":1,"items":1000}"#).unwrap(), plan);
+    for json in
+        [r#"{"planner":2,"items":1000}"#, r#"{"planner":1,"items":499}"#, r#"{"planner":1,"items":2001}"#]
+    {
+        assert!(serde_json::from_str::<Plan>(json).is_err(), "{json}");
+    }
+}
+
+#[test]
+fn chunks_are_cut_by_count_in_the_order_of_items() {
+    let products: Vec<Product> = (0..1201).map(|id| product(id, None, "x")).collect();
+    let chunks = chunks(&products);
+    assert_eq!(
+        chunks.iter().map(|chunk| (chunk.index(), chunk.items())).collect::<Vec<_>>(),
+        [(0, 500), (1, 500), (2, 201)]
+    );
+    for chunk in &chunks {
+        assert!(chunk.rows().is_sorted_by(|left, right| left.key < right.key));
+        assert_eq!(chunk.cnpjs().len(), 3);
+    }
+    assert!(planner().finish().is_none());
+}
+
+#[test]
+fn large_items_are_cut_by_size() {
+    let large = "x".repeat(1024 * 1024);
+    let products: Vec<Product> = (0..20).map(|id| product(id, None, &large)).collect();
+    let items: Vec<u32> = chunks(&products).iter().map(Chunk::items).collect();
+    assert_eq!(items, [8, 8, 4]);
+}
+
+#[test]
+fn of_one_key_the_latest_version_is_left() {
+    let chunks = chunks(&[
+        product(1, Some(20), "newest by its date"),
+        product(1, Some(10), "older"),
+        product(2, Some(10), "first"),
+        product(2, Some(10), "last of equals"),
+        product(4, Some(1_900_000_000), "ahead of the clock"),
+        product(4, None, "without a date, and later"),
+    ]);
+    let [chunk] = chunks.as_slice() else { panic!("one chunk") };
+    assert_eq!((chunk.items(), chunk.duplicates()), (6, 3));
+    // The key's CNPJ comes first in the order: 1 and 4 share one.
+    assert_eq!(titles(chunk), ["newest by its date", "without a date, and later", "last of equals"]);
+}
+
+#[test]
+fn the_event_carries_the_chunk_s_id_as_its_key() {
+    let chunk = chunks(&[product(1, None, "x")]).remove(0);
+    let event = ChunkReady::new(&chunk, Uuid::nil(), "s3://chunks/1".to_owned(), "client".to_owned());
+    let json = serde_json::to_value(&event).unwrap();
+    assert_eq!(json["event_type"], "ChunkReady");
+    assert_eq!(json["idempotencykey"], chunk.id().to_string());
+    assert_eq!(json["cnpj"], chunk.cnpjs()[0].as_str());
+    assert_eq!(json["generation"], 1);
+    assert_eq!(serde_json::from_value::<ChunkReady>(json).unwrap(), event);
+}
+
+#[test]
+fn a_file_that_is_no_chunk_says_what_is_wrong() {
+    let gzip = |content: &[u8]| {
+        let mut file = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::fast());
+        std::io::Write::write_all(&mut file, content).unwrap();
+        file.finish().unwrap()
+    };
+    assert!(matches!(decode(b""), Err(ChunkFileError::Inflate(_))));
+    assert!(matches!(decode(b"plain text"), Err(ChunkFileError::Inflate(_))));
+    assert!(matches!(decode(&gzip(b"something")), Err(ChunkFileError::NotAChunk)));
+    assert!(matches!(decode(&gzip(b"IHCK\x02\0rest")), Err(ChunkFileError::Version(2))));
+    assert!(matches!(decode(&gzip(b"IHCK\x01\0rest")), Err(ChunkFileError::Damaged)));
+    assert!(matches!(decode(&gzip(&vec![0; 64 * 1024 * 1024 + 1])), Err(ChunkFileError::TooLarge)));
+    let mut twice = encode(&chunks(&[product(1, None, "x")])[0]).unwrap();
+    twice.extend_from_within(..);
+    assert!(matches!(decode(&twice), Err(ChunkFileError::Damaged)));
+}
+
+prop_compose! {
+    fn products()(list in prop::collection::vec((0_u32..40, prop::option::of(0_i64..50), "\\PC{0,8}"), 1..60)) -> Vec<Product> {
+        list.into_iter().map(|(id, updated, title)| product(id, updated, &title)).collect()
+    }
+}
+
+proptest! {
+    #[test]
+    fn a_chunk_survives_its_file(products in products()) {
+        for chunk in chunks(&products) {
+            let file = encode(&chunk).unwrap();
+            prop_assert_eq!(&encode(&chunk).unwrap(), &file);
+            let read = decode(&file).unwrap();
+            prop_assert!(read.rows().iter().all(|row| row.key_hash == KeyHash::of(&row.key) && row.row_hash == row.attributes.row_hash()));
+            prop_assert_eq!(read, chunk);
+        }
+    }
+
+    #[test]
+    fn each_key_is_left_once_with_its_greatest_version(products in products()) {
+        let chunk = chunks(&products).remove(0);
+        let mut expected = std::collections::BTreeMap::new();
+        for (index, product) in (0_u64..).zip(&products) {
+            let version = crate::product::Version::new(product.attributes.source_updated_at, stamp(), index);
+            expected.entry(product.key.clone()).and_modify(|known: &mut crate::product::Version| *known = version.max(*known)).or_insert(version);
+        }
+        let found: Vec<_> = chunk.rows().iter().map(|row| (row.key.clone(), row.version)).collect();
+        prop_assert_eq!(chunk.duplicates() as usize, products.len() - expected.len());
+        prop_assert_eq!(found, expected.into_iter().collect::<Vec<_>>());
+    }
+
+    #[test]
+    fn a_damaged_file_is_an_error_and_no_panic(products in products(), at in any::<prop::sample::Index>(), byte: u8, cut: bool) {
+        let chunk = chunks(&products).remove(0);
+        let mut file = encode(&chunk).unwrap();
+        let at = at.index(file.len());
+        if cut { file.truncate(at) } else { file[at] = byte }
+        // A byte of gzip's head may change without changing the content.
+        if let Ok(read) = decode(&file) {
+            prop_assert_eq!(read, chunk);
+        }
+    }
+
+    #[test]
+    fn arbitrary_content_is_an_error_and_no_panic(content in prop::collection::vec(any::<u8>(), 0..300)) {
+        let mut file = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::fast());
+        std::io::Write::write_all(&mut file, &[b"IHCK\x01\0", content.as_slice()].concat()).unwrap();
+        prop_assert!(decode(&file.finish().unwrap()).is_err());
+    }
+}
