@@ -1,8 +1,10 @@
-//! The product ingest without its I/O: how a payload becomes items, items become products, and products become chunks.
+//! The product ingest without its I/O: how a payload becomes items, items become products, products become chunks, and what
+//! states a batch goes through meanwhile.
 //!
-//! [`split`] finds the items in a payload's bytes, [`product::ItemRules`] reads each into a [`product::Product`] or says why not, and
-//! [`chunk::Planner`] gathers them into chunks.
+//! [`split`] finds the items in a payload's bytes, [`product::ItemRules`] reads each into a [`product::Product`] or says why not,
+//! [`chunk::Planner`] gathers them into chunks, and [`batch`] holds the states and the counters that must add up.
 
+pub mod batch;
 pub mod chunk;
 mod cnpj;
 pub mod product;

@@ -1,0 +1,12 @@
+//! The states of a batch, of its chunks and of its deactivation, and the counters that must add up.
+//!
+//! Each state machine is one function of a state and of what happened. Everything is delivered at least once, so each says for a repeated or late event what it
+//! means, and there is no other way from one state to the next.
+
+mod counters;
+mod deactivation;
+mod status;
+
+pub use counters::{Changes, ChunkResult, ChunkTally, Counters, Unbalanced};
+pub use deactivation::{Deactivation, DeactivationGuard, SkipReason};
+pub use status::{BatchEvent, BatchStatus, ChunkCounts, ChunkEvent, ChunkStatus, IllegalTransition};

@@ -1,0 +1,95 @@
+use serde::{Deserialize, Serialize};
+
+/// What became of the products that a full load did not contain.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(tag = "state", rename_all = "snake_case")]
+pub enum Deactivation {
+    /// A delta says nothing about what is not in it.
+    NotApplicable,
+    /// The batch has chunks that are not done.
+    Pending,
+    Done {
+        deactivated: u64,
+    },
+    Skipped {
+        reason: SkipReason,
+    },
+    /// So many products would go that someone has to confirm it.
+    Held {
+        would_deactivate: u64,
+    },
+}
+
+/// Why a full load deactivates nothing.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum SkipReason {
+    /// A later full load of the CNPJ exists, and decides instead.
+    LaterFullLoad,
+    /// An item's key could not be read, and its product may be one of those that seem to be missing.
+    UnreadableKey,
+    /// It held no item, which is more likely a mistake than an empty pharmacy.
+    EmptyLoad,
+}
+
+/// How much of a catalogue a full load may deactivate unasked.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct DeactivationGuard {
+    /// Per cent of the active products.
+    pub percent: u8,
+    /// Catalogues of up to so many active products are not guarded.
+    pub small: u64,
+}
+
+impl Default for DeactivationGuard {
+    fn default() -> Self {
+        Self { percent: 50, small: 100 }
+    }
+}
+
+impl DeactivationGuard {
+    /// Whether a load that would deactivate so many of the active products has to be confirmed first.
+    #[must_use]
+    pub fn holds(self, active: u64, would_deactivate: u64) -> bool {
+        let share = u128::from(would_deactivate) * 100;
+        active > self.small && share > u128::from(active) * u128::from(self.percent)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn more_than_half_of_more_than_a_hundred_is_held() {
+        let guard = DeactivationGuard::default();
+        for (active, would_deactivate, holds) in [
+            (100, 100, false),
+            (101, 50, false),
+            (101, 51, true),
+            (5000, 2500, false),
+            (5000, 2501, true),
+            (0, 0, false),
+            (u64::MAX, u64::MAX, true),
+        ] {
+            assert_eq!(guard.holds(active, would_deactivate), holds, "{would_deactivate} of {active}");
+        }
+    }
+
+    #[test]
+    fn the_states_are_written_as_in_the_contract() {
+        for (state, json) in [
+            (Deactivation::NotApplicable, serde_json::json!({"state": "not_applicable"})),
+            (
+                Deactivation::Held { would_deactivate: 7 },
+                serde_json::json!({"state": "held", "would_deactivate": 7}),
+            ),
+            (
+                Deactivation::Skipped { reason: SkipReason::LaterFullLoad },
+                serde_json::json!({"state": "skipped", "reason": "later_full_load"}),
+            ),
+        ] {
+            assert_eq!(serde_json::to_value(state).unwrap(), json);
+        }
+    }
+}

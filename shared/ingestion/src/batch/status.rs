@@ -1,0 +1,278 @@
+use std::fmt;
+
+use serde::{Deserialize, Serialize};
+
+/// Where a batch stands.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "SCREAMING_SNAKE_CASE")]
+pub enum BatchStatus {
+    /// A URL was given out, and nothing was put there yet.
+    AwaitingUpload,
+    Received,
+    Chunking,
+    /// Its chunks are known, and some are not done.
+    Processing,
+    /// Every chunk is done; items in error are in the report and do not change that.
+    Completed,
+    /// Some chunks failed.
+    PartialFail,
+    /// The payload, or every chunk, failed.
+    Failed,
+    /// Nothing was ever put at its URL.
+    Expired,
+}
+
+/// What happens to a batch.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum BatchEvent {
+    PayloadArrived,
+    UploadExpired,
+    /// A run of the chunker began, for the first time or again after one died.
+    ChunkingBegan,
+    /// The payload cannot be read, to the end or at all.
+    PayloadFailed,
+    /// The chunks are sealed, or one of them changed.
+    ChunksCounted(ChunkCounts),
+    /// A new generation was begun with these chunks; none where the payload has to be cut again.
+    Replayed(ChunkCounts),
+}
+
+/// How many of a batch's chunks are in which state.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct ChunkCounts {
+    pub pending: u64,
+    pub done: u64,
+    pub failed: u64,
+}
+
+/// An event that cannot happen in this state, so something is wrong with the caller's view.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[error("{event:?} cannot happen to a batch that is {status}")]
+pub struct IllegalTransition {
+    pub status: BatchStatus,
+    pub event: BatchEvent,
+}
+
+impl BatchStatus {
+    /// The state after an event. A repeated event leaves the state as it is.
+    ///
+    /// # Errors
+    /// Where the event cannot happen in this state.
+    pub const fn after(self, event: BatchEvent) -> Result<Self, IllegalTransition> {
+        use BatchEvent as On;
+        Ok(match (self, event) {
+            (Self::AwaitingUpload, On::PayloadArrived) => Self::Received,
+            // Storage tells of an object at least once, also long after.
+            (status, On::PayloadArrived) if !matches!(status, Self::Expired) => status,
+            (Self::AwaitingUpload | Self::Expired, On::UploadExpired) => Self::Expired,
+            (Self::Received | Self::Chunking, On::ChunkingBegan) => Self::Chunking,
+            (Self::Received | Self::Chunking, On::PayloadFailed) => Self::Failed,
+            (Self::Chunking | Self::Processing, On::ChunksCounted(chunks)) => chunks.batch(),
+            // A chunk that was given up may still succeed, so these are not the last word; but only a replay makes chunks pending again.
+            (Self::PartialFail | Self::Failed, On::ChunksCounted(chunks))
+                if chunks.pending == 0 && chunks.total() > 0 =>
+            {
+                chunks.batch()
+            }
+            (Self::Completed, On::ChunksCounted(chunks)) if chunks.pending == 0 && chunks.failed == 0 => {
+                Self::Completed
+            }
+            (Self::Completed | Self::PartialFail | Self::Failed, On::Replayed(chunks)) => {
+                if chunks.total() == 0 { Self::Chunking } else { chunks.batch() }
+            }
+            (status, event) => return Err(IllegalTransition { status, event }),
+        })
+    }
+
+    /// Whether its payload and chunks may be let go: nothing goes on unless someone asks for a replay.
+    #[must_use]
+    pub const fn is_final(self) -> bool {
+        matches!(self, Self::Completed | Self::PartialFail | Self::Failed | Self::Expired)
+    }
+
+    /// The state as the API and the database write it.
+    #[must_use]
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::AwaitingUpload => "AWAITING_UPLOAD",
+            Self::Received => "RECEIVED",
+            Self::Chunking => "CHUNKING",
+            Self::Processing => "PROCESSING",
+            Self::Completed => "COMPLETED",
+            Self::PartialFail => "PARTIAL_FAIL",
+            Self::Failed => "FAILED",
+            Self::Expired => "EXPIRED",
+        }
+    }
+}
+
+impl fmt::Display for BatchStatus {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.write_str(self.as_str())
+    }
+}
+
+impl ChunkCounts {
+    /// All chunks.
+    #[must_use]
+    pub const fn total(self) -> u64 {
+        self.pending.saturating_add(self.done).saturating_add(self.failed)
+    }
+
+    /// What the chunks make of their batch. No chunk at all, as for an empty array, is complete.
+    const fn batch(self) -> BatchStatus {
+        match self {
+            Self { pending: 1.., .. } => BatchStatus::Processing,
+            Self { failed: 0, .. } => BatchStatus::Completed,
+            Self { done: 0, .. } => BatchStatus::Failed,
+            _ => BatchStatus::PartialFail,
+        }
+    }
+}
+
+/// Where a chunk stands in its generation.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "SCREAMING_SNAKE_CASE")]
+pub enum ChunkStatus {
+    Pending,
+    Done,
+    Failed,
+}
+
+/// What happens to a chunk.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ChunkEvent {
+    /// Its transaction is about to commit.
+    Written,
+    /// Its message was received too often.
+    GivenUp,
+    /// A new generation takes it up again.
+    Replayed,
+}
+
+impl ChunkStatus {
+    /// The state after an event; the same one where the event came too late or twice. Every event has an outcome in every state, since
+    /// messages are delivered again and out of order.
+    #[must_use]
+    pub const fn after(self, event: ChunkEvent) -> Self {
+        match (self, event) {
+            (_, ChunkEvent::Replayed) => Self::Pending,
+            // Also from FAILED: what was given up may have been only slow.
+            (_, ChunkEvent::Written) => Self::Done,
+            (Self::Pending, ChunkEvent::GivenUp) => Self::Failed,
+            (Self::Done | Self::Failed, ChunkEvent::GivenUp) => self,
+        }
+    }
+
+    /// The state as the database writes it.
+    #[must_use]
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Pending => "PENDING",
+            Self::Done => "DONE",
+            Self::Failed => "FAILED",
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const ALL: [BatchStatus; 8] = [
+        BatchStatus::AwaitingUpload,
+        BatchStatus::Received,
+        BatchStatus::Chunking,
+        BatchStatus::Processing,
+        BatchStatus::Completed,
+        BatchStatus::PartialFail,
+        BatchStatus::Failed,
+        BatchStatus::Expired,
+    ];
+
+    const fn chunks(pending: u64, done: u64, failed: u64) -> ChunkCounts {
+        ChunkCounts { pending, done, failed }
+    }
+
+    #[test]
+    fn a_batch_goes_its_way() {
+        use BatchEvent as On;
+        use BatchStatus::*;
+        let way = [
+            (On::PayloadArrived, Received),
+            (On::PayloadArrived, Received),
+            (On::ChunkingBegan, Chunking),
+            (On::ChunkingBegan, Chunking),
+            (On::ChunksCounted(chunks(3, 0, 0)), Processing),
+            (On::PayloadArrived, Processing),
+            (On::ChunksCounted(chunks(1, 1, 1)), Processing),
+            (On::ChunksCounted(chunks(0, 2, 1)), PartialFail),
+            (On::ChunksCounted(chunks(0, 3, 0)), Completed),
+            (On::Replayed(chunks(3, 0, 0)), Processing),
+            (On::ChunksCounted(chunks(0, 0, 3)), Failed),
+            (On::ChunksCounted(chunks(0, 1, 2)), PartialFail),
+            (On::Replayed(chunks(2, 1, 0)), Processing),
+        ];
+        let mut status = AwaitingUpload;
+        for (event, expected) in way {
+            status = status.after(event).unwrap();
+            assert_eq!(status, expected, "{event:?}");
+        }
+    }
+
+    #[test]
+    fn each_state_takes_only_what_can_happen_to_it() {
+        use BatchEvent as On;
+        use BatchStatus::*;
+        for (event, allowed) in [
+            (On::PayloadArrived, &ALL[..7]),
+            (On::UploadExpired, &[AwaitingUpload, Expired]),
+            (On::ChunkingBegan, &[Received, Chunking]),
+            (On::PayloadFailed, &[Received, Chunking]),
+            (On::ChunksCounted(chunks(1, 0, 0)), &[Chunking, Processing]),
+            (On::ChunksCounted(chunks(0, 0, 0)), &[Chunking, Processing, Completed]),
+            (On::ChunksCounted(chunks(0, 1, 0)), &[Chunking, Processing, Completed, PartialFail, Failed]),
+            (On::ChunksCounted(chunks(0, 1, 1)), &[Chunking, Processing, PartialFail, Failed]),
+            (On::Replayed(chunks(1, 0, 0)), &[Completed, PartialFail, Failed]),
+        ] {
+            for status in ALL {
+                assert_eq!(status.after(event).is_ok(), allowed.contains(&status), "{event:?} in {status}");
+            }
+        }
+    }
+
+    #[test]
+    fn a_payload_that_failed_is_cut_again_by_a_replay() {
+        let failed = BatchStatus::Chunking.after(BatchEvent::PayloadFailed).unwrap();
+        assert_eq!(failed.after(BatchEvent::Replayed(chunks(0, 0, 0))), Ok(BatchStatus::Chunking));
+    }
+
+    #[test]
+    fn a_chunk_that_is_done_stays_done_until_a_replay() {
+        use ChunkEvent::*;
+        use ChunkStatus::*;
+        for (status, event, after) in [
+            (Pending, Written, Done),
+            (Pending, GivenUp, Failed),
+            (Failed, Written, Done),
+            (Failed, GivenUp, Failed),
+            (Done, GivenUp, Done),
+            (Done, Written, Done),
+            (Done, Replayed, Pending),
+            (Failed, Replayed, Pending),
+            (Pending, Replayed, Pending),
+        ] {
+            assert_eq!(status.after(event), after, "{event:?} in {status:?}");
+        }
+    }
+
+    #[test]
+    fn the_names_are_the_contract_s() {
+        for status in ALL {
+            assert_eq!(serde_json::to_value(status).unwrap(), status.as_str());
+        }
+        for status in [ChunkStatus::Pending, ChunkStatus::Done, ChunkStatus::Failed] {
+            assert_eq!(serde_json::to_value(status).unwrap(), status.as_str());
+        }
+    }
+}
