@@ -2,11 +2,13 @@
 //! states a batch goes through meanwhile.
 //!
 //! [`split`] finds the items in a payload's bytes, [`product::ItemRules`] reads each into a [`product::Product`] or says why not,
-//! [`chunk::Planner`] gathers them into chunks, and [`batch`] holds the states and the counters that must add up.
+//! [`chunk::Planner`] gathers them into chunks, and [`batch`] holds the states and the counters that must add up. With the feature `generate`, `generate` makes catalogues to try it with.
 
 pub mod batch;
 pub mod chunk;
 mod cnpj;
+#[cfg(any(test, feature = "generate"))]
+pub mod generate;
 pub mod product;
 pub mod split;
 
