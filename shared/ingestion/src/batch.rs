@@ -8,5 +8,5 @@ mod deactivation;
 mod status;
 
 pub use counters::{Changes, ChunkResult, ChunkTally, Counters, Unbalanced};
-pub use deactivation::{Deactivation, DeactivationGuard, SkipReason};
+pub use deactivation::{Deactivation, DeactivationGuard, DeactivationReport, SkipReason};
 pub use status::{BatchEvent, BatchStatus, ChunkCounts, ChunkEvent, ChunkStatus, IllegalTransition};

@@ -32,6 +32,29 @@ pub enum SkipReason {
     EmptyLoad,
 }
 
+/// A deactivation as the API shows it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+pub struct DeactivationReport {
+    pub state: &'static str,
+    pub would_deactivate: u64,
+    pub reason: Option<SkipReason>,
+}
+
+impl Deactivation {
+    /// What the API shows of it; how many were deactivated stands among the batch's changes.
+    #[must_use]
+    pub const fn report(self) -> DeactivationReport {
+        let (state, would_deactivate, reason) = match self {
+            Self::NotApplicable => ("not_applicable", 0, None),
+            Self::Pending => ("pending", 0, None),
+            Self::Done { .. } => ("done", 0, None),
+            Self::Skipped { reason } => ("skipped", 0, Some(reason)),
+            Self::Held { would_deactivate } => ("held", would_deactivate, None),
+        };
+        DeactivationReport { state, would_deactivate, reason }
+    }
+}
+
 /// How much of a catalogue a full load may deactivate unasked.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct DeactivationGuard {
@@ -77,19 +100,26 @@ mod tests {
     }
 
     #[test]
-    fn the_states_are_written_as_in_the_contract() {
-        for (state, json) in [
-            (Deactivation::NotApplicable, serde_json::json!({"state": "not_applicable"})),
-            (
-                Deactivation::Held { would_deactivate: 7 },
-                serde_json::json!({"state": "held", "would_deactivate": 7}),
-            ),
+    fn the_states_are_shown_as_in_the_contract() {
+        for (deactivation, state, would_deactivate, reason) in [
+            (Deactivation::NotApplicable, "not_applicable", 0, None),
+            (Deactivation::Pending, "pending", 0, None),
+            (Deactivation::Done { deactivated: 3 }, "done", 0, None),
+            (Deactivation::Held { would_deactivate: 7 }, "held", 7, None),
             (
                 Deactivation::Skipped { reason: SkipReason::LaterFullLoad },
-                serde_json::json!({"state": "skipped", "reason": "later_full_load"}),
+                "skipped",
+                0,
+                Some("later_full_load"),
             ),
         ] {
-            assert_eq!(serde_json::to_value(state).unwrap(), json);
+            assert_eq!(
+                serde_json::to_value(deactivation.report()).unwrap(),
+                serde_json::json!({"state": state, "would_deactivate": would_deactivate, "reason": reason})
+            );
+            // Stored, it comes back as it was.
+            let stored = serde_json::to_string(&deactivation).unwrap();
+            assert_eq!(serde_json::from_str::<Deactivation>(&stored).unwrap(), deactivation);
         }
     }
 }

@@ -61,9 +61,10 @@ impl BatchStatus {
     pub const fn after(self, event: BatchEvent) -> Result<Self, IllegalTransition> {
         use BatchEvent as On;
         Ok(match (self, event) {
-            (Self::AwaitingUpload, On::PayloadArrived) => Self::Received,
+            // Put there in time, though the news came late: what storage took is not lost.
+            (Self::AwaitingUpload | Self::Expired, On::PayloadArrived) => Self::Received,
             // Storage tells of an object at least once, also long after.
-            (status, On::PayloadArrived) if !matches!(status, Self::Expired) => status,
+            (status, On::PayloadArrived) => status,
             (Self::AwaitingUpload | Self::Expired, On::UploadExpired) => Self::Expired,
             (Self::Received | Self::Chunking, On::ChunkingBegan) => Self::Chunking,
             (Self::Received | Self::Chunking, On::PayloadFailed) => Self::Failed,
@@ -225,7 +226,7 @@ mod tests {
         use BatchEvent as On;
         use BatchStatus::*;
         for (event, allowed) in [
-            (On::PayloadArrived, &ALL[..7]),
+            (On::PayloadArrived, &ALL[..]),
             (On::UploadExpired, &[AwaitingUpload, Expired]),
             (On::ChunkingBegan, &[Received, Chunking]),
             (On::PayloadFailed, &[Received, Chunking]),
