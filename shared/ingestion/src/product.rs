@@ -11,6 +11,7 @@ mod hash;
 mod item;
 mod members;
 mod scalar;
+mod scan;
 mod version;
 
 use jiff::Timestamp;

@@ -7,9 +7,9 @@
 //! bounded by that limit, whatever the payload holds.
 //!
 //! ```
-//! use ingestion::split::{Format, Piece, Splitter};
+//! use ingestion::split::{Format, ITEM_LIMIT, Piece, Splitter};
 //!
-//! let mut splitter = Splitter::new(Format::Array, 1024);
+//! let mut splitter = Splitter::new(Format::Array, ITEM_LIMIT);
 //! let mut items = Vec::new();
 //! let mut collect = |piece: Piece<'_>| {
 //!     if let Piece::Item { bytes, .. } = piece {
@@ -24,6 +24,7 @@
 //! ```
 
 mod array;
+mod block;
 mod lines;
 mod open_item;
 mod value;
@@ -31,6 +32,11 @@ mod value;
 use array::ArraySplitter;
 use lines::LineSplitter;
 use open_item::OpenItem;
+
+pub(crate) use value::Value;
+
+/// Bytes of an item, unless the deployment says otherwise: many times what a product has.
+pub const ITEM_LIMIT: usize = 256 * 1024;
 
 const BYTE_ORDER_MARK: [u8; 3] = [0xef, 0xbb, 0xbf];
 

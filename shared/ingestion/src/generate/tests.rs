@@ -7,7 +7,7 @@ use uuid::Uuid;
 use super::*;
 use crate::chunk::{Generation, Plan, Planner, encode};
 use crate::product::{BatchStamp, CnpjAccess, ItemErrorCode, ItemPlace, ItemRules, ProductKey, RowHash};
-use crate::split::{Format, Piece, Splitter};
+use crate::split::{Format, ITEM_LIMIT, Piece, Splitter};
 
 type Loaded = (BTreeMap<ProductKey, RowHash>, Vec<ItemErrorCode>, u32);
 
@@ -17,7 +17,7 @@ fn load(payload: &[u8], format: Format, cnpjs: CnpjAccess) -> Loaded {
     let batch = BatchStamp::new(Timestamp::from_second(1_800_000_000).unwrap(), Uuid::nil());
     let mut planner = Planner::new(Plan::default(), batch, Generation::FIRST);
     let (mut chunks, mut errors) = (Vec::new(), Vec::new());
-    let mut splitter = Splitter::new(format, 256 * 1024);
+    let mut splitter = Splitter::new(format, ITEM_LIMIT);
     let mut sink = |piece: Piece<'_>| {
         let Piece::Item { index, offset, bytes } = piece else { panic!("{piece:?}") };
         match rules.parse(ItemPlace { index, offset }, bytes) {

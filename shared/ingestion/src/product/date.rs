@@ -13,15 +13,50 @@ const BRAZILIAN: [&str; 3] = ["%d/%m/%Y %H:%M:%S%.f", "%d/%m/%Y %H:%M", "%d/%m/%
 /// With an offset or `Z` it says which instant it is; without, it is local time of `zone`. An hour that the zone skips is taken as the
 /// one after, one that it has twice as the first. Microseconds are kept, since the column holds no more.
 pub(crate) fn parse(text: &str, zone: &TimeZone) -> Option<Timestamp> {
-    let instant = match text.parse::<Timestamp>() {
-        Ok(instant) => instant,
-        Err(_) => zone.to_timestamp(local(text)?).ok()?,
+    let instant = match plain(text) {
+        Some(local) => zone.to_timestamp(local).ok()?,
+        None => match text.parse::<Timestamp>() {
+            Ok(instant) => instant,
+            Err(_) => zone.to_timestamp(local(text)?).ok()?,
+        },
     };
     to_microseconds(instant)
 }
 
+/// Reads the two forms that nearly all dates have, without the search through the others and the errors that it makes.
+fn plain(text: &str) -> Option<DateTime> {
+    let (year, month, day, time) = match text.as_bytes() {
+        [y1, y2, y3, y4, b'-', m1, m2, b'-', d1, d2, b' ' | b'T', time @ ..]
+        | [d1, d2, b'/', m1, m2, b'/', y1, y2, y3, y4, b' ', time @ ..] => {
+            (number([*y1, *y2, *y3, *y4])?, number([*m1, *m2])?, number([*d1, *d2])?, time)
+        }
+        _ => return None,
+    };
+    let [h1, h2, b':', m1, m2, b':', s1, s2] = time else { return None };
+    let small = |number: i16| i8::try_from(number).ok();
+    DateTime::new(
+        year,
+        small(month)?,
+        small(day)?,
+        small(number([*h1, *h2])?)?,
+        small(number([*m1, *m2])?)?,
+        small(number([*s1, *s2])?)?,
+        0,
+    )
+    .ok()
+}
+
+fn number<const N: usize>(digits: [u8; N]) -> Option<i16> {
+    digits.into_iter().try_fold(0_i16, |number, digit| {
+        digit.is_ascii_digit().then(|| number * 10 + i16::from(digit - b'0'))
+    })
+}
+
 /// Cuts an instant to the microseconds that PostgreSQL keeps, so that both sides compare alike.
 pub(crate) fn to_microseconds(instant: Timestamp) -> Option<Timestamp> {
+    if instant.subsec_nanosecond() % 1000 == 0 {
+        return Some(instant);
+    }
     let round = jiff::TimestampRound::new().smallest(Unit::Microsecond).mode(jiff::RoundMode::Floor);
     instant.round(round).ok()
 }
@@ -38,6 +73,8 @@ fn local(text: &str) -> Option<DateTime> {
 
 #[cfg(test)]
 mod tests {
+    use proptest::prelude::*;
+
     use super::*;
 
     fn brasilia() -> TimeZone {
@@ -82,6 +119,26 @@ mod tests {
             "1750523400",
         ] {
             assert_eq!(parse(text, &brasilia()), None, "{text}");
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn the_plain_forms_are_read_as_the_general_way_reads_them(
+            second in -60_000_000_000_i64..250_000_000_000,
+            form in prop::sample::select(vec!["%Y-%m-%d %H:%M:%S", "%Y-%m-%dT%H:%M:%S", "%d/%m/%Y %H:%M:%S"]),
+        ) {
+            let date = Timestamp::from_second(second).unwrap().to_zoned(TimeZone::UTC).datetime();
+            let text = date.strftime(form).to_string();
+            prop_assert_eq!(plain(&text), Some(date));
+            prop_assert_eq!(local(&text), Some(date));
+        }
+
+        #[test]
+        fn what_is_read_as_plain_is_no_other_date(text in "[0-2][0-9]{3}-[01][0-9]-[0-3][0-9][ T][0-2][0-9]:[0-6][0-9]:[0-6][0-9]") {
+            if let Some(date) = plain(&text) {
+                prop_assert_eq!(local(&text), Some(date));
+            }
         }
     }
 }

@@ -148,6 +148,35 @@ fn shifted(units: i128, digits: usize, zeros: u64) -> Result<Decimal, DecimalErr
     units.checked_mul(factor).map(|units| Decimal { units, places: 0 }).ok_or(DecimalError::TooManyDigits)
 }
 
+/// Reads what nearly all numbers are: few digits, perhaps a point, no exponent. Nothing says only that it is not one of these.
+fn short(text: &str) -> Option<Decimal> {
+    let (negative, digits) = match text.strip_prefix('-') {
+        Some(digits) => (true, digits),
+        None => (false, text),
+    };
+    let is_digit = |byte: Option<&u8>| byte.is_some_and(u8::is_ascii_digit);
+    if digits.len() > 18 || !is_digit(digits.as_bytes().first()) || !is_digit(digits.as_bytes().last()) {
+        return None;
+    }
+    let (mut units, mut places) = (0_i64, None);
+    for byte in digits.bytes() {
+        match (byte, places) {
+            (b'0'..=b'9', _) => {
+                units = units * 10 + i64::from(byte - b'0');
+                places = places.map(|places| places + 1);
+            }
+            (b'.', None) => places = Some(0_u8),
+            _ => return None,
+        }
+    }
+    let mut places = places.unwrap_or(0);
+    while places > 0 && units % 10 == 0 {
+        units /= 10;
+        places -= 1;
+    }
+    Some(Decimal { units: i128::from(if negative { -units } else { units }), places })
+}
+
 fn signed(length: usize) -> i64 {
     i64::try_from(length).unwrap_or(i64::MAX)
 }
@@ -157,7 +186,10 @@ impl FromStr for Decimal {
 
     /// Takes JSON's numbers, exponents included. A comma is refused, since `1,234` may mean two numbers.
     fn from_str(text: &str) -> Result<Self, DecimalError> {
-        Parts::of(text).ok_or(DecimalError::Syntax)?.decimal()
+        match short(text) {
+            Some(number) => Ok(number),
+            None => Parts::of(text).ok_or(DecimalError::Syntax)?.decimal(),
+        }
     }
 }
 
@@ -311,6 +343,13 @@ mod tests {
             let number = Decimal::new(i128::from(units), places).unwrap();
             prop_assert_eq!(number.to_string().parse(), Ok(number));
             prop_assert_eq!(format!("{units}e-{places}").parse(), Ok(number));
+        }
+
+        #[test]
+        fn the_short_way_and_the_long_one_agree(text in "-?[0-9]{0,10}[.]?[0-9]{0,9}") {
+            if let Some(number) = short(&text) {
+                prop_assert_eq!(Parts::of(&text).map(|parts| parts.decimal()), Some(Ok(number)));
+            }
         }
 
         #[test]

@@ -17,7 +17,7 @@ const MAX_NUMBER: usize = 200;
 const MAX_NAME: usize = 100;
 
 /// The object of these members, or nothing where there is none.
-pub(super) fn object(members: Vec<(Cow<'_, str>, &RawValue)>) -> Result<Option<String>, Fault> {
+pub(super) fn object(members: Vec<(Cow<'_, str>, &str)>) -> Result<Option<String>, Fault> {
     if members.is_empty() {
         return Ok(None);
     }
@@ -28,7 +28,7 @@ pub(super) fn object(members: Vec<(Cow<'_, str>, &RawValue)>) -> Result<Option<S
 
 /// Writes an object; `top` is the item's member that it is in, which an error then names.
 fn write_object(
-    mut members: Vec<(Cow<'_, str>, &RawValue)>,
+    mut members: Vec<(Cow<'_, str>, &str)>,
     depth: usize,
     top: Option<&str>,
     json: &mut String,
@@ -54,7 +54,7 @@ fn write_object(
     Ok(())
 }
 
-fn write_value(value: &RawValue, depth: usize, top: &str, json: &mut String) -> Result<(), Fault> {
+fn write_value(value: &str, depth: usize, top: &str, json: &mut String) -> Result<(), Fault> {
     match Scalar::of(value).map_err(|detail| fault(top, detail))? {
         Scalar::Null => json.push_str("null"),
         Scalar::Boolean(text) => json.push_str(text),
@@ -63,7 +63,7 @@ fn write_value(value: &RawValue, depth: usize, top: &str, json: &mut String) -> 
             json.push_str(&plain(number).ok_or_else(|| fault(top, "its number is too long"))?);
         }
         Scalar::Nested if depth >= MAX_DEPTH => return Err(fault(top, "it is nested deeper than 32 levels")),
-        Scalar::Nested => write_nested(value.get(), depth + 1, top, json)?,
+        Scalar::Nested => write_nested(value, depth + 1, top, json)?,
     }
     Ok(())
 }
@@ -79,7 +79,7 @@ fn write_nested(text: &str, depth: usize, top: &str, json: &mut String) -> Resul
         if index > 0 {
             json.push(',');
         }
-        write_value(item, depth, top, json)?;
+        write_value(item.get(), depth, top, json)?;
     }
     json.push(']');
     Ok(())

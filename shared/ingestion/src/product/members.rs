@@ -6,28 +6,37 @@ use serde::de::{DeserializeSeed, MapAccess, Visitor};
 use serde_json::value::RawValue;
 
 use super::field::Field;
+use super::scan;
 
 /// The members of one item, by name and not yet read. What was read before a syntax error stays.
 #[derive(Debug, Default)]
 pub(super) struct Members<'a> {
-    known: [Option<&'a RawValue>; Field::COUNT],
+    known: [Option<&'a str>; Field::COUNT],
     /// Fields that were given more than once, so that none of their values counts.
     repeated: Vec<Field>,
-    pub(super) extra: Vec<(Cow<'a, str>, &'a RawValue)>,
+    pub(super) extra: Vec<(Cow<'a, str>, &'a str)>,
 }
 
 impl<'a> Members<'a> {
     /// Reads one object, which must be all that `item` holds.
     pub(super) fn read(&mut self, item: &'a [u8]) -> Result<(), serde_json::Error> {
+        if let Ok(text) = std::str::from_utf8(item)
+            && scan::object(text, |name, value| self.add(Cow::Borrowed(name), value)).is_some()
+        {
+            return Ok(());
+        }
+        *self = Self::default();
+        self.read_any(item)
+    }
+
+    /// Reads whatever JSON allows, and says what it does not.
+    fn read_any(&mut self, item: &'a [u8]) -> Result<(), serde_json::Error> {
         let mut json = serde_json::Deserializer::from_slice(item);
-        json.deserialize_map(Into(|name: Cow<'a, str>, value| match Field::of(&name) {
-            Some(field) => self.add(field, value),
-            None => self.extra.push((name, value)),
-        }))?;
+        json.deserialize_map(Each(|name, value| self.add(name, value)))?;
         json.end()
     }
 
-    pub(super) fn get(&self, field: Field) -> Option<&'a RawValue> {
+    pub(super) fn get(&self, field: Field) -> Option<&'a str> {
         if self.repeated.contains(&field) {
             return None;
         }
@@ -39,7 +48,11 @@ impl<'a> Members<'a> {
         self.repeated.first().copied()
     }
 
-    fn add(&mut self, field: Field, value: &'a RawValue) {
+    fn add(&mut self, name: Cow<'a, str>, value: &'a str) {
+        let Some(field) = Field::of(&name) else {
+            self.extra.push((name, value));
+            return;
+        };
         if let Some(known) = self.known.get_mut(field.place())
             && known.replace(value).is_some()
         {
@@ -49,18 +62,18 @@ impl<'a> Members<'a> {
 }
 
 /// The members of a nested object, in the order in which they were sent.
-pub(super) fn of_object(json: &str) -> Result<Vec<(Cow<'_, str>, &RawValue)>, serde_json::Error> {
+pub(super) fn of_object(json: &str) -> Result<Vec<(Cow<'_, str>, &str)>, serde_json::Error> {
     let mut members = Vec::new();
     let mut reader = serde_json::Deserializer::from_str(json);
-    reader.deserialize_map(Into(|name, value| members.push((name, value))))?;
+    reader.deserialize_map(Each(|name, value| members.push((name, value))))?;
     reader.end()?;
     Ok(members)
 }
 
 /// Hands each member of an object on.
-struct Into<F>(F);
+struct Each<F>(F);
 
-impl<'de, F: FnMut(Cow<'de, str>, &'de RawValue)> Visitor<'de> for Into<F> {
+impl<'de, F: FnMut(Cow<'de, str>, &'de str)> Visitor<'de> for Each<F> {
     type Value = ();
 
     fn expecting(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -69,8 +82,8 @@ impl<'de, F: FnMut(Cow<'de, str>, &'de RawValue)> Visitor<'de> for Into<F> {
 
     fn visit_map<A: MapAccess<'de>>(mut self, mut map: A) -> Result<(), A::Error> {
         while let Some(name) = map.next_key_seed(Name)? {
-            let value = map.next_value()?;
-            (self.0)(name, value);
+            let value: &RawValue = map.next_value()?;
+            (self.0)(name, value.get());
         }
         Ok(())
     }
@@ -100,5 +113,57 @@ impl<'de> Visitor<'de> for Name {
 
     fn visit_str<E>(self, name: &str) -> Result<Self::Value, E> {
         Ok(Cow::Owned(name.to_owned()))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    type Read<'a> = Option<Vec<(Cow<'a, str>, &'a str)>>;
+
+    fn scanned(text: &str) -> Read<'_> {
+        let mut members = Vec::new();
+        scan::object(text, |name, value| members.push((Cow::Borrowed(name), value)))?;
+        Some(members)
+    }
+
+    #[test]
+    fn plain_objects_are_scanned_and_the_rest_is_left_to_serde_json() {
+        for text in [
+            "{}",
+            " { } ",
+            r#"{"a":1,"b":-0.5,"c":"x\n\u00e9\"","d":null , "e" :true,"f":false}"#,
+            "{\n  \"a\" : \"é\",\r\n\t\"b\":0\n}",
+            r#"{"a":{"b":["}",{}]},"c":[[],"]"]}"#,
+        ] {
+            assert_eq!(scanned(text), of_object(text).ok(), "{text}");
+            assert!(scanned(text).is_some(), "{text}");
+        }
+        for text in [r#"{"\u0061":1}"#, r#"{"a":1e5}"#] {
+            assert!(scanned(text).is_none() && of_object(text).is_ok(), "{text}");
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn what_is_scanned_is_what_serde_json_reads(
+            tokens in prop::collection::vec(
+                prop::sample::select(vec![
+                    "{", "}", "[", "]", ":", ",", "\"a\"", "\"é\\n\"", "\"", "\\", "\\u00e9", "\\ud800", "\u{1}", " ", "\n", "0",
+                    "12", "-", ".5", "e1", "null", "tru", "true", "x",
+                ]),
+                0..14,
+            ),
+            wrapped: bool,
+        ) {
+            let inner = tokens.concat();
+            let text = if wrapped { format!("{{\"k\":{inner}}}") } else { inner };
+            if let Some(members) = scanned(&text) {
+                prop_assert_eq!(of_object(&text).ok(), Some(members));
+            }
+        }
     }
 }

@@ -4,7 +4,6 @@ use std::borrow::Cow;
 
 use jiff::Timestamp;
 use jiff::tz::TimeZone;
-use serde_json::value::RawValue;
 
 use super::error::Fault;
 use super::field::Field;
@@ -21,9 +20,8 @@ pub(super) enum Scalar<'a> {
 }
 
 impl<'a> Scalar<'a> {
-    /// The value that `raw` spells, or what makes its text no text.
-    pub(super) fn of(raw: &'a RawValue) -> Result<Self, &'static str> {
-        let json = raw.get();
+    /// The value that `json` spells, or what makes its text no text.
+    pub(super) fn of(json: &'a str) -> Result<Self, &'static str> {
         Ok(match json.as_bytes().first() {
             Some(b'"') => Self::Text(text(json)?),
             Some(b'{' | b'[') => Self::Nested,
@@ -46,8 +44,8 @@ fn text(json: &str) -> Result<Cow<'_, str>, &'static str> {
 
 impl<'a> Members<'a> {
     pub(super) fn scalar(&self, field: Field) -> Result<Scalar<'a>, Fault> {
-        let Some(raw) = self.get(field) else { return Ok(Scalar::Null) };
-        Scalar::of(raw).map_err(|detail| Fault::invalid(field.name(), detail))
+        let Some(json) = self.get(field) else { return Ok(Scalar::Null) };
+        Scalar::of(json).map_err(|detail| Fault::invalid(field.name(), detail))
     }
 
     /// A text, kept as it was sent. A number is taken in its plain form.

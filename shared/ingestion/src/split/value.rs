@@ -1,5 +1,6 @@
 use memchr::{memchr2, memchr3};
 
+use super::block::Block;
 use super::is_white;
 
 /// Finds where a JSON value ends, across windows.
@@ -7,7 +8,7 @@ use super::is_white;
 /// An object ends where its braces balance outside strings, whatever its brackets do, and an array where its brackets balance: for JSON
 /// that is the same, and of what is not JSON, more mistakes stay within their item.
 #[derive(Debug, Clone, Copy)]
-pub(super) enum Value {
+pub(crate) enum Value {
     Nested {
         open: u8,
         close: u8,
@@ -21,7 +22,7 @@ pub(super) enum Value {
 
 /// Whether the scan stands within a string.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Text {
+pub(crate) enum Text {
     Outside,
     Inside,
     /// Within a string, after a backslash.
@@ -30,7 +31,7 @@ pub(super) enum Text {
 
 impl Value {
     /// The value that begins with `byte`, which is also the first byte that the scan wants to see.
-    pub(super) const fn beginning_with(byte: u8) -> Self {
+    pub(crate) const fn beginning_with(byte: u8) -> Self {
         match byte {
             b'{' => Self::Nested { open: b'{', close: b'}', depth: 0, text: Text::Outside },
             b'[' => Self::Nested { open: b'[', close: b']', depth: 0, text: Text::Outside },
@@ -40,7 +41,7 @@ impl Value {
     }
 
     /// The number of bytes of `window` up to the value's end, or nothing if it goes on after the window.
-    pub(super) fn end_in(&mut self, window: &[u8]) -> Option<usize> {
+    pub(crate) fn end_in(&mut self, window: &[u8]) -> Option<usize> {
         match self {
             Self::Nested { open, close, depth, text } => nested_end(*open, *close, depth, text, window),
             Self::Text(text) => text_end(text, window),
@@ -54,6 +55,9 @@ impl Value {
 fn nested_end(open: u8, close: u8, depth: &mut u64, text: &mut Text, window: &[u8]) -> Option<usize> {
     let mut at = 0;
     loop {
+        if let Some(end) = end_in_blocks(open, close, depth, text, window, &mut at) {
+            return Some(end);
+        }
         if *text != Text::Outside {
             at += text_end(text, window.get(at..)?)?;
         }
@@ -67,6 +71,35 @@ fn nested_end(open: u8, close: u8, depth: &mut u64, text: &mut Text, window: &[u
             return Some(at);
         }
     }
+}
+
+/// Goes on from `at` by whole blocks as long as none has a backslash, and gives the value's end if it is in one of them.
+fn end_in_blocks(
+    open: u8,
+    close: u8,
+    depth: &mut u64,
+    text: &mut Text,
+    window: &[u8],
+    at: &mut usize,
+) -> Option<usize> {
+    while *text != Text::Escaped {
+        let block = Block::of(window.get(*at..)?.first_chunk()?, open, close)?;
+        let inside = block.inside_strings(*text == Text::Inside);
+        let mut brackets = block.brackets & !inside;
+        while brackets != 0 {
+            let place = usize::try_from(brackets.trailing_zeros()).unwrap_or_default();
+            let is_open = window.get(*at + place) == Some(&open);
+            *depth = if is_open { depth.saturating_add(1) } else { depth.saturating_sub(1) };
+            if *depth == 0 {
+                *text = Text::Outside;
+                return Some(*at + place + 1);
+            }
+            brackets &= brackets - 1;
+        }
+        *text = if inside >> 63 == 1 { Text::Inside } else { Text::Outside };
+        *at += Block::LENGTH;
+    }
+    None
 }
 
 /// The number of bytes up to and with the string's closing quotation mark.
