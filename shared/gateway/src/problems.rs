@@ -48,7 +48,9 @@ pub fn from_target(error: TargetError) -> Problem {
 /// For a store that failed before anything was executed, or after everything was.
 pub fn from_store(error: &StoreError) -> Problem {
     let detail = match error {
-        StoreError::Unavailable(_) => "the idempotency store cannot be reached; nothing was executed",
+        StoreError::Unavailable(_) => {
+            "the idempotency store cannot be reached; this attempt executed nothing"
+        }
         StoreError::Unreadable(_) => {
             "the request was executed before and will not be executed again, but its stored result cannot be read"
         }
