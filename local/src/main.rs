@@ -11,7 +11,6 @@ mod front;
 mod function_logs;
 mod layout;
 mod lock;
-mod ports;
 mod seed;
 mod setup;
 mod stack;

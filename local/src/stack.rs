@@ -24,7 +24,7 @@ use crate::function_logs::FunctionLogs;
 use crate::layout::Layout;
 use crate::lock::{Lock, Taken};
 use crate::supervisor::{Supervisor, leftovers};
-use crate::{ports, seed, setup};
+use crate::{seed, setup};
 
 /// A stack that answers.
 #[derive(Debug)]
@@ -149,7 +149,8 @@ async fn start(
     layout.start_afresh()?;
     setup::ensure(layout).await?;
 
-    let [aws_port, amqp_port, distribution_port, epmd_port] = ports::free()?;
+    let [aws_port, amqp_port, distribution_port, epmd_port] =
+        ports::free().or_explain(|| "find free ports on 127.0.0.1".to_owned())?;
     let ministack = Ministack::new(aws_port);
     let rabbitmq = RabbitMq::new(amqp_port, distribution_port, epmd_port);
     let epmd = Epmd::new(epmd_port);

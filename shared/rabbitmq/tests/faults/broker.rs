@@ -1,7 +1,7 @@
 //! A RabbitMQ node of the tests' own, which may be killed: its own port mapper, ports, cookie, data and users, in a
 //! temporary directory.
 
-use std::net::{Ipv4Addr, TcpListener};
+use std::net::Ipv4Addr;
 use std::process::Stdio;
 use std::time::Duration;
 
@@ -51,7 +51,7 @@ impl Broker {
             "there is no RabbitMQ in {BIN}: `make test` installs it, or `apt-get install rabbitmq-server`"
         );
         let home = tempfile::Builder::new().prefix("integrahub-faults-").tempdir().unwrap();
-        let [port, tls_port, distribution_port, epmd_port] = free_ports();
+        let [port, tls_port, distribution_port, epmd_port] = ports::free().unwrap();
         let authority = Authority::new();
         write_configuration(&home, port, password, outsider);
         write_certificates(&home, tls_port, &authority);
@@ -65,9 +65,9 @@ impl Broker {
             .expect("start epmd");
         listens(epmd_port).await;
         let server = launch(&home, port, distribution_port, epmd_port);
-        let this =
+        let mut this =
             Self { home, port, tls_port, authority, distribution_port, epmd_port, server, _epmd: epmd };
-        listens(port).await;
+        this.is_up().await;
         this
     }
 
@@ -80,7 +80,18 @@ impl Broker {
 
     pub(crate) async fn start_again(&mut self) {
         self.server = launch(&self.home, self.port, self.distribution_port, self.epmd_port);
-        listens(self.port).await;
+        self.is_up().await;
+    }
+
+    /// Waits until it listens, or fails with what it logged when it ended instead.
+    async fn is_up(&mut self) {
+        tokio::select! {
+            () = listens(self.port) => {}
+            status = self.server.wait() => {
+                let log = std::fs::read_to_string(self.home.path().join("server.log")).unwrap_or_default();
+                panic!("RabbitMQ ended by itself ({status:?}):\n{log}");
+            }
+        }
     }
 
     /// What an administrator does.
@@ -191,12 +202,6 @@ fn write_certificates(home: &TempDir, port: u16, authority: &Authority) {
     let path = path.join("rabbitmq.conf");
     let before = std::fs::read_to_string(&path).unwrap();
     std::fs::write(path, before + &configuration).unwrap();
-}
-
-fn free_ports() -> [u16; 4] {
-    // All are held until the last is chosen, so that they differ.
-    let held = [(); 4].map(|()| TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap());
-    held.map(|listener| listener.local_addr().unwrap().port())
 }
 
 async fn listens(port: u16) {

@@ -1,0 +1,69 @@
+//! Ports of 127.0.0.1 for programs that are told where to listen and take a while until they do.
+//!
+//! A port that the system hands out by itself (by binding port 0) may be handed out again, as the near end of anybody's
+//! connection, before such a program listens on it. So these are chosen below the range that the system takes from.
+
+use std::io;
+use std::net::{Ipv4Addr, TcpListener};
+
+/// Linux: where the lowest and the highest port stand that the system hands out.
+const EPHEMERAL: &str = "/proc/sys/net/ipv4/ip_local_port_range";
+/// Well-known services live below.
+const LOWEST: u16 = 10_000;
+/// The usual beginning of the system's range, should it be unknown.
+const USUAL_END: u16 = 32_768;
+const ATTEMPTS: usize = 1_000;
+
+/// `N` different ports that nothing listens on at the moment.
+///
+/// # Errors
+/// None was found.
+pub fn free<const N: usize>() -> io::Result<[u16; N]> {
+    let end = lowest_ephemeral().unwrap_or(USUAL_END);
+    // All are held until the last is chosen, so that they differ.
+    let mut held = Vec::with_capacity(N);
+    let mut ports = [0; N];
+    for port in &mut ports {
+        let listener = hold(end)?;
+        *port = listener.local_addr()?.port();
+        held.push(listener);
+    }
+    Ok(ports)
+}
+
+fn hold(end: u16) -> io::Result<TcpListener> {
+    if end <= LOWEST {
+        // The system hands out nearly all ports, so there is no better place.
+        return TcpListener::bind((Ipv4Addr::LOCALHOST, 0));
+    }
+    let mut last = io::ErrorKind::AddrInUse.into();
+    for _ in 0..ATTEMPTS {
+        match TcpListener::bind((Ipv4Addr::LOCALHOST, fastrand::u16(LOWEST..end))) {
+            Ok(listener) => return Ok(listener),
+            Err(error) => last = error,
+        }
+    }
+    Err(last)
+}
+
+fn lowest_ephemeral() -> Option<u16> {
+    std::fs::read_to_string(EPHEMERAL).ok()?.split_whitespace().next()?.parse().ok()
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used, reason = "these are tests")]
+mod tests {
+    use std::collections::BTreeSet;
+    use std::net::{Ipv4Addr, TcpListener};
+
+    #[test]
+    fn ports_differ_can_be_bound_and_are_not_the_systems_to_hand_out() {
+        let ports: [u16; 16] = super::free().unwrap();
+        let lowest = super::lowest_ephemeral().unwrap_or(super::USUAL_END);
+        assert_eq!(BTreeSet::from(ports).len(), ports.len());
+        for port in ports {
+            assert!(port < lowest || lowest <= super::LOWEST, "{port}");
+            TcpListener::bind((Ipv4Addr::LOCALHOST, port)).unwrap();
+        }
+    }
+}
