@@ -1,0 +1,1 @@
+//! Writes chunks to the database: from SQS and from Kafka by the same code.
