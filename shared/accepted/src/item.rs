@@ -1,0 +1,159 @@
+//! Batches as items.
+
+use std::collections::BTreeSet;
+use std::time::Duration;
+
+use aws_sdk_dynamodb::types::AttributeValue;
+use ingestion::Cnpj;
+use ingestion::batch::BatchStatus;
+use ingestion::payload::{AcceptedBatch, LoadType, MediaType, PayloadMetadata};
+use ingestion::product::CnpjAccess;
+use jiff::Timestamp;
+use serde::Deserialize;
+use uuid::Uuid;
+
+use crate::{AcceptedError, Item};
+
+/// How long an item is kept after it was written.
+const KEPT: Duration = Duration::from_secs(30 * 86_400);
+
+/// An item's attributes as they stand in the table. What it says of its status is for whoever looks at the table.
+#[derive(Debug, Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Stored {
+    tenant_id: Uuid,
+    batch_id: Uuid,
+    load_type: LoadType,
+    media_type: MediaType,
+    idempotency_key: String,
+    received_at: Timestamp,
+    trace_id: String,
+    checksum: Option<String>,
+    payload_bytes: Option<u64>,
+    upload_expires_at: Option<Timestamp>,
+    cnpjs: Option<BTreeSet<Cnpj>>,
+}
+
+/// The item of a batch, written at `now`.
+pub(crate) fn of(batch: &AcceptedBatch, now: Timestamp) -> Item {
+    let AcceptedBatch { metadata, payload_bytes, cnpjs, upload_expires_at } = batch;
+    let status =
+        if upload_expires_at.is_some() { BatchStatus::AwaitingUpload } else { BatchStatus::Received };
+    let always = [
+        ("tenantId", text(metadata.tenant_id)),
+        ("batchId", text(metadata.batch_id)),
+        ("loadType", text(metadata.load_type)),
+        ("mediaType", text(metadata.media_type)),
+        ("idempotencyKey", text(&metadata.idempotency_key)),
+        ("receivedAt", time(metadata.received_at)),
+        ("traceId", text(&metadata.trace_id)),
+        ("status", text(status)),
+        ("ttl", AttributeValue::N((now + KEPT).as_second().to_string())),
+    ];
+    let sometimes = [
+        ("checksum", metadata.checksum.as_ref().map(text)),
+        ("payloadBytes", payload_bytes.map(|bytes| AttributeValue::N(bytes.to_string()))),
+        ("uploadExpiresAt", upload_expires_at.map(time)),
+        ("cnpjs", set(cnpjs)),
+    ];
+    let sometimes = sometimes.into_iter().filter_map(|(name, value)| Some((name, value?)));
+    always.into_iter().chain(sometimes).map(|(name, value)| (name.to_owned(), value)).collect()
+}
+
+/// Absent where any may be loaded. DynamoDB has no empty sets, so "none" is an empty list.
+fn set(cnpjs: &CnpjAccess) -> Option<AttributeValue> {
+    match cnpjs {
+        CnpjAccess::Any => None,
+        CnpjAccess::Only(cnpjs) if cnpjs.is_empty() => Some(AttributeValue::L(Vec::new())),
+        CnpjAccess::Only(cnpjs) => Some(AttributeValue::Ss(cnpjs.iter().map(Cnpj::to_string).collect())),
+    }
+}
+
+/// Reads an item.
+pub(crate) fn read(item: Item) -> Result<AcceptedBatch, AcceptedError> {
+    let stored: Stored =
+        serde_dynamo::from_item(item).map_err(|error| AcceptedError::Unreadable(error.to_string()))?;
+    Ok(AcceptedBatch {
+        metadata: PayloadMetadata {
+            batch_id: stored.batch_id,
+            tenant_id: stored.tenant_id,
+            load_type: stored.load_type,
+            media_type: stored.media_type,
+            idempotency_key: stored.idempotency_key,
+            received_at: stored.received_at,
+            checksum: stored.checksum,
+            trace_id: stored.trace_id,
+        },
+        payload_bytes: stored.payload_bytes,
+        cnpjs: stored.cnpjs.map_or(CnpjAccess::Any, CnpjAccess::Only),
+        upload_expires_at: stored.upload_expires_at,
+    })
+}
+
+pub(crate) fn text(value: impl ToString) -> AttributeValue {
+    AttributeValue::S(value.to_string())
+}
+
+/// ISO 8601 with microseconds always, so that times compare as text.
+pub(crate) fn time(time: Timestamp) -> AttributeValue {
+    AttributeValue::S(format!("{time:.6}"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn batch() -> AcceptedBatch {
+        AcceptedBatch {
+            metadata: PayloadMetadata {
+                batch_id: Uuid::from_u128(2),
+                tenant_id: Uuid::from_u128(1),
+                load_type: LoadType::Full,
+                media_type: MediaType::NdJson,
+                idempotency_key: "5c1e0a56-4a58-4aaf-9359-83ec8f663f10".to_owned(),
+                received_at: "2026-11-21T10:00:00.123Z".parse().unwrap(),
+                checksum: Some("ab".repeat(32)),
+                trace_id: "trace-1".to_owned(),
+            },
+            payload_bytes: Some(14_100_000),
+            cnpjs: CnpjAccess::Only(BTreeSet::from(["11222333000181".parse().unwrap()])),
+            upload_expires_at: None,
+        }
+    }
+
+    #[test]
+    fn a_batch_survives_its_item() {
+        let only_seen = AcceptedBatch {
+            payload_bytes: None,
+            cnpjs: CnpjAccess::Any,
+            upload_expires_at: Some("2026-11-21T10:15:00Z".parse().unwrap()),
+            ..batch()
+        };
+        let none = AcceptedBatch { cnpjs: CnpjAccess::Only(BTreeSet::new()), ..batch() };
+        for batch in [batch(), only_seen, none] {
+            assert_eq!(read(of(&batch, Timestamp::UNIX_EPOCH)).unwrap(), batch);
+        }
+    }
+
+    #[test]
+    fn the_item_has_the_attributes_that_others_read() {
+        let item = of(&batch(), Timestamp::UNIX_EPOCH);
+        assert_eq!(item["tenantId"], text("00000000-0000-0000-0000-000000000001"));
+        assert_eq!(item["status"], text("RECEIVED"));
+        assert_eq!(item["receivedAt"], text("2026-11-21T10:00:00.123000Z"));
+        assert_eq!(item["cnpjs"], AttributeValue::Ss(vec!["11222333000181".to_owned()]));
+        assert_eq!(item["ttl"], AttributeValue::N("2592000".to_owned()));
+        let upload = AcceptedBatch { upload_expires_at: Some(Timestamp::UNIX_EPOCH), ..batch() };
+        assert_eq!(of(&upload, Timestamp::UNIX_EPOCH)["status"], text("AWAITING_UPLOAD"));
+    }
+
+    #[test]
+    fn an_item_of_another_form_is_an_error() {
+        let mut item = of(&batch(), Timestamp::UNIX_EPOCH);
+        item.insert("cnpjs".to_owned(), AttributeValue::Ss(vec!["1".to_owned()]));
+        assert!(matches!(read(item), Err(AcceptedError::Unreadable(_))));
+        let mut item = of(&batch(), Timestamp::UNIX_EPOCH);
+        item.remove("loadType");
+        assert!(matches!(read(item), Err(AcceptedError::Unreadable(_))));
+    }
+}

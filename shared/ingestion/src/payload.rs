@@ -1,0 +1,16 @@
+//! A batch as it was accepted: what is said of its payload, where the payload and its chunks lie, and what is known before anyone has read them.
+//!
+//! All of it follows from the claim on the client's key. So an attempt that takes over a broken one writes the same object and the same item again.
+
+mod accepted;
+mod key;
+mod media;
+mod metadata;
+
+pub use accepted::AcceptedBatch;
+pub use key::{batch_id, chunk_key};
+pub use media::{LoadType, MediaType, UnknownLoadType, UnknownMediaType};
+pub use metadata::{InvalidMetadata, PayloadMetadata};
+
+#[cfg(test)]
+mod tests;

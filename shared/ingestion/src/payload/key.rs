@@ -1,0 +1,38 @@
+use jiff::Timestamp;
+use sha2::{Digest as _, Sha256};
+use uuid::{Builder, Uuid};
+
+use super::PayloadMetadata;
+use crate::chunk::Generation;
+
+/// A batch's id: a UUID of version 7 (RFC 9562) whose time is the first claim's and whose other bits are a SHA-256 of the tenant, the client's key, the
+/// fingerprint and that time. Every attempt of one request gets the same one, and no other request does.
+#[must_use]
+pub fn batch_id(tenant_id: Uuid, idempotency_key: &str, fingerprint: &str, claimed_at: Timestamp) -> Uuid {
+    let milliseconds = u64::try_from(claimed_at.as_millisecond()).unwrap_or_default();
+    let mut hash = Sha256::new();
+    hash.update(b"integrahub.batch");
+    hash.update(tenant_id.as_bytes());
+    for text in [idempotency_key, fingerprint] {
+        hash.update(u64::try_from(text.len()).unwrap_or(u64::MAX).to_be_bytes());
+        hash.update(text.as_bytes());
+    }
+    hash.update(milliseconds.to_be_bytes());
+    let hash: [u8; 32] = hash.finalize().into();
+    let random = hash.first_chunk().copied().unwrap_or_default();
+    Builder::from_unix_timestamp_millis(milliseconds, &random).into_uuid()
+}
+
+/// The object of a chunk. A later generation's chunks lie beside those of an earlier one.
+#[must_use]
+pub fn chunk_key(batch_id: Uuid, generation: Generation, index: u32) -> String {
+    format!("chunks/{batch_id}/{}/{index:06}", generation.number())
+}
+
+impl PayloadMetadata {
+    /// The payload's object: `incoming/yyyy/mm/dd/hh/<batch_id>`, by the hour (UTC) of its receipt.
+    #[must_use]
+    pub fn key(&self) -> String {
+        format!("incoming/{}/{}", self.received_at.strftime("%Y/%m/%d/%H"), self.batch_id)
+    }
+}

@@ -1,0 +1,89 @@
+use std::fmt;
+use std::str::FromStr;
+
+use serde::{Deserialize, Serialize};
+
+/// What a payload says of the products that are not in it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum LoadType {
+    /// Nothing.
+    Delta,
+    /// That they are no longer there.
+    Full,
+}
+
+/// A text that is neither `delta` nor `full`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[error("must be delta or full")]
+pub struct UnknownLoadType;
+
+impl LoadType {
+    /// The type as requests, metadata and the database write it.
+    #[must_use]
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Delta => "delta",
+            Self::Full => "full",
+        }
+    }
+}
+
+impl FromStr for LoadType {
+    type Err = UnknownLoadType;
+
+    fn from_str(text: &str) -> Result<Self, UnknownLoadType> {
+        [Self::Delta, Self::Full].into_iter().find(|known| known.as_str() == text).ok_or(UnknownLoadType)
+    }
+}
+
+impl fmt::Display for LoadType {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.write_str(self.as_str())
+    }
+}
+
+/// How the items of a payload are framed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub enum MediaType {
+    /// One array of items.
+    #[serde(rename = "application/json")]
+    Json,
+    /// An item a line.
+    #[serde(rename = "application/x-ndjson")]
+    NdJson,
+}
+
+/// A media type that no payload has.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[error("must be application/json or application/x-ndjson")]
+pub struct UnknownMediaType;
+
+impl MediaType {
+    /// The type without parameters.
+    #[must_use]
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Json => "application/json",
+            Self::NdJson => "application/x-ndjson",
+        }
+    }
+}
+
+impl FromStr for MediaType {
+    type Err = UnknownMediaType;
+
+    /// Reads a type without parameters, in any case.
+    fn from_str(text: &str) -> Result<Self, UnknownMediaType> {
+        [Self::Json, Self::NdJson]
+            .into_iter()
+            .find(|known| known.as_str().eq_ignore_ascii_case(text))
+            .ok_or(UnknownMediaType)
+    }
+}
+
+impl fmt::Display for MediaType {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.write_str(self.as_str())
+    }
+}

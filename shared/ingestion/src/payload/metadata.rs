@@ -1,0 +1,88 @@
+use std::collections::BTreeMap;
+
+use jiff::Timestamp;
+use uuid::Uuid;
+
+use super::{LoadType, MediaType};
+
+/// What a payload's object says of itself, so that the batch can be made from the object alone.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct PayloadMetadata {
+    pub batch_id: Uuid,
+    pub tenant_id: Uuid,
+    pub load_type: LoadType,
+    pub media_type: MediaType,
+    /// The client's key, in its one spelling.
+    pub idempotency_key: String,
+    pub received_at: Timestamp,
+    /// SHA-256 of the decoded content, in hex; absent for an upload, whose content nobody has seen yet.
+    pub checksum: Option<String>,
+    /// Of the request that brought the batch.
+    pub trace_id: String,
+}
+
+/// An object that is no payload of ours.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+pub enum InvalidMetadata {
+    #[error("the object's metadata has no {0}")]
+    Missing(&'static str),
+    #[error("the object's metadata has another form of {0}")]
+    Malformed(&'static str),
+}
+
+const BATCH_ID: &str = "batch-id";
+const TENANT_ID: &str = "tenant-id";
+const LOAD_TYPE: &str = "load-type";
+const MEDIA_TYPE: &str = "media-type";
+const IDEMPOTENCY_KEY: &str = "idempotency-key";
+const RECEIVED_AT: &str = "received-at";
+const CHECKSUM: &str = "content-sha256";
+const TRACE_ID: &str = "trace-id";
+
+impl PayloadMetadata {
+    /// The metadata as an object carries it, by names without the prefix `x-amz-meta-`.
+    #[must_use]
+    pub fn to_map(&self) -> BTreeMap<String, String> {
+        let checksum = self.checksum.as_ref().map(|checksum| (CHECKSUM, checksum.clone()));
+        let always = [
+            (BATCH_ID, self.batch_id.to_string()),
+            (TENANT_ID, self.tenant_id.to_string()),
+            (LOAD_TYPE, self.load_type.to_string()),
+            (MEDIA_TYPE, self.media_type.to_string()),
+            (IDEMPOTENCY_KEY, self.idempotency_key.clone()),
+            (RECEIVED_AT, format!("{:.6}", self.received_at)),
+            (TRACE_ID, self.trace_id.clone()),
+        ];
+        always.into_iter().chain(checksum).map(|(name, value)| (name.to_owned(), value)).collect()
+    }
+
+    /// Reads what [`to_map`](Self::to_map) wrote; other names are ignored.
+    ///
+    /// # Errors
+    /// Where a name is missing, or its value has another form.
+    pub fn from_map(map: &BTreeMap<String, String>) -> Result<Self, InvalidMetadata> {
+        Ok(Self {
+            batch_id: parsed(map, BATCH_ID)?,
+            tenant_id: parsed(map, TENANT_ID)?,
+            load_type: parsed(map, LOAD_TYPE)?,
+            media_type: parsed(map, MEDIA_TYPE)?,
+            idempotency_key: parsed(map, IDEMPOTENCY_KEY)?,
+            received_at: parsed(map, RECEIVED_AT)?,
+            checksum: map.get(CHECKSUM).map(|text| checksum(text)).transpose()?,
+            trace_id: parsed(map, TRACE_ID)?,
+        })
+    }
+}
+
+fn parsed<T: std::str::FromStr>(
+    map: &BTreeMap<String, String>,
+    name: &'static str,
+) -> Result<T, InvalidMetadata> {
+    let text = map.get(name).ok_or(InvalidMetadata::Missing(name))?;
+    text.parse().map_err(|_| InvalidMetadata::Malformed(name))
+}
+
+fn checksum(text: &str) -> Result<String, InvalidMetadata> {
+    let is_sha256 = text.len() == 64 && text.bytes().all(|byte| matches!(byte, b'0'..=b'9' | b'a'..=b'f'));
+    is_sha256.then(|| text.to_owned()).ok_or(InvalidMetadata::Malformed(CHECKSUM))
+}
