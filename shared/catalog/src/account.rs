@@ -1,0 +1,92 @@
+//! A batch's counters and state, derived from its chunks under the batch's lock.
+
+use ingestion::batch::{
+    BatchEvent, BatchStatus, Changes, ChunkCounts, ChunkResult, ChunkStatus, ChunkTally, Counters,
+    Deactivation,
+};
+use tokio_postgres::Row;
+use tokio_postgres::types::Json;
+
+use crate::batch::LockedBatch;
+use crate::connection::Session;
+use crate::error::DatabaseError;
+use crate::rows::{bigint, count, word};
+
+const TALLY: &str = "SELECT status, count(*) AS chunks, sum(items)::bigint AS items, sum(inserted)::bigint AS inserted, \
+     sum(updated)::bigint AS updated, sum(unchanged)::bigint AS unchanged, sum(stale)::bigint AS stale, \
+     sum(rejected)::bigint AS rejected FROM batch_chunks WHERE batch_id = $1 GROUP BY status";
+const SETTLE: &str = "UPDATE batches SET status = $2, items_failed = $3, inserted = $4, updated = $5, unchanged = $6, \
+     stale = $7, chunks_pending = $8, chunks_done = $9, chunks_failed = $10, deactivation = $11, \
+     finished_at = CASE WHEN $12 THEN COALESCE(finished_at, now()) END WHERE batch_id = $1";
+
+/// Derives a locked batch's counters and state, writes them with its deactivation, and gives the state. A full load whose chunks are all done stays as it is
+/// until its deactivation was decided.
+pub(crate) async fn settle(
+    session: &mut Session<'_>,
+    batch: &LockedBatch,
+) -> Result<BatchStatus, DatabaseError> {
+    let rows = session.query(TALLY, &[&batch.batch_id]).await?;
+    let (counts, tallies) = tally(&rows)?;
+    let counters = Counters::derive(batch.items_parsed, batch.items_in_error, tallies);
+    if counts.pending == 0 {
+        counters.balanced()?;
+    }
+    let undecided = counts.pending == 0 && counts.failed == 0 && batch.deactivation == Deactivation::Pending;
+    let status =
+        if undecided { batch.status } else { batch.status.after(BatchEvent::ChunksCounted(counts))? };
+    let changes = counters.changes;
+    session
+        .execute(
+            SETTLE,
+            &[
+                &batch.batch_id,
+                &status.as_str(),
+                &bigint(counters.failed)?,
+                &bigint(changes.inserted)?,
+                &bigint(changes.updated)?,
+                &bigint(changes.unchanged)?,
+                &bigint(changes.stale)?,
+                &bigint(counts.pending)?,
+                &bigint(counts.done)?,
+                &bigint(counts.failed)?,
+                &Json(batch.deactivation),
+                &status.is_final(),
+            ],
+        )
+        .await?;
+    Ok(status)
+}
+
+/// The chunks of each state as one tally: what is derived from the sum is what would be derived from each.
+fn tally(rows: &[Row]) -> Result<(ChunkCounts, Vec<ChunkTally>), DatabaseError> {
+    let mut counts = ChunkCounts::default();
+    let mut tallies = Vec::with_capacity(rows.len());
+    for row in rows {
+        let chunks = count(row, "chunks")?;
+        let items = count(row, "items")?;
+        tallies.push(match word(row, "status")? {
+            ChunkStatus::Pending => {
+                counts.pending = chunks;
+                ChunkTally::Pending
+            }
+            ChunkStatus::Failed => {
+                counts.failed = chunks;
+                ChunkTally::Failed(items)
+            }
+            ChunkStatus::Done => {
+                counts.done = chunks;
+                ChunkTally::Done(ChunkResult::new(items, changes(row)?, count(row, "rejected")?)?)
+            }
+        });
+    }
+    Ok((counts, tallies))
+}
+
+pub(crate) fn changes(row: &Row) -> Result<Changes, DatabaseError> {
+    Ok(Changes {
+        inserted: count(row, "inserted")?,
+        updated: count(row, "updated")?,
+        unchanged: count(row, "unchanged")?,
+        stale: count(row, "stale")?,
+    })
+}

@@ -1,0 +1,232 @@
+//! A batch's row: made by the chunker, locked by whoever changes its state.
+
+use std::borrow::Cow;
+
+use ingestion::Cnpj;
+use ingestion::batch::{BatchEvent, BatchStatus, Deactivation};
+use ingestion::chunk::{Generation, Plan};
+use ingestion::payload::{LoadType, PayloadMetadata};
+use ingestion::product::CnpjAccess;
+use jiff::Timestamp;
+use serde::{Deserialize, Serialize};
+use tokio_postgres::Row;
+use tokio_postgres::types::Json;
+use uuid::Uuid;
+
+use crate::connection::{Connection, Session};
+use crate::database::Database;
+use crate::error::DatabaseError;
+use crate::rows::{cnpj, count, word};
+
+/// A batch as it becomes known to the database.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct NewBatch {
+    pub metadata: PayloadMetadata,
+    /// `s3://bucket/key` of its payload.
+    pub payload_uri: String,
+    /// What its tenant might load when it was accepted.
+    pub cnpjs: CnpjAccess,
+}
+
+/// What a run of the chunker has to do.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Begun {
+    /// Cut the payload by this plan, which the batch's first run pinned.
+    Chunk { plan: Plan, generation: Generation },
+    /// The batch was cut and sealed before; these of its chunks are pending, and may never have been announced.
+    Sealed { generation: Generation, pending: Vec<PendingChunk> },
+    /// Nothing: the batch has come to its end.
+    Final(BatchStatus),
+}
+
+/// A chunk that waits to be written.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct PendingChunk {
+    pub generation: Generation,
+    pub index: u32,
+    pub uri: String,
+    pub items: u32,
+    /// The first of its establishments, by which messages are grouped.
+    pub cnpj: Cnpj,
+}
+
+/// Why a batch failed as a whole.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct PayloadFailure {
+    pub code: Cow<'static, str>,
+    pub detail: String,
+    /// Where in the decoded payload, if it is about a place there.
+    pub byte_offset: Option<u64>,
+}
+
+const INSERT: &str = "INSERT INTO batches (batch_id, tenant_id, load_type, media_type, idempotency_key, trace_id, \
+     received_at, allowed_cnpjs, payload_uri, payload_checksum, status, deactivation) \
+     VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12) ON CONFLICT (batch_id) DO NOTHING";
+const LOCK: &str = "SELECT status, generation, load_type, received_at, planner, chunk_items, items_parsed, \
+     items_in_error, deactivation FROM batches WHERE batch_id = $1 FOR NO KEY UPDATE";
+const CHUNKING: &str = "UPDATE batches SET status = $2, planner = $3, chunk_items = $4, \
+     started_at = COALESCE(started_at, now()) WHERE batch_id = $1";
+const FAIL: &str = "UPDATE batches SET status = $2, error = $3, finished_at = now() WHERE batch_id = $1";
+const PENDING: &str = "SELECT generation, chunk_index, chunk_uri, items, first_cnpj FROM batch_chunks \
+     WHERE batch_id = $1 AND status = 'PENDING' ORDER BY chunk_index";
+
+impl Database {
+    /// Begins a run of the chunker: makes the batch's row where it is absent, and pins `plan` where none is. Repeated by the batch's id.
+    ///
+    /// # Errors
+    /// Where the database fails, or knows another batch by the same key of the same tenant.
+    pub async fn begin_chunking(&self, batch: &NewBatch, plan: Plan) -> Result<Begun, DatabaseError> {
+        self.within(async {
+            let mut lease = self.lease().await?;
+            let begun = begin(&mut lease.connection, batch, plan).await;
+            lease.release();
+            begun
+        })
+        .await
+    }
+
+    /// Fails a batch whose payload cannot be read, and gives its state after that. No product changes. A batch that was sealed before stays as it
+    /// is, since its payload was read then.
+    ///
+    /// # Errors
+    /// As for [`begin_chunking`](Self::begin_chunking).
+    pub async fn fail_payload(
+        &self,
+        batch: &NewBatch,
+        failure: &PayloadFailure,
+    ) -> Result<BatchStatus, DatabaseError> {
+        self.within(async {
+            let mut lease = self.lease().await?;
+            let status = fail(&mut lease.connection, batch, failure).await;
+            lease.release();
+            status
+        })
+        .await
+    }
+}
+
+async fn begin(connection: &mut Connection, batch: &NewBatch, plan: Plan) -> Result<Begun, DatabaseError> {
+    let mut session = connection.begin().await?;
+    let found = find_or_insert(&mut session, batch).await?;
+    let begun = match found.status.after(BatchEvent::ChunkingBegan) {
+        Ok(status) => {
+            let plan = found.plan.unwrap_or(plan);
+            let planner = i16::try_from(u16::from(plan.planner))?;
+            let items = i16::try_from(u16::from(plan.items))?;
+            session
+                .execute(CHUNKING, &[&batch.metadata.batch_id, &status.as_str(), &planner, &items])
+                .await?;
+            Begun::Chunk { plan, generation: found.generation }
+        }
+        Err(_) if found.status.is_final() => Begun::Final(found.status),
+        Err(_) => {
+            let rows = session.query(PENDING, &[&batch.metadata.batch_id]).await?;
+            let pending = rows.iter().map(pending_chunk).collect::<Result<_, _>>()?;
+            Begun::Sealed { generation: found.generation, pending }
+        }
+    };
+    session.commit().await?;
+    Ok(begun)
+}
+
+async fn fail(
+    connection: &mut Connection,
+    batch: &NewBatch,
+    failure: &PayloadFailure,
+) -> Result<BatchStatus, DatabaseError> {
+    let mut session = connection.begin().await?;
+    let found = find_or_insert(&mut session, batch).await?;
+    let Ok(status) = found.status.after(BatchEvent::PayloadFailed) else { return Ok(found.status) };
+    session.execute(FAIL, &[&batch.metadata.batch_id, &status.as_str(), &Json(failure)]).await?;
+    session.commit().await?;
+    Ok(status)
+}
+
+async fn find_or_insert(session: &mut Session<'_>, batch: &NewBatch) -> Result<LockedBatch, DatabaseError> {
+    let metadata = &batch.metadata;
+    let allowed: Option<Vec<&str>> = match &batch.cnpjs {
+        CnpjAccess::Any => None,
+        CnpjAccess::Only(cnpjs) => Some(cnpjs.iter().map(Cnpj::as_str).collect()),
+    };
+    let deactivation = match metadata.load_type {
+        LoadType::Delta => Deactivation::NotApplicable,
+        LoadType::Full => Deactivation::Pending,
+    };
+    session
+        .execute(
+            INSERT,
+            &[
+                &metadata.batch_id,
+                &metadata.tenant_id,
+                &metadata.load_type.as_str(),
+                &metadata.media_type.as_str(),
+                &metadata.idempotency_key,
+                &metadata.trace_id,
+                &metadata.received_at,
+                &allowed,
+                &batch.payload_uri,
+                &metadata.checksum,
+                &BatchStatus::Received.as_str(),
+                &Json(deactivation),
+            ],
+        )
+        .await?;
+    let mut found = lock(session, metadata.batch_id).await?;
+    found.status = found.status.after(BatchEvent::PayloadArrived)?;
+    Ok(found)
+}
+
+/// A batch's row under its lock.
+#[derive(Debug)]
+pub(crate) struct LockedBatch {
+    pub(crate) batch_id: Uuid,
+    pub(crate) status: BatchStatus,
+    pub(crate) generation: Generation,
+    pub(crate) load_type: LoadType,
+    pub(crate) received_at: Timestamp,
+    pub(crate) plan: Option<Plan>,
+    pub(crate) items_parsed: u64,
+    pub(crate) items_in_error: u64,
+    pub(crate) deactivation: Deactivation,
+}
+
+/// Locks a batch's row until the transaction ends: always the last lock that a transaction takes.
+pub(crate) async fn lock(session: &mut Session<'_>, batch_id: Uuid) -> Result<LockedBatch, DatabaseError> {
+    let row = session.query_opt(LOCK, &[&batch_id]).await?.ok_or(DatabaseError::UnknownBatch(batch_id))?;
+    let Json(deactivation) = row.try_get("deactivation")?;
+    Ok(LockedBatch {
+        batch_id,
+        status: word(&row, "status")?,
+        generation: generation(&row, "generation")?,
+        load_type: word(&row, "load_type")?,
+        received_at: row.try_get("received_at")?,
+        plan: plan(&row)?,
+        items_parsed: count(&row, "items_parsed")?,
+        items_in_error: count(&row, "items_in_error")?,
+        deactivation,
+    })
+}
+
+fn plan(row: &Row) -> Result<Option<Plan>, DatabaseError> {
+    let (planner, items): (Option<i16>, Option<i16>) = (row.try_get("planner")?, row.try_get("chunk_items")?);
+    let (Some(planner), Some(items)) = (planner, items) else { return Ok(None) };
+    let unknown = |_| DatabaseError::Unreadable("the batch's plan");
+    Ok(Some(Plan {
+        planner: u16::try_from(planner)?.try_into().map_err(unknown)?,
+        items: u16::try_from(items)?.try_into().map_err(unknown)?,
+    }))
+}
+
+pub(crate) fn generation(row: &Row, column: &'static str) -> Result<Generation, DatabaseError> {
+    Ok(u32::try_from(row.try_get::<_, i32>(column)?)?.try_into()?)
+}
+
+fn pending_chunk(row: &Row) -> Result<PendingChunk, DatabaseError> {
+    Ok(PendingChunk {
+        generation: generation(row, "generation")?,
+        index: row.try_get::<_, i32>("chunk_index")?.try_into()?,
+        uri: row.try_get("chunk_uri")?,
+        items: row.try_get::<_, i64>("items")?.try_into()?,
+        cnpj: cnpj(row, "first_cnpj")?,
+    })
+}

@@ -1,0 +1,152 @@
+//! Where the database is, and how its identity is verified.
+
+use std::str::FromStr;
+
+use secrecy::SecretString;
+use tokio_postgres::config::Host;
+use url::Url;
+
+/// Everything that a connection needs.
+#[derive(Debug, Clone)]
+pub struct DatabaseConfig {
+    pub host: String,
+    pub port: u16,
+    pub dbname: String,
+    pub user: String,
+    pub password: SecretString,
+    pub tls: Tls,
+}
+
+/// Whether the connection is encrypted.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub enum Tls {
+    /// Encrypted, the server's certificate and its host name verified: against `ca` if there is one, else against the
+    /// certificates that the system trusts.
+    VerifyFull { ca: Option<Pem> },
+    /// For a database on the same machine.
+    #[default]
+    Off,
+}
+
+/// Certificates in PEM form.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Pem(pub String);
+
+/// What `DATABASE_TLS` and `sslmode` may say. There is nothing in between: encryption without verification protects from nobody who
+/// can answer in the server's place.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub(crate) enum TlsMode {
+    #[default]
+    VerifyFull,
+    Off,
+}
+
+impl FromStr for TlsMode {
+    type Err = ConfigError;
+
+    fn from_str(text: &str) -> Result<Self, ConfigError> {
+        match text {
+            "verify-full" => Ok(Self::VerifyFull),
+            "off" | "disable" => Ok(Self::Off),
+            _ => Err(ConfigError::Tls),
+        }
+    }
+}
+
+impl TlsMode {
+    pub(crate) fn with(self, ca: Option<Pem>) -> Tls {
+        match self {
+            Self::VerifyFull => Tls::VerifyFull { ca },
+            Self::Off => Tls::Off,
+        }
+    }
+}
+
+/// What is wrong with a configuration. The URL itself is left out, since it holds a password.
+#[derive(Debug, thiserror::Error)]
+pub enum ConfigError {
+    #[error("the database's URL is not of the form postgres://user:password@host:port/name")]
+    Url(#[source] Option<Box<dyn std::error::Error + Send + Sync>>),
+    #[error("the database's URL lacks its {0}")]
+    Missing(&'static str),
+    #[error("TLS is either verify-full or off")]
+    Tls,
+    #[error("the certificates that the database is verified against cannot be used")]
+    Certificates(#[source] Box<dyn std::error::Error + Send + Sync>),
+}
+
+impl DatabaseConfig {
+    /// Reads `postgres://user:password@host:port/name?sslmode=verify-full`; `sslmode=disable` is the only other one.
+    ///
+    /// # Errors
+    /// Where the URL is of another form.
+    pub fn from_url(text: &str) -> Result<Self, ConfigError> {
+        let mut url = Url::parse(text).map_err(|error| ConfigError::Url(Some(error.into())))?;
+        let mut mode = TlsMode::default();
+        for (name, value) in url.query_pairs() {
+            match name.as_ref() {
+                "sslmode" => mode = value.parse()?,
+                _ => return Err(ConfigError::Url(None)),
+            }
+        }
+        url.set_query(None);
+        let parsed: tokio_postgres::Config = url
+            .as_str()
+            .parse()
+            .map_err(|error: tokio_postgres::Error| ConfigError::Url(Some(error.into())))?;
+        let host = match parsed.get_hosts() {
+            [Host::Tcp(host)] => host.clone(),
+            _ => return Err(ConfigError::Missing("host")),
+        };
+        let password = parsed.get_password().ok_or(ConfigError::Missing("password"))?;
+        let password = std::str::from_utf8(password).map_err(|error| ConfigError::Url(Some(error.into())))?;
+        Ok(Self {
+            host,
+            port: parsed.get_ports().first().copied().unwrap_or(5432),
+            dbname: parsed.get_dbname().ok_or(ConfigError::Missing("name"))?.to_owned(),
+            user: parsed.get_user().ok_or(ConfigError::Missing("user"))?.to_owned(),
+            password: password.into(),
+            tls: mode.with(None),
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use secrecy::ExposeSecret as _;
+
+    use super::*;
+
+    #[test]
+    fn a_url_is_read_with_its_escapes() {
+        let config =
+            DatabaseConfig::from_url("postgres://u%40x:p%2Fw%3A@db.example:6543/catalog?sslmode=disable")
+                .unwrap();
+        assert_eq!((config.host.as_str(), config.port), ("db.example", 6543));
+        assert_eq!((config.user.as_str(), config.dbname.as_str()), ("u@x", "catalog"));
+        assert_eq!(config.password.expose_secret(), "p/w:");
+        assert_eq!(config.tls, Tls::Off);
+    }
+
+    #[test]
+    fn without_a_word_about_tls_the_server_is_verified() {
+        let config = DatabaseConfig::from_url("postgres://u:p@db.example/catalog").unwrap();
+        assert_eq!((config.port, config.tls), (5432, Tls::VerifyFull { ca: None }));
+    }
+
+    #[test]
+    fn whatever_else_is_refused_without_showing_the_password() {
+        for url in [
+            "db.example",
+            "postgres://u:hidden@db.example/catalog?sslmode=require",
+            "postgres://u:hidden@db.example/catalog?sslmode=prefer",
+            "postgres://u:hidden@db.example/catalog?options=-c%20x=y",
+            "postgres://u@db.example/catalog",
+            "postgres://u:hidden@db.example",
+            "mysql://u:hidden@db.example/catalog",
+        ] {
+            let error = DatabaseConfig::from_url(url).unwrap_err();
+            assert!(!format!("{error:?} {error}").contains("hidden"), "{url}");
+        }
+    }
+}

@@ -1,0 +1,125 @@
+use std::fmt;
+use std::time::Duration;
+
+use ingestion::batch::DeactivationGuard;
+use tokio::sync::{Mutex, MutexGuard};
+use tokio::time::{Instant, timeout_at};
+
+use crate::config::DatabaseConfig;
+use crate::connection::Connection;
+use crate::error::DatabaseError;
+use crate::secret::DatabaseSecret;
+
+/// How long a call may take in all: less than the 30 s of the functions that write.
+const BUDGET: Duration = Duration::from_secs(25);
+
+/// The product catalogue and its batches.
+///
+/// It holds at most one connection, makes it when it is first needed, and makes it again where it broke. Calls go one after the other. A call that is
+/// dropped, or runs out of time, takes its connection with it, so nothing of it is left behind.
+pub struct Database {
+    source: Source,
+    connection: Mutex<Option<Connection>>,
+    guard: DeactivationGuard,
+    budget: Duration,
+}
+
+enum Source {
+    Given(DatabaseConfig),
+    Secret(DatabaseSecret),
+}
+
+impl fmt::Debug for Database {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.debug_struct("Database").field("guard", &self.guard).finish_non_exhaustive()
+    }
+}
+
+impl Database {
+    /// A database at a known place. Nothing is connected yet.
+    #[must_use]
+    pub fn new(config: DatabaseConfig) -> Self {
+        Self::of(Source::Given(config))
+    }
+
+    /// The database that the environment names: `DATABASE_SECRET_ARN` is the secret with host, port, dbname, username and password, as RDS writes it;
+    /// `DATABASE_HOST`, `DATABASE_PORT` and `DATABASE_NAME` override it; `DATABASE_TLS` is `verify-full` (the default) or `off`; `DATABASE_CA_SECRET_ARN` is
+    /// the secret with the certificates, in PEM form, that the server is verified against instead of the system's.
+    ///
+    /// # Errors
+    /// Where a variable is missing or wrong. The secrets are read when the first connection is made, and again when a password was refused.
+    #[allow(clippy::unused_async, reason = "a place for what a start may need to wait for")]
+    pub async fn from_environment(sdk: &aws::Sdk) -> Result<Self, DatabaseError> {
+        Ok(Self::of(Source::Secret(DatabaseSecret::from_environment(sdk)?)))
+    }
+
+    fn of(source: Source) -> Self {
+        Self { source, connection: Mutex::new(None), guard: DeactivationGuard::default(), budget: BUDGET }
+    }
+
+    /// With another guard on deactivations.
+    #[must_use]
+    pub fn with_guard(self, guard: DeactivationGuard) -> Self {
+        Self { guard, ..self }
+    }
+
+    /// With another time in which each call is done or given up; 25 s where nothing is said.
+    #[must_use]
+    pub fn with_budget(self, budget: Duration) -> Self {
+        Self { budget, ..self }
+    }
+
+    pub(crate) const fn guard(&self) -> DeactivationGuard {
+        self.guard
+    }
+
+    /// Where the database is, as of now.
+    pub(crate) async fn config(&self) -> Result<DatabaseConfig, DatabaseError> {
+        match &self.source {
+            Source::Given(config) => Ok(config.clone()),
+            Source::Secret(secret) => secret.read().await,
+        }
+    }
+
+    /// Does all of `work` within the budget, or gives it up.
+    pub(crate) async fn within<T>(
+        &self,
+        work: impl Future<Output = Result<T, DatabaseError>>,
+    ) -> Result<T, DatabaseError> {
+        let deadline = Instant::now() + self.budget;
+        timeout_at(deadline, work).await.unwrap_or(Err(DatabaseError::TimedOut))
+    }
+
+    /// The connection, for whoever's turn it is.
+    pub(crate) async fn lease(&self) -> Result<Lease<'_>, DatabaseError> {
+        let mut slot = self.connection.lock().await;
+        let connection = self.take(&mut slot).await?;
+        Ok(Lease { slot, connection })
+    }
+
+    async fn take(&self, slot: &mut Option<Connection>) -> Result<Connection, DatabaseError> {
+        if let Some(connection) = slot.take()
+            && connection.is_alive().await
+        {
+            return Ok(connection);
+        }
+        match &self.source {
+            Source::Given(config) => Connection::open(config).await,
+            Source::Secret(secret) => Connection::open(&secret.read().await?).await,
+        }
+    }
+}
+
+/// The connection while it is used. One that is not released, because its work was dropped, is closed, and its transaction with it.
+pub(crate) struct Lease<'a> {
+    slot: MutexGuard<'a, Option<Connection>>,
+    pub(crate) connection: Connection,
+}
+
+impl Lease<'_> {
+    /// Puts the connection back for the next call, in whatever state it is: that is checked then.
+    pub(crate) fn release(self) {
+        let Self { mut slot, connection } = self;
+        *slot = Some(connection);
+    }
+}

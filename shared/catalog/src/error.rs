@@ -1,0 +1,98 @@
+use ingestion::batch::{IllegalTransition, Unbalanced};
+use tokio_postgres::error::SqlState;
+use uuid::Uuid;
+
+use crate::config::ConfigError;
+
+/// Why the database did not do what it was asked to. Nothing of it was done, but where a commit's answer was lost: then repeating
+/// finds it done.
+#[derive(Debug, thiserror::Error)]
+pub enum DatabaseError {
+    #[error("the database's configuration cannot be used")]
+    Config(#[from] ConfigError),
+    #[error("the environment does not say where the database is")]
+    Environment(#[from] aws::EnvironmentError),
+    #[error("the database's secret cannot be read: {0}")]
+    Secret(String),
+    /// No connection could be made, or it broke.
+    #[error("the database cannot be reached")]
+    Unavailable(#[source] tokio_postgres::Error),
+    /// The database was reached, but did not do it in time or because of what else it does.
+    #[error("the database is busy")]
+    Busy(#[source] tokio_postgres::Error),
+    #[error("the database did not answer in time")]
+    TimedOut,
+    /// The database refused a statement: because of the data, or because of a mistake in it.
+    #[error("the database refused the statement ({})", .0.code().map_or("no SQLSTATE", SqlState::code))]
+    Rejected(#[source] tokio_postgres::Error),
+    #[error("the migrations were not applied")]
+    Migration(#[source] Box<refinery::Error>),
+    #[error("another process is migrating the database")]
+    MigrationUnderWay,
+    #[error("batch {0} is not known")]
+    UnknownBatch(Uuid),
+    #[error("chunk {index} of batch {batch_id} is not known")]
+    UnknownChunk { batch_id: Uuid, index: u32 },
+    /// A stored value, or a part of a chunk, that this version cannot read.
+    #[error("{0} cannot be read")]
+    Unreadable(&'static str),
+    #[error("a number does not fit its column")]
+    OutOfRange(#[from] std::num::TryFromIntError),
+    #[error("items do not add up")]
+    Unbalanced(#[from] Unbalanced),
+    #[error("the batch's state does not allow it")]
+    Illegal(#[from] IllegalTransition),
+}
+
+impl DatabaseError {
+    /// Whether the same call may succeed later.
+    #[must_use]
+    pub const fn is_transient(&self) -> bool {
+        matches!(
+            self,
+            Self::Secret(_) | Self::Unavailable(_) | Self::Busy(_) | Self::TimedOut | Self::MigrationUnderWay
+        )
+    }
+
+    /// Whether the fault lies with values of the rows themselves (SQLSTATE classes 22 and 23), so that other rows may pass.
+    pub(crate) fn blames_the_data(&self) -> bool {
+        let Self::Rejected(error) = self else { return false };
+        error.code().is_some_and(|state| matches!(state.code().get(..2), Some("22" | "23")))
+    }
+}
+
+/// Classes of SQLSTATE that say more about the moment than about the statement: connections, transactions that met, resources, operators,
+/// the system.
+const MOMENTARY: [&str; 6] = ["08", "40", "53", "55", "57", "58"];
+
+impl From<tokio_postgres::Error> for DatabaseError {
+    fn from(error: tokio_postgres::Error) -> Self {
+        let Some(state) = error.code() else {
+            // Without a code the server said nothing: the connection is at fault, unless a value was never sent.
+            return if error.is_closed() || has_io_source(&error) {
+                Self::Unavailable(error)
+            } else {
+                Self::Rejected(error)
+            };
+        };
+        let class = state.code().get(..2).unwrap_or_default();
+        // After a failover a writer may be found to be a reader; a transaction that idled too long was cut off.
+        let moved = [SqlState::READ_ONLY_SQL_TRANSACTION, SqlState::IDLE_IN_TRANSACTION_SESSION_TIMEOUT];
+        if MOMENTARY.contains(&class) || moved.contains(state) {
+            Self::Busy(error)
+        } else {
+            Self::Rejected(error)
+        }
+    }
+}
+
+fn has_io_source(error: &tokio_postgres::Error) -> bool {
+    let mut source = std::error::Error::source(error);
+    while let Some(cause) = source {
+        if cause.is::<std::io::Error>() {
+            return true;
+        }
+        source = cause.source();
+    }
+    false
+}

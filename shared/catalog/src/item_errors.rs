@@ -1,0 +1,134 @@
+//! Items in error: recorded while the payload is read, listed in pages.
+
+use ingestion::chunk::Generation;
+use ingestion::product::{ItemError, ItemErrorCode, KeyHash};
+use serde_json::Value;
+use tokio_postgres::Row;
+use tokio_postgres::types::Json;
+use uuid::Uuid;
+
+use crate::connection::Session;
+use crate::database::Database;
+use crate::error::DatabaseError;
+use crate::hashes::first_eight;
+use crate::rows::{bigint, count, word};
+
+const INSERT: &str = "INSERT INTO batch_item_errors \
+     (batch_id, item_index, byte_offset, code, field, detail, key, key_hash) \
+     SELECT $1, e.* FROM unnest($2::bigint[], $3::bigint[], $4::text[], $5::text[], $6::text[], $7::jsonb[], $8::bigint[]) e \
+     ON CONFLICT (batch_id, item_index) DO NOTHING";
+const IS_CHUNKING: &str =
+    "SELECT FROM batches WHERE batch_id = $1 AND generation = $2 AND status = 'CHUNKING'";
+const OF_TENANT: &str = "SELECT FROM batches WHERE batch_id = $1 AND tenant_id = $2";
+const PAGE: &str = "SELECT item_index, byte_offset, code, field, detail, key FROM batch_item_errors \
+     WHERE batch_id = $1 AND item_index > $2 ORDER BY item_index LIMIT $3";
+
+impl Database {
+    /// Records items in error while a run of the chunker goes on. Repeated by batch and item; a run that is no longer the batch's records
+    /// nothing.
+    ///
+    /// # Errors
+    /// Where the database fails.
+    pub async fn record_item_errors(
+        &self,
+        batch_id: Uuid,
+        generation: Generation,
+        errors: &[ItemError],
+    ) -> Result<(), DatabaseError> {
+        if errors.is_empty() {
+            return Ok(());
+        }
+        self.within(async {
+            let mut lease = self.lease().await?;
+            let recorded = async {
+                let mut session = lease.connection.begin().await?;
+                let number = i32::try_from(generation.number())?;
+                if session.query_opt(IS_CHUNKING, &[&batch_id, &number]).await?.is_some() {
+                    insert(&mut session, batch_id, errors).await?;
+                }
+                session.commit().await
+            }
+            .await;
+            lease.release();
+            recorded
+        })
+        .await
+    }
+
+    /// A page of a batch's items in error, in the order of the payload; `after` is the last item of the page before. Nothing where the tenant has no
+    /// such batch.
+    ///
+    /// # Errors
+    /// Where the database fails.
+    pub async fn item_errors(
+        &self,
+        tenant_id: Uuid,
+        batch_id: Uuid,
+        after: Option<u64>,
+        limit: u32,
+    ) -> Result<Option<Vec<ItemError>>, DatabaseError> {
+        self.within(async {
+            let mut lease = self.lease().await?;
+            let page = async {
+                let mut session = lease.connection.begin().await?;
+                if session.query_opt(OF_TENANT, &[&batch_id, &tenant_id]).await?.is_none() {
+                    return Ok(None);
+                }
+                let after = after.map_or(Ok(-1), bigint)?;
+                let rows = session.query(PAGE, &[&batch_id, &after, &i64::from(limit)]).await?;
+                rows.iter().map(item_error).collect::<Result<_, _>>().map(Some)
+            }
+            .await;
+            lease.release();
+            page
+        })
+        .await
+    }
+}
+
+/// Writes errors to the batch's report.
+pub(crate) async fn insert(
+    session: &mut Session<'_>,
+    batch_id: Uuid,
+    errors: &[ItemError],
+) -> Result<(), DatabaseError> {
+    let mut indexes = Vec::with_capacity(errors.len());
+    let mut offsets = Vec::with_capacity(errors.len());
+    for error in errors {
+        indexes.push(bigint(error.item_index)?);
+        offsets.push(bigint(error.byte_offset)?);
+    }
+    let codes: Vec<String> = errors.iter().map(|error| code_word(error.code)).collect::<Result<_, _>>()?;
+    // PostgreSQL's texts hold no NUL.
+    let fields: Vec<Option<String>> = errors
+        .iter()
+        .map(|error| error.field.as_ref().map(|field| field.replace('\0', "\u{fffd}")))
+        .collect();
+    let details: Vec<String> = errors.iter().map(|error| error.detail.replace('\0', "\u{fffd}")).collect();
+    let keys: Vec<Json<_>> = errors.iter().map(|error| Json(&error.key)).collect();
+    let hashes: Vec<Option<i64>> =
+        errors.iter().map(|error| error.key.complete().map(|key| first_eight(KeyHash::of(&key).0))).collect();
+    session
+        .execute(INSERT, &[&batch_id, &indexes, &offsets, &codes, &fields, &details, &keys, &hashes])
+        .await?;
+    Ok(())
+}
+
+fn code_word(code: ItemErrorCode) -> Result<String, DatabaseError> {
+    match serde_json::to_value(code) {
+        Ok(Value::String(word)) => Ok(word),
+        _ => Err(DatabaseError::Unreadable("an error's code")),
+    }
+}
+
+fn item_error(row: &Row) -> Result<ItemError, DatabaseError> {
+    let Json(key) = row.try_get("key")?;
+    Ok(ItemError {
+        item_index: count(row, "item_index")?,
+        byte_offset: count(row, "byte_offset")?,
+        code: word(row, "code")?,
+        field: row.try_get::<_, Option<String>>("field")?.map(Into::into),
+        detail: row.try_get::<_, String>("detail")?.into(),
+        key,
+    })
+}

@@ -1,0 +1,34 @@
+//! Reading columns into the types that the rest of the house uses.
+
+use ingestion::Cnpj;
+use serde::Deserialize;
+use serde::de::IntoDeserializer;
+use serde::de::value::{Error as ValueError, StrDeserializer};
+use tokio_postgres::Row;
+
+use crate::error::DatabaseError;
+
+/// A count: never negative in the tables.
+pub(crate) fn count(row: &Row, column: &str) -> Result<u64, DatabaseError> {
+    Ok(row.try_get::<_, i64>(column)?.try_into()?)
+}
+
+/// A word of a closed vocabulary.
+pub(crate) fn word<'a, T: Deserialize<'a>>(row: &'a Row, column: &'static str) -> Result<T, DatabaseError> {
+    let text: &str = row.try_get(column)?;
+    let word: StrDeserializer<'a, ValueError> = text.into_deserializer();
+    T::deserialize(word).map_err(|_| DatabaseError::Unreadable(column))
+}
+
+pub(crate) fn cnpj(row: &Row, column: &'static str) -> Result<Cnpj, DatabaseError> {
+    row.try_get::<_, &str>(column)?.parse().map_err(|_| DatabaseError::Unreadable(column))
+}
+
+/// A count as its column holds it.
+pub(crate) fn bigint(number: u64) -> Result<i64, DatabaseError> {
+    Ok(number.try_into()?)
+}
+
+pub(crate) fn texts(cnpjs: &[Cnpj]) -> Vec<&str> {
+    cnpjs.iter().map(Cnpj::as_str).collect()
+}

@@ -1,0 +1,164 @@
+//! Sealing a batch: its payload was read to the end, and its chunks are known.
+
+use ingestion::Cnpj;
+use ingestion::batch::{BatchStatus, Deactivation, SkipReason, Unbalanced};
+use ingestion::chunk::{ChunkId, Generation};
+use ingestion::payload::LoadType;
+use tokio_postgres::types::Json;
+use uuid::Uuid;
+
+use crate::account::settle;
+use crate::batch::{LockedBatch, lock};
+use crate::connection::{Connection, Session};
+use crate::database::Database;
+use crate::error::DatabaseError;
+use crate::rows::{bigint, texts};
+
+/// What a run of the chunker found in the payload, and the chunks that it stored.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Seal {
+    /// Bytes of the decoded payload.
+    pub payload_bytes: u64,
+    /// SHA-256 of the decoded payload, in hex.
+    pub checksum: String,
+    pub items_parsed: u64,
+    pub items_in_error: u64,
+    /// Items in error whose key could not be read whole.
+    pub unreadable_keys: u64,
+    pub chunks: Vec<SealedChunk>,
+}
+
+/// A stored chunk.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct SealedChunk {
+    pub index: u32,
+    /// `s3://bucket/key` of its file.
+    pub uri: String,
+    pub items: u32,
+    /// The first of its establishments, by which messages are grouped.
+    pub first_cnpj: Cnpj,
+    /// All of its establishments.
+    pub cnpjs: Vec<Cnpj>,
+}
+
+/// What came of a seal.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum SealOutcome {
+    /// It is this one, and the batch's state after it: final at once where there is no chunk.
+    Sealed(BatchStatus),
+    /// Another run was faster, with the same chunks.
+    AlreadySealed(BatchStatus),
+    /// The batch has a later generation.
+    Superseded,
+}
+
+const SEAL: &str = "UPDATE batches SET status = 'PROCESSING', payload_bytes = $2, payload_checksum = $3, items_parsed = $4, \
+     items_in_error = $5, unreadable_keys = $6, deactivation = $7, sealed_at = now() WHERE batch_id = $1";
+const CHUNKS: &str = "INSERT INTO batch_chunks (chunk_id, batch_id, generation, chunk_index, chunk_uri, first_cnpj, items) \
+     SELECT c.chunk_id, $1, $2, c.chunk_index, c.chunk_uri, c.first_cnpj, c.items \
+     FROM unnest($3::uuid[], $4::integer[], $5::text[], $6::bpchar[], $7::bigint[]) \
+         AS c (chunk_id, chunk_index, chunk_uri, first_cnpj, items)";
+const CNPJS: &str = "INSERT INTO batch_cnpjs (batch_id, cnpj, received_at) \
+     SELECT $1, cnpj, $2 FROM unnest($3::bpchar[]) AS c (cnpj) ON CONFLICT DO NOTHING";
+
+impl Database {
+    /// Seals a batch: all of its chunks and establishments in one transaction, or none. Repeated by the batch and its generation.
+    ///
+    /// # Errors
+    /// Where the items do not add up, or the database fails.
+    pub async fn seal(
+        &self,
+        batch_id: Uuid,
+        generation: Generation,
+        sealed: &Seal,
+    ) -> Result<SealOutcome, DatabaseError> {
+        sealed.balanced()?;
+        self.within(async {
+            let mut lease = self.lease().await?;
+            let outcome = seal(&mut lease.connection, batch_id, generation, sealed).await;
+            lease.release();
+            outcome
+        })
+        .await
+    }
+}
+
+impl Seal {
+    fn balanced(&self) -> Result<(), Unbalanced> {
+        let in_chunks: u64 = self.chunks.iter().map(|chunk| u64::from(chunk.items)).sum();
+        let accounted = in_chunks.saturating_add(self.items_in_error);
+        if accounted == self.items_parsed {
+            Ok(())
+        } else {
+            Err(Unbalanced { items: self.items_parsed, accounted })
+        }
+    }
+
+    /// What is known of the deactivation already. An unreadable key may be that of any product that seems to be missing.
+    const fn deactivation(&self, load_type: LoadType) -> Deactivation {
+        match load_type {
+            LoadType::Delta => Deactivation::NotApplicable,
+            LoadType::Full if self.chunks.is_empty() => {
+                Deactivation::Skipped { reason: SkipReason::EmptyLoad }
+            }
+            LoadType::Full if self.unreadable_keys > 0 => {
+                Deactivation::Skipped { reason: SkipReason::UnreadableKey }
+            }
+            LoadType::Full => Deactivation::Pending,
+        }
+    }
+}
+
+async fn seal(
+    connection: &mut Connection,
+    batch_id: Uuid,
+    generation: Generation,
+    sealed: &Seal,
+) -> Result<SealOutcome, DatabaseError> {
+    let mut session = connection.begin().await?;
+    let mut batch = lock(&mut session, batch_id).await?;
+    if batch.generation > generation {
+        return Ok(SealOutcome::Superseded);
+    }
+    if batch.status == BatchStatus::Processing || batch.status.is_final() {
+        return Ok(SealOutcome::AlreadySealed(batch.status));
+    }
+    batch.deactivation = sealed.deactivation(batch.load_type);
+    batch.items_parsed = sealed.items_parsed;
+    batch.items_in_error = sealed.items_in_error;
+    write(&mut session, &batch, sealed).await?;
+    let status = settle(&mut session, &batch).await?;
+    session.commit().await?;
+    Ok(SealOutcome::Sealed(status))
+}
+
+async fn write(session: &mut Session<'_>, batch: &LockedBatch, sealed: &Seal) -> Result<(), DatabaseError> {
+    session
+        .execute(
+            SEAL,
+            &[
+                &batch.batch_id,
+                &bigint(sealed.payload_bytes)?,
+                &sealed.checksum,
+                &bigint(sealed.items_parsed)?,
+                &bigint(sealed.items_in_error)?,
+                &bigint(sealed.unreadable_keys)?,
+                &Json(batch.deactivation),
+            ],
+        )
+        .await?;
+    let chunks = &sealed.chunks;
+    let id = |chunk: &SealedChunk| ChunkId::of(batch.batch_id, batch.generation, chunk.index).uuid();
+    let ids: Vec<Uuid> = chunks.iter().map(id).collect();
+    let indexes = chunks.iter().map(|chunk| i32::try_from(chunk.index)).collect::<Result<Vec<_>, _>>()?;
+    let uris: Vec<&str> = chunks.iter().map(|chunk| chunk.uri.as_str()).collect();
+    let first: Vec<&str> = chunks.iter().map(|chunk| chunk.first_cnpj.as_str()).collect();
+    let items: Vec<i64> = chunks.iter().map(|chunk| i64::from(chunk.items)).collect();
+    let number = i32::try_from(batch.generation.number())?;
+    session.execute(CHUNKS, &[&batch.batch_id, &number, &ids, &indexes, &uris, &first, &items]).await?;
+    let mut cnpjs: Vec<Cnpj> = chunks.iter().flat_map(|chunk| &chunk.cnpjs).copied().collect();
+    cnpjs.sort_unstable();
+    cnpjs.dedup();
+    session.execute(CNPJS, &[&batch.batch_id, &batch.received_at, &texts(&cnpjs)]).await?;
+    Ok(())
+}

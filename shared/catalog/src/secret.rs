@@ -1,0 +1,93 @@
+//! The database's place and credentials, read from Secrets Manager.
+
+use aws::Environment;
+use aws_sdk_secretsmanager::Client;
+use aws_sdk_secretsmanager::error::DisplayErrorContext;
+use secrecy::{ExposeSecret as _, SecretString};
+use serde::Deserialize;
+
+use crate::config::{DatabaseConfig, Pem, TlsMode};
+use crate::error::DatabaseError;
+
+/// Where the secrets are, and what the environment says in their place.
+pub(crate) struct DatabaseSecret {
+    client: Client,
+    arn: String,
+    host: Option<String>,
+    port: Option<u16>,
+    dbname: Option<String>,
+    tls: TlsMode,
+    ca_arn: Option<String>,
+}
+
+/// The secret's content, as RDS writes it.
+#[derive(Deserialize)]
+struct Content {
+    host: Option<String>,
+    port: Option<u16>,
+    dbname: Option<String>,
+    username: String,
+    password: SecretText,
+}
+
+/// A text that does not show itself.
+#[derive(Deserialize)]
+#[serde(from = "String")]
+struct SecretText(SecretString);
+
+impl From<String> for SecretText {
+    fn from(text: String) -> Self {
+        Self(text.into())
+    }
+}
+
+impl DatabaseSecret {
+    pub(crate) fn from_environment(sdk: &aws::Sdk) -> Result<Self, DatabaseError> {
+        let mut environment = Environment::of_process();
+        let text = |text: String| (!text.is_empty()).then_some(text);
+        let secret = Self {
+            client: Client::new(sdk.standard()),
+            arn: environment.required("DATABASE_SECRET_ARN"),
+            host: text(environment.optional("DATABASE_HOST", String::new())),
+            port: Some(environment.optional("DATABASE_PORT", 0)).filter(|port| *port != 0),
+            dbname: text(environment.optional("DATABASE_NAME", String::new())),
+            tls: environment.optional("DATABASE_TLS", TlsMode::default()),
+            ca_arn: text(environment.optional("DATABASE_CA_SECRET_ARN", String::new())),
+        };
+        environment.check()?;
+        Ok(secret)
+    }
+
+    /// Reads what a connection needs, which may have changed since the last time.
+    pub(crate) async fn read(&self) -> Result<DatabaseConfig, DatabaseError> {
+        let content = self.value(&self.arn).await?;
+        let ca = match (&self.ca_arn, self.tls) {
+            (Some(arn), TlsMode::VerifyFull) => Some(Pem(self.value(arn).await?.expose_secret().to_owned())),
+            _ => None,
+        };
+        self.config(&content, ca)
+    }
+
+    fn config(&self, content: &SecretString, ca: Option<Pem>) -> Result<DatabaseConfig, DatabaseError> {
+        // serde_json's message would quote what it found.
+        let content: Content = serde_json::from_str(content.expose_secret())
+            .map_err(|_| DatabaseError::Secret("it is not the JSON that RDS writes".to_owned()))?;
+        let missing =
+            |name: &str| DatabaseError::Secret(format!("neither it nor the environment has {name}"));
+        Ok(DatabaseConfig {
+            host: self.host.clone().or(content.host).ok_or_else(|| missing("the host"))?,
+            port: self.port.or(content.port).unwrap_or(5432),
+            dbname: self.dbname.clone().or(content.dbname).ok_or_else(|| missing("the database's name"))?,
+            user: content.username,
+            password: content.password.0,
+            tls: self.tls.with(ca),
+        })
+    }
+
+    async fn value(&self, arn: &str) -> Result<SecretString, DatabaseError> {
+        let output = self.client.get_secret_value().secret_id(arn).send().await;
+        let output = output.map_err(|error| DatabaseError::Secret(DisplayErrorContext(error).to_string()))?;
+        let value = output.secret_string.ok_or_else(|| DatabaseError::Secret("it is binary".to_owned()))?;
+        Ok(value.into())
+    }
+}

@@ -1,0 +1,195 @@
+//! Batches as the API shows them.
+
+use ingestion::batch::{BatchStatus, Deactivation, DeactivationReport};
+use ingestion::chunk::Generation;
+use ingestion::payload::LoadType;
+use jiff::Timestamp;
+use serde::Serialize;
+use tokio_postgres::Row;
+use tokio_postgres::types::Json;
+use uuid::Uuid;
+
+use crate::account::changes;
+use crate::batch::{PayloadFailure, generation};
+use crate::database::Database;
+use crate::error::DatabaseError;
+use crate::rows::{count, word};
+
+/// A batch, with the members of the API's answer.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct BatchView {
+    pub batch_id: Uuid,
+    pub load_type: LoadType,
+    pub status: BatchStatus,
+    pub received_at: Timestamp,
+    pub started_at: Option<Timestamp>,
+    pub finished_at: Option<Timestamp>,
+    pub generation: Generation,
+    pub payload: PayloadView,
+    pub items_parsed: u64,
+    pub items_processed: u64,
+    pub items_failed: u64,
+    pub changes: ChangesView,
+    pub deactivation: DeactivationReport,
+    pub chunks: ChunksView,
+    pub error: Option<PayloadFailure>,
+}
+
+/// The payload as it was decoded.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct PayloadView {
+    pub bytes: Option<u64>,
+    /// SHA-256, in hex.
+    pub checksum: Option<String>,
+}
+
+/// What the batch did to the table.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize)]
+pub struct ChangesView {
+    pub inserted: u64,
+    pub updated: u64,
+    pub unchanged: u64,
+    pub stale: u64,
+    pub deactivated: u64,
+}
+
+/// How far the batch is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize)]
+pub struct ChunksView {
+    pub total: u64,
+    pub done: u64,
+    pub failed: u64,
+    pub pending: u64,
+}
+
+/// Which batches a list contains.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct BatchFilter {
+    pub status: Option<BatchStatus>,
+    pub load_type: Option<LoadType>,
+}
+
+macro_rules! batches_where {
+    ($condition:literal) => {
+        concat!(
+            "SELECT batch_id, load_type, status, received_at, started_at, finished_at, generation, payload_bytes, ",
+            "payload_checksum, items_parsed, items_failed, inserted, updated, unchanged, stale, chunks_pending, ",
+            "chunks_done, chunks_failed, deactivation, error FROM batches WHERE tenant_id = $1 AND ",
+            $condition
+        )
+    };
+}
+
+const ONE: &str = batches_where!("batch_id = $2");
+const PAGE: &str = batches_where!(
+    "batch_id < $2 AND ($3::text IS NULL OR status = $3) AND ($4::text IS NULL OR load_type = $4) \
+     ORDER BY batch_id DESC LIMIT $5"
+);
+const OBJECTS: &str = "SELECT payload_uri AS uri FROM batches WHERE batch_id = $1 \
+     UNION ALL SELECT chunk_uri FROM batch_chunks WHERE batch_id = $1";
+
+impl Database {
+    /// A tenant's batch; nothing where it has none by that id.
+    ///
+    /// # Errors
+    /// Where the database fails.
+    pub async fn batch(&self, tenant_id: Uuid, batch_id: Uuid) -> Result<Option<BatchView>, DatabaseError> {
+        self.within(async {
+            let mut lease = self.lease().await?;
+            let found = async {
+                let mut session = lease.connection.begin().await?;
+                session.query_opt(ONE, &[&tenant_id, &batch_id]).await
+            }
+            .await;
+            lease.release();
+            found?.as_ref().map(view).transpose()
+        })
+        .await
+    }
+
+    /// A page of a tenant's batches, the newest first; `before` is the last batch of the page before.
+    ///
+    /// # Errors
+    /// Where the database fails.
+    pub async fn batches(
+        &self,
+        tenant_id: Uuid,
+        filter: &BatchFilter,
+        limit: u32,
+        before: Option<Uuid>,
+    ) -> Result<Vec<BatchView>, DatabaseError> {
+        let before = before.unwrap_or(Uuid::max());
+        let status = filter.status.map(BatchStatus::as_str);
+        let load_type = filter.load_type.map(LoadType::as_str);
+        self.within(async {
+            let mut lease = self.lease().await?;
+            let found = async {
+                let mut session = lease.connection.begin().await?;
+                session.query(PAGE, &[&tenant_id, &before, &status, &load_type, &i64::from(limit)]).await
+            }
+            .await;
+            lease.release();
+            found?.iter().map(view).collect()
+        })
+        .await
+    }
+
+    /// The URIs of a batch's payload and chunks, which may be let go once it is final.
+    ///
+    /// # Errors
+    /// Where the database fails.
+    pub async fn objects(&self, batch_id: Uuid) -> Result<Vec<String>, DatabaseError> {
+        self.within(async {
+            let mut lease = self.lease().await?;
+            let found = async {
+                let mut session = lease.connection.begin().await?;
+                session.query(OBJECTS, &[&batch_id]).await
+            }
+            .await;
+            lease.release();
+            found?.iter().map(|row| Ok(row.try_get("uri")?)).collect()
+        })
+        .await
+    }
+}
+
+fn view(row: &Row) -> Result<BatchView, DatabaseError> {
+    let Json(deactivation): Json<Deactivation> = row.try_get("deactivation")?;
+    let changes = changes(row)?;
+    let (pending, done, failed) =
+        (count(row, "chunks_pending")?, count(row, "chunks_done")?, count(row, "chunks_failed")?);
+    Ok(BatchView {
+        batch_id: row.try_get("batch_id")?,
+        load_type: word(row, "load_type")?,
+        status: word(row, "status")?,
+        received_at: row.try_get("received_at")?,
+        started_at: row.try_get("started_at")?,
+        finished_at: row.try_get("finished_at")?,
+        generation: generation(row, "generation")?,
+        payload: PayloadView {
+            bytes: row.try_get::<_, Option<i64>>("payload_bytes")?.map(u64::try_from).transpose()?,
+            checksum: row.try_get("payload_checksum")?,
+        },
+        items_parsed: count(row, "items_parsed")?,
+        items_processed: changes.processed(),
+        items_failed: count(row, "items_failed")?,
+        changes: ChangesView {
+            inserted: changes.inserted,
+            updated: changes.updated,
+            unchanged: changes.unchanged,
+            stale: changes.stale,
+            deactivated: match deactivation {
+                Deactivation::Done { deactivated } => deactivated,
+                _ => 0,
+            },
+        },
+        deactivation: deactivation.report(),
+        chunks: ChunksView {
+            total: pending.saturating_add(done).saturating_add(failed),
+            done,
+            failed,
+            pending,
+        },
+        error: row.try_get::<_, Option<Json<PayloadFailure>>>("error")?.map(|Json(failure)| failure),
+    })
+}

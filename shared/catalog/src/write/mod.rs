@@ -1,0 +1,206 @@
+//! One chunk, one short transaction.
+//!
+//! Under the locks of the chunk's establishments, in the order of keys: look up what the table holds, COPY what is new, stage and upsert what changed, note what
+//! the chunk contained. Rows that say what the table says already are neither locked nor written.
+
+mod changes;
+mod copy;
+mod history;
+mod lookup;
+mod numeric;
+mod rejected;
+
+use std::collections::HashSet;
+
+use ingestion::batch::{BatchStatus, ChunkResult, ChunkStatus};
+use ingestion::chunk::{Chunk, Row};
+use ingestion::product::{ItemError, ItemErrorCode, PartialKey};
+
+use crate::account::settle;
+use crate::batch::{generation, lock};
+use crate::connection::{Connection, Session};
+use crate::database::Database;
+use crate::error::DatabaseError;
+use crate::finalize::finalize;
+use crate::hashes::first_eight;
+use crate::rows::{bigint, word};
+use crate::{item_errors, locks};
+
+use changes::{Plan, apply};
+
+/// What became of a chunk.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Written {
+    /// It was written.
+    Done {
+        result: ChunkResult,
+        /// The batch's state after it.
+        batch: BatchStatus,
+        /// Whether this call brought the batch to its end.
+        became_final: bool,
+    },
+    /// It had been written before, in this generation.
+    AlreadyDone {
+        batch: BatchStatus,
+        /// Whether this call brought the batch to its end, which the earlier one did not reach.
+        became_final: bool,
+    },
+    /// Its batch has a later generation of it.
+    Superseded,
+}
+
+const STATE: &str = "SELECT b.generation AS current, c.generation, c.status FROM batches b \
+     LEFT JOIN batch_chunks c ON c.batch_id = b.batch_id AND c.chunk_index = $2 WHERE b.batch_id = $1";
+const DONE: &str = "UPDATE batch_chunks SET status = 'DONE', attempts = attempts + 1, inserted = $2, updated = $3, \
+     unchanged = $4, stale = $5, rejected = $6, key_hashes = $7, row_hashes = $8, last_error = NULL, done_at = now() \
+     WHERE chunk_id = $1 AND status <> 'DONE'";
+
+impl Database {
+    /// Writes a chunk, and brings its batch to its end if it was the last. Repeated by the chunk's id: written again, it is acknowledged without
+    /// work.
+    ///
+    /// Which version of a product wins does not depend on the order in which chunks are written. A product that was inactive becomes active again, unless a full load that was
+    /// received later has decided otherwise.
+    ///
+    /// # Errors
+    /// Where the database fails or does not know the chunk; then nothing of it was written, or all of it and only the batch's end is missing. Items that
+    /// the database refuses are no error: they are reported and the others written.
+    pub async fn write_chunk(&self, chunk: &Chunk) -> Result<Written, DatabaseError> {
+        self.within(async {
+            let mut lease = self.lease().await?;
+            let written = self.write(&mut lease.connection, chunk).await;
+            lease.release();
+            written
+        })
+        .await
+    }
+
+    async fn write(&self, connection: &mut Connection, chunk: &Chunk) -> Result<Written, DatabaseError> {
+        let result = match transact(connection, chunk, &HashSet::new()).await {
+            Err(error) if error.blames_the_data() => {
+                let refused = rejected::find(connection, chunk).await?;
+                if refused.is_empty() {
+                    return Err(error);
+                }
+                transact(connection, chunk, &refused).await?
+            }
+            result => result?,
+        };
+        let (before, result) = match result {
+            Outcome::Superseded => return Ok(Written::Superseded),
+            Outcome::AlreadyDone => (None, None),
+            Outcome::Done { result, before, after } if after.is_final() => {
+                return Ok(Written::Done { result, batch: after, became_final: !before.is_final() });
+            }
+            Outcome::Done { result, before, .. } => (Some(before), Some(result)),
+        };
+        let end = finalize(connection, chunk.batch().batch_id(), self.guard()).await?;
+        let became_final =
+            end.became_final || before.is_some_and(|before| !before.is_final() && end.status.is_final());
+        Ok(match result {
+            Some(result) => Written::Done { result, batch: end.status, became_final },
+            None => Written::AlreadyDone { batch: end.status, became_final: end.became_final },
+        })
+    }
+}
+
+enum Outcome {
+    Done { result: ChunkResult, before: BatchStatus, after: BatchStatus },
+    AlreadyDone,
+    Superseded,
+}
+
+/// The chunk's transaction, without the rows at the `refused` places.
+async fn transact(
+    connection: &mut Connection,
+    chunk: &Chunk,
+    refused: &HashSet<usize>,
+) -> Result<Outcome, DatabaseError> {
+    let mut session = connection.begin().await?;
+    locks::lock(&mut session, &chunk.cnpjs()).await?;
+    if let Some(outcome) = earlier_outcome(&mut session, chunk).await? {
+        return Ok(outcome);
+    }
+    let (left, accepted): (Vec<_>, Vec<_>) =
+        chunk.rows().iter().enumerate().partition(|(place, _)| refused.contains(place));
+    let accepted: Vec<&Row> = accepted.into_iter().map(|(_, row)| row).collect();
+    let differing = lookup::differing(&mut session, &accepted).await?;
+    let plan = Plan::of(&mut session, chunk, &differing, accepted.len()).await?;
+    apply(&mut session, &plan).await?;
+    if !left.is_empty() {
+        let errors: Vec<ItemError> = left.iter().map(|(_, row)| refusal(row)).collect();
+        item_errors::insert(&mut session, chunk.batch().batch_id(), &errors).await?;
+    }
+    let rejected = u64::try_from(left.len())?;
+    let result = ChunkResult::new(u64::from(chunk.items()), plan.counts(chunk), rejected)?;
+    mark_done(&mut session, chunk, result).await?;
+    let batch = lock(&mut session, chunk.batch().batch_id()).await?;
+    let after = settle(&mut session, &batch).await?;
+    session.commit().await?;
+    Ok(Outcome::Done { result, before: batch.status, after })
+}
+
+/// What is left to do for a chunk that was written before, or is none of its batch's any more.
+async fn earlier_outcome(session: &mut Session<'_>, chunk: &Chunk) -> Result<Option<Outcome>, DatabaseError> {
+    let batch_id = chunk.batch().batch_id();
+    let row = session.query_opt(STATE, &[&batch_id, &i32::try_from(chunk.index())?]).await?;
+    let row = row.ok_or(DatabaseError::UnknownBatch(batch_id))?;
+    let unknown = DatabaseError::UnknownChunk { batch_id, index: chunk.index() };
+    if row.try_get::<_, Option<i32>>("generation")?.is_none() {
+        let superseded = generation(&row, "current")? > chunk.generation();
+        return if superseded { Ok(Some(Outcome::Superseded)) } else { Err(unknown) };
+    }
+    let status: ChunkStatus = word(&row, "status")?;
+    match generation(&row, "generation")?.cmp(&chunk.generation()) {
+        std::cmp::Ordering::Greater => Ok(Some(Outcome::Superseded)),
+        std::cmp::Ordering::Less => Err(unknown),
+        std::cmp::Ordering::Equal if status == ChunkStatus::Done => Ok(Some(Outcome::AlreadyDone)),
+        std::cmp::Ordering::Equal => Ok(None),
+    }
+}
+
+async fn mark_done(
+    session: &mut Session<'_>,
+    chunk: &Chunk,
+    result: ChunkResult,
+) -> Result<(), DatabaseError> {
+    let changes = result.changes();
+    let keys: Vec<i64> = chunk.rows().iter().map(history::key).collect();
+    let contents: Vec<i64> = chunk.rows().iter().map(|row| first_eight(row.row_hash.0)).collect();
+    let marked = session
+        .execute(
+            DONE,
+            &[
+                &chunk.id().uuid(),
+                &bigint(changes.inserted)?,
+                &bigint(changes.updated)?,
+                &bigint(changes.unchanged)?,
+                &bigint(changes.stale)?,
+                &bigint(result.rejected())?,
+                &keys,
+                &contents,
+            ],
+        )
+        .await?;
+    if marked == 1 {
+        Ok(())
+    } else {
+        Err(DatabaseError::UnknownChunk { batch_id: chunk.batch().batch_id(), index: chunk.index() })
+    }
+}
+
+fn refusal(row: &Row) -> ItemError {
+    ItemError {
+        item_index: row.version.item_index(),
+        // The payload's places stayed behind with the payload.
+        byte_offset: 0,
+        code: ItemErrorCode::RejectedByDatabase,
+        field: None,
+        detail: "one of its values is beyond what the database can hold".into(),
+        key: PartialKey {
+            cnpj: Some(row.key.cnpj),
+            shop_id: Some(row.key.shop_id),
+            product_id: Some(row.key.product_id.clone()),
+        },
+    }
+}

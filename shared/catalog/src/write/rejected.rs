@@ -1,0 +1,56 @@
+//! Finds the rows that the database refuses, so that the others can be written without them.
+//!
+//! Validation knows the columns, so this is for what nobody thought of. It is never quick, and leaves nothing behind.
+
+use std::collections::HashSet;
+
+use ingestion::chunk::{Chunk, Row};
+
+use super::changes::stage;
+use super::copy::Presence;
+use crate::connection::{Connection, Session};
+use crate::error::DatabaseError;
+
+/// The places of the refused rows: halves that are refused are halved again.
+pub(super) async fn find(
+    connection: &mut Connection,
+    chunk: &Chunk,
+) -> Result<HashSet<usize>, DatabaseError> {
+    let mut session = connection.begin().await?;
+    let mut refused = HashSet::new();
+    let all: Vec<(usize, &Row)> = chunk.rows().iter().enumerate().collect();
+    // So that the halves find their table, however the first of them ends.
+    stage(&mut session, &[]).await?;
+    let mut suspects = vec![all.as_slice()];
+    while let Some(rows) = suspects.pop() {
+        if accepts(&mut session, rows).await? {
+            continue;
+        }
+        match rows {
+            [(place, _)] => {
+                refused.insert(*place);
+            }
+            _ => {
+                let (left, right) = rows.split_at(rows.len() / 2);
+                suspects.extend([left, right]);
+            }
+        }
+    }
+    Ok(refused)
+}
+
+async fn accepts(session: &mut Session<'_>, rows: &[(usize, &Row)]) -> Result<bool, DatabaseError> {
+    let rows: Vec<(&Row, Presence)> = rows.iter().map(|(_, row)| (*row, Presence::Active)).collect();
+    session.transaction.batch_execute("SAVEPOINT suspects").await?;
+    match stage(session, &rows).await {
+        Ok(()) => {
+            session.transaction.batch_execute("RELEASE SAVEPOINT suspects").await?;
+            Ok(true)
+        }
+        Err(error) if error.blames_the_data() => {
+            session.transaction.batch_execute("ROLLBACK TO SAVEPOINT suspects").await?;
+            Ok(false)
+        }
+        Err(error) => Err(error),
+    }
+}
