@@ -14,6 +14,7 @@ use tokio::task::JoinHandle;
 use crate::commands::Signals;
 use crate::components::epmd::Epmd;
 use crate::components::ministack::{ACCESS_KEY_ID, Ministack, REGION, SECRET_ACCESS_KEY};
+use crate::components::postgres::Postgres;
 use crate::components::rabbitmq::RabbitMq;
 use crate::console::{complain, say};
 use crate::deploy::{Deployment, deploy};
@@ -149,16 +150,18 @@ async fn start(
     layout.start_afresh()?;
     setup::ensure(layout).await?;
 
-    let [aws_port, amqp_port, distribution_port, epmd_port] =
+    let [aws_port, database_port, amqp_port, distribution_port, epmd_port] =
         ports::free().or_explain(|| "find free ports on 127.0.0.1".to_owned())?;
     let ministack = Ministack::new(aws_port);
+    let postgres = Postgres::new(database_port);
     let rabbitmq = RabbitMq::new(amqp_port, distribution_port, epmd_port);
     let epmd = Epmd::new(epmd_port);
-    let (deployment, ()) = tokio::try_join!(
+    let (deployment, (), ()) = tokio::try_join!(
         async {
             supervisor.start(&ministack).await?;
             deploy(layout, &ministack).await
         },
+        supervisor.start(&postgres),
         async {
             supervisor.start(&epmd).await?;
             supervisor.start(&rabbitmq).await
@@ -169,7 +172,7 @@ async fn start(
     say("  stored the local API keys, target profiles and secrets, and declared the queues");
 
     let base_url = format!("http://{address}");
-    let variables = variables(&base_url, &deployment, &ministack, &rabbitmq)?;
+    let variables = variables(&base_url, &deployment, &ministack, &postgres, &rabbitmq)?;
     let routes = Routes::of(&deployment)?;
     let log = front::Log::open(layout)?;
     let front = tokio::spawn(async move { front::serve(listener, address.port(), &sdk, routes, log).await });
@@ -191,6 +194,7 @@ fn variables(
     base_url: &str,
     deployment: &Deployment,
     ministack: &Ministack,
+    postgres: &Postgres,
     rabbitmq: &RabbitMq,
 ) -> Result<Variables, Failure> {
     Ok(vec![
@@ -199,6 +203,7 @@ fn variables(
         ("AWS_REGION", REGION.to_owned()),
         ("AWS_ACCESS_KEY_ID", ACCESS_KEY_ID.to_owned()),
         ("AWS_SECRET_ACCESS_KEY", SECRET_ACCESS_KEY.to_owned()),
+        ("DATABASE_URL", postgres.url()),
         ("AMQP_URL", rabbitmq.url()),
         ("IDEMPOTENCY_TABLE", deployment.name("IdempotencyTable")?.to_owned()),
         ("RESULTS_BUCKET", deployment.name("ResultsBucket")?.to_owned()),

@@ -2,11 +2,13 @@
 
 pub(crate) mod epmd;
 pub(crate) mod ministack;
+pub(crate) mod postgres;
 pub(crate) mod rabbitmq;
 
 use std::fmt::Debug;
 use std::time::Duration;
 
+use nix::sys::signal::Signal;
 use tokio::process::Command;
 
 use crate::failure::Failure;
@@ -19,6 +21,8 @@ pub(crate) enum Ready {
     Listens(u16),
     /// This URL answers with success.
     Answers(String),
+    /// The PostgreSQL server of this URL takes connections and answers.
+    Connects(String),
 }
 
 /// A program that the supervisor runs. It must stay in the foreground, keep its files in its own directory under
@@ -37,6 +41,11 @@ pub(crate) trait Component: Debug + Send + Sync {
 
     /// How long a start usually takes, for people.
     fn usual(&self) -> &'static str;
+
+    /// What makes it end in an orderly way, and soon.
+    fn stop_signal(&self) -> Signal {
+        Signal::SIGTERM
+    }
 
     /// When to give up waiting.
     fn patience(&self) -> Duration {

@@ -14,7 +14,7 @@ pub(super) async fn install(layout: &Layout, what: &str, packages: &[&str]) -> R
     if !on_path("apt-get") {
         return Err(Failure::new(format!(
             "{what} is missing and this is not a Debian or Ubuntu system: install the equivalent of the Debian \
-             package(s) {names} (RabbitMQ with its launcher in /usr/lib/rabbitmq/bin) and start again."
+             package(s) {names} (RabbitMQ with its launcher in /usr/lib/rabbitmq/bin, PostgreSQL with `initdb` on the path) and start again."
         )));
     }
     let Some(prefix) = privilege().await else {
@@ -29,6 +29,34 @@ pub(super) async fn install(layout: &Layout, what: &str, packages: &[&str]) -> R
     let mut arguments = vec!["install", "-y", "--no-install-recommends"];
     arguments.extend(packages);
     run(layout, what, "apt-install", "usually 25 s", apt_get(prefix, &arguments)).await
+}
+
+/// PostgreSQL's server, without the cluster that Debian's package would make and start at every boot.
+///
+/// # Errors
+/// As [`install`].
+pub(super) async fn install_postgresql(layout: &Layout) -> Result<(), Failure> {
+    const WHAT: &str = "PostgreSQL";
+    let prefix = privilege().await.filter(|_| on_path("apt-get"));
+    if let Some(prefix) = prefix {
+        without_cluster(layout, prefix, "printf 'create_main_cluster = false\\n' >").await?;
+    }
+    let installed = install(layout, WHAT, &["postgresql"]).await;
+    // The package looks there at its first installation only, so nobody will miss it.
+    if let Some(prefix) = prefix {
+        without_cluster(layout, prefix, "rm -f").await?;
+    }
+    installed
+}
+
+/// Does something to the file in which the administrator says no to that cluster.
+async fn without_cluster(layout: &Layout, prefix: &[&str], action: &str) -> Result<(), Failure> {
+    const DIRECTORY: &str = "/etc/postgresql-common/createcluster.d";
+    let script = format!("mkdir -p {DIRECTORY} && {action} {DIRECTORY}/integrahub.conf");
+    let mut words = prefix.iter().copied().chain(["sh", "-c", &script]);
+    let mut command = Command::new(words.next().unwrap_or("sh"));
+    command.args(words);
+    run(layout, "PostgreSQL", "postgresql-cluster", "at once", command).await
 }
 
 fn apt_get(prefix: &[&str], arguments: &[&str]) -> Command {

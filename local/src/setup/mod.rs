@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use tokio::process::Command;
 
-use crate::components::rabbitmq;
+use crate::components::{postgres, rabbitmq};
 use crate::console;
 use crate::failure::{Explain as _, Failure};
 use crate::layout::Layout;
@@ -23,6 +23,9 @@ pub(crate) async fn ensure(layout: &Layout) -> Result<(), Failure> {
     let _lock = wait_for_lock(layout).await?;
     if !Path::new(rabbitmq::SERVER).is_file() || !on_path("epmd") {
         apt::install(layout, "RabbitMQ", &["rabbitmq-server"]).await?;
+    }
+    if postgres::programs().is_none() {
+        apt::install_postgresql(layout).await?;
     }
     python::ensure(layout).await
 }

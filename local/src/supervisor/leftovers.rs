@@ -6,6 +6,7 @@ use nix::sys::signal::Signal;
 
 use super::process;
 use super::record::Record;
+use crate::components::postgres;
 use crate::layout::Layout;
 
 /// What was thrown away with its data needs no long good-bye.
@@ -31,6 +32,7 @@ pub(crate) async fn end(layout: &Layout) -> Vec<String> {
     for record in Record::all(&layout.pids()) {
         record.remove(&layout.pids());
     }
+    postgres::forget_elsewhere(layout);
     ended.sort();
     ended.dedup();
     ended

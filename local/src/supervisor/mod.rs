@@ -14,7 +14,7 @@ use tokio::net::TcpStream;
 use tokio::process::{Child, Command};
 use tokio::sync::{mpsc, watch};
 
-use crate::components::{Component, Ready};
+use crate::components::{Component, Ready, postgres};
 use crate::console;
 use crate::failure::{Explain as _, Failure};
 use crate::layout::Layout;
@@ -34,6 +34,7 @@ pub(crate) struct Supervisor {
 #[derive(Debug)]
 struct Running {
     record: Record,
+    stop_signal: Signal,
     ended: watch::Receiver<bool>,
 }
 
@@ -92,7 +93,11 @@ impl Supervisor {
         let (report, ended) = watch::channel(false);
         tokio::spawn(watch_end(name, child, report, self.report_end.clone()));
         let written = record.write(&self.layout.pids());
-        self.running.lock().unwrap_or_else(PoisonError::into_inner).push(Running { record, ended });
+        self.running.lock().unwrap_or_else(PoisonError::into_inner).push(Running {
+            record,
+            stop_signal: component.stop_signal(),
+            ended,
+        });
         written
     }
 
@@ -106,7 +111,7 @@ impl Supervisor {
     pub(crate) async fn stop(&self) {
         let mut running = std::mem::take(&mut *self.running.lock().unwrap_or_else(PoisonError::into_inner));
         while let Some(mut component) = running.pop() {
-            process::signal_group(component.record.pid, Signal::SIGTERM);
+            process::signal_group(component.record.pid, component.stop_signal);
             if tokio::time::timeout(GRACE, component.ended.wait_for(|ended| *ended)).await.is_err() {
                 process::signal_group(component.record.pid, Signal::SIGKILL);
             }
@@ -142,6 +147,7 @@ async fn answers(ready: Ready) -> bool {
     match ready {
         Ready::Listens(port) => TcpStream::connect(("127.0.0.1", port)).await.is_ok(),
         Ready::Answers(url) => reqwest::get(url).await.is_ok_and(|response| response.status().is_success()),
+        Ready::Connects(url) => postgres::connects(&url).await,
     }
 }
 

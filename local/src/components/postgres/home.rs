@@ -1,0 +1,129 @@
+//! Where the server keeps its files. PostgreSQL refuses to run as root, so for root it runs as another user, and that
+//! user must be able to get there: below a home such as `/root` it is not.
+
+use std::fs::Permissions;
+use std::os::unix::fs::{PermissionsExt as _, chown, symlink};
+use std::os::unix::process::CommandExt as _;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+use crate::failure::{Explain as _, Failure};
+use crate::layout::Layout;
+
+/// Debian's package creates it.
+const USER: &str = "postgres";
+/// A link in the component's own directory to the one that is used instead.
+const ELSEWHERE: &str = "elsewhere";
+const PREFIX: &str = "integrahub-postgres-";
+
+/// Whom the server runs as.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct User {
+    pub(super) uid: u32,
+    pub(super) gid: u32,
+}
+
+/// A directory that is the server's alone: `own`, or a temporary one that `own` links to. No user: ourselves.
+///
+/// # Errors
+/// There is no user to run it as, or the file system refuses.
+pub(super) fn prepare(own: &Path) -> Result<(PathBuf, Option<User>), Failure> {
+    if !nix::unistd::geteuid().is_root() {
+        give(own, None)?;
+        return Ok((own.to_owned(), None));
+    }
+    let user = nix::unistd::User::from_name(USER)
+        .or_explain(|| format!("look up the user {USER}"))?
+        .map(|user| User { uid: user.uid.as_raw(), gid: user.gid.as_raw() })
+        .ok_or_else(|| {
+            Failure::new(format!(
+                "PostgreSQL does not run as root, and there is no user {USER} to run it as: start again as another \
+                 user, or create that one."
+            ))
+        })?;
+    let home = if reaches(user, own)? { own.to_owned() } else { elsewhere(own)? };
+    give(&home, Some(user))?;
+    Ok((home, Some(user)))
+}
+
+fn give(home: &Path, user: Option<User>) -> Result<(), Failure> {
+    let explain = || format!("prepare {}", home.display());
+    std::fs::set_permissions(home, Permissions::from_mode(0o700)).or_explain(explain)?;
+    match user {
+        Some(user) => chown(home, Some(user.uid), Some(user.gid)).or_explain(explain),
+        None => Ok(()),
+    }
+}
+
+/// Tried out, because modes alone do not tell: there are groups and access lists too.
+fn reaches(user: User, directory: &Path) -> Result<bool, Failure> {
+    Command::new("test")
+        .arg("-x")
+        .arg(directory)
+        .current_dir("/")
+        .uid(user.uid)
+        .gid(user.gid)
+        .stdin(Stdio::null())
+        .status()
+        .map(|status| status.success())
+        .or_explain(|| format!("find out whether {USER} can reach {}", directory.display()))
+}
+
+/// Linked before it is used, so that whoever cleans up finds it.
+fn elsewhere(own: &Path) -> Result<PathBuf, Failure> {
+    let explain = || "create a temporary directory for PostgreSQL".to_owned();
+    let directory = tempfile::Builder::new().prefix(PREFIX).tempdir().or_explain(explain)?;
+    symlink(directory.path(), own.join(ELSEWHERE)).or_explain(explain)?;
+    Ok(directory.keep())
+}
+
+/// Removes the directory that was used instead of the component's own, if there was one.
+pub(crate) fn forget_elsewhere(layout: &Layout) {
+    let link = layout.data().join("postgres").join(ELSEWHERE);
+    let Ok(directory) = std::fs::read_link(&link) else { return };
+    let ours =
+        directory.file_name().and_then(|name| name.to_str()).is_some_and(|name| name.starts_with(PREFIX));
+    if ours {
+        // What is left of it is temporary files at worst.
+        let _kept = std::fs::remove_dir_all(&directory);
+    }
+    let _kept = std::fs::remove_file(link);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_other_directory_goes_and_nothing_else_does() {
+        let root = tempfile::tempdir().unwrap();
+        let layout = Layout::at(root.path());
+        let own = layout.component_directory("postgres").unwrap();
+        let other = elsewhere(&own).unwrap();
+        std::fs::write(other.join("file"), "").unwrap();
+        forget_elsewhere(&layout);
+        assert!(!other.exists() && own.is_dir());
+        forget_elsewhere(&layout);
+
+        let precious = root.path().join("precious");
+        std::fs::create_dir(&precious).unwrap();
+        symlink(&precious, own.join(ELSEWHERE)).unwrap();
+        forget_elsewhere(&layout);
+        assert!(precious.is_dir() && !own.join(ELSEWHERE).exists());
+    }
+
+    #[test]
+    fn a_directory_below_a_closed_one_is_not_reached() {
+        if !nix::unistd::geteuid().is_root() {
+            return;
+        }
+        let root = tempfile::tempdir().unwrap();
+        let inner = root.path().join("inner");
+        std::fs::create_dir(&inner).unwrap();
+        let nobody = User { uid: 65534, gid: 65534 };
+        std::fs::set_permissions(root.path(), Permissions::from_mode(0o700)).unwrap();
+        assert!(!reaches(nobody, &inner).unwrap());
+        std::fs::set_permissions(root.path(), Permissions::from_mode(0o711)).unwrap();
+        assert!(reaches(nobody, &inner).unwrap());
+    }
+}

@@ -1,0 +1,114 @@
+//! A private PostgreSQL server: its own port, data, roles and passwords.
+
+mod home;
+mod programs;
+
+use std::os::unix::fs::chown;
+use std::path::Path;
+
+use nix::sys::signal::Signal;
+use tokio::process::Command;
+use tokio_postgres::NoTls;
+
+use super::{Component, Ready};
+use crate::failure::{Explain as _, Failure};
+use crate::layout::Layout;
+
+pub(crate) use home::forget_elsewhere;
+pub(crate) use programs::programs;
+
+/// The role and the database that the functions use. Like the master user of RDS it is no superuser.
+const NAME: &str = "integrahub";
+
+#[derive(Debug)]
+pub(crate) struct Postgres {
+    port: u16,
+    password: String,
+}
+
+impl Postgres {
+    pub(crate) fn new(port: u16) -> Self {
+        Self { port, password: secret() }
+    }
+
+    /// With credentials.
+    pub(crate) fn url(&self) -> String {
+        format!("postgres://{NAME}:{}@127.0.0.1:{}/{NAME}?sslmode=disable", self.password, self.port)
+    }
+
+    fn roles(&self) -> String {
+        // One statement a line: that is how a server in single-user mode reads.
+        format!(
+            "CREATE ROLE {NAME} LOGIN CREATEDB PASSWORD '{}';\n\
+             GRANT pg_monitor TO {NAME};\n\
+             CREATE DATABASE {NAME} OWNER {NAME};\n",
+            self.password
+        )
+    }
+}
+
+impl Component for Postgres {
+    fn name(&self) -> &'static str {
+        "postgres"
+    }
+
+    fn command(&self, layout: &Layout) -> Result<Command, Failure> {
+        let programs = programs().ok_or_else(|| Failure::new("PostgreSQL's server is not installed."))?;
+        let (home, user) = home::prepare(&layout.component_directory(self.name())?)?;
+        for (name, text) in [("superuser-password", secret()), ("roles.sql", self.roles())] {
+            write_private(&home.join(name), &text, user)?;
+        }
+        let mut command = Command::new("sh");
+        command
+            .env_clear()
+            .args(["-c", include_str!("launch.sh")])
+            .current_dir(&home)
+            .env("BINARIES", programs)
+            .env("PORT", self.port.to_string());
+        if let Some(user) = user {
+            command.uid(user.uid).gid(user.gid);
+        }
+        Ok(command)
+    }
+
+    fn ready(&self) -> Ready {
+        Ready::Connects(self.url())
+    }
+
+    fn usual(&self) -> &'static str {
+        "usually 2 s"
+    }
+
+    /// Ends its clients' connections; at SIGTERM it would wait for them to go.
+    fn stop_signal(&self) -> Signal {
+        Signal::SIGINT
+    }
+}
+
+/// Whether a server takes connections and answers.
+pub(crate) async fn connects(url: &str) -> bool {
+    let Ok((client, connection)) = tokio_postgres::connect(url, NoTls).await else { return false };
+    let connection = tokio::spawn(connection);
+    let answered = client.simple_query("SELECT 1").await.is_ok();
+    drop(client);
+    let _closed = connection.await;
+    answered
+}
+
+fn secret() -> String {
+    uuid::Uuid::new_v4().simple().to_string()
+}
+
+fn write_private(path: &Path, text: &str, owner: Option<home::User>) -> Result<(), Failure> {
+    use std::io::Write as _;
+    use std::os::unix::fs::OpenOptionsExt as _;
+
+    let explain = || format!("write {}", path.display());
+    let mut file =
+        std::fs::File::options().write(true).create_new(true).mode(0o600).open(path).or_explain(explain)?;
+    file.write_all(text.as_bytes()).or_explain(explain)?;
+    match owner {
+        Some(user) => chown(path, Some(user.uid), Some(user.gid)).or_explain(explain),
+        None => Ok(()),
+    }
+}

@@ -1,0 +1,54 @@
+//! Where PostgreSQL's programs are.
+
+use std::path::{Path, PathBuf};
+
+/// Debian has them here, by version, and not on the path.
+const DEBIAN: &str = "/usr/lib/postgresql";
+
+/// The directory with the programs of the newest version, or of the one on the path.
+pub(crate) fn programs() -> Option<PathBuf> {
+    newest(Path::new(DEBIAN)).or_else(|| {
+        let path = std::env::var_os("PATH")?;
+        std::env::split_paths(&path).find(|directory| has_server(directory))
+    })
+}
+
+fn newest(versions: &Path) -> Option<PathBuf> {
+    std::fs::read_dir(versions)
+        .ok()?
+        .flatten()
+        .filter_map(|entry| {
+            let version: u32 = entry.file_name().to_str()?.parse().ok()?;
+            Some((version, entry.path().join("bin")))
+        })
+        .filter(|(_, directory)| has_server(directory))
+        .max()
+        .map(|(_, directory)| directory)
+}
+
+/// Clients alone may be installed too.
+fn has_server(directory: &Path) -> bool {
+    ["initdb", "postgres"].iter().all(|program| directory.join(program).is_file())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_newest_version_with_a_server_is_taken() {
+        let versions = tempfile::tempdir().unwrap();
+        for (version, programs) in
+            [("9", ["initdb", "postgres"]), ("15", ["initdb", "postgres"]), ("17", ["psql", "pg_dump"])]
+        {
+            let directory = versions.path().join(version).join("bin");
+            std::fs::create_dir_all(&directory).unwrap();
+            for program in programs {
+                std::fs::write(directory.join(program), "").unwrap();
+            }
+        }
+        std::fs::create_dir(versions.path().join("common")).unwrap();
+        assert_eq!(newest(versions.path()), Some(versions.path().join("15/bin")));
+        assert_eq!(newest(&versions.path().join("missing")), None);
+    }
+}
