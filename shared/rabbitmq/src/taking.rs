@@ -1,18 +1,19 @@
 //! Taking what is on a queue: how many messages are asked for at once, and how none is harmed that is not kept.
 
+mod consumers;
+
 use std::time::Duration;
 
 use futures_util::stream::StreamExt as _;
-use lapin::Consumer;
 use lapin::message::Delivery;
-use lapin::options::{BasicCancelOptions, BasicConsumeOptions, BasicGetOptions, BasicQosOptions};
-use lapin::types::FieldTable;
+use lapin::options::BasicGetOptions;
 use mq::{ConsumeCommand, Consumed, Deadline, QueueName};
 
 use crate::errors::Failure;
 use crate::message::{received, returns};
 use crate::queue_facts::{self, QueueFacts, QueueKind};
-use crate::session::{Session, call, inspect, short};
+use crate::session::{Session, call, short};
+use consumers::stop_consumer;
 
 /// With how many commands a quorum queue may have to be told what was settled: one for each message that was got alone,
 /// and one for each consumer. A channel sends so many at once and keeps the others back until the queue has answered;
@@ -24,22 +25,12 @@ const WAIT_MARGIN: Duration = Duration::from_millis(500);
 /// What is kept of the time when taking messages.
 const TAKE_MARGIN: Duration = Duration::from_millis(250);
 
-/// Begins the consumers' tags.
-const CONSUMER: &str = "integrahub";
-
-/// Fewer messages than this are got one by one: a consumer takes three round trips to come and go.
-const FEWEST_BY_CONSUMER: usize = 4;
 /// How many messages a first consumer may ask for, and by how much a later one may exceed what is in hand.
 const FIRST_PREFETCH: usize = 16;
 const GROWTH: usize = 8;
-/// How long a consumer may be given nothing before the queue is asked again: others may have been faster.
-const PATIENCE: Duration = Duration::from_millis(100);
 
 /// How often an empty queue is asked on which no consumer may wait.
 const POLL: Duration = Duration::from_millis(250);
-
-/// How long a consumer that is gone may take to end.
-const GONE: Duration = Duration::from_secs(1);
 
 /// Why no more is taken.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -162,19 +153,10 @@ impl<'a> Taking<'a> {
             ready = usize::try_from(message.message_count).unwrap_or(usize::MAX);
             self.settlements += 1;
             self.keep(message.delivery);
-            while consumers_help
-                && self.prefetch(ready) >= FEWEST_BY_CONSUMER
-                && !stop_at.has_passed()
-                && self.may_bring_excess(session, deadline).await
-            {
-                let asked = self.prefetch(ready);
-                let brought = self.take_by_consumer(session, asked, stop_at, deadline).await?;
-                ready = ready.saturating_sub(brought);
-                if brought < asked {
-                    // Others take from the queue too, or only one consumer may: what is there has to be asked again.
-                    consumers_help = brought > 0;
-                    break;
-                }
+            if consumers_help {
+                let brought = self.take_by_consumers(session, &mut ready, stop_at, deadline).await?;
+                // Others take from the queue too, or only one consumer may.
+                consumers_help = brought != Some(0);
             }
         }
         Ok(())
@@ -245,89 +227,6 @@ impl<'a> Taking<'a> {
         ready.min(wanted).min(fitting).min((taken * GROWTH).max(FIRST_PREFETCH)).min(u16::MAX.into())
     }
 
-    /// Takes up to `count` messages with a consumer, which is gone again when this returns, and says how many it
-    /// brought.
-    async fn take_by_consumer(
-        &mut self,
-        session: &Session,
-        count: usize,
-        stop_at: Deadline,
-        deadline: Deadline,
-    ) -> Result<usize, Failure> {
-        let prefetch = u16::try_from(count).unwrap_or(u16::MAX);
-        let mut consumer = self.start_consumer(session, prefetch, deadline).await?;
-        let mut brought = 0;
-        // One timer for all deliveries: setting one for each costs more than the delivery.
-        let mut pause = std::pin::pin!(tokio::time::sleep(PATIENCE));
-        let mut idle = true;
-        while brought < count && self.stop.is_none() {
-            tokio::select! {
-                biased;
-                delivery = consumer.next() => {
-                    let Some(delivery) = delivery else { break };
-                    brought += 1;
-                    idle = false;
-                    self.keep(delivery?);
-                }
-                () = &mut pause => {
-                    if idle || stop_at.has_passed() {
-                        break;
-                    }
-                    idle = true;
-                    pause.as_mut().reset(tokio::time::Instant::now() + PATIENCE);
-                }
-            }
-        }
-        stop_consumer(session, &consumer, deadline).await?;
-        while let Some(delivery) = self.delivered_before_it_went(session, &mut consumer, deadline).await? {
-            brought += 1;
-            self.keep(delivery);
-        }
-        self.settlements += usize::from(brought > 0);
-        Ok(brought)
-    }
-
-    /// Each consumer has a tag of its own: a quorum queue goes on counting where one left off that has the same tag and
-    /// unsettled messages, which the broker (3.10) does not survive on its channel.
-    async fn start_consumer(
-        &mut self,
-        session: &Session,
-        prefetch: u16,
-        deadline: Deadline,
-    ) -> Result<Consumer, Failure> {
-        let channel = session.channel();
-        call(deadline, channel.basic_qos(prefetch, BasicQosOptions::default())).await?;
-        self.consumers += 1;
-        let consume = channel.basic_consume(
-            short(self.queue),
-            format!("{CONSUMER}-{}", self.consumers).into(),
-            BasicConsumeOptions::default(),
-            FieldTable::default(),
-        );
-        let started = call(deadline, consume).await;
-        // The permission to read was not in question: a message was asked for before.
-        self.consumer_was_refused =
-            started.as_ref().err().and_then(Failure::reply).is_some_and(|reply| reply.code == 403);
-        started
-    }
-
-    /// What a consumer that is gone was given before. The library has all of it by now, but does not always end the
-    /// consumer when the queue is deleted in the same moment; then the queue is asked, and what is in doubt is cut.
-    async fn delivered_before_it_went(
-        &self,
-        session: &Session,
-        consumer: &mut Consumer,
-        deadline: Deadline,
-    ) -> Result<Option<Delivery>, Failure> {
-        match deadline.min(GONE).run(consumer.next()).await {
-            Ok(delivery) => Ok(delivery.transpose()?),
-            Err(_) => {
-                inspect(session.channel(), self.queue, deadline).await?;
-                Err(Failure::Deadline)
-            }
-        }
-    }
-
     /// Waits for one message with a consumer, which is gone again when this returns.
     async fn wait_for_first(
         &mut self,
@@ -387,8 +286,4 @@ enum Facts {
     Known(QueueFacts),
     /// The user may not ask, or the broker did not say.
     Unknown,
-}
-
-async fn stop_consumer(session: &Session, consumer: &Consumer, deadline: Deadline) -> Result<(), Failure> {
-    call(deadline, session.channel().basic_cancel(consumer.tag(), BasicCancelOptions::default())).await
 }
