@@ -8,7 +8,7 @@ mod format;
 mod plan;
 mod planner;
 
-pub use event::{ChunkReady, EventType};
+pub use event::ChunkReady;
 pub use format::{ChunkFileError, decode, encode};
 pub use plan::{ChunkId, ChunkItems, Generation, InvalidPlan, Plan, PlannerVersion};
 pub use planner::{Chunk, Planner, Row};

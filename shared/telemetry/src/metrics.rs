@@ -26,19 +26,74 @@ pub const IDEMPOTENCY_FENCED: &str = "IdempotencyFenced";
 /// Results that are missing or altered.
 pub const IDEMPOTENCY_UNREADABLE: &str = "IdempotencyUnreadable";
 
-/// Counts one occurrence of each of `names`, with `properties` beside them.
-pub fn count(service: &str, names: &[&str], properties: Map<String, Value>) {
-    let line = line(service, names, properties, Timestamp::now());
-    // A metric that cannot be written must not end the request it counts.
+/// What the ingest did.
+pub const PAYLOADS_CUT: &str = "PayloadsCut";
+/// Payloads that came to nothing as a whole.
+pub const PAYLOADS_FAILED: &str = "PayloadsFailed";
+pub const ITEMS_PARSED: &str = "ItemsParsed";
+pub const ITEMS_IN_ERROR: &str = "ItemsInError";
+pub const CHUNKING_TIME: &str = "ChunkingTime";
+pub const CHUNKS_WRITTEN: &str = "ChunksWritten";
+pub const ITEMS_INSERTED: &str = "ItemsInserted";
+pub const ITEMS_UPDATED: &str = "ItemsUpdated";
+pub const ITEMS_UNCHANGED: &str = "ItemsUnchanged";
+pub const ITEMS_STALE: &str = "ItemsStale";
+pub const ITEMS_REJECTED: &str = "ItemsRejected";
+pub const WRITING_TIME: &str = "WritingTime";
+
+/// A metric's value in its unit.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Measure {
+    Count(u64),
+    Milliseconds(u64),
+}
+
+impl Measure {
+    /// A duration in whole milliseconds.
+    #[must_use]
+    pub fn duration(duration: std::time::Duration) -> Self {
+        Self::Milliseconds(u64::try_from(duration.as_millis()).unwrap_or(u64::MAX))
+    }
+
+    const fn unit(self) -> &'static str {
+        match self {
+            Self::Count(_) => "Count",
+            Self::Milliseconds(_) => "Milliseconds",
+        }
+    }
+
+    const fn value(self) -> u64 {
+        match self {
+            Self::Count(value) | Self::Milliseconds(value) => value,
+        }
+    }
+}
+
+/// Writes measures down, with `properties` beside them.
+pub fn measure(service: &str, measures: &[(&str, Measure)], properties: Map<String, Value>) {
+    let line = line(service, measures, properties, Timestamp::now());
+    // A metric that cannot be written must not end the work that it measures.
     let _ = writeln!(std::io::stdout(), "{line}");
 }
 
-fn line(service: &str, names: &[&str], properties: Map<String, Value>, now: Timestamp) -> Value {
-    let metrics: Vec<_> = names.iter().map(|name| json!({"Name": name, "Unit": "Count"})).collect();
+/// Counts one occurrence of each of `names`, with `properties` beside them.
+pub fn count(service: &str, names: &[&str], properties: Map<String, Value>) {
+    let counts: Vec<_> = names.iter().map(|name| (*name, Measure::Count(1))).collect();
+    measure(service, &counts, properties);
+}
+
+fn line(
+    service: &str,
+    measures: &[(&str, Measure)],
+    properties: Map<String, Value>,
+    now: Timestamp,
+) -> Value {
+    let metrics: Vec<_> =
+        measures.iter().map(|(name, measure)| json!({"Name": name, "Unit": measure.unit()})).collect();
     let mut line = properties;
     line.insert("service".to_owned(), json!(service));
-    for name in names {
-        line.insert((*name).to_owned(), json!(1));
+    for (name, measure) in measures {
+        line.insert((*name).to_owned(), json!(measure.value()));
     }
     line.insert(
         "_aws".to_owned(),
@@ -57,11 +112,16 @@ mod tests {
     #[test]
     fn a_line_declares_its_metrics_and_keeps_properties_out_of_the_dimensions() {
         let properties = Map::from_iter([("tenant".to_owned(), json!("t"))]);
-        let line = line("produce", &[REQUESTS, IDEMPOTENT_REPLAYS], properties, Timestamp::UNIX_EPOCH);
+        let measures = [
+            (REQUESTS, Measure::Count(1)),
+            (CHUNKING_TIME, Measure::duration(std::time::Duration::from_secs(2))),
+        ];
+        let line = line("produce", &measures, properties, Timestamp::UNIX_EPOCH);
         assert_eq!(line["Requests"], 1);
         assert_eq!(line["tenant"], "t");
         let directive = &line["_aws"]["CloudWatchMetrics"][0];
         assert_eq!(directive["Dimensions"], json!([["service"]]));
-        assert_eq!(directive["Metrics"][1], json!({"Name": "IdempotentReplays", "Unit": "Count"}));
+        assert_eq!(directive["Metrics"][1], json!({"Name": "ChunkingTime", "Unit": "Milliseconds"}));
+        assert_eq!(line["ChunkingTime"], 2000);
     }
 }

@@ -24,6 +24,9 @@ const VERSION: u16 = 1;
 /// Bytes of a chunk, inflated: what planner 1 lets in and its largest item, several times over.
 const MAX_BYTES: u64 = 64 * 1024 * 1024;
 
+/// Bytes of a chunk that are compressed in one step.
+const COMPRESSED_AT_ONCE: usize = 64 * 1024;
+
 /// Why a file is no chunk that can be written.
 #[derive(Debug, thiserror::Error)]
 pub enum ChunkFileError {
@@ -51,6 +54,7 @@ impl From<Malformed> for ChunkFileError {
 /// Only where compression itself fails.
 pub fn encode(chunk: &Chunk) -> io::Result<Vec<u8>> {
     let cnpjs = chunk.cnpjs();
+    let mut file = GzEncoder::new(Vec::new(), Compression::fast());
     let mut out = Writer::default();
     out.raw(&MAGIC);
     out.raw(&VERSION.to_le_bytes());
@@ -70,8 +74,12 @@ pub fn encode(chunk: &Chunk) -> io::Result<Vec<u8>> {
             place += 1;
         }
         write_row(&mut out, count(place), row);
+        // Never the whole chunk beside its rows and its file.
+        if out.0.len() >= COMPRESSED_AT_ONCE {
+            file.write_all(&out.0)?;
+            out.0.clear();
+        }
     }
-    let mut file = GzEncoder::new(Vec::with_capacity(out.0.len() / 2), Compression::fast());
     file.write_all(&out.0)?;
     file.finish()
 }

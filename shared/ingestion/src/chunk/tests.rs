@@ -107,14 +107,21 @@ fn of_one_key_the_latest_version_is_left() {
 }
 
 #[test]
-fn the_event_carries_the_chunk_s_id_as_its_key() {
+fn the_event_names_its_chunk() {
     let chunk = chunks(&[product(1, None, "x")]).remove(0);
-    let event = ChunkReady::new(&chunk, Uuid::nil(), "s3://chunks/1".to_owned(), "client".to_owned());
-    let json = serde_json::to_value(&event).unwrap();
-    assert_eq!(json["event_type"], "ChunkReady");
-    assert_eq!(json["idempotencykey"], chunk.id().to_string());
-    assert_eq!(json["cnpj"], chunk.cnpjs()[0].as_str());
+    let event = ChunkReady {
+        batch_id: BATCH,
+        generation: chunk.generation(),
+        chunk_index: chunk.index(),
+        chunk_uri: "s3://chunks/1".to_owned(),
+        cnpj: chunk.cnpjs()[0],
+        items: chunk.items(),
+    };
+    assert_eq!(event.chunk_id(), chunk.id());
+    let mut json = serde_json::to_value(&event).unwrap();
+    json["from_a_newer_chunker"] = true.into();
     assert_eq!(json["generation"], 1);
+    assert_eq!(json["cnpj"], chunk.cnpjs()[0].as_str());
     assert_eq!(serde_json::from_value::<ChunkReady>(json).unwrap(), event);
 }
 
