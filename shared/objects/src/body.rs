@@ -1,0 +1,66 @@
+use aws_sdk_s3::primitives::ByteStream;
+use bytes::Bytes;
+
+use crate::{Head, ObjectError, Objects};
+
+/// How often a body that breaks off is asked for again without a byte having come in between.
+const MAX_RESUMES: u32 = 4;
+
+/// The bytes of one object. Where the answer breaks off, the rest is asked for, on the condition that the object is still the same one.
+#[derive(Debug)]
+pub struct ObjectBody {
+    objects: Objects,
+    key: String,
+    etag: String,
+    length: u64,
+    read: u64,
+    stream: Option<ByteStream>,
+    resumes: u32,
+}
+
+impl ObjectBody {
+    pub(crate) fn new(objects: Objects, key: &str, head: &Head) -> Self {
+        let Head { etag, length, .. } = head.clone();
+        Self { objects, key: key.to_owned(), etag, length, read: 0, stream: None, resumes: 0 }
+    }
+
+    /// The next bytes, or nothing after the last one.
+    ///
+    /// # Errors
+    /// Where the object is another one by now, is gone, or breaks off too often.
+    pub async fn next(&mut self) -> Result<Option<Bytes>, ObjectError> {
+        while self.read < self.length {
+            let mut stream = match self.stream.take() {
+                Some(stream) => stream,
+                None => self.open().await?,
+            };
+            match stream.next().await {
+                Some(Ok(bytes)) => {
+                    self.stream = Some(stream);
+                    self.read = self.read.saturating_add(u64::try_from(bytes.len()).unwrap_or(u64::MAX));
+                    self.resumes = 0;
+                    return Ok(Some(bytes));
+                }
+                Some(Err(error)) => self.broke_off(error)?,
+                None => self.broke_off("the answer ended before the object did")?,
+            }
+        }
+        Ok(None)
+    }
+
+    fn broke_off(
+        &mut self,
+        error: impl Into<Box<dyn std::error::Error + Send + Sync>>,
+    ) -> Result<(), ObjectError> {
+        self.resumes = self.resumes.saturating_add(1);
+        if self.resumes > MAX_RESUMES { Err(ObjectError::broken(&self.key, error)) } else { Ok(()) }
+    }
+
+    async fn open(&self) -> Result<ByteStream, ObjectError> {
+        let Objects { client, bucket } = &self.objects;
+        let from = (self.read > 0).then(|| format!("bytes={}-", self.read));
+        let request = client.get_object().bucket(bucket).key(&self.key).if_match(&self.etag).set_range(from);
+        let object = request.send().await.map_err(|error| ObjectError::of(&self.key, error))?;
+        Ok(object.body)
+    }
+}

@@ -1,0 +1,147 @@
+//! The ingest's objects in S3: payloads as they came and the chunks that were cut of them, in one bucket.
+
+mod body;
+mod error;
+mod uri;
+
+pub use body::ObjectBody;
+pub use error::ObjectError;
+pub use uri::uri_of;
+
+use std::collections::BTreeMap;
+
+use aws_sdk_s3::Client;
+use aws_sdk_s3::primitives::ByteStream;
+use aws_sdk_s3::types::{Tag, Tagging};
+use tokio::task::JoinSet;
+
+/// Objects that are tagged at once.
+const TAGGED_AT_ONCE: usize = 8;
+
+/// The bucket.
+#[derive(Debug, Clone)]
+pub struct Objects {
+    client: Client,
+    bucket: String,
+}
+
+/// What an object says of itself.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Head {
+    /// By names without the prefix `x-amz-meta-`.
+    pub metadata: BTreeMap<String, String>,
+    pub etag: String,
+    pub length: u64,
+}
+
+impl Objects {
+    #[must_use]
+    pub const fn new(client: Client, bucket: String) -> Self {
+        Self { client, bucket }
+    }
+
+    /// The bucket's name.
+    #[must_use]
+    pub fn bucket(&self) -> &str {
+        &self.bucket
+    }
+
+    /// An object's address, as batches and events name it.
+    #[must_use]
+    pub fn uri(&self, key: &str) -> String {
+        uri_of(&self.bucket, key)
+    }
+
+    /// The key of an address in this bucket.
+    #[must_use]
+    pub fn key<'a>(&self, uri: &'a str) -> Option<&'a str> {
+        uri::key_in(&self.bucket, uri)
+    }
+
+    /// Asks what an object is.
+    ///
+    /// # Errors
+    /// Where it is not there, or storage does not answer.
+    pub async fn head(&self, key: &str) -> Result<Head, ObjectError> {
+        let request = self.client.head_object().bucket(&self.bucket).key(key);
+        let head = request.send().await.map_err(|error| ObjectError::of(key, error))?;
+        Ok(Head {
+            metadata: head.metadata.unwrap_or_default().into_iter().collect(),
+            etag: head.e_tag.unwrap_or_default(),
+            length: head.content_length.and_then(|length| length.try_into().ok()).unwrap_or_default(),
+        })
+    }
+
+    /// An object's bytes from the first one on, as they come. Nothing is asked for before the first is wanted.
+    #[must_use]
+    pub fn body(&self, key: &str, head: &Head) -> ObjectBody {
+        ObjectBody::new(self.clone(), key, head)
+    }
+
+    /// A whole object of at most `limit` bytes.
+    ///
+    /// # Errors
+    /// Where it is not there, is larger, or does not come whole.
+    pub async fn get(&self, key: &str, limit: usize) -> Result<Vec<u8>, ObjectError> {
+        let request = self.client.get_object().bucket(&self.bucket).key(key);
+        let mut object = request.send().await.map_err(|error| ObjectError::of(key, error))?;
+        let mut bytes = Vec::new();
+        while let Some(frame) = object.body.next().await {
+            let frame = frame.map_err(|error| ObjectError::broken(key, error))?;
+            if bytes.len().saturating_add(frame.len()) > limit {
+                return Err(ObjectError::TooLarge { key: key.to_owned(), limit });
+            }
+            bytes.extend_from_slice(&frame);
+        }
+        Ok(bytes)
+    }
+
+    /// Puts an object. Repeated with the same bytes, it changes nothing.
+    ///
+    /// # Errors
+    /// Where storage does not take it.
+    pub async fn put(&self, key: &str, bytes: Vec<u8>) -> Result<(), ObjectError> {
+        let body = ByteStream::from(bytes);
+        let request = self.client.put_object().bucket(&self.bucket).key(key).body(body);
+        request.send().await.map(drop).map_err(|error| ObjectError::of(key, error))
+    }
+
+    /// Tags the objects of a batch that is final, which lets the bucket's lifecycle expire them. Repeated harmlessly.
+    ///
+    /// # Errors
+    /// The first one, after all were tried: an object without the tag is only kept longer.
+    pub async fn tag_final(&self, uris: Vec<String>) -> Result<(), ObjectError> {
+        let mut tagging = JoinSet::new();
+        let mut first = Ok(());
+        for uri in uris {
+            if tagging.len() >= TAGGED_AT_ONCE {
+                first = first.and(joined(tagging.join_next().await));
+            }
+            let objects = self.clone();
+            tagging.spawn(async move { objects.tag(&uri).await });
+        }
+        while let Some(result) = tagging.join_next().await {
+            first = first.and(joined(Some(result)));
+        }
+        first
+    }
+
+    async fn tag(&self, uri: &str) -> Result<(), ObjectError> {
+        let key = self.key(uri).ok_or_else(|| ObjectError::Elsewhere { uri: uri.to_owned() })?;
+        let tag = Tag::builder().key("state").value("final").build();
+        let tagging = tag.and_then(|tag| Tagging::builder().tag_set(tag).build());
+        let tagging = tagging.map_err(|error| ObjectError::broken(key, error))?;
+        let request = self.client.put_object_tagging().bucket(&self.bucket).key(key).tagging(tagging);
+        request.send().await.map(drop).map_err(|error| ObjectError::of(key, error))
+    }
+}
+
+fn joined(
+    result: Option<Result<Result<(), ObjectError>, tokio::task::JoinError>>,
+) -> Result<(), ObjectError> {
+    match result {
+        None => Ok(()),
+        Some(Ok(result)) => result,
+        Some(Err(error)) => Err(ObjectError::broken("", error)),
+    }
+}

@@ -1,0 +1,108 @@
+//! A body that breaks off is asked for again from where it broke, as long as the object is the same one: against a server that breaks off.
+
+#![allow(
+    clippy::unwrap_used,
+    clippy::panic,
+    clippy::indexing_slicing,
+    reason = "a test fails where it finds itself wrong"
+)]
+
+use std::collections::BTreeMap;
+
+use aws::Sdk;
+use objects::{Head, ObjectError, Objects};
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+use tokio::net::TcpListener;
+
+const CONTENT: &[u8] = b"0123456789abcdefghijklmnopqrstuvwxyz";
+
+/// What the server does with one request.
+#[derive(Clone, Copy)]
+enum Answer {
+    /// Sends so many bytes of what was asked for, promises all of it, and hangs up.
+    BreakOff(usize),
+    Whole,
+    /// The object is another one by now.
+    Replaced,
+}
+
+/// A server with one object. It gives the requests' heads when it has given its answers.
+async fn server(answers: &'static [Answer]) -> (Objects, tokio::task::JoinHandle<Vec<String>>) {
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let endpoint = format!("http://{}", listener.local_addr().unwrap());
+    let serving = tokio::spawn(async move {
+        let mut heads = Vec::new();
+        for answer in answers {
+            let (mut stream, _) = listener.accept().await.unwrap();
+            let mut head = Vec::new();
+            while !head.ends_with(b"\r\n\r\n") {
+                head.push(stream.read_u8().await.unwrap());
+            }
+            let head = String::from_utf8(head).unwrap().to_lowercase();
+            let from = head
+                .split("bytes=")
+                .nth(1)
+                .map_or(0, |range| range.split('-').next().unwrap().parse().unwrap());
+            let rest = &CONTENT[from..];
+            let (status, length, body) = match answer {
+                Answer::BreakOff(bytes) => ("206 Partial Content", rest.len(), &rest[..*bytes]),
+                Answer::Whole => ("206 Partial Content", rest.len(), rest),
+                Answer::Replaced => ("412 Precondition Failed", 0, &[][..]),
+            };
+            let said = format!(
+                "HTTP/1.1 {status}\r\ncontent-length: {length}\r\netag: \"1\"\r\nconnection: close\r\n\r\n"
+            );
+            stream.write_all(said.as_bytes()).await.unwrap();
+            stream.write_all(body).await.unwrap();
+            stream.shutdown().await.unwrap();
+            heads.push(head);
+        }
+        heads
+    });
+    let sdk = Sdk::at(&endpoint, "us-east-1", "key", "secret").await;
+    (Objects::new(aws_sdk_s3::Client::new(&sdk.objects()), "payloads".to_owned()), serving)
+}
+
+async fn read(objects: &Objects) -> Result<Vec<u8>, ObjectError> {
+    let length = u64::try_from(CONTENT.len()).unwrap();
+    let head = Head { metadata: BTreeMap::new(), etag: "\"1\"".to_owned(), length };
+    let mut body = objects.body("incoming/1", &head);
+    let mut all = Vec::new();
+    while let Some(bytes) = body.next().await? {
+        all.extend_from_slice(&bytes);
+    }
+    Ok(all)
+}
+
+#[tokio::test]
+async fn a_body_goes_on_where_it_broke_off() {
+    let (objects, serving) =
+        server(&[Answer::BreakOff(10), Answer::BreakOff(0), Answer::BreakOff(1), Answer::Whole]).await;
+    assert_eq!(read(&objects).await.unwrap(), CONTENT);
+    let heads = serving.await.unwrap();
+    assert!(heads.iter().all(|head| head.contains("if-match: \"1\"")));
+    let ranges: Vec<_> =
+        heads.iter().map(|head| head.lines().find(|line| line.starts_with("range: "))).collect();
+    assert_eq!(ranges, [None, Some("range: bytes=10-"), Some("range: bytes=10-"), Some("range: bytes=11-")]);
+}
+
+#[tokio::test]
+async fn another_object_in_its_place_is_not_taken_for_its_rest() {
+    let (objects, serving) = server(&[Answer::BreakOff(10), Answer::Replaced]).await;
+    assert!(matches!(read(&objects).await, Err(ObjectError::Replaced { key }) if key == "incoming/1"));
+    serving.await.unwrap();
+}
+
+#[tokio::test]
+async fn a_body_that_never_comes_is_given_up() {
+    let (objects, serving) = server(&[
+        Answer::BreakOff(3),
+        Answer::BreakOff(0),
+        Answer::BreakOff(0),
+        Answer::BreakOff(0),
+        Answer::BreakOff(0),
+    ])
+    .await;
+    assert!(matches!(read(&objects).await, Err(ObjectError::Storage { .. })));
+    serving.await.unwrap();
+}

@@ -1,0 +1,100 @@
+use std::time::Duration;
+
+use aws_sdk_sqs::Client;
+use aws_sdk_sqs::types::SendMessageBatchRequestEntry;
+use idempotency::EventError;
+use ingestion::chunk::ChunkReady;
+use jiff::Timestamp;
+
+use crate::{Origin, chunk_event};
+
+/// Messages that SQS takes in one call.
+const AT_ONCE: usize = 10;
+
+/// How often messages are sent that the queue did not take while it took others.
+const ATTEMPTS: u32 = 4;
+const FIRST_PAUSE: Duration = Duration::from_millis(100);
+
+/// The queue of chunks that are ready to be written.
+#[derive(Debug, Clone)]
+pub struct ChunksReady {
+    client: Client,
+    queue_url: String,
+}
+
+/// Why not every chunk was announced. Those that were are announced again with the rest, which does no harm.
+#[derive(Debug, thiserror::Error)]
+pub enum AnnounceError {
+    #[error("the chunk's event cannot be made")]
+    Event(#[from] EventError),
+    #[error("the chunk's event cannot be written")]
+    Json(#[from] serde_json::Error),
+    #[error("the queue cannot be reached")]
+    Queue(#[source] Box<aws_sdk_sqs::Error>),
+    #[error("the queue did not take {count} messages, the first because of {code}")]
+    Refused { count: usize, code: String },
+}
+
+impl ChunksReady {
+    #[must_use]
+    pub const fn new(client: Client, queue_url: String) -> Self {
+        Self { client, queue_url }
+    }
+
+    /// Announces chunks of one batch, each in the group of its first establishment, so that one tenant's flood does not delay the others.
+    ///
+    /// # Errors
+    /// Where the queue does not take all of them.
+    pub async fn announce(
+        &self,
+        origin: &Origin,
+        chunks: impl IntoIterator<Item = ChunkReady>,
+    ) -> Result<(), AnnounceError> {
+        let mut chunks = chunks.into_iter();
+        loop {
+            let entries = chunks
+                .by_ref()
+                .take(AT_ONCE)
+                .enumerate()
+                .map(|(place, chunk)| entry(origin, place, chunk))
+                .collect::<Result<Vec<_>, _>>()?;
+            if entries.is_empty() {
+                return Ok(());
+            }
+            self.send(entries).await?;
+        }
+    }
+
+    /// Sends messages until the queue has taken each of them.
+    async fn send(&self, mut entries: Vec<SendMessageBatchRequestEntry>) -> Result<(), AnnounceError> {
+        let mut pause = FIRST_PAUSE;
+        for attempt in 1.. {
+            let request = self.client.send_message_batch().queue_url(&self.queue_url);
+            let sent = request.set_entries(Some(entries.clone())).send().await;
+            let failed = sent.map_err(|error| AnnounceError::Queue(Box::new(error.into())))?.failed;
+            let Some(first) = failed.first() else { break };
+            if attempt >= ATTEMPTS {
+                return Err(AnnounceError::Refused { count: failed.len(), code: first.code.clone() });
+            }
+            entries.retain(|entry| failed.iter().any(|failed| failed.id == entry.id));
+            tokio::time::sleep(pause.mul_f64(0.5 + fastrand::f64())).await;
+            pause *= 2;
+        }
+        Ok(())
+    }
+}
+
+fn entry(
+    origin: &Origin,
+    place: usize,
+    chunk: ChunkReady,
+) -> Result<SendMessageBatchRequestEntry, AnnounceError> {
+    let group = chunk.cnpj.to_string();
+    let event = chunk_event(origin, chunk, Timestamp::now())?;
+    SendMessageBatchRequestEntry::builder()
+        .id(place.to_string())
+        .message_group_id(group)
+        .message_body(serde_json::to_string(&event)?)
+        .build()
+        .map_err(|error| AnnounceError::Queue(Box::new(error.into())))
+}

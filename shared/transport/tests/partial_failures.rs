@@ -1,0 +1,113 @@
+//! A queue that takes some messages of a call and not others gets the others again: against a server that does so.
+
+#![allow(
+    clippy::unwrap_used,
+    clippy::panic,
+    clippy::indexing_slicing,
+    reason = "a test fails where it finds itself wrong"
+)]
+
+use std::collections::BTreeMap;
+
+use aws::Sdk;
+use ingestion::chunk::{ChunkReady, Generation};
+use serde_json::{Value, json};
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+use tokio::net::TcpListener;
+use transport::{AnnounceError, ChunksReady, Origin};
+use uuid::Uuid;
+
+/// Answers as many calls as there are lists: each names the entries that it does not take. Gives what it was sent.
+async fn server(
+    refused: &'static [&'static [&'static str]],
+) -> (ChunksReady, tokio::task::JoinHandle<Vec<Value>>) {
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let endpoint = format!("http://{}", listener.local_addr().unwrap());
+    let queue_url = format!("{endpoint}/000000000000/chunks-ready");
+    let serving = tokio::spawn(async move {
+        let mut calls = Vec::new();
+        for refused in refused {
+            let (mut stream, _) = listener.accept().await.unwrap();
+            let mut head = Vec::new();
+            while !head.ends_with(b"\r\n\r\n") {
+                head.push(stream.read_u8().await.unwrap());
+            }
+            let head = String::from_utf8(head).unwrap().to_lowercase();
+            let length = head.lines().find_map(|line| line.strip_prefix("content-length: ")).unwrap();
+            let mut body = vec![0; length.parse().unwrap()];
+            stream.read_exact(&mut body).await.unwrap();
+            let call: Value = serde_json::from_slice(&body).unwrap();
+            let failed: Vec<_> = refused
+                .iter()
+                .map(|id| json!({"Id": id, "SenderFault": false, "Code": "InternalError"}))
+                .collect();
+            let answer = json!({"Successful": [], "Failed": failed}).to_string();
+            let said = format!(
+                "HTTP/1.1 200 OK\r\ncontent-length: {}\r\nconnection: close\r\n\r\n{answer}",
+                answer.len()
+            );
+            stream.write_all(said.as_bytes()).await.unwrap();
+            stream.shutdown().await.unwrap();
+            calls.push(call);
+        }
+        calls
+    });
+    let sdk = Sdk::at(&endpoint, "us-east-1", "key", "secret").await;
+    (ChunksReady::new(aws_sdk_sqs::Client::new(sdk.standard()), queue_url), serving)
+}
+
+async fn announce(queue: &ChunksReady, count: u32) -> Result<(), AnnounceError> {
+    let origin = Origin {
+        tenant_id: Uuid::from_u128(1),
+        idempotency_key: "5c1e0a56-4a58-4aaf-9359-83ec8f663f10".to_owned(),
+        trace_id: "trace-1".to_owned(),
+    };
+    let chunks = (0..count).map(|index| ChunkReady {
+        batch_id: Uuid::from_u128(7),
+        generation: Generation::FIRST,
+        chunk_index: index,
+        chunk_uri: format!("s3://payloads/{index}"),
+        cnpj: "05927228000145".parse().unwrap(),
+        items: 1000,
+    });
+    queue.announce(&origin, chunks).await
+}
+
+/// The chunks of a call by the ids of its entries.
+fn chunks(call: &Value) -> BTreeMap<&str, u64> {
+    let entries = call["Entries"].as_array().unwrap();
+    assert!(entries.iter().all(|entry| entry["MessageGroupId"] == "05927228000145"));
+    entries
+        .iter()
+        .map(|entry| {
+            let event: Value = serde_json::from_str(entry["MessageBody"].as_str().unwrap()).unwrap();
+            (entry["Id"].as_str().unwrap(), event["data"]["chunk_index"].as_u64().unwrap())
+        })
+        .collect()
+}
+
+#[tokio::test]
+async fn ten_go_in_a_call_and_what_was_not_taken_goes_again() {
+    let (queue, serving) = server(&[&["2", "7"], &["7"], &[], &[]]).await;
+    announce(&queue, 13).await.unwrap();
+    let calls = serving.await.unwrap();
+    assert_eq!(chunks(&calls[0]).len(), 10);
+    assert_eq!(chunks(&calls[1]), BTreeMap::from([("2", 2), ("7", 7)]));
+    assert_eq!(chunks(&calls[2]), BTreeMap::from([("7", 7)]));
+    assert_eq!(chunks(&calls[3]).into_values().collect::<Vec<_>>(), [10, 11, 12]);
+}
+
+#[tokio::test]
+async fn a_queue_that_keeps_refusing_is_reported() {
+    let (queue, serving) = server(&[&["0"], &["0"], &["0"], &["0"]]).await;
+    let error = announce(&queue, 2).await.unwrap_err();
+    assert!(matches!(error, AnnounceError::Refused { count: 1, code } if code == "InternalError"));
+    serving.await.unwrap();
+}
+
+#[tokio::test]
+async fn nothing_to_announce_is_no_call() {
+    let (queue, serving) = server(&[]).await;
+    announce(&queue, 0).await.unwrap();
+    assert!(serving.await.unwrap().is_empty());
+}
