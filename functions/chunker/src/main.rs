@@ -1,14 +1,36 @@
 //! Cuts stored payloads into chunks.
 
+use accepted::Accepted;
+use aws::{Environment, Sdk};
+use catalog::Database;
+use chunker::{Chunker, Settings};
 use lambda_runtime::{Error, LambdaEvent, run, service_fn};
+use objects::Objects;
 use serde_json::Value;
+use transport::ChunksReady;
 
 #[tokio::main(flavor = "current_thread")]
 async fn main() -> Result<(), Error> {
     telemetry::init(&std::env::var("LOG_LEVEL").unwrap_or_default());
+    let mut environment = Environment::of_process();
+    let table: String = environment.required("BATCHES_TABLE");
+    let bucket: String = environment.required("PAYLOAD_BUCKET");
+    let queue_url: String = environment.required("CHUNKS_QUEUE_URL");
+    let settings = Settings::read(&mut environment);
+    environment.check()?;
+
+    let sdk = Sdk::from_environment().await;
+    let chunker = Chunker {
+        objects: Objects::new(aws_sdk_s3::Client::new(&sdk.objects()), bucket),
+        accepted: Accepted::new(aws_sdk_dynamodb::Client::new(sdk.standard()), table),
+        database: Database::from_environment(&sdk).await?,
+        queue: ChunksReady::new(aws_sdk_sqs::Client::new(sdk.standard()), queue_url),
+        settings,
+    };
+    let chunker = &chunker;
     run(service_fn(async |event: LambdaEvent<Value>| {
-        let deliveries = chunker::deliveries(event.payload);
-        Err::<Value, Error>(format!("{} deliveries cannot be handled yet", deliveries.len()).into())
+        let ends_at = event.context.deadline();
+        Ok::<_, Error>(chunker.handle(event.payload, ends_at).await?)
     }))
     .await
 }

@@ -1,1 +1,177 @@
 //! Writes chunks to the database: from SQS and from Kafka by the same code.
+//!
+//! An event comes at least once. The chunk's row changes in the same transaction as its products, so what comes again finds it done and is acknowledged
+//! without work. What fails comes again by itself; an event or an object that no further try makes readable ends in the dead-letter queue, and its
+//! chunk stays pending until somebody replays it.
+
+mod delivery;
+mod failure;
+
+pub use delivery::{Failure, RecordId, Response, UnknownEvent};
+pub use failure::NotWritten;
+
+use std::time::{Duration, SystemTime};
+
+use catalog::{Database, Written};
+use ingestion::batch::{BatchStatus, ChunkResult};
+use ingestion::chunk::{Chunk, ChunkReady, decode};
+use ingestion::payload::chunk_key;
+use objects::Objects;
+use serde_json::{Map, Value};
+use telemetry::metrics::{self, Measure};
+use tokio::time::{Instant, timeout_at};
+use tracing::Instrument as _;
+use tracing::field::Empty;
+use uuid::Uuid;
+
+use delivery::{Record, lanes, take};
+
+/// This function's name in metrics.
+const SERVICE: &str = "upsert";
+
+/// What is kept free of the invocation's time, to say which records failed.
+const TO_ANSWER: Duration = Duration::from_secs(1);
+
+/// Bytes of a chunk's file: far more than the planner lets in.
+const MAX_FILE: usize = 32 * 1024 * 1024;
+
+/// The function's state, which outlives invocations.
+#[derive(Debug)]
+pub struct Upsert {
+    pub objects: Objects,
+    pub database: Database,
+}
+
+impl Upsert {
+    /// Takes the records of one invocation, which is cut off at `ends_at`, and says which of them are to come again.
+    ///
+    /// # Errors
+    /// Where the event as a whole cannot be read.
+    pub async fn handle(&self, event: Value, ends_at: SystemTime) -> Result<Response, UnknownEvent> {
+        let left = ends_at.duration_since(SystemTime::now()).unwrap_or_default();
+        let ends_at = Instant::now() + left.saturating_sub(TO_ANSWER);
+        let response = take(lanes(event)?, async |record: Record| {
+            let span = tracing::info_span!(
+                "chunk",
+                correlation_id = Empty,
+                tenant = Empty,
+                batch_id = Empty,
+                chunk_id = Empty,
+                cnpj = Empty
+            );
+            let written = async {
+                if Instant::now() >= ends_at {
+                    return Err(NotWritten::OutOfTime).inspect_err(log);
+                }
+                let written = timeout_at(ends_at, Box::pin(self.write(record))).await;
+                written.unwrap_or(Err(NotWritten::OutOfTime)).inspect_err(log)
+            };
+            written.instrument(span).await
+        });
+        Ok(response.await)
+    }
+
+    async fn write(&self, record: Record) -> Result<(), NotWritten> {
+        let began = Instant::now();
+        let body = record.body.ok_or(NotWritten::NoEvent)?;
+        let event = transport::read_chunk_event(&body)?;
+        let attributes = event.attributes();
+        let ready = event.data();
+        let span = tracing::Span::current();
+        span.record("correlation_id", &attributes.trace_id);
+        span.record("tenant", &attributes.tenant);
+        span.record("batch_id", ready.batch_id.to_string());
+        span.record("chunk_id", ready.chunk_id().to_string());
+        span.record("cnpj", ready.cnpj.as_str());
+
+        let chunk = self.read(ready).await?;
+        let written = self.database.write_chunk(&chunk).await?;
+        report(written, began.elapsed());
+        let became_final = match written {
+            Written::Done { batch, became_final, .. } | Written::AlreadyDone { batch, became_final } => {
+                became_final.then_some(batch)
+            }
+            Written::Superseded => None,
+        };
+        if let Some(status) = became_final {
+            self.let_go(ready.batch_id, status).await;
+        }
+        Ok(())
+    }
+
+    /// Reads the chunk that an event announces, and makes sure that it is that one.
+    async fn read(&self, ready: &ChunkReady) -> Result<Chunk, NotWritten> {
+        let expected = chunk_key(ready.batch_id, ready.generation, ready.chunk_index);
+        let key = self.objects.key(&ready.chunk_uri).filter(|key| *key == expected);
+        let key = key.ok_or_else(|| NotWritten::OtherObject(ready.chunk_uri.clone()))?;
+        let chunk = decode(&self.objects.get(key, MAX_FILE).await?)?;
+        if chunk.id() == ready.chunk_id() { Ok(chunk) } else { Err(NotWritten::OtherChunk) }
+    }
+
+    /// Lets the objects of a batch that is final expire. What fails here costs storage and nothing else.
+    async fn let_go(&self, batch_id: Uuid, status: BatchStatus) {
+        tracing::info!(event_type = "batch.final", %status, "the batch came to its end");
+        let tagged = async {
+            let uris = self.database.objects(batch_id).await?;
+            self.objects.tag_final(uris).await.map_err(NotWritten::Object)
+        };
+        if let Err(error) = tagged.await {
+            let error: &dyn std::error::Error = &error;
+            tracing::warn!(event_type = "batch.not_tagged", error, "objects of a final batch are kept");
+        }
+    }
+}
+
+fn report(written: Written, took: Duration) {
+    match written {
+        Written::Done { result, batch, .. } => {
+            let changes = result.changes();
+            tracing::info!(
+                event_type = "chunk.written",
+                inserted = changes.inserted,
+                updated = changes.updated,
+                unchanged = changes.unchanged,
+                stale = changes.stale,
+                rejected = result.rejected(),
+                duration_ms = u64::try_from(took.as_millis()).unwrap_or(u64::MAX),
+                batch_status = %batch,
+                "the chunk was written"
+            );
+            measure(result, took);
+        }
+        Written::AlreadyDone { .. } => {
+            tracing::info!(event_type = "chunk.done_before", "the chunk was written before");
+        }
+        Written::Superseded => {
+            tracing::info!(event_type = "chunk.superseded", "the batch is being replayed by now");
+        }
+    }
+}
+
+fn measure(result: ChunkResult, took: Duration) {
+    let changes = result.changes();
+    let measures = [
+        (metrics::CHUNKS_WRITTEN, Measure::Count(1)),
+        (metrics::ITEMS_INSERTED, Measure::Count(changes.inserted)),
+        (metrics::ITEMS_UPDATED, Measure::Count(changes.updated)),
+        (metrics::ITEMS_UNCHANGED, Measure::Count(changes.unchanged)),
+        (metrics::ITEMS_STALE, Measure::Count(changes.stale)),
+        (metrics::ITEMS_REJECTED, Measure::Count(result.rejected())),
+        (metrics::WRITING_TIME, Measure::duration(took)),
+    ];
+    metrics::measure(SERVICE, &measures, Map::new());
+}
+
+fn log(error: &NotWritten) {
+    let may_pass = error.may_pass();
+    let error: &dyn std::error::Error = error;
+    if may_pass {
+        tracing::warn!(event_type = "chunk.interrupted", error, "the chunk will be tried again");
+    } else {
+        tracing::error!(
+            event_type = "chunk.refused",
+            error,
+            "the chunk's event is left to the dead-letter queue"
+        );
+    }
+}

@@ -1,11 +1,34 @@
 //! Writes chunks to the database.
 
+use aws::{Environment, Sdk};
+use catalog::Database;
+use ingestion::batch::DeactivationGuard;
 use lambda_runtime::{Error, LambdaEvent, run, service_fn};
+use objects::Objects;
 use serde_json::Value;
+use upsert::Upsert;
 
 #[tokio::main(flavor = "current_thread")]
 async fn main() -> Result<(), Error> {
     telemetry::init(&std::env::var("LOG_LEVEL").unwrap_or_default());
-    run(service_fn(async |_: LambdaEvent<Value>| Err::<Value, Error>("chunks cannot be written yet".into())))
-        .await
+    let mut environment = Environment::of_process();
+    let bucket: String = environment.required("PAYLOAD_BUCKET");
+    let usual = DeactivationGuard::default();
+    let guard = DeactivationGuard {
+        percent: environment.optional("DEACTIVATION_GUARD_PERCENT", usual.percent),
+        small: environment.optional("DEACTIVATION_GUARD_SMALL", usual.small),
+    };
+    environment.check()?;
+
+    let sdk = Sdk::from_environment().await;
+    let upsert = Upsert {
+        objects: Objects::new(aws_sdk_s3::Client::new(&sdk.objects()), bucket),
+        database: Database::from_environment(&sdk).await?.with_guard(guard),
+    };
+    let upsert = &upsert;
+    run(service_fn(async |event: LambdaEvent<Value>| {
+        let ends_at = event.context.deadline();
+        Ok::<_, Error>(upsert.handle(event.payload, ends_at).await?)
+    }))
+    .await
 }

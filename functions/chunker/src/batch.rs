@@ -1,0 +1,203 @@
+//! One batch: cut, sealed, announced; or found to be so already.
+
+use std::borrow::Cow;
+use std::time::Instant;
+
+use catalog::{Begun, NewBatch, PayloadFailure, Seal, SealOutcome, SealedChunk};
+use ingestion::batch::BatchStatus;
+use ingestion::chunk::{ChunkReady, Generation, Plan};
+use ingestion::payload::{MediaType, chunk_key};
+use ingestion::product::{BatchStamp, ItemRules};
+use ingestion::split::Format;
+use objects::Head;
+use telemetry::metrics::{self, Measure};
+use transport::Origin;
+
+use crate::cutter::{Cut, Job};
+use crate::pipeline::{self, Outcome};
+use crate::storage::Stored;
+use crate::unusable::Unusable;
+use crate::{Chunker, NotCut};
+
+impl Chunker {
+    /// Brings a batch as far as it can be brought here. Repeated by the batch's id: what is done already is not done again, but for the news of chunks that
+    /// still wait.
+    pub(crate) async fn bring_on(&self, batch: &NewBatch, head: &Head) -> Result<(), NotCut> {
+        match self.database.begin_chunking(batch, self.settings.plan).await? {
+            Begun::Chunk { plan, generation } => self.cut(batch, head, plan, generation).await,
+            Begun::Sealed { pending, .. } => {
+                let count = pending.len();
+                let chunks = pending.into_iter().map(|chunk| ChunkReady {
+                    batch_id: batch.metadata.batch_id,
+                    generation: chunk.generation,
+                    chunk_index: chunk.index,
+                    chunk_uri: chunk.uri,
+                    cnpj: chunk.cnpj,
+                    items: chunk.items,
+                });
+                self.queue.announce(&origin(batch), chunks).await?;
+                tracing::info!(
+                    event_type = "batch.announced_again",
+                    chunks = count,
+                    "the batch was cut before"
+                );
+                Ok(())
+            }
+            Begun::Final(status) => {
+                tracing::info!(event_type = "batch.final_before", %status, "the batch was final before");
+                self.let_go(batch, Vec::new()).await;
+                Ok(())
+            }
+        }
+    }
+
+    async fn cut(
+        &self,
+        batch: &NewBatch,
+        head: &Head,
+        plan: Plan,
+        generation: Generation,
+    ) -> Result<(), NotCut> {
+        let began = Instant::now();
+        let metadata = &batch.metadata;
+        let job = Job {
+            format: match metadata.media_type {
+                MediaType::Json => Format::Array,
+                MediaType::NdJson => Format::Lines,
+            },
+            rules: ItemRules { zone: self.settings.zone.clone(), cnpjs: batch.cnpjs.clone() },
+            plan,
+            batch: BatchStamp::new(metadata.received_at, metadata.batch_id),
+            generation,
+            max_bytes: self.settings.max_payload_bytes,
+            checksum: metadata.checksum.clone(),
+        };
+        let mut source = self.objects.body(&metadata.key(), head);
+        let output = Stored {
+            objects: &self.objects,
+            database: &self.database,
+            batch_id: metadata.batch_id,
+            generation,
+        };
+        match pipeline::run(job, &mut source, &output).await.map_err(NotCut::Run)? {
+            Outcome::Cut(cut) => {
+                report(&cut, began);
+                self.seal(batch, generation, cut).await
+            }
+            Outcome::Unusable { why, stored } => self.fail(batch, generation, why, stored).await,
+        }
+    }
+
+    async fn seal(&self, batch: &NewBatch, generation: Generation, cut: Cut) -> Result<(), NotCut> {
+        let batch_id = batch.metadata.batch_id;
+        let seal = self.sealed(batch, generation, cut);
+        let status = match self.database.seal(batch_id, generation, &seal).await? {
+            // Whoever was faster may have died before it announced anything.
+            SealOutcome::Sealed(status) | SealOutcome::AlreadySealed(status) => status,
+            SealOutcome::Superseded => {
+                tracing::info!(event_type = "batch.superseded", "the batch is being replayed by now");
+                return Ok(());
+            }
+        };
+        if status.is_final() {
+            self.let_go(batch, Vec::new()).await;
+            return Ok(());
+        }
+        let chunks = seal.chunks.into_iter().map(|chunk| ChunkReady {
+            batch_id,
+            generation,
+            chunk_index: chunk.index,
+            chunk_uri: chunk.uri,
+            cnpj: chunk.first_cnpj,
+            items: chunk.items,
+        });
+        Ok(self.queue.announce(&origin(batch), chunks).await?)
+    }
+
+    fn sealed(&self, batch: &NewBatch, generation: Generation, cut: Cut) -> Seal {
+        let chunks = cut.chunks.into_iter().filter_map(|chunk| {
+            Some(SealedChunk {
+                index: chunk.index,
+                uri: self.objects.uri(&chunk_key(batch.metadata.batch_id, generation, chunk.index)),
+                items: chunk.items,
+                first_cnpj: *chunk.cnpjs.first()?,
+                cnpjs: chunk.cnpjs,
+            })
+        });
+        Seal {
+            payload_bytes: cut.bytes,
+            checksum: cut.checksum,
+            items_parsed: cut.items_parsed,
+            items_in_error: cut.items_in_error,
+            unreadable_keys: cut.unreadable_keys,
+            chunks: chunks.collect(),
+        }
+    }
+
+    async fn fail(
+        &self,
+        batch: &NewBatch,
+        generation: Generation,
+        why: Unusable,
+        stored: u32,
+    ) -> Result<(), NotCut> {
+        let code = why.code.as_str();
+        tracing::warn!(
+            event_type = "batch.payload_failed",
+            code,
+            byte_offset = why.byte_offset,
+            detail = why.detail,
+            "the payload cannot be used"
+        );
+        metrics::count(crate::SERVICE, &[metrics::PAYLOADS_FAILED], serde_json::Map::new());
+        let failure =
+            PayloadFailure { code: Cow::Borrowed(code), detail: why.detail, byte_offset: why.byte_offset };
+        let status = self.database.fail_payload(batch, &failure).await?;
+        if status == BatchStatus::Failed {
+            let key = |index| chunk_key(batch.metadata.batch_id, generation, index);
+            self.let_go(batch, (0..stored).map(|index| self.objects.uri(&key(index))).collect()).await;
+        }
+        Ok(())
+    }
+
+    /// Lets the objects of a batch that is final expire, and `more` that the database does not know of. What fails here costs storage and nothing else.
+    async fn let_go(&self, batch: &NewBatch, more: Vec<String>) {
+        let tagged = async {
+            let mut uris = self.database.objects(batch.metadata.batch_id).await?;
+            uris.extend(more);
+            self.objects.tag_final(uris).await.map_err(NotCut::Object)
+        };
+        if let Err(error) = tagged.await {
+            let error: &dyn std::error::Error = &error;
+            tracing::warn!(event_type = "batch.not_tagged", error, "objects of a final batch are kept");
+        }
+    }
+}
+
+fn origin(batch: &NewBatch) -> Origin {
+    Origin {
+        tenant_id: batch.metadata.tenant_id,
+        idempotency_key: batch.metadata.idempotency_key.clone(),
+        trace_id: batch.metadata.trace_id.clone(),
+    }
+}
+
+fn report(cut: &Cut, began: Instant) {
+    let took = Measure::duration(began.elapsed());
+    tracing::info!(
+        event_type = "batch.cut",
+        bytes = cut.bytes,
+        items = cut.items_parsed,
+        items_in_error = cut.items_in_error,
+        chunks = cut.chunks.len(),
+        duration_ms = u64::try_from(began.elapsed().as_millis()).unwrap_or(u64::MAX),
+        "the payload was cut into chunks"
+    );
+    let measures = [
+        (metrics::PAYLOADS_CUT, Measure::Count(1)),
+        (metrics::ITEMS_PARSED, Measure::Count(cut.items_parsed)),
+        (metrics::ITEMS_IN_ERROR, Measure::Count(cut.items_in_error)),
+        (metrics::CHUNKING_TIME, took),
+    ];
+    metrics::measure(crate::SERVICE, &measures, serde_json::Map::new());
+}

@@ -1,0 +1,221 @@
+use ingestion::Cnpj;
+use ingestion::chunk::{Chunk, Generation, Plan, Planner};
+use ingestion::product::{BatchStamp, ItemError, ItemPlace, ItemRules};
+use ingestion::split::{Format, ITEM_LIMIT, Piece, Splitter};
+use sha2::{Digest as _, Sha256};
+
+use crate::decode::{Corrupt, Decoder};
+use crate::unusable::{Unusable, UnusableCode};
+
+/// Items in error that a batch may have. Past that a source is broken rather than some of its items, and neither memory nor tables should hold them all.
+pub const MAX_ITEM_ERRORS: u64 = 100_000;
+
+/// What one payload is cut by.
+#[derive(Debug, Clone)]
+pub struct Job {
+    pub format: Format,
+    pub rules: ItemRules,
+    pub plan: Plan,
+    pub batch: BatchStamp,
+    pub generation: Generation,
+    /// Bytes of decoded content at most.
+    pub max_bytes: u64,
+    /// SHA-256 of the decoded content in hex, where it is known.
+    pub checksum: Option<String>,
+}
+
+/// What a payload was found to hold when all of it was read.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Cut {
+    /// Of the decoded content.
+    pub bytes: u64,
+    /// SHA-256 of the decoded content in hex.
+    pub checksum: String,
+    pub items_parsed: u64,
+    pub items_in_error: u64,
+    /// Items in error whose key could not be read either.
+    pub unreadable_keys: u64,
+    /// In the order of their indexes.
+    pub chunks: Vec<CutChunk>,
+}
+
+/// A chunk that was cut and stored.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct CutChunk {
+    pub index: u32,
+    pub items: u32,
+    /// Its establishments in their order, each once.
+    pub cnpjs: Vec<Cnpj>,
+}
+
+/// Cuts the bytes of one payload into chunks: decodes, hashes, splits, reads and gathers them in one pass, within memory that is bounded by a
+/// window, an item and a chunk. It does no I/O: what it finds lies ready until it is taken.
+#[derive(Debug)]
+pub(crate) struct Cutter {
+    decoder: Decoder,
+    content: Content,
+}
+
+#[derive(Debug)]
+struct Content {
+    bytes: u64,
+    max_bytes: u64,
+    expected: Option<String>,
+    hash: Sha256,
+    splitter: Splitter,
+    items: Items,
+}
+
+#[derive(Debug)]
+struct Items {
+    rules: ItemRules,
+    planner: Planner,
+    parsed: u64,
+    in_error: u64,
+    unreadable_keys: u64,
+    chunks: Vec<Chunk>,
+    errors: Vec<ItemError>,
+}
+
+/// What the end of a payload brings.
+#[derive(Debug)]
+pub(crate) struct End {
+    pub(crate) chunks: Vec<Chunk>,
+    pub(crate) errors: Vec<ItemError>,
+    /// Still without chunks.
+    pub(crate) cut: Cut,
+}
+
+impl Cutter {
+    pub(crate) fn new(job: Job) -> Self {
+        let items = Items {
+            rules: job.rules,
+            planner: Planner::new(job.plan, job.batch, job.generation),
+            parsed: 0,
+            in_error: 0,
+            unreadable_keys: 0,
+            chunks: Vec::new(),
+            errors: Vec::new(),
+        };
+        let content = Content {
+            bytes: 0,
+            max_bytes: job.max_bytes,
+            expected: job.checksum,
+            hash: Sha256::new(),
+            splitter: Splitter::new(job.format, ITEM_LIMIT),
+            items,
+        };
+        Self { decoder: Decoder::new(), content }
+    }
+
+    /// Takes some of the payload's next bytes, and says how many: at least one, where there is one, but never more than what a window of content comes from.
+    pub(crate) fn take(&mut self, input: &[u8]) -> Result<usize, Unusable> {
+        let content = &mut self.content;
+        let (taken, fed) = self
+            .decoder
+            .step(input, |window| content.feed(window))
+            .map_err(|error| corrupt(&error, self.content.bytes))?;
+        fed.map(|()| taken)
+    }
+
+    /// The chunks that are complete.
+    pub(crate) fn chunks(&mut self) -> Vec<Chunk> {
+        std::mem::take(&mut self.content.items.chunks)
+    }
+
+    /// The errors that were found.
+    pub(crate) const fn errors(&mut self) -> &mut Vec<ItemError> {
+        &mut self.content.items.errors
+    }
+
+    /// Says that the payload ends here.
+    pub(crate) fn finish(mut self) -> Result<End, Unusable> {
+        let content = &mut self.content;
+        let bytes = content.bytes;
+        self.decoder
+            .finish(|window| content.feed(window))
+            .map_err(|error| corrupt(&error, bytes))
+            .and_then(std::convert::identity)?;
+        self.content.finish()
+    }
+}
+
+impl Content {
+    fn feed(&mut self, window: &[u8]) -> Result<(), Unusable> {
+        self.bytes = self.bytes.saturating_add(u64::try_from(window.len()).unwrap_or(u64::MAX));
+        if self.bytes > self.max_bytes {
+            return Err(Unusable {
+                code: UnusableCode::MaxPayloadExceeded,
+                detail: format!("the decoded payload has more than {} bytes", self.max_bytes),
+                byte_offset: Some(self.max_bytes),
+            });
+        }
+        self.hash.update(window);
+        let items = &mut self.items;
+        self.splitter.feed(window, &mut |piece| items.take(piece))?;
+        self.items.bounded()
+    }
+
+    fn finish(mut self) -> Result<End, Unusable> {
+        let items = &mut self.items;
+        self.splitter.finish(&mut |piece| items.take(piece))?;
+        self.items.bounded()?;
+        let checksum = hex::encode(self.hash.finalize());
+        if self.expected.is_some_and(|expected| expected != checksum) {
+            return Err(Unusable {
+                code: UnusableCode::ContentCorrupt,
+                detail: "the content is not the one that was accepted: its SHA-256 is another".to_owned(),
+                byte_offset: None,
+            });
+        }
+        let Items { planner, parsed, in_error, unreadable_keys, mut chunks, errors, .. } = self.items;
+        chunks.extend(planner.finish());
+        let cut = Cut {
+            bytes: self.bytes,
+            checksum,
+            items_parsed: parsed,
+            items_in_error: in_error,
+            unreadable_keys,
+            chunks: Vec::new(),
+        };
+        Ok(End { chunks, errors, cut })
+    }
+}
+
+impl Items {
+    fn take(&mut self, piece: Piece<'_>) {
+        self.parsed = self.parsed.saturating_add(1);
+        let parsed = match piece {
+            Piece::Item { index, offset, bytes } => {
+                self.rules.parse(ItemPlace { index, offset }, bytes).map(|product| (product, index))
+            }
+            Piece::TooLarge { index, offset, length } => {
+                Err(ItemError::too_large(index, offset, length, ITEM_LIMIT))
+            }
+        };
+        match parsed {
+            Ok((product, index)) => self.chunks.extend(self.planner.push(product, index)),
+            Err(error) => {
+                self.in_error = self.in_error.saturating_add(1);
+                let unreadable = error.key.complete().is_none();
+                self.unreadable_keys = self.unreadable_keys.saturating_add(u64::from(unreadable));
+                self.errors.push(error);
+            }
+        }
+    }
+
+    fn bounded(&self) -> Result<(), Unusable> {
+        if self.in_error <= MAX_ITEM_ERRORS {
+            return Ok(());
+        }
+        Err(Unusable {
+            code: UnusableCode::TooManyErrors,
+            detail: format!("more than {MAX_ITEM_ERRORS} items are in error"),
+            byte_offset: None,
+        })
+    }
+}
+
+fn corrupt(error: &Corrupt, decoded: u64) -> Unusable {
+    Unusable { code: UnusableCode::ContentCorrupt, detail: error.to_string(), byte_offset: Some(decoded) }
+}

@@ -1,0 +1,164 @@
+use std::io::Write as _;
+
+use flate2::write::MultiGzDecoder;
+
+/// What gzip begins with (RFC 1952).
+const GZIP: [u8; 2] = [0x1f, 0x8b];
+
+/// Bytes of plain content that are handed on at once; gzip's decoder hands on half as many.
+const WINDOW: usize = 64 * 1024;
+
+/// Turns a payload's bytes, as they lie in storage, into its content: gzip is recognised by its first bytes and inflated, one member after the other;
+/// anything else is content already.
+#[derive(Debug)]
+pub(crate) struct Decoder {
+    form: Form,
+}
+
+#[derive(Debug)]
+enum Form {
+    /// So many bytes of gzip's beginning were seen, and held back.
+    Unknown(usize),
+    Plain,
+    /// Boxed, since an inflater is large.
+    Gzip(Box<MultiGzDecoder<Vec<u8>>>),
+}
+
+/// Bytes that are not the gzip that they began as, or break off.
+#[derive(Debug, thiserror::Error)]
+#[error("the gzip stream is damaged or breaks off")]
+pub(crate) struct Corrupt(#[from] std::io::Error);
+
+impl Decoder {
+    pub(crate) const fn new() -> Self {
+        Self { form: Form::Unknown(0) }
+    }
+
+    /// Decodes some of `input`, hands at most a window of content to `content`, and says how many bytes it took: at least one, where there is one.
+    pub(crate) fn step<T>(
+        &mut self,
+        input: &[u8],
+        content: impl FnOnce(&[u8]) -> T,
+    ) -> Result<(usize, T), Corrupt> {
+        match &mut self.form {
+            Form::Unknown(seen) => {
+                let held = *seen;
+                let expected = GZIP.get(held..).unwrap_or_default();
+                let same = expected.iter().zip(input).take_while(|(gzip, byte)| gzip == byte).count();
+                if same == expected.len() {
+                    let mut gzip = MultiGzDecoder::new(Vec::new());
+                    gzip.write_all(&GZIP)?;
+                    self.form = Form::Gzip(Box::new(gzip));
+                    return Ok((same, content(&[])));
+                }
+                if same == input.len() {
+                    *seen = held + same;
+                    return Ok((same, content(&[])));
+                }
+                self.form = Form::Plain;
+                Ok((0, content(GZIP.get(..held).unwrap_or_default())))
+            }
+            Form::Plain => {
+                let window = input.get(..WINDOW).unwrap_or(input);
+                Ok((window.len(), content(window)))
+            }
+            Form::Gzip(gzip) => {
+                gzip.get_mut().clear();
+                let taken = gzip.write(input)?;
+                Ok((taken, content(gzip.get_ref())))
+            }
+        }
+    }
+
+    /// Says that the payload ends here, and hands on what was left of its content.
+    pub(crate) fn finish<T>(self, content: impl FnOnce(&[u8]) -> T) -> Result<T, Corrupt> {
+        match self.form {
+            Form::Unknown(held) => Ok(content(GZIP.get(..held).unwrap_or_default())),
+            Form::Plain => Ok(content(&[])),
+            Form::Gzip(mut gzip) => {
+                gzip.get_mut().clear();
+                Ok(content(&gzip.finish()?))
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use flate2::Compression;
+    use flate2::write::GzEncoder;
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn gzip(content: &[u8]) -> Vec<u8> {
+        let mut encoder = GzEncoder::new(Vec::new(), Compression::fast());
+        encoder.write_all(content).unwrap();
+        encoder.finish().unwrap()
+    }
+
+    /// What the bytes decode to, in frames of `frame` bytes, and the largest window on the way.
+    fn decoded(bytes: &[u8], frame: usize) -> Result<(Vec<u8>, usize), Corrupt> {
+        let mut decoder = Decoder::new();
+        let (mut all, mut largest) = (Vec::new(), 0);
+        let mut collect = |window: &[u8]| {
+            all.extend_from_slice(window);
+            largest = largest.max(window.len());
+        };
+        for frame in bytes.chunks(frame) {
+            let mut rest = frame;
+            while !rest.is_empty() {
+                let (taken, ()) = decoder.step(rest, &mut collect)?;
+                rest = &rest[taken..];
+            }
+        }
+        decoder.finish(&mut collect)?;
+        Ok((all, largest))
+    }
+
+    #[test]
+    fn plain_content_stays_as_it_is() {
+        for content in [&b""[..], b"[", b"\x1f", b"\x1f\x8a[]", b"\x1fx", b"[{}]"] {
+            for frame in [1, 2, 100] {
+                assert_eq!(decoded(content, frame).unwrap().0, content);
+            }
+        }
+    }
+
+    #[test]
+    fn what_breaks_off_or_goes_on_as_something_else_is_corrupt() {
+        let whole = gzip(b"some content that is long enough to have a body");
+        let two = [whole.clone(), whole.clone()].concat();
+        for length in (2..whole.len()).chain(whole.len() + 1..two.len()) {
+            assert!(decoded(&two[..length], 7).is_err(), "{length} bytes of {}", two.len());
+        }
+        for garbage in [&b"[]"[..], b"\0\0", b"\x1f\x8b"] {
+            assert!(decoded(&[&whole, garbage].concat(), 1000).is_err(), "{garbage:?}");
+        }
+        for place in [10, 20, whole.len() - 8, whole.len() - 1] {
+            let mut damaged = whole.clone();
+            damaged[place] ^= 0x55;
+            assert!(decoded(&damaged, 1000).is_err(), "byte {place}");
+        }
+    }
+
+    #[test]
+    fn a_bomb_comes_in_windows() {
+        let bomb = gzip(&vec![b' '; 50_000_000]);
+        assert!(bomb.len() < 1_000_000);
+        let (content, largest) = decoded(&bomb, 1_000_000).unwrap();
+        assert_eq!(content.len(), 50_000_000);
+        assert!(largest <= WINDOW, "{largest}");
+    }
+
+    proptest! {
+        #[test]
+        fn members_are_one_content_however_they_are_cut(
+            members in prop::collection::vec(prop::collection::vec(any::<u8>(), 0..300), 1..5),
+            frame in 1_usize..400,
+        ) {
+            let bytes: Vec<u8> = members.iter().flat_map(|member| gzip(member)).collect();
+            prop_assert_eq!(decoded(&bytes, frame).unwrap().0, members.concat());
+        }
+    }
+}

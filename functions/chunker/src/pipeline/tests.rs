@@ -1,0 +1,344 @@
+use std::collections::{BTreeMap, VecDeque};
+use std::io::Write as _;
+use std::sync::{Arc, Mutex};
+
+use flate2::Compression;
+use flate2::write::GzEncoder;
+use ingestion::chunk::{Generation, Plan, decode};
+use ingestion::generate::{Catalogue, Layout};
+use ingestion::product::{BatchStamp, CnpjAccess, ItemErrorCode, ItemRules};
+use ingestion::split::{Format, ITEM_LIMIT};
+use jiff::Timestamp;
+use jiff::tz::TimeZone;
+use proptest::prelude::*;
+
+use super::*;
+use crate::{MAX_ITEM_ERRORS, UnusableCode};
+
+const ITEM: &str = r#"{"CNPJ":"05927228000145","SHOPID":1,"PRODUCTID":"1","TITLE":"Dipirona"}"#;
+
+struct Frames(VecDeque<Bytes>);
+
+impl Frames {
+    fn of(payload: &[u8], size: usize) -> Self {
+        Self(payload.chunks(size).map(Bytes::copy_from_slice).collect())
+    }
+}
+
+impl Source for Frames {
+    async fn next(&mut self) -> Result<Option<Bytes>, Trouble> {
+        Ok(self.0.pop_front())
+    }
+}
+
+/// Keeps what it is given; the file at `broken` is not taken.
+#[derive(Default)]
+struct Kept {
+    files: Arc<Mutex<BTreeMap<u32, Vec<u8>>>>,
+    errors: Mutex<Vec<ItemError>>,
+    broken: Option<u32>,
+}
+
+impl Output for Kept {
+    fn store(&self, index: u32, file: Vec<u8>) -> BoxFuture<'static, Result<(), Trouble>> {
+        let (files, broken) = (self.files.clone(), self.broken);
+        Box::pin(async move {
+            yield_now().await;
+            if broken == Some(index) {
+                return Err("storage is away".into());
+            }
+            files.lock().unwrap().insert(index, file);
+            Ok(())
+        })
+    }
+
+    async fn record(&self, errors: &[ItemError]) -> Result<(), Trouble> {
+        assert!((1..=ERROR_PAGE).contains(&errors.len()));
+        self.errors.lock().unwrap().extend_from_slice(errors);
+        Ok(())
+    }
+}
+
+fn job(format: Format) -> Job {
+    Job {
+        format,
+        rules: ItemRules { zone: TimeZone::UTC, cnpjs: CnpjAccess::Any },
+        plan: Plan::default(),
+        batch: BatchStamp::new(Timestamp::from_second(1_800_000_000).unwrap(), uuid::Uuid::from_u128(7)),
+        generation: Generation::FIRST,
+        max_bytes: 20_000_000,
+        checksum: None,
+    }
+}
+
+fn run_on(job: Job, payload: &[u8], frame: usize) -> (Outcome, Kept) {
+    let kept = Kept::default();
+    let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
+    let outcome = runtime.block_on(run(job, &mut Frames::of(payload, frame), &kept)).unwrap();
+    (outcome, kept)
+}
+
+fn gzip(content: &[u8]) -> Vec<u8> {
+    let mut encoder = GzEncoder::new(Vec::new(), Compression::fast());
+    encoder.write_all(content).unwrap();
+    encoder.finish().unwrap()
+}
+
+fn cut(format: Format, payload: &[u8]) -> (Cut, Kept) {
+    match run_on(job(format), payload, 1000) {
+        (Outcome::Cut(cut), kept) => (cut, kept),
+        (unusable, _) => panic!("{unusable:?}"),
+    }
+}
+
+fn unusable(format: Format, payload: &[u8]) -> (UnusableCode, Option<u64>) {
+    match run_on(job(format), payload, 1000) {
+        (Outcome::Unusable { why, .. }, _) => (why.code, why.byte_offset),
+        (cut, _) => panic!("{cut:?}"),
+    }
+}
+
+/// The codes of a payload's items in error, with their indexes and offsets.
+fn errors(format: Format, payload: &[u8]) -> Vec<(u64, u64, ItemErrorCode)> {
+    let (cut, kept) = cut(format, payload);
+    let errors = kept.errors.into_inner().unwrap();
+    assert_eq!(cut.items_in_error, u64::try_from(errors.len()).unwrap());
+    errors.iter().map(|error| (error.item_index, error.byte_offset, error.code)).collect()
+}
+
+#[test]
+fn a_payload_is_cut_and_every_item_accounted_for() {
+    let catalogue =
+        Catalogue { items: 3500, establishments: 5, bad: 40, duplicate: 30, ..Catalogue::default() };
+    for (layout, format) in
+        [(Layout::Array, Format::Array), (Layout::Pretty, Format::Array), (Layout::Lines, Format::Lines)]
+    {
+        let payload = catalogue.payload(layout);
+        let (cut, kept) = cut(format, &payload);
+        assert_eq!((cut.items_parsed, cut.bytes), (3500, u64::try_from(payload.len()).unwrap()));
+        assert_eq!(cut.checksum, hex::encode(<sha2::Sha256 as sha2::Digest>::digest(&payload)));
+        assert!(
+            cut.items_in_error > 50 && cut.unreadable_keys > 0 && cut.unreadable_keys < cut.items_in_error
+        );
+        let in_chunks: u64 = cut.chunks.iter().map(|chunk| u64::from(chunk.items)).sum();
+        assert_eq!(in_chunks + cut.items_in_error, 3500);
+        let files = kept.files.lock().unwrap();
+        assert!(files.keys().copied().eq(0..4) && cut.chunks.iter().map(|chunk| chunk.index).eq(0..4));
+        for (summary, file) in cut.chunks.iter().zip(files.values()) {
+            let chunk = decode(file).unwrap();
+            assert_eq!((chunk.items(), chunk.cnpjs()), (summary.items, summary.cnpjs.clone()));
+        }
+    }
+}
+
+#[test]
+fn a_payload_compressed_otherwise_makes_the_same_chunks() {
+    let payload = Catalogue { items: 2300, ..Catalogue::default() }.payload(Layout::Array);
+    let (plain, plain_kept) = cut(Format::Array, &payload);
+    let (first, second) = payload.split_at(payload.len() / 3);
+    for stored in [gzip(&payload), [gzip(first), gzip(second), gzip(b"")].concat()] {
+        let (inflated, kept) = cut(Format::Array, &stored);
+        assert_eq!(inflated, plain);
+        assert_eq!(*kept.files.lock().unwrap(), *plain_kept.files.lock().unwrap());
+    }
+}
+
+#[test]
+fn what_is_no_list_of_items_fails_as_a_whole_and_says_where() {
+    use UnusableCode::MalformedJson;
+    for (format, payload, at) in [
+        (Format::Array, String::new(), 0),
+        (Format::Array, "  \n ".to_owned(), 4),
+        (Format::Array, ITEM.to_owned(), 0),
+        (Format::Array, "null".to_owned(), 0),
+        (Format::Array, format!("[{ITEM}"), ITEM.len() + 1),
+        (Format::Array, format!("[{ITEM},]"), ITEM.len() + 2),
+        (Format::Array, format!("[{ITEM} {ITEM}]"), ITEM.len() + 2),
+        (Format::Array, format!("[,{ITEM}]"), 1),
+        (Format::Array, format!("[{ITEM}][]"), ITEM.len() + 2),
+        (Format::Array, format!("[{ITEM}, {{\"TITLE\":\"breaks o"), ITEM.len() + 21),
+        (Format::Array, "\u{feff}{}".to_owned(), 3),
+        (Format::Array, "\u{1}\u{2}\u{3}".to_owned(), 0),
+        (Format::Lines, String::new(), 0),
+        (Format::Lines, "\n\r\n  \n".to_owned(), 6),
+    ] {
+        let offset = Some(u64::try_from(at).unwrap());
+        assert_eq!(unusable(format, payload.as_bytes()), (MalformedJson, offset), "{payload}");
+        assert_eq!(unusable(format, &gzip(payload.as_bytes())), (MalformedJson, offset), "{payload}");
+    }
+    // UTF-16 is no list in the one encoding that there is.
+    let wide: Vec<u8> = format!("[{ITEM}]").encode_utf16().flat_map(u16::to_le_bytes).collect();
+    assert_eq!(unusable(Format::Array, &wide).0, MalformedJson);
+}
+
+#[test]
+fn an_empty_array_is_cut_into_nothing() {
+    for payload in ["[]", "\u{feff} [ \n] "] {
+        let (cut, kept) = cut(Format::Array, payload.as_bytes());
+        assert_eq!((cut.items_parsed, cut.chunks.len()), (0, 0));
+        assert!(kept.files.lock().unwrap().is_empty());
+    }
+}
+
+#[test]
+fn a_byte_order_mark_is_passed_over() {
+    for (format, payload) in
+        [(Format::Array, format!("\u{feff}[{ITEM}]")), (Format::Lines, format!("\u{feff}{ITEM}\r\n"))]
+    {
+        let (cut, _) = cut(format, payload.as_bytes());
+        assert_eq!((cut.items_parsed, cut.items_in_error), (1, 0));
+    }
+}
+
+#[test]
+fn a_bad_item_has_its_name_and_spoils_no_other() {
+    use ItemErrorCode::*;
+    let large = format!("{{\"TITLE\":\"{}\"}}", "x".repeat(ITEM_LIMIT));
+    let with = |member: &str| ITEM.replace("\"TITLE\":\"Dipirona\"", member);
+    for (item, code) in [
+        ("null".to_owned(), NotAnObject),
+        ("[1]".to_owned(), NotAnObject),
+        ("\"],[{\"".to_owned(), NotAnObject),
+        ("nul".to_owned(), MalformedJson),
+        (with(&format!("\"X\":{}{}", "[".repeat(5000), "]".repeat(5000))), FieldInvalid),
+        (with(&format!("\"X\":{}", "[".repeat(5000))), MalformedJson),
+        (large, ItemTooLarge),
+        (with(r#""TITLE":"a" "COLOR":"b""#), MalformedJson),
+        (with(r#""PRICE":NaN"#), MalformedJson),
+        (with(r#""PRICE":1e40"#), FieldInvalid),
+        (with(&format!(r#""PRICE":"{}""#, "9".repeat(40))), FieldInvalid),
+        (with(r#""TITLE":"a\u0000b""#), FieldInvalid),
+        (with(r#""TITLE":"\ud800""#), FieldInvalid),
+        (with(r#""TITLE":"a","title":"b""#), FieldInvalid),
+        (ITEM.replace("05927228000145", "05927228000146"), CnpjInvalid),
+        (ITEM.replace("CNPJ", "CNPI"), FieldRequired),
+    ] {
+        let (second, third) = (ITEM.len() + 2, ITEM.len() + item.len() + 3);
+        let place = (1, u64::try_from(second).unwrap(), code);
+        assert!(third > second);
+        assert_eq!(
+            errors(Format::Array, format!("[{ITEM},{item},{ITEM}]").as_bytes()),
+            [place],
+            "{item:.80}"
+        );
+        let place = (1, u64::try_from(second - 1).unwrap(), code);
+        assert_eq!(
+            errors(Format::Lines, format!("{ITEM}\n{item}\n{ITEM}\n").as_bytes()),
+            [place],
+            "{item:.80}"
+        );
+    }
+}
+
+#[test]
+fn broken_lines_and_wrong_bytes_are_errors_of_their_item() {
+    use ItemErrorCode::*;
+    let half = &ITEM[..ITEM.len() / 2];
+    let payload = format!("{half}\n{ITEM}\n]\n{ITEM}{ITEM}\n{ITEM}");
+    let found: Vec<_> =
+        errors(Format::Lines, payload.as_bytes()).iter().map(|error| (error.0, error.2)).collect();
+    assert_eq!(found, [(0, MalformedJson), (2, MalformedJson), (3, MalformedJson)]);
+    // Invalid UTF-8, and a NUL as it is.
+    for byte in [0xff, 0xc3, 0x00] {
+        let mut item = ITEM.as_bytes().to_vec();
+        *item.last_chunk_mut::<4>().unwrap().first_mut().unwrap() = byte;
+        let payload = [b"[", item.as_slice(), b",", ITEM.as_bytes(), b"]"].concat();
+        assert_eq!(errors(Format::Array, &payload), [(0, 1, MalformedJson)], "{byte}");
+    }
+}
+
+#[test]
+fn numbers_in_strings_and_brackets_in_texts_are_fine() {
+    let item = ITEM.replace("\"Dipirona\"", r#""[{]}\",","PRICE":"12.90","SHOPID2":{"a":"}"}"#);
+    let (cut, _) = cut(Format::Array, format!("[{item}]").as_bytes());
+    assert_eq!((cut.items_parsed, cut.items_in_error), (1, 0));
+}
+
+#[test]
+fn content_that_is_not_what_it_should_be_is_corrupt() {
+    let payload = Catalogue { items: 300, ..Catalogue::default() }.payload(Layout::Array);
+    let whole = gzip(&payload);
+    let (code, at) = unusable(Format::Array, &whole[..whole.len() / 2]);
+    assert_eq!(code, UnusableCode::ContentCorrupt);
+    assert!(at.is_some_and(|at| at > 0 && at < u64::try_from(payload.len()).unwrap()));
+    assert_eq!(unusable(Format::Array, &whole[..3]), (UnusableCode::ContentCorrupt, Some(0)));
+    assert_eq!(unusable(Format::Array, &[whole.as_slice(), b"[]"].concat()).0, UnusableCode::ContentCorrupt);
+    for (checksum, is_right) in
+        [(hex::encode(<sha2::Sha256 as sha2::Digest>::digest(&payload)), true), ("ab".repeat(32), false)]
+    {
+        let (outcome, _) = run_on(Job { checksum: Some(checksum), ..job(Format::Array) }, &whole, 1000);
+        match outcome {
+            Outcome::Cut(_) => assert!(is_right),
+            Outcome::Unusable { why, stored } => {
+                assert_eq!((why.code, stored, is_right), (UnusableCode::ContentCorrupt, 0, false));
+            }
+        }
+    }
+}
+
+#[test]
+fn a_bomb_and_a_payload_over_the_limit_are_cut_off() {
+    let bomb = gzip(&vec![b' '; 30_000_000]);
+    assert_eq!(unusable(Format::Array, &bomb), (UnusableCode::MaxPayloadExceeded, Some(20_000_000)));
+    let exact = |bytes: usize| vec![b' '; bytes - 2].into_iter().chain(*b"[]").collect::<Vec<u8>>();
+    assert_eq!(cut(Format::Array, &exact(20_000_000)).0.bytes, 20_000_000);
+    assert_eq!(unusable(Format::Array, &exact(20_000_001)).0, UnusableCode::MaxPayloadExceeded);
+}
+
+#[test]
+fn more_errors_than_anyone_reads_fail_the_payload() {
+    let lines = |count: u64| "{}\n".repeat(usize::try_from(count).unwrap());
+    let (most, kept) = cut(Format::Lines, lines(MAX_ITEM_ERRORS).as_bytes());
+    assert_eq!((most.items_in_error, most.unreadable_keys), (MAX_ITEM_ERRORS, MAX_ITEM_ERRORS));
+    assert_eq!(kept.errors.lock().unwrap().len(), 100_000);
+    let (code, at) = unusable(Format::Lines, lines(MAX_ITEM_ERRORS + 1).as_bytes());
+    assert_eq!((code, at), (UnusableCode::TooManyErrors, None));
+}
+
+#[test]
+fn a_payload_that_fails_late_says_how_many_chunks_it_left() {
+    let payload = Catalogue { items: 2500, ..Catalogue::default() }.payload(Layout::Array);
+    let (outcome, kept) = run_on(job(Format::Array), &payload[..payload.len() - 1], 1000);
+    let Outcome::Unusable { why, stored } = outcome else { panic!("{outcome:?}") };
+    assert_eq!((why.byte_offset, stored), (Some(u64::try_from(payload.len() - 1).unwrap()), 2));
+    assert_eq!(kept.files.lock().unwrap().len(), 2);
+}
+
+#[test]
+fn storage_that_fails_ends_the_run() {
+    let payload = Catalogue { items: 5000, ..Catalogue::default() }.payload(Layout::Array);
+    let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
+    for broken in [0, 4] {
+        let kept = Kept { broken: Some(broken), ..Kept::default() };
+        let result = runtime.block_on(run(job(Format::Array), &mut Frames::of(&payload, 1000), &kept));
+        assert_eq!(result.unwrap_err().to_string(), "storage is away");
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(24))]
+
+    #[test]
+    fn chunks_are_the_same_however_the_bytes_come(
+        seed in 0_u64..1000, items in 400_u32..1400, frame in 1_usize..70_000, lines: bool, compressed: bool, bad in 0_u32..100,
+    ) {
+        let catalogue = Catalogue { seed, items, establishments: 3, bad, duplicate: 20, ..Catalogue::default() };
+        let (layout, format) = if lines { (Layout::Lines, Format::Lines) } else { (Layout::Pretty, Format::Array) };
+        let payload = catalogue.payload(layout);
+        let stored = if compressed { gzip(&payload) } else { payload.clone() };
+        let (whole, whole_kept) = run_on(job(format), &payload, payload.len());
+        let (framed, framed_kept) = run_on(job(format), &stored, frame);
+        prop_assert_eq!(whole, framed);
+        prop_assert_eq!(&*whole_kept.files.lock().unwrap(), &*framed_kept.files.lock().unwrap());
+        prop_assert_eq!(&*whole_kept.errors.lock().unwrap(), &*framed_kept.errors.lock().unwrap());
+    }
+
+    #[test]
+    fn arbitrary_bytes_come_to_an_end_and_no_panic(bytes in prop::collection::vec(any::<u8>(), 0..2000), lines: bool, as_gzip: bool) {
+        let bytes = if as_gzip { [&[0x1f, 0x8b, 8, 0], bytes.as_slice()].concat() } else { bytes };
+        let (outcome, _) = run_on(job(if lines { Format::Lines } else { Format::Array }), &bytes, 64);
+        if let Outcome::Cut(cut) = outcome {
+            prop_assert!(cut.items_parsed >= cut.items_in_error);
+        }
+    }
+}

@@ -1,0 +1,86 @@
+use std::str::FromStr;
+
+use aws::Environment;
+use ingestion::chunk::{ChunkItems, InvalidPlan, Plan};
+use jiff::tz::TimeZone;
+
+/// What the deployment decides.
+#[derive(Debug, Clone)]
+pub struct Settings {
+    /// For batches that have none yet.
+    pub plan: Plan,
+    /// Bytes of decoded content at most.
+    pub max_payload_bytes: u64,
+    /// Where the sources' clocks stand.
+    pub zone: TimeZone,
+}
+
+impl Settings {
+    /// Reads `CHUNK_ITEMS` (500 to 2000), `MAX_PAYLOAD_BYTES` and `TIME_ZONE`.
+    pub fn read<F: Fn(&str) -> Option<String>>(environment: &mut Environment<F>) -> Self {
+        let Items(items) = environment.optional("CHUNK_ITEMS", Items(ChunkItems::default()));
+        let Zone(zone) = environment.required("TIME_ZONE");
+        Self {
+            plan: Plan { items, ..Plan::default() },
+            max_payload_bytes: environment.optional("MAX_PAYLOAD_BYTES", 200_000_000),
+            zone,
+        }
+    }
+}
+
+struct Items(ChunkItems);
+
+impl FromStr for Items {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let items: u16 = text.parse().map_err(|error: std::num::ParseIntError| error.to_string())?;
+        ChunkItems::try_from(items).map(Self).map_err(|error: InvalidPlan| error.to_string())
+    }
+}
+
+/// UTC stands in for a zone that is missing or unknown, with which no function starts.
+struct Zone(TimeZone);
+
+impl Default for Zone {
+    fn default() -> Self {
+        Self(TimeZone::UTC)
+    }
+}
+
+impl FromStr for Zone {
+    type Err = jiff::Error;
+
+    fn from_str(text: &str) -> Result<Self, jiff::Error> {
+        TimeZone::get(text).map(Self)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn everything_wrong_is_reported_together() {
+        let mut environment = Environment::of(|name| match name {
+            "CHUNK_ITEMS" => Some("20".to_owned()),
+            "TIME_ZONE" => Some("America/Nowhere".to_owned()),
+            _ => None,
+        });
+        let settings = Settings::read(&mut environment);
+        assert_eq!(settings.max_payload_bytes, 200_000_000);
+        let wrong = environment.check().unwrap_err().to_string();
+        assert!(
+            wrong.contains("CHUNK_ITEMS: a chunk has 500") && wrong.contains("America/Nowhere"),
+            "{wrong}"
+        );
+    }
+
+    #[test]
+    fn time_zones_are_known_wherever_the_function_runs() {
+        let mut environment =
+            Environment::of(|name| (name == "TIME_ZONE").then(|| "America/Sao_Paulo".to_owned()));
+        assert_eq!(Settings::read(&mut environment).zone.iana_name(), Some("America/Sao_Paulo"));
+        environment.check().unwrap();
+    }
+}

@@ -1,0 +1,45 @@
+use ingestion::split::PayloadError;
+
+/// Why a payload as a whole comes to nothing: its batch fails, and no product changes.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{detail}")]
+pub struct Unusable {
+    pub code: UnusableCode,
+    pub detail: String,
+    /// Where in the decoded content that shows.
+    pub byte_offset: Option<u64>,
+}
+
+/// The code by which a batch's `error` names it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum UnusableCode {
+    /// It is no array of items, or breaks off.
+    MalformedJson,
+    /// It is not the gzip that it begins as, or not what was accepted.
+    ContentCorrupt,
+    MaxPayloadExceeded,
+    TooManyErrors,
+}
+
+impl UnusableCode {
+    /// The code as the API shows it.
+    #[must_use]
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::MalformedJson => "MALFORMED_JSON",
+            Self::ContentCorrupt => "CONTENT_CORRUPT",
+            Self::MaxPayloadExceeded => "MAX_PAYLOAD_EXCEEDED",
+            Self::TooManyErrors => "TOO_MANY_ERRORS",
+        }
+    }
+}
+
+impl From<PayloadError> for Unusable {
+    fn from(error: PayloadError) -> Self {
+        Self {
+            code: UnusableCode::MalformedJson,
+            detail: error.fault.to_string(),
+            byte_offset: Some(error.offset),
+        }
+    }
+}

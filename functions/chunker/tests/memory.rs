@@ -1,0 +1,197 @@
+//! A payload of 200 MB goes through the pipeline under 64 MB of peak memory, whatever its form. Each form is read by a process of its own, since the
+//! peak is a process's.
+
+#![allow(
+    clippy::unwrap_used,
+    clippy::panic,
+    clippy::indexing_slicing,
+    clippy::print_stdout,
+    reason = "a test fails where it finds itself wrong"
+)]
+
+use std::io::Write as _;
+use std::process::Command;
+
+use bytes::Bytes;
+use chunker::Job;
+use chunker::pipeline::{Outcome, Output, Source, Trouble, run};
+use flate2::Compression;
+use flate2::write::GzEncoder;
+use futures_util::future::BoxFuture;
+use ingestion::chunk::{Generation, Plan};
+use ingestion::generate::{Catalogue, Layout};
+use ingestion::product::{BatchStamp, CnpjAccess, ItemError, ItemErrorCode, ItemRules};
+use ingestion::split::Format;
+use jiff::Timestamp;
+use jiff::tz::TimeZone;
+
+const FORM: &str = "PAYLOAD_FORM";
+const PAYLOAD_BYTES: usize = 200_000_000;
+const LIMIT_KIB: u64 = 64 * 1024;
+
+/// Frames as storage hands them on.
+const FRAME: usize = 16 * 1024;
+
+/// A payload that is made while it is read.
+struct Endless {
+    items: Vec<String>,
+    between: &'static str,
+    end: &'static str,
+    made: usize,
+    count: usize,
+    gzip: Option<GzEncoder<Vec<u8>>>,
+    ready: Vec<u8>,
+}
+
+impl Endless {
+    fn of(form: &str) -> (Format, Self) {
+        let catalogue = Catalogue { items: 1500, establishments: 20, bad: 5, ..Catalogue::default() };
+        let items = |layout| (0..catalogue.items).map(|index| catalogue.item(index, layout)).collect();
+        let (format, items, start, between, end): (_, Vec<String>, _, _, _) = match form {
+            "array" | "gzip" => (Format::Array, items(Layout::Array), "[", ",", "]"),
+            "pretty" => (Format::Array, items(Layout::Pretty), "[\n", ",\n", "\n]\n"),
+            "lines" => (Format::Lines, items(Layout::Lines), "", "\n", "\n"),
+            "large" => (Format::Array, large(1_000_000), "[", ",", "]"),
+            "largest" => (Format::Array, large(255_000), "[", ",", "]"),
+            other => panic!("{other} is no form"),
+        };
+        let gzip = (form == "gzip").then(|| GzEncoder::new(Vec::new(), Compression::fast()));
+        let ready = start.as_bytes().to_vec();
+        (format, Self { items, between, end, made: 0, count: 0, gzip, ready })
+    }
+
+    /// Makes the next item; false at the payload's end.
+    fn make(&mut self, content: &mut Vec<u8>) -> bool {
+        if self.made >= PAYLOAD_BYTES {
+            return false;
+        }
+        if self.count > 0 {
+            content.extend_from_slice(self.between.as_bytes());
+        }
+        let item = &self.items[self.count % self.items.len()];
+        content.extend_from_slice(item.as_bytes());
+        self.made += item.len() + self.between.len();
+        self.count += 1;
+        if self.made >= PAYLOAD_BYTES {
+            content.extend_from_slice(self.end.as_bytes());
+        }
+        true
+    }
+}
+
+/// Items that do not compress.
+fn large(bytes: usize) -> Vec<String> {
+    (0..8)
+        .map(|id| {
+            let mut state = 88_172_645_463_325_252_u64 + id;
+            let text: String = std::iter::repeat_with(|| {
+                state ^= state << 13;
+                state ^= state >> 7;
+                state ^= state << 17;
+                char::from(b'#' + u8::try_from(state % 57).unwrap())
+            })
+            .take(bytes)
+            .collect();
+            format!(r#"{{"CNPJ":"05927228000145","SHOPID":1,"PRODUCTID":"{id}","TITLE":"{text}"}}"#)
+        })
+        .collect()
+}
+
+impl Source for Endless {
+    async fn next(&mut self) -> Result<Option<Bytes>, Trouble> {
+        while self.ready.len() < FRAME {
+            let mut content = std::mem::take(&mut self.ready);
+            let compressed = self.gzip.take();
+            if let Some(mut gzip) = compressed {
+                // What was compressed is in the encoder until enough of it is there.
+                let mut plain = if self.count == 0 { std::mem::take(&mut content) } else { Vec::new() };
+                let more = self.make(&mut plain);
+                gzip.write_all(&plain)?;
+                if more {
+                    content.append(gzip.get_mut());
+                    self.gzip = Some(gzip);
+                } else {
+                    content.extend(gzip.finish()?);
+                }
+                self.ready = content;
+                continue;
+            }
+            let more = self.make(&mut content);
+            self.ready = content;
+            if !more {
+                break;
+            }
+        }
+        let rest = self.ready.split_off(self.ready.len().min(FRAME));
+        let frame = std::mem::replace(&mut self.ready, rest);
+        Ok((!frame.is_empty()).then(|| frame.into()))
+    }
+}
+
+/// Takes everything, as slowly as a network would, and keeps nothing.
+struct Nowhere;
+
+impl Output for Nowhere {
+    fn store(&self, _: u32, file: Vec<u8>) -> BoxFuture<'static, Result<(), Trouble>> {
+        Box::pin(async move {
+            tokio::time::sleep(std::time::Duration::from_millis(5)).await;
+            drop(file);
+            Ok(())
+        })
+    }
+
+    async fn record(&self, errors: &[ItemError]) -> Result<(), Trouble> {
+        assert!(
+            errors
+                .iter()
+                .all(|error| error.code != ItemErrorCode::ItemTooLarge || error.detail.contains("1000"))
+        );
+        Ok(())
+    }
+}
+
+fn peak_kib() -> u64 {
+    let status = std::fs::read_to_string("/proc/self/status").unwrap();
+    let peak = status.lines().find_map(|line| line.strip_prefix("VmHWM:")).unwrap();
+    peak.trim().trim_end_matches("kB").trim().parse().unwrap()
+}
+
+/// What the other processes do.
+#[tokio::test]
+#[ignore = "read_in_little_memory starts it for each form"]
+async fn read_one_form() {
+    let form = std::env::var(FORM).unwrap();
+    let (format, mut payload) = Endless::of(&form);
+    let job = Job {
+        format,
+        rules: ItemRules { zone: TimeZone::UTC, cnpjs: CnpjAccess::Any },
+        plan: Plan::default(),
+        batch: BatchStamp::new(Timestamp::UNIX_EPOCH, uuid::Uuid::nil()),
+        generation: Generation::FIRST,
+        max_bytes: 210_000_000,
+        checksum: None,
+    };
+    let Outcome::Cut(cut) = run(job, &mut payload, &Nowhere).await.unwrap() else { panic!("{form}") };
+    assert!(cut.bytes >= 199_000_000, "{form}: {} bytes", cut.bytes);
+    assert_eq!(cut.items_parsed, u64::try_from(payload.count).unwrap());
+    // The items of 1 MB are all too large, and nearly all others are cut into chunks.
+    let mostly_in_error = cut.items_in_error * 2 > cut.items_parsed;
+    assert_eq!(mostly_in_error, form == "large", "{form}: {} in error", cut.items_in_error);
+    println!("{form}: {} items, {} chunks, peak {} KiB", cut.items_parsed, cut.chunks.len(), peak_kib());
+    assert!(peak_kib() < LIMIT_KIB, "{form}: {} KiB at most", peak_kib());
+}
+
+#[test]
+fn payloads_of_200_mb_are_read_in_little_memory() {
+    for form in ["array", "pretty", "lines", "gzip", "large", "largest"] {
+        let read = Command::new(std::env::current_exe().unwrap())
+            .args(["--exact", "read_one_form", "--ignored", "--nocapture"])
+            .env(FORM, form)
+            .output()
+            .unwrap();
+        let said = String::from_utf8_lossy(&read.stdout);
+        assert!(read.status.success(), "{said}\n{}", String::from_utf8_lossy(&read.stderr));
+        assert!(said.contains("1 passed"), "{said}");
+        println!("{}", said.lines().find(|line| line.contains("peak")).unwrap_or_default());
+    }
+}
