@@ -1,37 +1,103 @@
-//! GET batches and their errors.
+//! `GET /v1/inovafarma/batches`, `…/{batch_id}` and `…/{batch_id}/errors`: what became of what was loaded.
+//!
+//! PostgreSQL is asked first. What it does not know yet is known by the batch's item from the moment of its 202 on, and shown in the same form.
 
+mod cursor;
+mod errors;
+mod format;
+mod list;
+mod query;
+mod route;
+mod settings;
+mod view;
+
+pub use route::Endpoint;
+
+use accepted::{Accepted, AcceptedError};
 use api::access::AccessStore;
-use api::{Problem, Reason, TraceId, auth};
-use aws::{Environment, EnvironmentError, Sdk};
+use api::auth::{self, Scope};
+use api::{Problem, Reason, Reply};
+use catalog::{Database, DatabaseError};
+use endpoint::Keyed;
+use jiff::Timestamp;
 use lambda_http::{Body, Request, Response};
+use uuid::Uuid;
+
+use crate::route::Asked;
 
 /// The function, with everything that it needs injected.
 #[derive(Debug)]
 pub struct Batches {
+    service: &'static str,
     access: AccessStore,
+    accepted: Accepted,
+    database: Database,
 }
 
+/// The headers that an API key may come in.
+const API_KEYS: &[&str] = &["x-inova-api-key", auth::API_KEY];
+
 impl Batches {
-    /// Reads the function's variables and builds its clients.
-    ///
-    /// # Errors
-    /// When variables are missing or wrong; the error names all of them.
-    pub async fn from_environment() -> Result<Self, EnvironmentError> {
-        let mut environment = Environment::of_process();
-        let access_table: String = environment.required("ACCESS_TABLE");
-        environment.check()?;
-        let sdk = Sdk::from_environment().await;
-        let dynamodb = aws_sdk_dynamodb::Client::new(sdk.standard());
-        Ok(Self { access: AccessStore::new(dynamodb, access_table) })
+    /// Answers a request for any of the routes.
+    pub async fn handle(&self, request: Request) -> Response<Body> {
+        let asked = route::asked(request.method().as_str(), request.uri().path());
+        let path = asked.as_ref().map_or(Endpoint::List, |asked| asked.endpoint()).route().path;
+        endpoint::serve(self.service, path, Keyed::No, request.headers(), async |_| {
+            self.answer(asked?, &request).await
+        })
+        .await
     }
 
-    /// Answers a request.
-    pub async fn handle(&self, request: Request) -> Response<Body> {
-        let trace_id = TraceId::of(request.headers());
-        let problem = match auth::authenticate(&self.access, request.headers()).await {
-            Ok(_) => Problem::new(Reason::Busy, "this function takes nothing in yet"),
-            Err(problem) => problem,
-        };
-        problem.to_reply(&trace_id).into_response(&trace_id)
+    async fn answer(&self, asked: Asked<'_>, request: &Request) -> Result<Reply, Problem> {
+        let principal = auth::authenticate_by(&self.access, request.headers(), API_KEYS).await?;
+        tracing::Span::current().record("tenant", &principal.tenant);
+        principal.require_any(&[Scope::ProductsRead])?;
+        let tenant = principal.tenant_id()?;
+        let query = request.uri().query().unwrap_or_default();
+        match asked {
+            Asked::List => self.list(tenant, query).await,
+            Asked::One(batch_id) => self.one(tenant, batch(batch_id)?).await,
+            Asked::Errors(batch_id) => self.errors(tenant, batch(batch_id)?, query, request.headers()).await,
+        }
     }
+
+    async fn one(&self, tenant: Uuid, batch_id: Uuid) -> Result<Reply, Problem> {
+        let known = self.database.batch(tenant, batch_id).await.map_err(|error| from_database(&error))?;
+        let batch = match known {
+            Some(batch) => batch,
+            None => {
+                let found =
+                    self.accepted.get(tenant, batch_id).await.map_err(|error| from_accepted(&error))?;
+                view::of(&found.ok_or_else(not_found)?, Timestamp::now())
+            }
+        };
+        format::json(&batch)
+    }
+}
+
+fn batch(text: &str) -> Result<Uuid, Problem> {
+    let uuid = if text.len() == 36 { Uuid::try_parse(text).ok() } else { None };
+    let batch_id =
+        uuid.ok_or_else(|| query::invalid("batch_id", "must be a UUID of the 36-character form"))?;
+    tracing::Span::current().record("batch_id", tracing::field::display(batch_id));
+    Ok(batch_id)
+}
+
+/// Nobody is told whether somebody else has such a batch.
+fn not_found() -> Problem {
+    Problem::new(Reason::BatchNotFound, "there is no batch of this id")
+}
+
+fn from_database(error: &DatabaseError) -> Problem {
+    unavailable("the database", error)
+}
+
+fn from_accepted(error: &AcceptedError) -> Problem {
+    unavailable("the table of batch items", error)
+}
+
+fn unavailable(store: &str, error: &dyn std::error::Error) -> Problem {
+    let source = error.source().map(ToString::to_string);
+    tracing::error!(event_type = "batches.store_unavailable", error = %error, source, "{store} gave no answer");
+    Problem::new(Reason::StoreUnavailable, "what is known of batches cannot be read now")
 }

@@ -1,4 +1,4 @@
-//! Serves the routes of batches.
+//! Serves `GET /v1/inovafarma/batches`, one batch, and its items in error.
 
 use batches::Batches;
 use lambda_http::{Error, run, service_fn};
@@ -6,7 +6,7 @@ use lambda_http::{Error, run, service_fn};
 #[tokio::main(flavor = "current_thread")]
 async fn main() -> Result<(), Error> {
     telemetry::init(&std::env::var("LOG_LEVEL").unwrap_or_default());
-    let function = Batches::from_environment().await?;
-    let function = &function;
-    run(service_fn(async |request| Ok::<_, Error>(function.handle(request).await))).await
+    let batches = Batches::from_environment(env!("CARGO_PKG_NAME")).await?;
+    let batches = &batches;
+    run(service_fn(async |request| Ok::<_, Error>(batches.handle(request).await))).await
 }

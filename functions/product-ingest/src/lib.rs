@@ -1,37 +1,85 @@
-//! POST products and uploads: takes catalogues in.
+//! `POST /v1/inovafarma/products` and `…/uploads`: take a catalogue in, durably and without reading it.
+//!
+//! A batch's id, its item and its object all follow from the claim on the client's key. So an attempt may die at any point: the one that takes over
+//! writes the same item, finds or puts the same object, and answers with the same id.
 
+mod batch;
+mod content;
+mod headers;
+mod payloads;
+mod products;
+mod settings;
+mod uploads;
+
+pub use products::PRODUCTS;
+pub use uploads::UPLOADS;
+
+use std::time::Duration;
+
+use accepted::Accepted;
 use api::access::AccessStore;
-use api::{Problem, Reason, TraceId, auth};
-use aws::{Environment, EnvironmentError, Sdk};
+use api::auth::{self, Principal, Scope};
+use api::{Problem, Reason, Reply, TraceId};
+use endpoint::{Keyed, check_route};
+use http::HeaderMap;
+use idempotency::Store;
 use lambda_http::{Body, Request, Response};
+use payloads::Payloads;
 
 /// The function, with everything that it needs injected.
 #[derive(Debug)]
 pub struct ProductIngest {
+    service: &'static str,
     access: AccessStore,
+    records: Store,
+    accepted: Accepted,
+    payloads: Payloads,
+    /// The most bytes that a payload may have, decoded.
+    max_payload: u64,
+    /// How long the URL of an upload can be used.
+    upload_expiry: Duration,
 }
 
+/// Keys are kept for a hundred years, which is as long as their batches: what was loaded once is not loaded again under another id.
+const RETENTION: Duration = Duration::from_secs(100 * 365 * 86_400);
+
+/// Where batches can be looked at.
+const BATCHES: &str = "/v1/inovafarma/batches";
+
+/// The headers that an API key may come in.
+const API_KEYS: &[&str] = &["x-inova-api-key", auth::API_KEY];
+
 impl ProductIngest {
-    /// Reads the function's variables and builds its clients.
-    ///
-    /// # Errors
-    /// When variables are missing or wrong; the error names all of them.
-    pub async fn from_environment() -> Result<Self, EnvironmentError> {
-        let mut environment = Environment::of_process();
-        let access_table: String = environment.required("ACCESS_TABLE");
-        environment.check()?;
-        let sdk = Sdk::from_environment().await;
-        let dynamodb = aws_sdk_dynamodb::Client::new(sdk.standard());
-        Ok(Self { access: AccessStore::new(dynamodb, access_table) })
+    /// Answers a request for either route.
+    pub async fn handle(&self, request: Request) -> Response<Body> {
+        let path = request.uri().path();
+        let route = if path == UPLOADS.path { UPLOADS } else { PRODUCTS };
+        endpoint::serve(self.service, route.path, Keyed::Yes, request.headers(), async |trace_id| {
+            check_route(route, &request)?;
+            self.answer(&request, trace_id).await
+        })
+        .await
     }
 
-    /// Answers a request.
-    pub async fn handle(&self, request: Request) -> Response<Body> {
-        let trace_id = TraceId::of(request.headers());
-        let problem = match auth::authenticate(&self.access, request.headers()).await {
-            Ok(_) => Problem::new(Reason::Busy, "this function takes nothing in yet"),
-            Err(problem) => problem,
-        };
-        problem.to_reply(&trace_id).into_response(&trace_id)
+    async fn answer(&self, request: &Request, trace_id: &TraceId) -> Result<Reply, Problem> {
+        let principal = self.authenticate(request.headers()).await?;
+        if request.uri().path() == UPLOADS.path {
+            self.upload(&principal, request, trace_id).await
+        } else {
+            self.products(&principal, request, trace_id).await
+        }
     }
+
+    async fn authenticate(&self, headers: &HeaderMap) -> Result<Principal, Problem> {
+        let principal = auth::authenticate_by(&self.access, headers, API_KEYS).await?;
+        tracing::Span::current().record("tenant", &principal.tenant);
+        principal.require_any(&[Scope::ProductsWrite])?;
+        Ok(principal)
+    }
+}
+
+/// A store that a batch needs did not do its part; a retry with the same key runs again.
+fn unavailable(error: &dyn std::error::Error) -> Problem {
+    tracing::error!(event_type = "ingest.store_unavailable", error = %error, "a batch could not be stored");
+    Problem::new(Reason::StoreUnavailable, "the batch could not be stored; send it again with the same key")
 }

@@ -1,4 +1,4 @@
-//! Serves the routes of product_ingest.
+//! Serves `POST /v1/inovafarma/products` and `POST /v1/inovafarma/products/uploads`.
 
 use lambda_http::{Error, run, service_fn};
 use product_ingest::ProductIngest;
@@ -6,7 +6,7 @@ use product_ingest::ProductIngest;
 #[tokio::main(flavor = "current_thread")]
 async fn main() -> Result<(), Error> {
     telemetry::init(&std::env::var("LOG_LEVEL").unwrap_or_default());
-    let function = ProductIngest::from_environment().await?;
-    let function = &function;
-    run(service_fn(async |request| Ok::<_, Error>(function.handle(request).await))).await
+    let ingest = ProductIngest::from_environment(env!("CARGO_PKG_NAME")).await?;
+    let ingest = &ingest;
+    run(service_fn(async |request| Ok::<_, Error>(ingest.handle(request).await))).await
 }

@@ -1,6 +1,7 @@
 //! Batches as items.
 
 use std::collections::BTreeSet;
+use std::fmt::Display;
 use std::time::Duration;
 
 use aws_sdk_dynamodb::types::AttributeValue;
@@ -90,7 +91,7 @@ pub(crate) fn read(item: Item) -> Result<AcceptedBatch, AcceptedError> {
     })
 }
 
-pub(crate) fn text(value: impl ToString) -> AttributeValue {
+pub(crate) fn text(value: impl Display) -> AttributeValue {
     AttributeValue::S(value.to_string())
 }
 

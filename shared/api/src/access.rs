@@ -27,6 +27,9 @@ pub struct KeyItem {
     pub tenant_id: String,
     #[serde(default)]
     pub scopes: BTreeSet<String>,
+    /// The establishments whose products may be loaded; absent where all may.
+    #[serde(default)]
+    pub cnpjs: Option<BTreeSet<String>>,
     /// What the key is for, as logs show it.
     #[serde(default)]
     pub name: String,

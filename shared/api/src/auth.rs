@@ -4,6 +4,7 @@ use std::collections::BTreeSet;
 use std::fmt;
 
 use http::HeaderMap;
+use uuid::Uuid;
 
 use crate::access::AccessStore;
 use crate::problem::Problem;
@@ -47,11 +48,28 @@ impl fmt::Display for Scope {
 pub struct Principal {
     pub tenant: String,
     scopes: BTreeSet<Scope>,
+    cnpjs: Option<BTreeSet<String>>,
 }
 
 impl Principal {
     pub fn new(tenant: impl Into<String>, scopes: impl IntoIterator<Item = Scope>) -> Self {
-        Self { tenant: tenant.into(), scopes: scopes.into_iter().collect() }
+        Self { tenant: tenant.into(), scopes: scopes.into_iter().collect(), cnpjs: None }
+    }
+
+    /// The tenant as a UUID, as the ingest needs it.
+    ///
+    /// # Errors
+    /// `STORE_UNAVAILABLE` where the access table has something else.
+    pub fn tenant_id(&self) -> Result<Uuid, Problem> {
+        self.tenant.parse().map_err(|_| {
+            tracing::error!(event_type = "access.item_malformed", "an API key's tenant is not a UUID");
+            Problem::new(Reason::StoreUnavailable, "the access store cannot be read")
+        })
+    }
+
+    /// The establishments whose products the caller may load, as the access table has them; `None` where all may be loaded.
+    pub const fn cnpjs(&self) -> Option<&BTreeSet<String>> {
+        self.cnpjs.as_ref()
     }
 
     /// # Errors
@@ -68,18 +86,76 @@ impl Principal {
     }
 }
 
+/// The header that carries the API key.
+pub const API_KEY: &str = "x-api-key";
+
 /// Finds the caller by the header `X-Api-Key`.
 ///
 /// # Errors
 /// `API_KEY_REQUIRED`, `API_KEY_INVALID`, or `STORE_UNAVAILABLE`.
 pub async fn authenticate(store: &AccessStore, headers: &HeaderMap) -> Result<Principal, Problem> {
-    let Some(value) = headers.get("x-api-key") else {
-        return Err(Problem::new(Reason::ApiKeyRequired, "send the API key in the header X-Api-Key"));
-    };
-    let invalid = || Problem::new(Reason::ApiKeyInvalid, "the API key is not known");
-    let api_key =
-        value.to_str().ok().filter(|key| !key.is_empty() && key.len() <= 256).ok_or_else(invalid)?;
+    authenticate_by(store, headers, &[API_KEY]).await
+}
+
+/// Finds the caller by any of the headers `names`. Where several are sent they must be the same key.
+///
+/// # Errors
+/// `API_KEY_REQUIRED`, `API_KEY_INVALID`, or `STORE_UNAVAILABLE`.
+pub async fn authenticate_by(
+    store: &AccessStore,
+    headers: &HeaderMap,
+    names: &[&str],
+) -> Result<Principal, Problem> {
+    let api_key = api_key(headers, names)?;
     let item = store.key(api_key).await?.ok_or_else(invalid)?;
     let scopes = Scope::ALL.into_iter().filter(|scope| item.scopes.contains(scope.as_str()));
-    Ok(Principal::new(item.tenant_id, scopes))
+    Ok(Principal { cnpjs: item.cnpjs, ..Principal::new(item.tenant_id, scopes) })
+}
+
+fn api_key<'a>(headers: &'a HeaderMap, names: &[&str]) -> Result<&'a str, Problem> {
+    let mut values = names.iter().flat_map(|name| headers.get_all(*name));
+    let Some(value) = values.next() else {
+        let detail = format!("send the API key in the header {}", names.join(" or "));
+        return Err(Problem::new(Reason::ApiKeyRequired, detail));
+    };
+    if values.any(|other| other != value) {
+        return Err(Problem::new(Reason::ApiKeyInvalid, "different API keys were sent"));
+    }
+    value.to_str().ok().filter(|key| !key.is_empty() && key.len() <= 256).ok_or_else(invalid)
+}
+
+fn invalid() -> Problem {
+    Problem::new(Reason::ApiKeyInvalid, "the API key is not known")
+}
+
+#[cfg(test)]
+mod tests {
+    use http::HeaderValue;
+
+    use super::*;
+
+    const NAMES: &[&str] = &["x-inova-api-key", API_KEY];
+
+    fn reason(sent: &[(&'static str, &'static str)]) -> Result<String, Reason> {
+        let mut headers = HeaderMap::new();
+        for (name, value) in sent {
+            headers.append(*name, HeaderValue::from_static(value));
+        }
+        api_key(&headers, NAMES).map(str::to_owned).map_err(|problem| problem.reason)
+    }
+
+    #[test]
+    fn any_of_the_headers_carries_the_key() {
+        assert_eq!(reason(&[(API_KEY, "a")]), Ok("a".to_owned()));
+        assert_eq!(reason(&[("x-inova-api-key", "a")]), Ok("a".to_owned()));
+        assert_eq!(reason(&[("x-inova-api-key", "a"), (API_KEY, "a")]), Ok("a".to_owned()));
+        assert_eq!(reason(&[("x-other", "a")]), Err(Reason::ApiKeyRequired));
+    }
+
+    #[test]
+    fn nobody_is_two_callers_at_once() {
+        assert_eq!(reason(&[("x-inova-api-key", "a"), (API_KEY, "b")]), Err(Reason::ApiKeyInvalid));
+        assert_eq!(reason(&[(API_KEY, "a"), (API_KEY, "b")]), Err(Reason::ApiKeyInvalid));
+        assert_eq!(reason(&[(API_KEY, "")]), Err(Reason::ApiKeyInvalid));
+    }
 }

@@ -16,22 +16,37 @@ const GZIP: [u8; 2] = [0x1f, 0x8b];
 /// What a gzip header becomes when something on the way took it for UTF-8.
 const MANGLED_GZIP: [u8; 4] = [0x1f, 0xef, 0xbf, 0xbd];
 
+/// What a body is by its first bytes. Whatever headers say: fronts differ in whether they inflate a body, and in whether they tell.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Compression {
+    None,
+    Gzip,
+}
+
+impl Compression {
+    /// # Errors
+    /// `CONTENT_CORRUPT` where the body was a gzip once.
+    pub fn of(body: &[u8]) -> Result<Self, Problem> {
+        if body.starts_with(&MANGLED_GZIP) {
+            let detail = "the body was a gzip, but something on the way read it as text and destroyed it";
+            return Err(Problem::new(Reason::ContentCorrupt, detail));
+        }
+        Ok(if body.starts_with(&GZIP) { Self::Gzip } else { Self::None })
+    }
+}
+
 /// Checks the media type and returns the decoded body.
-///
-/// Whether a body is compressed is decided by its bytes: fronts differ in whether they inflate a body, and in whether
-/// they tell.
 ///
 /// # Errors
 /// 415 for another media type or encoding, 413 beyond [`MAX_JSON`], 400 `CONTENT_CORRUPT` for a broken gzip.
 pub fn json(headers: &HeaderMap, body: &[u8]) -> Result<Vec<u8>, Problem> {
-    check_content_type(headers)?;
-    check_content_encoding(headers)?;
-    if body.starts_with(&GZIP) {
+    media_type(headers, |essence| essence.eq_ignore_ascii_case("application/json").then_some(()))
+        .ok_or_else(|| {
+            Problem::new(Reason::ContentType, "send the body as `Content-Type: application/json`, in UTF-8")
+        })?;
+    content_encoding(headers)?;
+    if Compression::of(body)? == Compression::Gzip {
         return inflate(body);
-    }
-    if body.starts_with(&MANGLED_GZIP) {
-        let detail = "the body was a gzip, but something on the way read it as text and destroyed it";
-        return Err(Problem::new(Reason::ContentCorrupt, detail));
     }
     if body.len() > MAX_JSON {
         return Err(too_large());
@@ -39,37 +54,36 @@ pub fn json(headers: &HeaderMap, body: &[u8]) -> Result<Vec<u8>, Problem> {
     Ok(body.to_vec())
 }
 
-fn check_content_type(headers: &HeaderMap) -> Result<(), Problem> {
+/// The body's media type as `known` reads it from its name without parameters; nothing where it knows it not, or where the charset is not UTF-8.
+pub fn media_type<T>(headers: &HeaderMap, known: impl FnOnce(&str) -> Option<T>) -> Option<T> {
     let content_type = headers.get(CONTENT_TYPE).and_then(|value| value.to_str().ok()).unwrap_or_default();
     let (essence, parameters) = content_type.split_once(';').unwrap_or((content_type, ""));
-    if !essence.trim().eq_ignore_ascii_case("application/json") {
-        return Err(Problem::new(Reason::ContentType, "send the body as `Content-Type: application/json`"));
-    }
     let charset = parameters.split(';').find_map(|parameter| {
         let (name, value) = parameter.split_once('=')?;
         name.trim().eq_ignore_ascii_case("charset").then(|| value.trim().trim_matches('"'))
     });
-    match charset {
-        Some(charset) if !charset.eq_ignore_ascii_case("utf-8") => {
-            Err(Problem::new(Reason::ContentType, "JSON is UTF-8; no other charset is supported"))
-        }
-        _ => Ok(()),
+    if charset.is_some_and(|charset| !charset.eq_ignore_ascii_case("utf-8")) {
+        return None;
     }
+    known(essence.trim())
 }
 
-fn check_content_encoding(headers: &HeaderMap) -> Result<(), Problem> {
-    let supported = headers.get_all(CONTENT_ENCODING).iter().all(|value| {
-        let encoding = value.to_str().unwrap_or_default().trim();
-        encoding.is_empty()
-            || encoding.eq_ignore_ascii_case("gzip")
-            || encoding.eq_ignore_ascii_case("identity")
-    });
-    if supported {
-        Ok(())
-    } else {
-        Err(Problem::new(Reason::ContentEncoding, "the body may be sent as it is or as gzip")
-            .header("accept-encoding", "gzip"))
+/// What `Content-Encoding` says of the body.
+///
+/// # Errors
+/// 415 for any encoding but gzip and identity, and for several.
+pub fn content_encoding(headers: &HeaderMap) -> Result<Compression, Problem> {
+    let mut claimed = Compression::None;
+    for (index, value) in headers.get_all(CONTENT_ENCODING).iter().enumerate() {
+        let encoding = value.to_str().unwrap_or("?").trim();
+        if encoding.eq_ignore_ascii_case("gzip") && index == 0 {
+            claimed = Compression::Gzip;
+        } else if !(encoding.is_empty() || encoding.eq_ignore_ascii_case("identity")) {
+            return Err(Problem::new(Reason::ContentEncoding, "the body may be sent as it is or as gzip")
+                .header("accept-encoding", "gzip"));
+        }
     }
+    Ok(claimed)
 }
 
 fn inflate(body: &[u8]) -> Result<Vec<u8>, Problem> {
@@ -95,7 +109,6 @@ fn too_large() -> Problem {
 mod tests {
     use std::io::Write as _;
 
-    use flate2::Compression;
     use flate2::write::GzEncoder;
     use http::HeaderValue;
 
@@ -111,7 +124,7 @@ mod tests {
     }
 
     fn gzip(bytes: &[u8]) -> Vec<u8> {
-        let mut encoder = GzEncoder::new(Vec::new(), Compression::fast());
+        let mut encoder = GzEncoder::new(Vec::new(), flate2::Compression::fast());
         encoder.write_all(bytes).unwrap();
         encoder.finish().unwrap()
     }

@@ -47,6 +47,8 @@ reasons! {
         IdempotencyKeyRequired = "IDEMPOTENCY_KEY_REQUIRED", "The header Idempotency-Key is required";
         IdempotencyKeyMalformed = "IDEMPOTENCY_KEY_MALFORMED", "The header Idempotency-Key is not one UUID";
         IdempotencyExpiryOutOfRange = "IDEMPOTENCY_EXPIRY_OUT_OF_RANGE", "The header Idempotency-Expiry-Seconds is out of range";
+        LoadTypeRequired = "LOAD_TYPE_REQUIRED", "The header X-Inova-Load-Type is required";
+        LoadTypeInvalid = "LOAD_TYPE_INVALID", "The header X-Inova-Load-Type is neither delta nor full";
     }
     400 "ERR400_INVALID_PAYLOAD" {
         MalformedJson = "MALFORMED_JSON", "The body is not JSON";
@@ -54,6 +56,9 @@ reasons! {
         NumberOutOfRange = "NUMBER_OUT_OF_RANGE", "The body has a number beyond what JSON carries safely";
         SchemaViolation = "SCHEMA_VIOLATION", "The body does not have the form that the operation takes";
         ContentCorrupt = "CONTENT_CORRUPT", "The body is not the gzip that it claims to be";
+    }
+    400 "ERR400_INVALID_PARAMETER" {
+        InvalidParameter = "INVALID_PARAMETER", "A value in the path or the query is wrong";
     }
     401 "ERR401_UNAUTHORIZED" {
         ApiKeyRequired = "API_KEY_REQUIRED", "The header X-Api-Key is required";
@@ -67,6 +72,7 @@ reasons! {
     404 "ERR404_NOT_FOUND" {
         QueueNotFound = "QUEUE_NOT_FOUND", "The queue does not exist";
         TargetRefNotFound = "TARGET_REF_NOT_FOUND", "The target profile does not exist";
+        BatchNotFound = "BATCH_NOT_FOUND", "The batch does not exist";
         RouteNotFound = "ROUTE_NOT_FOUND", "There is nothing at this path";
     }
     405 "ERR405_INVALID_OPERATION" {
@@ -78,6 +84,7 @@ reasons! {
     }
     413 "ERR413_PAYLOAD_TOO_LARGE" {
         MaxPayloadExceeded = "MAX_PAYLOAD_EXCEEDED", "The body is too large";
+        UseUpload = "USE_UPLOAD", "The body is too large for one request and has to be uploaded";
     }
     415 "ERR415_UNSUPPORTED_MEDIA_TYPE" {
         ContentType = "CONTENT_TYPE", "The content type is not supported";

@@ -1,19 +1,17 @@
 //! One request, from its headers to its response, in the order of checks of the contract.
 
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use api::access::AccessStore;
 use api::auth::{self, Principal};
 use api::{Problem, Reason, Reply, TraceId, body, json};
+use endpoint::{Granted, Keyed, check_route, from_key};
 use http::HeaderMap;
 use idempotency::{ClaimRequest, Fingerprint, IdempotencyKey, KeyError};
 use lambda_http::{Body, Request, Response};
 use mq::InlineTargets;
-use serde_json::{Map, Value};
-use telemetry::metrics;
-use tracing::Instrument as _;
 
-use crate::idempotent::{Granted, Idempotency, from_key};
+use crate::idempotent::Idempotency;
 use crate::mq_access::MqAccess;
 use crate::operation::{KeyRule, Operation, Plan, PlannedWork};
 use crate::protocol::WorkOrder;
@@ -43,33 +41,15 @@ struct Checked {
 impl Gateway {
     /// Answers a request for `O`.
     pub async fn handle<O: Operation>(&self, request: Request) -> Response<Body> {
-        let trace_id = TraceId::of(request.headers());
-        let span = tracing::info_span!(
-            "request",
-            correlation_id = %trace_id,
-            route = O::ROUTE.path,
-            tenant = tracing::field::Empty,
-            mq_target = tracing::field::Empty,
-        );
-        async {
-            let started = Instant::now();
-            let answer = self.answer::<O>(&request, &trace_id).await;
-            self.account(&answer, started.elapsed());
-            let mut reply = answer.unwrap_or_else(|problem| problem.to_reply(&trace_id));
-            if O::KEY != KeyRule::Ignored {
-                reply.set_header("content-digest", reply.content_digest());
-                if let Ok(key) = IdempotencyKey::of(request.headers()) {
-                    reply.set_header(IdempotencyKey::HEADER, key.as_sent());
-                }
-            }
-            reply.into_response(&trace_id)
-        }
-        .instrument(span)
+        let keyed = if O::KEY == KeyRule::Ignored { Keyed::No } else { Keyed::Yes };
+        endpoint::serve(self.service, O::ROUTE.path, keyed, request.headers(), async |trace_id| {
+            self.answer::<O>(&request, trace_id).await
+        })
         .await
     }
 
     async fn answer<O: Operation>(&self, request: &Request, trace_id: &TraceId) -> Result<Reply, Problem> {
-        check_route::<O>(request)?;
+        check_route(O::ROUTE, request)?;
         let Checked { principal, key, retention, fingerprint, plan } = self.check::<O>(request).await?;
         let target = target::resolve(
             &self.access,
@@ -99,7 +79,7 @@ impl Gateway {
             trace_id: trace_id.as_str(),
             retention,
         };
-        match idempotency.claim(&claim).await? {
+        match endpoint::claim(&idempotency.store, &claim).await? {
             Granted::Answer(reply) => Ok(reply),
             Granted::Execution(execution) => {
                 let order = order(work(target, execution.clone()));
@@ -151,37 +131,4 @@ impl Gateway {
             unanswered.as_problem()
         })
     }
-
-    /// Logs and counts a request once it is answered.
-    fn account(&self, answer: &Result<Reply, Problem>, took: Duration) {
-        let (status, reason) = match answer {
-            Ok(reply) => (reply.status, None),
-            Err(problem) => (problem.reason.status(), Some(problem.reason.as_str())),
-        };
-        let duration_ms = u64::try_from(took.as_millis()).unwrap_or(u64::MAX);
-        tracing::info!(
-            event_type = "request.completed",
-            status,
-            reason,
-            duration_ms,
-            "answered with {status}"
-        );
-        let properties = Map::from_iter([
-            ("status".to_owned(), Value::from(status)),
-            ("reason".to_owned(), Value::from(reason)),
-        ]);
-        metrics::count(self.service, &[metrics::REQUESTS], properties);
-    }
-}
-
-/// API Gateway routes by the template; a function that is invoked directly routes here.
-fn check_route<O: Operation>(request: &Request) -> Result<(), Problem> {
-    if request.uri().path() != O::ROUTE.path {
-        return Err(Problem::new(Reason::RouteNotFound, "there is nothing at this path"));
-    }
-    if request.method() != O::ROUTE.method {
-        let detail = format!("this path takes {} only", O::ROUTE.method);
-        return Err(Problem::new(Reason::MethodNotAllowed, detail).header("allow", O::ROUTE.method));
-    }
-    Ok(())
 }

@@ -1,23 +1,20 @@
 //! The HTTP side of the message gateway: the order of checks, the target, the claim, and the call to `mq-access`;
 //! and the words in which the two sides speak.
 
-mod audit;
 mod front;
 mod idempotent;
 mod mq_access;
 mod operation;
 mod problems;
 mod protocol;
-mod replay;
 mod settings;
 mod target;
 
-pub use audit::AuditTrail;
+pub use endpoint::{AuditTrail, from_store, in_progress, recorded, records};
 pub use front::Gateway;
-pub use idempotent::{Idempotency, in_progress};
+pub use idempotent::Idempotency;
 pub use mq_access::{MqAccess, NotAnswered};
 pub use operation::{KeyRule, Operation, Plan, PlannedWork, QueueRule, TIME_BUDGET};
-pub use problems::{from_broker, from_produce, from_store, from_target};
+pub use problems::{from_broker, from_produce, from_target};
 pub use protocol::{Work, WorkOrder};
-pub use replay::recorded;
-pub use settings::{Records, records};
+pub use settings::Records;

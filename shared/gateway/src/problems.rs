@@ -1,7 +1,6 @@
 //! Where the errors of the crates below become problems of the contract; one exhaustive function for each.
 
 use api::{BrokerStatement, Fault, Problem, Reason};
-use idempotency::StoreError;
 use mq::{Base64Bytes, BrokerError, BrokerReply, ProduceFailure, TargetError};
 use serde_json::json;
 
@@ -43,20 +42,4 @@ pub fn from_target(error: TargetError) -> Problem {
         TargetError::NotAllowed(detail) => Problem::new(Reason::TargetNotAllowed, detail),
         TargetError::SecretNotAllowed(detail) => Problem::new(Reason::SecretNotAllowed, detail),
     }
-}
-
-/// For a store that failed before anything was executed, or after everything was.
-pub fn from_store(error: &StoreError) -> Problem {
-    let detail = match error {
-        StoreError::Unavailable(_) => {
-            "the idempotency store cannot be reached; this attempt executed nothing"
-        }
-        StoreError::Unreadable(_) => {
-            "the request was executed before and will not be executed again, but its stored result cannot be read"
-        }
-        StoreError::TooLarge { .. } => {
-            "the result does not fit into the idempotency store; nothing was executed"
-        }
-    };
-    Problem::new(Reason::StoreUnavailable, detail)
 }

@@ -1,14 +1,13 @@
 //! Building a [`Gateway`] from a function's environment.
 
-use std::sync::Arc;
 use std::time::Duration;
 
 use api::access::AccessStore;
 use aws::{Environment, EnvironmentError, Sdk};
-use idempotency::{ExpiryBounds, ReuseLimits, Store};
+use endpoint::{records, reuse_limits};
+use idempotency::ExpiryBounds;
 use mq::InlineTargets;
 
-use crate::audit::AuditTrail;
 use crate::front::Gateway;
 use crate::idempotent::Idempotency;
 use crate::mq_access::MqAccess;
@@ -33,12 +32,7 @@ impl Gateway {
         let kept = (kept == Records::Kept).then(|| {
             let table: String = environment.required("IDEMPOTENCY_TABLE");
             let results_bucket = environment.optional("RESULTS_BUCKET", String::new());
-            let defaults = ReuseLimits::default();
-            let reuse = ReuseLimits {
-                per_key: environment.optional("KEY_REUSE_LIMIT", defaults.per_key),
-                per_tenant: environment.optional("KEY_REUSE_LIMIT_PER_TENANT", defaults.per_tenant),
-                ..defaults
-            };
+            let reuse = reuse_limits(&mut environment);
             let mut seconds = |name| Duration::from_secs(environment.required(name));
             let expiry = ExpiryBounds {
                 default: seconds("IDEMPOTENCY_EXPIRY_DEFAULT_SECONDS"),
@@ -63,19 +57,4 @@ impl Gateway {
             }),
         })
     }
-}
-
-/// The store of a function's records; without a bucket, results are only as large as a record.
-pub fn records(
-    sdk: &Sdk,
-    dynamodb: aws_sdk_dynamodb::Client,
-    table: String,
-    results_bucket: String,
-    service: &'static str,
-) -> Store {
-    let store = Store::new(dynamodb, table).with_audit(Arc::new(AuditTrail { service }));
-    if results_bucket.is_empty() {
-        return store;
-    }
-    store.with_bucket(aws_sdk_s3::Client::new(&sdk.objects()), results_bucket)
 }

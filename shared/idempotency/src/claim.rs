@@ -13,7 +13,7 @@ use crate::response::Response;
 /// A request for the right to execute.
 #[derive(Clone, Debug)]
 pub struct ClaimRequest<'a> {
-    /// What kind of work it is; keys of different kinds never meet.
+    /// What kind of work it is; keys of different kinds never meet, but for the two ways in which a payload comes.
     pub operation: OperationType,
     /// Whose request it is; keys of different tenants never meet. Without `#`.
     pub tenant: &'a str,
@@ -35,7 +35,11 @@ impl ClaimRequest<'_> {
         let Self { operation, tenant, key, target, .. } = self;
         match operation {
             OperationType::Event => format!("{operation}#{tenant}#{key}#{target}"),
-            OperationType::Produce | OperationType::Consume => format!("{operation}#{tenant}#{key}"),
+            OperationType::Produce | OperationType::Consume | OperationType::Ingest => {
+                format!("{operation}#{tenant}#{key}")
+            }
+            // A tenant's key is one batch's, by whichever way its payload comes.
+            OperationType::Upload => format!("{}#{tenant}#{key}", OperationType::Ingest),
         }
     }
 }

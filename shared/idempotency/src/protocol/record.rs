@@ -14,6 +14,10 @@ use super::progress::Progress;
 pub enum OperationType {
     Produce,
     Consume,
+    /// A payload that comes with its request.
+    Ingest,
+    /// A payload that its client puts where it is told to.
+    Upload,
     /// An event that a handler takes from a queue or a stream.
     Event,
 }
@@ -23,6 +27,8 @@ impl OperationType {
         match self {
             Self::Produce => "PRODUCE",
             Self::Consume => "CONSUME",
+            Self::Ingest => "INGEST",
+            Self::Upload => "UPLOAD",
             Self::Event => "EVENT",
         }
     }

@@ -1,0 +1,74 @@
+//! Where a list goes on.
+
+use base64::Engine as _;
+use base64::engine::general_purpose::URL_SAFE_NO_PAD;
+use sha2::{Digest as _, Sha256};
+use uuid::Uuid;
+
+/// Bytes of the tag that binds a position to its list.
+const TAG: usize = 8;
+
+/// The list that a cursor is of: a tenant's, by what was asked for. A cursor of another one is refused, since it would skip something there.
+#[derive(Clone, Debug)]
+pub(crate) struct ListOf(Sha256);
+
+impl ListOf {
+    pub(crate) fn new(tenant: Uuid, asked: &[&str]) -> Self {
+        let mut hash = Sha256::new();
+        hash.update(b"integrahub.cursor.1");
+        hash.update(tenant.as_bytes());
+        for text in asked {
+            hash.update(u64::try_from(text.len()).unwrap_or(u64::MAX).to_be_bytes());
+            hash.update(text.as_bytes());
+        }
+        Self(hash)
+    }
+
+    /// The cursor of a position.
+    pub(crate) fn cursor<const N: usize>(&self, position: [u8; N]) -> String {
+        let mut bytes = position.to_vec();
+        bytes.extend(self.tag(&position));
+        URL_SAFE_NO_PAD.encode(bytes)
+    }
+
+    /// The position of a cursor of this list.
+    pub(crate) fn position<const N: usize>(&self, cursor: &str) -> Option<[u8; N]> {
+        let bytes = URL_SAFE_NO_PAD.decode(cursor).ok()?;
+        let (position, tag) = bytes.split_first_chunk::<N>()?;
+        (tag == self.tag(position)).then_some(*position)
+    }
+
+    fn tag(&self, position: &[u8]) -> [u8; TAG] {
+        let hash: [u8; 32] = self.0.clone().chain_update(position).finalize().into();
+        hash.first_chunk().copied().unwrap_or_default()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    #[test]
+    fn a_cursor_is_of_one_list() {
+        let list = ListOf::new(Uuid::nil(), &["batches", "FAILED", ""]);
+        let cursor = list.cursor([7; 16]);
+        assert_eq!(list.position(&cursor), Some([7; 16]));
+        for other in [
+            ListOf::new(Uuid::max(), &["batches", "FAILED", ""]),
+            ListOf::new(Uuid::nil(), &["batches", "", ""]),
+            ListOf::new(Uuid::nil(), &["batches", "", "FAILED"]),
+        ] {
+            assert_eq!(other.position::<16>(&cursor), None);
+        }
+        assert_eq!(list.position::<8>(&cursor), None);
+    }
+
+    proptest! {
+        #[test]
+        fn what_is_no_cursor_has_no_position(text in "\\PC{0,40}") {
+            prop_assert_eq!(ListOf::new(Uuid::nil(), &[]).position::<16>(&text), None);
+        }
+    }
+}

@@ -1,0 +1,123 @@
+//! `GET …/{batch_id}/errors`: the items that were not loaded, and why.
+
+use api::{Problem, Reply};
+use http::HeaderMap;
+use ingestion::product::ItemError;
+use serde::Serialize;
+use serde_json::value::RawValue;
+use uuid::Uuid;
+
+use crate::cursor::ListOf;
+use crate::format::{self, Format};
+use crate::query::{Query, invalid};
+use crate::route::Endpoint;
+use crate::{Batches, from_accepted, from_database, not_found};
+
+/// The most items of a page.
+const MAX: u16 = 10_000;
+/// Items of a JSON page where the request does not say; lines come as many as there may be.
+const DEFAULT: u16 = 100;
+/// Bytes after which a page ends: with every quote escaped, Lambda's 6 MB still carry it.
+const MAX_BYTES: usize = 4_000_000;
+
+/// A page as JSON.
+#[derive(Serialize)]
+struct Page {
+    errors: Vec<Box<RawValue>>,
+    next_cursor: Option<String>,
+}
+
+impl Batches {
+    pub(crate) async fn errors(
+        &self,
+        tenant: Uuid,
+        batch_id: Uuid,
+        query: &str,
+        headers: &HeaderMap,
+    ) -> Result<Reply, Problem> {
+        let query = Query::parse(query);
+        let format = Format::of(headers);
+        let limit = query.limit(if format == Format::Lines { MAX } else { DEFAULT }, 1..=MAX)?;
+        let list = ListOf::new(tenant, &["errors", &batch_id.to_string()]);
+        let after = match query.text("cursor")? {
+            None => None,
+            Some(cursor) => {
+                let position = list.position(cursor);
+                Some(u64::from_be_bytes(position.ok_or_else(|| {
+                    invalid("cursor", "must be the next_cursor of a page of this batch's errors")
+                })?))
+            }
+        };
+        // One more tells whether there is another page.
+        let wanted = u32::from(limit).saturating_add(1);
+        let found = self.database.item_errors(tenant, batch_id, after, wanted).await;
+        let errors = match found.map_err(|error| from_database(&error))? {
+            Some(errors) => errors,
+            None => {
+                let accepted = self.accepted.get(tenant, batch_id).await;
+                accepted.map_err(|error| from_accepted(&error))?.ok_or_else(not_found)?;
+                Vec::new()
+            }
+        };
+        let (texts, last) = page(&errors, usize::from(limit))?;
+        let next_cursor = last.map(|item| list.cursor(item.to_be_bytes()));
+        match format {
+            Format::Json => {
+                let errors = texts.into_iter().filter_map(|text| RawValue::from_string(text).ok()).collect();
+                format::json(&Page { errors, next_cursor })
+            }
+            Format::Lines => {
+                let path = Endpoint::Errors.route().path.replace("{batch_id}", &batch_id.to_string());
+                let next = next_cursor.map(|cursor| format!("{path}?limit={limit}&cursor={cursor}"));
+                Ok(format::lines(&texts, next))
+            }
+        }
+    }
+}
+
+/// The items of a page as JSON texts, and the last of them where more follow.
+fn page(errors: &[ItemError], limit: usize) -> Result<(Vec<String>, Option<u64>), Problem> {
+    let (mut texts, mut bytes) = (Vec::new(), 0_usize);
+    let mut last = None;
+    for error in errors {
+        let text = format::text(error)?;
+        bytes = bytes.saturating_add(text.len());
+        let is_full = texts.len() >= limit || (bytes > MAX_BYTES && !texts.is_empty());
+        if is_full {
+            return Ok((texts, last));
+        }
+        texts.push(text);
+        last = Some(error.item_index);
+    }
+    Ok((texts, None))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn errors(count: u64) -> Vec<ItemError> {
+        (0..count).map(|index| ItemError::too_large(index * 2, 0, 0, 0)).collect()
+    }
+
+    #[test]
+    fn a_page_ends_at_its_limit_and_says_so() {
+        let (texts, last) = page(&errors(3), 2).unwrap();
+        assert_eq!((texts.len(), last), (2, Some(2)));
+        let (texts, last) = page(&errors(2), 2).unwrap();
+        assert_eq!((texts.len(), last), (2, None));
+        assert_eq!(page(&[], 2).unwrap(), (Vec::new(), None));
+    }
+
+    #[test]
+    fn a_page_ends_before_an_answer_cannot_be_carried() {
+        let mut errors = errors(3);
+        for error in &mut errors {
+            error.detail = "x".repeat(MAX_BYTES / 2).into();
+        }
+        let (texts, last) = page(&errors, 10).unwrap();
+        assert_eq!((texts.len(), last), (1, Some(0)));
+        errors[0].detail = "x".repeat(MAX_BYTES).into();
+        assert_eq!(page(&errors, 10).unwrap().1, Some(0), "an item that is too large alone comes alone");
+    }
+}

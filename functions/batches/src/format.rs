@@ -1,0 +1,99 @@
+//! What answers look like.
+
+use api::{Problem, Reason, Reply};
+use http::HeaderMap;
+use http::header::ACCEPT;
+use serde::Serialize;
+
+/// How a report is sent.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Format {
+    Json,
+    Lines,
+}
+
+const LINES: &str = "application/x-ndjson";
+
+impl Format {
+    /// What the client asks for by `Accept`: lines only where it names them, and nothing that it likes better.
+    pub(crate) fn of(headers: &HeaderMap) -> Self {
+        let (mut json, mut lines) = (0.0_f32, 0.0_f32);
+        let values = headers.get_all(ACCEPT).iter().filter_map(|value| value.to_str().ok());
+        for range in values.flat_map(|value| value.split(',')) {
+            let mut parts = range.split(';').map(str::trim);
+            let media_type = parts.next().unwrap_or_default();
+            let weight = parts.find_map(|part| part.strip_prefix("q=")).map_or(Ok(1.0), str::parse);
+            let weight = weight.unwrap_or(0.0);
+            if media_type.eq_ignore_ascii_case(LINES) {
+                lines = weight;
+            } else if media_type.eq_ignore_ascii_case("application/json") {
+                json = weight;
+            }
+        }
+        if lines > 0.0 && lines >= json { Self::Lines } else { Self::Json }
+    }
+}
+
+/// A JSON answer that is true for the moment only.
+pub(crate) fn json(body: &impl Serialize) -> Result<Reply, Problem> {
+    Ok(fresh(Reply::new(200, "application/json", text(body)?)))
+}
+
+/// Lines that are true for the moment only, and where they go on.
+pub(crate) fn lines(lines: &[String], next: Option<String>) -> Reply {
+    let body = lines.iter().flat_map(|line| [line.as_str(), "\n"]).collect();
+    let mut reply = fresh(Reply::new(200, LINES, body));
+    if let Some(next) = next {
+        reply.set_header("link", format!("<{next}>; rel=\"next\""));
+    }
+    reply
+}
+
+/// The JSON text of anything that is shown.
+pub(crate) fn text(body: &impl Serialize) -> Result<String, Problem> {
+    serde_json::to_string(body).map_err(|error| {
+        tracing::error!(event_type = "batches.unwritable", error = %error, "an answer cannot be written");
+        Problem::new(Reason::StoreUnavailable, "what is known of batches cannot be shown")
+    })
+}
+
+fn fresh(mut reply: Reply) -> Reply {
+    reply.set_header("cache-control", "no-store");
+    reply
+}
+
+#[cfg(test)]
+mod tests {
+    use http::HeaderValue;
+
+    use super::*;
+
+    #[test]
+    fn lines_are_for_those_who_name_them() {
+        for (accept, expected) in [
+            ("application/x-ndjson", Format::Lines),
+            ("Application/X-NDJSON; q=0.5", Format::Lines),
+            ("application/x-ndjson, application/json;q=0.9", Format::Lines),
+            ("application/json, application/x-ndjson;q=0.9", Format::Json),
+            ("application/x-ndjson;q=0", Format::Json),
+            ("application/x-ndjson;q=much", Format::Json),
+            ("*/*", Format::Json),
+            ("application/*", Format::Json),
+            ("", Format::Json),
+        ] {
+            let headers = HeaderMap::from_iter([(ACCEPT, HeaderValue::from_static(accept))]);
+            assert_eq!(Format::of(&headers), expected, "{accept}");
+        }
+        assert_eq!(Format::of(&HeaderMap::new()), Format::Json);
+    }
+
+    #[test]
+    fn each_line_ends() {
+        let reply = lines(&["1".to_owned(), "2".to_owned()], Some("/next".to_owned()));
+        assert_eq!(
+            (reply.body.as_str(), reply.headers["link"].as_str()),
+            ("1\n2\n", "</next>; rel=\"next\"")
+        );
+        assert_eq!(lines(&[], None).body, "");
+    }
+}

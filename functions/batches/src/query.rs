@@ -1,0 +1,118 @@
+//! The values of a query.
+
+use std::collections::BTreeMap;
+use std::ops::RangeInclusive;
+use std::str::FromStr;
+
+use api::{Problem, Reason};
+use ingestion::batch::BatchStatus;
+use serde_json::json;
+use url::form_urlencoded;
+
+/// A query's values by their names. Names that mean nothing here are left alone.
+#[derive(Debug, Default)]
+pub(crate) struct Query<'a>(BTreeMap<String, (std::borrow::Cow<'a, str>, usize)>);
+
+impl<'a> Query<'a> {
+    pub(crate) fn parse(text: &'a str) -> Self {
+        let mut values = BTreeMap::new();
+        for (name, value) in form_urlencoded::parse(text.as_bytes()) {
+            values.entry(name.into_owned()).and_modify(|(_, times)| *times += 1).or_insert((value, 1));
+        }
+        Self(values)
+    }
+
+    /// The value of a name; an empty one is as good as none.
+    ///
+    /// # Errors
+    /// 400 where it is given more than once.
+    pub(crate) fn text(&self, name: &str) -> Result<Option<&str>, Problem> {
+        match self.0.get(name) {
+            None => Ok(None),
+            Some((value, 1)) => Ok(Some(value).filter(|value| !value.is_empty()).map(AsRef::as_ref)),
+            Some(_) => Err(invalid(name, "is given more than once")),
+        }
+    }
+
+    /// A number within bounds.
+    ///
+    /// # Errors
+    /// 400 for anything else.
+    pub(crate) fn limit(&self, default: u16, bounds: RangeInclusive<u16>) -> Result<u16, Problem> {
+        let Some(text) = self.text("limit")? else { return Ok(default) };
+        let number = if text.bytes().all(|byte| byte.is_ascii_digit()) { text.parse().ok() } else { None };
+        number.filter(|number| bounds.contains(number)).ok_or_else(|| {
+            invalid("limit", format!("must be a number from {} to {}", bounds.start(), bounds.end()))
+        })
+    }
+
+    /// A value of a type of its own.
+    ///
+    /// # Errors
+    /// 400 for anything else, with what the type says of it.
+    pub(crate) fn parsed<T: FromStr<Err: ToString>>(&self, name: &str) -> Result<Option<T>, Problem> {
+        let text = self.text(name)?;
+        text.map(str::parse).transpose().map_err(|error: T::Err| invalid(name, error.to_string()))
+    }
+
+    /// A batch's status.
+    ///
+    /// # Errors
+    /// 400 for anything else.
+    pub(crate) fn status(&self) -> Result<Option<BatchStatus>, Problem> {
+        const ALL: [BatchStatus; 8] = [
+            BatchStatus::AwaitingUpload,
+            BatchStatus::Received,
+            BatchStatus::Chunking,
+            BatchStatus::Processing,
+            BatchStatus::Completed,
+            BatchStatus::PartialFail,
+            BatchStatus::Failed,
+            BatchStatus::Expired,
+        ];
+        let Some(text) = self.text("status")? else { return Ok(None) };
+        let known = ALL.into_iter().find(|status| status.as_str() == text);
+        known.map(Some).ok_or_else(|| {
+            invalid("status", format!("must be one of {}", ALL.map(BatchStatus::as_str).join(", ")))
+        })
+    }
+}
+
+/// A value in the path or the query that cannot be used.
+pub(crate) fn invalid(parameter: &str, detail: impl AsRef<str>) -> Problem {
+    Problem::new(Reason::InvalidParameter, format!("{parameter} {}", detail.as_ref()))
+        .extension("parameter", json!(parameter))
+}
+
+#[cfg(test)]
+mod tests {
+    use ingestion::payload::LoadType;
+
+    use super::*;
+
+    #[test]
+    fn values_are_read_or_named() {
+        let query = Query::parse("limit=20&status=PARTIAL_FAIL&load_type=full&cursor=&other=%ff");
+        assert_eq!(query.limit(50, 1..=200), Ok(20));
+        assert_eq!(query.status(), Ok(Some(BatchStatus::PartialFail)));
+        assert_eq!(query.parsed("load_type"), Ok(Some(LoadType::Full)));
+        assert_eq!(query.text("cursor"), Ok(None));
+        assert_eq!(Query::parse("").limit(50, 1..=200), Ok(50));
+    }
+
+    #[test]
+    fn what_is_wrong_names_its_parameter() {
+        for text in
+            ["limit=0", "limit=201", "limit=-1", "limit=+1", "limit=1e1", "limit=70000", "limit=1&limit=1"]
+        {
+            let problem = Query::parse(text).limit(50, 1..=200).unwrap_err();
+            assert_eq!(
+                (problem.reason, &problem.extensions["parameter"]),
+                (Reason::InvalidParameter, &json!("limit"))
+            );
+            assert!(problem.detail.starts_with("limit "), "{text}");
+        }
+        assert!(Query::parse("status=received").status().is_err());
+        assert!(Query::parse("load_type=Full").parsed::<LoadType>("load_type").is_err());
+    }
+}

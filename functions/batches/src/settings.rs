@@ -1,0 +1,36 @@
+//! Building [`Batches`] from the function's environment.
+
+use std::time::Duration;
+
+use accepted::Accepted;
+use api::access::AccessStore;
+use aws::{Environment, Sdk};
+use catalog::Database;
+use lambda_http::Error;
+
+use crate::Batches;
+
+/// Who looks at a batch should be told soon that the database is down.
+const PATIENCE: Duration = Duration::from_secs(5);
+
+impl Batches {
+    /// Reads the function's variables and builds its clients.
+    ///
+    /// # Errors
+    /// When variables are missing or wrong; the error names all of them.
+    pub async fn from_environment(service: &'static str) -> Result<Self, Error> {
+        let mut environment = Environment::of_process();
+        let access_table = environment.required("ACCESS_TABLE");
+        let batches_table = environment.required("BATCHES_TABLE");
+        environment.check()?;
+
+        let sdk = Sdk::from_environment().await;
+        let dynamodb = aws_sdk_dynamodb::Client::new(sdk.standard());
+        Ok(Self {
+            service,
+            access: AccessStore::new(dynamodb.clone(), access_table),
+            accepted: Accepted::new(dynamodb, batches_table),
+            database: Database::from_environment(&sdk).await?.with_budget(PATIENCE),
+        })
+    }
+}

@@ -1,0 +1,35 @@
+//! A batch that PostgreSQL does not know yet, in the form in which it shows batches.
+
+use catalog::{BatchView, ChangesView, ChunksView, PayloadView};
+use ingestion::batch::{BatchStatus, Deactivation};
+use ingestion::chunk::Generation;
+use ingestion::payload::{AcceptedBatch, LoadType};
+use jiff::Timestamp;
+
+/// The batch as it stands at `now`.
+pub(crate) fn of(batch: &AcceptedBatch, now: Timestamp) -> BatchView {
+    let metadata = &batch.metadata;
+    let status = batch.status(now);
+    let is_over = status == BatchStatus::Expired;
+    let deactivation = match metadata.load_type {
+        LoadType::Full if !is_over => Deactivation::Pending,
+        LoadType::Full | LoadType::Delta => Deactivation::NotApplicable,
+    };
+    BatchView {
+        batch_id: metadata.batch_id,
+        load_type: metadata.load_type,
+        status,
+        received_at: metadata.received_at,
+        started_at: None,
+        finished_at: batch.upload_expires_at.filter(|_| is_over),
+        generation: Generation::FIRST,
+        payload: PayloadView { bytes: batch.payload_bytes, checksum: metadata.checksum.clone() },
+        items_parsed: 0,
+        items_processed: 0,
+        items_failed: 0,
+        changes: ChangesView::default(),
+        deactivation: deactivation.report(),
+        chunks: ChunksView::default(),
+        error: None,
+    }
+}

@@ -1,0 +1,88 @@
+//! From who asks and what was claimed to the batch that it becomes.
+
+use api::auth::Principal;
+use api::{Problem, Reason};
+use idempotency::{Execution, Fingerprint};
+use ingestion::payload::{self, LoadType, MediaType, PayloadMetadata};
+use ingestion::product::CnpjAccess;
+use serde_json::Value;
+use uuid::Uuid;
+
+/// Whose batch it is, and what it may load.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Caller {
+    pub(crate) tenant_id: Uuid,
+    pub(crate) cnpjs: CnpjAccess,
+}
+
+impl Caller {
+    /// # Errors
+    /// 503 where the access table has something else than UUIDs and CNPJs; a key that may load too much would be worse than one that does not work.
+    pub(crate) fn of(principal: &Principal) -> Result<Self, Problem> {
+        let tenant_id = principal.tenant_id()?;
+        let cnpjs = match principal.cnpjs() {
+            None => CnpjAccess::Any,
+            Some(cnpjs) => {
+                let cnpjs = cnpjs.iter().map(|cnpj| cnpj.parse()).collect::<Result<_, _>>();
+                CnpjAccess::Only(cnpjs.map_err(|_| {
+                    tracing::error!(
+                        event_type = "access.item_malformed",
+                        "an API key has a CNPJ that is none"
+                    );
+                    Problem::new(Reason::StoreUnavailable, "the access store cannot be read")
+                })?)
+            }
+        };
+        Ok(Self { tenant_id, cnpjs })
+    }
+}
+
+/// What is said of a payload beside its content.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Kind {
+    pub(crate) load_type: LoadType,
+    pub(crate) media_type: MediaType,
+}
+
+/// The fingerprint of what makes two requests the same.
+pub(crate) fn fingerprint(of: &Value) -> Result<Fingerprint, Problem> {
+    Fingerprint::of(of).map_err(|error| Problem::new(Reason::MalformedJson, error.to_string()))
+}
+
+/// The batch that a claim is for; the same in every attempt, but for the trace.
+pub(crate) fn metadata(
+    caller: &Caller,
+    kind: Kind,
+    execution: &Execution,
+    checksum: Option<String>,
+) -> PayloadMetadata {
+    let (key, fingerprint) = (&execution.idempotency_key, execution.fingerprint.as_str());
+    let batch_id = payload::batch_id(caller.tenant_id, key, fingerprint, execution.created_at);
+    tracing::Span::current().record("batch_id", tracing::field::display(batch_id));
+    PayloadMetadata {
+        batch_id,
+        tenant_id: caller.tenant_id,
+        load_type: kind.load_type,
+        media_type: kind.media_type,
+        idempotency_key: key.clone(),
+        received_at: execution.created_at,
+        checksum,
+        trace_id: execution.trace_id.clone(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use api::auth::Scope;
+
+    use super::*;
+
+    #[test]
+    fn a_tenant_that_is_no_uuid_takes_nothing_in() {
+        let tenant = "11111111-1111-4111-8111-111111111111";
+        let caller = Caller::of(&Principal::new(tenant, [Scope::ProductsWrite])).unwrap();
+        assert_eq!((caller.tenant_id.to_string().as_str(), caller.cnpjs), (tenant, CnpjAccess::Any));
+        let problem = Caller::of(&Principal::new("pharmacy", [])).unwrap_err();
+        assert_eq!(problem.reason, Reason::StoreUnavailable);
+    }
+}

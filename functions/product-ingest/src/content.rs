@@ -1,0 +1,124 @@
+//! A body as it becomes an object: gzip, with the checksum and the length of what it inflates to. It is never parsed, and never held inflated.
+
+use std::io::{Read as _, Write as _};
+
+use api::body::Compression;
+use api::{Problem, Reason};
+use flate2::bufread::MultiGzDecoder;
+use flate2::write::GzEncoder;
+use sha2::{Digest as _, Sha256};
+
+use crate::uploads::UPLOADS;
+
+/// The largest body that is taken, as it is sent: 4.5 MB.
+///
+/// Lambda takes events of 6 MiB, in which a binary body is base64: 4 bytes for 3. What is left of them beside 64 KiB of headers and context carries
+/// 4,669,440 bytes, whichever way a front hands a body on. Beyond that API Gateway answers by itself and cannot name the other way; so this limit lies below.
+pub(crate) const MAX_BODY: usize = 4_500_000;
+
+/// How much is inflated at a time.
+const WINDOW: usize = 64 * 1024;
+
+/// A payload that can be stored.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Content {
+    /// As it was sent where that was gzip, of whatever members.
+    pub(crate) gzip: Vec<u8>,
+    /// SHA-256 of the decoded content, in hex.
+    pub(crate) checksum: String,
+    /// Bytes of the decoded content.
+    pub(crate) bytes: u64,
+}
+
+impl Content {
+    /// Reads a body. Its bytes decide whether it is gzip; a header that claims so must be right.
+    ///
+    /// # Errors
+    /// 413 for a body too large for a request, or with more than `max_payload` bytes of content; 400 for a broken gzip, and for nothing.
+    pub(crate) fn read(body: &[u8], claimed: Compression, max_payload: u64) -> Result<Self, Problem> {
+        check_size(body, max_payload)?;
+        let compression = Compression::of(body)?;
+        if (claimed, compression) == (Compression::Gzip, Compression::None) && !body.is_empty() {
+            let detail = "Content-Encoding says gzip, but the body does not begin like one (1f 8b); was it decoded on the way?";
+            return Err(Problem::new(Reason::ContentCorrupt, detail));
+        }
+        let content = match compression {
+            Compression::Gzip => inflated(body, max_payload)?,
+            Compression::None => compressed(body)?,
+        };
+        if content.bytes == 0 {
+            let detail = "the body is empty; a catalogue without products is `[]`";
+            return Err(Problem::new(Reason::MalformedJson, detail));
+        }
+        Ok(content)
+    }
+}
+
+fn check_size(body: &[u8], max_payload: u64) -> Result<(), Problem> {
+    let plain_and_too_large = Compression::of(body) == Ok(Compression::None) && length(body) > max_payload;
+    if plain_and_too_large {
+        return Err(too_large(max_payload));
+    }
+    if body.len() > MAX_BODY {
+        let detail = format!(
+            "a body of {} bytes is more than the {MAX_BODY} that one request takes; ask {} {} for a URL and put it there",
+            body.len(),
+            UPLOADS.method,
+            UPLOADS.path,
+        );
+        return Err(Problem::new(Reason::UseUpload, detail));
+    }
+    Ok(())
+}
+
+/// Inflates to nowhere, window by window.
+fn inflated(body: &[u8], max_payload: u64) -> Result<Content, Problem> {
+    let mut decoder = MultiGzDecoder::new(body);
+    let mut hash = Sha256::new();
+    let mut bytes: u64 = 0;
+    let mut window = vec![0; WINDOW];
+    loop {
+        let read = decoder.read(&mut window).map_err(|error| corrupt(&error))?;
+        let part = window.get(..read).unwrap_or_default();
+        if part.is_empty() {
+            break;
+        }
+        bytes = bytes.saturating_add(length(part));
+        if bytes > max_payload {
+            return Err(too_large(max_payload));
+        }
+        hash.update(part);
+    }
+    Ok(Content { gzip: body.to_vec(), checksum: hex::encode(hash.finalize()), bytes })
+}
+
+fn compressed(body: &[u8]) -> Result<Content, Problem> {
+    let mut encoder = GzEncoder::new(Vec::new(), flate2::Compression::fast());
+    let gzip = encoder.write_all(body).and_then(|()| encoder.finish());
+    Ok(Content {
+        gzip: gzip.map_err(|error| crate::unavailable(&error))?,
+        checksum: hex::encode(Sha256::digest(body)),
+        bytes: length(body),
+    })
+}
+
+fn length(bytes: &[u8]) -> u64 {
+    u64::try_from(bytes.len()).unwrap_or(u64::MAX)
+}
+
+fn corrupt(error: &std::io::Error) -> Problem {
+    let detail = match error.kind() {
+        std::io::ErrorKind::UnexpectedEof => "the body is a gzip that breaks off".to_owned(),
+        _ => format!("the body begins like a gzip but cannot be inflated to its end: {error}"),
+    };
+    Problem::new(Reason::ContentCorrupt, detail)
+}
+
+/// More decoded content than the deployment takes, by whichever way it comes.
+pub(crate) fn too_large(max_payload: u64) -> Problem {
+    let detail = format!("a payload may have {max_payload} bytes, once inflated");
+    Problem::new(Reason::MaxPayloadExceeded, detail)
+}
+
+#[cfg(test)]
+mod tests;

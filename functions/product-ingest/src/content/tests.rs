@@ -1,0 +1,135 @@
+use proptest::prelude::*;
+
+use super::*;
+
+const MAX: u64 = 200_000_000;
+
+fn gzip(content: &[u8]) -> Vec<u8> {
+    let mut encoder = GzEncoder::new(Vec::new(), flate2::Compression::default());
+    encoder.write_all(content).unwrap();
+    encoder.finish().unwrap()
+}
+
+fn inflate(gzip: &[u8]) -> Vec<u8> {
+    let mut content = Vec::new();
+    #[expect(clippy::disallowed_methods, reason = "the test made it itself")]
+    MultiGzDecoder::new(gzip).read_to_end(&mut content).unwrap();
+    content
+}
+
+fn refused(body: &[u8], claimed: Compression, max_payload: u64) -> Reason {
+    Content::read(body, claimed, max_payload).unwrap_err().reason
+}
+
+#[test]
+fn the_checksum_is_that_of_the_decoded_content() {
+    let plain = Content::read(b"[]", Compression::None, MAX).unwrap();
+    assert_eq!(plain.checksum, "4f53cda18c2baa0c0354bb5f9a3ecbe5ed12ab4d8e11ba873c2f11161202b945");
+    assert_eq!((plain.bytes, inflate(&plain.gzip)), (2, b"[]".to_vec()));
+    for claimed in [Compression::None, Compression::Gzip] {
+        let sent = gzip(b"[]");
+        let content = Content::read(&sent, claimed, MAX).unwrap();
+        assert_eq!((content.checksum, content.bytes, content.gzip), (plain.checksum.clone(), 2, sent));
+    }
+}
+
+#[test]
+fn what_claims_to_be_gzip_and_is_not_is_corrupt() {
+    assert_eq!(refused(b"[{}]", Compression::Gzip, MAX), Reason::ContentCorrupt);
+    let mangled = String::from_utf8_lossy(&gzip(b"[{}]")).into_owned();
+    for claimed in [Compression::None, Compression::Gzip] {
+        assert_eq!(refused(mangled.as_bytes(), claimed, MAX), Reason::ContentCorrupt);
+    }
+}
+
+#[test]
+fn a_gzip_is_checked_to_its_end() {
+    let whole = gzip(&b"0123456789".repeat(1000));
+    for cut in [2, 9, 10, 11, whole.len() - 9, whole.len() - 8, whole.len() - 1] {
+        assert_eq!(refused(&whole[..cut], Compression::None, MAX), Reason::ContentCorrupt, "{cut}");
+    }
+    let trailers = [(whole.len() - 8, "checksum"), (whole.len() - 1, "length")];
+    for (at, what) in trailers {
+        let mut wrong = whole.clone();
+        wrong[at] ^= 1;
+        assert_eq!(refused(&wrong, Compression::Gzip, MAX), Reason::ContentCorrupt, "{what}");
+    }
+    for garbage in
+        [b"x".as_slice(), b"\0\0\0\0", b"\x1f", b"\x1f\x8b", b"trailing garbage that is long enough"]
+    {
+        let body = [whole.as_slice(), garbage].concat();
+        assert_eq!(refused(&body, Compression::Gzip, MAX), Reason::ContentCorrupt, "{garbage:?}");
+    }
+}
+
+#[test]
+fn nothing_is_refused_however_it_is_sent() {
+    assert_eq!(refused(b"", Compression::None, MAX), Reason::MalformedJson);
+    assert_eq!(refused(b"", Compression::Gzip, MAX), Reason::MalformedJson);
+    assert_eq!(refused(&gzip(b""), Compression::Gzip, MAX), Reason::MalformedJson);
+}
+
+#[test]
+fn the_limit_holds_for_the_decoded_content() {
+    let limit = vec![b' '; 100_000];
+    let beyond = vec![b' '; 100_001];
+    for (body, accepted) in
+        [(limit.clone(), true), (gzip(&limit), true), (beyond.clone(), false), (gzip(&beyond), false)]
+    {
+        let read = Content::read(&body, Compression::None, 100_000);
+        assert_eq!(read.is_ok(), accepted);
+        if let Err(problem) = read {
+            assert_eq!(problem.reason, Reason::MaxPayloadExceeded);
+        }
+    }
+    let bomb = gzip(&vec![0; 50_000_000]);
+    assert!(bomb.len() < 100_000);
+    assert_eq!(refused(&bomb, Compression::Gzip, 1_000_000), Reason::MaxPayloadExceeded);
+}
+
+#[test]
+fn what_one_request_cannot_carry_is_told_the_other_way() {
+    let problem = Content::read(&vec![b' '; MAX_BODY + 1], Compression::None, MAX).unwrap_err();
+    assert_eq!(problem.reason, Reason::UseUpload);
+    assert!(problem.detail.contains("POST /v1/inovafarma/products/uploads"), "{}", problem.detail);
+    assert!(Content::read(&vec![b' '; MAX_BODY], Compression::None, MAX).is_ok());
+    // An upload would not help it.
+    assert_eq!(refused(&vec![b' '; MAX_BODY + 1], Compression::None, 1_000), Reason::MaxPayloadExceeded);
+}
+
+/// The largest body that is taken fits into an event whichever way it is carried.
+#[test]
+fn the_largest_body_fits_an_event() {
+    let encoded = MAX_BODY.div_ceil(3) * 4;
+    assert!(encoded + 64 * 1024 <= 6 * 1024 * 1024, "{encoded}");
+}
+
+proptest! {
+    #[test]
+    fn any_members_of_any_size_are_one_content(
+        content in prop::collection::vec(any::<u8>(), 1..200_000),
+        cuts in prop::collection::vec(any::<prop::sample::Index>(), 0..6),
+        level in 0_u32..=9,
+    ) {
+        let mut cuts: Vec<usize> = cuts.iter().map(|cut| cut.index(content.len() + 1)).collect();
+        cuts.extend([0, content.len()]);
+        cuts.sort_unstable();
+        let members = cuts.windows(2).map(|cut| {
+            let mut encoder = GzEncoder::new(Vec::new(), flate2::Compression::new(level));
+            encoder.write_all(&content[cut[0]..cut[1]]).unwrap();
+            encoder.finish().unwrap()
+        });
+        let sent: Vec<u8> = members.collect::<Vec<_>>().concat();
+        let read = Content::read(&sent, Compression::Gzip, MAX).unwrap();
+        prop_assert_eq!(&read.gzip, &sent);
+        prop_assert_eq!(read.bytes, content.len() as u64);
+        prop_assert_eq!(read.checksum, hex::encode(Sha256::digest(&content)));
+    }
+
+    #[test]
+    fn arbitrary_bytes_are_an_answer_and_no_panic(body in prop::collection::vec(any::<u8>(), 0..300), gzip: bool) {
+        let body = if gzip { [&[0x1f, 0x8b, 8][..], &body].concat() } else { body };
+        let _ = Content::read(&body, Compression::Gzip, MAX);
+        let _ = Content::read(&body, Compression::None, MAX);
+    }
+}

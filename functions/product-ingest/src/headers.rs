@@ -1,0 +1,85 @@
+//! The headers of both routes.
+
+use api::{Problem, Reason};
+use endpoint::from_key;
+use http::HeaderMap;
+use idempotency::{ExpiryBounds, IdempotencyKey};
+use ingestion::payload::{LoadType, UnknownLoadType};
+
+const LOAD_TYPE: &str = "x-inova-load-type";
+
+/// What both routes need to be told by headers.
+#[derive(Debug)]
+pub(crate) struct IngestHeaders {
+    pub(crate) key: IdempotencyKey,
+    pub(crate) load_type: LoadType,
+}
+
+impl IngestHeaders {
+    /// # Errors
+    /// 400 for the first header that is missing or wrong, or that has no meaning here.
+    pub(crate) fn of(headers: &HeaderMap) -> Result<Self, Problem> {
+        let key = IdempotencyKey::of(headers).map_err(from_key)?;
+        if headers.contains_key(ExpiryBounds::HEADER) {
+            let detail = "leave the header Idempotency-Expiry-Seconds away: keys of batches are kept as long as their batches";
+            return Err(Problem::new(Reason::IdempotencyExpiryOutOfRange, detail));
+        }
+        Ok(Self { key, load_type: load_type(headers)? })
+    }
+}
+
+fn load_type(headers: &HeaderMap) -> Result<LoadType, Problem> {
+    let mut values = headers.get_all(LOAD_TYPE).iter();
+    let Some(value) = values.next() else {
+        let detail = "send delta or full in the header X-Inova-Load-Type";
+        return Err(Problem::new(Reason::LoadTypeRequired, detail));
+    };
+    let parsed = if values.next().is_some() {
+        Err(UnknownLoadType)
+    } else {
+        value.to_str().unwrap_or_default().trim().parse()
+    };
+    parsed.map_err(|error| Problem::new(Reason::LoadTypeInvalid, error.to_string()))
+}
+
+#[cfg(test)]
+mod tests {
+    use http::HeaderValue;
+
+    use super::*;
+
+    const KEY: (&str, &str) = ("idempotency-key", "5c1e0a56-4a58-4aaf-9359-83ec8f663f10");
+
+    fn of(sent: &[(&'static str, &'static str)]) -> Result<LoadType, Reason> {
+        let mut headers = HeaderMap::new();
+        for (name, value) in sent {
+            headers.append(*name, HeaderValue::from_static(value));
+        }
+        IngestHeaders::of(&headers).map(|headers| headers.load_type).map_err(|problem| problem.reason)
+    }
+
+    #[test]
+    fn the_first_fault_is_named() {
+        for (sent, reason) in [
+            (&[][..], Reason::IdempotencyKeyRequired),
+            (&[("idempotency-key", "1"), (LOAD_TYPE, "full")], Reason::IdempotencyKeyMalformed),
+            (
+                &[KEY, (LOAD_TYPE, "full"), (ExpiryBounds::HEADER, "7200")],
+                Reason::IdempotencyExpiryOutOfRange,
+            ),
+            (&[KEY], Reason::LoadTypeRequired),
+            (&[KEY, (LOAD_TYPE, "")], Reason::LoadTypeInvalid),
+            (&[KEY, (LOAD_TYPE, "FULL")], Reason::LoadTypeInvalid),
+            (&[KEY, (LOAD_TYPE, "full,delta")], Reason::LoadTypeInvalid),
+            (&[KEY, (LOAD_TYPE, "full"), (LOAD_TYPE, "full")], Reason::LoadTypeInvalid),
+        ] {
+            assert_eq!(of(sent), Err(reason), "{sent:?}");
+        }
+    }
+
+    #[test]
+    fn the_load_type_is_delta_or_full() {
+        assert_eq!(of(&[KEY, (LOAD_TYPE, " delta ")]), Ok(LoadType::Delta));
+        assert_eq!(of(&[KEY, (LOAD_TYPE, "full")]), Ok(LoadType::Full));
+    }
+}

@@ -1,0 +1,141 @@
+//! `POST /v1/inovafarma/products`: a payload that comes with its request.
+
+use accepted::Accepted;
+use api::auth::Principal;
+use api::{Problem, Reason, Reply, Route, TraceId, body};
+use endpoint::{Granted, recorded};
+use http::HeaderMap;
+use idempotency::{ClaimRequest, Execution, OperationType, Outcome};
+use ingestion::payload::{AcceptedBatch, MediaType};
+use lambda_http::Request;
+use serde_json::json;
+
+use crate::batch::{Caller, Kind, fingerprint, metadata};
+use crate::content::Content;
+use crate::headers::IngestHeaders;
+use crate::payloads::Payloads;
+use crate::{BATCHES, ProductIngest, RETENTION, unavailable};
+
+/// The route.
+pub const PRODUCTS: Route = Route::post("/v1/inovafarma/products");
+
+impl ProductIngest {
+    pub(crate) async fn products(
+        &self,
+        principal: &Principal,
+        request: &Request,
+        trace_id: &TraceId,
+    ) -> Result<Reply, Problem> {
+        let headers = request.headers();
+        let IngestHeaders { key, load_type } = IngestHeaders::of(headers)?;
+        let kind = Kind { load_type, media_type: media_type(headers)? };
+        let claimed = body::content_encoding(headers)?;
+        let content = Content::read(request.body(), claimed, self.max_payload)?;
+        let caller = Caller::of(principal)?;
+        let fingerprint = fingerprint(&json!({
+            "load_type": kind.load_type,
+            "media_type": kind.media_type,
+            "checksum": content.checksum,
+        }))?;
+        let claim = ClaimRequest {
+            operation: OperationType::Ingest,
+            tenant: &principal.tenant,
+            key: &key,
+            fingerprint: &fingerprint,
+            target: &format!("products:{load_type}"),
+            trace_id: trace_id.as_str(),
+            retention: RETENTION,
+        };
+        match endpoint::claim(&self.records, &claim).await? {
+            Granted::Answer(reply) => Ok(reply),
+            Granted::Execution(execution) => self.take_in(&caller, kind, &execution, content).await,
+        }
+    }
+
+    /// Stores the batch under its claim. A claim whose end cannot be noted is left to its lease: the batch is stored, and whoever takes over finds it so.
+    async fn take_in(
+        &self,
+        caller: &Caller,
+        kind: Kind,
+        execution: &Execution,
+        content: Content,
+    ) -> Result<Reply, Problem> {
+        let batch = AcceptedBatch {
+            metadata: metadata(caller, kind, execution, Some(content.checksum)),
+            payload_bytes: Some(content.bytes),
+            cnpjs: caller.cnpjs.clone(),
+            upload_expires_at: None,
+        };
+        match store(&self.accepted, &self.payloads, &batch, content.gzip).await {
+            Ok(()) => {
+                let reply = received(&batch);
+                self.records.end(execution, &Outcome::Completed(recorded(reply.clone()))).await;
+                tracing::info!(
+                    event_type = "ingest.received",
+                    load_type = kind.load_type.as_str(),
+                    bytes = content.bytes,
+                    "received {} bytes of products",
+                    content.bytes
+                );
+                Ok(reply)
+            }
+            Err(problem) => {
+                let outcome = Outcome::Failed { error: problem.to_string(), progress: execution.progress };
+                self.records.end(execution, &outcome).await;
+                Err(problem)
+            }
+        }
+    }
+}
+
+/// The item is there before the object, so that whoever is told of the object finds it.
+async fn store(
+    accepted: &Accepted,
+    payloads: &Payloads,
+    batch: &AcceptedBatch,
+    gzip: Vec<u8>,
+) -> Result<(), Problem> {
+    accepted.put(batch).await.map_err(|error| unavailable(&error))?;
+    payloads.put(&batch.metadata, gzip).await.map_err(|error| unavailable(&error))
+}
+
+fn received(batch: &AcceptedBatch) -> Reply {
+    let batch_id = batch.metadata.batch_id;
+    let body = json!({"batch_id": batch_id, "status": "RECEIVED", "received_at": batch.metadata.received_at});
+    let mut reply = Reply::json(202, &body);
+    reply.set_header("location", format!("{BATCHES}/{batch_id}"));
+    reply
+}
+
+fn media_type(headers: &HeaderMap) -> Result<MediaType, Problem> {
+    body::media_type(headers, |essence| essence.parse().ok()).ok_or_else(|| {
+        let detail = "send products as `Content-Type: application/json` (an array) or `application/x-ndjson` (an object a line), in UTF-8";
+        Problem::new(Reason::ContentType, detail)
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use http::HeaderValue;
+    use http::header::CONTENT_TYPE;
+
+    use super::*;
+
+    #[test]
+    fn products_come_as_json_or_as_lines() {
+        for (sent, expected) in [
+            ("application/json", Some(MediaType::Json)),
+            ("application/json; charset=utf-8", Some(MediaType::Json)),
+            ("Application/X-NDJSON;charset=\"UTF-8\"", Some(MediaType::NdJson)),
+            ("application/json;charset=latin1", None),
+            ("application/jsonl", None),
+            ("text/csv", None),
+            ("application/json,application/json", None),
+            ("", None),
+        ] {
+            let headers = HeaderMap::from_iter([(CONTENT_TYPE, HeaderValue::from_static(sent))]);
+            assert_eq!(media_type(&headers).ok(), expected, "{sent}");
+        }
+        assert_eq!(media_type(&HeaderMap::new()).unwrap_err().reason, Reason::ContentType);
+    }
+}

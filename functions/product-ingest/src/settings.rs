@@ -1,0 +1,42 @@
+//! Building [`ProductIngest`] from the function's environment.
+
+use std::time::Duration;
+
+use accepted::Accepted;
+use api::access::AccessStore;
+use aws::{Environment, EnvironmentError, Sdk};
+
+use crate::ProductIngest;
+use crate::payloads::Payloads;
+
+impl ProductIngest {
+    /// Reads the function's variables and builds its clients.
+    ///
+    /// # Errors
+    /// When variables are missing or wrong; the error names all of them.
+    pub async fn from_environment(service: &'static str) -> Result<Self, EnvironmentError> {
+        let mut environment = Environment::of_process();
+        let access_table = environment.required("ACCESS_TABLE");
+        let idempotency_table = environment.required("IDEMPOTENCY_TABLE");
+        let batches_table = environment.required("BATCHES_TABLE");
+        let bucket = environment.required("PAYLOAD_BUCKET");
+        let max_payload = environment.required("MAX_PAYLOAD_BYTES");
+        let upload_expiry = Duration::from_secs(environment.optional("UPLOAD_EXPIRY_SECONDS", 900));
+        let reuse = endpoint::reuse_limits(&mut environment);
+        environment.check()?;
+
+        let sdk = Sdk::from_environment().await;
+        let dynamodb = aws_sdk_dynamodb::Client::new(sdk.standard());
+        let s3 = aws_sdk_s3::Client::new(&sdk.objects());
+        let records = endpoint::records(&sdk, dynamodb.clone(), idempotency_table, String::new(), service);
+        Ok(Self {
+            service,
+            access: AccessStore::new(dynamodb.clone(), access_table),
+            records: records.with_reuse_limits(reuse),
+            accepted: Accepted::new(dynamodb, batches_table),
+            payloads: Payloads::new(s3, bucket),
+            max_payload,
+            upload_expiry,
+        })
+    }
+}

@@ -1,0 +1,254 @@
+//! `POST /v1/inovafarma/products/uploads`: a payload that its client puts where it is told to.
+//!
+//! What is recorded is the batch's id alone. Every answer is made anew from it: a URL as long as nothing was put, since the first one may have
+//! run out, and none from then on.
+
+use api::auth::Principal;
+use api::{Problem, Reason, Reply, Route, TraceId, body, json};
+use endpoint::{Granted, recorded};
+use idempotency::{ClaimRequest, IdempotencyKey, OperationType, Outcome};
+use ingestion::payload::{AcceptedBatch, MediaType, PayloadMetadata};
+use jiff::Timestamp;
+use lambda_http::Request;
+use serde::Deserialize;
+use serde_json::{Value, json};
+use uuid::Uuid;
+
+use crate::batch::{Caller, Kind, fingerprint, metadata};
+use crate::content::too_large;
+use crate::headers::IngestHeaders;
+use crate::payloads::{Announced, Gzip};
+use crate::{BATCHES, ProductIngest, RETENTION, unavailable};
+
+/// The route.
+pub const UPLOADS: Route = Route::post("/v1/inovafarma/products/uploads");
+
+/// The most that S3 takes in one put: 5 GB (Amazon S3 User Guide, "Uploading objects").
+const MAX_PUT: u64 = 5_000_000_000;
+
+/// The body of a request.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct UploadRequest {
+    content_type: String,
+    content_encoding: Option<String>,
+    content_length: u64,
+    sha256: String,
+}
+
+/// What a request announces, once it is checked.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Upload {
+    media_type: MediaType,
+    announced: Announced,
+}
+
+/// What the record of an upload holds.
+#[derive(Deserialize)]
+struct Recorded {
+    batch_id: Uuid,
+}
+
+impl ProductIngest {
+    pub(crate) async fn upload(
+        &self,
+        principal: &Principal,
+        request: &Request,
+        trace_id: &TraceId,
+    ) -> Result<Reply, Problem> {
+        let IngestHeaders { key, load_type } = IngestHeaders::of(request.headers())?;
+        let value = json::parse(&body::json(request.headers(), request.body())?)?;
+        let fingerprint = fingerprint(&json!({"load_type": load_type, "body": value}))?;
+        let Upload { media_type, announced } = upload(value, self.max_payload)?;
+        let kind = Kind { load_type, media_type };
+        let caller = Caller::of(principal)?;
+        let claim = ClaimRequest {
+            operation: OperationType::Upload,
+            tenant: &principal.tenant,
+            key: &key,
+            fingerprint: &fingerprint,
+            target: &format!("products:{load_type}"),
+            trace_id: trace_id.as_str(),
+            retention: RETENTION,
+        };
+        let (reply, metadata) = match endpoint::claim(&self.records, &claim).await? {
+            Granted::Answer(reply) => {
+                let metadata = replayed(&reply, &caller, kind, &key, trace_id)?;
+                (reply, metadata)
+            }
+            Granted::Execution(execution) => {
+                let metadata = metadata(&caller, kind, &execution, None);
+                let reply = created(metadata.batch_id);
+                self.records.end(&execution, &Outcome::Completed(recorded(reply.clone()))).await;
+                (reply, metadata)
+            }
+        };
+        let body = self.offer(caller, metadata, announced).await?;
+        Ok(Reply { body: body.to_string(), ..reply })
+    }
+
+    /// What the client has to do next: to put its payload, or nothing where it did.
+    async fn offer(
+        &self,
+        caller: Caller,
+        metadata: PayloadMetadata,
+        announced: Announced,
+    ) -> Result<Value, Problem> {
+        let batch_id = metadata.batch_id;
+        if self.payloads.has(&metadata).await.map_err(|error| unavailable(&error))? {
+            return Ok(json!({"batch_id": batch_id, "status": "RECEIVED", "upload": null}));
+        }
+        let now = whole_second(Timestamp::now());
+        let put = self
+            .payloads
+            .sign(&metadata, announced, now, self.upload_expiry)
+            .await
+            .map_err(|error| unavailable(&error))?;
+        let expires_at = now + self.upload_expiry;
+        let batch = AcceptedBatch {
+            metadata,
+            payload_bytes: None,
+            cnpjs: caller.cnpjs,
+            upload_expires_at: Some(expires_at),
+        };
+        self.accepted.put(&batch).await.map_err(|error| unavailable(&error))?;
+        Ok(json!({
+            "batch_id": batch_id,
+            "status": "AWAITING_UPLOAD",
+            "upload": {"method": "PUT", "url": put.url, "headers": put.headers, "expires_at": expires_at},
+        }))
+    }
+}
+
+/// What is recorded, and what an answer has beside its body.
+fn created(batch_id: Uuid) -> Reply {
+    let mut reply = Reply::json(201, &json!({"batch_id": batch_id}));
+    reply.set_header("location", format!("{BATCHES}/{batch_id}"));
+    reply
+}
+
+/// The batch of a record. It was received when its id was made.
+fn replayed(
+    reply: &Reply,
+    caller: &Caller,
+    kind: Kind,
+    key: &IdempotencyKey,
+    trace_id: &TraceId,
+) -> Result<PayloadMetadata, Problem> {
+    let recorded: Option<Recorded> = serde_json::from_str(&reply.body).ok();
+    let batch = recorded.and_then(|Recorded { batch_id }| Some((batch_id, received_at(batch_id)?)));
+    let (batch_id, received_at) = batch.ok_or_else(|| {
+        tracing::error!(event_type = "idempotency.unreadable", "the record of an upload has another form");
+        Problem::new(
+            Reason::StoreUnavailable,
+            "the request was executed before, but its stored result cannot be read",
+        )
+    })?;
+    tracing::Span::current().record("batch_id", tracing::field::display(batch_id));
+    Ok(PayloadMetadata {
+        batch_id,
+        tenant_id: caller.tenant_id,
+        load_type: kind.load_type,
+        media_type: kind.media_type,
+        idempotency_key: key.as_str().to_owned(),
+        received_at,
+        checksum: None,
+        trace_id: trace_id.as_str().to_owned(),
+    })
+}
+
+fn received_at(batch_id: Uuid) -> Option<Timestamp> {
+    let (seconds, nanoseconds) = batch_id.get_timestamp()?.to_unix();
+    Timestamp::new(i64::try_from(seconds).ok()?, i32::try_from(nanoseconds).ok()?).ok()
+}
+
+/// Signatures know no more of a time.
+fn whole_second(time: Timestamp) -> Timestamp {
+    Timestamp::from_second(time.as_second()).unwrap_or(time)
+}
+
+fn upload(value: Value, max_payload: u64) -> Result<Upload, Problem> {
+    let request: UploadRequest = json::read(value)?;
+    let media_type = request
+        .content_type
+        .parse()
+        .map_err(|error| Problem::violation("/content_type", format!("{error}, without parameters")))?;
+    let is_gzip = match request.content_encoding.as_deref() {
+        None | Some("identity") => Gzip::No,
+        Some("gzip") => Gzip::Yes,
+        Some(_) => return Err(Problem::violation("/content_encoding", "must be gzip or identity")),
+    };
+    if request.content_length == 0 {
+        return Err(Problem::violation("/content_length", "must be at least 1"));
+    }
+    let largest = max_payload.min(MAX_PUT);
+    let length = i64::try_from(request.content_length).ok().filter(|_| request.content_length <= largest);
+    let length = length.ok_or_else(|| too_large(largest))?;
+    let mut sha256 = [0; 32];
+    hex::decode_to_slice(&request.sha256, &mut sha256)
+        .map_err(|_| Problem::violation("/sha256", "must be a SHA-256 of 64 hexadecimal digits"))?;
+    Ok(Upload { media_type, announced: Announced { length, sha256, is_gzip } })
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::*;
+
+    fn body() -> Value {
+        json!({"content_type": "application/json", "content_encoding": "gzip", "content_length": 17, "sha256": "ab".repeat(32)})
+    }
+
+    fn with(name: &str, value: Value) -> Result<Upload, Problem> {
+        let mut body = body();
+        body[name] = value;
+        upload(body, 1_000)
+    }
+
+    #[test]
+    fn an_upload_is_announced_by_its_length_and_checksum() {
+        let announced = Announced { length: 17, sha256: [0xab; 32], is_gzip: Gzip::Yes };
+        assert_eq!(upload(body(), 1_000), Ok(Upload { media_type: MediaType::Json, announced }));
+        assert_eq!(with("sha256", json!("AB".repeat(32))), upload(body(), 1_000));
+        for none in [json!(null), json!("identity")] {
+            let plain = with("content_encoding", none).unwrap();
+            assert_eq!(plain.announced.is_gzip, Gzip::No);
+        }
+    }
+
+    #[test]
+    fn what_is_wrong_is_pointed_at() {
+        for (name, value) in [
+            ("content_type", json!("text/csv")),
+            ("content_type", json!(null)),
+            ("content_encoding", json!("br")),
+            ("content_length", json!(0)),
+            ("content_length", json!(-1)),
+            ("content_length", json!("17")),
+            ("sha256", json!("ab")),
+            ("sha256", json!("zz".repeat(32))),
+            ("other", json!(1)),
+        ] {
+            let problem = with(name, value.clone()).unwrap_err();
+            assert_eq!(problem.reason, Reason::SchemaViolation, "{name}: {value}");
+            assert_eq!(problem.faults[0].pointer, format!("/{name}"), "{value}");
+        }
+        assert_eq!(with("content_length", json!(1_001)).unwrap_err().reason, Reason::MaxPayloadExceeded);
+        assert!(with("content_length", json!(1_000)).is_ok());
+    }
+
+    #[test]
+    fn a_batch_was_received_when_its_id_was_made() {
+        let claimed_at: Timestamp = "2026-11-21T10:00:00.123Z".parse().unwrap();
+        let batch_id = ingestion::payload::batch_id(Uuid::nil(), "key", "fingerprint", claimed_at);
+        assert_eq!(received_at(batch_id), Some(claimed_at));
+        assert_eq!(received_at(Uuid::nil()), None);
+    }
+
+    #[test]
+    fn times_are_cut_to_what_a_signature_knows() {
+        let time = whole_second("2026-11-21T10:00:00.999Z".parse().unwrap());
+        assert_eq!((time + Duration::from_secs(900)).to_string(), "2026-11-21T10:15:00Z");
+    }
+}

@@ -1,0 +1,20 @@
+//! Where a store's errors become a problem of the contract.
+
+use api::{Problem, Reason};
+use idempotency::StoreError;
+
+/// For a store that failed before anything was executed, or after everything was.
+pub fn from_store(error: &StoreError) -> Problem {
+    let detail = match error {
+        StoreError::Unavailable(_) => {
+            "the idempotency store cannot be reached; this attempt executed nothing"
+        }
+        StoreError::Unreadable(_) => {
+            "the request was executed before and will not be executed again, but its stored result cannot be read"
+        }
+        StoreError::TooLarge { .. } => {
+            "the result does not fit into the idempotency store; nothing was executed"
+        }
+    };
+    Problem::new(Reason::StoreUnavailable, detail)
+}

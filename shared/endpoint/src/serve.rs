@@ -1,0 +1,83 @@
+//! One request, from its trace id to its metric.
+
+use std::time::{Duration, Instant};
+
+use api::{Problem, Reason, Reply, Route, TraceId};
+use http::HeaderMap;
+use idempotency::IdempotencyKey;
+use lambda_http::{Body, Request, Response};
+use serde_json::{Map, Value};
+use telemetry::metrics;
+use tracing::Instrument as _;
+
+/// Whether requests carry an `Idempotency-Key`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Keyed {
+    /// Every answer repeats the key, and has a digest of its content.
+    Yes,
+    No,
+}
+
+/// Answers a request by `answer`, in a span with its trace id and route; the span has the fields `tenant`, `mq_target` and `batch_id` for whoever finds them out.
+pub async fn serve(
+    service: &str,
+    route: &str,
+    keyed: Keyed,
+    headers: &HeaderMap,
+    answer: impl AsyncFnOnce(&TraceId) -> Result<Reply, Problem>,
+) -> Response<Body> {
+    let trace_id = TraceId::of(headers);
+    let span = tracing::info_span!(
+        "request",
+        correlation_id = %trace_id,
+        route,
+        tenant = tracing::field::Empty,
+        mq_target = tracing::field::Empty,
+        batch_id = tracing::field::Empty,
+    );
+    async {
+        let started = Instant::now();
+        let answer = answer(&trace_id).await;
+        account(service, &answer, started.elapsed());
+        let mut reply = answer.unwrap_or_else(|problem| problem.to_reply(&trace_id));
+        if keyed == Keyed::Yes {
+            reply.set_header("content-digest", reply.content_digest());
+            if let Ok(key) = IdempotencyKey::of(headers) {
+                reply.set_header(IdempotencyKey::HEADER, key.as_sent());
+            }
+        }
+        reply.into_response(&trace_id)
+    }
+    .instrument(span)
+    .await
+}
+
+/// Logs and counts a request once it is answered.
+fn account(service: &str, answer: &Result<Reply, Problem>, took: Duration) {
+    let (status, reason) = match answer {
+        Ok(reply) => (reply.status, None),
+        Err(problem) => (problem.reason.status(), Some(problem.reason.as_str())),
+    };
+    let duration_ms = u64::try_from(took.as_millis()).unwrap_or(u64::MAX);
+    tracing::info!(event_type = "request.completed", status, reason, duration_ms, "answered with {status}");
+    let properties = Map::from_iter([
+        ("status".to_owned(), Value::from(status)),
+        ("reason".to_owned(), Value::from(reason)),
+    ]);
+    metrics::count(service, &[metrics::REQUESTS], properties);
+}
+
+/// API Gateway routes by the template; a function that is invoked directly routes here.
+///
+/// # Errors
+/// 404 and 405.
+pub fn check_route(route: Route, request: &Request) -> Result<(), Problem> {
+    if request.uri().path() != route.path {
+        return Err(Problem::new(Reason::RouteNotFound, "there is nothing at this path"));
+    }
+    if request.method() != route.method {
+        let detail = format!("this path takes {} only", route.method);
+        return Err(Problem::new(Reason::MethodNotAllowed, detail).header("allow", route.method));
+    }
+    Ok(())
+}
