@@ -19,12 +19,16 @@ const SETTLE: &str = "UPDATE batches SET status = $2, items_failed = $3, inserte
      stale = $7, chunks_pending = $8, chunks_done = $9, chunks_failed = $10, deactivation = $11, \
      finished_at = CASE WHEN $12 THEN COALESCE(finished_at, now()) END WHERE batch_id = $1";
 
-/// Derives a locked batch's counters and state, writes them with its deactivation, and gives the state. A full load whose chunks are all done stays as it is
-/// until its deactivation was decided.
-pub(crate) async fn settle(
-    session: &mut Session<'_>,
-    batch: &LockedBatch,
-) -> Result<BatchStatus, DatabaseError> {
+/// A batch's state, as its chunks have it.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Settled {
+    pub(crate) status: BatchStatus,
+    /// It is a full load whose chunks are all done, and what it did not contain is still to be decided. Until then it stays as it was.
+    pub(crate) undecided: bool,
+}
+
+/// Derives a locked batch's counters and state, and writes them with its deactivation.
+pub(crate) async fn settle(session: &mut Session<'_>, batch: &LockedBatch) -> Result<Settled, DatabaseError> {
     let rows = session.query(TALLY, &[&batch.batch_id]).await?;
     let (counts, tallies) = tally(&rows)?;
     let counters = Counters::derive(batch.items_parsed, batch.items_in_error, tallies);
@@ -54,7 +58,7 @@ pub(crate) async fn settle(
             ],
         )
         .await?;
-    Ok(status)
+    Ok(Settled { status, undecided })
 }
 
 /// The chunks of each state as one tally: what is derived from the sum is what would be derived from each.

@@ -69,6 +69,18 @@ impl Database {
         Self { budget, ..self }
     }
 
+    /// Whether the database answers.
+    ///
+    /// # Errors
+    /// Where it does not.
+    pub async fn ping(&self) -> Result<(), DatabaseError> {
+        self.within(async {
+            self.lease().await?.release();
+            Ok(())
+        })
+        .await
+    }
+
     pub(crate) const fn guard(&self) -> DeactivationGuard {
         self.guard
     }

@@ -83,7 +83,7 @@ pub(crate) async fn finalize(
         return Ok(end);
     }
     batch.deactivation = deactivate(&mut session, &batch, &cnpjs, guard).await?;
-    let status = settle(&mut session, &batch).await?;
+    let status = settle(&mut session, &batch).await?.status;
     session.commit().await?;
     Ok(Finalized { status, became_final: status.is_final() && !batch.status.is_final() })
 }

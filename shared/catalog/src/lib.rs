@@ -1,4 +1,64 @@
-//! The product catalogue in PostgreSQL.
+//! The product catalogue in PostgreSQL: everything of the product ingest that touches it.
+//!
+//! ```no_run
+//! # async fn upsert(sdk: aws::Sdk, chunk: ingestion::chunk::Chunk) -> Result<(), catalog::DatabaseError> {
+//! let database = catalog::Database::from_environment(&sdk).await?;
+//! match database.write_chunk(&chunk).await? {
+//!     catalog::Written::Done { result, batch, .. } => println!("{:?}, the batch is {batch}", result.changes()),
+//!     catalog::Written::AlreadyDone { .. } | catalog::Written::Superseded => println!("nothing to do"),
+//! }
+//! # Ok(())
+//! # }
+//! ```
+//!
+//! # Who calls what
+//!
+//! | caller | calls |
+//! |---|---|
+//! | `migrate` | [`Database::migrate`] |
+//! | `chunker` | [`begin_chunking`](Database::begin_chunking), [`record_item_errors`](Database::record_item_errors) while it reads, [`seal`](Database::seal) at the end, or [`fail_payload`](Database::fail_payload) |
+//! | `upsert` | [`write_chunk`](Database::write_chunk), and [`objects`](Database::objects) of a batch that became final |
+//! | `batches` | [`batch`](Database::batch), [`batches`](Database::batches), [`item_errors`](Database::item_errors) |
+//! | whoever looks after what got stuck | [`finalize`](Database::finalize) |
+//!
+//! Every call may be repeated: each says by what. A call is one transaction, `write_chunk` two where it ends a full load.
+//!
+//! # Locks
+//!
+//! One order for everybody, so nobody waits in a circle: the locks of the establishments (advisory, in the order of their numbers), rows of products, the
+//! chunk's row, the batch's row. Under an establishment's lock nobody else writes its products, so what was looked up stays true until the commit.
+//!
+//! # Which version wins
+//!
+//! Of all items of a product that were ever written, the one with the greatest [`Version`](ingestion::product::Version). A row remembers the version that wrote it. A later version
+//! with the same content writes nothing, so it leaves no trace in the row, but in its chunk: for each item, half of its key's hash and half of its
+//! content's. Before a row is overwritten by something that is newer than what the row remembers, chunks of other batches are asked whether they contained the very content that
+//! is there, in a version newer still. The answer can only be yes for batches received at or after the item's effective time, and where the source does not date the
+//! present content before it; so a change that arrives in the usual order asks nobody.
+//!
+//! # Which products are active
+//!
+//! Of all batches that have a say about a product, the one received last decides: a batch that contained it says yes, a full load that decided about its establishment
+//! and did not contain it says no. An item in error says neither. So
+//!
+//! - at the end of a full load ([`finalize`](Database::finalize)) those active products become inactive that neither it nor a batch received later contained, by the hashes
+//!   of their chunks;
+//! - a product that is inactive or new becomes active when a chunk contains it, unless a full load received later has decided and lacks it;
+//! - a full load leaves an establishment to a later full load that knows it too, and the report says "skipped" where that is true of all of its establishments. One that had an
+//!   unreadable key, or no valid item, decides nothing, and nobody leaves anything to it;
+//! - the guard looks at each establishment by itself, so that a large one does not hide a small one that vanishes; where it holds for one, nothing of the batch is
+//!   deactivated.
+//!
+//! # Connection and time
+//!
+//! A [`Database`] has one connection, checked before each call, since between the invocations of a function anything may have happened to it. Prepared statements stay with it. Each call
+//! has a budget of 25 s, and the server ends by itself what a frozen or dead function left: statements after 20 s, waits for a lock after 15 s, transactions that
+//! idle after 10 s, and statements whose client is gone after one.
+//!
+//! # Migrations
+//!
+//! `migrations/V<number>__<name>.sql`, embedded in the binary, applied in their order under an advisory lock, each in a transaction. One that was applied is never changed: the next
+//! one changes what it made.
 
 #![forbid(unsafe_code)]
 

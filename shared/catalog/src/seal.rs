@@ -127,9 +127,9 @@ async fn seal(
     batch.items_parsed = sealed.items_parsed;
     batch.items_in_error = sealed.items_in_error;
     write(&mut session, &batch, sealed).await?;
-    let status = settle(&mut session, &batch).await?;
+    let settled = settle(&mut session, &batch).await?;
     session.commit().await?;
-    Ok(SealOutcome::Sealed(status))
+    Ok(SealOutcome::Sealed(settled.status))
 }
 
 async fn write(session: &mut Session<'_>, batch: &LockedBatch, sealed: &Seal) -> Result<(), DatabaseError> {

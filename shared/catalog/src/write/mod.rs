@@ -16,12 +16,12 @@ use ingestion::batch::{BatchStatus, ChunkResult, ChunkStatus};
 use ingestion::chunk::{Chunk, Row};
 use ingestion::product::{ItemError, ItemErrorCode, PartialKey};
 
-use crate::account::settle;
+use crate::account::{Settled, settle};
 use crate::batch::{generation, lock};
 use crate::connection::{Connection, Session};
 use crate::database::Database;
 use crate::error::DatabaseError;
-use crate::finalize::finalize;
+use crate::finalize::{Finalized, finalize};
 use crate::hashes::first_eight;
 use crate::rows::{bigint, word};
 use crate::{item_errors, locks};
@@ -86,26 +86,34 @@ impl Database {
             }
             result => result?,
         };
-        let (before, result) = match result {
-            Outcome::Superseded => return Ok(Written::Superseded),
-            Outcome::AlreadyDone => (None, None),
-            Outcome::Done { result, before, after } if after.is_final() => {
-                return Ok(Written::Done { result, batch: after, became_final: !before.is_final() });
+        match result {
+            Outcome::Superseded => Ok(Written::Superseded),
+            Outcome::AlreadyDone => {
+                let end = self.finalize_with(connection, chunk).await?;
+                Ok(Written::AlreadyDone { batch: end.status, became_final: end.became_final })
             }
-            Outcome::Done { result, before, .. } => (Some(before), Some(result)),
-        };
-        let end = finalize(connection, chunk.batch().batch_id(), self.guard()).await?;
-        let became_final =
-            end.became_final || before.is_some_and(|before| !before.is_final() && end.status.is_final());
-        Ok(match result {
-            Some(result) => Written::Done { result, batch: end.status, became_final },
-            None => Written::AlreadyDone { batch: end.status, became_final: end.became_final },
-        })
+            Outcome::Done { result, before, after } => {
+                let batch = if after.undecided {
+                    self.finalize_with(connection, chunk).await?.status
+                } else {
+                    after.status
+                };
+                Ok(Written::Done { result, batch, became_final: batch.is_final() && !before.is_final() })
+            }
+        }
+    }
+
+    async fn finalize_with(
+        &self,
+        connection: &mut Connection,
+        chunk: &Chunk,
+    ) -> Result<Finalized, DatabaseError> {
+        finalize(connection, chunk.batch().batch_id(), self.guard()).await
     }
 }
 
 enum Outcome {
-    Done { result: ChunkResult, before: BatchStatus, after: BatchStatus },
+    Done { result: ChunkResult, before: BatchStatus, after: Settled },
     AlreadyDone,
     Superseded,
 }

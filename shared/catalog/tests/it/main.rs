@@ -1,1 +1,19 @@
+//! Against a real PostgreSQL: the one that `DATABASE_URL` names, or one of the tests' own.
 
+#![allow(
+    clippy::unwrap_used,
+    clippy::panic,
+    clippy::indexing_slicing,
+    reason = "a test fails where it finds itself wrong"
+)]
+
+mod batches;
+mod chunks;
+mod connection;
+mod deactivation;
+mod migrations;
+mod model;
+mod queries;
+mod support;
+mod tls;
+mod untouched;

@@ -81,6 +81,13 @@ impl Chunk {
         &self.rows
     }
 
+    /// The same chunk at another place of its batch, so that tests can have many small ones.
+    #[cfg(any(test, feature = "generate"))]
+    #[must_use]
+    pub fn numbered(self, index: u32) -> Self {
+        Self { index, ..self }
+    }
+
     /// Its establishments in their order, each once: what has to be locked.
     #[must_use]
     pub fn cnpjs(&self) -> Vec<Cnpj> {

@@ -1,0 +1,150 @@
+use catalog::{Begun, DatabaseError, PayloadFailure, Seal, SealOutcome};
+use ingestion::batch::BatchStatus;
+use ingestion::chunk::{Generation, Plan};
+use serde_json::json;
+
+use crate::support::{Load, database_test};
+
+fn plan(items: u16) -> Plan {
+    Plan { items: items.try_into().unwrap(), ..Plan::default() }
+}
+
+#[test]
+fn a_run_that_starts_over_keeps_the_first_ones_plan() {
+    database_test(async |test| {
+        let database = test.open();
+        let load = Load::full(0);
+        for items in [700, 900] {
+            let begun = database.begin_chunking(&load.batch, plan(items)).await.unwrap();
+            assert_eq!(begun, Begun::Chunk { plan: plan(700), generation: Generation::FIRST });
+        }
+        let view = database.batch(load.batch.metadata.tenant_id, load.id()).await.unwrap().unwrap();
+        assert_eq!((view.status, view.chunks.total), (BatchStatus::Chunking, 0));
+        assert!(view.started_at.is_some() && view.finished_at.is_none());
+    });
+}
+
+#[test]
+fn two_runs_at_once_make_one_batch() {
+    database_test(async |test| {
+        let load = Load::full(0).keys(0..10).keys(10..20);
+        let (first, second) = (test.open(), test.open());
+        let begun = tokio::join!(
+            first.begin_chunking(&load.batch, plan(700)),
+            second.begin_chunking(&load.batch, plan(900))
+        );
+        assert_eq!(begun.0.unwrap(), begun.1.unwrap());
+        let seal = load.seal();
+        let sealed = tokio::join!(
+            first.seal(load.id(), Generation::FIRST, &seal),
+            second.seal(load.id(), Generation::FIRST, &seal)
+        );
+        let mut outcomes = [sealed.0.unwrap(), sealed.1.unwrap()];
+        outcomes.sort_by_key(|outcome| matches!(outcome, SealOutcome::AlreadySealed(_)));
+        let expected = [
+            SealOutcome::Sealed(BatchStatus::Processing),
+            SealOutcome::AlreadySealed(BatchStatus::Processing),
+        ];
+        assert_eq!(outcomes, expected);
+        assert_eq!(test.number("SELECT count(*) FROM batch_chunks").await, 2);
+    });
+}
+
+#[test]
+fn after_the_seal_a_run_announces_what_is_pending_and_nothing_once_it_is_done() {
+    database_test(async |test| {
+        let database = test.open();
+        let load = Load::delta(0).keys(0..10).keys(10..20);
+        load.prepare(&database).await;
+        database.write_chunk(&load.chunks[0]).await.unwrap();
+        let begun = database.begin_chunking(&load.batch, Plan::default()).await.unwrap();
+        let Begun::Sealed { generation: Generation::FIRST, pending } = begun else { panic!("{begun:?}") };
+        let [chunk] = &pending[..] else { panic!("{pending:?}") };
+        assert_eq!((chunk.index, chunk.items, chunk.cnpj), (1, 10, load.chunks[1].cnpjs()[0]));
+        assert_eq!(chunk.uri, load.seal().chunks[1].uri);
+        database.write_chunk(&load.chunks[1]).await.unwrap();
+        let begun = database.begin_chunking(&load.batch, Plan::default()).await.unwrap();
+        assert_eq!(begun, Begun::Final(BatchStatus::Completed));
+        let outcome = database.seal(load.id(), Generation::FIRST, &load.seal()).await.unwrap();
+        assert_eq!(outcome, SealOutcome::AlreadySealed(BatchStatus::Completed));
+    });
+}
+
+#[test]
+fn a_seal_that_does_not_add_up_is_refused() {
+    database_test(async |test| {
+        let database = test.open();
+        let load = Load::delta(0).keys(0..10);
+        database.begin_chunking(&load.batch, Plan::default()).await.unwrap();
+        let seal = Seal { items_parsed: 11, ..load.seal() };
+        let error = database.seal(load.id(), Generation::FIRST, &seal).await.unwrap_err();
+        assert!(matches!(error, DatabaseError::Unbalanced(_)), "{error:?}");
+        assert_eq!(test.number("SELECT count(*) FROM batch_chunks").await, 0);
+    });
+}
+
+#[test]
+fn a_run_of_an_earlier_generation_changes_nothing() {
+    database_test(async |test| {
+        let database = test.open();
+        let load = Load::delta(0).keys(0..10).error(Some(1));
+        database.begin_chunking(&load.batch, Plan::default()).await.unwrap();
+        test.execute("UPDATE batches SET generation = 2").await;
+        database.record_item_errors(load.id(), Generation::FIRST, &load.errors).await.unwrap();
+        assert_eq!(test.number("SELECT count(*) FROM batch_item_errors").await, 0);
+        let outcome = database.seal(load.id(), Generation::FIRST, &load.seal()).await.unwrap();
+        assert_eq!(outcome, SealOutcome::Superseded);
+        assert_eq!(test.number("SELECT count(*) FROM batch_chunks").await, 0);
+    });
+}
+
+#[test]
+fn a_payload_that_cannot_be_read_fails_its_batch_once() {
+    database_test(async |test| {
+        let database = test.open();
+        let load = Load::full(0).keys(0..10);
+        let failure = PayloadFailure {
+            code: "MALFORMED_JSON".into(),
+            detail: "it breaks off".to_owned(),
+            byte_offset: Some(1234),
+        };
+        for _ in 0..2 {
+            let status = database.fail_payload(&load.batch, &failure).await.unwrap();
+            assert_eq!(status, BatchStatus::Failed);
+        }
+        let view = database.batch(load.batch.metadata.tenant_id, load.id()).await.unwrap().unwrap();
+        let view = serde_json::to_value(view).unwrap();
+        let error = json!({"code": "MALFORMED_JSON", "detail": "it breaks off", "byte_offset": 1234});
+        assert_eq!((&view["status"], &view["error"]), (&json!("FAILED"), &error));
+        assert!(view["finished_at"].is_string());
+        let begun = database.begin_chunking(&load.batch, Plan::default()).await.unwrap();
+        assert_eq!(begun, Begun::Final(BatchStatus::Failed));
+    });
+}
+
+#[test]
+fn a_batch_that_was_sealed_is_not_failed_by_a_run_that_comes_late() {
+    database_test(async |test| {
+        let database = test.open();
+        let load = Load::delta(0).keys(0..10);
+        load.prepare(&database).await;
+        let failure =
+            PayloadFailure { code: "CONTENT_CORRUPT".into(), detail: String::new(), byte_offset: None };
+        let status = database.fail_payload(&load.batch, &failure).await.unwrap();
+        assert_eq!(status, BatchStatus::Processing);
+        database.write_chunk(&load.chunks[0]).await.unwrap();
+    });
+}
+
+#[test]
+fn another_batch_by_the_same_key_is_refused() {
+    database_test(async |test| {
+        let database = test.open();
+        let first = Load::delta(0);
+        let mut second = Load::delta(0);
+        second.batch.metadata.idempotency_key.clone_from(&first.batch.metadata.idempotency_key);
+        database.begin_chunking(&first.batch, Plan::default()).await.unwrap();
+        let error = database.begin_chunking(&second.batch, Plan::default()).await.unwrap_err();
+        assert!(matches!(error, DatabaseError::Rejected(_)) && !error.is_transient(), "{error:?}");
+    });
+}

@@ -1,0 +1,280 @@
+use catalog::{DatabaseError, Written};
+use ingestion::batch::{BatchStatus, Changes};
+use ingestion::product::{Attributes, Decimal, Price};
+
+use crate::support::{Item, Load, at, cnpj, database_test, product};
+
+async fn changes(database: &catalog::Database, load: &Load, index: usize) -> Changes {
+    match database.write_chunk(&load.chunks[index]).await.unwrap() {
+        Written::Done { result, .. } => result.changes(),
+        other => panic!("{other:?}"),
+    }
+}
+
+const fn counts(inserted: u64, updated: u64, unchanged: u64, stale: u64) -> Changes {
+    Changes { inserted, updated, unchanged, stale }
+}
+
+const fn dated(key: u32, content: u32, updated_at: i64) -> Item {
+    Item { key, content, updated_at: Some(updated_at) }
+}
+
+#[test]
+fn every_column_comes_back_as_it_was_sent() {
+    database_test(async |test| {
+        let mut sent = product(Item::of(1, 1));
+        let decimal = |text: &str| Some(text.parse::<Decimal>().unwrap());
+        let price = |text: &str| Some(Price::try_from(text.parse::<Decimal>().unwrap()).unwrap());
+        sent.attributes = Attributes {
+            title: Some("Ácido \"acetil\" \\ 100 mg".to_owned()),
+            description: Some("linha\n\ttabulação".to_owned()),
+            ean: Some("7891234567895".to_owned()),
+            brand: Some("Marca".to_owned()),
+            ncm: Some("30049099".to_owned()),
+            category: Some(String::new()),
+            image_link: Some("https://imagens.example/1.jpg".to_owned()),
+            color: Some("azul".to_owned()),
+            price: price("19.99"),
+            price_promo: price("-0.0001"),
+            wholesale_price: price("9999999999.9999"),
+            quantity: decimal("0"),
+            size: decimal("99999999999999999999999999999999999999"),
+            measure: decimal("-0.00000000000000000000000000000000000012"),
+            wholesale_min: decimal("123456789012345678.90123"),
+            indice: Some(i32::MIN),
+            source_created_at: Some(at(-1_000_000_000)),
+            source_updated_at: Some("2026-11-21T10:00:00.123456Z".parse().unwrap()),
+            extra: Some(r#"{"LAB":"x","N":[1,2.5,null]}"#.to_owned()),
+        };
+        let load = Load::delta(86_400).products([sent]).products([product(Item::of(2, 2))]);
+        let database = test.open();
+        assert_eq!(load.run(&database).await, BatchStatus::Completed);
+        let columns = "title, description, ean, brand, ncm, category, imagelink, color, price::text, pricepromo::text, \
+             wholesaleprice::text, quantity::text, size::text, measure::text, wholesalemin::text, indice::text, \
+             source_created_at::text, source_updated_at::text, extra::text, shopid::text, cnpj::text, active::text, \
+             deactivated_at::text, last_item_index::text, last_received_at::text, last_batch_id::text";
+        test.execute("SET timezone = 'UTC'").await;
+        let row = &test.rows(&format!("SELECT {columns} FROM products WHERE productid = 'p0001'")).await[0];
+        let values: Vec<Option<String>> = (0..26).map(|column| row.get(column)).collect();
+        let (batch_id, cnpj) = (load.id().to_string(), cnpj(1).to_string());
+        let expected = [
+            Some("Ácido \"acetil\" \\ 100 mg"),
+            Some("linha\n\ttabulação"),
+            Some("7891234567895"),
+            Some("Marca"),
+            Some("30049099"),
+            Some(""),
+            Some("https://imagens.example/1.jpg"),
+            Some("azul"),
+            Some("19.9900"),
+            Some("-0.0001"),
+            Some("9999999999.9999"),
+            Some("0"),
+            Some("99999999999999999999999999999999999999"),
+            Some("-0.00000000000000000000000000000000000012"),
+            Some("123456789012345678.90123"),
+            Some("-2147483648"),
+            Some("1995-03-15 08:13:20+00"),
+            Some("2026-11-21 10:00:00.123456+00"),
+            Some(r#"{"N": [1, 2.5, null], "LAB": "x"}"#),
+            Some("1"),
+            Some(cnpj.as_str()),
+            Some("true"),
+            None,
+            Some("0"),
+            Some("2026-11-22 10:00:00+00"),
+            Some(batch_id.as_str()),
+        ];
+        assert_eq!(values.iter().map(Option::as_deref).collect::<Vec<_>>(), expected);
+        // What was not sent is absent.
+        let empty = "SELECT num_nulls(description, ean, brand, ncm, category, imagelink, color, price, pricepromo, \
+             wholesaleprice, quantity, size, measure, wholesalemin, indice, source_created_at, source_updated_at, \
+             extra)::bigint FROM products WHERE productid = 'p0002'";
+        assert_eq!(test.number(empty).await, 18);
+        // What the server makes of a key is what the chunks say of it.
+        let hashes = "SELECT count(*) FROM products WHERE product_key_hash(cnpj, shopid, productid) IN \
+             (SELECT unnest(key_hashes) FROM batch_chunks)";
+        assert_eq!(test.number(hashes).await, 2);
+    });
+}
+
+#[test]
+fn each_row_is_counted_once_by_what_became_of_it() {
+    database_test(async |test| {
+        let database = test.open();
+        let first = Load::delta(100).items(&[dated(1, 1, 10), dated(2, 1, 10), dated(3, 1, 10)]);
+        first.prepare(&database).await;
+        assert_eq!(changes(&database, &first, 0).await, counts(3, 0, 0, 0));
+        // One the same, one newer, one older, one new, and of two with one key the last.
+        let second = Load::delta(200).items(&[
+            dated(1, 1, 10),
+            dated(2, 2, 20),
+            dated(3, 2, 5),
+            dated(4, 1, 10),
+            dated(4, 2, 10),
+        ]);
+        second.prepare(&database).await;
+        assert_eq!(changes(&database, &second, 0).await, counts(1, 1, 1, 2));
+        let titles = test.rows("SELECT title FROM products ORDER BY productid").await;
+        let titles: Vec<&str> = titles.iter().map(|row| row.get(0)).collect();
+        assert_eq!(titles, ["Dipirona 1", "Dipirona 2", "Dipirona 1", "Dipirona 2"]);
+    });
+}
+
+#[test]
+fn a_chunk_that_is_delivered_again_is_acknowledged_without_work() {
+    database_test(async |test| {
+        let database = test.open();
+        let load = Load::full(100).keys(0..10).keys(10..20);
+        assert_eq!(load.run(&database).await, BatchStatus::Completed);
+        let state = "SELECT sum(hashtext(p::text || p.xmin::text || b::text)) FROM products p, batches b";
+        let before = test.number(state).await;
+        for chunk in &load.chunks {
+            let again = database.write_chunk(chunk).await.unwrap();
+            let done = Written::AlreadyDone { batch: BatchStatus::Completed, became_final: false };
+            assert_eq!(again, done);
+        }
+        assert_eq!(test.number(state).await, before);
+    });
+}
+
+#[test]
+fn a_chunk_of_an_earlier_generation_is_acknowledged_without_work() {
+    database_test(async |test| {
+        let database = test.open();
+        let load = Load::delta(100).keys(0..3);
+        load.prepare(&database).await;
+        test.execute("UPDATE batches SET generation = 2; UPDATE batch_chunks SET generation = 2").await;
+        assert_eq!(database.write_chunk(&load.chunks[0]).await.unwrap(), Written::Superseded);
+        test.execute("DELETE FROM batch_chunks").await;
+        assert_eq!(database.write_chunk(&load.chunks[0]).await.unwrap(), Written::Superseded);
+        assert_eq!(test.number("SELECT count(*) FROM products").await, 0);
+    });
+}
+
+#[test]
+fn a_chunk_that_nobody_sealed_is_refused() {
+    database_test(async |test| {
+        let database = test.open();
+        let load = Load::delta(100).keys(0..3);
+        let error = database.write_chunk(&load.chunks[0]).await.unwrap_err();
+        assert!(matches!(error, DatabaseError::UnknownBatch(id) if id == load.id()), "{error:?}");
+        database.begin_chunking(&load.batch, ingestion::chunk::Plan::default()).await.unwrap();
+        let error = database.write_chunk(&load.chunks[0]).await.unwrap_err();
+        assert!(matches!(error, DatabaseError::UnknownChunk { index: 0, .. }) && !error.is_transient());
+    });
+}
+
+#[test]
+fn an_earlier_version_that_comes_late_does_not_roll_back_what_was_confirmed() {
+    database_test(async |test| {
+        let database = test.open();
+        // The first and the third say the same, so the third leaves no trace in the row.
+        for load in [Load::delta(100), Load::delta(300)] {
+            load.items(&[Item::of(1, 1)]).run(&database).await;
+        }
+        let late = Load::delta(200).items(&[Item::of(1, 2)]);
+        late.prepare(&database).await;
+        assert_eq!(changes(&database, &late, 0).await, counts(0, 0, 0, 1));
+        let title = &test.rows("SELECT title FROM products").await[0];
+        assert_eq!(title.get::<_, &str>(0), "Dipirona 1");
+    });
+}
+
+#[test]
+fn a_source_that_dates_its_change_before_the_last_confirmation_loses_to_it() {
+    database_test(async |test| {
+        let database = test.open();
+        for load in [Load::delta(100), Load::delta(300)] {
+            load.items(&[Item::of(1, 1)]).run(&database).await;
+        }
+        // Received last, but from before the confirmation.
+        let last = Load::delta(400).items(&[dated(1, 2, 200)]);
+        last.prepare(&database).await;
+        assert_eq!(changes(&database, &last, 0).await, counts(0, 0, 0, 1));
+        let newer = Load::delta(500).items(&[dated(1, 3, 350)]);
+        newer.prepare(&database).await;
+        assert_eq!(changes(&database, &newer, 0).await, counts(0, 1, 0, 0));
+    });
+}
+
+#[test]
+fn of_duplicates_in_several_chunks_the_last_wins_in_any_order() {
+    database_test(async |test| {
+        let database = test.open();
+        for order in [[0, 1, 2], [0, 2, 1], [1, 0, 2], [1, 2, 0], [2, 0, 1], [2, 1, 0]] {
+            test.execute("TRUNCATE products, batches CASCADE").await;
+            // The first batch's row says what the last item says, which then writes nothing.
+            Load::delta(100).items(&[Item::of(1, 3)]).run(&database).await;
+            let load =
+                Load::delta(200).items(&[Item::of(1, 1)]).items(&[Item::of(1, 2)]).items(&[Item::of(1, 3)]);
+            load.prepare(&database).await;
+            for index in order {
+                database.write_chunk(&load.chunks[index]).await.unwrap();
+            }
+            let title = &test.rows("SELECT title FROM products").await[0];
+            assert_eq!(title.get::<_, &str>(0), "Dipirona 3", "{order:?}");
+        }
+    });
+}
+
+#[test]
+fn items_that_the_database_refuses_are_reported_and_the_others_written() {
+    database_test(async |test| {
+        let database = test.open();
+        let mut products: Vec<_> = (0..20).map(|key| product(Item::of(key, 1))).collect();
+        for place in [3, 4, 19] {
+            // PostgreSQL's time begins in 4713 BC.
+            products[place].attributes.source_created_at = Some("-009000-01-01T00:00:00Z".parse().unwrap());
+        }
+        let load = Load::full(100).products(products);
+        load.prepare(&database).await;
+        let written = database.write_chunk(&load.chunks[0]).await.unwrap();
+        let Written::Done { result, batch, .. } = written else { panic!("{written:?}") };
+        assert_eq!((result.changes(), result.rejected()), (counts(17, 0, 0, 0), 3));
+        assert_eq!(batch, BatchStatus::Completed);
+        let view = database.batch(load.batch.metadata.tenant_id, load.id()).await.unwrap().unwrap();
+        assert_eq!((view.items_parsed, view.items_processed, view.items_failed), (20, 17, 3));
+        let errors = database.item_errors(load.batch.metadata.tenant_id, load.id(), None, 10).await.unwrap();
+        let errors = serde_json::to_value(errors.unwrap()).unwrap();
+        assert_eq!(errors[0]["code"], "REJECTED_BY_DATABASE");
+        assert_eq!((&errors[2]["item_index"], &errors[2]["key"]["productid"]), (&19.into(), &"p0019".into()));
+    });
+}
+
+#[test]
+fn overlapping_chunks_at_once_meet_no_deadlock_and_end_the_same() {
+    database_test(async |test| {
+        let mut ends = Vec::new();
+        for reversed in [false, true] {
+            test.execute("TRUNCATE products, batches CASCADE").await;
+            let setup = test.open();
+            // Eight batches of the same 400 products, each with another content.
+            let loads: Vec<Load> = (0..8_u32)
+                .map(|number| {
+                    let item = |key| Item::of(key, number * 7 % 8);
+                    let half = |keys: std::ops::Range<u32>| keys.map(item).map(product).collect::<Vec<_>>();
+                    Load::delta(i64::from(number)).products(half(0..300)).products(half(100..400))
+                })
+                .collect();
+            for load in &loads {
+                load.prepare(&setup).await;
+            }
+            let mut tasks = tokio::task::JoinSet::new();
+            let order: Vec<Load> = if reversed { loads.into_iter().rev().collect() } else { loads };
+            for load in order {
+                let database = test.open();
+                tasks.spawn(async move {
+                    for chunk in &load.chunks {
+                        database.write_chunk(chunk).await.unwrap();
+                    }
+                });
+            }
+            tasks.join_all().await;
+            assert_eq!(test.number("SELECT count(*) FROM batches WHERE status = 'COMPLETED'").await, 8);
+            ends.push(test.number("SELECT sum(hashtext(productid || title)) FROM products").await);
+            assert_eq!(test.number("SELECT count(*) FROM products WHERE title = 'Dipirona 1'").await, 400);
+        }
+        assert_eq!(ends[0], ends[1]);
+    });
+}

@@ -1,0 +1,235 @@
+use catalog::Written;
+use ingestion::batch::{BatchStatus, DeactivationGuard};
+use serde_json::{Value, json};
+
+use crate::support::{Load, TestDatabase, database_test};
+
+async fn shown(test: &TestDatabase, load: &Load) -> Value {
+    let metadata = &load.batch.metadata;
+    let view = test.open().batch(metadata.tenant_id, metadata.batch_id).await.unwrap().unwrap();
+    serde_json::to_value(view).unwrap()
+}
+
+async fn report(test: &TestDatabase, load: &Load) -> (Value, Value) {
+    let view = shown(test, load).await;
+    (view["deactivation"].clone(), view["changes"]["deactivated"].clone())
+}
+
+fn ids(keys: impl IntoIterator<Item = u32>) -> Vec<String> {
+    keys.into_iter().map(|key| format!("p{key:04}")).collect()
+}
+
+#[test]
+fn what_a_full_load_lacks_becomes_inactive_and_comes_back_when_it_is_sent_again() {
+    database_test(async |test| {
+        let database = test.open();
+        // All of one establishment, so that products are listed in their order.
+        Load::full(1).keys([2, 4]).keys([6, 8]).run(&database).await;
+        let shorter = Load::full(2).keys([2]).keys([6]);
+        assert_eq!(shorter.run(&database).await, BatchStatus::Completed);
+        assert_eq!(test.products().await, (ids([2, 6]), ids([4, 8])));
+        let (deactivation, deactivated) = report(test, &shorter).await;
+        assert_eq!(deactivation, json!({"state": "done", "would_deactivate": 0, "reason": null}));
+        assert_eq!(deactivated, 2);
+        let since = "SELECT count(*) FROM products WHERE active = (deactivated_at IS NULL)";
+        assert_eq!(test.number(since).await, 4);
+
+        let returning = Load::delta(3).keys([4]);
+        returning.prepare(&database).await;
+        let written = database.write_chunk(&returning.chunks[0]).await.unwrap();
+        let Written::Done { result, .. } = written else { panic!("{written:?}") };
+        assert_eq!(result.changes().updated, 1);
+        assert_eq!(test.products().await, (ids([2, 4, 6]), ids([8])));
+        assert_eq!(test.number(since).await, 4);
+    });
+}
+
+#[test]
+fn a_product_that_is_unchanged_in_a_full_load_stays_active_and_a_delta_deactivates_nothing() {
+    database_test(async |test| {
+        let database = test.open();
+        for load in [Load::full(1), Load::full(2)] {
+            load.keys([2, 4, 6]).run(&database).await;
+        }
+        let delta = Load::delta(3).keys([2]);
+        delta.run(&database).await;
+        assert_eq!(test.products().await, (ids([2, 4, 6]), ids([])));
+        assert_eq!(report(test, &delta).await.0["state"], "not_applicable");
+    });
+}
+
+#[test]
+fn a_full_load_that_finishes_late_spares_what_later_batches_contain() {
+    database_test(async |test| {
+        let database = test.open();
+        Load::full(1).keys([2, 4, 6]).run(&database).await;
+        let slow = Load::full(2).keys([2]).keys([8]);
+        slow.prepare(&database).await;
+        database.write_chunk(&slow.chunks[0]).await.unwrap();
+        // It changes nothing of product 4, so only its hashes tell that it was there.
+        Load::delta(3).keys([4]).run(&database).await;
+        database.write_chunk(&slow.chunks[1]).await.unwrap();
+        assert_eq!(test.products().await, (ids([2, 4, 8]), ids([6])));
+    });
+}
+
+#[test]
+fn a_full_load_leaves_it_to_a_later_one() {
+    database_test(async |test| {
+        let database = test.open();
+        Load::full(1).keys([2, 4, 6]).run(&database).await;
+        let earlier = Load::full(2).keys([2]);
+        earlier.prepare(&database).await;
+        let later = Load::full(3).keys([4]);
+        assert_eq!(later.run(&database).await, BatchStatus::Completed);
+        assert_eq!(test.products().await, (ids([4]), ids([2, 6])));
+        database.write_chunk(&earlier.chunks[0]).await.unwrap();
+        // Product 2 is in the earlier one only, and stays what the later one made of it.
+        assert_eq!(test.products().await, (ids([4]), ids([2, 6])));
+        let skipped = json!({"state": "skipped", "would_deactivate": 0, "reason": "later_full_load"});
+        assert_eq!(report(test, &earlier).await.0, skipped);
+    });
+}
+
+#[test]
+fn a_late_batch_brings_no_product_back_that_a_later_full_load_lacks() {
+    database_test(async |test| {
+        let database = test.open();
+        Load::full(1).keys([2, 4]).run(&database).await;
+        Load::full(5).keys([2]).run(&database).await;
+        let late = Load::delta(3).keys([4, 6]);
+        late.run(&database).await;
+        assert_eq!(test.products().await, (ids([2]), ids([4, 6])));
+        Load::delta(6).keys([6]).run(&database).await;
+        assert_eq!(test.products().await, (ids([2, 6]), ids([4])));
+    });
+}
+
+#[test]
+fn an_item_in_error_counts_as_present_if_its_key_was_read() {
+    database_test(async |test| {
+        let database = test.open();
+        Load::full(1).keys([2, 4, 6]).run(&database).await;
+        let readable = Load::full(2).keys([2]).error(Some(4));
+        readable.run(&database).await;
+        assert_eq!(test.products().await, (ids([2, 4]), ids([6])));
+        let unreadable = Load::full(3).keys([2]).error(None);
+        assert_eq!(unreadable.run(&database).await, BatchStatus::Completed);
+        assert_eq!(test.products().await, (ids([2, 4]), ids([6])));
+        let skipped = json!({"state": "skipped", "would_deactivate": 0, "reason": "unreadable_key"});
+        assert_eq!(report(test, &unreadable).await.0, skipped);
+    });
+}
+
+#[test]
+fn an_empty_load_deactivates_nothing() {
+    database_test(async |test| {
+        let database = test.open();
+        Load::full(1).keys([2, 4, 6]).run(&database).await;
+        let empty = Load::full(2);
+        assert_eq!(empty.run(&database).await, BatchStatus::Completed);
+        assert_eq!(test.products().await, (ids([2, 4, 6]), ids([])));
+        let skipped = json!({"state": "skipped", "would_deactivate": 0, "reason": "empty_load"});
+        assert_eq!(report(test, &empty).await.0, skipped);
+    });
+}
+
+#[test]
+fn a_load_that_would_deactivate_most_of_a_catalogue_is_held() {
+    database_test(async |test| {
+        let database = test.open();
+        Load::full(1).keys((0..240).map(|key| key * 2)).run(&database).await;
+        let suspicious = Load::full(2).keys((0..100).map(|key| key * 2));
+        assert_eq!(suspicious.run(&database).await, BatchStatus::Completed);
+        let (active, _) = test.products().await;
+        assert_eq!(active.len(), 240);
+        let held = json!({"state": "held", "would_deactivate": 140, "reason": null});
+        assert_eq!(report(test, &suspicious).await, (held, json!(0)));
+        // Who allows more gets more.
+        let lenient = test.open().with_guard(DeactivationGuard { percent: 60, small: 100 });
+        Load::full(3).keys((0..100).map(|key| key * 2)).run(&lenient).await;
+        assert_eq!(test.products().await.0.len(), 100);
+    });
+}
+
+#[test]
+fn a_large_establishment_does_not_hide_a_small_one_that_vanishes() {
+    database_test(async |test| {
+        let database = test.open();
+        let odd = |number: u32| (0..number).map(|key| key * 2 + 1);
+        let even = |number: u32| (0..number).map(|key| key * 2);
+        Load::full(1).keys(even(900)).keys(odd(120)).run(&database).await;
+        let load = Load::full(2).keys(even(900)).keys(odd(1));
+        load.run(&database).await;
+        assert_eq!(report(test, &load).await.0["would_deactivate"], 119);
+        assert_eq!(test.products().await.0.len(), 1020);
+    });
+}
+
+#[test]
+fn other_establishments_are_left_alone() {
+    database_test(async |test| {
+        let database = test.open();
+        Load::full(1).keys([1, 2, 3, 4]).run(&database).await;
+        Load::full(2).keys([2]).run(&database).await;
+        assert_eq!(test.products().await.1, ids([4]));
+    });
+}
+
+#[test]
+fn an_end_that_a_crash_prevented_is_made_up_for() {
+    database_test(async |test| {
+        let database = test.open();
+        Load::full(1).keys([2, 4]).run(&database).await;
+        for by_delivery in [true, false] {
+            let load = Load::full(if by_delivery { 2 } else { 3 }).keys([2]);
+            load.prepare(&database).await;
+            // As if the function had died between the two transactions.
+            test.execute(
+                "CREATE FUNCTION fail() RETURNS trigger LANGUAGE plpgsql AS 'BEGIN RAISE ''no''; END'; \
+                 CREATE TRIGGER no_end BEFORE UPDATE ON batch_cnpjs EXECUTE FUNCTION fail()",
+            )
+            .await;
+            database.write_chunk(&load.chunks[0]).await.unwrap_err();
+            assert_eq!(shown(test, &load).await["status"], "PROCESSING");
+            assert_eq!(shown(test, &load).await["chunks"]["done"], 1);
+            test.execute("DROP FUNCTION fail CASCADE").await;
+            if by_delivery {
+                let written = database.write_chunk(&load.chunks[0]).await.unwrap();
+                let done = Written::AlreadyDone { batch: BatchStatus::Completed, became_final: true };
+                assert_eq!(written, done);
+            } else {
+                let end = database.finalize(load.id()).await.unwrap();
+                assert_eq!((end.status, end.became_final), (BatchStatus::Completed, true));
+                assert!(!database.finalize(load.id()).await.unwrap().became_final);
+            }
+            assert_eq!(test.products().await, (ids([2]), ids([4])));
+            assert!(shown(test, &load).await["finished_at"].is_string());
+        }
+    });
+}
+
+#[test]
+fn a_failed_chunk_keeps_a_full_load_from_deactivating_until_it_is_done() {
+    database_test(async |test| {
+        let database = test.open();
+        Load::full(1).keys([2, 4, 6]).run(&database).await;
+        let load = Load::full(2).keys([2]).keys([4]);
+        load.prepare(&database).await;
+        test.execute(
+            "UPDATE batch_chunks SET status = 'FAILED' WHERE status = 'PENDING' AND chunk_index = 0",
+        )
+        .await;
+        let written = database.write_chunk(&load.chunks[1]).await.unwrap();
+        let Written::Done { batch, became_final, .. } = written else { panic!("{written:?}") };
+        assert_eq!((batch, became_final), (BatchStatus::PartialFail, true));
+        assert_eq!(test.products().await.1, ids([]));
+        assert_eq!(shown(test, &load).await["items_failed"], 1);
+        // Slow, but not dead.
+        let written = database.write_chunk(&load.chunks[0]).await.unwrap();
+        let Written::Done { batch, became_final, .. } = written else { panic!("{written:?}") };
+        assert_eq!((batch, became_final), (BatchStatus::Completed, false));
+        assert_eq!(test.products().await, (ids([2, 4]), ids([6])));
+        assert_eq!(shown(test, &load).await["items_failed"], 0);
+    });
+}

@@ -1,0 +1,49 @@
+use catalog::{Database, DatabaseError};
+
+use crate::support::{Cluster, TestDatabase, database_test};
+
+#[test]
+fn migrations_run_once_even_four_at_a_time() {
+    database_test(async |test| {
+        // The test's own run was the first of all; this is a database that nobody has migrated.
+        test.execute("DROP SCHEMA public CASCADE; CREATE SCHEMA public").await;
+        let [a, b, c, d] = [test.open(), test.open(), test.open(), test.open()];
+        let runs = tokio::join!(a.migrate(), b.migrate(), c.migrate(), d.migrate());
+        let runs = [runs.0.unwrap(), runs.1.unwrap(), runs.2.unwrap(), runs.3.unwrap()];
+        let applied: Vec<_> = runs.iter().filter(|run| !run.applied.is_empty()).collect();
+        assert_eq!(applied.len(), 1, "{runs:?}");
+        assert_eq!(applied[0].applied, ["V1__batches", "V2__products"]);
+        assert!(runs.iter().all(|run| run.version == 2), "{runs:?}");
+        let again = test.open().migrate().await.unwrap();
+        assert_eq!((again.applied, again.version), (Vec::new(), 2));
+    });
+}
+
+#[test]
+fn a_migration_that_was_changed_afterwards_is_refused() {
+    database_test(async |test| {
+        test.execute("UPDATE refinery_schema_history SET checksum = '1' WHERE version = 1").await;
+        let error = test.open().migrate().await.unwrap_err();
+        assert!(matches!(error, DatabaseError::Migration(_)), "{error:?}");
+    });
+}
+
+#[test]
+fn a_migration_that_fails_leaves_nothing_and_can_be_repeated() {
+    database_test(async |test| {
+        test.execute("DROP SCHEMA public CASCADE; CREATE SCHEMA public; CREATE TABLE batch_chunks ()").await;
+        test.open().migrate().await.unwrap_err();
+        assert_eq!(test.number("SELECT count(*) FROM pg_tables WHERE tablename = 'batches'").await, 0);
+        test.execute("DROP TABLE batch_chunks").await;
+        assert_eq!(test.open().migrate().await.unwrap().version, 2);
+    });
+}
+
+#[tokio::test]
+async fn a_server_that_is_away_is_unavailable() {
+    let cluster = Cluster::start(&[]).await;
+    let database = TestDatabase::create(&cluster.config(), None).await;
+    cluster.stop(nix::sys::signal::Signal::SIGQUIT);
+    let error = Database::new(database.config()).migrate().await.unwrap_err();
+    assert!(error.is_transient(), "{error:?}");
+}

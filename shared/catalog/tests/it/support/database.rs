@@ -1,0 +1,100 @@
+use std::panic::{AssertUnwindSafe, resume_unwind};
+use std::sync::Arc;
+
+use catalog::{Database, DatabaseConfig};
+use futures_util::FutureExt as _;
+use secrecy::ExposeSecret as _;
+use tokio_postgres::{Client, NoTls, Row};
+
+use super::Cluster;
+
+/// A database of one test.
+pub(crate) struct TestDatabase {
+    config: DatabaseConfig,
+    /// A view of the tables beside the crate's own.
+    pub(crate) client: Client,
+    _cluster: Option<Arc<Cluster>>,
+}
+
+/// Runs a test on a migrated database of its own, which is dropped afterwards, however the test ends.
+pub(crate) fn database_test(test: impl AsyncFnOnce(&TestDatabase)) {
+    let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(4).enable_all().build().unwrap();
+    runtime.block_on(async {
+        let (server, cluster) = match std::env::var("DATABASE_URL") {
+            Ok(url) if !url.is_empty() => (DatabaseConfig::from_url(&url).unwrap(), None),
+            _ => {
+                let cluster = Cluster::shared().await;
+                (cluster.config(), Some(cluster))
+            }
+        };
+        let database = TestDatabase::create(&server, cluster).await;
+        database.open().migrate().await.unwrap();
+        let outcome = AssertUnwindSafe(test(&database)).catch_unwind().await;
+        database.drop(&server).await;
+        if let Err(panic) = outcome {
+            resume_unwind(panic);
+        }
+    });
+}
+
+impl TestDatabase {
+    pub(crate) async fn create(server: &DatabaseConfig, cluster: Option<Arc<Cluster>>) -> Self {
+        let dbname = format!("test_{}", uuid::Uuid::new_v4().simple());
+        connect(server).await.batch_execute(&format!("CREATE DATABASE {dbname}")).await.unwrap();
+        let config = DatabaseConfig { dbname, ..server.clone() };
+        let client = connect(&config).await;
+        Self { config, client, _cluster: cluster }
+    }
+
+    async fn drop(self, server: &DatabaseConfig) {
+        let Self { config, client, _cluster: cluster } = self;
+        drop(client);
+        let statement = format!("DROP DATABASE {} WITH (FORCE)", config.dbname);
+        connect(server).await.batch_execute(&statement).await.unwrap();
+        drop(cluster);
+    }
+
+    /// The crate's view of it, with a connection of its own.
+    pub(crate) fn open(&self) -> Database {
+        Database::new(self.config.clone())
+    }
+
+    pub(crate) fn config(&self) -> DatabaseConfig {
+        self.config.clone()
+    }
+
+    pub(crate) async fn rows(&self, sql: &str) -> Vec<Row> {
+        self.client.query(sql, &[]).await.unwrap()
+    }
+
+    /// The one number that a query gives.
+    pub(crate) async fn number(&self, sql: &str) -> i64 {
+        self.client.query_one(sql, &[]).await.unwrap().get(0)
+    }
+
+    pub(crate) async fn execute(&self, sql: &str) {
+        self.client.batch_execute(sql).await.unwrap();
+    }
+
+    /// Product ids of the active products, and of the others.
+    pub(crate) async fn products(&self) -> (Vec<String>, Vec<String>) {
+        let rows = self.rows("SELECT productid, active FROM products ORDER BY cnpj, shopid, productid").await;
+        let (active, inactive): (Vec<_>, Vec<_>) = rows.iter().partition(|row| row.get("active"));
+        let ids = |rows: Vec<&Row>| rows.into_iter().map(|row| row.get("productid")).collect();
+        (ids(active), ids(inactive))
+    }
+}
+
+async fn connect(config: &DatabaseConfig) -> Client {
+    let (client, connection) = tokio_postgres::Config::new()
+        .host(&config.host)
+        .port(config.port)
+        .dbname(&config.dbname)
+        .user(&config.user)
+        .password(config.password.expose_secret())
+        .connect(NoTls)
+        .await
+        .unwrap();
+    tokio::spawn(connection);
+    client
+}

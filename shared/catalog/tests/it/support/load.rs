@@ -1,0 +1,174 @@
+use catalog::{Begun, Database, NewBatch, Seal, SealOutcome, SealedChunk, Written};
+use ingestion::Cnpj;
+use ingestion::batch::BatchStatus;
+use ingestion::chunk::{Chunk, Generation, Plan, Planner};
+use ingestion::payload::{LoadType, MediaType, PayloadMetadata, chunk_key};
+use ingestion::product::{
+    Attributes, BatchStamp, CnpjAccess, ItemError, ItemErrorCode, PartialKey, Product, ProductKey,
+};
+use jiff::{SignedDuration, Timestamp};
+use uuid::Uuid;
+
+pub(crate) const TENANT: Uuid = Uuid::from_u128(0x1111_1111_1111_4111_8111_1111_1111_1111);
+
+/// An item as a test writes it down: product, content, and when its source says it was changed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Item {
+    pub(crate) key: u32,
+    pub(crate) content: u32,
+    pub(crate) updated_at: Option<i64>,
+}
+
+impl Item {
+    pub(crate) const fn of(key: u32, content: u32) -> Self {
+        Self { key, content, updated_at: None }
+    }
+}
+
+/// So many seconds after the beginning of a test's time.
+pub(crate) fn at(second: i64) -> Timestamp {
+    "2026-11-21T10:00:00Z".parse::<Timestamp>().unwrap() + SignedDuration::from_secs(second)
+}
+
+pub(crate) fn cnpj(number: u32) -> Cnpj {
+    Cnpj::from_base(&format!("{:012}", 112_223_330_000_u64 + u64::from(number) + 1)).unwrap()
+}
+
+/// Products of odd and even keys belong to two establishments.
+pub(crate) fn product(item: Item) -> Product {
+    Product {
+        key: key(item.key),
+        attributes: Attributes {
+            title: Some(format!("Dipirona {}", item.content)),
+            source_updated_at: item.updated_at.map(at),
+            ..Attributes::default()
+        },
+    }
+}
+
+fn key(number: u32) -> ProductKey {
+    ProductKey { cnpj: cnpj(number % 2), shop_id: 1, product_id: format!("p{number:04}") }
+}
+
+/// A batch under way.
+#[derive(Debug, Clone)]
+pub(crate) struct Load {
+    pub(crate) batch: NewBatch,
+    pub(crate) chunks: Vec<Chunk>,
+    pub(crate) errors: Vec<ItemError>,
+    items: u64,
+}
+
+impl Load {
+    pub(crate) fn new(load_type: LoadType, received_at: i64) -> Self {
+        let batch_id = Uuid::now_v7();
+        let metadata = PayloadMetadata {
+            batch_id,
+            tenant_id: TENANT,
+            load_type,
+            media_type: MediaType::Json,
+            idempotency_key: Uuid::new_v4().to_string(),
+            received_at: at(received_at),
+            checksum: None,
+            trace_id: "trace".to_owned(),
+        };
+        let payload_uri = format!("s3://payloads/{}", metadata.key());
+        let batch = NewBatch { metadata, payload_uri, cnpjs: CnpjAccess::Any };
+        Self { batch, chunks: Vec::new(), errors: Vec::new(), items: 0 }
+    }
+
+    pub(crate) fn full(received_at: i64) -> Self {
+        Self::new(LoadType::Full, received_at)
+    }
+
+    pub(crate) fn delta(received_at: i64) -> Self {
+        Self::new(LoadType::Delta, received_at)
+    }
+
+    pub(crate) const fn id(&self) -> Uuid {
+        self.batch.metadata.batch_id
+    }
+
+    /// Adds a chunk of these products.
+    pub(crate) fn products(mut self, products: impl IntoIterator<Item = Product>) -> Self {
+        let stamp = BatchStamp::new(self.batch.metadata.received_at, self.id());
+        let plan = Plan { items: 2000.try_into().unwrap(), ..Plan::default() };
+        let mut planner = Planner::new(plan, stamp, Generation::FIRST);
+        for product in products {
+            assert!(planner.push(product, self.items).is_none(), "more than a chunk");
+            self.items += 1;
+        }
+        let index = u32::try_from(self.chunks.len()).unwrap();
+        self.chunks.push(planner.finish().unwrap().numbered(index));
+        self
+    }
+
+    /// Adds a chunk of these items.
+    pub(crate) fn items(self, items: &[Item]) -> Self {
+        self.products(items.iter().copied().map(product))
+    }
+
+    /// Adds a chunk of products that need no further words.
+    pub(crate) fn keys(self, keys: impl IntoIterator<Item = u32>) -> Self {
+        self.products(keys.into_iter().map(|key| product(Item::of(key, 0))))
+    }
+
+    /// Adds an item in error; its key could be read, or not.
+    pub(crate) fn error(mut self, readable: Option<u32>) -> Self {
+        let partial = readable.map(key).map(|key| PartialKey {
+            cnpj: Some(key.cnpj),
+            shop_id: Some(key.shop_id),
+            product_id: Some(key.product_id),
+        });
+        self.errors.push(ItemError {
+            item_index: self.items,
+            byte_offset: self.items * 100,
+            code: ItemErrorCode::FieldInvalid,
+            field: Some("PRICE".into()),
+            detail: "not a number".into(),
+            key: partial.unwrap_or_default(),
+        });
+        self.items += 1;
+        self
+    }
+
+    pub(crate) fn seal(&self) -> Seal {
+        let count = |errors: usize| u64::try_from(errors).unwrap();
+        let unreadable = self.errors.iter().filter(|error| error.key.complete().is_none());
+        let chunks = self.chunks.iter().map(|chunk| SealedChunk {
+            index: chunk.index(),
+            uri: format!("s3://payloads/{}", chunk_key(self.id(), Generation::FIRST, chunk.index())),
+            items: chunk.items(),
+            first_cnpj: chunk.cnpjs()[0],
+            cnpjs: chunk.cnpjs(),
+        });
+        Seal {
+            payload_bytes: self.items * 100,
+            checksum: "ab".repeat(32),
+            items_parsed: self.items,
+            items_in_error: count(self.errors.len()),
+            unreadable_keys: count(unreadable.count()),
+            chunks: chunks.collect(),
+        }
+    }
+
+    /// What the chunker does for it.
+    pub(crate) async fn prepare(&self, database: &Database) -> SealOutcome {
+        let begun = database.begin_chunking(&self.batch, Plan::default()).await.unwrap();
+        assert!(matches!(begun, Begun::Chunk { .. }), "{begun:?}");
+        database.record_item_errors(self.id(), Generation::FIRST, &self.errors).await.unwrap();
+        database.seal(self.id(), Generation::FIRST, &self.seal()).await.unwrap()
+    }
+
+    /// Prepares it and writes all of its chunks.
+    pub(crate) async fn run(&self, database: &Database) -> BatchStatus {
+        let outcome = self.prepare(database).await;
+        let SealOutcome::Sealed(mut status) = outcome else { panic!("{outcome:?}") };
+        for chunk in &self.chunks {
+            let written = database.write_chunk(chunk).await.unwrap();
+            let Written::Done { batch, .. } = written else { panic!("{written:?}") };
+            status = batch;
+        }
+        status
+    }
+}

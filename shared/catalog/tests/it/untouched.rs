@@ -1,0 +1,39 @@
+use catalog::Written;
+
+use crate::support::{Cluster, Item, Load, TestDatabase, product};
+
+/// On a server of its own, where nobody else writes.
+#[tokio::test]
+async fn unchanged_rows_are_neither_moved_nor_logged() {
+    let cluster = Cluster::start(&["full_page_writes=off", "autovacuum=off"]).await;
+    let test = TestDatabase::create(&cluster.config(), None).await;
+    let database = test.open();
+    database.migrate().await.unwrap();
+    let whole = |key| {
+        let mut product = product(Item::of(key, 1));
+        product.attributes.description = Some("Comprimidos de uso adulto, caixa com vinte. ".repeat(10));
+        product
+    };
+    let wal = "SELECT (pg_current_wal_insert_lsn() - '0/0')::bigint";
+    let rows = "SELECT sum(hashtext(xmin::text || ctid::text || updated_at::text)) FROM products";
+
+    let first = Load::full(0).products((0..1000).map(whole));
+    first.prepare(&database).await;
+    let before = test.number(wal).await;
+    database.write_chunk(&first.chunks[0]).await.unwrap();
+    let fresh = test.number(wal).await - before;
+    assert!(fresh > 500_000, "{fresh} bytes of WAL for 1000 new rows");
+
+    for received_at in [1, 2, 3] {
+        let again = Load::full(received_at).products((0..1000).map(whole));
+        again.prepare(&database).await;
+        let (state, before) = (test.number(rows).await, test.number(wal).await);
+        let written = database.write_chunk(&again.chunks[0]).await.unwrap();
+        let logged = test.number(wal).await - before;
+        let Written::Done { result, .. } = written else { panic!("{written:?}") };
+        assert_eq!(result.changes().unchanged, 1000);
+        assert_eq!(test.number(rows).await, state);
+        // The chunk's hashes are 16 bytes an item; the rest is the chunk's row and its batch's.
+        assert!(logged < 24_000, "{logged} bytes of WAL for 1000 unchanged rows");
+    }
+}
