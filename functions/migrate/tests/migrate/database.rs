@@ -1,0 +1,35 @@
+//! Databases of the tests' own, in the server of the local stack.
+
+use tokio_postgres::NoTls;
+
+pub(crate) struct Fresh {
+    pub(crate) url: String,
+    name: String,
+}
+
+impl Fresh {
+    pub(crate) async fn create() -> Self {
+        let name = format!("migrate_{}", uuid::Uuid::new_v4().simple());
+        execute(&format!("CREATE DATABASE {name}")).await;
+        let server = server();
+        let (address, query) = server.split_once('?').unwrap();
+        let (address, _) = address.rsplit_once('/').unwrap();
+        Self { url: format!("{address}/{name}?{query}"), name }
+    }
+
+    pub(crate) async fn drop(self) {
+        execute(&format!("DROP DATABASE {} WITH (FORCE)", self.name)).await;
+    }
+}
+
+fn server() -> String {
+    std::env::var("DATABASE_URL").unwrap_or_else(|_| {
+        panic!("DATABASE_URL is not set: run these tests by `make test`, which starts a server")
+    })
+}
+
+async fn execute(statement: &str) {
+    let (client, connection) = tokio_postgres::connect(&server(), NoTls).await.unwrap();
+    tokio::spawn(connection);
+    client.batch_execute(statement).await.unwrap();
+}
