@@ -108,8 +108,11 @@ def physical_names(stack, cloudformation):
     }
 
 
-def routes(template):
+def routes(template, names):
+    """Of the functions that are there: some depend on conditions."""
     for name, function in resources(template, FUNCTION).items():
+        if name not in names:
+            continue
         for event in function["Properties"].get("Events", {}).values():
             if event["Type"] != "HttpApi":
                 continue
@@ -119,10 +122,21 @@ def routes(template):
             yield {"key": key, "function": name}
 
 
+def number_concurrency(template, parameters):
+    """The stand-in leaves a parameter's number a text here, and then cannot compare it."""
+    defaults = {name: parameter.get("Default") for name, parameter in template["Parameters"].items()}
+    for function in resources(template, FUNCTION).values():
+        for event in function["Properties"].get("Events", {}).values():
+            scaling = (event.get("Properties") or {}).get("ScalingConfig", {})
+            name = scaling.get("MaximumConcurrency", {}).get("Ref")
+            if name is not None:
+                scaling["MaximumConcurrency"] = int(parameters.get(name, defaults[name]))
+
+
 def turn_on_time_to_live(template, names, dynamodb):
     for name, table in resources(template, TABLE).items():
         specification = table["Properties"].get("TimeToLiveSpecification")
-        if specification:
+        if specification and name in names:
             dynamodb.update_time_to_live(TableName=names[name], TimeToLiveSpecification=specification)
 
 
@@ -136,13 +150,15 @@ def deploy(arguments):
     s3.create_bucket(Bucket=ARTIFACTS)
     count = package(template, arguments.binaries, s3)
     print(f"uploaded {count} functions", flush=True)
-    create(template, arguments.stack, json.loads(arguments.parameters), arguments.endpoint, s3, cloudformation)
+    parameters = json.loads(arguments.parameters)
+    number_concurrency(template, parameters)
+    create(template, arguments.stack, parameters, arguments.endpoint, s3, cloudformation)
     stack = wait(arguments.stack, cloudformation)
     names = physical_names(arguments.stack, cloudformation)
     turn_on_time_to_live(template, names, client("dynamodb"))
     print(f"created {len(names)} resources", flush=True)
     return {
-        "routes": list(routes(template)),
+        "routes": list(routes(template, names)),
         "names": names,
         "outputs": {o["OutputKey"]: o["OutputValue"] for o in stack.get("Outputs", [])},
     }

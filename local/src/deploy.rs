@@ -14,8 +14,9 @@ use crate::layout::{Layout, create};
 use crate::supervisor::isolate;
 
 /// What the local stack sets otherwise than the template's defaults: inline targets on this machine, wide bounds for
-/// the records' expiry, and this machine's processor.
-const PARAMETERS: [(&str, &str); 4] = [
+/// the records' expiry, this machine's processor, and a database that is reached without TLS because it is on this
+/// machine too.
+const PARAMETERS: [(&str, &str); 5] = [
     (
         "InlineTargets",
         "rabbitmq://127.0.0.1:*/*?secrets=secret://local/*,secret://mq/app \
@@ -25,6 +26,7 @@ const PARAMETERS: [(&str, &str); 4] = [
     ("IdempotencyExpiryMinSeconds", "1"),
     ("IdempotencyExpiryMaxSeconds", "2592000"),
     ("Architecture", ARCHITECTURE),
+    ("DatabaseTls", "off"),
 ];
 
 const ARCHITECTURE: &str = if cfg!(target_arch = "aarch64") { "arm64" } else { "x86_64" };
@@ -61,16 +63,25 @@ impl Deployment {
     }
 }
 
+/// Deploys with the database whose credentials are in the secret of that ARN. It must answer already, because the
+/// deployment migrates it.
+///
 /// # Errors
 /// What CloudFormation or the packaging complained about.
-pub(crate) async fn deploy(layout: &Layout, ministack: &Ministack) -> Result<Deployment, Failure> {
+pub(crate) async fn deploy(
+    layout: &Layout,
+    ministack: &Ministack,
+    database_secret: &str,
+) -> Result<Deployment, Failure> {
     let directory = layout.component_directory("deploy")?;
     let output = directory.join("deployment.json");
     let log = layout.log("deploy");
     let explain = || "run local/deploy.py".to_owned();
     let binaries = std::env::current_exe().or_explain(explain)?;
     let binaries = binaries.parent().unwrap_or(layout.root());
-    let parameters = serde_json::to_string(&BTreeMap::from(PARAMETERS)).or_explain(explain)?;
+    let mut parameters = BTreeMap::from(PARAMETERS);
+    parameters.insert("DatabaseSecretArn", database_secret);
+    let parameters = serde_json::to_string(&parameters).or_explain(explain)?;
     create(&directory)?;
 
     let mut command = Command::new(layout.python().join("bin/python"));

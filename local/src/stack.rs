@@ -156,18 +156,21 @@ async fn start(
     let postgres = Postgres::new(database_port);
     let rabbitmq = RabbitMq::new(amqp_port, distribution_port, epmd_port);
     let epmd = Epmd::new(epmd_port);
-    let (deployment, (), ()) = tokio::try_join!(
+    let sdk = Sdk::at(&ministack.endpoint(), REGION, ACCESS_KEY_ID, SECRET_ACCESS_KEY).await;
+    let (deployment, ()) = tokio::try_join!(
         async {
-            supervisor.start(&ministack).await?;
-            deploy(layout, &ministack).await
+            let database_secret = async {
+                supervisor.start(&ministack).await?;
+                seed::database_secret(&sdk, &postgres).await
+            };
+            let (secret, ()) = tokio::try_join!(database_secret, supervisor.start(&postgres))?;
+            deploy(layout, &ministack, &secret).await
         },
-        supervisor.start(&postgres),
         async {
             supervisor.start(&epmd).await?;
             supervisor.start(&rabbitmq).await
         },
     )?;
-    let sdk = Sdk::at(&ministack.endpoint(), REGION, ACCESS_KEY_ID, SECRET_ACCESS_KEY).await;
     seed::seed(&sdk, deployment.name("AccessTable")?, &rabbitmq).await?;
     say("  stored the local API keys, target profiles and secrets, and declared the queues");
 
@@ -209,5 +212,11 @@ fn variables(
         ("RESULTS_BUCKET", deployment.name("ResultsBucket")?.to_owned()),
         ("ACCESS_TABLE", deployment.name("AccessTable")?.to_owned()),
         ("RABBIT_CONN_NAME", rabbitmq.conn_name()),
+        ("PAYLOAD_BUCKET", deployment.name("PayloadBucket")?.to_owned()),
+        ("BATCHES_TABLE", deployment.name("BatchesTable")?.to_owned()),
+        ("BATCHES_QUEUE_URL", deployment.name("BatchesReceivedQueue")?.to_owned()),
+        ("CHUNKS_QUEUE_URL", deployment.name("ChunksReadyQueue")?.to_owned()),
+        ("CHUNKER_FUNCTION", deployment.name("ChunkerFunction")?.to_owned()),
+        ("UPSERT_FUNCTION", deployment.name("UpsertFunction")?.to_owned()),
     ])
 }

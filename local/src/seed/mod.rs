@@ -11,11 +11,21 @@ use aws::Sdk;
 pub(crate) use access::KEYS;
 pub(crate) use broker::QUEUES;
 
+use crate::components::postgres::Postgres;
 use crate::components::rabbitmq::RabbitMq;
 use crate::failure::Failure;
 
 /// The stand-in is slow while everything starts at once.
 const TIMEOUT: Duration = Duration::from_secs(20);
+
+/// Stores where the database is and how to get in, and returns the secret's ARN. The deployment needs it, so it comes
+/// before everything else.
+///
+/// # Errors
+/// It could not be written.
+pub(crate) async fn database_secret(sdk: &Sdk, postgres: &Postgres) -> Result<String, Failure> {
+    secrets::database(aws_sdk_secretsmanager::Client::new(&sdk.single_attempt(TIMEOUT)), postgres).await
+}
 
 /// # Errors
 /// What could not be written.

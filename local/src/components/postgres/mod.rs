@@ -7,6 +7,7 @@ use std::os::unix::fs::chown;
 use std::path::Path;
 
 use nix::sys::signal::Signal;
+use serde_json::{Value, json};
 use tokio::process::Command;
 use tokio_postgres::NoTls;
 
@@ -34,6 +35,18 @@ impl Postgres {
     /// With credentials.
     pub(crate) fn url(&self) -> String {
         format!("postgres://{NAME}:{}@127.0.0.1:{}/{NAME}?sslmode=disable", self.password, self.port)
+    }
+
+    /// What RDS writes into the secret of a database.
+    pub(crate) fn secret(&self) -> Value {
+        json!({
+            "engine": "postgres",
+            "host": "127.0.0.1",
+            "port": self.port,
+            "dbname": NAME,
+            "username": NAME,
+            "password": self.password,
+        })
     }
 
     fn roles(&self) -> String {
