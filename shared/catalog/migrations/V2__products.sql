@@ -24,6 +24,8 @@ CREATE TABLE products (
     source_updated_at timestamptz,
     extra jsonb,
 
+    -- The first 8 bytes of the key's hash, as batch_chunks.key_hashes has it.
+    key_hash bigint NOT NULL,
     -- Over the content, and which item of which batch brought it.
     row_hash bytea NOT NULL,
     last_batch_id uuid NOT NULL,
@@ -37,10 +39,3 @@ CREATE TABLE products (
 
     PRIMARY KEY (cnpj, shopid, productid)
 );
-
--- The first 8 bytes of a product key's hash, as `ingestion::product::KeyHash` makes it.
-CREATE FUNCTION product_key_hash(cnpj character, shopid integer, productid text) RETURNS bigint
-    LANGUAGE sql IMMUTABLE STRICT PARALLEL SAFE
-    RETURN ('x' || encode(substring(
-        sha256(convert_to(cnpj::text, 'UTF8') || int4send(shopid) || convert_to(productid, 'UTF8')) FOR 8
-    ), 'hex'))::bit(64)::bigint;

@@ -17,9 +17,9 @@ const CONNECT: Duration = Duration::from_secs(5);
 const PROBE: Duration = Duration::from_secs(2);
 
 /// What the server enforces on every session, so that no transaction outlives the function that began it: not one that was frozen or cut off
-/// (it idles, or its socket is closed), and not one that waits for a lock.
+/// (it idles, or its socket is closed), and not one that waits for a lock. Compiling a statement would take longer than any of them.
 const SESSION: &str = "-c statement_timeout=20s -c lock_timeout=15s -c idle_in_transaction_session_timeout=10s \
-    -c client_connection_check_interval=1s -c timezone=UTC";
+    -c client_connection_check_interval=1s -c jit=off -c timezone=UTC";
 
 /// For migrations, whose statements may take long; waiting for a table's lock, they make everybody wait who comes after.
 pub(crate) const MIGRATION_SESSION: &str = "-c statement_timeout=0 -c lock_timeout=10s -c timezone=UTC";

@@ -41,7 +41,7 @@ const MISSING: &str = "WITH present AS MATERIALIZED (\
      SELECT p.cnpj, count(*) AS active, \
          array_agg(p.ctid::text) FILTER (WHERE present.key IS NULL) AS missing \
      FROM products p LEFT JOIN (SELECT DISTINCT key FROM present) present \
-         ON present.key = product_key_hash(p.cnpj, p.shopid, p.productid) \
+         ON present.key = p.key_hash \
      WHERE p.cnpj = ANY($1::bpchar[]) AND p.active GROUP BY p.cnpj";
 const DEACTIVATE: &str = "UPDATE products SET active = false, deactivated_at = now(), updated_at = now() \
      WHERE ctid = ANY($1::text[]::tid[]) AND active";

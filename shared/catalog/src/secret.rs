@@ -91,3 +91,50 @@ impl DatabaseSecret {
         Ok(value.into())
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    async fn secret(host: Option<&str>, tls: TlsMode) -> DatabaseSecret {
+        let sdk = aws::Sdk::at("http://127.0.0.1:9", "us-east-1", "id", "key").await;
+        DatabaseSecret {
+            client: Client::new(sdk.standard()),
+            arn: "arn".to_owned(),
+            host: host.map(str::to_owned),
+            port: None,
+            dbname: None,
+            tls,
+            ca_arn: None,
+        }
+    }
+
+    const CONTENT: &str = r#"{"engine":"postgres","host":"a.example","port":6543,"dbname":"catalog","username":"u","password":"hidden"}"#;
+
+    #[tokio::test]
+    async fn the_environment_overrides_what_the_secret_says() {
+        let content = SecretString::from(CONTENT);
+        let config = secret(None, TlsMode::VerifyFull).await.config(&content, None).unwrap();
+        assert_eq!((config.host.as_str(), config.port), ("a.example", 6543));
+        assert_eq!((config.dbname.as_str(), config.user.as_str()), ("catalog", "u"));
+        assert_eq!(config.password.expose_secret(), "hidden");
+        assert_eq!(config.tls, crate::config::Tls::VerifyFull { ca: None });
+        let config = secret(Some("b.example"), TlsMode::Off).await.config(&content, None).unwrap();
+        assert_eq!((config.host.as_str(), config.tls), ("b.example", crate::config::Tls::Off));
+    }
+
+    #[tokio::test]
+    async fn what_is_wrong_with_a_secret_is_said_without_its_content() {
+        for content in [
+            r#"{"host":"a.example","dbname":"catalog","username":"u","password":7,"x":"hidden"}"#,
+            r#"{"host":"a.example","dbname":"catalog","username":"hidden"}"#,
+            r#"{"dbname":"hidden","username":"u","password":"hidden"}"#,
+            "hidden",
+        ] {
+            let secret = secret(None, TlsMode::VerifyFull).await;
+            let error = secret.config(&SecretString::from(content), None).unwrap_err();
+            assert!(matches!(error, DatabaseError::Secret(_)), "{content}");
+            assert!(!format!("{error} {error:?}").contains("hidden"), "{content}");
+        }
+    }
+}

@@ -8,18 +8,19 @@ use jiff::Timestamp;
 
 use super::numeric;
 use crate::error::DatabaseError;
+use crate::hashes::first_eight;
 
 /// The columns that are written, in the order of [`Rows::push`].
 macro_rules! columns {
     () => {
         "cnpj, shopid, productid, title, description, ean, brand, ncm, category, imagelink, color, price, pricepromo, \
          wholesaleprice, quantity, size, measure, wholesalemin, indice, source_created_at, source_updated_at, extra, \
-         row_hash, last_batch_id, last_received_at, last_item_index, active, deactivated_at"
+         key_hash, row_hash, last_batch_id, last_received_at, last_item_index, active, deactivated_at"
     };
 }
 pub(super) use columns;
 
-const COLUMNS: i16 = 28;
+const COLUMNS: i16 = 29;
 const SIGNATURE: &[u8] = b"PGCOPY\n\xff\r\n\0\0\0\0\0\0\0\0\0";
 /// 2000-01-01, from which PostgreSQL counts its microseconds, as Unix counts them.
 const EPOCH: i64 = 946_684_800_000_000;
@@ -55,6 +56,7 @@ impl Rows {
         self.value(&row.key.shop_id.to_be_bytes());
         self.value(row.key.product_id.as_bytes());
         self.attributes(&attributes);
+        self.value(&first_eight(row.key_hash.0).to_be_bytes());
         self.value(&row.row_hash.0);
         self.value(row.version.batch().batch_id().as_bytes());
         self.time(Some(row.version.batch().received_at()));
