@@ -202,7 +202,7 @@ async fn a_problem_repeats_no_secret_and_no_body() {
 #[tokio::test]
 async fn paths_and_methods() {
     let gateway = Gateway::new();
-    for path in ["/", "/messages", "/messages/produce/", "/v1/inovafarma/products", "/tests"] {
+    for path in ["/", "/messages", "/messages/produce/", "/v1/inovafarma/products/", "/tests"] {
         let answer = gateway.send("POST", path, &[], "{}").await;
         assert_eq!(
             answer.expect_problem(404, "ROUTE_NOT_FOUND").json()["code"],

@@ -70,6 +70,11 @@ fn every_function_serves_the_routes_that_the_template_sends_it() {
         template_routes(Some("ConnectionTestFunction")),
         route(connection_test::ConnectionTestRequest::ROUTE)
     );
+    let products = [product_ingest::PRODUCTS, product_ingest::UPLOADS].into_iter().flat_map(route).collect();
+    assert_eq!(template_routes(Some("ProductIngestFunction")), products);
+    let batches: Routes =
+        batches::Endpoint::ALL.iter().flat_map(|endpoint| route(endpoint.route())).collect();
+    assert_eq!(template_routes(Some("BatchesFunction")), batches);
     let served: Routes = status::Endpoint::ALL.iter().flat_map(|endpoint| route(endpoint.route())).collect();
     assert_eq!(template_routes(Some("StatusFunction")), served);
     let known = status::ROUTES

@@ -43,13 +43,41 @@ const EXPECTED: &[(&str, &str, u16, &str)] = &[
     ("connection-test", "unreachable.json", 200, ""),
     ("connection-test", "profile.json", 200, ""),
     ("connection-test", "wrong-password.json", 200, ""),
+    ("product-ingest", "delta-array.json", 202, ""),
+    ("product-ingest", "full-gzip-lines.json", 202, ""),
+    ("product-ingest", "bad-items.json", 202, ""),
+    ("product-ingest", "truncated-gzip.json", 400, "CONTENT_CORRUPT"),
+    ("product-ingest", "mangled-gzip.json", 400, "CONTENT_CORRUPT"),
+    ("product-ingest", "not-gzip.json", 400, "CONTENT_CORRUPT"),
+    ("product-ingest", "empty.json", 400, "MALFORMED_JSON"),
+    ("product-ingest", "no-api-key.json", 401, "API_KEY_REQUIRED"),
+    ("product-ingest", "readonly-api-key.json", 403, "SCOPE_REQUIRED"),
+    ("product-ingest", "no-key.json", 400, "IDEMPOTENCY_KEY_REQUIRED"),
+    ("product-ingest", "expiry.json", 400, "IDEMPOTENCY_EXPIRY_OUT_OF_RANGE"),
+    ("product-ingest", "no-load-type.json", 400, "LOAD_TYPE_REQUIRED"),
+    ("product-ingest", "wrong-load-type.json", 400, "LOAD_TYPE_INVALID"),
+    ("product-ingest", "csv.json", 415, "CONTENT_TYPE"),
+    ("product-ingest", "brotli.json", 415, "CONTENT_ENCODING"),
+    ("product-ingest", "upload.json", 201, ""),
+    ("product-ingest", "upload-wrong-sha256.json", 400, "SCHEMA_VIOLATION"),
+    ("product-ingest", "upload-too-large.json", 413, "MAX_PAYLOAD_EXCEEDED"),
+    ("product-ingest", "upload-unknown-member.json", 400, "SCHEMA_VIOLATION"),
+    ("batches", "list.json", 200, ""),
+    ("batches", "list-full-failed.json", 200, ""),
+    ("batches", "wrong-limit.json", 400, "INVALID_PARAMETER"),
+    ("batches", "wrong-status.json", 400, "INVALID_PARAMETER"),
+    ("batches", "wrong-cursor.json", 400, "INVALID_PARAMETER"),
+    ("batches", "unknown-batch.json", 404, "BATCH_NOT_FOUND"),
+    ("batches", "malformed-id.json", 400, "INVALID_PARAMETER"),
+    ("batches", "errors-of-unknown-batch.json", 404, "BATCH_NOT_FOUND"),
+    ("batches", "no-api-key.json", 401, "API_KEY_REQUIRED"),
 ];
 
 #[tokio::test]
 async fn every_sample_event_is_answered_as_its_name_says() {
     let gateway = Gateway::new();
     let events = concat!(env!("CARGO_MANIFEST_DIR"), "/../events");
-    for folder in ["produce", "consume", "depth", "connection-test"] {
+    for folder in ["produce", "consume", "depth", "connection-test", "product-ingest", "batches"] {
         for entry in std::fs::read_dir(format!("{events}/{folder}")).unwrap() {
             let path = entry.unwrap().path();
             let file = path.file_name().unwrap().to_str().unwrap();
@@ -82,5 +110,9 @@ async fn send(gateway: &Gateway, event: &Value) -> end_to_end::Answer {
     } else {
         text.as_bytes().to_vec()
     };
-    gateway.send(http["method"].as_str().unwrap(), http["path"].as_str().unwrap(), &headers, body).await
+    let mut path = http["path"].as_str().unwrap().to_owned();
+    if let Some(query) = event["rawQueryString"].as_str().filter(|query| !query.is_empty()) {
+        path = format!("{path}?{query}");
+    }
+    gateway.send(http["method"].as_str().unwrap(), &path, &headers, body).await
 }

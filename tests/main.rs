@@ -8,11 +8,14 @@
 )]
 
 mod bad_input;
+mod batches;
 mod consume;
 mod contract;
 mod events;
 mod front;
 mod idempotency;
 mod produce;
+mod products;
 mod queues;
 mod targets;
+mod uploads;

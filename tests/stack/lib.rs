@@ -11,10 +11,12 @@
 
 mod broker;
 mod gateway;
+mod payloads;
 mod records;
 
 pub use broker::{Broker, Queue};
 pub use gateway::{Answer, Gateway, KEY_A, KEY_B, PHARMACY_KEY, READONLY_KEY, TENANT_A};
+pub use payloads::{Payload, Payloads, gzip};
 pub use records::Records;
 
 /// A variable of the stack's environment.

@@ -1,0 +1,108 @@
+//! What can be asked of batches, and by whom.
+
+use end_to_end::{Gateway, KEY_B, READONLY_KEY};
+use serde_json::Value;
+use uuid::Uuid;
+
+use crate::products::{Load, batch_id, catalogue, conforms};
+
+const BATCHES: &str = "/v1/inovafarma/batches";
+
+async fn page(query: &str) -> Value {
+    Gateway::new().get(&format!("{BATCHES}?{query}")).await.expect(200).json()
+}
+
+fn ids(page: &Value) -> Vec<String> {
+    let batches = page["batches"].as_array().unwrap();
+    batches.iter().map(|batch| batch["batch_id"].as_str().unwrap().to_owned()).collect()
+}
+
+#[tokio::test]
+async fn a_batch_is_its_tenant_s_from_its_202_on() {
+    let id = batch_id(&Load::new(Uuid::new_v4()).send().await.expect(202));
+    let path = format!("{BATCHES}/{id}");
+    for (path, key) in [
+        (path.clone(), READONLY_KEY),
+        (path.to_uppercase().replace("/V1/INOVAFARMA/BATCHES", BATCHES), READONLY_KEY),
+    ] {
+        let batch = Gateway::new().with_key(key).get(&path).await.expect(200).json();
+        conforms("Batch", &batch);
+        assert_eq!(batch["batch_id"], id);
+    }
+    let stranger = Gateway::new().with_key(KEY_B);
+    for path in [path.clone(), format!("{path}/errors")] {
+        stranger.get(&path).await.expect_problem(404, "BATCH_NOT_FOUND");
+    }
+    let errors = Gateway::new().get(&format!("{path}/errors")).await.expect(200).json();
+    assert_eq!(errors, serde_json::json!({"errors": [], "next_cursor": null}));
+    let lines = [("x-api-key", READONLY_KEY), ("accept", "application/x-ndjson")];
+    let answer = Gateway::new().send("GET", &format!("{path}/errors"), &lines, "").await.expect(200);
+    assert_eq!(
+        (answer.header("content-type"), answer.bytes.as_slice()),
+        (Some("application/x-ndjson"), &b""[..])
+    );
+    for path in [path.as_str(), BATCHES] {
+        Gateway::new().send("GET", path, &[], "").await.expect_problem(401, "API_KEY_REQUIRED");
+    }
+    Gateway::new().post(&format!("{path}/replay"), &Value::Null).await.expect_problem(404, "ROUTE_NOT_FOUND");
+}
+
+#[tokio::test]
+async fn lists_go_from_the_newest_to_the_oldest() {
+    let mut loaded = Vec::new();
+    for load_type in ["delta", "delta", "delta"] {
+        let load = Load::new(Uuid::new_v4()).with("x-inova-load-type", load_type);
+        loaded.push(batch_id(&load.send().await.expect(202)));
+    }
+    let newest = ids(&page("limit=200").await);
+    let mut sorted = newest.clone();
+    sorted.sort_unstable_by(|left, right| right.cmp(left));
+    assert_eq!(newest, sorted);
+    assert!(loaded.iter().all(|id| newest.contains(id)));
+    assert!(!ids(&page("limit=200&load_type=full").await).iter().any(|id| loaded.contains(id)));
+
+    // Page by page, until the first of ours is reached.
+    let (mut walked, mut query) = (Vec::new(), "limit=1".to_owned());
+    while !walked.contains(&loaded[0]) {
+        let page = page(&query).await;
+        walked.extend(ids(&page));
+        query = format!("limit=1&cursor={}", page["next_cursor"].as_str().unwrap());
+        assert!(walked.len() < 500);
+    }
+    let ours: Vec<_> = walked.iter().filter(|id| loaded.contains(id)).collect();
+    assert_eq!(ours, loaded.iter().rev().collect::<Vec<_>>());
+
+    let cursor = query.trim_start_matches("limit=1&");
+    for other in [format!("{cursor}&load_type=delta"), format!("{cursor}&status=FAILED")] {
+        let answer = Gateway::new().get(&format!("{BATCHES}?{other}")).await;
+        assert_eq!(answer.expect_problem(400, "INVALID_PARAMETER").json()["parameter"], "cursor");
+    }
+    let stranger = Gateway::new().with_key(KEY_B).get(&format!("{BATCHES}?{cursor}")).await;
+    stranger.expect_problem(400, "INVALID_PARAMETER");
+}
+
+#[tokio::test]
+async fn values_that_are_wrong_are_named() {
+    let id = batch_id(&Load::new(Uuid::new_v4()).body(catalogue("x")).send().await.expect(202));
+    for (path, parameter) in [
+        (format!("{BATCHES}?limit=0"), "limit"),
+        (format!("{BATCHES}?limit=201"), "limit"),
+        (format!("{BATCHES}?limit=1&limit=2"), "limit"),
+        (format!("{BATCHES}?limit=many"), "limit"),
+        (format!("{BATCHES}?status=DONE"), "status"),
+        (format!("{BATCHES}?load_type=half"), "load_type"),
+        (format!("{BATCHES}?cursor=abc"), "cursor"),
+        (format!("{BATCHES}/17"), "batch_id"),
+        (format!("{BATCHES}/17/errors"), "batch_id"),
+        (format!("{BATCHES}/{id}/errors?limit=10001"), "limit"),
+        (format!("{BATCHES}/{id}/errors?cursor=abc"), "cursor"),
+    ] {
+        let problem = Gateway::new().get(&path).await.expect_problem(400, "INVALID_PARAMETER").json();
+        conforms("Problem", &problem);
+        assert_eq!(
+            (&problem["parameter"], &problem["code"]),
+            (&parameter.into(), &"ERR400_INVALID_PARAMETER".into()),
+            "{path}"
+        );
+    }
+}

@@ -1,0 +1,275 @@
+//! Catalogues that come with their request: what is taken in, what is refused, and that a retry is the same batch.
+
+use aws_sdk_dynamodb::types::AttributeValue;
+use end_to_end::{Answer, Gateway, KEY_A, KEY_B, PHARMACY_KEY, Payloads, READONLY_KEY, Records, gzip};
+use serde_json::{Value, json};
+use sha2::{Digest as _, Sha256};
+use uuid::Uuid;
+
+pub(crate) const PRODUCTS: &str = "/v1/inovafarma/products";
+const UPLOADS: &str = "/v1/inovafarma/products/uploads";
+
+/// A request that is right, to be made wrong in one place.
+#[derive(Clone, Debug)]
+pub(crate) struct Load {
+    pub(crate) headers: Vec<(&'static str, String)>,
+    pub(crate) body: Vec<u8>,
+}
+
+impl Load {
+    /// A delta of one product of its own.
+    pub(crate) fn new(key: Uuid) -> Self {
+        let headers = [
+            ("x-inova-api-key", KEY_A.to_owned()),
+            ("x-inova-load-type", "delta".to_owned()),
+            ("content-type", "application/json".to_owned()),
+            ("idempotency-key", key.to_string()),
+        ];
+        Self { headers: headers.into(), body: catalogue(&key.to_string()) }
+    }
+
+    pub(crate) fn with(mut self, name: &'static str, value: &str) -> Self {
+        self = self.without(name);
+        self.headers.push((name, value.to_owned()));
+        self
+    }
+
+    pub(crate) fn without(mut self, name: &str) -> Self {
+        self.headers.retain(|(known, _)| *known != name);
+        self
+    }
+
+    pub(crate) fn body(self, body: impl Into<Vec<u8>>) -> Self {
+        Self { body: body.into(), ..self }
+    }
+
+    fn gzip(self, level: u32) -> Self {
+        let body = gzip(&self.body, level);
+        self.with("content-encoding", "gzip").body(body)
+    }
+
+    pub(crate) async fn post(&self, path: &str) -> Answer {
+        let headers: Vec<_> = self.headers.iter().map(|(name, value)| (*name, value.as_str())).collect();
+        Gateway::new().send("POST", path, &headers, self.body.clone()).await
+    }
+
+    pub(crate) async fn send(&self) -> Answer {
+        self.post(PRODUCTS).await
+    }
+}
+
+/// An array of one product.
+pub(crate) fn catalogue(id: &str) -> Vec<u8> {
+    json!([{"CNPJ": "11222333000181", "SHOPID": 1, "PRODUCTID": id, "TITLE": "DIPIRONA 500MG", "PRICE": 8.9}])
+        .to_string()
+        .into_bytes()
+}
+
+pub(crate) fn batch_id(answer: &Answer) -> String {
+    answer.json()["batch_id"].as_str().unwrap().to_owned()
+}
+
+/// Holds a value against a schema of the published contract.
+pub(crate) fn conforms(schema: &str, value: &Value) {
+    let contract: Value = serde_norway::from_str(include_str!("../openapi.yaml")).unwrap();
+    let document = json!({
+        "$ref": format!("#/components/schemas/{schema}"),
+        "components": contract["components"],
+    });
+    let validator = jsonschema::draft202012::new(&document).unwrap();
+    let errors: Vec<_> = validator.iter_errors(value).map(|error| error.to_string()).collect();
+    assert!(errors.is_empty(), "{value} is no {schema}: {errors:?}");
+}
+
+#[tokio::test]
+async fn a_catalogue_is_stored_before_it_is_acknowledged() {
+    let payloads = Payloads::open().await;
+    let key = Uuid::new_v4();
+    let plain = Load::new(key);
+    let answer = plain.send().await.expect(202);
+    conforms("Received", &answer.json());
+    let id = batch_id(&answer);
+    assert_eq!(answer.header("location"), Some(format!("/v1/inovafarma/batches/{id}").as_str()));
+    assert_eq!(answer.header("idempotency-key"), Some(key.to_string().as_str()));
+    assert!(answer.header("content-digest").is_some_and(|digest| digest.starts_with("sha-256=:")));
+    assert_eq!(answer.header("idempotent-replay"), None);
+
+    let payload = payloads.only(&id).await;
+    assert!(payload.bytes.starts_with(&[0x1f, 0x8b]), "what comes plain is stored as gzip");
+    let checksum = hex::encode(Sha256::digest(&plain.body));
+    for (name, value) in [
+        ("batch-id", id.as_str()),
+        ("tenant-id", end_to_end::TENANT_A),
+        ("load-type", "delta"),
+        ("media-type", "application/json"),
+        ("idempotency-key", &key.to_string()),
+        ("received-at", payload.metadata["received-at"].as_str()),
+        ("content-sha256", &checksum),
+    ] {
+        assert_eq!(payload.metadata[name], value, "{name}");
+    }
+    let batch = Gateway::new().get(&format!("/v1/inovafarma/batches/{id}")).await.expect(200).json();
+    conforms("Batch", &batch);
+    assert_eq!(batch["payload"], json!({"bytes": plain.body.len(), "checksum": checksum}));
+}
+
+#[tokio::test]
+async fn a_retry_is_the_same_batch_however_it_is_compressed() {
+    let payloads = Payloads::open().await;
+    let first = Load::new(Uuid::new_v4()).gzip(9);
+    let plain = Load::new(first.headers[3].1.parse().unwrap());
+    let answer = first.send().await.expect(202);
+    let halves = plain.body.split_at(plain.body.len() / 2);
+    let members = [gzip(halves.0, 1), gzip(halves.1, 6)].concat();
+    for retry in [
+        first.clone(),
+        plain.clone(),
+        plain.clone().gzip(1),
+        plain.clone().body(members),
+        plain.clone().with("content-encoding", "identity"),
+        plain.clone().without("x-inova-api-key").with("x-api-key", KEY_A),
+        plain.clone().with("content-type", "application/json; charset=utf-8"),
+    ] {
+        let replay = retry.send().await.expect(202);
+        assert_eq!(replay.bytes, answer.bytes, "{retry:?}");
+        assert_eq!(replay.header("idempotent-replay"), Some("true"));
+        assert_eq!(replay.header("location"), answer.header("location"));
+        assert!(replay.header("last-modified").is_some());
+    }
+    assert_eq!(payloads.only(&batch_id(&answer)).await.bytes, first.body, "gzip is stored as it is sent");
+
+    let upload = json!({"content_type": "application/json", "content_length": 1, "sha256": "ab".repeat(32)});
+    for other in [
+        plain.clone().body(catalogue("another")),
+        plain.clone().with("x-inova-load-type", "full"),
+        plain.clone().with("content-type", "application/x-ndjson"),
+    ] {
+        other.send().await.expect_problem(409, "CONFLICTING_IDEMPOTENT_REQUEST");
+    }
+    let upload = plain.clone().body(upload.to_string()).post(UPLOADS).await;
+    upload.expect_problem(409, "CONFLICTING_IDEMPOTENT_REQUEST");
+    let stranger = plain.with("x-inova-api-key", KEY_B).send().await.expect(202);
+    assert_ne!(batch_id(&stranger), batch_id(&answer), "keys of different tenants never meet");
+}
+
+#[tokio::test]
+async fn headers_that_are_missing_or_wrong() {
+    let key = Uuid::new_v4();
+    let right = || Load::new(key);
+    for (load, status, reason) in [
+        (right().without("x-inova-api-key"), 401, "API_KEY_REQUIRED"),
+        (right().with("x-inova-api-key", "no-such-key"), 401, "API_KEY_INVALID"),
+        (right().with("x-api-key", KEY_B), 401, "API_KEY_INVALID"),
+        (right().with("x-inova-api-key", READONLY_KEY), 403, "SCOPE_REQUIRED"),
+        (right().without("idempotency-key"), 400, "IDEMPOTENCY_KEY_REQUIRED"),
+        (right().with("idempotency-key", "load-17"), 400, "IDEMPOTENCY_KEY_MALFORMED"),
+        (right().with("idempotency-expiry-seconds", "7200"), 400, "IDEMPOTENCY_EXPIRY_OUT_OF_RANGE"),
+        (right().without("x-inova-load-type"), 400, "LOAD_TYPE_REQUIRED"),
+        (right().with("x-inova-load-type", "partial"), 400, "LOAD_TYPE_INVALID"),
+        (right().with("x-inova-load-type", "FULL"), 400, "LOAD_TYPE_INVALID"),
+        (right().without("content-type"), 415, "CONTENT_TYPE"),
+        (right().with("content-type", "text/csv"), 415, "CONTENT_TYPE"),
+        (right().with("content-type", "application/json; charset=latin1"), 415, "CONTENT_TYPE"),
+        (right().with("content-encoding", "br"), 415, "CONTENT_ENCODING"),
+        (right().with("content-encoding", "gzip, gzip"), 415, "CONTENT_ENCODING"),
+        (right().with("content-encoding", "gzip"), 400, "CONTENT_CORRUPT"),
+        (right().body(""), 400, "MALFORMED_JSON"),
+        (right().body(gzip(b"", 6)), 400, "MALFORMED_JSON"),
+    ] {
+        let answer = load.send().await.expect_problem(status, reason);
+        conforms("Problem", &answer.json());
+        assert!(answer.header("content-digest").is_some(), "{load:?}");
+    }
+    right().send().await.expect(202);
+}
+
+#[tokio::test]
+async fn bodies_that_are_broken_or_too_large() {
+    let right = || Load::new(Uuid::new_v4());
+    let whole = gzip(&b"0123456789".repeat(5_000), 6);
+    let mut wrong = whole.clone();
+    let last = wrong.len() - 5;
+    wrong[last] ^= 1;
+    for (body, what) in [
+        (whole[..whole.len() / 2].to_vec(), "truncated"),
+        (wrong, "wrong checksum"),
+        ([whole.as_slice(), b"rest"].concat(), "something behind it"),
+        (String::from_utf8_lossy(&whole).into_owned().into_bytes(), "read as text"),
+    ] {
+        let answer = right().with("content-encoding", "gzip").body(body).send().await;
+        assert!(answer.expect_problem(400, "CONTENT_CORRUPT").json()["detail"].is_string(), "{what}");
+    }
+    let bomb = gzip(&vec![b' '; 200_000_001], 9);
+    right().body(bomb).send().await.expect_problem(413, "MAX_PAYLOAD_EXCEEDED");
+    // Noise, so that it stays as large as it is.
+    let mut noise = gzip(b"[]", 6);
+    noise.extend((0..4_600_000_u32).map(|n| (n.wrapping_mul(2_654_435_761) >> 13).to_le_bytes()[0]));
+    let answer = right().with("content-type", "application/x-ndjson").body(noise).send().await;
+    let detail = answer.expect_problem(413, "USE_UPLOAD").json()["detail"].to_string();
+    assert!(detail.contains(UPLOADS), "{detail}");
+}
+
+#[tokio::test]
+async fn of_many_at_once_there_is_one_batch() {
+    let load = Load::new(Uuid::new_v4());
+    let mut tasks = tokio::task::JoinSet::new();
+    for _ in 0..12 {
+        let load = load.clone();
+        tasks.spawn(async move { load.send().await });
+    }
+    let answers = tasks.join_all().await;
+    let mut ids = Vec::new();
+    for answer in answers {
+        if answer.status == 202 {
+            ids.push(batch_id(&answer));
+        } else {
+            answer.expect_problem(409, "IDEMPOTENT_REQUEST_IN_PROGRESS");
+        }
+    }
+    ids.dedup();
+    let [id] = ids.as_slice() else { panic!("{ids:?}") };
+    assert_eq!(Payloads::open().await.keys(id).await.len(), 1);
+}
+
+#[tokio::test]
+async fn whoever_takes_over_makes_the_same_batch() {
+    let (records, payloads) = (Records::open().await, Payloads::open().await);
+    let key = Uuid::new_v4();
+    let first = Load::new(key).send().await.expect(202);
+    let dead = [
+        ("status", AttributeValue::S("IN_PROGRESS".to_owned())),
+        ("leaseExpiresAt", AttributeValue::N("1".to_owned())),
+    ];
+    records.set("INGEST", key, &dead).await;
+    let second = Load::new(key).gzip(1).send().await.expect(202);
+    assert_eq!(second.header("idempotent-replay"), None, "it was executed again");
+    assert_eq!(second.bytes, first.bytes);
+    payloads.only(&batch_id(&first)).await;
+
+    let alive = [
+        ("status", AttributeValue::S("IN_PROGRESS".to_owned())),
+        ("leaseExpiresAt", AttributeValue::N("99999999999999".to_owned())),
+    ];
+    records.set("INGEST", key, &alive).await;
+    let busy = Load::new(key).send().await.expect_problem(409, "IDEMPOTENT_REQUEST_IN_PROGRESS");
+    assert!(busy.header("retry-after").is_some());
+    Load::new(key)
+        .body(catalogue("another"))
+        .send()
+        .await
+        .expect_problem(409, "CONFLICTING_IDEMPOTENT_REQUEST");
+}
+
+#[tokio::test]
+async fn a_pharmacy_s_batch_knows_its_establishments() {
+    let key = Uuid::new_v4();
+    let load = Load::new(key).with("x-inova-api-key", PHARMACY_KEY);
+    let id = batch_id(&load.send().await.expect(202));
+    let pharmacy = Gateway::new().with_key(PHARMACY_KEY);
+    assert_eq!(
+        pharmacy.get(&format!("/v1/inovafarma/batches/{id}")).await.expect(200).json()["batch_id"],
+        id
+    );
+    let stranger = Gateway::new().get(&format!("/v1/inovafarma/batches/{id}")).await;
+    stranger.expect_problem(404, "BATCH_NOT_FOUND");
+}

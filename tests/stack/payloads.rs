@@ -1,0 +1,63 @@
+//! The bucket of payloads, looked at from outside.
+
+use std::collections::HashMap;
+use std::io::Write as _;
+use std::time::Duration;
+
+use aws_sdk_s3::Client;
+use flate2::Compression;
+use flate2::write::GzEncoder;
+
+/// Reads payloads.
+#[derive(Debug)]
+pub struct Payloads {
+    s3: Client,
+    bucket: String,
+}
+
+/// An object as it lies there.
+#[derive(Clone, Debug)]
+pub struct Payload {
+    pub bytes: Vec<u8>,
+    pub metadata: HashMap<String, String>,
+}
+
+impl Payloads {
+    pub async fn open() -> Self {
+        let sdk = aws::Sdk::from_environment().await;
+        let sdk = sdk.single_attempt(Duration::from_secs(20));
+        Self { s3: Client::new(&sdk), bucket: crate::variable("PAYLOAD_BUCKET") }
+    }
+
+    /// The keys under `incoming/` that end with a batch's id.
+    pub async fn keys(&self, batch_id: &str) -> Vec<String> {
+        let mut keys = Vec::new();
+        let mut next = None;
+        loop {
+            let list = self.s3.list_objects_v2().bucket(&self.bucket).prefix("incoming/");
+            let page = list.set_continuation_token(next).send().await.unwrap();
+            let names = page.contents().iter().filter_map(|object| object.key());
+            keys.extend(names.filter(|key| key.ends_with(batch_id)).map(str::to_owned));
+            next = page.next_continuation_token().map(str::to_owned);
+            if next.is_none() {
+                return keys;
+            }
+        }
+    }
+
+    /// The one object of a batch.
+    pub async fn only(&self, batch_id: &str) -> Payload {
+        let keys = self.keys(batch_id).await;
+        let [key] = keys.as_slice() else { panic!("{batch_id} has the objects {keys:?}") };
+        let object = self.s3.get_object().bucket(&self.bucket).key(key).send().await.unwrap();
+        let metadata = object.metadata().cloned().unwrap_or_default();
+        Payload { bytes: object.body.collect().await.unwrap().to_vec(), metadata }
+    }
+}
+
+/// Compresses as a client would.
+pub fn gzip(content: &[u8], level: u32) -> Vec<u8> {
+    let mut encoder = GzEncoder::new(Vec::new(), Compression::new(level));
+    encoder.write_all(content).unwrap();
+    encoder.finish().unwrap()
+}
