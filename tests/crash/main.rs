@@ -16,6 +16,7 @@
 )]
 
 mod fault;
+mod ingest;
 mod journey;
 mod named;
 mod results;

@@ -23,6 +23,8 @@ pub(crate) enum Op {
     Prepare,
     Complete,
     Fail,
+    /// The item of a batch.
+    PutBatch,
     PutObject,
     GetObject,
     /// The order to `mq-access`.

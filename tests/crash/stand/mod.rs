@@ -92,15 +92,7 @@ impl Stand {
         let (faults, network) = (Faults::default(), Network::start().await);
         let stores = StoreProxy::start(faults.clone()).await;
         let template = Template::read(references());
-        let stores_at = format!("http://127.0.0.1:{}", stores.port);
-        let mut variables: Vec<_> =
-            ["AWS_ENDPOINT_URL", "AWS_REGION", "AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY"]
-                .into_iter()
-                .map(|name| (name, variable(name)))
-                .collect();
-        variables.push(("AWS_EC2_METADATA_DISABLED", "true".to_owned()));
-        variables.push(("AWS_ENDPOINT_URL_DYNAMODB", stores_at.clone()));
-        variables.push(("AWS_ENDPOINT_URL_S3", stores_at));
+        let mut variables = store_variables(&stores);
         let mq_access = Function::new("mq-access", template.function("MqAccessFunction"), &variables);
         let lambda = Lambda::start(mq_access.clone(), faults.clone()).await;
         variables.push(("AWS_ENDPOINT_URL_LAMBDA", format!("http://127.0.0.1:{}", lambda.port)));
@@ -183,13 +175,29 @@ impl Stand {
     }
 }
 
+/// What a function needs to find the stores by way of the proxy.
+pub(crate) fn store_variables(stores: &StoreProxy) -> Vec<(&'static str, String)> {
+    let stores_at = format!("http://127.0.0.1:{}", stores.port);
+    let mut variables: Vec<_> =
+        ["AWS_ENDPOINT_URL", "AWS_REGION", "AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY"]
+            .into_iter()
+            .map(|name| (name, variable(name)))
+            .collect();
+    variables.push(("AWS_EC2_METADATA_DISABLED", "true".to_owned()));
+    variables.push(("AWS_ENDPOINT_URL_DYNAMODB", stores_at.clone()));
+    variables.push(("AWS_ENDPOINT_URL_S3", stores_at));
+    variables
+}
+
 /// What the template's `!Ref`s stand for in the local stack: its tables and buckets, and parameters that it sets.
-fn references() -> HashMap<&'static str, String> {
+pub(crate) fn references() -> HashMap<&'static str, String> {
     let inline = "rabbitmq://127.0.0.1:*/*?secrets=secret://local/*";
     HashMap::from([
         ("AccessTable", variable("ACCESS_TABLE")),
         ("IdempotencyTable", variable("IDEMPOTENCY_TABLE")),
         ("ResultsBucket", variable("RESULTS_BUCKET")),
+        ("BatchesTable", variable("BATCHES_TABLE")),
+        ("PayloadBucket", variable("PAYLOAD_BUCKET")),
         ("MqAccessFunction", "mq-access".to_owned()),
         ("InlineTargets", inline.to_owned()),
         ("IdempotencyExpiryMinSeconds", "1".to_owned()),
@@ -230,7 +238,7 @@ fn event(asked: &Asked) -> Value {
 }
 
 /// As API Gateway answers: its own 500 for a function that failed, its own 503 for one that took too long.
-fn answer(invoked: &Invoked) -> Answer {
+pub(crate) fn answer(invoked: &Invoked) -> Answer {
     let own = |status, message: &str| Answer {
         status,
         headers: HeaderMap::new(),

@@ -70,7 +70,7 @@ fn classify(request: &Request<Bytes>, records: &str) -> Op {
     let operation = target.to_str().unwrap_or_default().rsplit('.').next().unwrap_or_default();
     let body: Value = serde_json::from_slice(request.body()).unwrap_or_default();
     if body["TableName"] != records {
-        return Op::Access;
+        return if operation == "PutItem" { Op::PutBatch } else { Op::Access };
     }
     let value = |name: &str| body["ExpressionAttributeValues"][name]["S"].as_str();
     match (operation, value(":status")) {

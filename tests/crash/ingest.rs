@@ -1,0 +1,204 @@
+//! `product-ingest` dies or loses its stores at every step of taking a catalogue in. However it went, the same request sent again is one batch: one id,
+//! one item, one object.
+
+use std::collections::HashMap;
+use std::time::Duration;
+
+use aws_sdk_dynamodb::types::AttributeValue;
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use end_to_end::{Answer, KEY_A, Payloads, Records, TENANT_A, gzip, variable};
+use serde_json::{Value, json};
+use uuid::Uuid;
+
+use crate::stand::faults::{Blow, Faults, Held, Op};
+use crate::stand::function::Function;
+use crate::stand::store::StoreProxy;
+use crate::stand::template::Template;
+use crate::stand::{answer, references, store_variables};
+
+const PATH: &str = "/v1/inovafarma/products";
+
+/// The steps of one request, in their order.
+const STEPS: [Op; 4] = [Op::Claim, Op::PutBatch, Op::PutObject, Op::Complete];
+
+/// The function, and the proxy between it and its stores.
+struct Ingest {
+    faults: Faults,
+    function: Function,
+    records: Records,
+    payloads: Payloads,
+    items: aws_sdk_dynamodb::Client,
+    _stores: StoreProxy,
+}
+
+impl Ingest {
+    async fn start() -> Self {
+        let faults = Faults::default();
+        let stores = StoreProxy::start(faults.clone()).await;
+        let template = Template::read(references());
+        let deployed = template.function("ProductIngestFunction");
+        let function = Function::new("product-ingest", deployed, &store_variables(&stores));
+        function.warm().await;
+        let sdk = aws::Sdk::from_environment().await.single_attempt(Duration::from_secs(20));
+        Self {
+            faults,
+            function,
+            records: Records::open().await,
+            payloads: Payloads::open().await,
+            items: aws_sdk_dynamodb::Client::new(&sdk),
+            _stores: stores,
+        }
+    }
+
+    async fn send(&self, key: Uuid, level: u32) -> Answer {
+        answer(&self.function.invoke(event(key, level).to_string().into()).await)
+    }
+
+    /// Sends, and kills the function where the request of a step is held.
+    async fn die(&self, key: Uuid, mut held: Held) {
+        let function = self.function.clone();
+        let event = event(key, 6).to_string();
+        let sent = tokio::spawn(async move { function.invoke(event.into()).await });
+        held.reached().await;
+        self.function.kill();
+        assert_eq!(answer(&sent.await.unwrap()).status, 500);
+        drop(held);
+        self.faults.clear();
+        self.function.settled().await;
+    }
+
+    /// What the time does to a record, if there is one: its lease is over.
+    async fn age(&self, key: Uuid) {
+        if let Some(record) = self.records.find("INGEST", key).await
+            && record["status"].as_s().is_ok_and(|status| status == "IN_PROGRESS")
+        {
+            let over = AttributeValue::N("1".to_owned());
+            self.records.set("INGEST", key, &[("leaseExpiresAt", over)]).await;
+        }
+    }
+
+    /// The ids of all batches that the key ever made.
+    async fn batches(&self, key: Uuid) -> Vec<String> {
+        let query = self
+            .items
+            .query()
+            .table_name(variable("BATCHES_TABLE"))
+            .key_condition_expression("tenantId = :tenant")
+            .filter_expression("idempotencyKey = :key")
+            .expression_attribute_values(":tenant", AttributeValue::S(TENANT_A.to_owned()))
+            .expression_attribute_values(":key", AttributeValue::S(key.to_string()));
+        let pages = query.into_paginator().items().send().try_collect().await.unwrap();
+        pages
+            .iter()
+            .map(|item: &HashMap<_, AttributeValue>| item["batchId"].as_s().unwrap().clone())
+            .collect()
+    }
+
+    /// Sends until it is taken in, and counts what is there.
+    async fn ends_as_one_batch(&self, key: Uuid, what: &str) {
+        self.age(key).await;
+        let taken = self.send(key, 1).await;
+        assert_eq!(taken.status, 202, "{what}: {}", String::from_utf8_lossy(&taken.bytes));
+        let again = self.send(key, 9).await.expect(202);
+        assert_eq!(again.bytes, taken.bytes, "{what}");
+        assert_eq!(again.header("idempotent-replay"), Some("true"), "{what}");
+        let id = taken.json()["batch_id"].as_str().unwrap().to_owned();
+        assert_eq!(self.batches(key).await, [id.clone()], "{what}");
+        assert_eq!(self.payloads.keys(&id).await.len(), 1, "{what}");
+    }
+}
+
+/// In payload format 2.0: a catalogue of its own, compressed.
+fn event(key: Uuid, level: u32) -> Value {
+    let product = json!([{"CNPJ": "11222333000181", "SHOPID": 1, "PRODUCTID": key.to_string()}]);
+    let body = gzip(product.to_string().as_bytes(), level);
+    json!({
+        "version": "2.0",
+        "routeKey": format!("POST {PATH}"),
+        "rawPath": PATH,
+        "rawQueryString": "",
+        "headers": {
+            "content-type": "application/json",
+            "content-encoding": "gzip",
+            "host": "127.0.0.1",
+            "idempotency-key": key.to_string(),
+            "x-inova-api-key": KEY_A,
+            "x-inova-load-type": "delta",
+        },
+        "requestContext": {
+            "accountId": "000000000000",
+            "apiId": "local",
+            "domainName": "127.0.0.1",
+            "domainPrefix": "local",
+            "http": {"method": "POST", "path": PATH, "protocol": "HTTP/1.1", "sourceIp": "127.0.0.1", "userAgent": "crash"},
+            "requestId": Uuid::new_v4().to_string(),
+            "routeKey": format!("POST {PATH}"),
+            "stage": "$default",
+            "time": "01/Jan/2026:00:00:00 +0000",
+            "timeEpoch": 1_767_225_600_000_u64,
+        },
+        "body": STANDARD.encode(body),
+        "isBase64Encoded": true,
+    })
+}
+
+#[tokio::test]
+async fn a_catalogue_survives_a_crash_at_every_step() {
+    let ingest = Ingest::start().await;
+    for step in STEPS {
+        let before = Uuid::new_v4();
+        ingest.die(before, ingest.faults.hold_request(step)).await;
+        ingest.ends_as_one_batch(before, &format!("before {step:?}")).await;
+        let after = Uuid::new_v4();
+        ingest.die(after, ingest.faults.hold_answer(step)).await;
+        ingest.ends_as_one_batch(after, &format!("after {step:?}")).await;
+    }
+}
+
+#[tokio::test]
+async fn a_store_that_is_down_is_503_and_a_retry_runs_at_once() {
+    let ingest = Ingest::start().await;
+    for step in [Op::PutBatch, Op::PutObject] {
+        for blow in [Blow::Status(500), Blow::DropRequest, Blow::SwallowAnswer] {
+            let key = Uuid::new_v4();
+            ingest.faults.every(step, blow);
+            let refused = ingest.send(key, 6).await.expect_problem(503, "STORE_UNAVAILABLE");
+            assert!(refused.header("retry-after").is_some());
+            let record = ingest.records.find("INGEST", key).await.unwrap();
+            assert_eq!(record["status"].as_s().unwrap(), "FAILED", "{step:?} {blow:?}");
+            ingest.faults.clear();
+            ingest.ends_as_one_batch(key, &format!("{step:?} {blow:?}")).await;
+        }
+    }
+    let key = Uuid::new_v4();
+    ingest.faults.every(Op::Claim, Blow::Status(500));
+    ingest.send(key, 6).await.expect_problem(503, "STORE_UNAVAILABLE");
+    assert!(ingest.batches(key).await.is_empty());
+    ingest.faults.clear();
+    ingest.ends_as_one_batch(key, "the claim").await;
+}
+
+#[tokio::test]
+async fn an_answer_that_is_lost_is_asked_for_again() {
+    let ingest = Ingest::start().await;
+    for step in STEPS {
+        let key = Uuid::new_v4();
+        ingest.faults.next(step, Blow::DropAnswer);
+        ingest.send(key, 6).await.expect(202);
+        ingest.faults.clear();
+        ingest.ends_as_one_batch(key, &format!("{step:?}")).await;
+    }
+}
+
+#[tokio::test]
+async fn a_batch_that_is_stored_is_acknowledged_also_where_nobody_can_note_it() {
+    let ingest = Ingest::start().await;
+    let key = Uuid::new_v4();
+    ingest.faults.every(Op::Complete, Blow::Status(500));
+    let stored = ingest.send(key, 6).await.expect(202);
+    ingest.faults.clear();
+    ingest.send(key, 6).await.expect_problem(409, "IDEMPOTENT_REQUEST_IN_PROGRESS");
+    ingest.ends_as_one_batch(key, "not noted").await;
+    assert_eq!(ingest.send(key, 6).await.expect(202).bytes, stored.bytes);
+}
