@@ -4,7 +4,7 @@
 //! behind do. They are asked only about rows that are about to be changed, and only where another batch could have a say, which in the usual order of things
 //! is never.
 
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 
 use ingestion::Cnpj;
 use ingestion::chunk::{Chunk, Row};
@@ -19,21 +19,21 @@ use crate::rows::{cnpj, texts};
 
 /// Full loads received later that already decided about these establishments.
 const LATER_LOADS: &str = "SELECT cnpj, batch_id FROM batch_cnpjs WHERE cnpj = ANY($1::bpchar[]) \
-     AND deactivation = 'done' AND (received_at, batch_id) > ($2, $3)";
+     AND deactivation = 'done' AND (received_at, batch_id) > ($2, $3) ORDER BY received_at DESC, batch_id DESC";
 /// `IS TRUE` keeps the set of keys a hash table beside one pass over the chunks; as a join it might become a loop over both.
-const CONTAINED: &str = "SELECT c.batch_id, h.key FROM batch_chunks c CROSS JOIN LATERAL unnest(c.key_hashes) AS h (key) \
-     WHERE c.batch_id = ANY($1) AND (h.key IN (SELECT unnest($2::bigint[]))) IS TRUE \
-     UNION ALL SELECT e.batch_id, e.key_hash FROM batch_item_errors e \
-     WHERE e.batch_id = ANY($1) AND (e.key_hash IN (SELECT unnest($2::bigint[]))) IS TRUE";
-/// Chunks of the establishments' batches, received at `$2` or later, that contained one of the keys with one of the contents: of other batches, of this one behind
-/// the chunk and, if `$7`, before it.
-const CONFIRMATIONS: &str = "SELECT b.received_at, b.batch_id, c.chunk_index, h.key, h.content \
-     FROM (SELECT DISTINCT batch_id, received_at FROM batch_cnpjs \
-         WHERE cnpj = ANY($1::bpchar[]) AND received_at >= $2) b \
-     JOIN batch_chunks c ON c.batch_id = b.batch_id \
-     CROSS JOIN LATERAL unnest(c.key_hashes, c.row_hashes) AS h (key, content) \
-     WHERE (c.batch_id <> $5 OR c.chunk_index > $6 OR ($7 AND c.chunk_index < $6)) \
-     AND (h.key IN (SELECT unnest($3::bigint[]))) IS TRUE AND (h.content IN (SELECT unnest($4::bigint[]))) IS TRUE";
+const CONTAINED: &str = "SELECT h.key FROM batch_chunks c CROSS JOIN LATERAL unnest(c.key_hashes) AS h (key) \
+     WHERE c.batch_id = $1 AND (h.key IN (SELECT unnest($2::bigint[]))) IS TRUE \
+     UNION ALL SELECT e.key_hash FROM batch_item_errors e \
+     WHERE e.batch_id = $1 AND (e.key_hash IN (SELECT unnest($2::bigint[]))) IS TRUE";
+const SINCE: &str = "SELECT DISTINCT received_at, batch_id FROM batch_cnpjs WHERE cnpj = ANY($1::bpchar[]) \
+     AND received_at >= $2 ORDER BY received_at DESC, batch_id DESC";
+/// Chunks of these batches that contained one of the keys with one of the contents: of other batches, of this one behind the chunk and, if `$6`, before it.
+const CONFIRMATIONS: &str = "SELECT c.batch_id, c.chunk_index, h.key, h.content FROM batch_chunks c \
+     CROSS JOIN LATERAL unnest(c.key_hashes, c.row_hashes) AS h (key, content) WHERE c.batch_id = ANY($1) \
+     AND (c.batch_id <> $4 OR c.chunk_index > $5 OR ($6 AND c.chunk_index < $5)) \
+     AND (h.key IN (SELECT unnest($2::bigint[]))) IS TRUE AND (h.content IN (SELECT unnest($3::bigint[]))) IS TRUE";
+/// Batches that are asked at once. The newest come first, and nearly always answer for all that follow.
+const AT_ONCE: usize = 8;
 
 /// The key hashes among `rows` that a later full load did not contain: products that are gone by now, whatever this chunk says of them.
 pub(super) async fn withdrawn(
@@ -41,32 +41,35 @@ pub(super) async fn withdrawn(
     chunk: &Chunk,
     rows: &[&Row],
 ) -> Result<HashSet<i64>, DatabaseError> {
+    let mut withdrawn = HashSet::new();
     if rows.is_empty() {
-        return Ok(HashSet::new());
+        return Ok(withdrawn);
     }
     let (received_at, batch_id) = (chunk.batch().received_at(), chunk.batch().batch_id());
     let mut cnpjs: Vec<Cnpj> = rows.iter().map(|row| row.key.cnpj).collect();
     cnpjs.dedup();
     let answers = session.query(LATER_LOADS, &[&texts(&cnpjs), &received_at, &batch_id]).await?;
-    let loads = answers
-        .iter()
-        .map(|answer| Ok((cnpj(answer, "cnpj")?, answer.try_get("batch_id")?)))
-        .collect::<Result<Vec<(Cnpj, Uuid)>, DatabaseError>>()?;
-    if loads.is_empty() {
-        return Ok(HashSet::new());
+    let mut loads: Vec<(Uuid, Vec<Cnpj>)> = Vec::new();
+    for answer in &answers {
+        let (load, cnpj) = (answer.try_get("batch_id")?, cnpj(answer, "cnpj")?);
+        match loads.last_mut() {
+            Some((last, cnpjs)) if *last == load => cnpjs.push(cnpj),
+            _ => loads.push((load, vec![cnpj])),
+        }
     }
-    let batches: Vec<Uuid> = loads.iter().map(|(_, load)| *load).collect();
-    let keys: Vec<i64> = rows.iter().map(|row| key(row)).collect();
-    let contained = session
-        .query(CONTAINED, &[&batches, &keys])
-        .await?
-        .iter()
-        .map(|answer| Ok((answer.try_get("batch_id")?, answer.try_get("key")?)))
-        .collect::<Result<HashSet<(Uuid, i64)>, DatabaseError>>()?;
-    let is_gone = |row: &&&Row| {
-        loads.iter().any(|(cnpj, load)| *cnpj == row.key.cnpj && !contained.contains(&(*load, key(row))))
-    };
-    Ok(rows.iter().filter(is_gone).map(|row| key(row)).collect())
+    for (load, cnpjs) in &loads {
+        let asked = rows.iter().filter(|row| cnpjs.contains(&row.key.cnpj)).map(|row| key(row));
+        let mut asked: HashSet<i64> = asked.filter(|key| !withdrawn.contains(key)).collect();
+        if asked.is_empty() {
+            continue;
+        }
+        let keys: Vec<i64> = asked.iter().copied().collect();
+        for answer in session.query(CONTAINED, &[load, &keys]).await? {
+            asked.remove(&answer.try_get("key")?);
+        }
+        withdrawn.extend(asked);
+    }
+    Ok(withdrawn)
 }
 
 /// The key hashes among those rows, newer than what the table's row says of itself, whose content in the table was confirmed by a version newer still.
@@ -75,38 +78,60 @@ pub(super) async fn outranked(
     chunk: &Chunk,
     rows: &[&Differing<'_>],
 ) -> Result<HashSet<i64>, DatabaseError> {
-    let candidates: Vec<Candidate> = rows.iter().filter_map(|differing| Candidate::of(differing)).collect();
+    let mut outranked = HashSet::new();
+    let mut candidates: Vec<Candidate> =
+        rows.iter().filter_map(|differing| Candidate::of(differing)).collect();
     let Some(since) = candidates.iter().map(|candidate| candidate.effective_at).min() else {
-        return Ok(HashSet::new());
+        return Ok(outranked);
     };
+    let answers = session.query(SINCE, &[&texts(&chunk.cnpjs()), &since]).await?;
+    let batches = answers
+        .iter()
+        .map(|answer| Ok((answer.try_get("batch_id")?, answer.try_get("received_at")?)))
+        .collect::<Result<Vec<(Uuid, Timestamp)>, DatabaseError>>()?;
+    for batches in batches.chunks(AT_ONCE) {
+        let confirmed = confirmed(session, chunk, &candidates, batches).await?;
+        candidates.retain(|candidate| !confirmed.contains(&candidate.key));
+        outranked.extend(confirmed);
+        if candidates.is_empty() {
+            break;
+        }
+    }
+    Ok(outranked)
+}
+
+/// The keys of those candidates that one of these batches confirmed.
+async fn confirmed(
+    session: &mut Session<'_>,
+    chunk: &Chunk,
+    candidates: &[Candidate],
+    batches: &[(Uuid, Timestamp)],
+) -> Result<HashSet<i64>, DatabaseError> {
     let (received_at, batch_id) = (chunk.batch().received_at(), chunk.batch().batch_id());
     let index = i32::try_from(chunk.index())?;
+    let ids: Vec<Uuid> = batches.iter().map(|(batch, _)| *batch).collect();
     let keys: Vec<i64> = candidates.iter().map(|candidate| candidate.key).collect();
     let contents: Vec<i64> = candidates.iter().map(|candidate| candidate.content).collect();
     let earlier_chunks =
         candidates.iter().any(|candidate| candidate.confirmed_at(received_at) > candidate.effective_at);
-    let answers = session
-        .query(
-            CONFIRMATIONS,
-            &[&texts(&chunk.cnpjs()), &since, &keys, &contents, &batch_id, &index, &earlier_chunks],
-        )
-        .await?;
-    let mut confirmations = std::collections::HashMap::<(i64, i64), Vec<(Timestamp, Uuid, i32)>>::new();
+    let answers =
+        session.query(CONFIRMATIONS, &[&ids, &keys, &contents, &batch_id, &index, &earlier_chunks]).await?;
+    let received: HashMap<Uuid, Timestamp> = batches.iter().copied().collect();
+    let by_key: HashMap<i64, &Candidate> =
+        candidates.iter().map(|candidate| (candidate.key, candidate)).collect();
+    let mut confirmed = HashSet::new();
     for answer in &answers {
-        let confirmed = (answer.try_get("key")?, answer.try_get("content")?);
-        let by =
-            (answer.try_get("received_at")?, answer.try_get("batch_id")?, answer.try_get("chunk_index")?);
-        confirmations.entry(confirmed).or_default().push(by);
+        let (by, place): (Uuid, i32) = (answer.try_get("batch_id")?, answer.try_get("chunk_index")?);
+        let (key, content): (i64, i64) = (answer.try_get("key")?, answer.try_get("content")?);
+        let (Some(candidate), Some(received)) = (by_key.get(&key), received.get(&by)) else { continue };
+        // Within a batch, chunks follow the order of its items.
+        let confirmation = (candidate.confirmed_at(*received), *received, by, place);
+        let version = (candidate.effective_at, received_at, batch_id, index);
+        if candidate.content == content && confirmation > version {
+            confirmed.insert(key);
+        }
     }
-    let is_outranked = |candidate: &&Candidate| {
-        let confirmed = confirmations.get(&(candidate.key, candidate.content));
-        confirmed.into_iter().flatten().any(|(received, batch, place)| {
-            // Within a batch, chunks follow the order of its items.
-            (candidate.confirmed_at(*received), *received, *batch, *place)
-                > (candidate.effective_at, received_at, batch_id, index)
-        })
-    };
-    Ok(candidates.iter().filter(is_outranked).map(|candidate| candidate.key).collect())
+    Ok(confirmed)
 }
 
 /// A row that would be changed, unless what is there has been confirmed since.
