@@ -182,6 +182,22 @@ fn an_earlier_version_that_comes_late_does_not_roll_back_what_was_confirmed() {
 }
 
 #[test]
+fn of_versions_that_the_source_dates_alike_the_one_received_last_wins_though_another_comes_late() {
+    database_test(async |test| {
+        let database = test.open();
+        for load in [Load::delta(100), Load::delta(300)] {
+            load.items(&[dated(1, 1, 50)]).run(&database).await;
+        }
+        let late = Load::delta(200).items(&[dated(1, 2, 50)]);
+        late.prepare(&database).await;
+        assert_eq!(changes(&database, &late, 0).await, counts(0, 0, 0, 1));
+        let last = Load::delta(400).items(&[dated(1, 2, 50)]);
+        last.prepare(&database).await;
+        assert_eq!(changes(&database, &last, 0).await, counts(0, 1, 0, 0));
+    });
+}
+
+#[test]
 fn a_source_that_dates_its_change_before_the_last_confirmation_loses_to_it() {
     database_test(async |test| {
         let database = test.open();
@@ -195,6 +211,19 @@ fn a_source_that_dates_its_change_before_the_last_confirmation_loses_to_it() {
         let newer = Load::delta(500).items(&[dated(1, 3, 350)]);
         newer.prepare(&database).await;
         assert_eq!(changes(&database, &newer, 0).await, counts(0, 1, 0, 0));
+    });
+}
+
+#[test]
+fn a_clock_that_was_ahead_is_believed_once_its_time_has_come() {
+    database_test(async |test| {
+        let database = test.open();
+        // From the future as of its receipt, so that only the receipt counts; confirmed when that future has begun.
+        Load::delta(100).items(&[dated(1, 1, 150)]).run(&database).await;
+        let load = Load::delta(200).items(&[dated(1, 1, 150)]).items(&[dated(1, 2, 120)]);
+        load.prepare(&database).await;
+        assert_eq!(changes(&database, &load, 0).await, counts(0, 0, 1, 0));
+        assert_eq!(changes(&database, &load, 1).await, counts(0, 0, 0, 1));
     });
 }
 
