@@ -2,6 +2,8 @@
 
 use std::time::Duration;
 
+use refinery::Migration;
+use refinery::error::Kind;
 use tokio::time::{Instant, sleep};
 use tokio_postgres::Client;
 
@@ -29,7 +31,8 @@ pub struct Migrated {
 }
 
 impl Database {
-    /// Applies the migrations that the database does not have yet. Repeated, it does nothing; side by side, one waits for the other.
+    /// Applies the migrations that the database does not have yet. Repeated, it does nothing; side by side, one waits for the other. A database
+    /// that is ahead of this version stays as it is.
     ///
     /// # Errors
     /// Where a migration fails, which then changed nothing, or was changed after it was applied.
@@ -40,13 +43,20 @@ impl Database {
         lock(&client).await?;
         let runner = embedded::migrations::runner();
         let failed = |error| DatabaseError::Migration(Box::new(error));
-        let report = runner.run_async(&mut client).await.map_err(failed)?;
+        let newest = runner.get_migrations().iter().map(Migration::version).max();
+        let applied = match runner.run_async(&mut client).await {
+            Ok(report) => report.applied_migrations().iter().map(ToString::to_string).collect(),
+            Err(error) if is_ahead(&error, newest) => Vec::new(),
+            Err(error) => return Err(failed(error)),
+        };
         let last = runner.get_last_applied_migration_async(&mut client).await.map_err(failed)?;
-        Ok(Migrated {
-            applied: report.applied_migrations().iter().map(ToString::to_string).collect(),
-            version: last.map_or(0, |migration| migration.version()),
-        })
+        Ok(Migrated { applied, version: last.map_or(0, |migration| migration.version()) })
     }
+}
+
+/// Whether the database has migrations from a later version than this one, as after a deployment that was rolled back.
+fn is_ahead(error: &refinery::Error, newest: Option<i32>) -> bool {
+    matches!(error.kind(), Kind::MissingVersion(missing) if Some(missing.version()) > newest)
 }
 
 /// Asks again and again instead of waiting in the server, where the wait's own snapshot could hold up what it waits for.

@@ -10,15 +10,23 @@ pub(crate) struct Fresh {
 impl Fresh {
     pub(crate) async fn create() -> Self {
         let name = format!("migrate_{}", uuid::Uuid::new_v4().simple());
-        execute(&format!("CREATE DATABASE {name}")).await;
+        execute(&server(), &format!("CREATE DATABASE {name}")).await;
         let server = server();
         let (address, query) = server.split_once('?').unwrap();
         let (address, _) = address.rsplit_once('/').unwrap();
         Self { url: format!("{address}/{name}?{query}"), name }
     }
 
+    pub(crate) async fn pretend_a_later_migration(&self, version: i32) {
+        let statement = format!(
+            "INSERT INTO refinery_schema_history (version, name, applied_on, checksum)
+             VALUES ({version}, 'later', '2026-11-21T12:00:00Z', '1')"
+        );
+        execute(&self.url, &statement).await;
+    }
+
     pub(crate) async fn drop(self) {
-        execute(&format!("DROP DATABASE {} WITH (FORCE)", self.name)).await;
+        execute(&server(), &format!("DROP DATABASE {} WITH (FORCE)", self.name)).await;
     }
 }
 
@@ -28,8 +36,8 @@ fn server() -> String {
     })
 }
 
-async fn execute(statement: &str) {
-    let (client, connection) = tokio_postgres::connect(&server(), NoTls).await.unwrap();
+async fn execute(url: &str, statement: &str) {
+    let (client, connection) = tokio_postgres::connect(url, NoTls).await.unwrap();
     tokio::spawn(connection);
     client.batch_execute(statement).await.unwrap();
 }

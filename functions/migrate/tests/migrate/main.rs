@@ -82,6 +82,24 @@ async fn two_at_once_apply_each_migration_once() {
     fresh.drop().await;
 }
 
+/// A deployment that fails after its migrations brings back the code before, and that is to find nothing wrong.
+#[tokio::test]
+async fn a_rollback_leaves_a_schema_that_is_ahead_as_it_is() {
+    let (fresh, listener) = (Fresh::create().await, Listener::start(&[]).await);
+    let migrate = Migrate::new(async || at(&fresh.url));
+    migrate.handle(json!({}), deadline()).await.unwrap();
+    fresh.pretend_a_later_migration(10_000).await;
+    migrate.handle(sample("update", &listener.url), deadline()).await.unwrap();
+    assert_eq!(listener.answers()[0]["Status"], "SUCCESS");
+    assert_eq!(listener.answers()[0]["Data"]["Version"], "10000");
+
+    // One that is missing in between is no rollback.
+    fresh.pretend_a_later_migration(0).await;
+    migrate.handle(sample("update", &listener.url), deadline()).await.unwrap();
+    assert_eq!(listener.answers()[1]["Status"], "FAILED");
+    fresh.drop().await;
+}
+
 #[tokio::test]
 async fn deletion_is_answered_without_a_database() {
     let listener = Listener::start(&[]).await;
