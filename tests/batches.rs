@@ -1,7 +1,9 @@
 //! What can be asked of batches, and by whom.
 
+use std::time::Duration;
+
 use end_to_end::{Gateway, KEY_B, READONLY_KEY};
-use serde_json::Value;
+use serde_json::{Value, json};
 use uuid::Uuid;
 
 use crate::products::{Load, batch_id, catalogue, conforms};
@@ -105,4 +107,61 @@ async fn values_that_are_wrong_are_named() {
             "{path}"
         );
     }
+}
+
+/// Waits until nothing goes on in a batch any more.
+async fn finished(id: &str) -> Value {
+    for _ in 0..300 {
+        let batch = Gateway::new().get(&format!("{BATCHES}/{id}")).await.expect(200).json();
+        if !batch["finished_at"].is_null() {
+            return batch;
+        }
+        tokio::time::sleep(Duration::from_millis(200)).await;
+    }
+    panic!("{id} does not end")
+}
+
+#[tokio::test]
+async fn items_in_error_are_listed_in_pages_and_as_lines() {
+    let key = Uuid::new_v4().to_string();
+    let right = json!({"CNPJ": "11222333000181", "SHOPID": 1, "PRODUCTID": key});
+    let wrong = json!({"CNPJ": "11222333000182", "SHOPID": 1, "PRODUCTID": key});
+    let items = json!([wrong, right, 17, {"CNPJ": "11222333000181", "SHOPID": 1}, right]);
+    let load = Load::new(Uuid::new_v4()).body(items.to_string());
+    let id = batch_id(&load.send().await.expect(202));
+    let batch = finished(&id).await;
+    conforms("Batch", &batch);
+    assert_eq!(
+        (&batch["status"], &batch["items_parsed"], &batch["items_failed"]),
+        (&json!("COMPLETED"), &json!(5), &json!(3))
+    );
+
+    let path = format!("{BATCHES}/{id}/errors");
+    let all = Gateway::new().get(&path).await.expect(200).json();
+    assert_eq!(all["next_cursor"], Value::Null);
+    let all = all["errors"].as_array().unwrap().clone();
+    all.iter().for_each(|error| conforms("ItemError", error));
+    let codes: Vec<_> =
+        all.iter().map(|error| (error["item_index"].clone(), error["code"].clone())).collect();
+    let expected = [(0, "CNPJ_INVALID"), (2, "NOT_AN_OBJECT"), (3, "FIELD_REQUIRED")];
+    assert_eq!(codes, expected.map(|(index, code)| (json!(index), json!(code))));
+
+    let first = Gateway::new().get(&format!("{path}?limit=2")).await.expect(200).json();
+    assert_eq!(first["errors"], json!(all[..2]));
+    let cursor = first["next_cursor"].as_str().unwrap();
+    let second = Gateway::new().get(&format!("{path}?limit=2&cursor={cursor}")).await.expect(200).json();
+    assert_eq!(second, json!({"errors": all[2..], "next_cursor": null}));
+
+    let headers = [("x-api-key", READONLY_KEY), ("accept", "application/x-ndjson")];
+    let (mut lines, mut next) = (Vec::new(), format!("{path}?limit=2"));
+    loop {
+        let page = Gateway::new().send("GET", &next, &headers, "").await.expect(200);
+        let text = String::from_utf8(page.bytes.clone()).unwrap();
+        lines.extend(text.lines().map(|line| serde_json::from_str::<Value>(line).unwrap()));
+        let Some(link) = page.header("link") else { break };
+        next = link.trim_start_matches('<').split_once('>').unwrap().0.to_owned();
+    }
+    assert_eq!(lines, all);
+    let stranger = Gateway::new().with_key(KEY_B).get(&path).await;
+    stranger.expect_problem(404, "BATCH_NOT_FOUND");
 }

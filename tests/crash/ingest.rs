@@ -104,7 +104,7 @@ impl Ingest {
         assert_eq!(again.bytes, taken.bytes, "{what}");
         assert_eq!(again.header("idempotent-replay"), Some("true"), "{what}");
         let id = taken.json()["batch_id"].as_str().unwrap().to_owned();
-        assert_eq!(self.batches(key).await, [id.clone()], "{what}");
+        assert_eq!(self.batches(key).await, std::slice::from_ref(&id), "{what}");
         assert_eq!(self.payloads.keys(&id).await.len(), 1, "{what}");
     }
 }

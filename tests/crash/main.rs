@@ -15,6 +15,7 @@
     reason = "these are tests"
 )]
 
+mod batches;
 mod fault;
 mod ingest;
 mod journey;

@@ -61,3 +61,34 @@ pub enum Claimed {
     /// The same request is being executed.
     InProgress { retry_after: Duration },
 }
+
+#[cfg(test)]
+mod tests {
+    use serde_json::Value;
+
+    use super::*;
+
+    fn pk(operation: OperationType) -> String {
+        let key = IdempotencyKey::parse("5C1E0A56-4A58-4AAF-9359-83EC8F663F10").unwrap();
+        let fingerprint = Fingerprint::of(&Value::Null).unwrap();
+        let retention = Duration::from_secs(1);
+        ClaimRequest {
+            operation,
+            tenant: "t",
+            key: &key,
+            fingerprint: &fingerprint,
+            target: "handler",
+            trace_id: "",
+            retention,
+        }
+        .pk()
+    }
+
+    #[test]
+    fn keys_meet_only_where_they_name_the_same_thing() {
+        assert_eq!(pk(OperationType::Produce), "PRODUCE#t#5c1e0a56-4a58-4aaf-9359-83ec8f663f10");
+        assert_eq!(pk(OperationType::Event), "EVENT#t#5c1e0a56-4a58-4aaf-9359-83ec8f663f10#handler");
+        assert_eq!(pk(OperationType::Ingest), "INGEST#t#5c1e0a56-4a58-4aaf-9359-83ec8f663f10");
+        assert_eq!(pk(OperationType::Upload), pk(OperationType::Ingest), "both ways in are one batch");
+    }
+}
