@@ -18,4 +18,5 @@ mod produce;
 mod products;
 mod queues;
 mod targets;
+mod template;
 mod uploads;

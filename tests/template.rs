@@ -1,0 +1,98 @@
+//! What holds for all functions and queues of the template, those to come included.
+
+use std::collections::BTreeMap;
+
+use serde_norway::Value;
+
+const TEMPLATE: &str = include_str!("../template.yaml");
+/// What Lambda asks for between a queue's visibility timeout and its function's time-out.
+const VISIBILITY_FACTOR: u64 = 6;
+const FOURTEEN_DAYS: u64 = 14 * 24 * 60 * 60;
+
+/// The resources of one type, by logical id.
+fn resources(kind: &str) -> BTreeMap<String, Value> {
+    let template: Value = serde_norway::from_str(TEMPLATE).unwrap();
+    let resources = template["Resources"].as_mapping().unwrap();
+    resources
+        .iter()
+        .filter(|(_, resource)| resource["Type"] == kind)
+        .map(|(name, resource)| (name.as_str().unwrap().to_owned(), resource.clone()))
+        .collect()
+}
+
+/// The logical id that `!Ref` or `!GetAtt` names.
+fn named(value: &Value) -> String {
+    let Value::Tagged(tagged) = value else { panic!("{value:?} names no resource") };
+    tagged.value.as_str().unwrap().split('.').next().unwrap().to_owned()
+}
+
+/// The queues that functions read, each with its function.
+fn read_queues() -> Vec<(String, String, Value)> {
+    let mut read = Vec::new();
+    for (name, function) in resources("AWS::Serverless::Function") {
+        let Some(events) = function["Properties"].get("Events") else { continue };
+        for event in events.as_mapping().unwrap().values().filter(|event| event["Type"] == "SQS") {
+            read.push((named(&event["Properties"]["Queue"]), name.clone(), event["Properties"].clone()));
+        }
+    }
+    assert!(!read.is_empty());
+    read
+}
+
+/// Whether an alarm watches this metric of this resource.
+fn is_watched(metric: &str, resource: &str) -> bool {
+    resources("AWS::CloudWatch::Alarm").values().any(|alarm| {
+        let properties = &alarm["Properties"];
+        properties["MetricName"] == metric && named(&properties["Dimensions"][0]["Value"]) == resource
+    })
+}
+
+#[test]
+fn a_message_stays_hidden_for_as_long_as_its_function_may_need() {
+    let (functions, queues) = (resources("AWS::Serverless::Function"), resources("AWS::SQS::Queue"));
+    for (queue, function, mapping) in read_queues() {
+        let time_out = functions[&function]["Properties"]["Timeout"].as_u64().unwrap();
+        let hidden = queues[&queue]["Properties"]["VisibilityTimeout"].as_u64().unwrap();
+        assert!(hidden >= VISIBILITY_FACTOR * time_out, "{queue}: {hidden} s for {time_out} s of {function}");
+        assert_eq!(mapping["BatchSize"], 1, "{function}");
+        assert_eq!(mapping["FunctionResponseTypes"][0], "ReportBatchItemFailures", "{function}");
+        assert!(mapping["ScalingConfig"].get("MaximumConcurrency").is_some(), "{function}");
+    }
+}
+
+#[test]
+fn what_fails_again_and_again_is_kept_for_fourteen_days() {
+    let queues = resources("AWS::SQS::Queue");
+    for (queue, ..) in read_queues() {
+        let failed = named(&queues[&queue]["Properties"]["RedrivePolicy"]["deadLetterTargetArn"]);
+        assert_eq!(queues[&failed]["Properties"]["MessageRetentionPeriod"], FOURTEEN_DAYS, "{failed}");
+        assert!(is_watched("ApproximateNumberOfMessagesVisible", &failed), "{failed} has no alarm");
+        assert!(is_watched("ApproximateAgeOfOldestMessage", &queue), "{queue} has no alarm");
+    }
+}
+
+#[test]
+fn every_function_has_an_alarm_on_errors() {
+    for function in resources("AWS::Serverless::Function").keys() {
+        assert!(is_watched("Errors", function), "{function}");
+    }
+}
+
+#[test]
+fn nothing_uses_the_database_before_it_is_migrated() {
+    for (name, function) in resources("AWS::Serverless::Function") {
+        let variables = &function["Properties"]["Environment"]["Variables"];
+        if variables.get("DATABASE_SECRET_ARN").is_some() && name != "MigrateFunction" {
+            assert_eq!(function["DependsOn"], "Migration", "{name}");
+        }
+    }
+}
+
+#[test]
+fn what_holds_data_outlives_the_stack() {
+    let kinds = ["AWS::DynamoDB::Table", "AWS::S3::Bucket", "AWS::RDS::DBCluster", "AWS::RDS::DBInstance"];
+    for (name, resource) in kinds.into_iter().flat_map(resources) {
+        assert_eq!(resource["DeletionPolicy"], "Retain", "{name}");
+        assert_eq!(resource["UpdateReplacePolicy"], "Retain", "{name}");
+    }
+}
