@@ -9,6 +9,7 @@
 
 mod bad_input;
 mod batches;
+mod chunking;
 mod consume;
 mod contract;
 mod events;

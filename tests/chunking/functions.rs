@@ -1,0 +1,127 @@
+//! The functions behind the API, called as their triggers call them.
+
+use std::time::{Duration, Instant};
+
+use accepted::Accepted;
+use aws_sdk_lambda::primitives::Blob;
+use catalog::{BatchView, Database, DatabaseConfig};
+use end_to_end::{TENANT_A, variable};
+use ingestion::batch::BatchStatus;
+use ingestion::payload::{AcceptedBatch, LoadType, MediaType, PayloadMetadata};
+use ingestion::product::CnpjAccess;
+use jiff::Timestamp;
+use serde_json::Value;
+use uuid::Uuid;
+
+/// How long a batch may take on a busy machine.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+/// What the functions work with, looked at from outside.
+pub(crate) struct Functions {
+    pub(crate) s3: aws_sdk_s3::Client,
+    pub(crate) bucket: String,
+    lambda: aws_sdk_lambda::Client,
+    accepted: Accepted,
+    database: Database,
+}
+
+impl Functions {
+    pub(crate) async fn open() -> Self {
+        let sdk = aws::Sdk::from_environment().await;
+        // A test waits longer than the functions do.
+        let patient = sdk.single_attempt(Duration::from_secs(60));
+        let dynamodb = aws_sdk_dynamodb::Client::new(&patient);
+        Self {
+            s3: aws_sdk_s3::Client::new(&patient),
+            bucket: variable("PAYLOAD_BUCKET"),
+            lambda: aws_sdk_lambda::Client::new(&patient),
+            accepted: Accepted::new(dynamodb, variable("BATCHES_TABLE")),
+            database: Database::new(DatabaseConfig::from_url(&variable("DATABASE_URL")).unwrap()),
+        }
+    }
+
+    /// Invokes a function and gives its answer, or the message of its error.
+    pub(crate) async fn invoke(&self, function: &str, event: &Value) -> Result<Value, String> {
+        let payload = Blob::new(event.to_string());
+        let invoke = self.lambda.invoke().function_name(variable(function)).payload(payload);
+        let answer = invoke.send().await.unwrap();
+        let said: Value = serde_json::from_slice(answer.payload.unwrap().as_ref()).unwrap();
+        if answer.function_error.is_some() { Err(said["errorMessage"].to_string()) } else { Ok(said) }
+    }
+
+    /// Accepts a batch and puts its payload where it belongs, as the functions of the API do.
+    pub(crate) async fn put(&self, metadata: &PayloadMetadata, payload: Vec<u8>) {
+        let batch = AcceptedBatch {
+            metadata: metadata.clone(),
+            payload_bytes: None,
+            cnpjs: CnpjAccess::Any,
+            upload_expires_at: None,
+        };
+        self.accepted.put(&batch).await.unwrap();
+        let put = self.s3.put_object().bucket(&self.bucket).key(metadata.key());
+        let put = put.set_metadata(Some(metadata.to_map().into_iter().collect()));
+        put.body(payload.into()).send().await.unwrap();
+    }
+
+    /// The batch once it is final.
+    pub(crate) async fn settled(&self, batch_id: Uuid) -> BatchView {
+        let tenant = TENANT_A.parse().unwrap();
+        let began = Instant::now();
+        loop {
+            let batch = self.database.batch(tenant, batch_id).await.unwrap();
+            match batch {
+                Some(batch) if batch.status.is_final() => return batch,
+                batch if began.elapsed() > PATIENCE => panic!("the batch is not final: {batch:?}"),
+                _ => tokio::time::sleep(Duration::from_millis(100)).await,
+            }
+        }
+    }
+
+    /// The batch's chunk objects and what they are.
+    pub(crate) async fn chunks(&self, batch_id: Uuid) -> Vec<(String, String)> {
+        let list = self.s3.list_objects_v2().bucket(&self.bucket).prefix(format!("chunks/{batch_id}/"));
+        let objects = list.send().await.unwrap().contents.unwrap_or_default();
+        objects.into_iter().map(|object| (object.key.unwrap(), object.e_tag.unwrap())).collect()
+    }
+
+    /// Waits until an object may expire.
+    pub(crate) async fn let_go(&self, key: &str) {
+        let began = Instant::now();
+        loop {
+            let tags = self.s3.get_object_tagging().bucket(&self.bucket).key(key).send().await.unwrap();
+            if tags.tag_set.iter().any(|tag| tag.key == "state" && tag.value == "final") {
+                return;
+            }
+            assert!(began.elapsed() < PATIENCE, "{key} is not tagged");
+            tokio::time::sleep(Duration::from_millis(100)).await;
+        }
+    }
+}
+
+/// A batch of tenant A, received now.
+pub(crate) fn batch(media_type: MediaType) -> PayloadMetadata {
+    PayloadMetadata {
+        batch_id: Uuid::now_v7(),
+        tenant_id: TENANT_A.parse().unwrap(),
+        load_type: LoadType::Delta,
+        media_type,
+        idempotency_key: Uuid::new_v4().to_string(),
+        received_at: Timestamp::now(),
+        checksum: None,
+        trace_id: "chunking-test".to_owned(),
+    }
+}
+
+/// The event by which S3 tells of an object.
+pub(crate) fn news(bucket: &str, key: &str) -> Value {
+    serde_json::json!({"Records": [{
+        "eventVersion": "2.2", "eventSource": "aws:s3", "awsRegion": "us-east-1", "eventTime": "2026-11-21T23:59:59.456Z",
+        "eventName": "ObjectCreated:Put", "userIdentity": {"principalId": "AWS:test"},
+        "requestParameters": {"sourceIPAddress": "127.0.0.1"}, "responseElements": {},
+        "s3": {"s3SchemaVersion": "1.0", "configurationId": "test", "bucket": {"name": bucket}, "object": {"key": key, "size": 1}},
+    }]})
+}
+
+pub(crate) const fn is_completed(batch: &BatchView) -> bool {
+    matches!(batch.status, BatchStatus::Completed)
+}

@@ -1,0 +1,198 @@
+//! From a stored payload to rows, below the API: the chunker and the upsert function as S3, SQS and Kafka call them.
+
+mod functions;
+
+use std::io::Write as _;
+
+use flate2::Compression;
+use flate2::write::GzEncoder;
+use ingestion::batch::BatchStatus;
+use ingestion::generate::{Catalogue, Layout};
+use ingestion::payload::{MediaType, PayloadMetadata};
+use serde_json::{Value, json};
+use uuid::Uuid;
+
+use functions::{Functions, batch, is_completed, news};
+
+const CHUNKER: &str = "CHUNKER_FUNCTION";
+const UPSERT: &str = "UPSERT_FUNCTION";
+
+fn gzip(content: &[u8]) -> Vec<u8> {
+    let mut encoder = GzEncoder::new(Vec::new(), Compression::fast());
+    encoder.write_all(content).unwrap();
+    encoder.finish().unwrap()
+}
+
+/// A catalogue that no other test has products of.
+fn catalogue(items: u32) -> Catalogue {
+    Catalogue { seed: fastrand::u64(..), items, establishments: 3, ..Catalogue::default() }
+}
+
+#[tokio::test]
+async fn many_runs_at_once_make_one_set_of_chunks() {
+    let functions = Functions::open().await;
+    let batch = batch(MediaType::NdJson);
+    functions.put(&batch, gzip(&catalogue(2600).payload(Layout::Lines))).await;
+    // S3's own news of the object is on its way as well.
+    let news = news(&functions.bucket, &batch.key());
+    let runs = futures_util::future::join_all((0..3).map(|_| functions.invoke(CHUNKER, &news))).await;
+    for answer in runs {
+        assert_eq!(answer.unwrap(), json!({"batchItemFailures": []}));
+    }
+    let settled = functions.settled(batch.batch_id).await;
+    assert!(is_completed(&settled), "{settled:?}");
+    assert_eq!((settled.items_parsed, settled.items_processed, settled.chunks.total), (2600, 2600, 3));
+    assert_eq!(settled.changes.inserted, 2600);
+    let chunks = functions.chunks(batch.batch_id).await;
+    assert_eq!(chunks.len(), 3);
+    for key in chunks.iter().map(|(key, _)| key.as_str()).chain([batch.key().as_str()]) {
+        functions.let_go(key).await;
+    }
+    // Told again, the function finds the batch final, and its objects stay what they are.
+    assert_eq!(functions.invoke(CHUNKER, &news).await.unwrap(), json!({"batchItemFailures": []}));
+    assert_eq!(functions.chunks(batch.batch_id).await, chunks);
+}
+
+#[tokio::test]
+async fn a_payload_that_cannot_be_used_fails_its_batch_and_says_why() {
+    let functions = Functions::open().await;
+    let whole = catalogue(1500).payload(Layout::Array);
+    let broken_off = whole.len() / 2;
+    let compressed = gzip(&whole);
+    let bomb = gzip(&vec![b' '; 200_000_001]);
+    let wrong_checksum = Some("ab".repeat(32));
+    for (payload, checksum, code, offset) in [
+        (b"".to_vec(), None, "MALFORMED_JSON", Some(0)),
+        (br#"{"CNPJ":"05927228000145"}"#.to_vec(), None, "MALFORMED_JSON", Some(0)),
+        (whole[..broken_off].to_vec(), None, "MALFORMED_JSON", Some(broken_off)),
+        (compressed[..compressed.len() / 2].to_vec(), None, "CONTENT_CORRUPT", None),
+        (whole.clone(), wrong_checksum, "CONTENT_CORRUPT", None),
+        (bomb, None, "MAX_PAYLOAD_EXCEEDED", Some(200_000_000)),
+        (format!("[{}{{}}]", "{},".repeat(100_000)).into_bytes(), None, "TOO_MANY_ERRORS", None),
+    ] {
+        let batch = PayloadMetadata { checksum, ..batch(MediaType::Json) };
+        functions.put(&batch, payload).await;
+        let settled = functions.settled(batch.batch_id).await;
+        let error = settled.error.unwrap_or_else(|| panic!("{code} was expected"));
+        assert_eq!((settled.status, error.code.as_ref()), (BatchStatus::Failed, code));
+        if let Some(offset) = offset {
+            assert_eq!(error.byte_offset, Some(u64::try_from(offset).unwrap()), "{code}");
+        }
+        assert_eq!((settled.items_processed, settled.chunks.total), (0, 0), "{code}");
+        functions.let_go(&batch.key()).await;
+        for (key, _) in functions.chunks(batch.batch_id).await {
+            functions.let_go(&key).await;
+        }
+    }
+}
+
+#[tokio::test]
+async fn an_empty_array_is_a_batch_that_is_complete() {
+    let functions = Functions::open().await;
+    let batch = batch(MediaType::Json);
+    functions.put(&batch, gzip(b"[]")).await;
+    let settled = functions.settled(batch.batch_id).await;
+    assert!(is_completed(&settled));
+    assert_eq!((settled.items_parsed, settled.chunks.total), (0, 0));
+    functions.let_go(&batch.key()).await;
+}
+
+#[tokio::test]
+async fn an_object_that_is_no_payload_is_returned_and_stays() {
+    let functions = Functions::open().await;
+    let strange = format!("incoming/2026/11/21/23/{}", Uuid::new_v4());
+    let put = functions.s3.put_object().bucket(&functions.bucket).key(&strange);
+    put.body(b"[]".to_vec().into()).send().await.unwrap();
+    // Metadata of another object, as of one that somebody copied.
+    let copied = batch(MediaType::Json);
+    functions.put(&copied, b"[]".to_vec()).await;
+    let copy = format!("incoming/1999/01/01/00/{}", copied.batch_id);
+    let put = functions.s3.put_object().bucket(&functions.bucket).key(&copy);
+    put.set_metadata(Some(copied.to_map().into_iter().collect()))
+        .body(b"[]".to_vec().into())
+        .send()
+        .await
+        .unwrap();
+    for (bucket, key) in
+        [(functions.bucket.as_str(), &strange), (&functions.bucket, &copy), ("elsewhere", &copied.key())]
+    {
+        let news = news(bucket, key);
+        assert!(functions.invoke(CHUNKER, &news).await.is_err(), "{key}");
+        let message =
+            json!({"Records": [{"eventSource": "aws:sqs", "messageId": "m-1", "body": news.to_string()}]});
+        let answer = functions.invoke(CHUNKER, &message).await.unwrap();
+        assert_eq!(answer, json!({"batchItemFailures": [{"itemIdentifier": "m-1"}]}), "{key}");
+    }
+    functions.s3.head_object().bucket(&functions.bucket).key(&strange).send().await.unwrap();
+}
+
+#[tokio::test]
+async fn every_sample_event_is_answered_as_its_name_says() {
+    let functions = Functions::open().await;
+    let first = "059f36b4-87a3-44ab-83d2-661975830a7d";
+    // The samples tell of one payload, and of two chunks that it is cut into.
+    let payload = PayloadMetadata {
+        batch_id: "019aa8ec-98d3-7e83-98f2-17f2d7e0e6d7".parse().unwrap(),
+        received_at: "2026-11-21T23:59:59.123Z".parse().unwrap(),
+        idempotency_key: "5c1e0a56-4a58-4aaf-9359-83ec8f663f10".to_owned(),
+        ..batch(MediaType::Json)
+    };
+    let catalogue = Catalogue { seed: 7, items: 1200, ..Catalogue::default() };
+    functions.put(&payload, catalogue.payload(Layout::Array)).await;
+    let none = json!([]);
+    let message = json!([{"itemIdentifier": first}]);
+    for (function, folder, name, failures) in [
+        (CHUNKER, "chunker", "s3-put", &none),
+        (CHUNKER, "chunker", "s3-through-sqs", &none),
+        (CHUNKER, "chunker", "multipart-upload-through-sqs", &none),
+        (CHUNKER, "chunker", "duplicate", &none),
+        (CHUNKER, "chunker", "test-event", &none),
+        (CHUNKER, "chunker", "bare-test-event", &none),
+        (CHUNKER, "chunker", "object-removed", &none),
+        (CHUNKER, "chunker", "malformed", &message),
+        (CHUNKER, "chunker", "unknown-object", &message),
+        (UPSERT, "upsert", "chunk-ready-sqs", &none),
+        (UPSERT, "upsert", "chunk-ready-kafka", &none),
+        (UPSERT, "upsert", "duplicate", &none),
+        (UPSERT, "upsert", "duplicate-kafka", &none),
+        (UPSERT, "upsert", "malformed", &message),
+        (UPSERT, "upsert", "key-of-another-chunk", &message),
+        (
+            UPSERT,
+            "upsert",
+            "malformed-kafka",
+            &json!([{"itemIdentifier": {"topic-partition": "chunks.ready-0", "offset": 16}}]),
+        ),
+    ] {
+        let event = sample(folder, name, &functions.bucket);
+        let answer =
+            functions.invoke(function, &event).await.unwrap_or_else(|error| panic!("{name}: {error}"));
+        assert_eq!(&answer["batchItemFailures"], failures, "{folder}/{name}");
+    }
+    let settled = functions.settled(payload.batch_id).await;
+    assert!(is_completed(&settled));
+    assert_eq!((settled.items_processed, settled.chunks.total), (1200, 2));
+    assert!(functions.invoke(UPSERT, &json!({"Records": []})).await.is_err());
+}
+
+/// A sample event about this bucket. The bodies of Kafka's records are in Base64.
+fn sample(folder: &str, name: &str, bucket: &str) -> Value {
+    use base64::Engine as _;
+    use base64::engine::general_purpose::STANDARD;
+
+    let path = format!("{}/../events/{folder}/{name}.json", env!("CARGO_MANIFEST_DIR"));
+    let text = std::fs::read_to_string(path).unwrap();
+    let here = |text: &str| {
+        text.replace(r#""payloads""#, &format!(r#""{bucket}""#))
+            .replace(r#"\"payloads\""#, &format!(r#"\"{bucket}\""#))
+            .replace("s3://payloads/", &format!("s3://{bucket}/"))
+    };
+    let mut event: Value = serde_json::from_str(&here(&text)).unwrap();
+    if let Some(partitions) = event["records"].as_object_mut() {
+        for record in partitions.values_mut().flat_map(|records| records.as_array_mut().unwrap()) {
+            let value = STANDARD.decode(record["value"].as_str().unwrap()).unwrap();
+            record["value"] = STANDARD.encode(here(std::str::from_utf8(&value).unwrap())).into();
+        }
+    }
+    event
+}
