@@ -22,6 +22,8 @@ enum Answer {
     /// Sends so many bytes of what was asked for, promises all of it, and hangs up.
     BreakOff(usize),
     Whole,
+    /// All of it, with the checksum of something else.
+    Altered,
     /// The object is another one by now.
     Replaced,
 }
@@ -46,11 +48,15 @@ async fn server(answers: &'static [Answer]) -> (Objects, tokio::task::JoinHandle
             let rest = &CONTENT[from..];
             let (status, length, body) = match answer {
                 Answer::BreakOff(bytes) => ("206 Partial Content", rest.len(), &rest[..*bytes]),
-                Answer::Whole => ("206 Partial Content", rest.len(), rest),
+                Answer::Whole | Answer::Altered => ("206 Partial Content", rest.len(), rest),
                 Answer::Replaced => ("412 Precondition Failed", 0, &[][..]),
             };
+            let checksum = match answer {
+                Answer::Altered => "x-amz-checksum-crc32: AAAAAA==\r\n",
+                Answer::BreakOff(_) | Answer::Whole | Answer::Replaced => "",
+            };
             let said = format!(
-                "HTTP/1.1 {status}\r\ncontent-length: {length}\r\netag: \"1\"\r\nconnection: close\r\n\r\n"
+                "HTTP/1.1 {status}\r\ncontent-length: {length}\r\netag: \"1\"\r\n{checksum}connection: close\r\n\r\n"
             );
             stream.write_all(said.as_bytes()).await.unwrap();
             stream.write_all(body).await.unwrap();
@@ -90,6 +96,13 @@ async fn a_body_goes_on_where_it_broke_off() {
 async fn another_object_in_its_place_is_not_taken_for_its_rest() {
     let (objects, serving) = server(&[Answer::BreakOff(10), Answer::Replaced]).await;
     assert!(matches!(read(&objects).await, Err(ObjectError::Replaced { key }) if key == "incoming/1"));
+    serving.await.unwrap();
+}
+
+#[tokio::test]
+async fn a_body_that_storage_says_is_another_one_is_not_taken() {
+    let (objects, serving) = server(&[Answer::Altered]).await;
+    assert!(matches!(read(&objects).await, Err(ObjectError::Storage { .. })));
     serving.await.unwrap();
 }
 
