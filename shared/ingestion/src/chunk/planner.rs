@@ -1,5 +1,6 @@
 use super::{ChunkId, Generation, Plan};
 use crate::Cnpj;
+use crate::product::bytes::Writer;
 use crate::product::{BatchStamp, EncodedAttributes, KeyHash, Product, ProductKey, RowHash, Version};
 
 /// Bytes of encoded attributes after which planner 1 cuts, so that items near their limit cannot make a chunk that is too large to handle.
@@ -16,8 +17,8 @@ pub struct Row {
 }
 
 impl Row {
-    fn new(product: Product, batch: BatchStamp, item_index: u64) -> Self {
-        let attributes = product.attributes.encode();
+    fn new(product: Product, batch: BatchStamp, item_index: u64, scratch: &mut Writer) -> Self {
+        let attributes = product.attributes.encode_in(scratch);
         Self {
             key_hash: KeyHash::of(&product.key),
             row_hash: attributes.row_hash(),
@@ -106,18 +107,19 @@ pub struct Planner {
     index: u32,
     rows: Vec<Row>,
     bytes: usize,
+    scratch: Writer,
 }
 
 impl Planner {
     /// A planner for one run over a batch's payload.
     #[must_use]
     pub const fn new(plan: Plan, batch: BatchStamp, generation: Generation) -> Self {
-        Self { plan, batch, generation, index: 0, rows: Vec::new(), bytes: 0 }
+        Self { plan, batch, generation, index: 0, rows: Vec::new(), bytes: 0, scratch: Writer(Vec::new()) }
     }
 
     /// Takes the next product, and gives the chunk that it completes.
     pub fn push(&mut self, product: Product, item_index: u64) -> Option<Chunk> {
-        let row = Row::new(product, self.batch, item_index);
+        let row = Row::new(product, self.batch, item_index, &mut self.scratch);
         self.bytes = self.bytes.saturating_add(row.attributes.size());
         self.rows.push(row);
         let full = self.rows.len() >= usize::from(u16::from(self.plan.items)) || self.bytes >= CHUNK_BYTES;

@@ -72,7 +72,12 @@ impl Attributes {
     /// The attributes as bytes.
     #[must_use]
     pub fn encode(&self) -> EncodedAttributes {
-        let mut sheet = Sheet::default();
+        self.encode_in(&mut Writer::default())
+    }
+
+    /// The same by way of `scratch`, so that one buffer grows once for many items.
+    pub(crate) fn encode_in(&self, scratch: &mut Writer) -> EncodedAttributes {
+        let mut sheet = Sheet::on(scratch);
         for text in [
             &self.title,
             &self.description,
@@ -104,25 +109,23 @@ impl Attributes {
 }
 
 /// Writes one attribute after the other.
-struct Sheet {
+struct Sheet<'a> {
     present: u32,
     bit: u32,
-    out: Writer,
+    out: &'a mut Writer,
 }
 
-impl Default for Sheet {
-    fn default() -> Self {
-        let mut out = Writer(Vec::with_capacity(512));
+impl<'a> Sheet<'a> {
+    fn on(out: &'a mut Writer) -> Self {
+        out.0.clear();
         out.raw(&[0; 4]);
         Self { present: 0, bit: 1, out }
     }
-}
 
-impl Sheet {
     fn value<T>(&mut self, value: Option<T>, write: impl FnOnce(&mut Writer, T)) {
         if let Some(value) = value {
             self.present |= self.bit;
-            write(&mut self.out, value);
+            write(self.out, value);
         }
         self.bit <<= 1;
     }
@@ -131,11 +134,11 @@ impl Sheet {
         self.value(text, |out, text| out.sized(text.as_bytes()));
     }
 
-    fn finish(mut self) -> EncodedAttributes {
+    fn finish(self) -> EncodedAttributes {
         if let Some(present) = self.out.0.first_chunk_mut() {
             *present = self.present.to_le_bytes();
         }
-        EncodedAttributes(self.out.0.into_boxed_slice())
+        EncodedAttributes(self.out.0.as_slice().into())
     }
 }
 
