@@ -32,8 +32,8 @@ const CONFIRMATIONS: &str = "SELECT c.batch_id, c.chunk_index, h.key, h.content 
      CROSS JOIN LATERAL unnest(c.key_hashes, c.row_hashes) AS h (key, content) WHERE c.batch_id = ANY($1) \
      AND (c.batch_id <> $4 OR c.chunk_index > $5 OR ($6 AND c.chunk_index < $5)) \
      AND (h.key IN (SELECT unnest($2::bigint[]))) IS TRUE AND (h.content IN (SELECT unnest($3::bigint[]))) IS TRUE";
-/// Batches that are asked at once. The newest come first, and nearly always answer for all that follow.
-const AT_ONCE: usize = 8;
+/// Batches that are asked at once in the end. The newest is asked first, and nearly always answers for all before it.
+const MOST_AT_ONCE: usize = 8;
 
 /// The key hashes among `rows` that a later full load did not contain: products that are gone by now, whatever this chunk says of them.
 pub(super) async fn withdrawn(
@@ -89,13 +89,14 @@ pub(super) async fn outranked(
         .iter()
         .map(|answer| Ok((answer.try_get("batch_id")?, answer.try_get("received_at")?)))
         .collect::<Result<Vec<(Uuid, Timestamp)>, DatabaseError>>()?;
-    for batches in batches.chunks(AT_ONCE) {
-        let confirmed = confirmed(session, chunk, &candidates, batches).await?;
+    let (mut rest, mut at_once) = (batches.as_slice(), 1);
+    while !rest.is_empty() && !candidates.is_empty() {
+        let (asked, older) = rest.split_at(at_once.min(rest.len()));
+        let confirmed = confirmed(session, chunk, &candidates, asked).await?;
         candidates.retain(|candidate| !confirmed.contains(&candidate.key));
         outranked.extend(confirmed);
-        if candidates.is_empty() {
-            break;
-        }
+        rest = older;
+        at_once = MOST_AT_ONCE.min(at_once * 2);
     }
     Ok(outranked)
 }
