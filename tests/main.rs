@@ -15,6 +15,7 @@ mod contract;
 mod events;
 mod front;
 mod idempotency;
+mod loads;
 mod produce;
 mod products;
 mod queues;

@@ -11,11 +11,13 @@
 
 mod broker;
 mod gateway;
+mod ingest;
 mod payloads;
 mod records;
 
 pub use broker::{Broker, Queue};
 pub use gateway::{Answer, Gateway, KEY_A, KEY_B, PHARMACY_KEY, READONLY_KEY, TENANT_A};
+pub use ingest::{Ingest, Load, Product, Products};
 pub use payloads::{Payload, Payloads, gzip};
 pub use records::Records;
 

@@ -3,6 +3,7 @@
 use std::time::{Duration, Instant};
 
 use reqwest::header::HeaderMap;
+use reqwest::{Method, RequestBuilder};
 use serde_json::Value;
 use uuid::Uuid;
 
@@ -20,7 +21,7 @@ pub(super) struct Client {
 /// An answer, and what was asked.
 #[derive(Debug)]
 pub(super) struct Reply {
-    path: String,
+    request: String,
     pub(super) status: u16,
     headers: HeaderMap,
     pub(super) text: String,
@@ -34,24 +35,39 @@ impl Client {
         Self { http: reqwest::Client::new(), base_url: base_url.to_owned(), api_key }
     }
 
+    pub(super) fn base_url(&self) -> &str {
+        &self.base_url
+    }
+
     pub(super) async fn post(&self, path: &str, key: Option<&Uuid>, body: &Value) -> Result<Reply, Failure> {
-        let explain = || format!("show POST {path}");
-        let mut request = self
-            .http
-            .post(format!("{}{path}", self.base_url))
-            .timeout(TIMEOUT)
-            .header("X-Api-Key", self.api_key)
-            .json(body);
+        let mut request = self.request(Method::POST, path).json(body);
         if let Some(key) = key {
             request = request.header("Idempotency-Key", key.to_string());
         }
-        let begin = Instant::now();
-        let response = request.send().await.or_explain(explain)?;
-        let (status, headers) = (response.status().as_u16(), response.headers().clone());
-        let text = response.text().await.or_explain(explain)?;
-        let body = serde_json::from_str(&text).unwrap_or_default();
-        let milliseconds = begin.elapsed().as_millis();
-        Ok(Reply { path: path.to_owned(), status, headers, text, body, milliseconds })
+        answer(format!("POST {path}"), request).await
+    }
+
+    pub(super) async fn get(&self, path: &str) -> Result<Reply, Failure> {
+        answer(format!("GET {path}"), self.request(Method::GET, path)).await
+    }
+
+    /// Sends a full load, compressed.
+    pub(super) async fn load(&self, path: &str, key: &Uuid, gzip: Vec<u8>) -> Result<Reply, Failure> {
+        let request = self
+            .request(Method::POST, path)
+            .header("Idempotency-Key", key.to_string())
+            .header("X-Inova-Load-Type", "full")
+            .header("Content-Type", "application/json")
+            .header("Content-Encoding", "gzip")
+            .body(gzip);
+        answer(format!("POST {path}"), request).await
+    }
+
+    fn request(&self, method: Method, path: &str) -> RequestBuilder {
+        self.http
+            .request(method, format!("{}{path}", self.base_url))
+            .timeout(TIMEOUT)
+            .header("X-Api-Key", self.api_key)
     }
 
     /// The command that does the same.
@@ -63,6 +79,17 @@ impl Client {
     }
 }
 
+async fn answer(asked: String, request: RequestBuilder) -> Result<Reply, Failure> {
+    let explain = || format!("show {asked}");
+    let begin = Instant::now();
+    let response = request.send().await.or_explain(explain)?;
+    let (status, headers) = (response.status().as_u16(), response.headers().clone());
+    let text = response.text().await.or_explain(explain)?;
+    let body = serde_json::from_str(&text).unwrap_or_default();
+    let milliseconds = begin.elapsed().as_millis();
+    Ok(Reply { request: asked, status, headers, text, body, milliseconds })
+}
+
 impl Reply {
     pub(super) fn header(&self, name: &str) -> Option<&str> {
         self.headers.get(name).and_then(|value| value.to_str().ok())
@@ -70,6 +97,11 @@ impl Reply {
 
     pub(super) fn number(&self, member: &str) -> Option<u64> {
         self.body.get(member).and_then(Value::as_u64)
+    }
+
+    /// A number deeper within.
+    pub(super) fn number_at(&self, pointer: &str) -> Option<u64> {
+        self.body.pointer(pointer).and_then(Value::as_u64)
     }
 
     /// A member as a person reads it.
@@ -90,9 +122,9 @@ impl Reply {
         const SHOWN: usize = 2_000;
         let text: String = self.text.chars().take(SHOWN).collect();
         Err(Failure::new(format!(
-            "The demonstration failed: POST {} should have answered {expected}, but answered {} {text}\n\
+            "The demonstration failed: {} should have answered {expected}, but answered {} {text}\n\
              What the functions logged: .local/logs/functions.log",
-            self.path, self.status
+            self.request, self.status
         )))
     }
 }

@@ -1,0 +1,123 @@
+//! The product ingest: a catalogue is loaded, loaded again, and replaced by a shorter one.
+
+use std::io::Write as _;
+use std::time::{Duration, Instant};
+
+use flate2::Compression;
+use flate2::write::GzEncoder;
+use ingestion::generate::{Catalogue, Layout};
+use uuid::Uuid;
+
+use super::client::{Client, Reply};
+use crate::console::say;
+use crate::failure::{Explain as _, Failure};
+
+const PRODUCTS: &str = "/v1/inovafarma/products";
+const BATCHES: &str = "/v1/inovafarma/batches";
+const ITEMS: u32 = 5_000;
+const SHORTER: u32 = 4_800;
+
+/// How long a batch may take, and how often it is asked for.
+const PATIENCE: Duration = Duration::from_secs(60);
+const POLL: Duration = Duration::from_millis(100);
+const FINAL: [&str; 3] = ["COMPLETED", "PARTIAL_FAIL", "FAILED"];
+
+pub(super) async fn show(client: &Client) -> Result<(), Failure> {
+    let catalogue = Catalogue { items: ITEMS, ..Catalogue::default() };
+    let key = Uuid::new_v4();
+    let first = load(client, &key, &catalogue).await?;
+    again(client, &key, &catalogue, &first).await?;
+    shorter(client, catalogue).await
+}
+
+async fn load(client: &Client, key: &Uuid, catalogue: &Catalogue) -> Result<String, Failure> {
+    say("\n6. Load a catalogue of 5,000 products");
+    let accepted = send(client, key, catalogue).await?;
+    let batch = finished(client, &accepted).await?;
+    let all = Some(u64::from(ITEMS));
+    let loaded = batch.number("items_processed") == all && batch.number("items_failed") == Some(0);
+    batch.expect("a COMPLETED batch of 5,000 items", completed(&batch) && loaded)?;
+    let look = batch.show("batch_id");
+    say(format_args!("   What is known of it: {}{BATCHES}/{look}", client.base_url()));
+    Ok(look)
+}
+
+async fn again(client: &Client, key: &Uuid, catalogue: &Catalogue, first: &str) -> Result<(), Failure> {
+    say("\n7. Send it again with the same key, and load it again with another");
+    let retry = send(client, key, catalogue).await?;
+    retry.expect("the first batch's id", retry.show("batch_id") == first)?;
+    say("   The retry is the same batch");
+    let accepted = send(client, &Uuid::new_v4(), catalogue).await?;
+    let batch = finished(client, &accepted).await?;
+    let unchanged = batch.number_at("/changes/unchanged") == Some(u64::from(ITEMS));
+    batch.expect("a COMPLETED batch of 5,000 unchanged items", completed(&batch) && unchanged)
+}
+
+async fn shorter(client: &Client, catalogue: Catalogue) -> Result<(), Failure> {
+    say("\n8. Load a full catalogue that lacks the last 200 products");
+    let accepted = send(client, &Uuid::new_v4(), &Catalogue { items: SHORTER, ..catalogue }).await?;
+    let batch = finished(client, &accepted).await?;
+    let deactivated = batch.number_at("/changes/deactivated") == Some(u64::from(ITEMS - SHORTER));
+    batch.expect("a COMPLETED batch that deactivated 200 products", completed(&batch) && deactivated)
+}
+
+async fn send(client: &Client, key: &Uuid, catalogue: &Catalogue) -> Result<Reply, Failure> {
+    let payload = catalogue.payload(Layout::Array);
+    let gzip = compress(&payload).or_explain(|| "compress a catalogue".to_owned())?;
+    let size = gzip.len();
+    let reply = client.load(PRODUCTS, key, gzip).await?;
+    reply.expect("202 with a batch_id", reply.status == 202 && reply.body.get("batch_id").is_some())?;
+    say(format_args!(
+        "   {} in {} ms: {} bytes of JSON, {size} as gzip, batch {}",
+        reply.status,
+        reply.milliseconds,
+        payload.len(),
+        reply.show("batch_id"),
+    ));
+    Ok(reply)
+}
+
+fn compress(payload: &[u8]) -> std::io::Result<Vec<u8>> {
+    let mut gzip = GzEncoder::new(Vec::new(), Compression::default());
+    gzip.write_all(payload)?;
+    gzip.finish()
+}
+
+/// Follows a batch until it is final, and prints each state that is seen.
+async fn finished(client: &Client, accepted: &Reply) -> Result<Reply, Failure> {
+    let path = format!("{BATCHES}/{}", accepted.show("batch_id"));
+    let begin = Instant::now();
+    let mut seen = accepted.show("status");
+    loop {
+        let batch = client.get(&path).await?;
+        batch.expect("200", batch.status == 200)?;
+        let status = batch.show("status");
+        if FINAL.contains(&status.as_str()) {
+            say(format_args!(
+                "   {seen} -> {status} after {:.1} s: {}",
+                begin.elapsed().as_secs_f64(),
+                account(&batch)
+            ));
+            return Ok(batch);
+        }
+        if !seen.ends_with(&status) {
+            seen = format!("{seen} -> {status}");
+        }
+        batch
+            .expect(&format!("a final status within {} s", PATIENCE.as_secs()), begin.elapsed() < PATIENCE)?;
+        tokio::time::sleep(POLL).await;
+    }
+}
+
+fn completed(batch: &Reply) -> bool {
+    batch.show("status") == "COMPLETED"
+}
+
+fn account(batch: &Reply) -> String {
+    ["inserted", "updated", "unchanged", "stale", "deactivated"]
+        .map(|change| {
+            let number = batch.number_at(&format!("/changes/{change}")).unwrap_or_default();
+            format!("{number} {change}")
+        })
+        .join(", ")
+}

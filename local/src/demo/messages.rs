@@ -1,0 +1,110 @@
+//! The message gateway: what is put is counted once however often the request is repeated.
+
+use serde_json::{Value, json};
+use uuid::Uuid;
+
+use super::client::{Client, Reply};
+use crate::console::say;
+use crate::failure::Failure;
+
+const COUNT: u64 = 1_000;
+const TAKEN: u64 = 3;
+
+pub(super) async fn show(client: &Client) -> Result<(), Failure> {
+    let produce = json!({
+        "targetRef": "local-rabbit",
+        "batch": {"count": COUNT, "messageSizeBytes": 2_048, "transaction": {"enabled": true, "txSize": 100}},
+        "payload": {"mode": "random"},
+    });
+    let idempotency_key = Uuid::new_v4();
+    let first = put(client, &idempotency_key, &produce).await?;
+    count(client, COUNT, "That is how many are on the queue").await?;
+    take(client).await?;
+    repeat(client, &idempotency_key, &produce, &first).await?;
+    misuse(client, &idempotency_key, produce).await?;
+    test_connection(client).await
+}
+
+async fn put(client: &Client, key: &Uuid, body: &Value) -> Result<Reply, Failure> {
+    say("\n1. Put 1,000 messages of 2 KiB on DEV.QUEUE.1, 100 to a transaction. By hand that is");
+    say(client.curl("/messages/produce", key, body));
+    let reply = client.post("/messages/produce", Some(key), body).await?;
+    reply.expect(
+        "201 with all messages enqueued",
+        reply.status == 201 && reply.number("enqueued") == Some(COUNT),
+    )?;
+    say(format_args!(
+        "   {} in {} ms: {} messages, {} bytes, {} transactions",
+        reply.status,
+        reply.milliseconds,
+        reply.show("enqueued"),
+        reply.show("bytes"),
+        reply.show("transactions"),
+    ));
+    Ok(reply)
+}
+
+async fn count(client: &Client, expected: u64, comment: &str) -> Result<(), Failure> {
+    let reply = client.post("/queue/depth", None, &json!({"targetRef": "local-rabbit"})).await?;
+    let depth = reply.number("currentDepth");
+    reply
+        .expect(&format!("200 with a depth of {expected}"), reply.status == 200 && depth == Some(expected))?;
+    say(format_args!("   {comment}: {expected}"));
+    Ok(())
+}
+
+async fn take(client: &Client) -> Result<(), Failure> {
+    say(format_args!("\n2. Take {TAKEN} of them"));
+    let body = json!({"targetRef": "local-rabbit", "maxMessages": TAKEN, "waitSeconds": 2});
+    let reply = client.post("/messages/consume", Some(&Uuid::new_v4()), &body).await?;
+    let taken = reply.status == 200 && reply.number("count") == Some(TAKEN);
+    reply.expect(&format!("200 with {TAKEN} messages"), taken)?;
+    for message in reply.body.pointer("/messages").and_then(Value::as_array).into_iter().flatten() {
+        let headers = message.get("headers").cloned().unwrap_or_default();
+        say(format_args!("   a message with the properties {headers}"));
+    }
+    count(client, COUNT.saturating_sub(TAKEN), "Left on the queue").await
+}
+
+async fn repeat(client: &Client, key: &Uuid, body: &Value, first: &Reply) -> Result<(), Failure> {
+    say("\n3. Send the first request again, as a client does whose network failed");
+    let reply = client.post("/messages/produce", Some(key), body).await?;
+    let replayed = reply.header("idempotent-replay") == Some("true") && reply.status == 201;
+    reply.expect("the stored 201 with Idempotent-Replay: true", replayed && reply.text == first.text)?;
+    say(format_args!(
+        "   {} in {} ms with Idempotent-Replay: true, the same answer byte for byte",
+        reply.status, reply.milliseconds
+    ));
+    count(client, COUNT.saturating_sub(TAKEN), "Nothing was put twice, the queue still has").await
+}
+
+async fn misuse(client: &Client, key: &Uuid, mut body: Value) -> Result<(), Failure> {
+    say("\n4. Use the same key for another request");
+    if let Some(count) = body.pointer_mut("/batch/count") {
+        *count = json!(5);
+    }
+    let reply = client.post("/messages/produce", Some(key), &body).await?;
+    let reason = reply.body.get("reason").and_then(Value::as_str);
+    let refused = reply.status == 409 && reason == Some("CONFLICTING_IDEMPOTENT_REQUEST");
+    reply.expect("409 CONFLICTING_IDEMPOTENT_REQUEST", refused)?;
+    say(format_args!("   409 CONFLICTING_IDEMPOTENT_REQUEST: {}", reply.show("detail")));
+    Ok(())
+}
+
+async fn test_connection(client: &Client) -> Result<(), Failure> {
+    say("\n5. Test the connection to the broker");
+    let reply = client.post("/connections/test", None, &json!({"targetRef": "local-rabbit"})).await?;
+    let works = reply.body.get("ok") == Some(&Value::Bool(true));
+    reply.expect("200 with \"ok\":true", reply.status == 200 && works)?;
+    let steps = reply.body.get("steps").and_then(Value::as_array).into_iter().flatten().map(|step| {
+        let name = step.get("name").and_then(Value::as_str).unwrap_or_default();
+        match step.get("durationMs").and_then(Value::as_f64) {
+            Some(duration) => format!("{name} {duration:.1} ms"),
+            None => format!("{name} skipped"),
+        }
+    });
+    let steps: Vec<_> = steps.collect();
+    let broker = |member| reply.body.pointer(member).and_then(Value::as_str).unwrap_or_default();
+    say(format_args!("   {} {}: {}", broker("/broker/product"), broker("/broker/version"), steps.join(", ")));
+    Ok(())
+}

@@ -1,0 +1,198 @@
+//! Catalogues sent to the ingest, and the table that they end in.
+
+use std::time::{Duration, Instant};
+
+use serde_json::Value;
+use tokio_postgres::types::ToSql;
+use tokio_postgres::{Client, NoTls, Row};
+use uuid::Uuid;
+
+use crate::gateway::{Answer, Gateway, KEY_A};
+
+const PRODUCTS: &str = "/v1/inovafarma/products";
+const BATCHES: &str = "/v1/inovafarma/batches";
+
+/// How long a batch may take on a busy machine.
+const PATIENCE: Duration = Duration::from_secs(120);
+
+/// A client of the ingest.
+#[derive(Clone, Debug)]
+pub struct Ingest {
+    gateway: Gateway,
+    api_key: String,
+}
+
+/// What is sent.
+#[derive(Clone, Copy, Debug)]
+pub struct Load<'a> {
+    pub load_type: &'a str,
+    pub content_type: &'a str,
+    pub is_gzip: bool,
+    pub body: &'a [u8],
+}
+
+impl<'a> Load<'a> {
+    /// A full catalogue, as an array.
+    pub const fn full(body: &'a [u8]) -> Self {
+        Self { load_type: "full", content_type: "application/json", is_gzip: false, body }
+    }
+
+    /// Some products, as an array.
+    pub const fn delta(body: &'a [u8]) -> Self {
+        Self { load_type: "delta", ..Self::full(body) }
+    }
+
+    /// The same, a line each.
+    #[must_use]
+    pub const fn lines(self) -> Self {
+        Self { content_type: "application/x-ndjson", ..self }
+    }
+
+    /// The same, of which the body is gzip.
+    #[must_use]
+    pub const fn gzip(self) -> Self {
+        Self { is_gzip: true, ..self }
+    }
+}
+
+impl Ingest {
+    /// Tenant A.
+    pub fn new() -> Self {
+        Self { gateway: Gateway::new(), api_key: KEY_A.to_owned() }
+    }
+
+    /// The same client with another API key.
+    #[must_use]
+    pub fn with_key(&self, api_key: &str) -> Self {
+        Self { gateway: self.gateway.with_key(api_key), api_key: api_key.to_owned() }
+    }
+
+    pub async fn send(&self, key: Uuid, load: Load<'_>) -> Answer {
+        let key = key.to_string();
+        let mut headers = vec![
+            ("x-inova-api-key", self.api_key.as_str()),
+            ("idempotency-key", key.as_str()),
+            ("x-inova-load-type", load.load_type),
+            ("content-type", load.content_type),
+        ];
+        if load.is_gzip {
+            headers.push(("content-encoding", "gzip"));
+        }
+        self.gateway.send("POST", PRODUCTS, &headers, load.body).await
+    }
+
+    /// Sends and gives the batch's id.
+    pub async fn accepted(&self, load: Load<'_>) -> String {
+        let answer = self.send(Uuid::new_v4(), load).await.expect(202).json();
+        answer["batch_id"].as_str().unwrap().to_owned()
+    }
+
+    /// Sends and gives the batch when it is final.
+    pub async fn load(&self, load: Load<'_>) -> Value {
+        let batch_id = self.accepted(load).await;
+        self.finished(&batch_id).await
+    }
+
+    /// Whatever stands behind a batch's path.
+    pub async fn get(&self, batch_id: &str, more: &str) -> Answer {
+        self.gateway.get(&format!("{BATCHES}/{batch_id}{more}")).await
+    }
+
+    /// The batch, once it is final. Its counters add up then.
+    pub async fn finished(&self, batch_id: &str) -> Value {
+        let begin = Instant::now();
+        loop {
+            let batch = self.get(batch_id, "").await.expect(200).json();
+            if ["COMPLETED", "PARTIAL_FAIL", "FAILED"].contains(&batch["status"].as_str().unwrap()) {
+                adds_up(&batch);
+                return batch;
+            }
+            assert!(begin.elapsed() < PATIENCE, "still {batch}");
+            tokio::time::sleep(Duration::from_millis(100)).await;
+        }
+    }
+
+    /// The items in error, in their order.
+    pub async fn errors(&self, batch_id: &str) -> Vec<Value> {
+        let page = self.get(batch_id, "/errors?limit=1000").await.expect(200).json();
+        assert_eq!(page["next_cursor"], Value::Null);
+        page["errors"].as_array().unwrap().clone()
+    }
+}
+
+impl Default for Ingest {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+fn adds_up(batch: &Value) {
+    let number = |pointer: &str| batch.pointer(pointer).unwrap().as_u64().unwrap();
+    let changes =
+        ["inserted", "updated", "unchanged", "stale"].map(|name| number(&format!("/changes/{name}")));
+    assert_eq!(number("/items_processed"), changes.iter().sum::<u64>(), "{batch}");
+    if batch["error"].is_null() {
+        assert_eq!(number("/items_parsed"), number("/items_processed") + number("/items_failed"), "{batch}");
+    }
+    assert_eq!(number("/chunks/total"), number("/chunks/done") + number("/chunks/failed"), "{batch}");
+}
+
+/// The products' table, looked at from outside.
+#[derive(Debug)]
+pub struct Products(Client);
+
+impl Products {
+    pub async fn open() -> Self {
+        let (client, connection) =
+            tokio_postgres::connect(&crate::variable("DATABASE_URL"), NoTls).await.unwrap();
+        tokio::spawn(connection);
+        Self(client)
+    }
+
+    /// Rows of one establishment, by their keys. Everything is there as PostgreSQL writes it.
+    pub async fn of(&self, cnpj: &str) -> Vec<Product> {
+        let rows = self
+            .rows(
+                "SELECT shopid, productid, title, price::text, quantity::text, active, extra::text, xmin::text, \
+                 last_batch_id FROM products WHERE cnpj = $1 ORDER BY shopid, productid",
+                &[&cnpj],
+            )
+            .await;
+        rows.iter().map(Product::of).collect()
+    }
+
+    pub async fn rows(&self, sql: &str, parameters: &[&(dyn ToSql + Sync)]) -> Vec<Row> {
+        self.0.query(sql, parameters).await.unwrap()
+    }
+}
+
+/// A row of the table.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Product {
+    pub shop_id: i32,
+    pub product_id: String,
+    pub title: Option<String>,
+    pub price: Option<String>,
+    pub quantity: Option<String>,
+    pub active: bool,
+    pub extra: Option<String>,
+    /// The transaction that wrote the row.
+    pub written_by: String,
+    pub batch_id: Uuid,
+}
+
+impl Product {
+    fn of(row: &Row) -> Self {
+        Self {
+            shop_id: row.get(0),
+            product_id: row.get(1),
+            title: row.get(2),
+            price: row.get(3),
+            quantity: row.get(4),
+            active: row.get(5),
+            extra: row.get(6),
+            written_by: row.get(7),
+            batch_id: row.get(8),
+        }
+    }
+}
