@@ -1,11 +1,8 @@
 //! Catalogues from the request to the table: what a sender sees, and what an independent look at the table finds.
 
 use std::collections::BTreeMap;
-use std::io::Write as _;
 
-use end_to_end::{Ingest, KEY_B, Load, PHARMACY_KEY, Product, Products};
-use flate2::Compression;
-use flate2::write::GzEncoder;
+use end_to_end::{Ingest, KEY_B, Load, PHARMACY_KEY, Product, Products, gzip};
 use ingestion::generate::{Catalogue, Layout};
 use serde_json::{Value, json};
 use uuid::Uuid;
@@ -17,12 +14,6 @@ fn catalogue(items: u32) -> Catalogue {
 
 fn cnpj(catalogue: &Catalogue) -> String {
     catalogue.cnpjs()[0].as_str().to_owned()
-}
-
-fn gzip(plain: &[u8]) -> Vec<u8> {
-    let mut gzip = GzEncoder::new(Vec::new(), Compression::fast());
-    gzip.write_all(plain).unwrap();
-    gzip.finish().unwrap()
 }
 
 #[track_caller]
@@ -57,7 +48,7 @@ async fn a_full_load_is_loaded_again_without_a_write_and_replaced_by_a_shorter_o
     let (ingest, products) = (Ingest::new(), Products::open().await);
     let catalogue = catalogue(2_300);
     let payload = catalogue.payload(Layout::Array);
-    let batch = ingest.load(Load::full(&gzip(&payload)).gzip()).await;
+    let batch = ingest.load(Load::full(&gzip(&payload, 6)).gzip()).await;
     completed(&batch, &json!({"inserted": 2_300}));
     assert_eq!(batch["chunks"], json!({"total": 3, "done": 3, "failed": 0, "pending": 0}));
     assert_eq!(batch["payload"]["bytes"], payload.len());

@@ -54,6 +54,11 @@ async fn an_upload_is_taken_once_and_as_announced() {
     let upload = answer.json();
     conforms("Upload", &upload);
     let id = batch_id(&answer);
+    let headers = upload["upload"]["headers"].as_object().unwrap();
+    assert!(
+        headers.keys().all(|name| !name.contains("trace-id") || name.starts_with("x-amz-meta-")),
+        "{headers:?}"
+    );
     assert_eq!((&upload["status"], &upload["upload"]["method"]), (&json!("AWAITING_UPLOAD"), &json!("PUT")));
     assert_eq!(answer.header("location"), Some(format!("/v1/inovafarma/batches/{id}").as_str()));
     let batch = async || Gateway::new().get(&format!("/v1/inovafarma/batches/{id}")).await.expect(200).json();

@@ -16,6 +16,8 @@ use sha2::{Digest as _, Sha256};
 /// Only where there is no object yet: what was put once is never replaced.
 const ABSENT: &str = "*";
 const GZIP: &str = "gzip";
+/// What the SDK adds to every request that a function makes.
+const TRACE: &str = "x-amzn-trace-id";
 
 /// Payloads in S3, one object each.
 #[derive(Clone, Debug)]
@@ -113,6 +115,9 @@ impl Payloads {
             .checksum_sha256(STANDARD.encode(announced.sha256))
             .set_metadata(Some(metadata.to_map().into_iter().collect()))
             .if_none_match(ABSENT)
+            .customize()
+            // The trace is this function's, and none of the client's business.
+            .mutate_request(|request| drop(request.headers_mut().remove(TRACE)))
             .presigned(presigning.map_err(Unavailable::of)?)
             .await
             .map_err(Unavailable::of)?;
