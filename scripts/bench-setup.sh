@@ -1,35 +1,47 @@
 #!/usr/bin/env bash
-# What `make bench` compares with, pinned: the Python clients, and the function in Node.js as it would be deployed.
+# What `make bench` compares with, pinned: the Python clients, and the programs in Node.js: the function as it would be deployed, and the
+# one that cuts catalogues.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
 scripts/python-env.sh .local/bench/python benches/python/requirements.txt
 
-source=benches/node
-deployed=.local/bench/node
-stamp=$(cat "$source"/* | sha256sum)
-[ "$stamp" = "$(cat "$deployed/stamp" 2>/dev/null)" ] && exit 0
-if ! command -v npm >/dev/null; then
-  echo "  Node.js and npm are missing: functions are not compared with one in Node.js"
-  exit 0
-fi
-echo "  Installing and bundling the function in Node.js into $deployed, about 10 s"
-log=.local/setup-bench-node.log
-rm -rf "$deployed"
-mkdir -p "$deployed/plain"
-cp "$source"/*.json "$source"/*.mjs "$deployed/plain"
-rm "$deployed/plain/runtime.mjs"
-if (
-  # Chained, because `set -e` does not hold in a condition.
-  cd "$deployed/plain" &&
+# Chained, because `set -e` does not hold in a condition.
+the_function() {
+  rm runtime.mjs &&
     npm ci --ignore-scripts --no-audit --no-fund &&
     node build.mjs ../bundled &&
     npm prune --omit=dev --ignore-scripts --no-audit --no-fund &&
     rm build.mjs package-lock.json
-) >"$log" 2>&1; then
-  echo "$stamp" >"$deployed/stamp"
-  exit 0
-fi
-tail -n 15 "$log" | sed 's/^/  | /' >&2
-echo "Installing failed. The whole log: $log" >&2
-exit 1
+}
+
+the_cutting() {
+  npm ci --ignore-scripts --no-audit --no-fund
+}
+
+# deploy WHAT SOURCE DEPLOYED DIRECTORY STEPS: copies SOURCE into DIRECTORY of DEPLOYED and takes STEPS there, unless that is done.
+deploy() {
+  local what=$1 source=$2 deployed=$3 directory=$4 steps=$5
+  local stamp log
+  stamp=$(cat "$source"/*.json "$source"/*.mjs | sha256sum)
+  [ "$stamp" = "$(cat "$deployed/stamp" 2>/dev/null)" ] && return
+  if ! command -v npm >/dev/null; then
+    echo "  Node.js and npm are missing: nothing is compared with $what in Node.js"
+    return
+  fi
+  echo "  Installing $what in Node.js into $deployed, about 10 s"
+  log=.local/setup-bench-$(basename "$deployed").log
+  rm -rf "$deployed"
+  mkdir -p "$deployed/$directory"
+  cp "$source"/*.json "$source"/*.mjs "$deployed/$directory"
+  if (cd "$deployed/$directory" && "$steps") >"$log" 2>&1; then
+    echo "$stamp" >"$deployed/stamp"
+    return
+  fi
+  tail -n 15 "$log" | sed 's/^/  | /' >&2
+  echo "Installing failed. The whole log: $log" >&2
+  exit 1
+}
+
+deploy "the function" benches/node .local/bench/node plain the_function
+deploy "cutting catalogues" benches/node/ingest .local/bench/node-ingest . the_cutting

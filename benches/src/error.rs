@@ -8,6 +8,10 @@ pub(crate) enum Error {
     Broker(#[from] BrokerError),
     #[error("the crate: {0}")]
     Produce(#[from] ProduceFailure),
+    #[error("the catalogue: {0}")]
+    Catalog(#[from] catalog::DatabaseError),
+    #[error("PostgreSQL: {0}")]
+    Postgres(#[from] tokio_postgres::Error),
     #[error("not the JSON of a run: {0}")]
     Json(#[from] serde_json::Error),
     #[error("{0}")]

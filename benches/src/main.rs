@@ -4,6 +4,7 @@
 //! benches clients      produce and consume beside other clients of RabbitMQ
 //! benches startup      functions' starts beside one in Node.js
 //! benches idempotency  a claim's calls and CPU time beside Powertools for AWS Lambda
+//! benches ingest       cutting and writing a catalogue beside their unavoidable parts, Node.js and COPY
 //! benches warm         a warm request's CPU time beyond its calls
 //! ```
 //!
@@ -18,6 +19,7 @@ mod error;
 mod function;
 mod gateway_crate;
 mod idempotency;
+mod ingest;
 mod keys;
 mod lambda;
 mod recorder;
@@ -26,12 +28,14 @@ mod run;
 mod startup;
 mod warm;
 
+use std::path::PathBuf;
 use std::process::ExitCode;
 
 use clap::{Args, Parser, Subcommand};
 use tokio::runtime::Builder;
 
 use crate::error::Error;
+use crate::ingest::cut::Part;
 use crate::run::Job;
 use crate::warm::runtime_alone::Kind;
 
@@ -52,6 +56,8 @@ enum Command {
     Warm(warm::Options),
     /// Compare idempotent requests with Powertools for AWS Lambda
     Idempotency(idempotency::Options),
+    /// Compare the product ingest with its unavoidable parts, with Node.js and with raw COPY
+    Ingest(ingest::Options),
     /// A contender: the crate `rabbitmq`, as mq-access calls it
     #[command(hide = true)]
     Crate(Contender),
@@ -67,6 +73,9 @@ enum Command {
     /// A contender: the crate `idempotency`
     #[command(hide = true)]
     Claims,
+    /// A contender: a payload cut into chunks, or a part of that
+    #[command(hide = true)]
+    Cut { part: Part, payload: PathBuf },
     /// A contender: a function that does nothing
     #[command(hide = true)]
     RuntimeAlone { kind: Kind, bytes: usize },
@@ -100,7 +109,7 @@ fn main() -> ExitCode {
     let command = Cli::parse().command;
     // What is measured beside a function has a runtime of the functions' kind.
     let mut builder = match command {
-        Command::CallsAlone { .. } | Command::Claims | Command::RuntimeAlone { .. } => {
+        Command::CallsAlone { .. } | Command::Claims | Command::Cut { .. } | Command::RuntimeAlone { .. } => {
             Builder::new_current_thread()
         }
         _ => Builder::new_multi_thread(),
@@ -124,6 +133,8 @@ async fn run(command: Command) -> Result<(), Error> {
         Command::Startup(options) => startup::run(&options).await,
         Command::Warm(options) => warm::run(&options).await,
         Command::Idempotency(options) => idempotency::run(&options).await,
+        Command::Ingest(options) => ingest::run(&options).await,
+        Command::Cut { part, payload } => ingest::cut::run(part, &payload).await,
         Command::Claims => idempotency::ours::serve().await,
         Command::Crate(Contender { job, queue, arguments }) => {
             gateway_crate::run(&arguments.url, job, &queue, arguments.messages).await?.print()
