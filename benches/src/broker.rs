@@ -1,11 +1,8 @@
 //! The broker that all contenders share: their queues, and what is on them.
 
-use lapin::options::{
-    BasicPublishOptions, ConfirmSelectOptions, ExchangeDeclareOptions, ExchangeDeleteOptions,
-    QueueBindOptions, QueueDeclareOptions, QueueDeleteOptions,
-};
+use lapin::options::{BasicPublishOptions, ConfirmSelectOptions, QueueDeclareOptions, QueueDeleteOptions};
 use lapin::types::{AMQPValue, FieldTable, ShortString};
-use lapin::{BasicProperties, Channel, Connection, ConnectionProperties, ExchangeKind};
+use lapin::{BasicProperties, Channel, Connection, ConnectionProperties};
 
 use crate::error::Error;
 
@@ -49,30 +46,16 @@ impl Queues {
         Err(Error::Unexpected(format!("{name} has {ready} messages instead of {messages}")))
     }
 
-    /// Puts the same messages on all `queues`, shaped as the gateway's.
-    pub(crate) async fn fill(&self, queues: &[String], messages: u32) -> Result<(), Error> {
-        let exchange = ShortString::from("bench.fill");
-        self.channel
-            .exchange_declare(
-                exchange.clone(),
-                ExchangeKind::Fanout,
-                ExchangeDeclareOptions::default(),
-                FieldTable::default(),
-            )
-            .await?;
-        for queue in queues {
-            self.create(queue).await?;
-            let (key, options) = (ShortString::default(), QueueBindOptions::default());
-            self.channel
-                .queue_bind(queue.as_str().into(), exchange.clone(), key, options, FieldTable::default())
-                .await?;
-        }
+    /// Puts messages on a new queue, shaped as the gateway's.
+    pub(crate) async fn fill(&self, queue: &str, messages: u32) -> Result<(), Error> {
+        self.create(queue).await?;
+        let queue = ShortString::from(queue);
         for sequence in 0..messages {
-            let (key, options) = (ShortString::default(), BasicPublishOptions::default());
+            let (exchange, options) = (ShortString::default(), BasicPublishOptions::default());
             // Dropped confirms are those that `wait_for_confirms` waits for.
             drop(
                 self.channel
-                    .basic_publish(exchange.clone(), key, options, &BODY, properties(sequence))
+                    .basic_publish(exchange, queue.clone(), options, &BODY, properties(sequence))
                     .await?,
             );
             if (sequence + 1) % WINDOW == 0 {
@@ -80,7 +63,6 @@ impl Queues {
             }
         }
         self.channel.wait_for_confirms().await?;
-        self.channel.exchange_delete(exchange, ExchangeDeleteOptions::default()).await?;
         Ok(())
     }
 }

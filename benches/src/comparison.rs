@@ -56,20 +56,16 @@ pub(crate) async fn compare(arguments: &Arguments) -> Result<(), Error> {
     let mut results = Results::default();
     for round in 0..arguments.rounds {
         for job in Job::ALL {
-            let turns = turns(round);
-            let names: Vec<_> = turns.iter().map(|client| queue(job, *client)).collect();
-            match job {
-                Job::Produce => {
-                    for name in &names {
-                        queues.create(name).await?;
-                    }
+            for client in turns(round) {
+                let name = queue(job, client);
+                // One queue at a time: a broker that holds several hundred thousand messages is another one for each contender.
+                match job {
+                    Job::Produce => queues.create(&name).await?,
+                    Job::Consume => queues.fill(&name, arguments.messages).await?,
                 }
-                Job::Consume => queues.fill(&names, arguments.messages).await?,
-            }
-            for (client, name) in turns.into_iter().zip(&names) {
-                let run = contend(arguments, client, job, name).await?;
-                queues.expect(name, if job == Job::Produce { arguments.messages } else { 0 }).await?;
-                queues.delete(name).await?;
+                let run = contend(arguments, client, job, &name).await?;
+                queues.expect(&name, if job == Job::Produce { arguments.messages } else { 0 }).await?;
+                queues.delete(&name).await?;
                 progress(round, job, client, run);
                 results.add(job, client, run);
             }
