@@ -26,7 +26,8 @@ impl Fresh {
     }
 
     pub(crate) async fn drop(self) {
-        execute(&server(), &format!("DROP DATABASE {} WITH (FORCE)", self.name)).await;
+        // Not by FORCE, which may not end a worker of autovacuum on behalf of such a user.
+        execute(&server(), &format!("DROP DATABASE {}", self.name)).await;
     }
 }
 
