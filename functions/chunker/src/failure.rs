@@ -2,16 +2,15 @@ use accepted::AcceptedError;
 use catalog::DatabaseError;
 use ingestion::payload::InvalidMetadata;
 use objects::ObjectError;
-use transport::AnnounceError;
+use transport::{AnnounceError, UnknownNotice};
 
-use crate::notice::UnknownEvent;
 use crate::pipeline::Trouble;
 
 /// Why a delivery is not acknowledged. It comes again, and after too many times lies in the dead-letter queue; its object stays where it is.
 #[derive(Debug, thiserror::Error)]
 pub enum NotCut {
     #[error("the delivery cannot be read")]
-    Event(#[from] UnknownEvent),
+    Event(#[from] UnknownNotice),
     #[error("the object lies in {0}, which is not the bucket of payloads")]
     OtherBucket(String),
     #[error("the object is no payload")]

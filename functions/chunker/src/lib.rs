@@ -31,9 +31,9 @@ use serde_json::Value;
 use tokio::time::{Instant, timeout_at};
 use tracing::Instrument as _;
 use tracing::field::Empty;
-use transport::ChunksReady;
+use transport::{ChunksReady, PayloadNotice, UnknownNotice, Visibility};
 
-use notice::{Notice, UnknownEvent, deliveries};
+use notice::{Message, deliveries};
 
 /// This function's name in metrics.
 const SERVICE: &str = "chunker";
@@ -48,6 +48,8 @@ pub struct Chunker {
     pub accepted: Accepted,
     pub database: Database,
     pub queue: ChunksReady,
+    /// Of the queue that payloads come from.
+    pub visibility: Visibility,
     pub settings: Settings,
 }
 
@@ -62,17 +64,27 @@ impl Chunker {
         let mut response = SqsBatchResponse::default();
         for delivery in deliveries(event) {
             let Err(error) = self.deliver(delivery.notices, ends_at).await else { continue };
-            match delivery.message_id {
-                Some(message_id) => response.add_failure(message_id),
-                None => return Err(error),
-            }
+            let Some(message) = delivery.message else { return Err(error) };
+            Box::pin(self.put_off(&message, &error)).await;
+            response.add_failure(message.id);
         }
         Ok(response)
     }
 
+    /// Says when a message that failed comes again.
+    async fn put_off(&self, message: &Message, error: &NotCut) {
+        let Some(receipt) = &message.receipt else { return };
+        match error {
+            // There is none for the call either.
+            NotCut::OutOfTime => {}
+            error if error.may_pass() => self.visibility.later(receipt).await,
+            _ => self.visibility.at_once(receipt).await,
+        }
+    }
+
     async fn deliver(
         &self,
-        notices: Result<Vec<Notice>, UnknownEvent>,
+        notices: Result<Vec<PayloadNotice>, UnknownNotice>,
         ends_at: Instant,
     ) -> Result<(), NotCut> {
         let notices = notices.map_err(NotCut::Event).inspect_err(log)?;
@@ -97,7 +109,7 @@ impl Chunker {
     }
 
     /// Takes one payload.
-    async fn take(&self, notice: &Notice) -> Result<(), NotCut> {
+    async fn take(&self, notice: &PayloadNotice) -> Result<(), NotCut> {
         if notice.bucket != self.objects.bucket() {
             return Err(NotCut::OtherBucket(notice.bucket.clone()));
         }

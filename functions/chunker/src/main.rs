@@ -1,5 +1,7 @@
 //! Cuts stored payloads into chunks.
 
+use std::time::Duration;
+
 use accepted::Accepted;
 use aws::{Environment, Sdk};
 use catalog::Database;
@@ -7,7 +9,7 @@ use chunker::{Chunker, Settings};
 use lambda_runtime::{Error, LambdaEvent, run, service_fn};
 use objects::Objects;
 use serde_json::Value;
-use transport::ChunksReady;
+use transport::{ChunksReady, Visibility};
 
 #[tokio::main(flavor = "current_thread")]
 async fn main() -> Result<(), Error> {
@@ -16,15 +18,19 @@ async fn main() -> Result<(), Error> {
     let table: String = environment.required("BATCHES_TABLE");
     let bucket: String = environment.required("PAYLOAD_BUCKET");
     let queue_url: String = environment.required("CHUNKS_QUEUE_URL");
+    let own_queue_url: String = environment.required("BATCHES_QUEUE_URL");
+    let base = Duration::from_secs(environment.optional("RETRY_BASE_SECONDS", 10));
     let settings = Settings::read(&mut environment);
     environment.check()?;
 
     let sdk = Sdk::from_environment().await;
+    let sqs = aws_sdk_sqs::Client::new(sdk.standard());
     let chunker = Chunker {
         objects: Objects::new(aws_sdk_s3::Client::new(&sdk.objects()), bucket),
         accepted: Accepted::new(aws_sdk_dynamodb::Client::new(sdk.standard()), table),
         database: Database::from_environment(&sdk).await?,
-        queue: ChunksReady::new(aws_sdk_sqs::Client::new(sdk.standard()), queue_url),
+        queue: ChunksReady::new(sqs.clone(), queue_url),
+        visibility: Visibility::new(sqs, own_queue_url, base),
         settings,
     };
     let chunker = &chunker;

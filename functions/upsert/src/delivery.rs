@@ -8,6 +8,7 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use serde::Serialize;
 use serde_json::Value;
+use transport::Receipt;
 
 /// Records that are taken one after the other. Where one fails, those after it are not taken.
 pub(crate) type Lane = Vec<Record>;
@@ -18,6 +19,8 @@ pub(crate) struct Record {
     pub(crate) id: RecordId,
     /// Nothing where there is none, or not in its encoding.
     pub(crate) body: Option<Vec<u8>>,
+    /// By which a message of SQS can be put off.
+    pub(crate) receipt: Option<Receipt>,
 }
 
 /// How a record is named in the answer.
@@ -74,8 +77,9 @@ pub(crate) fn lanes(event: Value) -> Result<Vec<Lane>, UnknownEvent> {
     }
     let event: SqsEvent = serde_json::from_value(event)?;
     let of_message = |message: aws_lambda_events::sqs::SqsMessage| {
+        let receipt = Receipt::of(&message);
         let id = RecordId::Message(message.message_id.ok_or(UnknownEvent::NoId)?);
-        Ok(vec![Record { id, body: message.body.map(String::into_bytes) }])
+        Ok(vec![Record { id, body: message.body.map(String::into_bytes), receipt }])
     };
     event.records.into_iter().map(of_message).collect()
 }
@@ -85,6 +89,7 @@ fn of_partition(partition: &str, mut records: Vec<KafkaRecord>) -> Lane {
     let of_record = |record: KafkaRecord| Record {
         id: RecordId::Offset { topic_partition: partition.to_owned(), offset: record.offset },
         body: record.value.and_then(|value| STANDARD.decode(value).ok()),
+        receipt: None,
     };
     records.into_iter().map(of_record).collect()
 }

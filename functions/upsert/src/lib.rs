@@ -22,6 +22,7 @@ use telemetry::metrics::{self, Measure};
 use tokio::time::{Instant, timeout_at};
 use tracing::Instrument as _;
 use tracing::field::Empty;
+use transport::{Receipt, Visibility};
 use uuid::Uuid;
 
 use delivery::{Record, lanes, take};
@@ -40,6 +41,8 @@ const MAX_FILE: usize = 32 * 1024 * 1024;
 pub struct Upsert {
     pub objects: Objects,
     pub database: Database,
+    /// Of the queue that chunks come from.
+    pub visibility: Visibility,
 }
 
 impl Upsert {
@@ -59,12 +62,17 @@ impl Upsert {
                 chunk_id = Empty,
                 cnpj = Empty
             );
+            let receipt = record.receipt.clone();
             let written = async {
                 if Instant::now() >= ends_at {
                     return Err(NotWritten::OutOfTime).inspect_err(log);
                 }
                 let written = timeout_at(ends_at, Box::pin(self.write(record))).await;
-                written.unwrap_or(Err(NotWritten::OutOfTime)).inspect_err(log)
+                let written = written.unwrap_or(Err(NotWritten::OutOfTime)).inspect_err(log);
+                if let (Err(error), Some(receipt)) = (&written, &receipt) {
+                    Box::pin(self.put_off(receipt, error)).await;
+                }
+                written
             };
             written.instrument(span).await
         });
@@ -97,6 +105,16 @@ impl Upsert {
             self.let_go(ready.batch_id, status).await;
         }
         Ok(())
+    }
+
+    /// Says when a message that failed comes again.
+    async fn put_off(&self, receipt: &Receipt, error: &NotWritten) {
+        match error {
+            // There is none for the call either.
+            NotWritten::OutOfTime => {}
+            error if error.may_pass() => self.visibility.later(receipt).await,
+            _ => self.visibility.at_once(receipt).await,
+        }
     }
 
     /// Reads the chunk that an event announces, and makes sure that it is that one.

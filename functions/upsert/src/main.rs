@@ -1,11 +1,14 @@
 //! Writes chunks to the database.
 
+use std::time::Duration;
+
 use aws::{Environment, Sdk};
 use catalog::Database;
 use ingestion::batch::DeactivationGuard;
 use lambda_runtime::{Error, LambdaEvent, run, service_fn};
 use objects::Objects;
 use serde_json::Value;
+use transport::Visibility;
 use upsert::Upsert;
 
 #[tokio::main(flavor = "current_thread")]
@@ -13,6 +16,8 @@ async fn main() -> Result<(), Error> {
     telemetry::init(&std::env::var("LOG_LEVEL").unwrap_or_default());
     let mut environment = Environment::of_process();
     let bucket: String = environment.required("PAYLOAD_BUCKET");
+    let queue_url: String = environment.required("CHUNKS_QUEUE_URL");
+    let base = Duration::from_secs(environment.optional("RETRY_BASE_SECONDS", 10));
     let usual = DeactivationGuard::default();
     let guard = DeactivationGuard {
         percent: environment.optional("DEACTIVATION_GUARD_PERCENT", usual.percent),
@@ -24,6 +29,7 @@ async fn main() -> Result<(), Error> {
     let upsert = Upsert {
         objects: Objects::new(aws_sdk_s3::Client::new(&sdk.objects()), bucket),
         database: Database::from_environment(&sdk).await?.with_guard(guard),
+        visibility: Visibility::new(aws_sdk_sqs::Client::new(sdk.standard()), queue_url, base),
     };
     let upsert = &upsert;
     run(service_fn(async |event: LambdaEvent<Value>| {

@@ -1,59 +1,24 @@
 //! A queue that takes some messages of a call and not others gets the others again: against a server that does so.
 
-#![allow(
-    clippy::unwrap_used,
-    clippy::panic,
-    clippy::indexing_slicing,
-    reason = "a test fails where it finds itself wrong"
-)]
-
 use std::collections::BTreeMap;
 
-use aws::Sdk;
 use ingestion::chunk::{ChunkReady, Generation};
 use serde_json::{Value, json};
-use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
-use tokio::net::TcpListener;
+use tokio::task::JoinHandle;
 use transport::{AnnounceError, ChunksReady, Origin};
 use uuid::Uuid;
 
+use crate::queue::{Answer, Call, Queue};
+
 /// Answers as many calls as there are lists: each names the entries that it does not take. Gives what it was sent.
-async fn server(
-    refused: &'static [&'static [&'static str]],
-) -> (ChunksReady, tokio::task::JoinHandle<Vec<Value>>) {
-    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
-    let endpoint = format!("http://{}", listener.local_addr().unwrap());
-    let queue_url = format!("{endpoint}/000000000000/chunks-ready");
-    let serving = tokio::spawn(async move {
-        let mut calls = Vec::new();
-        for refused in refused {
-            let (mut stream, _) = listener.accept().await.unwrap();
-            let mut head = Vec::new();
-            while !head.ends_with(b"\r\n\r\n") {
-                head.push(stream.read_u8().await.unwrap());
-            }
-            let head = String::from_utf8(head).unwrap().to_lowercase();
-            let length = head.lines().find_map(|line| line.strip_prefix("content-length: ")).unwrap();
-            let mut body = vec![0; length.parse().unwrap()];
-            stream.read_exact(&mut body).await.unwrap();
-            let call: Value = serde_json::from_slice(&body).unwrap();
-            let failed: Vec<_> = refused
-                .iter()
-                .map(|id| json!({"Id": id, "SenderFault": false, "Code": "InternalError"}))
-                .collect();
-            let answer = json!({"Successful": [], "Failed": failed}).to_string();
-            let said = format!(
-                "HTTP/1.1 200 OK\r\ncontent-length: {}\r\nconnection: close\r\n\r\n{answer}",
-                answer.len()
-            );
-            stream.write_all(said.as_bytes()).await.unwrap();
-            stream.shutdown().await.unwrap();
-            calls.push(call);
-        }
-        calls
-    });
-    let sdk = Sdk::at(&endpoint, "us-east-1", "key", "secret").await;
-    (ChunksReady::new(aws_sdk_sqs::Client::new(sdk.standard()), queue_url), serving)
+async fn server(refused: &[&[&str]]) -> (ChunksReady, JoinHandle<Vec<Call>>) {
+    let failed = |id: &&str| json!({"Id": id, "SenderFault": false, "Code": "InternalError"});
+    let answer = |refused: &&[&str]| {
+        let failed: Vec<_> = refused.iter().map(failed).collect();
+        Answer::Taken(json!({"Successful": [], "Failed": failed}))
+    };
+    let queue = Queue::answering(refused.iter().map(answer).collect()).await;
+    (ChunksReady::new(queue.client, queue.url), queue.serving)
 }
 
 async fn announce(queue: &ChunksReady, count: u32) -> Result<(), AnnounceError> {
@@ -74,8 +39,8 @@ async fn announce(queue: &ChunksReady, count: u32) -> Result<(), AnnounceError> 
 }
 
 /// The chunks of a call by the ids of its entries.
-fn chunks(call: &Value) -> BTreeMap<&str, u64> {
-    let entries = call["Entries"].as_array().unwrap();
+fn chunks(call: &Call) -> BTreeMap<&str, u64> {
+    let entries = call.body["Entries"].as_array().unwrap();
     assert!(entries.iter().all(|entry| entry["MessageGroupId"] == "05927228000145"));
     entries
         .iter()
