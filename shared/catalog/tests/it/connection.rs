@@ -1,9 +1,10 @@
 use std::time::Duration;
 
 use catalog::{Database, DatabaseConfig, DatabaseError};
+use cluster::Cluster;
 use nix::sys::signal::Signal;
 
-use crate::support::{Cluster, Item, Load, TestDatabase, database_test};
+use crate::support::{Item, Load, TestDatabase, config, database_test};
 
 /// Functions hand these to their runtime, which may move them between threads.
 #[test]
@@ -35,7 +36,7 @@ fn a_connection_that_was_cut_between_calls_is_made_again() {
 #[tokio::test]
 async fn a_server_that_was_restarted_is_found_again() {
     let cluster = Cluster::start(&[]).await;
-    let test = TestDatabase::create(&cluster.config(), None).await;
+    let test = TestDatabase::create(&config(&cluster), None).await;
     let database = test.open();
     database.migrate().await.unwrap();
     let load = Load::delta(0).keys(0..4).keys(4..8);

@@ -1,6 +1,7 @@
 use catalog::{Database, DatabaseError};
+use cluster::Cluster;
 
-use crate::support::{Cluster, TestDatabase, database_test};
+use crate::support::{TestDatabase, config, database_test};
 
 #[test]
 fn migrations_run_once_even_four_at_a_time() {
@@ -42,7 +43,7 @@ fn a_migration_that_fails_leaves_nothing_and_can_be_repeated() {
 #[tokio::test]
 async fn a_server_that_is_away_is_unavailable() {
     let cluster = Cluster::start(&[]).await;
-    let database = TestDatabase::create(&cluster.config(), None).await;
+    let database = TestDatabase::create(&config(&cluster), None).await;
     cluster.stop(nix::sys::signal::Signal::SIGQUIT);
     let error = Database::new(database.config()).migrate().await.unwrap_err();
     assert!(error.is_transient(), "{error:?}");

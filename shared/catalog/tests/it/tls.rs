@@ -1,9 +1,10 @@
 use std::error::Error as _;
 
 use catalog::{Database, DatabaseConfig, DatabaseError, Pem, Tls};
+use cluster::Cluster;
 use rcgen::{BasicConstraints, CertificateParams, CertifiedIssuer, IsCa, KeyPair};
 
-use crate::support::Cluster;
+use crate::support::config;
 
 fn authority() -> CertifiedIssuer<'static, KeyPair> {
     let mut params = CertificateParams::new(Vec::new()).unwrap();
@@ -13,7 +14,7 @@ fn authority() -> CertifiedIssuer<'static, KeyPair> {
 
 fn verified(cluster: &Cluster, ca: &str, host: &str) -> Database {
     let tls = Tls::VerifyFull { ca: Some(Pem(ca.to_owned())) };
-    Database::new(DatabaseConfig { host: host.to_owned(), tls, ..cluster.config() })
+    Database::new(DatabaseConfig { host: host.to_owned(), tls, ..config(cluster) })
 }
 
 fn causes(error: &DatabaseError) -> String {

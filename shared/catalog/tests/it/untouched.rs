@@ -1,12 +1,13 @@
 use catalog::Written;
+use cluster::Cluster;
 
-use crate::support::{Cluster, Item, Load, TestDatabase, product};
+use crate::support::{Item, Load, TestDatabase, config, product};
 
 /// On a server of its own, where nobody else writes.
 #[tokio::test]
 async fn unchanged_rows_are_neither_moved_nor_logged() {
     let cluster = Cluster::start(&["full_page_writes=off", "autovacuum=off"]).await;
-    let test = TestDatabase::create(&cluster.config(), None).await;
+    let test = TestDatabase::create(&config(&cluster), None).await;
     let database = test.open();
     database.migrate().await.unwrap();
     let whole = |key| {

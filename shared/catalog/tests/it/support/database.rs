@@ -2,11 +2,12 @@ use std::panic::{AssertUnwindSafe, resume_unwind};
 use std::sync::Arc;
 
 use catalog::{Database, DatabaseConfig};
+use cluster::Cluster;
 use futures_util::FutureExt as _;
 use secrecy::ExposeSecret as _;
 use tokio_postgres::{Client, NoTls, Row};
 
-use super::Cluster;
+use super::server;
 
 /// A database of one test.
 pub(crate) struct TestDatabase {
@@ -23,8 +24,8 @@ pub(crate) fn database_test(test: impl AsyncFnOnce(&TestDatabase)) {
         let (server, cluster) = match std::env::var("DATABASE_URL") {
             Ok(url) if !url.is_empty() => (DatabaseConfig::from_url(&url).unwrap(), None),
             _ => {
-                let cluster = Cluster::shared().await;
-                (cluster.config(), Some(cluster))
+                let cluster = server::shared().await;
+                (server::config(&cluster), Some(cluster))
             }
         };
         let database = TestDatabase::create(&server, cluster).await;

@@ -1,9 +1,9 @@
 //! Databases to test against, and batches to put into them.
 
-pub(crate) mod cluster;
 mod database;
 mod load;
+mod server;
 
-pub(crate) use cluster::Cluster;
 pub(crate) use database::{TestDatabase, database_test};
 pub(crate) use load::{Item, Load, at, cnpj, product};
+pub(crate) use server::config;

@@ -1,40 +1,38 @@
+//! A PostgreSQL server of a test's own: it can be ended and started again, and goes with the test.
+
+#![allow(
+    clippy::unwrap_used,
+    clippy::missing_panics_doc,
+    reason = "a test fails where its server does not start"
+)]
+
 use std::fs;
 use std::os::unix::process::CommandExt as _;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
-use std::sync::{Arc, Mutex, PoisonError, Weak};
+use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-use catalog::{Database, DatabaseConfig, Tls};
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::{Pid, User, chown, geteuid};
+use tokio_postgres::NoTls;
 
-const PASSWORD: &str = "only-for-tests";
+/// Of the user `postgres`, whom the server lets in by this password only.
+pub const PASSWORD: &str = "only-for-tests";
 
-/// A PostgreSQL server of the tests' own, which ends with them.
-pub(crate) struct Cluster {
+/// A server with one user, `postgres`, and a database of that name. It ends when this is dropped.
+#[derive(Debug)]
+pub struct Cluster {
     server: Mutex<Child>,
-    pub(crate) port: u16,
+    port: u16,
     settings: Vec<String>,
     directory: tempfile::TempDir,
 }
 
 impl Cluster {
-    /// The process's one, for tests that need nothing special.
-    pub(crate) async fn shared() -> Arc<Self> {
-        static SHARED: tokio::sync::Mutex<Weak<Cluster>> = tokio::sync::Mutex::const_new(Weak::new());
-        let mut shared = SHARED.lock().await;
-        if let Some(cluster) = shared.upgrade() {
-            return cluster;
-        }
-        let cluster = Arc::new(Self::start(&[]).await);
-        *shared = Arc::downgrade(&cluster);
-        cluster
-    }
-
     /// A new server with these settings besides the usual ones.
-    pub(crate) async fn start(settings: &[&str]) -> Self {
-        let directory = tempfile::Builder::new().prefix("catalog-").tempdir_in("/tmp").unwrap();
+    pub async fn start(settings: &[&str]) -> Self {
+        let directory = tempfile::Builder::new().prefix("integrahub-cluster-").tempdir_in("/tmp").unwrap();
         if let Some(user) = postgres() {
             chown(directory.path(), Some(user.uid), Some(user.gid)).unwrap();
         }
@@ -59,14 +57,15 @@ impl Cluster {
     }
 
     /// Ends the server at once, as a crash does, and starts it again at the same place.
-    pub(crate) async fn restart(&self) {
+    pub async fn restart(&self) {
         self.stop(Signal::SIGQUIT);
         *self.server.lock().unwrap_or_else(PoisonError::into_inner) =
             serve(self.directory.path(), self.port, &self.settings);
         self.ready().await;
     }
 
-    pub(crate) fn stop(&self, signal: Signal) {
+    /// Ends the server by a signal: SIGQUIT at once, SIGINT in order.
+    pub fn stop(&self, signal: Signal) {
         let mut server = self.server.lock().unwrap_or_else(PoisonError::into_inner);
         if matches!(server.try_wait(), Ok(None)) {
             kill(Pid::from_raw(server.id().try_into().unwrap()), signal).unwrap();
@@ -74,19 +73,20 @@ impl Cluster {
         server.wait().unwrap();
     }
 
-    pub(crate) fn config(&self) -> DatabaseConfig {
-        DatabaseConfig {
-            host: "127.0.0.1".to_owned(),
-            port: self.port,
-            dbname: "postgres".to_owned(),
-            user: "postgres".to_owned(),
-            password: PASSWORD.into(),
-            tls: Tls::Off,
-        }
+    /// The port of 127.0.0.1 that it listens on.
+    #[must_use]
+    pub const fn port(&self) -> u16 {
+        self.port
+    }
+
+    /// Its database, with credentials and without TLS.
+    #[must_use]
+    pub fn url(&self) -> String {
+        format!("postgres://postgres:{PASSWORD}@127.0.0.1:{}/postgres?sslmode=disable", self.port)
     }
 
     /// A file that the server can read, and nobody else.
-    pub(crate) fn file(&self, name: &str, content: &str) -> PathBuf {
+    pub fn file(&self, name: &str, content: &str) -> PathBuf {
         Self::file_in(self.directory.path(), name, content)
     }
 
@@ -103,8 +103,7 @@ impl Cluster {
 
     async fn ready(&self) {
         let deadline = Instant::now() + Duration::from_secs(30);
-        let database = Database::new(self.config());
-        while database.ping().await.is_err() {
+        while tokio_postgres::connect(&self.url(), NoTls).await.is_err() {
             assert!(Instant::now() < deadline, "the server does not answer");
             tokio::time::sleep(Duration::from_millis(50)).await;
         }
