@@ -5,8 +5,6 @@ use std::collections::HashMap;
 use std::time::Duration;
 
 use aws_sdk_dynamodb::types::AttributeValue;
-use base64::Engine as _;
-use base64::engine::general_purpose::STANDARD;
 use end_to_end::{Answer, KEY_A, Payloads, Records, TENANT_A, gzip, variable};
 use serde_json::{Value, json};
 use uuid::Uuid;
@@ -15,7 +13,7 @@ use crate::stand::faults::{Blow, Faults, Held, Op};
 use crate::stand::function::Function;
 use crate::stand::store::StoreProxy;
 use crate::stand::template::Template;
-use crate::stand::{answer, references, store_variables};
+use crate::stand::{answer, http_event, references, store_variables};
 
 const PATH: &str = "/v1/inovafarma/products";
 
@@ -109,38 +107,17 @@ impl Ingest {
     }
 }
 
-/// In payload format 2.0: a catalogue of its own, compressed.
+/// A catalogue of its own, compressed.
 fn event(key: Uuid, level: u32) -> Value {
     let product = json!([{"CNPJ": "11222333000181", "SHOPID": 1, "PRODUCTID": key.to_string()}]);
-    let body = gzip(product.to_string().as_bytes(), level);
-    json!({
-        "version": "2.0",
-        "routeKey": format!("POST {PATH}"),
-        "rawPath": PATH,
-        "rawQueryString": "",
-        "headers": {
-            "content-type": "application/json",
-            "content-encoding": "gzip",
-            "host": "127.0.0.1",
-            "idempotency-key": key.to_string(),
-            "x-inova-api-key": KEY_A,
-            "x-inova-load-type": "delta",
-        },
-        "requestContext": {
-            "accountId": "000000000000",
-            "apiId": "local",
-            "domainName": "127.0.0.1",
-            "domainPrefix": "local",
-            "http": {"method": "POST", "path": PATH, "protocol": "HTTP/1.1", "sourceIp": "127.0.0.1", "userAgent": "crash"},
-            "requestId": Uuid::new_v4().to_string(),
-            "routeKey": format!("POST {PATH}"),
-            "stage": "$default",
-            "time": "01/Jan/2026:00:00:00 +0000",
-            "timeEpoch": 1_767_225_600_000_u64,
-        },
-        "body": STANDARD.encode(body),
-        "isBase64Encoded": true,
-    })
+    let headers = json!({
+        "content-type": "application/json",
+        "content-encoding": "gzip",
+        "idempotency-key": key.to_string(),
+        "x-inova-api-key": KEY_A,
+        "x-inova-load-type": "delta",
+    });
+    http_event("POST", PATH, headers, &gzip(product.to_string().as_bytes(), level))
 }
 
 #[tokio::test]

@@ -204,36 +204,36 @@ pub(crate) fn references() -> HashMap<&'static str, String> {
     ])
 }
 
-/// In payload format 2.0.
 fn event(asked: &Asked) -> Value {
-    let path = asked.operation.path();
-    let route = format!("POST {path}");
+    let key = asked.key.to_string();
+    let headers = json!({"content-type": "application/json", "idempotency-key": key, "x-api-key": KEY_A, "x-forwarded-proto": "http"});
+    http_event("POST", asked.operation.path(), headers, asked.body.to_string().as_bytes())
+}
+
+/// A request as API Gateway hands it over, in payload format 2.0.
+pub(crate) fn http_event(method: &str, path: &str, mut headers: Value, body: &[u8]) -> Value {
+    headers["host"] = json!("127.0.0.1");
+    let route = format!("{method} {path}");
     json!({
         "version": "2.0",
         "routeKey": route,
         "rawPath": path,
         "rawQueryString": "",
-        "headers": {
-            "content-type": "application/json",
-            "host": "127.0.0.1",
-            "idempotency-key": asked.key.to_string(),
-            "x-api-key": KEY_A,
-            "x-forwarded-proto": "http",
-        },
+        "headers": headers,
         "requestContext": {
             "accountId": "000000000000",
             "apiId": "local",
             "domainName": "127.0.0.1",
             "domainPrefix": "local",
-            "http": {"method": "POST", "path": path, "protocol": "HTTP/1.1", "sourceIp": "127.0.0.1", "userAgent": "crash"},
+            "http": {"method": method, "path": path, "protocol": "HTTP/1.1", "sourceIp": "127.0.0.1", "userAgent": "crash"},
             "requestId": Uuid::new_v4().to_string(),
             "routeKey": route,
             "stage": "$default",
             "time": "01/Jan/2026:00:00:00 +0000",
             "timeEpoch": 1_767_225_600_000_u64,
         },
-        "body": asked.body.to_string(),
-        "isBase64Encoded": false,
+        "body": STANDARD.encode(body),
+        "isBase64Encoded": true,
     })
 }
 
