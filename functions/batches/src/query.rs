@@ -60,20 +60,11 @@ impl<'a> Query<'a> {
     /// # Errors
     /// 400 for anything else.
     pub(crate) fn status(&self) -> Result<Option<BatchStatus>, Problem> {
-        const ALL: [BatchStatus; 8] = [
-            BatchStatus::AwaitingUpload,
-            BatchStatus::Received,
-            BatchStatus::Chunking,
-            BatchStatus::Processing,
-            BatchStatus::Completed,
-            BatchStatus::PartialFail,
-            BatchStatus::Failed,
-            BatchStatus::Expired,
-        ];
         let Some(text) = self.text("status")? else { return Ok(None) };
-        let known = ALL.into_iter().find(|status| status.as_str() == text);
+        let known = BatchStatus::ALL.into_iter().find(|status| status.as_str() == text);
         known.map(Some).ok_or_else(|| {
-            invalid("status", format!("must be one of {}", ALL.map(BatchStatus::as_str).join(", ")))
+            let all = BatchStatus::ALL.map(BatchStatus::as_str).join(", ");
+            invalid("status", format!("must be one of {all}"))
         })
     }
 }

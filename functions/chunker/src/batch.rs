@@ -25,6 +25,7 @@ impl Chunker {
     pub(crate) async fn bring_on(&self, batch: &NewBatch, head: &Head) -> Result<(), NotCut> {
         match self.database.begin_chunking(batch, self.settings.plan).await? {
             Begun::Chunk { plan, generation } => self.cut(batch, head, plan, generation).await,
+            Begun::Sealed { pending, .. } if pending.is_empty() => self.finish(batch).await,
             Begun::Sealed { pending, .. } => {
                 let count = pending.len();
                 let chunks = pending.into_iter().map(|chunk| ChunkReady {
@@ -49,6 +50,16 @@ impl Chunker {
                 Ok(())
             }
         }
+    }
+
+    /// Brings a batch to its end of which no chunk is left: that of a replay which only deactivates, or one that a crash prevented.
+    async fn finish(&self, batch: &NewBatch) -> Result<(), NotCut> {
+        let end = self.database.finalize(batch.metadata.batch_id).await?;
+        tracing::info!(event_type = "batch.finished", status = %end.status, "the batch had no chunk to be written");
+        if end.status.is_final() {
+            self.let_go(batch, Vec::new()).await;
+        }
+        Ok(())
     }
 
     async fn cut(

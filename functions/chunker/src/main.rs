@@ -21,6 +21,7 @@ async fn main() -> Result<(), Error> {
     let own_queue_url: String = environment.required("BATCHES_QUEUE_URL");
     let base = Duration::from_secs(environment.optional("RETRY_BASE_SECONDS", 10));
     let settings = Settings::read(&mut environment);
+    let guard = catalog::deactivation_guard(&mut environment);
     environment.check()?;
 
     let sdk = Sdk::from_environment().await;
@@ -28,7 +29,7 @@ async fn main() -> Result<(), Error> {
     let chunker = Chunker {
         objects: Objects::new(aws_sdk_s3::Client::new(&sdk.objects()), bucket),
         accepted: Accepted::new(aws_sdk_dynamodb::Client::new(sdk.standard()), table),
-        database: Database::from_environment(&sdk).await?,
+        database: Database::from_environment(&sdk).await?.with_guard(guard),
         queue: ChunksReady::new(sqs.clone(), queue_url),
         visibility: Visibility::new(sqs, own_queue_url, base),
         settings,

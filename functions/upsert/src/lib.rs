@@ -14,8 +14,8 @@ use std::time::{Duration, SystemTime};
 
 use catalog::{Database, Written};
 use ingestion::batch::{BatchStatus, ChunkResult};
-use ingestion::chunk::{Chunk, ChunkReady, decode};
-use ingestion::payload::chunk_key;
+use ingestion::chunk::{Chunk, ChunkId, ChunkReady, decode};
+use ingestion::payload::generation_of_chunk;
 use objects::Objects;
 use serde_json::{Map, Value};
 use telemetry::metrics::{self, Measure};
@@ -117,13 +117,19 @@ impl Upsert {
         }
     }
 
-    /// Reads the chunk that an event announces, and makes sure that it is that one.
+    /// Reads the chunk that an event announces, and makes sure that it is that one. One that is replayed lies where an earlier generation put it.
     async fn read(&self, ready: &ChunkReady) -> Result<Chunk, NotWritten> {
-        let expected = chunk_key(ready.batch_id, ready.generation, ready.chunk_index);
-        let key = self.objects.key(&ready.chunk_uri).filter(|key| *key == expected);
-        let key = key.ok_or_else(|| NotWritten::OtherObject(ready.chunk_uri.clone()))?;
+        let ChunkReady { batch_id, generation, chunk_index, ref chunk_uri, .. } = *ready;
+        let of_this_chunk = |key| Some((key, generation_of_chunk(key, batch_id, chunk_index)?));
+        let found = self.objects.key(chunk_uri).and_then(of_this_chunk);
+        let found = found.filter(|(_, cut_in)| *cut_in <= generation);
+        let (key, cut_in) = found.ok_or_else(|| NotWritten::OtherObject(chunk_uri.clone()))?;
         let chunk = decode(&self.objects.get(key, MAX_FILE).await?)?;
-        if chunk.id() == ready.chunk_id() { Ok(chunk) } else { Err(NotWritten::OtherChunk) }
+        if chunk.id() == ChunkId::of(batch_id, cut_in, chunk_index) {
+            Ok(chunk.of_generation(generation))
+        } else {
+            Err(NotWritten::OtherChunk)
+        }
     }
 
     /// Lets the objects of a batch that is final expire. What fails here costs storage and nothing else.

@@ -4,7 +4,6 @@ use std::time::Duration;
 
 use aws::{Environment, Sdk};
 use catalog::Database;
-use ingestion::batch::DeactivationGuard;
 use lambda_runtime::{Error, LambdaEvent, run, service_fn};
 use objects::Objects;
 use serde_json::Value;
@@ -18,11 +17,7 @@ async fn main() -> Result<(), Error> {
     let bucket: String = environment.required("PAYLOAD_BUCKET");
     let queue_url: String = environment.required("CHUNKS_QUEUE_URL");
     let base = Duration::from_secs(environment.optional("RETRY_BASE_SECONDS", 10));
-    let usual = DeactivationGuard::default();
-    let guard = DeactivationGuard {
-        percent: environment.optional("DEACTIVATION_GUARD_PERCENT", usual.percent),
-        small: environment.optional("DEACTIVATION_GUARD_SMALL", usual.small),
-    };
+    let guard = catalog::deactivation_guard(&mut environment);
     environment.check()?;
 
     let sdk = Sdk::from_environment().await;

@@ -3,7 +3,7 @@
 use std::borrow::Cow;
 
 use ingestion::Cnpj;
-use ingestion::batch::{BatchEvent, BatchStatus, Deactivation};
+use ingestion::batch::{BatchEvent, BatchStatus, ChunkCounts, Deactivation};
 use ingestion::chunk::{Generation, Plan};
 use ingestion::payload::{LoadType, PayloadMetadata};
 use ingestion::product::CnpjAccess;
@@ -63,7 +63,8 @@ const INSERT: &str = "INSERT INTO batches (batch_id, tenant_id, load_type, media
      received_at, allowed_cnpjs, payload_uri, payload_checksum, status, deactivation) \
      VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12) ON CONFLICT (batch_id) DO NOTHING";
 const LOCK: &str = "SELECT status, generation, load_type, received_at, planner, chunk_items, items_parsed, \
-     items_in_error, deactivation FROM batches WHERE batch_id = $1 FOR NO KEY UPDATE";
+     items_in_error, sealed_at IS NOT NULL AS is_sealed, chunks_pending, chunks_done, chunks_failed, deactivation, \
+     deactivation_confirmed FROM batches WHERE batch_id = $1 FOR NO KEY UPDATE";
 const CHUNKING: &str = "UPDATE batches SET status = $2, planner = $3, chunk_items = $4, \
      started_at = COALESCE(started_at, now()) WHERE batch_id = $1";
 const FAIL: &str = "UPDATE batches SET status = $2, error = $3, finished_at = now() WHERE batch_id = $1";
@@ -187,7 +188,11 @@ pub(crate) struct LockedBatch {
     pub(crate) plan: Option<Plan>,
     pub(crate) items_parsed: u64,
     pub(crate) items_in_error: u64,
+    pub(crate) is_sealed: bool,
+    pub(crate) chunks: ChunkCounts,
     pub(crate) deactivation: Deactivation,
+    /// Whether the guard is not to hold it.
+    pub(crate) deactivation_confirmed: bool,
 }
 
 /// Locks a batch's row until the transaction ends: always the last lock that a transaction takes.
@@ -203,7 +208,14 @@ pub(crate) async fn lock(session: &mut Session<'_>, batch_id: Uuid) -> Result<Lo
         plan: plan(&row)?,
         items_parsed: count(&row, "items_parsed")?,
         items_in_error: count(&row, "items_in_error")?,
+        is_sealed: row.try_get("is_sealed")?,
+        chunks: ChunkCounts {
+            pending: count(&row, "chunks_pending")?,
+            done: count(&row, "chunks_done")?,
+            failed: count(&row, "chunks_failed")?,
+        },
         deactivation,
+        deactivation_confirmed: row.try_get("deactivation_confirmed")?,
     })
 }
 

@@ -14,6 +14,17 @@ use crate::error::DatabaseError;
 use crate::locks;
 use crate::rows::{cnpj, count, texts, word};
 
+/// The deployment's guard on deactivations: `DEACTIVATION_GUARD_PERCENT` and `DEACTIVATION_GUARD_SMALL`. Whoever may bring a batch to its end needs the same.
+pub fn deactivation_guard<F: Fn(&str) -> Option<String>>(
+    environment: &mut aws::Environment<F>,
+) -> DeactivationGuard {
+    let usual = DeactivationGuard::default();
+    DeactivationGuard {
+        percent: environment.optional("DEACTIVATION_GUARD_PERCENT", usual.percent),
+        small: environment.optional("DEACTIVATION_GUARD_SMALL", usual.small),
+    }
+}
+
 /// How a batch stands after its end was attempted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Finalized {
@@ -25,11 +36,12 @@ pub struct Finalized {
 const READY: &str = "SELECT status, deactivation, chunks_done > 0 AND chunks_pending = 0 AND chunks_failed = 0 AS ready \
      FROM batches WHERE batch_id = $1";
 const CNPJS: &str = "SELECT cnpj FROM batch_cnpjs WHERE batch_id = $1";
-/// A full load that will decide nothing, since it had an unreadable key, decides nothing instead of this one either.
+/// A full load that will decide nothing, since it had an unreadable key, decides nothing instead of this one either. What this one decided in an earlier generation
+/// stays its own: others have acted upon it.
 const WITH_LATER_LOAD: &str = "SELECT c.cnpj FROM batch_cnpjs c WHERE c.batch_id = $1 AND EXISTS (\
      SELECT FROM batch_cnpjs l JOIN batches b ON b.batch_id = l.batch_id \
      WHERE l.cnpj = c.cnpj AND (l.received_at, l.batch_id) > ($2, $1) \
-     AND b.load_type = 'full' AND b.unreadable_keys = 0)";
+     AND b.load_type = 'full' AND b.unreadable_keys = 0) AND c.deactivation IS DISTINCT FROM 'done'";
 const LATER_BATCHES: &str = "SELECT DISTINCT batch_id FROM batch_cnpjs \
      WHERE cnpj = ANY($1::bpchar[]) AND (received_at, batch_id) > ($2, $3)";
 /// The two sides are joined as a whole, or sorted, and never one row against all of the other side.
@@ -114,7 +126,8 @@ async fn deactivate(
     }
     let missing = missing(session, batch, &decided).await?;
     let would_deactivate: u64 = missing.iter().map(Missing::count).sum();
-    if missing.iter().any(|missing| guard.holds(missing.active, missing.count())) {
+    let is_held = missing.iter().any(|missing| guard.holds(missing.active, missing.count()));
+    if is_held && !batch.deactivation_confirmed {
         return Ok(Deactivation::Held { would_deactivate });
     }
     let places: Vec<&str> = missing.iter().flat_map(|missing| &missing.places).map(String::as_str).collect();

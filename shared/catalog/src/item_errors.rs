@@ -17,8 +17,11 @@ const INSERT: &str = "INSERT INTO batch_item_errors \
      (batch_id, item_index, byte_offset, code, field, detail, key, key_hash) \
      SELECT $1, e.* FROM unnest($2::bigint[], $3::bigint[], $4::text[], $5::text[], $6::text[], $7::jsonb[], $8::bigint[]) e \
      ON CONFLICT (batch_id, item_index) DO NOTHING";
+/// Until the commit the batch stays in that generation, so that no replay overlooks what is recorded here.
 const IS_CHUNKING: &str =
-    "SELECT FROM batches WHERE batch_id = $1 AND generation = $2 AND status = 'CHUNKING'";
+    "SELECT FROM batches WHERE batch_id = $1 AND generation = $2 AND status = 'CHUNKING' FOR SHARE";
+const FORGET_REJECTED: &str = "DELETE FROM batch_item_errors WHERE batch_id = $1 AND item_index = ANY($2) \
+     AND code = 'REJECTED_BY_DATABASE'";
 const OF_TENANT: &str = "SELECT FROM batches WHERE batch_id = $1 AND tenant_id = $2";
 const PAGE: &str = "SELECT item_index, byte_offset, code, field, detail, key FROM batch_item_errors \
      WHERE batch_id = $1 AND item_index > $2 ORDER BY item_index LIMIT $3";
@@ -84,6 +87,17 @@ impl Database {
         })
         .await
     }
+}
+
+/// Takes what the database said of these items in an earlier generation out of the report.
+pub(crate) async fn forget_rejected(
+    session: &mut Session<'_>,
+    batch_id: Uuid,
+    items: &[u64],
+) -> Result<(), DatabaseError> {
+    let items = items.iter().map(|item| bigint(*item)).collect::<Result<Vec<_>, _>>()?;
+    session.execute(FORGET_REJECTED, &[&batch_id, &items]).await?;
+    Ok(())
 }
 
 /// Writes errors to the batch's report.

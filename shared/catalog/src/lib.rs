@@ -16,9 +16,9 @@
 //! | caller | calls |
 //! |---|---|
 //! | `migrate` | [`Database::migrate`] |
-//! | `chunker` | [`begin_chunking`](Database::begin_chunking), [`record_item_errors`](Database::record_item_errors) while it reads, [`seal`](Database::seal) at the end, or [`fail_payload`](Database::fail_payload) |
+//! | `chunker` | [`begin_chunking`](Database::begin_chunking), [`record_item_errors`](Database::record_item_errors) while it reads, [`seal`](Database::seal) at the end, or [`fail_payload`](Database::fail_payload); [`finalize`](Database::finalize) where no chunk is left |
 //! | `upsert` | [`write_chunk`](Database::write_chunk), and [`objects`](Database::objects) of a batch that became final |
-//! | `batches` | [`batch`](Database::batch), [`batches`](Database::batches), [`item_errors`](Database::item_errors) |
+//! | `batches` | [`batch`](Database::batch), [`batches`](Database::batches), [`item_errors`](Database::item_errors); [`objects_to_replay`](Database::objects_to_replay) and [`replay`](Database::replay) |
 //! | whoever looks after what got stuck | [`finalize`](Database::finalize) |
 //!
 //! Every call may be repeated: each says by what. A call is one transaction, `write_chunk` two where it ends a full load.
@@ -49,6 +49,12 @@
 //! - the guard looks at each establishment by itself, so that a large one does not hide a small one that vanishes; where it holds for one, nothing of the batch is
 //!   deactivated.
 //!
+//! # Replays
+//!
+//! A replay is a new generation of the batch, in which chosen chunks are pending again. Each keeps its object and its hashes, so that what the batch contained is known
+//! meanwhile; and what a full load decided once stays decided, so that late batches meet the same answer throughout. Its deactivation is carried out anew at the end, which finds
+//! nothing unless it had been held or left to others. The numbers of a batch are those of its last generation.
+//!
 //! # Connection and time
 //!
 //! A [`Database`] has one connection, checked before each call, since between the invocations of a function anything may have happened to it. Prepared statements stay with it. Each call
@@ -73,6 +79,7 @@ mod hashes;
 mod item_errors;
 mod locks;
 mod migrate;
+mod replay;
 mod rows;
 mod seal;
 mod secret;
@@ -84,8 +91,9 @@ pub use batch::{Begun, NewBatch, PayloadFailure, PendingChunk};
 pub use config::{ConfigError, DatabaseConfig, Pem, Tls};
 pub use database::Database;
 pub use error::DatabaseError;
-pub use finalize::Finalized;
+pub use finalize::{Finalized, deactivation_guard};
 pub use migrate::Migrated;
+pub use replay::{BegunReplay, ReplayOutcome, ReplayRequest};
 pub use seal::{Seal, SealOutcome, SealedChunk};
 pub use view::{BatchFilter, BatchView, ChangesView, ChunksView, PayloadView};
 pub use write::Written;

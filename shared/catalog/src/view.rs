@@ -85,8 +85,9 @@ const PAGE: &str = batches_where!(
     "batch_id < $2 AND ($3::text IS NULL OR status = $3) AND ($4::text IS NULL OR load_type = $4) \
      ORDER BY batch_id DESC LIMIT $5"
 );
-const OBJECTS: &str = "SELECT payload_uri AS uri FROM batches WHERE batch_id = $1 \
-     UNION ALL SELECT chunk_uri FROM batch_chunks WHERE batch_id = $1";
+const OBJECTS: &str = "WITH final AS (SELECT batch_id, payload_uri FROM batches WHERE batch_id = $1 \
+         AND status IN ('COMPLETED', 'PARTIAL_FAIL', 'FAILED', 'EXPIRED')) \
+     SELECT payload_uri AS uri FROM final UNION ALL SELECT chunk_uri FROM batch_chunks JOIN final USING (batch_id)";
 
 impl Database {
     /// A tenant's batch; nothing where it has none by that id.
@@ -134,7 +135,7 @@ impl Database {
         .await
     }
 
-    /// The URIs of a batch's payload and chunks, which may be let go once it is final.
+    /// The URIs of a final batch's payload and chunks, which may be let go. None of one that goes on: it is being replayed by now.
     ///
     /// # Errors
     /// Where the database fails.

@@ -5,8 +5,10 @@
 
 mod counters;
 mod deactivation;
+mod replay;
 mod status;
 
 pub use counters::{Changes, ChunkResult, ChunkTally, Counters, Unbalanced};
 pub use deactivation::{Deactivation, DeactivationGuard, DeactivationReport, SkipReason};
+pub use replay::{NotReplayable, Replay, ReplayScope, ReplayWork, ReplayedBatch};
 pub use status::{BatchEvent, BatchStatus, ChunkCounts, ChunkEvent, ChunkStatus, IllegalTransition};

@@ -13,7 +13,7 @@ mod rejected;
 use std::collections::HashSet;
 
 use ingestion::batch::{BatchStatus, ChunkResult, ChunkStatus};
-use ingestion::chunk::{Chunk, Row};
+use ingestion::chunk::{Chunk, Generation, Row};
 use ingestion::product::{ItemError, ItemErrorCode, PartialKey};
 
 use crate::account::{Settled, settle};
@@ -135,13 +135,23 @@ async fn transact(
     let differing = lookup::differing(&mut session, &accepted).await?;
     let plan = Plan::of(&mut session, chunk, &differing, accepted.len()).await?;
     apply(&mut session, &plan).await?;
+    if chunk.generation() > Generation::FIRST {
+        let items: Vec<u64> = chunk.rows().iter().map(|row| row.version.item_index()).collect();
+        item_errors::forget_rejected(&mut session, chunk.batch().batch_id(), &items).await?;
+    }
     if !left.is_empty() {
         let errors: Vec<ItemError> = left.iter().map(|(_, row)| refusal(row)).collect();
         item_errors::insert(&mut session, chunk.batch().batch_id(), &errors).await?;
     }
     let rejected = u64::try_from(left.len())?;
     let result = ChunkResult::new(u64::from(chunk.items()), plan.counts(chunk), rejected)?;
-    mark_done(&mut session, chunk, result).await?;
+    if !mark_done(&mut session, chunk, result).await? {
+        // Somebody was faster, or a replay took the chunk over; what was written here is rolled back.
+        let outcome = earlier_outcome(&mut session, chunk).await?;
+        let unknown =
+            DatabaseError::UnknownChunk { batch_id: chunk.batch().batch_id(), index: chunk.index() };
+        return outcome.ok_or(unknown);
+    }
     let batch = lock(&mut session, chunk.batch().batch_id()).await?;
     let after = settle(&mut session, &batch).await?;
     session.commit().await?;
@@ -167,11 +177,12 @@ async fn earlier_outcome(session: &mut Session<'_>, chunk: &Chunk) -> Result<Opt
     }
 }
 
+/// Whether the chunk was there to be marked, and not done.
 async fn mark_done(
     session: &mut Session<'_>,
     chunk: &Chunk,
     result: ChunkResult,
-) -> Result<(), DatabaseError> {
+) -> Result<bool, DatabaseError> {
     let changes = result.changes();
     let keys: Vec<i64> = chunk.rows().iter().map(history::key).collect();
     let contents: Vec<i64> = chunk.rows().iter().map(|row| first_eight(row.row_hash.0)).collect();
@@ -190,11 +201,7 @@ async fn mark_done(
             ],
         )
         .await?;
-    if marked == 1 {
-        Ok(())
-    } else {
-        Err(DatabaseError::UnknownChunk { batch_id: chunk.batch().batch_id(), index: chunk.index() })
-    }
+    Ok(marked == 1)
 }
 
 fn refusal(row: &Row) -> ItemError {

@@ -14,6 +14,7 @@ mod deactivation;
 mod migrations;
 mod model;
 mod queries;
+mod replay;
 mod support;
 mod tls;
 mod untouched;

@@ -28,6 +28,8 @@ fn a_batch_is_shown_as_the_contract_has_it() {
         });
         assert_eq!(shown, expected);
         assert_eq!(database.batch(Uuid::new_v4(), load.id()).await.unwrap(), None);
+        assert_eq!(database.objects(load.id()).await.unwrap(), [""; 0], "it is not final");
+        database.write_chunk(&load.chunks[1]).await.unwrap();
         let mut objects = database.objects(load.id()).await.unwrap();
         objects.sort();
         let mut stored = vec![load.batch.payload_uri.clone()];

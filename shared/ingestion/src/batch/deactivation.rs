@@ -41,6 +41,19 @@ pub struct DeactivationReport {
 }
 
 impl Deactivation {
+    /// What becomes of it in a new generation: it is decided anew, unless the payload itself forbids it.
+    #[must_use]
+    pub const fn replayed(self) -> Self {
+        match self {
+            Self::NotApplicable
+            | Self::Skipped { reason: SkipReason::UnreadableKey | SkipReason::EmptyLoad } => self,
+            Self::Pending
+            | Self::Done { .. }
+            | Self::Held { .. }
+            | Self::Skipped { reason: SkipReason::LaterFullLoad } => Self::Pending,
+        }
+    }
+
     /// What the API shows of it; how many were deactivated stands among the batch's changes.
     #[must_use]
     pub const fn report(self) -> DeactivationReport {

@@ -33,7 +33,8 @@ pub enum BatchEvent {
     PayloadFailed,
     /// The chunks are sealed, or one of them changed.
     ChunksCounted(ChunkCounts),
-    /// A new generation was begun with these chunks; none where the payload has to be cut again.
+    /// A new generation was begun with these chunks; none where the payload has to be cut again. It may have no pending one, where only a deactivation
+    /// is left to be carried out.
     Replayed(ChunkCounts),
 }
 
@@ -54,6 +55,18 @@ pub struct IllegalTransition {
 }
 
 impl BatchStatus {
+    /// Every state, in the order of a batch's way.
+    pub const ALL: [Self; 8] = [
+        Self::AwaitingUpload,
+        Self::Received,
+        Self::Chunking,
+        Self::Processing,
+        Self::Completed,
+        Self::PartialFail,
+        Self::Failed,
+        Self::Expired,
+    ];
+
     /// The state after an event. A repeated event leaves the state as it is.
     ///
     /// # Errors
@@ -79,7 +92,7 @@ impl BatchStatus {
                 Self::Completed
             }
             (Self::Completed | Self::PartialFail | Self::Failed, On::Replayed(chunks)) => {
-                if chunks.total() == 0 { Self::Chunking } else { chunks.batch() }
+                if chunks.total() == 0 { Self::Chunking } else { Self::Processing }
             }
             (status, event) => return Err(IllegalTransition { status, event }),
         })
@@ -180,17 +193,6 @@ impl ChunkStatus {
 mod tests {
     use super::*;
 
-    const ALL: [BatchStatus; 8] = [
-        BatchStatus::AwaitingUpload,
-        BatchStatus::Received,
-        BatchStatus::Chunking,
-        BatchStatus::Processing,
-        BatchStatus::Completed,
-        BatchStatus::PartialFail,
-        BatchStatus::Failed,
-        BatchStatus::Expired,
-    ];
-
     const fn chunks(pending: u64, done: u64, failed: u64) -> ChunkCounts {
         ChunkCounts { pending, done, failed }
     }
@@ -213,6 +215,8 @@ mod tests {
             (On::ChunksCounted(chunks(0, 0, 3)), Failed),
             (On::ChunksCounted(chunks(0, 1, 2)), PartialFail),
             (On::Replayed(chunks(2, 1, 0)), Processing),
+            (On::ChunksCounted(chunks(0, 3, 0)), Completed),
+            (On::Replayed(chunks(0, 3, 0)), Processing),
         ];
         let mut status = AwaitingUpload;
         for (event, expected) in way {
@@ -226,7 +230,7 @@ mod tests {
         use BatchEvent as On;
         use BatchStatus::*;
         for (event, allowed) in [
-            (On::PayloadArrived, &ALL[..]),
+            (On::PayloadArrived, &BatchStatus::ALL[..]),
             (On::UploadExpired, &[AwaitingUpload, Expired]),
             (On::ChunkingBegan, &[Received, Chunking]),
             (On::PayloadFailed, &[Received, Chunking]),
@@ -236,7 +240,7 @@ mod tests {
             (On::ChunksCounted(chunks(0, 1, 1)), &[Chunking, Processing, PartialFail, Failed]),
             (On::Replayed(chunks(1, 0, 0)), &[Completed, PartialFail, Failed]),
         ] {
-            for status in ALL {
+            for status in BatchStatus::ALL {
                 assert_eq!(status.after(event).is_ok(), allowed.contains(&status), "{event:?} in {status}");
             }
         }
@@ -269,7 +273,7 @@ mod tests {
 
     #[test]
     fn the_names_are_the_contract_s() {
-        for status in ALL {
+        for status in BatchStatus::ALL {
             assert_eq!(serde_json::to_value(status).unwrap(), status.as_str());
         }
         for status in [ChunkStatus::Pending, ChunkStatus::Done, ChunkStatus::Failed] {

@@ -52,7 +52,7 @@ impl Chunk {
         self.batch
     }
 
-    /// The generation that it was made for.
+    /// The generation that it is written in.
     #[must_use]
     pub const fn generation(&self) -> Generation {
         self.generation
@@ -80,6 +80,12 @@ impl Chunk {
     #[must_use]
     pub fn rows(&self) -> &[Row] {
         &self.rows
+    }
+
+    /// The same chunk in a later generation, which takes up again what an earlier one cut.
+    #[must_use]
+    pub fn of_generation(self, generation: Generation) -> Self {
+        Self { generation, ..self }
     }
 
     /// The same chunk at another place of its batch, so that tests can have many small ones.

@@ -29,6 +29,14 @@ pub fn chunk_key(batch_id: Uuid, generation: Generation, index: u32) -> String {
     format!("chunks/{batch_id}/{}/{index:06}", generation.number())
 }
 
+/// The generation under which an object holds that chunk of that batch; nothing where it is another object.
+#[must_use]
+pub fn generation_of_chunk(key: &str, batch_id: Uuid, index: u32) -> Option<Generation> {
+    let (generation, _) = key.strip_prefix(&format!("chunks/{batch_id}/"))?.split_once('/')?;
+    let generation = Generation::try_from(generation.parse::<u32>().ok()?).ok()?;
+    (chunk_key(batch_id, generation, index) == key).then_some(generation)
+}
+
 impl PayloadMetadata {
     /// The payload's object: `incoming/yyyy/mm/dd/hh/<batch_id>`, by the hour (UTC) of its receipt.
     #[must_use]

@@ -57,6 +57,25 @@ fn objects_lie_by_the_hour_and_chunks_by_their_generation() {
 }
 
 #[test]
+fn a_chunk_s_object_tells_its_generation_and_no_other_object_does() {
+    let id = metadata().batch_id;
+    let second = Generation::FIRST.next();
+    assert_eq!(generation_of_chunk(&chunk_key(id, second, 17), id, 17), Some(second));
+    for other in [
+        chunk_key(id, second, 18),
+        chunk_key(Uuid::nil(), second, 17),
+        format!("chunks/{id}/02/000017"),
+        format!("chunks/{id}/+2/000017"),
+        format!("chunks/{id}/0/000017"),
+        format!("chunks/{id}/000017"),
+        metadata().key(),
+        String::new(),
+    ] {
+        assert_eq!(generation_of_chunk(&other, id, 17), None, "{other}");
+    }
+}
+
+#[test]
 fn metadata_has_the_names_that_objects_carry() {
     let map = metadata().to_map();
     let names: Vec<_> = map.keys().map(String::as_str).collect();

@@ -5,5 +5,5 @@ mod load;
 mod server;
 
 pub(crate) use database::{TestDatabase, database_test};
-pub(crate) use load::{Item, Load, at, cnpj, product};
+pub(crate) use load::{Item, Load, TENANT, at, cnpj, product};
 pub(crate) use server::config;

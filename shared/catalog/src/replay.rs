@@ -1,0 +1,292 @@
+//! Processing a batch again, in a new generation.
+//!
+//! What is written again keeps its object and the hashes of what it contained, so that until it is done nothing is forgotten; messages of earlier generations find
+//! nothing to do. Which versions win does not depend on generations, so a replay changes no product that was written before.
+
+use ingestion::batch::{
+    BatchEvent, BatchStatus, ChunkCounts, ChunkStatus, NotReplayable, Replay, ReplayScope, ReplayWork,
+    ReplayedBatch,
+};
+use ingestion::chunk::{ChunkId, Generation};
+use jiff::Timestamp;
+use tokio_postgres::Row;
+use tokio_postgres::types::Json;
+use uuid::Uuid;
+
+use crate::account::settle;
+use crate::batch::{LockedBatch, generation, lock};
+use crate::connection::{Connection, Session};
+use crate::database::Database;
+use crate::error::DatabaseError;
+use crate::rows::{bigint, count, word};
+
+/// A request for a replay.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ReplayRequest {
+    pub replay: Replay,
+    /// The client's key, in its one spelling.
+    pub idempotency_key: String,
+    /// When the key was claimed for it, the same in every attempt. By both, an attempt finds what an earlier one began.
+    pub requested_at: Timestamp,
+}
+
+/// What a request came to.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum ReplayOutcome {
+    Begun(BegunReplay),
+    /// An earlier attempt of the same request began it.
+    Repeated(BegunReplay),
+    NotReplayable(NotReplayable),
+    /// The tenant has no such batch here.
+    Unknown,
+}
+
+/// A new generation of a batch.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct BegunReplay {
+    pub generation: Generation,
+    /// The batch's state when the generation began.
+    pub status: BatchStatus,
+    /// How many chunks became pending then.
+    pub chunks: u64,
+    /// Of the payload, whose news sets the batch going.
+    pub payload_uri: String,
+}
+
+const PAYLOAD: &str = "SELECT payload_uri FROM batches WHERE batch_id = $1 AND tenant_id = $2";
+const EARLIER: &str = "SELECT r.generation, r.status, r.chunks, b.payload_uri FROM batch_replays r JOIN batches b USING (batch_id) \
+     WHERE r.batch_id = $1 AND r.idempotency_key = $2 AND r.requested_at = $3";
+/// Chunks are locked before their batch, as by those that write them. Their ids change, and with them what others wait for.
+const CHUNKS: &str =
+    "SELECT chunk_index, status FROM batch_chunks WHERE batch_id = $1 ORDER BY chunk_index FOR UPDATE";
+const URIS: &str = "SELECT chunk_uri FROM batch_chunks WHERE batch_id = $1 AND ($2 OR status = 'FAILED')";
+const RESET_CHUNKS: &str = "UPDATE batch_chunks c SET chunk_id = r.chunk_id, generation = $2, status = 'PENDING', attempts = 0, \
+     inserted = 0, updated = 0, unchanged = 0, stale = 0, rejected = 0, last_error = NULL, done_at = NULL \
+     FROM unnest($3::integer[], $4::uuid[]) AS r (chunk_index, chunk_id) \
+     WHERE c.batch_id = $1 AND c.chunk_index = r.chunk_index";
+const RESET: &str = "UPDATE batches SET generation = $2, status = $3, deactivation = $4, deactivation_confirmed = $5, \
+     error = NULL, finished_at = NULL WHERE batch_id = $1";
+const FORGET_ERRORS: &str = "DELETE FROM batch_item_errors WHERE batch_id = $1";
+const NOTE: &str = "INSERT INTO batch_replays (batch_id, generation, idempotency_key, requested_at, scope, \
+     confirm_deactivation, status, chunks) VALUES ($1, $2, $3, $4, $5, $6, $7, $8)";
+
+impl Database {
+    /// Begins a new generation of a batch. Repeated by the batch, the key and the time of its claim: then it tells what was begun.
+    ///
+    /// # Errors
+    /// Where the database fails.
+    pub async fn replay(
+        &self,
+        tenant_id: Uuid,
+        batch_id: Uuid,
+        request: &ReplayRequest,
+    ) -> Result<ReplayOutcome, DatabaseError> {
+        self.within(async {
+            let mut lease = self.lease().await?;
+            let outcome = replay(&mut lease.connection, tenant_id, batch_id, request).await;
+            lease.release();
+            outcome
+        })
+        .await
+    }
+
+    /// The URIs of what a replay would read, which has to be kept before it begins; none where it was begun before, or where nothing is to be
+    /// replayed.
+    ///
+    /// # Errors
+    /// Where the database fails.
+    pub async fn objects_to_replay(
+        &self,
+        tenant_id: Uuid,
+        batch_id: Uuid,
+        request: &ReplayRequest,
+    ) -> Result<Vec<String>, DatabaseError> {
+        self.within(async {
+            let mut lease = self.lease().await?;
+            let uris = async {
+                let mut session = lease.connection.begin().await?;
+                objects(&mut session, tenant_id, batch_id, request).await
+            }
+            .await;
+            lease.release();
+            uris
+        })
+        .await
+    }
+}
+
+async fn replay(
+    connection: &mut Connection,
+    tenant_id: Uuid,
+    batch_id: Uuid,
+    request: &ReplayRequest,
+) -> Result<ReplayOutcome, DatabaseError> {
+    let mut session = connection.begin().await?;
+    let Some(payload_uri) = payload(&mut session, tenant_id, batch_id).await? else {
+        return Ok(ReplayOutcome::Unknown);
+    };
+    let chunks = session.query(CHUNKS, &[&batch_id]).await?;
+    let batch = lock(&mut session, batch_id).await?;
+    if let Some(begun) = earlier(&mut session, batch_id, request).await? {
+        return Ok(ReplayOutcome::Repeated(begun));
+    }
+    let work = match request.replay.work(&batch.replayed()) {
+        Ok(work) => work,
+        Err(reason) => return Ok(ReplayOutcome::NotReplayable(reason)),
+    };
+    let chosen = chosen(&chunks, work)?;
+    let batch = begin(&mut session, batch, work, &chosen, request.replay).await?;
+    let begun = BegunReplay {
+        generation: batch.generation,
+        status: batch.status,
+        chunks: u64::try_from(chosen.len())?,
+        payload_uri,
+    };
+    note(&mut session, batch_id, request, &begun).await?;
+    session.commit().await?;
+    Ok(ReplayOutcome::Begun(begun))
+}
+
+/// Takes the batch to its next generation, with the chosen chunks pending.
+async fn begin(
+    session: &mut Session<'_>,
+    batch: LockedBatch,
+    work: ReplayWork,
+    chosen: &[i32],
+    replay: Replay,
+) -> Result<LockedBatch, DatabaseError> {
+    let pending = u64::try_from(chosen.len())?;
+    let counts = ChunkCounts { pending, done: batch.chunks.total().saturating_sub(pending), failed: 0 };
+    let batch = LockedBatch {
+        status: batch.status.after(BatchEvent::Replayed(counts))?,
+        generation: batch.generation.next(),
+        deactivation: batch.deactivation.replayed(),
+        deactivation_confirmed: replay.confirm_deactivation,
+        ..batch
+    };
+    let number = i32::try_from(batch.generation.number())?;
+    let (status, deactivation) = (batch.status.as_str(), Json(batch.deactivation));
+    session
+        .execute(RESET, &[&batch.batch_id, &number, &status, &deactivation, &batch.deactivation_confirmed])
+        .await?;
+    if work == ReplayWork::Cut {
+        session.execute(FORGET_ERRORS, &[&batch.batch_id]).await?;
+        return Ok(batch);
+    }
+    let ids = chosen
+        .iter()
+        .map(|index| Ok(id(&batch, u32::try_from(*index)?)))
+        .collect::<Result<Vec<_>, DatabaseError>>()?;
+    session.execute(RESET_CHUNKS, &[&batch.batch_id, &number, &chosen, &ids]).await?;
+    settle(session, &batch).await?;
+    Ok(batch)
+}
+
+fn id(batch: &LockedBatch, index: u32) -> Uuid {
+    ChunkId::of(batch.batch_id, batch.generation, index).uuid()
+}
+
+/// The chunks among `rows` that the work is about.
+fn chosen(rows: &[Row], work: ReplayWork) -> Result<Vec<i32>, DatabaseError> {
+    let mut chosen = Vec::new();
+    for row in rows {
+        let status: ChunkStatus = word(row, "status")?;
+        let takes_part = match work {
+            ReplayWork::Chunks(ReplayScope::All) => true,
+            ReplayWork::Chunks(ReplayScope::Failed) => status == ChunkStatus::Failed,
+            ReplayWork::Cut | ReplayWork::Deactivation => false,
+        };
+        if takes_part {
+            chosen.push(row.try_get("chunk_index")?);
+        }
+    }
+    Ok(chosen)
+}
+
+async fn objects(
+    session: &mut Session<'_>,
+    tenant_id: Uuid,
+    batch_id: Uuid,
+    request: &ReplayRequest,
+) -> Result<Vec<String>, DatabaseError> {
+    let Some(payload_uri) = payload(session, tenant_id, batch_id).await? else { return Ok(Vec::new()) };
+    if earlier(session, batch_id, request).await?.is_some() {
+        return Ok(Vec::new());
+    }
+    let batch = lock(session, batch_id).await?;
+    let mut uris = vec![payload_uri];
+    match request.replay.work(&batch.replayed()) {
+        Ok(ReplayWork::Chunks(scope)) => {
+            let all = scope == ReplayScope::All;
+            for row in session.query(URIS, &[&batch_id, &all]).await? {
+                uris.push(row.try_get("chunk_uri")?);
+            }
+        }
+        Ok(ReplayWork::Cut | ReplayWork::Deactivation) => {}
+        Err(_) => uris.clear(),
+    }
+    Ok(uris)
+}
+
+async fn payload(
+    session: &mut Session<'_>,
+    tenant_id: Uuid,
+    batch_id: Uuid,
+) -> Result<Option<String>, DatabaseError> {
+    let row = session.query_opt(PAYLOAD, &[&batch_id, &tenant_id]).await?;
+    Ok(row.map(|row| row.try_get("payload_uri")).transpose()?)
+}
+
+async fn earlier(
+    session: &mut Session<'_>,
+    batch_id: Uuid,
+    request: &ReplayRequest,
+) -> Result<Option<BegunReplay>, DatabaseError> {
+    let key = &request.idempotency_key;
+    let row = session.query_opt(EARLIER, &[&batch_id, key, &request.requested_at]).await?;
+    row.map(|row| {
+        Ok(BegunReplay {
+            generation: generation(&row, "generation")?,
+            status: word(&row, "status")?,
+            chunks: count(&row, "chunks")?,
+            payload_uri: row.try_get("payload_uri")?,
+        })
+    })
+    .transpose()
+}
+
+async fn note(
+    session: &mut Session<'_>,
+    batch_id: Uuid,
+    request: &ReplayRequest,
+    begun: &BegunReplay,
+) -> Result<(), DatabaseError> {
+    let Replay { scope, confirm_deactivation } = request.replay;
+    session
+        .execute(
+            NOTE,
+            &[
+                &batch_id,
+                &i32::try_from(begun.generation.number())?,
+                &request.idempotency_key,
+                &request.requested_at,
+                &scope.as_str(),
+                &confirm_deactivation,
+                &begun.status.as_str(),
+                &bigint(begun.chunks)?,
+            ],
+        )
+        .await?;
+    Ok(())
+}
+
+impl LockedBatch {
+    const fn replayed(&self) -> ReplayedBatch {
+        ReplayedBatch {
+            status: self.status,
+            is_sealed: self.is_sealed,
+            chunks: self.chunks,
+            deactivation: self.deactivation,
+        }
+    }
+}

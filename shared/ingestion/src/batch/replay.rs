@@ -1,0 +1,185 @@
+use serde::{Deserialize, Serialize};
+
+use super::{BatchStatus, ChunkCounts, Deactivation};
+
+/// A wish to process a batch again.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Replay {
+    pub scope: ReplayScope,
+    /// Whether products may be deactivated in spite of their number.
+    #[serde(default)]
+    pub confirm_deactivation: bool,
+}
+
+/// How much of a batch is processed again.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum ReplayScope {
+    /// The chunks that failed, or the payload that did.
+    Failed,
+    All,
+}
+
+/// What a replay sets going.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ReplayWork {
+    /// The payload is cut again: it was never read to its end.
+    Cut,
+    /// These of its chunks are written again.
+    Chunks(ReplayScope),
+    /// Nothing is written again; the deactivation that was held is carried out.
+    Deactivation,
+}
+
+/// A batch as far as it decides whether it can be replayed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct ReplayedBatch {
+    pub status: BatchStatus,
+    /// Whether its payload was read to the end, so that its chunks are known.
+    pub is_sealed: bool,
+    pub chunks: ChunkCounts,
+    pub deactivation: Deactivation,
+}
+
+/// Why a batch is not replayed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+pub enum NotReplayable {
+    #[error("the batch is still under way: it is {0}")]
+    UnderWay(BatchStatus),
+    #[error("nothing was uploaded yet")]
+    NotUploaded,
+    #[error("nothing was ever uploaded")]
+    Expired,
+    #[error("nothing of the batch failed")]
+    NothingFailed,
+    /// Its deactivation is held, which only a confirmation changes.
+    #[error("nothing of the batch failed; its deactivation is held, and confirm_deactivation carries it out")]
+    OnlyHeld,
+    #[error("the batch has no chunk")]
+    NoChunks,
+    /// Storage keeps objects of a batch for a while after its end.
+    #[error("the batch's payload, or one of its chunks, is not kept any more")]
+    ObjectsGone,
+}
+
+impl Replay {
+    /// What it sets going in such a batch.
+    ///
+    /// # Errors
+    /// Where the batch is not at its end, or there is nothing to do for it.
+    pub const fn work(self, batch: &ReplayedBatch) -> Result<ReplayWork, NotReplayable> {
+        match batch.status {
+            BatchStatus::Completed | BatchStatus::PartialFail | BatchStatus::Failed => {}
+            BatchStatus::AwaitingUpload => return Err(NotReplayable::NotUploaded),
+            BatchStatus::Expired => return Err(NotReplayable::Expired),
+            status @ (BatchStatus::Received | BatchStatus::Chunking | BatchStatus::Processing) => {
+                return Err(NotReplayable::UnderWay(status));
+            }
+        }
+        if !batch.is_sealed {
+            return Ok(ReplayWork::Cut);
+        }
+        if batch.chunks.total() == 0 {
+            return Err(NotReplayable::NoChunks);
+        }
+        let is_held = matches!(batch.deactivation, Deactivation::Held { .. });
+        match self.scope {
+            ReplayScope::All => Ok(ReplayWork::Chunks(ReplayScope::All)),
+            ReplayScope::Failed if batch.chunks.failed > 0 => Ok(ReplayWork::Chunks(ReplayScope::Failed)),
+            ReplayScope::Failed if is_held && self.confirm_deactivation => Ok(ReplayWork::Deactivation),
+            ReplayScope::Failed if is_held => Err(NotReplayable::OnlyHeld),
+            ReplayScope::Failed => Err(NotReplayable::NothingFailed),
+        }
+    }
+}
+
+impl ReplayScope {
+    /// The scope as the API and the database write it.
+    #[must_use]
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Failed => "failed",
+            Self::All => "all",
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const fn replay(scope: ReplayScope, confirm_deactivation: bool) -> Replay {
+        Replay { scope, confirm_deactivation }
+    }
+
+    const fn batch(status: BatchStatus, done: u64, failed: u64, deactivation: Deactivation) -> ReplayedBatch {
+        let chunks = ChunkCounts { pending: 0, done, failed };
+        ReplayedBatch { status, is_sealed: true, chunks, deactivation }
+    }
+
+    #[test]
+    fn what_is_not_at_its_end_is_not_replayed() {
+        use BatchStatus::*;
+        for status in BatchStatus::ALL {
+            let batch = batch(status, 1, 1, Deactivation::NotApplicable);
+            let expected = match status {
+                AwaitingUpload => Some(NotReplayable::NotUploaded),
+                Expired => Some(NotReplayable::Expired),
+                Received | Chunking | Processing => Some(NotReplayable::UnderWay(status)),
+                Completed | PartialFail | Failed => None,
+            };
+            assert_eq!(replay(ReplayScope::All, true).work(&batch).err(), expected, "{status}");
+            assert_eq!(replay(ReplayScope::Failed, false).work(&batch).err(), expected, "{status}");
+        }
+    }
+
+    #[test]
+    fn each_scope_has_its_work_or_says_why_not() {
+        use NotReplayable::*;
+        use ReplayScope::{All, Failed};
+        let held = Deactivation::Held { would_deactivate: 9 };
+        let done = Deactivation::Done { deactivated: 1 };
+        for (batch, asked, expected) in [
+            (batch(BatchStatus::Completed, 3, 0, done), replay(All, false), Ok(ReplayWork::Chunks(All))),
+            (batch(BatchStatus::Completed, 3, 0, done), replay(Failed, true), Err(NothingFailed)),
+            (
+                batch(BatchStatus::PartialFail, 3, 1, done),
+                replay(Failed, false),
+                Ok(ReplayWork::Chunks(Failed)),
+            ),
+            (batch(BatchStatus::Failed, 0, 1, held), replay(Failed, true), Ok(ReplayWork::Chunks(Failed))),
+            (batch(BatchStatus::Completed, 3, 0, held), replay(Failed, true), Ok(ReplayWork::Deactivation)),
+            (batch(BatchStatus::Completed, 3, 0, held), replay(Failed, false), Err(OnlyHeld)),
+            (batch(BatchStatus::Completed, 3, 0, held), replay(All, true), Ok(ReplayWork::Chunks(All))),
+            (batch(BatchStatus::Completed, 0, 0, done), replay(All, false), Err(NoChunks)),
+        ] {
+            assert_eq!(asked.work(&batch), expected, "{asked:?} of {batch:?}");
+        }
+    }
+
+    #[test]
+    fn a_payload_that_failed_is_cut_again_whatever_the_scope() {
+        for scope in [ReplayScope::Failed, ReplayScope::All] {
+            let failed =
+                ReplayedBatch { is_sealed: false, ..batch(BatchStatus::Failed, 0, 0, Deactivation::Pending) };
+            assert_eq!(replay(scope, false).work(&failed), Ok(ReplayWork::Cut));
+        }
+    }
+
+    #[test]
+    fn a_wish_is_read_strictly() {
+        let read = |text: &str| serde_json::from_str::<Replay>(text).ok();
+        assert_eq!(read(r#"{"scope":"failed"}"#), Some(replay(ReplayScope::Failed, false)));
+        assert_eq!(
+            read(r#"{"scope":"all","confirm_deactivation":true}"#),
+            Some(replay(ReplayScope::All, true))
+        );
+        for wrong in [r#"{}"#, r#"{"scope":"some"}"#, r#"{"scope":"all","force":true}"#] {
+            assert_eq!(read(wrong), None, "{wrong}");
+        }
+        for scope in [ReplayScope::Failed, ReplayScope::All] {
+            assert_eq!(serde_json::to_value(scope).unwrap(), scope.as_str());
+        }
+    }
+}
