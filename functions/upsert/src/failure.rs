@@ -25,6 +25,20 @@ pub enum NotWritten {
 }
 
 impl NotWritten {
+    /// What is noted of it with the chunk: the failure and its cause, and nothing deeper, where the database tells of values.
+    pub(crate) fn note(&self) -> String {
+        std::error::Error::source(self).map_or_else(|| self.to_string(), |cause| format!("{self}: {cause}"))
+    }
+
+    /// Whether there is no use in noting it: the database cannot be had, or it is none of a chunk's.
+    pub(crate) const fn is_not_noted(&self) -> bool {
+        match self {
+            Self::Database(error) => error.is_away(),
+            Self::NoEvent | Self::Event(_) | Self::OutOfTime => true,
+            Self::OtherObject(_) | Self::Object(_) | Self::File(_) | Self::OtherChunk => false,
+        }
+    }
+
     /// Whether it may pass by itself; otherwise somebody has to look at it.
     pub(crate) fn may_pass(&self) -> bool {
         match self {
@@ -33,5 +47,20 @@ impl NotWritten {
             Self::Database(error) => error.is_transient(),
             Self::OutOfTime => true,
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_note_says_what_failed_and_why() {
+        let missing = ObjectError::Missing { key: "chunks/1".to_owned() };
+        assert_eq!(
+            NotWritten::from(missing).note(),
+            "the chunk's object cannot be had: there is no object chunks/1"
+        );
+        assert_eq!(NotWritten::OtherChunk.note(), "the object holds another chunk than the event's");
     }
 }

@@ -1,8 +1,8 @@
 //! Writes chunks to the database: from SQS and from Kafka by the same code.
 //!
 //! An event comes at least once. The chunk's row changes in the same transaction as its products, so what comes again finds it done and is acknowledged
-//! without work. What fails comes again by itself; an event or an object that no further try makes readable ends in the dead-letter queue, and its
-//! chunk stays pending until somebody replays it.
+//! without work. What fails comes again by itself, later and later, and is noted with the chunk; after too many times, and soon where no further try can help,
+//! its event lies in the dead-letter queue.
 
 mod delivery;
 mod failure;
@@ -19,7 +19,7 @@ use ingestion::payload::generation_of_chunk;
 use objects::Objects;
 use serde_json::{Map, Value};
 use telemetry::metrics::{self, Measure};
-use tokio::time::{Instant, timeout_at};
+use tokio::time::{Instant, timeout, timeout_at};
 use tracing::Instrument as _;
 use tracing::field::Empty;
 use transport::{Receipt, Visibility};
@@ -32,6 +32,9 @@ const SERVICE: &str = "upsert";
 
 /// What is kept free of the invocation's time, to say which records failed.
 const TO_ANSWER: Duration = Duration::from_secs(1);
+
+/// What noting a failed attempt may take.
+const NOTE: Duration = Duration::from_secs(2);
 
 /// Bytes of a chunk's file: far more than the planner lets in.
 const MAX_FILE: usize = 32 * 1024 * 1024;
@@ -92,8 +95,13 @@ impl Upsert {
         span.record("chunk_id", ready.chunk_id().to_string());
         span.record("cnpj", ready.cnpj.as_str());
 
-        let chunk = self.read(ready).await?;
-        let written = self.database.write_chunk(&chunk).await?;
+        let written = match self.write_ready(ready).await {
+            Ok(written) => written,
+            Err(error) => {
+                self.note(ready, &error).await;
+                return Err(error);
+            }
+        };
         report(written, began.elapsed());
         let became_final = match written {
             Written::Done { batch, became_final, .. } | Written::AlreadyDone { batch, became_final } => {
@@ -115,6 +123,27 @@ impl Upsert {
             error if error.may_pass() => self.visibility.later(receipt).await,
             _ => self.visibility.at_once(receipt).await,
         }
+    }
+
+    async fn write_ready(&self, ready: &ChunkReady) -> Result<Written, NotWritten> {
+        let chunk = self.read(ready).await?;
+        Ok(self.database.write_chunk(&chunk).await?)
+    }
+
+    /// Notes with the chunk why it was not written. That is for whoever looks at it later, so a note that cannot be made changes nothing.
+    async fn note(&self, ready: &ChunkReady, error: &NotWritten) {
+        if error.is_not_noted() {
+            return;
+        }
+        let note = error.note();
+        let noting = self.database.note_failed_attempt(ready.chunk_id(), &note);
+        let error: Box<dyn std::error::Error> = match timeout(NOTE, Box::pin(noting)).await {
+            Ok(Ok(())) => return,
+            Ok(Err(error)) => error.into(),
+            Err(error) => error.into(),
+        };
+        let error: &dyn std::error::Error = error.as_ref();
+        tracing::warn!(event_type = "chunk.attempt_not_noted", error, "the failed attempt was not noted");
     }
 
     /// Reads the chunk that an event announces, and makes sure that it is that one. One that is replayed lies where an earlier generation put it.

@@ -54,6 +54,12 @@ impl DatabaseError {
         )
     }
 
+    /// Whether the database did not answer at all, so that nothing else need be tried with it now.
+    #[must_use]
+    pub const fn is_away(&self) -> bool {
+        matches!(self, Self::Config(_) | Self::Secret(_) | Self::Unavailable(_) | Self::TimedOut)
+    }
+
     /// Whether the fault lies with values of the rows themselves (SQLSTATE classes 22 and 23), so that other rows may pass.
     pub(crate) fn blames_the_data(&self) -> bool {
         let Self::Rejected(error) = self else { return false };

@@ -17,7 +17,8 @@
 //! |---|---|
 //! | `migrate` | [`Database::migrate`] |
 //! | `chunker` | [`begin_chunking`](Database::begin_chunking), [`record_item_errors`](Database::record_item_errors) while it reads, [`seal`](Database::seal) at the end, or [`fail_payload`](Database::fail_payload); [`finalize`](Database::finalize) where no chunk is left |
-//! | `upsert` | [`write_chunk`](Database::write_chunk), and [`objects`](Database::objects) of a batch that became final |
+//! | `upsert` | [`write_chunk`](Database::write_chunk), [`note_failed_attempt`](Database::note_failed_attempt) where that failed, and [`objects`](Database::objects) of a batch that became final |
+//! | `dead-letter` | [`fail_chunk`](Database::fail_chunk), [`fail_payload`](Database::fail_payload) |
 //! | `batches` | [`batch`](Database::batch), [`batches`](Database::batches), [`item_errors`](Database::item_errors); [`objects_to_replay`](Database::objects_to_replay) and [`replay`](Database::replay) |
 //! | whoever looks after what got stuck | [`finalize`](Database::finalize) |
 //!
@@ -69,6 +70,7 @@
 #![forbid(unsafe_code)]
 
 mod account;
+mod attempts;
 mod batch;
 mod config;
 mod connection;
@@ -87,6 +89,7 @@ mod tls;
 mod view;
 mod write;
 
+pub use attempts::GivenUp;
 pub use batch::{Begun, NewBatch, PayloadFailure, PendingChunk};
 pub use config::{ConfigError, DatabaseConfig, Pem, Tls};
 pub use database::Database;

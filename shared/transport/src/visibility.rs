@@ -47,6 +47,12 @@ impl Receipt {
     pub const fn receives(&self) -> u32 {
         self.receives
     }
+
+    /// The same delivery, without so many receives of before: a message may bring them along from the queue that it was moved from.
+    #[must_use]
+    pub fn without(self, receives: u32) -> Self {
+        Self { receives: self.receives.saturating_sub(receives).max(1), ..self }
+    }
 }
 
 impl Visibility {
@@ -118,6 +124,11 @@ mod tests {
         message.receipt_handle = Some("handle".to_owned());
         assert_eq!(Receipt::of(&message), None);
         message.attributes.insert("ApproximateReceiveCount".to_owned(), "3".to_owned());
-        assert_eq!(Receipt::of(&message), Some(Receipt { handle: "handle".to_owned(), receives: 3 }));
+        let receipt = Receipt { handle: "handle".to_owned(), receives: 3 };
+        assert_eq!(Receipt::of(&message), Some(receipt.clone()));
+        assert_eq!(
+            [0, 1, 2, 3, 9].map(|earlier| receipt.clone().without(earlier).receives()),
+            [3, 2, 1, 1, 1]
+        );
     }
 }

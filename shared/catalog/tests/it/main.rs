@@ -7,6 +7,7 @@
     reason = "a test fails where it finds itself wrong"
 )]
 
+mod attempts;
 mod batches;
 mod chunks;
 mod connection;

@@ -4,7 +4,7 @@ use aws::Sdk;
 use aws_sdk_sqs::Client;
 use serde_json::{Value, json};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
-use tokio::net::TcpListener;
+use tokio::net::{TcpListener, TcpStream};
 use tokio::task::JoinHandle;
 
 pub(crate) enum Answer {
@@ -20,6 +20,8 @@ pub(crate) struct Call {
     /// The operation, in small letters.
     pub(crate) operation: String,
     pub(crate) body: Value,
+    /// The connection of one that gets no answer.
+    _silent: Option<TcpStream>,
 }
 
 pub(crate) struct Queue {
@@ -35,7 +37,7 @@ impl Queue {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let endpoint = format!("http://{}", listener.local_addr().unwrap());
         let serving = tokio::spawn(async move {
-            let (mut calls, mut silent) = (Vec::new(), Vec::new());
+            let mut calls = Vec::new();
             for answer in answers {
                 let (mut stream, _) = listener.accept().await.unwrap();
                 let mut head = Vec::new();
@@ -47,12 +49,12 @@ impl Queue {
                 let mut body = vec![0; header("content-length: ").parse().unwrap()];
                 stream.read_exact(&mut body).await.unwrap();
                 let operation = header("x-amz-target: amazonsqs.").to_owned();
-                calls.push(Call { operation, body: serde_json::from_slice(&body).unwrap() });
+                let body = serde_json::from_slice(&body).unwrap();
                 let (status, answer) = match answer {
                     Answer::Taken(answer) => ("200 OK", answer),
                     Answer::Failed => ("500 Internal Server Error", json!({})),
                     Answer::Nothing => {
-                        silent.push(stream);
+                        calls.push(Call { operation, body, _silent: Some(stream) });
                         continue;
                     }
                 };
@@ -63,6 +65,7 @@ impl Queue {
                 );
                 stream.write_all(said.as_bytes()).await.unwrap();
                 stream.shutdown().await.unwrap();
+                calls.push(Call { operation, body, _silent: None });
             }
             calls
         });
