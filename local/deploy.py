@@ -128,8 +128,9 @@ def number_concurrency(template, parameters):
     for function in resources(template, FUNCTION).values():
         for event in function["Properties"].get("Events", {}).values():
             scaling = (event.get("Properties") or {}).get("ScalingConfig", {})
-            name = scaling.get("MaximumConcurrency", {}).get("Ref")
-            if name is not None:
+            concurrency = scaling.get("MaximumConcurrency")
+            if isinstance(concurrency, dict):
+                name = concurrency["Ref"]
                 scaling["MaximumConcurrency"] = int(parameters.get(name, defaults[name]))
 
 

@@ -218,5 +218,9 @@ fn variables(
         ("CHUNKS_QUEUE_URL", deployment.name("ChunksReadyQueue")?.to_owned()),
         ("CHUNKER_FUNCTION", deployment.name("ChunkerFunction")?.to_owned()),
         ("UPSERT_FUNCTION", deployment.name("UpsertFunction")?.to_owned()),
+        ("BATCHES_FAILED_QUEUE_URL", deployment.name("BatchesFailedQueue")?.to_owned()),
+        ("CHUNKS_FAILED_QUEUE_URL", deployment.name("ChunksFailedQueue")?.to_owned()),
+        ("UNHANDLED_QUEUE_URL", deployment.name("UnhandledQueue")?.to_owned()),
+        ("DEAD_LETTER_FUNCTION", deployment.name("DeadLetterFunction")?.to_owned()),
     ])
 }

@@ -22,7 +22,7 @@ pub(crate) struct Functions {
     pub(crate) bucket: String,
     lambda: aws_sdk_lambda::Client,
     accepted: Accepted,
-    database: Database,
+    pub(crate) database: Database,
 }
 
 impl Functions {

@@ -1,6 +1,8 @@
-//! From a stored payload to rows, below the API: the chunker and the upsert function as S3, SQS and Kafka call them.
+//! From a stored payload to rows, below the API: the functions as S3, SQS and Kafka call them.
 
 mod functions;
+mod given_up;
+mod queues;
 
 use std::io::Write as _;
 
@@ -16,6 +18,7 @@ use functions::{Functions, batch, is_completed, news};
 
 const CHUNKER: &str = "CHUNKER_FUNCTION";
 const UPSERT: &str = "UPSERT_FUNCTION";
+const DEAD_LETTER: &str = "DEAD_LETTER_FUNCTION";
 
 fn gzip(content: &[u8]) -> Vec<u8> {
     let mut encoder = GzEncoder::new(Vec::new(), Compression::fast());
@@ -173,6 +176,12 @@ async fn every_sample_event_is_answered_as_its_name_says() {
     assert!(is_completed(&settled));
     assert_eq!((settled.items_processed, settled.chunks.total), (1200, 2));
     assert!(functions.invoke(UPSERT, &json!({"Records": []})).await.is_err());
+    // What was done before, tells of nothing, or is handed on.
+    for name in ["payload", "chunk", "test-event", "malformed", "another-event"] {
+        let answer = functions.invoke(DEAD_LETTER, &sample("dead-letter", name, &functions.bucket)).await;
+        assert_eq!(answer.unwrap(), json!({"batchItemFailures": []}), "dead-letter/{name}");
+    }
+    assert!(functions.invoke(DEAD_LETTER, &json!({"Records": [{}]})).await.is_err());
 }
 
 /// A sample event about this bucket. The bodies of Kafka's records are in Base64.

@@ -40,6 +40,11 @@ pub const ITEMS_UNCHANGED: &str = "ItemsUnchanged";
 pub const ITEMS_STALE: &str = "ItemsStale";
 pub const ITEMS_REJECTED: &str = "ItemsRejected";
 pub const WRITING_TIME: &str = "WritingTime";
+/// Chunks, and payloads that were never cut, whose processing failed too often.
+pub const CHUNKS_GIVEN_UP: &str = "ChunksGivenUp";
+pub const BATCHES_GIVEN_UP: &str = "BatchesGivenUp";
+/// Messages that nobody could work on.
+pub const MESSAGES_UNHANDLED: &str = "MessagesUnhandled";
 
 /// A metric's value in its unit.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -1,0 +1,43 @@
+//! Ends the work that failed for good.
+
+use std::time::Duration;
+
+use accepted::Accepted;
+use aws::{Environment, Sdk};
+use catalog::Database;
+use dead_letter::{DeadLetter, UnhandledQueue};
+use lambda_runtime::{Error, LambdaEvent, run, service_fn};
+use objects::Objects;
+use serde_json::Value;
+use transport::Visibility;
+
+#[tokio::main(flavor = "current_thread")]
+async fn main() -> Result<(), Error> {
+    telemetry::init(&std::env::var("LOG_LEVEL").unwrap_or_default());
+    let mut environment = Environment::of_process();
+    let table: String = environment.required("BATCHES_TABLE");
+    let bucket: String = environment.required("PAYLOAD_BUCKET");
+    let sources = ["BATCHES_FAILED_QUEUE_URL", "CHUNKS_FAILED_QUEUE_URL"]
+        .map(|name| environment.required::<String>(name));
+    let unhandled: String = environment.required("UNHANDLED_QUEUE_URL");
+    let base = Duration::from_secs(environment.optional("RETRY_BASE_SECONDS", 10));
+    let earlier_receives = environment.optional("MAX_RECEIVES", 5);
+    environment.check()?;
+
+    let sdk = Sdk::from_environment().await;
+    let sqs = aws_sdk_sqs::Client::new(sdk.standard());
+    let dead_letter = DeadLetter {
+        objects: Objects::new(aws_sdk_s3::Client::new(&sdk.objects()), bucket),
+        accepted: Accepted::new(aws_sdk_dynamodb::Client::new(sdk.standard()), table),
+        database: Database::from_environment(&sdk).await?,
+        sources: sources.map(|queue_url| Visibility::new(sqs.clone(), queue_url, base)).into(),
+        earlier_receives,
+        unhandled: UnhandledQueue::new(sqs, unhandled),
+    };
+    let dead_letter = &dead_letter;
+    run(service_fn(async |event: LambdaEvent<Value>| {
+        let ends_at = event.context.deadline();
+        Ok::<_, Error>(dead_letter.handle(event.payload, ends_at).await?)
+    }))
+    .await
+}

@@ -1,0 +1,238 @@
+//! Work that fails again and again: by way of the dead-letter queues, what it was about is recorded as failed, and may still succeed.
+
+use std::time::{Duration, Instant};
+
+use catalog::{Begun, NewBatch, Seal, SealOutcome, SealedChunk};
+use end_to_end::{Products, TENANT_A, variable};
+use ingestion::batch::BatchStatus;
+use ingestion::chunk::{Chunk, ChunkReady, Generation, Plan, Planner, encode};
+use ingestion::payload::{MediaType, PayloadMetadata, chunk_key};
+use ingestion::product::{Attributes, BatchStamp, CnpjAccess, Product, ProductKey};
+use serde_json::{Value, json};
+use transport::{ChunksReady, Origin};
+use uuid::Uuid;
+
+use super::functions::{Functions, batch, is_completed};
+use super::queues::Unhandled;
+use super::{CHUNKER, DEAD_LETTER, catalogue};
+
+const PATIENCE: Duration = Duration::from_secs(60);
+
+/// Chunks of three products each, in the order of their indexes.
+fn chunks(batch: &PayloadMetadata, count: u32) -> Vec<Chunk> {
+    let stamp = BatchStamp::new(batch.received_at, batch.batch_id);
+    let chunk = |index| {
+        let mut planner = Planner::new(Plan::default(), stamp, Generation::FIRST);
+        for item in index * 3..index * 3 + 3 {
+            let product_id = format!("{}-{item}", batch.batch_id);
+            let key = ProductKey { cnpj: "05927228000145".parse().unwrap(), shop_id: 1, product_id };
+            assert!(
+                planner.push(Product { key, attributes: Attributes::default() }, u64::from(item)).is_none()
+            );
+        }
+        planner.finish().unwrap().numbered(index)
+    };
+    (0..count).map(chunk).collect()
+}
+
+impl Functions {
+    fn ready(&self, chunk: &Chunk, batch: &PayloadMetadata) -> ChunkReady {
+        ChunkReady {
+            batch_id: batch.batch_id,
+            generation: Generation::FIRST,
+            chunk_index: chunk.index(),
+            chunk_uri: format!(
+                "s3://{}/{}",
+                self.bucket,
+                chunk_key(batch.batch_id, Generation::FIRST, chunk.index())
+            ),
+            cnpj: chunk.cnpjs()[0],
+            items: chunk.items(),
+        }
+    }
+
+    async fn put_chunk(&self, chunk: &Chunk, batch: &PayloadMetadata, file: Vec<u8>) {
+        let key = chunk_key(batch.batch_id, Generation::FIRST, chunk.index());
+        self.s3.put_object().bucket(&self.bucket).key(key).body(file.into()).send().await.unwrap();
+    }
+
+    /// Seals a batch of these chunks, whose objects are for the test to put, and lets the news of its payload set it going.
+    async fn seal(&self, metadata: &PayloadMetadata, chunks: &[Chunk]) {
+        let payload_uri = format!("s3://{}/{}", self.bucket, metadata.key());
+        let batch = NewBatch { metadata: metadata.clone(), payload_uri, cnpjs: CnpjAccess::Any };
+        let begun = self.database.begin_chunking(&batch, Plan::default()).await.unwrap();
+        assert!(matches!(begun, Begun::Chunk { .. }), "{begun:?}");
+        let sealed = chunks.iter().map(|chunk| SealedChunk {
+            index: chunk.index(),
+            uri: self.ready(chunk, metadata).chunk_uri,
+            items: chunk.items(),
+            first_cnpj: chunk.cnpjs()[0],
+            cnpjs: chunk.cnpjs(),
+        });
+        let seal = Seal {
+            payload_bytes: 2,
+            checksum: "ab".repeat(32),
+            items_parsed: chunks.iter().map(|chunk| u64::from(chunk.items())).sum(),
+            items_in_error: 0,
+            unreadable_keys: 0,
+            chunks: sealed.collect(),
+        };
+        let outcome = self.database.seal(metadata.batch_id, Generation::FIRST, &seal).await.unwrap();
+        assert_eq!(outcome, SealOutcome::Sealed(BatchStatus::Processing));
+        self.put(metadata, b"[]".to_vec()).await;
+    }
+
+    /// Announces a chunk once more.
+    async fn announce(&self, chunk: &Chunk, batch: &PayloadMetadata) {
+        let sdk = aws::Sdk::from_environment().await;
+        let queue = ChunksReady::new(aws_sdk_sqs::Client::new(sdk.standard()), variable("CHUNKS_QUEUE_URL"));
+        let origin = Origin {
+            tenant_id: batch.tenant_id,
+            idempotency_key: batch.idempotency_key.clone(),
+            trace_id: batch.trace_id.clone(),
+        };
+        queue.announce(&origin, [self.ready(chunk, batch)]).await.unwrap();
+    }
+
+    async fn completed(&self, batch_id: Uuid) -> catalog::BatchView {
+        let began = Instant::now();
+        loop {
+            let view = self.database.batch(TENANT_A.parse().unwrap(), batch_id).await.unwrap().unwrap();
+            if is_completed(&view) {
+                return view;
+            }
+            assert!(began.elapsed() < PATIENCE, "the batch does not complete: {view:?}");
+            tokio::time::sleep(Duration::from_millis(100)).await;
+        }
+    }
+}
+
+/// The state, the attempts and the last error of each chunk.
+async fn attempts(batch_id: Uuid) -> Vec<(String, i32, Option<String>)> {
+    let sql =
+        "SELECT status, attempts, last_error FROM batch_chunks WHERE batch_id = $1 ORDER BY chunk_index";
+    let rows = Products::open().await.rows(sql, &[&batch_id]).await;
+    rows.iter().map(|row| (row.get(0), row.get(1), row.get(2))).collect()
+}
+
+#[tokio::test]
+async fn a_chunk_whose_object_is_damaged_is_given_up_and_done_once_it_is_mended() {
+    let functions = Functions::open().await;
+    let batch = batch(MediaType::Json);
+    let chunks = chunks(&batch, 2);
+    functions.put_chunk(&chunks[0], &batch, encode(&chunks[0]).unwrap()).await;
+    functions.put_chunk(&chunks[1], &batch, b"not a chunk".to_vec()).await;
+    functions.seal(&batch, &chunks).await;
+
+    let view = functions.settled(batch.batch_id).await;
+    assert_eq!((view.status, view.chunks.done, view.chunks.failed), (BatchStatus::PartialFail, 1, 1));
+    assert_eq!((view.items_parsed, view.items_processed, view.items_failed), (6, 3, 3));
+    functions.let_go(&batch.key()).await;
+    let attempts_at = attempts(batch.batch_id).await;
+    assert_eq!(attempts_at[0], ("DONE".to_owned(), 1, None));
+    let (status, count, error) = &attempts_at[1];
+    assert_eq!((status.as_str(), *count), ("FAILED", 5), "as often as MaxReceives says");
+    assert!(error.as_ref().unwrap().starts_with("the chunk's object is damaged: "), "{error:?}");
+
+    functions.put_chunk(&chunks[1], &batch, encode(&chunks[1]).unwrap()).await;
+    functions.announce(&chunks[1], &batch).await;
+    let view = functions.completed(batch.batch_id).await;
+    assert_eq!((view.chunks.done, view.chunks.failed), (2, 0));
+    assert_eq!((view.items_processed, view.items_failed, view.changes.inserted), (6, 0, 6));
+    assert_eq!(attempts(batch.batch_id).await[1], ("DONE".to_owned(), 6, None));
+}
+
+#[tokio::test]
+async fn a_batch_whose_only_chunk_is_gone_is_failed() {
+    let functions = Functions::open().await;
+    let batch = batch(MediaType::Json);
+    let chunks = chunks(&batch, 1);
+    functions.seal(&batch, &chunks).await;
+    let view = functions.settled(batch.batch_id).await;
+    assert_eq!((view.status, view.chunks.failed, view.items_failed), (BatchStatus::Failed, 1, 3));
+    assert_eq!(view.error, None, "its payload is not at fault");
+    let (status, _, error) = &attempts(batch.batch_id).await[0];
+    assert_eq!(status, "FAILED");
+    assert!(error.as_ref().unwrap().starts_with("the chunk's object cannot be had: there is no object"));
+}
+
+#[tokio::test]
+async fn a_batch_that_cannot_be_cut_is_given_up() {
+    let (functions, database) = (Functions::open().await, Products::open().await);
+    let batch = batch(MediaType::Json);
+    // The database refuses to let the chunker begin, for a reason of its own.
+    let name = format!("refuse_{}", batch.batch_id.simple());
+    let (refuse, trigger) = (
+        format!(
+            "CREATE FUNCTION {name}() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN RAISE 'refused'; END $$"
+        ),
+        format!(
+            "CREATE TRIGGER {name} BEFORE UPDATE ON batches FOR EACH ROW \
+             WHEN (NEW.batch_id = '{}' AND NEW.status = 'CHUNKING') EXECUTE FUNCTION {name}()",
+            batch.batch_id
+        ),
+    );
+    database.rows(&refuse, &[]).await;
+    database.rows(&trigger, &[]).await;
+    functions.put(&batch, catalogue(10).payload(ingestion::generate::Layout::Array)).await;
+    let view = functions.settled(batch.batch_id).await;
+    database.rows(&format!("DROP FUNCTION {name} CASCADE"), &[]).await;
+    let error = view.error.unwrap();
+    assert_eq!(
+        (view.status, error.code.as_ref(), error.byte_offset),
+        (BatchStatus::Failed, "GIVEN_UP", None)
+    );
+    assert!(error.detail.contains("replayed"), "{}", error.detail);
+    functions.let_go(&batch.key()).await;
+    // The news again finds it final, here and there.
+    let news = super::news(&functions.bucket, &batch.key());
+    for function in [CHUNKER, DEAD_LETTER] {
+        let message = message("m-1", &news.to_string());
+        assert_eq!(functions.invoke(function, &message).await.unwrap(), json!({"batchItemFailures": []}));
+    }
+}
+
+#[tokio::test]
+async fn a_batch_that_is_sealed_is_not_given_up_for_its_payload() {
+    let functions = Functions::open().await;
+    let batch = batch(MediaType::Json);
+    let chunks = chunks(&batch, 1);
+    functions.put_chunk(&chunks[0], &batch, encode(&chunks[0]).unwrap()).await;
+    functions.seal(&batch, &chunks).await;
+    let message = message("m-1", &super::news(&functions.bucket, &batch.key()).to_string());
+    let answer = functions.invoke(DEAD_LETTER, &message).await.unwrap();
+    assert_eq!(answer, json!({"batchItemFailures": []}));
+    assert!(is_completed(&functions.settled(batch.batch_id).await));
+}
+
+#[tokio::test]
+async fn what_nobody_understands_or_belongs_to_no_batch_is_kept_for_people() {
+    let functions = Functions::open().await;
+    let queue = Unhandled::open().await;
+    let strange = format!("not an event {}", Uuid::new_v4());
+    queue.send("CHUNKS_QUEUE_URL", &strange).await;
+    queue.send("BATCHES_QUEUE_URL", &strange).await;
+    // An object that is no payload of ours, of which S3 tells by itself.
+    let key = format!("incoming/2026/11/21/23/{}", Uuid::new_v4());
+    let put = functions.s3.put_object().bucket(&functions.bucket).key(&key);
+    put.body(b"[]".to_vec().into()).send().await.unwrap();
+    // A chunk of a batch that nobody knows.
+    let unknown = batch(MediaType::Json);
+    functions.announce(&chunks(&unknown, 1)[0], &unknown).await;
+
+    let mut reasons = Vec::new();
+    for (needle, count) in [(strange, 2), (key, 1), (unknown.batch_id.to_string(), 1)] {
+        for _ in 0..count {
+            let kept = queue.take(&needle).await;
+            assert!(kept.source.starts_with("arn:aws:sqs:") && !kept.message_id.is_empty(), "{kept:?}");
+            reasons.push(kept.reason);
+        }
+    }
+    assert!(reasons[0].starts_with("the message is not JSON") && reasons[1] == reasons[0], "{reasons:?}");
+    assert!(reasons[2].starts_with("the object is no payload"), "{reasons:?}");
+    assert!(reasons[3].contains("is not known"), "{reasons:?}");
+}
+
+fn message(id: &str, body: &str) -> Value {
+    json!({"Records": [{"eventSource": "aws:sqs", "messageId": id, "body": body}]})
+}

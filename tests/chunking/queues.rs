@@ -1,0 +1,62 @@
+//! The ingest's queues, looked at from outside.
+
+use std::time::{Duration, Instant};
+
+use aws_sdk_sqs::types::Message;
+use end_to_end::variable;
+
+const PATIENCE: Duration = Duration::from_secs(60);
+
+/// The queue of what no function could work on. Other tests' messages are in it too.
+pub(crate) struct Unhandled {
+    client: aws_sdk_sqs::Client,
+    queue_url: String,
+}
+
+/// A message in it.
+#[derive(Debug)]
+pub(crate) struct Kept {
+    pub(crate) reason: String,
+    pub(crate) source: String,
+    pub(crate) message_id: String,
+}
+
+impl Unhandled {
+    pub(crate) async fn open() -> Self {
+        let sdk = aws::Sdk::from_environment().await;
+        let client = aws_sdk_sqs::Client::new(&sdk.single_attempt(Duration::from_secs(30)));
+        Self { client, queue_url: variable("UNHANDLED_QUEUE_URL") }
+    }
+
+    /// Sends a message to another queue.
+    pub(crate) async fn send(&self, queue: &str, body: &str) {
+        self.client.send_message().queue_url(variable(queue)).message_body(body).send().await.unwrap();
+    }
+
+    /// Waits for a message whose body has `needle` in it, and takes it out.
+    pub(crate) async fn take(&self, needle: &str) -> Kept {
+        let began = Instant::now();
+        loop {
+            // Hidden only for a moment, since others look for theirs.
+            let receive = self.client.receive_message().queue_url(&self.queue_url).visibility_timeout(1);
+            let received = receive.max_number_of_messages(10).message_attribute_names("All").send().await;
+            for message in received.unwrap().messages.unwrap_or_default() {
+                if message.body.as_ref().is_some_and(|body| body.contains(needle)) {
+                    let delete = self.client.delete_message().queue_url(&self.queue_url);
+                    delete.receipt_handle(message.receipt_handle.as_ref().unwrap()).send().await.unwrap();
+                    return Kept::of(&message);
+                }
+            }
+            assert!(began.elapsed() < PATIENCE, "no message has {needle} in it");
+            tokio::time::sleep(Duration::from_millis(200)).await;
+        }
+    }
+}
+
+impl Kept {
+    fn of(message: &Message) -> Self {
+        let attributes = message.message_attributes.as_ref().unwrap();
+        let text = |name: &str| attributes[name].string_value.clone().unwrap();
+        Self { reason: text("reason"), source: text("source"), message_id: text("message_id") }
+    }
+}
