@@ -66,7 +66,7 @@ const LOCK: &str = "SELECT status, generation, load_type, received_at, planner, 
      items_in_error, sealed_at IS NOT NULL AS is_sealed, chunks_pending, chunks_done, chunks_failed, deactivation, \
      deactivation_confirmed FROM batches WHERE batch_id = $1 FOR NO KEY UPDATE";
 const CHUNKING: &str = "UPDATE batches SET status = $2, planner = $3, chunk_items = $4, \
-     started_at = COALESCE(started_at, now()) WHERE batch_id = $1";
+     started_at = COALESCE(started_at, now()), moved_at = now() WHERE batch_id = $1";
 const FAIL: &str = "UPDATE batches SET status = $2, error = $3, finished_at = now() WHERE batch_id = $1";
 const PENDING: &str = "SELECT generation, chunk_index, chunk_uri, items, first_cnpj FROM batch_chunks \
      WHERE batch_id = $1 AND status = 'PENDING' ORDER BY chunk_index";

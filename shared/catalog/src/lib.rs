@@ -20,7 +20,7 @@
 //! | `upsert` | [`write_chunk`](Database::write_chunk), [`note_failed_attempt`](Database::note_failed_attempt) where that failed, and [`objects`](Database::objects) of a batch that became final |
 //! | `dead-letter` | [`fail_chunk`](Database::fail_chunk), [`fail_payload`](Database::fail_payload) |
 //! | `batches` | [`batch`](Database::batch), [`batches`](Database::batches), [`item_errors`](Database::item_errors); [`objects_to_replay`](Database::objects_to_replay) and [`replay`](Database::replay) |
-//! | whoever looks after what got stuck | [`finalize`](Database::finalize) |
+//! | `reconcile` | [`unknown`](Database::unknown), [`take_stopped`](Database::take_stopped), [`take_unfinished`](Database::take_unfinished) and [`finalize`](Database::finalize), [`stuck`](Database::stuck) |
 //!
 //! Every call may be repeated: each says by what. A call is one transaction, `write_chunk` two where it ends a full load.
 //!
@@ -85,6 +85,7 @@ mod replay;
 mod rows;
 mod seal;
 mod secret;
+mod stopped;
 mod tls;
 mod view;
 mod write;
@@ -98,5 +99,6 @@ pub use finalize::{Finalized, deactivation_guard};
 pub use migrate::Migrated;
 pub use replay::{BegunReplay, ReplayOutcome, ReplayRequest};
 pub use seal::{Seal, SealOutcome, SealedChunk};
+pub use stopped::{Patience, StoppedBatch, Stuck};
 pub use view::{BatchFilter, BatchView, ChangesView, ChunksView, PayloadView};
 pub use write::Written;

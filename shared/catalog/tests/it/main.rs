@@ -16,6 +16,7 @@ mod migrations;
 mod model;
 mod queries;
 mod replay;
+mod stopped;
 mod support;
 mod tls;
 mod untouched;

@@ -1,0 +1,203 @@
+//! Batches that stopped on their way: for the scheduled look at what a crash or a lost message left behind.
+
+use std::time::Duration;
+
+use ingestion::batch::BatchStatus;
+use ingestion::chunk::Generation;
+use jiff::Timestamp;
+use tokio_postgres::Row;
+use uuid::Uuid;
+
+use crate::batch::generation;
+use crate::connection::Params;
+use crate::database::Database;
+use crate::error::DatabaseError;
+use crate::rows::{count, word};
+
+/// When a batch counts as stopped.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Patience {
+    /// It has not moved for so long. Taken once, it is taken again when that time has doubled since.
+    pub stopped_for: Duration,
+    /// Its generation began no longer ago than this. After that somebody has to look at it.
+    pub given_up_after: Duration,
+}
+
+/// A batch that stopped.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct StoppedBatch {
+    pub batch_id: Uuid,
+    pub tenant_id: Uuid,
+    /// Of the request that brought it.
+    pub trace_id: String,
+    /// `s3://bucket/key` of its payload.
+    pub payload_uri: String,
+    pub status: BatchStatus,
+    pub generation: Generation,
+    pub chunks_pending: u64,
+    pub received_at: Timestamp,
+    pub moved_at: Timestamp,
+}
+
+/// Batches that stopped and were set going for as long as [`Patience`] says, in vain.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Stuck {
+    pub count: u64,
+    /// Those received first, as many as were asked for.
+    pub oldest: Vec<StoppedBatch>,
+}
+
+const UNKNOWN: &str = "SELECT asked.batch_id FROM unnest($1::uuid[]) AS asked (batch_id) \
+     WHERE NOT EXISTS (SELECT FROM batches b WHERE b.batch_id = asked.batch_id)";
+
+macro_rules! stopped_where {
+    ($condition:literal) => {
+        concat!(
+            "status IN ('RECEIVED', 'CHUNKING', 'PROCESSING') AND moved_at < now() - $1 * interval '1 second' AND ",
+            $condition
+        )
+    };
+}
+
+/// Rows that somebody else holds are moving, or being taken: nobody waits for a lock here, so many can be taken at once.
+macro_rules! take {
+    ($condition:literal) => {
+        concat!(
+            "WITH stopped AS MATERIALIZED (SELECT batch_id FROM batches WHERE ",
+            stopped_where!($condition),
+            " AND (reconciled_at IS NULL OR reconciled_at < moved_at \
+                   OR now() - moved_at >= 2 * (reconciled_at - moved_at)) \
+              ORDER BY received_at, batch_id LIMIT $2 FOR NO KEY UPDATE SKIP LOCKED) \
+              UPDATE batches b SET reconciled_at = now() FROM stopped WHERE b.batch_id = stopped.batch_id \
+              RETURNING b.batch_id, b.tenant_id, b.trace_id, b.payload_uri, b.status, b.generation, b.chunks_pending, \
+                  b.moved_at, b.received_at"
+        )
+    };
+}
+
+const TAKE_STOPPED: &str = take!(
+    "(status <> 'PROCESSING' OR chunks_pending > 0) AND generation_began_at >= now() - $3 * interval '1 second'"
+);
+const TAKE_UNFINISHED: &str = take!("status = 'PROCESSING' AND chunks_pending = 0");
+const PUT_BACK: &str = "UPDATE batches SET reconciled_at = NULL WHERE batch_id = ANY($1)";
+
+macro_rules! stuck {
+    ($columns:literal, $order:literal) => {
+        concat!(
+            "SELECT ",
+            $columns,
+            " FROM batches WHERE ",
+            stopped_where!("generation_began_at < now() - $2 * interval '1 second'"),
+            $order
+        )
+    };
+}
+
+const COUNT_STUCK: &str = stuck!("count(*) AS stuck", "");
+const OLDEST_STUCK: &str = stuck!(
+    "batch_id, tenant_id, trace_id, payload_uri, status, generation, chunks_pending, moved_at, received_at",
+    " ORDER BY received_at, batch_id LIMIT $3"
+);
+
+impl Database {
+    /// Which of these ids belong to no batch that is known here.
+    ///
+    /// # Errors
+    /// Where the database fails.
+    pub async fn unknown(&self, batch_ids: &[Uuid]) -> Result<Vec<Uuid>, DatabaseError> {
+        let rows = self.rows(UNKNOWN, &[&batch_ids]).await?;
+        rows.iter().map(|row| Ok(row.try_get("batch_id")?)).collect()
+    }
+
+    /// Takes up to `limit` batches that stopped before all of their chunks were written, those received first. What is taken is not taken again, by nobody, before
+    /// the time since it moved has doubled.
+    ///
+    /// # Errors
+    /// Where the database fails. Where the commit's answer was lost, the batches count as taken.
+    pub async fn take_stopped(
+        &self,
+        patience: Patience,
+        limit: u32,
+    ) -> Result<Vec<StoppedBatch>, DatabaseError> {
+        let (stopped, given_up) = (patience.stopped_for.as_secs_f64(), patience.given_up_after.as_secs_f64());
+        self.take_batches(TAKE_STOPPED, &[&stopped, &i64::from(limit), &given_up]).await
+    }
+
+    /// Takes up to `limit` batches that did not move for so long although no chunk of theirs is pending: what is missing is [`finalize`](Self::finalize). Taken as by
+    /// [`take_stopped`](Self::take_stopped), and never given up.
+    ///
+    /// # Errors
+    /// As for [`take_stopped`](Self::take_stopped).
+    pub async fn take_unfinished(
+        &self,
+        stopped_for: Duration,
+        limit: u32,
+    ) -> Result<Vec<StoppedBatch>, DatabaseError> {
+        self.take_batches(TAKE_UNFINISHED, &[&stopped_for.as_secs_f64(), &i64::from(limit)]).await
+    }
+
+    /// Puts back what was taken in vain, so that it can be taken at once.
+    ///
+    /// # Errors
+    /// Where the database fails.
+    pub async fn put_back(&self, batch_ids: &[Uuid]) -> Result<(), DatabaseError> {
+        self.rows(PUT_BACK, &[&batch_ids]).await.map(drop)
+    }
+
+    /// Batches that stopped and are past what [`take_stopped`](Self::take_stopped) takes: all of them counted, and up to `limit` named.
+    ///
+    /// # Errors
+    /// Where the database fails.
+    pub async fn stuck(&self, patience: Patience, limit: u32) -> Result<Stuck, DatabaseError> {
+        let (stopped, given_up) = (patience.stopped_for.as_secs_f64(), patience.given_up_after.as_secs_f64());
+        let counted = self.rows(COUNT_STUCK, &[&stopped, &given_up]).await?;
+        let count = counted.first().map_or(Ok(0), |row| count(row, "stuck"))?;
+        if count == 0 {
+            return Ok(Stuck { count, oldest: Vec::new() });
+        }
+        let rows = self.rows(OLDEST_STUCK, &[&stopped, &given_up, &i64::from(limit)]).await?;
+        Ok(Stuck { count, oldest: rows.iter().map(batch).collect::<Result<_, _>>()? })
+    }
+
+    async fn take_batches(
+        &self,
+        sql: &'static str,
+        params: Params<'_>,
+    ) -> Result<Vec<StoppedBatch>, DatabaseError> {
+        let rows = self.rows(sql, params).await?;
+        let mut taken = rows.iter().map(batch).collect::<Result<Vec<_>, _>>()?;
+        taken.sort_by_key(|batch| (batch.received_at, batch.batch_id));
+        Ok(taken)
+    }
+
+    /// What one statement gives, committed.
+    async fn rows(&self, sql: &'static str, params: Params<'_>) -> Result<Vec<Row>, DatabaseError> {
+        self.within(async {
+            let mut lease = self.lease().await?;
+            let rows = async {
+                let mut session = lease.connection.begin().await?;
+                let rows = session.query(sql, params).await?;
+                session.commit().await?;
+                Ok(rows)
+            }
+            .await;
+            lease.release();
+            rows
+        })
+        .await
+    }
+}
+
+fn batch(row: &Row) -> Result<StoppedBatch, DatabaseError> {
+    Ok(StoppedBatch {
+        batch_id: row.try_get("batch_id")?,
+        tenant_id: row.try_get("tenant_id")?,
+        trace_id: row.try_get("trace_id")?,
+        payload_uri: row.try_get("payload_uri")?,
+        status: word(row, "status")?,
+        generation: generation(row, "generation")?,
+        chunks_pending: count(row, "chunks_pending")?,
+        received_at: row.try_get("received_at")?,
+        moved_at: row.try_get("moved_at")?,
+    })
+}
