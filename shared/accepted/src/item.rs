@@ -13,7 +13,7 @@ use jiff::Timestamp;
 use serde::Deserialize;
 use uuid::Uuid;
 
-use crate::{AcceptedError, Item};
+use crate::{AcceptedError, Item, awaited};
 
 /// How long an item is kept after it was written.
 const KEPT: Duration = Duration::from_secs(30 * 86_400);
@@ -58,7 +58,13 @@ pub(crate) fn of(batch: &AcceptedBatch, now: Timestamp) -> Item {
         ("cnpjs", set(cnpjs)),
     ];
     let sometimes = sometimes.into_iter().filter_map(|(name, value)| Some((name, value?)));
-    always.into_iter().chain(sometimes).map(|(name, value)| (name.to_owned(), value)).collect()
+    let awaited = upload_expires_at.map(|expires_at| awaited::attributes(metadata.batch_id, expires_at));
+    always
+        .into_iter()
+        .chain(sometimes)
+        .chain(awaited.into_iter().flatten())
+        .map(|(name, value)| (name.to_owned(), value))
+        .collect()
 }
 
 /// Absent where any may be loaded. DynamoDB has no empty sets, so "none" is an empty list.
@@ -144,8 +150,11 @@ mod tests {
         assert_eq!(item["receivedAt"], text("2026-11-21T10:00:00.123000Z"));
         assert_eq!(item["cnpjs"], AttributeValue::Ss(vec!["11222333000181".to_owned()]));
         assert_eq!(item["ttl"], AttributeValue::N("2592000".to_owned()));
+        assert!(!item.contains_key("awaited") && !item.contains_key("awaitedUntil"));
         let upload = AcceptedBatch { upload_expires_at: Some(Timestamp::UNIX_EPOCH), ..batch() };
-        assert_eq!(of(&upload, Timestamp::UNIX_EPOCH)["status"], text("AWAITING_UPLOAD"));
+        let item = of(&upload, Timestamp::UNIX_EPOCH);
+        assert_eq!(item["status"], text("AWAITING_UPLOAD"));
+        assert_eq!((&item["awaited"], &item["awaitedUntil"]), (&text("2"), &item["uploadExpiresAt"]));
     }
 
     #[test]

@@ -3,7 +3,10 @@
 //! One item a batch, by `tenantId` and `batchId`. Ids are UUIDs of version 7, so a tenant's items are in the order of their receipt. An item is never
 //! deleted by us: DynamoDB's TTL removes it 30 days after it was written, when PostgreSQL has long known its batch or nobody ever will.
 
+mod awaited;
 mod item;
+
+pub use awaited::{AWAITED_INDEX, AwaitedUpload, SHARDS, Taken};
 
 use std::collections::HashMap;
 
