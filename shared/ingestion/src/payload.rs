@@ -8,7 +8,7 @@ mod media;
 mod metadata;
 
 pub use accepted::AcceptedBatch;
-pub use key::{batch_id, chunk_key, generation_of_chunk};
+pub use key::{batch_id, batch_of_payload, chunk_key, generation_of_chunk, payload_key, payload_prefix};
 pub use media::{LoadType, MediaType, UnknownLoadType, UnknownMediaType};
 pub use metadata::{InvalidMetadata, PayloadMetadata};
 

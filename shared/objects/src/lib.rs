@@ -2,10 +2,12 @@
 
 mod body;
 mod error;
+mod list;
 mod uri;
 
 pub use body::ObjectBody;
 pub use error::ObjectError;
+pub use list::{Listed, Page};
 pub use uri::uri_of;
 
 use std::collections::BTreeMap;

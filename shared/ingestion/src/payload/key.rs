@@ -37,10 +37,31 @@ pub fn generation_of_chunk(key: &str, batch_id: Uuid, index: u32) -> Option<Gene
     (chunk_key(batch_id, generation, index) == key).then_some(generation)
 }
 
+/// The object of a payload: `incoming/yyyy/mm/dd/hh/<batch_id>`, by the hour (UTC) of its receipt.
+#[must_use]
+pub fn payload_key(received_at: Timestamp, batch_id: Uuid) -> String {
+    format!("{}{batch_id}", payload_prefix(received_at))
+}
+
+/// What the keys of all payloads begin with that were received in the hour of that time.
+#[must_use]
+pub fn payload_prefix(hour: Timestamp) -> String {
+    format!("incoming/{}/", hour.strftime("%Y/%m/%d/%H"))
+}
+
+/// The batch whose payload lies at a key; nothing where that is no payload's.
+#[must_use]
+pub fn batch_of_payload(key: &str) -> Option<Uuid> {
+    let (_, name) = key.strip_prefix("incoming/")?.rsplit_once('/')?;
+    let batch_id = Uuid::try_parse(name).ok()?;
+    // Of a UUID's spellings, the one that keys have.
+    (batch_id.to_string() == name).then_some(batch_id)
+}
+
 impl PayloadMetadata {
-    /// The payload's object: `incoming/yyyy/mm/dd/hh/<batch_id>`, by the hour (UTC) of its receipt.
+    /// The payload's object, as [`payload_key`] names it.
     #[must_use]
     pub fn key(&self) -> String {
-        format!("incoming/{}/{}", self.received_at.strftime("%Y/%m/%d/%H"), self.batch_id)
+        payload_key(self.received_at, self.batch_id)
     }
 }

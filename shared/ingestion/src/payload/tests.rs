@@ -140,6 +140,25 @@ fn an_upload_waits_until_its_time_is_over() {
     assert_eq!(batch(Some(expires_at)).status(expires_at), BatchStatus::Expired);
 }
 
+#[test]
+fn a_payload_s_key_tells_its_batch_and_its_hour() {
+    let metadata = metadata();
+    let key = metadata.key();
+    assert_eq!(key, payload_key(metadata.received_at, metadata.batch_id));
+    assert!(key.starts_with(&payload_prefix(metadata.received_at)));
+    assert_eq!(batch_of_payload(&key), Some(metadata.batch_id));
+    let upper = key.rsplit_once('/').map(|(folder, id)| format!("{folder}/{}", id.to_uppercase()));
+    for other in [
+        "",
+        "incoming/",
+        "incoming/2026/11/21/23/x",
+        "chunks/019aa8ec-98d3-7e83-98f2-17f2d7e0e6d7/1/000000",
+        &upper.unwrap(),
+    ] {
+        assert_eq!(batch_of_payload(other), None, "{other}");
+    }
+}
+
 proptest! {
     #[test]
     fn metadata_survives_its_object(
