@@ -83,6 +83,19 @@ fn every_function_has_an_alarm_on_errors() {
 }
 
 #[test]
+fn a_schedule_that_stops_is_noticed() {
+    let mut scheduled = 0;
+    for (name, function) in resources("AWS::Serverless::Function") {
+        let Some(events) = function["Properties"].get("Events") else { continue };
+        if events.as_mapping().unwrap().values().any(|event| event["Type"] == "Schedule") {
+            assert!(is_watched("Invocations", &name), "{name}");
+            scheduled += 1;
+        }
+    }
+    assert!(scheduled > 0);
+}
+
+#[test]
 fn nothing_uses_the_database_before_it_is_migrated() {
     for (name, function) in resources("AWS::Serverless::Function") {
         let variables = &function["Properties"]["Environment"]["Variables"];

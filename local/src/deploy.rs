@@ -14,9 +14,9 @@ use crate::layout::{Layout, create};
 use crate::supervisor::isolate;
 
 /// What the local stack sets otherwise than the template's defaults: inline targets on this machine, wide bounds for
-/// the records' expiry, short pauses between attempts, this machine's processor, and a database that is reached without
-/// TLS because it is on this machine too.
-const PARAMETERS: [(&str, &str); 6] = [
+/// the records' expiry, short pauses between attempts, the shortest between looks for what stopped, this machine's
+/// processor, and a database that is reached without TLS because it is on this machine too.
+const PARAMETERS: [(&str, &str); 7] = [
     (
         "InlineTargets",
         "rabbitmq://127.0.0.1:*/*?secrets=secret://local/*,secret://mq/app \
@@ -26,6 +26,7 @@ const PARAMETERS: [(&str, &str); 6] = [
     ("IdempotencyExpiryMinSeconds", "1"),
     ("IdempotencyExpiryMaxSeconds", "2592000"),
     ("RetryBaseSeconds", "1"),
+    ("ReconcileMinutes", "2"),
     ("Architecture", ARCHITECTURE),
     ("DatabaseTls", "off"),
 ];

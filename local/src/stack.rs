@@ -222,5 +222,6 @@ fn variables(
         ("CHUNKS_FAILED_QUEUE_URL", deployment.name("ChunksFailedQueue")?.to_owned()),
         ("UNHANDLED_QUEUE_URL", deployment.name("UnhandledQueue")?.to_owned()),
         ("DEAD_LETTER_FUNCTION", deployment.name("DeadLetterFunction")?.to_owned()),
+        ("RECONCILE_FUNCTION", deployment.name("ReconcileFunction")?.to_owned()),
     ])
 }

@@ -46,6 +46,18 @@ pub const BATCHES_GIVEN_UP: &str = "BatchesGivenUp";
 /// Messages that nobody could work on.
 pub const MESSAGES_UNHANDLED: &str = "MessagesUnhandled";
 
+/// What the scheduled look found, and set going again.
+pub const OBJECTS_FOUND: &str = "ObjectsFound";
+pub const OBJECTS_FOREIGN: &str = "ObjectsForeign";
+pub const BATCHES_SET_GOING: &str = "BatchesSetGoing";
+pub const BATCHES_FINALIZED: &str = "BatchesFinalized";
+/// Batches that cannot be set going, as of now.
+pub const BATCHES_STUCK: &str = "BatchesStuck";
+pub const UPLOADS_EXPIRED: &str = "UploadsExpired";
+pub const UPLOADS_FOUND: &str = "UploadsFound";
+/// Looks that failed.
+pub const RECONCILE_FAILURES: &str = "ReconcileFailures";
+
 /// A metric's value in its unit.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Measure {

@@ -1,0 +1,37 @@
+//! Finds what stopped on its way through the ingest, and sets it going again.
+
+use accepted::Accepted;
+use aws::{Environment, Sdk};
+use catalog::Database;
+use lambda_runtime::{Error, LambdaEvent, run, service_fn};
+use objects::Objects;
+use reconcile::{Reconcile, Settings};
+use serde_json::Value;
+use transport::PayloadsReceived;
+
+#[tokio::main(flavor = "current_thread")]
+async fn main() -> Result<(), Error> {
+    telemetry::init(&std::env::var("LOG_LEVEL").unwrap_or_default());
+    let mut environment = Environment::of_process();
+    let table: String = environment.required("BATCHES_TABLE");
+    let bucket: String = environment.required("PAYLOAD_BUCKET");
+    let queue_url: String = environment.required("BATCHES_QUEUE_URL");
+    let guard = catalog::deactivation_guard(&mut environment);
+    let settings = Settings::read(&mut environment);
+    environment.check()?;
+
+    let sdk = Sdk::from_environment().await;
+    let reconcile = Reconcile {
+        objects: Objects::new(aws_sdk_s3::Client::new(&sdk.objects()), bucket),
+        accepted: Accepted::new(aws_sdk_dynamodb::Client::new(sdk.standard()), table),
+        database: Database::from_environment(&sdk).await?.with_guard(guard),
+        queue: PayloadsReceived::new(aws_sdk_sqs::Client::new(sdk.standard()), queue_url),
+        settings,
+    };
+    let reconcile = &reconcile;
+    run(service_fn(async |event: LambdaEvent<Value>| {
+        let ends_at = event.context.deadline();
+        Ok::<_, Error>(reconcile.handle(&event.payload, ends_at).await?)
+    }))
+    .await
+}

@@ -1,0 +1,41 @@
+//! The function as it is deployed, with its usual patience: what is under way beside this test is not its business.
+
+use std::time::{Duration, Instant};
+
+use aws_sdk_lambda::Client;
+use aws_sdk_lambda::primitives::Blob;
+use end_to_end::variable;
+use serde_json::Value;
+
+/// Until the function did all of its looks: other tests may take what it needs away for a while.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+async fn invoke(lambda: &Client, sample: &str) -> Result<Value, Value> {
+    let path = format!("{}/../events/reconcile/{sample}.json", env!("CARGO_MANIFEST_DIR"));
+    let payload = Blob::new(std::fs::read(path).unwrap());
+    let function = variable("RECONCILE_FUNCTION");
+    let answer = lambda.invoke().function_name(function).payload(payload).send().await.unwrap();
+    let said = serde_json::from_slice(answer.payload.unwrap().as_ref()).unwrap();
+    if answer.function_error.is_some() { Err(said) } else { Ok(said) }
+}
+
+#[tokio::test]
+async fn the_deployed_function_looks_when_the_schedule_says_so() {
+    let sdk = aws::Sdk::from_environment().await.single_attempt(Duration::from_secs(120));
+    let lambda = Client::new(&sdk);
+    for sample in ["scheduled", "by-hand"] {
+        let begin = Instant::now();
+        let report = loop {
+            match invoke(&lambda, sample).await {
+                Ok(report) => break report,
+                Err(error) => assert!(begin.elapsed() < PATIENCE, "{error}"),
+            }
+            tokio::time::sleep(Duration::from_secs(1)).await;
+        };
+        for count in ["/objects/found", "/batches/set_going", "/batches/stuck", "/uploads/expired"] {
+            assert!(report.pointer(count).unwrap().is_u64(), "{count} of {report}");
+        }
+    }
+    let refused = invoke(&lambda, "another-source").await.unwrap_err();
+    assert_eq!(refused["errorMessage"], "the event is not known");
+}

@@ -1,0 +1,339 @@
+//! An ingest of a test's own: bucket, table, queues and database beside those of the stack, and the functions called in its queues' place. Nobody tells of its
+//! objects, so that every event of S3 is one that was lost.
+
+use std::panic::{AssertUnwindSafe, resume_unwind};
+use std::time::{Duration, SystemTime};
+
+use accepted::Accepted;
+use aws_sdk_dynamodb::types::{
+    AttributeDefinition, BillingMode, GlobalSecondaryIndex, KeySchemaElement, KeyType, Projection,
+    ProjectionType, ScalarAttributeType,
+};
+use catalog::{BatchView, Database, DatabaseConfig};
+use chunker::Chunker;
+use end_to_end::{TENANT_A, variable};
+use futures_util::FutureExt as _;
+use ingestion::generate::{Catalogue, Layout};
+use ingestion::payload::{AcceptedBatch, LoadType, MediaType, PayloadMetadata};
+use ingestion::product::CnpjAccess;
+use jiff::{SignedDuration, Timestamp};
+use objects::Objects;
+use reconcile::{NotReconciled, Reconcile, Report, Settings};
+use secrecy::ExposeSecret as _;
+use serde_json::{Value, json};
+use serde_norway::Value as Yaml;
+use tokio_postgres::{Client, NoTls};
+use transport::{ChunksReady, PayloadsReceived, Visibility};
+use upsert::Upsert;
+use uuid::Uuid;
+
+/// What the functions may take on a busy machine.
+const TIME: Duration = Duration::from_secs(110);
+
+pub(crate) struct Stand {
+    pub(crate) s3: aws_sdk_s3::Client,
+    pub(crate) bucket: String,
+    pub(crate) accepted: Accepted,
+    /// A view of the tables beside the functions' own.
+    pub(crate) sql: Client,
+    config: DatabaseConfig,
+    dynamodb: aws_sdk_dynamodb::Client,
+    sqs: aws_sdk_sqs::Client,
+    table: String,
+    received: String,
+    chunks: String,
+}
+
+/// Runs a test in a stand of its own, which is taken down afterwards, however the test ends.
+pub(crate) async fn stand_test(test: impl AsyncFnOnce(&Stand)) {
+    let stand = Stand::open().await;
+    let outcome = AssertUnwindSafe(test(&stand)).catch_unwind().await;
+    stand.close().await;
+    if let Err(panic) = outcome {
+        resume_unwind(panic);
+    }
+}
+
+impl Stand {
+    async fn open() -> Self {
+        let sdk = aws::Sdk::from_environment().await;
+        let patient = sdk.single_attempt(Duration::from_secs(60));
+        let s3 = aws_sdk_s3::Client::new(&patient);
+        let dynamodb = aws_sdk_dynamodb::Client::new(&patient);
+        let sqs = aws_sdk_sqs::Client::new(&patient);
+        let name = format!("reconcile-{}", Uuid::new_v4().simple());
+        s3.create_bucket().bucket(&name).send().await.unwrap();
+        create_table(&dynamodb, &name).await;
+        let queue = async |kind: &str| {
+            let created = sqs.create_queue().queue_name(format!("{name}-{kind}")).send().await;
+            created.unwrap().queue_url.unwrap()
+        };
+        let config = create_database().await;
+        Database::new(config.clone()).migrate().await.unwrap();
+        Self {
+            received: queue("received").await,
+            chunks: queue("chunks").await,
+            accepted: Accepted::new(dynamodb.clone(), name.clone()),
+            sql: connect(&config).await,
+            bucket: name.clone(),
+            table: name,
+            s3,
+            dynamodb,
+            sqs,
+            config,
+        }
+    }
+
+    async fn close(self) {
+        let list = self.s3.list_objects_v2().bucket(&self.bucket).into_paginator();
+        let objects = list
+            .send()
+            .try_collect()
+            .await
+            .unwrap()
+            .into_iter()
+            .flat_map(|page| page.contents.unwrap_or_default());
+        for object in objects {
+            self.s3.delete_object().bucket(&self.bucket).key(object.key.unwrap()).send().await.unwrap();
+        }
+        self.s3.delete_bucket().bucket(&self.bucket).send().await.unwrap();
+        self.dynamodb.delete_table().table_name(&self.table).send().await.unwrap();
+        for queue in [&self.received, &self.chunks] {
+            self.sqs.delete_queue().queue_url(queue).send().await.unwrap();
+        }
+        let Self { sql, config, .. } = self;
+        drop(sql);
+        let administrator = connect(&DatabaseConfig::from_url(&variable("DATABASE_URL")).unwrap()).await;
+        let statement = format!("DROP DATABASE {} WITH (FORCE)", config.dbname);
+        // A worker of autovacuum may be in the way for a moment, which no such user may end.
+        for _ in 0..100 {
+            if administrator.batch_execute(&statement).await.is_ok() {
+                return;
+            }
+            tokio::time::sleep(Duration::from_millis(100)).await;
+        }
+        panic!("{} cannot be dropped", config.dbname);
+    }
+
+    /// The function, with its usual patience but for objects, which count as old at once.
+    pub(crate) fn reconcile(&self) -> Reconcile {
+        Reconcile {
+            objects: Objects::new(self.s3.clone(), self.bucket.clone()),
+            accepted: self.accepted.clone(),
+            database: self.database(),
+            queue: PayloadsReceived::new(self.sqs.clone(), self.received.clone()),
+            settings: Settings { object_age: Duration::ZERO, ..Settings::default() },
+        }
+    }
+
+    /// The same, with a database that nobody answers for.
+    pub(crate) fn without_database(&self) -> Reconcile {
+        let config = DatabaseConfig { port: 1, ..self.config.clone() };
+        Reconcile { database: Database::new(config), ..self.reconcile() }
+    }
+
+    /// The same, with a queue that is not there.
+    pub(crate) fn without_queue(&self) -> Reconcile {
+        let queue = PayloadsReceived::new(self.sqs.clone(), format!("{}-gone", self.received));
+        Reconcile { queue, ..self.reconcile() }
+    }
+
+    pub(crate) fn database(&self) -> Database {
+        Database::new(self.config.clone())
+    }
+
+    /// Does what the queues ask for until they are empty, and says how many payloads and chunks were told of.
+    pub(crate) async fn work(&self) -> (usize, usize) {
+        let payloads = self.cut().await;
+        let upsert = Upsert {
+            objects: Objects::new(self.s3.clone(), self.bucket.clone()),
+            database: self.database(),
+            visibility: Visibility::new(self.sqs.clone(), self.chunks.clone(), Duration::from_secs(1)),
+        };
+        let mut chunks = 0;
+        while let Some(event) = self.take(&self.chunks).await {
+            let answer = upsert.handle(event, SystemTime::now() + TIME).await.unwrap();
+            assert!(answer.batch_item_failures.is_empty(), "{answer:?}");
+            chunks += 1;
+        }
+        (payloads, chunks)
+    }
+
+    /// The chunker's part of it.
+    pub(crate) async fn cut(&self) -> usize {
+        let mut environment =
+            aws::Environment::of(|name| (name == "TIME_ZONE").then(|| "America/Sao_Paulo".to_owned()));
+        let chunker = Chunker {
+            objects: Objects::new(self.s3.clone(), self.bucket.clone()),
+            accepted: self.accepted.clone(),
+            database: self.database(),
+            queue: ChunksReady::new(self.sqs.clone(), self.chunks.clone()),
+            visibility: Visibility::new(self.sqs.clone(), self.received.clone(), Duration::from_secs(1)),
+            settings: chunker::Settings::read(&mut environment),
+        };
+        let mut payloads = 0;
+        while let Some(event) = self.take(&self.received).await {
+            let answer = chunker.handle(event, SystemTime::now() + TIME).await.unwrap();
+            assert!(answer.batch_item_failures.is_empty(), "{answer:?}");
+            payloads += 1;
+        }
+        payloads
+    }
+
+    /// Loses all messages about chunks.
+    pub(crate) async fn lose_chunks(&self) -> usize {
+        let mut lost = 0;
+        while self.take(&self.chunks).await.is_some() {
+            lost += 1;
+        }
+        lost
+    }
+
+    /// Takes a message out of a queue, as the event of a function.
+    async fn take(&self, queue: &str) -> Option<Value> {
+        let received = self.sqs.receive_message().queue_url(queue).send().await.unwrap();
+        let message = received.messages.unwrap_or_default().into_iter().next()?;
+        let receipt = message.receipt_handle.unwrap();
+        self.sqs.delete_message().queue_url(queue).receipt_handle(&receipt).send().await.unwrap();
+        Some(json!({"Records": [{
+            "messageId": message.message_id, "receiptHandle": receipt, "body": message.body, "md5OfBody": message.md5_of_body,
+            "attributes": {"ApproximateReceiveCount": "1"}, "messageAttributes": {}, "eventSource": "aws:sqs",
+            "eventSourceARN": "arn:aws:sqs:us-east-1:000000000000:reconcile-test", "awsRegion": "us-east-1",
+        }]}))
+    }
+
+    /// Accepts a batch that came so long ago, without its payload.
+    pub(crate) async fn accept(&self, batch: &AcceptedBatch) {
+        self.accepted.put(batch).await.unwrap();
+    }
+
+    /// Puts the payload of a batch where it belongs: so many products.
+    pub(crate) async fn put(&self, metadata: &PayloadMetadata, items: u32) {
+        let catalogue =
+            Catalogue { seed: fastrand::u64(..), items, establishments: 2, ..Catalogue::default() };
+        let put = self.s3.put_object().bucket(&self.bucket).key(metadata.key());
+        let put = put.set_metadata(Some(metadata.to_map().into_iter().collect()));
+        put.body(catalogue.payload(Layout::Array).into()).send().await.unwrap();
+    }
+
+    /// A batch that is accepted and stored, and of which nobody is told.
+    pub(crate) async fn lose(&self, load_type: LoadType, items: u32) -> Uuid {
+        let batch = batch(load_type);
+        self.accept(&batch).await;
+        self.put(&batch.metadata, items).await;
+        batch.metadata.batch_id
+    }
+
+    pub(crate) async fn batch(&self, batch_id: Uuid) -> BatchView {
+        self.database().batch(TENANT_A.parse().unwrap(), batch_id).await.unwrap().unwrap()
+    }
+
+    /// As if so many hours had passed for all batches.
+    pub(crate) async fn age(&self, hours: u32) {
+        let sql = format!(
+            "UPDATE batches SET moved_at = moved_at - interval '{hours} h', reconciled_at = reconciled_at - interval '{hours} h', \
+             generation_began_at = generation_began_at - interval '{hours} h'"
+        );
+        self.sql.batch_execute(&sql).await.unwrap();
+    }
+}
+
+/// One run, called as the schedule does.
+pub(crate) async fn run(reconcile: &Reconcile) -> Result<Report, NotReconciled> {
+    reconcile.handle(&json!({}), SystemTime::now() + TIME).await
+}
+
+/// A batch of tenant A, received now.
+pub(crate) fn batch(load_type: LoadType) -> AcceptedBatch {
+    AcceptedBatch {
+        metadata: PayloadMetadata {
+            batch_id: Uuid::now_v7(),
+            tenant_id: TENANT_A.parse().unwrap(),
+            load_type,
+            media_type: MediaType::Json,
+            idempotency_key: Uuid::new_v4().to_string(),
+            received_at: Timestamp::now(),
+            checksum: None,
+            trace_id: "reconcile-test".to_owned(),
+        },
+        payload_bytes: None,
+        cnpjs: CnpjAccess::Any,
+        upload_expires_at: None,
+    }
+}
+
+/// An upload that was asked for so many hours ago, and could be used for 15 minutes.
+pub(crate) fn upload(hours_ago: i64) -> AcceptedBatch {
+    let mut batch = batch(LoadType::Delta);
+    let received_at = Timestamp::now() - SignedDuration::from_hours(hours_ago);
+    batch.metadata.received_at = received_at;
+    batch.upload_expires_at = Some(received_at + SignedDuration::from_mins(15));
+    batch
+}
+
+/// A table with the keys and indexes that the template gives it.
+async fn create_table(dynamodb: &aws_sdk_dynamodb::Client, name: &str) {
+    let template: Yaml = serde_norway::from_str(include_str!("../../template.yaml")).unwrap();
+    let table = &template["Resources"]["BatchesTable"]["Properties"];
+    let list = |value: &Yaml| value.as_sequence().unwrap().clone();
+    let text = |value: &Yaml| value.as_str().unwrap().to_owned();
+    let keys = |value: &Yaml| {
+        let key = |key: &Yaml| {
+            let kind = KeyType::from(text(&key["KeyType"]).as_str());
+            KeySchemaElement::builder()
+                .attribute_name(text(&key["AttributeName"]))
+                .key_type(kind)
+                .build()
+                .unwrap()
+        };
+        list(value).iter().map(key).collect::<Vec<_>>()
+    };
+    let attribute = |attribute: &Yaml| {
+        let kind = ScalarAttributeType::from(text(&attribute["AttributeType"]).as_str());
+        let builder = AttributeDefinition::builder().attribute_name(text(&attribute["AttributeName"]));
+        builder.attribute_type(kind).build().unwrap()
+    };
+    let index = |index: &Yaml| {
+        let projection = &index["Projection"];
+        let kind = ProjectionType::from(text(&projection["ProjectionType"]).as_str());
+        let others = list(&projection["NonKeyAttributes"]).iter().map(text).collect();
+        let projection =
+            Projection::builder().projection_type(kind).set_non_key_attributes(Some(others)).build();
+        let builder =
+            GlobalSecondaryIndex::builder().index_name(text(&index["IndexName"])).projection(projection);
+        builder.set_key_schema(Some(keys(&index["KeySchema"]))).build().unwrap()
+    };
+    dynamodb
+        .create_table()
+        .table_name(name)
+        .billing_mode(BillingMode::PayPerRequest)
+        .set_attribute_definitions(Some(list(&table["AttributeDefinitions"]).iter().map(attribute).collect()))
+        .set_key_schema(Some(keys(&table["KeySchema"])))
+        .set_global_secondary_indexes(Some(
+            list(&table["GlobalSecondaryIndexes"]).iter().map(index).collect(),
+        ))
+        .send()
+        .await
+        .unwrap();
+}
+
+async fn create_database() -> DatabaseConfig {
+    let server = DatabaseConfig::from_url(&variable("DATABASE_URL")).unwrap();
+    let dbname = format!("reconcile_{}", Uuid::new_v4().simple());
+    connect(&server).await.batch_execute(&format!("CREATE DATABASE {dbname}")).await.unwrap();
+    DatabaseConfig { dbname, ..server }
+}
+
+async fn connect(config: &DatabaseConfig) -> Client {
+    let (client, connection) = tokio_postgres::Config::new()
+        .host(&config.host)
+        .port(config.port)
+        .dbname(&config.dbname)
+        .user(&config.user)
+        .password(config.password.expose_secret())
+        .connect(NoTls)
+        .await
+        .unwrap();
+    tokio::spawn(connection);
+    client
+}

@@ -1,0 +1,101 @@
+use futures_util::future::join_all;
+use ingestion::batch::BatchStatus;
+use jiff::{SignedDuration, Timestamp};
+
+use crate::completed;
+use crate::stand::{run, stand_test, upload};
+
+#[tokio::test]
+async fn an_upload_that_was_never_used_expires_once() {
+    stand_test(async |stand| {
+        let (never_used, young) = (upload(2), upload(0));
+        stand.accept(&never_used).await;
+        stand.accept(&young).await;
+        let before =
+            stand.accepted.get(never_used.metadata.tenant_id, never_used.metadata.batch_id).await.unwrap();
+        let report = run(&stand.reconcile()).await.unwrap();
+        assert_eq!((report.uploads.expired, report.uploads.found, report.uploads.arrived), (1, 0, 0));
+        assert_eq!(run(&stand.reconcile()).await.unwrap().uploads.expired, 0);
+        // Whoever asks for it is told the same as before.
+        let after =
+            stand.accepted.get(never_used.metadata.tenant_id, never_used.metadata.batch_id).await.unwrap();
+        assert_eq!(after, before);
+        assert_eq!(after.unwrap().status(Timestamp::now()), BatchStatus::Expired);
+        // What comes after all is worked on: S3 tells of it, or else it is found.
+        stand.put(&never_used.metadata, 10).await;
+        assert_eq!(run(&stand.reconcile()).await.unwrap().objects.found, 1);
+        stand.work().await;
+        completed(stand, never_used.metadata.batch_id).await;
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn runs_side_by_side_count_each_upload_once() {
+    stand_test(async |stand| {
+        // More than there are shards.
+        for _ in 0..40 {
+            stand.accept(&upload(3)).await;
+        }
+        let runs = [stand.reconcile(), stand.reconcile(), stand.reconcile()];
+        let reports = join_all(runs.iter().map(run)).await;
+        let expired: u64 = reports.iter().map(|report| report.as_ref().unwrap().uploads.expired).sum();
+        assert_eq!(expired, 40);
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn an_upload_that_nobody_heard_of_is_found_however_old_its_request_is() {
+    stand_test(async |stand| {
+        // Signed again and again: its key is that of an hour which nobody looks through any more.
+        let old = upload(24 * 20);
+        stand.accept(&old).await;
+        stand.put(&old.metadata, 10).await;
+        let runs = [stand.reconcile(), stand.reconcile()];
+        let reports = join_all(runs.iter().map(run)).await;
+        let found: u64 = reports.iter().map(|report| report.as_ref().unwrap().uploads.found).sum();
+        assert_eq!(found, 1);
+        assert_eq!(run(&stand.reconcile()).await.unwrap().uploads, Default::default());
+        assert_eq!(stand.work().await, (1, 1));
+        completed(stand, old.metadata.batch_id).await;
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn an_upload_that_arrived_is_waited_for_no_longer() {
+    stand_test(async |stand| {
+        let used = upload(2);
+        stand.accept(&used).await;
+        stand.put(&used.metadata, 10).await;
+        let reconcile = stand.reconcile();
+        reconcile.queue.tell(&stand.bucket, &used.metadata.key()).await.unwrap();
+        assert_eq!(stand.work().await, (1, 1));
+        assert_eq!(stand.accepted.awaited(Timestamp::MAX, 10).await.unwrap().len(), 1);
+        assert_eq!(run(&reconcile).await.unwrap().uploads.arrived, 1);
+        assert_eq!(stand.accepted.awaited(Timestamp::MAX, 10).await.unwrap(), []);
+        assert_eq!(run(&reconcile).await.unwrap().uploads.arrived, 0);
+        assert_eq!(stand.work().await, (0, 0));
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn an_upload_that_was_signed_again_is_still_waited_for() {
+    stand_test(async |stand| {
+        let mut extended = upload(2);
+        stand.accept(&extended).await;
+        let awaited = stand.accepted.awaited(Timestamp::now(), 10).await.unwrap();
+        let [seen] = &awaited[..] else { panic!("{awaited:?}") };
+        extended.upload_expires_at = Some(Timestamp::now() + SignedDuration::from_mins(15));
+        stand.accept(&extended).await;
+        assert!(!stand.accepted.expire(seen).await.unwrap());
+        stand.accepted.arrived(seen).await.unwrap();
+        let awaited = stand.accepted.awaited(Timestamp::MAX, 10).await.unwrap();
+        // To the microsecond, which is what items have.
+        let expected = extended.upload_expires_at.unwrap().as_microsecond();
+        assert_eq!(awaited[0].expires_at().as_microsecond(), expected);
+    })
+    .await;
+}
