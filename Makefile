@@ -6,7 +6,7 @@ export PATH := $(TOOLS)/bin:$(PATH)
 
 LOCAL = "$${CARGO_TARGET_DIR:-target}/debug/local"
 
-.PHONY: help run test bench stop lint smoke cargo nextest
+.PHONY: help run test bench fuzz stop lint smoke cargo nextest
 .DEFAULT_GOAL := help
 
 help: ## List the targets
@@ -24,6 +24,9 @@ test: cargo nextest ## Run all tests against a stack of their own (NEXTEST='-E "
 # All contenders are optimised as for a release; the stack is the one that tests use.
 bench: cargo ## Measure starts, clients, warm requests, idempotency and the ingest (ONLY=startup|clients|warm|idempotency|ingest, ROUNDS=4 MESSAGES=100000 STARTS=40 REQUESTS=1000 ITEMS=100000)
 	@scripts/bench.sh $(ONLY)
+
+fuzz: cargo ## Look for input that the splitter or the item parser takes wrongly (ONLY=splitter|item, TIME=60 seconds each)
+	@TIME=$(TIME) scripts/fuzz.sh $(ONLY)
 
 stop: ## Stop the stacks of this directory, also what a killed one left running
 	@if [ -x $(LOCAL) ]; then exec $(LOCAL) stop; else echo "Nothing was ever started here."; fi

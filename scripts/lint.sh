@@ -18,6 +18,7 @@ check() {
 }
 
 check "format" cargo fmt --all --check
+check "format of fuzz/" cargo fmt --manifest-path fuzz/Cargo.toml --check
 check "clippy" cargo clippy --quiet --workspace --all-targets -- -D warnings
 check "Python environment" scripts/python-env.sh "$environment" scripts/lint-requirements.txt
 check "template.yaml" "$environment/bin/cfn-lint" --regions us-east-1 --template template.yaml

@@ -8,6 +8,7 @@ case $1 in
 # Without its self-update and probes, which cost a third of the build.
 cargo-nextest) version=0.9.151 minutes=3 options=(--no-default-features) ;;
 cargo-deny) version=0.20.2 minutes=2 options=() ;;
+cargo-fuzz) version=0.13.1 minutes=1 options=() ;;
 *)
   echo "scripts/tool.sh does not know the tool $1" >&2
   exit 2

@@ -8,10 +8,13 @@ use jiff::{Timestamp, Unit};
 /// Forms that the standard ones do not cover: the Brazilian order of day and month, with and without a time.
 const BRAZILIAN: [&str; 3] = ["%d/%m/%Y %H:%M:%S%.f", "%d/%m/%Y %H:%M", "%d/%m/%Y"];
 
+/// The year 1. ISO 8601 goes back further than PostgreSQL does, and nobody means a year before it.
+const EARLIEST: Timestamp = Timestamp::constant(-62_135_596_800, 0);
+
 /// Reads a date: ISO 8601 (`2026-11-21T10:30:00`, a space for the `T`, a fraction, no time at all) or `21/11/2026 10:30:00`.
 ///
 /// With an offset or `Z` it says which instant it is; without, it is local time of `zone`. An hour that the zone skips is taken as the
-/// one after, one that it has twice as the first. Microseconds are kept, since the column holds no more.
+/// one after, one that it has twice as the first. Microseconds are kept, since the column holds no more. What is before the year 1 is no date.
 pub(crate) fn parse(text: &str, zone: &TimeZone) -> Option<Timestamp> {
     let instant = match plain(text) {
         Some(local) => zone.to_timestamp(local).ok()?,
@@ -20,7 +23,7 @@ pub(crate) fn parse(text: &str, zone: &TimeZone) -> Option<Timestamp> {
             Err(_) => zone.to_timestamp(local(text)?).ok()?,
         },
     };
-    to_microseconds(instant)
+    if instant < EARLIEST { None } else { to_microseconds(instant) }
 }
 
 /// Reads the two forms that nearly all dates have, without the search through the others and the errors that it makes.
@@ -97,6 +100,7 @@ mod tests {
             ("21/06/2026 10:30", "2026-06-21T13:30:00Z"),
             ("21/06/2026", "2026-06-21T03:00:00Z"),
             ("30/12/1899 00:00:00", "1899-12-30T02:00:00Z"),
+            ("0001-01-01T00:00:00Z", "0001-01-01T00:00:00Z"),
             // In summer time; in the hour that its start skips; in the one that its end repeats.
             ("2018-12-01 10:00:00", "2018-12-01T12:00:00Z"),
             ("2018-11-04 00:30:00", "2018-11-04T03:30:00Z"),
@@ -117,6 +121,9 @@ mod tests {
             "2026-06-21T25:00:00",
             "06/21/2026",
             "1750523400",
+            "0000-12-31T23:59:59.999999Z",
+            "-004713-01-01T00:00:00Z",
+            "-009999-01-01 00:00:00",
         ] {
             assert_eq!(parse(text, &brasilia()), None, "{text}");
         }

@@ -1,0 +1,224 @@
+//! The item parser: whatever it lets through can be stored, travels through a chunk's file unchanged, and is the same however it is spelled.
+
+use std::fmt;
+use std::sync::LazyLock;
+
+use ingestion::chunk::{Generation, Plan, Planner, decode, encode};
+use ingestion::product::{
+    Attributes, BatchStamp, CnpjAccess, Decimal, ItemError, ItemErrorCode, ItemPlace, ItemRules,
+    MAX_PRODUCT_ID, Product,
+};
+use jiff::Timestamp;
+use jiff::tz::{Offset, TimeZone};
+use serde::de::{Deserialize, Deserializer, MapAccess, Visitor};
+use serde_json::Value;
+use serde_json::value::RawValue;
+use uuid::Uuid;
+
+use crate::{without_white_end, without_white_start};
+
+static RULES: LazyLock<ItemRules> =
+    LazyLock::new(|| ItemRules { zone: TimeZone::fixed(Offset::constant(-3)), cnpjs: CnpjAccess::Any });
+
+/// Members that have a column.
+const KNOWN: [&str; 22] = [
+    "CNPJ",
+    "SHOPID",
+    "PRODUCTID",
+    "TITLE",
+    "DESCRIPTION",
+    "EAN",
+    "BRAND",
+    "NCM",
+    "CATEGORY",
+    "IMAGELINK",
+    "COLOR",
+    "PRICE",
+    "PRICEPROMO",
+    "WHOLESALEPRICE",
+    "QUANTITY",
+    "SIZE",
+    "MEASURE",
+    "WHOLESALEMIN",
+    "INDICE",
+    "DATACADASTROPRODUTO",
+    "DATAATUALIZACAOPRODUTO",
+    "DATAATUALIZACAOESTOQUE",
+];
+
+/// The input is one item, or the members that a valid item gets besides its key.
+pub fn check(input: &[u8]) {
+    let item = without_white_end(without_white_start(input));
+    check_item(item);
+    if !item.is_empty() && item[0] != b'{' {
+        let key = br#"{"CNPJ":"11222333000181","SHOPID":1,"PRODUCTID":2,"#;
+        check_item(&[key, item, b"}"].concat());
+    }
+}
+
+fn check_item(item: &[u8]) {
+    let outcome = parse(item);
+    match &outcome {
+        Ok(product) => {
+            storable(product);
+            survives_a_chunk(product);
+            extra_is_in_its_one_form(product);
+        }
+        Err(error) => reportable(error),
+    }
+    match serde_json::from_slice::<Members>(item) {
+        Ok(members) => {
+            let other = parse(members.spelled_otherwise().as_bytes());
+            same(&outcome, &other);
+        }
+        Err(error) => assert!(outcome.is_err(), "serde_json refuses it: {error}"),
+    }
+}
+
+fn parse(item: &[u8]) -> Result<Product, ItemError> {
+    RULES.parse(ItemPlace { index: 17, offset: 10_993 }, item)
+}
+
+/// The columns hold it.
+fn storable(product: &Product) {
+    let Product { key, attributes } = product;
+    assert_eq!(key.product_id, key.product_id.trim());
+    assert!((1..=MAX_PRODUCT_ID).contains(&key.product_id.len()) && !key.product_id.contains('\0'));
+    let Attributes { title, description, ean, brand, ncm, category, image_link, color, extra, .. } =
+        attributes;
+    for text in
+        [title, description, ean, brand, ncm, category, image_link, color, extra].into_iter().flatten()
+    {
+        assert!(!text.contains('\0'), "{text:?}");
+    }
+    for price in [attributes.price, attributes.price_promo, attributes.wholesale_price].into_iter().flatten()
+    {
+        assert!(price.ten_thousandths().unsigned_abs() < 100_000_000_000_000, "numeric(14,4): {price}");
+    }
+    let numbers = [attributes.quantity, attributes.size, attributes.measure, attributes.wholesale_min];
+    for number in numbers.into_iter().flatten() {
+        assert!(number.units().unsigned_abs() < 10_u128.pow(38) && number.places() <= 38, "{number}");
+        assert_eq!(number.to_string().parse::<Decimal>(), Ok(number));
+    }
+    // PostgreSQL's timestamps begin in the year -4713, and hold microseconds.
+    let first: Timestamp = "-004712-01-01T00:00:00Z".parse().expect("a time");
+    for time in [attributes.source_created_at, attributes.source_updated_at].into_iter().flatten() {
+        assert!(time >= first && time.subsec_nanosecond() % 1000 == 0, "{time}");
+    }
+}
+
+fn survives_a_chunk(product: &Product) {
+    let batch = BatchStamp::new(Timestamp::UNIX_EPOCH, Uuid::nil());
+    let mut planner = Planner::new(Plan::default(), batch, Generation::FIRST);
+    let chunk = planner.push(product.clone(), 17).or_else(|| planner.finish()).expect("a chunk");
+    let read = decode(&encode(&chunk).expect("a file")).expect("a chunk's file");
+    assert_eq!(read, chunk);
+    let [row] = read.rows() else { panic!("one row") };
+    assert_eq!((&row.key, row.attributes.decode().as_ref()), (&product.key, Ok(&product.attributes)));
+    assert_eq!(row.row_hash, row.attributes.row_hash());
+}
+
+/// It is an object that `jsonb` takes, and read again as members it is itself.
+fn extra_is_in_its_one_form(product: &Product) {
+    let Some(extra) = &product.attributes.extra else { return };
+    // Not as a `Value`, whose numbers are of 64 bits, which those of `jsonb` are not.
+    let known = serde_json::from_str::<Members>(extra).expect("an object");
+    assert!(!known.0.is_empty());
+    assert!(!has_escaped_nul(extra), "{extra}");
+    let members = extra.strip_prefix('{').expect("an object");
+    let item = format!(r#"{{"CNPJ":"11222333000181","SHOPID":1,"PRODUCTID":2,{members}"#);
+    let again = parse(item.as_bytes()).expect("the same members");
+    assert_eq!(again.attributes.extra.as_ref(), Some(extra));
+}
+
+/// The table of errors takes it.
+fn reportable(error: &ItemError) {
+    assert_eq!((error.item_index, error.byte_offset), (17, 10_993));
+    assert!(!error.detail.contains('\0') && error.detail.len() < 1000, "{error:?}");
+    assert!(
+        error.field.as_ref().is_none_or(|field| !field.contains('\0') && field.len() < 1000),
+        "{error:?}"
+    );
+    without_nul(&serde_json::to_value(&error.key).expect("JSON"));
+}
+
+/// Whether a text of JSON holds an escape for NUL, and not only a backslash in front of what looks like one.
+fn has_escaped_nul(json: &str) -> bool {
+    let mut rest = json;
+    while let Some((_, after)) = rest.split_once('\\') {
+        if after.starts_with("u0000") {
+            return true;
+        }
+        rest = after.get(1..).unwrap_or_default();
+    }
+    false
+}
+
+fn without_nul(value: &Value) {
+    match value {
+        Value::String(text) => assert!(!text.contains('\0'), "{text:?}"),
+        Value::Array(items) => items.iter().for_each(without_nul),
+        Value::Object(members) => {
+            assert!(members.keys().all(|name| !name.contains('\0')));
+            members.values().for_each(without_nul);
+        }
+        Value::Null | Value::Bool(_) | Value::Number(_) => {}
+    }
+}
+
+/// Products are equal. Of several faults another one may come first, but not of another kind.
+fn same(one: &Result<Product, ItemError>, other: &Result<Product, ItemError>) {
+    match (one, other) {
+        (Ok(one), Ok(other)) => assert_eq!(one, other),
+        (Err(one), Err(other)) => {
+            assert_eq!((one.code, &one.key), (other.code, &other.key));
+            assert_ne!(one.code, ItemErrorCode::MalformedJson, "serde_json reads it");
+        }
+        _ => panic!("{one:?}, and spelled otherwise {other:?}"),
+    }
+}
+
+/// An object's members as `serde_json` finds them, repeated ones too.
+struct Members(Vec<(String, Box<RawValue>)>);
+
+impl Members {
+    /// The same members from last to first, with escapes for every character of their names and, where they have a column, in another case.
+    fn spelled_otherwise(&self) -> String {
+        let members = self.0.iter().rev().map(|(name, value)| {
+            let is_known = KNOWN.iter().any(|known| known.eq_ignore_ascii_case(name));
+            let units: String = name
+                .encode_utf16()
+                .map(|unit| match char::from_u32(unit.into()) {
+                    Some(letter) if is_known && letter.is_ascii_lowercase() => unit - 32,
+                    Some(letter) if is_known && letter.is_ascii_uppercase() => unit + 32,
+                    _ => unit,
+                })
+                .map(|unit| format!("\\u{unit:04x}"))
+                .collect();
+            format!("\n\"{units}\" :\t{} ", value.get())
+        });
+        format!("{{{}}}", members.collect::<Vec<_>>().join(","))
+    }
+}
+
+impl<'de> Deserialize<'de> for Members {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct All;
+        impl<'de> Visitor<'de> for All {
+            type Value = Members;
+
+            fn expecting(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+                formatter.write_str("an object")
+            }
+
+            fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Members, A::Error> {
+                let mut members = Vec::new();
+                while let Some(member) = map.next_entry()? {
+                    members.push(member);
+                }
+                Ok(Members(members))
+            }
+        }
+        deserializer.deserialize_map(All)
+    }
+}

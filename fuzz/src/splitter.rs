@@ -1,0 +1,143 @@
+//! The splitter beside `serde_json`, beside a plain reading of lines, and beside itself at other windows.
+
+use ingestion::split::{Format, PayloadError, PayloadFault, Piece, Splitter};
+use serde_json::value::RawValue;
+
+use crate::{without_white_end, without_white_start};
+
+const BYTE_ORDER_MARK: &[u8] = b"\xef\xbb\xbf";
+/// Bytes of the input before the payload: format, limit, and the windows' sizes.
+const HEAD: usize = 8;
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+enum Found {
+    Item { index: u64, offset: u64, bytes: Vec<u8> },
+    TooLarge { index: u64, offset: u64, length: u64 },
+}
+
+type Outcome = (Vec<Found>, Result<(), PayloadError>);
+
+/// The input's first byte says by its parity which format the payload has, the second how long an item may be (from 200 on: as long as it likes); six
+/// sizes of windows follow, which take turns. The rest is the payload.
+pub fn check(input: &[u8]) {
+    let Some((head, payload)) = input.split_at_checked(HEAD) else { return };
+    let format = if head[0] % 2 == 0 { Format::Array } else { Format::Lines };
+    let limit = if head[1] < 200 { usize::from(head[1]) } else { usize::MAX };
+    let outcome = split(format, limit, &[payload]);
+    assert_eq!(split(format, limit, &windows(payload, &head[2..])), outcome, "windows change the outcome");
+    let (found, result) = &outcome;
+    in_order(payload, found);
+    if let Err(error) = result {
+        assert!(error.offset <= length(payload), "{error} is behind the payload");
+    }
+    match format {
+        Format::Array => as_serde_json_reads(payload, limit, found, *result),
+        Format::Lines => assert_eq!(outcome, lines(payload, limit)),
+    }
+}
+
+fn split(format: Format, limit: usize, windows: &[&[u8]]) -> Outcome {
+    let mut found = Vec::new();
+    let mut splitter = Splitter::new(format, limit);
+    let mut sink = |piece: Piece<'_>| {
+        found.push(match piece {
+            Piece::Item { index, offset, bytes } => Found::Item { index, offset, bytes: bytes.to_vec() },
+            Piece::TooLarge { index, offset, length } => Found::TooLarge { index, offset, length },
+        });
+    };
+    let fed = windows.iter().try_for_each(|window| splitter.feed(window, &mut sink));
+    let result = fed.and_then(|()| splitter.finish(&mut sink));
+    (found, result)
+}
+
+/// The payload in windows of these sizes in turn; empty ones too, unless all of them are.
+fn windows<'p>(payload: &'p [u8], sizes: &[u8]) -> Vec<&'p [u8]> {
+    if sizes.iter().all(|size| *size == 0) {
+        return payload.chunks(1).collect();
+    }
+    let (mut windows, mut rest) = (Vec::new(), payload);
+    for size in sizes.iter().cycle() {
+        let (window, after) = rest.split_at(usize::from(*size).min(rest.len()));
+        windows.push(window);
+        if after.is_empty() {
+            break;
+        }
+        rest = after;
+    }
+    windows
+}
+
+/// Items are numbered, are where they say, and do not overlap.
+fn in_order(payload: &[u8], found: &[Found]) {
+    let mut end = 0;
+    for (number, found) in found.iter().enumerate() {
+        let (index, offset, length) = match found {
+            Found::Item { index, offset, bytes } => {
+                let at = usize::try_from(*offset).expect("an offset within memory");
+                assert_eq!(payload.get(at..at + bytes.len()), Some(bytes.as_slice()), "at {offset}");
+                assert!(!bytes.is_empty());
+                (*index, *offset, length(bytes))
+            }
+            Found::TooLarge { index, offset, length } => (*index, *offset, *length),
+        };
+        assert_eq!(index, u64::try_from(number).expect("a number of items"));
+        assert!(offset >= end, "an item begins at {offset}, before {end}");
+        end = offset + length;
+    }
+    assert!(end <= self::length(payload));
+}
+
+/// What is an array for `serde_json` is one here, with the same items; and what was split well and whose items are JSON is an array.
+fn as_serde_json_reads(payload: &[u8], limit: usize, found: &[Found], result: Result<(), PayloadError>) {
+    let unmarked = payload.strip_prefix(BYTE_ORDER_MARK).unwrap_or(payload);
+    let expected = serde_json::from_slice::<Vec<&RawValue>>(unmarked);
+    if let Ok(items) = &expected {
+        let place = |item: &RawValue| item.get().as_ptr().addr() - payload.as_ptr().addr();
+        let items: Vec<Found> = items
+            .iter()
+            .enumerate()
+            .map(|(index, item)| piece(index, place(item), item.get().as_bytes(), item.get().len(), limit))
+            .collect();
+        assert_eq!(result, Ok(()));
+        assert_eq!(found, items);
+    } else if result.is_ok() {
+        let all_valid = found.iter().all(|found| match found {
+            Found::Item { bytes, .. } => serde_json::from_slice::<&RawValue>(bytes).is_ok(),
+            Found::TooLarge { .. } => false,
+        });
+        assert!(!all_valid, "serde_json refuses what is an array here");
+    }
+}
+
+/// The payload's lines by the definition: between line feeds, without white space around them, blank ones left out.
+fn lines(payload: &[u8], limit: usize) -> Outcome {
+    let unmarked = payload.strip_prefix(BYTE_ORDER_MARK).unwrap_or(payload);
+    let mut found = Vec::new();
+    let mut at = payload.len() - unmarked.len();
+    for line in unmarked.split(|byte| *byte == b'\n') {
+        let content = without_white_start(line);
+        if !content.is_empty() {
+            let offset = at + line.len() - content.len();
+            // White space behind an item counts towards its limit.
+            found.push(piece(found.len(), offset, without_white_end(content), content.len(), limit));
+        }
+        at += line.len() + 1;
+    }
+    let empty = PayloadError { fault: PayloadFault::Empty, offset: length(payload) };
+    let result = if found.is_empty() { Err(empty) } else { Ok(()) };
+    (found, result)
+}
+
+fn piece(index: usize, offset: usize, bytes: &[u8], counted: usize, limit: usize) -> Found {
+    let number = |number| u64::try_from(number).expect("64 bits");
+    let (index, offset) = (number(index), number(offset));
+    if counted > limit {
+        Found::TooLarge { index, offset, length: number(counted) }
+    } else {
+        Found::Item { index, offset, bytes: bytes.to_vec() }
+    }
+}
+
+fn length(bytes: &[u8]) -> u64 {
+    u64::try_from(bytes.len()).expect("64 bits")
+}

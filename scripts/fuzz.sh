@@ -1,0 +1,22 @@
+#!/usr/bin/env bash
+# scripts/fuzz.sh [TARGET…]: looks for input that breaks an oracle of fuzz/, each target for TIME seconds; all targets unless some are named. What it
+# learns stays in fuzz/corpus, what it finds in fuzz/artifacts.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+export PATH=$PWD/.local/tools/bin:$PATH
+
+targets=("$@")
+((${#targets[@]})) || targets=(splitter item)
+toolchain=${FUZZ_TOOLCHAIN:-nightly}
+if ! cargo "+$toolchain" --version >/dev/null 2>&1; then
+  echo "libFuzzer needs a nightly compiler: rustup toolchain install $toolchain --profile minimal" >&2
+  exit 1
+fi
+scripts/tool.sh cargo-fuzz
+
+for target in "${targets[@]}"; do
+  echo "== $target, ${TIME:-60} s"
+  mkdir -p "fuzz/corpus/$target"
+  cargo "+$toolchain" fuzz run "$target" "fuzz/corpus/$target" "fuzz/seeds/$target" -- \
+    -dict=fuzz/json.dict -max_len=2048 -max_total_time="${TIME:-60}" -print_final_stats=1 -verbosity=0
+done
