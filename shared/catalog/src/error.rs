@@ -29,6 +29,9 @@ pub enum DatabaseError {
     Migration(#[source] Box<refinery::Error>),
     #[error("another process is migrating the database")]
     MigrationUnderWay,
+    /// A row that was looked up was written by somebody else before it could be, who does not take the establishments' locks.
+    #[error("a row was written by somebody else meanwhile")]
+    Moved,
     #[error("batch {0} is not known")]
     UnknownBatch(Uuid),
     #[error("chunk {index} of batch {batch_id} is not known")]
@@ -50,7 +53,12 @@ impl DatabaseError {
     pub const fn is_transient(&self) -> bool {
         matches!(
             self,
-            Self::Secret(_) | Self::Unavailable(_) | Self::Busy(_) | Self::TimedOut | Self::MigrationUnderWay
+            Self::Secret(_)
+                | Self::Unavailable(_)
+                | Self::Busy(_)
+                | Self::TimedOut
+                | Self::MigrationUnderWay
+                | Self::Moved
         )
     }
 

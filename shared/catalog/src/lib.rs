@@ -32,7 +32,7 @@
 //! # Which version wins
 //!
 //! Of all items of a product that were ever written, the one with the greatest [`Version`](ingestion::product::Version). A row remembers the version that wrote it. A later version
-//! with the same content writes nothing, so it leaves no trace in the row, but in its chunk: for each item, half of its key's hash and half of its
+//! with the same content writes nothing, so it leaves no trace in the row, but in its chunk: for each item, 8 bytes of its key's hash and 5 of its
 //! content's. Before a row is overwritten by something that is newer than what the row remembers, chunks of other batches are asked whether they contained the very content that
 //! is there, in a version newer still. The answer can only be yes for batches received at or after the item's effective time, and where the source does not date the
 //! present content before it; so a change that arrives in the usual order asks nobody.

@@ -8,47 +8,43 @@ use ingestion::batch::Changes;
 use ingestion::chunk::{Chunk, Row};
 use jiff::Timestamp;
 
-use super::copy::{Presence, Rows, columns};
+use super::copy::{Presence, Rows, changing, columns};
 use super::history;
 use super::lookup::{Differing, Existing};
+use super::place::Place;
 use crate::connection::Session;
 use crate::error::DatabaseError;
 
 const COPY_NEW: &str = concat!("COPY products (", columns!(), ") FROM STDIN (FORMAT binary)");
-const STAGE: &str = concat!("COPY staged_products (", columns!(), ") FROM STDIN (FORMAT binary)");
-const IS_STAGE_ABSENT: &str = "SELECT to_regclass('pg_temp.staged_products') IS NULL AS absent";
+const STAGE: &str = concat!("COPY staged_products (place, ", changing!(), ") FROM STDIN (FORMAT binary)");
+/// The planner may think of joining the places with the whole table, while that is small or not known well; without sequential scans it looks the places
+/// up. This holds until the transaction's end.
+const PREPARE_STAGE: &str = "SELECT to_regclass('pg_temp.staged_products') IS NULL AS is_absent, \
+     set_config('enable_seqscan', 'off', true)";
 /// One table a session, emptied by each commit: a table a chunk would leave 20 KB in the system's catalogue each time.
 const CREATE_STAGE: &str = concat!(
-    "CREATE TEMPORARY TABLE staged_products ON COMMIT DELETE ROWS AS SELECT ",
-    columns!(),
+    "CREATE TEMPORARY TABLE staged_products ON COMMIT DELETE ROWS AS SELECT ctid AS place, ",
+    changing!(),
     " FROM products WITH NO DATA"
 );
-const UPSERT: &str = concat!(
-    "INSERT INTO products (",
-    columns!(),
-    ") SELECT ",
-    columns!(),
-    " FROM staged_products ON CONFLICT (cnpj, shopid, productid) DO UPDATE SET title = EXCLUDED.title, \
-     description = EXCLUDED.description, ean = EXCLUDED.ean, brand = EXCLUDED.brand, ncm = EXCLUDED.ncm, \
-     category = EXCLUDED.category, imagelink = EXCLUDED.imagelink, color = EXCLUDED.color, price = EXCLUDED.price, \
-     pricepromo = EXCLUDED.pricepromo, wholesaleprice = EXCLUDED.wholesaleprice, quantity = EXCLUDED.quantity, \
-     size = EXCLUDED.size, measure = EXCLUDED.measure, wholesalemin = EXCLUDED.wholesalemin, indice = EXCLUDED.indice, \
-     source_created_at = EXCLUDED.source_created_at, source_updated_at = EXCLUDED.source_updated_at, \
-     extra = EXCLUDED.extra, row_hash = EXCLUDED.row_hash, last_batch_id = EXCLUDED.last_batch_id, \
-     last_received_at = EXCLUDED.last_received_at, last_item_index = EXCLUDED.last_item_index, \
-     active = EXCLUDED.active, updated_at = now(), \
-     deactivated_at = CASE WHEN EXCLUDED.active THEN NULL ELSE products.deactivated_at END"
-);
-/// By place, since under the establishments' locks nobody moves a row.
+/// By place, since under the establishments' locks nobody moves a row: neither the index nor the row's lock is needed to find it again.
+const UPDATE: &str = "UPDATE products p SET title = s.title, description = s.description, ean = s.ean, brand = s.brand, ncm = s.ncm, \
+     category = s.category, imagelink = s.imagelink, color = s.color, price = s.price, pricepromo = s.pricepromo, \
+     wholesaleprice = s.wholesaleprice, quantity = s.quantity, size = s.size, measure = s.measure, \
+     wholesalemin = s.wholesalemin, indice = s.indice, source_created_at = s.source_created_at, \
+     source_updated_at = s.source_updated_at, extra = s.extra, row_hash = s.row_hash, last_batch_id = s.last_batch_id, \
+     last_received_at = s.last_received_at, last_item_index = s.last_item_index, active = s.active, updated_at = now(), \
+     deactivated_at = CASE WHEN s.active THEN NULL ELSE p.deactivated_at END \
+     FROM staged_products s WHERE p.ctid = s.place";
 const REACTIVATE: &str = "UPDATE products SET active = true, deactivated_at = NULL, updated_at = now() \
-     WHERE ctid = ANY($1::text[]::tid[])";
+     WHERE ctid = ANY($1)";
 
 /// What is to be done with a chunk's rows.
 pub(super) struct Plan<'a> {
     insert: Vec<(&'a Row, Presence)>,
-    update: Vec<(&'a Row, Presence)>,
-    /// Places of rows that only become active again.
-    reactivate: Vec<&'a str>,
+    update: Vec<(Place, &'a Row, Presence)>,
+    /// Rows that only become active again.
+    reactivate: Vec<Place>,
     counts: Changes,
 }
 
@@ -97,10 +93,10 @@ impl<'a> Plan<'a> {
         if differing.is_newer() && !knowledge.outranked.contains(&key) {
             let active = existing.active || returns;
             let presence = if active { Presence::Active } else { Presence::Inactive(knowledge.now) };
-            self.update.push((differing.row, presence));
+            self.update.push((existing.place, differing.row, presence));
             self.counts.updated += 1;
         } else if returns {
-            self.reactivate.push(&existing.ctid);
+            self.reactivate.push(existing.place);
             self.counts.updated += 1;
         } else if differing.is_same(existing) {
             self.counts.unchanged += 1;
@@ -142,40 +138,44 @@ impl Differing<'_> {
 /// Carries a plan out.
 pub(super) async fn apply(session: &mut Session<'_>, plan: &Plan<'_>) -> Result<(), DatabaseError> {
     if !plan.insert.is_empty() {
-        copy(session, COPY_NEW, &plan.insert).await?;
+        let mut rows = Rows::new();
+        for (row, presence) in &plan.insert {
+            rows.push(row, *presence)?;
+        }
+        copy(session, COPY_NEW, rows).await?;
     }
     if !plan.update.is_empty() {
-        stage(session, &plan.update).await?;
-        session.execute(UPSERT, &[]).await?;
+        let mut rows = Rows::new();
+        for (place, row, presence) in &plan.update {
+            rows.push_change(*place, row, *presence)?;
+        }
+        let answer = session.query_opt(PREPARE_STAGE, &[]).await?;
+        if answer.map_or(Ok(true), |answer| answer.try_get("is_absent"))? {
+            session.transaction.batch_execute(CREATE_STAGE).await?;
+        }
+        copy(session, STAGE, rows).await?;
+        all(session.execute(UPDATE, &[]).await?, plan.update.len())?;
     }
     if !plan.reactivate.is_empty() {
-        session.execute(REACTIVATE, &[&plan.reactivate]).await?;
+        all(session.execute(REACTIVATE, &[&plan.reactivate]).await?, plan.reactivate.len())?;
     }
     Ok(())
 }
 
-/// Puts rows where their columns' types are checked, and from where they can be upserted.
-pub(super) async fn stage(session: &mut Session<'_>, rows: &[(&Row, Presence)]) -> Result<(), DatabaseError> {
-    let answer = session.query_opt(IS_STAGE_ABSENT, &[]).await?;
-    if answer.map_or(Ok(true), |answer| answer.try_get("absent"))? {
-        session.transaction.batch_execute(CREATE_STAGE).await?;
-    }
-    copy(session, STAGE, rows).await
+/// A row that is not at its place any more was written by somebody who knows nothing of the locks; the chunk's next try looks again.
+fn all(found: u64, looked_for: usize) -> Result<(), DatabaseError> {
+    if usize::try_from(found) == Ok(looked_for) { Ok(()) } else { Err(DatabaseError::Moved) }
 }
 
-async fn copy(
+pub(super) async fn copy(
     session: &mut Session<'_>,
     sql: &'static str,
-    rows: &[(&Row, Presence)],
+    rows: Rows,
 ) -> Result<(), DatabaseError> {
-    let mut encoded = Rows::new();
-    for (row, presence) in rows {
-        encoded.push(row, *presence)?;
-    }
     let statement = session.prepared(sql).await?;
     let sink = session.transaction.copy_in::<_, Bytes>(&statement).await?;
     let mut sink = std::pin::pin!(sink);
-    sink.send(encoded.finish().into()).await?;
+    sink.send(rows.finish().into()).await?;
     sink.finish().await?;
     Ok(())
 }

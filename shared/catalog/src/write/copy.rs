@@ -7,20 +7,33 @@ use ingestion::product::{Attributes, Decimal};
 use jiff::Timestamp;
 
 use super::numeric;
+use super::place::Place;
 use crate::error::DatabaseError;
 use crate::hashes::first_eight;
 
-/// The columns that are written, in the order of [`Rows::push`].
+/// The columns of a new row, in the order of [`Rows::push`].
 macro_rules! columns {
     () => {
         "cnpj, shopid, productid, title, description, ean, brand, ncm, category, imagelink, color, price, pricepromo, \
          wholesaleprice, quantity, size, measure, wholesalemin, indice, source_created_at, source_updated_at, extra, \
-         key_hash, row_hash, last_batch_id, last_received_at, last_item_index, active, deactivated_at"
+         row_hash, last_batch_id, last_received_at, last_item_index, active, key_hash, deactivated_at"
     };
 }
 pub(super) use columns;
 
+/// The columns that another version of a row brings, in the order of [`Rows::push_change`] behind the row's place.
+macro_rules! changing {
+    () => {
+        "title, description, ean, brand, ncm, category, imagelink, color, price, pricepromo, \
+         wholesaleprice, quantity, size, measure, wholesalemin, indice, source_created_at, source_updated_at, extra, \
+         row_hash, last_batch_id, last_received_at, last_item_index, active"
+    };
+}
+pub(super) use changing;
+
 const COLUMNS: i16 = 29;
+/// The place among them.
+const CHANGING: i16 = 25;
 const SIGNATURE: &[u8] = b"PGCOPY\n\xff\r\n\0\0\0\0\0\0\0\0\0";
 /// 2000-01-01, from which PostgreSQL counts its microseconds, as Unix counts them.
 const EPOCH: i64 = 946_684_800_000_000;
@@ -47,26 +60,44 @@ impl Rows {
         self.0
     }
 
+    /// A new row.
     pub(super) fn push(&mut self, row: &Row, presence: Presence) -> Result<(), DatabaseError> {
-        let attributes =
-            row.attributes.decode().map_err(|_| DatabaseError::Unreadable("a product's attributes"))?;
-        let item_index = i64::try_from(row.version.item_index())?;
         self.0.extend_from_slice(&COLUMNS.to_be_bytes());
         self.value(row.key.cnpj.as_bytes());
         self.value(&row.key.shop_id.to_be_bytes());
         self.value(row.key.product_id.as_bytes());
-        self.attributes(&attributes);
+        self.version(row, presence)?;
         self.value(&first_eight(row.key_hash.0).to_be_bytes());
+        self.time(match presence {
+            Presence::Active => None,
+            Presence::Inactive(since) => Some(since),
+        });
+        Ok(())
+    }
+
+    /// What the row at that place becomes.
+    pub(super) fn push_change(
+        &mut self,
+        place: Place,
+        row: &Row,
+        presence: Presence,
+    ) -> Result<(), DatabaseError> {
+        self.0.extend_from_slice(&CHANGING.to_be_bytes());
+        self.value(&place.0);
+        self.version(row, presence)
+    }
+
+    /// What another version of the product may say otherwise.
+    fn version(&mut self, row: &Row, presence: Presence) -> Result<(), DatabaseError> {
+        let attributes =
+            row.attributes.decode().map_err(|_| DatabaseError::Unreadable("a product's attributes"))?;
+        let item_index = i64::try_from(row.version.item_index())?;
+        self.attributes(&attributes);
         self.value(&row.row_hash.0);
         self.value(row.version.batch().batch_id().as_bytes());
         self.time(Some(row.version.batch().received_at()));
         self.value(&item_index.to_be_bytes());
-        let (active, deactivated_at) = match presence {
-            Presence::Active => (true, None),
-            Presence::Inactive(since) => (false, Some(since)),
-        };
-        self.value(&[u8::from(active)]);
-        self.time(deactivated_at);
+        self.value(&[u8::from(matches!(presence, Presence::Active))]);
         Ok(())
     }
 

@@ -14,7 +14,7 @@ use uuid::Uuid;
 use super::lookup::{Differing, Existing};
 use crate::connection::Session;
 use crate::error::DatabaseError;
-use crate::hashes::first_eight;
+use crate::hashes::{first_eight, first_five};
 use crate::rows::{cnpj, texts};
 
 /// Full loads received later that already decided about these establishments.
@@ -27,11 +27,14 @@ const CONTAINED: &str = "SELECT h.key FROM batch_chunks c CROSS JOIN LATERAL unn
      WHERE e.batch_id = $1 AND (e.key_hash IN (SELECT unnest($2::bigint[]))) IS TRUE";
 const SINCE: &str = "SELECT DISTINCT received_at, batch_id FROM batch_cnpjs WHERE cnpj = ANY($1::bpchar[]) \
      AND received_at >= $2 ORDER BY received_at DESC, batch_id DESC";
-/// Chunks of these batches that contained one of the keys with one of the contents: of other batches, of this one behind the chunk and, if `$6`, before it.
-const CONFIRMATIONS: &str = "SELECT c.batch_id, c.chunk_index, h.key, h.content FROM batch_chunks c \
-     CROSS JOIN LATERAL unnest(c.key_hashes, c.row_hashes) AS h (key, content) WHERE c.batch_id = ANY($1) \
-     AND (c.batch_id <> $4 OR c.chunk_index > $5 OR ($6 AND c.chunk_index < $5)) \
-     AND (h.key IN (SELECT unnest($2::bigint[]))) IS TRUE AND (h.content IN (SELECT unnest($3::bigint[]))) IS TRUE";
+/// Chunks of these batches that contained one of the keys, with what content: of other batches, of this one behind the chunk and, if `$5`, before it.
+/// Appending nothing brings a chunk's contents into memory once, and `OFFSET 0` keeps it from being done again for each key.
+const CONFIRMATIONS: &str = "SELECT c.batch_id, c.chunk_index, h.key, \
+         substring(c.contents FROM (5 * h.place - 4)::integer FOR 5) AS content \
+     FROM (SELECT batch_id, chunk_index, key_hashes, row_hashes || ''::bytea AS contents FROM batch_chunks \
+         WHERE batch_id = ANY($1) AND (batch_id <> $3 OR chunk_index > $4 OR ($5 AND chunk_index < $4)) OFFSET 0) c \
+     CROSS JOIN LATERAL unnest(c.key_hashes) WITH ORDINALITY AS h (key, place) \
+     WHERE (h.key IN (SELECT unnest($2::bigint[]))) IS TRUE";
 /// Batches that are asked at once in the end. The newest is asked first, and nearly always answers for all before it.
 const MOST_AT_ONCE: usize = 8;
 
@@ -112,18 +115,16 @@ async fn confirmed(
     let index = i32::try_from(chunk.index())?;
     let ids: Vec<Uuid> = batches.iter().map(|(batch, _)| *batch).collect();
     let keys: Vec<i64> = candidates.iter().map(|candidate| candidate.key).collect();
-    let contents: Vec<i64> = candidates.iter().map(|candidate| candidate.content).collect();
     let earlier_chunks =
         candidates.iter().any(|candidate| candidate.confirmed_at(received_at) > candidate.effective_at);
-    let answers =
-        session.query(CONFIRMATIONS, &[&ids, &keys, &contents, &batch_id, &index, &earlier_chunks]).await?;
+    let answers = session.query(CONFIRMATIONS, &[&ids, &keys, &batch_id, &index, &earlier_chunks]).await?;
     let received: HashMap<Uuid, Timestamp> = batches.iter().copied().collect();
     let by_key: HashMap<i64, &Candidate> =
         candidates.iter().map(|candidate| (candidate.key, candidate)).collect();
     let mut confirmed = HashSet::new();
     for answer in &answers {
         let (by, place): (Uuid, i32) = (answer.try_get("batch_id")?, answer.try_get("chunk_index")?);
-        let (key, content): (i64, i64) = (answer.try_get("key")?, answer.try_get("content")?);
+        let (key, content): (i64, &[u8]) = (answer.try_get("key")?, answer.try_get("content")?);
         let (Some(candidate), Some(received)) = (by_key.get(&key), received.get(&by)) else { continue };
         // Within a batch, chunks follow the order of its items.
         let confirmation = (candidate.confirmed_at(*received), *received, by, place);
@@ -138,7 +139,7 @@ async fn confirmed(
 /// A row that would be changed, unless what is there has been confirmed since.
 struct Candidate {
     key: i64,
-    content: i64,
+    content: [u8; 5],
     effective_at: Timestamp,
     source_updated_at: Option<Timestamp>,
 }
@@ -150,7 +151,7 @@ impl Candidate {
         let effective_at = differing.row.version.effective_at();
         source_updated_at.is_none_or(|updated| updated >= effective_at).then(|| Self {
             key: key(differing.row),
-            content: first_eight(row_hash.0),
+            content: first_five(row_hash.0),
             effective_at,
             source_updated_at: *source_updated_at,
         })

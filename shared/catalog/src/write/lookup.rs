@@ -5,11 +5,12 @@ use ingestion::product::{BatchStamp, RowHash, Version};
 use jiff::Timestamp;
 use uuid::Uuid;
 
+use super::place::Place;
 use crate::connection::Session;
 use crate::error::DatabaseError;
 
 /// `OFFSET 0` keeps the inner query as it is: an index look-up for each key, in the order of the keys, whatever the planner thinks of the table's size.
-const LOOKUP: &str = "SELECT i.place, p.ctid::text AS ctid, p.row_hash, p.active, p.source_updated_at, p.last_received_at, \
+const LOOKUP: &str = "SELECT i.place, p.ctid, p.row_hash, p.active, p.source_updated_at, p.last_received_at, \
          p.last_batch_id, p.last_item_index \
      FROM unnest($1::bpchar[], $2::integer[], $3::text[], $4::bytea[]) WITH ORDINALITY \
          AS i (cnpj, shopid, productid, row_hash, place) \
@@ -27,8 +28,8 @@ pub(super) struct Differing<'a> {
 
 /// What the table holds of a product.
 pub(super) struct Existing {
-    /// Where the row is, for as long as its establishment is locked.
-    pub(super) ctid: String,
+    /// For as long as its establishment is locked.
+    pub(super) place: Place,
     pub(super) row_hash: RowHash,
     pub(super) active: bool,
     pub(super) source_updated_at: Option<Timestamp>,
@@ -57,14 +58,14 @@ pub(super) async fn differing<'a>(
 }
 
 fn existing(answer: &tokio_postgres::Row) -> Result<Option<Existing>, DatabaseError> {
-    let Some(ctid) = answer.try_get::<_, Option<String>>("ctid")? else { return Ok(None) };
+    let Some(place) = answer.try_get::<_, Option<Place>>("ctid")? else { return Ok(None) };
     let hash: &[u8] = answer.try_get("row_hash")?;
     let source_updated_at = answer.try_get("source_updated_at")?;
     let received_at: Timestamp = answer.try_get("last_received_at")?;
     let batch_id: Uuid = answer.try_get("last_batch_id")?;
     let item_index = u64::try_from(answer.try_get::<_, i64>("last_item_index")?)?;
     Ok(Some(Existing {
-        ctid,
+        place,
         row_hash: RowHash(hash.try_into().map_err(|_| DatabaseError::Unreadable("a row's hash"))?),
         active: answer.try_get("active")?,
         source_updated_at,

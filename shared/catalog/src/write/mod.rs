@@ -1,6 +1,6 @@
 //! One chunk, one short transaction.
 //!
-//! Under the locks of the chunk's establishments, in the order of keys: look up what the table holds, COPY what is new, stage and upsert what changed, note what
+//! Under the locks of the chunk's establishments, in the order of keys: look up what the table holds, COPY what is new, stage what changed and update it by its place, note what
 //! the chunk contained. Rows that say what the table says already are neither locked nor written.
 
 mod changes;
@@ -8,6 +8,7 @@ mod copy;
 mod history;
 mod lookup;
 mod numeric;
+mod place;
 mod rejected;
 
 use std::collections::HashSet;
@@ -22,7 +23,7 @@ use crate::connection::{Connection, Session};
 use crate::database::Database;
 use crate::error::DatabaseError;
 use crate::finalize::{Finalized, finalize};
-use crate::hashes::first_eight;
+use crate::hashes::first_five;
 use crate::rows::{bigint, word};
 use crate::{item_errors, locks};
 
@@ -185,7 +186,7 @@ async fn mark_done(
 ) -> Result<bool, DatabaseError> {
     let changes = result.changes();
     let keys: Vec<i64> = chunk.rows().iter().map(history::key).collect();
-    let contents: Vec<i64> = chunk.rows().iter().map(|row| first_eight(row.row_hash.0)).collect();
+    let contents: Vec<u8> = chunk.rows().iter().flat_map(|row| first_five(row.row_hash.0)).collect();
     let marked = session
         .execute(
             DONE,

@@ -6,10 +6,18 @@ use std::collections::HashSet;
 
 use ingestion::chunk::{Chunk, Row};
 
-use super::changes::stage;
-use super::copy::Presence;
+use super::changes::copy;
+use super::copy::{Presence, Rows, columns};
 use crate::connection::{Connection, Session};
 use crate::error::DatabaseError;
+
+/// A table with the columns' types and nothing else of the real one, for this transaction, which is never committed.
+const CREATE_SUSPECTS: &str = concat!(
+    "CREATE TEMPORARY TABLE suspect_products ON COMMIT DROP AS SELECT ",
+    columns!(),
+    " FROM products WITH NO DATA"
+);
+const COPY_SUSPECTS: &str = concat!("COPY suspect_products (", columns!(), ") FROM STDIN (FORMAT binary)");
 
 /// The places of the refused rows: halves that are refused are halved again.
 pub(super) async fn find(
@@ -19,8 +27,7 @@ pub(super) async fn find(
     let mut session = connection.begin().await?;
     let mut refused = HashSet::new();
     let all: Vec<(usize, &Row)> = chunk.rows().iter().enumerate().collect();
-    // So that the halves find their table, however the first of them ends.
-    stage(&mut session, &[]).await?;
+    session.transaction.batch_execute(CREATE_SUSPECTS).await?;
     let mut suspects = vec![all.as_slice()];
     while let Some(rows) = suspects.pop() {
         if accepts(&mut session, rows).await? {
@@ -40,9 +47,12 @@ pub(super) async fn find(
 }
 
 async fn accepts(session: &mut Session<'_>, rows: &[(usize, &Row)]) -> Result<bool, DatabaseError> {
-    let rows: Vec<(&Row, Presence)> = rows.iter().map(|(_, row)| (*row, Presence::Active)).collect();
+    let mut suspects = Rows::new();
+    for (_, row) in rows {
+        suspects.push(row, Presence::Active)?;
+    }
     session.transaction.batch_execute("SAVEPOINT suspects").await?;
-    match stage(session, &rows).await {
+    match copy(session, COPY_SUSPECTS, suspects).await {
         Ok(()) => {
             session.transaction.batch_execute("RELEASE SAVEPOINT suspects").await?;
             Ok(true)

@@ -33,6 +33,26 @@ fn migrations_run_once_even_four_at_a_time() {
 }
 
 #[test]
+fn hashes_that_chunks_kept_before_are_shortened_and_stay_in_their_order() {
+    database_test(async |test| {
+        // As the first migration made it, with the chunks of one batch in each state that there was.
+        test.execute(
+            "ALTER TABLE batch_chunks DROP COLUMN row_hashes, ADD COLUMN row_hashes bigint[]; \
+             ALTER TABLE batch_chunks DROP CONSTRAINT batch_chunks_batch_id_fkey; \
+             INSERT INTO batch_chunks (chunk_id, batch_id, generation, chunk_index, chunk_uri, first_cnpj, items, row_hashes) \
+             SELECT gen_random_uuid(), '00000000-0000-0000-0000-000000000001', 1, i, 's3://b/k', '11222333000181', 2, h \
+             FROM (VALUES (0, ARRAY[x'0102030405060708'::bigint, -1]), (1, ARRAY[]::bigint[]), (2, NULL)) AS c (i, h)",
+        )
+        .await;
+        test.execute(include_str!("../../migrations/V5__narrow_rows.sql")).await;
+        let hashes =
+            "SELECT coalesce(encode(row_hashes, 'hex'), 'none') FROM batch_chunks ORDER BY chunk_index";
+        let hashes: Vec<String> = test.rows(hashes).await.iter().map(|row| row.get(0)).collect();
+        assert_eq!(hashes, ["0102030405ffffffffff", "", "none"]);
+    });
+}
+
+#[test]
 fn a_migration_that_was_changed_afterwards_is_refused() {
     database_test(async |test| {
         test.execute("UPDATE refinery_schema_history SET checksum = '1' WHERE version = 1").await;

@@ -1,0 +1,27 @@
+use bytes::{BufMut as _, BytesMut};
+use tokio_postgres::types::{FromSql, IsNull, ToSql, Type, accepts, to_sql_checked};
+
+type Failure = Box<dyn std::error::Error + Sync + Send>;
+
+/// Where a row is in its table, as PostgreSQL's `tid` writes it: the number of its block, and its own there. Good for as long as nobody else may write
+/// the row.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Place(pub(super) [u8; 6]);
+
+impl<'a> FromSql<'a> for Place {
+    fn from_sql(_: &Type, raw: &'a [u8]) -> Result<Self, Failure> {
+        Ok(Self(raw.try_into()?))
+    }
+
+    accepts!(TID);
+}
+
+impl ToSql for Place {
+    fn to_sql(&self, _: &Type, out: &mut BytesMut) -> Result<IsNull, Failure> {
+        out.put_slice(&self.0);
+        Ok(IsNull::No)
+    }
+
+    accepts!(TID);
+    to_sql_checked!();
+}
