@@ -22,7 +22,7 @@ test: cargo nextest ## Run all tests against a stack of their own (NEXTEST='-E "
 	@exec $(LOCAL) test -- cargo nextest run --workspace --no-fail-fast $(NEXTEST)
 
 # All contenders are optimised as for a release; the stack is the one that tests use.
-bench: cargo ## Measure starts, clients, warm requests, idempotency and the ingest (ONLY=startup|clients|warm|idempotency|ingest, ROUNDS=4 MESSAGES=100000 STARTS=40 REQUESTS=1000 ITEMS=100000)
+bench: cargo ## Measure starts, clients, warm requests, idempotency and the ingest (ONLY=startup|clients|warm|idempotency|ingest|load|accept, ROUNDS=4 MESSAGES=100000 STARTS=40 REQUESTS=1000 ITEMS=100000)
 	@scripts/bench.sh $(ONLY)
 
 fuzz: cargo ## Look for input that the splitter or the item parser takes wrongly (ONLY=splitter|item, TIME=60 seconds each)

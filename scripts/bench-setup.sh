@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# What `make bench` compares with, pinned: the Python clients, and the programs in Node.js: the function as it would be deployed, and the
-# one that cuts catalogues.
+# What `make bench` compares with, pinned: the Python programs' packages, and the programs in Node.js: the function as it would be deployed, the
+# one that cuts catalogues and the one that loads them.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
@@ -15,7 +15,7 @@ the_function() {
     rm build.mjs package-lock.json
 }
 
-the_cutting() {
+the_programs() {
   npm ci --ignore-scripts --no-audit --no-fund
 }
 
@@ -44,4 +44,5 @@ deploy() {
 }
 
 deploy "the function" benches/node .local/bench/node plain the_function
-deploy "cutting catalogues" benches/node/ingest .local/bench/node-ingest . the_cutting
+deploy "cutting catalogues" benches/node/ingest .local/bench/node-ingest . the_programs
+deploy "loading catalogues" benches/node/load .local/bench/node-load . the_programs

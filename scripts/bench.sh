@@ -1,16 +1,16 @@
 #!/usr/bin/env bash
 # scripts/bench.sh [PART…]: builds what is measured and prints a table for each part; all of startup, clients, warm,
-# idempotency and ingest unless some are named.
+# idempotency, ingest, load and accept unless some are named.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
 parts=("$@")
-((${#parts[@]})) || parts=(startup clients warm idempotency ingest)
+((${#parts[@]})) || parts=(startup clients warm idempotency ingest load accept)
 for part in "${parts[@]}"; do
   case $part in
-  startup | clients | warm | idempotency | ingest) ;;
+  startup | clients | warm | idempotency | ingest | load | accept) ;;
   *)
-    echo "scripts/bench.sh does not know the part $part: startup, clients, warm, idempotency or ingest" >&2
+    echo "scripts/bench.sh does not know the part $part: startup, clients, warm, idempotency, ingest, load or accept" >&2
     exit 2
     ;;
   esac

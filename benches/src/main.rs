@@ -1,20 +1,24 @@
-//! What the figures in docs/benchmarks.md come from, as tables in Markdown.
+//! What the figures in docs/performance.md come from, as tables in Markdown.
 //!
 //! ```text
 //! benches clients      produce and consume beside other clients of RabbitMQ
 //! benches startup      functions' starts beside one in Node.js
 //! benches idempotency  a claim's calls and CPU time beside Powertools for AWS Lambda
 //! benches ingest       cutting and writing a catalogue beside their unavoidable parts, Node.js and COPY
+//! benches load         a catalogue from its object to its rows beside Node.js and Python
+//! benches accept       a catalogue's request beside the put of its object alone
 //! benches warm         a warm request's CPU time beyond its calls
 //! ```
 //!
 //! Contenders are processes of their own, in turn. The other commands are such contenders; the Python ones are in
 //! benches/python, the one in Node.js in benches/node.
 
+mod accept;
 mod bare_lapin;
 mod broker;
 mod comparison;
 mod cpu;
+mod database;
 mod error;
 mod function;
 mod gateway_crate;
@@ -22,6 +26,7 @@ mod idempotency;
 mod ingest;
 mod keys;
 mod lambda;
+mod load;
 mod recorder;
 mod report;
 mod run;
@@ -36,6 +41,7 @@ use tokio::runtime::Builder;
 
 use crate::error::Error;
 use crate::ingest::cut::Part;
+use crate::load::ours::Way;
 use crate::run::Job;
 use crate::warm::runtime_alone::Kind;
 
@@ -58,6 +64,10 @@ enum Command {
     Idempotency(idempotency::Options),
     /// Compare the product ingest with its unavoidable parts, with Node.js and with raw COPY
     Ingest(ingest::Options),
+    /// Compare the way from an object in S3 to committed rows with Node.js and Python
+    Load(load::Options),
+    /// Measure accepting a catalogue beside the put of its object alone
+    Accept(accept::Options),
     /// A contender: the crate `rabbitmq`, as mq-access calls it
     #[command(hide = true)]
     Crate(Contender),
@@ -76,6 +86,12 @@ enum Command {
     /// A contender: a payload cut into chunks, or a part of that
     #[command(hide = true)]
     Cut { part: Part, payload: PathBuf },
+    /// A contender: catalogues from S3 to PostgreSQL
+    #[command(hide = true)]
+    LoadRows { way: Way },
+    /// What is measured of accepting: the function's code
+    #[command(hide = true)]
+    Accepts { requests: u32, results: PathBuf },
     /// A contender: a function that does nothing
     #[command(hide = true)]
     RuntimeAlone { kind: Kind, bytes: usize },
@@ -109,9 +125,12 @@ fn main() -> ExitCode {
     let command = Cli::parse().command;
     // What is measured beside a function has a runtime of the functions' kind.
     let mut builder = match command {
-        Command::CallsAlone { .. } | Command::Claims | Command::Cut { .. } | Command::RuntimeAlone { .. } => {
-            Builder::new_current_thread()
-        }
+        Command::CallsAlone { .. }
+        | Command::Claims
+        | Command::Cut { .. }
+        | Command::LoadRows { .. }
+        | Command::Accepts { .. }
+        | Command::RuntimeAlone { .. } => Builder::new_current_thread(),
         _ => Builder::new_multi_thread(),
     };
     let runtime = builder.enable_all().build();
@@ -134,6 +153,10 @@ async fn run(command: Command) -> Result<(), Error> {
         Command::Warm(options) => warm::run(&options).await,
         Command::Idempotency(options) => idempotency::run(&options).await,
         Command::Ingest(options) => ingest::run(&options).await,
+        Command::Load(options) => load::run(&options).await,
+        Command::Accept(options) => accept::run(&options).await,
+        Command::LoadRows { way } => load::ours::serve(way).await,
+        Command::Accepts { requests, results } => accept::measure::run(requests, &results).await,
         Command::Cut { part, payload } => ingest::cut::run(part, &payload).await,
         Command::Claims => idempotency::ours::serve().await,
         Command::Crate(Contender { job, queue, arguments }) => {

@@ -2,30 +2,58 @@
 
 use std::io::Write as _;
 
+use catalog::NewBatch;
 use flate2::Compression;
 use flate2::write::GzEncoder;
 use ingestion::generate::{Catalogue, Layout};
+use ingestion::payload::{LoadType, MediaType, PayloadMetadata};
 use ingestion::product::{CnpjAccess, ItemRules};
+use jiff::Timestamp;
 use jiff::tz::TimeZone;
 use tempfile::NamedTempFile;
+use uuid::Uuid;
 
 use super::unexpected;
 use crate::error::Error;
 
 /// One edition of it; with the next one, every product changes.
-pub(super) fn edition(items: u32, edition: u32) -> Catalogue {
+pub(crate) fn edition(items: u32, edition: u32) -> Catalogue {
     Catalogue { items, edition, newer: 1000, ..Catalogue::default() }
 }
 
 /// Its first edition as clients send it: one array, in gzip.
 pub(super) fn file(items: u32) -> Result<NamedTempFile, Error> {
-    let mut gzip = GzEncoder::new(NamedTempFile::new()?, Compression::default());
-    gzip.write_all(&edition(items, 0).payload(Layout::Array))?;
+    let mut file = NamedTempFile::new()?;
+    file.write_all(&gzip(items, 0)?)?;
+    Ok(file)
+}
+
+/// An edition as clients send it.
+pub(crate) fn gzip(items: u32, number: u32) -> Result<Vec<u8>, Error> {
+    let mut gzip = GzEncoder::new(Vec::new(), Compression::default());
+    gzip.write_all(&edition(items, number).payload(Layout::Array))?;
     Ok(gzip.finish()?)
 }
 
+/// A batch that nobody accepted, for a catalogue that was received then.
+pub(crate) fn new_batch(received_at: Timestamp) -> NewBatch {
+    let batch_id = Uuid::now_v7();
+    let metadata = PayloadMetadata {
+        batch_id,
+        tenant_id: Uuid::nil(),
+        load_type: LoadType::Delta,
+        media_type: MediaType::Json,
+        idempotency_key: batch_id.to_string(),
+        received_at,
+        checksum: None,
+        trace_id: "bench".to_owned(),
+    };
+    let payload_uri = format!("s3://bench/{}", metadata.key());
+    NewBatch { metadata, payload_uri, cnpjs: CnpjAccess::Any }
+}
+
 /// What its items are judged by: the time zone is the one that template.yaml has where nothing else is said.
-pub(super) fn rules() -> Result<ItemRules, Error> {
+pub(crate) fn rules() -> Result<ItemRules, Error> {
     let zone = TimeZone::get("America/Sao_Paulo").map_err(|error| unexpected(&error))?;
     Ok(ItemRules { zone, cnpjs: CnpjAccess::Any })
 }

@@ -1,7 +1,7 @@
 //! What the product ingest costs: cutting a catalogue beside what no cutting can do without and beside Node.js, and writing its products beside raw
 //! COPY.
 
-mod catalogue;
+pub(crate) mod catalogue;
 pub(crate) mod cut;
 mod report;
 mod upsert;
@@ -51,7 +51,7 @@ pub(crate) async fn run(options: &Options) -> Result<(), Error> {
     Ok(())
 }
 
-fn unexpected(error: &dyn std::error::Error) -> Error {
+pub(crate) fn unexpected(error: &dyn std::error::Error) -> Error {
     Error::Unexpected(error.to_string())
 }
 

@@ -9,17 +9,13 @@ use futures_util::{SinkExt as _, TryStreamExt as _};
 use ingestion::batch::Changes;
 use ingestion::chunk::{Chunk, Generation, Plan, Planner};
 use ingestion::generate::Layout;
-use ingestion::payload::{LoadType, MediaType, PayloadMetadata};
-use ingestion::product::{BatchStamp, CnpjAccess, ItemPlace};
+use ingestion::product::{BatchStamp, ItemPlace};
 use jiff::Timestamp;
-use nix::time::ClockId;
-use nix::unistd::Pid;
-use secrecy::ExposeSecret as _;
-use tokio_postgres::{Client, NoTls};
-use uuid::Uuid;
+use tokio_postgres::Client;
 
-use super::catalogue::{edition, rules};
+use super::catalogue::{edition, new_batch, rules};
 use super::unexpected;
+use crate::database::{Server, backend, connect};
 use crate::error::Error;
 use crate::function::cpu;
 
@@ -49,14 +45,12 @@ pub(super) struct Measured {
 const CHUNK: u32 = 1000;
 
 pub(super) async fn measure(url: &str, items: u32, rounds: u32) -> Result<Vec<Measured>, Error> {
-    let server = DatabaseConfig::from_url(url).map_err(|error| unexpected(&error))?;
-    let administrator = connect(&server).await?;
+    let server = Server::connect(url).await?;
     let mut measured = Vec::new();
     for number in 1..=rounds {
-        let dbname = format!("bench_{}", Uuid::new_v4().simple());
-        administrator.batch_execute(&format!("CREATE DATABASE {dbname}")).await?;
-        let outcome = round(&DatabaseConfig { dbname: dbname.clone(), ..server.clone() }, items).await;
-        administrator.batch_execute(&format!("DROP DATABASE {dbname} WITH (FORCE)")).await?;
+        let database = server.create().await?;
+        let outcome = round(&database, items).await;
+        server.drop(&database).await?;
         for one in outcome? {
             progress(number, one, items);
             measured.push(one);
@@ -166,11 +160,6 @@ fn measured(phase: Phase, cpu: Duration, wal: i64) -> Result<Measured, Error> {
     Ok(Measured { phase, cpu, wal: u32::try_from(wal).map_err(|error| unexpected(&error))? })
 }
 
-/// The CPU clock of a server's process, which is on this machine.
-fn backend(pid: i32) -> Result<ClockId, Error> {
-    Ok(ClockId::pid_cpu_clock_id(Pid::from_raw(pid)).map_err(std::io::Error::from)?)
-}
-
 fn batch(phase: Phase) -> Result<NewBatch, Error> {
     // Received one after the other.
     let second = match phase {
@@ -179,19 +168,7 @@ fn batch(phase: Phase) -> Result<NewBatch, Error> {
         Phase::Newer => 120,
     };
     let received_at = Timestamp::from_second(1_800_000_000 + second).map_err(|error| unexpected(&error))?;
-    let batch_id = Uuid::now_v7();
-    let metadata = PayloadMetadata {
-        batch_id,
-        tenant_id: Uuid::nil(),
-        load_type: LoadType::Delta,
-        media_type: MediaType::Json,
-        idempotency_key: batch_id.to_string(),
-        received_at,
-        checksum: None,
-        trace_id: "bench".to_owned(),
-    };
-    let payload_uri = format!("s3://bench/{}", metadata.key());
-    Ok(NewBatch { metadata, payload_uri, cnpjs: CnpjAccess::Any })
+    Ok(new_batch(received_at))
 }
 
 fn chunks(batch: &NewBatch, items: u32, number: u32) -> Result<Vec<Chunk>, Error> {
@@ -226,20 +203,6 @@ fn seal(chunks: &[Chunk], items: u32) -> Result<Seal, Error> {
         unreadable_keys: 0,
         chunks: chunks.iter().map(sealed).collect::<Option<_>>().ok_or_else(empty)?,
     })
-}
-
-async fn connect(config: &DatabaseConfig) -> Result<Client, Error> {
-    let (client, connection) = tokio_postgres::Config::new()
-        .host(&config.host)
-        .port(config.port)
-        .dbname(&config.dbname)
-        .user(&config.user)
-        .password(config.password.expose_secret())
-        .connect(NoTls)
-        .await?;
-    // Ends with its client.
-    tokio::spawn(connection);
-    Ok(client)
 }
 
 #[expect(clippy::print_stderr, reason = "it takes a while")]

@@ -1,0 +1,173 @@
+//! The measured process: the function's code as its `main` wires it, and a client of S3 that puts the same bytes.
+
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+use aws::Sdk;
+use aws_sdk_s3::Client;
+use aws_sdk_s3::primitives::ByteStream;
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD as BASE64;
+use futures_util::{StreamExt as _, stream};
+use lambda_http::http::Method;
+use lambda_http::{Body, Request};
+use nix::time::ClockId;
+use product_ingest::{PRODUCTS, ProductIngest};
+use serde::{Deserialize, Serialize};
+use sha2::{Digest as _, Sha256};
+use uuid::Uuid;
+
+use super::failed;
+use crate::error::Error;
+use crate::function::cpu;
+use crate::ingest::catalogue::gzip;
+use crate::ingest::unexpected;
+
+/// Items of the catalogues: some products, and as many as most requests bring.
+const SIZES: [u32; 2] = [100, 5000];
+/// Requests that only warm up.
+const WARM_UP: u32 = 20;
+/// Requests at once where as many are to be answered as possible.
+const AT_ONCE: usize = 8;
+
+/// The key of the local stack's first tenant.
+const API_KEY: &str = "local-dev-key-a";
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(super) enum Kind {
+    /// From the event to its 202.
+    Accept,
+    /// The put that an accept makes, and nothing else.
+    Put,
+}
+
+/// All requests of a kind and size.
+#[derive(Debug, Serialize, Deserialize)]
+pub(crate) struct Measured {
+    pub(super) items: u32,
+    pub(super) bytes: u32,
+    /// Of requests one after the other, of an accept and of a put in turn, in seconds.
+    pub(super) pairs: Vec<Pair>,
+    /// Seconds that as many requests took eight at a time.
+    pub(super) accepts_at_once: f64,
+    pub(super) puts_at_once: f64,
+}
+
+#[derive(Clone, Copy, Debug, Serialize, Deserialize)]
+pub(super) struct Pair {
+    pub(super) accept: Cost,
+    pub(super) put: Cost,
+}
+
+#[derive(Clone, Copy, Debug, Serialize, Deserialize)]
+pub(super) struct Cost {
+    pub(super) seconds: f64,
+    pub(super) cpu_seconds: f64,
+}
+
+pub(crate) async fn run(requests: u32, results: &Path) -> Result<(), Error> {
+    telemetry::init("info");
+    let ingest =
+        ProductIngest::from_environment(super::FUNCTION).await.map_err(|error| unexpected(&error))?;
+    let bucket = std::env::var("PAYLOAD_BUCKET").map_err(|error| unexpected(&error))?;
+    let s3 = Client::new(&Sdk::from_environment().await.objects());
+    let mut measured = Vec::new();
+    for items in SIZES {
+        let acceptance = Acceptance { ingest: &ingest, s3: &s3, bucket: &bucket, payload: gzip(items, 0)? };
+        measured.push(acceptance.measure(items, requests).await?);
+    }
+    std::fs::write(results, serde_json::to_vec(&measured)?)?;
+    Ok(())
+}
+
+struct Acceptance<'a> {
+    ingest: &'a ProductIngest,
+    s3: &'a Client,
+    bucket: &'a str,
+    payload: Vec<u8>,
+}
+
+impl Acceptance<'_> {
+    async fn measure(&self, items: u32, requests: u32) -> Result<Measured, Error> {
+        for _ in 0..WARM_UP {
+            self.one(Kind::Accept).await?;
+            self.one(Kind::Put).await?;
+        }
+        let mut pairs = Vec::new();
+        for number in 0..requests {
+            // Whoever comes first finds the caches colder.
+            let pair = if number % 2 == 0 {
+                let accept = self.one(Kind::Accept).await?;
+                Pair { accept, put: self.one(Kind::Put).await? }
+            } else {
+                let put = self.one(Kind::Put).await?;
+                Pair { accept: self.one(Kind::Accept).await?, put }
+            };
+            pairs.push(pair);
+        }
+        let accepts_at_once = self.at_once(Kind::Accept, requests).await?.as_secs_f64();
+        let puts_at_once = self.at_once(Kind::Put, requests).await?.as_secs_f64();
+        let bytes = u32::try_from(self.payload.len()).map_err(|error| unexpected(&error))?;
+        Ok(Measured { items, bytes, pairs, accepts_at_once, puts_at_once })
+    }
+
+    async fn one(&self, kind: Kind) -> Result<Cost, Error> {
+        let body = self.payload.clone();
+        let (started, before) = (Instant::now(), cpu(ClockId::CLOCK_PROCESS_CPUTIME_ID)?);
+        match kind {
+            Kind::Accept => Box::pin(self.accept(body)).await?,
+            Kind::Put => Box::pin(self.put(body)).await?,
+        }
+        let seconds = started.elapsed().as_secs_f64();
+        let cpu_seconds = cpu(ClockId::CLOCK_PROCESS_CPUTIME_ID)?.saturating_sub(before).as_secs_f64();
+        Ok(Cost { seconds, cpu_seconds })
+    }
+
+    async fn at_once(&self, kind: Kind, requests: u32) -> Result<Duration, Error> {
+        let started = Instant::now();
+        let mut all = stream::iter(0..requests).map(|_| self.one(kind)).buffer_unordered(AT_ONCE);
+        while let Some(one) = all.next().await {
+            one?;
+        }
+        Ok(started.elapsed())
+    }
+
+    /// A new catalogue's request.
+    async fn accept(&self, body: Vec<u8>) -> Result<(), Error> {
+        let request: Request = lambda_http::http::Request::builder()
+            .method(Method::POST)
+            .uri(PRODUCTS.path)
+            .header("content-type", "application/json")
+            .header("content-encoding", "gzip")
+            .header("idempotency-key", Uuid::new_v4().to_string())
+            .header("x-inova-api-key", API_KEY)
+            .header("x-inova-load-type", "delta")
+            .body(Body::Binary(body))
+            .map_err(|error| unexpected(&error))?;
+        let answer = self.ingest.handle(request).await;
+        if answer.status().as_u16() == 202 {
+            Ok(())
+        } else {
+            Err(Error::Unexpected(format!("not accepted: {answer:?}")))
+        }
+    }
+
+    /// With everything that S3 is asked to do for a payload.
+    async fn put(&self, body: Vec<u8>) -> Result<(), Error> {
+        let checksum = BASE64.encode(Sha256::digest(&body));
+        self.s3
+            .put_object()
+            .bucket(self.bucket)
+            .key(format!("alone/{}.json.gz", Uuid::now_v7()))
+            .content_type("application/json")
+            .content_encoding("gzip")
+            .checksum_sha256(checksum)
+            .metadata("batch-id", Uuid::nil().to_string())
+            .if_none_match("*")
+            .body(ByteStream::from(body))
+            .send()
+            .await
+            .map(drop)
+            .map_err(failed)
+    }
+}
