@@ -11,8 +11,6 @@ use uuid::Uuid;
 use crate::failure::NotEnded;
 use crate::{DeadLetter, SERVICE};
 
-/// The code by which the API says that a batch was given up.
-const GIVEN_UP: &str = "GIVEN_UP";
 const GIVEN_UP_DETAIL: &str =
     "its processing failed repeatedly, for reasons that do not lie in its payload; it can be replayed";
 
@@ -59,8 +57,8 @@ impl DeadLetter {
         Ok(())
     }
 
-    /// Gives up a batch whose payload was not cut. One that was sealed is left alone: its chunks are known, and announced again by whoever looks after
-    /// what got stuck. Repeated by the batch.
+    /// Gives up a batch whose payload was not cut, until a run of the chunker succeeds after all. One that was sealed is left alone: its chunks are known, and announced
+    /// again by whoever looks after what got stuck. Repeated by the batch.
     pub(crate) async fn end_payload(&self, notice: &PayloadNotice) -> Result<(), NotEnded> {
         if notice.bucket != self.objects.bucket() {
             return Err(NotEnded::OtherBucket(notice.bucket.clone()));
@@ -83,8 +81,11 @@ impl DeadLetter {
             return Ok(());
         }
         let batch = NewBatch { payload_uri: self.objects.uri(&notice.key), metadata, cnpjs };
-        let failure =
-            PayloadFailure { code: GIVEN_UP.into(), detail: GIVEN_UP_DETAIL.to_owned(), byte_offset: None };
+        let failure = PayloadFailure {
+            code: PayloadFailure::GIVEN_UP.into(),
+            detail: GIVEN_UP_DETAIL.to_owned(),
+            byte_offset: None,
+        };
         let status = self.database.fail_payload(&batch, &failure).await?;
         if status == BatchStatus::Failed {
             tracing::error!(

@@ -59,14 +59,21 @@ pub struct PayloadFailure {
     pub byte_offset: Option<u64>,
 }
 
+impl PayloadFailure {
+    /// The code of a batch whose processing failed too often, which says nothing about its payload. It is not the last word: a run of the chunker that is under
+    /// way, or begins because the payload's news came once more, brings the batch on as if it had never been given up.
+    pub const GIVEN_UP: &str = "GIVEN_UP";
+}
+
 const INSERT: &str = "INSERT INTO batches (batch_id, tenant_id, load_type, media_type, idempotency_key, trace_id, \
      received_at, allowed_cnpjs, payload_uri, payload_checksum, status, deactivation) \
      VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12) ON CONFLICT (batch_id) DO NOTHING";
 const LOCK: &str = "SELECT status, generation, load_type, received_at, planner, chunk_items, items_parsed, \
      items_in_error, sealed_at IS NOT NULL AS is_sealed, chunks_pending, chunks_done, chunks_failed, deactivation, \
-     deactivation_confirmed FROM batches WHERE batch_id = $1 FOR NO KEY UPDATE";
+     deactivation_confirmed, status = 'FAILED' AND COALESCE(error->>'code' = 'GIVEN_UP', false) AS is_given_up \
+     FROM batches WHERE batch_id = $1 FOR NO KEY UPDATE";
 const CHUNKING: &str = "UPDATE batches SET status = $2, planner = $3, chunk_items = $4, \
-     started_at = COALESCE(started_at, now()), moved_at = now() WHERE batch_id = $1";
+     started_at = COALESCE(started_at, now()), moved_at = now(), finished_at = NULL, error = NULL WHERE batch_id = $1";
 const FAIL: &str = "UPDATE batches SET status = $2, error = $3, finished_at = now() WHERE batch_id = $1";
 const PENDING: &str = "SELECT generation, chunk_index, chunk_uri, items, first_cnpj FROM batch_chunks \
      WHERE batch_id = $1 AND status = 'PENDING' ORDER BY chunk_index";
@@ -109,7 +116,7 @@ impl Database {
 async fn begin(connection: &mut Connection, batch: &NewBatch, plan: Plan) -> Result<Begun, DatabaseError> {
     let mut session = connection.begin().await?;
     let found = find_or_insert(&mut session, batch).await?;
-    let begun = match found.status.after(BatchEvent::ChunkingBegan) {
+    let begun = match found.for_the_chunker().after(BatchEvent::ChunkingBegan) {
         Ok(status) => {
             let plan = found.plan.unwrap_or(plan);
             let planner = i16::try_from(u16::from(plan.planner))?;
@@ -137,7 +144,9 @@ async fn fail(
 ) -> Result<BatchStatus, DatabaseError> {
     let mut session = connection.begin().await?;
     let found = find_or_insert(&mut session, batch).await?;
-    let Ok(status) = found.status.after(BatchEvent::PayloadFailed) else { return Ok(found.status) };
+    let Ok(status) = found.for_the_chunker().after(BatchEvent::PayloadFailed) else {
+        return Ok(found.status);
+    };
     session.execute(FAIL, &[&batch.metadata.batch_id, &status.as_str(), &Json(failure)]).await?;
     session.commit().await?;
     Ok(status)
@@ -193,6 +202,14 @@ pub(crate) struct LockedBatch {
     pub(crate) deactivation: Deactivation,
     /// Whether the guard is not to hold it.
     pub(crate) deactivation_confirmed: bool,
+    pub(crate) is_given_up: bool,
+}
+
+impl LockedBatch {
+    /// Its state for a run of the chunker, for which it matters nothing that others gave the batch up.
+    pub(crate) const fn for_the_chunker(&self) -> BatchStatus {
+        if self.is_given_up { BatchStatus::Chunking } else { self.status }
+    }
 }
 
 /// Locks a batch's row until the transaction ends: always the last lock that a transaction takes.
@@ -216,6 +233,7 @@ pub(crate) async fn lock(session: &mut Session<'_>, batch_id: Uuid) -> Result<Lo
         },
         deactivation,
         deactivation_confirmed: row.try_get("deactivation_confirmed")?,
+        is_given_up: row.try_get("is_given_up")?,
     })
 }
 

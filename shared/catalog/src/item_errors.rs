@@ -18,8 +18,8 @@ const INSERT: &str = "INSERT INTO batch_item_errors \
      SELECT $1, e.* FROM unnest($2::bigint[], $3::bigint[], $4::text[], $5::text[], $6::text[], $7::jsonb[], $8::bigint[]) e \
      ON CONFLICT (batch_id, item_index) DO NOTHING";
 /// Until the commit the batch stays in that generation, so that no replay overlooks what is recorded here.
-const IS_CHUNKING: &str =
-    "SELECT FROM batches WHERE batch_id = $1 AND generation = $2 AND status = 'CHUNKING' FOR SHARE";
+const IS_CHUNKING: &str = "SELECT FROM batches WHERE batch_id = $1 AND generation = $2 \
+     AND (status = 'CHUNKING' OR status = 'FAILED' AND error->>'code' = 'GIVEN_UP') FOR SHARE";
 const FORGET_REJECTED: &str = "DELETE FROM batch_item_errors WHERE batch_id = $1 AND item_index = ANY($2) \
      AND code = 'REJECTED_BY_DATABASE'";
 const OF_TENANT: &str = "SELECT FROM batches WHERE batch_id = $1 AND tenant_id = $2";

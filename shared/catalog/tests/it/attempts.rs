@@ -1,9 +1,12 @@
 //! Chunks that could not be written, were given up, and were written after all.
 
-use catalog::{BatchView, ChangesView, ChunksView, Database, DatabaseError, GivenUp, Written};
+use catalog::{
+    BatchView, Begun, ChangesView, ChunksView, Database, DatabaseError, GivenUp, PayloadFailure, SealOutcome,
+    Written,
+};
 use futures_util::future::join_all;
 use ingestion::batch::{BatchStatus, ChunkStatus};
-use ingestion::chunk::Generation;
+use ingestion::chunk::{Generation, Plan};
 use uuid::Uuid;
 
 use crate::support::{Load, database_test};
@@ -168,5 +171,64 @@ fn a_late_success_and_the_dead_letter_at_once_end_with_the_chunk_done_and_the_fu
             assert_eq!(view.changes.deactivated, 40 - items, "{view:?}");
             assert_eq!(test.products().await.0.len(), kept.len());
         }
+    });
+}
+
+async fn give_up_payload(database: &Database, load: &Load, code: &'static str) -> BatchStatus {
+    let failure = PayloadFailure { code: code.into(), detail: "it failed".to_owned(), byte_offset: None };
+    database.fail_payload(&load.batch, &failure).await.unwrap()
+}
+
+#[test]
+fn a_run_that_is_under_way_ends_as_if_its_batch_had_not_been_given_up() {
+    database_test(async |test| {
+        let database = test.open();
+        let load = Load::full(0).keys(0..3).error(Some(7)).error(Some(8));
+        database.begin_chunking(&load.batch, Plan::default()).await.unwrap();
+        database.record_item_errors(load.id(), Generation::FIRST, &load.errors[..1]).await.unwrap();
+        assert_eq!(give_up_payload(&database, &load, PayloadFailure::GIVEN_UP).await, BatchStatus::Failed);
+        let given_up = shown(&database, &load).await;
+        assert!(given_up.error.is_some() && given_up.finished_at.is_some());
+        database.record_item_errors(load.id(), Generation::FIRST, &load.errors[1..]).await.unwrap();
+        let outcome = database.seal(load.id(), Generation::FIRST, &load.seal()).await.unwrap();
+        assert_eq!(outcome, SealOutcome::Sealed(BatchStatus::Processing));
+        let view = shown(&database, &load).await;
+        assert_eq!((view.status, view.error, view.finished_at), (BatchStatus::Processing, None, None));
+        // From here on it is not given up for its payload any more.
+        assert_eq!(
+            give_up_payload(&database, &load, PayloadFailure::GIVEN_UP).await,
+            BatchStatus::Processing
+        );
+        database.write_chunk(&load.chunks[0]).await.unwrap();
+        let view = shown(&database, &load).await;
+        assert_eq!((view.status, view.items_parsed, view.items_failed), (BatchStatus::Completed, 5, 2));
+        assert_eq!(test.number("SELECT count(*) FROM batch_item_errors").await, 2);
+    });
+}
+
+#[test]
+fn a_batch_that_was_given_up_is_cut_when_its_news_comes_once_more() {
+    database_test(async |test| {
+        let database = test.open();
+        let load = Load::delta(0).keys(0..3);
+        for _ in 0..2 {
+            assert_eq!(
+                give_up_payload(&database, &load, PayloadFailure::GIVEN_UP).await,
+                BatchStatus::Failed
+            );
+        }
+        let begun = database.begin_chunking(&load.batch, Plan::default()).await.unwrap();
+        assert_eq!(begun, Begun::Chunk { plan: Plan::default(), generation: Generation::FIRST });
+        let view = shown(&database, &load).await;
+        assert_eq!((view.status, view.error, view.finished_at), (BatchStatus::Chunking, None, None));
+        // What the chunker finds out about the payload is the last word, also where the batch was given up meanwhile.
+        give_up_payload(&database, &load, PayloadFailure::GIVEN_UP).await;
+        give_up_payload(&database, &load, "MALFORMED_JSON").await;
+        give_up_payload(&database, &load, PayloadFailure::GIVEN_UP).await;
+        assert_eq!(shown(&database, &load).await.error.unwrap().code, "MALFORMED_JSON");
+        let begun = database.begin_chunking(&load.batch, Plan::default()).await.unwrap();
+        assert_eq!(begun, Begun::Final(BatchStatus::Failed));
+        let outcome = database.seal(load.id(), Generation::FIRST, &load.seal()).await.unwrap();
+        assert_eq!(outcome, SealOutcome::AlreadySealed(BatchStatus::Failed));
     });
 }
