@@ -3,6 +3,7 @@
 use std::time::{Duration, Instant};
 
 use accepted::Accepted;
+use aws_sdk_dynamodb::types::AttributeValue;
 use aws_sdk_lambda::primitives::Blob;
 use catalog::{BatchView, Database, DatabaseConfig};
 use end_to_end::{TENANT_A, variable};
@@ -22,6 +23,7 @@ pub(crate) struct Functions {
     pub(crate) bucket: String,
     lambda: aws_sdk_lambda::Client,
     accepted: Accepted,
+    dynamodb: aws_sdk_dynamodb::Client,
     pub(crate) database: Database,
 }
 
@@ -35,7 +37,8 @@ impl Functions {
             s3: aws_sdk_s3::Client::new(&patient),
             bucket: variable("PAYLOAD_BUCKET"),
             lambda: aws_sdk_lambda::Client::new(&patient),
-            accepted: Accepted::new(dynamodb, variable("BATCHES_TABLE")),
+            accepted: Accepted::new(dynamodb.clone(), variable("BATCHES_TABLE")),
+            dynamodb,
             database: Database::new(DatabaseConfig::from_url(&variable("DATABASE_URL")).unwrap()),
         }
     }
@@ -61,6 +64,14 @@ impl Functions {
         let put = self.s3.put_object().bucket(&self.bucket).key(metadata.key());
         let put = put.set_metadata(Some(metadata.to_map().into_iter().collect()));
         put.body(payload.into()).send().await.unwrap();
+    }
+
+    /// Removes the batch's item, as its time to live does.
+    pub(crate) async fn forget(&self, metadata: &PayloadMetadata) {
+        let text = |value: Uuid| AttributeValue::S(value.to_string());
+        let delete = self.dynamodb.delete_item().table_name(variable("BATCHES_TABLE"));
+        let delete = delete.key("tenantId", text(metadata.tenant_id)).key("batchId", text(metadata.batch_id));
+        delete.send().await.unwrap();
     }
 
     /// The batch once it is final.

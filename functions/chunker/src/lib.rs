@@ -26,6 +26,7 @@ use accepted::Accepted;
 use aws_lambda_events::sqs::SqsBatchResponse;
 use catalog::{Database, NewBatch};
 use ingestion::payload::PayloadMetadata;
+use ingestion::product::CnpjAccess;
 use objects::Objects;
 use serde_json::Value;
 use tokio::time::{Instant, timeout_at};
@@ -122,10 +123,18 @@ impl Chunker {
         if metadata.key() != notice.key {
             return Err(NotCut::OtherKey(metadata.key()));
         }
-        let accepted = self.accepted.get(metadata.tenant_id, metadata.batch_id).await?;
-        let cnpjs = accepted.ok_or(NotCut::NotAccepted)?.cnpjs;
+        let cnpjs = self.allowed(&metadata).await?;
         let batch = NewBatch { payload_uri: self.objects.uri(&notice.key), metadata, cnpjs };
         self.bring_on(&batch, &head).await
+    }
+
+    /// What a batch may load. Its item says so from the beginning, and is gone when an old batch is replayed; the database has kept it then.
+    async fn allowed(&self, metadata: &PayloadMetadata) -> Result<CnpjAccess, NotCut> {
+        let (tenant_id, batch_id) = (metadata.tenant_id, metadata.batch_id);
+        if let Some(accepted) = self.accepted.get(tenant_id, batch_id).await? {
+            return Ok(accepted.cnpjs);
+        }
+        self.database.allowed_cnpjs(tenant_id, batch_id).await?.ok_or(NotCut::NotAccepted)
     }
 }
 

@@ -72,6 +72,7 @@ const LOCK: &str = "SELECT status, generation, load_type, received_at, planner, 
      items_in_error, sealed_at IS NOT NULL AS is_sealed, chunks_pending, chunks_done, chunks_failed, deactivation, \
      deactivation_confirmed, status = 'FAILED' AND COALESCE(error->>'code' = 'GIVEN_UP', false) AS is_given_up \
      FROM batches WHERE batch_id = $1 FOR NO KEY UPDATE";
+const ALLOWED: &str = "SELECT allowed_cnpjs FROM batches WHERE batch_id = $1 AND tenant_id = $2";
 const CHUNKING: &str = "UPDATE batches SET status = $2, planner = $3, chunk_items = $4, \
      started_at = COALESCE(started_at, now()), moved_at = now(), finished_at = NULL, error = NULL WHERE batch_id = $1";
 const FAIL: &str = "UPDATE batches SET status = $2, error = $3, finished_at = now() WHERE batch_id = $1";
@@ -89,6 +90,28 @@ impl Database {
             let begun = begin(&mut lease.connection, batch, plan).await;
             lease.release();
             begun
+        })
+        .await
+    }
+
+    /// What a tenant's batch may load, as it was accepted; nothing where the batch is not known.
+    ///
+    /// # Errors
+    /// Where the database fails.
+    pub async fn allowed_cnpjs(
+        &self,
+        tenant_id: Uuid,
+        batch_id: Uuid,
+    ) -> Result<Option<CnpjAccess>, DatabaseError> {
+        self.within(async {
+            let mut lease = self.lease().await?;
+            let found = async {
+                let mut session = lease.connection.begin().await?;
+                session.query_opt(ALLOWED, &[&batch_id, &tenant_id]).await
+            }
+            .await;
+            lease.release();
+            found?.as_ref().map(access).transpose()
         })
         .await
     }
@@ -235,6 +258,14 @@ pub(crate) async fn lock(session: &mut Session<'_>, batch_id: Uuid) -> Result<Lo
         deactivation_confirmed: row.try_get("deactivation_confirmed")?,
         is_given_up: row.try_get("is_given_up")?,
     })
+}
+
+fn access(row: &Row) -> Result<CnpjAccess, DatabaseError> {
+    let Some(cnpjs) = row.try_get::<_, Option<Vec<String>>>("allowed_cnpjs")? else {
+        return Ok(CnpjAccess::Any);
+    };
+    let cnpjs = cnpjs.iter().map(|cnpj| cnpj.parse()).collect::<Result<_, _>>();
+    Ok(CnpjAccess::Only(cnpjs.map_err(|_| DatabaseError::Unreadable("allowed_cnpjs"))?))
 }
 
 fn plan(row: &Row) -> Result<Option<Plan>, DatabaseError> {

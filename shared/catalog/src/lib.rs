@@ -16,7 +16,7 @@
 //! | caller | calls |
 //! |---|---|
 //! | `migrate` | [`Database::migrate`] |
-//! | `chunker` | [`begin_chunking`](Database::begin_chunking), [`record_item_errors`](Database::record_item_errors) while it reads, [`seal`](Database::seal) at the end, or [`fail_payload`](Database::fail_payload); [`finalize`](Database::finalize) where no chunk is left |
+//! | `chunker` | [`allowed_cnpjs`](Database::allowed_cnpjs) of an old batch, [`begin_chunking`](Database::begin_chunking), [`record_item_errors`](Database::record_item_errors) while it reads, [`seal`](Database::seal) at the end, or [`fail_payload`](Database::fail_payload); [`finalize`](Database::finalize) where no chunk is left |
 //! | `upsert` | [`write_chunk`](Database::write_chunk), [`note_failed_attempt`](Database::note_failed_attempt) where that failed, and [`objects`](Database::objects) of a batch that became final |
 //! | `dead-letter` | [`fail_chunk`](Database::fail_chunk), [`fail_payload`](Database::fail_payload) |
 //! | `batches` | [`batch`](Database::batch), [`batches`](Database::batches), [`item_errors`](Database::item_errors); [`objects_to_replay`](Database::objects_to_replay) and [`replay`](Database::replay) |

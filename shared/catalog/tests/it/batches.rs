@@ -1,9 +1,11 @@
 use catalog::{Begun, DatabaseError, PayloadFailure, Seal, SealOutcome};
 use ingestion::batch::BatchStatus;
 use ingestion::chunk::{Generation, Plan};
+use ingestion::product::CnpjAccess;
 use serde_json::json;
+use uuid::Uuid;
 
-use crate::support::{Load, database_test};
+use crate::support::{Load, TENANT, cnpj, database_test};
 
 fn plan(items: u16) -> Plan {
     Plan { items: items.try_into().unwrap(), ..Plan::default() }
@@ -21,6 +23,22 @@ fn a_run_that_starts_over_keeps_the_first_ones_plan() {
         let view = database.batch(load.batch.metadata.tenant_id, load.id()).await.unwrap().unwrap();
         assert_eq!((view.status, view.chunks.total), (BatchStatus::Chunking, 0));
         assert!(view.started_at.is_some() && view.finished_at.is_none());
+    });
+}
+
+#[test]
+fn what_a_batch_may_load_is_kept_with_it() {
+    database_test(async |test| {
+        let database = test.open();
+        let only = |cnpjs: &[u32]| CnpjAccess::Only(cnpjs.iter().map(|number| cnpj(*number)).collect());
+        for cnpjs in [CnpjAccess::Any, only(&[]), only(&[1, 2])] {
+            let mut load = Load::full(0);
+            load.batch.cnpjs = cnpjs.clone();
+            assert_eq!(database.allowed_cnpjs(TENANT, load.id()).await.unwrap(), None);
+            database.begin_chunking(&load.batch, plan(700)).await.unwrap();
+            assert_eq!(database.allowed_cnpjs(TENANT, load.id()).await.unwrap(), Some(cnpjs));
+            assert_eq!(database.allowed_cnpjs(Uuid::nil(), load.id()).await.unwrap(), None);
+        }
     });
 }
 

@@ -4,6 +4,7 @@ use std::sync::Arc;
 use catalog::{Database, DatabaseConfig};
 use cluster::Cluster;
 use futures_util::FutureExt as _;
+use ingestion::chunk::Chunk;
 use secrecy::ExposeSecret as _;
 use tokio_postgres::{Client, NoTls, Row};
 
@@ -79,6 +80,21 @@ impl TestDatabase {
 
     pub(crate) async fn execute(&self, sql: &str) {
         self.client.batch_execute(sql).await.unwrap();
+    }
+
+    /// Gives a chunk up as whoever reads the dead-letter queue does, if it is pending in that generation.
+    pub(crate) async fn give_up(&self, chunk: &Chunk) {
+        let (batch, chunk) = (chunk.batch().batch_id(), chunk.id());
+        self.execute(&format!(
+            "WITH failed AS (UPDATE batch_chunks SET status = 'FAILED', last_error = 'given up' \
+                 WHERE chunk_id = '{chunk}' AND status = 'PENDING' RETURNING items) \
+             UPDATE batches SET chunks_pending = chunks_pending - 1, chunks_failed = chunks_failed + 1, \
+                 items_failed = items_failed + failed.items, \
+                 finished_at = CASE WHEN chunks_pending = 1 THEN now() END, \
+                 status = CASE WHEN chunks_pending > 1 THEN status WHEN chunks_done = 0 THEN 'FAILED' ELSE 'PARTIAL_FAIL' END \
+             FROM failed WHERE batch_id = '{batch}'"
+        ))
+        .await;
     }
 
     /// Product ids of the active products, and of the others.

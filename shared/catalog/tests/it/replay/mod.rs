@@ -1,3 +1,5 @@
+mod effects;
+
 use catalog::{
     Begun, BegunReplay, Database, PayloadFailure, ReplayOutcome, ReplayRequest, SealOutcome, Written,
 };
@@ -49,14 +51,6 @@ async fn write(database: &Database, chunk: &Chunk) -> (Changes, BatchStatus) {
 
 async fn shown(test: &TestDatabase, load: &Load) -> Value {
     serde_json::to_value(test.open().batch(TENANT, load.id()).await.unwrap().unwrap()).unwrap()
-}
-
-async fn give_up(test: &TestDatabase, chunk: &Chunk) {
-    let sql = format!(
-        "UPDATE batch_chunks SET status = 'FAILED', last_error = 'x' WHERE chunk_id = '{}'",
-        chunk.id()
-    );
-    test.execute(&sql).await;
 }
 
 #[test]
@@ -122,7 +116,7 @@ fn a_message_of_an_earlier_generation_finds_nothing_to_do() {
         let database = test.open();
         let load = Load::delta(1).keys([2]).keys([4]);
         load.prepare(&database).await;
-        give_up(test, &load.chunks[0]).await;
+        test.give_up(&load.chunks[0]).await;
         write(&database, &load.chunks[1]).await;
         begin(&database, &load, ReplayScope::Failed).await;
         assert_eq!(database.write_chunk(&load.chunks[0]).await.unwrap(), Written::Superseded);
@@ -144,7 +138,7 @@ fn a_replay_that_meets_a_chunk_being_written_lets_one_of_them_win() {
         for round in 0..12 {
             let load = Load::delta(round).keys([2]).keys((0..300).map(|key| key * 2));
             load.prepare(&database).await;
-            give_up(test, &load.chunks[1]).await;
+            test.give_up(&load.chunks[1]).await;
             write(&database, &load.chunks[0]).await;
             let other = test.open();
             let request = asked(ReplayScope::Failed, false);
@@ -257,7 +251,7 @@ fn only_what_a_replay_reads_is_kept_for_it() {
         let database = test.open();
         let load = Load::delta(1).keys([2]).keys([4]);
         load.prepare(&database).await;
-        give_up(test, &load.chunks[0]).await;
+        test.give_up(&load.chunks[0]).await;
         write(&database, &load.chunks[1]).await;
         let seal = load.seal();
         let failed =
