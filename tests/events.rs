@@ -71,6 +71,11 @@ const EXPECTED: &[(&str, &str, u16, &str)] = &[
     ("batches", "malformed-id.json", 400, "INVALID_PARAMETER"),
     ("batches", "errors-of-unknown-batch.json", 404, "BATCH_NOT_FOUND"),
     ("batches", "no-api-key.json", 401, "API_KEY_REQUIRED"),
+    ("batches", "replay-of-unknown-batch.json", 404, "BATCH_NOT_FOUND"),
+    ("batches", "replay-no-key.json", 400, "IDEMPOTENCY_KEY_REQUIRED"),
+    ("batches", "replay-unknown-scope.json", 400, "SCHEMA_VIOLATION"),
+    ("batches", "replay-unknown-member.json", 400, "SCHEMA_VIOLATION"),
+    ("batches", "replay-readonly-api-key.json", 403, "SCOPE_REQUIRED"),
 ];
 
 #[tokio::test]

@@ -19,6 +19,7 @@ mod loads;
 mod produce;
 mod products;
 mod queues;
+mod replay;
 mod targets;
 mod template;
 mod uploads;

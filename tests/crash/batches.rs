@@ -16,13 +16,19 @@ use crate::stand::template::Deployed;
 const PATH: &str = "/v1/inovafarma/batches";
 
 /// The function, with its database at a port of this machine.
-fn function(stores: &StoreProxy, database: &[(&str, &str)]) -> Function {
-    let variables =
-        ["ACCESS_TABLE", "BATCHES_TABLE"].map(|name| (name.to_owned(), variable(name))).into_iter();
-    let of_the_database = [("DATABASE_SECRET_ARN", "local/database"), ("DATABASE_TLS", "off")];
-    let of_the_database = of_the_database.iter().chain(database);
-    let variables =
-        variables.chain(of_the_database.map(|(name, value)| ((*name).to_owned(), (*value).to_owned())));
+pub(crate) fn function(stores: &StoreProxy, database: &[(&str, &str)]) -> Function {
+    let of_the_stack =
+        ["ACCESS_TABLE", "BATCHES_TABLE", "IDEMPOTENCY_TABLE", "PAYLOAD_BUCKET", "BATCHES_QUEUE_URL"];
+    let variables = of_the_stack.map(|name| (name.to_owned(), variable(name))).into_iter();
+    let constants = [
+        ("DATABASE_SECRET_ARN", "local/database"),
+        ("DATABASE_TLS", "off"),
+        ("IDEMPOTENCY_EXPIRY_DEFAULT_SECONDS", "86400"),
+        ("IDEMPOTENCY_EXPIRY_MIN_SECONDS", "1"),
+        ("IDEMPOTENCY_EXPIRY_MAX_SECONDS", "86400"),
+    ];
+    let constants = constants.iter().chain(database);
+    let variables = variables.chain(constants.map(|(name, value)| ((*name).to_owned(), (*value).to_owned())));
     let deployed =
         Deployed { timeout: Duration::from_secs(29), memory_mb: 256, variables: variables.collect() };
     Function::new("batches", deployed, &store_variables(stores))

@@ -21,6 +21,7 @@ mod fault;
 mod ingest;
 mod journey;
 mod named;
+mod replays;
 mod results;
 mod sequences;
 mod stand;

@@ -93,6 +93,11 @@ impl Ingest {
         self.finished(&batch_id).await
     }
 
+    /// Asks for a batch to be processed again.
+    pub async fn replay(&self, batch_id: &str, key: Uuid, body: &Value) -> Answer {
+        self.gateway.post_once(&format!("{BATCHES}/{batch_id}/replay"), key, body).await
+    }
+
     /// Whatever stands behind a batch's path.
     pub async fn get(&self, batch_id: &str, more: &str) -> Answer {
         self.gateway.get(&format!("{BATCHES}/{batch_id}{more}")).await

@@ -2,11 +2,14 @@
 
 use std::collections::HashMap;
 use std::io::Write as _;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use aws_sdk_s3::Client;
 use flate2::Compression;
 use flate2::write::GzEncoder;
+
+/// How long tags may take on a busy machine.
+const PATIENCE: Duration = Duration::from_secs(60);
 
 /// Reads payloads.
 #[derive(Debug)]
@@ -43,6 +46,31 @@ impl Payloads {
                 return keys;
             }
         }
+    }
+
+    /// Waits until everything that a batch left may expire.
+    pub async fn let_go(&self, batch_id: &str) {
+        let mut keys = self.keys(batch_id).await;
+        let chunks = self.s3.list_objects_v2().bucket(&self.bucket).prefix(format!("chunks/{batch_id}/"));
+        let chunks = chunks.send().await.unwrap().contents.unwrap_or_default();
+        keys.extend(chunks.into_iter().filter_map(|object| object.key));
+        let begin = Instant::now();
+        for key in keys {
+            while !self.is_final(&key).await {
+                assert!(begin.elapsed() < PATIENCE, "{key} is kept");
+                tokio::time::sleep(Duration::from_millis(100)).await;
+            }
+        }
+    }
+
+    async fn is_final(&self, key: &str) -> bool {
+        let tags = self.s3.get_object_tagging().bucket(&self.bucket).key(key).send().await.unwrap();
+        tags.tag_set.iter().any(|tag| tag.key == "state" && tag.value == "final")
+    }
+
+    /// What the bucket's lifecycle does in the end.
+    pub async fn remove(&self, key: &str) {
+        self.s3.delete_object().bucket(&self.bucket).key(key).send().await.unwrap();
     }
 
     /// The one object of a batch.

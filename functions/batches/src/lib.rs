@@ -1,4 +1,4 @@
-//! `GET /v1/inovafarma/batches`, `…/{batch_id}` and `…/{batch_id}/errors`: what became of what was loaded.
+//! `GET /v1/inovafarma/batches`, `…/{batch_id}` and `…/{batch_id}/errors`: what became of what was loaded; `POST …/{batch_id}/replay`: do it again.
 //!
 //! PostgreSQL is asked first. What it does not know yet is known by the batch's item from the moment of its 202 on, and shown in the same form.
 
@@ -7,6 +7,7 @@ mod errors;
 mod format;
 mod list;
 mod query;
+mod replay;
 mod route;
 mod settings;
 mod view;
@@ -15,12 +16,15 @@ pub use route::Endpoint;
 
 use accepted::{Accepted, AcceptedError};
 use api::access::AccessStore;
-use api::auth::{self, Scope};
-use api::{Problem, Reason, Reply};
-use catalog::{Database, DatabaseError};
+use api::auth;
+use api::{Problem, Reason, Reply, TraceId};
+use catalog::{BatchView, Database, DatabaseError};
 use endpoint::Keyed;
+use idempotency::{ExpiryBounds, Store};
 use jiff::Timestamp;
 use lambda_http::{Body, Request, Response};
+use objects::Objects;
+use transport::PayloadsReceived;
 use uuid::Uuid;
 
 use crate::route::Asked;
@@ -32,6 +36,10 @@ pub struct Batches {
     access: AccessStore,
     accepted: Accepted,
     database: Database,
+    records: Store,
+    expiry: ExpiryBounds,
+    objects: Objects,
+    payloads: PayloadsReceived,
 }
 
 /// The headers that an API key may come in.
@@ -41,37 +49,46 @@ impl Batches {
     /// Answers a request for any of the routes.
     pub async fn handle(&self, request: Request) -> Response<Body> {
         let asked = route::asked(request.method().as_str(), request.uri().path());
-        let path = asked.as_ref().map_or(Endpoint::List, |asked| asked.endpoint()).route().path;
-        endpoint::serve(self.service, path, Keyed::No, request.headers(), async |_| {
-            self.answer(asked?, &request).await
+        let endpoint = asked.as_ref().map_or(Endpoint::List, |asked| asked.endpoint());
+        let keyed = if endpoint == Endpoint::Replay { Keyed::Yes } else { Keyed::No };
+        let path = endpoint.route().path;
+        endpoint::serve(self.service, path, keyed, request.headers(), async |trace_id| {
+            self.answer(asked?, &request, trace_id).await
         })
         .await
     }
 
-    async fn answer(&self, asked: Asked<'_>, request: &Request) -> Result<Reply, Problem> {
+    async fn answer(
+        &self,
+        asked: Asked<'_>,
+        request: &Request,
+        trace_id: &TraceId,
+    ) -> Result<Reply, Problem> {
         let principal = auth::authenticate_by(&self.access, request.headers(), API_KEYS).await?;
         tracing::Span::current().record("tenant", &principal.tenant);
-        principal.require_any(&[Scope::ProductsRead])?;
+        principal.require_any(&[asked.scope()])?;
         let tenant = principal.tenant_id()?;
         let query = request.uri().query().unwrap_or_default();
         match asked {
             Asked::List => self.list(tenant, query).await,
             Asked::One(batch_id) => self.one(tenant, batch(batch_id)?).await,
             Asked::Errors(batch_id) => self.errors(tenant, batch(batch_id)?, query, request.headers()).await,
+            Asked::Replay(batch_id) => self.replay(&principal, batch(batch_id)?, request, trace_id).await,
         }
     }
 
     async fn one(&self, tenant: Uuid, batch_id: Uuid) -> Result<Reply, Problem> {
+        format::json(&self.find(tenant, batch_id).await?)
+    }
+
+    /// The batch as the database knows it, or else its item.
+    async fn find(&self, tenant: Uuid, batch_id: Uuid) -> Result<BatchView, Problem> {
         let known = self.database.batch(tenant, batch_id).await.map_err(|error| from_database(&error))?;
-        let batch = match known {
-            Some(batch) => batch,
-            None => {
-                let found =
-                    self.accepted.get(tenant, batch_id).await.map_err(|error| from_accepted(&error))?;
-                view::of(&found.ok_or_else(not_found)?, Timestamp::now())
-            }
-        };
-        format::json(&batch)
+        if let Some(batch) = known {
+            return Ok(batch);
+        }
+        let found = self.accepted.get(tenant, batch_id).await.map_err(|error| from_accepted(&error))?;
+        Ok(view::of(&found.ok_or_else(not_found)?, Timestamp::now()))
     }
 }
 

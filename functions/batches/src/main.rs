@@ -1,4 +1,4 @@
-//! Serves `GET /v1/inovafarma/batches`, one batch, and its items in error.
+//! Serves `GET /v1/inovafarma/batches`, one batch, its items in error, and its replay.
 
 use batches::Batches;
 use lambda_http::{Error, run, service_fn};

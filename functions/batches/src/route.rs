@@ -1,8 +1,10 @@
 //! The routes that this function serves.
 
+use api::auth::Scope;
 use api::{Problem, Reason, Route};
 
-const BATCHES: &str = "/v1/inovafarma/batches";
+/// Where batches are.
+pub(crate) const BATCHES: &str = "/v1/inovafarma/batches";
 
 /// What can be asked for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -10,17 +12,19 @@ pub enum Endpoint {
     List,
     One,
     Errors,
+    Replay,
 }
 
 impl Endpoint {
-    pub const ALL: [Self; 3] = [Self::List, Self::One, Self::Errors];
+    pub const ALL: [Self; 4] = [Self::List, Self::One, Self::Errors, Self::Replay];
 
     pub const fn route(self) -> Route {
-        Route::get(match self {
-            Self::List => BATCHES,
-            Self::One => "/v1/inovafarma/batches/{batch_id}",
-            Self::Errors => "/v1/inovafarma/batches/{batch_id}/errors",
-        })
+        match self {
+            Self::List => Route::get(BATCHES),
+            Self::One => Route::get("/v1/inovafarma/batches/{batch_id}"),
+            Self::Errors => Route::get("/v1/inovafarma/batches/{batch_id}/errors"),
+            Self::Replay => Route::post("/v1/inovafarma/batches/{batch_id}/replay"),
+        }
     }
 }
 
@@ -30,6 +34,7 @@ pub(crate) enum Asked<'a> {
     List,
     One(&'a str),
     Errors(&'a str),
+    Replay(&'a str),
 }
 
 impl Asked<'_> {
@@ -38,6 +43,15 @@ impl Asked<'_> {
             Self::List => Endpoint::List,
             Self::One(_) => Endpoint::One,
             Self::Errors(_) => Endpoint::Errors,
+            Self::Replay(_) => Endpoint::Replay,
+        }
+    }
+
+    /// What an API key needs for it.
+    pub(crate) const fn scope(self) -> Scope {
+        match self {
+            Self::List | Self::One(_) | Self::Errors(_) => Scope::ProductsRead,
+            Self::Replay(_) => Scope::ProductsWrite,
         }
     }
 }
@@ -52,11 +66,13 @@ pub(crate) fn asked<'a>(method: &str, path: &'a str) -> Result<Asked<'a>, Proble
         (Some(""), None, None, None) => Asked::List,
         (Some(""), Some(batch_id), None, None) if !batch_id.is_empty() => Asked::One(batch_id),
         (Some(""), Some(batch_id), Some("errors"), None) if !batch_id.is_empty() => Asked::Errors(batch_id),
+        (Some(""), Some(batch_id), Some("replay"), None) if !batch_id.is_empty() => Asked::Replay(batch_id),
         _ => return Err(not_found()),
     };
-    if method != "GET" {
-        let detail = "this path takes GET only";
-        return Err(Problem::new(Reason::MethodNotAllowed, detail).header("allow", "GET"));
+    let allowed = asked.endpoint().route().method;
+    if method != allowed {
+        let detail = format!("this path takes {allowed} only");
+        return Err(Problem::new(Reason::MethodNotAllowed, detail).header("allow", allowed));
     }
     Ok(asked)
 }
@@ -70,14 +86,17 @@ mod tests {
         assert_eq!(asked("GET", BATCHES), Ok(Asked::List));
         assert_eq!(asked("GET", "/v1/inovafarma/batches/1"), Ok(Asked::One("1")));
         assert_eq!(asked("GET", "/v1/inovafarma/batches/1/errors"), Ok(Asked::Errors("1")));
+        assert_eq!(asked("POST", "/v1/inovafarma/batches/1/replay"), Ok(Asked::Replay("1")));
         for path in
             ["/", "/v1/inovafarma/batches/", "/v1/inovafarma/batchesx", "/v1/inovafarma/batches//errors"]
         {
             assert_eq!(asked("GET", path).unwrap_err().reason, Reason::RouteNotFound, "{path}");
         }
-        for path in ["/v1/inovafarma/batches/1/replay", "/v1/inovafarma/batches/1/errors/2"] {
+        for path in ["/v1/inovafarma/batches/1/replay/2", "/v1/inovafarma/batches/1/errors/2"] {
             assert_eq!(asked("POST", path).unwrap_err().reason, Reason::RouteNotFound, "{path}");
         }
-        assert_eq!(asked("POST", BATCHES).unwrap_err().reason, Reason::MethodNotAllowed);
+        for (method, path) in [("POST", BATCHES), ("GET", "/v1/inovafarma/batches/1/replay")] {
+            assert_eq!(asked(method, path).unwrap_err().reason, Reason::MethodNotAllowed);
+        }
     }
 }

@@ -7,6 +7,8 @@ use api::access::AccessStore;
 use aws::{Environment, Sdk};
 use catalog::Database;
 use lambda_http::Error;
+use objects::Objects;
+use transport::PayloadsReceived;
 
 use crate::Batches;
 
@@ -22,15 +24,25 @@ impl Batches {
         let mut environment = Environment::of_process();
         let access_table = environment.required("ACCESS_TABLE");
         let batches_table = environment.required("BATCHES_TABLE");
+        let idempotency_table = environment.required("IDEMPOTENCY_TABLE");
+        let bucket: String = environment.required("PAYLOAD_BUCKET");
+        let queue_url: String = environment.required("BATCHES_QUEUE_URL");
+        let reuse = endpoint::reuse_limits(&mut environment);
+        let expiry = endpoint::expiry_bounds(&mut environment);
         environment.check()?;
 
         let sdk = Sdk::from_environment().await;
         let dynamodb = aws_sdk_dynamodb::Client::new(sdk.standard());
+        let records = endpoint::records(&sdk, dynamodb.clone(), idempotency_table, String::new(), service);
         Ok(Self {
             service,
             access: AccessStore::new(dynamodb.clone(), access_table),
             accepted: Accepted::new(dynamodb, batches_table),
             database: Database::from_environment(&sdk).await?.with_budget(PATIENCE),
+            records: records.with_reuse_limits(reuse),
+            expiry,
+            objects: Objects::new(aws_sdk_s3::Client::new(&sdk.objects()), bucket),
+            payloads: PayloadsReceived::new(aws_sdk_sqs::Client::new(sdk.standard()), queue_url),
         })
     }
 }

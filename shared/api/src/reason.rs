@@ -81,6 +81,7 @@ reasons! {
     409 "ERR409_SERVER_STATE_CONFLICT" {
         ConflictingIdempotentRequest = "CONFLICTING_IDEMPOTENT_REQUEST", "The idempotency key was used with another body";
         IdempotentRequestInProgress = "IDEMPOTENT_REQUEST_IN_PROGRESS", "The same request is being executed";
+        BatchNotReplayable = "BATCH_NOT_REPLAYABLE", "The batch cannot be replayed";
     }
     413 "ERR413_PAYLOAD_TOO_LARGE" {
         MaxPayloadExceeded = "MAX_PAYLOAD_EXCEEDED", "The body is too large";

@@ -13,4 +13,4 @@ pub use once::{Granted, claim, from_key, in_progress, whole_seconds};
 pub use problems::from_store;
 pub use replay::recorded;
 pub use serve::{Keyed, check_route, serve};
-pub use settings::{records, reuse_limits};
+pub use settings::{expiry_bounds, records, reuse_limits};

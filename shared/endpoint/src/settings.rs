@@ -1,9 +1,10 @@
 //! Building a store of records from a function's environment.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use aws::{Environment, Sdk};
-use idempotency::{ReuseLimits, Store};
+use idempotency::{ExpiryBounds, ReuseLimits, Store};
 
 use crate::audit::AuditTrail;
 
@@ -14,6 +15,16 @@ pub fn reuse_limits<F: Fn(&str) -> Option<String>>(environment: &mut Environment
         per_key: environment.optional("KEY_REUSE_LIMIT", defaults.per_key),
         per_tenant: environment.optional("KEY_REUSE_LIMIT_PER_TENANT", defaults.per_tenant),
         ..defaults
+    }
+}
+
+/// How long records may be kept: `IDEMPOTENCY_EXPIRY_DEFAULT_SECONDS`, `…_MIN_…` and `…_MAX_…`.
+pub fn expiry_bounds<F: Fn(&str) -> Option<String>>(environment: &mut Environment<F>) -> ExpiryBounds {
+    let mut seconds = |name| Duration::from_secs(environment.required(name));
+    ExpiryBounds {
+        default: seconds("IDEMPOTENCY_EXPIRY_DEFAULT_SECONDS"),
+        min: seconds("IDEMPOTENCY_EXPIRY_MIN_SECONDS"),
+        max: seconds("IDEMPOTENCY_EXPIRY_MAX_SECONDS"),
     }
 }
 

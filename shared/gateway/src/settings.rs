@@ -1,11 +1,8 @@
 //! Building a [`Gateway`] from a function's environment.
 
-use std::time::Duration;
-
 use api::access::AccessStore;
 use aws::{Environment, EnvironmentError, Sdk};
-use endpoint::{records, reuse_limits};
-use idempotency::ExpiryBounds;
+use endpoint::{expiry_bounds, records, reuse_limits};
 use mq::InlineTargets;
 
 use crate::front::Gateway;
@@ -33,12 +30,7 @@ impl Gateway {
             let table: String = environment.required("IDEMPOTENCY_TABLE");
             let results_bucket = environment.optional("RESULTS_BUCKET", String::new());
             let reuse = reuse_limits(&mut environment);
-            let mut seconds = |name| Duration::from_secs(environment.required(name));
-            let expiry = ExpiryBounds {
-                default: seconds("IDEMPOTENCY_EXPIRY_DEFAULT_SECONDS"),
-                min: seconds("IDEMPOTENCY_EXPIRY_MIN_SECONDS"),
-                max: seconds("IDEMPOTENCY_EXPIRY_MAX_SECONDS"),
-            };
+            let expiry = expiry_bounds(&mut environment);
             (table, results_bucket, reuse, expiry)
         });
         environment.check()?;

@@ -35,7 +35,10 @@ impl ClaimRequest<'_> {
         let Self { operation, tenant, key, target, .. } = self;
         match operation {
             OperationType::Event => format!("{operation}#{tenant}#{key}#{target}"),
-            OperationType::Produce | OperationType::Consume | OperationType::Ingest => {
+            OperationType::Produce
+            | OperationType::Consume
+            | OperationType::Ingest
+            | OperationType::Replay => {
                 format!("{operation}#{tenant}#{key}")
             }
             // A tenant's key is one batch's, by whichever way its payload comes.

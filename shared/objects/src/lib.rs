@@ -3,6 +3,7 @@
 mod body;
 mod error;
 mod list;
+mod tags;
 mod uri;
 
 pub use body::ObjectBody;
@@ -14,11 +15,6 @@ use std::collections::BTreeMap;
 
 use aws_sdk_s3::Client;
 use aws_sdk_s3::primitives::ByteStream;
-use aws_sdk_s3::types::{Tag, Tagging};
-use tokio::task::JoinSet;
-
-/// Objects that are tagged at once.
-const TAGGED_AT_ONCE: usize = 8;
 
 /// The bucket.
 #[derive(Debug, Clone)]
@@ -106,44 +102,5 @@ impl Objects {
         let body = ByteStream::from(bytes);
         let request = self.client.put_object().bucket(&self.bucket).key(key).body(body);
         request.send().await.map(drop).map_err(|error| ObjectError::of(key, error))
-    }
-
-    /// Tags the objects of a batch that is final, which lets the bucket's lifecycle expire them. Repeated harmlessly.
-    ///
-    /// # Errors
-    /// The first one, after all were tried: an object without the tag is only kept longer.
-    pub async fn tag_final(&self, uris: Vec<String>) -> Result<(), ObjectError> {
-        let mut tagging = JoinSet::new();
-        let mut first = Ok(());
-        for uri in uris {
-            if tagging.len() >= TAGGED_AT_ONCE {
-                first = first.and(joined(tagging.join_next().await));
-            }
-            let objects = self.clone();
-            tagging.spawn(async move { objects.tag(&uri).await });
-        }
-        while let Some(result) = tagging.join_next().await {
-            first = first.and(joined(Some(result)));
-        }
-        first
-    }
-
-    async fn tag(&self, uri: &str) -> Result<(), ObjectError> {
-        let key = self.key(uri).ok_or_else(|| ObjectError::Elsewhere { uri: uri.to_owned() })?;
-        let tag = Tag::builder().key("state").value("final").build();
-        let tagging = tag.and_then(|tag| Tagging::builder().tag_set(tag).build());
-        let tagging = tagging.map_err(|error| ObjectError::broken(key, error))?;
-        let request = self.client.put_object_tagging().bucket(&self.bucket).key(key).tagging(tagging);
-        request.send().await.map(drop).map_err(|error| ObjectError::of(key, error))
-    }
-}
-
-fn joined(
-    result: Option<Result<Result<(), ObjectError>, tokio::task::JoinError>>,
-) -> Result<(), ObjectError> {
-    match result {
-        None => Ok(()),
-        Some(Ok(result)) => result,
-        Some(Err(error)) => Err(ObjectError::broken("", error)),
     }
 }

@@ -39,6 +39,8 @@ pub const ITEMS_UPDATED: &str = "ItemsUpdated";
 pub const ITEMS_UNCHANGED: &str = "ItemsUnchanged";
 pub const ITEMS_STALE: &str = "ItemsStale";
 pub const ITEMS_REJECTED: &str = "ItemsRejected";
+/// New generations of batches.
+pub const BATCHES_REPLAYED: &str = "BatchesReplayed";
 pub const WRITING_TIME: &str = "WritingTime";
 /// Chunks, and payloads that were never cut, whose processing failed too often.
 pub const CHUNKS_GIVEN_UP: &str = "ChunksGivenUp";

@@ -27,6 +27,10 @@ pub(crate) enum Op {
     PutBatch,
     PutObject,
     GetObject,
+    /// The tag of an object is taken away.
+    Untag,
+    /// A message to a queue.
+    Send,
     /// The order to `mq-access`.
     Invoke,
     Other,

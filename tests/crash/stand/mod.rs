@@ -185,7 +185,8 @@ pub(crate) fn store_variables(stores: &StoreProxy) -> Vec<(&'static str, String)
             .collect();
     variables.push(("AWS_EC2_METADATA_DISABLED", "true".to_owned()));
     variables.push(("AWS_ENDPOINT_URL_DYNAMODB", stores_at.clone()));
-    variables.push(("AWS_ENDPOINT_URL_S3", stores_at));
+    variables.push(("AWS_ENDPOINT_URL_S3", stores_at.clone()));
+    variables.push(("AWS_ENDPOINT_URL_SQS", stores_at));
     variables
 }
 

@@ -1,4 +1,4 @@
-//! The proxy in front of DynamoDB and S3.
+//! The proxy in front of DynamoDB, S3 and SQS.
 
 use bytes::Bytes;
 use http::{Method, Request, Response};
@@ -11,7 +11,7 @@ use super::wire::{self, response};
 /// What belongs to one connection, or is computed anew.
 const OF_THE_CONNECTION: [&str; 4] = ["host", "connection", "content-length", "transfer-encoding"];
 
-/// Listens as both services and forwards to the stack's.
+/// Listens as these services and forwards to the stack's.
 #[derive(Debug)]
 pub(crate) struct StoreProxy {
     pub(crate) port: u16,
@@ -64,10 +64,15 @@ fn classify(request: &Request<Bytes>, records: &str) -> Op {
         return match *request.method() {
             Method::PUT => Op::PutObject,
             Method::GET => Op::GetObject,
+            Method::DELETE => Op::Untag,
             _ => Op::Other,
         };
     };
-    let operation = target.to_str().unwrap_or_default().rsplit('.').next().unwrap_or_default();
+    let target = target.to_str().unwrap_or_default();
+    let operation = target.rsplit('.').next().unwrap_or_default();
+    if target.starts_with("AmazonSQS.") {
+        return if operation.starts_with("SendMessage") { Op::Send } else { Op::Other };
+    }
     let body: Value = serde_json::from_slice(request.body()).unwrap_or_default();
     if body["TableName"] != records {
         return if operation == "PutItem" { Op::PutBatch } else { Op::Access };

@@ -18,6 +18,8 @@ pub enum OperationType {
     Ingest,
     /// A payload that its client puts where it is told to.
     Upload,
+    /// A batch that is processed again.
+    Replay,
     /// An event that a handler takes from a queue or a stream.
     Event,
 }
@@ -29,6 +31,7 @@ impl OperationType {
             Self::Consume => "CONSUME",
             Self::Ingest => "INGEST",
             Self::Upload => "UPLOAD",
+            Self::Replay => "REPLAY",
             Self::Event => "EVENT",
         }
     }

@@ -1,0 +1,262 @@
+//! `POST …/{batch_id}/replay`: a batch is processed again, in a new generation.
+//!
+//! The database remembers what a request began. So an attempt may die at any point: the one that takes over finds the same generation, tells of the batch again,
+//! and gives the same answer.
+
+use std::time::Duration;
+
+use api::auth::Principal;
+use api::{Problem, Reason, Reply, TraceId, body, json};
+use catalog::{BatchView, BegunReplay, ReplayOutcome, ReplayRequest};
+use endpoint::{Granted, from_key, recorded};
+use http::HeaderMap;
+use idempotency::{ClaimRequest, Execution, Fingerprint, IdempotencyKey, OperationType, Outcome};
+use ingestion::batch::{ChunkCounts, Deactivation, NotReplayable, Replay, ReplayedBatch};
+use lambda_http::Request;
+use objects::ObjectError;
+use serde_json::{Map, Value, json};
+use telemetry::metrics;
+use uuid::Uuid;
+
+use crate::route::BATCHES;
+use crate::{Batches, from_database, not_found};
+
+/// A request that passed every check.
+struct Wanted {
+    tenant_id: Uuid,
+    batch_id: Uuid,
+    replay: Replay,
+    /// The batch as it was when the request came.
+    batch: BatchView,
+}
+
+impl Batches {
+    pub(crate) async fn replay(
+        &self,
+        principal: &Principal,
+        batch_id: Uuid,
+        request: &Request,
+        trace_id: &TraceId,
+    ) -> Result<Reply, Problem> {
+        let headers = request.headers();
+        let key = IdempotencyKey::of(headers).map_err(from_key)?;
+        let retention = self.retention(headers)?;
+        let value = json::parse(&body::json(headers, request.body())?)?;
+        let fingerprint = fingerprint(batch_id, &value)?;
+        let replay: Replay = json::read(value)?;
+        let tenant_id = principal.tenant_id()?;
+        let batch = self.find(tenant_id, batch_id).await?;
+        let claim = ClaimRequest {
+            operation: OperationType::Replay,
+            tenant: &principal.tenant,
+            key: &key,
+            fingerprint: &fingerprint,
+            target: &format!("batches:{batch_id}"),
+            trace_id: trace_id.as_str(),
+            retention,
+        };
+        match endpoint::claim(&self.records, &claim).await? {
+            Granted::Answer(reply) => Ok(reply),
+            Granted::Execution(execution) => {
+                let wanted = Wanted { tenant_id, batch_id, replay, batch };
+                self.execute(&wanted, &execution).await
+            }
+        }
+    }
+
+    fn retention(&self, headers: &HeaderMap) -> Result<Duration, Problem> {
+        let retention = self.expiry.of(headers);
+        retention.map_err(|error| Problem::new(Reason::IdempotencyExpiryOutOfRange, error.to_string()))
+    }
+
+    /// Replays under a claim. A claim whose end cannot be noted is left to its lease: whoever takes over finds what was begun.
+    async fn execute(&self, wanted: &Wanted, execution: &Execution) -> Result<Reply, Problem> {
+        match self.begin(wanted, execution).await {
+            Ok(begun) => {
+                self.tell(&begun.payload_uri).await;
+                let reply = accepted(wanted, &begun);
+                self.records.end(execution, &Outcome::Completed(recorded(reply.clone()))).await;
+                Ok(reply)
+            }
+            Err(problem) => {
+                let outcome = Outcome::Failed { error: problem.to_string(), progress: execution.progress };
+                self.records.end(execution, &outcome).await;
+                Err(problem)
+            }
+        }
+    }
+
+    async fn begin(&self, wanted: &Wanted, execution: &Execution) -> Result<BegunReplay, Problem> {
+        let (tenant_id, batch_id) = (wanted.tenant_id, wanted.batch_id);
+        let request = ReplayRequest {
+            replay: wanted.replay,
+            idempotency_key: execution.idempotency_key.clone(),
+            requested_at: execution.created_at,
+        };
+        let uris = self.database.objects_to_replay(tenant_id, batch_id, &request).await;
+        let uris = uris.map_err(|error| from_database(&error))?;
+        let gone = self.objects.keep(uris).await.map_err(|error| from_storage(&error))?;
+        if !gone.is_empty() {
+            self.let_go(batch_id).await;
+            return Err(not_replayable(NotReplayable::ObjectsGone));
+        }
+        let outcome = self.database.replay(tenant_id, batch_id, &request).await;
+        match outcome.map_err(|error| from_database(&error))? {
+            ReplayOutcome::Begun(begun) => {
+                report(self.service, wanted.replay, &begun);
+                Ok(begun)
+            }
+            ReplayOutcome::Repeated(begun) => Ok(begun),
+            ReplayOutcome::NotReplayable(reason) => {
+                self.let_go(batch_id).await;
+                Err(not_replayable(reason))
+            }
+            ReplayOutcome::Unknown => Err(not_begun(wanted)),
+        }
+    }
+
+    /// Sets the batch going. Where that fails, it is found standing still later, and set going then.
+    async fn tell(&self, payload_uri: &str) {
+        let Some(key) = self.objects.key(payload_uri) else {
+            tracing::error!(event_type = "batch.elsewhere", "the batch's payload lies in another bucket");
+            return;
+        };
+        if let Err(error) = self.payloads.tell(self.objects.bucket(), key).await {
+            let error: &dyn std::error::Error = &error;
+            tracing::error!(event_type = "batch.not_told", error, "the batch's replay waits to be found");
+        }
+    }
+
+    /// Lets objects expire again that were kept for a replay that did not begin; none of a batch that goes on.
+    async fn let_go(&self, batch_id: Uuid) {
+        let uris = match self.database.objects(batch_id).await {
+            Ok(uris) => self.objects.tag_final(uris).await.map_err(|error| error.to_string()),
+            Err(error) => Err(error.to_string()),
+        };
+        if let Err(error) = uris {
+            tracing::warn!(event_type = "batch.not_tagged", error, "objects of a final batch are kept");
+        }
+    }
+}
+
+fn fingerprint(batch_id: Uuid, body: &Value) -> Result<Fingerprint, Problem> {
+    let of = json!({"path": {"batch_id": batch_id}, "body": body});
+    Fingerprint::of(&of).map_err(|error| Problem::new(Reason::MalformedJson, error.to_string()))
+}
+
+fn accepted(wanted: &Wanted, begun: &BegunReplay) -> Reply {
+    let batch_id = wanted.batch_id;
+    let body = json!({
+        "batch_id": batch_id,
+        "status": begun.status,
+        "generation": begun.generation,
+        "scope": wanted.replay.scope,
+        "chunks": begun.chunks,
+    });
+    let mut reply = Reply::json(202, &body);
+    reply.set_header("location", format!("{BATCHES}/{batch_id}"));
+    reply
+}
+
+/// Of a batch that the database does not know: nobody has begun with it, or nothing was ever uploaded.
+fn not_begun(wanted: &Wanted) -> Problem {
+    let batch = ReplayedBatch {
+        status: wanted.batch.status,
+        is_sealed: false,
+        chunks: ChunkCounts::default(),
+        deactivation: Deactivation::Pending,
+    };
+    wanted.replay.work(&batch).map_or_else(not_replayable, |_| not_found())
+}
+
+fn not_replayable(reason: NotReplayable) -> Problem {
+    Problem::new(Reason::BatchNotReplayable, reason.to_string())
+}
+
+fn from_storage(error: &ObjectError) -> Problem {
+    let error: &dyn std::error::Error = error;
+    tracing::error!(event_type = "batches.storage_unavailable", error, "storage gave no answer");
+    Problem::new(Reason::StoreUnavailable, "the batch cannot be replayed now; ask again with the same key")
+}
+
+fn report(service: &str, replay: Replay, begun: &BegunReplay) {
+    tracing::info!(
+        event_type = "batch.replayed",
+        generation = begun.generation.number(),
+        scope = replay.scope.as_str(),
+        chunks = begun.chunks,
+        "the batch is processed again"
+    );
+    metrics::count(service, &[metrics::BATCHES_REPLAYED], Map::new());
+}
+
+#[cfg(test)]
+mod tests {
+    use ingestion::batch::{BatchStatus, ReplayScope};
+    use ingestion::chunk::Generation;
+
+    use super::*;
+
+    const BATCH: Uuid = Uuid::from_u128(0x01a1_fd8c_697b_7c4e_8d21_3f5a_6b7c_8d9e);
+
+    fn wanted(status: BatchStatus) -> Wanted {
+        let accepted = ingestion::payload::AcceptedBatch {
+            metadata: ingestion::payload::PayloadMetadata {
+                batch_id: BATCH,
+                tenant_id: Uuid::nil(),
+                load_type: ingestion::payload::LoadType::Full,
+                media_type: ingestion::payload::MediaType::Json,
+                idempotency_key: String::new(),
+                received_at: jiff::Timestamp::UNIX_EPOCH,
+                checksum: None,
+                trace_id: String::new(),
+            },
+            payload_bytes: None,
+            cnpjs: ingestion::product::CnpjAccess::Any,
+            upload_expires_at: None,
+        };
+        Wanted {
+            tenant_id: Uuid::nil(),
+            batch_id: BATCH,
+            replay: Replay { scope: ReplayScope::Failed, confirm_deactivation: false },
+            batch: BatchView { status, ..crate::view::of(&accepted, jiff::Timestamp::UNIX_EPOCH) },
+        }
+    }
+
+    #[test]
+    fn the_answer_says_what_was_begun() {
+        let begun = BegunReplay {
+            generation: Generation::FIRST.next(),
+            status: BatchStatus::Processing,
+            chunks: 3,
+            payload_uri: String::new(),
+        };
+        let reply = accepted(&wanted(BatchStatus::PartialFail), &begun);
+        let body: Value = serde_json::from_str(&reply.body).unwrap();
+        let expected = json!({"batch_id": BATCH, "status": "PROCESSING", "generation": 2, "scope": "failed", "chunks": 3});
+        assert_eq!((reply.status, body), (202, expected));
+        assert_eq!(reply.headers["location"], format!("/v1/inovafarma/batches/{BATCH}"));
+    }
+
+    #[test]
+    fn a_batch_that_nobody_has_begun_with_is_not_replayed() {
+        for (status, detail) in [
+            (BatchStatus::Received, "the batch is still under way: it is RECEIVED"),
+            (BatchStatus::AwaitingUpload, "nothing was uploaded yet"),
+            (BatchStatus::Expired, "nothing was ever uploaded"),
+        ] {
+            let problem = not_begun(&wanted(status));
+            assert_eq!((problem.reason, problem.detail.as_str()), (Reason::BatchNotReplayable, detail));
+        }
+        assert_eq!(not_begun(&wanted(BatchStatus::Completed)).reason, Reason::BatchNotFound);
+    }
+
+    #[test]
+    fn another_batch_or_body_is_another_request() {
+        let all = json!({"scope": "all"});
+        let of = |batch, body: &Value| fingerprint(batch, body).unwrap();
+        assert_eq!(of(BATCH, &all), of(BATCH, &json!({"scope": "all"})));
+        assert_ne!(of(BATCH, &all), of(Uuid::nil(), &all));
+        assert_ne!(of(BATCH, &all), of(BATCH, &json!({"scope": "failed"})));
+    }
+}
