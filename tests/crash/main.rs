@@ -26,6 +26,7 @@ mod results;
 mod sequences;
 mod stand;
 mod states;
+mod storm;
 mod time_outs;
 mod zombies;
 

@@ -32,6 +32,11 @@ impl Template {
     /// # Panics
     /// When a variable has a form that is not understood here.
     pub(crate) fn function(&self, logical_id: &str) -> Deployed {
+        self.function_with(logical_id, &[])
+    }
+
+    /// The same where some variables are given and need not be understood.
+    pub(crate) fn function_with(&self, logical_id: &str, given: &[(&str, String)]) -> Deployed {
         let globals = &self.root["Globals"]["Function"];
         let properties = &self.root["Resources"][logical_id]["Properties"];
         let number = |name: &str| properties[name].as_u64().or_else(|| globals[name].as_u64()).unwrap();
@@ -39,7 +44,11 @@ impl Template {
             .into_iter()
             .filter_map(|part| part["Environment"]["Variables"].as_mapping())
             .flatten()
-            .map(|(name, value)| (name.as_str().unwrap().to_owned(), self.resolve(value)))
+            .map(|(name, value)| (name.as_str().unwrap(), value))
+            .filter(|(name, _)| {
+                !name.starts_with("DATABASE_") && !given.iter().any(|(known, _)| known == name)
+            })
+            .map(|(name, value)| (name.to_owned(), self.resolve(value)))
             .collect();
         Deployed {
             timeout: Duration::from_secs(number("Timeout")),

@@ -1,0 +1,126 @@
+//! The whole ingest in a storm: functions are killed at random, messages are delivered twice and out of order, requests to S3, SQS and DynamoDB fail, S3's news is lost, and the
+//! database crashes. When it has passed, everything that was accepted is in the table or in the errors, once, and all of it replayed changes nothing.
+//!
+//! `STORM_SECONDS=n` makes it last longer, `STORM_SEED=n` makes the same catalogues again.
+
+mod delivery;
+mod model;
+mod senders;
+mod world;
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicI64, Ordering};
+use std::time::Duration;
+
+use ingestion::batch::BatchStatus;
+use tokio::task::JoinSet;
+use tokio_postgres::Client;
+
+use crate::stand::function::Function;
+
+use model::Model;
+use senders::Sent;
+use world::World;
+
+/// How long the weather is bad where nothing else is said.
+const USUAL: u64 = 20;
+/// How long everything may take to come to its end in good weather, on a busy machine.
+const PATIENCE: Duration = Duration::from_secs(240);
+
+fn number(name: &str, usual: u64) -> u64 {
+    std::env::var(name).map_or(usual, |text| text.parse().expect("a number"))
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn whatever_was_accepted_is_there_once_after_a_storm() {
+    let seed = number("STORM_SEED", fastrand::u64(..));
+    let lasts = Duration::from_secs(number("STORM_SECONDS", USUAL));
+    println!("STORM_SEED={seed} STORM_SECONDS={}", lasts.as_secs());
+    let world = World::start().await;
+    let mut random = fastrand::Rng::with_seed(seed);
+
+    let mut sending = JoinSet::new();
+    for tenant in world.tenants(4).await {
+        sending.spawn(tenant.send_for(lasts, random.fork()));
+    }
+    world.delivery.begin_storm(random.fork());
+    world.faults.weather(0.03, random.fork());
+    tokio::join!(kills(&world, lasts, random.fork()), crashes(&world, lasts));
+    let sent: Vec<Sent> = sending.join_all().await.into_iter().flatten().collect();
+    world.faults.clear();
+    world.delivery.end_storm();
+
+    world.come_to_rest(&sent, PATIENCE).await;
+    let model = Model::of(&sent);
+    model.check(&world.database().await).await;
+    println!("{} batches of {} items, {}", sent.len(), model.items(), world.delivery.summary());
+    assert_eq!(world.unhandled().await, 0, "nothing is left to a person");
+
+    let before = world.snapshot().await;
+    for batch in &sent {
+        world.replay(batch, "all").await;
+    }
+    world.come_to_rest(&sent, PATIENCE).await;
+    model.check(&world.database().await).await;
+    assert_eq!(world.snapshot().await, before, "replayed, nothing changes");
+}
+
+/// Ends processes at any moment.
+async fn kills(world: &World, lasts: Duration, mut random: fastrand::Rng) {
+    let functions: Vec<&Function> = world.functions().collect();
+    let until = tokio::time::Instant::now() + lasts;
+    while tokio::time::Instant::now() < until {
+        tokio::time::sleep(Duration::from_millis(random.u64(100..500))).await;
+        functions[random.usize(..functions.len())].kill_any();
+    }
+}
+
+/// Ends the database as a crash does, twice.
+async fn crashes(world: &World, lasts: Duration) {
+    for _ in 0..2 {
+        tokio::time::sleep(lasts / 3).await;
+        world.cluster.restart().await;
+    }
+}
+
+/// In good weather nothing of what keeps batches apart may be a reason to try again.
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn batches_over_the_same_products_do_not_stop_each_other() {
+    let world = World::start().await;
+    let [tenant] = &world.tenants(1).await[..] else { panic!("one tenant") };
+    let mut sending = JoinSet::new();
+    for seed in 0..10 {
+        let tenant = tenant.clone();
+        sending.spawn(async move { tenant.send_one(&mut fastrand::Rng::with_seed(seed)).await });
+    }
+    let most = Arc::new(AtomicI64::new(0));
+    let watching = tokio::spawn(watch_connections(world.database().await, Arc::clone(&most)));
+    let sent = sending.join_all().await;
+    world.come_to_rest(&sent, PATIENCE).await;
+    watching.abort();
+
+    let database = world.database().await;
+    Model::of(&sent).check(&database).await;
+    let sql =
+        "SELECT count(*) FILTER (WHERE attempts <> 1 OR last_error IS NOT NULL), count(*) FROM batch_chunks";
+    let row = database.query_one(sql, &[]).await.unwrap();
+    let (again, chunks): (i64, i64) = (row.get(0), row.get(1));
+    assert!(again == 0 && chunks > 10, "{again} of {chunks} chunks took more than one attempt");
+    let sql = "SELECT sum(deadlocks)::bigint FROM pg_stat_database";
+    assert_eq!(database.query_one(sql, &[]).await.unwrap().get::<_, i64>(0), 0, "deadlocks");
+    let most = most.load(Ordering::Relaxed);
+    assert!((1..=world::CONNECTIONS).contains(&most), "{most} connections to the database at once");
+    for batch in &sent {
+        assert_eq!(world.status(batch.batch_id).await, Some(BatchStatus::Completed));
+    }
+}
+
+/// Notes how many connections the functions have at most.
+async fn watch_connections(database: Client, most: Arc<AtomicI64>) {
+    let sql = "SELECT count(*) FROM pg_stat_activity WHERE backend_type = 'client backend' AND application_name <> $1";
+    loop {
+        let row = database.query_one(sql, &[&world::TEST]).await.unwrap();
+        most.fetch_max(row.get(0), Ordering::Relaxed);
+        tokio::time::sleep(Duration::from_millis(50)).await;
+    }
+}

@@ -1,0 +1,142 @@
+//! What must be there in the end. It knows no order of arrival.
+//!
+//! Of each product the greatest version of all accepted items wins. Whether it is active says the batch, among those that have a say about it, that was received last: one that
+//! contained it, or a full load of its establishment that did not.
+
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
+
+use jiff::Timestamp;
+use tokio_postgres::Client;
+use uuid::Uuid;
+
+use super::senders::{Key, Sent, SentItem};
+
+/// When a batch was received, and its id where two were received at once.
+type Stamp = (Timestamp, Uuid);
+
+/// Title, batch, place in it, and whether it is active.
+type Row = (String, Uuid, i64, bool);
+
+pub(crate) struct Model {
+    products: BTreeMap<Key, Row>,
+    errors: BTreeSet<(Uuid, i64)>,
+    /// Items, and those of them in error.
+    batches: BTreeMap<Uuid, (i64, i64)>,
+}
+
+impl Model {
+    pub(crate) fn of(sent: &[Sent]) -> Self {
+        let mut winners: BTreeMap<Key, ((Timestamp, Stamp, i64), String)> = BTreeMap::new();
+        let (mut errors, mut batches) = (BTreeSet::new(), BTreeMap::new());
+        for batch in sent {
+            let mut in_error = 0;
+            for (index, item) in (0..).zip(&batch.items) {
+                let SentItem::Good { key, title, updated_at } = item else {
+                    errors.insert((batch.batch_id, index));
+                    in_error += 1;
+                    continue;
+                };
+                let effective =
+                    updated_at.map_or(batch.received_at, |at: Timestamp| at.min(batch.received_at));
+                let version = (effective, stamp(batch), index);
+                let winner = winners.entry(key.clone()).or_insert_with(|| (version, title.clone()));
+                if version > winner.0 {
+                    *winner = (version, title.clone());
+                }
+            }
+            batches.insert(batch.batch_id, (i64::try_from(batch.items.len()).unwrap(), in_error));
+        }
+        let active = active(sent);
+        let row = |(key, ((_, (_, batch_id), index), title)): (Key, _)| {
+            let is_active = active[&key];
+            (key, (title, batch_id, index, is_active))
+        };
+        Self { products: winners.into_iter().map(row).collect(), errors, batches }
+    }
+
+    pub(crate) fn items(&self) -> i64 {
+        self.batches.values().map(|(items, _)| items).sum()
+    }
+
+    /// Compares with what is there, and has the books add up.
+    pub(crate) async fn check(&self, database: &Client) {
+        let sql = "SELECT cnpj, productid, title, last_batch_id, last_item_index, active FROM products";
+        let rows = database.query(sql, &[]).await.unwrap();
+        let actual: BTreeMap<Key, Row> = rows
+            .iter()
+            .map(|row| ((row.get(0), row.get(1)), (row.get(2), row.get(3), row.get(4), row.get(5))))
+            .collect();
+        for (key, (title, batch_id, index, is_active)) in &self.products {
+            let found = actual.get(key).unwrap_or_else(|| panic!("{key:?} was lost"));
+            assert_eq!(
+                (&found.0, found.3),
+                (title, *is_active),
+                "{key:?} is {found:?}, not of {batch_id} {index}"
+            );
+        }
+        assert_eq!(actual.len(), self.products.len(), "there are products that nobody sent");
+
+        let rows = database.query("SELECT batch_id, item_index FROM batch_item_errors", &[]).await.unwrap();
+        let errors: BTreeSet<(Uuid, i64)> = rows.iter().map(|row| (row.get(0), row.get(1))).collect();
+        assert_eq!(errors, self.errors);
+
+        let sql = "SELECT batch_id, items_parsed, items_failed, inserted + updated + unchanged + stale, status, \
+             (SELECT sum(items)::bigint FROM batch_chunks c WHERE c.batch_id = b.batch_id AND c.status = 'DONE') FROM batches b";
+        let rows = database.query(sql, &[]).await.unwrap();
+        assert_eq!(rows.len(), self.batches.len(), "a batch was made twice, or never");
+        for row in &rows {
+            let (items, in_error) = self.batches[&row.get::<_, Uuid>(0)];
+            let (parsed, failed, processed): (i64, i64, i64) = (row.get(1), row.get(2), row.get(3));
+            let (status, in_chunks): (String, i64) = (row.get(4), row.get(5));
+            assert_eq!(
+                (parsed, failed, processed, in_chunks),
+                (items, in_error, items - in_error, items - in_error)
+            );
+            assert_eq!(status, "COMPLETED");
+        }
+    }
+}
+
+fn stamp(batch: &Sent) -> Stamp {
+    (batch.received_at, batch.batch_id)
+}
+
+/// Whether each product is active.
+fn active(sent: &[Sent]) -> HashMap<Key, bool> {
+    let mut batches: Vec<&Sent> = sent.iter().collect();
+    batches.sort_by_key(|batch| stamp(batch));
+    let mut active: HashMap<Key, bool> = HashMap::new();
+    // A product that comes later was lacked by all before it.
+    for batch in batches {
+        let good: HashSet<&Key> = batch.items.iter().filter_map(SentItem::contained).collect();
+        let spared: HashSet<&Key> = batch.items.iter().filter_map(SentItem::spared).collect();
+        let decides = batch.is_full && !batch.items.iter().any(|item| matches!(item, SentItem::Bad(None)));
+        if decides {
+            let establishments: HashSet<&str> = good.iter().map(|key| key.0.as_str()).collect();
+            for (key, is_active) in &mut active {
+                if establishments.contains(key.0.as_str()) && !spared.contains(key) {
+                    *is_active = false;
+                }
+            }
+        }
+        active.extend(good.into_iter().map(|key| (key.clone(), true)));
+    }
+    active
+}
+
+impl SentItem {
+    fn contained(&self) -> Option<&Key> {
+        match self {
+            Self::Good { key, .. } => Some(key),
+            Self::Bad(_) => None,
+        }
+    }
+
+    /// The product of an item in error, of which nobody knows what it is like now.
+    fn spared(&self) -> Option<&Key> {
+        match self {
+            Self::Bad(key) => key.as_ref(),
+            Self::Good { .. } => None,
+        }
+    }
+}
