@@ -48,11 +48,15 @@ async fn forward(client: reqwest::Client, upstream: String, request: Request<Byt
     let path = request.uri().path_and_query().map_or("/", |it| it.as_str());
     let url = format!("{}{path}", upstream.trim_end_matches('/'));
     let (parts, body) = request.into_parts();
+    let is_head = parts.method == Method::HEAD;
     let mut headers = parts.headers;
     OF_THE_CONNECTION.iter().for_each(|name| drop(headers.remove(*name)));
     let answer = client.request(parts.method, url).headers(headers).body(body).send().await.unwrap();
     let (status, mut headers) = (answer.status().as_u16(), answer.headers().clone());
+    let length = headers.get("content-length").filter(|_| is_head).cloned();
     OF_THE_CONNECTION.iter().for_each(|name| drop(headers.remove(*name)));
+    // Of an answer without a body it is what was asked for.
+    headers.extend(length.map(|length| (http::header::CONTENT_LENGTH, length)));
     let mut forwarded = response(status, answer.bytes().await.unwrap());
     *forwarded.headers_mut() = headers;
     forwarded

@@ -3,7 +3,10 @@
 use std::time::{Duration, Instant};
 
 use aws_sdk_dynamodb::types::{AttributeValue, BillingMode};
-use aws_sdk_s3::types::{Event, NotificationConfiguration, QueueConfiguration};
+use aws_sdk_s3::types::{
+    Event, FilterRule, FilterRuleName, NotificationConfiguration, NotificationConfigurationFilter,
+    QueueConfiguration, S3KeyFilter,
+};
 use aws_sdk_sqs::types::QueueAttributeName;
 use catalog::{Database, DatabaseConfig};
 use cluster::{Cluster, PASSWORD};
@@ -254,10 +257,15 @@ impl Clients {
         Queue { url, arn }
     }
 
-    /// A bucket that tells the queue of payloads.
+    /// A bucket that tells the queue of payloads, and of nothing else.
     async fn bucket(&self, world: &str, received: &Queue) {
         self.s3.create_bucket().bucket(world).send().await.unwrap();
-        let tell = QueueConfiguration::builder().queue_arn(&received.arn).events(Event::S3ObjectCreated);
+        let prefix = FilterRule::builder().name(FilterRuleName::Prefix).value("incoming/").build();
+        let filter = S3KeyFilter::builder().filter_rules(prefix).build();
+        let tell = QueueConfiguration::builder()
+            .queue_arn(&received.arn)
+            .events(Event::S3ObjectCreated)
+            .filter(NotificationConfigurationFilter::builder().key(filter).build());
         let tell = NotificationConfiguration::builder().queue_configurations(tell.build().unwrap()).build();
         let put = self.s3.put_bucket_notification_configuration().bucket(world);
         put.notification_configuration(tell).send().await.unwrap();
