@@ -317,8 +317,8 @@ impl Fault {
                 let reply = stand.ask_later(asked);
                 tokio::time::sleep(struck.moment).await;
                 match victim {
-                    Victim::Front => stand.front(asked.operation).kill_any(),
-                    Victim::MqAccess => stand.mq_access.kill_any(),
+                    Victim::Front => drop(stand.front(asked.operation).kill_any()),
+                    Victim::MqAccess => drop(stand.mq_access.kill_any()),
                     Victim::Connection => stand.network.cut(Cut::Reset),
                 }
                 reply.await.unwrap()

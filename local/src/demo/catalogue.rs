@@ -1,4 +1,4 @@
-//! The product ingest: a catalogue is loaded, loaded again, and replaced by a shorter one.
+//! The product ingest: a catalogue is loaded, loaded again, replaced by a shorter one, and replayed.
 
 use std::io::Write as _;
 use std::time::{Duration, Instant};
@@ -6,6 +6,7 @@ use std::time::{Duration, Instant};
 use flate2::Compression;
 use flate2::write::GzEncoder;
 use ingestion::generate::{Catalogue, Layout};
+use serde_json::json;
 use uuid::Uuid;
 
 use super::client::{Client, Reply};
@@ -27,7 +28,8 @@ pub(super) async fn show(client: &Client) -> Result<(), Failure> {
     let key = Uuid::new_v4();
     let first = load(client, &key, &catalogue).await?;
     again(client, &key, &catalogue, &first).await?;
-    shorter(client, catalogue).await
+    shorter(client, catalogue).await?;
+    replay(client, &first).await
 }
 
 async fn load(client: &Client, key: &Uuid, catalogue: &Catalogue) -> Result<String, Failure> {
@@ -59,6 +61,22 @@ async fn shorter(client: &Client, catalogue: Catalogue) -> Result<(), Failure> {
     let batch = finished(client, &accepted).await?;
     let deactivated = batch.number_at("/changes/deactivated") == Some(u64::from(ITEMS - SHORTER));
     batch.expect("a COMPLETED batch that deactivated 200 products", completed(&batch) && deactivated)
+}
+
+async fn replay(client: &Client, first: &str) -> Result<(), Failure> {
+    say("\n9. Replay the first batch, which is older than the shorter catalogue");
+    let path = format!("{BATCHES}/{first}/replay");
+    let accepted = client.post(&path, Some(&Uuid::new_v4()), &json!({"scope": "all"})).await?;
+    accepted.expect("202", accepted.status == 202)?;
+    say(format_args!("   {} in {} ms: {}", accepted.status, accepted.milliseconds, accepted.text));
+    let batch = finished(client, &accepted).await?;
+    let changed = ["inserted", "updated", "deactivated"]
+        .map(|change| batch.number_at(&format!("/changes/{change}")))
+        .iter()
+        .any(|number| *number != Some(0));
+    let nothing_changed = !changed && batch.number("items_processed") == Some(u64::from(ITEMS));
+    batch
+        .expect("a COMPLETED batch of 5,000 items that changed nothing", completed(&batch) && nothing_changed)
 }
 
 async fn send(client: &Client, key: &Uuid, catalogue: &Catalogue) -> Result<Reply, Failure> {

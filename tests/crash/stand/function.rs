@@ -102,11 +102,9 @@ impl Function {
         busy.into_iter().for_each(|pid| kill(pid, Signal::SIGKILL).unwrap());
     }
 
-    /// Ends what is at work, if anything is.
-    pub(crate) fn kill_any(&self) {
-        for pid in self.busy() {
-            let _ = kill(pid, Signal::SIGKILL);
-        }
+    /// Ends what is at work, if anything is, and says how many that were.
+    pub(crate) fn kill_any(&self) -> usize {
+        self.busy().into_iter().filter(|pid| kill(*pid, Signal::SIGKILL).is_ok()).count()
     }
 
     /// Freezes the processes that are at work.

@@ -40,12 +40,12 @@ async fn whatever_was_accepted_is_there_once_after_a_storm() {
     let mut random = fastrand::Rng::with_seed(seed);
 
     let mut sending = JoinSet::new();
-    for tenant in world.tenants(4).await {
+    for tenant in world.tenants(6).await {
         sending.spawn(tenant.send_for(lasts, random.fork()));
     }
     world.delivery.begin_storm(random.fork());
-    world.faults.weather(0.03, random.fork());
-    tokio::join!(kills(&world, lasts, random.fork()), crashes(&world, lasts));
+    world.faults.weather(0.05, random.fork());
+    let (killed, ()) = tokio::join!(kills(&world, lasts, random.fork()), crashes(&world, lasts));
     let sent: Vec<Sent> = sending.join_all().await.into_iter().flatten().collect();
     world.faults.clear();
     world.delivery.end_storm();
@@ -53,7 +53,7 @@ async fn whatever_was_accepted_is_there_once_after_a_storm() {
     world.come_to_rest(&sent, PATIENCE).await;
     let model = Model::of(&sent);
     model.check(&world.database().await).await;
-    println!("{} batches of {} items, {}", sent.len(), model.items(), world.delivery.summary());
+    println!("{} batches, {} items, {killed} kills, {}", sent.len(), model.items(), world.delivery.summary());
     assert_eq!(world.unhandled().await, 0, "nothing is left to a person");
 
     let before = world.snapshot().await;
@@ -65,14 +65,16 @@ async fn whatever_was_accepted_is_there_once_after_a_storm() {
     assert_eq!(world.snapshot().await, before, "replayed, nothing changes");
 }
 
-/// Ends processes at any moment.
-async fn kills(world: &World, lasts: Duration, mut random: fastrand::Rng) {
+/// Ends processes at any moment of their work.
+async fn kills(world: &World, lasts: Duration, mut random: fastrand::Rng) -> usize {
     let functions: Vec<&Function> = world.functions().collect();
     let until = tokio::time::Instant::now() + lasts;
+    let mut killed = 0;
     while tokio::time::Instant::now() < until {
-        tokio::time::sleep(Duration::from_millis(random.u64(100..500))).await;
-        functions[random.usize(..functions.len())].kill_any();
+        tokio::time::sleep(Duration::from_millis(random.u64(10..150))).await;
+        killed += functions[random.usize(..functions.len())].kill_any();
     }
+    killed
 }
 
 /// Ends the database as a crash does, twice.

@@ -72,7 +72,7 @@ impl Tenant {
         let mut sent = Vec::new();
         while Instant::now() < until {
             sent.push(self.send_one(&mut random).await);
-            tokio::time::sleep(Duration::from_millis(random.u64(500..3000))).await;
+            tokio::time::sleep(Duration::from_millis(random.u64(50..800))).await;
         }
         sent
     }
