@@ -12,7 +12,6 @@ use crate::stand::store_variables;
 use crate::stand::template::Deployed;
 
 const DATABASE_AWAY: [(&str, &str); 2] = [("DATABASE_HOST", "127.0.0.1"), ("DATABASE_PORT", "1")];
-const QUEUES_AWAY: [(&str, &str); 1] = [("AWS_ENDPOINT_URL_SQS", "http://127.0.0.1:1")];
 
 fn function(stores: &StoreProxy, more: &[(&str, &str)]) -> Function {
     let of_the_stack = [
@@ -92,8 +91,11 @@ async fn with_s3_or_the_batch_items_away_a_message_stays() {
 
 #[tokio::test]
 async fn what_cannot_be_handed_on_to_people_stays() {
-    let stores = StoreProxy::start(Faults::default()).await;
-    let (away, back) = (function(&stores, &QUEUES_AWAY), function(&stores, &[]));
-    assert!(stays(&away, "not an event").await);
-    assert!(!stays(&back, "not an event").await);
+    let faults = Faults::default();
+    let stores = StoreProxy::start(faults.clone()).await;
+    let function = function(&stores, &[]);
+    faults.every(Op::Send, Blow::Status(500));
+    assert!(stays(&function, "not an event").await);
+    faults.clear();
+    assert!(!stays(&function, "not an event").await);
 }

@@ -36,12 +36,14 @@ pub struct Finalized {
 const READY: &str = "SELECT status, deactivation, chunks_done > 0 AND chunks_pending = 0 AND chunks_failed = 0 AS ready \
      FROM batches WHERE batch_id = $1";
 const CNPJS: &str = "SELECT cnpj FROM batch_cnpjs WHERE batch_id = $1";
-/// A full load that will decide nothing, since it had an unreadable key, decides nothing instead of this one either. What this one decided in an earlier generation
-/// stays its own: others have acted upon it.
+/// A full load that will decide nothing, since it had an unreadable key, decides nothing instead of this one either; nor does one that says nothing of some products, since
+/// their items were in error. What this one decided in an earlier generation stays its own: others have acted upon it.
 const WITH_LATER_LOAD: &str = "SELECT c.cnpj FROM batch_cnpjs c WHERE c.batch_id = $1 AND EXISTS (\
      SELECT FROM batch_cnpjs l JOIN batches b ON b.batch_id = l.batch_id \
      WHERE l.cnpj = c.cnpj AND (l.received_at, l.batch_id) > ($2, $1) \
-     AND b.load_type = 'full' AND b.unreadable_keys = 0) AND c.deactivation IS DISTINCT FROM 'done'";
+     AND b.load_type = 'full' AND b.unreadable_keys = 0 \
+     AND NOT EXISTS (SELECT FROM batch_item_errors e WHERE e.batch_id = b.batch_id AND e.key_hash IS NOT NULL)) \
+     AND c.deactivation IS DISTINCT FROM 'done'";
 const LATER_BATCHES: &str = "SELECT DISTINCT batch_id FROM batch_cnpjs \
      WHERE cnpj = ANY($1::bpchar[]) AND (received_at, batch_id) > ($2, $3)";
 /// The two sides are joined as a whole, or sorted, and never one row against all of the other side.

@@ -46,7 +46,7 @@
 //!   of their chunks;
 //! - a product that is inactive or new becomes active when a chunk contains it, unless a full load received later has decided and lacks it;
 //! - a full load leaves an establishment to a later full load that knows it too, and the report says "skipped" where that is true of all of its establishments. One that had an
-//!   unreadable key, or no valid item, decides nothing, and nobody leaves anything to it;
+//!   unreadable key, or no valid item, decides nothing, and one that had items in error says nothing of their products: nobody leaves anything to these;
 //! - the guard looks at each establishment by itself, so that a large one does not hide a small one that vanishes; where it holds for one, nothing of the batch is
 //!   deactivated.
 //!

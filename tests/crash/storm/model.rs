@@ -1,8 +1,7 @@
 //! What must be there in the end. It knows no order of arrival.
 //!
 //! Of each product the greatest version of all accepted items wins. Whether it is active says the batch, among those that have a say about it, that was received last: one that
-//! contained it, or a full load of its establishment that did not. Of one that such a full load lacks and a later one has as an item in error, nothing is said: the earlier
-//! load may have left the establishment to the later one, which leaves the product as it is.
+//! contained it, or a full load of its establishment that did not. One that has it as an item in error has no say.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 
@@ -15,8 +14,8 @@ use super::senders::{Key, Sent, SentItem};
 /// When a batch was received, and its id where two were received at once.
 type Stamp = (Timestamp, Uuid);
 
-/// Title, batch, place in it, and whether it is active, where that can be said.
-type Row = (String, Uuid, i64, Option<bool>);
+/// Title, batch, place in it, and whether it is active.
+type Row = (String, Uuid, i64, bool);
 
 pub(crate) struct Model {
     products: BTreeMap<Key, Row>,
@@ -71,7 +70,7 @@ impl Model {
             let found = actual.get(key).unwrap_or_else(|| panic!("{key:?} was lost"));
             assert_eq!(
                 (&found.0, found.3),
-                (title, is_active.or(found.3)),
+                (title, *is_active),
                 "{key:?} is {found:?}, not of {batch_id} {index}"
             );
         }
@@ -102,11 +101,11 @@ fn stamp(batch: &Sent) -> Stamp {
     (batch.received_at, batch.batch_id)
 }
 
-/// Whether each product is active, where that can be said.
-fn active(sent: &[Sent]) -> HashMap<Key, Option<bool>> {
+/// Whether each product is active.
+fn active(sent: &[Sent]) -> HashMap<Key, bool> {
     let mut batches: Vec<&Sent> = sent.iter().collect();
     batches.sort_by_key(|batch| stamp(batch));
-    let mut active: HashMap<Key, Option<bool>> = HashMap::new();
+    let mut active: HashMap<Key, bool> = HashMap::new();
     // A product that comes later was lacked by all before it.
     for batch in batches {
         let good: HashSet<&Key> = batch.items.iter().filter_map(SentItem::contained).collect();
@@ -115,17 +114,12 @@ fn active(sent: &[Sent]) -> HashMap<Key, Option<bool>> {
         if decides {
             let establishments: HashSet<&str> = good.iter().map(|key| key.0.as_str()).collect();
             for (key, is_active) in &mut active {
-                if !establishments.contains(key.0.as_str()) {
-                    continue;
+                if establishments.contains(key.0.as_str()) && !spared.contains(key) {
+                    *is_active = false;
                 }
-                *is_active = match *is_active {
-                    Some(true) if spared.contains(key) => Some(true),
-                    _ if spared.contains(key) => None,
-                    _ => Some(false),
-                };
             }
         }
-        active.extend(good.into_iter().map(|key| (key.clone(), Some(true))));
+        active.extend(good.into_iter().map(|key| (key.clone(), true)));
     }
     active
 }

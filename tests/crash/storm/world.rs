@@ -79,9 +79,7 @@ impl World {
         let faults = Faults::default();
         let stores = StoreProxy::start(faults.clone()).await;
         let mut variables = store_variables(&stores);
-        let proxy = format!("http://127.0.0.1:{}", stores.port);
         variables.extend([
-            ("AWS_ENDPOINT_URL_SQS", proxy),
             ("DATABASE_SECRET_ARN", name.clone()),
             ("DATABASE_HOST", "127.0.0.1".to_owned()),
             ("DATABASE_PORT", cluster.port().to_string()),

@@ -92,6 +92,30 @@ fn a_full_load_leaves_it_to_a_later_one() {
 }
 
 #[test]
+fn a_full_load_decides_itself_what_a_later_one_does_not_know() {
+    for later_is_first in [false, true] {
+        database_test(async |test| {
+            let database = test.open();
+            Load::full(1).keys([2, 4, 6]).run(&database).await;
+            let earlier = Load::full(2).keys([2]);
+            let later = Load::full(3).keys([2, 6]).error(Some(4));
+            let order = if later_is_first { [&later, &earlier] } else { [&earlier, &later] };
+            for load in [&earlier, &later] {
+                load.prepare(&database).await;
+            }
+            for load in order {
+                database.write_chunk(&load.chunks[0]).await.unwrap();
+            }
+            assert_eq!(
+                test.products().await,
+                (ids([2, 6]), ids([4])),
+                "the later one first: {later_is_first}"
+            );
+        });
+    }
+}
+
+#[test]
 fn a_late_batch_brings_no_product_back_that_a_later_full_load_lacks() {
     database_test(async |test| {
         let database = test.open();
