@@ -11,9 +11,9 @@ use tokio::task::JoinHandle;
 
 use crate::stand::function::{Function, Invoked};
 
-/// Of ten messages that storage sends, so many are lost.
+/// The share of the news of payloads that is lost.
 const LOST: f64 = 0.2;
-/// Of ten messages, so many are delivered a second time at once, and so many again later although they were taken.
+/// The shares of messages that are delivered twice at the same time, and again later although they were taken.
 const TWICE: f64 = 0.2;
 const FORGOTTEN: f64 = 0.1;
 
@@ -158,7 +158,7 @@ impl Worker {
 
     async fn deliver(&self, message: &Message) {
         let body = message.body().unwrap_or_default();
-        // Only storage may forget to tell; a queue loses nothing.
+        // Only that news may be lost, also where it is told again; chunks are not announced by storage, and a queue loses nothing.
         let is_from_storage = body.contains("\"aws:s3\"");
         if is_from_storage && self.shared.chance(LOST) {
             self.shared.lost.fetch_add(1, Ordering::Relaxed);
