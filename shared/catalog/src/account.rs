@@ -12,7 +12,8 @@ use crate::connection::Session;
 use crate::error::DatabaseError;
 use crate::rows::{bigint, count, word};
 
-const TALLY: &str = "SELECT status, count(*) AS chunks, sum(items)::bigint AS items, sum(inserted)::bigint AS inserted, \
+/// What the chunks of a batch come to, for [`settle_by`].
+pub(crate) const TALLY: &str = "SELECT status, count(*) AS chunks, sum(items)::bigint AS items, sum(inserted)::bigint AS inserted, \
      sum(updated)::bigint AS updated, sum(unchanged)::bigint AS unchanged, sum(stale)::bigint AS stale, \
      sum(rejected)::bigint AS rejected FROM batch_chunks WHERE batch_id = $1 GROUP BY status";
 const SETTLE: &str = "UPDATE batches SET status = $2, items_failed = $3, inserted = $4, updated = $5, unchanged = $6, \
@@ -30,7 +31,16 @@ pub(crate) struct Settled {
 /// Derives a locked batch's counters and state, and writes them with its deactivation.
 pub(crate) async fn settle(session: &mut Session<'_>, batch: &LockedBatch) -> Result<Settled, DatabaseError> {
     let rows = session.query(TALLY, &[&batch.batch_id]).await?;
-    let (counts, tallies) = tally(&rows)?;
+    settle_by(session, batch, &rows).await
+}
+
+/// The same by the answer to [`TALLY`], which was asked after the batch was locked.
+pub(crate) async fn settle_by(
+    session: &mut Session<'_>,
+    batch: &LockedBatch,
+    rows: &[Row],
+) -> Result<Settled, DatabaseError> {
+    let (counts, tallies) = tally(rows)?;
     let counters = Counters::derive(batch.items_parsed, batch.items_in_error, tallies);
     if counts.pending == 0 {
         counters.balanced()?;

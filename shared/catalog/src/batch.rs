@@ -68,7 +68,8 @@ impl PayloadFailure {
 const INSERT: &str = "INSERT INTO batches (batch_id, tenant_id, load_type, media_type, idempotency_key, trace_id, \
      received_at, allowed_cnpjs, payload_uri, payload_checksum, status, deactivation) \
      VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12) ON CONFLICT (batch_id) DO NOTHING";
-const LOCK: &str = "SELECT status, generation, load_type, received_at, planner, chunk_items, items_parsed, \
+/// Locks a batch's row until the transaction ends, and says what [`LockedBatch::of`] reads: always the last lock that a transaction takes.
+pub(crate) const LOCK: &str = "SELECT status, generation, load_type, received_at, planner, chunk_items, items_parsed, \
      items_in_error, sealed_at IS NOT NULL AS is_sealed, chunks_pending, chunks_done, chunks_failed, deactivation, \
      deactivation_confirmed, status = 'FAILED' AND COALESCE(error->>'code' = 'GIVEN_UP', false) AS is_given_up \
      FROM batches WHERE batch_id = $1 FOR NO KEY UPDATE";
@@ -229,35 +230,41 @@ pub(crate) struct LockedBatch {
 }
 
 impl LockedBatch {
+    /// What [`LOCK`] found.
+    pub(crate) fn of(batch_id: Uuid, row: Option<&Row>) -> Result<Self, DatabaseError> {
+        let row = row.ok_or(DatabaseError::UnknownBatch(batch_id))?;
+        let Json(deactivation) = row.try_get("deactivation")?;
+        Ok(Self {
+            batch_id,
+            status: word(row, "status")?,
+            generation: generation(row, "generation")?,
+            load_type: word(row, "load_type")?,
+            received_at: row.try_get("received_at")?,
+            plan: plan(row)?,
+            items_parsed: count(row, "items_parsed")?,
+            items_in_error: count(row, "items_in_error")?,
+            is_sealed: row.try_get("is_sealed")?,
+            chunks: ChunkCounts {
+                pending: count(row, "chunks_pending")?,
+                done: count(row, "chunks_done")?,
+                failed: count(row, "chunks_failed")?,
+            },
+            deactivation,
+            deactivation_confirmed: row.try_get("deactivation_confirmed")?,
+            is_given_up: row.try_get("is_given_up")?,
+        })
+    }
+
     /// Its state for a run of the chunker, for which it matters nothing that others gave the batch up.
     pub(crate) const fn for_the_chunker(&self) -> BatchStatus {
         if self.is_given_up { BatchStatus::Chunking } else { self.status }
     }
 }
 
-/// Locks a batch's row until the transaction ends: always the last lock that a transaction takes.
+/// Locks a batch's row by [`LOCK`].
 pub(crate) async fn lock(session: &mut Session<'_>, batch_id: Uuid) -> Result<LockedBatch, DatabaseError> {
-    let row = session.query_opt(LOCK, &[&batch_id]).await?.ok_or(DatabaseError::UnknownBatch(batch_id))?;
-    let Json(deactivation) = row.try_get("deactivation")?;
-    Ok(LockedBatch {
-        batch_id,
-        status: word(&row, "status")?,
-        generation: generation(&row, "generation")?,
-        load_type: word(&row, "load_type")?,
-        received_at: row.try_get("received_at")?,
-        plan: plan(&row)?,
-        items_parsed: count(&row, "items_parsed")?,
-        items_in_error: count(&row, "items_in_error")?,
-        is_sealed: row.try_get("is_sealed")?,
-        chunks: ChunkCounts {
-            pending: count(&row, "chunks_pending")?,
-            done: count(&row, "chunks_done")?,
-            failed: count(&row, "chunks_failed")?,
-        },
-        deactivation,
-        deactivation_confirmed: row.try_get("deactivation_confirmed")?,
-        is_given_up: row.try_get("is_given_up")?,
-    })
+    let row = session.query_opt(LOCK, &[&batch_id]).await?;
+    LockedBatch::of(batch_id, row.as_ref())
 }
 
 fn access(row: &Row) -> Result<CnpjAccess, DatabaseError> {

@@ -3,6 +3,7 @@
 use std::collections::HashMap;
 use std::time::Duration;
 
+use futures_util::future::try_join_all;
 use secrecy::ExposeSecret as _;
 use tokio_postgres::config::SslMode;
 use tokio_postgres::types::ToSql;
@@ -79,6 +80,25 @@ impl Session<'_> {
         Ok(self.transaction.query(&statement, params).await?)
     }
 
+    /// Sends several queries at once, and gives the rows of each: one round trip for all of them. The server takes them in their order, so each sees what the
+    /// ones before it did, and none is done after one that failed.
+    pub(crate) async fn query_each<const N: usize>(
+        &mut self,
+        queries: [(&'static str, Params<'_>); N],
+    ) -> Result<[Vec<Row>; N], DatabaseError> {
+        let mut sent = Vec::with_capacity(N);
+        // All are prepared before the first is sent, or that would be overtaken by one which is prepared already.
+        for (sql, params) in queries {
+            sent.push((self.prepared(sql).await?, params));
+        }
+        let transaction = &self.transaction;
+        let answers = sent.iter().map(|(statement, params)| async {
+            Ok::<_, DatabaseError>(transaction.query(statement, params).await?)
+        });
+        let answers = try_join_all(answers).await?;
+        answers.try_into().map_err(|_| DatabaseError::Unreadable("the number of answers"))
+    }
+
     pub(crate) async fn query_opt(
         &mut self,
         sql: &'static str,
@@ -150,4 +170,32 @@ where
             tracing::debug!(error = %error, "a database connection ended");
         }
     });
+}
+
+#[cfg(test)]
+mod tests {
+    use cluster::Cluster;
+
+    use super::*;
+
+    #[tokio::test]
+    async fn queries_that_are_sent_at_once_are_done_in_their_order() {
+        const FIRST: &str = "SELECT set_config('test.value', '1', true)";
+        const READ: &str = "SELECT current_setting('test.value', true)";
+        const SECOND: &str = "SELECT set_config('test.value', '2', true)";
+        const READ_AGAIN: &str = "SELECT current_setting('test.value', true) || ''";
+        const WRONG: &str = "SELECT 1 / length($1::text)";
+        let cluster = Cluster::start(&[]).await;
+        let config = DatabaseConfig::from_url(&cluster.url()).unwrap();
+        let mut connection = Connection::open(&config).await.unwrap();
+        // One of them is known before, and still does not overtake the others.
+        connection.begin().await.unwrap().query(READ_AGAIN, &[]).await.unwrap();
+        let mut session = connection.begin().await.unwrap();
+        let answers =
+            session.query_each([(FIRST, &[]), (READ, &[]), (SECOND, &[]), (READ_AGAIN, &[])]).await.unwrap();
+        let values: Vec<String> = answers.iter().map(|rows| rows[0].get(0)).collect();
+        assert_eq!(values, ["1", "1", "2", "2"]);
+        let failed = session.query_each([(WRONG, &[&""]), (FIRST, &[]), (SECOND, &[])]).await.unwrap_err();
+        assert!(failed.to_string().contains("22012"), "{failed}");
+    }
 }

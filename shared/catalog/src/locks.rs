@@ -12,7 +12,8 @@ const STRIPES: u16 = 1024;
 /// The upper half of the locks' numbers: "cnpj".
 const SPACE: i64 = i64::from_be_bytes(*b"cnpj\0\0\0\0");
 
-const LOCK: &str = "SELECT pg_advisory_xact_lock(lock) FROM unnest($1::bigint[]) AS l (lock)";
+/// Takes each of these locks until the transaction ends.
+pub(crate) const LOCK: &str = "SELECT pg_advisory_xact_lock(lock) FROM unnest($1::bigint[]) AS l (lock)";
 
 /// Locks these establishments until the transaction ends. Everybody takes the locks in the order of their numbers, and before any other, so nobody waits in a
 /// circle.
@@ -21,7 +22,8 @@ pub(crate) async fn lock(session: &mut Session<'_>, cnpjs: &[Cnpj]) -> Result<()
     Ok(())
 }
 
-fn numbers(cnpjs: &[Cnpj]) -> Vec<i64> {
+/// What [`LOCK`] takes for these establishments.
+pub(crate) fn numbers(cnpjs: &[Cnpj]) -> Vec<i64> {
     let mut numbers: Vec<i64> = cnpjs.iter().map(stripe).collect();
     numbers.sort_unstable();
     numbers.dedup();

@@ -2,13 +2,11 @@
 
 use std::collections::HashSet;
 
-use bytes::Bytes;
-use futures_util::SinkExt as _;
 use ingestion::batch::Changes;
 use ingestion::chunk::{Chunk, Row};
 use jiff::Timestamp;
 
-use super::copy::{Presence, Rows, changing, columns};
+use super::copy::{Presence, changing, columns, copy};
 use super::history;
 use super::lookup::{Differing, Existing};
 use super::place::Place;
@@ -17,10 +15,7 @@ use crate::error::DatabaseError;
 
 const COPY_NEW: &str = concat!("COPY products (", columns!(), ") FROM STDIN (FORMAT binary)");
 const STAGE: &str = concat!("COPY staged_products (place, ", changing!(), ") FROM STDIN (FORMAT binary)");
-/// The planner may think of joining the places with the whole table, while that is small or not known well; without sequential scans it looks the places
-/// up. This holds until the transaction's end.
-const PREPARE_STAGE: &str = "SELECT to_regclass('pg_temp.staged_products') IS NULL AS is_absent, \
-     set_config('enable_seqscan', 'off', true)";
+const IS_STAGE_ABSENT: &str = "SELECT to_regclass('pg_temp.staged_products') IS NULL AS is_absent";
 /// One table a session, emptied by each commit: a table a chunk would leave 20 KB in the system's catalogue each time.
 const CREATE_STAGE: &str = concat!(
     "CREATE TEMPORARY TABLE staged_products ON COMMIT DELETE ROWS AS SELECT ctid AS place, ",
@@ -138,22 +133,17 @@ impl Differing<'_> {
 /// Carries a plan out.
 pub(super) async fn apply(session: &mut Session<'_>, plan: &Plan<'_>) -> Result<(), DatabaseError> {
     if !plan.insert.is_empty() {
-        let mut rows = Rows::new();
-        for (row, presence) in &plan.insert {
-            rows.push(row, *presence)?;
-        }
-        copy(session, COPY_NEW, rows).await?;
+        copy(session, COPY_NEW, &plan.insert, |rows, (row, presence)| rows.push(row, *presence)).await?;
     }
     if !plan.update.is_empty() {
-        let mut rows = Rows::new();
-        for (place, row, presence) in &plan.update {
-            rows.push_change(*place, row, *presence)?;
-        }
-        let answer = session.query_opt(PREPARE_STAGE, &[]).await?;
+        let answer = session.query_opt(IS_STAGE_ABSENT, &[]).await?;
         if answer.map_or(Ok(true), |answer| answer.try_get("is_absent"))? {
             session.transaction.batch_execute(CREATE_STAGE).await?;
         }
-        copy(session, STAGE, rows).await?;
+        copy(session, STAGE, &plan.update, |rows, (place, row, presence)| {
+            rows.push_change(*place, row, *presence)
+        })
+        .await?;
         all(session.execute(UPDATE, &[]).await?, plan.update.len())?;
     }
     if !plan.reactivate.is_empty() {
@@ -165,17 +155,4 @@ pub(super) async fn apply(session: &mut Session<'_>, plan: &Plan<'_>) -> Result<
 /// A row that is not at its place any more was written by somebody who knows nothing of the locks; the chunk's next try looks again.
 fn all(found: u64, looked_for: usize) -> Result<(), DatabaseError> {
     if usize::try_from(found) == Ok(looked_for) { Ok(()) } else { Err(DatabaseError::Moved) }
-}
-
-pub(super) async fn copy(
-    session: &mut Session<'_>,
-    sql: &'static str,
-    rows: Rows,
-) -> Result<(), DatabaseError> {
-    let statement = session.prepared(sql).await?;
-    let sink = session.transaction.copy_in::<_, Bytes>(&statement).await?;
-    let mut sink = std::pin::pin!(sink);
-    sink.send(rows.finish().into()).await?;
-    sink.finish().await?;
-    Ok(())
 }

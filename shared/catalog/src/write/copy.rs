@@ -2,12 +2,15 @@
 //!
 //! Binary COPY of PostgreSQL's manual ("COPY", "Binary Format"); the types are as their `_send` functions write them.
 
+use bytes::Bytes;
+use futures_util::SinkExt as _;
 use ingestion::chunk::Row;
 use ingestion::product::{Attributes, Decimal};
 use jiff::Timestamp;
 
 use super::numeric;
 use super::place::Place;
+use crate::connection::Session;
 use crate::error::DatabaseError;
 use crate::hashes::first_eight;
 
@@ -35,6 +38,7 @@ const COLUMNS: i16 = 29;
 /// The place among them.
 const CHANGING: i16 = 25;
 const SIGNATURE: &[u8] = b"PGCOPY\n\xff\r\n\0\0\0\0\0\0\0\0\0";
+const END: [u8; 2] = (-1_i16).to_be_bytes();
 /// 2000-01-01, from which PostgreSQL counts its microseconds, as Unix counts them.
 const EPOCH: i64 = 946_684_800_000_000;
 const JSONB_VERSION: u8 = 1;
@@ -47,19 +51,37 @@ pub(super) enum Presence {
     Inactive(Timestamp),
 }
 
+/// Bytes that are sent at once, about.
+const PIECE: usize = 64 * 1024;
+
+/// Copies rows by this statement, in pieces, so that the server works on one while the next is made.
+pub(super) async fn copy<T>(
+    session: &mut Session<'_>,
+    sql: &'static str,
+    rows: impl IntoIterator<Item = T>,
+    push: impl Fn(&mut Rows, T) -> Result<(), DatabaseError>,
+) -> Result<(), DatabaseError> {
+    let statement = session.prepared(sql).await?;
+    let sink = session.transaction.copy_in::<_, Bytes>(&statement).await?;
+    let mut sink = std::pin::pin!(sink);
+    let mut piece = Rows(SIGNATURE.to_vec());
+    for row in rows {
+        push(&mut piece, row)?;
+        if piece.0.len() >= PIECE {
+            let full = std::mem::replace(&mut piece.0, Vec::with_capacity(PIECE + PIECE / 8));
+            sink.send(full.into()).await?;
+        }
+    }
+    piece.0.extend_from_slice(&END);
+    sink.send(piece.0.into()).await?;
+    sink.finish().await?;
+    Ok(())
+}
+
 /// Rows as COPY takes them.
 pub(super) struct Rows(Vec<u8>);
 
 impl Rows {
-    pub(super) fn new() -> Self {
-        Self(SIGNATURE.to_vec())
-    }
-
-    pub(super) fn finish(mut self) -> Vec<u8> {
-        self.0.extend_from_slice(&(-1_i16).to_be_bytes());
-        self.0
-    }
-
     /// A new row.
     pub(super) fn push(&mut self, row: &Row, presence: Presence) -> Result<(), DatabaseError> {
         self.0.extend_from_slice(&COLUMNS.to_be_bytes());

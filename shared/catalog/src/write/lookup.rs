@@ -1,23 +1,36 @@
-//! Keys first: what the table already holds of a chunk. Rows that say the same are not even returned.
+//! Keys first: what the table already holds of a chunk.
+//!
+//! Catalogues mostly come in the order of their keys, and then the rows of a chunk are neighbours in the table: one pass over all that lies between the first and the last
+//! of them costs a quarter of a look-up for each. Where much else lies between them, the pass ends early, and each key is looked up.
+
+use std::collections::HashMap;
 
 use ingestion::chunk::Row;
 use ingestion::product::{BatchStamp, RowHash, Version};
 use jiff::Timestamp;
+use tokio_postgres::types::ToSql;
 use uuid::Uuid;
 
 use super::place::Place;
 use crate::connection::Session;
 use crate::error::DatabaseError;
 
-/// `OFFSET 0` keeps the inner query as it is: an index look-up for each key, in the order of the keys, whatever the planner thinks of the table's size.
-const LOOKUP: &str = "SELECT i.place, p.ctid, p.row_hash, p.active, p.source_updated_at, p.last_received_at, \
-         p.last_batch_id, p.last_item_index \
+/// All products of each run, in the order of the index; no more than `$5`, which say that they are too many.
+pub(super) const RANGES: &str = "SELECT r.place, p.productid, p.ctid, p.row_hash, p.active \
+     FROM unnest($1::bpchar[], $2::integer[], $3::text[], $4::text[]) WITH ORDINALITY AS r (cnpj, shopid, low, high, place) \
+     CROSS JOIN LATERAL (SELECT p.productid, p.ctid, p.row_hash, p.active FROM products p \
+         WHERE p.cnpj = r.cnpj AND p.shopid = r.shopid AND p.productid BETWEEN r.low AND r.high \
+         ORDER BY p.productid LIMIT $5) p LIMIT $5";
+/// `OFFSET 0` keeps the inner query as it is: an index look-up for each key, in the order of the keys, whatever the planner thinks of the table's size. Rows that
+/// say the same are not even returned.
+const KEYS: &str = "SELECT i.place, p.ctid, p.row_hash, p.active \
      FROM unnest($1::bpchar[], $2::integer[], $3::text[], $4::bytea[]) WITH ORDINALITY \
          AS i (cnpj, shopid, productid, row_hash, place) \
-     LEFT JOIN LATERAL (SELECT p.ctid, p.row_hash, p.active, p.source_updated_at, p.last_received_at, p.last_batch_id, \
-             p.last_item_index FROM products p \
+     LEFT JOIN LATERAL (SELECT p.ctid, p.row_hash, p.active FROM products p \
          WHERE p.cnpj = i.cnpj AND p.shopid = i.shopid AND p.productid = i.productid OFFSET 0) p ON true \
      WHERE p.row_hash IS DISTINCT FROM i.row_hash OR NOT p.active";
+const VERSIONS: &str = "SELECT ctid, source_updated_at, last_received_at, last_batch_id, last_item_index \
+     FROM products WHERE ctid = ANY($1)";
 
 /// A row of the chunk that the table does not hold as it is.
 pub(super) struct Differing<'a> {
@@ -37,38 +50,170 @@ pub(super) struct Existing {
     pub(super) version: Version,
 }
 
-/// The rows that differ from the table's, or whose product is inactive, in the order of their keys.
+/// Rows in the order of their keys, by runs: those of one shop of an establishment are between its first product and its last.
+pub(super) struct Runs<'r, 'a> {
+    rows: &'r [&'a Row],
+    runs: Vec<&'r [&'a Row]>,
+    cnpjs: Vec<&'a str>,
+    shops: Vec<i32>,
+    lows: Vec<&'a str>,
+    highs: Vec<&'a str>,
+    /// Products that are too many to be gone through.
+    too_many: i64,
+}
+
+impl<'r, 'a> Runs<'r, 'a> {
+    pub(super) fn of(rows: &'r [&'a Row]) -> Result<Self, DatabaseError> {
+        let of_one_shop = |left: &&Row, right: &&Row| {
+            (left.key.cnpj, left.key.shop_id) == (right.key.cnpj, right.key.shop_id)
+        };
+        let runs: Vec<_> = rows.chunk_by(of_one_shop).collect();
+        let first = || runs.iter().filter_map(|run| run.first());
+        Ok(Self {
+            rows,
+            cnpjs: first().map(|row| row.key.cnpj.as_str()).collect(),
+            shops: first().map(|row| row.key.shop_id).collect(),
+            lows: first().map(|row| row.key.product_id.as_str()).collect(),
+            highs: runs.iter().filter_map(|run| run.last()).map(|row| row.key.product_id.as_str()).collect(),
+            // Going through the others costs a fifth of the look-ups that it may save.
+            too_many: i64::try_from(rows.len() + rows.len() / 4 + 1)?,
+            runs,
+        })
+    }
+
+    /// What [`RANGES`] is asked with.
+    pub(super) fn params(&self) -> [&(dyn ToSql + Sync); 5] {
+        [&self.cnpjs, &self.shops, &self.lows, &self.highs, &self.too_many]
+    }
+
+    /// The rows that differ from what [`RANGES`] answered, which is all that the table has of the runs; nothing where that would be too much.
+    fn differing(&self, answers: &[tokio_postgres::Row]) -> Result<Option<Vec<Looked<'a>>>, DatabaseError> {
+        if i64::try_from(answers.len())? >= self.too_many {
+            return Ok(None);
+        }
+        let mut found: Vec<Vec<Option<Found>>> =
+            self.runs.iter().map(|run| run.iter().map(|_| None).collect()).collect();
+        for answer in answers {
+            let run = usize::try_from(answer.try_get::<_, i64>("place")?)?.checked_sub(1);
+            let run = run.and_then(|place| Some((self.runs.get(place)?, found.get_mut(place)?)));
+            let (rows, found) = run.ok_or(DatabaseError::Unreadable("a run's place"))?;
+            let product: &str = answer.try_get("productid")?;
+            if let Ok(place) = rows.binary_search_by(|row| row.key.product_id.as_str().cmp(product))
+                && let Some(found) = found.get_mut(place)
+            {
+                *found = Some(Found::of(answer)?);
+            }
+        }
+        let all = self.rows.iter().copied().zip(found.into_iter().flatten());
+        let differs = |(row, found): &Looked<'_>| found.as_ref().is_none_or(|found| found.differs_from(row));
+        Ok(Some(all.filter(differs).collect()))
+    }
+}
+
+/// As many of a chunk's first rows as are looked up before the others, to see whether they are neighbours in the table: where they are not, little was gone through in
+/// vain.
+pub(super) const fn probe(rows: usize) -> usize {
+    rows.div_ceil(8)
+}
+
+/// The rows that differ from the table's, or whose product is inactive, in the order of their keys; `answers` are those of [`RANGES`] about the first of them.
 pub(super) async fn differing<'a>(
     session: &mut Session<'_>,
     rows: &[&'a Row],
+    first: &Runs<'_, 'a>,
+    answers: &[tokio_postgres::Row],
 ) -> Result<Vec<Differing<'a>>, DatabaseError> {
+    let looked = match first.differing(answers)? {
+        None => by_key(session, rows).await?,
+        Some(mut looked) => {
+            let rest = rows.get(first.rows.len()..).unwrap_or_default();
+            looked.extend(neighbours(session, rest).await?);
+            looked
+        }
+    };
+    let places: Vec<Place> = looked.iter().filter_map(|(_, found)| Some(found.as_ref()?.place)).collect();
+    let mut versions = versions(session, &places).await?;
+    let differing = looked.into_iter().map(|(row, found)| {
+        let existing = found.map(|Found { place, row_hash, active }| {
+            let (source_updated_at, version) = versions.remove(&place).ok_or(DatabaseError::Moved)?;
+            Ok::<_, DatabaseError>(Existing { place, row_hash, active, source_updated_at, version })
+        });
+        Ok(Differing { row, existing: existing.transpose()? })
+    });
+    differing.collect()
+}
+
+/// The rows that differ, by what lies between them, or by a look-up for each where that is too much.
+async fn neighbours<'a>(
+    session: &mut Session<'_>,
+    rows: &[&'a Row],
+) -> Result<Vec<Looked<'a>>, DatabaseError> {
+    if rows.is_empty() {
+        return Ok(Vec::new());
+    }
+    let runs = Runs::of(rows)?;
+    let answers = session.query(RANGES, &runs.params()).await?;
+    match runs.differing(&answers)? {
+        Some(looked) => Ok(looked),
+        None => by_key(session, rows).await,
+    }
+}
+
+/// A row that differs from what was found of its product, if anything was.
+type Looked<'a> = (&'a Row, Option<Found>);
+
+/// A product's row, and whether it may have to change.
+struct Found {
+    place: Place,
+    row_hash: RowHash,
+    active: bool,
+}
+
+impl Found {
+    fn of(answer: &tokio_postgres::Row) -> Result<Self, DatabaseError> {
+        let hash: &[u8] = answer.try_get("row_hash")?;
+        let row_hash = RowHash(hash.try_into().map_err(|_| DatabaseError::Unreadable("a row's hash"))?);
+        Ok(Self { place: answer.try_get("ctid")?, row_hash, active: answer.try_get("active")? })
+    }
+
+    fn differs_from(&self, row: &Row) -> bool {
+        self.row_hash != row.row_hash || !self.active
+    }
+}
+
+/// The rows that differ, by a look-up for each.
+async fn by_key<'a>(session: &mut Session<'_>, rows: &[&'a Row]) -> Result<Vec<Looked<'a>>, DatabaseError> {
     let cnpjs: Vec<&str> = rows.iter().map(|row| row.key.cnpj.as_str()).collect();
     let shops: Vec<i32> = rows.iter().map(|row| row.key.shop_id).collect();
     let products: Vec<&str> = rows.iter().map(|row| row.key.product_id.as_str()).collect();
     let hashes: Vec<&[u8]> = rows.iter().map(|row| row.row_hash.0.as_slice()).collect();
     let mut found = Vec::new();
-    for answer in session.query(LOOKUP, &[&cnpjs, &shops, &products, &hashes]).await? {
+    for answer in session.query(KEYS, &[&cnpjs, &shops, &products, &hashes]).await? {
         let place = usize::try_from(answer.try_get::<_, i64>("place")?)?;
         let row = place.checked_sub(1).and_then(|place| rows.get(place));
         let row = *row.ok_or(DatabaseError::Unreadable("a row's place"))?;
-        found.push((place, Differing { row, existing: existing(&answer)? }));
+        let is_there = answer.try_get::<_, Option<Place>>("ctid")?.is_some();
+        found.push((place, row, is_there.then(|| Found::of(&answer)).transpose()?));
     }
-    found.sort_unstable_by_key(|(place, _)| *place);
-    Ok(found.into_iter().map(|(_, differing)| differing).collect())
+    found.sort_unstable_by_key(|(place, ..)| *place);
+    Ok(found.into_iter().map(|(_, row, found)| (row, found)).collect())
 }
 
-fn existing(answer: &tokio_postgres::Row) -> Result<Option<Existing>, DatabaseError> {
-    let Some(place) = answer.try_get::<_, Option<Place>>("ctid")? else { return Ok(None) };
-    let hash: &[u8] = answer.try_get("row_hash")?;
-    let source_updated_at = answer.try_get("source_updated_at")?;
-    let received_at: Timestamp = answer.try_get("last_received_at")?;
-    let batch_id: Uuid = answer.try_get("last_batch_id")?;
-    let item_index = u64::try_from(answer.try_get::<_, i64>("last_item_index")?)?;
-    Ok(Some(Existing {
-        place,
-        row_hash: RowHash(hash.try_into().map_err(|_| DatabaseError::Unreadable("a row's hash"))?),
-        active: answer.try_get("active")?,
-        source_updated_at,
-        version: Version::new(source_updated_at, BatchStamp::new(received_at, batch_id), item_index),
-    }))
+type Versions = HashMap<Place, (Option<Timestamp>, Version)>;
+
+/// Of which version the rows at these places are, with their source's time.
+async fn versions(session: &mut Session<'_>, places: &[Place]) -> Result<Versions, DatabaseError> {
+    let mut versions = HashMap::with_capacity(places.len());
+    if places.is_empty() {
+        return Ok(versions);
+    }
+    for answer in session.query(VERSIONS, &[&places]).await? {
+        let source_updated_at = answer.try_get("source_updated_at")?;
+        let received_at: Timestamp = answer.try_get("last_received_at")?;
+        let batch_id: Uuid = answer.try_get("last_batch_id")?;
+        let item_index = u64::try_from(answer.try_get::<_, i64>("last_item_index")?)?;
+        let version = Version::new(source_updated_at, BatchStamp::new(received_at, batch_id), item_index);
+        versions.insert(answer.try_get("ctid")?, (source_updated_at, version));
+    }
+    Ok(versions)
 }

@@ -17,8 +17,8 @@ use ingestion::batch::{BatchStatus, ChunkResult, ChunkStatus};
 use ingestion::chunk::{Chunk, Generation, Row};
 use ingestion::product::{ItemError, ItemErrorCode, PartialKey};
 
-use crate::account::{Settled, settle};
-use crate::batch::{generation, lock};
+use crate::account::{Settled, TALLY, settle_by};
+use crate::batch::{self, LockedBatch, generation};
 use crate::connection::{Connection, Session};
 use crate::database::Database;
 use crate::error::DatabaseError;
@@ -28,6 +28,7 @@ use crate::rows::{bigint, word};
 use crate::{item_errors, locks};
 
 use changes::{Plan, apply};
+use lookup::{RANGES, Runs, probe};
 
 /// What became of a chunk.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -50,11 +51,13 @@ pub enum Written {
     Superseded,
 }
 
+/// Until the transaction's end. A plan that was made while the table had few rows stays in use for some time when it has many: reading all of it was the cheapest then.
+const NO_SCANS: &str = "SELECT set_config('enable_seqscan', 'off', true)";
 const STATE: &str = "SELECT b.generation AS current, c.generation, c.status FROM batches b \
      LEFT JOIN batch_chunks c ON c.batch_id = b.batch_id AND c.chunk_index = $2 WHERE b.batch_id = $1";
 const DONE: &str = "UPDATE batch_chunks SET status = 'DONE', attempts = attempts + 1, inserted = $2, updated = $3, \
      unchanged = $4, stale = $5, rejected = $6, key_hashes = $7, row_hashes = $8, last_error = NULL, done_at = now() \
-     WHERE chunk_id = $1 AND status <> 'DONE'";
+     WHERE chunk_id = $1 AND status <> 'DONE' RETURNING chunk_id";
 
 impl Database {
     /// Writes a chunk, and brings its batch to its end if it was the last. Repeated by the chunk's id: written again, it is acknowledged without
@@ -125,15 +128,24 @@ async fn transact(
     chunk: &Chunk,
     refused: &HashSet<usize>,
 ) -> Result<Outcome, DatabaseError> {
-    let mut session = connection.begin().await?;
-    locks::lock(&mut session, &chunk.cnpjs()).await?;
-    if let Some(outcome) = earlier_outcome(&mut session, chunk).await? {
-        return Ok(outcome);
-    }
     let (left, accepted): (Vec<_>, Vec<_>) =
         chunk.rows().iter().enumerate().partition(|(place, _)| refused.contains(place));
     let accepted: Vec<&Row> = accepted.into_iter().map(|(_, row)| row).collect();
-    let differing = lookup::differing(&mut session, &accepted).await?;
+    let first = Runs::of(accepted.get(..probe(accepted.len())).unwrap_or_default())?;
+    let (batch_id, index) = (chunk.batch().batch_id(), i32::try_from(chunk.index())?);
+    let mut session = connection.begin().await?;
+    let [_, _, state, found] = session
+        .query_each([
+            (NO_SCANS, &[]),
+            (locks::LOCK, &[&locks::numbers(&chunk.cnpjs())]),
+            (STATE, &[&batch_id, &index]),
+            (RANGES, &first.params()),
+        ])
+        .await?;
+    if let Some(outcome) = outcome_in(&state, chunk)? {
+        return Ok(outcome);
+    }
+    let differing = lookup::differing(&mut session, &accepted, &first, &found).await?;
     let plan = Plan::of(&mut session, chunk, &differing, accepted.len()).await?;
     apply(&mut session, &plan).await?;
     if chunk.generation() > Generation::FIRST {
@@ -146,31 +158,28 @@ async fn transact(
     }
     let rejected = u64::try_from(left.len())?;
     let result = ChunkResult::new(u64::from(chunk.items()), plan.counts(chunk), rejected)?;
-    if !mark_done(&mut session, chunk, result).await? {
+    let Some((batch, tally)) = mark_done(&mut session, chunk, result).await? else {
         // Somebody was faster, or a replay took the chunk over; what was written here is rolled back.
-        let outcome = earlier_outcome(&mut session, chunk).await?;
-        let unknown =
-            DatabaseError::UnknownChunk { batch_id: chunk.batch().batch_id(), index: chunk.index() };
-        return outcome.ok_or(unknown);
-    }
-    let batch = lock(&mut session, chunk.batch().batch_id()).await?;
-    let after = settle(&mut session, &batch).await?;
+        let state = session.query(STATE, &[&batch_id, &index]).await?;
+        let unknown = DatabaseError::UnknownChunk { batch_id, index: chunk.index() };
+        return outcome_in(&state, chunk)?.ok_or(unknown);
+    };
+    let after = settle_by(&mut session, &batch, &tally).await?;
     session.commit().await?;
     Ok(Outcome::Done { result, before: batch.status, after })
 }
 
-/// What is left to do for a chunk that was written before, or is none of its batch's any more.
-async fn earlier_outcome(session: &mut Session<'_>, chunk: &Chunk) -> Result<Option<Outcome>, DatabaseError> {
+/// What is left to do for a chunk that was written before, or is none of its batch's any more; `state` is what [`STATE`] answered.
+fn outcome_in(state: &[tokio_postgres::Row], chunk: &Chunk) -> Result<Option<Outcome>, DatabaseError> {
     let batch_id = chunk.batch().batch_id();
-    let row = session.query_opt(STATE, &[&batch_id, &i32::try_from(chunk.index())?]).await?;
-    let row = row.ok_or(DatabaseError::UnknownBatch(batch_id))?;
+    let row = state.first().ok_or(DatabaseError::UnknownBatch(batch_id))?;
     let unknown = DatabaseError::UnknownChunk { batch_id, index: chunk.index() };
     if row.try_get::<_, Option<i32>>("generation")?.is_none() {
-        let superseded = generation(&row, "current")? > chunk.generation();
+        let superseded = generation(row, "current")? > chunk.generation();
         return if superseded { Ok(Some(Outcome::Superseded)) } else { Err(unknown) };
     }
-    let status: ChunkStatus = word(&row, "status")?;
-    match generation(&row, "generation")?.cmp(&chunk.generation()) {
+    let status: ChunkStatus = word(row, "status")?;
+    match generation(row, "generation")?.cmp(&chunk.generation()) {
         std::cmp::Ordering::Greater => Ok(Some(Outcome::Superseded)),
         std::cmp::Ordering::Less => Err(unknown),
         std::cmp::Ordering::Equal if status == ChunkStatus::Done => Ok(Some(Outcome::AlreadyDone)),
@@ -178,31 +187,39 @@ async fn earlier_outcome(session: &mut Session<'_>, chunk: &Chunk) -> Result<Opt
     }
 }
 
-/// Whether the chunk was there to be marked, and not done.
+/// Marks a chunk that was there to be marked, and not done. Then its batch is locked, and this is the batch with what its chunks come to.
 async fn mark_done(
     session: &mut Session<'_>,
     chunk: &Chunk,
     result: ChunkResult,
-) -> Result<bool, DatabaseError> {
+) -> Result<Option<(LockedBatch, Vec<tokio_postgres::Row>)>, DatabaseError> {
+    let batch_id = chunk.batch().batch_id();
     let changes = result.changes();
     let keys: Vec<i64> = chunk.rows().iter().map(history::key).collect();
     let contents: Vec<u8> = chunk.rows().iter().flat_map(|row| first_five(row.row_hash.0)).collect();
-    let marked = session
-        .execute(
-            DONE,
-            &[
-                &chunk.id().uuid(),
-                &bigint(changes.inserted)?,
-                &bigint(changes.updated)?,
-                &bigint(changes.unchanged)?,
-                &bigint(changes.stale)?,
-                &bigint(result.rejected())?,
-                &keys,
-                &contents,
-            ],
-        )
+    let [marked, batch, tally] = session
+        .query_each([
+            (
+                DONE,
+                &[
+                    &chunk.id().uuid(),
+                    &bigint(changes.inserted)?,
+                    &bigint(changes.updated)?,
+                    &bigint(changes.unchanged)?,
+                    &bigint(changes.stale)?,
+                    &bigint(result.rejected())?,
+                    &keys,
+                    &contents,
+                ],
+            ),
+            (batch::LOCK, &[&batch_id]),
+            (TALLY, &[&batch_id]),
+        ])
         .await?;
-    Ok(marked == 1)
+    if marked.is_empty() {
+        return Ok(None);
+    }
+    Ok(Some((LockedBatch::of(batch_id, batch.first())?, tally)))
 }
 
 fn refusal(row: &Row) -> ItemError {

@@ -6,8 +6,7 @@ use std::collections::HashSet;
 
 use ingestion::chunk::{Chunk, Row};
 
-use super::changes::copy;
-use super::copy::{Presence, Rows, columns};
+use super::copy::{Presence, columns, copy};
 use crate::connection::{Connection, Session};
 use crate::error::DatabaseError;
 
@@ -47,12 +46,9 @@ pub(super) async fn find(
 }
 
 async fn accepts(session: &mut Session<'_>, rows: &[(usize, &Row)]) -> Result<bool, DatabaseError> {
-    let mut suspects = Rows::new();
-    for (_, row) in rows {
-        suspects.push(row, Presence::Active)?;
-    }
     session.transaction.batch_execute("SAVEPOINT suspects").await?;
-    match copy(session, COPY_SUSPECTS, suspects).await {
+    match copy(session, COPY_SUSPECTS, rows, |suspects, (_, row)| suspects.push(row, Presence::Active)).await
+    {
         Ok(()) => {
             session.transaction.batch_execute("RELEASE SAVEPOINT suspects").await?;
             Ok(true)
