@@ -2,9 +2,8 @@ use ingestion::Cnpj;
 use ingestion::chunk::{Chunk, Generation, Plan, Planner};
 use ingestion::product::{BatchStamp, ItemError, ItemPlace, ItemRules};
 use ingestion::split::{Format, ITEM_LIMIT, Piece, Splitter};
-use sha2::{Digest as _, Sha256};
 
-use crate::decode::{Corrupt, Decoder};
+use crate::content::Whole;
 use crate::unusable::{Unusable, UnusableCode};
 
 /// Items in error that a batch may have. Past that a source is broken rather than some of its items, and neither memory nor tables should hold them all.
@@ -48,22 +47,13 @@ pub struct CutChunk {
     pub cnpjs: Vec<Cnpj>,
 }
 
-/// Cuts the bytes of one payload into chunks: decodes, hashes, splits, reads and gathers them in one pass, within memory that is bounded by a
-/// window, an item and a chunk. It does no I/O: what it finds lies ready until it is taken.
+/// Cuts a payload's content into chunks: splits, reads and gathers its items in one pass, within memory that is bounded by a window, an item and a chunk. It does
+/// no I/O: what it finds lies ready until it is taken.
 #[derive(Debug)]
 pub(crate) struct Cutter {
-    decoder: Decoder,
-    content: Content,
-}
-
-#[derive(Debug)]
-struct Content {
-    bytes: u64,
-    max_bytes: u64,
-    expected: Option<String>,
-    hash: Sha256,
     splitter: Splitter,
     items: Items,
+    expected: Option<String>,
 }
 
 #[derive(Debug)]
@@ -97,71 +87,32 @@ impl Cutter {
             chunks: Vec::new(),
             errors: Vec::new(),
         };
-        let content = Content {
-            bytes: 0,
-            max_bytes: job.max_bytes,
-            expected: job.checksum,
-            hash: Sha256::new(),
-            splitter: Splitter::new(job.format, ITEM_LIMIT),
-            items,
-        };
-        Self { decoder: Decoder::new(), content }
+        Self { splitter: Splitter::new(job.format, ITEM_LIMIT), items, expected: job.checksum }
     }
 
-    /// Takes some of the payload's next bytes, and says how many: at least one, where there is one, but never more than what a window of content comes from.
-    pub(crate) fn take(&mut self, input: &[u8]) -> Result<usize, Unusable> {
-        let content = &mut self.content;
-        let (taken, fed) = self
-            .decoder
-            .step(input, |window| content.feed(window))
-            .map_err(|error| corrupt(&error, self.content.bytes))?;
-        fed.map(|()| taken)
-    }
-
-    /// The chunks that are complete.
-    pub(crate) fn chunks(&mut self) -> Vec<Chunk> {
-        std::mem::take(&mut self.content.items.chunks)
-    }
-
-    /// The errors that were found.
-    pub(crate) const fn errors(&mut self) -> &mut Vec<ItemError> {
-        &mut self.content.items.errors
-    }
-
-    /// Says that the payload ends here.
-    pub(crate) fn finish(mut self) -> Result<End, Unusable> {
-        let content = &mut self.content;
-        let bytes = content.bytes;
-        self.decoder
-            .finish(|window| content.feed(window))
-            .map_err(|error| corrupt(&error, bytes))
-            .and_then(std::convert::identity)?;
-        self.content.finish()
-    }
-}
-
-impl Content {
-    fn feed(&mut self, window: &[u8]) -> Result<(), Unusable> {
-        self.bytes = self.bytes.saturating_add(u64::try_from(window.len()).unwrap_or(u64::MAX));
-        if self.bytes > self.max_bytes {
-            return Err(Unusable {
-                code: UnusableCode::MaxPayloadExceeded,
-                detail: format!("the decoded payload has more than {} bytes", self.max_bytes),
-                byte_offset: Some(self.max_bytes),
-            });
-        }
-        self.hash.update(window);
+    /// Takes the next bytes of content.
+    pub(crate) fn take(&mut self, window: &[u8]) -> Result<(), Unusable> {
         let items = &mut self.items;
         self.splitter.feed(window, &mut |piece| items.take(piece))?;
         self.items.bounded()
     }
 
-    fn finish(mut self) -> Result<End, Unusable> {
+    /// The chunks that are complete.
+    pub(crate) fn chunks(&mut self) -> Vec<Chunk> {
+        std::mem::take(&mut self.items.chunks)
+    }
+
+    /// The errors that were found.
+    pub(crate) const fn errors(&mut self) -> &mut Vec<ItemError> {
+        &mut self.items.errors
+    }
+
+    /// Says that the content ends here, and was this.
+    pub(crate) fn finish(mut self, whole: Whole) -> Result<End, Unusable> {
         let items = &mut self.items;
         self.splitter.finish(&mut |piece| items.take(piece))?;
         self.items.bounded()?;
-        let checksum = hex::encode(self.hash.finalize());
-        if self.expected.is_some_and(|expected| expected != checksum) {
+        if self.expected.is_some_and(|expected| expected != whole.checksum) {
             return Err(Unusable {
                 code: UnusableCode::ContentCorrupt,
                 detail: "the content is not the one that was accepted: its SHA-256 is another".to_owned(),
@@ -171,8 +122,8 @@ impl Content {
         let Items { planner, parsed, in_error, unreadable_keys, mut chunks, errors, .. } = self.items;
         chunks.extend(planner.finish());
         let cut = Cut {
-            bytes: self.bytes,
-            checksum,
+            bytes: whole.bytes,
+            checksum: whole.checksum,
             items_parsed: parsed,
             items_in_error: in_error,
             unreadable_keys,
@@ -214,8 +165,4 @@ impl Items {
             byte_offset: None,
         })
     }
-}
-
-fn corrupt(error: &Corrupt, decoded: u64) -> Unusable {
-    Unusable { code: UnusableCode::ContentCorrupt, detail: error.to_string(), byte_offset: Some(decoded) }
 }

@@ -6,6 +6,7 @@
 //! payload of ours: its news then lies in the dead-letter queue, the object where it is, and nothing is lost.
 
 mod batch;
+mod content;
 mod cutter;
 mod decode;
 mod failure;

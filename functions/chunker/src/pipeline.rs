@@ -1,19 +1,29 @@
 //! One pass over a payload: bytes in, chunks and errors out, as fast as both sides allow and within bounded memory.
 
 use std::error::Error;
+use std::io;
 
 use bytes::Bytes;
-use futures_util::future::BoxFuture;
+use futures_util::future::{BoxFuture, try_join};
 use ingestion::chunk::{Chunk, encode};
 use ingestion::product::ItemError;
-use tokio::task::{JoinSet, yield_now};
+use tokio::sync::mpsc::{Receiver, Sender, channel};
+use tokio::task::{JoinSet, spawn_blocking};
 
-use crate::cutter::{Cut, CutChunk, Cutter, Job};
+use crate::content::{Content, Whole};
+use crate::cutter::{Cut, CutChunk, Cutter, End, Job};
 use crate::unusable::Unusable;
 
 /// Chunks that are being stored at once, at most, and their bytes together. One chunk alone may be larger.
 const MAX_STORING: usize = 4;
 const MAX_STORING_BYTES: usize = 8 * 1024 * 1024;
+
+/// What may lie between two threads: the payload's bytes as they came, windows of content, chunks or pages of errors.
+const FRAMES: usize = 8;
+const WINDOWS: usize = 2;
+const FOUND: usize = 1;
+/// Bytes of content that are handed on at once, so that threads are not woken for each frame.
+const WINDOW: usize = 256 * 1024;
 
 /// Errors that are recorded at once.
 const ERROR_PAGE: usize = 1000;
@@ -45,61 +55,157 @@ pub enum Outcome {
     Unusable { why: Unusable, stored: u32 },
 }
 
-/// Reads a payload to its end.
+/// Reads a payload to its end. Unpacking, cutting and compressing have a thread each, so that they go on side by side where there is more than one processor; a chunk's way through
+/// them is the same on any number.
 ///
 /// # Errors
 /// Where its source or its output fail. What was stored until then is stored again by the next run.
 pub async fn run(job: Job, source: &mut impl Source, output: &impl Output) -> Result<Outcome, Trouble> {
-    let mut storing = Storing::default();
-    let read = read(Cutter::new(job), source, output, &mut storing).await?;
-    let chunks = storing.finish().await?;
-    Ok(match read {
+    let (frames_in, frames) = channel(FRAMES);
+    let (steps_in, steps) = channel(WINDOWS);
+    let (found_in, found) = channel(FOUND);
+    let (made_in, made) = channel(FOUND);
+    let max_bytes = job.max_bytes;
+    let unpacking = spawn_blocking(move || unpack(max_bytes, frames, &steps_in));
+    let cutting = spawn_blocking(move || cut(job, steps, &found_in));
+    let packing = spawn_blocking(move || pack(found, &made_in));
+    let ((), chunks) = try_join(feed(source, frames_in), gather(made, output)).await?;
+    unpacking.await?;
+    packing.await??;
+    Ok(match cutting.await?.ok_or("the payload was not read to its end")? {
         Ok(cut) => Outcome::Cut(Cut { chunks, ..cut }),
         Err(why) => Outcome::Unusable { why, stored: u32::try_from(chunks.len())? },
     })
 }
 
-async fn read(
-    mut cutter: Cutter,
-    source: &mut impl Source,
-    output: &impl Output,
-    storing: &mut Storing,
-) -> Result<Result<Cut, Unusable>, Trouble> {
+/// Brings the payload's bytes, until nobody wants more of them.
+async fn feed(source: &mut impl Source, frames: Sender<Bytes>) -> Result<(), Trouble> {
     while let Some(bytes) = source.next().await? {
-        let mut rest = bytes.as_ref();
-        while !rest.is_empty() {
-            let taken = match cutter.take(rest) {
-                Ok(taken) => taken,
-                Err(unusable) => return Ok(Err(unusable)),
-            };
-            rest = rest.get(taken..).unwrap_or_default();
-            for chunk in cutter.chunks() {
-                storing.add(chunk, output).await?;
-            }
-            record_pages(cutter.errors(), output).await?;
-            // What is being stored gets its turn.
-            yield_now().await;
+        if frames.send(bytes).await.is_err() {
+            break;
         }
     }
-    let end = match cutter.finish() {
-        Ok(end) => end,
-        Err(unusable) => return Ok(Err(unusable)),
-    };
-    for chunk in end.chunks {
-        storing.add(chunk, output).await?;
-    }
-    for page in end.errors.chunks(ERROR_PAGE) {
-        output.record(page).await?;
-    }
-    Ok(Ok(end.cut))
+    Ok(())
 }
 
-async fn record_pages(errors: &mut Vec<ItemError>, output: &impl Output) -> Result<(), Trouble> {
-    while errors.len() >= ERROR_PAGE {
-        let page: Vec<ItemError> = errors.drain(..ERROR_PAGE).collect();
-        output.record(&page).await?;
+/// What unpacking hands on.
+enum Step {
+    /// The content's next bytes.
+    Window(Vec<u8>),
+    End(Result<Whole, Unusable>),
+}
+
+/// Unpacks what comes, until its end or until nobody wants more of it.
+fn unpack(max_bytes: u64, mut frames: Receiver<Bytes>, steps: &Sender<Step>) {
+    let mut content = Content::new(max_bytes);
+    let mut window = Vec::with_capacity(WINDOW);
+    let mut fault = None;
+    while let (None, Some(frame)) = (&fault, frames.blocking_recv()) {
+        let mut rest = frame.as_ref();
+        while !rest.is_empty() && fault.is_none() {
+            match content.take(rest, &mut window) {
+                Ok(taken) => rest = rest.get(taken..).unwrap_or_default(),
+                Err(unusable) => fault = Some(unusable),
+            }
+            if window.len() >= WINDOW {
+                let full = std::mem::replace(&mut window, Vec::with_capacity(WINDOW));
+                if steps.blocking_send(Step::Window(full)).is_err() {
+                    return;
+                }
+            }
+        }
+    }
+    let end = fault.map_or_else(|| content.finish(&mut window), Err);
+    // Nobody wants the end where nobody wants what is before it.
+    if steps.blocking_send(Step::Window(window)).is_ok() {
+        drop(steps.blocking_send(Step::End(end)));
+    }
+}
+
+/// What cutting finds.
+enum Found {
+    Chunk(Chunk),
+    Errors(Vec<ItemError>),
+}
+
+/// Cuts what comes; nothing where it does not come to its end, or nobody wants what was found.
+fn cut(job: Job, mut steps: Receiver<Step>, found: &Sender<Found>) -> Option<Result<Cut, Unusable>> {
+    let mut cutter = Cutter::new(job);
+    loop {
+        match steps.blocking_recv()? {
+            Step::Window(window) => {
+                let taken = cutter.take(&window);
+                hand_on(cutter.chunks(), pages(cutter.errors()), found)?;
+                if let Err(unusable) = taken {
+                    return Some(Err(unusable));
+                }
+            }
+            Step::End(whole) => {
+                return match whole.and_then(|whole| cutter.finish(whole)) {
+                    Ok(End { chunks, errors, cut }) => {
+                        hand_on(chunks, errors.chunks(ERROR_PAGE).map(<[_]>::to_vec), found)?;
+                        Some(Ok(cut))
+                    }
+                    Err(unusable) => Some(Err(unusable)),
+                };
+            }
+        }
+    }
+}
+
+fn hand_on(
+    chunks: Vec<Chunk>,
+    errors: impl Iterator<Item = Vec<ItemError>>,
+    found: &Sender<Found>,
+) -> Option<()> {
+    let all = chunks.into_iter().map(Found::Chunk).chain(errors.map(Found::Errors));
+    for one in all {
+        found.blocking_send(one).ok()?;
+    }
+    Some(())
+}
+
+/// Takes whole pages off the errors.
+fn pages(errors: &mut Vec<ItemError>) -> impl Iterator<Item = Vec<ItemError>> {
+    std::iter::from_fn(|| (errors.len() >= ERROR_PAGE).then(|| errors.drain(..ERROR_PAGE).collect()))
+}
+
+/// What is to be stored or recorded.
+enum Made {
+    File(CutChunk, Vec<u8>),
+    Errors(Vec<ItemError>),
+}
+
+/// Makes files of chunks, until nobody wants more of them.
+fn pack(mut found: Receiver<Found>, made: &Sender<Made>) -> io::Result<()> {
+    while let Some(one) = found.blocking_recv() {
+        let one = match one {
+            Found::Chunk(chunk) => {
+                let file = encode(&chunk)?;
+                Made::File(
+                    CutChunk { index: chunk.index(), items: chunk.items(), cnpjs: chunk.cnpjs() },
+                    file,
+                )
+            }
+            Found::Errors(errors) => Made::Errors(errors),
+        };
+        if made.blocking_send(one).is_err() {
+            break;
+        }
     }
     Ok(())
+}
+
+/// Stores and records what comes, and gives the chunks when all is stored.
+async fn gather(mut made: Receiver<Made>, output: &impl Output) -> Result<Vec<CutChunk>, Trouble> {
+    let mut storing = Storing::default();
+    while let Some(one) = made.recv().await {
+        match one {
+            Made::File(chunk, file) => storing.add(chunk, file, output).await?,
+            Made::Errors(errors) => output.record(&errors).await?,
+        }
+    }
+    storing.finish().await
 }
 
 /// The chunks that are on their way to storage, and those that were before them.
@@ -112,12 +218,9 @@ struct Storing {
 
 impl Storing {
     /// Sends a chunk on its way, as soon as there is room for it.
-    async fn add(&mut self, chunk: Chunk, output: &impl Output) -> Result<(), Trouble> {
-        let file = encode(&chunk)?;
-        let index = chunk.index();
-        self.chunks.push(CutChunk { index, items: chunk.items(), cnpjs: chunk.cnpjs() });
-        drop(chunk);
-        let size = file.len();
+    async fn add(&mut self, chunk: CutChunk, file: Vec<u8>, output: &impl Output) -> Result<(), Trouble> {
+        let (index, size) = (chunk.index, file.len());
+        self.chunks.push(chunk);
         while self.tasks.len() >= MAX_STORING || self.bytes.saturating_add(size) > MAX_STORING_BYTES {
             if !self.one_is_stored().await? {
                 break;

@@ -43,7 +43,7 @@ impl Output for Kept {
     fn store(&self, index: u32, file: Vec<u8>) -> BoxFuture<'static, Result<(), Trouble>> {
         let (files, broken) = (self.files.clone(), self.broken);
         Box::pin(async move {
-            yield_now().await;
+            tokio::task::yield_now().await;
             if broken == Some(index) {
                 return Err("storage is away".into());
             }
