@@ -11,10 +11,9 @@ use bytes::Bytes;
 use chunker::pipeline::{self, Outcome, Output, Source, Trouble};
 use chunker::{Cut, Job};
 use clap::ValueEnum;
-use flate2::Compression;
-use flate2::write::{GzEncoder, MultiGzDecoder};
+use flate2::write::MultiGzDecoder;
 use futures_util::future::{BoxFuture, ready};
-use ingestion::chunk::{Chunk, Generation, Plan, decode};
+use ingestion::chunk::{Chunk, Generation, Plan, decode, frame};
 use ingestion::product::{BatchStamp, ItemError, ItemPlace, KeyHash};
 use ingestion::split::{Format, ITEM_LIMIT, Piece, Splitter};
 use jiff::Timestamp;
@@ -91,8 +90,9 @@ pub(crate) async fn run(part: Part, payload: &Path) -> Result<(), Error> {
             clock.stop(&content, Some(items))?
         }
         Part::Compress => {
-            let files: Vec<_> =
-                files(payload).await?.iter().map(|file| inflated(file)).collect::<Result<_, _>>()?;
+            let files =
+                files(payload).await?.iter().map(|file| frame::content(file)).collect::<Result<Vec<_>, _>>();
+            let files = files.map_err(|error| unexpected(&error))?;
             twice(&content, || files.iter().try_for_each(|file| compress(file)))?
         }
         Part::Hash => {
@@ -247,12 +247,12 @@ fn parse(content: &[u8]) -> Result<u64, Error> {
     Ok(items)
 }
 
-fn compress(file: &[u8]) -> Result<(), Error> {
-    let mut gzip = GzEncoder::new(Vec::new(), Compression::fast());
-    for window in file.chunks(WINDOW) {
-        gzip.write_all(window)?;
+fn compress(content: &[u8]) -> Result<(), Error> {
+    let mut file = frame::encoder();
+    for window in content.chunks(WINDOW) {
+        file.write_all(window)?;
     }
-    drop(black_box(gzip.finish()?));
+    drop(black_box(file.finish().map_err(|error| unexpected(&error))?));
     Ok(())
 }
 

@@ -5,6 +5,7 @@
 
 mod event;
 mod format;
+pub mod frame;
 mod plan;
 mod planner;
 

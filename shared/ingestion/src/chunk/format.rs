@@ -1,39 +1,31 @@
-//! A chunk's file: gzip over a head and the rows.
+//! A chunk's file: one LZ4 frame over a head and the rows.
 //!
 //! Numbers are little-endian, times microseconds since 1970. The head is `IHCK`, the format's version (two bytes), the batch's id and
 //! `received_at`, generation, index and items, and the chunk's CNPJs behind their number. Each row is its CNPJ's place in that list, shop id,
 //! product id, effective time, item index, key hash, row hash, and the attributes, which stay encoded. Binary, since the attributes are
 //! encoded for their hash anyway, and since most rows of most loads are unchanged and never decoded at all.
+//!
+//! This is version 2; version 1 was the same in gzip, and is read no more.
 
-use std::io::{self, Read, Write};
+use std::io::{self, Write as _};
 
-use flate2::Compression;
-use flate2::bufread::GzDecoder;
-use flate2::write::GzEncoder;
 use jiff::Timestamp;
 use uuid::Uuid;
 
+use super::frame::{self, FrameError};
 use super::{Chunk, Generation, Row};
 use crate::Cnpj;
 use crate::product::bytes::{Malformed, Reader, Writer};
 use crate::product::{BatchStamp, EncodedAttributes, KeyHash, ProductKey, RowHash, Version};
 
 const MAGIC: [u8; 4] = *b"IHCK";
-const VERSION: u16 = 1;
-
-/// Bytes of a chunk, inflated: what planner 1 lets in and its largest item, several times over.
-const MAX_BYTES: u64 = 64 * 1024 * 1024;
-
-/// Bytes of a chunk that are compressed in one step.
-const COMPRESSED_AT_ONCE: usize = 64 * 1024;
+const VERSION: u16 = 2;
 
 /// Why a file is no chunk that can be written.
 #[derive(Debug, thiserror::Error)]
 pub enum ChunkFileError {
-    #[error("the chunk cannot be inflated")]
-    Inflate(#[source] io::Error),
-    #[error("the chunk is larger than any that was made")]
-    TooLarge,
+    #[error(transparent)]
+    Frame(#[from] FrameError),
     #[error("the file is not a chunk")]
     NotAChunk,
     #[error("the chunk has format {0}, which this version does not know")]
@@ -54,7 +46,7 @@ impl From<Malformed> for ChunkFileError {
 /// Only where compression itself fails.
 pub fn encode(chunk: &Chunk) -> io::Result<Vec<u8>> {
     let cnpjs = chunk.cnpjs();
-    let mut file = GzEncoder::new(Vec::new(), Compression::fast());
+    let mut file = frame::encoder();
     let mut out = Writer::default();
     out.raw(&MAGIC);
     out.raw(&VERSION.to_le_bytes());
@@ -75,13 +67,11 @@ pub fn encode(chunk: &Chunk) -> io::Result<Vec<u8>> {
         }
         write_row(&mut out, count(place), row);
         // Never the whole chunk beside its rows and its file.
-        if out.0.len() >= COMPRESSED_AT_ONCE {
-            file.write_all(&out.0)?;
-            out.0.clear();
-        }
+        file.write_all(&out.0)?;
+        out.0.clear();
     }
     file.write_all(&out.0)?;
-    file.finish()
+    Ok(file.finish()?)
 }
 
 fn write_row(out: &mut Writer, cnpj: u32, row: &Row) {
@@ -100,15 +90,7 @@ fn write_row(out: &mut Writer, cnpj: u32, row: &Row) {
 /// # Errors
 /// Where it is no chunk, or not whole: then nothing of it is to be written.
 pub fn decode(file: &[u8]) -> Result<Chunk, ChunkFileError> {
-    let mut content = Vec::new();
-    let mut inflate = GzDecoder::new(file).take(MAX_BYTES + 1);
-    let length = io::copy(&mut inflate, &mut content).map_err(ChunkFileError::Inflate)?;
-    if length > MAX_BYTES {
-        return Err(ChunkFileError::TooLarge);
-    }
-    if !inflate.into_inner().into_inner().is_empty() {
-        return Err(ChunkFileError::Damaged);
-    }
+    let content = frame::content(file)?;
     let mut reader = Reader(&content);
     if reader.array() != Ok(MAGIC) {
         return Err(ChunkFileError::NotAChunk);
