@@ -14,6 +14,8 @@ mod scalar;
 mod scan;
 mod version;
 
+use std::borrow::Cow;
+
 use jiff::Timestamp;
 
 use crate::Cnpj;
@@ -36,24 +38,24 @@ pub struct ProductKey {
     pub product_id: String,
 }
 
-/// One valid item.
+/// One valid item. Texts without escapes are those of the item's bytes.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Product {
+pub struct Product<'a> {
     pub key: ProductKey,
-    pub attributes: Attributes,
+    pub attributes: Attributes<'a>,
 }
 
 /// What an item says of its product beside the key. What was not sent, or sent as `null`, is absent.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub struct Attributes {
-    pub title: Option<String>,
-    pub description: Option<String>,
-    pub ean: Option<String>,
-    pub brand: Option<String>,
-    pub ncm: Option<String>,
-    pub category: Option<String>,
-    pub image_link: Option<String>,
-    pub color: Option<String>,
+pub struct Attributes<'a> {
+    pub title: Option<Cow<'a, str>>,
+    pub description: Option<Cow<'a, str>>,
+    pub ean: Option<Cow<'a, str>>,
+    pub brand: Option<Cow<'a, str>>,
+    pub ncm: Option<Cow<'a, str>>,
+    pub category: Option<Cow<'a, str>>,
+    pub image_link: Option<Cow<'a, str>>,
+    pub color: Option<Cow<'a, str>>,
     pub price: Option<Price>,
     pub price_promo: Option<Price>,
     pub wholesale_price: Option<Price>,
@@ -66,7 +68,7 @@ pub struct Attributes {
     /// The later of the item's two dates, of the product and of its stock.
     pub source_updated_at: Option<Timestamp>,
     /// Every other member of the item: a JSON object with sorted names and without white space.
-    pub extra: Option<String>,
+    pub extra: Option<Cow<'a, str>>,
 }
 
 #[cfg(test)]

@@ -123,7 +123,7 @@ impl Rows {
         Ok(())
     }
 
-    fn attributes(&mut self, product: &Attributes) {
+    fn attributes(&mut self, product: &Attributes<'_>) {
         for text in [
             &product.title,
             &product.description,

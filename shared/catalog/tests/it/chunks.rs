@@ -20,18 +20,18 @@ const fn dated(key: u32, content: u32, updated_at: i64) -> Item {
 }
 
 /// One of every kind, none absent.
-fn attributes() -> Attributes {
+fn attributes() -> Attributes<'static> {
     let decimal = |text: &str| Some(text.parse::<Decimal>().unwrap());
     let price = |text: &str| Some(Price::try_from(text.parse::<Decimal>().unwrap()).unwrap());
     Attributes {
-        title: Some("Ácido \"acetil\" \\ 100 mg".to_owned()),
-        description: Some("linha\n\ttabulação".to_owned()),
-        ean: Some("7891234567895".to_owned()),
-        brand: Some("Marca".to_owned()),
-        ncm: Some("30049099".to_owned()),
-        category: Some(String::new()),
-        image_link: Some("https://imagens.example/1.jpg".to_owned()),
-        color: Some("azul".to_owned()),
+        title: Some("Ácido \"acetil\" \\ 100 mg".into()),
+        description: Some("linha\n\ttabulação".into()),
+        ean: Some("7891234567895".into()),
+        brand: Some("Marca".into()),
+        ncm: Some("30049099".into()),
+        category: Some("".into()),
+        image_link: Some("https://imagens.example/1.jpg".into()),
+        color: Some("azul".into()),
         price: price("19.99"),
         price_promo: price("-0.0001"),
         wholesale_price: price("9999999999.9999"),
@@ -42,7 +42,7 @@ fn attributes() -> Attributes {
         indice: Some(i32::MIN),
         source_created_at: Some(at(-1_000_000_000)),
         source_updated_at: Some("2026-11-21T10:00:00.123456Z".parse().unwrap()),
-        extra: Some(r#"{"LAB":"x","N":[1,2.5,null]}"#.to_owned()),
+        extra: Some(r#"{"LAB":"x","N":[1,2.5,null]}"#.into()),
     }
 }
 

@@ -12,7 +12,8 @@ async fn unchanged_rows_are_neither_moved_nor_logged() {
     database.migrate().await.unwrap();
     let whole = |key| {
         let mut product = product(Item::of(key, 1));
-        product.attributes.description = Some("Comprimidos de uso adulto, caixa com vinte. ".repeat(10));
+        product.attributes.description =
+            Some("Comprimidos de uso adulto, caixa com vinte. ".repeat(10).into());
         product
     };
     let wal = "SELECT (pg_current_wal_insert_lsn() - '0/0')::bigint";

@@ -17,7 +17,7 @@ pub struct Row {
 }
 
 impl Row {
-    fn new(product: Product, batch: BatchStamp, item_index: u64, scratch: &mut Writer) -> Self {
+    fn new(product: Product<'_>, batch: BatchStamp, item_index: u64, scratch: &mut Writer) -> Self {
         let attributes = product.attributes.encode_in(scratch);
         Self {
             key_hash: KeyHash::of(&product.key),
@@ -124,7 +124,7 @@ impl Planner {
     }
 
     /// Takes the next product, and gives the chunk that it completes.
-    pub fn push(&mut self, product: Product, item_index: u64) -> Option<Chunk> {
+    pub fn push(&mut self, product: Product<'_>, item_index: u64) -> Option<Chunk> {
         let row = Row::new(product, self.batch, item_index, &mut self.scratch);
         self.bytes = self.bytes.saturating_add(row.attributes.size());
         self.rows.push(row);

@@ -20,12 +20,12 @@ fn planner() -> Planner {
     Planner::new(Plan { items, ..Plan::default() }, stamp(), Generation::FIRST)
 }
 
-fn product(id: u32, updated: Option<i64>, title: &str) -> Product {
+fn product(id: u32, updated: Option<i64>, title: &str) -> Product<'static> {
     let cnpj = Cnpj::from_base(&format!("{:012}", id % 3 + 1)).unwrap();
     Product {
         key: ProductKey { cnpj, shop_id: 1, product_id: id.to_string() },
         attributes: Attributes {
-            title: Some(title.to_owned()),
+            title: Some(title.to_owned().into()),
             source_updated_at: updated.map(|second| Timestamp::from_second(second).unwrap()),
             ..Attributes::default()
         },
@@ -38,7 +38,7 @@ fn frame(content: &[u8]) -> Vec<u8> {
     file.finish().unwrap()
 }
 
-fn chunks(products: &[Product]) -> Vec<Chunk> {
+fn chunks(products: &[Product<'_>]) -> Vec<Chunk> {
     let mut planner = planner();
     let mut chunks: Vec<Chunk> =
         (0_u64..).zip(products).filter_map(|(index, product)| planner.push(product.clone(), index)).collect();
@@ -47,7 +47,11 @@ fn chunks(products: &[Product]) -> Vec<Chunk> {
 }
 
 fn titles(chunk: &Chunk) -> Vec<String> {
-    chunk.rows().iter().map(|row| row.attributes.decode().unwrap().title.unwrap_or_default()).collect()
+    chunk
+        .rows()
+        .iter()
+        .map(|row| row.attributes.decode().unwrap().title.unwrap_or_default().into_owned())
+        .collect()
 }
 
 #[test]
@@ -78,7 +82,7 @@ fn plans_are_pinned_as_json_and_refused_out_of_range() {
 
 #[test]
 fn chunks_are_cut_by_count_in_the_order_of_items() {
-    let products: Vec<Product> = (0..1201).map(|id| product(id, None, "x")).collect();
+    let products: Vec<Product<'_>> = (0..1201).map(|id| product(id, None, "x")).collect();
     let chunks = chunks(&products);
     assert_eq!(
         chunks.iter().map(|chunk| (chunk.index(), chunk.items())).collect::<Vec<_>>(),
@@ -94,7 +98,7 @@ fn chunks_are_cut_by_count_in_the_order_of_items() {
 #[test]
 fn large_items_are_cut_by_size() {
     let large = "x".repeat(1024 * 1024);
-    let products: Vec<Product> = (0..20).map(|id| product(id, None, &large)).collect();
+    let products: Vec<Product<'_>> = (0..20).map(|id| product(id, None, &large)).collect();
     let items: Vec<u32> = chunks(&products).iter().map(Chunk::items).collect();
     assert_eq!(items, [8, 8, 4]);
 }
@@ -147,7 +151,7 @@ fn a_file_that_is_no_chunk_says_what_is_wrong() {
 }
 
 prop_compose! {
-    fn products()(list in prop::collection::vec((0_u32..40, prop::option::of(0_i64..50), "\\PC{0,8}"), 1..60)) -> Vec<Product> {
+    fn products()(list in prop::collection::vec((0_u32..40, prop::option::of(0_i64..50), "\\PC{0,8}"), 1..60)) -> Vec<Product<'static>> {
         list.into_iter().map(|(id, updated, title)| product(id, updated, &title)).collect()
     }
 }

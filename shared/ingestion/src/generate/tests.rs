@@ -90,7 +90,8 @@ fn chunks_of_a_catalogue_are_the_same_in_every_run() {
         let mut planner = Planner::new(Plan::default(), batch, Generation::FIRST);
         for index in 0..catalogue.items {
             let place = ItemPlace { index: u64::from(index), offset: 0 };
-            let product = rules.parse(place, catalogue.item(index, Layout::Array).as_bytes()).unwrap();
+            let item = catalogue.item(index, Layout::Array);
+            let product = rules.parse(place, item.as_bytes()).unwrap();
             assert!(planner.push(product, u64::from(index)).is_none());
         }
         encode(&planner.finish().unwrap()).unwrap()

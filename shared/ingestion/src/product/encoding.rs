@@ -3,6 +3,8 @@
 //! A set of 32 bits says which attributes are present, in the order below; their values follow. One content has one form. Since row hashes are
 //! stored with products, any change here makes every product look changed once.
 
+use std::borrow::Cow;
+
 use jiff::Timestamp;
 
 use super::bytes::{Malformed, Reader, Writer};
@@ -36,11 +38,11 @@ impl EncodedAttributes {
         self.0.len()
     }
 
-    /// The attributes again.
+    /// The attributes again, whose texts are those of these bytes.
     ///
     /// # Errors
     /// Where these are not bytes that [`Attributes::encode`] made.
-    pub fn decode(&self) -> Result<Attributes, EncodingError> {
+    pub fn decode(&self) -> Result<Attributes<'_>, EncodingError> {
         let mut values = Values::new(&self.0)?;
         let attributes = Attributes {
             title: values.text()?,
@@ -68,7 +70,7 @@ impl EncodedAttributes {
     }
 }
 
-impl Attributes {
+impl Attributes<'_> {
     /// The attributes as bytes.
     #[must_use]
     pub fn encode(&self) -> EncodedAttributes {
@@ -163,8 +165,8 @@ impl<'a> Values<'a> {
         if here { read(&mut self.rest).map(Some) } else { Ok(None) }
     }
 
-    fn text(&mut self) -> Result<Option<String>, Malformed> {
-        self.next(|rest| rest.text().map(str::to_owned))
+    fn text(&mut self) -> Result<Option<Cow<'a, str>>, Malformed> {
+        self.next(|rest| rest.text().map(Cow::Borrowed))
     }
 
     fn price(&mut self) -> Result<Option<Price>, Malformed> {

@@ -1,3 +1,4 @@
+use std::borrow::Cow;
 use std::collections::BTreeSet;
 
 use jiff::tz::TimeZone;
@@ -52,7 +53,7 @@ impl ItemRules {
     ///
     /// # Errors
     /// The item's first fault, with as much of its key as could be read.
-    pub fn parse(&self, place: ItemPlace, item: &[u8]) -> Result<Product, ItemError> {
+    pub fn parse<'a>(&self, place: ItemPlace, item: &'a [u8]) -> Result<Product<'a>, ItemError> {
         let mut members = Members::default();
         self.product(&mut members, item).map_err(|fault| ItemError {
             item_index: place.index,
@@ -64,7 +65,7 @@ impl ItemRules {
         })
     }
 
-    fn product<'a>(&self, members: &mut Members<'a>, item: &'a [u8]) -> Result<Product, Fault> {
+    fn product<'a>(&self, members: &mut Members<'a>, item: &'a [u8]) -> Result<Product<'a>, Fault> {
         must_be_object(item)?;
         members.read(item).map_err(|error| Fault::malformed(&error))?;
         if let Some(field) = members.repeated() {
@@ -82,7 +83,7 @@ impl ItemRules {
         Ok(Product { key, attributes: self.attributes(members)? })
     }
 
-    fn attributes(&self, members: &mut Members<'_>) -> Result<Attributes, Fault> {
+    fn attributes<'a>(&self, members: &mut Members<'a>) -> Result<Attributes<'a>, Fault> {
         let zone = &self.zone;
         Ok(Attributes {
             title: members.text(Field::Title)?,
@@ -105,7 +106,7 @@ impl ItemRules {
             source_updated_at: members
                 .date(Field::Updated, zone)?
                 .max(members.date(Field::StockUpdated, zone)?),
-            extra: extra::object(std::mem::take(&mut members.extra))?,
+            extra: extra::object(std::mem::take(&mut members.extra))?.map(Cow::Owned),
         })
     }
 }

@@ -49,11 +49,11 @@ impl<'a> Members<'a> {
     }
 
     /// A text, kept as it was sent. A number is taken in its plain form.
-    pub(super) fn text(&self, field: Field) -> Result<Option<String>, Fault> {
+    pub(super) fn text(&self, field: Field) -> Result<Option<Cow<'a, str>>, Fault> {
         match self.scalar(field)? {
             Scalar::Null => Ok(None),
-            Scalar::Text(text) => Ok(Some(text.into_owned())),
-            Scalar::Number(number) => decimal(field, number).map(|number| Some(number.to_string())),
+            Scalar::Text(text) => Ok(Some(text)),
+            Scalar::Number(number) => decimal(field, number).map(|number| Some(number.to_string().into())),
             Scalar::Boolean(_) | Scalar::Nested => Err(Fault::invalid(field.name(), "it must be a text")),
         }
     }

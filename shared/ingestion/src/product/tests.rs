@@ -9,6 +9,6 @@ fn rules() -> ItemRules {
     ItemRules { zone: TimeZone::fixed(Offset::constant(-3)), cnpjs: CnpjAccess::Any }
 }
 
-fn parse(item: &[u8]) -> Result<Product, ItemError> {
+fn parse(item: &[u8]) -> Result<Product<'_>, ItemError> {
     rules().parse(ItemPlace { index: 17, offset: 10_993 }, item)
 }

@@ -55,7 +55,7 @@ fn expected(
             }
         }
         if let (Some((_, item)), Some((_, active))) = (winner, word) {
-            let title = product(item).attributes.title;
+            let title = product(item).attributes.title.map(String::from);
             table.insert(sample.product_id, (title, item.updated_at, active));
         }
     }

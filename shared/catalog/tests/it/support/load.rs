@@ -35,11 +35,11 @@ pub(crate) fn cnpj(number: u32) -> Cnpj {
 }
 
 /// Products of odd and even keys belong to two establishments.
-pub(crate) fn product(item: Item) -> Product {
+pub(crate) fn product(item: Item) -> Product<'static> {
     Product {
         key: key(item.key),
         attributes: Attributes {
-            title: Some(format!("Dipirona {}", item.content)),
+            title: Some(format!("Dipirona {}", item.content).into()),
             source_updated_at: item.updated_at.map(at),
             ..Attributes::default()
         },
@@ -90,7 +90,7 @@ impl Load {
     }
 
     /// Adds a chunk of these products.
-    pub(crate) fn products(mut self, products: impl IntoIterator<Item = Product>) -> Self {
+    pub(crate) fn products(mut self, products: impl IntoIterator<Item = Product<'static>>) -> Self {
         let stamp = BatchStamp::new(self.batch.metadata.received_at, self.id());
         let plan = Plan { items: 2000.try_into().unwrap(), ..Plan::default() };
         let mut planner = Planner::new(plan, stamp, Generation::FIRST);

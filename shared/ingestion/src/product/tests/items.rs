@@ -1,3 +1,4 @@
+use std::borrow::Cow;
 use std::collections::BTreeSet;
 
 use super::*;
@@ -11,7 +12,7 @@ fn with(members: &str) -> String {
 
 fn extra(members: &str) -> Result<Option<String>, (ItemErrorCode, Option<String>)> {
     parse(with(members).as_bytes())
-        .map(|product| product.attributes.extra)
+        .map(|product| product.attributes.extra.map(Cow::into_owned))
         .map_err(|error| (error.code, error.field.map(String::from)))
 }
 
@@ -122,7 +123,8 @@ fn each_fault_of_an_item_has_its_code_and_field() {
 
 #[test]
 fn a_price_of_forty_digits_is_named_and_a_long_fraction_is_rounded() {
-    let product = parse(with(r#""PRICE":1.0000500000000000000000000000000000000"#).as_bytes()).unwrap();
+    let item = with(r#""PRICE":1.0000500000000000000000000000000000000"#);
+    let product = parse(item.as_bytes()).unwrap();
     assert_eq!(product.attributes.price.map(Price::ten_thousandths), Some(10_001));
     let error = parse(with(r#""PRICE":1234567890123456789012345678901234567890"#).as_bytes()).unwrap_err();
     assert_eq!(error.detail, "the number has more than 38 digits");
