@@ -9,6 +9,7 @@
 
 use std::io::{self, Write as _};
 
+use bytes::Bytes;
 use jiff::Timestamp;
 use uuid::Uuid;
 
@@ -90,18 +91,19 @@ fn write_row(out: &mut Writer, cnpj: u32, row: &Row) {
 /// # Errors
 /// Where it is no chunk, or not whole: then nothing of it is to be written.
 pub fn decode(file: &[u8]) -> Result<Chunk, ChunkFileError> {
-    let content = frame::content(file)?;
+    let content = Bytes::from(frame::content(file)?);
     let mut reader = Reader(&content);
     if reader.array() != Ok(MAGIC) {
         return Err(ChunkFileError::NotAChunk);
     }
     match reader.array().map(u16::from_le_bytes)? {
-        VERSION => Ok(read(reader)?),
+        VERSION => Ok(read(&content, reader)?),
         version => Err(ChunkFileError::Version(version)),
     }
 }
 
-fn read(mut reader: Reader<'_>) -> Result<Chunk, Malformed> {
+/// Reads the content from where the reader stands; what the rows hold are parts of it.
+fn read(content: &Bytes, mut reader: Reader<'_>) -> Result<Chunk, Malformed> {
     let batch_id = Uuid::from_bytes(reader.array()?);
     let batch = BatchStamp::new(time(reader.i64()?)?, batch_id);
     let generation = Generation::try_from(reader.u32()?).map_err(|_| Malformed)?;
@@ -115,7 +117,7 @@ fn read(mut reader: Reader<'_>) -> Result<Chunk, Malformed> {
     }
     let mut rows: Vec<Row> = Vec::new();
     for _ in 0..reader.u32()? {
-        rows.push(read_row(&mut reader, &cnpjs, batch)?);
+        rows.push(read_row(content, &mut reader, &cnpjs, batch)?);
     }
     reader.end()?;
     let sorted = rows.windows(2).all(|pair| matches!(pair, [first, second] if first.key < second.key));
@@ -125,7 +127,12 @@ fn read(mut reader: Reader<'_>) -> Result<Chunk, Malformed> {
     Ok(Chunk { batch, generation, index, items, rows })
 }
 
-fn read_row(reader: &mut Reader<'_>, cnpjs: &[Cnpj], batch: BatchStamp) -> Result<Row, Malformed> {
+fn read_row(
+    content: &Bytes,
+    reader: &mut Reader<'_>,
+    cnpjs: &[Cnpj],
+    batch: BatchStamp,
+) -> Result<Row, Malformed> {
     let place = usize::try_from(reader.u32()?).map_err(|_| Malformed)?;
     let cnpj = *cnpjs.get(place).ok_or(Malformed)?;
     let key = ProductKey { cnpj, shop_id: reader.i32()?, product_id: reader.text()?.to_owned() };
@@ -136,7 +143,7 @@ fn read_row(reader: &mut Reader<'_>, cnpjs: &[Cnpj], batch: BatchStamp) -> Resul
         version: Version::new(Some(effective_at), batch, item_index),
         key_hash: KeyHash(reader.array()?),
         row_hash: RowHash(reader.array()?),
-        attributes: EncodedAttributes(reader.sized()?.into()),
+        attributes: EncodedAttributes(content.slice_ref(reader.sized()?)),
     })
 }
 

@@ -1,3 +1,5 @@
+use bytes::BytesMut;
+
 use super::{ChunkId, Generation, Plan};
 use crate::Cnpj;
 use crate::product::bytes::Writer;
@@ -5,6 +7,9 @@ use crate::product::{BatchStamp, EncodedAttributes, KeyHash, Product, ProductKey
 
 /// Bytes of encoded attributes after which planner 1 cuts, so that items near their limit cannot make a chunk that is too large to handle.
 const CHUNK_BYTES: usize = 8 * 1024 * 1024;
+
+/// Bytes of memory that rows share; larger ones have their own.
+const ALLOCATED_AT_ONCE: usize = 64 * 1024;
 
 /// One product of a chunk, with what decides whether its row is written at all; its attributes are decoded only if it is.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -17,8 +22,8 @@ pub struct Row {
 }
 
 impl Row {
-    fn new(product: Product<'_>, batch: BatchStamp, item_index: u64, scratch: &mut Writer) -> Self {
-        let attributes = product.attributes.encode_in(scratch);
+    fn new(product: Product<'_>, batch: BatchStamp, item_index: u64, memory: &mut Writer) -> Self {
+        let attributes = product.attributes.encode_in(memory);
         Self {
             key_hash: KeyHash::of(&product.key),
             row_hash: attributes.row_hash(),
@@ -113,19 +118,20 @@ pub struct Planner {
     index: u32,
     rows: Vec<Row>,
     bytes: usize,
-    scratch: Writer,
+    memory: Writer,
 }
 
 impl Planner {
     /// A planner for one run over a batch's payload.
     #[must_use]
-    pub const fn new(plan: Plan, batch: BatchStamp, generation: Generation) -> Self {
-        Self { plan, batch, generation, index: 0, rows: Vec::new(), bytes: 0, scratch: Writer(Vec::new()) }
+    pub fn new(plan: Plan, batch: BatchStamp, generation: Generation) -> Self {
+        let memory = Writer(BytesMut::with_capacity(ALLOCATED_AT_ONCE));
+        Self { plan, batch, generation, index: 0, rows: Vec::new(), bytes: 0, memory }
     }
 
     /// Takes the next product, and gives the chunk that it completes.
     pub fn push(&mut self, product: Product<'_>, item_index: u64) -> Option<Chunk> {
-        let row = Row::new(product, self.batch, item_index, &mut self.scratch);
+        let row = Row::new(product, self.batch, item_index, &mut self.memory);
         self.bytes = self.bytes.saturating_add(row.attributes.size());
         self.rows.push(row);
         let full = self.rows.len() >= usize::from(u16::from(self.plan.items)) || self.bytes >= CHUNK_BYTES;

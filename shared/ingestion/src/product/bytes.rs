@@ -1,8 +1,10 @@
 //! Fixed-width little-endian numbers and length-prefixed texts, which chunks and row hashes are made of.
 
+use bytes::BytesMut;
+
 /// Appends values to a buffer.
 #[derive(Debug, Default)]
-pub(crate) struct Writer(pub(crate) Vec<u8>);
+pub(crate) struct Writer(pub(crate) BytesMut);
 
 /// What a reader found instead of the value it was asked for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

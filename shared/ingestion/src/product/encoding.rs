@@ -5,14 +5,15 @@
 
 use std::borrow::Cow;
 
+use bytes::Bytes;
 use jiff::Timestamp;
 
 use super::bytes::{Malformed, Reader, Writer};
 use super::{Attributes, Decimal, Price, RowHash};
 
-/// Attributes as bytes, which are read only where they are written to the database.
+/// Attributes as bytes, which are read only where they are written to the database. Those of a chunk share its memory.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct EncodedAttributes(pub(crate) Box<[u8]>);
+pub struct EncodedAttributes(pub(crate) Bytes);
 
 /// These bytes are no attributes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
@@ -77,9 +78,9 @@ impl Attributes<'_> {
         self.encode_in(&mut Writer::default())
     }
 
-    /// The same by way of `scratch`, so that one buffer grows once for many items.
-    pub(crate) fn encode_in(&self, scratch: &mut Writer) -> EncodedAttributes {
-        let mut sheet = Sheet::on(scratch);
+    /// The same in the free part of `memory`, so that many items' are allocated at once.
+    pub(crate) fn encode_in(&self, memory: &mut Writer) -> EncodedAttributes {
+        let mut sheet = Sheet::on(memory);
         for text in [
             &self.title,
             &self.description,
@@ -140,7 +141,7 @@ impl<'a> Sheet<'a> {
         if let Some(present) = self.out.0.first_chunk_mut() {
             *present = self.present.to_le_bytes();
         }
-        EncodedAttributes(self.out.0.as_slice().into())
+        EncodedAttributes(self.out.0.split().freeze())
     }
 }
 
