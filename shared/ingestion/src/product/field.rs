@@ -25,9 +25,6 @@ pub(super) enum Field {
     StockUpdated,
 }
 
-/// The longest of their names.
-const LONGEST: usize = 22;
-
 impl Field {
     /// How many fields there are.
     pub(super) const COUNT: usize = 22;
@@ -39,35 +36,35 @@ impl Field {
 
     /// The field of a member's name in any case: the source writes `PRICEPROMO`, others `pricepromo` or `pricePromo`.
     pub(super) fn of(name: &str) -> Option<Self> {
-        let mut upper = [0_u8; LONGEST];
-        let upper = upper.get_mut(..name.len())?;
-        upper.copy_from_slice(name.as_bytes());
-        upper.make_ascii_uppercase();
-        Some(match &*upper {
-            b"CNPJ" => Self::Cnpj,
-            b"SHOPID" => Self::ShopId,
-            b"PRODUCTID" => Self::ProductId,
-            b"TITLE" => Self::Title,
-            b"DESCRIPTION" => Self::Description,
-            b"EAN" => Self::Ean,
-            b"BRAND" => Self::Brand,
-            b"NCM" => Self::Ncm,
-            b"CATEGORY" => Self::Category,
-            b"IMAGELINK" => Self::ImageLink,
-            b"COLOR" => Self::Color,
-            b"PRICE" => Self::Price,
-            b"PRICEPROMO" => Self::PricePromo,
-            b"WHOLESALEPRICE" => Self::WholesalePrice,
-            b"QUANTITY" => Self::Quantity,
-            b"SIZE" => Self::Size,
-            b"MEASURE" => Self::Measure,
-            b"WHOLESALEMIN" => Self::WholesaleMin,
-            b"INDICE" => Self::Indice,
-            b"DATACADASTROPRODUTO" => Self::Created,
-            b"DATAATUALIZACAOPRODUTO" => Self::Updated,
-            b"DATAATUALIZACAOESTOQUE" => Self::StockUpdated,
+        let [first, .., last] = name.as_bytes() else { return None };
+        // Length, first and last letter leave one field whose name it may be.
+        let field = match (name.len(), first.to_ascii_uppercase(), last.to_ascii_uppercase()) {
+            (3, b'E', _) => Self::Ean,
+            (3, ..) => Self::Ncm,
+            (4, b'C', _) => Self::Cnpj,
+            (4, ..) => Self::Size,
+            (5, b'T', _) => Self::Title,
+            (5, b'B', _) => Self::Brand,
+            (5, b'C', _) => Self::Color,
+            (5, ..) => Self::Price,
+            (6, b'S', _) => Self::ShopId,
+            (6, ..) => Self::Indice,
+            (7, ..) => Self::Measure,
+            (8, b'C', _) => Self::Category,
+            (8, ..) => Self::Quantity,
+            (9, b'P', _) => Self::ProductId,
+            (9, ..) => Self::ImageLink,
+            (10, ..) => Self::PricePromo,
+            (11, ..) => Self::Description,
+            (12, ..) => Self::WholesaleMin,
+            (14, ..) => Self::WholesalePrice,
+            (19, ..) => Self::Created,
+            (22, _, b'O') => Self::Updated,
+            (22, ..) => Self::StockUpdated,
             _ => return None,
-        })
+        };
+        let known = field.name();
+        (name == known || name.eq_ignore_ascii_case(known)).then_some(field)
     }
 
     /// Its name as the source writes it.
@@ -95,6 +92,65 @@ impl Field {
             Self::Created => "DATACADASTROPRODUTO",
             Self::Updated => "DATAATUALIZACAOPRODUTO",
             Self::StockUpdated => "DATAATUALIZACAOESTOQUE",
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    const ALL: [Field; Field::COUNT] = [
+        Field::Cnpj,
+        Field::ShopId,
+        Field::ProductId,
+        Field::Title,
+        Field::Description,
+        Field::Ean,
+        Field::Brand,
+        Field::Ncm,
+        Field::Category,
+        Field::ImageLink,
+        Field::Color,
+        Field::Price,
+        Field::PricePromo,
+        Field::WholesalePrice,
+        Field::Quantity,
+        Field::Size,
+        Field::Measure,
+        Field::WholesaleMin,
+        Field::Indice,
+        Field::Created,
+        Field::Updated,
+        Field::StockUpdated,
+    ];
+
+    #[test]
+    fn each_field_has_a_place_and_is_found_by_its_name_in_any_case() {
+        for (place, field) in ALL.into_iter().enumerate() {
+            assert_eq!(field.place(), place);
+            let name = field.name();
+            let mixed: String = name[..1].to_lowercase() + &name[1..];
+            for name in [name, &name.to_lowercase(), &mixed] {
+                assert_eq!(Field::of(name), Some(field), "{name}");
+            }
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn other_names_have_no_field(
+            field in prop::sample::select(ALL.to_vec()),
+            place in any::<prop::sample::Index>(),
+            letter in "[A-Za-z \u{131}\u{17f}\u{212a}]?",
+        ) {
+            let name = field.name();
+            let place = place.index(name.len());
+            let changed = format!("{}{letter}{}", &name[..place], &name[place + 1..]);
+            let expected = ALL.into_iter().find(|field| field.name().eq_ignore_ascii_case(&changed));
+            prop_assert_eq!(Field::of(&changed), expected);
         }
     }
 }
