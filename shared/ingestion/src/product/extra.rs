@@ -8,27 +8,30 @@ use super::Decimal;
 use super::error::Fault;
 use super::members;
 use super::scalar::Scalar;
+use super::scan::{Json, special};
 
 /// Levels of arrays and objects below a member.
 const MAX_DEPTH: usize = 32;
 /// Bytes of a number that is kept as it was spelled, being too long for a [`Decimal`].
 const MAX_NUMBER: usize = 200;
+/// Bytes that nearly all of these objects fit into.
+const USUAL_LENGTH: usize = 128;
 /// Bytes of a member's name in an error.
 const MAX_NAME: usize = 100;
 
 /// The object of these members, or nothing where there is none.
-pub(super) fn object(members: Vec<(Cow<'_, str>, &str)>) -> Result<Option<String>, Fault> {
+pub(super) fn object(members: Vec<(Cow<'_, str>, Json<'_>)>) -> Result<Option<String>, Fault> {
     if members.is_empty() {
         return Ok(None);
     }
-    let mut json = String::new();
+    let mut json = String::with_capacity(USUAL_LENGTH);
     write_object(members, 0, None, &mut json)?;
     Ok(Some(json))
 }
 
 /// Writes an object; `top` is the item's member that it is in, which an error then names.
 fn write_object(
-    mut members: Vec<(Cow<'_, str>, &str)>,
+    mut members: Vec<(Cow<'_, str>, Json<'_>)>,
     depth: usize,
     top: Option<&str>,
     json: &mut String,
@@ -47,14 +50,14 @@ fn write_object(
         }
         write_text(top, name, json)?;
         json.push(':');
-        write_value(value, depth, top, json)?;
+        write_value(*value, depth, top, json)?;
         last = Some(name);
     }
     json.push('}');
     Ok(())
 }
 
-fn write_value(value: &str, depth: usize, top: &str, json: &mut String) -> Result<(), Fault> {
+fn write_value(value: Json<'_>, depth: usize, top: &str, json: &mut String) -> Result<(), Fault> {
     match Scalar::of(value).map_err(|detail| fault(top, detail))? {
         Scalar::Null => json.push_str("null"),
         Scalar::Boolean(text) => json.push_str(text),
@@ -62,8 +65,10 @@ fn write_value(value: &str, depth: usize, top: &str, json: &mut String) -> Resul
         Scalar::Number(number) => {
             json.push_str(&plain(number).ok_or_else(|| fault(top, "its number is too long"))?);
         }
-        Scalar::Nested if depth >= MAX_DEPTH => return Err(fault(top, "it is nested deeper than 32 levels")),
-        Scalar::Nested => write_nested(value, depth + 1, top, json)?,
+        Scalar::Nested(_) if depth >= MAX_DEPTH => {
+            return Err(fault(top, "it is nested deeper than 32 levels"));
+        }
+        Scalar::Nested(text) => write_nested(text, depth + 1, top, json)?,
     }
     Ok(())
 }
@@ -79,13 +84,19 @@ fn write_nested(text: &str, depth: usize, top: &str, json: &mut String) -> Resul
         if index > 0 {
             json.push(',');
         }
-        write_value(item.get(), depth, top, json)?;
+        write_value(Json::Any(item.get()), depth, top, json)?;
     }
     json.push(']');
     Ok(())
 }
 
 fn write_text(top: &str, text: &str, json: &mut String) -> Result<(), Fault> {
+    if special(text.as_bytes()).is_none() {
+        json.push('"');
+        json.push_str(text);
+        json.push('"');
+        return Ok(());
+    }
     if text.contains('\0') {
         return Err(fault(top, "it holds a NUL character"));
     }

@@ -131,7 +131,7 @@ fn cnpj(members: &Members<'_>) -> Result<Cnpj, Fault> {
         Scalar::Text(text) if text.trim().is_empty() => return Err(required(Field::Cnpj)),
         Scalar::Text(text) => text.parse::<Cnpj>(),
         Scalar::Number(number) => format!("{number:0>14}").parse(),
-        Scalar::Boolean(_) | Scalar::Nested => {
+        Scalar::Boolean(_) | Scalar::Nested(_) => {
             return Err(Fault::invalid(Field::Cnpj.name(), "it must be a text"));
         }
     };

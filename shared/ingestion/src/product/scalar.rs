@@ -8,6 +8,7 @@ use jiff::tz::TimeZone;
 use super::error::Fault;
 use super::field::Field;
 use super::members::Members;
+use super::scan::Json;
 use super::{Decimal, Price, date};
 
 /// A member's value by its JSON type.
@@ -16,15 +17,19 @@ pub(super) enum Scalar<'a> {
     Number(&'a str),
     Text(Cow<'a, str>),
     Boolean(&'a str),
-    Nested,
+    Nested(&'a str),
 }
 
 impl<'a> Scalar<'a> {
     /// The value that `json` spells, or what makes its text no text.
-    pub(super) fn of(json: &'a str) -> Result<Self, &'static str> {
+    pub(super) fn of(json: Json<'a>) -> Result<Self, &'static str> {
+        let json = match json {
+            Json::Plain(text) => return Ok(Self::Text(Cow::Borrowed(text))),
+            Json::Any(json) => json,
+        };
         Ok(match json.as_bytes().first() {
             Some(b'"') => Self::Text(text(json)?),
-            Some(b'{' | b'[') => Self::Nested,
+            Some(b'{' | b'[') => Self::Nested(json),
             Some(b't' | b'f') => Self::Boolean(json),
             Some(b'n') | None => Self::Null,
             Some(_) => Self::Number(json),
@@ -54,7 +59,7 @@ impl<'a> Members<'a> {
             Scalar::Null => Ok(None),
             Scalar::Text(text) => Ok(Some(text)),
             Scalar::Number(number) => decimal(field, number).map(|number| Some(number.to_string().into())),
-            Scalar::Boolean(_) | Scalar::Nested => Err(Fault::invalid(field.name(), "it must be a text")),
+            Scalar::Boolean(_) | Scalar::Nested(_) => Err(Fault::invalid(field.name(), "it must be a text")),
         }
     }
 
@@ -62,10 +67,14 @@ impl<'a> Members<'a> {
     pub(super) fn decimal(&self, field: Field) -> Result<Option<Decimal>, Fault> {
         match self.scalar(field)? {
             Scalar::Null => Ok(None),
-            Scalar::Text(text) if text.trim().is_empty() => Ok(None),
-            Scalar::Text(text) => decimal(field, text.trim()).map(Some),
+            Scalar::Text(text) => match text.trim() {
+                "" => Ok(None),
+                text => decimal(field, text).map(Some),
+            },
             Scalar::Number(number) => decimal(field, number).map(Some),
-            Scalar::Boolean(_) | Scalar::Nested => Err(Fault::invalid(field.name(), "it must be a number")),
+            Scalar::Boolean(_) | Scalar::Nested(_) => {
+                Err(Fault::invalid(field.name(), "it must be a number"))
+            }
         }
     }
 
@@ -88,11 +97,13 @@ impl<'a> Members<'a> {
     pub(super) fn date(&self, field: Field, zone: &TimeZone) -> Result<Option<Timestamp>, Fault> {
         match self.scalar(field)? {
             Scalar::Null => Ok(None),
-            Scalar::Text(text) if text.trim().is_empty() => Ok(None),
-            Scalar::Text(text) => date::parse(text.trim(), zone)
-                .map(Some)
-                .ok_or_else(|| Fault::invalid(field.name(), "it is no date of a known form")),
-            Scalar::Number(_) | Scalar::Boolean(_) | Scalar::Nested => {
+            Scalar::Text(text) => match text.trim() {
+                "" => Ok(None),
+                text => date::parse(text, zone)
+                    .map(Some)
+                    .ok_or_else(|| Fault::invalid(field.name(), "it is no date of a known form")),
+            },
+            Scalar::Number(_) | Scalar::Boolean(_) | Scalar::Nested(_) => {
                 Err(Fault::invalid(field.name(), "it must be a date in a string"))
             }
         }

@@ -3,14 +3,22 @@
 //! It takes only what it is sure of. Whatever else there is, valid or not, is left to serde_json, which also says what is wrong; so this decides nothing
 //! but speed.
 
-use memchr::memchr2;
 use serde::de::IgnoredAny;
 
 use crate::split::Value;
 
-/// Hands on the name and the value's text of each member, or nothing where the object is not of this kind; members before are then handed on
+/// A member's value, not yet read.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Json<'a> {
+    /// A string known to have no escapes, without its quotation marks.
+    Plain(&'a str),
+    /// Any value, as it was sent.
+    Any(&'a str),
+}
+
+/// Hands on the name and the value of each member, or nothing where the object is not of this kind; members before are then handed on
 /// already.
-pub(super) fn object<'a>(text: &'a str, mut member: impl FnMut(&'a str, &'a str)) -> Option<()> {
+pub(super) fn object<'a>(text: &'a str, mut member: impl FnMut(&'a str, Json<'a>)) -> Option<()> {
     let mut scan = Scan { text, at: 0 };
     scan.white();
     scan.take(b'{')?;
@@ -68,20 +76,23 @@ impl<'a> Scan<'a> {
     }
 
     fn name(&mut self) -> Option<&'a str> {
-        let name = self.string()?.strip_prefix('"')?.strip_suffix('"')?;
-        (!name.contains('\\')).then_some(name)
+        match self.string()? {
+            Json::Plain(name) => Some(name),
+            Json::Any(_) => None,
+        }
     }
 
-    fn value(&mut self) -> Option<&'a str> {
-        match self.peek()? {
-            b'"' => self.string(),
+    fn value(&mut self) -> Option<Json<'a>> {
+        let json = match self.peek()? {
+            b'"' => return self.string(),
             b'-' | b'0'..=b'9' => self.number(),
             byte @ (b'{' | b'[') => self.nested(byte),
             _ => ["null", "true", "false"]
                 .into_iter()
                 .find(|literal| self.rest().starts_with(literal.as_bytes()))
                 .and_then(|literal| self.advance(literal.len())),
-        }
+        };
+        json.map(Json::Any)
     }
 
     fn advance(&mut self, length: usize) -> Option<&'a str> {
@@ -90,23 +101,21 @@ impl<'a> Scan<'a> {
         self.text.get(from..self.at)
     }
 
-    /// A string with its quotation marks.
-    fn string(&mut self) -> Option<&'a str> {
+    fn string(&mut self) -> Option<Json<'a>> {
         let from = self.at;
         self.take(b'"')?;
+        let mut has_escapes = false;
         loop {
-            let rest = self.rest();
-            let end = memchr2(b'"', b'\\', rest)?;
-            let (part, rest) = rest.split_at_checked(end)?;
-            // Without an early way out, so that it is done many bytes at a time.
-            if part.iter().fold(false, |control, byte| control | (*byte < b' ')) {
-                return None;
-            }
-            self.at += end;
-            match rest {
+            self.at += special(self.rest())?;
+            match self.rest() {
                 [b'"', ..] => {
+                    let end = self.at;
                     self.at += 1;
-                    return self.text.get(from..self.at);
+                    return if has_escapes {
+                        self.text.get(from..self.at).map(Json::Any)
+                    } else {
+                        self.text.get(from + 1..end).map(Json::Plain)
+                    };
                 }
                 [b'\\', b'"' | b'\\' | b'/' | b'b' | b'f' | b'n' | b'r' | b't', ..] => self.at += 2,
                 [b'\\', b'u', h1, h2, h3, h4, ..]
@@ -116,6 +125,7 @@ impl<'a> Scan<'a> {
                 }
                 _ => return None,
             }
+            has_escapes = true;
         }
     }
 
@@ -142,5 +152,63 @@ impl<'a> Scan<'a> {
         let length = Value::beginning_with(byte).end_in(self.rest())?;
         let value = self.advance(length)?;
         serde_json::from_str::<IgnoredAny>(value).ok().map(|_| value)
+    }
+}
+
+/// Where the first byte is that does not stand for itself in a string: a quotation mark, a backslash or a control character.
+pub(super) fn special(bytes: &[u8]) -> Option<usize> {
+    let (words, rest) = bytes.as_chunks::<{ Word::LENGTH }>();
+    for (index, word) in words.iter().enumerate() {
+        if let Some(place) = Word(u64::from_le_bytes(*word)).special() {
+            return Some(index * Word::LENGTH + place);
+        }
+    }
+    let place = rest.iter().position(|byte| matches!(byte, b'"' | b'\\' | ..b' '))?;
+    Some(words.len() * Word::LENGTH + place)
+}
+
+/// Eight bytes at once, the first in the lowest place.
+#[derive(Clone, Copy)]
+struct Word(u64);
+
+impl Word {
+    const LENGTH: usize = 8;
+    const ONES: u64 = u64::MAX / 0xff;
+    const HIGH: u64 = Self::ONES << 7;
+
+    fn special(self) -> Option<usize> {
+        let found = self.less(b' ') | self.equal(b'"') | self.equal(b'\\');
+        (found != 0).then(|| usize::try_from(found.trailing_zeros() / 8).unwrap_or_default())
+    }
+
+    /// Marks bytes below `limit`, which is at most 128. Only up to the first one are the marks right, since subtraction borrows from the bytes above.
+    fn less(self, limit: u8) -> u64 {
+        self.0.wrapping_sub(Self::all(limit)) & !self.0 & Self::HIGH
+    }
+
+    fn equal(self, byte: u8) -> u64 {
+        Self(self.0 ^ Self::all(byte)).less(1)
+    }
+
+    fn all(byte: u8) -> u64 {
+        Self::ONES * u64::from(byte)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    proptest! {
+        #[test]
+        fn special_bytes_are_found_where_they_are(bytes in prop::collection::vec(
+            prop_oneof![9 => prop::sample::select(b" !#[]\x7f\x80\xa2\xdc\xff".to_vec()), 1 => any::<u8>()],
+            0..40,
+        )) {
+            let expected = bytes.iter().position(|byte| *byte < b' ' || matches!(byte, b'"' | b'\\'));
+            prop_assert_eq!(special(&bytes), expected);
+        }
     }
 }

@@ -87,6 +87,19 @@ proptest! {
     }
 
     #[test]
+    fn a_text_is_the_same_however_it_is_escaped(text in "[a-zA-Z0-9é\u{1f600}\"\\\\/\n\t ]{0,40}") {
+        let plain = serde_json::to_string(&text).unwrap();
+        let escaped: String = text.encode_utf16().map(|unit| format!("\\u{unit:04x}")).collect();
+        let item = |text: &str| format!(r#"{{"CNPJ":"11222333000181","SHOPID":1,"PRODUCTID":2,"TITLE":{text},"x":{text}}}"#);
+        let (plain, escaped) = (item(&plain), item(&format!("\"{escaped}\"")));
+        let product = parse(plain.as_bytes()).unwrap();
+        prop_assert_eq!(&product, &parse(escaped.as_bytes()).unwrap());
+        prop_assert_eq!(product.attributes.title.as_deref(), Some(text.as_str()));
+        let extra = serde_json::json!({"x": text}).to_string();
+        prop_assert_eq!(product.attributes.extra.as_deref(), Some(extra.as_str()));
+    }
+
+    #[test]
     fn a_clock_ahead_does_not_outlive_the_next_batch(ahead in 1_i64..1_000_000, first in time(), later in 1_i64..1_000_000) {
         let at = |by: i64| first.checked_add(jiff::SignedDuration::from_micros(by)).unwrap();
         let earlier = Version::new(Some(at(ahead)), BatchStamp::new(first, Uuid::nil()), 5);
