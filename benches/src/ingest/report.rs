@@ -105,6 +105,7 @@ pub(super) fn writing(measured: &[Measured], items: u32, rounds: u32) -> String 
             Phase::Copy => ("raw binary COPY", "", ""),
             Phase::Fresh => ("fresh", "1.8", ""),
             Phase::Unchanged => ("unchanged", "0.6", "16"),
+            Phase::Scattered => ("unchanged, items in another order than keys", "", ""),
             Phase::Newer => ("newer", "2.8", ""),
         };
         let (cpu, wal) = (micros(phase), of(phase, |one| f64::from(one.wal)));

@@ -24,11 +24,14 @@ pub(super) enum Phase {
     Copy,
     Fresh,
     Unchanged,
+    /// The same rows, but with their items in another order than that of their keys.
+    Scattered,
     Newer,
 }
 
 impl Phase {
-    pub(super) const ALL: [Self; 4] = [Self::Copy, Self::Fresh, Self::Unchanged, Self::Newer];
+    pub(super) const ALL: [Self; 5] =
+        [Self::Copy, Self::Fresh, Self::Unchanged, Self::Scattered, Self::Newer];
 }
 
 /// All rows once.
@@ -59,7 +62,7 @@ pub(super) async fn measure(url: &str, items: u32, rounds: u32) -> Result<Vec<Me
     Ok(measured)
 }
 
-async fn round(config: &DatabaseConfig, items: u32) -> Result<[Measured; 4], Error> {
+async fn round(config: &DatabaseConfig, items: u32) -> Result<[Measured; 5], Error> {
     let bench = Bench { database: Database::new(config.clone()), observer: connect(config).await?, items };
     bench.database.migrate().await?;
     // Autovacuum comes when it likes, and what it writes would be counted.
@@ -70,9 +73,11 @@ async fn round(config: &DatabaseConfig, items: u32) -> Result<[Measured; 4], Err
     let fresh = bench.load(Phase::Fresh, 0, Changes { inserted: all, ..Changes::default() }).await?;
     bench.observer.batch_execute("ANALYZE products").await?;
     let copy = bench.copy().await?;
-    let unchanged = bench.load(Phase::Unchanged, 0, Changes { unchanged: all, ..Changes::default() }).await?;
+    let none = Changes { unchanged: all, ..Changes::default() };
+    let unchanged = bench.load(Phase::Unchanged, 0, none).await?;
+    let scattered = bench.load(Phase::Scattered, 0, none).await?;
     let newer = bench.load(Phase::Newer, 1, Changes { updated: all, ..Changes::default() }).await?;
-    Ok([copy, fresh, unchanged, newer])
+    Ok([copy, fresh, unchanged, scattered, newer])
 }
 
 struct Bench {
@@ -85,7 +90,7 @@ impl Bench {
     /// Loads one edition of the catalogue, chunk by chunk, which must change what is `expected`.
     async fn load(&self, phase: Phase, edition: u32, expected: Changes) -> Result<Measured, Error> {
         let batch = batch(phase)?;
-        let chunks = chunks(&batch, self.items, edition)?;
+        let chunks = chunks(&batch, phase, self.items, edition)?;
         self.database.begin_chunking(&batch, Plan::default()).await?;
         self.database.seal(batch.metadata.batch_id, Generation::FIRST, &seal(&chunks, self.items)?).await?;
         let clock = backend(self.writer().await?)?;
@@ -165,19 +170,21 @@ fn batch(phase: Phase) -> Result<NewBatch, Error> {
     let second = match phase {
         Phase::Copy | Phase::Fresh => 0,
         Phase::Unchanged => 60,
-        Phase::Newer => 120,
+        Phase::Scattered => 120,
+        Phase::Newer => 180,
     };
     let received_at = Timestamp::from_second(1_800_000_000 + second).map_err(|error| unexpected(&error))?;
     Ok(new_batch(received_at))
 }
 
-fn chunks(batch: &NewBatch, items: u32, number: u32) -> Result<Vec<Chunk>, Error> {
+fn chunks(batch: &NewBatch, phase: Phase, items: u32, number: u32) -> Result<Vec<Chunk>, Error> {
     let (catalogue, rules) = (edition(items, number), rules()?);
     let stamp = BatchStamp::new(batch.metadata.received_at, batch.metadata.batch_id);
     let mut planner = Planner::new(Plan::default(), stamp, Generation::FIRST);
     let mut chunks = Vec::new();
     for index in 0..items {
-        let item = catalogue.item(index, Layout::Array);
+        let source = if phase == Phase::Scattered { scattered(index, items) } else { index };
+        let item = catalogue.item(source, Layout::Array);
         let place = ItemPlace { index: index.into(), offset: 0 };
         let product =
             rules.parse(place, item.as_bytes()).map_err(|error| Error::Unexpected(format!("{error:?}")))?;
@@ -185,6 +192,13 @@ fn chunks(batch: &NewBatch, items: u32, number: u32) -> Result<Vec<Chunk>, Error
     }
     chunks.extend(planner.finish());
     Ok(chunks)
+}
+
+/// Another place for each of `items` places, far from its neighbours'.
+fn scattered(index: u32, items: u32) -> u32 {
+    // A prime that divides no number of items which anybody measures, so all places are different.
+    const STRIDE: u64 = 15_485_863;
+    u32::try_from(u64::from(index) * STRIDE % u64::from(items.max(1))).unwrap_or(index)
 }
 
 fn seal(chunks: &[Chunk], items: u32) -> Result<Seal, Error> {

@@ -20,10 +20,10 @@ const MAX_STORING_BYTES: usize = 8 * 1024 * 1024;
 
 /// What may lie between two threads: the payload's bytes as they came, windows of content, chunks or pages of errors.
 const FRAMES: usize = 8;
-const WINDOWS: usize = 2;
-const FOUND: usize = 1;
+const WINDOWS: usize = 8;
+const FOUND: usize = 2;
 /// Bytes of content that are handed on at once, so that threads are not woken for each frame.
-const WINDOW: usize = 256 * 1024;
+const WINDOW: usize = 64 * 1024;
 
 /// Errors that are recorded at once.
 const ERROR_PAGE: usize = 1000;
