@@ -30,41 +30,39 @@ impl Content {
         Self { decoder: Decoder::new(), seen: Seen { bytes: 0, max_bytes, hash: Sha256::new() } }
     }
 
-    /// Takes some of the payload's next bytes, appends the content that comes of them, and says how many it took: at least one, where there is one, but never
-    /// more than what a window of content comes from.
+    /// Takes some of the payload's next bytes, appends the content that comes of them, and says how many it took. That is never more than what a window of
+    /// content comes from.
     pub(crate) fn take(&mut self, input: &[u8], content: &mut Vec<u8>) -> Result<usize, Unusable> {
-        let seen = &mut self.seen;
-        let (taken, fed) = self
-            .decoder
-            .step(input, |window| seen.take(window, content))
-            .map_err(|error| corrupt(&error, self.seen.bytes))?;
-        fed.map(|()| taken)
+        let before = content.len();
+        let taken = self.decoder.step(input, content).map_err(|error| corrupt(&error, self.seen.bytes))?;
+        self.seen.take(content, before)?;
+        Ok(taken)
     }
 
     /// Says that the payload ends here, and appends what was left of its content.
     pub(crate) fn finish(self, content: &mut Vec<u8>) -> Result<Whole, Unusable> {
         let Self { decoder, mut seen } = self;
-        let bytes = seen.bytes;
-        decoder
-            .finish(|window| seen.take(window, content))
-            .map_err(|error| corrupt(&error, bytes))
-            .and_then(std::convert::identity)?;
+        let before = content.len();
+        decoder.finish(content).map_err(|error| corrupt(&error, seen.bytes))?;
+        seen.take(content, before)?;
         Ok(Whole { bytes: seen.bytes, checksum: hex::encode(seen.hash.finalize()) })
     }
 }
 
 impl Seen {
-    fn take(&mut self, window: &[u8], content: &mut Vec<u8>) -> Result<(), Unusable> {
-        self.bytes = self.bytes.saturating_add(u64::try_from(window.len()).unwrap_or(u64::MAX));
+    /// Takes what was appended to the content; it goes where it is too much.
+    fn take(&mut self, content: &mut Vec<u8>, before: usize) -> Result<(), Unusable> {
+        let new = content.get(before..).unwrap_or_default();
+        self.bytes = self.bytes.saturating_add(u64::try_from(new.len()).unwrap_or(u64::MAX));
         if self.bytes > self.max_bytes {
+            content.truncate(before);
             return Err(Unusable {
                 code: UnusableCode::MaxPayloadExceeded,
                 detail: format!("the decoded payload has more than {} bytes", self.max_bytes),
                 byte_offset: Some(self.max_bytes),
             });
         }
-        self.hash.update(window);
-        content.extend_from_slice(window);
+        self.hash.update(new);
         Ok(())
     }
 }

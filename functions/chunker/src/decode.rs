@@ -34,12 +34,8 @@ impl Decoder {
         Self { form: Form::Unknown(0) }
     }
 
-    /// Decodes some of `input`, hands at most a window of content to `content`, and says how many bytes it took: at least one, where there is one.
-    pub(crate) fn step<T>(
-        &mut self,
-        input: &[u8],
-        content: impl FnOnce(&[u8]) -> T,
-    ) -> Result<(usize, T), Corrupt> {
+    /// Decodes some of `input`, appends at most a window to `content`, and says how many bytes it took: none only where it found out what they are.
+    pub(crate) fn step(&mut self, input: &[u8], content: &mut Vec<u8>) -> Result<usize, Corrupt> {
         match &mut self.form {
             Form::Unknown(seen) => {
                 let held = *seen;
@@ -49,37 +45,39 @@ impl Decoder {
                     let mut gzip = MultiGzDecoder::new(Vec::new());
                     gzip.write_all(&GZIP)?;
                     self.form = Form::Gzip(Box::new(gzip));
-                    return Ok((same, content(&[])));
+                    return Ok(same);
                 }
                 if same == input.len() {
                     *seen = held + same;
-                    return Ok((same, content(&[])));
+                    return Ok(same);
                 }
                 self.form = Form::Plain;
-                Ok((0, content(GZIP.get(..held).unwrap_or_default())))
+                content.extend_from_slice(GZIP.get(..held).unwrap_or_default());
+                Ok(0)
             }
             Form::Plain => {
                 let window = input.get(..WINDOW).unwrap_or(input);
-                Ok((window.len(), content(window)))
+                content.extend_from_slice(window);
+                Ok(window.len())
             }
             Form::Gzip(gzip) => {
-                gzip.get_mut().clear();
-                let taken = gzip.write(input)?;
-                Ok((taken, content(gzip.get_ref())))
+                // Its decoder writes to what it owns.
+                std::mem::swap(gzip.get_mut(), content);
+                let taken = gzip.write(input);
+                std::mem::swap(gzip.get_mut(), content);
+                Ok(taken?)
             }
         }
     }
 
-    /// Says that the payload ends here, and hands on what was left of its content.
-    pub(crate) fn finish<T>(self, content: impl FnOnce(&[u8]) -> T) -> Result<T, Corrupt> {
+    /// Says that the payload ends here, and appends what was left of its content.
+    pub(crate) fn finish(self, content: &mut Vec<u8>) -> Result<(), Corrupt> {
         match self.form {
-            Form::Unknown(held) => Ok(content(GZIP.get(..held).unwrap_or_default())),
-            Form::Plain => Ok(content(&[])),
-            Form::Gzip(mut gzip) => {
-                gzip.get_mut().clear();
-                Ok(content(&gzip.finish()?))
-            }
+            Form::Unknown(held) => content.extend_from_slice(GZIP.get(..held).unwrap_or_default()),
+            Form::Plain => {}
+            Form::Gzip(gzip) => content.extend_from_slice(&gzip.finish()?),
         }
+        Ok(())
     }
 }
 
@@ -101,18 +99,16 @@ mod tests {
     fn decoded(bytes: &[u8], frame: usize) -> Result<(Vec<u8>, usize), Corrupt> {
         let mut decoder = Decoder::new();
         let (mut all, mut largest) = (Vec::new(), 0);
-        let mut collect = |window: &[u8]| {
-            all.extend_from_slice(window);
-            largest = largest.max(window.len());
-        };
         for frame in bytes.chunks(frame) {
             let mut rest = frame;
             while !rest.is_empty() {
-                let (taken, ()) = decoder.step(rest, &mut collect)?;
+                let before = all.len();
+                let taken = decoder.step(rest, &mut all)?;
+                largest = largest.max(all.len() - before);
                 rest = &rest[taken..];
             }
         }
-        decoder.finish(&mut collect)?;
+        decoder.finish(&mut all)?;
         Ok((all, largest))
     }
 

@@ -66,16 +66,18 @@ pub fn encode(chunk: &Chunk) -> io::Result<Vec<u8>> {
         while cnpjs.get(place).is_some_and(|cnpj| *cnpj != row.key.cnpj) {
             place += 1;
         }
-        write_row(&mut out, count(place), row);
         // Never the whole chunk beside its rows and its file.
+        write_head(&mut out, count(place), row);
         file.write_all(&out.0)?;
+        file.write_all(&row.attributes.0)?;
         out.0.clear();
     }
     file.write_all(&out.0)?;
     Ok(file.finish()?)
 }
 
-fn write_row(out: &mut Writer, cnpj: u32, row: &Row) {
+/// What a row has before its attributes, and their length.
+fn write_head(out: &mut Writer, cnpj: u32, row: &Row) {
     out.raw(&cnpj.to_le_bytes());
     out.raw(&row.key.shop_id.to_le_bytes());
     out.sized(row.key.product_id.as_bytes());
@@ -83,7 +85,7 @@ fn write_row(out: &mut Writer, cnpj: u32, row: &Row) {
     out.raw(&row.version.item_index().to_le_bytes());
     out.raw(&row.key_hash.0);
     out.raw(&row.row_hash.0);
-    out.sized(&row.attributes.0);
+    out.length(row.attributes.size());
 }
 
 /// Reads a chunk's file.

@@ -15,11 +15,15 @@ impl Writer {
         self.0.extend_from_slice(bytes);
     }
 
-    /// Bytes behind their length. Nothing that is written here reaches 4 GiB: items are capped far below.
+    /// Bytes behind their length.
     pub(crate) fn sized(&mut self, bytes: &[u8]) {
-        let length = u32::try_from(bytes.len()).unwrap_or(u32::MAX);
-        self.raw(&length.to_le_bytes());
+        self.length(bytes.len());
         self.raw(bytes);
+    }
+
+    /// The length of what follows. Nothing that is written here reaches 4 GiB: items are capped far below.
+    pub(crate) fn length(&mut self, bytes: usize) {
+        self.raw(&u32::try_from(bytes).unwrap_or(u32::MAX).to_le_bytes());
     }
 }
 
