@@ -31,12 +31,14 @@ pub(crate) type Params<'a> = &'a [&'a (dyn ToSql + Sync)];
 pub(crate) struct Connection {
     client: Client,
     statements: HashMap<&'static str, Statement>,
+    /// Whether the last chunk that was written on it changed no product; then the next one probably changes none either.
+    pub(crate) changed_nothing: bool,
 }
 
 impl Connection {
     pub(crate) async fn open(config: &DatabaseConfig) -> Result<Self, DatabaseError> {
         let client = connect(config, SESSION).await?;
-        Ok(Self { client, statements: HashMap::new() })
+        Ok(Self { client, statements: HashMap::new(), changed_nothing: false })
     }
 
     /// Whether it still works: after a freeze, nothing else tells.
@@ -47,7 +49,7 @@ impl Connection {
 
     /// Begins a transaction. Each of its statements sees what was committed before that statement.
     pub(crate) async fn begin(&mut self) -> Result<Session<'_>, DatabaseError> {
-        let Self { client, statements } = self;
+        let Self { client, statements, .. } = self;
         let transaction =
             client.build_transaction().isolation_level(IsolationLevel::ReadCommitted).start().await?;
         Ok(Session { transaction, statements })

@@ -12,17 +12,33 @@ const STRIPES: u16 = 1024;
 /// The upper half of the locks' numbers: "cnpj".
 const SPACE: i64 = i64::from_be_bytes(*b"cnpj\0\0\0\0");
 
-/// Takes each of these locks until the transaction ends.
-pub(crate) const LOCK: &str = "SELECT pg_advisory_xact_lock(lock) FROM unnest($1::bigint[]) AS l (lock)";
+/// How establishments are locked until the transaction ends. Everybody takes the locks in the order of their numbers, and before any other, so nobody waits in a
+/// circle. Nobody who shares a lock goes on to take it alone: two of them would wait for each other.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Hold {
+    /// For whoever writes their products.
+    Alone,
+    /// For whoever only has to know that nobody writes them meanwhile.
+    Shared,
+}
 
-/// Locks these establishments until the transaction ends. Everybody takes the locks in the order of their numbers, and before any other, so nobody waits in a
-/// circle.
+impl Hold {
+    /// Takes each lock of [`numbers`].
+    pub(crate) const fn statement(self) -> &'static str {
+        match self {
+            Self::Alone => "SELECT pg_advisory_xact_lock(lock) FROM unnest($1::bigint[]) AS l (lock)",
+            Self::Shared => "SELECT pg_advisory_xact_lock_shared(lock) FROM unnest($1::bigint[]) AS l (lock)",
+        }
+    }
+}
+
+/// Locks these establishments alone.
 pub(crate) async fn lock(session: &mut Session<'_>, cnpjs: &[Cnpj]) -> Result<(), DatabaseError> {
-    session.query(LOCK, &[&numbers(cnpjs)]).await?;
+    session.query(Hold::Alone.statement(), &[&numbers(cnpjs)]).await?;
     Ok(())
 }
 
-/// What [`LOCK`] takes for these establishments.
+/// The locks of these establishments.
 pub(crate) fn numbers(cnpjs: &[Cnpj]) -> Vec<i64> {
     let mut numbers: Vec<i64> = cnpjs.iter().map(stripe).collect();
     numbers.sort_unstable();

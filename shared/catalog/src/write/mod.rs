@@ -1,7 +1,7 @@
 //! One chunk, one short transaction.
 //!
 //! Under the locks of the chunk's establishments, in the order of keys: look up what the table holds, COPY what is new, stage what changed and update it by its place, note what
-//! the chunk contained. Rows that say what the table says already are neither locked nor written.
+//! the chunk contained. Rows that say what the table says already are neither locked nor written, and chunks of such rows share the locks.
 
 mod changes;
 mod copy;
@@ -24,8 +24,9 @@ use crate::database::Database;
 use crate::error::DatabaseError;
 use crate::finalize::{Finalized, finalize};
 use crate::hashes::first_five;
+use crate::item_errors;
+use crate::locks::{self, Hold};
 use crate::rows::{bigint, word};
-use crate::{item_errors, locks};
 
 use changes::{Plan, apply};
 use lookup::{RANGES, Runs, probe};
@@ -80,17 +81,20 @@ impl Database {
     }
 
     async fn write(&self, connection: &mut Connection, chunk: &Chunk) -> Result<Written, DatabaseError> {
-        let result = match transact(connection, chunk, &HashSet::new()).await {
+        let outcome = match attempt(connection, chunk).await {
             Err(error) if error.blames_the_data() => {
                 let refused = rejected::find(connection, chunk).await?;
                 if refused.is_empty() {
                     return Err(error);
                 }
-                transact(connection, chunk, &refused).await?
+                transact(connection, chunk, &refused, Hold::Alone).await?
             }
-            result => result?,
+            outcome => outcome?,
         };
-        match result {
+        connection.changed_nothing = outcome.changed_nothing();
+        match outcome {
+            // Nobody who holds the locks alone is told so.
+            Outcome::Changes => Err(DatabaseError::Moved),
             Outcome::Superseded => Ok(Written::Superseded),
             Outcome::AlreadyDone => {
                 let end = self.finalize_with(connection, chunk).await?;
@@ -117,16 +121,47 @@ impl Database {
 }
 
 enum Outcome {
-    Done { result: ChunkResult, before: BatchStatus, after: Settled },
+    Done {
+        result: ChunkResult,
+        before: BatchStatus,
+        after: Settled,
+    },
     AlreadyDone,
     Superseded,
+    /// It has products to change, and shares its establishments' locks: nothing was done.
+    Changes,
 }
 
-/// The chunk's transaction, without the rows at the `refused` places.
+impl Outcome {
+    fn changed_nothing(&self) -> bool {
+        match self {
+            Self::Done { result, .. } => {
+                let changes = result.changes();
+                changes.inserted == 0 && changes.updated == 0
+            }
+            Self::AlreadyDone | Self::Superseded | Self::Changes => false,
+        }
+    }
+}
+
+/// The chunk's transaction. One that changes nothing can go on beside others of its establishments that change nothing, so where that is to be expected it is tried first.
+async fn attempt(connection: &mut Connection, chunk: &Chunk) -> Result<Outcome, DatabaseError> {
+    let none = HashSet::new();
+    if connection.changed_nothing {
+        match transact(connection, chunk, &none, Hold::Shared).await? {
+            Outcome::Changes => {}
+            outcome => return Ok(outcome),
+        }
+    }
+    transact(connection, chunk, &none, Hold::Alone).await
+}
+
+/// The transaction under these locks, without the rows at the `refused` places.
 async fn transact(
     connection: &mut Connection,
     chunk: &Chunk,
     refused: &HashSet<usize>,
+    hold: Hold,
 ) -> Result<Outcome, DatabaseError> {
     let (left, accepted): (Vec<_>, Vec<_>) =
         chunk.rows().iter().enumerate().partition(|(place, _)| refused.contains(place));
@@ -137,7 +172,7 @@ async fn transact(
     let [_, _, state, found] = session
         .query_each([
             (NO_SCANS, &[]),
-            (locks::LOCK, &[&locks::numbers(&chunk.cnpjs())]),
+            (hold.statement(), &[&locks::numbers(&chunk.cnpjs())]),
             (STATE, &[&batch_id, &index]),
             (RANGES, &first.params()),
         ])
@@ -146,6 +181,9 @@ async fn transact(
         return Ok(outcome);
     }
     let differing = lookup::differing(&mut session, &accepted, &first, &found).await?;
+    if hold == Hold::Shared && !differing.is_empty() {
+        return Ok(Outcome::Changes);
+    }
     let plan = Plan::of(&mut session, chunk, &differing, accepted.len()).await?;
     apply(&mut session, &plan).await?;
     if chunk.generation() > Generation::FIRST {

@@ -36,21 +36,21 @@ const fn counts(inserted: u64, updated: u64, unchanged: u64) -> Changes {
 #[test]
 fn neighbours_are_found_also_where_some_are_new() {
     database_test(async |test| {
-        with_products(&test).await;
-        assert_eq!(load(&test, 100..200).await, counts(0, 14, 86));
-        assert_eq!(load(&test, 350..450).await, counts(50, 8, 42));
-        assert_eq!(load(&test, 1000..1100).await, counts(100, 0, 0));
+        with_products(test).await;
+        assert_eq!(load(test, 100..200).await, counts(0, 14, 86));
+        assert_eq!(load(test, 350..450).await, counts(50, 8, 42));
+        assert_eq!(load(test, 1000..1100).await, counts(100, 0, 0));
     });
 }
 
 #[test]
 fn scattered_products_are_found_among_many_others() {
     database_test(async |test| {
-        with_products(&test).await;
+        with_products(test).await;
         // Of an establishment's 200, 25 lie between the first and the last of 4, and 200 between those of 9.
-        assert_eq!(load(&test, (98..150).step_by(16)).await, counts(0, 1, 3));
-        assert_eq!(load(&test, (0..432).step_by(48)).await, counts(0, 2, 7));
-        assert_eq!(load(&test, (1..2000).step_by(111)).await, counts(15, 1, 3));
+        assert_eq!(load(test, (98..150).step_by(16)).await, counts(0, 1, 3));
+        assert_eq!(load(test, (0..432).step_by(48)).await, counts(0, 2, 7));
+        assert_eq!(load(test, (1..2000).step_by(111)).await, counts(15, 1, 3));
     });
 }
 

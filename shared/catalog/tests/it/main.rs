@@ -17,6 +17,7 @@ mod migrations;
 mod model;
 mod queries;
 mod replay;
+mod sharing;
 mod stopped;
 mod support;
 mod tls;

@@ -1,0 +1,77 @@
+use std::time::Duration;
+
+use catalog::{DatabaseError, Written};
+use ingestion::batch::Changes;
+
+use crate::support::{Item, Load, database_test};
+
+/// All locks of establishments: "cnpj" in the upper half of their numbers.
+const SHARE_ALL: &str = "SELECT count(pg_advisory_xact_lock_shared(x'636e706a00000000'::bigint + stripe)) \
+     FROM generate_series(0, 1023) AS s (stripe)";
+
+fn changes(written: Written) -> Changes {
+    match written {
+        Written::Done { result, .. } => result.changes(),
+        other => panic!("{other:?}"),
+    }
+}
+
+#[test]
+fn chunks_that_change_nothing_go_on_beside_each_other_and_wait_for_those_that_do() {
+    database_test(async |test| {
+        let database = test.open().with_budget(Duration::from_secs(3));
+        Load::delta(0).keys(0..30).run(&database).await;
+        let again =
+            Load::delta(100).keys(0..10).keys(10..20).keys(20..22).items(&[Item::of(22, 1), Item::of(23, 0)]);
+        again.prepare(&database).await;
+        let write = async |chunk: usize| database.write_chunk(&again.chunks[chunk]).await;
+        let unchanged = |unchanged| Changes { unchanged, ..Changes::default() };
+        // The first one cannot know.
+        assert_eq!(changes(write(0).await.unwrap()), unchanged(10));
+
+        // Somebody else reads all establishments' products.
+        test.execute("BEGIN").await;
+        assert_eq!(test.number(SHARE_ALL).await, 1024);
+        assert_eq!(changes(write(1).await.unwrap()), unchanged(10));
+        test.execute("COMMIT").await;
+
+        // Somebody else writes them.
+        test.execute("BEGIN").await;
+        assert_eq!(test.number(&SHARE_ALL.replace("_shared", "")).await, 1024);
+        let error = write(2).await.unwrap_err();
+        assert!(matches!(error, DatabaseError::TimedOut), "{error:?}");
+        test.execute("COMMIT").await;
+        assert_eq!(changes(write(2).await.unwrap()), unchanged(2));
+
+        // What changes something waits for those who read.
+        test.execute("BEGIN").await;
+        assert_eq!(test.number(SHARE_ALL).await, 1024);
+        let error = write(3).await.unwrap_err();
+        assert!(matches!(error, DatabaseError::TimedOut), "{error:?}");
+        assert_eq!(test.number("SELECT count(*) FROM products WHERE title <> 'Dipirona 0'").await, 0);
+        test.execute("COMMIT").await;
+        let changed = Changes { updated: 1, unchanged: 1, ..Changes::default() };
+        assert_eq!(changes(write(3).await.unwrap()), changed);
+    });
+}
+
+#[test]
+fn a_change_is_written_where_none_was_expected() {
+    database_test(async |test| {
+        let database = test.open();
+        Load::delta(0).keys(0..20).run(&database).await;
+        let items: Vec<Item> = (10..30).map(|key| Item::of(key, u32::from(key == 15))).collect();
+        let again = Load::delta(100).keys(0..10).items(&items);
+        again.prepare(&database).await;
+        let mut all = Vec::new();
+        for chunk in &again.chunks {
+            all.push(changes(database.write_chunk(chunk).await.unwrap()));
+        }
+        let expected = [
+            Changes { unchanged: 10, ..Changes::default() },
+            Changes { inserted: 10, updated: 1, unchanged: 9, stale: 0 },
+        ];
+        assert_eq!(all, expected);
+        assert_eq!(test.number("SELECT count(*) FROM batch_chunks WHERE attempts > 1").await, 0);
+    });
+}
