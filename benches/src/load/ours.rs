@@ -10,7 +10,7 @@ use catalog::{Database, DatabaseConfig, NewBatch, Seal, SealedChunk, Written};
 use chunker::pipeline::{self, Outcome, Output, Trouble};
 use chunker::{Cut, Job};
 use clap::ValueEnum;
-use futures_util::future::{BoxFuture, try_join_all};
+use futures_util::future::BoxFuture;
 use ingestion::chunk::{Generation, Plan, decode};
 use ingestion::payload::chunk_key;
 use ingestion::product::{BatchStamp, ItemError};
@@ -19,6 +19,7 @@ use jiff::Timestamp;
 use nix::sys::resource::{UsageWho, getrusage};
 use nix::time::ClockId;
 use objects::Objects;
+use tokio::runtime::{Builder, Runtime};
 use uuid::Uuid;
 
 use super::contender::Loaded;
@@ -47,28 +48,38 @@ pub(crate) async fn serve(way: Way) -> Result<(), Error> {
     let url: String = environment.required("DATABASE_URL");
     environment.check().map_err(|error| unexpected(&error))?;
     let config = DatabaseConfig::from_url(&url).map_err(|error| unexpected(&error))?;
-    let databases: Vec<_> = (0..WRITERS).map(|_| Database::new(config.clone())).collect();
+    let writers = (0..WRITERS).map(|_| Arc::new(Database::new(config.clone()))).collect();
     let sdk = Sdk::from_environment().await;
     let objects = Objects::new(aws_sdk_s3::Client::new(&sdk.objects()), bucket);
-    let loader = Loader { objects, databases, way };
-    for key in std::io::stdin().lines() {
-        let line = serde_json::to_string(&loader.load(key?.trim()).await?)?;
-        #[expect(clippy::print_stdout, reason = "what the comparison reads")]
-        {
-            println!("{line}");
-        }
-    }
-    Ok(())
+    // Instances have processors of their own.
+    let instances = Builder::new_multi_thread().worker_threads(WRITERS).enable_all().build()?;
+    let loader = Loader { objects, database: Database::new(config), writers, way };
+    let served = loader.serve(&instances).await;
+    instances.shutdown_background();
+    served
 }
 
 struct Loader {
     objects: Objects,
-    databases: Vec<Database>,
+    /// The chunker's.
+    database: Database,
+    writers: Vec<Arc<Database>>,
     way: Way,
 }
 
 impl Loader {
-    async fn load(&self, key: &str) -> Result<Loaded, Error> {
+    async fn serve(&self, instances: &Runtime) -> Result<(), Error> {
+        for key in std::io::stdin().lines() {
+            let line = serde_json::to_string(&self.load(key?.trim(), instances).await?)?;
+            #[expect(clippy::print_stdout, reason = "what the comparison reads")]
+            {
+                println!("{line}");
+            }
+        }
+        Ok(())
+    }
+
+    async fn load(&self, key: &str, instances: &Runtime) -> Result<Loaded, Error> {
         let (started, cpu_before) = (Instant::now(), cpu(ClockId::CLOCK_PROCESS_CPUTIME_ID)?);
         let batch = new_batch(Timestamp::now());
         let chunks = Chunks {
@@ -76,15 +87,20 @@ impl Loader {
             objects: (self.way == Way::Bucket).then(|| self.objects.clone()),
             files: Arc::default(),
         };
-        let [first, ..] = self.databases.as_slice() else { return Err(trouble("no database")) };
-        first.begin_chunking(&batch, Plan::default()).await?;
+        self.database.begin_chunking(&batch, Plan::default()).await?;
         let cut = self.cut(key, &batch, &chunks).await?;
         let items = cut.items_parsed;
         let count = u32::try_from(cut.chunks.len()).map_err(|error| unexpected(&error))?;
-        first.seal(chunks.batch_id, Generation::FIRST, &seal(cut)).await?;
-        let next = AtomicU32::new(0);
-        let writers = self.databases.iter().map(|database| write(database, &chunks, &next, count));
-        let written = try_join_all(writers).await?.iter().sum();
+        self.database.seal(chunks.batch_id, Generation::FIRST, &seal(cut)).await?;
+        let (chunks, next) = (Arc::new(chunks), Arc::new(AtomicU32::new(0)));
+        let writing = self.writers.iter().map(|database| {
+            let (database, chunks, next) = (Arc::clone(database), Arc::clone(&chunks), Arc::clone(&next));
+            instances.spawn(async move { write(&database, &chunks, &next, count).await })
+        });
+        let mut written = 0;
+        for instance in writing.collect::<Vec<_>>() {
+            written += instance.await.map_err(|error| unexpected(&error))??;
+        }
         let seconds = started.elapsed().as_secs_f64();
         let cpu_seconds = cpu(ClockId::CLOCK_PROCESS_CPUTIME_ID)?.saturating_sub(cpu_before).as_secs_f64();
         let peak = getrusage(UsageWho::RUSAGE_SELF).map_err(std::io::Error::from)?.max_rss();
