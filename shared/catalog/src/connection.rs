@@ -31,14 +31,14 @@ pub(crate) type Params<'a> = &'a [&'a (dyn ToSql + Sync)];
 pub(crate) struct Connection {
     client: Client,
     statements: HashMap<&'static str, Statement>,
-    /// Whether the last chunk that was written on it changed no product; then the next one probably changes none either.
-    pub(crate) changed_nothing: bool,
+    /// Whether the table held the last chunk that was written on it as it is; then it probably holds the next one so too.
+    pub(crate) nothing_differed: bool,
 }
 
 impl Connection {
     pub(crate) async fn open(config: &DatabaseConfig) -> Result<Self, DatabaseError> {
         let client = connect(config, SESSION).await?;
-        Ok(Self { client, statements: HashMap::new(), changed_nothing: false })
+        Ok(Self { client, statements: HashMap::new(), nothing_differed: false })
     }
 
     /// Whether it still works: after a freeze, nothing else tells.

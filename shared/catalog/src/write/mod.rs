@@ -91,16 +91,16 @@ impl Database {
             }
             outcome => outcome?,
         };
-        connection.changed_nothing = outcome.changed_nothing();
+        connection.nothing_differed = matches!(outcome, Outcome::Done { nothing_differed: true, .. });
         match outcome {
             // Nobody who holds the locks alone is told so.
-            Outcome::Changes => Err(DatabaseError::Moved),
+            Outcome::Differs => Err(DatabaseError::Moved),
             Outcome::Superseded => Ok(Written::Superseded),
             Outcome::AlreadyDone => {
                 let end = self.finalize_with(connection, chunk).await?;
                 Ok(Written::AlreadyDone { batch: end.status, became_final: end.became_final })
             }
-            Outcome::Done { result, before, after } => {
+            Outcome::Done { result, before, after, nothing_differed: _ } => {
                 let batch = if after.undecided {
                     self.finalize_with(connection, chunk).await?.status
                 } else {
@@ -125,31 +125,21 @@ enum Outcome {
         result: ChunkResult,
         before: BatchStatus,
         after: Settled,
+        /// Whether the table held all of its rows as they are.
+        nothing_differed: bool,
     },
     AlreadyDone,
     Superseded,
-    /// It has products to change, and shares its establishments' locks: nothing was done.
-    Changes,
-}
-
-impl Outcome {
-    fn changed_nothing(&self) -> bool {
-        match self {
-            Self::Done { result, .. } => {
-                let changes = result.changes();
-                changes.inserted == 0 && changes.updated == 0
-            }
-            Self::AlreadyDone | Self::Superseded | Self::Changes => false,
-        }
-    }
+    /// The table holds other rows than the chunk, which shares its establishments' locks: nothing was done.
+    Differs,
 }
 
 /// The chunk's transaction. One that changes nothing can go on beside others of its establishments that change nothing, so where that is to be expected it is tried first.
 async fn attempt(connection: &mut Connection, chunk: &Chunk) -> Result<Outcome, DatabaseError> {
     let none = HashSet::new();
-    if connection.changed_nothing {
+    if connection.nothing_differed {
         match transact(connection, chunk, &none, Hold::Shared).await? {
-            Outcome::Changes => {}
+            Outcome::Differs => {}
             outcome => return Ok(outcome),
         }
     }
@@ -181,8 +171,9 @@ async fn transact(
         return Ok(outcome);
     }
     let differing = lookup::differing(&mut session, &accepted, &first, &found).await?;
-    if hold == Hold::Shared && !differing.is_empty() {
-        return Ok(Outcome::Changes);
+    let nothing_differed = differing.is_empty();
+    if hold == Hold::Shared && !nothing_differed {
+        return Ok(Outcome::Differs);
     }
     let plan = Plan::of(&mut session, chunk, &differing, accepted.len()).await?;
     apply(&mut session, &plan).await?;
@@ -204,7 +195,7 @@ async fn transact(
     };
     let after = settle_by(&mut session, &batch, &tally).await?;
     session.commit().await?;
-    Ok(Outcome::Done { result, before: batch.status, after })
+    Ok(Outcome::Done { result, before: batch.status, after, nothing_differed })
 }
 
 /// What is left to do for a chunk that was written before, or is none of its batch's any more; `state` is what [`STATE`] answered.
