@@ -1,0 +1,85 @@
+//! Where in a document something is, as a JSON Pointer (RFC 6901).
+
+/// The longest pointer that an answer names, in bytes; what is longer is cut.
+const MAX_BYTES: usize = 200;
+
+/// The way from the document's root to a value. Each step lives on the stack of the reader that
+/// takes it and borrows the step before, so that a step costs nothing until an error is made.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Path<'a> {
+    parent: Option<&'a Path<'a>>,
+    step: Step<'a>,
+}
+
+/// One level down.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Step<'a> {
+    Root,
+    Member(&'a str),
+    Item(usize),
+}
+
+impl<'a> Path<'a> {
+    pub(super) const ROOT: Self = Self { parent: None, step: Step::Root };
+
+    pub(super) const fn below(&'a self, step: Step<'a>) -> Self {
+        Self { parent: Some(self), step }
+    }
+
+    pub(super) fn pointer(&self) -> String {
+        let upwards = std::iter::successors(Some(self), |path| path.parent);
+        let mut steps: Vec<_> = upwards.map(|path| path.step).collect();
+        steps.reverse();
+        pointer(steps)
+    }
+}
+
+/// Writes steps as a pointer of at most [`MAX_BYTES`]; `…` ends one that is cut.
+pub(super) fn pointer<'a>(steps: impl IntoIterator<Item = Step<'a>>) -> String {
+    let mut pointer = String::new();
+    for step in steps {
+        match step {
+            Step::Root => continue,
+            Step::Item(index) => pointer.push_str(&format!("/{index}")),
+            Step::Member(name) => {
+                pointer.push('/');
+                // More than this is cut below.
+                for character in name.chars().take(MAX_BYTES) {
+                    match character {
+                        '~' => pointer.push_str("~0"),
+                        '/' => pointer.push_str("~1"),
+                        other => pointer.push(other),
+                    }
+                }
+            }
+        }
+        if pointer.len() > MAX_BYTES {
+            pointer.truncate(pointer.floor_char_boundary(MAX_BYTES));
+            pointer.push('…');
+            break;
+        }
+    }
+    pointer
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_path_is_written_from_its_root() {
+        let array = Path::ROOT.below(Step::Member("a/b~c"));
+        let path = array.below(Step::Item(3));
+        assert_eq!(path.pointer(), "/a~1b~0c/3");
+        assert_eq!(Path::ROOT.pointer(), "");
+    }
+
+    #[test]
+    fn a_long_pointer_is_cut_between_characters() {
+        for name in ["x", "/", "ü", "€"] {
+            let cut = pointer([Step::Member(&name.repeat(1_000_000))]);
+            assert!(cut.ends_with('…') && (195..=MAX_BYTES + '…'.len_utf8()).contains(&cut.len()), "{cut}");
+        }
+        assert_eq!(pointer([Step::Member(&"x".repeat(MAX_BYTES - 1))]).len(), MAX_BYTES);
+    }
+}

@@ -1,0 +1,161 @@
+//! Builds a [`Value`] and refuses what [`Value`]'s own reader lets pass.
+
+use std::cell::{Cell, RefCell};
+use std::fmt;
+
+use serde::de::{DeserializeSeed, Deserializer, Error, MapAccess, SeqAccess, Visitor};
+use serde_json::{Map, Number, Value};
+
+use super::pointer::{Path, Step};
+use crate::problem::{Fault, Problem};
+use crate::reason::Reason;
+
+/// How deep arrays and objects may be nested.
+pub(super) const MAX_DEPTH: usize = 64;
+/// The longest name of a member, in bytes. No member of any request has a longer one.
+pub(super) const MAX_NAME: usize = 1024;
+/// Up to here every integer is a double of its own (RFC 7493, section 2.2).
+pub(super) const MAX_INTEGER: u64 = 9_007_199_254_740_991;
+/// From here on an integer literal comes as a double: 2^63.
+const COMES_AS_DOUBLE: f64 = 9_223_372_036_854_775_808.0;
+
+/// What one parse has found, beside the value.
+#[derive(Debug, Default)]
+pub(super) struct Findings {
+    /// Why the document is refused. The parser's own errors carry text only.
+    pub(super) refusal: RefCell<Option<Problem>>,
+    /// Whether there is a number so large that it may have been written as an integer.
+    pub(super) has_large_double: Cell<bool>,
+}
+
+/// Reads the value at `path`.
+#[derive(Clone, Copy)]
+pub(super) struct Strict<'a> {
+    path: &'a Path<'a>,
+    /// The number of arrays and objects around the value.
+    depth: usize,
+    findings: &'a Findings,
+}
+
+impl<'a> Strict<'a> {
+    pub(super) fn document(findings: &'a Findings) -> Self {
+        Self { path: &Path::ROOT, depth: 0, findings }
+    }
+
+    fn refuse<E: Error>(&self, path: &Path<'_>, reason: Reason, detail: String) -> E {
+        let fault = Fault { pointer: path.pointer(), detail };
+        self.findings.refusal.replace(Some(Problem::faulty(reason, vec![fault])));
+        E::custom("refused")
+    }
+
+    /// The reader of what is directly inside an array or an object.
+    fn inside<'b, E: Error>(&'b self) -> Result<Inside<'b>, E> {
+        if self.depth >= MAX_DEPTH {
+            let detail = format!("nested deeper than {MAX_DEPTH} levels");
+            return Err(self.refuse(&Path::ROOT, Reason::MalformedJson, detail));
+        }
+        Ok(Inside { of: self })
+    }
+
+    fn integer<E: Error>(&self, value: impl Into<Number>, magnitude: u64) -> Result<Value, E> {
+        if magnitude > MAX_INTEGER {
+            let detail = "is an integer beyond ±9007199254740991 (2^53-1); send it as a string".to_owned();
+            return Err(self.refuse(self.path, Reason::NumberOutOfRange, detail));
+        }
+        Ok(Value::Number(value.into()))
+    }
+}
+
+/// An array or an object that is being read.
+struct Inside<'a> {
+    of: &'a Strict<'a>,
+}
+
+impl Inside<'_> {
+    fn at<'b>(&'b self, path: &'b Path<'b>) -> Strict<'b> {
+        Strict { path, depth: self.of.depth.saturating_add(1), findings: self.of.findings }
+    }
+}
+
+impl<'de> DeserializeSeed<'de> for Strict<'_> {
+    type Value = Value;
+
+    fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<Value, D::Error> {
+        deserializer.deserialize_any(self)
+    }
+}
+
+impl<'de> Visitor<'de> for Strict<'_> {
+    type Value = Value;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("JSON")
+    }
+
+    fn visit_unit<E>(self) -> Result<Value, E> {
+        Ok(Value::Null)
+    }
+
+    fn visit_bool<E>(self, value: bool) -> Result<Value, E> {
+        Ok(Value::Bool(value))
+    }
+
+    fn visit_i64<E: Error>(self, value: i64) -> Result<Value, E> {
+        self.integer(value, value.unsigned_abs())
+    }
+
+    fn visit_u64<E: Error>(self, value: u64) -> Result<Value, E> {
+        self.integer(value, value)
+    }
+
+    /// `16.0` is the integer 16.
+    fn visit_f64<E>(self, value: f64) -> Result<Value, E> {
+        if value.abs() >= COMES_AS_DOUBLE {
+            self.findings.has_large_double.set(true);
+        } else if value.fract() == 0.0
+            && let Ok(integer) = format!("{value:.0}").parse::<i64>()
+            && integer.unsigned_abs() <= MAX_INTEGER
+        {
+            return Ok(integer.into());
+        }
+        Ok(Number::from_f64(value).map_or(Value::Null, Value::Number))
+    }
+
+    fn visit_str<E>(self, value: &str) -> Result<Value, E> {
+        Ok(value.into())
+    }
+
+    fn visit_string<E>(self, value: String) -> Result<Value, E> {
+        Ok(value.into())
+    }
+
+    fn visit_seq<A: SeqAccess<'de>>(self, mut items: A) -> Result<Value, A::Error> {
+        let inside = self.inside()?;
+        let mut array = Vec::new();
+        while let Some(item) =
+            items.next_element_seed(inside.at(&self.path.below(Step::Item(array.len()))))?
+        {
+            array.push(item);
+        }
+        Ok(Value::Array(array))
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, mut members: A) -> Result<Value, A::Error> {
+        let inside = self.inside()?;
+        let mut object = Map::new();
+        while let Some(name) = members.next_key::<String>()? {
+            let path = self.path.below(Step::Member(&name));
+            if name.len() > MAX_NAME {
+                let detail = format!("a member's name may have {MAX_NAME} bytes");
+                return Err(self.refuse(&path, Reason::SchemaViolation, detail));
+            }
+            if object.contains_key(&name) {
+                let detail = "stands there more than once".to_owned();
+                return Err(self.refuse(&path, Reason::DuplicateMember, detail));
+            }
+            let value = members.next_value_seed(inside.at(&path))?;
+            object.insert(name, value);
+        }
+        Ok(Value::Object(object))
+    }
+}
