@@ -1,5 +1,6 @@
 //! Errors as clients see them: problem details (RFC 9457) with the contract's code and reason.
 
+use std::borrow::Cow;
 use std::fmt;
 
 use serde::{Deserialize, Serialize};
@@ -9,6 +10,23 @@ use crate::reason::Reason;
 use crate::reply::Reply;
 use crate::trace::TraceId;
 
+/// The largest body of a problem, in bytes.
+pub const MAX_BODY: usize = 4096;
+
+/// How the bytes of a body are shared out, as JSON carries them. What the reason gives and the
+/// trace id take less than 700.
+mod budget {
+    pub(super) const DETAIL: usize = 600;
+    /// What a pointer, or one of the broker's words, may take.
+    pub(super) const NAME: usize = 240;
+    /// The detail of one fault.
+    pub(super) const FAULT: usize = 400;
+    /// All faults.
+    pub(super) const LIST: usize = 1000;
+    /// All extensions.
+    pub(super) const EXTENSIONS: usize = 1000;
+}
+
 /// What is wrong with one member of a body.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Fault {
@@ -17,12 +35,29 @@ pub struct Fault {
     pub detail: String,
 }
 
+impl Fault {
+    fn cut(&self) -> Self {
+        let detail = cut(&self.detail, budget::FAULT).into_owned();
+        Self { pointer: cut(&self.pointer, budget::NAME).into_owned(), detail }
+    }
+}
+
 /// What the broker itself said.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct BrokerStatement {
     pub product: String,
     pub code: i64,
     pub name: String,
+}
+
+impl BrokerStatement {
+    fn cut(&self) -> Self {
+        Self {
+            product: cut(&self.product, budget::NAME).into_owned(),
+            code: self.code,
+            name: cut(&self.name, budget::NAME).into_owned(),
+        }
+    }
 }
 
 /// A refusal or a failure. `detail` is written for the caller: no stack, no secret, no table name, nothing of the body.
@@ -56,8 +91,8 @@ impl Problem {
     /// A body that does not fit, with the members at fault.
     pub fn faulty(reason: Reason, faults: Vec<Fault>) -> Self {
         let detail = match faults.as_slice() {
-            [Fault { pointer, detail }] if !pointer.is_empty() => format!("{pointer}: {detail}"),
-            [Fault { detail, .. }] => detail.clone(),
+            [Fault { pointer, detail }] if pointer.is_empty() => detail.clone(),
+            [Fault { pointer, detail }] => format!("{}: {detail}", cut(pointer, budget::NAME)),
             _ => format!("{} members of the body are at fault", faults.len()),
         };
         Self { faults, ..Self::new(reason, detail) }
@@ -92,22 +127,28 @@ impl Problem {
         self
     }
 
-    /// The response, without the headers that every response has.
+    /// The response, without the headers that every response has. Its body has at most
+    /// [`MAX_BODY`] bytes, whatever the request was: texts are cut, and lists end, where they would
+    /// exceed it.
     pub fn to_reply(&self, trace_id: &TraceId) -> Reply {
-        let mut body = self.extensions.clone();
         let urn = self.reason.as_str().to_ascii_lowercase().replace('_', "-");
+        let mut body = Map::new();
         body.insert("type".to_owned(), json!(format!("urn:integrahub:problem:{urn}")));
         body.insert("title".to_owned(), json!(self.reason.title()));
         body.insert("status".to_owned(), json!(self.reason.status()));
-        body.insert("detail".to_owned(), json!(self.detail));
+        body.insert("detail".to_owned(), json!(cut(&self.detail, budget::DETAIL)));
         body.insert("code".to_owned(), json!(self.reason.code()));
         body.insert("reason".to_owned(), json!(self.reason));
         body.insert("traceId".to_owned(), json!(trace_id));
-        if !self.faults.is_empty() {
-            body.insert("errors".to_owned(), json!(self.faults));
-        }
         if let Some(broker) = &self.broker {
-            body.insert("broker".to_owned(), json!(broker));
+            body.insert("broker".to_owned(), json!(broker.cut()));
+        }
+        if !self.faults.is_empty() {
+            let faults = self.faults.iter().map(|fault| json!(fault.cut()));
+            body.insert("errors".to_owned(), Value::Array(fitting(faults, budget::LIST)));
+        }
+        for (name, value) in bounded_extensions(&self.extensions) {
+            body.entry(name).or_insert(value);
         }
         let mut reply =
             Reply::new(self.reason.status(), "application/problem+json", Value::Object(body).to_string());
@@ -128,3 +169,130 @@ impl fmt::Display for Problem {
 }
 
 impl std::error::Error for Problem {}
+
+/// The start of `text` that takes at most `max` bytes within a JSON string, ending in `…` where
+/// something is missing.
+fn cut(text: &str, max: usize) -> Cow<'_, str> {
+    let mut taken = 0_usize;
+    for (offset, character) in text.char_indices() {
+        taken = taken.saturating_add(carried(character));
+        if taken > max {
+            let kept = text.get(..offset).unwrap_or_default();
+            return Cow::Owned(format!("{kept}…"));
+        }
+    }
+    Cow::Borrowed(text)
+}
+
+/// How many bytes a character takes within a JSON string.
+const fn carried(character: char) -> usize {
+    match character {
+        '"' | '\\' | '\n' | '\r' | '\t' | '\u{8}' | '\u{c}' => 2,
+        '\0'..='\u{1f}' => 6,
+        other => other.len_utf8(),
+    }
+}
+
+/// As many of the first `items` as take at most `max` bytes together.
+fn fitting(items: impl Iterator<Item = Value>, max: usize) -> Vec<Value> {
+    let mut taken = 0_usize;
+    items
+        .take_while(|item| {
+            taken = taken.saturating_add(item.to_string().len()).saturating_add(1);
+            taken <= max
+        })
+        .collect()
+}
+
+/// The extensions within their budget: of a list as many items as fit, of anything else all or nothing.
+fn bounded_extensions(extensions: &Map<String, Value>) -> Vec<(String, Value)> {
+    let mut left = budget::EXTENSIONS;
+    let mut kept = Vec::new();
+    // Lists come last, so that they leave room for the rest.
+    let (lists, others): (Vec<_>, Vec<_>) = extensions.iter().partition(|(_, value)| value.is_array());
+    for (name, value) in others.into_iter().chain(lists) {
+        let frame = name.len().saturating_add(6);
+        let room = left.saturating_sub(frame);
+        let value = match value {
+            Value::Array(items) => Value::Array(fitting(items.iter().cloned(), room)),
+            other => other.clone(),
+        };
+        let taken = value.to_string().len();
+        if taken <= room {
+            left = room.saturating_sub(taken);
+            kept.push((name.clone(), value));
+        }
+    }
+    kept
+}
+
+#[cfg(test)]
+mod tests {
+    use http::HeaderMap;
+    use http::header::HeaderValue;
+    use proptest::prelude::*;
+
+    use super::*;
+
+    /// The trace id that takes most.
+    fn trace_id() -> TraceId {
+        let mut headers = HeaderMap::new();
+        headers.insert(TraceId::HEADER, HeaderValue::from_str(&"\"".repeat(128)).unwrap());
+        TraceId::of(&headers)
+    }
+
+    #[test]
+    fn what_is_short_is_said_in_full() {
+        let problem = Problem::violation("/batch/count", "must be between 1 and 100000, not 0");
+        let body: Value = serde_json::from_str(&problem.to_reply(&TraceId::new()).body).unwrap();
+        assert_eq!(body["detail"], "/batch/count: must be between 1 and 100000, not 0");
+        assert_eq!(body["errors"][0]["pointer"], "/batch/count");
+    }
+
+    #[test]
+    fn of_ids_in_doubt_as_many_as_fit_are_listed() {
+        let ids: Vec<_> = (0..100_000).map(|id| format!("{id:064}")).collect();
+        let problem = Problem::new(Reason::OutcomeInDoubt, "no answer")
+            .extension("messageIds", json!(ids))
+            .extension("enqueued", json!(17));
+        let body: Value = serde_json::from_str(&problem.to_reply(&trace_id()).body).unwrap();
+        assert_eq!(body["enqueued"], 17);
+        assert!((10..20).contains(&body["messageIds"].as_array().unwrap().len()), "{body}");
+    }
+
+    fn reasons() -> impl Strategy<Value = Reason> {
+        (0..Reason::ALL.len()).prop_map(|index| Reason::ALL[index])
+    }
+
+    /// Texts of up to some thousand bytes, escaped ones and wide ones among them.
+    fn texts() -> impl Strategy<Value = String> {
+        ("[\\x00-\\x1f\"\\\\/~a-zé€😀]{0,40}", 1_usize..100).prop_map(|(text, times)| text.repeat(times))
+    }
+
+    proptest! {
+        #[test]
+        fn a_problem_is_never_larger_than_promised(
+            reason in reasons(),
+            detail in texts(),
+            faults in proptest::collection::vec((texts(), texts()), 0..30),
+            broker in proptest::option::of((texts(), texts())),
+            extensions in proptest::collection::btree_map("[a-z]{1,20}", texts(), 0..5),
+        ) {
+            let faults: Vec<_> =
+                faults.into_iter().map(|(pointer, detail)| Fault { pointer, detail }).collect();
+            let mut problem = Problem::faulty(reason, faults);
+            if problem.faults.is_empty() {
+                problem.detail = detail;
+            }
+            problem.broker = broker.map(|(product, name)| BrokerStatement { product, code: i64::MIN, name });
+            for (name, text) in extensions {
+                problem = problem.extension(&name, json!([text, text.len()]));
+            }
+            let reply = problem.to_reply(&trace_id());
+            prop_assert!(reply.body.len() <= MAX_BODY, "{} bytes", reply.body.len());
+            let body: Value = serde_json::from_str(&reply.body).unwrap();
+            prop_assert_eq!(&body["reason"], &json!(reason));
+            prop_assert_eq!(body.get("errors").is_some(), !problem.faults.is_empty());
+        }
+    }
+}

@@ -27,7 +27,8 @@ pub fn from_produce(failure: &ProduceFailure, wire_id: impl Fn(&mq::MessageId) -
         return problem;
     }
     let ids: Vec<_> = failure.in_doubt.iter().map(|id| Base64Bytes::encode(&wire_id(id))).collect();
-    problem.extension("msgIdsInDoubtBase64", json!(ids))
+    let count = failure.in_doubt.len();
+    problem.extension("messagesInDoubt", json!(count)).extension("msgIdsInDoubtBase64", json!(ids))
 }
 
 fn statement(reply: BrokerReply) -> BrokerStatement {
