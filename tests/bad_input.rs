@@ -38,7 +38,8 @@ async fn bodies_that_are_not_strict_json() {
         (with(r#""batch":{"count":1}"#) + "{}", "MALFORMED_JSON", ""),
         (with(r#""batch":{"count":1},"batch":{"count":2}"#), "DUPLICATE_MEMBER", "/batch"),
         (with(r#""batch":{"count":1,"count":2}"#), "DUPLICATE_MEMBER", "/batch/count"),
-        (with(r#""batch":{"count":9007199254740993}"#), "NUMBER_OUT_OF_RANGE", ""),
+        (with(r#""batch":{"count":9007199254740993}"#), "NUMBER_OUT_OF_RANGE", "/batch/count"),
+        (with(r#""batch":{"count":100000000000000000000}"#), "NUMBER_OUT_OF_RANGE", ""),
         (with(r#""batch":{"cuont":1}"#), "SCHEMA_VIOLATION", "/batch/cuont"),
         (with(r#""batch":{"count":0}"#), "SCHEMA_VIOLATION", "/batch/count"),
         (with(r#""batch":{"count":100001}"#), "SCHEMA_VIOLATION", "/batch/count"),
@@ -73,6 +74,41 @@ async fn bodies_that_are_not_strict_json() {
     }
     assert_eq!(gateway.depth(&queue.name).await, 0);
     broker.delete(&queue).await;
+}
+
+/// What costs a processor, a store or the broker much is refused like any other mistake: with a 400
+/// of a few bytes.
+#[tokio::test]
+async fn bodies_that_are_out_of_all_bounds() {
+    let gateway = Gateway::new().with_key(READONLY_KEY);
+    let gzip = |body: String| {
+        let mut gzip = GzEncoder::new(Vec::new(), Compression::fast());
+        gzip.write_all(body.as_bytes()).unwrap();
+        gzip.finish().unwrap()
+    };
+    let target = |member: &str, value: &str| format!(r#"{{"target":{{"{member}":"{value}"}}}}"#);
+    let long_name = format!("{{\"{}\":[{}0]}}", "a".repeat(2_000_000), "0,".repeat(1_000_000));
+    for (body, pointer) in [
+        (long_name, "/aaa"),
+        (format!("{{\"{}\":1}}", "/".repeat(3_500_000)), "/~1~1"),
+        (target("connName", &"127.0.0.1:1,".repeat(180_000)), "/target/connName"),
+        (target("connName", "127.0.0.1:1,127.0.0.1:1"), "/target/connName"),
+        (target("queueManager", &"a".repeat(1_000_000)), "/target/queueManager"),
+        (format!(r#"{{"targetRef":"{}"}}"#, "a".repeat(5_000)), "/targetRef"),
+    ] {
+        for path in ["/queue/depth", "/connections/test"] {
+            let headers = [
+                ("x-api-key", READONLY_KEY),
+                ("content-type", "application/json"),
+                ("content-encoding", "gzip"),
+            ];
+            let answer = gateway.send("POST", path, &headers, gzip(body.clone())).await;
+            let answer = answer.expect_problem(400, "SCHEMA_VIOLATION");
+            assert!(answer.bytes.len() <= api::MAX_BODY, "{} bytes", answer.bytes.len());
+            let found = answer.json()["errors"][0]["pointer"].as_str().unwrap().to_owned();
+            assert!(found.starts_with(pointer), "{found}");
+        }
+    }
 }
 
 #[tokio::test]

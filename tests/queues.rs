@@ -63,3 +63,21 @@ async fn a_connection_test_says_which_step_failed() {
         assert!(step["detail"].is_string(), "{report}");
     }
 }
+
+#[tokio::test]
+async fn a_target_by_itself_is_the_whole_body() {
+    let gateway = Gateway::new();
+    let user = Url::parse(&variable("AMQP_URL")).unwrap().username().to_owned();
+    let auth = json!({"user": user, "passwordRef": "secret://local/rabbit"});
+    let conn_name = variable("RABBIT_CONN_NAME");
+    let mut body = json!({
+        "broker": "rabbitmq", "queueManager": "/", "queue": "DEV.QUEUE.1", "connName": conn_name, "auth": auth,
+    });
+    let report = gateway.post("/connections/test", &body).await.expect(200).json();
+    assert_eq!(report["ok"], true, "{report}");
+    let depth = gateway.post("/queue/depth", &body).await.expect(200).json();
+    assert_eq!(depth["target"], "/:DEV.QUEUE.1");
+    body.as_object_mut().unwrap().remove("connName");
+    let problem = gateway.post("/queue/depth", &body).await.expect_problem(400, "SCHEMA_VIOLATION").json();
+    assert_eq!(problem["errors"][0]["pointer"], "/connName");
+}

@@ -2,17 +2,13 @@
 
 use api::auth::Scope;
 use api::{Problem, Route};
-use gateway::{KeyRule, Operation, Plan, QueueRule, Work};
-use mq::TargetSpec;
+use gateway::{KeyRule, Operation, Plan, QueueRule, TargetRequest, Work};
 use serde::Deserialize;
 
 /// The body of a request. Without a queue, the last step is skipped.
 #[derive(Debug, Deserialize)]
-#[serde(rename_all = "camelCase", deny_unknown_fields)]
-pub struct ConnectionTestRequest {
-    target: Option<TargetSpec>,
-    target_ref: Option<String>,
-}
+#[serde(transparent)]
+pub struct ConnectionTestRequest(TargetRequest);
 
 impl Operation for ConnectionTestRequest {
     const ROUTE: Route = Route::post("/connections/test");
@@ -21,6 +17,6 @@ impl Operation for ConnectionTestRequest {
     const QUEUE: QueueRule = QueueRule::Optional;
 
     fn plan(self) -> Result<Plan, Problem> {
-        Ok(Plan::read(self.target_ref, self.target, |target| Work::Test { target }))
+        Ok(Plan::read(self.0.into_named()?, |target| Work::Test { target }))
     }
 }

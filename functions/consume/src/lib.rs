@@ -2,9 +2,9 @@
 
 use api::auth::Scope;
 use api::{Problem, Route};
-use gateway::{KeyRule, Operation, Plan, QueueRule, Work};
+use gateway::{KeyRule, NamedTarget, Operation, Plan, QueueRule, Work};
 use idempotency::OperationType;
-use mq::{Ack, AckMode, ConsumeCommand, MaxMessages, Selector, TargetSpec, TxSize, WaitSeconds};
+use mq::{Ack, AckMode, ConsumeCommand, MaxMessages, ProfileName, Selector, TargetSpec, TxSize, WaitSeconds};
 use serde::Deserialize;
 
 /// The body of a request.
@@ -12,7 +12,7 @@ use serde::Deserialize;
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct ConsumeRequest {
     target: Option<TargetSpec>,
-    target_ref: Option<String>,
+    target_ref: Option<ProfileName>,
     #[serde(default)]
     max_messages: MaxMessages,
     #[serde(default)]
@@ -60,15 +60,12 @@ impl Operation for ConsumeRequest {
             selector: self.selector.unwrap_or_default(),
             warnings,
         };
+        let named = NamedTarget::in_members(self.target_ref, self.target);
         Ok(match mode {
-            AckMode::Browse => {
-                Plan::read(self.target_ref, self.target, |target| Work::Browse { target, command })
-            }
-            AckMode::Take(_) => {
-                Plan::change(self.target_ref, self.target, OperationType::Consume, |target, execution| {
-                    Work::Consume { target, command, execution }
-                })
-            }
+            AckMode::Browse => Plan::read(named, |target| Work::Browse { target, command }),
+            AckMode::Take(_) => Plan::change(named, OperationType::Consume, |target, execution| {
+                Work::Consume { target, command, execution }
+            }),
         })
     }
 }

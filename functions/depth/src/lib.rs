@@ -2,17 +2,13 @@
 
 use api::auth::Scope;
 use api::{Problem, Route};
-use gateway::{KeyRule, Operation, Plan, QueueRule, Work};
-use mq::TargetSpec;
+use gateway::{KeyRule, Operation, Plan, QueueRule, TargetRequest, Work};
 use serde::Deserialize;
 
 /// The body of a request.
 #[derive(Debug, Deserialize)]
-#[serde(rename_all = "camelCase", deny_unknown_fields)]
-pub struct DepthRequest {
-    target: Option<TargetSpec>,
-    target_ref: Option<String>,
-}
+#[serde(transparent)]
+pub struct DepthRequest(TargetRequest);
 
 impl Operation for DepthRequest {
     const ROUTE: Route = Route::post("/queue/depth");
@@ -21,6 +17,6 @@ impl Operation for DepthRequest {
     const QUEUE: QueueRule = QueueRule::Required;
 
     fn plan(self) -> Result<Plan, Problem> {
-        Ok(Plan::read(self.target_ref, self.target, |target| Work::Depth { target }))
+        Ok(Plan::read(self.0.into_named()?, |target| Work::Depth { target }))
     }
 }

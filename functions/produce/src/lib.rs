@@ -4,7 +4,7 @@ mod request;
 
 use api::auth::Scope;
 use api::{Problem, Reason, Route};
-use gateway::{KeyRule, Operation, Plan, QueueRule, TIME_BUDGET, Work};
+use gateway::{KeyRule, NamedTarget, Operation, Plan, QueueRule, TIME_BUDGET, Work};
 use idempotency::OperationType;
 use mq::ProduceCommand;
 
@@ -19,7 +19,8 @@ impl Operation for ProduceRequest {
     fn plan(self) -> Result<Plan, Problem> {
         let (target_ref, target, command) = self.into_parts()?;
         check_time_budget(&command)?;
-        Ok(Plan::change(target_ref, target, OperationType::Produce, |target, execution| Work::Produce {
+        let named = NamedTarget::in_members(target_ref, target);
+        Ok(Plan::change(named, OperationType::Produce, |target, execution| Work::Produce {
             target,
             command,
             execution,

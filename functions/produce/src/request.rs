@@ -2,8 +2,8 @@
 
 use api::Problem;
 use mq::{
-    Base64Bytes, Batch, CorrelIdMode, ExplicitMessage, Headers, MqProps, Payload, ProduceCommand,
-    ProduceSource, TargetSpec, Template,
+    Base64Bytes, Batch, BodyText, CorrelIdMode, ExplicitMessage, Headers, IdBytes, List, MqProps, Payload,
+    ProduceCommand, ProduceSource, ProfileName, TargetSpec, Template,
 };
 use serde::Deserialize;
 
@@ -12,16 +12,19 @@ use serde::Deserialize;
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct ProduceRequest {
     target: Option<TargetSpec>,
-    target_ref: Option<String>,
+    target_ref: Option<ProfileName>,
     #[serde(default)]
     batch: Batch,
     payload: Option<PayloadSpec>,
-    messages: Option<Vec<MessageSpec>>,
+    messages: Option<Messages>,
     #[serde(default)]
     mq_props: MqProps,
     #[serde(default)]
     headers: Headers,
 }
+
+/// As many messages as `batch.count` can ask for.
+type Messages = List<MessageSpec, 1, 100_000>;
 
 /// The body of generated messages, as a request describes it.
 #[derive(Debug, Default, Deserialize)]
@@ -47,15 +50,17 @@ enum PayloadMode {
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 struct MessageSpec {
     body_base64: Option<Base64Bytes>,
-    body_text: Option<String>,
+    body_text: Option<BodyText>,
     #[serde(default)]
     headers: Headers,
-    correl_id_base64: Option<Base64Bytes>,
+    correl_id_base64: Option<IdBytes>,
 }
 
 impl ProduceRequest {
     /// Checks how the members go together.
-    pub(crate) fn into_parts(self) -> Result<(Option<String>, Option<TargetSpec>, ProduceCommand), Problem> {
+    pub(crate) fn into_parts(
+        self,
+    ) -> Result<(Option<ProfileName>, Option<TargetSpec>, ProduceCommand), Problem> {
         check_correl_id(&self.mq_props)?;
         let mut warnings = Vec::new();
         let source = match self.messages {
@@ -92,7 +97,7 @@ fn check_correl_id(props: &MqProps) -> Result<(), Problem> {
 }
 
 fn explicit(
-    messages: Vec<MessageSpec>,
+    messages: Messages,
     payload: Option<&PayloadSpec>,
     batch: &Batch,
 ) -> Result<ProduceSource, Problem> {
@@ -102,10 +107,7 @@ fn explicit(
     if batch.count.is_some() {
         return Err(Problem::violation("/batch/count", "cannot be used together with messages"));
     }
-    if messages.is_empty() {
-        return Err(Problem::violation("/messages", "must not be empty"));
-    }
-    let messages = messages.into_iter().enumerate().map(|(index, message)| message.checked(index));
+    let messages = messages.into_vec().into_iter().enumerate().map(|(index, message)| message.checked(index));
     Ok(ProduceSource::Explicit { messages: messages.collect::<Result<_, _>>()? })
 }
 
@@ -113,7 +115,7 @@ impl MessageSpec {
     fn checked(self, index: usize) -> Result<ExplicitMessage, Problem> {
         let (body, is_text) = match (self.body_base64, self.body_text) {
             (Some(body), None) => (body, false),
-            (None, Some(text)) => (Base64Bytes(text.into_bytes()), true),
+            (None, Some(text)) => (Base64Bytes(String::from(text).into_bytes()), true),
             _ => {
                 let detail = "takes either bodyBase64 or bodyText";
                 return Err(Problem::violation(format!("/messages/{index}"), detail));

@@ -59,7 +59,8 @@ impl Gateway {
             plan.target.as_ref(),
             O::QUEUE,
         )
-        .await?;
+        .await
+        .map_err(|problem| plan.place.point(problem))?;
         let target_name = target.to_string();
         tracing::Span::current().record("mq_target", &target_name);
         let order = |work| WorkOrder { trace_id: trace_id.clone(), tenant: principal.tenant.clone(), work };

@@ -34,7 +34,7 @@ impl Idempotency {
         tracing::error!(event_type = "mq_access.unanswered", error = %unanswered, "the work was handed over without an answer");
         let retry_after = whole_seconds(execution.lease_left(Timestamp::now()));
         Err(match unanswered {
-            NotAnswered::NotStarted(_) => {
+            NotAnswered::NotStarted(_) | NotAnswered::TooLarge(_) => {
                 let outcome = Outcome::Failed { error: unanswered.to_string(), progress: execution.progress };
                 self.store.end(execution, &outcome).await;
                 unanswered.as_problem()

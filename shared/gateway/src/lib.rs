@@ -9,6 +9,7 @@ mod problems;
 mod protocol;
 mod settings;
 mod target;
+mod target_request;
 
 pub use endpoint::{AuditTrail, from_store, in_progress, recorded, records};
 pub use front::Gateway;
@@ -18,3 +19,4 @@ pub use operation::{KeyRule, Operation, Plan, PlannedWork, QueueRule, TIME_BUDGE
 pub use problems::{from_broker, from_produce, from_target};
 pub use protocol::{Work, WorkOrder};
 pub use settings::Records;
+pub use target_request::{NamedTarget, TargetPlace, TargetRequest};

@@ -25,6 +25,9 @@ pub enum NotAnswered {
     /// The work certainly never started.
     #[error("mq-access was not started: {0}")]
     NotStarted(String),
+    /// Nothing was started, and trying again would not change that.
+    #[error("an order of {0} bytes is more than Lambda carries")]
+    TooLarge(usize),
     #[error("mq-access did not answer in time")]
     TimedOut,
     /// It may have started, and may even have finished.
@@ -38,6 +41,9 @@ impl NotAnswered {
         match self {
             Self::NotStarted(_) => {
                 Problem::new(Reason::Busy, "the gateway is at its limit of broker connections")
+            }
+            Self::TooLarge(_) => {
+                Problem::new(Reason::MaxPayloadExceeded, "the request is more than one invocation can carry")
             }
             Self::TimedOut => Problem::new(Reason::BrokerTimeout, "the broker did not answer in time"),
             Self::Lost(_) => Problem::new(Reason::Busy, "the function that speaks to brokers gave no answer"),
@@ -60,7 +66,7 @@ impl MqAccess {
         let payload =
             serde_json::to_vec(order).map_err(|error| NotAnswered::NotStarted(error.to_string()))?;
         if payload.len() > MAX_PAYLOAD {
-            return Err(NotAnswered::NotStarted(format!("an order of {} bytes is too large", payload.len())));
+            return Err(NotAnswered::TooLarge(payload.len()));
         }
         let invoked = self
             .lambda

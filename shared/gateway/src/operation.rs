@@ -5,10 +5,11 @@ use std::time::Duration;
 use api::auth::Scope;
 use api::{Problem, Route};
 use idempotency::{Execution, OperationType};
-use mq::{Target, TargetSpec};
+use mq::{ProfileName, Target, TargetSpec};
 use serde::de::DeserializeOwned;
 
 use crate::protocol::Work;
+use crate::target_request::{NamedTarget, TargetPlace};
 
 /// How long the broker's part of one request may take: the time-out of `mq-access` less what it takes to connect and
 /// to record the outcome.
@@ -48,8 +49,9 @@ pub trait Operation: DeserializeOwned + Send {
 
 /// What a request asks for, but for its target, which is resolved next.
 pub struct Plan {
-    pub target_ref: Option<String>,
+    pub target_ref: Option<ProfileName>,
     pub target: Option<TargetSpec>,
+    pub place: TargetPlace,
     pub scope: Scope,
     pub work: PlannedWork,
 }
@@ -61,23 +63,21 @@ pub enum PlannedWork {
 }
 
 impl Plan {
-    pub fn read(
-        target_ref: Option<String>,
-        target: Option<TargetSpec>,
-        work: impl FnOnce(Target) -> Work + Send + 'static,
-    ) -> Self {
-        Self { target_ref, target, scope: Scope::MqRead, work: PlannedWork::Read(Box::new(work)) }
+    pub fn read(named: NamedTarget, work: impl FnOnce(Target) -> Work + Send + 'static) -> Self {
+        let NamedTarget { target_ref, target, place } = named;
+        Self { target_ref, target, place, scope: Scope::MqRead, work: PlannedWork::Read(Box::new(work)) }
     }
 
     pub fn change(
-        target_ref: Option<String>,
-        target: Option<TargetSpec>,
+        named: NamedTarget,
         operation: OperationType,
         work: impl FnOnce(Target, Execution) -> Work + Send + 'static,
     ) -> Self {
+        let NamedTarget { target_ref, target, place } = named;
         Self {
             target_ref,
             target,
+            place,
             scope: Scope::MqWrite,
             work: PlannedWork::Change(operation, Box::new(work)),
         }

@@ -31,6 +31,8 @@ pub enum KeyError {
 impl IdempotencyKey {
     /// The header's name.
     pub const HEADER: &str = "idempotency-key";
+    /// The longest value, parameters included. The response repeats it.
+    pub const MAX_LENGTH: usize = 255;
 
     /// # Errors
     /// When the header is absent, there twice, or not a UUID.
@@ -50,6 +52,9 @@ impl IdempotencyKey {
     /// When it is neither.
     pub fn parse(value: &str) -> Result<Self, MalformedKey> {
         let value = value.trim_matches([' ', '\t']);
+        if value.len() > Self::MAX_LENGTH {
+            return Err(MalformedKey);
+        }
         let uuid = if value.starts_with('"') {
             let item: sfv::Item = Parser::new(value).parse().map_err(|_| MalformedKey)?;
             match item.bare_item {

@@ -4,9 +4,13 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
 
-/// Bytes whose JSON form is standard base64 with padding (RFC 4648, section 4).
+/// Bytes whose JSON form is standard base64 with padding (RFC 4648, section 4), at most `MAX` of them
+/// where they are read. Without another bound it is the largest body that a request can carry.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
-pub struct Base64Bytes(pub Vec<u8>);
+pub struct Base64Bytes<const MAX: usize = 3_145_728>(pub Vec<u8>);
+
+/// The id of a message, or the one that it correlates with: AMQP carries at most 255 bytes, IBM MQ 24.
+pub type IdBytes = Base64Bytes<255>;
 
 impl Base64Bytes {
     pub fn encode(bytes: &[u8]) -> String {
@@ -19,18 +23,21 @@ pub(crate) fn encoded_len(bytes: usize) -> usize {
     bytes.div_ceil(3).saturating_mul(4)
 }
 
-impl Serialize for Base64Bytes {
+impl<const MAX: usize> Serialize for Base64Bytes<MAX> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        serializer.serialize_str(&Self::encode(&self.0))
+        serializer.serialize_str(&Base64Bytes::encode(&self.0))
     }
 }
 
-impl<'de> Deserialize<'de> for Base64Bytes {
+impl<'de, const MAX: usize> Deserialize<'de> for Base64Bytes<MAX> {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         let text = String::deserialize(deserializer)?;
+        if text.len() > encoded_len(MAX) {
+            return Err(de::Error::custom(format!("must be the base64 of at most {MAX} bytes")));
+        }
         STANDARD
             .decode(text.as_bytes())
             .map(Self)
-            .map_err(|error| de::Error::custom(format!("is not base64: {error}")))
+            .map_err(|_| de::Error::custom("is not base64 with padding (RFC 4648, section 4)"))
     }
 }

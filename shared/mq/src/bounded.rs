@@ -1,4 +1,9 @@
-//! Integers that cannot be out of range once they exist.
+//! Integers, texts and lists that cannot be out of bounds once they exist.
+
+use std::fmt;
+use std::marker::PhantomData;
+
+use serde::de::{Deserialize, Deserializer, Error, IgnoredAny, SeqAccess, Visitor};
 
 /// Declares a newtype over an integer with inclusive bounds and a default, which refuses anything else when it is
 /// parsed: `bounded!(/** Docs. */ TxSize: u32, 1..=100_000, default 100);`
@@ -38,4 +43,106 @@ macro_rules! bounded {
     };
 }
 
-pub(crate) use bounded;
+/// Declares a newtype over a text with inclusive bounds of its length in bytes, all of whose
+/// characters pass a test: `text!(/** Docs. */ QueueName, 1..=255, not_control, "what must hold");`
+macro_rules! text {
+    ($(#[$doc:meta])* $name:ident, $min:literal ..= $max:literal, $allowed:expr, $rule:literal) => {
+        $(#[$doc])*
+        #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, serde::Serialize, serde::Deserialize)]
+        #[serde(try_from = "String", into = "String")]
+        pub struct $name(String);
+
+        impl $name {
+            pub const MAX_BYTES: usize = $max;
+
+            pub fn as_str(&self) -> &str {
+                &self.0
+            }
+        }
+
+        impl std::ops::Deref for $name {
+            type Target = str;
+
+            fn deref(&self) -> &str {
+                &self.0
+            }
+        }
+
+        impl std::fmt::Display for $name {
+            fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+                f.write_str(&self.0)
+            }
+        }
+
+        impl TryFrom<String> for $name {
+            type Error = String;
+
+            fn try_from(text: String) -> Result<Self, String> {
+                if !($min..=$max).contains(&text.len()) {
+                    return Err(format!(
+                        "must be {} to {} bytes long, not {}", $min, Self::MAX_BYTES, text.len()
+                    ));
+                }
+                if !text.chars().all($allowed) {
+                    return Err($rule.to_owned());
+                }
+                Ok(Self(text))
+            }
+        }
+
+        impl From<$name> for String {
+            fn from(text: $name) -> Self {
+                text.0
+            }
+        }
+    };
+}
+
+/// A character that no name may hold: log lines, headers and SASL give some of them a meaning.
+pub(crate) fn not_control(character: char) -> bool {
+    !character.is_control()
+}
+
+/// A list of `MIN` to `MAX` items. Reading stops at the first item beyond.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct List<T, const MIN: usize, const MAX: usize>(Vec<T>);
+
+impl<T, const MIN: usize, const MAX: usize> List<T, MIN, MAX> {
+    pub fn into_vec(self) -> Vec<T> {
+        self.0
+    }
+}
+
+impl<'de, T: Deserialize<'de>, const MIN: usize, const MAX: usize> Deserialize<'de> for List<T, MIN, MAX> {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        deserializer.deserialize_seq(Items(PhantomData))
+    }
+}
+
+struct Items<T, const MIN: usize, const MAX: usize>(PhantomData<T>);
+
+impl<'de, T: Deserialize<'de>, const MIN: usize, const MAX: usize> Visitor<'de> for Items<T, MIN, MAX> {
+    type Value = List<T, MIN, MAX>;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("an array")
+    }
+
+    fn visit_seq<A: SeqAccess<'de>>(self, mut items: A) -> Result<Self::Value, A::Error> {
+        let out_of_bounds = || A::Error::custom(format!("must have {MIN} to {MAX} items"));
+        let mut list = Vec::new();
+        while list.len() < MAX {
+            match items.next_element()? {
+                Some(item) => list.push(item),
+                None if list.len() < MIN => return Err(out_of_bounds()),
+                None => return Ok(List(list)),
+            }
+        }
+        match items.next_element::<IgnoredAny>()? {
+            None => Ok(List(list)),
+            Some(_) => Err(out_of_bounds()),
+        }
+    }
+}
+
+pub(crate) use {bounded, text};

@@ -2,9 +2,10 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::base64_bytes::Base64Bytes;
+use crate::base64_bytes::{Base64Bytes, IdBytes};
 use crate::bounded::bounded;
 use crate::content::Template;
+pub use crate::explicit::ExplicitMessage;
 use crate::names::Headers;
 
 bounded!(
@@ -94,7 +95,7 @@ pub struct MqProps {
     pub expiry_ms: Option<ExpiryMs>,
     #[serde(default)]
     pub correl_id_mode: CorrelIdMode,
-    pub fixed_correl_id_base64: Option<Base64Bytes>,
+    pub fixed_correl_id_base64: Option<IdBytes>,
 }
 
 /// The body of generated messages.
@@ -104,16 +105,6 @@ pub enum Payload {
     Random { size: MessageSize },
     Fixed { body: Base64Bytes },
     Template { template: Template },
-}
-
-/// A message that the caller wrote out.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
-pub struct ExplicitMessage {
-    pub body: Base64Bytes,
-    pub is_text: bool,
-    pub headers: Headers,
-    pub correl_id: Option<Base64Bytes>,
 }
 
 /// What a produce puts.
@@ -172,8 +163,8 @@ pub enum AckMode {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct Selector {
-    pub correl_id_base64: Option<Base64Bytes>,
-    pub msg_id_base64: Option<Base64Bytes>,
+    pub correl_id_base64: Option<IdBytes>,
+    pub msg_id_base64: Option<IdBytes>,
 }
 
 impl Selector {

@@ -68,10 +68,10 @@ enum Piece {
 pub enum TemplateError {
     #[error("`{{{{` at byte {0} is never closed")]
     Unclosed(usize),
-    #[error("unknown placeholder `{{{{{0}}}}}`: use seq, uuid, now, key or random(n)")]
-    Unknown(String),
-    #[error("random(n) takes a number from 1 to {max}, not `{0}`", max = Template::MAX_BYTES)]
-    RandomLength(String),
+    #[error("the placeholder at byte {0} is unknown: use seq, uuid, now, key or random(n)")]
+    Unknown(usize),
+    #[error("random(n) at byte {0} takes a number from 1 to {max}", max = Template::MAX_BYTES)]
+    RandomLength(usize),
     #[error("messages of up to {0} bytes exceed the limit of {max}", max = Template::MAX_BYTES)]
     TooLong(usize),
 }
@@ -94,12 +94,12 @@ impl Template {
         let mut pieces = Vec::new();
         let mut rest = source;
         while let Some((literal, tail)) = rest.split_once("{{") {
-            let (name, tail) =
-                tail.split_once("}}").ok_or(TemplateError::Unclosed(source.len() - tail.len() - 2))?;
+            let offset = source.len() - tail.len() - 2;
+            let (name, tail) = tail.split_once("}}").ok_or(TemplateError::Unclosed(offset))?;
             if !literal.is_empty() {
                 pieces.push(Piece::Literal(literal.to_owned()));
             }
-            pieces.push(Self::placeholder(name)?);
+            pieces.push(Self::placeholder(name, offset)?);
             rest = tail;
         }
         if !rest.is_empty() {
@@ -112,7 +112,7 @@ impl Template {
         Ok(Self { source: source.to_owned(), pieces })
     }
 
-    fn placeholder(name: &str) -> Result<Piece, TemplateError> {
+    fn placeholder(name: &str, offset: usize) -> Result<Piece, TemplateError> {
         match name.trim() {
             "seq" => Ok(Piece::Seq),
             "uuid" => Ok(Piece::Uuid),
@@ -121,7 +121,7 @@ impl Template {
             other => {
                 let length = other.strip_prefix("random(").and_then(|tail| tail.strip_suffix(')'));
                 let Some(length) = length else {
-                    return Err(TemplateError::Unknown(name.to_owned()));
+                    return Err(TemplateError::Unknown(offset));
                 };
                 length
                     .trim()
@@ -129,7 +129,7 @@ impl Template {
                     .ok()
                     .filter(|length| (1..=Self::MAX_BYTES).contains(length))
                     .map(Piece::Random)
-                    .ok_or_else(|| TemplateError::RandomLength(length.to_owned()))
+                    .ok_or(TemplateError::RandomLength(offset))
             }
         }
     }

@@ -12,13 +12,15 @@ mod command;
 mod connection;
 mod content;
 mod error;
+mod explicit;
 mod inline;
 mod message;
 mod names;
 mod report;
 mod target;
 
-pub use base64_bytes::Base64Bytes;
+pub use base64_bytes::{Base64Bytes, IdBytes};
+pub use bounded::List;
 pub use broker::{Broker, Deadline, ProduceFailure, UnitOfWork};
 pub use command::{
     Ack, AckMode, Batch, BatchCount, ConsumeCommand, CorrelIdMode, ExpiryMs, ExplicitMessage, MaxMessages,
@@ -30,7 +32,10 @@ pub use content::{ContentSeed, CorrelId, Outgoing, OutgoingMessage, Template, Te
 pub use error::{BrokerError, BrokerReply};
 pub use inline::{InlineTargets, InlineTargetsError};
 pub use message::{MessageBody, MessageId, ReceivedMessage};
-pub use names::{HeaderName, Headers, QueueName};
+pub use names::{
+    BodyText, CcdtUrl, ChannelName, CipherSpec, HeaderName, Headers, ProfileName, QueueManagerName,
+    QueueName, UserName,
+};
 pub use report::{Consumed, DepthReport, Latency, PoolReport, ProduceReport, TestReport, TestStep};
 pub use target::{
     Address, AuthSpec, BrokerKind, ConnName, Endpoint, Profile, SecretRef, SslSpec, Target, TargetError,

@@ -8,7 +8,9 @@ use wildmatch::WildMatch;
 
 use crate::authorization::Authorization;
 use crate::inline::InlineTargets;
-use crate::names::QueueName;
+use crate::names::{
+    CcdtUrl, ChannelName, CipherSpec, QueueManagerName, QueueName, UserName, is_of_an_ibm_name,
+};
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
@@ -34,6 +36,11 @@ pub struct Address {
     pub port: u16,
 }
 
+impl Address {
+    /// The longest name of a host, in characters (RFC 1035, section 2.3.4).
+    pub const MAX_HOST: usize = 253;
+}
+
 impl fmt::Display for Address {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         if self.host.contains(':') {
@@ -49,7 +56,7 @@ impl FromStr for Address {
 
     /// Reads `host:port`, `[ipv6]:port` or IBM's `host(port)`.
     fn from_str(text: &str) -> Result<Self, String> {
-        let malformed = || format!("`{text}` is not host:port or host(port)");
+        let malformed = || "must be host:port or host(port)".to_owned();
         let (host, port) = match text.strip_suffix(')') {
             Some(open) => open.split_once('('),
             None => text.rsplit_once(':'),
@@ -57,7 +64,7 @@ impl FromStr for Address {
         .ok_or_else(malformed)?;
         let host = host.strip_prefix('[').and_then(|host| host.strip_suffix(']')).unwrap_or(host);
         let allowed = |c: char| c.is_ascii_alphanumeric() || matches!(c, '.' | '-' | '_' | ':');
-        if host.is_empty() || host.len() > 253 || !host.chars().all(allowed) {
+        if host.is_empty() || host.len() > Self::MAX_HOST || !host.chars().all(allowed) {
             return Err(malformed());
         }
         let port = port.parse().ok().filter(|port| *port != 0).ok_or_else(malformed)?;
@@ -65,12 +72,17 @@ impl FromStr for Address {
     }
 }
 
-/// Addresses that are tried in order.
+/// Addresses that are tried in order: 1 to 16, none of them twice. Each that does not answer costs
+/// a request time and the broker's network a connection.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
 pub struct ConnName(Vec<Address>);
 
 impl ConnName {
+    pub const MAX_ADDRESSES: usize = 16;
+    /// Sixteen of the longest, as `host(port)`, with commas between them.
+    pub const MAX_BYTES: usize = Self::MAX_ADDRESSES * (Address::MAX_HOST + "(65535),".len()) - 1;
+
     pub fn addresses(&self) -> &[Address] {
         &self.0
     }
@@ -80,7 +92,21 @@ impl TryFrom<String> for ConnName {
     type Error = String;
 
     fn try_from(text: String) -> Result<Self, String> {
-        text.split(',').map(|address| address.trim().parse()).collect::<Result<_, _>>().map(Self)
+        if text.len() > Self::MAX_BYTES {
+            return Err(format!("must be at most {} bytes long, not {}", Self::MAX_BYTES, text.len()));
+        }
+        let mut addresses = Vec::new();
+        for address in text.split(',') {
+            let address: Address = address.trim().parse()?;
+            if addresses.contains(&address) {
+                return Err(format!("names {address} more than once"));
+            }
+            if addresses.len() == Self::MAX_ADDRESSES {
+                return Err(format!("must name at most {} addresses", Self::MAX_ADDRESSES));
+            }
+            addresses.push(address);
+        }
+        Ok(Self(addresses))
     }
 }
 
@@ -98,6 +124,11 @@ pub enum SecretRef {
     ParameterStore(String),
 }
 
+impl SecretRef {
+    /// The longest name of a secret, in bytes (Secrets Manager, `CreateSecret`).
+    pub const MAX_NAME: usize = 512;
+}
+
 impl fmt::Display for SecretRef {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
@@ -113,7 +144,7 @@ impl TryFrom<String> for SecretRef {
     fn try_from(text: String) -> Result<Self, String> {
         let (scheme, name) = text.split_once("://").unwrap_or(("", ""));
         let allowed = |c: char| c.is_ascii_alphanumeric() || "/_+=.@-".contains(c);
-        if name.is_empty() || name.len() > 512 || !name.chars().all(allowed) {
+        if name.is_empty() || name.len() > Self::MAX_NAME || !name.chars().all(allowed) {
             return Err("must be secret://name or ssm://name".to_owned());
         }
         match scheme {
@@ -135,11 +166,11 @@ impl From<SecretRef> for String {
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct TargetSpec {
     pub broker: Option<BrokerKind>,
-    pub queue_manager: Option<String>,
+    pub queue_manager: Option<QueueManagerName>,
     pub queue: Option<QueueName>,
-    pub channel: Option<String>,
+    pub channel: Option<ChannelName>,
     pub conn_name: Option<ConnName>,
-    pub ccdt_url: Option<String>,
+    pub ccdt_url: Option<CcdtUrl>,
     pub ssl: Option<SslSpec>,
     pub auth: Option<AuthSpec>,
 }
@@ -150,13 +181,13 @@ pub struct SslSpec {
     pub enabled: Option<bool>,
     pub key_store_ref: Option<SecretRef>,
     pub trust_store_ref: Option<SecretRef>,
-    pub cipher_spec: Option<String>,
+    pub cipher_spec: Option<CipherSpec>,
 }
 
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct AuthSpec {
-    pub user: Option<String>,
+    pub user: Option<UserName>,
     pub password_ref: Option<SecretRef>,
 }
 
@@ -289,8 +320,11 @@ fn merge(base: &TargetSpec, over: &TargetSpec) -> TargetSpec {
 impl TargetSpec {
     fn complete(self) -> Result<Target, TargetError> {
         let broker = self.broker.unwrap_or_default();
+        if broker == BrokerKind::IbmMq {
+            self.check_for_ibm_mq()?;
+        }
         let queue_manager = match (self.queue_manager.filter(|name| !name.is_empty()), broker) {
-            (Some(name), _) => name,
+            (Some(name), _) => name.into(),
             (None, BrokerKind::RabbitMq) => "/".to_owned(),
             (None, BrokerKind::IbmMq) => {
                 return Err(TargetError::invalid("/target/queueManager", "is required for ibmmq"));
@@ -310,7 +344,7 @@ impl TargetSpec {
             Tls::On {
                 key_store_ref: ssl.key_store_ref,
                 trust_store_ref: ssl.trust_store_ref,
-                cipher_spec: ssl.cipher_spec,
+                cipher_spec: ssl.cipher_spec.map(String::from),
             }
         } else {
             Tls::Off
@@ -318,13 +352,34 @@ impl TargetSpec {
         let endpoint = Endpoint {
             broker,
             queue_manager,
-            channel: self.channel,
+            channel: self.channel.map(String::from),
             addresses,
-            ccdt_url: self.ccdt_url,
+            ccdt_url: self.ccdt_url.map(String::from),
             tls,
-            user: auth.user,
+            user: auth.user.map(String::from),
             password_ref: auth.password_ref,
         };
         Ok(Target { endpoint, queue: self.queue })
+    }
+
+    /// IBM MQ's own limits, which are narrower than AMQP's: MQ_Q_MGR_NAME_LENGTH, MQ_Q_NAME_LENGTH
+    /// and MQ_CONN_NAME_LENGTH.
+    fn check_for_ibm_mq(&self) -> Result<(), TargetError> {
+        let is_name = |name: &str| name.len() <= 48 && name.chars().all(is_of_an_ibm_name);
+        let names = [
+            ("/target/queueManager", self.queue_manager.as_deref()),
+            ("/target/queue", self.queue.as_deref()),
+        ];
+        for (pointer, name) in names {
+            if !name.is_none_or(is_name) {
+                let detail = "must be at most 48 letters, digits and ./_% for ibmmq";
+                return Err(TargetError::invalid(pointer, detail));
+            }
+        }
+        let conn_name = self.conn_name.clone().map(String::from);
+        if conn_name.is_some_and(|text| text.len() > 264) {
+            return Err(TargetError::invalid("/target/connName", "must be at most 264 bytes long for ibmmq"));
+        }
+        Ok(())
     }
 }

@@ -86,10 +86,10 @@ fn a_template_renders_its_placeholders() {
 #[test]
 fn a_template_that_cannot_be_used_says_why() {
     assert_eq!(Template::parse("ab{{seq"), Err(TemplateError::Unclosed(2)));
-    assert_eq!(Template::parse("{{ nope }}"), Err(TemplateError::Unknown(" nope ".to_owned())));
+    assert_eq!(Template::parse("{{ nope }}"), Err(TemplateError::Unknown(0)));
     for length in ["0", "-1", "x", "", "4194305", "99999999999999999999"] {
         let error = Template::parse(&format!("{{{{random({length})}}}}"));
-        assert_eq!(error, Err(TemplateError::RandomLength(length.to_owned())));
+        assert_eq!(error, Err(TemplateError::RandomLength(0)));
     }
     assert!(Template::parse("{{random(4194304)}}").is_ok());
     assert_eq!(Template::parse("{{random(4194304)}}x"), Err(TemplateError::TooLong(4_194_305)));

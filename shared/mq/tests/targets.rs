@@ -242,3 +242,38 @@ proptest! {
         }
     }
 }
+
+#[test]
+fn a_target_names_at_most_sixteen_addresses_and_none_twice() {
+    let names = |number: usize| (0..number).map(|index| format!("h{index}:1")).collect::<Vec<_>>().join(",");
+    let read = |text: String| ConnName::try_from(text).map(|name| name.addresses().len());
+    assert_eq!(read(names(16)), Ok(16));
+    assert!(read(names(17)).is_err());
+    for twice in ["h:1,h:1", "h:1, H(1)", "[::1]:1,::1(1)"] {
+        assert!(read(twice.to_owned()).unwrap_err().contains("more than once"), "{twice}");
+    }
+    assert!(read("https://user:password@h:1".to_owned()).unwrap_err().len() < 60, "it repeats nothing");
+}
+
+#[test]
+fn names_are_as_long_as_their_broker_allows() {
+    let pointer = |broker: &str, member: &str, value: &str| {
+        let mut target = json!({"broker": broker, "connName": "h:1", "queueManager": "QM1", "queue": "Q"});
+        target[member] = json!(value);
+        match Target::resolve(None, Some(&spec(target)), &allow(EVERYTHING)) {
+            Err(TargetError::Invalid { pointer, .. }) => Some(pointer),
+            _ => None,
+        }
+    };
+    let hosts = |length: usize| "h".repeat(length) + ":1";
+    for (member, within, beyond) in [
+        ("queueManager", "M".repeat(48), "M".repeat(49)),
+        ("queueManager", "A.B_C/D%".to_owned(), "A B".to_owned()),
+        ("queue", "Q".repeat(48), "Q".repeat(49)),
+        ("connName", format!("{},{}", hosts(200), hosts(59)), format!("{},{}", hosts(200), hosts(60))),
+    ] {
+        assert_eq!(pointer("ibmmq", member, &within), None, "{member}: {within}");
+        assert_eq!(pointer("ibmmq", member, &beyond), Some(&*format!("/target/{member}")), "{beyond}");
+        assert_eq!(pointer("rabbitmq", member, &beyond), None, "{member}: {beyond}");
+    }
+}

@@ -1,0 +1,131 @@
+//! The body of the operations that take a target and nothing else.
+
+use api::{Fault, Problem};
+use mq::{
+    AuthSpec, BrokerKind, CcdtUrl, ChannelName, ConnName, ProfileName, QueueManagerName, QueueName, SslSpec,
+    TargetSpec,
+};
+use serde::Deserialize;
+
+/// `target`, `targetRef` or both; or the members of a target by themselves, as the gateway's
+/// document has it for the connection test.
+#[derive(Debug, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct TargetRequest {
+    target: Option<TargetSpec>,
+    target_ref: Option<ProfileName>,
+    broker: Option<BrokerKind>,
+    queue_manager: Option<QueueManagerName>,
+    queue: Option<QueueName>,
+    channel: Option<ChannelName>,
+    conn_name: Option<ConnName>,
+    ccdt_url: Option<CcdtUrl>,
+    ssl: Option<SslSpec>,
+    auth: Option<AuthSpec>,
+}
+
+/// Where in its body a request has its target, which pointers to faults follow.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum TargetPlace {
+    /// The member `target`.
+    #[default]
+    Member,
+    /// The body itself.
+    Body,
+}
+
+/// A request's target, before it is resolved.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct NamedTarget {
+    pub target_ref: Option<ProfileName>,
+    pub target: Option<TargetSpec>,
+    pub place: TargetPlace,
+}
+
+impl NamedTarget {
+    /// The target of an operation that has it in members of its own.
+    pub const fn in_members(target_ref: Option<ProfileName>, target: Option<TargetSpec>) -> Self {
+        Self { target_ref, target, place: TargetPlace::Member }
+    }
+}
+
+impl TargetRequest {
+    /// # Errors
+    /// `SCHEMA_VIOLATION` for members of a target beside `target` or `targetRef`.
+    pub fn into_named(self) -> Result<NamedTarget, Problem> {
+        let Self {
+            target,
+            target_ref,
+            broker,
+            queue_manager,
+            queue,
+            channel,
+            conn_name,
+            ccdt_url,
+            ssl,
+            auth,
+        } = self;
+        let bare = TargetSpec { broker, queue_manager, queue, channel, conn_name, ccdt_url, ssl, auth };
+        if bare == TargetSpec::default() {
+            return Ok(NamedTarget::in_members(target_ref, target));
+        }
+        if target.is_some() || target_ref.is_some() {
+            let detail = "send the target's members either in `target` or by themselves";
+            return Err(Problem::violation("", detail));
+        }
+        Ok(NamedTarget { target_ref: None, target: Some(bare), place: TargetPlace::Body })
+    }
+}
+
+impl TargetPlace {
+    /// Lets the faults of `problem`, which a target's resolution found, point into the request's body.
+    pub(crate) fn point(self, problem: Problem) -> Problem {
+        if self == Self::Member || problem.faults.is_empty() {
+            return problem;
+        }
+        let into_body = |fault: Fault| {
+            let pointer = fault.pointer.strip_prefix("/target").unwrap_or(&fault.pointer).to_owned();
+            Fault { pointer, ..fault }
+        };
+        Problem::faulty(problem.reason, problem.faults.into_iter().map(into_body).collect())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::{Value, json};
+
+    use super::*;
+
+    fn named(body: Value) -> Result<NamedTarget, Problem> {
+        api::json::read::<TargetRequest>(body)?.into_named()
+    }
+
+    #[test]
+    fn the_bare_form_is_the_target_itself() {
+        let members =
+            json!({"queueManager": "QM1", "queue": "Q", "connName": "h:1", "auth": {"user": "app"}});
+        let bare = named(members.clone()).unwrap();
+        let inside = named(json!({"target": members})).unwrap();
+        assert_eq!(bare.target, inside.target);
+        assert_eq!((bare.place, inside.place), (TargetPlace::Body, TargetPlace::Member));
+    }
+
+    #[test]
+    fn faults_point_to_where_the_target_is() {
+        for (body, pointer) in [
+            (json!({"connName": "h"}), "/connName"),
+            (json!({"target": {"connName": "h"}}), "/target/connName"),
+            (json!({"auth": {"usr": "a"}}), "/auth/usr"),
+            (json!({"targetRef": "a", "queue": "Q"}), ""),
+            (json!({"target": {}, "queue": "Q"}), ""),
+        ] {
+            assert_eq!(named(body.clone()).unwrap_err().faults[0].pointer, pointer, "{body}");
+        }
+        let missing = TargetPlace::Body.point(Problem::violation("/target/queue", "is required"));
+        assert_eq!(
+            (missing.faults[0].pointer.as_str(), missing.detail.as_str()),
+            ("/queue", "/queue: is required")
+        );
+    }
+}

@@ -1,0 +1,123 @@
+//! The contract as data, and whether each of its leaves has a bound.
+
+use std::sync::LazyLock;
+
+use serde_json::{Value, json};
+
+static CONTRACT: LazyLock<Value> =
+    LazyLock::new(|| serde_norway::from_str(include_str!("../../openapi.yaml")).unwrap());
+
+/// Products are the exception: an item is judged by itself, after the request, and has a limit of
+/// its own (`ITEM_TOO_LARGE`). No member of it can fail a request.
+const JUDGED_LATER: &str = "#/components/schemas/Product";
+
+/// A schema behind its references.
+pub(crate) fn resolved(schema: &'static Value) -> &'static Value {
+    match schema.get("$ref").and_then(Value::as_str) {
+        None => schema,
+        Some(reference) => {
+            resolved(CONTRACT.pointer(&reference[1..]).unwrap_or_else(|| panic!("{reference}")))
+        }
+    }
+}
+
+pub(crate) fn schema(name: &str) -> &'static Value {
+    &CONTRACT["components"]["schemas"][name]
+}
+
+/// The schemas of a request's JSON body, by path.
+pub(crate) fn body_schema(path: &str) -> &'static Value {
+    resolved(&CONTRACT["paths"][path]["post"]["requestBody"]["content"]["application/json"]["schema"])
+}
+
+/// Whether a schema takes values of a type.
+pub(crate) fn takes(schema: &Value, name: &str) -> bool {
+    match &schema["type"] {
+        Value::String(only) => only == name,
+        Value::Array(some) => some.contains(&json!(name)),
+        _ => false,
+    }
+}
+
+/// The alternatives of a schema, `null` aside.
+pub(crate) fn alternatives(schema: &'static Value) -> Vec<&'static Value> {
+    let schema = resolved(schema);
+    match schema.get("anyOf").and_then(Value::as_array) {
+        // An `anyOf` of `required` alone tells which members go together.
+        Some(any) if any.iter().all(|one| one.get("required").is_none()) => {
+            any.iter().flat_map(alternatives).filter(|one| one["type"] != "null").collect()
+        }
+        _ => vec![schema],
+    }
+}
+
+/// Leaves of `schema` that have no bound, by where they are.
+fn unbounded(at: &str, schema: &'static Value, found: &mut Vec<String>) {
+    if schema.get("$ref").and_then(Value::as_str) == Some(JUDGED_LATER) {
+        return;
+    }
+    for schema in alternatives(schema) {
+        let has = |name: &str| schema.get(name).is_some();
+        let is_listed = has("enum") || has("const");
+        if takes(schema, "string") && !is_listed && !has("maxLength") {
+            found.push(format!("{at}: a string without maxLength"));
+        }
+        if takes(schema, "integer") && !(has("minimum") && has("maximum")) {
+            found.push(format!("{at}: an integer without minimum and maximum"));
+        }
+        if takes(schema, "number") {
+            found.push(format!("{at}: no request carries a number that is no integer"));
+        }
+        if takes(schema, "array") {
+            let is_stream = schema["items"].get("$ref").and_then(Value::as_str) == Some(JUDGED_LATER);
+            if !has("maxItems") && !is_stream {
+                found.push(format!("{at}: an array without maxItems"));
+            }
+            unbounded(&format!("{at}/0"), &schema["items"], found);
+        }
+        if takes(schema, "object") {
+            for (name, member) in schema.get("properties").and_then(Value::as_object).into_iter().flatten() {
+                unbounded(&format!("{at}/{name}"), member, found);
+            }
+            match schema.get("additionalProperties") {
+                Some(Value::Bool(false)) => {}
+                Some(values @ Value::Object(_)) => {
+                    if !has("maxProperties") || schema["propertyNames"].get("maxLength").is_none() {
+                        found.push(format!("{at}: names without maxProperties and maxLength"));
+                    }
+                    unbounded(&format!("{at}/*"), values, found);
+                }
+                _ => found.push(format!("{at}: an object that takes anything")),
+            }
+        }
+        let types = ["string", "integer", "number", "array", "object", "boolean", "null"];
+        if !is_listed && !types.iter().any(|name| takes(schema, name)) {
+            found.push(format!("{at}: a schema without type"));
+        }
+    }
+}
+
+#[test]
+fn everything_that_a_request_can_carry_has_a_bound() {
+    let mut found = Vec::new();
+    let mut parameters = 0;
+    for (path, operations) in CONTRACT["paths"].as_object().unwrap() {
+        for (method, operation) in operations.as_object().unwrap() {
+            for parameter in operation.get("parameters").and_then(Value::as_array).into_iter().flatten() {
+                let parameter = resolved(parameter);
+                parameters += 1;
+                let at = format!("{method} {path} {} {}", parameter["in"], parameter["name"]);
+                unbounded(&at, &parameter["schema"], &mut found);
+            }
+            let content = operation.pointer("/requestBody/content").and_then(Value::as_object);
+            for (media_type, content) in content.into_iter().flatten() {
+                // A line of NDJSON is an item; what is between the lines has no form.
+                if media_type != "application/x-ndjson" {
+                    unbounded(&format!("{method} {path} body"), &content["schema"], &mut found);
+                }
+            }
+        }
+    }
+    assert!(parameters > 20, "the walk has found {parameters} parameters only");
+    assert!(found.is_empty(), "{found:#?}");
+}

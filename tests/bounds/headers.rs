@@ -1,0 +1,54 @@
+//! What the contract says of headers and what the code takes.
+
+use idempotency::IdempotencyKey;
+use proptest::prelude::*;
+use serde_json::json;
+
+use crate::contract::schema;
+
+const KEY: &str = "5c1e0a56-4a58-4aaf-9359-83ec8f663f10";
+
+fn is_described(value: &str) -> bool {
+    jsonschema::is_valid(schema("IdempotencyKey"), &json!(value))
+}
+
+#[test]
+fn a_key_with_parameters_is_described_as_it_is_taken() {
+    for (value, is_key) in [
+        (KEY.to_owned(), true),
+        (KEY.to_uppercase(), true),
+        (format!("\"{KEY}\""), true),
+        (format!("\"{KEY}\";a"), true),
+        (format!("\"{KEY}\";a=1;b=-1.5;  c=\"x \\\"y\\\\\";d=?1;*e=*t/x:y"), true),
+        (format!("\"{KEY}\";{}", "a;".repeat(107) + "ab"), true),
+        (format!("\"{KEY}\";{}", "a;".repeat(107) + "abc"), false),
+        (format!("{KEY}\""), false),
+        (format!("\"{KEY}"), false),
+        (format!("{KEY};a=1"), false),
+        (format!("\"{KEY}\" ;a=1"), false),
+        (format!("\"{KEY}\";A=1"), false),
+        (format!("\"{KEY}\";a="), false),
+        (format!("\"{KEY}\";"), false),
+        (format!("\"{KEY}\";a=1234567890123.5"), false),
+    ] {
+        assert_eq!(is_described(&value), is_key, "the contract: {value}");
+        assert_eq!(IdempotencyKey::parse(&value).is_ok(), is_key, "the code: {value}");
+    }
+}
+
+proptest! {
+    #[test]
+    fn what_the_contract_describes_is_a_key_for_the_code(
+        parameters in "(; {0,2}[a-c*][a-c0-9_.*-]{0,3}(=([A-Za-z*][a-z:/!]{0,3}|\"([a-z ]|\\\\[\"\\\\]){0,4}\"|\\?[012]|-?[0-9]{1,13}(\\.[0-9]{0,4})?))?){0,3}",
+    ) {
+        let value = format!("\"{KEY}\"{parameters}");
+        if is_described(&value) {
+            prop_assert!(IdempotencyKey::parse(&value).is_ok(), "{}", value);
+        }
+    }
+
+    #[test]
+    fn what_is_a_key_for_the_code_is_described(value in "\"?[0-9a-f]{8}-4a58-4aaf-9359-83ec8f663f10\"?(;a(=[a-z0-9?\".]{1,4})?)?") {
+        prop_assert_eq!(is_described(&value), IdempotencyKey::parse(&value).is_ok(), "{}", value);
+    }
+}

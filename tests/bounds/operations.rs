@@ -1,0 +1,32 @@
+//! The four operations of the gateway, from a request's bytes to what they would do.
+
+use api::{Problem, json};
+use gateway::{Operation, Plan};
+use serde_json::Value;
+
+/// An operation as far as its body decides.
+pub(crate) struct Checked {
+    pub(crate) path: &'static str,
+    pub(crate) plan: fn(&[u8]) -> Result<Plan, Problem>,
+    /// What serde says of a body that is not the operation's.
+    pub(crate) refusal: fn(Value) -> String,
+}
+
+fn plan<O: Operation>(body: &[u8]) -> Result<Plan, Problem> {
+    json::read::<O>(json::parse(body)?)?.plan()
+}
+
+fn refusal<O: Operation>(body: Value) -> String {
+    serde_json::from_value::<O>(body).err().map(|error| error.to_string()).unwrap_or_default()
+}
+
+const fn checked<O: Operation>() -> Checked {
+    Checked { path: O::ROUTE.path, plan: plan::<O>, refusal: refusal::<O> }
+}
+
+pub(crate) const OPERATIONS: [Checked; 4] = [
+    checked::<produce::ProduceRequest>(),
+    checked::<consume::ConsumeRequest>(),
+    checked::<depth::DepthRequest>(),
+    checked::<connection_test::ConnectionTestRequest>(),
+];

@@ -1,0 +1,111 @@
+//! Whatever the contract lets in fits into one invocation of `mq-access`: an order takes no more
+//! bytes than its request did, but for its target and the right to execute it.
+
+use gateway::{PlannedWork, Work, WorkOrder};
+use proptest::prelude::*;
+use serde_json::{Value, json};
+
+use crate::operations::OPERATIONS;
+
+/// The largest body, and the most that Lambda carries in a synchronous invocation.
+const MAX_BODY: usize = api::body::MAX_JSON;
+const MAX_INVOCATION: usize = 6 * 1024 * 1024;
+/// What an order has beside its messages.
+const FRAME: usize = 16 * 1024;
+
+/// An order as `events/` shows it, for its target and its right to execute.
+fn sample() -> WorkOrder {
+    serde_json::from_str(include_str!("../../events/mq-access/produce-too-late.json")).unwrap()
+}
+
+/// The order of a produce with this body, as it would be sent.
+fn order(body: &[u8]) -> WorkOrder {
+    let WorkOrder { trace_id, tenant, work } = sample();
+    let Work::Produce { target, execution, .. } = work else { panic!("a produce") };
+    let [produce, ..] = OPERATIONS;
+    let work = match (produce.plan)(body).unwrap().work {
+        PlannedWork::Change(_, work) => work(target, execution),
+        PlannedWork::Read(_) => panic!("a produce changes something"),
+    };
+    WorkOrder { trace_id, tenant, work }
+}
+
+/// The number of bytes of the order of `body`, which arrives as it was sent.
+fn carried(body: &[u8]) -> usize {
+    let order = order(body);
+    let sent = serde_json::to_vec(&order).unwrap();
+    let arrived: WorkOrder = serde_json::from_slice(&sent).unwrap();
+    assert!(arrived == order, "the order changes on its way");
+    sent.len()
+}
+
+fn messages(number: usize, message: &str) -> String {
+    let messages = vec![message; number].join(",");
+    format!(r#"{{"targetRef":"a","messages":[{messages}]}}"#)
+}
+
+fn text(length: usize) -> String {
+    format!(r#"{{"bodyText":"{}"}}"#, "x".repeat(length))
+}
+
+#[test]
+fn an_order_of_any_shape_is_no_longer_than_its_request() {
+    let filled =
+        |with: &str| messages(1, &format!(r#"{{"bodyText":"{}"}}"#, with.repeat(4_190_000 / with.len())));
+    for (name, body) in [
+        ("80,000 messages of 20 bytes", messages(80_000, &text(20))),
+        ("34,500 messages of 100 bytes", messages(34_500, &text(100))),
+        ("as many of the smallest as there may be", messages(100_000, r#"{"bodyText":""}"#)),
+        ("as many of the smallest binary ones", messages(100_000, r#"{"bodyBase64":""}"#)),
+        ("messages of bytes", messages(40_000, &format!(r#"{{"bodyBase64":"{}"}}"#, "AAAA".repeat(20)))),
+        ("headers in each message", messages(90_000, r#"{"bodyText":"","headers":{"a":"b"}}"#)),
+        ("empty headers in each message", messages(100_000, r#"{"bodyText":"","headers":{}}"#)),
+        ("correlation ids", messages(90_000, r#"{"bodyText":"","correlIdBase64":"AAAA"}"#)),
+        ("empty correlation ids", messages(90_000, r#"{"bodyText":"","correlIdBase64":""}"#)),
+        ("control characters", filled(r"\u0001")),
+        ("line ends", filled(r"\n")),
+        ("quotes", filled(r#"\""#)),
+        ("what needs no escape", filled("\u{7f}")),
+        ("wide characters", filled("😀")),
+        ("escaped wide characters", filled(r"\ud83d\ude00")),
+        (
+            "a fixed body",
+            json!({"payload": {"mode": "fixed", "fixedBase64": "A".repeat(4_190_000)}}).to_string(),
+        ),
+        (
+            "a template",
+            json!({"payload": {"mode": "template", "template": "\n".repeat(2_090_000)}}).to_string(),
+        ),
+    ] {
+        assert!(body.len() <= MAX_BODY && body.len() > MAX_BODY / 3, "{name}: {}", body.len());
+        let carried = carried(body.as_bytes());
+        assert!(carried <= body.len() + FRAME, "{name}: {} bytes become {carried}", body.len());
+        assert!(carried <= MAX_INVOCATION, "{name}: {carried}");
+    }
+}
+
+fn bodies() -> impl Strategy<Value = Value> {
+    let text = "[\\x00-\\x1f\"\\\\/a-zé€😀]{0,30}";
+    let message = (text, any::<bool>(), prop::collection::btree_map("[a-z]{1,5}", text, 0..3), any::<bool>())
+        .prop_map(|(text, is_binary, headers, has_id)| {
+            let mut message = json!({"headers": headers});
+            if is_binary {
+                message["bodyBase64"] = json!(mq::Base64Bytes::encode(text.as_bytes()));
+            } else {
+                message["bodyText"] = json!(text);
+            }
+            if has_id {
+                message["correlIdBase64"] = json!("AAAA");
+            }
+            message
+        });
+    prop::collection::vec(message, 1..20).prop_map(|messages| json!({"targetRef": "a", "messages": messages}))
+}
+
+proptest! {
+    #[test]
+    fn any_messages_arrive_as_they_were_sent(body in bodies()) {
+        let body = body.to_string();
+        prop_assert!(carried(body.as_bytes()) <= body.len() + FRAME);
+    }
+}

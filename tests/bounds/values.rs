@@ -1,0 +1,249 @@
+//! Every leaf of every body of the gateway: what is at its bound is accepted, what is one beyond is
+//! refused with a pointer to it.
+
+use std::collections::BTreeSet;
+
+use serde_json::{Map, Value, json};
+
+use crate::contract::{alternatives, body_schema, resolved, takes};
+use crate::operations::{Checked, OPERATIONS};
+
+/// A value's place in a body: the members and items on the way to it.
+type Place = Vec<Step>;
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+enum Step {
+    Member(String),
+    FirstItem,
+}
+
+/// What a leaf may be, and what it may not be any more.
+#[derive(Debug)]
+struct Edge {
+    within: Vec<Value>,
+    beyond: Vec<Value>,
+}
+
+fn pointer(place: &[Step]) -> String {
+    let step = |step: &Step| match step {
+        Step::Member(name) => format!("/{name}"),
+        Step::FirstItem => "/0".to_owned(),
+    };
+    place.iter().map(step).collect()
+}
+
+/// The longest text of a leaf with this number of characters.
+fn longest(place: &str, schema: &Value, length: usize) -> String {
+    if place.ends_with("/connName") {
+        let address = |index| format!("{index:0>253}(65535)");
+        return (10..26).map(address).collect::<Vec<_>>().join(",");
+    }
+    match schema.get("pattern").and_then(Value::as_str) {
+        Some(pattern) if pattern.contains("secret") => format!("{:a<length$}", "secret://"),
+        _ if schema.get("contentEncoding").is_some() => "A".repeat(length),
+        _ => "a".repeat(length),
+    }
+}
+
+fn size(schema: &Value, name: &str) -> Option<usize> {
+    schema.get(name).map(|bound| usize::try_from(bound.as_u64().unwrap()).unwrap())
+}
+
+fn edge_of_text(place: &str, schema: &Value) -> Edge {
+    let max = size(schema, "maxLength").unwrap();
+    let text = longest(place, schema, max);
+    assert_eq!(text.len(), max, "{place}: the contract's bound is not the one that the test fills");
+    // Base64 goes on by four characters.
+    let more = if schema.get("contentEncoding").is_some() { "AAAA" } else { "a" };
+    let mut edge = Edge { within: vec![json!(text)], beyond: vec![json!(format!("{text}{more}"))] };
+    if size(schema, "minLength").is_some_and(|min| min > 0) {
+        edge.beyond.push(json!(""));
+    }
+    edge
+}
+
+fn edge_of_names(schema: &Value) -> Edge {
+    let max = size(schema, "maxProperties").unwrap();
+    let name = size(&schema["propertyNames"], "maxLength").unwrap();
+    let value = size(&schema["additionalProperties"], "maxLength").unwrap();
+    let many = |number: usize| -> Value {
+        (0..number).map(|index| (index.to_string(), json!(""))).collect::<Map<_, _>>().into()
+    };
+    let one = |name: usize, value: usize| json!({"a".repeat(name): "b".repeat(value)});
+    Edge {
+        within: vec![many(max), one(name, 0), one(1, value)],
+        beyond: vec![many(max + 1), one(name + 1, 0), one(0, 0), one(1, value + 1)],
+    }
+}
+
+/// The edges of one leaf, if it is one.
+fn edge(place: &str, schema: &Value, minimal: &Value) -> Option<Edge> {
+    if schema.get("enum").is_some() {
+        let known: Vec<_> = schema["enum"].as_array().unwrap().clone();
+        return Some(Edge { within: known, beyond: vec![json!("unknown"), json!(1)] });
+    }
+    if takes(schema, "string") {
+        return Some(edge_of_text(place, schema));
+    }
+    if takes(schema, "integer") {
+        let bound = |name: &str| schema[name].as_i64().unwrap();
+        let (min, max) = (bound("minimum"), bound("maximum"));
+        return Some(Edge {
+            within: vec![json!(min), json!(max)],
+            beyond: vec![json!(min - 1), json!(max + 1)],
+        });
+    }
+    if takes(schema, "array") {
+        let items = |number: usize| Value::Array(vec![minimal.clone(); number]);
+        let (min, max) = (size(schema, "minItems").unwrap(), size(schema, "maxItems").unwrap());
+        return Some(Edge {
+            within: vec![items(min), items(max)],
+            beyond: vec![items(min - 1), items(max + 1)],
+        });
+    }
+    if schema.get("maxProperties").is_some() {
+        return Some(edge_of_names(schema));
+    }
+    None
+}
+
+/// Finds every leaf and every object below `schema`.
+fn walk(
+    place: &Place,
+    schema: &'static Value,
+    leaves: &mut Vec<(Place, &'static Value)>,
+    objects: &mut Vec<(Place, &'static Value)>,
+) {
+    for schema in alternatives(schema) {
+        leaves.push((place.clone(), schema));
+        if let Some(members) = schema.get("properties").and_then(Value::as_object) {
+            objects.push((place.clone(), schema));
+            for (name, member) in members {
+                let below = [place.as_slice(), &[Step::Member(name.clone())]].concat();
+                walk(&below, member, leaves, objects);
+            }
+        }
+        if let Some(items) = schema.get("items") {
+            walk(&[place.as_slice(), &[Step::FirstItem]].concat(), items, leaves, objects);
+        }
+    }
+}
+
+/// What has to be in a body for a value at this place to have a meaning.
+fn surroundings(place: &str) -> Value {
+    match place {
+        "/payload/fixedBase64" => json!({"payload": {"mode": "fixed"}}),
+        "/payload/template" => json!({"payload": {"mode": "template"}}),
+        "/mqProps/fixedCorrelIdBase64" => json!({"mqProps": {"correlIdMode": "fixed"}}),
+        place if place.starts_with("/messages/0/") && !place.contains("/body") => {
+            json!({"messages": [{"bodyText": "a"}]})
+        }
+        _ => json!({}),
+    }
+}
+
+/// `body` with `value` at `place`.
+fn put(body: &mut Value, place: &[Step], value: Value) {
+    let Some((first, rest)) = place.split_first() else {
+        *body = value;
+        return;
+    };
+    match first {
+        Step::Member(name) => {
+            if !body.is_object() {
+                *body = json!({});
+            }
+            put(&mut body[name.as_str()], rest, value);
+        }
+        Step::FirstItem => {
+            if !body.is_array() {
+                *body = json!([null]);
+            }
+            put(&mut body[0], rest, value);
+        }
+    }
+}
+
+fn with(place: &Place, value: Value) -> Vec<u8> {
+    let mut body = surroundings(&pointer(place));
+    put(&mut body, place, value);
+    body.to_string().into_bytes()
+}
+
+/// The two modes that need a member beside them are shown with it by `payload`'s own members.
+fn stands_alone(place: &str, value: &Value) -> bool {
+    match place {
+        "/payload/mode" => *value == json!("random"),
+        "/mqProps/correlIdMode" => *value != json!("fixed"),
+        _ => true,
+    }
+}
+
+fn check(operation: &Checked, place: &Place, edge: Edge) {
+    let at = pointer(place);
+    for value in edge.within.into_iter().filter(|value| stands_alone(&at, value)) {
+        let body = with(place, value);
+        let problem = (operation.plan)(&body).err();
+        assert!(problem.is_none(), "{}: at its bound {at} is refused: {problem:?}", operation.path);
+    }
+    for value in edge.beyond {
+        let shown: String = value.to_string().chars().take(60).collect();
+        let body = with(place, value);
+        let Err(problem) = (operation.plan)(&body) else {
+            panic!("{}: {at} takes {shown}", operation.path);
+        };
+        assert_eq!(problem.reason.status(), 400, "{}: {at}: {problem}", operation.path);
+        let found = &problem.faults[0].pointer;
+        let is_inside =
+            found.strip_prefix(at.as_str()).is_some_and(|rest| rest.is_empty() || rest.starts_with('/'));
+        assert!(is_inside, "{}: {at}: {shown} is blamed on {found}", operation.path);
+        assert!(problem.detail.len() < 500, "{}: {at}: {problem}", operation.path);
+    }
+}
+
+#[test]
+fn what_is_at_a_bound_is_accepted_and_what_is_beyond_is_refused() {
+    for operation in &OPERATIONS {
+        let (mut leaves, mut objects) = (Vec::new(), Vec::new());
+        walk(&Vec::new(), body_schema(operation.path), &mut leaves, &mut objects);
+        let mut edges = 0;
+        for (place, schema) in leaves {
+            if let Some(edge) = edge(&pointer(&place), schema, &json!({"bodyText": ""})) {
+                edges += 1;
+                check(operation, &place, edge);
+            }
+        }
+        assert!(edges >= 10, "{}: {edges} leaves only", operation.path);
+    }
+}
+
+/// The members that serde names where it meets one that it does not know.
+fn known_to_the_code(refusal: &str) -> BTreeSet<String> {
+    let (_, listed) = refusal.split_once(", expected ").unwrap_or_else(|| panic!("{refusal}"));
+    listed.split('`').skip(1).step_by(2).map(str::to_owned).collect()
+}
+
+#[test]
+fn the_code_knows_exactly_the_members_of_the_contract() {
+    for operation in &OPERATIONS {
+        let (mut leaves, mut objects) = (Vec::new(), Vec::new());
+        walk(&Vec::new(), body_schema(operation.path), &mut leaves, &mut objects);
+        let places: Vec<_> = objects.iter().map(|(place, _)| place.clone()).collect();
+        for place in places {
+            // A place may have several forms, of which the code knows the members of all.
+            let described: BTreeSet<String> = objects
+                .iter()
+                .filter(|(other, _)| *other == place)
+                .flat_map(|(_, schema)| resolved(schema)["properties"].as_object().unwrap().keys().cloned())
+                .collect();
+            let mut body = json!({});
+            put(
+                &mut body,
+                &[place.as_slice(), &[Step::Member("no such member".to_owned())]].concat(),
+                json!(1),
+            );
+            let known = known_to_the_code(&(operation.refusal)(body));
+            assert_eq!(known, described, "{} {}", operation.path, pointer(&place));
+        }
+    }
+}
