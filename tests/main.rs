@@ -13,6 +13,7 @@ mod chunking;
 mod consume;
 mod contract;
 mod events;
+mod examples;
 mod front;
 mod idempotency;
 mod loads;

@@ -1,0 +1,117 @@
+//! Every example of a request body in the contract succeeds when it is sent.
+
+use std::sync::LazyLock;
+use std::time::Duration;
+
+use end_to_end::{Answer, Broker, Gateway, KEY_A};
+use serde_json::{Value, json};
+use uuid::Uuid;
+
+static CONTRACT: LazyLock<Value> =
+    LazyLock::new(|| serde_norway::from_str(include_str!("../openapi.yaml")).unwrap());
+
+/// An example, and where it stands.
+struct Example {
+    path: &'static str,
+    media_type: &'static str,
+    name: &'static str,
+    value: &'static Value,
+    /// The one 2xx status of its operation.
+    status: u16,
+}
+
+/// Every request with a body, with its examples.
+fn bodies() -> Vec<(&'static str, Vec<Example>)> {
+    let mut all = Vec::new();
+    for (path, operations) in CONTRACT["paths"].as_object().unwrap() {
+        let Some(operation) = operations.get("post") else { continue };
+        let Some(content) = operation.pointer("/requestBody/content") else { continue };
+        let statuses = operation["responses"].as_object().unwrap().keys();
+        let status = statuses.filter_map(|status| status.parse().ok()).find(|status| *status < 300).unwrap();
+        let mut examples = Vec::new();
+        for (media_type, content) in content.as_object().unwrap() {
+            for (name, example) in content.get("examples").and_then(Value::as_object).into_iter().flatten() {
+                examples.push(Example { path, media_type, name, value: &example["value"], status });
+            }
+        }
+        all.push((path.as_str(), examples));
+    }
+    all
+}
+
+#[test]
+fn every_request_with_a_body_has_an_example() {
+    let all = bodies();
+    assert!(all.len() >= 7, "{} requests", all.len());
+    for (path, examples) in all {
+        assert!(!examples.is_empty(), "{path}");
+    }
+}
+
+/// Sends an example as it stands, but for the queue: a test has one of its own.
+async fn send(gateway: &Gateway, example: &Example, path: &str, queue: &str) -> Answer {
+    let mut body = example.value.clone();
+    if body.get("targetRef").is_some() && body.pointer("/target/queue").is_none() {
+        body["target"]["queue"] = json!(queue);
+    }
+    let body = match &body {
+        Value::String(lines) => lines.clone(),
+        json => json.to_string(),
+    };
+    let key = Uuid::new_v4().to_string();
+    let headers = [
+        ("x-api-key", KEY_A),
+        ("content-type", example.media_type),
+        ("idempotency-key", key.as_str()),
+        ("x-inova-load-type", "delta"),
+    ];
+    gateway.send("POST", path, &headers, body).await
+}
+
+/// A batch that has come to its end.
+async fn final_batch(gateway: &Gateway, products: &Example) -> String {
+    let answer = send(gateway, products, products.path, "").await.expect(202);
+    let batch = answer.json()["batch_id"].as_str().unwrap().to_owned();
+    let path = format!("/v1/inovafarma/batches/{batch}");
+    for _ in 0..300 {
+        let status = gateway.get(&path).await.json()["status"].as_str().unwrap_or_default().to_owned();
+        if status == "COMPLETED" {
+            return batch;
+        }
+        assert!(!["FAILED", "PARTIAL_FAIL"].contains(&status.as_str()), "the example of {path} is {status}");
+        tokio::time::sleep(Duration::from_millis(200)).await;
+    }
+    panic!("{path} does not come to its end");
+}
+
+#[tokio::test]
+async fn every_example_succeeds_when_it_is_sent() {
+    let (gateway, broker) = (Gateway::new(), Broker::connect().await);
+    let queue = broker.queue().await;
+    let all = bodies();
+    for example in all.iter().flat_map(|(_, examples)| examples).filter(|one| !one.path.contains('{')) {
+        let answer = send(&gateway, example, example.path, &queue.name).await;
+        let text = String::from_utf8_lossy(&answer.bytes).into_owned();
+        assert_eq!(answer.status, example.status, "{} of {}: {text}", example.name, example.path);
+    }
+    broker.delete(&queue).await;
+}
+
+/// Each asks for something of a batch in a state of its own; of one that is complete there is only
+/// everything to do again, and what is not possible says so.
+#[tokio::test]
+async fn examples_about_a_batch_are_understood() {
+    let gateway = Gateway::new();
+    let all = bodies();
+    let examples = || all.iter().flat_map(|(_, examples)| examples);
+    let products = examples().find(|example| example.path == "/v1/inovafarma/products").unwrap();
+    for example in examples().filter(|example| example.path.contains('{')) {
+        let batch = final_batch(&gateway, products).await;
+        let answer = send(&gateway, example, &example.path.replace("{batch_id}", &batch), "").await;
+        if example.value["scope"] == "all" {
+            answer.expect(example.status);
+        } else {
+            answer.expect_problem(409, "BATCH_NOT_REPLAYABLE");
+        }
+    }
+}
