@@ -25,7 +25,7 @@ test: cargo nextest ## Run all tests against a stack of their own (NEXTEST='-E "
 bench: cargo ## Measure starts, clients, warm requests, idempotency and the ingest (ONLY=startup|clients|warm|idempotency|ingest|load|accept, ROUNDS=4 MESSAGES=100000 STARTS=40 REQUESTS=1000 ITEMS=100000)
 	@scripts/bench.sh $(ONLY)
 
-fuzz: cargo ## Look for input that the splitter or the item parser takes wrongly (ONLY=splitter|item, TIME=60 seconds each)
+fuzz: cargo ## Look for input that the splitter or a parser takes wrongly (ONLY=splitter|item|json|request, TIME=60 seconds each)
 	@TIME=$(TIME) scripts/fuzz.sh $(ONLY)
 
 stop: ## Stop the stacks of this directory, also what a killed one left running

@@ -6,7 +6,7 @@ cd "$(dirname "$0")/.."
 export PATH=$PWD/.local/tools/bin:$PATH
 
 targets=("$@")
-((${#targets[@]})) || targets=(splitter item)
+((${#targets[@]})) || targets=(splitter item json request)
 toolchain=${FUZZ_TOOLCHAIN:-nightly}
 if ! cargo "+$toolchain" --version >/dev/null 2>&1; then
   echo "libFuzzer needs a nightly compiler: rustup toolchain install $toolchain --profile minimal" >&2

@@ -1,6 +1,8 @@
 //! What must hold of any bytes, as panics where it does not. The targets hand it what libFuzzer makes up.
 
 pub mod item;
+pub mod json;
+pub mod request;
 pub mod splitter;
 
 /// What JSON calls white space.

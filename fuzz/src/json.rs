@@ -1,0 +1,57 @@
+//! The request parser: what it lets through is what `serde_json` reads, its fingerprint does not
+//! depend on its spelling, and what it refuses gets a small problem of the caller's.
+
+use api::{MAX_BODY, Problem, TraceId, json};
+use idempotency::Fingerprint;
+use serde_json::{Number, Value};
+
+/// Up to here a whole double is an integer for the parser.
+const MAX_INTEGER: f64 = 9_007_199_254_740_991.0;
+
+/// The input is a body.
+pub fn check(input: &[u8]) {
+    let oracle = serde_json::from_slice::<Value>(input);
+    match json::parse(input) {
+        Err(problem) => is_the_callers(&problem),
+        Ok(value) => {
+            let oracle = oracle.expect("serde_json refuses it");
+            assert_eq!(value, with_whole_numbers(oracle));
+            let fingerprint = Fingerprint::of(&value).expect("a fingerprint");
+            for spelling in [value.to_string(), format!("{value:#}")] {
+                let again = json::parse(spelling.as_bytes()).expect("what was written by serde_json");
+                assert_eq!(Fingerprint::of(&again).expect("a fingerprint"), fingerprint);
+                assert_eq!(again, value);
+            }
+        }
+    }
+}
+
+/// A problem that tells the caller what to mend, and no more than a problem may hold.
+pub(crate) fn is_the_callers(problem: &Problem) {
+    assert!((400..500).contains(&problem.reason.status()), "{problem}");
+    let reply = problem.to_reply(&TraceId::new());
+    assert!(reply.body.len() <= MAX_BODY, "{} bytes", reply.body.len());
+    serde_json::from_str::<Value>(&reply.body).expect("JSON");
+}
+
+/// `16.0` as 16.
+fn with_whole_numbers(value: Value) -> Value {
+    match value {
+        Value::Number(number) => Value::Number(whole(number)),
+        Value::Array(items) => items.into_iter().map(with_whole_numbers).collect(),
+        Value::Object(members) => {
+            let members = members.into_iter().map(|(name, value)| (name, with_whole_numbers(value)));
+            Value::Object(members.collect())
+        }
+        other => other,
+    }
+}
+
+fn whole(number: Number) -> Number {
+    match number.as_f64() {
+        Some(double) if number.is_f64() && double.fract() == 0.0 && double.abs() <= MAX_INTEGER => {
+            Number::from(format!("{double:.0}").parse::<i64>().expect("a whole number"))
+        }
+        _ => number,
+    }
+}

@@ -1,0 +1,70 @@
+//! From a request's body to the order for `mq-access`, for the four operations of the gateway: what
+//! is refused is refused as the caller's mistake, and what is let in can be carried.
+
+use std::sync::LazyLock;
+
+use api::json;
+use connection_test::ConnectionTestRequest;
+use consume::ConsumeRequest;
+use depth::DepthRequest;
+use gateway::{Operation, Plan, PlannedWork, Work, WorkOrder, from_target};
+use mq::{InlineTargets, Profile, Target};
+use produce::ProduceRequest;
+
+use crate::json::is_the_callers;
+
+/// Lambda's limit for a synchronous invocation.
+const MAX_INVOCATION: usize = 6 * 1024 * 1024;
+/// What an order has beside what the request says.
+const FRAME: usize = 16 * 1024;
+
+static SAMPLE: LazyLock<WorkOrder> = LazyLock::new(|| {
+    serde_json::from_str(include_str!("../../events/mq-access/produce-too-late.json")).expect("an order")
+});
+
+static PROFILE: LazyLock<Profile> = LazyLock::new(|| {
+    let profile = r#"{"target": {"broker": "rabbitmq", "connName": "h:1", "queue": "Q"}, "queues": ["*"]}"#;
+    serde_json::from_str(profile).expect("a profile")
+});
+
+static ALLOWED: LazyLock<InlineTargets> =
+    LazyLock::new(|| "rabbitmq://h:*/* ibmmq://h:*/*".parse().expect("an allow-list"));
+
+/// The first byte chooses the operation, the rest is a body.
+pub fn check(input: &[u8]) {
+    let Some((operation, body)) = input.split_first() else { return };
+    match operation % 4 {
+        0 => check_as::<ProduceRequest>(body),
+        1 => check_as::<ConsumeRequest>(body),
+        2 => check_as::<DepthRequest>(body),
+        _ => check_as::<ConnectionTestRequest>(body),
+    }
+}
+
+fn check_as<O: Operation>(body: &[u8]) {
+    let plan = json::parse(body).and_then(json::read::<O>).and_then(O::plan);
+    match plan {
+        Err(problem) => is_the_callers(&problem),
+        Ok(plan) => check_plan(plan, body.len()),
+    }
+}
+
+fn check_plan(plan: Plan, body: usize) {
+    let profile = plan.target_ref.as_ref().map(|_| &*PROFILE);
+    let target = match Target::resolve(profile, plan.target.as_ref(), &ALLOWED) {
+        Ok(target) => target,
+        Err(error) => return is_the_callers(&from_target(error)),
+    };
+    let WorkOrder { trace_id, tenant, work: Work::Produce { execution, .. } } = SAMPLE.clone() else {
+        unreachable!("the sample is a produce")
+    };
+    let work = match plan.work {
+        PlannedWork::Read(work) => work(target),
+        PlannedWork::Change(_, work) => work(target, execution),
+    };
+    let order = WorkOrder { trace_id, tenant, work };
+    let sent = serde_json::to_vec(&order).expect("an order");
+    assert!(sent.len() <= MAX_INVOCATION && sent.len() <= body + FRAME, "{} of {body}", sent.len());
+    let arrived: WorkOrder = serde_json::from_slice(&sent).expect("an order");
+    assert!(arrived == order, "{order:?} arrives as {arrived:?}");
+}
