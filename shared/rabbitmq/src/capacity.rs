@@ -15,25 +15,25 @@ use crate::pooled::PooledConnection;
 /// A pool, as its connections know it.
 #[derive(Debug)]
 pub(crate) struct Member {
-    /// Broker, addresses and virtual host, without the user.
-    target: String,
-    peer: Peer,
+    config: Arc<ConnectionConfig>,
     is_closed: AtomicBool,
 }
 
 impl Member {
-    pub(crate) fn new(config: &ConnectionConfig) -> Self {
-        let addresses: Vec<_> = config.addresses().iter().map(ToString::to_string).collect();
-        let first = Address { host: config.host().to_owned(), port: config.port() };
-        Self {
-            target: format!("rabbitmq://{}/{}", addresses.join(","), config.vhost()),
-            peer: Peer::new(config, &first),
-            is_closed: AtomicBool::new(false),
-        }
+    pub(crate) fn new(config: Arc<ConnectionConfig>) -> Self {
+        Self { config, is_closed: AtomicBool::new(false) }
     }
 
-    pub(crate) fn peer(&self) -> &Peer {
-        &self.peer
+    /// The first address, for the log.
+    pub(crate) fn peer(&self) -> Peer {
+        let first = Address { host: self.config.host().to_owned(), port: self.config.port() };
+        Peer::new(&self.config, &first)
+    }
+
+    /// Broker, addresses and virtual host, without the user.
+    fn target(&self) -> String {
+        let addresses: Vec<_> = self.config.addresses().iter().map(ToString::to_string).collect();
+        format!("rabbitmq://{}/{}", addresses.join(","), self.config.vhost())
     }
 
     pub(crate) fn is_closed(&self) -> bool {
@@ -181,17 +181,13 @@ impl Capacity {
         let idle = state.idle.iter().map(|(owner, _)| (owner, 0));
         let used = state.in_use.iter().map(|owner| (owner, 1));
         for (owner, in_use) in idle.chain(used) {
-            match reports.iter_mut().find(|report| report.target == owner.target) {
+            let target = owner.target();
+            match reports.iter_mut().find(|report| report.target == target) {
                 Some(report) => {
                     report.open += 1;
                     report.in_use += in_use;
                 }
-                None => reports.push(PoolReport {
-                    target: owner.target.clone(),
-                    open: 1,
-                    in_use,
-                    max_size: self.limits.max_size,
-                }),
+                None => reports.push(PoolReport { target, open: 1, in_use, max_size: self.limits.max_size }),
             }
         }
         reports.sort_by(|a, b| a.target.cmp(&b.target));

@@ -12,7 +12,7 @@ use tokio::net::TcpStream;
 
 use crate::config::{ConnectionConfig, TlsConfig};
 use crate::connection::{Connection, Pulse};
-use crate::errors::{During, Failure};
+use crate::errors::{During, Failure, Remedy};
 use crate::events::Peer;
 use crate::frame_filter::Noticed;
 use crate::server::Server;
@@ -23,6 +23,33 @@ use crate::transport::{Hangup, Kit, Socket, Transport, prepare};
 const INVALID_CERTIFICATE: &str = "invalid peer certificate";
 /// How it begins when the other side refuses something.
 const ALERT: &str = "received fatal alert";
+
+/// How many of the addresses that a host name resolves to are tried.
+const MOST_CANDIDATES: usize = 4;
+
+/// How many TCP connections one use of a broker may try to open, over all addresses, host names and
+/// attempts.
+pub(crate) const MOST_DIALS: usize = 32;
+
+/// The TCP connections that may still be tried.
+#[derive(Debug)]
+pub(crate) struct Dials(usize);
+
+impl Dials {
+    pub(crate) fn new() -> Self {
+        Self(MOST_DIALS)
+    }
+
+    pub(crate) fn are_spent(&self) -> bool {
+        self.0 == 0
+    }
+
+    fn spend(&mut self) -> bool {
+        let left = self.0.checked_sub(1);
+        self.0 = left.unwrap_or_default();
+        left.is_some()
+    }
+}
 
 /// A step on the way to a queue.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -60,9 +87,13 @@ pub(crate) struct StepError {
 }
 
 impl StepError {
-    /// Whether another address could fare better: a broker that answered with a refusal speaks for all of them.
-    pub(crate) fn is_about_the_address(&self) -> bool {
-        matches!(self.error, BrokerError::Unreachable { .. } | BrokerError::Timeout { .. })
+    /// What can be done about it, before anything was sent.
+    pub(crate) fn remedy(&self) -> Remedy {
+        match Remedy::of(&self.error) {
+            // A certificate stays as it is.
+            Remedy::TryAgain if self.step == Step::Tls => Remedy::AnotherAddress,
+            remedy => remedy,
+        }
     }
 }
 
@@ -95,9 +126,10 @@ pub(crate) async fn open(
     address: &Address,
     deadline: Deadline,
     log: &mut StepLog,
+    dials: &mut Dials,
 ) -> Result<Connection, StepError> {
     let candidates = log.run(Step::Resolve, deadline, address, resolve(address)).await?;
-    let dialled = dial(address, &candidates, deadline);
+    let dialled = dial(address, &candidates, deadline, dials);
     let (mut socket, hangup) = log.run(Step::Connect, deadline, address, dialled).await?;
     if let Some(tls) = config.tls() {
         socket = log.run(Step::Tls, deadline, address, secure(socket, address, tls)).await?;
@@ -136,6 +168,7 @@ async fn resolve(address: &Address) -> Result<Vec<SocketAddr>, BrokerError> {
     let found: Vec<_> = tokio::net::lookup_host((address.host.as_str(), address.port))
         .await
         .map_err(|error| unresolvable(error.to_string()))?
+        .take(MOST_CANDIDATES)
         .collect();
     if found.is_empty() {
         return Err(unresolvable("it has no address".to_owned()));
@@ -148,12 +181,16 @@ async fn dial(
     address: &Address,
     candidates: &[SocketAddr],
     deadline: Deadline,
+    dials: &mut Dials,
 ) -> Result<(Socket, Hangup), BrokerError> {
     let unreachable = |error: &io::Error| BrokerError::Unreachable {
         detail: format!("{address} cannot be reached: {error}"),
     };
     let mut failure = BrokerError::Unreachable { detail: format!("{address} cannot be reached") };
     for (candidate, left) in candidates.iter().zip((1..=candidates.len()).rev()) {
+        if !dials.spend() {
+            break;
+        }
         let share = deadline.remaining() / u32::try_from(left).unwrap_or(u32::MAX);
         match deadline.min(share).run(TcpStream::connect(candidate)).await {
             Ok(Ok(stream)) => return prepare(stream).map_err(|error| unreachable(&error)),
@@ -193,4 +230,23 @@ async fn log_in(
     lapin::Connection::connector(config.uri(address), Runtime::new(Kit::current()), connect, options)
         .await
         .map_err(|error| Failure::from(error).into_error(During::LogIn { vhost: config.vhost() }))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn a_name_with_many_addresses_is_dialled_within_the_bound() {
+        let address = Address { host: "broker.example".to_owned(), port: 5672 };
+        // Nobody listens on port 1.
+        let candidates = vec![SocketAddr::from(([127, 0, 0, 1], 1)); 100];
+        let mut dials = Dials::new();
+        let deadline = Deadline::after(Duration::from_secs(20));
+        assert!(dial(&address, &candidates, deadline, &mut dials).await.is_err());
+        assert!(dials.are_spent());
+        let mut dials = Dials::new();
+        assert!(dial(&address, &candidates[..MOST_CANDIDATES], deadline, &mut dials).await.is_err());
+        assert_eq!(dials.0, MOST_DIALS - MOST_CANDIDATES);
+    }
 }

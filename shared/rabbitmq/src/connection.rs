@@ -14,6 +14,7 @@ use crate::errors::{During, Failure};
 use crate::events::{self, Peer};
 use crate::frame_filter::Noticed;
 use crate::health::HealthStatus;
+use crate::intake::Intake;
 use crate::server::Server;
 use crate::transport::Hangup;
 
@@ -51,6 +52,13 @@ impl Connection {
             Ok(channel) => Ok(channel?),
             Err(_) => Err(Failure::Deadline),
         }
+    }
+
+    /// Opens a channel, and says how soon the broker answered.
+    pub(crate) async fn timed_channel(&self, deadline: Deadline) -> Result<(Channel, HealthStatus), Failure> {
+        let started = Instant::now();
+        let channel = self.open_channel(deadline).await?;
+        Ok((channel, HealthStatus::healthy(started.elapsed())))
     }
 
     /// The largest frame that either side may send, in bytes.
@@ -95,6 +103,11 @@ impl Connection {
     /// How many messages the broker has given back as unroutable.
     pub(crate) fn returns(&self) -> u64 {
         self.noticed.returns()
+    }
+
+    /// What the connection lets in of the messages that it is given.
+    pub(crate) fn intake(&self) -> &Intake {
+        self.noticed.intake()
     }
 
     pub(crate) fn events(&self) -> impl Stream<Item = Event> + Send + 'static {

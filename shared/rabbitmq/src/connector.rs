@@ -1,24 +1,32 @@
 //! From a configuration to an open connection.
 
+use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Instant;
 
+use lapin::Channel;
 use mq::{BrokerError, Deadline};
 
 use crate::config::ConnectionConfig;
-use crate::connect::{self, StepError, StepLog};
+use crate::connect::{self, Dials, Step, StepError, StepLog};
 use crate::connection::Connection;
+use crate::errors::{ConnectionError, During, Remedy};
 use crate::events::{self, Peer};
+use crate::health::HealthStatus;
+use crate::retry::RetryPolicy;
+
+/// How many addresses of a configuration are tried.
+pub(crate) const MOST_ADDRESSES: usize = 16;
 
 /// Connects to the addresses of a configuration in order, and remembers which one worked.
 #[derive(Debug)]
 pub(crate) struct Connector {
-    config: ConnectionConfig,
+    config: Arc<ConnectionConfig>,
     preferred: AtomicUsize,
 }
 
 impl Connector {
-    pub(crate) fn new(config: ConnectionConfig) -> Self {
+    pub(crate) fn new(config: Arc<ConnectionConfig>) -> Self {
         Self { config, preferred: AtomicUsize::new(0) }
     }
 
@@ -32,53 +40,96 @@ impl Connector {
         self.config.addresses().get(preferred).map(|address| Peer::new(&self.config, address))
     }
 
+    /// Connects in one round: each address is tried once.
+    ///
     /// # Errors
     /// What the last address said. A refusal ends the round: it would be the same everywhere.
     pub(crate) async fn connect(&self, deadline: Deadline) -> Result<Connection, StepError> {
-        self.connect_step_by_step(deadline).await.1
+        self.round(deadline, &mut Dials::new()).await.1
     }
 
-    /// Connects, and says how far the attempt came that succeeded, or the last one.
+    /// Connects in one round, and says how far the attempt came that succeeded, or the last one.
     pub(crate) async fn connect_step_by_step(
         &self,
         deadline: Deadline,
     ) -> (StepLog, Result<Connection, StepError>) {
+        self.round(deadline, &mut Dials::new()).await
+    }
+
+    /// Connects and opens a channel. Nothing is sent to a queue meanwhile, so what may pass is
+    /// tried again by `retry`, until the next round would begin after `retry_until`.
+    ///
+    /// # Errors
+    /// What the last address of the last round said, and how many rounds there were.
+    pub(crate) async fn persist(
+        &self,
+        mut retry: RetryPolicy,
+        retry_until: Deadline,
+        deadline: Deadline,
+    ) -> Result<(Connection, Channel, HealthStatus), ConnectionError> {
+        let started = Instant::now();
+        let mut dials = Dials::new();
+        loop {
+            let failure = match Box::pin(self.round(deadline, &mut dials)).await.1 {
+                Ok(connection) => match connection.timed_channel(deadline).await {
+                    Ok((channel, health)) => return Ok((connection, channel, health)),
+                    Err(failure) => StepError {
+                        step: Step::OpenQueue,
+                        error: failure.into_error(During::Connection),
+                        timed_out: deadline.has_passed(),
+                    },
+                },
+                Err(failure) => failure,
+            };
+            let may_pass = failure.remedy() == Remedy::TryAgain && !dials.are_spent();
+            let Some(delay) = may_pass.then(|| retry.next_delay_before(retry_until)).flatten() else {
+                let rounds = retry.stats().attempts + u64::from(!may_pass);
+                return Err(ConnectionError::from(failure).after(rounds, started.elapsed()));
+            };
+            tokio::time::sleep(delay).await;
+        }
+    }
+
+    async fn round(&self, deadline: Deadline, dials: &mut Dials) -> (StepLog, Result<Connection, StepError>) {
         let mut log = StepLog::default();
-        let mut result = Err(StepError {
-            step: connect::Step::Resolve,
+        let mut last = StepError {
+            step: Step::Resolve,
             error: BrokerError::Unreachable { detail: "the target has no address".to_owned() },
             timed_out: false,
-        });
+        };
         let order = self.order();
+        let mut tried = Vec::with_capacity(order.len());
         for (index, left) in order.iter().zip((1..=order.len()).rev()) {
             let Some(address) = self.config.addresses().get(*index) else { continue };
             let share = deadline.remaining() / u32::try_from(left).unwrap_or(u32::MAX);
             let attempt = deadline.min(share.min(self.config.timeout()));
             let started = Instant::now();
-            let peer = Peer::new(&self.config, address);
             log = StepLog::default();
-            result = connect::open(&self.config, address, attempt, &mut log).await;
-            match &result {
-                Ok(_) => {
+            tried.push(address);
+            match connect::open(&self.config, address, attempt, &mut log, dials).await {
+                Ok(connection) => {
                     self.preferred.store(*index, Ordering::Relaxed);
-                    events::established(&peer, started.elapsed());
-                    break;
+                    events::established(&connection.peer, started.elapsed());
+                    return (log, Ok(connection));
                 }
-                Err(failure) => {
-                    events::failed(&peer, failure.step.name(), &failure.error);
-                    if !failure.is_about_the_address() || deadline.has_passed() {
-                        break;
-                    }
-                }
+                Err(failure) => last = failure,
+            }
+            if last.remedy() == Remedy::Nothing || deadline.has_passed() || dials.are_spent() {
+                break;
             }
         }
-        (log, result)
+        // One line, however many addresses there are.
+        if let Some(address) = tried.last() {
+            events::failed(&Peer::new(&self.config, address), last.step.name(), &last.error, tried.len());
+        }
+        (log, Err(last))
     }
 
     /// The addresses as configured, with the one that worked last in front.
     fn order(&self) -> Vec<usize> {
         let preferred = self.preferred.load(Ordering::Relaxed);
-        let others = (0..self.config.addresses().len()).filter(|index| *index != preferred);
+        let count = self.config.addresses().len().min(MOST_ADDRESSES);
+        let others = (0..count).filter(|index| *index != preferred);
         std::iter::once(preferred).chain(others).collect()
     }
 }

@@ -8,11 +8,23 @@ const MAX_DEPTH: usize = 32;
 
 /// Class, weight and body size.
 const PRELUDE: usize = 12;
+/// Class and weight.
+const BODY_SIZE: usize = 4;
+
+/// What a value of a table takes in memory at most, as the library's and as the gateway's, beside
+/// its bytes.
+const VALUE: usize = 160;
+/// How often a header's bytes are held at most: as they came, moved, parsed, and as text of an
+/// answer.
+const COPIES: usize = 4;
 
 /// Begins the names of headers that hold moved properties; other publishers' names have no reason to.
 const MOVED: &str = "\0integrahub:";
 
 const HEADERS: &str = "headers";
+
+/// The class of `basic` methods and their content.
+pub(crate) const CLASS_BASIC: u8 = 60;
 
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Kind {
@@ -41,8 +53,29 @@ const PROPERTIES: [(&str, Kind); 14] = [
 ];
 const HEADERS_FLAG: u16 = 1 << 13;
 
-/// A content header's payload in a form that can be parsed, or `None` where it is in one already, or cannot be helped.
-pub(crate) fn readable(payload: &[u8]) -> Option<Vec<u8>> {
+/// What the filter learns of a content header.
+pub(crate) struct Read {
+    /// What the message takes in memory at most, in bytes.
+    pub(crate) weight: usize,
+    /// The payload in a form that can be parsed, or `None` where it is in one already, or cannot be
+    /// helped.
+    pub(crate) rewritten: Option<Vec<u8>>,
+}
+
+/// Reads a content header's payload.
+pub(crate) fn read(payload: &[u8]) -> Read {
+    let mut values = 0;
+    let rewritten = readable(payload, &mut values);
+    let body =
+        payload.get(BODY_SIZE..).and_then(<[u8]>::first_chunk).map_or(0, |size| u64::from_be_bytes(*size));
+    // The library gathers a body in room that grows twofold.
+    let body = usize::try_from(body).unwrap_or(usize::MAX).saturating_mul(2);
+    let header = payload.len().saturating_mul(COPIES).saturating_add(values.saturating_mul(VALUE));
+    Read { weight: body.saturating_add(header), rewritten }
+}
+
+/// [`Read::rewritten`]; `values` counts those of the table.
+fn readable(payload: &[u8], values: &mut usize) -> Option<Vec<u8>> {
     let (prelude, rest) = payload.split_at_checked(PRELUDE)?;
     let (flags, mut rest) = rest.split_first_chunk::<2>()?;
     let flags = u16::from_be_bytes(*flags);
@@ -64,7 +97,7 @@ pub(crate) fn readable(payload: &[u8]) -> Option<Vec<u8>> {
         rest = tail;
         let is_readable = match kind {
             Kind::ShortString => std::str::from_utf8(content).is_ok(),
-            Kind::Table => table_is_readable(content, 0),
+            Kind::Table => table_is_readable(content, 0, values),
             Kind::Octet | Kind::Timestamp => true,
         };
         if !is_readable {
@@ -85,6 +118,24 @@ pub(crate) fn readable(payload: &[u8]) -> Option<Vec<u8>> {
     let length = u32::try_from(table.len()).ok()?.to_be_bytes();
     let flags = (kept_flags | HEADERS_FLAG).to_be_bytes();
     Some([prelude, &flags, &before, &length, &table, &after].concat())
+}
+
+/// A content header of a message without body and properties.
+pub(crate) fn hollow() -> Vec<u8> {
+    let mut payload = vec![0; PRELUDE + 2];
+    if let Some(class) = payload.get_mut(1) {
+        *class = CLASS_BASIC;
+    }
+    payload
+}
+
+/// The content header with a body size of 0.
+pub(crate) fn without_body(payload: &[u8]) -> Vec<u8> {
+    let mut payload = payload.to_vec();
+    if let Some(size) = payload.get_mut(BODY_SIZE..PRELUDE) {
+        size.fill(0);
+    }
+    payload
 }
 
 /// Splits a property off: all its bytes, those of its value, and the rest.
@@ -110,10 +161,10 @@ fn entry(name: &str, bytes: &[u8]) -> Option<Vec<u8>> {
     Some(entry)
 }
 
-fn table_is_readable(mut bytes: &[u8], depth: usize) -> bool {
+fn table_is_readable(mut bytes: &[u8], depth: usize, values: &mut usize) -> bool {
     while !bytes.is_empty() {
         let Some((_, name, rest)) = split(Kind::ShortString, bytes) else { return false };
-        let Some(rest) = after_value(rest, depth) else { return false };
+        let Some(rest) = after_value(rest, depth, values) else { return false };
         if std::str::from_utf8(name).is_err() {
             return false;
         }
@@ -122,16 +173,17 @@ fn table_is_readable(mut bytes: &[u8], depth: usize) -> bool {
     true
 }
 
-fn array_is_readable(mut bytes: &[u8], depth: usize) -> bool {
+fn array_is_readable(mut bytes: &[u8], depth: usize, values: &mut usize) -> bool {
     while !bytes.is_empty() {
-        let Some(rest) = after_value(bytes, depth) else { return false };
+        let Some(rest) = after_value(bytes, depth, values) else { return false };
         bytes = rest;
     }
     true
 }
 
 /// What follows the value that `bytes` begin with, or `None` where it cannot be read.
-fn after_value(bytes: &[u8], depth: usize) -> Option<&[u8]> {
+fn after_value<'a>(bytes: &'a [u8], depth: usize, values: &mut usize) -> Option<&'a [u8]> {
+    *values += 1;
     let (kind, rest) = bytes.split_first()?;
     let length = match kind {
         b't' | b'b' | b'B' => 1,
@@ -144,7 +196,7 @@ fn after_value(bytes: &[u8], depth: usize) -> Option<&[u8]> {
         b'A' | b'F' if depth < MAX_DEPTH => {
             let (_, content, rest) = split(Kind::Table, rest)?;
             let nested = if *kind == b'A' { array_is_readable } else { table_is_readable };
-            return nested(content, depth + 1).then_some(rest);
+            return nested(content, depth + 1, values).then_some(rest);
         }
         _ => return None,
     };
@@ -200,6 +252,10 @@ mod tests {
         }
     }
 
+    fn rewritten(payload: &[u8]) -> Option<Vec<u8>> {
+        read(payload).rewritten
+    }
+
     fn short(bytes: &[u8]) -> Vec<u8> {
         [&[u8::try_from(bytes.len()).unwrap()], bytes].concat()
     }
@@ -234,7 +290,7 @@ mod tests {
             let flags = flags & 0xFFFC;
             let table = [&short(b"k")[..], b"t\x01"].concat();
             let original = payload(flags, &text, &table);
-            let rewritten = readable(&original);
+            let rewritten = rewritten(&original);
             if std::str::from_utf8(&text).is_ok() {
                 prop_assert_eq!(rewritten, None);
                 return Ok(());
@@ -255,29 +311,49 @@ mod tests {
         #[test]
         fn a_table_is_either_parsed_or_shown_as_bytes(table in prop::collection::vec(any::<u8>(), 0..60)) {
             let original = payload(HEADERS_FLAG, b"", &table);
-            let properties = parsed(readable(&original).as_ref().unwrap_or(&original)).unwrap();
+            let properties = parsed(rewritten(&original).as_ref().unwrap_or(&original)).unwrap();
             let headers = properties.headers().as_ref().unwrap();
-            let is_readable = table_is_readable(&table, 0);
+            let is_readable = table_is_readable(&table, 0, &mut 0);
             prop_assert_eq!(moved(headers).headers, (!is_readable).then_some(table));
         }
 
         #[test]
         fn no_bytes_make_the_reading_fail(bytes in prop::collection::vec(any::<u8>(), 0..200)) {
-            let _ = readable(&bytes);
+            let _ = read(&bytes);
         }
+    }
+
+    #[test]
+    fn a_message_weighs_its_body_and_every_value_of_its_table() {
+        let weight = |size: u64, table: &[u8]| {
+            let mut payload = payload(HEADERS_FLAG, b"", table);
+            payload[BODY_SIZE..PRELUDE].copy_from_slice(&size.to_be_bytes());
+            read(&payload).weight
+        };
+        assert!(weight(0, &[]) < 100);
+        assert_eq!(weight(1_000_000, &[]) - weight(0, &[]), 2_000_000);
+        assert_eq!(weight(u64::MAX, &[]), usize::MAX);
+        // A byte each on the wire.
+        let mut voids = short(b"k");
+        voids.push(b'A');
+        voids.extend(1_000_u32.to_be_bytes());
+        voids.extend([b'V'; 1_000]);
+        let held = size_of::<AMQPValue>().max(size_of::<serde_json::Value>());
+        assert!(2 * held <= VALUE, "{held}");
+        assert!(weight(0, &voids) >= 1_000 * VALUE);
     }
 
     #[test]
     fn tables_nest_to_a_limit() {
         let mut table = Vec::new();
         for depth in 0..=MAX_DEPTH {
-            assert!(table_is_readable(&table, 0), "{depth}");
+            assert!(table_is_readable(&table, 0, &mut 0), "{depth}");
             let mut outer = short(b"t");
             outer.push(b'F');
             outer.extend(u32::try_from(table.len()).unwrap().to_be_bytes());
             outer.extend(&table);
             table = outer;
         }
-        assert!(!table_is_readable(&table, 0));
+        assert!(!table_is_readable(&table, 0, &mut 0));
     }
 }

@@ -1,5 +1,8 @@
 //! The one place that turns what the client library says into the gateway's vocabulary.
 
+use std::fmt::Write as _;
+use std::time::Duration;
+
 use lapin::ErrorKind;
 use lapin::protocol::{AMQPError, AMQPErrorKind, AMQPHardError, AMQPSoftError};
 use mq::{BrokerError, BrokerReply, QueueName};
@@ -71,6 +74,41 @@ impl Failure {
     }
 }
 
+/// What can be done when a connection was not made. Nothing was sent by then, so trying again is
+/// safe.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Remedy {
+    /// Another address may answer, and this one may after a while.
+    TryAgain,
+    /// Another address may fare better; this one says the same when it is asked again.
+    AnotherAddress,
+    /// The broker refused what will be asked of it again, at every address.
+    Nothing,
+}
+
+impl Remedy {
+    /// The one place that decides which errors of connecting are tried again.
+    pub(crate) fn of(error: &BrokerError) -> Self {
+        match error {
+            BrokerError::Unreachable { .. } | BrokerError::Timeout { .. } => Self::TryAgain,
+            // A broker that starts says of a virtual host that it is down.
+            BrokerError::Rejected { reply: Some(reply), .. }
+                if reply.code == i64::from(AMQPHardError::INTERNALERROR.get_id()) =>
+            {
+                Self::TryAgain
+            }
+            BrokerError::Rejected { .. }
+            | BrokerError::AuthenticationFailed { .. }
+            | BrokerError::QueueNotFound { .. }
+            | BrokerError::QueueFull { .. }
+            | BrokerError::InDoubt { .. }
+            | BrokerError::Unsupported { .. }
+            | BrokerError::MessageTooLarge { .. }
+            | BrokerError::PoolTimeout => Self::Nothing,
+        }
+    }
+}
+
 /// Why there is no connection. Each holds what the gateway says of it.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ConnectionError {
@@ -94,16 +132,23 @@ impl ConnectionError {
         Self::Other(BrokerError::Unreachable { detail: "the connection to RabbitMQ was lost".to_owned() })
     }
 
+    /// As the last of several rounds of attempts; the caller learns how many there were.
+    pub(crate) fn after(mut self, rounds: u64, took: Duration) -> Self {
+        if rounds > 1
+            && let Self::ConnectionTimeout(error) | Self::AuthenticationError(error) | Self::Other(error) =
+                &mut self
+            && let BrokerError::Unreachable { detail } | BrokerError::Timeout { detail } = error
+        {
+            let _ = write!(detail, " (tried {rounds} times in {:.1} s)", took.as_secs_f64());
+        }
+        self
+    }
+
     /// Whether another attempt may fare better: not where the broker refused what will be asked of it again.
     pub fn is_transient(&self) -> bool {
         match self {
             Self::ConnectionTimeout(_) => true,
-            Self::AuthenticationError(_) => false,
-            // A broker that starts says of a virtual host that it is down.
-            Self::Other(BrokerError::Rejected { reply: Some(reply), .. }) => {
-                reply.code == i64::from(AMQPHardError::INTERNALERROR.get_id())
-            }
-            Self::Other(error) => matches!(error, BrokerError::Unreachable { .. }),
+            Self::AuthenticationError(error) | Self::Other(error) => Remedy::of(error) == Remedy::TryAgain,
         }
     }
 }

@@ -61,12 +61,15 @@ pub(crate) fn established(peer: &Peer, took: Duration) {
     );
 }
 
-pub(crate) fn failed(peer: &Peer, step: &str, error: &BrokerError) {
+/// A round of attempts failed, of which `peer` was the last. There is one line for all of them: how
+/// many addresses a target has is its caller's to say.
+pub(crate) fn failed(peer: &Peer, step: &str, error: &BrokerError, addresses_tried: usize) {
     event!(
         warn,
         "connection.failed",
         peer,
         step,
+        addresses_tried,
         error = %error,
         "Cannot connect to RabbitMQ at {}: {error}",
         peer.address

@@ -10,6 +10,9 @@ use crate::session::Session;
 use crate::taking::{Full, Taking};
 use crate::unit_of_work::{Done, Taken};
 
+/// Why a connection is cut on which messages are under way that are not let in.
+const EXCEEDED: &str = "more was on its way than a fetch may hold";
+
 pub(crate) async fn fetch(
     pool: &Arc<ConnectionPools>,
     access: &Access,
@@ -23,13 +26,17 @@ pub(crate) async fn fetch(
         return Err(BrokerError::Unsupported { detail });
     }
     let (session, taking) = take(pool, access, queue, command, max_bytes, deadline).await?;
-    let too_large = matches!(taking.stop, Some(Full::First)).then(|| too_large(queue, taking.returns));
-    let mut taken =
-        Taken { session, queue: queue.clone(), last_tag: taking.last_tag, consumed: taking.consumed };
-    if let Some(error) = too_large {
-        taken.restore(deadline).await;
+    if matches!(taking.stop, Some(Full::First)) {
+        let error = too_large(queue, taking.returns);
+        if taking.has_exceeded_the_intake {
+            session.abandon(EXCEEDED);
+        } else {
+            session.finish(deadline).await;
+        }
         return Err(error);
     }
+    let mut taken =
+        Taken { session, queue: queue.clone(), last_tag: taking.last_tag, consumed: taking.consumed };
     match command.mode {
         AckMode::Take(Ack::Commit | Ack::Rollback) => Ok(Box::new(taken)),
         AckMode::Take(Ack::None) => Ok(Box::new(remove(taken, deadline).await)),
@@ -52,7 +59,7 @@ async fn take<'a>(
     max_bytes: usize,
     deadline: Deadline,
 ) -> Result<(Session, Taking<'a>), BrokerError> {
-    let session = Session::open(pool, access, deadline).await?;
+    let session = open(pool, access, deadline).await?;
     let mut taking = Taking::new(queue, command, max_bytes);
     if let AckMode::Browse | AckMode::Take(Ack::Rollback) = command.mode {
         match refuse_to_requeue(&session, queue, deadline).await {
@@ -63,19 +70,38 @@ async fn take<'a>(
             }
         }
     }
-    let Err(failure) = taking.run(&session, deadline).await else { return Ok((session, taking)) };
-    let error = session.fail(failure, During::Queue(queue));
-    if !taking.consumer_was_refused {
-        return Err(error);
-    }
-    // Another client is the queue's only consumer; that does not keep anyone from asking for single messages. The refusal
-    // closed the channel and so put back what was taken.
-    let session = Session::open(pool, access, deadline).await?;
-    let mut taking = Taking::new(queue, command, max_bytes).one_by_one();
+    let mut taking = match taking.run(&session, deadline).await {
+        Ok(()) if taking.has_exceeded_the_intake && !taking.consumed.messages.is_empty() => {
+            session.abandon(EXCEEDED);
+            taking.again()
+        }
+        Ok(()) => return Ok((session, taking)),
+        Err(failure) => {
+            let error = session.fail(failure, During::Queue(queue));
+            if !taking.consumer_was_refused {
+                return Err(error);
+            }
+            // Another client is the queue's only consumer; that does not keep anyone from asking
+            // for single messages. The refusal closed the channel and so put back what was taken.
+            Taking::new(queue, command, max_bytes).one_by_one()
+        }
+    };
+    let session = open(pool, access, deadline).await?;
     match taking.run(&session, deadline).await {
         Ok(()) => Ok((session, taking)),
         Err(failure) => Err(session.fail(failure, During::Queue(queue))),
     }
+}
+
+/// A session whose connection lets in what a fetch may hold.
+async fn open(
+    pool: &Arc<ConnectionPools>,
+    access: &Access,
+    deadline: Deadline,
+) -> Result<Session, BrokerError> {
+    let session = Session::open(pool, access, deadline).await?;
+    session.intake().bind(pool.settings().most_held);
+    Ok(session)
 }
 
 /// A quorum queue says how often the message had gone back, and goes on counting.

@@ -2,30 +2,42 @@
 //! a table nest to any depth; the library wants UTF-8 and recurses. A frame that it cannot parse kills the connection
 //! without failing the call that waits for it, and the message is the next one's problem: one publisher's binary
 //! correlation id would block a queue for good. So such frames are rewritten into what the library can read.
+//!
+//! It also bounds what the library holds: of a message that exceeds the [`Intake`] only the
+//! beginning passes, and what comes after it is dropped here. A message that the broker returns
+//! loses its body, which nobody reads.
 
+use std::collections::HashMap;
+use std::io;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 
 use crate::content_header;
+use crate::intake::{Admission, Intake};
 
 const METHOD: u8 = 1;
 const CONTENT_HEADER: u8 = 2;
+const BODY: u8 = 3;
 const FRAME_END: u8 = 0xCE;
 
 /// A frame's type, channel and size.
 const FRAME_HEADER: usize = 7;
 
-/// Frames to rewrite are not larger than this; what is longer passes as it is.
-const MAX_REWRITTEN: usize = 1024 * 1024;
+/// The largest frame that either side may send, in bytes: RabbitMQ's default. The library keeps
+/// room for 64 of them, so a broker may not choose another size.
+pub(crate) const FRAME_MAX: u32 = 131_072;
 
-/// The class and the method of `basic.return`.
+/// The class and the method of what a message's content follows.
 const BASIC_RETURN: [u8; 4] = [0, 60, 0, 50];
+const BASIC_DELIVER: [u8; 4] = [0, 60, 0, 60];
+const BASIC_GET_OK: [u8; 4] = [0, 60, 0, 71];
 
-/// What was noticed on the way.
+/// What was noticed on the way, and what may pass.
 #[derive(Debug, Default)]
 pub(crate) struct Noticed {
     greeting: OnceLock<Vec<u8>>,
     returns: AtomicU64,
+    intake: Intake,
 }
 
 impl Noticed {
@@ -39,6 +51,29 @@ impl Noticed {
     pub(crate) fn returns(&self) -> u64 {
         self.returns.load(Ordering::Acquire)
     }
+
+    pub(crate) fn intake(&self) -> &Intake {
+        &self.intake
+    }
+}
+
+/// What the content that comes next on a channel belongs to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Content {
+    /// A delivery with this tag.
+    Delivery(u64),
+    Returned,
+    /// Its bodies are dropped, because its header said that it has none.
+    Hollow,
+    /// The library knows nothing of it.
+    Dropped,
+}
+
+/// How a frame's rest is treated, which is too long to be gathered.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Rest {
+    Passes,
+    IsDropped,
 }
 
 /// Follows the frames of an incoming AMQP stream.
@@ -46,74 +81,140 @@ pub(crate) struct FrameFilter {
     noticed: Arc<Noticed>,
     /// The beginning of a frame that has not come in full.
     partial: Vec<u8>,
-    /// How many bytes still pass as they are.
-    passing: usize,
+    /// How many bytes are left of a frame that is not gathered.
+    left: usize,
+    rest: Rest,
+    /// By channel, of which the broker may use 65,535.
+    contents: HashMap<u16, Content>,
     ready: Vec<u8>,
     taken: usize,
 }
 
 impl FrameFilter {
     pub(crate) fn new(noticed: Arc<Noticed>) -> Self {
-        Self { noticed, partial: Vec::new(), passing: 0, ready: Vec::new(), taken: 0 }
+        Self {
+            noticed,
+            partial: Vec::new(),
+            left: 0,
+            rest: Rest::Passes,
+            contents: HashMap::new(),
+            ready: Vec::new(),
+            taken: 0,
+        }
     }
 
     /// Takes bytes that came from the broker.
-    pub(crate) fn push(&mut self, mut bytes: &[u8]) {
+    ///
+    /// # Errors
+    /// When a frame is larger than was agreed. Nothing that comes after it can be read.
+    pub(crate) fn push(&mut self, mut bytes: &[u8]) -> io::Result<()> {
         while !bytes.is_empty() {
-            let passing = self.passing.min(bytes.len());
-            let (pass, rest) = bytes.split_at(passing);
-            self.ready.extend_from_slice(pass);
-            self.passing -= passing;
-            bytes = self.gather(rest);
+            let (mine, rest) = bytes.split_at(self.left.min(bytes.len()));
+            if self.rest == Rest::Passes {
+                self.ready.extend_from_slice(mine);
+            }
+            self.left -= mine.len();
+            bytes = self.gather(rest)?;
         }
+        Ok(())
     }
 
-    /// Gathers the next frame, or its header where the rest may pass, and gives back the bytes after it.
-    fn gather<'a>(&mut self, bytes: &'a [u8]) -> &'a [u8] {
+    /// Gathers the next frame, or its header where that decides, and gives back the bytes after it.
+    fn gather<'a>(&mut self, bytes: &'a [u8]) -> io::Result<&'a [u8]> {
         if self.partial.is_empty()
-            && let Some((frame, rest)) = bytes.split_at_checked(wanted(bytes))
+            && let Some((frame, rest)) = bytes.split_at_checked(wanted(bytes)?)
         {
             self.finish(frame);
-            return rest;
+            return Ok(rest);
         }
-        let missing = wanted(&self.partial).saturating_sub(self.partial.len()).min(bytes.len());
+        let missing = wanted(&self.partial)?.saturating_sub(self.partial.len()).min(bytes.len());
         let (mine, rest) = bytes.split_at(missing);
         self.partial.extend_from_slice(mine);
-        if self.partial.len() >= wanted(&self.partial) {
+        if self.partial.len() >= wanted(&self.partial)? {
             let mut frame = std::mem::take(&mut self.partial);
             self.finish(&frame);
             frame.clear();
             self.partial = frame;
         }
-        rest
+        Ok(rest)
     }
 
-    /// Passes a frame on, or its header where the rest of it passes as it is.
+    /// Passes a frame on or drops it; of one that is not gathered, this decides for its rest.
     fn finish(&mut self, frame: &[u8]) {
-        self.passing = frame_length(frame).unwrap_or_default().saturating_sub(frame.len());
+        self.left = frame_length(frame).unwrap_or_default().saturating_sub(frame.len());
         let start = self.ready.len();
-        self.ready.extend_from_slice(frame);
-        if self.passing > 0 {
-            return;
-        }
-        let frame = self.ready.get_mut(start..).unwrap_or_default();
-        let kind = frame.first().copied();
-        if let (Some(METHOD), Some(payload)) = (kind, payload(frame)) {
-            if payload.starts_with(&BASIC_RETURN) {
-                self.noticed.returns.fetch_add(1, Ordering::Release);
-            }
-            make_method_readable(payload);
-        } else if let (Some(CONTENT_HEADER), Some(payload)) = (kind, payload(frame))
-            && let Some(rewritten) = content_header::readable(payload)
-        {
-            let rebuilt = rebuilt(frame, &rewritten);
-            self.ready.truncate(start);
-            self.ready.extend_from_slice(&rebuilt);
-        }
+        self.rest = match frame.first() {
+            Some(&METHOD) => self.finish_method(frame),
+            Some(&CONTENT_HEADER) => self.finish_content_header(frame),
+            Some(&BODY) if self.content(frame).is_some_and(Content::has_no_bodies) => Rest::IsDropped,
+            _ => self.pass(frame),
+        };
         if self.noticed.greeting.get().is_none() {
             let greeting = self.ready.get(start..).unwrap_or_default().to_vec();
             self.noticed.greeting.get_or_init(|| greeting);
         }
+    }
+
+    fn finish_method(&mut self, frame: &[u8]) -> Rest {
+        let Some(arguments) = payload(frame) else { return self.pass(frame) };
+        let content = if arguments.starts_with(&BASIC_RETURN) {
+            self.noticed.returns.fetch_add(1, Ordering::Release);
+            Some(Content::Returned)
+        } else {
+            delivery_tag(arguments).map(|tag| match self.noticed.intake.is_closed() {
+                true => Content::Dropped,
+                false => Content::Delivery(tag),
+            })
+        };
+        let channel = channel(frame);
+        match content {
+            Some(content) => self.contents.insert(channel, content),
+            None => self.contents.remove(&channel),
+        };
+        if content == Some(Content::Dropped) {
+            return Rest::IsDropped;
+        }
+        let start = self.ready.len();
+        self.ready.extend_from_slice(frame);
+        if let Some(arguments) = self.ready.get_mut(start..).and_then(payload_mut) {
+            make_method_readable(arguments);
+        }
+        Rest::Passes
+    }
+
+    fn finish_content_header(&mut self, frame: &[u8]) -> Rest {
+        let content = self.content(frame);
+        if content == Some(Content::Dropped) {
+            return Rest::IsDropped;
+        }
+        let Some(header) = payload(frame) else { return self.pass(frame) };
+        let read = content_header::read(header);
+        let rewritten = match content {
+            Some(Content::Delivery(tag))
+                if self.noticed.intake.admit(tag, read.weight) == Admission::Hollow =>
+            {
+                self.contents.insert(channel(frame), Content::Hollow);
+                Some(content_header::hollow())
+            }
+            Some(Content::Returned) => {
+                self.contents.insert(channel(frame), Content::Hollow);
+                Some(content_header::without_body(read.rewritten.as_deref().unwrap_or(header)))
+            }
+            _ => read.rewritten,
+        };
+        match rewritten {
+            None => self.pass(frame),
+            Some(rewritten) => self.pass(&rebuilt(frame, &rewritten)),
+        }
+    }
+
+    fn pass(&mut self, frame: &[u8]) -> Rest {
+        self.ready.extend_from_slice(frame);
+        Rest::Passes
+    }
+
+    fn content(&self, frame: &[u8]) -> Option<Content> {
+        self.contents.get(&channel(frame)).copied()
     }
 
     /// Moves what is ready into `buf` and says how much that was.
@@ -132,11 +233,24 @@ impl FrameFilter {
     }
 }
 
-/// How much of the frame that `bytes` begin with is needed before it can be judged.
-fn wanted(bytes: &[u8]) -> usize {
-    match (bytes.first(), frame_length(bytes)) {
-        (Some(&(METHOD | CONTENT_HEADER)), Some(length)) if length <= MAX_REWRITTEN => length,
-        _ => FRAME_HEADER,
+impl Content {
+    fn has_no_bodies(self) -> bool {
+        matches!(self, Self::Hollow | Self::Dropped)
+    }
+}
+
+/// How much of the frame that `bytes` begin with is needed before it can be judged. What is no
+/// frame at all passes, so that the library says what it is.
+fn wanted(bytes: &[u8]) -> io::Result<usize> {
+    let (Some(kind), Some(length)) = (bytes.first(), frame_length(bytes)) else { return Ok(FRAME_HEADER) };
+    let fits = u32::try_from(length).is_ok_and(|length| length <= FRAME_MAX);
+    match *kind {
+        METHOD | CONTENT_HEADER if fits => Ok(length),
+        METHOD | CONTENT_HEADER | BODY if !fits => {
+            let detail = format!("a frame of {length} bytes came, where {FRAME_MAX} were agreed");
+            Err(io::Error::new(io::ErrorKind::InvalidData, detail))
+        }
+        _ => Ok(FRAME_HEADER),
     }
 }
 
@@ -146,9 +260,34 @@ fn frame_length(bytes: &[u8]) -> Option<usize> {
     usize::try_from(u32::from_be_bytes(*size)).ok()?.checked_add(FRAME_HEADER + 1)
 }
 
-fn payload(frame: &mut [u8]) -> Option<&mut [u8]> {
+fn channel(frame: &[u8]) -> u16 {
+    match frame {
+        [_, high, low, ..] => u16::from_be_bytes([*high, *low]),
+        _ => 0,
+    }
+}
+
+fn payload(frame: &[u8]) -> Option<&[u8]> {
+    frame.get(FRAME_HEADER..frame.len().checked_sub(1)?)
+}
+
+fn payload_mut(frame: &mut [u8]) -> Option<&mut [u8]> {
     let end = frame.len().checked_sub(1)?;
     frame.get_mut(FRAME_HEADER..end)
+}
+
+/// The tag of the delivery that a method begins, if it begins one.
+fn delivery_tag(arguments: &[u8]) -> Option<u64> {
+    let (method, rest) = arguments.split_first_chunk::<4>()?;
+    let rest = match *method {
+        BASIC_GET_OK => rest,
+        BASIC_DELIVER => {
+            let (consumer, rest) = rest.split_first()?;
+            rest.get(usize::from(*consumer)..)?
+        }
+        _ => return None,
+    };
+    Some(u64::from_be_bytes(*rest.first_chunk()?))
 }
 
 /// `frame` with another payload.
@@ -214,104 +353,4 @@ fn make_utf8(text: &mut [u8]) {
 }
 
 #[cfg(test)]
-mod tests {
-    use amq_protocol::frame::parsing::parse_frame;
-    use amq_protocol::frame::{AMQPFrame, gen_frame};
-    use lapin::protocol::{AMQPClass, basic};
-    use proptest::prelude::*;
-
-    use super::*;
-
-    fn filtered(stream: &[u8], cuts: &[usize]) -> Vec<u8> {
-        let mut filter = FrameFilter::new(Arc::default());
-        let mut out = Vec::new();
-        let mut rest = stream;
-        for cut in cuts.iter().copied().chain([stream.len()]) {
-            let (now, later) = rest.split_at(cut.min(rest.len()));
-            rest = later;
-            filter.push(now);
-            let mut buf = vec![0; 7];
-            loop {
-                match filter.take(&mut buf) {
-                    0 => break,
-                    length => out.extend_from_slice(&buf[..length]),
-                }
-            }
-        }
-        out
-    }
-
-    fn frame(kind: u8, payload: &[u8]) -> Vec<u8> {
-        rebuilt(&[kind, 0, 1], payload)
-    }
-
-    #[test]
-    fn messages_that_come_back_are_counted_before_anything_passes() {
-        let noticed = Arc::new(Noticed::default());
-        let mut filter = FrameFilter::new(Arc::clone(&noticed));
-        let returned = basic::Return {
-            reply_code: 312,
-            reply_text: "NO_ROUTE".into(),
-            exchange: "".into(),
-            routing_key: "q".into(),
-        };
-        let frame = AMQPFrame::Method(1, AMQPClass::Basic(basic::AMQPMethod::Return(returned)));
-        let frame = gen_frame(&frame)(Vec::new().into()).unwrap().into_inner().0;
-        let (start, end) = frame.split_at(9);
-        filter.push(start);
-        assert_eq!(noticed.returns(), 0);
-        filter.push(end);
-        assert_eq!(noticed.returns(), 1);
-        filter.push(&frame);
-        assert_eq!(noticed.returns(), 2);
-    }
-
-    proptest! {
-        #[test]
-        fn frames_that_are_in_order_pass_unchanged_however_they_are_cut(
-            bodies in prop::collection::vec(prop::collection::vec(any::<u8>(), 0..60), 1..8),
-            cuts in prop::collection::vec(0_usize..40, 0..40),
-        ) {
-            let mut stream = Vec::new();
-            for body in &bodies {
-                let get_ok = AMQPFrame::Method(1, AMQPClass::Basic(basic::AMQPMethod::GetOk(basic::GetOk {
-                    delivery_tag: 1,
-                    redelivered: false,
-                    exchange: "é".into(),
-                    routing_key: "q".into(),
-                    message_count: 3,
-                })));
-                stream.extend(gen_frame(&get_ok)(Vec::new().into()).unwrap().into_inner().0);
-                stream.extend(frame(3, body));
-                stream.extend(frame(8, &[]));
-            }
-            prop_assert_eq!(filtered(&stream, &cuts), stream);
-        }
-
-        #[test]
-        fn routing_keys_of_any_bytes_become_readable(key in prop::collection::vec(any::<u8>(), 0..255)) {
-            let mut payload = vec![0, 60, 0, 71];
-            payload.extend([0; 8]);
-            payload.extend([0, 0]);
-            payload.push(u8::try_from(key.len()).unwrap());
-            payload.extend(&key);
-            payload.extend([0, 0, 0, 7]);
-            let out = filtered(&frame(METHOD, &payload), &[3, 9]);
-            let (rest, parsed) = parse_frame(out.as_slice()).unwrap();
-            prop_assert!(rest.is_empty());
-            let is_get_ok = matches!(
-                parsed,
-                AMQPFrame::Method(1, AMQPClass::Basic(basic::AMQPMethod::GetOk(got))) if got.message_count == 7
-            );
-            prop_assert!(is_get_ok);
-        }
-
-        #[test]
-        fn no_bytes_make_the_filter_fail(
-            stream in prop::collection::vec(any::<u8>(), 0..2_000),
-            cuts in prop::collection::vec(0_usize..100, 0..20),
-        ) {
-            let _ = filtered(&stream, &cuts);
-        }
-    }
-}
+mod tests;

@@ -29,6 +29,7 @@ mod events;
 mod fetch;
 mod frame_filter;
 mod health;
+mod intake;
 mod latency;
 mod manager;
 mod message;
@@ -66,6 +67,7 @@ pub use crate::config::{
 };
 pub use crate::errors::{ConnectionError, PoolError};
 pub use crate::health::HealthStatus;
+pub use crate::intake::MOST_HELD;
 pub use crate::manager::ConnectionManager;
 pub use crate::monitor::ConnectionMonitor;
 pub use crate::pool::{ConnectionPool, InvalidPoolLimits, PoolLimits, PoolStats};

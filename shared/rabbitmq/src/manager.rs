@@ -48,7 +48,7 @@ impl Drop for Current {
 impl ConnectionManager {
     pub fn new(config: ConnectionConfig) -> Self {
         Self {
-            connector: Connector::new(config),
+            connector: Connector::new(Arc::new(config)),
             state: Arc::new(StateCell(watch::Sender::new(ConnectionState::Disconnected))),
             current: Mutex::default(),
             retry: Mutex::default(),

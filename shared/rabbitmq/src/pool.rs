@@ -7,11 +7,12 @@ use std::time::{Duration, Instant};
 use mq::Deadline;
 
 use crate::capacity::{Capacity, Member};
-use crate::config::ConnectionConfig;
+use crate::config::{ConnectionConfig, Settings};
 use crate::connector::Connector;
-use crate::errors::{ConnectionError, PoolError};
+use crate::errors::PoolError;
 use crate::events;
 use crate::pooled::PooledConnection;
+use crate::retry::{Jitter, RetryPolicy};
 
 /// How long the polite end of a channel may take when its connection goes back.
 const RESET: Duration = Duration::from_secs(3);
@@ -55,6 +56,7 @@ pub struct ConnectionPool {
     connector: Connector,
     member: Arc<Member>,
     capacity: Arc<Capacity>,
+    retry_for: Duration,
 }
 
 impl ConnectionPool {
@@ -67,24 +69,30 @@ impl ConnectionPool {
         if limits.timeout < Duration::from_secs(1) {
             return Err(InvalidPoolLimits::Timeout);
         }
-        Ok(Self::sharing(config, Arc::new(Capacity::new(limits))))
+        let retry_for = Settings::default().retry_for;
+        Ok(Self::sharing(Arc::new(config), Arc::new(Capacity::new(limits)), retry_for))
     }
 
     /// A pool under a bound that holds for others too.
-    pub(crate) fn sharing(config: ConnectionConfig, capacity: Arc<Capacity>) -> Self {
-        let member = Arc::new(Member::new(&config));
-        Self { connector: Connector::new(config), member, capacity }
+    pub(crate) fn sharing(
+        config: Arc<ConnectionConfig>,
+        capacity: Arc<Capacity>,
+        retry_for: Duration,
+    ) -> Self {
+        let member = Arc::new(Member::new(Arc::clone(&config)));
+        Self { connector: Connector::new(config), member, capacity, retry_for }
     }
 
-    /// Takes a connection that answers: one that is idle, or a new one. Dropping it cuts it; [`release`](Self::release)
-    /// keeps it for others.
+    /// Takes a connection that answers: one that is idle, or a new one. Dropping it cuts it;
+    /// [`release`](Self::release) keeps it for others. A broker that cannot be reached is tried
+    /// again for a while, and half of the time is kept for what the connection is wanted for.
     ///
     /// # Errors
     /// [`PoolError::PoolTimeout`] when none became free in time, or why a new one could not be had.
     pub async fn acquire(&self, deadline: Deadline) -> Result<PooledConnection, PoolError> {
         let started = Instant::now();
         let Some((place, idle)) = self.capacity.enter(&self.member, deadline).await else {
-            events::pool_timeout(self.member.peer(), started.elapsed(), self.capacity.max_size());
+            events::pool_timeout(&self.member.peer(), started.elapsed(), self.capacity.max_size());
             return Err(PoolError::PoolTimeout);
         };
         if self.member.is_closed() {
@@ -98,9 +106,11 @@ impl ConnectionPool {
             events::acquired(idle.peer(), started.elapsed(), false, self.get_stats());
             return Ok(idle);
         }
-        let connection = Box::pin(self.connector.connect(deadline)).await.map_err(ConnectionError::from)?;
-        let channel = connection.open_channel(deadline).await.map_err(ConnectionError::from)?;
-        let pooled = PooledConnection::new(connection, channel, place);
+        let retry_until = deadline.min(self.retry_for.min(deadline.remaining() / 2));
+        let retry = RetryPolicy::default().with_jitter(Jitter::Half);
+        let (connection, channel, health) =
+            Box::pin(self.connector.persist(retry, retry_until, deadline)).await?;
+        let pooled = PooledConnection::new(connection, channel, health, place);
         events::acquired(pooled.peer(), started.elapsed(), true, self.get_stats());
         Ok(pooled)
     }

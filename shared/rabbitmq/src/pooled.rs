@@ -30,10 +30,9 @@ pub struct PooledConnection {
 }
 
 impl PooledConnection {
-    /// A connection in use, which has just answered.
-    pub(crate) fn new(connection: Connection, channel: Channel, place: Place) -> Self {
+    /// A connection in use, which has just answered with `health`.
+    pub(crate) fn new(connection: Connection, channel: Channel, health: HealthStatus, place: Place) -> Self {
         let now = Timestamp::now();
-        let health = HealthStatus::healthy(Duration::ZERO);
         Self { connection, channel, created_at: now, last_used: now, health, place: Some(place) }
     }
 
@@ -54,7 +53,8 @@ impl PooledConnection {
         self.last_used
     }
 
-    /// What the last look at the connection found.
+    /// What the last look at the connection found: the broker opens a channel for each use, and how
+    /// soon it did is looked at.
     pub fn health_status(&self) -> &HealthStatus {
         &self.health
     }
@@ -94,16 +94,15 @@ impl PooledConnection {
     /// Opens a channel on a connection that was idle, which proves that it lives.
     pub(crate) async fn answers(&mut self, deadline: Deadline) -> bool {
         let opened = match self.staleness() {
-            Staleness::Fresh => self.connection.open_channel(deadline.min(TRUSTED)).await.ok(),
-            Staleness::Doubtful => {
-                let (channel, health) = self.connection.probe(deadline.min(PROBE)).await;
-                self.health = health;
-                channel
-            }
+            Staleness::Fresh => self.connection.timed_channel(deadline.min(TRUSTED)).await.ok(),
+            Staleness::Doubtful => match self.connection.probe(deadline.min(PROBE)).await {
+                (Some(channel), health) => Some((channel, health)),
+                (None, _) => None,
+            },
             Staleness::Dead => None,
         };
         match opened {
-            Some(channel) => self.channel = channel,
+            Some((channel, health)) => (self.channel, self.health) = (channel, health),
             None => {
                 events::lost(self.peer(), "it did not answer after being idle");
                 return false;
@@ -119,6 +118,7 @@ impl PooledConnection {
 
     /// Ends the use and gives the place, which the caller passes on.
     fn mark_available(&mut self) -> Option<Place> {
+        self.connection.intake().unbind();
         self.mark_used();
         self.place.take()
     }

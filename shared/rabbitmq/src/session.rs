@@ -8,6 +8,7 @@ use lapin::types::{FieldTable, ShortString};
 use mq::{Access, BrokerError, Deadline, QueueName};
 
 use crate::errors::{During, Failure};
+use crate::intake::Intake;
 use crate::pooled::PooledConnection;
 use crate::pools::ConnectionPools;
 
@@ -32,6 +33,11 @@ impl Session {
         self.0.connection().frame_max()
     }
 
+    /// What the connection lets in of the messages that it is given.
+    pub(crate) fn intake(&self) -> &Intake {
+        self.0.connection().intake()
+    }
+
     /// How many messages the broker has given back as unroutable on the connection.
     pub(crate) fn returns(&self) -> u64 {
         self.0.connection().returns()
@@ -50,6 +56,11 @@ impl Session {
     /// Closes the channel and keeps the connection for the next request.
     pub(crate) async fn finish(self, deadline: Deadline) {
         self.0.release(deadline).await;
+    }
+
+    /// Cuts the connection, on which more is under way than is wanted. All of it goes back.
+    pub(crate) fn abandon(self, why: &str) {
+        self.0.abandon(why);
     }
 
     /// Ends the session after `failure` and says what that means. The connection is kept only where the broker

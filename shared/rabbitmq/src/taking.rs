@@ -12,7 +12,7 @@ use mq::{ConsumeCommand, Consumed, Deadline, QueueName};
 use crate::errors::Failure;
 use crate::message::{received, returns};
 use crate::queue_facts::{self, QueueFacts, QueueKind};
-use crate::session::{Session, call, short};
+use crate::session::{Session, call, inspect, short};
 use consumers::stop_consumer;
 
 /// With how many commands a quorum queue may have to be told what was settled: one for each message that was got alone,
@@ -31,6 +31,10 @@ const GROWTH: usize = 8;
 
 /// How often an empty queue is asked on which no consumer may wait.
 const POLL: Duration = Duration::from_millis(250);
+
+/// How long the messages of a connection that was cut may take to be ready again. Others may have
+/// taken some of them, so this is not waited for without end.
+const RETURN: Duration = Duration::from_secs(1);
 
 /// Why no more is taken.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -55,6 +59,11 @@ pub(crate) enum Full {
 /// again.
 ///
 /// An auto-delete queue goes with its last consumer, so none may come there that does not stay.
+///
+/// Whatever the sizes are, the connection's [`Intake`](crate::intake::Intake) lets in a bounded
+/// number of bytes. What exceeds it is still on its way, and everything that the broker says comes
+/// after it, so that connection is of no use any more. The messages that were kept are at the
+/// queue's head again when it is cut, and another run gets as many of them, one by one.
 pub(crate) struct Taking<'a> {
     queue: &'a QueueName,
     command: &'a ConsumeCommand,
@@ -67,6 +76,12 @@ pub(crate) struct Taking<'a> {
     /// Whether the broker refused a consumer: another client is the only one.
     pub(crate) consumer_was_refused: bool,
     may_consume: bool,
+    /// How many messages an earlier run kept, where this one gets them again.
+    kept_before: Option<usize>,
+    /// How many messages were ready before the first one was got.
+    ready_before: u32,
+    /// Whether a message was given that the connection did not let in.
+    pub(crate) has_exceeded_the_intake: bool,
     /// How often the last delivery had gone back; quorum queues alone say so.
     pub(crate) returns: Option<u64>,
     /// The last delivery that was kept. What came after it goes back when the channel ends.
@@ -88,6 +103,9 @@ impl<'a> Taking<'a> {
             facts: Facts::NotAsked,
             consumer_was_refused: false,
             may_consume: true,
+            kept_before: None,
+            ready_before: 0,
+            has_exceeded_the_intake: false,
             returns: None,
             last_tag: None,
             stop: None,
@@ -107,7 +125,23 @@ impl<'a> Taking<'a> {
         self
     }
 
+    /// What was kept is got again, on another connection.
+    pub(crate) fn again(self) -> Self {
+        let mut again = Self::new(self.queue, self.command, self.max_bytes).one_by_one();
+        again.kept_before = Some(self.consumed.messages.len());
+        again.ready_before = self.ready_before;
+        again.consumed.wait_seconds_applied = self.consumed.wait_seconds_applied;
+        again.consumed.warnings = self.consumed.warnings;
+        again.consumed.truncated = true;
+        again
+    }
+
+    /// Takes messages, after having waited for the first one where there was none.
     pub(crate) async fn run(&mut self, session: &Session, deadline: Deadline) -> Result<(), Failure> {
+        if self.kept_before.is_some() {
+            self.wait_for_the_return(session, deadline).await?;
+            return self.drain(session, deadline).await;
+        }
         let available = deadline.earlier_by(WAIT_MARGIN).remaining();
         let wait = Duration::from_secs(self.command.wait_seconds.get().into()).min(available);
         self.consumed.wait_seconds_applied = u32::try_from(wait.as_secs()).unwrap_or(u32::MAX);
@@ -124,6 +158,18 @@ impl<'a> Taking<'a> {
         }
         if matches!(self.stop, Some(Full::Next)) {
             self.consumed.truncated = true;
+        }
+        Ok(())
+    }
+
+    /// Waits until what went back is ready again: the broker needs a moment to notice a connection
+    /// that was cut, and until then what lay behind would come first.
+    async fn wait_for_the_return(&self, session: &Session, deadline: Deadline) -> Result<(), Failure> {
+        let until = deadline.min(RETURN);
+        while inspect(session.channel(), self.queue, deadline).await?.message_count() < self.ready_before
+            && !until.has_passed()
+        {
+            tokio::time::sleep(RETURN / 50).await;
         }
         Ok(())
     }
@@ -152,7 +198,10 @@ impl<'a> Taking<'a> {
             let Some(message) = call(deadline, get).await? else { break };
             ready = usize::try_from(message.message_count).unwrap_or(usize::MAX);
             self.settlements += 1;
-            self.keep(message.delivery);
+            if self.kept_before.is_none() && self.consumed.messages.is_empty() {
+                self.ready_before = message.message_count.saturating_add(1);
+            }
+            self.keep(session, message.delivery);
             if consumers_help {
                 let brought = self.take_by_consumers(session, &mut ready, stop_at, deadline).await?;
                 // Others take from the queue too, or only one consumer may.
@@ -213,7 +262,8 @@ impl<'a> Taking<'a> {
     }
 
     fn max_messages(&self) -> usize {
-        usize::try_from(self.command.max_messages.get()).unwrap_or(usize::MAX)
+        let asked = usize::try_from(self.command.max_messages.get()).unwrap_or(usize::MAX);
+        self.kept_before.map_or(asked, |kept| kept.min(asked))
     }
 
     /// How many messages a consumer may bring, of the `ready` ones.
@@ -243,6 +293,12 @@ impl<'a> Taking<'a> {
         }
         let mut consumer = self.start_consumer(session, 1, deadline).await?;
         let first = wait.run(consumer.next()).await;
+        if session.intake().is_exceeded()
+            && let Ok(Some(delivery)) = first
+        {
+            self.keep(session, delivery?);
+            return Ok(());
+        }
         stop_consumer(session, &consumer, deadline).await?;
         let first = match first {
             Ok(Some(delivery)) => Some(delivery?),
@@ -253,30 +309,41 @@ impl<'a> Taking<'a> {
         };
         if let Some(delivery) = first {
             self.settlements += 1;
-            self.keep(delivery);
+            self.keep(session, delivery);
         }
         Ok(())
     }
 
     /// Keeps a message, unless it does not fit, or would overtake one that does not.
-    fn keep(&mut self, delivery: Delivery) {
+    fn keep(&mut self, session: &Session, delivery: Delivery) {
         let tag = delivery.delivery_tag;
         self.returns = returns(&delivery);
         if self.stop.is_some() {
             return;
+        }
+        if session.intake().was_exceeded_by(tag) {
+            return self.exceed_the_intake();
         }
         let message = received(delivery);
         // And the comma between two messages.
         let carried = message.carried_size().saturating_add(1);
         let size = self.size.saturating_add(carried);
         if size > self.max_bytes {
-            self.stop = Some(if self.consumed.messages.is_empty() { Full::First } else { Full::Next });
-            return;
+            return self.be_full();
         }
         self.size = size;
         self.largest = self.largest.max(carried);
         self.last_tag = Some(tag);
         self.consumed.messages.push(message);
+    }
+
+    fn be_full(&mut self) {
+        self.stop.get_or_insert(if self.consumed.messages.is_empty() { Full::First } else { Full::Next });
+    }
+
+    fn exceed_the_intake(&mut self) {
+        self.has_exceeded_the_intake = true;
+        self.be_full();
     }
 }
 

@@ -93,7 +93,10 @@ impl AsyncRead for Transport {
                 Poll::Ready(Ok(0)) => return Poll::Ready(Ok(0)),
                 Poll::Ready(Ok(read)) => {
                     this.pulse.beat();
-                    this.filter.push(this.chunk.get(..read).unwrap_or_default());
+                    if let Err(error) = this.filter.push(this.chunk.get(..read).unwrap_or_default()) {
+                        this.broken_by.get_or_init(|| error.to_string());
+                        return Poll::Ready(Err(error));
+                    }
                 }
             }
         }

@@ -5,6 +5,7 @@ mod sources;
 mod tls_files;
 
 use std::fmt;
+use std::net::IpAddr;
 use std::time::Duration;
 
 use lapin::types::Heartbeat;
@@ -13,11 +14,22 @@ use mq::{Access, Address, BrokerError, Tls};
 use secrecy::{ExposeSecret as _, SecretString};
 use tracing::warn;
 
+use crate::frame_filter::FRAME_MAX;
+use crate::intake::MOST_HELD;
+
 pub use self::faults::{ConfigError, ConfigFault};
 pub use self::sources::ConnectionArguments;
 
 /// What replaces a heartbeat of 0 in a function, in seconds.
 const FUNCTION_HEARTBEAT: Heartbeat = 60;
+
+/// RabbitMQ's default user and its password, whom it lets in from its own machine only.
+const GUEST: &str = "guest";
+
+fn is_loopback(address: &Address) -> bool {
+    let ip: Option<IpAddr> = address.host.parse().ok();
+    ip.map_or(address.host == "localhost", |ip| ip.is_loopback())
+}
 
 /// Where the program runs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
@@ -40,6 +52,11 @@ pub struct Settings {
     pub connect_timeout: Duration,
     /// Seconds between heartbeats. The broker may ask for less.
     pub heartbeat: Heartbeat,
+    /// How many bytes the messages of one fetch may take in memory.
+    pub most_held: usize,
+    /// For how long a broker that cannot be reached is tried again, within half of the time that a
+    /// request has.
+    pub retry_for: Duration,
     pub host: Host,
 }
 
@@ -50,6 +67,8 @@ impl Default for Settings {
             pool_timeout: Duration::from_secs(10),
             connect_timeout: Duration::from_secs(30),
             heartbeat: 60,
+            most_held: MOST_HELD,
+            retry_for: Duration::from_secs(8),
             host: Host::default(),
         }
     }
@@ -102,14 +121,22 @@ impl ConnectionConfig {
                 key_store: access.key_store.clone(),
             }),
         };
-        // A client certificate alone is an identity; without either, RabbitMQ's own default applies.
+        // A client certificate alone is an identity. RabbitMQ's own default user is for its own
+        // machine.
         let has_key = tls.as_ref().is_some_and(|tls| tls.key_store.is_some());
         let (user, password, mechanism) = match &access.credentials {
             Some(credentials) => {
                 (credentials.user.clone(), credentials.password.clone(), SASLMechanism::Plain)
             }
             None if has_key => (String::new(), SecretString::default(), SASLMechanism::External),
-            None => ("guest".to_owned(), SecretString::from("guest"), SASLMechanism::Plain),
+            None if endpoint.addresses.iter().all(is_loopback) => {
+                (GUEST.to_owned(), SecretString::from(GUEST), SASLMechanism::Plain)
+            }
+            None => {
+                return Err(unsupported(
+                    "RabbitMQ needs a login here: name auth.user and auth.passwordRef, or a client certificate; its user `guest` is for loopback addresses",
+                ));
+            }
         };
         let config = Self {
             addresses: endpoint.addresses.clone(),
@@ -222,6 +249,7 @@ impl ConnectionConfig {
             },
             vhost: self.vhost.clone(),
             query: AMQPQueryString {
+                frame_max: Some(FRAME_MAX),
                 heartbeat: Some(self.heartbeat),
                 auth_mechanism: Some(self.mechanism),
                 ..AMQPQueryString::default()

@@ -44,7 +44,7 @@ impl Taking<'_> {
         {
             let asked = self.prefetch(*ready);
             let mut consumer = self.start_consumer(session, asked, deadline).await?;
-            let brought = self.take_from(&mut consumer, asked, stop_at).await?;
+            let brought = self.take_from(session, &mut consumer, asked, stop_at).await?;
             consumers.push(consumer);
             self.settlements += usize::from(brought > 0);
             *ready = ready.saturating_sub(brought);
@@ -53,12 +53,22 @@ impl Taking<'_> {
                 break;
             }
         }
-        try_join_all(consumers.iter().map(|consumer| stop_consumer(session, consumer, deadline))).await?;
+        // The answer to a cancellation comes after all that is still on its way.
+        let stopped =
+            try_join_all(consumers.iter().map(|consumer| stop_consumer(session, consumer, deadline)));
+        tokio::select! {
+            biased;
+            () = session.intake().exceeded() => {
+                self.exceed_the_intake();
+                return Ok(last);
+            }
+            stopped = stopped => stopped?,
+        };
         let mut late = 0;
         for consumer in &mut consumers {
             while let Some(delivery) = self.delivered_before_it_went(session, consumer, deadline).await? {
                 late += 1;
-                self.keep(delivery);
+                self.keep(session, delivery);
             }
         }
         self.settlements += usize::from(late > 0 && last == Some(0));
@@ -69,6 +79,7 @@ impl Taking<'_> {
     /// Takes up to `count` messages that a consumer brings without a long pause.
     async fn take_from(
         &mut self,
+        session: &Session,
         consumer: &mut Consumer,
         count: usize,
         stop_at: Deadline,
@@ -84,7 +95,7 @@ impl Taking<'_> {
                     let Some(delivery) = delivery else { break };
                     brought += 1;
                     idle = false;
-                    self.keep(delivery?);
+                    self.keep(session, delivery?);
                 }
                 () = &mut pause => {
                     if idle || stop_at.has_passed() {

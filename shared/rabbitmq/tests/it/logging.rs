@@ -21,7 +21,7 @@ use crate::support::{Bench, access_at, explicit, outgoing, rabbit, soon, uri};
 
 /// Keeps every line of the log.
 #[derive(Clone, Default)]
-struct Recorder(Arc<Mutex<Vec<u8>>>);
+pub(crate) struct Recorder(Arc<Mutex<Vec<u8>>>);
 
 impl Write for Recorder {
     fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
@@ -35,7 +35,7 @@ impl Write for Recorder {
 }
 
 impl Recorder {
-    fn start() -> (Self, DefaultGuard) {
+    pub(crate) fn start() -> (Self, DefaultGuard) {
         let recorder = Self::default();
         let writer = recorder.clone();
         let envelope = telemetry::Envelope::to(move || writer.clone());
@@ -48,7 +48,7 @@ impl Recorder {
         String::from_utf8(self.0.lock().unwrap().clone()).unwrap()
     }
 
-    fn lines(&self) -> Vec<Value> {
+    pub(crate) fn lines(&self) -> Vec<Value> {
         self.text().lines().map(|line| serde_json::from_str(line).unwrap()).collect()
     }
 }

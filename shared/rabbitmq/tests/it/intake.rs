@@ -1,0 +1,183 @@
+//! Whatever lies on a queue: a fetch holds a bounded number of bytes, and the messages that fit can
+//! be had.
+
+use lapin::BasicProperties;
+use lapin::options::{BasicPublishOptions, QueueDeclareOptions};
+use lapin::types::{AMQPValue, FieldArray, FieldTable};
+use mq::{AckMode, Broker as _, BrokerError};
+use rabbitmq::{RabbitMq, Settings};
+
+use crate::support::{Bench, COMMIT, NONE, PLENTY, access, consume, soon};
+use crate::taking::fill;
+
+const MEBIBYTE: usize = 1024 * 1024;
+
+/// With a bound that a test can exceed.
+fn rabbit() -> RabbitMq {
+    RabbitMq::with_settings(Settings { most_held: 8 * MEBIBYTE, ..Settings::default() })
+}
+
+/// Bytes of this process in memory: now, and the most since the last [`forget_the_peak`].
+fn memory() -> (usize, usize) {
+    let status = std::fs::read_to_string("/proc/self/status").unwrap();
+    let kib = |name: &str| {
+        let line = status.lines().find(|line| line.starts_with(name)).unwrap();
+        line.split_whitespace().nth(1).unwrap().parse::<usize>().unwrap()
+    };
+    (kib("VmRSS:") * 1024, kib("VmHWM:") * 1024)
+}
+
+fn forget_the_peak() {
+    std::fs::write("/proc/self/clear_refs", "5").unwrap();
+}
+
+/// The sizes of what a consume takes, and by how many bytes the process grew meanwhile.
+async fn take(rabbit: &RabbitMq, bench: &Bench, mode: AckMode) -> (Result<Vec<usize>, BrokerError>, usize) {
+    forget_the_peak();
+    let (before, _) = memory();
+    let unit = rabbit.fetch(&access(), &bench.queue, &consume(mode, 1_000, 0), PLENTY, soon()).await;
+    let sizes = match unit {
+        Ok(unit) => {
+            let sizes = unit.consumed().messages.iter().map(|message| message.body.0.len()).collect();
+            unit.commit(soon()).await.unwrap();
+            Ok(sizes)
+        }
+        Err(error) => Err(error),
+    };
+    (sizes, memory().1.saturating_sub(before))
+}
+
+#[tokio::test]
+async fn small_messages_before_large_ones_are_taken_and_the_large_ones_are_not_held() {
+    let bench = Bench::new("small-then-large").await;
+    for _ in 0..3 {
+        bench.put(b"small", BasicProperties::default()).await;
+    }
+    let large = vec![b'x'; 12 * MEBIBYTE];
+    for _ in 0..14 {
+        bench.put(&large, BasicProperties::default()).await;
+    }
+    let rabbit = rabbit();
+    // Buffers and the like are there after a first use.
+    rabbit.depth(&access(), &bench.queue, soon()).await.unwrap();
+    let (sizes, grown) = take(&rabbit, &bench, COMMIT).await;
+    assert_eq!(sizes, Ok(vec![5; 3]));
+    assert!(grown < 40 * MEBIBYTE, "{grown} bytes for 168 MiB on the queue");
+    for mode in [COMMIT, NONE, COMMIT] {
+        let (refused, grown) = take(&rabbit, &bench, mode).await;
+        assert!(matches!(refused, Err(BrokerError::MessageTooLarge { .. })), "{refused:?}");
+        assert!(grown < 40 * MEBIBYTE, "{grown} bytes for 168 MiB on the queue");
+    }
+    assert_eq!(bench.ready(14).await, 14, "they stay");
+    bench.clean().await;
+}
+
+#[tokio::test]
+async fn what_fits_is_taken_from_the_head_however_much_lies_behind() {
+    let bench = Bench::new("head").await;
+    for size in [1, 2, 3] {
+        bench.put(&vec![b'x'; size], BasicProperties::default()).await;
+    }
+    bench.put(&vec![b'x'; 12 * MEBIBYTE], BasicProperties::default()).await;
+    fill(&bench, (0..60).map(|_| vec![b'x'; 100])).await;
+    let rabbit = rabbit();
+    for _ in 0..5 {
+        let unit = rabbit.fetch(&access(), &bench.queue, &consume(COMMIT, 1_000, 0), PLENTY, soon()).await;
+        let unit = unit.unwrap();
+        let sizes: Vec<_> = unit.consumed().messages.iter().map(|message| message.body.0.len()).collect();
+        assert_eq!((sizes, unit.consumed().truncated), (vec![1, 2, 3], true));
+        unit.rollback(soon()).await.unwrap();
+        bench.ready(64).await;
+    }
+    bench.clean().await;
+}
+
+#[tokio::test]
+async fn a_message_too_large_for_any_answer_is_never_held() {
+    for kind in ["classic", "quorum"] {
+        let options = QueueDeclareOptions { durable: true, ..Default::default() };
+        let arguments = [("x-queue-type", AMQPValue::LongString(kind.into()))];
+        let bench = Bench::with(&format!("too-large-{kind}"), options, &arguments).await;
+        bench.put(&vec![b'x'; 90 * MEBIBYTE], BasicProperties::default()).await;
+        let rabbit = rabbit();
+        rabbit.depth(&access(), &bench.queue, soon()).await.unwrap();
+        for _ in 0..2 {
+            let (refused, grown) = take(&rabbit, &bench, COMMIT).await;
+            assert!(matches!(refused, Err(BrokerError::MessageTooLarge { .. })), "{refused:?}");
+            assert!(grown < 40 * MEBIBYTE, "{grown} bytes for 90 MiB on the queue");
+            assert_eq!(bench.ready(1).await, 1, "it stays");
+        }
+        bench.clean().await;
+    }
+}
+
+#[tokio::test]
+async fn what_is_waited_for_may_be_too_large() {
+    let (bench, rabbit) = (Bench::new("wait-large").await, rabbit());
+    let (access, command) = (access(), consume(COMMIT, 10, 10));
+    let fetch = rabbit.fetch(&access, &bench.queue, &command, PLENTY, soon());
+    let put = async {
+        tokio::time::sleep(std::time::Duration::from_millis(300)).await;
+        bench.put(&vec![b'x'; 12 * MEBIBYTE], BasicProperties::default()).await;
+    };
+    let (refused, ()) = tokio::join!(fetch, put);
+    assert!(matches!(refused.err(), Some(BrokerError::MessageTooLarge { .. })));
+    assert_eq!(bench.ready(1).await, 1, "it stays");
+    bench.clean().await;
+}
+
+#[tokio::test]
+async fn headers_that_grow_when_they_are_parsed_count_with_what_they_become() {
+    let bench = Bench::new("voids").await;
+    let voids = FieldArray::from(vec![AMQPValue::Void; 100_000]);
+    let mut headers = FieldTable::default();
+    headers.insert("voids".into(), AMQPValue::FieldArray(voids));
+    let properties = BasicProperties::default().with_headers(headers);
+    bench.put(b"plain", BasicProperties::default()).await;
+    for _ in 0..12 {
+        bench.put(b"grows", properties.clone()).await;
+    }
+    // Each of them takes 16 MB by its weight.
+    let rabbit = RabbitMq::with_settings(Settings { most_held: 40 * MEBIBYTE, ..Settings::default() });
+    let (sizes, grown) = take(&rabbit, &bench, COMMIT).await;
+    let taken = u32::try_from(sizes.unwrap().len()).unwrap();
+    assert!((1..=3).contains(&taken), "one plain message and at most two that grow: {taken}");
+    assert!(grown < 64 * MEBIBYTE, "{grown} bytes");
+    assert_eq!(bench.ready(13 - taken).await, 13 - taken);
+    bench.clean().await;
+}
+
+#[tokio::test]
+async fn messages_of_even_sizes_come_as_fast_as_before() {
+    // Round trips are what costs: each consumer takes two, and asks for eight times of what is in
+    // hand.
+    let bench = Bench::new("even").await;
+    fill(&bench, (0..3_000).map(|_| vec![b'x'; 100])).await;
+    let proxy = crate::proxy::Proxy::start().await;
+    let rabbit = RabbitMq::with_settings(Settings::default());
+    let unit = rabbit.fetch(&proxy.access(), &bench.queue, &consume(COMMIT, 3_000, 0), PLENTY, soon()).await;
+    let unit = unit.unwrap();
+    assert_eq!(unit.consumed().messages.len(), 3_000);
+    assert!(!unit.consumed().truncated && unit.consumed().warnings.is_empty());
+    unit.commit(soon()).await.unwrap();
+    assert_eq!(proxy.accepted(), 1, "on one connection");
+    bench.clean().await;
+}
+
+/// A publisher may use any name for a header; the gateway's notes on a delivery are not among the
+/// headers.
+#[tokio::test]
+async fn no_header_makes_a_message_look_too_large() {
+    let (bench, rabbit) = (Bench::new("forged").await, rabbit());
+    let mut headers = FieldTable::default();
+    for name in ["\0integrahub:hollow", "\0integrahub:withheld"] {
+        headers.insert(name.into(), AMQPValue::Boolean(true));
+    }
+    let properties = BasicProperties::default().with_headers(headers);
+    let (name, options) = (bench.queue.as_str().into(), BasicPublishOptions::default());
+    let publish = bench.channel.basic_publish("".into(), name, options, b"", properties).await.unwrap();
+    assert!(publish.await.unwrap().is_ack());
+    let (sizes, _) = take(&rabbit, &bench, COMMIT).await;
+    assert_eq!(sizes, Ok(vec![0]));
+    bench.clean().await;
+}
