@@ -10,6 +10,7 @@ use mq::{
 };
 use tokio::sync::watch;
 
+use crate::content_header::CLASS_BASIC;
 use crate::errors::{During, Failure, nack};
 use crate::latency::Latencies;
 use crate::message::{correlation_id, properties};
@@ -28,9 +29,6 @@ const PAUSE: Duration = Duration::from_millis(20);
 
 /// What is kept of the time for the confirms of the last window.
 const MARGIN: Duration = Duration::from_millis(500);
-
-/// The class of `basic` methods and their content.
-const CLASS_BASIC: u16 = 60;
 
 pub(crate) async fn produce(
     pool: &Arc<ConnectionPools>,
@@ -244,14 +242,19 @@ fn unknown(
     in_doubt: Vec<MessageId>,
     committed: u64,
 ) -> ProduceFailure {
-    // A channel that the broker closes over the only message on it has refused that message.
-    let refused_alone = published == 1 && failure.spares_the_connection();
+    let refused_alone = is_refused_alone(&failure, published);
     let error = session.fail(failure, During::Queue(queue));
     if refused_alone {
         return ProduceFailure { error, committed, in_doubt: Vec::new() };
     }
     let detail = format!("{} messages were sent and not confirmed: {error}", in_doubt.len());
     ProduceFailure { error: BrokerError::InDoubt { detail }, committed, in_doubt }
+}
+
+/// Whether the broker closed the channel over the only message on it: then it has refused that
+/// message. Over one of several, it is not known which of them it had stored.
+fn is_refused_alone(failure: &Failure, published: usize) -> bool {
+    published == 1 && failure.spares_the_connection()
 }
 
 /// Says why the broker refused a message with `basic.nack`, as far as can be known: a queue with a length limit of its
@@ -311,7 +314,31 @@ fn fits_frames(outgoing: &Outgoing, from: u64, frame_max: usize) -> Result<(), B
 fn header_frame_size(outgoing: &Outgoing, index: u64) -> Option<usize> {
     let message = outgoing.message(index)?;
     let properties = properties(outgoing, &message).ok()?;
-    let header = AMQPContentHeader { class_id: CLASS_BASIC, body_size: 0, properties };
+    let header = AMQPContentHeader { class_id: CLASS_BASIC.into(), body_size: 0, properties };
     let frame = AMQPFrame::Header(1, header);
     gen_frame(&frame)(Vec::new().into()).ok().map(|written| written.into_inner().0.len())
+}
+
+#[cfg(test)]
+mod tests {
+    use lapin::ErrorKind;
+    use lapin::protocol::{AMQPError, AMQPErrorKind, AMQPHardError, AMQPSoftError};
+
+    use super::*;
+
+    fn closed(kind: AMQPErrorKind) -> Failure {
+        lapin::Error::from(ErrorKind::ProtocolError(AMQPError::new(kind, "message size".into()))).into()
+    }
+
+    #[test]
+    fn a_channel_closed_over_one_of_several_messages_refuses_none_for_certain() {
+        let channel = closed(AMQPErrorKind::Soft(AMQPSoftError::PRECONDITIONFAILED));
+        assert!(is_refused_alone(&channel, 1));
+        for published in [0, 2, 3, 1_000] {
+            assert!(!is_refused_alone(&channel, published), "{published}");
+        }
+        let connection = closed(AMQPErrorKind::Hard(AMQPHardError::CONNECTIONFORCED));
+        assert!(!is_refused_alone(&connection, 1));
+        assert!(!is_refused_alone(&Failure::Deadline, 1));
+    }
 }

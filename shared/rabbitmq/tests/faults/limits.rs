@@ -128,6 +128,8 @@ pub(crate) async fn oversized_messages() {
     let failure = result.unwrap_err();
     let there = observer.drain(&queue).await.ids();
     let in_doubt = failure.in_doubt.iter().map(|id| id.to_hex()).collect();
+    assert_eq!(kind(&failure.error), "InDoubt", "{failure:?}");
+    assert_eq!(in_doubt, ids(&among, failure.committed..4), "every one that was not confirmed is named");
     check_produced(&there, &ids(&among, 0..failure.committed), &in_doubt);
     assert!(there.is_subset(&ids(&among, 0..2)), "the large one is not there, and nothing after it");
     let on_queue =
