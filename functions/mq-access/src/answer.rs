@@ -10,7 +10,7 @@ use mq::{
 };
 use serde_json::{Value, json};
 
-use crate::secrets::Unreadable;
+use crate::secrets::Unusable;
 
 pub(crate) fn produced(
     target: &Target,
@@ -94,10 +94,11 @@ pub(crate) fn test(report: &TestReport) -> Reply {
     Reply::json(200, &body)
 }
 
-/// A test that ended before a connection: the secret could not be read.
-pub(crate) fn untested(unreadable: &Unreadable) -> Reply {
+/// A test that ended before a connection: the target's secrets cannot be used.
+pub(crate) fn untested(unusable: &Unusable) -> Reply {
     let skipped = |name: &str| json!({"name": name, "skipped": true});
-    let failed = json!({"name": "authenticate", "ok": false, "code": "SECRET_UNREADABLE", "detail": unreadable.to_string()});
+    let failed =
+        json!({"name": "authenticate", "ok": false, "code": unusable.code(), "detail": unusable.to_string()});
     let steps = [skipped("resolve"), skipped("connect"), skipped("tls"), failed, skipped("openQueue")];
     Reply::json(200, &json!({"ok": false, "broker": Value::Null, "latencyMs": Value::Null, "steps": steps}))
 }

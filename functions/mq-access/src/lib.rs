@@ -8,7 +8,7 @@ mod consume;
 mod produce;
 mod secrets;
 
-pub use secrets::{Secrets, Unreadable};
+pub use secrets::{Secrets, Unusable};
 
 use std::time::{Duration, SystemTime};
 
@@ -20,6 +20,17 @@ use jiff::Timestamp;
 use mq::{Access, Broker, BrokerKind, Deadline, QueueName, Target};
 use rabbitmq::RabbitMq;
 use tracing::Instrument as _;
+
+/// The bytes of memory that the function needs, whatever it is asked and whatever lies on a queue:
+/// itself, its connections' buffers, the messages of one fetch, and what an order or an answer of
+/// 6 MB becomes as it is parsed, built and stored.
+pub const MEMORY: usize =
+    128 * MEBIBYTE + CONNECTIONS * 16 * MEBIBYTE + rabbitmq::MOST_HELD + COPIES_OF_A_PAYLOAD * 6 * MEBIBYTE;
+
+const MEBIBYTE: usize = 1024 * 1024;
+/// The connections of an environment by default.
+const CONNECTIONS: usize = 5;
+const COPIES_OF_A_PAYLOAD: usize = 32;
 
 /// What is kept free of the invocation's time for writing the outcome: one operation of the store, and a little.
 const TO_RECORD: Duration = Duration::from_secs(3);
@@ -110,7 +121,7 @@ impl MqAccess {
     async fn test(&self, target: &Target, deadline: Deadline) -> Reply {
         match self.secrets.access(&target.endpoint, deadline).await {
             Ok(access) => answer::test(&self.rabbitmq.test(&access, target.queue.as_ref(), deadline).await),
-            Err(unreadable) => answer::untested(&unreadable),
+            Err(unusable) => answer::untested(&unusable),
         }
     }
 
@@ -126,11 +137,7 @@ impl MqAccess {
             }
         };
         let queue = target.queue.clone().ok_or_else(|| Problem::violation("/target/queue", "is required"))?;
-        let access = self
-            .secrets
-            .access(&target.endpoint, deadline)
-            .await
-            .map_err(|unreadable| Problem::new(Reason::AuthenticationFailed, unreadable.to_string()))?;
+        let access = self.secrets.access(&target.endpoint, deadline).await?;
         Ok(Ready { broker, access, target, queue, deadline })
     }
 
@@ -153,4 +160,18 @@ impl MqAccess {
 /// The answer is that of the execution which has the record by now.
 fn taken_over() -> Problem {
     in_progress(Duration::from_secs(1))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_template_gives_the_function_the_memory_that_it_needs() {
+        let template = include_str!("../../../template.yaml");
+        let (_, function) = template.split_once("\n  MqAccessFunction:\n").unwrap();
+        let (_, size) = function.split_once("MemorySize: ").unwrap();
+        let mebibytes: usize = size.lines().next().unwrap().parse().unwrap();
+        assert!(mebibytes * MEBIBYTE >= MEMORY, "{mebibytes} MiB for {MEMORY} bytes");
+    }
 }

@@ -4,6 +4,7 @@ use std::collections::HashMap;
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
+use api::{Problem, Reason};
 use aws::Sdk;
 use aws_sdk_secretsmanager::error::DisplayErrorContext;
 use mq::{Access, Credentials, Deadline, Endpoint, SecretRef, Tls};
@@ -28,10 +29,36 @@ struct Secret {
     version: String,
 }
 
-/// A reference that leads nowhere, or to something that this function may not read.
+/// Why a target's secrets cannot be used.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("the secret {0} cannot be read")]
-pub struct Unreadable(SecretRef);
+pub enum Unusable {
+    /// The reference leads nowhere, or to something that this function may not read.
+    #[error("the secret {0} cannot be read")]
+    Unreadable(SecretRef),
+    /// A password without a user. Another user's name in its place would send the password as
+    /// somebody else's, or log in as somebody who was not asked for.
+    #[error("neither the target nor the secret {0} names a user")]
+    NoUser(SecretRef),
+}
+
+impl Unusable {
+    /// What a connection test shows at the step that it ends.
+    pub(crate) fn code(&self) -> &'static str {
+        match self {
+            Self::Unreadable(_) => "SECRET_UNREADABLE",
+            Self::NoUser(_) => "USER_REQUIRED",
+        }
+    }
+}
+
+impl From<Unusable> for Problem {
+    fn from(unusable: Unusable) -> Self {
+        match unusable {
+            Unusable::Unreadable(_) => Self::new(Reason::AuthenticationFailed, unusable.to_string()),
+            Unusable::NoUser(_) => Self::violation("/target/auth/user", &unusable.to_string()),
+        }
+    }
+}
 
 /// The JSON form that Secrets Manager gives to database credentials.
 #[derive(Deserialize)]
@@ -50,7 +77,7 @@ impl Secrets {
     }
 
     /// Reads everything that `endpoint` refers to.
-    pub(crate) async fn access(&self, endpoint: &Endpoint, deadline: Deadline) -> Result<Access, Unreadable> {
+    pub(crate) async fn access(&self, endpoint: &Endpoint, deadline: Deadline) -> Result<Access, Unusable> {
         let (key_store_ref, trust_store_ref) = match &endpoint.tls {
             Tls::Off => (None, None),
             Tls::On { key_store_ref, trust_store_ref, .. } => {
@@ -58,6 +85,7 @@ impl Secrets {
             }
         };
         let password = self.optional(endpoint.password_ref.as_ref(), deadline).await?;
+        let credentials = login(endpoint, password.as_ref())?;
         let key_store = self.optional(key_store_ref, deadline).await?;
         let trust_store = self.optional(trust_store_ref, deadline).await?;
         let versions = [&password, &key_store, &trust_store];
@@ -65,7 +93,7 @@ impl Secrets {
             versions.map(|secret| secret.as_ref().map_or("", |secret| secret.version.as_str())).join(":");
         Ok(Access {
             endpoint: endpoint.clone(),
-            credentials: password.and_then(|secret| credentials(endpoint.user.as_deref(), &secret.value)),
+            credentials,
             trust_store: trust_store.map(|secret| secret.value),
             key_store: key_store.map(|secret| secret.value),
             secret_version,
@@ -76,14 +104,14 @@ impl Secrets {
         &self,
         reference: Option<&SecretRef>,
         deadline: Deadline,
-    ) -> Result<Option<Secret>, Unreadable> {
+    ) -> Result<Option<Secret>, Unusable> {
         match reference {
             Some(reference) => self.secret(reference, deadline).await.map(Some),
             None => Ok(None),
         }
     }
 
-    async fn secret(&self, reference: &SecretRef, deadline: Deadline) -> Result<Secret, Unreadable> {
+    async fn secret(&self, reference: &SecretRef, deadline: Deadline) -> Result<Secret, Unusable> {
         if let Some(secret) = self.recall(reference) {
             return Ok(secret);
         }
@@ -93,7 +121,7 @@ impl Secrets {
         };
         let secret = read.unwrap_or_else(|_| Err("the deadline passed".to_owned())).map_err(|error| {
             tracing::error!(event_type = "secret.unreadable", reference = %reference, error, "a secret cannot be read");
-            Unreadable(reference.clone())
+            Unusable::Unreadable(reference.clone())
         })?;
         let mut remembered = self.remembered.lock().unwrap_or_else(PoisonError::into_inner);
         remembered.retain(|_, (since, _)| since.elapsed() < REMEMBERED);
@@ -125,6 +153,15 @@ impl Secrets {
     }
 }
 
+/// The login of an endpoint with the secret that it names.
+fn login(endpoint: &Endpoint, password: Option<&Secret>) -> Result<Option<Credentials>, Unusable> {
+    let (Some(secret), Some(reference)) = (password, &endpoint.password_ref) else { return Ok(None) };
+    match credentials(endpoint.user.as_deref(), &secret.value) {
+        Some(login) => Ok(Some(login)),
+        None => Err(Unusable::NoUser(reference.clone())),
+    }
+}
+
 /// A secret is a password, or a JSON object with `password` and perhaps `username`; the target's own user wins.
 fn credentials(user: Option<&str>, secret: &SecretString) -> Option<Credentials> {
     let pair: Option<UserAndPassword> = serde_json::from_str(secret.expose_secret()).ok();
@@ -143,6 +180,33 @@ mod tests {
     fn pair(user: Option<&str>, secret: &str) -> Option<(String, String)> {
         let found = credentials(user, &secret.to_owned().into())?;
         Some((found.user, found.password.expose_secret().to_owned()))
+    }
+
+    #[test]
+    fn a_password_without_a_user_is_refused() {
+        let reference = SecretRef::SecretsManager("local/rabbit".to_owned());
+        let login = |user: Option<&str>, secret: &str| {
+            let endpoint = Endpoint {
+                broker: mq::BrokerKind::RabbitMq,
+                queue_manager: "/".to_owned(),
+                channel: None,
+                addresses: Vec::new(),
+                ccdt_url: None,
+                tls: Tls::Off,
+                user: user.map(str::to_owned),
+                password_ref: Some(reference.clone()),
+            };
+            let secret = Secret { value: secret.to_owned().into(), version: String::new() };
+            login(&endpoint, Some(&secret)).map(|login| login.map(|login| login.user))
+        };
+        let refused = Unusable::NoUser(reference.clone());
+        assert_eq!(login(None, "s3cret"), Err(refused.clone()));
+        assert_eq!(login(None, r#"{"password":"s3cret"}"#), Err(refused.clone()));
+        assert_eq!(login(Some("app"), "s3cret"), Ok(Some("app".to_owned())));
+        assert_eq!(login(None, r#"{"username":"app","password":"s3cret"}"#), Ok(Some("app".to_owned())));
+        let problem = Problem::from(refused);
+        assert_eq!(problem.reason, Reason::SchemaViolation);
+        assert!(problem.to_string().contains("names a user"), "{problem}");
     }
 
     #[test]
