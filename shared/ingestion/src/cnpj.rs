@@ -32,6 +32,9 @@ pub enum CnpjError {
     /// Its check digits are right, but it was given to nobody: programs write it where they know none.
     #[error("a CNPJ of zeros belongs to nobody")]
     Zeros,
+    /// A sign, a point or an exponent makes it the number of something else.
+    #[error("a CNPJ given as a number has up to 14 digits and nothing else")]
+    Number,
 }
 
 impl Cnpj {
@@ -53,6 +56,18 @@ impl Cnpj {
     #[must_use]
     pub const fn as_bytes(&self) -> &[u8; LENGTH] {
         &self.0
+    }
+
+    /// Reads the text of a JSON number, which has lost its leading zeros; the check digits tell
+    /// whether they were all that was lost.
+    ///
+    /// # Errors
+    /// Where it has anything but digits, or too many of them, or is no CNPJ.
+    pub fn from_number(number: &str) -> Result<Self, CnpjError> {
+        if number.len() > LENGTH || !number.bytes().all(|byte| byte.is_ascii_digit()) {
+            return Err(CnpjError::Number);
+        }
+        format!("{number:0>LENGTH$}").parse()
     }
 
     /// Completes twelve letters and digits with their check digits.
@@ -182,6 +197,13 @@ mod tests {
                 format!("{}.{}.{}/{}-{}", &text[..2], &text[2..5], &text[5..8], &text[8..12], &text[12..]);
             prop_assert_eq!(punctuated.parse(), Ok(cnpj));
             prop_assert_eq!(text.to_lowercase().parse(), Ok(cnpj));
+        }
+
+        #[test]
+        fn a_number_is_digits_only(number in "-?[0-9]{0,15}([.][0-9]{1,8})?([eE][-+]?[0-9]{1,3})?") {
+            if let Ok(cnpj) = Cnpj::from_number(&number) {
+                prop_assert_eq!(cnpj.to_string(), format!("{number:0>14}"));
+            }
         }
 
         #[test]

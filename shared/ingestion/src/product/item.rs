@@ -124,13 +124,14 @@ fn required(field: Field) -> Fault {
     Fault { code: ItemErrorCode::FieldRequired, field: Some(field.name().into()), detail: detail.into() }
 }
 
-/// A CNPJ may come as a number, which has lost its leading zeros; the check digits tell whether they were all that was lost.
+/// A CNPJ may come as a number. Its text is never read as a CNPJ's text is, which may hold points
+/// and letters.
 fn cnpj(members: &Members<'_>) -> Result<Cnpj, Fault> {
     let parsed = match members.scalar(Field::Cnpj)? {
         Scalar::Null => return Err(required(Field::Cnpj)),
         Scalar::Text(text) if text.trim().is_empty() => return Err(required(Field::Cnpj)),
         Scalar::Text(text) => text.parse::<Cnpj>(),
-        Scalar::Number(number) => format!("{number:0>14}").parse(),
+        Scalar::Number(number) => Cnpj::from_number(number),
         Scalar::Boolean(_) | Scalar::Nested(_) => {
             return Err(Fault::invalid(Field::Cnpj.name(), "it must be a text"));
         }

@@ -31,7 +31,7 @@ fn an_item_of_the_source_is_read_whole() {
         "DATACADASTROPRODUTO":"2024-01-02 03:04:05","DATAATUALIZACAOPRODUTO":"2026-05-01 10:00:00",
         "DATAATUALIZACAOESTOQUE":"02/05/2026 10:00","LOTE":{"b":1.0,"a":[true,"x"]},"Ativo":true"#,
     );
-    let Product { key, attributes } = parse(item.as_bytes()).unwrap();
+    let Product { key, attributes, .. } = parse(item.as_bytes()).unwrap();
     assert_eq!((key.cnpj.as_str(), key.shop_id, key.product_id.as_str()), ("11222333000181", 3, "25901"));
     assert_eq!(attributes.title.as_deref(), Some("Água oxigenada 10 vol."));
     assert_eq!(attributes.description, None);
@@ -64,6 +64,44 @@ fn a_cnpj_may_come_as_a_number_without_its_leading_zeros() {
     let product = parse(br#"{"CNPJ":191,"SHOPID":1,"PRODUCTID":1}"#).unwrap();
     assert_eq!(product.key.cnpj.as_str(), "00000000000191");
     assert_eq!(failure(br#"{"CNPJ":192,"SHOPID":1,"PRODUCTID":1}"#).0, ItemErrorCode::CnpjInvalid);
+}
+
+#[test]
+fn a_number_with_a_sign_a_point_or_an_exponent_is_no_cnpj() {
+    for number in [
+        "11222333.000181",
+        "-11222333000181",
+        "1.1222333000181",
+        "11222333000181.0",
+        "11222333000181e0",
+        "1.1222333000181e13",
+        "1e13",
+        "111222333000181",
+        "-191",
+        "0.191",
+    ] {
+        let item = format!(r#"{{"CNPJ":{number},"SHOPID":1,"PRODUCTID":1}}"#);
+        let expected = (ItemErrorCode::CnpjInvalid, Some("CNPJ".to_owned()));
+        assert_eq!(failure(item.as_bytes()), expected, "{number}");
+    }
+}
+
+/// Texts that came as numbers have the number's plain form; no other parser looks at its text.
+#[test]
+fn a_number_for_a_text_is_kept_in_its_plain_form() {
+    for (number, text) in [
+        ("7891234567895", "7891234567895"),
+        ("7.891234567895e12", "7891234567895"),
+        ("25901.0", "25901"),
+        ("-5", "-5"),
+        ("1e-2", "0.01"),
+    ] {
+        let item = format!(r#"{{"CNPJ":191,"SHOPID":1,"PRODUCTID":{number},"EAN":{number},"NCM":{number}}}"#);
+        let product = parse(item.as_bytes()).unwrap();
+        assert_eq!(product.key.product_id, text, "{number}");
+        assert_eq!(product.attributes.ean.as_deref(), Some(text), "{number}");
+        assert_eq!(product.attributes.ncm.as_deref(), Some(text), "{number}");
+    }
 }
 
 #[test]
