@@ -25,6 +25,9 @@ pub struct Decimal {
 pub enum DecimalError {
     #[error("not a number; a point separates the fraction, and nothing separates thousands")]
     Syntax,
+    /// `1,234` may be a little more than one, or more than a thousand.
+    #[error("a number has no comma, since 1,234 may mean two numbers: write 6.50 for 6,50")]
+    Comma,
     #[error("the number has more than 38 digits")]
     TooManyDigits,
     #[error("the price has more than 10 digits before the point")]
@@ -188,6 +191,7 @@ impl FromStr for Decimal {
     fn from_str(text: &str) -> Result<Self, DecimalError> {
         match short(text) {
             Some(number) => Ok(number),
+            None if text.contains(',') => Err(DecimalError::Comma),
             None => Parts::of(text).ok_or(DecimalError::Syntax)?.decimal(),
         }
     }
@@ -292,11 +296,11 @@ mod tests {
 
     #[test]
     fn what_is_no_number_or_too_long_is_refused() {
-        for text in [
-            "", "-", ".5", "5.", "1e", "1e+", "1,5", "1.234,56", "1 000", "NaN", "Infinity", "0x1", "1.2.3",
-            "--1",
-        ] {
+        for text in ["", "-", ".5", "5.", "1e", "1e+", "1 000", "NaN", "Infinity", "0x1", "1.2.3", "--1"] {
             assert_eq!(text.parse::<Decimal>(), Err(DecimalError::Syntax), "{text}");
+        }
+        for text in ["1,5", "6,50", "1,234", "1.234,56", "1,234.56", ","] {
+            assert_eq!(text.parse::<Decimal>(), Err(DecimalError::Comma), "{text}");
         }
         let forty = "1234567890".repeat(4);
         for text in [
