@@ -81,7 +81,7 @@ fn parse(item: &[u8]) -> Result<Product<'_>, ItemError> {
 
 /// The columns hold it.
 fn storable(product: &Product<'_>) {
-    let Product { key, attributes } = product;
+    let Product { key, attributes, .. } = product;
     assert_eq!(key.product_id, key.product_id.trim());
     assert!((1..=MAX_PRODUCT_ID).contains(&key.product_id.len()) && !key.product_id.contains('\0'));
     let Attributes { title, description, ean, brand, ncm, category, image_link, color, extra, .. } =

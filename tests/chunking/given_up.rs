@@ -7,7 +7,7 @@ use end_to_end::{Products, TENANT_A, variable};
 use ingestion::batch::BatchStatus;
 use ingestion::chunk::{Chunk, ChunkReady, Generation, Plan, Planner, encode};
 use ingestion::payload::{MediaType, PayloadMetadata, chunk_key};
-use ingestion::product::{Attributes, BatchStamp, CnpjAccess, Product, ProductKey};
+use ingestion::product::{Attributes, BatchStamp, CnpjAccess, MemberSet, Product, ProductKey};
 use serde_json::{Value, json};
 use transport::{ChunksReady, Origin};
 use uuid::Uuid;
@@ -26,9 +26,8 @@ fn chunks(batch: &PayloadMetadata, count: u32) -> Vec<Chunk> {
         for item in index * 3..index * 3 + 3 {
             let product_id = format!("{}-{item}", batch.batch_id);
             let key = ProductKey { cnpj: "05927228000145".parse().unwrap(), shop_id: 1, product_id };
-            assert!(
-                planner.push(Product { key, attributes: Attributes::default() }, u64::from(item)).is_none()
-            );
+            let (attributes, members) = (Attributes::default(), MemberSet::default());
+            assert!(planner.push(Product { key, attributes, members }, u64::from(item)).is_none());
         }
         planner.finish().unwrap().numbered(index)
     };
@@ -75,6 +74,7 @@ impl Functions {
             items_parsed: chunks.iter().map(|chunk| u64::from(chunk.items())).sum(),
             items_in_error: 0,
             unreadable_keys: 0,
+            items_partial: 0,
             chunks: sealed.collect(),
         };
         let outcome = self.database.seal(metadata.batch_id, Generation::FIRST, &seal).await.unwrap();

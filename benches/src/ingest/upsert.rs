@@ -215,6 +215,7 @@ fn seal(chunks: &[Chunk], items: u32) -> Result<Seal, Error> {
         items_parsed: items.into(),
         items_in_error: 0,
         unreadable_keys: 0,
+        items_partial: 0,
         chunks: chunks.iter().map(sealed).collect::<Option<_>>().ok_or_else(empty)?,
     })
 }

@@ -201,6 +201,7 @@ fn seal(cut: Cut) -> Seal {
         items_parsed: cut.items_parsed,
         items_in_error: cut.items_in_error,
         unreadable_keys: cut.unreadable_keys,
+        items_partial: cut.items_partial,
         chunks: chunks.collect(),
     }
 }

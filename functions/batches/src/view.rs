@@ -27,9 +27,11 @@ pub(crate) fn of(batch: &AcceptedBatch, now: Timestamp) -> BatchView {
         items_parsed: 0,
         items_processed: 0,
         items_failed: 0,
+        items_partial: 0,
         changes: ChangesView::default(),
         deactivation: deactivation.report(),
         chunks: ChunksView::default(),
         error: None,
+        warnings: Vec::new(),
     }
 }

@@ -168,6 +168,7 @@ impl Chunker {
             let key = |index| chunk_key(batch.metadata.batch_id, generation, index);
             self.let_go(batch, (0..stored).map(|index| self.objects.uri(&key(index))).collect()).await;
         }
+            items_partial: cut.items_partial,
         Ok(())
     }
 
@@ -212,3 +213,5 @@ fn report(cut: &Cut, began: Instant) {
     ];
     metrics::measure(crate::SERVICE, &measures, serde_json::Map::new());
 }
+        items_partial = cut.items_partial,
+        (metrics::ITEMS_PARTIAL, Measure::Count(cut.items_partial)),

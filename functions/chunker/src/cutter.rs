@@ -1,6 +1,6 @@
 use ingestion::Cnpj;
 use ingestion::chunk::{Chunk, Generation, Plan, Planner};
-use ingestion::product::{BatchStamp, ItemError, ItemPlace, ItemRules};
+use ingestion::product::{BatchStamp, ItemError, ItemPlace, ItemRules, PartialItems};
 use ingestion::split::{Format, ITEM_LIMIT, Piece, Splitter};
 
 use crate::content::Whole;
@@ -34,6 +34,8 @@ pub struct Cut {
     pub items_in_error: u64,
     /// Items in error whose key could not be read either.
     pub unreadable_keys: u64,
+    /// Products whose items lack members that other items have.
+    pub items_partial: u64,
     /// In the order of their indexes.
     pub chunks: Vec<CutChunk>,
 }
@@ -63,6 +65,7 @@ struct Items {
     parsed: u64,
     in_error: u64,
     unreadable_keys: u64,
+    partial: PartialItems,
     chunks: Vec<Chunk>,
     errors: Vec<ItemError>,
 }
@@ -84,6 +87,7 @@ impl Cutter {
             parsed: 0,
             in_error: 0,
             unreadable_keys: 0,
+            partial: PartialItems::default(),
             chunks: Vec::new(),
             errors: Vec::new(),
         };
@@ -119,7 +123,8 @@ impl Cutter {
                 byte_offset: None,
             });
         }
-        let Items { planner, parsed, in_error, unreadable_keys, mut chunks, errors, .. } = self.items;
+        let Items { planner, parsed, in_error, unreadable_keys, partial, mut chunks, errors, .. } =
+            self.items;
         chunks.extend(planner.finish());
         let cut = Cut {
             bytes: whole.bytes,
@@ -127,6 +132,7 @@ impl Cutter {
             items_parsed: parsed,
             items_in_error: in_error,
             unreadable_keys,
+            items_partial: partial.count(),
             chunks: Vec::new(),
         };
         Ok(End { chunks, errors, cut })
@@ -145,7 +151,10 @@ impl Items {
             }
         };
         match parsed {
-            Ok((product, index)) => self.chunks.extend(self.planner.push(product, index)),
+            Ok((product, index)) => {
+                self.partial.add(product.members);
+                self.chunks.extend(self.planner.push(product, index));
+            }
             Err(error) => {
                 self.in_error = self.in_error.saturating_add(1);
                 let unreadable = error.key.complete().is_none();

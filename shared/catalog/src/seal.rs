@@ -25,6 +25,8 @@ pub struct Seal {
     pub items_in_error: u64,
     /// Items in error whose key could not be read whole.
     pub unreadable_keys: u64,
+    /// Items in chunks that lack members which others have.
+    pub items_partial: u64,
     pub chunks: Vec<SealedChunk>,
 }
 
@@ -53,7 +55,7 @@ pub enum SealOutcome {
 }
 
 const SEAL: &str = "UPDATE batches SET status = 'PROCESSING', payload_bytes = $2, payload_checksum = $3, items_parsed = $4, \
-     items_in_error = $5, unreadable_keys = $6, deactivation = $7, error = NULL, sealed_at = now() WHERE batch_id = $1";
+     items_in_error = $5, unreadable_keys = $6, deactivation = $7, items_partial = $8, error = NULL, sealed_at = now() WHERE batch_id = $1";
 const CHUNKS: &str = "INSERT INTO batch_chunks (chunk_id, batch_id, generation, chunk_index, chunk_uri, first_cnpj, items) \
      SELECT c.chunk_id, $1, $2, c.chunk_index, c.chunk_uri, c.first_cnpj, c.items \
      FROM unnest($3::uuid[], $4::integer[], $5::text[], $6::bpchar[], $7::bigint[]) \
@@ -145,6 +147,7 @@ async fn write(session: &mut Session<'_>, batch: &LockedBatch, sealed: &Seal) ->
                 &bigint(sealed.items_in_error)?,
                 &bigint(sealed.unreadable_keys)?,
                 &Json(batch.deactivation),
+                &bigint(sealed.items_partial)?,
             ],
         )
         .await?;

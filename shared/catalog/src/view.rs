@@ -29,10 +29,14 @@ pub struct BatchView {
     pub items_parsed: u64,
     pub items_processed: u64,
     pub items_failed: u64,
+    /// Items that lack members which other items of the payload have.
+    pub items_partial: u64,
     pub changes: ChangesView,
     pub deactivation: DeactivationReport,
     pub chunks: ChunksView,
     pub error: Option<PayloadFailure>,
+    /// What a sender should look at although it is no error.
+    pub warnings: Vec<&'static str>,
 }
 
 /// The payload as it was decoded.
@@ -73,7 +77,7 @@ macro_rules! batches_where {
     ($condition:literal) => {
         concat!(
             "SELECT batch_id, load_type, status, received_at, started_at, finished_at, generation, payload_bytes, ",
-            "payload_checksum, items_parsed, items_failed, inserted, updated, unchanged, stale, chunks_pending, ",
+            "payload_checksum, items_parsed, items_failed, items_partial, inserted, updated, unchanged, stale, chunks_pending, ",
             "chunks_done, chunks_failed, deactivation, error FROM batches WHERE tenant_id = $1 AND ",
             $condition
         )
@@ -85,10 +89,6 @@ const PAGE: &str = batches_where!(
     "batch_id < $2 AND ($3::text IS NULL OR status = $3) AND ($4::text IS NULL OR load_type = $4) \
      ORDER BY batch_id DESC LIMIT $5"
 );
-const OBJECTS: &str = "WITH final AS (SELECT batch_id, payload_uri FROM batches WHERE batch_id = $1 \
-         AND status IN ('COMPLETED', 'PARTIAL_FAIL', 'FAILED', 'EXPIRED')) \
-     SELECT payload_uri AS uri FROM final UNION ALL SELECT chunk_uri FROM batch_chunks JOIN final USING (batch_id)";
-
 impl Database {
     /// A tenant's batch; nothing where it has none by that id.
     ///
@@ -135,29 +135,19 @@ impl Database {
         .await
     }
 
-    /// The URIs of a final batch's payload and chunks, which may be let go. None of one that goes on: it is being replayed by now.
-    ///
-    /// # Errors
-    /// Where the database fails.
-    pub async fn objects(&self, batch_id: Uuid) -> Result<Vec<String>, DatabaseError> {
-        self.within(async {
-            let mut lease = self.lease().await?;
-            let found = async {
-                let mut session = lease.connection.begin().await?;
-                session.query(OBJECTS, &[&batch_id]).await
-            }
-            .await;
-            lease.release();
-            found?.iter().map(|row| Ok(row.try_get("uri")?)).collect()
-        })
-        .await
-    }
+/// An item replaces its whole product, which a sender of some members may not expect.
+const PARTIAL: &str = "some items lack members that other items of the payload have, see items_partial: \
+    an item replaces its whole product, so what it lacks is cleared as by null";
+
+fn warnings(items_partial: u64) -> Vec<&'static str> {
+    if items_partial > 0 { vec![PARTIAL] } else { Vec::new() }
 }
 
 fn view(row: &Row) -> Result<BatchView, DatabaseError> {
     let Json(deactivation): Json<Deactivation> = row.try_get("deactivation")?;
     let changes = changes(row)?;
     let (pending, done, failed) =
+    let items_partial = count(row, "items_partial")?;
         (count(row, "chunks_pending")?, count(row, "chunks_done")?, count(row, "chunks_failed")?);
     Ok(BatchView {
         batch_id: row.try_get("batch_id")?,
@@ -175,6 +165,7 @@ fn view(row: &Row) -> Result<BatchView, DatabaseError> {
         items_processed: changes.processed(),
         items_failed: count(row, "items_failed")?,
         changes: ChangesView {
+        items_partial,
             inserted: changes.inserted,
             updated: changes.updated,
             unchanged: changes.unchanged,
@@ -193,4 +184,5 @@ fn view(row: &Row) -> Result<BatchView, DatabaseError> {
         },
         error: row.try_get::<_, Option<Json<PayloadFailure>>>("error")?.map(|Json(failure)| failure),
     })
+        warnings: warnings(items_partial),
 }

@@ -10,6 +10,7 @@ mod field;
 mod hash;
 mod item;
 mod members;
+mod partial;
 mod scalar;
 mod scan;
 mod version;
@@ -25,6 +26,7 @@ pub use encoding::{EncodedAttributes, EncodingError};
 pub use error::{ItemError, ItemErrorCode, PartialKey};
 pub use hash::{KeyHash, RowHash};
 pub use item::{CnpjAccess, ItemPlace, ItemRules, MAX_PRODUCT_ID};
+pub use partial::{MemberSet, PartialItems};
 pub use version::{BatchStamp, Version};
 
 pub(crate) use date::to_microseconds;
@@ -43,9 +45,12 @@ pub struct ProductKey {
 pub struct Product<'a> {
     pub key: ProductKey,
     pub attributes: Attributes<'a>,
+    /// What the item said something of.
+    pub members: MemberSet,
 }
 
-/// What an item says of its product beside the key. What was not sent, or sent as `null`, is absent.
+/// What an item says of its product beside the key. What was not sent, or sent as `null`, is absent, and
+/// clears its column.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Attributes<'a> {
     pub title: Option<Cow<'a, str>>,

@@ -32,6 +32,8 @@ pub const PAYLOADS_CUT: &str = "PayloadsCut";
 pub const PAYLOADS_FAILED: &str = "PayloadsFailed";
 pub const ITEMS_PARSED: &str = "ItemsParsed";
 pub const ITEMS_IN_ERROR: &str = "ItemsInError";
+/// Items that lack members which other items of their payload have.
+pub const ITEMS_PARTIAL: &str = "ItemsPartial";
 pub const CHUNKING_TIME: &str = "ChunkingTime";
 pub const CHUNKS_WRITTEN: &str = "ChunksWritten";
 pub const ITEMS_INSERTED: &str = "ItemsInserted";

@@ -132,6 +132,25 @@ fn a_payload_is_cut_and_every_item_accounted_for() {
 }
 
 #[test]
+fn items_that_lack_members_which_others_have_are_counted() {
+    let with = |members: &str| ITEM.replace("\"TITLE\":\"Dipirona\"", members);
+    let stock = with(r#""PRICE":1,"QUANTITY":2"#);
+    let null = with(r#""TITLE":null,"PRICE":null,"QUANTITY":null"#);
+    let whole = with(r#""QUANTITY":1,"TITLE":"a","PRICE":1,"LOTE":7"#);
+    for (items, partial) in [
+        (vec![&stock, &stock], 0),
+        (vec![&stock, &null], 1),
+        (vec![&whole, &null, &whole], 0),
+        (vec![&stock, &stock, &whole], 2),
+        (vec![&whole, &stock], 1),
+    ] {
+        let items: Vec<&str> = items.into_iter().map(String::as_str).collect();
+        let (cut, _) = cut(Format::Array, format!("[{}]", items.join(",")).as_bytes());
+        assert_eq!((cut.items_in_error, cut.items_partial), (0, partial), "{items:?}");
+    }
+}
+
+#[test]
 fn a_payload_compressed_otherwise_makes_the_same_chunks() {
     let payload = Catalogue { items: 2300, ..Catalogue::default() }.payload(Layout::Array);
     let (plain, plain_kept) = cut(Format::Array, &payload);

@@ -1,4 +1,4 @@
-use catalog::BatchFilter;
+use catalog::{BatchFilter, Seal};
 use ingestion::batch::BatchStatus;
 use ingestion::payload::LoadType;
 use serde_json::json;
@@ -21,10 +21,10 @@ fn a_batch_is_shown_as_the_contract_has_it() {
             "batch_id": load.id(), "load_type": "full", "status": "PROCESSING",
             "received_at": "2026-11-21T10:00:00Z", "started_at": null, "finished_at": null, "generation": 1,
             "payload": {"bytes": 2200, "checksum": "ab".repeat(32)},
-            "items_parsed": 22, "items_processed": 10, "items_failed": 2,
+            "items_parsed": 22, "items_processed": 10, "items_failed": 2, "items_partial": 0,
             "changes": {"inserted": 10, "updated": 0, "unchanged": 0, "stale": 0, "deactivated": 0},
             "deactivation": {"state": "skipped", "would_deactivate": 0, "reason": "unreadable_key"},
-            "chunks": {"total": 2, "done": 1, "failed": 0, "pending": 1}, "error": null,
+            "chunks": {"total": 2, "done": 1, "failed": 0, "pending": 1}, "error": null, "warnings": [],
         });
         assert_eq!(shown, expected);
         assert_eq!(database.batch(Uuid::new_v4(), load.id()).await.unwrap(), None);
@@ -40,6 +40,19 @@ fn a_batch_is_shown_as_the_contract_has_it() {
 }
 
 #[test]
+#[test]
+fn a_batch_whose_items_lack_members_says_so() {
+    database_test(async |test| {
+        let database = test.open();
+        let load = Load::delta(0).keys(0..10);
+        database.begin_chunking(&load.batch, Plan::default()).await.unwrap();
+        let seal = Seal { items_partial: 3, ..load.seal() };
+        database.seal(load.id(), Generation::FIRST, &seal).await.unwrap();
+        let view = database.batch(load.batch.metadata.tenant_id, load.id()).await.unwrap().unwrap();
+        assert_eq!((view.items_partial, view.items_failed, view.warnings.len()), (3, 0, 1));
+    });
+}
+
 fn batches_are_listed_newest_first_in_pages() {
     database_test(async |test| {
         let database = test.open();

@@ -7,7 +7,7 @@ use uuid::Uuid;
 use super::frame::FrameError;
 use super::*;
 use crate::Cnpj;
-use crate::product::{Attributes, BatchStamp, KeyHash, Product, ProductKey};
+use crate::product::{Attributes, BatchStamp, KeyHash, MemberSet, Product, ProductKey};
 
 const BATCH: Uuid = Uuid::from_u128(0x0192_7f3e_0000_7000_8000_0000_0000_0001);
 
@@ -29,6 +29,7 @@ fn product(id: u32, updated: Option<i64>, title: &str) -> Product<'static> {
             source_updated_at: updated.map(|second| Timestamp::from_second(second).unwrap()),
             ..Attributes::default()
         },
+        members: MemberSet::default(),
     }
 }
 

@@ -80,7 +80,7 @@ impl ItemRules {
                 detail: "the tenant may not load this CNPJ".into(),
             });
         }
-        Ok(Product { key, attributes: self.attributes(members)? })
+        Ok(Product { key, attributes: self.attributes(members)?, members: members.set })
     }
 
     fn attributes<'a>(&self, members: &mut Members<'a>) -> Result<Attributes<'a>, Fault> {

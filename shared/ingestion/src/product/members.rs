@@ -5,6 +5,7 @@ use serde::Deserializer as _;
 use serde::de::{DeserializeSeed, MapAccess, Visitor};
 use serde_json::value::RawValue;
 
+use super::MemberSet;
 use super::field::Field;
 use super::scan::{self, Json};
 
@@ -14,6 +15,7 @@ pub(super) struct Members<'a> {
     known: [Option<Json<'a>>; Field::COUNT],
     /// Fields that were given more than once, so that none of their values counts.
     repeated: Vec<Field>,
+    pub(super) set: MemberSet,
     pub(super) extra: Vec<(Cow<'a, str>, Json<'a>)>,
 }
 
@@ -53,6 +55,7 @@ impl<'a> Members<'a> {
             self.extra.push((name, value));
             return;
         };
+        self.set = self.set.with(field);
         if let Some(known) = self.known.get_mut(field.place())
             && known.replace(value).is_some()
         {

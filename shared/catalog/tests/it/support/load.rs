@@ -4,7 +4,7 @@ use ingestion::batch::BatchStatus;
 use ingestion::chunk::{Chunk, Generation, Plan, Planner};
 use ingestion::payload::{LoadType, MediaType, PayloadMetadata, chunk_key};
 use ingestion::product::{
-    Attributes, BatchStamp, CnpjAccess, ItemError, ItemErrorCode, PartialKey, Product, ProductKey,
+    Attributes, BatchStamp, CnpjAccess, ItemError, ItemErrorCode, MemberSet, PartialKey, Product, ProductKey,
 };
 use jiff::{SignedDuration, Timestamp};
 use uuid::Uuid;
@@ -43,6 +43,7 @@ pub(crate) fn product(item: Item) -> Product<'static> {
             source_updated_at: item.updated_at.map(at),
             ..Attributes::default()
         },
+        members: MemberSet::default(),
     }
 }
 
@@ -148,6 +149,7 @@ impl Load {
             items_parsed: self.items,
             items_in_error: count(self.errors.len()),
             unreadable_keys: count(unreadable.count()),
+            items_partial: 0,
             chunks: chunks.collect(),
         }
     }

@@ -1,0 +1,93 @@
+//! Items that say less of their product than other items of the same payload.
+//!
+//! An item replaces its whole product, so a member that it lacks clears its column. A source that sends
+//! some members only now and then would not notice; this counts what it sent so.
+
+use super::field::Field;
+
+/// Which of the members that have a column an item has, whatever their values. Those of the key do not
+/// count, since every item has them.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct MemberSet(u32);
+
+impl MemberSet {
+    pub(super) const fn with(self, field: Field) -> Self {
+        match field {
+            Field::Cnpj | Field::ShopId | Field::ProductId => self,
+            _ => Self(self.0 | 1 << field.place()),
+        }
+    }
+
+    const fn union(self, other: Self) -> Self {
+        Self(self.0 | other.0)
+    }
+}
+
+/// Counts the items that lack members which any item of the payload has, in one pass and two numbers.
+///
+/// All that counts is which items have every member that was seen. Where an item brings a new one, none of
+/// those before it has every member any more.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct PartialItems {
+    seen: MemberSet,
+    items: u64,
+    whole: u64,
+}
+
+impl PartialItems {
+    /// Counts an item.
+    pub const fn add(&mut self, members: MemberSet) {
+        let seen = self.seen.union(members);
+        if seen.0 != self.seen.0 {
+            self.seen = seen;
+            self.whole = 0;
+        }
+        self.items = self.items.saturating_add(1);
+        if members.0 == self.seen.0 {
+            self.whole = self.whole.saturating_add(1);
+        }
+    }
+
+    /// How many of the items lack members that others have.
+    #[must_use]
+    pub const fn count(self) -> u64 {
+        self.items.saturating_sub(self.whole)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn count(items: &[u32]) -> u64 {
+        let mut partial = PartialItems::default();
+        items.iter().for_each(|members| partial.add(MemberSet(*members)));
+        partial.count()
+    }
+
+    #[test]
+    fn items_with_the_same_members_are_whole_however_few_those_are() {
+        assert_eq!(count(&[]), 0);
+        assert_eq!(count(&[0, 0]), 0);
+        assert_eq!(count(&[6, 6, 6]), 0);
+    }
+
+    #[test]
+    fn the_members_of_the_key_do_not_count() {
+        let keys = [Field::Cnpj, Field::ShopId, Field::ProductId];
+        let set = keys.into_iter().fold(MemberSet::default(), MemberSet::with);
+        assert_eq!(set, MemberSet::default());
+        assert_ne!(set.with(Field::Title), set);
+    }
+
+    proptest! {
+        #[test]
+        fn one_pass_counts_what_two_passes_would(items in prop::collection::vec(0_u32..16, 0..40)) {
+            let all = items.iter().fold(0, |all, members| all | members);
+            let lacking = items.iter().filter(|members| **members != all).count();
+            prop_assert_eq!(count(&items), u64::try_from(lacking).unwrap());
+        }
+    }
+}
