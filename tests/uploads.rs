@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
-use end_to_end::{Answer, Gateway, Payloads, gzip};
+use end_to_end::{Answer, Gateway, Ingest, Payloads, gzip};
 use reqwest::StatusCode;
 use serde_json::{Value, json};
 use sha2::{Digest as _, Sha256};
@@ -97,6 +97,27 @@ async fn an_upload_is_taken_once_and_as_announced() {
     let there = ask(key, &body).await.expect(201).json();
     conforms("Upload", &there);
     assert_eq!(there, json!({"batch_id": id, "status": "RECEIVED", "upload": null}));
+}
+
+#[tokio::test]
+async fn an_upload_that_was_worked_on_is_not_offered_again_when_its_payload_is_gone() {
+    let payloads = Payloads::open().await;
+    let key = Uuid::new_v4();
+    let bytes = gzip(&catalogue(&key.to_string()), 6);
+    let body = announced(&bytes);
+    let upload = ask(key, &body).await.expect(201).json();
+    let (status, text) = put(&upload, bytes, &[]).await;
+    assert_eq!(status, StatusCode::OK, "{text}");
+    let id = upload["batch_id"].as_str().unwrap();
+    assert_eq!(Ingest::new().finished(id).await["status"], "COMPLETED");
+    for key in payloads.keys(id).await {
+        payloads.remove(&key).await;
+    }
+    let again = ask(key, &body).await.expect(201);
+    conforms("Upload", &again.json());
+    assert_eq!(again.json(), json!({"batch_id": id, "status": "RECEIVED", "upload": null}));
+    assert_eq!(again.header("location"), Some(format!("/v1/inovafarma/batches/{id}").as_str()));
+    assert_eq!(Ingest::new().get(id, "").await.expect(200).json()["status"], "COMPLETED");
 }
 
 #[tokio::test]

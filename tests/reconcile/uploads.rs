@@ -1,5 +1,10 @@
+use accepted::Stored;
+use catalog::NewBatch;
 use futures_util::future::join_all;
 use ingestion::batch::BatchStatus;
+use ingestion::chunk::Plan;
+use ingestion::payload::AcceptedBatch;
+use ingestion::product::CnpjAccess;
 use jiff::{SignedDuration, Timestamp};
 
 use crate::completed;
@@ -72,11 +77,53 @@ async fn an_upload_that_arrived_is_waited_for_no_longer() {
         let reconcile = stand.reconcile();
         reconcile.queue.tell(&stand.bucket, &used.metadata.key()).await.unwrap();
         assert_eq!(stand.work().await, (1, 1));
-        assert_eq!(stand.accepted.awaited(Timestamp::MAX, 10).await.unwrap().len(), 1);
+        assert_eq!(stand.accepted.awaited(Timestamp::MAX, 10).await.unwrap(), []);
+        assert_eq!(run(&reconcile).await.unwrap().uploads, Default::default());
+        assert_eq!(stand.work().await, (0, 0));
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn an_upload_whose_batch_is_known_is_waited_for_no_longer() {
+    stand_test(async |stand| {
+        let used = upload(2);
+        stand.accept(&used).await;
+        let payload_uri = format!("s3://{}/{}", stand.bucket, used.metadata.key());
+        let batch = NewBatch { metadata: used.metadata.clone(), payload_uri, cnpjs: CnpjAccess::Any };
+        stand.database().begin_chunking(&batch, Plan::default()).await.unwrap();
+        let reconcile = stand.reconcile();
         assert_eq!(run(&reconcile).await.unwrap().uploads.arrived, 1);
         assert_eq!(stand.accepted.awaited(Timestamp::MAX, 10).await.unwrap(), []);
         assert_eq!(run(&reconcile).await.unwrap().uploads.arrived, 0);
-        assert_eq!(stand.work().await, (0, 0));
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn an_upload_is_offered_until_its_payload_arrives_or_its_item_is_gone() {
+    stand_test(async |stand| {
+        let put = async |batch: &AcceptedBatch, minutes: i64| {
+            let later = batch.upload_expires_at.unwrap() + SignedDuration::from_mins(minutes);
+            let batch = AcceptedBatch { upload_expires_at: Some(later), ..batch.clone() };
+            stand.accepted.put(&batch).await.unwrap()
+        };
+        let batch = upload(2);
+        let (tenant, id) = (batch.metadata.tenant_id, batch.metadata.batch_id);
+        assert_eq!((put(&batch, 0).await, put(&batch, 15).await), (Stored::Written, Stored::Written));
+        assert_eq!(put(&batch, 5).await, Stored::Written, "a later time stands there");
+        run(&stand.reconcile()).await.unwrap();
+        assert_eq!(put(&batch, 30).await, Stored::Written, "it expired, and is offered again");
+        stand.accepted.note_arrival(tenant, id).await.unwrap();
+        assert_eq!(put(&batch, 45).await, Stored::Arrived);
+        let kept = stand.accepted.get(tenant, id).await.unwrap().unwrap();
+        assert_eq!(kept.status(Timestamp::now()), BatchStatus::Received);
+
+        let mut old = upload(24 * 31);
+        old.upload_expires_at = Some(Timestamp::now());
+        assert_eq!(put(&old, 0).await, Stored::Gone, "its item may have said that it arrived");
+        stand.accepted.note_arrival(tenant, old.metadata.batch_id).await.unwrap();
+        assert_eq!(stand.accepted.get(tenant, old.metadata.batch_id).await.unwrap(), None);
     })
     .await;
 }

@@ -129,10 +129,14 @@ impl Chunker {
         self.bring_on(&batch, &head).await
     }
 
-    /// What a batch may load. Its item says so from the beginning, and is gone when an old batch is replayed; the database has kept it then.
+    /// What a batch may load. Its item says so from the beginning, and is gone when an old batch is
+    /// replayed; the database has kept it then. The item of an upload learns that its payload is there.
     async fn allowed(&self, metadata: &PayloadMetadata) -> Result<CnpjAccess, NotCut> {
         let (tenant_id, batch_id) = (metadata.tenant_id, metadata.batch_id);
         if let Some(accepted) = self.accepted.get(tenant_id, batch_id).await? {
+            if accepted.upload_expires_at.is_some() {
+                self.accepted.note_arrival(tenant_id, batch_id).await?;
+            }
             return Ok(accepted.cnpjs);
         }
         self.database.allowed_cnpjs(tenant_id, batch_id).await?.ok_or(NotCut::NotAccepted)

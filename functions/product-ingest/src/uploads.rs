@@ -1,12 +1,14 @@
 //! `POST /v1/inovafarma/products/uploads`: a payload that its client puts where it is told to.
 //!
-//! What is recorded is the batch's id alone. Every answer is made anew from it: a URL as long as nothing was put, since the first one may have
-//! run out, and none from then on.
+//! What is recorded is the batch's id alone. Every answer is made anew from it: a URL as long as nothing
+//! was put, since the first one may have run out, and none from then on, also when the object is gone.
 
+use accepted::Stored;
 use api::auth::Principal;
 use api::{Problem, Reason, Reply, Route, TraceId, body, json};
 use endpoint::{Granted, recorded};
 use idempotency::{ClaimRequest, IdempotencyKey, OperationType, Outcome};
+use ingestion::batch::BatchStatus;
 use ingestion::payload::{AcceptedBatch, MediaType, PayloadMetadata};
 use jiff::Timestamp;
 use lambda_http::Request;
@@ -96,7 +98,7 @@ impl ProductIngest {
     ) -> Result<Value, Problem> {
         let batch_id = metadata.batch_id;
         if self.payloads.has(&metadata).await.map_err(|error| unavailable(&error))? {
-            return Ok(json!({"batch_id": batch_id, "status": "RECEIVED", "upload": null}));
+            return Ok(no_upload(batch_id, BatchStatus::Received));
         }
         let now = whole_second(Timestamp::now());
         let put = self
@@ -111,13 +113,23 @@ impl ProductIngest {
             cnpjs: caller.cnpjs,
             upload_expires_at: Some(expires_at),
         };
-        self.accepted.put(&batch).await.map_err(|error| unavailable(&error))?;
+        // An object that is gone says nothing: it expires when its batch is over.
+        match self.accepted.put(&batch).await.map_err(|error| unavailable(&error))? {
+            Stored::Arrived => return Ok(no_upload(batch_id, BatchStatus::Received)),
+            Stored::Gone => return Ok(no_upload(batch_id, BatchStatus::Expired)),
+            Stored::Written => {}
+        }
         Ok(json!({
             "batch_id": batch_id,
-            "status": "AWAITING_UPLOAD",
+            "status": BatchStatus::AwaitingUpload,
             "upload": {"method": "PUT", "url": put.url, "headers": put.headers, "expires_at": expires_at},
         }))
     }
+}
+
+/// Nothing is to be put any more.
+fn no_upload(batch_id: Uuid, status: BatchStatus) -> Value {
+    json!({"batch_id": batch_id, "status": status, "upload": null})
 }
 
 /// What is recorded, and what an answer has beside its body.

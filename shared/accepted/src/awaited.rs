@@ -117,8 +117,17 @@ impl Accepted {
     /// # Errors
     /// When the table does not answer.
     pub async fn arrived(&self, upload: &AwaitedUpload) -> Result<(), AcceptedError> {
-        let update = self.of_awaited(upload).update_expression("REMOVE awaited, awaitedUntil");
-        done(update).await.map(drop)
+        done(received(self.of_awaited(upload))).await.map(drop)
+    }
+
+    /// Notes that a batch's payload arrived: from then on no upload is offered for it. Repeated by the
+    /// batch's id, it changes nothing.
+    ///
+    /// # Errors
+    /// When the table does not answer.
+    pub async fn note_arrival(&self, tenant_id: Uuid, batch_id: Uuid) -> Result<(), AcceptedError> {
+        let update = self.update(tenant_id, batch_id).condition_expression("attribute_exists(batchId)");
+        done(received(update)).await.map(drop)
     }
 
     /// Looks for an upload again at `until`: it arrived, but is not worked on yet.
@@ -186,6 +195,14 @@ impl Accepted {
 
 fn read(item: Item) -> Result<AwaitedUpload, AcceptedError> {
     serde_dynamo::from_item(item).map_err(|error| AcceptedError::Unreadable(error.to_string()))
+}
+
+/// The change of an item whose payload is there.
+fn received(update: UpdateItemFluentBuilder) -> UpdateItemFluentBuilder {
+    update
+        .update_expression("SET #status = :received REMOVE awaited, awaitedUntil")
+        .expression_attribute_names("#status", "status")
+        .expression_attribute_values(":received", text(BatchStatus::Received))
 }
 
 /// Whether the condition held, and if not, whether there is an item at all.

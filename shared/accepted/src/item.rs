@@ -16,9 +16,9 @@ use uuid::Uuid;
 use crate::{AcceptedError, Item, awaited};
 
 /// How long an item is kept after it was written.
-const KEPT: Duration = Duration::from_secs(30 * 86_400);
+pub(crate) const KEPT: Duration = Duration::from_secs(30 * 86_400);
 
-/// An item's attributes as they stand in the table. What it says of its status is for whoever looks at the table.
+/// An item's attributes as they stand in the table.
 #[derive(Debug, Deserialize)]
 #[serde(rename_all = "camelCase")]
 struct Stored {
@@ -33,6 +33,18 @@ struct Stored {
     payload_bytes: Option<u64>,
     upload_expires_at: Option<Timestamp>,
     cnpjs: Option<BTreeSet<Cnpj>>,
+    status: BatchStatus,
+    /// Of an upload that is waited for.
+    awaited: Option<String>,
+}
+
+impl Stored {
+    /// Until when the payload may be put. Nobody may put it any more once it arrived: then the item is
+    /// not waited for, and did not expire either.
+    fn upload_expires_at(&self) -> Option<Timestamp> {
+        let is_open = self.awaited.is_some() || self.status == BatchStatus::Expired;
+        self.upload_expires_at.filter(|_| is_open)
+    }
 }
 
 /// The item of a batch, written at `now`.
@@ -80,6 +92,7 @@ fn set(cnpjs: &CnpjAccess) -> Option<AttributeValue> {
 pub(crate) fn read(item: Item) -> Result<AcceptedBatch, AcceptedError> {
     let stored: Stored =
         serde_dynamo::from_item(item).map_err(|error| AcceptedError::Unreadable(error.to_string()))?;
+    let upload_expires_at = stored.upload_expires_at();
     Ok(AcceptedBatch {
         metadata: PayloadMetadata {
             batch_id: stored.batch_id,
@@ -93,7 +106,7 @@ pub(crate) fn read(item: Item) -> Result<AcceptedBatch, AcceptedError> {
         },
         payload_bytes: stored.payload_bytes,
         cnpjs: stored.cnpjs.map_or(CnpjAccess::Any, CnpjAccess::Only),
-        upload_expires_at: stored.upload_expires_at,
+        upload_expires_at,
     })
 }
 
@@ -155,6 +168,19 @@ mod tests {
         let item = of(&upload, Timestamp::UNIX_EPOCH);
         assert_eq!(item["status"], text("AWAITING_UPLOAD"));
         assert_eq!((&item["awaited"], &item["awaitedUntil"]), (&text("2"), &item["uploadExpiresAt"]));
+    }
+
+    #[test]
+    fn an_upload_that_arrived_can_be_put_no_more() {
+        let upload = AcceptedBatch { upload_expires_at: Some(Timestamp::UNIX_EPOCH), ..batch() };
+        let mut item = of(&upload, Timestamp::UNIX_EPOCH);
+        item.insert("status".to_owned(), text(BatchStatus::Expired));
+        item.remove("awaited");
+        assert_eq!(read(item.clone()).unwrap(), upload, "it expired, and may be offered again");
+        item.insert("status".to_owned(), text(BatchStatus::Received));
+        let arrived = read(item).unwrap();
+        assert_eq!(arrived.upload_expires_at, None);
+        assert_eq!(arrived.status(Timestamp::MAX), BatchStatus::Received);
     }
 
     #[test]

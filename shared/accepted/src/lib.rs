@@ -5,23 +5,23 @@
 
 mod awaited;
 mod item;
+mod recent;
 
 pub use awaited::{AWAITED_INDEX, AwaitedUpload, SHARDS, Taken};
+pub use recent::{MAX_PAGE, Recent, Wanted};
 
 use std::collections::HashMap;
 
 use aws_sdk_dynamodb::Client;
 use aws_sdk_dynamodb::error::{DisplayErrorContext, SdkError};
 use aws_sdk_dynamodb::operation::put_item::PutItemError;
-use aws_sdk_dynamodb::types::AttributeValue;
+use aws_sdk_dynamodb::types::{AttributeValue, ReturnValuesOnConditionCheckFailure};
+use ingestion::batch::BatchStatus;
 use ingestion::payload::AcceptedBatch;
 use jiff::Timestamp;
 use uuid::Uuid;
 
 type Item = HashMap<String, AttributeValue>;
-
-/// The most that [`Accepted::recent`] reads at a time.
-pub const MAX_PAGE: u16 = 1000;
 
 /// The table of batch items.
 #[derive(Clone, Debug)]
@@ -41,6 +41,24 @@ pub enum AcceptedError {
     Unreadable(String),
 }
 
+/// What an item says after a batch was put.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Stored {
+    /// What the batch says, or a later time until which its payload may be put.
+    Written,
+    /// That the payload arrived, so nobody may put it any more.
+    Arrived,
+    /// Nothing: the item of an upload was removed so long after its request. What became of the batch
+    /// is known elsewhere.
+    Gone,
+}
+
+/// An upload may be offered for the first time, or for longer as long as its payload has not arrived.
+const OFFERED: &str = "attribute_not_exists(batchId) OR \
+    (uploadExpiresAt < :uploadExpiresAt AND (attribute_exists(awaited) OR #status = :expired))";
+const EXTENDED: &str =
+    "uploadExpiresAt < :uploadExpiresAt AND (attribute_exists(awaited) OR #status = :expired)";
+
 impl AcceptedError {
     fn unavailable(error: impl std::error::Error) -> Self {
         Self::Unavailable(DisplayErrorContext(error).to_string())
@@ -52,24 +70,30 @@ impl Accepted {
         Self { dynamodb, table }
     }
 
-    /// Writes a batch's item, by tenant and batch. Written again it says the same, except that an upload's time is only ever extended.
+    /// Writes a batch's item, by tenant and batch. Written again it says the same, except that an
+    /// upload's time is only ever extended, and only as long as its payload has not arrived.
     ///
     /// # Errors
     /// When the table does not answer.
-    pub async fn put(&self, batch: &AcceptedBatch) -> Result<(), AcceptedError> {
-        let mut put = self
-            .dynamodb
-            .put_item()
-            .table_name(&self.table)
-            .set_item(Some(item::of(batch, Timestamp::now())));
+    pub async fn put(&self, batch: &AcceptedBatch) -> Result<Stored, AcceptedError> {
+        let now = Timestamp::now();
+        let mut put = self.dynamodb.put_item().table_name(&self.table).set_item(Some(item::of(batch, now)));
         if let Some(expires_at) = batch.upload_expires_at {
+            // By then TTL may have removed an item that said that the payload arrived.
+            let may_be_gone = now.duration_since(batch.metadata.received_at).unsigned_abs() >= item::KEPT;
             put = put
-                .condition_expression("attribute_not_exists(batchId) OR uploadExpiresAt < :uploadExpiresAt")
-                .expression_attribute_values(":uploadExpiresAt", item::time(expires_at));
+                .condition_expression(if may_be_gone { EXTENDED } else { OFFERED })
+                .expression_attribute_names("#status", "status")
+                .expression_attribute_values(":expired", item::text(BatchStatus::Expired))
+                .expression_attribute_values(":uploadExpiresAt", item::time(expires_at))
+                .return_values_on_condition_check_failure(ReturnValuesOnConditionCheckFailure::AllOld);
         }
         match put.send().await {
-            Ok(_) => Ok(()),
-            Err(SdkError::ServiceError(error)) if is_older(error.err()) => Ok(()),
+            Ok(_) => Ok(Stored::Written),
+            Err(SdkError::ServiceError(answer)) => match answer.into_err() {
+                PutItemError::ConditionalCheckFailedException(failed) => instead(failed.item),
+                error => Err(AcceptedError::unavailable(error)),
+            },
             Err(error) => Err(AcceptedError::unavailable(error)),
         }
     }
@@ -89,37 +113,12 @@ impl Accepted {
         let found = get.send().await.map_err(AcceptedError::unavailable)?;
         found.item.map(item::read).transpose()
     }
-
-    /// Reads up to `limit` (at most [`MAX_PAGE`]) of a tenant's batches, the newest first, from the one before `before` on.
-    ///
-    /// # Errors
-    /// When the table does not answer, or an item has another form.
-    pub async fn recent(
-        &self,
-        tenant_id: Uuid,
-        before: Option<Uuid>,
-        limit: u16,
-    ) -> Result<Vec<AcceptedBatch>, AcceptedError> {
-        let mut query = self
-            .dynamodb
-            .query()
-            .table_name(&self.table)
-            .key_condition_expression("tenantId = :tenantId")
-            .expression_attribute_values(":tenantId", item::text(tenant_id))
-            .consistent_read(true)
-            .scan_index_forward(false)
-            .limit(i32::from(limit.clamp(1, MAX_PAGE)));
-        if let Some(before) = before {
-            query = query
-                .key_condition_expression("tenantId = :tenantId AND batchId < :before")
-                .expression_attribute_values(":before", item::text(before));
-        }
-        let page = query.send().await.map_err(AcceptedError::unavailable)?;
-        page.items.unwrap_or_default().into_iter().map(item::read).collect()
-    }
 }
 
-/// Whether a later time stands in the table already.
-fn is_older(error: &PutItemError) -> bool {
-    error.is_conditional_check_failed_exception()
+/// What an upload that was not offered found in its place.
+fn instead(item: Option<Item>) -> Result<Stored, AcceptedError> {
+    let Some(item) = item.filter(|item| !item.is_empty()) else { return Ok(Stored::Gone) };
+    // A later time stands there where the payload has not arrived.
+    let is_open = item::read(item)?.upload_expires_at.is_some();
+    Ok(if is_open { Stored::Written } else { Stored::Arrived })
 }

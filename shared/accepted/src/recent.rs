@@ -1,0 +1,117 @@
+//! A tenant's items in the order of their receipt, a bounded number at a time.
+
+use ingestion::batch::BatchStatus;
+use ingestion::payload::{AcceptedBatch, LoadType};
+use jiff::Timestamp;
+use uuid::Uuid;
+
+use crate::{Accepted, AcceptedError, item};
+
+/// The most items that [`Accepted::recent`] looks at in one call.
+pub const MAX_PAGE: u16 = 1000;
+
+/// Which items are wanted.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Wanted {
+    /// Only batches older than this one.
+    pub before: Option<Uuid>,
+    /// Only batches that are not older than this one.
+    pub down_to: Option<Uuid>,
+    pub status: Option<BatchStatus>,
+    pub load_type: Option<LoadType>,
+}
+
+/// What a look at the items found.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Recent {
+    /// The newest first.
+    pub batches: Vec<AcceptedBatch>,
+    /// The last batch that was looked at, where older ones may follow. Every wanted batch that is not
+    /// older than it is among `batches`.
+    pub looked_to: Option<Uuid>,
+}
+
+impl Accepted {
+    /// Looks at up to `limit` (at most [`MAX_PAGE`]) of a tenant's batches, the newest first, and gives
+    /// those that are wanted and have the wanted status at `now`.
+    ///
+    /// # Errors
+    /// When the table does not answer, or an item has another form.
+    pub async fn recent(
+        &self,
+        tenant_id: Uuid,
+        wanted: &Wanted,
+        now: Timestamp,
+        limit: u16,
+    ) -> Result<Recent, AcceptedError> {
+        let Some((oldest, newest)) = wanted.range() else { return Ok(Recent::default()) };
+        let mut query = self
+            .dynamodb
+            .query()
+            .table_name(&self.table)
+            .key_condition_expression("tenantId = :tenantId AND batchId BETWEEN :oldest AND :newest")
+            .expression_attribute_values(":tenantId", item::text(tenant_id))
+            .expression_attribute_values(":oldest", item::text(oldest))
+            .expression_attribute_values(":newest", item::text(newest))
+            .set_filter_expression(wanted.filter())
+            .consistent_read(true)
+            .scan_index_forward(false)
+            .limit(i32::from(limit.clamp(1, MAX_PAGE)));
+        if let Some(load_type) = wanted.load_type {
+            query = query.expression_attribute_values(":loadType", item::text(load_type));
+        }
+        let page = query.send().await.map_err(AcceptedError::unavailable)?;
+        let looked_to = page.last_evaluated_key.map(|key| batch_of(&key)).transpose()?;
+        let items = page.items.unwrap_or_default();
+        let mut batches = items.into_iter().map(item::read).collect::<Result<Vec<_>, _>>()?;
+        batches.retain(|batch| wanted.status.is_none_or(|status| batch.status(now) == status));
+        Ok(Recent { batches, looked_to })
+    }
+}
+
+impl Wanted {
+    /// The oldest and the newest id that is wanted; `None` if there is none between them. As text, ids
+    /// are in the order of their numbers.
+    fn range(&self) -> Option<(Uuid, Uuid)> {
+        let oldest = self.down_to.unwrap_or(Uuid::nil());
+        let newest = match self.before {
+            None => Uuid::max(),
+            Some(before) => Uuid::from_u128(before.as_u128().checked_sub(1)?),
+        };
+        (oldest <= newest).then_some((oldest, newest))
+    }
+
+    /// What DynamoDB need not send. It decides nothing: what is left is judged by its status.
+    fn filter(&self) -> Option<String> {
+        let is_upload = matches!(self.status, Some(BatchStatus::AwaitingUpload | BatchStatus::Expired));
+        let terms = [
+            is_upload.then_some("attribute_exists(uploadExpiresAt)"),
+            self.load_type.map(|_| "loadType = :loadType"),
+        ];
+        let terms: Vec<&str> = terms.into_iter().flatten().collect();
+        (!terms.is_empty()).then(|| terms.join(" AND "))
+    }
+}
+
+/// The batch of an item's key.
+fn batch_of(key: &crate::Item) -> Result<Uuid, AcceptedError> {
+    let id = key.get("batchId").and_then(|value| value.as_s().ok());
+    id.and_then(|id| id.parse().ok())
+        .ok_or_else(|| AcceptedError::Unreadable("its key is not a batch's id".to_owned()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ids_are_wanted_between_two_bounds() {
+        let id = Uuid::from_u128;
+        let wanted = |before, down_to| Wanted { before, down_to, ..Wanted::default() }.range();
+        assert_eq!(wanted(None, None), Some((Uuid::nil(), Uuid::max())));
+        assert_eq!(wanted(Some(id(7)), Some(id(3))), Some((id(3), id(6))));
+        assert_eq!(wanted(Some(id(7)), Some(id(6))), Some((id(6), id(6))));
+        assert_eq!(wanted(Some(id(7)), Some(id(7))), None);
+        assert_eq!(wanted(Some(Uuid::nil()), None), None);
+    }
+}
