@@ -2,13 +2,19 @@
 
 use std::time::Duration;
 
-use end_to_end::{Gateway, KEY_B, READONLY_KEY};
+use accepted::Accepted;
+use end_to_end::{Gateway, KEY_B, READONLY_KEY, variable};
+use ingestion::payload::{AcceptedBatch, MediaType, PayloadMetadata};
+use ingestion::product::CnpjAccess;
+use jiff::{SignedDuration, Timestamp};
 use serde_json::{Value, json};
 use uuid::Uuid;
 
+use crate::chunking::functions::batch as metadata;
 use crate::products::{Load, batch_id, catalogue, conforms};
 
 const BATCHES: &str = "/v1/inovafarma/batches";
+const TENANT_B: &str = "22222222-2222-4222-8222-222222222222";
 
 async fn page(query: &str) -> Value {
     Gateway::new().get(&format!("{BATCHES}?{query}")).await.expect(200).json()
@@ -82,6 +88,76 @@ async fn lists_go_from_the_newest_to_the_oldest() {
     }
     let stranger = Gateway::new().with_key(KEY_B).get(&format!("{BATCHES}?{cursor}")).await;
     stranger.expect_problem(400, "INVALID_PARAMETER");
+}
+
+/// The items of a tenant's batches, as they stand when a request begins.
+async fn accept(batches: &[AcceptedBatch]) {
+    let sdk = aws::Sdk::from_environment().await.single_attempt(Duration::from_secs(20));
+    let items = Accepted::new(aws_sdk_dynamodb::Client::new(&sdk), variable("BATCHES_TABLE"));
+    for batch in batches {
+        items.put(batch).await.unwrap();
+    }
+}
+
+/// A batch of tenant B whose payload is nowhere; an upload that expires in so many seconds.
+fn without_payload(expires_in: Option<i64>) -> AcceptedBatch {
+    AcceptedBatch {
+        metadata: PayloadMetadata { tenant_id: TENANT_B.parse().unwrap(), ..metadata(MediaType::Json) },
+        payload_bytes: None,
+        cnpjs: CnpjAccess::Any,
+        upload_expires_at: expires_in.map(|seconds| Timestamp::now() + SignedDuration::from_secs(seconds)),
+    }
+}
+
+/// Every page of a list of tenant B.
+async fn walk(query: &str) -> Vec<Value> {
+    let (gateway, mut pages, mut next) = (Gateway::new().with_key(KEY_B), Vec::new(), String::new());
+    loop {
+        let page = gateway.get(&format!("{BATCHES}?{query}{next}")).await.expect(200).json();
+        let cursor = page["next_cursor"].as_str().map(str::to_owned);
+        pages.push(page);
+        assert!(pages.len() < 200, "{query} does not end");
+        match cursor {
+            Some(cursor) => next = format!("&cursor={cursor}"),
+            None => return pages,
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_list_by_status_leaves_no_batch_out_however_many_are_newer() {
+    let (waits, expired) = (without_payload(Some(900)), without_payload(Some(-1)));
+    accept(&[waits.clone(), expired.clone()]).await;
+    let newer: Vec<AcceptedBatch> = (0..30).map(|_| without_payload(None)).collect();
+    accept(&newer).await;
+    let id = |batch: &AcceptedBatch| batch.metadata.batch_id.to_string();
+    for (status, batch, other) in [("AWAITING_UPLOAD", &waits, &expired), ("EXPIRED", &expired, &waits)] {
+        let pages = walk(&format!("limit=5&status={status}")).await;
+        let found: Vec<String> = pages.iter().flat_map(ids).collect();
+        assert_eq!(found.iter().filter(|found| **found == id(batch)).count(), 1, "{status}");
+        assert!(!found.contains(&id(other)), "{status}");
+    }
+    let found: Vec<String> = walk("limit=10&load_type=delta").await.iter().flat_map(ids).collect();
+    assert!(found.contains(&id(&waits)) && found.contains(&id(&expired)));
+}
+
+/// What a request leaves that was refused, or died, between the item and the payload.
+#[tokio::test]
+async fn a_batch_whose_payload_was_never_stored_is_no_batch() {
+    let left: Vec<AcceptedBatch> = (0..12).map(|_| without_payload(None)).collect();
+    accept(&left).await;
+    let gateway = Gateway::new().with_key(KEY_B);
+    let path = format!("{BATCHES}/{}", left[0].metadata.batch_id);
+    for path in [path.clone(), format!("{path}/errors")] {
+        gateway.get(&path).await.expect_problem(404, "BATCH_NOT_FOUND");
+    }
+    for query in ["limit=3&status=RECEIVED", "limit=3", "limit=200"] {
+        let pages = walk(query).await;
+        let found: Vec<String> = pages.iter().flat_map(ids).collect();
+        assert!(!left.iter().any(|batch| found.contains(&batch.metadata.batch_id.to_string())), "{query}");
+    }
+    let pages = walk("limit=3&status=RECEIVED").await;
+    assert!(pages.iter().rev().skip(1).all(|page| page["next_cursor"].is_string()));
 }
 
 #[tokio::test]

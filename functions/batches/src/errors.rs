@@ -11,7 +11,7 @@ use crate::cursor::ListOf;
 use crate::format::{self, Format};
 use crate::query::{Query, invalid};
 use crate::route::Endpoint;
-use crate::{Batches, from_accepted, from_database, not_found};
+use crate::{Batches, from_database};
 
 /// The most items of a page.
 const MAX: u16 = 10_000;
@@ -53,11 +53,7 @@ impl Batches {
         let found = self.database.item_errors(tenant, batch_id, after, wanted).await;
         let errors = match found.map_err(|error| from_database(&error))? {
             Some(errors) => errors,
-            None => {
-                let accepted = self.accepted.get(tenant, batch_id).await;
-                accepted.map_err(|error| from_accepted(&error))?.ok_or_else(not_found)?;
-                Vec::new()
-            }
+            None => self.unknown_one(tenant, batch_id).await.map(|_| Vec::new())?,
         };
         let (texts, last) = page(&errors, usize::from(limit))?;
         let next_cursor = last.map(|item| list.cursor(item.to_be_bytes()));

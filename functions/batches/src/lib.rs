@@ -1,6 +1,7 @@
 //! `GET /v1/inovafarma/batches`, `…/{batch_id}` and `…/{batch_id}/errors`: what became of what was loaded; `POST …/{batch_id}/replay`: do it again.
 //!
-//! PostgreSQL is asked first. What it does not know yet is known by the batch's item from the moment of its 202 on, and shown in the same form.
+//! PostgreSQL is asked first. What it does not know yet is known by the batch's item, which is shown in the
+//! same form as soon as the payload is stored or waited for: from before the answer 202 or 201 on.
 
 mod cursor;
 mod errors;
@@ -10,6 +11,7 @@ mod query;
 mod replay;
 mod route;
 mod settings;
+mod unknown;
 mod view;
 
 pub use route::Endpoint;
@@ -21,9 +23,8 @@ use api::{Problem, Reason, Reply, TraceId};
 use catalog::{BatchView, Database, DatabaseError};
 use endpoint::Keyed;
 use idempotency::{ExpiryBounds, Store};
-use jiff::Timestamp;
 use lambda_http::{Body, Request, Response};
-use objects::Objects;
+use objects::{ObjectError, Objects};
 use transport::PayloadsReceived;
 use uuid::Uuid;
 
@@ -87,8 +88,7 @@ impl Batches {
         if let Some(batch) = known {
             return Ok(batch);
         }
-        let found = self.accepted.get(tenant, batch_id).await.map_err(|error| from_accepted(&error))?;
-        Ok(view::of(&found.ok_or_else(not_found)?, Timestamp::now()))
+        self.unknown_one(tenant, batch_id).await
     }
 }
 
@@ -111,6 +111,10 @@ fn from_database(error: &DatabaseError) -> Problem {
 
 fn from_accepted(error: &AcceptedError) -> Problem {
     unavailable("the table of batch items", error)
+}
+
+fn from_storage(error: &ObjectError) -> Problem {
+    unavailable("the bucket of payloads", error)
 }
 
 fn unavailable(store: &str, error: &dyn std::error::Error) -> Problem {

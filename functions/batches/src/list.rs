@@ -1,7 +1,9 @@
 //! `GET /v1/inovafarma/batches`: a tenant's batches, the newest first.
+//!
+//! A list is walked by batch ids, whatever they are filtered by. A page therefore says how far it looked,
+//! and `next_cursor` is there until everything was looked at, also where a page has few batches or none.
 
 use std::cmp::Reverse;
-use std::collections::HashSet;
 
 use api::{Problem, Reply};
 use catalog::{BatchFilter, BatchView};
@@ -13,7 +15,8 @@ use uuid::Uuid;
 
 use crate::cursor::ListOf;
 use crate::query::{Query, invalid};
-use crate::{Batches, format, from_accepted, from_database, view};
+use crate::unknown::Span;
+use crate::{Batches, format, from_database};
 
 const MAX: u16 = 200;
 const DEFAULT: u16 = 50;
@@ -40,19 +43,33 @@ impl Batches {
                 })?))
             }
         };
+        let (batches, last) = self.page(tenant, &filter, before, limit).await?;
+        format::json(&Page { batches, next_cursor: last.map(|batch_id| list.cursor(batch_id.into_bytes())) })
+    }
+
+    /// Up to `limit` batches, and where to look further.
+    async fn page(
+        &self,
+        tenant: Uuid,
+        filter: &BatchFilter,
+        before: Option<Uuid>,
+        limit: u16,
+    ) -> Result<(Vec<BatchView>, Option<Uuid>), Problem> {
         // One more tells whether there is another page.
         let wanted = limit.saturating_add(1);
-        // Read first, so that no batch is missed that becomes known meanwhile.
-        let items = self.items(tenant, &filter, wanted, before).await?;
-        let known = self.known(tenant, &filter, wanted, before).await?;
-        let all = match &filter {
-            BatchFilter { status: None, load_type: None } => None,
-            _ if items.is_empty() => None,
-            _ => Some(self.known(tenant, &BatchFilter::default(), wanted, before).await?),
-        };
-        let unknown = not_among(all.as_ref().unwrap_or(&known), items, &filter, usize::from(wanted));
-        let (batches, last) = merge(known, unknown, usize::from(limit));
-        format::json(&Page { batches, next_cursor: last.map(|batch_id| list.cursor(batch_id.into_bytes())) })
+        let mut known = self.known(tenant, filter, wanted, before).await?;
+        if !may_be_unknown(filter.status) {
+            return Ok(merge(known, Vec::new(), None, limit));
+        }
+        let down_to = known.get(usize::from(limit)).map(|batch| batch.batch_id);
+        let span = Span { filter, before, down_to, now: Timestamp::now() };
+        let ids = known.iter().map(|batch| batch.batch_id).collect();
+        let unknown = self.unknown(tenant, &span, &ids, wanted).await?;
+        if unknown.became_known {
+            // Read once more, so that no batch is missed that became known in between.
+            known = self.known(tenant, filter, wanted, before).await?;
+        }
+        Ok(merge(known, unknown.batches, unknown.looked_to, limit))
     }
 
     async fn known(
@@ -65,22 +82,6 @@ impl Batches {
         let found = self.database.batches(tenant, filter, u32::from(wanted), before).await;
         found.map_err(|error| from_database(&error))
     }
-
-    /// The newest `wanted` of all batches, as their items know them, where the filter may take any of them.
-    async fn items(
-        &self,
-        tenant: Uuid,
-        filter: &BatchFilter,
-        wanted: u16,
-        before: Option<Uuid>,
-    ) -> Result<Vec<BatchView>, Problem> {
-        if !may_be_unknown(filter.status) {
-            return Ok(Vec::new());
-        }
-        let items = self.accepted.recent(tenant, before, wanted).await;
-        let now = Timestamp::now();
-        Ok(items.map_err(|error| from_accepted(&error))?.iter().map(|item| view::of(item, now)).collect())
-    }
 }
 
 /// Only these can a batch be in without PostgreSQL knowing it.
@@ -88,35 +89,25 @@ const fn may_be_unknown(status: Option<BatchStatus>) -> bool {
     matches!(status, None | Some(BatchStatus::Received | BatchStatus::AwaitingUpload | BatchStatus::Expired))
 }
 
-/// Those of `items` that the filter takes and that are certainly not known: `known` are the newest `wanted`, so nothing is certain of older ones.
-fn not_among(
-    known: &[BatchView],
-    items: Vec<BatchView>,
-    filter: &BatchFilter,
-    wanted: usize,
-) -> Vec<BatchView> {
-    let oldest = known.last().filter(|_| known.len() >= wanted).map(|batch| batch.batch_id);
-    let ids: HashSet<Uuid> = known.iter().map(|batch| batch.batch_id).collect();
-    let mut items = items;
-    items.retain(|item| {
-        !ids.contains(&item.batch_id)
-            && oldest.is_none_or(|oldest| item.batch_id > oldest)
-            && filter.status.is_none_or(|status| item.status == status)
-            && filter.load_type.is_none_or(|load_type| item.load_type == load_type)
-    });
-    items
-}
-
-/// The newest `limit` of both, and the last of them where more follow. What is in both is as PostgreSQL says.
-fn merge(known: Vec<BatchView>, unknown: Vec<BatchView>, limit: usize) -> (Vec<BatchView>, Option<Uuid>) {
+/// The newest `limit` of both, and where to look further: behind the last of them where more follow, or
+/// else behind the last batch that was looked at. What is in both is as PostgreSQL says.
+fn merge(
+    known: Vec<BatchView>,
+    unknown: Vec<BatchView>,
+    looked_to: Option<Uuid>,
+    limit: u16,
+) -> (Vec<BatchView>, Option<Uuid>) {
     let mut batches = known;
     batches.extend(unknown);
     // A stable sort, so that of two the one of PostgreSQL comes first.
     batches.sort_by_key(|batch| Reverse(batch.batch_id));
     batches.dedup_by_key(|batch| batch.batch_id);
+    // Of older ones, those that PostgreSQL does not know are not known here either.
+    batches.retain(|batch| looked_to.is_none_or(|looked_to| batch.batch_id >= looked_to));
+    let limit = usize::from(limit);
     let more = batches.len() > limit;
     batches.truncate(limit);
-    let last = batches.last().filter(|_| more).map(|batch| batch.batch_id);
+    let last = if more { batches.last().map(|batch| batch.batch_id) } else { looked_to };
     (batches, last)
 }
 

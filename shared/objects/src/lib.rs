@@ -1,6 +1,7 @@
 //! The ingest's objects in S3: payloads as they came and the chunks that were cut of them, in one bucket.
 
 mod body;
+mod each;
 mod error;
 mod list;
 mod tags;
@@ -11,7 +12,7 @@ pub use error::ObjectError;
 pub use list::{Listed, Page};
 pub use uri::uri_of;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashSet};
 
 use aws_sdk_s3::Client;
 use aws_sdk_s3::primitives::ByteStream;
@@ -68,6 +69,19 @@ impl Objects {
             etag: head.e_tag.unwrap_or_default(),
             length: head.content_length.and_then(|length| length.try_into().ok()).unwrap_or_default(),
         })
+    }
+
+    /// Which of these objects are there.
+    ///
+    /// # Errors
+    /// Where storage does not answer.
+    pub async fn there(&self, keys: Vec<String>) -> Result<HashSet<String>, ObjectError> {
+        let asked = self.each(keys, async |objects, key| match objects.head(&key).await {
+            Ok(_) => Ok(Some(key)),
+            Err(ObjectError::Missing { .. }) => Ok(None),
+            Err(error) => Err(error),
+        });
+        asked.await.into_iter().filter_map(Result::transpose).collect()
     }
 
     /// An object's bytes from the first one on, as they come. Nothing is asked for before the first is wanted.

@@ -1,18 +1,19 @@
 use ingestion::payload::{AcceptedBatch, MediaType, PayloadMetadata};
 use ingestion::product::CnpjAccess;
 
+use crate::view;
+
 use super::*;
 
 const NOW: Timestamp = Timestamp::UNIX_EPOCH;
 
 /// A batch with a number for its id; the greater, the newer.
-fn batch(id: u128, load_type: LoadType, waits: bool) -> BatchView {
-    let expires_at = "2026-11-21T10:15:00Z".parse().unwrap();
+fn full(id: u128) -> BatchView {
     let batch = AcceptedBatch {
         metadata: PayloadMetadata {
             batch_id: Uuid::from_u128(id),
             tenant_id: Uuid::nil(),
-            load_type,
+            load_type: LoadType::Full,
             media_type: MediaType::Json,
             idempotency_key: String::new(),
             received_at: NOW,
@@ -21,13 +22,9 @@ fn batch(id: u128, load_type: LoadType, waits: bool) -> BatchView {
         },
         payload_bytes: None,
         cnpjs: CnpjAccess::Any,
-        upload_expires_at: waits.then_some(expires_at),
+        upload_expires_at: None,
     };
     view::of(&batch, NOW)
-}
-
-fn full(id: u128) -> BatchView {
-    batch(id, LoadType::Full, false)
 }
 
 fn ids(batches: &[BatchView]) -> Vec<u128> {
@@ -49,23 +46,25 @@ fn an_accepted_batch_has_the_contract_s_form() {
 
 #[test]
 fn what_is_known_and_what_is_not_are_one_list() {
-    let (batches, last) = merge(vec![full(5), full(3), full(1)], vec![full(6), full(4), full(3)], 4);
+    let (batches, last) = merge(vec![full(5), full(3), full(1)], vec![full(6), full(4), full(3)], None, 4);
     assert_eq!((ids(&batches), last), (vec![6, 5, 4, 3], Some(Uuid::from_u128(3))));
-    let (batches, last) = merge(vec![full(1)], vec![full(2)], 2);
+    let (batches, last) = merge(vec![full(1)], vec![full(2)], None, 2);
     assert_eq!((ids(&batches), last), (vec![2, 1], None));
-    assert_eq!(merge(Vec::new(), Vec::new(), 2), (Vec::new(), None));
+    assert_eq!(merge(Vec::new(), Vec::new(), None, 2), (Vec::new(), None));
 }
 
 #[test]
-fn only_what_is_certainly_unknown_is_added() {
-    let known = [full(8), full(6), full(4)];
-    let items = || vec![full(9), full(8), batch(7, LoadType::Delta, true), full(3)];
-    let none = BatchFilter::default();
-    assert_eq!(ids(&not_among(&known, items(), &none, 3)), [9, 7], "3 may be known on the next page");
-    assert_eq!(ids(&not_among(&known, items(), &none, 4)), [9, 7, 3], "there is no next page");
-    let waiting = BatchFilter { status: Some(BatchStatus::AwaitingUpload), ..none };
-    assert_eq!(ids(&not_among(&known, items(), &waiting, 3)), [7]);
-    let delta = BatchFilter { load_type: Some(LoadType::Full), ..none };
-    assert_eq!(ids(&not_among(&known, items(), &delta, 3)), [9]);
-    assert!(!may_be_unknown(Some(BatchStatus::Completed)) && may_be_unknown(Some(BatchStatus::Expired)));
+fn a_page_ends_where_nothing_was_looked_at_any_more_and_says_where_to_look_further() {
+    let to = |id| Some(Uuid::from_u128(id));
+    let (batches, last) = merge(vec![full(8), full(3)], vec![full(9)], to(4), 5);
+    assert_eq!((ids(&batches), last), (vec![9, 8], to(4)), "an item between 4 and 3 may be unknown");
+    assert_eq!(merge(vec![full(3)], Vec::new(), to(4), 5), (Vec::new(), to(4)));
+    let (batches, last) = merge(vec![full(8), full(7), full(6)], Vec::new(), to(6), 2);
+    assert_eq!((ids(&batches), last), (vec![8, 7], to(7)));
+}
+
+#[test]
+fn only_some_states_are_those_of_batches_that_are_not_known() {
+    assert!(!may_be_unknown(Some(BatchStatus::Completed)));
+    assert!(may_be_unknown(Some(BatchStatus::Expired)) && may_be_unknown(None));
 }

@@ -1,0 +1,125 @@
+//! Batches that PostgreSQL does not know yet: their items, as far as their payload is there or waited for.
+
+use std::collections::HashSet;
+
+use accepted::{MAX_PAGE, Wanted};
+use api::Problem;
+use catalog::{BatchFilter, BatchView};
+use ingestion::batch::BatchStatus;
+use ingestion::payload::AcceptedBatch;
+use jiff::Timestamp;
+use uuid::Uuid;
+
+use crate::{Batches, from_accepted, from_database, from_storage, not_found, view};
+
+/// How often one request asks for items: [`MAX_PAGE`] of them each time.
+const MAX_LOOKS: u8 = 4;
+
+/// Which items are looked at.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Span<'a> {
+    pub(crate) filter: &'a BatchFilter,
+    /// Older than this batch.
+    pub(crate) before: Option<Uuid>,
+    /// Not older than this batch.
+    pub(crate) down_to: Option<Uuid>,
+    pub(crate) now: Timestamp,
+}
+
+/// What was found of them.
+#[derive(Debug, Default)]
+pub(crate) struct Unknown {
+    /// The newest first.
+    pub(crate) batches: Vec<BatchView>,
+    /// The last batch that was looked at, where older ones may follow.
+    pub(crate) looked_to: Option<Uuid>,
+    /// Whether PostgreSQL knows one by now that was not among those that it knew.
+    pub(crate) became_known: bool,
+}
+
+impl Batches {
+    /// Looks for batches of a tenant that PostgreSQL does not know, until there are `wanted` or a bounded
+    /// number of items was looked at. `known` are some that it knows.
+    pub(crate) async fn unknown(
+        &self,
+        tenant: Uuid,
+        span: &Span<'_>,
+        known: &HashSet<Uuid>,
+        wanted: u16,
+    ) -> Result<Unknown, Problem> {
+        let &Span { filter, before, down_to, now } = span;
+        let is_filtered = filter.status.is_some() || filter.load_type.is_some();
+        // Where every item is wanted, so many are enough.
+        let (at_once, looks) = if is_filtered { (MAX_PAGE, MAX_LOOKS) } else { (wanted, 1) };
+        let mut items = Wanted { before, down_to, status: filter.status, load_type: filter.load_type };
+        let mut found = Unknown::default();
+        for _ in 0..looks {
+            let page = self.accepted.recent(tenant, &items, now, at_once).await;
+            let page = page.map_err(|error| from_accepted(&error))?;
+            let asked: Vec<AcceptedBatch> =
+                page.batches.into_iter().filter(|batch| !known.contains(&batch.metadata.batch_id)).collect();
+            found.looked_to = page.looked_to.or(down_to);
+            let cut_off = self.add(&mut found, asked, now, wanted).await?;
+            if let Some(batch_id) = cut_off {
+                found.looked_to = Some(batch_id);
+            }
+            let is_enough = found.batches.len() >= usize::from(wanted);
+            if cut_off.is_some() || page.looked_to.is_none() || is_enough {
+                break;
+            }
+            items.before = page.looked_to;
+        }
+        Ok(found)
+    }
+
+    /// Adds those of the items that PostgreSQL does not know, as long as there are not more than `wanted`:
+    /// then it gives the last one that was looked at.
+    async fn add(
+        &self,
+        found: &mut Unknown,
+        asked: Vec<AcceptedBatch>,
+        now: Timestamp,
+        wanted: u16,
+    ) -> Result<Option<Uuid>, Problem> {
+        if asked.is_empty() {
+            return Ok(None);
+        }
+        let ids: Vec<Uuid> = asked.iter().map(|batch| batch.metadata.batch_id).collect();
+        let unknown = self.database.unknown(&ids).await.map_err(|error| from_database(&error))?;
+        found.became_known |= unknown.len() < ids.len();
+        let unknown: HashSet<Uuid> = unknown.into_iter().collect();
+        let mut new: Vec<_> =
+            asked.into_iter().filter(|batch| unknown.contains(&batch.metadata.batch_id)).collect();
+        let room = usize::from(wanted).saturating_sub(found.batches.len());
+        let cut_off = new.len() > room;
+        new.truncate(room);
+        let last = new.last().map(|batch| batch.metadata.batch_id);
+        let new = self.stored(new, now).await?;
+        found.batches.extend(new.iter().map(|batch| view::of(batch, now)));
+        Ok(last.filter(|_| cut_off))
+    }
+
+    /// A batch of a tenant that PostgreSQL does not know.
+    pub(crate) async fn unknown_one(&self, tenant: Uuid, batch_id: Uuid) -> Result<BatchView, Problem> {
+        let found = self.accepted.get(tenant, batch_id).await.map_err(|error| from_accepted(&error))?;
+        let now = Timestamp::now();
+        let stored = self.stored(found.into_iter().collect(), now).await?;
+        stored.first().map(|batch| view::of(batch, now)).ok_or_else(not_found)
+    }
+
+    /// Those of the batches that are more than the beginning of a request: a payload that should be there
+    /// is there. Where the request was refused, or has not come to its end, it is not.
+    async fn stored(
+        &self,
+        batches: Vec<AcceptedBatch>,
+        now: Timestamp,
+    ) -> Result<Vec<AcceptedBatch>, Problem> {
+        let should_be_there = |batch: &AcceptedBatch| batch.status(now) == BatchStatus::Received;
+        let keys: Vec<String> =
+            batches.iter().filter(|batch| should_be_there(batch)).map(|batch| batch.metadata.key()).collect();
+        let there = self.objects.there(keys).await.map_err(|error| from_storage(&error))?;
+        let mut batches = batches;
+        batches.retain(|batch| !should_be_there(batch) || there.contains(&batch.metadata.key()));
+        Ok(batches)
+    }
+}
