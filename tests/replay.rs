@@ -190,11 +190,9 @@ async fn what_is_not_at_its_end_is_refused_with_its_state() {
     let sdk = aws::Sdk::from_environment().await.single_attempt(Duration::from_secs(20));
     let items = Accepted::new(aws_sdk_dynamodb::Client::new(&sdk), variable("BATCHES_TABLE"));
     let in_seconds = |seconds| Some(Timestamp::now() + SignedDuration::from_secs(seconds));
-    for (upload_expires_at, reason) in [
-        (None, "the batch is still under way: it is RECEIVED"),
-        (in_seconds(900), "nothing was uploaded yet"),
-        (in_seconds(-1), "nothing was ever uploaded"),
-    ] {
+    for (upload_expires_at, reason) in
+        [(in_seconds(900), "nothing was uploaded yet"), (in_seconds(-1), "nothing was ever uploaded")]
+    {
         let batch = AcceptedBatch {
             metadata: batch(MediaType::Json),
             payload_bytes: None,

@@ -2,7 +2,8 @@
 //! to its end.
 
 use aws_sdk_dynamodb::types::AttributeValue;
-use end_to_end::{Answer, Ingest, KEY_A, Load, Products, Records};
+use end_to_end::{Answer, Ingest, KEY_A, Load, Products, Records, gzip};
+use ingestion::generate::{Catalogue, Layout};
 use serde_json::json;
 use uuid::Uuid;
 
@@ -13,7 +14,7 @@ use crate::stand::store::StoreProxy;
 use crate::stand::{answer, http_event};
 
 /// The steps of one request, in their order; between the second and the third the database commits.
-const STEPS: [Op; 4] = [Op::Claim, Op::Untag, Op::Send, Op::Complete];
+const STEPS: [Op; 4] = [Op::Claim, Op::HeadObject, Op::Send, Op::Complete];
 
 /// The function, and the proxy between it and its stores.
 struct Replays {
@@ -42,7 +43,7 @@ impl Replays {
         }
     }
 
-    /// A batch that is final.
+    /// A batch that is final, with a product.
     async fn batch(&self) -> String {
         let product =
             json!([{"CNPJ": "11222333000181", "SHOPID": 1, "PRODUCTID": Uuid::new_v4().to_string()}]);
@@ -120,9 +121,23 @@ async fn a_replay_survives_a_crash_at_every_step() {
 }
 
 #[tokio::test]
+async fn a_request_makes_as_many_calls_to_storage_however_many_chunks_there_are() {
+    let replays = Replays::start().await;
+    for items in [1_500, 3_500, 7_500] {
+        let catalogue = Catalogue { seed: fastrand::u64(..), items, ..Catalogue::default() };
+        let payload = gzip(&catalogue.payload(Layout::Array), 1);
+        let batch = replays.ingest.load(Load::delta(&payload).gzip()).await;
+        let before = replays.faults.seen(Op::HeadObject);
+        replays.send(batch["batch_id"].as_str().unwrap(), Uuid::new_v4()).await.expect(202);
+        let calls = replays.faults.seen(Op::HeadObject) - before;
+        assert_eq!(calls, 3, "{} chunks", batch["chunks"]["total"]);
+    }
+}
+
+#[tokio::test]
 async fn a_store_that_is_down_before_the_commit_is_503_and_a_retry_runs_at_once() {
     let replays = Replays::start().await;
-    for step in [Op::Claim, Op::Untag] {
+    for step in [Op::Claim, Op::HeadObject] {
         let (batch, key) = (replays.batch().await, Uuid::new_v4());
         replays.faults.every(step, Blow::Status(500));
         replays.send(&batch, key).await.expect_problem(503, "STORE_UNAVAILABLE");

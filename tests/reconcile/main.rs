@@ -8,6 +8,7 @@
 )]
 
 mod deployed;
+mod replays;
 mod stand;
 mod uploads;
 

@@ -95,9 +95,11 @@ impl Batches {
         };
         let uris = self.database.objects_to_replay(tenant_id, batch_id, &request).await;
         let uris = uris.map_err(|error| from_database(&error))?;
-        let gone = self.objects.keep(uris).await.map_err(|error| from_storage(&error))?;
-        if !gone.is_empty() {
-            self.let_go(batch_id).await;
+        // Only some are looked at. The chunker keeps all of them from expiring once the replay has begun.
+        let keys: Vec<String> =
+            uris.iter().filter_map(|uri| self.objects.key(uri)).map(str::to_owned).collect();
+        let there = self.objects.there(keys).await.map_err(|error| from_storage(&error))?;
+        if there.len() < uris.len() {
             return Err(not_replayable(NotReplayable::ObjectsGone));
         }
         let outcome = self.database.replay(tenant_id, batch_id, &request).await;
@@ -107,10 +109,7 @@ impl Batches {
                 Ok(begun)
             }
             ReplayOutcome::Repeated(begun) => Ok(begun),
-            ReplayOutcome::NotReplayable(reason) => {
-                self.let_go(batch_id).await;
-                Err(not_replayable(reason))
-            }
+            ReplayOutcome::NotReplayable(reason) => Err(not_replayable(reason)),
             ReplayOutcome::Unknown => Err(not_begun(wanted)),
         }
     }
@@ -124,17 +123,6 @@ impl Batches {
         if let Err(error) = self.payloads.tell(self.objects.bucket(), key).await {
             let error: &dyn std::error::Error = &error;
             tracing::error!(event_type = "batch.not_told", error, "the batch's replay waits to be found");
-        }
-    }
-
-    /// Lets objects expire again that were kept for a replay that did not begin; none of a batch that goes on.
-    async fn let_go(&self, batch_id: Uuid) {
-        let uris = match self.database.objects(batch_id).await {
-            Ok(uris) => self.objects.tag_final(uris).await.map_err(|error| error.to_string()),
-            Err(error) => Err(error.to_string()),
-        };
-        if let Err(error) = uris {
-            tracing::warn!(event_type = "batch.not_tagged", error, "objects of a final batch are kept");
         }
     }
 }

@@ -3,7 +3,7 @@
 use std::borrow::Cow;
 use std::time::Instant;
 
-use catalog::{Begun, NewBatch, PayloadFailure, Seal, SealOutcome, SealedChunk};
+use catalog::{Begun, NewBatch, PayloadFailure, PendingChunk, Seal, SealOutcome, SealedChunk};
 use ingestion::batch::BatchStatus;
 use ingestion::chunk::{ChunkReady, Generation, Plan};
 use ingestion::payload::{MediaType, chunk_key};
@@ -19,30 +19,22 @@ use crate::storage::Stored;
 use crate::unusable::Unusable;
 use crate::{Chunker, NotCut};
 
+/// Chunks of a replay that are kept and announced at once.
+const SLICE: usize = 200;
+
 impl Chunker {
     /// Brings a batch as far as it can be brought here. Repeated by the batch's id: what is done already is not done again, but for the news of chunks that
     /// still wait.
     pub(crate) async fn bring_on(&self, batch: &NewBatch, head: &Head) -> Result<(), NotCut> {
         match self.database.begin_chunking(batch, self.settings.plan).await? {
-            Begun::Chunk { plan, generation } => self.cut(batch, head, plan, generation).await,
+            Begun::Chunk { plan, generation } => {
+                self.keep_payload(batch, generation).await?;
+                self.cut(batch, head, plan, generation).await
+            }
             Begun::Sealed { pending, .. } if pending.is_empty() => self.finish(batch).await,
-            Begun::Sealed { pending, .. } => {
-                let count = pending.len();
-                let chunks = pending.into_iter().map(|chunk| ChunkReady {
-                    batch_id: batch.metadata.batch_id,
-                    generation: chunk.generation,
-                    chunk_index: chunk.index,
-                    chunk_uri: chunk.uri,
-                    cnpj: chunk.cnpj,
-                    items: chunk.items,
-                });
-                self.queue.announce(&origin(batch), chunks).await?;
-                tracing::info!(
-                    event_type = "batch.announced_again",
-                    chunks = count,
-                    "the batch was cut before"
-                );
-                Ok(())
+            Begun::Sealed { generation, pending } => {
+                self.keep_payload(batch, generation).await?;
+                self.announce_again(batch, pending).await
             }
             Begun::Final(status) => {
                 tracing::info!(event_type = "batch.final_before", %status, "the batch was final before");
@@ -50,6 +42,41 @@ impl Chunker {
                 Ok(())
             }
         }
+    }
+
+    /// Keeps the payload of a batch that is replayed, which was tagged at the end of the generation before.
+    /// It is read again, or at least looked at whenever the batch is brought on.
+    async fn keep_payload(&self, batch: &NewBatch, generation: Generation) -> Result<(), NotCut> {
+        if generation > Generation::FIRST {
+            self.objects.keep(vec![batch.payload_uri.clone()]).await?;
+        }
+        Ok(())
+    }
+
+    /// Announces the chunks of a sealed batch that are pending. Those of a replay were tagged at the end of
+    /// the generation before, so they are kept from expiring first, slice by slice: a run that dies leaves
+    /// its successor only the chunks that are not written yet.
+    async fn announce_again(&self, batch: &NewBatch, pending: Vec<PendingChunk>) -> Result<(), NotCut> {
+        let origin = origin(batch);
+        for slice in pending.chunks(SLICE) {
+            let replayed = slice.iter().filter(|chunk| chunk.generation > Generation::FIRST);
+            self.objects.keep(replayed.map(|chunk| chunk.uri.clone()).collect()).await?;
+            let chunks = slice.iter().map(|chunk| ChunkReady {
+                batch_id: batch.metadata.batch_id,
+                generation: chunk.generation,
+                chunk_index: chunk.index,
+                chunk_uri: chunk.uri.clone(),
+                cnpj: chunk.cnpj,
+                items: chunk.items,
+            });
+            self.queue.announce(&origin, chunks).await?;
+        }
+        tracing::info!(
+            event_type = "batch.announced_again",
+            chunks = pending.len(),
+            "the batch was cut before"
+        );
+        Ok(())
     }
 
     /// Brings a batch to its end of which no chunk is left: that of a replay which only deactivates, or one that a crash prevented.
@@ -141,6 +168,7 @@ impl Chunker {
             items_parsed: cut.items_parsed,
             items_in_error: cut.items_in_error,
             unreadable_keys: cut.unreadable_keys,
+            items_partial: cut.items_partial,
             chunks: chunks.collect(),
         }
     }
@@ -168,20 +196,16 @@ impl Chunker {
             let key = |index| chunk_key(batch.metadata.batch_id, generation, index);
             self.let_go(batch, (0..stored).map(|index| self.objects.uri(&key(index))).collect()).await;
         }
-            items_partial: cut.items_partial,
         Ok(())
     }
 
     /// Lets the objects of a batch that is final expire, and `more` that the database does not know of. What fails here costs storage and nothing else.
     async fn let_go(&self, batch: &NewBatch, more: Vec<String>) {
-        let tagged = async {
-            let mut uris = self.database.objects(batch.metadata.batch_id).await?;
-            uris.extend(more);
-            self.objects.tag_final(uris).await.map_err(NotCut::Object)
-        };
-        if let Err(error) = tagged.await {
+        retention::let_go(&self.database, &self.objects, batch.metadata.batch_id).await;
+        // No generation after this one reads them.
+        if let Err(error) = self.objects.tag_final(more).await {
             let error: &dyn std::error::Error = &error;
-            tracing::warn!(event_type = "batch.not_tagged", error, "objects of a final batch are kept");
+            tracing::warn!(event_type = "batch.not_tagged", error, "chunks that nobody needs are kept");
         }
     }
 }
@@ -201,6 +225,7 @@ fn report(cut: &Cut, began: Instant) {
         bytes = cut.bytes,
         items = cut.items_parsed,
         items_in_error = cut.items_in_error,
+        items_partial = cut.items_partial,
         chunks = cut.chunks.len(),
         duration_ms = u64::try_from(began.elapsed().as_millis()).unwrap_or(u64::MAX),
         "the payload was cut into chunks"
@@ -209,9 +234,8 @@ fn report(cut: &Cut, began: Instant) {
         (metrics::PAYLOADS_CUT, Measure::Count(1)),
         (metrics::ITEMS_PARSED, Measure::Count(cut.items_parsed)),
         (metrics::ITEMS_IN_ERROR, Measure::Count(cut.items_in_error)),
+        (metrics::ITEMS_PARTIAL, Measure::Count(cut.items_partial)),
         (metrics::CHUNKING_TIME, took),
     ];
     metrics::measure(crate::SERVICE, &measures, serde_json::Map::new());
 }
-        items_partial = cut.items_partial,
-        (metrics::ITEMS_PARTIAL, Measure::Count(cut.items_partial)),

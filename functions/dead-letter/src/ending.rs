@@ -101,14 +101,7 @@ impl DeadLetter {
     /// Lets the objects of a batch that is final expire. What fails here costs storage and nothing else.
     async fn let_go(&self, batch_id: Uuid, status: BatchStatus) {
         tracing::info!(event_type = "batch.final", %status, "the batch came to its end");
-        let tagged = async {
-            let uris = self.database.objects(batch_id).await?;
-            self.objects.tag_final(uris).await.map_err(NotEnded::Object)
-        };
-        if let Err(error) = tagged.await {
-            let error: &dyn std::error::Error = &error;
-            tracing::warn!(event_type = "batch.not_tagged", error, "objects of a final batch are kept");
-        }
+        retention::let_go(&self.database, &self.objects, batch_id).await;
     }
 }
 

@@ -57,26 +57,8 @@ impl Reconcile {
             );
         }
         if end.status.is_final() {
-            self.let_go(batch).await;
+            retention::let_go(&self.database, &self.objects, batch.batch_id).await;
         }
         Ok(end.became_final)
-    }
-
-    /// Lets the objects of a batch that is final expire. What fails here costs storage and nothing else.
-    async fn let_go(&self, batch: &StoppedBatch) {
-        let tagged = async {
-            let uris = self.database.objects(batch.batch_id).await?;
-            Ok::<_, Trouble>(self.objects.tag_final(uris).await?)
-        };
-        if let Err(error) = tagged.await {
-            let error: &dyn std::error::Error = &error;
-            let batch_id = batch.batch_id.to_string();
-            tracing::warn!(
-                event_type = "batch.not_tagged",
-                batch_id,
-                error,
-                "objects of a final batch are kept"
-            );
-        }
     }
 }

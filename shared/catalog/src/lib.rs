@@ -17,7 +17,7 @@
 //! |---|---|
 //! | `migrate` | [`Database::migrate`] |
 //! | `chunker` | [`allowed_cnpjs`](Database::allowed_cnpjs) of an old batch, [`begin_chunking`](Database::begin_chunking), [`record_item_errors`](Database::record_item_errors) while it reads, [`seal`](Database::seal) at the end, or [`fail_payload`](Database::fail_payload); [`finalize`](Database::finalize) where no chunk is left |
-//! | `upsert` | [`write_chunk`](Database::write_chunk), [`note_failed_attempt`](Database::note_failed_attempt) where that failed, and [`objects`](Database::objects) of a batch that became final |
+//! | `upsert` | [`write_chunk`](Database::write_chunk), [`note_failed_attempt`](Database::note_failed_attempt) where that failed, and [`final_batch`](Database::final_batch) of one that became final |
 //! | `dead-letter` | [`fail_chunk`](Database::fail_chunk), [`fail_payload`](Database::fail_payload) |
 //! | `batches` | [`batch`](Database::batch), [`batches`](Database::batches), [`item_errors`](Database::item_errors); [`objects_to_replay`](Database::objects_to_replay) and [`replay`](Database::replay) |
 //! | `reconcile` | [`unknown`](Database::unknown), [`take_stopped`](Database::take_stopped), [`take_unfinished`](Database::take_unfinished) and [`finalize`](Database::finalize), [`stuck`](Database::stuck) |
@@ -79,6 +79,7 @@ mod error;
 mod finalize;
 mod hashes;
 mod item_errors;
+mod last;
 mod locks;
 mod migrate;
 mod replay;
@@ -96,6 +97,7 @@ pub use config::{ConfigError, DatabaseConfig, Pem, Tls};
 pub use database::Database;
 pub use error::DatabaseError;
 pub use finalize::{Finalized, deactivation_guard};
+pub use last::FinalBatch;
 pub use migrate::Migrated;
 pub use replay::{BegunReplay, ReplayOutcome, ReplayRequest};
 pub use seal::{Seal, SealOutcome, SealedChunk};

@@ -59,7 +59,9 @@ const EARLIER: &str = "SELECT r.generation, r.status, r.chunks, b.payload_uri FR
 /// Chunks are locked before their batch, as by those that write them. Their ids change, and with them what others wait for.
 const CHUNKS: &str =
     "SELECT chunk_index, status FROM batch_chunks WHERE batch_id = $1 ORDER BY chunk_index FOR UPDATE";
-const URIS: &str = "SELECT chunk_uri FROM batch_chunks WHERE batch_id = $1 AND ($2 OR status = 'FAILED')";
+const FIRST_AND_LAST: &str = "SELECT chunk_uri FROM batch_chunks c WHERE batch_id = $1 AND chunk_index IN (SELECT unnest( \
+     ARRAY[min(chunk_index), max(chunk_index)]) FROM batch_chunks WHERE batch_id = $1 AND ($2 OR status = 'FAILED')) \
+     ORDER BY chunk_index";
 const RESET_CHUNKS: &str = "UPDATE batch_chunks c SET chunk_id = r.chunk_id, generation = $2, status = 'PENDING', attempts = 0, \
      inserted = 0, updated = 0, unchanged = 0, stale = 0, rejected = 0, last_error = NULL, done_at = NULL \
      FROM unnest($3::integer[], $4::uuid[]) AS r (chunk_index, chunk_id) \
@@ -90,8 +92,9 @@ impl Database {
         .await
     }
 
-    /// The URIs of what a replay would read, which has to be kept before it begins; none where it was begun before, or where nothing is to be
-    /// replayed.
+    /// The URIs of some of what a replay would read, by which it is seen whether the batch's objects are
+    /// still there: those of the payload, the first and the last chunk, however many there are. A batch's
+    /// objects expire together. None where it was begun before, or where nothing is to be replayed.
     ///
     /// # Errors
     /// Where the database fails.
@@ -218,7 +221,7 @@ async fn objects(
     match request.replay.work(&batch.replayed()) {
         Ok(ReplayWork::Chunks(scope)) => {
             let all = scope == ReplayScope::All;
-            for row in session.query(URIS, &[&batch_id, &all]).await? {
+            for row in session.query(FIRST_AND_LAST, &[&batch_id, &all]).await? {
                 uris.push(row.try_get("chunk_uri")?);
             }
         }

@@ -171,7 +171,11 @@ impl Database {
     }
 
     /// What one statement gives, committed.
-    async fn rows(&self, sql: &'static str, params: Params<'_>) -> Result<Vec<Row>, DatabaseError> {
+    pub(crate) async fn rows(
+        &self,
+        sql: &'static str,
+        params: Params<'_>,
+    ) -> Result<Vec<Row>, DatabaseError> {
         self.within(async {
             let mut lease = self.lease().await?;
             let rows = async {

@@ -134,6 +134,7 @@ impl Database {
         })
         .await
     }
+}
 
 /// An item replaces its whole product, which a sender of some members may not expect.
 const PARTIAL: &str = "some items lack members that other items of the payload have, see items_partial: \
@@ -146,8 +147,8 @@ fn warnings(items_partial: u64) -> Vec<&'static str> {
 fn view(row: &Row) -> Result<BatchView, DatabaseError> {
     let Json(deactivation): Json<Deactivation> = row.try_get("deactivation")?;
     let changes = changes(row)?;
-    let (pending, done, failed) =
     let items_partial = count(row, "items_partial")?;
+    let (pending, done, failed) =
         (count(row, "chunks_pending")?, count(row, "chunks_done")?, count(row, "chunks_failed")?);
     Ok(BatchView {
         batch_id: row.try_get("batch_id")?,
@@ -164,8 +165,8 @@ fn view(row: &Row) -> Result<BatchView, DatabaseError> {
         items_parsed: count(row, "items_parsed")?,
         items_processed: changes.processed(),
         items_failed: count(row, "items_failed")?,
-        changes: ChangesView {
         items_partial,
+        changes: ChangesView {
             inserted: changes.inserted,
             updated: changes.updated,
             unchanged: changes.unchanged,
@@ -183,6 +184,6 @@ fn view(row: &Row) -> Result<BatchView, DatabaseError> {
             pending,
         },
         error: row.try_get::<_, Option<Json<PayloadFailure>>>("error")?.map(|Json(failure)| failure),
-    })
         warnings: warnings(items_partial),
+    })
 }

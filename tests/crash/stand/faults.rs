@@ -27,8 +27,8 @@ pub(crate) enum Op {
     PutBatch,
     PutObject,
     GetObject,
-    /// The tag of an object is taken away.
-    Untag,
+    /// Whether an object is there.
+    HeadObject,
     /// A message to a queue.
     Send,
     /// The order to `mq-access`.

@@ -68,7 +68,7 @@ fn classify(request: &Request<Bytes>, records: &str) -> Op {
         return match *request.method() {
             Method::PUT => Op::PutObject,
             Method::GET => Op::GetObject,
-            Method::DELETE => Op::Untag,
+            Method::HEAD => Op::HeadObject,
             _ => Op::Other,
         };
     };

@@ -246,7 +246,7 @@ fn another_tenant_s_batch_is_not_known() {
 }
 
 #[test]
-fn only_what_a_replay_reads_is_kept_for_it() {
+fn what_is_left_of_a_batch_may_expire_unless_it_is_replayed() {
     database_test(async |test| {
         let database = test.open();
         let load = Load::delta(1).keys([2]).keys([4]);
@@ -261,9 +261,31 @@ fn only_what_a_replay_reads_is_kept_for_it() {
             database.objects_to_replay(TENANT, load.id(), &asked(ReplayScope::All, false)).await.unwrap();
         assert_eq!(all.len(), 3);
         // While it is replayed, nothing of it is let go.
-        assert_eq!(database.objects(load.id()).await.unwrap().len(), 3);
+        let last = database.final_batch(load.id()).await.unwrap().unwrap();
+        assert_eq!((last.generation, last.uris.len()), (Generation::FIRST, 3));
+        assert!(database.is_final_in(load.id(), Generation::FIRST).await.unwrap());
         begin(&database, &load, ReplayScope::Failed).await;
-        assert_eq!(database.objects(load.id()).await.unwrap(), [""; 0]);
+        assert_eq!(database.final_batch(load.id()).await.unwrap(), None);
+        assert!(!database.is_final_in(load.id(), Generation::FIRST).await.unwrap());
+        write(&database, &again(&load.chunks[0], SECOND)).await;
+        assert!(!database.is_final_in(load.id(), Generation::FIRST).await.unwrap(), "another generation");
+        assert!(database.is_final_in(load.id(), SECOND).await.unwrap());
+    });
+}
+
+#[test]
+fn what_a_request_looks_at_does_not_grow_with_the_chunks() {
+    database_test(async |test| {
+        let database = test.open();
+        for chunks in [2_u32, 20, 40] {
+            let load = (0..chunks).fold(Load::delta(chunks.into()), |load, chunk| load.keys([chunk * 2]));
+            load.run(&database).await;
+            let uris =
+                database.objects_to_replay(TENANT, load.id(), &asked(ReplayScope::All, false)).await.unwrap();
+            let seal = load.seal();
+            let (first, last) = (&seal.chunks[0].uri, &seal.chunks[seal.chunks.len() - 1].uri);
+            assert_eq!(uris, [load.batch.payload_uri.clone(), first.clone(), last.clone()]);
+        }
     });
 }
 

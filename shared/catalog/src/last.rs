@@ -1,0 +1,49 @@
+//! Batches that are final, and the objects that they leave.
+
+use ingestion::chunk::Generation;
+use tokio_postgres::types::ToSql;
+use uuid::Uuid;
+
+use crate::batch::generation;
+use crate::database::Database;
+use crate::error::DatabaseError;
+
+/// A batch at its end. A replay takes it from there, into its next generation.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct FinalBatch {
+    pub batch_id: Uuid,
+    pub generation: Generation,
+    /// Of its payload and its chunks.
+    pub uris: Vec<String>,
+}
+
+const OBJECTS: &str = "WITH final AS (SELECT batch_id, generation, payload_uri FROM batches WHERE batch_id = $1 \
+         AND status IN ('COMPLETED', 'PARTIAL_FAIL', 'FAILED', 'EXPIRED')) \
+     SELECT generation, payload_uri AS uri FROM final \
+     UNION ALL SELECT final.generation, chunk_uri FROM batch_chunks JOIN final USING (batch_id)";
+const IS_FINAL: &str = "SELECT FROM batches WHERE batch_id = $1 AND generation = $2 \
+     AND status IN ('COMPLETED', 'PARTIAL_FAIL', 'FAILED', 'EXPIRED')";
+
+impl Database {
+    /// A batch that is final, with the objects that it leaves; `None` for one that goes on or is not known.
+    ///
+    /// # Errors
+    /// Where the database fails.
+    pub async fn final_batch(&self, batch_id: Uuid) -> Result<Option<FinalBatch>, DatabaseError> {
+        let rows = self.rows(OBJECTS, &[&batch_id]).await?;
+        let Some(row) = rows.first() else { return Ok(None) };
+        let generation = generation(row, "generation")?;
+        let uris = rows.iter().map(|row| row.try_get("uri")).collect::<Result<_, _>>()?;
+        Ok(Some(FinalBatch { batch_id, generation, uris }))
+    }
+
+    /// Whether a batch is final in this generation, and no replay has begun.
+    ///
+    /// # Errors
+    /// Where the database fails.
+    pub async fn is_final_in(&self, batch_id: Uuid, generation: Generation) -> Result<bool, DatabaseError> {
+        let number = i32::try_from(generation.number())?;
+        let parameters: [&(dyn ToSql + Sync); 2] = [&batch_id, &number];
+        Ok(!self.rows(IS_FINAL, &parameters).await?.is_empty())
+    }
+}
