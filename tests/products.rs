@@ -1,7 +1,9 @@
 //! Catalogues that come with their request: what is taken in, what is refused, and that a retry is the same batch.
 
 use aws_sdk_dynamodb::types::AttributeValue;
-use end_to_end::{Answer, Gateway, KEY_A, KEY_B, PHARMACY_KEY, Payloads, READONLY_KEY, Records, gzip};
+use end_to_end::{
+    Answer, Gateway, Ingest, KEY_A, KEY_B, PHARMACY_KEY, Payloads, Products, READONLY_KEY, Records, gzip,
+};
 use serde_json::{Value, json};
 use sha2::{Digest as _, Sha256};
 use uuid::Uuid;
@@ -236,15 +238,20 @@ async fn whoever_takes_over_makes_the_same_batch() {
     let (records, payloads) = (Records::open().await, Payloads::open().await);
     let key = Uuid::new_v4();
     let first = Load::new(key).send().await.expect(202);
+    let stored = payloads.only(&batch_id(&first)).await;
     let dead = [
         ("status", AttributeValue::S("IN_PROGRESS".to_owned())),
         ("leaseExpiresAt", AttributeValue::N("1".to_owned())),
     ];
     records.set("INGEST", key, &dead).await;
-    let second = Load::new(key).gzip(1).send().await.expect(202);
+    let load = Load::new(key);
+    let halves = load.body.split_at(load.body.len() / 2);
+    let members = [gzip(halves.0, 1), gzip(halves.1, 6)].concat();
+    let second = load.with("content-encoding", "gzip").body(members).send().await.expect(202);
     assert_eq!(second.header("idempotent-replay"), None, "it was executed again");
     assert_eq!(second.bytes, first.bytes);
-    payloads.only(&batch_id(&first)).await;
+    let kept = payloads.only(&batch_id(&first)).await;
+    assert_eq!(kept.bytes, stored.bytes, "what was put first is not replaced");
 
     let alive = [
         ("status", AttributeValue::S("IN_PROGRESS".to_owned())),
@@ -272,4 +279,54 @@ async fn a_pharmacy_s_batch_knows_its_establishments() {
     );
     let stranger = Gateway::new().get(&format!("/v1/inovafarma/batches/{id}")).await;
     stranger.expect_problem(404, "BATCH_NOT_FOUND");
+}
+
+#[tokio::test]
+async fn every_example_of_products_is_loaded_without_an_item_in_error() {
+    let contract: Value = serde_norway::from_str(include_str!("../openapi.yaml")).unwrap();
+    let content = &contract["paths"][PRODUCTS]["post"]["requestBody"]["content"];
+    for (media_type, body) in content.as_object().unwrap() {
+        for (name, example) in body["examples"].as_object().unwrap() {
+            let example = &example["value"];
+            let body = example.as_str().map_or_else(|| example.to_string(), str::to_owned);
+            let load = Load::new(Uuid::new_v4()).with("content-type", media_type).body(body);
+            let batch = Ingest::new().finished(&batch_id(&load.send().await.expect(202))).await;
+            let found = [&batch["items_parsed"], &batch["items_failed"], &batch["items_partial"]];
+            assert_eq!(found, [&json!(2), &json!(0), &json!(0)], "{media_type} {name}: {batch}");
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_member_that_is_absent_clears_its_column_and_is_counted() {
+    let (ingest, products) = (Ingest::new(), Products::open().await);
+    let id = Uuid::new_v4().to_string();
+    let item = |number: u32, members: Value| {
+        let mut item = json!({"CNPJ": "11222333000181", "SHOPID": number, "PRODUCTID": id});
+        item.as_object_mut().unwrap().extend(members.as_object().unwrap().clone());
+        item
+    };
+    let rows = async || {
+        let rows = products.of("11222333000181").await;
+        let ours = rows.into_iter().filter(|row| row.product_id == id);
+        ours.map(|row| (row.title, row.price, row.quantity)).collect::<Vec<_>>()
+    };
+    let all = json!({"TITLE": "Dipirona", "PRICE": "6.50", "QUANTITY": 3});
+    let whole = json!([item(1, all.clone()), item(2, all.clone()), item(3, all)]).to_string();
+    let batch = ingest.load(end_to_end::Load::delta(whole.as_bytes())).await;
+    assert_eq!((&batch["items_partial"], &batch["warnings"]), (&json!(0), &json!([])));
+
+    let some = [
+        item(1, json!({"TITLE": "Dipirona", "PRICE": "7.00", "QUANTITY": null})),
+        item(2, json!({"PRICE": "7.00"})),
+        item(3, json!({"QUANTITY": 4})),
+    ];
+    let batch = ingest.load(end_to_end::Load::delta(json!(some).to_string().as_bytes())).await;
+    conforms("Batch", &batch);
+    assert_eq!((&batch["status"], &batch["items_partial"]), (&json!("COMPLETED"), &json!(2)));
+    assert!(batch["warnings"][0].as_str().unwrap().contains("items_partial"), "{batch}");
+    let text = |text: &str| Some(text.to_owned());
+    let expected =
+        [(text("Dipirona"), text("7.0000"), None), (None, text("7.0000"), None), (None, None, text("4"))];
+    assert_eq!(rows().await, expected);
 }

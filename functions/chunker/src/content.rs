@@ -70,3 +70,31 @@ impl Seen {
 fn corrupt(error: &Corrupt, decoded: u64) -> Unusable {
     Unusable { code: UnusableCode::ContentCorrupt, detail: error.to_string(), byte_offset: Some(decoded) }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// What comes of a payload with so many bytes whose windows all begin empty.
+    fn bytes(payload: &[u8], max_bytes: u64) -> Result<u64, UnusableCode> {
+        let mut content = Content::new(max_bytes);
+        for frame in payload.chunks(64) {
+            let mut rest = frame;
+            while !rest.is_empty() {
+                let mut window = Vec::new();
+                let taken = content.take(rest, &mut window).map_err(|unusable| unusable.code)?;
+                rest = rest.get(taken..).unwrap_or_default();
+            }
+        }
+        content.finish(&mut Vec::new()).map(|whole| whole.bytes).map_err(|unusable| unusable.code)
+    }
+
+    #[test]
+    fn a_window_that_begins_empty_counts_towards_the_limit() {
+        let payload = vec![b'x'; 1000];
+        assert_eq!(bytes(&payload, 1000), Ok(1000));
+        for max_bytes in [999, 500, 63, 1, 0] {
+            assert_eq!(bytes(&payload, max_bytes), Err(UnusableCode::MaxPayloadExceeded), "{max_bytes}");
+        }
+    }
+}
