@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
-# scripts/python-env.sh DIRECTORY REQUIREMENTS: a Python environment with exactly those packages, made again when their
-# pinned versions change.
+# scripts/python-env.sh DIRECTORY REQUIREMENTS: a Python environment with exactly those packages,
+# made again when their pinned versions or hashes change. scripts/lock-python.sh writes the
+# requirements.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
@@ -8,11 +9,11 @@ environment=$1
 requirements=$2
 
 cmp -s "$requirements" "$environment/requirements.txt" && exit 0
-echo "  Installing $(sed -n 's/==.*//p' "$requirements" | paste -sd ' ') into $environment, about 20 s"
+echo "  Installing $(grep -c '==' "$requirements") packages of $requirements into $environment, about 20 s"
 log=.local/setup-$(basename "$environment").log
 mkdir -p "$(dirname "$environment")"
 if python3 -m venv --clear "$environment" >"$log" 2>&1 &&
-  "$environment/bin/python" -m pip install --no-input --disable-pip-version-check -r "$requirements" >>"$log" 2>&1; then
+  "$environment/bin/python" -m pip install --require-hashes --no-input --disable-pip-version-check -r "$requirements" >>"$log" 2>&1; then
   # Last, so that an interrupted installation is not taken for a finished one.
   cp "$requirements" "$environment/requirements.txt"
   exit 0

@@ -23,7 +23,7 @@ pub(super) async fn ensure(layout: &Layout) -> Result<(), Failure> {
     console::say("  Installing the AWS stand-in into .local/python, about 20 s");
     create(layout, &environment).await?;
     let mut pip = Command::new(environment.join("bin/python"));
-    pip.args(["-m", "pip", "install", "--no-input", "--disable-pip-version-check", "-r"])
+    pip.args(["-m", "pip", "install", "--require-hashes", "--no-input", "--disable-pip-version-check", "-r"])
         .arg(layout.requirements())
         .kill_on_drop(true);
     run(layout, "the Python packages", "python-packages", "usually 10 to 20 s", pip).await?;
