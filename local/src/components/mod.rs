@@ -49,6 +49,6 @@ pub(crate) trait Component: Debug + Send + Sync {
 
     /// When to give up waiting.
     fn patience(&self) -> Duration {
-        Duration::from_secs(90)
+        Duration::from_secs(240)
     }
 }
