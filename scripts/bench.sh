@@ -1,6 +1,8 @@
 #!/usr/bin/env bash
-# scripts/bench.sh [PART…]: builds what is measured and prints a table for each part; all of startup, clients, warm,
-# idempotency, ingest, load and accept unless some are named.
+# scripts/bench.sh [PART…]: builds what is measured and prints a table for each part. Without an
+# argument it runs all of startup, clients, warm, idempotency, ingest, load and accept. SMOKE=1 runs
+# the parts at their smallest size with development binaries: it shows that they work, and its
+# figures mean nothing.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
@@ -17,13 +19,32 @@ for part in "${parts[@]}"; do
 done
 
 scripts/bench-setup.sh
-binaries=${CARGO_TARGET_DIR:-target}/release
-[ -x "$binaries/benches" ] || echo "  Building everything as for a release, once; on two cores that takes about 10 minutes"
-cargo build --release --workspace --bins
+if [ "${SMOKE:-0}" = 1 ]; then
+  export STARTS=${STARTS:-1} MESSAGES=${MESSAGES:-100} REQUESTS=${REQUESTS:-5} ITEMS=${ITEMS:-2000} ROUNDS=${ROUNDS:-1}
+  binaries=${CARGO_TARGET_DIR:-target}/debug
+  # The same build as for the tests, so that nothing is compiled twice.
+  cargo build --workspace --bins --tests
+else
+  binaries=${CARGO_TARGET_DIR:-target}/release
+  [ -x "$binaries/benches" ] || echo "  Building everything as for a release, once; on two cores that takes about 10 minutes"
+  cargo build --release --workspace --bins
+fi
+
+# Nothing else is to run while functions start.
+with_stack=()
 for part in "${parts[@]}"; do
   case $part in
-  # Nothing else is to run while functions start.
   startup) "$binaries/benches" startup ;;
-  *) "$binaries/local" test -- "$binaries/benches" "$part" ;;
+  *) with_stack+=("$part") ;;
   esac
 done
+if [ "${SMOKE:-0}" = 1 ]; then
+  # One stack for all of them: its start is most of the time.
+  # shellcheck disable=SC2016
+  ((${#with_stack[@]} == 0)) || "$binaries/local" test -- \
+    bash -ec 'for part in "${@:2}"; do "$1" "$part"; done' bench "$binaries/benches" "${with_stack[@]}"
+else
+  for part in ${with_stack[@]+"${with_stack[@]}"}; do
+    "$binaries/local" test -- "$binaries/benches" "$part"
+  done
+fi

@@ -6,11 +6,11 @@ use std::time::{Duration, Instant};
 
 use nix::time::ClockId;
 use nix::unistd::Pid;
-use serde_norway::Value;
 use tokio::process::{Child, Command};
 
 use crate::error::Error;
 use crate::lambda::RuntimeApi;
+use crate::template::Template;
 
 pub(crate) type Variables = Vec<(String, String)>;
 
@@ -22,20 +22,10 @@ pub(crate) struct Function {
 }
 
 impl Function {
-    /// All functions of `template.yaml`. References become the parameters' defaults, or the names of the resources.
+    /// All functions of `template.yaml`.
     pub(crate) fn all() -> Result<Vec<Self>, Error> {
-        let text = std::fs::read_to_string(repository().join("template.yaml"))?;
-        let template: Value = serde_norway::from_str(&text)
-            .map_err(|error| Error::Unexpected(format!("template.yaml: {error}")))?;
-        let globals = variables(&template, &["Globals", "Function"]);
-        let resources = at(&template, &["Resources"]).and_then(Value::as_mapping);
-        let functions = resources.into_iter().flatten().filter_map(|(_, resource)| {
-            let name = at(resource, &["Metadata", "BuildProperties", "Binary"])?.as_str()?;
-            let own = variables_of(&template, at(resource, &["Properties", "Environment", "Variables"]));
-            let variables = globals.iter().cloned().chain(own).collect();
-            Some(Self { name: name.to_owned(), variables })
-        });
-        Ok(functions.collect())
+        let functions = Template::read()?.functions()?;
+        Ok(functions.into_iter().map(|(name, variables)| Self { name, variables }).collect())
     }
 
     pub(crate) fn named(name: &str) -> Result<Self, Error> {
@@ -43,43 +33,10 @@ impl Function {
         found.ok_or_else(|| Error::Unexpected(format!("template.yaml has no function {name}")))
     }
 
-    /// The release binary, built into the directory of this program.
+    /// The binary, which is built into the directory of this program.
     pub(crate) fn binary(&self) -> Result<PathBuf, Error> {
         Ok(std::env::current_exe()?.with_file_name(&self.name))
     }
-}
-
-fn variables(template: &Value, path: &[&str]) -> Variables {
-    let function = at(template, path);
-    variables_of(template, function.and_then(|function| at(function, &["Environment", "Variables"])))
-}
-
-fn variables_of(template: &Value, variables: Option<&Value>) -> Variables {
-    let pairs = variables.and_then(Value::as_mapping).into_iter().flatten();
-    pairs.filter_map(|(name, value)| Some((name.as_str()?.to_owned(), resolved(template, value)))).collect()
-}
-
-fn resolved(template: &Value, value: &Value) -> String {
-    match value {
-        Value::Tagged(reference) => {
-            let name = plain(&reference.value);
-            at(template, &["Parameters", &name, "Default"]).map_or(name, plain)
-        }
-        value => plain(value),
-    }
-}
-
-fn plain(value: &Value) -> String {
-    match value {
-        Value::String(text) => text.clone(),
-        Value::Number(number) => number.to_string(),
-        Value::Bool(flag) => flag.to_string(),
-        _ => String::new(),
-    }
-}
-
-fn at<'a>(value: &'a Value, path: &[&str]) -> Option<&'a Value> {
-    path.iter().try_fold(value, |value, name| value.get(*name))
 }
 
 pub(crate) fn repository() -> &'static Path {
@@ -155,15 +112,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn functions_have_the_variables_that_the_template_gives_them() {
-        let produce = Function::named("produce").unwrap();
-        let value = |wanted: &str| {
-            let found = produce.variables.iter().find(|(name, _)| name == wanted);
-            found.map(|(_, value)| value.as_str())
-        };
-        assert_eq!(value("LOG_LEVEL"), Some("info"));
-        assert_eq!(value("IDEMPOTENCY_EXPIRY_MIN_SECONDS"), Some("7200"));
-        assert_eq!(value("ACCESS_TABLE"), Some("AccessTable"));
+    fn functions_are_found_by_the_names_of_their_binaries() {
         assert!(Function::named("mq-access").is_ok() && Function::named("other").is_err());
     }
 }

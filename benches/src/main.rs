@@ -31,6 +31,7 @@ mod recorder;
 mod report;
 mod run;
 mod startup;
+mod template;
 mod warm;
 
 use std::path::PathBuf;
