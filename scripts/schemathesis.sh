@@ -1,0 +1,46 @@
+#!/usr/bin/env bash
+# scripts/schemathesis.sh: sends requests that are made from openapi.yaml, valid and invalid ones,
+# with three kinds of key and without one, and holds every answer against the contract. It starts a
+# stack of its own. CONTRACT_SECONDS (90) bounds it. SEED (1) chooses the requests; SEED=random
+# takes another one each time and prints it.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+
+environment=.local/schemathesis
+if [ "${1:-}" != inside ]; then
+  scripts/python-env.sh "$environment" scripts/schemathesis-requirements.txt
+  # The same build as for the tests, so that nothing is compiled twice.
+  cargo build --workspace --bins --tests
+  exec "${CARGO_TARGET_DIR:-target}/debug/local" test -- "$0" inside
+fi
+
+seed=${SEED:-1}
+[ "$seed" = random ] && seed=$((RANDOM * 32768 + RANDOM))
+reports=.local/test/schemathesis
+mkdir -p "$reports"
+log=$reports/log
+
+# load KEY CNPJ: a batch of the key's tenant, so that there is one to show; prints its id.
+load() {
+  curl --silent --show-error --fail --max-time 60 --retry 5 "$BASE_URL/v1/inovafarma/products" \
+    -H "X-Api-Key: $1" -H 'X-Inova-Load-Type: delta' -H 'Content-Type: application/json' \
+    -H "Idempotency-Key: $(cat /proc/sys/kernel/random/uuid)" \
+    --data-binary "[{\"CNPJ\":\"$2\",\"SHOPID\":1,\"PRODUCTID\":1,\"TITLE\":\"x\"},{\"CNPJ\":\"1\"}]" |
+    sed -n 's/.*"batch_id" *: *"\([^"]*\)".*/\1/p'
+}
+batches="$(load local-dev-key-a 05927228000145) $(load local-pharmacy-key 11222333000181)"
+
+status=0
+SCHEMATHESIS_SEED=$seed SCHEMATHESIS_BATCHES=$batches \
+  "$environment/bin/schemathesis" --config-file tests/schemathesis/schemathesis.toml run openapi.yaml --url "$BASE_URL" \
+  --seed "$seed" --max-time "${CONTRACT_SECONDS:-90}" --workers 2 --report ndjson --report-ndjson-path "$reports/requests.ndjson" |
+  tee "$log" || status=$?
+# Schemathesis calls a run good that had no time for any request.
+if ! grep -q 'Tested: [1-9]' "$log"; then
+  echo "No answer was checked: CONTRACT_SECONDS=${CONTRACT_SECONDS:-90} is too short on this machine." >&2
+  exit 1
+fi
+if ((status)); then
+  echo "Answers and contract differ. The report is $log, the requests are beside it; SEED=$seed sends them again." >&2
+  exit 1
+fi
