@@ -8,6 +8,7 @@
 //! benches load         a catalogue from its object to its rows beside Node.js and Python
 //! benches accept       a catalogue's request beside the put of its object alone
 //! benches warm         a warm request's CPU time beyond its calls
+//! benches soak         well-behaved and hostile callers, their answers, times and the functions' memory
 //! ```
 //!
 //! Contenders are processes of their own, in turn. The other commands are such contenders; the Python ones are in
@@ -30,6 +31,7 @@ mod load;
 mod recorder;
 mod report;
 mod run;
+mod soak;
 mod startup;
 mod template;
 mod warm;
@@ -69,6 +71,8 @@ enum Command {
     Load(load::Options),
     /// Measure accepting a catalogue beside the put of its object alone
     Accept(accept::Options),
+    /// Send what well-behaved and hostile callers send, for minutes
+    Soak(soak::Options),
     /// A contender: the crate `rabbitmq`, as mq-access calls it
     #[command(hide = true)]
     Crate(Contender),
@@ -156,6 +160,7 @@ async fn run(command: Command) -> Result<(), Error> {
         Command::Ingest(options) => ingest::run(&options).await,
         Command::Load(options) => load::run(&options).await,
         Command::Accept(options) => accept::run(&options).await,
+        Command::Soak(options) => soak::run(&options).await,
         Command::LoadRows { way } => load::ours::serve(way).await,
         Command::Accepts { requests, results } => accept::measure::run(requests, &results).await,
         Command::Cut { part, payload } => ingest::cut::run(part, &payload).await,

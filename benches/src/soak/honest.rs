@@ -1,0 +1,101 @@
+//! A caller that does what the contract says: it tries again when it is told to, with the same key.
+
+use std::time::Duration;
+
+use tokio::sync::watch;
+use tokio::time::{Instant, sleep};
+
+use super::http::{Answer, Call, Http};
+use super::tally::{Phase, Tally};
+use crate::keys::Keys;
+
+/// Tenant B's, which no hostile caller uses: a tenant's budget is its own.
+pub(super) const KEY: &str = "local-dev-key-b";
+
+const ATTEMPTS: u32 = 10;
+const LONGEST_PAUSE: Duration = Duration::from_secs(5);
+
+/// What is wrong with an answer.
+pub(super) type Wrong = String;
+
+#[derive(Debug)]
+pub(super) struct Honest {
+    http: Http,
+    tally: Tally,
+    phase: watch::Receiver<Phase>,
+    running: watch::Receiver<bool>,
+    /// Tells this caller from the others.
+    pub(super) number: usize,
+    keys: Keys,
+}
+
+impl Honest {
+    pub(super) fn new(
+        http: Http,
+        tally: Tally,
+        phase: watch::Receiver<Phase>,
+        running: watch::Receiver<bool>,
+        number: usize,
+    ) -> Self {
+        Self { http, tally, phase, running, number, keys: Keys::of(number) }
+    }
+
+    pub(super) fn goes_on(&self) -> bool {
+        *self.running.borrow()
+    }
+
+    pub(super) fn key(&mut self) -> String {
+        self.keys.next()
+    }
+
+    /// Sends until there is an answer that is final, and takes it if it has this status.
+    pub(super) async fn call(&self, kind: &'static str, call: &Call, status: u16) -> Result<Answer, Wrong> {
+        let (phase, begin) = (self.now(), Instant::now());
+        let mut attempt = 1;
+        let answer = loop {
+            let answer = self.http.send(call).await;
+            let outcome = answer.as_ref().map_or("no answer".to_owned(), Answer::outcome);
+            self.tally.answered(kind, outcome);
+            match answer {
+                Some(answer) if answer.status == status => break answer,
+                Some(answer) if answer.header("retry-after").is_none() || attempt == ATTEMPTS => {
+                    return Err(format!("{kind}: {} instead of {status}", answer.describe()));
+                }
+                None if attempt == ATTEMPTS => return Err(format!("{kind}: no answer")),
+                answer => sleep(pause(answer.as_ref())).await,
+            }
+            attempt += 1;
+        };
+        self.took(kind, phase, begin);
+        Ok(answer)
+    }
+
+    pub(super) fn now(&self) -> Phase {
+        *self.phase.borrow()
+    }
+
+    pub(super) fn took(&self, kind: &'static str, from: Phase, begin: Instant) {
+        self.tally.took(kind, (from, self.now()), begin.elapsed());
+    }
+
+    /// Lets others know of a batch.
+    pub(super) fn has_batch(&self, batch_id: &str) {
+        self.tally.has_batch(batch_id);
+    }
+
+    /// Counts a wrong answer. `None` if there was one.
+    pub(super) fn check<T>(&self, checked: Result<T, Wrong>) -> Option<T> {
+        checked.map_err(|what| self.tally.wrong(&what)).ok()
+    }
+}
+
+fn pause(answer: Option<&Answer>) -> Duration {
+    let seconds = answer.and_then(|answer| answer.header("retry-after")?.parse().ok());
+    Duration::from_secs(seconds.unwrap_or(1)).min(LONGEST_PAUSE)
+}
+
+/// # Errors
+/// Says what was expected.
+pub(super) fn expect<T: PartialEq + std::fmt::Debug>(what: &str, is: &T, expected: &T) -> Result<(), Wrong> {
+    if is == expected { Ok(()) } else { Err(format!("{what}: {is:?} instead of {expected:?}")) }
+}

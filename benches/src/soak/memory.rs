@@ -1,0 +1,128 @@
+//! The memory of every function's processes over time.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+
+use tokio::time::Instant;
+
+/// Resident memory of one function: of its largest process, in MB, by seconds since the begin.
+type Samples = Vec<(f64, f64)>;
+
+#[derive(Debug)]
+pub(super) struct Memory {
+    /// What all processes of this stack have in their environment.
+    mark: String,
+    begin: Instant,
+    functions: BTreeMap<String, Samples>,
+}
+
+/// What a function's memory did after the warm-up.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(super) struct Course {
+    pub(super) first: f64,
+    pub(super) last: f64,
+    pub(super) peak: f64,
+    /// What the line through all samples gains from one end to the other.
+    pub(super) growth: f64,
+}
+
+/// What a line may gain, in MB and as a share of the mean: allocators keep a little more with every
+/// new largest request.
+const MOST_MB: f64 = 10.0;
+const MOST_SHARE: f64 = 0.1;
+
+impl Memory {
+    pub(super) fn of_functions_at(endpoint: &str) -> Self {
+        let mark = format!("AWS_ENDPOINT_URL={endpoint}");
+        Self { mark, begin: Instant::now(), functions: BTreeMap::new() }
+    }
+
+    pub(super) fn sample(&mut self) {
+        let mut now: BTreeMap<String, f64> = BTreeMap::new();
+        for process in std::fs::read_dir("/proc").into_iter().flatten().flatten() {
+            if let Some((function, memory)) = self.function(&process.path()) {
+                let largest = now.entry(function).or_default();
+                *largest = largest.max(memory);
+            }
+        }
+        let at = self.begin.elapsed().as_secs_f64();
+        for (function, memory) in now {
+            self.functions.entry(function).or_default().push((at, memory));
+        }
+    }
+
+    /// A process's function and its memory. `None` for all other processes, and those that have
+    /// just ended.
+    fn function(&self, process: &Path) -> Option<(String, f64)> {
+        let environment = std::fs::read(process.join("environ")).ok()?;
+        let environment = String::from_utf8_lossy(&environment);
+        let mut variables = environment.split('\0');
+        variables.clone().find(|variable| *variable == self.mark)?;
+        let name = variables.find_map(|variable| variable.strip_prefix("AWS_LAMBDA_FUNCTION_NAME="))?;
+        let status = std::fs::read_to_string(process.join("status")).ok()?;
+        let resident = status.lines().find_map(|line| line.strip_prefix("VmRSS:"))?;
+        let kilobytes: f64 = resident.trim().trim_end_matches(" kB").trim().parse().ok()?;
+        Some((short(name), kilobytes / 1024.0))
+    }
+
+    /// What each function's memory did from then on; the second is true where it grew too much.
+    pub(super) fn courses(&self, from: f64) -> Vec<(&str, Course, bool)> {
+        let courses = self.functions.iter().filter_map(|(function, samples)| {
+            let after: Samples = samples.iter().copied().filter(|(at, _)| *at >= from).collect();
+            let course = Course::of(&after)?;
+            Some((function.as_str(), course, course.grows()))
+        });
+        courses.collect()
+    }
+}
+
+impl Course {
+    fn of(samples: &[(f64, f64)]) -> Option<Self> {
+        let (&(begin, first), &(end, last)) = (samples.first()?, samples.last()?);
+        let count = f64::from(u32::try_from(samples.len()).ok()?);
+        let mean = |value: fn(&(f64, f64)) -> f64| samples.iter().map(value).sum::<f64>() / count;
+        let (time, memory) = (mean(|sample| sample.0), mean(|sample| sample.1));
+        let (mut together, mut alone) = (0.0, 0.0);
+        for (at, value) in samples {
+            together += (at - time) * (value - memory);
+            alone += (at - time) * (at - time);
+        }
+        let slope = if alone > 0.0 { together / alone } else { 0.0 };
+        let peak = samples.iter().map(|sample| sample.1).fold(0.0, f64::max);
+        Some(Self { first, last, peak, growth: slope * (end - begin) })
+    }
+
+    fn grows(self) -> bool {
+        self.growth > MOST_MB.max(MOST_SHARE * self.first)
+    }
+}
+
+/// A function's logical id without what CloudFormation puts around it.
+fn short(name: &str) -> String {
+    let name = name.strip_prefix("integrahub-").unwrap_or(name);
+    name.split('-').next().unwrap_or(name).to_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn course(memory: impl Fn(f64) -> f64) -> Course {
+        let samples: Samples = (0..100_u32).map(|at| (f64::from(at), memory(f64::from(at)))).collect();
+        Course::of(&samples).unwrap()
+    }
+
+    #[test]
+    fn a_leak_grows_and_a_plateau_with_peaks_does_not() {
+        assert!(course(|at| 40.0 + 0.2 * at).grows());
+        assert!(!course(|_| 40.0).grows());
+        assert!(!course(|at| if at % 10.0 < 1.0 { 90.0 } else { 40.0 }).grows());
+        let leak = course(|at| 40.0 + 0.2 * at);
+        assert!((leak.growth - 0.2 * 99.0).abs() < 0.001, "{leak:?}");
+    }
+
+    #[test]
+    fn functions_have_their_logical_ids_names() {
+        assert_eq!(short("integrahub-ProduceFunction-a1b2"), "ProduceFunction");
+    }
+}

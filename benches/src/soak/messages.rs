@@ -1,0 +1,155 @@
+//! Puts messages, gets them again and accounts for each of them.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use serde_json::{Value, json};
+use tokio::time::sleep;
+
+use super::honest::{Honest, KEY, Wrong, expect};
+use super::http::{Answer, Call};
+
+const PRODUCE: &str = "/messages/produce";
+const CONSUME: &str = "/messages/consume";
+const MOST: usize = 8;
+const PAUSE: Duration = Duration::from_millis(200);
+/// How often it looks for the rest of its messages.
+const LOOKS: u32 = 5;
+
+/// How often each message was seen, by its body.
+type Seen = BTreeMap<String, usize>;
+
+pub(super) async fn put_and_get(mut caller: Honest, queue: String) {
+    let mut cycle = 0;
+    while caller.goes_on() {
+        cycle += 1;
+        let done = put_and_get_once(&mut caller, &queue, cycle).await;
+        if caller.check(done).is_none() {
+            empty(&mut caller, &queue).await;
+        }
+        sleep(PAUSE).await;
+    }
+}
+
+async fn put_and_get_once(caller: &mut Honest, queue: &str, cycle: usize) -> Result<(), Wrong> {
+    let count = 1 + cycle % MOST;
+    let bodies: Vec<_> = (0..count).map(|index| body(caller.number, cycle, index)).collect();
+    let messages: Vec<_> = bodies.iter().map(|body| json!({"bodyText": body})).collect();
+    let key = caller.key();
+    let produce = request(PRODUCE, queue, json!({"messages": messages})).with("idempotency-key", &key);
+    let produced = caller.call("produce", &produce, 201).await?;
+    expect("enqueued", &number(&produced.json(), "/enqueued"), &count)?;
+    let mut duplicates = number(&produced.json(), "/possibleDuplicates");
+    let replayed = caller.call("produce, replayed", &produce, 201).await?;
+    same(&replayed, &produced)?;
+
+    if duplicates == 0 {
+        depth(caller, queue, count).await?;
+    }
+    let browse = json!({"browseOnly": true, "waitSeconds": 0, "maxMessages": 2 * count});
+    let browsed = caller.call("browse", &request(CONSUME, queue, browse), 200).await?;
+    account(&bodies, &seen(&browsed.json()), duplicates)?;
+
+    let mut got = Seen::new();
+    for _ in 0..LOOKS {
+        let key = caller.key();
+        let consume = json!({"maxMessages": 2 * count, "waitSeconds": 1, "ack": "commit"});
+        let consume = request(CONSUME, queue, consume).with("idempotency-key", &key);
+        let consumed = caller.call("consume", &consume, 200).await?;
+        let answer = consumed.json();
+        for (body, times) in seen(&answer) {
+            *got.entry(body).or_default() += times;
+        }
+        if answer.pointer("/deliveryInDoubt") == Some(&Value::Bool(true)) {
+            duplicates += number(&answer, "/count");
+        }
+        same(&caller.call("consume, replayed", &consume, 200).await?, &consumed)?;
+        if got.len() == count && depth(caller, queue, 0).await.is_ok() {
+            break;
+        }
+    }
+    account(&bodies, &got, duplicates)
+}
+
+/// Takes what a failed cycle has left, so that it is not counted again and again.
+async fn empty(caller: &mut Honest, queue: &str) {
+    for _ in 0..LOOKS {
+        let key = caller.key();
+        let consume = json!({"maxMessages": 1000, "waitSeconds": 0, "ack": "commit"});
+        let consume = request(CONSUME, queue, consume).with("idempotency-key", &key);
+        if caller.call("clean-up", &consume, 200).await.is_ok_and(|answer| seen(&answer.json()).is_empty()) {
+            return;
+        }
+    }
+}
+
+fn body(caller: usize, cycle: usize, index: usize) -> String {
+    let padding = "x".repeat((cycle * 37 + index * 211) % 2000);
+    format!("{caller}/{cycle}/{index}/{padding}")
+}
+
+fn request(path: &str, queue: &str, members: Value) -> Call {
+    let mut body = json!({"targetRef": "local-rabbit", "target": {"queue": queue}});
+    if let (Some(body), Value::Object(members)) = (body.as_object_mut(), members) {
+        body.extend(members);
+    }
+    Call::post(path, KEY, body.to_string())
+}
+
+async fn depth(caller: &Honest, queue: &str, expected: usize) -> Result<(), Wrong> {
+    let answer = caller.call("depth", &request("/queue/depth", queue, json!({})), 200).await?;
+    expect("currentDepth", &number(&answer.json(), "/currentDepth"), &expected)
+}
+
+/// Every message at least once, and none more often where the gateway did not say so.
+fn account(bodies: &[String], seen: &Seen, duplicates: usize) -> Result<(), Wrong> {
+    let missing = bodies.iter().filter(|body| !seen.contains_key(*body)).count();
+    expect("messages that are missing", &missing, &0)?;
+    expect("messages of others", &(seen.len() - (bodies.len() - missing)), &0)?;
+    let more = seen.values().sum::<usize>() - bodies.len();
+    if more > duplicates {
+        Err(format!("{more} messages are there twice, {duplicates} labelled"))
+    } else {
+        Ok(())
+    }
+}
+
+fn seen(answer: &Value) -> Seen {
+    let mut seen = Seen::new();
+    for message in answer.pointer("/messages").and_then(Value::as_array).into_iter().flatten() {
+        let body = message.pointer("/bodyText").and_then(Value::as_str).unwrap_or_default();
+        *seen.entry(body.to_owned()).or_default() += 1;
+    }
+    seen
+}
+
+pub(super) fn number(answer: &Value, pointer: &str) -> usize {
+    let number = answer.pointer(pointer).and_then(Value::as_u64);
+    number.and_then(|number| usize::try_from(number).ok()).unwrap_or_default()
+}
+
+/// A replay is the first answer, and says that it is one.
+pub(super) fn same(replayed: &Answer, first: &Answer) -> Result<(), Wrong> {
+    expect("Idempotent-Replay", &replayed.header("idempotent-replay"), &Some("true"))?;
+    expect("a replay's body", &replayed.body, &first.body)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn seen_as(bodies: &[&str]) -> Seen {
+        let messages: Vec<_> = bodies.iter().map(|body| json!({"bodyText": body})).collect();
+        seen(&json!({"messages": messages}))
+    }
+
+    #[test]
+    fn every_message_is_accounted_for() {
+        let put = ["a".to_owned(), "b".to_owned()];
+        assert_eq!(account(&put, &seen_as(&["b", "a"]), 0), Ok(()));
+        assert_eq!(account(&put, &seen_as(&["b", "a", "a"]), 1), Ok(()), "labelled");
+        for wrong in [&["a"][..], &["a", "b", "b"], &["a", "b", "c"], &["a", "c"], &[]] {
+            assert!(account(&put, &seen_as(wrong), 0).is_err(), "{wrong:?}");
+        }
+    }
+}

@@ -1,0 +1,138 @@
+//! Well-behaved and hostile callers against a running stack, for as long as it is told.
+//!
+//! The well-behaved ones check every answer. Blocks without and with the hostile ones take turns,
+//! so that both meet the same machine; their times are compared at the end. The memory of every
+//! function is read all the while.
+
+mod catalogues;
+mod honest;
+mod hostile;
+mod http;
+mod looks;
+mod memory;
+mod messages;
+mod report;
+mod shapes;
+mod tally;
+
+use std::time::Duration;
+
+use clap::Args;
+use tokio::sync::watch;
+use tokio::task::JoinSet;
+use tokio::time::{Instant, sleep, sleep_until, timeout};
+
+use crate::broker::Queues;
+use crate::error::Error;
+use crate::soak::honest::Honest;
+use crate::soak::hostile::Hostile;
+use crate::soak::http::Http;
+use crate::soak::memory::Memory;
+use crate::soak::report::Report;
+use crate::soak::tally::{Phase, Tally};
+
+#[derive(Debug, Args)]
+pub(crate) struct Options {
+    #[arg(long, env = "BASE_URL")]
+    base_url: String,
+    #[arg(long, env = "AMQP_URL", hide_env_values = true)]
+    amqp_url: String,
+    /// By its processes' environment, the functions of this stack are told from others'
+    #[arg(long, env = "AWS_ENDPOINT_URL")]
+    endpoint: String,
+    /// How long, without the time that the last requests take
+    #[arg(long, env = "SOAK_SECONDS", default_value_t = 1200)]
+    seconds: u32,
+    /// Callers that put and get messages, each with a queue of its own
+    #[arg(long, env = "SOAK_CALLERS", default_value_t = 2)]
+    callers: usize,
+    /// Hostile callers, beside one that browses an empty queue for as long as it may
+    #[arg(long, env = "SOAK_HOSTILE", default_value_t = 1)]
+    hostile: usize,
+}
+
+/// Shorter runs show that answers are right; times and memory they only report.
+const JUDGED_FROM: Duration = Duration::from_secs(120);
+/// How many times a block of each kind has its turn.
+const TURNS: u32 = 5;
+/// The share of the run in which nothing is compared yet: functions start, and their memory grows
+/// to its size.
+const WARM_UP: u32 = 5;
+/// The longest that a request may still run after its block.
+const LAST_REQUESTS: Duration = Duration::from_secs(60);
+/// The longest that a catalogue may still take.
+const LAST_BATCHES: Duration = Duration::from_secs(180);
+const BETWEEN_SAMPLES: Duration = Duration::from_secs(2);
+
+pub(crate) async fn run(options: &Options) -> Result<(), Error> {
+    let whole = Duration::from_secs(options.seconds.into());
+    let tally = Tally::default();
+    let http = Http::new(&options.base_url)?;
+    let queues = Queues::open(&options.amqp_url).await?;
+    let names: Vec<_> = (0..options.callers).map(|caller| format!("soak.{caller}")).collect();
+    for name in names.iter().map(String::as_str).chain(shapes::QUEUES) {
+        queues.create(name).await?;
+    }
+    let (phase, phases) = watch::channel(Phase::WarmUp);
+    let (over, running) = watch::channel(true);
+
+    let mut honest = JoinSet::new();
+    let caller = |number| Honest::new(http.clone(), tally.clone(), phases.clone(), running.clone(), number);
+    for (number, name) in names.iter().enumerate() {
+        honest.spawn(messages::put_and_get(caller(number), name.clone()));
+    }
+    honest.spawn(catalogues::load(caller(options.callers)));
+    honest.spawn(looks::look(caller(options.callers + 1)));
+    let mut hostile = JoinSet::new();
+    for number in 0..=options.hostile {
+        let hostile_caller = Hostile::new(http.clone(), tally.clone(), phases.clone(), running.clone());
+        match number {
+            0 => hostile.spawn(hostile_caller.browse()),
+            number => hostile.spawn(hostile_caller.attack(number)),
+        };
+    }
+    let mut memory = Memory::of_functions_at(&options.endpoint);
+    let blocks = take_turns(whole, &phase, &tally);
+    let sampled = async {
+        loop {
+            memory.sample();
+            sleep(BETWEEN_SAMPLES).await;
+        }
+    };
+    tokio::select! {
+        () = blocks => {}
+        () = sampled => {}
+    }
+    phase.send_replace(Phase::Over);
+    over.send_replace(false);
+    for (callers, patience) in [(&mut hostile, LAST_REQUESTS), (&mut honest, LAST_BATCHES)] {
+        let ended = timeout(patience, async { while callers.join_next().await.is_some() {} }).await;
+        if ended.is_err() {
+            tally.wrong(&format!("a caller does not come to its end within {} s", patience.as_secs()));
+        }
+    }
+    for name in names.iter().map(String::as_str).chain(shapes::QUEUES) {
+        queues.delete(name).await?;
+    }
+    Report { tally: &tally, memory: &memory, whole, is_judged: whole >= JUDGED_FROM }.conclude()
+}
+
+/// A warm-up, and then blocks without and with hostile callers. Between them the requests of the
+/// block before come to their end, and what is measured then belongs to neither.
+async fn take_turns(whole: Duration, phase: &watch::Sender<Phase>, tally: &Tally) {
+    let begin = Instant::now();
+    let warm_up = whole / WARM_UP;
+    let block = (whole - warm_up) / (2 * TURNS);
+    sleep(warm_up / 2).await;
+    // The hostile ones' code paths warm up too.
+    phase.send_replace(Phase::HostileWarmUp);
+    sleep_until(begin + warm_up).await;
+    for turn in 0..2 * TURNS {
+        let end = begin + warm_up + block * (turn + 1);
+        let next = if turn % 2 == 0 { Phase::Calm } else { Phase::Hostile };
+        phase.send_replace(Phase::Between);
+        tally.no_hostile_requests(end).await;
+        phase.send_replace(next);
+        sleep_until(end).await;
+    }
+}
