@@ -6,11 +6,11 @@ export PATH := $(TOOLS)/bin:$(PATH)
 
 LOCAL = "$${CARGO_TARGET_DIR:-target}/debug/local"
 
-.PHONY: help run test bench fuzz stop lint smoke cargo nextest
+.PHONY: help run test bench contract soak fuzz stop lint advisories smoke cargo nextest
 .DEFAULT_GOAL := help
 
 help: ## List the targets
-	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-8s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 run: cargo ## Start everything locally, show what it does, serve until Ctrl-C (PORT=8080, DEMO=0 skips the demonstration)
 	@cargo build --workspace --bins
@@ -22,8 +22,15 @@ test: cargo nextest ## Run all tests against a stack of their own (NEXTEST='-E "
 	@exec $(LOCAL) test -- cargo nextest run --workspace --no-fail-fast $(NEXTEST)
 
 # All contenders are optimised as for a release; the stack is the one that tests use.
-bench: cargo ## Measure starts, clients, warm requests, idempotency and the ingest (ONLY=startup|clients|warm|idempotency|ingest|load|accept, ROUNDS=4 MESSAGES=100000 STARTS=40 REQUESTS=1000 ITEMS=100000)
+bench: cargo ## Measure starts, clients, warm requests, idempotency and the ingest (ONLY=startup|clients|warm|idempotency|ingest|load|accept, ROUNDS=4 MESSAGES=100000 STARTS=40 REQUESTS=1000 ITEMS=100000; SMOKE=1 only shows that all of it runs)
 	@scripts/bench.sh $(ONLY)
+
+contract: cargo ## Hold answers against openapi.yaml, with requests made from it (CONTRACT_SECONDS=90 SEED=1, SEED=random)
+	@scripts/schemathesis.sh
+
+soak: cargo ## Mix well-behaved and hostile callers; watch answers, times and memory (SOAK_SECONDS=1200 SOAK_CALLERS=2 SOAK_HOSTILE=1)
+	@cargo build --workspace --bins --tests
+	@exec $(LOCAL) test -- "$${CARGO_TARGET_DIR:-target}/debug/benches" soak
 
 fuzz: cargo ## Look for input that the splitter or a parser takes wrongly (ONLY=splitter|item|json|request, TIME=60 seconds each)
 	@TIME=$(TIME) scripts/fuzz.sh $(ONLY)
@@ -33,6 +40,9 @@ stop: ## Stop the stacks of this directory, also what a killed one left running
 
 lint: cargo ## Check formatting, clippy, the template, the OpenAPI document, licences and sources
 	@scripts/lint.sh
+
+advisories: cargo ## Look for known vulnerabilities in dependencies, where their database can be fetched
+	@scripts/advisories.sh
 
 smoke: ## Check a deployment: make smoke URL=https://… KEY=…
 	@scripts/smoke.sh "$(URL)" "$(KEY)"
