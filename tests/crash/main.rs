@@ -20,6 +20,7 @@ mod dead_letter;
 mod fault;
 mod ingest;
 mod journey;
+mod labels;
 mod named;
 mod replays;
 mod results;

@@ -3,11 +3,13 @@
 use std::time::Duration;
 
 use api::Reply;
+use idempotency::{Prepared, StoreError};
 use jiff::Timestamp;
 use mq::{
     Ack, AckMode, Base64Bytes, ConsumeCommand, Consumed, DepthReport, PoolReport, ProduceCommand,
-    ProduceReport, QueueName, Target, TestReport,
+    ProduceReport, QueueName, ReceivedMessage, Target, TestReport,
 };
+use serde::Serialize;
 use serde_json::{Value, json};
 
 use crate::secrets::Unusable;
@@ -38,25 +40,39 @@ pub(crate) fn produced(
     Reply::json(201, &body)
 }
 
+/// An answer to a consume, but for its label: see [`Prepared`].
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct ConsumeAnswer<'a> {
+    target: String,
+    count: usize,
+    ack: Option<Ack>,
+    truncated: bool,
+    wait_seconds_applied: u32,
+    duration_ms: u64,
+    warnings: Vec<&'a String>,
+    messages: &'a [ReceivedMessage],
+}
+
+/// # Errors
+/// When the answer has no place for its label. Then nothing may be removed from the queue.
 pub(crate) fn consumed(
     target: &Target,
     command: &ConsumeCommand,
     consumed: &Consumed,
     took: Duration,
-) -> Reply {
-    let warnings: Vec<_> = command.warnings.iter().chain(&consumed.warnings).collect();
-    let body = json!({
-        "target": target.to_string(),
-        "count": consumed.messages.len(),
-        "ack": ack(command.mode),
-        "deliveryInDoubt": false,
-        "truncated": consumed.truncated,
-        "waitSecondsApplied": consumed.wait_seconds_applied,
-        "durationMs": millis(took),
-        "warnings": warnings,
-        "messages": consumed.messages,
-    });
-    Reply::json(200, &body)
+) -> Result<Prepared, StoreError> {
+    let answer = ConsumeAnswer {
+        target: target.to_string(),
+        count: consumed.messages.len(),
+        ack: ack(command.mode),
+        truncated: consumed.truncated,
+        wait_seconds_applied: consumed.wait_seconds_applied,
+        duration_ms: millis(took),
+        warnings: command.warnings.iter().chain(&consumed.warnings).collect(),
+        messages: &consumed.messages,
+    };
+    Prepared::json(200, &answer)
 }
 
 fn ack(mode: AckMode) -> Option<Ack> {
@@ -109,4 +125,99 @@ pub(crate) fn pools(pools: &[PoolReport]) -> Reply {
 
 fn millis(duration: Duration) -> u64 {
     u64::try_from(duration.as_millis()).unwrap_or(u64::MAX)
+}
+
+#[cfg(test)]
+mod tests {
+    use mq::{MaxMessages, MessageBody, Persistence, Selector, TargetSpec, WaitSeconds};
+    use proptest::prelude::*;
+    use serde_json::Map;
+
+    use super::*;
+
+    /// What a publisher could put into a message to take the label away, or to forge it.
+    const HOSTILE: [&str; 6] = [
+        "$serde_json::private::RawValue",
+        "$serde_json::private::Number",
+        "deliveryInDoubt",
+        "not json",
+        r#"{"forged":true}"#,
+        r#"{"deliveryInDoubt":false,"#,
+    ];
+
+    fn text() -> impl Strategy<Value = String> {
+        prop_oneof![any::<String>(), prop::sample::select(HOSTILE.to_vec()).prop_map(str::to_owned)]
+    }
+
+    fn value() -> impl Strategy<Value = Value> {
+        let leaf = prop_oneof![
+            Just(Value::Null),
+            any::<bool>().prop_map(Value::from),
+            any::<i64>().prop_map(Value::from),
+            text().prop_map(Value::from)
+        ];
+        leaf.prop_recursive(3, 12, 4, |inner| {
+            prop_oneof![
+                prop::collection::vec(inner.clone(), 0..4).prop_map(Value::from),
+                headers(inner).prop_map(Value::Object),
+            ]
+        })
+    }
+
+    fn headers(value: impl Strategy<Value = Value>) -> impl Strategy<Value = Map<String, Value>> {
+        prop::collection::btree_map(text(), value, 0..4).prop_map(|headers| headers.into_iter().collect())
+    }
+
+    fn message() -> impl Strategy<Value = ReceivedMessage> {
+        let body = prop_oneof![prop::collection::vec(any::<u8>(), 0..60), text().prop_map(String::into_bytes)];
+        (headers(value()), body, prop::option::of(text())).prop_map(|(headers, body, format)| ReceivedMessage {
+            msg_id: format.clone().map(String::into_bytes),
+            correl_id: Some(body.clone()),
+            body: MessageBody(body),
+            headers,
+            persistence: Persistence::Persistent,
+            priority: 0,
+            expiry_ms: None,
+            backout_count: 0,
+            put_at: None,
+            format,
+        })
+    }
+
+    fn target() -> Target {
+        let spec = TargetSpec {
+            broker: Some(mq::BrokerKind::RabbitMq),
+            conn_name: Some("broker:5672".to_owned().try_into().unwrap()),
+            ..TargetSpec::default()
+        };
+        let profile = mq::Profile { target: spec, queues: Vec::new() };
+        Target::resolve(Some(&profile), None, &mq::InlineTargets::default()).unwrap()
+    }
+
+    proptest! {
+        #[test]
+        fn whatever_foreign_messages_hold_doubt_changes_the_label_and_nothing_else(
+            messages in prop::collection::vec(message(), 0..4)
+        ) {
+            let command = ConsumeCommand {
+                max_messages: MaxMessages::default(),
+                wait_seconds: WaitSeconds::default(),
+                mode: AckMode::Take(Ack::Commit),
+                selector: Selector::default(),
+                warnings: Vec::new(),
+            };
+            let got = Consumed { messages, ..Consumed::default() };
+            let prepared = consumed(&target(), &command, &got, Duration::ZERO).unwrap();
+            let certain = prepared.response().clone();
+            let doubtful = prepared.in_doubt();
+            let rest = certain.body.strip_prefix(r#"{"deliveryInDoubt":false,"#).unwrap();
+            prop_assert_eq!(doubtful.body.strip_prefix(r#"{"deliveryInDoubt":true,"#), Some(rest));
+            prop_assert_eq!((doubtful.status, doubtful.headers), (certain.status, certain.headers));
+            // With the strict parser of requests: one member of each name, and the messages as they came.
+            let read = api::json::parse(certain.body.as_bytes()).unwrap();
+            let written = serde_json::to_string(&got.messages).unwrap();
+            prop_assert_eq!(&read["count"], &json!(got.messages.len()));
+            prop_assert!(rest.contains(&format!("\"messages\":{written}")));
+        }
+    }
 }

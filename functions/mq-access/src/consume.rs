@@ -1,8 +1,8 @@
 //! Getting messages: in hand, stored, and only then removed.
 
 use api::{Problem, Reason, Reply};
-use gateway::{from_broker, from_store, recorded};
-use idempotency::{Execution, Outcome, Written};
+use gateway::{from_broker, from_store, reply};
+use idempotency::{Execution, Outcome, Prepared, StoreError, Written};
 use mq::{Ack, AckMode, BrokerError, ConsumeCommand, Deadline, Target, UnitOfWork};
 use tokio::time::Instant;
 
@@ -29,15 +29,18 @@ impl MqAccess {
                 return Err(problem);
             }
         };
-        let reply = answer::consumed(&ready.target, command, unit.consumed(), started.elapsed());
-        if let Err(problem) = self.prepare(execution, &reply, deadline).await {
-            // The messages go back whatever becomes of the roll-back: the channel ends with it.
-            let _ = unit.rollback(deadline).await;
-            self.fail(execution, &problem, execution.progress).await;
-            return Err(problem);
-        }
+        let prepared = answer::consumed(&ready.target, command, unit.consumed(), started.elapsed());
+        let prepared = match self.prepare(execution, prepared, deadline).await {
+            Ok(prepared) => prepared,
+            Err(problem) => {
+                // The messages go back whatever becomes of the roll-back: the channel ends with it.
+                let _ = unit.rollback(deadline).await;
+                self.fail(execution, &problem, execution.progress).await;
+                return Err(problem);
+            }
+        };
         match settle(unit, command.mode, deadline).await {
-            Ok(()) => self.end(execution, &Outcome::AsPrepared, reply).await,
+            Ok(()) => self.end(execution, &Outcome::AsPrepared, reply(prepared.into_response())).await,
             // The record stays prepared: after its lease a retry answers with what is stored.
             Err(error @ BrokerError::InDoubt { .. }) => {
                 Err(from_broker(&error).retry_after(whole_lease(execution)))
@@ -52,18 +55,21 @@ impl MqAccess {
     }
 
     /// Stores the response before the messages are removed, and sees to it that there is time left to remove them.
-    async fn prepare(&self, execution: &Execution, reply: &Reply, deadline: Deadline) -> Result<(), Problem> {
-        match self.store.prepare(execution, &recorded(reply.clone())).await {
+    async fn prepare(
+        &self,
+        execution: &Execution,
+        prepared: Result<Prepared, StoreError>,
+        deadline: Deadline,
+    ) -> Result<Prepared, Problem> {
+        let prepared = prepared.map_err(|error| unstored(&error))?;
+        match self.store.prepare(execution, &prepared).await {
             Ok(Written::Done) if deadline.has_passed() => {
                 let detail = "storing the result took all the time there was; the messages stay on the queue";
                 Err(Problem::new(Reason::BrokerTimeout, detail))
             }
-            Ok(Written::Done) => Ok(()),
+            Ok(Written::Done) => Ok(prepared),
             Ok(Written::Fenced) => Err(taken_over()),
-            Err(error) => {
-                tracing::error!(event_type = "idempotency.unavailable", error = %error, "the result could not be stored");
-                Err(from_store(&error))
-            }
+            Err(error) => Err(unstored(&error)),
         }
     }
 
@@ -76,9 +82,9 @@ impl MqAccess {
     ) -> Result<Reply, Problem> {
         let started = Instant::now();
         let (ready, unit) = self.fetched(target, command, MAX_CARRIED, deadline).await?;
-        let reply = answer::consumed(&ready.target, command, unit.consumed(), started.elapsed());
+        let shown = answer::consumed(&ready.target, command, unit.consumed(), started.elapsed());
         unit.rollback(deadline).await.map_err(|error| from_broker(&error))?;
-        Ok(reply)
+        shown.map(|shown| reply(shown.into_response())).map_err(|error| unstored(&error))
     }
 
     async fn fetched(
@@ -92,6 +98,11 @@ impl MqAccess {
         let unit = ready.broker.fetch(&ready.access, &ready.queue, command, max_bytes, ready.deadline).await;
         unit.map(|unit| (ready, unit)).map_err(|error| from_broker(&error))
     }
+}
+
+fn unstored(error: &StoreError) -> Problem {
+    tracing::error!(event_type = "idempotency.unavailable", error = %error, "the result could not be stored");
+    from_store(error)
 }
 
 async fn settle(unit: Box<dyn UnitOfWork>, mode: AckMode, deadline: Deadline) -> Result<(), BrokerError> {

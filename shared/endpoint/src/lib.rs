@@ -11,6 +11,6 @@ mod settings;
 pub use audit::AuditTrail;
 pub use once::{Granted, claim, from_key, in_progress, whole_seconds};
 pub use problems::from_store;
-pub use replay::recorded;
+pub use replay::{recorded, reply};
 pub use serve::{Keyed, check_route, serve};
 pub use settings::{expiry_bounds, records, reuse_limits};

@@ -6,7 +6,7 @@ use api::{Problem, Reason, Reply};
 use idempotency::{ClaimRequest, Claimed, Execution, KeyError, Outcome, Store, Written};
 
 use crate::problems::from_store;
-use crate::replay::{in_doubt, recorded, replay, reply};
+use crate::replay::{replay, reply};
 
 /// What a claim leads to.
 #[derive(Debug)]
@@ -31,11 +31,10 @@ pub async fn claim(store: &Store, request: &ClaimRequest<'_>) -> Result<Granted,
             Ok(Granted::Answer(replay(reply(response), completed_at)))
         }
         Claimed::InDoubt { execution, response } => {
-            let reply = in_doubt(reply(response));
-            let outcome = Outcome::Completed(recorded(reply.clone()));
+            let outcome = Outcome::Completed(response.clone());
             match store.end(&execution, &outcome).await {
                 Some(Written::Fenced) => Err(in_progress(Duration::from_secs(1))),
-                Some(Written::Done) | None => Ok(Granted::Answer(reply)),
+                Some(Written::Done) | None => Ok(Granted::Answer(reply(response))),
             }
         }
         Claimed::Conflict => {

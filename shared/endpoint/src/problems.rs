@@ -15,6 +15,9 @@ pub fn from_store(error: &StoreError) -> Problem {
         StoreError::TooLarge { .. } => {
             "the result does not fit into the idempotency store; nothing was executed"
         }
+        StoreError::Unlabelled(_) => {
+            "a result that is in doubt cannot say so, and is neither answered nor recorded"
+        }
     };
     Problem::new(Reason::StoreUnavailable, detail)
 }

@@ -11,7 +11,7 @@ pub fn recorded(Reply { status, headers, body }: Reply) -> Response {
 }
 
 /// A recorded reply.
-pub(crate) fn reply(Response { status, headers, body }: Response) -> Reply {
+pub fn reply(Response { status, headers, body }: Response) -> Reply {
     Reply { status, headers, body }
 }
 
@@ -20,15 +20,6 @@ pub(crate) fn replay(mut reply: Reply, completed_at: Timestamp) -> Reply {
     reply.set_header("idempotent-replay", "true");
     if let Ok(date) = DateTimePrinter::new().timestamp_to_rfc9110_string(&completed_at) {
         reply.set_header("last-modified", date);
-    }
-    reply
-}
-
-/// A stored answer whose messages may also be back on the queue: the commit's own answer never came.
-pub(crate) fn in_doubt(mut reply: Reply) -> Reply {
-    if let Ok(serde_json::Value::Object(mut body)) = serde_json::from_str(&reply.body) {
-        body.insert("deliveryInDoubt".to_owned(), true.into());
-        reply.body = serde_json::Value::Object(body).to_string();
     }
     reply
 }
@@ -44,11 +35,5 @@ mod tests {
         assert_eq!((replayed.status, &replayed.body), (201, &stored.body));
         assert_eq!(replayed.headers["last-modified"], "Sun, 06 Nov 1994 08:49:37 GMT");
         assert_eq!(replayed.headers["idempotent-replay"], "true");
-    }
-
-    #[test]
-    fn doubt_is_written_into_the_answer() {
-        let stored = Reply::new(200, "application/json", r#"{"count":2,"deliveryInDoubt":false}"#.to_owned());
-        assert_eq!(in_doubt(stored).body, r#"{"count":2,"deliveryInDoubt":true}"#);
     }
 }

@@ -11,7 +11,7 @@ mod settings;
 mod target;
 mod target_request;
 
-pub use endpoint::{AuditTrail, from_store, in_progress, recorded, records};
+pub use endpoint::{AuditTrail, from_store, in_progress, recorded, records, reply};
 pub use front::Gateway;
 pub use idempotent::Idempotency;
 pub use mq_access::{MqAccess, NotAnswered};

@@ -55,7 +55,7 @@ pub enum Claimed {
     /// It was done before, at `completed_at`; this is the answer.
     Replay { response: Response, completed_at: Timestamp },
     /// It was prepared by an execution whose lease is over: the response is stored, whether the side effect was made final is not
-    /// known. The caller answers with it and [completes](crate::Store::finish) the execution.
+    /// known, and the response says so. The caller answers with it and [completes](crate::Store::finish) the execution.
     InDoubt { execution: Execution, response: Response },
     /// The key was used with another body.
     Conflict,

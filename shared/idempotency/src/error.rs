@@ -14,6 +14,9 @@ pub enum StoreError {
     /// A response that no record can hold, and there is no bucket for it; or one of more than 8 MiB. Nothing was stored.
     #[error("a response of {bytes} bytes cannot be stored")]
     TooLarge { bytes: usize },
+    /// A response that could not say of its effect that it is in doubt. It is neither stored nor answered.
+    #[error("a response cannot be labelled: {0}")]
+    Unlabelled(String),
 }
 
 impl StoreError {

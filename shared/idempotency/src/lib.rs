@@ -32,8 +32,9 @@
 //! ```
 //!
 //! - Work that can be resumed notes how far it is with [checkpoints](Store::checkpoint); a takeover begins after the last one.
-//! - Work whose effect becomes final at one moment [prepares](Store::prepare): the response is stored first, so that a crash after the effect
-//!   cannot lose it.
+//! - Work whose effect becomes final at one moment [prepares](Store::prepare): the response is
+//!   stored first, so that a crash after the effect cannot lose it. It is stored with room for its
+//!   [label](Prepared), which says after such a crash that the effect is in doubt.
 //! - A response that no record can hold is kept in S3, and is stored before the record says so.
 //! - [`protocol`] is all of it without the store; a model checker goes through its states in the tests.
 //!
@@ -49,6 +50,7 @@ mod execution;
 mod fingerprint;
 mod key;
 mod once;
+mod prepared;
 pub mod protocol;
 mod response;
 mod results;
@@ -63,6 +65,7 @@ pub use execution::{Execution, Outcome};
 pub use fingerprint::{Fingerprint, NoFingerprint};
 pub use key::{ExpiryBounds, ExpiryError, IdempotencyKey, KeyError, MalformedKey};
 pub use once::{Handled, NotHandled};
+pub use prepared::Prepared;
 pub use protocol::{OperationType, Progress, Status};
 pub use response::Response;
 pub use reuse::ReuseLimits;

@@ -12,6 +12,7 @@ use crate::claim::{ClaimRequest, Claimed};
 use crate::dynamodb::{Detail, text, write};
 use crate::error::StoreError;
 use crate::execution::{Execution, Outcome};
+use crate::prepared::Prepared;
 use crate::protocol::{Decision, Progress, Record, Status, Transition, decide};
 use crate::response::Response;
 use crate::results::{self, Bucket};
@@ -69,7 +70,8 @@ impl Store {
     ///
     /// # Errors
     /// [`StoreError::Unavailable`] when the store cannot be reached; nothing may be executed then.
-    /// [`StoreError::Unreadable`] when it was executed before and its response cannot be read.
+    /// [`StoreError::Unreadable`] when it was executed before and its response cannot be read, and
+    /// [`StoreError::Unlabelled`] when that response is in doubt and cannot say so.
     pub async fn claim(&self, request: &ClaimRequest<'_>) -> Result<Claimed, StoreError> {
         let owner = Uuid::now_v7().to_string();
         let claim = Transition::Claim {
@@ -124,8 +126,9 @@ impl Store {
         if happening != Happening::AnsweredInDoubt {
             return Ok(Claimed::Execute(execution));
         }
-        let response = self.load(request, record).await?;
-        Ok(Claimed::InDoubt { execution, response })
+        let stored = self.load(request, record).await?;
+        let prepared = Prepared::stored(stored).inspect_err(|_| self.unreadable(request))?;
+        Ok(Claimed::InDoubt { execution, response: prepared.in_doubt() })
     }
 
     async fn replay(&self, request: &ClaimRequest<'_>, record: &Record) -> Result<Claimed, StoreError> {
@@ -141,9 +144,13 @@ impl Store {
             None => Err(StoreError::Unreadable("the record has no response".to_owned())),
         };
         if let Err(StoreError::Unreadable(_)) = loaded {
-            self.audit.note(&AuditEntry::of_request(Happening::Unreadable, request));
+            self.unreadable(request);
         }
         loaded
+    }
+
+    fn unreadable(&self, request: &ClaimRequest<'_>) {
+        self.audit.note(&AuditEntry::of_request(Happening::Unreadable, request));
     }
 
     /// A conflict stays one where it cannot be counted.
@@ -184,8 +191,8 @@ impl Store {
     ///
     /// # Errors
     /// When the store cannot be reached; whether the response was stored is not known then, and the side effect must not be made final.
-    pub async fn prepare(&self, execution: &Execution, response: &Response) -> Result<Written, StoreError> {
-        let response = results::store(self.bucket.as_ref(), execution, response).await?;
+    pub async fn prepare(&self, execution: &Execution, prepared: &Prepared) -> Result<Written, StoreError> {
+        let response = results::store(self.bucket.as_ref(), execution, prepared.response()).await?;
         let prepare = Transition::Prepare { token: execution.token(), response, now: now() };
         self.settle(execution, &prepare, Detail::None).await
     }

@@ -1,9 +1,10 @@
 //! Claims, takeovers and the writes of those who came too late.
 
-use idempotency::{Claimed, Happening, Outcome, Progress, Written};
+use aws_sdk_dynamodb::types::AttributeValue;
+use idempotency::{Claimed, Happening, Outcome, Progress, StoreError, Written};
 use serde_json::json;
 
-use crate::support::{Asked, Place, response};
+use crate::support::{Asked, Place, prepared, response};
 
 #[tokio::test]
 async fn what_is_done_is_replayed_and_another_body_is_refused_in_every_state() {
@@ -13,10 +14,10 @@ async fn what_is_done_is_replayed_and_another_body_is_refused_in_every_state() {
     let execution = place.execution(&asked).await;
     assert_eq!(place.store.claim(&other.request()).await.unwrap(), Claimed::Conflict);
     assert!(matches!(place.store.claim(&asked.request()).await.unwrap(), Claimed::InProgress { .. }));
-    place.store.prepare(&execution, &response("{}")).await.unwrap();
+    place.store.prepare(&execution, &prepared("done")).await.unwrap();
     assert_eq!(place.store.claim(&other.request()).await.unwrap(), Claimed::Conflict);
     place.store.finish(&execution, &Outcome::AsPrepared).await.unwrap();
-    assert_eq!(place.replayed(&asked).await, response("{}"));
+    assert_eq!(place.replayed(&asked).await, prepared("done").into_response());
     assert_eq!(place.store.claim(&other.request()).await.unwrap(), Claimed::Conflict);
     let expected = [
         Happening::Claimed,
@@ -44,7 +45,7 @@ async fn an_execution_that_was_taken_over_writes_nothing_more() {
     let late = Progress { done: 9, in_doubt: 0, repeated: 0 };
     let failed = Outcome::Failed { error: "late".to_owned(), progress: late };
     assert_eq!(place.store.checkpoint(&first, late).await.unwrap(), Written::Fenced);
-    assert_eq!(place.store.prepare(&first, &response("late")).await.unwrap(), Written::Fenced);
+    assert_eq!(place.store.prepare(&first, &prepared("late")).await.unwrap(), Written::Fenced);
     assert_eq!(place.store.finish(&first, &failed).await.unwrap(), Written::Fenced);
     let done = Outcome::Completed(response("late"));
     assert_eq!(place.store.finish(&first, &done).await.unwrap(), Written::Fenced);
@@ -62,7 +63,7 @@ async fn a_write_that_is_sent_twice_is_one_write() {
     let asked = Asked::new(&json!({}));
     let execution = place.execution(&asked).await;
     for _ in 0..2 {
-        assert_eq!(place.store.prepare(&execution, &response("{}")).await.unwrap(), Written::Done);
+        assert_eq!(place.store.prepare(&execution, &prepared("done")).await.unwrap(), Written::Done);
     }
     for _ in 0..2 {
         assert_eq!(place.store.finish(&execution, &Outcome::AsPrepared).await.unwrap(), Written::Done);
@@ -86,15 +87,36 @@ async fn a_prepared_response_is_answered_after_its_lease_and_not_executed() {
     let place = Place::make().await;
     let asked = Asked::new(&json!({}));
     let first = place.execution(&asked).await;
-    place.store.prepare(&first, &response("stored")).await.unwrap();
+    place.store.prepare(&first, &prepared("stored")).await.unwrap();
     place.end_lease(&asked).await;
     let Claimed::InDoubt { execution, response: stored } = place.store.claim(&asked.request()).await.unwrap()
     else {
         panic!("not in doubt");
     };
-    assert_eq!(stored, response("stored"));
+    assert_eq!(stored.body, r#"{"deliveryInDoubt":true,"text":"stored"}"#);
     place.store.finish(&execution, &Outcome::Completed(response("in doubt"))).await.unwrap();
     assert_eq!(place.store.finish(&first, &Outcome::AsPrepared).await.unwrap(), Written::Fenced);
     assert_eq!(place.replayed(&asked).await, response("in doubt"));
+    place.remove().await;
+}
+
+/// As an alteration by hand would leave it: the answer could be given only without its label.
+#[tokio::test]
+async fn a_prepared_response_without_a_label_is_an_error_and_stays_as_it_is() {
+    let place = Place::make().await;
+    let asked = Asked::new(&json!({}));
+    let execution = place.execution(&asked).await;
+    let done = Outcome::Completed(response(r#"{"text":"stored","deliveryInDoubt":false}"#));
+    place.store.finish(&execution, &done).await.unwrap();
+    for _ in 0..2 {
+        place.set(&asked, "status", AttributeValue::S("PREPARED".to_owned())).await;
+        place.end_lease(&asked).await;
+        let error = place.store.claim(&asked.request()).await.unwrap_err();
+        assert!(matches!(error, StoreError::Unlabelled(_)), "{error}");
+    }
+    let status = place.attribute(&asked, "status").await;
+    assert_eq!(status, Some(AttributeValue::S("PREPARED".to_owned())));
+    let heard = place.heard();
+    assert_eq!(heard.iter().filter(|happening| **happening == Happening::Unreadable).count(), 2, "{heard:?}");
     place.remove().await;
 }

@@ -4,10 +4,10 @@ use std::fmt::Write as _;
 
 use aws_sdk_dynamodb::types::AttributeValue;
 use aws_sdk_s3::primitives::ByteStream;
-use idempotency::{Happening, Outcome, Response, Store, StoreError, Written};
+use idempotency::{Happening, Outcome, Prepared, Store, StoreError, Written};
 use serde_json::json;
 
-use crate::support::{Asked, Place, response};
+use crate::support::{Asked, Place, prepared, response};
 
 /// Text that does not compress to less than half.
 fn noise(bytes: usize) -> String {
@@ -21,9 +21,9 @@ fn noise(bytes: usize) -> String {
     text
 }
 
-async fn done(place: &Place, asked: &Asked, response: &Response) {
+async fn done(place: &Place, asked: &Asked, prepared: &Prepared) {
     let execution = place.execution(asked).await;
-    place.store.prepare(&execution, response).await.unwrap();
+    place.store.prepare(&execution, prepared).await.unwrap();
     place.store.finish(&execution, &Outcome::AsPrepared).await.unwrap();
 }
 
@@ -37,12 +37,12 @@ async fn every_size_is_replayed_byte_for_byte() {
         (5_900_000, "responseLocation"),
     ] {
         let asked = Asked::new(&json!({ "bytes": bytes }));
-        let sent = response(noise(bytes));
+        let sent = prepared(noise(bytes));
         done(&place, &asked, &sent).await;
-        assert!(place.replayed(&asked).await == sent, "{bytes} bytes came back otherwise");
+        assert!(place.replayed(&asked).await == *sent.response(), "{bytes} bytes came back otherwise");
         assert!(place.attribute(&asked, attribute).await.is_some(), "{bytes} bytes");
         let digest = place.attribute(&asked, "responseDigest").await;
-        assert_eq!(digest, Some(AttributeValue::S(sent.content_digest())));
+        assert_eq!(digest, Some(AttributeValue::S(sent.response().content_digest())));
     }
     let objects = place.objects().await;
     assert!(objects.iter().all(|key| key.starts_with("results/1d/CONSUME/tenant/")), "{objects:?}");
@@ -54,7 +54,7 @@ async fn every_size_is_replayed_byte_for_byte() {
 async fn a_response_that_is_gone_or_altered_is_an_error_and_never_a_second_execution() {
     let place = Place::make().await;
     let asked = Asked::new(&json!({}));
-    done(&place, &asked, &response(noise(1_000_000))).await;
+    done(&place, &asked, &prepared(noise(1_000_000))).await;
     let key = place.objects().await.remove(0);
     let put = place.s3.put_object().bucket(&place.name).key(&key);
     put.body(ByteStream::from_static(b"something else")).send().await.unwrap();
@@ -73,8 +73,8 @@ async fn without_a_bucket_what_no_record_can_hold_is_refused_before_anything_is_
     let store = Store::new(place.dynamodb.clone(), place.name.clone());
     let asked = Asked::new(&json!({}));
     let execution = place.execution(&asked).await;
-    let error = store.prepare(&execution, &response(noise(1_000_000))).await.unwrap_err();
-    assert!(matches!(error, StoreError::TooLarge { bytes: 1_000_000 }), "{error}");
+    let error = store.prepare(&execution, &prepared(noise(1_000_000))).await.unwrap_err();
+    assert!(matches!(error, StoreError::TooLarge { bytes: 1_000_000.. }), "{error}");
     let status = place.attribute(&asked, "status").await;
     assert_eq!(status, Some(AttributeValue::S("IN_PROGRESS".to_owned())));
     place.remove().await;
@@ -87,7 +87,8 @@ async fn a_response_that_could_not_be_read_again_is_not_stored() {
     let asked = Asked::new(&json!({}));
     let execution = place.execution(&asked).await;
     let most = 8 * 1024 * 1024;
-    let error = place.store.prepare(&execution, &response("a".repeat(most + 1))).await.unwrap_err();
+    let too_large = Outcome::Completed(response("a".repeat(most + 1)));
+    let error = place.store.finish(&execution, &too_large).await.unwrap_err();
     assert!(matches!(error, StoreError::TooLarge { bytes } if bytes == most + 1), "{error}");
     let done = Outcome::Completed(response("a".repeat(most)));
     assert_eq!(place.store.finish(&execution, &done).await.unwrap(), Written::Done);

@@ -8,9 +8,9 @@ use aws_sdk_dynamodb::types::{
 };
 use idempotency::{
     Audit, AuditEntry, ClaimRequest, Claimed, Execution, Fingerprint, Happening, IdempotencyKey,
-    OperationType, Response, Store,
+    OperationType, Prepared, Response, Store,
 };
-use serde_json::Value;
+use serde_json::{Value, json};
 use uuid::Uuid;
 
 /// Remembers what happened.
@@ -116,9 +116,14 @@ impl Place {
 
     /// Lets the lease of a request's record be over.
     pub(crate) async fn end_lease(&self, asked: &Asked) {
+        self.set(asked, "leaseExpiresAt", AttributeValue::N("1".to_owned())).await;
+    }
+
+    /// Changes an attribute of a request's record.
+    pub(crate) async fn set(&self, asked: &Asked, name: &str, value: AttributeValue) {
         let update = self.dynamodb.update_item().table_name(&self.name).key("pk", Self::pk(asked));
-        let update = update.update_expression("SET leaseExpiresAt = :over");
-        update.expression_attribute_values(":over", AttributeValue::N("1".to_owned())).send().await.unwrap();
+        let update = update.update_expression("SET #name = :value").expression_attribute_names("#name", name);
+        update.expression_attribute_values(":value", value).send().await.unwrap();
     }
 
     pub(crate) async fn objects(&self) -> Vec<String> {
@@ -133,6 +138,10 @@ impl Place {
         self.s3.delete_bucket().bucket(&self.name).send().await.unwrap();
         self.dynamodb.delete_table().table_name(&self.name).send().await.unwrap();
     }
+}
+
+pub(crate) fn prepared(text: impl Into<String>) -> Prepared {
+    Prepared::json(200, &json!({"text": text.into()})).unwrap()
 }
 
 pub(crate) fn response(body: impl Into<String>) -> Response {
