@@ -29,6 +29,7 @@ mod stand;
 mod states;
 mod storm;
 mod time_outs;
+mod unacknowledged;
 mod zombies;
 
 use std::cell::RefCell;

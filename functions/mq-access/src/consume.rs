@@ -3,7 +3,7 @@
 use api::{Problem, Reason, Reply};
 use gateway::{from_broker, from_store, reply};
 use idempotency::{Execution, Outcome, Prepared, StoreError, Written};
-use mq::{Ack, AckMode, BrokerError, ConsumeCommand, Deadline, Target, UnitOfWork};
+use mq::{Ack, AckMode, BrokerError, ConsumeCommand, Consumed, Deadline, Target, UnitOfWork};
 use tokio::time::Instant;
 
 use crate::{MqAccess, Ready, answer, taken_over};
@@ -14,6 +14,7 @@ const MAX_CARRIED: usize = 5_500_000;
 impl MqAccess {
     /// Gets messages as one unit of work: stores the response first, then settles at the broker, then completes the
     /// record. A crash before the response is stored puts the messages back; after it, a retry answers with what is stored.
+    /// With `ack: none` the messages are removed as they are got, and a crash before the record is completed loses them.
     pub(crate) async fn consume(
         &self,
         target: Target,
@@ -29,6 +30,9 @@ impl MqAccess {
                 return Err(problem);
             }
         };
+        if command.mode == AckMode::Take(Ack::None) {
+            return self.removed(&ready.target, command, unit.consumed(), execution, started).await;
+        }
         let prepared = answer::consumed(&ready.target, command, unit.consumed(), started.elapsed());
         let prepared = match self.prepare(execution, prepared, deadline).await {
             Ok(prepared) => prepared,
@@ -52,6 +56,34 @@ impl MqAccess {
                 Err(problem)
             }
         }
+    }
+
+    /// Answers with messages that are removed already. Nothing but this answer has them, so it is given
+    /// whether it can be recorded or not, and says which.
+    async fn removed(
+        &self,
+        target: &Target,
+        command: &ConsumeCommand,
+        consumed: &Consumed,
+        execution: &Execution,
+        started: Instant,
+    ) -> Result<Reply, Problem> {
+        let answer = |consumed: &Consumed| {
+            let answer = answer::consumed(target, command, consumed, started.elapsed());
+            answer.map(Prepared::into_response).map_err(|error| unstored(&error))
+        };
+        let response = answer(consumed)?;
+        let why = match self.store.end(execution, &Outcome::Completed(response.clone())).await {
+            Some(Written::Done) => return Ok(reply(response)),
+            Some(Written::Fenced) => "another attempt with this key has taken over",
+            None => "the idempotency store did not confirm it",
+        };
+        let mut consumed = consumed.clone();
+        consumed.warnings.push(format!(
+            "this answer may not be recorded ({why}): a retry with the same key may not repeat it, and \
+             may remove other messages"
+        ));
+        answer(&consumed).map(reply)
     }
 
     /// Stores the response before the messages are removed, and sees to it that there is time left to remove them.
