@@ -17,6 +17,8 @@ use crate::stand::{Asked, Operation, Record, Reply, Stand};
 
 /// How many times a client asks. One would do but for the leases and for what a sequence of faults leaves.
 const TRIES: usize = 8;
+/// How long an execution keeps others out, in seconds.
+pub(crate) const LEASE: u64 = 37;
 /// How long the broker may take to put back what a lost connection had in hand.
 const PUT_BACK: Duration = Duration::from_secs(10);
 
@@ -129,7 +131,7 @@ impl Journey {
                 409 => {
                     let answer = answer.clone().expect_problem(409, "IDEMPOTENT_REQUEST_IN_PROGRESS");
                     let seconds: u64 = answer.header("retry-after").unwrap().parse().unwrap();
-                    assert!((1..=32).contains(&seconds), "Retry-After: {seconds}");
+                    assert!((1..=LEASE).contains(&seconds), "Retry-After: {seconds}");
                     stand.age(&self.asked).await;
                 }
                 status => panic!("nothing is wrong any more, and the answer is {status}: {}", told(answer)),
@@ -304,12 +306,12 @@ fn messages(answer: &Answer) -> Vec<String> {
         .collect()
 }
 
-fn header(properties: &BasicProperties, name: &str) -> Option<FieldValue> {
+pub(crate) fn header(properties: &BasicProperties, name: &str) -> Option<FieldValue> {
     properties.headers()?.get(&name.try_into().unwrap()).cloned()
 }
 
 /// Everything on the queue, also what a broken connection had still in it.
-async fn settled(stand: &Stand, queue: &Queue) -> Vec<(BasicProperties, Vec<u8>)> {
+pub(crate) async fn settled(stand: &Stand, queue: &Queue) -> Vec<(BasicProperties, Vec<u8>)> {
     let mut messages = stand.broker.drain(queue).await;
     tokio::time::sleep(Duration::from_millis(30)).await;
     messages.extend(stand.broker.drain(queue).await);

@@ -16,6 +16,7 @@
 )]
 
 mod batches;
+mod clocks;
 mod dead_letter;
 mod fault;
 mod ingest;

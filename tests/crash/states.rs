@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use crate::fault::Fault;
-use crate::journey::{Journey, Load, other_body, told};
+use crate::journey::{Journey, LEASE, Load, other_body, told};
 use crate::stand::faults::{Blow, Op};
 use crate::stand::{Asked, Operation, Stand};
 
@@ -19,7 +19,7 @@ async fn is_conflict(stand: &Stand, asked: &Asked) {
 async fn is_in_progress(stand: &Stand, asked: &Asked) {
     let refused = stand.ask(asked).await.answer.expect_problem(409, "IDEMPOTENT_REQUEST_IN_PROGRESS");
     let seconds: u64 = refused.header("retry-after").unwrap().parse().unwrap();
-    assert!((28..=32).contains(&seconds), "{seconds}");
+    assert!((LEASE - 4..=LEASE).contains(&seconds), "{seconds}");
 }
 
 /// IN_PROGRESS and, for a consume, PREPARED: while the work is done.

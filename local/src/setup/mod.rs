@@ -3,7 +3,7 @@
 mod apt;
 mod python;
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use tokio::process::Command;
@@ -27,7 +27,16 @@ pub(crate) async fn ensure(layout: &Layout) -> Result<(), Failure> {
     if postgres::programs().is_none() {
         apt::install_postgresql(layout).await?;
     }
+    if !faketime().is_file() {
+        apt::install(layout, "libfaketime", &["libfaketime"]).await?;
+    }
     python::ensure(layout).await
+}
+
+/// Shifts the clock of a single process; tests run functions whose clocks differ.
+fn faketime() -> PathBuf {
+    let architecture = std::env::consts::ARCH;
+    PathBuf::from(format!("/usr/lib/{architecture}-linux-gnu/faketime/libfaketimeMT.so.1"))
 }
 
 /// Two stacks of one repository may start at once, but only one of them installs.

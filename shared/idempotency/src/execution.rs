@@ -17,7 +17,8 @@ pub struct Execution {
     pub(crate) pk: String,
     pub(crate) owner: String,
     pub(crate) attempt: u32,
-    /// Epoch milliseconds. Work that has not started by then must not start.
+    /// Epoch milliseconds. Work that has not started by then must not start, by the clock of whoever
+    /// does it: that clock may be ahead of the claim's by [`Self::SKEW`].
     pub start_before: i64,
     pub(crate) retention_seconds: u64,
     /// What kind of work it is.
@@ -49,8 +50,20 @@ impl Execution {
     pub const SKEW: Duration = Duration::from_secs(5);
 
     /// How long a claim keeps others out: nothing that starts in time outlives it.
+    ///
+    /// The skew counts twice. Whoever works may have a clock that is ahead of the claim's, so it accepts
+    /// work for that much longer than [`Self::START_WITHIN`]; and whoever takes over may have a clock
+    /// that is ahead of the worker's. Let the claim be at 0 by its own clock, and let `w` and `t` say by
+    /// how much the clocks of the worker and of the successor are ahead of it. The work ends, by the
+    /// claim's clock, at `START_WITHIN + SKEW - w + WORK` at the latest, and the successor begins at
+    /// `lease - t` at the earliest. As `t - w` is at most `SKEW`, this lease is long enough.
     pub const fn lease() -> Duration {
-        Self::START_WITHIN.saturating_add(Self::WORK).saturating_add(Self::SKEW)
+        Self::start_bound().saturating_add(Self::WORK).saturating_add(Self::SKEW)
+    }
+
+    /// How long after a claim its work may start, by a clock that may be ahead of the claim's.
+    const fn start_bound() -> Duration {
+        Self::START_WITHIN.saturating_add(Self::SKEW)
     }
 
     /// The execution that a record grants to the claim that wrote it last.
@@ -59,7 +72,7 @@ impl Execution {
             pk: request.pk(),
             owner: record.owner.clone(),
             attempt: record.attempt,
-            start_before: (record.updated_at + Self::START_WITHIN).as_millisecond(),
+            start_before: (record.updated_at + Self::start_bound()).as_millisecond(),
             retention_seconds: request.retention.as_secs(),
             operation: request.operation,
             tenant: request.tenant.to_owned(),
@@ -101,4 +114,67 @@ pub enum Outcome {
     AsPrepared,
     /// Retries run again, from where this execution got to.
     Failed { error: String, progress: Progress },
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+    use crate::IdempotencyKey;
+    use crate::protocol::Transition;
+
+    /// Claimed at second 100, by the claim's clock.
+    fn execution(retention: Duration) -> (Execution, Record) {
+        let fingerprint = Fingerprint::of(&json!({})).unwrap();
+        let now = Timestamp::from_second(100).unwrap();
+        let (request_hash, owner) = (fingerprint.to_string(), "owner".to_owned());
+        let claim = Transition::Claim { request_hash, owner, now, retention };
+        let record = claim.apply(None).unwrap();
+        let request = ClaimRequest {
+            operation: OperationType::Produce,
+            tenant: "tenant",
+            key: &IdempotencyKey::parse("5c1e0a56-4a58-4aaf-9359-83ec8f663f10").unwrap(),
+            fingerprint: &fingerprint,
+            target: "",
+            trace_id: "",
+            retention,
+        };
+        (Execution::granted(&request, &record), record)
+    }
+
+    #[test]
+    fn work_that_comes_in_time_is_not_stale_by_any_clock_within_the_skew() {
+        let (execution, _) = execution(Duration::from_secs(60));
+        for (after, ahead) in [(0, 0), (0, 5), (3, 5), (3, -5), (8, 0)] {
+            let now = Timestamp::from_second(100 + after + ahead).unwrap();
+            assert!(!execution.is_stale(now), "{after} s after the claim, {ahead} s ahead");
+        }
+        for (after, ahead) in [(9, 0), (4, 5), (14, -5)] {
+            let now = Timestamp::from_second(100 + after + ahead).unwrap();
+            assert!(execution.is_stale(now), "{after} s after the claim, {ahead} s ahead");
+        }
+    }
+
+    #[test]
+    fn nothing_that_starts_outlives_its_lease_by_any_clock_within_the_skew() {
+        let (execution, record) = execution(Duration::from_secs(60));
+        let skew = i64::try_from(Execution::SKEW.as_millis()).unwrap();
+        let work = i64::try_from(Execution::WORK.as_millis()).unwrap();
+        // By the claim's clock; the two others differ from it and from each other by the skew at most.
+        for (worker, successor) in
+            [(-skew, 0), (0, skew), (skew, skew), (-skew, -skew), (-skew / 2, skew / 2)]
+        {
+            let ends = execution.start_before - worker + work;
+            let taken_over = record.lease_expires_at - successor;
+            assert!(ends <= taken_over, "{worker} {successor}: {ends} {taken_over}");
+        }
+    }
+
+    /// DynamoDB may delete what its TTL says, whatever our conditions are.
+    #[test]
+    fn a_record_that_is_kept_for_a_second_does_not_expire_before_its_lease() {
+        let (_, record) = execution(Duration::from_secs(1));
+        assert!(record.expires_at.as_millisecond() >= record.lease_expires_at);
+    }
 }

@@ -89,11 +89,17 @@ pub(crate) struct Stand {
 
 impl Stand {
     pub(crate) async fn start() -> Self {
+        Self::start_with_clock(None).await
+    }
+
+    /// A stand in which the clock of `mq-access` is ahead of everybody's by so many seconds, if any.
+    pub(crate) async fn start_with_clock(ahead: Option<f64>) -> Self {
         let (faults, network) = (Faults::default(), Network::start().await);
         let stores = StoreProxy::start(faults.clone()).await;
         let template = Template::read(references());
         let mut variables = store_variables(&stores);
-        let mq_access = Function::new("mq-access", template.function("MqAccessFunction"), &variables);
+        let shifted: Vec<_> = variables.iter().cloned().chain(ahead.into_iter().flat_map(shifted)).collect();
+        let mq_access = Function::new("mq-access", template.function("MqAccessFunction"), &shifted);
         let lambda = Lambda::start(mq_access.clone(), faults.clone()).await;
         variables.push(("AWS_ENDPOINT_URL_LAMBDA", format!("http://127.0.0.1:{}", lambda.port)));
         let this = Self {
@@ -165,6 +171,20 @@ impl Stand {
         self.records.find(asked.operation.record(), asked.key).await
     }
 
+    /// Takes attributes away from a record.
+    pub(crate) async fn forget(&self, asked: &Asked, attributes: &[&str]) {
+        self.records.remove(asked.operation.record(), asked.key, attributes).await;
+    }
+
+    /// Writes an item of the access table, as an operator does.
+    pub(crate) async fn put_access(&self, pk: &str, item: &Value) {
+        self.records.put_access(pk, item).await;
+    }
+
+    pub(crate) async fn remove_access(&self, pk: &str) {
+        self.records.remove_access(pk).await;
+    }
+
     /// What the time does to a record, if there is one: its lease is over.
     pub(crate) async fn age(&self, asked: &Asked) {
         if self.record(asked).await.is_none() {
@@ -173,6 +193,17 @@ impl Stand {
         let over = AttributeValue::N("1".to_owned());
         self.records.set(asked.operation.record(), asked.key, &[("leaseExpiresAt", over)]).await;
     }
+}
+
+/// What shifts a process's clock; its timers go on as they do.
+fn shifted(ahead: f64) -> [(&'static str, String); 3] {
+    let library = format!("/usr/lib/{}-linux-gnu/faketime/libfaketimeMT.so.1", std::env::consts::ARCH);
+    assert!(std::path::Path::new(&library).is_file(), "{library} is missing: `make test` installs it");
+    [
+        ("LD_PRELOAD", library),
+        ("FAKETIME", format!("{ahead:+}s")),
+        ("FAKETIME_DONT_FAKE_MONOTONIC", "1".to_owned()),
+    ]
 }
 
 /// What a function needs to find the stores by way of the proxy.

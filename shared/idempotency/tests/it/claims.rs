@@ -1,5 +1,7 @@
 //! Claims, takeovers and the writes of those who came too late.
 
+use std::time::Duration;
+
 use aws_sdk_dynamodb::types::AttributeValue;
 use idempotency::{Claimed, Happening, Outcome, Progress, StoreError, Written};
 use serde_json::json;
@@ -119,4 +121,30 @@ async fn a_prepared_response_without_a_label_is_an_error_and_stays_as_it_is() {
     let heard = place.heard();
     assert_eq!(heard.iter().filter(|happening| **happening == Happening::Unreadable).count(), 2, "{heard:?}");
     place.remove().await;
+}
+
+#[tokio::test]
+async fn a_record_that_is_kept_for_a_second_does_not_expire_before_its_lease() {
+    let place = Place::make().await;
+    let asked = Asked { retention: Duration::from_secs(1), ..Asked::new(&json!({})) };
+    let first = place.execution(&asked).await;
+    does_not_expire_in_its_lease(&place, &asked).await;
+    let failed = Outcome::Failed { error: String::new(), progress: Progress::default() };
+    place.store.finish(&first, &failed).await.unwrap();
+    place.execution(&asked).await;
+    does_not_expire_in_its_lease(&place, &asked).await;
+    place.remove().await;
+}
+
+async fn does_not_expire_in_its_lease(place: &Place, asked: &Asked) {
+    let number = async |name| match place.attribute(asked, name).await {
+        Some(AttributeValue::N(number)) => number.parse::<i64>().unwrap(),
+        other => panic!("{name}: {other:?}"),
+    };
+    let lease = number("leaseExpiresAt").await;
+    assert!(number("ttl").await * 1000 >= lease);
+    let Some(AttributeValue::S(expires_at)) = place.attribute(asked, "expiresAt").await else {
+        panic!("no expiresAt")
+    };
+    assert!(expires_at.parse::<jiff::Timestamp>().unwrap().as_millisecond() >= lease);
 }
