@@ -23,6 +23,7 @@ mod ingest;
 mod journey;
 mod labels;
 mod named;
+mod places;
 mod replays;
 mod results;
 mod sequences;

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use api::Reply;
-use idempotency::{Prepared, StoreError};
+use idempotency::{Execution, LeftBehind, Prepared, StoreError};
 use jiff::Timestamp;
 use mq::{
     Ack, AckMode, Base64Bytes, ConsumeCommand, Consumed, DepthReport, PoolReport, ProduceCommand,
@@ -14,14 +14,24 @@ use serde_json::{Value, json};
 
 use crate::secrets::Unusable;
 
-pub(crate) fn produced(
-    target: &Target,
-    command: &ProduceCommand,
-    report: &ProduceReport,
-    (resumed_from, possible_duplicates): (u64, u64),
-    took: Duration,
-) -> Reply {
-    let warnings: Vec<_> = command.warnings.iter().chain(&report.warnings).collect();
+/// A produce that was done.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Produced<'a> {
+    pub(crate) command: &'a ProduceCommand,
+    pub(crate) report: &'a ProduceReport,
+    /// As it began at its place.
+    pub(crate) execution: &'a Execution,
+    /// How many messages there are, whoever put them.
+    pub(crate) count: u64,
+}
+
+pub(crate) fn produced(target: &Target, produced: &Produced<'_>, took: Duration) -> Reply {
+    let Produced { command, report, execution, count } = produced;
+    let resumed_from = execution.progress.done;
+    let end = execution.progress.advanced(*count, 0);
+    let left = &execution.whereabouts.left_behind;
+    let moved = moved(left, *count);
+    let warnings: Vec<_> = command.warnings.iter().chain(&report.warnings).chain(&moved).collect();
     let id = |id: &Option<Vec<u8>>| id.as_deref().map(Base64Bytes::encode);
     let body = json!({
         "target": target.to_string(),
@@ -30,7 +40,8 @@ pub(crate) fn produced(
         "transactions": report.transactions,
         "atomic": report.atomic,
         "resumedFrom": resumed_from,
-        "possibleDuplicates": possible_duplicates,
+        "possibleDuplicates": end.repeated.min(*count),
+        "elsewhere": elsewhere(left, *count),
         "durationMs": millis(took),
         "latencyMs": report.latency,
         "firstMsgIdBase64": id(&report.first_id),
@@ -38,6 +49,30 @@ pub(crate) fn produced(
         "warnings": warnings,
     });
     Reply::json(201, &body)
+}
+
+/// What earlier attempts left at other places, of `count` messages.
+pub(crate) fn elsewhere(left: &[LeftBehind], count: u64) -> Value {
+    left.iter()
+        .map(|left| json!({"target": left.name, "enqueued": left.done, "inDoubt": left.in_doubt.min(count)}))
+        .collect()
+}
+
+/// A warning for each place that was left.
+fn moved(left: &[LeftBehind], count: u64) -> Vec<String> {
+    left.iter()
+        .map(|LeftBehind { name, done, in_doubt }| {
+            let place = match name {
+                Some(name) => format!("{name}, which is another queue or broker than this attempt's"),
+                None => "queues or brokers that are not known any more".to_owned(),
+            };
+            let more = in_doubt.min(&count);
+            format!(
+                "earlier attempts put {done} messages, and perhaps {more} more, on {place}; \
+             this attempt began again with the first message"
+            )
+        })
+        .collect()
 }
 
 /// An answer to a consume, but for its label: see [`Prepared`].
@@ -169,18 +204,21 @@ mod tests {
     }
 
     fn message() -> impl Strategy<Value = ReceivedMessage> {
-        let body = prop_oneof![prop::collection::vec(any::<u8>(), 0..60), text().prop_map(String::into_bytes)];
-        (headers(value()), body, prop::option::of(text())).prop_map(|(headers, body, format)| ReceivedMessage {
-            msg_id: format.clone().map(String::into_bytes),
-            correl_id: Some(body.clone()),
-            body: MessageBody(body),
-            headers,
-            persistence: Persistence::Persistent,
-            priority: 0,
-            expiry_ms: None,
-            backout_count: 0,
-            put_at: None,
-            format,
+        let body =
+            prop_oneof![prop::collection::vec(any::<u8>(), 0..60), text().prop_map(String::into_bytes)];
+        (headers(value()), body, prop::option::of(text())).prop_map(|(headers, body, format)| {
+            ReceivedMessage {
+                msg_id: format.clone().map(String::into_bytes),
+                correl_id: Some(body.clone()),
+                body: MessageBody(body),
+                headers,
+                persistence: Persistence::Persistent,
+                priority: 0,
+                expiry_ms: None,
+                backout_count: 0,
+                put_at: None,
+                format,
+            }
         })
     }
 
@@ -213,11 +251,9 @@ mod tests {
             let rest = certain.body.strip_prefix(r#"{"deliveryInDoubt":false,"#).unwrap();
             prop_assert_eq!(doubtful.body.strip_prefix(r#"{"deliveryInDoubt":true,"#), Some(rest));
             prop_assert_eq!((doubtful.status, doubtful.headers), (certain.status, certain.headers));
-            // With the strict parser of requests: one member of each name, and the messages as they came.
-            let read = api::json::parse(certain.body.as_bytes()).unwrap();
             let written = serde_json::to_string(&got.messages).unwrap();
-            prop_assert_eq!(&read["count"], &json!(got.messages.len()));
-            prop_assert!(rest.contains(&format!("\"messages\":{written}")));
+            let expected = format!("\"messages\":{written}");
+            prop_assert!(rest.contains(&expected));
         }
     }
 }

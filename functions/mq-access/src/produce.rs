@@ -3,19 +3,21 @@
 use std::time::Duration;
 
 use api::{Problem, Reply};
-use gateway::{from_produce, recorded};
-use idempotency::{Execution, Outcome, Written};
-use mq::{ContentSeed, Deadline, MessageId, Outgoing, ProduceCommand, Target};
+use gateway::{from_produce, from_store, recorded};
+use idempotency::{Execution, LeftBehind, Outcome, Place, Written};
+use mq::{BrokerError, ContentSeed, Deadline, MessageId, Outgoing, ProduceCommand, ProduceFailure, Target};
 use tokio::sync::watch;
 use tokio::time::{Instant, MissedTickBehavior};
 
-use crate::{MqAccess, answer, taken_over};
+use crate::answer::Produced;
+use crate::{MqAccess, Ready, answer, taken_over};
 
 /// At least once a second, with what a write takes.
 const CHECKPOINT_EVERY: Duration = Duration::from_millis(800);
 
 impl MqAccess {
-    /// Puts the command's messages from the checkpoint of an earlier attempt on, with the same ids and contents.
+    /// Puts the command's messages from the checkpoint of an earlier attempt on, with the same ids and
+    /// contents; from the first one where that attempt was at another place.
     pub(crate) async fn produce(
         &self,
         target: Target,
@@ -24,7 +26,6 @@ impl MqAccess {
         deadline: Deadline,
     ) -> Result<Reply, Problem> {
         let started = Instant::now();
-        let from = execution.progress.done;
         let ready = match self.ready(target, deadline).await {
             Ok(ready) => ready,
             Err(problem) => {
@@ -32,43 +33,77 @@ impl MqAccess {
                 return Err(problem);
             }
         };
-        let seed = ContentSeed::new(
-            &execution.tenant,
-            &execution.idempotency_key,
-            execution.fingerprint.as_str(),
-            execution.created_at,
-        );
-        let outgoing = Outgoing::new(command, seed);
+        let outgoing = Outgoing::new(command, seed(execution));
+        let connect =
+            ready.broker.connect_to_put(&ready.access, &ready.queue, &outgoing, ready.deadline).await;
+        let connected = match connect {
+            Ok(connected) => connected,
+            Err(error) => return Err(self.not_connected(execution, error, outgoing.count()).await),
+        };
+        let execution = &self.arrived(&ready.target, execution, connected.cluster()).await?;
+        let from = execution.progress.done;
         let confirmed = watch::Sender::new(from);
-        let produce =
-            ready.broker.produce(&ready.access, &ready.queue, &outgoing, from, &confirmed, ready.deadline);
         let produced = tokio::select! {
-            produced = produce => produced,
+            produced = connected.put(from, &confirmed, ready.deadline) => produced,
             () = self.keep_checkpoints(execution, confirmed.subscribe()) => {
                 return Err(taken_over());
             }
         };
         match produced {
             Ok(report) => {
-                let end = execution.progress.advanced(outgoing.count(), 0);
-                let reply = answer::produced(
-                    &ready.target,
-                    command,
-                    &report,
-                    (from, end.repeated),
-                    started.elapsed(),
-                );
+                let produced = Produced { command, report: &report, execution, count: outgoing.count() };
+                let reply = answer::produced(&ready.target, &produced, started.elapsed());
                 self.end(execution, &Outcome::Completed(recorded(reply.clone())), reply).await
             }
-            Err(failure) => {
-                let wire_id = |id: &MessageId| ready.broker.wire_id(*id);
-                let problem = from_produce(&failure, wire_id);
-                let in_doubt = u64::try_from(failure.in_doubt.len()).unwrap_or(u64::MAX);
-                self.fail(execution, &problem, execution.progress.advanced(failure.committed, in_doubt))
-                    .await;
+            Err(failure) => Err(self.not_put(&ready, execution, failure, outgoing.count()).await),
+        }
+    }
+
+    /// Takes the execution to the place that the broker turned out to be. Messages that an earlier
+    /// attempt put elsewhere are not continued here.
+    async fn arrived(
+        &self,
+        target: &Target,
+        execution: &Execution,
+        cluster: Option<&str>,
+    ) -> Result<Execution, Problem> {
+        let place = Place { id: target.place(cluster), name: target.to_string() };
+        match self.store.arrive(execution, place).await {
+            Ok(Some(arrived)) => Ok(arrived),
+            Ok(None) => Err(taken_over()),
+            Err(error) => {
+                tracing::error!(event_type = "idempotency.unavailable", error = %error, "a move to another place could not be noted");
+                let problem = from_store(&error);
+                self.fail(execution, &problem, execution.progress).await;
                 Err(problem)
             }
         }
+    }
+
+    /// Ends an execution that did not come as far as a queue. What earlier attempts put is not said to be
+    /// on this target's, since nobody knows whether it is the same.
+    async fn not_connected(&self, execution: &Execution, error: BrokerError, count: u64) -> Problem {
+        let failure = ProduceFailure { error, committed: 0, in_doubt: Vec::new() };
+        let left = execution.whereabouts.left_by(execution.progress);
+        let problem = with_elsewhere(from_produce(&failure, |_| Vec::new()), &left, count);
+        self.fail(execution, &problem, execution.progress).await;
+        problem
+    }
+
+    /// Ends an execution that did not put everything.
+    async fn not_put(
+        &self,
+        ready: &Ready<'_>,
+        execution: &Execution,
+        failure: ProduceFailure,
+        count: u64,
+    ) -> Problem {
+        let wire_id = |id: &MessageId| ready.broker.wire_id(*id);
+        let left = &execution.whereabouts.left_behind;
+        let problem = with_elsewhere(from_produce(&failure, wire_id), left, count);
+        let in_doubt = u64::try_from(failure.in_doubt.len()).unwrap_or(u64::MAX);
+        self.fail(execution, &problem, execution.progress.advanced(failure.committed, in_doubt)).await;
+        problem
     }
 
     /// Notes how many messages are on the queue, as long as the work goes on. Ends only where another execution owns the record by now: then
@@ -91,4 +126,15 @@ impl MqAccess {
             }
         }
     }
+}
+
+/// Every attempt makes the same messages.
+fn seed(execution: &Execution) -> ContentSeed {
+    let Execution { tenant, idempotency_key, fingerprint, created_at, .. } = execution;
+    ContentSeed::new(tenant, idempotency_key, fingerprint.as_str(), *created_at)
+}
+
+/// Says what lies at other places, if anything does.
+fn with_elsewhere(problem: Problem, left: &[LeftBehind], count: u64) -> Problem {
+    if left.is_empty() { problem } else { problem.extension("elsewhere", answer::elsewhere(left, count)) }
 }

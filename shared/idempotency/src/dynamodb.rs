@@ -1,6 +1,6 @@
 //! Transitions as DynamoDB's conditional writes, and items as records.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::HashMap;
 use std::fmt::Display;
 use std::time::Duration;
 
@@ -11,11 +11,16 @@ use aws_sdk_dynamodb::operation::update_item::UpdateItemError;
 use aws_sdk_dynamodb::primitives::Blob;
 use aws_sdk_dynamodb::types::{AttributeValue, ReturnValuesOnConditionCheckFailure};
 use jiff::Timestamp;
-use serde::Deserialize;
 
 use crate::claim::ClaimRequest;
 use crate::error::StoreError;
-use crate::protocol::{Body, Progress, Record, Status, StoredResponse, Token, Transition};
+use crate::protocol::{
+    Body, LeftBehind, Progress, Record, Status, StoredResponse, Token, Transition, Whereabouts,
+};
+
+mod item;
+
+pub(crate) use item::record;
 
 type Item = HashMap<String, AttributeValue>;
 
@@ -158,20 +163,26 @@ const OWN_IN_PROGRESS: &str = "#owner = :mine AND #attempt = :myAttempt AND #sta
 const OWN_PREPARED: &str = "#owner = :mine AND #attempt = :myAttempt AND #status = :prepared";
 const OWN_OPEN: &str = "#owner = :mine AND #attempt = :myAttempt AND #status IN (:inProgress, :prepared)";
 const OWN_FURTHER: &str = "#owner = :mine AND #attempt = :myAttempt AND #status = :inProgress AND \
-                           (attribute_not_exists(checkpoint) OR checkpoint < :checkpoint)";
+                           (attribute_not_exists(checkpoint) OR checkpoint < :checkpoint OR \
+                            attribute_not_exists(placeId) OR placeId <> :placeId OR placeName <> :placeName)";
+/// For work that has no place.
+const OWN_FURTHER_OR_PLACED: &str = "#owner = :mine AND #attempt = :myAttempt AND #status = :inProgress AND \
+                                     (attribute_not_exists(checkpoint) OR checkpoint < :checkpoint OR \
+                                      attribute_exists(placeId))";
 const AS_SEEN: &str = "#owner = :oldOwner AND #attempt = :oldAttempt AND #status = :oldStatus";
 
 fn expression(transition: &Transition, detail: Detail<'_>) -> Expression {
     let mut to = Expression::default();
     match transition {
         Transition::Claim { .. } => {}
-        Transition::TakeOver { seen, seen_status, owner, now, progress, .. } => {
+        Transition::TakeOver { seen, seen_status, owner, now, progress, whereabouts, .. } => {
             let status = if *seen_status == Status::Prepared { Status::Prepared } else { Status::InProgress };
             to.set("status", text(status.as_str()));
             to.set("owner", text(owner));
             to.set("attempt", number(seen.attempt.saturating_add(1)));
             to.set("leaseExpiresAt", number(crate::protocol::lease_end(*now)));
             set_progress(&mut to, *progress);
+            set_whereabouts(&mut to, whereabouts);
             if let Detail::Request(request) = detail {
                 to.set("traceId", text(request.trace_id));
             }
@@ -183,9 +194,11 @@ fn expression(transition: &Transition, detail: Detail<'_>) -> Expression {
             ];
             to.on(AS_SEEN, seen_values);
         }
-        Transition::Checkpoint { token, progress, .. } => {
+        Transition::Checkpoint { token, progress, whereabouts, .. } => {
             set_progress(&mut to, *progress);
-            to.on(OWN_FURTHER, mine(token, &[Status::InProgress]));
+            set_whereabouts(&mut to, whereabouts);
+            let condition = if whereabouts.place.is_some() { OWN_FURTHER } else { OWN_FURTHER_OR_PLACED };
+            to.on(condition, mine(token, &[Status::InProgress]));
         }
         Transition::Prepare { token, response, .. } => {
             to.set("status", text(Status::Prepared.as_str()));
@@ -203,9 +216,10 @@ fn expression(transition: &Transition, detail: Detail<'_>) -> Expression {
                 None => to.on(OWN_PREPARED, mine(token, &[Status::Prepared])),
             }
         }
-        Transition::Fail { token, progress, .. } => {
+        Transition::Fail { token, progress, whereabouts, .. } => {
             to.set("status", text(Status::Failed.as_str()));
             set_progress(&mut to, *progress);
+            set_whereabouts(&mut to, whereabouts);
             for name in
                 ["httpStatus", "responseHeaders", "responseDigest", "responsePayload", "responseLocation"]
             {
@@ -244,6 +258,28 @@ fn set_progress(to: &mut Expression, progress: Progress) {
     to.set("possibleDuplicates", number(progress.repeated));
 }
 
+fn set_whereabouts(to: &mut Expression, Whereabouts { place, left_behind }: &Whereabouts) {
+    match place {
+        Some(place) => {
+            to.set("placeId", text(&place.id));
+            to.set("placeName", text(&place.name));
+        }
+        None => {
+            to.remove("placeId");
+            to.remove("placeName");
+        }
+    }
+    if left_behind.is_empty() {
+        return to.remove("leftBehind");
+    }
+    let entry = |LeftBehind { name, done, in_doubt }: &LeftBehind| {
+        let name = name.as_ref().map(|name| ("name".to_owned(), text(name)));
+        let counts = [("done".to_owned(), number(done)), ("inDoubt".to_owned(), number(in_doubt))];
+        AttributeValue::M(counts.into_iter().chain(name).collect())
+    };
+    to.set("leftBehind", AttributeValue::L(left_behind.iter().map(entry).collect()));
+}
+
 fn set_response(to: &mut Expression, response: &StoredResponse) {
     let headers = response.headers.iter().map(|(name, value)| (name.clone(), text(value))).collect();
     to.set("httpStatus", number(response.status));
@@ -273,69 +309,10 @@ fn mine(token: &Token, statuses: &[Status]) -> Vec<(&'static str, AttributeValue
     values
 }
 
-/// A record's scalars as they stand in the table.
-#[derive(Debug, Deserialize)]
-#[serde(rename_all = "camelCase")]
-struct Stored {
-    request_hash: String,
-    status: Status,
-    owner: String,
-    attempt: u32,
-    lease_expires_at: i64,
-    created_at: Timestamp,
-    updated_at: Timestamp,
-    expires_at: Timestamp,
-    #[serde(default)]
-    checkpoint: u64,
-    #[serde(default)]
-    in_doubt: u64,
-    #[serde(default)]
-    possible_duplicates: u64,
-    http_status: Option<u16>,
-    response_headers: Option<BTreeMap<String, String>>,
-    response_digest: Option<String>,
-    response_location: Option<String>,
-}
-
 fn in_the_way(item: Option<Item>) -> Result<Record, StoreError> {
     record(
         item.ok_or_else(|| StoreError::Unreadable("a failed condition came without its record".to_owned()))?,
     )
-}
-
-/// Reads an item.
-pub(crate) fn record(mut item: Item) -> Result<Record, StoreError> {
-    let payload = item.remove("responsePayload");
-    let stored: Stored = serde_dynamo::from_item(item)
-        .map_err(|error| StoreError::Unreadable(format!("a record has another form: {error}")))?;
-    let body = match (payload, stored.response_location) {
-        (Some(AttributeValue::S(body)), _) => Some(Body::Text(body)),
-        (Some(AttributeValue::B(body)), _) => Some(Body::Gzip(body.into_inner())),
-        (_, Some(key)) => Some(Body::Object(key)),
-        (_, None) => None,
-    };
-    let response = match (stored.http_status, stored.response_headers, stored.response_digest, body) {
-        (Some(status), Some(headers), Some(digest), Some(body)) => {
-            Some(StoredResponse { status, headers, digest, body })
-        }
-        _ => None,
-    };
-    Ok(Record {
-        request_hash: stored.request_hash,
-        status: stored.status,
-        owner: stored.owner,
-        attempt: stored.attempt,
-        lease_expires_at: stored.lease_expires_at,
-        created_at: stored.created_at,
-        updated_at: stored.updated_at,
-        expires_at: stored.expires_at,
-        progress: Progress {
-            done: stored.checkpoint,
-            in_doubt: stored.in_doubt,
-            repeated: stored.possible_duplicates,
-        },
-        response,
-    })
 }
 
 pub(crate) fn text(value: &str) -> AttributeValue {

@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::claim::ClaimRequest;
 use crate::fingerprint::Fingerprint;
-use crate::protocol::{OperationType, Progress, Record, Token};
+use crate::protocol::{Arrival, OperationType, Place, Progress, Record, Token, Whereabouts};
 use crate::response::Response;
 
 /// A claim that was won. Whoever holds it is the record's only writer until the lease ends.
@@ -39,6 +39,9 @@ pub struct Execution {
     pub(crate) claimed_at: Timestamp,
     /// What earlier attempts did.
     pub progress: Progress,
+    /// Where they did it.
+    #[serde(default)]
+    pub whereabouts: Whereabouts,
 }
 
 impl Execution {
@@ -83,7 +86,14 @@ impl Execution {
             created_at: record.created_at,
             claimed_at: record.updated_at,
             progress: record.progress,
+            whereabouts: record.whereabouts.clone(),
         }
+    }
+
+    /// The execution as it begins at `place`, and whether it moved there.
+    pub(crate) fn at(&self, place: Place) -> (Self, bool) {
+        let Arrival { progress, whereabouts, has_moved } = self.whereabouts.arrive(self.progress, place);
+        (Self { progress, whereabouts, ..self.clone() }, has_moved)
     }
 
     /// How long this claim still keeps others out.

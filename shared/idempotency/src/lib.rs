@@ -31,7 +31,9 @@
 //! # }
 //! ```
 //!
-//! - Work that can be resumed notes how far it is with [checkpoints](Store::checkpoint); a takeover begins after the last one.
+//! - Work that can be resumed notes how far it is with [checkpoints](Store::checkpoint); a takeover
+//!   begins after the last one. Work with a place of its own [arrives](Store::arrive) there first: at
+//!   another place than the last attempt's it begins again.
 //! - Work whose effect becomes final at one moment [prepares](Store::prepare): the response is
 //!   stored first, so that a crash after the effect cannot lose it. It is stored with room for its
 //!   [label](Prepared), which says after such a crash that the effect is in doubt.
@@ -66,7 +68,7 @@ pub use fingerprint::{Fingerprint, NoFingerprint};
 pub use key::{ExpiryBounds, ExpiryError, IdempotencyKey, KeyError, MalformedKey};
 pub use once::{Handled, NotHandled};
 pub use prepared::Prepared;
-pub use protocol::{OperationType, Progress, Status};
+pub use protocol::{LeftBehind, OperationType, Place, Progress, Status, Whereabouts};
 pub use response::Response;
 pub use reuse::ReuseLimits;
 pub use store::{Store, Written};

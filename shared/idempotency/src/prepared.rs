@@ -78,8 +78,14 @@ mod tests {
     fn doubt_changes_the_label_and_nothing_else() {
         let prepared = Prepared::json(200, &json!({"count": 1, "deliveryInDoubt": "a member"})).unwrap();
         let stored = Prepared::stored(prepared.into_response()).unwrap();
-        assert_eq!(stored.response().body, r#"{"deliveryInDoubt":false,"count":1,"deliveryInDoubt":"a member"}"#);
-        assert_eq!(stored.in_doubt().body, r#"{"deliveryInDoubt":true,"count":1,"deliveryInDoubt":"a member"}"#);
+        assert_eq!(
+            stored.response().body,
+            r#"{"deliveryInDoubt":false,"count":1,"deliveryInDoubt":"a member"}"#
+        );
+        assert_eq!(
+            stored.in_doubt().body,
+            r#"{"deliveryInDoubt":true,"count":1,"deliveryInDoubt":"a member"}"#
+        );
     }
 
     #[test]

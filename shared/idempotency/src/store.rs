@@ -13,7 +13,7 @@ use crate::dynamodb::{Detail, text, write};
 use crate::error::StoreError;
 use crate::execution::{Execution, Outcome};
 use crate::prepared::Prepared;
-use crate::protocol::{Decision, Progress, Record, Status, Transition, decide};
+use crate::protocol::{Decision, Place, Progress, Record, Status, Transition, decide};
 use crate::response::Response;
 use crate::results::{self, Bucket};
 use crate::reuse::{ReuseCounter, ReuseLimits};
@@ -173,6 +173,26 @@ impl Store {
         Claimed::InProgress { retry_after }
     }
 
+    /// Takes an execution to the place where it will work, before it does anything there. If earlier
+    /// attempts did something at another place, it begins again at this one, and the record says so
+    /// when this returns; that takes one write, and nothing else does. `None` if another execution
+    /// owns the record by now.
+    ///
+    /// # Errors
+    /// When the store cannot be reached; nothing may be done at the place then.
+    pub async fn arrive(&self, execution: &Execution, place: Place) -> Result<Option<Execution>, StoreError> {
+        let (arrived, has_moved) = execution.at(place);
+        if !has_moved {
+            return Ok(Some(arrived));
+        }
+        let (progress, whereabouts) = (arrived.progress, arrived.whereabouts.clone());
+        let noted = Transition::Checkpoint { token: arrived.token(), progress, whereabouts, now: now() };
+        Ok(match self.settle(&arrived, &noted, Detail::None).await? {
+            Written::Done => Some(arrived),
+            Written::Fenced => None,
+        })
+    }
+
     /// Notes how far the work is, on the condition that the record is in progress under the
     /// execution's owner and attempt, and that it does not know of more.
     ///
@@ -182,7 +202,9 @@ impl Store {
         if progress.done <= execution.progress.done {
             return Ok(Written::Done);
         }
-        let checkpoint = Transition::Checkpoint { token: execution.token(), progress, now: now() };
+        let whereabouts = execution.whereabouts.clone();
+        let checkpoint =
+            Transition::Checkpoint { token: execution.token(), progress, whereabouts, now: now() };
         self.settle(execution, &checkpoint, Detail::None).await
     }
 
@@ -217,7 +239,8 @@ impl Store {
                 (Transition::Complete { token, response, now, retention }, Detail::Took(took))
             }
             Outcome::Failed { error, progress } => {
-                let fail = Transition::Fail { token, progress: *progress, now, retention };
+                let whereabouts = execution.whereabouts.clone();
+                let fail = Transition::Fail { token, progress: *progress, whereabouts, now, retention };
                 (fail, Detail::Failed { took, error })
             }
         };

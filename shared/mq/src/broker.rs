@@ -83,15 +83,41 @@ pub trait UnitOfWork: Send {
     async fn rollback(self: Box<Self>, deadline: Deadline) -> Result<(), BrokerError>;
 }
 
+/// A connection on which nothing has been put yet. The broker has said which one it is, so the caller
+/// can tell whether messages of an earlier attempt are there.
+#[async_trait]
+pub trait ReadyToPut: Send {
+    /// What the broker calls the cluster that it belongs to, if it says so.
+    fn cluster(&self) -> Option<&str>;
+
+    /// Puts the messages from index `from` on, in order, each confirmed by the broker, paced by their
+    /// rate and grouped in their transactions. `confirmed` is raised as confirms come in: that many of
+    /// the first messages, those before `from` included, are on the queue whatever happens from then
+    /// on. It may lag behind the result, never run ahead of it.
+    async fn put(
+        self: Box<Self>,
+        from: u64,
+        confirmed: &watch::Sender<u64>,
+        deadline: Deadline,
+    ) -> Result<ProduceReport, ProduceFailure>;
+}
+
 #[async_trait]
 pub trait Broker: Send + Sync {
     /// The bytes of an id as this broker carries them.
     fn wire_id(&self, id: MessageId) -> Vec<u8>;
 
-    /// Puts the messages of `outgoing` from index `from` on, in order, each confirmed by the broker, paced by
-    /// `outgoing`'s rate and grouped in its transactions. `confirmed` is raised as confirms come in: that many of the first
-    /// messages, those before `from` included, are on the queue whatever happens from then on. It may lag behind the result,
-    /// never run ahead of it.
+    /// Connects to put `outgoing` on `queue`. Refuses what this kind of broker cannot do at all.
+    async fn connect_to_put<'a>(
+        &self,
+        access: &Access,
+        queue: &'a QueueName,
+        outgoing: &'a Outgoing,
+        deadline: Deadline,
+    ) -> Result<Box<dyn ReadyToPut + 'a>, BrokerError>;
+
+    /// Puts the messages of `outgoing` from index `from` on, whichever broker answers: for callers that
+    /// have put nothing before. See [`ReadyToPut::put`].
     async fn produce(
         &self,
         access: &Access,
@@ -100,7 +126,11 @@ pub trait Broker: Send + Sync {
         from: u64,
         confirmed: &watch::Sender<u64>,
         deadline: Deadline,
-    ) -> Result<ProduceReport, ProduceFailure>;
+    ) -> Result<ProduceReport, ProduceFailure> {
+        let ready = self.connect_to_put(access, queue, outgoing, deadline).await;
+        let nothing = |error| ProduceFailure { error, committed: from, in_doubt: Vec::new() };
+        ready.map_err(nothing)?.put(from, confirmed, deadline).await
+    }
 
     /// Gets messages as one unit of work. Stops before the messages' [`carried_size`](crate::ReceivedMessage::carried_size)
     /// exceeds `max_bytes`; a first message that alone does is [`BrokerError::MessageTooLarge`] and stays.

@@ -16,12 +16,13 @@ mod explicit;
 mod inline;
 mod message;
 mod names;
+mod place;
 mod report;
 mod target;
 
 pub use base64_bytes::{Base64Bytes, IdBytes};
 pub use bounded::List;
-pub use broker::{Broker, Deadline, ProduceFailure, UnitOfWork};
+pub use broker::{Broker, Deadline, ProduceFailure, ReadyToPut, UnitOfWork};
 pub use command::{
     Ack, AckMode, Batch, BatchCount, ConsumeCommand, CorrelIdMode, ExpiryMs, ExplicitMessage, MaxMessages,
     MessageSize, MqProps, Payload, Persistence, Priority, ProduceCommand, ProduceSource, RateLimit, Selector,

@@ -57,10 +57,9 @@ use std::sync::Arc;
 
 use async_trait::async_trait;
 use mq::{
-    Access, Broker, BrokerError, ConsumeCommand, Deadline, DepthReport, Outgoing, PoolReport, ProduceFailure,
-    ProduceReport, QueueName, TestReport, UnitOfWork,
+    Access, Broker, BrokerError, ConsumeCommand, Deadline, DepthReport, Outgoing, PoolReport, QueueName,
+    ReadyToPut, TestReport, UnitOfWork,
 };
-use tokio::sync::watch;
 
 pub use crate::config::{
     ConfigError, ConfigFault, ConnectionArguments, ConnectionConfig, Host, Settings, TlsConfig,
@@ -104,16 +103,15 @@ impl Broker for RabbitMq {
         id.to_hex().into_bytes()
     }
 
-    async fn produce(
+    async fn connect_to_put<'a>(
         &self,
         access: &Access,
-        queue: &QueueName,
-        outgoing: &Outgoing,
-        from: u64,
-        confirmed: &watch::Sender<u64>,
+        queue: &'a QueueName,
+        outgoing: &'a Outgoing,
         deadline: Deadline,
-    ) -> Result<ProduceReport, ProduceFailure> {
-        produce::produce(&self.pool, access, queue, outgoing, from, confirmed, deadline).await
+    ) -> Result<Box<dyn ReadyToPut + 'a>, BrokerError> {
+        let connected = produce::connect(&self.pool, access, queue, outgoing, deadline).await?;
+        Ok(Box::new(connected))
     }
 
     async fn fetch(

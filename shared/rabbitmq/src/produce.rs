@@ -4,9 +4,11 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use amq_protocol::frame::{AMQPContentHeader, AMQPFrame, gen_frame};
+use async_trait::async_trait;
 use lapin::options::ConfirmSelectOptions;
 use mq::{
-    Access, BrokerError, Deadline, MessageId, Outgoing, ProduceFailure, ProduceReport, QueueName, Transaction,
+    Access, BrokerError, Deadline, MessageId, Outgoing, ProduceFailure, ProduceReport, QueueName, ReadyToPut,
+    Transaction,
 };
 use tokio::sync::watch;
 
@@ -30,18 +32,49 @@ const PAUSE: Duration = Duration::from_millis(20);
 /// What is kept of the time for the confirms of the last window.
 const MARGIN: Duration = Duration::from_millis(500);
 
-pub(crate) async fn produce(
+/// A connection on which nothing has been sent yet.
+pub(crate) struct Connected<'a> {
+    session: Session,
+    queue: &'a QueueName,
+    outgoing: &'a Outgoing,
+}
+
+/// Refuses what no broker could do, and connects.
+pub(crate) async fn connect<'a>(
     pool: &Arc<ConnectionPools>,
     access: &Access,
-    queue: &QueueName,
-    outgoing: &Outgoing,
+    queue: &'a QueueName,
+    outgoing: &'a Outgoing,
+    deadline: Deadline,
+) -> Result<Connected<'a>, BrokerError> {
+    refuse_up_front(outgoing)?;
+    let session = Session::open(pool, access, deadline).await?;
+    Ok(Connected { session, queue, outgoing })
+}
+
+#[async_trait]
+impl ReadyToPut for Connected<'_> {
+    fn cluster(&self) -> Option<&str> {
+        self.session.cluster()
+    }
+
+    async fn put(
+        self: Box<Self>,
+        from: u64,
+        confirmed: &watch::Sender<u64>,
+        deadline: Deadline,
+    ) -> Result<ProduceReport, ProduceFailure> {
+        put(*self, from, confirmed, deadline).await
+    }
+}
+
+async fn put(
+    Connected { session, queue, outgoing }: Connected<'_>,
     from: u64,
     confirmed: &watch::Sender<u64>,
     deadline: Deadline,
 ) -> Result<ProduceReport, ProduceFailure> {
     let nothing = |error| ProduceFailure { error, committed: from, in_doubt: Vec::new() };
-    refuse_up_front(outgoing, from).map_err(nothing)?;
-    let session = Session::open(pool, access, deadline).await.map_err(nothing)?;
     if let Err(error) = fits_frames(outgoing, from, session.frame_max()) {
         session.finish(deadline).await;
         return Err(nothing(error));
@@ -276,14 +309,14 @@ async fn refused(session: &Session, queue: &QueueName, deadline: Deadline) -> Br
 }
 
 /// Refuses what cannot be done whatever the broker says.
-fn refuse_up_front(outgoing: &Outgoing, from: u64) -> Result<(), BrokerError> {
+fn refuse_up_front(outgoing: &Outgoing) -> Result<(), BrokerError> {
     let transaction = outgoing.transaction();
     if transaction.enabled && transaction.atomic {
         return Err(BrokerError::Unsupported {
             detail: "RabbitMQ has no transaction that is all or nothing; ask without `atomic`".to_owned(),
         });
     }
-    for index in from..outgoing.count() {
+    for index in 0..outgoing.count() {
         correlation_id(outgoing.message_id(index), &outgoing.correl_id(index))
             .map_err(|detail| BrokerError::Unsupported { detail })?;
         if !outgoing.differs_by_message() {

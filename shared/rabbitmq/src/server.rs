@@ -6,16 +6,17 @@ use lapin::types::{AMQPValue, FieldTable};
 
 use crate::errors::PRODUCT;
 
-/// The product and version of the server properties.
+/// The product, the version and the cluster's name of the server properties.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Server {
     pub(crate) product: String,
     pub(crate) version: Option<String>,
+    pub(crate) cluster: Option<String>,
 }
 
 impl Default for Server {
     fn default() -> Self {
-        Self { product: PRODUCT.to_owned(), version: None }
+        Self { product: PRODUCT.to_owned(), version: None, cluster: None }
     }
 }
 
@@ -28,7 +29,11 @@ impl Server {
             return Self::default();
         };
         let text = |name| text(&start.server_properties, name);
-        Self { product: text("product").unwrap_or_else(|| PRODUCT.to_owned()), version: text("version") }
+        Self {
+            product: text("product").unwrap_or_else(|| PRODUCT.to_owned()),
+            version: text("version"),
+            cluster: text("cluster_name"),
+        }
     }
 }
 

@@ -38,6 +38,11 @@ impl Session {
         self.0.connection().intake()
     }
 
+    /// The name of the cluster that the broker belongs to, if the broker told it.
+    pub(crate) fn cluster(&self) -> Option<&str> {
+        self.0.connection().server.cluster.as_deref()
+    }
+
     /// How many messages the broker has given back as unroutable on the connection.
     pub(crate) fn returns(&self) -> u64 {
         self.0.connection().returns()

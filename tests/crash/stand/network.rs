@@ -60,6 +60,8 @@ struct Trap {
 struct Wire {
     upstream: (String, u16),
     trap: Mutex<Option<Trap>>,
+    /// The last letter of the cluster's name, as the broker tells it to clients.
+    cluster: Mutex<Option<u8>>,
     cuts: watch::Sender<Cut>,
 }
 
@@ -84,7 +86,8 @@ impl Network {
     pub(crate) async fn start() -> Self {
         let url = Url::parse(&end_to_end::variable("AMQP_URL")).unwrap();
         let upstream = (url.host_str().unwrap().to_owned(), url.port().unwrap());
-        let wire = Arc::new(Wire { upstream, trap: Mutex::default(), cuts: watch::Sender::new(Cut::Fin) });
+        let cuts = watch::Sender::new(Cut::Fin);
+        let wire = Arc::new(Wire { upstream, trap: Mutex::default(), cluster: Mutex::default(), cuts });
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let port = listener.local_addr().unwrap().port();
         let server = Some(tokio::spawn(Arc::clone(&wire).accept(listener)));
@@ -110,6 +113,12 @@ impl Network {
         let (reached, receiver) = oneshot::channel();
         *self.wire.trap.lock().unwrap() = Some(Trap { set_by, method, skip, reached, then });
         Reached(receiver)
+    }
+
+    /// Lets new connections find a broker whose cluster has another name, which ends with this letter;
+    /// or the right name again.
+    pub(crate) fn name_cluster(&self, last_letter: Option<u8>) {
+        *self.wire.cluster.lock().unwrap() = last_letter;
     }
 
     /// Cuts every connection.
@@ -186,6 +195,7 @@ impl Wire {
             let size = u32::from_be_bytes([frame[3], frame[4], frame[5], frame[6]]);
             frame.resize(7 + usize::try_from(size).unwrap() + 1, 0);
             from.read_exact(&mut frame[7..]).await?;
+            self.rename(&mut frame);
             match self.spring(&frame) {
                 None => to.write_all(&frame).await?,
                 Some(Then::Cut(cut)) => {
@@ -198,6 +208,18 @@ impl Wire {
                 }
             }
         }
+    }
+
+    /// Changes the cluster's name in a broker's greeting, `Connection.Start`.
+    fn rename(&self, frame: &mut [u8]) {
+        let Some(letter) = *self.cluster.lock().unwrap() else { return };
+        if frame[0] != METHOD || frame[7..11] != [0, 10, 0, 10] {
+            return;
+        }
+        let name = b"cluster_nameS";
+        let at = frame.windows(name.len()).position(|bytes| bytes == name).unwrap() + name.len();
+        let length = u32::from_be_bytes([frame[at], frame[at + 1], frame[at + 2], frame[at + 3]]);
+        frame[at + 3 + usize::try_from(length).unwrap()] = letter;
     }
 
     fn spring(&self, frame: &[u8]) -> Option<Then> {

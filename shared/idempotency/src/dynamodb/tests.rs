@@ -1,5 +1,6 @@
 //! The table does what the protocol says, whatever it holds and whatever is written.
 
+use std::collections::BTreeMap;
 use std::time::Duration;
 
 use aws_sdk_dynamodb::types::{
@@ -10,7 +11,7 @@ use proptest::prelude::*;
 use proptest::test_runner::{Config, TestRunner};
 
 use super::*;
-use crate::protocol::{Body, StoredResponse, Token};
+use crate::protocol::{Body, Place, StoredResponse, Token};
 
 fn at() -> impl Strategy<Value = Timestamp> {
     (0..200i64).prop_map(|second| Timestamp::from_second(1_800_000_000 + second).unwrap())
@@ -40,6 +41,14 @@ fn progress() -> impl Strategy<Value = Progress> {
     })
 }
 
+fn whereabouts() -> impl Strategy<Value = Whereabouts> {
+    let place = ("[ab]", "[ab]").prop_map(|(id, name)| Place { id, name });
+    let left = (prop::option::of("[ab]"), 0..5u64, prop_oneof![0..5u64, Just(u64::MAX)])
+        .prop_map(|(name, done, in_doubt)| LeftBehind { name, done, in_doubt });
+    (prop::option::weighted(0.8, place), prop::collection::vec(left, 0..3))
+        .prop_map(|(place, left_behind)| Whereabouts { place, left_behind })
+}
+
 fn response() -> impl Strategy<Value = StoredResponse> {
     let body = prop_oneof![
         "[a-z]{0,5}".prop_map(Body::Text),
@@ -62,20 +71,19 @@ fn transition() -> impl Strategy<Value = Transition> {
             now,
             retention
         }),
-        (token(), status(), owner(), at(), retention(), progress()).prop_map(
-            |(seen, seen_status, owner, now, retention, progress)| Transition::TakeOver {
+        (token(), status(), owner(), at(), retention(), progress(), whereabouts()).prop_map(
+            |(seen, seen_status, owner, now, retention, progress, whereabouts)| Transition::TakeOver {
                 seen,
                 seen_status,
                 owner,
                 now,
                 retention,
-                progress
+                progress,
+                whereabouts
             }
         ),
-        (token(), progress(), at()).prop_map(|(token, progress, now)| Transition::Checkpoint {
-            token,
-            progress,
-            now
+        (token(), progress(), whereabouts(), at()).prop_map(|(token, progress, whereabouts, now)| {
+            Transition::Checkpoint { token, progress, whereabouts, now }
         }),
         (token(), response(), at()).prop_map(|(token, response, now)| Transition::Prepare {
             token,
@@ -85,9 +93,15 @@ fn transition() -> impl Strategy<Value = Transition> {
         (token(), prop::option::of(response()), at(), retention()).prop_map(
             |(token, response, now, retention)| Transition::Complete { token, response, now, retention }
         ),
-        (token(), progress(), at(), retention()).prop_map(|(token, progress, now, retention)| {
-            Transition::Fail { token, progress, now, retention }
-        }),
+        (token(), progress(), whereabouts(), at(), retention()).prop_map(
+            |(token, progress, whereabouts, now, retention)| Transition::Fail {
+                token,
+                progress,
+                whereabouts,
+                now,
+                retention
+            }
+        ),
     ]
 }
 

@@ -71,6 +71,7 @@ mod tests {
             updated_at: at(0),
             expires_at: at(i64::from(u32::MAX)),
             progress: Progress::default(),
+            whereabouts: Default::default(),
             response: None,
         }
     }

@@ -5,11 +5,13 @@
 //! two.
 
 mod decision;
+mod place;
 mod progress;
 mod record;
 mod transition;
 
 pub use decision::{Decision, decide};
+pub use place::{Arrival, LeftBehind, Place, Whereabouts};
 pub use progress::Progress;
 pub use record::{Body, OperationType, Record, Status, StoredResponse};
 pub(crate) use transition::lease_end;

@@ -6,6 +6,7 @@ use std::fmt;
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
+use super::place::Whereabouts;
 use super::progress::Progress;
 
 /// What kind of work a record is for; the first part of its key.
@@ -109,6 +110,8 @@ pub struct Record {
     pub updated_at: Timestamp,
     pub expires_at: Timestamp,
     pub progress: Progress,
+    /// Where the progress was made.
+    pub whereabouts: Whereabouts,
     /// There while the record is prepared or completed.
     pub response: Option<StoredResponse>,
 }

@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use jiff::Timestamp;
 
+use super::place::Whereabouts;
 use super::progress::Progress;
 use super::record::{Record, Status, StoredResponse};
 use crate::execution::Execution;
@@ -20,8 +21,9 @@ pub struct Token {
 pub enum Transition {
     /// Makes a record where there is none, or where there is one whose retention and lease are both over.
     Claim { request_hash: String, owner: String, now: Timestamp, retention: Duration },
-    /// Takes over the record whose token and status are still those that were seen. Keeps the checkpoint, the creation time, and a prepared record's
-    /// status and response.
+    /// Takes over the record whose token and status are still those that were seen. Keeps the creation time, and a prepared record's
+    /// status and response. Writes progress and place together as they were seen: a note that comes
+    /// late in between must not leave the progress of one place under the name of another.
     TakeOver {
         seen: Token,
         seen_status: Status,
@@ -29,15 +31,16 @@ pub enum Transition {
         now: Timestamp,
         retention: Duration,
         progress: Progress,
+        whereabouts: Whereabouts,
     },
-    /// Notes progress, while in progress and never backwards.
-    Checkpoint { token: Token, progress: Progress, now: Timestamp },
+    /// Notes progress, while in progress; never backwards, but at another place than the record's.
+    Checkpoint { token: Token, progress: Progress, whereabouts: Whereabouts, now: Timestamp },
     /// Stores the response before the side effect is made final, while in progress.
     Prepare { token: Token, response: StoredResponse, now: Timestamp },
     /// Ends the execution with a response; without one, that of a prepared record stays. From then on the retention counts.
     Complete { token: Token, response: Option<StoredResponse>, now: Timestamp, retention: Duration },
     /// Ends the execution so that a retry runs again; a response that was prepared is dropped.
-    Fail { token: Token, progress: Progress, now: Timestamp, retention: Duration },
+    Fail { token: Token, progress: Progress, whereabouts: Whereabouts, now: Timestamp, retention: Duration },
 }
 
 impl Transition {
@@ -50,6 +53,7 @@ impl Transition {
             now,
             retention,
             progress: record.left_behind(),
+            whereabouts: record.whereabouts.clone(),
         }
     }
 
@@ -60,8 +64,10 @@ impl Transition {
         match self {
             Self::Claim { now, .. } => record.has_expired(*now),
             Self::TakeOver { seen, seen_status, .. } => is_of(seen) && record.status == *seen_status,
-            Self::Checkpoint { token, progress, .. } => {
-                is_of(token) && record.status == Status::InProgress && record.progress.done < progress.done
+            Self::Checkpoint { token, progress, whereabouts, .. } => {
+                let is_further =
+                    record.progress.done < progress.done || record.whereabouts.place != whereabouts.place;
+                is_of(token) && record.status == Status::InProgress && is_further
             }
             Self::Prepare { token, .. } => is_of(token) && record.status == Status::InProgress,
             Self::Complete { token, response: None, .. } => is_of(token) && record.status == Status::Prepared,
@@ -85,15 +91,19 @@ impl Transition {
     fn change(&self, record: &mut Record) {
         match self {
             Self::Claim { .. } => {}
-            Self::TakeOver { seen, seen_status, owner, now, progress, .. } => {
+            Self::TakeOver { seen, seen_status, owner, now, progress, whereabouts, .. } => {
                 record.status =
                     if *seen_status == Status::Prepared { Status::Prepared } else { Status::InProgress };
                 record.owner.clone_from(owner);
                 record.attempt = seen.attempt.saturating_add(1);
                 record.lease_expires_at = lease_end(*now);
                 record.progress = *progress;
+                record.whereabouts.clone_from(whereabouts);
             }
-            Self::Checkpoint { progress, .. } => record.progress = *progress,
+            Self::Checkpoint { progress, whereabouts, .. } => {
+                record.progress = *progress;
+                record.whereabouts.clone_from(whereabouts);
+            }
             Self::Prepare { response, .. } => {
                 record.status = Status::Prepared;
                 record.response = Some(response.clone());
@@ -105,10 +115,11 @@ impl Transition {
                     record.response.clone_from(response);
                 }
             }
-            Self::Fail { progress, .. } => {
+            Self::Fail { progress, whereabouts, .. } => {
                 record.status = Status::Failed;
                 record.lease_expires_at = 0;
                 record.progress = *progress;
+                record.whereabouts.clone_from(whereabouts);
                 record.response = None;
             }
         }
@@ -135,7 +146,11 @@ impl Transition {
         let is_of = |token: &Token| found.owner == token.owner && found.attempt == token.attempt;
         match self {
             Self::Claim { owner, .. } | Self::TakeOver { owner, .. } => found.owner == *owner,
-            Self::Checkpoint { token, progress, .. } => is_of(token) && found.progress.done >= progress.done,
+            Self::Checkpoint { token, progress, whereabouts, .. } => {
+                is_of(token)
+                    && found.whereabouts.place == whereabouts.place
+                    && found.progress.done >= progress.done
+            }
             Self::Prepare { token, response, .. } => {
                 is_of(token) && found.status == Status::Prepared && found.response.as_ref() == Some(response)
             }
@@ -160,6 +175,7 @@ fn claimed(request_hash: &str, owner: &str, now: Timestamp, retention: Duration)
         updated_at: now,
         expires_at: kept_until(now, retention),
         progress: Progress::default(),
+        whereabouts: Whereabouts::default(),
         response: None,
     }
 }

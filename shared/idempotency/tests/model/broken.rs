@@ -30,10 +30,20 @@ pub(crate) enum Guard {
     SameBody,
     /// A claim knows its own token.
     OwnClaim,
+    /// Work may start for as much longer as the worker's clock may be ahead.
+    TolerantStart,
+    /// A takeover goes on at the same place only.
+    SamePlace,
+    /// What was left at another place may be there twice.
+    CountMoved,
+    /// The record knows of a move before anything is put.
+    NoteMove,
+    /// A takeover writes the place that its progress is of.
+    PlaceOfProgress,
 }
 
 impl Guard {
-    pub(crate) const ALL: [Self; 11] = [
+    pub(crate) const ALL: [Self; 16] = [
         Self::OwnToken,
         Self::OpenStatus,
         Self::Lease,
@@ -45,6 +55,11 @@ impl Guard {
         Self::KeepDoubt,
         Self::SameBody,
         Self::OwnClaim,
+        Self::TolerantStart,
+        Self::SamePlace,
+        Self::CountMoved,
+        Self::NoteMove,
+        Self::PlaceOfProgress,
     ];
 }
 
@@ -83,6 +98,9 @@ pub(crate) fn apply(
         }
         (Guard::KeepCheckpoint, Transition::TakeOver { progress, .. }, _) => *progress = Progress::default(),
         (Guard::KeepDoubt, Transition::TakeOver { progress, .. }, _) => progress.in_doubt = 0,
+        (Guard::PlaceOfProgress, Transition::TakeOver { whereabouts, .. }, Some(record)) => {
+            whereabouts.clone_from(&record.whereabouts);
+        }
         _ => {}
     }
     let mut after = transition.apply(seen.as_ref())?;

@@ -7,11 +7,12 @@ use crate::scenario::Kind;
 pub(crate) enum Effect {
     /// Where the one message is.
     Consume(Message),
-    /// How often each message was put.
-    Produce([u8; MESSAGES]),
+    /// How often each message was put, at each place.
+    Produce([[u8; MESSAGES]; PLACES]),
 }
 
 pub(crate) const MESSAGES: usize = 2;
+pub(crate) const PLACES: usize = 2;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum Message {
@@ -25,7 +26,7 @@ impl Effect {
     pub(crate) fn new(kind: Kind) -> Self {
         match kind {
             Kind::Consume => Self::Consume(Message::OnQueue),
-            Kind::Produce => Self::Produce([0; MESSAGES]),
+            Kind::Produce => Self::Produce([[0; MESSAGES]; PLACES]),
         }
     }
 
@@ -51,9 +52,9 @@ impl Effect {
         }
     }
 
-    pub(crate) fn put(&mut self, index: u64) {
-        if let Self::Produce(counts) = self
-            && let Some(count) = counts.get_mut(usize::try_from(index).unwrap())
+    pub(crate) fn put(&mut self, at: usize, index: u64) {
+        if let Self::Produce(places) = self
+            && let Some(count) = places[at].get_mut(usize::try_from(index).unwrap())
         {
             *count = count.saturating_add(1);
         }

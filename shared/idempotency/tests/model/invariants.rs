@@ -12,6 +12,7 @@ pub(crate) enum Invariant {
     Lost,
     Unlabelled,
     Missing,
+    RefusedInTime,
 }
 
 impl Invariant {
@@ -25,7 +26,8 @@ impl Invariant {
             Self::OwnNotKnown => "a claim did not recognise its own record",
             Self::Lost => "a message that was removed is in no answer and no record",
             Self::Unlabelled => "messages are there twice and no answer says so",
-            Self::Missing => "an answer counts a message that is not on the queue",
+            Self::Missing => "an answer counts a message that is not on its queue",
+            Self::RefusedInTime => "an order that came in time was refused as too late",
         }
     }
 }

@@ -12,6 +12,7 @@ mod broken;
 mod calls;
 mod effect;
 mod invariants;
+mod producing;
 mod scenario;
 mod steps;
 mod world;
@@ -70,8 +71,10 @@ fn produce_with_two_requests_at_once() {
 fn clocks_that_differ_by_as_much_as_they_may() {
     let skew = 5;
     for kind in [Kind::Consume, Kind::Produce] {
-        // The successor's clock ahead; the worker's behind its claimer's.
-        for (party, claims_ahead, works_ahead) in [(1, skew, 0), (0, skew, 0), (0, 0, skew)] {
+        // The successor's clock is ahead; the worker's is behind its claimer's alone, ahead of it, and
+        // behind everybody's.
+        let all = [(1, skew, 0), (0, skew, 0), (0, 0, skew), (0, 0, -skew)];
+        for (party, claims_ahead, works_ahead) in all {
             let mut scenario = Scenario::of(kind, &["a", "a"]).clocks(party, claims_ahead, works_ahead);
             scenario.parties.iter_mut().for_each(|party| party.requests = requests());
             assert_holds(scenario);
@@ -110,6 +113,17 @@ fn one_trouble_after_the_other() {
     }
 }
 
+/// Each attempt may find itself at either of two places.
+#[test]
+fn a_target_that_changes_between_attempts() {
+    let mut scenario = Scenario::of(Kind::Produce, &["a", "a"]);
+    scenario.parties.iter_mut().for_each(|party| party.requests = requests());
+    assert_holds(Scenario { places: 2, ..scenario });
+    let mut scenario = Scenario::of(Kind::Produce, &["a"]);
+    scenario.parties[0].requests = 2 + requests();
+    assert_holds(Scenario { places: 2, crashes: 2, ..scenario });
+}
+
 /// A checker that finds nothing proves nothing, unless it finds what is there.
 #[test]
 fn without_any_one_guard_an_invariant_breaks() {
@@ -131,6 +145,12 @@ fn where_it_matters(guard: Guard) -> Scenario {
         | Guard::OwnClaim => Scenario::of(Kind::Consume, &same),
         Guard::OpenStatus | Guard::KeepCheckpoint | Guard::KeepDoubt => Scenario::of(Kind::Produce, &same),
         Guard::Skew => Scenario::of(Kind::Consume, &same).clocks(1, 5, 0),
+        Guard::TolerantStart => Scenario::of(Kind::Consume, &same).clocks(0, 0, 5),
+        Guard::SamePlace | Guard::CountMoved | Guard::NoteMove | Guard::PlaceOfProgress => {
+            let mut scenario = Scenario::of(Kind::Produce, &["a"]);
+            (scenario.parties[0].requests, scenario.crashes) = (3, 2);
+            Scenario { places: 2, ..scenario }
+        }
         Guard::SameBody => Scenario::of(Kind::Consume, &["a", "b"]),
     }
 }

@@ -38,6 +38,8 @@ pub(crate) struct Scenario {
     pub(crate) crashes: u8,
     /// How many calls go wrong.
     pub(crate) faults: u8,
+    /// At how many places an attempt may find itself.
+    pub(crate) places: usize,
     /// Seconds.
     pub(crate) retention: u64,
     /// The guard that is taken out.
@@ -52,6 +54,7 @@ impl Scenario {
             parties: fingerprints.iter().copied().map(party).collect(),
             crashes: 1,
             faults: 1,
+            places: 1,
             retention: 7200,
             broken: None,
         }
@@ -78,13 +81,18 @@ impl Scenario {
         self.broken == Some(guard)
     }
 
-    /// The edges of what can begin or end, in seconds, for claims that are made at one of them; and moments between.
-    pub(crate) fn next_moment(now: i64) -> Option<i64> {
+    /// The edges of what can begin or end, in seconds, for claims that are made at one of them; and
+    /// moments between. Clocks that differ have edges of their own.
+    pub(crate) fn next_moment(&self, now: i64) -> Option<i64> {
         let [start, work, skew] = [Execution::START_WITHIN, Execution::WORK, Execution::SKEW]
             .map(|duration| i64::try_from(duration.as_secs()).unwrap());
-        let lease = start + work + skew;
-        let moments = [start, work, start + work, lease, 2 * lease];
-        moments.into_iter().find(|moment| *moment > now)
+        let lease = start + skew + work + skew;
+        let (latest, behind) = (start + skew, start + 2 * skew);
+        let clocks_differ =
+            self.parties.iter().any(|party| (party.claims_ahead, party.works_ahead) != (0, 0));
+        let of_clocks = [start, behind, start + work].into_iter().filter(|_| clocks_differ);
+        let moments = [latest, work, latest + work, lease, 2 * lease].into_iter().chain(of_clocks);
+        moments.filter(|moment| *moment > now).min()
     }
 }
 
@@ -116,6 +124,7 @@ impl Model for Scenario {
             holds(Invariant::Lost.name(), |_, world| world.holds(Invariant::Lost)),
             holds(Invariant::Unlabelled.name(), |_, world| world.holds(Invariant::Unlabelled)),
             holds(Invariant::Missing.name(), |_, world| world.holds(Invariant::Missing)),
+            holds(Invariant::RefusedInTime.name(), |_, world| world.holds(Invariant::RefusedInTime)),
         ]
     }
 }

@@ -9,9 +9,9 @@ use jiff::Timestamp;
 
 use crate::broken::{Guard, decision};
 use crate::calls::{Called, Fate};
-use crate::effect::MESSAGES;
 use crate::invariants::Invariant;
-use crate::scenario::{Kind, Scenario};
+use crate::producing::arrives;
+use crate::scenario::{Kind, Party, Scenario};
 use crate::world::{Granted, Step, World, response};
 
 /// The time-out of the function that claims, in seconds.
@@ -64,14 +64,14 @@ fn moment(seconds: i64) -> Timestamp {
     Timestamp::from_second(seconds + 1_000_000).unwrap()
 }
 
-struct Successors<'a> {
-    scenario: &'a Scenario,
-    world: &'a World,
+pub(crate) struct Successors<'a> {
+    pub(crate) scenario: &'a Scenario,
+    pub(crate) world: &'a World,
     actions: &'a mut Vec<Action>,
 }
 
 impl Successors<'_> {
-    fn happens(&mut self, label: String, change: impl FnOnce(&Scenario, &mut World)) {
+    pub(crate) fn happens(&mut self, label: String, change: impl FnOnce(&Scenario, &mut World)) {
         let mut next = self.world.clone();
         change(self.scenario, &mut next);
         next.inspect();
@@ -79,7 +79,7 @@ impl Successors<'_> {
     }
 
     fn time_passes(&mut self) {
-        let Some(moment) = Scenario::next_moment(self.world.now) else { return };
+        let Some(moment) = self.scenario.next_moment(self.world.now) else { return };
         self.happens(format!("it is {moment} s"), |_, world| {
             world.now = moment;
             for w in 0..world.workers.len() {
@@ -91,7 +91,12 @@ impl Successors<'_> {
     }
 
     /// A worker calls the store, with all that can come of it.
-    fn calls(&mut self, w: usize, transition: &Transition, then: impl Fn(&Scenario, &mut World, Called)) {
+    pub(crate) fn calls(
+        &mut self,
+        w: usize,
+        transition: &Transition,
+        then: impl Fn(&Scenario, &mut World, Called),
+    ) {
         for fate in Fate::possible(self.world) {
             let what = transition_name(transition);
             self.happens(format!("{w} writes {what}: {fate:?}"), |scenario, world| {
@@ -187,23 +192,34 @@ impl Successors<'_> {
     }
 
     fn starts(&mut self, w: usize, granted: &Granted) {
-        let clock = moment(self.world.now + self.scenario.parties[w].works_ahead);
-        let in_time = clock <= granted.claimed_at + Execution::START_WITHIN;
-        if in_time || self.scenario.is_without(Guard::StartBefore) {
-            self.happens(format!("{w} starts"), |scenario, world| {
-                if world.record.as_ref().is_some_and(|record| record.status == Status::Completed) {
-                    world.breach(Invariant::DoneAgain);
-                }
-                world.workers[w].ends_at = world.now + i64::try_from(Execution::WORK.as_secs()).unwrap();
-                let done = granted.progress.done;
-                let granted = Granted { claimed_at: Timestamp::UNIX_EPOCH, ..granted.clone() };
-                world.workers[w].step = match scenario.kind {
-                    Kind::Consume => Step::Get { granted },
-                    Kind::Produce => Step::Put { granted, done, noted: done },
-                };
-            });
+        let Party { claims_ahead, works_ahead, .. } = self.scenario.parties[w];
+        let clock = moment(self.world.now + works_ahead);
+        let mut bound = Execution::START_WITHIN;
+        if !self.scenario.is_without(Guard::TolerantStart) {
+            bound += Execution::SKEW;
+        }
+        if clock <= granted.claimed_at + bound || self.scenario.is_without(Guard::StartBefore) {
+            for at in 0..self.scenario.places {
+                self.happens(format!("{w} starts at {at}"), |scenario, world| {
+                    if world.record.as_ref().is_some_and(|record| record.status == Status::Completed) {
+                        world.breach(Invariant::DoneAgain);
+                    }
+                    world.workers[w].ends_at = world.now + i64::try_from(Execution::WORK.as_secs()).unwrap();
+                    let granted = Granted { claimed_at: Timestamp::UNIX_EPOCH, ..granted.clone() };
+                    world.workers[w].step = match scenario.kind {
+                        Kind::Consume => Step::Get { granted },
+                        Kind::Produce => arrives(scenario, granted, at),
+                    };
+                });
+            }
         } else {
+            let came_after =
+                clock.as_second() - works_ahead - (granted.claimed_at.as_second() - claims_ahead);
+            let in_time = came_after <= i64::try_from(Execution::START_WITHIN.as_secs()).unwrap();
             self.happens(format!("{w} comes too late"), |_, world| {
+                if in_time {
+                    world.breach(Invariant::RefusedInTime);
+                }
                 let progress = granted.progress;
                 world.workers[w].step = Step::Fail { granted: granted.clone(), progress };
             });
@@ -245,7 +261,8 @@ impl Successors<'_> {
                 let complete = Transition::Complete { token, response: None, now, retention };
                 self.completes(w, &complete, &response, false);
             }
-            Step::Put { granted, done, noted } => self.puts(w, &granted, done, noted, now),
+            Step::Note { granted, arrived, at } => self.notes(w, &granted, &arrived, at, now),
+            Step::Put(putting) => self.puts(w, &putting, now),
             Step::Complete { granted, response } => {
                 let token = granted.token;
                 let complete =
@@ -253,7 +270,8 @@ impl Successors<'_> {
                 self.completes(w, &complete, &response, false);
             }
             Step::Fail { granted, progress } => {
-                let fail = Transition::Fail { token: granted.token, progress, now, retention };
+                let Granted { token, whereabouts, .. } = granted;
+                let fail = Transition::Fail { token, progress, whereabouts, now, retention };
                 self.calls(w, &fail, |_, world, _| end(world, w));
             }
             _ => {}
@@ -298,45 +316,6 @@ impl Successors<'_> {
             });
         }
     }
-
-    fn puts(&mut self, w: usize, granted: &Granted, done: u64, noted: u64, now: Timestamp) {
-        let of = |done, in_doubt| granted.progress.advanced(done, in_doubt);
-        if done > noted {
-            let token = granted.token.clone();
-            let checkpoint = Transition::Checkpoint { token, progress: of(done, 0), now };
-            self.calls(w, &checkpoint, |_, world, called| {
-                world.workers[w].step = match called {
-                    Called::Refused(_) => Step::Idle,
-                    Called::Done(_) | Called::Unavailable => {
-                        Step::Put { granted: granted.clone(), done, noted: done }
-                    }
-                };
-            });
-        }
-        if done == u64::try_from(MESSAGES).unwrap() {
-            self.happens(format!("{w} has put all"), |_, world| {
-                let response = response(granted, "put", of(done, 0).repeated);
-                world.workers[w].step = Step::Complete { granted: granted.clone(), response };
-            });
-            return;
-        }
-        self.happens(format!("{w} puts {done}"), |_, world| {
-            world.effect.put(done);
-            world.workers[w].step = Step::Put { granted: granted.clone(), done: done + 1, noted };
-        });
-        if self.world.faults_left == 0 {
-            return;
-        }
-        for (arrived, in_doubt) in [(true, 1), (false, 1), (false, 0)] {
-            self.happens(format!("{w}'s put of {done} fails (done: {arrived})"), |_, world| {
-                world.faults_left -= 1;
-                if arrived {
-                    world.effect.put(done);
-                }
-                world.workers[w].step = Step::Fail { granted: granted.clone(), progress: of(done, in_doubt) };
-            });
-        }
-    }
 }
 
 fn granted(record: &Record) -> Step {
@@ -344,6 +323,7 @@ fn granted(record: &Record) -> Step {
         token: Token { owner: record.owner.clone(), attempt: record.attempt },
         claimed_at: record.updated_at,
         progress: record.progress,
+        whereabouts: record.whereabouts.clone(),
     };
     match &record.response {
         Some(response) if record.status == Status::Prepared => {
@@ -354,7 +334,7 @@ fn granted(record: &Record) -> Step {
 }
 
 fn consumed(granted: &Granted, got: bool) -> StoredResponse {
-    response(granted, if got { "message" } else { "nothing" }, 0)
+    response(granted, if got { "message" } else { "nothing" }, 0, 0)
 }
 
 fn transition_name(transition: &Transition) -> &'static str {

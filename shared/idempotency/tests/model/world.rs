@@ -2,6 +2,7 @@
 
 use std::collections::BTreeSet;
 
+use idempotency::Whereabouts;
 use idempotency::protocol::{Body, Progress, Record, Status, StoredResponse, Token, Transition};
 use jiff::Timestamp;
 
@@ -43,6 +44,16 @@ pub(crate) struct Granted {
     /// By the clock of whoever claimed.
     pub(crate) claimed_at: Timestamp,
     pub(crate) progress: Progress,
+    pub(crate) whereabouts: Whereabouts,
+}
+
+/// `done` messages are put at a place, `noted` of them are in the record.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub(crate) struct Putting {
+    pub(crate) granted: Granted,
+    pub(crate) at: usize,
+    pub(crate) done: u64,
+    pub(crate) noted: u64,
 }
 
 /// What a worker does next.
@@ -82,12 +93,13 @@ pub(crate) enum Step {
         granted: Granted,
         response: StoredResponse,
     },
-    /// `done` messages are put, `noted` of them are in the record.
-    Put {
+    /// An attempt has moved, and the record does not know it yet.
+    Note {
         granted: Granted,
-        done: u64,
-        noted: u64,
+        arrived: Granted,
+        at: usize,
     },
+    Put(Putting),
     Complete {
         granted: Granted,
         response: StoredResponse,
@@ -101,7 +113,7 @@ pub(crate) enum Step {
 impl Step {
     /// Whether the effect may be under way.
     pub(crate) fn is_work(&self) -> bool {
-        matches!(self, Self::Get { .. } | Self::Prepare { .. } | Self::Commit { .. } | Self::Put { .. })
+        matches!(self, Self::Get { .. } | Self::Prepare { .. } | Self::Commit { .. } | Self::Put(_))
     }
 }
 
@@ -184,9 +196,10 @@ impl World {
 
     /// A client gets a successful answer of an execution.
     pub(crate) fn answer(&mut self, response: StoredResponse, in_doubt: bool) {
-        if let Effect::Produce(counts) = &self.effect {
-            let twice = counts.iter().filter(|count| **count > 1).count();
-            if counts.contains(&0) {
+        if let Effect::Produce(places) = &self.effect {
+            let copies = |index: usize| places.iter().map(|counts| u64::from(counts[index])).sum::<u64>();
+            let twice = (0..MESSAGES).filter(|index| copies(*index) > 1).count();
+            if places[place(&response)].contains(&0) {
                 self.breach(Invariant::Missing);
             }
             if u64::try_from(twice).unwrap() > labelled(&response) {
@@ -234,11 +247,12 @@ fn is_claim(transition: &Transition) -> bool {
 }
 
 /// The response of an execution, like no other's.
-pub(crate) fn response(granted: &Granted, text: &str, repeated: u64) -> StoredResponse {
+pub(crate) fn response(granted: &Granted, text: &str, repeated: u64, at: usize) -> StoredResponse {
     StoredResponse {
         status: u16::try_from(repeated.min(u64::try_from(MESSAGES).unwrap())).unwrap(),
         headers: Default::default(),
-        digest: String::new(),
+        // Where the messages are that it counts.
+        digest: at.to_string(),
         body: Body::Text(format!("{text} {}", granted.token.owner)),
     }
 }
@@ -246,6 +260,10 @@ pub(crate) fn response(granted: &Granted, text: &str, repeated: u64) -> StoredRe
 /// How many messages the response says may be there twice.
 fn labelled(response: &StoredResponse) -> u64 {
     response.status.into()
+}
+
+fn place(response: &StoredResponse) -> usize {
+    response.digest.parse().unwrap()
 }
 
 fn body(response: &StoredResponse) -> &str {

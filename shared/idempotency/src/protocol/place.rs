@@ -1,0 +1,171 @@
+//! Where the effect of work lies that can be resumed.
+
+use serde::{Deserialize, Serialize};
+
+use super::progress::Progress;
+
+/// How many places are told apart that were left behind; what was left at others is added up.
+const MAX_LEFT: usize = 8;
+
+/// Where units of work are done: an attempt goes on after an earlier one only at the same place.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Place {
+    /// The same for the same place, and for no other.
+    pub id: String,
+    /// What people call it; two places may have one name.
+    pub name: String,
+}
+
+/// What an attempt left at a place that is not the present one.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct LeftBehind {
+    /// The place's name. `None` if nobody noted it, or for several places.
+    pub name: Option<String>,
+    /// How many units were done there.
+    pub done: u64,
+    /// How many more may have been done there, at most.
+    pub in_doubt: u64,
+}
+
+/// Where the progress of a record was made, and what lies elsewhere.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Whereabouts {
+    /// Of the units that the progress counts as done or in doubt; `None` until somebody noted it.
+    pub place: Option<Place>,
+    /// Oldest first, one entry for each name.
+    pub left_behind: Vec<LeftBehind>,
+}
+
+/// How an attempt begins at its place.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Arrival {
+    pub progress: Progress,
+    pub whereabouts: Whereabouts,
+    /// Whether the attempt begins again at another place. The record must say so before anything is
+    /// done there, or a crash would make the next attempt believe the old place.
+    pub has_moved: bool,
+}
+
+impl Whereabouts {
+    /// An attempt goes on where the last one was, with the progress that was made there. At any other
+    /// place it begins again: what was done or in doubt elsewhere is left behind there, and counted as
+    /// units that may be done twice.
+    ///
+    /// Without a place that was noted, nothing can be continued. Where nothing is known to be done
+    /// either, the attempt begins with the first unit anyway, and what is in doubt stays so.
+    pub fn arrive(&self, progress: Progress, place: Place) -> Arrival {
+        let is_here = self.place.as_ref().is_some_and(|known| known.id == place.id);
+        let begins_anyway = self.place.is_none() && progress.done == 0;
+        if is_here || begins_anyway || progress == Progress::default() {
+            let whereabouts = Self { place: Some(place), left_behind: self.left_behind.clone() };
+            return Arrival { progress, whereabouts, has_moved: false };
+        }
+        let left_behind = self.left_by(progress);
+        let repeated = progress.done.saturating_add(progress.in_doubt).saturating_add(progress.repeated);
+        Arrival {
+            progress: Progress { done: 0, in_doubt: 0, repeated },
+            whereabouts: Self { place: Some(place), left_behind },
+            has_moved: true,
+        }
+    }
+
+    /// All that attempts did until now, with `progress` at the last place: as an attempt sees it that
+    /// is at none of these places, or has not come to any.
+    pub fn left_by(&self, progress: Progress) -> Vec<LeftBehind> {
+        let mut left_behind = self.left_behind.clone();
+        let Progress { done, in_doubt, .. } = progress;
+        if done > 0 || in_doubt > 0 {
+            let name = self.place.as_ref().map(|place| place.name.clone());
+            leave(&mut left_behind, LeftBehind { name, done, in_doubt });
+        }
+        left_behind
+    }
+}
+
+fn leave(left_behind: &mut Vec<LeftBehind>, left: LeftBehind) {
+    let is_full = left_behind.len() >= MAX_LEFT;
+    let known = left_behind.iter().position(|known| known.name == left.name);
+    let index = known.or_else(|| is_full.then(|| left_behind.len().saturating_sub(1)));
+    match index.and_then(|index| left_behind.get_mut(index)) {
+        Some(entry) => {
+            if entry.name != left.name {
+                entry.name = None;
+            }
+            entry.done = entry.done.saturating_add(left.done);
+            entry.in_doubt = entry.in_doubt.saturating_add(left.in_doubt);
+        }
+        None => left_behind.push(left),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn place(id: &str) -> Place {
+        Place { id: id.to_owned(), name: format!("/:{id}") }
+    }
+
+    fn at(id: &str) -> Whereabouts {
+        Whereabouts { place: Some(place(id)), left_behind: Vec::new() }
+    }
+
+    fn left(id: &str, done: u64, in_doubt: u64) -> LeftBehind {
+        LeftBehind { name: Some(format!("/:{id}")), done, in_doubt }
+    }
+
+    #[test]
+    fn at_the_same_place_work_goes_on() {
+        let progress = Progress { done: 144, in_doubt: 3, repeated: 2 };
+        let here = at("a").arrive(progress, place("a"));
+        assert_eq!((here.progress, here.whereabouts, here.has_moved), (progress, at("a"), false));
+    }
+
+    #[test]
+    fn a_first_attempt_begins_anywhere() {
+        for whereabouts in [Whereabouts::default(), at("a")] {
+            let first = whereabouts.arrive(Progress::default(), place("b"));
+            assert_eq!((first.whereabouts, first.has_moved), (at("b"), false));
+        }
+    }
+
+    #[test]
+    fn at_another_place_work_begins_again_and_moves_add_up() {
+        let second = at("a").arrive(Progress { done: 100, in_doubt: 0, repeated: 0 }, place("b"));
+        assert_eq!(second.progress, Progress { done: 0, in_doubt: 0, repeated: 100 });
+        let third = second.whereabouts.arrive(second.progress.advanced(50, 3), place("a"));
+        assert_eq!(third.progress, Progress { done: 0, in_doubt: 0, repeated: 153 });
+        assert_eq!(third.whereabouts.left_behind, [left("a", 100, 0), left("b", 50, 3)]);
+        let fourth = third.whereabouts.arrive(third.progress.advanced(7, 0), place("b"));
+        assert_eq!(fourth.whereabouts.left_behind, [left("a", 107, 0), left("b", 50, 3)]);
+        assert!(second.has_moved && third.has_moved && fourth.has_moved);
+    }
+
+    #[test]
+    fn progress_at_a_place_that_nobody_noted_is_not_continued() {
+        let unknown = Whereabouts::default();
+        let moved = unknown.arrive(Progress { done: 5, in_doubt: u64::MAX, repeated: 0 }, place("a"));
+        assert_eq!(moved.progress, Progress { done: 0, in_doubt: 0, repeated: u64::MAX });
+        let lost = LeftBehind { name: None, done: 5, in_doubt: u64::MAX };
+        assert_eq!(moved.whereabouts.left_behind, [lost]);
+        let doubt = Progress { done: 0, in_doubt: u64::MAX, repeated: 0 };
+        let again = unknown.arrive(doubt, place("a"));
+        assert_eq!((again.progress, again.has_moved), (doubt, false));
+    }
+
+    #[test]
+    fn however_often_work_moves_the_record_stays_small() {
+        let mut whereabouts = at("0");
+        for n in 1..40 {
+            let progress = Progress { done: 1, in_doubt: 1, repeated: 0 };
+            whereabouts = whereabouts.arrive(progress, place(&n.to_string())).whereabouts;
+        }
+        let left = whereabouts.left_behind;
+        let sums = left.iter().fold((0, 0), |sum, left| (sum.0 + left.done, sum.1 + left.in_doubt));
+        assert_eq!((left.len(), sums), (MAX_LEFT, (39, 39)));
+        assert_eq!(left.last().unwrap().name, None);
+    }
+}

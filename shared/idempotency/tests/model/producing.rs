@@ -1,0 +1,98 @@
+//! Putting messages, at a place that may be another one than an earlier attempt's.
+
+use idempotency::Place;
+use idempotency::protocol::{Arrival, Progress, Transition};
+use jiff::Timestamp;
+
+use crate::broken::Guard;
+use crate::calls::Called;
+use crate::effect::MESSAGES;
+use crate::scenario::Scenario;
+use crate::steps::Successors;
+use crate::world::{Granted, Putting, Step, response};
+
+/// What an attempt does first at its place.
+pub(crate) fn arrives(scenario: &Scenario, granted: Granted, at: usize) -> Step {
+    let place = Place { id: at.to_string(), name: at.to_string() };
+    let Arrival { mut progress, whereabouts, mut has_moved } =
+        granted.whereabouts.arrive(granted.progress, place);
+    match scenario.broken {
+        Some(Guard::SamePlace) => (progress, has_moved) = (granted.progress, false),
+        Some(Guard::CountMoved) if has_moved => progress.repeated = 0,
+        _ => {}
+    }
+    let arrived = Granted { progress, whereabouts, ..granted.clone() };
+    if has_moved && !scenario.is_without(Guard::NoteMove) {
+        return Step::Note { granted, arrived, at };
+    }
+    begins(arrived, at)
+}
+
+fn begins(granted: Granted, at: usize) -> Step {
+    let done = granted.progress.done;
+    Step::Put(Putting { granted, at, done, noted: done })
+}
+
+impl Successors<'_> {
+    /// The record learns of the move before anything is put.
+    pub(crate) fn notes(
+        &mut self,
+        w: usize,
+        granted: &Granted,
+        arrived: &Granted,
+        at: usize,
+        now: Timestamp,
+    ) {
+        let Granted { token, progress, whereabouts, .. } = arrived.clone();
+        let note = Transition::Checkpoint { token, progress, whereabouts, now };
+        self.calls(w, &note, |_, world, called| {
+            world.workers[w].step = match called {
+                Called::Done(_) => begins(arrived.clone(), at),
+                Called::Refused(_) => Step::Idle,
+                Called::Unavailable => Step::Fail { progress: granted.progress, granted: granted.clone() },
+            };
+        });
+    }
+
+    pub(crate) fn puts(&mut self, w: usize, putting: &Putting, now: Timestamp) {
+        let Putting { granted, at, done, noted } = putting;
+        let (at, done, noted) = (*at, *done, *noted);
+        let of = |done, in_doubt| granted.progress.advanced(done, in_doubt);
+        if done > noted {
+            let (token, whereabouts) = (granted.token.clone(), granted.whereabouts.clone());
+            let checkpoint = Transition::Checkpoint { token, progress: of(done, 0), whereabouts, now };
+            self.calls(w, &checkpoint, |_, world, called| {
+                world.workers[w].step = match called {
+                    Called::Refused(_) => Step::Idle,
+                    Called::Done(_) | Called::Unavailable => {
+                        Step::Put(Putting { noted: done, ..putting.clone() })
+                    }
+                };
+            });
+        }
+        if done == u64::try_from(MESSAGES).unwrap() {
+            self.happens(format!("{w} has put all"), |_, world| {
+                let Progress { repeated, .. } = of(done, 0);
+                let response = response(granted, "put", repeated, at);
+                world.workers[w].step = Step::Complete { granted: granted.clone(), response };
+            });
+            return;
+        }
+        self.happens(format!("{w} puts {done} at {at}"), |_, world| {
+            world.effect.put(at, done);
+            world.workers[w].step = Step::Put(Putting { done: done + 1, ..putting.clone() });
+        });
+        if self.world.faults_left == 0 {
+            return;
+        }
+        for (arrived, in_doubt) in [(true, 1), (false, 1), (false, 0)] {
+            self.happens(format!("{w}'s put of {done} at {at} fails (done: {arrived})"), |_, world| {
+                world.faults_left -= 1;
+                if arrived {
+                    world.effect.put(at, done);
+                }
+                world.workers[w].step = Step::Fail { granted: granted.clone(), progress: of(done, in_doubt) };
+            });
+        }
+    }
+}

@@ -1,0 +1,37 @@
+//! Which queue it really is that messages were put on.
+
+use sha2::{Digest as _, Sha256};
+
+use crate::names::QueueName;
+use crate::target::Target;
+
+impl Target {
+    /// Names the place of the target's messages, in 64 hexadecimal characters: a digest of the kind of
+    /// broker, the virtual host or queue manager, the queue, the set of addresses, and `cluster`, the
+    /// name that the connected broker gives its cluster. So the nodes of one cluster are one place,
+    /// and brokers of one list that are no cluster are not.
+    ///
+    /// Two targets of the same place may differ in user, secrets and TLS.
+    pub fn place(&self, cluster: Option<&str>) -> String {
+        let endpoint = &self.endpoint;
+        let mut addresses: Vec<_> = endpoint.addresses.iter().map(ToString::to_string).collect();
+        addresses.sort_unstable();
+        addresses.dedup();
+        let fields = [
+            Some(endpoint.broker.as_str()),
+            Some(endpoint.queue_manager.as_str()),
+            self.queue.as_ref().map(QueueName::as_str),
+            endpoint.ccdt_url.as_deref(),
+            cluster,
+        ];
+        let mut digest = Sha256::new();
+        for field in fields.into_iter().chain(addresses.iter().map(|address| Some(address.as_str()))) {
+            // An absent field is not an empty one, and no field runs into the next.
+            digest.update([u8::from(field.is_some())]);
+            let field = field.unwrap_or_default();
+            digest.update(field.len().to_be_bytes());
+            digest.update(field);
+        }
+        hex::encode(digest.finalize())
+    }
+}

@@ -1,0 +1,44 @@
+//! Which targets are one place, and which are not.
+
+#![allow(clippy::unwrap_used, reason = "these are tests")]
+
+use mq::{Profile, Target};
+use serde_json::{Value, json};
+
+fn target(changed: Value) -> Target {
+    let mut spec = json!({"broker": "rabbitmq", "queueManager": "v", "queue": "q", "connName": "a:1,b:2"});
+    spec.as_object_mut().unwrap().extend(changed.as_object().unwrap().clone());
+    let profile: Profile = serde_json::from_value(json!({ "target": spec })).unwrap();
+    Target::resolve(Some(&profile), None, &"".parse().unwrap()).unwrap()
+}
+
+#[test]
+fn broker_virtual_host_queue_addresses_and_cluster_make_a_place() {
+    let place = target(json!({})).place(Some("c"));
+    assert_eq!(place.len(), 64);
+    for (changed, cluster) in [
+        (json!({"broker": "ibmmq"}), Some("c")),
+        (json!({"queueManager": "w"}), Some("c")),
+        (json!({"queueManager": "vq", "queue": "q"}), Some("c")),
+        (json!({"queue": "other"}), Some("c")),
+        (json!({"connName": "a:1"}), Some("c")),
+        (json!({"connName": "a:1,b:3"}), Some("c")),
+        (json!({}), Some("d")),
+        (json!({}), Some("")),
+        (json!({}), None),
+    ] {
+        assert_ne!(target(changed.clone()).place(cluster), place, "{changed} {cluster:?}");
+    }
+}
+
+#[test]
+fn the_order_of_addresses_and_who_logs_in_do_not_make_another_place() {
+    let place = target(json!({})).place(Some("c"));
+    for same in [
+        json!({"connName": "b:2,a:1"}),
+        json!({"auth": {"user": "other", "passwordRef": "secret://other"}}),
+        json!({"ssl": {"enabled": true}}),
+    ] {
+        assert_eq!(target(same.clone()).place(Some("c")), place, "{same}");
+    }
+}

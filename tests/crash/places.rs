@@ -1,0 +1,237 @@
+//! Produces that are taken over at another place than where they began: another queue, or another
+//! cluster behind the same address.
+
+use std::collections::BTreeSet;
+use std::time::{Duration, Instant};
+
+use amqprs::FieldValue;
+use aws_sdk_dynamodb::types::AttributeValue;
+use end_to_end::{Answer, Queue, TENANT_A};
+use serde_json::{Value, json};
+use uuid::Uuid;
+
+use crate::journey::{header, settled, told};
+use crate::stand::faults::{Blow, Op};
+use crate::stand::{Asked, Operation, Stand};
+
+const COUNT: u64 = 60;
+const PATIENCE: Duration = Duration::from_secs(10);
+
+/// Takes long enough for a checkpoint.
+fn paced() -> Value {
+    json!({"batch": {"count": COUNT, "rateLimitPerSec": 40}})
+}
+
+/// A produce through a profile, which an operator points at another queue between two attempts.
+struct Moving {
+    asked: Asked,
+    profile: String,
+}
+
+impl Moving {
+    async fn new(stand: &Stand, queue: &Queue) -> Self {
+        let profile = format!("moving-{}", Uuid::new_v4());
+        let mut asked = stand.request(Operation::Produce, queue, paced());
+        let target = asked.body.as_object_mut().unwrap().remove("target").unwrap();
+        asked.body["targetRef"] = json!(profile);
+        let this = Self { asked, profile };
+        this.write(stand, &target).await;
+        this
+    }
+
+    async fn point_at(&self, stand: &Stand, queue: &Queue) {
+        let mut target = stand.request(Operation::Produce, queue, json!({})).body;
+        self.write(stand, &target["target"].take()).await;
+        // What a function remembers of a profile ends with its process.
+        stand.front(Operation::Produce).end_idle();
+    }
+
+    async fn write(&self, stand: &Stand, target: &Value) {
+        let pk = format!("PROFILE#{TENANT_A}#{}", self.profile);
+        stand.put_access(&pk, &json!({ "target": target })).await;
+    }
+
+    async fn remove(self, stand: &Stand) {
+        stand.remove_access(&format!("PROFILE#{TENANT_A}#{}", self.profile)).await;
+    }
+}
+
+/// Asks, and kills `mq-access` once it has noted some progress there. Says how many messages are there.
+async fn killed_after_a_checkpoint(stand: &mut Stand, asked: &Asked, queue: &Queue) -> u64 {
+    let name = AttributeValue::S(format!("/:{}", queue.name));
+    let owner = stand.record(asked).await.and_then(|record| record.get("owner").cloned());
+    let reply = stand.ask_later(asked);
+    let started = Instant::now();
+    loop {
+        assert!(started.elapsed() < PATIENCE && !reply.is_finished(), "no checkpoint is noted");
+        tokio::time::sleep(Duration::from_millis(20)).await;
+        let record = stand.record(asked).await.unwrap_or_default();
+        let some = record.get("checkpoint").is_some_and(|done| *done != AttributeValue::N("0".to_owned()));
+        if some && record.get("placeName") == Some(&name) && record.get("owner") != owner.as_ref() {
+            break;
+        }
+    }
+    stand.mq_access.kill();
+    assert_eq!(told(&reply.await.unwrap().answer), "502 OUTCOME_IN_DOUBT");
+    stand.heal().await;
+    stand.age(asked).await;
+    u64::try_from(stand.broker.ready(queue).await).unwrap()
+}
+
+async fn checkpoint(stand: &Stand, asked: &Asked) -> u64 {
+    stand.record(asked).await.unwrap()["checkpoint"].as_n().unwrap().parse().unwrap()
+}
+
+/// The whole of the work, at the place that the answer names.
+fn assert_begun_again(answer: &Answer, queue: &Queue) -> Vec<Value> {
+    assert_eq!(told(answer), "201");
+    let answer = answer.json();
+    assert_eq!(answer["target"], format!("/:{}", queue.name));
+    let numbers =
+        ["enqueued", "resumedFrom", "possibleDuplicates"].map(|name| answer[name].as_u64().unwrap());
+    assert_eq!(numbers, [COUNT, 0, COUNT], "{answer}");
+    let elsewhere = answer["elsewhere"].as_array().unwrap().clone();
+    for left in &elsewhere {
+        let said = format!(
+            "put {} messages, and perhaps {} more, on {}",
+            left["enqueued"],
+            left["inDoubt"],
+            left["target"].as_str().unwrap()
+        );
+        assert!(answer["warnings"].to_string().contains(&said), "{said}: {}", answer["warnings"]);
+    }
+    elsewhere
+}
+
+async fn assert_whole(stand: &Stand, queue: &Queue, more: u64) {
+    let messages = settled(stand, queue).await;
+    let sequences: BTreeSet<_> = messages
+        .iter()
+        .map(|(properties, _)| match header(properties, "sequence") {
+            Some(FieldValue::l(sequence)) => u64::try_from(sequence).unwrap(),
+            other => panic!("{other:?}"),
+        })
+        .collect();
+    assert_eq!(sequences, (0..COUNT).collect(), "messages are missing on {}", queue.name);
+    assert_eq!(u64::try_from(messages.len()).unwrap(), COUNT + more);
+}
+
+#[tokio::test]
+async fn a_retry_on_another_queue_begins_again_and_says_what_is_where() {
+    let mut stand = Stand::start().await;
+    let (a, b) = (stand.broker.queue().await, stand.broker.queue().await);
+    let moving = Moving::new(&stand, &a).await;
+    let on_a = killed_after_a_checkpoint(&mut stand, &moving.asked, &a).await;
+    let noted_on_a = checkpoint(&stand, &moving.asked).await;
+    assert!(noted_on_a > 0 && noted_on_a <= on_a && on_a < COUNT, "{noted_on_a} of {on_a}");
+
+    // An attempt that reaches no broker says where the messages are, and claims none on the new queue.
+    moving.point_at(&stand, &b).await;
+    stand.network.stop().await;
+    let failed = stand.ask(&moving.asked).await.answer;
+    assert_eq!(
+        (told(&failed).as_str(), failed.json()["enqueued"].as_u64()),
+        ("503 BROKER_UNREACHABLE", Some(0))
+    );
+    let left_on_a = json!({"target": format!("/:{}", a.name), "enqueued": noted_on_a, "inDoubt": COUNT});
+    assert_eq!(failed.json()["elsewhere"], json!([left_on_a]));
+    stand.heal().await;
+
+    // One that dies on the new queue leaves that behind too.
+    let on_b = killed_after_a_checkpoint(&mut stand, &moving.asked, &b).await;
+    let noted_on_b = checkpoint(&stand, &moving.asked).await;
+    assert!(noted_on_b > 0 && noted_on_b <= on_b);
+
+    moving.point_at(&stand, &a).await;
+    let done = stand.ask(&moving.asked).await.answer;
+    let elsewhere = assert_begun_again(&done, &a);
+    let left_on_b = json!({"target": format!("/:{}", b.name), "enqueued": noted_on_b, "inDoubt": COUNT});
+    assert_eq!(elsewhere, [left_on_a, left_on_b]);
+    let replay = stand.ask(&moving.asked).await.answer;
+    assert_eq!((replay.header("idempotent-replay"), &replay.bytes), (Some("true"), &done.bytes));
+    assert_whole(&stand, &a, on_a).await;
+    assert_eq!(u64::try_from(settled(&stand, &b).await.len()).unwrap(), on_b);
+    moving.remove(&stand).await;
+    for queue in [a, b] {
+        stand.broker.delete(&queue).await;
+    }
+}
+
+/// As two brokers of one `connName` that are no cluster are, to which the attempts happened to connect.
+#[tokio::test]
+async fn a_retry_at_another_cluster_begins_again_and_at_the_same_one_goes_on() {
+    let mut stand = Stand::start().await;
+    let queue = stand.broker.queue().await;
+    let asked = stand.request(Operation::Produce, &queue, paced());
+    let before = killed_after_a_checkpoint(&mut stand, &asked, &queue).await;
+    let noted = checkpoint(&stand, &asked).await;
+    stand.network.name_cluster(Some(b'!'));
+    let done = stand.ask(&asked).await.answer;
+    let left = json!({"target": format!("/:{}", queue.name), "enqueued": noted, "inDoubt": COUNT});
+    assert_eq!(assert_begun_again(&done, &queue), [left]);
+    assert_whole(&stand, &queue, before).await;
+
+    stand.network.name_cluster(None);
+    stand.mq_access.end_idle();
+    stand.mq_access.warm().await;
+    let again = stand.request(Operation::Produce, &queue, paced());
+    killed_after_a_checkpoint(&mut stand, &again, &queue).await;
+    let done = stand.ask(&again).await.answer;
+    assert_eq!((told(&done).as_str(), &done.json()["elsewhere"]), ("201", &json!([])));
+    assert!(done.json()["resumedFrom"].as_u64().unwrap() > 0);
+    stand.broker.delete(&queue).await;
+}
+
+/// Otherwise a crash there would make the next attempt believe that the old place is the last one.
+#[tokio::test]
+async fn nothing_is_put_at_another_place_before_the_record_says_so() {
+    let mut stand = Stand::start().await;
+    let queue = stand.broker.queue().await;
+    let asked = stand.request(Operation::Produce, &queue, paced());
+    let before = killed_after_a_checkpoint(&mut stand, &asked, &queue).await;
+    let recorded = stand.record(&asked).await.unwrap();
+    stand.network.name_cluster(Some(b'!'));
+    stand.faults.every(Op::Checkpoint, Blow::DropRequest);
+    let refused = stand.ask(&asked).await.answer;
+    assert_eq!(told(&refused), "503 STORE_UNAVAILABLE");
+    assert_eq!(u64::try_from(stand.broker.ready(&queue).await).unwrap(), before);
+    let failed = stand.record(&asked).await.unwrap();
+    for name in ["placeId", "checkpoint"] {
+        assert_eq!(failed.get(name), recorded.get(name), "{name}");
+    }
+    stand.heal().await;
+    stand.broker.delete(&queue).await;
+}
+
+/// Records of earlier versions.
+#[tokio::test]
+async fn progress_at_a_place_that_nobody_noted_is_not_continued() {
+    let mut stand = Stand::start().await;
+    let queue = stand.broker.queue().await;
+    let asked = stand.request(Operation::Produce, &queue, paced());
+    let before = killed_after_a_checkpoint(&mut stand, &asked, &queue).await;
+    stand.forget(&asked, &["placeId", "placeName"]).await;
+    let done = stand.ask(&asked).await.answer;
+    assert_eq!(told(&done), "201");
+    let answer = done.json();
+    assert_eq!(
+        (answer["resumedFrom"].as_u64(), answer["possibleDuplicates"].as_u64()),
+        (Some(0), Some(COUNT))
+    );
+    assert!(
+        answer["elsewhere"][0]["target"].is_null() && answer["elsewhere"][0]["enqueued"].as_u64() > Some(0)
+    );
+    assert_whole(&stand, &queue, before).await;
+    stand.broker.delete(&queue).await;
+}
+
+#[tokio::test]
+async fn a_produce_that_does_not_move_takes_no_write_more() {
+    let stand = Stand::start().await;
+    let queue = stand.broker.queue().await;
+    let asked = stand.request(Operation::Produce, &queue, json!({"batch": {"count": 3}}));
+    assert_eq!(told(&stand.ask(&asked).await.answer), "201");
+    let writes = [Op::Claim, Op::TakeOver, Op::Checkpoint, Op::Prepare, Op::Complete, Op::Fail];
+    assert_eq!(writes.map(|op| stand.faults.seen(op)), [1, 0, 0, 0, 1, 0]);
+    stand.broker.delete(&queue).await;
+}
