@@ -1,25 +1,26 @@
 //! Reading what a target's references point to.
 
-use std::collections::HashMap;
-use std::sync::{Mutex, PoisonError};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use api::{Problem, Reason};
 use aws::Sdk;
 use aws_sdk_secretsmanager::error::DisplayErrorContext;
+use clock::Remembered;
 use mq::{Access, Credentials, Deadline, Endpoint, SecretRef, Tls};
 use secrecy::{ExposeSecret as _, SecretString};
 use serde::Deserialize;
 
 /// How long a secret is used before it is read again; a rotated one takes effect within this time.
 const REMEMBERED: Duration = Duration::from_secs(300);
+/// More secrets than any one environment meets in that time.
+const MAX_REMEMBERED: usize = 1_000;
 
 /// Secrets Manager and Parameter Store behind a cache.
 #[derive(Debug)]
 pub struct Secrets {
     secrets_manager: aws_sdk_secretsmanager::Client,
     parameter_store: aws_sdk_ssm::Client,
-    remembered: Mutex<HashMap<SecretRef, (Instant, Secret)>>,
+    remembered: Remembered<SecretRef, Secret>,
 }
 
 /// A value and the name of its version.
@@ -72,7 +73,7 @@ impl Secrets {
         Self {
             secrets_manager: aws_sdk_secretsmanager::Client::new(sdk.standard()),
             parameter_store: aws_sdk_ssm::Client::new(sdk.standard()),
-            remembered: Mutex::default(),
+            remembered: Remembered::new(REMEMBERED, MAX_REMEMBERED),
         }
     }
 
@@ -112,7 +113,7 @@ impl Secrets {
     }
 
     async fn secret(&self, reference: &SecretRef, deadline: Deadline) -> Result<Secret, Unusable> {
-        if let Some(secret) = self.recall(reference) {
+        if let Some(secret) = self.remembered.get(reference) {
             return Ok(secret);
         }
         let read = match reference {
@@ -123,9 +124,7 @@ impl Secrets {
             tracing::error!(event_type = "secret.unreadable", reference = %reference, error, "a secret cannot be read");
             Unusable::Unreadable(reference.clone())
         })?;
-        let mut remembered = self.remembered.lock().unwrap_or_else(PoisonError::into_inner);
-        remembered.retain(|_, (since, _)| since.elapsed() < REMEMBERED);
-        remembered.insert(reference.clone(), (Instant::now(), secret.clone()));
+        self.remembered.put(reference.clone(), secret.clone());
         Ok(secret)
     }
 
@@ -142,14 +141,6 @@ impl Secrets {
         let parameter = output.parameter.ok_or("the parameter is empty")?;
         let value = parameter.value.ok_or("the parameter is empty")?;
         Ok(Secret { value: value.into(), version: parameter.version.to_string() })
-    }
-
-    fn recall(&self, reference: &SecretRef) -> Option<Secret> {
-        let remembered = self.remembered.lock().unwrap_or_else(PoisonError::into_inner);
-        remembered
-            .get(reference)
-            .filter(|(since, _)| since.elapsed() < REMEMBERED)
-            .map(|(_, secret)| secret.clone())
     }
 }
 

@@ -3,8 +3,9 @@
 use std::fmt;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
-use std::time::{Duration, Instant, SystemTime};
+use std::time::{Duration, Instant};
 
+use clock::Moment;
 use futures_util::Stream;
 use lapin::{Channel, Event};
 use mq::Deadline;
@@ -173,24 +174,6 @@ impl Pulse {
     pub(crate) fn age(&self) -> Duration {
         let beat = Duration::from_millis(self.milliseconds.load(Ordering::Relaxed));
         self.start.elapsed().saturating_sub(beat)
-    }
-}
-
-/// A point in time on two clocks: the monotonic one of a machine that is paused may stand still, the other one may
-/// be set.
-#[derive(Clone, Copy, Debug)]
-struct Moment {
-    monotonic: Instant,
-    system: SystemTime,
-}
-
-impl Moment {
-    fn now() -> Self {
-        Self { monotonic: Instant::now(), system: SystemTime::now() }
-    }
-
-    fn age(self) -> Duration {
-        self.monotonic.elapsed().max(self.system.elapsed().unwrap_or_default())
     }
 }
 

@@ -1,0 +1,62 @@
+//! How old something is in a function that freezes, and what may be remembered only for a while.
+//!
+//! Between invocations a function's machine may be paused. Its monotonic clock may stand still
+//! then, so an age that is measured by [`Instant`] alone comes out too small. Everything that may
+//! be served only for a limited time is measured by a [`Moment`].
+
+mod remembered;
+
+pub use remembered::Remembered;
+
+use std::time::{Duration, Instant, SystemTime};
+
+/// A point in time on two clocks. The monotonic clock may stand still, and the system's clock may
+/// be set; the greater of the two ages counts, so that nothing is taken for younger than it is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Moment {
+    monotonic: Instant,
+    system: SystemTime,
+}
+
+impl Moment {
+    #[must_use]
+    pub fn now() -> Self {
+        Self { monotonic: Instant::now(), system: SystemTime::now() }
+    }
+
+    /// A moment that each clock shows differently, as after a pause.
+    #[must_use]
+    pub const fn on(monotonic: Instant, system: SystemTime) -> Self {
+        Self { monotonic, system }
+    }
+
+    /// How long ago this was.
+    #[must_use]
+    pub fn age(self) -> Duration {
+        self.age_at(Self::now())
+    }
+
+    /// How long before `now` this was. A clock that was set back says nothing.
+    #[must_use]
+    pub fn age_at(self, now: Self) -> Duration {
+        let monotonic = now.monotonic.saturating_duration_since(self.monotonic);
+        monotonic.max(now.system.duration_since(self.system).unwrap_or_default())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const MINUTE: Duration = Duration::from_secs(60);
+
+    #[test]
+    fn the_clock_that_went_further_counts() {
+        let start = Moment::now();
+        let frozen = Moment::on(start.monotonic, start.system + MINUTE);
+        let set_back = Moment::on(start.monotonic + MINUTE, start.system - MINUTE);
+        assert_eq!((start.age_at(start), start.age_at(frozen)), (Duration::ZERO, MINUTE));
+        assert_eq!(start.age_at(set_back), MINUTE);
+        assert_eq!(frozen.age_at(start), Duration::ZERO, "a moment to come has no age");
+    }
+}

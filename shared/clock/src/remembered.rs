@@ -1,0 +1,106 @@
+//! Values that are remembered for a limited time.
+
+use std::borrow::Borrow;
+use std::collections::HashMap;
+use std::hash::Hash;
+use std::sync::{Mutex, PoisonError};
+use std::time::Duration;
+
+use crate::Moment;
+
+/// Up to a number of values, each for a limited time from when it was put.
+#[derive(Debug)]
+pub struct Remembered<K, V> {
+    lifetime: Duration,
+    capacity: usize,
+    values: Mutex<HashMap<K, (Moment, V)>>,
+}
+
+impl<K: Eq + Hash, V: Clone> Remembered<K, V> {
+    /// Forgets a value after `lifetime`. Beyond `capacity` values it remembers no further one until
+    /// some are forgotten, so that guessed keys do not fill the memory.
+    #[must_use]
+    pub fn new(lifetime: Duration, capacity: usize) -> Self {
+        Self { lifetime, capacity, values: Mutex::default() }
+    }
+
+    /// The value of a key, unless its time is over.
+    pub fn get<Q: Eq + Hash + ?Sized>(&self, key: &Q) -> Option<V>
+    where
+        K: Borrow<Q>,
+    {
+        self.get_at(key, Moment::now())
+    }
+
+    /// Remembers a value from now on.
+    pub fn put(&self, key: K, value: V) {
+        self.put_at(key, value, Moment::now());
+    }
+
+    fn get_at<Q: Eq + Hash + ?Sized>(&self, key: &Q, now: Moment) -> Option<V>
+    where
+        K: Borrow<Q>,
+    {
+        let values = self.values.lock().unwrap_or_else(PoisonError::into_inner);
+        values.get(key).filter(|(since, _)| since.age_at(now) < self.lifetime).map(|(_, value)| value.clone())
+    }
+
+    fn put_at(&self, key: K, value: V, now: Moment) {
+        let mut values = self.values.lock().unwrap_or_else(PoisonError::into_inner);
+        if values.len() >= self.capacity {
+            values.retain(|_, (since, _)| since.age_at(now) < self.lifetime);
+        }
+        if values.len() < self.capacity || values.contains_key(&key) {
+            values.insert(key, (now, value));
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::{Instant, SystemTime};
+
+    use super::*;
+
+    const MINUTE: Duration = Duration::from_secs(60);
+
+    /// Two clocks, of which a frozen machine moves one.
+    fn clocks() -> (Instant, SystemTime) {
+        (Instant::now(), SystemTime::now())
+    }
+
+    #[test]
+    fn a_value_is_forgotten_when_its_time_is_over() {
+        let (monotonic, system) = clocks();
+        let at = |passed: Duration| Moment::on(monotonic + passed, system + passed);
+        let remembered = Remembered::new(MINUTE, 10);
+        remembered.put_at("key", 1, at(Duration::ZERO));
+        assert_eq!(remembered.get_at("key", at(MINUTE - Duration::from_millis(1))), Some(1));
+        assert_eq!(remembered.get_at("key", at(MINUTE)), None);
+        assert_eq!(remembered.get_at("other", at(Duration::ZERO)), None);
+    }
+
+    #[test]
+    fn a_machine_that_was_frozen_serves_nothing_that_is_too_old() {
+        let (monotonic, system) = clocks();
+        let remembered = Remembered::new(MINUTE, 10);
+        remembered.put_at("revoked", 1, Moment::on(monotonic, system));
+        let thawed = Moment::on(monotonic, system + 10 * MINUTE);
+        assert_eq!(remembered.get_at("revoked", thawed), None);
+    }
+
+    #[test]
+    fn guessed_keys_do_not_fill_the_memory() {
+        let (monotonic, system) = clocks();
+        let at = |passed: Duration| Moment::on(monotonic + passed, system + passed);
+        let remembered = Remembered::new(MINUTE, 2);
+        for key in 0..5 {
+            remembered.put_at(key, key, at(Duration::ZERO));
+        }
+        remembered.put_at(0, 10, at(Duration::ZERO));
+        let known: Vec<_> = (0..5).filter_map(|key| remembered.get_at(&key, at(Duration::ZERO))).collect();
+        assert_eq!(known, [10, 1]);
+        remembered.put_at(7, 7, at(MINUTE));
+        assert_eq!(remembered.get_at(&7, at(MINUTE)), Some(7), "the old ones made room");
+    }
+}
