@@ -7,6 +7,7 @@ use aws_sdk_dynamodb::types::AttributeValue;
 use aws_sdk_lambda::primitives::Blob;
 use catalog::{BatchView, Database, DatabaseConfig};
 use end_to_end::{TENANT_A, variable};
+use ingestion::Viewer;
 use ingestion::batch::BatchStatus;
 use ingestion::payload::{AcceptedBatch, LoadType, MediaType, PayloadMetadata};
 use ingestion::product::CnpjAccess;
@@ -79,7 +80,7 @@ impl Functions {
         let tenant = TENANT_A.parse().unwrap();
         let began = Instant::now();
         loop {
-            let batch = self.database.batch(tenant, batch_id).await.unwrap();
+            let batch = self.database.batch(&Viewer::whole(tenant), batch_id).await.unwrap();
             match batch {
                 Some(batch) if batch.status.is_final() => return batch,
                 batch if began.elapsed() > PATIENCE => panic!("the batch is not final: {batch:?}"),

@@ -4,6 +4,7 @@ use std::time::{Duration, Instant};
 
 use catalog::{Begun, NewBatch, Seal, SealOutcome, SealedChunk};
 use end_to_end::{Products, TENANT_A, variable};
+use ingestion::Viewer;
 use ingestion::batch::BatchStatus;
 use ingestion::chunk::{Chunk, ChunkReady, Generation, Plan, Planner, encode};
 use ingestion::payload::{MediaType, PayloadMetadata, chunk_key};
@@ -97,7 +98,12 @@ impl Functions {
     async fn completed(&self, batch_id: Uuid) -> catalog::BatchView {
         let began = Instant::now();
         loop {
-            let view = self.database.batch(TENANT_A.parse().unwrap(), batch_id).await.unwrap().unwrap();
+            let view = self
+                .database
+                .batch(&Viewer::whole(TENANT_A.parse().unwrap()), batch_id)
+                .await
+                .unwrap()
+                .unwrap();
             if is_completed(&view) {
                 return view;
             }

@@ -13,6 +13,7 @@ use catalog::{BatchView, Database, DatabaseConfig};
 use chunker::Chunker;
 use end_to_end::{TENANT_A, variable};
 use futures_util::FutureExt as _;
+use ingestion::Viewer;
 use ingestion::generate::{Catalogue, Layout};
 use ingestion::payload::{AcceptedBatch, LoadType, MediaType, PayloadMetadata};
 use ingestion::product::CnpjAccess;
@@ -225,7 +226,7 @@ impl Stand {
     }
 
     pub(crate) async fn batch(&self, batch_id: Uuid) -> BatchView {
-        self.database().batch(TENANT_A.parse().unwrap(), batch_id).await.unwrap().unwrap()
+        self.database().batch(&Viewer::whole(TENANT_A.parse().unwrap()), batch_id).await.unwrap().unwrap()
     }
 
     /// As if so many hours had passed for all batches.

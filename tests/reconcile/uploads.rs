@@ -1,6 +1,7 @@
 use accepted::Stored;
 use catalog::NewBatch;
 use futures_util::future::join_all;
+use ingestion::Viewer;
 use ingestion::batch::BatchStatus;
 use ingestion::chunk::Plan;
 use ingestion::payload::AcceptedBatch;
@@ -16,14 +17,20 @@ async fn an_upload_that_was_never_used_expires_once() {
         let (never_used, young) = (upload(2), upload(0));
         stand.accept(&never_used).await;
         stand.accept(&young).await;
-        let before =
-            stand.accepted.get(never_used.metadata.tenant_id, never_used.metadata.batch_id).await.unwrap();
+        let before = stand
+            .accepted
+            .get(&Viewer::whole(never_used.metadata.tenant_id), never_used.metadata.batch_id)
+            .await
+            .unwrap();
         let report = run(&stand.reconcile()).await.unwrap();
         assert_eq!((report.uploads.expired, report.uploads.found, report.uploads.arrived), (1, 0, 0));
         assert_eq!(run(&stand.reconcile()).await.unwrap().uploads.expired, 0);
         // Whoever asks for it is told the same as before.
-        let after =
-            stand.accepted.get(never_used.metadata.tenant_id, never_used.metadata.batch_id).await.unwrap();
+        let after = stand
+            .accepted
+            .get(&Viewer::whole(never_used.metadata.tenant_id), never_used.metadata.batch_id)
+            .await
+            .unwrap();
         assert_eq!(after, before);
         assert_eq!(after.unwrap().status(Timestamp::now()), BatchStatus::Expired);
         // What comes after all is worked on: S3 tells of it, or else it is found.
@@ -116,14 +123,14 @@ async fn an_upload_is_offered_until_its_payload_arrives_or_its_item_is_gone() {
         assert_eq!(put(&batch, 30).await, Stored::Written, "it expired, and is offered again");
         stand.accepted.note_arrival(tenant, id).await.unwrap();
         assert_eq!(put(&batch, 45).await, Stored::Arrived);
-        let kept = stand.accepted.get(tenant, id).await.unwrap().unwrap();
+        let kept = stand.accepted.get(&Viewer::whole(tenant), id).await.unwrap().unwrap();
         assert_eq!(kept.status(Timestamp::now()), BatchStatus::Received);
 
         let mut old = upload(24 * 31);
         old.upload_expires_at = Some(Timestamp::now());
         assert_eq!(put(&old, 0).await, Stored::Gone, "its item may have said that it arrived");
         stand.accepted.note_arrival(tenant, old.metadata.batch_id).await.unwrap();
-        assert_eq!(stand.accepted.get(tenant, old.metadata.batch_id).await.unwrap(), None);
+        assert_eq!(stand.accepted.get(&Viewer::whole(tenant), old.metadata.batch_id).await.unwrap(), None);
     })
     .await;
 }

@@ -2,6 +2,7 @@
 
 use api::{Problem, Reply};
 use http::HeaderMap;
+use ingestion::Viewer;
 use ingestion::product::ItemError;
 use serde::Serialize;
 use serde_json::value::RawValue;
@@ -30,7 +31,7 @@ struct Page {
 impl Batches {
     pub(crate) async fn errors(
         &self,
-        tenant: Uuid,
+        viewer: &Viewer,
         batch_id: Uuid,
         query: &str,
         headers: &HeaderMap,
@@ -38,7 +39,7 @@ impl Batches {
         let query = Query::parse(query);
         let format = Format::of(headers);
         let limit = query.limit(if format == Format::Lines { MAX } else { DEFAULT }, 1..=MAX)?;
-        let list = ListOf::new(tenant, &["errors", &batch_id.to_string()]);
+        let list = ListOf::new(viewer.tenant_id(), &["errors", &batch_id.to_string()]);
         let after = match query.text("cursor")? {
             None => None,
             Some(cursor) => {
@@ -50,10 +51,10 @@ impl Batches {
         };
         // One more tells whether there is another page.
         let wanted = u32::from(limit).saturating_add(1);
-        let found = self.database.item_errors(tenant, batch_id, after, wanted).await;
+        let found = self.database.item_errors(viewer, batch_id, after, wanted).await;
         let errors = match found.map_err(|error| from_database(&error))? {
             Some(errors) => errors,
-            None => self.unknown_one(tenant, batch_id).await.map(|_| Vec::new())?,
+            None => self.unknown_one(viewer, batch_id).await.map(|_| Vec::new())?,
         };
         let (texts, last) = page(&errors, usize::from(limit))?;
         let next_cursor = last.map(|item| list.cursor(item.to_be_bytes()));

@@ -18,11 +18,12 @@ pub use route::Endpoint;
 
 use accepted::{Accepted, AcceptedError};
 use api::access::AccessStore;
-use api::auth;
+use api::auth::{self, Principal};
 use api::{Problem, Reason, Reply, TraceId};
 use catalog::{BatchView, Database, DatabaseError};
 use endpoint::Keyed;
 use idempotency::{ExpiryBounds, Store};
+use ingestion::Viewer;
 use lambda_http::{Body, Request, Response};
 use objects::{ObjectError, Objects};
 use transport::PayloadsReceived;
@@ -68,27 +69,27 @@ impl Batches {
         let principal = auth::authenticate_by(&self.access, request.headers(), API_KEYS).await?;
         tracing::Span::current().record("tenant", &principal.tenant);
         principal.require_any(&[asked.scope()])?;
-        let tenant = principal.tenant_id()?;
+        let viewer = viewer(&principal)?;
         let query = request.uri().query().unwrap_or_default();
         match asked {
-            Asked::List => self.list(tenant, query).await,
-            Asked::One(batch_id) => self.one(tenant, batch(batch_id)?).await,
-            Asked::Errors(batch_id) => self.errors(tenant, batch(batch_id)?, query, request.headers()).await,
-            Asked::Replay(batch_id) => self.replay(&principal, batch(batch_id)?, request, trace_id).await,
+            Asked::List => self.list(&viewer, query).await,
+            Asked::One(batch_id) => self.one(&viewer, batch(batch_id)?).await,
+            Asked::Errors(batch_id) => self.errors(&viewer, batch(batch_id)?, query, request.headers()).await,
+            Asked::Replay(batch_id) => self.replay(viewer, batch(batch_id)?, request, trace_id).await,
         }
     }
 
-    async fn one(&self, tenant: Uuid, batch_id: Uuid) -> Result<Reply, Problem> {
-        format::json(&self.find(tenant, batch_id).await?)
+    async fn one(&self, viewer: &Viewer, batch_id: Uuid) -> Result<Reply, Problem> {
+        format::json(&self.find(viewer, batch_id).await?)
     }
 
     /// The batch as the database knows it, or else its item.
-    async fn find(&self, tenant: Uuid, batch_id: Uuid) -> Result<BatchView, Problem> {
-        let known = self.database.batch(tenant, batch_id).await.map_err(|error| from_database(&error))?;
+    async fn find(&self, viewer: &Viewer, batch_id: Uuid) -> Result<BatchView, Problem> {
+        let known = self.database.batch(viewer, batch_id).await.map_err(|error| from_database(&error))?;
         if let Some(batch) = known {
             return Ok(batch);
         }
-        self.unknown_one(tenant, batch_id).await
+        self.unknown_one(viewer, batch_id).await
     }
 }
 
@@ -98,9 +99,14 @@ fn batch(text: &str) -> Result<Uuid, Problem> {
         uuid.ok_or_else(|| query::invalid("batch_id", "must be a UUID of the 36-character form"))?;
     tracing::Span::current().record("batch_id", tracing::field::display(batch_id));
     Ok(batch_id)
+/// The caller, as every query takes it.
+fn viewer(principal: &Principal) -> Result<Viewer, Problem> {
+    Viewer::limited(principal.tenant_id()?, principal.cnpjs()).map_err(|error| auth::refused(&error))
 }
 
-/// Nobody is told whether somebody else has such a batch.
+}
+
+/// Nobody is told whether there is such a batch that the caller may not see.
 fn not_found() -> Problem {
     Problem::new(Reason::BatchNotFound, "there is no batch of this id")
 }

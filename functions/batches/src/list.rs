@@ -1,4 +1,4 @@
-//! `GET /v1/inovafarma/batches`: a tenant's batches, the newest first.
+//! `GET /v1/inovafarma/batches`: the batches that the caller may see, the newest first.
 //!
 //! A list is walked by batch ids, whatever they are filtered by. A page therefore says how far it looked,
 //! and `next_cursor` is there until everything was looked at, also where a page has few batches or none.
@@ -7,6 +7,7 @@ use std::cmp::Reverse;
 
 use api::{Problem, Reply};
 use catalog::{BatchFilter, BatchView};
+use ingestion::Viewer;
 use ingestion::batch::BatchStatus;
 use ingestion::payload::LoadType;
 use jiff::Timestamp;
@@ -29,11 +30,11 @@ struct Page {
 }
 
 impl Batches {
-    pub(crate) async fn list(&self, tenant: Uuid, query: &str) -> Result<Reply, Problem> {
+    pub(crate) async fn list(&self, viewer: &Viewer, query: &str) -> Result<Reply, Problem> {
         let query = Query::parse(query);
         let limit = query.limit(DEFAULT, 1..=MAX)?;
         let filter = BatchFilter { status: query.status()?, load_type: query.parsed("load_type")? };
-        let list = list_of(tenant, &filter);
+        let list = list_of(viewer, &filter);
         let before = match query.text("cursor")? {
             None => None,
             Some(cursor) => {
@@ -43,43 +44,43 @@ impl Batches {
                 })?))
             }
         };
-        let (batches, last) = self.page(tenant, &filter, before, limit).await?;
+        let (batches, last) = self.page(viewer, &filter, before, limit).await?;
         format::json(&Page { batches, next_cursor: last.map(|batch_id| list.cursor(batch_id.into_bytes())) })
     }
 
     /// Up to `limit` batches, and where to look further.
     async fn page(
         &self,
-        tenant: Uuid,
+        viewer: &Viewer,
         filter: &BatchFilter,
         before: Option<Uuid>,
         limit: u16,
     ) -> Result<(Vec<BatchView>, Option<Uuid>), Problem> {
         // One more tells whether there is another page.
         let wanted = limit.saturating_add(1);
-        let mut known = self.known(tenant, filter, wanted, before).await?;
+        let mut known = self.known(viewer, filter, wanted, before).await?;
         if !may_be_unknown(filter.status) {
             return Ok(merge(known, Vec::new(), None, limit));
         }
         let down_to = known.get(usize::from(limit)).map(|batch| batch.batch_id);
         let span = Span { filter, before, down_to, now: Timestamp::now() };
         let ids = known.iter().map(|batch| batch.batch_id).collect();
-        let unknown = self.unknown(tenant, &span, &ids, wanted).await?;
+        let unknown = self.unknown(viewer, &span, &ids, wanted).await?;
         if unknown.became_known {
             // Read once more, so that no batch is missed that became known in between.
-            known = self.known(tenant, filter, wanted, before).await?;
+            known = self.known(viewer, filter, wanted, before).await?;
         }
         Ok(merge(known, unknown.batches, unknown.looked_to, limit))
     }
 
     async fn known(
         &self,
-        tenant: Uuid,
+        viewer: &Viewer,
         filter: &BatchFilter,
         wanted: u16,
         before: Option<Uuid>,
     ) -> Result<Vec<BatchView>, Problem> {
-        let found = self.database.batches(tenant, filter, u32::from(wanted), before).await;
+        let found = self.database.batches(viewer, filter, u32::from(wanted), before).await;
         found.map_err(|error| from_database(&error))
     }
 }
@@ -111,9 +112,9 @@ fn merge(
     (batches, last)
 }
 
-fn list_of(tenant: Uuid, filter: &BatchFilter) -> ListOf {
+fn list_of(viewer: &Viewer, filter: &BatchFilter) -> ListOf {
     let status = filter.status.map_or("", BatchStatus::as_str);
-    ListOf::new(tenant, &["batches", status, filter.load_type.map_or("", LoadType::as_str)])
+    ListOf::new(viewer.tenant_id(), &["batches", status, filter.load_type.map_or("", LoadType::as_str)])
 }
 
 #[cfg(test)]

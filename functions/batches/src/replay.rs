@@ -5,12 +5,12 @@
 
 use std::time::Duration;
 
-use api::auth::Principal;
 use api::{Problem, Reason, Reply, TraceId, body, json};
 use catalog::{BatchView, BegunReplay, ReplayOutcome, ReplayRequest};
 use endpoint::{Granted, from_key, recorded};
 use http::HeaderMap;
 use idempotency::{ClaimRequest, Execution, Fingerprint, IdempotencyKey, OperationType, Outcome};
+use ingestion::Viewer;
 use ingestion::batch::{ChunkCounts, Deactivation, NotReplayable, Replay, ReplayedBatch};
 use lambda_http::Request;
 use objects::ObjectError;
@@ -23,7 +23,7 @@ use crate::{Batches, from_database, not_found};
 
 /// A request that passed every check.
 struct Wanted {
-    tenant_id: Uuid,
+    viewer: Viewer,
     batch_id: Uuid,
     replay: Replay,
     /// The batch as it was when the request came.
@@ -33,7 +33,7 @@ struct Wanted {
 impl Batches {
     pub(crate) async fn replay(
         &self,
-        principal: &Principal,
+        viewer: Viewer,
         batch_id: Uuid,
         request: &Request,
         trace_id: &TraceId,
@@ -44,11 +44,10 @@ impl Batches {
         let value = json::parse(&body::json(headers, request.body())?)?;
         let fingerprint = fingerprint(batch_id, &value)?;
         let replay: Replay = json::read(value)?;
-        let tenant_id = principal.tenant_id()?;
-        let batch = self.find(tenant_id, batch_id).await?;
+        let batch = self.find(&viewer, batch_id).await?;
         let claim = ClaimRequest {
             operation: OperationType::Replay,
-            tenant: &principal.tenant,
+            tenant: &viewer.tenant_id().to_string(),
             key: &key,
             fingerprint: &fingerprint,
             target: &format!("batches:{batch_id}"),
@@ -58,7 +57,7 @@ impl Batches {
         match endpoint::claim(&self.records, &claim).await? {
             Granted::Answer(reply) => Ok(reply),
             Granted::Execution(execution) => {
-                let wanted = Wanted { tenant_id, batch_id, replay, batch };
+                let wanted = Wanted { viewer, batch_id, replay, batch };
                 self.execute(&wanted, &execution).await
             }
         }
@@ -87,13 +86,13 @@ impl Batches {
     }
 
     async fn begin(&self, wanted: &Wanted, execution: &Execution) -> Result<BegunReplay, Problem> {
-        let (tenant_id, batch_id) = (wanted.tenant_id, wanted.batch_id);
+        let (viewer, batch_id) = (&wanted.viewer, wanted.batch_id);
         let request = ReplayRequest {
             replay: wanted.replay,
             idempotency_key: execution.idempotency_key.clone(),
             requested_at: execution.created_at,
         };
-        let uris = self.database.objects_to_replay(tenant_id, batch_id, &request).await;
+        let uris = self.database.objects_to_replay(viewer, batch_id, &request).await;
         let uris = uris.map_err(|error| from_database(&error))?;
         // Only some are looked at. The chunker keeps all of them from expiring once the replay has begun.
         let keys: Vec<String> =
@@ -102,7 +101,7 @@ impl Batches {
         if there.len() < uris.len() {
             return Err(not_replayable(NotReplayable::ObjectsGone));
         }
-        let outcome = self.database.replay(tenant_id, batch_id, &request).await;
+        let outcome = self.database.replay(viewer, batch_id, &request).await;
         match outcome.map_err(|error| from_database(&error))? {
             ReplayOutcome::Begun(begun) => {
                 report(self.service, wanted.replay, &begun);
@@ -204,7 +203,7 @@ mod tests {
             upload_expires_at: None,
         };
         Wanted {
-            tenant_id: Uuid::nil(),
+            viewer: Viewer::whole(Uuid::nil()),
             batch_id: BATCH,
             replay: Replay { scope: ReplayScope::Failed, confirm_deactivation: false },
             batch: BatchView { status, ..crate::view::of(&accepted, jiff::Timestamp::UNIX_EPOCH) },

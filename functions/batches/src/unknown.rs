@@ -5,6 +5,7 @@ use std::collections::HashSet;
 use accepted::{MAX_PAGE, Wanted};
 use api::Problem;
 use catalog::{BatchFilter, BatchView};
+use ingestion::Viewer;
 use ingestion::batch::BatchStatus;
 use ingestion::payload::AcceptedBatch;
 use jiff::Timestamp;
@@ -38,23 +39,24 @@ pub(crate) struct Unknown {
 }
 
 impl Batches {
-    /// Looks for batches of a tenant that PostgreSQL does not know, until there are `wanted` or a bounded
+    /// Looks for batches that the viewer is shown and that PostgreSQL does not know, until there are `wanted` or a bounded
     /// number of items was looked at. `known` are some that it knows.
     pub(crate) async fn unknown(
         &self,
-        tenant: Uuid,
+        viewer: &Viewer,
         span: &Span<'_>,
         known: &HashSet<Uuid>,
         wanted: u16,
     ) -> Result<Unknown, Problem> {
         let &Span { filter, before, down_to, now } = span;
-        let is_filtered = filter.status.is_some() || filter.load_type.is_some();
+        let is_limited = viewer.limits().is_some();
+        let is_filtered = is_limited || filter.status.is_some() || filter.load_type.is_some();
         // Where every item is wanted, so many are enough.
         let (at_once, looks) = if is_filtered { (MAX_PAGE, MAX_LOOKS) } else { (wanted, 1) };
         let mut items = Wanted { before, down_to, status: filter.status, load_type: filter.load_type };
         let mut found = Unknown::default();
         for _ in 0..looks {
-            let page = self.accepted.recent(tenant, &items, now, at_once).await;
+            let page = self.accepted.recent(viewer, &items, now, at_once).await;
             let page = page.map_err(|error| from_accepted(&error))?;
             let asked: Vec<AcceptedBatch> =
                 page.batches.into_iter().filter(|batch| !known.contains(&batch.metadata.batch_id)).collect();
@@ -99,9 +101,9 @@ impl Batches {
         Ok(last.filter(|_| cut_off))
     }
 
-    /// A batch of a tenant that PostgreSQL does not know.
-    pub(crate) async fn unknown_one(&self, tenant: Uuid, batch_id: Uuid) -> Result<BatchView, Problem> {
-        let found = self.accepted.get(tenant, batch_id).await.map_err(|error| from_accepted(&error))?;
+    /// A batch that PostgreSQL does not know.
+    pub(crate) async fn unknown_one(&self, viewer: &Viewer, batch_id: Uuid) -> Result<BatchView, Problem> {
+        let found = self.accepted.get(viewer, batch_id).await.map_err(|error| from_accepted(&error))?;
         let now = Timestamp::now();
         let stored = self.stored(found.into_iter().collect(), now).await?;
         stored.first().map(|batch| view::of(batch, now)).ok_or_else(not_found)

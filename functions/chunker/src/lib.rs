@@ -26,6 +26,7 @@ use std::time::{Duration, SystemTime};
 use accepted::Accepted;
 use aws_lambda_events::sqs::SqsBatchResponse;
 use catalog::{Database, NewBatch};
+use ingestion::Viewer;
 use ingestion::payload::PayloadMetadata;
 use ingestion::product::CnpjAccess;
 use objects::Objects;
@@ -133,7 +134,7 @@ impl Chunker {
     /// replayed; the database has kept it then. The item of an upload learns that its payload is there.
     async fn allowed(&self, metadata: &PayloadMetadata) -> Result<CnpjAccess, NotCut> {
         let (tenant_id, batch_id) = (metadata.tenant_id, metadata.batch_id);
-        if let Some(accepted) = self.accepted.get(tenant_id, batch_id).await? {
+        if let Some(accepted) = self.accepted.get(&Viewer::whole(tenant_id), batch_id).await? {
             if accepted.upload_expires_at.is_some() {
                 self.accepted.note_arrival(tenant_id, batch_id).await?;
             }

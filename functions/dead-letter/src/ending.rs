@@ -1,6 +1,7 @@
 //! The end of a chunk, and of a batch that was never cut.
 
 use catalog::{GivenUp, NewBatch, PayloadFailure};
+use ingestion::Viewer;
 use ingestion::batch::{BatchStatus, ChunkStatus};
 use ingestion::payload::PayloadMetadata;
 use serde_json::Map;
@@ -73,9 +74,10 @@ impl DeadLetter {
         if metadata.key() != notice.key {
             return Err(NotEnded::OtherKey(metadata.key()));
         }
-        let accepted = self.accepted.get(tenant_id, batch_id).await?;
+        let viewer = Viewer::whole(tenant_id);
+        let accepted = self.accepted.get(&viewer, batch_id).await?;
         let cnpjs = accepted.ok_or(NotEnded::NotAccepted)?.cnpjs;
-        let before = self.database.batch(tenant_id, batch_id).await?.map(|batch| batch.status);
+        let before = self.database.batch(&viewer, batch_id).await?.map(|batch| batch.status);
         if let Some(status) = before.filter(|status| is_past_cutting(*status)) {
             tracing::info!(event_type = "batch.cut_before", %status, "the payload was read before");
             return Ok(());

@@ -1,8 +1,9 @@
 //! From who asks and what was claimed to the batch that it becomes.
 
-use api::auth::Principal;
+use api::auth::{self, Principal};
 use api::{Problem, Reason};
 use idempotency::{Execution, Fingerprint};
+use ingestion::Viewer;
 use ingestion::payload::{self, LoadType, MediaType, PayloadMetadata};
 use ingestion::product::CnpjAccess;
 use serde_json::Value;
@@ -17,23 +18,12 @@ pub(crate) struct Caller {
 
 impl Caller {
     /// # Errors
-    /// 503 where the access table has something else than UUIDs and CNPJs; a key that may load too much would be worse than one that does not work.
+    /// `API_KEY_INVALID` if the key's item has something else than a UUID and CNPJs: a key that may
+    /// load too much would be worse than one that does not work.
     pub(crate) fn of(principal: &Principal) -> Result<Self, Problem> {
-        let tenant_id = principal.tenant_id()?;
-        let cnpjs = match principal.cnpjs() {
-            None => CnpjAccess::Any,
-            Some(cnpjs) => {
-                let cnpjs = cnpjs.iter().map(|cnpj| cnpj.parse()).collect::<Result<_, _>>();
-                CnpjAccess::Only(cnpjs.map_err(|_| {
-                    tracing::error!(
-                        event_type = "access.item_malformed",
-                        "an API key has a CNPJ that is none"
-                    );
-                    Problem::new(Reason::StoreUnavailable, "the access store cannot be read")
-                })?)
-            }
-        };
-        Ok(Self { tenant_id, cnpjs })
+        let viewer = Viewer::limited(principal.tenant_id()?, principal.cnpjs());
+        let viewer = viewer.map_err(|error| auth::refused(&error))?;
+        Ok(Self { tenant_id: viewer.tenant_id(), cnpjs: viewer.cnpjs().clone() })
     }
 }
 
@@ -83,6 +73,6 @@ mod tests {
         let caller = Caller::of(&Principal::new(tenant, [Scope::ProductsWrite])).unwrap();
         assert_eq!((caller.tenant_id.to_string().as_str(), caller.cnpjs), (tenant, CnpjAccess::Any));
         let problem = Caller::of(&Principal::new("pharmacy", [])).unwrap_err();
-        assert_eq!(problem.reason, Reason::StoreUnavailable);
+        assert_eq!(problem.reason, Reason::ApiKeyInvalid);
     }
 }

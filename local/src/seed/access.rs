@@ -22,10 +22,16 @@ pub(crate) struct Key {
     pub(crate) value: &'static str,
     tenant: &'static str,
     scopes: &'static [&'static str],
-    /// Empty: any.
-    cnpjs: &'static [&'static str],
+    cnpjs: Cnpjs,
     /// For people.
     pub(crate) purpose: &'static str,
+}
+
+/// The establishments that a key is about.
+#[derive(Debug)]
+enum Cnpjs {
+    All,
+    Only(&'static [&'static str]),
 }
 
 /// The first of them is the one that the demonstration uses.
@@ -34,28 +40,28 @@ pub(crate) const KEYS: [Key; 4] = [
         value: "local-dev-key-a",
         tenant: TENANT_A,
         scopes: ALL,
-        cnpjs: &[],
+        cnpjs: Cnpjs::All,
         purpose: "tenant 1111…, all scopes",
     },
     Key {
         value: "local-dev-key-b",
         tenant: TENANT_B,
         scopes: ALL,
-        cnpjs: &[],
+        cnpjs: Cnpjs::All,
         purpose: "tenant 2222…, all scopes",
     },
     Key {
         value: "local-readonly-key",
         tenant: TENANT_A,
         scopes: &["mq:read", "products:read"],
-        cnpjs: &[],
+        cnpjs: Cnpjs::All,
         purpose: "tenant 1111…, reads only",
     },
     Key {
         value: "local-pharmacy-key",
         tenant: TENANT_PHARMACY,
         scopes: &["products:write", "products:read"],
-        cnpjs: &["05927228000145", "11222333000181"],
+        cnpjs: Cnpjs::Only(&["05927228000145", "11222333000181"]),
         purpose: "tenant 3333…, products of two CNPJs",
     },
 ];
@@ -77,16 +83,17 @@ pub(super) async fn seed(dynamodb: Client, table: &str, rabbitmq: &RabbitMq) -> 
 
 fn key_item(key: &Key) -> HashMap<String, AttributeValue> {
     let hash = hex::encode(Sha256::digest(key.value.as_bytes()));
-    let mut item = HashMap::from([
+    let cnpjs = match key.cnpjs {
+        Cnpjs::All => ("allCnpjs".to_owned(), AttributeValue::Bool(true)),
+        Cnpjs::Only(cnpjs) => ("cnpjs".to_owned(), texts(cnpjs)),
+    };
+    HashMap::from([
         ("pk".to_owned(), text(&format!("KEY#{hash}"))),
         ("tenantId".to_owned(), text(key.tenant)),
         ("scopes".to_owned(), texts(key.scopes)),
         ("name".to_owned(), text(key.value)),
-    ]);
-    if !key.cnpjs.is_empty() {
-        item.insert("cnpjs".to_owned(), texts(key.cnpjs));
-    }
-    item
+        cnpjs,
+    ])
 }
 
 fn profile_item(tenant: &str, rabbitmq: &RabbitMq) -> HashMap<String, AttributeValue> {

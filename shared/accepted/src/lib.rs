@@ -16,6 +16,7 @@ use aws_sdk_dynamodb::Client;
 use aws_sdk_dynamodb::error::{DisplayErrorContext, SdkError};
 use aws_sdk_dynamodb::operation::put_item::PutItemError;
 use aws_sdk_dynamodb::types::{AttributeValue, ReturnValuesOnConditionCheckFailure};
+use ingestion::Viewer;
 use ingestion::batch::BatchStatus;
 use ingestion::payload::AcceptedBatch;
 use jiff::Timestamp;
@@ -98,20 +99,21 @@ impl Accepted {
         }
     }
 
-    /// Reads a tenant's batch, as it was written last.
+    /// Reads a batch, as it was written last; `None` if the viewer is shown none of that id.
     ///
     /// # Errors
     /// When the table does not answer, or the item has another form.
-    pub async fn get(&self, tenant_id: Uuid, batch_id: Uuid) -> Result<Option<AcceptedBatch>, AcceptedError> {
+    pub async fn get(&self, viewer: &Viewer, batch_id: Uuid) -> Result<Option<AcceptedBatch>, AcceptedError> {
         let get = self
             .dynamodb
             .get_item()
             .table_name(&self.table)
-            .key("tenantId", item::text(tenant_id))
+            .key("tenantId", item::text(viewer.tenant_id()))
             .key("batchId", item::text(batch_id))
             .consistent_read(true);
         let found = get.send().await.map_err(AcceptedError::unavailable)?;
-        found.item.map(item::read).transpose()
+        let batch = found.item.map(item::read).transpose()?;
+        Ok(batch.filter(|batch| viewer.sees(batch)))
     }
 }
 

@@ -1,5 +1,6 @@
 //! A tenant's items in the order of their receipt, a bounded number at a time.
 
+use ingestion::Viewer;
 use ingestion::batch::BatchStatus;
 use ingestion::payload::{AcceptedBatch, LoadType};
 use jiff::Timestamp;
@@ -33,13 +34,13 @@ pub struct Recent {
 
 impl Accepted {
     /// Looks at up to `limit` (at most [`MAX_PAGE`]) of a tenant's batches, the newest first, and gives
-    /// those that are wanted and have the wanted status at `now`.
+    /// those that the viewer is shown and that are wanted, with the wanted status at `now`.
     ///
     /// # Errors
     /// When the table does not answer, or an item has another form.
     pub async fn recent(
         &self,
-        tenant_id: Uuid,
+        viewer: &Viewer,
         wanted: &Wanted,
         now: Timestamp,
         limit: u16,
@@ -50,7 +51,7 @@ impl Accepted {
             .query()
             .table_name(&self.table)
             .key_condition_expression("tenantId = :tenantId AND batchId BETWEEN :oldest AND :newest")
-            .expression_attribute_values(":tenantId", item::text(tenant_id))
+            .expression_attribute_values(":tenantId", item::text(viewer.tenant_id()))
             .expression_attribute_values(":oldest", item::text(oldest))
             .expression_attribute_values(":newest", item::text(newest))
             .set_filter_expression(wanted.filter())
@@ -64,6 +65,7 @@ impl Accepted {
         let looked_to = page.last_evaluated_key.map(|key| batch_of(&key)).transpose()?;
         let items = page.items.unwrap_or_default();
         let mut batches = items.into_iter().map(item::read).collect::<Result<Vec<_>, _>>()?;
+        batches.retain(|batch| viewer.sees(batch));
         batches.retain(|batch| wanted.status.is_none_or(|status| batch.status(now) == status));
         Ok(Recent { batches, looked_to })
     }

@@ -2,12 +2,12 @@
 //!
 //! Items have one key, `pk`: `KEY#<SHA-256 of the API key, in hex>` and `PROFILE#<tenant>#<name>`.
 
-use std::collections::{BTreeSet, HashMap};
-use std::sync::{Mutex, PoisonError};
-use std::time::{Duration, Instant};
+use std::collections::BTreeSet;
+use std::time::Duration;
 
 use aws_sdk_dynamodb::Client;
 use aws_sdk_dynamodb::types::AttributeValue;
+use clock::Remembered;
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
 use sha2::{Digest as _, Sha256};
@@ -22,17 +22,53 @@ const MAX_REMEMBERED: usize = 10_000;
 
 /// An API key's owner and rights.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
-#[serde(rename_all = "camelCase")]
+#[serde(try_from = "StoredKey")]
 pub struct KeyItem {
     pub tenant_id: String,
-    #[serde(default)]
     pub scopes: BTreeSet<String>,
-    /// The establishments whose products may be loaded; absent where all may.
-    #[serde(default)]
+    /// The establishments that the key is about; `None` if it is about all of the tenant's.
     pub cnpjs: Option<BTreeSet<String>>,
     /// What the key is for, as logs show it.
-    #[serde(default)]
     pub name: String,
+}
+
+/// The item as an operator writes it. A member that is misspelt must not make the key a wider one,
+/// so members that are not known are refused, and nothing wide is a default.
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+struct StoredKey {
+    tenant_id: String,
+    #[serde(default)]
+    scopes: BTreeSet<String>,
+    cnpjs: Option<BTreeSet<String>>,
+    all_cnpjs: Option<bool>,
+    #[serde(default)]
+    name: String,
+}
+
+/// What an API key's item leaves open.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+enum UnclearKey {
+    #[error("it has both cnpjs and allCnpjs")]
+    Both,
+    #[error("a key with a scope products:* needs cnpjs, or allCnpjs with the value true")]
+    Neither,
+}
+
+impl TryFrom<StoredKey> for KeyItem {
+    type Error = UnclearKey;
+
+    fn try_from(stored: StoredKey) -> Result<Self, UnclearKey> {
+        let is_about_products = stored.scopes.iter().any(|scope| scope.starts_with("products:"));
+        let cnpjs = match (stored.cnpjs, stored.all_cnpjs.unwrap_or_default()) {
+            (Some(_), true) => return Err(UnclearKey::Both),
+            (Some(cnpjs), false) => Some(cnpjs),
+            (None, true) => None,
+            (None, false) if is_about_products => return Err(UnclearKey::Neither),
+            (None, false) => Some(BTreeSet::new()),
+        };
+        Ok(Self { tenant_id: stored.tenant_id, scopes: stored.scopes, cnpjs, name: stored.name })
+    }
 }
 
 /// Reads items of the access table.
@@ -40,45 +76,48 @@ pub struct KeyItem {
 pub struct AccessStore {
     dynamodb: Client,
     table: String,
-    remembered: Mutex<HashMap<String, (Instant, Option<serde_json::Value>)>>,
+    remembered: Remembered<String, Option<serde_json::Value>>,
 }
 
 impl AccessStore {
     pub fn new(dynamodb: Client, table: String) -> Self {
-        Self { dynamodb, table, remembered: Mutex::default() }
+        Self { dynamodb, table, remembered: Remembered::new(REMEMBERED, MAX_REMEMBERED) }
     }
 
-    /// The item of an API key. Only the key's hash is ever stored or sent.
+    /// The item of an API key. Only the key's hash is ever stored or sent. An item of another form
+    /// is no key: it is logged, and nobody gets in by it.
     ///
     /// # Errors
-    /// `STORE_UNAVAILABLE` when the table cannot be read.
+    /// `STORE_UNAVAILABLE` if the table cannot be read.
     pub async fn key(&self, api_key: &str) -> Result<Option<KeyItem>, Problem> {
-        self.item(format!("KEY#{}", hex::encode(Sha256::digest(api_key.as_bytes())))).await
+        let pk = format!("KEY#{}", hex::encode(Sha256::digest(api_key.as_bytes())));
+        let Some(item) = self.item(&pk).await? else { return Ok(None) };
+        Ok(serde_json::from_value(item).map_err(|error| malformed(&pk, &error)).ok())
     }
 
     /// A tenant's target profile, in the caller's own type.
     ///
     /// # Errors
-    /// `STORE_UNAVAILABLE` when the table cannot be read or holds something else at this key.
+    /// `STORE_UNAVAILABLE` if the table cannot be read, or holds something else at this key.
     pub async fn profile<T: DeserializeOwned>(&self, tenant: &str, name: &str) -> Result<Option<T>, Problem> {
-        self.item(format!("PROFILE#{tenant}#{name}")).await
-    }
-
-    async fn item<T: DeserializeOwned>(&self, pk: String) -> Result<Option<T>, Problem> {
-        let found = match self.recall(&pk) {
-            Some(found) => found,
-            None => {
-                let found = self.fetch(&pk).await?;
-                self.remember(pk, found.clone());
-                found
-            }
-        };
-        found.map(serde_json::from_value).transpose().map_err(|error| {
-            tracing::error!(event_type = "access.item_malformed", error = %error, "an item of the access table has another form");
+        let pk = format!("PROFILE#{tenant}#{name}");
+        let Some(item) = self.item(&pk).await? else { return Ok(None) };
+        serde_json::from_value(item).map(Some).map_err(|error| {
+            malformed(&pk, &error);
             unavailable()
         })
     }
 
+    async fn item(&self, pk: &str) -> Result<Option<serde_json::Value>, Problem> {
+        if let Some(found) = self.remembered.get(pk) {
+            return Ok(found);
+        }
+        let found = self.fetch(pk).await?;
+        self.remembered.put(pk.to_owned(), found.clone());
+        Ok(found)
+    }
+
+    /// The item without its key.
     async fn fetch(&self, pk: &str) -> Result<Option<serde_json::Value>, Problem> {
         let output = self
             .dynamodb
@@ -92,25 +131,14 @@ impl AccessStore {
                 tracing::error!(event_type = "access.unavailable", error, "the access table cannot be read");
                 unavailable()
             })?;
-        output.item.map(serde_dynamo::from_item).transpose().map_err(|error| {
+        let item = output.item.map(|mut item| {
+            item.remove("pk");
+            item
+        });
+        item.map(serde_dynamo::from_item).transpose().map_err(|error| {
             tracing::error!(event_type = "access.item_malformed", error = %error, "an item of the access table is not JSON");
             unavailable()
         })
-    }
-
-    fn recall(&self, pk: &str) -> Option<Option<serde_json::Value>> {
-        let remembered = self.remembered.lock().unwrap_or_else(PoisonError::into_inner);
-        remembered.get(pk).filter(|(since, _)| since.elapsed() < REMEMBERED).map(|(_, found)| found.clone())
-    }
-
-    fn remember(&self, pk: String, found: Option<serde_json::Value>) {
-        let mut remembered = self.remembered.lock().unwrap_or_else(PoisonError::into_inner);
-        if remembered.len() >= MAX_REMEMBERED {
-            remembered.retain(|_, (since, _)| since.elapsed() < REMEMBERED);
-        }
-        if remembered.len() < MAX_REMEMBERED {
-            remembered.insert(pk, (Instant::now(), found));
-        }
     }
 
     /// Reads an item that need not exist, past the cache.
@@ -124,4 +152,57 @@ impl AccessStore {
 
 fn unavailable() -> Problem {
     Problem::new(Reason::StoreUnavailable, "the access store cannot be read")
+}
+
+/// Says which item has another form. Its key holds a hash at most, never an API key.
+fn malformed(pk: &str, error: &serde_json::Error) {
+    tracing::error!(event_type = "access.item_malformed", pk, error = %error, "an item of the access table is refused");
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::{Value, json};
+
+    use super::*;
+
+    const TENANT: &str = "11111111-1111-4111-8111-111111111111";
+
+    fn key(members: Value) -> Result<KeyItem, String> {
+        let mut item = json!({"tenantId": TENANT});
+        item.as_object_mut().unwrap().extend(members.as_object().unwrap().clone());
+        serde_json::from_value(item).map_err(|error| error.to_string())
+    }
+
+    #[test]
+    fn a_key_about_products_says_which_establishments_it_is_about() {
+        let some = json!({"scopes": ["products:read"], "cnpjs": ["11222333000181"]});
+        assert_eq!(key(some).unwrap().cnpjs, Some(BTreeSet::from(["11222333000181".to_owned()])));
+        let none = json!({"scopes": ["products:write"], "cnpjs": []});
+        assert_eq!(key(none).unwrap().cnpjs, Some(BTreeSet::new()));
+        let all = json!({"scopes": ["products:write", "mq:read"], "allCnpjs": true});
+        assert_eq!(key(all).unwrap().cnpjs, None);
+        for unclear in [
+            json!({"scopes": ["products:read"]}),
+            json!({"scopes": ["products:write"], "allCnpjs": false}),
+            json!({"scopes": ["products:later"]}),
+            json!({"scopes": ["products:read"], "cnpjs": ["11222333000181"], "allCnpjs": true}),
+        ] {
+            assert!(key(unclear.clone()).is_err(), "{unclear}");
+        }
+    }
+
+    #[test]
+    fn a_key_about_something_else_is_about_no_establishment() {
+        assert_eq!(key(json!({"scopes": ["mq:read"]})).unwrap().cnpjs, Some(BTreeSet::new()));
+        assert_eq!(key(json!({})).unwrap().scopes, BTreeSet::new());
+    }
+
+    #[test]
+    fn a_misspelt_member_makes_no_wider_key() {
+        for member in ["cnpj", "CNPJs", "allcnpjs", "scope", "ttl"] {
+            let item = json!({"scopes": ["products:write"], "allCnpjs": true, member: ["11222333000181"]});
+            let refused = key(item).unwrap_err();
+            assert!(refused.contains(&format!("unknown field `{member}`")), "{refused}");
+        }
+    }
 }

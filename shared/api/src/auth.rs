@@ -59,15 +59,13 @@ impl Principal {
     /// The tenant as a UUID, as the ingest needs it.
     ///
     /// # Errors
-    /// `STORE_UNAVAILABLE` where the access table has something else.
+    /// `API_KEY_INVALID` if the key's item has something else.
     pub fn tenant_id(&self) -> Result<Uuid, Problem> {
-        self.tenant.parse().map_err(|_| {
-            tracing::error!(event_type = "access.item_malformed", "an API key's tenant is not a UUID");
-            Problem::new(Reason::StoreUnavailable, "the access store cannot be read")
-        })
+        self.tenant.parse().map_err(|error: uuid::Error| refused(&error))
     }
 
-    /// The establishments whose products the caller may load, as the access table has them; `None` where all may be loaded.
+    /// The establishments that the caller is about, as the access table has them; `None` if it is
+    /// about all of its tenant's.
     pub const fn cnpjs(&self) -> Option<&BTreeSet<String>> {
         self.cnpjs.as_ref()
     }
@@ -122,6 +120,13 @@ fn api_key<'a>(headers: &'a HeaderMap, names: &[&str]) -> Result<&'a str, Proble
         return Err(Problem::new(Reason::ApiKeyInvalid, "different API keys were sent"));
     }
     value.to_str().ok().filter(|key| !key.is_empty() && key.len() <= 256).ok_or_else(invalid)
+}
+
+/// A key whose item has limits that cannot be read. It is no key, because a guess might be wider
+/// than what was meant.
+pub fn refused(error: &(dyn std::error::Error + 'static)) -> Problem {
+    tracing::error!(event_type = "access.item_malformed", error, "an API key's item is refused");
+    invalid()
 }
 
 fn invalid() -> Problem {

@@ -1,5 +1,6 @@
 //! Items in error: recorded while the payload is read, listed in pages.
 
+use ingestion::Viewer;
 use ingestion::chunk::Generation;
 use ingestion::product::{ItemError, ItemErrorCode, KeyHash};
 use serde_json::Value;
@@ -12,6 +13,7 @@ use crate::database::Database;
 use crate::error::DatabaseError;
 use crate::hashes::first_eight;
 use crate::rows::{bigint, count, word};
+use crate::visible::{accepted_within, visible};
 
 const INSERT: &str = "INSERT INTO batch_item_errors \
      (batch_id, item_index, byte_offset, code, field, detail, key, key_hash) \
@@ -22,9 +24,17 @@ const IS_CHUNKING: &str = "SELECT FROM batches WHERE batch_id = $1 AND generatio
      AND (status = 'CHUNKING' OR status = 'FAILED' AND error->>'code' = 'GIVEN_UP') FOR SHARE";
 const FORGET_REJECTED: &str = "DELETE FROM batch_item_errors WHERE batch_id = $1 AND item_index = ANY($2) \
      AND code = 'REJECTED_BY_DATABASE'";
-const OF_TENANT: &str = "SELECT FROM batches WHERE batch_id = $1 AND tenant_id = $2";
+/// Whether the viewer sees the batch, and all of its errors: what it could not have sent itself may
+/// be about other establishments.
+const SHOWN: &str = concat!(
+    "SELECT $3::text[] IS NULL OR ",
+    accepted_within!("$3"),
+    " AS is_own FROM batches b WHERE b.batch_id = $1 AND ",
+    visible!("$2", "$3")
+);
 const PAGE: &str = "SELECT item_index, byte_offset, code, field, detail, key FROM batch_item_errors \
-     WHERE batch_id = $1 AND item_index > $2 ORDER BY item_index LIMIT $3";
+     WHERE batch_id = $1 AND item_index > $2 AND ($4::text[] IS NULL OR key->>'cnpj' IN (SELECT unnest($4::text[]))) \
+     ORDER BY item_index LIMIT $3";
 
 impl Database {
     /// Records items in error while a run of the chunker goes on. Repeated by batch and item; a run that is no longer the batch's records
@@ -58,14 +68,15 @@ impl Database {
         .await
     }
 
-    /// A page of a batch's items in error, in the order of the payload; `after` is the last item of the page before. Nothing where the tenant has no
-    /// such batch.
+    /// A page of a batch's items in error, in the order of the payload; `after` is the last item of
+    /// the page before. `None` if the viewer is shown no such batch. Of a batch that others sent, a
+    /// limited viewer sees the errors of its own establishments.
     ///
     /// # Errors
     /// Where the database fails.
     pub async fn item_errors(
         &self,
-        tenant_id: Uuid,
+        viewer: &Viewer,
         batch_id: Uuid,
         after: Option<u64>,
         limit: u32,
@@ -74,11 +85,12 @@ impl Database {
             let mut lease = self.lease().await?;
             let page = async {
                 let mut session = lease.connection.begin().await?;
-                if session.query_opt(OF_TENANT, &[&batch_id, &tenant_id]).await?.is_none() {
-                    return Ok(None);
-                }
+                let cnpjs = viewer.limits();
+                let shown = session.query_opt(SHOWN, &[&batch_id, &viewer.tenant_id(), &cnpjs]).await?;
+                let Some(shown) = shown else { return Ok(None) };
+                let cnpjs = if shown.try_get("is_own")? { None } else { cnpjs };
                 let after = after.map_or(Ok(-1), bigint)?;
-                let rows = session.query(PAGE, &[&batch_id, &after, &i64::from(limit)]).await?;
+                let rows = session.query(PAGE, &[&batch_id, &after, &i64::from(limit), &cnpjs]).await?;
                 rows.iter().map(item_error).collect::<Result<_, _>>().map(Some)
             }
             .await;

@@ -89,6 +89,7 @@ mod secret;
 mod stopped;
 mod tls;
 mod view;
+mod visible;
 mod write;
 
 pub use attempts::GivenUp;

@@ -3,6 +3,7 @@
 //! What is written again keeps its object and the hashes of what it contained, so that until it is done nothing is forgotten; messages of earlier generations find
 //! nothing to do. Which versions win does not depend on generations, so a replay changes no product that was written before.
 
+use ingestion::Viewer;
 use ingestion::batch::{
     BatchEvent, BatchStatus, ChunkCounts, ChunkStatus, NotReplayable, Replay, ReplayScope, ReplayWork,
     ReplayedBatch,
@@ -19,6 +20,7 @@ use crate::connection::{Connection, Session};
 use crate::database::Database;
 use crate::error::DatabaseError;
 use crate::rows::{bigint, count, word};
+use crate::visible::visible;
 
 /// A request for a replay.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -37,7 +39,7 @@ pub enum ReplayOutcome {
     /// An earlier attempt of the same request began it.
     Repeated(BegunReplay),
     NotReplayable(NotReplayable),
-    /// The tenant has no such batch here.
+    /// The viewer is shown no such batch.
     Unknown,
 }
 
@@ -53,7 +55,8 @@ pub struct BegunReplay {
     pub payload_uri: String,
 }
 
-const PAYLOAD: &str = "SELECT payload_uri FROM batches WHERE batch_id = $1 AND tenant_id = $2";
+const PAYLOAD: &str =
+    concat!("SELECT payload_uri FROM batches b WHERE b.batch_id = $1 AND ", visible!("$2", "$3"));
 const EARLIER: &str = "SELECT r.generation, r.status, r.chunks, b.payload_uri FROM batch_replays r JOIN batches b USING (batch_id) \
      WHERE r.batch_id = $1 AND r.idempotency_key = $2 AND r.requested_at = $3";
 /// Chunks are locked before their batch, as by those that write them. Their ids change, and with them what others wait for.
@@ -79,13 +82,13 @@ impl Database {
     /// Where the database fails.
     pub async fn replay(
         &self,
-        tenant_id: Uuid,
+        viewer: &Viewer,
         batch_id: Uuid,
         request: &ReplayRequest,
     ) -> Result<ReplayOutcome, DatabaseError> {
         self.within(async {
             let mut lease = self.lease().await?;
-            let outcome = replay(&mut lease.connection, tenant_id, batch_id, request).await;
+            let outcome = replay(&mut lease.connection, viewer, batch_id, request).await;
             lease.release();
             outcome
         })
@@ -100,7 +103,7 @@ impl Database {
     /// Where the database fails.
     pub async fn objects_to_replay(
         &self,
-        tenant_id: Uuid,
+        viewer: &Viewer,
         batch_id: Uuid,
         request: &ReplayRequest,
     ) -> Result<Vec<String>, DatabaseError> {
@@ -108,7 +111,7 @@ impl Database {
             let mut lease = self.lease().await?;
             let uris = async {
                 let mut session = lease.connection.begin().await?;
-                objects(&mut session, tenant_id, batch_id, request).await
+                objects(&mut session, viewer, batch_id, request).await
             }
             .await;
             lease.release();
@@ -120,12 +123,12 @@ impl Database {
 
 async fn replay(
     connection: &mut Connection,
-    tenant_id: Uuid,
+    viewer: &Viewer,
     batch_id: Uuid,
     request: &ReplayRequest,
 ) -> Result<ReplayOutcome, DatabaseError> {
     let mut session = connection.begin().await?;
-    let Some(payload_uri) = payload(&mut session, tenant_id, batch_id).await? else {
+    let Some(payload_uri) = payload(&mut session, viewer, batch_id).await? else {
         return Ok(ReplayOutcome::Unknown);
     };
     let chunks = session.query(CHUNKS, &[&batch_id]).await?;
@@ -208,11 +211,11 @@ fn chosen(rows: &[Row], work: ReplayWork) -> Result<Vec<i32>, DatabaseError> {
 
 async fn objects(
     session: &mut Session<'_>,
-    tenant_id: Uuid,
+    viewer: &Viewer,
     batch_id: Uuid,
     request: &ReplayRequest,
 ) -> Result<Vec<String>, DatabaseError> {
-    let Some(payload_uri) = payload(session, tenant_id, batch_id).await? else { return Ok(Vec::new()) };
+    let Some(payload_uri) = payload(session, viewer, batch_id).await? else { return Ok(Vec::new()) };
     if earlier(session, batch_id, request).await?.is_some() {
         return Ok(Vec::new());
     }
@@ -233,10 +236,10 @@ async fn objects(
 
 async fn payload(
     session: &mut Session<'_>,
-    tenant_id: Uuid,
+    viewer: &Viewer,
     batch_id: Uuid,
 ) -> Result<Option<String>, DatabaseError> {
-    let row = session.query_opt(PAYLOAD, &[&batch_id, &tenant_id]).await?;
+    let row = session.query_opt(PAYLOAD, &[&batch_id, &viewer.tenant_id(), &viewer.limits()]).await?;
     Ok(row.map(|row| row.try_get("payload_uri")).transpose()?)
 }
 

@@ -1,5 +1,6 @@
 //! Batches as the API shows them.
 
+use ingestion::Viewer;
 use ingestion::batch::{BatchStatus, Deactivation, DeactivationReport};
 use ingestion::chunk::Generation;
 use ingestion::payload::LoadType;
@@ -14,6 +15,7 @@ use crate::batch::{PayloadFailure, generation};
 use crate::database::Database;
 use crate::error::DatabaseError;
 use crate::rows::{count, word};
+use crate::visible::visible;
 
 /// A batch, with the members of the API's answer.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
@@ -74,32 +76,35 @@ pub struct BatchFilter {
 }
 
 macro_rules! batches_where {
-    ($condition:literal) => {
+    ($cnpjs:literal, $condition:literal) => {
         concat!(
             "SELECT batch_id, load_type, status, received_at, started_at, finished_at, generation, payload_bytes, ",
             "payload_checksum, items_parsed, items_failed, items_partial, inserted, updated, unchanged, stale, chunks_pending, ",
-            "chunks_done, chunks_failed, deactivation, error FROM batches WHERE tenant_id = $1 AND ",
+            "chunks_done, chunks_failed, deactivation, error FROM batches b WHERE ",
+            visible!("$1", $cnpjs),
+            " AND ",
             $condition
         )
     };
 }
 
-const ONE: &str = batches_where!("batch_id = $2");
+const ONE: &str = batches_where!("$3", "batch_id = $2");
 const PAGE: &str = batches_where!(
+    "$6",
     "batch_id < $2 AND ($3::text IS NULL OR status = $3) AND ($4::text IS NULL OR load_type = $4) \
      ORDER BY batch_id DESC LIMIT $5"
 );
 impl Database {
-    /// A tenant's batch; nothing where it has none by that id.
+    /// A batch; `None` if the viewer is shown none of that id.
     ///
     /// # Errors
     /// Where the database fails.
-    pub async fn batch(&self, tenant_id: Uuid, batch_id: Uuid) -> Result<Option<BatchView>, DatabaseError> {
+    pub async fn batch(&self, viewer: &Viewer, batch_id: Uuid) -> Result<Option<BatchView>, DatabaseError> {
         self.within(async {
             let mut lease = self.lease().await?;
             let found = async {
                 let mut session = lease.connection.begin().await?;
-                session.query_opt(ONE, &[&tenant_id, &batch_id]).await
+                session.query_opt(ONE, &[&viewer.tenant_id(), &batch_id, &viewer.limits()]).await
             }
             .await;
             lease.release();
@@ -108,13 +113,14 @@ impl Database {
         .await
     }
 
-    /// A page of a tenant's batches, the newest first; `before` is the last batch of the page before.
+    /// A page of the batches that the viewer is shown, the newest first; `before` is the last batch
+    /// of the page before.
     ///
     /// # Errors
     /// Where the database fails.
     pub async fn batches(
         &self,
-        tenant_id: Uuid,
+        viewer: &Viewer,
         filter: &BatchFilter,
         limit: u32,
         before: Option<Uuid>,
@@ -126,7 +132,9 @@ impl Database {
             let mut lease = self.lease().await?;
             let found = async {
                 let mut session = lease.connection.begin().await?;
-                session.query(PAGE, &[&tenant_id, &before, &status, &load_type, &i64::from(limit)]).await
+                let limit = i64::from(limit);
+                let (tenant_id, cnpjs) = (viewer.tenant_id(), viewer.limits());
+                session.query(PAGE, &[&tenant_id, &before, &status, &load_type, &limit, &cnpjs]).await
             }
             .await;
             lease.release();

@@ -13,5 +13,7 @@ pub mod generate;
 pub mod payload;
 pub mod product;
 pub mod split;
+mod viewer;
 
 pub use cnpj::{Cnpj, CnpjError};
+pub use viewer::Viewer;

@@ -193,7 +193,7 @@ pub struct AuthSpec {
 
 /// A target kept on the server, with patterns (`*`, `?`) of the further queues that a request may name on it.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct Profile {
     pub target: TargetSpec,
     #[serde(default)]

@@ -142,6 +142,113 @@ fn a_secret_goes_only_where_an_entry_grants_it() {
 fn a_target_that_is_incomplete_names_the_member() {
     let pointer = |profile: Option<Value>, inline: Value| {
         let profile = profile.map(self::profile);
+/// A target at `b` that names a secret in one of the places that take one.
+fn with_secret(member: &str, secret: &str) -> TargetSpec {
+    let mut target = json!({
+        "broker": "rabbitmq", "connName": "b:5672", "queue": "Q", "ssl": {"enabled": true}, "auth": {"user": "u"},
+    });
+    let (object, name) = member.split_once('.').unwrap();
+    target[object][name] = json!(secret);
+    spec(target)
+}
+
+const SECRETS: [&str; 3] = ["auth.passwordRef", "ssl.keyStoreRef", "ssl.trustStoreRef"];
+
+#[test]
+fn every_place_that_names_a_secret_needs_its_grant() {
+    let allowed = allow("rabbitmq://b:5672/*?tenant=*&secrets=secret://b/*");
+    for member in SECRETS {
+        let resolve = |secret| Target::resolve(None, Some(&with_secret(member, secret)), allowed.of(TENANT));
+        assert!(resolve("secret://b/app").is_ok(), "{member}");
+        assert!(matches!(resolve("secret://orders/app"), Err(TargetError::SecretNotAllowed(_))), "{member}");
+    }
+}
+
+#[test]
+fn a_grant_is_for_the_queues_of_its_entry_only() {
+    let allowed = allow("rabbitmq://b:5672/GRANTED?tenant=*&secrets=secret://b/* rabbitmq://b:5672/*");
+    for member in SECRETS {
+        let mut target = with_secret(member, "secret://b/app");
+        let refused = Target::resolve(None, Some(&target), allowed.of(TENANT));
+        assert!(matches!(refused, Err(TargetError::SecretNotAllowed(_))), "{member}");
+        target.queue = Some("GRANTED".to_owned().try_into().unwrap());
+        assert!(Target::resolve(None, Some(&target), allowed.of(TENANT)).is_ok(), "{member}");
+    }
+}
+
+#[test]
+fn an_entry_holds_for_its_tenants_and_virtual_hosts_only() {
+    let entry = "rabbitmq://b:5672/*?vhost=/,orders-*&tenant=1111,2222&secrets=secret://b/*&tls=optional";
+    let resolve = |tenant: &str, virtual_host: &str, secret: Option<&str>| {
+        let target = json!({
+            "broker": "rabbitmq", "connName": "b:5672", "queue": "Q", "queueManager": virtual_host,
+            "auth": {"user": "u", "passwordRef": secret},
+        });
+        Target::resolve(None, Some(&spec(target)), allow(entry).of(tenant))
+    };
+    for secret in [None, Some("secret://b/app")] {
+        assert!(resolve("1111", "/", secret).is_ok() && resolve("2222", "orders-eu", secret).is_ok());
+        for (tenant, virtual_host) in
+            [("3333", "/"), ("111", "/"), ("", "/"), ("*", "/"), ("1111", "payments")]
+        {
+            assert!(is_refused(&resolve(tenant, virtual_host, secret)), "{tenant} {virtual_host}");
+        }
+    }
+}
+
+#[test]
+fn a_granted_secret_goes_out_over_tls_unless_the_entry_says_otherwise() {
+    let resolve = |tls_of_entry: &str, is_encrypted: bool, secret: Option<&str>| {
+        let entry = format!("rabbitmq://b:5672/*?tenant=*&secrets=secret://b/*{tls_of_entry}");
+        let target = json!({
+            "broker": "rabbitmq", "connName": "b:5672", "queue": "Q", "ssl": {"enabled": is_encrypted},
+            "auth": {"user": "u", "passwordRef": secret},
+        });
+        Target::resolve(None, Some(&spec(target)), allow(&entry).of(TENANT)).is_ok()
+    };
+    let secret = Some("secret://b/app");
+    for tls in ["", "&tls=required", "&tls=optional"] {
+        assert!(resolve(tls, true, secret) && resolve(tls, true, None), "{tls}");
+    }
+    assert!(!resolve("", false, secret) && resolve("", false, None));
+    assert!(!resolve("&tls=required", false, secret) && !resolve("&tls=required", false, None));
+    assert!(resolve("&tls=optional", false, secret));
+}
+
+#[test]
+fn a_target_without_addresses_is_covered_by_no_entry() {
+    let base = json!({
+        "target": {"broker": "rabbitmq", "queueManager": "Q", "queue": "OWN", "ccdtUrl": "file:///ccdt.json"},
+    });
+    let base = profile(base);
+    assert!(Target::resolve(Some(&base), None, allow("").of(TENANT)).is_ok());
+    for inline in [
+        json!({"queue": "OTHER"}),
+        json!({"auth": {"user": "u", "passwordRef": "secret://b/app"}}),
+        json!({"queueManager": "R"}),
+    ] {
+        for entries in ["", EVERYTHING] {
+            let result = Target::resolve(Some(&base), Some(&spec(inline.clone())), allow(entries).of(TENANT));
+            assert!(is_refused(&result), "{inline} {entries}");
+        }
+    }
+}
+
+#[test]
+fn no_request_names_a_channel_table() {
+    let inline = spec(json!({"ccdtUrl": "http://127.0.0.1/ccdt.json"}));
+    for profile in [None, Some(orders())] {
+        let result = Target::resolve(profile.as_ref(), Some(&inline), allow(EVERYTHING).of(TENANT));
+        assert!(matches!(result, Err(TargetError::Invalid { pointer: "/target/ccdtUrl", .. })), "{result:?}");
+    }
+}
+
+#[test]
+fn a_profile_with_unknown_members_is_refused() {
+    let misspelt = json!({"target": {"connName": "b:5672"}, "queue": ["*"]});
+    assert!(serde_json::from_value::<Profile>(misspelt).is_err());
+}
+
         match Target::resolve(profile.as_ref(), Some(&spec(inline)), &allow(EVERYTHING)) {
             Err(TargetError::Invalid { pointer, .. }) => pointer,
             other => panic!("{other:?}"),

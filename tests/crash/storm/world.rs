@@ -149,6 +149,7 @@ impl World {
             put.item("pk", AttributeValue::S(format!("KEY#{hash}")))
                 .item("tenantId", AttributeValue::S(id.to_string()))
                 .item("scopes", AttributeValue::Ss(scopes.to_vec()))
+                .item("allCnpjs", AttributeValue::Bool(true))
                 .item("name", AttributeValue::S("storm".to_owned()))
                 .send()
                 .await

@@ -5,6 +5,7 @@ use catalog::{
     Written,
 };
 use futures_util::future::join_all;
+use ingestion::Viewer;
 use ingestion::batch::{BatchStatus, ChunkStatus};
 use ingestion::chunk::{Generation, Plan};
 use uuid::Uuid;
@@ -16,7 +17,7 @@ async fn give_up(database: &Database, load: &Load, index: u32) -> GivenUp {
 }
 
 async fn shown(database: &Database, load: &Load) -> BatchView {
-    database.batch(load.batch.metadata.tenant_id, load.id()).await.unwrap().unwrap()
+    database.batch(&Viewer::whole(load.batch.metadata.tenant_id), load.id()).await.unwrap().unwrap()
 }
 
 const fn chunks(done: u64, failed: u64) -> ChunksView {

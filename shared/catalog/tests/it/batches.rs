@@ -1,4 +1,5 @@
 use catalog::{Begun, DatabaseError, PayloadFailure, Seal, SealOutcome};
+use ingestion::Viewer;
 use ingestion::batch::BatchStatus;
 use ingestion::chunk::{Generation, Plan};
 use ingestion::product::CnpjAccess;
@@ -20,7 +21,8 @@ fn a_run_that_starts_over_keeps_the_first_ones_plan() {
             let begun = database.begin_chunking(&load.batch, plan(items)).await.unwrap();
             assert_eq!(begun, Begun::Chunk { plan: plan(700), generation: Generation::FIRST });
         }
-        let view = database.batch(load.batch.metadata.tenant_id, load.id()).await.unwrap().unwrap();
+        let view =
+            database.batch(&Viewer::whole(load.batch.metadata.tenant_id), load.id()).await.unwrap().unwrap();
         assert_eq!((view.status, view.chunks.total), (BatchStatus::Chunking, 0));
         assert!(view.started_at.is_some() && view.finished_at.is_none());
     });
@@ -130,7 +132,8 @@ fn a_payload_that_cannot_be_read_fails_its_batch_once() {
             let status = database.fail_payload(&load.batch, &failure).await.unwrap();
             assert_eq!(status, BatchStatus::Failed);
         }
-        let view = database.batch(load.batch.metadata.tenant_id, load.id()).await.unwrap().unwrap();
+        let view =
+            database.batch(&Viewer::whole(load.batch.metadata.tenant_id), load.id()).await.unwrap().unwrap();
         let view = serde_json::to_value(view).unwrap();
         let error = json!({"code": "MALFORMED_JSON", "detail": "it breaks off", "byte_offset": 1234});
         assert_eq!((&view["status"], &view["error"]), (&json!("FAILED"), &error));

@@ -1,4 +1,5 @@
 use catalog::{DatabaseError, Written};
+use ingestion::Viewer;
 use ingestion::batch::{BatchStatus, Changes};
 use ingestion::product::{Attributes, Decimal, Price, Product};
 
@@ -304,9 +305,13 @@ fn items_that_the_database_refuses_are_reported_and_the_others_written() {
         let Written::Done { result, batch, .. } = written else { panic!("{written:?}") };
         assert_eq!((result.changes(), result.rejected()), (counts(17, 0, 0, 0), 3));
         assert_eq!(batch, BatchStatus::Completed);
-        let view = database.batch(load.batch.metadata.tenant_id, load.id()).await.unwrap().unwrap();
+        let view =
+            database.batch(&Viewer::whole(load.batch.metadata.tenant_id), load.id()).await.unwrap().unwrap();
         assert_eq!((view.items_parsed, view.items_processed, view.items_failed), (20, 17, 3));
-        let errors = database.item_errors(load.batch.metadata.tenant_id, load.id(), None, 10).await.unwrap();
+        let errors = database
+            .item_errors(&Viewer::whole(load.batch.metadata.tenant_id), load.id(), None, 10)
+            .await
+            .unwrap();
         let errors = serde_json::to_value(errors.unwrap()).unwrap();
         assert_eq!(errors[0]["code"], "REJECTED_BY_DATABASE");
         assert_eq!((&errors[2]["item_index"], &errors[2]["key"]["productid"]), (&19.into(), &"p0019".into()));

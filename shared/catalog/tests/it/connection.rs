@@ -1,3 +1,4 @@
+use ingestion::Viewer;
 use std::time::Duration;
 
 use catalog::{Database, DatabaseConfig, DatabaseError};
@@ -15,7 +16,7 @@ fn calls_can_be_moved_between_threads() {
     sendable(&database.write_chunk(&load.chunks[0]));
     sendable(&database.finalize(load.id()));
     sendable(&database.migrate());
-    sendable(&database.batch(load.id(), load.id()));
+    sendable(&database.batch(&Viewer::whole(load.id()), load.id()));
 }
 
 #[test]

@@ -1,4 +1,5 @@
 use catalog::Written;
+use ingestion::Viewer;
 use ingestion::batch::{BatchStatus, DeactivationGuard};
 use serde_json::{Value, json};
 
@@ -6,7 +7,8 @@ use crate::support::{Load, TestDatabase, database_test};
 
 async fn shown(test: &TestDatabase, load: &Load) -> Value {
     let metadata = &load.batch.metadata;
-    let view = test.open().batch(metadata.tenant_id, metadata.batch_id).await.unwrap().unwrap();
+    let view =
+        test.open().batch(&Viewer::whole(metadata.tenant_id), metadata.batch_id).await.unwrap().unwrap();
     serde_json::to_value(view).unwrap()
 }
 

@@ -22,3 +22,4 @@ mod stopped;
 mod support;
 mod tls;
 mod untouched;
+mod visibility;

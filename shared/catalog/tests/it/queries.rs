@@ -1,4 +1,5 @@
 use catalog::{BatchFilter, Seal};
+use ingestion::Viewer;
 use ingestion::batch::BatchStatus;
 use ingestion::chunk::{Generation, Plan};
 use ingestion::payload::LoadType;
@@ -15,7 +16,7 @@ fn a_batch_is_shown_as_the_contract_has_it() {
         load.prepare(&database).await;
         database.write_chunk(&load.chunks[0]).await.unwrap();
         let tenant = load.batch.metadata.tenant_id;
-        let view = database.batch(tenant, load.id()).await.unwrap().unwrap();
+        let view = database.batch(&Viewer::whole(tenant), load.id()).await.unwrap().unwrap();
         let mut shown = serde_json::to_value(view).unwrap();
         assert!(shown["started_at"].take().is_string());
         let expected = json!({
@@ -28,7 +29,7 @@ fn a_batch_is_shown_as_the_contract_has_it() {
             "chunks": {"total": 2, "done": 1, "failed": 0, "pending": 1}, "error": null, "warnings": [],
         });
         assert_eq!(shown, expected);
-        assert_eq!(database.batch(Uuid::new_v4(), load.id()).await.unwrap(), None);
+        assert_eq!(database.batch(&Viewer::whole(Uuid::new_v4()), load.id()).await.unwrap(), None);
         assert_eq!(database.final_batch(load.id()).await.unwrap(), None, "it is not final");
         database.write_chunk(&load.chunks[1]).await.unwrap();
         let mut objects = database.final_batch(load.id()).await.unwrap().unwrap().uris;
@@ -48,7 +49,7 @@ fn a_batch_whose_items_lack_members_says_so() {
         database.begin_chunking(&load.batch, Plan::default()).await.unwrap();
         let seal = Seal { items_partial: 3, ..load.seal() };
         database.seal(load.id(), Generation::FIRST, &seal).await.unwrap();
-        let view = database.batch(load.batch.metadata.tenant_id, load.id()).await.unwrap().unwrap();
+        let view = database.batch(&Viewer::whole(load.batch.metadata.tenant_id), load.id()).await.unwrap().unwrap();
         assert_eq!((view.items_partial, view.items_failed, view.warnings.len()), (3, 0, 1));
     });
 }
@@ -67,7 +68,7 @@ fn batches_are_listed_newest_first_in_pages() {
         pending.prepare(&database).await;
         let tenant = pending.batch.metadata.tenant_id;
         let ids = async |filter: BatchFilter, limit, before| {
-            let page = database.batches(tenant, &filter, limit, before).await.unwrap();
+            let page = database.batches(&Viewer::whole(tenant), &filter, limit, before).await.unwrap();
             page.iter().map(|batch| batch.batch_id).collect::<Vec<_>>()
         };
         let mut newest: Vec<Uuid> = loads.iter().map(Load::id).chain([pending.id()]).collect();
@@ -78,7 +79,11 @@ fn batches_are_listed_newest_first_in_pages() {
         let done = BatchFilter { status: Some(BatchStatus::Completed), load_type: Some(LoadType::Full) };
         assert_eq!(ids(done, 10, None).await, [loads[3].id(), loads[1].id()]);
         assert!(
-            database.batches(Uuid::new_v4(), &BatchFilter::default(), 10, None).await.unwrap().is_empty()
+            database
+                .batches(&Viewer::whole(Uuid::new_v4()), &BatchFilter::default(), 10, None)
+                .await
+                .unwrap()
+                .is_empty()
         );
     });
 }
@@ -91,7 +96,9 @@ fn items_in_error_are_recorded_once_and_listed_in_pages() {
             (0..5).fold(Load::delta(0), |load, number| load.error((number % 2 == 0).then_some(number)));
         load.prepare(&database).await;
         let tenant = load.batch.metadata.tenant_id;
-        let page = async |after, limit| database.item_errors(tenant, load.id(), after, limit).await.unwrap();
+        let page = async |after, limit| {
+            database.item_errors(&Viewer::whole(tenant), load.id(), after, limit).await.unwrap()
+        };
         assert_eq!(page(None, 100).await.unwrap(), load.errors);
         assert_eq!(page(None, 2).await.unwrap(), load.errors[..2]);
         assert_eq!(page(Some(1), 2).await.unwrap(), load.errors[2..4]);
@@ -102,7 +109,10 @@ fn items_in_error_are_recorded_once_and_listed_in_pages() {
             "key": {"cnpj": cnpj(0), "shopid": 1, "productid": "p0000"},
         });
         assert_eq!(shown, expected);
-        assert_eq!(database.item_errors(Uuid::new_v4(), load.id(), None, 10).await.unwrap(), None);
+        assert_eq!(
+            database.item_errors(&Viewer::whole(Uuid::new_v4()), load.id(), None, 10).await.unwrap(),
+            None
+        );
     });
 }
 

@@ -8,6 +8,7 @@ mod history;
 use std::collections::{BTreeMap, BTreeSet};
 
 use catalog::{Database, ReplayOutcome, ReplayRequest};
+use ingestion::Viewer;
 use ingestion::batch::{Replay, ReplayScope};
 use ingestion::chunk::Generation;
 use ingestion::payload::LoadType;
@@ -184,7 +185,7 @@ async fn play(database: &Database, loads: &[Load], step: Step) {
                 idempotency_key: Uuid::new_v4().to_string(),
                 requested_at: at(0),
             };
-            let outcome = database.replay(TENANT, loads[batch].id(), &request).await.unwrap();
+            let outcome = database.replay(&Viewer::whole(TENANT), loads[batch].id(), &request).await.unwrap();
             assert_ne!(outcome, ReplayOutcome::Unknown);
         }
     }

@@ -1,6 +1,7 @@
 //! What a replay does to products, deactivations and reports, and what it must not do.
 
 use catalog::Begun;
+use ingestion::Viewer;
 use ingestion::batch::{BatchStatus, NotReplayable, ReplayScope};
 use ingestion::chunk::Plan;
 use serde_json::json;
@@ -133,7 +134,8 @@ fn items_that_were_refused_leave_the_report_once_they_pass() {
         begin(&database, &load, ReplayScope::All).await;
         let (changes, status) = write(&database, &again(&load.chunks[0], SECOND)).await;
         assert_eq!((changes.unchanged, status), (2, BatchStatus::Completed));
-        let errors = database.item_errors(TENANT, load.id(), None, 10).await.unwrap().unwrap();
+        let errors =
+            database.item_errors(&Viewer::whole(TENANT), load.id(), None, 10).await.unwrap().unwrap();
         let items: Vec<u64> = errors.iter().map(|error| error.item_index).collect();
         assert_eq!(items, [2, 3], "what is refused again, and what was wrong with an item itself");
         assert_eq!(shown(test, &load).await["items_failed"], 2);

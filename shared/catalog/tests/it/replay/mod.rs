@@ -3,6 +3,7 @@ mod effects;
 use catalog::{
     Begun, BegunReplay, Database, PayloadFailure, ReplayOutcome, ReplayRequest, SealOutcome, Written,
 };
+use ingestion::Viewer;
 use ingestion::batch::{BatchStatus, Changes, NotReplayable, Replay, ReplayScope};
 use ingestion::chunk::{Chunk, ChunkId, Generation, Plan};
 use serde_json::{Value, json};
@@ -28,13 +29,13 @@ async fn begin(database: &Database, load: &Load, scope: ReplayScope) -> BegunRep
 }
 
 async fn confirm(database: &Database, load: &Load, scope: ReplayScope, confirmed: bool) -> BegunReplay {
-    let outcome = database.replay(TENANT, load.id(), &asked(scope, confirmed)).await.unwrap();
+    let outcome = database.replay(&Viewer::whole(TENANT), load.id(), &asked(scope, confirmed)).await.unwrap();
     let ReplayOutcome::Begun(begun) = outcome else { panic!("{outcome:?}") };
     begun
 }
 
 async fn refused(database: &Database, load: &Load, scope: ReplayScope) -> NotReplayable {
-    let outcome = database.replay(TENANT, load.id(), &asked(scope, false)).await.unwrap();
+    let outcome = database.replay(&Viewer::whole(TENANT), load.id(), &asked(scope, false)).await.unwrap();
     let ReplayOutcome::NotReplayable(reason) = outcome else { panic!("{outcome:?}") };
     reason
 }
@@ -50,7 +51,8 @@ async fn write(database: &Database, chunk: &Chunk) -> (Changes, BatchStatus) {
 }
 
 async fn shown(test: &TestDatabase, load: &Load) -> Value {
-    serde_json::to_value(test.open().batch(TENANT, load.id()).await.unwrap().unwrap()).unwrap()
+    serde_json::to_value(test.open().batch(&Viewer::whole(TENANT), load.id()).await.unwrap().unwrap())
+        .unwrap()
 }
 
 #[test]
@@ -142,9 +144,10 @@ fn a_replay_that_meets_a_chunk_being_written_lets_one_of_them_win() {
             write(&database, &load.chunks[0]).await;
             let other = test.open();
             let request = asked(ReplayScope::Failed, false);
+            let viewer = Viewer::whole(TENANT);
             let (written, replayed) = tokio::join!(
                 database.write_chunk(&load.chunks[1]),
-                other.replay(TENANT, load.id(), &request)
+                other.replay(&viewer, load.id(), &request)
             );
             match (written.unwrap(), replayed.unwrap()) {
                 (Written::Superseded, ReplayOutcome::Begun(begun)) => {
@@ -169,13 +172,19 @@ fn a_request_that_is_executed_again_finds_what_it_began() {
         let load = Load::delta(1).keys([2]);
         load.run(&database).await;
         let request = asked(ReplayScope::All, false);
-        assert_eq!(database.objects_to_replay(TENANT, load.id(), &request).await.unwrap().len(), 2);
-        let outcome = database.replay(TENANT, load.id(), &request).await.unwrap();
+        assert_eq!(
+            database.objects_to_replay(&Viewer::whole(TENANT), load.id(), &request).await.unwrap().len(),
+            2
+        );
+        let outcome = database.replay(&Viewer::whole(TENANT), load.id(), &request).await.unwrap();
         let ReplayOutcome::Begun(begun) = outcome else { panic!("{outcome:?}") };
         for _ in 0..2 {
-            let repeated = database.replay(TENANT, load.id(), &request).await.unwrap();
+            let repeated = database.replay(&Viewer::whole(TENANT), load.id(), &request).await.unwrap();
             assert_eq!(repeated, ReplayOutcome::Repeated(begun.clone()));
-            assert_eq!(database.objects_to_replay(TENANT, load.id(), &request).await.unwrap(), [""; 0]);
+            assert_eq!(
+                database.objects_to_replay(&Viewer::whole(TENANT), load.id(), &request).await.unwrap(),
+                [""; 0]
+            );
             // Also when it has long come to its end.
             if shown(test, &load).await["status"] == "PROCESSING" {
                 write(&database, &again(&load.chunks[0], SECOND)).await;
@@ -183,7 +192,7 @@ fn a_request_that_is_executed_again_finds_what_it_began() {
         }
         // Claimed again after its record expired, the key is free.
         let later = ReplayRequest { requested_at: at(86_400), ..request };
-        let outcome = database.replay(TENANT, load.id(), &later).await.unwrap();
+        let outcome = database.replay(&Viewer::whole(TENANT), load.id(), &later).await.unwrap();
         assert!(
             matches!(outcome, ReplayOutcome::Begun(BegunReplay { generation, .. }) if generation > SECOND)
         );
@@ -197,8 +206,9 @@ fn of_two_requests_at_once_one_begins() {
         let (first, second) = (test.open(), test.open());
         load.run(&first).await;
         let (one, other) = (asked(ReplayScope::All, false), asked(ReplayScope::All, false));
+        let viewer = Viewer::whole(TENANT);
         let (one, other) =
-            tokio::join!(first.replay(TENANT, load.id(), &one), second.replay(TENANT, load.id(), &other));
+            tokio::join!(first.replay(&viewer, load.id(), &one), second.replay(&viewer, load.id(), &other));
         let outcomes = [one.unwrap(), other.unwrap()];
         let under_way = NotReplayable::UnderWay(BatchStatus::Processing);
         assert!(outcomes.contains(&ReplayOutcome::NotReplayable(under_way)), "{outcomes:?}");
@@ -226,7 +236,10 @@ fn what_is_under_way_or_has_nothing_to_do_is_refused_with_its_reason() {
         assert_eq!(test.number("SELECT count(*) FROM batch_replays").await, 0);
         assert_eq!(test.number("SELECT max(generation)::bigint FROM batches").await, 1);
         let request = asked(ReplayScope::Failed, false);
-        assert_eq!(database.objects_to_replay(TENANT, load.id(), &request).await.unwrap(), [""; 0]);
+        assert_eq!(
+            database.objects_to_replay(&Viewer::whole(TENANT), load.id(), &request).await.unwrap(),
+            [""; 0]
+        );
     });
 }
 
@@ -238,8 +251,14 @@ fn another_tenant_s_batch_is_not_known() {
         load.run(&database).await;
         let request = asked(ReplayScope::All, false);
         for (tenant, batch) in [(Uuid::new_v4(), load.id()), (TENANT, Uuid::new_v4())] {
-            assert_eq!(database.replay(tenant, batch, &request).await.unwrap(), ReplayOutcome::Unknown);
-            assert_eq!(database.objects_to_replay(tenant, batch, &request).await.unwrap(), [""; 0]);
+            assert_eq!(
+                database.replay(&Viewer::whole(tenant), batch, &request).await.unwrap(),
+                ReplayOutcome::Unknown
+            );
+            assert_eq!(
+                database.objects_to_replay(&Viewer::whole(tenant), batch, &request).await.unwrap(),
+                [""; 0]
+            );
         }
         assert_eq!(shown(test, &load).await["generation"], 1);
     });
@@ -254,11 +273,15 @@ fn what_is_left_of_a_batch_may_expire_unless_it_is_replayed() {
         test.give_up(&load.chunks[0]).await;
         write(&database, &load.chunks[1]).await;
         let seal = load.seal();
-        let failed =
-            database.objects_to_replay(TENANT, load.id(), &asked(ReplayScope::Failed, false)).await.unwrap();
+        let failed = database
+            .objects_to_replay(&Viewer::whole(TENANT), load.id(), &asked(ReplayScope::Failed, false))
+            .await
+            .unwrap();
         assert_eq!(failed, [load.batch.payload_uri.clone(), seal.chunks[0].uri.clone()]);
-        let all =
-            database.objects_to_replay(TENANT, load.id(), &asked(ReplayScope::All, false)).await.unwrap();
+        let all = database
+            .objects_to_replay(&Viewer::whole(TENANT), load.id(), &asked(ReplayScope::All, false))
+            .await
+            .unwrap();
         assert_eq!(all.len(), 3);
         // While it is replayed, nothing of it is let go.
         let last = database.final_batch(load.id()).await.unwrap().unwrap();

@@ -1,0 +1,40 @@
+//! Which batches a [`Viewer`](ingestion::Viewer) is shown, as SQL.
+//!
+//! Every query for a caller has one of these conditions. Both take the places of the viewer's
+//! establishments as a parameter, which is null for a viewer that is about all of them. `NOT IN`
+//! with a subquery of its own is one hash table a statement, so the cost is linear in what is
+//! compared.
+
+/// Whether batch `b` could contain no other establishments than the viewer's: those that could be
+/// loaded with it when it was accepted.
+macro_rules! accepted_within {
+    ($cnpjs:literal) => {
+        concat!(
+            "(b.allowed_cnpjs IS NOT NULL AND NOT EXISTS (SELECT FROM unnest(b.allowed_cnpjs) AS a (cnpj) ",
+            "WHERE a.cnpj NOT IN (SELECT unnest(",
+            $cnpjs,
+            "::text[]))))"
+        )
+    };
+}
+
+/// Whether the viewer sees batch `b`.
+macro_rules! visible {
+    ($tenant:literal, $cnpjs:literal) => {
+        concat!(
+            "b.tenant_id = ",
+            $tenant,
+            " AND (",
+            $cnpjs,
+            "::text[] IS NULL OR ",
+            crate::visible::accepted_within!($cnpjs),
+            " OR b.sealed_at IS NOT NULL AND EXISTS (SELECT FROM batch_cnpjs c WHERE c.batch_id = b.batch_id) ",
+            "AND NOT EXISTS (SELECT FROM batch_cnpjs c WHERE c.batch_id = b.batch_id ",
+            "AND c.cnpj::text NOT IN (SELECT unnest(",
+            $cnpjs,
+            "::text[]))))"
+        )
+    };
+}
+
+pub(crate) use {accepted_within, visible};

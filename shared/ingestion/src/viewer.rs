@@ -1,0 +1,134 @@
+//! Who looks at batches, and which of them that shows.
+
+use std::collections::BTreeSet;
+
+use uuid::Uuid;
+
+use crate::cnpj::{Cnpj, CnpjError};
+use crate::payload::AcceptedBatch;
+use crate::product::CnpjAccess;
+
+/// A tenant and the establishments that its caller is about. Every query of batches takes one, so
+/// that no route shows more than its caller may see.
+///
+/// A caller that is about some establishments sees a batch if one of these holds:
+///
+/// - when the batch was accepted, only such establishments could be loaded with it;
+/// - its payload was read to the end, and every establishment of its products is among them.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Viewer {
+    tenant_id: Uuid,
+    cnpjs: CnpjAccess,
+}
+
+impl Viewer {
+    /// The viewer with an API key's limits: `None` if the key is about all of its tenant's
+    /// establishments.
+    ///
+    /// # Errors
+    /// When one of `cnpjs` is no CNPJ.
+    pub fn limited(tenant_id: Uuid, cnpjs: Option<&BTreeSet<String>>) -> Result<Self, CnpjError> {
+        let cnpjs = match cnpjs {
+            None => CnpjAccess::Any,
+            Some(cnpjs) => CnpjAccess::Only(cnpjs.iter().map(|cnpj| cnpj.parse()).collect::<Result<_, _>>()?),
+        };
+        Ok(Self { tenant_id, cnpjs })
+    }
+
+    /// The tenant itself, for functions that work on its batches and for nobody in particular.
+    #[must_use]
+    pub const fn whole(tenant_id: Uuid) -> Self {
+        Self { tenant_id, cnpjs: CnpjAccess::Any }
+    }
+
+    #[must_use]
+    pub const fn tenant_id(&self) -> Uuid {
+        self.tenant_id
+    }
+
+    /// What the viewer may load, which is also what a batch of its own may contain.
+    #[must_use]
+    pub const fn cnpjs(&self) -> &CnpjAccess {
+        &self.cnpjs
+    }
+
+    /// The establishments as queries take them; `None` for any.
+    #[must_use]
+    pub fn limits(&self) -> Option<Vec<&str>> {
+        match &self.cnpjs {
+            CnpjAccess::Any => None,
+            CnpjAccess::Only(cnpjs) => Some(cnpjs.iter().map(Cnpj::as_str).collect()),
+        }
+    }
+
+    /// Whether a batch whose payload nobody has read yet is shown.
+    #[must_use]
+    pub fn sees(&self, batch: &AcceptedBatch) -> bool {
+        let is_within = match (&self.cnpjs, &batch.cnpjs) {
+            (CnpjAccess::Any, _) => true,
+            (CnpjAccess::Only(_), CnpjAccess::Any) => false,
+            (CnpjAccess::Only(mine), CnpjAccess::Only(theirs)) => theirs.is_subset(mine),
+        };
+        is_within && batch.metadata.tenant_id == self.tenant_id
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use jiff::Timestamp;
+
+    use super::*;
+    use crate::payload::{LoadType, MediaType, PayloadMetadata};
+
+    const TENANT: Uuid = Uuid::from_u128(1);
+    const A: &str = "11222333000181";
+    const B: &str = "05927228000145";
+
+    fn viewer(cnpjs: &[&str]) -> Viewer {
+        let cnpjs = cnpjs.iter().map(|&cnpj| cnpj.to_owned()).collect();
+        Viewer::limited(TENANT, Some(&cnpjs)).unwrap()
+    }
+
+    fn batch(tenant_id: Uuid, cnpjs: &CnpjAccess) -> AcceptedBatch {
+        AcceptedBatch {
+            metadata: PayloadMetadata {
+                batch_id: Uuid::nil(),
+                tenant_id,
+                load_type: LoadType::Full,
+                media_type: MediaType::Json,
+                idempotency_key: String::new(),
+                received_at: Timestamp::UNIX_EPOCH,
+                checksum: None,
+                trace_id: String::new(),
+            },
+            payload_bytes: None,
+            cnpjs: cnpjs.clone(),
+            upload_expires_at: None,
+        }
+    }
+
+    #[test]
+    fn a_batch_is_shown_to_those_who_may_load_all_that_it_can_contain() {
+        let of = |cnpjs: &[&str]| batch(TENANT, viewer(cnpjs).cnpjs());
+        let any = batch(TENANT, &CnpjAccess::Any);
+        assert!(Viewer::whole(TENANT).sees(&any) && Viewer::whole(TENANT).sees(&of(&[A])));
+        assert!(viewer(&[A, B]).sees(&of(&[A])) && viewer(&[A]).sees(&of(&[A])));
+        assert!(!viewer(&[A]).sees(&of(&[A, B])) && !viewer(&[A]).sees(&of(&[B])));
+        assert!(!viewer(&[A, B]).sees(&any), "it may contain anything");
+        assert!(!viewer(&[]).sees(&of(&[A])));
+    }
+
+    #[test]
+    fn another_tenant_s_batch_is_never_shown() {
+        let other = batch(Uuid::from_u128(2), viewer(&[A]).cnpjs());
+        assert!(!Viewer::whole(TENANT).sees(&other) && !viewer(&[A]).sees(&other));
+    }
+
+    #[test]
+    fn a_key_with_something_else_than_cnpjs_sees_nothing() {
+        let wrong = BTreeSet::from([A.to_owned(), "11222333000180".to_owned()]);
+        assert!(Viewer::limited(TENANT, Some(&wrong)).is_err());
+        assert_eq!(Viewer::limited(TENANT, None), Ok(Viewer::whole(TENANT)));
+        assert_eq!(viewer(&[A, B]).limits(), Some(vec![B, A]));
+    }
+}
