@@ -13,15 +13,16 @@ use crate::failure::{Explain as _, Failure};
 use crate::layout::{Layout, create};
 use crate::supervisor::isolate;
 
-/// What the local stack sets otherwise than the template's defaults: inline targets on this machine, wide bounds for
-/// the records' expiry, short pauses between attempts, the shortest between looks for what stopped, this machine's
-/// processor, and a database that is reached without TLS because it is on this machine too.
+/// What the local stack sets otherwise than the template's defaults: inline targets on this machine
+/// for all tenants, wide bounds for the records' expiry, short pauses between attempts, the
+/// shortest between looks for what stopped, this machine's processor, and a database that is
+/// reached without TLS because it is on this machine too.
 const PARAMETERS: [(&str, &str); 7] = [
     (
         "InlineTargets",
-        "rabbitmq://127.0.0.1:*/*?secrets=secret://local/*,secret://mq/app \
-         rabbitmq://localhost:*/*?secrets=secret://local/*,secret://mq/app \
-         ibmmq://127.0.0.1:*/*?secrets=secret://local/*,secret://mq/app",
+        "rabbitmq://127.0.0.1:*/*?tenant=*&tls=optional&secrets=secret://local/*,secret://mq/app \
+         rabbitmq://localhost:*/*?tenant=*&tls=optional&secrets=secret://local/*,secret://mq/app \
+         ibmmq://127.0.0.1:*/*?tenant=*&tls=optional&secrets=secret://local/*,secret://mq/app",
     ),
     ("IdempotencyExpiryMinSeconds", "1"),
     ("IdempotencyExpiryMaxSeconds", "2592000"),

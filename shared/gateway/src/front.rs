@@ -53,7 +53,7 @@ impl Gateway {
         let Checked { principal, key, retention, fingerprint, plan } = self.check::<O>(request).await?;
         let target = target::resolve(
             &self.access,
-            &self.inline_targets,
+            self.inline_targets.of(&principal.tenant),
             &principal.tenant,
             plan.target_ref.as_deref(),
             plan.target.as_ref(),

@@ -2,7 +2,7 @@
 
 use api::access::AccessStore;
 use api::{Problem, Reason};
-use mq::{BrokerKind, InlineTargets, Profile, Target, TargetSpec};
+use mq::{AllowedTargets, BrokerKind, Profile, Target, TargetSpec};
 
 use crate::operation::QueueRule;
 use crate::problems::from_target;
@@ -14,7 +14,7 @@ use crate::problems::from_target;
 /// is not built yet.
 pub(crate) async fn resolve(
     access: &AccessStore,
-    allowed: &InlineTargets,
+    allowed: AllowedTargets<'_>,
     tenant: &str,
     target_ref: Option<&str>,
     inline: Option<&TargetSpec>,

@@ -1,6 +1,6 @@
 //! May this caller go there, with these secrets?
 
-use crate::inline::InlineTargets;
+use crate::inline::AllowedTargets;
 use crate::target::{AuthSpec, Profile, SslSpec, Target, TargetError, TargetSpec};
 
 /// The question whether a caller may use `target`, which came of `inline` over `profile`.
@@ -8,18 +8,17 @@ pub(crate) struct Authorization<'a> {
     pub(crate) profile: Option<&'a Profile>,
     pub(crate) inline: &'a TargetSpec,
     pub(crate) target: &'a Target,
-    pub(crate) allowed: &'a InlineTargets,
+    pub(crate) allowed: AllowedTargets<'a>,
 }
 
 impl Authorization<'_> {
     pub(crate) fn check(&self) -> Result<(), TargetError> {
-        let endpoint = &self.target.endpoint;
-        let covered = self.allowed.cover(endpoint.broker, &endpoint.addresses, self.target.queue.as_ref());
+        let covered = self.allowed.cover(self.target);
         match self.profile {
             None if covered => {}
             None => {
                 return Err(TargetError::NotAllowed(
-                    "no allowed inline target covers this broker, host and queue".to_owned(),
+                    "no allowed inline target covers this broker, host, virtual host and queue".to_owned(),
                 ));
             }
             Some(profile) => self.check_against(profile, covered)?,
@@ -79,12 +78,10 @@ impl Authorization<'_> {
             ssl.and_then(|ssl| ssl.key_store_ref.as_ref()),
             ssl.and_then(|ssl| ssl.trust_store_ref.as_ref()),
         ];
-        let endpoint = &self.target.endpoint;
         for secret in named.into_iter().flatten() {
-            let queue = self.target.queue.as_ref();
-            if !self.allowed.grant(secret, endpoint.broker, &endpoint.addresses, queue) {
+            if !self.allowed.grant(secret, self.target) {
                 return Err(TargetError::SecretNotAllowed(format!(
-                    "{secret} is not granted for this target"
+                    "{secret} is not granted for this target; a grant needs ssl.enabled unless it says otherwise"
                 )));
             }
         }

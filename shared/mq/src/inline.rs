@@ -1,68 +1,126 @@
 //! The allow-list of what inline targets may name.
 
+use std::collections::BTreeSet;
 use std::str::FromStr;
 
 use wildmatch::WildMatch;
 
-use crate::names::QueueName;
-use crate::target::{Address, BrokerKind, SecretRef};
+use crate::host_pattern::HostPattern;
+use crate::target::{BrokerKind, SecretRef, Target, Tls};
 
-/// Entries separated by white space, each `<broker>://<host>:<port>/<queue>[?secrets=<reference>,…]`, where host,
-/// queue and references may hold `*` and `?`, and the port may be `*`:
-/// `rabbitmq://*.mq.example.com:5671/ORDERS.*?secrets=secret://mq/orders-*`. Empty allows nothing.
+/// Entries separated by white space, each `<broker>://<host>:<port>/<queue>[?<option>&<option>…]`:
+/// `rabbitmq://*.mq.example.com:5671/ORDERS.*?tenant=1111…,2222…&vhost=/&secrets=secret://mq/orders-*`.
+///
+/// In a host `*` and `?` stay within one label, and `**` goes across labels; elsewhere `*` is any
+/// text. The port may be `*`. The options, in any order:
+///
+/// | option | the entry holds |
+/// |---|---|
+/// | `tenant=` | for these tenants, or with `*` for all; without it for all |
+/// | `vhost=` | for these virtual hosts (or queue managers), with `*` and `?`; without it for any |
+/// | `tls=` | `required`: only for connections with TLS; `optional`: also without |
+/// | `secrets=` | also for requests that name these secrets, with `*` and `?` |
+///
+/// An entry with secrets has to name its tenants. Its secrets go out over TLS only, unless it says
+/// `tls=optional`. Empty allows nothing.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct InlineTargets(Vec<Entry>);
+
+/// What the list allows one tenant.
+#[derive(Clone, Copy, Debug)]
+pub struct AllowedTargets<'a> {
+    list: &'a InlineTargets,
+    tenant: &'a str,
+}
 
 #[derive(Clone, Debug, PartialEq)]
 struct Entry {
     broker: BrokerKind,
-    host: WildMatch,
+    host: HostPattern,
     port: Option<u16>,
     queue: WildMatch,
+    tenants: Tenants,
+    /// Empty: any.
+    virtual_hosts: Vec<WildMatch>,
+    tls: Option<TlsRule>,
     secrets: Vec<WildMatch>,
 }
 
+#[derive(Clone, Debug, PartialEq)]
+enum Tenants {
+    All,
+    Only(BTreeSet<String>),
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum TlsRule {
+    Required,
+    Optional,
+}
+
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("`{entry}` is not <broker>://<host>:<port>/<queue>[?secrets=…]: {problem}")]
+#[error("`{entry}` is not <broker>://<host>:<port>/<queue>[?<option>&…]: {problem}")]
 pub struct InlineTargetsError {
     entry: String,
     problem: &'static str,
 }
 
 impl InlineTargets {
-    /// Whether a target at every one of `addresses` is allowed; no queue stands for a connection alone.
-    pub fn cover(&self, broker: BrokerKind, addresses: &[Address], queue: Option<&QueueName>) -> bool {
-        self.all(addresses, |address| self.0.iter().any(|entry| entry.covers(broker, address, queue)))
-    }
-
-    /// Whether `secret` may be sent to every one of `addresses`.
-    pub fn grant(
-        &self,
-        secret: &SecretRef,
-        broker: BrokerKind,
-        addresses: &[Address],
-        queue: Option<&QueueName>,
-    ) -> bool {
-        let secret = secret.to_string();
-        self.all(addresses, |address| {
-            self.0.iter().any(|entry| {
-                entry.covers(broker, address, queue)
-                    && entry.secrets.iter().any(|pattern| pattern.matches(&secret))
-            })
-        })
-    }
-
-    fn all(&self, addresses: &[Address], covers: impl Fn(&Address) -> bool) -> bool {
-        !addresses.is_empty() && addresses.iter().all(covers)
+    /// The part of the list that holds for `tenant`.
+    #[must_use]
+    pub const fn of<'a>(&'a self, tenant: &'a str) -> AllowedTargets<'a> {
+        AllowedTargets { list: self, tenant }
     }
 }
 
+impl AllowedTargets<'_> {
+    /// Whether `target` is allowed at every one of its addresses. Without a queue it stands for a
+    /// connection alone.
+    pub(crate) fn cover(&self, target: &Target) -> bool {
+        self.everywhere(target, |entry| entry.tls != Some(TlsRule::Required) || has_tls(target))
+    }
+
+    /// Whether `secret` may be sent to every one of the addresses of `target`.
+    pub(crate) fn grant(&self, secret: &SecretRef, target: &Target) -> bool {
+        let secret = secret.to_string();
+        self.everywhere(target, |entry| {
+            (entry.tls == Some(TlsRule::Optional) || has_tls(target))
+                && entry.secrets.iter().any(|pattern| pattern.matches(&secret))
+        })
+    }
+
+    /// Whether each address has an entry that covers it and for which `also` holds. No address is
+    /// covered by no entry: the client then finds its hosts itself.
+    fn everywhere(&self, target: &Target, also: impl Fn(&Entry) -> bool) -> bool {
+        let addresses = &target.endpoint.addresses;
+        let entries = self.list.0.iter().filter(|entry| entry.covers(self.tenant, target) && also(entry));
+        let usable: Vec<_> = entries.collect();
+        let is_covered = |host: &str, port| usable.iter().any(|entry| entry.covers_address(host, port));
+        !addresses.is_empty() && addresses.iter().all(|address| is_covered(&address.host, address.port))
+    }
+}
+
+const fn has_tls(target: &Target) -> bool {
+    matches!(target.endpoint.tls, Tls::On { .. })
+}
+
 impl Entry {
-    fn covers(&self, broker: BrokerKind, address: &Address, queue: Option<&QueueName>) -> bool {
-        self.broker == broker
-            && self.host.matches(&address.host)
-            && self.port.is_none_or(|port| port == address.port)
-            && queue.is_none_or(|queue| self.queue.matches(queue.as_str()))
+    /// Whether the entry is about this, its addresses aside.
+    fn covers(&self, tenant: &str, target: &Target) -> bool {
+        let endpoint = &target.endpoint;
+        let is_for_tenant = match &self.tenants {
+            Tenants::All => true,
+            Tenants::Only(tenants) => tenants.contains(tenant),
+        };
+        is_for_tenant
+            && self.broker == endpoint.broker
+            && (self.virtual_hosts.is_empty()
+                || self.virtual_hosts.iter().any(|pattern| pattern.matches(&endpoint.queue_manager)))
+            && target.queue.as_ref().is_none_or(|queue| self.queue.matches(queue.as_str()))
+    }
+
+    fn covers_address(&self, host: &str, port: u16) -> bool {
+        self.host.matches(host) && self.port.is_none_or(|expected| expected == port)
     }
 }
 
@@ -89,30 +147,87 @@ impl FromStr for Entry {
             "ibmmq" => BrokerKind::IbmMq,
             _ => return Err("the broker is neither ibmmq nor rabbitmq"),
         };
-        let (rest, secrets) = match rest.split_once("?secrets=") {
-            Some((rest, secrets)) => (rest, Some(secrets)),
-            None => (rest, None),
-        };
-        let (address, queue) = rest.split_once('/').ok_or("the queue is missing")?;
+        let (address, rest) = rest.split_once('/').ok_or("the queue is missing")?;
+        let (queue, options) = split_options(rest);
         let (host, port) = address.rsplit_once(':').ok_or("the port is missing")?;
         let host = host.strip_prefix('[').and_then(|host| host.strip_suffix(']')).unwrap_or(host);
-        if queue.contains('=') {
-            return Err("the only option is secrets=");
-        }
-        if host.is_empty() || queue.is_empty() {
-            return Err("host and queue must not be empty; `*` allows any");
+        if queue.is_empty() {
+            return Err("the queue must not be empty; `*` allows any");
         }
         let port = match port {
             "*" => None,
             port => Some(port.parse().map_err(|_| "the port is neither a number nor `*`")?),
         };
-        let secrets = secrets.into_iter().flat_map(|list| list.split(',')).map(WildMatch::new).collect();
+        let options = Options::parse(options)?;
         Ok(Self {
             broker,
-            host: WildMatch::new(&host.to_ascii_lowercase()),
+            host: host.parse()?,
             port,
             queue: WildMatch::new(queue),
-            secrets,
+            tenants: options.tenants.unwrap_or(Tenants::All),
+            virtual_hosts: options.virtual_hosts,
+            tls: options.tls,
+            secrets: options.secrets,
         })
+    }
+}
+
+/// The queue and the options after it. A `?` may also stand for a character of the queue; the one
+/// before the options has a name and `=` behind it, which no queue of the list has.
+fn split_options(text: &str) -> (&str, &str) {
+    let marks = text.match_indices('?').map(|(place, _)| place);
+    let is_option = |rest: &str| {
+        let name = rest.split_once('=').map_or("", |(name, _)| name);
+        !name.is_empty() && !name.contains('?')
+    };
+    let mut splits = marks.filter_map(|place| Some((text.get(..place)?, text.get(place + 1..)?)));
+    splits.find(|(_, rest)| is_option(rest)).unwrap_or((text, ""))
+}
+
+#[derive(Default)]
+struct Options {
+    tenants: Option<Tenants>,
+    virtual_hosts: Vec<WildMatch>,
+    tls: Option<TlsRule>,
+    secrets: Vec<WildMatch>,
+}
+
+impl Options {
+    fn parse(text: &str) -> Result<Self, &'static str> {
+        let mut options = Self::default();
+        let mut names = BTreeSet::new();
+        for option in text.split('&').filter(|_| !text.is_empty()) {
+            let (name, value) = option.split_once('=').ok_or("an option is name=value")?;
+            if !names.insert(name) {
+                return Err("an option is given twice");
+            }
+            let values = || value.split(',').map(WildMatch::new).collect();
+            if value.split(',').any(str::is_empty) {
+                return Err("an option's value is empty");
+            }
+            match name {
+                "tenant" if value == "*" => options.tenants = Some(Tenants::All),
+                "tenant" if value.contains('*') => {
+                    return Err("a tenant is named in full, or all are by `*`");
+                }
+                "tenant" => {
+                    options.tenants = Some(Tenants::Only(value.split(',').map(str::to_owned).collect()));
+                }
+                "vhost" => options.virtual_hosts = values(),
+                "secrets" => options.secrets = values(),
+                "tls" => {
+                    options.tls = Some(match value {
+                        "required" => TlsRule::Required,
+                        "optional" => TlsRule::Optional,
+                        _ => return Err("tls is neither required nor optional"),
+                    });
+                }
+                _ => return Err("the options are tenant=, vhost=, tls= and secrets="),
+            }
+        }
+        if !options.secrets.is_empty() && options.tenants.is_none() {
+            return Err("an entry with secrets= names its tenants (tenant=…), or all of them (tenant=*)");
+        }
+        Ok(options)
     }
 }

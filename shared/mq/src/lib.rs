@@ -13,6 +13,7 @@ mod connection;
 mod content;
 mod error;
 mod explicit;
+mod host_pattern;
 mod inline;
 mod message;
 mod names;
@@ -31,7 +32,7 @@ pub use command::{
 pub use connection::{Access, Credentials};
 pub use content::{ContentSeed, CorrelId, Outgoing, OutgoingMessage, Template, TemplateError};
 pub use error::{BrokerError, BrokerReply};
-pub use inline::{InlineTargets, InlineTargetsError};
+pub use inline::{AllowedTargets, InlineTargets, InlineTargetsError};
 pub use message::{MessageBody, MessageId, ReceivedMessage};
 pub use names::{
     BodyText, CcdtUrl, ChannelName, CipherSpec, HeaderName, Headers, ProfileName, QueueManagerName,

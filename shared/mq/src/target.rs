@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 use wildmatch::WildMatch;
 
 use crate::authorization::Authorization;
-use crate::inline::InlineTargets;
+use crate::inline::AllowedTargets;
 use crate::names::{
     CcdtUrl, ChannelName, CipherSpec, QueueManagerName, QueueName, UserName, is_of_an_ibm_name,
 };
@@ -274,7 +274,7 @@ impl Target {
     pub fn resolve(
         profile: Option<&Profile>,
         inline: Option<&TargetSpec>,
-        allowed: &InlineTargets,
+        allowed: AllowedTargets<'_>,
     ) -> Result<Self, TargetError> {
         let none = TargetSpec::default();
         let inline = inline.unwrap_or(&none);

@@ -31,21 +31,23 @@ fn orders() -> Profile {
 }
 
 fn over_orders(inline: Value, allowed: &str) -> Result<Target, TargetError> {
-    Target::resolve(Some(&orders()), Some(&spec(inline)), &allow(allowed))
+    Target::resolve(Some(&orders()), Some(&spec(inline)), allow(allowed).of(TENANT))
 }
 
 fn is_refused(result: &Result<Target, TargetError>) -> bool {
     matches!(result, Err(TargetError::NotAllowed(_) | TargetError::SecretNotAllowed(_)))
 }
 
-const EVERYTHING: &str = "rabbitmq://*:*/*?secrets=* ibmmq://*:*/*?secrets=*";
+const TENANT: &str = "11111111-1111-4111-8111-111111111111";
+const EVERYTHING: &str =
+    "rabbitmq://**:*/*?tenant=*&tls=optional&secrets=* ibmmq://**:*/*?tenant=*&tls=optional&secrets=*";
 
 #[test]
 fn an_inline_target_needs_an_entry_that_covers_broker_host_port_and_queue() {
     let target = |broker: &str, conn_name: &str, queue: &str| {
         let spec =
             spec(json!({"broker": broker, "connName": conn_name, "queue": queue, "queueManager": "Q"}));
-        Target::resolve(None, Some(&spec), &allow("rabbitmq://*.mq.example.com:5671/ORDERS.*"))
+        Target::resolve(None, Some(&spec), allow("rabbitmq://*.mq.example.com:5671/ORDERS.*").of(TENANT))
     };
     assert!(target("rabbitmq", "a.mq.example.com:5671", "ORDERS.NEW").is_ok());
     assert!(target("rabbitmq", "A.MQ.Example.COM(5671)", "ORDERS.NEW").is_ok());
@@ -64,8 +66,8 @@ fn an_inline_target_needs_an_entry_that_covers_broker_host_port_and_queue() {
 #[test]
 fn an_empty_allow_list_allows_profiles_only() {
     let inline = json!({"broker": "rabbitmq", "connName": "localhost:5672", "queue": "Q"});
-    assert!(is_refused(&Target::resolve(None, Some(&spec(inline)), &allow(""))));
-    assert!(Target::resolve(Some(&orders()), None, &allow("")).is_ok());
+    assert!(is_refused(&Target::resolve(None, Some(&spec(inline)), allow("").of(TENANT))));
+    assert!(Target::resolve(Some(&orders()), None, allow("").of(TENANT)).is_ok());
 }
 
 #[test]
@@ -117,13 +119,15 @@ fn a_profiles_tls_cannot_be_weakened() {
 
 #[test]
 fn a_secret_goes_only_where_an_entry_grants_it() {
-    let allowed = allow("rabbitmq://a:5672/* rabbitmq://b:5672/Q?secrets=secret://b/*,ssm://shared");
+    let allowed = allow(
+        "rabbitmq://a:5672/* rabbitmq://b:5672/Q?tls=optional&secrets=secret://b/*,ssm://shared&tenant=*",
+    );
     let resolve = |conn_name: &str, queue: &str, secret: &str| {
         let inline = json!({
             "broker": "rabbitmq", "connName": conn_name, "queue": queue,
             "auth": {"user": "u", "passwordRef": secret},
         });
-        Target::resolve(None, Some(&spec(inline)), &allowed)
+        Target::resolve(None, Some(&spec(inline)), allowed.of(TENANT))
     };
     assert!(resolve("b:5672", "Q", "secret://b/app").is_ok());
     assert!(resolve("b:5672", "Q", "ssm://shared").is_ok());
@@ -138,10 +142,6 @@ fn a_secret_goes_only_where_an_entry_grants_it() {
     }
 }
 
-#[test]
-fn a_target_that_is_incomplete_names_the_member() {
-    let pointer = |profile: Option<Value>, inline: Value| {
-        let profile = profile.map(self::profile);
 /// A target at `b` that names a secret in one of the places that take one.
 fn with_secret(member: &str, secret: &str) -> TargetSpec {
     let mut target = json!({
@@ -249,7 +249,11 @@ fn a_profile_with_unknown_members_is_refused() {
     assert!(serde_json::from_value::<Profile>(misspelt).is_err());
 }
 
-        match Target::resolve(profile.as_ref(), Some(&spec(inline)), &allow(EVERYTHING)) {
+#[test]
+fn a_target_that_is_incomplete_names_the_member() {
+    let pointer = |profile: Option<Value>, inline: Value| {
+        let profile = profile.map(self::profile);
+        match Target::resolve(profile.as_ref(), Some(&spec(inline)), allow(EVERYTHING).of(TENANT)) {
             Err(TargetError::Invalid { pointer, .. }) => pointer,
             other => panic!("{other:?}"),
         }
@@ -268,7 +272,7 @@ fn inline_members_win_and_defaults_come_last() {
     assert_eq!(target.endpoint.user.as_deref(), Some("app"));
     assert!(matches!(&target.endpoint.tls, Tls::On { key_store_ref: Some(_), trust_store_ref: Some(_), .. }));
     let plain = json!({"queueManager": "QM1", "connName": "h(1414)", "queue": "Q"});
-    let target = Target::resolve(None, Some(&spec(plain)), &allow(EVERYTHING)).unwrap();
+    let target = Target::resolve(None, Some(&spec(plain)), allow(EVERYTHING).of(TENANT)).unwrap();
     assert_eq!((target.to_string().as_str(), target.endpoint.broker.as_str()), ("QM1:Q", "ibmmq"));
     assert_eq!(target.endpoint.tls, Tls::Off);
 }
@@ -279,7 +283,7 @@ fn allow_list_entries_are_read_with_their_wildcards() {
         spec(json!({"broker": "rabbitmq", "connName": conn_name, "queue": queue}))
     };
     let is_ok = |entries: &str, conn_name: &str, queue: &str| {
-        Target::resolve(None, Some(&target(conn_name, queue)), &allow(entries)).is_ok()
+        Target::resolve(None, Some(&target(conn_name, queue)), allow(entries).of(TENANT)).is_ok()
     };
     assert!(is_ok("rabbitmq://mq?.example.com:5672/ORDERS.?", "mq1.example.com:5672", "ORDERS.1"));
     assert!(!is_ok("rabbitmq://mq?.example.com:5672/ORDERS.?", "mq1.example.com:5672", "ORDERS.10"));
@@ -295,6 +299,14 @@ fn allow_list_entries_are_read_with_their_wildcards() {
         "rabbitmq://:1/q",
         "rabbitmq://h:99999/q",
         "rabbitmq://h:1/q?secret=x",
+        "rabbitmq://10.0.*:1/q",
+        "rabbitmq://h:1/q?secrets=secret://x",
+        "rabbitmq://h:1/q?tenant=a&tenant=b",
+        "rabbitmq://h:1/q?tenant=",
+        "rabbitmq://h:1/q?tenant=a*",
+        "rabbitmq://h:1/q?tenant=*&tls=on",
+        "rabbitmq://h:1/q?tenant=*&secrets",
+        "rabbitmq://h:1/q?vhost=a,,b",
     ] {
         assert!(malformed.parse::<InlineTargets>().is_err(), "{malformed}");
     }
@@ -330,6 +342,15 @@ proptest! {
     }
 
     #[test]
+    fn options_mean_the_same_in_any_order(
+        options in Just(["tenant=1111", "vhost=/", "tls=required", "secrets=secret://b/*"]).prop_shuffle(),
+    ) {
+        let expected = "rabbitmq://b:5672/Q.?x?tenant=1111&vhost=/&tls=required&secrets=secret://b/*";
+        let entry = format!("rabbitmq://b:5672/Q.?x?{}", options.join("&"));
+        prop_assert_eq!(allow(&entry), allow(expected));
+    }
+
+    #[test]
     fn without_an_allow_list_nothing_but_the_profile_is_reached(
         conn_name in prop::option::of(address()),
         queue in prop::option::of("[A-Z.]{1,12}"),
@@ -342,8 +363,8 @@ proptest! {
             "auth": {"user": user, "passwordRef": password}, "ssl": {"enabled": enabled},
         }));
         let profile = orders();
-        if let Ok(target) = Target::resolve(Some(&profile), Some(&inline), &allow("")) {
-            let plain = Target::resolve(Some(&profile), None, &allow("")).unwrap();
+        if let Ok(target) = Target::resolve(Some(&profile), Some(&inline), allow("").of(TENANT)) {
+            let plain = Target::resolve(Some(&profile), None, allow("").of(TENANT)).unwrap();
             prop_assert_eq!(target.endpoint, plain.endpoint);
             prop_assert!(target.queue.is_some_and(|queue| queue.as_str().starts_with("ORDERS")));
         }

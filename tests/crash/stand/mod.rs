@@ -223,7 +223,7 @@ pub(crate) fn store_variables(stores: &StoreProxy) -> Vec<(&'static str, String)
 
 /// What the template's `!Ref`s stand for in the local stack: its tables and buckets, and parameters that it sets.
 pub(crate) fn references() -> HashMap<&'static str, String> {
-    let inline = "rabbitmq://127.0.0.1:*/*?secrets=secret://local/*";
+    let inline = "rabbitmq://127.0.0.1:*/*?tenant=*&tls=optional&secrets=secret://local/*";
     HashMap::from([
         ("AccessTable", variable("ACCESS_TABLE")),
         ("IdempotencyTable", variable("IDEMPOTENCY_TABLE")),

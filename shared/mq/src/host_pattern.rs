@@ -1,0 +1,251 @@
+//! Patterns for hosts, which keep apart what names and addresses are.
+
+use std::net::IpAddr;
+use std::str::FromStr;
+
+/// A pattern for the host of a broker. `?` stands for one character of a label and `*` for any
+/// number of them; only `**` goes across dots (or the colons of an IPv6 address).
+///
+/// A pattern of digits, dots and wildcards is one for addresses: it matches literal addresses, and
+/// no name such as `10.0.attacker.example`. Every other pattern matches names only. `**` alone is
+/// any host.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct HostPattern {
+    kind: Kind,
+    parts: Vec<Part>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Kind {
+    Any,
+    Name,
+    Address,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Part {
+    Exactly(char),
+    One,
+    WithinLabel,
+    Across,
+}
+
+/// What a host is. Numbers that only old resolvers take for an address, as in `10.1`, are neither.
+enum Host {
+    Address(IpAddr),
+    Name,
+    Neither,
+}
+
+impl Host {
+    fn of(text: &str) -> Self {
+        if let Ok(address) = text.parse() {
+            return Self::Address(address);
+        }
+        let last = text.rsplit('.').find(|label| !label.is_empty()).unwrap_or_default();
+        let is_number = last.bytes().all(|byte| byte.is_ascii_digit()) || last.starts_with("0x");
+        if is_number || text.contains(':') { Self::Neither } else { Self::Name }
+    }
+}
+
+impl HostPattern {
+    /// Whether `host`, in lower case, is one of those that the pattern stands for.
+    pub(crate) fn matches(&self, host: &str) -> bool {
+        match (self.kind, Host::of(host)) {
+            (Kind::Any, _) => true,
+            (Kind::Name, Host::Name) => self.covers(host),
+            (Kind::Address, Host::Address(address)) => self.covers(&address.to_string()),
+            (Kind::Name | Kind::Address, _) => false,
+        }
+    }
+
+    /// For each character of `text`, which parts of the pattern may come next.
+    fn covers(&self, text: &str) -> bool {
+        let mut reached = vec![false; self.parts.len() + 1];
+        if let Some(first) = reached.first_mut() {
+            *first = true;
+        }
+        self.skip(&mut reached);
+        for character in text.chars() {
+            let mut next = vec![false; reached.len()];
+            for (index, part) in self.parts.iter().enumerate() {
+                let is_within = !matches!(character, '.' | ':');
+                let (stays, goes_on) = match part {
+                    Part::Exactly(expected) => (false, *expected == character),
+                    Part::One => (false, is_within),
+                    Part::WithinLabel => (is_within, false),
+                    Part::Across => (true, false),
+                };
+                let is_here = reached.get(index).copied().unwrap_or_default();
+                for (place, holds) in [(index, stays), (index + 1, goes_on)] {
+                    if let Some(place) = next.get_mut(place) {
+                        *place |= is_here && holds;
+                    }
+                }
+            }
+            self.skip(&mut next);
+            reached = next;
+        }
+        reached.last().copied().unwrap_or_default()
+    }
+
+    /// A wildcard may stand for nothing.
+    fn skip(&self, reached: &mut [bool]) {
+        for (index, part) in self.parts.iter().enumerate() {
+            let is_optional = matches!(part, Part::WithinLabel | Part::Across);
+            if is_optional
+                && reached.get(index).copied().unwrap_or_default()
+                && let Some(next) = reached.get_mut(index + 1)
+            {
+                *next = true;
+            }
+        }
+    }
+}
+
+impl FromStr for HostPattern {
+    type Err = &'static str;
+
+    fn from_str(text: &str) -> Result<Self, &'static str> {
+        let text = text.to_ascii_lowercase();
+        if text.is_empty() {
+            return Err("the host must not be empty; `**` allows any");
+        }
+        let kind = kind(&text)?;
+        // An address has one spelling here, as it has where it is compared.
+        let text = text.parse::<IpAddr>().map_or(text, |address| address.to_string());
+        let mut parts = Vec::new();
+        let mut characters = text.chars().peekable();
+        while let Some(character) = characters.next() {
+            parts.push(match character {
+                '*' if characters.next_if_eq(&'*').is_some() => Part::Across,
+                '*' => Part::WithinLabel,
+                '?' => Part::One,
+                other => Part::Exactly(other),
+            });
+        }
+        Ok(Self { kind, parts })
+    }
+}
+
+fn kind(text: &str) -> Result<Kind, &'static str> {
+    if text == "**" {
+        return Ok(Kind::Any);
+    }
+    if text.contains(':') {
+        return Ok(Kind::Address);
+    }
+    let is_number = |c: char| c.is_ascii_digit() || matches!(c, '.' | '*' | '?');
+    if !text.chars().all(is_number) || !text.contains(|c: char| c.is_ascii_digit()) {
+        return Ok(Kind::Name);
+    }
+    if text.contains("**") || text.split('.').count() == 4 {
+        Ok(Kind::Address)
+    } else {
+        Err("a pattern for addresses has four numbers, as in 10.0.*.*, or `**`")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn matches(pattern: &str, host: &str) -> bool {
+        pattern.parse::<HostPattern>().unwrap().matches(host)
+    }
+
+    #[test]
+    fn a_star_stays_within_its_label() {
+        assert!(matches("*.mq.example.com", "a.mq.example.com"));
+        assert!(!matches("*.mq.example.com", "a.b.mq.example.com"));
+        assert!(matches("**.mq.example.com", "a.b.mq.example.com"));
+        assert!(matches("broker-*", "broker-1") && !matches("broker-*", "broker-x.attacker.example"));
+        assert!(
+            matches("mq?.Example.com", "mq1.example.com") && !matches("mq?", "mq.") && !matches("mq?", "mq")
+        );
+        assert!(matches("*", "localhost") && !matches("*", "mq.example.com"));
+    }
+
+    #[test]
+    fn a_pattern_for_addresses_matches_literal_addresses_only() {
+        assert!(matches("10.0.*.*", "10.0.3.4") && !matches("10.0.*.*", "10.1.3.4"));
+        assert!(matches("10.**", "10.0.3.4") && matches("127.0.0.1", "127.0.0.1"));
+        for host in ["10.0.attacker.example", "10.0.3.attacker", "10.0.3", "10.0.3.4.example", "10.0.3.999"] {
+            assert!(!matches("10.0.*.*", host) && !matches("10.**", host), "{host}");
+        }
+        assert!(matches("::1", "::1") && matches("0:0::1", "::1") && !matches("::1", "::2"));
+        assert!(
+            matches("fe80::*", "fe80::1")
+                && !matches("fe80::*", "fe80::1:2")
+                && matches("fe80:**", "fe80::1:2")
+        );
+        assert!(!matches("10.0.*.*", "::ffff:10.0.3.4"));
+    }
+
+    #[test]
+    fn a_pattern_for_names_matches_no_address_in_any_spelling() {
+        for host in ["127.0.0.1", "127.1", "2130706433", "0x7f.1", "0x7f000001", "127.0.0.1.", "::1", "1::zz"]
+        {
+            assert!(!matches("*", host) && !matches("*.*", host) && !matches("*.*.*.*", host), "{host}");
+            assert!(matches("**", host), "{host}");
+        }
+    }
+
+    #[test]
+    fn a_pattern_that_could_match_nothing_is_refused() {
+        for pattern in ["", "10.0.*", "10", "1.2.3.4.5"] {
+            assert!(pattern.parse::<HostPattern>().is_err(), "{pattern}");
+        }
+    }
+
+    fn label() -> impl Strategy<Value = String> {
+        "[a-z][a-z0-9-]{0,5}"
+    }
+
+    /// The same question, answered by trying everything.
+    fn by_trying(pattern: &[char], text: &[char]) -> bool {
+        match (pattern, text) {
+            ([], _) => text.is_empty(),
+            (['*', '*', rest @ ..], _) => (0..=text.len()).any(|taken| by_trying(rest, &text[taken..])),
+            (['*', rest @ ..], _) => (0..=text.len())
+                .take_while(|taken| !text[..*taken].contains(&'.'))
+                .any(|taken| by_trying(rest, &text[taken..])),
+            (['?', rest @ ..], [first, others @ ..]) => *first != '.' && by_trying(rest, others),
+            ([expected, rest @ ..], [first, others @ ..]) => expected == first && by_trying(rest, others),
+            (_, []) => false,
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn what_matches_is_what_trying_everything_finds(pattern in "[ab.*?]{0,7}z", host in "[ab.]{0,8}z") {
+            let characters = |text: &str| text.chars().collect::<Vec<_>>();
+            let expected = by_trying(&characters(&pattern), &characters(&host));
+            prop_assert_eq!(matches(&pattern, &host), expected);
+        }
+
+        #[test]
+        fn without_two_stars_a_pattern_never_matches_more_labels_than_it_has(
+            pattern in prop::collection::vec("[a-z*?][a-z?]{0,3}[*]?", 1..4),
+            host in prop::collection::vec(label(), 1..6),
+        ) {
+            let pattern_text = pattern.join(".");
+            if matches(&pattern_text, &host.join(".")) {
+                prop_assert_eq!(pattern.len(), host.len());
+            }
+        }
+
+        #[test]
+        fn no_name_is_taken_for_an_address(
+            pattern in "([0-9]{1,3}|[*?]|[*][*])([.]([0-9]{1,3}|[*?]|[*][*])){3}",
+            numbers in prop::collection::vec(0_u8.., 0..4),
+            name in prop::collection::vec(label(), 1..4),
+        ) {
+            let labels = numbers.iter().map(ToString::to_string).chain(name).collect::<Vec<_>>();
+            prop_assume!(pattern.contains(|c: char| c.is_ascii_digit()));
+            prop_assert!(!matches(&pattern, &labels.join(".")));
+        }
+    }
+}
