@@ -9,6 +9,7 @@
 
 mod bad_input;
 mod batches;
+mod budget;
 mod chunking;
 mod consume;
 mod contract;

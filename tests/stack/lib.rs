@@ -9,12 +9,14 @@
     reason = "a test fails where it finds itself wrong"
 )]
 
+mod access;
 mod broker;
 mod gateway;
 mod ingest;
 mod payloads;
 mod records;
 
+pub use access::Access;
 pub use broker::{Broker, Queue};
 pub use gateway::{Answer, Gateway, KEY_A, KEY_B, PHARMACY_KEY, READONLY_KEY, TENANT_A};
 pub use ingest::{Ingest, Load, Product, Products};

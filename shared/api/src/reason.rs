@@ -97,6 +97,7 @@ reasons! {
         MessageTooLarge = "MESSAGE_TOO_LARGE", "A message is too large";
     }
     429 "ERR429_TOO_MANY_REQUESTS" {
+        TenantRateLimit = "TENANT_RATE_LIMIT", "The tenant has too many requests under way";
         KeyReuseAbuse = "KEY_REUSE_ABUSE", "Idempotency keys were used with other bodies too often";
     }
     502 "ERR502_BROKER_ERROR" {

@@ -128,7 +128,7 @@ impl Gateway {
 
     async fn read(&self, order: &WorkOrder) -> Result<Reply, Problem> {
         self.mq_access.execute(order).await.map_err(|unanswered| {
-            tracing::error!(event_type = "mq_access.unanswered", error = %unanswered, "a read got no answer");
+            unanswered.log();
             unanswered.as_problem()
         })
     }

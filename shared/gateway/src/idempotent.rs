@@ -31,10 +31,10 @@ impl Idempotency {
             Ok(reply) => return Ok(reply),
             Err(unanswered) => unanswered,
         };
-        tracing::error!(event_type = "mq_access.unanswered", error = %unanswered, "the work was handed over without an answer");
+        unanswered.log();
         let retry_after = whole_seconds(execution.lease_left(Timestamp::now()));
         Err(match unanswered {
-            NotAnswered::NotStarted(_) | NotAnswered::TooLarge(_) => {
+            NotAnswered::NotStarted(_) | NotAnswered::TooLarge(_) | NotAnswered::NotSent(_) => {
                 let outcome = Outcome::Failed { error: unanswered.to_string(), progress: execution.progress };
                 self.store.end(execution, &outcome).await;
                 unanswered.as_problem()

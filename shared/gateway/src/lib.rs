@@ -1,6 +1,7 @@
 //! The HTTP side of the message gateway: the order of checks, the target, the claim, and the call to `mq-access`;
 //! and the words in which the two sides speak.
 
+mod budget;
 mod front;
 mod idempotent;
 mod mq_access;
@@ -11,6 +12,7 @@ mod settings;
 mod target;
 mod target_request;
 
+pub use budget::{Budget, NoLease};
 pub use endpoint::{AuditTrail, from_store, in_progress, recorded, records, reply};
 pub use front::Gateway;
 pub use idempotent::Idempotency;

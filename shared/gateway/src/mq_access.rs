@@ -7,6 +7,7 @@ use aws_sdk_lambda::Client;
 use aws_sdk_lambda::error::{DisplayErrorContext, SdkError};
 use aws_sdk_lambda::primitives::Blob;
 
+use crate::budget::{Budget, NoLease};
 use crate::protocol::WorkOrder;
 
 /// Lambda's limit for a synchronous invocation, either way.
@@ -17,6 +18,7 @@ const MAX_PAYLOAD: usize = 6 * 1024 * 1024;
 pub struct MqAccess {
     lambda: Client,
     function: String,
+    budget: Option<Budget>,
 }
 
 /// Why there is no answer.
@@ -28,6 +30,9 @@ pub enum NotAnswered {
     /// Nothing was started, and trying again would not change that.
     #[error("an order of {0} bytes is more than Lambda carries")]
     TooLarge(usize),
+    /// It was not even sent.
+    #[error("the order was not sent: {0}")]
+    NotSent(#[from] NoLease),
     #[error("mq-access did not answer in time")]
     TimedOut,
     /// It may have started, and may even have finished.
@@ -36,6 +41,15 @@ pub enum NotAnswered {
 }
 
 impl NotAnswered {
+    /// Logs it: what a tenant brought upon itself is no failure of the deployment.
+    pub(crate) fn log(&self) {
+        if matches!(self, Self::NotSent(NoLease::Exhausted)) {
+            tracing::warn!(event_type = "tenant.over_budget", "the tenant has too many orders under way");
+        } else {
+            tracing::error!(event_type = "mq_access.unanswered", error = %self, "an order got no answer");
+        }
+    }
+
     /// The problem for work that changes nothing.
     pub fn as_problem(&self) -> Problem {
         match self {
@@ -45,6 +59,14 @@ impl NotAnswered {
             Self::TooLarge(_) => {
                 Problem::new(Reason::MaxPayloadExceeded, "the request is more than one invocation can carry")
             }
+            Self::NotSent(NoLease::Exhausted) => {
+                let detail = "the tenant has as many requests to brokers under way as it may have at once";
+                Problem::new(Reason::TenantRateLimit, detail).retry_after(1)
+            }
+            Self::NotSent(NoLease::Unavailable(_)) => Problem::new(
+                Reason::StoreUnavailable,
+                "the tenant's requests under way cannot be counted now",
+            ),
             Self::TimedOut => Problem::new(Reason::BrokerTimeout, "the broker did not answer in time"),
             Self::Lost(_) => Problem::new(Reason::Busy, "the function that speaks to brokers gave no answer"),
         }
@@ -57,12 +79,29 @@ impl MqAccess {
 
     /// `lambda` makes a single attempt and waits for [`Self::PATIENCE`].
     pub fn new(lambda: Client, function: String) -> Self {
-        Self { lambda, function }
+        Self { lambda, function, budget: None }
+    }
+
+    /// The same, with a limit to each tenant's orders.
+    #[must_use]
+    pub fn with_budget(self, budget: Option<Budget>) -> Self {
+        Self { budget, ..self }
     }
 
     /// # Errors
     /// When there is no answer; [`NotAnswered`] tells whether the work may have been done.
     pub async fn execute(&self, order: &WorkOrder) -> Result<Reply, NotAnswered> {
+        let Some(budget) = &self.budget else { return self.invoke(order).await };
+        let lease = budget.lease(&order.tenant).await?;
+        let answer = self.invoke(order).await;
+        // Otherwise it may be under way still.
+        if matches!(answer, Ok(_) | Err(NotAnswered::NotStarted(_) | NotAnswered::TooLarge(_))) {
+            budget.release(&order.tenant, lease).await;
+        }
+        answer
+    }
+
+    async fn invoke(&self, order: &WorkOrder) -> Result<Reply, NotAnswered> {
         let payload =
             serde_json::to_vec(order).map_err(|error| NotAnswered::NotStarted(error.to_string()))?;
         if payload.len() > MAX_PAYLOAD {

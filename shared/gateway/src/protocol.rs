@@ -38,6 +38,20 @@ pub enum Work {
     Test {
         target: Target,
     },
-    /// The connections that the answering environment holds.
+    /// The connections that the answering environment holds for the tenant.
     Pools,
+}
+
+impl Work {
+    /// Where the work goes; `None` if it is about the function itself.
+    pub const fn target(&self) -> Option<&Target> {
+        match self {
+            Self::Produce { target, .. }
+            | Self::Consume { target, .. }
+            | Self::Browse { target, .. }
+            | Self::Depth { target }
+            | Self::Test { target } => Some(target),
+            Self::Pools => None,
+        }
+    }
 }

@@ -5,6 +5,7 @@ use aws::{Environment, EnvironmentError, Sdk};
 use endpoint::{expiry_bounds, records, reuse_limits};
 use mq::InlineTargets;
 
+use crate::budget::Budget;
 use crate::front::Gateway;
 use crate::idempotent::Idempotency;
 use crate::mq_access::MqAccess;
@@ -26,6 +27,8 @@ impl Gateway {
         let access_table = environment.required("ACCESS_TABLE");
         let mq_access: String = environment.required("MQ_ACCESS_FUNCTION");
         let inline_targets: InlineTargets = environment.optional("INLINE_TARGETS", InlineTargets::default());
+        let limit = Budget::limit(&mut environment);
+        let budget = limit.map(|limit| (environment.required("BUDGET_TABLE"), limit));
         let kept = (kept == Records::Kept).then(|| {
             let table: String = environment.required("IDEMPOTENCY_TABLE");
             let results_bucket = environment.optional("RESULTS_BUCKET", String::new());
@@ -41,7 +44,8 @@ impl Gateway {
         Ok(Self {
             service,
             access: AccessStore::new(dynamodb.clone(), access_table),
-            mq_access: MqAccess::new(lambda, mq_access),
+            mq_access: MqAccess::new(lambda, mq_access)
+                .with_budget(budget.map(|(table, limit)| Budget::new(dynamodb.clone(), table, limit))),
             inline_targets,
             idempotency: kept.map(|(table, results_bucket, reuse, expiry)| {
                 let store = records(&sdk, dynamodb, table, results_bucket, service).with_reuse_limits(reuse);

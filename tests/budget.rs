@@ -1,0 +1,247 @@
+//! A tenant's orders to brokers are limited, so that they do not keep all others out.
+//!
+//! The gateway is this process's own, with the stack's tables. Behind it is a stand-in of
+//! `mq-access` with the concurrency that a deployment reserves: what is beyond is refused, as
+//! Lambda does it.
+
+#[path = "crash/stand/wire.rs"]
+mod wire;
+
+use std::num::NonZeroU32;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
+
+use api::access::AccessStore;
+use aws_sdk_dynamodb::Client;
+use aws_sdk_dynamodb::types::AttributeValue;
+use bytes::Bytes;
+use end_to_end::{Access, variable};
+use futures_util::future::join_all;
+use gateway::{Budget, Gateway, Idempotency, MqAccess, Operation};
+use http::{HeaderValue, Request, Response};
+use idempotency::{ExpiryBounds, Store};
+use jiff::Timestamp;
+use lambda_http::Body;
+use mq::InlineTargets;
+use serde_json::{Value, json};
+use tokio::sync::{Semaphore, watch};
+use tokio::task::JoinHandle;
+use uuid::Uuid;
+
+/// What is reserved for `mq-access`.
+const RESERVED: usize = 3;
+/// What one tenant may have of it.
+const LIMIT: NonZeroU32 = NonZeroU32::new(2).unwrap();
+
+/// A stand-in of Lambda with a function of limited concurrency, which waits at a browse until it is
+/// let go.
+struct Brokers {
+    endpoint: String,
+    browsing: Arc<Browsing>,
+    go: watch::Sender<bool>,
+    server: JoinHandle<()>,
+}
+
+/// How many browses are under way, and how many were at most.
+#[derive(Default)]
+struct Browsing {
+    now: AtomicUsize,
+    peak: AtomicUsize,
+}
+
+impl Drop for Brokers {
+    fn drop(&mut self) {
+        self.server.abort();
+    }
+}
+
+impl Brokers {
+    async fn start() -> Self {
+        let (listener, port) = wire::listen().await;
+        let (go, wait) = watch::channel(false);
+        let (free, browsing) = (Arc::new(Semaphore::new(RESERVED)), Arc::new(Browsing::default()));
+        let counted = Arc::clone(&browsing);
+        let server = tokio::spawn(wire::serve(listener, move |request| {
+            let (free, wait, counted) = (Arc::clone(&free), wait.clone(), Arc::clone(&counted));
+            async move { Some(execute(&request, &free, wait, &counted).await) }
+        }));
+        Self { endpoint: format!("http://127.0.0.1:{port}"), browsing, go, server }
+    }
+
+    /// Waits until so many browses are under way.
+    async fn browsing(&self, count: usize) {
+        while self.browsing.now.load(Ordering::SeqCst) < count {
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+    }
+}
+
+async fn execute(
+    request: &Request<Bytes>,
+    free: &Semaphore,
+    mut wait: watch::Receiver<bool>,
+    browsing: &Browsing,
+) -> Response<Bytes> {
+    let Ok(_execution) = free.try_acquire() else {
+        let mut throttled = wire::response(429, r#"{"Type":"User","message":"Rate Exceeded."}"#);
+        let kind = HeaderValue::from_static("TooManyRequestsException");
+        throttled.headers_mut().insert("x-amzn-errortype", kind);
+        return throttled;
+    };
+    let order: Value = serde_json::from_slice(request.body()).unwrap();
+    if order["work"].get("browse").is_some() {
+        let now = browsing.now.fetch_add(1, Ordering::SeqCst) + 1;
+        browsing.peak.fetch_max(now, Ordering::SeqCst);
+        wait.wait_for(|go| *go).await.unwrap();
+        browsing.now.fetch_sub(1, Ordering::SeqCst);
+    }
+    let reply = json!({"status": 200, "headers": {"content-type": "application/json"}, "body": "{}"});
+    wire::response(200, reply.to_string())
+}
+
+/// The gateway's side of a function, with a tenant of its own.
+struct Stand {
+    gateway: Gateway,
+    dynamodb: Client,
+}
+
+impl Stand {
+    async fn of(brokers: &Brokers) -> Self {
+        let sdk = aws::Sdk::from_environment().await.single_attempt(Duration::from_secs(20));
+        let dynamodb = Client::new(&sdk);
+        let lambda = aws::Sdk::at(&brokers.endpoint, "us-east-1", "none", "none").await;
+        let lambda = aws_sdk_lambda::Client::new(&lambda.single_attempt(Duration::from_secs(30)));
+        let table = variable("IDEMPOTENCY_TABLE");
+        let budget = Budget::new(dynamodb.clone(), table.clone(), LIMIT);
+        let (min, max) = (Duration::from_secs(60), Duration::from_secs(600));
+        let gateway = Gateway {
+            service: "budget",
+            access: AccessStore::new(dynamodb.clone(), variable("ACCESS_TABLE")),
+            mq_access: MqAccess::new(lambda, "mq-access".to_owned()).with_budget(Some(budget)),
+            inline_targets: "rabbitmq://**:*/*".parse::<InlineTargets>().unwrap(),
+            idempotency: Some(Idempotency {
+                store: Store::new(dynamodb.clone(), table),
+                expiry: ExpiryBounds { default: min, min, max },
+            }),
+        };
+        Self { gateway, dynamodb }
+    }
+
+    async fn send<O: Operation>(&self, api_key: &str, key: Uuid, members: &Value) -> (u16, String) {
+        let mut body = json!({"target": {"broker": "rabbitmq", "connName": "127.0.0.1:1", "queue": "Q"}});
+        body.as_object_mut().unwrap().extend(members.as_object().unwrap().clone());
+        let request = Request::builder()
+            .method(O::ROUTE.method)
+            .uri(format!("https://api.example.com{}", O::ROUTE.path))
+            .header("x-api-key", api_key)
+            .header("content-type", "application/json")
+            .header("idempotency-key", key.to_string())
+            .body(Body::from(body.to_string()))
+            .unwrap();
+        let response = self.gateway.handle::<O>(request).await;
+        let problem: Value = serde_json::from_slice(response.body()).unwrap_or_default();
+        let is_told_when = response.headers().contains_key("retry-after");
+        assert_eq!(is_told_when, response.status() == 429, "{problem}");
+        (response.status().as_u16(), problem["reason"].as_str().unwrap_or_default().to_owned())
+    }
+
+    async fn browse(&self, api_key: &str) -> (u16, String) {
+        let members = json!({"browseOnly": true, "waitSeconds": 20});
+        self.send::<consume::ConsumeRequest>(api_key, Uuid::new_v4(), &members).await
+    }
+
+    async fn produce(&self, api_key: &str, key: Uuid) -> (u16, String) {
+        self.send::<produce::ProduceRequest>(api_key, key, &json!({})).await
+    }
+
+    fn item(tenant: &str) -> AttributeValue {
+        AttributeValue::S(format!("BUDGET#{tenant}"))
+    }
+
+    /// The leases of a tenant.
+    async fn leases(&self, tenant: &str) -> Vec<String> {
+        let get =
+            self.dynamodb.get_item().table_name(variable("IDEMPOTENCY_TABLE")).key("pk", Self::item(tenant));
+        let item = get.consistent_read(true).send().await.unwrap().item.unwrap_or_default();
+        item.get("leases").map(|leases| leases.as_ss().unwrap().clone()).unwrap_or_default()
+    }
+}
+
+fn ok() -> (u16, String) {
+    (200, String::new())
+}
+
+fn refused() -> (u16, String) {
+    (429, "TENANT_RATE_LIMIT".to_owned())
+}
+
+async fn key(tenant: Uuid) -> String {
+    Access::open().await.key(&tenant.to_string(), &["mq:read", "mq:write"], json!({})).await
+}
+
+#[tokio::test]
+async fn long_browses_of_one_tenant_leave_room_for_another_s_produce() {
+    let brokers = Brokers::start().await;
+    let stand = Stand::of(&brokers).await;
+    let (greedy, other) = (Uuid::new_v4(), Uuid::new_v4());
+    let (greedy_key, other_key) = (key(greedy).await, key(other).await);
+    let key = Uuid::new_v4();
+    let browses = async { join_all((0..3).map(|_| stand.browse(&greedy_key))).await };
+    let meanwhile = async {
+        brokers.browsing(2).await;
+        assert_eq!(stand.produce(&other_key, Uuid::new_v4()).await, ok());
+        assert_eq!(stand.produce(&greedy_key, key).await, refused());
+        let depth = stand.send::<depth::DepthRequest>(&greedy_key, Uuid::new_v4(), &json!({})).await;
+        assert_eq!(depth, refused());
+        let members = json!({});
+        let test =
+            stand.send::<connection_test::ConnectionTestRequest>(&greedy_key, Uuid::new_v4(), &members);
+        assert_eq!(test.await, refused());
+        brokers.go.send(true).unwrap();
+    };
+    let (mut browses, ()) = tokio::join!(browses, meanwhile);
+    browses.sort();
+    assert_eq!(browses, [ok(), ok(), refused()]);
+    assert_eq!(stand.leases(&greedy.to_string()).await, [""; 0], "every lease was given back");
+    assert_eq!(stand.produce(&greedy_key, key).await, ok(), "the same key runs later");
+}
+
+#[tokio::test]
+async fn leases_of_functions_that_died_end_by_themselves() {
+    let brokers = Brokers::start().await;
+    let stand = Stand::of(&brokers).await;
+    let tenant = Uuid::new_v4();
+    let api_key = key(tenant).await;
+    let lease = |seconds: i64| {
+        let end = Timestamp::now().as_millisecond() + seconds * 1_000;
+        format!("{end}#{}", Uuid::new_v4().simple())
+    };
+    let (over, under_way) = (lease(-1), lease(30));
+    let put = async |leases: &[&String]| {
+        let leases = leases.iter().map(|&lease| lease.clone()).collect();
+        let put = stand.dynamodb.put_item().table_name(variable("IDEMPOTENCY_TABLE"));
+        let put = put.item("pk", Stand::item(&tenant.to_string())).item("leases", AttributeValue::Ss(leases));
+        put.send().await.unwrap();
+    };
+    put(&[&under_way, &lease(20)]).await;
+    assert_eq!(stand.produce(&api_key, Uuid::new_v4()).await, refused());
+    put(&[&under_way, &over, &lease(-100)]).await;
+    assert_eq!(stand.produce(&api_key, Uuid::new_v4()).await, ok());
+    assert_eq!(stand.leases(&tenant.to_string()).await, [under_way]);
+}
+
+#[tokio::test]
+async fn many_orders_at_once_get_no_more_leases_than_there_are() {
+    let brokers = Brokers::start().await;
+    let stand = Stand::of(&brokers).await;
+    let api_key = key(Uuid::new_v4()).await;
+    let browses = async { join_all((0..12).map(|_| stand.browse(&api_key))).await };
+    let end = async {
+        brokers.browsing(2).await;
+        brokers.go.send(true).unwrap();
+    };
+    let (browses, ()) = tokio::join!(browses, end);
+    assert_eq!(brokers.browsing.peak.load(Ordering::SeqCst), 2);
+    assert!(browses.iter().all(|answer| [ok(), refused()].contains(answer)), "{browses:?}");
+}

@@ -1,0 +1,61 @@
+//! API keys and target profiles of a test's own.
+
+use std::time::Duration;
+
+use aws_sdk_dynamodb::Client;
+use aws_sdk_dynamodb::types::AttributeValue;
+use serde_json::{Value, json};
+use sha2::{Digest as _, Sha256};
+use uuid::Uuid;
+
+/// The access table.
+#[derive(Debug)]
+pub struct Access {
+    dynamodb: Client,
+    table: String,
+}
+
+impl Access {
+    pub async fn open() -> Self {
+        let sdk = aws::Sdk::from_environment().await.single_attempt(Duration::from_secs(20));
+        Self { dynamodb: Client::new(&sdk), table: crate::variable("ACCESS_TABLE") }
+    }
+
+    /// A new API key with these scopes and further members, for example `{"cnpjs": […]}`.
+    pub async fn key(&self, tenant: &str, scopes: &[&str], members: Value) -> String {
+        let api_key = format!("test-{}", Uuid::new_v4());
+        let hash = hex::encode(Sha256::digest(api_key.as_bytes()));
+        let mut item =
+            json!({"pk": format!("KEY#{hash}"), "tenantId": tenant, "scopes": scopes, "name": "test"});
+        let Value::Object(members) = members else { panic!("members are an object") };
+        item.as_object_mut().unwrap().extend(members);
+        self.put(&item).await;
+        api_key
+    }
+
+    /// A copy of the tenant's profile `local-rabbit` under a name of its own.
+    pub async fn profile(&self, tenant: &str) -> String {
+        let pk = AttributeValue::S(format!("PROFILE#{tenant}#local-rabbit"));
+        let get = self.dynamodb.get_item().table_name(&self.table).key("pk", pk);
+        let mut item = get.send().await.unwrap().item.unwrap();
+        let name = format!("test-{}", Uuid::new_v4());
+        item.insert("pk".to_owned(), AttributeValue::S(format!("PROFILE#{tenant}#{name}")));
+        self.dynamodb.put_item().table_name(&self.table).set_item(Some(item)).send().await.unwrap();
+        name
+    }
+
+    async fn put(&self, item: &Value) {
+        let item = item.as_object().unwrap().iter().map(|(name, value)| (name.clone(), attribute(value)));
+        let put = self.dynamodb.put_item().table_name(&self.table).set_item(Some(item.collect()));
+        put.send().await.unwrap();
+    }
+}
+
+fn attribute(value: &Value) -> AttributeValue {
+    match value {
+        Value::String(text) => AttributeValue::S(text.clone()),
+        Value::Bool(value) => AttributeValue::Bool(*value),
+        Value::Array(values) => AttributeValue::L(values.iter().map(attribute).collect()),
+        other => panic!("{other} is not needed yet"),
+    }
+}
