@@ -113,3 +113,55 @@ fn what_holds_data_outlives_the_stack() {
         assert_eq!(resource["UpdateReplacePolicy"], "Retain", "{name}");
     }
 }
+
+/// Whether the template's rules let these values of the idempotency records' expiry through.
+fn rules_accept(default: u64, min: u64, max: u64) -> bool {
+    let template: Value = serde_norway::from_str(TEMPLATE).unwrap();
+    let of = |reference: &Value| {
+        let Value::Tagged(tagged) = reference else { panic!("{reference:?} is no reference") };
+        match tagged.value.as_str().unwrap() {
+            "IdempotencyExpiryDefaultSeconds" => default.to_string(),
+            "IdempotencyExpiryMinSeconds" => min.to_string(),
+            "IdempotencyExpiryMaxSeconds" => max.to_string(),
+            other => panic!("{other}"),
+        }
+    };
+    let untagged = |value: &Value| {
+        let Value::Tagged(tagged) = value else { panic!("{value:?} is no function") };
+        tagged.value.clone()
+    };
+    let rules = template["Rules"].as_mapping().unwrap().iter();
+    let about_expiry = rules.filter(|(name, _)| name.as_str().unwrap().starts_with("ExpiryBounds"));
+    let holds = |rule: &Value| {
+        let condition = untagged(&rule["RuleCondition"]);
+        of(&condition[0]) != condition[1].as_str().unwrap()
+            || rule["Assertions"].as_sequence().unwrap().iter().all(|assertion| {
+                let contains = untagged(&assertion["Assert"]);
+                let values = contains[0].as_sequence().unwrap();
+                values.iter().any(|value| value.as_str() == Some(&of(&contains[1])))
+            })
+    };
+    about_expiry.map(|(_, rule)| rule).all(holds)
+}
+
+#[test]
+fn bounds_of_expiry_that_contradict_themselves_are_not_deployed() {
+    let template: Value = serde_norway::from_str(TEMPLATE).unwrap();
+    let allowed = |name: &str| -> Vec<u64> {
+        let values = template["Parameters"][name]["AllowedValues"].as_sequence().unwrap();
+        values.iter().map(|value| value.as_u64().unwrap()).collect()
+    };
+    let (defaults, mins, maxs) = (
+        allowed("IdempotencyExpiryDefaultSeconds"),
+        allowed("IdempotencyExpiryMinSeconds"),
+        allowed("IdempotencyExpiryMaxSeconds"),
+    );
+    for default in &defaults {
+        for min in &mins {
+            for max in &maxs {
+                let fits = min <= default && default <= max;
+                assert_eq!(rules_accept(*default, *min, *max), fits, "{min} {default} {max}");
+            }
+        }
+    }
+}

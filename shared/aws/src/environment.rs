@@ -57,6 +57,11 @@ impl<F: Fn(&str) -> Option<String>> Environment<F> {
         value.parse().map_err(|error| self.wrong.push(format!("{name}: {error}"))).ok()
     }
 
+    /// Adds what is wrong with variables that were read one by one.
+    pub fn refuse(&mut self, fault: impl Into<String>) {
+        self.wrong.push(fault.into());
+    }
+
     /// # Errors
     /// When anything that was read is missing or wrong; it names all of it.
     pub fn check(self) -> Result<(), EnvironmentError> {

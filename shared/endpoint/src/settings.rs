@@ -19,13 +19,21 @@ pub fn reuse_limits<F: Fn(&str) -> Option<String>>(environment: &mut Environment
 }
 
 /// How long records may be kept: `IDEMPOTENCY_EXPIRY_DEFAULT_SECONDS`, `…_MIN_…` and `…_MAX_…`.
+/// Bounds that contradict themselves are refused with everything else that is wrong.
 pub fn expiry_bounds<F: Fn(&str) -> Option<String>>(environment: &mut Environment<F>) -> ExpiryBounds {
     let mut seconds = |name| Duration::from_secs(environment.required(name));
-    ExpiryBounds {
+    let bounds = ExpiryBounds {
         default: seconds("IDEMPOTENCY_EXPIRY_DEFAULT_SECONDS"),
         min: seconds("IDEMPOTENCY_EXPIRY_MIN_SECONDS"),
         max: seconds("IDEMPOTENCY_EXPIRY_MAX_SECONDS"),
+    };
+    if bounds.min > bounds.default {
+        environment.refuse("IDEMPOTENCY_EXPIRY_MIN_SECONDS is above IDEMPOTENCY_EXPIRY_DEFAULT_SECONDS");
     }
+    if bounds.default > bounds.max {
+        environment.refuse("IDEMPOTENCY_EXPIRY_DEFAULT_SECONDS is above IDEMPOTENCY_EXPIRY_MAX_SECONDS");
+    }
+    bounds
 }
 
 /// The store of a function's records; without a bucket, results are only as large as a record.
@@ -41,4 +49,36 @@ pub fn records(
         return store;
     }
     store.with_bucket(aws_sdk_s3::Client::new(&sdk.objects()), results_bucket)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn faults(default: u64, min: u64, max: u64) -> String {
+        let mut environment = Environment::of(|name| {
+            let value = match name {
+                "IDEMPOTENCY_EXPIRY_DEFAULT_SECONDS" => default,
+                "IDEMPOTENCY_EXPIRY_MIN_SECONDS" => min,
+                "IDEMPOTENCY_EXPIRY_MAX_SECONDS" => max,
+                _ => return None,
+            };
+            Some(value.to_string())
+        });
+        let _bounds = expiry_bounds(&mut environment);
+        let _table: String = environment.required("IDEMPOTENCY_TABLE");
+        environment.check().unwrap_err().to_string()
+    }
+
+    #[test]
+    fn bounds_that_contradict_themselves_are_refused_with_all_else() {
+        let missing = "IDEMPOTENCY_TABLE is missing";
+        let (min, max) = ("MIN_SECONDS is above", "DEFAULT_SECONDS is above");
+        let all = faults(100, 200, 50);
+        assert!([min, max, missing].iter().all(|fault| all.contains(fault)), "{all}");
+        let only_min = faults(100, 101, 100);
+        assert!(only_min.contains(min) && !only_min.contains(max), "{only_min}");
+        let good = faults(100, 100, 100);
+        assert!(!good.contains("is above") && good.contains(missing), "{good}");
+    }
 }
