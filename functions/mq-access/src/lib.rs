@@ -5,6 +5,7 @@
 
 mod answer;
 mod consume;
+mod pool_users;
 mod produce;
 mod secrets;
 
@@ -20,6 +21,8 @@ use jiff::Timestamp;
 use mq::{Access, Broker, BrokerKind, Deadline, QueueName, Target};
 use rabbitmq::RabbitMq;
 use tracing::Instrument as _;
+
+use crate::pool_users::PoolUsers;
 
 /// The bytes of memory that the function needs, whatever it is asked and whatever lies on a queue:
 /// itself, its connections' buffers, the messages of one fetch, and what an order or an answer of
@@ -41,6 +44,7 @@ pub struct MqAccess {
     store: Store,
     secrets: Secrets,
     rabbitmq: RabbitMq,
+    pool_users: PoolUsers,
 }
 
 /// A target that is ready for a broker.
@@ -54,7 +58,7 @@ struct Ready<'a> {
 
 impl MqAccess {
     pub fn new(store: Store, secrets: Secrets, rabbitmq: RabbitMq) -> Self {
-        Self { store, secrets, rabbitmq }
+        Self { store, secrets, rabbitmq, pool_users: PoolUsers::default() }
     }
 
     /// Answers an order before `ends_at`, when the invocation is cut off.
@@ -62,20 +66,25 @@ impl MqAccess {
         let left = ends_at.duration_since(SystemTime::now()).unwrap_or_default();
         let deadline = Deadline::after(left.saturating_sub(TO_RECORD));
         let span = tracing::info_span!("order", correlation_id = %order.trace_id, tenant = order.tenant);
-        self.answer(order.work, deadline).instrument(span.clone()).await.unwrap_or_else(|problem| {
-            let _entered = span.enter();
-            tracing::warn!(
-                event_type = "order.failed",
-                reason = problem.reason.as_str(),
-                detail = problem.detail,
-                "the order failed"
-            );
-            problem.to_reply(&order.trace_id)
-        })
+        if let Some(target) = order.work.target() {
+            self.pool_users.note(&order.tenant, &target.endpoint);
+        }
+        self.answer(&order.tenant, order.work, deadline).instrument(span.clone()).await.unwrap_or_else(
+            |problem| {
+                let _entered = span.enter();
+                tracing::warn!(
+                    event_type = "order.failed",
+                    reason = problem.reason.as_str(),
+                    detail = problem.detail,
+                    "the order failed"
+                );
+                problem.to_reply(&order.trace_id)
+            },
+        )
     }
 
     /// Boxed: each kind of work is a deep nest of futures of its own.
-    fn answer(&self, work: Work, deadline: Deadline) -> BoxFuture<'_, Result<Reply, Problem>> {
+    fn answer(&self, tenant: &str, work: Work, deadline: Deadline) -> BoxFuture<'_, Result<Reply, Problem>> {
         match work {
             Work::Produce { target, command, execution } => Box::pin(async move {
                 self.executed(&execution, self.produce(target, &command, &execution, deadline)).await
@@ -88,7 +97,10 @@ impl MqAccess {
             }
             Work::Depth { target } => Box::pin(self.depth(target, deadline)),
             Work::Test { target } => Box::pin(async move { Ok(self.test(&target, deadline).await) }),
-            Work::Pools => Box::pin(async { Ok(answer::pools(&self.rabbitmq.pools())) }),
+            Work::Pools => {
+                let pools = answer::pools(&self.pool_users.of(tenant, self.rabbitmq.pools()));
+                Box::pin(async { Ok(pools) })
+            }
         }
     }
 

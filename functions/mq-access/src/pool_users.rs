@@ -1,0 +1,102 @@
+//! Which tenant's orders went to which targets, so that a tenant is shown its own pools only.
+
+use std::collections::VecDeque;
+use std::sync::{Mutex, PoisonError};
+
+use mq::{Endpoint, PoolReport};
+
+/// Far more than there are pools in one environment.
+const MAX_REMEMBERED: usize = 500;
+
+/// Tenants and the targets of their orders, those of the latest orders last.
+#[derive(Debug, Default)]
+pub(crate) struct PoolUsers(Mutex<VecDeque<(String, String)>>);
+
+impl PoolUsers {
+    pub(crate) fn note(&self, tenant: &str, endpoint: &Endpoint) {
+        let target = target(endpoint);
+        let mut used = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        match used.iter().position(|(known, at)| known == tenant && *at == target) {
+            Some(place) => {
+                // Mostly it is the last one already.
+                if let Some(pair) = used.remove(place) {
+                    used.push_back(pair);
+                }
+            }
+            None => used.push_back((tenant.to_owned(), target)),
+        }
+        if used.len() > MAX_REMEMBERED {
+            used.pop_front();
+        }
+    }
+
+    /// The pools among `reports` that the tenant's orders went to.
+    pub(crate) fn of(&self, tenant: &str, reports: Vec<PoolReport>) -> Vec<PoolReport> {
+        let used = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let is_used =
+            |report: &PoolReport| used.iter().any(|(known, at)| known == tenant && *at == report.target);
+        reports.into_iter().filter(is_used).collect()
+    }
+}
+
+/// The name of a pool, as reports have it.
+fn target(endpoint: &Endpoint) -> String {
+    let addresses: Vec<_> = endpoint.addresses.iter().map(ToString::to_string).collect();
+    format!("{}://{}/{}", endpoint.broker.as_str(), addresses.join(","), endpoint.queue_manager)
+}
+
+#[cfg(test)]
+mod tests {
+    use mq::{Address, BrokerKind, Tls};
+
+    use super::*;
+
+    fn endpoint(host: &str) -> Endpoint {
+        Endpoint {
+            broker: BrokerKind::RabbitMq,
+            queue_manager: "/".to_owned(),
+            channel: None,
+            addresses: vec![Address { host: host.to_owned(), port: 5672 }],
+            ccdt_url: None,
+            tls: Tls::Off,
+            user: None,
+            password_ref: None,
+        }
+    }
+
+    fn reports(hosts: &[&str]) -> Vec<PoolReport> {
+        let report = |host: &&str| PoolReport {
+            target: format!("rabbitmq://{host}:5672//"),
+            open: 1,
+            in_use: 0,
+            max_size: 5,
+        };
+        hosts.iter().map(report).collect()
+    }
+
+    #[test]
+    fn a_tenant_is_shown_the_pools_of_its_own_orders() {
+        let users = PoolUsers::default();
+        users.note("a", &endpoint("first"));
+        users.note("b", &endpoint("second"));
+        users.note("b", &endpoint("shared"));
+        users.note("a", &endpoint("shared"));
+        let shown = |tenant| users.of(tenant, reports(&["first", "second", "shared", "other"]));
+        assert_eq!(shown("a"), reports(&["first", "shared"]));
+        assert_eq!(shown("b"), reports(&["second", "shared"]));
+        assert_eq!(shown("c"), []);
+    }
+
+    #[test]
+    fn the_latest_targets_are_remembered_however_many_come() {
+        let users = PoolUsers::default();
+        users.note("a", &endpoint("used"));
+        for number in 0..MAX_REMEMBERED {
+            users.note("b", &endpoint(&format!("h{number}")));
+            users.note("a", &endpoint("used"));
+        }
+        assert_eq!(users.of("a", reports(&["used"])).len(), 1);
+        assert_eq!(users.of("b", reports(&["h0", "h499"])), reports(&["h499"]));
+        assert_eq!(users.0.lock().unwrap().len(), MAX_REMEMBERED);
+    }
+}
