@@ -17,8 +17,14 @@ const PATH: &str = "/v1/inovafarma/batches";
 
 /// The function, with its database at a port of this machine.
 pub(crate) fn function(stores: &StoreProxy, database: &[(&str, &str)]) -> Function {
-    let of_the_stack =
-        ["ACCESS_TABLE", "BATCHES_TABLE", "IDEMPOTENCY_TABLE", "PAYLOAD_BUCKET", "BATCHES_QUEUE_URL"];
+    let of_the_stack = [
+        "ACCESS_TABLE",
+        "BATCHES_TABLE",
+        "IDEMPOTENCY_TABLE",
+        "PAYLOAD_BUCKET",
+        "BATCHES_QUEUE_URL",
+        "CHUNKS_QUEUE_URL",
+    ];
     let variables = of_the_stack.map(|name| (name.to_owned(), variable(name))).into_iter();
     let constants = [
         ("DATABASE_SECRET_ARN", "local/database"),
@@ -73,6 +79,27 @@ async fn without_its_database_nothing_is_said_of_a_batch() {
         assert!(refused.header("retry-after").is_some(), "{path}");
         assert!(started.elapsed() < Duration::from_secs(10), "{path}");
     }
+}
+
+#[tokio::test]
+async fn each_store_that_is_away_is_named() {
+    let faults = Faults::default();
+    let stores = StoreProxy::start(faults.clone()).await;
+    let away = async |function: &Function| {
+        let ready = get(function, "/health/ready").await.expect(200).json();
+        let stores = ready["dependencies"].as_array().unwrap().clone();
+        assert_eq!(stores.len(), 5, "{ready}");
+        let away = stores.iter().filter(|store| store["ok"] == false);
+        away.map(|store| store["name"].as_str().unwrap().to_owned()).collect::<Vec<_>>()
+    };
+    assert_eq!(away(&function(&stores, &[])).await, [""; 0]);
+    let without = [("DATABASE_HOST", "127.0.0.1"), ("DATABASE_PORT", "1")];
+    assert_eq!(away(&function(&stores, &without)).await, ["database"]);
+    let without = [("PAYLOAD_BUCKET", "no-such-bucket"), ("BATCHES_TABLE", "no-such-table")];
+    assert_eq!(away(&function(&stores, &without)).await, ["payloadBucket", "batchesTable"]);
+    let nowhere = format!("{}-not", variable("CHUNKS_QUEUE_URL"));
+    let without = [("BATCHES_QUEUE_URL", nowhere.as_str()), ("CHUNKS_QUEUE_URL", nowhere.as_str())];
+    assert_eq!(away(&function(&stores, &without)).await, ["batchesQueue", "chunksQueue"]);
 }
 
 #[tokio::test]

@@ -8,6 +8,7 @@ mod errors;
 mod format;
 mod list;
 mod query;
+mod readiness;
 mod replay;
 mod route;
 mod settings;
@@ -24,11 +25,13 @@ use catalog::{BatchView, Database, DatabaseError};
 use endpoint::Keyed;
 use idempotency::{ExpiryBounds, Store};
 use ingestion::Viewer;
+use jiff::Timestamp;
 use lambda_http::{Body, Request, Response};
 use objects::{ObjectError, Objects};
 use transport::PayloadsReceived;
 use uuid::Uuid;
 
+use crate::readiness::Queues;
 use crate::route::Asked;
 
 /// The function, with everything that it needs injected.
@@ -42,6 +45,7 @@ pub struct Batches {
     expiry: ExpiryBounds,
     objects: Objects,
     payloads: PayloadsReceived,
+    queues: Queues,
 }
 
 /// The headers that an API key may come in.
@@ -50,6 +54,9 @@ const API_KEYS: &[&str] = &["x-inova-api-key", auth::API_KEY];
 impl Batches {
     /// Answers a request for any of the routes.
     pub async fn handle(&self, request: Request) -> Response<Body> {
+        if readiness::is_asked(&request) {
+            return self.readiness().await.into_response(&TraceId::of(request.headers()));
+        }
         let asked = route::asked(request.method().as_str(), request.uri().path());
         let endpoint = asked.as_ref().map_or(Endpoint::List, |asked| asked.endpoint());
         let keyed = if endpoint == Endpoint::Replay { Keyed::Yes } else { Keyed::No };
@@ -93,17 +100,17 @@ impl Batches {
     }
 }
 
+/// The caller, as every query takes it.
+fn viewer(principal: &Principal) -> Result<Viewer, Problem> {
+    Viewer::limited(principal.tenant_id()?, principal.cnpjs()).map_err(|error| auth::refused(&error))
+}
+
 fn batch(text: &str) -> Result<Uuid, Problem> {
     let uuid = if text.len() == 36 { Uuid::try_parse(text).ok() } else { None };
     let batch_id =
         uuid.ok_or_else(|| query::invalid("batch_id", "must be a UUID of the 36-character form"))?;
     tracing::Span::current().record("batch_id", tracing::field::display(batch_id));
     Ok(batch_id)
-/// The caller, as every query takes it.
-fn viewer(principal: &Principal) -> Result<Viewer, Problem> {
-    Viewer::limited(principal.tenant_id()?, principal.cnpjs()).map_err(|error| auth::refused(&error))
-}
-
 }
 
 /// Nobody is told whether there is such a batch that the caller may not see.

@@ -11,6 +11,7 @@ use objects::Objects;
 use transport::PayloadsReceived;
 
 use crate::Batches;
+use crate::readiness::Queues;
 
 /// Who looks at a batch should be told soon that the database is down.
 const PATIENCE: Duration = Duration::from_secs(5);
@@ -27,12 +28,14 @@ impl Batches {
         let idempotency_table = environment.required("IDEMPOTENCY_TABLE");
         let bucket: String = environment.required("PAYLOAD_BUCKET");
         let queue_url: String = environment.required("BATCHES_QUEUE_URL");
+        let chunks_queue: String = environment.required("CHUNKS_QUEUE_URL");
         let reuse = endpoint::reuse_limits(&mut environment);
         let expiry = endpoint::expiry_bounds(&mut environment);
         environment.check()?;
 
         let sdk = Sdk::from_environment().await;
         let dynamodb = aws_sdk_dynamodb::Client::new(sdk.standard());
+        let sqs = aws_sdk_sqs::Client::new(sdk.standard());
         let records = endpoint::records(&sdk, dynamodb.clone(), idempotency_table, String::new(), service);
         Ok(Self {
             service,
@@ -42,7 +45,8 @@ impl Batches {
             records: records.with_reuse_limits(reuse),
             expiry,
             objects: Objects::new(aws_sdk_s3::Client::new(&sdk.objects()), bucket),
-            payloads: PayloadsReceived::new(aws_sdk_sqs::Client::new(sdk.standard()), queue_url),
+            payloads: PayloadsReceived::new(sqs.clone(), queue_url.clone()),
+            queues: Queues { client: sqs, batches: queue_url, chunks: chunks_queue },
         })
     }
 }

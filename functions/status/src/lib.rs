@@ -3,6 +3,7 @@
 mod contract;
 mod docs;
 mod endpoint;
+mod ingest;
 mod readiness;
 mod settings;
 
@@ -14,6 +15,7 @@ use std::time::Instant;
 use api::access::AccessStore;
 use api::auth::{self, Scope};
 use api::{Problem, Reply, TraceId};
+use clock::Remembered;
 use gateway::{MqAccess, Work, WorkOrder};
 use http::HeaderValue;
 use idempotency::Store;
@@ -23,12 +25,17 @@ use serde::Deserialize;
 use serde_json::json;
 use tracing::Instrument as _;
 
+use crate::ingest::Ingest;
+
 /// The function, with everything that it needs injected.
 #[derive(Debug)]
 pub struct Status {
     access: AccessStore,
     records: Store,
     mq_access: MqAccess,
+    /// Absent if the deployment has no ingest.
+    ingest: Option<Ingest>,
+    ready: Remembered<(), Reply>,
     started: Instant,
 }
 

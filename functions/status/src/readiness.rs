@@ -1,32 +1,32 @@
-//! Whether what requests depend on answers.
-
-use std::fmt::Display;
-use std::time::Instant;
+//! Whether what requests depend on answers. Anybody may ask, so the answer is remembered for a few
+//! seconds.
 
 use api::Reply;
-use serde::Serialize;
+use api::readiness::Dependency;
 use serde_json::json;
 
 use crate::Status;
 
-/// One line of the answer. Names are the contract's; tables and functions stay unnamed.
-#[derive(Clone, Debug, Serialize)]
-#[serde(rename_all = "camelCase")]
-struct Dependency {
-    name: &'static str,
-    ok: bool,
-    latency_ms: f64,
-}
-
 impl Status {
-    /// 200 where every dependency answers, and 503 with the same lines where one does not.
+    /// 200 if every dependency answers, and 503 with the same lines if one does not.
     pub(crate) async fn readiness(&self) -> Reply {
-        let (access, records, mq_access) = tokio::join!(
-            check("accessStore", self.access.probe()),
-            check("idempotencyStore", self.records.probe()),
-            check("mqAccess", self.mq_access.probe()),
+        if let Some(reply) = self.ready.get(&()) {
+            return reply;
+        }
+        let (access, records, mq_access, ingest) = tokio::join!(
+            Dependency::check("accessStore", self.access.probe()),
+            Dependency::check("idempotencyStore", self.records.probe()),
+            Dependency::check("mqAccess", self.mq_access.probe()),
+            async {
+                match &self.ingest {
+                    Some(ingest) => ingest.dependencies().await,
+                    None => Vec::new(),
+                }
+            },
         );
-        reply(&[access, records, mq_access])
+        let reply = reply(&[vec![access, records, mq_access], ingest].concat());
+        self.ready.put((), reply.clone());
+        reply
     }
 }
 
@@ -40,16 +40,6 @@ fn reply(dependencies: &[Dependency]) -> Reply {
     reply
 }
 
-async fn check<E: Display>(name: &'static str, probe: impl Future<Output = Result<(), E>>) -> Dependency {
-    let started = Instant::now();
-    let answer = probe.await;
-    let latency_ms = (started.elapsed().as_secs_f64() * 10_000.0).round() / 10.0;
-    if let Err(error) = &answer {
-        tracing::error!(event_type = "readiness.failed", dependency = name, error = %error, "{name} does not answer");
-    }
-    Dependency { name, ok: answer.is_ok(), latency_ms }
-}
-
 #[cfg(test)]
 mod tests {
     use serde_json::Value;
@@ -58,8 +48,9 @@ mod tests {
 
     #[tokio::test]
     async fn one_dependency_that_fails_is_503_and_named() {
-        let good = check("accessStore", async { Ok::<_, String>(()) }).await;
-        let bad = check("mqAccess", async { Err("no such function: integrahub-mq-access".to_owned()) }).await;
+        let good = Dependency::check("accessStore", async { Ok::<_, String>(()) }).await;
+        let bad = async { Err("no such function: integrahub-mq-access".to_owned()) };
+        let bad = Dependency::check("mqAccess", bad).await;
         assert_eq!(reply(std::slice::from_ref(&good)).status, 200);
         let reply = reply(&[good, bad]);
         assert_eq!((reply.status, reply.headers["retry-after"].as_str()), (503, "5"));

@@ -4,13 +4,17 @@ use std::time::{Duration, Instant};
 
 use api::access::AccessStore;
 use aws::{Environment, EnvironmentError, Sdk};
+use clock::Remembered;
 use gateway::MqAccess;
 use idempotency::Store;
 
 use crate::Status;
+use crate::ingest::Ingest;
 
 /// Whoever looks at the status of a system in trouble should not have to wait for it.
 const PATIENCE: Duration = Duration::from_secs(5);
+/// How long an answer about readiness is given again. Anybody may ask.
+const READY_REMEMBERED: Duration = Duration::from_secs(5);
 
 impl Status {
     /// Reads the function's variables and builds its clients.
@@ -22,8 +26,15 @@ impl Status {
         let access_table: String = environment.required("ACCESS_TABLE");
         let idempotency_table: String = environment.required("IDEMPOTENCY_TABLE");
         let mq_access: String = environment.required("MQ_ACCESS_FUNCTION");
+        let batches = environment.optional("BATCHES_FUNCTION", String::new());
         environment.check()?;
-        Ok(Self::new(&Sdk::from_environment().await, access_table, idempotency_table, mq_access))
+        let sdk = Sdk::from_environment().await;
+        let status = Self::new(&sdk, access_table, idempotency_table, mq_access);
+        if batches.is_empty() {
+            return Ok(status);
+        }
+        let lambda = aws_sdk_lambda::Client::new(&sdk.single_attempt(PATIENCE));
+        Ok(Self { ingest: Some(Ingest::new(lambda, batches)), ..status })
     }
 
     pub(crate) fn new(sdk: &Sdk, access_table: String, idempotency_table: String, mq_access: String) -> Self {
@@ -33,6 +44,8 @@ impl Status {
             access: AccessStore::new(dynamodb.clone(), access_table),
             records: Store::new(dynamodb, idempotency_table),
             mq_access: MqAccess::new(lambda, mq_access),
+            ingest: None,
+            ready: Remembered::new(READY_REMEMBERED, 1),
             started: Instant::now(),
         }
     }

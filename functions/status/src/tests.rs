@@ -42,6 +42,28 @@ async fn ready_says_which_dependencies_are_cut_off_and_names_no_table() {
 }
 
 #[tokio::test]
+async fn who_asks_again_for_readiness_costs_no_call() {
+    let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let endpoint = format!("http://{}", listener.local_addr().unwrap());
+    let calls = std::sync::Arc::new(std::sync::atomic::AtomicUsize::new(0));
+    let counted = std::sync::Arc::clone(&calls);
+    tokio::spawn(async move {
+        while let Ok((_closed, _)) = listener.accept().await {
+            counted.fetch_add(1, std::sync::atomic::Ordering::SeqCst);
+        }
+    });
+    let sdk = Sdk::at(&endpoint, "us-east-1", "none", "none").await;
+    let status = Status::new(&sdk, "access".to_owned(), "records".to_owned(), "mq-access".to_owned());
+    let first = status.readiness().await;
+    let made = calls.load(std::sync::atomic::Ordering::SeqCst);
+    assert!(first.status == 503 && made >= 3, "{made}");
+    for _ in 0..10 {
+        assert_eq!(status.readiness().await, first);
+    }
+    assert_eq!(calls.load(std::sync::atomic::Ordering::SeqCst), made);
+}
+
+#[tokio::test]
 async fn the_contract_lists_every_route_that_is_served_here() {
     let (response, document) = send("GET", "/openapi.json").await;
     assert_eq!(

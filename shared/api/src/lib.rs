@@ -6,6 +6,7 @@ pub mod auth;
 pub mod body;
 pub mod json;
 mod problem;
+pub mod readiness;
 mod reason;
 mod reply;
 mod route;

@@ -57,6 +57,15 @@ impl Objects {
         uri::key_in(&self.bucket, uri)
     }
 
+    /// Asks whether the bucket is there.
+    ///
+    /// # Errors
+    /// When it is not, or storage does not answer.
+    pub async fn probe(&self) -> Result<(), ObjectError> {
+        let answer = self.client.head_bucket().bucket(&self.bucket).send().await;
+        answer.map(drop).map_err(|error| ObjectError::of("", error))
+    }
+
     /// Asks what an object is.
     ///
     /// # Errors

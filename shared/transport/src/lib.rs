@@ -3,10 +3,12 @@
 
 mod event;
 mod payload;
+mod probe;
 mod queue;
 mod visibility;
 
 pub use event::{ChunkEvent, Origin, chunk_event, read_chunk_event};
 pub use payload::{PayloadNotice, PayloadsReceived, UnknownNotice, read_payload_notices};
+pub use probe::{QueueAway, probe};
 pub use queue::{AnnounceError, ChunksReady};
 pub use visibility::{Receipt, Visibility};

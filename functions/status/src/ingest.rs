@@ -1,0 +1,73 @@
+//! The ingest's stores, as seen by a function that reaches them: the database may be in a network
+//! of its own.
+
+use api::readiness::{Dependencies, Dependency};
+use aws_sdk_lambda::Client;
+use aws_sdk_lambda::error::DisplayErrorContext;
+use aws_sdk_lambda::primitives::Blob;
+use serde::Deserialize;
+use serde_json::{Value, json};
+
+/// Where the function answers. No route of the API leads there.
+const PATH: &str = "/health/ready";
+
+/// Asks the function `batches`.
+#[derive(Debug)]
+pub(crate) struct Ingest {
+    lambda: Client,
+    function: String,
+}
+
+/// What an HTTP function gives to API Gateway.
+#[derive(Deserialize)]
+struct Answer {
+    body: String,
+}
+
+impl Ingest {
+    pub(crate) const fn new(lambda: Client, function: String) -> Self {
+        Self { lambda, function }
+    }
+
+    /// A line for each store, or one for all of them if the function gives no answer.
+    pub(crate) async fn dependencies(&self) -> Vec<Dependency> {
+        let mut found = Vec::new();
+        let asked = async { self.ask().await.map(|stores| found = stores) };
+        let ingest = Dependency::check("ingest", asked).await;
+        if ingest.ok { found } else { vec![ingest] }
+    }
+
+    async fn ask(&self) -> Result<Vec<Dependency>, String> {
+        let invoked =
+            self.lambda.invoke().function_name(&self.function).payload(Blob::new(event().to_string()));
+        let invoked = invoked.send().await.map_err(|error| DisplayErrorContext(error).to_string())?;
+        if let Some(error) = invoked.function_error() {
+            return Err(error.to_owned());
+        }
+        let answer = invoked.payload().map(Blob::as_ref).unwrap_or_default();
+        let Answer { body } = serde_json::from_slice(answer).map_err(|error| error.to_string())?;
+        let stores: Dependencies = serde_json::from_str(&body).map_err(|error| error.to_string())?;
+        Ok(stores.dependencies)
+    }
+}
+
+/// A request as API Gateway hands it over, in payload format 2.0.
+fn event() -> Value {
+    json!({
+        "version": "2.0",
+        "routeKey": "$default",
+        "rawPath": PATH,
+        "rawQueryString": "",
+        "headers": {"host": "status"},
+        "requestContext": {
+            "accountId": "", "apiId": "", "domainName": "status", "domainPrefix": "",
+            "http": {
+                "method": "GET", "path": PATH, "protocol": "HTTP/1.1", "sourceIp": "127.0.0.1",
+                "userAgent": "status",
+            },
+            "requestId": "", "routeKey": "$default", "stage": "$default",
+            "time": "", "timeEpoch": 0,
+        },
+        "isBase64Encoded": false,
+    })
+}

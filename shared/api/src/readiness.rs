@@ -1,0 +1,46 @@
+//! Whether what requests depend on answers.
+
+use std::borrow::Cow;
+use std::fmt::Display;
+use std::time::{Duration, Instant};
+
+use serde::{Deserialize, Serialize};
+
+/// How long a dependency may take to answer before it counts as away.
+const PATIENCE: Duration = Duration::from_secs(3);
+
+/// One dependency, as the contract shows it. Tables, buckets and functions stay unnamed.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Dependency {
+    pub name: Cow<'static, str>,
+    pub ok: bool,
+    pub latency_ms: f64,
+}
+
+/// The dependencies of one function.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Dependencies {
+    pub dependencies: Vec<Dependency>,
+}
+
+impl Dependency {
+    /// Waits for what `probe` says, but not for long. Why a dependency is away is for the log only.
+    pub async fn check<E: Display>(name: &'static str, probe: impl Future<Output = Result<(), E>>) -> Self {
+        let started = Instant::now();
+        let answer = match tokio::time::timeout(PATIENCE, probe).await {
+            Ok(answer) => answer.map_err(|error| error.to_string()),
+            Err(_) => Err("it did not answer in time".to_owned()),
+        };
+        let latency_ms = (started.elapsed().as_secs_f64() * 10_000.0).round() / 10.0;
+        if let Err(error) = &answer {
+            tracing::error!(
+                event_type = "readiness.failed",
+                dependency = name,
+                error,
+                "{name} does not answer"
+            );
+        }
+        Self { name: name.into(), ok: answer.is_ok(), latency_ms }
+    }
+}
