@@ -22,6 +22,7 @@ mod produce;
 mod products;
 mod queues;
 mod replay;
+mod routes;
 mod targets;
 mod template;
 mod uploads;

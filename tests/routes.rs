@@ -1,0 +1,286 @@
+//! Every route with every kind of API key. A route that is added to the contract has no row here,
+//! and fails the test.
+
+use std::collections::BTreeSet;
+
+use end_to_end::{
+    Access, Answer, Broker, Gateway, Ingest, KEY_A, KEY_B, Load, PHARMACY_KEY, READONLY_KEY, TENANT_A,
+};
+use ingestion::generate::{Catalogue, Layout};
+use serde_json::{Value, json};
+use serde_norway::Value as Yaml;
+use uuid::Uuid;
+
+const CONTRACT: &str = include_str!("../openapi.yaml");
+
+/// Kinds of keys, in the order in which rows have their answers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Kind {
+    /// Of the tenant whose things are asked for, with every scope.
+    All,
+    /// Of the same tenant, for reading.
+    ReadOnly,
+    /// Of the same tenant, with every scope, about other establishments.
+    Limited,
+    /// Of another tenant, with every scope.
+    Stranger,
+    /// Of another tenant, for products of some establishments.
+    Pharmacy,
+    /// Of the same tenant, for operators.
+    Operator,
+    /// No key at all.
+    None,
+    /// A key that nobody has.
+    Unknown,
+    /// A key whose item is written wrongly: it would be one for everything.
+    Malformed,
+    /// A key about something that is no establishment.
+    Nonsense,
+}
+
+const KINDS: [Kind; 10] = [
+    Kind::All,
+    Kind::ReadOnly,
+    Kind::Limited,
+    Kind::Stranger,
+    Kind::Pharmacy,
+    Kind::Operator,
+    Kind::None,
+    Kind::Unknown,
+    Kind::Malformed,
+    Kind::Nonsense,
+];
+
+/// An answer: a status, or a problem's reason.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Expected {
+    Ok(u16),
+    Problem(u16, &'static str),
+}
+
+use Expected::{Ok as Gives, Problem};
+
+const SCOPE: Expected = Problem(403, "SCOPE_REQUIRED");
+const NO_KEY: Expected = Problem(401, "API_KEY_REQUIRED");
+const INVALID: Expected = Problem(401, "API_KEY_INVALID");
+const NO_PROFILE: Expected = Problem(404, "TARGET_REF_NOT_FOUND");
+const NO_BATCH: Expected = Problem(404, "BATCH_NOT_FOUND");
+const NOTHING_FAILED: Expected = Problem(409, "BATCH_NOT_REPLAYABLE");
+
+/// What the keys that are no keys get, where one is needed.
+const REFUSED: [Expected; 3] = [NO_KEY, INVALID, INVALID];
+
+/// The answers of a route that needs a key: to the kinds up to [`Kind::Operator`], and to a key
+/// about nonsense.
+fn closed(known: [Expected; 6], nonsense: Expected) -> Vec<Expected> {
+    known.into_iter().chain(REFUSED).chain([nonsense]).collect()
+}
+
+fn open() -> Vec<Expected> {
+    vec![Gives(200); KINDS.len()]
+}
+
+/// A route, what is sent to it, and what each kind of key gets.
+struct Row {
+    method: &'static str,
+    route: &'static str,
+    path: String,
+    headers: Vec<(&'static str, String)>,
+    body: Vec<u8>,
+    answers: Vec<Expected>,
+}
+
+impl Row {
+    fn get(route: &'static str, answers: Vec<Expected>) -> Self {
+        Self { method: "GET", route, path: route.to_owned(), headers: Vec::new(), body: Vec::new(), answers }
+    }
+
+    fn post(route: &'static str, body: &Value, answers: Vec<Expected>) -> Self {
+        let headers = vec![("content-type", "application/json".to_owned())];
+        Self { method: "POST", headers, body: body.to_string().into_bytes(), ..Self::get(route, answers) }
+    }
+
+    fn with(mut self, name: &'static str, value: &str) -> Self {
+        self.headers.push((name, value.to_owned()));
+        self
+    }
+
+    fn at(self, path: String) -> Self {
+        Self { path, ..self }
+    }
+}
+
+/// The rows, about a profile and a batch of tenant A.
+fn rows(target: &Value, batch_id: &str) -> Vec<Row> {
+    let consume = {
+        let mut body = target.clone();
+        body["waitSeconds"] = json!(0);
+        body
+    };
+    let upload = json!({"content_type": "application/json", "content_length": 2, "sha256": "ab".repeat(32)});
+    let of_batch = |more: &str| format!("/v1/inovafarma/batches/{batch_id}{more}");
+    let changes = |ok| closed([Gives(ok), SCOPE, Gives(ok), NO_PROFILE, SCOPE, SCOPE], SCOPE);
+    let reads = || closed([Gives(200), Gives(200), Gives(200), NO_PROFILE, SCOPE, SCOPE], SCOPE);
+    let loads = |ok| closed([Gives(ok), SCOPE, Gives(ok), Gives(ok), Gives(ok), SCOPE], INVALID);
+    let shows = || closed([Gives(200), Gives(200), NO_BATCH, NO_BATCH, NO_BATCH, SCOPE], INVALID);
+    let replays = closed([NOTHING_FAILED, SCOPE, NO_BATCH, NO_BATCH, NO_BATCH, SCOPE], INVALID);
+    let lists = closed([Gives(200), Gives(200), Gives(200), Gives(200), Gives(200), SCOPE], INVALID);
+    let operates = closed([Gives(200), SCOPE, Gives(200), Gives(200), SCOPE, Gives(200)], SCOPE);
+    vec![
+        Row::post("/messages/produce", target, changes(201)),
+        Row::post("/messages/consume", &consume, changes(200)),
+        Row::post("/queue/depth", target, reads()),
+        Row::post("/connections/test", target, reads()),
+        Row::post("/v1/inovafarma/products", &json!([]), loads(202)).with("x-inova-load-type", "delta"),
+        Row::post("/v1/inovafarma/products/uploads", &upload, loads(201)).with("x-inova-load-type", "delta"),
+        Row::get("/v1/inovafarma/batches", lists),
+        Row::get("/v1/inovafarma/batches/{batch_id}", shows()).at(of_batch("")),
+        Row::get("/v1/inovafarma/batches/{batch_id}/errors", shows()).at(of_batch("/errors")),
+        Row::post("/v1/inovafarma/batches/{batch_id}/replay", &json!({"scope": "failed"}), replays)
+            .at(of_batch("/replay")),
+        Row::get("/status", operates),
+        Row::get("/health/live", open()),
+        Row::get("/health/ready", open()),
+        Row::get("/openapi.json", open()),
+        Row::get("/docs", open()),
+        Row::get("/docs/{file}", open()).at("/docs/swagger-ui.css".to_owned()),
+    ]
+}
+
+/// Routes of the contract.
+fn described() -> BTreeSet<(String, String)> {
+    let contract: Yaml = serde_norway::from_str(CONTRACT).unwrap();
+    let mut described = BTreeSet::new();
+    for (path, operations) in contract["paths"].as_mapping().unwrap() {
+        for method in operations.as_mapping().unwrap().keys() {
+            let method = method.as_str().unwrap();
+            if ["get", "post", "put", "delete", "patch", "head", "options"].contains(&method) {
+                described.insert((method.to_uppercase(), path.as_str().unwrap().to_owned()));
+            }
+        }
+    }
+    described
+}
+
+/// The keys of each kind.
+async fn keys(cnpj: &str) -> Vec<Option<String>> {
+    let access = Access::open().await;
+    let all = ["mq:read", "mq:write", "mq:admin", "products:read", "products:write", "ops:read"];
+    let products = ["products:read", "products:write"];
+    let known = |key: &str| Some(key.to_owned());
+    vec![
+        known(KEY_A),
+        known(READONLY_KEY),
+        Some(access.key(TENANT_A, &all, json!({"cnpjs": ["11222333000181"]})).await),
+        known(KEY_B),
+        known(PHARMACY_KEY),
+        Some(access.key(TENANT_A, &["ops:read"], json!({})).await),
+        None,
+        Some(Uuid::new_v4().to_string()),
+        Some(access.key(TENANT_A, &all, json!({"allCnpjs": true, "cnpj": [cnpj]})).await),
+        Some(access.key(TENANT_A, &products, json!({"cnpjs": ["everything"]})).await),
+    ]
+}
+
+async fn send(row: &Row, key: Option<&str>) -> Answer {
+    let idempotency_key = Uuid::new_v4().to_string();
+    let mut headers: Vec<(&str, &str)> =
+        row.headers.iter().map(|(name, value)| (*name, value.as_str())).collect();
+    if row.method == "POST" {
+        headers.push(("idempotency-key", &idempotency_key));
+    }
+    headers.extend(key.map(|key| ("x-api-key", key)));
+    Gateway::new().send(row.method, &row.path, &headers, row.body.clone()).await
+}
+
+#[tokio::test]
+async fn each_kind_of_key_gets_from_each_route_what_it_may() {
+    let (ingest, broker, access) = (Ingest::new(), Broker::connect().await, Access::open().await);
+    let catalogue = Catalogue { seed: Uuid::new_v4().as_u64_pair().0, items: 3, ..Catalogue::default() };
+    let batch = ingest.load(Load::delta(&catalogue.payload(Layout::Array))).await;
+    let batch_id = batch["batch_id"].as_str().unwrap();
+    let (queue, profile) = (broker.queue().await, access.profile(TENANT_A).await);
+    let target = json!({"targetRef": profile, "target": {"queue": queue.name}});
+    let rows = rows(&target, batch_id);
+    let listed: BTreeSet<_> = rows.iter().map(|row| (row.method.to_owned(), row.route.to_owned())).collect();
+    assert_eq!(listed, described(), "each route of the contract has a row");
+    let keys = keys(catalogue.cnpjs()[0].as_str()).await;
+    for row in &rows {
+        assert_eq!(row.answers.len(), KINDS.len());
+        for ((kind, key), expected) in KINDS.into_iter().zip(&keys).zip(&row.answers) {
+            let answer = send(row, key.as_deref()).await;
+            let got = match answer.status {
+                status @ ..400 => (status, String::new()),
+                status => (status, answer.reason()),
+            };
+            let expected = match *expected {
+                Gives(status) => (status, String::new()),
+                Problem(status, reason) => (status, reason.to_owned()),
+            };
+            assert_eq!(got, expected, "{kind:?} {} {}", row.method, row.path);
+        }
+    }
+    broker.delete(&queue).await;
+}
+
+fn ids(page: &Value) -> Vec<&str> {
+    let batches = page["batches"].as_array().unwrap();
+    batches.iter().map(|batch| batch["batch_id"].as_str().unwrap()).collect()
+}
+
+#[tokio::test]
+async fn a_key_for_some_establishments_sees_its_own_batches_from_the_202_on_and_no_others() {
+    let access = Access::open().await;
+    let catalogue = |cnpjs| Catalogue {
+        seed: Uuid::new_v4().as_u64_pair().0,
+        items: 10,
+        establishments: cnpjs,
+        ..Catalogue::default()
+    };
+    let (mine, others) = (catalogue(1), catalogue(1));
+    let of = async |catalogue: &Catalogue| {
+        let cnpjs: Vec<_> = catalogue.cnpjs().iter().map(ToString::to_string).collect();
+        let scopes = ["products:read", "products:write"];
+        access.key(TENANT_A, &scopes, json!({"cnpjs": cnpjs})).await
+    };
+    let (mine_only, others_only) = (of(&mine).await, of(&others).await);
+    let (me, other) = (mine_only.as_str(), others_only.as_str());
+    let with = |key: &str| Ingest::new().with_key(key);
+    let payload = mine.payload(Layout::Array);
+    let batch_id = with(me).accepted(Load::full(&payload)).await;
+    let sees = async |key: &str| {
+        let one = with(key).get(&batch_id, "").await.status;
+        let page =
+            Gateway::new().with_key(key).get("/v1/inovafarma/batches?limit=200").await.expect(200).json();
+        let listed = ids(&page).contains(&batch_id.as_str());
+        assert_eq!((with(key).get(&batch_id, "/errors").await.status, listed), (one, one == 200));
+        one == 200
+    };
+    assert!(sees(me).await && !sees(other).await && sees(KEY_A).await);
+    with(me).finished(&batch_id).await;
+    assert!(sees(me).await && !sees(other).await && sees(KEY_A).await);
+
+    let theirs = Ingest::new().load(Load::delta(&payload)).await;
+    let theirs = theirs["batch_id"].as_str().unwrap();
+    assert_eq!(with(me).get(theirs, "").await.status, 200, "it turned out to be about nothing else");
+    assert_eq!(with(other).get(theirs, "").await.status, 404);
+}
+
+#[tokio::test]
+async fn a_held_deactivation_is_confirmed_by_nobody_who_may_not_load_its_establishments() {
+    let (ingest, access) = (Ingest::new(), Access::open().await);
+    let products = end_to_end::Products::open().await;
+    let catalogue = Catalogue { seed: Uuid::new_v4().as_u64_pair().0, items: 201, ..Catalogue::default() };
+    ingest.load(Load::full(&catalogue.payload(Layout::Array))).await;
+    let few = Catalogue { items: 1, ..catalogue };
+    let held = ingest.load(Load::full(&few.payload(Layout::Array))).await;
+    assert_eq!(held["deactivation"]["state"], "held");
+    let scopes = ["products:read", "products:write"];
+    let stranger = access.key(TENANT_A, &scopes, json!({"cnpjs": ["11222333000181"]})).await;
+    let body = json!({"scope": "failed", "confirm_deactivation": true});
+    let answer =
+        ingest.with_key(&stranger).replay(held["batch_id"].as_str().unwrap(), Uuid::new_v4(), &body).await;
+    answer.expect_problem(404, "BATCH_NOT_FOUND");
+    let rows = products.of(catalogue.cnpjs()[0].as_str()).await;
+    assert_eq!(rows.iter().filter(|row| row.active).count(), 201);
+}
