@@ -51,7 +51,7 @@ fn check_as<O: Operation>(body: &[u8]) {
 
 fn check_plan(plan: Plan, body: usize) {
     let profile = plan.target_ref.as_ref().map(|_| &*PROFILE);
-    let target = match Target::resolve(profile, plan.target.as_ref(), &ALLOWED) {
+    let target = match Target::resolve(profile, plan.target.as_ref(), ALLOWED.of("fuzz")) {
         Ok(target) => target,
         Err(error) => return is_the_callers(&from_target(error)),
     };
