@@ -388,7 +388,7 @@ fn names_are_as_long_as_their_broker_allows() {
     let pointer = |broker: &str, member: &str, value: &str| {
         let mut target = json!({"broker": broker, "connName": "h:1", "queueManager": "QM1", "queue": "Q"});
         target[member] = json!(value);
-        match Target::resolve(None, Some(&spec(target)), &allow(EVERYTHING)) {
+        match Target::resolve(None, Some(&spec(target)), allow(EVERYTHING).of(TENANT)) {
             Err(TargetError::Invalid { pointer, .. }) => Some(pointer),
             _ => None,
         }
