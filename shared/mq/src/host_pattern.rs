@@ -232,6 +232,7 @@ mod tests {
             host in prop::collection::vec(label(), 1..6),
         ) {
             let pattern_text = pattern.join(".");
+            prop_assume!(!pattern_text.contains("**"));
             if matches(&pattern_text, &host.join(".")) {
                 prop_assert_eq!(pattern.len(), host.len());
             }
