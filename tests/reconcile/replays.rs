@@ -1,5 +1,6 @@
 use catalog::{ReplayOutcome, ReplayRequest};
 use end_to_end::TENANT_A;
+use ingestion::Viewer;
 use ingestion::batch::{BatchStatus, Replay, ReplayScope};
 use ingestion::payload::LoadType;
 use jiff::Timestamp;
@@ -26,7 +27,7 @@ async fn replay(stand: &Stand, batch_id: Uuid) -> ReplayOutcome {
         idempotency_key: Uuid::new_v4().to_string(),
         requested_at: Timestamp::now(),
     };
-    stand.database().replay(TENANT_A.parse().unwrap(), batch_id, &request).await.unwrap()
+    stand.database().replay(&Viewer::whole(TENANT_A.parse().unwrap()), batch_id, &request).await.unwrap()
 }
 
 #[tokio::test]

@@ -49,7 +49,8 @@ fn a_batch_whose_items_lack_members_says_so() {
         database.begin_chunking(&load.batch, Plan::default()).await.unwrap();
         let seal = Seal { items_partial: 3, ..load.seal() };
         database.seal(load.id(), Generation::FIRST, &seal).await.unwrap();
-        let view = database.batch(&Viewer::whole(load.batch.metadata.tenant_id), load.id()).await.unwrap().unwrap();
+        let view =
+            database.batch(&Viewer::whole(load.batch.metadata.tenant_id), load.id()).await.unwrap().unwrap();
         assert_eq!((view.items_partial, view.items_failed, view.warnings.len()), (3, 0, 1));
     });
 }

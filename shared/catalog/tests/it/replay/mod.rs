@@ -303,8 +303,10 @@ fn what_a_request_looks_at_does_not_grow_with_the_chunks() {
         for chunks in [2_u32, 20, 40] {
             let load = (0..chunks).fold(Load::delta(chunks.into()), |load, chunk| load.keys([chunk * 2]));
             load.run(&database).await;
-            let uris =
-                database.objects_to_replay(TENANT, load.id(), &asked(ReplayScope::All, false)).await.unwrap();
+            let uris = database
+                .objects_to_replay(&Viewer::whole(TENANT), load.id(), &asked(ReplayScope::All, false))
+                .await
+                .unwrap();
             let seal = load.seal();
             let (first, last) = (&seal.chunks[0].uri, &seal.chunks[seal.chunks.len() - 1].uri);
             assert_eq!(uris, [load.batch.payload_uri.clone(), first.clone(), last.clone()]);
