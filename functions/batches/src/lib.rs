@@ -25,7 +25,6 @@ use catalog::{BatchView, Database, DatabaseError};
 use endpoint::Keyed;
 use idempotency::{ExpiryBounds, Store};
 use ingestion::Viewer;
-use jiff::Timestamp;
 use lambda_http::{Body, Request, Response};
 use objects::{ObjectError, Objects};
 use transport::PayloadsReceived;
