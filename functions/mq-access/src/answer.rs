@@ -229,7 +229,7 @@ mod tests {
             ..TargetSpec::default()
         };
         let profile = mq::Profile { target: spec, queues: Vec::new() };
-        Target::resolve(Some(&profile), None, &mq::InlineTargets::default()).unwrap()
+        Target::resolve(Some(&profile), None, mq::InlineTargets::default().of("tenant")).unwrap()
     }
 
     proptest! {
