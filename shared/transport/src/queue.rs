@@ -3,8 +3,10 @@ use std::time::Duration;
 use aws_sdk_sqs::Client;
 use aws_sdk_sqs::types::SendMessageBatchRequestEntry;
 use idempotency::EventError;
+use ingestion::Cnpj;
 use ingestion::chunk::ChunkReady;
 use jiff::Timestamp;
+use uuid::Uuid;
 
 use crate::{Origin, chunk_event};
 
@@ -13,6 +15,8 @@ const AT_ONCE: usize = 10;
 
 /// How often messages are sent that the queue did not take while it took others.
 const ATTEMPTS: u32 = 4;
+/// Message groups of one tenant.
+const GROUPS: u32 = 8;
 const FIRST_PAUSE: Duration = Duration::from_millis(100);
 
 /// The queue of chunks that are ready to be written.
@@ -41,7 +45,7 @@ impl ChunksReady {
         Self { client, queue_url }
     }
 
-    /// Announces chunks of one batch, each in the group of its first establishment, so that one tenant's flood does not delay the others.
+    /// Announces chunks of one batch, each in a group of its tenant, so that one tenant's flood does not delay the others.
     ///
     /// # Errors
     /// Where the queue does not take all of them.
@@ -89,7 +93,7 @@ fn entry(
     place: usize,
     chunk: ChunkReady,
 ) -> Result<SendMessageBatchRequestEntry, AnnounceError> {
-    let group = chunk.cnpj.to_string();
+    let group = group(origin.tenant_id, &chunk.cnpj);
     let event = chunk_event(origin, chunk, Timestamp::now())?;
     SendMessageBatchRequestEntry::builder()
         .id(place.to_string())
@@ -97,4 +101,28 @@ fn entry(
         .message_body(serde_json::to_string(&event)?)
         .build()
         .map_err(|error| AnnounceError::Queue(Box::new(error.into())))
+}
+
+/// The message group of an establishment's chunks. SQS gives groups with much in flight less of the consumers. A tenant has a
+/// bounded number of groups, however many establishments it has, so all of its chunks together count as much.
+fn group(tenant_id: Uuid, cnpj: &Cnpj) -> String {
+    let sum: u32 = cnpj.as_bytes().iter().copied().map(u32::from).sum();
+    format!("{tenant_id}-{}", sum % GROUPS)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::HashSet;
+
+    use super::*;
+
+    #[test]
+    fn a_tenant_has_few_groups_however_many_establishments_it_has() {
+        let groups = |tenant| -> HashSet<String> {
+            let cnpjs = (1..=10_000).map(|number| Cnpj::from_base(&format!("{number:012}")).unwrap());
+            cnpjs.map(|cnpj| group(Uuid::from_u128(tenant), &cnpj)).collect()
+        };
+        assert_eq!(groups(1).len(), usize::try_from(GROUPS).unwrap());
+        assert!(groups(1).is_disjoint(&groups(2)));
+    }
 }

@@ -5,9 +5,11 @@ use ingestion::batch::Changes;
 
 use crate::support::{Item, Load, database_test};
 
-/// All locks of establishments: "cnpj" in the upper half of their numbers.
-const SHARE_ALL: &str = "SELECT count(pg_advisory_xact_lock_shared(x'636e706a00000000'::bigint + stripe)) \
-     FROM generate_series(0, 1023) AS s (stripe)";
+/// The locks of the establishments that have products: "cnpj" in the upper half of their numbers, and as many numbers as there
+/// are stripes below.
+const SHARE_ALL: &str = "SELECT count(pg_advisory_xact_lock_shared(x'636e706a00000000'::bigint \
+         + (get_byte(hash, 0) * 256 + get_byte(hash, 1)) % 16384)) \
+     FROM (SELECT DISTINCT sha256(cnpj::text::bytea) AS hash FROM products) AS p";
 
 fn changes(written: Written) -> Changes {
     match written {
@@ -31,13 +33,13 @@ fn chunks_that_change_nothing_go_on_beside_each_other_and_wait_for_those_that_do
 
         // Somebody else reads all establishments' products.
         test.execute("BEGIN").await;
-        assert_eq!(test.number(SHARE_ALL).await, 1024);
+        assert_eq!(test.number(SHARE_ALL).await, 2);
         assert_eq!(changes(write(1).await.unwrap()), unchanged(10));
         test.execute("COMMIT").await;
 
         // Somebody else writes them.
         test.execute("BEGIN").await;
-        assert_eq!(test.number(&SHARE_ALL.replace("_shared", "")).await, 1024);
+        assert_eq!(test.number(&SHARE_ALL.replace("_shared", "")).await, 2);
         let error = write(2).await.unwrap_err();
         assert!(matches!(error, DatabaseError::TimedOut), "{error:?}");
         test.execute("COMMIT").await;
@@ -45,13 +47,47 @@ fn chunks_that_change_nothing_go_on_beside_each_other_and_wait_for_those_that_do
 
         // What changes something waits for those who read.
         test.execute("BEGIN").await;
-        assert_eq!(test.number(SHARE_ALL).await, 1024);
+        assert_eq!(test.number(SHARE_ALL).await, 2);
         let error = write(3).await.unwrap_err();
         assert!(matches!(error, DatabaseError::TimedOut), "{error:?}");
         assert_eq!(test.number("SELECT count(*) FROM products WHERE title <> 'Dipirona 0'").await, 0);
         test.execute("COMMIT").await;
         let changed = Changes { updated: 1, unchanged: 1, ..Changes::default() };
         assert_eq!(changes(write(3).await.unwrap()), changed);
+    });
+}
+
+#[test]
+fn of_two_deliveries_of_a_chunk_that_changes_nothing_one_does_the_work() {
+    database_test(async |test| {
+        let (one, two) = (test.open(), test.open());
+        Load::delta(0).keys(0..10).run(&one).await;
+        let again = Load::delta(1).keys(0..5).keys(0..5).keys(0..10);
+        again.prepare(&one).await;
+        // Each connection has met a chunk that changes nothing, so both share the locks from now on.
+        one.write_chunk(&again.chunks[0]).await.unwrap();
+        two.write_chunk(&again.chunks[1]).await.unwrap();
+        // Both have looked at the chunk's state before either can note that it is done.
+        test.execute(&format!(
+            "BEGIN; SELECT FROM batch_chunks WHERE batch_id = '{}' AND chunk_index = 2 FOR UPDATE",
+            again.id()
+        ))
+        .await;
+        let deliver =
+            async |database: &catalog::Database| database.write_chunk(&again.chunks[2]).await.unwrap();
+        let release = async {
+            let waiting = "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() \
+                 AND wait_event_type = 'Lock'";
+            while test.number(waiting).await < 2 {
+                tokio::time::sleep(Duration::from_millis(20)).await;
+                test.execute("SELECT pg_stat_clear_snapshot()").await;
+            }
+            test.execute("COMMIT").await;
+        };
+        let (first, second, ()) = tokio::join!(deliver(&one), deliver(&two), release);
+        let done = [first, second].iter().filter(|written| matches!(written, Written::Done { .. })).count();
+        assert_eq!(done, 1, "{first:?} {second:?}");
+        assert_eq!(test.number("SELECT max(attempts)::bigint FROM batch_chunks").await, 1);
     });
 }
 
