@@ -76,6 +76,7 @@ impl Functions {
             items_in_error: 0,
             unreadable_keys: 0,
             items_partial: 0,
+            errors_omitted: 0,
             chunks: sealed.collect(),
         };
         let outcome = self.database.seal(metadata.batch_id, Generation::FIRST, &seal).await.unwrap();

@@ -193,6 +193,7 @@ async fn cut(payload: Bytes, output: &impl Output) -> Result<Cut, Error> {
         batch: BatchStamp::new(Timestamp::UNIX_EPOCH, uuid::Uuid::nil()),
         generation: Generation::FIRST,
         max_bytes: u64::MAX,
+        bounds: chunker::Bounds::default(),
         checksum: None,
     };
     match pipeline::run(job, &mut Stored(payload), output).await {

@@ -216,6 +216,7 @@ fn seal(chunks: &[Chunk], items: u32) -> Result<Seal, Error> {
         items_in_error: 0,
         unreadable_keys: 0,
         items_partial: 0,
+        errors_omitted: 0,
         chunks: chunks.iter().map(sealed).collect::<Option<_>>().ok_or_else(empty)?,
     })
 }

@@ -116,6 +116,7 @@ impl Loader {
             batch: BatchStamp::new(batch.metadata.received_at, batch.metadata.batch_id),
             generation: Generation::FIRST,
             max_bytes: u64::MAX,
+            bounds: chunker::Bounds::default(),
             checksum: None,
         };
         let head = self.objects.head(key).await.map_err(|error| unexpected(&error))?;
@@ -202,6 +203,7 @@ fn seal(cut: Cut) -> Seal {
         items_in_error: cut.items_in_error,
         unreadable_keys: cut.unreadable_keys,
         items_partial: cut.items_partial,
+        errors_omitted: cut.errors_omitted,
         chunks: chunks.collect(),
     }
 }

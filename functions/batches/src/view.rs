@@ -28,6 +28,7 @@ pub(crate) fn of(batch: &AcceptedBatch, now: Timestamp) -> BatchView {
         items_processed: 0,
         items_failed: 0,
         items_partial: 0,
+        errors_omitted: 0,
         changes: ChangesView::default(),
         deactivation: deactivation.report(),
         chunks: ChunksView::default(),

@@ -108,6 +108,7 @@ impl Chunker {
             batch: BatchStamp::new(metadata.received_at, metadata.batch_id),
             generation,
             max_bytes: self.settings.max_payload_bytes,
+            bounds: self.settings.bounds,
             checksum: metadata.checksum.clone(),
         };
         let mut source = self.objects.body(&metadata.key(), head);
@@ -169,6 +170,7 @@ impl Chunker {
             items_in_error: cut.items_in_error,
             unreadable_keys: cut.unreadable_keys,
             items_partial: cut.items_partial,
+            errors_omitted: cut.errors_omitted,
             chunks: chunks.collect(),
         }
     }

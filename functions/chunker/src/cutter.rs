@@ -1,3 +1,5 @@
+use std::collections::HashSet;
+
 use ingestion::Cnpj;
 use ingestion::chunk::{Chunk, Generation, Plan, Planner};
 use ingestion::product::{BatchStamp, ItemError, ItemPlace, ItemRules, PartialItems};
@@ -9,6 +11,21 @@ use crate::unusable::{Unusable, UnusableCode};
 /// Items in error that a batch may have. Past that a source is broken rather than some of its items, and neither memory nor tables should hold them all.
 pub const MAX_ITEM_ERRORS: u64 = 100_000;
 
+/// What a payload may have at most, beside its bytes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Bounds {
+    /// Establishments. Each is locked and decided about by itself, so they are what a full load's end costs.
+    pub cnpjs: usize,
+    /// Items in error that the batch's report lists. The rest is counted.
+    pub listed_errors: u64,
+}
+
+impl Default for Bounds {
+    fn default() -> Self {
+        Self { cnpjs: 10_000, listed_errors: 10_000 }
+    }
+}
+
 /// What one payload is cut by.
 #[derive(Debug, Clone)]
 pub struct Job {
@@ -19,6 +36,7 @@ pub struct Job {
     pub generation: Generation,
     /// Bytes of decoded content at most.
     pub max_bytes: u64,
+    pub bounds: Bounds,
     /// SHA-256 of the decoded content in hex, where it is known.
     pub checksum: Option<String>,
 }
@@ -36,6 +54,8 @@ pub struct Cut {
     pub unreadable_keys: u64,
     /// Products whose items lack members that other items have.
     pub items_partial: u64,
+    /// Items in error that are counted and not listed.
+    pub errors_omitted: u64,
     /// In the order of their indexes.
     pub chunks: Vec<CutChunk>,
 }
@@ -66,6 +86,10 @@ struct Items {
     in_error: u64,
     unreadable_keys: u64,
     partial: PartialItems,
+    bounds: Bounds,
+    cnpjs: HashSet<Cnpj>,
+    /// Of the item before: most often the next one's too.
+    last_cnpj: Option<Cnpj>,
     chunks: Vec<Chunk>,
     errors: Vec<ItemError>,
 }
@@ -88,6 +112,9 @@ impl Cutter {
             in_error: 0,
             unreadable_keys: 0,
             partial: PartialItems::default(),
+            bounds: job.bounds,
+            cnpjs: HashSet::new(),
+            last_cnpj: None,
             chunks: Vec::new(),
             errors: Vec::new(),
         };
@@ -123,7 +150,7 @@ impl Cutter {
                 byte_offset: None,
             });
         }
-        let Items { planner, parsed, in_error, unreadable_keys, partial, mut chunks, errors, .. } =
+        let Items { planner, parsed, in_error, unreadable_keys, partial, bounds, mut chunks, errors, .. } =
             self.items;
         chunks.extend(planner.finish());
         let cut = Cut {
@@ -133,6 +160,7 @@ impl Cutter {
             items_in_error: in_error,
             unreadable_keys,
             items_partial: partial.count(),
+            errors_omitted: in_error.saturating_sub(bounds.listed_errors),
             chunks: Vec::new(),
         };
         Ok(End { chunks, errors, cut })
@@ -153,18 +181,34 @@ impl Items {
         match parsed {
             Ok((product, index)) => {
                 self.partial.add(product.members);
+                let cnpj = product.key.cnpj;
+                if self.last_cnpj.replace(cnpj) != Some(cnpj) && self.cnpjs.len() <= self.bounds.cnpjs {
+                    self.cnpjs.insert(cnpj);
+                }
                 self.chunks.extend(self.planner.push(product, index));
             }
             Err(error) => {
                 self.in_error = self.in_error.saturating_add(1);
                 let unreadable = error.key.complete().is_none();
                 self.unreadable_keys = self.unreadable_keys.saturating_add(u64::from(unreadable));
-                self.errors.push(error);
+                if self.in_error <= self.bounds.listed_errors {
+                    self.errors.push(error);
+                }
             }
         }
     }
 
     fn bounded(&self) -> Result<(), Unusable> {
+        if self.cnpjs.len() > self.bounds.cnpjs {
+            return Err(Unusable {
+                code: UnusableCode::TooManyCnpjs,
+                detail: format!(
+                    "it has products of more than {} CNPJs; send them in several payloads",
+                    self.bounds.cnpjs
+                ),
+                byte_offset: None,
+            });
+        }
         if self.in_error <= MAX_ITEM_ERRORS {
             return Ok(());
         }

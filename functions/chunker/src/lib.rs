@@ -16,7 +16,7 @@ mod settings;
 mod storage;
 mod unusable;
 
-pub use cutter::{Cut, CutChunk, Job, MAX_ITEM_ERRORS};
+pub use cutter::{Bounds, Cut, CutChunk, Job, MAX_ITEM_ERRORS};
 pub use failure::NotCut;
 pub use settings::Settings;
 pub use unusable::{Unusable, UnusableCode};

@@ -4,6 +4,8 @@ use aws::Environment;
 use ingestion::chunk::{ChunkItems, InvalidPlan, Plan};
 use jiff::tz::TimeZone;
 
+use crate::Bounds;
+
 /// What the deployment decides.
 #[derive(Debug, Clone)]
 pub struct Settings {
@@ -11,18 +13,25 @@ pub struct Settings {
     pub plan: Plan,
     /// Bytes of decoded content at most.
     pub max_payload_bytes: u64,
+    /// What else a payload may have at most.
+    pub bounds: Bounds,
     /// Where the sources' clocks stand.
     pub zone: TimeZone,
 }
 
 impl Settings {
-    /// Reads `CHUNK_ITEMS` (500 to 2000), `MAX_PAYLOAD_BYTES` and `TIME_ZONE`.
+    /// Reads `CHUNK_ITEMS` (500 to 2000), `MAX_PAYLOAD_BYTES`, `MAX_CNPJS`, `LISTED_ITEM_ERRORS` and `TIME_ZONE`.
     pub fn read<F: Fn(&str) -> Option<String>>(environment: &mut Environment<F>) -> Self {
         let Items(items) = environment.optional("CHUNK_ITEMS", Items(ChunkItems::default()));
+        let usual = Bounds::default();
         let Zone(zone) = environment.required("TIME_ZONE");
         Self {
             plan: Plan { items, ..Plan::default() },
             max_payload_bytes: environment.optional("MAX_PAYLOAD_BYTES", 200_000_000),
+            bounds: Bounds {
+                cnpjs: environment.optional("MAX_CNPJS", usual.cnpjs),
+                listed_errors: environment.optional("LISTED_ITEM_ERRORS", usual.listed_errors),
+            },
             zone,
         }
     }

@@ -19,6 +19,8 @@ pub enum UnusableCode {
     ContentCorrupt,
     MaxPayloadExceeded,
     TooManyErrors,
+    /// It has products of more establishments than one batch may have.
+    TooManyCnpjs,
 }
 
 impl UnusableCode {
@@ -30,6 +32,7 @@ impl UnusableCode {
             Self::ContentCorrupt => "CONTENT_CORRUPT",
             Self::MaxPayloadExceeded => "MAX_PAYLOAD_EXCEEDED",
             Self::TooManyErrors => "TOO_MANY_ERRORS",
+            Self::TooManyCnpjs => "TOO_MANY_CNPJS",
         }
     }
 }

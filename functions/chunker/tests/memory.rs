@@ -169,6 +169,7 @@ async fn read_one_form() {
         batch: BatchStamp::new(Timestamp::UNIX_EPOCH, uuid::Uuid::nil()),
         generation: Generation::FIRST,
         max_bytes: 210_000_000,
+        bounds: chunker::Bounds::default(),
         checksum: None,
     };
     let Outcome::Cut(cut) = run(job, &mut payload, &Nowhere).await.unwrap() else { panic!("{form}") };

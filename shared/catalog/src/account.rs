@@ -18,6 +18,7 @@ pub(crate) const TALLY: &str = "SELECT status, count(*) AS chunks, sum(items)::b
      sum(rejected)::bigint AS rejected FROM batch_chunks WHERE batch_id = $1 GROUP BY status";
 const SETTLE: &str = "UPDATE batches SET status = $2, items_failed = $3, inserted = $4, updated = $5, unchanged = $6, \
      stale = $7, chunks_pending = $8, chunks_done = $9, chunks_failed = $10, deactivation = $11, \
+     deactivated_so_far = CASE WHEN $12 THEN NULL ELSE deactivated_so_far END, \
      finished_at = CASE WHEN $12 THEN COALESCE(finished_at, now()) END, moved_at = now() WHERE batch_id = $1";
 
 /// A batch's state, as its chunks have it.

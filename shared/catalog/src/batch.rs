@@ -71,7 +71,7 @@ const INSERT: &str = "INSERT INTO batches (batch_id, tenant_id, load_type, media
 /// Locks a batch's row until the transaction ends, and says what [`LockedBatch::of`] reads: always the last lock that a transaction takes.
 pub(crate) const LOCK: &str = "SELECT status, generation, load_type, received_at, planner, chunk_items, items_parsed, \
      items_in_error, sealed_at IS NOT NULL AS is_sealed, chunks_pending, chunks_done, chunks_failed, deactivation, \
-     deactivation_confirmed, status = 'FAILED' AND COALESCE(error->>'code' = 'GIVEN_UP', false) AS is_given_up \
+     deactivation_confirmed, deactivated_so_far, status = 'FAILED' AND COALESCE(error->>'code' = 'GIVEN_UP', false) AS is_given_up \
      FROM batches WHERE batch_id = $1 FOR NO KEY UPDATE";
 const ALLOWED: &str = "SELECT allowed_cnpjs FROM batches WHERE batch_id = $1 AND tenant_id = $2";
 const CHUNKING: &str = "UPDATE batches SET status = $2, planner = $3, chunk_items = $4, \
@@ -226,6 +226,8 @@ pub(crate) struct LockedBatch {
     pub(crate) deactivation: Deactivation,
     /// Whether the guard is not to hold it.
     pub(crate) deactivation_confirmed: bool,
+    /// Products that it deactivated so far. `None` before the guard let it begin.
+    pub(crate) deactivated_so_far: Option<u64>,
     pub(crate) is_given_up: bool,
 }
 
@@ -234,6 +236,7 @@ impl LockedBatch {
     pub(crate) fn of(batch_id: Uuid, row: Option<&Row>) -> Result<Self, DatabaseError> {
         let row = row.ok_or(DatabaseError::UnknownBatch(batch_id))?;
         let Json(deactivation) = row.try_get("deactivation")?;
+        let so_far: Option<i64> = row.try_get("deactivated_so_far")?;
         Ok(Self {
             batch_id,
             status: word(row, "status")?,
@@ -251,6 +254,7 @@ impl LockedBatch {
             },
             deactivation,
             deactivation_confirmed: row.try_get("deactivation_confirmed")?,
+            deactivated_so_far: so_far.map(u64::try_from).transpose()?,
             is_given_up: row.try_get("is_given_up")?,
         })
     }

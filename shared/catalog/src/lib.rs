@@ -82,6 +82,7 @@ mod item_errors;
 mod last;
 mod locks;
 mod migrate;
+mod place;
 mod replay;
 mod rows;
 mod seal;

@@ -6,7 +6,7 @@ type Failure = Box<dyn std::error::Error + Sync + Send>;
 /// Where a row is in its table, as PostgreSQL's `tid` writes it: the number of its block, and its own there. Good for as long as nobody else may write
 /// the row.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub(super) struct Place(pub(super) [u8; 6]);
+pub(crate) struct Place(pub(crate) [u8; 6]);
 
 impl<'a> FromSql<'a> for Place {
     fn from_sql(_: &Type, raw: &'a [u8]) -> Result<Self, Failure> {

@@ -70,7 +70,10 @@ const RESET_CHUNKS: &str = "UPDATE batch_chunks c SET chunk_id = r.chunk_id, gen
      FROM unnest($3::integer[], $4::uuid[]) AS r (chunk_index, chunk_id) \
      WHERE c.batch_id = $1 AND c.chunk_index = r.chunk_index";
 const RESET: &str = "UPDATE batches SET generation = $2, status = $3, deactivation = $4, deactivation_confirmed = $5, \
-     error = NULL, finished_at = NULL WHERE batch_id = $1";
+     deactivated_so_far = NULL, error = NULL, finished_at = NULL WHERE batch_id = $1";
+/// What was left to others is decided anew. What was decided stays so, since late batches act upon it.
+const RESET_CNPJS: &str =
+    "UPDATE batch_cnpjs SET deactivation = NULL WHERE batch_id = $1 AND deactivation <> 'done'";
 const FORGET_ERRORS: &str = "DELETE FROM batch_item_errors WHERE batch_id = $1";
 const NOTE: &str = "INSERT INTO batch_replays (batch_id, generation, idempotency_key, requested_at, scope, \
      confirm_deactivation, status, chunks) VALUES ($1, $2, $3, $4, $5, $6, $7, $8)";
@@ -175,6 +178,7 @@ async fn begin(
     session
         .execute(RESET, &[&batch.batch_id, &number, &status, &deactivation, &batch.deactivation_confirmed])
         .await?;
+    session.execute(RESET_CNPJS, &[&batch.batch_id]).await?;
     if work == ReplayWork::Cut {
         session.execute(FORGET_ERRORS, &[&batch.batch_id]).await?;
         return Ok(batch);

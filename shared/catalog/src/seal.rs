@@ -27,6 +27,8 @@ pub struct Seal {
     pub unreadable_keys: u64,
     /// Items in chunks that lack members which others have.
     pub items_partial: u64,
+    /// Items in error that were not recorded, since there were too many. Their keys are not known either.
+    pub errors_omitted: u64,
     pub chunks: Vec<SealedChunk>,
 }
 
@@ -55,13 +57,13 @@ pub enum SealOutcome {
 }
 
 const SEAL: &str = "UPDATE batches SET status = 'PROCESSING', payload_bytes = $2, payload_checksum = $3, items_parsed = $4, \
-     items_in_error = $5, unreadable_keys = $6, deactivation = $7, items_partial = $8, error = NULL, sealed_at = now() WHERE batch_id = $1";
-const CHUNKS: &str = "INSERT INTO batch_chunks (chunk_id, batch_id, generation, chunk_index, chunk_uri, first_cnpj, items) \
-     SELECT c.chunk_id, $1, $2, c.chunk_index, c.chunk_uri, c.first_cnpj, c.items \
-     FROM unnest($3::uuid[], $4::integer[], $5::text[], $6::bpchar[], $7::bigint[]) \
-         AS c (chunk_id, chunk_index, chunk_uri, first_cnpj, items)";
-const CNPJS: &str = "INSERT INTO batch_cnpjs (batch_id, cnpj, received_at) \
-     SELECT $1, cnpj, $2 FROM unnest($3::bpchar[]) AS c (cnpj) ON CONFLICT DO NOTHING";
+     items_in_error = $5, unreadable_keys = $6, deactivation = $7, items_partial = $8, errors_omitted = $9, error = NULL, sealed_at = now() WHERE batch_id = $1";
+const CHUNKS: &str = "INSERT INTO batch_chunks (chunk_id, batch_id, generation, chunk_index, chunk_uri, first_cnpj, last_cnpj, items) \
+     SELECT c.chunk_id, $1, $2, c.chunk_index, c.chunk_uri, c.first_cnpj, c.last_cnpj, c.items \
+     FROM unnest($3::uuid[], $4::integer[], $5::text[], $6::bpchar[], $7::bpchar[], $8::bigint[]) \
+         AS c (chunk_id, chunk_index, chunk_uri, first_cnpj, last_cnpj, items)";
+const CNPJS: &str = "INSERT INTO batch_cnpjs (batch_id, cnpj, received_at, decides) \
+     SELECT $1, cnpj, $2, $4 FROM unnest($3::bpchar[]) AS c (cnpj) ON CONFLICT DO NOTHING";
 
 impl Database {
     /// Seals a batch: all of its chunks and establishments in one transaction, or none. Repeated by the batch and its generation.
@@ -96,6 +98,12 @@ impl Seal {
         }
     }
 
+    /// Whether it says of each product of its establishments whether it is there, so that an earlier full load leaves them to
+    /// it. One that had items in error says nothing of their products.
+    const fn decides(&self, load_type: LoadType) -> bool {
+        matches!(load_type, LoadType::Full) && self.items_in_error == 0
+    }
+
     /// What is known of the deactivation already. An unreadable key may be that of any product that seems to be missing.
     const fn deactivation(&self, load_type: LoadType) -> Deactivation {
         match load_type {
@@ -105,6 +113,9 @@ impl Seal {
             }
             LoadType::Full if self.unreadable_keys > 0 => {
                 Deactivation::Skipped { reason: SkipReason::UnreadableKey }
+            }
+            LoadType::Full if self.errors_omitted > 0 => {
+                Deactivation::Skipped { reason: SkipReason::TooManyErrors }
             }
             LoadType::Full => Deactivation::Pending,
         }
@@ -148,6 +159,7 @@ async fn write(session: &mut Session<'_>, batch: &LockedBatch, sealed: &Seal) ->
                 &bigint(sealed.unreadable_keys)?,
                 &Json(batch.deactivation),
                 &bigint(sealed.items_partial)?,
+                &bigint(sealed.errors_omitted)?,
             ],
         )
         .await?;
@@ -157,12 +169,17 @@ async fn write(session: &mut Session<'_>, batch: &LockedBatch, sealed: &Seal) ->
     let indexes = chunks.iter().map(|chunk| i32::try_from(chunk.index)).collect::<Result<Vec<_>, _>>()?;
     let uris: Vec<&str> = chunks.iter().map(|chunk| chunk.uri.as_str()).collect();
     let first: Vec<&str> = chunks.iter().map(|chunk| chunk.first_cnpj.as_str()).collect();
+    let last: Vec<&str> =
+        chunks.iter().map(|chunk| chunk.cnpjs.last().unwrap_or(&chunk.first_cnpj).as_str()).collect();
     let items: Vec<i64> = chunks.iter().map(|chunk| i64::from(chunk.items)).collect();
     let number = i32::try_from(batch.generation.number())?;
-    session.execute(CHUNKS, &[&batch.batch_id, &number, &ids, &indexes, &uris, &first, &items]).await?;
+    session
+        .execute(CHUNKS, &[&batch.batch_id, &number, &ids, &indexes, &uris, &first, &last, &items])
+        .await?;
     let mut cnpjs: Vec<Cnpj> = chunks.iter().flat_map(|chunk| &chunk.cnpjs).copied().collect();
     cnpjs.sort_unstable();
     cnpjs.dedup();
-    session.execute(CNPJS, &[&batch.batch_id, &batch.received_at, &texts(&cnpjs)]).await?;
+    let decides = sealed.decides(batch.load_type);
+    session.execute(CNPJS, &[&batch.batch_id, &batch.received_at, &texts(&cnpjs), &decides]).await?;
     Ok(())
 }

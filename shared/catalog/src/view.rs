@@ -33,6 +33,8 @@ pub struct BatchView {
     pub items_failed: u64,
     /// Items that lack members which other items of the payload have.
     pub items_partial: u64,
+    /// Items in error that the list of them leaves out, since there are too many.
+    pub errors_omitted: u64,
     pub changes: ChangesView,
     pub deactivation: DeactivationReport,
     pub chunks: ChunksView,
@@ -79,7 +81,7 @@ macro_rules! batches_where {
     ($cnpjs:literal, $condition:literal) => {
         concat!(
             "SELECT batch_id, load_type, status, received_at, started_at, finished_at, generation, payload_bytes, ",
-            "payload_checksum, items_parsed, items_failed, items_partial, inserted, updated, unchanged, stale, chunks_pending, ",
+            "payload_checksum, items_parsed, items_failed, items_partial, errors_omitted, inserted, updated, unchanged, stale, chunks_pending, ",
             "chunks_done, chunks_failed, deactivation, error FROM batches b WHERE ",
             visible!("$1", $cnpjs),
             " AND ",
@@ -174,6 +176,7 @@ fn view(row: &Row) -> Result<BatchView, DatabaseError> {
         items_processed: changes.processed(),
         items_failed: count(row, "items_failed")?,
         items_partial,
+        errors_omitted: count(row, "errors_omitted")?,
         changes: ChangesView {
             inserted: changes.inserted,
             updated: changes.updated,

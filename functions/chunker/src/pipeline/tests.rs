@@ -13,7 +13,7 @@ use jiff::tz::TimeZone;
 use proptest::prelude::*;
 
 use super::*;
-use crate::{MAX_ITEM_ERRORS, UnusableCode};
+use crate::{Bounds, MAX_ITEM_ERRORS, UnusableCode};
 
 const ITEM: &str = r#"{"CNPJ":"05927228000145","SHOPID":1,"PRODUCTID":"1","TITLE":"Dipirona"}"#;
 
@@ -67,6 +67,7 @@ fn job(format: Format) -> Job {
         batch: BatchStamp::new(Timestamp::from_second(1_800_000_000).unwrap(), uuid::Uuid::from_u128(7)),
         generation: Generation::FIRST,
         max_bytes: 20_000_000,
+        bounds: Bounds::default(),
         checksum: None,
     }
 }
@@ -309,9 +310,30 @@ fn more_errors_than_anyone_reads_fail_the_payload() {
     let lines = |count: u64| "{}\n".repeat(usize::try_from(count).unwrap());
     let (most, kept) = cut(Format::Lines, lines(MAX_ITEM_ERRORS).as_bytes());
     assert_eq!((most.items_in_error, most.unreadable_keys), (MAX_ITEM_ERRORS, MAX_ITEM_ERRORS));
-    assert_eq!(kept.errors.lock().unwrap().len(), 100_000);
+    // The first are listed, and the rest is counted.
+    let listed: Vec<u64> = kept.errors.lock().unwrap().iter().map(|error| error.item_index).collect();
+    assert_eq!(listed, (0..10_000).collect::<Vec<u64>>());
+    assert_eq!(most.errors_omitted, 90_000);
     let (code, at) = unusable(Format::Lines, lines(MAX_ITEM_ERRORS + 1).as_bytes());
     assert_eq!((code, at), (UnusableCode::TooManyErrors, None));
+}
+
+#[test]
+fn more_establishments_than_a_batch_may_have_fail_the_payload() {
+    let lines = |count: u64| -> Vec<u8> {
+        let cnpj = |number| ingestion::Cnpj::from_base(&format!("{number:012}")).unwrap();
+        // Each comes twice, with others between.
+        let items = (1..=count).chain(1..=count).map(|number| {
+            format!("{{\"CNPJ\":\"{}\",\"SHOPID\":1,\"PRODUCTID\":1}}\n", cnpj(number).as_str())
+        });
+        items.collect::<String>().into_bytes()
+    };
+    let bounds = Bounds { cnpjs: 700, ..Bounds::default() };
+    let of = |count| run_on(Job { bounds, ..job(Format::Lines) }, &lines(count), 1000).0;
+    let Outcome::Cut(cut) = of(700) else { panic!("700 are allowed") };
+    assert_eq!((cut.items_parsed, cut.items_in_error), (1400, 0));
+    let Outcome::Unusable { why, .. } = of(701) else { panic!("701 are not") };
+    assert_eq!((why.code, why.code.as_str()), (UnusableCode::TooManyCnpjs, "TOO_MANY_CNPJS"));
 }
 
 #[test]

@@ -1,20 +1,36 @@
 //! The end of a batch: what a full load did not contain becomes inactive, and the batch final.
+//!
+//! A full load goes through its establishments in slices, in the order of their CNPJs. Each slice is one short transaction
+//! under the locks of its own establishments: it looks up what the load and later batches did not contain, deactivates it,
+//! and notes that these establishments are decided. Whoever comes meanwhile finds each establishment either not decided or
+//! decided, as it would if each had come in a load of its own. A call that dies leaves what it decided; the next one goes on
+//! with the rest.
+//!
+//! The guard looks at all establishments before the first is decided. A load of one slice is judged in the slice's own
+//! transaction. A larger one is looked through beforehand, without locks, and that the guard lets it pass is noted with the
+//! batch.
+
+mod missing;
 
 use ingestion::Cnpj;
 use ingestion::batch::{BatchStatus, Deactivation, DeactivationGuard, SkipReason};
-use tokio_postgres::Row;
 use tokio_postgres::types::Json;
 use uuid::Uuid;
 
+use self::missing::Missing;
 use crate::account::settle;
 use crate::batch::{LockedBatch, lock};
 use crate::connection::{Connection, Session};
 use crate::database::Database;
 use crate::error::DatabaseError;
 use crate::locks;
-use crate::rows::{cnpj, count, texts, word};
+use crate::rows::{bigint, cnpj, texts, word};
 
-/// The deployment's guard on deactivations: `DEACTIVATION_GUARD_PERCENT` and `DEACTIVATION_GUARD_SMALL`. Whoever may bring a batch to its end needs the same.
+/// Establishments of a slice: one stripe of locks in sixty at most.
+const SLICE: usize = 256;
+
+/// The deployment's guard on deactivations: `DEACTIVATION_GUARD_PERCENT` and `DEACTIVATION_GUARD_SMALL`. Every function that
+/// may bring a batch to its end needs the same.
 pub fn deactivation_guard<F: Fn(&str) -> Option<String>>(
     environment: &mut aws::Environment<F>,
 ) -> DeactivationGuard {
@@ -35,39 +51,30 @@ pub struct Finalized {
 
 const READY: &str = "SELECT status, deactivation, chunks_done > 0 AND chunks_pending = 0 AND chunks_failed = 0 AS ready \
      FROM batches WHERE batch_id = $1";
-const CNPJS: &str = "SELECT cnpj FROM batch_cnpjs WHERE batch_id = $1";
-/// A full load that will decide nothing, since it had an unreadable key, decides nothing instead of this one either; nor does one that says nothing of some products, since
-/// their items were in error. What this one decided in an earlier generation stays its own: others have acted upon it.
-const WITH_LATER_LOAD: &str = "SELECT c.cnpj FROM batch_cnpjs c WHERE c.batch_id = $1 AND EXISTS (\
-     SELECT FROM batch_cnpjs l JOIN batches b ON b.batch_id = l.batch_id \
-     WHERE l.cnpj = c.cnpj AND (l.received_at, l.batch_id) > ($2, $1) \
-     AND b.load_type = 'full' AND b.unreadable_keys = 0 \
-     AND NOT EXISTS (SELECT FROM batch_item_errors e WHERE e.batch_id = b.batch_id AND e.key_hash IS NOT NULL)) \
-     AND c.deactivation IS DISTINCT FROM 'done'";
-const LATER_BATCHES: &str = "SELECT DISTINCT batch_id FROM batch_cnpjs \
-     WHERE cnpj = ANY($1::bpchar[]) AND (received_at, batch_id) > ($2, $3)";
-/// The two sides are joined as a whole, or sorted, and never one row against all of the other side.
-const NO_LOOPS: &str = "SET LOCAL enable_nestloop = off";
-/// Active products in all, and the places of those that neither the batch nor a later one contained.
-const MISSING: &str = "WITH present AS MATERIALIZED (\
-         SELECT h.key FROM batch_chunks c CROSS JOIN LATERAL unnest(c.key_hashes) AS h (key) WHERE c.batch_id = ANY($2) \
-         UNION ALL SELECT key_hash FROM batch_item_errors WHERE batch_id = $3 AND key_hash IS NOT NULL) \
-     SELECT p.cnpj, count(*) AS active, \
-         array_agg(p.ctid::text) FILTER (WHERE present.key IS NULL) AS missing \
-     FROM products p LEFT JOIN (SELECT DISTINCT key FROM present) present \
-         ON present.key = p.key_hash \
-     WHERE p.cnpj = ANY($1::bpchar[]) AND p.active GROUP BY p.cnpj";
+const UNDECIDED: &str =
+    "SELECT cnpj FROM batch_cnpjs WHERE batch_id = $1 AND deactivation IS NULL ORDER BY cnpj";
+const STILL_UNDECIDED: &str = "SELECT cnpj FROM batch_cnpjs \
+     WHERE batch_id = $1 AND cnpj = ANY($2::bpchar[]) AND deactivation IS NULL ORDER BY cnpj";
+/// Of these establishments, those that a full load received later knows and decides about.
+const LEFT_TO_LATER: &str = "SELECT c.cnpj FROM unnest($1::bpchar[]) AS c (cnpj) WHERE EXISTS (\
+     SELECT FROM batch_cnpjs l WHERE l.cnpj = c.cnpj AND l.decides AND (l.received_at, l.batch_id) > ($2, $3)) \
+     ORDER BY c.cnpj";
 const DEACTIVATE: &str = "UPDATE products SET active = false, deactivated_at = now(), updated_at = now() \
-     WHERE ctid = ANY($1::text[]::tid[]) AND active";
-const DECIDED: &str = "UPDATE batch_cnpjs SET deactivation = CASE WHEN cnpj = ANY($2::bpchar[]) THEN 'done' ELSE 'skipped' END \
-     WHERE batch_id = $1";
+     WHERE ctid = ANY($1) AND active";
+const DECIDED: &str =
+    "UPDATE batch_cnpjs SET deactivation = $3 WHERE batch_id = $1 AND cnpj = ANY($2::bpchar[])";
+const PROGRESS: &str = "UPDATE batches SET deactivated_so_far = $2, moved_at = now() WHERE batch_id = $1";
+const PASSED: &str = "UPDATE batches SET deactivated_so_far = COALESCE(deactivated_so_far, 0), moved_at = now() WHERE batch_id = $1";
+const DECISIONS: &str = "SELECT EXISTS (SELECT FROM batch_cnpjs WHERE batch_id = $1 AND deactivation IS NULL) AS undecided, \
+     EXISTS (SELECT FROM batch_cnpjs WHERE batch_id = $1 AND deactivation = 'done') AS done, \
+     EXISTS (SELECT FROM batch_cnpjs WHERE batch_id = $1 AND deactivation = 'too_late') AS too_late";
 
 impl Database {
-    /// Brings a batch to its end whose chunks are all done: for a scheduled look at what a crash left behind. Repeated, or too early, it changes nothing and
-    /// tells how the batch stands.
+    /// Brings a batch to its end whose chunks are all done: for a scheduled look at what a crash left behind. Repeated, or too
+    /// early, it changes nothing and tells how the batch stands.
     ///
     /// # Errors
-    /// Where the database fails or does not know the batch.
+    /// If the database fails or does not know the batch. What was decided until then stays so.
     pub async fn finalize(&self, batch_id: Uuid) -> Result<Finalized, DatabaseError> {
         self.within(async {
             let mut lease = self.lease().await?;
@@ -88,18 +95,30 @@ pub(crate) async fn finalize(
     if let Some(end) = not_ready(&mut session, batch_id).await? {
         return Ok(end);
     }
-    let rows = session.query(CNPJS, &[&batch_id]).await?;
+    let rows = session.query(UNDECIDED, &[&batch_id]).await?;
     let cnpjs = rows.iter().map(|row| cnpj(row, "cnpj")).collect::<Result<Vec<_>, _>>()?;
-    locks::lock(&mut session, &cnpjs).await?;
-    let mut batch = lock(&mut session, batch_id).await?;
-    // Somebody else may have been here meanwhile.
-    if let Some(end) = not_ready(&mut session, batch_id).await? {
-        return Ok(end);
+    drop(session);
+    if cnpjs.len() > SLICE {
+        judge(connection, batch_id, &cnpjs, guard).await?;
     }
-    batch.deactivation = deactivate(&mut session, &batch, &cnpjs, guard).await?;
-    let status = settle(&mut session, &batch).await?.status;
-    session.commit().await?;
-    Ok(Finalized { status, became_final: status.is_final() && !batch.status.is_final() })
+    // The last transaction finds nothing left to decide. Where there was nothing to begin with, it is the only one.
+    let mut slices = cnpjs.chunks(SLICE);
+    let mut slice = slices.next().unwrap_or_default();
+    loop {
+        match decide(connection, batch_id, slice, guard).await? {
+            Step::End(end) => return Ok(end),
+            Step::More => {}
+            Step::Next => slice = slices.next().unwrap_or_default(),
+        }
+    }
+}
+
+/// What a transaction leaves to be done.
+enum Step {
+    End(Finalized),
+    /// The same slice has more products than are deactivated at once.
+    More,
+    Next,
 }
 
 /// How the batch stands, if there is nothing to do for it.
@@ -112,59 +131,148 @@ async fn not_ready(session: &mut Session<'_>, batch_id: Uuid) -> Result<Option<F
     Ok((!undecided).then_some(Finalized { status, became_final: false }))
 }
 
-/// Deactivates what the batch did not contain, establishment by establishment: all of it, or none where the guard holds for one of them.
-async fn deactivate(
-    session: &mut Session<'_>,
-    batch: &LockedBatch,
+/// Has the guard look at all establishments of a load before the first is decided, unless it did before. Then the load is held,
+/// or may begin.
+async fn judge(
+    connection: &mut Connection,
+    batch_id: Uuid,
     cnpjs: &[Cnpj],
     guard: DeactivationGuard,
-) -> Result<Deactivation, DatabaseError> {
-    let rows = session.query(WITH_LATER_LOAD, &[&batch.batch_id, &batch.received_at]).await?;
-    let later = rows.iter().map(|row| cnpj(row, "cnpj")).collect::<Result<Vec<_>, _>>()?;
-    let decided: Vec<Cnpj> = cnpjs.iter().filter(|cnpj| !later.contains(cnpj)).copied().collect();
-    if decided.is_empty() {
-        session.execute(DECIDED, &[&batch.batch_id, &texts(&decided)]).await?;
-        return Ok(Deactivation::Skipped { reason: SkipReason::LaterFullLoad });
+) -> Result<(), DatabaseError> {
+    let mut session = connection.begin().await?;
+    let batch = lock(&mut session, batch_id).await?;
+    if batch.deactivation_confirmed || batch.deactivated_so_far.is_some() {
+        return Ok(());
     }
-    let missing = missing(session, batch, &decided).await?;
-    let would_deactivate: u64 = missing.iter().map(Missing::count).sum();
-    let is_held = missing.iter().any(|missing| guard.holds(missing.active, missing.count()));
-    if is_held && !batch.deactivation_confirmed {
-        return Ok(Deactivation::Held { would_deactivate });
+    drop(session);
+    let (mut would_deactivate, mut is_held) = (0, false);
+    for slice in cnpjs.chunks(SLICE) {
+        let mut session = connection.begin().await?;
+        let Fate { own, .. } = Fate::of(&mut session, &batch, slice.to_vec()).await?;
+        if let Some(missing) = Missing::of(&mut session, &batch, &own).await? {
+            would_deactivate += missing.count();
+            is_held |= missing.is_held_by(guard);
+        }
     }
-    let places: Vec<&str> = missing.iter().flat_map(|missing| &missing.places).map(String::as_str).collect();
-    let deactivated = session.execute(DEACTIVATE, &[&places]).await?;
-    session.execute(DECIDED, &[&batch.batch_id, &texts(&decided)]).await?;
-    Ok(Deactivation::Done { deactivated })
+    let mut session = connection.begin().await?;
+    let batch = lock(&mut session, batch_id).await?;
+    if not_ready(&mut session, batch_id).await?.is_some() {
+        return Ok(());
+    }
+    if is_held {
+        end(&mut session, batch, Deactivation::Held { would_deactivate }).await?;
+    } else {
+        session.execute(PASSED, &[&batch_id]).await?;
+    }
+    session.commit().await
 }
 
-/// An establishment's products that the batch lacks.
-struct Missing {
-    active: u64,
-    places: Vec<String>,
+/// Decides about the establishments of a slice, and ends the batch if they were the last.
+async fn decide(
+    connection: &mut Connection,
+    batch_id: Uuid,
+    slice: &[Cnpj],
+    guard: DeactivationGuard,
+) -> Result<Step, DatabaseError> {
+    let mut session = connection.begin().await?;
+    locks::lock(&mut session, slice).await?;
+    let mut batch = lock(&mut session, batch_id).await?;
+    // Another call may have been here meanwhile.
+    if let Some(end) = not_ready(&mut session, batch_id).await? {
+        return Ok(Step::End(end));
+    }
+    let rows = session.query(STILL_UNDECIDED, &[&batch_id, &texts(slice)]).await?;
+    let undecided = rows.iter().map(|row| cnpj(row, "cnpj")).collect::<Result<Vec<_>, _>>()?;
+    let Fate { own, left } = Fate::of(&mut session, &batch, undecided).await?;
+    mark(&mut session, &batch, &left, "skipped").await?;
+    let so_far = batch.deactivated_so_far.unwrap_or_default();
+    let Some(missing) = Missing::of(&mut session, &batch, &own).await? else {
+        mark(&mut session, &batch, &own, "too_late").await?;
+        return next(session, batch, so_far).await;
+    };
+    let is_judged = batch.deactivation_confirmed || batch.deactivated_so_far.is_some();
+    if !is_judged && missing.is_held_by(guard) {
+        let held = Deactivation::Held { would_deactivate: missing.count() };
+        let ended = end(&mut session, batch, held).await?;
+        session.commit().await?;
+        return Ok(Step::End(ended));
+    }
+    let places = missing.places();
+    let deactivated = if places.is_empty() { 0 } else { session.execute(DEACTIVATE, &[&places]).await? };
+    let so_far = so_far.saturating_add(deactivated);
+    if u64::try_from(places.len())? < missing.count() {
+        // Late chunks may still bring these products back, and the next look finds them again.
+        session.execute(PROGRESS, &[&batch_id, &bigint(so_far)?]).await?;
+        session.commit().await?;
+        return Ok(Step::More);
+    }
+    mark(&mut session, &batch, &own, "done").await?;
+    batch.deactivated_so_far = Some(so_far);
+    next(session, batch, so_far).await
 }
 
-impl Missing {
-    fn of(row: &Row) -> Result<Self, DatabaseError> {
-        let places: Option<Vec<String>> = row.try_get("missing")?;
-        Ok(Self { active: count(row, "active")?, places: places.unwrap_or_default() })
+/// Ends the batch if every establishment is decided, or notes how far it is.
+async fn next(mut session: Session<'_>, batch: LockedBatch, so_far: u64) -> Result<Step, DatabaseError> {
+    let row = session.query_opt(DECISIONS, &[&batch.batch_id]).await?;
+    let row = row.ok_or(DatabaseError::UnknownBatch(batch.batch_id))?;
+    if row.try_get("undecided")? {
+        session.execute(PROGRESS, &[&batch.batch_id, &bigint(so_far)?]).await?;
+        session.commit().await?;
+        return Ok(Step::Next);
     }
+    let (done, too_late): (bool, bool) = (row.try_get("done")?, row.try_get("too_late")?);
+    let deactivation = match (done, too_late) {
+        (true, _) => Deactivation::Done { deactivated: so_far },
+        (false, true) => Deactivation::Skipped { reason: SkipReason::TooLate },
+        (false, false) => Deactivation::Skipped { reason: SkipReason::LaterFullLoad },
+    };
+    let ended = end(&mut session, batch, deactivation).await?;
+    session.commit().await?;
+    Ok(Step::End(ended))
+}
 
-    fn count(&self) -> u64 {
-        u64::try_from(self.places.len()).unwrap_or(u64::MAX)
+/// Ends the batch with what became of its deactivation.
+async fn end(
+    session: &mut Session<'_>,
+    batch: LockedBatch,
+    deactivation: Deactivation,
+) -> Result<Finalized, DatabaseError> {
+    let before = batch.status;
+    let status = settle(session, &LockedBatch { deactivation, ..batch }).await?.status;
+    Ok(Finalized { status, became_final: status.is_final() && !before.is_final() })
+}
+
+/// Who decides about establishments.
+struct Fate {
+    /// The load itself.
+    own: Vec<Cnpj>,
+    /// A later load.
+    left: Vec<Cnpj>,
+}
+
+impl Fate {
+    /// Parts establishments, which are in their order.
+    async fn of(
+        session: &mut Session<'_>,
+        batch: &LockedBatch,
+        mut cnpjs: Vec<Cnpj>,
+    ) -> Result<Self, DatabaseError> {
+        let texts = texts(&cnpjs);
+        let rows = session.query(LEFT_TO_LATER, &[&texts, &batch.received_at, &batch.batch_id]).await?;
+        let left = rows.iter().map(|row| cnpj(row, "cnpj")).collect::<Result<Vec<_>, _>>()?;
+        cnpjs.retain(|cnpj| left.binary_search(cnpj).is_err());
+        Ok(Self { own: cnpjs, left })
     }
 }
 
-async fn missing(
+async fn mark(
     session: &mut Session<'_>,
     batch: &LockedBatch,
     cnpjs: &[Cnpj],
-) -> Result<Vec<Missing>, DatabaseError> {
-    let cnpjs = texts(cnpjs);
-    let rows = session.query(LATER_BATCHES, &[&cnpjs, &batch.received_at, &batch.batch_id]).await?;
-    let mut speaking = rows.iter().map(|row| row.try_get("batch_id")).collect::<Result<Vec<Uuid>, _>>()?;
-    speaking.push(batch.batch_id);
-    session.transaction.batch_execute(NO_LOOPS).await?;
-    let rows = session.query(MISSING, &[&cnpjs, &speaking, &batch.batch_id]).await?;
-    rows.iter().map(Missing::of).collect()
+    decision: &str,
+) -> Result<(), DatabaseError> {
+    if !cnpjs.is_empty() {
+        session.execute(DECIDED, &[&batch.batch_id, &texts(cnpjs), &decision]).await?;
+    }
+    Ok(())
 }

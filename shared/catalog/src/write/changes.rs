@@ -9,9 +9,9 @@ use jiff::Timestamp;
 use super::copy::{Presence, changing, columns, copy};
 use super::history;
 use super::lookup::{Differing, Existing};
-use super::place::Place;
 use crate::connection::Session;
 use crate::error::DatabaseError;
+use crate::place::Place;
 
 const COPY_NEW: &str = concat!("COPY products (", columns!(), ") FROM STDIN (FORMAT binary)");
 const STAGE: &str = concat!("COPY staged_products (place, ", changing!(), ") FROM STDIN (FORMAT binary)");

@@ -9,10 +9,10 @@ use ingestion::product::{Attributes, Decimal};
 use jiff::Timestamp;
 
 use super::numeric;
-use super::place::Place;
 use crate::connection::Session;
 use crate::error::DatabaseError;
 use crate::hashes::first_eight;
+use crate::place::Place;
 
 /// The columns of a new row, in the order of [`Rows::push`].
 macro_rules! columns {

@@ -11,9 +11,9 @@ use jiff::Timestamp;
 use tokio_postgres::types::ToSql;
 use uuid::Uuid;
 
-use super::place::Place;
 use crate::connection::Session;
 use crate::error::DatabaseError;
+use crate::place::Place;
 
 /// All products of each run, in the order of the index; no more than `$5`, which say that they are too many.
 pub(super) const RANGES: &str = "SELECT r.place, p.productid, p.ctid, p.row_hash, p.active \

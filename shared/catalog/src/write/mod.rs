@@ -8,7 +8,6 @@ mod copy;
 mod history;
 mod lookup;
 mod numeric;
-mod place;
 mod rejected;
 
 use std::collections::HashSet;

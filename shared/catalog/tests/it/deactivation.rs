@@ -118,6 +118,20 @@ fn a_full_load_decides_itself_what_a_later_one_does_not_know() {
 }
 
 #[test]
+fn a_full_load_decides_itself_where_a_later_one_had_a_key_that_cannot_be_read() {
+    database_test(async |test| {
+        let database = test.open();
+        Load::full(1).keys([2, 4, 6]).run(&database).await;
+        let earlier = Load::full(2).keys([2]);
+        earlier.prepare(&database).await;
+        Load::full(3).keys([2, 6]).error(None).run(&database).await;
+        database.write_chunk(&earlier.chunks[0]).await.unwrap();
+        assert_eq!(test.products().await, (ids([2, 6]), ids([4])));
+        assert_eq!(report(test, &earlier).await.0["state"], "done");
+    });
+}
+
+#[test]
 fn a_late_batch_brings_no_product_back_that_a_later_full_load_lacks() {
     database_test(async |test| {
         let database = test.open();

@@ -12,6 +12,7 @@ mod batches;
 mod chunks;
 mod connection;
 mod deactivation;
+mod end_of_load;
 mod lookups;
 mod migrations;
 mod model;

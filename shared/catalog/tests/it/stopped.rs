@@ -196,7 +196,8 @@ fn a_batch_whose_end_did_not_happen_is_taken_apart_from_the_others() {
         load.run(&database).await;
         // As it is between the last chunk's transaction and the end's.
         test.execute(&format!(
-            "UPDATE batches SET status = 'PROCESSING', finished_at = NULL, deactivation = '{{\"state\": \"pending\"}}' WHERE batch_id = '{}'; UPDATE products SET active = true",
+            "UPDATE batches SET status = 'PROCESSING', finished_at = NULL, deactivation = '{{\"state\": \"pending\"}}' WHERE batch_id = '{}'; UPDATE products SET active = true; \
+             UPDATE batch_cnpjs SET deactivation = NULL",
             load.id()
         ))
         .await;

@@ -28,6 +28,10 @@ pub enum SkipReason {
     LaterFullLoad,
     /// An item's key could not be read, and its product may be one of those that seem to be missing.
     UnreadableKey,
+    /// It had more items in error than are recorded, so not all of their keys are known.
+    TooManyErrors,
+    /// More has come since for its CNPJs than can be looked through.
+    TooLate,
     /// It held no item, which is more likely a mistake than an empty pharmacy.
     EmptyLoad,
 }
@@ -46,11 +50,13 @@ impl Deactivation {
     pub const fn replayed(self) -> Self {
         match self {
             Self::NotApplicable
-            | Self::Skipped { reason: SkipReason::UnreadableKey | SkipReason::EmptyLoad } => self,
+            | Self::Skipped {
+                reason: SkipReason::UnreadableKey | SkipReason::TooManyErrors | SkipReason::EmptyLoad,
+            } => self,
             Self::Pending
             | Self::Done { .. }
             | Self::Held { .. }
-            | Self::Skipped { reason: SkipReason::LaterFullLoad } => Self::Pending,
+            | Self::Skipped { reason: SkipReason::LaterFullLoad | SkipReason::TooLate } => Self::Pending,
         }
     }
 

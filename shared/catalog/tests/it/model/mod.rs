@@ -136,7 +136,13 @@ async fn books(test: &TestDatabase) {
             "SELECT count(*) FROM batches b JOIN batch_cnpjs c USING (batch_id) WHERE b.status = 'COMPLETED' \
              AND b.load_type = 'full' AND b.unreadable_keys = 0 AND c.deactivation IS DISTINCT FROM 'done' \
              AND NOT EXISTS (SELECT FROM batches l JOIN batch_cnpjs lc USING (batch_id) WHERE lc.cnpj = c.cnpj \
-                 AND l.load_type = 'full' AND (l.received_at, l.batch_id) > (b.received_at, b.batch_id))",
+                 AND l.load_type = 'full' AND l.items_in_error = 0 AND (l.received_at, l.batch_id) > (b.received_at, b.batch_id))",
+        ),
+        (
+            "the reports say how many products were deactivated, though a replay forgets what was before it",
+            "SELECT CASE WHEN (SELECT max(generation) FROM batches) > 1 THEN greatest(reported - found, 0) \
+             ELSE abs(reported - found) END::bigint FROM (SELECT (SELECT count(*) FROM deactivations) AS found, \
+             (SELECT COALESCE(sum((deactivation->>'deactivated')::bigint), 0) FROM batches) AS reported) counts",
         ),
         (
             "nobody else decides",
@@ -191,16 +197,24 @@ async fn play(database: &Database, loads: &[Load], step: Step) {
     }
 }
 
+/// Notes each product that becomes inactive.
+const DEACTIVATIONS: &str = "CREATE TABLE deactivations (key_hash bigint); \
+     CREATE FUNCTION note_deactivation() RETURNS trigger LANGUAGE plpgsql AS \
+         'BEGIN INSERT INTO deactivations VALUES (NEW.key_hash); RETURN NULL; END'; \
+     CREATE TRIGGER note_deactivation AFTER UPDATE ON products FOR EACH ROW \
+         WHEN (OLD.active AND NOT NEW.active) EXECUTE FUNCTION note_deactivation()";
+
 /// Draws histories and plays each on an empty database.
 fn histories(cases: u32, play: &impl AsyncFn(&TestDatabase, &History, &[Load])) {
     database_test(async |test| {
+        test.execute(DEACTIVATIONS).await;
         let cases = std::env::var("CATALOG_CASES").map_or(cases, |cases| cases.parse().unwrap());
         let config = Config { cases, failure_persistence: None, max_shrink_iters: 300, ..Config::default() };
         tokio::task::block_in_place(|| {
             let runtime = tokio::runtime::Handle::current();
             let run = TestRunner::new(config).run(&history(), |history| {
                 runtime.block_on(async {
-                    test.execute("TRUNCATE products, batches CASCADE").await;
+                    test.execute("TRUNCATE products, batches, deactivations CASCADE").await;
                     let loads: Vec<Load> = history.drafts.iter().map(Draft::load).collect();
                     play(test, &history, &loads).await;
                     check(test, &loads, &history.drafts).await;

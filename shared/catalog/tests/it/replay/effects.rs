@@ -67,7 +67,10 @@ fn a_confirmation_is_its_own_generation_s_only() {
         Load::delta(2).keys(even(240)).run(&database).await;
         assert_eq!(test.products().await.0.len(), 100, "what was decided stays decided");
         let begun = begin(&database, &load, ReplayScope::All).await;
-        test.execute("UPDATE products SET active = true, deactivated_at = NULL").await;
+        test.execute(
+            "UPDATE products SET active = true, deactivated_at = NULL; UPDATE batch_cnpjs SET deactivation = NULL",
+        )
+        .await;
         write(&database, &again(&load.chunks[0], begun.generation)).await;
         assert_eq!(shown(test, &load).await["deactivation"]["state"], "held");
     });

@@ -24,7 +24,7 @@ fn asked(scope: ReplayScope, confirm_deactivation: bool) -> ReplayRequest {
     }
 }
 
-async fn begin(database: &Database, load: &Load, scope: ReplayScope) -> BegunReplay {
+pub(crate) async fn begin(database: &Database, load: &Load, scope: ReplayScope) -> BegunReplay {
     confirm(database, load, scope, false).await
 }
 
@@ -40,7 +40,7 @@ async fn refused(database: &Database, load: &Load, scope: ReplayScope) -> NotRep
     reason
 }
 
-fn again(chunk: &Chunk, generation: Generation) -> Chunk {
+pub(crate) fn again(chunk: &Chunk, generation: Generation) -> Chunk {
     chunk.clone().of_generation(generation)
 }
 

@@ -150,6 +150,7 @@ impl Load {
             items_in_error: count(self.errors.len()),
             unreadable_keys: count(unreadable.count()),
             items_partial: 0,
+            errors_omitted: 0,
             chunks: chunks.collect(),
         }
     }
