@@ -354,3 +354,18 @@ fn overlapping_chunks_at_once_meet_no_deadlock_and_end_the_same() {
         assert_eq!(ends[0], ends[1]);
     });
 }
+
+#[test]
+fn a_late_version_is_stale_by_the_row_alone_where_no_chunk_has_hashes() {
+    database_test(async |test| {
+        let database = test.open();
+        for (earlier, later) in [(Item::of(1, 1), Item::of(1, 2)), (dated(2, 1, 5), dated(2, 2, 8))] {
+            Load::delta(20).items(&[later]).run(&database).await;
+            test.execute("UPDATE batch_chunks SET key_hashes = NULL, row_hashes = NULL").await;
+            let late = Load::delta(10).items(&[earlier]);
+            late.prepare(&database).await;
+            assert_eq!(changes(&database, &late, 0).await, counts(0, 0, 0, 1));
+        }
+        assert_eq!(test.number("SELECT count(*) FROM products WHERE title = 'Dipirona 2'").await, 2);
+    });
+}

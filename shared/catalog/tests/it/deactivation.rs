@@ -1,6 +1,7 @@
-use catalog::Written;
+use catalog::{Seal, Written};
 use ingestion::Viewer;
 use ingestion::batch::{BatchStatus, DeactivationGuard};
+use ingestion::chunk::{Generation, Plan};
 use serde_json::{Value, json};
 
 use crate::support::{Load, TestDatabase, database_test};
@@ -158,6 +159,24 @@ fn an_item_in_error_counts_as_present_if_its_key_was_read() {
         assert_eq!(test.products().await, (ids([2, 4]), ids([6])));
         let skipped = json!({"state": "skipped", "would_deactivate": 0, "reason": "unreadable_key"});
         assert_eq!(report(test, &unreadable).await.0, skipped);
+    });
+}
+
+#[test]
+fn a_load_with_more_errors_than_are_recorded_deactivates_nothing() {
+    database_test(async |test| {
+        let database = test.open();
+        Load::full(1).keys([2, 4, 6]).run(&database).await;
+        let load = Load::full(2).keys([2]).error(Some(4));
+        database.begin_chunking(&load.batch, Plan::default()).await.unwrap();
+        // Nothing is recorded of product 4, so nobody can tell that it was in the payload.
+        let seal = Seal { errors_omitted: 1, ..load.seal() };
+        database.seal(load.id(), Generation::FIRST, &seal).await.unwrap();
+        database.write_chunk(&load.chunks[0]).await.unwrap();
+        assert_eq!(test.products().await, (ids([2, 4, 6]), ids([])));
+        let skipped = json!({"state": "skipped", "would_deactivate": 0, "reason": "too_many_errors"});
+        assert_eq!(report(test, &load).await.0, skipped);
+        assert_eq!(shown(test, &load).await["errors_omitted"], 1);
     });
 }
 

@@ -9,6 +9,18 @@ use uuid::Uuid;
 use crate::support::{Load, cnpj, database_test};
 
 #[test]
+fn who_reads_the_table_of_batches_finds_the_number_of_processed_items() {
+    database_test(async |test| {
+        let database = test.open();
+        Load::delta(1).keys([1, 2]).run(&database).await;
+        Load::delta(2).keys([1, 2, 3]).error(None).run(&database).await;
+        let rows = test.rows("SELECT items_processed FROM batches ORDER BY received_at").await;
+        let processed: Vec<i64> = rows.iter().map(|row| row.get("items_processed")).collect();
+        assert_eq!(processed, [2, 3]);
+    });
+}
+
+#[test]
 fn a_batch_is_shown_as_the_contract_has_it() {
     database_test(async |test| {
         let database = test.open();
