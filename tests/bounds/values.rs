@@ -109,22 +109,22 @@ fn edge(place: &str, schema: &Value, minimal: &Value) -> Option<Edge> {
 
 /// Finds every leaf and every object below `schema`.
 fn walk(
-    place: &Place,
+    place: &[Step],
     schema: &'static Value,
     leaves: &mut Vec<(Place, &'static Value)>,
     objects: &mut Vec<(Place, &'static Value)>,
 ) {
     for schema in alternatives(schema) {
-        leaves.push((place.clone(), schema));
+        leaves.push((place.to_vec(), schema));
         if let Some(members) = schema.get("properties").and_then(Value::as_object) {
-            objects.push((place.clone(), schema));
+            objects.push((place.to_vec(), schema));
             for (name, member) in members {
-                let below = [place.as_slice(), &[Step::Member(name.clone())]].concat();
+                let below = [place, &[Step::Member(name.clone())]].concat();
                 walk(&below, member, leaves, objects);
             }
         }
         if let Some(items) = schema.get("items") {
-            walk(&[place.as_slice(), &[Step::FirstItem]].concat(), items, leaves, objects);
+            walk(&[place, &[Step::FirstItem]].concat(), items, leaves, objects);
         }
     }
 }
@@ -164,7 +164,7 @@ fn put(body: &mut Value, place: &[Step], value: Value) {
     }
 }
 
-fn with(place: &Place, value: Value) -> Vec<u8> {
+fn with(place: &[Step], value: Value) -> Vec<u8> {
     let mut body = surroundings(&pointer(place));
     put(&mut body, place, value);
     body.to_string().into_bytes()
@@ -179,7 +179,7 @@ fn stands_alone(place: &str, value: &Value) -> bool {
     }
 }
 
-fn check(operation: &Checked, place: &Place, edge: Edge) {
+fn check(operation: &Checked, place: &[Step], edge: Edge) {
     let at = pointer(place);
     for value in edge.within.into_iter().filter(|value| stands_alone(&at, value)) {
         let body = with(place, value);
@@ -205,7 +205,7 @@ fn check(operation: &Checked, place: &Place, edge: Edge) {
 fn what_is_at_a_bound_is_accepted_and_what_is_beyond_is_refused() {
     for operation in &OPERATIONS {
         let (mut leaves, mut objects) = (Vec::new(), Vec::new());
-        walk(&Vec::new(), body_schema(operation.path), &mut leaves, &mut objects);
+        walk(&[], body_schema(operation.path), &mut leaves, &mut objects);
         let mut edges = 0;
         for (place, schema) in leaves {
             if let Some(edge) = edge(&pointer(&place), schema, &json!({"bodyText": ""})) {
@@ -215,6 +215,15 @@ fn what_is_at_a_bound_is_accepted_and_what_is_beyond_is_refused() {
         }
         assert!(edges >= 10, "{}: {edges} leaves only", operation.path);
     }
+}
+
+#[test]
+fn a_command_with_every_text_at_its_bound_and_escaped_fits_into_a_body() {
+    let (mut leaves, mut objects) = (Vec::new(), Vec::new());
+    walk(&[], body_schema("/messages/consume"), &mut leaves, &mut objects);
+    // A character takes six bytes as an escape, and a member's name and the rest less than fifty.
+    let texts: usize = leaves.iter().filter_map(|(_, schema)| size(schema, "maxLength")).sum();
+    assert!(texts * 6 + leaves.len() * 50 <= api::body::MAX_COMMAND, "{texts} in {} leaves", leaves.len());
 }
 
 /// The members that serde names where it meets one that it does not know.
@@ -227,7 +236,7 @@ fn known_to_the_code(refusal: &str) -> BTreeSet<String> {
 fn the_code_knows_exactly_the_members_of_the_contract() {
     for operation in &OPERATIONS {
         let (mut leaves, mut objects) = (Vec::new(), Vec::new());
-        walk(&Vec::new(), body_schema(operation.path), &mut leaves, &mut objects);
+        walk(&[], body_schema(operation.path), &mut leaves, &mut objects);
         let places: Vec<_> = objects.iter().map(|(place, _)| place.clone()).collect();
         for place in places {
             // A place may have several forms, of which the code knows the members of all.

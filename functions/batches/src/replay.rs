@@ -41,7 +41,7 @@ impl Batches {
         let headers = request.headers();
         let key = IdempotencyKey::of(headers).map_err(from_key)?;
         let retention = self.retention(headers)?;
-        let value = json::parse(&body::json(headers, request.body())?)?;
+        let value = json::parse(&body::json(headers, request.body(), body::MAX_COMMAND)?)?;
         let fingerprint = fingerprint(batch_id, &value)?;
         let replay: Replay = json::read(value)?;
         let batch = self.find(&viewer, batch_id).await?;

@@ -15,6 +15,7 @@ impl Operation for ProduceRequest {
     const SCOPES: &'static [Scope] = &[Scope::MqWrite];
     const KEY: KeyRule = KeyRule::Required;
     const QUEUE: QueueRule = QueueRule::Required;
+    const MAX_BODY: usize = api::body::MAX_JSON;
 
     fn plan(self) -> Result<Plan, Problem> {
         let (target_ref, target, command) = self.into_parts()?;

@@ -84,7 +84,7 @@ fn cost_is_linear_in_a_body_of_any_shape() {
     for (name, shape) in SHAPES {
         let [once, twice, four_times] = [1, 2, 4].map(|times| cost(*shape, times * SIZE));
         for (times, larger) in [(2, twice), (4, four_times)] {
-            // Vectors double and a depth of 64 is a constant, so a little more than the multiple is right.
+            // Vectors double and a depth of 64 is a constant: a little more than the multiple.
             let (bytes, count) = (once.bytes_total * times, once.count_total * times);
             assert!(
                 larger.bytes_total <= bytes + bytes / 4 + 4096,
@@ -95,6 +95,20 @@ fn cost_is_linear_in_a_body_of_any_shape() {
                 "{name}: {once:?}, {times} times {larger:?}"
             );
         }
+    }
+}
+
+/// A small object takes a hundred times as much memory as text. The function has 512 MB.
+#[test]
+fn no_body_takes_the_memory_of_a_function() {
+    const SIZE: usize = api::body::MAX_JSON;
+    let full = messages(99_999, r#"{"bodyText":"","headers":{"a":""}}"#);
+    assert!(json::parse(full.as_bytes()).and_then(json::read::<ProduceRequest>).is_ok());
+    let objects = format!("[{}0]", r#"{"":0},"#.repeat(SIZE / 7));
+    let arrays = format!("[{}0]", "[0],".repeat(SIZE / 4));
+    for body in [full, objects, arrays, zeros(SIZE / 2)] {
+        let cost = measure(|| handle(body.as_bytes()));
+        assert!(cost.bytes_max < 300 * 1024 * 1024, "{}…: {cost:?}", body.get(..40).unwrap());
     }
 }
 

@@ -59,7 +59,7 @@ impl ProductIngest {
         trace_id: &TraceId,
     ) -> Result<Reply, Problem> {
         let IngestHeaders { key, load_type } = IngestHeaders::of(request.headers())?;
-        let value = json::parse(&body::json(request.headers(), request.body())?)?;
+        let value = json::parse(&body::json(request.headers(), request.body(), body::MAX_COMMAND)?)?;
         let fingerprint = fingerprint(&json!({"load_type": load_type, "body": value}))?;
         let Upload { media_type, announced } = upload(value, self.max_payload)?;
         let kind = Kind { load_type, media_type };

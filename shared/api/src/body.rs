@@ -9,8 +9,11 @@ use http::header::{CONTENT_ENCODING, CONTENT_TYPE};
 use crate::problem::Problem;
 use crate::reason::Reason;
 
-/// The largest JSON body, decoded: 4 MB.
+/// The largest JSON body that carries messages, decoded: 4 MB.
 pub const MAX_JSON: usize = 4 * 1024 * 1024;
+/// The largest JSON body of every other operation, decoded. All of its members at their bounds and
+/// fully escaped fit, and what a small function spends on it stays small.
+pub const MAX_COMMAND: usize = 64 * 1024;
 
 const GZIP: [u8; 2] = [0x1f, 0x8b];
 /// What a gzip header becomes when something on the way took it for UTF-8.
@@ -38,18 +41,18 @@ impl Compression {
 /// Checks the media type and returns the decoded body.
 ///
 /// # Errors
-/// 415 for another media type or encoding, 413 beyond [`MAX_JSON`], 400 `CONTENT_CORRUPT` for a broken gzip.
-pub fn json(headers: &HeaderMap, body: &[u8]) -> Result<Vec<u8>, Problem> {
+/// 415 for another media type or encoding, 413 beyond `limit`, 400 `CONTENT_CORRUPT` for a broken gzip.
+pub fn json(headers: &HeaderMap, body: &[u8], limit: usize) -> Result<Vec<u8>, Problem> {
     media_type(headers, |essence| essence.eq_ignore_ascii_case("application/json").then_some(()))
         .ok_or_else(|| {
             Problem::new(Reason::ContentType, "send the body as `Content-Type: application/json`, in UTF-8")
         })?;
     content_encoding(headers)?;
     if Compression::of(body)? == Compression::Gzip {
-        return inflate(body);
+        return inflate(body, limit);
     }
-    if body.len() > MAX_JSON {
-        return Err(too_large());
+    if body.len() > limit {
+        return Err(too_large(limit));
     }
     Ok(body.to_vec())
 }
@@ -86,14 +89,14 @@ pub fn content_encoding(headers: &HeaderMap) -> Result<Compression, Problem> {
     Ok(claimed)
 }
 
-fn inflate(body: &[u8]) -> Result<Vec<u8>, Problem> {
-    let limit = u64::try_from(MAX_JSON).unwrap_or(u64::MAX);
+fn inflate(body: &[u8], limit: usize) -> Result<Vec<u8>, Problem> {
+    let enough = u64::try_from(limit).unwrap_or(u64::MAX).saturating_add(1);
     let mut decoded = Vec::new();
-    let mut capped = MultiGzDecoder::new(body).take(limit + 1);
+    let mut capped = MultiGzDecoder::new(body).take(enough);
     #[expect(clippy::disallowed_methods, reason = "capped by the line above")]
     let inflated = capped.read_to_end(&mut decoded);
-    if decoded.len() > MAX_JSON {
-        return Err(too_large());
+    if decoded.len() > limit {
+        return Err(too_large(limit));
     }
     inflated.map_err(|_| {
         Problem::new(Reason::ContentCorrupt, "the body starts like a gzip but cannot be inflated")
@@ -101,8 +104,8 @@ fn inflate(body: &[u8]) -> Result<Vec<u8>, Problem> {
     Ok(decoded)
 }
 
-fn too_large() -> Problem {
-    Problem::new(Reason::MaxPayloadExceeded, format!("a body may have {MAX_JSON} bytes, once inflated"))
+fn too_large(limit: usize) -> Problem {
+    Problem::new(Reason::MaxPayloadExceeded, format!("a body may have {limit} bytes here, once inflated"))
 }
 
 #[cfg(test)]
@@ -130,7 +133,7 @@ mod tests {
     }
 
     fn reason(headers: &HeaderMap, body: &[u8]) -> Reason {
-        json(headers, body).unwrap_err().reason
+        json(headers, body, MAX_JSON).unwrap_err().reason
     }
 
     #[test]
@@ -138,8 +141,8 @@ mod tests {
         let plain = b"{\"a\":1}";
         for encoding in [None, Some("gzip"), Some("identity")] {
             let headers = headers("application/json; charset=UTF-8", encoding);
-            assert_eq!(json(&headers, plain).unwrap(), plain);
-            assert_eq!(json(&headers, &gzip(plain)).unwrap(), plain);
+            assert_eq!(json(&headers, plain, MAX_JSON).unwrap(), plain);
+            assert_eq!(json(&headers, &gzip(plain), MAX_JSON).unwrap(), plain);
         }
     }
 
@@ -165,8 +168,9 @@ mod tests {
         let headers = headers("application/json", None);
         let limit = vec![b' '; MAX_JSON];
         let beyond = vec![b' '; MAX_JSON + 1];
-        assert_eq!(json(&headers, &gzip(&limit)).unwrap().len(), MAX_JSON);
-        assert_eq!(json(&headers, &limit).unwrap().len(), MAX_JSON);
+        assert_eq!(json(&headers, &gzip(&limit), MAX_JSON).unwrap().len(), MAX_JSON);
+        assert_eq!(json(&headers, &limit, MAX_JSON).unwrap().len(), MAX_JSON);
+        assert_eq!(json(&headers, &limit, MAX_COMMAND).unwrap_err().reason, Reason::MaxPayloadExceeded);
         assert_eq!(reason(&headers, &beyond), Reason::MaxPayloadExceeded);
         assert_eq!(reason(&headers, &gzip(&beyond)), Reason::MaxPayloadExceeded);
     }

@@ -22,7 +22,8 @@ use crate::reason::Reason;
 ///
 /// # Errors
 /// A [`Problem`] that says what is wrong and where: `MALFORMED_JSON`, `DUPLICATE_MEMBER`,
-/// `NUMBER_OUT_OF_RANGE`, or `SCHEMA_VIOLATION` for a name that is too long.
+/// `NUMBER_OUT_OF_RANGE`, or `SCHEMA_VIOLATION` for a name that is too long or too many arrays and
+/// objects.
 pub fn parse(bytes: &[u8]) -> Result<Value, Problem> {
     let text = std::str::from_utf8(bytes)
         .map_err(|error| malformed(format!("not UTF-8 at byte {}", error.valid_up_to())))?;

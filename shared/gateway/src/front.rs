@@ -96,7 +96,7 @@ impl Gateway {
         tracing::Span::current().record("tenant", &principal.tenant);
         principal.require_any(O::SCOPES)?;
         let (key, retention) = self.idempotency_headers::<O>(headers)?;
-        let value = json::parse(&body::json(headers, request.body())?)?;
+        let value = json::parse(&body::json(headers, request.body(), O::MAX_BODY)?)?;
         let fingerprint = Fingerprint::of(&value)
             .map_err(|error| Problem::new(Reason::MalformedJson, error.to_string()))?;
         let plan = json::read::<O>(value)?.plan()?;

@@ -39,6 +39,8 @@ pub trait Operation: DeserializeOwned + Send {
     const SCOPES: &'static [Scope];
     const KEY: KeyRule;
     const QUEUE: QueueRule;
+    /// The largest body, decoded, in bytes.
+    const MAX_BODY: usize = api::body::MAX_COMMAND;
 
     /// Checks what the form alone does not, and says what is to be done.
     ///
