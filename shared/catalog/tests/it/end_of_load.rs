@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use catalog::{Database, Written};
+use ingestion::Viewer;
 use ingestion::batch::{BatchStatus, ReplayScope};
 use ingestion::product::{Attributes, MemberSet, Product, ProductKey};
 use serde_json::{Value, json};
@@ -12,7 +13,8 @@ use crate::support::{Load, TestDatabase, cnpj, database_test};
 
 async fn shown(test: &TestDatabase, load: &Load) -> Value {
     let metadata = &load.batch.metadata;
-    let view = test.open().batch(metadata.tenant_id, metadata.batch_id).await.unwrap().unwrap();
+    let view =
+        test.open().batch(&Viewer::whole(metadata.tenant_id), metadata.batch_id).await.unwrap().unwrap();
     serde_json::to_value(view).unwrap()
 }
 
