@@ -2,14 +2,14 @@
 
 #![allow(clippy::unwrap_used, reason = "these are tests")]
 
-use mq::{Profile, Target};
+use mq::{InlineTargets, Profile, Target};
 use serde_json::{Value, json};
 
 fn target(changed: Value) -> Target {
     let mut spec = json!({"broker": "rabbitmq", "queueManager": "v", "queue": "q", "connName": "a:1,b:2"});
     spec.as_object_mut().unwrap().extend(changed.as_object().unwrap().clone());
     let profile: Profile = serde_json::from_value(json!({ "target": spec })).unwrap();
-    Target::resolve(Some(&profile), None, &"".parse().unwrap()).unwrap()
+    Target::resolve(Some(&profile), None, InlineTargets::default().of("tenant")).unwrap()
 }
 
 #[test]
