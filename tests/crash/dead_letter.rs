@@ -80,7 +80,7 @@ async fn with_s3_or_the_batch_items_away_a_message_stays() {
     let function = function(&stores, &[]);
     let payload = payload().await;
     // Asked what the object is, S3 fails; then DynamoDB, asked for the item.
-    for op in [Op::Other, Op::Access] {
+    for op in [Op::HeadObject, Op::Access] {
         faults.every(op, Blow::Status(500));
         assert!(stays(&function, &payload).await, "{op:?}");
         assert!(faults.seen(op) > 0, "{op:?}");
