@@ -22,7 +22,8 @@
 //! | `batches` | [`batch`](Database::batch), [`batches`](Database::batches), [`item_errors`](Database::item_errors); [`objects_to_replay`](Database::objects_to_replay) and [`replay`](Database::replay) |
 //! | `reconcile` | [`unknown`](Database::unknown), [`take_stopped`](Database::take_stopped), [`take_unfinished`](Database::take_unfinished) and [`finalize`](Database::finalize), [`stuck`](Database::stuck) |
 //!
-//! Every call may be repeated: each says by what. A call is one transaction, `write_chunk` two where it ends a full load.
+//! Every call may be repeated: each says by what. A call is one transaction, except for the end of a full load: that
+//! takes a transaction for every 256 establishments, and `write_chunk` begins it after the chunk's own.
 //!
 //! # Locks
 //!
@@ -53,8 +54,8 @@
 //! # Replays
 //!
 //! A replay is a new generation of the batch, in which chosen chunks are pending again. Each keeps its object and its hashes, so that what the batch contained is known
-//! meanwhile; and what a full load decided once stays decided, so that late batches meet the same answer throughout. Its deactivation is carried out anew at the end, which finds
-//! nothing unless it had been held or left to others. The numbers of a batch are those of its last generation.
+//! meanwhile; and what a full load decided once stays decided, so that late batches meet the same answer throughout. At its end the load
+//! looks at the establishments for which it had not decided: those that were held or left to others. The numbers of a batch are those of its last generation.
 //!
 //! # Connection and time
 //!

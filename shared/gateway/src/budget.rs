@@ -14,11 +14,12 @@ use aws_sdk_dynamodb::error::{DisplayErrorContext, SdkError};
 use aws_sdk_dynamodb::operation::update_item::UpdateItemError;
 use aws_sdk_dynamodb::operation::update_item::builders::UpdateItemFluentBuilder;
 use aws_sdk_dynamodb::types::{AttributeValue, ReturnValuesOnConditionCheckFailure};
+use idempotency::Execution;
 use jiff::Timestamp;
 use uuid::Uuid;
 
-/// An order starts within 3 s and ends within 24 s; 5 s are for clocks that differ.
-const LEASE: Duration = Duration::from_secs(32);
+/// As long as the claim of an order that changes something: nothing that starts in time outlives it.
+const LEASE: Duration = Execution::lease();
 /// How long an item without leases is kept.
 const KEPT: Duration = Duration::from_secs(86_400);
 /// How often a full item is swept before the order is refused.
