@@ -114,6 +114,16 @@ fn what_holds_data_outlives_the_stack() {
     }
 }
 
+#[test]
+fn who_has_no_key_cannot_take_the_database_s_connections() {
+    let apis = resources("AWS::Serverless::HttpApi");
+    let api = apis.values().next().unwrap();
+    let route = &api["Properties"]["RouteSettings"]["GET /health/ready"];
+    for limit in ["ThrottlingRateLimit", "ThrottlingBurstLimit"] {
+        assert!(route[limit].as_u64().is_some_and(|limit| limit <= 10), "{limit}");
+    }
+}
+
 /// Whether the template's rules let these values of the idempotency records' expiry through.
 fn rules_accept(default: u64, min: u64, max: u64) -> bool {
     let template: Value = serde_norway::from_str(TEMPLATE).unwrap();

@@ -33,7 +33,7 @@ impl Ingest {
     pub(crate) async fn dependencies(&self) -> Vec<Dependency> {
         let mut found = Vec::new();
         let asked = async { self.ask().await.map(|stores| found = stores) };
-        let ingest = Dependency::check("ingest", asked).await;
+        let ingest = Dependency::check_with_others("ingest", asked).await;
         if ingest.ok { found } else { vec![ingest] }
     }
 

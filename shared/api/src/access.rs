@@ -167,6 +167,7 @@ mod tests {
 
     const TENANT: &str = "11111111-1111-4111-8111-111111111111";
 
+    #[expect(clippy::needless_pass_by_value, reason = "the tests write members where they are used")]
     fn key(members: Value) -> Result<KeyItem, String> {
         let mut item = json!({"tenantId": TENANT});
         item.as_object_mut().unwrap().extend(members.as_object().unwrap().clone());

@@ -7,7 +7,9 @@ use std::time::{Duration, Instant};
 use serde::{Deserialize, Serialize};
 
 /// How long a dependency may take to answer before it counts as away.
-const PATIENCE: Duration = Duration::from_secs(3);
+const PATIENCE: Duration = Duration::from_secs(2);
+/// The same for one that asks dependencies of its own: longer, so that it can say which of them is away.
+const PATIENCE_WITH_OTHERS: Duration = Duration::from_secs(4);
 
 /// One dependency, as the contract shows it. Tables, buckets and functions stay unnamed.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -27,8 +29,24 @@ pub struct Dependencies {
 impl Dependency {
     /// Waits for what `probe` says, but not for long. Why a dependency is away is for the log only.
     pub async fn check<E: Display>(name: &'static str, probe: impl Future<Output = Result<(), E>>) -> Self {
+        Self::within(PATIENCE, name, probe).await
+    }
+
+    /// Waits for a dependency that [checks](Self::check) others before it answers.
+    pub async fn check_with_others<E: Display>(
+        name: &'static str,
+        probe: impl Future<Output = Result<(), E>>,
+    ) -> Self {
+        Self::within(PATIENCE_WITH_OTHERS, name, probe).await
+    }
+
+    async fn within<E: Display>(
+        patience: Duration,
+        name: &'static str,
+        probe: impl Future<Output = Result<(), E>>,
+    ) -> Self {
         let started = Instant::now();
-        let answer = match tokio::time::timeout(PATIENCE, probe).await {
+        let answer = match tokio::time::timeout(patience, probe).await {
             Ok(answer) => answer.map_err(|error| error.to_string()),
             Err(_) => Err("it did not answer in time".to_owned()),
         };

@@ -9,6 +9,7 @@ use crate::problems::from_store;
 use crate::replay::{replay, reply};
 
 /// What a claim leads to.
+#[expect(clippy::large_enum_variant, reason = "there is one at a time, for as long as a request lasts")]
 #[derive(Debug)]
 pub enum Granted {
     Execution(Execution),

@@ -14,8 +14,8 @@ use crate::rows::{count, texts};
 /// Chunks of later batches that one slice looks through at most: about as many thousand products. What came so late is not
 /// decided.
 const MOST_LATER_CHUNKS: i64 = 8192;
-/// Rows that one transaction deactivates in each establishment at most.
-const MOST_AT_ONCE: i32 = 50_000;
+/// Rows that one transaction deactivates at most.
+const MOST_AT_ONCE: u16 = 50_000;
 
 /// Chunks of batches received later that may contain products of these establishments: those between whose first and last
 /// establishment one of these lies.
@@ -72,8 +72,9 @@ impl Missing {
         }
         let later = later.iter().map(|row| row.try_get(0)).collect::<Result<Vec<Uuid>, _>>()?;
         session.transaction.batch_execute(NO_LOOPS).await?;
-        let rows =
-            session.query(MISSING, &[&batch.batch_id, &texts, &later, &first, &last, &MOST_AT_ONCE]).await?;
+        let rows = session
+            .query(MISSING, &[&batch.batch_id, &texts, &later, &first, &last, &i32::from(MOST_AT_ONCE)])
+            .await?;
         Ok(Some(Self(rows.iter().map(OfCnpj::of).collect::<Result<_, _>>()?)))
     }
 
@@ -89,7 +90,7 @@ impl Missing {
 
     /// Where they are, as many as are deactivated at once.
     pub(super) fn places(&self) -> Vec<Place> {
-        self.0.iter().flat_map(|of| &of.places).copied().collect()
+        self.0.iter().flat_map(|of| &of.places).copied().take(MOST_AT_ONCE.into()).collect()
     }
 }
 

@@ -65,6 +65,7 @@ const DECIDED: &str =
     "UPDATE batch_cnpjs SET deactivation = $3 WHERE batch_id = $1 AND cnpj = ANY($2::bpchar[])";
 const PROGRESS: &str = "UPDATE batches SET deactivated_so_far = $2, moved_at = now() WHERE batch_id = $1";
 const PASSED: &str = "UPDATE batches SET deactivated_so_far = COALESCE(deactivated_so_far, 0), moved_at = now() WHERE batch_id = $1";
+const ONE_SNAPSHOT: &str = "SET TRANSACTION ISOLATION LEVEL REPEATABLE READ";
 const DECISIONS: &str = "SELECT EXISTS (SELECT FROM batch_cnpjs WHERE batch_id = $1 AND deactivation IS NULL) AS undecided, \
      EXISTS (SELECT FROM batch_cnpjs WHERE batch_id = $1 AND deactivation = 'done') AS done, \
      EXISTS (SELECT FROM batch_cnpjs WHERE batch_id = $1 AND deactivation = 'too_late') AS too_late";
@@ -148,6 +149,8 @@ async fn judge(
     let (mut would_deactivate, mut is_held) = (0, false);
     for slice in cnpjs.chunks(SLICE) {
         let mut session = connection.begin().await?;
+        // No lock holds chunks off here: a product and the chunk that brought it are seen together, or not.
+        session.transaction.batch_execute(ONE_SNAPSHOT).await?;
         let Fate { own, .. } = Fate::of(&mut session, &batch, slice.to_vec()).await?;
         if let Some(missing) = Missing::of(&mut session, &batch, &own).await? {
             would_deactivate += missing.count();
@@ -156,7 +159,8 @@ async fn judge(
     }
     let mut session = connection.begin().await?;
     let batch = lock(&mut session, batch_id).await?;
-    if not_ready(&mut session, batch_id).await?.is_some() {
+    // Another call may have judged meanwhile, and even have begun to decide.
+    if batch.deactivated_so_far.is_some() || not_ready(&mut session, batch_id).await?.is_some() {
         return Ok(());
     }
     if is_held {

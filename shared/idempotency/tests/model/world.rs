@@ -154,6 +154,10 @@ impl World {
     }
 
     /// The store takes a write, or refuses it and shows its record.
+    #[expect(
+        clippy::result_large_err,
+        reason = "the record in the way is what a failed condition answers with"
+    )]
     pub(crate) fn write(&mut self, scenario: &Scenario, transition: &Transition) -> Result<Record, Record> {
         let Some(after) = apply(scenario.broken, transition, self.record.as_ref()) else {
             // Every write but a claim of nothing is refused by a record.
