@@ -56,7 +56,7 @@ impl From<Unusable> for Problem {
     fn from(unusable: Unusable) -> Self {
         match unusable {
             Unusable::Unreadable(_) => Self::new(Reason::AuthenticationFailed, unusable.to_string()),
-            Unusable::NoUser(_) => Self::violation("/target/auth/user", &unusable.to_string()),
+            Unusable::NoUser(_) => Self::violation("/target/auth/user", unusable.to_string()),
         }
     }
 }

@@ -5,6 +5,7 @@
 use mq::{InlineTargets, Profile, Target};
 use serde_json::{Value, json};
 
+#[expect(clippy::needless_pass_by_value, reason = "the tests write what is changed where it is used")]
 fn target(changed: Value) -> Target {
     let mut spec = json!({"broker": "rabbitmq", "queueManager": "v", "queue": "q", "connName": "a:1,b:2"});
     spec.as_object_mut().unwrap().extend(changed.as_object().unwrap().clone());
