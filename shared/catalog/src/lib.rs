@@ -27,7 +27,8 @@
 //!
 //! # Locks
 //!
-//! One order for everybody, so nobody waits in a circle: the locks of the establishments (advisory, in the order of their numbers), rows of products, the
+//! A transaction of more than 32 establishments takes a gate first, of which there is one. Then there is
+//! one order for everybody, so nobody waits in a circle: the locks of the establishments (advisory, in the order of their numbers), rows of products, the
 //! chunk's row, the batch's row. Under an establishment's lock nobody else writes its products, so what was looked up stays true until the commit.
 //!
 //! # Which version wins
