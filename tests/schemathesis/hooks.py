@@ -94,10 +94,18 @@ OF_THE_TARGET = {
 @schemathesis.hook
 def filter_failure(context, failure, case, response):
     name = type(failure).__name__
+    # A trace id of another form is no fault: the request gets a new one.
+    if name == "AcceptedNegativeData" and "X-Trace-Id" in str(failure.message):
+        return False
     if name == "ServerError":
         body = problem(response)
         return not (isinstance(body, dict) and body.get("reason") in OF_THE_TARGET)
     return True
+
+
+@schemathesis.serializer("application/x-ndjson")
+def lines(context, value):
+    return value.encode() if isinstance(value, str) else json.dumps(value).encode()
 
 
 @schemathesis.check

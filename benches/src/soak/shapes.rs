@@ -58,10 +58,10 @@ const fn shape(name: &'static str, expected: &'static [u16], call: fn(&Turn) -> 
 
 pub(super) const SHAPES: [Shape; 26] = [
     LONG_BROWSE,
-    shape("long name over a long array", &[400], |_| depth(&NAME_OVER_ARRAY)),
-    shape("name of 3.5 MB", &[400], |_| depth(&LONG_NAME)),
-    shape("name of slashes", &[400], |_| depth(&SLASHES)),
-    shape("deep nesting", &[400], |_| depth("[".repeat(100_000).as_bytes())),
+    shape("long name over a long array", &[400], |turn| keyed(turn, PRODUCE, gzip(&NAME_OVER_ARRAY))),
+    shape("name of 3.5 MB", &[400], |turn| keyed(turn, PRODUCE, gzip(&LONG_NAME))),
+    shape("name of slashes", &[400], |turn| keyed(turn, PRODUCE, gzip(&SLASHES))),
+    shape("deep nesting", &[400], |turn| keyed(turn, PRODUCE, gzip("[".repeat(100_000).as_bytes()))),
     shape("no UTF-8", &[400], |_| depth(b"{\"targetRef\":\"\xff\"}")),
     shape("member twice", &[400], |_| depth(br#"{"targetRef":"local-rabbit","targetRef":"local-rabbit"}"#)),
     shape("long targetRef", &[400], |_| depth(json!({"targetRef": "r".repeat(5000)}).to_string().as_bytes())),
@@ -70,9 +70,9 @@ pub(super) const SHAPES: [Shape; 26] = [
         depth_as_sent(Bytes::from_static(b"\x1f\x8b\x08\0\0\0\0\0\0\x03garbage"))
     }),
     shape("array of 250,000 messages", &[400], |turn| keyed(turn, PRODUCE, gzip(&MANY_MESSAGES))),
-    shape("flood of addresses", &[400], |_| connection_test(&json!(MANY_ADDRESSES.as_str()), "/")),
+    shape("flood of addresses", &[413], |_| connection_test(&json!(MANY_ADDRESSES.as_str()), "/")),
     shape("sixteen closed ports", &[200], |_| connection_test(&json!(closed_ports()), "/")),
-    shape("long queue manager", &[400], |_| connection_test(&json!("127.0.0.1:5672"), &"q".repeat(MB))),
+    shape("long queue manager", &[413], |_| connection_test(&json!("127.0.0.1:5672"), &"q".repeat(MB))),
     shape("host that is not allowed", &[403], |_| connection_test(&json!("192.0.2.1:5672"), "/")),
     shape("secret that is not granted", &[403], |_| {
         let auth = json!({"user": "u", "passwordRef": "secret://other/one"});
