@@ -5,10 +5,12 @@
 //! side acts after the state changed and looks at it again:
 //!
 //! - a replay begins its generation first, and the chunker takes the tag away before it announces chunks;
-//! - whoever tags looks afterwards whether the batch is still final in the generation that it saw. If not,
+//! - a function that tags then asks whether the batch is still final in the generation that it saw. If not,
 //!   it takes its tags away again.
 //!
-//! Whichever write comes last, somebody looks after it, so no object of a batch that goes on keeps the tag.
+//! One of the two looks after the last write, so no object of a batch under replay keeps the tag. There are
+//! two exceptions: a function that dies between its tags and its question leaves them until the chunks are
+//! announced again, and a batch that was given up and then goes on in its first generation keeps its payload's.
 
 #![forbid(unsafe_code)]
 

@@ -2,8 +2,8 @@
 //!
 //! A full load goes through its establishments in slices, in the order of their CNPJs. Each slice is one short transaction
 //! under the locks of its own establishments: it looks up what the load and later batches did not contain, deactivates it,
-//! and notes that these establishments are decided. Whoever comes meanwhile finds each establishment either not decided or
-//! decided, as it would if each had come in a load of its own. A call that dies leaves what it decided; the next one goes on
+//! and notes that these establishments are decided. A transaction that runs between two slices sees each establishment as
+//! undecided or decided, as if each had come in a load of its own. A call that dies leaves what it decided; the next one goes on
 //! with the rest.
 //!
 //! The guard looks at all establishments before the first is decided. A load of one slice is judged in the slice's own

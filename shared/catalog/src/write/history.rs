@@ -61,6 +61,7 @@ pub(super) async fn withdrawn(
         }
     }
     for (load, cnpjs) in &loads {
+        let cnpjs: HashSet<&Cnpj> = cnpjs.iter().collect();
         let asked = rows.iter().filter(|row| cnpjs.contains(&row.key.cnpj)).map(|row| key(row));
         let mut asked: HashSet<i64> = asked.filter(|key| !withdrawn.contains(key)).collect();
         if asked.is_empty() {
