@@ -203,6 +203,43 @@ async fn nothing_is_put_at_another_place_before_the_record_says_so() {
     stand.broker.delete(&queue).await;
 }
 
+/// A crash before the first checkpoint notes no place. Where a later attempt puts nothing, its place
+/// is not told to hold what may lie at the first one.
+#[tokio::test]
+async fn what_a_crash_left_at_a_place_that_nobody_noted_is_told_of_no_other() {
+    let mut stand = Stand::start().await;
+    let (a, b) = (stand.broker.queue().await, stand.broker.queue().await);
+    let moving = Moving::new(&stand, &a).await;
+    stand.faults.every(Op::Checkpoint, Blow::DropRequest);
+    let reply = stand.ask_later(&moving.asked);
+    let started = Instant::now();
+    while stand.broker.ready(&a).await == 0 {
+        assert!(started.elapsed() < PATIENCE && !reply.is_finished(), "nothing is put");
+    }
+    stand.mq_access.kill();
+    assert_eq!(told(&reply.await.unwrap().answer), "502 OUTCOME_IN_DOUBT");
+    stand.heal().await;
+    stand.age(&moving.asked).await;
+    let on_a = u64::try_from(stand.broker.ready(&a).await).unwrap();
+
+    moving.point_at(&stand, &b).await;
+    stand.broker.delete(&b).await;
+    let failed = stand.ask(&moving.asked).await.answer;
+    assert_eq!((told(&failed).as_str(), failed.json().get("elsewhere")), ("404 QUEUE_NOT_FOUND", None));
+    assert_eq!(stand.record(&moving.asked).await.unwrap().get("placeId"), None);
+    stand.network.stop().await;
+    let failed = stand.ask(&moving.asked).await.answer;
+    assert_eq!((told(&failed).as_str(), failed.json().get("elsewhere")), ("503 BROKER_UNREACHABLE", None));
+    stand.heal().await;
+
+    moving.point_at(&stand, &a).await;
+    let done = stand.ask(&moving.asked).await.answer;
+    assert_eq!(assert_begun_again(&done, &a), [] as [Value; 0]);
+    assert_whole(&stand, &a, on_a).await;
+    moving.remove(&stand).await;
+    stand.broker.delete(&a).await;
+}
+
 /// Records of earlier versions.
 #[tokio::test]
 async fn progress_at_a_place_that_nobody_noted_is_not_continued() {

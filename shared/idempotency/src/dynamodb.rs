@@ -219,7 +219,7 @@ fn expression(transition: &Transition, detail: Detail<'_>) -> Expression {
         Transition::Fail { token, progress, whereabouts, .. } => {
             to.set("status", text(Status::Failed.as_str()));
             set_progress(&mut to, *progress);
-            set_whereabouts(&mut to, whereabouts);
+            set_whereabouts(&mut to, &whereabouts.after(*progress));
             for name in
                 ["httpStatus", "responseHeaders", "responseDigest", "responsePayload", "responseLocation"]
             {

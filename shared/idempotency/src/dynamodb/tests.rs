@@ -41,6 +41,12 @@ fn progress() -> impl Strategy<Value = Progress> {
     })
 }
 
+/// Nothing at its place among it.
+fn failed_with() -> impl Strategy<Value = Progress> {
+    let nothing = (0..5u64).prop_map(|repeated| Progress { done: 0, in_doubt: 0, repeated });
+    prop_oneof![3 => progress(), 1 => nothing]
+}
+
 fn whereabouts() -> impl Strategy<Value = Whereabouts> {
     let place = ("[ab]", "[ab]").prop_map(|(id, name)| Place { id, name });
     let left = (prop::option::of("[ab]"), 0..5u64, prop_oneof![0..5u64, Just(u64::MAX)])
@@ -93,7 +99,7 @@ fn transition() -> impl Strategy<Value = Transition> {
         (token(), prop::option::of(response()), at(), retention()).prop_map(
             |(token, response, now, retention)| Transition::Complete { token, response, now, retention }
         ),
-        (token(), progress(), whereabouts(), at(), retention()).prop_map(
+        (token(), failed_with(), whereabouts(), at(), retention()).prop_map(
             |(token, progress, whereabouts, now, retention)| Transition::Fail {
                 token,
                 progress,

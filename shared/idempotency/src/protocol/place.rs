@@ -55,21 +55,31 @@ impl Whereabouts {
     /// units that may be done twice.
     ///
     /// Without a place that was noted, nothing can be continued. Where nothing is known to be done
-    /// either, the attempt begins with the first unit anyway, and what is in doubt stays so.
+    /// either, the attempt begins with the first unit anyway. What is in doubt then may lie anywhere,
+    /// so it is counted as repeated and not as in doubt at the place of this attempt.
     pub fn arrive(&self, progress: Progress, place: Place) -> Arrival {
         let is_here = self.place.as_ref().is_some_and(|known| known.id == place.id);
+        let goes_on = is_here || progress == Progress::default();
         let begins_anyway = self.place.is_none() && progress.done == 0;
-        if is_here || begins_anyway || progress == Progress::default() {
-            let whereabouts = Self { place: Some(place), left_behind: self.left_behind.clone() };
-            return Arrival { progress, whereabouts, has_moved: false };
-        }
-        let left_behind = self.left_by(progress);
-        let repeated = progress.done.saturating_add(progress.in_doubt).saturating_add(progress.repeated);
+        let has_moved = !goes_on && !begins_anyway;
         Arrival {
-            progress: Progress { done: 0, in_doubt: 0, repeated },
-            whereabouts: Self { place: Some(place), left_behind },
-            has_moved: true,
+            progress: if goes_on { progress } else { progress.begun_again() },
+            whereabouts: Self {
+                place: Some(place),
+                left_behind: if has_moved { self.left_by(progress) } else { self.left_behind.clone() },
+            },
+            has_moved,
         }
+    }
+
+    /// What a record notes of an attempt that ended with `progress`. A place where nothing is done or
+    /// in doubt is not noted: the next attempt may begin anywhere, and if it ends without a word, its
+    /// doubt must not be told of this place.
+    #[must_use]
+    pub fn after(&self, progress: Progress) -> Self {
+        let Progress { done, in_doubt, .. } = progress;
+        let place = self.place.clone().filter(|_| done > 0 || in_doubt > 0);
+        Self { place, left_behind: self.left_behind.clone() }
     }
 
     /// All that attempts did until now, with `progress` at the last place: as an attempt sees it that
@@ -153,7 +163,34 @@ mod tests {
         assert_eq!(moved.whereabouts.left_behind, [lost]);
         let doubt = Progress { done: 0, in_doubt: u64::MAX, repeated: 0 };
         let again = unknown.arrive(doubt, place("a"));
-        assert_eq!((again.progress, again.has_moved), (doubt, false));
+        let begun = Progress { done: 0, in_doubt: 0, repeated: u64::MAX };
+        assert_eq!((again.progress, again.whereabouts, again.has_moved), (begun, at("a"), false));
+    }
+
+    /// Failed with this progress at its place; what a later attempt says that reaches none.
+    fn told_after(failed: &Arrival, progress: Progress) -> Vec<LeftBehind> {
+        let noted = failed.whereabouts.after(progress);
+        noted.left_by(Progress { in_doubt: u64::MAX, ..progress })
+    }
+
+    #[test]
+    fn a_crash_before_the_first_checkpoint_is_not_told_of_the_place_of_a_later_attempt() {
+        let crashed = Progress { done: 0, in_doubt: u64::MAX, repeated: 0 };
+        let moved = Whereabouts::default().arrive(crashed, place("b"));
+        let unknown = LeftBehind { name: None, done: 0, in_doubt: u64::MAX };
+        assert_eq!(told_after(&moved, moved.progress), [unknown], "nothing was put at b");
+        let further = moved.progress.advanced(2, 1);
+        assert_eq!(told_after(&moved, further), [left("b", 2, u64::MAX)]);
+    }
+
+    #[test]
+    fn a_move_after_which_nothing_was_done_leaves_nothing_at_its_place() {
+        let moved = at("a").arrive(Progress { done: 5, in_doubt: 1, repeated: 0 }, place("b"));
+        let unknown = LeftBehind { name: None, done: 0, in_doubt: u64::MAX };
+        assert_eq!(told_after(&moved, moved.progress), [left("a", 5, 1), unknown]);
+        // Where it crashed instead, the record names the place and nobody knows what was done there.
+        let crashed = moved.whereabouts.left_by(Progress { in_doubt: u64::MAX, ..moved.progress });
+        assert_eq!(crashed, [left("a", 5, 1), left("b", 0, u64::MAX)]);
     }
 
     #[test]

@@ -26,6 +26,14 @@ impl Progress {
             repeated: self.repeated.saturating_add(self.in_doubt.min(newly_done)),
         }
     }
+
+    /// Where an attempt begins that does everything once more: all that was done or in doubt may be
+    /// done twice by then.
+    #[must_use]
+    pub(crate) fn begun_again(self) -> Self {
+        let repeated = self.done.saturating_add(self.in_doubt).saturating_add(self.repeated);
+        Self { done: 0, in_doubt: 0, repeated }
+    }
 }
 
 #[cfg(test)]

@@ -39,7 +39,8 @@ pub enum Transition {
     Prepare { token: Token, response: StoredResponse, now: Timestamp },
     /// Ends the execution with a response; without one, that of a prepared record stays. From then on the retention counts.
     Complete { token: Token, response: Option<StoredResponse>, now: Timestamp, retention: Duration },
-    /// Ends the execution so that a retry runs again; a response that was prepared is dropped.
+    /// Ends the execution so that a retry runs again; a response that was prepared is dropped. Notes
+    /// the place only where something is done or in doubt: see [`Whereabouts::after`].
     Fail { token: Token, progress: Progress, whereabouts: Whereabouts, now: Timestamp, retention: Duration },
 }
 
@@ -119,7 +120,7 @@ impl Transition {
                 record.status = Status::Failed;
                 record.lease_expires_at = 0;
                 record.progress = *progress;
-                record.whereabouts.clone_from(whereabouts);
+                record.whereabouts = whereabouts.after(*progress);
                 record.response = None;
             }
         }

@@ -40,10 +40,14 @@ pub(crate) enum Guard {
     NoteMove,
     /// A takeover writes the place that its progress is of.
     PlaceOfProgress,
+    /// What is in doubt at a place that nobody noted is not in doubt at the next attempt's.
+    DoubtOfNoPlace,
+    /// An attempt that failed notes a place only where something is done or in doubt.
+    PlaceOfWork,
 }
 
 impl Guard {
-    pub(crate) const ALL: [Self; 16] = [
+    pub(crate) const ALL: [Self; 18] = [
         Self::OwnToken,
         Self::OpenStatus,
         Self::Lease,
@@ -60,6 +64,8 @@ impl Guard {
         Self::CountMoved,
         Self::NoteMove,
         Self::PlaceOfProgress,
+        Self::DoubtOfNoPlace,
+        Self::PlaceOfWork,
     ];
 }
 
@@ -109,6 +115,9 @@ pub(crate) fn apply(
     }
     if guard == Guard::KeepPrepared && matches!(transition, Transition::TakeOver { .. }) {
         after.status = Status::InProgress;
+    }
+    if let (Guard::PlaceOfWork, Transition::Fail { whereabouts, .. }) = (guard, transition) {
+        after.whereabouts = whereabouts;
     }
     Some(after)
 }

@@ -13,6 +13,7 @@ pub(crate) enum Invariant {
     Unlabelled,
     Missing,
     RefusedInTime,
+    NeverThere,
 }
 
 impl Invariant {
@@ -28,6 +29,7 @@ impl Invariant {
             Self::Unlabelled => "messages are there twice and no answer says so",
             Self::Missing => "an answer counts a message that is not on its queue",
             Self::RefusedInTime => "an order that came in time was refused as too late",
+            Self::NeverThere => "a place is named at which nothing can have been put",
         }
     }
 }

@@ -146,7 +146,12 @@ fn where_it_matters(guard: Guard) -> Scenario {
         Guard::OpenStatus | Guard::KeepCheckpoint | Guard::KeepDoubt => Scenario::of(Kind::Produce, &same),
         Guard::Skew => Scenario::of(Kind::Consume, &same).clocks(1, 5, 0),
         Guard::TolerantStart => Scenario::of(Kind::Consume, &same).clocks(0, 0, 5),
-        Guard::SamePlace | Guard::CountMoved | Guard::NoteMove | Guard::PlaceOfProgress => {
+        Guard::SamePlace
+        | Guard::CountMoved
+        | Guard::NoteMove
+        | Guard::PlaceOfProgress
+        | Guard::DoubtOfNoPlace
+        | Guard::PlaceOfWork => {
             let mut scenario = Scenario::of(Kind::Produce, &["a"]);
             (scenario.parties[0].requests, scenario.crashes) = (3, 2);
             Scenario { places: 2, ..scenario }

@@ -19,6 +19,7 @@ pub(crate) fn arrives(scenario: &Scenario, granted: Granted, at: usize) -> Step 
     match scenario.broken {
         Some(Guard::SamePlace) => (progress, has_moved) = (granted.progress, false),
         Some(Guard::CountMoved) if has_moved => progress.repeated = 0,
+        Some(Guard::DoubtOfNoPlace) if !has_moved => progress = granted.progress,
         _ => {}
     }
     let arrived = Granted { progress, whereabouts, ..granted.clone() };
@@ -49,7 +50,11 @@ impl Successors<'_> {
             world.workers[w].step = match called {
                 Called::Done(_) => begins(arrived.clone(), at),
                 Called::Refused(_) => Step::Idle,
-                Called::Unavailable => Step::Fail { progress: granted.progress, granted: granted.clone() },
+                Called::Unavailable => {
+                    // The note may arrive, and nobody be there to say that nothing followed it.
+                    world.may_hold[at] = true;
+                    Step::Fail { progress: granted.progress, granted: granted.clone() }
+                }
             };
         });
     }
@@ -80,6 +85,7 @@ impl Successors<'_> {
         }
         self.happens(format!("{w} puts {done} at {at}"), |_, world| {
             world.effect.put(at, done);
+            world.may_hold[at] = true;
             world.workers[w].step = Step::Put(Putting { done: done + 1, ..putting.clone() });
         });
         if self.world.faults_left == 0 {
@@ -91,6 +97,7 @@ impl Successors<'_> {
                 if arrived {
                     world.effect.put(at, done);
                 }
+                world.may_hold[at] |= in_doubt > 0;
                 world.workers[w].step = Step::Fail { granted: granted.clone(), progress: of(done, in_doubt) };
             });
         }

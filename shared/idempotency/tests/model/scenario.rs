@@ -125,6 +125,7 @@ impl Model for Scenario {
             holds(Invariant::Unlabelled.name(), |_, world| world.holds(Invariant::Unlabelled)),
             holds(Invariant::Missing.name(), |_, world| world.holds(Invariant::Missing)),
             holds(Invariant::RefusedInTime.name(), |_, world| world.holds(Invariant::RefusedInTime)),
+            holds(Invariant::NeverThere.name(), |_, world| world.holds(Invariant::NeverThere)),
         ]
     }
 }

@@ -46,6 +46,7 @@ pub(crate) fn successors(scenario: &Scenario, world: &World, actions: &mut Vec<A
         if worker.step != Step::Idle && world.crashes_left > 0 {
             to.happens(format!("{w} dies"), |_, world| {
                 world.crashes_left -= 1;
+                world.fall_silent(w);
                 end(world, w);
             });
         }
@@ -84,6 +85,7 @@ impl Successors<'_> {
             world.now = moment;
             for w in 0..world.workers.len() {
                 if world.workers[w].step != Step::Idle && world.workers[w].ends_at <= moment {
+                    world.fall_silent(w);
                     end(world, w);
                 }
             }
@@ -201,6 +203,7 @@ impl Successors<'_> {
         if clock <= granted.claimed_at + bound || self.scenario.is_without(Guard::StartBefore) {
             for at in 0..self.scenario.places {
                 self.happens(format!("{w} starts at {at}"), |scenario, world| {
+                    world.tell_what_was_left(granted);
                     if world.record.as_ref().is_some_and(|record| record.status == Status::Completed) {
                         world.breach(Invariant::DoneAgain);
                     }
@@ -272,7 +275,12 @@ impl Successors<'_> {
             Step::Fail { granted, progress } => {
                 let Granted { token, whereabouts, .. } = granted;
                 let fail = Transition::Fail { token, progress, whereabouts, now, retention };
-                self.calls(w, &fail, |_, world, _| end(world, w));
+                self.calls(w, &fail, |_, world, called| {
+                    if matches!(called, Called::Unavailable) {
+                        world.fall_silent(w);
+                    }
+                    end(world, w);
+                });
             }
             _ => {}
         }

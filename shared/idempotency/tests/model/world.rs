@@ -7,7 +7,7 @@ use idempotency::protocol::{Body, Progress, Record, Status, StoredResponse, Toke
 use jiff::Timestamp;
 
 use crate::broken::apply;
-use crate::effect::{Effect, MESSAGES, Message};
+use crate::effect::{Effect, MESSAGES, Message, PLACES};
 use crate::invariants::Invariant;
 use crate::scenario::Scenario;
 
@@ -20,6 +20,8 @@ pub(crate) struct World {
     pub(crate) late: Vec<Transition>,
     pub(crate) workers: Vec<Worker>,
     pub(crate) effect: Effect,
+    /// The places at which something was put, or may have been as far as anybody can tell.
+    pub(crate) may_hold: [bool; PLACES],
     pub(crate) crashes_left: u8,
     pub(crate) faults_left: u8,
     /// Who was granted the record last.
@@ -133,6 +135,7 @@ impl World {
             late: Vec::new(),
             workers: scenario.parties.iter().map(|party| worker(party.requests)).collect(),
             effect: Effect::new(scenario.kind),
+            may_hold: [false; PLACES],
             crashes_left: scenario.crashes,
             faults_left: scenario.faults,
             holder: None,
@@ -167,6 +170,7 @@ impl World {
             Transition::Claim { .. } => {
                 self.answers.clear();
                 self.effect = Effect::new(scenario.kind);
+                self.may_hold = [false; PLACES];
                 self.holder = Some(token(&after));
             }
             Transition::TakeOver { .. } => self.holder = Some(token(&after)),
@@ -213,6 +217,29 @@ impl World {
         let answer = Answer { response, in_doubt };
         if !self.answers.contains(&answer) {
             self.answers.push(answer);
+        }
+    }
+
+    /// An attempt begins, and would say where earlier ones left something if it got no further.
+    pub(crate) fn tell_what_was_left(&mut self, Granted { whereabouts, progress, .. }: &Granted) {
+        let named = whereabouts.left_by(*progress).into_iter().filter_map(|left| left.name);
+        let places: Vec<usize> = named.map(|name| name.parse().unwrap()).collect();
+        if places.into_iter().any(|place| !self.may_hold[place]) {
+            self.breach(Invariant::NeverThere);
+        }
+    }
+
+    /// A worker is over before it could say what it did at its place.
+    pub(crate) fn fall_silent(&mut self, w: usize) {
+        let place = match &self.workers[w].step {
+            Step::Note { at, .. } | Step::Put(Putting { at, .. }) => Some(*at),
+            Step::Fail { granted, .. } => {
+                granted.whereabouts.place.as_ref().map(|place| place.id.parse().unwrap())
+            }
+            _ => None,
+        };
+        if let Some(place) = place {
+            self.may_hold[place] = true;
         }
     }
 
