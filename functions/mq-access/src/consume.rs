@@ -8,6 +8,13 @@ use tokio::time::Instant;
 
 use crate::{MqAccess, Ready, answer, taken_over};
 
+/// What becomes of messages in hand once their answer is stored.
+#[derive(Clone, Copy)]
+enum Settlement {
+    Removed,
+    PutBack,
+}
+
 /// What fits into a response as Lambda carries it (6 MB) beside its other members.
 const MAX_CARRIED: usize = 5_500_000;
 
@@ -30,9 +37,13 @@ impl MqAccess {
                 return Err(problem);
             }
         };
-        if command.mode == AckMode::Take(Ack::None) {
-            return self.removed(&ready.target, command, unit.consumed(), execution, started).await;
-        }
+        let settlement = match command.mode {
+            AckMode::Take(Ack::None) => {
+                return self.removed(&ready.target, command, unit.consumed(), execution, started).await;
+            }
+            AckMode::Take(Ack::Commit) => Settlement::Removed,
+            AckMode::Take(Ack::Rollback) | AckMode::Browse => Settlement::PutBack,
+        };
         let prepared = answer::consumed(&ready.target, command, unit.consumed(), started.elapsed());
         let prepared = match self.prepare(execution, prepared, deadline).await {
             Ok(prepared) => prepared,
@@ -43,7 +54,7 @@ impl MqAccess {
                 return Err(problem);
             }
         };
-        match settle(unit, command.mode, deadline).await {
+        match settle(unit, settlement, deadline).await {
             Ok(()) => self.end(execution, &Outcome::AsPrepared, reply(prepared.into_response())).await,
             // The record stays prepared: after its lease a retry answers with what is stored.
             Err(error @ BrokerError::InDoubt { .. }) => {
@@ -137,10 +148,14 @@ fn unstored(error: &StoreError) -> Problem {
     from_store(error)
 }
 
-async fn settle(unit: Box<dyn UnitOfWork>, mode: AckMode, deadline: Deadline) -> Result<(), BrokerError> {
-    match mode {
-        AckMode::Take(Ack::Commit | Ack::None) => unit.commit(deadline).await,
-        AckMode::Take(Ack::Rollback) | AckMode::Browse => unit.rollback(deadline).await,
+async fn settle(
+    unit: Box<dyn UnitOfWork>,
+    settlement: Settlement,
+    deadline: Deadline,
+) -> Result<(), BrokerError> {
+    match settlement {
+        Settlement::Removed => unit.commit(deadline).await,
+        Settlement::PutBack => unit.rollback(deadline).await,
     }
 }
 

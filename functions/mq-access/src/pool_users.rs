@@ -14,7 +14,7 @@ pub(crate) struct PoolUsers(Mutex<VecDeque<(String, String)>>);
 
 impl PoolUsers {
     pub(crate) fn note(&self, tenant: &str, endpoint: &Endpoint) {
-        let target = target(endpoint);
+        let target = PoolReport::target_of(endpoint.broker, &endpoint.addresses, &endpoint.queue_manager);
         let mut used = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         match used.iter().position(|(known, at)| known == tenant && *at == target) {
             Some(place) => {
@@ -37,12 +37,6 @@ impl PoolUsers {
             |report: &PoolReport| used.iter().any(|(known, at)| known == tenant && *at == report.target);
         reports.into_iter().filter(is_used).collect()
     }
-}
-
-/// The name of a pool, as reports have it.
-fn target(endpoint: &Endpoint) -> String {
-    let addresses: Vec<_> = endpoint.addresses.iter().map(ToString::to_string).collect();
-    format!("{}://{}/{}", endpoint.broker.as_str(), addresses.join(","), endpoint.queue_manager)
 }
 
 #[cfg(test)]

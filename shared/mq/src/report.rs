@@ -3,6 +3,7 @@
 use serde::{Deserialize, Serialize};
 
 use crate::message::ReceivedMessage;
+use crate::target::{Address, BrokerKind};
 
 /// Milliseconds from handing a message to the broker to its confirmation.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
@@ -85,4 +86,12 @@ pub struct PoolReport {
     pub open: usize,
     pub in_use: usize,
     pub max_size: usize,
+}
+
+impl PoolReport {
+    /// The `target` of the pool of these addresses, tried in this order.
+    pub fn target_of(broker: BrokerKind, addresses: &[Address], queue_manager: &str) -> String {
+        let addresses: Vec<_> = addresses.iter().map(ToString::to_string).collect();
+        format!("{}://{}/{queue_manager}", broker.as_str(), addresses.join(","))
+    }
 }

@@ -3,7 +3,7 @@
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use mq::{Address, Deadline, PoolReport};
+use mq::{Address, BrokerKind, Deadline, PoolReport};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 use crate::config::ConnectionConfig;
@@ -32,8 +32,7 @@ impl Member {
 
     /// Broker, addresses and virtual host, without the user.
     fn target(&self) -> String {
-        let addresses: Vec<_> = self.config.addresses().iter().map(ToString::to_string).collect();
-        format!("rabbitmq://{}/{}", addresses.join(","), self.config.vhost())
+        PoolReport::target_of(BrokerKind::RabbitMq, self.config.addresses(), self.config.vhost())
     }
 
     pub(crate) fn is_closed(&self) -> bool {
