@@ -14,6 +14,12 @@ use serde_json::{Value, json};
 
 use crate::secrets::Unusable;
 
+/// The bytes that a place's name may take in a problem.
+const MAX_NAME_IN_A_PROBLEM: usize = 100;
+/// The bytes that all places may take in a problem: of the 1000 that it has for such members,
+/// `enqueued` and `messagesInDoubt` take less than 100.
+const MAX_IN_A_PROBLEM: usize = 850;
+
 /// A produce that was done.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Produced<'a> {
@@ -56,6 +62,24 @@ pub(crate) fn elsewhere(left: &[LeftBehind], count: u64) -> Value {
     left.iter()
         .map(|left| json!({"target": left.name, "enqueued": left.done, "inDoubt": left.in_doubt.min(count)}))
         .collect()
+}
+
+/// The same for a problem, which has little room: names are cut, and what would exceed the room is
+/// added up in the last entry.
+pub(crate) fn elsewhere_in_a_problem(left: &[LeftBehind], count: u64) -> Value {
+    let cut = |name: &String| api::cut(name, MAX_NAME_IN_A_PROBLEM).into_owned();
+    let mut told: Vec<_> =
+        left.iter().map(|left| LeftBehind { name: left.name.as_ref().map(cut), ..left.clone() }).collect();
+    loop {
+        let list = elsewhere(&told, count);
+        if list.to_string().len() <= MAX_IN_A_PROBLEM {
+            return list;
+        }
+        let (Some(rest), Some(last)) = (told.pop(), told.last_mut()) else { return list };
+        last.name = None;
+        last.done = last.done.saturating_add(rest.done);
+        last.in_doubt = last.in_doubt.saturating_add(rest.in_doubt);
+    }
 }
 
 /// A warning for each place that was left.
@@ -164,11 +188,13 @@ fn millis(duration: Duration) -> u64 {
 
 #[cfg(test)]
 mod tests {
+    use api::{Problem, Reason, TraceId};
     use mq::{MaxMessages, MessageBody, Persistence, Selector, TargetSpec, WaitSeconds};
     use proptest::prelude::*;
     use serde_json::Map;
 
     use super::*;
+    use crate::produce::with_elsewhere;
 
     /// What a publisher could put into a message to take the label away, or to forge it.
     const HOSTILE: [&str; 6] = [
@@ -230,6 +256,41 @@ mod tests {
         };
         let profile = mq::Profile { target: spec, queues: Vec::new() };
         Target::resolve(Some(&profile), None, mq::InlineTargets::default().of("tenant")).unwrap()
+    }
+
+    /// Sixteen of the longest names, in characters of several bytes and in ones that JSON escapes.
+    #[test]
+    fn a_problem_tells_of_every_place_however_long_the_names_are() {
+        for letter in ["q", "é", "😀", "\"", "\\"] {
+            let name = letter.repeat(511 / letter.len());
+            let left: Vec<_> =
+                (0..16).map(|_| LeftBehind { name: Some(name.clone()), done: 99_999, in_doubt: 7 }).collect();
+            let problem = Problem::new(Reason::OutcomeInDoubt, "no answer")
+                .extension("enqueued", json!(u64::MAX))
+                .extension("messagesInDoubt", json!(u64::MAX))
+                .extension("msgIdsInDoubtBase64", json!(vec!["a".repeat(64); 1000]));
+            let body = with_elsewhere(problem, &left, 100_000).to_reply(&TraceId::new()).body;
+            let body: Value = serde_json::from_str(&body).unwrap();
+            assert_eq!((&body["enqueued"], &body["messagesInDoubt"]), (&json!(u64::MAX), &json!(u64::MAX)));
+            let told = body["elsewhere"].as_array().unwrap();
+            let sum = |member: &str| told.iter().map(|left| left[member].as_u64().unwrap()).sum::<u64>();
+            assert_eq!((sum("enqueued"), sum("inDoubt")), (16 * 99_999, 16 * 7), "{body}");
+            let (rest, named) = told.split_last().unwrap();
+            assert!(rest["target"].is_null() && named.len() >= 4, "{body}");
+            for left in named {
+                let target = left["target"].as_str().unwrap();
+                let start = target.strip_suffix('…').unwrap();
+                assert!(name.starts_with(start) && (45..=100).contains(&start.len()), "{target}");
+            }
+        }
+    }
+
+    #[test]
+    fn places_with_short_names_are_all_told_by_name() {
+        let left: Vec<_> = (0..8)
+            .map(|n| LeftBehind { name: Some(format!("/:ORDERS.{n}")), done: n, in_doubt: u64::MAX })
+            .collect();
+        assert_eq!(elsewhere_in_a_problem(&left, 100), elsewhere(&left, 100));
     }
 
     proptest! {

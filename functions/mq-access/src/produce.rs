@@ -135,6 +135,10 @@ fn seed(execution: &Execution) -> ContentSeed {
 }
 
 /// Says what lies at other places, if anything does.
-fn with_elsewhere(problem: Problem, left: &[LeftBehind], count: u64) -> Problem {
-    if left.is_empty() { problem } else { problem.extension("elsewhere", answer::elsewhere(left, count)) }
+pub(crate) fn with_elsewhere(problem: Problem, left: &[LeftBehind], count: u64) -> Problem {
+    if left.is_empty() {
+        problem
+    } else {
+        problem.extension("elsewhere", answer::elsewhere_in_a_problem(left, count))
+    }
 }

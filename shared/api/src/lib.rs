@@ -12,7 +12,7 @@ mod reply;
 mod route;
 mod trace;
 
-pub use problem::{BrokerStatement, Fault, MAX_BODY, Problem};
+pub use problem::{BrokerStatement, Fault, MAX_BODY, Problem, cut};
 pub use reason::Reason;
 pub use reply::Reply;
 pub use route::Route;

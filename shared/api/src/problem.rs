@@ -172,7 +172,7 @@ impl std::error::Error for Problem {}
 
 /// The start of `text` that takes at most `max` bytes within a JSON string, ending in `…` where
 /// something is missing.
-fn cut(text: &str, max: usize) -> Cow<'_, str> {
+pub fn cut(text: &str, max: usize) -> Cow<'_, str> {
     let mut taken = 0_usize;
     for (offset, character) in text.char_indices() {
         taken = taken.saturating_add(carried(character));
