@@ -1,6 +1,6 @@
 //! A caller reaches what profiles and the allow-list cover, and nothing else.
 
-use end_to_end::{Broker, Gateway, variable};
+use end_to_end::{Access, Answer, Broker, Gateway, TENANT_A, variable};
 use serde_json::json;
 use url::Url;
 use uuid::Uuid;
@@ -52,6 +52,39 @@ async fn no_request_sends_secrets_to_another_host() {
         gateway.post("/connections/test", &body).await.expect_problem(403, reason);
         gateway.produce(Uuid::new_v4(), &body).await.expect_problem(403, reason);
     }
+}
+
+/// The secret holds a password and no user.
+#[tokio::test]
+async fn a_password_without_a_user_is_told_of_whoever_names_it() {
+    let (gateway, access) = (Gateway::new(), Access::open().await);
+    let target = json!({"broker": "rabbitmq", "connName": variable("RABBIT_CONN_NAME"), "queue": "Q",
+                        "auth": {"passwordRef": "secret://local/rabbit"}});
+    let pointer = |answer: Answer| answer.json()["errors"][0]["pointer"].clone();
+    let wrapped = gateway.post("/queue/depth", &json!({ "target": target })).await;
+    assert_eq!(pointer(wrapped.expect_problem(400, "SCHEMA_VIOLATION")), "/target/auth/user");
+    let bare = gateway.post("/queue/depth", &target).await;
+    assert_eq!(pointer(bare.expect_problem(400, "SCHEMA_VIOLATION")), "/auth/user");
+
+    let name = access.profile_of(TENANT_A, &target).await;
+    let body = json!({"targetRef": name});
+    let answer = gateway.post("/queue/depth", &body).await.expect_problem(502, "AUTHENTICATION_FAILED");
+    let detail = format!("neither the profile {name} nor its secret names a user");
+    assert_eq!((&answer.json()["detail"], answer.json().get("errors")), (&json!(detail), None));
+    let produced = gateway.produce(Uuid::new_v4(), &body).await;
+    produced.expect_problem(502, "AUTHENTICATION_FAILED");
+    let tested = gateway.post("/connections/test", &body).await.expect(200).json();
+    assert_eq!((&tested["ok"], &tested["steps"][3]["code"]), (&json!(false), &json!("USER_REQUIRED")));
+}
+
+#[tokio::test]
+async fn a_profile_that_contradicts_itself_is_no_fault_of_the_request() {
+    let (gateway, access) = (Gateway::new(), Access::open().await);
+    let target = json!({"broker": "rabbitmq", "connName": "h:1", "ccdtUrl": "file:///x", "queue": "Q"});
+    let name = access.profile_of(TENANT_A, &target).await;
+    let answer = gateway.post("/queue/depth", &json!({"targetRef": name})).await;
+    let answer = answer.expect_problem(503, "STORE_UNAVAILABLE");
+    assert_eq!(answer.json()["detail"], "the profile names both connName and ccdtUrl");
 }
 
 #[tokio::test]

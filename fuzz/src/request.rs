@@ -50,10 +50,10 @@ fn check_as<O: Operation>(body: &[u8]) {
 }
 
 fn check_plan(plan: Plan, body: usize) {
-    let profile = plan.target_ref.as_ref().map(|_| &*PROFILE);
-    let target = match Target::resolve(profile, plan.target.as_ref(), ALLOWED.of("fuzz")) {
+    let profile = plan.named.target_ref.as_ref().map(|_| &*PROFILE);
+    let target = match Target::resolve(profile, plan.named.target.as_ref(), ALLOWED.of("fuzz")) {
         Ok(target) => target,
-        Err(error) => return is_the_callers(&from_target(error)),
+        Err(error) => return is_the_callers(&from_target(&error)),
     };
     let WorkOrder { trace_id, tenant, work: Work::Produce { execution, .. } } = SAMPLE.clone() else {
         unreachable!("the sample is a produce")

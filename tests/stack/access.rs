@@ -44,6 +44,13 @@ impl Access {
         name
     }
 
+    /// A profile of the tenant with this target, under a name of its own.
+    pub async fn profile_of(&self, tenant: &str, target: &Value) -> String {
+        let name = format!("test-{}", Uuid::new_v4());
+        self.put(&json!({"pk": format!("PROFILE#{tenant}#{name}"), "target": target})).await;
+        name
+    }
+
     async fn put(&self, item: &Value) {
         let item = item.as_object().unwrap().iter().map(|(name, value)| (name.clone(), attribute(value)));
         let put = self.dynamodb.put_item().table_name(&self.table).set_item(Some(item.collect()));
@@ -56,6 +63,9 @@ fn attribute(value: &Value) -> AttributeValue {
         Value::String(text) => AttributeValue::S(text.clone()),
         Value::Bool(value) => AttributeValue::Bool(*value),
         Value::Array(values) => AttributeValue::L(values.iter().map(attribute).collect()),
+        Value::Object(members) => {
+            AttributeValue::M(members.iter().map(|(name, value)| (name.clone(), attribute(value))).collect())
+        }
         other => panic!("{other} is not needed yet"),
     }
 }

@@ -131,7 +131,7 @@ impl MqAccess {
 
     /// A secret that cannot be read is a result of the test, as a wrong password is.
     async fn test(&self, target: &Target, deadline: Deadline) -> Reply {
-        match self.secrets.access(&target.endpoint, deadline).await {
+        match self.secrets.access(target, deadline).await {
             Ok(access) => answer::test(&self.rabbitmq.test(&access, target.queue.as_ref(), deadline).await),
             Err(unusable) => answer::untested(&unusable),
         }
@@ -149,7 +149,7 @@ impl MqAccess {
             }
         };
         let queue = target.queue.clone().ok_or_else(|| Problem::violation("/target/queue", "is required"))?;
-        let access = self.secrets.access(&target.endpoint, deadline).await?;
+        let access = self.secrets.access(&target, deadline).await?;
         Ok(Ready { broker, access, target, queue, deadline })
     }
 

@@ -6,7 +6,7 @@ use api::{Problem, Reason};
 use aws::Sdk;
 use aws_sdk_secretsmanager::error::DisplayErrorContext;
 use clock::Remembered;
-use mq::{Access, Credentials, Deadline, Endpoint, SecretRef, Tls};
+use mq::{Access, Credentials, Deadline, Endpoint, PasswordOrigin, ProfileName, SecretRef, Target, Tls};
 use secrecy::{ExposeSecret as _, SecretString};
 use serde::Deserialize;
 
@@ -38,8 +38,15 @@ pub enum Unusable {
     Unreadable(SecretRef),
     /// A password without a user. Another user's name in its place would send the password as
     /// somebody else's, or log in as somebody who was not asked for.
-    #[error("neither the target nor the secret {0} names a user")]
-    NoUser(SecretRef),
+    #[error("neither the target nor the secret {secret} names a user")]
+    NoUser {
+        secret: SecretRef,
+        /// Where the request's body has the target's members, as a JSON Pointer.
+        target: String,
+    },
+    /// The same, where the profile names the password.
+    #[error("neither the profile {} nor its secret names a user", .0.as_str())]
+    NoUserInProfile(ProfileName),
 }
 
 impl Unusable {
@@ -47,16 +54,19 @@ impl Unusable {
     pub(crate) fn code(&self) -> &'static str {
         match self {
             Self::Unreadable(_) => "SECRET_UNREADABLE",
-            Self::NoUser(_) => "USER_REQUIRED",
+            Self::NoUser { .. } | Self::NoUserInProfile(_) => "USER_REQUIRED",
         }
     }
 }
 
 impl From<Unusable> for Problem {
     fn from(unusable: Unusable) -> Self {
+        let detail = unusable.to_string();
         match unusable {
-            Unusable::Unreadable(_) => Self::new(Reason::AuthenticationFailed, unusable.to_string()),
-            Unusable::NoUser(_) => Self::violation("/target/auth/user", unusable.to_string()),
+            Unusable::Unreadable(_) | Unusable::NoUserInProfile(_) => {
+                Self::new(Reason::AuthenticationFailed, detail)
+            }
+            Unusable::NoUser { target, .. } => Self::violation(format!("{target}/auth/user"), detail),
         }
     }
 }
@@ -77,8 +87,9 @@ impl Secrets {
         }
     }
 
-    /// Reads everything that `endpoint` refers to.
-    pub(crate) async fn access(&self, endpoint: &Endpoint, deadline: Deadline) -> Result<Access, Unusable> {
+    /// Reads everything that `target` refers to.
+    pub(crate) async fn access(&self, target: &Target, deadline: Deadline) -> Result<Access, Unusable> {
+        let endpoint = &target.endpoint;
         let (key_store_ref, trust_store_ref) = match &endpoint.tls {
             Tls::Off => (None, None),
             Tls::On { key_store_ref, trust_store_ref, .. } => {
@@ -86,7 +97,7 @@ impl Secrets {
             }
         };
         let password = self.optional(endpoint.password_ref.as_ref(), deadline).await?;
-        let credentials = login(endpoint, password.as_ref())?;
+        let credentials = login(endpoint, &target.password_origin, password.as_ref())?;
         let key_store = self.optional(key_store_ref, deadline).await?;
         let trust_store = self.optional(trust_store_ref, deadline).await?;
         let versions = [&password, &key_store, &trust_store];
@@ -145,12 +156,18 @@ impl Secrets {
 }
 
 /// The login of an endpoint with the secret that it names.
-fn login(endpoint: &Endpoint, password: Option<&Secret>) -> Result<Option<Credentials>, Unusable> {
+fn login(
+    endpoint: &Endpoint,
+    origin: &PasswordOrigin,
+    password: Option<&Secret>,
+) -> Result<Option<Credentials>, Unusable> {
     let (Some(secret), Some(reference)) = (password, &endpoint.password_ref) else { return Ok(None) };
-    match credentials(endpoint.user.as_deref(), &secret.value) {
-        Some(login) => Ok(Some(login)),
-        None => Err(Unusable::NoUser(reference.clone())),
-    }
+    credentials(endpoint.user.as_deref(), &secret.value).map(Some).ok_or_else(|| match origin {
+        PasswordOrigin::Request { target } => {
+            Unusable::NoUser { secret: reference.clone(), target: target.clone() }
+        }
+        PasswordOrigin::Profile(name) => Unusable::NoUserInProfile(name.clone()),
+    })
 }
 
 /// A secret is a password, or a JSON object with `password` and perhaps `username`; the target's own user wins.
@@ -176,7 +193,7 @@ mod tests {
     #[test]
     fn a_password_without_a_user_is_refused() {
         let reference = SecretRef::SecretsManager("local/rabbit".to_owned());
-        let login = |user: Option<&str>, secret: &str| {
+        let login_of = |origin: &PasswordOrigin, user: Option<&str>, secret: &str| {
             let endpoint = Endpoint {
                 broker: mq::BrokerKind::RabbitMq,
                 queue_manager: "/".to_owned(),
@@ -188,16 +205,25 @@ mod tests {
                 password_ref: Some(reference.clone()),
             };
             let secret = Secret { value: secret.to_owned().into(), version: String::new() };
-            login(&endpoint, Some(&secret)).map(|login| login.map(|login| login.user))
+            login(&endpoint, origin, Some(&secret)).map(|login| login.map(|login| login.user))
         };
-        let refused = Unusable::NoUser(reference.clone());
+        let login = |user: Option<&str>, secret: &str| login_of(&PasswordOrigin::default(), user, secret);
+        let refused = Unusable::NoUser { secret: reference.clone(), target: "/target".to_owned() };
         assert_eq!(login(None, "s3cret"), Err(refused.clone()));
         assert_eq!(login(None, r#"{"password":"s3cret"}"#), Err(refused.clone()));
         assert_eq!(login(Some("app"), "s3cret"), Ok(Some("app".to_owned())));
         assert_eq!(login(None, r#"{"username":"app","password":"s3cret"}"#), Ok(Some("app".to_owned())));
         let problem = Problem::from(refused);
         assert_eq!(problem.reason, Reason::SchemaViolation);
+        assert_eq!(problem.faults[0].pointer, "/target/auth/user");
         assert!(problem.to_string().contains("names a user"), "{problem}");
+        let bare = PasswordOrigin::Request { target: String::new() };
+        let problem = Problem::from(login_of(&bare, None, "s3cret").unwrap_err());
+        assert_eq!(problem.faults[0].pointer, "/auth/user");
+        let profile = PasswordOrigin::Profile("orders".to_owned().try_into().unwrap());
+        let problem = Problem::from(login_of(&profile, None, "s3cret").unwrap_err());
+        assert_eq!((problem.reason, problem.faults.len()), (Reason::AuthenticationFailed, 0));
+        assert_eq!(problem.detail, "neither the profile orders nor its secret names a user");
     }
 
     #[test]

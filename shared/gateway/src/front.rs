@@ -55,12 +55,10 @@ impl Gateway {
             &self.access,
             self.inline_targets.of(&principal.tenant),
             &principal.tenant,
-            plan.target_ref.as_deref(),
-            plan.target.as_ref(),
+            &plan.named,
             O::QUEUE,
         )
-        .await
-        .map_err(|problem| plan.place.point(problem))?;
+        .await?;
         let target_name = target.to_string();
         tracing::Span::current().record("mq_target", &target_name);
         let order = |work| WorkOrder { trace_id: trace_id.clone(), tenant: principal.tenant.clone(), work };

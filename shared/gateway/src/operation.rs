@@ -5,11 +5,11 @@ use std::time::Duration;
 use api::auth::Scope;
 use api::{Problem, Route};
 use idempotency::{Execution, OperationType};
-use mq::{ProfileName, Target, TargetSpec};
+use mq::Target;
 use serde::de::DeserializeOwned;
 
 use crate::protocol::Work;
-use crate::target_request::{NamedTarget, TargetPlace};
+use crate::target_request::NamedTarget;
 
 /// How long the broker's part of one request may take: the time-out of `mq-access` less what it takes to connect and
 /// to record the outcome.
@@ -51,9 +51,7 @@ pub trait Operation: DeserializeOwned + Send {
 
 /// What a request asks for, but for its target, which is resolved next.
 pub struct Plan {
-    pub target_ref: Option<ProfileName>,
-    pub target: Option<TargetSpec>,
-    pub place: TargetPlace,
+    pub named: NamedTarget,
     pub scope: Scope,
     pub work: PlannedWork,
 }
@@ -66,8 +64,7 @@ pub enum PlannedWork {
 
 impl Plan {
     pub fn read(named: NamedTarget, work: impl FnOnce(Target) -> Work + Send + 'static) -> Self {
-        let NamedTarget { target_ref, target, place } = named;
-        Self { target_ref, target, place, scope: Scope::MqRead, work: PlannedWork::Read(Box::new(work)) }
+        Self { named, scope: Scope::MqRead, work: PlannedWork::Read(Box::new(work)) }
     }
 
     pub fn change(
@@ -75,14 +72,7 @@ impl Plan {
         operation: OperationType,
         work: impl FnOnce(Target, Execution) -> Work + Send + 'static,
     ) -> Self {
-        let NamedTarget { target_ref, target, place } = named;
-        Self {
-            target_ref,
-            target,
-            place,
-            scope: Scope::MqWrite,
-            work: PlannedWork::Change(operation, Box::new(work)),
-        }
+        Self { named, scope: Scope::MqWrite, work: PlannedWork::Change(operation, Box::new(work)) }
     }
 }
 

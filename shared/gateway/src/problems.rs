@@ -35,12 +35,15 @@ fn statement(reply: BrokerReply) -> BrokerStatement {
     BrokerStatement { product: reply.product, code: reply.code, name: reply.name }
 }
 
-pub fn from_target(error: TargetError) -> Problem {
+pub fn from_target(error: &TargetError) -> Problem {
     match error {
         TargetError::Invalid { pointer, detail } => {
-            Problem::faulty(Reason::SchemaViolation, vec![Fault { pointer: pointer.to_owned(), detail }])
+            let fault = Fault { pointer: (*pointer).to_owned(), detail: detail.clone() };
+            Problem::faulty(Reason::SchemaViolation, vec![fault])
         }
-        TargetError::NotAllowed(detail) => Problem::new(Reason::TargetNotAllowed, detail),
-        TargetError::SecretNotAllowed(detail) => Problem::new(Reason::SecretNotAllowed, detail),
+        // As for a profile that cannot be read at all.
+        TargetError::Profile(_) => Problem::new(Reason::StoreUnavailable, error.to_string()),
+        TargetError::NotAllowed(detail) => Problem::new(Reason::TargetNotAllowed, detail.clone()),
+        TargetError::SecretNotAllowed(detail) => Problem::new(Reason::SecretNotAllowed, detail.clone()),
     }
 }

@@ -2,28 +2,26 @@
 
 use api::access::AccessStore;
 use api::{Problem, Reason};
-use mq::{AllowedTargets, BrokerKind, Profile, Target, TargetSpec};
+use mq::{AllowedTargets, BrokerKind, PasswordOrigin, Profile, Target, TargetError, TargetSpec};
 
 use crate::operation::QueueRule;
 use crate::problems::from_target;
+use crate::target_request::NamedTarget;
 
-/// Finds the tenant's profile, merges and checks the target.
+/// Finds the tenant's profile, merges and checks the target. Faults point to where the request's body
+/// has its target.
 ///
 /// # Errors
 /// 400 for an incomplete target, 404 for an unknown profile, 403 for one that is not allowed, 422 for a broker that
-/// is not built yet.
+/// is not built yet, 503 for a profile that has a fault of its own.
 pub(crate) async fn resolve(
     access: &AccessStore,
     allowed: AllowedTargets<'_>,
     tenant: &str,
-    target_ref: Option<&str>,
-    inline: Option<&TargetSpec>,
+    named: &NamedTarget,
     queue: QueueRule,
 ) -> Result<Target, Problem> {
-    if target_ref.is_none() && inline.is_none() {
-        return Err(Problem::violation("/target", "name a target or a targetRef"));
-    }
-    let profile = match target_ref {
+    let profile = match &named.target_ref {
         None => None,
         Some(name) => {
             let profile: Option<Profile> = access.profile(tenant, name).await?;
@@ -32,7 +30,25 @@ pub(crate) async fn resolve(
             })?)
         }
     };
-    let target = Target::resolve(profile.as_ref(), inline, allowed).map_err(from_target)?;
+    complete(profile.as_ref(), allowed, named, queue).map_err(|problem| named.place.point(problem))
+}
+
+fn complete(
+    profile: Option<&Profile>,
+    allowed: AllowedTargets<'_>,
+    named: &NamedTarget,
+    queue: QueueRule,
+) -> Result<Target, Problem> {
+    let inline = named.target.as_ref();
+    if profile.is_none() && inline.is_none() {
+        return Err(Problem::violation("/target", "name a target or a targetRef"));
+    }
+    let target = Target::resolve(profile, inline, allowed).map_err(|error| {
+        if let (TargetError::Profile(_), Some(name)) = (&error, &named.target_ref) {
+            tracing::error!(event_type = "profile.unusable", profile = name.as_str(), %error, "a target profile cannot be used");
+        }
+        from_target(&error)
+    })?;
     if queue == QueueRule::Required && target.queue.is_none() {
         return Err(Problem::violation("/target/queue", "is required"));
     }
@@ -42,5 +58,68 @@ pub(crate) async fn resolve(
             "this deployment does not speak to IBM MQ yet",
         ));
     }
-    Ok(target)
+    Ok(Target { password_origin: password_origin(named), ..target })
+}
+
+/// The request's own reference wins over the profile's.
+fn password_origin(named: &NamedTarget) -> PasswordOrigin {
+    let names_password =
+        |target: &TargetSpec| target.auth.as_ref().is_some_and(|auth| auth.password_ref.is_some());
+    match &named.target_ref {
+        Some(name) if !named.target.as_ref().is_some_and(names_password) => {
+            PasswordOrigin::Profile(name.clone())
+        }
+        _ => PasswordOrigin::Request { target: named.place.pointer().to_owned() },
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use mq::InlineTargets;
+    use serde_json::{Value, json};
+
+    use super::*;
+    use crate::target_request::TargetRequest;
+
+    fn resolved(profile: Option<Value>, body: Value) -> Result<Target, Problem> {
+        let named = api::json::read::<TargetRequest>(body)?.into_named()?;
+        let profile: Option<Profile> = profile.map(|profile| serde_json::from_value(profile).unwrap());
+        let allowed: InlineTargets = "rabbitmq://h:1/*?tenant=*&tls=optional&secrets=*".parse().unwrap();
+        complete(profile.as_ref(), allowed.of("tenant"), &named, QueueRule::Required)
+            .map_err(|problem| named.place.point(problem))
+    }
+
+    #[test]
+    fn a_password_is_whose_reference_it_is() {
+        let profile = json!({"target": {"broker": "rabbitmq", "connName": "h:1", "queue": "Q",
+                                        "auth": {"passwordRef": "secret://a"}}});
+        let origin = |profile: Option<Value>, body| resolved(profile, body).unwrap().password_origin;
+        let orders = PasswordOrigin::Profile("orders".to_owned().try_into().unwrap());
+        assert_eq!(origin(Some(profile.clone()), json!({"targetRef": "orders"})), orders);
+        let queue = json!({"targetRef": "orders", "target": {"queue": "R"}});
+        assert_eq!(origin(Some(profile.clone()), queue), orders);
+        let own = json!({"targetRef": "orders", "target": {"auth": {"passwordRef": "secret://b"}}});
+        assert_eq!(origin(Some(profile), own), PasswordOrigin::default());
+        let members = json!({"broker": "rabbitmq", "connName": "h:1", "queue": "Q",
+                             "auth": {"passwordRef": "secret://b"}});
+        assert_eq!(origin(None, json!({"target": members})), PasswordOrigin::default());
+        assert_eq!(origin(None, members), PasswordOrigin::Request { target: String::new() });
+    }
+
+    #[test]
+    fn a_fault_of_the_profile_is_not_told_of_the_request() {
+        let both = json!({"target": {"connName": "h:1", "ccdtUrl": "file:///x", "queueManager": "Q"}});
+        let problem = resolved(Some(both), json!({"targetRef": "orders"})).unwrap_err();
+        assert_eq!((problem.reason, problem.faults.len()), (Reason::StoreUnavailable, 0));
+        assert_eq!(problem.detail, "the profile names both connName and ccdtUrl");
+    }
+
+    #[test]
+    fn a_fault_points_to_where_the_target_is() {
+        let pointer = |body| resolved(None, body).unwrap_err().faults[0].pointer.clone();
+        let members = json!({"broker": "rabbitmq", "connName": "h:1"});
+        assert_eq!(pointer(json!({"target": members})), "/target/queue");
+        assert_eq!(pointer(members), "/queue");
+        assert_eq!(pointer(json!({})), "/target");
+    }
 }

@@ -78,6 +78,14 @@ impl TargetRequest {
 }
 
 impl TargetPlace {
+    /// A JSON Pointer (RFC 6901) to what holds the target's members.
+    pub(crate) const fn pointer(self) -> &'static str {
+        match self {
+            Self::Member => "/target",
+            Self::Body => "",
+        }
+    }
+
     /// Lets the faults of `problem`, which a target's resolution found, point into the request's body.
     pub(crate) fn point(self, problem: Problem) -> Problem {
         if self == Self::Member || problem.faults.is_empty() {

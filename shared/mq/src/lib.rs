@@ -17,6 +17,7 @@ mod host_pattern;
 mod inline;
 mod message;
 mod names;
+mod origin;
 mod place;
 mod report;
 mod target;
@@ -38,6 +39,7 @@ pub use names::{
     BodyText, CcdtUrl, ChannelName, CipherSpec, HeaderName, Headers, ProfileName, QueueManagerName,
     QueueName, UserName,
 };
+pub use origin::PasswordOrigin;
 pub use report::{Consumed, DepthReport, Latency, PoolReport, ProduceReport, TestReport, TestStep};
 pub use target::{
     Address, AuthSpec, BrokerKind, ConnName, Endpoint, Profile, SecretRef, SslSpec, Target, TargetError,

@@ -11,6 +11,7 @@ use crate::inline::AllowedTargets;
 use crate::names::{
     CcdtUrl, ChannelName, CipherSpec, QueueManagerName, QueueName, UserName, is_of_an_ibm_name,
 };
+use crate::origin::PasswordOrigin;
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
@@ -241,6 +242,8 @@ pub struct Endpoint {
 pub struct Target {
     pub endpoint: Endpoint,
     pub queue: Option<QueueName>,
+    #[serde(default)]
+    pub password_origin: PasswordOrigin,
 }
 
 impl fmt::Display for Target {
@@ -256,6 +259,9 @@ pub enum TargetError {
     /// A member is missing or contradicts another.
     #[error("{detail}")]
     Invalid { pointer: &'static str, detail: String },
+    /// The profile has a fault of its own, which no request can mend.
+    #[error("the profile {0}")]
+    Profile(String),
     #[error("{0}")]
     NotAllowed(String),
     #[error("{0}")]
@@ -282,7 +288,7 @@ impl Target {
         if inline.ccdt_url.is_some() {
             return Err(TargetError::invalid("/target/ccdtUrl", "is allowed in profiles only"));
         }
-        let target = merge(base, inline).complete()?;
+        let target = merge(base, inline).complete(inline)?;
         Authorization { profile, inline, target: &target, allowed }.check()?;
         Ok(target)
     }
@@ -318,10 +324,11 @@ fn merge(base: &TargetSpec, over: &TargetSpec) -> TargetSpec {
 }
 
 impl TargetSpec {
-    fn complete(self) -> Result<Target, TargetError> {
+    /// Applies the defaults. What comes from the profile and not from `inline` is the profile's fault.
+    fn complete(self, inline: &Self) -> Result<Target, TargetError> {
         let broker = self.broker.unwrap_or_default();
         if broker == BrokerKind::IbmMq {
-            self.check_for_ibm_mq()?;
+            self.check_for_ibm_mq(inline)?;
         }
         let queue_manager = match (self.queue_manager.filter(|name| !name.is_empty()), broker) {
             (Some(name), _) => name.into(),
@@ -333,8 +340,9 @@ impl TargetSpec {
         let addresses = self.conn_name.map(|name| name.addresses().to_vec()).unwrap_or_default();
         match (addresses.is_empty(), &self.ccdt_url) {
             (true, None) => return Err(TargetError::invalid("/target/connName", "is required")),
+            // A request cannot name a table, and its addresses replace the profile's.
             (false, Some(_)) => {
-                return Err(TargetError::invalid("/target/connName", "cannot be used together with ccdtUrl"));
+                return Err(TargetError::Profile("names both connName and ccdtUrl".to_owned()));
             }
             _ => {}
         }
@@ -359,27 +367,38 @@ impl TargetSpec {
             user: auth.user.map(String::from),
             password_ref: auth.password_ref,
         };
-        Ok(Target { endpoint, queue: self.queue })
+        Ok(Target { endpoint, queue: self.queue, password_origin: PasswordOrigin::default() })
     }
 
     /// IBM MQ's own limits, which are narrower than AMQP's: MQ_Q_MGR_NAME_LENGTH, MQ_Q_NAME_LENGTH
     /// and MQ_CONN_NAME_LENGTH.
-    fn check_for_ibm_mq(&self) -> Result<(), TargetError> {
+    fn check_for_ibm_mq(&self, inline: &Self) -> Result<(), TargetError> {
         let is_name = |name: &str| name.len() <= 48 && name.chars().all(is_of_an_ibm_name);
-        let names = [
-            ("/target/queueManager", self.queue_manager.as_deref()),
-            ("/target/queue", self.queue.as_deref()),
+        let is_short = |text: String| text.len() <= 264;
+        let name_rule = "must be at most 48 letters, digits and ./_% for ibmmq";
+        let members = [
+            (
+                "/target/queueManager",
+                self.queue_manager.as_deref().is_none_or(is_name),
+                name_rule,
+                inline.queue_manager.is_some(),
+            ),
+            ("/target/queue", self.queue.as_deref().is_none_or(is_name), name_rule, inline.queue.is_some()),
+            (
+                "/target/connName",
+                self.conn_name.clone().map(String::from).is_none_or(is_short),
+                "must be at most 264 bytes long for ibmmq",
+                inline.conn_name.is_some(),
+            ),
         ];
-        for (pointer, name) in names {
-            if !name.is_none_or(is_name) {
-                let detail = "must be at most 48 letters, digits and ./_% for ibmmq";
-                return Err(TargetError::invalid(pointer, detail));
+        let at_fault = members.into_iter().find(|(_, is_fine, ..)| !is_fine);
+        match at_fault {
+            None => Ok(()),
+            Some((pointer, _, rule, true)) => Err(TargetError::invalid(pointer, rule)),
+            Some((pointer, _, rule, false)) => {
+                let member = pointer.trim_start_matches("/target/");
+                Err(TargetError::Profile(format!("has a {member} that {rule}")))
             }
         }
-        let conn_name = self.conn_name.clone().map(String::from);
-        if conn_name.is_some_and(|text| text.len() > 264) {
-            return Err(TargetError::invalid("/target/connName", "must be at most 264 bytes long for ibmmq"));
-        }
-        Ok(())
     }
 }

@@ -261,8 +261,26 @@ fn a_target_that_is_incomplete_names_the_member() {
     assert_eq!(pointer(None, json!({"connName": "h:1"})), "/target/queueManager");
     assert_eq!(pointer(None, json!({"broker": "rabbitmq"})), "/target/connName");
     assert_eq!(pointer(None, json!({"broker": "rabbitmq", "ccdtUrl": "file:///x"})), "/target/ccdtUrl");
-    let both = json!({"target": {"queueManager": "Q", "connName": "h:1", "ccdtUrl": "file:///x"}});
-    assert_eq!(pointer(Some(both), json!({})), "/target/connName");
+}
+
+#[test]
+fn a_fault_of_the_profile_is_not_the_requests() {
+    let fault = |base: Value, inline: Value| {
+        let base = profile(json!({ "target": base }));
+        match Target::resolve(Some(&base), Some(&spec(inline)), allow(EVERYTHING).of(TENANT)) {
+            Err(TargetError::Profile(detail)) => detail,
+            Err(TargetError::Invalid { pointer, .. }) => pointer.to_owned(),
+            other => panic!("{other:?}"),
+        }
+    };
+    let both = json!({"queueManager": "Q", "connName": "h:1", "ccdtUrl": "file:///x"});
+    assert_eq!(fault(both, json!({"queue": "R"})), "names both connName and ccdtUrl");
+    let long = json!({"queueManager": "M".repeat(49), "connName": "h:1", "queue": "Q"});
+    let rule = "must be at most 48 letters, digits and ./_% for ibmmq";
+    assert_eq!(fault(long.clone(), json!({})), format!("has a queueManager that {rule}"));
+    assert_eq!(fault(long, json!({"queueManager": "N".repeat(49)})), "/target/queueManager");
+    let fine = json!({"queueManager": "M", "connName": "h:1"});
+    assert_eq!(fault(fine, json!({"queue": "Q".repeat(49)})), "/target/queue");
 }
 
 #[test]

@@ -1,0 +1,21 @@
+//! Who named a part of a target, so that what is wrong with it is told where it can be mended.
+
+use serde::{Deserialize, Serialize};
+
+use crate::names::ProfileName;
+
+/// Who named a target's password.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub enum PasswordOrigin {
+    /// The request, whose target's members are at this JSON Pointer (RFC 6901) of its body.
+    Request { target: String },
+    /// The tenant's profile of this name. No request can mend it.
+    Profile(ProfileName),
+}
+
+impl Default for PasswordOrigin {
+    fn default() -> Self {
+        Self::Request { target: "/target".to_owned() }
+    }
+}
