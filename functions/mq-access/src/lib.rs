@@ -24,15 +24,19 @@ use tracing::Instrument as _;
 
 use crate::pool_users::PoolUsers;
 
-/// The bytes of memory that the function needs, whatever it is asked and whatever lies on a queue:
-/// itself, its connections' buffers, the messages of one fetch, and what an order or an answer of
-/// 6 MB becomes as it is parsed, built and stored.
-pub const MEMORY: usize =
-    128 * MEBIBYTE + CONNECTIONS * 16 * MEBIBYTE + rabbitmq::MOST_HELD + COPIES_OF_A_PAYLOAD * 6 * MEBIBYTE;
+/// The bytes of memory that the function needs with a cap of `connections`, whatever it is asked and
+/// whatever lies on a queue: itself, the secrets that it remembers, its connections' buffers, the
+/// messages of one fetch, and what an order or an answer of 6 MB becomes as it is parsed, built and
+/// stored.
+pub const fn memory(connections: usize) -> usize {
+    128 * MEBIBYTE
+        + secrets::MEMORY
+        + connections * 16 * MEBIBYTE
+        + rabbitmq::MOST_HELD
+        + COPIES_OF_A_PAYLOAD * 6 * MEBIBYTE
+}
 
 const MEBIBYTE: usize = 1024 * 1024;
-/// The connections of an environment by default.
-const CONNECTIONS: usize = 5;
 const COPIES_OF_A_PAYLOAD: usize = 32;
 
 /// What is kept free of the invocation's time for writing the outcome: one operation of the store, and a little.
@@ -178,12 +182,20 @@ fn taken_over() -> Problem {
 mod tests {
     use super::*;
 
-    #[test]
-    fn the_template_gives_the_function_the_memory_that_it_needs() {
+    /// The first value of a member of the template's entry.
+    fn of_template(entry: &str, member: &str) -> usize {
         let template = include_str!("../../../template.yaml");
-        let (_, function) = template.split_once("\n  MqAccessFunction:\n").unwrap();
-        let (_, size) = function.split_once("MemorySize: ").unwrap();
-        let mebibytes: usize = size.lines().next().unwrap().parse().unwrap();
-        assert!(mebibytes * MEBIBYTE >= MEMORY, "{mebibytes} MiB for {MEMORY} bytes");
+        let (_, after) = template.split_once(&format!("\n  {entry}:\n")).unwrap();
+        let (_, value) = after.split_once(&format!("{member}: ")).unwrap();
+        value.lines().next().unwrap().parse().unwrap()
+    }
+
+    #[test]
+    fn the_template_gives_the_function_the_memory_that_it_needs_at_any_cap() {
+        let mebibytes = of_template("MqAccessFunction", "MemorySize");
+        let most = of_template("ConnectionCap", "MaxValue");
+        assert!(most >= of_template("ConnectionCap", "Default"));
+        let needed = memory(most);
+        assert!(mebibytes * MEBIBYTE >= needed, "{mebibytes} MiB for {needed} bytes");
     }
 }

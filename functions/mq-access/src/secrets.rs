@@ -12,8 +12,10 @@ use serde::Deserialize;
 
 /// How long a secret is used before it is read again; a rotated one takes effect within this time.
 const REMEMBERED: Duration = Duration::from_secs(300);
-/// More secrets than any one environment meets in that time.
-const MAX_REMEMBERED: usize = 1_000;
+/// More secrets than an environment has connections; a further one is read each time.
+const MAX_REMEMBERED: usize = 100;
+/// The most that they take in memory: Secrets Manager keeps up to 65,536 bytes each.
+pub(crate) const MEMORY: usize = MAX_REMEMBERED * 65_536;
 
 /// Secrets Manager and Parameter Store behind a cache.
 #[derive(Debug)]

@@ -17,7 +17,7 @@ pub struct Remembered<K, V> {
 }
 
 impl<K: Eq + Hash, V: Clone> Remembered<K, V> {
-    /// Forgets a value after `lifetime`. Beyond `capacity` values it remembers no further one until
+    /// Forgets a value after `lifetime`, and drops it when the next one is put. Beyond `capacity` values it remembers no further one until
     /// some are forgotten, so that guessed keys do not fill the memory.
     #[must_use]
     pub fn new(lifetime: Duration, capacity: usize) -> Self {
@@ -47,9 +47,7 @@ impl<K: Eq + Hash, V: Clone> Remembered<K, V> {
 
     fn put_at(&self, key: K, value: V, now: Moment) {
         let mut values = self.values.lock().unwrap_or_else(PoisonError::into_inner);
-        if values.len() >= self.capacity {
-            values.retain(|_, (since, _)| since.age_at(now) < self.lifetime);
-        }
+        values.retain(|_, (since, _)| since.age_at(now) < self.lifetime);
         if values.len() < self.capacity || values.contains_key(&key) {
             values.insert(key, (now, value));
         }
@@ -102,5 +100,17 @@ mod tests {
         assert_eq!(known, [10, 1]);
         remembered.put_at(7, 7, at(MINUTE));
         assert_eq!(remembered.get_at(&7, at(MINUTE)), Some(7), "the old ones made room");
+    }
+
+    #[test]
+    fn what_is_over_is_dropped_when_something_is_put() {
+        let (monotonic, system) = clocks();
+        let at = |passed: Duration| Moment::on(monotonic + passed, system + passed);
+        let remembered = Remembered::new(MINUTE, 10);
+        remembered.put_at("old", 1, at(Duration::ZERO));
+        remembered.put_at("young", 2, at(MINUTE / 2));
+        remembered.put_at("new", 3, at(MINUTE));
+        let values = remembered.values.lock().unwrap();
+        assert_eq!((values.len(), values.contains_key("old")), (2, false));
     }
 }
