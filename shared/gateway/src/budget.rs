@@ -24,6 +24,10 @@ const LEASE: Duration = Execution::lease();
 const KEPT: Duration = Duration::from_secs(86_400);
 /// How often a full item is swept before the order is refused.
 const ATTEMPTS: usize = 3;
+/// The most orders that a tenant may have under way. Every order writes its tenant's item twice; a
+/// write takes a unit for each KiB of the item, and DynamoDB gives an item 1,000 units a second. With
+/// this many leases the item has less than 3 KiB, which lets through 166 orders a second.
+const MOST: u32 = 99;
 
 /// The tenants' budgets, in the table of idempotency records: `BUDGET#<tenant>`.
 #[derive(Clone, Debug)]
@@ -55,13 +59,18 @@ impl Budget {
         Self { dynamodb, table, limit }
     }
 
-    /// The orders that each tenant may have under way: `TENANT_CONCURRENCY`, or half of the
-    /// concurrency that is reserved for `mq-access` (`MQ_ACCESS_CONCURRENCY`). `None`, and no store
-    /// call for any order, if the first is 0, or is not given and none is reserved.
+    /// The orders that each tenant may have under way: `TENANT_CONCURRENCY`, which is at most 99, or
+    /// half of the concurrency that is reserved for `mq-access` (`MQ_ACCESS_CONCURRENCY`), up to 99.
+    /// `None`, and no store call for any order, if the first is 0, or is not given and none is
+    /// reserved.
     pub fn limit<F: Fn(&str) -> Option<String>>(environment: &mut Environment<F>) -> Option<NonZeroU32> {
         let reserved: u32 = environment.optional("MQ_ACCESS_CONCURRENCY", 0);
-        let share = if reserved == 0 { 0 } else { (reserved / 2).max(1) };
-        NonZeroU32::new(environment.optional("TENANT_CONCURRENCY", share))
+        let share = if reserved == 0 { 0 } else { (reserved / 2).clamp(1, MOST) };
+        let limit: u32 = environment.optional("TENANT_CONCURRENCY", share);
+        if limit > MOST {
+            environment.refuse(format!("TENANT_CONCURRENCY: must be at most {MOST}, not {limit}"));
+        }
+        NonZeroU32::new(limit)
     }
 
     /// Takes a lease. Repeated by the lease's own name.
@@ -131,7 +140,9 @@ impl Budget {
 
 impl Lease {
     fn until(end: Timestamp) -> Self {
-        Self { name: format!("{}#{}", end.as_millisecond(), Uuid::new_v4().simple()) }
+        // 48 random bits tell apart the leases that end in the same millisecond; the item stays small.
+        let random = Uuid::new_v4().as_u128() >> 80;
+        Self { name: format!("{}#{random:012x}", end.as_millisecond()) }
     }
 
     fn is_over(&self, now: Timestamp) -> bool {
@@ -179,6 +190,29 @@ mod tests {
         assert_eq!(limit(&both("0")), Ok(None));
         assert_eq!(limit(&[("TENANT_CONCURRENCY", "7")]), Ok(Some(7)));
         assert!(limit(&both("many")).is_err());
+    }
+
+    #[test]
+    fn no_tenant_has_more_orders_under_way_than_its_item_can_count() {
+        assert_eq!(limit(&[("MQ_ACCESS_CONCURRENCY", "1000")]), Ok(Some(MOST)));
+        assert_eq!(limit(&[("TENANT_CONCURRENCY", "99")]), Ok(Some(99)));
+        assert!(limit(&[("TENANT_CONCURRENCY", "100")]).unwrap_err().contains("at most 99"));
+        // An element of a set takes its bytes and one more, beside the item's other attributes
+        // ("Capacity consumption", Amazon DynamoDB Developer Guide).
+        let others = "pk".len() + "BUDGET#".len() + 36 + "ttl".len() + 21 + "leases".len() + 3;
+        let lease = Lease::until(Timestamp::now()).name.len() + 1;
+        let item = others + usize::try_from(MOST).unwrap() * lease;
+        assert!(item <= 3 * 1024, "{item} bytes");
+    }
+
+    #[test]
+    fn the_template_takes_the_limits_that_the_functions_take() {
+        let template = include_str!("../../../template.yaml");
+        let (_, parameter) = template.split_once("\n  MqAccessTenantConcurrency:\n").unwrap();
+        let (_, pattern) = parameter.split_once("AllowedPattern: ").unwrap();
+        let digits = MOST.to_string().len();
+        assert_eq!(pattern.lines().next(), Some(format!("^[0-9]{{0,{digits}}}$").as_str()));
+        assert_eq!(MOST, 10_u32.pow(u32::try_from(digits).unwrap()) - 1);
     }
 
     #[test]
