@@ -30,10 +30,11 @@ load() {
 }
 batches="$(load local-dev-key-a 05927228000145) $(load local-pharmacy-key 11222333000181)"
 
+# One worker: before 3.11.8, two threads that call ast.parse break each other (CPython gh-106905).
 status=0
 SCHEMATHESIS_SEED=$seed SCHEMATHESIS_BATCHES=$batches \
   "$environment/bin/schemathesis" --config-file tests/schemathesis/schemathesis.toml run openapi.yaml --url "$BASE_URL" \
-  --seed "$seed" --max-time "${CONTRACT_SECONDS:-90}" --workers 2 --report ndjson --report-ndjson-path "$reports/requests.ndjson" |
+  --seed "$seed" --max-time "${CONTRACT_SECONDS:-90}" --workers 1 --report ndjson --report-ndjson-path "$reports/requests.ndjson" |
   tee "$log" || status=$?
 # Schemathesis calls a run good that had no time for any request.
 if ! grep -q 'Tested: [1-9]' "$log"; then

@@ -11,8 +11,10 @@ static CONTRACT: LazyLock<Value> =
 /// its own (`ITEM_TOO_LARGE`). No member of it can fail a request.
 const JUDGED_LATER: &str = "#/components/schemas/Product";
 
-/// A schema behind its references.
+/// A schema behind its references, and behind those that narrow a single other one.
 pub(crate) fn resolved(schema: &'static Value) -> &'static Value {
+    let narrowed = schema.get("allOf").and_then(Value::as_array).filter(|all| all.len() == 1);
+    let schema = narrowed.map_or(schema, |all| &all[0]);
     match schema.get("$ref").and_then(Value::as_str) {
         None => schema,
         Some(reference) => {
