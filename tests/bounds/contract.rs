@@ -4,6 +4,8 @@ use std::sync::LazyLock;
 
 use serde_json::{Value, json};
 
+use crate::operations::OPERATIONS;
+
 static CONTRACT: LazyLock<Value> =
     LazyLock::new(|| serde_norway::from_str(include_str!("../../openapi.yaml")).unwrap());
 
@@ -96,6 +98,29 @@ fn unbounded(at: &str, schema: &'static Value, found: &mut Vec<String>) {
         if !is_listed && !types.iter().any(|name| takes(schema, name)) {
             found.push(format!("{at}: a schema without type"));
         }
+    }
+}
+
+#[test]
+fn a_body_without_a_target_is_none_to_the_contract_either() {
+    let schema = json!({"$ref": "#/components/schemas/TargetRequest", "components": CONTRACT["components"]});
+    let [.., test] = OPERATIONS;
+    let names_one = |body: &Value| {
+        let plan = (test.plan)(body.to_string().as_bytes());
+        plan.is_ok_and(|plan| plan.named.target.is_some() || plan.named.target_ref.is_some())
+    };
+    for (body, is_one) in [
+        (json!({"connName": "h:1"}), true),
+        (json!({"target": {"connName": "h:1"}}), true),
+        (json!({"targetRef": "a", "target": {}}), true),
+        (json!({"targetRef": "a", "target": null}), true),
+        (Value::Null, false),
+        (json!({}), false),
+        (json!([]), false),
+        (json!({"targetRef": "a", "connName": "h:1"}), false),
+    ] {
+        let both = (jsonschema::is_valid(&schema, &body), names_one(&body));
+        assert_eq!(both, (is_one, is_one), "{body}");
     }
 }
 
