@@ -14,6 +14,16 @@ fn written() -> (Vec<String>, i32) {
     (names, newest)
 }
 
+/// Refinery refuses a migration whose number is below the last one that a database has. So each new one gets the next number: a
+/// gap could be filled later, and two of one number are one too many.
+#[test]
+fn migrations_are_numbered_without_a_gap() {
+    let (names, newest) = written();
+    let numbers: Vec<String> = names.iter().map(|name| name.split_once("__").unwrap().0.to_owned()).collect();
+    let expected: Vec<String> = (1..=newest).map(|number| format!("V{number}")).collect();
+    assert_eq!(numbers, expected);
+}
+
 #[test]
 fn migrations_run_once_even_four_at_a_time() {
     database_test(async |test| {
