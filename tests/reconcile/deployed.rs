@@ -32,7 +32,13 @@ async fn the_deployed_function_looks_when_the_schedule_says_so() {
             }
             tokio::time::sleep(Duration::from_secs(1)).await;
         };
-        for count in ["/objects/found", "/batches/set_going", "/batches/stuck", "/uploads/expired"] {
+        for count in [
+            "/objects/found",
+            "/batches/set_going",
+            "/batches/stuck",
+            "/uploads/expired",
+            "/history/behind_minutes",
+        ] {
             assert!(report.pointer(count).unwrap().is_u64(), "{count} of {report}");
         }
     }

@@ -8,6 +8,7 @@
 )]
 
 mod deployed;
+mod history;
 mod replays;
 mod stand;
 mod uploads;
@@ -15,14 +16,18 @@ mod uploads;
 use futures_util::future::join_all;
 use ingestion::batch::BatchStatus;
 use ingestion::payload::LoadType;
-use reconcile::{BatchesReport, Look, NotReconciled, Report};
+use reconcile::{BatchesReport, HistoryReport, Look, NotReconciled, Report};
 use uuid::Uuid;
 
 use stand::{Stand, batch, run, stand_test};
 
 /// Nothing was found; no batch is stuck.
 fn nothing() -> Report {
-    Report { batches: BatchesReport { stuck: Some(0), ..BatchesReport::default() }, ..Report::default() }
+    Report {
+        batches: BatchesReport { stuck: Some(0), ..BatchesReport::default() },
+        history: HistoryReport { behind_minutes: Some(0), ..HistoryReport::default() },
+        ..Report::default()
+    }
 }
 
 async fn completed(stand: &Stand, batch_id: Uuid) {
@@ -190,8 +195,8 @@ async fn a_run_without_its_database_fails_and_the_next_makes_up_for_it() {
         stand.accept(&stand::upload(2)).await;
         let failed = run(&stand.without_database()).await.unwrap_err();
         let NotReconciled::Looks(looks) = &failed else { panic!("{failed:?}") };
-        assert_eq!(looks[..], [Look::Objects, Look::Stopped, Look::Unfinished, Look::Uploads]);
-        assert!(failed.to_string().ends_with("objects, stopped, unfinished, uploads"), "{failed}");
+        assert_eq!(looks[..], [Look::Objects, Look::Stopped, Look::Unfinished, Look::Uploads, Look::History]);
+        assert!(failed.to_string().ends_with("objects, stopped, unfinished, uploads, history"), "{failed}");
         assert_eq!(stand.work().await, (0, 0));
         let report = run(&stand.reconcile()).await.unwrap();
         assert_eq!((report.objects.found, report.uploads.expired), (1, 1));

@@ -1,6 +1,7 @@
 //! `GET …/{batch_id}/errors`: the items that were not loaded, and why.
 
 use api::{Problem, Reply};
+use catalog::ItemErrorPage;
 use http::HeaderMap;
 use ingestion::Viewer;
 use ingestion::product::ItemError;
@@ -21,10 +22,14 @@ const DEFAULT: u16 = 100;
 /// Bytes after which a page ends: with every quote escaped, Lambda's 6 MB still carry it.
 const MAX_BYTES: usize = 4_000_000;
 
+/// With lines, how many items in error no page has.
+const ERRORS_OMITTED: &str = "x-errors-omitted";
+
 /// A page as JSON.
 #[derive(Serialize)]
 struct Page {
     errors: Vec<Box<RawValue>>,
+    errors_omitted: u64,
     next_cursor: Option<String>,
 }
 
@@ -52,21 +57,26 @@ impl Batches {
         // One more tells whether there is another page.
         let wanted = u32::from(limit).saturating_add(1);
         let found = self.database.item_errors(viewer, batch_id, after, wanted).await;
-        let errors = match found.map_err(|error| from_database(&error))? {
-            Some(errors) => errors,
-            None => self.unknown_one(viewer, batch_id).await.map(|_| Vec::new())?,
+        let ItemErrorPage { errors, omitted } = match found.map_err(|error| from_database(&error))? {
+            Some(found) => found,
+            None => {
+                self.unknown_one(viewer, batch_id).await?;
+                ItemErrorPage { errors: Vec::new(), omitted: 0 }
+            }
         };
         let (texts, last) = page(&errors, usize::from(limit))?;
         let next_cursor = last.map(|item| list.cursor(item.to_be_bytes()));
         match format {
             Format::Json => {
                 let errors = texts.into_iter().filter_map(|text| RawValue::from_string(text).ok()).collect();
-                format::json(&Page { errors, next_cursor })
+                format::json(&Page { errors, errors_omitted: omitted, next_cursor })
             }
             Format::Lines => {
                 let path = Endpoint::Errors.route().path.replace("{batch_id}", &batch_id.to_string());
                 let next = next_cursor.map(|cursor| format!("{path}?limit={limit}&cursor={cursor}"));
-                Ok(format::lines(&texts, next))
+                let mut reply = format::lines(&texts, next);
+                reply.set_header(ERRORS_OMITTED, omitted.to_string());
+                Ok(reply)
             }
         }
     }

@@ -152,6 +152,7 @@ fn not_begun(wanted: &Wanted) -> Problem {
         is_sealed: false,
         chunks: ChunkCounts::default(),
         deactivation: Deactivation::Pending,
+        is_too_old: false,
     };
     wanted.replay.work(&batch).map_or_else(not_replayable, |_| not_found())
 }

@@ -36,6 +36,15 @@ impl Chunker {
                 self.keep_payload(batch, generation).await?;
                 self.announce_again(batch, pending).await
             }
+            Begun::TooOld(status) => {
+                tracing::warn!(
+                    event_type = "batch.too_old",
+                    %status,
+                    "the batch is older than the history of loads, and is not processed"
+                );
+                self.let_go(batch, Vec::new()).await;
+                Ok(())
+            }
             Begun::Final(status) => {
                 tracing::info!(event_type = "batch.final_before", %status, "the batch was final before");
                 self.let_go(batch, Vec::new()).await;

@@ -22,7 +22,7 @@ pub struct Bounds {
 
 impl Default for Bounds {
     fn default() -> Self {
-        Self { cnpjs: 10_000, listed_errors: 10_000 }
+        Self { cnpjs: 10_000, listed_errors: catalog::LISTED_ITEM_ERRORS }
     }
 }
 

@@ -21,7 +21,8 @@ impl IngestHeaders {
     pub(crate) fn of(headers: &HeaderMap) -> Result<Self, Problem> {
         let key = IdempotencyKey::of(headers).map_err(from_key)?;
         if headers.contains_key(ExpiryBounds::HEADER) {
-            let detail = "leave the header Idempotency-Expiry-Seconds away: keys of batches are kept as long as their batches";
+            let detail =
+                "leave the header Idempotency-Expiry-Seconds away: keys of batches are kept for good";
             return Err(Problem::new(Reason::IdempotencyExpiryOutOfRange, detail));
         }
         Ok(Self { key, load_type: load_type(headers)? })

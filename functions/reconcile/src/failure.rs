@@ -18,11 +18,14 @@ pub enum Look {
     Unfinished,
     /// Uploads whose time is over.
     Uploads,
+    /// Batches that are older than the history of loads.
+    History,
 }
 
 impl Look {
     /// In the order in which they are taken.
-    pub(crate) const ALL: [Self; 4] = [Self::Objects, Self::Stopped, Self::Unfinished, Self::Uploads];
+    pub(crate) const ALL: [Self; 5] =
+        [Self::Objects, Self::Stopped, Self::Unfinished, Self::Uploads, Self::History];
 
     /// As logs name it.
     #[must_use]
@@ -32,6 +35,7 @@ impl Look {
             Self::Stopped => "stopped",
             Self::Unfinished => "unfinished",
             Self::Uploads => "uploads",
+            Self::History => "history",
         }
     }
 }

@@ -7,12 +7,15 @@
 //! 3. batches whose chunks are all written, but whose end did not happen;
 //! 4. uploads whose time is over: never used, or not heard of.
 //!
+//! It also ends and deletes batches that are older than the history of loads that is kept.
+//!
 //! Nothing is worked on here. The news of the payload is told again, and the chunker brings its batch on from wherever it stopped, which does no harm where nothing was
 //! wrong. So looks may overlap, side by side or one after the other: who sets something going says so first, by a condition, and it is not told again before the time
 //! since it stopped has doubled. Each look has a limit and its share of the time, takes the oldest first, and leaves the rest to the next run. Each fails by itself, and if
 //! one did, so does the invocation in the end, for the alarm.
 
 mod failure;
+mod history;
 mod objects_found;
 mod report;
 mod settings;
@@ -23,7 +26,7 @@ mod unfinished;
 mod uploads;
 
 pub use failure::{Look, NotReconciled};
-pub use report::{BatchesReport, ObjectsReport, Report, UploadsReport};
+pub use report::{BatchesReport, HistoryReport, ObjectsReport, Report, UploadsReport};
 pub use settings::Settings;
 pub use trigger::UnknownEvent;
 
@@ -66,7 +69,7 @@ impl Reconcile {
         let ends_at = Instant::now() + left.saturating_sub(TO_ANSWER);
         let mut report = Report::default();
         let mut failed = Vec::new();
-        for (look, looks_left) in Look::ALL.into_iter().zip((1_u32..=4).rev()) {
+        for (look, looks_left) in Look::ALL.into_iter().zip((1_u32..=5).rev()) {
             // What one leaves of its share is the others'.
             let share = ends_at.saturating_duration_since(Instant::now()) / looks_left;
             let span = tracing::info_span!("look", look = look.as_str());
@@ -89,6 +92,7 @@ impl Reconcile {
             Look::Stopped => self.find_stopped(until, &mut report.batches).await,
             Look::Unfinished => self.find_unfinished(until, &mut report.batches).await,
             Look::Uploads => self.find_uploads(until, &mut report.uploads).await,
+            Look::History => self.prune(until, &mut report.history).await,
         }
     }
 }

@@ -8,6 +8,7 @@ pub struct Report {
     pub objects: ObjectsReport,
     pub batches: BatchesReport,
     pub uploads: UploadsReport,
+    pub history: HistoryReport,
 }
 
 /// Payloads of which no batch came.
@@ -42,6 +43,19 @@ pub struct UploadsReport {
     pub arrived: u64,
 }
 
+/// Batches that are older than the history.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize)]
+pub struct HistoryReport {
+    /// Were under way, and were ended.
+    pub too_old: u64,
+    /// Deleted.
+    pub batches_pruned: u64,
+    /// Deleted, of all tables.
+    pub rows_pruned: u64,
+    /// How long the next batch to be deleted has been waiting for that; nothing where that was not found out.
+    pub behind_minutes: Option<u64>,
+}
+
 impl Report {
     /// Writes all of it down as metrics, zeros too.
     pub(crate) fn measure(&self, failures: usize) {
@@ -53,12 +67,20 @@ impl Report {
             (metrics::BATCHES_FINALIZED, self.batches.finalized),
             (metrics::UPLOADS_EXPIRED, self.uploads.expired),
             (metrics::UPLOADS_FOUND, self.uploads.found),
+            (metrics::BATCHES_TOO_OLD, self.history.too_old),
+            (metrics::BATCHES_PRUNED, self.history.batches_pruned),
+            (metrics::ROWS_PRUNED, self.history.rows_pruned),
             (metrics::RECONCILE_FAILURES, failures),
         ];
         // What is not known must not look like an end of the alarm.
         let stuck = self.batches.stuck.map(|stuck| (metrics::BATCHES_STUCK, stuck));
-        let measures: Vec<_> =
-            counted.into_iter().chain(stuck).map(|(name, value)| (name, Measure::Count(value))).collect();
+        let behind = self.history.behind_minutes.map(|minutes| (metrics::PRUNING_BEHIND, minutes));
+        let measures: Vec<_> = counted
+            .into_iter()
+            .chain(stuck)
+            .chain(behind)
+            .map(|(name, value)| (name, Measure::Count(value)))
+            .collect();
         metrics::measure(crate::SERVICE, &measures, Map::new());
     }
 }

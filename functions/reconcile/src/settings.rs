@@ -20,6 +20,8 @@ pub struct Settings {
     pub unfinished_for: Duration,
     /// How long after its time is over an upload may still be on its way: what began in time may end later.
     pub upload_grace: Duration,
+    /// How long a batch is kept after its end.
+    pub history: Duration,
 }
 
 impl Default for Settings {
@@ -32,13 +34,25 @@ impl Default for Settings {
             given_up_after: Duration::from_hours(24),
             unfinished_for: Duration::from_mins(5),
             upload_grace: Duration::from_hours(1),
+            history: DAY * 90,
         }
     }
 }
 
+const DAY: Duration = Duration::from_hours(24);
+
+/// The shortest history: batch items are kept for 30 days after the last attempt at their request, and DynamoDB may take two
+/// more to delete them. Until then they would be shown as if their batch were still to come.
+const SHORTEST_HISTORY: u64 = 60;
+
+/// How many days longer than payloads the history is kept. Queues keep a message for 14 days, and what it is about must still
+/// be known then.
+const LONGER_THAN_PAYLOADS: u64 = 15;
+
 impl Settings {
     /// Reads `RECONCILE_MINUTES` (the schedule's interval), `RECONCILE_HOURS`, and in seconds `RECONCILE_OBJECT_AGE`, `RECONCILE_STOPPED_FOR`, `RECONCILE_GIVEN_UP_AFTER`,
-    /// `RECONCILE_UNFINISHED_FOR` and `RECONCILE_UPLOAD_GRACE`.
+    /// `RECONCILE_UNFINISHED_FOR` and `RECONCILE_UPLOAD_GRACE`; and `HISTORY_DAYS`, which must fit
+    /// `PAYLOAD_RETENTION_DAYS`.
     pub fn read<F: Fn(&str) -> Option<String>>(environment: &mut Environment<F>) -> Self {
         let usual = Self::default();
         let minutes = environment.optional("RECONCILE_MINUTES", NonZeroU16::MIN.saturating_add(4));
@@ -53,13 +67,55 @@ impl Settings {
             given_up_after: seconds("RECONCILE_GIVEN_UP_AFTER", usual.given_up_after),
             unfinished_for: seconds("RECONCILE_UNFINISHED_FOR", usual.unfinished_for),
             upload_grace: seconds("RECONCILE_UPLOAD_GRACE", usual.upload_grace),
+            history: history(environment, hours.get()),
         }
     }
+}
+
+/// How long the history is kept. One that is shorter than what leans on it is refused.
+fn history<F: Fn(&str) -> Option<String>>(environment: &mut Environment<F>, hours: u32) -> Duration {
+    let days: u64 = environment.optional("HISTORY_DAYS", 90);
+    let payloads: u64 = environment.optional("PAYLOAD_RETENTION_DAYS", 30);
+    let least = SHORTEST_HISTORY.max(payloads.saturating_add(LONGER_THAN_PAYLOADS));
+    if days < least {
+        environment.refuse(format!(
+            "HISTORY_DAYS is {days}, and must be at least {SHORTEST_HISTORY}, and {LONGER_THAN_PAYLOADS} more than \
+             PAYLOAD_RETENTION_DAYS ({payloads})"
+        ));
+    }
+    if u64::from(hours) > days.saturating_mul(24) {
+        environment.refuse("RECONCILE_HOURS reaches back further than HISTORY_DAYS");
+    }
+    // An hour that is no duration any more is far enough away.
+    Duration::from_secs(days.saturating_mul(DAY.as_secs()).min(u64::from(u32::MAX)))
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_history_is_kept_longer_than_what_leans_on_it() {
+        for (history, payloads, hours, is_refused) in [
+            ("60", "45", "72", false),
+            ("60", "46", "72", true),
+            ("59", "1", "72", true),
+            ("380", "365", "72", false),
+            ("379", "365", "72", true),
+            ("60", "30", "1440", false),
+            ("60", "30", "1441", true),
+        ] {
+            let mut environment = Environment::of(|name| match name {
+                "HISTORY_DAYS" => Some(history.to_owned()),
+                "PAYLOAD_RETENTION_DAYS" => Some(payloads.to_owned()),
+                "RECONCILE_HOURS" => Some(hours.to_owned()),
+                _ => None,
+            });
+            let days = u32::try_from(Settings::read(&mut environment).history.as_secs() / 86_400).unwrap();
+            assert_eq!(days.to_string(), history);
+            assert_eq!(environment.check().is_err(), is_refused, "{history} {payloads} {hours}");
+        }
+    }
 
     #[test]
     fn nothing_said_is_the_usual() {

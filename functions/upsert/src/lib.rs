@@ -107,7 +107,7 @@ impl Upsert {
             Written::Done { batch, became_final, .. } | Written::AlreadyDone { batch, became_final } => {
                 became_final.then_some(batch)
             }
-            Written::Superseded => None,
+            Written::Superseded | Written::TooOld => None,
         };
         if let Some(status) = became_final {
             self.let_go(ready.batch_id, status).await;
@@ -190,6 +190,12 @@ fn report(written: Written, took: Duration) {
         }
         Written::Superseded => {
             tracing::info!(event_type = "chunk.superseded", "the batch is being replayed by now");
+        }
+        Written::TooOld => {
+            tracing::warn!(
+                event_type = "chunk.too_old",
+                "the chunk is older than the history of loads, and is not written"
+            );
         }
     }
 }

@@ -18,12 +18,13 @@ async fn main() -> Result<(), Error> {
     let queue_url: String = environment.required("CHUNKS_QUEUE_URL");
     let base = Duration::from_secs(environment.optional("RETRY_BASE_SECONDS", 10));
     let guard = catalog::deactivation_guard(&mut environment);
+    let listed_errors = environment.optional("LISTED_ITEM_ERRORS", catalog::LISTED_ITEM_ERRORS);
     environment.check()?;
 
     let sdk = Sdk::from_environment().await;
     let upsert = Upsert {
         objects: Objects::new(aws_sdk_s3::Client::new(&sdk.objects()), bucket),
-        database: Database::from_environment(&sdk).await?.with_guard(guard),
+        database: Database::from_environment(&sdk).await?.with_guard(guard).with_listed_errors(listed_errors),
         visibility: Visibility::new(aws_sdk_sqs::Client::new(sdk.standard()), queue_url, base),
     };
     let upsert = &upsert;

@@ -15,11 +15,11 @@ use crate::rows::{bigint, count, word};
 /// What the chunks of a batch come to, for [`settle_by`].
 pub(crate) const TALLY: &str = "SELECT status, count(*) AS chunks, sum(items)::bigint AS items, sum(inserted)::bigint AS inserted, \
      sum(updated)::bigint AS updated, sum(unchanged)::bigint AS unchanged, sum(stale)::bigint AS stale, \
-     sum(rejected)::bigint AS rejected FROM batch_chunks WHERE batch_id = $1 GROUP BY status";
+     sum(rejected)::bigint AS rejected, sum(rejected_unlisted)::bigint AS rejected_unlisted FROM batch_chunks WHERE batch_id = $1 GROUP BY status";
 const SETTLE: &str = "UPDATE batches SET status = $2, items_failed = $3, inserted = $4, updated = $5, unchanged = $6, \
      stale = $7, chunks_pending = $8, chunks_done = $9, chunks_failed = $10, deactivation = $11, \
      deactivated_so_far = CASE WHEN $12 THEN NULL ELSE deactivated_so_far END, \
-     finished_at = CASE WHEN $12 THEN COALESCE(finished_at, now()) END, moved_at = now() WHERE batch_id = $1";
+     finished_at = CASE WHEN $12 THEN COALESCE(finished_at, now()) END, moved_at = now(), rejected_unlisted = $13 WHERE batch_id = $1";
 
 /// A batch's state, as its chunks have it.
 #[derive(Debug, Clone, Copy)]
@@ -42,6 +42,7 @@ pub(crate) async fn settle_by(
     rows: &[Row],
 ) -> Result<Settled, DatabaseError> {
     let (counts, tallies) = tally(rows)?;
+    let unlisted = rows.iter().map(|row| count(row, "rejected_unlisted")).sum::<Result<u64, _>>()?;
     let counters = Counters::derive(batch.items_parsed, batch.items_in_error, tallies);
     if counts.pending == 0 {
         counters.balanced()?;
@@ -66,6 +67,7 @@ pub(crate) async fn settle_by(
                 &bigint(counts.failed)?,
                 &Json(batch.deactivation),
                 &status.is_final(),
+                &bigint(unlisted)?,
             ],
         )
         .await?;

@@ -16,6 +16,7 @@ use uuid::Uuid;
 use crate::connection::{Connection, Session};
 use crate::database::Database;
 use crate::error::DatabaseError;
+use crate::pruning::fail_too_old;
 use crate::rows::{cnpj, count, word};
 
 /// A batch as it becomes known to the database.
@@ -37,6 +38,9 @@ pub enum Begun {
     Sealed { generation: Generation, pending: Vec<PendingChunk> },
     /// Nothing: the batch has come to its end.
     Final(BatchStatus),
+    /// Nothing: it was received before the history begins. One that was never cut is failed now; what else is under way is
+    /// ended by [`end_too_old`](Database::end_too_old).
+    TooOld(BatchStatus),
 }
 
 /// A chunk that waits to be written.
@@ -63,6 +67,20 @@ impl PayloadFailure {
     /// The code of a batch whose processing failed too often, which says nothing about its payload. It is not the last word: a run of the chunker that is under
     /// way, or begins because the payload's news came once more, brings the batch on as if it had never been given up.
     pub const GIVEN_UP: &str = "GIVEN_UP";
+    /// The code of a batch that was not processed while the history reached back to it.
+    pub const TOO_OLD: &str = "TOO_OLD";
+
+    /// What is said of a batch that is too old.
+    pub(crate) fn too_old() -> Self {
+        Self {
+            code: Self::TOO_OLD.into(),
+            detail:
+                "it was not processed while the history of loads reached back to it; what was written stays, \
+                and a new batch can bring the rest"
+                    .to_owned(),
+            byte_offset: None,
+        }
+    }
 }
 
 const INSERT: &str = "INSERT INTO batches (batch_id, tenant_id, load_type, media_type, idempotency_key, trace_id, \
@@ -71,8 +89,8 @@ const INSERT: &str = "INSERT INTO batches (batch_id, tenant_id, load_type, media
 /// Locks a batch's row until the transaction ends, and says what [`LockedBatch::of`] reads: always the last lock that a transaction takes.
 pub(crate) const LOCK: &str = "SELECT status, generation, load_type, received_at, planner, chunk_items, items_parsed, \
      items_in_error, sealed_at IS NOT NULL AS is_sealed, chunks_pending, chunks_done, chunks_failed, deactivation, \
-     deactivation_confirmed, deactivated_so_far, status = 'FAILED' AND COALESCE(error->>'code' = 'GIVEN_UP', false) AS is_given_up \
-     FROM batches WHERE batch_id = $1 FOR NO KEY UPDATE";
+     deactivation_confirmed, deactivated_so_far, status = 'FAILED' AND COALESCE(error->>'code' = 'GIVEN_UP', false) AS is_given_up, \
+     received_at < (SELECT kept_since FROM batch_history) AS is_too_old FROM batches WHERE batch_id = $1 FOR NO KEY UPDATE";
 const ALLOWED: &str = "SELECT allowed_cnpjs FROM batches WHERE batch_id = $1 AND tenant_id = $2";
 const CHUNKING: &str = "UPDATE batches SET status = $2, planner = $3, chunk_items = $4, \
      started_at = COALESCE(started_at, now()), moved_at = now(), finished_at = NULL, error = NULL WHERE batch_id = $1";
@@ -140,6 +158,11 @@ impl Database {
 async fn begin(connection: &mut Connection, batch: &NewBatch, plan: Plan) -> Result<Begun, DatabaseError> {
     let mut session = connection.begin().await?;
     let found = find_or_insert(&mut session, batch).await?;
+    if found.is_too_old {
+        let status = fail_too_old(&mut session, &found).await?;
+        session.commit().await?;
+        return Ok(Begun::TooOld(status));
+    }
     let begun = match found.for_the_chunker().after(BatchEvent::ChunkingBegan) {
         Ok(status) => {
             let plan = found.plan.unwrap_or(plan);
@@ -168,6 +191,11 @@ async fn fail(
 ) -> Result<BatchStatus, DatabaseError> {
     let mut session = connection.begin().await?;
     let found = find_or_insert(&mut session, batch).await?;
+    if found.is_too_old {
+        let status = fail_too_old(&mut session, &found).await?;
+        session.commit().await?;
+        return Ok(status);
+    }
     let Ok(status) = found.for_the_chunker().after(BatchEvent::PayloadFailed) else {
         return Ok(found.status);
     };
@@ -229,6 +257,8 @@ pub(crate) struct LockedBatch {
     /// Products that it deactivated so far. `None` before the guard let it begin.
     pub(crate) deactivated_so_far: Option<u64>,
     pub(crate) is_given_up: bool,
+    /// Whether it was received before the history begins.
+    pub(crate) is_too_old: bool,
 }
 
 impl LockedBatch {
@@ -256,6 +286,7 @@ impl LockedBatch {
             deactivation_confirmed: row.try_get("deactivation_confirmed")?,
             deactivated_so_far: so_far.map(u64::try_from).transpose()?,
             is_given_up: row.try_get("is_given_up")?,
+            is_too_old: row.try_get("is_too_old")?,
         })
     }
 

@@ -8,6 +8,7 @@ use tokio::time::{Instant, timeout_at};
 use crate::config::DatabaseConfig;
 use crate::connection::Connection;
 use crate::error::DatabaseError;
+use crate::item_errors::LISTED_ITEM_ERRORS;
 use crate::secret::DatabaseSecret;
 
 /// How long a call may take in all: less than the 30 s of the functions that write.
@@ -21,6 +22,7 @@ pub struct Database {
     source: Source,
     connection: Mutex<Option<Connection>>,
     guard: DeactivationGuard,
+    listed_errors: u64,
     budget: Duration,
 }
 
@@ -54,13 +56,25 @@ impl Database {
     }
 
     fn of(source: Source) -> Self {
-        Self { source, connection: Mutex::new(None), guard: DeactivationGuard::default(), budget: BUDGET }
+        Self {
+            source,
+            connection: Mutex::new(None),
+            guard: DeactivationGuard::default(),
+            listed_errors: LISTED_ITEM_ERRORS,
+            budget: BUDGET,
+        }
     }
 
     /// With another guard on deactivations.
     #[must_use]
     pub fn with_guard(self, guard: DeactivationGuard) -> Self {
         Self { guard, ..self }
+    }
+
+    /// With another number of items in error up to which a batch's report lists those that the database refuses.
+    #[must_use]
+    pub fn with_listed_errors(self, listed_errors: u64) -> Self {
+        Self { listed_errors, ..self }
     }
 
     /// With another time in which each call is done or given up; 25 s where nothing is said.
@@ -83,6 +97,10 @@ impl Database {
 
     pub(crate) const fn guard(&self) -> DeactivationGuard {
         self.guard
+    }
+
+    pub(crate) const fn listed_errors(&self) -> u64 {
+        self.listed_errors
     }
 
     /// Where the database is, as of now.

@@ -15,6 +15,17 @@ use crate::hashes::first_eight;
 use crate::rows::{bigint, count, word};
 use crate::visible::{accepted_within, visible};
 
+/// Items in error that a batch's report lists if nothing else is said.
+pub const LISTED_ITEM_ERRORS: u64 = 10_000;
+
+/// A page of a batch's items in error.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ItemErrorPage {
+    pub errors: Vec<ItemError>,
+    /// Items in error of the whole batch that no page lists, since there are too many.
+    pub omitted: u64,
+}
+
 const INSERT: &str = "INSERT INTO batch_item_errors \
      (batch_id, item_index, byte_offset, code, field, detail, key, key_hash) \
      SELECT $1, e.* FROM unnest($2::bigint[], $3::bigint[], $4::text[], $5::text[], $6::text[], $7::jsonb[], $8::bigint[]) e \
@@ -24,12 +35,14 @@ const IS_CHUNKING: &str = "SELECT FROM batches WHERE batch_id = $1 AND generatio
      AND (status = 'CHUNKING' OR status = 'FAILED' AND error->>'code' = 'GIVEN_UP') FOR SHARE";
 const FORGET_REJECTED: &str = "DELETE FROM batch_item_errors WHERE batch_id = $1 AND item_index = ANY($2) \
      AND code = 'REJECTED_BY_DATABASE'";
+const LISTED: &str =
+    "SELECT count(*) AS listed FROM (SELECT FROM batch_item_errors WHERE batch_id = $1 LIMIT $2) AS listed";
 /// Whether the viewer sees the batch, and all of its errors: what it could not have sent itself may
 /// be about other establishments.
 const SHOWN: &str = concat!(
     "SELECT $3::text[] IS NULL OR ",
     accepted_within!("$3"),
-    " AS is_own FROM batches b WHERE b.batch_id = $1 AND ",
+    " AS is_own, b.errors_omitted + b.rejected_unlisted AS omitted FROM batches b WHERE b.batch_id = $1 AND ",
     visible!("$2", "$3")
 );
 const PAGE: &str = "SELECT item_index, byte_offset, code, field, detail, key FROM batch_item_errors \
@@ -80,7 +93,7 @@ impl Database {
         batch_id: Uuid,
         after: Option<u64>,
         limit: u32,
-    ) -> Result<Option<Vec<ItemError>>, DatabaseError> {
+    ) -> Result<Option<ItemErrorPage>, DatabaseError> {
         self.within(async {
             let mut lease = self.lease().await?;
             let page = async {
@@ -91,7 +104,8 @@ impl Database {
                 let cnpjs = if shown.try_get("is_own")? { None } else { cnpjs };
                 let after = after.map_or(Ok(-1), bigint)?;
                 let rows = session.query(PAGE, &[&batch_id, &after, &i64::from(limit), &cnpjs]).await?;
-                rows.iter().map(item_error).collect::<Result<_, _>>().map(Some)
+                let errors = rows.iter().map(item_error).collect::<Result<_, _>>()?;
+                Ok(Some(ItemErrorPage { errors, omitted: count(&shown, "omitted")? }))
             }
             .await;
             lease.release();
@@ -112,8 +126,25 @@ pub(crate) async fn forget_rejected(
     Ok(())
 }
 
+/// Writes as many of the errors to the report of a batch, which is locked, as make it `most` in all. How many were left out.
+pub(crate) async fn insert_up_to(
+    session: &mut Session<'_>,
+    batch_id: Uuid,
+    errors: &[ItemError],
+    most: u64,
+) -> Result<u64, DatabaseError> {
+    let row = session.query_opt(LISTED, &[&batch_id, &bigint(most)?]).await?;
+    let listed = row.as_ref().map_or(Ok(0), |row| count(row, "listed"))?;
+    let room = usize::try_from(most.saturating_sub(listed))?.min(errors.len());
+    let (listed, left_out) = errors.split_at(room);
+    if !listed.is_empty() {
+        insert(session, batch_id, listed).await?;
+    }
+    Ok(u64::try_from(left_out.len())?)
+}
+
 /// Writes errors to the batch's report.
-pub(crate) async fn insert(
+async fn insert(
     session: &mut Session<'_>,
     batch_id: Uuid,
     errors: &[ItemError],

@@ -20,7 +20,7 @@
 //! | `upsert` | [`write_chunk`](Database::write_chunk), [`note_failed_attempt`](Database::note_failed_attempt) where that failed, and [`final_batch`](Database::final_batch) of one that became final |
 //! | `dead-letter` | [`fail_chunk`](Database::fail_chunk), [`fail_payload`](Database::fail_payload) |
 //! | `batches` | [`batch`](Database::batch), [`batches`](Database::batches), [`item_errors`](Database::item_errors); [`objects_to_replay`](Database::objects_to_replay) and [`replay`](Database::replay) |
-//! | `reconcile` | [`unknown`](Database::unknown), [`take_stopped`](Database::take_stopped), [`take_unfinished`](Database::take_unfinished) and [`finalize`](Database::finalize), [`stuck`](Database::stuck) |
+//! | `reconcile` | [`unknown`](Database::unknown), [`take_stopped`](Database::take_stopped), [`take_unfinished`](Database::take_unfinished) and [`finalize`](Database::finalize), [`stuck`](Database::stuck); [`end_too_old`](Database::end_too_old), [`prune`](Database::prune), [`advance_history`](Database::advance_history) |
 //!
 //! Every call may be repeated: each says by what. A call is one transaction, except for the end of a full load: that
 //! takes a transaction for every 256 establishments, and `write_chunk` begins it after the chunk's own.
@@ -58,6 +58,12 @@
 //! meanwhile; and what a full load decided once stays decided, so that late batches meet the same answer throughout. At its end the load
 //! looks at the establishments for which it had not decided: those that were held or left to others. The numbers of a batch are those of its last generation.
 //!
+//! # What is too old
+//!
+//! The history of loads begins at a time in the database, `batch_history.kept_since`. What was received before it is too old
+//! to be compared with what came since: its chunks are not written, it decides nothing, and it is deleted (`pruning.rs`).
+//! Every row counts as confirmed at that time.
+//!
 //! # Connection and time
 //!
 //! A [`Database`] has one connection, checked before each call, since between the invocations of a function anything may have happened to it. Prepared statements stay with it. Each call
@@ -85,6 +91,7 @@ mod last;
 mod locks;
 mod migrate;
 mod place;
+mod pruning;
 mod replay;
 mod rows;
 mod seal;
@@ -101,8 +108,10 @@ pub use config::{ConfigError, DatabaseConfig, Pem, Tls};
 pub use database::Database;
 pub use error::DatabaseError;
 pub use finalize::{Finalized, deactivation_guard};
+pub use item_errors::{ItemErrorPage, LISTED_ITEM_ERRORS};
 pub use last::FinalBatch;
 pub use migrate::Migrated;
+pub use pruning::Pruned;
 pub use replay::{BegunReplay, ReplayOutcome, ReplayRequest};
 pub use seal::{Seal, SealOutcome, SealedChunk};
 pub use stopped::{Patience, StoppedBatch, Stuck};

@@ -66,7 +66,7 @@ const FIRST_AND_LAST: &str = "SELECT chunk_uri FROM batch_chunks c WHERE batch_i
      ARRAY[min(chunk_index), max(chunk_index)]) FROM batch_chunks WHERE batch_id = $1 AND ($2 OR status = 'FAILED')) \
      ORDER BY chunk_index";
 const RESET_CHUNKS: &str = "UPDATE batch_chunks c SET chunk_id = r.chunk_id, generation = $2, status = 'PENDING', attempts = 0, \
-     inserted = 0, updated = 0, unchanged = 0, stale = 0, rejected = 0, last_error = NULL, done_at = NULL \
+     inserted = 0, updated = 0, unchanged = 0, stale = 0, rejected = 0, rejected_unlisted = 0, last_error = NULL, done_at = NULL \
      FROM unnest($3::integer[], $4::uuid[]) AS r (chunk_index, chunk_id) \
      WHERE c.batch_id = $1 AND c.chunk_index = r.chunk_index";
 const RESET: &str = "UPDATE batches SET generation = $2, status = $3, deactivation = $4, deactivation_confirmed = $5, \
@@ -297,6 +297,7 @@ impl LockedBatch {
             is_sealed: self.is_sealed,
             chunks: self.chunks,
             deactivation: self.deactivation,
+            is_too_old: self.is_too_old,
         }
     }
 }

@@ -192,7 +192,7 @@ impl Database {
     }
 }
 
-fn batch(row: &Row) -> Result<StoppedBatch, DatabaseError> {
+pub(crate) fn batch(row: &Row) -> Result<StoppedBatch, DatabaseError> {
     Ok(StoppedBatch {
         batch_id: row.try_get("batch_id")?,
         tenant_id: row.try_get("tenant_id")?,

@@ -81,7 +81,7 @@ macro_rules! batches_where {
     ($cnpjs:literal, $condition:literal) => {
         concat!(
             "SELECT batch_id, load_type, status, received_at, started_at, finished_at, generation, payload_bytes, ",
-            "payload_checksum, items_parsed, items_failed, items_partial, errors_omitted, inserted, updated, unchanged, stale, chunks_pending, ",
+            "payload_checksum, items_parsed, items_failed, items_partial, errors_omitted + rejected_unlisted AS errors_omitted, inserted, updated, unchanged, stale, chunks_pending, ",
             "chunks_done, chunks_failed, deactivation, error FROM batches b WHERE ",
             visible!("$1", $cnpjs),
             " AND ",

@@ -18,13 +18,13 @@ macro_rules! accepted_within {
     };
 }
 
-/// Whether the viewer sees batch `b`.
+/// Whether the viewer sees batch `b`. Nobody sees one that is being deleted.
 macro_rules! visible {
     ($tenant:literal, $cnpjs:literal) => {
         concat!(
             "b.tenant_id = ",
             $tenant,
-            " AND (",
+            " AND NOT b.is_pruned AND (",
             $cnpjs,
             "::text[] IS NULL OR ",
             crate::visible::accepted_within!($cnpjs),

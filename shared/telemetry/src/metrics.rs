@@ -59,6 +59,12 @@ pub const BATCHES_FINALIZED: &str = "BatchesFinalized";
 pub const BATCHES_STUCK: &str = "BatchesStuck";
 pub const UPLOADS_EXPIRED: &str = "UploadsExpired";
 pub const UPLOADS_FOUND: &str = "UploadsFound";
+/// Batches under way that were ended since they are older than the history of loads.
+pub const BATCHES_TOO_OLD: &str = "BatchesTooOld";
+/// What was deleted of the history, and how many minutes the next batch has been waiting for that.
+pub const BATCHES_PRUNED: &str = "BatchesPruned";
+pub const ROWS_PRUNED: &str = "RowsPruned";
+pub const PRUNING_BEHIND: &str = "PruningBehindMinutes";
 /// Looks that failed.
 pub const RECONCILE_FAILURES: &str = "ReconcileFailures";
 

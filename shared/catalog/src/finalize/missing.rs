@@ -53,7 +53,7 @@ struct OfCnpj {
 }
 
 impl Missing {
-    /// Looks for them. `None` if more has come since than can be looked through.
+    /// Looks for them. `None` if more has come since than can be looked through, or some of it may be deleted by now.
     pub(super) async fn of(
         session: &mut Session<'_>,
         batch: &LockedBatch,
@@ -62,6 +62,9 @@ impl Missing {
         let (Some(first), Some(last)) = (cnpjs.first(), cnpjs.last()) else {
             return Ok(Some(Self(Vec::new())));
         };
+        if batch.is_too_old {
+            return Ok(None);
+        }
         let (texts, first, last) = (texts(cnpjs), first.as_str(), last.as_str());
         let (received_at, limit) = (batch.received_at, MOST_LATER_CHUNKS + 1);
         let later = session

@@ -44,12 +44,14 @@ pub(super) struct Plan<'a> {
 }
 
 impl<'a> Plan<'a> {
-    /// Decides about each of `rows` rows, of which those in `differing` are not in the table as they are.
+    /// Decides about each of `rows` rows, of which those in `differing` are not in the table as they are. The history of
+    /// loads begins at `kept_since`.
     pub(super) async fn of(
         session: &mut Session<'_>,
         chunk: &Chunk,
         differing: &'a [Differing<'a>],
         rows: usize,
+        kept_since: Timestamp,
     ) -> Result<Self, DatabaseError> {
         let may_return: Vec<&Row> = differing
             .iter()
@@ -59,7 +61,7 @@ impl<'a> Plan<'a> {
         let newer: Vec<&Differing<'_>> = differing.iter().filter(|differing| differing.is_newer()).collect();
         let knowledge = Knowledge {
             withdrawn: history::withdrawn(session, chunk, &may_return).await?,
-            outranked: history::outranked(session, chunk, &newer).await?,
+            outranked: history::outranked(session, chunk, &newer, kept_since).await?,
             now: Timestamp::now(),
         };
         let unchanged = u64::try_from(rows.saturating_sub(differing.len()))?;

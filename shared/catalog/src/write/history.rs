@@ -3,6 +3,8 @@
 //! An unchanged row is not touched, so it does not tell who confirmed it, and a product that is gone does not tell who said so last. The hashes that done chunks left
 //! behind do. They are asked only about rows that are about to be changed, and only where another batch could have a say, which in the usual order of things
 //! is never.
+//!
+//! The history begins at some time, and what was said before that is deleted. So that this loses no confirmation, each row counts as confirmed at that time.
 
 use std::collections::{HashMap, HashSet};
 
@@ -81,13 +83,18 @@ pub(super) async fn outranked(
     session: &mut Session<'_>,
     chunk: &Chunk,
     rows: &[&Differing<'_>],
+    kept_since: Timestamp,
 ) -> Result<HashSet<i64>, DatabaseError> {
-    let mut outranked = HashSet::new();
-    let mut candidates: Vec<Candidate> =
-        rows.iter().filter_map(|differing| Candidate::of(differing)).collect();
+    // An item may be dated before the history begins; whether its row was confirmed since then is not known any more.
+    let (confirmed_before, mut candidates): (Vec<Candidate>, Vec<Candidate>) = rows
+        .iter()
+        .filter_map(|differing| Candidate::of(differing))
+        .partition(|candidate| candidate.confirmed_at(kept_since) > candidate.effective_at);
+    let mut outranked: HashSet<i64> = confirmed_before.iter().map(|candidate| candidate.key).collect();
     let Some(since) = candidates.iter().map(|candidate| candidate.effective_at).min() else {
         return Ok(outranked);
     };
+    let since = since.max(kept_since);
     let answers = session.query(SINCE, &[&texts(&chunk.cnpjs()), &since]).await?;
     let batches = answers
         .iter()

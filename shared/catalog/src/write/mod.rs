@@ -15,6 +15,7 @@ use std::collections::HashSet;
 use ingestion::batch::{BatchStatus, ChunkResult, ChunkStatus};
 use ingestion::chunk::{Chunk, Generation, Row};
 use ingestion::product::{ItemError, ItemErrorCode, PartialKey};
+use jiff::Timestamp;
 
 use crate::account::{Settled, TALLY, settle_by};
 use crate::batch::{self, LockedBatch, generation};
@@ -49,15 +50,20 @@ pub enum Written {
     },
     /// Its batch has a later generation of it.
     Superseded,
+    /// Nothing: its batch was received before the history begins, so it cannot be compared with what came since.
+    TooOld,
 }
 
 /// Until the transaction's end. A plan that was made while the table had few rows stays in use for some time when it has many: reading all of it was the cheapest then.
 const NO_SCANS: &str = "SELECT set_config('enable_seqscan', 'off', true)";
-const STATE: &str = "SELECT b.generation AS current, c.generation, c.status FROM batches b \
-     LEFT JOIN batch_chunks c ON c.batch_id = b.batch_id AND c.chunk_index = $2 WHERE b.batch_id = $1";
+/// One row always.
+const STATE: &str = "SELECT h.kept_since, b.generation AS current, c.generation, c.status FROM batch_history h \
+     LEFT JOIN batches b ON b.batch_id = $1 LEFT JOIN batch_chunks c ON c.batch_id = b.batch_id AND c.chunk_index = $2 \
+     WHERE h.is_only";
 const DONE: &str = "UPDATE batch_chunks SET status = 'DONE', attempts = attempts + 1, inserted = $2, updated = $3, \
      unchanged = $4, stale = $5, rejected = $6, key_hashes = $7, row_hashes = $8, last_error = NULL, done_at = now() \
      WHERE chunk_id = $1 AND status <> 'DONE' RETURNING chunk_id";
+const UNLISTED: &str = "UPDATE batch_chunks SET rejected_unlisted = $2 WHERE chunk_id = $1";
 
 impl Database {
     /// Writes a chunk, and brings its batch to its end if it was the last. Repeated by the chunk's id: written again, it is acknowledged without
@@ -82,10 +88,11 @@ impl Database {
     async fn write(&self, connection: &mut Connection, chunk: &Chunk) -> Result<Written, DatabaseError> {
         let outcome = match attempt(connection, chunk).await {
             Err(error) if error.blames_the_data() => {
-                let refused = rejected::find(connection, chunk).await?;
-                if refused.is_empty() {
+                let places = rejected::find(connection, chunk).await?;
+                if places.is_empty() {
                     return Err(error);
                 }
+                let refused = Refused { places, most_listed: self.listed_errors() };
                 transact(connection, chunk, &refused, Hold::Alone).await?
             }
             outcome => outcome?,
@@ -95,6 +102,7 @@ impl Database {
             // Nobody who holds the locks alone is told so.
             Outcome::Differs => Err(DatabaseError::Moved),
             Outcome::Superseded => Ok(Written::Superseded),
+            Outcome::TooOld => Ok(Written::TooOld),
             Outcome::AlreadyDone => {
                 let end = self.finalize_with(connection, chunk).await?;
                 Ok(Written::AlreadyDone { batch: end.status, became_final: end.became_final })
@@ -119,6 +127,14 @@ impl Database {
     }
 }
 
+/// Rows that the database refuses.
+#[derive(Default)]
+struct Refused {
+    places: HashSet<usize>,
+    /// Items in error that their batch's report may list in all.
+    most_listed: u64,
+}
+
 enum Outcome {
     Done {
         result: ChunkResult,
@@ -129,13 +145,14 @@ enum Outcome {
     },
     AlreadyDone,
     Superseded,
+    TooOld,
     /// The table holds other rows than the chunk, which shares its establishments' locks: nothing was done.
     Differs,
 }
 
 /// The chunk's transaction. One that changes nothing can go on beside others of its establishments that change nothing, so where that is to be expected it is tried first.
 async fn attempt(connection: &mut Connection, chunk: &Chunk) -> Result<Outcome, DatabaseError> {
-    let none = HashSet::new();
+    let none = Refused::default();
     if connection.nothing_differed {
         match transact(connection, chunk, &none, Hold::Shared).await? {
             Outcome::Differs => {}
@@ -145,15 +162,15 @@ async fn attempt(connection: &mut Connection, chunk: &Chunk) -> Result<Outcome, 
     transact(connection, chunk, &none, Hold::Alone).await
 }
 
-/// The transaction under these locks, without the rows at the `refused` places.
+/// The transaction under these locks, without the rows that are refused.
 async fn transact(
     connection: &mut Connection,
     chunk: &Chunk,
-    refused: &HashSet<usize>,
+    refused: &Refused,
     hold: Hold,
 ) -> Result<Outcome, DatabaseError> {
     let (left, accepted): (Vec<_>, Vec<_>) =
-        chunk.rows().iter().enumerate().partition(|(place, _)| refused.contains(place));
+        chunk.rows().iter().enumerate().partition(|(place, _)| refused.places.contains(place));
     let accepted: Vec<&Row> = accepted.into_iter().map(|(_, row)| row).collect();
     let first = Runs::of(accepted.get(..probe(accepted.len())).unwrap_or_default())?;
     let (batch_id, index) = (chunk.batch().batch_id(), i32::try_from(chunk.index())?);
@@ -169,29 +186,31 @@ async fn transact(
     if let Some(outcome) = outcome_in(&state, chunk)? {
         return Ok(outcome);
     }
+    let kept_since = kept_since(&state)?;
     let differing = lookup::differing(&mut session, &accepted, &first, &found).await?;
     let nothing_differed = differing.is_empty();
     if hold == Hold::Shared && !nothing_differed {
         return Ok(Outcome::Differs);
     }
-    let plan = Plan::of(&mut session, chunk, &differing, accepted.len()).await?;
+    let plan = Plan::of(&mut session, chunk, &differing, accepted.len(), kept_since).await?;
     apply(&mut session, &plan).await?;
     if chunk.generation() > Generation::FIRST {
         let items: Vec<u64> = chunk.rows().iter().map(|row| row.version.item_index()).collect();
         item_errors::forget_rejected(&mut session, chunk.batch().batch_id(), &items).await?;
     }
-    if !left.is_empty() {
-        let errors: Vec<ItemError> = left.iter().map(|(_, row)| refusal(row)).collect();
-        item_errors::insert(&mut session, chunk.batch().batch_id(), &errors).await?;
-    }
     let rejected = u64::try_from(left.len())?;
     let result = ChunkResult::new(u64::from(chunk.items()), plan.counts(chunk), rejected)?;
-    let Some((batch, tally)) = mark_done(&mut session, chunk, result).await? else {
+    let Some((batch, mut tally)) = mark_done(&mut session, chunk, result).await? else {
         // Somebody was faster, or a replay took the chunk over; what was written here is rolled back.
         let state = session.query(STATE, &[&batch_id, &index]).await?;
         let unknown = DatabaseError::UnknownChunk { batch_id, index: chunk.index() };
         return outcome_in(&state, chunk)?.ok_or(unknown);
     };
+    if !left.is_empty() {
+        let errors: Vec<ItemError> = left.iter().map(|(_, row)| refusal(row)).collect();
+        report(&mut session, chunk, &errors, refused.most_listed).await?;
+        tally = session.query(TALLY, &[&batch_id]).await?;
+    }
     let after = settle_by(&mut session, &batch, &tally).await?;
     session.commit().await?;
     Ok(Outcome::Done { result, before: batch.status, after, nothing_differed })
@@ -200,19 +219,43 @@ async fn transact(
 /// What is left to do for a chunk that was written before, or is none of its batch's any more; `state` is what [`STATE`] answered.
 fn outcome_in(state: &[tokio_postgres::Row], chunk: &Chunk) -> Result<Option<Outcome>, DatabaseError> {
     let batch_id = chunk.batch().batch_id();
+    let too_old = (chunk.batch().received_at() < kept_since(state)?).then_some(Outcome::TooOld);
     let row = state.first().ok_or(DatabaseError::UnknownBatch(batch_id))?;
+    if row.try_get::<_, Option<i32>>("current")?.is_none() {
+        return too_old.ok_or(DatabaseError::UnknownBatch(batch_id)).map(Some);
+    }
     let unknown = DatabaseError::UnknownChunk { batch_id, index: chunk.index() };
     if row.try_get::<_, Option<i32>>("generation")?.is_none() {
         let superseded = generation(row, "current")? > chunk.generation();
-        return if superseded { Ok(Some(Outcome::Superseded)) } else { Err(unknown) };
+        return if superseded { Ok(Some(Outcome::Superseded)) } else { too_old.ok_or(unknown).map(Some) };
     }
     let status: ChunkStatus = word(row, "status")?;
     match generation(row, "generation")?.cmp(&chunk.generation()) {
         std::cmp::Ordering::Greater => Ok(Some(Outcome::Superseded)),
-        std::cmp::Ordering::Less => Err(unknown),
+        std::cmp::Ordering::Less => too_old.ok_or(unknown).map(Some),
         std::cmp::Ordering::Equal if status == ChunkStatus::Done => Ok(Some(Outcome::AlreadyDone)),
-        std::cmp::Ordering::Equal => Ok(None),
+        std::cmp::Ordering::Equal => Ok(too_old),
     }
+}
+
+/// When the history begins, as [`STATE`] answered.
+fn kept_since(state: &[tokio_postgres::Row]) -> Result<Timestamp, DatabaseError> {
+    let row = state.first().ok_or(DatabaseError::Unreadable("the beginning of the history"))?;
+    Ok(row.try_get("kept_since")?)
+}
+
+/// Reports items of the chunk that the database refused, under its batch's lock, so that no two chunks count on the same room.
+async fn report(
+    session: &mut Session<'_>,
+    chunk: &Chunk,
+    errors: &[ItemError],
+    most: u64,
+) -> Result<(), DatabaseError> {
+    let unlisted = item_errors::insert_up_to(session, chunk.batch().batch_id(), errors, most).await?;
+    if unlisted > 0 {
+        session.execute(UNLISTED, &[&chunk.id().uuid(), &bigint(unlisted)?]).await?;
+    }
+    Ok(())
 }
 
 /// Marks a chunk that was there to be marked, and not done. Then its batch is locked, and this is the batch with what its chunks come to.

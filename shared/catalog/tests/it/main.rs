@@ -16,6 +16,7 @@ mod end_of_load;
 mod lookups;
 mod migrations;
 mod model;
+mod pruning;
 mod queries;
 mod replay;
 mod sharing;

@@ -87,7 +87,7 @@ fn a_batch_of_one_s_own_is_shown_whatever_it_contains() {
             assert!(is_shown(&database, &limited(&[0, 1]), load.id()).await);
             assert!(!is_shown(&database, &other, load.id()).await);
         }
-        let errors = database.item_errors(&mine, wrong.id(), None, 10).await.unwrap().unwrap();
+        let errors = database.item_errors(&mine, wrong.id(), None, 10).await.unwrap().unwrap().errors;
         assert_eq!(errors, wrong.errors, "what was refused was its own doing");
     });
 }
@@ -99,7 +99,7 @@ fn of_a_batch_of_others_only_errors_of_one_s_own_establishments_are_shown() {
         let load = Load::delta(0).keys([0]).error(Some(1)).error(Some(2)).error(None).error(Some(4));
         load.run(&database).await;
         let page = async |viewer: &Viewer, after, limit| {
-            let errors = database.item_errors(viewer, load.id(), after, limit).await.unwrap().unwrap();
+            let errors = database.item_errors(viewer, load.id(), after, limit).await.unwrap().unwrap().errors;
             errors.iter().map(|error| error.item_index).collect::<Vec<_>>()
         };
         assert_eq!(page(&limited(&[0]), None, 10).await, [2, 4]);

@@ -40,6 +40,8 @@ pub struct ReplayedBatch {
     pub is_sealed: bool,
     pub chunks: ChunkCounts,
     pub deactivation: Deactivation,
+    /// Whether it was received before the history of loads begins, with which its items would have to be compared.
+    pub is_too_old: bool,
 }
 
 /// Why a batch is not replayed.
@@ -58,6 +60,8 @@ pub enum NotReplayable {
     OnlyHeld,
     #[error("the batch has no chunk")]
     NoChunks,
+    #[error("the batch is older than the history of loads that is kept; send its products in a new batch")]
+    TooOld,
     /// Storage keeps objects of a batch for a while after its end.
     #[error("the batch's payload, or one of its chunks, is not kept any more")]
     ObjectsGone,
@@ -76,6 +80,9 @@ impl Replay {
             status @ (BatchStatus::Received | BatchStatus::Chunking | BatchStatus::Processing) => {
                 return Err(NotReplayable::UnderWay(status));
             }
+        }
+        if batch.is_too_old {
+            return Err(NotReplayable::TooOld);
         }
         if !batch.is_sealed {
             return Ok(ReplayWork::Cut);
@@ -115,7 +122,7 @@ mod tests {
 
     const fn batch(status: BatchStatus, done: u64, failed: u64, deactivation: Deactivation) -> ReplayedBatch {
         let chunks = ChunkCounts { pending: 0, done, failed };
-        ReplayedBatch { status, is_sealed: true, chunks, deactivation }
+        ReplayedBatch { status, is_sealed: true, chunks, deactivation, is_too_old: false }
     }
 
     #[test]
@@ -164,6 +171,18 @@ mod tests {
             let failed =
                 ReplayedBatch { is_sealed: false, ..batch(BatchStatus::Failed, 0, 0, Deactivation::Pending) };
             assert_eq!(replay(scope, false).work(&failed), Ok(ReplayWork::Cut));
+        }
+    }
+
+    #[test]
+    fn what_is_older_than_the_history_is_not_replayed() {
+        let held = Deactivation::Held { would_deactivate: 9 };
+        for (is_sealed, scope) in
+            [(true, ReplayScope::All), (true, ReplayScope::Failed), (false, ReplayScope::Failed)]
+        {
+            let batch =
+                ReplayedBatch { is_sealed, is_too_old: true, ..batch(BatchStatus::PartialFail, 1, 1, held) };
+            assert_eq!(replay(scope, true).work(&batch), Err(NotReplayable::TooOld));
         }
     }
 

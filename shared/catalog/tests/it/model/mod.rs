@@ -4,6 +4,7 @@
 //! that was received last: one that contained it, or a full load that decided about its establishment and did not.
 
 mod history;
+mod pruned;
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -13,6 +14,7 @@ use ingestion::batch::{Replay, ReplayScope};
 use ingestion::chunk::Generation;
 use ingestion::payload::LoadType;
 use ingestion::product::{BatchStamp, Version};
+use jiff::Timestamp;
 use proptest::test_runner::{Config, TestRunner};
 use tokio::task::JoinSet;
 use uuid::Uuid;
@@ -23,19 +25,53 @@ use crate::support::{Item, Load, TENANT, TestDatabase, at, cnpj, database_test, 
 /// What the table holds of a product: its content and whether it is active.
 type Table = BTreeMap<String, (Option<String>, Option<i64>, bool)>;
 
+/// Of each product the item that won, by which version, and whether it is active.
+type Winners = BTreeMap<u32, (Version, Item, bool)>;
+
+/// What is known of the time before the history begins: nothing but what the table held then.
+#[derive(Default)]
+struct Baseline {
+    kept_since: Option<Timestamp>,
+    winners: Winners,
+}
+
 fn expected(
     loads: &[Load],
     drafts: &[Draft],
     done: &BTreeSet<(Uuid, u32)>,
     decided: &BTreeSet<(Uuid, String)>,
 ) -> Table {
-    let mut table = Table::new();
+    table(&winners(&Baseline::default(), loads, drafts, done, decided))
+}
+
+fn table(winners: &Winners) -> Table {
+    let row = |(key, (_, item, active)): (&u32, &(Version, Item, bool))| {
+        let product = product(Item { key: *key, ..*item });
+        (product.key.product_id, (product.attributes.title.map(String::from), item.updated_at, *active))
+    };
+    winners.iter().map(row).collect()
+}
+
+fn winners(
+    baseline: &Baseline,
+    loads: &[Load],
+    drafts: &[Draft],
+    done: &BTreeSet<(Uuid, u32)>,
+    decided: &BTreeSet<(Uuid, String)>,
+) -> Winners {
+    let mut winners = Winners::new();
+    let first = baseline.kept_since.unwrap_or(Timestamp::MIN);
     for key in 0..KEYS {
-        let sample = product(Item::of(key, 0)).key;
-        let mut winner: Option<(Version, Item)> = None;
-        let mut word: Option<(BatchStamp, bool)> = None;
+        let cnpj = product(Item::of(key, 0)).key.cnpj.to_string();
+        let before = baseline.winners.get(&key);
+        let mut winner: Option<(Version, Item)> = before.map(|(version, item, _)| (*version, *item));
+        let mut word: Option<(BatchStamp, bool)> =
+            before.map(|(.., active)| (BatchStamp::new(first, Uuid::nil()), *active));
         for (load, draft) in loads.iter().zip(drafts) {
             let stamp = BatchStamp::new(load.batch.metadata.received_at, load.id());
+            if stamp.received_at() < first {
+                continue;
+            }
             let mut index = 0;
             let mut contains = false;
             for (place, items) in draft.chunks.iter().enumerate() {
@@ -49,18 +85,17 @@ fn expected(
                     index += 1;
                 }
             }
-            let decides = decided.contains(&(load.id(), sample.cnpj.to_string()));
+            let decides = decided.contains(&(load.id(), cnpj.clone()));
             let lacks = decides && !contains && !draft.readable_errors.contains(&key);
             if (contains || lacks) && word.is_none_or(|(last, _)| stamp > last) {
                 word = Some((stamp, contains));
             }
         }
-        if let (Some((_, item)), Some((_, active))) = (winner, word) {
-            let title = product(item).attributes.title.map(String::from);
-            table.insert(sample.product_id, (title, item.updated_at, active));
+        if let (Some((version, item)), Some((_, active))) = (winner, word) {
+            winners.insert(key, (version, item, active));
         }
     }
-    table
+    winners
 }
 
 trait Latest {
@@ -87,7 +122,13 @@ async fn actual(test: &TestDatabase) -> Table {
 }
 
 async fn check(test: &TestDatabase, loads: &[Load], drafts: &[Draft]) {
-    // Done in this generation or an earlier one.
+    let (done, decided) = facts(test).await;
+    assert_eq!(actual(test).await, expected(loads, drafts, &done, &decided));
+    books(test).await;
+}
+
+/// Which chunks are done, in their generation or an earlier one, and which loads decided about which establishments.
+async fn facts(test: &TestDatabase) -> (BTreeSet<(Uuid, u32)>, BTreeSet<(Uuid, String)>) {
     let sql = "SELECT batch_id, chunk_index FROM batch_chunks WHERE key_hashes IS NOT NULL";
     let chunks = test.rows(sql).await;
     let done = chunks
@@ -95,9 +136,7 @@ async fn check(test: &TestDatabase, loads: &[Load], drafts: &[Draft]) {
         .map(|row| (row.get("batch_id"), row.get::<_, i32>("chunk_index").try_into().unwrap()))
         .collect();
     let cnpjs = test.rows("SELECT batch_id, cnpj FROM batch_cnpjs WHERE deactivation = 'done'").await;
-    let decided = cnpjs.iter().map(|row| (row.get("batch_id"), row.get("cnpj"))).collect();
-    assert_eq!(actual(test).await, expected(loads, drafts, &done, &decided));
-    books(test).await;
+    (done, cnpjs.iter().map(|row| (row.get("batch_id"), row.get("cnpj"))).collect())
 }
 
 /// The counters add up, and every full load has decided, or has a reason why not.

@@ -138,7 +138,7 @@ fn items_that_were_refused_leave_the_report_once_they_pass() {
         let (changes, status) = write(&database, &again(&load.chunks[0], SECOND)).await;
         assert_eq!((changes.unchanged, status), (2, BatchStatus::Completed));
         let errors =
-            database.item_errors(&Viewer::whole(TENANT), load.id(), None, 10).await.unwrap().unwrap();
+            database.item_errors(&Viewer::whole(TENANT), load.id(), None, 10).await.unwrap().unwrap().errors;
         let items: Vec<u64> = errors.iter().map(|error| error.item_index).collect();
         assert_eq!(items, [2, 3], "what is refused again, and what was wrong with an item itself");
         assert_eq!(shown(test, &load).await["items_failed"], 2);

@@ -1,7 +1,7 @@
 use std::panic::{AssertUnwindSafe, resume_unwind};
 use std::sync::Arc;
 
-use catalog::{Database, DatabaseConfig};
+use catalog::{Database, DatabaseConfig, Pruned};
 use cluster::Cluster;
 use futures_util::FutureExt as _;
 use ingestion::chunk::Chunk;
@@ -95,6 +95,30 @@ impl TestDatabase {
              FROM failed WHERE batch_id = '{batch}'"
         ))
         .await;
+    }
+
+    /// Lets the history of loads begin so many seconds after the beginning of a test's time; that was said long ago.
+    pub(crate) async fn keep_since(&self, second: i64) {
+        self.execute(&format!(
+            "UPDATE batch_history SET kept_since = '{}', announced_at = now() - interval '11 min'",
+            super::at(second)
+        ))
+        .await;
+    }
+
+    /// Deletes all that may be deleted, as if each batch had come to its end when it was received. What it deleted.
+    pub(crate) async fn prune(&self) -> Pruned {
+        self.execute("UPDATE batches SET finished_at = received_at WHERE finished_at IS NOT NULL").await;
+        let database = self.open();
+        let mut all = Pruned::default();
+        loop {
+            let slice = database.prune().await.unwrap();
+            all.batches += slice.batches;
+            all.rows += slice.rows;
+            if !slice.is_more {
+                return all;
+            }
+        }
     }
 
     /// Product ids of the active products, and of the others.

@@ -1,0 +1,226 @@
+//! The end of the history of loads.
+//!
+//! Batches that were received before `batch_history.kept_since` are *too old*. Every transaction reads that time once, and
+//! acts as if nothing older existed:
+//!
+//! - a chunk that is too old is not written, a full load that is too old decides nothing, a replay is refused;
+//! - no batch is asked what it confirmed before that time. Instead every row counts as confirmed at that time, which no
+//!   confirmation from before exceeds. So an item that lost against one still loses when it is written again.
+//!
+//! Late chunks and full loads that are not too old ask about batches that were received after them only, which are not too
+//! old either. So nothing that is decided depends on whether a batch that is too old is still there, and it can be deleted
+//! in any order, in slices, at any time. The one exception is a transaction that read an earlier time. Hence nothing is
+//! deleted in the first ten minutes after the time was set.
+
+use std::time::Duration;
+
+use ingestion::batch::{BatchEvent, BatchStatus, ChunkEvent, ChunkStatus};
+use tokio_postgres::types::Json;
+use uuid::Uuid;
+
+use crate::account::settle;
+use crate::batch::{LockedBatch, PayloadFailure, lock};
+use crate::connection::{Connection, Session};
+use crate::database::Database;
+use crate::error::DatabaseError;
+use crate::stopped::{self, StoppedBatch};
+
+/// Transactions that began before a time was announced have ended when so much time has passed: the server ends a session
+/// that idles in a transaction for 10 s and each statement after 20 s, a call's client stops after 25 s, and a transaction
+/// has some twenty statements, or asks on within these 25 s. That adds up to less than a tenth of this even where a function
+/// was frozen in between.
+const ANNOUNCED_BEFORE: Duration = Duration::from_mins(10);
+
+/// Batches that are deleted at once.
+const BATCHES: i64 = 50;
+/// Rows of errors or establishments that one statement deletes at most.
+const ROWS: i64 = 5000;
+/// The same of chunks, which have up to 26 kB of hashes each.
+const CHUNKS: i64 = 500;
+/// Chunks of a batch that one statement gives up at most.
+const GIVEN_UP_AT_ONCE: i64 = 1000;
+
+const ADVANCE: &str = "UPDATE batch_history SET kept_since = now() - $1 * interval '1 second', announced_at = now() \
+     WHERE kept_since < now() - $1 * interval '1 second' AND announced_at <= now() - $2 * interval '1 second'";
+/// How long ago the batch became final that should have been deleted first, beyond the time for which it is kept.
+const BEHIND: &str = "SELECT COALESCE(extract(epoch FROM now() - min(finished_at))::double precision - $1, 0) AS seconds \
+     FROM (SELECT finished_at FROM batches WHERE finished_at IS NOT NULL ORDER BY finished_at LIMIT 1) AS oldest";
+
+const UNDER_WAY: &str = "SELECT batch_id, tenant_id, trace_id, payload_uri, status, generation, chunks_pending, moved_at, \
+         received_at FROM batches \
+     WHERE status IN ('RECEIVED', 'CHUNKING', 'PROCESSING') AND received_at < (SELECT kept_since FROM batch_history) \
+         AND (status <> 'PROCESSING' OR chunks_pending > 0) \
+     ORDER BY received_at, batch_id LIMIT $1";
+/// Chunks are locked before their batch, in their order, as everywhere.
+const GIVE_UP: &str = "UPDATE batch_chunks SET status = $3, last_error = COALESCE(last_error, $2) \
+     WHERE chunk_id IN (SELECT chunk_id FROM batch_chunks WHERE batch_id = $1 AND status = 'PENDING' \
+         ORDER BY chunk_index LIMIT $4 FOR NO KEY UPDATE)";
+const END: &str = "UPDATE batches SET error = $2 WHERE batch_id = $1";
+const FAIL: &str = "UPDATE batches SET status = $2, error = $3, finished_at = COALESCE(finished_at, now()) WHERE batch_id = $1";
+
+/// A batch that ended late, as one that was replayed, stays for as long after its end.
+const PRUNABLE: &str = "SELECT batch_id FROM batches WHERE finished_at < \
+         (SELECT kept_since FROM batch_history WHERE announced_at <= now() - $1 * interval '1 second') \
+     AND received_at < (SELECT kept_since FROM batch_history) \
+     AND status IN ('COMPLETED', 'PARTIAL_FAIL', 'FAILED', 'EXPIRED') ORDER BY finished_at LIMIT $2 FOR NO KEY UPDATE";
+const HIDE: &str = "UPDATE batches SET is_pruned = true WHERE batch_id = ANY($1) AND NOT is_pruned";
+
+macro_rules! delete {
+    ($table:literal) => {
+        concat!(
+            "DELETE FROM ",
+            $table,
+            " WHERE ctid = ANY(ARRAY(SELECT ctid FROM ",
+            $table,
+            " WHERE batch_id = ANY($1) LIMIT $2))"
+        )
+    };
+}
+
+/// What belongs to batches, and may be too much for one statement.
+const DETAILS: [(&str, i64); 3] =
+    [(delete!("batch_item_errors"), ROWS), (delete!("batch_chunks"), CHUNKS), (delete!("batch_cnpjs"), ROWS)];
+/// With their replays, which are few.
+const DELETE: &str = "DELETE FROM batches WHERE batch_id = ANY($1) AND is_pruned";
+
+/// What one slice deleted.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Pruned {
+    /// Batches of which nothing is left.
+    pub batches: u64,
+    /// Rows of batches, chunks, establishments and errors.
+    pub rows: u64,
+    /// Whether there may be more to delete.
+    pub is_more: bool,
+}
+
+impl Database {
+    /// Deletes a slice of the batches that are too old and became final as long ago, with everything that belongs to them.
+    /// They are shown to nobody from the first slice on. Repeated, it deletes the next slice.
+    ///
+    /// # Errors
+    /// If the database fails. What was deleted until then stays so.
+    pub async fn prune(&self) -> Result<Pruned, DatabaseError> {
+        self.within(async {
+            let mut lease = self.lease().await?;
+            let pruned = prune(&mut lease.connection).await;
+            lease.release();
+            pruned
+        })
+        .await
+    }
+
+    /// Lets the history begin `kept_for` ago, if the last time that this was done is ten minutes ago. It never begins
+    /// earlier than it did. Whether it was moved.
+    ///
+    /// # Errors
+    /// If the database fails.
+    pub async fn advance_history(&self, kept_for: Duration) -> Result<bool, DatabaseError> {
+        self.within(async {
+            let mut lease = self.lease().await?;
+            let advanced = async {
+                let mut session = lease.connection.begin().await?;
+                let (kept_for, announced) = (kept_for.as_secs_f64(), ANNOUNCED_BEFORE.as_secs_f64());
+                let moved = session.execute(ADVANCE, &[&kept_for, &announced]).await?;
+                session.commit().await?;
+                Ok(moved > 0)
+            }
+            .await;
+            lease.release();
+            advanced
+        })
+        .await
+    }
+
+    /// How much longer than `kept_for` ago the batch became final that is the next to be deleted.
+    ///
+    /// # Errors
+    /// If the database fails.
+    pub async fn pruning_behind(&self, kept_for: Duration) -> Result<Duration, DatabaseError> {
+        let rows = self.rows(BEHIND, &[&kept_for.as_secs_f64()]).await?;
+        let seconds = rows.first().map_or(Ok(0.0), |row| row.try_get("seconds"))?;
+        Ok(Duration::try_from_secs_f64(seconds).unwrap_or_default())
+    }
+
+    /// Ends up to `limit` batches that are too old and under way, those received first: what waits to be written will not be.
+    /// Each with its state before.
+    ///
+    /// # Errors
+    /// If the database fails. What was ended until then stays so.
+    pub async fn end_too_old(&self, limit: u32) -> Result<Vec<StoppedBatch>, DatabaseError> {
+        let rows = self.rows(UNDER_WAY, &[&i64::from(limit)]).await?;
+        let batches = rows.iter().map(stopped::batch).collect::<Result<Vec<_>, _>>()?;
+        for batch in &batches {
+            self.within(async {
+                let mut lease = self.lease().await?;
+                let ended = end(&mut lease.connection, batch.batch_id).await;
+                lease.release();
+                ended
+            })
+            .await?;
+        }
+        Ok(batches)
+    }
+}
+
+async fn prune(connection: &mut Connection) -> Result<Pruned, DatabaseError> {
+    let mut session = connection.begin().await?;
+    let rows = session.query(PRUNABLE, &[&ANNOUNCED_BEFORE.as_secs_f64(), &BATCHES]).await?;
+    let ids = rows.iter().map(|row| row.try_get("batch_id")).collect::<Result<Vec<Uuid>, _>>()?;
+    session.execute(HIDE, &[&ids]).await?;
+    session.commit().await?;
+    let mut pruned = Pruned::default();
+    if ids.is_empty() {
+        return Ok(pruned);
+    }
+    for (sql, limit) in DETAILS {
+        let mut session = connection.begin().await?;
+        let deleted = session.execute(sql, &[&ids, &limit]).await?;
+        session.commit().await?;
+        pruned.rows += deleted;
+        pruned.is_more |= deleted >= u64::try_from(limit)?;
+    }
+    if !pruned.is_more {
+        let mut session = connection.begin().await?;
+        pruned.batches = session.execute(DELETE, &[&ids]).await?;
+        session.commit().await?;
+        pruned.rows += pruned.batches;
+        pruned.is_more = ids.len() >= usize::try_from(BATCHES)?;
+    }
+    Ok(pruned)
+}
+
+/// Ends a batch that is too old, chunk by chunk.
+async fn end(connection: &mut Connection, batch_id: Uuid) -> Result<(), DatabaseError> {
+    loop {
+        let mut session = connection.begin().await?;
+        let failed = ChunkStatus::Pending.after(ChunkEvent::GivenUp).as_str();
+        let error = PayloadFailure::too_old();
+        let given_up =
+            session.execute(GIVE_UP, &[&batch_id, &error.detail, &failed, &GIVEN_UP_AT_ONCE]).await?;
+        let batch = lock(&mut session, batch_id).await?;
+        if !batch.is_sealed {
+            fail_too_old(&mut session, &batch).await?;
+        } else if given_up > 0 {
+            session.execute(END, &[&batch_id, &Json(&error)]).await?;
+            settle(&mut session, &batch).await?;
+        }
+        session.commit().await?;
+        if given_up < u64::try_from(GIVEN_UP_AT_ONCE)? {
+            return Ok(());
+        }
+    }
+}
+
+/// Fails a locked batch whose payload is too old to be read, and gives its state after that. One that was sealed stays as it is
+/// until its chunks are given up.
+pub(crate) async fn fail_too_old(
+    session: &mut Session<'_>,
+    batch: &LockedBatch,
+) -> Result<BatchStatus, DatabaseError> {
+    let Ok(status) = batch.for_the_chunker().after(BatchEvent::PayloadFailed) else {
+        return Ok(batch.status);
+    };
+    session.execute(FAIL, &[&batch.batch_id, &status.as_str(), &Json(PayloadFailure::too_old())]).await?;
+    Ok(status)
+}
