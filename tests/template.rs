@@ -124,24 +124,21 @@ fn who_has_no_key_cannot_take_the_database_s_connections() {
     }
 }
 
-/// Whether the template's rules let these values of the idempotency records' expiry through.
-fn rules_accept(default: u64, min: u64, max: u64) -> bool {
+/// Whether the template's rules whose names start so let these values of parameters through.
+fn rules_accept(start: &str, parameters: &[(&str, u64)]) -> bool {
     let template: Value = serde_norway::from_str(TEMPLATE).unwrap();
     let of = |reference: &Value| {
         let Value::Tagged(tagged) = reference else { panic!("{reference:?} is no reference") };
-        match tagged.value.as_str().unwrap() {
-            "IdempotencyExpiryDefaultSeconds" => default.to_string(),
-            "IdempotencyExpiryMinSeconds" => min.to_string(),
-            "IdempotencyExpiryMaxSeconds" => max.to_string(),
-            other => panic!("{other}"),
-        }
+        let name = tagged.value.as_str().unwrap();
+        let found = parameters.iter().find(|(parameter, _)| *parameter == name);
+        found.unwrap_or_else(|| panic!("{name}")).1.to_string()
     };
     let untagged = |value: &Value| {
         let Value::Tagged(tagged) = value else { panic!("{value:?} is no function") };
         tagged.value.clone()
     };
     let rules = template["Rules"].as_mapping().unwrap().iter();
-    let about_expiry = rules.filter(|(name, _)| name.as_str().unwrap().starts_with("ExpiryBounds"));
+    let about_them = rules.filter(|(name, _)| name.as_str().unwrap().starts_with(start));
     let holds = |rule: &Value| {
         let condition = untagged(&rule["RuleCondition"]);
         of(&condition[0]) != condition[1].as_str().unwrap()
@@ -151,16 +148,36 @@ fn rules_accept(default: u64, min: u64, max: u64) -> bool {
                 values.iter().any(|value| value.as_str() == Some(&of(&contains[1])))
             })
     };
-    about_expiry.map(|(_, rule)| rule).all(holds)
+    about_them.map(|(_, rule)| rule).all(holds)
+}
+
+/// The values that a parameter may have.
+fn allowed(name: &str) -> Vec<u64> {
+    let template: Value = serde_norway::from_str(TEMPLATE).unwrap();
+    let values = template["Parameters"][name]["AllowedValues"].as_sequence().unwrap();
+    values.iter().map(|value| value.as_u64().unwrap()).collect()
+}
+
+/// Of those that are let through, `reconcile` refuses none at its start.
+#[test]
+fn a_history_that_what_leans_on_it_outlives_is_not_deployed() {
+    for history in allowed("HistoryDays") {
+        for payloads in allowed("PayloadRetentionDays") {
+            let parameters = [("HistoryDays", history), ("PayloadRetentionDays", payloads)];
+            let is_accepted = rules_accept("HistoryOutlivesPayloads", &parameters);
+            let mut environment = aws::Environment::of(|name| match name {
+                "HISTORY_DAYS" => Some(history.to_string()),
+                "PAYLOAD_RETENTION_DAYS" => Some(payloads.to_string()),
+                _ => None,
+            });
+            reconcile::Settings::read(&mut environment);
+            assert_eq!(is_accepted, environment.check().is_ok(), "{history} {payloads}");
+        }
+    }
 }
 
 #[test]
 fn bounds_of_expiry_that_contradict_themselves_are_not_deployed() {
-    let template: Value = serde_norway::from_str(TEMPLATE).unwrap();
-    let allowed = |name: &str| -> Vec<u64> {
-        let values = template["Parameters"][name]["AllowedValues"].as_sequence().unwrap();
-        values.iter().map(|value| value.as_u64().unwrap()).collect()
-    };
     let (defaults, mins, maxs) = (
         allowed("IdempotencyExpiryDefaultSeconds"),
         allowed("IdempotencyExpiryMinSeconds"),
@@ -170,7 +187,12 @@ fn bounds_of_expiry_that_contradict_themselves_are_not_deployed() {
         for min in &mins {
             for max in &maxs {
                 let fits = min <= default && default <= max;
-                assert_eq!(rules_accept(*default, *min, *max), fits, "{min} {default} {max}");
+                let parameters = [
+                    ("IdempotencyExpiryDefaultSeconds", *default),
+                    ("IdempotencyExpiryMinSeconds", *min),
+                    ("IdempotencyExpiryMaxSeconds", *max),
+                ];
+                assert_eq!(rules_accept("ExpiryBounds", &parameters), fits, "{min} {default} {max}");
             }
         }
     }
