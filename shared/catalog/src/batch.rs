@@ -89,11 +89,12 @@ const INSERT: &str = "INSERT INTO batches (batch_id, tenant_id, load_type, media
 /// Locks a batch's row until the transaction ends, and says what [`LockedBatch::of`] reads: always the last lock that a transaction takes.
 pub(crate) const LOCK: &str = "SELECT status, generation, load_type, received_at, planner, chunk_items, items_parsed, \
      items_in_error, sealed_at IS NOT NULL AS is_sealed, chunks_pending, chunks_done, chunks_failed, deactivation, \
-     deactivation_confirmed, deactivated_so_far, status = 'FAILED' AND COALESCE(error->>'code' = 'GIVEN_UP', false) AS is_given_up, \
+     deactivation_confirmed, deactivated_so_far, judged_missing, status = 'FAILED' AND COALESCE(error->>'code' = 'GIVEN_UP', false) AS is_given_up, \
      received_at < (SELECT kept_since FROM batch_history) AS is_too_old FROM batches WHERE batch_id = $1 FOR NO KEY UPDATE";
 const ALLOWED: &str = "SELECT allowed_cnpjs FROM batches WHERE batch_id = $1 AND tenant_id = $2";
 const CHUNKING: &str = "UPDATE batches SET status = $2, planner = $3, chunk_items = $4, \
-     started_at = COALESCE(started_at, now()), moved_at = now(), finished_at = NULL, error = NULL WHERE batch_id = $1";
+     started_at = COALESCE(started_at, now()), moved_at = now(), finished_at = NULL, error = NULL, \
+     objects_let_go = false WHERE batch_id = $1";
 const FAIL: &str = "UPDATE batches SET status = $2, error = $3, finished_at = now() WHERE batch_id = $1";
 const PENDING: &str = "SELECT generation, chunk_index, chunk_uri, items, first_cnpj FROM batch_chunks \
      WHERE batch_id = $1 AND status = 'PENDING' ORDER BY chunk_index";
@@ -256,6 +257,8 @@ pub(crate) struct LockedBatch {
     pub(crate) deactivation_confirmed: bool,
     /// Products that it deactivated so far. `None` before the guard let it begin.
     pub(crate) deactivated_so_far: Option<u64>,
+    /// Products that the guard found missing before it let it begin.
+    pub(crate) judged_missing: u64,
     pub(crate) is_given_up: bool,
     /// Whether it was received before the history begins.
     pub(crate) is_too_old: bool,
@@ -285,6 +288,7 @@ impl LockedBatch {
             deactivation,
             deactivation_confirmed: row.try_get("deactivation_confirmed")?,
             deactivated_so_far: so_far.map(u64::try_from).transpose()?,
+            judged_missing: count(row, "judged_missing")?,
             is_given_up: row.try_get("is_given_up")?,
             is_too_old: row.try_get("is_too_old")?,
         })

@@ -7,7 +7,7 @@ use futures_util::future::try_join_all;
 use secrecy::ExposeSecret as _;
 use tokio_postgres::config::SslMode;
 use tokio_postgres::types::ToSql;
-use tokio_postgres::{Client, Config, IsolationLevel, NoTls, Row, Statement, Transaction};
+use tokio_postgres::{Client, Config, IsolationLevel, NoTls, Row, RowStream, Statement, Transaction};
 
 use crate::config::{DatabaseConfig, Tls};
 use crate::error::DatabaseError;
@@ -80,6 +80,16 @@ impl Session<'_> {
     ) -> Result<Vec<Row>, DatabaseError> {
         let statement = self.prepared(sql).await?;
         Ok(self.transaction.query(&statement, params).await?)
+    }
+
+    /// The rows of a query one by one, for those that are too many to be kept.
+    pub(crate) async fn stream(
+        &mut self,
+        sql: &'static str,
+        params: Params<'_>,
+    ) -> Result<RowStream, DatabaseError> {
+        let statement = self.prepared(sql).await?;
+        Ok(self.transaction.query_raw(&statement, params.iter().copied()).await?)
     }
 
     /// Sends several queries at once, and gives the rows of each: one round trip for all of them. The server takes them in their order, so each sees what the

@@ -20,6 +20,9 @@ pub enum DatabaseError {
     /// The database was reached, but did not do it in time or because of what else it does.
     #[error("the database is busy")]
     Busy(#[source] tokio_postgres::Error),
+    /// Others held a lock for too long. Nothing is wrong with what was to be done, nor with the database.
+    #[error("others held a lock for too long")]
+    Contended(#[source] tokio_postgres::Error),
     #[error("the database did not answer in time")]
     TimedOut,
     /// The database refused a statement: because of the data, or because of a mistake in it.
@@ -56,6 +59,7 @@ impl DatabaseError {
             Self::Secret(_)
                 | Self::Unavailable(_)
                 | Self::Busy(_)
+                | Self::Contended(_)
                 | Self::TimedOut
                 | Self::MigrationUnderWay
                 | Self::Moved
@@ -66,6 +70,15 @@ impl DatabaseError {
     #[must_use]
     pub const fn is_away(&self) -> bool {
         matches!(self, Self::Config(_) | Self::Secret(_) | Self::Unavailable(_) | Self::TimedOut)
+    }
+
+    /// The failure of a statement that does little more than wait for locks: each wait has its limit, and so have all of them
+    /// together.
+    pub(crate) fn while_locking(self) -> Self {
+        match self {
+            Self::Busy(error) if error.code() == Some(&SqlState::QUERY_CANCELED) => Self::Contended(error),
+            error => error,
+        }
     }
 
     /// Whether the fault lies with values of the rows themselves (SQLSTATE classes 22 and 23), so that other rows may pass.
@@ -92,7 +105,9 @@ impl From<tokio_postgres::Error> for DatabaseError {
         let class = state.code().get(..2).unwrap_or_default();
         // After a failover a writer may be found to be a reader; a transaction that idled too long was cut off.
         let moved = [SqlState::READ_ONLY_SQL_TRANSACTION, SqlState::IDLE_IN_TRANSACTION_SESSION_TIMEOUT];
-        if MOMENTARY.contains(&class) || moved.contains(state) {
+        if *state == SqlState::LOCK_NOT_AVAILABLE {
+            Self::Contended(error)
+        } else if MOMENTARY.contains(&class) || moved.contains(state) {
             Self::Busy(error)
         } else {
             Self::Rejected(error)

@@ -17,17 +17,19 @@
 //! |---|---|
 //! | `migrate` | [`Database::migrate`] |
 //! | `chunker` | [`allowed_cnpjs`](Database::allowed_cnpjs) of an old batch, [`begin_chunking`](Database::begin_chunking), [`record_item_errors`](Database::record_item_errors) while it reads, [`seal`](Database::seal) at the end, or [`fail_payload`](Database::fail_payload); [`finalize`](Database::finalize) where no chunk is left |
-//! | `upsert` | [`write_chunk`](Database::write_chunk), [`note_failed_attempt`](Database::note_failed_attempt) where that failed, and [`final_batch`](Database::final_batch) of one that became final |
+//! | `upsert` | [`write_chunk`](Database::write_chunk), [`note_failed_attempt`](Database::note_failed_attempt) where that failed, [`final_batch`](Database::final_batch) and [`note_let_go`](Database::note_let_go) of one that became final |
 //! | `dead-letter` | [`fail_chunk`](Database::fail_chunk), [`fail_payload`](Database::fail_payload) |
 //! | `batches` | [`batch`](Database::batch), [`batches`](Database::batches), [`item_errors`](Database::item_errors); [`objects_to_replay`](Database::objects_to_replay) and [`replay`](Database::replay) |
-//! | `reconcile` | [`unknown`](Database::unknown), [`take_stopped`](Database::take_stopped), [`take_unfinished`](Database::take_unfinished) and [`finalize`](Database::finalize), [`stuck`](Database::stuck); [`end_too_old`](Database::end_too_old), [`prune`](Database::prune), [`advance_history`](Database::advance_history) |
+//! | `reconcile` | [`unknown`](Database::unknown), [`take_stopped`](Database::take_stopped), [`take_unfinished`](Database::take_unfinished) and [`finalize`](Database::finalize), [`take_kept`](Database::take_kept), [`stuck`](Database::stuck); [`end_too_old`](Database::end_too_old), [`prune`](Database::prune), [`advance_history`](Database::advance_history) |
 //!
 //! Every call may be repeated: each says by what. A call is one transaction, except for the end of a full load: that
-//! takes a transaction for every 256 establishments, and `write_chunk` begins it after the chunk's own.
+//! takes a transaction for every 32 establishments, and `write_chunk` begins it after the chunk's own. Where a call is cut
+//! off, the next one goes on from there, also with the guard's look at all establishments.
 //!
 //! # Locks
 //!
-//! A transaction of more than 32 establishments takes a gate first, of which there is one. Then there is
+//! A transaction of more than 32 establishments takes a gate first, of which there is one. Only chunks have so many; the end
+//! of a load never takes it. Then there is
 //! one order for everybody, so nobody waits in a circle: the locks of the establishments (advisory, in the order of their numbers), rows of products, the
 //! chunk's row, the batch's row. Under an establishment's lock nobody else writes its products, so what was looked up stays true until the commit.
 //!
@@ -50,7 +52,7 @@
 //! - a full load leaves an establishment to a later full load that knows it too, and the report says "skipped" where that is true of all of its establishments. One that had an
 //!   unreadable key, or no valid item, decides nothing, and one that had items in error says nothing of their products: nobody leaves anything to these;
 //! - the guard looks at each establishment by itself, so that a large one does not hide a small one that vanishes; where it holds for one, nothing of the batch is
-//!   deactivated.
+//!   deactivated. It is asked again under the locks of each slice: where products came in between for which it holds, the load is held from there on.
 //!
 //! # Replays
 //!
@@ -68,7 +70,7 @@
 //!
 //! A [`Database`] has one connection, checked before each call, since between the invocations of a function anything may have happened to it. Prepared statements stay with it. Each call
 //! has a budget of 25 s, and the server ends by itself what a frozen or dead function left: statements after 20 s, waits for a lock after 15 s, transactions that
-//! idle after 10 s, and statements whose client is gone after one.
+//! idle after 10 s, and statements whose client is gone after one. A call that waited for locks in vain fails with [`DatabaseError::Contended`].
 //!
 //! # Migrations
 //!

@@ -3,9 +3,6 @@
 use ingestion::Cnpj;
 use sha2::{Digest as _, Sha256};
 
-use crate::connection::Session;
-use crate::error::DatabaseError;
-
 /// Establishments share this many locks. Two that share one only wait for each other. They are many, so that a transaction
 /// with a thousand establishments holds one lock in sixteen, and other tenants rarely meet it.
 const STRIPES: u16 = 16_384;
@@ -16,7 +13,7 @@ const SPACE: i64 = i64::from_be_bytes(*b"cnpj\0\0\0\0");
 const GATE: i64 = SPACE - 1;
 /// Locks that a transaction takes without the gate. The server has room for 64 locks of each connection that it allows, in a
 /// table that all share: 32 for each of 100 connections, and a thousand for the one behind the gate, leave a third of it free.
-const MOST_WITHOUT_GATE: usize = 32;
+pub(crate) const MOST_WITHOUT_GATE: usize = 32;
 
 /// How establishments are locked until the transaction ends. Each transaction takes the locks in the order of their numbers,
 /// and before any other, so no circle of waiting can form. Nobody who shares a lock goes on to take it alone: two of them
@@ -40,12 +37,6 @@ impl Hold {
             }
         }
     }
-}
-
-/// Locks these establishments alone.
-pub(crate) async fn lock(session: &mut Session<'_>, cnpjs: &[Cnpj]) -> Result<(), DatabaseError> {
-    session.query(Hold::Alone.statement(), &[&numbers(cnpjs)]).await?;
-    Ok(())
 }
 
 /// The locks of these establishments, and the gate before them if they are many.

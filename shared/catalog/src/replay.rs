@@ -70,7 +70,8 @@ const RESET_CHUNKS: &str = "UPDATE batch_chunks c SET chunk_id = r.chunk_id, gen
      FROM unnest($3::integer[], $4::uuid[]) AS r (chunk_index, chunk_id) \
      WHERE c.batch_id = $1 AND c.chunk_index = r.chunk_index";
 const RESET: &str = "UPDATE batches SET generation = $2, status = $3, deactivation = $4, deactivation_confirmed = $5, \
-     deactivated_so_far = NULL, error = NULL, finished_at = NULL WHERE batch_id = $1";
+     deactivated_so_far = NULL, judged_to = NULL, judged_missing = 0, judged_held = false, objects_let_go = false, \
+     error = NULL, finished_at = NULL WHERE batch_id = $1";
 /// What was left to others is decided anew. What was decided stays so, since late batches act upon it.
 const RESET_CNPJS: &str =
     "UPDATE batch_cnpjs SET deactivation = NULL WHERE batch_id = $1 AND deactivation <> 'done'";

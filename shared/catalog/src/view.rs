@@ -183,7 +183,9 @@ fn view(row: &Row) -> Result<BatchView, DatabaseError> {
             unchanged: changes.unchanged,
             stale: changes.stale,
             deactivated: match deactivation {
-                Deactivation::Done { deactivated } => deactivated,
+                Deactivation::Done { deactivated, .. } | Deactivation::Held { deactivated, .. } => {
+                    deactivated
+                }
                 _ => 0,
             },
         },

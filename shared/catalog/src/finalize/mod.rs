@@ -1,33 +1,43 @@
 //! The end of a batch: what a full load did not contain becomes inactive, and the batch final.
 //!
 //! A full load goes through its establishments in slices, in the order of their CNPJs. Each slice is one short transaction
-//! under the locks of its own establishments: it looks up what the load and later batches did not contain, deactivates it,
-//! and notes that these establishments are decided. A transaction that runs between two slices sees each establishment as
-//! undecided or decided, as if each had come in a load of its own. A call that dies leaves what it decided; the next one goes on
-//! with the rest.
+//! under the locks of its own establishments, which are few enough to need no gate: it looks up what the load and later
+//! batches did not contain, deactivates it, and notes that these establishments are decided. A transaction that runs between
+//! two slices sees each establishment as undecided or decided, as if each had come in a load of its own. A call that dies
+//! leaves what it decided; the next one goes on with the rest.
 //!
 //! The guard looks at all establishments before the first is decided. A load of one slice is judged in the slice's own
-//! transaction. A larger one is looked through beforehand, without locks, and that the guard lets it pass is noted with the
-//! batch.
+//! transaction. A larger one is judged beforehand, without locks ([`judge`]). Products may come in between, so the guard is
+//! asked again under the locks of each slice, and the load is held where it then stands.
 
+mod judge;
+mod later;
 mod missing;
+mod own;
 
 use ingestion::Cnpj;
 use ingestion::batch::{BatchStatus, Deactivation, DeactivationGuard, SkipReason};
+use jiff::Timestamp;
+use tokio_postgres::Row;
 use tokio_postgres::types::Json;
 use uuid::Uuid;
 
+use self::later::Later;
 use self::missing::Missing;
+use self::own::Own;
 use crate::account::settle;
-use crate::batch::{LockedBatch, lock};
+use crate::batch::{self, LockedBatch};
 use crate::connection::{Connection, Session};
 use crate::database::Database;
 use crate::error::DatabaseError;
-use crate::locks;
+use crate::locks::{self, Hold};
 use crate::rows::{bigint, cnpj, texts, word};
 
-/// Establishments of a slice: one stripe of locks in sixty at most.
-const SLICE: usize = 256;
+/// Establishments of a slice.
+const SLICE: usize = locks::MOST_WITHOUT_GATE;
+/// Establishments that are looked at together without locks. The chunks of later batches are read once for so many: a multiple
+/// of a slice.
+const MOST_AT_ONCE: usize = 16 * SLICE;
 
 /// The deployment's guard on deactivations: `DEACTIVATION_GUARD_PERCENT` and `DEACTIVATION_GUARD_SMALL`. Every function that
 /// may bring a batch to its end needs the same.
@@ -49,25 +59,25 @@ pub struct Finalized {
     pub became_final: bool,
 }
 
-const READY: &str = "SELECT status, deactivation, chunks_done > 0 AND chunks_pending = 0 AND chunks_failed = 0 AS ready \
-     FROM batches WHERE batch_id = $1";
+const READY: &str = "SELECT status, deactivation, generation, received_at, \
+     chunks_done > 0 AND chunks_pending = 0 AND chunks_failed = 0 AS ready FROM batches WHERE batch_id = $1";
+/// Columns of CNPJs are ordered by bytes, as CNPJs are here, whatever the database's collation.
 const UNDECIDED: &str =
     "SELECT cnpj FROM batch_cnpjs WHERE batch_id = $1 AND deactivation IS NULL ORDER BY cnpj";
-const STILL_UNDECIDED: &str = "SELECT cnpj FROM batch_cnpjs \
-     WHERE batch_id = $1 AND cnpj = ANY($2::bpchar[]) AND deactivation IS NULL ORDER BY cnpj";
-/// Of these establishments, those that a full load received later knows and decides about.
-const LEFT_TO_LATER: &str = "SELECT c.cnpj FROM unnest($1::bpchar[]) AS c (cnpj) WHERE EXISTS (\
-     SELECT FROM batch_cnpjs l WHERE l.cnpj = c.cnpj AND l.decides AND (l.received_at, l.batch_id) > ($2, $3)) \
-     ORDER BY c.cnpj";
+/// Of these establishments, those that are undecided, and whether a full load received later knows them and decides.
+const FATE: &str = "SELECT c.cnpj, EXISTS (SELECT FROM batch_cnpjs l WHERE l.cnpj = c.cnpj AND l.decides \
+         AND (l.received_at, l.batch_id) > ($3, $1)) AS is_left \
+     FROM batch_cnpjs c WHERE c.batch_id = $1 AND c.cnpj = ANY($2::bpchar[]) AND c.deactivation IS NULL ORDER BY c.cnpj";
+/// Until the transaction's end. A plan that was made while the tables had few rows stays in use for some time when they have many.
+const NO_SCANS: &str = "SELECT set_config('enable_seqscan', 'off', true)";
 const DEACTIVATE: &str = "UPDATE products SET active = false, deactivated_at = now(), updated_at = now() \
      WHERE ctid = ANY($1) AND active";
 const DECIDED: &str =
     "UPDATE batch_cnpjs SET deactivation = $3 WHERE batch_id = $1 AND cnpj = ANY($2::bpchar[])";
 const PROGRESS: &str = "UPDATE batches SET deactivated_so_far = $2, moved_at = now() WHERE batch_id = $1";
-const PASSED: &str = "UPDATE batches SET deactivated_so_far = COALESCE(deactivated_so_far, 0), moved_at = now() WHERE batch_id = $1";
-const ONE_SNAPSHOT: &str = "SET TRANSACTION ISOLATION LEVEL REPEATABLE READ";
 const DECISIONS: &str = "SELECT EXISTS (SELECT FROM batch_cnpjs WHERE batch_id = $1 AND deactivation IS NULL) AS undecided, \
      EXISTS (SELECT FROM batch_cnpjs WHERE batch_id = $1 AND deactivation = 'done') AS done, \
+     EXISTS (SELECT FROM batch_cnpjs WHERE batch_id = $1 AND deactivation = 'skipped') AS skipped, \
      EXISTS (SELECT FROM batch_cnpjs WHERE batch_id = $1 AND deactivation = 'too_late') AS too_late";
 
 impl Database {
@@ -93,25 +103,34 @@ pub(crate) async fn finalize(
     guard: DeactivationGuard,
 ) -> Result<Finalized, DatabaseError> {
     let mut session = connection.begin().await?;
-    if let Some(end) = not_ready(&mut session, batch_id).await? {
+    let rows = session.query(READY, &[&batch_id]).await?;
+    if let Some(end) = not_ready(&rows, batch_id)? {
         return Ok(end);
     }
+    let row = rows.first().ok_or(DatabaseError::UnknownBatch(batch_id))?;
+    let (generation, received_at) = (row.try_get("generation")?, row.try_get("received_at")?);
+    let load = Load { batch_id, generation, received_at };
     let rows = session.query(UNDECIDED, &[&batch_id]).await?;
     let cnpjs = rows.iter().map(|row| cnpj(row, "cnpj")).collect::<Result<Vec<_>, _>>()?;
     drop(session);
-    if cnpjs.len() > SLICE {
-        judge(connection, batch_id, &cnpjs, guard).await?;
-    }
-    // The last transaction finds nothing left to decide. Where there was nothing to begin with, it is the only one.
-    let mut slices = cnpjs.chunks(SLICE);
-    let mut slice = slices.next().unwrap_or_default();
-    loop {
-        match decide(connection, batch_id, slice, guard).await? {
-            Step::End(end) => return Ok(end),
-            Step::More => {}
-            Step::Next => slice = slices.next().unwrap_or_default(),
-        }
-    }
+    let own = Own::of(connection, batch_id, cnpjs.first()).await?;
+    Ending { connection, load, guard, own, later: Later::default() }.take(&cnpjs).await
+}
+
+/// A full load, or a batch that decides nothing.
+struct Load {
+    batch_id: Uuid,
+    generation: i32,
+    received_at: Timestamp,
+}
+
+/// One call's way through a full load.
+struct Ending<'c> {
+    connection: &'c mut Connection,
+    load: Load,
+    guard: DeactivationGuard,
+    own: Own,
+    later: Later,
 }
 
 /// What a transaction leaves to be done.
@@ -122,113 +141,140 @@ enum Step {
     Next,
 }
 
-/// How the batch stands, if there is nothing to do for it.
-async fn not_ready(session: &mut Session<'_>, batch_id: Uuid) -> Result<Option<Finalized>, DatabaseError> {
-    let row = session.query_opt(READY, &[&batch_id]).await?.ok_or(DatabaseError::UnknownBatch(batch_id))?;
+/// What comes after a slice.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Then {
+    Slices,
+    TheEnd,
+}
+
+impl Ending<'_> {
+    /// Decides about these establishments, which are all that are undecided, and ends the batch.
+    async fn take(mut self, cnpjs: &[Cnpj]) -> Result<Finalized, DatabaseError> {
+        if cnpjs.len() > SLICE {
+            self.judge(cnpjs).await?;
+        }
+        let mut left = cnpjs;
+        loop {
+            if cnpjs.len() > SLICE && (cnpjs.len() - left.len()).is_multiple_of(MOST_AT_ONCE) {
+                self.look_ahead(left.get(..MOST_AT_ONCE).unwrap_or(left)).await?;
+            }
+            let (slice, rest) = left.split_at(left.len().min(SLICE));
+            let then = if rest.is_empty() { Then::TheEnd } else { Then::Slices };
+            loop {
+                match self.decide(slice, then).await? {
+                    Step::End(end) => return Ok(end),
+                    Step::More => {}
+                    Step::Next => break,
+                }
+            }
+            left = rest;
+        }
+    }
+
+    /// Looks at what later batches contained, before slices of these establishments are locked.
+    async fn look_ahead(&mut self, cnpjs: &[Cnpj]) -> Result<(), DatabaseError> {
+        let mut session = self.connection.begin().await?;
+        session.query(NO_SCANS, &[]).await?;
+        self.later = Later::ahead(&mut session, &self.load, &self.own, cnpjs).await?;
+        Ok(())
+    }
+
+    /// Decides about the establishments of a slice, and ends the batch if they were the last.
+    async fn decide(&mut self, slice: &[Cnpj], then: Then) -> Result<Step, DatabaseError> {
+        let Load { batch_id, received_at, .. } = self.load;
+        let names = texts(slice);
+        let mut session = self.connection.begin().await?;
+        let [_, _, locked, ready, fate] = session
+            .query_each([
+                (NO_SCANS, &[]),
+                (Hold::Alone.statement(), &[&locks::numbers(slice)]),
+                (batch::LOCK, &[&batch_id]),
+                (READY, &[&batch_id]),
+                (FATE, &[&batch_id, &names, &received_at]),
+            ])
+            .await
+            .map_err(DatabaseError::while_locking)?;
+        let mut batch = LockedBatch::of(batch_id, locked.first())?;
+        // Another call may have been here meanwhile.
+        if let Some(end) = not_ready(&ready, batch_id)? {
+            return Ok(Step::End(end));
+        }
+        let Fate { own, left } = Fate::of(&fate)?;
+        mark(&mut session, batch_id, &left, "skipped").await?;
+        let so_far = batch.deactivated_so_far.unwrap_or_default();
+        // What came later than a load that is too old may be deleted by now.
+        let missing = if batch.is_too_old {
+            None
+        } else {
+            Missing::of(&mut session, &self.load, &self.own, &self.later, &own).await?
+        };
+        let Some(missing) = missing else {
+            mark(&mut session, batch_id, &own, "too_late").await?;
+            return next(session, batch, so_far, then).await;
+        };
+        if !batch.deactivation_confirmed && missing.is_held_by(self.guard) {
+            let would_deactivate = batch.judged_missing.saturating_sub(so_far).max(missing.count());
+            let held = Deactivation::Held { would_deactivate, deactivated: so_far };
+            let ended = end(&mut session, batch, held).await?;
+            session.commit().await?;
+            return Ok(Step::End(ended));
+        }
+        let places = missing.places();
+        let deactivated = if places.is_empty() { 0 } else { session.execute(DEACTIVATE, &[&places]).await? };
+        let so_far = so_far.saturating_add(deactivated);
+        if u64::try_from(places.len())? < missing.count() {
+            // Late chunks may still bring these products back, and the next look finds them again.
+            session.execute(PROGRESS, &[&batch_id, &bigint(so_far)?]).await?;
+            session.commit().await?;
+            return Ok(Step::More);
+        }
+        mark(&mut session, batch_id, &own, "done").await?;
+        batch.deactivated_so_far = Some(so_far);
+        next(session, batch, so_far, then).await
+    }
+}
+
+/// How the batch stands, if there is nothing to do for it; `rows` are what [`READY`] answered.
+fn not_ready(rows: &[Row], batch_id: Uuid) -> Result<Option<Finalized>, DatabaseError> {
+    let row = rows.first().ok_or(DatabaseError::UnknownBatch(batch_id))?;
     let Json(deactivation): Json<Deactivation> = row.try_get("deactivation")?;
     let is_ready: bool = row.try_get("ready")?;
-    let status = word(&row, "status")?;
+    let status = word(row, "status")?;
     let undecided = is_ready && deactivation == Deactivation::Pending;
     Ok((!undecided).then_some(Finalized { status, became_final: false }))
 }
 
-/// Has the guard look at all establishments of a load before the first is decided, unless it did before. Then the load is held,
-/// or may begin.
-async fn judge(
-    connection: &mut Connection,
-    batch_id: Uuid,
-    cnpjs: &[Cnpj],
-    guard: DeactivationGuard,
-) -> Result<(), DatabaseError> {
-    let mut session = connection.begin().await?;
-    let batch = lock(&mut session, batch_id).await?;
-    if batch.deactivation_confirmed || batch.deactivated_so_far.is_some() {
-        return Ok(());
-    }
-    drop(session);
-    let (mut would_deactivate, mut is_held) = (0, false);
-    for slice in cnpjs.chunks(SLICE) {
-        let mut session = connection.begin().await?;
-        // No lock holds chunks off here: a product and the chunk that brought it are seen together, or not.
-        session.transaction.batch_execute(ONE_SNAPSHOT).await?;
-        let Fate { own, .. } = Fate::of(&mut session, &batch, slice.to_vec()).await?;
-        if let Some(missing) = Missing::of(&mut session, &batch, &own).await? {
-            would_deactivate += missing.count();
-            is_held |= missing.is_held_by(guard);
-        }
-    }
-    let mut session = connection.begin().await?;
-    let batch = lock(&mut session, batch_id).await?;
-    // Another call may have judged meanwhile, and even have begun to decide.
-    if batch.deactivated_so_far.is_some() || not_ready(&mut session, batch_id).await?.is_some() {
-        return Ok(());
-    }
-    if is_held {
-        end(&mut session, batch, Deactivation::Held { would_deactivate }).await?;
-    } else {
-        session.execute(PASSED, &[&batch_id]).await?;
-    }
-    session.commit().await
-}
-
-/// Decides about the establishments of a slice, and ends the batch if they were the last.
-async fn decide(
-    connection: &mut Connection,
-    batch_id: Uuid,
-    slice: &[Cnpj],
-    guard: DeactivationGuard,
+/// Notes how far the batch is, and ends it if every establishment is decided.
+async fn next(
+    mut session: Session<'_>,
+    batch: LockedBatch,
+    so_far: u64,
+    then: Then,
 ) -> Result<Step, DatabaseError> {
-    let mut session = connection.begin().await?;
-    locks::lock(&mut session, slice).await?;
-    let mut batch = lock(&mut session, batch_id).await?;
-    // Another call may have been here meanwhile.
-    if let Some(end) = not_ready(&mut session, batch_id).await? {
-        return Ok(Step::End(end));
-    }
-    let rows = session.query(STILL_UNDECIDED, &[&batch_id, &texts(slice)]).await?;
-    let undecided = rows.iter().map(|row| cnpj(row, "cnpj")).collect::<Result<Vec<_>, _>>()?;
-    let Fate { own, left } = Fate::of(&mut session, &batch, undecided).await?;
-    mark(&mut session, &batch, &left, "skipped").await?;
-    let so_far = batch.deactivated_so_far.unwrap_or_default();
-    let Some(missing) = Missing::of(&mut session, &batch, &own).await? else {
-        mark(&mut session, &batch, &own, "too_late").await?;
-        return next(session, batch, so_far).await;
-    };
-    let is_judged = batch.deactivation_confirmed || batch.deactivated_so_far.is_some();
-    if !is_judged && missing.is_held_by(guard) {
-        let held = Deactivation::Held { would_deactivate: missing.count() };
-        let ended = end(&mut session, batch, held).await?;
-        session.commit().await?;
-        return Ok(Step::End(ended));
-    }
-    let places = missing.places();
-    let deactivated = if places.is_empty() { 0 } else { session.execute(DEACTIVATE, &[&places]).await? };
-    let so_far = so_far.saturating_add(deactivated);
-    if u64::try_from(places.len())? < missing.count() {
-        // Late chunks may still bring these products back, and the next look finds them again.
-        session.execute(PROGRESS, &[&batch_id, &bigint(so_far)?]).await?;
-        session.commit().await?;
-        return Ok(Step::More);
-    }
-    mark(&mut session, &batch, &own, "done").await?;
-    batch.deactivated_so_far = Some(so_far);
-    next(session, batch, so_far).await
-}
-
-/// Ends the batch if every establishment is decided, or notes how far it is.
-async fn next(mut session: Session<'_>, batch: LockedBatch, so_far: u64) -> Result<Step, DatabaseError> {
-    let row = session.query_opt(DECISIONS, &[&batch.batch_id]).await?;
-    let row = row.ok_or(DatabaseError::UnknownBatch(batch.batch_id))?;
-    if row.try_get("undecided")? {
+    if then == Then::Slices {
         session.execute(PROGRESS, &[&batch.batch_id, &bigint(so_far)?]).await?;
         session.commit().await?;
         return Ok(Step::Next);
     }
-    let (done, too_late): (bool, bool) = (row.try_get("done")?, row.try_get("too_late")?);
-    let deactivation = match (done, too_late) {
-        (true, _) => Deactivation::Done { deactivated: so_far },
-        (false, true) => Deactivation::Skipped { reason: SkipReason::TooLate },
-        (false, false) => Deactivation::Skipped { reason: SkipReason::LaterFullLoad },
+    let row = session.query_opt(DECISIONS, &[&batch.batch_id]).await?;
+    let row = row.ok_or(DatabaseError::UnknownBatch(batch.batch_id))?;
+    if row.try_get("undecided")? {
+        // A replay began and came to this point meanwhile. The end of its chunks sees to the rest.
+        session.execute(PROGRESS, &[&batch.batch_id, &bigint(so_far)?]).await?;
+        session.commit().await?;
+        return Ok(Step::End(Finalized { status: batch.status, became_final: false }));
+    }
+    let reason = if row.try_get("too_late")? {
+        Some(SkipReason::TooLate)
+    } else if row.try_get("skipped")? {
+        Some(SkipReason::LaterFullLoad)
+    } else {
+        None
+    };
+    let deactivation = match reason {
+        Some(reason) if !row.try_get::<_, bool>("done")? => Deactivation::Skipped { reason },
+        left_out => Deactivation::Done { deactivated: so_far, left_out },
     };
     let ended = end(&mut session, batch, deactivation).await?;
     session.commit().await?;
@@ -246,7 +292,7 @@ async fn end(
     Ok(Finalized { status, became_final: status.is_final() && !before.is_final() })
 }
 
-/// Who decides about establishments.
+/// Who decides about establishments, in their order.
 struct Fate {
     /// The load itself.
     own: Vec<Cnpj>,
@@ -255,28 +301,25 @@ struct Fate {
 }
 
 impl Fate {
-    /// Parts establishments, which are in their order.
-    async fn of(
-        session: &mut Session<'_>,
-        batch: &LockedBatch,
-        mut cnpjs: Vec<Cnpj>,
-    ) -> Result<Self, DatabaseError> {
-        let texts = texts(&cnpjs);
-        let rows = session.query(LEFT_TO_LATER, &[&texts, &batch.received_at, &batch.batch_id]).await?;
-        let left = rows.iter().map(|row| cnpj(row, "cnpj")).collect::<Result<Vec<_>, _>>()?;
-        cnpjs.retain(|cnpj| left.binary_search(cnpj).is_err());
-        Ok(Self { own: cnpjs, left })
+    /// By what [`FATE`] answered.
+    fn of(rows: &[Row]) -> Result<Self, DatabaseError> {
+        let (mut own, mut left) = (Vec::new(), Vec::new());
+        for row in rows {
+            let cnpjs = if row.try_get("is_left")? { &mut left } else { &mut own };
+            cnpjs.push(cnpj(row, "cnpj")?);
+        }
+        Ok(Self { own, left })
     }
 }
 
 async fn mark(
     session: &mut Session<'_>,
-    batch: &LockedBatch,
+    batch_id: Uuid,
     cnpjs: &[Cnpj],
     decision: &str,
 ) -> Result<(), DatabaseError> {
     if !cnpjs.is_empty() {
-        session.execute(DECIDED, &[&batch.batch_id, &texts(cnpjs), &decision]).await?;
+        session.execute(DECIDED, &[&batch_id, &texts(cnpjs), &decision]).await?;
     }
     Ok(())
 }

@@ -182,7 +182,8 @@ async fn transact(
             (STATE, &[&batch_id, &index]),
             (RANGES, &first.params()),
         ])
-        .await?;
+        .await
+        .map_err(DatabaseError::while_locking)?;
     if let Some(outcome) = outcome_in(&state, chunk)? {
         return Ok(outcome);
     }

@@ -10,6 +10,9 @@ pub enum Deactivation {
     Pending,
     Done {
         deactivated: u64,
+        /// Why nothing was decided for some of its CNPJs.
+        #[serde(default)]
+        left_out: Option<SkipReason>,
     },
     Skipped {
         reason: SkipReason,
@@ -17,10 +20,13 @@ pub enum Deactivation {
     /// So many products would go that someone has to confirm it.
     Held {
         would_deactivate: u64,
+        /// Of other CNPJs, before products came for which the guard holds.
+        #[serde(default)]
+        deactivated: u64,
     },
 }
 
-/// Why a full load deactivates nothing.
+/// Why a full load deactivates nothing, or nothing of some CNPJs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum SkipReason {
@@ -66,9 +72,9 @@ impl Deactivation {
         let (state, would_deactivate, reason) = match self {
             Self::NotApplicable => ("not_applicable", 0, None),
             Self::Pending => ("pending", 0, None),
-            Self::Done { .. } => ("done", 0, None),
+            Self::Done { left_out, .. } => ("done", 0, left_out),
             Self::Skipped { reason } => ("skipped", 0, Some(reason)),
-            Self::Held { would_deactivate } => ("held", would_deactivate, None),
+            Self::Held { would_deactivate, .. } => ("held", would_deactivate, None),
         };
         DeactivationReport { state, would_deactivate, reason }
     }
@@ -123,8 +129,14 @@ mod tests {
         for (deactivation, state, would_deactivate, reason) in [
             (Deactivation::NotApplicable, "not_applicable", 0, None),
             (Deactivation::Pending, "pending", 0, None),
-            (Deactivation::Done { deactivated: 3 }, "done", 0, None),
-            (Deactivation::Held { would_deactivate: 7 }, "held", 7, None),
+            (Deactivation::Done { deactivated: 3, left_out: None }, "done", 0, None),
+            (
+                Deactivation::Done { deactivated: 3, left_out: Some(SkipReason::TooLate) },
+                "done",
+                0,
+                Some("too_late"),
+            ),
+            (Deactivation::Held { would_deactivate: 7, deactivated: 2 }, "held", 7, None),
             (
                 Deactivation::Skipped { reason: SkipReason::LaterFullLoad },
                 "skipped",

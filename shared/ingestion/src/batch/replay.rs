@@ -145,8 +145,8 @@ mod tests {
     fn each_scope_has_its_work_or_says_why_not() {
         use NotReplayable::*;
         use ReplayScope::{All, Failed};
-        let held = Deactivation::Held { would_deactivate: 9 };
-        let done = Deactivation::Done { deactivated: 1 };
+        let held = Deactivation::Held { would_deactivate: 9, deactivated: 0 };
+        let done = Deactivation::Done { deactivated: 1, left_out: None };
         for (batch, asked, expected) in [
             (batch(BatchStatus::Completed, 3, 0, done), replay(All, false), Ok(ReplayWork::Chunks(All))),
             (batch(BatchStatus::Completed, 3, 0, done), replay(Failed, true), Err(NothingFailed)),

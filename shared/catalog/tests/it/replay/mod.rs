@@ -28,7 +28,12 @@ pub(crate) async fn begin(database: &Database, load: &Load, scope: ReplayScope) 
     confirm(database, load, scope, false).await
 }
 
-async fn confirm(database: &Database, load: &Load, scope: ReplayScope, confirmed: bool) -> BegunReplay {
+pub(crate) async fn confirm(
+    database: &Database,
+    load: &Load,
+    scope: ReplayScope,
+    confirmed: bool,
+) -> BegunReplay {
     let outcome = database.replay(&Viewer::whole(TENANT), load.id(), &asked(scope, confirmed)).await.unwrap();
     let ReplayOutcome::Begun(begun) = outcome else { panic!("{outcome:?}") };
     begun

@@ -20,6 +20,15 @@ pub(crate) struct TestDatabase {
 
 /// Runs a test on a migrated database of its own, which is dropped afterwards, however the test ends.
 pub(crate) fn database_test(test: impl AsyncFnOnce(&TestDatabase)) {
+    run(None, test);
+}
+
+/// The same in a database with this collation.
+pub(crate) fn collated_test(collation: &str, test: impl AsyncFnOnce(&TestDatabase)) {
+    run(Some(collation), test);
+}
+
+fn run(collation: Option<&str>, test: impl AsyncFnOnce(&TestDatabase)) {
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(4).enable_all().build().unwrap();
     runtime.block_on(async {
         let (server, cluster) = match std::env::var("DATABASE_URL") {
@@ -29,7 +38,7 @@ pub(crate) fn database_test(test: impl AsyncFnOnce(&TestDatabase)) {
                 (server::config(&cluster), Some(cluster))
             }
         };
-        let database = TestDatabase::create(&server, cluster).await;
+        let database = TestDatabase::create(&server, cluster, collation).await;
         database.open().migrate().await.unwrap();
         let outcome = AssertUnwindSafe(test(&database)).catch_unwind().await;
         database.drop(&server).await;
@@ -40,9 +49,15 @@ pub(crate) fn database_test(test: impl AsyncFnOnce(&TestDatabase)) {
 }
 
 impl TestDatabase {
-    pub(crate) async fn create(server: &DatabaseConfig, cluster: Option<Arc<Cluster>>) -> Self {
+    pub(crate) async fn create(
+        server: &DatabaseConfig,
+        cluster: Option<Arc<Cluster>>,
+        collation: Option<&str>,
+    ) -> Self {
         let dbname = format!("test_{}", uuid::Uuid::new_v4().simple());
-        connect(server).await.batch_execute(&format!("CREATE DATABASE {dbname}")).await.unwrap();
+        let collation =
+            collation.map(|collation| format!(" TEMPLATE template0 {collation}")).unwrap_or_default();
+        connect(server).await.batch_execute(&format!("CREATE DATABASE {dbname}{collation}")).await.unwrap();
         let config = DatabaseConfig { dbname, ..server.clone() };
         let client = connect(&config).await;
         Self { config, client, _cluster: cluster }

@@ -4,6 +4,6 @@ mod database;
 mod load;
 mod server;
 
-pub(crate) use database::{TestDatabase, database_test};
+pub(crate) use database::{TestDatabase, collated_test, database_test};
 pub(crate) use load::{Item, Load, TENANT, at, cnpj, product};
 pub(crate) use server::config;

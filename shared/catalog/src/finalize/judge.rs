@@ -1,0 +1,116 @@
+//! The guard's look at all establishments of a load, before the first is decided.
+//!
+//! It takes no locks of establishments, goes on in slices, and notes after each how far it is. So a call that is cut off leaves
+//! its work to the next one, and calls side by side share it.
+
+use ingestion::Cnpj;
+use ingestion::batch::Deactivation;
+
+use super::later::Later;
+use super::missing::Missing;
+use super::{Ending, FATE, Fate, Load, MOST_AT_ONCE, NO_SCANS, end};
+use crate::batch::lock;
+use crate::connection::Session;
+use crate::error::DatabaseError;
+use crate::rows::{bigint, count, texts};
+
+const ONE_SNAPSHOT: &str = "SET TRANSACTION ISOLATION LEVEL REPEATABLE READ";
+/// How far the judgement is, if there is still something to judge in this generation.
+const JUDGEMENT: &str = "SELECT judged_to, judged_missing, judged_held FROM batches WHERE batch_id = $1 AND generation = $2 \
+     AND deactivated_so_far IS NULL AND NOT deactivation_confirmed AND deactivation->>'state' = 'pending' \
+     AND received_at >= (SELECT kept_since FROM batch_history)";
+/// `$3` is how far it was.
+const NOTE: &str = "UPDATE batches SET judged_to = $4::bpchar, judged_missing = $5, judged_held = $6, moved_at = now() \
+     WHERE batch_id = $1 AND generation = $2 AND judged_to IS NOT DISTINCT FROM $3::bpchar AND deactivated_so_far IS NULL";
+const PASS: &str = "UPDATE batches SET deactivated_so_far = 0, moved_at = now() WHERE batch_id = $1";
+
+/// What the guard found so far.
+#[derive(Debug, Clone, Copy)]
+struct Judgement {
+    /// The last establishment that it looked at.
+    to: Option<Cnpj>,
+    missing: u64,
+    is_held: bool,
+}
+
+impl Ending<'_> {
+    /// Has the guard look at all of these establishments, unless it did before. Then the load is held, or may begin.
+    pub(super) async fn judge(&mut self, cnpjs: &[Cnpj]) -> Result<(), DatabaseError> {
+        loop {
+            let mut session = self.connection.begin().await?;
+            let found = judgement(&mut session, &self.load).await?;
+            let Some(judgement) = found else { return Ok(()) };
+            drop(session);
+            let looked_at = cnpjs.partition_point(|cnpj| judgement.to.is_some_and(|to| *cnpj <= to));
+            let slice = cnpjs.get(looked_at..).unwrap_or_default().chunks(MOST_AT_ONCE).next();
+            let Some(slice) = slice else { return self.pronounce().await };
+            self.judge_slice(judgement, slice).await?;
+        }
+    }
+
+    async fn judge_slice(&mut self, before: Judgement, slice: &[Cnpj]) -> Result<(), DatabaseError> {
+        let mut session = self.connection.begin().await?;
+        // No lock holds chunks off here: a product and the chunk that brought it are seen together, or not.
+        session.transaction.batch_execute(ONE_SNAPSHOT).await?;
+        session.query(NO_SCANS, &[]).await?;
+        let load = &self.load;
+        let rows = session.query(FATE, &[&load.batch_id, &texts(slice), &load.received_at]).await?;
+        let fate = Fate::of(&rows)?;
+        let missing = Missing::of(&mut session, load, &self.own, &Later::default(), &fate.own).await?;
+        drop(session);
+        // Where more has come since than is looked through at once, the guard is asked under the slices' locks.
+        let (count, is_held) =
+            missing.map_or((0, false), |missing| (missing.count(), missing.is_held_by(self.guard)));
+        let after = Judgement {
+            to: slice.last().copied(),
+            missing: before.missing.saturating_add(count),
+            is_held: before.is_held || is_held,
+        };
+        self.note(before, after).await
+    }
+
+    /// Notes what the guard found, unless another call went on from the same place.
+    async fn note(&mut self, before: Judgement, after: Judgement) -> Result<(), DatabaseError> {
+        let (from, to) = (before.to.as_ref().map(Cnpj::as_str), after.to.as_ref().map(Cnpj::as_str));
+        let mut session = self.connection.begin().await?;
+        session
+            .execute(
+                NOTE,
+                &[
+                    &self.load.batch_id,
+                    &self.load.generation,
+                    &from,
+                    &to,
+                    &bigint(after.missing)?,
+                    &after.is_held,
+                ],
+            )
+            .await?;
+        session.commit().await
+    }
+
+    /// Holds the load or lets it begin, after the guard looked at every establishment.
+    async fn pronounce(&mut self) -> Result<(), DatabaseError> {
+        let mut session = self.connection.begin().await?;
+        let batch = lock(&mut session, self.load.batch_id).await?;
+        let found = judgement(&mut session, &self.load).await?;
+        let Some(judgement) = found else { return Ok(()) };
+        if judgement.is_held {
+            let held = Deactivation::Held { would_deactivate: judgement.missing, deactivated: 0 };
+            end(&mut session, batch, held).await?;
+        } else {
+            session.execute(PASS, &[&self.load.batch_id]).await?;
+        }
+        session.commit().await
+    }
+}
+
+async fn judgement(session: &mut Session<'_>, load: &Load) -> Result<Option<Judgement>, DatabaseError> {
+    let row = session.query_opt(JUDGEMENT, &[&load.batch_id, &load.generation]).await?;
+    row.map(|row| {
+        let to: Option<&str> = row.try_get("judged_to")?;
+        let to = to.map(str::parse).transpose().map_err(|_| DatabaseError::Unreadable("judged_to"))?;
+        Ok(Judgement { to, missing: count(&row, "judged_missing")?, is_held: row.try_get("judged_held")? })
+    })
+    .transpose()
+}

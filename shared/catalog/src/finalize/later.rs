@@ -1,0 +1,107 @@
+//! What batches received later contained of the products that a load lacks.
+//!
+//! They are looked through without locks, for many establishments at once. What is left for a slice under its locks are chunks
+//! that came since, and products that did.
+
+use std::collections::HashSet;
+
+use ingestion::Cnpj;
+use uuid::Uuid;
+
+use super::Load;
+use super::missing::lacking;
+use super::own::Own;
+use crate::connection::Session;
+use crate::error::DatabaseError;
+use crate::rows::texts;
+
+/// Chunks of later batches that are looked through at once: about as many thousand products. Where more than these came so
+/// late, nothing is decided.
+const MOST_CHUNKS: usize = 8192;
+
+/// Chunks of batches received later that may contain products of these establishments: those between whose first and last
+/// establishment one of these lies.
+const CHUNKS: &str = "SELECT c.chunk_id FROM (SELECT DISTINCT batch_id FROM batch_cnpjs \
+         WHERE cnpj = ANY($1::bpchar[]) AND (received_at, batch_id) > ($2, $3)) b \
+     JOIN batch_chunks c USING (batch_id) WHERE c.key_hashes IS NOT NULL \
+     AND c.first_cnpj <= $5::bpchar AND (c.last_cnpj IS NULL OR c.last_cnpj >= $4::bpchar) LIMIT $6";
+/// `IS TRUE` keeps the set of keys a hash table beside one pass over the chunks; as a join it might become a loop over both.
+const CONTAINED: &str = "SELECT DISTINCT h.key FROM batch_chunks c CROSS JOIN LATERAL unnest(c.key_hashes) AS h (key) \
+     WHERE c.chunk_id = ANY($1) AND (h.key IN (SELECT unnest($2::bigint[]))) IS TRUE";
+
+/// What is known of some chunks of later batches.
+#[derive(Default)]
+pub(super) struct Later {
+    chunks: HashSet<Uuid>,
+    /// Keys that were looked for in these chunks, and those that were found.
+    asked: HashSet<i64>,
+    found: HashSet<i64>,
+}
+
+impl Later {
+    /// Looks through the chunks that may contain products of these establishments, which are in their order. Nothing is known
+    /// where they are too many.
+    pub(super) async fn ahead(
+        session: &mut Session<'_>,
+        load: &Load,
+        own: &Own,
+        cnpjs: &[Cnpj],
+    ) -> Result<Self, DatabaseError> {
+        let chunks = chunks(session, load, cnpjs).await?.unwrap_or_default();
+        if chunks.is_empty() {
+            return Ok(Self::default());
+        }
+        let products = lacking(session, own, cnpjs).await?.products;
+        let keys: Vec<i64> = products.iter().map(|product| product.key).collect();
+        let found = contained(session, &chunks, &keys).await?;
+        Ok(Self { chunks: chunks.into_iter().collect(), asked: keys.into_iter().collect(), found })
+    }
+
+    /// Which of these keys a later batch contained. `None` if more has come than can be looked through.
+    pub(super) async fn contained(
+        &self,
+        session: &mut Session<'_>,
+        load: &Load,
+        cnpjs: &[Cnpj],
+        keys: &[i64],
+    ) -> Result<Option<HashSet<i64>>, DatabaseError> {
+        let Some(chunks) = chunks(session, load, cnpjs).await? else { return Ok(None) };
+        let (known, new): (Vec<Uuid>, Vec<Uuid>) =
+            chunks.into_iter().partition(|chunk| self.chunks.contains(chunk));
+        let (asked, unasked): (Vec<i64>, Vec<i64>) = keys.iter().partition(|key| self.asked.contains(key));
+        let mut found: HashSet<i64> = asked.into_iter().filter(|key| self.found.contains(key)).collect();
+        found.extend(contained(session, &new, keys).await?);
+        found.extend(contained(session, &known, &unasked).await?);
+        Ok(Some(found))
+    }
+}
+
+async fn chunks(
+    session: &mut Session<'_>,
+    load: &Load,
+    cnpjs: &[Cnpj],
+) -> Result<Option<Vec<Uuid>>, DatabaseError> {
+    let (Some(first), Some(last)) = (cnpjs.first(), cnpjs.last()) else { return Ok(Some(Vec::new())) };
+    let (first, last, limit) = (first.as_str(), last.as_str(), i64::try_from(MOST_CHUNKS + 1)?);
+    let rows = session
+        .query(CHUNKS, &[&texts(cnpjs), &load.received_at, &load.batch_id, &first, &last, &limit])
+        .await?;
+    if rows.len() > MOST_CHUNKS {
+        return Ok(None);
+    }
+    let chunks = rows.iter().map(|row| row.try_get(0)).collect::<Result<_, _>>()?;
+    Ok(Some(chunks))
+}
+
+/// Which of these keys the chunks contained.
+async fn contained(
+    session: &mut Session<'_>,
+    chunks: &[Uuid],
+    keys: &[i64],
+) -> Result<HashSet<i64>, DatabaseError> {
+    if chunks.is_empty() || keys.is_empty() {
+        return Ok(HashSet::new());
+    }
+    let rows = session.query(CONTAINED, &[&chunks, &keys]).await?;
+    rows.iter().map(|row| Ok(row.try_get(0)?)).collect()
+}
