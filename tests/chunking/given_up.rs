@@ -4,29 +4,34 @@ use std::time::{Duration, Instant};
 
 use catalog::{Begun, NewBatch, Seal, SealOutcome, SealedChunk};
 use end_to_end::{Products, TENANT_A, variable};
-use ingestion::Viewer;
 use ingestion::batch::BatchStatus;
 use ingestion::chunk::{Chunk, ChunkReady, Generation, Plan, Planner, encode};
 use ingestion::payload::{MediaType, PayloadMetadata, chunk_key};
 use ingestion::product::{Attributes, BatchStamp, CnpjAccess, MemberSet, Product, ProductKey};
+use ingestion::{Cnpj, Viewer};
+use jiff::Timestamp;
 use serde_json::{Value, json};
-use transport::{ChunksReady, Origin};
+use transport::{ChunksReady, Origin, chunk_event};
 use uuid::Uuid;
 
 use super::functions::{Functions, batch, is_completed};
 use super::queues::Unhandled;
-use super::{CHUNKER, DEAD_LETTER, catalogue};
+use super::{CHUNKER, DEAD_LETTER, UPSERT, catalogue};
 
 const PATIENCE: Duration = Duration::from_secs(60);
 
 /// Chunks of three products each, in the order of their indexes.
 fn chunks(batch: &PayloadMetadata, count: u32) -> Vec<Chunk> {
+    chunks_of("05927228000145".parse().unwrap(), batch, count)
+}
+
+fn chunks_of(cnpj: Cnpj, batch: &PayloadMetadata, count: u32) -> Vec<Chunk> {
     let stamp = BatchStamp::new(batch.received_at, batch.batch_id);
     let chunk = |index| {
         let mut planner = Planner::new(Plan::default(), stamp, Generation::FIRST);
         for item in index * 3..index * 3 + 3 {
             let product_id = format!("{}-{item}", batch.batch_id);
-            let key = ProductKey { cnpj: "05927228000145".parse().unwrap(), shop_id: 1, product_id };
+            let key = ProductKey { cnpj, shop_id: 1, product_id };
             let (attributes, members) = (Attributes::default(), MemberSet::default());
             assert!(planner.push(Product { key, attributes, members }, u64::from(item)).is_none());
         }
@@ -88,12 +93,7 @@ impl Functions {
     async fn announce(&self, chunk: &Chunk, batch: &PayloadMetadata) {
         let sdk = aws::Sdk::from_environment().await;
         let queue = ChunksReady::new(aws_sdk_sqs::Client::new(sdk.standard()), variable("CHUNKS_QUEUE_URL"));
-        let origin = Origin {
-            tenant_id: batch.tenant_id,
-            idempotency_key: batch.idempotency_key.clone(),
-            trace_id: batch.trace_id.clone(),
-        };
-        queue.announce(&origin, [self.ready(chunk, batch)]).await.unwrap();
+        queue.announce(&origin(batch), [self.ready(chunk, batch)]).await.unwrap();
     }
 
     async fn completed(&self, batch_id: Uuid) -> catalog::BatchView {
@@ -111,6 +111,14 @@ impl Functions {
             assert!(began.elapsed() < PATIENCE, "the batch does not complete: {view:?}");
             tokio::time::sleep(Duration::from_millis(100)).await;
         }
+    }
+}
+
+fn origin(batch: &PayloadMetadata) -> Origin {
+    Origin {
+        tenant_id: batch.tenant_id,
+        idempotency_key: batch.idempotency_key.clone(),
+        trace_id: batch.trace_id.clone(),
     }
 }
 
@@ -147,6 +155,31 @@ async fn a_chunk_whose_object_is_damaged_is_given_up_and_done_once_it_is_mended(
     assert_eq!((view.chunks.done, view.chunks.failed), (2, 0));
     assert_eq!((view.items_processed, view.items_failed, view.changes.inserted), (6, 0, 6));
     assert_eq!(attempts(batch.batch_id).await[1], ("DONE".to_owned(), 6, None));
+}
+
+#[tokio::test]
+async fn a_chunk_that_only_waits_for_others_uses_up_no_attempts() {
+    let (functions, database) = (Functions::open().await, Products::open().await);
+    let batch = batch(MediaType::Json);
+    let cnpj = Cnpj::from_base(&format!("{:012}", fastrand::u64(1..1_000_000_000_000))).unwrap();
+    let chunks = chunks_of(cnpj, &batch, 1);
+    functions.put_chunk(&chunks[0], &batch, encode(&chunks[0]).unwrap()).await;
+    // Somebody holds the lock of its establishment for a long time.
+    let hash = "(SELECT sha256($1::text::bytea) AS hash) AS h";
+    let lock = "x'636e706a00000000'::bigint + (get_byte(hash, 0) * 256 + get_byte(hash, 1)) % 16384";
+    database.rows(&format!("SELECT pg_advisory_lock({lock}) FROM {hash}"), &[&cnpj.as_str()]).await;
+    functions.seal(&batch, &chunks).await;
+    // Its last delivery, after which the message would be given up.
+    let event = chunk_event(&origin(&batch), functions.ready(&chunks[0], &batch), Timestamp::now()).unwrap();
+    let mut delivery = message("m-1", &serde_json::to_string(&event).unwrap());
+    delivery["Records"][0]["receiptHandle"] = json!("receipt");
+    delivery["Records"][0]["attributes"] = json!({"ApproximateReceiveCount": "5"});
+    assert_eq!(functions.invoke(UPSERT, &delivery).await.unwrap(), json!({"batchItemFailures": []}));
+    assert_eq!(attempts(batch.batch_id).await, [("PENDING".to_owned(), 0, None)]);
+    database.rows("SELECT pg_advisory_unlock_all()", &[]).await;
+    let view = functions.completed(batch.batch_id).await;
+    assert_eq!((view.chunks.done, view.changes.inserted), (1, 3));
+    assert_eq!(attempts(batch.batch_id).await, [("DONE".to_owned(), 1, None)]);
 }
 
 #[tokio::test]

@@ -149,6 +149,7 @@ impl Stand {
         let upsert = Upsert {
             objects: Objects::new(self.s3.clone(), self.bucket.clone()),
             database: self.database(),
+            queue: ChunksReady::new(self.sqs.clone(), self.chunks.clone()),
             visibility: Visibility::new(self.sqs.clone(), self.chunks.clone(), Duration::from_secs(1)),
         };
         let mut chunks = 0;
@@ -217,6 +218,11 @@ impl Stand {
         put.body(catalogue.payload(Layout::Array).into()).send().await.unwrap();
     }
 
+    /// The one number that a query gives.
+    pub(crate) async fn number(&self, sql: &str) -> i64 {
+        self.sql.query_one(sql, &[]).await.unwrap().get(0)
+    }
+
     /// A batch that is accepted and stored, and of which nobody is told.
     pub(crate) async fn lose(&self, load_type: LoadType, items: u32) -> Uuid {
         let batch = batch(load_type);
@@ -233,7 +239,7 @@ impl Stand {
     pub(crate) async fn age(&self, hours: u32) {
         let sql = format!(
             "UPDATE batches SET moved_at = moved_at - interval '{hours} h', reconciled_at = reconciled_at - interval '{hours} h', \
-             generation_began_at = generation_began_at - interval '{hours} h'"
+             generation_began_at = generation_began_at - interval '{hours} h', finished_at = finished_at - interval '{hours} h'"
         );
         self.sql.batch_execute(&sql).await.unwrap();
     }

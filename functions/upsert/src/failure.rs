@@ -30,13 +30,18 @@ impl NotWritten {
         std::error::Error::source(self).map_or_else(|| self.to_string(), |cause| format!("{self}: {cause}"))
     }
 
-    /// Whether there is no use in noting it: the database cannot be had, or it is none of a chunk's.
+    /// Whether there is no use in noting it: the database cannot be had, nothing was tried, or it is none of a chunk's.
     pub(crate) const fn is_not_noted(&self) -> bool {
         match self {
-            Self::Database(error) => error.is_away(),
+            Self::Database(error) => error.is_away() || self.is_no_attempt(),
             Self::NoEvent | Self::Event(_) | Self::OutOfTime => true,
             Self::OtherObject(_) | Self::Object(_) | Self::File(_) | Self::OtherChunk => false,
         }
+    }
+
+    /// Whether nothing was tried: others held the locks.
+    pub(crate) const fn is_no_attempt(&self) -> bool {
+        matches!(self, Self::Database(DatabaseError::Contended(_)))
     }
 
     /// Whether it may pass by itself; otherwise somebody has to look at it.

@@ -2,7 +2,8 @@
 //!
 //! An event comes at least once. The chunk's row changes in the same transaction as its products, so what comes again finds it done and is acknowledged
 //! without work. What fails comes again by itself, later and later, and is noted with the chunk; after too many times, and soon where no further try can help,
-//! its event lies in the dead-letter queue.
+//! its event lies in the dead-letter queue. A chunk that only waited for others, who held its establishments' locks, did not fail: its event is sent again as
+//! a new message, which starts to count anew.
 
 mod delivery;
 mod failure;
@@ -22,7 +23,7 @@ use telemetry::metrics::{self, Measure};
 use tokio::time::{Instant, timeout, timeout_at};
 use tracing::Instrument as _;
 use tracing::field::Empty;
-use transport::{Receipt, Visibility};
+use transport::{ChunkEvent, ChunksReady, Receipt, Visibility};
 use uuid::Uuid;
 
 use delivery::{Record, lanes, take};
@@ -44,7 +45,9 @@ const MAX_FILE: usize = 32 * 1024 * 1024;
 pub struct Upsert {
     pub objects: Objects,
     pub database: Database,
-    /// Of the queue that chunks come from.
+    /// The queue that chunks come from.
+    pub queue: ChunksReady,
+    /// Of the same queue.
     pub visibility: Visibility,
 }
 
@@ -97,6 +100,9 @@ impl Upsert {
 
         let written = match self.write_ready(ready).await {
             Ok(written) => written,
+            Err(error) if error.is_no_attempt() && record.receipt.is_some() => {
+                return self.send_again(&event, error).await;
+            }
             Err(error) => {
                 self.note(ready, &error).await;
                 return Err(error);
@@ -112,6 +118,24 @@ impl Upsert {
         if let Some(status) = became_final {
             self.let_go(ready.batch_id, status).await;
         }
+        Ok(())
+    }
+
+    /// Sends the event of a chunk again that only waited for others: the message that brought it is done then. Where the
+    /// queue does not take it, that message comes again, and counts as received once more.
+    async fn send_again(&self, event: &ChunkEvent, why: NotWritten) -> Result<(), NotWritten> {
+        let sent = Box::pin(self.queue.send_again(event, self.visibility.first_pause())).await;
+        if let Err(error) = sent {
+            let error: &dyn std::error::Error = &error;
+            tracing::warn!(
+                event_type = "chunk.not_sent_again",
+                error,
+                "the chunk's message counts as received"
+            );
+            return Err(why);
+        }
+        let error: &dyn std::error::Error = &why;
+        tracing::warn!(event_type = "chunk.waited", error, "the chunk's event was sent again");
         Ok(())
     }
 

@@ -7,7 +7,7 @@ use catalog::Database;
 use lambda_runtime::{Error, LambdaEvent, run, service_fn};
 use objects::Objects;
 use serde_json::Value;
-use transport::Visibility;
+use transport::{ChunksReady, Visibility};
 use upsert::Upsert;
 
 #[tokio::main(flavor = "current_thread")]
@@ -22,10 +22,12 @@ async fn main() -> Result<(), Error> {
     environment.check()?;
 
     let sdk = Sdk::from_environment().await;
+    let sqs = aws_sdk_sqs::Client::new(sdk.standard());
     let upsert = Upsert {
         objects: Objects::new(aws_sdk_s3::Client::new(&sdk.objects()), bucket),
         database: Database::from_environment(&sdk).await?.with_guard(guard).with_listed_errors(listed_errors),
-        visibility: Visibility::new(aws_sdk_sqs::Client::new(sdk.standard()), queue_url, base),
+        queue: ChunksReady::new(sqs.clone(), queue_url.clone()),
+        visibility: Visibility::new(sqs, queue_url, base),
     };
     let upsert = &upsert;
     run(service_fn(async |event: LambdaEvent<Value>| {

@@ -6,9 +6,8 @@ use idempotency::EventError;
 use ingestion::Cnpj;
 use ingestion::chunk::ChunkReady;
 use jiff::Timestamp;
-use uuid::Uuid;
 
-use crate::{Origin, chunk_event};
+use crate::{ChunkEvent, Origin, chunk_event};
 
 /// Messages that SQS takes in one call.
 const AT_ONCE: usize = 10;
@@ -60,13 +59,24 @@ impl ChunksReady {
                 .by_ref()
                 .take(AT_ONCE)
                 .enumerate()
-                .map(|(place, chunk)| entry(origin, place, chunk))
+                .map(|(place, chunk)| {
+                    entry(place, &chunk_event(origin, chunk, Timestamp::now())?, Duration::ZERO)
+                })
                 .collect::<Result<Vec<_>, _>>()?;
             if entries.is_empty() {
                 return Ok(());
             }
             self.send(entries).await?;
         }
+    }
+
+    /// Sends the event of a chunk once more, as a message of its own that nobody has received yet, and that nobody receives
+    /// before `pause` is over.
+    ///
+    /// # Errors
+    /// Where the queue does not take it.
+    pub async fn send_again(&self, event: &ChunkEvent, pause: Duration) -> Result<(), AnnounceError> {
+        self.send(vec![entry(0, event, pause)?]).await
     }
 
     /// Sends messages until the queue has taken each of them.
@@ -89,25 +99,26 @@ impl ChunksReady {
 }
 
 fn entry(
-    origin: &Origin,
     place: usize,
-    chunk: ChunkReady,
+    event: &ChunkEvent,
+    pause: Duration,
 ) -> Result<SendMessageBatchRequestEntry, AnnounceError> {
-    let group = group(origin.tenant_id, &chunk.cnpj);
-    let event = chunk_event(origin, chunk, Timestamp::now())?;
+    // Up to the next second, like pauses before a message comes again.
+    let seconds = i32::try_from(pause.as_millis().div_ceil(1000)).unwrap_or(i32::MAX);
     SendMessageBatchRequestEntry::builder()
         .id(place.to_string())
-        .message_group_id(group)
-        .message_body(serde_json::to_string(&event)?)
+        .set_delay_seconds((seconds > 0).then_some(seconds))
+        .message_group_id(group(&event.attributes().tenant, &event.data().cnpj))
+        .message_body(serde_json::to_string(event)?)
         .build()
         .map_err(|error| AnnounceError::Queue(Box::new(error.into())))
 }
 
 /// The message group of an establishment's chunks. SQS gives groups with much in flight less of the consumers. A tenant has a
 /// bounded number of groups, however many establishments it has, so all of its chunks together count as much.
-fn group(tenant_id: Uuid, cnpj: &Cnpj) -> String {
+fn group(tenant: &str, cnpj: &Cnpj) -> String {
     let sum: u32 = cnpj.as_bytes().iter().copied().map(u32::from).sum();
-    format!("{tenant_id}-{}", sum % GROUPS)
+    format!("{tenant}-{}", sum % GROUPS)
 }
 
 #[cfg(test)]
@@ -118,11 +129,11 @@ mod tests {
 
     #[test]
     fn a_tenant_has_few_groups_however_many_establishments_it_has() {
-        let groups = |tenant| -> HashSet<String> {
+        let groups = |tenant: &str| -> HashSet<String> {
             let cnpjs = (1..=10_000).map(|number| Cnpj::from_base(&format!("{number:012}")).unwrap());
-            cnpjs.map(|cnpj| group(Uuid::from_u128(tenant), &cnpj)).collect()
+            cnpjs.map(|cnpj| group(tenant, &cnpj)).collect()
         };
-        assert_eq!(groups(1).len(), usize::try_from(GROUPS).unwrap());
-        assert!(groups(1).is_disjoint(&groups(2)));
+        assert_eq!(groups("1").len(), usize::try_from(GROUPS).unwrap());
+        assert!(groups("1").is_disjoint(&groups("2")));
     }
 }

@@ -71,8 +71,13 @@ impl Visibility {
     /// Puts a message off that failed and may succeed later: by the base, then five times that, and so on up to 15 minutes, each halved at most by
     /// chance, so that what failed together does not come again together. Where the call fails, the queue's own visibility timeout holds.
     pub async fn later(&self, receipt: &Receipt) {
-        let pause = pause(self.base, receipt.receives);
-        self.set(receipt, pause.mul_f64(1.0 - fastrand::f64() / 2.0)).await;
+        self.set(receipt, shortened(pause(self.base, receipt.receives))).await;
+    }
+
+    /// A first pause, halved at most by chance.
+    #[must_use]
+    pub fn first_pause(&self) -> Duration {
+        shortened(pause(self.base, 1))
     }
 
     /// Lets a message that no further try can mend come again at once, so that it soon lies in the dead-letter queue.
@@ -97,6 +102,10 @@ impl Visibility {
             "the message comes again when its queue says"
         );
     }
+}
+
+fn shortened(pause: Duration) -> Duration {
+    pause.mul_f64(1.0 - fastrand::f64() / 2.0)
 }
 
 /// The pause after a message was received so often.

@@ -111,3 +111,34 @@ fn a_change_is_written_where_none_was_expected() {
         assert_eq!(test.number("SELECT count(*) FROM batch_chunks WHERE attempts > 1").await, 0);
     });
 }
+
+/// The locks of the establishments that have products, in the order in which they are taken. They outlive transactions.
+const STRIPES: &str = "SELECT x'636e706a00000000'::bigint + (get_byte(hash, 0) * 256 + get_byte(hash, 1)) % 16384 AS stripe \
+     FROM (SELECT DISTINCT sha256(cnpj::text::bytea) AS hash FROM products) AS p ORDER BY stripe";
+
+#[test]
+fn a_chunk_that_waited_for_others_in_vain_says_so() {
+    // Each lock may take long, and so may all of them together.
+    for release_the_first in [false, true] {
+        database_test(async |test| {
+            let database = test.open();
+            Load::delta(0).keys(0..2).run(&database).await;
+            let next = Load::delta(1).keys(0..4);
+            next.prepare(&database).await;
+            test.execute(&format!("SELECT pg_advisory_lock(stripe) FROM ({STRIPES}) AS s")).await;
+            let release = async {
+                if release_the_first {
+                    tokio::time::sleep(Duration::from_secs(9)).await;
+                    let first = test.number(&format!("{STRIPES} LIMIT 1")).await;
+                    test.execute(&format!("SELECT pg_advisory_unlock({first})")).await;
+                }
+            };
+            let (written, ()) = tokio::join!(database.write_chunk(&next.chunks[0]), release);
+            let error = written.unwrap_err();
+            assert!(matches!(error, DatabaseError::Contended(_)), "{error:?}");
+            assert!(error.is_transient() && !error.is_away());
+            test.execute("SELECT pg_advisory_unlock_all()").await;
+            assert_eq!(changes(database.write_chunk(&next.chunks[0]).await.unwrap()).inserted, 2);
+        });
+    }
+}
