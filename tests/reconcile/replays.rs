@@ -1,14 +1,33 @@
-use catalog::{ReplayOutcome, ReplayRequest};
+use std::time::Duration;
+
+use catalog::{NewBatch, PayloadFailure, ReplayOutcome, ReplayRequest};
 use end_to_end::TENANT_A;
 use ingestion::Viewer;
 use ingestion::batch::{BatchStatus, Replay, ReplayScope};
-use ingestion::payload::LoadType;
+use ingestion::payload::{AcceptedBatch, LoadType};
+use ingestion::product::CnpjAccess;
 use jiff::Timestamp;
 use objects::Objects;
+use reconcile::{Look, NotReconciled};
 use retention::Seen;
 use uuid::Uuid;
 
-use crate::stand::{Stand, run, stand_test};
+use crate::stand::{Stand, batch, run, stand_test};
+
+/// Gives a batch up, as is done when its payload's messages failed too often, and lets its objects expire.
+async fn give_up(stand: &Stand, batch: &AcceptedBatch) {
+    let payload_uri = format!("s3://{}/{}", stand.bucket, batch.metadata.key());
+    let new = NewBatch { metadata: batch.metadata.clone(), payload_uri, cnpjs: CnpjAccess::Any };
+    let failure = PayloadFailure {
+        code: PayloadFailure::GIVEN_UP.into(),
+        detail: "its processing failed repeatedly".to_owned(),
+        byte_offset: None,
+    };
+    let status = stand.database().fail_payload(&new, &failure).await.unwrap();
+    assert_eq!(status, BatchStatus::Failed);
+    let objects = Objects::new(stand.s3.clone(), stand.bucket.clone());
+    retention::let_go(&stand.database(), &objects, batch.metadata.batch_id).await;
+}
 
 /// The objects of a batch that may expire.
 async fn tagged(stand: &Stand, uris: &[String]) -> usize {
@@ -54,6 +73,93 @@ async fn objects_of_a_batch_that_is_replayed_keep_no_tag_of_its_last_end() {
         assert_eq!(stand.work().await, (0, 3));
         assert_eq!(stand.batch(batch_id).await.status, BatchStatus::Completed);
         assert_eq!(tagged(stand, &seen.uris).await, 4);
+    })
+    .await;
+}
+
+/// Lets a run of the chunker wait before it seals a batch, for as long as somebody has this lock.
+const WAIT_TO_SEAL: &str = "CREATE FUNCTION wait() RETURNS trigger LANGUAGE plpgsql AS \
+         'BEGIN PERFORM pg_advisory_xact_lock(42); RETURN NEW; END'; \
+     CREATE TRIGGER wait BEFORE INSERT ON batch_chunks FOR EACH STATEMENT EXECUTE FUNCTION wait(); \
+     SELECT pg_advisory_lock(42)";
+
+#[tokio::test]
+async fn the_payload_of_a_batch_that_goes_on_after_it_was_given_up_is_kept() {
+    stand_test(async |stand| {
+        let objects = Objects::new(stand.s3.clone(), stand.bucket.clone());
+        for while_it_is_read in [false, true] {
+            let batch = batch(LoadType::Delta);
+            let (key, batch_id) = (batch.metadata.key(), batch.metadata.batch_id);
+            let payload = [format!("s3://{}/{key}", stand.bucket)];
+            stand.accept(&batch).await;
+            stand.put(&batch.metadata, 10).await;
+            stand.reconcile().queue.tell(&stand.bucket, &key).await.unwrap();
+            if while_it_is_read {
+                stand.sql.batch_execute(WAIT_TO_SEAL).await.unwrap();
+                let tag = async {
+                    let waiting = "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() \
+                         AND wait_event_type = 'Lock'";
+                    while stand.number(waiting).await == 0 {
+                        tokio::time::sleep(Duration::from_millis(20)).await;
+                    }
+                    // What is left of a batch that was given up since this run began.
+                    objects.tag_final(payload.to_vec()).await.unwrap();
+                    stand.sql.batch_execute("SELECT pg_advisory_unlock(42)").await.unwrap();
+                };
+                assert_eq!(tokio::join!(stand.cut(), tag).0, 1);
+            } else {
+                give_up(stand, &batch).await;
+                assert_eq!(tagged(stand, &payload).await, 1);
+                assert_eq!(stand.cut().await, 1);
+            }
+            assert_eq!(stand.batch(batch_id).await.status, BatchStatus::Processing);
+            assert_eq!(tagged(stand, &payload).await, 0, "while it is read: {while_it_is_read}");
+            assert_eq!(stand.work().await, (0, 1));
+            assert_eq!(stand.batch(batch_id).await.status, BatchStatus::Completed);
+            assert_eq!(tagged(stand, &payload).await, 1);
+        }
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn objects_that_were_not_let_go_at_the_end_of_their_batch_are_let_go_later() {
+    stand_test(async |stand| {
+        let batch_id = stand.lose(LoadType::Delta, 1_200).await;
+        run(&stand.reconcile()).await.unwrap();
+        assert_eq!(stand.work().await, (1, 2));
+        let uris = stand.database().final_batch(batch_id).await.unwrap().unwrap().uris;
+        stand.age(1).await;
+        assert_eq!(run(&stand.reconcile()).await.unwrap().batches.let_go, 0, "they have been");
+
+        // As if upsert had died between the batch's end and its objects' last tag. One of them is gone.
+        let objects = Objects::new(stand.s3.clone(), stand.bucket.clone());
+        objects.keep(uris.clone()).await.unwrap();
+        stand.sql.batch_execute("UPDATE batches SET objects_let_go = false").await.unwrap();
+        let (gone, left) = uris.split_last().unwrap();
+        let gone = objects.key(gone).unwrap();
+        stand.s3.delete_object().bucket(&stand.bucket).key(gone).send().await.unwrap();
+        assert_eq!(run(&stand.reconcile()).await.unwrap().batches.let_go, 1);
+        assert_eq!(tagged(stand, left).await, 2);
+        assert_eq!(run(&stand.reconcile()).await.unwrap().batches.let_go, 0);
+
+        // Without storage, the batch waits until its time has doubled.
+        stand
+            .sql
+            .batch_execute("UPDATE batches SET objects_let_go = false, reconciled_at = NULL")
+            .await
+            .unwrap();
+        let mut without = stand.reconcile();
+        without.objects = Objects::new(stand.s3.clone(), format!("{}-gone", stand.bucket));
+        let NotReconciled::Looks(looks) = run(&without).await.unwrap_err() else { panic!() };
+        assert!(looks.contains(&Look::Kept), "{looks:?}");
+        assert_eq!(run(&stand.reconcile()).await.unwrap().batches.let_go, 0);
+        stand.age(2).await;
+        assert_eq!(run(&stand.reconcile()).await.unwrap().batches.let_go, 1);
+
+        // A new generation ends anew.
+        let ReplayOutcome::Begun(_) = replay(stand, batch_id).await else { panic!() };
+        assert_eq!(stand.number("SELECT count(*) FROM batches WHERE objects_let_go").await, 0);
     })
     .await;
 }

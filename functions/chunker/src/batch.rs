@@ -4,7 +4,6 @@ use std::borrow::Cow;
 use std::time::Instant;
 
 use catalog::{Begun, NewBatch, PayloadFailure, PendingChunk, Seal, SealOutcome, SealedChunk};
-use ingestion::batch::BatchStatus;
 use ingestion::chunk::{ChunkReady, Generation, Plan};
 use ingestion::payload::{MediaType, chunk_key};
 use ingestion::product::{BatchStamp, ItemRules};
@@ -28,12 +27,12 @@ impl Chunker {
     pub(crate) async fn bring_on(&self, batch: &NewBatch, head: &Head) -> Result<(), NotCut> {
         match self.database.begin_chunking(batch, self.settings.plan).await? {
             Begun::Chunk { plan, generation } => {
-                self.keep_payload(batch, generation).await?;
+                self.keep_payload(batch).await?;
                 self.cut(batch, head, plan, generation).await
             }
             Begun::Sealed { pending, .. } if pending.is_empty() => self.finish(batch).await,
-            Begun::Sealed { generation, pending } => {
-                self.keep_payload(batch, generation).await?;
+            Begun::Sealed { pending, .. } => {
+                self.keep_payload(batch).await?;
                 self.announce_again(batch, pending).await
             }
             Begun::TooOld(status) => {
@@ -42,24 +41,22 @@ impl Chunker {
                     %status,
                     "the batch is older than the history of loads, and is not processed"
                 );
-                self.let_go(batch, Vec::new()).await;
+                self.let_go(batch).await;
                 Ok(())
             }
             Begun::Final(status) => {
                 tracing::info!(event_type = "batch.final_before", %status, "the batch was final before");
-                self.let_go(batch, Vec::new()).await;
+                self.let_go(batch).await;
                 Ok(())
             }
         }
     }
 
-    /// Keeps the payload of a batch that is replayed, which was tagged at the end of the generation before.
-    /// It is read again, or at least looked at whenever the batch is brought on.
-    async fn keep_payload(&self, batch: &NewBatch, generation: Generation) -> Result<(), NotCut> {
-        if generation > Generation::FIRST {
-            self.objects.keep(vec![batch.payload_uri.clone()]).await?;
-        }
-        Ok(())
+    /// Keeps the payload of a batch from expiring: it is read again, or at least looked at whenever the batch
+    /// is brought on. It was tagged if the batch is replayed, or was given up in this generation. Whether it
+    /// was given up, only the run that goes on from there sees, and that may die.
+    async fn keep_payload(&self, batch: &NewBatch) -> Result<(), NotCut> {
+        Ok(self.objects.keep(vec![batch.payload_uri.clone()]).await?)
     }
 
     /// Announces the chunks of a sealed batch that are pending. Those of a replay were tagged at the end of
@@ -93,7 +90,7 @@ impl Chunker {
         let end = self.database.finalize(batch.metadata.batch_id).await?;
         tracing::info!(event_type = "batch.finished", status = %end.status, "the batch had no chunk to be written");
         if end.status.is_final() {
-            self.let_go(batch, Vec::new()).await;
+            self.let_go(batch).await;
         }
         Ok(())
     }
@@ -148,9 +145,11 @@ impl Chunker {
             }
         };
         if status.is_final() {
-            self.let_go(batch, Vec::new()).await;
+            self.let_go(batch).await;
             return Ok(());
         }
+        // While the payload was read, the batch may have been given up.
+        self.keep_payload(batch).await?;
         let chunks = seal.chunks.into_iter().map(|chunk| ChunkReady {
             batch_id,
             generation,
@@ -202,22 +201,26 @@ impl Chunker {
         metrics::count(crate::SERVICE, &[metrics::PAYLOADS_FAILED], serde_json::Map::new());
         let failure =
             PayloadFailure { code: Cow::Borrowed(code), detail: why.detail, byte_offset: why.byte_offset };
-        let status = self.database.fail_payload(batch, &failure).await?;
-        if status == BatchStatus::Failed {
-            let key = |index| chunk_key(batch.metadata.batch_id, generation, index);
-            self.let_go(batch, (0..stored).map(|index| self.objects.uri(&key(index))).collect()).await;
+        let key = |index| chunk_key(batch.metadata.batch_id, generation, index);
+        let stored: Vec<String> = (0..stored).map(|index| self.objects.uri(&key(index))).collect();
+        // The database does not know of them, so nobody finds them once the batch is final. Whoever cuts the
+        // payload again stores them anew, without the tag.
+        if let Err(error) = self.objects.tag_final(stored.clone()).await {
+            let error: &dyn std::error::Error = &error;
+            tracing::warn!(event_type = "batch.not_tagged", error, "chunks that nobody needs are kept");
+        }
+        if self.database.fail_payload(batch, &failure).await?.is_final() {
+            self.let_go(batch).await;
+        } else {
+            // Another run could use the payload.
+            self.objects.keep(stored).await?;
         }
         Ok(())
     }
 
-    /// Lets the objects of a batch that is final expire, and `more` that the database does not know of. What fails here costs storage and nothing else.
-    async fn let_go(&self, batch: &NewBatch, more: Vec<String>) {
+    /// Lets the objects of a batch that is final expire.
+    async fn let_go(&self, batch: &NewBatch) {
         retention::let_go(&self.database, &self.objects, batch.metadata.batch_id).await;
-        // No generation after this one reads them.
-        if let Err(error) = self.objects.tag_final(more).await {
-            let error: &dyn std::error::Error = &error;
-            tracing::warn!(event_type = "batch.not_tagged", error, "chunks that nobody needs are kept");
-        }
     }
 }
 

@@ -3,6 +3,7 @@ use std::fmt;
 use accepted::AcceptedError;
 use catalog::DatabaseError;
 use objects::ObjectError;
+use retention::RetentionError;
 use transport::AnnounceError;
 
 use crate::trigger::UnknownEvent;
@@ -16,6 +17,8 @@ pub enum Look {
     Stopped,
     /// Batches whose end did not happen.
     Unfinished,
+    /// Batches at their end whose objects do not expire.
+    Kept,
     /// Uploads whose time is over.
     Uploads,
     /// Batches that are older than the history of loads.
@@ -24,8 +27,8 @@ pub enum Look {
 
 impl Look {
     /// In the order in which they are taken.
-    pub(crate) const ALL: [Self; 5] =
-        [Self::Objects, Self::Stopped, Self::Unfinished, Self::Uploads, Self::History];
+    pub(crate) const ALL: [Self; 6] =
+        [Self::Objects, Self::Stopped, Self::Unfinished, Self::Kept, Self::Uploads, Self::History];
 
     /// As logs name it.
     #[must_use]
@@ -34,6 +37,7 @@ impl Look {
             Self::Objects => "objects",
             Self::Stopped => "stopped",
             Self::Unfinished => "unfinished",
+            Self::Kept => "kept",
             Self::Uploads => "uploads",
             Self::History => "history",
         }
@@ -69,6 +73,8 @@ pub(crate) enum Trouble {
     Accepted(#[from] AcceptedError),
     #[error("the database did not do its work")]
     Database(#[from] DatabaseError),
+    #[error("objects of a final batch are kept")]
+    Retention(#[from] RetentionError),
     #[error("the queue did not take the news")]
     Queue(#[from] AnnounceError),
     #[error("there was not enough time for all of it")]

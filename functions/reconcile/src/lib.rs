@@ -5,7 +5,8 @@
 //! 1. payloads of which no batch came, because S3's news of them was lost;
 //! 2. batches that stand still, because a message was lost, or what it asked for died half-way too often;
 //! 3. batches whose chunks are all written, but whose end did not happen;
-//! 4. uploads whose time is over: never used, or not heard of.
+//! 4. batches at their end whose objects are kept, because somebody died while they were let go;
+//! 5. uploads whose time is over: never used, or not heard of.
 //!
 //! It also ends and deletes batches that are older than the history of loads that is kept.
 //!
@@ -16,6 +17,7 @@
 
 mod failure;
 mod history;
+mod kept;
 mod objects_found;
 mod report;
 mod settings;
@@ -58,6 +60,10 @@ pub struct Reconcile {
     pub settings: Settings,
 }
 
+/// How many looks there are, as what divides a time.
+const LOOKS: u32 = 6;
+const _: () = assert!(Look::ALL.len() == 6);
+
 impl Reconcile {
     /// Takes all looks within the time of an invocation that is cut off at `ends_at`.
     ///
@@ -69,7 +75,7 @@ impl Reconcile {
         let ends_at = Instant::now() + left.saturating_sub(TO_ANSWER);
         let mut report = Report::default();
         let mut failed = Vec::new();
-        for (look, looks_left) in Look::ALL.into_iter().zip((1_u32..=5).rev()) {
+        for (look, looks_left) in Look::ALL.into_iter().zip((1..=LOOKS).rev()) {
             // What one leaves of its share is the others'.
             let share = ends_at.saturating_duration_since(Instant::now()) / looks_left;
             let span = tracing::info_span!("look", look = look.as_str());
@@ -91,6 +97,7 @@ impl Reconcile {
             Look::Objects => self.find_objects(until, &mut report.objects).await,
             Look::Stopped => self.find_stopped(until, &mut report.batches).await,
             Look::Unfinished => self.find_unfinished(until, &mut report.batches).await,
+            Look::Kept => self.find_kept(until, &mut report.batches).await,
             Look::Uploads => self.find_uploads(until, &mut report.uploads).await,
             Look::History => self.prune(until, &mut report.history).await,
         }

@@ -28,6 +28,8 @@ pub struct ObjectsReport {
 pub struct BatchesReport {
     pub set_going: u64,
     pub finalized: u64,
+    /// At their end, whose objects may expire now.
+    pub let_go: u64,
     /// Past the time for which a batch is set going; nothing where that was not found out.
     pub stuck: Option<u64>,
 }
@@ -65,6 +67,7 @@ impl Report {
             (metrics::OBJECTS_FOREIGN, self.objects.foreign),
             (metrics::BATCHES_SET_GOING, self.batches.set_going),
             (metrics::BATCHES_FINALIZED, self.batches.finalized),
+            (metrics::BATCHES_LET_GO, self.batches.let_go),
             (metrics::UPLOADS_EXPIRED, self.uploads.expired),
             (metrics::UPLOADS_FOUND, self.uploads.found),
             (metrics::BATCHES_TOO_OLD, self.history.too_old),

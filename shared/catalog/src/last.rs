@@ -24,6 +24,10 @@ const OBJECTS: &str = "WITH final AS (SELECT batch_id, generation, payload_uri F
 const IS_FINAL: &str = "SELECT FROM batches WHERE batch_id = $1 AND generation = $2 \
      AND status IN ('COMPLETED', 'PARTIAL_FAIL', 'FAILED', 'EXPIRED')";
 
+/// By the condition, a function that tags and one that takes the batch on agree on who was first.
+const LET_GO: &str = "UPDATE batches SET objects_let_go = true WHERE batch_id = $1 AND generation = $2 \
+     AND status IN ('COMPLETED', 'PARTIAL_FAIL', 'FAILED', 'EXPIRED') RETURNING batch_id";
+
 impl Database {
     /// A batch that is final, with the objects that it leaves; `None` for one that goes on or is not known.
     ///
@@ -35,6 +39,17 @@ impl Database {
         let generation = generation(row, "generation")?;
         let uris = rows.iter().map(|row| row.try_get("uri")).collect::<Result<_, _>>()?;
         Ok(Some(FinalBatch { batch_id, generation, uris }))
+    }
+
+    /// Notes that the objects of a batch have their tags, if it is still final in this generation, and says whether it is.
+    /// Repeated by the batch and its generation.
+    ///
+    /// # Errors
+    /// Where the database fails.
+    pub async fn note_let_go(&self, batch_id: Uuid, generation: Generation) -> Result<bool, DatabaseError> {
+        let number = i32::try_from(generation.number())?;
+        let parameters: [&(dyn ToSql + Sync); 2] = [&batch_id, &number];
+        Ok(!self.rows(LET_GO, &parameters).await?.is_empty())
     }
 
     /// Whether a batch is final in this generation, and no replay has begun.

@@ -79,6 +79,13 @@ const TAKE_STOPPED: &str = take!(
     "(status <> 'PROCESSING' OR chunks_pending > 0) AND generation_began_at >= now() - $3 * interval '1 second'"
 );
 const TAKE_UNFINISHED: &str = take!("status = 'PROCESSING' AND chunks_pending = 0");
+const TAKE_KEPT: &str = "WITH kept AS MATERIALIZED (SELECT batch_id FROM batches WHERE NOT objects_let_go \
+         AND finished_at < now() - $1 * interval '1 second' AND (reconciled_at IS NULL OR reconciled_at < finished_at \
+              OR now() - finished_at >= 2 * (reconciled_at - finished_at)) \
+      ORDER BY finished_at LIMIT $2 FOR NO KEY UPDATE SKIP LOCKED) \
+      UPDATE batches b SET reconciled_at = now() FROM kept WHERE b.batch_id = kept.batch_id \
+      RETURNING b.batch_id, b.tenant_id, b.trace_id, b.payload_uri, b.status, b.generation, b.chunks_pending, \
+          b.moved_at, b.received_at";
 const PUT_BACK: &str = "UPDATE batches SET reconciled_at = NULL WHERE batch_id = ANY($1)";
 
 macro_rules! stuck {
@@ -134,6 +141,19 @@ impl Database {
         limit: u32,
     ) -> Result<Vec<StoppedBatch>, DatabaseError> {
         self.take_batches(TAKE_UNFINISHED, &[&stopped_for.as_secs_f64(), &i64::from(limit)]).await
+    }
+
+    /// Takes up to `limit` batches that came to their end so long ago although their objects have no tag yet by which they expire. Taken as by
+    /// [`take_stopped`](Self::take_stopped), by the time since their end, and never given up.
+    ///
+    /// # Errors
+    /// As for [`take_stopped`](Self::take_stopped).
+    pub async fn take_kept(
+        &self,
+        final_for: Duration,
+        limit: u32,
+    ) -> Result<Vec<StoppedBatch>, DatabaseError> {
+        self.take_batches(TAKE_KEPT, &[&final_for.as_secs_f64(), &i64::from(limit)]).await
     }
 
     /// Puts back what was taken in vain, so that it can be taken at once.

@@ -5,7 +5,8 @@ use aws_sdk_s3::types::{Tag, Tagging};
 use crate::{ObjectError, Objects};
 
 impl Objects {
-    /// Tags the objects of a batch that is final, which lets the bucket's lifecycle expire them. Repeated harmlessly.
+    /// Tags the objects of a batch that is final, which lets the bucket's lifecycle expire them. Repeated harmlessly; an
+    /// object that is gone needs no tag.
     ///
     /// # Errors
     /// The first one, after all were tried: an object without the tag is only kept longer.
@@ -30,19 +31,23 @@ impl Objects {
         let tagging = tag.and_then(|tag| Tagging::builder().tag_set(tag).build());
         let tagging = tagging.map_err(|error| ObjectError::broken(key, error))?;
         let request = self.client.put_object_tagging().bucket(&self.bucket).key(key).tagging(tagging);
-        request.send().await.map(drop).map_err(|error| ObjectError::of(key, error))
+        unless_gone(request.send().await.map(drop).map_err(|error| ObjectError::of(key, error)))
     }
 
     async fn untag(&self, uri: &str) -> Result<(), ObjectError> {
         let key = self.key_of(uri)?;
         let request = self.client.delete_object_tagging().bucket(&self.bucket).key(key);
-        match request.send().await.map(drop).map_err(|error| ObjectError::of(key, error)) {
-            Ok(()) | Err(ObjectError::Missing { .. }) => Ok(()),
-            Err(error) => Err(error),
-        }
+        unless_gone(request.send().await.map(drop).map_err(|error| ObjectError::of(key, error)))
     }
 
     fn key_of<'a>(&self, uri: &'a str) -> Result<&'a str, ObjectError> {
         self.key(uri).ok_or_else(|| ObjectError::Elsewhere { uri: uri.to_owned() })
+    }
+}
+
+fn unless_gone(tagged: Result<(), ObjectError>) -> Result<(), ObjectError> {
+    match tagged {
+        Err(ObjectError::Missing { .. }) => Ok(()),
+        tagged => tagged,
     }
 }

@@ -8,9 +8,13 @@
 //! - a function that tags then asks whether the batch is still final in the generation that it saw. If not,
 //!   it takes its tags away again.
 //!
-//! One of the two looks after the last write, so no object of a batch under replay keeps the tag. There are
-//! two exceptions: a function that dies between its tags and its question leaves them until the chunks are
-//! announced again, and a batch that was given up and then goes on in its first generation keeps its payload's.
+//! One of the two looks after the last write, so no object of a batch under replay keeps the tag. There is one
+//! exception: a function that dies between its tags and its question leaves them until the chunks are announced
+//! again. A batch that was given up goes on in its first generation; the chunker then does the same for its
+//! payload.
+//!
+//! The database notes that the objects of a batch have their tags. Where that note is missing, because somebody
+//! died or storage failed, `reconcile` tags them later.
 
 #![forbid(unsafe_code)]
 
@@ -35,14 +39,22 @@ pub enum RetentionError {
 /// Lets the objects of a batch that is final expire, and does nothing for one that goes on. Repeated
 /// harmlessly. What fails costs storage and nothing else, so it is logged and that is all.
 pub async fn let_go(database: &Database, objects: &Objects, batch_id: Uuid) {
-    if let Err(error) = tag(database, objects, batch_id).await {
+    if let Err(error) = try_let_go(database, objects, batch_id).await {
         let error: &dyn std::error::Error = &error;
         let batch_id = batch_id.to_string();
         tracing::warn!(event_type = "batch.not_tagged", batch_id, error, "objects of a final batch are kept");
     }
 }
 
-async fn tag(database: &Database, objects: &Objects, batch_id: Uuid) -> Result<(), RetentionError> {
+/// The same, for who can try again later.
+///
+/// # Errors
+/// Where the database or storage fail; then some objects may be without the tag.
+pub async fn try_let_go(
+    database: &Database,
+    objects: &Objects,
+    batch_id: Uuid,
+) -> Result<(), RetentionError> {
     for _ in 0..MAX_ROUNDS {
         let Some(batch) = database.final_batch(batch_id).await? else { return Ok(()) };
         if tag_as_seen(database, objects, &batch).await? == Seen::Still {
@@ -70,7 +82,11 @@ pub async fn tag_as_seen(
     batch: &FinalBatch,
 ) -> Result<Seen, RetentionError> {
     let tagged = objects.tag_final(batch.uris.clone()).await;
-    if database.is_final_in(batch.batch_id, batch.generation).await? {
+    let is_final = match &tagged {
+        Ok(()) => database.note_let_go(batch.batch_id, batch.generation).await?,
+        Err(_) => database.is_final_in(batch.batch_id, batch.generation).await?,
+    };
+    if is_final {
         tagged?;
         return Ok(Seen::Still);
     }

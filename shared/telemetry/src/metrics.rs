@@ -55,6 +55,7 @@ pub const OBJECTS_FOUND: &str = "ObjectsFound";
 pub const OBJECTS_FOREIGN: &str = "ObjectsForeign";
 pub const BATCHES_SET_GOING: &str = "BatchesSetGoing";
 pub const BATCHES_FINALIZED: &str = "BatchesFinalized";
+pub const BATCHES_LET_GO: &str = "BatchesLetGo";
 /// Batches that cannot be set going, as of now.
 pub const BATCHES_STUCK: &str = "BatchesStuck";
 pub const UPLOADS_EXPIRED: &str = "UploadsExpired";
