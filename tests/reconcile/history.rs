@@ -1,19 +1,25 @@
 //! Batches that are older than the history of loads.
 
-use std::time::Duration;
-
 use ingestion::batch::BatchStatus;
 use ingestion::payload::LoadType;
+use jiff::{SignedDuration, Timestamp};
 
-use crate::stand::{Stand, run, stand_test};
+use crate::stand::{Stand, batch, run, stand_test};
 
 /// As if so many days had passed for all batches, and since the history was last moved.
 async fn days_pass(stand: &Stand, days: u32) {
     stand.age(days * 24).await;
+    time_passes(stand, &format!("{days} d")).await;
     let sql = format!(
         "UPDATE batches SET received_at = received_at - interval '{days} d', finished_at = finished_at - interval '{days} d'; \
-         UPDATE batch_history SET announced_at = announced_at - interval '{days} d'"
+         UPDATE batch_history SET kept_since = kept_since - interval '{days} d'"
     );
+    stand.sql.batch_execute(&sql).await.unwrap();
+}
+
+/// As if so much time had passed since the history was last moved.
+async fn time_passes(stand: &Stand, time: &str) {
+    let sql = format!("UPDATE batch_history SET announced_at = announced_at - interval '{time}'");
     stand.sql.batch_execute(&sql).await.unwrap();
 }
 
@@ -27,8 +33,7 @@ async fn what_was_final_for_as_long_as_the_history_lasts_is_deleted_ten_minutes_
         let old = stand.lose(LoadType::Full, 1200).await;
         run(&stand.reconcile()).await.unwrap();
         assert_eq!(stand.work().await, (1, 2));
-        let mut reconcile = stand.reconcile();
-        reconcile.settings.history = Duration::from_hours(24 * 90);
+        let reconcile = stand.reconcile();
         days_pass(stand, 91).await;
         let young = stand.lose(LoadType::Delta, 10).await;
 
@@ -39,11 +44,7 @@ async fn what_was_final_for_as_long_as_the_history_lasts_is_deleted_ten_minutes_
         assert_eq!(run(&reconcile).await.unwrap().history.rows_pruned, 0);
         assert_eq!((batches(stand).await, stand.work().await), (1, (1, 1)));
 
-        stand
-            .sql
-            .batch_execute("UPDATE batch_history SET announced_at = announced_at - interval '10 min'")
-            .await
-            .unwrap();
+        time_passes(stand, "10 min").await;
         let pruned = run(&reconcile).await.unwrap().history;
         // Two chunks, two establishments, and the batch.
         assert_eq!((pruned.batches_pruned, pruned.rows_pruned, pruned.behind_minutes), (1, 5, Some(0)));
@@ -51,7 +52,6 @@ async fn what_was_final_for_as_long_as_the_history_lasts_is_deleted_ten_minutes_
         assert_eq!(stand.batch(young).await.status, BatchStatus::Completed);
         let products = stand.sql.query_one("SELECT count(*) FROM products", &[]).await.unwrap();
         assert_eq!(products.get::<_, i64>(0), 1210, "products stay");
-        // Told of once more, it is left to people: nobody accepted such a batch any more.
         assert_eq!(stand.database().unknown(&[old]).await.unwrap(), [old]);
     })
     .await;
@@ -60,11 +60,15 @@ async fn what_was_final_for_as_long_as_the_history_lasts_is_deleted_ten_minutes_
 #[tokio::test]
 async fn a_batch_that_never_ended_is_ended_before_it_is_deleted() {
     stand_test(async |stand| {
-        let stuck = stand.lose(LoadType::Full, 1200).await;
-        run(&stand.reconcile()).await.unwrap();
-        stand.cut().await;
-        days_pass(stand, 91).await;
+        let mut accepted = batch(LoadType::Full);
+        accepted.metadata.received_at = Timestamp::now() - SignedDuration::from_hours(24 * 91);
+        let (stuck, key) = (accepted.metadata.batch_id, accepted.metadata.key());
+        stand.accept(&accepted).await;
+        stand.put(&accepted.metadata, 1200).await;
         let reconcile = stand.reconcile();
+        reconcile.queue.tell(&stand.bucket, &key).await.unwrap();
+        assert_eq!(stand.cut().await, 1);
+        time_passes(stand, "10 min").await;
         assert_eq!(run(&reconcile).await.unwrap().history.too_old, 0, "the history begins later from now on");
         let report = run(&reconcile).await.unwrap();
         assert_eq!((report.history.too_old, report.history.batches_pruned), (1, 0));
@@ -75,11 +79,33 @@ async fn a_batch_that_never_ended_is_ended_before_it_is_deleted() {
         assert_eq!(stand.work().await, (0, 2));
         let products = stand.sql.query_one("SELECT count(*) FROM products", &[]).await.unwrap();
         assert_eq!(products.get::<_, i64>(0), 0);
+        // It is kept as long after its end as any other.
+        time_passes(stand, "10 min").await;
+        assert_eq!(run(&reconcile).await.unwrap().history.batches_pruned, 0);
         days_pass(stand, 91).await;
         run(&reconcile).await.unwrap();
-        days_pass(stand, 1).await;
+        time_passes(stand, "10 min").await;
         assert_eq!(run(&reconcile).await.unwrap().history.batches_pruned, 1);
         assert_eq!(batches(stand).await, 0);
+    })
+    .await;
+}
+
+/// A payload may come as late, as when a request is sent again that failed before it stored anything.
+#[tokio::test]
+async fn a_payload_that_comes_too_late_fails_and_its_news_is_taken() {
+    stand_test(async |stand| {
+        let mut accepted = batch(LoadType::Delta);
+        accepted.metadata.received_at = Timestamp::now() - SignedDuration::from_hours(24 * 91);
+        stand.accept(&accepted).await;
+        stand.put(&accepted.metadata, 10).await;
+        let reconcile = stand.reconcile();
+        time_passes(stand, "10 min").await;
+        run(&reconcile).await.unwrap();
+        reconcile.queue.tell(&stand.bucket, &accepted.metadata.key()).await.unwrap();
+        assert_eq!(stand.work().await, (1, 0));
+        let batch = stand.batch(accepted.metadata.batch_id).await;
+        assert_eq!((batch.status, batch.error.unwrap().code.as_ref()), (BatchStatus::Failed, "TOO_OLD"));
     })
     .await;
 }

@@ -176,7 +176,7 @@ mod tests {
 
     #[test]
     fn what_is_older_than_the_history_is_not_replayed() {
-        let held = Deactivation::Held { would_deactivate: 9 };
+        let held = Deactivation::Held { would_deactivate: 9, deactivated: 0 };
         for (is_sealed, scope) in
             [(true, ReplayScope::All), (true, ReplayScope::Failed), (false, ReplayScope::Failed)]
         {
