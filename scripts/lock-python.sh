@@ -2,7 +2,8 @@
 # scripts/lock-python.sh: writes each requirements.txt from the requirements.in beside it, with
 # every transitive package at an exact version and the hashes of its files. Run it after a change of
 # a requirements.in, and commit both. pip installs from the .txt and refuses a file whose hash is
-# not in it. Versions that a .txt has stay where the .in allows them; UPGRADE=1 takes the newest
+# not in it. ziglang (400 MB) is left out: cargo-lambda wants it for building, and nothing here builds
+# with it. Versions that a .txt has stay where the .in allows them; UPGRADE=1 takes the newest
 # ones.
 set -euo pipefail
 cd "$(dirname "$0")/.."
@@ -16,6 +17,7 @@ for input in local/requirements.in scripts/*-requirements.in benches/python/requ
   output=${input%.in}.txt
   UV_CUSTOM_COMPILE_COMMAND="scripts/lock-python.sh" \
     "$environment/bin/uv" pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-annotate \
+    --no-emit-package ziglang \
     ${upgrade[@]+"${upgrade[@]}"} "$input" --output-file "$output"
   echo "$output: $(grep -c '==' "$output") packages"
 done
