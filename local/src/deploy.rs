@@ -15,9 +15,10 @@ use crate::supervisor::isolate;
 
 /// What the local stack sets otherwise than the template's defaults: inline targets on this machine
 /// for all tenants, wide bounds for the records' expiry, short pauses between attempts, the
-/// shortest between looks for what stopped, this machine's processor, and a database that is
-/// reached without TLS because it is on this machine too.
-const PARAMETERS: [(&str, &str); 7] = [
+/// shortest between looks for what stopped, as many executions side by side as an account of some
+/// age allows, this machine's processor, and a database that is reached without TLS because it is
+/// on this machine too.
+const PARAMETERS: [(&str, &str); 10] = [
     (
         "InlineTargets",
         "rabbitmq://127.0.0.1:*/*?tenant=*&tls=optional&secrets=secret://local/*,secret://mq/app \
@@ -26,7 +27,10 @@ const PARAMETERS: [(&str, &str); 7] = [
     ),
     ("IdempotencyExpiryMinSeconds", "1"),
     ("IdempotencyExpiryMaxSeconds", "2592000"),
+    ("IdempotencyTableName", "mq-probe-idempotency"),
     ("RetryBaseSeconds", "1"),
+    ("ChunkerConcurrency", "5"),
+    ("UpsertConcurrency", "10"),
     ("ReconcileMinutes", "2"),
     ("Architecture", ARCHITECTURE),
     ("DatabaseTls", "off"),
