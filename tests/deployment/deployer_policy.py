@@ -1,0 +1,100 @@
+"""What who deploys has to be allowed, derived from the resource types in the translated template.
+
+`python tests/deployment/deployer_policy.py` writes deploy/deployer-policy.json and deploy/deployer-options-policy.json.
+"""
+
+import json
+import os
+from fnmatch import fnmatchcase
+
+os.environ.setdefault("AWS_DEFAULT_REGION", "us-east-1")
+
+from cloudformation import ROOT, deploy  # noqa: E402
+from scenarios import EXISTING_DATABASE, GATEWAY, SCENARIOS  # noqa: E402
+from schemas import permissions  # noqa: E402
+
+# A managed policy holds no more, white space not counted.
+LIMIT = 6144
+
+# Of features that the template does not use, and of data: the schemas name what any such resource might need.
+NOT_USED = """
+    dynamodb:*Replica dynamodb:*Item dynamodb:Query dynamodb:Scan dynamodb:ImportTable dynamodb:EnableKinesis* dynamodb:DisableKinesis*
+    dynamodb:PutResourcePolicy dynamodb:DeleteResourcePolicy
+    ec2:UpdateSecurityGroupRuleDescriptions* ec2:DescribeInternetGateways ec2:DescribeInstances ec2:DescribeAccountAttributes
+    elasticfilesystem:* firehose:* kinesis:* organizations:* s3files:* s3tables:* vpc-lattice:* vpce:*
+    iam:AttachGroupPolicy iam:AttachUserPolicy iam:DetachGroupPolicy iam:DetachUserPolicy
+    lambda:*CapacityProvider lambda:AssociateRuntimeAlias lambda:DeleteFunctionCodeSigningConfig lambda:DeleteProvisionedConcurrencyConfig
+    lambda:GetLayerVersion lambda:PutFunctionCodeSigningConfig lambda:PutFunctionScalingConfig lambda:PutProvisionedConcurrencyConfig
+    logs:*DataProtectionPolicy logs:*IndexPolicy logs:CreateLogStream logs:PutLogEvents logs:PutBearerTokenAuthentication logs:PutLogGroupDeletionProtection
+    rds:*HttpEndpoint rds:*ReadReplica rds:*Replication rds:*RoleFrom* rds:*RoleTo* rds:RestoreDBInstance* rds:RemoveFromGlobalCluster
+    rds:CreateDBSnapshot rds:DescribeDBSnapshots rds:RestoreDBClusterToPointInTime
+    s3:*BucketMetadata* s3:*ObjectLock* s3:CreateBucketMetadata* s3:DeleteBucketAnalyticsConfiguration s3:DeleteBucketMetricsConfiguration
+    s3:DeleteBucketReplication s3:DeleteBucketWebsite s3:DeleteObject s3:GetObjectMetadata s3:PutAccelerateConfiguration s3:PutAnalyticsConfiguration
+    s3:PutBucketAbac s3:PutBucketAcl s3:PutBucketLogging s3:PutBucketReplication s3:PutBucketWebsite s3:PutIntelligentTieringConfiguration
+    s3:PutInventoryConfiguration s3:PutMetricsConfiguration s3:PutObjectAcl s3:PutReplicationConfiguration s3:REST* s3:getObject
+    codedeploy:RegisterOnPremisesInstance
+    cloudtrail:*Insight* cloudtrail:PutEventConfiguration cloudtrail:GetEventConfiguration
+""".split()
+
+# What SAM CLI and CloudFormation do besides: the stack and its bucket for code, the API's access log, the call of the migration, and what
+# docs/deploy.md does to the stack.
+ALWAYS = {
+    *(f"cloudformation:{action}" for action in ("CreateChangeSet", "DeleteChangeSet", "DeleteStack", "DescribeChangeSet", "DescribeStackEvents")),
+    *(f"cloudformation:{action}" for action in ("DescribeStacks", "ExecuteChangeSet", "GetTemplate", "GetTemplateSummary", "ListStackResources")),
+    *(f"cloudformation:{action}" for action in ("SetStackPolicy", "UpdateTerminationProtection", "ValidateTemplate")),
+    *(f"logs:{action}" for action in ("CreateLogDelivery", "DeleteLogDelivery", "GetLogDelivery", "ListLogDeliveries", "UpdateLogDelivery")),
+    *("logs:DescribeResourcePolicies", "logs:PutResourcePolicy", "lambda:InvokeFunction", "s3:PutObject", "s3:PutBucketVersioning"),
+}
+# An interface endpoint has a private name; RDS makes the secret of its password, and its own service-linked role.
+OPTIONS = {"route53:AssociateVPCWithHostedZone", "secretsmanager:CreateSecret", "secretsmanager:TagResource", "iam:CreateServiceLinkedRole"}
+
+
+def kinds(scenarios):
+    found = {resource["Type"] for parameters in scenarios for resource in deploy(parameters).resources.values()}
+    return found - {"AWS::CloudFormation::CustomResource"}
+
+
+def actions(kinds):
+    every = set()
+    for action in {action for kind in kinds for action in permissions(kind)}:
+        service, name = action.split(":")
+        every.add(f"{service.lower()}:{name}")
+    return {action for action in every if not any(fnmatchcase(action, pattern) for pattern in NOT_USED)}
+
+
+def document(actions):
+    """Roles and policies by their names, which begin with the stack's; all else wherever it is."""
+    # IAM lists all roles or none.
+    iam = {action for action in actions if action.startswith("iam:")} - {"iam:ListRoles"}
+    linked, passed = iam & {"iam:CreateServiceLinkedRole"}, iam & {"iam:PassRole"}
+    statements = [{"Sid": "Resources", "Effect": "Allow", "Action": sorted(actions - iam), "Resource": "*"}]
+    if iam - linked - passed:
+        owned = ["arn:aws:iam::*:role/*integrahub*", "arn:aws:iam::*:policy/*integrahub*"]
+        statements.append({"Sid": "RolesAndPolicies", "Effect": "Allow", "Action": sorted(iam - linked - passed), "Resource": owned})
+    if passed:
+        services = {"StringEquals": {"iam:PassedToService": ["lambda.amazonaws.com", "codedeploy.amazonaws.com"]}}
+        pass_on = {"Action": sorted(passed), "Resource": "arn:aws:iam::*:role/*integrahub*", "Condition": services}
+        statements.append({"Sid": "RolesOfFunctions", "Effect": "Allow", **pass_on})
+    if linked:
+        own = "arn:aws:iam::*:role/aws-service-role/*"
+        statements.append({"Sid": "RolesOfServices", "Effect": "Allow", "Action": sorted(linked), "Resource": own})
+    return {"Version": "2012-10-17", "Statement": statements}
+
+
+def documents():
+    """The policy that each deployment needs, and the one that a new database, networks, a domain, rollouts and the audit trail need besides."""
+    base = kinds([GATEWAY, EXISTING_DATABASE])
+    needed = actions(base) | ALWAYS
+    needed -= OPTIONS
+    further = (actions(kinds(SCENARIOS.values()) - base) | OPTIONS) - needed
+    return {"deploy/deployer-policy.json": document(needed), "deploy/deployer-options-policy.json": document(further)}
+
+
+def text(policy):
+    return json.dumps(policy, indent=2) + "\n"
+
+
+if __name__ == "__main__":
+    for path, policy in documents().items():
+        (ROOT / path).write_text(text(policy))
+        print(f"{path}: {len(json.dumps(policy, separators=(',', ':')))} of {LIMIT} characters")

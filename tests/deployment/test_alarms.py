@@ -1,0 +1,86 @@
+"""Alarms: each function has its own, none is raised by a first deployment, and each says when it is over."""
+
+import pytest
+from cloudformation import deploy
+from scenarios import EVERYTHING, EXISTING_DATABASE, GATEWAY, ORGANISATION
+
+TOPIC = ORGANISATION["AlarmTopicArn"]
+
+
+def alarms(parameters):
+    return {name: alarm["Properties"] for name, alarm in deploy(parameters).of("AWS::CloudWatch::Alarm").items()}
+
+
+def metrics(alarm):
+    """(namespace, metric, dimensions) of each metric that the alarm looks at."""
+    if "Metrics" in alarm:
+        found = [query["MetricStat"]["Metric"] for query in alarm["Metrics"] if "MetricStat" in query]
+    else:
+        found = [alarm]
+    return [(m["Namespace"], m["MetricName"], tuple((d["Name"], d["Value"]) for d in m["Dimensions"])) for m in found]
+
+
+@pytest.mark.parametrize("metric", ["Errors", "Throttles"])
+def test_every_function_has_alarms_on_errors_and_throttles(metric):
+    stack = deploy(EVERYTHING)
+    watched = {m for alarm in alarms(EVERYTHING).values() for m in metrics(alarm)}
+    for function in stack.of("AWS::Lambda::Function"):
+        assert ("AWS/Lambda", metric, (("FunctionName", f"«{function}»"),)) in watched, function
+
+
+def test_the_api_the_tables_the_database_and_the_schedule_are_watched():
+    watched = {(namespace, metric, dimensions[0][1]) for alarm in alarms(EVERYTHING).values() for namespace, metric, dimensions in metrics(alarm)}
+    stack = deploy(EVERYTHING)
+    assert {("AWS/ApiGateway", "5xx", "«Api»"), ("AWS/ApiGateway", "Latency", "«Api»")} <= watched
+    for table in stack.of("AWS::DynamoDB::Table"):
+        assert {("AWS/DynamoDB", "ReadThrottleEvents", f"«{table}»"), ("AWS/DynamoDB", "WriteThrottleEvents", f"«{table}»")} <= watched
+    assert ("AWS/RDS", "ACUUtilization", "«DatabaseCluster»") in watched
+    for rule in stack.of("AWS::Events::Rule"):
+        assert ("AWS/Events", "FailedInvocations", f"«{rule}»") in watched
+
+
+@pytest.mark.parametrize("parameters", [GATEWAY, EXISTING_DATABASE, EVERYTHING], ids=["gateway", "existing database", "everything"])
+def test_no_alarm_is_raised_before_there_are_data(parameters):
+    for name, alarm in alarms(parameters).items():
+        assert alarm["TreatMissingData"] != "breaching", name
+        if "Metrics" in alarm:
+            # What is filled with 0 must not be below the threshold's good side.
+            assert alarm["ComparisonOperator"].startswith("Greater") and alarm["Threshold"] > 0, name
+
+
+def test_a_function_on_a_schedule_tells_when_it_is_no_longer_invoked():
+    alarm = alarms(EVERYTHING)["ReconcileSilentAlarm"]
+    # With `breaching` it would be raised by each first deployment.
+    assert alarm["TreatMissingData"] == "missing"
+    assert alarm["InsufficientDataActions"] == [TOPIC]
+    assert int(alarm["Period"]) >= 30 * 60, "ReconcileMinutes is up to 30"
+
+
+def test_an_alarm_notifies_when_it_is_raised_and_when_it_is_over():
+    for name, alarm in alarms(EVERYTHING).items():
+        assert alarm["AlarmActions"] == [TOPIC], name
+        assert alarm["OKActions"] == [TOPIC], name
+    for name, alarm in alarms(GATEWAY).items():
+        assert not {"AlarmActions", "OKActions", "InsufficientDataActions"} & set(alarm), name
+
+
+def test_a_gradual_rollout_goes_back_on_the_function_s_own_alarm():
+    stack = deploy(EVERYTHING)
+    public = {resource["Properties"]["FunctionName"].strip("«»") for resource in stack.of("AWS::Lambda::Alias").values()} - {"MigrateFunction"}
+    groups = stack.of("AWS::CodeDeploy::DeploymentGroup")
+    assert {name.removesuffix("DeploymentGroup") for name in groups} == public
+    for name, group in groups.items():
+        function = name.removesuffix("FunctionDeploymentGroup")
+        assert group["Properties"]["AlarmConfiguration"]["Alarms"] == [{"Name": f"«{function}ErrorsAlarm»"}]
+        assert "DEPLOYMENT_STOP_ON_ALARM" in group["Properties"]["AutoRollbackConfiguration"]["Events"]
+        assert group["Properties"]["DeploymentConfigName"] == "CodeDeployDefault.LambdaLinear10PercentEvery1Minute"
+        assert stack.resources[f"{function}FunctionAliaslive"]["UpdatePolicy"]["CodeDeployLambdaAliasUpdate"]
+    assert not deploy().of("AWS::CodeDeploy::DeploymentGroup", "AWS::CodeDeploy::Application")
+
+
+def test_the_api_calls_the_aliases_of_its_functions():
+    body = deploy().properties("Api")["Body"]
+    for path, methods in body["paths"].items():
+        for operation in methods.values():
+            if "x-amazon-apigateway-integration" in operation:
+                assert "Aliaslive»" in operation["x-amazon-apigateway-integration"]["uri"], path

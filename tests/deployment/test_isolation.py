@@ -1,0 +1,40 @@
+"""Two stacks in one account and region share nothing, and nothing blocks a second try."""
+
+import json
+
+import pytest
+from cloudformation import deploy
+from scenarios import EVERYTHING, SCENARIOS
+from schemas import physical_name
+
+# Their names are those of a part of an API or a function, which has a name of its own.
+WITHIN_ANOTHER = {"AWS::ApiGatewayV2::Stage", "AWS::Lambda::Alias"}
+
+
+@pytest.mark.parametrize("name", SCENARIOS)
+def test_no_resource_is_named_but_log_groups_which_have_the_stack_s_id_in_their_names(name):
+    one, other = deploy(SCENARIOS[name], name="integrahub", number=1), deploy(SCENARIOS[name], name="integrahub", number=2)
+    for logical, resource in one.resources.items():
+        if resource["Type"] == "AWS::CloudFormation::CustomResource":
+            continue
+        for key in physical_name(resource["Type"]) & set(resource["Properties"]):
+            value = resource["Properties"][key]
+            if "«" in str(value) or value in SCENARIOS[name].values():
+                continue
+            if resource["Type"] in WITHIN_ANOTHER:
+                continue
+            assert resource["Type"] == "AWS::Logs::LogGroup", f"{logical} is named {value}"
+            # The next stack of the same name has another id.
+            assert value != other.properties(logical)[key], f"{logical} is named {value}"
+
+
+def test_a_stack_exports_nothing():
+    assert not [output for output in deploy(EVERYTHING).outputs.values() if "Export" in output]
+
+
+def test_a_queue_s_policy_is_about_this_stack_s_queue_only():
+    one, other = deploy(SCENARIOS["gateway"], name="one", number=1), deploy(SCENARIOS["gateway"], name="other", number=2)
+    for name, policy in one.of("AWS::SQS::QueuePolicy").items():
+        assert json.dumps(policy["Properties"]) == json.dumps(other.properties(name))
+        for statement in policy["Properties"]["PolicyDocument"]["Statement"]:
+            assert "«" in str(statement["Resource"]), name

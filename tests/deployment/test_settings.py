@@ -1,0 +1,154 @@
+"""What the review of the first template found, held for each resource that there is or will be."""
+
+import json
+
+import pytest
+import yaml
+from cloudformation import ROOT, deploy, source
+from scenarios import EVERYTHING, EXISTING_DATABASE, GATEWAY, KEY, NEW_DATABASE, ORGANISATION
+
+INTERFACES = {"ec2:CreateNetworkInterface", "ec2:DescribeNetworkInterfaces", "ec2:DeleteNetworkInterface"}
+
+
+def test_lambda_s_own_filter_lets_through_what_the_functions_log():
+    for name, function in deploy(EVERYTHING).of("AWS::Lambda::Function").items():
+        logging = function["Properties"]["LoggingConfig"]
+        assert logging["LogFormat"] == "JSON" and logging["ApplicationLogLevel"] == "TRACE", name
+        assert logging["LogGroup"].startswith("«"), name
+
+
+def test_every_role_and_policy_has_the_boundary_and_the_path():
+    stack = deploy(EVERYTHING)
+    for name, role in stack.of("AWS::IAM::Role").items():
+        assert role["Properties"]["PermissionsBoundary"] == ORGANISATION["PermissionsBoundaryArn"], name
+        assert role["Properties"]["Path"] == ORGANISATION["RolePath"], name
+    for name, policy in stack.of("AWS::IAM::ManagedPolicy").items():
+        assert policy["Properties"]["Path"] == ORGANISATION["RolePath"], name
+    for name, role in deploy().of("AWS::IAM::Role").items():
+        assert "PermissionsBoundary" not in role["Properties"], name
+
+
+def keys(stack):
+    """Where each store, queue, log group and function says its key."""
+    for name, resource in stack.resources.items():
+        properties = resource["Properties"]
+        match resource["Type"]:
+            case "AWS::DynamoDB::Table":
+                yield name, properties["SSESpecification"].get("KMSMasterKeyId")
+            case "AWS::S3::Bucket":
+                default = properties["BucketEncryption"]["ServerSideEncryptionConfiguration"][0]
+                yield name, default["ServerSideEncryptionByDefault"].get("KMSMasterKeyID")
+            case "AWS::SQS::Queue":
+                assert properties["SqsManagedSseEnabled"] is ("KmsMasterKeyId" not in properties), name
+                yield name, properties.get("KmsMasterKeyId")
+            case "AWS::Logs::LogGroup":
+                yield name, properties.get("KmsKeyId")
+            case "AWS::Lambda::Function":
+                yield name, properties.get("KmsKeyArn")
+            case "AWS::CloudTrail::Trail":
+                yield name, properties.get("KMSKeyId")
+            case "AWS::RDS::DBCluster":
+                yield name, properties.get("KmsKeyId")
+
+
+def test_one_key_encrypts_every_store_queue_log_and_environment():
+    found = dict(keys(deploy(EVERYTHING)))
+    assert len(found) > 30
+    assert set(found.values()) == {KEY}, found
+    assert set(dict(keys(deploy(EXISTING_DATABASE))).values()) == {None}
+
+
+def test_functions_may_use_the_keys_of_what_they_use():
+    stack = deploy(EVERYTHING)
+    for name, role in stack.of("AWS::IAM::Role").items():
+        if name == "RolloutRole":
+            continue
+        attached = role["Properties"]["ManagedPolicyArns"]
+        assert "«KmsKeyAccess»" in attached, name
+        reads_secrets = "secretsmanager:GetSecretValue" in json.dumps(role["Properties"]["Policies"])
+        assert ("«SecretKmsKeyAccess»" in attached) == reads_secrets, name
+
+
+def test_the_key_s_policy_admits_every_service_that_uses_it():
+    policy = json.loads((ROOT / "deploy/key-policy.json").read_text())
+    services = {statement["Principal"].get("Service") for statement in policy["Statement"]}
+    assert {"logs.us-east-1.amazonaws.com", "s3.amazonaws.com", "cloudtrail.amazonaws.com"} <= services
+
+
+@pytest.mark.parametrize("parameters", [GATEWAY, EXISTING_DATABASE], ids=["brokers", "database"])
+def test_network_interfaces_can_be_removed_after_the_vpc_was_left_and_not_by_code(parameters):
+    stack = deploy(parameters)
+    allow, deny = stack.properties("NetworkInterfaces")["PolicyDocument"]["Statement"]
+    assert allow["Effect"] == "Allow" and INTERFACES <= set(allow["Action"]) and "Condition" not in allow
+    assert deny["Effect"] == "Deny" and set(allow["Action"]) <= set(deny["Action"])
+    assert deny["Condition"] == {"ArnLike": {"lambda:SourceFunctionArn": "arn:aws:lambda:*:*:function:*"}}
+    for name, function in source()["Resources"].items():
+        if "VpcConfig" in function.get("Properties", {}) and name in stack.resources:
+            role = stack.properties(name)["Role"].strip("«»").split(".")[0]
+            assert "«NetworkInterfaces»" in stack.properties(role)["ManagedPolicyArns"], name
+
+
+def test_the_api_is_bounded_and_what_needs_no_key_more_so():
+    stage = deploy({"ApiRateLimit": "70", "ApiBurstLimit": "90"}).properties("ApiApiGatewayDefaultStage")
+    assert stage["DefaultRouteSettings"] == {"ThrottlingRateLimit": "70", "ThrottlingBurstLimit": "90"}
+    assert {"$default", "GET /health/ready", "GET /health/live", "GET /docs", "GET /docs/{file}", "GET /openapi.json"} == set(stage["RouteSettings"])
+    # API Gateway refuses settings of a route that it does not have.
+    events = [event for r in source()["Resources"].values() for event in r.get("Properties", {}).get("Events", {}).values() if event["Type"] == "HttpApi"]
+    routes = {f"{e['Properties']['Method']} {e['Properties']['Path']}" if "Path" in e["Properties"] else "$default" for e in events}
+    assert set(stage["RouteSettings"]) <= routes
+    assert source()["Parameters"]["ApiBurstLimit"]["Default"] <= 1250, "the burst that some regions give an account"
+
+
+def test_public_functions_can_be_kept_from_taking_the_account_s_concurrency():
+    stack = deploy(EVERYTHING)
+    reserved = {name for name, function in stack.of("AWS::Lambda::Function").items() if function["Properties"].get("ReservedConcurrentExecutions") == "20"}
+    called = {name for name, r in source()["Resources"].items() for e in r.get("Properties", {}).get("Events", {}).values() if e["Type"] == "HttpApi"}
+    assert reserved == called
+    assert not [name for name, f in deploy().of("AWS::Lambda::Function").items() if "ReservedConcurrentExecutions" in f["Properties"]]
+
+
+def test_a_new_account_s_ten_executions_suffice_for_the_defaults_of_the_queues():
+    mappings = deploy(EXISTING_DATABASE).of("AWS::Lambda::EventSourceMapping").values()
+    assert sum(int(mapping["Properties"]["ScalingConfig"]["MaximumConcurrency"]) for mapping in mappings) <= 8
+
+
+def test_browsers_are_let_in_from_the_given_origins_only():
+    assert "x-amazon-apigateway-cors" not in deploy().properties("Api")["Body"]
+    cors = deploy(EVERYTHING).properties("Api")["Body"]["x-amazon-apigateway-cors"]
+    assert cors["allowOrigins"] == ["https://app.example.com", "https://other.example.com"]
+    contract = yaml.safe_load((ROOT / "openapi.yaml").read_text())
+    components = contract["components"]
+    sent = {parameter["name"].lower() for parameter in components["parameters"].values() if parameter["in"] == "header"}
+    sent |= {scheme["name"].lower() for scheme in components["securitySchemes"].values()} | {"content-type"}
+    assert set(cors["allowHeaders"]) == sent
+    assert set(cors["exposeHeaders"]) == {name.lower() for name in components["headers"]}
+    methods = {method.upper() for path in contract["paths"].values() for method in path if method in ("get", "post", "put", "delete", "patch")}
+    assert set(cors["allowMethods"]) == methods
+
+
+def test_a_domain_maps_its_root_and_may_be_the_only_address():
+    stack = deploy(EVERYTHING)
+    assert "ApiMappingKey" not in stack.properties("ApiDomainMapping")
+    for given, is_closed in [(stack, True), (deploy(), False)]:
+        (server,) = given.properties("Api")["Body"]["servers"]
+        assert server["x-amazon-apigateway-endpoint-configuration"] == {"disableExecuteApiEndpoint": is_closed}
+
+
+def test_a_cluster_s_name_of_its_database_is_fixed_and_a_snapshot_brings_its_own():
+    assert deploy(NEW_DATABASE).properties("DatabaseCluster")["DatabaseName"] == "integrahub"
+    restored = deploy({**NEW_DATABASE, "DatabaseSnapshotIdentifier": "snapshot"}).properties("DatabaseCluster")
+    assert not {"DatabaseName", "MasterUsername", "StorageEncrypted"} & set(restored)
+
+
+def test_the_functions_reach_their_database_before_anything_uses_it():
+    stack = deploy({**EVERYTHING})
+    migration = json.dumps(stack.properties("Migration"))
+    for needed in ("DatabaseInstance", "DatabaseS3Endpoint", "DatabaseSecretsManagerEndpoint"):
+        assert f"\\u00ab{needed}" in migration, needed
+
+
+def test_mq_access_is_what_ibm_s_client_exists_for():
+    for architecture in ("arm64", "x86_64"):
+        stack = deploy({"Architecture": architecture})
+        for name, function in stack.of("AWS::Lambda::Function").items():
+            assert function["Properties"]["Architectures"] == (["x86_64"] if name == "MqAccessFunction" else [architecture]), name

@@ -1,0 +1,159 @@
+"""Later deployments keep what holds data: computed from the translated template, as a change set would be."""
+
+import json
+
+import pytest
+from changes import STATEFUL, STATEFUL_RESOURCES, change_set, denied, losses
+from cloudformation import ROOT, allowed, deploy, refusals, source
+from scenarios import (
+    BROKERS_ENDPOINTS,
+    BROKERS_VPC,
+    DATABASE_VPC,
+    DOMAIN,
+    EVERYTHING,
+    EXISTING_DATABASE,
+    GATEWAY,
+    NEW_DATABASE,
+    ORGANISATION,
+    OTHER_KEY,
+    OTHER_SECRET,
+    SCENARIOS,
+)
+
+OFF = {"IngestEnabled": "false"}
+IN_VPC = {**EXISTING_DATABASE, **DATABASE_VPC}
+
+TRANSITIONS = {
+    "the ingest with an existing database": [GATEWAY, EXISTING_DATABASE, GATEWAY, EXISTING_DATABASE],
+    "the ingest with a new database": [GATEWAY, NEW_DATABASE, {**NEW_DATABASE, **OFF}, NEW_DATABASE],
+    "brokers in a VPC and out of it": [GATEWAY, BROKERS_VPC, BROKERS_ENDPOINTS, BROKERS_VPC, GATEWAY],
+    "the database in a VPC and out of it": [EXISTING_DATABASE, IN_VPC, EXISTING_DATABASE],
+    "an organisation's rules and back": [EXISTING_DATABASE, {**EXISTING_DATABASE, **ORGANISATION}, EXISTING_DATABASE],
+    "a domain and back": [GATEWAY, DOMAIN, GATEWAY],
+    "a reader and back": [NEW_DATABASE, {**NEW_DATABASE, "DatabaseReader": "true"}, NEW_DATABASE],
+}
+
+# Parameters whose change takes a table or a cluster away, so that the stack policy has to refuse it.
+FOR_CREATION_ONLY = {"CreateDatabase", "DatabaseKmsKeyArn", "DatabaseSnapshotIdentifier", "IdempotencyTableName"}
+
+# Another value of each parameter that has no list or range of values.
+OTHER = {
+    "AlarmTopicArn": "arn:aws:sns:us-east-1:111122223333:others",
+    "CertificateArn": "arn:aws:acm:us-east-1:111122223333:certificate/99999999-2222-4333-8444-555555555555",
+    "CorsOrigins": "https://third.example.com",
+    "DatabaseCaSecretArn": OTHER_SECRET,
+    "DatabaseEngineVersion": "17.5",
+    "DatabaseHost": "other.example.com",
+    "DatabaseKmsKeyArn": OTHER_KEY,
+    "DatabaseName": "other",
+    "DatabasePort": "5433",
+    "DatabaseRouteTableIds": "rtb-99999999",
+    "DatabaseSecretArn": OTHER_SECRET,
+    "DatabaseSecurityGroupIds": "sg-99999999",
+    "DatabaseSnapshotIdentifier": "another",
+    "DatabaseSubnetIds": "subnet-88888888,subnet-99999999",
+    "DatabaseVpcId": "vpc-99999999",
+    "DomainName": "other.example.com",
+    "HostedZoneId": "Z9999",
+    "IdempotencyTableName": "another",
+    "InlineTargets": "rabbitmq://b.example.com:5671/A",
+    "KmsKeyArn": OTHER_KEY,
+    "MqAccessReservedConcurrency": "7",
+    "MqAccessSecurityGroupIds": "sg-88888888",
+    "MqAccessSubnetIds": "subnet-77777777",
+    "MqAccessTenantConcurrency": "3",
+    "PermissionsBoundaryArn": "arn:aws:iam::111122223333:policy/another",
+    "PublicReservedConcurrency": "9",
+    "RolePath": "/another/",
+    "RouteTableIds": "rtb-88888888",
+    "SecretKmsKeyArns": OTHER_KEY,
+    "SecretNamePrefix": "another/",
+    "TimeZone": "Europe/Lisbon",
+    "VpcId": "vpc-88888888",
+}
+
+BASES = {"gateway": GATEWAY, "existing database": IN_VPC, "new database": NEW_DATABASE, "everything": EVERYTHING, "organisation": ORGANISATION}
+
+
+def others(name):
+    """Values to change the parameter to."""
+    parameter = source()["Parameters"][name]
+    if name in OTHER:
+        return [OTHER[name], str(parameter["Default"])]
+    if "AllowedValues" in parameter:
+        return [str(value) for value in parameter["AllowedValues"]]
+    number = parameter["Default"] + 1
+    assert parameter["Type"] == "Number", f"give OTHER a value of {name}"
+    return [str(number if allowed(name, number) else parameter["Default"] - 1)]
+
+
+@pytest.mark.parametrize("name", TRANSITIONS)
+def test_a_transition_takes_nothing_that_holds_data(name):
+    steps = TRANSITIONS[name]
+    for before, after in zip(steps, steps[1:]):
+        assert losses(deploy(before), deploy(after, release="2")) == []
+
+
+@pytest.mark.parametrize("name", source()["Parameters"])
+def test_a_changed_parameter_takes_nothing_that_holds_data(name):
+    tried, lost = 0, []
+    for base in BASES.values():
+        for value in others(name):
+            after = {**base, name: value}
+            if after == base or refusals(after):
+                continue
+            tried += 1
+            lost += losses(deploy(base), deploy(after))
+    assert tried > 0, "no case changes it"
+    if name in FOR_CREATION_ONLY:
+        assert lost, f"{name} may be changed after all"
+        assert all(denied(change) for change in lost), lost
+    else:
+        assert lost == []
+
+
+def test_the_stack_policy_lets_every_other_change_through():
+    for steps in TRANSITIONS.values():
+        for before, after in zip(steps, steps[1:]):
+            changes = change_set(deploy(before), deploy(after, release="2"))
+            assert not [change for change in changes if change.action != "Add" and denied(change)]
+
+
+def test_switching_the_ingest_off_leaves_its_stores_and_queues_and_takes_its_functions():
+    before, after = deploy(NEW_DATABASE), deploy({**NEW_DATABASE, **OFF})
+    gone = {change.name for change in change_set(before, after) if change.action == "Update:Delete"}
+    assert {"ChunkerFunction", "UpsertFunction", "ReconcileFunctionSchedule", "ChunkerErrorsAlarm", "Migration"} <= gone
+    kept = {"PayloadBucket", "BatchesTable", "BatchesReceivedQueue", "ChunksReadyQueue", "UnhandledQueue", "DatabaseCluster", "DatabaseInstance", "ChunkerLogs"}
+    assert kept <= set(after.resources)
+
+
+def test_code_alone_changes_functions_versions_and_aliases_only():
+    changes = change_set(deploy(EVERYTHING), deploy(EVERYTHING, release="2"))
+    kinds = {"AWS::Lambda::Function", "AWS::Lambda::Version", "AWS::Lambda::Alias", "AWS::CloudFormation::CustomResource"}
+    assert {change.kind for change in changes} <= kinds
+    assert "MigrateFunction" in {change.name for change in changes}
+
+
+@pytest.mark.parametrize("name", SCENARIOS)
+def test_what_holds_data_outlives_the_stack_and_a_failed_first_deployment_does_not_leave_it(name):
+    for logical, resource in deploy(SCENARIOS[name]).resources.items():
+        if (resource["Type"] in STATEFUL or logical in STATEFUL_RESOURCES) and resource["Type"] != "AWS::SQS::Queue":
+            assert resource["DeletionPolicy"] == "RetainExceptOnCreate", logical
+            assert resource["UpdateReplacePolicy"] == "Retain", logical
+        if resource["Type"] == "AWS::S3::BucketPolicy":
+            assert resource["DeletionPolicy"] == "RetainExceptOnCreate", logical
+
+
+def test_a_failed_first_deployment_can_remove_its_cluster():
+    # RDS deletes no protected cluster, so that the rollback would fail.
+    assert deploy(NEW_DATABASE).properties("DatabaseCluster")["DeletionProtection"] == "false"
+
+
+def test_the_stack_policy_names_only_what_the_template_has():
+    policy = json.loads((ROOT / "deploy/stack-policy.json").read_text())
+    stack = deploy(EVERYTHING)
+    for statement in policy["Statement"]:
+        for kind in statement.get("Condition", {}).get("StringEquals", {}).get("ResourceType", []):
+            assert stack.of(kind), kind
+        if statement["Resource"] != "*":
+            assert statement["Resource"].removeprefix("LogicalResourceId/") in stack.resources
