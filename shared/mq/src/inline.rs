@@ -128,7 +128,8 @@ impl FromStr for InlineTargets {
     type Err = InlineTargetsError;
 
     fn from_str(text: &str) -> Result<Self, InlineTargetsError> {
-        text.split_whitespace()
+        text.split(|c: char| c.is_whitespace() || c == ';')
+            .filter(|entry| !entry.is_empty())
             .map(|entry| {
                 entry.parse().map_err(|problem| InlineTargetsError { entry: entry.to_owned(), problem })
             })

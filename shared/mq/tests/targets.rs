@@ -64,6 +64,22 @@ fn an_inline_target_needs_an_entry_that_covers_broker_host_port_and_queue() {
 }
 
 #[test]
+fn entries_are_separated_by_spaces_or_semicolons() {
+    let inline = json!({"broker": "rabbitmq", "connName": "b:5672", "queue": "Q", "queueManager": "/"});
+    for entries in [
+        "rabbitmq://a:5672/* rabbitmq://b:5672/*",
+        "rabbitmq://a:5672/*;rabbitmq://b:5672/*",
+        " rabbitmq://a:5672/*; \n rabbitmq://b:5672/*;",
+    ] {
+        assert!(
+            Target::resolve(None, Some(&spec(inline.clone())), allow(entries).of(TENANT)).is_ok(),
+            "{entries:?}"
+        );
+    }
+    assert!("rabbitmq://a:5672/*,rabbitmq://b:5672/*;x".parse::<InlineTargets>().is_err());
+}
+
+#[test]
 fn an_empty_allow_list_allows_profiles_only() {
     let inline = json!({"broker": "rabbitmq", "connName": "localhost:5672", "queue": "Q"});
     assert!(is_refused(&Target::resolve(None, Some(&spec(inline)), allow("").of(TENANT))));
