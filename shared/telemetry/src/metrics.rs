@@ -1,14 +1,18 @@
 //! Metrics in CloudWatch's embedded metric format: log lines that CloudWatch turns into metrics without a call.
 //!
-//! Every dimension is a metric of its own and paid for, so the only one is `service`; tenant, key and target are
-//! properties, which can be searched and cost nothing.
+//! Every dimension is a metric of its own and paid for, so there are two: `stack`, without which the alarms of two deployments in
+//! an account would raise each other, and `service`. Tenant, key and target are properties, which can be searched and cost nothing.
 
 use std::io::Write as _;
+use std::sync::LazyLock;
 
 use jiff::Timestamp;
 use serde_json::{Map, Value, json};
 
 const NAMESPACE: &str = "IntegraHub";
+/// The deployment that this function belongs to.
+static STACK: LazyLock<String> =
+    LazyLock::new(|| std::env::var("STACK_NAME").unwrap_or_else(|_| "local".to_owned()));
 
 /// Names of the metrics, each a count.
 pub const REQUESTS: &str = "Requests";
@@ -99,7 +103,7 @@ impl Measure {
 
 /// Writes measures down, with `properties` beside them.
 pub fn measure(service: &str, measures: &[(&str, Measure)], properties: Map<String, Value>) {
-    let line = line(service, measures, properties, Timestamp::now());
+    let line = line(&STACK, service, measures, properties, Timestamp::now());
     // A metric that cannot be written must not end the work that it measures.
     let _ = writeln!(std::io::stdout(), "{line}");
 }
@@ -111,6 +115,7 @@ pub fn count(service: &str, names: &[&str], properties: Map<String, Value>) {
 }
 
 fn line(
+    stack: &str,
     service: &str,
     measures: &[(&str, Measure)],
     properties: Map<String, Value>,
@@ -119,6 +124,7 @@ fn line(
     let metrics: Vec<_> =
         measures.iter().map(|(name, measure)| json!({"Name": name, "Unit": measure.unit()})).collect();
     let mut line = properties;
+    line.insert("stack".to_owned(), json!(stack));
     line.insert("service".to_owned(), json!(service));
     for (name, measure) in measures {
         line.insert((*name).to_owned(), json!(measure.value()));
@@ -127,7 +133,7 @@ fn line(
         "_aws".to_owned(),
         json!({
             "Timestamp": now.as_millisecond(),
-            "CloudWatchMetrics": [{"Namespace": NAMESPACE, "Dimensions": [["service"]], "Metrics": metrics}],
+            "CloudWatchMetrics": [{"Namespace": NAMESPACE, "Dimensions": [["stack", "service"]], "Metrics": metrics}],
         }),
     );
     Value::Object(line)
@@ -144,11 +150,12 @@ mod tests {
             (REQUESTS, Measure::Count(1)),
             (CHUNKING_TIME, Measure::duration(std::time::Duration::from_secs(2))),
         ];
-        let line = line("produce", &measures, properties, Timestamp::UNIX_EPOCH);
+        let line = line("integrahub-dev", "produce", &measures, properties, Timestamp::UNIX_EPOCH);
         assert_eq!(line["Requests"], 1);
         assert_eq!(line["tenant"], "t");
         let directive = &line["_aws"]["CloudWatchMetrics"][0];
-        assert_eq!(directive["Dimensions"], json!([["service"]]));
+        assert_eq!(directive["Dimensions"], json!([["stack", "service"]]));
+        assert_eq!((&line["stack"], &line["service"]), (&json!("integrahub-dev"), &json!("produce")));
         assert_eq!(directive["Metrics"][1], json!({"Name": "ChunkingTime", "Unit": "Milliseconds"}));
         assert_eq!(line["ChunkingTime"], 2000);
     }
