@@ -9,11 +9,14 @@ use tokio_postgres_rustls::MakeRustlsConnect;
 
 use crate::config::{ConfigError, Pem};
 
+/// The authorities that certify databases of Amazon RDS and Aurora; scripts/rds-authorities.sh renews them.
+const RDS: &str = include_str!("../certificates/rds.pem");
+
 /// What makes verified connections.
 pub(crate) fn connector(ca: Option<&Pem>) -> Result<MakeRustlsConnect, ConfigError> {
     let roots = match ca {
         Some(ca) => private(ca)?,
-        None => trusted_by_the_system()?,
+        None => public()?,
     };
     let provider = Arc::new(rustls::crypto::ring::default_provider());
     let config = ClientConfig::builder_with_provider(provider)
@@ -33,13 +36,35 @@ fn private(ca: &Pem) -> Result<RootCertStore, ConfigError> {
     not_empty(roots)
 }
 
-fn trusted_by_the_system() -> Result<RootCertStore, ConfigError> {
-    let mut roots = RootCertStore::empty();
+/// What the system trusts, and RDS's authorities, which no system trusts by itself.
+fn public() -> Result<RootCertStore, ConfigError> {
+    let mut roots = private(&Pem(RDS.to_owned()))?;
     // A system's bundle may hold certificates of kinds that are not supported.
     roots.add_parsable_certificates(rustls_native_certs::load_native_certs().certs);
-    not_empty(roots)
+    Ok(roots)
 }
 
 fn not_empty(roots: RootCertStore) -> Result<RootCertStore, ConfigError> {
     if roots.is_empty() { Err(ConfigError::Certificates("there is none".into())) } else { Ok(roots) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_authorities_of_rds_are_trusted_besides_the_system_s() {
+        let of_rds = private(&Pem(RDS.to_owned())).unwrap();
+        // One for each kind of key in each region.
+        assert_eq!(of_rds.len() % 3, 0);
+        let names: Vec<_> = RDS.lines().filter_map(|line| line.strip_prefix("# ")).collect();
+        assert_eq!(names.len(), of_rds.len());
+        for region in ["us-east-1", "sa-east-1", "eu-west-1"] {
+            for key in ["RSA2048", "RSA4096", "ECC384"] {
+                assert!(names.contains(&&*format!("Amazon RDS {region} Root CA {key} G1")), "{region} {key}");
+            }
+        }
+        let public = public().unwrap();
+        assert!(of_rds.roots.iter().all(|root| public.roots.contains(root)));
+    }
 }
