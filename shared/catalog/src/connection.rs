@@ -19,11 +19,13 @@ const PROBE: Duration = Duration::from_secs(2);
 
 /// What the server enforces on every session, so that no transaction outlives the function that began it: not one that was frozen or cut off
 /// (it idles, or its socket is closed), and not one that waits for a lock. Compiling a statement would take longer than any of them.
-const SESSION: &str = "-c statement_timeout=20s -c lock_timeout=15s -c idle_in_transaction_session_timeout=10s \
-    -c client_connection_check_interval=1s -c jit=off -c timezone=UTC";
+const SESSION: &str = "SET statement_timeout = '20s'; SET lock_timeout = '15s'; \
+    SET idle_in_transaction_session_timeout = '10s'; SET client_connection_check_interval = '1s'; \
+    SET jit = off; SET timezone = 'UTC'";
 
 /// For migrations, whose statements may take long; waiting for a table's lock, they make everybody wait who comes after.
-pub(crate) const MIGRATION_SESSION: &str = "-c statement_timeout=0 -c lock_timeout=10s -c timezone=UTC";
+pub(crate) const MIGRATION_SESSION: &str =
+    "SET statement_timeout = 0; SET lock_timeout = '10s'; SET timezone = 'UTC'";
 
 pub(crate) type Params<'a> = &'a [&'a (dyn ToSql + Sync)];
 
@@ -134,7 +136,7 @@ impl Session<'_> {
     }
 }
 
-/// Connects with these session settings.
+/// Connects, and makes these settings of the session. They are statements, because poolers refuse or ignore them where they are sent along with the login.
 pub(crate) async fn connect(config: &DatabaseConfig, session: &str) -> Result<Client, DatabaseError> {
     let mut postgres = Config::new();
     postgres
@@ -144,24 +146,25 @@ pub(crate) async fn connect(config: &DatabaseConfig, session: &str) -> Result<Cl
         .user(&config.user)
         .password(config.password.expose_secret())
         .application_name("integrahub")
-        .options(session)
         .connect_timeout(CONNECT)
         .tcp_user_timeout(Duration::from_secs(10))
         .keepalives_idle(Duration::from_secs(30));
     let connecting = async {
-        match &config.tls {
+        let client = match &config.tls {
             Tls::Off => {
                 let (client, connection) = postgres.ssl_mode(SslMode::Disable).connect(NoTls).await?;
                 drive(connection);
-                Ok(client)
+                client
             }
             Tls::VerifyFull { ca } => {
                 let connector = tls::connector(ca.as_ref())?;
                 let (client, connection) = postgres.ssl_mode(SslMode::Require).connect(connector).await?;
                 drive(connection);
-                Ok(client)
+                client
             }
-        }
+        };
+        client.batch_execute(session).await?;
+        Ok(client)
     };
     tokio::time::timeout(CONNECT, connecting).await.map_err(|_| DatabaseError::TimedOut)?.map_err(
         |error: DatabaseError| match error {
@@ -189,6 +192,19 @@ mod tests {
     use cluster::Cluster;
 
     use super::*;
+
+    #[tokio::test]
+    async fn a_session_has_its_settings_before_its_first_statement() {
+        let cluster = Cluster::start(&[]).await;
+        let config = DatabaseConfig::from_url(&cluster.url()).unwrap();
+        let mut connection = Connection::open(&config).await.unwrap();
+        let mut session = connection.begin().await.unwrap();
+        const SETTINGS: &str = "SELECT array[current_setting('statement_timeout'), current_setting('lock_timeout'), \
+            current_setting('idle_in_transaction_session_timeout'), current_setting('client_connection_check_interval'), \
+            current_setting('jit'), current_setting('timezone')]";
+        let settings: Vec<String> = session.query(SETTINGS, &[]).await.unwrap()[0].get(0);
+        assert_eq!(settings, ["20s", "15s", "10s", "1s", "off", "UTC"]);
+    }
 
     #[tokio::test]
     async fn queries_that_are_sent_at_once_are_done_in_their_order() {
