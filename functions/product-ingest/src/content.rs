@@ -39,7 +39,7 @@ impl Content {
         check_size(body, max_payload)?;
         let compression = Compression::of(body)?;
         if (claimed, compression) == (Compression::Gzip, Compression::None) && !body.is_empty() {
-            let detail = "Content-Encoding says gzip, but the body does not begin like one (1f 8b); was it decoded on the way?";
+            let detail = "the headers say gzip, but the body does not begin like one (1f 8b); was it decoded on the way?";
             return Err(Problem::new(Reason::ContentCorrupt, detail));
         }
         let content = match compression {

@@ -109,8 +109,11 @@ fn received(batch: &AcceptedBatch) -> Reply {
 }
 
 fn media_type(headers: &HeaderMap) -> Result<MediaType, Problem> {
-    body::media_type(headers, |essence| essence.parse().ok()).ok_or_else(|| {
-        let detail = "send products as `Content-Type: application/json` (an array) or `application/x-ndjson` (an object a line), in UTF-8";
+    let known = |essence: &str| {
+        if body::is_gzip(essence) { Some(MediaType::Json) } else { essence.parse().ok() }
+    };
+    body::media_type(headers, known).ok_or_else(|| {
+        let detail = "send products as `Content-Type: application/json` (an array), its gzip as `application/gzip`, or `application/x-ndjson` (an object a line), in UTF-8";
         Problem::new(Reason::ContentType, detail)
     })
 }
@@ -126,6 +129,7 @@ mod tests {
     fn products_come_as_json_or_as_lines() {
         for (sent, expected) in [
             ("application/json", Some(MediaType::Json)),
+            ("application/gzip", Some(MediaType::Json)),
             ("application/json; charset=utf-8", Some(MediaType::Json)),
             ("Application/X-NDJSON;charset=\"UTF-8\"", Some(MediaType::NdJson)),
             ("application/json;charset=latin1", None),

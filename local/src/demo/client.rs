@@ -57,8 +57,7 @@ impl Client {
             .request(Method::POST, path)
             .header("Idempotency-Key", key.to_string())
             .header("X-Inova-Load-Type", "full")
-            .header("Content-Type", "application/json")
-            .header("Content-Encoding", "gzip")
+            .header("Content-Type", "application/gzip")
             .body(gzip);
         answer(format!("POST {path}"), request).await
     }

@@ -43,10 +43,12 @@ impl Compression {
 /// # Errors
 /// 415 for another media type or encoding, 413 beyond `limit`, 400 `CONTENT_CORRUPT` for a broken gzip.
 pub fn json(headers: &HeaderMap, body: &[u8], limit: usize) -> Result<Vec<u8>, Problem> {
-    media_type(headers, |essence| essence.eq_ignore_ascii_case("application/json").then_some(()))
-        .ok_or_else(|| {
-            Problem::new(Reason::ContentType, "send the body as `Content-Type: application/json`, in UTF-8")
-        })?;
+    let is_json = |essence: &str| essence.eq_ignore_ascii_case("application/json") || is_gzip(essence);
+    media_type(headers, |essence| is_json(essence).then_some(())).ok_or_else(|| {
+        let detail =
+            "send the body as `Content-Type: application/json`, in UTF-8, or its gzip as `application/gzip`";
+        Problem::new(Reason::ContentType, detail)
+    })?;
     content_encoding(headers)?;
     if Compression::of(body)? == Compression::Gzip {
         return inflate(body, limit);
@@ -71,12 +73,20 @@ pub fn media_type<T>(headers: &HeaderMap, known: impl FnOnce(&str) -> Option<T>)
     known(essence.trim())
 }
 
-/// What `Content-Encoding` says of the body.
+/// Whether a media type is that of a gzip, in which JSON is expected. API Gateway hands bodies of other types than JSON and text on
+/// as they are, whatever it does to a gzip that calls itself `application/json`.
+#[must_use]
+pub fn is_gzip(essence: &str) -> bool {
+    essence.eq_ignore_ascii_case("application/gzip")
+}
+
+/// What `Content-Encoding` and `Content-Type` say of the body.
 ///
 /// # Errors
 /// 415 for any encoding but gzip and identity, and for several.
 pub fn content_encoding(headers: &HeaderMap) -> Result<Compression, Problem> {
-    let mut claimed = Compression::None;
+    let is_gzip = media_type(headers, |essence| is_gzip(essence).then_some(())).is_some();
+    let mut claimed = if is_gzip { Compression::Gzip } else { Compression::None };
     for (index, value) in headers.get_all(CONTENT_ENCODING).iter().enumerate() {
         let encoding = value.to_str().unwrap_or("?").trim();
         if encoding.eq_ignore_ascii_case("gzip") && index == 0 {
