@@ -6,7 +6,7 @@ export PATH := $(TOOLS)/bin:$(PATH)
 
 LOCAL = "$${CARGO_TARGET_DIR:-target}/debug/local"
 
-.PHONY: help run test bench contract soak fuzz stop lint advisories smoke cargo nextest
+.PHONY: help run test bench contract soak fuzz stop lint advisories release smoke cargo nextest
 .DEFAULT_GOAL := help
 
 help: ## List the targets
@@ -43,6 +43,9 @@ lint: cargo ## Check formatting, clippy, the template, the OpenAPI document, lic
 
 advisories: cargo ## Look for known vulnerabilities in dependencies, where their database can be fetched
 	@scripts/advisories.sh
+
+release: cargo ## Make what deploys without a compiler: zips for both architectures, template, checksums, components (FUNCTIONS="status depth")
+	@scripts/release.sh
 
 smoke: ## Check a deployment: make smoke URL=https://… KEY=…
 	@scripts/smoke.sh "$(URL)" "$(KEY)"

@@ -1,0 +1,68 @@
+# IntegraHub as a release gives it: uploads the zips and the template, and lets CloudFormation make the rest. It stays one
+# stack, with the template's rules, custom resource and protections; Terraform knows its parameters and outputs.
+
+terraform {
+  required_version = ">= 1.5"
+  required_providers {
+    aws = {
+      source  = "hashicorp/aws"
+      version = ">= 5.0"
+    }
+  }
+}
+
+locals {
+  release = coalesce(var.release, abspath("${path.module}/.."))
+  version = trimspace(file("${local.release}/VERSION"))
+  prefix  = "${var.artifact_prefix}/${local.version}"
+  zips    = fileset(local.release, "functions/*/*.zip")
+}
+
+# A release's objects are never changed: a new one has another prefix, so going back finds them.
+resource "aws_s3_object" "function" {
+  for_each = local.zips
+
+  bucket      = var.artifact_bucket
+  key         = "${local.prefix}/${each.value}"
+  source      = "${local.release}/${each.value}"
+  source_hash = filemd5("${local.release}/${each.value}")
+  kms_key_id  = var.artifact_kms_key_arn
+}
+
+resource "aws_s3_object" "template" {
+  bucket      = var.artifact_bucket
+  key         = "${local.prefix}/template.yaml"
+  source      = "${local.release}/template.yaml"
+  source_hash = filemd5("${local.release}/template.yaml")
+  kms_key_id  = var.artifact_kms_key_arn
+}
+
+resource "aws_cloudformation_stack" "integrahub" {
+  name         = var.name
+  template_url = "https://${data.aws_s3_bucket.artifacts.bucket_regional_domain_name}/${aws_s3_object.template.key}"
+  capabilities = ["CAPABILITY_IAM", "CAPABILITY_AUTO_EXPAND"]
+  policy_body  = file("${local.release}/stack-policy.json")
+  tags         = var.tags
+
+  parameters = merge(var.parameters, {
+    ArtifactBucket = var.artifact_bucket
+    ArtifactPrefix = local.prefix
+  })
+
+  timeouts {
+    create = "60m"
+    update = "60m"
+    delete = "60m"
+  }
+
+  # Tables, buckets and a database outlive the stack, but a stack that was deleted by mistake is an outage.
+  lifecycle {
+    prevent_destroy = true
+  }
+
+  depends_on = [aws_s3_object.function]
+}
+
+data "aws_s3_bucket" "artifacts" {
+  bucket = var.artifact_bucket
+}

@@ -1,0 +1,14 @@
+output "outputs" {
+  description = "The stack's outputs, by name."
+  value       = aws_cloudformation_stack.integrahub.outputs
+}
+
+output "api_url" {
+  description = "Where the API answers."
+  value       = aws_cloudformation_stack.integrahub.outputs["ApiUrl"]
+}
+
+output "version" {
+  description = "The release that is deployed."
+  value       = local.version
+}

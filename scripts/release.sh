@@ -1,0 +1,59 @@
+#!/usr/bin/env bash
+# Makes what a team needs to deploy without a compiler: the functions' zips for both architectures, a template that refers to
+# them, checksums and a list of components, in dist/integrahub-VERSION.
+# FUNCTIONS="status depth" makes a part of them only, which is of use for trying.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+
+version=$(sed -n 's/^version = "\(.*\)"$/\1/p' Cargo.toml | head -n 1)
+output=dist/integrahub-$version
+environment=$PWD/.local/release
+functions=${FUNCTIONS:-$(cd functions && echo *)}
+
+scripts/python-env.sh .local/release scripts/release-requirements.txt
+scripts/tool.sh cargo-cyclonedx
+export PATH=$environment/bin:$PWD/.local/tools/bin:$PATH
+
+# The same source is to give the same bytes wherever it is built: no path of this machine, no time of this build.
+SOURCE_DATE_EPOCH=$(git log -1 --format=%ct)
+export SOURCE_DATE_EPOCH
+export CARGO_INCREMENTAL=0
+remap="--remap-path-prefix=${CARGO_HOME:-$HOME/.cargo}=/cargo --remap-path-prefix=$PWD=/integrahub"
+remap+=" --remap-path-prefix=$(rustc --print sysroot)=/rust"
+export RUSTFLAGS="${RUSTFLAGS:-} $remap"
+# And no state of an earlier build of other sources.
+target=$PWD/.local/release-target
+
+rm -rf "$output"
+mkdir -p "$output/functions"
+
+build() { # ARCHITECTURE FLAG FUNCTION…
+  local architecture=$1 flag=$2 arguments=()
+  shift 2
+  (($#)) || return 0
+  for name in "$@"; do arguments+=(--bin "$name"); done
+  echo "Building $# functions for $architecture"
+  CARGO_TARGET_DIR=$target cargo lambda build --release --locked "$flag" --lambda-dir "$target/lambda-$architecture" "${arguments[@]}"
+}
+
+elsewhere=()
+for name in $functions; do
+  [ "$name" = mq-access ] || elsewhere+=("$name")
+done
+# IBM's client exists for x86-64 only, so mq-access does.
+build arm64 --arm64 ${elsewhere[@]+"${elsewhere[@]}"}
+# shellcheck disable=SC2086 # names without spaces
+build x86_64 --x86-64 $functions
+
+echo "Writing the list of components"
+mkdir -p "$output/sbom"
+find functions -name integrahub.cdx.json -delete
+cargo cyclonedx --quiet --all-features --format json --describe crate --override-filename integrahub.cdx
+for name in $functions; do mv "functions/$name/integrahub.cdx.json" "$output/sbom/$name.cdx.json"; done
+find . -name integrahub.cdx.json -not -path './.local/*' -delete
+
+python scripts/release.py --template template.yaml --built "$target" --output "$output" --version "$version"
+cp openapi.yaml LICENSE CHANGELOG.md "$output/"
+[ -d deploy ] && cp -R deploy/. "$output/"
+(cd "$output" && find . -type f ! -name SHA256SUMS -print0 | LC_ALL=C sort -z | xargs -0 sha256sum >SHA256SUMS)
+echo "$output: $(du -sh "$output" | cut -f1), $(find "$output/functions" -name '*.zip' | wc -l) zips"
