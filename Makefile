@@ -6,11 +6,11 @@ export PATH := $(TOOLS)/bin:$(PATH)
 
 LOCAL = "$${CARGO_TARGET_DIR:-target}/debug/local"
 
-.PHONY: help run test bench contract soak fuzz stop lint advisories release smoke cargo nextest
+.PHONY: help run test bench contract soak fuzz deployment stop lint advisories release smoke cargo nextest
 .DEFAULT_GOAL := help
 
 help: ## List the targets
-	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-11s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 run: cargo ## Start everything locally, show what it does, serve until Ctrl-C (PORT=8080, DEMO=0 skips the demonstration)
 	@cargo build --workspace --bins
@@ -35,10 +35,13 @@ soak: cargo ## Mix well-behaved and hostile callers; watch answers, times and me
 fuzz: cargo ## Look for input that the splitter or a parser takes wrongly (ONLY=splitter|item|json|request, TIME=60 seconds each)
 	@TIME=$(TIME) scripts/fuzz.sh $(ONLY)
 
+deployment: ## Hold the template against SAM, CloudFormation's schemas, SAM CLI and the AWS stand-in (PYTEST='-k alarms' chooses)
+	@scripts/deployment.sh $(PYTEST)
+
 stop: ## Stop the stacks of this directory, also what a killed one left running
 	@if [ -x $(LOCAL) ]; then exec $(LOCAL) stop; else echo "Nothing was ever started here."; fi
 
-lint: cargo ## Check formatting, clippy, the template, the OpenAPI document, licences and sources
+lint: cargo ## Check formatting, clippy, the template and its security, the OpenAPI document, licences and sources
 	@scripts/lint.sh
 
 advisories: cargo ## Look for known vulnerabilities in dependencies, where their database can be fetched

@@ -1,0 +1,57 @@
+"""samconfig.toml, read by SAM CLI's own parser."""
+
+import re
+import tomllib
+
+import pytest
+from cloudformation import ROOT, allowed, refusals, source
+from samcli.cli.types import CfnParameterOverridesType
+
+CONFIG = ROOT / "samconfig.toml"
+
+
+def read(config):
+    return tomllib.loads(config)
+
+
+def overrides(entries):
+    """What SAM CLI takes a list of parameter_overrides for."""
+    return CfnParameterOverridesType().convert(entries, None, None)
+
+
+@pytest.mark.parametrize("environment", ["default", "production"])
+def test_a_deployment_shows_its_changes_and_asks(environment):
+    assert read(CONFIG.read_text())[environment]["deploy"]["parameters"]["confirm_changeset"] is True
+
+
+@pytest.mark.parametrize("environment", ["default", "production"])
+def test_its_parameters_are_the_template_s_and_all_of_them_arrive(environment):
+    entries = read(CONFIG.read_text())[environment]["global"]["parameters"]["parameter_overrides"]
+    given = overrides(entries)
+    assert len(given) == len(entries)
+    for name, value in given.items():
+        assert allowed(name, value), f"{name}={value}"
+    assert refusals(given) == []
+
+
+def test_production_shifts_requests_gradually_and_names_nothing_that_an_account_may_refuse():
+    given = overrides(read(CONFIG.read_text())["production"]["global"]["parameters"]["parameter_overrides"])
+    assert given["Rollout"] != source()["Parameters"]["Rollout"]["Default"]
+    # Accounts with a concurrency quota of less than 110 refuse it.
+    assert "MqAccessReservedConcurrency" not in given
+
+
+def test_a_commented_parameter_is_one_of_the_template_too():
+    for name, value in re.findall(r'^\s*# "(\w+)=(.*)",$', CONFIG.read_text(), re.MULTILINE):
+        assert allowed(name, value), f"{name}={value}"
+
+
+def test_a_value_with_spaces_keeps_all_its_entries_when_it_is_quoted_as_the_file_says():
+    (example,) = re.findall(r"^#\s+('InlineTargets=.*'),$", CONFIG.read_text(), re.MULTILINE)
+    (entry,) = tomllib.loads(f"x = [{example}]")["x"]
+    assert overrides([entry])["InlineTargets"].split() == [
+        "rabbitmq://a.example.com:5671/ORDERS.*",
+        "rabbitmq://b.example.com:5671/STOCK.*",
+    ]
+    # What the quotes are for.
+    assert len(overrides([entry.replace('"', "")])["InlineTargets"].split()) == 1
