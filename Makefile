@@ -6,7 +6,7 @@ export PATH := $(TOOLS)/bin:$(PATH)
 
 LOCAL = "$${CARGO_TARGET_DIR:-target}/debug/local"
 
-.PHONY: help run test bench contract soak fuzz deployment stop lint advisories release smoke cargo nextest
+.PHONY: help run test bench contract soak fuzz deployment stop lint advisories preflight release smoke cargo nextest
 .DEFAULT_GOAL := help
 
 help: ## List the targets
@@ -46,6 +46,9 @@ lint: cargo ## Check formatting, clippy, the template and its security, the Open
 
 advisories: cargo ## Look for known vulnerabilities in dependencies, where their database can be fetched
 	@scripts/advisories.sh
+
+preflight: ## Check that this machine has what building and deploying takes
+	@scripts/preflight.sh
 
 release: cargo ## Make what deploys without a compiler: zips for both architectures, template, checksums, components (FUNCTIONS="status depth")
 	@scripts/release.sh
