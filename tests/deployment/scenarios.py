@@ -37,6 +37,7 @@ ORGANISATION = {
     "Rollout": "Linear10PercentEvery1Minute",
     "AlarmTopicArn": "arn:aws:sns:us-east-1:111122223333:alarms",
     "AuditDataEvents": "true",
+    "CreateDashboards": "true",
     "PublicReservedConcurrency": "20",
     "MqAccessReservedConcurrency": "10",
 }

@@ -167,3 +167,14 @@ def test_every_exception_of_the_security_linter_says_its_reason():
     assert exceptions
     for number in exceptions:
         assert lines[number - 1].startswith("  # "), lines[number]
+
+
+@pytest.mark.parametrize("name", ["GatewayDashboard", "IngestDashboard"])
+def test_a_dashboard_shows_metrics_of_what_is_there(name):
+    stack = deploy(EVERYTHING)
+    body = json.loads(stack.properties(name)["DashboardBody"])
+    shown = [metric for widget in body["widgets"] for metric in widget["properties"]["metrics"]]
+    assert shown and all(metric[3].startswith("«") for metric in shown)
+    for widget in body["widgets"]:
+        assert widget["x"] + widget["width"] <= 24
+    assert not deploy().of("AWS::CloudWatch::Dashboard")
