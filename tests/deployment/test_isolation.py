@@ -32,6 +32,18 @@ def test_a_stack_exports_nothing():
     assert not [output for output in deploy(EVERYTHING).outputs.values() if "Export" in output]
 
 
+def test_no_alarm_looks_at_another_stack_s_metrics():
+    one, other = deploy(EVERYTHING, name="one", number=1), deploy(EVERYTHING, name="other", number=2)
+    for name, alarm in one.of("AWS::CloudWatch::Alarm").items():
+        dimensions = alarm["Properties"]["Dimensions"]
+        is_of_a_resource = any("«" in dimension["Value"] for dimension in dimensions)
+        assert is_of_a_resource or dimensions != other.properties(name)["Dimensions"], name
+        if alarm["Properties"]["Namespace"] == "IntegraHub":
+            assert [dimension["Name"] for dimension in dimensions] == ["stack", "service"], name
+    for name, function in one.of("AWS::Lambda::Function").items():
+        assert function["Properties"]["Environment"]["Variables"]["STACK_NAME"] == "one", name
+
+
 def test_a_queue_s_policy_is_about_this_stack_s_queue_only():
     one, other = deploy(SCENARIOS["gateway"], name="one", number=1), deploy(SCENARIOS["gateway"], name="other", number=2)
     for name, policy in one.of("AWS::SQS::QueuePolicy").items():

@@ -63,6 +63,9 @@ impl Template {
             Value::Number(number) => number.to_string(),
             Value::Tagged(tagged) if tagged.tag == "Ref" => {
                 let name = tagged.value.as_str().unwrap();
+                if name == "AWS::StackName" {
+                    return "integrahub".to_owned();
+                }
                 self.references.get(name).cloned().unwrap_or_else(|| {
                     let default = &self.root["Parameters"][name]["Default"];
                     assert!(!default.is_null(), "{name} is neither a parameter nor a known resource");
