@@ -46,6 +46,10 @@ REFUSED = [
     ({"DomainName": "api.example.com"}, "CertificateArn"),
     ({"CertificateArn": DOMAIN["CertificateArn"]}, "DomainName"),
     ({"HostedZoneId": "Z1"}, "DomainName"),
+    ({"HistoryDays": "60", "PayloadRetentionDays": "60"}, "at least 15 more than PayloadRetentionDays"),
+    ({"HistoryDays": "90", "PayloadRetentionDays": "90"}, "at least 15 more than PayloadRetentionDays"),
+    ({"HistoryDays": "180", "PayloadRetentionDays": "180"}, "at least 15 more than PayloadRetentionDays"),
+    ({"HistoryDays": "365", "PayloadRetentionDays": "365"}, "at least 15 more than PayloadRetentionDays"),
     ({"DisableExecuteApiEndpoint": "true"}, "DomainName"),
 ]
 
