@@ -1,6 +1,6 @@
 //! The guard's look at all establishments of a load, before the first is decided.
 //!
-//! It takes no locks of establishments, goes on in slices, and notes after each how far it is. So a call that is cut off leaves
+//! It takes no locks of establishments, goes from group to group, and notes after each how far it is. So a call that is cut off leaves
 //! its work to the next one, and calls side by side share it.
 
 use ingestion::Cnpj;
@@ -8,7 +8,7 @@ use ingestion::batch::Deactivation;
 
 use super::later::Later;
 use super::missing::Missing;
-use super::{Ending, FATE, Fate, Load, MOST_AT_ONCE, NO_SCANS, end};
+use super::{Ending, FATE, Fate, GROUP, Load, NO_SCANS, end};
 use crate::batch::lock;
 use crate::connection::Session;
 use crate::error::DatabaseError;
@@ -42,19 +42,19 @@ impl Ending<'_> {
             let Some(judgement) = found else { return Ok(()) };
             drop(session);
             let looked_at = cnpjs.partition_point(|cnpj| judgement.to.is_some_and(|to| *cnpj <= to));
-            let slice = cnpjs.get(looked_at..).unwrap_or_default().chunks(MOST_AT_ONCE).next();
-            let Some(slice) = slice else { return self.pronounce().await };
-            self.judge_slice(judgement, slice).await?;
+            let group = cnpjs.get(looked_at..).unwrap_or_default().chunks(GROUP).next();
+            let Some(group) = group else { return self.pronounce().await };
+            self.judge_group(judgement, group).await?;
         }
     }
 
-    async fn judge_slice(&mut self, before: Judgement, slice: &[Cnpj]) -> Result<(), DatabaseError> {
+    async fn judge_group(&mut self, before: Judgement, group: &[Cnpj]) -> Result<(), DatabaseError> {
         let mut session = self.connection.begin().await?;
         // No lock holds chunks off here: a product and the chunk that brought it are seen together, or not.
         session.transaction.batch_execute(ONE_SNAPSHOT).await?;
         session.query(NO_SCANS, &[]).await?;
         let load = &self.load;
-        let rows = session.query(FATE, &[&load.batch_id, &texts(slice), &load.received_at]).await?;
+        let rows = session.query(FATE, &[&load.batch_id, &texts(group), &load.received_at]).await?;
         let fate = Fate::of(&rows)?;
         let missing = Missing::of(&mut session, load, &self.own, &Later::default(), &fate.own).await?;
         drop(session);
@@ -62,7 +62,7 @@ impl Ending<'_> {
         let (count, is_held) =
             missing.map_or((0, false), |missing| (missing.count(), missing.is_held_by(self.guard)));
         let after = Judgement {
-            to: slice.last().copied(),
+            to: group.last().copied(),
             missing: before.missing.saturating_add(count),
             is_held: before.is_held || is_held,
         };

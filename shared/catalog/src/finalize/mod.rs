@@ -35,9 +35,9 @@ use crate::rows::{bigint, cnpj, texts, word};
 
 /// Establishments of a slice.
 const SLICE: usize = locks::MOST_WITHOUT_GATE;
-/// Establishments that are looked at together without locks. The chunks of later batches are read once for so many: a multiple
-/// of a slice.
-const MOST_AT_ONCE: usize = 16 * SLICE;
+/// Establishments that are looked at together without locks, a multiple of a slice. The chunks of later batches are read once
+/// for each group.
+const GROUP: usize = 16 * SLICE;
 
 /// The deployment's guard on deactivations: `DEACTIVATION_GUARD_PERCENT` and `DEACTIVATION_GUARD_SMALL`. Every function that
 /// may bring a batch to its end needs the same.
@@ -156,8 +156,8 @@ impl Ending<'_> {
         }
         let mut left = cnpjs;
         loop {
-            if cnpjs.len() > SLICE && (cnpjs.len() - left.len()).is_multiple_of(MOST_AT_ONCE) {
-                self.look_ahead(left.get(..MOST_AT_ONCE).unwrap_or(left)).await?;
+            if cnpjs.len() > SLICE && (cnpjs.len() - left.len()).is_multiple_of(GROUP) {
+                self.look_ahead(left.get(..GROUP).unwrap_or(left)).await?;
             }
             let (slice, rest) = left.split_at(left.len().min(SLICE));
             let then = if rest.is_empty() { Then::TheEnd } else { Then::Slices };
