@@ -24,6 +24,12 @@ export RUSTFLAGS="${RUSTFLAGS:-} $remap"
 # And no state of an earlier build of other sources.
 target=$PWD/.local/release-target
 
+# The bytes are to follow from the commit.
+if [ -n "$(git status --porcelain)" ]; then
+  echo "There are changes that are not committed. A release is made of a commit." >&2
+  exit 1
+fi
+
 rm -rf "$output"
 mkdir -p "$output/functions"
 

@@ -287,6 +287,10 @@ async fn every_example_of_products_is_loaded_without_an_item_in_error() {
     let contract: Value = serde_norway::from_str(include_str!("../openapi.yaml")).unwrap();
     let content = &contract["paths"][PRODUCTS]["post"]["requestBody"]["content"];
     for (media_type, body) in content.as_object().unwrap() {
+        // No text shows a gzip; loads as gzip have tests of their own.
+        if media_type == "application/gzip" {
+            continue;
+        }
         for (name, example) in body["examples"].as_object().unwrap() {
             let example = &example["value"];
             let body = example.as_str().map_or_else(|| example.to_string(), str::to_owned);

@@ -38,7 +38,7 @@ def source():
 
 # The parameters that SAM itself reads. All others are references in its output too, so that one translation serves their
 # values (test_translation.py holds that).
-READ_BY_SAM = ("CorsOrigins", "Rollout")
+READ_BY_SAM = ("CorsOrigins",)
 
 
 @cache

@@ -54,6 +54,7 @@ OTHER = {
     "DatabaseSubnetIds": "subnet-88888888,subnet-99999999",
     "DatabaseVpcId": "vpc-99999999",
     "DomainName": "other.example.com",
+    "FormerKmsKeyArns": f"{KEY},{OTHER_KEY}",
     "HostedZoneId": "Z9999",
     "IdempotencyTableName": "another",
     "InlineTargets": "rabbitmq://b.example.com:5671/A",
@@ -137,7 +138,7 @@ def test_code_alone_changes_functions_versions_and_aliases_only():
 @pytest.mark.parametrize("name", SCENARIOS)
 def test_what_holds_data_outlives_the_stack_and_a_failed_first_deployment_does_not_leave_it(name):
     for logical, resource in deploy(SCENARIOS[name]).resources.items():
-        if (resource["Type"] in STATEFUL or logical in STATEFUL_RESOURCES) and resource["Type"] != "AWS::SQS::Queue":
+        if resource["Type"] in STATEFUL or logical in STATEFUL_RESOURCES:
             assert resource["DeletionPolicy"] == "RetainExceptOnCreate", logical
             assert resource["UpdateReplacePolicy"] == "Retain", logical
         if resource["Type"] == "AWS::S3::BucketPolicy":

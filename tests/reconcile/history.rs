@@ -11,7 +11,7 @@ async fn days_pass(stand: &Stand, days: u32) {
     stand.age(days * 24).await;
     time_passes(stand, &format!("{days} d")).await;
     let sql = format!(
-        "UPDATE batches SET received_at = received_at - interval '{days} d', finished_at = finished_at - interval '{days} d'; \
+        "UPDATE batches SET received_at = received_at - interval '{days} d'; \
          UPDATE batch_history SET kept_since = kept_since - interval '{days} d'"
     );
     stand.sql.batch_execute(&sql).await.unwrap();

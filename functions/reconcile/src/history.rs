@@ -14,7 +14,12 @@ impl Reconcile {
     /// Ends what is too old and under way, deletes what is too old and final, and lets the history begin later once all of
     /// that is deleted.
     pub(crate) async fn prune(&self, until: Instant, report: &mut HistoryReport) -> Result<(), Trouble> {
-        for batch in self.database.end_too_old(ENDED).await? {
+        // One that cannot be ended keeps nothing else from being deleted.
+        let (ended, failure) = match self.database.end_too_old(ENDED).await {
+            Ok(ended) => (ended, None),
+            Err(error) => (Vec::new(), Some(error)),
+        };
+        for batch in ended {
             report.too_old = report.too_old.saturating_add(1);
             tracing::error!(
                 event_type = "batch.too_old",
@@ -27,7 +32,10 @@ impl Reconcile {
                 moved_at = %batch.moved_at,
                 "a batch under way is older than the history of loads, and was ended"
             );
-            retention::let_go(&self.database, &self.objects, batch.batch_id).await;
+            // Where the time is over, the look at kept objects does it.
+            if Instant::now() < until {
+                retention::let_go(&self.database, &self.objects, batch.batch_id).await;
+            }
         }
         let mut is_more = true;
         while is_more && report.rows_pruned < ROWS && Instant::now() < until {
@@ -43,6 +51,6 @@ impl Reconcile {
         }
         let behind = self.database.pruning_behind(self.settings.history).await?;
         report.behind_minutes = Some(behind.as_secs() / 60);
-        Ok(())
+        failure.map_or(Ok(()), |error| Err(error.into()))
     }
 }

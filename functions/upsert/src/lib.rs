@@ -37,6 +37,9 @@ const TO_ANSWER: Duration = Duration::from_secs(1);
 /// What noting a failed attempt may take.
 const NOTE: Duration = Duration::from_secs(2);
 
+/// How long after it was announced a chunk may wait for others without an attempt being counted.
+const LONGEST_WAIT: Duration = Duration::from_hours(1);
+
 /// Bytes of a chunk's file: far more than the planner lets in.
 const MAX_FILE: usize = 32 * 1024 * 1024;
 
@@ -100,7 +103,12 @@ impl Upsert {
 
         let written = match self.write_ready(ready).await {
             Ok(written) => written,
-            Err(error) if error.is_no_attempt() && record.receipt.is_some() => {
+            // The event keeps its time, so what has waited for longer fails like anything else, and comes to its end.
+            Err(error)
+                if error.is_no_attempt()
+                    && record.receipt.is_some()
+                    && SystemTime::from(attributes.time).elapsed().unwrap_or_default() < LONGEST_WAIT =>
+            {
                 return self.send_again(&event, error).await;
             }
             Err(error) => {
