@@ -54,7 +54,7 @@ OTHER = {
     "DatabaseSubnetIds": "subnet-88888888,subnet-99999999",
     "DatabaseVpcId": "vpc-99999999",
     "DomainName": "other.example.com",
-    "FormerKmsKeyArns": f"{KEY},{OTHER_KEY}",
+    "FormerKmsKeyArns": f"{OTHER_KEY},{OTHER_KEY}",
     "HostedZoneId": "Z9999",
     "IdempotencyTableName": "another",
     "InlineTargets": "rabbitmq://b.example.com:5671/A",
