@@ -1,5 +1,7 @@
 //! What the contract says of headers and what the code takes.
 
+use http::header::CONTENT_ENCODING;
+use http::{HeaderMap, HeaderValue};
 use idempotency::IdempotencyKey;
 use proptest::prelude::*;
 use serde_json::json;
@@ -50,5 +52,25 @@ proptest! {
     #[test]
     fn what_is_a_key_for_the_code_is_described(value in "\"?[0-9a-f]{8}-4a58-4aaf-9359-83ec8f663f10\"?(;a(=[a-z0-9?\".]{1,4})?)?") {
         prop_assert_eq!(is_described(&value), IdempotencyKey::parse(&value).is_ok(), "{}", value);
+    }
+}
+
+#[test]
+fn an_encoding_is_described_as_it_is_taken() {
+    for (value, is_one) in [
+        ("gzip", true),
+        ("GZip", true),
+        ("identity", true),
+        ("IDENTITY", true),
+        ("", true),
+        ("br", false),
+        ("gzip,", false),
+        ("gzip, identity", false),
+        ("x-gzip", false),
+    ] {
+        let headers = HeaderMap::from_iter([(CONTENT_ENCODING, HeaderValue::from_static(value))]);
+        let is_taken = api::body::content_encoding(&headers).is_ok();
+        let both = (jsonschema::is_valid(schema("Encoding"), &json!(value)), is_taken);
+        assert_eq!(both, (is_one, is_one), "{value:?}");
     }
 }
