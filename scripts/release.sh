@@ -54,8 +54,10 @@ build x86_64 --x86-64 $functions
 echo "Writing the list of components"
 mkdir -p "$output/sbom"
 find functions -name integrahub.cdx.json -delete
-cargo cyclonedx --quiet --all-features --format json --describe crate --override-filename integrahub.cdx
-for name in $functions; do mv "functions/$name/integrahub.cdx.json" "$output/sbom/$name.cdx.json"; done
+cargo cyclonedx --quiet --all-features --format json --override-filename integrahub.cdx
+for name in $functions; do
+  sed "s#$PWD#/integrahub#g" "functions/$name/integrahub.cdx.json" >"$output/sbom/$name.cdx.json"
+done
 find . -name integrahub.cdx.json -not -path './.local/*' -delete
 
 python scripts/release.py --template template.yaml --built "$target" --output "$output" --version "$version"
