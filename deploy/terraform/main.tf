@@ -15,12 +15,12 @@ locals {
   release = coalesce(var.release, abspath("${path.module}/.."))
   version = trimspace(file("${local.release}/VERSION"))
   prefix  = "${var.artifact_prefix}/${local.version}"
-  zips    = fileset(local.release, "functions/*/*.zip")
+  files   = setunion(fileset(local.release, "functions/*/*.zip"), ["template.yaml"])
 }
 
 # A release's objects are never changed: a new one has another prefix, so going back finds them.
-resource "aws_s3_object" "function" {
-  for_each = local.zips
+resource "aws_s3_object" "release" {
+  for_each = local.files
 
   bucket      = var.artifact_bucket
   key         = "${local.prefix}/${each.value}"
@@ -29,17 +29,9 @@ resource "aws_s3_object" "function" {
   kms_key_id  = var.artifact_kms_key_arn
 }
 
-resource "aws_s3_object" "template" {
-  bucket      = var.artifact_bucket
-  key         = "${local.prefix}/template.yaml"
-  source      = "${local.release}/template.yaml"
-  source_hash = filemd5("${local.release}/template.yaml")
-  kms_key_id  = var.artifact_kms_key_arn
-}
-
 resource "aws_cloudformation_stack" "integrahub" {
   name         = var.name
-  template_url = "https://${data.aws_s3_bucket.artifacts.bucket_regional_domain_name}/${aws_s3_object.template.key}"
+  template_url = "https://${data.aws_s3_bucket.artifacts.bucket_regional_domain_name}/${aws_s3_object.release["template.yaml"].key}"
   capabilities = ["CAPABILITY_IAM", "CAPABILITY_AUTO_EXPAND"]
   policy_body  = file("${local.release}/stack-policy.json")
   tags         = var.tags
@@ -60,7 +52,7 @@ resource "aws_cloudformation_stack" "integrahub" {
     prevent_destroy = true
   }
 
-  depends_on = [aws_s3_object.function]
+  depends_on = [aws_s3_object.release]
 }
 
 data "aws_s3_bucket" "artifacts" {
