@@ -9,7 +9,7 @@ use ingestion::chunk::{Chunk, ChunkReady, Generation, Plan, Planner, encode};
 use ingestion::payload::{MediaType, PayloadMetadata, chunk_key};
 use ingestion::product::{Attributes, BatchStamp, CnpjAccess, MemberSet, Product, ProductKey};
 use ingestion::{Cnpj, Viewer};
-use jiff::Timestamp;
+use jiff::{SignedDuration, Timestamp};
 use serde_json::{Value, json};
 use transport::{ChunksReady, Origin, chunk_event};
 use uuid::Uuid;
@@ -170,16 +170,26 @@ async fn a_chunk_that_only_waits_for_others_uses_up_no_attempts() {
     database.rows(&format!("SELECT pg_advisory_lock({lock}) FROM {hash}"), &[&cnpj.as_str()]).await;
     functions.seal(&batch, &chunks).await;
     // Its last delivery, after which the message would be given up.
-    let event = chunk_event(&origin(&batch), functions.ready(&chunks[0], &batch), Timestamp::now()).unwrap();
-    let mut delivery = message("m-1", &serde_json::to_string(&event).unwrap());
-    delivery["Records"][0]["receiptHandle"] = json!("receipt");
-    delivery["Records"][0]["attributes"] = json!({"ApproximateReceiveCount": "5"});
-    assert_eq!(functions.invoke(UPSERT, &delivery).await.unwrap(), json!({"batchItemFailures": []}));
+    let delivery = |announced: Timestamp| {
+        let event = chunk_event(&origin(&batch), functions.ready(&chunks[0], &batch), announced).unwrap();
+        let mut delivery = message("m-1", &serde_json::to_string(&event).unwrap());
+        delivery["Records"][0]["receiptHandle"] = json!("receipt");
+        delivery["Records"][0]["attributes"] = json!({"ApproximateReceiveCount": "5"});
+        delivery
+    };
+    let taken = functions.invoke(UPSERT, &delivery(Timestamp::now())).await.unwrap();
+    assert_eq!(taken, json!({"batchItemFailures": []}));
     assert_eq!(attempts(batch.batch_id).await, [("PENDING".to_owned(), 0, None)]);
+    // An hour after the chunk was announced, waiting counts.
+    let an_hour_ago = Timestamp::now() - SignedDuration::from_mins(61);
+    let failed = functions.invoke(UPSERT, &delivery(an_hour_ago)).await.unwrap();
+    assert_eq!(failed, json!({"batchItemFailures": [{"itemIdentifier": "m-1"}]}));
+    let attempts_at = attempts(batch.batch_id).await;
+    assert_eq!((attempts_at[0].0.as_str(), attempts_at[0].1), ("PENDING", 1));
     database.rows("SELECT pg_advisory_unlock_all()", &[]).await;
     let view = functions.completed(batch.batch_id).await;
     assert_eq!((view.chunks.done, view.changes.inserted), (1, 3));
-    assert_eq!(attempts(batch.batch_id).await, [("DONE".to_owned(), 1, None)]);
+    assert_eq!(attempts(batch.batch_id).await, [("DONE".to_owned(), 2, None)]);
 }
 
 #[tokio::test]

@@ -3,6 +3,7 @@
 use ingestion::batch::BatchStatus;
 use ingestion::payload::LoadType;
 use jiff::{SignedDuration, Timestamp};
+use reconcile::{Look, NotReconciled};
 
 use crate::stand::{Stand, batch, run, stand_test};
 
@@ -108,6 +109,36 @@ async fn a_payload_that_comes_too_late_fails_and_its_news_is_taken() {
         assert_eq!(stand.work().await, (1, 0));
         let batch = stand.batch(accepted.metadata.batch_id).await;
         assert_eq!((batch.status, batch.error.unwrap().code.as_ref()), (BatchStatus::Failed, "TOO_OLD"));
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn a_batch_that_cannot_be_ended_keeps_no_other_from_being_deleted() {
+    stand_test(async |stand| {
+        stand.lose(LoadType::Full, 10).await;
+        run(&stand.reconcile()).await.unwrap();
+        assert_eq!(stand.work().await, (1, 1));
+        let reconcile = stand.reconcile();
+        days_pass(stand, 91).await;
+        let mut accepted = batch(LoadType::Full);
+        accepted.metadata.received_at = Timestamp::now() - SignedDuration::from_hours(24 * 91);
+        stand.accept(&accepted).await;
+        stand.put(&accepted.metadata, 10).await;
+        reconcile.queue.tell(&stand.bucket, &accepted.metadata.key()).await.unwrap();
+        assert_eq!(stand.cut().await, 1);
+        let refuse = format!(
+            "CREATE FUNCTION refuse() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN RAISE 'refused'; END $$; \
+             CREATE TRIGGER refuse BEFORE UPDATE ON batches FOR EACH ROW WHEN (NEW.batch_id = '{}') \
+             EXECUTE FUNCTION refuse()",
+            accepted.metadata.batch_id
+        );
+        stand.sql.batch_execute(&refuse).await.unwrap();
+        run(&reconcile).await.unwrap();
+        time_passes(stand, "10 min").await;
+        let failed = run(&reconcile).await.unwrap_err();
+        assert!(matches!(&failed, NotReconciled::Looks(looks) if looks[..] == [Look::History]), "{failed:?}");
+        assert_eq!(batches(stand).await, 1, "only the batch that cannot be ended is left");
     })
     .await;
 }

@@ -11,10 +11,10 @@ const ENDED: u32 = 20;
 const ROWS: u64 = 500_000;
 
 impl Reconcile {
-    /// Ends what is too old and under way, deletes what is too old and final, and lets the history begin later once all of
-    /// that is deleted.
+    /// Ends batches under way that are too old, deletes final ones that are too old, and lets the history
+    /// begin later once all of them are deleted.
     pub(crate) async fn prune(&self, until: Instant, report: &mut HistoryReport) -> Result<(), Trouble> {
-        // One that cannot be ended keeps nothing else from being deleted.
+        // A batch that cannot be ended does not stop the others from being deleted.
         let (ended, failure) = match self.database.end_too_old(ENDED).await {
             Ok(ended) => (ended, None),
             Err(error) => (Vec::new(), Some(error)),
@@ -32,7 +32,7 @@ impl Reconcile {
                 moved_at = %batch.moved_at,
                 "a batch under way is older than the history of loads, and was ended"
             );
-            // Where the time is over, the look at kept objects does it.
+            // If the time is over, a later look at kept objects does it.
             if Instant::now() < until {
                 retention::let_go(&self.database, &self.objects, batch.batch_id).await;
             }

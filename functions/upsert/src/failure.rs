@@ -30,10 +30,10 @@ impl NotWritten {
         std::error::Error::source(self).map_or_else(|| self.to_string(), |cause| format!("{self}: {cause}"))
     }
 
-    /// Whether there is no use in noting it: the database cannot be had, nothing was tried, or it is none of a chunk's.
+    /// Whether it is not noted with a chunk: the database is unreachable, or the failure is not a chunk's.
     pub(crate) const fn is_not_noted(&self) -> bool {
         match self {
-            Self::Database(error) => error.is_away() || self.is_no_attempt(),
+            Self::Database(error) => error.is_away(),
             Self::NoEvent | Self::Event(_) | Self::OutOfTime => true,
             Self::OtherObject(_) | Self::Object(_) | Self::File(_) | Self::OtherChunk => false,
         }

@@ -1,9 +1,10 @@
 //! Writes chunks to the database: from SQS and from Kafka by the same code.
 //!
-//! An event comes at least once. The chunk's row changes in the same transaction as its products, so what comes again finds it done and is acknowledged
-//! without work. What fails comes again by itself, later and later, and is noted with the chunk; after too many times, and soon where no further try can help,
-//! its event lies in the dead-letter queue. A chunk that only waited for others, who held its establishments' locks, did not fail: its event is sent again as
-//! a new message, which starts to count anew.
+//! An event arrives at least once. The chunk's row changes in the same transaction as its products, so
+//! a repeated event finds the chunk done and is acknowledged without work. A chunk that fails is
+//! retried after pauses that grow, and the failure is noted with it; after too many attempts, or soon
+//! if no retry can help, its event goes to the dead-letter queue. A chunk that only waited for the
+//! locks of its establishments did not fail: for an hour, its event is sent again as a new message.
 
 mod delivery;
 mod failure;
@@ -103,7 +104,7 @@ impl Upsert {
 
         let written = match self.write_ready(ready).await {
             Ok(written) => written,
-            // The event keeps its time, so what has waited for longer fails like anything else, and comes to its end.
+            // The event keeps its time, so a chunk that has waited for longer fails like any other.
             Err(error)
                 if error.is_no_attempt()
                     && record.receipt.is_some()
