@@ -110,7 +110,8 @@ fn nothing_uses_the_database_before_it_is_migrated() {
 fn what_holds_data_outlives_the_stack() {
     let kinds = ["AWS::DynamoDB::Table", "AWS::S3::Bucket", "AWS::RDS::DBCluster"];
     for (name, resource) in kinds.into_iter().flat_map(resources) {
-        // A first deployment that fails removes them, so that the next one finds no table or bucket in its way.
+        // A first deployment that fails removes them, so that the next one finds no table or bucket
+        // in its way.
         assert_eq!(resource["DeletionPolicy"], "RetainExceptOnCreate", "{name}");
         assert_eq!(resource["UpdateReplacePolicy"], "Retain", "{name}");
     }

@@ -19,16 +19,16 @@ const MAX_INVOCATION: usize = 6 * 1024 * 1024;
 const FRAME: usize = 16 * 1024;
 
 static SAMPLE: LazyLock<WorkOrder> = LazyLock::new(|| {
-    serde_json::from_str(include_str!("../../events/mq-access/produce-too-late.json")).expect("an order")
+    serde_json::from_str(include_str!("../../events/mq-access/produce-too-late.json")).expect("the sample is an order")
 });
 
 static PROFILE: LazyLock<Profile> = LazyLock::new(|| {
     let profile = r#"{"target": {"broker": "rabbitmq", "connName": "h:1", "queue": "Q"}, "queues": ["*"]}"#;
-    serde_json::from_str(profile).expect("a profile")
+    serde_json::from_str(profile).expect("the text above is a profile")
 });
 
 static ALLOWED: LazyLock<InlineTargets> =
-    LazyLock::new(|| "rabbitmq://h:*/* ibmmq://h:*/*".parse().expect("an allow-list"));
+    LazyLock::new(|| "rabbitmq://h:*/* ibmmq://h:*/*".parse().expect("the text is an allow-list"));
 
 /// The first byte chooses the operation, the rest is a body.
 pub fn check(input: &[u8]) {
@@ -63,8 +63,8 @@ fn check_plan(plan: Plan, body: usize) {
         PlannedWork::Change(_, work) => work(target, execution),
     };
     let order = WorkOrder { trace_id, tenant, work };
-    let sent = serde_json::to_vec(&order).expect("an order");
+    let sent = serde_json::to_vec(&order).expect("every order can be written");
     assert!(sent.len() <= MAX_INVOCATION && sent.len() <= body + FRAME, "{} of {body}", sent.len());
-    let arrived: WorkOrder = serde_json::from_slice(&sent).expect("an order");
+    let arrived: WorkOrder = serde_json::from_slice(&sent).expect("an order is read as it was written");
     assert!(arrived == order, "{order:?} arrives as {arrived:?}");
 }

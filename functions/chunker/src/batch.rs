@@ -203,8 +203,8 @@ impl Chunker {
             PayloadFailure { code: Cow::Borrowed(code), detail: why.detail, byte_offset: why.byte_offset };
         let key = |index| chunk_key(batch.metadata.batch_id, generation, index);
         let stored: Vec<String> = (0..stored).map(|index| self.objects.uri(&key(index))).collect();
-        // The database does not know of them, so nobody finds them once the batch is final. Whoever cuts the
-        // payload again stores them anew, without the tag.
+        // The database does not know these chunks, so nobody finds them once the batch is final. A later run
+        // that cuts the payload again stores them anew, without the tag.
         if let Err(error) = self.objects.tag_final(stored.clone()).await {
             let error: &dyn std::error::Error = &error;
             tracing::warn!(event_type = "batch.not_tagged", error, "chunks that nobody needs are kept");

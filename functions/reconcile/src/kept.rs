@@ -12,7 +12,7 @@ const LIMIT: u32 = 50;
 const AT_ONCE: u32 = 5;
 
 impl Reconcile {
-    /// Lets the objects of batches expire whose end was too sudden for that.
+    /// Tags the objects of final batches that a function left untagged when it died.
     pub(crate) async fn find_kept(&self, until: Instant, report: &mut BatchesReport) -> Result<(), Trouble> {
         let mut left = LIMIT;
         let mut first = First::default();

@@ -5,7 +5,7 @@
 //! 1. payloads of which no batch came, because S3's news of them was lost;
 //! 2. batches that stand still, because a message was lost, or what it asked for died half-way too often;
 //! 3. batches whose chunks are all written, but whose end did not happen;
-//! 4. batches at their end whose objects are kept, because somebody died while they were let go;
+//! 4. final batches whose objects do not expire, because a function died before it tagged them;
 //! 5. uploads whose time is over: never used, or not heard of.
 //!
 //! It also ends and deletes batches that are older than the history of loads that is kept.

@@ -41,12 +41,13 @@ impl Default for Settings {
 
 const DAY: Duration = Duration::from_hours(24);
 
-/// The shortest history: batch items are kept for 30 days after the last attempt at their request, and DynamoDB may take two
-/// more to delete them. Until then they would be shown as if their batch were still to come.
+/// The shortest history: batch items are kept for 30 days after the last attempt at their request,
+/// and DynamoDB may take two more to delete them. Until then they would be shown as if their batch
+/// were still to come.
 const SHORTEST_HISTORY: u64 = 60;
 
-/// How many days longer than payloads the history is kept. Queues keep a message for 14 days, and what it is about must still
-/// be known then.
+/// How many days longer than payloads the history is kept. Queues keep a message for 14 days, and
+/// what it is about must still be known then.
 const LONGER_THAN_PAYLOADS: u64 = 15;
 
 impl Settings {

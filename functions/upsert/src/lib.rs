@@ -130,8 +130,9 @@ impl Upsert {
         Ok(())
     }
 
-    /// Sends the event of a chunk again that only waited for others: the message that brought it is done then. Where the
-    /// queue does not take it, that message comes again, and counts as received once more.
+    /// Sends the event of a chunk again that only waited for others: the message that brought it is
+    /// done then. Where the queue does not take it, that message comes again, and counts as
+    /// received once more.
     async fn send_again(&self, event: &ChunkEvent, why: NotWritten) -> Result<(), NotWritten> {
         let sent = Box::pin(self.queue.send_again(event, self.visibility.first_pause())).await;
         if let Err(error) = sent {

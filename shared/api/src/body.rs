@@ -73,8 +73,9 @@ pub fn media_type<T>(headers: &HeaderMap, known: impl FnOnce(&str) -> Option<T>)
     known(essence.trim())
 }
 
-/// Whether a media type is that of a gzip, in which JSON is expected. API Gateway hands bodies of other types than JSON and text on
-/// as they are, whatever it does to a gzip that calls itself `application/json`.
+/// Whether a media type is that of a gzip, in which JSON is expected. API Gateway hands bodies of
+/// other types than JSON and text on as they are, whatever it does to a gzip that calls itself
+/// `application/json`.
 #[must_use]
 pub fn is_gzip(essence: &str) -> bool {
     essence.eq_ignore_ascii_case("application/gzip")

@@ -38,8 +38,8 @@ pub enum Begun {
     Sealed { generation: Generation, pending: Vec<PendingChunk> },
     /// Nothing: the batch has come to its end.
     Final(BatchStatus),
-    /// Nothing: it was received before the history begins. One that was never cut is failed now; what else is under way is
-    /// ended by [`end_too_old`](Database::end_too_old).
+    /// Nothing: it was received before the history begins. One that was never cut is failed now;
+    /// what else is under way is ended by [`end_too_old`](Database::end_too_old).
     TooOld(BatchStatus),
 }
 

@@ -136,7 +136,8 @@ impl Session<'_> {
     }
 }
 
-/// Connects, and makes these settings of the session. They are statements, because poolers refuse or ignore them where they are sent along with the login.
+/// Connects, and makes these settings of the session. They are statements, because poolers refuse
+/// or ignore them where they are sent along with the login.
 pub(crate) async fn connect(config: &DatabaseConfig, session: &str) -> Result<Client, DatabaseError> {
     let mut postgres = Config::new();
     postgres

@@ -71,7 +71,8 @@ impl Database {
         Self { guard, ..self }
     }
 
-    /// With another number of items in error up to which a batch's report lists those that the database refuses.
+    /// With another number of items in error up to which a batch's report lists those that the
+    /// database refuses.
     #[must_use]
     pub fn with_listed_errors(self, listed_errors: u64) -> Self {
         Self { listed_errors, ..self }

@@ -72,8 +72,8 @@ impl DatabaseError {
         matches!(self, Self::Config(_) | Self::Secret(_) | Self::Unavailable(_) | Self::TimedOut)
     }
 
-    /// The failure of a statement that does little more than wait for locks: each wait has its limit, and so have all of them
-    /// together.
+    /// The failure of a statement that does little more than wait for locks: each wait has its
+    /// limit, and so have all of them together.
     pub(crate) fn while_locking(self) -> Self {
         match self {
             Self::Busy(error) if error.code() == Some(&SqlState::QUERY_CANCELED) => Self::Contended(error),

@@ -126,7 +126,8 @@ pub(crate) async fn forget_rejected(
     Ok(())
 }
 
-/// Writes as many of the errors to the report of a batch, which is locked, as make it `most` in all. How many were left out.
+/// Writes as many of the errors to the report of a batch, which is locked, as make it `most` in
+/// all. How many were left out.
 pub(crate) async fn insert_up_to(
     session: &mut Session<'_>,
     batch_id: Uuid,

@@ -41,8 +41,8 @@ impl Database {
         Ok(Some(FinalBatch { batch_id, generation, uris }))
     }
 
-    /// Notes that the objects of a batch have their tags, if it is still final in this generation, and says whether it is.
-    /// Repeated by the batch and its generation.
+    /// Notes that the objects of a batch have their tags, if it is still final in this generation,
+    /// and says whether it is. Repeated by the batch and its generation.
     ///
     /// # Errors
     /// Where the database fails.

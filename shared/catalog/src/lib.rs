@@ -22,16 +22,18 @@
 //! | `batches` | [`batch`](Database::batch), [`batches`](Database::batches), [`item_errors`](Database::item_errors); [`objects_to_replay`](Database::objects_to_replay) and [`replay`](Database::replay) |
 //! | `reconcile` | [`unknown`](Database::unknown), [`take_stopped`](Database::take_stopped), [`take_unfinished`](Database::take_unfinished) and [`finalize`](Database::finalize), [`take_kept`](Database::take_kept), [`stuck`](Database::stuck); [`end_too_old`](Database::end_too_old), [`prune`](Database::prune), [`advance_history`](Database::advance_history) |
 //!
-//! Every call may be repeated: each says by what. A call is one transaction, except for the end of a full load: that
-//! takes a transaction for every 32 establishments, and `write_chunk` begins it after the chunk's own. Where a call is cut
-//! off, the next one goes on from there, also with the guard's look at all establishments.
+//! Every call may be repeated: each says by what. A call is one transaction, except for the end of
+//! a full load: that takes a transaction for every 32 establishments, and `write_chunk` begins it
+//! after the chunk's own. Where a call is cut off, the next one goes on from there, also with the
+//! guard's look at all establishments.
 //!
 //! # Locks
 //!
-//! A transaction of more than 32 establishments takes a gate first, of which there is one. Only chunks have so many; the end
-//! of a load never takes it. Then there is
-//! one order for everybody, so nobody waits in a circle: the locks of the establishments (advisory, in the order of their numbers), rows of products, the
-//! chunk's row, the batch's row. Under an establishment's lock nobody else writes its products, so what was looked up stays true until the commit.
+//! A transaction of more than 32 establishments takes a gate first, of which there is one. Only
+//! chunks have so many; the end of a load never takes it. Then there is one order for everybody, so
+//! nobody waits in a circle: the locks of the establishments (advisory, in the order of their
+//! numbers), rows of products, the chunk's row, the batch's row. Under an establishment's lock
+//! nobody else writes its products, so what was looked up stays true until the commit.
 //!
 //! # Which version wins
 //!
@@ -51,8 +53,10 @@
 //! - a product that is inactive or new becomes active when a chunk contains it, unless a full load received later has decided and lacks it;
 //! - a full load leaves an establishment to a later full load that knows it too, and the report says "skipped" where that is true of all of its establishments. One that had an
 //!   unreadable key, or no valid item, decides nothing, and one that had items in error says nothing of their products: nobody leaves anything to these;
-//! - the guard looks at each establishment by itself, so that a large one does not hide a small one that vanishes; where it holds for one, nothing of the batch is
-//!   deactivated. It is asked again under the locks of each slice: where products came in between for which it holds, the load is held from there on.
+//! - the guard looks at each establishment by itself, so that a large one does not hide a small one
+//!   that vanishes; where it holds for one, nothing of the batch is deactivated. It is asked again
+//!   under the locks of each slice: where products came in between for which it holds, the load is
+//!   held from there on.
 //!
 //! # Replays
 //!
@@ -62,15 +66,19 @@
 //!
 //! # What is too old
 //!
-//! The history of loads begins at a time in the database, `batch_history.kept_since`. What was received before it is too old
-//! to be compared with what came since: its chunks are not written, it decides nothing, and it is deleted (`pruning.rs`).
-//! Every row counts as confirmed at that time.
+//! The history of loads begins at a time in the database, `batch_history.kept_since`. What was
+//! received before it is too old to be compared with what came since: its chunks are not written,
+//! it decides nothing, and it is deleted (`pruning.rs`). Every row counts as confirmed at that
+//! time.
 //!
 //! # Connection and time
 //!
-//! A [`Database`] has one connection, checked before each call, since between the invocations of a function anything may have happened to it. Prepared statements stay with it. Each call
-//! has a budget of 25 s, and the server ends by itself what a frozen or dead function left: statements after 20 s, waits for a lock after 15 s, transactions that
-//! idle after 10 s, and statements whose client is gone after one. A call that waited for locks in vain fails with [`DatabaseError::Contended`].
+//! A [`Database`] has one connection, checked before each call, since between the invocations of a
+//! function anything may have happened to it. Prepared statements stay with it. Each call has a
+//! budget of 25 s, and the server ends by itself what a frozen or dead function left: statements
+//! after 20 s, waits for a lock after 15 s, transactions that idle after 10 s, and statements whose
+//! client is gone after one. A call that waited for locks in vain fails with
+//! [`DatabaseError::Contended`].
 //!
 //! # Migrations
 //!

@@ -1,16 +1,19 @@
 //! The end of the history of loads.
 //!
-//! Batches that were received before `batch_history.kept_since` are *too old*. Every transaction reads that time once, and
-//! acts as if nothing older existed:
+//! Batches that were received before `batch_history.kept_since` are *too old*. Every transaction
+//! reads that time once, and acts as if nothing older existed:
 //!
-//! - a chunk that is too old is not written, a full load that is too old decides nothing, a replay is refused;
-//! - no batch is asked what it confirmed before that time. Instead every row counts as confirmed at that time, which no
-//!   confirmation from before exceeds. So an item that lost against one still loses when it is written again.
+//! - a chunk that is too old is not written, a full load that is too old decides nothing, a replay
+//!   is refused;
+//! - no batch is asked what it confirmed before that time. Instead every row counts as confirmed at
+//!   that time, which no confirmation from before exceeds. So an item that lost against one still
+//!   loses when it is written again.
 //!
-//! Late chunks and full loads that are not too old ask about batches that were received after them only, which are not too
-//! old either. So nothing that is decided depends on whether a batch that is too old is still there, and it can be deleted
-//! in any order, in slices, at any time. The one exception is a transaction that read an earlier time. Hence nothing is
-//! deleted in the first ten minutes after the time was set.
+//! Late chunks and full loads that are not too old ask about batches that were received after them
+//! only, which are not too old either. So nothing that is decided depends on whether a batch that
+//! is too old is still there, and it can be deleted in any order, in slices, at any time. The one
+//! exception is a transaction that read an earlier time. Hence nothing is deleted in the first ten
+//! minutes after the time was set.
 
 use std::time::Duration;
 
@@ -25,10 +28,11 @@ use crate::database::Database;
 use crate::error::DatabaseError;
 use crate::stopped::{self, StoppedBatch};
 
-/// Transactions that began before a time was announced have ended when so much time has passed: the server ends a session
-/// that idles in a transaction for 10 s and each statement after 20 s, a call's client stops after 25 s, and a transaction
-/// has some twenty statements, or asks on within these 25 s. That adds up to less than a tenth of this even where a function
-/// was frozen in between.
+/// Transactions that began before a time was announced have ended when so much time has passed: the
+/// server ends a session that idles in a transaction for 10 s and each statement after 20 s, a
+/// call's client stops after 25 s, and a transaction has some twenty statements, or asks on within
+/// these 25 s. That adds up to less than a tenth of this even where a function was frozen in
+/// between.
 const ANNOUNCED_BEFORE: Duration = Duration::from_mins(10);
 
 /// Batches that are deleted at once.
@@ -42,7 +46,8 @@ const GIVEN_UP_AT_ONCE: i64 = 1000;
 
 const ADVANCE: &str = "UPDATE batch_history SET kept_since = now() - $1 * interval '1 second', announced_at = now() \
      WHERE kept_since < now() - $1 * interval '1 second' AND announced_at <= now() - $2 * interval '1 second'";
-/// How long ago the batch became final that should have been deleted first, beyond the time for which it is kept.
+/// How long ago the batch became final that should have been deleted first, beyond the time for
+/// which it is kept.
 const BEHIND: &str = "SELECT COALESCE(extract(epoch FROM now() - min(finished_at))::double precision - $1, 0) AS seconds \
      FROM (SELECT finished_at FROM batches WHERE finished_at IS NOT NULL ORDER BY finished_at LIMIT 1) AS oldest";
 
@@ -95,8 +100,9 @@ pub struct Pruned {
 }
 
 impl Database {
-    /// Deletes a slice of the batches that are too old and became final as long ago, with everything that belongs to them.
-    /// They are shown to nobody from the first slice on. Repeated, it deletes the next slice.
+    /// Deletes a slice of the batches that are too old and became final as long ago, with
+    /// everything that belongs to them. They are shown to nobody from the first slice on. Repeated,
+    /// it deletes the next slice.
     ///
     /// # Errors
     /// If the database fails. What was deleted until then stays so.
@@ -110,8 +116,8 @@ impl Database {
         .await
     }
 
-    /// Lets the history begin `kept_for` ago, if the last time that this was done is ten minutes ago. It never begins
-    /// earlier than it did. Whether it was moved.
+    /// Lets the history begin `kept_for` ago, if the last time that this was done is ten minutes
+    /// ago. It never begins earlier than it did. Whether it was moved.
     ///
     /// # Errors
     /// If the database fails.
@@ -142,8 +148,8 @@ impl Database {
         Ok(Duration::try_from_secs_f64(seconds).unwrap_or_default())
     }
 
-    /// Ends up to `limit` batches that are too old and under way, those received first: what waits to be written will not be.
-    /// Each with its state before.
+    /// Ends up to `limit` batches that are too old and under way, those received first: what waits
+    /// to be written will not be. Each with its state before.
     ///
     /// # Errors
     /// If the database fails. What was ended until then stays so.
@@ -212,8 +218,8 @@ async fn end(connection: &mut Connection, batch_id: Uuid) -> Result<(), Database
     }
 }
 
-/// Fails a locked batch whose payload is too old to be read, and gives its state after that. One that was sealed stays as it is
-/// until its chunks are given up.
+/// Fails a locked batch whose payload is too old to be read, and gives its state after that. One
+/// that was sealed stays as it is until its chunks are given up.
 pub(crate) async fn fail_too_old(
     session: &mut Session<'_>,
     batch: &LockedBatch,

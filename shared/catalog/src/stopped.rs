@@ -143,8 +143,9 @@ impl Database {
         self.take_batches(TAKE_UNFINISHED, &[&stopped_for.as_secs_f64(), &i64::from(limit)]).await
     }
 
-    /// Takes up to `limit` batches that came to their end so long ago although their objects have no tag yet by which they expire. Taken as by
-    /// [`take_stopped`](Self::take_stopped), by the time since their end, and never given up.
+    /// Takes up to `limit` batches that came to their end so long ago although their objects have
+    /// no tag yet by which they expire. Taken as by [`take_stopped`](Self::take_stopped), by the
+    /// time since their end, and never given up.
     ///
     /// # Errors
     /// As for [`take_stopped`](Self::take_stopped).

@@ -17,8 +17,9 @@ pub struct Remembered<K, V> {
 }
 
 impl<K: Eq + Hash, V: Clone> Remembered<K, V> {
-    /// Forgets a value after `lifetime`, and drops it when the next one is put. Beyond `capacity` values it remembers no further one until
-    /// some are forgotten, so that guessed keys do not fill the memory.
+    /// Forgets a value after `lifetime`, and drops it when the next one is put. Beyond `capacity`
+    /// values it remembers no further one until some are forgotten, so that guessed keys do not
+    /// fill the memory.
     #[must_use]
     pub fn new(lifetime: Duration, capacity: usize) -> Self {
         Self { lifetime, capacity, values: Mutex::default() }

@@ -6,7 +6,8 @@ use std::str::FromStr;
 use wildmatch::WildMatch;
 
 use crate::host_pattern::HostPattern;
-use crate::target::{BrokerKind, SecretRef, Target, Tls};
+use crate::secret_ref::SecretRef;
+use crate::target::{BrokerKind, Target, Tls};
 
 /// Entries separated by white space, each `<broker>://<host>:<port>/<queue>[?<option>&<option>…]`:
 /// `rabbitmq://*.mq.example.com:5671/ORDERS.*?tenant=1111…,2222…&vhost=/&secrets=secret://mq/orders-*`.

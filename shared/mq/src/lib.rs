@@ -20,6 +20,7 @@ mod names;
 mod origin;
 mod place;
 mod report;
+mod secret_ref;
 mod target;
 
 pub use base64_bytes::{Base64Bytes, IdBytes};
@@ -41,7 +42,7 @@ pub use names::{
 };
 pub use origin::PasswordOrigin;
 pub use report::{Consumed, DepthReport, Latency, PoolReport, ProduceReport, TestReport, TestStep};
+pub use secret_ref::SecretRef;
 pub use target::{
-    Address, AuthSpec, BrokerKind, ConnName, Endpoint, Profile, SecretRef, SslSpec, Target, TargetError,
-    TargetSpec, Tls,
+    Address, AuthSpec, BrokerKind, ConnName, Endpoint, Profile, SslSpec, Target, TargetError, TargetSpec, Tls,
 };

@@ -5,8 +5,8 @@ use aws_sdk_s3::types::{Tag, Tagging};
 use crate::{ObjectError, Objects};
 
 impl Objects {
-    /// Tags the objects of a batch that is final, which lets the bucket's lifecycle expire them. Repeated harmlessly; an
-    /// object that is gone needs no tag.
+    /// Tags the objects of a batch that is final, which lets the bucket's lifecycle expire them.
+    /// Repeated harmlessly; an object that is gone needs no tag.
     ///
     /// # Errors
     /// The first one, after all were tried: an object without the tag is only kept longer.

@@ -8,13 +8,13 @@
 //! - a function that tags then asks whether the batch is still final in the generation that it saw. If not,
 //!   it takes its tags away again.
 //!
-//! One of the two looks after the last write, so no object of a batch under replay keeps the tag. There is one
-//! exception: a function that dies between its tags and its question leaves them until the chunks are announced
-//! again. A batch that was given up goes on in its first generation; the chunker then does the same for its
-//! payload.
+//! One of the two looks after the last write, so no object of a batch under replay keeps the tag.
+//! There is one exception: a function that dies between its tags and its question leaves them until
+//! the chunks are announced again. A batch that was given up goes on in its first generation; the
+//! chunker then does the same for its payload.
 //!
-//! The database notes that the objects of a batch have their tags. Where that note is missing, because somebody
-//! died or storage failed, `reconcile` tags them later.
+//! The database notes that the objects of a batch have their tags. Where that note is missing,
+//! because somebody died or storage failed, `reconcile` tags them later.
 
 #![forbid(unsafe_code)]
 
@@ -46,7 +46,7 @@ pub async fn let_go(database: &Database, objects: &Objects, batch_id: Uuid) {
     }
 }
 
-/// The same, for who can try again later.
+/// The same for a caller that can try again later.
 ///
 /// # Errors
 /// Where the database or storage fail; then some objects may be without the tag.

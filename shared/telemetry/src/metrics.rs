@@ -1,7 +1,8 @@
 //! Metrics in CloudWatch's embedded metric format: log lines that CloudWatch turns into metrics without a call.
 //!
-//! Every dimension is a metric of its own and paid for, so there are two: `stack`, without which the alarms of two deployments in
-//! an account would raise each other, and `service`. Tenant, key and target are properties, which can be searched and cost nothing.
+//! Every dimension is a metric of its own and paid for, so there are two: `stack`, without which
+//! the alarms of two deployments in an account would raise each other, and `service`. Tenant, key
+//! and target are properties, which can be searched and cost nothing.
 
 use std::io::Write as _;
 use std::sync::LazyLock;

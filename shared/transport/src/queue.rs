@@ -70,8 +70,8 @@ impl ChunksReady {
         }
     }
 
-    /// Sends the event of a chunk once more, as a message of its own that nobody has received yet, and that nobody receives
-    /// before `pause` is over.
+    /// Sends the event of a chunk once more, as a message of its own that nobody has received yet,
+    /// and that nobody receives before `pause` is over.
     ///
     /// # Errors
     /// Where the queue does not take it.

@@ -1,7 +1,7 @@
 //! The guard's look at all establishments of a load, before the first is decided.
 //!
-//! It takes no locks of establishments, goes from group to group, and notes after each how far it is. So a call that is cut off leaves
-//! its work to the next one, and calls side by side share it.
+//! It takes no locks of establishments, goes from group to group, and notes after each how far it
+//! is. So a call that is cut off leaves its work to the next one, and calls side by side share it.
 
 use ingestion::Cnpj;
 use ingestion::batch::Deactivation;
@@ -34,7 +34,8 @@ struct Judgement {
 }
 
 impl Ending<'_> {
-    /// Has the guard look at all of these establishments, unless it did before. Then the load is held, or may begin.
+    /// Has the guard look at all of these establishments, unless it did before. Then the load is
+    /// held, or may begin.
     pub(super) async fn judge(&mut self, cnpjs: &[Cnpj]) -> Result<(), DatabaseError> {
         loop {
             let mut session = self.connection.begin().await?;
@@ -58,7 +59,8 @@ impl Ending<'_> {
         let fate = Fate::of(&rows)?;
         let missing = Missing::of(&mut session, load, &self.own, &Later::default(), &fate.own).await?;
         drop(session);
-        // Where more has come since than is looked through at once, the guard is asked under the slices' locks.
+        // Where more has come since than is looked through at once, the guard is asked under the
+        // slices' locks.
         let (count, is_held) =
             missing.map_or((0, false), |missing| (missing.count(), missing.is_held_by(self.guard)));
         let after = Judgement {

@@ -1,7 +1,7 @@
 //! What batches received later contained of the products that a load lacks.
 //!
-//! They are looked through without locks, for many establishments at once. What is left for a slice under its locks are chunks
-//! that came since, and products that did.
+//! They are looked through without locks, for many establishments at once. What is left for a slice
+//! under its locks are chunks that came since, and products that did.
 
 use std::collections::HashSet;
 
@@ -15,17 +15,18 @@ use crate::connection::Session;
 use crate::error::DatabaseError;
 use crate::rows::texts;
 
-/// Chunks of later batches that are looked through at once: about as many thousand products. Where more than these came so
-/// late, nothing is decided.
+/// Chunks of later batches that are looked through at once: about as many thousand products. Where
+/// more than these came so late, nothing is decided.
 const MOST_CHUNKS: usize = 8192;
 
-/// Chunks of batches received later that may contain products of these establishments: those between whose first and last
-/// establishment one of these lies.
+/// Chunks of batches received later that may contain products of these establishments: those
+/// between whose first and last establishment one of these lies.
 const CHUNKS: &str = "SELECT c.chunk_id FROM (SELECT DISTINCT batch_id FROM batch_cnpjs \
          WHERE cnpj = ANY($1::bpchar[]) AND (received_at, batch_id) > ($2, $3)) b \
      JOIN batch_chunks c USING (batch_id) WHERE c.key_hashes IS NOT NULL \
      AND c.first_cnpj <= $5::bpchar AND (c.last_cnpj IS NULL OR c.last_cnpj >= $4::bpchar) LIMIT $6";
-/// `IS TRUE` keeps the set of keys a hash table beside one pass over the chunks; as a join it might become a loop over both.
+/// `IS TRUE` keeps the set of keys a hash table beside one pass over the chunks; as a join it might
+/// become a loop over both.
 const CONTAINED: &str = "SELECT DISTINCT h.key FROM batch_chunks c CROSS JOIN LATERAL unnest(c.key_hashes) AS h (key) \
      WHERE c.chunk_id = ANY($1) AND (h.key IN (SELECT unnest($2::bigint[]))) IS TRUE";
 
@@ -39,8 +40,8 @@ pub(super) struct Later {
 }
 
 impl Later {
-    /// Looks through the chunks that may contain products of these establishments, which are in their order. Nothing is known
-    /// where they are too many.
+    /// Looks through the chunks that may contain products of these establishments, which are in
+    /// their order. Nothing is known where they are too many.
     pub(super) async fn ahead(
         session: &mut Session<'_>,
         load: &Load,

@@ -17,8 +17,8 @@ use crate::rows::texts;
 /// Rows that one transaction deactivates at most.
 const MOST_AT_ONCE: usize = 50_000;
 
-/// The active products of some establishments, each with the place of its establishment among them. `OFFSET 0` keeps the inner
-/// query as it is: one pass over the index for each establishment.
+/// The active products of some establishments, each with the place of its establishment among them.
+/// `OFFSET 0` keeps the inner query as it is: one pass over the index for each establishment.
 const ACTIVE: &str = "SELECT c.place - 1 AS establishment, p.key_hash, p.ctid \
      FROM unnest($1::bpchar[]) WITH ORDINALITY AS c (cnpj, place) CROSS JOIN LATERAL ( \
          SELECT p.key_hash, p.ctid FROM products p WHERE p.cnpj = c.cnpj AND p.active OFFSET 0) p";

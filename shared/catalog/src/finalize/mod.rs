@@ -1,14 +1,16 @@
 //! The end of a batch: what a full load did not contain becomes inactive, and the batch final.
 //!
-//! A full load goes through its establishments in slices, in the order of their CNPJs. Each slice is one short transaction
-//! under the locks of its own establishments, which are few enough to need no gate: it looks up what the load and later
-//! batches did not contain, deactivates it, and notes that these establishments are decided. A transaction that runs between
-//! two slices sees each establishment as undecided or decided, as if each had come in a load of its own. A call that dies
-//! leaves what it decided; the next one goes on with the rest.
+//! A full load goes through its establishments in slices, in the order of their CNPJs. Each slice
+//! is one short transaction under the locks of its own establishments, which are few enough to need
+//! no gate: it looks up what the load and later batches did not contain, deactivates it, and notes
+//! that these establishments are decided. A transaction that runs between two slices sees each
+//! establishment as undecided or decided, as if each had come in a load of its own. A call that
+//! dies leaves what it decided; the next one goes on with the rest.
 //!
-//! The guard looks at all establishments before the first is decided. A load of one slice is judged in the slice's own
-//! transaction. A larger one is judged beforehand, without locks ([`judge`]). Products may come in between, so the guard is
-//! asked again under the locks of each slice, and the load is held where it then stands.
+//! The guard looks at all establishments before the first is decided. A load of one slice is judged
+//! in the slice's own transaction. A larger one is judged beforehand, without locks ([`judge`]).
+//! Products may come in between, so the guard is asked again under the locks of each slice, and the
+//! load is held where it then stands.
 
 mod judge;
 mod later;
@@ -35,8 +37,8 @@ use crate::rows::{bigint, cnpj, texts, word};
 
 /// Establishments of a slice.
 const SLICE: usize = locks::MOST_WITHOUT_GATE;
-/// Establishments that are looked at together without locks, a multiple of a slice. The chunks of later batches are read once
-/// for each group.
+/// Establishments that are looked at together without locks, a multiple of a slice. The chunks of
+/// later batches are read once for each group.
 const GROUP: usize = 16 * SLICE;
 
 /// The deployment's guard on deactivations: `DEACTIVATION_GUARD_PERCENT` and `DEACTIVATION_GUARD_SMALL`. Every function that
@@ -64,11 +66,13 @@ const READY: &str = "SELECT status, deactivation, generation, received_at, \
 /// Columns of CNPJs are ordered by bytes, as CNPJs are here, whatever the database's collation.
 const UNDECIDED: &str =
     "SELECT cnpj FROM batch_cnpjs WHERE batch_id = $1 AND deactivation IS NULL ORDER BY cnpj";
-/// Of these establishments, those that are undecided, and whether a full load received later knows them and decides.
+/// Of these establishments, those that are undecided, and whether a full load received later knows
+/// them and decides.
 const FATE: &str = "SELECT c.cnpj, EXISTS (SELECT FROM batch_cnpjs l WHERE l.cnpj = c.cnpj AND l.decides \
          AND (l.received_at, l.batch_id) > ($3, $1)) AS is_left \
      FROM batch_cnpjs c WHERE c.batch_id = $1 AND c.cnpj = ANY($2::bpchar[]) AND c.deactivation IS NULL ORDER BY c.cnpj";
-/// Until the transaction's end. A plan that was made while the tables had few rows stays in use for some time when they have many.
+/// Until the transaction's end. A plan that was made while the tables had few rows stays in use for
+/// some time when they have many.
 const NO_SCANS: &str = "SELECT set_config('enable_seqscan', 'off', true)";
 const DEACTIVATE: &str = "UPDATE products SET active = false, deactivated_at = now(), updated_at = now() \
      WHERE ctid = ANY($1) AND active";

@@ -44,8 +44,8 @@ pub(super) struct Plan<'a> {
 }
 
 impl<'a> Plan<'a> {
-    /// Decides about each of `rows` rows, of which those in `differing` are not in the table as they are. The history of
-    /// loads begins at `kept_since`.
+    /// Decides about each of `rows` rows, of which those in `differing` are not in the table as
+    /// they are. The history of loads begins at `kept_since`.
     pub(super) async fn of(
         session: &mut Session<'_>,
         chunk: &Chunk,

@@ -4,7 +4,8 @@
 //! behind do. They are asked only about rows that are about to be changed, and only where another batch could have a say, which in the usual order of things
 //! is never.
 //!
-//! The history begins at some time, and what was said before that is deleted. So that this loses no confirmation, each row counts as confirmed at that time.
+//! The history begins at some time, and what was said before that is deleted. So that this loses no
+//! confirmation, each row counts as confirmed at that time.
 
 use std::collections::{HashMap, HashSet};
 
@@ -85,7 +86,8 @@ pub(super) async fn outranked(
     rows: &[&Differing<'_>],
     kept_since: Timestamp,
 ) -> Result<HashSet<i64>, DatabaseError> {
-    // An item may be dated before the history begins; whether its row was confirmed since then is not known any more.
+    // An item may be dated before the history begins; whether its row was confirmed since then is
+    // not known any more.
     let (confirmed_before, mut candidates): (Vec<Candidate>, Vec<Candidate>) = rows
         .iter()
         .filter_map(|differing| Candidate::of(differing))

@@ -50,7 +50,8 @@ pub enum Written {
     },
     /// Its batch has a later generation of it.
     Superseded,
-    /// Nothing: its batch was received before the history begins, so it cannot be compared with what came since.
+    /// Nothing: its batch was received before the history begins, so it cannot be compared with
+    /// what came since.
     TooOld,
 }
 
@@ -245,7 +246,8 @@ fn kept_since(state: &[tokio_postgres::Row]) -> Result<Timestamp, DatabaseError>
     Ok(row.try_get("kept_since")?)
 }
 
-/// Reports items of the chunk that the database refused, under its batch's lock, so that no two chunks count on the same room.
+/// Reports items of the chunk that the database refused, under its batch's lock, so that no two
+/// chunks count on the same room.
 async fn report(
     session: &mut Session<'_>,
     chunk: &Chunk,

@@ -32,8 +32,8 @@ fn one_each(mut load: Load, establishments: u32, id: &str) -> Load {
     load
 }
 
-/// Notes each statement that updates products or decides about establishments, with the locks that its transaction holds, and
-/// whether the gate is one of them.
+/// Notes each statement that updates products or decides about establishments, with the locks that
+/// its transaction holds, and whether the gate is one of them.
 const STEPS: &str = "CREATE TABLE steps (step xid8, what text, locks bigint, gate boolean); \
      CREATE FUNCTION note_step() RETURNS trigger LANGUAGE plpgsql AS 'BEGIN INSERT INTO steps \
          SELECT pg_current_xact_id(), TG_TABLE_NAME, count(*), \
@@ -272,7 +272,8 @@ fn interleaved(load: Load, establishments: u32, chunks: u32) -> Load {
     })
 }
 
-/// Lets the guard note as many slices of a judgement as are allowed, in all, and fails what would be the next.
+/// Lets the guard note as many slices of a judgement as are allowed, in all, and fails what would
+/// be the next.
 const ALLOWED_SLICES: &str = "CREATE TABLE judged (establishment text); CREATE TABLE allowed AS SELECT 0 AS slices; \
      CREATE FUNCTION allow_slice() RETURNS trigger LANGUAGE plpgsql AS 'BEGIN \
          IF (SELECT count(*) FROM judged) >= (SELECT slices FROM allowed) THEN RAISE ''cut off''; END IF; \
@@ -293,8 +294,8 @@ async fn hashes_read(test: &TestDatabase) -> i64 {
     .await
 }
 
-/// Ends an interleaved load, with an end that is cut off after each slice of the judgement or never. Gives the number of
-/// calls, and the blocks of hashes that they read.
+/// Ends an interleaved load, with an end that is cut off after each slice of the judgement or
+/// never. Gives the number of calls, and the blocks of hashes that they read.
 async fn end_interleaved(test: &TestDatabase, establishments: u32, chunks: u32, cut_off: bool) -> (i64, i64) {
     let writer = test.open();
     one_each(Load::full(1), establishments, "old").run(&writer).await;

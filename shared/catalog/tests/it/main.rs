@@ -18,6 +18,7 @@ mod migrations;
 mod model;
 mod pruning;
 mod queries;
+mod refused;
 mod replay;
 mod sharing;
 mod stopped;

@@ -14,8 +14,8 @@ fn written() -> (Vec<String>, i32) {
     (names, newest)
 }
 
-/// Refinery refuses a migration whose number is below the last one that a database has. So each new one gets the next number: a
-/// gap could be filled later, and two of one number are one too many.
+/// Refinery refuses a migration whose number is below the last one that a database has. So each new
+/// one gets the next number: a gap could be filled later, and two of one number are one too many.
 #[test]
 fn migrations_are_numbered_without_a_gap() {
     let (names, newest) = written();

@@ -112,7 +112,8 @@ fn a_change_is_written_where_none_was_expected() {
     });
 }
 
-/// The locks of the establishments that have products, in the order in which they are taken. They outlive transactions.
+/// The locks of the establishments that have products, in the order in which they are taken. They
+/// outlive transactions.
 const STRIPES: &str = "SELECT x'636e706a00000000'::bigint + (get_byte(hash, 0) * 256 + get_byte(hash, 1)) % 16384 AS stripe \
      FROM (SELECT DISTINCT sha256(cnpj::text::bytea) AS hash FROM products) AS p ORDER BY stripe";
 

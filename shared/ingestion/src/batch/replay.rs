@@ -40,7 +40,8 @@ pub struct ReplayedBatch {
     pub is_sealed: bool,
     pub chunks: ChunkCounts,
     pub deactivation: Deactivation,
-    /// Whether it was received before the history of loads begins, with which its items would have to be compared.
+    /// Whether it was received before the history of loads begins, with which its items would have
+    /// to be compared.
     pub is_too_old: bool,
 }
 

@@ -1,7 +1,7 @@
 //! The same histories, of which the beginning is deleted in between.
 //!
-//! The model forgets what was received before the history begins, and takes the table as it is then for its baseline. Every
-//! row counts as confirmed at that time.
+//! The model forgets what was received before the history begins, and takes the table as it is then
+//! for its baseline. Every row counts as confirmed at that time.
 
 use std::collections::BTreeSet;
 

@@ -112,7 +112,8 @@ impl TestDatabase {
         .await;
     }
 
-    /// Lets the history of loads begin so many seconds after the beginning of a test's time; that was said long ago.
+    /// Lets the history of loads begin so many seconds after the beginning of a test's time; that
+    /// was said long ago.
     pub(crate) async fn keep_since(&self, second: i64) {
         self.execute(&format!(
             "UPDATE batch_history SET kept_since = '{}', announced_at = now() - interval '11 min'",
@@ -121,7 +122,8 @@ impl TestDatabase {
         .await;
     }
 
-    /// Deletes all that may be deleted, as if each batch had come to its end when it was received. What it deleted.
+    /// Deletes all that may be deleted, as if each batch had come to its end when it was received.
+    /// What it deleted.
     pub(crate) async fn prune(&self) -> Pruned {
         self.execute("UPDATE batches SET finished_at = received_at WHERE finished_at IS NOT NULL").await;
         let database = self.open();
