@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# What is checked without running anything: formatting, clippy, the template, the OpenAPI document, licences and sources.
-# Every check runs; the script fails if any of them did.
+# Checks that run no program of this repository: format, clippy, the template, the OpenAPI document,
+# the Markdown pages, licences and sources. Every check runs; the script fails if any of them failed.
 set -uo pipefail
 cd "$(dirname "$0")/.."
 export PATH=$PWD/.local/tools/bin:$PATH
@@ -10,6 +10,12 @@ environment=.local/lint
 sam_validate() {
   scripts/python-env.sh .local/deployment scripts/deployment-requirements.txt &&
     AWS_EC2_METADATA_DISABLED=true SAM_CLI_TELEMETRY=0 .local/deployment/bin/sam validate --lint --region us-east-1
+}
+
+# Lines, tables and headings; then links between pages and to headings.
+markdown() {
+  git ls-files -z '*.md' | xargs -0 "$environment/bin/pymarkdown" --config .markdown.toml --strict-config scan &&
+    "$environment/bin/md-dead-link-check" --config .markdown.toml
 }
 
 failed=()
@@ -31,6 +37,7 @@ check "template.yaml with SAM CLI" sam_validate
 check "Python environment" scripts/python-env.sh .local/checkov scripts/checkov-requirements.txt
 check "security of template.yaml" .local/checkov/bin/checkov --config-file .checkov.yaml
 check "openapi.yaml" "$environment/bin/openapi-spec-validator" openapi.yaml
+check "Markdown" markdown
 check "cargo-deny" scripts/tool.sh cargo-deny
 check "licences and sources" cargo deny --log-level error check licenses bans sources
 
