@@ -1,6 +1,6 @@
-# Everything a person needs; `make` alone lists it.
+# The commands for people; `make` alone lists them.
 
-# Tools that only this project needs are installed here.
+# Tools of this project alone are installed here.
 TOOLS := $(CURDIR)/.local/tools
 export PATH := $(TOOLS)/bin:$(PATH)
 
@@ -12,45 +12,45 @@ LOCAL = "$${CARGO_TARGET_DIR:-target}/debug/local"
 help: ## List the targets
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-11s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
-run: cargo ## Start everything locally, show what it does, serve until Ctrl-C (PORT=8080, DEMO=0 skips the demonstration)
+run: cargo ## Start everything locally, show a demonstration, serve until Ctrl-C (PORT=8080; DEMO=0 skips the demonstration)
 	@cargo build --workspace --bins
 	@exec $(LOCAL) run
 
-# One build of everything, so that features are unified and the test run finds nothing left to compile.
-test: cargo nextest ## Run all tests against a stack of their own (NEXTEST='-E "package(mq)"' chooses)
+# One build of everything unifies features, so the test run compiles nothing.
+test: cargo nextest ## Run all tests against a stack of their own (NEXTEST='-E "package(mq)"' selects some)
 	@cargo build --workspace --bins --tests
 	@exec $(LOCAL) test -- cargo nextest run --workspace --no-fail-fast $(NEXTEST)
 
-# All contenders are optimised as for a release; the stack is the one that tests use.
-bench: cargo ## Measure starts, clients, warm requests, idempotency and the ingest (ONLY=startup|clients|warm|idempotency|ingest|load|accept, ROUNDS=4 MESSAGES=100000 STARTS=40 REQUESTS=1000 ITEMS=100000; SMOKE=1 only shows that all of it runs)
+# All contenders are optimised as for a release. The stack is the one that tests use.
+bench: cargo ## Measure starts, clients, warm requests, idempotency and the ingest (ONLY=startup|clients|warm|idempotency|ingest|load|accept, ROUNDS=4 MESSAGES=100000 STARTS=40 REQUESTS=1000 ITEMS=100000; SMOKE=1 only checks that every part runs)
 	@scripts/bench.sh $(ONLY)
 
-contract: cargo ## Hold answers against openapi.yaml, with requests made from it (CONTRACT_SECONDS=90 SEED=1, SEED=random)
+contract: cargo ## Check responses against openapi.yaml with generated requests (CONTRACT_SECONDS=90 SEED=1, SEED=random)
 	@scripts/schemathesis.sh
 
-soak: cargo ## Mix well-behaved and hostile callers; watch answers, times and memory (SOAK_SECONDS=1200 SOAK_CALLERS=2 SOAK_HOSTILE=1)
+soak: cargo ## Mix well-behaved and hostile callers; check responses, times and memory (SOAK_SECONDS=1200 SOAK_CALLERS=2 SOAK_HOSTILE=1)
 	@cargo build --workspace --bins --tests
 	@exec $(LOCAL) test -- "$${CARGO_TARGET_DIR:-target}/debug/benches" soak
 
-fuzz: cargo ## Look for input that the splitter or a parser takes wrongly (ONLY=splitter|item|json|request, TIME=60 seconds each)
+fuzz: cargo ## Search for input that the splitter or a parser handles wrongly (ONLY=splitter|item|json|request, TIME=60 seconds each)
 	@TIME=$(TIME) scripts/fuzz.sh $(ONLY)
 
-deployment: ## Hold the template against SAM, CloudFormation's schemas, SAM CLI and the AWS stand-in (PYTEST='-k alarms' chooses)
+deployment: ## Test the template with SAM, CloudFormation's schemas, SAM CLI and the AWS stand-in (PYTEST='-k alarms' selects some)
 	@scripts/deployment.sh $(PYTEST)
 
-stop: ## Stop the stacks of this directory, also what a killed one left running
-	@if [ -x $(LOCAL) ]; then exec $(LOCAL) stop; else echo "Nothing was ever started here."; fi
+stop: ## Stop the stacks of this directory, and the processes that a killed stack left running
+	@if [ -x $(LOCAL) ]; then exec $(LOCAL) stop; else echo "No stack was ever started in this directory."; fi
 
-lint: cargo ## Check formatting, clippy, the template and its security, the OpenAPI document, licences and sources
+lint: cargo ## Check format, clippy, the template and its security, the contract, the docs, licences and sources
 	@scripts/lint.sh
 
-advisories: cargo ## Look for known vulnerabilities in dependencies, where their database can be fetched
+advisories: cargo ## Check dependencies for known vulnerabilities, if the database can be fetched
 	@scripts/advisories.sh
 
-preflight: ## Check that this machine has what building and deploying takes
+preflight: ## Check that this machine has the tools to build and deploy
 	@scripts/preflight.sh
 
-release: cargo ## Make what deploys without a compiler: zips for both architectures, template, checksums, components (FUNCTIONS="status depth")
+release: cargo ## Build a release that deploys without a compiler: zips for both architectures, template, checksums, components (FUNCTIONS="status depth")
 	@scripts/release.sh
 
 smoke: ## Check a deployment: make smoke URL=https://… KEY=…

@@ -1,12 +1,13 @@
 #!/usr/bin/env bash
-# What `make bench` compares with, pinned: the Python programs' packages, and the programs in Node.js: the function as it would be deployed, the
-# one that cuts catalogues and the one that loads them.
+# Installs the contenders of `make bench`, pinned: the packages of the Python programs, and three
+# programs in Node.js: the function as it would be deployed, the one that cuts catalogues and the one
+# that loads them.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
 scripts/python-env.sh .local/bench/python benches/python/requirements.txt
 
-# Chained, because `set -e` does not hold in a condition.
+# Chained by &&, because `set -e` has no effect within a condition.
 the_function() {
   rm runtime.mjs &&
     npm ci --ignore-scripts --no-audit --no-fund &&
@@ -19,14 +20,15 @@ the_programs() {
   npm ci --ignore-scripts --no-audit --no-fund
 }
 
-# deploy WHAT SOURCE DEPLOYED DIRECTORY STEPS: copies SOURCE into DIRECTORY of DEPLOYED and takes STEPS there, unless that is done.
+# deploy WHAT SOURCE DEPLOYED DIRECTORY STEPS: copies SOURCE into DIRECTORY of DEPLOYED and runs STEPS
+# there, unless both are up to date.
 deploy() {
   local what=$1 source=$2 deployed=$3 directory=$4 steps=$5
   local stamp log
   stamp=$(cat "$source"/*.json "$source"/*.mjs | sha256sum)
   [ "$stamp" = "$(cat "$deployed/stamp" 2>/dev/null)" ] && return
   if ! command -v npm >/dev/null; then
-    echo "  Node.js and npm are missing: nothing is compared with $what in Node.js"
+    echo "  Node.js and npm are missing: skipping the comparison with $what in Node.js"
     return
   fi
   echo "  Installing $what in Node.js into $deployed, about 10 s"

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
-# scripts/bench.sh [PART…]: builds what is measured and prints a table for each part. Without an
-# argument it runs all of startup, clients, warm, idempotency, ingest, load and accept. SMOKE=1 runs
-# the parts at their smallest size with development binaries: it shows that they work, and its
+# scripts/bench.sh [PART…]: builds the programs to measure and prints a table for each part. Without an
+# argument it runs all parts: startup, clients, warm, idempotency, ingest, load and accept. SMOKE=1
+# runs the parts at their smallest size with development binaries: it shows that they work, and its
 # figures mean nothing.
 set -euo pipefail
 cd "$(dirname "$0")/.."
@@ -12,7 +12,7 @@ for part in "${parts[@]}"; do
   case $part in
   startup | clients | warm | idempotency | ingest | load | accept) ;;
   *)
-    echo "scripts/bench.sh does not know the part $part: startup, clients, warm, idempotency, ingest, load or accept" >&2
+    echo "scripts/bench.sh has no part $part; choose startup, clients, warm, idempotency, ingest, load or accept" >&2
     exit 2
     ;;
   esac
@@ -30,7 +30,7 @@ else
   cargo build --release --workspace --bins
 fi
 
-# Nothing else is to run while functions start.
+# Nothing else may run while functions start.
 with_stack=()
 for part in "${parts[@]}"; do
   case $part in
@@ -39,7 +39,7 @@ for part in "${parts[@]}"; do
   esac
 done
 if [ "${SMOKE:-0}" = 1 ]; then
-  # One stack for all of them: its start is most of the time.
+  # One stack for all of them, because its start takes most of the time.
   # shellcheck disable=SC2016
   ((${#with_stack[@]} == 0)) || "$binaries/local" test -- \
     bash -ec 'for part in "${@:2}"; do "$1" "$part"; done' bench "$binaries/benches" "${with_stack[@]}"

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# scripts/deployment.sh [PYTEST OPTION…]: holds template.yaml, samconfig.toml and deploy/ against what
-# SAM, CloudFormation's schemas and SAM CLI make of them; the last against the AWS stand-in.
+# scripts/deployment.sh [PYTEST OPTION…]: tests template.yaml, samconfig.toml and deploy/ with SAM's
+# translator, with CloudFormation's schemas, and with SAM CLI against the AWS stand-in.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 

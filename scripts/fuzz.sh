@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
-# scripts/fuzz.sh [TARGET…]: looks for input that breaks an oracle of fuzz/, each target for TIME seconds; all targets unless some are named. What it
-# learns stays in fuzz/corpus, what it finds in fuzz/artifacts.
+# scripts/fuzz.sh [TARGET…]: searches for input that breaks an oracle of fuzz/, for TIME seconds a
+# target. Without an argument it runs all targets. The corpus stays in fuzz/corpus, findings in
+# fuzz/artifacts.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 export PATH=$PWD/.local/tools/bin:$PATH

@@ -1,10 +1,11 @@
 #!/usr/bin/env bash
-# scripts/preflight.sh: whether this machine can build and deploy. Names what is missing, and how to get it.
+# scripts/preflight.sh: checks that this machine can build and deploy. It names each missing tool, and
+# where the installation is described.
 set -uo pipefail
 
 failed=0
 
-# at_least NAME LEAST COMMAND…: the first version number that the command prints.
+# at_least NAME LEAST COMMAND…: compares the first version number that the command prints.
 at_least() {
   local name=$1 least=$2 found
   shift 2
@@ -20,9 +21,9 @@ at_least() {
   fi
 }
 
-# Earlier ones ask whether beta features are wanted, and fail where nobody answers.
+# Earlier versions ask about beta features, and fail without a terminal.
 at_least "SAM CLI" 1.156.0 sam --version
-# With this one it was tried that Cargo.toml chooses the target.
+# Tested with this version: Cargo.toml chooses the target.
 at_least "cargo-lambda" 1.9.2 cargo lambda --version
 if command -v zig >/dev/null || python3 -m ziglang version >/dev/null 2>&1; then
   echo "zig"

@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
-# Renews the authorities of Amazon RDS that every function trusts when it reaches the database: takes AWS's bundle of all
-# regions (or a PEM file given as the first argument), leaves out what has expired and what is not for production, and
-# writes the rest in an order that makes the difference readable.
+# Renews the authorities of Amazon RDS that every function trusts when it connects to the database.
+# Takes AWS's bundle of all regions (or a PEM file given as the first argument), leaves out expired
+# certificates and those that are not for production, and writes the rest in a stable order, so that
+# the diff is readable.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
@@ -25,7 +26,7 @@ for certificate in "$work"/*.crt; do
   "Amazon RDS Beta "* | "Amazon RDS Preview "*) continue ;;
   "Amazon RDS "*) ;;
   *)
-    echo "Not an authority of Amazon RDS: ${subject:-a certificate without a name}. Nothing was written." >&2
+    echo "Not an authority of Amazon RDS: ${subject:-a certificate without a name}. The list is unchanged." >&2
     exit 1
     ;;
   esac
@@ -33,7 +34,7 @@ for certificate in "$work"/*.crt; do
   { echo "# $subject" && openssl x509 -in "$certificate"; } >"$work/$subject.kept"
   kept=$((kept + 1))
 done
-((kept > 0)) || { echo "No certificate is left. Nothing was written." >&2 && exit 1; }
+((kept > 0)) || { echo "All certificates have expired. The list is unchanged." >&2 && exit 1; }
 
 find "$work" -name '*.kept' -print0 | LC_ALL=C sort -z | xargs -0 cat >"$target"
 echo "$target has $kept authorities."

@@ -1,4 +1,4 @@
-"""Packs built functions, and writes the template that refers to them in a bucket of the deployer's."""
+"""Packs built functions, and writes the template that refers to them in the deployer's bucket."""
 
 import argparse
 import json
@@ -13,7 +13,7 @@ FUNCTION = "AWS::Serverless::Function"
 
 
 class Template(yaml.SafeLoader):
-    """Reads CloudFormation's short forms as the long ones."""
+    """Reads CloudFormation's short forms (!Ref) as long forms ({"Ref": …})."""
 
 
 def long_form(loader, suffix, node):
@@ -32,7 +32,7 @@ Template.add_multi_constructor("!", long_form)
 
 
 def pack(binary, target):
-    """A zip of one executable that depends on nothing but its bytes and the commit's time."""
+    """A zip of one executable. Only its bytes and the commit's time determine the zip."""
     epoch = int(os.environ.get("SOURCE_DATE_EPOCH", "315532800"))
     entry = zipfile.ZipInfo("bootstrap", datetime.fromtimestamp(epoch, timezone.utc).timetuple()[:6])
     entry.external_attr = 0o100755 << 16
@@ -48,7 +48,7 @@ def binary_of(resource):
 
 
 def packaged(template, version):
-    """The template with the zips in the place of the sources."""
+    """The template with references to the zips instead of the sources."""
     template.get("Globals", {}).get("Function", {}).pop("CodeUri", None)
     for resource in template["Resources"].values():
         if resource["Type"] != FUNCTION:
@@ -68,7 +68,7 @@ def packaged(template, version):
         "ArtifactPrefix": {
             "Type": "String",
             "Default": f"integrahub/{version}",
-            "Description": "Where in that bucket the release is; no slash at either end.",
+            "Description": "Prefix of the release in that bucket, without a slash at either end.",
         },
         **template["Parameters"],
     }

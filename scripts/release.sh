@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
-# Makes what a team needs to deploy without a compiler: the functions' zips for both architectures, a template that refers to
-# them, checksums and a list of components, in dist/integrahub-VERSION.
-# FUNCTIONS="status depth" makes a part of them only, which is of use for trying.
+# Builds a release that deploys without a compiler, in dist/integrahub-VERSION: the functions' zips for
+# both architectures, a template that refers to them, checksums and a list of components.
+# FUNCTIONS="status depth" builds these functions only, to try the script.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
@@ -14,19 +14,20 @@ scripts/python-env.sh .local/release scripts/release-requirements.txt
 scripts/tool.sh cargo-cyclonedx
 export PATH=$environment/bin:$PWD/.local/tools/bin:$PATH
 
-# The same source is to give the same bytes wherever it is built: no path of this machine, no time of this build.
+# The same source has to give the same bytes on every machine: the bytes contain no path of this
+# machine and no time of this build.
 SOURCE_DATE_EPOCH=$(git log -1 --format=%ct)
 export SOURCE_DATE_EPOCH
 export CARGO_INCREMENTAL=0
 remap="--remap-path-prefix=${CARGO_HOME:-$HOME/.cargo}=/cargo --remap-path-prefix=$PWD=/integrahub"
 remap+=" --remap-path-prefix=$(rustc --print sysroot)=/rust"
 export RUSTFLAGS="${RUSTFLAGS:-} $remap"
-# And no state of an earlier build of other sources.
+# A target directory of its own, without the state of builds of other sources.
 target=$PWD/.local/release-target
 
-# The bytes are to follow from the commit.
+# The commit alone has to determine the bytes.
 if [ -n "$(git status --porcelain)" ]; then
-  echo "There are changes that are not committed. A release is made of a commit." >&2
+  echo "There are uncommitted changes. Commit them first: a release is built from a commit." >&2
   exit 1
 fi
 
@@ -46,7 +47,7 @@ elsewhere=()
 for name in $functions; do
   [ "$name" = mq-access ] || elsewhere+=("$name")
 done
-# IBM's client exists for x86-64 only, so mq-access does.
+# IBM's client exists for x86-64 only, so mq-access is built for x86-64 only.
 build arm64 --arm64 ${elsewhere[@]+"${elsewhere[@]}"}
 # shellcheck disable=SC2086 # names without spaces
 build x86_64 --x86-64 $functions

@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
-# scripts/schemathesis.sh: sends requests that are made from openapi.yaml, valid and invalid ones,
-# with three kinds of key and without one, and holds every answer against the contract. It starts a
-# stack of its own. CONTRACT_SECONDS (90) bounds it. SEED (1) chooses the requests; SEED=random
-# takes another one each time and prints it.
+# scripts/schemathesis.sh: generates valid and invalid requests from openapi.yaml, sends them with
+# three kinds of key and without one, and checks every response against the contract. It starts a stack
+# of its own. CONTRACT_SECONDS (90) bounds the run. SEED (1) chooses the requests; SEED=random uses
+# another seed each time and prints it.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
@@ -20,7 +20,7 @@ reports=.local/test/schemathesis
 mkdir -p "$reports"
 log=$reports/log
 
-# load KEY CNPJ: a batch of the key's tenant, so that there is one to show; prints its id.
+# load KEY CNPJ: loads a batch of the key's tenant, for requests that need one, and prints its id.
 load() {
   curl --silent --show-error --fail --max-time 60 --retry 5 "$BASE_URL/v1/inovafarma/products" \
     -H "X-Api-Key: $1" -H 'X-Inova-Load-Type: delta' -H 'Content-Type: application/json' \
@@ -36,12 +36,12 @@ SCHEMATHESIS_SEED=$seed SCHEMATHESIS_BATCHES=$batches \
   "$environment/bin/schemathesis" --config-file tests/schemathesis/schemathesis.toml run openapi.yaml --url "$BASE_URL" \
   --seed "$seed" --max-time "${CONTRACT_SECONDS:-90}" --workers 1 --report ndjson --report-ndjson-path "$reports/requests.ndjson" |
   tee "$log" || status=$?
-# Schemathesis calls a run good that had no time for any request.
+# Schemathesis passes a run that had no time for any request.
 if ! grep -q 'Tested: [1-9]' "$log"; then
-  echo "No answer was checked: CONTRACT_SECONDS=${CONTRACT_SECONDS:-90} is too short on this machine." >&2
+  echo "No response was checked: CONTRACT_SECONDS=${CONTRACT_SECONDS:-90} is too short on this machine." >&2
   exit 1
 fi
 if ((status)); then
-  echo "Answers and contract differ. The report is $log, the requests are beside it; SEED=$seed sends them again." >&2
+  echo "A response differs from the contract. The report is $log, the requests are beside it; SEED=$seed sends them again." >&2
   exit 1
 fi

@@ -1,9 +1,10 @@
 #!/usr/bin/env bash
 # Checks a deployment from outside: scripts/smoke.sh URL KEY, or make smoke URL=… KEY=…
-# KEY needs the scope mq:read, and its tenant a target profile of the name TARGET_REF (default local-rabbit). Where the ingest is
-# deployed, and the key has products:write and products:read for all establishments, two catalogues of one product go through it, of the
-# CNPJ INTEGRAHUB0115, which is nobody's: the second one deactivates what the first one brought. Nothing else is changed.
-# Ends with 1 when a check fails.
+# KEY needs the scope mq:read, and its tenant a target profile named TARGET_REF (default local-rabbit).
+# If the ingest is deployed, and the key has products:write and products:read for all establishments,
+# the script loads two catalogues of one product. Their CNPJ INTEGRAHUB0115 belongs to nobody; the
+# second catalogue deactivates the product of the first. Nothing else changes.
+# Exits with 1 if a check fails.
 set -u
 
 usage="usage: TARGET_REF=local-rabbit $0 URL KEY"
@@ -22,7 +23,7 @@ done
 
 scratch=$(mktemp -d) || exit 2
 trap 'rm -rf "$scratch"' EXIT
-# The key goes through a file, so that it does not show in the list of processes.
+# curl reads the key from a file, so that the list of processes does not show the key.
 (umask 077 && printf 'header = "X-Api-Key: %s"\n' "$key" >"$scratch/key")
 printf '{"targetRef":"%s"}' "$target_ref" >"$scratch/target.json"
 gzip -c "$scratch/target.json" >"$scratch/target.json.gz"
@@ -30,7 +31,7 @@ gzip -c "$scratch/target.json" >"$scratch/target.json.gz"
 failures=0
 body=$scratch/body
 
-# Sends a request and prints the status; 000 where nothing answered. The body goes to $body.
+# Sends a request and prints the status, or 000 if nothing answered. The body goes to $body.
 request() { # METHOD PATH [CURL ARGUMENTS]
   local method=$1 path=$2
   shift 2
@@ -58,7 +59,7 @@ failed() { # CHECK STATUS MEANING
 has() { grep -Eq "$1" "$body"; }
 
 unreachable() {
-  failed "$1" "no answer" "Nothing answers at $url. Compare it with the stack's output ApiUrl."
+  failed "$1" "no answer" "Nothing answers at $url. Compare the URL with the stack's output ApiUrl."
   exit 1
 }
 
@@ -66,21 +67,21 @@ status=$(request GET /health/live)
 case $status in
   200) ok "live: the API and its status function answer" ;;
   000) unreachable "live" ;;
-  *) failed "live" "$status" "The API is there but its status function is not. See the log group …-status." ;;
+  *) failed "live" "$status" "The API answers, but its status function fails. See the log group …-status." ;;
 esac
 
 status=$(request GET /health/ready)
 if [ "$status" = 200 ]; then
   ok "ready: stores and mq-access answer"
 else
-  failed "ready" "$status" "The dependency with \"ok\":false does not answer: a table or its permission is missing, or mq-access."
+  failed "ready" "$status" "The dependency with \"ok\":false does not answer: a table, its permission or mq-access is missing."
 fi
 
 status=$(request POST /queue/depth --header 'Content-Type: application/json' --data-binary "@$scratch/target.json")
 if [ "$status" = 401 ] && has API_KEY_REQUIRED; then
   ok "no key: refused with 401"
 else
-  failed "no key" "$status" "A request without a key must get 401. Do not open this deployment to anyone before it does."
+  failed "no key" "$status" "A request without a key must get 401. Give nobody access to this deployment before that is fixed."
 fi
 
 status=$(post /queue/depth "$scratch/target.json")
@@ -88,31 +89,32 @@ if [ "$status" = 200 ]; then
   ok "depth: $(head -c 300 "$body")"
 else
   case "$status $(cat "$body")" in
-    401*) meaning="The key is not known, or its item is refused (the log says access.item_malformed). Its pk is KEY# and the lower-case SHA-256 of the key (docs/deploy.md)." ;;
+    401*) meaning="The key is unknown, or its item is refused (the log says access.item_malformed). The item's pk is KEY# and the lower-case SHA-256 of the key (docs/deploy.md)." ;;
     403*) meaning="The key lacks the scope mq:read, or the target is not allowed." ;;
-    404*TARGET_REF_NOT_FOUND*) meaning="The key's tenant has no profile $target_ref: name another by TARGET_REF." ;;
+    404*TARGET_REF_NOT_FOUND*) meaning="The key's tenant has no profile $target_ref. Name another profile by TARGET_REF." ;;
     404*) meaning="The profile names a queue that its broker does not have." ;;
-    502*) meaning="The broker refused; the answer says why. Look at the profile's user and secret." ;;
-    503* | 504*) meaning="The broker did not answer. Look at subnets, route tables, security groups and the profile's connName." ;;
-    *) meaning="An unexpected answer. See the log groups …-depth and …-mq-access." ;;
+    502*) meaning="The broker refused; the response says why. Check the profile's user and secret." ;;
+    503* | 504*) meaning="The broker did not answer. Check subnets, route tables, security groups and the profile's connName." ;;
+    *) meaning="An unexpected response. See the log groups …-depth and …-mq-access." ;;
   esac
   failed "depth of $target_ref" "$status" "$meaning"
 fi
 plain=$status
 
-# The documented way to send a gzip has to work. Fronts differ in what they do to one that calls itself JSON; that is worth knowing.
+# A gzip as application/gzip has to work. Fronts differ in what they do to a gzip under
+# application/json, so the script reports it.
 while read -r type encoding; do
   status=$(request POST /queue/depth --config "$scratch/key" --header "Content-Type: $type" --header "Content-Encoding: $encoding" \
     --data-binary "@$scratch/target.json.gz")
   check="gzip under $type, Content-Encoding: $encoding"
   if [ "$plain" = 401 ] || [ "$plain" = 403 ]; then
-    skip "$check: the body is not read before the key is accepted"
+    skip "$check: the gateway reads no body before it accepts the key"
   elif [ "$status" = "$plain" ] && ! has 'CONTENT_CORRUPT|MALFORMED_JSON'; then
     ok "$check: understood"
   elif [ "$type" = application/json ] && has CONTENT_CORRUPT; then
-    note "$check: the front reads it as text and destroys it. Clients send application/gzip."
+    note "$check: the front reads the body as text and destroys it. Let clients send application/gzip."
   else
-    failed "$check" "$status" "The plain body got $plain and the compressed one did not."
+    failed "$check" "$status" "The plain body got $plain, the compressed body got $status."
   fi
 done <<'TYPES'
 application/gzip identity
@@ -122,11 +124,11 @@ TYPES
 
 status=$(post /connections/test "$scratch/target.json")
 if [ "$status" = 200 ] && has '^\{[^[]*"ok": ?true'; then
-  ok "connection test: the broker of $target_ref lets us in"
+  ok "connection test: the broker of $target_ref accepts the connection"
 elif [ "$status" = 200 ]; then
-  failed "connection test of $target_ref" "$status" "The step with \"ok\":false is where the way to the broker ends."
+  failed "connection test of $target_ref" "$status" "The step with \"ok\":false failed."
 else
-  failed "connection test of $target_ref" "$status" "The test could not be tried; see what the checks above say."
+  failed "connection test of $target_ref" "$status" "The test could not run; see the checks above."
 fi
 
 uuid() { cat /proc/sys/kernel/random/uuid 2>/dev/null || uuidgen | tr '[:upper:]' '[:lower:]'; }
@@ -143,7 +145,7 @@ load() { # PRODUCTID CONTENT-TYPE
     --header "Idempotency-Key: $(uuid)" --data-binary "@$scratch/load"
 }
 
-# Waits until the batch in $body is final, for two minutes at most; its state is then in $body.
+# Waits until the batch in $body is final, for two minutes at most. $body then has the batch.
 final() {
   local id tries
   id=$(sed -n 's/.*"batch_id": *"\([^"]*\)".*/\1/p' "$body" | head -n 1)
@@ -152,35 +154,35 @@ final() {
     if [ "$status" != 200 ] || has '"status": ?"(COMPLETED|PARTIAL_FAIL|FAILED|EXPIRED)"'; then return; fi
     sleep 2
   done
-  failed "batch $id" "$status" "After two minutes it is not final ($tries looks). See the alarms, and the log groups …-chunker and …-upsert."
+  failed "batch $id" "$status" "After two minutes the batch is not final ($tries requests). See the alarms, and the log groups …-chunker and …-upsert."
   return 1
 }
 
 through_the_ingest() {
   status=$(load 1 application/gzip)
   case "$status $(cat "$body")" in
-    202*) ok "load: a catalogue of one product is taken in" ;;
+    202*) ok "load: a catalogue of one product is accepted" ;;
     404*ROUTE* | 404*'"message"'*) skip "ingest: it is not deployed here"; return ;;
     403*) skip "ingest: the key may not load products of INTEGRAHUB0115 (products:write, allCnpjs)"; return ;;
-    *) failed "load" "$status" "The catalogue was not taken in. See the log group …-product-ingest."; return ;;
+    *) failed "load" "$status" "The catalogue was refused. See the log group …-product-ingest."; return ;;
   esac
   final || return
   if [ "$status" = 403 ]; then skip "batches: the key lacks products:read"; return; fi
   if has '"status": ?"COMPLETED"'; then
     ok "batch: the product is in the database"
   else
-    failed "batch" "$status" "The batch says what is wrong with it; see also the log groups …-chunker and …-upsert."
+    failed "batch" "$status" "The batch says what is wrong; see also the log groups …-chunker and …-upsert."
     return
   fi
   status=$(load 2 application/json)
-  [ "$status" = 202 ] || { failed "second load" "$status" "The first one was taken in."; return; }
+  [ "$status" = 202 ] || { failed "second load" "$status" "The first load was accepted, the second was refused."; return; }
   final || return
   if has '"status": ?"COMPLETED"' && has '"deactivated": ?1[^0-9]'; then
     ok "deactivation: a full load without that product deactivates it"
   elif has '"state": ?"held"'; then
-    skip "deactivation: the guard holds back even the smallest one (DeactivationGuardSmall)"
+    skip "deactivation: the guard holds even the smallest deactivation (DeactivationGuardSmall)"
   else
-    failed "deactivation" "$status" "The second full load has to be COMPLETED with one product deactivated."
+    failed "deactivation" "$status" "The second full load must be COMPLETED with one product deactivated."
   fi
 }
 through_the_ingest

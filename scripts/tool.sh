@@ -1,17 +1,17 @@
 #!/usr/bin/env bash
-# scripts/tool.sh NAME: installs a cargo tool into .local/tools, unless there is one already (on the PATH or there).
+# scripts/tool.sh NAME: installs a cargo tool into .local/tools, unless it is on the PATH or there.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
-# Exact versions, so that a run today and one next year check the same.
+# Exact versions, so that runs today and next year check the same.
 case $1 in
-# Without its self-update and probes, which cost a third of the build.
+# Its self-update and probes cost a third of the build.
 cargo-nextest) version=0.9.151 minutes=3 options=(--no-default-features) ;;
 cargo-deny) version=0.20.2 minutes=2 options=() ;;
 cargo-fuzz) version=0.13.1 minutes=1 options=() ;;
 cargo-cyclonedx) version=0.5.9 minutes=2 options=() ;;
 *)
-  echo "scripts/tool.sh does not know the tool $1" >&2
+  echo "scripts/tool.sh has no version for the tool $1" >&2
   exit 2
   ;;
 esac
@@ -27,7 +27,7 @@ log=$PWD/.local/setup-$1.log
 mkdir -p .local
 echo "  Compiling $1 $version into .local/tools, once; on two cores that takes about $minutes minutes"
 begin=$SECONDS
-# Unoptimized: a build of a third of the time, and these tools mostly wait for others.
+# Unoptimized: the build takes a third of the time, and these tools mostly wait for other programs.
 cargo install "$1" --version "$version" "${options[@]}" --locked --profile dev --root "$tools" >"$log" 2>&1 &
 installing=$!
 trap 'kill $installing 2>/dev/null || true' EXIT
