@@ -61,7 +61,8 @@ const GIVE_UP: &str = "UPDATE batch_chunks SET status = $3, last_error = COALESC
      WHERE chunk_id IN (SELECT chunk_id FROM batch_chunks WHERE batch_id = $1 AND status = 'PENDING' \
          ORDER BY chunk_index LIMIT $4 FOR NO KEY UPDATE)";
 const END: &str = "UPDATE batches SET error = $2 WHERE batch_id = $1";
-const FAIL: &str = "UPDATE batches SET status = $2, error = $3, finished_at = COALESCE(finished_at, now()) WHERE batch_id = $1";
+const FAIL: &str = "UPDATE batches SET status = $2, error = $3, deactivation = $4, finished_at = COALESCE(finished_at, now()) \
+     WHERE batch_id = $1";
 
 /// A batch that ended late, as one that was replayed, stays for as long after its end.
 const PRUNABLE: &str = "SELECT batch_id FROM batches WHERE finished_at < \
@@ -209,7 +210,8 @@ async fn end(connection: &mut Connection, batch_id: Uuid) -> Result<(), Database
             fail_too_old(&mut session, &batch).await?;
         } else if given_up > 0 {
             session.execute(END, &[&batch_id, &Json(&error)]).await?;
-            settle(&mut session, &batch).await?;
+            let deactivation = batch.deactivation.too_late();
+            settle(&mut session, &LockedBatch { deactivation, ..batch }).await?;
         }
         session.commit().await?;
         if given_up < u64::try_from(GIVEN_UP_AT_ONCE)? {
@@ -227,6 +229,12 @@ pub(crate) async fn fail_too_old(
     let Ok(status) = batch.for_the_chunker().after(BatchEvent::PayloadFailed) else {
         return Ok(batch.status);
     };
-    session.execute(FAIL, &[&batch.batch_id, &status.as_str(), &Json(PayloadFailure::too_old())]).await?;
+    let deactivation = batch.deactivation.too_late();
+    session
+        .execute(
+            FAIL,
+            &[&batch.batch_id, &status.as_str(), &Json(PayloadFailure::too_old()), &Json(deactivation)],
+        )
+        .await?;
     Ok(status)
 }

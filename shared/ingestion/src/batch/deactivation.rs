@@ -66,6 +66,15 @@ impl Deactivation {
         }
     }
 
+    /// What becomes of it if its batch is too old to be decided.
+    #[must_use]
+    pub const fn too_late(self) -> Self {
+        match self {
+            Self::Pending => Self::Skipped { reason: SkipReason::TooLate },
+            decided => decided,
+        }
+    }
+
     /// What the API shows of it; how many were deactivated stands among the batch's changes.
     #[must_use]
     pub const fn report(self) -> DeactivationReport {

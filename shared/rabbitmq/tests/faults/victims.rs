@@ -11,8 +11,9 @@ use crate::observer::Observer;
 use crate::report::{kind, outcome, row, timed};
 use crate::support::{COMMIT, PLENTY, after, consume, ids, messages, produce, queue, soon, works_again};
 
-/// How many messages are published, and at what pace: slow enough that a fault meets the publishing.
-const PUBLISHED: i64 = 3_000;
+/// How many messages are published, and at what pace: for 8.8 s, so that a fault meets the publishing
+/// even if an administrator's command takes seconds to start.
+const PUBLISHED: i64 = 4_400;
 const PACE: i64 = 500;
 /// How many messages there are to consume, and how many of them are in hand.
 const STORED: i64 = 20;

@@ -30,6 +30,7 @@ fn chunks_that_are_too_old_are_not_written_and_their_batch_ends() {
         let batch = shown(&database, &load).await.unwrap();
         assert_eq!((batch.status, batch.chunks.done, batch.chunks.failed), (BatchStatus::PartialFail, 1, 3));
         assert_eq!(batch.error.unwrap().code, PayloadFailure::TOO_OLD);
+        assert_eq!(batch.deactivation.reason, Some(SkipReason::TooLate));
         assert_eq!(batch.items_parsed, batch.items_processed + batch.items_failed);
         assert_eq!(replay(&database, &load).await, ReplayOutcome::NotReplayable(NotReplayable::TooOld));
         assert_eq!(database.write_chunk(pending).await.unwrap(), Written::TooOld);
@@ -98,6 +99,12 @@ fn a_payload_that_is_too_old_fails_and_says_so() {
         }
         assert_eq!(code(&malformed).await.as_deref(), Some("MALFORMED_JSON"));
         assert_eq!(code(&done).await, None);
+        // Nobody waits for a deactivation that will not be decided.
+        let full = Load::full(8);
+        let begun = database.begin_chunking(&full.batch, Plan::default()).await.unwrap();
+        assert_eq!(begun, Begun::TooOld(BatchStatus::Failed));
+        let deactivation = shown(&database, &full).await.unwrap().deactivation;
+        assert_eq!((deactivation.state, deactivation.reason), ("skipped", Some(SkipReason::TooLate)));
         // Given up by somebody who has not heard.
         let unheard = Load::delta(7);
         database.fail_payload(&unheard.batch, &failure(PayloadFailure::GIVEN_UP)).await.unwrap();
