@@ -40,7 +40,7 @@ def package(template, binaries, s3):
         name, resource = item
         binary = resource.get("Metadata", {}).get("BuildProperties", {}).get("Binary")
         if binary is None:
-            raise Refused(f"{name} in the template names no binary (Metadata.BuildProperties.Binary).")
+            raise Refused(f"{name} in the template lacks Metadata.BuildProperties.Binary, which names its binary.")
         path = binaries / binary
         if not path.is_file():
             raise Refused(f"The binary {path} of {name} is missing: run `cargo build --workspace --bins`.")

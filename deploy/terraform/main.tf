@@ -1,5 +1,6 @@
-# IntegraHub as a release gives it: uploads the zips and the template, and lets CloudFormation make the rest. It stays one
-# stack, with the template's rules, custom resource and protections; Terraform knows its parameters and outputs.
+# Deploys a release of IntegraHub: uploads the zips and the template, and lets CloudFormation make the
+# rest. The deployment stays one stack, with the template's rules, custom resource and protections.
+# Terraform sees its parameters and outputs.
 
 terraform {
   required_version = ">= 1.5"
@@ -18,7 +19,7 @@ locals {
   files   = setunion(fileset(local.release, "functions/*/*.zip"), ["template.yaml"])
 }
 
-# A release's objects are never changed: a new one has another prefix, so going back finds them.
+# The objects of a release never change: each release has its own prefix, so a rollback finds them.
 resource "aws_s3_object" "release" {
   for_each = local.files
 

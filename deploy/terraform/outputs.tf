@@ -4,7 +4,7 @@ output "outputs" {
 }
 
 output "api_url" {
-  description = "Where the API answers."
+  description = "URL of the API."
   value       = aws_cloudformation_stack.integrahub.outputs["ApiUrl"]
 }
 

@@ -5,30 +5,30 @@ variable "name" {
 }
 
 variable "artifact_bucket" {
-  description = "Bucket in the same region that the release is uploaded to."
+  description = "Bucket for the release, in the region of the stack."
   type        = string
 }
 
 variable "artifact_prefix" {
-  description = "Where in that bucket releases are; each has a folder of its version."
+  description = "Prefix of all releases in that bucket; each release has a folder named by its version."
   type        = string
   default     = "integrahub"
 }
 
 variable "artifact_kms_key_arn" {
-  description = "Key that the uploaded objects are encrypted with; null takes the bucket's own."
+  description = "Key that encrypts the uploaded objects; null uses the bucket's own key."
   type        = string
   default     = null
 }
 
 variable "release" {
-  description = "Folder of the unpacked release; null is the one that this module lies in."
+  description = "Folder of the unpacked release; null means the folder of this module."
   type        = string
   default     = null
 }
 
 variable "parameters" {
-  description = "Parameters of the template, by name; lists as texts separated by commas. What is missing has the template's default."
+  description = "Parameters of the template, by name; lists as strings separated by commas. A missing parameter has the template's default."
   type        = map(string)
   default     = {}
 
@@ -39,7 +39,7 @@ variable "parameters" {
 }
 
 variable "tags" {
-  description = "Tags of the stack, which CloudFormation gives to all that it makes."
+  description = "Tags of the stack; CloudFormation adds them to every resource that it creates."
   type        = map(string)
   default     = {}
 }
