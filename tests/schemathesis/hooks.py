@@ -1,4 +1,4 @@
-"""Chooses a key for each generated request, keeps it short, and leads some to a queue and a batch that exist."""
+"""Chooses a key for each generated request, keeps the request short, and points some at a queue and a batch that exist."""
 
 import hashlib
 import json
