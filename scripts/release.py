@@ -10,6 +10,7 @@ from pathlib import Path
 import yaml
 
 FUNCTION = "AWS::Serverless::Function"
+SETTINGS = ("GatewaySettings", "IngestSettings")
 
 
 class Template(yaml.SafeLoader):
@@ -59,6 +60,11 @@ def packaged(template, version):
         key = f"${{ArtifactPrefix}}/functions/{folder}/{name}.zip"
         resource["Properties"]["CodeUri"] = {"Bucket": {"Ref": "ArtifactBucket"}, "Key": {"Fn::Sub": key}}
         del resource["Metadata"]
+    # The text of a function is the same in each release, so SAM would publish no version for
+    # another place of the code.
+    for name in SETTINGS:
+        [container] = template["Resources"][name]["Properties"]["ContainerDefinitions"]
+        container["Environment"].append({"Name": "ARTIFACTS", "Value": {"Fn::Sub": "${ArtifactBucket}/${ArtifactPrefix}"}})
     template["Parameters"] = {
         "ArtifactBucket": {
             "Type": "String",

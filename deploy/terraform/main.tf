@@ -44,7 +44,8 @@ resource "aws_cloudformation_stack" "integrahub" {
 
   timeouts {
     create = "60m"
-    update = "60m"
+    # The slowest Rollout takes 100 minutes, and a rollback some more.
+    update = "180m"
     delete = "60m"
   }
 

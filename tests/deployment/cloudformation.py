@@ -38,18 +38,28 @@ def source():
 
 # The parameters that SAM itself reads. All others are references in its output too, so that one translation serves their
 # values (test_translation.py holds that).
-READ_BY_SAM = ("CorsOrigins",)
+READ_BY_SAM = ("CorsOrigins", "Rollout")
 
 
-@cache
-def _translated(release, parameters):
-    template = copy.deepcopy(source())
+def packaged(template, release):
+    """A copy of the template with the code where a package would have it."""
+    template = copy.deepcopy(template)
     template["Globals"]["Function"].pop("CodeUri", None)
     for resource in template["Resources"].values():
         binary = resource.get("Metadata", {}).get("BuildProperties", {}).get("Binary")
         if binary:
             resource["Properties"]["CodeUri"] = f"s3://artifacts/{binary}-{release}.zip"
-    return transform(template, dict(parameters), Policies())
+    return template
+
+
+def translate(template, parameters=None):
+    """What SAM makes of a template whose code is in a bucket."""
+    return transform(copy.deepcopy(template), dict(parameters or {}), Policies())
+
+
+@cache
+def _translated(release, parameters):
+    return translate(packaged(source(), release), parameters)
 
 
 def translated(parameters=None, release="1"):
@@ -172,6 +182,10 @@ class Evaluator:
         assert resource, f"{name} is neither a parameter nor a resource"
         return "Condition" not in resource or self.condition(resource["Condition"])
 
+    @staticmethod
+    def is_reference(value):
+        return isinstance(value, str) and re.fullmatch("«[^»]+»", value) is not None
+
     def reference(self, name, attribute=None):
         if not self.is_there(name):
             raise NotThere(name)
@@ -214,7 +228,9 @@ class Evaluator:
                 case "Fn::Join":
                     return arguments[0].join(str(part) for part in self.resolve(arguments[1]))
                 case "Fn::Select":
-                    return self.resolve(arguments[1])[int(arguments[0])]
+                    parts = self.resolve(arguments[1])
+                    # What a reference will be is not known here, so a part of it stands for all of it.
+                    return parts[0] if self.is_reference(parts[0]) else parts[int(arguments[0])]
                 case "Fn::Split":
                     return self.resolve(arguments[1]).split(arguments[0])
                 case "Fn::FindInMap":

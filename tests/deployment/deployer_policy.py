@@ -32,6 +32,7 @@ NOT_USED = """
     s3:DeleteBucketReplication s3:DeleteBucketWebsite s3:DeleteObject s3:GetObjectMetadata s3:PutAccelerateConfiguration s3:PutAnalyticsConfiguration
     s3:PutBucketAbac s3:PutBucketAcl s3:PutBucketLogging s3:PutBucketReplication s3:PutBucketWebsite s3:PutIntelligentTieringConfiguration
     s3:PutInventoryConfiguration s3:PutMetricsConfiguration s3:PutObjectAcl s3:PutReplicationConfiguration s3:REST* s3:getObject
+    codedeploy:RegisterOnPremisesInstance
     cloudtrail:*Insight* cloudtrail:PutEventConfiguration cloudtrail:GetEventConfiguration
 """.split()
 
@@ -71,7 +72,7 @@ def document(actions):
         owned = ["arn:aws:iam::*:role/*integrahub*", "arn:aws:iam::*:policy/*integrahub*"]
         statements.append({"Sid": "RolesAndPolicies", "Effect": "Allow", "Action": sorted(iam - linked - passed), "Resource": owned})
     if passed:
-        services = {"StringEquals": {"iam:PassedToService": ["lambda.amazonaws.com"]}}
+        services = {"StringEquals": {"iam:PassedToService": ["lambda.amazonaws.com", "codedeploy.amazonaws.com"]}}
         pass_on = {"Action": sorted(passed), "Resource": "arn:aws:iam::*:role/*integrahub*", "Condition": services}
         statements.append({"Sid": "RolesOfFunctions", "Effect": "Allow", **pass_on})
     if linked:

@@ -35,6 +35,7 @@ ORGANISATION = {
     "FormerKmsKeyArns": OTHER_KEY,
     "SecretKmsKeyArns": f"{KEY},{OTHER_KEY}",
     "CorsOrigins": "https://app.example.com,https://other.example.com",
+    "Rollout": "Linear10PercentEvery1Minute",
     "AlarmTopicArn": "arn:aws:sns:us-east-1:111122223333:alarms",
     "AuditDataEvents": "true",
     "CreateDashboards": "true",

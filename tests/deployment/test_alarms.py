@@ -54,17 +54,3 @@ def test_an_alarm_notifies_when_it_is_raised_and_when_it_is_over():
         assert alarm["OKActions"] == [TOPIC], name
     for name, alarm in alarms(GATEWAY).items():
         assert not {"AlarmActions", "OKActions", "InsufficientDataActions"} & set(alarm), name
-
-
-def test_no_version_keeps_the_settings_of_before():
-    """SAM publishes a version for new code only, so an alias would keep the environment of before a parameter's change."""
-    for scenario in (GATEWAY, EVERYTHING):
-        stack = deploy(scenario)
-        body = stack.properties("Api")["Body"]
-        for path, methods in body["paths"].items():
-            for operation in methods.values():
-                if "x-amazon-apigateway-integration" in operation:
-                    assert "Alias" not in operation["x-amazon-apigateway-integration"]["uri"], path
-        of = {alias["Properties"]["FunctionName"].strip("«»") for alias in stack.of("AWS::Lambda::Alias").values()}
-        # Its version only tells the custom resource that there is new code; the function itself is called.
-        assert of <= {"MigrateFunction"}, of

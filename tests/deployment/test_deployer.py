@@ -28,7 +28,7 @@ def test_only_functions_and_rollouts_get_roles():
     for policy in documents().values():
         for statement in policy["Statement"]:
             if "iam:PassRole" in statement["Action"]:
-                assert statement["Condition"]["StringEquals"]["iam:PassedToService"] == ["lambda.amazonaws.com"]
+                assert statement["Condition"]["StringEquals"]["iam:PassedToService"] == ["lambda.amazonaws.com", "codedeploy.amazonaws.com"]
 
 
 def test_what_is_left_out_exists_in_the_schemas():

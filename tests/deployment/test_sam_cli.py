@@ -107,6 +107,31 @@ def test_a_later_deployment_asks_and_takes_enter_for_a_no(project, standin):
     assert run.returncode == 0 and names(standin) == before and status(standin) == "CREATE_COMPLETE"
 
 
+def in_force(standin, resources, name):
+    """What the alias that the API calls runs with."""
+    return standin.client("lambda").get_function_configuration(FunctionName=resources[name], Qualifier="live")
+
+
+def test_a_parameter_alone_is_in_force_behind_the_alias_and_the_version_before_is_kept(project, standin):
+    project.build("1")  # the code that is deployed
+    before = names(standin)
+    one, aws = in_force(standin, before, "ProduceFunction"), standin.client("lambda")
+    for targets in ("rabbitmq://a.example.com:5671/A", ""):
+        deploy(project, InlineTargets=targets)
+        now = in_force(standin, before, "ProduceFunction")
+        assert now["Environment"]["Variables"]["INLINE_TARGETS"] == targets
+        assert now["CodeSha256"] == one["CodeSha256"] and now["Version"] != one["Version"]
+        # Both name the revision of the settings.
+        assert now["Description"] in aws.get_function_configuration(FunctionName=before["ProduceFunction"])["Description"]
+        kept = aws.get_function_configuration(FunctionName=before["ProduceFunction"], Qualifier=one["Version"])
+        assert kept["Environment"] == one["Environment"]
+        one = now
+    # Deployed once more, nothing is published.
+    deploy(project, InlineTargets="")
+    assert in_force(standin, before, "ProduceFunction")["Version"] == one["Version"]
+    assert names(standin).keys() == before.keys()
+
+
 def test_the_ingest_comes_goes_and_comes_again_and_finds_its_data(project, standin, secret):
     gateway = names(standin)
     for given, is_on in [(secret, True), ("", False), (secret, True)]:

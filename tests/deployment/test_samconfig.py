@@ -34,8 +34,9 @@ def test_its_parameters_are_the_template_s_and_all_of_them_arrive(environment):
     assert refusals(given) == []
 
 
-def test_production_names_nothing_that_an_account_may_refuse():
+def test_production_shifts_requests_gradually_and_names_nothing_that_an_account_may_refuse():
     given = overrides(read(CONFIG.read_text())["production"]["global"]["parameters"]["parameter_overrides"])
+    assert given["Rollout"] != source()["Parameters"]["Rollout"]["Default"]
     # Accounts with a concurrency quota of less than 110 refuse it.
     assert "MqAccessReservedConcurrency" not in given
 

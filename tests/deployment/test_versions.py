@@ -1,0 +1,201 @@
+"""Versions and aliases of the functions behind the API: nothing stays in force that a deployment has changed, and requests go back from a version that fails."""
+
+import copy
+import importlib.util
+import json
+from functools import cache
+
+import pytest
+from cloudformation import ROOT, deploy, packaged, refusals, source, translate, translated
+from scenarios import EVERYTHING, EXISTING_DATABASE, GATEWAY, SCENARIOS
+from test_transitions import BASES, others
+from versions import faults, functions, opposite_of, published, references
+
+PUBLIC = {name for name, r in source()["Resources"].items() for e in r.get("Properties", {}).get("Events", {}).values() if e["Type"] == "HttpApi"}
+SETTINGS = ["GatewaySettings", "IngestSettings"]
+
+
+@cache
+def scenario(name):
+    return published(translated(), SCENARIOS[name])
+
+
+def entries(template, name):
+    return template["Resources"][name]["Properties"]["ContainerDefinitions"][0]["Environment"]
+
+
+def names(node):
+    """Parameters and resources that an expression names."""
+    return {name for name in [*source()["Parameters"], *source()["Resources"]] if name in json.dumps(node)}
+
+
+def changed(template, parameter):
+    """The faults of every other value of the parameter, and whether any function has it at all."""
+    found, matters = [], False
+    for base in BASES.values():
+        one = published(template, base)
+        changes = ({**base, parameter: value} for value in others(parameter))
+        for after in [after for after in changes if after != base and not refusals(after)][:2]:
+            other = published(template, after)
+            found += faults(one, other)
+            matters |= any(one[name] != other[name] for name in set(one) & set(other))
+    return found, matters
+
+
+def faults_of(template, about):
+    """The faults that another value of one of these parameters or resources has."""
+    found = []
+    for parameter in sorted(about & set(source()["Parameters"])):
+        found += changed(template, parameter)[0]
+    for parameters in (EXISTING_DATABASE, EVERYTHING):
+        before = published(template, parameters)
+        for reference in sorted(references(before), key=str):
+            if reference[0] in about:
+                found += faults(before, published(template, parameters, reference=reference))
+    return found
+
+
+def test_the_api_calls_the_aliases_of_its_functions_and_nothing_else_has_one():
+    for parameters in (GATEWAY, EVERYTHING):
+        for path, methods in deploy(parameters).properties("Api")["Body"]["paths"].items():
+            for operation in methods.values():
+                if "x-amazon-apigateway-integration" in operation:
+                    assert "Aliaslive»" in operation["x-amazon-apigateway-integration"]["uri"], path
+    assert set(functions(translated())) == PUBLIC
+
+
+@pytest.mark.parametrize("parameter", source()["Parameters"])
+def test_another_value_of_a_parameter_is_another_version_of_each_function_that_has_it(parameter):
+    found, matters = changed(translated(), parameter)
+    assert found == []
+    assert matters or parameter not in names([entries(translated(), name) for name in SETTINGS]), "no case changes it"
+
+
+@pytest.mark.parametrize("name", SCENARIOS)
+def test_another_name_or_attribute_of_a_resource_is_another_version(name):
+    before = scenario(name)
+    found = references(before)
+    assert {("AccessTable", None), ("ProduceRole", "Arn"), ("ProduceLogs", None), ("MqAccessFunction", None)} <= found
+    for reference in found:
+        after = published(translated(), SCENARIOS[name], reference=reference)
+        assert after != before and faults(before, after) == [], reference
+
+
+@pytest.mark.parametrize("condition", source()["Conditions"])
+def test_another_condition_for_the_same_value_is_another_version(condition):
+    for name in SCENARIOS:
+        assert faults(scenario(name), opposite_of(translated(), SCENARIOS[name], condition)) == [], name
+
+
+def test_new_code_and_another_text_of_a_function_are_another_version():
+    one = translate(packaged(source(), "1"))
+    assert not set(functions(one).values()) & set(functions(translate(packaged(source(), "2"))).values())
+
+    def with_another(change):
+        template = packaged(source(), "1")
+        change(template)
+        return functions(translate(template))
+
+    everywhere = [
+        lambda template: template["Globals"]["Function"].update(Timeout=28),
+        lambda template: template["Globals"]["Function"].update(Tracing="PassThrough"),
+        lambda template: template["Globals"]["Function"]["LoggingConfig"].update(ApplicationLogLevel="INFO"),
+        lambda template: template["Globals"]["Function"]["Environment"]["Variables"].update(CONSTANT="1"),
+    ]
+    for change in everywhere:
+        assert not set(functions(one).values()) & set(with_another(change).values())
+    for name in PUBLIC:
+        before, after = functions(one), with_another(lambda template: template["Resources"][name]["Properties"].update(MemorySize=333))
+        assert {other for other in PUBLIC if before[other] != after[other]} == {name}
+
+
+@pytest.mark.parametrize("name", SETTINGS)
+def test_a_value_that_is_not_among_the_settings_is_found(name):
+    every = entries(translated(), name)
+    assert len(every) > 25
+    for number, entry in enumerate(every):
+        template = copy.deepcopy(translated())
+        del entries(template, name)[number]
+        assert any("keeps what it had" in fault for fault in faults_of(template, names(entry))), entry
+
+
+@pytest.mark.parametrize("value", [{"Ref": "ChunkItems"}, {"Fn::If": ["HasDashboards", "1", {"Ref": "AWS::NoValue"}]}, {"Fn::GetAtt": ["UnhandledQueue", "Arn"]}])
+def test_a_new_variable_that_is_not_among_the_settings_is_found(value):
+    template = copy.deepcopy(translated())
+    template["Resources"]["ProduceFunction"]["Properties"]["Environment"]["Variables"]["NEW"] = value
+    about = names(value) | ({"CreateDashboards"} if "HasDashboards" in json.dumps(value) else set())
+    assert set(faults_of(template, about)) == {"ProduceFunction keeps what it had"}
+
+
+def test_a_setting_is_new_to_lambda_too_which_publishes_no_version_without_a_change():
+    template = copy.deepcopy(translated())
+    function = template["Resources"]["StatusFunction"]["Properties"]
+    assert faults_of(template, {"InlineTargets"}) == []
+    function["Description"] = "Status"
+    assert set(faults_of(template, {"InlineTargets"})) == {"StatusFunction is published without a change"}
+
+
+def test_a_setting_is_one_text_whatever_its_neighbours_are():
+    """Entries have names of their own, so that two changes at once cannot make the same revision."""
+    for parameters in SCENARIOS.values():
+        for name, definition in deploy(parameters).of("AWS::ECS::TaskDefinition").items():
+            (container,) = definition["Properties"]["ContainerDefinitions"]
+            every = container["Environment"]
+            assert len({entry["Name"] for entry in every}) == len(every), name
+            assert all(entry["Value"] for entry in every), name
+            assert len(json.dumps(every)) < 64_000
+
+
+def test_a_description_fits_with_the_longest_name_of_a_stack():
+    stack = deploy(EVERYTHING)
+    for name in PUBLIC:
+        revision = 128 + len("-gateway:1000000")
+        assert len(stack.properties(name)["Description"]) + revision <= 256, name
+
+
+def test_a_release_elsewhere_in_the_bucket_is_another_version():
+    spec = importlib.util.spec_from_file_location("release", ROOT / "scripts/release.py")
+    release = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(release)
+    template = translate(release.packaged(copy.deepcopy(source()), "0.1.0"))
+    base = {**EXISTING_DATABASE, "ArtifactBucket": "artifacts", "ArtifactPrefix": "integrahub/0.1.0"}
+    for change in ({"ArtifactBucket": "others"}, {"ArtifactPrefix": "integrahub/0.1.1"}, {"Architecture": "x86_64"}):
+        before, after = published(template, base), published(template, {**base, **change})
+        assert set(before) == PUBLIC
+        assert all(before[name] != after[name] for name in PUBLIC) and faults(before, after) == [], change
+
+
+def test_versions_are_kept_to_go_back_to():
+    for name, version in deploy(EVERYTHING).of("AWS::Lambda::Version").items():
+        assert version["DeletionPolicy"] == "Retain", name
+        # Another setting replaces the version, and new code removes it from the template.
+        assert name.startswith("Migrate") or version["UpdateReplacePolicy"] == "Retain", name
+
+
+@pytest.mark.parametrize("parameters", [{**GATEWAY, "Rollout": "Canary10Percent5Minutes"}, EVERYTHING], ids=["gateway", "everything"])
+def test_a_gradual_rollout_goes_back_when_the_new_version_fails(parameters):
+    stack = deploy(parameters)
+    public = {name for name in PUBLIC if name in stack.resources}
+    groups = stack.of("AWS::CodeDeploy::DeploymentGroup")
+    assert {name.removesuffix("DeploymentGroup") for name in groups} == public
+    for function in public:
+        group = stack.properties(f"{function}DeploymentGroup")
+        alarm = f"{function.removesuffix('Function')}RolloutAlarm"
+        assert group["AlarmConfiguration"] == {"Enabled": True, "Alarms": [{"Name": f"«{alarm}»"}]}
+        assert "DEPLOYMENT_STOP_ON_ALARM" in group["AutoRollbackConfiguration"]["Events"]
+        assert group["DeploymentConfigName"] == f"CodeDeployDefault.Lambda{parameters['Rollout']}"
+        assert group["ServiceRoleArn"] == "«RolloutRole.Arn»"
+        assert stack.resources[f"{function}Aliaslive"]["UpdatePolicy"]["CodeDeployLambdaAliasUpdate"]["DeploymentGroupName"] == f"«{function}DeploymentGroup»"
+        # Not the function's errors as a whole: those of the version before would refuse the one that mends them.
+        version = functions(translated(parameters))[function]
+        dimensions = {dimension["Name"]: dimension["Value"] for dimension in stack.properties(alarm)["Dimensions"]}
+        assert dimensions == {"FunctionName": f"«{function}»", "Resource": f"«{function}»:live", "ExecutedVersion": f"«{version}.Version»"}
+        assert stack.properties(alarm)["MetricName"] == "Errors" and stack.properties(alarm)["TreatMissingData"] == "notBreaching"
+
+
+def test_all_at_once_takes_no_codedeploy():
+    for parameters in (GATEWAY, EXISTING_DATABASE):
+        stack = deploy(parameters)
+        assert not stack.of("AWS::CodeDeploy::DeploymentGroup", "AWS::CodeDeploy::Application")
+        assert "RolloutRole" not in stack.resources and not [name for name in stack.resources if name.endswith("RolloutAlarm")]
+        assert not any(alias["UpdatePolicy"] for alias in stack.of("AWS::Lambda::Alias").values())
