@@ -10,6 +10,7 @@ use std::time::{Duration, SystemTime};
 
 use aws_lambda_events::cloudformation::CloudFormationCustomResourceRequest as Request;
 use catalog::{Database, DatabaseError, Migrated};
+use clock::Deadline;
 use futures_util::FutureExt as _;
 use serde_json::{Value, json};
 
@@ -60,9 +61,9 @@ impl<F: AsyncFn() -> Result<Database, DatabaseError>> Migrate<F> {
     ///
     /// # Errors
     /// Where nobody but the caller can be told: an answer that did not get through, or a direct invocation that failed.
-    pub async fn handle(&self, event: Value, deadline: SystemTime) -> Result<Value, Failure> {
+    pub async fn handle(&self, event: Value, ends_at: SystemTime) -> Result<Value, Failure> {
         if event.get("RequestType").is_none() {
-            let migrated = self.migrate(deadline).await.map_err(Failure::Migrate)?;
+            let migrated = self.migrate(ends_at).await.map_err(Failure::Migrate)?;
             return Ok(json!({"applied": migrated.applied, "version": migrated.version}));
         }
         let request: Request =
@@ -70,7 +71,7 @@ impl<F: AsyncFn() -> Result<Database, DatabaseError>> Migrate<F> {
         let asker = Asker::of(request).ok_or(Failure::UnknownEvent(None))?;
         let answer = match asker.wants {
             Wants::Farewell => asker.unchanged(),
-            Wants::Schema => match self.migrate(deadline).await {
+            Wants::Schema => match self.migrate(ends_at).await {
                 Ok(migrated) => asker.migrated(&migrated),
                 Err(error) => asker.failed(&error),
             },
@@ -79,12 +80,12 @@ impl<F: AsyncFn() -> Result<Database, DatabaseError>> Migrate<F> {
         Ok(Value::Null)
     }
 
-    async fn migrate(&self, deadline: SystemTime) -> Result<Migrated, MigrateError> {
-        let left = deadline.duration_since(SystemTime::now()).unwrap_or_default();
+    async fn migrate(&self, ends_at: SystemTime) -> Result<Migrated, MigrateError> {
+        let deadline = Deadline::of_invocation(ends_at, RESERVED);
         // Boxed, because the migrations' future is too deep for the compiler to lay out in one.
         let work = Box::pin(async { (self.database)().await?.migrate().await });
         let work = AssertUnwindSafe(work).catch_unwind();
-        let outcome = match tokio::time::timeout(left.saturating_sub(RESERVED), work).await {
+        let outcome = match deadline.run(work).await {
             Ok(Ok(outcome)) => outcome.map_err(MigrateError::Database),
             Ok(Err(_)) => Err(MigrateError::Crashed),
             Err(_) => Err(MigrateError::OutOfTime),

@@ -1,11 +1,14 @@
-//! How old something is in a function that freezes, and what may be remembered only for a while.
+//! Time in a function that freezes: when work has to be over, how old something is, and what may be
+//! remembered only for a while.
 //!
 //! Between invocations a function's machine may be paused. Its monotonic clock may stand still
 //! then, so an age that is measured by [`Instant`] alone comes out too small. Everything that may
 //! be served only for a limited time is measured by a [`Moment`].
 
+mod deadline;
 mod remembered;
 
+pub use deadline::Deadline;
 pub use remembered::Remembered;
 
 use std::time::{Duration, Instant, SystemTime};

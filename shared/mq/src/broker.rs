@@ -1,11 +1,9 @@
 //! The one interface to a broker. Every operation has a deadline and leaves nothing open when it returns: no unit
 //! of work, no unacknowledged delivery, no consumer.
 
-use std::time::Duration;
-
 use async_trait::async_trait;
+use clock::Deadline;
 use tokio::sync::watch;
-use tokio::time::Instant;
 
 use crate::command::ConsumeCommand;
 use crate::connection::Access;
@@ -14,52 +12,6 @@ use crate::error::BrokerError;
 use crate::message::MessageId;
 use crate::names::QueueName;
 use crate::report::{Consumed, DepthReport, PoolReport, ProduceReport, TestReport};
-
-/// The point in time at which an operation has to be over.
-#[derive(Clone, Copy, Debug)]
-pub struct Deadline(Instant);
-
-impl Deadline {
-    pub fn after(duration: Duration) -> Self {
-        Self(Instant::now() + duration)
-    }
-
-    pub fn at(instant: Instant) -> Self {
-        Self(instant)
-    }
-
-    pub fn instant(self) -> Instant {
-        self.0
-    }
-
-    pub fn remaining(self) -> Duration {
-        self.0.saturating_duration_since(Instant::now())
-    }
-
-    pub fn has_passed(self) -> bool {
-        self.remaining().is_zero()
-    }
-
-    /// The earlier of this deadline and `duration` from now.
-    #[must_use]
-    pub fn min(self, duration: Duration) -> Self {
-        Self(self.0.min(Instant::now() + duration))
-    }
-
-    /// A deadline `duration` before this one.
-    #[must_use]
-    pub fn earlier_by(self, duration: Duration) -> Self {
-        Self(self.0.checked_sub(duration).unwrap_or_else(Instant::now))
-    }
-
-    /// Runs `future` until the deadline.
-    ///
-    /// # Errors
-    /// When the deadline passes first; `future` is dropped.
-    pub async fn run<F: Future>(self, future: F) -> Result<F::Output, tokio::time::error::Elapsed> {
-        tokio::time::timeout_at(self.0, future).await
-    }
-}
 
 /// A produce that did not finish. The first `committed` messages of the command are on the queue; of those after
 /// it, the ones in `in_doubt` may be.

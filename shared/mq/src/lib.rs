@@ -25,7 +25,9 @@ mod target;
 
 pub use base64_bytes::{Base64Bytes, IdBytes};
 pub use bounded::List;
-pub use broker::{Broker, Deadline, ProduceFailure, ReadyToPut, UnitOfWork};
+pub use broker::{Broker, ProduceFailure, ReadyToPut, UnitOfWork};
+// A broker's operations take it, so it is part of this interface.
+pub use clock::Deadline;
 pub use command::{
     Ack, AckMode, Batch, BatchCount, ConsumeCommand, CorrelIdMode, ExpiryMs, ExplicitMessage, MaxMessages,
     MessageSize, MqProps, Payload, Persistence, Priority, ProduceCommand, ProduceSource, RateLimit, Selector,
