@@ -203,7 +203,11 @@ async fn a_batch_whose_only_chunk_is_gone_is_failed() {
     assert_eq!(view.error, None, "its payload is not at fault");
     let (status, _, error) = &attempts(batch.batch_id).await[0];
     assert_eq!(status, "FAILED");
-    assert!(error.as_ref().unwrap().starts_with("the chunk's object cannot be had: there is no object"));
+    let error = error.as_ref().unwrap();
+    assert!(
+        error.starts_with("cannot read the chunk's object: ") && error.ends_with(" does not exist"),
+        "{error}"
+    );
 }
 
 #[tokio::test]
@@ -280,7 +284,7 @@ async fn what_nobody_understands_or_belongs_to_no_batch_is_kept_for_people() {
         }
     }
     assert!(reasons[0].starts_with("the message is not JSON") && reasons[1] == reasons[0], "{reasons:?}");
-    assert!(reasons[2].starts_with("the object is no payload"), "{reasons:?}");
+    assert!(reasons[2].starts_with("the object is not a payload"), "{reasons:?}");
     assert!(reasons[3].contains("is not known"), "{reasons:?}");
 }
 

@@ -16,7 +16,7 @@ mod uploads;
 use futures_util::future::join_all;
 use ingestion::batch::BatchStatus;
 use ingestion::payload::LoadType;
-use reconcile::{BatchesReport, HistoryReport, Look, NotReconciled, Report};
+use reconcile::{BatchesReport, HistoryReport, Look, ReconcileError, Report};
 use uuid::Uuid;
 
 use stand::{Stand, batch, run, stand_test};
@@ -194,7 +194,7 @@ async fn a_run_without_its_database_fails_and_the_next_makes_up_for_it() {
         let batch_id = stand.lose(LoadType::Delta, 10).await;
         stand.accept(&stand::upload(2)).await;
         let failed = run(&stand.without_database()).await.unwrap_err();
-        let NotReconciled::Looks(looks) = &failed else { panic!("{failed:?}") };
+        let ReconcileError::Looks(looks) = &failed else { panic!("{failed:?}") };
         let all = [Look::Objects, Look::Stopped, Look::Unfinished, Look::Kept, Look::Uploads, Look::History];
         assert_eq!(looks[..], all);
         let names = "objects, stopped, unfinished, kept, uploads, history";
@@ -219,7 +219,7 @@ async fn what_could_not_be_told_is_told_in_the_next_run() {
         let lost = stand.lose(LoadType::Delta, 10).await;
         stand.accept(&stand::upload(2)).await;
         let failed = run(&stand.without_queue()).await.unwrap_err();
-        let NotReconciled::Looks(looks) = &failed else { panic!("{failed:?}") };
+        let ReconcileError::Looks(looks) = &failed else { panic!("{failed:?}") };
         assert_eq!(looks[..], [Look::Objects, Look::Stopped], "the others did their work");
         let report = run(&stand.reconcile()).await.unwrap();
         let told = (report.objects.found, report.batches.set_going, report.uploads.expired);

@@ -8,7 +8,7 @@ use ingestion::payload::{AcceptedBatch, LoadType};
 use ingestion::product::CnpjAccess;
 use jiff::Timestamp;
 use objects::Objects;
-use reconcile::{Look, NotReconciled};
+use reconcile::{Look, ReconcileError};
 use retention::Seen;
 use uuid::Uuid;
 
@@ -26,7 +26,7 @@ async fn give_up(stand: &Stand, batch: &AcceptedBatch) {
     let status = stand.database().fail_payload(&new, &failure).await.unwrap();
     assert_eq!(status, BatchStatus::Failed);
     let objects = Objects::new(stand.s3.clone(), stand.bucket.clone());
-    retention::let_go(&stand.database(), &objects, batch.metadata.batch_id).await;
+    retention::release(&stand.database(), &objects, batch.metadata.batch_id).await;
 }
 
 /// The objects of a batch that may expire.
@@ -62,12 +62,12 @@ async fn objects_of_a_batch_that_is_replayed_keep_no_tag_of_its_last_end() {
 
         // Somebody saw the batch at its end, and comes to tag only now.
         let ReplayOutcome::Begun(begun) = replay(stand, batch_id).await else { panic!() };
-        queue.tell(&stand.bucket, objects.key(&begun.payload_uri).unwrap()).await.unwrap();
+        queue.notify(&stand.bucket, objects.key(&begun.payload_uri).unwrap()).await.unwrap();
         assert_eq!(stand.cut().await, 1);
         assert_eq!(tagged(stand, &seen.uris).await, 0, "the chunker keeps what it announces");
         let late = retention::tag_as_seen(&database, &objects, &seen).await.unwrap();
         assert_eq!((late, tagged(stand, &seen.uris).await), (Seen::NoLonger, 0));
-        retention::let_go(&database, &objects, batch_id).await;
+        retention::release(&database, &objects, batch_id).await;
         assert_eq!(tagged(stand, &seen.uris).await, 0, "it is not final");
 
         assert_eq!(stand.work().await, (0, 3));
@@ -93,7 +93,7 @@ async fn the_payload_of_a_batch_that_goes_on_after_it_was_given_up_is_kept() {
             let payload = [format!("s3://{}/{key}", stand.bucket)];
             stand.accept(&batch).await;
             stand.put(&batch.metadata, 10).await;
-            stand.reconcile().queue.tell(&stand.bucket, &key).await.unwrap();
+            stand.reconcile().queue.notify(&stand.bucket, &key).await.unwrap();
             if while_it_is_read {
                 stand.sql.batch_execute(WAIT_TO_SEAL).await.unwrap();
                 let tag = async {
@@ -134,7 +134,7 @@ async fn objects_that_were_not_let_go_at_the_end_of_their_batch_are_let_go_later
 
         // As if upsert had died between the batch's end and its objects' last tag. One of them is gone.
         let objects = Objects::new(stand.s3.clone(), stand.bucket.clone());
-        objects.keep(uris.clone()).await.unwrap();
+        objects.untag_final(uris.clone()).await.unwrap();
         stand.sql.batch_execute("UPDATE batches SET objects_let_go = false").await.unwrap();
         let (gone, left) = uris.split_last().unwrap();
         let gone = objects.key(gone).unwrap();
@@ -151,7 +151,7 @@ async fn objects_that_were_not_let_go_at_the_end_of_their_batch_are_let_go_later
             .unwrap();
         let mut without = stand.reconcile();
         without.objects = Objects::new(stand.s3.clone(), format!("{}-gone", stand.bucket));
-        let NotReconciled::Looks(looks) = run(&without).await.unwrap_err() else { panic!() };
+        let ReconcileError::Looks(looks) = run(&without).await.unwrap_err() else { panic!() };
         assert!(looks.contains(&Look::Kept), "{looks:?}");
         assert_eq!(run(&stand.reconcile()).await.unwrap().batches.let_go, 0);
         stand.age(2).await;

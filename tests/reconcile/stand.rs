@@ -19,14 +19,15 @@ use ingestion::payload::{AcceptedBatch, LoadType, MediaType, PayloadMetadata};
 use ingestion::product::CnpjAccess;
 use jiff::{SignedDuration, Timestamp};
 use objects::Objects;
-use reconcile::{NotReconciled, Reconcile, Report, Settings};
+use reconcile::{Reconcile, ReconcileError, Report, Settings};
 use secrecy::ExposeSecret as _;
 use serde_json::{Value, json};
 use serde_norway::Value as Yaml;
 use tokio_postgres::{Client, NoTls};
-use transport::{ChunksReady, PayloadsReceived, Visibility};
+use transport::{ChunksReady, PayloadsReceived};
 use upsert::Upsert;
 use uuid::Uuid;
+use worker::Visibility;
 
 /// What the functions may take on a busy machine.
 const TIME: Duration = Duration::from_secs(110);
@@ -246,7 +247,7 @@ impl Stand {
 }
 
 /// One run, called as the schedule does.
-pub(crate) async fn run(reconcile: &Reconcile) -> Result<Report, NotReconciled> {
+pub(crate) async fn run(reconcile: &Reconcile) -> Result<Report, ReconcileError> {
     reconcile.handle(&json!({}), SystemTime::now() + TIME).await
 }
 

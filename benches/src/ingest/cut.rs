@@ -8,7 +8,7 @@ use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
-use chunker::pipeline::{self, Outcome, Output, Source, Trouble};
+use chunker::pipeline::{self, Outcome, Output, RunError, Source};
 use chunker::{Cut, Job};
 use clap::ValueEnum;
 use flate2::write::MultiGzDecoder;
@@ -143,7 +143,7 @@ impl Clock {
 struct Stored(Bytes);
 
 impl Source for Stored {
-    async fn next(&mut self) -> Result<Option<Bytes>, Trouble> {
+    async fn next(&mut self) -> Result<Option<Bytes>, RunError> {
         let frame = self.0.split_to(self.0.len().min(FRAME));
         Ok((!frame.is_empty()).then_some(frame))
     }
@@ -153,12 +153,12 @@ impl Source for Stored {
 struct Nowhere;
 
 impl Output for Nowhere {
-    fn store(&self, _: u32, file: Vec<u8>) -> BoxFuture<'static, Result<(), Trouble>> {
+    fn store(&self, _: u32, file: Vec<u8>) -> BoxFuture<'static, Result<(), RunError>> {
         drop(file);
         Box::pin(ready(Ok(())))
     }
 
-    async fn record(&self, _: &[ItemError]) -> Result<(), Trouble> {
+    async fn record(&self, _: &[ItemError]) -> Result<(), RunError> {
         Ok(())
     }
 }
@@ -168,12 +168,12 @@ impl Output for Nowhere {
 struct Kept(Mutex<Vec<Vec<u8>>>);
 
 impl Output for Kept {
-    fn store(&self, _: u32, file: Vec<u8>) -> BoxFuture<'static, Result<(), Trouble>> {
+    fn store(&self, _: u32, file: Vec<u8>) -> BoxFuture<'static, Result<(), RunError>> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).push(file);
         Box::pin(ready(Ok(())))
     }
 
-    async fn record(&self, _: &[ItemError]) -> Result<(), Trouble> {
+    async fn record(&self, _: &[ItemError]) -> Result<(), RunError> {
         Ok(())
     }
 }

@@ -7,7 +7,7 @@ use std::time::Instant;
 
 use aws::{Environment, Sdk};
 use catalog::{Database, DatabaseConfig, NewBatch, Seal, SealedChunk, Written};
-use chunker::pipeline::{self, Outcome, Output, Trouble};
+use chunker::pipeline::{self, Outcome, Output, RunError};
 use chunker::{Cut, Job};
 use clap::ValueEnum;
 use futures_util::future::BoxFuture;
@@ -158,7 +158,7 @@ impl Chunks {
 }
 
 impl Output for Chunks {
-    fn store(&self, index: u32, file: Vec<u8>) -> BoxFuture<'static, Result<(), Trouble>> {
+    fn store(&self, index: u32, file: Vec<u8>) -> BoxFuture<'static, Result<(), RunError>> {
         let (objects, files, key) = (self.objects.clone(), Arc::clone(&self.files), self.key(index));
         Box::pin(async move {
             match objects {
@@ -169,7 +169,7 @@ impl Output for Chunks {
         })
     }
 
-    async fn record(&self, _: &[ItemError]) -> Result<(), Trouble> {
+    async fn record(&self, _: &[ItemError]) -> Result<(), RunError> {
         Ok(())
     }
 }

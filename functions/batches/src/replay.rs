@@ -14,6 +14,7 @@ use ingestion::Viewer;
 use ingestion::batch::{ChunkCounts, Deactivation, NotReplayable, Replay, ReplayedBatch};
 use lambda_http::Request;
 use objects::ObjectError;
+use payloads::NotifyError;
 use serde_json::{Map, Value, json};
 use telemetry::metrics;
 use uuid::Uuid;
@@ -113,16 +114,16 @@ impl Batches {
         }
     }
 
-    /// Sets the batch going. Where that fails, it is found standing still later, and set going then.
+    /// Sends the payload's notification, which starts the replay. If that fails, the batch is found
+    /// stalled later, and restarted then.
     async fn tell(&self, payload_uri: &str) {
-        let Some(key) = self.objects.key(payload_uri) else {
-            tracing::error!(event_type = "batch.elsewhere", "the batch's payload lies in another bucket");
-            return;
+        let Err(error) = payloads::notify(&self.objects, &self.payloads, payload_uri).await else { return };
+        let event_type = match error {
+            NotifyError::Elsewhere(_) => "batch.elsewhere",
+            NotifyError::Queue(_) => "batch.not_told",
         };
-        if let Err(error) = self.payloads.tell(self.objects.bucket(), key).await {
-            let error: &dyn std::error::Error = &error;
-            tracing::error!(event_type = "batch.not_told", error, "the batch's replay waits to be found");
-        }
+        let error: &dyn std::error::Error = &error;
+        tracing::error!(event_type, error, "the batch's replay waits until it is found stalled");
     }
 }
 

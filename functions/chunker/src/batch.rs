@@ -1,4 +1,4 @@
-//! One batch: cut, sealed, announced; or found to be so already.
+//! One batch: cut, sealed and announced, or found in one of these states.
 
 use std::borrow::Cow;
 use std::time::Instant;
@@ -16,15 +16,15 @@ use crate::cutter::{Cut, Job};
 use crate::pipeline::{self, Outcome};
 use crate::storage::Stored;
 use crate::unusable::Unusable;
-use crate::{Chunker, NotCut};
+use crate::{Chunker, ChunkerError};
 
-/// Chunks of a replay that are kept and announced at once.
+/// Chunks of a replay whose tags are removed, and that are announced, at once.
 const SLICE: usize = 200;
 
 impl Chunker {
-    /// Brings a batch as far as it can be brought here. Repeated by the batch's id: what is done already is not done again, but for the news of chunks that
-    /// still wait.
-    pub(crate) async fn bring_on(&self, batch: &NewBatch, head: &Head) -> Result<(), NotCut> {
+    /// Brings a batch as far as it can be brought here. Idempotent by the batch's id: completed
+    /// steps are skipped, but pending chunks are announced again.
+    pub(crate) async fn advance(&self, batch: &NewBatch, head: &Head) -> Result<(), ChunkerError> {
         match self.database.begin_chunking(batch, self.settings.plan).await? {
             Begun::Chunk { plan, generation } => {
                 self.keep_payload(batch).await?;
@@ -39,34 +39,34 @@ impl Chunker {
                 tracing::warn!(
                     event_type = "batch.too_old",
                     %status,
-                    "the batch is older than the history of loads, and is not processed"
+                    "the batch is older than the history of loads and is not processed"
                 );
-                self.let_go(batch).await;
+                self.release(batch).await;
                 Ok(())
             }
             Begun::Final(status) => {
                 tracing::info!(event_type = "batch.final_before", %status, "the batch was final before");
-                self.let_go(batch).await;
+                self.release(batch).await;
                 Ok(())
             }
         }
     }
 
-    /// Keeps the payload of a batch from expiring: it is read again, or at least looked at whenever the batch
-    /// is brought on. It was tagged if the batch is replayed, or was given up in this generation. Whether it
-    /// was given up, only the run that goes on from there sees, and that may die.
-    async fn keep_payload(&self, batch: &NewBatch) -> Result<(), NotCut> {
-        Ok(self.objects.keep(vec![batch.payload_uri.clone()]).await?)
+    /// Keeps the payload of a batch from expiring, because this run or a later one reads it. It has
+    /// the tag if the batch is replayed, or was given up in this generation. Only the run that goes
+    /// on from there sees that it was given up, and that run may die, so every run removes the tag.
+    async fn keep_payload(&self, batch: &NewBatch) -> Result<(), ChunkerError> {
+        Ok(self.objects.untag_final(vec![batch.payload_uri.clone()]).await?)
     }
 
-    /// Announces the chunks of a sealed batch that are pending. Those of a replay were tagged at the end of
-    /// the generation before, so they are kept from expiring first, slice by slice: a run that dies leaves
-    /// its successor only the chunks that are not written yet.
-    async fn announce_again(&self, batch: &NewBatch, pending: Vec<PendingChunk>) -> Result<(), NotCut> {
+    /// Announces the pending chunks of a sealed batch. Those of a replay were tagged at the end of
+    /// the generation before, so their tags are removed first, slice by slice: a run that dies
+    /// leaves its successor only the chunks that are not written yet.
+    async fn announce_again(&self, batch: &NewBatch, pending: Vec<PendingChunk>) -> Result<(), ChunkerError> {
         let origin = origin(batch);
         for slice in pending.chunks(SLICE) {
             let replayed = slice.iter().filter(|chunk| chunk.generation > Generation::FIRST);
-            self.objects.keep(replayed.map(|chunk| chunk.uri.clone()).collect()).await?;
+            self.objects.untag_final(replayed.map(|chunk| chunk.uri.clone()).collect()).await?;
             let chunks = slice.iter().map(|chunk| ChunkReady {
                 batch_id: batch.metadata.batch_id,
                 generation: chunk.generation,
@@ -85,12 +85,13 @@ impl Chunker {
         Ok(())
     }
 
-    /// Brings a batch to its end of which no chunk is left: that of a replay which only deactivates, or one that a crash prevented.
-    async fn finish(&self, batch: &NewBatch) -> Result<(), NotCut> {
+    /// Finalizes a batch without pending chunks: a replay that only deactivates, or a batch whose
+    /// last writer died before it did so.
+    async fn finish(&self, batch: &NewBatch) -> Result<(), ChunkerError> {
         let end = self.database.finalize(batch.metadata.batch_id).await?;
-        tracing::info!(event_type = "batch.finished", status = %end.status, "the batch had no chunk to be written");
+        tracing::info!(event_type = "batch.finished", status = %end.status, "the batch had no pending chunk");
         if end.status.is_final() {
-            self.let_go(batch).await;
+            self.release(batch).await;
         }
         Ok(())
     }
@@ -101,7 +102,7 @@ impl Chunker {
         head: &Head,
         plan: Plan,
         generation: Generation,
-    ) -> Result<(), NotCut> {
+    ) -> Result<(), ChunkerError> {
         let began = Instant::now();
         let metadata = &batch.metadata;
         let job = Job {
@@ -124,7 +125,7 @@ impl Chunker {
             batch_id: metadata.batch_id,
             generation,
         };
-        match pipeline::run(job, &mut source, &output).await.map_err(NotCut::Run)? {
+        match pipeline::run(job, &mut source, &output).await.map_err(ChunkerError::Run)? {
             Outcome::Cut(cut) => {
                 report(&cut, began);
                 self.seal(batch, generation, cut).await
@@ -133,22 +134,22 @@ impl Chunker {
         }
     }
 
-    async fn seal(&self, batch: &NewBatch, generation: Generation, cut: Cut) -> Result<(), NotCut> {
+    async fn seal(&self, batch: &NewBatch, generation: Generation, cut: Cut) -> Result<(), ChunkerError> {
         let batch_id = batch.metadata.batch_id;
         let seal = self.sealed(batch, generation, cut);
         let status = match self.database.seal(batch_id, generation, &seal).await? {
-            // Whoever was faster may have died before it announced anything.
+            // A faster run may have died before it announced the chunks.
             SealOutcome::Sealed(status) | SealOutcome::AlreadySealed(status) => status,
             SealOutcome::Superseded => {
-                tracing::info!(event_type = "batch.superseded", "the batch is being replayed by now");
+                tracing::info!(event_type = "batch.superseded", "a replay of the batch has begun");
                 return Ok(());
             }
         };
         if status.is_final() {
-            self.let_go(batch).await;
+            self.release(batch).await;
             return Ok(());
         }
-        // While the payload was read, the batch may have been given up.
+        // The batch may have been given up while the payload was read.
         self.keep_payload(batch).await?;
         let chunks = seal.chunks.into_iter().map(|chunk| ChunkReady {
             batch_id,
@@ -189,38 +190,41 @@ impl Chunker {
         generation: Generation,
         why: Unusable,
         stored: u32,
-    ) -> Result<(), NotCut> {
+    ) -> Result<(), ChunkerError> {
         let code = why.code.as_str();
         tracing::warn!(
             event_type = "batch.payload_failed",
             code,
             byte_offset = why.byte_offset,
             detail = why.detail,
-            "the payload cannot be used"
+            "the payload is unusable"
         );
         metrics::count(crate::SERVICE, &[metrics::PAYLOADS_FAILED], serde_json::Map::new());
         let failure =
             PayloadFailure { code: Cow::Borrowed(code), detail: why.detail, byte_offset: why.byte_offset };
         let key = |index| chunk_key(batch.metadata.batch_id, generation, index);
         let stored: Vec<String> = (0..stored).map(|index| self.objects.uri(&key(index))).collect();
-        // The database does not know these chunks, so nobody finds them once the batch is final. A later run
-        // that cuts the payload again stores them anew, without the tag.
+        // The database does not know these chunks, so no later release finds them. A run that cuts
+        // the payload again stores them anew, without the tag.
         if let Err(error) = self.objects.tag_final(stored.clone()).await {
             let error: &dyn std::error::Error = &error;
-            tracing::warn!(event_type = "batch.not_tagged", error, "chunks that nobody needs are kept");
+            tracing::warn!(
+                event_type = "batch.not_tagged",
+                error,
+                "chunks of an unusable payload will not expire"
+            );
         }
         if self.database.fail_payload(batch, &failure).await?.is_final() {
-            self.let_go(batch).await;
+            self.release(batch).await;
         } else {
-            // Another run could use the payload.
-            self.objects.keep(stored).await?;
+            // Another run was able to use the payload.
+            self.objects.untag_final(stored).await?;
         }
         Ok(())
     }
 
-    /// Lets the objects of a batch that is final expire.
-    async fn let_go(&self, batch: &NewBatch) {
-        retention::let_go(&self.database, &self.objects, batch.metadata.batch_id).await;
+    async fn release(&self, batch: &NewBatch) {
+        retention::release(&self.database, &self.objects, batch.metadata.batch_id).await;
     }
 }
 

@@ -17,7 +17,7 @@ struct Seen {
     hash: Sha256,
 }
 
-/// What the content was as a whole.
+/// The content as a whole.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Whole {
     pub(crate) bytes: u64,
@@ -30,8 +30,8 @@ impl Content {
         Self { decoder: Decoder::new(), seen: Seen { bytes: 0, max_bytes, hash: Sha256::new() } }
     }
 
-    /// Takes some of the payload's next bytes, appends the content that comes of them, and says how many it took. That is never more than what a window of
-    /// content comes from.
+    /// Decodes some of the payload's next bytes, appends at most a window of content, and returns
+    /// how many bytes it took.
     pub(crate) fn take(&mut self, input: &[u8], content: &mut Vec<u8>) -> Result<usize, Unusable> {
         let before = content.len();
         let taken = self.decoder.step(input, content).map_err(|error| corrupt(&error, self.seen.bytes))?;
@@ -39,7 +39,7 @@ impl Content {
         Ok(taken)
     }
 
-    /// Says that the payload ends here, and appends what was left of its content.
+    /// Ends the payload, and appends what was left of its content.
     pub(crate) fn finish(self, content: &mut Vec<u8>) -> Result<Whole, Unusable> {
         let Self { decoder, mut seen } = self;
         let before = content.len();
@@ -50,7 +50,7 @@ impl Content {
 }
 
 impl Seen {
-    /// Takes what was appended to the content; it goes where it is too much.
+    /// Counts and hashes what was appended to the content. If it is too much, removes it again.
     fn take(&mut self, content: &mut Vec<u8>, before: usize) -> Result<(), Unusable> {
         let new = content.get(before..).unwrap_or_default();
         self.bytes = self.bytes.saturating_add(u64::try_from(new.len()).unwrap_or(u64::MAX));
@@ -75,7 +75,7 @@ fn corrupt(error: &Corrupt, decoded: u64) -> Unusable {
 mod tests {
     use super::*;
 
-    /// What comes of a payload with so many bytes whose windows all begin empty.
+    /// The bytes of a payload's content, in windows that all begin empty.
     fn bytes(payload: &[u8], max_bytes: u64) -> Result<u64, UnusableCode> {
         let mut content = Content::new(max_bytes);
         for frame in payload.chunks(64) {

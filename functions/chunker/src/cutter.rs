@@ -8,13 +8,14 @@ use ingestion::split::{Format, ITEM_LIMIT, Piece, Splitter};
 use crate::content::Whole;
 use crate::unusable::{Unusable, UnusableCode};
 
-/// Items in error that a batch may have. Past that a source is broken rather than some of its items, and neither memory nor tables should hold them all.
+/// Items in error that a batch may have. With more, the source is broken rather than some items,
+/// and neither memory nor tables should hold them all.
 pub const MAX_ITEM_ERRORS: u64 = 100_000;
 
-/// What a payload may have at most, beside its bytes.
+/// Upper limits of a payload, beside its bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Bounds {
-    /// Establishments. Each is locked and decided about by itself, so they are what a full load's end costs.
+    /// Establishments. A full load's end locks and judges each by itself, so they decide its cost.
     pub cnpjs: usize,
     /// Items in error that the batch's report lists. The rest is counted.
     pub listed_errors: u64,
@@ -26,7 +27,7 @@ impl Default for Bounds {
     }
 }
 
-/// What one payload is cut by.
+/// How one payload is cut.
 #[derive(Debug, Clone)]
 pub struct Job {
     pub format: Format,
@@ -37,11 +38,11 @@ pub struct Job {
     /// Bytes of decoded content at most.
     pub max_bytes: u64,
     pub bounds: Bounds,
-    /// SHA-256 of the decoded content in hex, where it is known.
+    /// SHA-256 of the decoded content in hex, if it is known.
     pub checksum: Option<String>,
 }
 
-/// What a payload was found to hold when all of it was read.
+/// What a payload was found to hold.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Cut {
     /// Of the decoded content.
@@ -50,7 +51,7 @@ pub struct Cut {
     pub checksum: String,
     pub items_parsed: u64,
     pub items_in_error: u64,
-    /// Items in error whose key could not be read either.
+    /// Items in error without a readable key.
     pub unreadable_keys: u64,
     /// Products whose items lack members that other items have.
     pub items_partial: u64,
@@ -69,8 +70,9 @@ pub struct CutChunk {
     pub cnpjs: Vec<Cnpj>,
 }
 
-/// Cuts a payload's content into chunks: splits, reads and gathers its items in one pass, within memory that is bounded by a window, an item and a chunk. It does
-/// no I/O: what it finds lies ready until it is taken.
+/// Cuts a payload's content into chunks: splits, parses and gathers its items in one pass. Its
+/// memory is bounded by a window, an item and a chunk. It does no I/O: the caller takes what it
+/// found.
 #[derive(Debug)]
 pub(crate) struct Cutter {
     splitter: Splitter,
@@ -88,13 +90,13 @@ struct Items {
     partial: PartialItems,
     bounds: Bounds,
     cnpjs: HashSet<Cnpj>,
-    /// Of the item before: most often the next one's too.
+    /// Of the item before: most often the next one has the same.
     last_cnpj: Option<Cnpj>,
     chunks: Vec<Chunk>,
     errors: Vec<ItemError>,
 }
 
-/// What the end of a payload brings.
+/// What the end of a payload yields.
 #[derive(Debug)]
 pub(crate) struct End {
     pub(crate) chunks: Vec<Chunk>,
@@ -138,7 +140,7 @@ impl Cutter {
         &mut self.items.errors
     }
 
-    /// Says that the content ends here, and was this.
+    /// Ends the content.
     pub(crate) fn finish(mut self, whole: Whole) -> Result<End, Unusable> {
         let items = &mut self.items;
         self.splitter.finish(&mut |piece| items.take(piece))?;

@@ -5,11 +5,11 @@ use flate2::write::MultiGzDecoder;
 /// What gzip begins with (RFC 1952).
 const GZIP: [u8; 2] = [0x1f, 0x8b];
 
-/// Bytes of plain content that are handed on at once; gzip's decoder hands on half as many.
+/// Bytes of plain content that a step appends at most; gzip's decoder appends half as many.
 const WINDOW: usize = 64 * 1024;
 
-/// Turns a payload's bytes, as they lie in storage, into its content: gzip is recognised by its first bytes and inflated, one member after the other;
-/// anything else is content already.
+/// Decodes a payload's bytes: gzip is recognised by its first bytes and inflated, one member after
+/// the other; anything else is content already.
 #[derive(Debug)]
 pub(crate) struct Decoder {
     form: Form,
@@ -17,14 +17,14 @@ pub(crate) struct Decoder {
 
 #[derive(Debug)]
 enum Form {
-    /// So many bytes of gzip's beginning were seen, and held back.
+    /// The number of bytes that match gzip's beginning so far. They are held back.
     Unknown(usize),
     Plain,
     /// Boxed, since an inflater is large.
     Gzip(Box<MultiGzDecoder<Vec<u8>>>),
 }
 
-/// Bytes that are not the gzip that they began as, or break off.
+/// Bytes that begin as gzip and are not, or that break off.
 #[derive(Debug, thiserror::Error)]
 #[error("the gzip stream is damaged or breaks off")]
 pub(crate) struct Corrupt(#[from] std::io::Error);
@@ -34,7 +34,8 @@ impl Decoder {
         Self { form: Form::Unknown(0) }
     }
 
-    /// Decodes some of `input`, appends at most a window to `content`, and says how many bytes it took: none only where it found out what they are.
+    /// Decodes some of `input`, appends at most a window to `content`, and returns how many bytes
+    /// it took: none only if it recognised the encoding.
     pub(crate) fn step(&mut self, input: &[u8], content: &mut Vec<u8>) -> Result<usize, Corrupt> {
         match &mut self.form {
             Form::Unknown(seen) => {
@@ -70,7 +71,7 @@ impl Decoder {
         }
     }
 
-    /// Says that the payload ends here, and appends what was left of its content.
+    /// Ends the payload, and appends what was left of its content.
     pub(crate) fn finish(self, content: &mut Vec<u8>) -> Result<(), Corrupt> {
         match self.form {
             Form::Unknown(held) => content.extend_from_slice(GZIP.get(..held).unwrap_or_default()),

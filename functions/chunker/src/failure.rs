@@ -1,56 +1,56 @@
 use accepted::AcceptedError;
 use catalog::DatabaseError;
-use ingestion::payload::InvalidMetadata;
 use objects::ObjectError;
+use payloads::PayloadError;
+use retry::{Retry, Retryable};
 use transport::{AnnounceError, UnknownNotice};
+use worker::{Failure, UnknownEvent};
 
-use crate::pipeline::Trouble;
+use crate::pipeline::RunError;
 
-/// Why a delivery is not acknowledged. It comes again, and after too many times lies in the dead-letter queue; its object stays where it is.
+/// Why a payload was not brought as far as it can be here. Its object stays where it is.
 #[derive(Debug, thiserror::Error)]
-pub enum NotCut {
-    #[error("the delivery cannot be read")]
-    Event(#[from] UnknownNotice),
-    #[error("the object lies in {0}, which is not the bucket of payloads")]
-    OtherBucket(String),
-    #[error("the object is no payload")]
-    Metadata(#[from] InvalidMetadata),
-    #[error("the object's metadata belong to the object {0}")]
-    OtherKey(String),
+pub enum ChunkerError {
+    #[error("cannot read the notification")]
+    Notice(#[from] UnknownNotice),
+    #[error(transparent)]
+    Payload(#[from] PayloadError),
     #[error("the batch was never accepted")]
     NotAccepted,
-    #[error("the batch's item cannot be had")]
+    #[error("cannot write the batch's item")]
     Accepted(#[from] AcceptedError),
-    #[error("the object cannot be had")]
+    #[error("cannot tag object")]
     Object(#[from] ObjectError),
-    #[error("the database did not do its work")]
+    #[error("database error")]
     Database(#[from] DatabaseError),
     #[error("the payload was not read to its end")]
-    Run(#[source] Trouble),
-    #[error("the chunks were not announced")]
+    Run(#[source] RunError),
+    #[error("cannot announce the chunks")]
     Announce(#[from] AnnounceError),
-    #[error("there was not enough time left")]
-    OutOfTime,
 }
 
-impl NotCut {
-    /// Whether it may pass by itself; otherwise somebody has to look at it.
-    pub(crate) fn may_pass(&self) -> bool {
+impl Retryable for ChunkerError {
+    fn retry(&self) -> Retry {
         match self {
-            Self::Event(_)
-            | Self::OtherBucket(_)
-            | Self::Metadata(_)
-            | Self::OtherKey(_)
-            | Self::NotAccepted => false,
-            Self::Accepted(error) => matches!(error, AcceptedError::Unavailable(_)),
-            Self::Object(error) => {
-                matches!(error, ObjectError::Replaced { .. } | ObjectError::Storage { .. })
-            }
-            Self::Database(error) => error.is_transient(),
-            Self::Run(_) | Self::OutOfTime => true,
-            Self::Announce(error) => {
-                matches!(error, AnnounceError::Queue(_) | AnnounceError::Refused { .. })
-            }
+            Self::Notice(error) => error.retry(),
+            Self::Payload(error) => error.retry(),
+            Self::NotAccepted => Retry::Never,
+            Self::Accepted(error) => error.retry(),
+            Self::Object(error) => error.retry(),
+            Self::Database(error) => error.retry(),
+            // The next attempt asks storage and the database anew, and says more.
+            Self::Run(_) => Retry::Later,
+            Self::Announce(error) => error.retry(),
         }
     }
+}
+
+/// Why an invocation failed as a whole.
+#[derive(Debug, thiserror::Error)]
+pub enum InvocationError {
+    #[error(transparent)]
+    Event(#[from] UnknownEvent),
+    /// The notification came by itself, so there is no message to return to its queue.
+    #[error(transparent)]
+    Payload(#[from] Failure<ChunkerError>),
 }

@@ -9,7 +9,8 @@ use chunker::{Chunker, Settings};
 use lambda_runtime::{Error, LambdaEvent, run, service_fn};
 use objects::Objects;
 use serde_json::Value;
-use transport::{ChunksReady, Visibility};
+use transport::ChunksReady;
+use worker::Visibility;
 
 #[tokio::main(flavor = "current_thread")]
 async fn main() -> Result<(), Error> {

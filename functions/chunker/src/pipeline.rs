@@ -1,4 +1,4 @@
-//! One pass over a payload: bytes in, chunks and errors out, as fast as both sides allow and within bounded memory.
+//! One pass over a payload: bytes in, chunks and errors out, within bounded memory.
 
 use std::error::Error;
 use std::io;
@@ -14,53 +14,55 @@ use crate::content::{Content, Whole};
 use crate::cutter::{Cut, CutChunk, Cutter, End, Job};
 use crate::unusable::Unusable;
 
-/// Chunks that are being stored at once, at most, and their bytes together. One chunk alone may be larger.
+/// Chunks that are stored at once, at most, and their bytes together. One chunk alone may be
+/// larger.
 const MAX_STORING: usize = 4;
 const MAX_STORING_BYTES: usize = 8 * 1024 * 1024;
 
-/// What may lie between two threads: the payload's bytes as they came, windows of content, chunks or pages of errors.
+/// The capacities of the channels between threads: frames of the payload, windows of its content,
+/// and chunks or pages of errors.
 const FRAMES: usize = 8;
 const WINDOWS: usize = 8;
 const FOUND: usize = 2;
-/// Bytes of content that are handed on at once, so that threads are not woken for each frame.
+/// Bytes of content that are sent at once, so that threads are not woken for each frame.
 const WINDOW: usize = 64 * 1024;
 
 /// Errors that are recorded at once.
 const ERROR_PAGE: usize = 1000;
 
-/// A fault of what is around a run, not of its payload: the run is to be repeated.
-pub type Trouble = Box<dyn Error + Send + Sync>;
+/// A failure of the source or the output, not of the payload: the run has to be repeated.
+pub type RunError = Box<dyn Error + Send + Sync>;
 
 /// Where a payload's bytes come from.
 pub trait Source {
-    /// The next bytes as they lie in storage, or nothing at their end.
-    fn next(&mut self) -> impl Future<Output = Result<Option<Bytes>, Trouble>> + Send;
+    /// The next bytes as they are stored; `None` at their end.
+    fn next(&mut self) -> impl Future<Output = Result<Option<Bytes>, RunError>> + Send;
 }
 
-/// Where a payload's chunks and errors go. Both are repeated harmlessly: another run brings the same.
+/// Where a payload's chunks and errors go. Another run stores and records the same again.
 pub trait Output {
     /// Stores a chunk's file.
-    fn store(&self, index: u32, file: Vec<u8>) -> BoxFuture<'static, Result<(), Trouble>>;
+    fn store(&self, index: u32, file: Vec<u8>) -> BoxFuture<'static, Result<(), RunError>>;
 
     /// Records items in error.
-    fn record(&self, errors: &[ItemError]) -> impl Future<Output = Result<(), Trouble>> + Send;
+    fn record(&self, errors: &[ItemError]) -> impl Future<Output = Result<(), RunError>> + Send;
 }
 
-/// What came of a payload.
+/// The outcome of a run.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Outcome {
     /// All of its chunks are stored and all of its errors recorded.
     Cut(Cut),
-    /// It comes to nothing. So many chunks were stored before that showed, and nobody will need them.
+    /// The payload is unusable. `stored` chunks were already uploaded and can be discarded.
     Unusable { why: Unusable, stored: u32 },
 }
 
-/// Reads a payload to its end. Unpacking, cutting and compressing have a thread each, so that they go on side by side where there is more than one processor; a chunk's way through
-/// them is the same on any number.
+/// Reads a payload to its end. Unpacking, cutting and compressing have a thread each, so that they
+/// run in parallel if there is more than one processor. The result does not depend on their number.
 ///
 /// # Errors
-/// Where its source or its output fail. What was stored until then is stored again by the next run.
-pub async fn run(job: Job, source: &mut impl Source, output: &impl Output) -> Result<Outcome, Trouble> {
+/// If the source or the output fail. The next run stores everything again.
+pub async fn run(job: Job, source: &mut impl Source, output: &impl Output) -> Result<Outcome, RunError> {
     let (frames_in, frames) = channel(FRAMES);
     let (steps_in, steps) = channel(WINDOWS);
     let (found_in, found) = channel(FOUND);
@@ -78,8 +80,8 @@ pub async fn run(job: Job, source: &mut impl Source, output: &impl Output) -> Re
     })
 }
 
-/// Brings the payload's bytes, until nobody wants more of them.
-async fn feed(source: &mut impl Source, frames: Sender<Bytes>) -> Result<(), Trouble> {
+/// Sends the payload's bytes until they end or the receiver is gone.
+async fn feed(source: &mut impl Source, frames: Sender<Bytes>) -> Result<(), RunError> {
     while let Some(bytes) = source.next().await? {
         if frames.send(bytes).await.is_err() {
             break;
@@ -88,14 +90,14 @@ async fn feed(source: &mut impl Source, frames: Sender<Bytes>) -> Result<(), Tro
     Ok(())
 }
 
-/// What unpacking hands on.
+/// What unpacking sends.
 enum Step {
     /// The content's next bytes.
     Window(Vec<u8>),
     End(Result<Whole, Unusable>),
 }
 
-/// Unpacks what comes, until its end or until nobody wants more of it.
+/// Unpacks frames until they end or the receiver is gone.
 fn unpack(max_bytes: u64, mut frames: Receiver<Bytes>, steps: &Sender<Step>) {
     let mut content = Content::new(max_bytes);
     let mut window = Vec::with_capacity(WINDOW);
@@ -116,7 +118,7 @@ fn unpack(max_bytes: u64, mut frames: Receiver<Bytes>, steps: &Sender<Step>) {
         }
     }
     let end = fault.map_or_else(|| content.finish(&mut window), Err);
-    // Nobody wants the end where nobody wants what is before it.
+    // The receiver of the last window is also that of the end.
     if steps.blocking_send(Step::Window(window)).is_ok() {
         drop(steps.blocking_send(Step::End(end)));
     }
@@ -128,14 +130,14 @@ enum Found {
     Errors(Vec<ItemError>),
 }
 
-/// Cuts what comes; nothing where it does not come to its end, or nobody wants what was found.
+/// Cuts windows of content; `None` if they do not come to their end, or the receiver is gone.
 fn cut(job: Job, mut steps: Receiver<Step>, found: &Sender<Found>) -> Option<Result<Cut, Unusable>> {
     let mut cutter = Cutter::new(job);
     loop {
         match steps.blocking_recv()? {
             Step::Window(window) => {
                 let taken = cutter.take(&window);
-                hand_on(cutter.chunks(), pages(cutter.errors()), found)?;
+                forward(cutter.chunks(), pages(cutter.errors()), found)?;
                 if let Err(unusable) = taken {
                     return Some(Err(unusable));
                 }
@@ -143,7 +145,7 @@ fn cut(job: Job, mut steps: Receiver<Step>, found: &Sender<Found>) -> Option<Res
             Step::End(whole) => {
                 return match whole.and_then(|whole| cutter.finish(whole)) {
                     Ok(End { chunks, errors, cut }) => {
-                        hand_on(chunks, errors.chunks(ERROR_PAGE).map(<[_]>::to_vec), found)?;
+                        forward(chunks, errors.chunks(ERROR_PAGE).map(<[_]>::to_vec), found)?;
                         Some(Ok(cut))
                     }
                     Err(unusable) => Some(Err(unusable)),
@@ -153,7 +155,7 @@ fn cut(job: Job, mut steps: Receiver<Step>, found: &Sender<Found>) -> Option<Res
     }
 }
 
-fn hand_on(
+fn forward(
     chunks: Vec<Chunk>,
     errors: impl Iterator<Item = Vec<ItemError>>,
     found: &Sender<Found>,
@@ -176,7 +178,7 @@ enum Made {
     Errors(Vec<ItemError>),
 }
 
-/// Makes files of chunks, until nobody wants more of them.
+/// Encodes chunks as files until they end or the receiver is gone.
 fn pack(mut found: Receiver<Found>, made: &Sender<Made>) -> io::Result<()> {
     while let Some(one) = found.blocking_recv() {
         let one = match one {
@@ -196,8 +198,8 @@ fn pack(mut found: Receiver<Found>, made: &Sender<Made>) -> io::Result<()> {
     Ok(())
 }
 
-/// Stores and records what comes, and gives the chunks when all is stored.
-async fn gather(mut made: Receiver<Made>, output: &impl Output) -> Result<Vec<CutChunk>, Trouble> {
+/// Stores chunks and records errors, and returns the chunks when all are stored.
+async fn gather(mut made: Receiver<Made>, output: &impl Output) -> Result<Vec<CutChunk>, RunError> {
     let mut storing = Storing::default();
     while let Some(one) = made.recv().await {
         match one {
@@ -208,17 +210,17 @@ async fn gather(mut made: Receiver<Made>, output: &impl Output) -> Result<Vec<Cu
     storing.finish().await
 }
 
-/// The chunks that are on their way to storage, and those that were before them.
+/// The chunks that are being stored, and those that were stored before.
 #[derive(Default)]
 struct Storing {
-    tasks: JoinSet<Result<usize, Trouble>>,
+    tasks: JoinSet<Result<usize, RunError>>,
     bytes: usize,
     chunks: Vec<CutChunk>,
 }
 
 impl Storing {
-    /// Sends a chunk on its way, as soon as there is room for it.
-    async fn add(&mut self, chunk: CutChunk, file: Vec<u8>, output: &impl Output) -> Result<(), Trouble> {
+    /// Begins to store a chunk as soon as there is room for it.
+    async fn add(&mut self, chunk: CutChunk, file: Vec<u8>, output: &impl Output) -> Result<(), RunError> {
         let (index, size) = (chunk.index, file.len());
         self.chunks.push(chunk);
         while self.tasks.len() >= MAX_STORING || self.bytes.saturating_add(size) > MAX_STORING_BYTES {
@@ -232,14 +234,14 @@ impl Storing {
         Ok(())
     }
 
-    /// Waits until a chunk is stored; false where none is on its way.
-    async fn one_is_stored(&mut self) -> Result<bool, Trouble> {
+    /// Waits until a chunk is stored; false if none is being stored.
+    async fn one_is_stored(&mut self) -> Result<bool, RunError> {
         let Some(stored) = self.tasks.join_next().await else { return Ok(false) };
         self.bytes = self.bytes.saturating_sub(stored??);
         Ok(true)
     }
 
-    async fn finish(mut self) -> Result<Vec<CutChunk>, Trouble> {
+    async fn finish(mut self) -> Result<Vec<CutChunk>, RunError> {
         while self.one_is_stored().await? {}
         Ok(self.chunks)
     }

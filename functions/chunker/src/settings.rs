@@ -6,21 +6,22 @@ use jiff::tz::TimeZone;
 
 use crate::Bounds;
 
-/// What the deployment decides.
+/// The settings of the deployment.
 #[derive(Debug, Clone)]
 pub struct Settings {
-    /// For batches that have none yet.
+    /// For batches that have no plan yet.
     pub plan: Plan,
     /// Bytes of decoded content at most.
     pub max_payload_bytes: u64,
-    /// What else a payload may have at most.
+    /// Other upper limits of a payload.
     pub bounds: Bounds,
-    /// Where the sources' clocks stand.
+    /// The time zone of the sources' clocks.
     pub zone: TimeZone,
 }
 
 impl Settings {
-    /// Reads `CHUNK_ITEMS` (500 to 2000), `MAX_PAYLOAD_BYTES`, `MAX_CNPJS`, `LISTED_ITEM_ERRORS` and `TIME_ZONE`.
+    /// Reads `CHUNK_ITEMS` (500 to 2000), `MAX_PAYLOAD_BYTES`, `MAX_CNPJS`, `LISTED_ITEM_ERRORS`
+    /// and `TIME_ZONE`.
     pub fn read<F: Fn(&str) -> Option<String>>(environment: &mut Environment<F>) -> Self {
         let Items(items) = environment.optional("CHUNK_ITEMS", Items(ChunkItems::default()));
         let usual = Bounds::default();
@@ -48,7 +49,7 @@ impl FromStr for Items {
     }
 }
 
-/// UTC stands in for a zone that is missing or unknown, with which no function starts.
+/// UTC stands in for a missing or unknown zone, with which no function starts.
 struct Zone(TimeZone);
 
 impl Default for Zone {

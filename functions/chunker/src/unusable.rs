@@ -1,21 +1,21 @@
 use ingestion::split::PayloadError;
 
-/// Why a payload as a whole comes to nothing: its batch fails, and no product changes.
+/// Why a payload as a whole is unusable: its batch fails, and no product changes.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{detail}")]
 pub struct Unusable {
     pub code: UnusableCode,
     pub detail: String,
-    /// Where in the decoded content that shows.
+    /// The place in the decoded content where that shows.
     pub byte_offset: Option<u64>,
 }
 
 /// The code by which a batch's `error` names it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum UnusableCode {
-    /// It is no array of items, or breaks off.
+    /// It is not an array of items, or breaks off.
     MalformedJson,
-    /// It is not the gzip that it begins as, or not what was accepted.
+    /// It begins as gzip and is not, or its checksum is not the accepted one.
     ContentCorrupt,
     MaxPayloadExceeded,
     TooManyErrors,

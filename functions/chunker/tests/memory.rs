@@ -1,5 +1,5 @@
-//! A payload of 200 MB goes through the pipeline under 64 MB of peak memory, whatever its form. Each form is read by a process of its own, since the
-//! peak is a process's.
+//! A payload of 200 MB goes through the pipeline under 64 MB of peak memory, whatever its form.
+//! Each form is read by a process of its own, since the peak is a process's.
 
 #![allow(
     clippy::unwrap_used,
@@ -14,7 +14,7 @@ use std::process::Command;
 
 use bytes::Bytes;
 use chunker::Job;
-use chunker::pipeline::{Outcome, Output, Source, Trouble, run};
+use chunker::pipeline::{Outcome, Output, RunError, Source, run};
 use flate2::Compression;
 use flate2::write::GzEncoder;
 use futures_util::future::BoxFuture;
@@ -98,7 +98,7 @@ fn large(bytes: usize) -> Vec<String> {
 }
 
 impl Source for Endless {
-    async fn next(&mut self) -> Result<Option<Bytes>, Trouble> {
+    async fn next(&mut self) -> Result<Option<Bytes>, RunError> {
         while self.ready.len() < FRAME {
             let mut content = std::mem::take(&mut self.ready);
             let compressed = self.gzip.take();
@@ -132,7 +132,7 @@ impl Source for Endless {
 struct Nowhere;
 
 impl Output for Nowhere {
-    fn store(&self, _: u32, file: Vec<u8>) -> BoxFuture<'static, Result<(), Trouble>> {
+    fn store(&self, _: u32, file: Vec<u8>) -> BoxFuture<'static, Result<(), RunError>> {
         Box::pin(async move {
             tokio::time::sleep(std::time::Duration::from_millis(5)).await;
             drop(file);
@@ -140,7 +140,7 @@ impl Output for Nowhere {
         })
     }
 
-    async fn record(&self, errors: &[ItemError]) -> Result<(), Trouble> {
+    async fn record(&self, errors: &[ItemError]) -> Result<(), RunError> {
         assert!(
             errors
                 .iter()

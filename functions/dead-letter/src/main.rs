@@ -1,4 +1,4 @@
-//! Ends the work that failed for good.
+//! Records failed work.
 
 use std::time::Duration;
 
@@ -9,7 +9,7 @@ use dead_letter::{DeadLetter, UnhandledQueue};
 use lambda_runtime::{Error, LambdaEvent, run, service_fn};
 use objects::Objects;
 use serde_json::Value;
-use transport::Visibility;
+use worker::Visibility;
 
 #[tokio::main(flavor = "current_thread")]
 async fn main() -> Result<(), Error> {
@@ -26,13 +26,13 @@ async fn main() -> Result<(), Error> {
 
     let sdk = Sdk::from_environment().await;
     let sqs = aws_sdk_sqs::Client::new(sdk.standard());
+    let source = |queue_url| Visibility::new(sqs.clone(), queue_url, base).after_receives(earlier_receives);
     let dead_letter = DeadLetter {
         objects: Objects::new(aws_sdk_s3::Client::new(&sdk.objects()), bucket),
         accepted: Accepted::new(aws_sdk_dynamodb::Client::new(sdk.standard()), table),
         database: Database::from_environment(&sdk).await?,
-        sources: sources.map(|queue_url| Visibility::new(sqs.clone(), queue_url, base)).into(),
-        earlier_receives,
-        unhandled: UnhandledQueue::new(sqs, unhandled),
+        sources: sources.map(source).into(),
+        unhandled: UnhandledQueue::new(sqs.clone(), unhandled),
     };
     let dead_letter = &dead_letter;
     run(service_fn(async |event: LambdaEvent<Value>| {

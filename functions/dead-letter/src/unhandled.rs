@@ -1,11 +1,11 @@
-use aws_lambda_events::sqs::SqsMessage;
 use aws_sdk_sqs::Client;
 use aws_sdk_sqs::types::MessageAttributeValue;
+use worker::Record;
 
-/// Characters of a reason: it counts to the message's size.
-const LONGEST_REASON: usize = 300;
+/// Characters of an attribute: it counts to the message's size.
+const LONGEST_ATTRIBUTE: usize = 300;
 
-/// Where messages are kept that nobody could work on, for people.
+/// The queue of messages that no function can handle, for people.
 #[derive(Debug, Clone)]
 pub struct UnhandledQueue {
     client: Client,
@@ -18,15 +18,14 @@ impl UnhandledQueue {
         Self { client, queue_url }
     }
 
-    /// Keeps a message as it came, with the reason, the queue that it lay in and its id there as attributes. It may be there twice.
-    pub(crate) async fn keep(&self, message: &SqsMessage, reason: &str) -> Result<(), aws_sdk_sqs::Error> {
-        let mut request = self.client.send_message().queue_url(&self.queue_url);
-        request = request.message_body(message.body.clone().unwrap_or_default());
-        let attributes = [
-            ("reason", Some(reason)),
-            ("source", message.event_source_arn.as_deref()),
-            ("message_id", message.message_id.as_deref()),
-        ];
+    /// Sends a message as it came, with the reason, its queue and its id there as attributes.
+    /// Repeated, it is there twice.
+    pub(crate) async fn forward(&self, message: &Record, reason: &str) -> Result<(), aws_sdk_sqs::Error> {
+        let body = String::from_utf8_lossy(message.body.as_deref().unwrap_or_default());
+        let mut request = self.client.send_message().queue_url(&self.queue_url).message_body(body);
+        let id = message.id.as_ref().map(ToString::to_string);
+        let attributes =
+            [("reason", Some(reason)), ("source", message.source.as_deref()), ("message_id", id.as_deref())];
         for (name, value) in attributes {
             let value = value.map(presentable).filter(|value| !value.is_empty());
             let Some(value) = value else { continue };
@@ -38,9 +37,9 @@ impl UnhandledQueue {
     }
 }
 
-/// As much as is kept, in the characters that SQS takes.
+/// The text's beginning, without characters that SQS refuses.
 fn presentable(text: &str) -> String {
-    text.chars().filter(|character| !character.is_control()).take(LONGEST_REASON).collect()
+    text.chars().filter(|character| !character.is_control()).take(LONGEST_ATTRIBUTE).collect()
 }
 
 #[cfg(test)]
@@ -50,6 +49,6 @@ mod tests {
     #[test]
     fn reasons_are_short_and_have_no_characters_that_sqs_refuses() {
         assert_eq!(presentable("line\nbreak\u{0}é"), "linebreaké");
-        assert_eq!(presentable(&"é".repeat(1000)).chars().count(), LONGEST_REASON);
+        assert_eq!(presentable(&"é".repeat(1000)).chars().count(), LONGEST_ATTRIBUTE);
     }
 }

@@ -3,21 +3,22 @@ use std::fmt;
 use accepted::AcceptedError;
 use catalog::DatabaseError;
 use objects::ObjectError;
+use payloads::{NotifyError, PayloadError};
 use retention::RetentionError;
-use transport::AnnounceError;
+use retry::{Retry, Retryable};
 
 use crate::trigger::UnknownEvent;
 
-/// What a run looks for, each by itself.
+/// What a run looks for. Each look is independent of the others.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Look {
     /// Payloads that never became batches.
     Objects,
-    /// Batches that stopped.
+    /// Stalled batches.
     Stopped,
-    /// Batches whose end did not happen.
+    /// Batches that were not finalized.
     Unfinished,
-    /// Batches at their end whose objects do not expire.
+    /// Final batches whose objects do not expire.
     Kept,
     /// Uploads whose time is over.
     Uploads,
@@ -50,12 +51,12 @@ impl fmt::Display for Look {
     }
 }
 
-/// Why a run did not do all of its work. What it did is done; the rest is the next run's.
+/// Why a run did not do all of its work. What it did is done; the next run does the rest.
 #[derive(Debug, thiserror::Error)]
-pub enum NotReconciled {
+pub enum ReconcileError {
     #[error("the event is not known")]
     Event(#[from] UnknownEvent),
-    /// Each is in the log with its reason.
+    /// The log has the reason of each.
     #[error("these looks failed: {}", names(.0))]
     Looks(Vec<Look>),
 }
@@ -66,38 +67,54 @@ fn names(looks: &[Look]) -> String {
 
 /// Why a look failed.
 #[derive(Debug, thiserror::Error)]
-pub(crate) enum Trouble {
-    #[error("storage did not answer")]
+pub(crate) enum LookError {
+    #[error("storage error")]
     Objects(#[from] ObjectError),
-    #[error("the table of batch items did not do its work")]
+    #[error(transparent)]
+    Payload(#[from] PayloadError),
+    #[error("error of the batch items' table")]
     Accepted(#[from] AcceptedError),
-    #[error("the database did not do its work")]
+    #[error("database error")]
     Database(#[from] DatabaseError),
-    #[error("objects of a final batch are kept")]
+    #[error("the objects of a final batch will not expire yet")]
     Retention(#[from] RetentionError),
-    #[error("the queue did not take the news")]
-    Queue(#[from] AnnounceError),
-    #[error("there was not enough time for all of it")]
+    #[error("nobody was notified of a payload")]
+    Notify(#[from] NotifyError),
+    #[error("not enough time for all of it")]
     OutOfTime,
 }
 
-/// The first thing that went wrong with one of many, after which the others had their turn.
-#[derive(Debug, Default)]
-pub(crate) struct First(Option<Trouble>);
+impl Retryable for LookError {
+    fn retry(&self) -> Retry {
+        match self {
+            Self::Objects(error) => error.retry(),
+            Self::Payload(error) => error.retry(),
+            Self::Accepted(error) => error.retry(),
+            Self::Database(error) => error.retry(),
+            Self::Retention(error) => error.retry(),
+            Self::Notify(error) => error.retry(),
+            Self::OutOfTime => Retry::OutOfTime,
+        }
+    }
+}
 
-impl First {
-    /// Logs a failure and keeps it if it is the first.
-    pub(crate) fn note(&mut self, trouble: Trouble) {
-        let error: &dyn std::error::Error = &trouble;
-        tracing::warn!(event_type = "find.left", error, "left for the next run");
-        self.0.get_or_insert(trouble);
+/// The first error among many items, after which the others had their turn.
+#[derive(Debug, Default)]
+pub(crate) struct FirstError(Option<LookError>);
+
+impl FirstError {
+    /// Logs an error, and keeps it if it is the first.
+    pub(crate) fn note(&mut self, failure: LookError) {
+        let error: &dyn std::error::Error = &failure;
+        tracing::warn!(event_type = "find.left", error, retry = ?failure.retry(), "left for the next run");
+        self.0.get_or_insert(failure);
     }
 
     pub(crate) const fn is_none(&self) -> bool {
         self.0.is_none()
     }
 
-    pub(crate) fn end(self) -> Result<(), Trouble> {
+    pub(crate) fn into_result(self) -> Result<(), LookError> {
         self.0.map_or(Ok(()), Err)
     }
 }

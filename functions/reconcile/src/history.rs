@@ -1,19 +1,24 @@
-use tokio::time::Instant;
+use clock::Deadline;
+use tracing::Instrument as _;
 
-use crate::Reconcile;
-use crate::failure::Trouble;
+use crate::failure::LookError;
 use crate::report::HistoryReport;
+use crate::{Reconcile, span};
 
-/// Batches that one run ends at most. Each may have thousands of objects, which are let go.
+/// Batches that one run ends at most. Each may have thousands of objects, which are released.
 const ENDED: u32 = 20;
 
 /// Rows that one run deletes at most, give or take a slice.
 const ROWS: u64 = 500_000;
 
 impl Reconcile {
-    /// Ends batches under way that are too old, deletes final ones that are too old, and lets the history
-    /// begin later once all of them are deleted.
-    pub(crate) async fn prune(&self, until: Instant, report: &mut HistoryReport) -> Result<(), Trouble> {
+    /// Ends batches under way that are too old, deletes final ones that are too old, and moves the
+    /// history's beginning once all of them are deleted.
+    pub(crate) async fn prune(
+        &self,
+        deadline: Deadline,
+        report: &mut HistoryReport,
+    ) -> Result<(), LookError> {
         // A batch that cannot be ended does not stop the others from being deleted.
         let (ended, failure) = match self.database.end_too_old(ENDED).await {
             Ok(ended) => (ended, None),
@@ -21,24 +26,20 @@ impl Reconcile {
         };
         for batch in ended {
             report.too_old = report.too_old.saturating_add(1);
-            tracing::error!(
-                event_type = "batch.too_old",
-                batch_id = %batch.batch_id,
-                tenant = %batch.tenant_id,
-                correlation_id = batch.trace_id,
-                status = %batch.status,
-                generation = batch.generation.number(),
-                chunks_pending = batch.chunks_pending,
-                moved_at = %batch.moved_at,
-                "a batch under way is older than the history of loads, and was ended"
-            );
-            // If the time is over, a later look at kept objects does it.
-            if Instant::now() < until {
-                retention::let_go(&self.database, &self.objects, batch.batch_id).await;
-            }
+            let end = async {
+                tracing::error!(
+                    event_type = "batch.too_old",
+                    "a batch under way is older than the history of loads and was ended"
+                );
+                // If the time is over, a later look releases them.
+                if !deadline.has_passed() {
+                    retention::release(&self.database, &self.objects, batch.batch_id).await;
+                }
+            };
+            end.instrument(span::of_batch(&batch)).await;
         }
         let mut is_more = true;
-        while is_more && report.rows_pruned < ROWS && Instant::now() < until {
+        while is_more && report.rows_pruned < ROWS && !deadline.has_passed() {
             let pruned = self.database.prune().await?;
             report.batches_pruned = report.batches_pruned.saturating_add(pruned.batches);
             report.rows_pruned = report.rows_pruned.saturating_add(pruned.rows);

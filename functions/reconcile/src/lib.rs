@@ -1,33 +1,36 @@
-//! Finds what stopped on its way through the ingest, and sets it going again.
+//! Finds what stalled on its way through the ingest, and restarts it.
 //!
-//! The queues bring most things back by themselves. What they cannot is looked for here, on a schedule:
+//! The queues retry most failures by themselves. On a schedule, this function looks for the others:
 //!
-//! 1. payloads of which no batch came, because S3's news of them was lost;
-//! 2. batches that stand still, because a message was lost, or what it asked for died half-way too often;
-//! 3. batches whose chunks are all written, but whose end did not happen;
+//! 1. payloads that never became batches, because S3's notification was lost;
+//! 2. stalled batches, because a message was lost, or its handler died too often;
+//! 3. batches whose chunks are all written, but that were not finalized;
 //! 4. final batches whose objects do not expire, because a function died before it tagged them;
-//! 5. uploads whose time is over: never used, or not heard of.
+//! 5. uploads whose time is over: never used, or without a notification.
 //!
-//! It also ends and deletes batches that are older than the history of loads that is kept.
+//! It also ends and deletes batches that are older than the history of loads.
 //!
-//! Nothing is worked on here. The news of the payload is told again, and the chunker brings its batch on from wherever it stopped, which does no harm where nothing was
-//! wrong. So looks may overlap, side by side or one after the other: who sets something going says so first, by a condition, and it is not told again before the time
-//! since it stopped has doubled. Each look has a limit and its share of the time, takes the oldest first, and leaves the rest to the next run. Each fails by itself, and if
-//! one did, so does the invocation in the end, for the alarm.
+//! It processes no payload itself. It sends the payload's notification again, and the chunker
+//! continues the batch from where it stopped; one notification too many does no harm. Runs may
+//! overlap: each claims a batch by a conditional write first, and the batch is not claimed again
+//! before the time since it stalled has doubled. Each look has a limit and its share of the time,
+//! takes the oldest first, and leaves the rest to the next run. A look that fails does not stop the
+//! others, but the invocation fails in the end, for the alarm.
 
 mod failure;
 mod history;
 mod kept;
+mod notify;
 mod objects_found;
 mod report;
 mod settings;
+mod span;
 mod stopped;
-mod tell;
 mod trigger;
 mod unfinished;
 mod uploads;
 
-pub use failure::{Look, NotReconciled};
+pub use failure::{Look, ReconcileError};
 pub use report::{BatchesReport, HistoryReport, ObjectsReport, Report, UploadsReport};
 pub use settings::Settings;
 pub use trigger::UnknownEvent;
@@ -36,19 +39,20 @@ use std::time::{Duration, SystemTime};
 
 use accepted::Accepted;
 use catalog::Database;
+use clock::Deadline;
 use objects::Objects;
+use retry::Retryable as _;
 use serde_json::Value;
-use tokio::time::{Instant, timeout_at};
 use tracing::Instrument as _;
 use transport::PayloadsReceived;
 
-use failure::Trouble;
+use failure::LookError;
 
 /// This function's name in metrics.
 const SERVICE: &str = "reconcile";
 
-/// What is kept free of the invocation's time, to say what was found.
-const TO_ANSWER: Duration = Duration::from_secs(3);
+/// The part of an invocation's time that is kept free for the answer.
+const RESERVE: Duration = Duration::from_secs(3);
 
 /// The function's state, which outlives invocations.
 #[derive(Debug)]
@@ -60,46 +64,45 @@ pub struct Reconcile {
     pub settings: Settings,
 }
 
-/// How many looks there are, as what divides a time.
+/// The number of looks, by which the time is divided.
 const LOOKS: u32 = 6;
 const _: () = assert!(Look::ALL.len() == 6);
 
 impl Reconcile {
-    /// Takes all looks within the time of an invocation that is cut off at `ends_at`.
+    /// Does all looks within the time of an invocation, which is cut off at `ends_at`.
     ///
     /// # Errors
-    /// Where the event is another than the schedule's, or a look failed. The others were taken all the same.
-    pub async fn handle(&self, event: &Value, ends_at: SystemTime) -> Result<Report, NotReconciled> {
+    /// If the event is not the schedule's, or a look failed. The others were done all the same.
+    pub async fn handle(&self, event: &Value, ends_at: SystemTime) -> Result<Report, ReconcileError> {
         trigger::check(event)?;
-        let left = ends_at.duration_since(SystemTime::now()).unwrap_or_default();
-        let ends_at = Instant::now() + left.saturating_sub(TO_ANSWER);
+        let deadline = Deadline::of_invocation(ends_at, RESERVE);
         let mut report = Report::default();
         let mut failed = Vec::new();
         for (look, looks_left) in Look::ALL.into_iter().zip((1..=LOOKS).rev()) {
-            // What one leaves of its share is the others'.
-            let share = ends_at.saturating_duration_since(Instant::now()) / looks_left;
+            // What one look leaves of its share is for the others.
+            let share = Deadline::after(deadline.remaining() / looks_left);
             let span = tracing::info_span!("look", look = look.as_str());
-            let look_on = Box::pin(self.look(look, Instant::now() + share, &mut report));
-            let taken = timeout_at(ends_at, look_on);
-            let outcome = taken.instrument(span).await.unwrap_or(Err(Trouble::OutOfTime));
-            if let Err(trouble) = outcome {
-                let error: &dyn std::error::Error = &trouble;
-                tracing::error!(event_type = "look.failed", look = look.as_str(), error, "a look failed");
+            let looking = deadline.run(Box::pin(self.look(look, share, &mut report)));
+            let outcome = looking.instrument(span).await.unwrap_or(Err(LookError::OutOfTime));
+            if let Err(failure) = outcome {
+                let error: &dyn std::error::Error = &failure;
+                let (look_name, retry) = (look.as_str(), failure.retry());
+                tracing::error!(event_type = "look.failed", look = look_name, error, ?retry, "a look failed");
                 failed.push(look);
             }
         }
         report.measure(failed.len());
-        if failed.is_empty() { Ok(report) } else { Err(NotReconciled::Looks(failed)) }
+        if failed.is_empty() { Ok(report) } else { Err(ReconcileError::Looks(failed)) }
     }
 
-    async fn look(&self, look: Look, until: Instant, report: &mut Report) -> Result<(), Trouble> {
+    async fn look(&self, look: Look, deadline: Deadline, report: &mut Report) -> Result<(), LookError> {
         match look {
-            Look::Objects => self.find_objects(until, &mut report.objects).await,
-            Look::Stopped => self.find_stopped(until, &mut report.batches).await,
-            Look::Unfinished => self.find_unfinished(until, &mut report.batches).await,
-            Look::Kept => self.find_kept(until, &mut report.batches).await,
-            Look::Uploads => self.find_uploads(until, &mut report.uploads).await,
-            Look::History => self.prune(until, &mut report.history).await,
+            Look::Objects => self.notify_objects(deadline, &mut report.objects).await,
+            Look::Stopped => self.restart_batches(deadline, &mut report.batches).await,
+            Look::Unfinished => self.finalize_batches(deadline, &mut report.batches).await,
+            Look::Kept => self.release_objects(deadline, &mut report.batches).await,
+            Look::Uploads => self.settle_uploads(deadline, &mut report.uploads).await,
+            Look::History => self.prune(deadline, &mut report.history).await,
         }
     }
 }

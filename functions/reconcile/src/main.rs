@@ -1,4 +1,4 @@
-//! Finds what stopped on its way through the ingest, and sets it going again.
+//! Finds what stalled on its way through the ingest, and restarts it.
 
 use accepted::Accepted;
 use aws::{Environment, Sdk};

@@ -2,83 +2,86 @@ use std::collections::HashSet;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use accepted::Taken;
+use clock::Deadline;
 use futures_util::StreamExt as _;
 use futures_util::stream;
-use ingestion::payload::{PayloadMetadata, batch_of_payload, payload_prefix};
+use ingestion::payload::{batch_of_payload, payload_prefix};
 use jiff::Timestamp;
 use objects::{Listed, ObjectError};
-use tokio::time::Instant;
+use payloads::PayloadError;
 use uuid::Uuid;
 
-use crate::failure::{First, Trouble};
+use crate::failure::{FirstError, LookError};
+use crate::notify::half_way;
 use crate::report::ObjectsReport;
-use crate::tell::half_way;
 use crate::{Reconcile, Settings};
 
-/// Payloads that one run tells of at most.
+/// Notifications that one run sends at most.
 const LIMIT: u64 = 500;
 
-/// Objects that are looked at at once.
+/// Objects that are read at once.
 const AT_ONCE: usize = 16;
 
-/// The hours that every run looks through, since nearly everything that is missing is missing of them.
+/// The latest hours, which every run lists: nearly all lost notifications are of these.
 const RECENT_HOURS: i64 = 3;
 
-/// Of the hours before, each run looks through one in so many, so that each comes round once an hour and listing costs little.
+/// Each run lists one in this number of the earlier hours, so that listing costs little and each is
+/// listed once an hour.
 const SLICES: i64 = 12;
 
-/// What an object turned out to be.
-enum Find {
-    Told,
+/// What was found about an object.
+enum Finding {
+    Notified,
+    /// Its notification was sent not long ago.
     Waiting,
     Foreign,
-    /// Meanwhile it is gone.
+    /// It was deleted meanwhile.
     Gone,
-    /// Not looked at.
-    Left,
+    /// It was not read.
+    Skipped,
 }
 
 impl Reconcile {
-    /// Tells of payloads that lie there for long and belong to no batch that the database knows.
-    pub(crate) async fn find_objects(
+    /// Sends the notification of old payloads whose batch the database does not know.
+    pub(crate) async fn notify_objects(
         &self,
-        until: Instant,
+        deadline: Deadline,
         report: &mut ObjectsReport,
-    ) -> Result<(), Trouble> {
+    ) -> Result<(), LookError> {
         let now = Timestamp::now();
-        let mut first = First::default();
+        let mut first = FirstError::default();
         for hour in hours(now, &self.settings) {
             let prefix = payload_prefix(hour);
             let mut from = None;
             loop {
-                if Instant::now() >= until {
-                    return Err(Trouble::OutOfTime);
+                if deadline.has_passed() {
+                    return Err(LookError::OutOfTime);
                 }
                 if report.found >= LIMIT {
                     tracing::warn!(
                         event_type = "look.limited",
-                        "there may be more payloads than one run tells of"
+                        "there may be more payloads than one run notifies"
                     );
-                    return first.end();
+                    return first.into_result();
                 }
                 let page = self.objects.list(&prefix, from).await?;
-                self.tell_unknown(page.objects, now, report, &mut first).await?;
+                self.notify_unknown(page.objects, now, report, &mut first).await?;
                 from = page.next;
                 if from.is_none() {
                     break;
                 }
             }
         }
-        first.end()
+        first.into_result()
     }
 
-    async fn tell_unknown(
+    async fn notify_unknown(
         &self,
         listed: Vec<Listed>,
         now: Timestamp,
         report: &mut ObjectsReport,
-        first: &mut First,
-    ) -> Result<(), Trouble> {
+        first: &mut FirstError,
+    ) -> Result<(), LookError> {
         report.seen = report.seen.saturating_add(count(listed.len()));
         let young =
             |object: &Listed| now.duration_since(object.modified_at) < signed(self.settings.object_age);
@@ -91,7 +94,7 @@ impl Reconcile {
                     tracing::warn!(
                         event_type = "object.foreign",
                         object = object.key,
-                        "no payload has such a key"
+                        "the key is not a payload's"
                     );
                 }
             }
@@ -104,51 +107,53 @@ impl Reconcile {
         asked.retain(|(batch_id, _)| unknown.contains(batch_id));
         asked.truncate(usize::try_from(LIMIT.saturating_sub(report.found)).unwrap_or(usize::MAX));
         let queue_is_away = AtomicBool::new(false);
-        let mut finds = stream::iter(asked)
+        let mut findings = stream::iter(asked)
             .map(|(_, object)| {
                 let queue_is_away = &queue_is_away;
                 Box::pin(async move {
-                    // A queue that does not take one will not take the next, which is not looked at in vain.
+                    // A queue that rejects one message would reject the next.
                     if queue_is_away.load(Ordering::Relaxed) {
-                        return Ok(Find::Left);
+                        return Ok(Finding::Skipped);
                     }
-                    let find = self.tell_object(&object, now).await;
-                    queue_is_away.fetch_or(matches!(find, Err(Trouble::Queue(_))), Ordering::Relaxed);
-                    find
+                    let finding = self.notify_object(&object, now).await;
+                    queue_is_away.fetch_or(matches!(finding, Err(LookError::Notify(_))), Ordering::Relaxed);
+                    finding
                 })
             })
             .buffer_unordered(AT_ONCE);
-        while let Some(find) = finds.next().await {
-            match find {
-                Ok(Find::Told) => report.found = report.found.saturating_add(1),
-                Ok(Find::Waiting) => report.waiting = report.waiting.saturating_add(1),
-                Ok(Find::Foreign) => report.foreign = report.foreign.saturating_add(1),
-                Ok(Find::Gone | Find::Left) => {}
-                Err(trouble) => first.note(trouble),
+        while let Some(finding) = findings.next().await {
+            match finding {
+                Ok(Finding::Notified) => report.found = report.found.saturating_add(1),
+                Ok(Finding::Waiting) => report.waiting = report.waiting.saturating_add(1),
+                Ok(Finding::Foreign) => report.foreign = report.foreign.saturating_add(1),
+                Ok(Finding::Gone | Finding::Skipped) => {}
+                Err(failure) => first.note(failure),
             }
         }
         Ok(())
     }
 
-    async fn tell_object(&self, object: &Listed, now: Timestamp) -> Result<Find, Trouble> {
+    async fn notify_object(&self, object: &Listed, now: Timestamp) -> Result<Finding, LookError> {
         let key = &object.key;
-        let head = match self.objects.head(key).await {
-            Err(ObjectError::Missing { .. }) => return Ok(Find::Gone),
-            head => head?,
+        let metadata = match payloads::open(&self.objects, key).await {
+            Ok(payload) => payload.metadata,
+            Err(PayloadError::Object(ObjectError::Missing { .. })) => return Ok(Finding::Gone),
+            Err(error @ (PayloadError::Metadata(_) | PayloadError::OtherKey(_))) => {
+                let error: &dyn std::error::Error = &error;
+                tracing::warn!(
+                    event_type = "object.foreign",
+                    object = key,
+                    error,
+                    "the object does not name its batch"
+                );
+                return Ok(Finding::Foreign);
+            }
+            Err(error) => return Err(error.into()),
         };
-        let metadata = PayloadMetadata::from_map(&head.metadata).ok().filter(|it| it.key() == *key);
-        let Some(metadata) = metadata else {
-            tracing::warn!(
-                event_type = "object.foreign",
-                object = key,
-                "the object does not say of which batch it is"
-            );
-            return Ok(Find::Foreign);
-        };
-        let told_before = half_way(object.modified_at, now);
-        let taken = self.tell_once(metadata.tenant_id, metadata.batch_id, key, told_before).await?;
+        let notified_before = half_way(object.modified_at, now);
+        let claimed = self.notify_once(metadata.tenant_id, metadata.batch_id, key, notified_before).await?;
         let (batch_id, tenant) = (metadata.batch_id.to_string(), metadata.tenant_id.to_string());
-        Ok(match taken {
+        Ok(match claimed {
             Taken::Yes => {
                 let age = now.duration_since(object.modified_at).as_secs();
                 let correlation_id = metadata.trace_id;
@@ -159,11 +164,11 @@ impl Reconcile {
                     tenant,
                     correlation_id,
                     age_seconds = age,
-                    "a payload that never became a batch was told of again"
+                    "the notification of a payload that never became a batch was sent again"
                 );
-                Find::Told
+                Finding::Notified
             }
-            Taken::Recently => Find::Waiting,
+            Taken::Recently => Finding::Waiting,
             Taken::NotAccepted => {
                 tracing::warn!(
                     event_type = "object.foreign",
@@ -172,13 +177,13 @@ impl Reconcile {
                     tenant,
                     "its batch was never accepted"
                 );
-                Find::Foreign
+                Finding::Foreign
             }
         })
     }
 }
 
-/// The hours to look through now, the oldest first.
+/// The hours that this run lists, the oldest first.
 fn hours(now: Timestamp, settings: &Settings) -> Vec<Timestamp> {
     let interval = i64::try_from(settings.interval.as_secs()).unwrap_or(i64::MAX).max(1);
     let run = now.as_second().div_euclid(interval);
@@ -208,7 +213,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_last_hours_are_looked_through_in_every_run() {
+    fn every_run_lists_the_last_hours() {
         let now: Timestamp = "2026-11-21T01:10:00Z".parse().unwrap();
         let hours = hours(now, &Settings::default());
         let newest: Vec<_> = hours[hours.len() - 3..].iter().map(|hour| payload_prefix(*hour)).collect();
@@ -217,7 +222,7 @@ mod tests {
     }
 
     #[test]
-    fn every_hour_comes_round_whatever_the_interval() {
+    fn every_hour_is_listed_whatever_the_interval() {
         for minutes in [2, 5, 30, 60] {
             let settings = Settings { interval: Duration::from_mins(minutes), ..Settings::default() };
             let begin: Timestamp = "2026-11-21T01:13:00Z".parse().unwrap();

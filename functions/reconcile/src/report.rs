@@ -2,7 +2,7 @@ use serde::Serialize;
 use serde_json::Map;
 use telemetry::metrics::{self, Measure};
 
-/// What a run found: its answer, and its metrics.
+/// What a run found: the function's answer, and its metrics.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize)]
 pub struct Report {
     pub objects: ObjectsReport,
@@ -11,26 +11,27 @@ pub struct Report {
     pub history: HistoryReport,
 }
 
-/// Payloads of which no batch came.
+/// Payloads that never became batches.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize)]
 pub struct ObjectsReport {
     pub seen: u64,
-    /// Told again.
+    /// Their notification was sent again.
     pub found: u64,
-    /// Told not long ago.
+    /// Their notification was sent not long ago.
     pub waiting: u64,
-    /// No payloads, or none that was ever accepted.
+    /// Not payloads, or never accepted.
     pub foreign: u64,
 }
 
-/// Batches that stopped.
+/// Stalled batches.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize)]
 pub struct BatchesReport {
+    /// Restarted.
     pub set_going: u64,
     pub finalized: u64,
-    /// At their end, whose objects may expire now.
+    /// Final, and their objects were released.
     pub let_go: u64,
-    /// Past the time for which a batch is set going; nothing where that was not found out.
+    /// Restarted in vain for too long; `None` if the database did not say.
     pub stuck: Option<u64>,
 }
 
@@ -39,27 +40,27 @@ pub struct BatchesReport {
 pub struct UploadsReport {
     /// Never used.
     pub expired: u64,
-    /// There, and told again.
+    /// Used, and their notification was sent again.
     pub found: u64,
-    /// There, and worked on.
+    /// Used, and known to the database.
     pub arrived: u64,
 }
 
 /// Batches that are older than the history.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize)]
 pub struct HistoryReport {
-    /// Were under way, and were ended.
+    /// Under way, and ended.
     pub too_old: u64,
     /// Deleted.
     pub batches_pruned: u64,
     /// Deleted, of all tables.
     pub rows_pruned: u64,
-    /// How long the next batch to be deleted has been waiting for that; nothing where that was not found out.
+    /// How long the next batch has been waiting to be deleted; `None` if the database did not say.
     pub behind_minutes: Option<u64>,
 }
 
 impl Report {
-    /// Writes all of it down as metrics, zeros too.
+    /// Writes the metrics, zeros too.
     pub(crate) fn measure(&self, failures: usize) {
         let failures = u64::try_from(failures).unwrap_or(u64::MAX);
         let counted = [
@@ -75,7 +76,7 @@ impl Report {
             (metrics::ROWS_PRUNED, self.history.rows_pruned),
             (metrics::RECONCILE_FAILURES, failures),
         ];
-        // What is not known must not look like an end of the alarm.
+        // An unknown number must not end an alarm.
         let stuck = self.batches.stuck.map(|stuck| (metrics::BATCHES_STUCK, stuck));
         let behind = self.history.behind_minutes.map(|minutes| (metrics::PRUNING_BEHIND, minutes));
         let measures: Vec<_> = counted

@@ -3,22 +3,23 @@ use std::time::Duration;
 
 use aws::Environment;
 
-/// From when on something counts as stopped, and how far back is looked.
+/// When something counts as stalled, and how far back a run looks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Settings {
     /// Between two runs.
     pub interval: Duration,
-    /// How many hours' payloads are looked through.
+    /// How many hours of payloads are listed.
     pub hours: u32,
-    /// How long an object may lie unknown.
+    /// How long a payload may be unknown to the database.
     pub object_age: Duration,
-    /// How long a batch may stand still: longer than any pause before a message comes back, and than all tries of one together.
+    /// How long a batch may make no progress: longer than all retries of a message together.
     pub stopped_for: Duration,
-    /// How long after its generation began a batch is set going.
+    /// How long after its generation began a batch is restarted.
     pub given_up_after: Duration,
-    /// How long a batch may stand still whose chunks are all written.
+    /// How long a batch whose chunks are all written may wait to be finalized.
     pub unfinished_for: Duration,
-    /// How long after its time is over an upload may still be on its way: what began in time may end later.
+    /// How long after its time an upload may still be under way: one that began in time may end
+    /// later.
     pub upload_grace: Duration,
     /// How long a batch is kept after its end.
     pub history: Duration,
@@ -51,7 +52,8 @@ const SHORTEST_HISTORY: u64 = 60;
 const LONGER_THAN_PAYLOADS: u64 = 15;
 
 impl Settings {
-    /// Reads `RECONCILE_MINUTES` (the schedule's interval), `RECONCILE_HOURS`, and in seconds `RECONCILE_OBJECT_AGE`, `RECONCILE_STOPPED_FOR`, `RECONCILE_GIVEN_UP_AFTER`,
+    /// Reads `RECONCILE_MINUTES` (the schedule's interval), `RECONCILE_HOURS`, and in seconds
+    /// `RECONCILE_OBJECT_AGE`, `RECONCILE_STOPPED_FOR`, `RECONCILE_GIVEN_UP_AFTER`,
     /// `RECONCILE_UNFINISHED_FOR` and `RECONCILE_UPLOAD_GRACE`; and `HISTORY_DAYS`, which must fit
     /// `PAYLOAD_RETENTION_DAYS`.
     pub fn read<F: Fn(&str) -> Option<String>>(environment: &mut Environment<F>) -> Self {

@@ -1,109 +1,92 @@
 use catalog::{Patience, StoppedBatch};
-use objects::ObjectError;
-use tokio::time::Instant;
+use clock::Deadline;
+use retry::{Retry, Retryable as _};
 use uuid::Uuid;
 
-use crate::Reconcile;
-use crate::failure::{First, Trouble};
+use crate::failure::{FirstError, LookError};
 use crate::report::BatchesReport;
+use crate::{Reconcile, span};
 
-/// Batches that one run sets going at most.
+/// Batches that one run restarts at most.
 const LIMIT: u32 = 200;
 
-/// Batches that are taken at once: few, so that little is taken that there is no time to tell of.
+/// Batches that are claimed at once: few, so that little is claimed that there is no time for.
 const AT_ONCE: u32 = 25;
 
-/// Batches that are named where many are stuck.
+/// Batches that are named if many are stuck.
 const NAMED: u32 = 10;
 
 impl Reconcile {
-    /// Sets batches going that stand still, and reports those with which that was tried for long enough.
-    pub(crate) async fn find_stopped(
+    /// Restarts stalled batches, and reports those that were restarted in vain for long enough.
+    pub(crate) async fn restart_batches(
         &self,
-        until: Instant,
+        deadline: Deadline,
         report: &mut BatchesReport,
-    ) -> Result<(), Trouble> {
+    ) -> Result<(), LookError> {
         let patience =
             Patience { stopped_for: self.settings.stopped_for, given_up_after: self.settings.given_up_after };
         let mut left = LIMIT;
-        let mut first = First::default();
+        let mut first = FirstError::default();
         while left > 0 && first.is_none() {
-            if Instant::now() >= until {
-                return Err(Trouble::OutOfTime);
+            if deadline.has_passed() {
+                return Err(LookError::OutOfTime);
             }
-            let taken = self.database.take_stopped(patience, left.min(AT_ONCE)).await?;
-            if taken.is_empty() {
+            let claimed = self.database.take_stopped(patience, left.min(AT_ONCE)).await?;
+            if claimed.is_empty() {
                 break;
             }
-            left = left.saturating_sub(u32::try_from(taken.len()).unwrap_or(u32::MAX));
-            self.set_going(&taken, report, &mut first).await?;
+            left = left.saturating_sub(u32::try_from(claimed.len()).unwrap_or(u32::MAX));
+            self.restart(&claimed, report, &mut first).await?;
         }
         if left == 0 {
-            tracing::warn!(event_type = "look.limited", "there may be more batches than one run sets going");
+            tracing::warn!(event_type = "look.limited", "there may be more batches than one run restarts");
         }
         self.report_stuck(patience, report).await?;
-        first.end()
+        first.into_result()
     }
 
-    async fn set_going(
+    async fn restart(
         &self,
-        taken: &[StoppedBatch],
+        claimed: &[StoppedBatch],
         report: &mut BatchesReport,
-        first: &mut First,
-    ) -> Result<(), Trouble> {
-        let mut untold: Vec<Uuid> = Vec::new();
-        let mut batches = taken.iter();
+        first: &mut FirstError,
+    ) -> Result<(), LookError> {
+        let mut released: Vec<Uuid> = Vec::new();
+        let mut batches = claimed.iter();
         for batch in batches.by_ref() {
-            match self.tell_of(batch).await {
-                Ok(()) => report.set_going = report.set_going.saturating_add(1),
-                // Nobody can tell of a payload that lies elsewhere, so it keeps its place behind the others.
-                Err(trouble @ Trouble::Objects(_)) => first.note(trouble),
-                // A queue that does not take one will not take the next: there must be time left to put them back.
-                Err(trouble) => {
-                    untold.push(batch.batch_id);
-                    first.note(trouble);
+            let notified = payloads::notify(&self.objects, &self.queue, &batch.payload_uri).await;
+            let _entered = span::of_batch(batch).entered();
+            match notified {
+                Ok(()) => {
+                    report.set_going = report.set_going.saturating_add(1);
+                    tracing::warn!(event_type = "batch.set_going", "a stalled batch was restarted");
+                }
+                // It keeps its claim, and its place behind the others.
+                Err(error) if error.retry() == Retry::Never => first.note(error.into()),
+                // The next notification would fail too. The rest of the time is for releasing the
+                // claims.
+                Err(error) => {
+                    released.push(batch.batch_id);
+                    first.note(error.into());
                     break;
                 }
             }
         }
-        untold.extend(batches.map(|batch| batch.batch_id));
-        if untold.is_empty() { Ok(()) } else { Ok(self.database.put_back(&untold).await?) }
+        released.extend(batches.map(|batch| batch.batch_id));
+        if released.is_empty() { Ok(()) } else { Ok(self.database.put_back(&released).await?) }
     }
 
-    async fn tell_of(&self, batch: &StoppedBatch) -> Result<(), Trouble> {
-        let uri = &batch.payload_uri;
-        let key = self.objects.key(uri).ok_or_else(|| ObjectError::Elsewhere { uri: uri.clone() })?;
-        self.queue.tell(self.objects.bucket(), key).await?;
-        tracing::warn!(
-            event_type = "batch.set_going",
-            batch_id = %batch.batch_id,
-            tenant = %batch.tenant_id,
-            correlation_id = batch.trace_id,
-            status = %batch.status,
-            generation = batch.generation.number(),
-            chunks_pending = batch.chunks_pending,
-            moved_at = %batch.moved_at,
-            "a batch that stood still was set going"
-        );
-        Ok(())
-    }
-
-    async fn report_stuck(&self, patience: Patience, report: &mut BatchesReport) -> Result<(), Trouble> {
+    async fn report_stuck(&self, patience: Patience, report: &mut BatchesReport) -> Result<(), LookError> {
         let stuck = self.database.stuck(patience, NAMED).await?;
         report.stuck = Some(stuck.count);
         for batch in stuck.oldest {
-            tracing::error!(
-                event_type = "batch.stuck",
-                batch_id = %batch.batch_id,
-                tenant = %batch.tenant_id,
-                correlation_id = batch.trace_id,
-                status = %batch.status,
-                generation = batch.generation.number(),
-                chunks_pending = batch.chunks_pending,
-                moved_at = %batch.moved_at,
-                stuck = stuck.count,
-                "a batch cannot be set going, and needs a decision"
-            );
+            span::of_batch(&batch).in_scope(|| {
+                tracing::error!(
+                    event_type = "batch.stuck",
+                    stuck = stuck.count,
+                    "restarting a batch does not help; somebody has to decide what to do with it"
+                );
+            });
         }
         Ok(())
     }

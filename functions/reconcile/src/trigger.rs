@@ -1,11 +1,12 @@
 use serde_json::Value;
 
-/// An event that is no order to look. It may have been meant to say something that this function would not heed.
+/// An event that this function would ignore, although its sender may have meant something by it.
 #[derive(Debug, thiserror::Error)]
 #[error("the event is neither the schedule's nor empty")]
 pub struct UnknownEvent;
 
-/// Whether an event is the schedule's, or the empty one of somebody who looks by hand. There is nothing else to be said: what counts as stopped is the deployment's.
+/// Accepts the schedule's event, and the empty one of a manual run. There are no parameters: the
+/// deployment decides what counts as stalled.
 pub(crate) fn check(event: &Value) -> Result<(), UnknownEvent> {
     let is_empty = event.is_null() || event.as_object().is_some_and(serde_json::Map::is_empty);
     let member = |name| event.get(name).and_then(Value::as_str);
@@ -30,7 +31,7 @@ mod tests {
     }
 
     #[test]
-    fn what_would_not_be_heeded_is_refused() {
+    fn an_event_that_would_be_ignored_is_refused() {
         for event in [json!({"hours": 1}), json!([]), json!("now"), json!({"source": "aws.events"})] {
             assert!(check(&event).is_err(), "{event}");
         }

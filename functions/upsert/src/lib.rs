@@ -1,47 +1,41 @@
 //! Writes chunks to the database: from SQS and from Kafka by the same code.
 //!
-//! An event arrives at least once. The chunk's row changes in the same transaction as its products, so
-//! a repeated event finds the chunk done and is acknowledged without work. A chunk that fails is
-//! retried after pauses that grow, and the failure is noted with it; after too many attempts, or soon
-//! if no retry can help, its event goes to the dead-letter queue. A chunk that only waited for the
-//! locks of its establishments did not fail: for an hour, its event is sent again as a new message.
+//! An event is delivered at least once. The chunk's row changes in the same transaction as its
+//! products, so a repeated event finds the chunk done and is acknowledged without work. A chunk
+//! that fails is retried after growing pauses, and the failure is noted with it. After too many
+//! attempts, or soon if no retry can help, its event goes to the dead-letter queue. A chunk that
+//! only waited for the locks of its establishments did not fail: for an hour, its event is sent
+//! again as a new message.
 
-mod delivery;
 mod failure;
+mod job;
 
-pub use delivery::{Failure, RecordId, Response, UnknownEvent};
-pub use failure::NotWritten;
+pub use failure::UpsertError;
 
 use std::time::{Duration, SystemTime};
 
 use catalog::{Database, Written};
-use ingestion::batch::{BatchStatus, ChunkResult};
+use ingestion::batch::ChunkResult;
 use ingestion::chunk::{Chunk, ChunkId, ChunkReady, decode};
 use ingestion::payload::generation_of_chunk;
 use objects::Objects;
+use retry::{Retry, Retryable as _};
 use serde_json::{Map, Value};
 use telemetry::metrics::{self, Measure};
-use tokio::time::{Instant, timeout, timeout_at};
-use tracing::Instrument as _;
-use tracing::field::Empty;
-use transport::{ChunkEvent, ChunksReady, Receipt, Visibility};
-use uuid::Uuid;
-
-use delivery::{Record, lanes, take};
+use tokio::time::{Instant, timeout};
+use transport::{ChunkEvent, ChunksReady};
+use worker::{BatchResponse, Record, UnknownEvent, Visibility};
 
 /// This function's name in metrics.
 const SERVICE: &str = "upsert";
 
-/// What is kept free of the invocation's time, to say which records failed.
-const TO_ANSWER: Duration = Duration::from_secs(1);
-
-/// What noting a failed attempt may take.
+/// The time that noting a failed attempt may take.
 const NOTE: Duration = Duration::from_secs(2);
 
-/// How long after it was announced a chunk may wait for others without an attempt being counted.
+/// How long after its announcement a chunk may wait for locks without an attempt being counted.
 const LONGEST_WAIT: Duration = Duration::from_hours(1);
 
-/// Bytes of a chunk's file: far more than the planner lets in.
+/// Bytes of a chunk's file: far more than the planner allows.
 const MAX_FILE: usize = 32 * 1024 * 1024;
 
 /// The function's state, which outlives invocations.
@@ -56,61 +50,22 @@ pub struct Upsert {
 }
 
 impl Upsert {
-    /// Takes the records of one invocation, which is cut off at `ends_at`, and says which of them are to come again.
+    /// Handles the records of one invocation, which is cut off at `ends_at`, and returns those to
+    /// retry.
     ///
     /// # Errors
-    /// Where the event as a whole cannot be read.
-    pub async fn handle(&self, event: Value, ends_at: SystemTime) -> Result<Response, UnknownEvent> {
-        let left = ends_at.duration_since(SystemTime::now()).unwrap_or_default();
-        let ends_at = Instant::now() + left.saturating_sub(TO_ANSWER);
-        let response = take(lanes(event)?, async |record: Record| {
-            let span = tracing::info_span!(
-                "chunk",
-                correlation_id = Empty,
-                tenant = Empty,
-                batch_id = Empty,
-                chunk_id = Empty,
-                cnpj = Empty
-            );
-            let receipt = record.receipt.clone();
-            let written = async {
-                if Instant::now() >= ends_at {
-                    return Err(NotWritten::OutOfTime).inspect_err(log);
-                }
-                let written = timeout_at(ends_at, Box::pin(self.write(record))).await;
-                let written = written.unwrap_or(Err(NotWritten::OutOfTime)).inspect_err(log);
-                if let (Err(error), Some(receipt)) = (&written, &receipt) {
-                    Box::pin(self.put_off(receipt, error)).await;
-                }
-                written
-            };
-            written.instrument(span).await
-        });
-        Ok(response.await)
+    /// If the event as a whole cannot be read.
+    pub async fn handle(&self, event: Value, ends_at: SystemTime) -> Result<BatchResponse, UnknownEvent> {
+        worker::serve(self, event, ends_at).await
     }
 
-    async fn write(&self, record: Record) -> Result<(), NotWritten> {
+    async fn process(&self, event: &ChunkEvent, record: &Record) -> Result<(), UpsertError> {
         let began = Instant::now();
-        let body = record.body.ok_or(NotWritten::NoEvent)?;
-        let event = transport::read_chunk_event(&body)?;
-        let attributes = event.attributes();
         let ready = event.data();
-        let span = tracing::Span::current();
-        span.record("correlation_id", &attributes.trace_id);
-        span.record("tenant", &attributes.tenant);
-        span.record("batch_id", ready.batch_id.to_string());
-        span.record("chunk_id", ready.chunk_id().to_string());
-        span.record("cnpj", ready.cnpj.as_str());
-
-        let written = match self.write_ready(ready).await {
+        let written = match self.write(ready).await {
             Ok(written) => written,
-            // The event keeps its time, so a chunk that has waited for longer fails like any other.
-            Err(error)
-                if error.is_no_attempt()
-                    && record.receipt.is_some()
-                    && SystemTime::from(attributes.time).elapsed().unwrap_or_default() < LONGEST_WAIT =>
-            {
-                return self.send_again(&event, error).await;
+            Err(error) if error.retry() == Retry::Contended && may_wait(event, record) => {
+                return self.resend(event, error).await;
             }
             Err(error) => {
                 self.note(ready, &error).await;
@@ -118,23 +73,20 @@ impl Upsert {
             }
         };
         report(written, began.elapsed());
-        let became_final = match written {
-            Written::Done { batch, became_final, .. } | Written::AlreadyDone { batch, became_final } => {
-                became_final.then_some(batch)
+        match written {
+            Written::Done { batch, became_final: true, .. }
+            | Written::AlreadyDone { batch, became_final: true } => {
+                retention::finish(&self.database, &self.objects, ready.batch_id, batch).await;
             }
-            Written::Superseded | Written::TooOld => None,
-        };
-        if let Some(status) = became_final {
-            self.let_go(ready.batch_id, status).await;
+            Written::Done { .. } | Written::AlreadyDone { .. } | Written::Superseded | Written::TooOld => {}
         }
         Ok(())
     }
 
-    /// Sends the event of a chunk again that only waited for others: the message that brought it is
-    /// done then. Where the queue does not take it, that message comes again, and counts as
-    /// received once more.
-    async fn send_again(&self, event: &ChunkEvent, why: NotWritten) -> Result<(), NotWritten> {
-        let sent = Box::pin(self.queue.send_again(event, self.visibility.first_pause())).await;
+    /// Sends the event of a chunk that only waited for locks as a new message, so that this one is
+    /// done. If SQS rejects it, this one is retried, and its receive count grows.
+    async fn resend(&self, event: &ChunkEvent, why: UpsertError) -> Result<(), UpsertError> {
+        let sent = Box::pin(self.queue.resend(event, self.visibility.first_pause())).await;
         if let Err(error) = sent {
             let error: &dyn std::error::Error = &error;
             tracing::warn!(
@@ -149,24 +101,15 @@ impl Upsert {
         Ok(())
     }
 
-    /// Says when a message that failed comes again.
-    async fn put_off(&self, receipt: &Receipt, error: &NotWritten) {
-        match error {
-            // There is none for the call either.
-            NotWritten::OutOfTime => {}
-            error if error.may_pass() => self.visibility.later(receipt).await,
-            _ => self.visibility.at_once(receipt).await,
-        }
-    }
-
-    async fn write_ready(&self, ready: &ChunkReady) -> Result<Written, NotWritten> {
-        let chunk = self.read(ready).await?;
+    async fn write(&self, ready: &ChunkReady) -> Result<Written, UpsertError> {
+        let chunk = self.read_chunk(ready).await?;
         Ok(self.database.write_chunk(&chunk).await?)
     }
 
-    /// Notes with the chunk why it was not written. That is for whoever looks at it later, so a note that cannot be made changes nothing.
-    async fn note(&self, ready: &ChunkReady, error: &NotWritten) {
-        if error.is_not_noted() {
+    /// Notes with the chunk why it was not written, for the people who investigate. A note that
+    /// fails changes nothing.
+    async fn note(&self, ready: &ChunkReady, error: &UpsertError) {
+        if !error.is_noted() {
             return;
         }
         let note = error.note();
@@ -180,26 +123,28 @@ impl Upsert {
         tracing::warn!(event_type = "chunk.attempt_not_noted", error, "the failed attempt was not noted");
     }
 
-    /// Reads the chunk that an event announces, and makes sure that it is that one. One that is replayed lies where an earlier generation put it.
-    async fn read(&self, ready: &ChunkReady) -> Result<Chunk, NotWritten> {
+    /// Reads the chunk that an event announces, and checks that it is the right one. The object of
+    /// a replayed chunk may be of an earlier generation.
+    async fn read_chunk(&self, ready: &ChunkReady) -> Result<Chunk, UpsertError> {
         let ChunkReady { batch_id, generation, chunk_index, ref chunk_uri, .. } = *ready;
         let of_this_chunk = |key| Some((key, generation_of_chunk(key, batch_id, chunk_index)?));
         let found = self.objects.key(chunk_uri).and_then(of_this_chunk);
         let found = found.filter(|(_, cut_in)| *cut_in <= generation);
-        let (key, cut_in) = found.ok_or_else(|| NotWritten::OtherObject(chunk_uri.clone()))?;
+        let (key, cut_in) = found.ok_or_else(|| UpsertError::OtherObject(chunk_uri.clone()))?;
         let chunk = decode(&self.objects.get(key, MAX_FILE).await?)?;
         if chunk.id() == ChunkId::of(batch_id, cut_in, chunk_index) {
             Ok(chunk.of_generation(generation))
         } else {
-            Err(NotWritten::OtherChunk)
+            Err(UpsertError::OtherChunk)
         }
     }
+}
 
-    /// Lets the objects of a batch that is final expire. What fails here costs storage and nothing else.
-    async fn let_go(&self, batch_id: Uuid, status: BatchStatus) {
-        tracing::info!(event_type = "batch.final", %status, "the batch came to its end");
-        retention::let_go(&self.database, &self.objects, batch_id).await;
-    }
+/// Whether a chunk may wait for locks without an attempt being counted. Only a message of SQS can
+/// be sent again. Its event keeps its time, so that waiting has an end.
+fn may_wait(event: &ChunkEvent, record: &Record) -> bool {
+    let waited = SystemTime::from(event.attributes().time).elapsed().unwrap_or_default();
+    record.receipt.is_some() && waited < LONGEST_WAIT
 }
 
 fn report(written: Written, took: Duration) {
@@ -223,12 +168,12 @@ fn report(written: Written, took: Duration) {
             tracing::info!(event_type = "chunk.done_before", "the chunk was written before");
         }
         Written::Superseded => {
-            tracing::info!(event_type = "chunk.superseded", "the batch is being replayed by now");
+            tracing::info!(event_type = "chunk.superseded", "a replay of the batch has begun");
         }
         Written::TooOld => {
             tracing::warn!(
                 event_type = "chunk.too_old",
-                "the chunk is older than the history of loads, and is not written"
+                "the chunk is older than the history of loads and is not written"
             );
         }
     }
@@ -246,18 +191,4 @@ fn measure(result: ChunkResult, took: Duration) {
         (metrics::WRITING_TIME, Measure::duration(took)),
     ];
     metrics::measure(SERVICE, &measures, Map::new());
-}
-
-fn log(error: &NotWritten) {
-    let may_pass = error.may_pass();
-    let error: &dyn std::error::Error = error;
-    if may_pass {
-        tracing::warn!(event_type = "chunk.interrupted", error, "the chunk will be tried again");
-    } else {
-        tracing::error!(
-            event_type = "chunk.refused",
-            error,
-            "the chunk's event is left to the dead-letter queue"
-        );
-    }
 }

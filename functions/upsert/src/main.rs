@@ -7,8 +7,9 @@ use catalog::Database;
 use lambda_runtime::{Error, LambdaEvent, run, service_fn};
 use objects::Objects;
 use serde_json::Value;
-use transport::{ChunksReady, Visibility};
+use transport::ChunksReady;
 use upsert::Upsert;
+use worker::Visibility;
 
 #[tokio::main(flavor = "current_thread")]
 async fn main() -> Result<(), Error> {

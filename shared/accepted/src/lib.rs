@@ -20,6 +20,7 @@ use ingestion::Viewer;
 use ingestion::batch::BatchStatus;
 use ingestion::payload::AcceptedBatch;
 use jiff::Timestamp;
+use retry::{Retry, Retryable};
 use uuid::Uuid;
 
 type Item = HashMap<String, AttributeValue>;
@@ -59,6 +60,15 @@ const OFFERED: &str = "attribute_not_exists(batchId) OR \
     (uploadExpiresAt < :uploadExpiresAt AND (attribute_exists(awaited) OR #status = :expired))";
 const EXTENDED: &str =
     "uploadExpiresAt < :uploadExpiresAt AND (attribute_exists(awaited) OR #status = :expired)";
+
+impl Retryable for AcceptedError {
+    fn retry(&self) -> Retry {
+        match self {
+            Self::Unavailable(_) => Retry::Later,
+            Self::Unreadable(_) => Retry::Never,
+        }
+    }
+}
 
 impl AcceptedError {
     fn unavailable(error: impl std::error::Error) -> Self {

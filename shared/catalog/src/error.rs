@@ -1,26 +1,31 @@
 use ingestion::batch::{IllegalTransition, Unbalanced};
+use retry::{Retry, Retryable};
 use tokio_postgres::error::SqlState;
 use uuid::Uuid;
 
 use crate::config::ConfigError;
 
-/// Why the database did not do what it was asked to. Nothing of it was done, but where a commit's answer was lost: then repeating
-/// finds it done.
+/// Why a call to the database failed. Nothing was changed, unless the answer to a commit was lost:
+/// then the repeated call finds it done.
 #[derive(Debug, thiserror::Error)]
 pub enum DatabaseError {
-    #[error("the database's configuration cannot be used")]
+    #[error("the database's configuration is not usable")]
     Config(#[from] ConfigError),
-    #[error("the environment does not say where the database is")]
+    #[error("the environment does not name the database")]
     Environment(#[from] aws::EnvironmentError),
-    #[error("the database's secret cannot be read: {0}")]
-    Secret(String),
+    /// Secrets Manager did not answer, or does not give the secret.
+    #[error("cannot read the database's secret")]
+    SecretUnavailable(#[source] Box<dyn std::error::Error + Send + Sync>),
+    /// The secret was read, but is not the JSON that RDS writes. Its content is left out.
+    #[error("the database's secret is malformed: {0}")]
+    SecretMalformed(&'static str),
     /// No connection could be made, or it broke.
     #[error("the database cannot be reached")]
     Unavailable(#[source] tokio_postgres::Error),
-    /// The database was reached, but did not do it in time or because of what else it does.
+    /// The database was reached, but had no time or no resources for the statement.
     #[error("the database is busy")]
     Busy(#[source] tokio_postgres::Error),
-    /// Others held a lock for too long. Nothing is wrong with what was to be done, nor with the database.
+    /// Others held a lock for too long. Nothing is wrong with the statement, nor with the database.
     #[error("others held a lock for too long")]
     Contended(#[source] tokio_postgres::Error),
     #[error("the database did not answer in time")]
@@ -32,8 +37,8 @@ pub enum DatabaseError {
     Migration(#[source] Box<refinery::Error>),
     #[error("another process is migrating the database")]
     MigrationUnderWay,
-    /// A row that was looked up was written by somebody else before it could be, who does not take the establishments' locks.
-    #[error("a row was written by somebody else meanwhile")]
+    /// A writer that does not take the establishments' locks changed a row after it was looked up.
+    #[error("a row was changed by another writer meanwhile")]
     Moved,
     #[error("batch {0} is not known")]
     UnknownBatch(Uuid),
@@ -50,26 +55,44 @@ pub enum DatabaseError {
     Illegal(#[from] IllegalTransition),
 }
 
-impl DatabaseError {
-    /// Whether the same call may succeed later.
-    #[must_use]
-    pub const fn is_transient(&self) -> bool {
-        matches!(
-            self,
-            Self::Secret(_)
-                | Self::Unavailable(_)
-                | Self::Busy(_)
-                | Self::Contended(_)
-                | Self::TimedOut
-                | Self::MigrationUnderWay
-                | Self::Moved
-        )
+impl Retryable for DatabaseError {
+    fn retry(&self) -> Retry {
+        match self {
+            Self::SecretUnavailable(_)
+            | Self::Unavailable(_)
+            | Self::Busy(_)
+            | Self::TimedOut
+            | Self::MigrationUnderWay
+            | Self::Moved => Retry::Later,
+            Self::Contended(_) => Retry::Contended,
+            // A configuration, a schema, a row or this version's code is wrong. Once it is
+            // repaired, the same work passes.
+            Self::Config(_)
+            | Self::Environment(_)
+            | Self::SecretMalformed(_)
+            | Self::Rejected(_)
+            | Self::Migration(_)
+            | Self::Unreadable(_)
+            | Self::OutOfRange(_)
+            | Self::Unbalanced(_)
+            | Self::Illegal(_) => Retry::AfterRepair,
+            Self::UnknownBatch(_) | Self::UnknownChunk { .. } => Retry::Never,
+        }
     }
+}
 
+impl DatabaseError {
     /// Whether the database did not answer at all, so that nothing else need be tried with it now.
     #[must_use]
     pub const fn is_away(&self) -> bool {
-        matches!(self, Self::Config(_) | Self::Secret(_) | Self::Unavailable(_) | Self::TimedOut)
+        matches!(
+            self,
+            Self::Config(_)
+                | Self::SecretUnavailable(_)
+                | Self::SecretMalformed(_)
+                | Self::Unavailable(_)
+                | Self::TimedOut
+        )
     }
 
     /// The failure of a statement that does little more than wait for locks: each wait has its
@@ -81,21 +104,23 @@ impl DatabaseError {
         }
     }
 
-    /// Whether the fault lies with values of the rows themselves (SQLSTATE classes 22 and 23), so that other rows may pass.
+    /// Whether the fault lies with values of the rows themselves (SQLSTATE classes 22 and 23), so
+    /// that other rows may pass.
     pub(crate) fn blames_the_data(&self) -> bool {
         let Self::Rejected(error) = self else { return false };
         error.code().is_some_and(|state| matches!(state.code().get(..2), Some("22" | "23")))
     }
 }
 
-/// Classes of SQLSTATE that say more about the moment than about the statement: connections, transactions that met, resources, operators,
-/// the system.
+/// Classes of SQLSTATE that say more about the moment than about the statement: connections,
+/// conflicting transactions, resources, operators, the system.
 const MOMENTARY: [&str; 6] = ["08", "40", "53", "55", "57", "58"];
 
 impl From<tokio_postgres::Error> for DatabaseError {
     fn from(error: tokio_postgres::Error) -> Self {
         let Some(state) = error.code() else {
-            // Without a code the server said nothing: the connection is at fault, unless a value was never sent.
+            // Without a code the server said nothing: the connection is at fault, unless a value
+            // was never sent.
             return if error.is_closed() || has_io_source(&error) {
                 Self::Unavailable(error)
             } else {
@@ -103,7 +128,8 @@ impl From<tokio_postgres::Error> for DatabaseError {
             };
         };
         let class = state.code().get(..2).unwrap_or_default();
-        // After a failover a writer may be found to be a reader; a transaction that idled too long was cut off.
+        // After a failover a writer may be found to be a reader; a transaction that idled too long
+        // was cut off.
         let moved = [SqlState::READ_ONLY_SQL_TRANSACTION, SqlState::IDLE_IN_TRANSACTION_SESSION_TIMEOUT];
         if *state == SqlState::LOCK_NOT_AVAILABLE {
             Self::Contended(error)

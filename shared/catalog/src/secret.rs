@@ -2,7 +2,6 @@
 
 use aws::Environment;
 use aws_sdk_secretsmanager::Client;
-use aws_sdk_secretsmanager::error::DisplayErrorContext;
 use secrecy::{ExposeSecret as _, SecretString};
 use serde::Deserialize;
 
@@ -19,6 +18,9 @@ pub(crate) struct DatabaseSecret {
     tls: TlsMode,
     ca_arn: Option<String>,
 }
+
+const NO_HOST: &str = "neither it nor the environment has the host";
+const NO_NAME: &str = "neither it nor the environment has the database's name";
 
 /// The secret's content, as RDS writes it.
 #[derive(Deserialize)]
@@ -71,13 +73,12 @@ impl DatabaseSecret {
     fn config(&self, content: &SecretString, ca: Option<Pem>) -> Result<DatabaseConfig, DatabaseError> {
         // serde_json's message would quote what it found.
         let content: Content = serde_json::from_str(content.expose_secret())
-            .map_err(|_| DatabaseError::Secret("it is not the JSON that RDS writes".to_owned()))?;
-        let missing =
-            |name: &str| DatabaseError::Secret(format!("neither it nor the environment has {name}"));
+            .map_err(|_| DatabaseError::SecretMalformed("it is not the JSON that RDS writes"))?;
+        let lacking = DatabaseError::SecretMalformed;
         Ok(DatabaseConfig {
-            host: self.host.clone().or(content.host).ok_or_else(|| missing("the host"))?,
+            host: self.host.clone().or(content.host).ok_or_else(|| lacking(NO_HOST))?,
             port: self.port.or(content.port).unwrap_or(5432),
-            dbname: self.dbname.clone().or(content.dbname).ok_or_else(|| missing("the database's name"))?,
+            dbname: self.dbname.clone().or(content.dbname).ok_or_else(|| lacking(NO_NAME))?,
             user: content.username,
             password: content.password.0,
             tls: self.tls.with(ca),
@@ -86,14 +87,18 @@ impl DatabaseSecret {
 
     async fn value(&self, arn: &str) -> Result<SecretString, DatabaseError> {
         let output = self.client.get_secret_value().secret_id(arn).send().await;
-        let output = output.map_err(|error| DatabaseError::Secret(DisplayErrorContext(error).to_string()))?;
-        let value = output.secret_string.ok_or_else(|| DatabaseError::Secret("it is binary".to_owned()))?;
-        Ok(value.into())
+        let output = output.map_err(|error| {
+            let error: aws_sdk_secretsmanager::Error = error.into();
+            DatabaseError::SecretUnavailable(error.into())
+        })?;
+        output.secret_string.map(SecretString::from).ok_or(DatabaseError::SecretMalformed("it is binary"))
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use retry::{Retry, Retryable as _};
+
     use super::*;
 
     async fn secret(host: Option<&str>, tls: TlsMode) -> DatabaseSecret {
@@ -133,8 +138,18 @@ mod tests {
         ] {
             let secret = secret(None, TlsMode::VerifyFull).await;
             let error = secret.config(&SecretString::from(content), None).unwrap_err();
-            assert!(matches!(error, DatabaseError::Secret(_)), "{content}");
+            assert!(matches!(error, DatabaseError::SecretMalformed(_)), "{content}");
+            assert_eq!(error.retry(), Retry::AfterRepair, "{content}");
             assert!(!format!("{error} {error:?}").contains("hidden"), "{content}");
         }
+    }
+
+    #[tokio::test]
+    async fn a_secret_that_cannot_be_read_is_tried_again() {
+        let secret = secret(None, TlsMode::VerifyFull).await;
+        let error = secret.read().await.unwrap_err();
+        assert!(matches!(error, DatabaseError::SecretUnavailable(_)), "{error:?}");
+        assert_eq!(error.retry(), Retry::Later);
+        assert!(std::error::Error::source(&error).is_some(), "the log says why");
     }
 }

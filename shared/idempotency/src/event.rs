@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use jiff::Timestamp;
+use retry::{Retry, Retryable};
 use serde::de::DeserializeOwned;
 use serde::ser::SerializeMap as _;
 use serde::{Serialize, Serializer};
@@ -69,6 +70,14 @@ pub enum EventError {
     /// The data have no fingerprint.
     #[error("the event's data: {0}")]
     Fingerprint(#[from] NoFingerprint),
+}
+
+impl Retryable for EventError {
+    fn retry(&self) -> Retry {
+        match self {
+            Self::Form(_) | Self::Attribute { .. } | Self::Data { .. } | Self::Fingerprint(_) => Retry::Never,
+        }
+    }
 }
 
 impl Event {

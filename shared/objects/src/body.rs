@@ -3,10 +3,11 @@ use bytes::Bytes;
 
 use crate::{Head, ObjectError, Objects};
 
-/// How often a body that breaks off is asked for again without a byte having come in between.
+/// How often a body that breaks off is resumed without a byte having come in between.
 const MAX_RESUMES: u32 = 4;
 
-/// The bytes of one object. Where the answer breaks off, the rest is asked for, on the condition that the object is still the same one.
+/// The bytes of one object. If the answer breaks off, the rest is requested, on the condition that
+/// the object is still the same.
 #[derive(Debug)]
 pub struct ObjectBody {
     objects: Objects,
@@ -24,10 +25,10 @@ impl ObjectBody {
         Self { objects, key: key.to_owned(), etag, length, read: 0, stream: None, resumes: 0 }
     }
 
-    /// The next bytes, or nothing after the last one.
+    /// The next bytes; `None` after the last.
     ///
     /// # Errors
-    /// Where the object is another one by now, is gone, or breaks off too often.
+    /// If the object was replaced, is gone, or its body breaks off too often.
     pub async fn next(&mut self) -> Result<Option<Bytes>, ObjectError> {
         while self.read < self.length {
             let mut stream = match self.stream.take() {
@@ -45,7 +46,7 @@ impl ObjectBody {
                 None => self.broke_off("the answer ended before the object did")?,
             }
         }
-        // Where storage gave a checksum, whether it matches is said after the last byte.
+        // If S3 gave a checksum, the stream compares it after the last byte.
         match self.stream.take() {
             Some(mut stream) => match stream.next().await {
                 Some(Err(error)) => Err(ObjectError::broken(&self.key, error)),

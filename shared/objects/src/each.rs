@@ -1,14 +1,14 @@
-//! The same work on many objects, several at once.
+//! The same request for many objects, several at once.
 
 use tokio::task::{JoinError, JoinSet};
 
 use crate::{ObjectError, Objects};
 
-/// Objects that are worked on at once.
+/// Requests at once.
 const AT_ONCE: usize = 16;
 
 impl Objects {
-    /// Does the same to each object, and gives all results once all are there.
+    /// Does the same for each object, and returns all results once all are there.
     pub(crate) async fn each<T, F>(
         &self,
         names: Vec<String>,

@@ -2,25 +2,36 @@ use std::error::Error;
 
 use aws_sdk_s3::config::http::HttpResponse;
 use aws_sdk_s3::error::SdkError;
+use retry::{Retry, Retryable};
 
-/// Why an object cannot be had or put.
+/// Why an object was not read, written or tagged.
 #[derive(Debug, thiserror::Error)]
 pub enum ObjectError {
-    #[error("there is no object {key}")]
+    #[error("object {key} does not exist")]
     Missing { key: String },
-    /// Another object lies there now than the one whose beginning was read.
-    #[error("the object {key} was replaced while it was read")]
+    /// The object there now is not the one whose beginning was read.
+    #[error("object {key} was replaced while it was being read")]
     Replaced { key: String },
-    #[error("the object {key} has more than {limit} bytes")]
+    #[error("object {key} is larger than {limit} bytes")]
     TooLarge { key: String, limit: usize },
-    #[error("{uri} is not an object of this bucket")]
+    #[error("{uri} is not in this bucket")]
     Elsewhere { uri: String },
-    #[error("storage did not do its work on the object {key}")]
+    #[error("S3 request failed for object {key}")]
     Storage {
         key: String,
         #[source]
         source: Box<dyn Error + Send + Sync>,
     },
+}
+
+impl Retryable for ObjectError {
+    fn retry(&self) -> Retry {
+        match self {
+            // A replaced object is read from its beginning by the next attempt.
+            Self::Replaced { .. } | Self::Storage { .. } => Retry::Later,
+            Self::Missing { .. } | Self::TooLarge { .. } | Self::Elsewhere { .. } => Retry::Never,
+        }
+    }
 }
 
 impl ObjectError {

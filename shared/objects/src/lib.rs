@@ -1,4 +1,4 @@
-//! The ingest's objects in S3: payloads as they came and the chunks that were cut of them, in one bucket.
+//! The ingest's objects in S3, in one bucket: payloads as they came, and the chunks cut from them.
 
 mod body;
 mod each;
@@ -24,7 +24,7 @@ pub struct Objects {
     bucket: String,
 }
 
-/// What an object says of itself.
+/// An object's metadata.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Head {
     /// By names without the prefix `x-amz-meta-`.
@@ -45,31 +45,31 @@ impl Objects {
         &self.bucket
     }
 
-    /// An object's address, as batches and events name it.
+    /// An object's URI, as batches and events name it.
     #[must_use]
     pub fn uri(&self, key: &str) -> String {
         uri_of(&self.bucket, key)
     }
 
-    /// The key of an address in this bucket.
+    /// The key of a URI; `None` if it is of another bucket.
     #[must_use]
     pub fn key<'a>(&self, uri: &'a str) -> Option<&'a str> {
         uri::key_in(&self.bucket, uri)
     }
 
-    /// Asks whether the bucket is there.
+    /// Asks whether the bucket exists.
     ///
     /// # Errors
-    /// When it is not, or storage does not answer.
+    /// If it does not, or S3 does not answer.
     pub async fn probe(&self) -> Result<(), ObjectError> {
         let answer = self.client.head_bucket().bucket(&self.bucket).send().await;
         answer.map(drop).map_err(|error| ObjectError::of("", error))
     }
 
-    /// Asks what an object is.
+    /// Reads an object's metadata.
     ///
     /// # Errors
-    /// Where it is not there, or storage does not answer.
+    /// If it does not exist, or S3 does not answer.
     pub async fn head(&self, key: &str) -> Result<Head, ObjectError> {
         let request = self.client.head_object().bucket(&self.bucket).key(key);
         let head = request.send().await.map_err(|error| ObjectError::of(key, error))?;
@@ -80,10 +80,10 @@ impl Objects {
         })
     }
 
-    /// Which of these objects are there.
+    /// The keys of those objects that exist.
     ///
     /// # Errors
-    /// Where storage does not answer.
+    /// If S3 does not answer.
     pub async fn there(&self, keys: Vec<String>) -> Result<HashSet<String>, ObjectError> {
         let asked = self.each(keys, async |objects, key| match objects.head(&key).await {
             Ok(_) => Ok(Some(key)),
@@ -93,16 +93,17 @@ impl Objects {
         asked.await.into_iter().filter_map(Result::transpose).collect()
     }
 
-    /// An object's bytes from the first one on, as they come. Nothing is asked for before the first is wanted.
+    /// An object's bytes as they come. No request is made before the first call of
+    /// [`next`](ObjectBody::next).
     #[must_use]
     pub fn body(&self, key: &str, head: &Head) -> ObjectBody {
         ObjectBody::new(self.clone(), key, head)
     }
 
-    /// A whole object of at most `limit` bytes.
+    /// Reads a whole object of at most `limit` bytes.
     ///
     /// # Errors
-    /// Where it is not there, is larger, or does not come whole.
+    /// If it does not exist, is larger, or its body breaks off.
     pub async fn get(&self, key: &str, limit: usize) -> Result<Vec<u8>, ObjectError> {
         let request = self.client.get_object().bucket(&self.bucket).key(key);
         let mut object = request.send().await.map_err(|error| ObjectError::of(key, error))?;
@@ -117,10 +118,10 @@ impl Objects {
         Ok(bytes)
     }
 
-    /// Puts an object. Repeated with the same bytes, it changes nothing.
+    /// Writes an object. Repeated with the same bytes, it changes nothing.
     ///
     /// # Errors
-    /// Where storage does not take it.
+    /// If S3 does not take it.
     pub async fn put(&self, key: &str, bytes: Vec<u8>) -> Result<(), ObjectError> {
         let body = ByteStream::from(bytes);
         let request = self.client.put_object().bucket(&self.bucket).key(key).body(body);

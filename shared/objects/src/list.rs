@@ -15,15 +15,16 @@ pub struct Listed {
 pub struct Page {
     /// In the order of their keys.
     pub objects: Vec<Listed>,
-    /// Where the next page begins, if there is one.
+    /// The continuation token of the next page, if there is one.
     pub next: Option<String>,
 }
 
 impl Objects {
-    /// Lists the objects whose keys begin with `prefix`: up to 1000 of them, from the place on that the page before named.
+    /// Lists up to 1000 objects whose keys begin with `prefix`, from the continuation token of the
+    /// page before.
     ///
     /// # Errors
-    /// Where storage does not answer.
+    /// If S3 does not answer.
     pub async fn list(&self, prefix: &str, from: Option<String>) -> Result<Page, ObjectError> {
         let request = self.client.list_objects_v2().bucket(&self.bucket).prefix(prefix);
         let request = request.set_continuation_token(from);
@@ -33,7 +34,7 @@ impl Objects {
     }
 }
 
-/// Storage leaves neither member out.
+/// S3 leaves neither member out.
 fn listed(object: Object) -> Option<Listed> {
     let modified_at = object.last_modified?;
     let nanosecond = i32::try_from(modified_at.subsec_nanos()).ok()?;

@@ -1,12 +1,11 @@
-//! Which objects may be let go: the bucket's lifecycle expires those with the tag `state=final`, and no other.
+//! The tag `state=final`, by which the bucket's lifecycle expires an object.
 
 use aws_sdk_s3::types::{Tag, Tagging};
 
 use crate::{ObjectError, Objects};
 
 impl Objects {
-    /// Tags the objects of a batch that is final, which lets the bucket's lifecycle expire them.
-    /// Repeated harmlessly; an object that is gone needs no tag.
+    /// Tags objects, so that they expire. Idempotent; an object that is gone needs no tag.
     ///
     /// # Errors
     /// The first one, after all were tried: an object without the tag is only kept longer.
@@ -15,14 +14,14 @@ impl Objects {
         tagged.into_iter().collect()
     }
 
-    /// Takes the tag away again, so that nothing expires of a batch that goes on. Repeated harmlessly; an
-    /// object that is gone stays gone.
+    /// Removes the tag again, so that the objects do not expire. Idempotent; an object that is gone
+    /// stays gone.
     ///
     /// # Errors
-    /// The first one, after all were tried: then it is not known which are kept.
-    pub async fn keep(&self, uris: Vec<String>) -> Result<(), ObjectError> {
-        let kept = self.each(uris, async |objects, uri| objects.untag(&uri).await).await;
-        kept.into_iter().collect()
+    /// The first one, after all were tried: then it is not known which objects expire.
+    pub async fn untag_final(&self, uris: Vec<String>) -> Result<(), ObjectError> {
+        let untagged = self.each(uris, async |objects, uri| objects.untag(&uri).await).await;
+        untagged.into_iter().collect()
     }
 
     async fn tag(&self, uri: &str) -> Result<(), ObjectError> {

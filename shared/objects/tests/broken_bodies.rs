@@ -1,4 +1,5 @@
-//! A body that breaks off is asked for again from where it broke, as long as the object is the same one: against a server that breaks off.
+//! A body that breaks off is resumed where it broke, as long as the object is the same. No mock
+//! server breaks bodies off, so this one writes to its socket.
 
 #![allow(
     clippy::unwrap_used,

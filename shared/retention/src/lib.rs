@@ -1,56 +1,79 @@
-//! Which objects of a batch may expire: those of a batch that is final carry the tag `state=final`, by which
-//! the bucket's lifecycle removes them, and those of a batch that goes on must not.
+//! Which objects of a batch may expire: the bucket's lifecycle removes those with the tag
+//! `state=final`. The objects of a final batch have it, and those of a batch under way must not.
 //!
-//! A batch may be replayed while somebody tags its objects, and S3 writes no tag under a condition. So each
-//! side acts after the state changed and looks at it again:
+//! A batch may be replayed while its objects are being tagged, and S3 has no conditional tagging.
+//! So each side acts after the state changed, and then checks the state again:
 //!
-//! - a replay begins its generation first, and the chunker takes the tag away before it announces chunks;
-//! - a function that tags then asks whether the batch is still final in the generation that it saw. If not,
-//!   it takes its tags away again.
+//! - a replay begins its generation first, and removes the tags before the chunks are announced;
+//! - [`release`] tags first, and then asks whether the batch is still final in the generation that
+//!   it saw. If not, it removes its tags again.
 //!
-//! One of the two looks after the last write, so no object of a batch under replay keeps the tag.
+//! One of the two checks after the last write, so no object of a batch under replay keeps the tag.
 //! There is one exception: a function that dies between its tags and its question leaves them until
 //! the chunks are announced again. A batch that was given up goes on in its first generation; the
-//! chunker then does the same for its payload.
+//! same is then done for its payload.
 //!
-//! The database notes that the objects of a batch have their tags. Where that note is missing,
-//! because somebody died or storage failed, `reconcile` tags them later.
+//! The database records that the objects of a batch have their tags. If that record is missing,
+//! because a function died or storage failed, the objects can be released later.
 
 #![forbid(unsafe_code)]
 
 use catalog::{Database, DatabaseError, FinalBatch};
+use ingestion::batch::BatchStatus;
 use objects::{ObjectError, Objects};
+use retry::{Retry, Retryable};
 use uuid::Uuid;
 
-/// How often a batch may be replayed and come to its end while its objects are tagged.
+/// How often a batch may be replayed and become final again while its objects are being tagged.
 const MAX_ROUNDS: u8 = 4;
 
 /// Why it is not known which objects of a batch may expire. At worst they are kept.
 #[derive(Debug, thiserror::Error)]
 pub enum RetentionError {
-    #[error("the database does not say whether the batch is final")]
+    #[error("database error")]
     Database(#[from] DatabaseError),
-    #[error("an object was not tagged")]
+    #[error("cannot tag object")]
     Object(#[from] ObjectError),
     #[error("the batch was replayed again and again")]
     Unsettled,
 }
 
-/// Lets the objects of a batch that is final expire, and does nothing for one that goes on. Repeated
-/// harmlessly. What fails costs storage and nothing else, so it is logged and that is all.
-pub async fn let_go(database: &Database, objects: &Objects, batch_id: Uuid) {
-    if let Err(error) = try_let_go(database, objects, batch_id).await {
+impl Retryable for RetentionError {
+    fn retry(&self) -> Retry {
+        match self {
+            Self::Database(error) => error.retry(),
+            Self::Object(error) => error.retry(),
+            Self::Unsettled => Retry::Later,
+        }
+    }
+}
+
+/// Logs that a batch reached its final status, and [releases](release) its objects.
+pub async fn finish(database: &Database, objects: &Objects, batch_id: Uuid, status: BatchStatus) {
+    tracing::info!(event_type = "batch.final", %status, "the batch is final");
+    release(database, objects, batch_id).await;
+}
+
+/// Lets the objects of a final batch expire, and does nothing for a batch under way. Idempotent. A
+/// failure costs storage and nothing else, so it is only logged.
+pub async fn release(database: &Database, objects: &Objects, batch_id: Uuid) {
+    if let Err(error) = try_release(database, objects, batch_id).await {
         let error: &dyn std::error::Error = &error;
         let batch_id = batch_id.to_string();
-        tracing::warn!(event_type = "batch.not_tagged", batch_id, error, "objects of a final batch are kept");
+        tracing::warn!(
+            event_type = "batch.not_tagged",
+            batch_id,
+            error,
+            "the objects of a final batch will not expire yet"
+        );
     }
 }
 
 /// The same for a caller that can try again later.
 ///
 /// # Errors
-/// Where the database or storage fail; then some objects may be without the tag.
-pub async fn try_let_go(
+/// If the database or storage fail; then some objects may lack the tag.
+pub async fn try_release(
     database: &Database,
     objects: &Objects,
     batch_id: Uuid,
@@ -64,18 +87,18 @@ pub async fn try_let_go(
     Err(RetentionError::Unsettled)
 }
 
-/// Whether a batch is as it was seen.
+/// Whether a batch is still as it was seen.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Seen {
     Still,
     NoLonger,
 }
 
-/// Tags the objects of a batch that was seen to be final. Where it is being replayed by now, the tags are
-/// taken away again.
+/// Tags the objects of a batch that was seen to be final. If it is being replayed by now, removes
+/// the tags again.
 ///
 /// # Errors
-/// Where the database or storage fail; then some objects may be without the tag.
+/// If the database or storage fail; then some objects may lack the tag.
 pub async fn tag_as_seen(
     database: &Database,
     objects: &Objects,
@@ -90,6 +113,6 @@ pub async fn tag_as_seen(
         tagged?;
         return Ok(Seen::Still);
     }
-    objects.keep(batch.uris.clone()).await?;
+    objects.untag_final(batch.uris.clone()).await?;
     Ok(Seen::NoLonger)
 }

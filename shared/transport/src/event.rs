@@ -3,23 +3,24 @@ use ingestion::chunk::ChunkReady;
 use jiff::Timestamp;
 use uuid::Uuid;
 
-/// A chunk that is ready, in the envelope of all events.
+/// A chunk that is ready to be written, in the envelope of all events.
 pub type ChunkEvent = Event<ChunkReady>;
 
-/// What a batch gives the events of its chunks.
+/// The attributes that a batch gives the events of its chunks.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Origin {
     pub tenant_id: Uuid,
-    /// The key that the client sent the batch with.
+    /// The key of the client's request.
     pub idempotency_key: String,
     /// Of the request that brought the batch.
     pub trace_id: String,
 }
 
-/// The event of a chunk, published now: announced again, the same chunk has the same key and another id.
+/// The event of a chunk, published at `now`. Announced again, the same chunk has the same key and
+/// another id.
 ///
 /// # Errors
-/// Where the origin has values that no envelope holds.
+/// If the origin has values that the envelope does not allow.
 pub fn chunk_event(origin: &Origin, chunk: ChunkReady, now: Timestamp) -> Result<ChunkEvent, EventError> {
     let attributes = Attributes {
         id: Uuid::new_v4().to_string(),
@@ -39,7 +40,7 @@ pub fn chunk_event(origin: &Origin, chunk: ChunkReady, now: Timestamp) -> Result
 /// Reads the event of a chunk.
 ///
 /// # Errors
-/// Where it is another event or none, or its key is not its chunk's. No further delivery changes that.
+/// If it is not such an event, or its key is not its chunk's.
 pub fn read_chunk_event(json: &[u8]) -> Result<ChunkEvent, EventError> {
     let event: ChunkEvent = Event::read(json)?;
     let attributes = event.attributes();
@@ -50,6 +51,17 @@ pub fn read_chunk_event(json: &[u8]) -> Result<ChunkEvent, EventError> {
         return Err(EventError::Attribute { attribute: "idempotencykey", fault: "must be the chunk's id" });
     }
     Ok(event)
+}
+
+/// Records the fields of a chunk's event in the current span.
+pub fn record_chunk(event: &ChunkEvent) {
+    let (attributes, chunk) = (event.attributes(), event.data());
+    let span = tracing::Span::current();
+    span.record("correlation_id", &attributes.trace_id);
+    span.record("tenant", &attributes.tenant);
+    span.record("batch_id", tracing::field::display(chunk.batch_id));
+    span.record("chunk_id", tracing::field::display(chunk.chunk_id()));
+    span.record("cnpj", chunk.cnpj.as_str());
 }
 
 fn key(attribute: &'static str, value: &str) -> Result<IdempotencyKey, EventError> {

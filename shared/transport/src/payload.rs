@@ -1,41 +1,52 @@
-//! The news that a payload lies in its bucket: as S3 tells it, and told again by us in the same form.
+//! The notification that a payload was stored: as S3 sends it, and sent again by us in the same
+//! form.
 
 use aws_lambda_events::s3::{S3Event, S3EventRecord};
 use aws_sdk_sqs::Client;
 use jiff::Timestamp;
+use retry::{Retry, Retryable};
 use serde::Deserialize;
 use serde_json::{Value, json};
 use url::form_urlencoded;
 
 use crate::AnnounceError;
 
-/// The news that an object was put.
+/// The object that a notification names.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PayloadNotice {
     pub bucket: String,
     pub key: String,
 }
 
-/// What came is no event of S3.
+/// A message that is not a notification of S3.
 #[derive(Debug, thiserror::Error)]
 pub enum UnknownNotice {
-    #[error("not an event of S3")]
+    #[error("not an S3 event")]
     Form(#[from] serde_json::Error),
-    #[error("the event of S3 names no object")]
+    #[error("the S3 event names no object")]
     Unnamed,
 }
 
-/// What S3 sends when notifications are set up.
+impl Retryable for UnknownNotice {
+    fn retry(&self) -> Retry {
+        match self {
+            Self::Form(_) | Self::Unnamed => Retry::Never,
+        }
+    }
+}
+
+/// The message that S3 sends when notifications are set up.
 #[derive(Deserialize)]
 struct TestEvent {
     #[serde(rename = "Event")]
     event: String,
 }
 
-/// The objects that an event of S3 says were put: none where it is a test, or tells of something else.
+/// The objects that an S3 event says were created: none for a test event, or an event of another
+/// kind.
 ///
 /// # Errors
-/// Where it is no event of S3. No further delivery changes that.
+/// If it is not an S3 event.
 pub fn read_payload_notices(event: Value) -> Result<Vec<PayloadNotice>, UnknownNotice> {
     if let Ok(test) = TestEvent::deserialize(&event)
         && test.event == "s3:TestEvent"
@@ -56,12 +67,12 @@ fn is_created(record: &S3EventRecord) -> bool {
 fn notice(record: S3EventRecord) -> Result<PayloadNotice, UnknownNotice> {
     let bucket = record.s3.bucket.name.ok_or(UnknownNotice::Unnamed)?;
     let key = record.s3.object.key.ok_or(UnknownNotice::Unnamed)?;
-    // Encoded as a form is, in which a space is a plus sign.
+    // S3 encodes keys like a form: a space is a plus sign.
     let (key, _) = form_urlencoded::parse(key.as_bytes()).next().ok_or(UnknownNotice::Unnamed)?;
     Ok(PayloadNotice { bucket, key: key.into_owned() })
 }
 
-/// The queue of payloads that were received.
+/// The queue of payloads that were stored.
 #[derive(Debug, Clone)]
 pub struct PayloadsReceived {
     client: Client,
@@ -74,11 +85,11 @@ impl PayloadsReceived {
         Self { client, queue_url }
     }
 
-    /// Tells of a payload again, which sets its batch going from wherever it stopped. Told too often, it does no harm.
+    /// Sends the notification of a payload. One too many does no harm.
     ///
     /// # Errors
-    /// Where the queue does not take the message.
-    pub async fn tell(&self, bucket: &str, key: &str) -> Result<(), AnnounceError> {
+    /// If SQS does not take the message.
+    pub async fn notify(&self, bucket: &str, key: &str) -> Result<(), AnnounceError> {
         let body = event(bucket, key, Timestamp::now()).to_string();
         let sending = self.client.send_message().queue_url(&self.queue_url).message_body(body).send();
         sending.await.map(drop).map_err(|error| AnnounceError::Queue(Box::new(error.into())))
@@ -87,7 +98,7 @@ impl PayloadsReceived {
 
 fn event(bucket: &str, key: &str, now: Timestamp) -> Value {
     let encode = |part: &str| form_urlencoded::byte_serialize(part.as_bytes()).collect::<String>();
-    // S3 leaves the slashes.
+    // S3 does not encode slashes.
     let key = key.split('/').map(encode).collect::<Vec<_>>().join("/");
     json!({"Records": [{
         "eventVersion": "2.2",
@@ -114,14 +125,14 @@ mod tests {
 
     proptest! {
         #[test]
-        fn what_is_told_is_read_again(bucket in "[a-z0-9-]{3,20}", key in "\\PC{1,40}") {
-            let told = event(&bucket, &key, Timestamp::UNIX_EPOCH);
-            prop_assert_eq!(read_payload_notices(told).unwrap(), [PayloadNotice { bucket, key }]);
+        fn a_notification_that_is_sent_can_be_read(bucket in "[a-z0-9-]{3,20}", key in "\\PC{1,40}") {
+            let sent = event(&bucket, &key, Timestamp::UNIX_EPOCH);
+            prop_assert_eq!(read_payload_notices(sent).unwrap(), [PayloadNotice { bucket, key }]);
         }
     }
 
     #[test]
-    fn tests_and_removals_tell_of_nothing() {
+    fn test_events_and_removals_name_no_payload() {
         let mut removed = event("payloads", "incoming/1", Timestamp::UNIX_EPOCH);
         removed["Records"][0]["eventName"] = "ObjectRemoved:Delete".into();
         for event in [json!({"Service": "Amazon S3", "Event": "s3:TestEvent", "Bucket": "payloads"}), removed]
@@ -131,7 +142,7 @@ mod tests {
     }
 
     #[test]
-    fn what_names_no_object_or_is_no_event_is_refused() {
+    fn an_event_of_another_form_or_without_an_object_is_refused() {
         let mut unnamed = event("payloads", "incoming/1", Timestamp::UNIX_EPOCH);
         unnamed["Records"][0]["s3"]["object"] = json!({});
         assert!(matches!(read_payload_notices(unnamed), Err(UnknownNotice::Unnamed)));

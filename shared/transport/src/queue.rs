@@ -6,13 +6,14 @@ use idempotency::EventError;
 use ingestion::Cnpj;
 use ingestion::chunk::ChunkReady;
 use jiff::Timestamp;
+use retry::{Retry, Retryable};
 
 use crate::{ChunkEvent, Origin, chunk_event};
 
 /// Messages that SQS takes in one call.
 const AT_ONCE: usize = 10;
 
-/// How often messages are sent that the queue did not take while it took others.
+/// How often messages are sent that SQS rejects while it takes others of the same call.
 const ATTEMPTS: u32 = 4;
 /// Message groups of one tenant.
 const GROUPS: u32 = 8;
@@ -25,17 +26,28 @@ pub struct ChunksReady {
     queue_url: String,
 }
 
-/// Why not every chunk was announced. Those that were are announced again with the rest, which does no harm.
+/// Why a message was not sent. Of several messages, some may have been: sending those again does no
+/// harm.
 #[derive(Debug, thiserror::Error)]
 pub enum AnnounceError {
-    #[error("the chunk's event cannot be made")]
+    #[error("cannot make the chunk's event")]
     Event(#[from] EventError),
-    #[error("the chunk's event cannot be written")]
+    #[error("cannot serialize the chunk's event")]
     Json(#[from] serde_json::Error),
-    #[error("the queue cannot be reached")]
+    #[error("the request to SQS failed")]
     Queue(#[source] Box<aws_sdk_sqs::Error>),
-    #[error("the queue did not take {count} messages, the first because of {code}")]
+    #[error("SQS rejected {count} messages, the first with {code}")]
     Refused { count: usize, code: String },
+}
+
+impl Retryable for AnnounceError {
+    fn retry(&self) -> Retry {
+        match self {
+            Self::Event(error) => error.retry(),
+            Self::Json(_) => Retry::Never,
+            Self::Queue(_) | Self::Refused { .. } => Retry::Later,
+        }
+    }
 }
 
 impl ChunksReady {
@@ -44,10 +56,11 @@ impl ChunksReady {
         Self { client, queue_url }
     }
 
-    /// Announces chunks of one batch, each in a group of its tenant, so that one tenant's flood does not delay the others.
+    /// Announces chunks of one batch, each in a message group of its tenant, so that one tenant's
+    /// flood does not delay the others.
     ///
     /// # Errors
-    /// Where the queue does not take all of them.
+    /// If SQS does not take all of them.
     pub async fn announce(
         &self,
         origin: &Origin,
@@ -70,16 +83,16 @@ impl ChunksReady {
         }
     }
 
-    /// Sends the event of a chunk once more, as a message of its own that nobody has received yet,
-    /// and that nobody receives before `pause` is over.
+    /// Sends the event of a chunk once more, as a new message that is delivered after `pause`, and
+    /// whose receive count begins again.
     ///
     /// # Errors
-    /// Where the queue does not take it.
-    pub async fn send_again(&self, event: &ChunkEvent, pause: Duration) -> Result<(), AnnounceError> {
+    /// If SQS does not take it.
+    pub async fn resend(&self, event: &ChunkEvent, pause: Duration) -> Result<(), AnnounceError> {
         self.send(vec![entry(0, event, pause)?]).await
     }
 
-    /// Sends messages until the queue has taken each of them.
+    /// Sends messages until SQS has taken each of them.
     async fn send(&self, mut entries: Vec<SendMessageBatchRequestEntry>) -> Result<(), AnnounceError> {
         let mut pause = FIRST_PAUSE;
         for attempt in 1.. {
@@ -103,7 +116,7 @@ fn entry(
     event: &ChunkEvent,
     pause: Duration,
 ) -> Result<SendMessageBatchRequestEntry, AnnounceError> {
-    // Up to the next second, like pauses before a message comes again.
+    // Rounded up, as a visibility timeout is.
     let seconds = i32::try_from(pause.as_millis().div_ceil(1000)).unwrap_or(i32::MAX);
     SendMessageBatchRequestEntry::builder()
         .id(place.to_string())
@@ -114,8 +127,9 @@ fn entry(
         .map_err(|error| AnnounceError::Queue(Box::new(error.into())))
 }
 
-/// The message group of an establishment's chunks. SQS gives groups with much in flight less of the consumers. A tenant has a
-/// bounded number of groups, however many establishments it has, so all of its chunks together count as much.
+/// The message group of an establishment's chunks. SQS gives groups with much in flight less of the
+/// consumers. A tenant has a bounded number of groups, so the share of a tenant does not grow with
+/// its establishments.
 fn group(tenant: &str, cnpj: &Cnpj) -> String {
     let sum: u32 = cnpj.as_bytes().iter().copied().map(u32::from).sum();
     format!("{tenant}-{}", sum % GROUPS)

@@ -26,7 +26,7 @@ impl Frames {
 }
 
 impl Source for Frames {
-    async fn next(&mut self) -> Result<Option<Bytes>, Trouble> {
+    async fn next(&mut self) -> Result<Option<Bytes>, RunError> {
         Ok(self.0.pop_front())
     }
 }
@@ -40,7 +40,7 @@ struct Kept {
 }
 
 impl Output for Kept {
-    fn store(&self, index: u32, file: Vec<u8>) -> BoxFuture<'static, Result<(), Trouble>> {
+    fn store(&self, index: u32, file: Vec<u8>) -> BoxFuture<'static, Result<(), RunError>> {
         let (files, broken) = (self.files.clone(), self.broken);
         Box::pin(async move {
             tokio::task::yield_now().await;
@@ -52,7 +52,7 @@ impl Output for Kept {
         })
     }
 
-    async fn record(&self, errors: &[ItemError]) -> Result<(), Trouble> {
+    async fn record(&self, errors: &[ItemError]) -> Result<(), RunError> {
         assert!((1..=ERROR_PAGE).contains(&errors.len()));
         self.errors.lock().unwrap().extend_from_slice(errors);
         Ok(())

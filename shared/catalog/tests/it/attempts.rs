@@ -8,6 +8,7 @@ use futures_util::future::join_all;
 use ingestion::Viewer;
 use ingestion::batch::{BatchStatus, ChunkStatus};
 use ingestion::chunk::{Generation, Plan};
+use retry::Retryable as _;
 use uuid::Uuid;
 
 use crate::support::{Load, database_test};
@@ -140,7 +141,7 @@ fn a_chunk_that_is_not_known_is_an_error_that_stays() {
         {
             let error = database.fail_chunk(load.id(), generation, index, "given up").await.unwrap_err();
             assert!(matches!(error, DatabaseError::UnknownChunk { .. }), "{error:?}");
-            assert!(!error.is_transient());
+            assert!(!error.retry().is_transient());
         }
     });
 }

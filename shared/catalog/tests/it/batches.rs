@@ -3,6 +3,7 @@ use ingestion::Viewer;
 use ingestion::batch::BatchStatus;
 use ingestion::chunk::{Generation, Plan};
 use ingestion::product::CnpjAccess;
+use retry::Retryable as _;
 use serde_json::json;
 use uuid::Uuid;
 
@@ -166,6 +167,6 @@ fn another_batch_by_the_same_key_is_refused() {
         second.batch.metadata.idempotency_key.clone_from(&first.batch.metadata.idempotency_key);
         database.begin_chunking(&first.batch, Plan::default()).await.unwrap();
         let error = database.begin_chunking(&second.batch, Plan::default()).await.unwrap_err();
-        assert!(matches!(error, DatabaseError::Rejected(_)) && !error.is_transient(), "{error:?}");
+        assert!(matches!(error, DatabaseError::Rejected(_)) && !error.retry().is_transient(), "{error:?}");
     });
 }

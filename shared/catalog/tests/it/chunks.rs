@@ -1,6 +1,7 @@
 use catalog::{DatabaseError, Written};
 use ingestion::batch::{BatchStatus, Changes};
 use ingestion::product::{Attributes, Decimal, Price, Product};
+use retry::Retryable as _;
 
 use crate::support::{Item, Load, at, cnpj, database_test, product};
 
@@ -133,7 +134,7 @@ fn a_row_that_somebody_else_keeps_from_being_written_is_looked_up_again() {
         let load = Load::delta(200).items(&[Item::of(1, 2), Item::of(3, 2)]);
         load.prepare(&database).await;
         let error = database.write_chunk(&load.chunks[0]).await.unwrap_err();
-        assert!(matches!(error, DatabaseError::Moved) && error.is_transient(), "{error:?}");
+        assert!(matches!(error, DatabaseError::Moved) && error.retry().is_transient(), "{error:?}");
         assert_eq!(test.number("SELECT count(*) FROM products WHERE title = 'Dipirona 1'").await, 2);
         test.execute("DROP TRIGGER leave ON products").await;
         assert_eq!(changes(&database, &load, 0).await, counts(0, 2, 0, 0));
@@ -203,7 +204,9 @@ fn a_chunk_that_nobody_sealed_is_refused() {
         assert!(matches!(error, DatabaseError::UnknownBatch(id) if id == load.id()), "{error:?}");
         database.begin_chunking(&load.batch, ingestion::chunk::Plan::default()).await.unwrap();
         let error = database.write_chunk(&load.chunks[0]).await.unwrap_err();
-        assert!(matches!(error, DatabaseError::UnknownChunk { index: 0, .. }) && !error.is_transient());
+        assert!(
+            matches!(error, DatabaseError::UnknownChunk { index: 0, .. }) && !error.retry().is_transient()
+        );
     });
 }
 

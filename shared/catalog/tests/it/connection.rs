@@ -4,6 +4,7 @@ use std::time::Duration;
 use catalog::{Database, DatabaseConfig, DatabaseError};
 use cluster::Cluster;
 use nix::sys::signal::Signal;
+use retry::Retryable as _;
 
 use crate::support::{Item, Load, TestDatabase, config, database_test};
 
@@ -47,7 +48,7 @@ async fn a_server_that_was_restarted_is_found_again() {
     database.write_chunk(&load.chunks[1]).await.unwrap();
     cluster.stop(Signal::SIGQUIT);
     let error = database.write_chunk(&load.chunks[1]).await.unwrap_err();
-    assert!(error.is_transient(), "{error:?}");
+    assert!(error.retry().is_transient(), "{error:?}");
 }
 
 #[test]
@@ -60,7 +61,7 @@ fn a_call_that_runs_out_of_time_leaves_nothing_behind() {
         test.execute("BEGIN; LOCK TABLE products IN ACCESS EXCLUSIVE MODE").await;
         let hurried = test.open().with_budget(Duration::from_millis(500));
         let error = hurried.write_chunk(&load.chunks[0]).await.unwrap_err();
-        assert!(matches!(error, DatabaseError::TimedOut) && error.is_transient(), "{error:?}");
+        assert!(matches!(error, DatabaseError::TimedOut) && error.retry().is_transient(), "{error:?}");
         test.execute("COMMIT").await;
         database.write_chunk(&load.chunks[0]).await.unwrap();
         assert_eq!(test.number("SELECT count(*) FROM products").await, 4);

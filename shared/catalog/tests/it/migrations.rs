@@ -1,5 +1,6 @@
 use catalog::{Database, DatabaseError};
 use cluster::Cluster;
+use retry::Retryable as _;
 
 use crate::support::{TestDatabase, config, database_test};
 
@@ -88,5 +89,5 @@ async fn a_server_that_is_away_is_unavailable() {
     let database = TestDatabase::create(&config(&cluster), None, None).await;
     cluster.stop(nix::sys::signal::Signal::SIGQUIT);
     let error = Database::new(database.config()).migrate().await.unwrap_err();
-    assert!(error.is_transient(), "{error:?}");
+    assert!(error.retry().is_transient(), "{error:?}");
 }

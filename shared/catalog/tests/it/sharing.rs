@@ -2,6 +2,7 @@ use std::time::Duration;
 
 use catalog::{DatabaseError, Written};
 use ingestion::batch::Changes;
+use retry::{Retry, Retryable as _};
 
 use crate::support::{Item, Load, database_test};
 
@@ -137,7 +138,7 @@ fn a_chunk_that_waited_for_others_in_vain_says_so() {
             let (written, ()) = tokio::join!(database.write_chunk(&next.chunks[0]), release);
             let error = written.unwrap_err();
             assert!(matches!(error, DatabaseError::Contended(_)), "{error:?}");
-            assert!(error.is_transient() && !error.is_away());
+            assert!(error.retry() == Retry::Contended && !error.is_away());
             test.execute("SELECT pg_advisory_unlock_all()").await;
             assert_eq!(changes(database.write_chunk(&next.chunks[0]).await.unwrap()).inserted, 2);
         });

@@ -1,4 +1,4 @@
-//! What is sent to queues, against a server that takes it or does not.
+//! What is sent to queues, against a stand-in for SQS.
 
 #![allow(
     clippy::unwrap_used,
@@ -10,4 +10,3 @@
 mod partial_failures;
 mod payloads;
 mod queue;
-mod visibility;

@@ -1,24 +1,23 @@
-//! A queue that takes some messages of a call and not others gets the others again: against a server that does so.
+//! Messages of a call that SQS rejects are sent again.
 
 use std::collections::BTreeMap;
 
 use ingestion::chunk::{ChunkReady, Generation};
 use serde_json::{Value, json};
-use tokio::task::JoinHandle;
 use transport::{AnnounceError, ChunksReady, Origin};
 use uuid::Uuid;
 
-use crate::queue::{Answer, Call, Queue};
+use crate::queue::{Call, Queue};
 
-/// Answers as many calls as there are lists: each names the entries that it does not take. Gives what it was sent.
-async fn server(refused: &[&[&str]]) -> (ChunksReady, JoinHandle<Vec<Call>>) {
+/// Answers one call by each list, which names the entries that it rejects.
+async fn server(refused: &[&[&str]]) -> (ChunksReady, Queue) {
     let failed = |id: &&str| json!({"Id": id, "SenderFault": false, "Code": "InternalError"});
     let answer = |refused: &&[&str]| {
         let failed: Vec<_> = refused.iter().map(failed).collect();
-        Answer::Taken(json!({"Successful": [], "Failed": failed}))
+        json!({"Successful": [], "Failed": failed})
     };
     let queue = Queue::answering(refused.iter().map(answer).collect()).await;
-    (ChunksReady::new(queue.client, queue.url), queue.serving)
+    (ChunksReady::new(queue.client.clone(), queue.url.clone()), queue)
 }
 
 async fn announce(queue: &ChunksReady, count: u32) -> Result<(), AnnounceError> {
@@ -54,9 +53,9 @@ fn chunks(call: &Call) -> BTreeMap<&str, u64> {
 
 #[tokio::test]
 async fn ten_go_in_a_call_and_what_was_not_taken_goes_again() {
-    let (queue, serving) = server(&[&["2", "7"], &["7"], &[], &[]]).await;
-    announce(&queue, 13).await.unwrap();
-    let calls = serving.await.unwrap();
+    let (chunks_ready, queue) = server(&[&["2", "7"], &["7"], &[], &[]]).await;
+    announce(&chunks_ready, 13).await.unwrap();
+    let calls = queue.calls().await;
     assert_eq!(chunks(&calls[0]).len(), 10);
     assert_eq!(chunks(&calls[1]), BTreeMap::from([("2", 2), ("7", 7)]));
     assert_eq!(chunks(&calls[2]), BTreeMap::from([("7", 7)]));
@@ -65,15 +64,15 @@ async fn ten_go_in_a_call_and_what_was_not_taken_goes_again() {
 
 #[tokio::test]
 async fn a_queue_that_keeps_refusing_is_reported() {
-    let (queue, serving) = server(&[&["0"], &["0"], &["0"], &["0"]]).await;
-    let error = announce(&queue, 2).await.unwrap_err();
+    let (chunks_ready, queue) = server(&[&["0"], &["0"], &["0"], &["0"]]).await;
+    let error = announce(&chunks_ready, 2).await.unwrap_err();
     assert!(matches!(error, AnnounceError::Refused { count: 1, code } if code == "InternalError"));
-    serving.await.unwrap();
+    assert_eq!(queue.calls().await.len(), 4);
 }
 
 #[tokio::test]
 async fn nothing_to_announce_is_no_call() {
-    let (queue, serving) = server(&[]).await;
-    announce(&queue, 0).await.unwrap();
-    assert!(serving.await.unwrap().is_empty());
+    let (chunks_ready, queue) = server(&[]).await;
+    announce(&chunks_ready, 0).await.unwrap();
+    assert!(queue.calls().await.is_empty());
 }

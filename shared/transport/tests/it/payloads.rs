@@ -1,18 +1,17 @@
 use serde_json::{Value, json};
 use transport::{AnnounceError, PayloadNotice, PayloadsReceived, read_payload_notices};
 
-use crate::queue::{Answer, Queue};
+use crate::queue::Queue;
 
 #[tokio::test]
-async fn a_payload_is_told_of_in_one_message_as_s3_does_it() {
-    let queue = Queue::answering(vec![Answer::Taken(json!({"MessageId": "1"}))]).await;
-    let url = queue.url.clone();
-    let payloads = PayloadsReceived::new(queue.client, queue.url);
-    payloads.tell("payloads", "incoming/2026/11/21/a b").await.unwrap();
-    let [call] = &queue.serving.await.unwrap()[..] else { panic!() };
+async fn a_notification_is_one_message_in_the_form_of_s3() {
+    let queue = Queue::answering(vec![json!({"MessageId": "1"})]).await;
+    let payloads = PayloadsReceived::new(queue.client.clone(), queue.url.clone());
+    payloads.notify("payloads", "incoming/2026/11/21/a b").await.unwrap();
+    let [call] = &queue.calls().await[..] else { panic!() };
     assert_eq!(
         (call.operation.as_str(), call.body["QueueUrl"].as_str()),
-        ("sendmessage", Some(url.as_str()))
+        ("AmazonSQS.SendMessage", Some(queue.url.as_str()))
     );
     let event: Value = serde_json::from_str(call.body["MessageBody"].as_str().unwrap()).unwrap();
     assert_eq!(event["Records"][0]["eventName"], "ObjectCreated:Put");
@@ -21,9 +20,10 @@ async fn a_payload_is_told_of_in_one_message_as_s3_does_it() {
 }
 
 #[tokio::test]
-async fn a_queue_that_does_not_take_it_is_an_error() {
-    let queue = Queue::answering(vec![Answer::Failed, Answer::Failed, Answer::Failed]).await;
-    let told = PayloadsReceived::new(queue.client, queue.url).tell("payloads", "incoming/1").await;
-    assert!(matches!(told, Err(AnnounceError::Queue(_))), "{told:?}");
-    assert_eq!(queue.serving.await.unwrap().len(), 3);
+async fn a_queue_that_does_not_take_the_message_is_an_error() {
+    let queue = Queue::answering(Vec::new()).await;
+    let notified =
+        PayloadsReceived::new(queue.client.clone(), queue.url.clone()).notify("payloads", "a").await;
+    assert!(matches!(notified, Err(AnnounceError::Queue(_))), "{notified:?}");
+    assert_eq!(queue.calls().await.len(), 3);
 }

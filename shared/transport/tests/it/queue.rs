@@ -1,76 +1,51 @@
-//! A queue that answers as it is told.
+//! A stand-in for SQS that gives prepared answers and records the calls.
+
+use std::collections::VecDeque;
+use std::sync::Mutex;
 
 use aws::Sdk;
 use aws_sdk_sqs::Client;
-use serde_json::{Value, json};
-use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
-use tokio::net::{TcpListener, TcpStream};
-use tokio::task::JoinHandle;
+use serde_json::Value;
+use wiremock::matchers::any;
+use wiremock::{Mock, MockServer, Request, Respond, ResponseTemplate};
 
-pub(crate) enum Answer {
-    Taken(Value),
-    /// As a server error, which the client tries again.
-    Failed,
-    /// The connection stays open, and nothing comes.
-    Nothing,
+pub(crate) struct Queue {
+    server: MockServer,
+    pub(crate) client: Client,
+    pub(crate) url: String,
 }
 
 #[derive(Debug)]
 pub(crate) struct Call {
-    /// The operation, in small letters.
+    /// As `AmazonSQS.SendMessage`.
     pub(crate) operation: String,
     pub(crate) body: Value,
-    /// The connection of one that gets no answer.
-    _silent: Option<TcpStream>,
 }
 
-pub(crate) struct Queue {
-    pub(crate) client: Client,
-    pub(crate) url: String,
-    /// What it was sent, once each answer was given.
-    pub(crate) serving: JoinHandle<Vec<Call>>,
+/// One answer to each call. After the last one, calls fail.
+struct Answers(Mutex<VecDeque<Value>>);
+
+impl Respond for Answers {
+    fn respond(&self, _: &Request) -> ResponseTemplate {
+        let answer = self.0.lock().unwrap().pop_front();
+        answer.map_or(ResponseTemplate::new(500), |answer| ResponseTemplate::new(200).set_body_json(answer))
+    }
 }
 
 impl Queue {
-    /// Gives one answer to each call, in their order.
-    pub(crate) async fn answering(answers: Vec<Answer>) -> Self {
-        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
-        let endpoint = format!("http://{}", listener.local_addr().unwrap());
-        let serving = tokio::spawn(async move {
-            let mut calls = Vec::new();
-            for answer in answers {
-                let (mut stream, _) = listener.accept().await.unwrap();
-                let mut head = Vec::new();
-                while !head.ends_with(b"\r\n\r\n") {
-                    head.push(stream.read_u8().await.unwrap());
-                }
-                let head = String::from_utf8(head).unwrap().to_lowercase();
-                let header = |name: &str| head.lines().find_map(|line| line.strip_prefix(name)).unwrap();
-                let mut body = vec![0; header("content-length: ").parse().unwrap()];
-                stream.read_exact(&mut body).await.unwrap();
-                let operation = header("x-amz-target: amazonsqs.").to_owned();
-                let body = serde_json::from_slice(&body).unwrap();
-                let (status, answer) = match answer {
-                    Answer::Taken(answer) => ("200 OK", answer),
-                    Answer::Failed => ("500 Internal Server Error", json!({})),
-                    Answer::Nothing => {
-                        calls.push(Call { operation, body, _silent: Some(stream) });
-                        continue;
-                    }
-                };
-                let answer = answer.to_string();
-                let said = format!(
-                    "HTTP/1.1 {status}\r\ncontent-length: {}\r\nconnection: close\r\n\r\n{answer}",
-                    answer.len()
-                );
-                stream.write_all(said.as_bytes()).await.unwrap();
-                stream.shutdown().await.unwrap();
-                calls.push(Call { operation, body, _silent: None });
-            }
-            calls
-        });
-        let sdk = Sdk::at(&endpoint, "us-east-1", "key", "secret").await;
-        let url = format!("{endpoint}/000000000000/queue-of-ours");
-        Self { client: Client::new(sdk.standard()), url, serving }
+    pub(crate) async fn answering(answers: Vec<Value>) -> Self {
+        let server = MockServer::start().await;
+        Mock::given(any()).respond_with(Answers(Mutex::new(answers.into()))).mount(&server).await;
+        let sdk = Sdk::at(&server.uri(), "us-east-1", "key", "secret").await;
+        let url = format!("{}/000000000000/queue-of-ours", server.uri());
+        Self { client: Client::new(sdk.standard()), url, server }
+    }
+
+    pub(crate) async fn calls(&self) -> Vec<Call> {
+        let call = |request: Request| Call {
+            operation: request.headers["x-amz-target"].to_str().unwrap().to_owned(),
+            body: request.body_json().unwrap(),
+        };
+        self.server.received_requests().await.unwrap().into_iter().map(call).collect()
     }
 }

@@ -1,7 +1,8 @@
-//! When a message that failed comes again.
+//! When a failed message is delivered again.
 //!
-//! A function that reports a message as failed leaves it to its queue, which brings it back when the queue's visibility timeout is over: always after the same
-//! time, long enough for the slowest function. Here the message's own timeout is set instead, longer with each time that it was received.
+//! A message that a function returns stays hidden until its visibility timeout is over. The queue's
+//! own timeout is always the same, and long enough for the slowest run. Here the message's timeout
+//! is changed instead, so that it grows with each receive.
 
 use std::time::Duration;
 
@@ -9,21 +10,22 @@ use aws_lambda_events::sqs::SqsMessage;
 use aws_sdk_sqs::Client;
 use tokio::time::timeout;
 
-/// What the pause grows by with each failure.
+/// What the pause grows by with each receive.
 const FACTOR: u64 = 5;
 
 /// The longest pause.
 const LONGEST: Duration = Duration::from_secs(900);
 
-/// What a call may take of the time of the function, which has other messages to look after.
+/// What a call may take of the function's time.
 const CALL: Duration = Duration::from_millis(500);
 
-/// A queue whose messages come again later and later.
+/// A queue whose failed messages are delivered again after growing pauses.
 #[derive(Debug, Clone)]
 pub struct Visibility {
     client: Client,
     queue_url: String,
     base: Duration,
+    earlier_receives: u32,
 }
 
 /// One delivery of a message.
@@ -35,7 +37,7 @@ pub struct Receipt {
 }
 
 impl Receipt {
-    /// Of a message as Lambda delivers it; none where it says too little.
+    /// The receipt of a message as Lambda delivers it; `None` if a needed member is missing.
     #[must_use]
     pub fn of(message: &SqsMessage) -> Option<Self> {
         let receives = message.attributes.get("ApproximateReceiveCount")?.parse().ok()?;
@@ -47,19 +49,20 @@ impl Receipt {
     pub const fn receives(&self) -> u32 {
         self.receives
     }
-
-    /// The same delivery, without so many receives of before: a message may bring them along from the queue that it was moved from.
-    #[must_use]
-    pub fn without(self, receives: u32) -> Self {
-        Self { receives: self.receives.saturating_sub(receives).max(1), ..self }
-    }
 }
 
 impl Visibility {
     /// `base` is about the first pause.
     #[must_use]
     pub const fn new(client: Client, queue_url: String, base: Duration) -> Self {
-        Self { client, queue_url, base }
+        Self { client, queue_url, base, earlier_receives: 0 }
+    }
+
+    /// For a dead-letter queue: its messages bring the receive count of their source queue along,
+    /// and those receives do not lengthen the pauses.
+    #[must_use]
+    pub fn after_receives(self, earlier_receives: u32) -> Self {
+        Self { earlier_receives, ..self }
     }
 
     /// Whether an event source's ARN is this queue's.
@@ -68,25 +71,29 @@ impl Visibility {
         self.queue_url.rsplit('/').next() == arn.rsplit(':').next()
     }
 
-    /// Puts a message off that failed and may succeed later: by the base, then five times that, and so on up to 15 minutes, each halved at most by
-    /// chance, so that what failed together does not come again together. Where the call fails, the queue's own visibility timeout holds.
-    pub async fn later(&self, receipt: &Receipt) {
-        self.set(receipt, shortened(pause(self.base, receipt.receives))).await;
-    }
-
-    /// A first pause, halved at most by chance.
+    /// A first pause, shortened by chance to no less than half.
     #[must_use]
     pub fn first_pause(&self) -> Duration {
         shortened(pause(self.base, 1))
     }
 
-    /// Lets a message that no further try can mend come again at once, so that it soon lies in the dead-letter queue.
-    pub async fn at_once(&self, receipt: &Receipt) {
+    /// Hides a message for a pause that grows with each receive: the base, then five times that,
+    /// and so on up to 15 minutes. Chance shortens each to no less than half, so that messages that
+    /// failed together are not delivered together. If the call fails, the queue's own visibility
+    /// timeout holds.
+    pub async fn extend(&self, receipt: &Receipt) {
+        let receives = receipt.receives.saturating_sub(self.earlier_receives);
+        self.set(receipt, shortened(pause(self.base, receives))).await;
+    }
+
+    /// Makes a message visible at once. One that no retry can help is so soon in the dead-letter
+    /// queue.
+    pub async fn expire(&self, receipt: &Receipt) {
         self.set(receipt, Duration::ZERO).await;
     }
 
     async fn set(&self, receipt: &Receipt, pause: Duration) {
-        // Up to the next second: nothing that is put off comes at once.
+        // Rounded up: a pause is never none.
         let seconds = i32::try_from(pause.as_millis().div_ceil(1000)).unwrap_or(i32::MAX);
         let request = self.client.change_message_visibility().queue_url(&self.queue_url);
         let changing = request.receipt_handle(&receipt.handle).visibility_timeout(seconds).send();
@@ -99,7 +106,7 @@ impl Visibility {
         tracing::warn!(
             event_type = "message.not_put_off",
             error,
-            "the message comes again when its queue says"
+            "cannot change the message's visibility timeout; its queue's timeout holds"
         );
     }
 }
@@ -108,7 +115,7 @@ fn shortened(pause: Duration) -> Duration {
     pause.mul_f64(1.0 - fastrand::f64() / 2.0)
 }
 
-/// The pause after a message was received so often.
+/// The pause after this number of receives.
 fn pause(base: Duration, receives: u32) -> Duration {
     let factor = FACTOR.saturating_pow(receives.saturating_sub(1));
     let millis = u64::try_from(base.as_millis()).unwrap_or(u64::MAX).saturating_mul(factor);
@@ -134,10 +141,6 @@ mod tests {
         assert_eq!(Receipt::of(&message), None);
         message.attributes.insert("ApproximateReceiveCount".to_owned(), "3".to_owned());
         let receipt = Receipt { handle: "handle".to_owned(), receives: 3 };
-        assert_eq!(Receipt::of(&message), Some(receipt.clone()));
-        assert_eq!(
-            [0, 1, 2, 3, 9].map(|earlier| receipt.clone().without(earlier).receives()),
-            [3, 2, 1, 1, 1]
-        );
+        assert_eq!(Receipt::of(&message), Some(receipt));
     }
 }

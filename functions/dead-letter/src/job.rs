@@ -1,0 +1,128 @@
+use std::time::Duration;
+
+use retry::{Retry, Retryable as _};
+use serde_json::Map;
+use telemetry::metrics;
+use transport::record_chunk;
+use worker::{Disposition, Failure, Job, Record, Visibility};
+
+use crate::message::{self, Work};
+use crate::{DeadLetter, DeadLetterError, SERVICE};
+
+impl Job for DeadLetter {
+    const SUBJECT: &'static str = "message";
+    /// Also for forwarding a message.
+    const RESERVE: Duration = Duration::from_secs(5);
+
+    type Work = Work;
+    type Error = DeadLetterError;
+
+    fn read(&self, record: &Record) -> Result<Vec<Work>, DeadLetterError> {
+        message::read(record.body.as_deref().unwrap_or_default())
+    }
+
+    async fn run(&self, work: Work, _: &Record) -> Result<(), DeadLetterError> {
+        match work {
+            Work::Chunk(event) => {
+                record_chunk(&event);
+                self.give_up_chunk(event.data()).await
+            }
+            Work::Payload(notice) => self.give_up_payload(&notice).await,
+        }
+    }
+
+    fn visibility(&self, record: &Record) -> Option<&Visibility> {
+        let arn = record.source.as_deref()?;
+        self.sources.iter().find(|source| source.is_of(arn))
+    }
+
+    /// Keeps every message that may be recorded later, and forwards the others. There is no other
+    /// queue after this one, so a message that waits for a repair stays too. So does one for which
+    /// the time was over: the reserve is long enough for the call that hides it.
+    async fn dispose(&self, failure: &Failure<DeadLetterError>, record: &Record) -> Disposition {
+        match failure.retry() {
+            Retry::Later | Retry::Contended | Retry::OutOfTime | Retry::AfterRepair => {
+                let error: &dyn std::error::Error = failure;
+                tracing::warn!(event_type = "message.kept", error, "the message will be retried");
+                Disposition::RetryLater
+            }
+            Retry::Never => self.forward(record, failure).await,
+        }
+    }
+}
+
+impl DeadLetter {
+    /// Forwards a message that this function can never handle to the unhandled queue.
+    async fn forward(&self, record: &Record, why: &Failure<DeadLetterError>) -> Disposition {
+        let reason = reason(why);
+        match Box::pin(self.unhandled.forward(record, &reason)).await {
+            Ok(()) => {
+                tracing::error!(
+                    event_type = "message.unhandled",
+                    reason,
+                    "the message is in the unhandled queue, where somebody has to look at it"
+                );
+                metrics::count(SERVICE, &[metrics::MESSAGES_UNHANDLED], Map::new());
+                Disposition::Acknowledge
+            }
+            Err(error) => {
+                let error: &dyn std::error::Error = &error;
+                tracing::warn!(event_type = "message.kept", reason, error, "cannot forward the message");
+                Disposition::RetryLater
+            }
+        }
+    }
+}
+
+/// The failure and its cause, for whoever finds the message.
+fn reason(error: &dyn std::error::Error) -> String {
+    error.source().map_or_else(|| error.to_string(), |cause| format!("{error}: {cause}"))
+}
+
+#[cfg(test)]
+mod tests {
+    use accepted::AcceptedError;
+    use catalog::DatabaseError;
+    use objects::ObjectError;
+    use payloads::PayloadError;
+    use uuid::Uuid;
+
+    use super::*;
+
+    fn directive(error: impl Into<DeadLetterError>) -> Retry {
+        Failure::Job(error.into()).retry()
+    }
+
+    #[test]
+    fn a_message_that_may_be_recorded_later_is_not_forwarded() {
+        for retry in [
+            directive(DatabaseError::TimedOut),
+            directive(DatabaseError::Unreadable("a column")),
+            directive(DatabaseError::SecretMalformed("it is binary")),
+            directive(PayloadError::Accepted(AcceptedError::Unavailable("no answer".into()))),
+            directive(PayloadError::Object(ObjectError::Storage {
+                key: "k".into(),
+                source: "no answer".into(),
+            })),
+            Failure::<DeadLetterError>::OutOfTime.retry(),
+        ] {
+            assert_ne!(retry, Retry::Never);
+        }
+        for retry in [
+            directive(DatabaseError::UnknownBatch(Uuid::nil())),
+            directive(DatabaseError::UnknownChunk { batch_id: Uuid::nil(), index: 1 }),
+            directive(PayloadError::Accepted(AcceptedError::Unreadable("no trace".into()))),
+            directive(PayloadError::Object(ObjectError::Missing { key: "incoming/1".to_owned() })),
+            directive(DeadLetterError::NotAccepted),
+        ] {
+            assert_eq!(retry, Retry::Never);
+        }
+    }
+
+    #[test]
+    fn a_reason_is_the_failure_and_its_cause() {
+        let missing = PayloadError::Object(ObjectError::Missing { key: "incoming/1".to_owned() });
+        let failure = Failure::Job(DeadLetterError::from(missing));
+        assert_eq!(reason(&failure), "cannot read object: object incoming/1 does not exist");
+    }
+}

@@ -1,0 +1,68 @@
+use std::time::Duration;
+
+use transport::{ChunkEvent, read_chunk_event, record_chunk};
+use worker::{Job, Record, Visibility};
+
+use crate::{Upsert, UpsertError};
+
+impl Job for Upsert {
+    const SUBJECT: &'static str = "chunk";
+    const RESERVE: Duration = Duration::from_secs(1);
+
+    type Work = ChunkEvent;
+    type Error = UpsertError;
+
+    fn read(&self, record: &Record) -> Result<Vec<ChunkEvent>, UpsertError> {
+        Ok(vec![chunk(record)?])
+    }
+
+    async fn run(&self, event: ChunkEvent, record: &Record) -> Result<(), UpsertError> {
+        record_chunk(&event);
+        self.process(&event, record).await
+    }
+
+    fn visibility(&self, _: &Record) -> Option<&Visibility> {
+        Some(&self.visibility)
+    }
+}
+
+fn chunk(record: &Record) -> Result<ChunkEvent, UpsertError> {
+    let body = record.body.as_deref().ok_or(UpsertError::NoEvent)?;
+    Ok(read_chunk_event(body)?)
+}
+
+#[cfg(test)]
+mod tests {
+    use retry::{Retry, Retryable as _};
+    use worker::lanes;
+
+    use super::*;
+
+    /// The ids of a sample's records that are not the event of a chunk.
+    fn unreadable(name: &str) -> Vec<String> {
+        let path = format!("{}/../../events/upsert/{name}.json", env!("CARGO_MANIFEST_DIR"));
+        let event = serde_json::from_slice(&std::fs::read(path).unwrap()).unwrap();
+        let mut ids = Vec::new();
+        for record in lanes(event).unwrap().into_iter().flatten() {
+            match chunk(&record) {
+                Ok(event) => assert_eq!(event.data().items % 200, 0),
+                Err(error) => {
+                    assert_eq!(error.retry(), Retry::Never);
+                    ids.push(record.id.unwrap().to_string());
+                }
+            }
+        }
+        ids
+    }
+
+    #[test]
+    fn sample_events_are_read_as_their_names_say() {
+        for name in ["chunk-ready-sqs", "chunk-ready-kafka", "duplicate", "duplicate-kafka"] {
+            assert_eq!(unreadable(name), [""; 0], "{name}");
+        }
+        for name in ["malformed", "key-of-another-chunk"] {
+            assert_eq!(unreadable(name), ["059f36b4-87a3-44ab-83d2-661975830a7d"], "{name}");
+        }
+        assert_eq!(unreadable("malformed-kafka"), ["chunks.ready-0@16"]);
+    }
+}

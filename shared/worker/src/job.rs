@@ -1,0 +1,40 @@
+use std::time::Duration;
+
+use retry::Retryable;
+
+use crate::{Disposition, Failure, Record, Visibility};
+
+/// Work that a queue asks for.
+pub trait Job {
+    /// What a unit of work is about, in log messages and as the first word of their `event_type`.
+    const SUBJECT: &'static str;
+
+    /// The part of an invocation's time that is kept free for visibility timeouts and the answer.
+    const RESERVE: Duration;
+
+    /// A unit of work.
+    type Work;
+
+    type Error: Retryable + 'static;
+
+    /// Reads a record's units of work; none if the record asks for nothing.
+    ///
+    /// # Errors
+    /// If the record cannot be understood.
+    fn read(&self, record: &Record) -> Result<Vec<Self::Work>, Self::Error>;
+
+    /// Does a unit of work. It may be cut off anywhere, and runs at least once, so it has to be
+    /// idempotent.
+    fn run(&self, work: Self::Work, record: &Record) -> impl Future<Output = Result<(), Self::Error>>;
+
+    /// The queue that a record's visibility timeout is changed in.
+    fn visibility(&self, record: &Record) -> Option<&Visibility>;
+
+    /// Logs a failure and decides what becomes of its record: by default what the error's
+    /// [`retry`](Retryable::retry) says.
+    fn dispose(&self, failure: &Failure<Self::Error>, record: &Record) -> impl Future<Output = Disposition> {
+        let _ = record;
+        failure.log(Self::SUBJECT);
+        std::future::ready(Disposition::of(failure.retry()))
+    }
+}

@@ -1,0 +1,25 @@
+//! What every function behind a queue does around its own work.
+//!
+//! A [`Job`] reads a record and does its work. [`serve`] does the rest, for messages of SQS and for
+//! records of Kafka:
+//!
+//! - it stops work in time for the answer, and starts none without time;
+//! - it runs each unit of work in a span, whose fields `object`, `correlation_id`, `tenant`,
+//!   `batch_id`, `chunk_id` and `cnpj` the job records as it learns them;
+//! - it logs a failure once, and decides by the error's [`Retry`](retry::Retry) when the message
+//!   becomes visible again;
+//! - it answers with the records that failed, so that the others are not delivered again.
+
+mod disposition;
+mod job;
+mod record;
+mod response;
+mod serve;
+mod visibility;
+
+pub use disposition::{Disposition, Failure};
+pub use job::Job;
+pub use record::{Record, RecordId, UnknownEvent, is_from_queue, lanes};
+pub use response::{BatchResponse, ItemFailure};
+pub use serve::{serve, serve_directly};
+pub use visibility::{Receipt, Visibility};

@@ -1,0 +1,17 @@
+use serde::Serialize;
+
+use crate::RecordId;
+
+/// The partial batch response: the records that are to be delivered again.
+#[derive(Debug, PartialEq, Eq, Default, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct BatchResponse {
+    pub batch_item_failures: Vec<ItemFailure>,
+}
+
+/// A record that failed.
+#[derive(Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct ItemFailure {
+    pub item_identifier: RecordId,
+}

@@ -1,0 +1,107 @@
+use std::time::SystemTime;
+
+use clock::Deadline;
+use serde_json::Value;
+use tracing::field::Empty;
+use tracing::{Instrument as _, Span};
+
+use crate::{BatchResponse, Disposition, Failure, ItemFailure, Job, Record, UnknownEvent, lanes};
+
+/// Handles the records of an invocation, which is cut off at `ends_at`, and answers with those that
+/// are to be delivered again.
+///
+/// # Errors
+/// If the event as a whole cannot be read.
+pub async fn serve<J: Job>(
+    job: &J,
+    event: Value,
+    ends_at: SystemTime,
+) -> Result<BatchResponse, UnknownEvent> {
+    let deadline = Deadline::of_invocation(ends_at, J::RESERVE);
+    let mut response = BatchResponse::default();
+    for lane in lanes(event)? {
+        for record in lane {
+            if handle(job, &record, deadline).await.is_err() {
+                let failed = record.id.map(|id| ItemFailure { item_identifier: id });
+                response.batch_item_failures.extend(failed);
+                break;
+            }
+        }
+    }
+    Ok(response)
+}
+
+/// Handles an event that is itself the record, because its sender invoked the function.
+///
+/// # Errors
+/// If the work failed: then the invocation as a whole has to be repeated.
+pub async fn serve_directly<J: Job>(
+    job: &J,
+    event: &Value,
+    ends_at: SystemTime,
+) -> Result<(), Failure<J::Error>> {
+    let deadline = Deadline::of_invocation(ends_at, J::RESERVE);
+    handle(job, &Record::of_invocation(event), deadline).await
+}
+
+/// Does all of a record's work, up to the first failure. An error returns the record to its queue.
+async fn handle<J: Job>(job: &J, record: &Record, deadline: Deadline) -> Result<(), Failure<J::Error>> {
+    let works = match job.read(record) {
+        Ok(works) => works,
+        Err(error) => return settle(job, record, Failure::Job(error)).instrument(span(record)).await,
+    };
+    for work in works {
+        let span = span(record);
+        if let Err(failure) = run(job, work, record, deadline).instrument(span.clone()).await {
+            return settle(job, record, failure).instrument(span).await;
+        }
+    }
+    Ok(())
+}
+
+/// The fields are the job's to record.
+fn span(record: &Record) -> Span {
+    tracing::info_span!(
+        "record",
+        message_id = record.id.as_ref().map(tracing::field::display),
+        object = Empty,
+        correlation_id = Empty,
+        tenant = Empty,
+        batch_id = Empty,
+        chunk_id = Empty,
+        cnpj = Empty
+    )
+}
+
+async fn run<J: Job>(
+    job: &J,
+    work: J::Work,
+    record: &Record,
+    deadline: Deadline,
+) -> Result<(), Failure<J::Error>> {
+    if deadline.has_passed() {
+        return Err(Failure::OutOfTime);
+    }
+    // Boxed: the futures of stores are large, and nest deeply.
+    match deadline.run(Box::pin(job.run(work, record))).await {
+        Ok(done) => done.map_err(Failure::Job),
+        Err(_) => Err(Failure::OutOfTime),
+    }
+}
+
+/// Has the job decide about a record that failed, and sets its visibility timeout accordingly.
+async fn settle<J: Job>(
+    job: &J,
+    record: &Record,
+    failure: Failure<J::Error>,
+) -> Result<(), Failure<J::Error>> {
+    let disposition = Box::pin(job.dispose(&failure, record)).await;
+    let delivery = job.visibility(record).zip(record.receipt.as_ref());
+    match (disposition, delivery) {
+        (Disposition::Acknowledge, _) => return Ok(()),
+        (Disposition::RetryLater, Some((queue, receipt))) => Box::pin(queue.extend(receipt)).await,
+        (Disposition::RetryNow, Some((queue, receipt))) => Box::pin(queue.expire(receipt)).await,
+        (Disposition::LeaveToQueue, _) | (_, None) => {}
+    }
+    Err(failure)
+}

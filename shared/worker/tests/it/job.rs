@@ -1,0 +1,115 @@
+//! A job whose records say what becomes of them.
+
+use std::sync::{Mutex, PoisonError};
+use std::time::Duration;
+
+use retry::{Retry, Retryable};
+use serde_json::{Value, json};
+use worker::{Disposition, Failure, Job, Record, Visibility};
+
+use crate::queue::Queue;
+
+/// Reads a record as words, and does each.
+#[derive(Debug)]
+pub(crate) struct Words {
+    visibility: Visibility,
+    done: Mutex<Vec<String>>,
+}
+
+#[derive(Debug, thiserror::Error)]
+#[error("the record says so")]
+pub(crate) struct Told(Retry);
+
+impl Retryable for Told {
+    fn retry(&self) -> Retry {
+        self.0
+    }
+}
+
+impl Words {
+    pub(crate) fn new(queue: &Queue) -> Self {
+        let visibility = Visibility::new(queue.client(), queue.url(), Duration::from_secs(10));
+        Self { visibility, done: Mutex::default() }
+    }
+
+    /// The words that were begun, in their order.
+    pub(crate) fn begun(&self) -> Vec<String> {
+        self.done.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+}
+
+impl Job for Words {
+    const SUBJECT: &'static str = "word";
+    const RESERVE: Duration = Duration::from_secs(1);
+
+    type Work = String;
+    type Error = Told;
+
+    fn read(&self, record: &Record) -> Result<Vec<String>, Told> {
+        let text = record.body.as_deref().and_then(|body| std::str::from_utf8(body).ok());
+        let text = text.filter(|text| *text != "unreadable").ok_or(Told(Retry::Never))?;
+        Ok(text.split_whitespace().map(str::to_owned).collect())
+    }
+
+    async fn run(&self, word: String, _: &Record) -> Result<(), Told> {
+        self.done.lock().unwrap().push(word.clone());
+        tracing::Span::current().record("batch_id", &word);
+        match word.as_str() {
+            "later" => Err(Told(Retry::Later)),
+            "contended" => Err(Told(Retry::Contended)),
+            "repair" => Err(Told(Retry::AfterRepair)),
+            "never" | "moved" => Err(Told(Retry::Never)),
+            "slow" => {
+                tokio::time::sleep(Duration::from_mins(1)).await;
+                Ok(())
+            }
+            _ => Ok(()),
+        }
+    }
+
+    fn visibility(&self, _: &Record) -> Option<&Visibility> {
+        Some(&self.visibility)
+    }
+
+    async fn dispose(&self, failure: &Failure<Told>, record: &Record) -> Disposition {
+        if record.body.as_ref().is_some_and(|body| body.starts_with(b"moved")) {
+            return Disposition::Acknowledge;
+        }
+        Plain.dispose(failure, record).await
+    }
+}
+
+/// A job that decides as all do.
+#[derive(Debug)]
+struct Plain;
+
+impl Job for Plain {
+    const SUBJECT: &'static str = Words::SUBJECT;
+    const RESERVE: Duration = Words::RESERVE;
+
+    type Work = ();
+    type Error = Told;
+
+    fn read(&self, _: &Record) -> Result<Vec<()>, Told> {
+        Ok(Vec::new())
+    }
+
+    async fn run(&self, (): (), _: &Record) -> Result<(), Told> {
+        Ok(())
+    }
+
+    fn visibility(&self, _: &Record) -> Option<&Visibility> {
+        None
+    }
+}
+
+/// An event of SQS with these bodies. Each message's id and its receipt's handle are its body.
+pub(crate) fn messages(bodies: &[&str]) -> Value {
+    let message = |body: &&str| {
+        json!({
+            "eventSource": "aws:sqs", "messageId": body, "receiptHandle": body, "body": body,
+            "attributes": {"ApproximateReceiveCount": "1"},
+        })
+    };
+    json!({"Records": bodies.iter().map(message).collect::<Vec<_>>()})
+}

@@ -1,0 +1,14 @@
+//! Jobs that are served, and the calls that set visibility timeouts, against a stand-in for SQS.
+
+#![allow(
+    clippy::unwrap_used,
+    clippy::panic,
+    clippy::indexing_slicing,
+    reason = "a test fails where it finds itself wrong"
+)]
+
+mod job;
+mod logging;
+mod queue;
+mod serving;
+mod visibility;
