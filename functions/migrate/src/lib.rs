@@ -1,9 +1,10 @@
-//! Brings the database's schema up to date: for CloudFormation as a custom resource, and for people by a direct invocation.
+//! Migrates the database's schema: as a custom resource of CloudFormation, or invoked directly.
 //!
-//! CloudFormation waits for an answer at the URL that its request names, so whatever happens, that URL gets one. It knows
-//! success and failure only, and shows the reason of a failure to whoever deploys.
+//! CloudFormation waits for a response at the URL that its request names, so that URL gets one
+//! whatever happens. It knows success and failure only, and shows the reason of a failure to the
+//! people who deploy.
 
-mod answer;
+mod response;
 
 use std::panic::AssertUnwindSafe;
 use std::time::{Duration, SystemTime};
@@ -14,74 +15,79 @@ use clock::Deadline;
 use futures_util::FutureExt as _;
 use serde_json::{Value, json};
 
-pub use answer::Unanswered;
-use answer::{Asker, Courier, Wants};
+pub use response::ResponseError;
+use response::{Action, Pending, ResponseClient};
 
-/// What is left of the invocation's time for the answer.
-const RESERVED: Duration = Duration::from_secs(10);
+/// The part of an invocation's time that is kept free for the response.
+const RESERVE: Duration = Duration::from_secs(10);
 
-/// Why the schema is not up to date. Its text is shown to whoever deploys, so it names neither credentials nor statements;
-/// the whole chain is in the log.
+/// Why the schema is not up to date. The people who deploy see this text, so it has neither
+/// credentials nor statements. The log has the causes.
 #[derive(Debug, thiserror::Error)]
 pub enum MigrateError {
-    #[error("{0}")]
+    #[error(transparent)]
     Database(#[from] DatabaseError),
-    #[error("the migrations were not done in time")]
+    #[error("the migrations did not finish in time")]
     OutOfTime,
     #[error("the migrations crashed")]
     Crashed,
 }
 
-/// What an invocation may end in.
+/// Why an invocation failed.
 #[derive(Debug, thiserror::Error)]
-pub enum Failure {
-    #[error("the event is none of CloudFormation's")]
-    UnknownEvent(#[source] Option<serde_json::Error>),
-    #[error("CloudFormation could not be answered")]
-    Unanswered(#[from] Unanswered),
+pub enum InvocationError {
+    #[error("the event is malformed")]
+    Form(#[from] serde_json::Error),
+    #[error("CloudFormation's request is of an unknown type")]
+    UnknownType,
+    #[error("cannot respond to CloudFormation")]
+    Response(#[from] ResponseError),
+    /// A direct invocation's. Its caller sees only this text.
     #[error("the schema is not up to date: {0}")]
     Migrate(#[source] MigrateError),
 }
 
-/// The function, over whatever gives it a database.
+/// The function, over a source of databases.
 ///
-/// The database is asked for in each invocation, because a configuration that cannot be used is to be answered too.
+/// The database is asked for in each invocation, so that an unusable configuration gets a response
+/// too.
 #[derive(Debug)]
 pub struct Migrate<F> {
     database: F,
-    courier: Courier,
+    client: ResponseClient,
 }
 
 impl<F: AsyncFn() -> Result<Database, DatabaseError>> Migrate<F> {
     pub fn new(database: F) -> Self {
-        Self { database, courier: Courier::new() }
+        Self { database, client: ResponseClient::new() }
     }
 
-    /// A request of CloudFormation, or anything without a `RequestType` for a direct invocation.
+    /// Handles a request of CloudFormation, or a direct invocation, which has no `RequestType`. The
+    /// invocation is cut off at `ends_at`.
     ///
     /// # Errors
-    /// Where nobody but the caller can be told: an answer that did not get through, or a direct invocation that failed.
-    pub async fn handle(&self, event: Value, ends_at: SystemTime) -> Result<Value, Failure> {
+    /// If the event is unknown, the response was not delivered, or a direct invocation's migration
+    /// failed.
+    pub async fn handle(&self, event: Value, ends_at: SystemTime) -> Result<Value, InvocationError> {
         if event.get("RequestType").is_none() {
-            let migrated = self.migrate(ends_at).await.map_err(Failure::Migrate)?;
+            let migrated = self.migrate(ends_at).await.map_err(InvocationError::Migrate)?;
             return Ok(json!({"applied": migrated.applied, "version": migrated.version}));
         }
-        let request: Request =
-            serde_json::from_value(event).map_err(|error| Failure::UnknownEvent(Some(error)))?;
-        let asker = Asker::of(request).ok_or(Failure::UnknownEvent(None))?;
-        let answer = match asker.wants {
-            Wants::Farewell => asker.unchanged(),
-            Wants::Schema => match self.migrate(ends_at).await {
-                Ok(migrated) => asker.migrated(&migrated),
-                Err(error) => asker.failed(&error),
+        let request: Request = serde_json::from_value(event)?;
+        let pending = Pending::of(request).ok_or(InvocationError::UnknownType)?;
+        let response = match pending.action {
+            Action::Keep => pending.unchanged(),
+            Action::Migrate => match self.migrate(ends_at).await {
+                Ok(migrated) => pending.migrated(&migrated),
+                Err(error) => pending.failed(&error),
             },
         };
-        self.courier.deliver(&answer).await?;
+        self.client.send(&response).await?;
         Ok(Value::Null)
     }
 
     async fn migrate(&self, ends_at: SystemTime) -> Result<Migrated, MigrateError> {
-        let deadline = Deadline::of_invocation(ends_at, RESERVED);
+        let deadline = Deadline::of_invocation(ends_at, RESERVE);
         // Boxed, because the migrations' future is too deep for the compiler to lay out in one.
         let work = Box::pin(async { (self.database)().await?.migrate().await });
         let work = AssertUnwindSafe(work).catch_unwind();
@@ -105,14 +111,8 @@ fn report(outcome: &Result<Migrated, MigrateError>) {
             migrated.version
         ),
         Err(error) => {
-            let causes = std::iter::successors(std::error::Error::source(error), |cause| cause.source());
-            let causes: Vec<String> = causes.map(ToString::to_string).collect();
-            tracing::error!(
-                event_type = "migration.failed",
-                error = %error,
-                causes = causes.join(": "),
-                "the schema is not up to date"
-            );
+            let error: &dyn std::error::Error = error;
+            tracing::error!(event_type = "migration.failed", error, "the schema is not up to date");
         }
     }
 }

@@ -1,4 +1,5 @@
-//! What CloudFormation and people are told, with a server of our own at the address for the answer.
+//! Responses to CloudFormation and to direct invocations, with a server of our own at the response
+//! URL.
 
 #![allow(clippy::unwrap_used, clippy::panic, clippy::indexing_slicing, reason = "these are tests")]
 
@@ -10,7 +11,7 @@ use std::time::{Duration, SystemTime};
 use catalog::{Database, DatabaseConfig, DatabaseError};
 use database::Fresh;
 use listener::Listener;
-use migrate::{Failure, Migrate};
+use migrate::{InvocationError, Migrate};
 use serde_json::{Value, json};
 
 const PASSWORD: &str = "3c1f0d9e-never-to-be-shown";
@@ -82,7 +83,8 @@ async fn two_at_once_apply_each_migration_once() {
     fresh.drop().await;
 }
 
-/// A deployment that fails after its migrations brings back the code before, and that is to find nothing wrong.
+/// A deployment that fails after its migrations brings back the code before, and that is to find
+/// nothing wrong.
 #[tokio::test]
 async fn a_rollback_leaves_a_schema_that_is_ahead_as_it_is() {
     let (fresh, listener) = (Fresh::create().await, Listener::start(&[]).await);
@@ -145,7 +147,7 @@ async fn an_answer_that_is_refused_is_sent_again_and_then_reported_without_its_a
 
     let closed = Listener::start(&[403, 403, 403]).await;
     let failure = migrate.handle(sample("delete", &closed.url), deadline()).await.unwrap_err();
-    assert!(matches!(failure, Failure::Unanswered(_)), "{failure}");
+    assert!(matches!(failure, InvocationError::Response(_)), "{failure}");
     assert!(!format!("{failure:?}").contains("127.0.0.1"), "{failure:?}");
 }
 
