@@ -3,7 +3,7 @@ use tracing::Instrument as _;
 
 use crate::failure::LookError;
 use crate::report::HistoryReport;
-use crate::{Reconcile, span};
+use crate::{Reconcile, claimed};
 
 /// Batches that one run ends at most. Each may have thousands of objects, which are released.
 const ENDED: u32 = 20;
@@ -36,7 +36,7 @@ impl Reconcile {
                     retention::release(&self.database, &self.objects, batch.batch_id).await;
                 }
             };
-            end.instrument(span::of_batch(&batch)).await;
+            end.instrument(claimed::span_of(&batch)).await;
         }
         let mut is_more = true;
         while is_more && report.rows_pruned < ROWS && !deadline.has_passed() {

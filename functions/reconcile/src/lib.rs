@@ -17,6 +17,7 @@
 //! takes the oldest first, and leaves the rest to the next run. A look that fails does not stop the
 //! others, but the invocation fails in the end, for the alarm.
 
+mod claimed;
 mod failure;
 mod history;
 mod kept;
@@ -24,7 +25,6 @@ mod notify;
 mod objects_found;
 mod report;
 mod settings;
-mod span;
 mod stopped;
 mod trigger;
 mod unfinished;

@@ -5,7 +5,7 @@ use uuid::Uuid;
 
 use crate::failure::{FirstError, LookError};
 use crate::report::BatchesReport;
-use crate::{Reconcile, span};
+use crate::{Reconcile, claimed};
 
 /// Batches that one run restarts at most.
 const LIMIT: u32 = 200;
@@ -31,12 +31,12 @@ impl Reconcile {
             if deadline.has_passed() {
                 return Err(LookError::OutOfTime);
             }
-            let claimed = self.database.take_stopped(patience, left.min(AT_ONCE)).await?;
-            if claimed.is_empty() {
+            let stalled = self.database.take_stopped(patience, left.min(AT_ONCE)).await?;
+            if stalled.is_empty() {
                 break;
             }
-            left = left.saturating_sub(u32::try_from(claimed.len()).unwrap_or(u32::MAX));
-            self.restart(&claimed, report, &mut first).await?;
+            left = left.saturating_sub(u32::try_from(stalled.len()).unwrap_or(u32::MAX));
+            self.restart(&stalled, report, &mut first).await?;
         }
         if left == 0 {
             tracing::warn!(event_type = "look.limited", "there may be more batches than one run restarts");
@@ -47,15 +47,15 @@ impl Reconcile {
 
     async fn restart(
         &self,
-        claimed: &[StoppedBatch],
+        stalled: &[StoppedBatch],
         report: &mut BatchesReport,
         first: &mut FirstError,
     ) -> Result<(), LookError> {
         let mut released: Vec<Uuid> = Vec::new();
-        let mut batches = claimed.iter();
+        let mut batches = stalled.iter();
         for batch in batches.by_ref() {
             let notified = payloads::notify(&self.objects, &self.queue, &batch.payload_uri).await;
-            let _entered = span::of_batch(batch).entered();
+            let _entered = claimed::span_of(batch).entered();
             match notified {
                 Ok(()) => {
                     report.set_going = report.set_going.saturating_add(1);
@@ -80,7 +80,7 @@ impl Reconcile {
         let stuck = self.database.stuck(patience, NAMED).await?;
         report.stuck = Some(stuck.count);
         for batch in stuck.oldest {
-            span::of_batch(&batch).in_scope(|| {
+            claimed::span_of(&batch).in_scope(|| {
                 tracing::error!(
                     event_type = "batch.stuck",
                     stuck = stuck.count,

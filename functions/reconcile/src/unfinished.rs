@@ -1,17 +1,8 @@
-use catalog::StoppedBatch;
 use clock::Deadline;
-use tracing::Instrument as _;
 
-use crate::failure::{FirstError, LookError};
+use crate::failure::LookError;
 use crate::report::BatchesReport;
-use crate::{Reconcile, span};
-
-/// Batches that one run finalizes at most. Each may take seconds, as a full load's deactivation
-/// does.
-const LIMIT: u32 = 50;
-
-/// Batches that are claimed at once.
-const AT_ONCE: u32 = 5;
+use crate::{Reconcile, claimed};
 
 impl Reconcile {
     /// Finalizes batches whose chunks are all written.
@@ -20,46 +11,22 @@ impl Reconcile {
         deadline: Deadline,
         report: &mut BatchesReport,
     ) -> Result<(), LookError> {
-        let mut left = LIMIT;
-        let mut first = FirstError::default();
-        while left > 0 {
-            if deadline.has_passed() {
-                return Err(LookError::OutOfTime);
+        let claim = async |limit| self.database.take_unfinished(self.settings.unfinished_for, limit).await;
+        claimed::for_each(deadline, claim, async |batch| {
+            let end = self.database.finalize(batch.batch_id).await?;
+            if end.became_final {
+                tracing::warn!(
+                    event_type = "batch.finalized",
+                    status = %end.status,
+                    "a batch whose chunks were all written was finalized"
+                );
+                report.finalized = report.finalized.saturating_add(1);
             }
-            let claimed =
-                self.database.take_unfinished(self.settings.unfinished_for, left.min(AT_ONCE)).await?;
-            if claimed.is_empty() {
-                break;
+            if end.status.is_final() {
+                retention::release(&self.database, &self.objects, batch.batch_id).await;
             }
-            left = left.saturating_sub(u32::try_from(claimed.len()).unwrap_or(u32::MAX));
-            for batch in claimed {
-                let finalize = async {
-                    match self.finalize(&batch).await {
-                        Ok(true) => report.finalized = report.finalized.saturating_add(1),
-                        Ok(false) => {}
-                        // It is claimed again when its time has doubled.
-                        Err(failure) => first.note(failure),
-                    }
-                };
-                finalize.instrument(span::of_batch(&batch)).await;
-            }
-        }
-        first.into_result()
-    }
-
-    /// Whether it was this call that finalized the batch.
-    async fn finalize(&self, batch: &StoppedBatch) -> Result<bool, LookError> {
-        let end = self.database.finalize(batch.batch_id).await?;
-        if end.became_final {
-            tracing::warn!(
-                event_type = "batch.finalized",
-                status = %end.status,
-                "a batch whose chunks were all written was finalized"
-            );
-        }
-        if end.status.is_final() {
-            retention::release(&self.database, &self.objects, batch.batch_id).await;
-        }
-        Ok(end.became_final)
+            Ok(())
+        })
+        .await
     }
 }
