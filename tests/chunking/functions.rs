@@ -18,7 +18,7 @@ use uuid::Uuid;
 /// How long a batch may take on a busy machine.
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// What the functions work with, looked at from outside.
+/// The functions, and the stores that they work with.
 pub(crate) struct Functions {
     pub(crate) s3: aws_sdk_s3::Client,
     pub(crate) bucket: String,
@@ -44,7 +44,7 @@ impl Functions {
         }
     }
 
-    /// Invokes a function and gives its answer, or the message of its error.
+    /// Invokes a function and returns its answer, or the message of its error.
     pub(crate) async fn invoke(&self, function: &str, event: &Value) -> Result<Value, String> {
         let payload = Blob::new(event.to_string());
         let invoke = self.lambda.invoke().function_name(variable(function)).payload(payload);
@@ -53,7 +53,7 @@ impl Functions {
         if answer.function_error.is_some() { Err(said["errorMessage"].to_string()) } else { Ok(said) }
     }
 
-    /// Accepts a batch and puts its payload where it belongs, as the functions of the API do.
+    /// Accepts a batch and stores its payload, as the functions of the API do.
     pub(crate) async fn put(&self, metadata: &PayloadMetadata, payload: Vec<u8>) {
         let batch = AcceptedBatch {
             metadata: metadata.clone(),
@@ -89,7 +89,7 @@ impl Functions {
         }
     }
 
-    /// The batch's chunk objects and what they are.
+    /// The keys and ETags of the batch's chunks.
     pub(crate) async fn chunks(&self, batch_id: Uuid) -> Vec<(String, String)> {
         let list = self.s3.list_objects_v2().bucket(&self.bucket).prefix(format!("chunks/{batch_id}/"));
         let objects = list.send().await.unwrap().contents.unwrap_or_default();
@@ -97,7 +97,7 @@ impl Functions {
     }
 
     /// Waits until an object may expire.
-    pub(crate) async fn let_go(&self, key: &str) {
+    pub(crate) async fn released(&self, key: &str) {
         let began = Instant::now();
         loop {
             let tags = self.s3.get_object_tagging().bucket(&self.bucket).key(key).send().await.unwrap();
@@ -124,8 +124,8 @@ pub(crate) fn batch(media_type: MediaType) -> PayloadMetadata {
     }
 }
 
-/// The event by which S3 tells of an object.
-pub(crate) fn news(bucket: &str, key: &str) -> Value {
+/// S3's notification of an object.
+pub(crate) fn notification(bucket: &str, key: &str) -> Value {
     serde_json::json!({"Records": [{
         "eventVersion": "2.2", "eventSource": "aws:s3", "awsRegion": "us-east-1", "eventTime": "2026-11-21T23:59:59.456Z",
         "eventName": "ObjectCreated:Put", "userIdentity": {"principalId": "AWS:test"},

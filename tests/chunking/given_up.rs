@@ -1,4 +1,5 @@
-//! Work that fails again and again: by way of the dead-letter queues, what it was about is recorded as failed, and may still succeed.
+//! Work that fails again and again: its message goes through a dead-letter queue, and its chunk or
+//! batch is recorded as failed. It may still succeed.
 
 use std::time::{Duration, Instant};
 
@@ -61,7 +62,8 @@ impl Functions {
         self.s3.put_object().bucket(&self.bucket).key(key).body(file.into()).send().await.unwrap();
     }
 
-    /// Seals a batch of these chunks, whose objects are for the test to put, and lets the news of its payload set it going.
+    /// Seals a batch of these chunks, whose objects the test stores. The payload's notification
+    /// makes the chunker announce them.
     async fn seal(&self, metadata: &PayloadMetadata, chunks: &[Chunk]) {
         let payload_uri = format!("s3://{}/{}", self.bucket, metadata.key());
         let batch = NewBatch { metadata: metadata.clone(), payload_uri, cnpjs: CnpjAccess::Any };
@@ -131,7 +133,7 @@ async fn attempts(batch_id: Uuid) -> Vec<(String, i32, Option<String>)> {
 }
 
 #[tokio::test]
-async fn a_chunk_whose_object_is_damaged_is_given_up_and_done_once_it_is_mended() {
+async fn a_chunk_whose_object_is_damaged_is_given_up_and_done_once_it_is_repaired() {
     let functions = Functions::open().await;
     let batch = batch(MediaType::Json);
     let chunks = chunks(&batch, 2);
@@ -142,7 +144,7 @@ async fn a_chunk_whose_object_is_damaged_is_given_up_and_done_once_it_is_mended(
     let view = functions.settled(batch.batch_id).await;
     assert_eq!((view.status, view.chunks.done, view.chunks.failed), (BatchStatus::PartialFail, 1, 1));
     assert_eq!((view.items_parsed, view.items_processed, view.items_failed), (6, 3, 3));
-    functions.let_go(&batch.key()).await;
+    functions.released(&batch.key()).await;
     let attempts_at = attempts(batch.batch_id).await;
     assert_eq!(attempts_at[0], ("DONE".to_owned(), 1, None));
     let (status, count, error) = &attempts_at[1];
@@ -164,7 +166,7 @@ async fn a_chunk_that_only_waits_for_others_uses_up_no_attempts() {
     let cnpj = Cnpj::from_base(&format!("{:012}", fastrand::u64(1..1_000_000_000_000))).unwrap();
     let chunks = chunks_of(cnpj, &batch, 1);
     functions.put_chunk(&chunks[0], &batch, encode(&chunks[0]).unwrap()).await;
-    // Somebody holds the lock of its establishment for a long time.
+    // Another session holds the lock of its establishment for a long time.
     let hash = "(SELECT sha256($1::text::bytea) AS hash) AS h";
     let lock = "x'636e706a00000000'::bigint + (get_byte(hash, 0) * 256 + get_byte(hash, 1)) % 16384";
     database.rows(&format!("SELECT pg_advisory_lock({lock}) FROM {hash}"), &[&cnpj.as_str()]).await;
@@ -237,11 +239,15 @@ async fn a_batch_that_cannot_be_cut_is_given_up() {
         (BatchStatus::Failed, "GIVEN_UP", None)
     );
     assert!(error.detail.contains("replayed"), "{}", error.detail);
-    functions.let_go(&batch.key()).await;
-    // The news that comes late brings it on after all, and what is late for dead-letter changes nothing.
-    let news = message("m-1", &super::news(&functions.bucket, &batch.key()).to_string());
+    functions.released(&batch.key()).await;
+    // A late notification continues the batch after all, and a late message for dead-letter changes
+    // nothing.
+    let notification = message("m-1", &super::notification(&functions.bucket, &batch.key()).to_string());
     for function in [DEAD_LETTER, CHUNKER, DEAD_LETTER] {
-        assert_eq!(functions.invoke(function, &news).await.unwrap(), json!({"batchItemFailures": []}));
+        assert_eq!(
+            functions.invoke(function, &notification).await.unwrap(),
+            json!({"batchItemFailures": []})
+        );
     }
     let view = functions.completed(batch.batch_id).await;
     assert_eq!((view.error, view.items_processed, view.generation), (None, 10, Generation::FIRST));
@@ -254,24 +260,24 @@ async fn a_batch_that_is_sealed_is_not_given_up_for_its_payload() {
     let chunks = chunks(&batch, 1);
     functions.put_chunk(&chunks[0], &batch, encode(&chunks[0]).unwrap()).await;
     functions.seal(&batch, &chunks).await;
-    let message = message("m-1", &super::news(&functions.bucket, &batch.key()).to_string());
+    let message = message("m-1", &super::notification(&functions.bucket, &batch.key()).to_string());
     let answer = functions.invoke(DEAD_LETTER, &message).await.unwrap();
     assert_eq!(answer, json!({"batchItemFailures": []}));
     assert!(is_completed(&functions.settled(batch.batch_id).await));
 }
 
 #[tokio::test]
-async fn what_nobody_understands_or_belongs_to_no_batch_is_kept_for_people() {
+async fn a_message_that_no_function_can_handle_is_in_the_unhandled_queue() {
     let functions = Functions::open().await;
     let queue = Unhandled::open().await;
     let strange = format!("not an event {}", Uuid::new_v4());
     queue.send("CHUNKS_QUEUE_URL", &strange).await;
     queue.send("BATCHES_QUEUE_URL", &strange).await;
-    // An object that is no payload of ours, of which S3 tells by itself.
+    // An object that is not a payload. S3 sends its notification.
     let key = format!("incoming/2026/11/21/23/{}", Uuid::new_v4());
     let put = functions.s3.put_object().bucket(&functions.bucket).key(&key);
     put.body(b"[]".to_vec().into()).send().await.unwrap();
-    // A chunk of a batch that nobody knows.
+    // A chunk of an unknown batch.
     let unknown = batch(MediaType::Json);
     functions.announce(&chunks(&unknown, 1)[0], &unknown).await;
 

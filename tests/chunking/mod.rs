@@ -14,7 +14,7 @@ use ingestion::payload::{MediaType, PayloadMetadata};
 use serde_json::{Value, json};
 use uuid::Uuid;
 
-use functions::{Functions, batch, is_completed, news};
+use functions::{Functions, batch, is_completed, notification};
 
 const CHUNKER: &str = "CHUNKER_FUNCTION";
 const UPSERT: &str = "UPSERT_FUNCTION";
@@ -36,9 +36,9 @@ async fn many_runs_at_once_make_one_set_of_chunks() {
     let functions = Functions::open().await;
     let batch = batch(MediaType::NdJson);
     functions.put(&batch, gzip(&catalogue(2600).payload(Layout::Lines))).await;
-    // S3's own news of the object is on its way as well.
-    let news = news(&functions.bucket, &batch.key());
-    let runs = futures_util::future::join_all((0..3).map(|_| functions.invoke(CHUNKER, &news))).await;
+    // S3's own notification of the object is on its way as well.
+    let notification = notification(&functions.bucket, &batch.key());
+    let runs = futures_util::future::join_all((0..3).map(|_| functions.invoke(CHUNKER, &notification))).await;
     for answer in runs {
         assert_eq!(answer.unwrap(), json!({"batchItemFailures": []}));
     }
@@ -49,10 +49,10 @@ async fn many_runs_at_once_make_one_set_of_chunks() {
     let chunks = functions.chunks(batch.batch_id).await;
     assert_eq!(chunks.len(), 3);
     for key in chunks.iter().map(|(key, _)| key.as_str()).chain([batch.key().as_str()]) {
-        functions.let_go(key).await;
+        functions.released(key).await;
     }
-    // Told again, the function finds the batch final, and its objects stay what they are.
-    assert_eq!(functions.invoke(CHUNKER, &news).await.unwrap(), json!({"batchItemFailures": []}));
+    // Notified again, the function finds the batch final, and its objects do not change.
+    assert_eq!(functions.invoke(CHUNKER, &notification).await.unwrap(), json!({"batchItemFailures": []}));
     assert_eq!(functions.chunks(batch.batch_id).await, chunks);
 }
 
@@ -82,9 +82,9 @@ async fn a_payload_that_cannot_be_used_fails_its_batch_and_says_why() {
             assert_eq!(error.byte_offset, Some(u64::try_from(offset).unwrap()), "{code}");
         }
         assert_eq!((settled.items_processed, settled.chunks.total), (0, 0), "{code}");
-        functions.let_go(&batch.key()).await;
+        functions.released(&batch.key()).await;
         for (key, _) in functions.chunks(batch.batch_id).await {
-            functions.let_go(&key).await;
+            functions.released(&key).await;
         }
     }
 }
@@ -97,16 +97,16 @@ async fn an_empty_array_is_a_batch_that_is_complete() {
     let settled = functions.settled(batch.batch_id).await;
     assert!(is_completed(&settled));
     assert_eq!((settled.items_parsed, settled.chunks.total), (0, 0));
-    functions.let_go(&batch.key()).await;
+    functions.released(&batch.key()).await;
 }
 
 #[tokio::test]
-async fn an_object_that_is_no_payload_is_returned_and_stays() {
+async fn an_object_that_is_not_a_payload_stays_and_its_message_is_returned() {
     let functions = Functions::open().await;
     let strange = format!("incoming/2026/11/21/23/{}", Uuid::new_v4());
     let put = functions.s3.put_object().bucket(&functions.bucket).key(&strange);
     put.body(b"[]".to_vec().into()).send().await.unwrap();
-    // Metadata of another object, as of one that somebody copied.
+    // A copy with another object's metadata.
     let copied = batch(MediaType::Json);
     functions.put(&copied, b"[]".to_vec()).await;
     let copy = format!("incoming/1999/01/01/00/{}", copied.batch_id);
@@ -119,10 +119,9 @@ async fn an_object_that_is_no_payload_is_returned_and_stays() {
     for (bucket, key) in
         [(functions.bucket.as_str(), &strange), (&functions.bucket, &copy), ("elsewhere", &copied.key())]
     {
-        let news = news(bucket, key);
-        assert!(functions.invoke(CHUNKER, &news).await.is_err(), "{key}");
-        let message =
-            json!({"Records": [{"eventSource": "aws:sqs", "messageId": "m-1", "body": news.to_string()}]});
+        let notification = notification(bucket, key);
+        assert!(functions.invoke(CHUNKER, &notification).await.is_err(), "{key}");
+        let message = json!({"Records": [{"eventSource": "aws:sqs", "messageId": "m-1", "body": notification.to_string()}]});
         let answer = functions.invoke(CHUNKER, &message).await.unwrap();
         assert_eq!(answer, json!({"batchItemFailures": [{"itemIdentifier": "m-1"}]}), "{key}");
     }
@@ -133,7 +132,7 @@ async fn an_object_that_is_no_payload_is_returned_and_stays() {
 async fn every_sample_event_is_answered_as_its_name_says() {
     let functions = Functions::open().await;
     let first = "059f36b4-87a3-44ab-83d2-661975830a7d";
-    // The samples tell of one payload, and of two chunks that it is cut into.
+    // The samples are about one payload, and the two chunks that it is cut into.
     let payload = PayloadMetadata {
         batch_id: "019aa8ec-98d3-7e83-98f2-17f2d7e0e6d7".parse().unwrap(),
         received_at: "2026-11-21T23:59:59.123Z".parse().unwrap(),
@@ -176,7 +175,7 @@ async fn every_sample_event_is_answered_as_its_name_says() {
     assert!(is_completed(&settled));
     assert_eq!((settled.items_processed, settled.chunks.total), (1200, 2));
     assert!(functions.invoke(UPSERT, &json!({"Records": []})).await.is_err());
-    // What was done before, tells of nothing, or is handed on.
+    // It was done before, is a test, or is forwarded.
     for name in ["payload", "chunk", "test-event", "malformed", "another-event"] {
         let answer = functions.invoke(DEAD_LETTER, &sample("dead-letter", name, &functions.bucket)).await;
         assert_eq!(answer.unwrap(), json!({"batchItemFailures": []}), "dead-letter/{name}");

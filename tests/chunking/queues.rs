@@ -1,4 +1,4 @@
-//! The ingest's queues, looked at from outside.
+//! The ingest's queues, as people see them.
 
 use std::time::{Duration, Instant};
 
@@ -7,7 +7,7 @@ use end_to_end::variable;
 
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// The queue of what no function could work on. Other tests' messages are in it too.
+/// The queue of messages that no function can handle. Messages of other tests are in it too.
 pub(crate) struct Unhandled {
     client: aws_sdk_sqs::Client,
     queue_url: String,
@@ -15,7 +15,7 @@ pub(crate) struct Unhandled {
 
 /// A message in it.
 #[derive(Debug)]
-pub(crate) struct Kept {
+pub(crate) struct UnhandledMessage {
     pub(crate) reason: String,
     pub(crate) source: String,
     pub(crate) message_id: String,
@@ -34,7 +34,7 @@ impl Unhandled {
     }
 
     /// Waits for a message whose body has `needle` in it, and takes it out.
-    pub(crate) async fn take(&self, needle: &str) -> Kept {
+    pub(crate) async fn take(&self, needle: &str) -> UnhandledMessage {
         let began = Instant::now();
         loop {
             // Hidden only for a moment, since others look for theirs.
@@ -44,7 +44,7 @@ impl Unhandled {
                 if message.body.as_ref().is_some_and(|body| body.contains(needle)) {
                     let delete = self.client.delete_message().queue_url(&self.queue_url);
                     delete.receipt_handle(message.receipt_handle.as_ref().unwrap()).send().await.unwrap();
-                    return Kept::of(&message);
+                    return UnhandledMessage::of(&message);
                 }
             }
             assert!(began.elapsed() < PATIENCE, "no message has {needle} in it");
@@ -53,7 +53,7 @@ impl Unhandled {
     }
 }
 
-impl Kept {
+impl UnhandledMessage {
     fn of(message: &Message) -> Self {
         let attributes = message.message_attributes.as_ref().unwrap();
         let text = |name: &str| attributes[name].string_value.clone().unwrap();

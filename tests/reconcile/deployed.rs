@@ -1,4 +1,4 @@
-//! The function as it is deployed, with its usual patience: what is under way beside this test is not its business.
+//! The deployed function with its usual settings, which leave the batches of other tests alone.
 
 use std::time::{Duration, Instant};
 
@@ -7,7 +7,7 @@ use aws_sdk_lambda::primitives::Blob;
 use end_to_end::variable;
 use serde_json::Value;
 
-/// Until the function did all of its looks: other tests may take what it needs away for a while.
+/// How long the function may fail, because another test takes a store away for a while.
 const PATIENCE: Duration = Duration::from_secs(60);
 
 async fn invoke(lambda: &Client, sample: &str) -> Result<Value, Value> {

@@ -7,7 +7,7 @@ use reconcile::{Look, ReconcileError};
 
 use crate::stand::{Stand, batch, run, stand_test};
 
-/// As if so many days had passed for all batches, and since the history was last moved.
+/// Lets days pass for all batches, and since the history was last moved.
 async fn days_pass(stand: &Stand, days: u32) {
     stand.age(days * 24).await;
     time_passes(stand, &format!("{days} d")).await;
@@ -18,7 +18,7 @@ async fn days_pass(stand: &Stand, days: u32) {
     stand.sql.batch_execute(&sql).await.unwrap();
 }
 
-/// As if so much time had passed since the history was last moved.
+/// Lets time pass since the history was last moved.
 async fn time_passes(stand: &Stand, time: &str) {
     let sql = format!("UPDATE batch_history SET announced_at = announced_at - interval '{time}'");
     stand.sql.batch_execute(&sql).await.unwrap();
@@ -29,7 +29,7 @@ async fn batches(stand: &Stand) -> i64 {
 }
 
 #[tokio::test]
-async fn what_was_final_for_as_long_as_the_history_lasts_is_deleted_ten_minutes_after_that_was_said() {
+async fn a_batch_is_deleted_ten_minutes_after_the_history_moved_past_its_end() {
     stand_test(async |stand| {
         let old = stand.lose(LoadType::Full, 1200).await;
         run(&stand.reconcile()).await.unwrap();
@@ -44,7 +44,7 @@ async fn what_was_final_for_as_long_as_the_history_lasts_is_deleted_ten_minutes_
         assert!((1438..=1440).contains(&behind), "{behind} of the minutes of a day");
         assert_eq!(run(&reconcile).await.unwrap().history.rows_pruned, 0);
         assert_eq!(batches(stand).await, 1);
-        // Both runs may have told of the young one's payload.
+        // Both runs may have sent the notification of the young one's payload.
         assert!(stand.work().await.0 > 0);
 
         time_passes(stand, "10 min").await;
@@ -82,7 +82,7 @@ async fn a_batch_that_never_ended_is_ended_before_it_is_deleted() {
         assert_eq!(stand.work().await, (0, 2));
         let products = stand.sql.query_one("SELECT count(*) FROM products", &[]).await.unwrap();
         assert_eq!(products.get::<_, i64>(0), 0);
-        // It is kept as long after its end as any other.
+        // It is deleted as long after its end as any other.
         time_passes(stand, "10 min").await;
         assert_eq!(run(&reconcile).await.unwrap().history.batches_pruned, 0);
         days_pass(stand, 91).await;
@@ -94,9 +94,9 @@ async fn a_batch_that_never_ended_is_ended_before_it_is_deleted() {
     .await;
 }
 
-/// A payload may come as late, as when a request is sent again that failed before it stored anything.
+/// A payload may be that late if a request that failed before it stored anything is repeated.
 #[tokio::test]
-async fn a_payload_that_comes_too_late_fails_and_its_news_is_taken() {
+async fn a_payload_that_comes_too_late_fails_and_its_message_is_acknowledged() {
     stand_test(async |stand| {
         let mut accepted = batch(LoadType::Delta);
         accepted.metadata.received_at = Timestamp::now() - SignedDuration::from_hours(24 * 91);
@@ -114,7 +114,7 @@ async fn a_payload_that_comes_too_late_fails_and_its_news_is_taken() {
 }
 
 #[tokio::test]
-async fn a_batch_that_cannot_be_ended_keeps_no_other_from_being_deleted() {
+async fn a_batch_that_cannot_be_ended_does_not_stop_others_from_being_deleted() {
     stand_test(async |stand| {
         stand.lose(LoadType::Full, 10).await;
         run(&stand.reconcile()).await.unwrap();

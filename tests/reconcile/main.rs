@@ -1,4 +1,4 @@
-//! What stops on its way through the ingest goes on after a look of `reconcile`.
+//! What stalled on its way through the ingest continues after a run of `reconcile`.
 
 #![allow(
     clippy::unwrap_used,
@@ -36,7 +36,7 @@ async fn completed(stand: &Stand, batch_id: Uuid) {
 }
 
 #[tokio::test]
-async fn a_payload_whose_news_was_lost_becomes_a_batch() {
+async fn a_payload_whose_notification_was_lost_becomes_a_batch() {
     stand_test(async |stand| {
         let reconcile = stand.reconcile();
         assert_eq!(run(&reconcile).await.unwrap(), nothing());
@@ -53,7 +53,7 @@ async fn a_payload_whose_news_was_lost_becomes_a_batch() {
 }
 
 #[tokio::test]
-async fn a_young_object_is_left_to_its_own_news() {
+async fn a_young_object_is_left_to_its_own_notification() {
     stand_test(async |stand| {
         stand.lose(LoadType::Delta, 10).await;
         let mut reconcile = stand.reconcile();
@@ -66,7 +66,7 @@ async fn a_young_object_is_left_to_its_own_news() {
 }
 
 #[tokio::test]
-async fn runs_side_by_side_tell_of_each_payload_once() {
+async fn concurrent_runs_notify_of_each_payload_once() {
     stand_test(async |stand| {
         let mut lost = Vec::new();
         for _ in 0..20 {
@@ -85,7 +85,7 @@ async fn runs_side_by_side_tell_of_each_payload_once() {
 }
 
 #[tokio::test]
-async fn objects_that_are_no_payloads_are_reported_and_left_alone() {
+async fn objects_that_are_not_payloads_are_reported_and_left_alone() {
     stand_test(async |stand| {
         let accepted = batch(LoadType::Delta);
         let folder = accepted.metadata.key();
@@ -94,7 +94,7 @@ async fn objects_that_are_no_payloads_are_reported_and_left_alone() {
             let put = stand.s3.put_object().bucket(&stand.bucket).key(format!("{folder}/{name}"));
             put.send().await.unwrap();
         }
-        // One that says of which batch it is, but nobody ever accepted it.
+        // It names its batch, which was never accepted.
         stand.put(&accepted.metadata, 1).await;
         let report = run(&stand.reconcile()).await.unwrap();
         assert_eq!((report.objects.seen, report.objects.found, report.objects.foreign), (3, 0, 3));
@@ -104,13 +104,13 @@ async fn objects_that_are_no_payloads_are_reported_and_left_alone() {
 }
 
 #[tokio::test]
-async fn chunks_that_were_never_announced_go_on() {
+async fn chunks_that_were_never_announced_are_written() {
     stand_test(async |stand| {
         let batch_id = stand.lose(LoadType::Delta, 2500).await;
         run(&stand.reconcile()).await.unwrap();
         assert_eq!(stand.cut().await, 1);
         assert_eq!(stand.lose_chunks().await, 3);
-        // It stopped only now.
+        // It stalled only now.
         assert_eq!(run(&stand.reconcile()).await.unwrap().batches, nothing().batches);
         stand.age(1).await;
         let runs = [stand.reconcile(), stand.reconcile()];
@@ -124,12 +124,12 @@ async fn chunks_that_were_never_announced_go_on() {
 }
 
 #[tokio::test]
-async fn a_run_of_the_chunker_that_died_is_begun_again() {
+async fn a_run_of_the_chunker_that_died_is_repeated() {
     stand_test(async |stand| {
         let batch_id = stand.lose(LoadType::Delta, 700).await;
         run(&stand.reconcile()).await.unwrap();
         stand.work().await;
-        // As it is while the payload is read, and its message gone.
+        // The payload was being read, and its message is lost.
         let sql = format!(
             "DELETE FROM batch_chunks; DELETE FROM products; UPDATE batches SET status = 'CHUNKING', finished_at = NULL, \
              sealed_at = NULL, chunks_done = 0 WHERE batch_id = '{batch_id}'"
@@ -145,7 +145,7 @@ async fn a_run_of_the_chunker_that_died_is_begun_again() {
 }
 
 #[tokio::test]
-async fn a_full_load_whose_end_did_not_happen_is_brought_to_it() {
+async fn a_full_load_that_was_not_finalized_is_finalized() {
     stand_test(async |stand| {
         let batch_id = stand.lose(LoadType::Full, 300).await;
         run(&stand.reconcile()).await.unwrap();
@@ -154,7 +154,7 @@ async fn a_full_load_whose_end_did_not_happen_is_brought_to_it() {
         let key = stand.s3.list_objects_v2().bucket(&stand.bucket).prefix("incoming/").send().await.unwrap();
         let key = key.contents()[0].key().unwrap().to_owned();
         stand.s3.delete_object_tagging().bucket(&stand.bucket).key(&key).send().await.unwrap();
-        // As it is between the last chunk's transaction and the end's.
+        // The writer died between the last chunk's transaction and that of the end.
         let sql = "UPDATE batches SET status = 'PROCESSING', finished_at = NULL, deactivation = '{\"state\": \"pending\"}'";
         stand.sql.batch_execute(sql).await.unwrap();
         assert_eq!(run(&stand.reconcile()).await.unwrap().batches.finalized, 0);
@@ -172,7 +172,7 @@ async fn a_full_load_whose_end_did_not_happen_is_brought_to_it() {
 }
 
 #[tokio::test]
-async fn what_cannot_be_set_going_is_reported_after_a_day() {
+async fn a_batch_that_restarting_does_not_help_is_reported_after_a_day() {
     stand_test(async |stand| {
         stand.lose(LoadType::Delta, 10).await;
         run(&stand.reconcile()).await.unwrap();
@@ -209,7 +209,7 @@ async fn a_run_without_its_database_fails_and_the_next_makes_up_for_it() {
 }
 
 #[tokio::test]
-async fn what_could_not_be_told_is_told_in_the_next_run() {
+async fn a_notification_that_failed_is_sent_by_the_next_run() {
     stand_test(async |stand| {
         let stopped = stand.lose(LoadType::Delta, 10).await;
         run(&stand.reconcile()).await.unwrap();

@@ -14,7 +14,8 @@ use uuid::Uuid;
 
 use crate::stand::{Stand, batch, run, stand_test};
 
-/// Gives a batch up, as is done when its payload's messages failed too often, and lets its objects expire.
+/// Gives up a batch, as after too many failures of its payload's messages, and releases its
+/// objects.
 async fn give_up(stand: &Stand, batch: &AcceptedBatch) {
     let payload_uri = format!("s3://{}/{}", stand.bucket, batch.metadata.key());
     let new = NewBatch { metadata: batch.metadata.clone(), payload_uri, cnpjs: CnpjAccess::Any };
@@ -50,7 +51,7 @@ async fn replay(stand: &Stand, batch_id: Uuid) -> ReplayOutcome {
 }
 
 #[tokio::test]
-async fn objects_of_a_batch_that_is_replayed_keep_no_tag_of_its_last_end() {
+async fn a_replay_removes_the_tags_of_the_generation_before() {
     stand_test(async |stand| {
         let objects = Objects::new(stand.s3.clone(), stand.bucket.clone());
         let (database, queue) = (stand.database(), stand.reconcile().queue);
@@ -60,7 +61,7 @@ async fn objects_of_a_batch_that_is_replayed_keep_no_tag_of_its_last_end() {
         let seen = database.final_batch(batch_id).await.unwrap().unwrap();
         assert_eq!((seen.uris.len(), tagged(stand, &seen.uris).await), (4, 4));
 
-        // Somebody saw the batch at its end, and comes to tag only now.
+        // A slow function saw the final batch, and tags its objects only now.
         let ReplayOutcome::Begun(begun) = replay(stand, batch_id).await else { panic!() };
         queue.notify(&stand.bucket, objects.key(&begun.payload_uri).unwrap()).await.unwrap();
         assert_eq!(stand.cut().await, 1);
@@ -77,14 +78,14 @@ async fn objects_of_a_batch_that_is_replayed_keep_no_tag_of_its_last_end() {
     .await;
 }
 
-/// Lets a run of the chunker wait before it seals a batch, for as long as somebody has this lock.
+/// Makes the chunker wait before it seals a batch while this lock is held.
 const WAIT_TO_SEAL: &str = "CREATE FUNCTION wait() RETURNS trigger LANGUAGE plpgsql AS \
          'BEGIN PERFORM pg_advisory_xact_lock(42); RETURN NEW; END'; \
      CREATE TRIGGER wait BEFORE INSERT ON batch_chunks FOR EACH STATEMENT EXECUTE FUNCTION wait(); \
      SELECT pg_advisory_lock(42)";
 
 #[tokio::test]
-async fn the_payload_of_a_batch_that_goes_on_after_it_was_given_up_is_kept() {
+async fn the_payload_of_a_batch_that_continues_after_it_was_given_up_does_not_expire() {
     stand_test(async |stand| {
         let objects = Objects::new(stand.s3.clone(), stand.bucket.clone());
         for while_it_is_read in [false, true] {
@@ -102,7 +103,7 @@ async fn the_payload_of_a_batch_that_goes_on_after_it_was_given_up_is_kept() {
                     while stand.number(waiting).await == 0 {
                         tokio::time::sleep(Duration::from_millis(20)).await;
                     }
-                    // What is left of a batch that was given up since this run began.
+                    // The batch was given up after this run began.
                     objects.tag_final(payload.to_vec()).await.unwrap();
                     stand.sql.batch_execute("SELECT pg_advisory_unlock(42)").await.unwrap();
                 };
@@ -123,7 +124,7 @@ async fn the_payload_of_a_batch_that_goes_on_after_it_was_given_up_is_kept() {
 }
 
 #[tokio::test]
-async fn objects_that_were_not_let_go_at_the_end_of_their_batch_are_let_go_later() {
+async fn objects_that_were_not_released_at_the_end_of_their_batch_are_released_later() {
     stand_test(async |stand| {
         let batch_id = stand.lose(LoadType::Delta, 1_200).await;
         run(&stand.reconcile()).await.unwrap();
@@ -132,7 +133,8 @@ async fn objects_that_were_not_let_go_at_the_end_of_their_batch_are_let_go_later
         stand.age(1).await;
         assert_eq!(run(&stand.reconcile()).await.unwrap().batches.let_go, 0, "they have been");
 
-        // As if upsert had died between the batch's end and its objects' last tag. One of them is gone.
+        // As if `upsert` had died between the batch's end and its objects' last tag. One object is
+        // gone.
         let objects = Objects::new(stand.s3.clone(), stand.bucket.clone());
         objects.untag_final(uris.clone()).await.unwrap();
         stand.sql.batch_execute("UPDATE batches SET objects_let_go = false").await.unwrap();
@@ -157,7 +159,7 @@ async fn objects_that_were_not_let_go_at_the_end_of_their_batch_are_let_go_later
         stand.age(2).await;
         assert_eq!(run(&stand.reconcile()).await.unwrap().batches.let_go, 1);
 
-        // A new generation ends anew.
+        // A new generation has an end of its own.
         let ReplayOutcome::Begun(_) = replay(stand, batch_id).await else { panic!() };
         assert_eq!(stand.number("SELECT count(*) FROM batches WHERE objects_let_go").await, 0);
     })

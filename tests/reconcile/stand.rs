@@ -1,5 +1,5 @@
-//! An ingest of a test's own: bucket, table, queues and database beside those of the stack, and the functions called in its queues' place. Nobody tells of its
-//! objects, so that every event of S3 is one that was lost.
+//! An ingest of a test's own: bucket, table, queues and database beside those of the stack. The
+//! test calls the functions itself. The bucket sends no notifications, as if all of them were lost.
 
 use std::panic::{AssertUnwindSafe, resume_unwind};
 use std::time::{Duration, SystemTime};
@@ -29,14 +29,14 @@ use upsert::Upsert;
 use uuid::Uuid;
 use worker::Visibility;
 
-/// What the functions may take on a busy machine.
+/// The time that the functions may take on a busy machine.
 const TIME: Duration = Duration::from_secs(110);
 
 pub(crate) struct Stand {
     pub(crate) s3: aws_sdk_s3::Client,
     pub(crate) bucket: String,
     pub(crate) accepted: Accepted,
-    /// A view of the tables beside the functions' own.
+    /// A connection of the test's own.
     pub(crate) sql: Client,
     config: DatabaseConfig,
     dynamodb: aws_sdk_dynamodb::Client,
@@ -46,7 +46,7 @@ pub(crate) struct Stand {
     chunks: String,
 }
 
-/// Runs a test in a stand of its own, which is taken down afterwards, however the test ends.
+/// Runs a test in a stand of its own, and takes the stand down however the test ends.
 pub(crate) async fn stand_test(test: impl AsyncFnOnce(&Stand)) {
     let stand = Stand::open().await;
     let outcome = AssertUnwindSafe(test(&stand)).catch_unwind().await;
@@ -107,7 +107,7 @@ impl Stand {
         drop(sql);
         let administrator = connect(&DatabaseConfig::from_url(&variable("DATABASE_URL")).unwrap()).await;
         let statement = format!("DROP DATABASE {} WITH (FORCE)", config.dbname);
-        // A worker of autovacuum may be in the way for a moment, which no such user may end.
+        // An autovacuum worker may be connected for a moment, and only a superuser may end it.
         for _ in 0..100 {
             if administrator.batch_execute(&statement).await.is_ok() {
                 return;
@@ -117,7 +117,7 @@ impl Stand {
         panic!("{} cannot be dropped", config.dbname);
     }
 
-    /// The function, with its usual patience but for objects, which count as old at once.
+    /// The function with its usual settings, except that objects count as old at once.
     pub(crate) fn reconcile(&self) -> Reconcile {
         Reconcile {
             objects: Objects::new(self.s3.clone(), self.bucket.clone()),
@@ -128,13 +128,13 @@ impl Stand {
         }
     }
 
-    /// The same, with a database that nobody answers for.
+    /// The same with a database that does not answer.
     pub(crate) fn without_database(&self) -> Reconcile {
         let config = DatabaseConfig { port: 1, ..self.config.clone() };
         Reconcile { database: Database::new(config), ..self.reconcile() }
     }
 
-    /// The same, with a queue that is not there.
+    /// The same with a queue that does not exist.
     pub(crate) fn without_queue(&self) -> Reconcile {
         let queue = PayloadsReceived::new(self.sqs.clone(), format!("{}-gone", self.received));
         Reconcile { queue, ..self.reconcile() }
@@ -144,7 +144,7 @@ impl Stand {
         Database::new(self.config.clone())
     }
 
-    /// Does what the queues ask for until they are empty, and says how many payloads and chunks were told of.
+    /// Handles all messages, and returns how many were about payloads and about chunks.
     pub(crate) async fn work(&self) -> (usize, usize) {
         let payloads = self.cut().await;
         let upsert = Upsert {
@@ -162,7 +162,7 @@ impl Stand {
         (payloads, chunks)
     }
 
-    /// The chunker's part of it.
+    /// Handles all messages about payloads, and returns how many there were.
     pub(crate) async fn cut(&self) -> usize {
         let mut environment =
             aws::Environment::of(|name| (name == "TIME_ZONE").then(|| "America/Sao_Paulo".to_owned()));
@@ -192,7 +192,7 @@ impl Stand {
         lost
     }
 
-    /// Takes a message out of a queue, as the event of a function.
+    /// Takes a message from a queue, as the event of a function.
     async fn take(&self, queue: &str) -> Option<Value> {
         let received = self.sqs.receive_message().queue_url(queue).send().await.unwrap();
         let message = received.messages.unwrap_or_default().into_iter().next()?;
@@ -205,12 +205,12 @@ impl Stand {
         }]}))
     }
 
-    /// Accepts a batch that came so long ago, without its payload.
+    /// Accepts a batch without its payload.
     pub(crate) async fn accept(&self, batch: &AcceptedBatch) {
         self.accepted.put(batch).await.unwrap();
     }
 
-    /// Puts the payload of a batch where it belongs: so many products.
+    /// Stores the payload of a batch, with this number of products.
     pub(crate) async fn put(&self, metadata: &PayloadMetadata, items: u32) {
         let catalogue =
             Catalogue { seed: fastrand::u64(..), items, establishments: 2, ..Catalogue::default() };
@@ -219,12 +219,12 @@ impl Stand {
         put.body(catalogue.payload(Layout::Array).into()).send().await.unwrap();
     }
 
-    /// The one number that a query gives.
+    /// The number that a query returns.
     pub(crate) async fn number(&self, sql: &str) -> i64 {
         self.sql.query_one(sql, &[]).await.unwrap().get(0)
     }
 
-    /// A batch that is accepted and stored, and of which nobody is told.
+    /// A batch that is accepted and stored, and whose notification is lost.
     pub(crate) async fn lose(&self, load_type: LoadType, items: u32) -> Uuid {
         let batch = batch(load_type);
         self.accept(&batch).await;
@@ -236,7 +236,7 @@ impl Stand {
         self.database().batch(&Viewer::whole(TENANT_A.parse().unwrap()), batch_id).await.unwrap().unwrap()
     }
 
-    /// As if so many hours had passed for all batches.
+    /// Lets hours pass for all batches.
     pub(crate) async fn age(&self, hours: u32) {
         let sql = format!(
             "UPDATE batches SET moved_at = moved_at - interval '{hours} h', reconciled_at = reconciled_at - interval '{hours} h', \
@@ -270,7 +270,7 @@ pub(crate) fn batch(load_type: LoadType) -> AcceptedBatch {
     }
 }
 
-/// An upload that was asked for so many hours ago, and could be used for 15 minutes.
+/// An upload that was requested that many hours ago, and could be used for 15 minutes.
 pub(crate) fn upload(hours_ago: i64) -> AcceptedBatch {
     let mut batch = batch(LoadType::Delta);
     let received_at = Timestamp::now() - SignedDuration::from_hours(hours_ago);

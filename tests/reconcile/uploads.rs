@@ -25,7 +25,7 @@ async fn an_upload_that_was_never_used_expires_once() {
         let report = run(&stand.reconcile()).await.unwrap();
         assert_eq!((report.uploads.expired, report.uploads.found, report.uploads.arrived), (1, 0, 0));
         assert_eq!(run(&stand.reconcile()).await.unwrap().uploads.expired, 0);
-        // Whoever asks for it is told the same as before.
+        // Its view is the same as before.
         let after = stand
             .accepted
             .get(&Viewer::whole(never_used.metadata.tenant_id), never_used.metadata.batch_id)
@@ -33,7 +33,7 @@ async fn an_upload_that_was_never_used_expires_once() {
             .unwrap();
         assert_eq!(after, before);
         assert_eq!(after.unwrap().status(Timestamp::now()), BatchStatus::Expired);
-        // What comes after all is worked on: S3 tells of it, or else it is found.
+        // A payload that comes later is processed: S3 sends its notification, or a run finds it.
         stand.put(&never_used.metadata, 10).await;
         assert_eq!(run(&stand.reconcile()).await.unwrap().objects.found, 1);
         stand.work().await;
@@ -43,7 +43,7 @@ async fn an_upload_that_was_never_used_expires_once() {
 }
 
 #[tokio::test]
-async fn runs_side_by_side_count_each_upload_once() {
+async fn concurrent_runs_count_each_upload_once() {
     stand_test(async |stand| {
         // More than there are shards.
         for _ in 0..40 {
@@ -58,9 +58,9 @@ async fn runs_side_by_side_count_each_upload_once() {
 }
 
 #[tokio::test]
-async fn an_upload_that_nobody_heard_of_is_found_however_old_its_request_is() {
+async fn an_upload_without_a_notification_is_found_however_old_its_request_is() {
     stand_test(async |stand| {
-        // Signed again and again: its key is that of an hour which nobody looks through any more.
+        // It was signed again and again: its key is of an hour that no run lists any more.
         let old = upload(24 * 20);
         stand.accept(&old).await;
         stand.put(&old.metadata, 10).await;
@@ -147,7 +147,7 @@ async fn an_upload_that_was_signed_again_is_still_waited_for() {
         assert!(!stand.accepted.expire(seen).await.unwrap());
         stand.accepted.arrived(seen).await.unwrap();
         let awaited = stand.accepted.awaited(Timestamp::MAX, 10).await.unwrap();
-        // To the microsecond, which is what items have.
+        // Items have microseconds.
         let expected = extended.upload_expires_at.unwrap().as_microsecond();
         assert_eq!(awaited[0].expires_at().as_microsecond(), expected);
     })
