@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use ::idempotency::{
-    ClaimRequest, Claimed, Fingerprint, IdempotencyKey, OperationType, Outcome, Response, Store, Written,
+    ClaimRequest, Claimed, Fingerprint, IdempotencyKey, OperationType, Outcome, Reply, Store, Written,
 };
 use aws::Sdk;
 use nix::time::ClockId;
@@ -28,7 +28,7 @@ pub(crate) async fn serve() -> Result<(), Error> {
     let mut lines = std::io::stdin().lines();
     let Some(line) = lines.next() else { return Ok(()) };
     let task: Task = serde_json::from_str(&line?)?;
-    let response = Response {
+    let response = Reply {
         status: task.response.status_code,
         headers: task.response.headers.clone(),
         body: task.response.body.clone(),
@@ -52,7 +52,7 @@ pub(crate) async fn serve() -> Result<(), Error> {
 }
 
 /// One request from its text on; the work is to have the response.
-async fn handle(store: &Store, request: &str, response: &Response) -> Result<Job, Error> {
+async fn handle(store: &Store, request: &str, response: &Reply) -> Result<Job, Error> {
     let Request { idempotency_key, body } = serde_json::from_str(request)?;
     let unexpected = |error: &dyn std::error::Error| Error::Unexpected(error.to_string());
     let key = IdempotencyKey::parse(&idempotency_key).map_err(|error| unexpected(&error))?;

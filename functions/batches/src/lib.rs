@@ -20,7 +20,7 @@ pub use route::Endpoint;
 use accepted::{Accepted, AcceptedError};
 use api::access::AccessStore;
 use api::auth::{self, Principal};
-use api::{Problem, Reason, Reply, TraceId};
+use api::{Problem, Reason, Reply, TraceId, respond};
 use catalog::{BatchView, Database, DatabaseError};
 use endpoint::Keyed;
 use idempotency::{ExpiryBounds, Store};
@@ -54,7 +54,7 @@ impl Batches {
     /// Answers a request for any of the routes.
     pub async fn handle(&self, request: Request) -> Response<Body> {
         if readiness::is_asked(&request) {
-            return self.readiness().await.into_response(&TraceId::of(request.headers()));
+            return respond(self.readiness().await, &TraceId::of(request.headers())).map(Body::Text);
         }
         let asked = route::asked(request.method().as_str(), request.uri().path());
         let endpoint = asked.as_ref().map_or(Endpoint::List, |asked| asked.endpoint());

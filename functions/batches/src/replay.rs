@@ -7,9 +7,9 @@ use std::time::Duration;
 
 use api::{Problem, Reason, Reply, TraceId, body, json};
 use catalog::{BatchView, BegunReplay, ReplayOutcome, ReplayRequest};
-use endpoint::{Granted, from_key, recorded};
+use endpoint::{Done, from_key};
 use http::HeaderMap;
-use idempotency::{ClaimRequest, Execution, Fingerprint, IdempotencyKey, OperationType, Outcome};
+use idempotency::{ClaimRequest, Execution, Fingerprint, IdempotencyKey, OperationType};
 use ingestion::Viewer;
 use ingestion::batch::{ChunkCounts, Deactivation, NotReplayable, Replay, ReplayedBatch};
 use lambda_http::Request;
@@ -46,22 +46,23 @@ impl Batches {
         let fingerprint = fingerprint(batch_id, &value)?;
         let replay: Replay = json::read(value)?;
         let batch = self.find(&viewer, batch_id).await?;
+        let tenant = viewer.tenant_id().to_string();
         let claim = ClaimRequest {
             operation: OperationType::Replay,
-            tenant: &viewer.tenant_id().to_string(),
+            tenant: &tenant,
             key: &key,
             fingerprint: &fingerprint,
             target: &format!("batches:{batch_id}"),
             trace_id: trace_id.as_str(),
             retention,
         };
-        match endpoint::claim(&self.records, &claim).await? {
-            Granted::Answer(reply) => Ok(reply),
-            Granted::Execution(execution) => {
-                let wanted = Wanted { viewer, batch_id, replay, batch };
-                self.execute(&wanted, &execution).await
-            }
-        }
+        let wanted = Wanted { viewer, batch_id, replay, batch };
+        endpoint::once(&self.records, &claim, async |execution| {
+            let begun = self.begin(&wanted, execution).await?;
+            self.tell(&begun.payload_uri).await;
+            Ok(Done::Record(accepted(&wanted, &begun)))
+        })
+        .await
     }
 
     fn retention(&self, headers: &HeaderMap) -> Result<Duration, Problem> {
@@ -69,23 +70,7 @@ impl Batches {
         retention.map_err(|error| Problem::new(Reason::IdempotencyExpiryOutOfRange, error.to_string()))
     }
 
-    /// Replays under a claim. A claim whose end cannot be noted is left to its lease: whoever takes over finds what was begun.
-    async fn execute(&self, wanted: &Wanted, execution: &Execution) -> Result<Reply, Problem> {
-        match self.begin(wanted, execution).await {
-            Ok(begun) => {
-                self.tell(&begun.payload_uri).await;
-                let reply = accepted(wanted, &begun);
-                self.records.end(execution, &Outcome::Completed(recorded(reply.clone()))).await;
-                Ok(reply)
-            }
-            Err(problem) => {
-                let outcome = Outcome::Failed { error: problem.to_string(), progress: execution.progress };
-                self.records.end(execution, &outcome).await;
-                Err(problem)
-            }
-        }
-    }
-
+    /// Begins the replay that a claim is for. Repeated, it finds what was begun.
     async fn begin(&self, wanted: &Wanted, execution: &Execution) -> Result<BegunReplay, Problem> {
         let (viewer, batch_id) = (&wanted.viewer, wanted.batch_id);
         let request = ReplayRequest {

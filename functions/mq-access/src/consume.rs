@@ -1,7 +1,7 @@
 //! Getting messages: in hand, stored, and only then removed.
 
 use api::{Problem, Reason, Reply};
-use gateway::{from_broker, from_store, reply};
+use gateway::{from_broker, from_store};
 use idempotency::{Execution, Outcome, Prepared, StoreError, Written};
 use mq::{Ack, AckMode, BrokerError, ConsumeCommand, Consumed, Deadline, Target, UnitOfWork};
 use tokio::time::Instant;
@@ -55,7 +55,7 @@ impl MqAccess {
             }
         };
         match settle(unit, settlement, deadline).await {
-            Ok(()) => self.end(execution, &Outcome::AsPrepared, reply(prepared.into_response())).await,
+            Ok(()) => self.end(execution, &Outcome::AsPrepared, prepared.into_response()).await,
             // The record stays prepared: after its lease a retry answers with what is stored.
             Err(error @ BrokerError::InDoubt { .. }) => {
                 Err(from_broker(&error).retry_after(whole_lease(execution)))
@@ -85,7 +85,7 @@ impl MqAccess {
         };
         let response = answer(consumed)?;
         let why = match self.store.end(execution, &Outcome::Completed(response.clone())).await {
-            Some(Written::Done) => return Ok(reply(response)),
+            Some(Written::Done) => return Ok(response),
             Some(Written::Fenced) => "another attempt with this key has taken over",
             None => "the idempotency store did not confirm it",
         };
@@ -94,7 +94,7 @@ impl MqAccess {
             "this answer may not be recorded ({why}): a retry with the same key may not repeat it, and \
              may remove other messages"
         ));
-        answer(&consumed).map(reply)
+        answer(&consumed)
     }
 
     /// Stores the response before the messages are removed, and sees to it that there is time left to remove them.
@@ -127,7 +127,7 @@ impl MqAccess {
         let (ready, unit) = self.fetched(target, command, MAX_CARRIED, deadline).await?;
         let shown = answer::consumed(&ready.target, command, unit.consumed(), started.elapsed());
         unit.rollback(deadline).await.map_err(|error| from_broker(&error))?;
-        shown.map(|shown| reply(shown.into_response())).map_err(|error| unstored(&error))
+        shown.map(Prepared::into_response).map_err(|error| unstored(&error))
     }
 
     async fn fetched(

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use api::{Problem, Reply};
-use gateway::{from_produce, from_store, recorded};
+use gateway::{from_produce, from_store};
 use idempotency::{Execution, LeftBehind, Outcome, Place, Written};
 use mq::{BrokerError, ContentSeed, Deadline, MessageId, Outgoing, ProduceCommand, ProduceFailure, Target};
 use tokio::sync::watch;
@@ -53,7 +53,7 @@ impl MqAccess {
             Ok(report) => {
                 let produced = Produced { command, report: &report, execution, count: outgoing.count() };
                 let reply = answer::produced(&ready.target, &produced, started.elapsed());
-                self.end(execution, &Outcome::Completed(recorded(reply.clone())), reply).await
+                self.end(execution, &Outcome::Completed(reply.clone()), reply).await
             }
             Err(failure) => Err(self.not_put(&ready, execution, failure, outgoing.count()).await),
         }

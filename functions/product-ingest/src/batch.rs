@@ -39,6 +39,12 @@ pub(crate) fn fingerprint(of: &Value) -> Result<Fingerprint, Problem> {
     Fingerprint::of(of).map_err(|error| Problem::new(Reason::MalformedJson, error.to_string()))
 }
 
+/// The id of the batch that a claim is for; the same in every attempt.
+pub(crate) fn batch_id(caller: &Caller, execution: &Execution) -> Uuid {
+    let Execution { idempotency_key, fingerprint, created_at, .. } = execution;
+    payload::batch_id(caller.tenant_id, idempotency_key, fingerprint.as_str(), *created_at)
+}
+
 /// The batch that a claim is for; the same in every attempt, but for the trace.
 pub(crate) fn metadata(
     caller: &Caller,
@@ -46,15 +52,14 @@ pub(crate) fn metadata(
     execution: &Execution,
     checksum: Option<String>,
 ) -> PayloadMetadata {
-    let (key, fingerprint) = (&execution.idempotency_key, execution.fingerprint.as_str());
-    let batch_id = payload::batch_id(caller.tenant_id, key, fingerprint, execution.created_at);
+    let batch_id = batch_id(caller, execution);
     tracing::Span::current().record("batch_id", tracing::field::display(batch_id));
     PayloadMetadata {
         batch_id,
         tenant_id: caller.tenant_id,
         load_type: kind.load_type,
         media_type: kind.media_type,
-        idempotency_key: key.clone(),
+        idempotency_key: execution.idempotency_key.clone(),
         received_at: execution.created_at,
         checksum,
         trace_id: execution.trace_id.clone(),

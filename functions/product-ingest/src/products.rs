@@ -3,9 +3,9 @@
 use accepted::Accepted;
 use api::auth::Principal;
 use api::{Problem, Reason, Reply, Route, TraceId, body};
-use endpoint::{Granted, recorded};
+use endpoint::Done;
 use http::HeaderMap;
-use idempotency::{ClaimRequest, Execution, OperationType, Outcome};
+use idempotency::{ClaimRequest, Execution, OperationType};
 use ingestion::payload::{AcceptedBatch, MediaType};
 use lambda_http::Request;
 use serde_json::json;
@@ -46,45 +46,35 @@ impl ProductIngest {
             trace_id: trace_id.as_str(),
             retention: RETENTION,
         };
-        match endpoint::claim(&self.records, &claim).await? {
-            Granted::Answer(reply) => Ok(reply),
-            Granted::Execution(execution) => self.take_in(&caller, kind, &execution, content).await,
-        }
+        endpoint::once(&self.records, &claim, async |execution| {
+            Ok(Done::Record(self.accept(&caller, kind, execution, content).await?))
+        })
+        .await
     }
 
-    /// Stores the batch under its claim. A claim whose end cannot be noted is left to its lease: the batch is stored, and whoever takes over finds it so.
-    async fn take_in(
+    /// Stores the batch under its claim. Repeated, it finds or stores the same batch.
+    async fn accept(
         &self,
         caller: &Caller,
         kind: Kind,
         execution: &Execution,
         content: Content,
     ) -> Result<Reply, Problem> {
+        let bytes = content.bytes;
         let batch = AcceptedBatch {
             metadata: metadata(caller, kind, execution, Some(content.checksum)),
-            payload_bytes: Some(content.bytes),
+            payload_bytes: Some(bytes),
             cnpjs: caller.cnpjs.clone(),
             upload_expires_at: None,
         };
-        match store(&self.accepted, &self.payloads, &batch, content.gzip).await {
-            Ok(()) => {
-                let reply = received(&batch);
-                self.records.end(execution, &Outcome::Completed(recorded(reply.clone()))).await;
-                tracing::info!(
-                    event_type = "ingest.received",
-                    load_type = kind.load_type.as_str(),
-                    bytes = content.bytes,
-                    "received {} bytes of products",
-                    content.bytes
-                );
-                Ok(reply)
-            }
-            Err(problem) => {
-                let outcome = Outcome::Failed { error: problem.to_string(), progress: execution.progress };
-                self.records.end(execution, &outcome).await;
-                Err(problem)
-            }
-        }
+        store(&self.accepted, &self.payloads, &batch, content.gzip).await?;
+        tracing::info!(
+            event_type = "ingest.received",
+            load_type = kind.load_type.as_str(),
+            bytes,
+            "received {bytes} bytes of products"
+        );
+        Ok(received(&batch))
     }
 }
 

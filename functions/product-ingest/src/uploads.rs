@@ -6,8 +6,8 @@
 use accepted::Stored;
 use api::auth::Principal;
 use api::{Problem, Reason, Reply, Route, TraceId, body, json};
-use endpoint::{Granted, recorded};
-use idempotency::{ClaimRequest, IdempotencyKey, OperationType, Outcome};
+use endpoint::Done;
+use idempotency::{ClaimRequest, IdempotencyKey, OperationType};
 use ingestion::batch::BatchStatus;
 use ingestion::payload::{AcceptedBatch, MediaType, PayloadMetadata};
 use jiff::Timestamp;
@@ -16,7 +16,7 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 use uuid::Uuid;
 
-use crate::batch::{Caller, Kind, fingerprint, metadata};
+use crate::batch::{Caller, Kind, batch_id, fingerprint};
 use crate::content::too_large;
 use crate::headers::IngestHeaders;
 use crate::payloads::{Announced, Gzip};
@@ -73,18 +73,11 @@ impl ProductIngest {
             trace_id: trace_id.as_str(),
             retention: RETENTION,
         };
-        let (reply, metadata) = match endpoint::claim(&self.records, &claim).await? {
-            Granted::Answer(reply) => {
-                let metadata = replayed(&reply, &caller, kind, &key, trace_id)?;
-                (reply, metadata)
-            }
-            Granted::Execution(execution) => {
-                let metadata = metadata(&caller, kind, &execution, None);
-                let reply = created(metadata.batch_id);
-                self.records.end(&execution, &Outcome::Completed(recorded(reply.clone()))).await;
-                (reply, metadata)
-            }
-        };
+        let reply = endpoint::once(&self.records, &claim, async |execution| {
+            Ok(Done::Record(created(batch_id(&caller, execution))))
+        })
+        .await?;
+        let metadata = recorded(&reply, &caller, kind, &key, trace_id)?;
         let body = self.offer(caller, metadata, announced).await?;
         Ok(Reply { body: body.to_string(), ..reply })
     }
@@ -139,8 +132,8 @@ fn created(batch_id: Uuid) -> Reply {
     reply
 }
 
-/// The batch of a record. It was received when its id was made.
-fn replayed(
+/// The batch whose id a record holds. It was received when its id was made.
+fn recorded(
     reply: &Reply,
     caller: &Caller,
     kind: Kind,

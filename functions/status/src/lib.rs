@@ -14,7 +14,7 @@ use std::time::Instant;
 
 use api::access::AccessStore;
 use api::auth::{self, Scope};
-use api::{Problem, Reply, TraceId};
+use api::{Problem, Reply, TraceId, respond};
 use clock::Remembered;
 use gateway::{MqAccess, Work, WorkOrder};
 use http::HeaderValue;
@@ -53,7 +53,7 @@ impl Status {
         async {
             let mut response = match self.answer(&request, &trace_id).await {
                 Ok(response) => response,
-                Err(problem) => problem.to_reply(&trace_id).into_response(&trace_id),
+                Err(problem) => respond(problem.to_reply(&trace_id), &trace_id).map(Body::Text),
             };
             if let Ok(trace_id) = HeaderValue::try_from(trace_id.as_str()) {
                 response.headers_mut().insert(TraceId::HEADER, trace_id);
@@ -84,7 +84,7 @@ impl Status {
                 return docs::file(name).ok_or_else(unrouted);
             }
         };
-        Ok(reply.into_response(trace_id))
+        Ok(respond(reply, trace_id).map(Body::Text))
     }
 
     async fn status(&self, request: &Request, trace_id: &TraceId) -> Result<Reply, Problem> {

@@ -8,12 +8,13 @@ pub mod json;
 mod problem;
 pub mod readiness;
 mod reason;
-mod reply;
+mod respond;
 mod route;
 mod trace;
 
 pub use problem::{BrokerStatement, Fault, MAX_BODY, Problem, cut};
 pub use reason::Reason;
 pub use reply::Reply;
+pub use respond::respond;
 pub use route::Route;
 pub use trace::TraceId;

@@ -3,11 +3,11 @@
 use std::borrow::Cow;
 use std::fmt;
 
+use reply::Reply;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 
 use crate::reason::Reason;
-use crate::reply::Reply;
 use crate::trace::TraceId;
 
 /// The largest body of a problem, in bytes.

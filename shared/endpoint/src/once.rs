@@ -1,41 +1,93 @@
-//! Work that must be done once: the claim before it.
+//! Work that must be done once: the claim before it, and the end of its record after it.
 
 use std::time::Duration;
 
 use api::{Problem, Reason, Reply};
 use idempotency::{ClaimRequest, Claimed, Execution, KeyError, Outcome, Store, Written};
+use jiff::Timestamp;
+use jiff::fmt::rfc2822::DateTimePrinter;
 
 use crate::problems::from_store;
-use crate::replay::{replay, reply};
+
+/// What work did.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Done {
+    /// [`once`] records the reply, and retries get it again.
+    Record(Reply),
+    /// Who did the work has recorded the reply.
+    Recorded(Reply),
+}
+
+/// Why work was not done, or may not have been.
+#[derive(Clone, Debug, PartialEq)]
+pub enum NotDone {
+    /// It certainly was not: a retry with the same key does it at once.
+    Failed(Problem),
+    /// It may have been: the record is left to its lease, or to who works still.
+    InDoubt(Problem),
+}
+
+/// What fails by itself has left nothing behind that a retry must wait for.
+impl From<Problem> for NotDone {
+    fn from(problem: Problem) -> Self {
+        Self::Failed(problem)
+    }
+}
+
+/// Does `work` once for a key and a request, and answers every retry from the record.
+///
+/// The reply is given even if its record cannot be written: then the record is left to its lease, and
+/// whoever takes it over does the work again. So work that [`Done::Record`] ends must come to the same
+/// when it is repeated.
+///
+/// # Errors
+/// The problem of `work`, 409 and 429 for a key that is in use or was used for another request, and
+/// 503 if the store cannot be reached or read.
+pub async fn once(
+    store: &Store,
+    claim: &ClaimRequest<'_>,
+    work: impl AsyncFnOnce(&Execution) -> Result<Done, NotDone>,
+) -> Result<Reply, Problem> {
+    let execution = match claimed(store, claim).await? {
+        Granted::Execution(execution) => execution,
+        Granted::Answer(reply) => return Ok(reply),
+    };
+    match work(&execution).await {
+        Ok(Done::Record(reply)) => {
+            store.end(&execution, &Outcome::Completed(reply.clone())).await;
+            Ok(reply)
+        }
+        Ok(Done::Recorded(reply)) => Ok(reply),
+        Err(NotDone::Failed(problem)) => {
+            let outcome = Outcome::Failed { error: problem.to_string(), progress: execution.progress };
+            store.end(&execution, &outcome).await;
+            Err(problem)
+        }
+        Err(NotDone::InDoubt(problem)) => Err(problem),
+    }
+}
 
 /// What a claim leads to.
 #[expect(clippy::large_enum_variant, reason = "there is one at a time, for as long as a request lasts")]
-#[derive(Debug)]
-pub enum Granted {
+enum Granted {
     Execution(Execution),
     /// Answered from the record; nothing is executed.
     Answer(Reply),
 }
 
-/// Claims the right to execute, or answers from the record.
-///
-/// # Errors
-/// Both conflicts, too many of them, and 503 when the store cannot be reached or read.
-pub async fn claim(store: &Store, request: &ClaimRequest<'_>) -> Result<Granted, Problem> {
+async fn claimed(store: &Store, request: &ClaimRequest<'_>) -> Result<Granted, Problem> {
     let claimed = store.claim(request).await.map_err(|error| {
         tracing::error!(event_type = "idempotency.unavailable", error = %error, "the claim failed");
         from_store(&error)
     })?;
     match claimed {
         Claimed::Execute(execution) => Ok(Granted::Execution(execution)),
-        Claimed::Replay { response, completed_at } => {
-            Ok(Granted::Answer(replay(reply(response), completed_at)))
-        }
+        Claimed::Replay { response, completed_at } => Ok(Granted::Answer(replay(response, completed_at))),
         Claimed::InDoubt { execution, response } => {
             let outcome = Outcome::Completed(response.clone());
             match store.end(&execution, &outcome).await {
                 Some(Written::Fenced) => Err(in_progress(Duration::from_secs(1))),
-                Some(Written::Done) | None => Ok(Granted::Answer(reply(response))),
+                Some(Written::Done) | None => Ok(Granted::Answer(response)),
             }
         }
         Claimed::Conflict => {
@@ -49,6 +101,15 @@ pub async fn claim(store: &Store, request: &ClaimRequest<'_>) -> Result<Granted,
         }
         Claimed::InProgress { retry_after } => Err(in_progress(retry_after)),
     }
+}
+
+/// The stored reply, marked as a replay of what was first done at `completed_at`.
+fn replay(mut reply: Reply, completed_at: Timestamp) -> Reply {
+    reply.set_header("idempotent-replay", "true");
+    if let Ok(date) = DateTimePrinter::new().timestamp_to_rfc9110_string(&completed_at) {
+        reply.set_header("last-modified", date);
+    }
+    reply
 }
 
 /// Another execution has the record.
@@ -81,5 +142,14 @@ mod tests {
         assert_eq!(whole_seconds(Duration::ZERO), 1);
         assert_eq!(whole_seconds(Duration::from_millis(1_001)), 2);
         assert_eq!(whole_seconds(Duration::from_secs(32)), 32);
+    }
+
+    #[test]
+    fn a_replay_keeps_the_body_and_dates_the_first_execution() {
+        let stored = Reply::new(201, "application/json", "{\"a\":1}".to_owned());
+        let replayed = replay(stored.clone(), Timestamp::from_second(784_111_777).unwrap());
+        assert_eq!((replayed.status, &replayed.body), (201, &stored.body));
+        assert_eq!(replayed.headers["last-modified"], "Sun, 06 Nov 1994 08:49:37 GMT");
+        assert_eq!(replayed.headers["idempotent-replay"], "true");
     }
 }

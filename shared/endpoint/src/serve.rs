@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use api::{Problem, Reason, Reply, Route, TraceId};
+use api::{Problem, Reason, Reply, Route, TraceId, respond};
 use http::HeaderMap;
 use idempotency::IdempotencyKey;
 use lambda_http::{Body, Request, Response};
@@ -18,7 +18,8 @@ pub enum Keyed {
     No,
 }
 
-/// Answers a request by `answer`, in a span with its trace id and route; the span has the fields `tenant`, `mq_target` and `batch_id` for whoever finds them out.
+/// Answers a request by `answer`, in a span with its trace id and route. The span has the fields
+/// `tenant`, `mq_target` and `batch_id`, which `answer` fills when it knows them.
 pub async fn serve(
     service: &str,
     route: &str,
@@ -46,7 +47,7 @@ pub async fn serve(
                 reply.set_header(IdempotencyKey::HEADER, key.as_sent());
             }
         }
-        reply.into_response(&trace_id)
+        respond(reply, &trace_id).map(Body::Text)
     }
     .instrument(span)
     .await

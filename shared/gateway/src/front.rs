@@ -5,13 +5,13 @@ use std::time::Duration;
 use api::access::AccessStore;
 use api::auth::{self, Principal};
 use api::{Problem, Reason, Reply, TraceId, body, json};
-use endpoint::{Granted, Keyed, check_route, from_key};
+use endpoint::{Keyed, check_route, from_key};
 use http::HeaderMap;
 use idempotency::{ClaimRequest, Fingerprint, IdempotencyKey, KeyError};
 use lambda_http::{Body, Request, Response};
 use mq::InlineTargets;
 
-use crate::idempotent::Idempotency;
+use crate::idempotent::{Idempotency, outcome};
 use crate::mq_access::MqAccess;
 use crate::operation::{KeyRule, Operation, Plan, PlannedWork};
 use crate::protocol::WorkOrder;
@@ -78,13 +78,11 @@ impl Gateway {
             trace_id: trace_id.as_str(),
             retention,
         };
-        match endpoint::claim(&idempotency.store, &claim).await? {
-            Granted::Answer(reply) => Ok(reply),
-            Granted::Execution(execution) => {
-                let order = order(work(target, execution.clone()));
-                idempotency.execute(&self.mq_access, &order, &execution).await
-            }
-        }
+        endpoint::once(&idempotency.store, &claim, async |execution| {
+            let order = order(work(target, execution.clone()));
+            outcome(self.mq_access.execute(&order).await, execution)
+        })
+        .await
     }
 
     /// Everything that the request itself decides, in the order of the contract.

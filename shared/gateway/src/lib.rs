@@ -13,7 +13,7 @@ mod target;
 mod target_request;
 
 pub use budget::{Budget, NoLease};
-pub use endpoint::{AuditTrail, from_store, in_progress, recorded, records, reply};
+pub use endpoint::{AuditTrail, from_store, in_progress, records};
 pub use front::Gateway;
 pub use idempotent::Idempotency;
 pub use mq_access::{MqAccess, NotAnswered};

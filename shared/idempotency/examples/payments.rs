@@ -13,7 +13,7 @@ use aws_sdk_dynamodb::types::{
 };
 use idempotency::{
     Attributes, ClaimRequest, Claimed, Event, Execution, Fingerprint, Handled, IdempotencyKey, OperationType,
-    Outcome, Response, Store,
+    Outcome, Reply, Store,
 };
 use serde_json::{Value, json};
 use uuid::Uuid;
@@ -111,7 +111,7 @@ async fn execute(store: &Store, execution: &Execution, body: &Value, bank: Bank)
         store.checkpoint(execution, progress).await?;
     }
     let body = json!({"paid": orders, "receipt": Uuid::new_v4()}).to_string();
-    let response = Response { status: 201, body, ..Response::default() };
+    let response = Reply { status: 201, body, ..Reply::default() };
     let answer = format!("{} {}", response.status, response.body);
     store.finish(execution, &Outcome::Completed(response)).await?;
     Ok(answer)

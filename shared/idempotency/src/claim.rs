@@ -3,12 +3,12 @@
 use std::time::Duration;
 
 use jiff::Timestamp;
+use reply::Reply;
 
 use crate::execution::Execution;
 use crate::fingerprint::Fingerprint;
 use crate::key::IdempotencyKey;
 use crate::protocol::OperationType;
-use crate::response::Response;
 
 /// A request for the right to execute.
 #[derive(Clone, Debug)]
@@ -53,10 +53,10 @@ pub enum Claimed {
     /// The caller executes.
     Execute(Execution),
     /// It was done before, at `completed_at`; this is the answer.
-    Replay { response: Response, completed_at: Timestamp },
+    Replay { response: Reply, completed_at: Timestamp },
     /// It was prepared by an execution whose lease is over: the response is stored, whether the side effect was made final is not
     /// known, and the response says so. The caller answers with it and [completes](crate::Store::finish) the execution.
-    InDoubt { execution: Execution, response: Response },
+    InDoubt { execution: Execution, response: Reply },
     /// The key was used with another body.
     Conflict,
     /// Keys were used with other bodies too often; refused until `retry_after` has passed.

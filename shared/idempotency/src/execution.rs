@@ -3,12 +3,12 @@
 use std::time::Duration;
 
 use jiff::Timestamp;
+use reply::Reply;
 use serde::{Deserialize, Serialize};
 
 use crate::claim::ClaimRequest;
 use crate::fingerprint::Fingerprint;
 use crate::protocol::{Arrival, OperationType, Place, Progress, Record, Token, Whereabouts};
-use crate::response::Response;
 
 /// A claim that was won. Whoever holds it is the record's only writer until the lease ends.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -119,7 +119,7 @@ impl Execution {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Outcome {
     /// Retries are answered with this response.
-    Completed(Response),
+    Completed(Reply),
     /// Retries are answered with the response that was [prepared](crate::Store::prepare).
     AsPrepared,
     /// Retries run again, from where this execution got to.

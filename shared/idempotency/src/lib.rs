@@ -5,7 +5,7 @@
 //! overwrite its successor's result, and a key that was used with another body is always refused.
 //!
 //! ```no_run
-//! use idempotency::{ClaimRequest, Claimed, Fingerprint, IdempotencyKey, OperationType, Outcome, Response, Store};
+//! use idempotency::{ClaimRequest, Claimed, Fingerprint, IdempotencyKey, OperationType, Outcome, Reply, Store};
 //!
 //! # async fn handle(store: Store, body: serde_json::Value, tenant: &str, key: &str) -> Result<(), Box<dyn std::error::Error>> {
 //! let key = IdempotencyKey::parse(key)?;
@@ -21,7 +21,7 @@
 //! };
 //! match store.claim(&request).await? {
 //!     Claimed::Execute(execution) => {
-//!         let response = Response { status: 201, headers: Default::default(), body: "{}".to_owned() };
+//!         let response = Reply { status: 201, headers: Default::default(), body: "{}".to_owned() };
 //!         store.finish(&execution, &Outcome::Completed(response)).await?;
 //!     }
 //!     Claimed::Replay { response, .. } => println!("{}", response.body),
@@ -54,7 +54,6 @@ mod key;
 mod once;
 mod prepared;
 pub mod protocol;
-mod response;
 mod results;
 mod reuse;
 mod store;
@@ -69,6 +68,6 @@ pub use key::{ExpiryBounds, ExpiryError, IdempotencyKey, KeyError, MalformedKey}
 pub use once::{Handled, NotHandled};
 pub use prepared::Prepared;
 pub use protocol::{LeftBehind, OperationType, Place, Progress, Status, Whereabouts};
-pub use response::Response;
+pub use reply::Reply;
 pub use reuse::ReuseLimits;
 pub use store::{Store, Written};

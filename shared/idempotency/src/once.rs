@@ -3,10 +3,11 @@
 use std::fmt::Display;
 use std::time::Duration;
 
+use reply::Reply;
+
 use crate::claim::{ClaimRequest, Claimed};
 use crate::error::StoreError;
 use crate::execution::{Execution, Outcome};
-use crate::response::Response;
 use crate::store::{Store, Written};
 
 /// What became of an event. Either way it is acknowledged.
@@ -56,8 +57,7 @@ impl Store {
         };
         match work(&execution).await {
             Ok(()) => {
-                self.end(&execution, &Outcome::Completed(Response { status: 204, ..Response::default() }))
-                    .await;
+                self.end(&execution, &Outcome::Completed(Reply { status: 204, ..Reply::default() })).await;
                 Ok(Handled::Now)
             }
             Err(error) => {

@@ -1,9 +1,9 @@
 //! Responses that are stored before their effect is final.
 
+use reply::Reply;
 use serde::Serialize;
 
 use crate::error::StoreError;
-use crate::response::Response;
 
 /// How the body of a prepared response begins.
 const CERTAIN: &str = r#"{"deliveryInDoubt":false,"#;
@@ -15,7 +15,7 @@ const IN_DOUBT: &str = r#"{"deliveryInDoubt":true,"#;
 /// The label is replaced where it lies, at the beginning of the body. The rest of the body is never
 /// read, so nothing in it can take the label away or change with it.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Prepared(Response);
+pub struct Prepared(Reply);
 
 #[derive(Serialize)]
 struct Labelled<'a, T> {
@@ -34,14 +34,14 @@ impl Prepared {
         let body = serde_json::to_string(&Labelled { delivery_in_doubt: false, members })
             .map_err(|error| StoreError::Unlabelled(error.to_string()))?;
         let headers = [("content-type".to_owned(), "application/json".to_owned())].into();
-        Self::stored(Response { status, headers, body })
+        Self::stored(Reply { status, headers, body })
     }
 
     /// A response as it was stored.
     ///
     /// # Errors
     /// [`StoreError::Unlabelled`] if its body does not begin with the label.
-    pub(crate) fn stored(response: Response) -> Result<Self, StoreError> {
+    pub(crate) fn stored(response: Reply) -> Result<Self, StoreError> {
         if response.body.starts_with(CERTAIN) {
             Ok(Self(response))
         } else {
@@ -50,18 +50,18 @@ impl Prepared {
     }
 
     /// The response as it is answered where its effect became final.
-    pub fn response(&self) -> &Response {
+    pub fn response(&self) -> &Reply {
         &self.0
     }
 
     /// The same, by value.
-    pub fn into_response(self) -> Response {
+    pub fn into_response(self) -> Reply {
         self.0
     }
 
     /// The response with its label set: its effect may have become final, or not.
     #[must_use]
-    pub fn in_doubt(self) -> Response {
+    pub fn in_doubt(self) -> Reply {
         let Self(mut response) = self;
         response.body.replace_range(..CERTAIN.len(), IN_DOUBT);
         response
@@ -95,7 +95,7 @@ mod tests {
             assert!(matches!(refused, Err(StoreError::Unlabelled(_))), "{members}: {refused:?}");
         }
         for body in ["", "{}", r#"{"count":1,"deliveryInDoubt":false,"#, r#" {"deliveryInDoubt":false,"#] {
-            let refused = Prepared::stored(Response { body: body.to_owned(), ..Response::default() });
+            let refused = Prepared::stored(Reply { body: body.to_owned(), ..Reply::default() });
             assert!(matches!(refused, Err(StoreError::Unlabelled(_))), "{body}: {refused:?}");
         }
     }

@@ -10,11 +10,11 @@ use aws_sdk_s3::primitives::ByteStream;
 use flate2::Compression;
 use flate2::read::GzDecoder;
 use flate2::write::GzEncoder;
+use reply::{Reply, content_digest};
 
 use crate::error::StoreError;
 use crate::execution::Execution;
 use crate::protocol::{Body, StoredResponse};
-use crate::response::{Response, content_digest};
 
 /// Shorter bodies are stored as they are, for whoever looks at the table.
 const PLAIN: usize = 4 * 1024;
@@ -67,7 +67,7 @@ impl Bucket {
 pub(crate) async fn store(
     bucket: Option<&Bucket>,
     execution: &Execution,
-    response: &Response,
+    response: &Reply,
 ) -> Result<StoredResponse, StoreError> {
     if u64::try_from(response.body.len()).is_ok_and(|bytes| bytes > MAX_BODY) {
         return Err(StoreError::TooLarge { bytes: response.body.len() });
@@ -91,7 +91,7 @@ pub(crate) async fn store(
 }
 
 /// Reads a stored response and makes sure that it is the one that was stored.
-pub(crate) async fn load(bucket: Option<&Bucket>, stored: &StoredResponse) -> Result<Response, StoreError> {
+pub(crate) async fn load(bucket: Option<&Bucket>, stored: &StoredResponse) -> Result<Reply, StoreError> {
     let body = match &stored.body {
         Body::Text(text) => text.clone().into_bytes(),
         Body::Gzip(gzip) => inflate(gzip)?,
@@ -105,7 +105,7 @@ pub(crate) async fn load(bucket: Option<&Bucket>, stored: &StoredResponse) -> Re
         return Err(altered());
     }
     let body = String::from_utf8(body).map_err(|_| altered())?;
-    Ok(Response { status: stored.status, headers: stored.headers.clone(), body })
+    Ok(Reply { status: stored.status, headers: stored.headers.clone(), body })
 }
 
 fn altered() -> StoreError {

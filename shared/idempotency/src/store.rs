@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use aws_sdk_dynamodb::Client;
 use jiff::Timestamp;
+use reply::Reply;
 use uuid::Uuid;
 
 use crate::audit::{Audit, AuditEntry, Happening, Log};
@@ -14,7 +15,6 @@ use crate::error::StoreError;
 use crate::execution::{Execution, Outcome};
 use crate::prepared::Prepared;
 use crate::protocol::{Decision, Place, Progress, Record, Status, Transition, decide};
-use crate::response::Response;
 use crate::results::{self, Bucket};
 use crate::reuse::{ReuseCounter, ReuseLimits};
 
@@ -138,7 +138,7 @@ impl Store {
     }
 
     /// Reads the response that a prepared or completed record must have.
-    async fn load(&self, request: &ClaimRequest<'_>, record: &Record) -> Result<Response, StoreError> {
+    async fn load(&self, request: &ClaimRequest<'_>, record: &Record) -> Result<Reply, StoreError> {
         let loaded = match &record.response {
             Some(stored) => results::load(self.bucket.as_ref(), stored).await,
             None => Err(StoreError::Unreadable("the record has no response".to_owned())),

@@ -8,7 +8,7 @@ use aws_sdk_dynamodb::types::{
 };
 use idempotency::{
     Audit, AuditEntry, ClaimRequest, Claimed, Execution, Fingerprint, Happening, IdempotencyKey,
-    OperationType, Prepared, Response, Store,
+    OperationType, Prepared, Reply, Store,
 };
 use serde_json::{Value, json};
 use uuid::Uuid;
@@ -97,7 +97,7 @@ impl Place {
         }
     }
 
-    pub(crate) async fn replayed(&self, asked: &Asked) -> Response {
+    pub(crate) async fn replayed(&self, asked: &Asked) -> Reply {
         match self.store.claim(&asked.request()).await.unwrap() {
             Claimed::Replay { response, .. } => response,
             other => panic!("{other:?}"),
@@ -144,7 +144,7 @@ pub(crate) fn prepared(text: impl Into<String>) -> Prepared {
     Prepared::json(200, &json!({"text": text.into()})).unwrap()
 }
 
-pub(crate) fn response(body: impl Into<String>) -> Response {
+pub(crate) fn response(body: impl Into<String>) -> Reply {
     let headers = [("content-type".to_owned(), "application/json".to_owned())].into();
-    Response { status: 200, headers, body: body.into() }
+    Reply { status: 200, headers, body: body.into() }
 }

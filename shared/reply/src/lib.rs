@@ -1,0 +1,63 @@
+//! A finished response, as a handler makes it, a record keeps it and a replay sends it again.
+
+use std::collections::BTreeMap;
+
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use serde::{Deserialize, Serialize};
+use sha2::{Digest as _, Sha256};
+
+/// Status, headers (lower-case names) and a body of text.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Reply {
+    /// The HTTP status, or any number that tells outcomes apart.
+    pub status: u16,
+    /// By name.
+    pub headers: BTreeMap<String, String>,
+    /// The text, as it is sent.
+    pub body: String,
+}
+
+impl Reply {
+    /// A response of any media type.
+    #[must_use]
+    pub fn new(status: u16, content_type: &str, body: String) -> Self {
+        let headers = BTreeMap::from([("content-type".to_owned(), content_type.to_owned())]);
+        Self { status, headers, body }
+    }
+
+    /// A JSON response.
+    #[must_use]
+    pub fn json(status: u16, body: &serde_json::Value) -> Self {
+        Self::new(status, "application/json", body.to_string())
+    }
+
+    /// Sets a header, or replaces it.
+    pub fn set_header(&mut self, name: &str, value: impl Into<String>) {
+        self.headers.insert(name.to_owned(), value.into());
+    }
+
+    /// The value of `Content-Digest` for the body (RFC 9530).
+    #[must_use]
+    pub fn content_digest(&self) -> String {
+        content_digest(self.body.as_bytes())
+    }
+}
+
+/// The value of `Content-Digest` for a body (RFC 9530).
+#[must_use]
+pub fn content_digest(body: &[u8]) -> String {
+    format!("sha-256=:{}:", STANDARD.encode(Sha256::digest(body)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_digest_is_of_the_body_as_it_is_sent() {
+        let reply = Reply::json(200, &serde_json::json!({"hello": "world"}));
+        assert_eq!(reply.body, r#"{"hello":"world"}"#);
+        assert_eq!(reply.content_digest(), "sha-256=:k6I5cakU5erL8KjSUVTNownDwccvu5kU1Hxg88toFYg=:");
+    }
+}
