@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use ::idempotency::{
-    ClaimRequest, Claimed, Fingerprint, IdempotencyKey, OperationType, Outcome, Reply, Store, Written,
+    ClaimRequest, Claimed, Fingerprint, IdempotencyKey, OperationType, Outcome, Reply, Store, WriteOutcome,
 };
 use aws::Sdk;
 use nix::time::ClockId;
@@ -58,7 +58,7 @@ async fn handle(store: &Store, request: &str, response: &Reply) -> Result<Job, E
     let key = IdempotencyKey::parse(&idempotency_key).map_err(|error| unexpected(&error))?;
     let fingerprint = Fingerprint::of(&body).map_err(|error| unexpected(&error))?;
     let claim = ClaimRequest {
-        operation: OperationType::Produce,
+        operation: OperationType::named("PRODUCE"),
         tenant: "bench",
         key: &key,
         fingerprint: &fingerprint,
@@ -70,8 +70,8 @@ async fn handle(store: &Store, request: &str, response: &Reply) -> Result<Job, E
         Claimed::Execute(execution) => {
             let outcome = Outcome::Completed(response.clone());
             match store.finish(&execution, &outcome).await.map_err(|error| unexpected(&error))? {
-                Written::Done => Ok(Job::New),
-                Written::Fenced => Err(Error::Unexpected("an execution was fenced".to_owned())),
+                WriteOutcome::Applied => Ok(Job::New),
+                WriteOutcome::Fenced => Err(Error::Unexpected("an execution was fenced".to_owned())),
             }
         }
         Claimed::Replay { response: replayed, .. } if replayed == *response => Ok(Job::Replay),

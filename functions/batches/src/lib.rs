@@ -18,8 +18,7 @@ mod view;
 pub use route::Endpoint;
 
 use accepted::{Accepted, AcceptedError};
-use api::access::AccessStore;
-use api::auth::{self, Principal};
+use access::{AccessStore, PRODUCTS_API_KEYS, Principal};
 use api::{Problem, Reason, Reply, TraceId, respond};
 use catalog::{BatchView, Database, DatabaseError};
 use endpoint::Keyed;
@@ -47,9 +46,6 @@ pub struct Batches {
     queues: Queues,
 }
 
-/// The headers that an API key may come in.
-const API_KEYS: &[&str] = &["x-inova-api-key", auth::API_KEY];
-
 impl Batches {
     /// Answers a request for any of the routes.
     pub async fn handle(&self, request: Request) -> Response<Body> {
@@ -72,7 +68,7 @@ impl Batches {
         request: &Request,
         trace_id: &TraceId,
     ) -> Result<Reply, Problem> {
-        let principal = auth::authenticate_by(&self.access, request.headers(), API_KEYS).await?;
+        let principal = access::authenticate_by(&self.access, request.headers(), PRODUCTS_API_KEYS).await?;
         tracing::Span::current().record("tenant", &principal.tenant);
         principal.require_any(&[asked.scope()])?;
         let viewer = viewer(&principal)?;
@@ -101,7 +97,7 @@ impl Batches {
 
 /// The caller, as every query takes it.
 fn viewer(principal: &Principal) -> Result<Viewer, Problem> {
-    Viewer::limited(principal.tenant_id()?, principal.cnpjs()).map_err(|error| auth::refused(&error))
+    Viewer::limited(principal.tenant_id()?, principal.cnpjs()).map_err(|error| access::refused(&error))
 }
 
 fn batch(text: &str) -> Result<Uuid, Problem> {

@@ -22,6 +22,9 @@ use uuid::Uuid;
 use crate::route::BATCHES;
 use crate::{Batches, from_database, not_found};
 
+/// The kind of work, as records name it.
+const REPLAY: OperationType = OperationType::named("REPLAY");
+
 /// A request that passed every check.
 struct Wanted {
     viewer: Viewer,
@@ -48,7 +51,7 @@ impl Batches {
         let batch = self.find(&viewer, batch_id).await?;
         let tenant = viewer.tenant_id().to_string();
         let claim = ClaimRequest {
-            operation: OperationType::Replay,
+            operation: REPLAY,
             tenant: &tenant,
             key: &key,
             fingerprint: &fingerprint,

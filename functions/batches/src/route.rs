@@ -1,6 +1,6 @@
 //! The routes that this function serves.
 
-use api::auth::Scope;
+use access::Scope;
 use api::{Problem, Reason, Route};
 
 /// Where batches are.

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use accepted::Accepted;
-use api::access::AccessStore;
+use access::AccessStore;
 use aws::{Environment, Sdk};
 use catalog::Database;
 use lambda_http::Error;

@@ -1,6 +1,6 @@
 //! `POST /connections/test`: whether a broker can be reached and used, step by step, over a connection of its own.
 
-use api::auth::Scope;
+use access::Scope;
 use api::{Problem, Route};
 use gateway::{KeyRule, Operation, Plan, QueueRule, TargetRequest, Work};
 use serde::Deserialize;

@@ -1,11 +1,14 @@
 //! `POST /messages/consume`: get or browse messages.
 
-use api::auth::Scope;
+use access::Scope;
 use api::{Problem, Route};
 use gateway::{KeyRule, NamedTarget, Operation, Plan, QueueRule, Work};
 use idempotency::OperationType;
 use mq::{Ack, AckMode, ConsumeCommand, MaxMessages, ProfileName, Selector, TargetSpec, TxSize, WaitSeconds};
 use serde::Deserialize;
+
+/// The kind of work, as records name it.
+const CONSUME: OperationType = OperationType::named("CONSUME");
 
 /// The body of a request.
 #[derive(Debug, Deserialize)]
@@ -63,9 +66,9 @@ impl Operation for ConsumeRequest {
         let named = NamedTarget::in_members(self.target_ref, self.target);
         Ok(match mode {
             AckMode::Browse => Plan::read(named, |target| Work::Browse { target, command }),
-            AckMode::Take(_) => Plan::change(named, OperationType::Consume, |target, execution| {
-                Work::Consume { target, command, execution }
-            }),
+            AckMode::Take(_) => {
+                Plan::change(named, CONSUME, |target, execution| Work::Consume { target, command, execution })
+            }
         })
     }
 }

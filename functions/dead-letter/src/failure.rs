@@ -1,5 +1,5 @@
 use catalog::DatabaseError;
-use idempotency::EventError;
+use cloud_event::EventError;
 use payloads::PayloadError;
 use retry::{Retry, Retryable};
 use transport::UnknownNotice;

@@ -1,6 +1,6 @@
 //! `POST /queue/depth`: how many messages are on a queue, and who has it open.
 
-use api::auth::Scope;
+use access::Scope;
 use api::{Problem, Route};
 use gateway::{KeyRule, Operation, Plan, QueueRule, TargetRequest, Work};
 use serde::Deserialize;

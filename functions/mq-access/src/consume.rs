@@ -2,7 +2,7 @@
 
 use api::{Problem, Reason, Reply};
 use gateway::{from_broker, from_store};
-use idempotency::{Execution, Outcome, Prepared, StoreError, Written};
+use idempotency::{Execution, Outcome, Prepared, StoreError, WriteOutcome};
 use mq::{Ack, AckMode, BrokerError, ConsumeCommand, Consumed, Deadline, Target, UnitOfWork};
 use tokio::time::Instant;
 
@@ -85,8 +85,8 @@ impl MqAccess {
         };
         let response = answer(consumed)?;
         let why = match self.store.end(execution, &Outcome::Completed(response.clone())).await {
-            Some(Written::Done) => return Ok(response),
-            Some(Written::Fenced) => "another attempt with this key has taken over",
+            Some(WriteOutcome::Applied) => return Ok(response),
+            Some(WriteOutcome::Fenced) => "another attempt with this key has taken over",
             None => "the idempotency store did not confirm it",
         };
         let mut consumed = consumed.clone();
@@ -106,12 +106,12 @@ impl MqAccess {
     ) -> Result<Prepared, Problem> {
         let prepared = prepared.map_err(|error| unstored(&error))?;
         match self.store.prepare(execution, &prepared).await {
-            Ok(Written::Done) if deadline.has_passed() => {
+            Ok(WriteOutcome::Applied) if deadline.has_passed() => {
                 let detail = "storing the result took all the time there was; the messages stay on the queue";
                 Err(Problem::new(Reason::BrokerTimeout, detail))
             }
-            Ok(Written::Done) => Ok(prepared),
-            Ok(Written::Fenced) => Err(taken_over()),
+            Ok(WriteOutcome::Applied) => Ok(prepared),
+            Ok(WriteOutcome::Fenced) => Err(taken_over()),
             Err(error) => Err(unstored(&error)),
         }
     }

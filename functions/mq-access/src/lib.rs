@@ -16,7 +16,7 @@ use std::time::{Duration, SystemTime};
 use api::{Problem, Reason, Reply};
 use futures_util::future::BoxFuture;
 use gateway::{Work, WorkOrder, from_broker, in_progress};
-use idempotency::{Execution, Outcome, Progress, Store, Written};
+use idempotency::{Execution, Outcome, Progress, Store, WriteOutcome};
 use jiff::Timestamp;
 use mq::{Access, Broker, BrokerKind, Deadline, QueueName, Target};
 use rabbitmq::RabbitMq;
@@ -160,8 +160,8 @@ impl MqAccess {
     /// answer is that one's: no replay would ever repeat ours.
     async fn end(&self, execution: &Execution, outcome: &Outcome, reply: Reply) -> Result<Reply, Problem> {
         match self.store.end(execution, outcome).await {
-            Some(Written::Fenced) => Err(taken_over()),
-            Some(Written::Done) | None => Ok(reply),
+            Some(WriteOutcome::Fenced) => Err(taken_over()),
+            Some(WriteOutcome::Applied) | None => Ok(reply),
         }
     }
 

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use api::{Problem, Reply};
 use gateway::{from_produce, from_store};
-use idempotency::{Execution, LeftBehind, Outcome, Place, Written};
+use idempotency::{Execution, LeftBehind, Outcome, Place, WriteOutcome};
 use mq::{BrokerError, ContentSeed, Deadline, MessageId, Outgoing, ProduceCommand, ProduceFailure, Target};
 use tokio::sync::watch;
 use tokio::time::{Instant, MissedTickBehavior};
@@ -118,8 +118,8 @@ impl MqAccess {
             }
             let done = *confirmed.borrow_and_update();
             match self.store.checkpoint(execution, execution.progress.advanced(done, 0)).await {
-                Ok(Written::Done) => {}
-                Ok(Written::Fenced) => return,
+                Ok(WriteOutcome::Applied) => {}
+                Ok(WriteOutcome::Fenced) => return,
                 Err(error) => {
                     tracing::warn!(event_type = "idempotency.unavailable", error = %error, "a checkpoint could not be written");
                 }

@@ -2,13 +2,16 @@
 
 mod request;
 
-use api::auth::Scope;
+use access::Scope;
 use api::{Problem, Reason, Route};
 use gateway::{KeyRule, NamedTarget, Operation, Plan, QueueRule, TIME_BUDGET, Work};
 use idempotency::OperationType;
 use mq::ProduceCommand;
 
 pub use request::ProduceRequest;
+
+/// The kind of work, as records name it.
+const PRODUCE: OperationType = OperationType::named("PRODUCE");
 
 impl Operation for ProduceRequest {
     const ROUTE: Route = Route::post("/messages/produce");
@@ -21,11 +24,7 @@ impl Operation for ProduceRequest {
         let (target_ref, target, command) = self.into_parts()?;
         check_time_budget(&command)?;
         let named = NamedTarget::in_members(target_ref, target);
-        Ok(Plan::change(named, OperationType::Produce, |target, execution| Work::Produce {
-            target,
-            command,
-            execution,
-        }))
+        Ok(Plan::change(named, PRODUCE, |target, execution| Work::Produce { target, command, execution }))
     }
 }
 

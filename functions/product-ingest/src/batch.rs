@@ -1,6 +1,6 @@
 //! From who asks and what was claimed to the batch that it becomes.
 
-use api::auth::{self, Principal};
+use access::Principal;
 use api::{Problem, Reason};
 use idempotency::{Execution, Fingerprint};
 use ingestion::Viewer;
@@ -22,7 +22,7 @@ impl Caller {
     /// load too much would be worse than one that does not work.
     pub(crate) fn of(principal: &Principal) -> Result<Self, Problem> {
         let viewer = Viewer::limited(principal.tenant_id()?, principal.cnpjs());
-        let viewer = viewer.map_err(|error| auth::refused(&error))?;
+        let viewer = viewer.map_err(|error| access::refused(&error))?;
         Ok(Self { tenant_id: viewer.tenant_id(), cnpjs: viewer.cnpjs().clone() })
     }
 }
@@ -68,7 +68,7 @@ pub(crate) fn metadata(
 
 #[cfg(test)]
 mod tests {
-    use api::auth::Scope;
+    use access::Scope;
 
     use super::*;
 

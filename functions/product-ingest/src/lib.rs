@@ -17,8 +17,7 @@ pub use uploads::UPLOADS;
 use std::time::Duration;
 
 use accepted::Accepted;
-use api::access::AccessStore;
-use api::auth::{self, Principal, Scope};
+use access::{AccessStore, PRODUCTS_API_KEYS, Principal, Scope};
 use api::{Problem, Reason, Reply, TraceId};
 use endpoint::{Keyed, check_route};
 use http::HeaderMap;
@@ -46,9 +45,6 @@ const RETENTION: Duration = Duration::from_secs(100 * 365 * 86_400);
 /// Where batches can be looked at.
 const BATCHES: &str = "/v1/inovafarma/batches";
 
-/// The headers that an API key may come in.
-const API_KEYS: &[&str] = &["x-inova-api-key", auth::API_KEY];
-
 impl ProductIngest {
     /// Answers a request for either route.
     pub async fn handle(&self, request: Request) -> Response<Body> {
@@ -71,7 +67,7 @@ impl ProductIngest {
     }
 
     async fn authenticate(&self, headers: &HeaderMap) -> Result<Principal, Problem> {
-        let principal = auth::authenticate_by(&self.access, headers, API_KEYS).await?;
+        let principal = access::authenticate_by(&self.access, headers, PRODUCTS_API_KEYS).await?;
         tracing::Span::current().record("tenant", &principal.tenant);
         principal.require_any(&[Scope::ProductsWrite])?;
         Ok(principal)

@@ -1,7 +1,7 @@
 //! `POST /v1/inovafarma/products`: a payload that comes with its request.
 
 use accepted::Accepted;
-use api::auth::Principal;
+use access::Principal;
 use api::{Problem, Reason, Reply, Route, TraceId, body};
 use endpoint::Done;
 use http::HeaderMap;
@@ -15,6 +15,9 @@ use crate::content::Content;
 use crate::headers::IngestHeaders;
 use crate::payloads::Payloads;
 use crate::{BATCHES, ProductIngest, RETENTION, unavailable};
+
+/// The kind of work, as records name it.
+pub(crate) const INGEST: OperationType = OperationType::named("INGEST");
 
 /// The route.
 pub const PRODUCTS: Route = Route::post("/v1/inovafarma/products");
@@ -38,7 +41,7 @@ impl ProductIngest {
             "checksum": content.checksum,
         }))?;
         let claim = ClaimRequest {
-            operation: OperationType::Ingest,
+            operation: INGEST,
             tenant: &principal.tenant,
             key: &key,
             fingerprint: &fingerprint,

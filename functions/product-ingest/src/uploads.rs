@@ -4,7 +4,7 @@
 //! was put, since the first one may have run out, and none from then on, also when the object is gone.
 
 use accepted::Stored;
-use api::auth::Principal;
+use access::Principal;
 use api::{Problem, Reason, Reply, Route, TraceId, body, json};
 use endpoint::Done;
 use idempotency::{ClaimRequest, IdempotencyKey, OperationType};
@@ -20,7 +20,11 @@ use crate::batch::{Caller, Kind, batch_id, fingerprint};
 use crate::content::too_large;
 use crate::headers::IngestHeaders;
 use crate::payloads::{Announced, Gzip};
+use crate::products::INGEST;
 use crate::{BATCHES, ProductIngest, RETENTION, unavailable};
+
+/// The kind of work, as records name it. A tenant's key is one batch's, whichever way its payload comes.
+const UPLOAD: OperationType = OperationType::named("UPLOAD").with_keys_of(INGEST);
 
 /// The route.
 pub const UPLOADS: Route = Route::post("/v1/inovafarma/products/uploads");
@@ -65,7 +69,7 @@ impl ProductIngest {
         let kind = Kind { load_type, media_type };
         let caller = Caller::of(principal)?;
         let claim = ClaimRequest {
-            operation: OperationType::Upload,
+            operation: UPLOAD,
             tenant: &principal.tenant,
             key: &key,
             fingerprint: &fingerprint,

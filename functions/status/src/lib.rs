@@ -12,8 +12,7 @@ pub use endpoint::Endpoint;
 
 use std::time::Instant;
 
-use api::access::AccessStore;
-use api::auth::{self, Scope};
+use access::{AccessStore, Scope};
 use api::{Problem, Reply, TraceId, respond};
 use clock::Remembered;
 use gateway::{MqAccess, Work, WorkOrder};
@@ -88,7 +87,7 @@ impl Status {
     }
 
     async fn status(&self, request: &Request, trace_id: &TraceId) -> Result<Reply, Problem> {
-        let principal = auth::authenticate(&self.access, request.headers()).await?;
+        let principal = access::authenticate(&self.access, request.headers()).await?;
         principal.require_any(&[Scope::OpsRead])?;
         let order = WorkOrder { trace_id: trace_id.clone(), tenant: principal.tenant, work: Work::Pools };
         Ok(Reply::json(

@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use api::access::AccessStore;
+use access::AccessStore;
 use aws::{Environment, EnvironmentError, Sdk};
 use clock::Remembered;
 use gateway::MqAccess;

@@ -1,5 +1,5 @@
 use catalog::DatabaseError;
-use idempotency::EventError;
+use cloud_event::EventError;
 use ingestion::chunk::ChunkFileError;
 use objects::ObjectError;
 use retry::{Retry, Retryable};

@@ -1,8 +1,6 @@
-//! What every door of the gateway shares: strict JSON, problem details with their codes, API keys and scopes, and
-//! the headers of every response.
+//! The words of the HTTP contract: strict JSON, problem details with their codes, routes, trace ids
+//! and finished responses.
 
-pub mod access;
-pub mod auth;
 pub mod body;
 pub mod json;
 mod problem;

@@ -1,6 +1,6 @@
 //! What happens to records, in the log and as metrics.
 
-use idempotency::{Audit, AuditEntry, Happening};
+use idempotency::{Audit, AuditEntry, AuditEvent};
 use serde_json::{Map, Value};
 use telemetry::metrics;
 
@@ -15,7 +15,7 @@ impl Audit for AuditTrail {
     fn note(&self, entry: &AuditEntry<'_>) {
         entry.log();
         let properties = [
-            ("operation", entry.operation.as_str()),
+            ("operation", entry.operation),
             ("tenant", entry.tenant),
             ("idempotency_key", entry.idempotency_key),
             ("mq_target", entry.target),
@@ -23,20 +23,20 @@ impl Audit for AuditTrail {
         ];
         let properties: Map<_, _> =
             properties.into_iter().map(|(name, value)| (name.to_owned(), Value::from(value))).collect();
-        metrics::count(self.service, &[metric(entry.happening)], properties);
+        metrics::count(self.service, &[metric(entry.event)], properties);
     }
 }
 
-const fn metric(happening: Happening) -> &'static str {
-    match happening {
-        Happening::Claimed => metrics::IDEMPOTENCY_CLAIMS,
-        Happening::TakenOver => metrics::IDEMPOTENCY_TAKEOVERS,
-        Happening::AnsweredInDoubt => metrics::IDEMPOTENCY_IN_DOUBT,
-        Happening::Replayed => metrics::IDEMPOTENT_REPLAYS,
-        Happening::Conflict => metrics::IDEMPOTENCY_CONFLICTS,
-        Happening::ReusedTooOften => metrics::IDEMPOTENCY_KEY_REUSE_ABUSE,
-        Happening::InProgress => metrics::IDEMPOTENCY_IN_PROGRESS,
-        Happening::Fenced => metrics::IDEMPOTENCY_FENCED,
-        Happening::Unreadable => metrics::IDEMPOTENCY_UNREADABLE,
+const fn metric(event: AuditEvent) -> &'static str {
+    match event {
+        AuditEvent::Claimed => metrics::IDEMPOTENCY_CLAIMS,
+        AuditEvent::TakenOver => metrics::IDEMPOTENCY_TAKEOVERS,
+        AuditEvent::AnsweredInDoubt => metrics::IDEMPOTENCY_IN_DOUBT,
+        AuditEvent::Replayed => metrics::IDEMPOTENT_REPLAYS,
+        AuditEvent::Conflict => metrics::IDEMPOTENCY_CONFLICTS,
+        AuditEvent::ReusedTooOften => metrics::IDEMPOTENCY_KEY_REUSE_ABUSE,
+        AuditEvent::InProgress => metrics::IDEMPOTENCY_IN_PROGRESS,
+        AuditEvent::Fenced => metrics::IDEMPOTENCY_FENCED,
+        AuditEvent::Unreadable => metrics::IDEMPOTENCY_UNREADABLE,
     }
 }

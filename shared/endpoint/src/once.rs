@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use api::{Problem, Reason, Reply};
-use idempotency::{ClaimRequest, Claimed, Execution, KeyError, Outcome, Store, Written};
+use idempotency::{ClaimRequest, Claimed, Execution, KeyError, Outcome, Store, WriteOutcome};
 use jiff::Timestamp;
 use jiff::fmt::rfc2822::DateTimePrinter;
 
@@ -86,8 +86,8 @@ async fn claimed(store: &Store, request: &ClaimRequest<'_>) -> Result<Granted, P
         Claimed::InDoubt { execution, response } => {
             let outcome = Outcome::Completed(response.clone());
             match store.end(&execution, &outcome).await {
-                Some(Written::Fenced) => Err(in_progress(Duration::from_secs(1))),
-                Some(Written::Done) | None => Ok(Granted::Answer(response)),
+                Some(WriteOutcome::Fenced) => Err(in_progress(Duration::from_secs(1))),
+                Some(WriteOutcome::Applied) | None => Ok(Granted::Answer(response)),
             }
         }
         Claimed::Conflict => {

@@ -2,8 +2,7 @@
 
 use std::time::Duration;
 
-use api::access::AccessStore;
-use api::auth::{self, Principal};
+use access::{AccessStore, Principal};
 use api::{Problem, Reason, Reply, TraceId, body, json};
 use endpoint::{Keyed, check_route, from_key};
 use http::HeaderMap;
@@ -88,7 +87,7 @@ impl Gateway {
     /// Everything that the request itself decides, in the order of the contract.
     async fn check<O: Operation>(&self, request: &Request) -> Result<Checked, Problem> {
         let headers = request.headers();
-        let principal = auth::authenticate(&self.access, headers).await?;
+        let principal = access::authenticate(&self.access, headers).await?;
         tracing::Span::current().record("tenant", &principal.tenant);
         principal.require_any(O::SCOPES)?;
         let (key, retention) = self.idempotency_headers::<O>(headers)?;

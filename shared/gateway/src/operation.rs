@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use api::auth::Scope;
+use access::Scope;
 use api::{Problem, Route};
 use idempotency::{Execution, OperationType};
 use mq::Target;

@@ -1,6 +1,6 @@
 //! Building a [`Gateway`] from a function's environment.
 
-use api::access::AccessStore;
+use access::AccessStore;
 use aws::{Environment, EnvironmentError, Sdk};
 use endpoint::{expiry_bounds, records, reuse_limits};
 use mq::InlineTargets;

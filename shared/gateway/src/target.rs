@@ -1,6 +1,6 @@
 //! From what a request says to the target that its work goes to.
 
-use api::access::AccessStore;
+use access::AccessStore;
 use api::{Problem, Reason};
 use mq::{AllowedTargets, BrokerKind, PasswordOrigin, Profile, Target, TargetError, TargetSpec};
 

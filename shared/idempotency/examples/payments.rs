@@ -11,14 +11,19 @@ use aws_sdk_dynamodb::Client;
 use aws_sdk_dynamodb::types::{
     AttributeDefinition, BillingMode, KeySchemaElement, KeyType, ScalarAttributeType,
 };
+use cloud_event::{Attributes, Event};
 use idempotency::{
-    Attributes, ClaimRequest, Claimed, Event, Execution, Fingerprint, Handled, IdempotencyKey, OperationType,
-    Outcome, Reply, Store,
+    ClaimRequest, Claimed, Delivery, Execution, Fingerprint, IdempotencyKey, OperationType, Outcome, Reply,
+    Store,
 };
 use serde_json::{Value, json};
 use uuid::Uuid;
 
 type Failure = Box<dyn Error>;
+
+/// The kinds of work of this program.
+const PAY: OperationType = OperationType::named("PAY");
+const EVENT: OperationType = OperationType::named("EVENT").per_target();
 
 const DAY: Duration = Duration::from_secs(86_400);
 
@@ -70,7 +75,7 @@ async fn pay(store: &Store, key: &str, body: &Value, bank: Bank) -> Result<(), F
     let key = IdempotencyKey::parse(key)?;
     let fingerprint = Fingerprint::of(body)?;
     let request = ClaimRequest {
-        operation: OperationType::Produce,
+        operation: PAY,
         tenant: "shop",
         key: &key,
         fingerprint: &fingerprint,
@@ -124,12 +129,21 @@ async fn handle(store: &Store, message: &[u8]) -> Result<(), Failure> {
         println!("    a mail is sent for {}", event.data());
         Ok::<_, String>(())
     };
-    let handled = store.once(&event.claim("mailer", DAY), mail).await?;
-    let what = match handled {
-        Handled::Now => "handled",
-        Handled::Before => "was handled before, acknowledged",
+    let attributes = event.attributes();
+    let claim = ClaimRequest {
+        operation: EVENT,
+        tenant: &attributes.tenant,
+        key: &attributes.idempotency_key,
+        fingerprint: event.fingerprint(),
+        target: "mailer",
+        trace_id: &attributes.trace_id,
+        retention: DAY,
     };
-    println!("  {} of {}: {what}", event.attributes().id, event.attributes().event_type);
+    let what = match store.once(&claim, mail).await? {
+        Delivery::Executed => "handled",
+        Delivery::Duplicate => "was handled before, acknowledged",
+    };
+    println!("  {} of {}: {what}", attributes.id, attributes.event_type);
     Ok(())
 }
 

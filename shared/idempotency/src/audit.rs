@@ -4,11 +4,10 @@ use std::fmt::Debug;
 
 use crate::claim::ClaimRequest;
 use crate::execution::Execution;
-use crate::protocol::OperationType;
 
 /// What happened.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Happening {
+pub enum AuditEvent {
     /// A new record: the request is executed.
     Claimed,
     /// An execution that failed or outlived its lease is repeated or resumed.
@@ -29,7 +28,7 @@ pub enum Happening {
     Unreadable,
 }
 
-impl Happening {
+impl AuditEvent {
     /// The name in logs.
     pub const fn event_type(self) -> &'static str {
         match self {
@@ -55,9 +54,9 @@ impl Happening {
 #[derive(Clone, Copy, Debug)]
 pub struct AuditEntry<'a> {
     /// What happened.
-    pub happening: Happening,
+    pub event: AuditEvent,
     /// What kind of work it is about.
-    pub operation: OperationType,
+    pub operation: &'a str,
     /// Whose request it is.
     pub tenant: &'a str,
     /// The request's key, in its one spelling.
@@ -71,10 +70,10 @@ pub struct AuditEntry<'a> {
 }
 
 impl<'a> AuditEntry<'a> {
-    pub(crate) fn of_request(happening: Happening, request: &ClaimRequest<'a>) -> Self {
+    pub(crate) fn of_request(event: AuditEvent, request: &ClaimRequest<'a>) -> Self {
         Self {
-            happening,
-            operation: request.operation,
+            event,
+            operation: request.operation.as_str(),
             tenant: request.tenant,
             idempotency_key: request.key.as_str(),
             target: request.target,
@@ -83,10 +82,10 @@ impl<'a> AuditEntry<'a> {
         }
     }
 
-    pub(crate) fn of_execution(happening: Happening, execution: &'a Execution) -> Self {
+    pub(crate) fn of_execution(event: AuditEvent, execution: &'a Execution) -> Self {
         Self {
-            happening,
-            operation: execution.operation,
+            event,
+            operation: &execution.operation,
             tenant: &execution.tenant,
             idempotency_key: &execution.idempotency_key,
             target: &execution.target,
@@ -97,9 +96,8 @@ impl<'a> AuditEntry<'a> {
 
     /// Writes the entry as a structured log event.
     pub fn log(&self) {
-        let Self { happening, operation, tenant, idempotency_key, target, trace_id, attempt } = *self;
-        let operation = operation.as_str();
-        let event_type = happening.event_type();
+        let Self { event, operation, tenant, idempotency_key, target, trace_id, attempt } = *self;
+        let event_type = event.event_type();
         macro_rules! entry {
             ($level:ident) => {
                 tracing::$level!(
@@ -114,7 +112,7 @@ impl<'a> AuditEntry<'a> {
                 )
             };
         }
-        if happening.is_alarming() {
+        if event.is_alarming() {
             entry!(warn);
         } else {
             entry!(info);

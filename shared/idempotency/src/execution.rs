@@ -2,13 +2,13 @@
 
 use std::time::Duration;
 
+use idempotency_key::Fingerprint;
 use jiff::Timestamp;
 use reply::Reply;
 use serde::{Deserialize, Serialize};
 
 use crate::claim::ClaimRequest;
-use crate::fingerprint::Fingerprint;
-use crate::protocol::{Arrival, OperationType, Place, Progress, Record, Token, Whereabouts};
+use crate::protocol::{Arrival, Place, Progress, Record, Token, Whereabouts};
 
 /// A claim that was won. Whoever holds it is the record's only writer until the lease ends.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -22,7 +22,7 @@ pub struct Execution {
     pub start_before: i64,
     pub(crate) retention_seconds: u64,
     /// What kind of work it is.
-    pub operation: OperationType,
+    pub operation: String,
     /// Whose request it is.
     pub tenant: String,
     /// The client's key, in its one spelling.
@@ -77,7 +77,7 @@ impl Execution {
             attempt: record.attempt,
             start_before: (record.updated_at + Self::start_bound()).as_millisecond(),
             retention_seconds: request.retention.as_secs(),
-            operation: request.operation,
+            operation: request.operation.to_string(),
             tenant: request.tenant.to_owned(),
             idempotency_key: request.key.to_string(),
             target: request.target.to_owned(),
@@ -131,8 +131,8 @@ mod tests {
     use serde_json::json;
 
     use super::*;
-    use crate::IdempotencyKey;
     use crate::protocol::Transition;
+    use crate::{IdempotencyKey, OperationType};
 
     /// Claimed at second 100, by the claim's clock.
     fn execution(retention: Duration) -> (Execution, Record) {
@@ -142,7 +142,7 @@ mod tests {
         let claim = Transition::Claim { request_hash, owner, now, retention };
         let record = claim.apply(None).unwrap();
         let request = ClaimRequest {
-            operation: OperationType::Produce,
+            operation: OperationType::named("PRODUCE"),
             tenant: "tenant",
             key: &IdempotencyKey::parse("5c1e0a56-4a58-4aaf-9359-83ec8f663f10").unwrap(),
             fingerprint: &fingerprint,

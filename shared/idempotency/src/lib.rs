@@ -11,7 +11,7 @@
 //! let key = IdempotencyKey::parse(key)?;
 //! let fingerprint = Fingerprint::of(&body)?;
 //! let request = ClaimRequest {
-//!     operation: OperationType::Produce,
+//!     operation: OperationType::named("PRODUCE"),
 //!     tenant,
 //!     key: &key,
 //!     fingerprint: &fingerprint,
@@ -47,27 +47,26 @@ mod audit;
 mod claim;
 mod dynamodb;
 mod error;
-mod event;
 mod execution;
-mod fingerprint;
-mod key;
 mod once;
+mod operation;
 mod prepared;
 pub mod protocol;
 mod results;
 mod reuse;
 mod store;
 
-pub use audit::{Audit, AuditEntry, Happening, Log};
+pub use audit::{Audit, AuditEntry, AuditEvent, Log};
 pub use claim::{ClaimRequest, Claimed};
 pub use error::StoreError;
-pub use event::{Attributes, Event, EventError};
 pub use execution::{Execution, Outcome};
-pub use fingerprint::{Fingerprint, NoFingerprint};
-pub use key::{ExpiryBounds, ExpiryError, IdempotencyKey, KeyError, MalformedKey};
-pub use once::{Handled, NotHandled};
+pub use idempotency_key::{
+    ExpiryBounds, ExpiryError, Fingerprint, IdempotencyKey, KeyError, MalformedKey, NoFingerprint,
+};
+pub use once::{Delivery, OnceError};
+pub use operation::OperationType;
 pub use prepared::Prepared;
-pub use protocol::{LeftBehind, OperationType, Place, Progress, Status, Whereabouts};
+pub use protocol::{LeftBehind, Place, Progress, Status, Whereabouts};
 pub use reply::Reply;
 pub use reuse::ReuseLimits;
-pub use store::{Store, Written};
+pub use store::{Store, WriteOutcome};

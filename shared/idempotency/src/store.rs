@@ -8,7 +8,7 @@ use jiff::Timestamp;
 use reply::Reply;
 use uuid::Uuid;
 
-use crate::audit::{Audit, AuditEntry, Happening, Log};
+use crate::audit::{Audit, AuditEntry, AuditEvent, Log};
 use crate::claim::{ClaimRequest, Claimed};
 use crate::dynamodb::{Detail, text, write};
 use crate::error::StoreError;
@@ -23,9 +23,9 @@ const RACES: usize = 3;
 
 /// Whether a write found its record still its own.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Written {
+pub enum WriteOutcome {
     /// The record says so now.
-    Done,
+    Applied,
     /// Another execution owns the record by now; nothing was written.
     Fenced,
 }
@@ -117,13 +117,13 @@ impl Store {
     /// The record is the request's own by now.
     async fn granted(&self, request: &ClaimRequest<'_>, record: &Record) -> Result<Claimed, StoreError> {
         let execution = Execution::granted(request, record);
-        let happening = match (record.status, record.attempt) {
-            (Status::Prepared, _) => Happening::AnsweredInDoubt,
-            (_, 1) => Happening::Claimed,
-            (_, _) => Happening::TakenOver,
+        let event = match (record.status, record.attempt) {
+            (Status::Prepared, _) => AuditEvent::AnsweredInDoubt,
+            (_, 1) => AuditEvent::Claimed,
+            (_, _) => AuditEvent::TakenOver,
         };
-        self.audit.note(&AuditEntry::of_execution(happening, &execution));
-        if happening != Happening::AnsweredInDoubt {
+        self.audit.note(&AuditEntry::of_execution(event, &execution));
+        if event != AuditEvent::AnsweredInDoubt {
             return Ok(Claimed::Execute(execution));
         }
         let stored = self.load(request, record).await?;
@@ -133,7 +133,7 @@ impl Store {
 
     async fn replay(&self, request: &ClaimRequest<'_>, record: &Record) -> Result<Claimed, StoreError> {
         let response = self.load(request, record).await?;
-        self.audit.note(&AuditEntry::of_request(Happening::Replayed, request));
+        self.audit.note(&AuditEntry::of_request(AuditEvent::Replayed, request));
         Ok(Claimed::Replay { response, completed_at: record.updated_at })
     }
 
@@ -150,7 +150,7 @@ impl Store {
     }
 
     fn unreadable(&self, request: &ClaimRequest<'_>) {
-        self.audit.note(&AuditEntry::of_request(Happening::Unreadable, request));
+        self.audit.note(&AuditEntry::of_request(AuditEvent::Unreadable, request));
     }
 
     /// A conflict stays one where it cannot be counted.
@@ -160,16 +160,16 @@ impl Store {
             tracing::warn!(event_type = "idempotency.uncounted", error = %error, "a conflict could not be counted");
             None
         });
-        let (happening, claimed) = match too_often {
-            Some(retry_after) => (Happening::ReusedTooOften, Claimed::ReusedTooOften { retry_after }),
-            None => (Happening::Conflict, Claimed::Conflict),
+        let (event, claimed) = match too_often {
+            Some(retry_after) => (AuditEvent::ReusedTooOften, Claimed::ReusedTooOften { retry_after }),
+            None => (AuditEvent::Conflict, Claimed::Conflict),
         };
-        self.audit.note(&AuditEntry::of_request(happening, request));
+        self.audit.note(&AuditEntry::of_request(event, request));
         claimed
     }
 
     fn in_progress(&self, request: &ClaimRequest<'_>, retry_after: Duration) -> Claimed {
-        self.audit.note(&AuditEntry::of_request(Happening::InProgress, request));
+        self.audit.note(&AuditEntry::of_request(AuditEvent::InProgress, request));
         Claimed::InProgress { retry_after }
     }
 
@@ -188,8 +188,8 @@ impl Store {
         let (progress, whereabouts) = (arrived.progress, arrived.whereabouts.clone());
         let noted = Transition::Checkpoint { token: arrived.token(), progress, whereabouts, now: now() };
         Ok(match self.settle(&arrived, &noted, Detail::None).await? {
-            Written::Done => Some(arrived),
-            Written::Fenced => None,
+            WriteOutcome::Applied => Some(arrived),
+            WriteOutcome::Fenced => None,
         })
     }
 
@@ -198,9 +198,13 @@ impl Store {
     ///
     /// # Errors
     /// When the store cannot be reached. The work may go on: what is not noted is in doubt after a crash.
-    pub async fn checkpoint(&self, execution: &Execution, progress: Progress) -> Result<Written, StoreError> {
+    pub async fn checkpoint(
+        &self,
+        execution: &Execution,
+        progress: Progress,
+    ) -> Result<WriteOutcome, StoreError> {
         if progress.done <= execution.progress.done {
-            return Ok(Written::Done);
+            return Ok(WriteOutcome::Applied);
         }
         let whereabouts = execution.whereabouts.clone();
         let checkpoint =
@@ -213,7 +217,11 @@ impl Store {
     ///
     /// # Errors
     /// When the store cannot be reached; whether the response was stored is not known then, and the side effect must not be made final.
-    pub async fn prepare(&self, execution: &Execution, prepared: &Prepared) -> Result<Written, StoreError> {
+    pub async fn prepare(
+        &self,
+        execution: &Execution,
+        prepared: &Prepared,
+    ) -> Result<WriteOutcome, StoreError> {
         let response = results::store(self.bucket.as_ref(), execution, prepared.response()).await?;
         let prepare = Transition::Prepare { token: execution.token(), response, now: now() };
         self.settle(execution, &prepare, Detail::None).await
@@ -224,7 +232,7 @@ impl Store {
     ///
     /// # Errors
     /// When the store cannot be reached; the record is then left to its lease.
-    pub async fn finish(&self, execution: &Execution, outcome: &Outcome) -> Result<Written, StoreError> {
+    pub async fn finish(&self, execution: &Execution, outcome: &Outcome) -> Result<WriteOutcome, StoreError> {
         let (token, retention) = (execution.token(), execution.retention());
         let response = match outcome {
             Outcome::Completed(response) => {
@@ -247,20 +255,36 @@ impl Store {
         self.settle(execution, &transition, detail).await
     }
 
+    /// [Finishes](Self::finish) an execution. `None` if the record could not be written: it is left to its
+    /// lease, and the work stays done.
+    pub async fn end(&self, execution: &Execution, outcome: &Outcome) -> Option<WriteOutcome> {
+        let finished = self.finish(execution, outcome).await;
+        finished
+            .inspect_err(|error| {
+                tracing::error!(
+                    event_type = "idempotency.unavailable",
+                    trace_id = execution.trace_id,
+                    error = %error,
+                    "the record is left to its lease"
+                );
+            })
+            .ok()
+    }
+
     /// Sends a write of the execution's own. One that finds itself already done lost only its answer.
     async fn settle(
         &self,
         execution: &Execution,
         transition: &Transition,
         detail: Detail<'_>,
-    ) -> Result<Written, StoreError> {
+    ) -> Result<WriteOutcome, StoreError> {
         let written = write(&self.dynamodb, &self.table, &execution.pk, transition, detail).await?;
         match written {
             Err(found) if !transition.is_done_in(&found) => {
-                self.audit.note(&AuditEntry::of_execution(Happening::Fenced, execution));
-                Ok(Written::Fenced)
+                self.audit.note(&AuditEntry::of_execution(AuditEvent::Fenced, execution));
+                Ok(WriteOutcome::Fenced)
             }
-            Ok(()) | Err(_) => Ok(Written::Done),
+            Ok(()) | Err(_) => Ok(WriteOutcome::Applied),
         }
     }
 

@@ -1,4 +1,5 @@
-use idempotency::{Attributes, Event, EventError, IdempotencyKey};
+use cloud_event::{Attributes, Event, EventError};
+use idempotency_key::IdempotencyKey;
 use ingestion::chunk::ChunkReady;
 use jiff::Timestamp;
 use uuid::Uuid;

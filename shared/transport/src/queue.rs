@@ -2,7 +2,7 @@ use std::time::Duration;
 
 use aws_sdk_sqs::Client;
 use aws_sdk_sqs::types::SendMessageBatchRequestEntry;
-use idempotency::EventError;
+use cloud_event::EventError;
 use ingestion::Cnpj;
 use ingestion::chunk::ChunkReady;
 use jiff::Timestamp;

@@ -13,6 +13,6 @@ mod transition;
 pub use decision::{Decision, decide};
 pub use place::{Arrival, LeftBehind, Place, Whereabouts};
 pub use progress::Progress;
-pub use record::{Body, OperationType, Record, Status, StoredResponse};
+pub use record::{Body, Record, Status, StoredResponse};
 pub(crate) use transition::lease_end;
 pub use transition::{Token, Transition};

@@ -1,48 +1,12 @@
 //! The record's attributes, as far as the protocol looks at them.
 
 use std::collections::BTreeMap;
-use std::fmt;
 
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
 use super::place::Whereabouts;
 use super::progress::Progress;
-
-/// What kind of work a record is for; the first part of its key.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
-#[serde(rename_all = "SCREAMING_SNAKE_CASE")]
-pub enum OperationType {
-    Produce,
-    Consume,
-    /// A payload that comes with its request.
-    Ingest,
-    /// A payload that its client puts where it is told to.
-    Upload,
-    /// A batch that is processed again.
-    Replay,
-    /// An event that a handler takes from a queue or a stream.
-    Event,
-}
-
-impl OperationType {
-    pub const fn as_str(self) -> &'static str {
-        match self {
-            Self::Produce => "PRODUCE",
-            Self::Consume => "CONSUME",
-            Self::Ingest => "INGEST",
-            Self::Upload => "UPLOAD",
-            Self::Replay => "REPLAY",
-            Self::Event => "EVENT",
-        }
-    }
-}
-
-impl fmt::Display for OperationType {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.as_str())
-    }
-}
 
 /// Where an execution stands. Expired is computed, not stored.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]

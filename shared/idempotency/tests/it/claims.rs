@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use aws_sdk_dynamodb::types::AttributeValue;
-use idempotency::{Claimed, Happening, Outcome, Progress, StoreError, Written};
+use idempotency::{AuditEvent, Claimed, Outcome, Progress, StoreError, WriteOutcome};
 use serde_json::json;
 
 use crate::support::{Asked, Place, prepared, response};
@@ -22,12 +22,12 @@ async fn what_is_done_is_replayed_and_another_body_is_refused_in_every_state() {
     assert_eq!(place.replayed(&asked).await, prepared("done").into_response());
     assert_eq!(place.store.claim(&other.request()).await.unwrap(), Claimed::Conflict);
     let expected = [
-        Happening::Claimed,
-        Happening::Conflict,
-        Happening::InProgress,
-        Happening::Conflict,
-        Happening::Replayed,
-        Happening::Conflict,
+        AuditEvent::Claimed,
+        AuditEvent::Conflict,
+        AuditEvent::InProgress,
+        AuditEvent::Conflict,
+        AuditEvent::Replayed,
+        AuditEvent::Conflict,
     ];
     assert_eq!(place.heard(), expected);
     place.remove().await;
@@ -39,23 +39,23 @@ async fn an_execution_that_was_taken_over_writes_nothing_more() {
     let asked = Asked::new(&json!({}));
     let first = place.execution(&asked).await;
     let progress = Progress { done: 3, in_doubt: 0, repeated: 0 };
-    assert_eq!(place.store.checkpoint(&first, progress).await.unwrap(), Written::Done);
+    assert_eq!(place.store.checkpoint(&first, progress).await.unwrap(), WriteOutcome::Applied);
     place.end_lease(&asked).await;
     let second = place.execution(&asked).await;
     assert_eq!(second.progress, Progress { done: 3, in_doubt: u64::MAX, repeated: 0 });
     assert_eq!(second.created_at, first.created_at);
     let late = Progress { done: 9, in_doubt: 0, repeated: 0 };
     let failed = Outcome::Failed { error: "late".to_owned(), progress: late };
-    assert_eq!(place.store.checkpoint(&first, late).await.unwrap(), Written::Fenced);
-    assert_eq!(place.store.prepare(&first, &prepared("late")).await.unwrap(), Written::Fenced);
-    assert_eq!(place.store.finish(&first, &failed).await.unwrap(), Written::Fenced);
+    assert_eq!(place.store.checkpoint(&first, late).await.unwrap(), WriteOutcome::Fenced);
+    assert_eq!(place.store.prepare(&first, &prepared("late")).await.unwrap(), WriteOutcome::Fenced);
+    assert_eq!(place.store.finish(&first, &failed).await.unwrap(), WriteOutcome::Fenced);
     let done = Outcome::Completed(response("late"));
-    assert_eq!(place.store.finish(&first, &done).await.unwrap(), Written::Fenced);
+    assert_eq!(place.store.finish(&first, &done).await.unwrap(), WriteOutcome::Fenced);
     let done = Outcome::Completed(response("in time"));
-    assert_eq!(place.store.finish(&second, &done).await.unwrap(), Written::Done);
+    assert_eq!(place.store.finish(&second, &done).await.unwrap(), WriteOutcome::Applied);
     assert_eq!(place.replayed(&asked).await, response("in time"));
     let heard = place.heard();
-    assert_eq!(heard.iter().filter(|happening| **happening == Happening::Fenced).count(), 4, "{heard:?}");
+    assert_eq!(heard.iter().filter(|event| **event == AuditEvent::Fenced).count(), 4, "{heard:?}");
     place.remove().await;
 }
 
@@ -65,10 +65,13 @@ async fn a_write_that_is_sent_twice_is_one_write() {
     let asked = Asked::new(&json!({}));
     let execution = place.execution(&asked).await;
     for _ in 0..2 {
-        assert_eq!(place.store.prepare(&execution, &prepared("done")).await.unwrap(), Written::Done);
+        assert_eq!(place.store.prepare(&execution, &prepared("done")).await.unwrap(), WriteOutcome::Applied);
     }
     for _ in 0..2 {
-        assert_eq!(place.store.finish(&execution, &Outcome::AsPrepared).await.unwrap(), Written::Done);
+        assert_eq!(
+            place.store.finish(&execution, &Outcome::AsPrepared).await.unwrap(),
+            WriteOutcome::Applied
+        );
     }
     place.remove().await;
 }
@@ -97,7 +100,7 @@ async fn a_prepared_response_is_answered_after_its_lease_and_not_executed() {
     };
     assert_eq!(stored.body, r#"{"deliveryInDoubt":true,"text":"stored"}"#);
     place.store.finish(&execution, &Outcome::Completed(response("in doubt"))).await.unwrap();
-    assert_eq!(place.store.finish(&first, &Outcome::AsPrepared).await.unwrap(), Written::Fenced);
+    assert_eq!(place.store.finish(&first, &Outcome::AsPrepared).await.unwrap(), WriteOutcome::Fenced);
     assert_eq!(place.replayed(&asked).await, response("in doubt"));
     place.remove().await;
 }
@@ -119,7 +122,7 @@ async fn a_prepared_response_without_a_label_is_an_error_and_stays_as_it_is() {
     let status = place.attribute(&asked, "status").await;
     assert_eq!(status, Some(AttributeValue::S("PREPARED".to_owned())));
     let heard = place.heard();
-    assert_eq!(heard.iter().filter(|happening| **happening == Happening::Unreadable).count(), 2, "{heard:?}");
+    assert_eq!(heard.iter().filter(|event| **event == AuditEvent::Unreadable).count(), 2, "{heard:?}");
     place.remove().await;
 }
 

@@ -1,9 +1,8 @@
 //! Events that come more than once.
 
 use std::cell::Cell;
-use std::time::Duration;
 
-use idempotency::{Attributes, Event, Handled, NotHandled};
+use idempotency::{ClaimRequest, Delivery, OnceError, OperationType};
 use serde_json::json;
 
 use crate::support::{Asked, Place};
@@ -17,10 +16,10 @@ async fn an_event_is_handled_once_and_acknowledged_every_time() {
         times.set(times.get() + 1);
         Ok::<_, String>(())
     };
-    assert_eq!(place.store.once(&event.request(), work).await.unwrap(), Handled::Now);
-    assert_eq!(place.store.once(&event.request(), work).await.unwrap(), Handled::Before);
+    assert_eq!(place.store.once(&event.request(), work).await.unwrap(), Delivery::Executed);
+    assert_eq!(place.store.once(&event.request(), work).await.unwrap(), Delivery::Duplicate);
     let other = event.with_body(&json!({"batch": 2}));
-    assert!(matches!(place.store.once(&other.request(), work).await, Err(NotHandled::Conflict)));
+    assert!(matches!(place.store.once(&other.request(), work).await, Err(OnceError::Conflict)));
     assert_eq!(times.get(), 1);
     place.remove().await;
 }
@@ -31,9 +30,9 @@ async fn an_event_whose_work_failed_is_handled_when_it_comes_again() {
     let event = Asked::new(&json!({}));
     let failing = async |_: &idempotency::Execution| Err("the database is down");
     let error = place.store.once(&event.request(), failing).await.unwrap_err();
-    assert!(matches!(error, NotHandled::Work("the database is down")), "{error}");
+    assert!(matches!(error, OnceError::Work("the database is down")), "{error}");
     let works = async |_: &idempotency::Execution| Ok::<_, String>(());
-    assert_eq!(place.store.once(&event.request(), works).await.unwrap(), Handled::Now);
+    assert_eq!(place.store.once(&event.request(), works).await.unwrap(), Delivery::Executed);
     place.remove().await;
 }
 
@@ -44,7 +43,7 @@ async fn a_second_delivery_waits_for_the_first() {
     place.execution(&event).await;
     let work = async |_: &idempotency::Execution| Ok::<_, String>(());
     let error = place.store.once(&event.request(), work).await.unwrap_err();
-    assert!(matches!(error, NotHandled::InProgress { .. }), "{error}");
+    assert!(matches!(error, OnceError::InProgress { .. }), "{error}");
     place.remove().await;
 }
 
@@ -52,28 +51,13 @@ async fn a_second_delivery_waits_for_the_first() {
 #[tokio::test]
 async fn each_handler_of_an_event_does_its_own_work_once() {
     let place = Place::make().await;
-    let attributes = Attributes {
-        id: "1".to_owned(),
-        source: "/test".to_owned(),
-        event_type: "com.example.batch.received".to_owned(),
-        subject: None,
-        time: jiff::Timestamp::now(),
-        idempotency_key: Asked::new(&json!({})).key,
-        source_idempotency_key: None,
-        tenant: "tenant".to_owned(),
-        trace_id: "trace".to_owned(),
-        traceparent: None,
-    };
-    let event = Event::new(attributes, json!({"batch": 1})).unwrap();
-    let day = Duration::from_secs(86_400);
+    let event = Asked::new(&json!({"batch": 1}));
+    let operation = OperationType::named("EVENT").per_target();
     let works = async |_: &idempotency::Execution| Ok::<_, String>(());
-    for expected in [Handled::Now, Handled::Before] {
+    for expected in [Delivery::Executed, Delivery::Duplicate] {
         for handler in ["chunker", "mailer"] {
-            assert_eq!(
-                place.store.once(&event.claim(handler, day), works).await.unwrap(),
-                expected,
-                "{handler}"
-            );
+            let claim = ClaimRequest { operation, target: handler, ..event.request() };
+            assert_eq!(place.store.once(&claim, works).await.unwrap(), expected, "{handler}");
         }
     }
     place.remove().await;

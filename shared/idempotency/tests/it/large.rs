@@ -4,7 +4,7 @@ use std::fmt::Write as _;
 
 use aws_sdk_dynamodb::types::AttributeValue;
 use aws_sdk_s3::primitives::ByteStream;
-use idempotency::{Happening, Outcome, Prepared, Store, StoreError, Written};
+use idempotency::{AuditEvent, Outcome, Prepared, Store, StoreError, WriteOutcome};
 use serde_json::json;
 
 use crate::support::{Asked, Place, prepared, response};
@@ -63,7 +63,7 @@ async fn a_response_that_is_gone_or_altered_is_an_error_and_never_a_second_execu
         assert!(matches!(error, StoreError::Unreadable(_)), "{error}");
         place.s3.delete_object().bucket(&place.name).key(&key).send().await.unwrap();
     }
-    assert_eq!(place.heard(), [Happening::Claimed, Happening::Unreadable, Happening::Unreadable]);
+    assert_eq!(place.heard(), [AuditEvent::Claimed, AuditEvent::Unreadable, AuditEvent::Unreadable]);
     place.remove().await;
 }
 
@@ -91,7 +91,7 @@ async fn a_response_that_could_not_be_read_again_is_not_stored() {
     let error = place.store.finish(&execution, &too_large).await.unwrap_err();
     assert!(matches!(error, StoreError::TooLarge { bytes } if bytes == most + 1), "{error}");
     let done = Outcome::Completed(response("a".repeat(most)));
-    assert_eq!(place.store.finish(&execution, &done).await.unwrap(), Written::Done);
+    assert_eq!(place.store.finish(&execution, &done).await.unwrap(), WriteOutcome::Applied);
     assert_eq!(place.replayed(&asked).await.body.len(), most);
     place.remove().await;
 }

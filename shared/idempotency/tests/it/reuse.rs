@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use idempotency::{Claimed, Happening, ReuseLimits};
+use idempotency::{AuditEvent, Claimed, ReuseLimits};
 use serde_json::json;
 
 use crate::support::{Asked, Place};
@@ -25,7 +25,7 @@ async fn past_its_limit_a_key_is_refused_for_a_while_but_not_to_its_owner() {
     let other = asked.with_body(&json!({"n": 3}));
     let refused = store.claim(&other.request()).await.unwrap();
     assert!(matches!(refused, Claimed::ReusedTooOften { retry_after } if retry_after > Duration::ZERO));
-    assert_eq!(place.heard().last(), Some(&Happening::ReusedTooOften));
+    assert_eq!(place.heard().last(), Some(&AuditEvent::ReusedTooOften));
     assert!(matches!(store.claim(&asked.request()).await.unwrap(), Claimed::InProgress { .. }));
     let fresh = Asked::new(&json!({"n": 3}));
     assert!(matches!(store.claim(&fresh.request()).await.unwrap(), Claimed::Execute(_)));

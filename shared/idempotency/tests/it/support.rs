@@ -7,7 +7,7 @@ use aws_sdk_dynamodb::types::{
     AttributeDefinition, AttributeValue, BillingMode, KeySchemaElement, KeyType, ScalarAttributeType,
 };
 use idempotency::{
-    Audit, AuditEntry, ClaimRequest, Claimed, Execution, Fingerprint, Happening, IdempotencyKey,
+    Audit, AuditEntry, AuditEvent, ClaimRequest, Claimed, Execution, Fingerprint, IdempotencyKey,
     OperationType, Prepared, Reply, Store,
 };
 use serde_json::{Value, json};
@@ -15,11 +15,11 @@ use uuid::Uuid;
 
 /// Remembers what happened.
 #[derive(Debug, Default)]
-pub(crate) struct Heard(Mutex<Vec<Happening>>);
+pub(crate) struct Heard(Mutex<Vec<AuditEvent>>);
 
 impl Audit for Heard {
     fn note(&self, entry: &AuditEntry<'_>) {
-        self.0.lock().unwrap().push(entry.happening);
+        self.0.lock().unwrap().push(entry.event);
     }
 }
 
@@ -55,7 +55,7 @@ impl Asked {
 
     pub(crate) fn request(&self) -> ClaimRequest<'_> {
         ClaimRequest {
-            operation: OperationType::Consume,
+            operation: OperationType::named("CONSUME"),
             tenant: "tenant",
             key: &self.key,
             fingerprint: &self.fingerprint,
@@ -86,7 +86,7 @@ impl Place {
     }
 
     /// What happened since this was last asked.
-    pub(crate) fn heard(&self) -> Vec<Happening> {
+    pub(crate) fn heard(&self) -> Vec<AuditEvent> {
         std::mem::take(&mut *self.heard.0.lock().unwrap())
     }
 

@@ -1,18 +1,16 @@
-//! Events as they are published.
+//! Events as they are published: one envelope for all of them, CloudEvents 1.0 in its JSON form, with a
+//! key that tells one event from another.
+//!
+//! The `cloudevents-sdk` crate has no bounds on attributes, keeps data as a dynamic value and brings
+//! code for transports that nobody uses here; the form itself is fixed by [`Event::SCHEMA`].
 
-use std::time::Duration;
-
+use idempotency_key::{Fingerprint, IdempotencyKey, NoFingerprint};
 use jiff::Timestamp;
 use retry::{Retry, Retryable};
 use serde::de::DeserializeOwned;
 use serde::ser::SerializeMap as _;
 use serde::{Serialize, Serializer};
 use serde_json::{Map, Value, json};
-
-use crate::claim::ClaimRequest;
-use crate::fingerprint::{Fingerprint, NoFingerprint};
-use crate::key::IdempotencyKey;
-use crate::protocol::OperationType;
 
 /// The member of the data that holds the client's key; CloudEvents allows no underscore in the name of an attribute.
 const SOURCE_KEY: &str = "source_idempotency_key";
@@ -43,7 +41,8 @@ pub struct Attributes {
     pub traceparent: Option<String>,
 }
 
-/// A CloudEvents 1.0 event in its JSON form, with a key under which a handler does its work [once](crate::Store::once).
+/// A CloudEvents 1.0 event in its JSON form, with a key under which a handler can do its
+/// work once.
 ///
 /// [`SCHEMA`](Event::SCHEMA) describes what it is written as. An event cannot be changed, since its [fingerprint](Event::fingerprint) is taken
 /// when it is made or read: of the data as they were sent, whatever a handler's type knows of them.
@@ -167,20 +166,6 @@ impl<T> Event<T> {
     /// belong to a publication: when the same thing is announced again, they are others, and the fingerprint is the same.
     pub const fn fingerprint(&self) -> &Fingerprint {
         &self.fingerprint
-    }
-
-    /// The request for [`Store::once`](crate::Store::once) by which `handler` does its work for this event once. Each handler has records of its
-    /// own, so several may take the same event. `retention` is to be longer than the event can come again: a queue's retention, and a replay's.
-    pub fn claim<'a>(&'a self, handler: &'a str, retention: Duration) -> ClaimRequest<'a> {
-        ClaimRequest {
-            operation: OperationType::Event,
-            tenant: &self.attributes.tenant,
-            key: &self.attributes.idempotency_key,
-            fingerprint: &self.fingerprint,
-            target: handler,
-            trace_id: &self.attributes.trace_id,
-            retention,
-        }
     }
 }
 

@@ -3,12 +3,11 @@
 use std::collections::BTreeSet;
 use std::fmt;
 
+use api::{Problem, Reason};
 use http::HeaderMap;
 use uuid::Uuid;
 
-use crate::access::AccessStore;
-use crate::problem::Problem;
-use crate::reason::Reason;
+use crate::store::AccessStore;
 
 /// What an API key may be allowed to do.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -86,6 +85,8 @@ impl Principal {
 
 /// The header that carries the API key.
 pub const API_KEY: &str = "x-api-key";
+/// The headers that carry the API key on the routes of the product ingest.
+pub const PRODUCTS_API_KEYS: &[&str] = &["x-inova-api-key", API_KEY];
 
 /// Finds the caller by the header `X-Api-Key`.
 ///
@@ -139,7 +140,7 @@ mod tests {
 
     use super::*;
 
-    const NAMES: &[&str] = &["x-inova-api-key", API_KEY];
+    const NAMES: &[&str] = PRODUCTS_API_KEYS;
 
     fn reason(sent: &[(&'static str, &'static str)]) -> Result<String, Reason> {
         let mut headers = HeaderMap::new();

@@ -5,15 +5,13 @@
 use std::collections::BTreeSet;
 use std::time::Duration;
 
+use api::{Problem, Reason};
 use aws_sdk_dynamodb::Client;
 use aws_sdk_dynamodb::types::AttributeValue;
 use clock::Remembered;
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
 use sha2::{Digest as _, Sha256};
-
-use crate::problem::Problem;
-use crate::reason::Reason;
 
 /// How long an item, or its absence, is remembered. A revoked key stops working within this time.
 const REMEMBERED: Duration = Duration::from_secs(60);

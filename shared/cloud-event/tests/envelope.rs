@@ -7,7 +7,8 @@
     reason = "a test fails where it finds itself wrong"
 )]
 
-use idempotency::{Attributes, Event, EventError, IdempotencyKey};
+use cloud_event::{Attributes, Event, EventError};
+use idempotency_key::IdempotencyKey;
 use jsonschema::Validator;
 use proptest::prelude::*;
 use serde::{Deserialize, Serialize};

@@ -1,0 +1,8 @@
+//! Who calls and what they may do: API keys with their scopes and establishments, and the tenants'
+//! target profiles, which are kept in one DynamoDB table.
+
+mod caller;
+mod store;
+
+pub use caller::{API_KEY, PRODUCTS_API_KEYS, Principal, Scope, authenticate, authenticate_by, refused};
+pub use store::{AccessStore, KeyItem};

@@ -1,0 +1,8 @@
+//! What tells one request from another: the key that its client gave it, and a fingerprint of its
+//! body. Without a store, so that envelopes and parsers can use it.
+
+mod fingerprint;
+mod key;
+
+pub use fingerprint::{Fingerprint, NoFingerprint};
+pub use key::{ExpiryBounds, ExpiryError, IdempotencyKey, KeyError, MalformedKey};

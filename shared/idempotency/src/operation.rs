@@ -1,0 +1,109 @@
+//! What kind of work a record is for. The kinds themselves are named by the programs that do the work.
+
+use std::fmt;
+
+/// A kind of work. Its name is stored with each record, and begins the record's key.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct OperationType {
+    name: &'static str,
+    /// The name that begins the keys.
+    key_space: &'static str,
+    has_keys_per_target: bool,
+}
+
+impl OperationType {
+    /// A kind of work whose keys never meet those of another kind. The name has 1 to 32 upper-case
+    /// letters and underscores; a constant with another name does not compile.
+    #[must_use]
+    pub const fn named(name: &'static str) -> Self {
+        assert!(
+            is_name(name.as_bytes()),
+            "an operation's name has 1 to 32 upper-case letters and underscores"
+        );
+        Self { name, key_space: name, has_keys_per_target: false }
+    }
+
+    /// The same kind of work under the keys of another: a key that was used for one of them was used
+    /// for both.
+    #[must_use]
+    pub const fn with_keys_of(self, other: Self) -> Self {
+        Self { key_space: other.key_space, ..self }
+    }
+
+    /// The same kind of work with keys of its own for each target, as an event is handled once by each
+    /// of its handlers.
+    #[must_use]
+    pub const fn per_target(self) -> Self {
+        Self { has_keys_per_target: true, ..self }
+    }
+
+    /// The name.
+    #[must_use]
+    pub const fn as_str(self) -> &'static str {
+        self.name
+    }
+
+    /// The key of a record.
+    pub(crate) fn pk(self, tenant: &str, key: &impl fmt::Display, target: &str) -> String {
+        let Self { key_space, has_keys_per_target, .. } = self;
+        if has_keys_per_target {
+            format!("{key_space}#{tenant}#{key}#{target}")
+        } else {
+            format!("{key_space}#{tenant}#{key}")
+        }
+    }
+}
+
+impl fmt::Display for OperationType {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name)
+    }
+}
+
+/// `#` stays out of names, since it parts the members of a key.
+const fn is_name(mut name: &[u8]) -> bool {
+    if name.len() > 32 {
+        return false;
+    }
+    let mut is_empty = true;
+    while let [first, rest @ ..] = name {
+        if !matches!(first, b'A'..=b'Z' | b'_') {
+            return false;
+        }
+        is_empty = false;
+        name = rest;
+    }
+    !is_empty
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const KEY: &str = "5c1e0a56-4a58-4aaf-9359-83ec8f663f10";
+    const INGEST: OperationType = OperationType::named("INGEST");
+    const UPLOAD: OperationType = OperationType::named("UPLOAD").with_keys_of(INGEST);
+    const EVENT: OperationType = OperationType::named("EVENT").per_target();
+
+    #[test]
+    fn keys_meet_only_where_they_name_the_same_thing() {
+        let pk = |operation: OperationType| operation.pk("t", &KEY, "handler");
+        assert_eq!(pk(OperationType::named("PRODUCE")), format!("PRODUCE#t#{KEY}"));
+        assert_eq!(pk(INGEST), format!("INGEST#t#{KEY}"));
+        assert_eq!(pk(UPLOAD), pk(INGEST));
+        assert_eq!(pk(EVENT), format!("EVENT#t#{KEY}#handler"));
+        assert_eq!((UPLOAD.as_str(), EVENT.to_string().as_str()), ("UPLOAD", "EVENT"));
+    }
+
+    #[test]
+    fn a_name_cannot_be_taken_for_several_parts_of_a_key() {
+        let longest = "A".repeat(32);
+        for name in ["A", "PRODUCE", "TWO_WORDS", &longest] {
+            assert!(is_name(name.as_bytes()), "{name}");
+        }
+        let too_long = "A".repeat(33);
+        for name in ["", "a", "A#B", "A1", "A B", "É", &too_long] {
+            assert!(!is_name(name.as_bytes()), "{name}");
+        }
+    }
+}
