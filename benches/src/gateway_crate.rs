@@ -104,7 +104,7 @@ fn unexpected(error: &impl ToString) -> Error {
 fn access(url: &str) -> Result<Access, Error> {
     let uri: AMQPUri = url.parse().map_err(|_| {
         let detail = "AMQP_URL is not an AMQP URL".to_owned();
-        BrokerError::Unsupported { detail }
+        BrokerError::unsupported(detail)
     })?;
     let user = uri.authority.userinfo.username;
     Ok(Access {

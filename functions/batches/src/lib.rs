@@ -125,8 +125,7 @@ fn from_storage(error: &ObjectError) -> Problem {
     unavailable("the bucket of payloads", error)
 }
 
-fn unavailable(store: &str, error: &dyn std::error::Error) -> Problem {
-    let source = error.source().map(ToString::to_string);
-    tracing::error!(event_type = "batches.store_unavailable", error = %error, source, "{store} gave no answer");
+fn unavailable(store: &str, error: &(dyn std::error::Error + 'static)) -> Problem {
+    tracing::error!(event_type = "batches.store_unavailable", error, "{store} gave no answer");
     Problem::new(Reason::StoreUnavailable, "what is known of batches cannot be read now")
 }

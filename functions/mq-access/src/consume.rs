@@ -144,8 +144,10 @@ impl MqAccess {
 }
 
 fn unstored(error: &StoreError) -> Problem {
-    tracing::error!(event_type = "idempotency.unavailable", error = %error, "the result could not be stored");
-    from_store(error)
+    let problem = from_store(error);
+    let error: &dyn std::error::Error = error;
+    tracing::error!(event_type = "idempotency.unavailable", error, "the result could not be stored");
+    problem
 }
 
 async fn settle(

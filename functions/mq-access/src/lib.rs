@@ -11,6 +11,7 @@ mod secrets;
 
 pub use secrets::{Secrets, Unusable};
 
+use std::error::Error as _;
 use std::time::{Duration, SystemTime};
 
 use api::{Problem, Reason, Reply};
@@ -79,6 +80,7 @@ impl MqAccess {
                     event_type = "order.failed",
                     reason = problem.reason.as_str(),
                     detail = problem.detail,
+                    error = problem.source(),
                     "the order failed"
                 );
                 problem.to_reply(&order.trace_id)

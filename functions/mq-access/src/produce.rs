@@ -72,8 +72,13 @@ impl MqAccess {
             Ok(Some(arrived)) => Ok(arrived),
             Ok(None) => Err(taken_over()),
             Err(error) => {
-                tracing::error!(event_type = "idempotency.unavailable", error = %error, "a move to another place could not be noted");
                 let problem = from_store(&error);
+                let error: &dyn std::error::Error = &error;
+                tracing::error!(
+                    event_type = "idempotency.unavailable",
+                    error,
+                    "a move to another place could not be noted"
+                );
                 self.fail(execution, &problem, execution.progress).await;
                 Err(problem)
             }
@@ -121,7 +126,12 @@ impl MqAccess {
                 Ok(WriteOutcome::Applied) => {}
                 Ok(WriteOutcome::Fenced) => return,
                 Err(error) => {
-                    tracing::warn!(event_type = "idempotency.unavailable", error = %error, "a checkpoint could not be written");
+                    let error: &dyn std::error::Error = &error;
+                    tracing::warn!(
+                        event_type = "idempotency.unavailable",
+                        error,
+                        "a checkpoint could not be written"
+                    );
                 }
             }
         }

@@ -1,10 +1,10 @@
 //! Reading what a target's references point to.
 
+use std::error::Error;
 use std::time::Duration;
 
 use api::{Problem, Reason};
 use aws::Sdk;
-use aws_sdk_secretsmanager::error::DisplayErrorContext;
 use clock::Remembered;
 use mq::{Access, Credentials, Deadline, Endpoint, PasswordOrigin, ProfileName, SecretRef, Target, Tls};
 use secrecy::{ExposeSecret as _, SecretString};
@@ -133,7 +133,8 @@ impl Secrets {
             SecretRef::SecretsManager(name) => deadline.run(self.read_secret(name)).await,
             SecretRef::ParameterStore(name) => deadline.run(self.read_parameter(name)).await,
         };
-        let secret = read.unwrap_or_else(|_| Err("the deadline passed".to_owned())).map_err(|error| {
+        let secret = read.unwrap_or_else(|_| Err("the deadline passed".into())).map_err(|error| {
+            let error: &(dyn Error + 'static) = &*error;
             tracing::error!(event_type = "secret.unreadable", reference = %reference, error, "a secret cannot be read");
             Unusable::Unreadable(reference.clone())
         })?;
@@ -141,16 +142,14 @@ impl Secrets {
         Ok(secret)
     }
 
-    async fn read_secret(&self, name: &str) -> Result<Secret, String> {
-        let output = self.secrets_manager.get_secret_value().secret_id(name).send().await;
-        let output = output.map_err(|error| DisplayErrorContext(error).to_string())?;
+    async fn read_secret(&self, name: &str) -> Result<Secret, Box<dyn Error + Send + Sync>> {
+        let output = self.secrets_manager.get_secret_value().secret_id(name).send().await?;
         let value = output.secret_string.ok_or("the secret is binary")?;
         Ok(Secret { value: value.into(), version: output.version_id.unwrap_or_default() })
     }
 
-    async fn read_parameter(&self, name: &str) -> Result<Secret, String> {
-        let output = self.parameter_store.get_parameter().name(name).with_decryption(true).send().await;
-        let output = output.map_err(|error| DisplayErrorContext(error).to_string())?;
+    async fn read_parameter(&self, name: &str) -> Result<Secret, Box<dyn Error + Send + Sync>> {
+        let output = self.parameter_store.get_parameter().name(name).with_decryption(true).send().await?;
         let parameter = output.parameter.ok_or("the parameter is empty")?;
         let value = parameter.value.ok_or("the parameter is empty")?;
         Ok(Secret { value: value.into(), version: parameter.version.to_string() })

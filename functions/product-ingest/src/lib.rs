@@ -75,7 +75,7 @@ impl ProductIngest {
 }
 
 /// A store that a batch needs did not do its part; a retry with the same key runs again.
-fn unavailable(error: &dyn std::error::Error) -> Problem {
-    tracing::error!(event_type = "ingest.store_unavailable", error = %error, "a batch could not be stored");
+fn unavailable(error: &(dyn std::error::Error + 'static)) -> Problem {
+    tracing::error!(event_type = "ingest.store_unavailable", error, "a batch could not be stored");
     Problem::new(Reason::StoreUnavailable, "the batch could not be stored; send it again with the same key")
 }

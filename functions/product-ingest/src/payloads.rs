@@ -1,10 +1,11 @@
 //! The bucket of payloads.
 
 use std::collections::BTreeMap;
+use std::error::Error;
 use std::time::Duration;
 
 use aws_sdk_s3::Client;
-use aws_sdk_s3::error::{DisplayErrorContext, SdkError};
+use aws_sdk_s3::error::SdkError;
 use aws_sdk_s3::presigning::PresigningConfig;
 use aws_sdk_s3::primitives::ByteStream;
 use base64::Engine as _;
@@ -28,12 +29,12 @@ pub(crate) struct Payloads {
 
 /// S3 did not do what was asked; whether an object was put is not known.
 #[derive(Debug, thiserror::Error)]
-#[error("the bucket of payloads is unavailable: {0}")]
-pub(crate) struct Unavailable(String);
+#[error("the bucket of payloads is unavailable")]
+pub(crate) struct Unavailable(#[source] Box<dyn Error + Send + Sync>);
 
 impl Unavailable {
-    fn of(error: impl std::error::Error) -> Self {
-        Self(DisplayErrorContext(error).to_string())
+    fn of(cause: impl Into<Box<dyn Error + Send + Sync>>) -> Self {
+        Self(cause.into())
     }
 }
 

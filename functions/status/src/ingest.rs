@@ -1,9 +1,10 @@
 //! The ingest's stores, as seen by a function that reaches them: the database may be in a network
 //! of its own.
 
+use std::error::Error;
+
 use api::readiness::{Dependencies, Dependency};
 use aws_sdk_lambda::Client;
-use aws_sdk_lambda::error::DisplayErrorContext;
 use aws_sdk_lambda::primitives::Blob;
 use serde::Deserialize;
 use serde_json::{Value, json};
@@ -37,16 +38,16 @@ impl Ingest {
         if ingest.ok { found } else { vec![ingest] }
     }
 
-    async fn ask(&self) -> Result<Vec<Dependency>, String> {
+    async fn ask(&self) -> Result<Vec<Dependency>, Box<dyn Error + Send + Sync>> {
         let invoked =
             self.lambda.invoke().function_name(&self.function).payload(Blob::new(event().to_string()));
-        let invoked = invoked.send().await.map_err(|error| DisplayErrorContext(error).to_string())?;
+        let invoked = invoked.send().await?;
         if let Some(error) = invoked.function_error() {
-            return Err(error.to_owned());
+            return Err(error.into());
         }
         let answer = invoked.payload().map(Blob::as_ref).unwrap_or_default();
-        let Answer { body } = serde_json::from_slice(answer).map_err(|error| error.to_string())?;
-        let stores: Dependencies = serde_json::from_str(&body).map_err(|error| error.to_string())?;
+        let Answer { body } = serde_json::from_slice(answer)?;
+        let stores: Dependencies = serde_json::from_str(&body)?;
         Ok(stores.dependencies)
     }
 }

@@ -106,7 +106,8 @@ impl Status {
         match self.mq_access.execute(order).await {
             Ok(reply) => serde_json::from_str(&reply.body).ok().map(|Pools { pools }| pools),
             Err(unanswered) => {
-                tracing::warn!(event_type = "mq_access.unanswered", error = %unanswered, "the pools are not known");
+                let error: &dyn std::error::Error = &unanswered;
+                tracing::warn!(event_type = "mq_access.unanswered", error, "the pools are not known");
                 None
             }
         }

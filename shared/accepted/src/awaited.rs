@@ -194,7 +194,7 @@ impl Accepted {
 }
 
 fn read(item: Item) -> Result<AwaitedUpload, AcceptedError> {
-    serde_dynamo::from_item(item).map_err(|error| AcceptedError::Unreadable(error.to_string()))
+    serde_dynamo::from_item(item).map_err(AcceptedError::unreadable)
 }
 
 /// The change of an item whose payload is there.

@@ -90,8 +90,7 @@ fn set(cnpjs: &CnpjAccess) -> Option<AttributeValue> {
 
 /// Reads an item.
 pub(crate) fn read(item: Item) -> Result<AcceptedBatch, AcceptedError> {
-    let stored: Stored =
-        serde_dynamo::from_item(item).map_err(|error| AcceptedError::Unreadable(error.to_string()))?;
+    let stored: Stored = serde_dynamo::from_item(item).map_err(AcceptedError::unreadable)?;
     let upload_expires_at = stored.upload_expires_at();
     Ok(AcceptedBatch {
         metadata: PayloadMetadata {

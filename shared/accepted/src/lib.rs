@@ -11,9 +11,10 @@ pub use awaited::{AWAITED_INDEX, AwaitedUpload, SHARDS, Taken};
 pub use recent::{MAX_PAGE, Recent, Wanted};
 
 use std::collections::HashMap;
+use std::error::Error;
 
 use aws_sdk_dynamodb::Client;
-use aws_sdk_dynamodb::error::{DisplayErrorContext, SdkError};
+use aws_sdk_dynamodb::error::SdkError;
 use aws_sdk_dynamodb::operation::put_item::PutItemError;
 use aws_sdk_dynamodb::types::{AttributeValue, ReturnValuesOnConditionCheckFailure};
 use ingestion::Viewer;
@@ -36,11 +37,11 @@ pub struct Accepted {
 #[derive(Debug, thiserror::Error)]
 pub enum AcceptedError {
     /// The table did not answer; whether a write was done is not known.
-    #[error("the table of batch items is unavailable: {0}")]
-    Unavailable(String),
+    #[error("the table of batch items is unavailable")]
+    Unavailable(#[source] Box<dyn Error + Send + Sync>),
     /// An item has another form.
-    #[error("a batch item cannot be read: {0}")]
-    Unreadable(String),
+    #[error("a batch item cannot be read")]
+    Unreadable(#[source] Box<dyn Error + Send + Sync>),
 }
 
 /// What an item says after a batch was put.
@@ -71,8 +72,12 @@ impl Retryable for AcceptedError {
 }
 
 impl AcceptedError {
-    fn unavailable(error: impl std::error::Error) -> Self {
-        Self::Unavailable(DisplayErrorContext(error).to_string())
+    fn unavailable(cause: impl Into<Box<dyn Error + Send + Sync>>) -> Self {
+        Self::Unavailable(cause.into())
+    }
+
+    fn unreadable(cause: impl Into<Box<dyn Error + Send + Sync>>) -> Self {
+        Self::Unreadable(cause.into())
     }
 }
 

@@ -98,8 +98,7 @@ impl Wanted {
 /// The batch of an item's key.
 fn batch_of(key: &crate::Item) -> Result<Uuid, AcceptedError> {
     let id = key.get("batchId").and_then(|value| value.as_s().ok());
-    id.and_then(|id| id.parse().ok())
-        .ok_or_else(|| AcceptedError::Unreadable("its key is not a batch's id".to_owned()))
+    id.and_then(|id| id.parse().ok()).ok_or_else(|| AcceptedError::unreadable("its key is not a batch's id"))
 }
 
 #[cfg(test)]

@@ -1,7 +1,9 @@
 //! Errors as clients see them: problem details (RFC 9457) with the contract's code and reason.
 
 use std::borrow::Cow;
+use std::error::Error;
 use std::fmt;
+use std::sync::Arc;
 
 use reply::Reply;
 use serde::{Deserialize, Serialize};
@@ -60,8 +62,10 @@ impl BrokerStatement {
     }
 }
 
-/// A refusal or a failure. `detail` is written for the caller: no stack, no secret, no table name, nothing of the body.
-#[derive(Clone, Debug, PartialEq)]
+/// A refusal or a failure. `detail` is written for the caller: no stack, no secret, no table name,
+/// nothing of the body, and no other system's words. What the operator needs beyond it is its
+/// [source](std::error::Error::source), which is logged and never sent.
+#[derive(Clone, Debug)]
 pub struct Problem {
     pub reason: Reason,
     pub detail: String,
@@ -73,6 +77,16 @@ pub struct Problem {
     pub extensions: Map<String, Value>,
     /// Further response headers, such as `allow`.
     pub headers: Vec<(&'static str, String)>,
+    cause: Option<Arc<dyn Error + Send + Sync>>,
+}
+
+/// Problems are the same if a client sees the same.
+impl PartialEq for Problem {
+    fn eq(&self, other: &Self) -> bool {
+        let Self { reason, detail, faults, broker, retry_after, extensions, headers, cause: _ } = self;
+        (reason, detail, faults, broker) == (&other.reason, &other.detail, &other.faults, &other.broker)
+            && (retry_after, extensions, headers) == (&other.retry_after, &other.extensions, &other.headers)
+    }
 }
 
 impl Problem {
@@ -85,6 +99,7 @@ impl Problem {
             retry_after: reason.default_retry_after(),
             extensions: Map::new(),
             headers: Vec::new(),
+            cause: None,
         }
     }
 
@@ -112,6 +127,13 @@ impl Problem {
     #[must_use]
     pub fn broker(mut self, broker: Option<BrokerStatement>) -> Self {
         self.broker = broker;
+        self
+    }
+
+    /// Adds the error that led here, for the log.
+    #[must_use]
+    pub fn caused_by(mut self, cause: Option<Arc<dyn Error + Send + Sync>>) -> Self {
+        self.cause = cause;
         self
     }
 
@@ -168,7 +190,11 @@ impl fmt::Display for Problem {
     }
 }
 
-impl std::error::Error for Problem {}
+impl Error for Problem {
+    fn source(&self) -> Option<&(dyn Error + 'static)> {
+        self.cause.as_ref().map(|cause| cause as &(dyn Error + 'static))
+    }
+}
 
 /// The start of `text` that takes at most `max` bytes within a JSON string, ending in `…` where
 /// something is missing.
@@ -247,6 +273,15 @@ mod tests {
         let body: Value = serde_json::from_str(&problem.to_reply(&TraceId::new()).body).unwrap();
         assert_eq!(body["detail"], "/batch/count: must be between 1 and 100000, not 0");
         assert_eq!(body["errors"][0]["pointer"], "/batch/count");
+    }
+
+    #[test]
+    fn a_cause_is_logged_and_never_sent() {
+        let problem = Problem::new(Reason::Busy, "ours");
+        let caused = problem.clone().caused_by(Some(Arc::new(std::io::Error::other("theirs"))));
+        assert_eq!(caused.source().map(ToString::to_string), Some("theirs".to_owned()));
+        assert_eq!(caused.to_reply(&trace_id()), problem.to_reply(&trace_id()));
+        assert_eq!(caused, problem);
     }
 
     #[test]

@@ -1,7 +1,7 @@
 //! Whether what requests depend on answers.
 
 use std::borrow::Cow;
-use std::fmt::Display;
+use std::error::Error;
 use std::time::{Duration, Instant};
 
 use serde::{Deserialize, Serialize};
@@ -28,30 +28,35 @@ pub struct Dependencies {
 
 impl Dependency {
     /// Waits for what `probe` says, but not for long. Why a dependency is away is for the log only.
-    pub async fn check<E: Display>(name: &'static str, probe: impl Future<Output = Result<(), E>>) -> Self {
+    pub async fn check<E: Into<Box<dyn Error + Send + Sync>>>(
+        name: &'static str,
+        probe: impl Future<Output = Result<(), E>>,
+    ) -> Self {
         Self::within(PATIENCE, name, probe).await
     }
 
     /// Waits for a dependency that [checks](Self::check) others before it answers.
-    pub async fn check_with_others<E: Display>(
+    pub async fn check_with_others<E: Into<Box<dyn Error + Send + Sync>>>(
         name: &'static str,
         probe: impl Future<Output = Result<(), E>>,
     ) -> Self {
         Self::within(PATIENCE_WITH_OTHERS, name, probe).await
     }
 
-    async fn within<E: Display>(
+    async fn within<E: Into<Box<dyn Error + Send + Sync>>>(
         patience: Duration,
         name: &'static str,
         probe: impl Future<Output = Result<(), E>>,
     ) -> Self {
         let started = Instant::now();
-        let answer = match tokio::time::timeout(patience, probe).await {
-            Ok(answer) => answer.map_err(|error| error.to_string()),
-            Err(_) => Err("it did not answer in time".to_owned()),
-        };
+        let answer: Result<(), Box<dyn Error + Send + Sync>> =
+            match tokio::time::timeout(patience, probe).await {
+                Ok(answer) => answer.map_err(Into::into),
+                Err(_) => Err("it did not answer in time".into()),
+            };
         let latency_ms = (started.elapsed().as_secs_f64() * 10_000.0).round() / 10.0;
         if let Err(error) = &answer {
+            let error: &(dyn Error + 'static) = &**error;
             tracing::error!(
                 event_type = "readiness.failed",
                 dependency = name,

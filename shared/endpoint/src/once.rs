@@ -77,8 +77,10 @@ enum Granted {
 
 async fn claimed(store: &Store, request: &ClaimRequest<'_>) -> Result<Granted, Problem> {
     let claimed = store.claim(request).await.map_err(|error| {
-        tracing::error!(event_type = "idempotency.unavailable", error = %error, "the claim failed");
-        from_store(&error)
+        let problem = from_store(&error);
+        let error: &dyn std::error::Error = &error;
+        tracing::error!(event_type = "idempotency.unavailable", error, "the claim failed");
+        problem
     })?;
     match claimed {
         Claimed::Execute(execution) => Ok(Granted::Execution(execution)),

@@ -21,3 +21,23 @@ pub fn from_store(error: &StoreError) -> Problem {
     };
     Problem::new(Reason::StoreUnavailable, detail)
 }
+
+#[cfg(test)]
+mod tests {
+    use api::TraceId;
+
+    use super::*;
+
+    #[test]
+    fn a_client_reads_nothing_of_why_the_store_failed() {
+        for error in [
+            StoreError::Unavailable("theirs".into()),
+            StoreError::Unreadable("theirs".into()),
+            StoreError::TooLarge { bytes: 7 },
+            StoreError::Unlabelled("theirs".into()),
+        ] {
+            let sent = from_store(&error).to_reply(&TraceId::new());
+            assert!(sent.status == 503 && !sent.body.contains("theirs"), "{}", sent.body);
+        }
+    }
+}

@@ -5,12 +5,13 @@
 //! order under way. A lease ends by itself, so a function that dies takes nothing away for long.
 
 use std::collections::HashMap;
+use std::error::Error;
 use std::num::NonZeroU32;
 use std::time::Duration;
 
 use aws::Environment;
 use aws_sdk_dynamodb::Client;
-use aws_sdk_dynamodb::error::{DisplayErrorContext, SdkError};
+use aws_sdk_dynamodb::error::SdkError;
 use aws_sdk_dynamodb::operation::update_item::UpdateItemError;
 use aws_sdk_dynamodb::operation::update_item::builders::UpdateItemFluentBuilder;
 use aws_sdk_dynamodb::types::{AttributeValue, ReturnValuesOnConditionCheckFailure};
@@ -45,12 +46,12 @@ pub(crate) struct Lease {
 }
 
 /// Why an order may not be sent.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[derive(Debug, thiserror::Error)]
 pub enum NoLease {
     #[error("the tenant has as many orders under way as it may have at once")]
     Exhausted,
-    #[error("the tenant's budget is not known: {0}")]
-    Unavailable(String),
+    #[error("the tenant's budget is not known")]
+    Unavailable(#[source] Box<dyn Error + Send + Sync>),
 }
 
 impl Budget {
@@ -95,7 +96,12 @@ impl Budget {
     /// Gives a lease back. One that cannot be given back ends by itself.
     pub(crate) async fn release(&self, tenant: &str, lease: Lease) {
         if let Err(error) = self.remove(tenant, vec![lease]).await {
-            tracing::warn!(event_type = "tenant.lease_kept", %error, "a lease of the tenant's budget ends by itself");
+            let error: &dyn Error = &error;
+            tracing::warn!(
+                event_type = "tenant.lease_kept",
+                error,
+                "a lease of the tenant's budget ends by itself"
+            );
         }
     }
 
@@ -158,8 +164,8 @@ fn leases(mut item: HashMap<String, AttributeValue>) -> Vec<Lease> {
     }
 }
 
-fn unavailable(error: impl std::error::Error) -> NoLease {
-    NoLease::Unavailable(DisplayErrorContext(error).to_string())
+fn unavailable(cause: impl Into<Box<dyn Error + Send + Sync>>) -> NoLease {
+    NoLease::Unavailable(cause.into())
 }
 
 #[cfg(test)]

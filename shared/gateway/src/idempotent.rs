@@ -23,14 +23,16 @@ pub(crate) fn outcome(answer: Result<Reply, NotAnswered>, execution: &Execution)
     };
     unanswered.log();
     let retry_after = whole_seconds(execution.lease_left(Timestamp::now()));
-    Err(match unanswered {
-        NotAnswered::NotStarted(_) | NotAnswered::TooLarge(_) | NotAnswered::NotSent(_) => {
-            NotDone::Failed(unanswered.as_problem())
-        }
-        NotAnswered::TimedOut => NotDone::InDoubt(unanswered.as_problem().retry_after(retry_after)),
+    let problem = match unanswered {
         NotAnswered::Lost(_) => {
             let detail = "the work was handed over, but its answer never came; ask again with the same key";
-            NotDone::InDoubt(Problem::new(Reason::OutcomeInDoubt, detail).retry_after(retry_after))
+            Problem::new(Reason::OutcomeInDoubt, detail)
         }
+        _ => unanswered.as_problem(),
+    };
+    Err(if unanswered.may_have_run() {
+        NotDone::InDoubt(problem.retry_after(retry_after))
+    } else {
+        NotDone::Failed(problem)
     })
 }

@@ -1,17 +1,29 @@
 //! The call to `mq-access`: one attempt, because a second would do the work twice under one claim.
 
+use std::error::Error;
 use std::time::Duration;
 
 use api::{Problem, Reason, Reply};
 use aws_sdk_lambda::Client;
-use aws_sdk_lambda::error::{DisplayErrorContext, SdkError};
+use aws_sdk_lambda::error::SdkError;
 use aws_sdk_lambda::primitives::Blob;
+use serde::Deserialize;
 
 use crate::budget::{Budget, NoLease};
 use crate::protocol::WorkOrder;
 
 /// Lambda's limit for a synchronous invocation, either way.
 const MAX_PAYLOAD: usize = 6 * 1024 * 1024;
+
+/// The type of error of a function that was cut off at its time-out.
+const TIMED_OUT: &str = "Sandbox.Timedout";
+
+/// The payload of a function that ended without an answer.
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct FunctionError {
+    error_type: String,
+}
 
 /// Invokes the function that speaks to brokers.
 #[derive(Clone, Debug)]
@@ -25,19 +37,19 @@ pub struct MqAccess {
 #[derive(Debug, thiserror::Error)]
 pub enum NotAnswered {
     /// The work certainly never started.
-    #[error("mq-access was not started: {0}")]
-    NotStarted(String),
+    #[error("mq-access was not started")]
+    NotStarted(#[source] Box<dyn Error + Send + Sync>),
     /// Nothing was started, and trying again would not change that.
     #[error("an order of {0} bytes is more than Lambda carries")]
     TooLarge(usize),
     /// It was not even sent.
-    #[error("the order was not sent: {0}")]
+    #[error("the order was not sent")]
     NotSent(#[from] NoLease),
     #[error("mq-access did not answer in time")]
     TimedOut,
     /// It may have started, and may even have finished.
-    #[error("mq-access gave no answer: {0}")]
-    Lost(String),
+    #[error("mq-access gave no answer")]
+    Lost(#[source] Box<dyn Error + Send + Sync>),
 }
 
 impl NotAnswered {
@@ -46,7 +58,25 @@ impl NotAnswered {
         if matches!(self, Self::NotSent(NoLease::Exhausted)) {
             tracing::warn!(event_type = "tenant.over_budget", "the tenant has too many orders under way");
         } else {
-            tracing::error!(event_type = "mq_access.unanswered", error = %self, "an order got no answer");
+            let error: &dyn Error = self;
+            tracing::error!(event_type = "mq_access.unanswered", error, "an order got no answer");
+        }
+    }
+
+    /// Whether the work may have been done, or may be under way still. If not, trying again is safe.
+    pub const fn may_have_run(&self) -> bool {
+        match self {
+            Self::NotStarted(_) | Self::TooLarge(_) | Self::NotSent(_) => false,
+            Self::TimedOut | Self::Lost(_) => true,
+        }
+    }
+
+    /// What Lambda says of a function that ended without an answer, by the payload that it sends then.
+    fn of_function_error(kind: &str, payload: &[u8]) -> Self {
+        let error_type = serde_json::from_slice(payload).map(|FunctionError { error_type }| error_type);
+        match error_type.unwrap_or_default() {
+            error_type if error_type == TIMED_OUT => Self::TimedOut,
+            error_type => Self::Lost(format!("{kind} {error_type}").into()),
         }
     }
 
@@ -94,16 +124,15 @@ impl MqAccess {
         let Some(budget) = &self.budget else { return self.invoke(order).await };
         let lease = budget.lease(&order.tenant).await?;
         let answer = self.invoke(order).await;
-        // Otherwise it may be under way still.
-        if matches!(answer, Ok(_) | Err(NotAnswered::NotStarted(_) | NotAnswered::TooLarge(_))) {
+        // Work that may be under way still keeps its lease.
+        if !matches!(&answer, Err(unanswered) if unanswered.may_have_run()) {
             budget.release(&order.tenant, lease).await;
         }
         answer
     }
 
     async fn invoke(&self, order: &WorkOrder) -> Result<Reply, NotAnswered> {
-        let payload =
-            serde_json::to_vec(order).map_err(|error| NotAnswered::NotStarted(error.to_string()))?;
+        let payload = serde_json::to_vec(order).map_err(|error| NotAnswered::NotStarted(error.into()))?;
         if payload.len() > MAX_PAYLOAD {
             return Err(NotAnswered::TooLarge(payload.len()));
         }
@@ -114,27 +143,25 @@ impl MqAccess {
             .payload(Blob::new(payload))
             .send()
             .await
-            .map_err(|error| {
-                let text = || DisplayErrorContext(&error).to_string();
-                match &error {
-                    SdkError::TimeoutError(_) => NotAnswered::TimedOut,
-                    SdkError::ConstructionFailure(_) => NotAnswered::NotStarted(text()),
-                    // Lambda refuses with 4xx before it starts anything: throttled, not permitted, not there.
-                    SdkError::ServiceError(service) if service.raw().status().is_client_error() => {
-                        NotAnswered::NotStarted(text())
-                    }
-                    _ => NotAnswered::Lost(text()),
+            .map_err(|error| match &error {
+                SdkError::TimeoutError(_) => NotAnswered::TimedOut,
+                SdkError::ConstructionFailure(_) => NotAnswered::NotStarted(error.into()),
+                // Lambda refuses with 4xx before it starts anything: throttled, not permitted, not there.
+                SdkError::ServiceError(service) if service.raw().status().is_client_error() => {
+                    NotAnswered::NotStarted(error.into())
                 }
+                _ => NotAnswered::Lost(error.into()),
             })?;
         let answer = invoked.payload().map(Blob::as_ref).unwrap_or_default();
         if let Some(error) = invoked.function_error() {
-            let timed_out = String::from_utf8_lossy(answer).contains("timed out");
-            return Err(if timed_out { NotAnswered::TimedOut } else { NotAnswered::Lost(error.to_owned()) });
+            return Err(NotAnswered::of_function_error(error, answer));
         }
         if answer.len() > MAX_PAYLOAD {
-            return Err(NotAnswered::Lost(format!("an answer of {} bytes is too large", answer.len())));
+            return Err(NotAnswered::Lost(
+                format!("an answer of {} bytes is too large", answer.len()).into(),
+            ));
         }
-        serde_json::from_slice(answer).map_err(|error| NotAnswered::Lost(error.to_string()))
+        serde_json::from_slice(answer).map_err(|error| NotAnswered::Lost(error.into()))
     }
 
     /// Whether the function is there and may be invoked; nothing runs.
@@ -149,6 +176,42 @@ impl MqAccess {
             .invocation_type(aws_sdk_lambda::types::InvocationType::DryRun)
             .send()
             .await;
-        probe.map(|_| ()).map_err(|error| NotAnswered::NotStarted(DisplayErrorContext(&error).to_string()))
+        probe.map(drop).map_err(|error| NotAnswered::NotStarted(error.into()))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_time_out_is_known_by_its_type_and_not_by_its_words() {
+        let of = |payload: &str| NotAnswered::of_function_error("Unhandled", payload.as_bytes());
+        let timed_out = r#"{"errorType":"Sandbox.Timedout","errorMessage":"RequestId: 7 Error: Task timed out after 25.00 seconds"}"#;
+        assert!(matches!(of(timed_out), NotAnswered::TimedOut));
+        for other in [
+            r#"{"errorType":"Runtime.ExitError","errorMessage":"the secret timed out"}"#,
+            r#"{"errorMessage":"timed out"}"#,
+            "timed out",
+            "",
+        ] {
+            assert!(matches!(of(other), NotAnswered::Lost(_)), "{other}");
+        }
+    }
+
+    #[test]
+    fn a_client_reads_nothing_of_why_there_is_no_answer() {
+        let theirs = || Box::<dyn Error + Send + Sync>::from("theirs");
+        for unanswered in [
+            NotAnswered::NotStarted(theirs()),
+            NotAnswered::TooLarge(7),
+            NotAnswered::NotSent(NoLease::Exhausted),
+            NotAnswered::NotSent(NoLease::Unavailable(theirs())),
+            NotAnswered::TimedOut,
+            NotAnswered::Lost(theirs()),
+        ] {
+            let problem = unanswered.as_problem();
+            assert!(!problem.to_reply(&api::TraceId::new()).body.contains("theirs"), "{problem}");
+        }
     }
 }

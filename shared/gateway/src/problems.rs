@@ -4,20 +4,23 @@ use api::{BrokerStatement, Fault, Problem, Reason};
 use mq::{Base64Bytes, BrokerError, BrokerReply, ProduceFailure, TargetError};
 use serde_json::json;
 
+/// What a broker's error means to the caller; its cause goes to the log with the problem.
 pub fn from_broker(error: &BrokerError) -> Problem {
-    let (reason, reply) = match error {
-        BrokerError::QueueNotFound { .. } => (Reason::QueueNotFound, &None),
-        BrokerError::AuthenticationFailed { reply, .. } => (Reason::AuthenticationFailed, reply),
-        BrokerError::Rejected { reply, .. } => (Reason::BrokerRejected, reply),
-        BrokerError::QueueFull { reply, .. } => (Reason::QueueFull, reply),
-        BrokerError::Unreachable { .. } => (Reason::BrokerUnreachable, &None),
-        BrokerError::Timeout { .. } => (Reason::BrokerTimeout, &None),
-        BrokerError::InDoubt { .. } => (Reason::OutcomeInDoubt, &None),
-        BrokerError::Unsupported { .. } => (Reason::UnsupportedByBroker, &None),
-        BrokerError::MessageTooLarge { .. } => (Reason::MessageTooLarge, &None),
-        BrokerError::PoolTimeout => (Reason::PoolTimeout, &None),
+    let reason = match error {
+        BrokerError::QueueNotFound { .. } => Reason::QueueNotFound,
+        BrokerError::AuthenticationFailed { .. } => Reason::AuthenticationFailed,
+        BrokerError::Rejected { .. } => Reason::BrokerRejected,
+        BrokerError::QueueFull { .. } => Reason::QueueFull,
+        BrokerError::Unreachable { .. } => Reason::BrokerUnreachable,
+        BrokerError::Timeout { .. } => Reason::BrokerTimeout,
+        BrokerError::InDoubt { .. } => Reason::OutcomeInDoubt,
+        BrokerError::Unsupported { .. } => Reason::UnsupportedByBroker,
+        BrokerError::MessageTooLarge { .. } => Reason::MessageTooLarge,
+        BrokerError::PoolTimeout => Reason::PoolTimeout,
     };
-    Problem::new(reason, error.to_string()).broker(reply.clone().map(statement))
+    Problem::new(reason, error.to_string())
+        .broker(error.reply().cloned().map(statement))
+        .caused_by(error.cause().cloned())
 }
 
 /// A produce that did not finish, with what is known to be on the queue and what may be.
@@ -45,5 +48,44 @@ pub fn from_target(error: &TargetError) -> Problem {
         TargetError::Profile(_) => Problem::new(Reason::StoreUnavailable, error.to_string()),
         TargetError::NotAllowed(detail) => Problem::new(Reason::TargetNotAllowed, detail.clone()),
         TargetError::SecretNotAllowed(detail) => Problem::new(Reason::SecretNotAllowed, detail.clone()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::error::Error as _;
+
+    use api::TraceId;
+
+    use super::*;
+
+    #[test]
+    fn a_client_reads_nothing_of_an_error_s_cause() {
+        let reply =
+            BrokerReply { product: "RabbitMQ".to_owned(), code: 403, name: "ACCESS_REFUSED".to_owned() };
+        for error in [
+            BrokerError::authentication_failed("ours"),
+            BrokerError::rejected("ours"),
+            BrokerError::queue_full("ours"),
+            BrokerError::unreachable("ours"),
+            BrokerError::timeout("ours"),
+            BrokerError::in_doubt("ours"),
+            BrokerError::unsupported("ours"),
+            BrokerError::too_large("ours"),
+        ] {
+            let error = error.with_reply(reply.clone()).caused_by(std::io::Error::other("theirs"));
+            for problem in [
+                from_broker(&error),
+                from_produce(
+                    &ProduceFailure { error: error.clone(), committed: 1, in_doubt: Vec::new() },
+                    |_| Vec::new(),
+                ),
+            ] {
+                let sent = problem.to_reply(&TraceId::new()).body;
+                assert!(sent.contains("ours") && !sent.contains("theirs"), "{sent}");
+                assert_eq!(sent.contains("ACCESS_REFUSED"), error.reply().is_some(), "{sent}");
+                assert_eq!(problem.source().map(ToString::to_string), Some("theirs".to_owned()));
+            }
+        }
     }
 }

@@ -310,9 +310,7 @@ fn mine(token: &Token, statuses: &[Status]) -> Vec<(&'static str, AttributeValue
 }
 
 fn in_the_way(item: Option<Item>) -> Result<Record, StoreError> {
-    record(
-        item.ok_or_else(|| StoreError::Unreadable("a failed condition came without its record".to_owned()))?,
-    )
+    record(item.ok_or_else(|| StoreError::unreadable("a failed condition came without its record"))?)
 }
 
 pub(crate) fn text(value: &str) -> AttributeValue {

@@ -32,7 +32,7 @@ impl Prepared {
     /// [`StoreError::Unlabelled`] if `members` are none, or are not an object's.
     pub fn json(status: u16, members: &impl Serialize) -> Result<Self, StoreError> {
         let body = serde_json::to_string(&Labelled { delivery_in_doubt: false, members })
-            .map_err(|error| StoreError::Unlabelled(error.to_string()))?;
+            .map_err(|error| StoreError::Unlabelled(error.into()))?;
         let headers = [("content-type".to_owned(), "application/json".to_owned())].into();
         Self::stored(Reply { status, headers, body })
     }
@@ -45,7 +45,7 @@ impl Prepared {
         if response.body.starts_with(CERTAIN) {
             Ok(Self(response))
         } else {
-            Err(StoreError::Unlabelled("the stored response has no label".to_owned()))
+            Err(StoreError::Unlabelled("the stored response has no label".into()))
         }
     }
 

@@ -51,7 +51,7 @@ impl Bucket {
         let object = self.s3.get_object().bucket(&self.name).key(key).send().await;
         let object = object.map_err(|error| match error {
             SdkError::ServiceError(service) if matches!(service.err(), GetObjectError::NoSuchKey(_)) => {
-                StoreError::Unreadable("the stored response is missing".to_owned())
+                StoreError::unreadable("the stored response is missing")
             }
             error => StoreError::unavailable(error),
         })?;
@@ -81,8 +81,7 @@ pub(crate) async fn store(
     if response.body.len() <= PLAIN {
         return Ok(stored(Body::Text(response.body.clone())));
     }
-    let gzip =
-        compress(response.body.as_bytes()).map_err(|error| StoreError::Unavailable(error.to_string()))?;
+    let gzip = compress(response.body.as_bytes()).map_err(StoreError::unavailable)?;
     if gzip.len() <= IN_RECORD {
         return Ok(stored(Body::Gzip(gzip)));
     }
@@ -96,8 +95,8 @@ pub(crate) async fn load(bucket: Option<&Bucket>, stored: &StoredResponse) -> Re
         Body::Text(text) => text.clone().into_bytes(),
         Body::Gzip(gzip) => inflate(gzip)?,
         Body::Object(key) => {
-            let bucket = bucket
-                .ok_or_else(|| StoreError::Unreadable("there is no bucket to read it from".to_owned()))?;
+            let bucket =
+                bucket.ok_or_else(|| StoreError::unreadable("there is no bucket to read it from"))?;
             inflate(&bucket.get(key).await?)?
         }
     };
@@ -109,7 +108,7 @@ pub(crate) async fn load(bucket: Option<&Bucket>, stored: &StoredResponse) -> Re
 }
 
 fn altered() -> StoreError {
-    StoreError::Unreadable("the stored response was altered".to_owned())
+    StoreError::unreadable("the stored response was altered")
 }
 
 fn compress(body: &[u8]) -> std::io::Result<Vec<u8>> {

@@ -92,7 +92,7 @@ async fn increment(dynamodb: &Client, table: &str, pk: &str, end: i64) -> Result
         .and_then(|attributes| attributes.get("conflicts"))
         .and_then(|count| count.as_n().ok())
         .and_then(|count| count.parse().ok())
-        .ok_or_else(|| StoreError::Unreadable("a counter has no count".to_owned()))
+        .ok_or_else(|| StoreError::unreadable("a counter has no count"))
 }
 
 /// Epoch seconds.

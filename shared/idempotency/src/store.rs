@@ -141,7 +141,7 @@ impl Store {
     async fn load(&self, request: &ClaimRequest<'_>, record: &Record) -> Result<Reply, StoreError> {
         let loaded = match &record.response {
             Some(stored) => results::load(self.bucket.as_ref(), stored).await,
-            None => Err(StoreError::Unreadable("the record has no response".to_owned())),
+            None => Err(StoreError::unreadable("the record has no response")),
         };
         if let Err(StoreError::Unreadable(_)) = loaded {
             self.unreadable(request);
@@ -157,7 +157,8 @@ impl Store {
     async fn conflict(&self, request: &ClaimRequest<'_>) -> Claimed {
         let counted = self.reuse.count(&self.dynamodb, &self.table, request, now()).await;
         let too_often = counted.unwrap_or_else(|error| {
-            tracing::warn!(event_type = "idempotency.uncounted", error = %error, "a conflict could not be counted");
+            let error: &dyn std::error::Error = &error;
+            tracing::warn!(event_type = "idempotency.uncounted", error, "a conflict could not be counted");
             None
         });
         let (event, claimed) = match too_often {
@@ -261,10 +262,11 @@ impl Store {
         let finished = self.finish(execution, outcome).await;
         finished
             .inspect_err(|error| {
+                let error: &dyn std::error::Error = error;
                 tracing::error!(
                     event_type = "idempotency.unavailable",
                     trace_id = execution.trace_id,
-                    error = %error,
+                    error,
                     "the record is left to its lease"
                 );
             })

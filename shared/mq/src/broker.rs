@@ -15,7 +15,7 @@ use crate::report::{Consumed, DepthReport, PoolReport, ProduceReport, TestReport
 
 /// A produce that did not finish. The first `committed` messages of the command are on the queue; of those after
 /// it, the ones in `in_doubt` may be.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[derive(Clone, Debug, thiserror::Error)]
 #[error("{error}")]
 pub struct ProduceFailure {
     pub error: BrokerError,

@@ -1,9 +1,20 @@
 //! Why an operation on a broker failed. Outcomes are three: what returns `Ok` was done, what returns
 //! [`BrokerError::InDoubt`] may have been, everything else had no effect beyond what the report says was committed.
+//!
+//! An error has two readers. Its own text is for the caller: it is written here, holds no secret, and
+//! nothing that a broker, a library or an operating system wrote. What those wrote is the
+//! [cause](BrokerError::cause), for the operator's log. The broker's code and its symbolic name are the
+//! caller's too, as [`BrokerReply`].
+
+use std::error::Error;
+use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
 use crate::names::QueueName;
+
+/// An error of a library below. It is shared, so that errors of brokers can be cloned.
+pub type Cause = Arc<dyn Error + Send + Sync>;
 
 /// What the broker itself said, for example `{"IBM MQ", 2053, "MQRC_Q_FULL"}` or `{"RabbitMQ", 403, "ACCESS_REFUSED"}`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -13,31 +24,213 @@ pub struct BrokerReply {
     pub name: String,
 }
 
-/// `detail` is written for the caller: it names what went wrong and holds no secret.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+impl BrokerReply {
+    /// AMQP's internal error (0-9-1, section 1.3), which RabbitMQ names a virtual host that is down.
+    const INTERNAL_ERROR: &str = "INTERNAL_ERROR";
+
+    /// Whether the broker may say something else after a while: a broker that starts says of a virtual
+    /// host that it is down.
+    fn is_transient(&self) -> bool {
+        self.name == Self::INTERNAL_ERROR
+    }
+}
+
+/// `detail` is written for the caller.
+#[derive(Debug, Clone, thiserror::Error)]
 pub enum BrokerError {
     #[error("the queue {queue} does not exist")]
     QueueNotFound { queue: QueueName },
     #[error("{detail}")]
-    AuthenticationFailed { detail: String, reply: Option<BrokerReply> },
+    AuthenticationFailed { detail: String, reply: Option<BrokerReply>, source: Option<Cause> },
     #[error("{detail}")]
-    Rejected { detail: String, reply: Option<BrokerReply> },
+    Rejected { detail: String, reply: Option<BrokerReply>, source: Option<Cause> },
     #[error("{detail}")]
-    QueueFull { detail: String, reply: Option<BrokerReply> },
+    QueueFull { detail: String, reply: Option<BrokerReply>, source: Option<Cause> },
     /// Nothing was sent: no address of the target answered.
     #[error("{detail}")]
-    Unreachable { detail: String },
+    Unreachable { detail: String, source: Option<Cause> },
     /// The deadline passed, and what was not committed did not happen.
     #[error("{detail}")]
-    Timeout { detail: String },
+    Timeout { detail: String, source: Option<Cause> },
     /// The broker was asked to commit and its answer never came.
     #[error("{detail}")]
-    InDoubt { detail: String },
+    InDoubt { detail: String, source: Option<Cause> },
     #[error("{detail}")]
-    Unsupported { detail: String },
+    Unsupported { detail: String, source: Option<Cause> },
     #[error("{detail}")]
-    MessageTooLarge { detail: String },
+    MessageTooLarge { detail: String, source: Option<Cause> },
     /// Every connection that the cap allows was in use.
     #[error("no connection to the broker became free in time")]
     PoolTimeout,
+}
+
+impl BrokerError {
+    pub fn authentication_failed(detail: impl Into<String>) -> Self {
+        Self::AuthenticationFailed { detail: detail.into(), reply: None, source: None }
+    }
+
+    pub fn rejected(detail: impl Into<String>) -> Self {
+        Self::Rejected { detail: detail.into(), reply: None, source: None }
+    }
+
+    pub fn queue_full(detail: impl Into<String>) -> Self {
+        Self::QueueFull { detail: detail.into(), reply: None, source: None }
+    }
+
+    pub fn unreachable(detail: impl Into<String>) -> Self {
+        Self::Unreachable { detail: detail.into(), source: None }
+    }
+
+    pub fn timeout(detail: impl Into<String>) -> Self {
+        Self::Timeout { detail: detail.into(), source: None }
+    }
+
+    pub fn in_doubt(detail: impl Into<String>) -> Self {
+        Self::InDoubt { detail: detail.into(), source: None }
+    }
+
+    pub fn unsupported(detail: impl Into<String>) -> Self {
+        Self::Unsupported { detail: detail.into(), source: None }
+    }
+
+    pub fn too_large(detail: impl Into<String>) -> Self {
+        Self::MessageTooLarge { detail: detail.into(), source: None }
+    }
+
+    /// Adds what the broker said, where an error has room for it.
+    #[must_use]
+    pub fn with_reply(mut self, said: BrokerReply) -> Self {
+        match &mut self {
+            Self::AuthenticationFailed { reply, .. }
+            | Self::Rejected { reply, .. }
+            | Self::QueueFull { reply, .. } => *reply = Some(said),
+            Self::QueueNotFound { .. }
+            | Self::Unreachable { .. }
+            | Self::Timeout { .. }
+            | Self::InDoubt { .. }
+            | Self::Unsupported { .. }
+            | Self::MessageTooLarge { .. }
+            | Self::PoolTimeout => {}
+        }
+        self
+    }
+
+    /// Adds the error below, for the operator.
+    #[must_use]
+    pub fn caused_by(self, cause: impl Error + Send + Sync + 'static) -> Self {
+        self.with_cause(Some(Arc::new(cause)))
+    }
+
+    /// The same with an error that is shared already.
+    #[must_use]
+    pub fn with_cause(mut self, cause: Option<Cause>) -> Self {
+        match &mut self {
+            Self::AuthenticationFailed { source, .. }
+            | Self::Rejected { source, .. }
+            | Self::QueueFull { source, .. }
+            | Self::Unreachable { source, .. }
+            | Self::Timeout { source, .. }
+            | Self::InDoubt { source, .. }
+            | Self::Unsupported { source, .. }
+            | Self::MessageTooLarge { source, .. } => *source = cause,
+            Self::QueueNotFound { .. } | Self::PoolTimeout => {}
+        }
+        self
+    }
+
+    /// What the broker said, for the caller.
+    #[must_use]
+    pub const fn reply(&self) -> Option<&BrokerReply> {
+        match self {
+            Self::AuthenticationFailed { reply, .. }
+            | Self::Rejected { reply, .. }
+            | Self::QueueFull { reply, .. } => reply.as_ref(),
+            Self::QueueNotFound { .. }
+            | Self::Unreachable { .. }
+            | Self::Timeout { .. }
+            | Self::InDoubt { .. }
+            | Self::Unsupported { .. }
+            | Self::MessageTooLarge { .. }
+            | Self::PoolTimeout => None,
+        }
+    }
+
+    /// The error below, for the operator.
+    #[must_use]
+    pub const fn cause(&self) -> Option<&Cause> {
+        match self {
+            Self::AuthenticationFailed { source, .. }
+            | Self::Rejected { source, .. }
+            | Self::QueueFull { source, .. }
+            | Self::Unreachable { source, .. }
+            | Self::Timeout { source, .. }
+            | Self::InDoubt { source, .. }
+            | Self::Unsupported { source, .. }
+            | Self::MessageTooLarge { source, .. } => source.as_ref(),
+            Self::QueueNotFound { .. } | Self::PoolTimeout => None,
+        }
+    }
+
+    /// Whether connecting again may succeed. It is safe only as long as nothing was sent.
+    #[must_use]
+    pub fn is_transient(&self) -> bool {
+        match self {
+            Self::Unreachable { .. } | Self::Timeout { .. } => true,
+            Self::Rejected { reply, .. } => reply.as_ref().is_some_and(BrokerReply::is_transient),
+            Self::AuthenticationFailed { .. }
+            | Self::QueueNotFound { .. }
+            | Self::QueueFull { .. }
+            | Self::InDoubt { .. }
+            | Self::Unsupported { .. }
+            | Self::MessageTooLarge { .. }
+            | Self::PoolTimeout => false,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn all() -> Vec<BrokerError> {
+        vec![
+            BrokerError::QueueNotFound { queue: "ORDERS".to_owned().try_into().unwrap() },
+            BrokerError::authentication_failed("ours"),
+            BrokerError::rejected("ours"),
+            BrokerError::queue_full("ours"),
+            BrokerError::unreachable("ours"),
+            BrokerError::timeout("ours"),
+            BrokerError::in_doubt("ours"),
+            BrokerError::unsupported("ours"),
+            BrokerError::too_large("ours"),
+            BrokerError::PoolTimeout,
+        ]
+    }
+
+    #[test]
+    fn the_caller_reads_our_words_and_the_operator_the_cause() {
+        for error in all() {
+            let before = error.to_string();
+            let error = error.caused_by(std::io::Error::other("theirs"));
+            assert_eq!(error.to_string(), before);
+            let has_cause = !matches!(error, BrokerError::QueueNotFound { .. } | BrokerError::PoolTimeout);
+            assert_eq!(error.source().map(ToString::to_string), has_cause.then(|| "theirs".to_owned()));
+            assert_eq!(error.cause().map(ToString::to_string), has_cause.then(|| "theirs".to_owned()));
+        }
+    }
+
+    #[test]
+    fn only_what_may_pass_is_tried_again() {
+        let transient: Vec<_> = all().into_iter().filter(BrokerError::is_transient).collect();
+        assert!(
+            matches!(transient[..], [BrokerError::Unreachable { .. }, BrokerError::Timeout { .. }]),
+            "{transient:?}"
+        );
+        let rejected = |code, name: &str| {
+            let reply = BrokerReply { product: "RabbitMQ".to_owned(), code, name: name.to_owned() };
+            BrokerError::rejected("ours").with_reply(reply)
+        };
+        assert!(rejected(541, "INTERNAL_ERROR").is_transient());
+        assert!(!rejected(530, "NOT_ALLOWED").is_transient());
+    }
 }

@@ -35,7 +35,7 @@ pub use command::{
 };
 pub use connection::{Access, Credentials};
 pub use content::{ContentSeed, CorrelId, Outgoing, OutgoingMessage, Template, TemplateError};
-pub use error::{BrokerError, BrokerReply};
+pub use error::{BrokerError, BrokerReply, Cause};
 pub use inline::{AllowedTargets, InlineTargets, InlineTargetsError};
 pub use message::{MessageBody, MessageId, ReceivedMessage};
 pub use names::{

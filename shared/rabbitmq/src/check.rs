@@ -29,6 +29,10 @@ pub(crate) async fn test(
         Err(failure) => return report(&log, Some(&failure)),
     };
     let (latency, failure) = look(&connection, queue, deadline, &mut log).await;
+    if let Some(StepError { step, error, .. }) = &failure {
+        let error: &dyn std::error::Error = error;
+        tracing::warn!(event_type = "connection.test_failed", step = step.name(), error, "A test failed");
+    }
     let version = connection.server.version.clone();
     let product = connection.server.product.clone();
     connection.close().await;

@@ -12,17 +12,12 @@ use tokio::net::TcpStream;
 
 use crate::config::{ConnectionConfig, TlsConfig};
 use crate::connection::{Connection, Pulse};
-use crate::errors::{During, Failure, Remedy};
+use crate::errors::{During, Failure};
 use crate::events::Peer;
 use crate::frame_filter::Noticed;
 use crate::server::Server;
 use crate::tls;
 use crate::transport::{Hangup, Kit, Socket, Transport, prepare};
-
-/// How the TLS library begins when it does not accept a certificate.
-const INVALID_CERTIFICATE: &str = "invalid peer certificate";
-/// How it begins when the other side refuses something.
-const ALERT: &str = "received fatal alert";
 
 /// How many of the addresses that a host name resolves to are tried.
 const MOST_CANDIDATES: usize = 4;
@@ -76,6 +71,18 @@ impl Step {
     }
 }
 
+/// What can be done when a connection was not made. Nothing was sent by then, so trying again is
+/// safe.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Remedy {
+    /// Another address may answer, and this one may after a while.
+    TryAgain,
+    /// Another address may fare better; this one says the same when it is asked again.
+    AnotherAddress,
+    /// The broker refused what will be asked of it again, at every address.
+    Nothing,
+}
+
 /// A step that failed.
 #[derive(Clone, Debug, thiserror::Error)]
 #[error("{error}")]
@@ -87,12 +94,12 @@ pub(crate) struct StepError {
 }
 
 impl StepError {
-    /// What can be done about it, before anything was sent.
     pub(crate) fn remedy(&self) -> Remedy {
-        match Remedy::of(&self.error) {
+        match (self.error.is_transient(), self.step) {
             // A certificate stays as it is.
-            Remedy::TryAgain if self.step == Step::Tls => Remedy::AnotherAddress,
-            remedy => remedy,
+            (true, Step::Tls) => Remedy::AnotherAddress,
+            (true, _) => Remedy::TryAgain,
+            (false, _) => Remedy::Nothing,
         }
     }
 }
@@ -111,9 +118,7 @@ impl StepLog {
     ) -> Result<T, StepError> {
         let started = Instant::now();
         let result = deadline.run(future).await.unwrap_or_else(|_| {
-            Err(BrokerError::Timeout {
-                detail: format!("{address} did not answer in time ({})", step.name()),
-            })
+            Err(BrokerError::timeout(format!("{address} did not answer in time ({})", step.name())))
         });
         self.0.push((step, started.elapsed()));
         result.map_err(|error| StepError { step, error, timed_out: deadline.has_passed() })
@@ -150,28 +155,33 @@ pub(crate) async fn open(
 
 /// Under TLS 1.3 the broker judges the client's certificate after the handshake, and then breaks the connection. What it
 /// says of that is not always read before the connection is gone.
-fn suspect_the_certificate(error: &mut BrokerError, broken_by: Option<&String>) {
-    let BrokerError::Unreachable { detail } = error else { return };
-    match broken_by.filter(|why| why.contains(ALERT)) {
+fn suspect_the_certificate(error: &mut BrokerError, broken_by: Option<&Arc<io::Error>>) {
+    let BrokerError::Unreachable { detail, .. } = error else { return };
+    match broken_by.filter(|why| matches!(tls_error(why), Some(rustls::Error::AlertReceived(_)))) {
         Some(why) => {
-            let detail = format!("RabbitMQ refused the client certificate, or that there is none: {why}");
-            *error = BrokerError::AuthenticationFailed { detail, reply: None };
+            let detail = "RabbitMQ refused the client certificate, or that there is none";
+            *error = BrokerError::authentication_failed(detail).caused_by(Arc::clone(why));
         }
         None => detail.push_str("; under TLS, RabbitMQ may want another client certificate"),
     }
 }
 
+/// What the TLS library says within an error of the stream, which may be wrapped more than once.
+fn tls_error(error: &io::Error) -> Option<&rustls::Error> {
+    let inner = error.get_ref()?;
+    inner.downcast_ref::<rustls::Error>().or_else(|| tls_error(inner.downcast_ref::<io::Error>()?))
+}
+
 async fn resolve(address: &Address) -> Result<Vec<SocketAddr>, BrokerError> {
-    let unresolvable = |why: String| BrokerError::Unreachable {
-        detail: format!("the host name {} cannot be resolved: {why}", address.host),
-    };
+    let unresolvable =
+        || BrokerError::unreachable(format!("the host name {} cannot be resolved", address.host));
     let found: Vec<_> = tokio::net::lookup_host((address.host.as_str(), address.port))
         .await
-        .map_err(|error| unresolvable(error.to_string()))?
+        .map_err(|error| unresolvable().caused_by(error))?
         .take(MOST_CANDIDATES)
         .collect();
     if found.is_empty() {
-        return Err(unresolvable("it has no address".to_owned()));
+        return Err(unresolvable());
     }
     Ok(found)
 }
@@ -183,33 +193,36 @@ async fn dial(
     deadline: Deadline,
     dials: &mut Dials,
 ) -> Result<(Socket, Hangup), BrokerError> {
-    let unreachable = |error: &io::Error| BrokerError::Unreachable {
-        detail: format!("{address} cannot be reached: {error}"),
+    let unreachable = |error: io::Error| {
+        let what = match error.kind() {
+            io::ErrorKind::ConnectionRefused => "refuses connections",
+            _ => "cannot be reached",
+        };
+        BrokerError::unreachable(format!("{address} {what}")).caused_by(error)
     };
-    let mut failure = BrokerError::Unreachable { detail: format!("{address} cannot be reached") };
+    let mut failure = BrokerError::unreachable(format!("{address} cannot be reached"));
     for (candidate, left) in candidates.iter().zip((1..=candidates.len()).rev()) {
         if !dials.spend() {
             break;
         }
         let share = deadline.remaining() / u32::try_from(left).unwrap_or(u32::MAX);
         match deadline.min(share).run(TcpStream::connect(candidate)).await {
-            Ok(Ok(stream)) => return prepare(stream).map_err(|error| unreachable(&error)),
-            Ok(Err(error)) => failure = unreachable(&error),
-            Err(_) => {
-                failure = BrokerError::Unreachable { detail: format!("{address} did not answer in time") };
-            }
+            Ok(Ok(stream)) => return prepare(stream).map_err(unreachable),
+            Ok(Err(error)) => failure = unreachable(error),
+            Err(_) => failure = BrokerError::unreachable(format!("{address} did not answer in time")),
         }
     }
     Err(failure)
 }
 
 async fn secure(socket: Socket, address: &Address, tls: &TlsConfig) -> Result<Socket, BrokerError> {
-    let connector = tls::connector(tls).map_err(|detail| BrokerError::Rejected { detail, reply: None })?;
+    let connector = tls::connector(tls)?;
     socket.into_rustls(&connector, &address.host).await.map_err(|error| {
-        let error = error.to_string();
-        let whose =
-            if error.contains(INVALID_CERTIFICATE) { ", whose certificate is not valid here" } else { "" };
-        BrokerError::Unreachable { detail: format!("no TLS connection to {address}{whose}: {error}") }
+        let whose = match tls_error(&error) {
+            Some(rustls::Error::InvalidCertificate(_)) => ", whose certificate is not valid here",
+            _ => "",
+        };
+        BrokerError::unreachable(format!("no TLS connection to {address}{whose}")).caused_by(error)
     })
 }
 

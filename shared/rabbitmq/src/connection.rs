@@ -11,7 +11,7 @@ use lapin::{Channel, Event};
 use mq::Deadline;
 
 use crate::config::{ConnectionConfig, Host};
-use crate::errors::{During, Failure};
+use crate::errors::{During, Failure, chain};
 use crate::events::{self, Peer};
 use crate::frame_filter::Noticed;
 use crate::health::HealthStatus;
@@ -128,7 +128,7 @@ impl Connection {
         let (channel, health) = match opened {
             Ok(channel) => (Some(channel), HealthStatus::healthy(latency)),
             Err(failure) => {
-                let error = failure.into_error(During::Connection).to_string();
+                let error = chain(&failure.into_error(During::Connection));
                 (None, HealthStatus::unhealthy(self.is_connected(), latency, error))
             }
         };

@@ -8,9 +8,9 @@ use lapin::Channel;
 use mq::{BrokerError, Deadline};
 
 use crate::config::ConnectionConfig;
-use crate::connect::{self, Dials, Step, StepError, StepLog};
+use crate::connect::{self, Dials, Remedy, Step, StepError, StepLog};
 use crate::connection::Connection;
-use crate::errors::{ConnectionError, During, Remedy};
+use crate::errors::{ConnectionError, During};
 use crate::events::{self, Peer};
 use crate::health::HealthStatus;
 use crate::retry::RetryPolicy;
@@ -94,7 +94,7 @@ impl Connector {
         let mut log = StepLog::default();
         let mut last = StepError {
             step: Step::Resolve,
-            error: BrokerError::Unreachable { detail: "the target has no address".to_owned() },
+            error: BrokerError::unreachable("the target has no address"),
             timed_out: false,
         };
         let order = self.order();

@@ -1,5 +1,6 @@
 //! The one place that turns what the client library says into the gateway's vocabulary.
 
+use std::error::Error;
 use std::fmt::Write as _;
 use std::time::Duration;
 
@@ -69,57 +70,33 @@ impl Failure {
     pub(crate) fn into_error(self, during: During<'_>) -> BrokerError {
         match self {
             Self::Amqp(error) => classify(&error, during),
-            Self::Deadline => BrokerError::Timeout { detail: "RabbitMQ did not answer in time".to_owned() },
+            Self::Deadline => BrokerError::timeout("RabbitMQ did not answer in time"),
         }
     }
 }
 
-/// What can be done when a connection was not made. Nothing was sent by then, so trying again is
-/// safe.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Remedy {
-    /// Another address may answer, and this one may after a while.
-    TryAgain,
-    /// Another address may fare better; this one says the same when it is asked again.
-    AnotherAddress,
-    /// The broker refused what will be asked of it again, at every address.
-    Nothing,
-}
-
-impl Remedy {
-    /// The one place that decides which errors of connecting are tried again.
-    pub(crate) fn of(error: &BrokerError) -> Self {
-        match error {
-            BrokerError::Unreachable { .. } | BrokerError::Timeout { .. } => Self::TryAgain,
-            // A broker that starts says of a virtual host that it is down.
-            BrokerError::Rejected { reply: Some(reply), .. }
-                if reply.code == i64::from(AMQPHardError::INTERNALERROR.get_id()) =>
-            {
-                Self::TryAgain
-            }
-            BrokerError::Rejected { .. }
-            | BrokerError::AuthenticationFailed { .. }
-            | BrokerError::QueueNotFound { .. }
-            | BrokerError::QueueFull { .. }
-            | BrokerError::InDoubt { .. }
-            | BrokerError::Unsupported { .. }
-            | BrokerError::MessageTooLarge { .. }
-            | BrokerError::PoolTimeout => Self::Nothing,
-        }
+/// What an operator reads: an error and everything below it.
+pub(crate) fn chain(error: &(dyn Error + 'static)) -> String {
+    let mut text = error.to_string();
+    let mut below = error.source();
+    while let Some(error) = below {
+        let _ = write!(text, ": {error}");
+        below = error.source();
     }
+    text
 }
 
 /// Why there is no connection. Each holds what the gateway says of it.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[derive(Clone, Debug, thiserror::Error)]
 pub enum ConnectionError {
     /// No address answered before the timeout of the configuration or the deadline.
-    #[error("{0}")]
+    #[error(transparent)]
     ConnectionTimeout(BrokerError),
     /// The broker refused the user or the password.
-    #[error("{0}")]
+    #[error(transparent)]
     AuthenticationError(BrokerError),
     /// Nobody listens, the connection broke, or the broker refused something else, as the virtual host.
-    #[error("{0}")]
+    #[error(transparent)]
     Other(BrokerError),
 }
 
@@ -129,7 +106,7 @@ impl ConnectionError {
     }
 
     pub(crate) fn lost() -> Self {
-        Self::Other(BrokerError::Unreachable { detail: "the connection to RabbitMQ was lost".to_owned() })
+        Self::Other(BrokerError::unreachable("the connection to RabbitMQ was lost"))
     }
 
     /// As the last of several rounds of attempts; the caller learns how many there were.
@@ -137,18 +114,18 @@ impl ConnectionError {
         if rounds > 1
             && let Self::ConnectionTimeout(error) | Self::AuthenticationError(error) | Self::Other(error) =
                 &mut self
-            && let BrokerError::Unreachable { detail } | BrokerError::Timeout { detail } = error
+            && let BrokerError::Unreachable { detail, .. } | BrokerError::Timeout { detail, .. } = error
         {
             let _ = write!(detail, " (tried {rounds} times in {:.1} s)", took.as_secs_f64());
         }
         self
     }
 
-    /// Whether another attempt may fare better: not where the broker refused what will be asked of it again.
+    /// Whether another attempt may succeed: not if the broker refused what it would be asked again.
     pub fn is_transient(&self) -> bool {
         match self {
             Self::ConnectionTimeout(_) => true,
-            Self::AuthenticationError(error) | Self::Other(error) => Remedy::of(error) == Remedy::TryAgain,
+            Self::AuthenticationError(error) | Self::Other(error) => error.is_transient(),
         }
     }
 }
@@ -184,7 +161,7 @@ impl From<ConnectionError> for BrokerError {
 }
 
 /// Why a pool gave no connection.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[derive(Clone, Debug, thiserror::Error)]
 pub enum PoolError {
     /// Every connection that the pool may have was in use.
     #[error("no connection to the broker became free in time")]
@@ -199,25 +176,32 @@ impl From<PoolError> for BrokerError {
     fn from(error: PoolError) -> Self {
         match error {
             PoolError::PoolTimeout => Self::PoolTimeout,
-            PoolError::Closed => Self::Unreachable { detail: error.to_string() },
+            PoolError::Closed => Self::unreachable(error.to_string()),
             PoolError::Connection(error) => error.into(),
         }
     }
 }
 
-/// What `error` means to a caller.
+/// What `error` means to a caller. Its text is the operator's.
 pub(crate) fn classify(error: &lapin::Error, during: During<'_>) -> BrokerError {
-    let lost = |detail: &str| BrokerError::Unreachable { detail: detail.to_owned() };
-    let rejected = |detail: &str| BrokerError::Rejected { detail: detail.to_owned(), reply: None };
-    match (error.kind(), during) {
-        (ErrorKind::ProtocolError(refusal), during) => classify_reply(refusal, during),
+    let classified = match error.kind() {
+        ErrorKind::ProtocolError(refusal) => classify_reply(refusal, during),
+        kind => classify_kind(kind, during),
+    };
+    classified.caused_by(error.clone())
+}
+
+fn classify_kind(kind: &ErrorKind, during: During<'_>) -> BrokerError {
+    match (kind, during) {
         (ErrorKind::ParsingError(_) | ErrorKind::InvalidProtocolVersion(_), During::LogIn { .. }) => {
-            lost("what listens there does not speak AMQP 0-9-1")
+            BrokerError::unreachable("what listens there does not speak AMQP 0-9-1")
         }
         (ErrorKind::ParsingError(_) | ErrorKind::InvalidProtocolVersion(_), _) => {
-            rejected("RabbitMQ sent a frame that the client cannot read")
+            BrokerError::rejected("RabbitMQ sent a frame that the client cannot read")
         }
-        (ErrorKind::IOError(_), During::LogIn { .. }) => lost("the connection broke during the login"),
+        (ErrorKind::IOError(_), During::LogIn { .. }) => {
+            BrokerError::unreachable("the connection broke during the login")
+        }
         (
             ErrorKind::IOError(_)
             | ErrorKind::MissingHeartbeatError
@@ -226,52 +210,58 @@ pub(crate) fn classify(error: &lapin::Error, during: During<'_>) -> BrokerError 
             | ErrorKind::InvalidChannelState(..)
             | ErrorKind::RuntimeShutdownError(_),
             _,
-        ) => lost("the connection to RabbitMQ was lost"),
+        ) => BrokerError::unreachable("the connection to RabbitMQ was lost"),
         (ErrorKind::SerialisationError(_), _) => {
-            BrokerError::Unsupported { detail: "the message cannot be encoded in AMQP".to_owned() }
+            BrokerError::unsupported("the message cannot be encoded in AMQP")
         }
-        (ErrorKind::AuthProviderError(_), _) => BrokerError::AuthenticationFailed {
-            detail: "the login could not be prepared".to_owned(),
-            reply: None,
-        },
-        (ErrorKind::ChannelsLimitReached, _) => rejected("no channel is free on the connection"),
+        (ErrorKind::AuthProviderError(_), _) => {
+            BrokerError::authentication_failed("the login could not be prepared")
+        }
+        (ErrorKind::ChannelsLimitReached, _) => BrokerError::rejected("no channel is free on the connection"),
         (ErrorKind::FutureCompleted | ErrorKind::NoDefaultRuntime, _) => {
-            rejected("the AMQP client was used wrongly")
+            BrokerError::rejected("the AMQP client was used wrongly")
         }
         // The library may add kinds; what they mean is not known.
-        (_, _) => rejected("the AMQP client failed in a way that is not known"),
+        (_, _) => BrokerError::rejected("the AMQP client failed in a way that is not known"),
     }
 }
 
 fn classify_reply(error: &AMQPError, during: During<'_>) -> BrokerError {
     use AMQPErrorKind::{Hard, Soft};
-    let said = error.get_message().as_str();
-    let reply = Some(reply(error));
-    let rejected = |reply| BrokerError::Rejected { detail: format!("RabbitMQ refused: {said}"), reply };
-    match (error.kind(), during) {
-        (Soft(AMQPSoftError::ACCESSREFUSED), During::LogIn { .. }) => BrokerError::AuthenticationFailed {
-            detail: "RabbitMQ refused the user or the password".to_owned(),
-            reply,
-        },
-        (Hard(AMQPHardError::NOTALLOWED), During::LogIn { vhost }) => BrokerError::Rejected {
-            detail: format!("RabbitMQ refused the virtual host `{vhost}`: {said}"),
-            reply,
-        },
+    let said = reply(error);
+    let rejected = |what: &str| BrokerError::rejected(format!("RabbitMQ refused {what}"));
+    let classified = match (error.kind(), during) {
+        (Soft(AMQPSoftError::ACCESSREFUSED), During::LogIn { .. }) => {
+            BrokerError::authentication_failed("RabbitMQ refused the user or the password")
+        }
+        (Hard(AMQPHardError::NOTALLOWED), During::LogIn { vhost }) => {
+            rejected(&format!("the virtual host `{vhost}`"))
+        }
+        (Hard(AMQPHardError::INTERNALERROR), During::LogIn { vhost }) => {
+            rejected(&format!("the login to the virtual host `{vhost}` because of a fault of its own"))
+        }
         (Soft(AMQPSoftError::NOTFOUND), During::Queue(queue)) => {
             BrokerError::QueueNotFound { queue: queue.clone() }
         }
-        (Soft(AMQPSoftError::CONTENTTOOLARGE), _) => {
-            BrokerError::MessageTooLarge { detail: format!("RabbitMQ refused: {said}") }
-        }
-        (Soft(AMQPSoftError::PRECONDITIONFAILED), _) if said.contains("message size") => {
-            BrokerError::MessageTooLarge { detail: format!("RabbitMQ refused: {said}") }
+        (Soft(AMQPSoftError::CONTENTTOOLARGE), _) => too_large(),
+        // AMQP has no code for it, and other preconditions have the same.
+        (Soft(AMQPSoftError::PRECONDITIONFAILED), _)
+            if error.get_message().as_str().contains("message size") =>
+        {
+            too_large()
         }
         (Hard(AMQPHardError::NOTIMPLEMENTED), _) => {
-            BrokerError::Unsupported { detail: format!("RabbitMQ cannot do this: {said}") }
+            BrokerError::unsupported("RabbitMQ does not implement this")
         }
         (Hard(AMQPHardError::CONNECTIONFORCED), _) => {
-            BrokerError::Unreachable { detail: format!("RabbitMQ closed the connection: {said}") }
+            BrokerError::unreachable("RabbitMQ closed the connection")
         }
+        (Soft(AMQPSoftError::ACCESSREFUSED), During::Queue(queue)) => {
+            rejected(&format!("the user access to the queue {queue}"))
+        }
+        (Soft(AMQPSoftError::RESOURCELOCKED), During::Queue(queue)) => rejected(&format!(
+            "access to the queue {queue}: another connection owns it, or it has a single active consumer"
+        )),
         (
             Soft(
                 AMQPSoftError::ACCESSREFUSED
@@ -293,8 +283,13 @@ fn classify_reply(error: &AMQPError, during: During<'_>) -> BrokerError {
                 | AMQPHardError::INTERNALERROR,
             ),
             _,
-        ) => rejected(reply),
-    }
+        ) => rejected(&format!("the request: {} ({})", said.name, said.code)),
+    };
+    classified.with_reply(said)
+}
+
+fn too_large() -> BrokerError {
+    BrokerError::too_large("the message is larger than RabbitMQ accepts")
 }
 
 fn reply(error: &AMQPError) -> BrokerReply {
@@ -336,5 +331,68 @@ fn reply_name(kind: &AMQPErrorKind) -> &'static str {
             AMQPHardError::NOTIMPLEMENTED => "NOT_IMPLEMENTED",
             AMQPHardError::INTERNALERROR => "INTERNAL_ERROR",
         },
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// What no caller may read.
+    const THEIRS: &str = "words-of-the-broker";
+
+    fn all_replies() -> Vec<AMQPErrorKind> {
+        let soft = [
+            AMQPSoftError::CONTENTTOOLARGE,
+            AMQPSoftError::NOROUTE,
+            AMQPSoftError::NOCONSUMERS,
+            AMQPSoftError::ACCESSREFUSED,
+            AMQPSoftError::NOTFOUND,
+            AMQPSoftError::RESOURCELOCKED,
+            AMQPSoftError::PRECONDITIONFAILED,
+        ];
+        let hard = [
+            AMQPHardError::CONNECTIONFORCED,
+            AMQPHardError::INVALIDPATH,
+            AMQPHardError::FRAMEERROR,
+            AMQPHardError::SYNTAXERROR,
+            AMQPHardError::COMMANDINVALID,
+            AMQPHardError::CHANNELERROR,
+            AMQPHardError::UNEXPECTEDFRAME,
+            AMQPHardError::RESOURCEERROR,
+            AMQPHardError::NOTALLOWED,
+            AMQPHardError::NOTIMPLEMENTED,
+            AMQPHardError::INTERNALERROR,
+        ];
+        soft.into_iter().map(AMQPErrorKind::Soft).chain(hard.into_iter().map(AMQPErrorKind::Hard)).collect()
+    }
+
+    #[test]
+    fn a_broker_s_words_are_for_the_log_and_its_code_for_the_caller() {
+        let queue = QueueName::try_from("ORDERS".to_owned()).unwrap();
+        for kind in all_replies() {
+            for during in [During::LogIn { vhost: "/" }, During::Queue(&queue), During::Connection] {
+                for said in [THEIRS.to_owned(), format!("message size {THEIRS}")] {
+                    let refusal = AMQPError::new(kind.clone(), said.into());
+                    let code = i64::from(refusal.get_id());
+                    let error = classify(&ErrorKind::ProtocolError(refusal).into(), during);
+                    assert!(!error.to_string().contains(THEIRS), "{kind:?} {during:?}: {error}");
+                    assert!(error.reply().is_none_or(|reply| reply.code == code), "{error:?}");
+                    let is_told = matches!(error, BrokerError::QueueNotFound { .. });
+                    assert!(is_told || chain(&error).contains(THEIRS), "{}", chain(&error));
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn an_operating_system_s_words_are_for_the_log() {
+        let broken = || lapin::Error::from(std::io::Error::other(THEIRS));
+        for during in [During::LogIn { vhost: "/" }, During::Connection] {
+            let error = classify(&broken(), during);
+            assert!(matches!(error, BrokerError::Unreachable { .. }), "{error:?}");
+            assert!(!error.to_string().contains(THEIRS), "{error}");
+            assert!(chain(&error).contains(THEIRS), "{}", chain(&error));
+        }
     }
 }

@@ -1,6 +1,7 @@
 //! The connection events of the log, with the names and fields of the connection model. No password ever gets here.
 //! What happens in every request is for debugging.
 
+use std::error::Error;
 use std::time::Duration;
 
 use mq::{Address, BrokerError};
@@ -70,7 +71,7 @@ pub(crate) fn failed(peer: &Peer, step: &str, error: &BrokerError, addresses_tri
         peer,
         step,
         addresses_tried,
-        error = %error,
+        error = error as &dyn Error,
         "Cannot connect to RabbitMQ at {}: {error}",
         peer.address
     );

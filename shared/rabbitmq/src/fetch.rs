@@ -22,8 +22,7 @@ pub(crate) async fn fetch(
     deadline: Deadline,
 ) -> Result<Box<dyn UnitOfWork>, BrokerError> {
     if !command.selector.is_empty() {
-        let detail = "RabbitMQ cannot select messages by their properties".to_owned();
-        return Err(BrokerError::Unsupported { detail });
+        return Err(BrokerError::unsupported("RabbitMQ cannot select messages by their properties"));
     }
     let (session, taking) = take(pool, access, queue, command, max_bytes, deadline).await?;
     if matches!(taking.stop, Some(Full::First)) {
@@ -110,11 +109,9 @@ fn too_large(queue: &QueueName, returns: Option<u64>) -> BrokerError {
         let times = returns.saturating_add(1);
         format!("; its queue has counted that it went back {times} times, and drops it past a delivery limit")
     });
-    BrokerError::MessageTooLarge {
-        detail: format!(
-            "the first message of the queue {queue} alone exceeds what an answer can carry{counted}"
-        ),
-    }
+    BrokerError::too_large(format!(
+        "the first message of the queue {queue} alone exceeds what an answer can carry{counted}"
+    ))
 }
 
 /// Removes messages outside any transaction.
@@ -144,9 +141,7 @@ async fn refuse_to_requeue(
         QueueKind::Stream => "a stream".to_owned(),
         QueueKind::Other(name) => format!("of the unknown type `{name}`"),
     };
-    Err(BrokerError::Unsupported {
-        detail: format!(
-            "{queue} is {kind}: messages cannot be looked at and put back there, because a queue may drop what returns too often"
-        ),
-    })
+    Err(BrokerError::unsupported(format!(
+        "{queue} is {kind}: messages cannot be looked at and put back there, because a queue may drop what returns too often"
+    )))
 }

@@ -11,7 +11,7 @@ use mq::Deadline;
 use tokio::task::AbortHandle;
 
 use crate::connection::{Connection, Pulse, Staleness};
-use crate::errors::{During, classify};
+use crate::errors::{During, chain, classify};
 use crate::events::{self, Peer};
 use crate::health::HealthStatus;
 
@@ -141,7 +141,7 @@ async fn watch(
         tokio::select! {
             event = events.next() => match event {
                 Some(Event::Error(error)) => {
-                    return alarm.raise(&classify(&error, During::Connection).to_string());
+                    return alarm.raise(&chain(&classify(&error, During::Connection)));
                 }
                 Some(_) => {}
                 None => return alarm.raise("it was closed"),

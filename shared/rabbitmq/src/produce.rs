@@ -81,10 +81,7 @@ async fn put(
     }
     let Some(latencies) = Latencies::new() else {
         session.finish(deadline).await;
-        return Err(nothing(BrokerError::Rejected {
-            detail: "latencies cannot be measured".to_owned(),
-            reply: None,
-        }));
+        return Err(nothing(BrokerError::rejected("latencies cannot be measured")));
     };
     if let Err(failure) =
         call(deadline, session.channel().confirm_select(ConfirmSelectOptions::default())).await
@@ -244,11 +241,11 @@ impl Producer<'_> {
                 session.finish(self.deadline).await;
                 let detail =
                     format!("the time ended after {committed} of {} messages", self.outgoing.count());
-                fail(BrokerError::Timeout { detail }, Vec::new())
+                fail(BrokerError::timeout(detail), Vec::new())
             }
             Stop::Unusable(detail) => {
                 session.finish(self.deadline).await;
-                fail(BrokerError::Unsupported { detail }, Vec::new())
+                fail(BrokerError::unsupported(detail), Vec::new())
             }
             Stop::Window(Settled { verdict, published, in_doubt, .. }) => match verdict {
                 Verdict::Unknown(failure) => unknown(failure, session, queue, published, in_doubt, committed),
@@ -281,7 +278,8 @@ fn unknown(
         return ProduceFailure { error, committed, in_doubt: Vec::new() };
     }
     let detail = format!("{} messages were sent and not confirmed: {error}", in_doubt.len());
-    ProduceFailure { error: BrokerError::InDoubt { detail }, committed, in_doubt }
+    let error = BrokerError::in_doubt(detail).with_cause(error.cause().cloned());
+    ProduceFailure { error, committed, in_doubt }
 }
 
 /// Whether the broker closed the channel over the only message on it: then it has refused that
@@ -295,30 +293,25 @@ fn is_refused_alone(failure: &Failure, published: usize) -> bool {
 async fn refused(session: &Session, queue: &QueueName, deadline: Deadline) -> BrokerError {
     let facts = queue_facts::learn(session, queue, deadline).await.ok();
     if facts.is_some_and(|facts| facts.rejects_when_full()) {
-        return BrokerError::QueueFull {
-            detail: format!("the queue {queue} is full and rejects further messages"),
-            reply: Some(nack()),
-        };
+        let detail = format!("the queue {queue} is full and rejects further messages");
+        return BrokerError::queue_full(detail).with_reply(nack());
     }
-    BrokerError::Rejected {
-        detail: format!(
-            "RabbitMQ refused a message (basic.nack): the queue {queue} is full under a policy that rejects, or could not store it"
-        ),
-        reply: Some(nack()),
-    }
+    let detail = format!(
+        "RabbitMQ refused a message (basic.nack): the queue {queue} is full under a policy that rejects, or could not store it"
+    );
+    BrokerError::rejected(detail).with_reply(nack())
 }
 
 /// Refuses what cannot be done whatever the broker says.
 fn refuse_up_front(outgoing: &Outgoing) -> Result<(), BrokerError> {
     let transaction = outgoing.transaction();
     if transaction.enabled && transaction.atomic {
-        return Err(BrokerError::Unsupported {
-            detail: "RabbitMQ has no transaction that is all or nothing; ask without `atomic`".to_owned(),
-        });
+        let detail = "RabbitMQ has no transaction that is all or nothing; ask without `atomic`";
+        return Err(BrokerError::unsupported(detail));
     }
     for index in 0..outgoing.count() {
         correlation_id(outgoing.message_id(index), &outgoing.correl_id(index))
-            .map_err(|detail| BrokerError::Unsupported { detail })?;
+            .map_err(BrokerError::unsupported)?;
         if !outgoing.differs_by_message() {
             break;
         }
@@ -331,11 +324,9 @@ fn fits_frames(outgoing: &Outgoing, from: u64, frame_max: usize) -> Result<(), B
     for index in from..outgoing.count() {
         let Some(size) = header_frame_size(outgoing, index) else { continue };
         if size > frame_max {
-            return Err(BrokerError::MessageTooLarge {
-                detail: format!(
-                    "the properties of message {index} take {size} bytes; RabbitMQ accepts {frame_max} here"
-                ),
-            });
+            return Err(BrokerError::too_large(format!(
+                "the properties of message {index} take {size} bytes; RabbitMQ accepts {frame_max} here"
+            )));
         }
         if !outgoing.differs_by_message() {
             break;

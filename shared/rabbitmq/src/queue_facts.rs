@@ -52,9 +52,8 @@ pub(crate) async fn learn(
     queue: &QueueName,
     deadline: Deadline,
 ) -> Result<QueueFacts, BrokerError> {
-    let unknown = |why: &str| BrokerError::Unsupported {
-        detail: format!("the type of the queue {queue} is not known: {why}"),
-    };
+    let unknown =
+        |why: &str| BrokerError::unsupported(format!("the type of the queue {queue} is not known: {why}"));
     let mut question = Question::default();
     for _ in 0..MAX_QUESTIONS {
         let channel = throwaway(session, deadline).await?;

@@ -59,7 +59,7 @@ pub(crate) struct Transport {
     filter: FrameFilter,
     chunk: Box<[u8]>,
     pulse: Arc<Pulse>,
-    broken_by: Arc<OnceLock<String>>,
+    broken_by: Arc<OnceLock<Arc<io::Error>>>,
 }
 
 impl Transport {
@@ -69,10 +69,17 @@ impl Transport {
         socket: Socket,
         noticed: Arc<Noticed>,
         pulse: Arc<Pulse>,
-        broken_by: Arc<OnceLock<String>>,
+        broken_by: Arc<OnceLock<Arc<io::Error>>>,
     ) -> Self {
         let filter = FrameFilter::new(noticed);
         Self { socket, filter, chunk: vec![0; CHUNK].into(), pulse, broken_by }
+    }
+
+    /// Keeps the first error, and gives one that the library may have.
+    fn broken(&self, error: io::Error) -> io::Error {
+        let (kind, error) = (error.kind(), Arc::new(error));
+        self.broken_by.get_or_init(|| Arc::clone(&error));
+        io::Error::new(kind, error)
     }
 }
 
@@ -87,15 +94,13 @@ impl AsyncRead for Transport {
             match Pin::new(&mut this.socket).poll_read(cx, &mut this.chunk) {
                 Poll::Pending => return Poll::Pending,
                 Poll::Ready(Err(error)) => {
-                    this.broken_by.get_or_init(|| error.to_string());
-                    return Poll::Ready(Err(error));
+                    return Poll::Ready(Err(this.broken(error)));
                 }
                 Poll::Ready(Ok(0)) => return Poll::Ready(Ok(0)),
                 Poll::Ready(Ok(read)) => {
                     this.pulse.beat();
                     if let Err(error) = this.filter.push(this.chunk.get(..read).unwrap_or_default()) {
-                        this.broken_by.get_or_init(|| error.to_string());
-                        return Poll::Ready(Err(error));
+                        return Poll::Ready(Err(this.broken(error)));
                     }
                 }
             }

@@ -24,11 +24,10 @@ impl Taken {
         if !self.session.seems_open() {
             return Err(not_ours_any_more());
         }
-        let in_doubt = |failure: Failure| BrokerError::InDoubt {
-            detail: format!(
-                "RabbitMQ did not confirm the acknowledgement: {}",
-                failure.into_error(During::Queue(&self.queue))
-            ),
+        let in_doubt = |failure: Failure| {
+            let error = failure.into_error(During::Queue(&self.queue));
+            BrokerError::in_doubt(format!("RabbitMQ did not confirm the acknowledgement: {error}"))
+                .with_cause(error.cause().cloned())
         };
         let ack = self.session.channel().basic_ack(tag, BasicAckOptions { multiple: true });
         match call(deadline, ack).await {
@@ -73,9 +72,7 @@ impl Taken {
 }
 
 fn not_ours_any_more() -> BrokerError {
-    BrokerError::Unreachable {
-        detail: "the connection was lost before the commit; the messages are back on the queue".to_owned(),
-    }
+    BrokerError::unreachable("the connection was lost before the commit; the messages are back on the queue")
 }
 
 #[async_trait]
@@ -112,8 +109,8 @@ impl UnitOfWork for Done {
 
     async fn rollback(self: Box<Self>, _: Deadline) -> Result<(), BrokerError> {
         if self.removed {
-            let detail = "the messages were removed when they were taken and cannot be put back".to_owned();
-            return Err(BrokerError::Unsupported { detail });
+            let detail = "the messages were removed when they were taken and cannot be put back";
+            return Err(BrokerError::unsupported(detail));
         }
         Ok(())
     }

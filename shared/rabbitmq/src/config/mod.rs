@@ -105,7 +105,7 @@ impl ConnectionConfig {
     /// When the target has what AMQP cannot carry.
     pub(crate) fn for_target(access: &Access, settings: &Settings) -> Result<Self, BrokerError> {
         let endpoint = &access.endpoint;
-        let unsupported = |detail: &str| BrokerError::Unsupported { detail: detail.to_owned() };
+        let unsupported = |detail: &str| BrokerError::unsupported(detail);
         if endpoint.addresses.is_empty() {
             return Err(unsupported("RabbitMQ is reached by connName, not by ccdtUrl"));
         }

@@ -54,13 +54,16 @@ pub(crate) async fn missing_queue() {
     let (result, took) =
         timed(deadline, produce(&rabbit, &access, &absent, &messages(500, None), 0, deadline)).await;
     let failure = result.unwrap_err();
-    assert_eq!(failure.error, BrokerError::QueueNotFound { queue: absent.clone() });
+    assert!(
+        matches!(&failure.error, BrokerError::QueueNotFound { queue } if *queue == absent),
+        "{failure:?}"
+    );
     assert_eq!((failure.committed, failure.in_doubt.len()), (0, 0));
     row("missing queue", "produce of 500", kind(&failure.error), took, "none: nothing was stored");
     let command = consume(COMMIT, 1);
     let (result, took) = timed(deadline, rabbit.fetch(&access, &absent, &command, PLENTY, deadline)).await;
     let error = result.err().expect("no queue");
-    assert_eq!(error, BrokerError::QueueNotFound { queue: absent.clone() });
+    assert!(matches!(&error, BrokerError::QueueNotFound { queue } if *queue == absent), "{error:?}");
     row("missing queue", "consume", kind(&error), took, "none");
     let (result, took) = timed(deadline, rabbit.depth(&access, &absent, deadline)).await;
     assert_eq!(outcome(&result), "QueueNotFound");

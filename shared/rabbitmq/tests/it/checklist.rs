@@ -233,7 +233,7 @@ async fn connection_pool_hands_connections_out_and_takes_them_back() {
     again.reset(soon()).await.unwrap();
     assert_eq!(proxy.accepted(), 2, "connections are used again");
     pool.close().await;
-    assert_eq!(pool.acquire(soon()).await.unwrap_err(), PoolError::Closed);
+    assert!(matches!(pool.acquire(soon()).await.unwrap_err(), PoolError::Closed));
     pool.release(again).await;
     assert_eq!((proxy.settled(0).await, pool.get_stats().total), (0, 0));
     bench.clean().await;
@@ -263,7 +263,7 @@ async fn connection_pool_respects_its_timeout_and_its_bound() {
     let pool = pool(config(proxy.port), 1);
     let held = pool.acquire(soon()).await.unwrap();
     let started = Instant::now();
-    assert_eq!(pool.acquire(soon()).await.unwrap_err(), PoolError::PoolTimeout);
+    assert!(matches!(pool.acquire(soon()).await.unwrap_err(), PoolError::PoolTimeout));
     assert!((Duration::from_secs(1)..Duration::from_secs(2)).contains(&started.elapsed()));
     drop(held);
     pool.acquire(soon()).await.unwrap();

@@ -151,13 +151,15 @@ async fn a_wait_ends_in_time_for_the_deadline() {
 async fn a_queue_that_does_not_exist_is_named() {
     let bench = Bench::absent("nowhere").await;
     let rabbit = rabbit();
-    let not_found = BrokerError::QueueNotFound { queue: bench.queue.clone() };
+    let is_not_found =
+        |error: &BrokerError| matches!(error, BrokerError::QueueNotFound { queue } if *queue == bench.queue);
     for mode in [COMMIT, ROLLBACK, NONE, AckMode::Browse] {
         let error =
             rabbit.fetch(&access(), &bench.queue, &consume(mode, 1, 1), PLENTY, soon()).await.err().unwrap();
-        assert_eq!(error, not_found);
+        assert!(is_not_found(&error), "{error:?}");
     }
-    assert_eq!(rabbit.depth(&access(), &bench.queue, soon()).await.unwrap_err(), not_found);
+    let error = rabbit.depth(&access(), &bench.queue, soon()).await.unwrap_err();
+    assert!(is_not_found(&error), "{error:?}");
     // A channel that the broker closes costs no connection.
     assert_eq!(rabbit.pools().iter().map(|pool| (pool.open, pool.in_use)).collect::<Vec<_>>(), [(1, 0)]);
 }
@@ -175,7 +177,8 @@ async fn a_queue_that_goes_away_ends_the_wait() {
     };
     let started = Instant::now();
     let (result, ()) = tokio::join!(fetch, delete);
-    assert_eq!(result.err(), Some(BrokerError::QueueNotFound { queue: bench.queue.clone() }));
+    let error = result.err().unwrap();
+    assert!(matches!(&error, BrokerError::QueueNotFound { queue } if *queue == bench.queue), "{error:?}");
     assert!(started.elapsed() < Duration::from_secs(3));
 }
 
@@ -207,7 +210,7 @@ async fn queues_that_drop_what_returns_are_not_browsed() {
                 .err()
                 .unwrap();
             assert!(
-                matches!(&error, BrokerError::Unsupported { detail } if detail.contains(kind)),
+                matches!(&error, BrokerError::Unsupported { detail, .. } if detail.contains(kind)),
                 "{error:?}"
             );
         }

@@ -109,7 +109,10 @@ async fn a_queue_that_does_not_exist_gets_nothing() {
             .produce(&access(), &bench.queue, &outgoing(random(count, 10)), 0, &unwatched(), soon())
             .await
             .unwrap_err();
-        assert_eq!(failure.error, BrokerError::QueueNotFound { queue: bench.queue.clone() });
+        assert!(
+            matches!(&failure.error, BrokerError::QueueNotFound { queue } if *queue == bench.queue),
+            "{failure:?}"
+        );
         assert_eq!((failure.committed, failure.in_doubt), (0, vec![]));
     }
 }
@@ -235,7 +238,10 @@ async fn progress_never_counts_a_message_that_comes_back() {
         };
         let (result, ()) = tokio::join!(produce, delete);
         let failure = result.unwrap_err();
-        assert_eq!(failure.error, BrokerError::QueueNotFound { queue: bench.queue.clone() });
+        assert!(
+            matches!(&failure.error, BrokerError::QueueNotFound { queue } if *queue == bench.queue),
+            "{failure:?}"
+        );
         let progress = *confirmed.borrow();
         assert!(progress > 0 && progress <= failure.committed, "{progress}, {failure:?}");
     }

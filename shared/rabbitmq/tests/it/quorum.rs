@@ -179,7 +179,7 @@ async fn a_message_that_no_answer_can_carry_stays_in_its_place_and_is_counted() 
     let rabbit = rabbit();
     for attempt in 1..=3 {
         let fetched = rabbit.fetch(&access(), &bench.queue, &consume(COMMIT, 5, 0), 2_000, soon()).await;
-        let Err(BrokerError::MessageTooLarge { detail }) = fetched.map(drop) else { panic!("it fits") };
+        let Err(BrokerError::MessageTooLarge { detail, .. }) = fetched.map(drop) else { panic!("it fits") };
         assert!(detail.contains(&format!("went back {attempt} times")), "{detail}");
         let left = if attempt > 2 { 1 } else { 2 };
         assert_eq!(bench.ready(left).await, left);

@@ -102,7 +102,7 @@ async fn a_broker_that_is_down_is_given_up_in_half_of_the_time() {
     let deadline = Deadline::after(Duration::from_secs(7));
     let error = rabbit(LONG).depth(&broker.access(1), &bench.queue, deadline).await.unwrap_err();
     assert!(
-        matches!(&error, BrokerError::Unreachable { detail } if detail.contains("tried 3 times")),
+        matches!(&error, BrokerError::Unreachable { detail, .. } if detail.contains("tried 3 times")),
         "{error}"
     );
     assert_eq!(broker.accepted(), 3);
@@ -145,7 +145,7 @@ async fn the_default_user_is_for_loopback_addresses() {
     access.endpoint.addresses.extend("broker.example:5672".parse());
     let refused = rabbit(LONG).depth(&access, &bench.queue, soon()).await.unwrap_err();
     assert!(
-        matches!(&refused, BrokerError::Unsupported { detail } if detail.contains("auth.user")),
+        matches!(&refused, BrokerError::Unsupported { detail, .. } if detail.contains("auth.user")),
         "{refused}"
     );
     bench.clean().await;

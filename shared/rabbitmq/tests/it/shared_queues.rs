@@ -100,7 +100,7 @@ async fn a_quorum_queue_with_one_active_consumer_is_refused_and_says_why() {
     let rabbit = rabbit();
     let error =
         rabbit.fetch(&access(), &bench.queue, &consume(COMMIT, 1, 0), PLENTY, soon()).await.err().unwrap();
-    let BrokerError::Rejected { detail, reply: Some(reply) } = &error else { panic!("{error:?}") };
+    let BrokerError::Rejected { detail, reply: Some(reply), .. } = &error else { panic!("{error:?}") };
     assert_eq!(reply.code, 405);
     assert!(detail.contains("single active consumer"), "{detail}");
     assert_eq!(bench.ready(3).await, 3);
