@@ -19,7 +19,8 @@ const GZIP: [u8; 2] = [0x1f, 0x8b];
 /// What a gzip header becomes when something on the way took it for UTF-8.
 const MANGLED_GZIP: [u8; 4] = [0x1f, 0xef, 0xbf, 0xbd];
 
-/// What a body is by its first bytes. Whatever headers say: fronts differ in whether they inflate a body, and in whether they tell.
+/// What a body is by its first bytes, whatever its headers say: fronts differ in whether they inflate
+/// a body, and in whether their headers say so.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Compression {
     None,
@@ -28,7 +29,7 @@ pub enum Compression {
 
 impl Compression {
     /// # Errors
-    /// `CONTENT_CORRUPT` where the body was a gzip once.
+    /// `CONTENT_CORRUPT` if the body was a gzip once.
     pub fn of(body: &[u8]) -> Result<Self, Problem> {
         if body.starts_with(&MANGLED_GZIP) {
             let detail = "the body was a gzip, but something on the way read it as text and destroyed it";
@@ -59,7 +60,10 @@ pub fn json(headers: &HeaderMap, body: &[u8], limit: usize) -> Result<Vec<u8>, P
     Ok(body.to_vec())
 }
 
-/// The body's media type as `known` reads it from its name without parameters; nothing where it knows it not, or where the charset is not UTF-8.
+/// The body's media type, as `known` reads it from its name without parameters. `None` if `known` does
+/// not know it, or if the charset is not UTF-8.
+///
+/// Not by the crate `mime`, which refuses the white space before `;` that RFC 9110 (5.6.6) allows.
 pub fn media_type<T>(headers: &HeaderMap, known: impl FnOnce(&str) -> Option<T>) -> Option<T> {
     let content_type = headers.get(CONTENT_TYPE).and_then(|value| value.to_str().ok()).unwrap_or_default();
     let (essence, parameters) = content_type.split_once(';').unwrap_or((content_type, ""));
@@ -73,9 +77,8 @@ pub fn media_type<T>(headers: &HeaderMap, known: impl FnOnce(&str) -> Option<T>)
     known(essence.trim())
 }
 
-/// Whether a media type is that of a gzip, in which JSON is expected. API Gateway hands bodies of
-/// other types than JSON and text on as they are, whatever it does to a gzip that calls itself
-/// `application/json`.
+/// Whether a media type is that of a gzip, in which JSON is expected. API Gateway forwards bodies of
+/// other types than JSON and text unchanged; it may alter a gzip that is labelled `application/json`.
 #[must_use]
 pub fn is_gzip(essence: &str) -> bool {
     essence.eq_ignore_ascii_case("application/gzip")
@@ -151,7 +154,7 @@ mod tests {
     fn the_bytes_decide_whether_a_body_is_compressed() {
         let plain = b"{\"a\":1}";
         for encoding in [None, Some("gzip"), Some("identity")] {
-            let headers = headers("application/json; charset=UTF-8", encoding);
+            let headers = headers("application/json ; charset=\"UTF-8\"", encoding);
             assert_eq!(json(&headers, plain, MAX_JSON).unwrap(), plain);
             assert_eq!(json(&headers, &gzip(plain), MAX_JSON).unwrap(), plain);
         }
