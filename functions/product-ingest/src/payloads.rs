@@ -1,42 +1,17 @@
 //! The bucket of payloads.
 
-use std::collections::BTreeMap;
-use std::error::Error;
 use std::time::Duration;
 
-use aws_sdk_s3::Client;
-use aws_sdk_s3::error::SdkError;
-use aws_sdk_s3::presigning::PresigningConfig;
-use aws_sdk_s3::primitives::ByteStream;
-use base64::Engine as _;
-use base64::engine::general_purpose::STANDARD;
 use ingestion::payload::PayloadMetadata;
 use jiff::Timestamp;
+use objects::{NewObject, ObjectError, Objects, SignedPut};
 use sha2::{Digest as _, Sha256};
 
-/// Only where there is no object yet: what was put once is never replaced.
-const ABSENT: &str = "*";
 const GZIP: &str = "gzip";
-/// What the SDK adds to every request that a function makes.
-const TRACE: &str = "x-amzn-trace-id";
 
-/// Payloads in S3, one object each.
+/// Payloads in S3, one object each. What was put once is never replaced.
 #[derive(Clone, Debug)]
-pub(crate) struct Payloads {
-    s3: Client,
-    bucket: String,
-}
-
-/// S3 did not do what was asked; whether an object was put is not known.
-#[derive(Debug, thiserror::Error)]
-#[error("the bucket of payloads is unavailable")]
-pub(crate) struct Unavailable(#[source] Box<dyn Error + Send + Sync>);
-
-impl Unavailable {
-    fn of(cause: impl Into<Box<dyn Error + Send + Sync>>) -> Self {
-        Self(cause.into())
-    }
-}
+pub(crate) struct Payloads(Objects);
 
 /// The bytes that a client says it will put.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -53,86 +28,53 @@ pub(crate) enum Gzip {
     No,
 }
 
-/// Where and how a client puts its payload.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct SignedPut {
-    pub(crate) url: String,
-    /// Every one of them is signed, so that nothing else can be put.
-    pub(crate) headers: BTreeMap<String, String>,
-}
-
 impl Payloads {
-    pub(crate) const fn new(s3: Client, bucket: String) -> Self {
-        Self { s3, bucket }
+    pub(crate) const fn new(objects: Objects) -> Self {
+        Self(objects)
     }
 
-    /// Puts a payload's object, by its batch's id. One that is there already is the same payload, put by an earlier attempt.
-    pub(crate) async fn put(&self, metadata: &PayloadMetadata, gzip: Vec<u8>) -> Result<(), Unavailable> {
-        let put = self
-            .s3
-            .put_object()
-            .bucket(&self.bucket)
-            .key(metadata.key())
-            .content_type(metadata.media_type.as_str())
-            .content_encoding(GZIP)
-            .checksum_sha256(STANDARD.encode(Sha256::digest(&gzip)))
-            .set_metadata(Some(metadata.to_map().into_iter().collect()))
-            .if_none_match(ABSENT)
-            .body(ByteStream::from(gzip));
-        match put.send().await {
-            Ok(_) => Ok(()),
-            Err(error) if status(&error) == Some(412) => Ok(()),
-            Err(error) => Err(Unavailable::of(error)),
-        }
+    /// Puts a payload's object, by its batch's id. One that is there already is the same payload, put
+    /// by an earlier attempt.
+    pub(crate) async fn put(&self, metadata: &PayloadMetadata, gzip: Vec<u8>) -> Result<(), ObjectError> {
+        let sha256 = Sha256::digest(&gzip).into();
+        self.0.create(&object(metadata, Gzip::Yes, sha256), gzip).await
     }
 
     /// Whether a payload's object is there.
-    pub(crate) async fn has(&self, metadata: &PayloadMetadata) -> Result<bool, Unavailable> {
-        let head = self.s3.head_object().bucket(&self.bucket).key(metadata.key());
-        match head.send().await {
+    pub(crate) async fn has(&self, metadata: &PayloadMetadata) -> Result<bool, ObjectError> {
+        match self.0.head(&metadata.key()).await {
             Ok(_) => Ok(true),
-            Err(error) if status(&error) == Some(404) => Ok(false),
-            Err(error) => Err(Unavailable::of(error)),
+            Err(ObjectError::Missing { .. }) => Ok(false),
+            Err(error) => Err(error),
         }
     }
 
-    /// Signs a put of exactly the announced bytes, with this metadata and only where nothing is yet.
+    /// Signs a put of exactly the announced bytes, with this metadata and only if nothing is there yet.
     pub(crate) async fn sign(
         &self,
         metadata: &PayloadMetadata,
         announced: Announced,
         now: Timestamp,
         expires_in: Duration,
-    ) -> Result<SignedPut, Unavailable> {
-        let presigning = PresigningConfig::builder().start_time(now.into()).expires_in(expires_in).build();
-        let signed = self
-            .s3
-            .put_object()
-            .bucket(&self.bucket)
-            .key(metadata.key())
-            .content_type(metadata.media_type.as_str())
-            .set_content_encoding((announced.is_gzip == Gzip::Yes).then(|| GZIP.to_owned()))
-            .content_length(announced.length)
-            .checksum_sha256(STANDARD.encode(announced.sha256))
-            .set_metadata(Some(metadata.to_map().into_iter().collect()))
-            .if_none_match(ABSENT)
-            .customize()
-            // The trace is this function's, and none of the client's business.
-            .mutate_request(|request| drop(request.headers_mut().remove(TRACE)))
-            .presigned(presigning.map_err(Unavailable::of)?)
-            .await
-            .map_err(Unavailable::of)?;
-        let headers = signed.headers().map(|(name, value)| (name.to_owned(), value.to_owned())).collect();
-        Ok(SignedPut { url: signed.uri().to_owned(), headers })
+    ) -> Result<SignedPut, ObjectError> {
+        let object = object(metadata, announced.is_gzip, announced.sha256);
+        self.0.sign_create(&object, announced.length, now, expires_in).await
     }
 }
 
-fn status<E>(error: &SdkError<E>) -> Option<u16> {
-    error.raw_response().map(|response| response.status().as_u16())
+fn object(metadata: &PayloadMetadata, is_gzip: Gzip, sha256: [u8; 32]) -> NewObject {
+    NewObject {
+        key: metadata.key(),
+        content_type: metadata.media_type.as_str(),
+        content_encoding: (is_gzip == Gzip::Yes).then_some(GZIP),
+        metadata: metadata.to_map().into_iter().collect(),
+        sha256,
+    }
 }
 
 #[cfg(test)]
 mod tests {
+    use aws_sdk_s3::Client;
     use ingestion::payload::{LoadType, MediaType};
     use uuid::Uuid;
 
@@ -154,7 +96,7 @@ mod tests {
     #[tokio::test]
     async fn everything_that_is_put_is_signed() {
         let sdk = aws::Sdk::at("http://127.0.0.1:1", "us-east-1", "id", "secret").await;
-        let payloads = Payloads::new(Client::new(&sdk.objects()), "payloads".to_owned());
+        let payloads = Payloads::new(Objects::new(Client::new(&sdk.objects()), "payloads".to_owned()));
         let announced = Announced { length: 17, sha256: [0xab; 32], is_gzip: Gzip::Yes };
         let now = "2026-11-21T10:00:00Z".parse().unwrap();
         let put = payloads.sign(&metadata(), announced, now, Duration::from_secs(900)).await.unwrap();

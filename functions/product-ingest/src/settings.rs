@@ -5,6 +5,7 @@ use std::time::Duration;
 use accepted::Accepted;
 use access::AccessStore;
 use aws::{Environment, EnvironmentError, Sdk};
+use objects::Objects;
 
 use crate::ProductIngest;
 use crate::payloads::Payloads;
@@ -34,7 +35,7 @@ impl ProductIngest {
             access: AccessStore::new(dynamodb.clone(), access_table),
             records: records.with_reuse_limits(reuse),
             accepted: Accepted::new(dynamodb, batches_table),
-            payloads: Payloads::new(s3, bucket),
+            payloads: Payloads::new(Objects::new(s3, bucket)),
             max_payload,
             upload_expiry,
         })

@@ -1,6 +1,7 @@
 //! The ingest's objects in S3, in one bucket: payloads as they came, and the chunks cut from them.
 
 mod body;
+mod create;
 mod each;
 mod error;
 mod list;
@@ -8,6 +9,7 @@ mod tags;
 mod uri;
 
 pub use body::ObjectBody;
+pub use create::{NewObject, SignedPut};
 pub use error::ObjectError;
 pub use list::{Listed, Page};
 pub use uri::uri_of;

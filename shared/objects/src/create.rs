@@ -1,0 +1,88 @@
+//! Objects that are created once and never replaced: by us, or by a client with a signed request.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use aws_sdk_s3::operation::put_object::builders::PutObjectFluentBuilder;
+use aws_sdk_s3::presigning::PresigningConfig;
+use aws_sdk_s3::primitives::ByteStream;
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use jiff::Timestamp;
+
+use crate::{ObjectError, Objects};
+
+/// The SDK adds this header to every request that a function makes. A signed request is the client's.
+const TRACE: &str = "x-amzn-trace-id";
+
+/// What an object is to be, beside its bytes.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct NewObject {
+    pub key: String,
+    pub content_type: &'static str,
+    pub content_encoding: Option<&'static str>,
+    /// By names without the prefix `x-amz-meta-`.
+    pub metadata: BTreeMap<String, String>,
+    /// Of the bytes as they are put.
+    pub sha256: [u8; 32],
+}
+
+/// Where and how a client puts its bytes.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct SignedPut {
+    pub url: String,
+    /// All of them are signed, so that nothing else can be put.
+    pub headers: BTreeMap<String, String>,
+}
+
+impl Objects {
+    /// Creates an object. If one is there already under its key, that one stays.
+    ///
+    /// # Errors
+    /// If S3 rejects it or does not answer; then it may have been created.
+    pub async fn create(&self, object: &NewObject, bytes: Vec<u8>) -> Result<(), ObjectError> {
+        let put = self.put_new(object).body(ByteStream::from(bytes));
+        match put.send().await.map_err(|error| ObjectError::of(&object.key, error)) {
+            // The condition failed.
+            Ok(_) | Err(ObjectError::Replaced { .. }) => Ok(()),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// Signs the creation of an object of `length` bytes, from `now` (in whole seconds) on.
+    ///
+    /// # Errors
+    /// If `expires_in` is more than S3 allows (a week), or there are no credentials.
+    pub async fn sign_create(
+        &self,
+        object: &NewObject,
+        length: i64,
+        now: Timestamp,
+        expires_in: Duration,
+    ) -> Result<SignedPut, ObjectError> {
+        let presigning = PresigningConfig::builder().start_time(now.into()).expires_in(expires_in).build();
+        let presigning = presigning.map_err(|error| ObjectError::broken(&object.key, error))?;
+        let signed = self
+            .put_new(object)
+            .content_length(length)
+            .customize()
+            .mutate_request(|request| drop(request.headers_mut().remove(TRACE)))
+            .presigned(presigning)
+            .await
+            .map_err(|error| ObjectError::broken(&object.key, error))?;
+        let headers = signed.headers().map(|(name, value)| (name.to_owned(), value.to_owned())).collect();
+        Ok(SignedPut { url: signed.uri().to_owned(), headers })
+    }
+
+    fn put_new(&self, object: &NewObject) -> PutObjectFluentBuilder {
+        self.client
+            .put_object()
+            .bucket(&self.bucket)
+            .key(&object.key)
+            .content_type(object.content_type)
+            .set_content_encoding(object.content_encoding.map(str::to_owned))
+            .checksum_sha256(STANDARD.encode(object.sha256))
+            .set_metadata(Some(object.metadata.clone().into_iter().collect()))
+            .if_none_match("*")
+    }
+}
