@@ -1,5 +1,5 @@
-//! Turns `openapi.yaml` into what the function serves: the document as JSON, and the table of routes from which 404
-//! and 405 are decided. Names the commit, too.
+//! Turns `openapi.yaml` into what the function serves: the document as JSON, and the table of
+//! routes from which 404 and 405 are decided. Names the commit, too.
 
 use std::error::Error;
 use std::fmt::Write as _;

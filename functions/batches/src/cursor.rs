@@ -8,7 +8,8 @@ use uuid::Uuid;
 /// Bytes of the tag that binds a position to its list.
 const TAG: usize = 8;
 
-/// The list that a cursor is of: a tenant's, by what was asked for. A cursor of another one is refused, since it would skip something there.
+/// The list that a cursor is of: a tenant's, by what was asked for. A cursor of another one is
+/// refused, since it would skip something there.
 #[derive(Clone, Debug)]
 pub(crate) struct ListOf(Sha256);
 

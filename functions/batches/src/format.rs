@@ -15,7 +15,8 @@ pub(crate) enum Format {
 const LINES: &str = "application/x-ndjson";
 
 impl Format {
-    /// What the client asks for by `Accept`: lines only where it names them, and nothing that it likes better.
+    /// What the client asks for by `Accept`: lines only where it names them, and nothing that it
+    /// likes better.
     pub(crate) fn of(headers: &HeaderMap) -> Self {
         let (mut json, mut lines) = (0.0_f32, 0.0_f32);
         let values = headers.get_all(ACCEPT).iter().filter_map(|value| value.to_str().ok());

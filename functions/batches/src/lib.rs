@@ -1,7 +1,9 @@
-//! `GET /v1/inovafarma/batches`, `…/{batch_id}` and `…/{batch_id}/errors`: what became of what was loaded; `POST …/{batch_id}/replay`: do it again.
+//! `GET /v1/inovafarma/batches`, `…/{batch_id}` and `…/{batch_id}/errors`: what became of what was
+//! loaded; `POST …/{batch_id}/replay`: do it again.
 //!
-//! PostgreSQL is asked first. What it does not know yet is known by the batch's item, which is shown in the
-//! same form as soon as the payload is stored or waited for: from before the answer 202 or 201 on.
+//! PostgreSQL is asked first. What it does not know yet is known by the batch's item, which is
+//! shown in the same form as soon as the payload is stored or waited for: from before the answer
+//! 202 or 201 on.
 
 mod cursor;
 mod errors;

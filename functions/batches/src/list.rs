@@ -1,7 +1,8 @@
 //! `GET /v1/inovafarma/batches`: the batches that the caller may see, the newest first.
 //!
-//! A list is walked by batch ids, whatever they are filtered by. A page therefore says how far it looked,
-//! and `next_cursor` is there until everything was looked at, also where a page has few batches or none.
+//! A list is walked by batch ids, whatever they are filtered by. A page therefore says how far it
+//! looked, and `next_cursor` is there until everything was looked at, also where a page has few
+//! batches or none.
 
 use std::cmp::Reverse;
 
@@ -90,8 +91,8 @@ const fn may_be_unknown(status: Option<BatchStatus>) -> bool {
     matches!(status, None | Some(BatchStatus::Received | BatchStatus::AwaitingUpload | BatchStatus::Expired))
 }
 
-/// The newest `limit` of both, and where to look further: behind the last of them where more follow, or
-/// else behind the last batch that was looked at. What is in both is as PostgreSQL says.
+/// The newest `limit` of both, and where to look further: behind the last of them where more
+/// follow, or else behind the last batch that was looked at. What is in both is as PostgreSQL says.
 fn merge(
     known: Vec<BatchView>,
     unknown: Vec<BatchView>,

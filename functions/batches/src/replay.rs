@@ -1,7 +1,7 @@
 //! `POST …/{batch_id}/replay`: a batch is processed again, in a new generation.
 //!
-//! The database remembers what a request began. So an attempt may die at any point: the one that takes over finds the same generation, tells of the batch again,
-//! and gives the same answer.
+//! The database remembers what a request began. So an attempt may die at any point: the one that
+//! takes over finds the same generation, tells of the batch again, and gives the same answer.
 
 use std::time::Duration;
 
@@ -83,7 +83,8 @@ impl Batches {
         };
         let uris = self.database.objects_to_replay(viewer, batch_id, &request).await;
         let uris = uris.map_err(|error| from_database(&error))?;
-        // Only some are looked at. The chunker keeps all of them from expiring once the replay has begun.
+        // Only some are looked at. The chunker keeps all of them from expiring once the replay has
+        // begun.
         let keys: Vec<String> =
             uris.iter().filter_map(|uri| self.objects.key(uri)).map(str::to_owned).collect();
         let there = self.objects.there(keys).await.map_err(|error| from_storage(&error))?;
@@ -134,7 +135,8 @@ fn accepted(wanted: &Wanted, begun: &BegunReplay) -> Reply {
     reply
 }
 
-/// Of a batch that the database does not know: nobody has begun with it, or nothing was ever uploaded.
+/// Of a batch that the database does not know: nobody has begun with it, or nothing was ever
+/// uploaded.
 fn not_begun(wanted: &Wanted) -> Problem {
     let batch = ReplayedBatch {
         status: wanted.batch.status,

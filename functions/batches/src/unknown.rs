@@ -1,4 +1,5 @@
-//! Batches that PostgreSQL does not know yet: their items, as far as their payload is there or waited for.
+//! Batches that PostgreSQL does not know yet: their items, as far as their payload is there or
+//! waited for.
 
 use std::collections::HashSet;
 
@@ -39,8 +40,8 @@ pub(crate) struct Unknown {
 }
 
 impl Batches {
-    /// Looks for batches that the viewer is shown and that PostgreSQL does not know, until there are `wanted` or a bounded
-    /// number of items was looked at. `known` are some that it knows.
+    /// Looks for batches that the viewer is shown and that PostgreSQL does not know, until there
+    /// are `wanted` or a bounded number of items was looked at. `known` are some that it knows.
     pub(crate) async fn unknown(
         &self,
         viewer: &Viewer,
@@ -74,8 +75,8 @@ impl Batches {
         Ok(found)
     }
 
-    /// Adds those of the items that PostgreSQL does not know, as long as there are not more than `wanted`:
-    /// then it gives the last one that was looked at.
+    /// Adds those of the items that PostgreSQL does not know, as long as there are not more than
+    /// `wanted`: then it gives the last one that was looked at.
     async fn add(
         &self,
         found: &mut Unknown,
@@ -109,8 +110,8 @@ impl Batches {
         stored.first().map(|batch| view::of(batch, now)).ok_or_else(not_found)
     }
 
-    /// Those of the batches that are more than the beginning of a request: a payload that should be there
-    /// is there. Where the request was refused, or has not come to its end, it is not.
+    /// Those of the batches that are more than the beginning of a request: a payload that should be
+    /// there is there. Where the request was refused, or has not come to its end, it is not.
     async fn stored(
         &self,
         batches: Vec<AcceptedBatch>,

@@ -1,4 +1,5 @@
-//! `POST /connections/test`: whether a broker can be reached and used, step by step, over a connection of its own.
+//! `POST /connections/test`: whether a broker can be reached and used, step by step, over a
+//! connection of its own.
 
 use access::Scope;
 use api::{Problem, Route};

@@ -19,9 +19,10 @@ enum Settlement {
 const MAX_CARRIED: usize = 5_500_000;
 
 impl MqAccess {
-    /// Gets messages as one unit of work: stores the response first, then settles at the broker, then completes the
-    /// record. A crash before the response is stored puts the messages back; after it, a retry answers with what is stored.
-    /// With `ack: none` the messages are removed as they are got, and a crash before the record is completed loses them.
+    /// Gets messages as one unit of work: stores the response first, then settles at the broker,
+    /// then completes the record. A crash before the response is stored puts the messages back;
+    /// after it, a retry answers with what is stored. With `ack: none` the messages are removed as
+    /// they are got, and a crash before the record is completed loses them.
     pub(crate) async fn consume(
         &self,
         target: Target,
@@ -69,8 +70,8 @@ impl MqAccess {
         }
     }
 
-    /// Answers with messages that are removed already. Nothing but this answer has them, so it is given
-    /// whether it can be recorded or not, and says which.
+    /// Answers with messages that are removed already. Nothing but this answer has them, so it is
+    /// given whether it can be recorded or not, and says which.
     async fn removed(
         &self,
         target: &Target,
@@ -97,7 +98,8 @@ impl MqAccess {
         answer(&consumed)
     }
 
-    /// Stores the response before the messages are removed, and sees to it that there is time left to remove them.
+    /// Stores the response before the messages are removed, and sees to it that there is time left
+    /// to remove them.
     async fn prepare(
         &self,
         execution: &Execution,

@@ -1,7 +1,8 @@
-//! Does the work of one order at a broker, writes the record's outcome, and answers with the finished response.
+//! Does the work of one order at a broker, writes the record's outcome, and answers with the
+//! finished response.
 //!
-//! From the moment an order arrives, this function alone writes its record. Work stops in time for that: what
-//! the deadline cuts off is reported, never abandoned.
+//! From the moment an order arrives, this function alone writes its record. Work stops in time for
+//! that: what the deadline cuts off is reported, never abandoned.
 
 mod answer;
 mod consume;
@@ -25,10 +26,10 @@ use tracing::Instrument as _;
 
 use crate::pool_users::PoolUsers;
 
-/// The bytes of memory that the function needs with a cap of `connections`, whatever it is asked and
-/// whatever lies on a queue: itself, the secrets that it remembers, its connections' buffers, the
-/// messages of one fetch, and what an order or an answer of 6 MB becomes as it is parsed, built and
-/// stored.
+/// The bytes of memory that the function needs with a cap of `connections`, whatever it is asked
+/// and whatever lies on a queue: itself, the secrets that it remembers, its connections' buffers,
+/// the messages of one fetch, and what an order or an answer of 6 MB becomes as it is parsed, built
+/// and stored.
 pub const fn memory(connections: usize) -> usize {
     128 * MEBIBYTE
         + secrets::MEMORY
@@ -40,7 +41,8 @@ pub const fn memory(connections: usize) -> usize {
 const MEBIBYTE: usize = 1024 * 1024;
 const COPIES_OF_A_PAYLOAD: usize = 32;
 
-/// What is kept free of the invocation's time for writing the outcome: one operation of the store, and a little.
+/// What is kept free of the invocation's time for writing the outcome: one operation of the store,
+/// and a little.
 const TO_RECORD: Duration = Duration::from_secs(3);
 
 /// The function's state, which outlives invocations.
@@ -158,8 +160,8 @@ impl MqAccess {
         Ok(Ready { broker, access, target, queue, deadline })
     }
 
-    /// Ends an execution with its reply. Where another one has the record by now, the work is done all the same, but the
-    /// answer is that one's: no replay would ever repeat ours.
+    /// Ends an execution with its reply. Where another one has the record by now, the work is done
+    /// all the same, but the answer is that one's: no replay would ever repeat ours.
     async fn end(&self, execution: &Execution, outcome: &Outcome, reply: Reply) -> Result<Reply, Problem> {
         match self.store.end(execution, outcome).await {
             Some(WriteOutcome::Fenced) => Err(taken_over()),

@@ -16,8 +16,8 @@ use crate::{MqAccess, Ready, answer, taken_over};
 const CHECKPOINT_EVERY: Duration = Duration::from_millis(800);
 
 impl MqAccess {
-    /// Puts the command's messages from the checkpoint of an earlier attempt on, with the same ids and
-    /// contents; from the first one where that attempt was at another place.
+    /// Puts the command's messages from the checkpoint of an earlier attempt on, with the same ids
+    /// and contents; from the first one where that attempt was at another place.
     pub(crate) async fn produce(
         &self,
         target: Target,
@@ -85,8 +85,8 @@ impl MqAccess {
         }
     }
 
-    /// Ends an execution that did not come as far as a queue. What earlier attempts put is not said to be
-    /// on this target's, since nobody knows whether it is the same.
+    /// Ends an execution that did not come as far as a queue. What earlier attempts put is not said
+    /// to be on this target's, since nobody knows whether it is the same.
     async fn not_connected(&self, execution: &Execution, error: BrokerError, count: u64) -> Problem {
         let failure = ProduceFailure { error, committed: 0, in_doubt: Vec::new() };
         let left = execution.whereabouts.left_by(execution.progress);
@@ -111,8 +111,9 @@ impl MqAccess {
         problem
     }
 
-    /// Notes how many messages are on the queue, as long as the work goes on. Ends only where another execution owns the record by now: then
-    /// whatever this one still put would be a duplicate.
+    /// Notes how many messages are on the queue, as long as the work goes on. Ends only where
+    /// another execution owns the record by now: then whatever this one still put would be a
+    /// duplicate.
     async fn keep_checkpoints(&self, execution: &Execution, mut confirmed: watch::Receiver<u64>) {
         let mut ticks = tokio::time::interval_at(Instant::now() + CHECKPOINT_EVERY, CHECKPOINT_EVERY);
         ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);

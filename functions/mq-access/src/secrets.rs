@@ -171,7 +171,8 @@ fn login(
     })
 }
 
-/// A secret is a password, or a JSON object with `password` and perhaps `username`; the target's own user wins.
+/// A secret is a password, or a JSON object with `password` and perhaps `username`; the target's
+/// own user wins.
 fn credentials(user: Option<&str>, secret: &SecretString) -> Option<Credentials> {
     let pair: Option<UserAndPassword> = serde_json::from_str(secret.expose_secret()).ok();
     let (username, password) = match pair {

@@ -112,9 +112,9 @@ fn no_body_takes_the_memory_of_a_function() {
     }
 }
 
-/// A constant factor that hides in the multiples above is bounded too. The canonical form writes the
-/// members of each open object apart and copies them when the object ends: once a level, of which
-/// there are at most 64.
+/// A constant factor that hides in the multiples above is bounded too. The canonical form writes
+/// the members of each open object apart and copies them when the object ends: once a level, of
+/// which there are at most 64.
 #[test]
 fn no_shape_costs_more_than_a_few_copies_a_level() {
     for (name, shape) in SHAPES {

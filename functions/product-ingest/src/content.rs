@@ -1,4 +1,5 @@
-//! A body as it becomes an object: gzip, with the checksum and the length of what it inflates to. It is never parsed, and never held inflated.
+//! A body as it becomes an object: gzip, with the checksum and the length of what it inflates to.
+//! It is never parsed, and never held inflated.
 
 use std::io::{Read as _, Write as _};
 
@@ -12,8 +13,10 @@ use crate::uploads::UPLOADS;
 
 /// The largest body that is taken, as it is sent: 4.5 MB.
 ///
-/// Lambda takes events of 6 MiB, in which a binary body is base64: 4 bytes for 3. What is left of them beside 64 KiB of headers and context carries
-/// 4,669,440 bytes, whichever way a front hands a body on. Beyond that API Gateway answers by itself and cannot name the other way; so this limit lies below.
+/// Lambda takes events of 6 MiB, in which a binary body is base64: 4 bytes for 3. What is left of
+/// them beside 64 KiB of headers and context carries 4,669,440 bytes, whichever way a front hands a
+/// body on. Beyond that API Gateway answers by itself and cannot name the other way; so this limit
+/// lies below.
 pub(crate) const MAX_BODY: usize = 4_500_000;
 
 /// How much is inflated at a time.
@@ -34,7 +37,8 @@ impl Content {
     /// Reads a body. Its bytes decide whether it is gzip; a header that claims so must be right.
     ///
     /// # Errors
-    /// 413 for a body too large for a request, or with more than `max_payload` bytes of content; 400 for a broken gzip, and for nothing.
+    /// 413 for a body too large for a request, or with more than `max_payload` bytes of content;
+    /// 400 for a broken gzip, and for nothing.
     pub(crate) fn read(body: &[u8], claimed: Compression, max_payload: u64) -> Result<Self, Problem> {
         check_size(body, max_payload)?;
         let compression = Compression::of(body)?;

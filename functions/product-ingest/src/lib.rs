@@ -1,7 +1,9 @@
-//! `POST /v1/inovafarma/products` and `…/uploads`: take a catalogue in, durably and without reading it.
+//! `POST /v1/inovafarma/products` and `…/uploads`: take a catalogue in, durably and without reading
+//! it.
 //!
-//! A batch's id, its item and its object all follow from the claim on the client's key. So an attempt may die at any point: the one that takes over
-//! writes the same item, finds or puts the same object, and answers with the same id.
+//! A batch's id, its item and its object all follow from the claim on the client's key. So an
+//! attempt may die at any point: the one that takes over writes the same item, finds or puts the
+//! same object, and answers with the same id.
 
 mod batch;
 mod content;
@@ -39,7 +41,8 @@ pub struct ProductIngest {
     upload_expiry: Duration,
 }
 
-/// Keys are kept for a hundred years, which is as long as their batches: what was loaded once is not loaded again under another id.
+/// Keys are kept for a hundred years, which is as long as their batches: what was loaded once is
+/// not loaded again under another id.
 const RETENTION: Duration = Duration::from_secs(100 * 365 * 86_400);
 
 /// Where batches can be looked at.

@@ -33,8 +33,8 @@ impl Payloads {
         Self(objects)
     }
 
-    /// Puts a payload's object, by its batch's id. One that is there already is the same payload, put
-    /// by an earlier attempt.
+    /// Puts a payload's object, by its batch's id. One that is there already is the same payload,
+    /// put by an earlier attempt.
     pub(crate) async fn put(&self, metadata: &PayloadMetadata, gzip: Vec<u8>) -> Result<(), ObjectError> {
         let sha256 = Sha256::digest(&gzip).into();
         self.0.create(&object(metadata, Gzip::Yes, sha256), gzip).await
@@ -49,7 +49,8 @@ impl Payloads {
         }
     }
 
-    /// Signs a put of exactly the announced bytes, with this metadata and only if nothing is there yet.
+    /// Signs a put of exactly the announced bytes, with this metadata and only if nothing is there
+    /// yet.
     pub(crate) async fn sign(
         &self,
         metadata: &PayloadMetadata,
@@ -67,7 +68,7 @@ fn object(metadata: &PayloadMetadata, is_gzip: Gzip, sha256: [u8; 32]) -> NewObj
         key: metadata.key(),
         content_type: metadata.media_type.as_str(),
         content_encoding: (is_gzip == Gzip::Yes).then_some(GZIP),
-        metadata: metadata.to_map().into_iter().collect(),
+        metadata: metadata.to_map(),
         sha256,
     }
 }

@@ -81,8 +81,8 @@ impl ProductIngest {
     }
 }
 
-/// The item is there before the object, so that the chunker finds it. Without its object it is no batch
-/// yet, and nobody is shown it: a request that ends in between leaves nothing behind.
+/// The item is there before the object, so that the chunker finds it. Without its object it is no
+/// batch yet, and nobody is shown it: a request that ends in between leaves nothing behind.
 async fn store(
     accepted: &Accepted,
     payloads: &Payloads,

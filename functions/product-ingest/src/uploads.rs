@@ -1,7 +1,8 @@
 //! `POST /v1/inovafarma/products/uploads`: a payload that its client puts where it is told to.
 //!
-//! What is recorded is the batch's id alone. Every answer is made anew from it: a URL as long as nothing
-//! was put, since the first one may have run out, and none from then on, also when the object is gone.
+//! What is recorded is the batch's id alone. Every answer is made anew from it: a URL as long as
+//! nothing was put, since the first one may have run out, and none from then on, also when the
+//! object is gone.
 
 use accepted::Stored;
 use access::Principal;
@@ -23,7 +24,8 @@ use crate::payloads::{Announced, Gzip};
 use crate::products::INGEST;
 use crate::{BATCHES, ProductIngest, RETENTION, unavailable};
 
-/// The kind of work, as records name it. A tenant's key is one batch's, whichever way its payload comes.
+/// The kind of work, as records name it. A tenant's key is one batch's, whichever way its payload
+/// comes.
 const UPLOAD: OperationType = OperationType::named("UPLOAD").with_keys_of(INGEST);
 
 /// The route.

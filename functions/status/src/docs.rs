@@ -40,8 +40,8 @@ pub(crate) fn file(name: &str) -> Option<Response<Body>> {
     headers.insert(CONTENT_TYPE, HeaderValue::try_from(content_type).ok()?);
     headers.insert(CACHE_CONTROL, HeaderValue::from_static("public, max-age=86400"));
     if gzipped {
-        // Not negotiated: whoever can show the page can inflate, and a client that says nothing accepts it
-        // (RFC 9110, section 12.5.3).
+        // Not negotiated: whoever can show the page can inflate, and a client that says nothing
+        // accepts it (RFC 9110, section 12.5.3).
         headers.insert(CONTENT_ENCODING, HeaderValue::from_static("gzip"));
     }
     Some(response)

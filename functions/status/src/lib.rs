@@ -1,4 +1,5 @@
-//! Health, status, the contract and a page to read it; and what becomes of requests that no route takes.
+//! Health, status, the contract and a page to read it; and what becomes of requests that no route
+//! takes.
 
 mod contract;
 mod docs;
@@ -101,7 +102,8 @@ impl Status {
         ))
     }
 
-    /// The status is most wanted when something is broken, so a missing answer is a null and not a failure.
+    /// The status is most wanted when something is broken, so a missing answer is a null and not a
+    /// failure.
     async fn pools(&self, order: &WorkOrder) -> Option<Vec<PoolReport>> {
         match self.mq_access.execute(order).await {
             Ok(reply) => serde_json::from_str(&reply.body).ok().map(|Pools { pools }| pools),

@@ -96,7 +96,8 @@ pub async fn authenticate(store: &AccessStore, headers: &HeaderMap) -> Result<Pr
     authenticate_by(store, headers, &[API_KEY]).await
 }
 
-/// Finds the caller by any of the headers `names`. Where several are sent they must be the same key.
+/// Finds the caller by any of the headers `names`. Where several are sent they must be the same
+/// key.
 ///
 /// # Errors
 /// `API_KEY_REQUIRED`, `API_KEY_INVALID`, or `STORE_UNAVAILABLE`.

@@ -19,8 +19,8 @@ const GZIP: [u8; 2] = [0x1f, 0x8b];
 /// What a gzip header becomes when something on the way took it for UTF-8.
 const MANGLED_GZIP: [u8; 4] = [0x1f, 0xef, 0xbf, 0xbd];
 
-/// What a body is by its first bytes, whatever its headers say: fronts differ in whether they inflate
-/// a body, and in whether their headers say so.
+/// What a body is by its first bytes, whatever its headers say: fronts differ in whether they
+/// inflate a body, and in whether their headers say so.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Compression {
     None,
@@ -42,7 +42,8 @@ impl Compression {
 /// Checks the media type and returns the decoded body.
 ///
 /// # Errors
-/// 415 for another media type or encoding, 413 beyond `limit`, 400 `CONTENT_CORRUPT` for a broken gzip.
+/// 415 for another media type or encoding, 413 beyond `limit`, 400 `CONTENT_CORRUPT` for a broken
+/// gzip.
 pub fn json(headers: &HeaderMap, body: &[u8], limit: usize) -> Result<Vec<u8>, Problem> {
     let is_json = |essence: &str| essence.eq_ignore_ascii_case("application/json") || is_gzip(essence);
     media_type(headers, |essence| is_json(essence).then_some(())).ok_or_else(|| {
@@ -60,8 +61,8 @@ pub fn json(headers: &HeaderMap, body: &[u8], limit: usize) -> Result<Vec<u8>, P
     Ok(body.to_vec())
 }
 
-/// The body's media type, as `known` reads it from its name without parameters. `None` if `known` does
-/// not know it, or if the charset is not UTF-8.
+/// The body's media type, as `known` reads it from its name without parameters. `None` if `known`
+/// does not know it, or if the charset is not UTF-8.
 ///
 /// Not by the crate `mime`, which refuses the white space before `;` that RFC 9110 (5.6.6) allows.
 pub fn media_type<T>(headers: &HeaderMap, known: impl FnOnce(&str) -> Option<T>) -> Option<T> {
@@ -77,8 +78,9 @@ pub fn media_type<T>(headers: &HeaderMap, known: impl FnOnce(&str) -> Option<T>)
     known(essence.trim())
 }
 
-/// Whether a media type is that of a gzip, in which JSON is expected. API Gateway forwards bodies of
-/// other types than JSON and text unchanged; it may alter a gzip that is labelled `application/json`.
+/// Whether a media type is that of a gzip, in which JSON is expected. API Gateway forwards bodies
+/// of other types than JSON and text unchanged; it may alter a gzip that is labelled
+/// `application/json`.
 #[must_use]
 pub fn is_gzip(essence: &str) -> bool {
     essence.eq_ignore_ascii_case("application/gzip")

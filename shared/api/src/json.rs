@@ -1,8 +1,8 @@
 //! Strict JSON: what two readers could understand differently is refused.
 //!
 //! UTF-8, no duplicate members, no lone surrogates, no trailing text, integer literals within
-//! ±(2^53-1), names of at most 1 KiB and at most 64 levels deep. Beyond 2^53 different integers have
-//! one canonical form (RFC 8785), and of two members with one name every parser keeps another.
+//! ±(2^53-1), names of at most 1 KiB and at most 64 levels deep. Beyond 2^53 different integers
+//! have one canonical form (RFC 8785), and of two members with one name every parser keeps another.
 //!
 //! The cost of parsing and reading is linear in the body's length, whatever its shape; the test
 //! `linear` holds that.

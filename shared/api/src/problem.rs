@@ -230,7 +230,8 @@ fn fitting(items: impl Iterator<Item = Value>, max: usize) -> Vec<Value> {
         .collect()
 }
 
-/// The extensions within their budget: of a list as many items as fit, of anything else all or nothing.
+/// The extensions within their budget: of a list as many items as fit, of anything else all or
+/// nothing.
 fn bounded_extensions(extensions: &Map<String, Value>) -> Vec<(String, Value)> {
     let mut left = budget::EXTENSIONS;
     let mut kept = Vec::new();

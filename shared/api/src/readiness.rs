@@ -8,7 +8,8 @@ use serde::{Deserialize, Serialize};
 
 /// How long a dependency may take to answer before it counts as away.
 const PATIENCE: Duration = Duration::from_secs(2);
-/// The same for one that asks dependencies of its own: longer, so that it can say which of them is away.
+/// The same for one that asks dependencies of its own: longer, so that it can say which of them is
+/// away.
 const PATIENCE_WITH_OTHERS: Duration = Duration::from_secs(4);
 
 /// One dependency, as the contract shows it. Tables, buckets and functions stay unnamed.

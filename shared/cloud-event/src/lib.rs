@@ -1,8 +1,8 @@
-//! Events as they are published: one envelope for all of them, CloudEvents 1.0 in its JSON form, with a
-//! key that tells one event from another.
+//! Events as they are published: one envelope for all of them, CloudEvents 1.0 in its JSON form,
+//! with a key that tells one event from another.
 //!
-//! The `cloudevents-sdk` crate has no bounds on attributes, keeps data as a dynamic value and brings
-//! code for transports that nobody uses here; the form itself is fixed by [`Event::SCHEMA`].
+//! The `cloudevents-sdk` crate has no bounds on attributes, keeps data as a dynamic value and
+//! brings code for transports that nobody uses here; the form itself is fixed by [`Event::SCHEMA`].
 
 use idempotency_key::{Fingerprint, IdempotencyKey, NoFingerprint};
 use jiff::Timestamp;
@@ -12,14 +12,16 @@ use serde::ser::SerializeMap as _;
 use serde::{Serialize, Serializer};
 use serde_json::{Map, Value, json};
 
-/// The member of the data that holds the client's key; CloudEvents allows no underscore in the name of an attribute.
+/// The member of the data that holds the client's key; CloudEvents allows no underscore in the name
+/// of an attribute.
 const SOURCE_KEY: &str = "source_idempotency_key";
 const MAX_TEXT: usize = 255;
 
 /// What an event says of itself, beside its data.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Attributes {
-    /// Tells this publication from every other of the same source. What is announced again gets a new one, and keeps its idempotency key.
+    /// Tells this publication from every other of the same source. What is announced again gets a
+    /// new one, and keeps its idempotency key.
     pub id: String,
     /// Who published it: a URI reference that is an absolute path, as `/batches/17`.
     pub source: String,
@@ -44,8 +46,9 @@ pub struct Attributes {
 /// A CloudEvents 1.0 event in its JSON form, with a key under which a handler can do its
 /// work once.
 ///
-/// [`SCHEMA`](Event::SCHEMA) describes what it is written as. An event cannot be changed, since its [fingerprint](Event::fingerprint) is taken
-/// when it is made or read: of the data as they were sent, whatever a handler's type knows of them.
+/// [`SCHEMA`](Event::SCHEMA) describes what it is written as. An event cannot be changed, since its
+/// [fingerprint](Event::fingerprint) is taken when it is made or read: of the data as they were
+/// sent, whatever a handler's type knows of them.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Event<T = Value> {
     attributes: Attributes,
@@ -88,7 +91,8 @@ impl<T: Serialize> Event<T> {
     /// Makes an event of data that are written as an object.
     ///
     /// # Errors
-    /// When an attribute is not as the schema says, or the data are not an object or have a `source_idempotency_key` of their own.
+    /// When an attribute is not as the schema says, or the data are not an object or have a
+    /// `source_idempotency_key` of their own.
     pub fn new(attributes: Attributes, data: T) -> Result<Self, EventError> {
         attributes.check()?;
         let Value::Object(mut sent) = serde_json::to_value(&data).map_err(|error| of_data("", error))? else {
@@ -106,10 +110,12 @@ impl<T: Serialize> Event<T> {
 }
 
 impl<T: DeserializeOwned> Event<T> {
-    /// Reads an event. Attributes that are not known are left out; `T` does not see the client's key.
+    /// Reads an event. Attributes that are not known are left out; `T` does not see the client's
+    /// key.
     ///
     /// # Errors
-    /// When it is not an event, which no further delivery of it changes; the error says what is wrong and repeats no value.
+    /// When it is not an event, which no further delivery of it changes; the error says what is
+    /// wrong and repeats no value.
     pub fn read(json: &[u8]) -> Result<Self, EventError> {
         let mut members: Map<String, Value> = serde_json::from_slice(json)?;
         constant(&mut members, "specversion", "1.0", "must be \"1.0\"")?;
@@ -162,8 +168,9 @@ impl<T> Event<T> {
         self.data
     }
 
-    /// What tells this event from another of the same key: its type and its data as they were sent, with the client's key. Id, time and trace
-    /// belong to a publication: when the same thing is announced again, they are others, and the fingerprint is the same.
+    /// What tells this event from another of the same key: its type and its data as they were sent,
+    /// with the client's key. Id, time and trace belong to a publication: when the same thing is
+    /// announced again, they are others, and the fingerprint is the same.
     pub const fn fingerprint(&self) -> &Fingerprint {
         &self.fingerprint
     }

@@ -82,7 +82,8 @@ fn an_event_is_written_under_the_names_of_the_schema() {
     assert_eq!(serde_json::to_value(read).unwrap(), written);
 }
 
-/// Each is one fault: the attribute, the value that it is given (or that it is taken away), and what the error says.
+/// Each is one fault: the attribute, the value that it is given (or that it is taken away), and
+/// what the error says.
 fn faults() -> Vec<(&'static str, Option<Value>, &'static str)> {
     let upper = KEY.to_uppercase();
     let long = "x".repeat(256);

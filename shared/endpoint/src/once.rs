@@ -36,9 +36,9 @@ impl From<Problem> for NotDone {
 
 /// Does `work` once for a key and a request, and answers every retry from the record.
 ///
-/// The reply is given even if its record cannot be written: then the record is left to its lease, and
-/// whoever takes it over does the work again. So work that [`Done::Record`] ends must come to the same
-/// when it is repeated.
+/// The reply is given even if its record cannot be written: then the record is left to its lease,
+/// and whoever takes it over does the work again. So work that [`Done::Record`] ends must come to
+/// the same when it is repeated.
 ///
 /// # Errors
 /// The problem of `work`, 409 and 429 for a key that is in use or was used for another request, and

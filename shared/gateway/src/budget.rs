@@ -19,15 +19,16 @@ use idempotency::Execution;
 use jiff::Timestamp;
 use uuid::Uuid;
 
-/// As long as the claim of an order that changes something: nothing that starts in time outlives it.
+/// As long as the claim of an order that changes something: nothing that starts in time outlives
+/// it.
 const LEASE: Duration = Execution::lease();
 /// How long an item without leases is kept.
 const KEPT: Duration = Duration::from_secs(86_400);
 /// How often a full item is swept before the order is refused.
 const ATTEMPTS: usize = 3;
 /// The most orders that a tenant may have under way. Every order writes its tenant's item twice; a
-/// write takes a unit for each KiB of the item, and DynamoDB gives an item 1,000 units a second. With
-/// this many leases the item has less than 3 KiB, which lets through 166 orders a second.
+/// write takes a unit for each KiB of the item, and DynamoDB gives an item 1,000 units a second.
+/// With this many leases the item has less than 3 KiB, which lets through 166 orders a second.
 const MOST: u32 = 99;
 
 /// The tenants' budgets, in the table of idempotency records: `BUDGET#<tenant>`.
@@ -60,9 +61,9 @@ impl Budget {
         Self { dynamodb, table, limit }
     }
 
-    /// The orders that each tenant may have under way: `TENANT_CONCURRENCY`, which is at most 99, or
-    /// half of the concurrency that is reserved for `mq-access` (`MQ_ACCESS_CONCURRENCY`), up to 99.
-    /// `None`, and no store call for any order, if the first is 0, or is not given and none is
+    /// The orders that each tenant may have under way: `TENANT_CONCURRENCY`, which is at most 99,
+    /// or half of the concurrency that is reserved for `mq-access` (`MQ_ACCESS_CONCURRENCY`), up to
+    /// 99. `None`, and no store call for any order, if the first is 0, or is not given and none is
     /// reserved.
     pub fn limit<F: Fn(&str) -> Option<String>>(environment: &mut Environment<F>) -> Option<NonZeroU32> {
         let reserved: u32 = environment.optional("MQ_ACCESS_CONCURRENCY", 0);
@@ -146,7 +147,8 @@ impl Budget {
 
 impl Lease {
     fn until(end: Timestamp) -> Self {
-        // 48 random bits tell apart the leases that end in the same millisecond; the item stays small.
+        // 48 random bits tell apart the leases that end in the same millisecond; the item stays
+        // small.
         let random = Uuid::new_v4().as_u128() >> 80;
         Self { name: format!("{}#{random:012x}", end.as_millisecond()) }
     }

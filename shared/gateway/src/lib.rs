@@ -1,5 +1,5 @@
-//! The HTTP side of the message gateway: the order of checks, the target, the claim, and the call to `mq-access`;
-//! and the words in which the two sides speak.
+//! The HTTP side of the message gateway: the order of checks, the target, the claim, and the call
+//! to `mq-access`; and the words in which the two sides speak.
 
 mod budget;
 mod front;

@@ -63,7 +63,8 @@ impl NotAnswered {
         }
     }
 
-    /// Whether the work may have been done, or may be under way still. If not, trying again is safe.
+    /// Whether the work may have been done, or may be under way still. If not, trying again is
+    /// safe.
     pub const fn may_have_run(&self) -> bool {
         match self {
             Self::NotStarted(_) | Self::TooLarge(_) | Self::NotSent(_) => false,
@@ -71,7 +72,8 @@ impl NotAnswered {
         }
     }
 
-    /// What Lambda says of a function that ended without an answer, by the payload that it sends then.
+    /// What Lambda says of a function that ended without an answer, by the payload that it sends
+    /// then.
     fn of_function_error(kind: &str, payload: &[u8]) -> Self {
         let error_type = serde_json::from_slice(payload).map(|FunctionError { error_type }| error_type);
         match error_type.unwrap_or_default() {
@@ -146,7 +148,8 @@ impl MqAccess {
             .map_err(|error| match &error {
                 SdkError::TimeoutError(_) => NotAnswered::TimedOut,
                 SdkError::ConstructionFailure(_) => NotAnswered::NotStarted(error.into()),
-                // Lambda refuses with 4xx before it starts anything: throttled, not permitted, not there.
+                // Lambda refuses with 4xx before it starts anything: throttled, not permitted, not
+                // there.
                 SdkError::ServiceError(service) if service.raw().status().is_client_error() => {
                     NotAnswered::NotStarted(error.into())
                 }

@@ -11,8 +11,8 @@ use serde::de::DeserializeOwned;
 use crate::protocol::Work;
 use crate::target_request::NamedTarget;
 
-/// How long the broker's part of one request may take: the time-out of `mq-access` less what it takes to connect and
-/// to record the outcome.
+/// How long the broker's part of one request may take: the time-out of `mq-access` less what it
+/// takes to connect and to record the outcome.
 pub const TIME_BUDGET: Duration = Duration::from_secs(20);
 
 /// Whether an operation takes an `Idempotency-Key`.

@@ -1,4 +1,5 @@
-//! Where the errors of the crates below become problems of the contract; one exhaustive function for each.
+//! Where the errors of the crates below become problems of the contract; one exhaustive function
+//! for each.
 
 use api::{BrokerStatement, Fault, Problem, Reason};
 use mq::{Base64Bytes, BrokerError, BrokerReply, ProduceFailure, TargetError};

@@ -8,12 +8,12 @@ use crate::operation::QueueRule;
 use crate::problems::from_target;
 use crate::target_request::NamedTarget;
 
-/// Finds the tenant's profile, merges and checks the target. Faults point to where the request's body
-/// has its target.
+/// Finds the tenant's profile, merges and checks the target. Faults point to where the request's
+/// body has its target.
 ///
 /// # Errors
-/// 400 for an incomplete target, 404 for an unknown profile, 403 for one that is not allowed, 422 for a broker that
-/// is not built yet, 503 for a profile that has a fault of its own.
+/// 400 for an incomplete target, 404 for an unknown profile, 403 for one that is not allowed, 422
+/// for a broker that is not built yet, 503 for a profile that has a fault of its own.
 pub(crate) async fn resolve(
     access: &AccessStore,
     allowed: AllowedTargets<'_>,

@@ -86,7 +86,8 @@ impl TargetPlace {
         }
     }
 
-    /// Lets the faults of `problem`, which a target's resolution found, point into the request's body.
+    /// Lets the faults of `problem`, which a target's resolution found, point into the request's
+    /// body.
     pub(crate) fn point(self, problem: Problem) -> Problem {
         if self == Self::Member || problem.faults.is_empty() {
             return problem;

@@ -9,8 +9,9 @@ use sha2::{Digest as _, Sha256};
 /// The largest integer up to which every integer is a double of its own (RFC 7493, section 2.2).
 const MAX_INTEGER: u64 = 9_007_199_254_740_991;
 
-/// The SHA-256, in hex, of the canonical form (RFC 8785) of a body as it was sent: order of members, white space, escapes and spelling of
-/// numbers do not matter (`16.0` is the integer 16); values, the order of items and the code points of text do, and `null` is not absence.
+/// The SHA-256, in hex, of the canonical form (RFC 8785) of a body as it was sent: order of
+/// members, white space, escapes and spelling of numbers do not matter (`16.0` is the integer 16);
+/// values, the order of items and the code points of text do, and `null` is not absence.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct Fingerprint(String);
@@ -27,8 +28,9 @@ pub enum NoFingerprint {
 }
 
 impl Fingerprint {
-    /// Takes the fingerprint of a body that was parsed strictly: of two members of one name a [`Value`] holds but the last, and integers beyond
-    /// `u64` it holds as doubles, so a parser has to refuse both before.
+    /// Takes the fingerprint of a body that was parsed strictly: of two members of one name a
+    /// [`Value`] holds but the last, and integers beyond `u64` it holds as doubles, so a parser has
+    /// to refuse both before.
     ///
     /// # Errors
     /// [`NoFingerprint::IntegerTooLarge`] for an integer beyond ±(2^53-1).

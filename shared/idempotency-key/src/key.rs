@@ -91,7 +91,8 @@ impl fmt::Display for IdempotencyKey {
     }
 }
 
-/// How long records are kept: the deployment's default, and the bounds within which a client may choose.
+/// How long records are kept: the deployment's default, and the bounds within which a client may
+/// choose.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ExpiryBounds {
     /// Where the client says nothing.

@@ -1,4 +1,5 @@
-//! Payments that are made once, whatever is retried, with the DynamoDB that `AWS_ENDPOINT_URL` names (or the account's own).
+//! Payments that are made once, whatever is retried, with the DynamoDB that `AWS_ENDPOINT_URL`
+//! names (or the account's own).
 //!
 //! Makes a table, plays six requests and three deliveries of an event against it, and removes it.
 
@@ -98,7 +99,8 @@ async fn pay(store: &Store, key: &str, body: &Value, bank: Bank) -> Result<(), F
     Ok(())
 }
 
-/// Pays one order after the other, and notes each, so that whoever takes over does not pay it again.
+/// Pays one order after the other, and notes each, so that whoever takes over does not pay it
+/// again.
 async fn execute(store: &Store, execution: &Execution, body: &Value, bank: Bank) -> Result<String, Failure> {
     let orders = body["orders"].as_array().map_or(1, |orders| orders.len().try_into().unwrap_or(0));
     let mut progress = execution.progress;

@@ -21,8 +21,8 @@ pub struct ClaimRequest<'a> {
     pub key: &'a IdempotencyKey,
     /// What tells the request from another under the key.
     pub fingerprint: &'a Fingerprint,
-    /// What the work is done to, for the index by target: `<queueManager>:<queue>`. It is part of the
-    /// record's key if the operation has keys [per target](OperationType::per_target).
+    /// What the work is done to, for the index by target: `<queueManager>:<queue>`. It is part of
+    /// the record's key if the operation has keys [per target](OperationType::per_target).
     pub target: &'a str,
     /// For logs and the record.
     pub trace_id: &'a str,
@@ -43,8 +43,9 @@ pub enum Claimed {
     Execute(Execution),
     /// It was done before, at `completed_at`; this is the answer.
     Replay { response: Reply, completed_at: Timestamp },
-    /// It was prepared by an execution whose lease is over: the response is stored, whether the side effect was made final is not
-    /// known, and the response says so. The caller answers with it and [completes](crate::Store::finish) the execution.
+    /// It was prepared by an execution whose lease is over: the response is stored, whether the
+    /// side effect was made final is not known, and the response says so. The caller answers with
+    /// it and [completes](crate::Store::finish) the execution.
     InDoubt { execution: Execution, response: Reply },
     /// The key was used with another body.
     Conflict,

@@ -125,7 +125,8 @@ struct Expression {
 }
 
 impl Expression {
-    /// Sets an attribute; its name and value get placeholders, since some names are words of DynamoDB's own.
+    /// Sets an attribute; its name and value get placeholders, since some names are words of
+    /// DynamoDB's own.
     fn set(&mut self, name: &'static str, value: AttributeValue) {
         self.set.push(format!("#{name} = :{name}"));
         self.names.insert(format!("#{name}"), name.to_owned());

@@ -17,8 +17,8 @@ pub struct Execution {
     pub(crate) pk: String,
     pub(crate) owner: String,
     pub(crate) attempt: u32,
-    /// Epoch milliseconds. Work that has not started by then must not start, by the clock of whoever
-    /// does it: that clock may be ahead of the claim's by [`Self::SKEW`].
+    /// Epoch milliseconds. Work that has not started by then must not start, by the clock of
+    /// whoever does it: that clock may be ahead of the claim's by [`Self::SKEW`].
     pub start_before: i64,
     pub(crate) retention_seconds: u64,
     /// What kind of work it is.
@@ -54,12 +54,13 @@ impl Execution {
 
     /// How long a claim keeps others out: nothing that starts in time outlives it.
     ///
-    /// The skew counts twice. Whoever works may have a clock that is ahead of the claim's, so it accepts
-    /// work for that much longer than [`Self::START_WITHIN`]; and whoever takes over may have a clock
-    /// that is ahead of the worker's. Let the claim be at 0 by its own clock, and let `w` and `t` say by
-    /// how much the clocks of the worker and of the successor are ahead of it. The work ends, by the
-    /// claim's clock, at `START_WITHIN + SKEW - w + WORK` at the latest, and the successor begins at
-    /// `lease - t` at the earliest. As `t - w` is at most `SKEW`, this lease is long enough.
+    /// The skew counts twice. Whoever works may have a clock that is ahead of the claim's, so it
+    /// accepts work for that much longer than [`Self::START_WITHIN`]; and whoever takes over may
+    /// have a clock that is ahead of the worker's. Let the claim be at 0 by its own clock, and let
+    /// `w` and `t` say by how much the clocks of the worker and of the successor are ahead of it.
+    /// The work ends, by the claim's clock, at `START_WITHIN + SKEW - w + WORK` at the latest, and
+    /// the successor begins at `lease - t` at the earliest. As `t - w` is at most `SKEW`, this
+    /// lease is long enough.
     pub const fn lease() -> Duration {
         Self::start_bound().saturating_add(Self::WORK).saturating_add(Self::SKEW)
     }
@@ -171,7 +172,8 @@ mod tests {
         let (execution, record) = execution(Duration::from_secs(60));
         let skew = i64::try_from(Execution::SKEW.as_millis()).unwrap();
         let work = i64::try_from(Execution::WORK.as_millis()).unwrap();
-        // By the claim's clock; the two others differ from it and from each other by the skew at most.
+        // By the claim's clock; the two others differ from it and from each other by the skew at
+        // most.
         for (worker, successor) in
             [(-skew, 0), (0, skew), (skew, skew), (-skew, -skew), (-skew / 2, skew / 2)]
         {

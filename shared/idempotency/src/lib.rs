@@ -1,8 +1,10 @@
-//! One conditional record per operation, tenant and key, so that a retry is answered and not executed.
+//! One conditional record per operation, tenant and key, so that a retry is answered and not
+//! executed.
 //!
-//! Who takes a request [claims](Store::claim) its record with one conditional write that reads nothing; who executes the
-//! work [finishes](Store::finish) it with a second write, under the owner and the attempt of its claim. A slow first execution cannot
-//! overwrite its successor's result, and a key that was used with another body is always refused.
+//! Who takes a request [claims](Store::claim) its record with one conditional write that reads
+//! nothing; who executes the work [finishes](Store::finish) it with a second write, under the owner
+//! and the attempt of its claim. A slow first execution cannot overwrite its successor's result,
+//! and a key that was used with another body is always refused.
 //!
 //! ```no_run
 //! use idempotency::{ClaimRequest, Claimed, Fingerprint, IdempotencyKey, OperationType, Outcome, Reply, Store};
@@ -32,16 +34,18 @@
 //! ```
 //!
 //! - Work that can be resumed notes how far it is with [checkpoints](Store::checkpoint); a takeover
-//!   begins after the last one. Work with a place of its own [arrives](Store::arrive) there first: at
-//!   another place than the last attempt's it begins again.
+//!   begins after the last one. Work with a place of its own [arrives](Store::arrive) there first:
+//!   at another place than the last attempt's it begins again.
 //! - Work whose effect becomes final at one moment [prepares](Store::prepare): the response is
 //!   stored first, so that a crash after the effect cannot lose it. It is stored with room for its
 //!   [label](Prepared), which says after such a crash that the effect is in doubt.
 //! - A response that no record can hold is kept in S3, and is stored before the record says so.
-//! - [`protocol`] is all of it without the store; a model checker goes through its states in the tests.
+//! - [`protocol`] is all of it without the store; a model checker goes through its states in the
+//!   tests.
 //!
-//! The times are fixed ([`Execution`]): work starts within 3 s of its claim or not at all, takes at most 24 s, and clocks
-//! differ by at most 5 s. Nothing outlives its lease, so none is ever renewed.
+//! The times are fixed ([`Execution`]): work starts within 3 s of its claim or not at all, takes at
+//! most 24 s, and clocks differ by at most 5 s. Nothing outlives its lease, so none is ever
+//! renewed.
 
 mod audit;
 mod claim;

@@ -36,12 +36,13 @@ pub enum OnceError<E> {
 }
 
 impl Store {
-    /// Does `work` once per key and fingerprint, for work whose effect has no transaction of its own
-    /// that could remember the key. A delivery that finds the work done is acknowledged without it.
+    /// Does `work` once per key and fingerprint, for work whose effect has no transaction of its
+    /// own that could remember the key. A delivery that finds the work done is acknowledged without
+    /// it.
     ///
-    /// A program that dies in its work, or cannot write its record, leaves the record to its lease; the
-    /// next delivery after that does the work again. So the work is done at least once, and again only
-    /// then.
+    /// A program that dies in its work, or cannot write its record, leaves the record to its lease;
+    /// the next delivery after that does the work again. So the work is done at least once, and
+    /// again only then.
     ///
     /// # Errors
     /// When the delivery must be retried, or can never succeed: [`OnceError`].

@@ -10,7 +10,8 @@ const CERTAIN: &str = r#"{"deliveryInDoubt":false,"#;
 /// How it begins once nobody can tell any more whether its effect became final.
 const IN_DOUBT: &str = r#"{"deliveryInDoubt":true,"#;
 
-/// A response that can be labelled: its body is a JSON object whose first member is `deliveryInDoubt`.
+/// A response that can be labelled: its body is a JSON object whose first member is
+/// `deliveryInDoubt`.
 ///
 /// The label is replaced where it lies, at the beginning of the body. The rest of the body is never
 /// read, so nothing in it can take the label away or change with it.

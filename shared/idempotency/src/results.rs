@@ -1,4 +1,5 @@
-//! Bodies of responses: in the record where they fit, compressed where that helps, and in a bucket beyond.
+//! Bodies of responses: in the record where they fit, compressed where that helps, and in a bucket
+//! beyond.
 
 use std::io::{Read as _, Write as _};
 use std::time::Duration;
@@ -24,7 +25,8 @@ const IN_RECORD: usize = 350_000;
 const MAX_BODY: u64 = 8 * 1024 * 1024;
 
 const DAY: Duration = Duration::from_secs(86_400);
-/// The lives for which the bucket has a rule, in days: objects under `results/<days>d/` are gone after them.
+/// The lives for which the bucket has a rule, in days: objects under `results/<days>d/` are gone
+/// after them.
 const LIVES: [u64; 4] = [1, 2, 8, 32];
 
 /// The bucket for bodies that no record can hold.
@@ -135,7 +137,8 @@ fn object_key(execution: &Execution) -> String {
     format!("results/{days}d/{operation}/{tenant}/{idempotency_key}/{owner}.gz")
 }
 
-/// The shortest life that covers the retention, which counts from the end of an execution that the object precedes.
+/// The shortest life that covers the retention, which counts from the end of an execution that the
+/// object precedes.
 fn life(retention: Duration) -> u64 {
     let needed = (retention + Execution::lease()).as_secs().div_ceil(DAY.as_secs());
     LIVES.into_iter().find(|days| *days >= needed).unwrap_or(needed)

@@ -1,4 +1,5 @@
-//! Keys that come with other bodies, counted so that somebody who tries them out does not go on for ever.
+//! Keys that come with other bodies, counted so that somebody who tries them out does not go on for
+//! ever.
 
 use std::collections::HashMap;
 use std::sync::{Mutex, PoisonError};
@@ -33,7 +34,8 @@ impl Default for ReuseLimits {
 #[derive(Debug)]
 pub(crate) struct ReuseCounter {
     limits: ReuseLimits,
-    /// Tenants that are over their limit, and the end of that window in epoch seconds: they cost no more writes.
+    /// Tenants that are over their limit, and the end of that window in epoch seconds: they cost no
+    /// more writes.
     over: Mutex<HashMap<String, i64>>,
 }
 

@@ -47,8 +47,8 @@ impl Store {
         Self { dynamodb, table, bucket: None, reuse, audit: Arc::new(Log) }
     }
 
-    /// Keeps what no record can hold under `results/` of `bucket`, in the classes of life that its rules must have: `results/1d/`,
-    /// `2d`, `8d` and `32d`.
+    /// Keeps what no record can hold under `results/` of `bucket`, in the classes of life that its
+    /// rules must have: `results/1d/`, `2d`, `8d` and `32d`.
     #[must_use]
     pub fn with_bucket(self, s3: aws_sdk_s3::Client, bucket: String) -> Self {
         Self { bucket: Some(Bucket::new(s3, bucket)), ..self }
@@ -65,8 +65,10 @@ impl Store {
         Self { audit, ..self }
     }
 
-    /// Claims the right to execute, by `<operation>#<tenant>#<key>` (of an event, with its handler behind): one put that reads nothing. Where its condition fails, the record
-    /// that comes back decides; a takeover is a second write, on the condition that the record is still what was seen.
+    /// Claims the right to execute, by `<operation>#<tenant>#<key>` (of an event, with its handler
+    /// behind): one put that reads nothing. Where its condition fails, the record that comes back
+    /// decides; a takeover is a second write, on the condition that the record is still what was
+    /// seen.
     ///
     /// # Errors
     /// [`StoreError::Unavailable`] when the store cannot be reached; nothing may be executed then.
@@ -174,10 +176,10 @@ impl Store {
         Claimed::InProgress { retry_after }
     }
 
-    /// Takes an execution to the place where it will work, before it does anything there. If earlier
-    /// attempts did something at another place, it begins again at this one, and the record says so
-    /// when this returns; that takes one write, and nothing else does. `None` if another execution
-    /// owns the record by now.
+    /// Takes an execution to the place where it will work, before it does anything there. If
+    /// earlier attempts did something at another place, it begins again at this one, and the record
+    /// says so when this returns; that takes one write, and nothing else does. `None` if another
+    /// execution owns the record by now.
     ///
     /// # Errors
     /// When the store cannot be reached; nothing may be done at the place then.
@@ -198,7 +200,8 @@ impl Store {
     /// execution's owner and attempt, and that it does not know of more.
     ///
     /// # Errors
-    /// When the store cannot be reached. The work may go on: what is not noted is in doubt after a crash.
+    /// When the store cannot be reached. The work may go on: what is not noted is in doubt after a
+    /// crash.
     pub async fn checkpoint(
         &self,
         execution: &Execution,
@@ -213,11 +216,13 @@ impl Store {
         self.settle(execution, &checkpoint, Detail::None).await
     }
 
-    /// Stores the response before the side effect is made final, on the condition that the record is still in progress
-    /// under the execution's owner and attempt. A body that no record can hold is in the bucket before.
+    /// Stores the response before the side effect is made final, on the condition that the record
+    /// is still in progress under the execution's owner and attempt. A body that no record can hold
+    /// is in the bucket before.
     ///
     /// # Errors
-    /// When the store cannot be reached; whether the response was stored is not known then, and the side effect must not be made final.
+    /// When the store cannot be reached; whether the response was stored is not known then, and the
+    /// side effect must not be made final.
     pub async fn prepare(
         &self,
         execution: &Execution,
@@ -228,8 +233,8 @@ impl Store {
         self.settle(execution, &prepare, Detail::None).await
     }
 
-    /// Ends the execution, on the condition that the record is in progress or prepared under its owner and attempt. From then on
-    /// the retention counts.
+    /// Ends the execution, on the condition that the record is in progress or prepared under its
+    /// owner and attempt. From then on the retention counts.
     ///
     /// # Errors
     /// When the store cannot be reached; the record is then left to its lease.
@@ -256,8 +261,8 @@ impl Store {
         self.settle(execution, &transition, detail).await
     }
 
-    /// [Finishes](Self::finish) an execution. `None` if the record could not be written: it is left to its
-    /// lease, and the work stays done.
+    /// [Finishes](Self::finish) an execution. `None` if the record could not be written: it is left
+    /// to its lease, and the work stays done.
     pub async fn end(&self, execution: &Execution, outcome: &Outcome) -> Option<WriteOutcome> {
         let finished = self.finish(execution, outcome).await;
         finished
@@ -273,7 +278,8 @@ impl Store {
             .ok()
     }
 
-    /// Sends a write of the execution's own. One that finds itself already done lost only its answer.
+    /// Sends a write of the execution's own. One that finds itself already done lost only its
+    /// answer.
     async fn settle(
         &self,
         execution: &Execution,
@@ -300,7 +306,8 @@ impl Store {
     }
 }
 
-/// Records keep milliseconds; what derives from a time must not see more of it the first time than later.
+/// Records keep milliseconds; what derives from a time must not see more of it the first time than
+/// later.
 fn now() -> Timestamp {
     let now = Timestamp::now();
     Timestamp::from_millisecond(now.as_millisecond()).unwrap_or(now)

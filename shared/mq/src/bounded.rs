@@ -5,8 +5,8 @@ use std::marker::PhantomData;
 
 use serde::de::{Deserialize, Deserializer, Error, IgnoredAny, SeqAccess, Visitor};
 
-/// Declares a newtype over an integer with inclusive bounds and a default, which refuses anything else when it is
-/// parsed: `bounded!(/** Docs. */ TxSize: u32, 1..=100_000, default 100);`
+/// Declares a newtype over an integer with inclusive bounds and a default, which refuses anything
+/// else when it is parsed: `bounded!(/** Docs. */ TxSize: u32, 1..=100_000, default 100);`
 macro_rules! bounded {
     ($(#[$doc:meta])* $name:ident: $int:ty, $min:literal ..= $max:literal, default $default:literal) => {
         $(#[$doc])*

@@ -1,4 +1,5 @@
-//! What a caller may ask: validated commands, as they travel to the function that speaks to the broker.
+//! What a caller may ask: validated commands, as they travel to the function that speaks to the
+//! broker.
 
 use serde::{Deserialize, Serialize};
 
@@ -52,7 +53,8 @@ pub struct Batch {
     pub transaction: Transaction,
 }
 
-/// Transactions of a produce. `atomic` asks to refuse the request where the broker cannot make each of them all or nothing.
+/// Transactions of a produce. `atomic` asks to refuse the request where the broker cannot make each
+/// of them all or nothing.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct Transaction {

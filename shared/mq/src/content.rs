@@ -1,5 +1,6 @@
-//! The content of outgoing messages. Every byte is a function of tenant, key, fingerprint, the claim's creation
-//! time and the message's index, so what is sent again after a crash is the same message with the same id.
+//! The content of outgoing messages. Every byte is a function of tenant, key, fingerprint, the
+//! claim's creation time and the message's index, so what is sent again after a crash is the same
+//! message with the same id.
 
 use std::fmt;
 
@@ -89,7 +90,8 @@ impl Template {
     pub const MAX_BYTES: usize = 4_194_304;
 
     /// # Errors
-    /// When a placeholder is unknown, malformed or never closed, or a body could exceed [`Self::MAX_BYTES`].
+    /// When a placeholder is unknown, malformed or never closed, or a body could exceed
+    /// [`Self::MAX_BYTES`].
     pub fn parse(source: &str) -> Result<Self, TemplateError> {
         let mut pieces = Vec::new();
         let mut rest = source;
@@ -192,7 +194,8 @@ fn derived_uuid(bytes: &[u8; 32]) -> Uuid {
 fn alphanumeric(rng: &mut ChaCha8Rng) -> char {
     const ALPHABET: &[u8; 62] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789";
     loop {
-        // Six bits at a time, and again where they fall beyond the alphabet: no character is likelier than another.
+        // Six bits at a time, and again where they fall beyond the alphabet: no character is
+        // likelier than another.
         let index = rng.next_u32() & 63;
         if let Some(character) = usize::try_from(index).ok().and_then(|index| ALPHABET.get(index)) {
             return char::from(*character);
@@ -210,7 +213,8 @@ pub struct OutgoingMessage {
     pub content_type: &'static str,
 }
 
-/// A message's correlation id. The message's own id is left to the broker, whose wire form it takes.
+/// A message's correlation id. The message's own id is left to the broker, whose wire form it
+/// takes.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum CorrelId {
     None,

@@ -1,10 +1,11 @@
-//! Why an operation on a broker failed. Outcomes are three: what returns `Ok` was done, what returns
-//! [`BrokerError::InDoubt`] may have been, everything else had no effect beyond what the report says was committed.
+//! Why an operation on a broker failed. Outcomes are three: what returns `Ok` was done, what
+//! returns [`BrokerError::InDoubt`] may have been, everything else had no effect beyond what the
+//! report says was committed.
 //!
-//! An error has two readers. Its own text is for the caller: it is written here, holds no secret, and
-//! nothing that a broker, a library or an operating system wrote. What those wrote is the
-//! [cause](BrokerError::cause), for the operator's log. The broker's code and its symbolic name are the
-//! caller's too, as [`BrokerReply`].
+//! An error has two readers. Its own text is for the caller: it is written here, holds no secret,
+//! and nothing that a broker, a library or an operating system wrote. What those wrote is the
+//! [cause](BrokerError::cause), for the operator's log. The broker's code and its symbolic name are
+//! the caller's too, as [`BrokerReply`].
 
 use std::error::Error;
 use std::sync::Arc;
@@ -16,7 +17,8 @@ use crate::names::QueueName;
 /// An error of a library below. It is shared, so that errors of brokers can be cloned.
 pub type Cause = Arc<dyn Error + Send + Sync>;
 
-/// What the broker itself said, for example `{"IBM MQ", 2053, "MQRC_Q_FULL"}` or `{"RabbitMQ", 403, "ACCESS_REFUSED"}`.
+/// What the broker itself said, for example `{"IBM MQ", 2053, "MQRC_Q_FULL"}` or `{"RabbitMQ", 403,
+/// "ACCESS_REFUSED"}`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct BrokerReply {
     pub product: String,
@@ -25,11 +27,12 @@ pub struct BrokerReply {
 }
 
 impl BrokerReply {
-    /// AMQP's internal error (0-9-1, section 1.3), which RabbitMQ names a virtual host that is down.
+    /// AMQP's internal error (0-9-1, section 1.3), which RabbitMQ names a virtual host that is
+    /// down.
     const INTERNAL_ERROR: &str = "INTERNAL_ERROR";
 
-    /// Whether the broker may say something else after a while: a broker that starts says of a virtual
-    /// host that it is down.
+    /// Whether the broker may say something else after a while: a broker that starts says of a
+    /// virtual host that it is down.
     fn is_transient(&self) -> bool {
         self.name == Self::INTERNAL_ERROR
     }

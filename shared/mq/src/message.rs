@@ -45,8 +45,8 @@ pub struct ReceivedMessage {
 }
 
 impl ReceivedMessage {
-    /// How many bytes the message takes in a response: its JSON, escaped once more because Lambda carries a
-    /// response's body as a JSON string.
+    /// How many bytes the message takes in a response: its JSON, escaped once more because Lambda
+    /// carries a response's body as a JSON string.
     pub fn carried_size(&self) -> usize {
         let mut carried = Carried(base64_bytes::encoded_len(self.body.0.len()));
         // Counting does not fail.
@@ -81,8 +81,8 @@ impl Serialize for ReceivedMessage {
     }
 }
 
-/// A message without the longest part of its JSON, whose length is known without writing it: nothing in base64 is
-/// escaped.
+/// A message without the longest part of its JSON, whose length is known without writing it:
+/// nothing in base64 is escaped.
 struct WithoutBase64<'a>(&'a ReceivedMessage);
 
 impl Serialize for WithoutBase64<'_> {

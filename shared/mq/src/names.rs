@@ -12,7 +12,8 @@ text!(
     QueueName, 1..=255, not_control, "must not contain control characters"
 );
 text!(
-    /// A queue manager, or RabbitMQ's virtual host, which is a short string; empty means the default.
+    /// A queue manager, or RabbitMQ's virtual host, which is a short string; empty means the
+    /// default.
     QueueManagerName, 0..=255, not_control, "must not contain control characters"
 );
 text!(
@@ -32,7 +33,8 @@ text!(
     UserName, 1..=255, not_control, "must not contain control characters"
 );
 text!(
-    /// The name of a target profile. It is part of an item's key, which DynamoDB limits to 2,048 bytes.
+    /// The name of a target profile. It is part of an item's key, which DynamoDB limits to 2,048
+    /// bytes.
     ProfileName, 1..=255, not_control, "must not contain control characters"
 );
 

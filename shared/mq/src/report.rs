@@ -50,7 +50,8 @@ pub struct DepthReport {
     pub open_output_count: Option<u64>,
 }
 
-/// One step of a connection test: done, failed with a code and a detail, or skipped because an earlier one failed.
+/// One step of a connection test: done, failed with a code and a detail, or skipped because an
+/// earlier one failed.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct TestStep {

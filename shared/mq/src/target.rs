@@ -1,4 +1,5 @@
-//! Which queue, where, and as whom: from what a request and a profile say to a target that is complete and allowed.
+//! Which queue, where, and as whom: from what a request and a profile say to a target that is
+//! complete and allowed.
 
 use std::fmt;
 use std::str::FromStr;
@@ -148,7 +149,8 @@ pub struct AuthSpec {
     pub password_ref: Option<SecretRef>,
 }
 
-/// A target kept on the server, with patterns (`*`, `?`) of the further queues that a request may name on it.
+/// A target kept on the server, with patterns (`*`, `?`) of the further queues that a request may
+/// name on it.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct Profile {
@@ -225,11 +227,12 @@ pub enum TargetError {
 }
 
 impl Target {
-    /// Merges what the request says over its profile, applies the defaults, and checks that the caller may go there.
+    /// Merges what the request says over its profile, applies the defaults, and checks that the
+    /// caller may go there.
     ///
-    /// A profile's own hosts and queues are allowed, and its credentials go nowhere else. Whatever a request adds
-    /// beyond a queue that the profile covers must be covered by `allowed`, secrets included, and may not weaken
-    /// the profile's TLS.
+    /// A profile's own hosts and queues are allowed, and its credentials go nowhere else. Whatever
+    /// a request adds beyond a queue that the profile covers must be covered by `allowed`, secrets
+    /// included, and may not weaken the profile's TLS.
     ///
     /// # Errors
     /// [`TargetError`], which names the member at fault or the rule that forbids it.
@@ -280,7 +283,8 @@ fn merge(base: &TargetSpec, over: &TargetSpec) -> TargetSpec {
 }
 
 impl TargetSpec {
-    /// Applies the defaults. What comes from the profile and not from `inline` is the profile's fault.
+    /// Applies the defaults. What comes from the profile and not from `inline` is the profile's
+    /// fault.
     fn complete(self, inline: &Self) -> Result<Target, TargetError> {
         let broker = self.broker.unwrap_or_default();
         if broker == BrokerKind::IbmMq {

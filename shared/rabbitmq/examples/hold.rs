@@ -4,10 +4,11 @@
 //! cargo run -p rabbitmq --example hold -- --host 127.0.0.1 --seconds 60
 //! ```
 //!
-//! What the command line leaves open comes from the environment (`AMQP_HOST`, `AMQP_PORT`, `AMQP_USER`, `AMQP_PASSWORD`,
-//! `AMQP_VHOST`, `AMQP_TIMEOUT`, `AMQP_HEARTBEAT`, and for AMQPS `AMQP_TLS`, `AMQP_CA_FILE`, `AMQP_CERT_FILE`,
-//! `AMQP_KEY_FILE`), the table `[amqp]` of `config.toml`, and the defaults. There is no
-//! argument for the password: others can read a command line. The log goes to standard output too.
+//! What the command line leaves open comes from the environment (`AMQP_HOST`, `AMQP_PORT`,
+//! `AMQP_USER`, `AMQP_PASSWORD`, `AMQP_VHOST`, `AMQP_TIMEOUT`, `AMQP_HEARTBEAT`, and for AMQPS
+//! `AMQP_TLS`, `AMQP_CA_FILE`, `AMQP_CERT_FILE`, `AMQP_KEY_FILE`), the table `[amqp]` of
+//! `config.toml`, and the defaults. There is no argument for the password: others can read a
+//! command line. The log goes to standard output too.
 
 #![allow(clippy::print_stdout, reason = "it is what the program is for")]
 

@@ -60,8 +60,8 @@ struct State {
 }
 
 impl State {
-    /// Counts a connection of `member` as in use, in place of the idle one that was used last. Gives that one, and
-    /// what is past use, and what has to make room.
+    /// Counts a connection of `member` as in use, in place of the idle one that was used last.
+    /// Gives that one, and what is past use, and what has to make room.
     fn enter(&mut self, member: &Arc<Member>, max_size: usize) -> Entered {
         let (usable, past): (Vec<_>, Vec<_>) = std::mem::take(&mut self.idle)
             .into_iter()
@@ -131,9 +131,9 @@ impl Capacity {
         self.limits.max_size
     }
 
-    /// Waits for a place until `deadline` or the pool's timeout, and gives it with the idle connection of `member`
-    /// that was used last. Where there is none, another connection may be opened: the least recently used ones of
-    /// other members were closed to make room.
+    /// Waits for a place until `deadline` or the pool's timeout, and gives it with the idle
+    /// connection of `member` that was used last. Where there is none, another connection may be
+    /// opened: the least recently used ones of other members were closed to make room.
     pub(crate) async fn enter(
         self: &Arc<Self>,
         member: &Arc<Member>,

@@ -64,7 +64,8 @@ async fn look(
     (Some(latency), failure)
 }
 
-/// Opens a channel, which the broker prepares for a while, and then times a question that it answers at once.
+/// Opens a channel, which the broker prepares for a while, and then times a question that it
+/// answers at once.
 async fn round_trip(
     connection: &Connection,
     deadline: Deadline,

@@ -153,8 +153,8 @@ pub(crate) async fn open(
     Ok(Connection::new(amqp, hangup, (config, Peer::new(config, address)), server, (pulse, noticed)))
 }
 
-/// Under TLS 1.3 the broker judges the client's certificate after the handshake, and then breaks the connection. What it
-/// says of that is not always read before the connection is gone.
+/// Under TLS 1.3 the broker judges the client's certificate after the handshake, and then breaks
+/// the connection. What it says of that is not always read before the connection is gone.
 fn suspect_the_certificate(error: &mut BrokerError, broken_by: Option<&Arc<io::Error>>) {
     let BrokerError::Unreachable { detail, .. } = error else { return };
     match broken_by.filter(|why| matches!(tls_error(why), Some(rustls::Error::AlertReceived(_)))) {

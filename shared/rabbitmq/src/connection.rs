@@ -72,7 +72,8 @@ impl Connection {
         self.amqp.status().connected()
     }
 
-    /// Whether it can be used, as far as the library knows: a broker that is short of memory blocks it.
+    /// Whether it can be used, as far as the library knows: a broker that is short of memory blocks
+    /// it.
     pub(crate) fn seems_open(&self) -> bool {
         self.is_connected() && !self.amqp.status().blocked()
     }
@@ -81,8 +82,9 @@ impl Connection {
         *self.last_used.lock().unwrap_or_else(PoisonError::into_inner) = Moment::now();
     }
 
-    /// How much can be expected of the connection after the time that it was idle. Where the program runs all the time, a
-    /// heartbeat is as good as a use; a function that was frozen cannot tell when a heartbeat came.
+    /// How much can be expected of the connection after the time that it was idle. Where the
+    /// program runs all the time, a heartbeat is as good as a use; a function that was frozen
+    /// cannot tell when a heartbeat came.
     pub(crate) fn staleness(&self) -> Staleness {
         let idle = self.last_used.lock().unwrap_or_else(PoisonError::into_inner).age();
         let silent = match self.host {
@@ -177,8 +179,8 @@ impl Pulse {
     }
 }
 
-/// How far a connection that was idle can be trusted. A function that is frozen between invocations sends no
-/// heartbeats, and a broker that misses two of them hangs up.
+/// How far a connection that was idle can be trusted. A function that is frozen between invocations
+/// sends no heartbeats, and a broker that misses two of them hangs up.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Staleness {
     Fresh,

@@ -1,5 +1,5 @@
-//! The properties of a message as bytes. What the client library cannot parse moves into a header of its own, as the
-//! bytes it is, under a name that [`moved`] knows.
+//! The properties of a message as bytes. What the client library cannot parse moves into a header
+//! of its own, as the bytes it is, under a name that [`moved`] knows.
 
 use lapin::types::{AMQPValue, FieldTable};
 
@@ -18,7 +18,8 @@ const VALUE: usize = 160;
 /// answer.
 const COPIES: usize = 4;
 
-/// Begins the names of headers that hold moved properties; other publishers' names have no reason to.
+/// Begins the names of headers that hold moved properties; other publishers' names have no reason
+/// to.
 const MOVED: &str = "\0integrahub:";
 
 const HEADERS: &str = "headers";

@@ -48,8 +48,8 @@ impl Failure {
         ))
     }
 
-    /// Whether the broker knows no such delivery on the channel. It closes channels with the same code whose deliveries
-    /// were not settled for too long; then it is not known which came first.
+    /// Whether the broker knows no such delivery on the channel. It closes channels with the same
+    /// code whose deliveries were not settled for too long; then it is not known which came first.
     pub(crate) fn refuses_a_delivery_tag(&self) -> bool {
         matches!(self, Self::Amqp(error) if matches!(error.kind(), ErrorKind::ProtocolError(refusal)
             if *refusal.kind() == AMQPErrorKind::Soft(AMQPSoftError::PRECONDITIONFAILED)
@@ -95,7 +95,8 @@ pub enum ConnectionError {
     /// The broker refused the user or the password.
     #[error(transparent)]
     AuthenticationError(BrokerError),
-    /// Nobody listens, the connection broke, or the broker refused something else, as the virtual host.
+    /// Nobody listens, the connection broke, or the broker refused something else, as the virtual
+    /// host.
     #[error(transparent)]
     Other(BrokerError),
 }
@@ -300,8 +301,8 @@ fn reply(error: &AMQPError) -> BrokerReply {
     }
 }
 
-/// A refused publish. `basic.nack` carries no reply code, so this is the method's own number in its class (RabbitMQ's
-/// extension of AMQP 0-9-1: class 60, method 120).
+/// A refused publish. `basic.nack` carries no reply code, so this is the method's own number in its
+/// class (RabbitMQ's extension of AMQP 0-9-1: class 60, method 120).
 pub(crate) fn nack() -> BrokerReply {
     BrokerReply { product: PRODUCT.to_owned(), code: 120, name: "basic.nack".to_owned() }
 }

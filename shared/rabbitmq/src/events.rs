@@ -1,5 +1,5 @@
-//! The connection events of the log, with the names and fields of the connection model. No password ever gets here.
-//! What happens in every request is for debugging.
+//! The connection events of the log, with the names and fields of the connection model. No password
+//! ever gets here. What happens in every request is for debugging.
 
 use std::error::Error;
 use std::time::Duration;

@@ -127,8 +127,8 @@ async fn remove(taken: Taken, deadline: Deadline) -> Done {
     Done { consumed, removed: true }
 }
 
-/// Refuses where putting messages back is not harmless. A quorum queue counts every return, and past its delivery limit
-/// it drops the message.
+/// Refuses where putting messages back is not harmless. A quorum queue counts every return, and
+/// past its delivery limit it drops the message.
 async fn refuse_to_requeue(
     session: &Session,
     queue: &QueueName,

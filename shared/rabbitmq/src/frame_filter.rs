@@ -1,7 +1,8 @@
-//! What stands between the broker's bytes and the client library's parser. AMQP lets a short string hold any bytes and
-//! a table nest to any depth; the library wants UTF-8 and recurses. A frame that it cannot parse kills the connection
-//! without failing the call that waits for it, and the message is the next one's problem: one publisher's binary
-//! correlation id would block a queue for good. So such frames are rewritten into what the library can read.
+//! What stands between the broker's bytes and the client library's parser. AMQP lets a short string
+//! hold any bytes and a table nest to any depth; the library wants UTF-8 and recurses. A frame that
+//! it cannot parse kills the connection without failing the call that waits for it, and the message
+//! is the next one's problem: one publisher's binary correlation id would block a queue for good.
+//! So such frames are rewritten into what the library can read.
 //!
 //! It also bounds what the library holds: of a message that exceeds the [`Intake`] only the
 //! beginning passes, and what comes after it is dropped here. A message that the broker returns
@@ -46,8 +47,8 @@ impl Noticed {
         self.greeting.get().map(Vec::as_slice)
     }
 
-    /// How many messages the broker has given back as unroutable. It counts before the library learns anything from the
-    /// same or a later frame.
+    /// How many messages the broker has given back as unroutable. It counts before the library
+    /// learns anything from the same or a later frame.
     pub(crate) fn returns(&self) -> u64 {
         self.returns.load(Ordering::Acquire)
     }
@@ -306,7 +307,8 @@ enum Field {
     ShortString,
 }
 
-/// Where others' bytes may stand in a method: an exchange or routing key, or a text that the broker cut to length.
+/// Where others' bytes may stand in a method: an exchange or routing key, or a text that the broker
+/// cut to length.
 fn foreign_fields(method: [u8; 4]) -> &'static [Field] {
     use Field::{ShortString, Skip};
     let [_, class, _, method] = method;

@@ -6,8 +6,8 @@ use jiff::Timestamp;
 
 use crate::latency::milliseconds;
 
-/// The health of a connection and of the broker behind it, `HealthStatus` of the connection model. It is a
-/// record: it does not change, and a later look gives another one.
+/// The health of a connection and of the broker behind it, `HealthStatus` of the connection model.
+/// It is a record: it does not change, and a later look gives another one.
 #[derive(Clone, Debug, PartialEq)]
 pub struct HealthStatus {
     /// Whether the connection is open, as far as this side knows.

@@ -1,9 +1,10 @@
 //! [`mq::Broker`] over AMQP 0-9-1, for RabbitMQ.
 //!
-//! A [`RabbitMq`] keeps its connections between requests, under one cap over all targets. It lives in a function that
-//! is frozen between invocations: no background task is trusted, a connection's state is looked at when it is needed,
-//! every exchange has a deadline, and a connection whose state is uncertain is cut and never used again. Cutting is
-//! always safe: the broker puts back what was not acknowledged.
+//! A [`RabbitMq`] keeps its connections between requests, under one cap over all targets. It lives
+//! in a function that is frozen between invocations: no background task is trusted, a connection's
+//! state is looked at when it is needed, every exchange has a deadline, and a connection whose
+//! state is uncertain is cut and never used again. Cutting is always safe: the broker puts back
+//! what was not acknowledged.
 //!
 //! ```text
 //! RabbitMq -> ConnectionPools -> ConnectionPool -> Connector -> Transport -> FrameFilter
@@ -13,8 +14,9 @@
 //! on a Session
 //! ```
 //!
-//! A program that runs all the time uses the same parts without the gateway: a [`ConnectionConfig`] read from its
-//! surroundings, and a [`ConnectionManager`] that holds one connection or a [`ConnectionPool`] of several.
+//! A program that runs all the time uses the same parts without the gateway: a [`ConnectionConfig`]
+//! read from its surroundings, and a [`ConnectionManager`] that holds one connection or a
+//! [`ConnectionPool`] of several.
 
 mod capacity;
 mod check;
@@ -81,7 +83,8 @@ pub struct RabbitMq {
 }
 
 impl RabbitMq {
-    /// At most `cap` connections are open at any time, over all targets; the default is [`Settings`]'s.
+    /// At most `cap` connections are open at any time, over all targets; the default is
+    /// [`Settings`]'s.
     pub fn new(cap: usize) -> Self {
         Self::with_settings(Settings { cap, ..Settings::default() })
     }

@@ -20,8 +20,9 @@ use crate::state::{ConnectionState, IllegalTransition};
 
 type Callback = Arc<dyn Fn(&str) + Send + Sync>;
 
-/// Makes a connection, watches it and makes it again: `ConnectionManager` of the connection model. There is at most one
-/// connection at a time. Every operation ends by its deadline, and may be dropped at any point.
+/// Makes a connection, watches it and makes it again: `ConnectionManager` of the connection model.
+/// There is at most one connection at a time. Every operation ends by its deadline, and may be
+/// dropped at any point.
 pub struct ConnectionManager {
     connector: Connector,
     state: Arc<StateCell>,
@@ -102,18 +103,19 @@ impl ConnectionManager {
         }
     }
 
-    /// Gives the connection up and makes another one: at once, and then by the retry policy until `deadline`.
+    /// Gives the connection up and makes another one: at once, and then by the retry policy until
+    /// `deadline`.
     ///
     /// # Errors
-    /// When the deadline came first, or the broker refused the login, which another attempt would not change. The state
-    /// is FAILED then.
+    /// When the deadline came first, or the broker refused the login, which another attempt would
+    /// not change. The state is FAILED then.
     pub async fn reconnect(&self, deadline: Deadline) -> Result<(), ConnectionError> {
         let _turn = self.turn(deadline).await?;
         self.persist(deadline).await
     }
 
-    /// Sees to it that there is a connection that can be used: the one that is there where it is trusted or answers, or
-    /// else another one, as [`reconnect`](Self::reconnect) makes it.
+    /// Sees to it that there is a connection that can be used: the one that is there where it is
+    /// trusted or answers, or else another one, as [`reconnect`](Self::reconnect) makes it.
     ///
     /// # Errors
     /// Those of [`reconnect`](Self::reconnect).

@@ -100,7 +100,8 @@ pub(crate) fn received(delivery: Delivery) -> ReceivedMessage {
     }
 }
 
-/// How often a message went back to its queue, where the queue counts that: quorum queues do, from 0 on.
+/// How often a message went back to its queue, where the queue counts that: quorum queues do, from
+/// 0 on.
 pub(crate) fn returns(delivery: &Delivery) -> Option<u64> {
     delivery.properties.headers().as_ref()?.inner().get(DELIVERY_COUNT).and_then(integer)
 }
@@ -126,7 +127,8 @@ fn table(table: &FieldTable) -> Map<String, Value> {
     table.inner().iter().map(|(name, value)| (name.to_string(), json(value))).collect()
 }
 
-/// A header's value as JSON: text as a string, other bytes as `{"base64": …}`, times as RFC 3339, decimals as text.
+/// A header's value as JSON: text as a string, other bytes as `{"base64": …}`, times as RFC 3339,
+/// decimals as text.
 fn json(value: &AMQPValue) -> Value {
     match value {
         AMQPValue::Boolean(value) => Value::Bool(*value),

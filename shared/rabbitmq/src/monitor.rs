@@ -20,9 +20,9 @@ const PROBE: Duration = Duration::from_secs(1);
 
 type OnLost = Box<dyn FnOnce(&str) + Send>;
 
-/// Watches one connection, `ConnectionMonitor` of the connection model. It is evaluated when the connection is needed,
-/// which is all that a function that freezes can rely on; in between it listens to the connection's events and
-/// misses heartbeats.
+/// Watches one connection, `ConnectionMonitor` of the connection model. It is evaluated when the
+/// connection is needed, which is all that a function that freezes can rely on; in between it
+/// listens to the connection's events and misses heartbeats.
 pub struct ConnectionMonitor {
     connection: Arc<Connection>,
     alarm: Arc<Alarm>,

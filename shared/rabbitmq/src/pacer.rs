@@ -5,7 +5,8 @@ use std::time::Duration;
 use mq::RateLimit;
 use tokio::time::Instant;
 
-/// How far a produce that fell behind may catch up: as much as a timer is imprecise, so that no burst is seen.
+/// How far a produce that fell behind may catch up: as much as a timer is imprecise, so that no
+/// burst is seen.
 const SLACK: Duration = Duration::from_millis(10);
 
 /// Gives each message its point in time.
@@ -53,7 +54,8 @@ mod tests {
             for (i, first) in sent.iter().enumerate() {
                 for (j, last) in sent.iter().enumerate().skip(i + 1) {
                     let least = interval * u32::try_from(j - i).unwrap();
-                    // Each of the two may be late or catching up by the slack, and by the delay after being due.
+                    // Each of the two may be late or catching up by the slack, and by the delay
+                    // after being due.
                     prop_assert!(*last - *first + SLACK + Duration::from_millis(50) >= least);
                 }
             }

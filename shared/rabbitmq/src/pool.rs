@@ -22,7 +22,8 @@ const RESET: Duration = Duration::from_secs(3);
 pub struct PoolLimits {
     /// How many connections may be open at once, in use or not; at least 1.
     pub max_size: usize,
-    /// How long [`acquire`](ConnectionPool::acquire) waits for one of them to become free; at least 1 s.
+    /// How long [`acquire`](ConnectionPool::acquire) waits for one of them to become free; at least
+    /// 1 s.
     pub timeout: Duration,
 }
 
@@ -50,8 +51,8 @@ pub struct PoolStats {
     pub max_size: usize,
 }
 
-/// The connections of one configuration, `ConnectionPool` of the connection model. Who waits gets a connection in the
-/// order of waiting, and may stop waiting at any point.
+/// The connections of one configuration, `ConnectionPool` of the connection model. Who waits gets a
+/// connection in the order of waiting, and may stop waiting at any point.
 pub struct ConnectionPool {
     connector: Connector,
     member: Arc<Member>,
@@ -120,7 +121,8 @@ impl ConnectionPool {
         connection.release(Deadline::after(RESET)).await;
     }
 
-    /// Closes the connections that are idle, and those in use as they come back. Nobody gets one any more.
+    /// Closes the connections that are idle, and those in use as they come back. Nobody gets one
+    /// any more.
     pub async fn close(&self) {
         self.member.close();
         for idle in self.capacity.take_idle(&self.member) {

@@ -17,8 +17,9 @@ use crate::health::HealthStatus;
 const TRUSTED: Duration = Duration::from_secs(3);
 const PROBE: Duration = Duration::from_secs(1);
 
-/// A connection with a channel, `PooledConnection` of the connection model. Dropping one that is in use cuts it, so whatever
-/// was open on it ends; [`ConnectionPool::release`](crate::ConnectionPool::release) keeps it.
+/// A connection with a channel, `PooledConnection` of the connection model. Dropping one that is in
+/// use cuts it, so whatever was open on it ends;
+/// [`ConnectionPool::release`](crate::ConnectionPool::release) keeps it.
 pub struct PooledConnection {
     // In this order: the connection ends before its place becomes free.
     connection: Connection,

@@ -35,8 +35,8 @@ struct Remembered {
     bytes: usize,
 }
 
-/// A pool for each target. The cap holds for all of them together, and the least recently used connection makes room for
-/// a new one, whatever its target.
+/// A pool for each target. The cap holds for all of them together, and the least recently used
+/// connection makes room for a new one, whatever its target.
 pub(crate) struct ConnectionPools {
     settings: Settings,
     capacity: Arc<Capacity>,

@@ -26,7 +26,8 @@ use crate::window::{Settled, Verdict, Window};
 /// How long messages that are paced may await a settlement.
 const WINDOW_TIME: Duration = Duration::from_millis(250);
 
-/// Where the pace leaves this much time before the next message, the ones in flight are confirmed first.
+/// Where the pace leaves this much time before the next message, the ones in flight are confirmed
+/// first.
 const PAUSE: Duration = Duration::from_millis(20);
 
 /// What is kept of the time for the confirms of the last window.
@@ -160,7 +161,8 @@ impl Producer<'_> {
 
     /// Publishes a window's messages, up to one that AMQP cannot carry.
     async fn fill(&mut self, window: &mut Window<'_>) -> Result<(), String> {
-        // The first message goes alone: a queue that does not exist, or refuses, is known for certain then.
+        // The first message goes alone: a queue that does not exist, or refuses, is known for
+        // certain then.
         let limit = if self.next == self.from { 1 } else { self.left_in_transaction() };
         let end = self.next.saturating_add(limit);
         for message in (self.next..end).map_while(|index| self.outgoing.message(index)) {
@@ -179,7 +181,8 @@ impl Producer<'_> {
         Ok(())
     }
 
-    /// Waits until the pace allows the next message; `false` where the window should be settled first.
+    /// Waits until the pace allows the next message; `false` where the window should be settled
+    /// first.
     async fn wait_for_turn(&mut self, window: &mut Window<'_>) -> bool {
         let Some(pacer) = &mut self.pacer else { return true };
         let now = tokio::time::Instant::now();
@@ -288,8 +291,9 @@ fn is_refused_alone(failure: &Failure, published: usize) -> bool {
     published == 1 && failure.spares_the_connection()
 }
 
-/// Says why the broker refused a message with `basic.nack`, as far as can be known: a queue with a length limit of its
-/// own that rejects publishes is full. A limit that a policy sets is not shown to clients.
+/// Says why the broker refused a message with `basic.nack`, as far as can be known: a queue with a
+/// length limit of its own that rejects publishes is full. A limit that a policy sets is not shown
+/// to clients.
 async fn refused(session: &Session, queue: &QueueName, deadline: Deadline) -> BrokerError {
     let facts = queue_facts::learn(session, queue, deadline).await.ok();
     if facts.is_some_and(|facts| facts.rejects_when_full()) {

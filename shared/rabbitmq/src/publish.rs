@@ -12,10 +12,10 @@ use crate::errors::Failure;
 
 type Sending<'a> = Pin<Box<dyn Future<Output = lapin::Result<PublisherConfirm>> + Send + 'a>>;
 
-/// A message from its publishing to the broker's answer. The library's publish ends when the message is written to the
-/// socket; awaiting that before the next message is published would write every message on its own, and wake two threads
-/// for each. So it is only begun, which puts the message's frames into the library's order, and looked at again when the
-/// answer is awaited.
+/// A message from its publishing to the broker's answer. The library's publish ends when the
+/// message is written to the socket; awaiting that before the next message is published would write
+/// every message on its own, and wake two threads for each. So it is only begun, which puts the
+/// message's frames into the library's order, and looked at again when the answer is awaited.
 pub(crate) enum Publish<'a> {
     Sending(Sending<'a>),
     Sent(PublisherConfirm),

@@ -1,6 +1,7 @@
-//! What kind of queue it is. AMQP has no method that tells, but a declaration that contradicts a queue is refused with
-//! the first argument that differs and its current value. So we declare with a queue type that does not exist, which
-//! creates nothing in any case, and agree to one argument after the other until the type is what remains.
+//! What kind of queue it is. AMQP has no method that tells, but a declaration that contradicts a
+//! queue is refused with the first argument that differs and its current value. So we declare with
+//! a queue type that does not exist, which creates nothing in any case, and agree to one argument
+//! after the other until the type is what remains.
 
 use std::collections::BTreeMap;
 
@@ -46,7 +47,8 @@ impl QueueFacts {
 /// Finds out the kind of `queue` and the arguments that it was declared with.
 ///
 /// # Errors
-/// [`BrokerError::QueueNotFound`], or [`BrokerError::Unsupported`] with the reason why it cannot be known.
+/// [`BrokerError::QueueNotFound`], or [`BrokerError::Unsupported`] with the reason why it cannot be
+/// known.
 pub(crate) async fn learn(
     session: &Session,
     queue: &QueueName,
@@ -74,7 +76,8 @@ pub(crate) async fn learn(
             }
             Some(Learned::Argument) => {}
             None => {
-                // There is none, perhaps: such a queue cannot be declared, whether or not there is another one.
+                // There is none, perhaps: such a queue cannot be declared, whether or not there is
+                // another one.
                 let channel = throwaway(session, deadline).await?;
                 let exists = inspect(&channel, queue, deadline).await;
                 exists.map_err(|failure| failure.into_error(During::Queue(queue)))?;

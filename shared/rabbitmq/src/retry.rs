@@ -15,7 +15,8 @@ pub struct RetryPolicy {
     jitter: Jitter,
 }
 
-/// Whether delays are spread, so that many clients of a broker that restarts do not come back at once.
+/// Whether delays are spread, so that many clients of a broker that restarts do not come back at
+/// once.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub enum Jitter {
     #[default]
@@ -60,8 +61,8 @@ impl Default for RetryPolicy {
 }
 
 impl RetryPolicy {
-    /// Delays in seconds: `initial_delay` above 0 and at most 60, `backoff_factor` above 1 and at most 10, `max_delay`
-    /// above 0 and at most 3600.
+    /// Delays in seconds: `initial_delay` above 0 and at most 60, `backoff_factor` above 1 and at
+    /// most 10, `max_delay` above 0 and at most 3600.
     ///
     /// # Errors
     /// When one of them is out of its range.

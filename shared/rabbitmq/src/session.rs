@@ -12,8 +12,8 @@ use crate::intake::Intake;
 use crate::pooled::PooledConnection;
 use crate::pools::ConnectionPools;
 
-/// A channel and the connection under it. Dropping a session cuts the connection, so whatever was open on it ends:
-/// the broker puts unacknowledged messages back.
+/// A channel and the connection under it. Dropping a session cuts the connection, so whatever was
+/// open on it ends: the broker puts unacknowledged messages back.
 pub(crate) struct Session(PooledConnection);
 
 impl Session {
@@ -68,8 +68,8 @@ impl Session {
         self.0.abandon(why);
     }
 
-    /// Ends the session after `failure` and says what that means. The connection is kept only where the broker
-    /// closed the channel and nothing else.
+    /// Ends the session after `failure` and says what that means. The connection is kept only where
+    /// the broker closed the channel and nothing else.
     pub(crate) fn fail(self, failure: Failure, during: During<'_>) -> BrokerError {
         if failure.spares_the_connection() {
             self.0.keep();
@@ -94,7 +94,8 @@ pub(crate) fn short(queue: &QueueName) -> ShortString {
     ShortString::try_new(queue.as_str()).unwrap_or_default()
 }
 
-/// Asks for a queue's state: a synchronous method that the broker answers after everything before it on the channel.
+/// Asks for a queue's state: a synchronous method that the broker answers after everything before
+/// it on the channel.
 pub(crate) async fn inspect(
     channel: &Channel,
     queue: &QueueName,

@@ -26,7 +26,8 @@ pub enum ConnectionState {
     Connected,
     /// The connection was lost, and another one is wanted.
     Reconnecting,
-    /// The attempts ended without a connection: their deadline passed, or the broker refused the login.
+    /// The attempts ended without a connection: their deadline passed, or the broker refused the
+    /// login.
     Failed,
 }
 

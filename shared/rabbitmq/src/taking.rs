@@ -1,4 +1,5 @@
-//! Taking what is on a queue: how many messages are asked for at once, and how none is harmed that is not kept.
+//! Taking what is on a queue: how many messages are asked for at once, and how none is harmed that
+//! is not kept.
 
 mod consumers;
 
@@ -15,9 +16,10 @@ use crate::queue_facts::{self, QueueFacts, QueueKind};
 use crate::session::{Session, call, inspect, short};
 use consumers::stop_consumer;
 
-/// With how many commands a quorum queue may have to be told what was settled: one for each message that was got alone,
-/// and one for each consumer. A channel sends so many at once and keeps the others back until the queue has answered;
-/// those it forgets when it is closed (`quorum_commands_soft_limit`).
+/// With how many commands a quorum queue may have to be told what was settled: one for each message
+/// that was got alone, and one for each consumer. A channel sends so many at once and keeps the
+/// others back until the queue has answered; those it forgets when it is closed
+/// (`quorum_commands_soft_limit`).
 const MOST_SETTLEMENTS: usize = 32;
 
 /// What is kept of the time when waiting for a first message, for all that follows.
@@ -25,7 +27,8 @@ const WAIT_MARGIN: Duration = Duration::from_millis(500);
 /// What is kept of the time when taking messages.
 const TAKE_MARGIN: Duration = Duration::from_millis(250);
 
-/// How many messages a first consumer may ask for, and by how much a later one may exceed what is in hand.
+/// How many messages a first consumer may ask for, and by how much a later one may exceed what is
+/// in hand.
 const FIRST_PREFETCH: usize = 16;
 const GROWTH: usize = 8;
 
@@ -47,16 +50,17 @@ pub(crate) enum Full {
 
 /// Messages being taken.
 ///
-/// A single `basic.get` costs a round trip, and says how many messages are left. Where those are many, a consumer
-/// takes them: its prefetch is what is there, is wanted and is expected to fit, because whatever it brings in excess has
-/// to be put back, which marks it as redelivered. So the prefetch starts small and grows with what was kept, and the
-/// largest message so far stands for the next ones. The broker answers a consumer's cancellation after its last
-/// delivery: nothing is on its way when a consumer is gone.
+/// A single `basic.get` costs a round trip, and says how many messages are left. Where those are
+/// many, a consumer takes them: its prefetch is what is there, is wanted and is expected to fit,
+/// because whatever it brings in excess has to be put back, which marks it as redelivered. So the
+/// prefetch starts small and grows with what was kept, and the largest message so far stands for
+/// the next ones. The broker answers a consumer's cancellation after its last delivery: nothing is
+/// on its way when a consumer is gone.
 ///
-/// A quorum queue counts whatever goes back, in every way that there is, and drops it past its delivery limit. What
-/// goes back because a channel ends returns to the head, behind what had gone back before. So messages that went back
-/// before are got one by one, as long as there is room for another like the largest: then at most one of them goes back
-/// again.
+/// A quorum queue counts whatever goes back, in every way that there is, and drops it past its
+/// delivery limit. What goes back because a channel ends returns to the head, behind what had gone
+/// back before. So messages that went back before are got one by one, as long as there is room for
+/// another like the largest: then at most one of them goes back again.
 ///
 /// An auto-delete queue goes with its last consumer, so none may come there that does not stay.
 ///
@@ -213,7 +217,8 @@ impl<'a> Taking<'a> {
 
     /// Whether consumers may come and go.
     async fn may_consume(&mut self, session: &Session, deadline: Deadline) -> bool {
-        // What cannot be found out is taken for the usual: an auto-delete queue is hardly ever read by others than its own.
+        // What cannot be found out is taken for the usual: an auto-delete queue is hardly ever read
+        // by others than its own.
         self.may_consume && !self.ask(session, deadline).await.is_some_and(|facts| facts.auto_delete)
     }
 
@@ -302,7 +307,8 @@ impl<'a> Taking<'a> {
         stop_consumer(session, &consumer, deadline).await?;
         let first = match first {
             Ok(Some(delivery)) => Some(delivery?),
-            // The broker ended the consumer, because the queue went away. Asking for a message tells.
+            // The broker ended the consumer, because the queue went away. Asking for a message
+            // tells.
             Ok(None) => return self.drain(session, deadline).await,
             // A message may have come while the consumer went.
             Err(_) => self.delivered_before_it_went(session, &mut consumer, deadline).await?,

@@ -1,4 +1,5 @@
-//! TLS by rustls: the system's roots or the target's own, and a client certificate where the target has one.
+//! TLS by rustls: the system's roots or the target's own, and a client certificate where the target
+//! has one.
 
 use lapin::tcp::{RustlsConnector, RustlsConnectorConfig};
 use mq::BrokerError;

@@ -1,6 +1,7 @@
-//! The byte stream under an AMQP connection. It is ours and not the client library's for three reasons: each step of
-//! connecting has a deadline and a duration of its own, a connection can be cut at once whatever the library is
-//! waiting for, and what the broker says passes through [`FrameFilter`] before the library parses it.
+//! The byte stream under an AMQP connection. It is ours and not the client library's for three
+//! reasons: each step of connecting has a deadline and a duration of its own, a connection can be
+//! cut at once whatever the library is waiting for, and what the broker says passes through
+//! [`FrameFilter`] before the library parses it.
 
 use std::future::Future;
 use std::io::{self, IoSlice, Read, Write};
@@ -63,8 +64,8 @@ pub(crate) struct Transport {
 }
 
 impl Transport {
-    /// `noticed` is told what the filter sees, `pulse` beats whenever the broker is heard, and `broken_by` is told
-    /// why no more could be read, which the library does not always pass on.
+    /// `noticed` is told what the filter sees, `pulse` beats whenever the broker is heard, and
+    /// `broken_by` is told why no more could be read, which the library does not always pass on.
     pub(crate) fn new(
         socket: Socket,
         noticed: Arc<Noticed>,

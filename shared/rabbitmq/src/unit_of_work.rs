@@ -7,7 +7,8 @@ use mq::{BrokerError, Consumed, Deadline, QueueName, UnitOfWork};
 use crate::errors::{During, Failure};
 use crate::session::{Session, call, inspect};
 
-/// Deliveries that wait for their settlement. Dropping it puts them back, because it cuts the connection.
+/// Deliveries that wait for their settlement. Dropping it puts them back, because it cuts the
+/// connection.
 pub(crate) struct Taken {
     pub(crate) session: Session,
     pub(crate) queue: QueueName,
@@ -17,9 +18,10 @@ pub(crate) struct Taken {
 }
 
 impl Taken {
-    /// Acknowledges what is in hand, and asks for the queue's state on the same channel: the broker answers in order, so
-    /// its answer proves that the acknowledgement arrived. A quorum queue settles later, and gets what is settled before
-    /// the channel's end: see [`Taking`](crate::taking::Taking) for how much that may be.
+    /// Acknowledges what is in hand, and asks for the queue's state on the same channel: the broker
+    /// answers in order, so its answer proves that the acknowledgement arrived. A quorum queue
+    /// settles later, and gets what is settled before the channel's end: see
+    /// [`Taking`](crate::taking::Taking) for how much that may be.
     async fn acknowledge(&self, tag: u64, deadline: Deadline) -> Result<(), BrokerError> {
         if !self.session.seems_open() {
             return Err(not_ours_any_more());
@@ -62,9 +64,9 @@ impl Taken {
         (self.consumed, result)
     }
 
-    /// Puts the messages back and says what was in hand. It cannot fail: the end of the channel puts them back, in their
-    /// places, and where the broker does not answer, the connection is cut. (A quorum queue would put at its end what a
-    /// `basic.nack` returns.)
+    /// Puts the messages back and says what was in hand. It cannot fail: the end of the channel
+    /// puts them back, in their places, and where the broker does not answer, the connection is
+    /// cut. (A quorum queue would put at its end what a `basic.nack` returns.)
     pub(crate) async fn restore(self, deadline: Deadline) -> Consumed {
         self.session.finish(deadline).await;
         self.consumed

@@ -18,13 +18,14 @@ use crate::session::Session;
 const MAX_MESSAGES: usize = 1000;
 const MAX_BYTES: usize = 8 * 1024 * 1024;
 
-/// Where there is no room, this many confirms are awaited at once: waking up for each of them costs more than they do.
+/// Where there is no room, this many confirms are awaited at once: waking up for each of them costs
+/// more than they do.
 const BATCH: usize = 64;
 
-/// Publishes on one channel, of which a limited number is in flight. The broker's answers are judged together at the
-/// end, when all have come, never one by one: the client library attaches a returned message to any confirm that is
-/// near, not to its own. They are looked at in the order of publishing, because only the oldest one has to be awaited
-/// for that.
+/// Publishes on one channel, of which a limited number is in flight. The broker's answers are
+/// judged together at the end, when all have come, never one by one: the client library attaches a
+/// returned message to any confirm that is near, not to its own. They are looked at in the order of
+/// publishing, because only the oldest one has to be awaited for that.
 pub(crate) struct Window<'a> {
     session: &'a Session,
     queue: ShortString,
@@ -180,9 +181,10 @@ impl<'a> Window<'a> {
         judge(&self.messages, &self.returned, self.failure)
     }
 
-    /// Waits for the answers to the message in flight at `index`, or the last one, and to the oldest. The first is usually
-    /// the last of them to come, so that this wakes up once for all those between; the second is the one that brings the
-    /// window forward where they come in another order.
+    /// Waits for the answers to the message in flight at `index`, or the last one, and to the
+    /// oldest. The first is usually the last of them to come, so that this wakes up once for all
+    /// those between; the second is the one that brings the window forward where they come in
+    /// another order.
     async fn answered(&mut self, index: usize) {
         let index = index.min(self.in_flight.len().saturating_sub(1));
         for index in [index, 0] {
@@ -223,10 +225,11 @@ impl<'a> Window<'a> {
         }
     }
 
-    /// Tells how many messages are certain to be on the queue. A confirm alone makes none certain: a message that was
-    /// returned is confirmed too, and the library may hand out its return with another confirm, even one that is not
-    /// noted yet. On the wire a message's return comes before its confirm, and the connection counts returns before the
-    /// library sees them; so as long as none was counted, nothing that was confirmed up to now was returned.
+    /// Tells how many messages are certain to be on the queue. A confirm alone makes none certain:
+    /// a message that was returned is confirmed too, and the library may hand out its return with
+    /// another confirm, even one that is not noted yet. On the wire a message's return comes before
+    /// its confirm, and the connection counts returns before the library sees them; so as long as
+    /// none was counted, nothing that was confirmed up to now was returned.
     fn tell_progress(&self) {
         if !self.has_returns() {
             self.progress.tell(self.confirmed);

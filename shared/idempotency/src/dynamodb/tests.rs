@@ -126,7 +126,8 @@ async fn table() -> (Client, String) {
     (dynamodb, name)
 }
 
-/// Writes one after the other; after each, the table's record is the protocol's, and what was refused was refused by both.
+/// Writes one after the other; after each, the table's record is the protocol's, and what was
+/// refused was refused by both.
 async fn compare(dynamodb: &Client, table: &str, transitions: Vec<Transition>) -> Result<(), TestCaseError> {
     let pk = uuid::Uuid::new_v4().to_string();
     let mut expected: Option<Record> = None;

@@ -22,8 +22,9 @@ pub enum Decision {
     TakeOver(Transition),
 }
 
-/// Decides for a claim by `owner` of a request with the fingerprint `request_hash` that met `record`, at `now` by the claim's clock.
-/// Another body is a conflict whatever the state; it outranks every other answer.
+/// Decides for a claim by `owner` of a request with the fingerprint `request_hash` that met
+/// `record`, at `now` by the claim's clock. Another body is a conflict whatever the state; it
+/// outranks every other answer.
 pub fn decide(
     record: &Record,
     request_hash: &str,

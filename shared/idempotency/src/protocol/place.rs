@@ -50,13 +50,13 @@ pub struct Arrival {
 }
 
 impl Whereabouts {
-    /// An attempt goes on where the last one was, with the progress that was made there. At any other
-    /// place it begins again: what was done or in doubt elsewhere is left behind there, and counted as
-    /// units that may be done twice.
+    /// An attempt goes on where the last one was, with the progress that was made there. At any
+    /// other place it begins again: what was done or in doubt elsewhere is left behind there, and
+    /// counted as units that may be done twice.
     ///
     /// Without a place that was noted, nothing can be continued. Where nothing is known to be done
-    /// either, the attempt begins with the first unit anyway. What is in doubt then may lie anywhere,
-    /// so it is counted as repeated and not as in doubt at the place of this attempt.
+    /// either, the attempt begins with the first unit anyway. What is in doubt then may lie
+    /// anywhere, so it is counted as repeated and not as in doubt at the place of this attempt.
     pub fn arrive(&self, progress: Progress, place: Place) -> Arrival {
         let is_here = self.place.as_ref().is_some_and(|known| known.id == place.id);
         let goes_on = is_here || progress == Progress::default();
@@ -72,9 +72,9 @@ impl Whereabouts {
         }
     }
 
-    /// What a record notes of an attempt that ended with `progress`. A place where nothing is done or
-    /// in doubt is not noted: the next attempt may begin anywhere, and if it ends without a word, its
-    /// doubt must not be told of this place.
+    /// What a record notes of an attempt that ended with `progress`. A place where nothing is done
+    /// or in doubt is not noted: the next attempt may begin anywhere, and if it ends without a
+    /// word, its doubt must not be told of this place.
     #[must_use]
     pub fn after(&self, progress: Progress) -> Self {
         let Progress { done, in_doubt, .. } = progress;
@@ -82,8 +82,8 @@ impl Whereabouts {
         Self { place, left_behind: self.left_behind.clone() }
     }
 
-    /// All that attempts did until now, with `progress` at the last place: as an attempt sees it that
-    /// is at none of these places, or has not come to any.
+    /// All that attempts did until now, with `progress` at the last place: as an attempt sees it
+    /// that is at none of these places, or has not come to any.
     pub fn left_by(&self, progress: Progress) -> Vec<LeftBehind> {
         let mut left_behind = self.left_behind.clone();
         let Progress { done, in_doubt, .. } = progress;
@@ -188,7 +188,8 @@ mod tests {
         let moved = at("a").arrive(Progress { done: 5, in_doubt: 1, repeated: 0 }, place("b"));
         let unknown = LeftBehind { name: None, done: 0, in_doubt: u64::MAX };
         assert_eq!(told_after(&moved, moved.progress), [left("a", 5, 1), unknown]);
-        // Where it crashed instead, the record names the place and nobody knows what was done there.
+        // Where it crashed instead, the record names the place and nobody knows what was done
+        // there.
         let crashed = moved.whereabouts.left_by(Progress { in_doubt: u64::MAX, ..moved.progress });
         assert_eq!(crashed, [left("a", 5, 1), left("b", 0, u64::MAX)]);
     }

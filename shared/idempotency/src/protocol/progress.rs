@@ -15,8 +15,8 @@ pub struct Progress {
 }
 
 impl Progress {
-    /// Where an attempt that began here is once the first `done` units are done and `in_doubt` of the others may be.
-    /// What was in doubt before and is done now may have been done twice.
+    /// Where an attempt that began here is once the first `done` units are done and `in_doubt` of
+    /// the others may be. What was in doubt before and is done now may have been done twice.
     #[must_use]
     pub fn advanced(self, done: u64, in_doubt: u64) -> Self {
         let newly_done = done.saturating_sub(self.done);

@@ -13,7 +13,8 @@ use super::progress::Progress;
 #[serde(rename_all = "SCREAMING_SNAKE_CASE")]
 pub enum Status {
     InProgress,
-    /// The response is stored and the side effect is about to be made final; from here on a retry answers with what is stored.
+    /// The response is stored and the side effect is about to be made final; from here on a retry
+    /// answers with what is stored.
     Prepared,
     Completed,
     /// Nothing happened, or only what the checkpoint says; a retry runs again.
@@ -86,7 +87,8 @@ impl Record {
         self.expires_at <= now && self.lease_expires_at <= now.as_millisecond()
     }
 
-    /// Where the next attempt begins. If the last one ended without a word, it may have done anything beyond its checkpoint.
+    /// Where the next attempt begins. If the last one ended without a word, it may have done
+    /// anything beyond its checkpoint.
     pub fn left_behind(&self) -> Progress {
         match self.status {
             Status::Failed => self.progress,

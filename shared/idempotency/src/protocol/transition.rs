@@ -9,7 +9,8 @@ use super::progress::Progress;
 use super::record::{Record, Status, StoredResponse};
 use crate::execution::Execution;
 
-/// What tells one execution from every other: later writes are made under it, and on no other's record.
+/// What tells one execution from every other: later writes are made under it, and on no other's
+/// record.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Token {
     pub owner: String,
@@ -19,11 +20,13 @@ pub struct Token {
 /// A conditional write.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum Transition {
-    /// Makes a record where there is none, or where there is one whose retention and lease are both over.
+    /// Makes a record where there is none, or where there is one whose retention and lease are both
+    /// over.
     Claim { request_hash: String, owner: String, now: Timestamp, retention: Duration },
-    /// Takes over the record whose token and status are still those that were seen. Keeps the creation time, and a prepared record's
-    /// status and response. Writes progress and place together as they were seen: a note that comes
-    /// late in between must not leave the progress of one place under the name of another.
+    /// Takes over the record whose token and status are still those that were seen. Keeps the
+    /// creation time, and a prepared record's status and response. Writes progress and place
+    /// together as they were seen: a note that comes late in between must not leave the progress of
+    /// one place under the name of another.
     TakeOver {
         seen: Token,
         seen_status: Status,
@@ -37,10 +40,11 @@ pub enum Transition {
     Checkpoint { token: Token, progress: Progress, whereabouts: Whereabouts, now: Timestamp },
     /// Stores the response before the side effect is made final, while in progress.
     Prepare { token: Token, response: StoredResponse, now: Timestamp },
-    /// Ends the execution with a response; without one, that of a prepared record stays. From then on the retention counts.
+    /// Ends the execution with a response; without one, that of a prepared record stays. From then
+    /// on the retention counts.
     Complete { token: Token, response: Option<StoredResponse>, now: Timestamp, retention: Duration },
-    /// Ends the execution so that a retry runs again; a response that was prepared is dropped. Notes
-    /// the place only where something is done or in doubt: see [`Whereabouts::after`].
+    /// Ends the execution so that a retry runs again; a response that was prepared is dropped.
+    /// Notes the place only where something is done or in doubt: see [`Whereabouts::after`].
     Fail { token: Token, progress: Progress, whereabouts: Whereabouts, now: Timestamp, retention: Duration },
 }
 
@@ -142,7 +146,8 @@ impl Transition {
         }
     }
 
-    /// Whether a record that refuses this write shows that it was done before: then only its answer was lost.
+    /// Whether a record that refuses this write shows that it was done before: then only its answer
+    /// was lost.
     pub fn is_done_in(&self, found: &Record) -> bool {
         let is_of = |token: &Token| found.owner == token.owner && found.attempt == token.attempt;
         match self {

@@ -80,7 +80,8 @@ async fn without_a_bucket_what_no_record_can_hold_is_refused_before_anything_is_
     place.remove().await;
 }
 
-/// However well it compresses: what inflates to more is taken for altered when it is read, so storing it would lose it.
+/// However well it compresses: what inflates to more is taken for altered when it is read, so
+/// storing it would lose it.
 #[tokio::test]
 async fn a_response_that_could_not_be_read_again_is_not_stored() {
     let place = Place::make().await;

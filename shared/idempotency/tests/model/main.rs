@@ -1,9 +1,11 @@
-//! Every interleaving of a few workers over one key: crashes, lost answers, late writes, clocks that differ, expiry.
+//! Every interleaving of a few workers over one key: crashes, lost answers, late writes, clocks
+//! that differ, expiry.
 //!
-//! The model keeps the store's record and changes it by [`idempotency::protocol`] alone, the code that runs in production. The
-//! checker visits every state that can be reached within the bounds of a [`Scenario`](scenario::Scenario) and looks for one
-//! that breaks an [`Invariant`](invariants::Invariant). That it would find one is tested too: with any single guard taken
-//! out, it does.
+//! The model keeps the store's record and changes it by [`idempotency::protocol`] alone, the code
+//! that runs in production. The checker visits every state that can be reached within the bounds of
+//! a [`Scenario`](scenario::Scenario) and looks for one that breaks an
+//! [`Invariant`](invariants::Invariant). That it would find one is tested too: with any single
+//! guard taken out, it does.
 
 #![allow(clippy::unwrap_used, clippy::indexing_slicing, reason = "a test fails where it finds itself wrong")]
 #![allow(clippy::print_stdout, reason = "how a breach is reached, and how far the checker looked")]
@@ -71,8 +73,8 @@ fn produce_with_two_requests_at_once() {
 fn clocks_that_differ_by_as_much_as_they_may() {
     let skew = 5;
     for kind in [Kind::Consume, Kind::Produce] {
-        // The successor's clock is ahead; the worker's is behind its claimer's alone, ahead of it, and
-        // behind everybody's.
+        // The successor's clock is ahead; the worker's is behind its claimer's alone, ahead of it,
+        // and behind everybody's.
         let all = [(1, skew, 0), (0, skew, 0), (0, 0, skew), (0, 0, -skew)];
         for (party, claims_ahead, works_ahead) in all {
             let mut scenario = Scenario::of(kind, &["a", "a"]).clocks(party, claims_ahead, works_ahead);

@@ -286,7 +286,8 @@ impl Successors<'_> {
         }
     }
 
-    /// The answer of an execution needs no record, but it is not given where another execution has it.
+    /// The answer of an execution needs no record, but it is not given where another execution has
+    /// it.
     fn completes(&mut self, w: usize, complete: &Transition, response: &StoredResponse, in_doubt: bool) {
         self.calls(w, complete, |_, world, called| {
             if !matches!(called, Called::Refused(_)) {

@@ -1,4 +1,5 @@
-//! One state: the record, what is still on its way to it, the workers, the queue, and what clients were told.
+//! One state: the record, what is still on its way to it, the workers, the queue, and what clients
+//! were told.
 
 use std::collections::BTreeSet;
 

@@ -34,7 +34,8 @@ fn is_loopback(address: &Address) -> bool {
 /// Where the program runs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub enum Host {
-    /// In a function that is frozen between invocations: what happened meanwhile is not known, and nothing may hang.
+    /// In a function that is frozen between invocations: what happened meanwhile is not known, and
+    /// nothing may hang.
     #[default]
     Function,
     /// In a process that runs all the time, where heartbeats tell whether a connection lives.
@@ -74,8 +75,8 @@ impl Default for Settings {
     }
 }
 
-/// The parameters of a connection, `ConnectionConfig` of the connection model. The password is shown by nothing that
-/// this type can be asked for.
+/// The parameters of a connection, `ConnectionConfig` of the connection model. The password is
+/// shown by nothing that this type can be asked for.
 #[derive(Clone)]
 pub struct ConnectionConfig {
     addresses: Vec<Address>,
@@ -153,7 +154,8 @@ impl ConnectionConfig {
         Ok(config.running_in(settings.host))
     }
 
-    /// Raises a heartbeat of 0 where the program runs in a function: a cut network would hang it for ever.
+    /// Raises a heartbeat of 0 where the program runs in a function: a cut network would hang it
+    /// for ever.
     #[must_use]
     pub fn running_in(mut self, host: Host) -> Self {
         self.host = host;

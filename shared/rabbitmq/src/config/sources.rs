@@ -1,4 +1,5 @@
-//! Where a configuration comes from: arguments, before environment variables, before `config.toml`, before defaults.
+//! Where a configuration comes from: arguments, before environment variables, before `config.toml`,
+//! before defaults.
 
 use std::io::ErrorKind;
 use std::ops::RangeInclusive;
@@ -34,7 +35,8 @@ const SETTINGS: [&str; 11] = [
 const AMQP_PORT: i64 = 5_672;
 const AMQPS_PORT: i64 = 5_671;
 
-/// Settings that a program was given, for example on its command line. They precede every other source.
+/// Settings that a program was given, for example on its command line. They precede every other
+/// source.
 #[derive(Clone, Debug, Default)]
 pub struct ConnectionArguments {
     pub host: Option<String>,
@@ -57,12 +59,13 @@ pub struct ConnectionArguments {
 }
 
 impl ConnectionConfig {
-    /// Reads what `arguments` leaves open from the environment (`AMQP_HOST`, `AMQP_PORT`, `AMQP_USER`,
-    /// `AMQP_PASSWORD`, `AMQP_VHOST`, `AMQP_TIMEOUT`, `AMQP_HEARTBEAT`, `AMQP_TLS`, `AMQP_CA_FILE`, `AMQP_CERT_FILE`,
-    /// `AMQP_KEY_FILE`), the table `[amqp]` of `config.toml` in the working directory, and the defaults, in this order.
+    /// Reads what `arguments` leaves open from the environment (`AMQP_HOST`, `AMQP_PORT`,
+    /// `AMQP_USER`, `AMQP_PASSWORD`, `AMQP_VHOST`, `AMQP_TIMEOUT`, `AMQP_HEARTBEAT`, `AMQP_TLS`,
+    /// `AMQP_CA_FILE`, `AMQP_CERT_FILE`, `AMQP_KEY_FILE`), the table `[amqp]` of `config.toml` in
+    /// the working directory, and the defaults, in this order.
     ///
-    /// Under TLS the default port is 5671. Where there is a client certificate and neither user nor password, the
-    /// certificate is the login (SASL EXTERNAL).
+    /// Under TLS the default port is 5671. Where there is a client certificate and neither user nor
+    /// password, the certificate is the login (SASL EXTERNAL).
     ///
     /// # Errors
     /// With every setting that is wrong.
@@ -70,7 +73,8 @@ impl ConnectionConfig {
         Self::load_from(arguments, |name| std::env::var(name).ok(), Path::new(FILE))
     }
 
-    /// As [`load`](Self::load), from an environment and a file of the caller's choice. A file that does not exist is none.
+    /// As [`load`](Self::load), from an environment and a file of the caller's choice. A file that
+    /// does not exist is none.
     ///
     /// # Errors
     /// With every setting that is wrong.

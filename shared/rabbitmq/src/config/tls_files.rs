@@ -18,7 +18,8 @@ pub(super) struct TlsFiles {
 }
 
 impl TlsFiles {
-    /// Reads the files where TLS is on, and tells what is wrong with them. Their contents are never shown.
+    /// Reads the files where TLS is on, and tells what is wrong with them. Their contents are never
+    /// shown.
     pub(super) fn read(self, is_on: bool, faults: &mut Faults) -> Option<TlsConfig> {
         if !is_on {
             for (place, _) in [self.authorities, self.certificate, self.key].into_iter().flatten() {

@@ -16,7 +16,8 @@ use crate::session::{Session, call, inspect, short};
 
 /// Begins the consumers' tags.
 const CONSUMER: &str = "integrahub";
-/// How long a consumer may be given nothing before the queue is asked again: others may have been faster.
+/// How long a consumer may be given nothing before the queue is asked again: others may have been
+/// faster.
 const PATIENCE: Duration = Duration::from_millis(100);
 /// How long a consumer that is gone may take to end.
 const GONE: Duration = Duration::from_secs(1);
@@ -24,11 +25,12 @@ const GONE: Duration = Duration::from_secs(1);
 const FEWEST_BY_CONSUMER: usize = 4;
 
 impl Taking<'_> {
-    /// Takes messages with consumers, each for more than those before it, as long as each brings all that it may. Says
-    /// what the last one brought, if any came. All are gone again when this returns.
+    /// Takes messages with consumers, each for more than those before it, as long as each brings
+    /// all that it may. Says what the last one brought, if any came. All are gone again when this
+    /// returns.
     ///
-    /// One that brought all is given nothing more while nothing is settled, so it may stay until the end, and the next
-    /// need not wait for it to go.
+    /// One that brought all is given nothing more while nothing is settled, so it may stay until
+    /// the end, and the next need not wait for it to go.
     pub(super) async fn take_by_consumers(
         &mut self,
         session: &Session,
@@ -109,8 +111,9 @@ impl Taking<'_> {
         Ok(brought)
     }
 
-    /// Each consumer has a tag of its own: a quorum queue goes on counting where one left off that has the same tag and
-    /// unsettled messages, which the broker (3.10) does not survive on its channel.
+    /// Each consumer has a tag of its own: a quorum queue goes on counting where one left off that
+    /// has the same tag and unsettled messages, which the broker (3.10) does not survive on its
+    /// channel.
     pub(super) async fn start_consumer(
         &mut self,
         session: &Session,
@@ -136,8 +139,9 @@ impl Taking<'_> {
         started
     }
 
-    /// What a consumer that is gone was given before. The library has all of it by now, but does not always end the
-    /// consumer when the queue is deleted in the same moment; then the queue is asked, and what is in doubt is cut.
+    /// What a consumer that is gone was given before. The library has all of it by now, but does
+    /// not always end the consumer when the queue is deleted in the same moment; then the queue is
+    /// asked, and what is in doubt is cut.
     pub(super) async fn delivered_before_it_went(
         &self,
         session: &Session,

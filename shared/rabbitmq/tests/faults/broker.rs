@@ -1,5 +1,5 @@
-//! A RabbitMQ node of the tests' own, which may be killed: its own port mapper, ports, cookie, data and users, in a
-//! temporary directory.
+//! A RabbitMQ node of the tests' own, which may be killed: its own port mapper, ports, cookie, data
+//! and users, in a temporary directory.
 
 use std::net::Ipv4Addr;
 use std::process::Stdio;
@@ -14,7 +14,8 @@ use tokio::process::{Child, Command};
 
 use crate::authority::Authority;
 
-/// The launchers that run as whoever calls them; the ones in `/usr/sbin` switch to the system's user.
+/// The launchers that run as whoever calls them; the ones in `/usr/sbin` switch to the system's
+/// user.
 const BIN: &str = "/usr/lib/rabbitmq/bin";
 const NODE: &str = "faults@localhost";
 

@@ -1,4 +1,5 @@
-//! TLS with the broker itself: which certificates are accepted, by either side, and one that is the login.
+//! TLS with the broker itself: which certificates are accepted, by either side, and one that is the
+//! login.
 
 use std::path::Path;
 use std::sync::Arc;

@@ -1,5 +1,5 @@
-//! The broker closes what is open: an administrator the connections, or the broker a channel whose deliveries were not
-//! settled in time.
+//! The broker closes what is open: an administrator the connections, or the broker a channel whose
+//! deliveries were not settled in time.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -25,8 +25,8 @@ pub(crate) async fn by_the_server(broker: Arc<Mutex<Broker>>) {
     victims.suffer(3_000, blow).await.settle().await;
 }
 
-/// The broker ends a channel that holds deliveries for longer than its `consumer_timeout`, with the same reply code as for
-/// an acknowledgement that it refuses.
+/// The broker ends a channel that holds deliveries for longer than its `consumer_timeout`, with the
+/// same reply code as for an acknowledgement that it refuses.
 pub(crate) async fn for_want_of_settlement(broker: Arc<Mutex<Broker>>) {
     let broker = broker.lock().await;
     let limit = |timeout: u32, tick: u32| {

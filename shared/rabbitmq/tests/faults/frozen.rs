@@ -1,4 +1,5 @@
-//! A process that stands still for longer than the heartbeat, as a function does between invocations.
+//! A process that stands still for longer than the heartbeat, as a function does between
+//! invocations.
 
 use std::process::Stdio;
 use std::time::{Duration, Instant};

@@ -52,7 +52,8 @@ pub(crate) async fn full_queues() {
     }
 }
 
-/// A broker under a memory alarm stops reading from connections that publish. What was sent may be read afterwards.
+/// A broker under a memory alarm stops reading from connections that publish. What was sent may be
+/// read afterwards.
 pub(crate) async fn memory_alarm(broker: Arc<Mutex<Broker>>) {
     const FAULT: &str = "memory alarm (blocked connection)";
     let (observer, queue) = (Observer::connect().await, queue("alarm"));

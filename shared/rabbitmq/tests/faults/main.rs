@@ -1,11 +1,13 @@
-//! What this crate does when things break: each fault is made to happen to a RabbitMQ of the tests' own, the caller's
-//! answer and its time are looked at, an independent client counts what is on the queues, and the next operation has
-//! to work. In the end everything that was logged is searched for every secret that was used.
+//! What this crate does when things break: each fault is made to happen to a RabbitMQ of the tests'
+//! own, the caller's answer and its time are looked at, an independent client counts what is on the
+//! queues, and the next operation has to work. In the end everything that was logged is searched
+//! for every secret that was used.
 //!
-//! One broker serves all faults, because starting it takes longer than most of them. The test runner gives each test
-//! a process of its own, so all faults are one test, and this program is its own harness: it lists itself to the
-//! runner, it is also the process that is frozen, and it prints the table that `docs/rabbitmq.md` shows. `FAULT=name`
-//! chooses the faults whose names contain that.
+//! One broker serves all faults, because starting it takes longer than most of them. The test
+//! runner gives each test a process of its own, so all faults are one test, and this program is its
+//! own harness: it lists itself to the runner, it is also the process that is frozen, and it prints
+//! the table that `docs/rabbitmq.md` shows. `FAULT=name` chooses the faults whose names contain
+//! that.
 
 #![allow(
     clippy::unwrap_used,

@@ -12,8 +12,8 @@ use crate::report::{kind, outcome, row, timed};
 use crate::support::{COMMIT, PLENTY, after, consume, ids, messages, produce, queue, soon, works_again};
 use crate::victims::{Victims, check_produced};
 
-/// No FIN, no RST: what was sent is swallowed. The broker notices by its heartbeat, and so late is what was in hand
-/// back on the queue.
+/// No FIN, no RST: what was sent is swallowed. The broker notices by its heartbeat, and so late is
+/// what was in hand back on the queue.
 pub(crate) async fn silent() {
     let proxy = Proxy::start().await;
     let settings = Settings { heartbeat: 2, ..Settings::default() };

@@ -11,7 +11,8 @@ use mq::QueueName;
 
 use crate::support;
 
-/// A connection with a channel, made after the fault that is looked at: nothing outlives a fault here.
+/// A connection with a channel, made after the fault that is looked at: nothing outlives a fault
+/// here.
 pub(crate) struct Observer {
     channel: Channel,
     _connection: Connection,

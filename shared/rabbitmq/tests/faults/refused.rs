@@ -1,4 +1,5 @@
-//! What the broker refuses from the start, and what it refuses on a channel: the connection lives on.
+//! What the broker refuses from the start, and what it refuses on a channel: the connection lives
+//! on.
 
 use mq::{AckMode, Broker as _, BrokerError};
 use rabbitmq::RabbitMq;

@@ -1,5 +1,5 @@
-//! One [`RabbitMq`] with a connection in each state in which a fault can meet one: idle, in mid-publish, and in
-//! mid-consume with its unit of work open.
+//! One [`RabbitMq`] with a connection in each state in which a fault can meet one: idle, in
+//! mid-publish, and in mid-consume with its unit of work open.
 
 use std::collections::BTreeSet;
 use std::time::{Duration, Instant};
@@ -11,8 +11,8 @@ use crate::observer::Observer;
 use crate::report::{kind, outcome, row, timed};
 use crate::support::{COMMIT, PLENTY, after, consume, ids, messages, produce, queue, soon, works_again};
 
-/// How many messages are published, and at what pace: for 8.8 s, so that a fault meets the publishing
-/// even if an administrator's command takes seconds to start.
+/// How many messages are published, and at what pace: for 8.8 s, so that a fault meets the
+/// publishing even if an administrator's command takes seconds to start.
 const PUBLISHED: i64 = 4_400;
 const PACE: i64 = 500;
 /// How many messages there are to consume, and how many of them are in hand.
@@ -61,12 +61,13 @@ impl Victims {
         Self { fault, rabbit, access, publishing, consuming, outgoing, unit }
     }
 
-    /// Publishes until `blow` has its effect, then commits, and then uses the connection that was idle. `blow` says
-    /// when it struck; each operation has `patience` milliseconds from then on.
+    /// Publishes until `blow` has its effect, then commits, and then uses the connection that was
+    /// idle. `blow` says when it struck; each operation has `patience` milliseconds from then on.
     pub(crate) async fn suffer(self, patience: u64, blow: impl Future<Output = Instant>) -> Aftermath {
         let Self { fault, rabbit, access, publishing, consuming, outgoing, unit } = self;
         let (failure, took) = {
-            // The deadline is set when the blow falls, because nobody knows how long an administrator takes.
+            // The deadline is set when the blow falls, because nobody knows how long an
+            // administrator takes.
             let (strike, mut struck) = tokio::sync::watch::channel(None);
             let publish = async {
                 let deadline = after(9_000 + patience);
@@ -103,7 +104,8 @@ impl Victims {
 }
 
 impl Aftermath {
-    /// Counts what is on the queues, now that the broker can be asked, and goes on with the same [`RabbitMq`].
+    /// Counts what is on the queues, now that the broker can be asked, and goes on with the same
+    /// [`RabbitMq`].
     pub(crate) async fn settle(self) {
         let observer = Observer::connect().await;
         let on_source = self.count_consumed(&observer).await;
@@ -117,7 +119,8 @@ impl Aftermath {
         }
     }
 
-    /// A commit that was not done leaves every message on the queue; one in doubt leaves all or takes all in hand.
+    /// A commit that was not done leaves every message on the queue; one in doubt leaves all or
+    /// takes all in hand.
     async fn count_consumed(&self, observer: &Observer) -> String {
         let stored = messages(STORED, None);
         let all = ids(&stored, 0..20);
@@ -135,8 +138,9 @@ impl Aftermath {
         format!("{} of {} (10 were in hand)", there.len(), all.len())
     }
 
-    /// What was reported as committed is there, beside it nothing but what is in doubt; and whoever resumes after the
-    /// last commit, as a retry with the same key does, has duplicates of what was in doubt at most.
+    /// What was reported as committed is there, beside it nothing but what is in doubt; and whoever
+    /// resumes after the last commit, as a retry with the same key does, has duplicates of what was
+    /// in doubt at most.
     async fn count_produced(&self, observer: &Observer) -> String {
         let failure = &self.produced.0;
         let count = self.outgoing.count();

@@ -1,5 +1,5 @@
-//! AMQPS: the broker's certificate is always verified, by a private authority where there is one, and the client may
-//! have a certificate of its own. A proxy ends the TLS in front of the broker.
+//! AMQPS: the broker's certificate is always verified, by a private authority where there is one,
+//! and the client may have a certificate of its own. A proxy ends the TLS in front of the broker.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -22,7 +22,8 @@ fn certificate(pem: &str) -> CertificateDer<'static> {
     CertificateDer::from_pem_slice(pem.as_bytes()).unwrap()
 }
 
-/// Ends TLS in front of the broker with a certificate for `name`, and asks for a certificate of `clients`.
+/// Ends TLS in front of the broker with a certificate for `name`, and asks for a certificate of
+/// `clients`.
 async fn tls_front(authority: &Authority, name: &str, clients: Option<&Authority>) -> u16 {
     let provider = Arc::new(ring::default_provider());
     let builder =

@@ -1,4 +1,5 @@
-//! Whatever is done to a pool, and however often its connections break: it never has more than it may.
+//! Whatever is done to a pool, and however often its connections break: it never has more than it
+//! may.
 
 use std::path::Path;
 use std::sync::Arc;

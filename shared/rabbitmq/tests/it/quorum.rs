@@ -1,5 +1,6 @@
-//! Quorum queues: what was committed stays away, also when it was got one by one; what goes back goes to its place; and
-//! none is dropped for lack of room in an answer. An independent client says what is on the queues.
+//! Quorum queues: what was committed stays away, also when it was got one by one; what goes back
+//! goes to its place; and none is dropped for lack of room in an answer. An independent client says
+//! what is on the queues.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -67,8 +68,9 @@ async fn found(queue: &QueueName) -> Vec<String> {
     found
 }
 
-/// Takes all `count` messages, those of the first unit of work one by one, and says how many units that took. Nothing is
-/// left, and nothing came twice: not at the end of a channel, nor at that of the connection.
+/// Takes all `count` messages, those of the first unit of work one by one, and says how many units
+/// that took. Nothing is left, and nothing came twice: not at the end of a channel, nor at that of
+/// the connection.
 async fn all_one_by_one(kind: &str, count: usize) -> usize {
     let bench = queue(&format!("one-by-one-{count}"), kind, &[]).await;
     // After a large message, nothing else is expected to fit that is fetched in bulk.
@@ -124,7 +126,8 @@ async fn what_a_consumer_brought_and_was_committed_never_comes_again() {
                     let command = consume(COMMIT, 10_000, 0);
                     let unit = rabbit.fetch(&access(), &bench.queue, &command, PLENTY, soon()).await.unwrap();
                     seen.extend(names(&unit.consumed().messages));
-                    // A slow queue ends a consumer early, and then more of them may be needed than one unit has.
+                    // A slow queue ends a consumer early, and then more of them may be needed than
+                    // one unit has.
                     assert_eq!(unit.consumed().truncated, seen.len() < count, "{kind} {count}");
                     unit.commit(soon()).await.unwrap();
                 }

@@ -1,4 +1,5 @@
-//! Messages that are taken by a consumer: all that was there, in order, and nothing kept from others.
+//! Messages that are taken by a consumer: all that was there, in order, and nothing kept from
+//! others.
 
 use std::time::{Duration, Instant};
 

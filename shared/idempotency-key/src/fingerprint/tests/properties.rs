@@ -1,4 +1,5 @@
-//! Whatever way a body is written, it has one fingerprint; whatever is changed in it, it has another.
+//! Whatever way a body is written, it has one fingerprint; whatever is changed in it, it has
+//! another.
 
 use std::collections::BTreeMap;
 
@@ -21,7 +22,8 @@ fn number() -> impl Strategy<Value = Value> {
     ]
 }
 
-/// Among them what sorts in another order by UTF-16 than by UTF-8, what must be escaped, and what looks alike.
+/// Among them what sorts in another order by UTF-16 than by UTF-8, what must be escaped, and what
+/// looks alike.
 fn text() -> impl Strategy<Value = String> {
     let character = prop_oneof![
         4 => any::<char>(),
@@ -47,7 +49,8 @@ fn body() -> impl Strategy<Value = Value> {
             prop::collection::vec((text(), inner), 0..6).prop_map(|members| members.into_iter().collect()),
         ]
     });
-    // Six levels at most so far; 57 more make 64 of them with the leaf, which is as deep as a body may be.
+    // Six levels at most so far; 57 more make 64 of them with the leaf, which is as deep as a body
+    // may be.
     (value, prop_oneof![3 => Just(0), 1 => 0..=57usize], any::<bool>()).prop_map(|(value, levels, named)| {
         (0..levels).fold(value, |inner, _| if named { json!({ "a": inner }) } else { json!([inner]) })
     })
@@ -167,7 +170,8 @@ proptest! {
         let canonical_form = canonical_text(&body);
         let read = parsed(&canonical_form);
         prop_assert!(same(&read, &body), "{} {}", read, body);
-        // Not by `canonical`, which refuses large integers: without a fraction, that is what large doubles look like.
+        // Not by `canonical`, which refuses large integers: without a fraction, that is what large
+        // doubles look like.
         prop_assert_eq!(serde_json_canonicalizer::to_string(&read).unwrap(), canonical_form);
     }
 

@@ -5,7 +5,8 @@ use std::fmt::Write as _;
 use proptest::prelude::*;
 use serde_json::Value;
 
-/// Choices, used in a circle. The shorter and smaller they are, the plainer is what they lead to, so that a failure shrinks to a plain text.
+/// Choices, used in a circle. The shorter and smaller they are, the plainer is what they lead to,
+/// so that a failure shrinks to a plain text.
 #[derive(Clone, Debug)]
 pub(super) struct Choices {
     left: Vec<u8>,
@@ -111,7 +112,8 @@ fn escape(character: char, choices: &mut Choices, to: &mut String) {
     }
 }
 
-/// Writes a double as digits, point and exponent, each where the choices put them. Integers beyond ±(2^53-1) are not written as such.
+/// Writes a double as digits, point and exponent, each where the choices put them. Integers beyond
+/// ±(2^53-1) are not written as such.
 pub(super) fn spell_number(number: f64, choices: &mut Choices) -> String {
     if number == 0.0 {
         return choices.from(&["0", "-0", "0.0", "-0.000", "0e7", "0E-3", "-0.0e+00"]).to_owned();

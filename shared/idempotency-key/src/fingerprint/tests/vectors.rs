@@ -39,7 +39,8 @@ fn numbers_have_the_text_of_appendix_b() {
     }
 }
 
-/// The text of a double, read and written again. Integers beyond ±(2^53-1) get a fraction, since a body may not hold them without.
+/// The text of a double, read and written again. Integers beyond ±(2^53-1) get a fraction, since a
+/// body may not hold them without.
 #[test]
 fn numbers_are_read_as_the_doubles_of_appendix_b() {
     for (bits, text) in NUMBERS {
@@ -78,8 +79,8 @@ fn the_example_has_the_bytes_that_the_standard_gives() {
     assert_eq!(canonical(&parsed(input)).unwrap(), expected);
 }
 
-/// Section 3.2.3: by UTF-16 code units, in which the emoji (U+1F600, first unit D83D) comes before the Hebrew letter (U+FB33), other than by
-/// code points or by bytes of UTF-8.
+/// Section 3.2.3: by UTF-16 code units, in which the emoji (U+1F600, first unit D83D) comes before
+/// the Hebrew letter (U+FB33), other than by code points or by bytes of UTF-8.
 #[test]
 fn members_are_sorted_by_the_utf_16_units_of_their_names() {
     let input = r#"{
@@ -97,8 +98,8 @@ fn members_are_sorted_by_the_utf_16_units_of_their_names() {
     assert_eq!(canonical_text(&parsed(input)), expected);
 }
 
-/// A name that begins another comes first, the empty one before all; digits are text; sorting is done at every level, and items stay
-/// where they are.
+/// A name that begins another comes first, the empty one before all; digits are text; sorting is
+/// done at every level, and items stay where they are.
 #[test]
 fn members_are_sorted_at_every_level_and_items_at_none() {
     for (input, expected) in [
@@ -116,7 +117,8 @@ fn members_are_sorted_at_every_level_and_items_at_none() {
     }
 }
 
-/// Section 3.2.2.2: seven characters have escapes of two characters, the other controls have `\u00xx` in lower case, and all else stands for itself.
+/// Section 3.2.2.2: seven characters have escapes of two characters, the other controls have
+/// `\u00xx` in lower case, and all else stands for itself.
 #[test]
 fn text_has_one_spelling() {
     for code in 0..=0x1f {
