@@ -1,4 +1,4 @@
-//! Where a list goes on.
+//! Cursors: the position at which a list continues.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;

@@ -17,7 +17,7 @@ use crate::{Batches, from_database};
 
 /// The most items of a page.
 const MAX: u16 = 10_000;
-/// Items of a JSON page where the request does not say; lines come as many as there may be.
+/// Items of a JSON page if the request does not say. A page of lines has as many as allowed.
 const DEFAULT: u16 = 100;
 /// Bytes after which a page ends: with every quote escaped, Lambda's 6 MB still carry it.
 const MAX_BYTES: usize = 4_000_000;

@@ -128,6 +128,6 @@ fn from_storage(error: &ObjectError) -> Problem {
 }
 
 fn unavailable(store: &str, error: &(dyn std::error::Error + 'static)) -> Problem {
-    tracing::error!(event_type = "batches.store_unavailable", error, "{store} gave no answer");
+    tracing::error!(event_type = "batches.store_unavailable", error, "cannot read {store}");
     Problem::new(Reason::StoreUnavailable, "what is known of batches cannot be read now")
 }

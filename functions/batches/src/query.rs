@@ -25,7 +25,7 @@ impl<'a> Query<'a> {
     /// The value of a name; an empty one is as good as none.
     ///
     /// # Errors
-    /// 400 where it is given more than once.
+    /// 400 if it is given more than once.
     pub(crate) fn text(&self, name: &str) -> Result<Option<&str>, Problem> {
         match self.0.get(name) {
             None => Ok(None),

@@ -1,7 +1,7 @@
 //! `POST …/{batch_id}/replay`: a batch is processed again, in a new generation.
 //!
 //! The database remembers what a request began. So an attempt may die at any point: the one that
-//! takes over finds the same generation, tells of the batch again, and gives the same answer.
+//! takes over finds the same generation, notifies the chunker again, and gives the same answer.
 
 use std::time::Duration;
 
@@ -112,7 +112,7 @@ impl Batches {
             NotifyError::Queue(_) => "batch.not_told",
         };
         let error: &dyn std::error::Error = &error;
-        tracing::error!(event_type, error, "the batch's replay waits until it is found stalled");
+        tracing::error!(event_type, error, "cannot send the payload's notification; reconcile will send it again");
     }
 }
 
@@ -154,7 +154,7 @@ fn not_replayable(reason: NotReplayable) -> Problem {
 
 fn from_storage(error: &ObjectError) -> Problem {
     let error: &dyn std::error::Error = error;
-    tracing::error!(event_type = "batches.storage_unavailable", error, "storage gave no answer");
+    tracing::error!(event_type = "batches.storage_unavailable", error, "S3 did not answer");
     Problem::new(Reason::StoreUnavailable, "the batch cannot be replayed now; ask again with the same key")
 }
 

@@ -13,7 +13,7 @@ use transport::PayloadsReceived;
 use crate::Batches;
 use crate::readiness::Queues;
 
-/// Who looks at a batch should be told soon that the database is down.
+/// A client that reads a batch should learn soon that the database is down.
 const PATIENCE: Duration = Duration::from_secs(5);
 
 impl Batches {

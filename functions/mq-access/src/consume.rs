@@ -148,7 +148,7 @@ impl MqAccess {
 fn unstored(error: &StoreError) -> Problem {
     let problem = from_store(error);
     let error: &dyn std::error::Error = error;
-    tracing::error!(event_type = "idempotency.unavailable", error, "the result could not be stored");
+    tracing::error!(event_type = "idempotency.unavailable", error, "cannot store the result");
     problem
 }
 

@@ -17,7 +17,7 @@ const CHECKPOINT_EVERY: Duration = Duration::from_millis(800);
 
 impl MqAccess {
     /// Puts the command's messages from the checkpoint of an earlier attempt on, with the same ids
-    /// and contents; from the first one where that attempt was at another place.
+    /// and contents; from the first one if that attempt was at another place.
     pub(crate) async fn produce(
         &self,
         target: Target,
@@ -77,7 +77,7 @@ impl MqAccess {
                 tracing::error!(
                     event_type = "idempotency.unavailable",
                     error,
-                    "a move to another place could not be noted"
+                    "cannot record the move to another place"
                 );
                 self.fail(execution, &problem, execution.progress).await;
                 Err(problem)
@@ -131,7 +131,7 @@ impl MqAccess {
                     tracing::warn!(
                         event_type = "idempotency.unavailable",
                         error,
-                        "a checkpoint could not be written"
+                        "cannot write a checkpoint"
                     );
                 }
             }

@@ -46,7 +46,7 @@ pub enum Unusable {
         /// Where the request's body has the target's members, as a JSON Pointer.
         target: String,
     },
-    /// The same, where the profile names the password.
+    /// The same, if the profile names the password.
     #[error("neither the profile {} nor its secret names a user", .0.as_str())]
     NoUserInProfile(ProfileName),
 }

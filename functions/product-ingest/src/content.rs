@@ -25,7 +25,7 @@ const WINDOW: usize = 64 * 1024;
 /// A payload that can be stored.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Content {
-    /// As it was sent where that was gzip, of whatever members.
+    /// The bytes that were sent, if they were gzip; otherwise their gzip.
     pub(crate) gzip: Vec<u8>,
     /// SHA-256 of the decoded content, in hex.
     pub(crate) checksum: String,
@@ -118,7 +118,7 @@ fn corrupt(error: &std::io::Error) -> Problem {
     Problem::new(Reason::ContentCorrupt, detail)
 }
 
-/// More decoded content than the deployment takes, by whichever way it comes.
+/// More decoded content than the deployment accepts, on either route.
 pub(crate) fn too_large(max_payload: u64) -> Problem {
     let detail = format!("a payload may have {max_payload} bytes, once inflated");
     Problem::new(Reason::MaxPayloadExceeded, detail)

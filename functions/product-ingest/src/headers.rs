@@ -8,7 +8,7 @@ use ingestion::payload::{LoadType, UnknownLoadType};
 
 const LOAD_TYPE: &str = "x-inova-load-type";
 
-/// What both routes need to be told by headers.
+/// The headers that both routes need.
 #[derive(Debug)]
 pub(crate) struct IngestHeaders {
     pub(crate) key: IdempotencyKey,

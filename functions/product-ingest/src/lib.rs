@@ -41,11 +41,11 @@ pub struct ProductIngest {
     upload_expiry: Duration,
 }
 
-/// Keys are kept for a hundred years, which is as long as their batches: what was loaded once is
-/// not loaded again under another id.
+/// Keys are kept for a hundred years, as long as their batches, so that a payload is never loaded
+/// again under another id.
 const RETENTION: Duration = Duration::from_secs(100 * 365 * 86_400);
 
-/// Where batches can be looked at.
+/// The path of batches.
 const BATCHES: &str = "/v1/inovafarma/batches";
 
 impl ProductIngest {
@@ -77,8 +77,8 @@ impl ProductIngest {
     }
 }
 
-/// A store that a batch needs did not do its part; a retry with the same key runs again.
+/// A store failed that the batch needs. A retry with the same key runs again.
 fn unavailable(error: &(dyn std::error::Error + 'static)) -> Problem {
-    tracing::error!(event_type = "ingest.store_unavailable", error, "a batch could not be stored");
+    tracing::error!(event_type = "ingest.store_unavailable", error, "cannot store the batch");
     Problem::new(Reason::StoreUnavailable, "the batch could not be stored; send it again with the same key")
 }

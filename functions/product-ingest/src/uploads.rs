@@ -1,4 +1,4 @@
-//! `POST /v1/inovafarma/products/uploads`: a payload that its client puts where it is told to.
+//! `POST /v1/inovafarma/products/uploads`: a payload that its client puts into S3 by a signed URL.
 //!
 //! What is recorded is the batch's id alone. Every answer is made anew from it: a URL as long as
 //! nothing was put, since the first one may have run out, and none from then on, also when the
@@ -88,7 +88,7 @@ impl ProductIngest {
         Ok(Reply { body: body.to_string(), ..reply })
     }
 
-    /// What the client has to do next: to put its payload, or nothing where it did.
+    /// What the client has to do next: put its payload, or nothing if it did.
     async fn offer(
         &self,
         caller: Caller,

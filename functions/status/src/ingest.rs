@@ -9,7 +9,7 @@ use aws_sdk_lambda::primitives::Blob;
 use serde::Deserialize;
 use serde_json::{Value, json};
 
-/// Where the function answers. No route of the API leads there.
+/// The path that the function answers at. No route of the API leads there.
 const PATH: &str = "/health/ready";
 
 /// Asks the function `batches`.

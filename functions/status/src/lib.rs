@@ -109,7 +109,11 @@ impl Status {
             Ok(reply) => serde_json::from_str(&reply.body).ok().map(|Pools { pools }| pools),
             Err(unanswered) => {
                 let error: &dyn std::error::Error = &unanswered;
-                tracing::warn!(event_type = "mq_access.unanswered", error, "the pools are not known");
+                tracing::warn!(
+                    event_type = "mq_access.unanswered",
+                    error,
+                    "cannot list the connection pools"
+                );
                 None
             }
         }

@@ -11,7 +11,7 @@ use idempotency::Store;
 use crate::Status;
 use crate::ingest::Ingest;
 
-/// Whoever looks at the status of a system in trouble should not have to wait for it.
+/// An operator who looks at a system in trouble should not have to wait.
 const PATIENCE: Duration = Duration::from_secs(5);
 /// How long an answer about readiness is given again. Anybody may ask.
 const READY_REMEMBERED: Duration = Duration::from_secs(5);

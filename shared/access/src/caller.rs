@@ -124,8 +124,8 @@ fn api_key<'a>(headers: &'a HeaderMap, names: &[&str]) -> Result<&'a str, Proble
     value.to_str().ok().filter(|key| !key.is_empty() && key.len() <= 256).ok_or_else(invalid)
 }
 
-/// A key whose item has limits that cannot be read. It is no key, because a guess might be wider
-/// than what was meant.
+/// Refuses a key whose item has limits that cannot be read: a guess might be wider than what was
+/// meant.
 pub fn refused(error: &(dyn std::error::Error + 'static)) -> Problem {
     tracing::error!(event_type = "access.item_malformed", error, "an API key's item is refused");
     invalid()

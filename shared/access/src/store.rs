@@ -83,7 +83,7 @@ impl AccessStore {
     }
 
     /// The item of an API key. Only the key's hash is ever stored or sent. An item of another form
-    /// is no key: it is logged, and nobody gets in by it.
+    /// is logged and refused.
     ///
     /// # Errors
     /// `STORE_UNAVAILABLE` if the table cannot be read.

@@ -150,8 +150,8 @@ impl Problem {
     }
 
     /// The response, without the headers that every response has. Its body has at most
-    /// [`MAX_BODY`] bytes, whatever the request was: texts are cut, and lists end, where they would
-    /// exceed it.
+    /// [`MAX_BODY`] bytes, whatever the request was: texts and lists that would exceed it
+    /// are cut.
     pub fn to_reply(&self, trace_id: &TraceId) -> Reply {
         let urn = self.reason.as_str().to_ascii_lowercase().replace('_', "-");
         let mut body = Map::new();

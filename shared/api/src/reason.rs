@@ -119,7 +119,7 @@ reasons! {
 }
 
 impl Reason {
-    /// The seconds after which a client should try again, where the contract promises the header.
+    /// The seconds after which a client should try again, if the contract promises the header.
     pub const fn default_retry_after(self) -> Option<u32> {
         match self.status() {
             429 => Some(60),

@@ -6,7 +6,7 @@ use http::HeaderMap;
 use serde::{Deserialize, Serialize};
 use uuid::Uuid;
 
-/// The value of `X-Trace-Id`: the request's, where it is 1 to 128 visible ASCII characters, or a
+/// The value of `X-Trace-Id`: the request's, if it is 1 to 128 visible ASCII characters, or a
 /// new UUID.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(transparent)]

@@ -57,7 +57,7 @@ pub struct Event<T = Value> {
     fingerprint: Fingerprint,
 }
 
-/// Why something is no event.
+/// Why something is not an event.
 #[derive(Debug, thiserror::Error)]
 pub enum EventError {
     /// It is not JSON, or another form of it.

@@ -14,7 +14,7 @@ use crate::problems::from_store;
 pub enum Done {
     /// [`once`] records the reply, and retries get it again.
     Record(Reply),
-    /// Who did the work has recorded the reply.
+    /// The reply was recorded already, by the function that did the work.
     Recorded(Reply),
 }
 
@@ -23,11 +23,11 @@ pub enum Done {
 pub enum NotDone {
     /// It certainly was not: a retry with the same key does it at once.
     Failed(Problem),
-    /// It may have been: the record is left to its lease, or to who works still.
+    /// It may have been done. The record stays as it is until its lease expires.
     InDoubt(Problem),
 }
 
-/// What fails by itself has left nothing behind that a retry must wait for.
+/// A problem that `?` returns: the work was not done.
 impl From<Problem> for NotDone {
     fn from(problem: Problem) -> Self {
         Self::Failed(problem)
@@ -36,9 +36,8 @@ impl From<Problem> for NotDone {
 
 /// Does `work` once for a key and a request, and answers every retry from the record.
 ///
-/// The reply is given even if its record cannot be written: then the record is left to its lease,
-/// and whoever takes it over does the work again. So work that [`Done::Record`] ends must come to
-/// the same when it is repeated.
+/// The reply is given even if its record cannot be written. The record's lease then expires, and a
+/// retry does the work again. So the work must have the same result when it is repeated.
 ///
 /// # Errors
 /// The problem of `work`, 409 and 429 for a key that is in use or was used for another request, and
@@ -79,7 +78,7 @@ async fn claimed(store: &Store, request: &ClaimRequest<'_>) -> Result<Granted, P
     let claimed = store.claim(request).await.map_err(|error| {
         let problem = from_store(&error);
         let error: &dyn std::error::Error = &error;
-        tracing::error!(event_type = "idempotency.unavailable", error, "the claim failed");
+        tracing::error!(event_type = "idempotency.unavailable", error, "cannot claim the idempotency record");
         problem
     })?;
     match claimed {
@@ -116,7 +115,7 @@ fn replay(mut reply: Reply, completed_at: Timestamp) -> Reply {
 
 /// Another execution has the record.
 pub fn in_progress(retry_after: Duration) -> Problem {
-    let detail = "the same request is being executed; its result can be had with the same key";
+    let detail = "the same request is being executed; ask again with the same key";
     Problem::new(Reason::IdempotentRequestInProgress, detail).retry_after(whole_seconds(retry_after))
 }
 

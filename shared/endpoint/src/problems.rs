@@ -1,4 +1,4 @@
-//! Where a store's errors become a problem of the contract.
+//! Turns a store's errors into problems of the contract.
 
 use api::{Problem, Reason};
 use idempotency::StoreError;

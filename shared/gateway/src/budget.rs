@@ -101,12 +101,12 @@ impl Budget {
             tracing::warn!(
                 event_type = "tenant.lease_kept",
                 error,
-                "a lease of the tenant's budget ends by itself"
+                "cannot release a lease of the tenant's budget; it will expire"
             );
         }
     }
 
-    /// Adds a lease if there is room. Where there is none, gives those that are there.
+    /// Adds a lease if there is room. If not, returns the leases that are there.
     async fn add(&self, tenant: &str, lease: &Lease, now: Timestamp) -> Result<Option<Vec<Lease>>, NoLease> {
         let update = self
             .update(tenant)

@@ -53,13 +53,13 @@ pub enum NotAnswered {
 }
 
 impl NotAnswered {
-    /// Logs it: what a tenant brought upon itself is no failure of the deployment.
+    /// Logs it. A tenant over its budget is a warning, since the deployment works.
     pub(crate) fn log(&self) {
         if matches!(self, Self::NotSent(NoLease::Exhausted)) {
             tracing::warn!(event_type = "tenant.over_budget", "the tenant has too many orders under way");
         } else {
             let error: &dyn Error = self;
-            tracing::error!(event_type = "mq_access.unanswered", error, "an order got no answer");
+            tracing::error!(event_type = "mq_access.unanswered", error, "mq-access gave no answer");
         }
     }
 

@@ -56,7 +56,7 @@ pub struct Plan {
     pub work: PlannedWork,
 }
 
-/// Work that waits for its target and, where it changes something, for the right to execute it.
+/// Work that waits for its target and, if it changes something, for the right to execute it.
 pub enum PlannedWork {
     Read(Box<dyn FnOnce(Target) -> Work + Send>),
     Change(OperationType, Box<dyn FnOnce(Target, Execution) -> Work + Send>),

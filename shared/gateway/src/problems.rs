@@ -1,5 +1,5 @@
-//! Where the errors of the crates below become problems of the contract; one exhaustive function
-//! for each.
+//! Turns the errors of the crates below into problems of the contract, by one exhaustive function
+//! each.
 
 use api::{BrokerStatement, Fault, Problem, Reason};
 use mq::{Base64Bytes, BrokerError, BrokerReply, ProduceFailure, TargetError};

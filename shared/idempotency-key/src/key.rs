@@ -14,7 +14,7 @@ pub struct IdempotencyKey {
     as_sent: String,
 }
 
-/// A value that is no key.
+/// A value that is not a key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("must be one UUID of the 36-character form (RFC 9562, versions 1 to 8), bare or quoted")]
 pub struct MalformedKey;
@@ -95,7 +95,7 @@ impl fmt::Display for IdempotencyKey {
 /// choose.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ExpiryBounds {
-    /// Where the client says nothing.
+    /// If the client does not ask.
     pub default: Duration,
     /// The shortest that a client may ask for.
     pub min: Duration,

@@ -1,4 +1,4 @@
-//! What happens to records, for those who watch.
+//! Events of records, for logs and metrics.
 
 use std::fmt::Debug;
 
@@ -65,7 +65,7 @@ pub struct AuditEntry<'a> {
     pub target: &'a str,
     /// The request's own trace id, not that of the execution that it met.
     pub trace_id: &'a str,
-    /// The execution's number, where there is one.
+    /// The execution's number, if there is one.
     pub attempt: Option<u32>,
 }
 
@@ -120,9 +120,9 @@ impl<'a> AuditEntry<'a> {
     }
 }
 
-/// Who is told of everything that happens to records.
+/// Receives every event of records.
 pub trait Audit: Debug + Send + Sync {
-    /// Takes an entry. It is called on the request's way, so it must neither block nor fail.
+    /// Receives an entry. It is called on the request's way, so it must neither block nor fail.
     fn note(&self, entry: &AuditEntry<'_>);
 }
 

@@ -10,15 +10,15 @@ use serde::{Deserialize, Serialize};
 use crate::claim::ClaimRequest;
 use crate::protocol::{Arrival, Place, Progress, Record, Token, Whereabouts};
 
-/// A claim that was won. Whoever holds it is the record's only writer until the lease ends.
+/// A claim that was won. Its holder is the record's only writer until the lease ends.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Execution {
     pub(crate) pk: String,
     pub(crate) owner: String,
     pub(crate) attempt: u32,
-    /// Epoch milliseconds. Work that has not started by then must not start, by the clock of
-    /// whoever does it: that clock may be ahead of the claim's by [`Self::SKEW`].
+    /// Epoch milliseconds. Work that has not started by then must not start. The worker's clock
+    /// decides, which may be ahead of the claim's by [`Self::SKEW`].
     pub start_before: i64,
     pub(crate) retention_seconds: u64,
     /// What kind of work it is.
@@ -54,13 +54,13 @@ impl Execution {
 
     /// How long a claim keeps others out: nothing that starts in time outlives it.
     ///
-    /// The skew counts twice. Whoever works may have a clock that is ahead of the claim's, so it
-    /// accepts work for that much longer than [`Self::START_WITHIN`]; and whoever takes over may
-    /// have a clock that is ahead of the worker's. Let the claim be at 0 by its own clock, and let
-    /// `w` and `t` say by how much the clocks of the worker and of the successor are ahead of it.
-    /// The work ends, by the claim's clock, at `START_WITHIN + SKEW - w + WORK` at the latest, and
-    /// the successor begins at `lease - t` at the earliest. As `t - w` is at most `SKEW`, this
-    /// lease is long enough.
+    /// The skew counts twice. The worker's clock may be ahead of the claim's, so the worker accepts
+    /// work for that much longer than [`Self::START_WITHIN`]. And the successor's clock may be
+    /// ahead of the worker's. Let the claim be at 0 by its own clock, and let `w` and `t` say by
+    /// how much the clocks of the worker and of the successor are ahead of it. The work ends, by
+    /// the claim's clock, at `START_WITHIN + SKEW - w + WORK` at the latest, and the successor
+    /// begins at `lease - t` at the earliest. As `t - w` is at most `SKEW`, this lease is long
+    /// enough.
     pub const fn lease() -> Duration {
         Self::start_bound().saturating_add(Self::WORK).saturating_add(Self::SKEW)
     }

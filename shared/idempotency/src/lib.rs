@@ -1,10 +1,10 @@
 //! One conditional record per operation, tenant and key, so that a retry is answered and not
 //! executed.
 //!
-//! Who takes a request [claims](Store::claim) its record with one conditional write that reads
-//! nothing; who executes the work [finishes](Store::finish) it with a second write, under the owner
-//! and the attempt of its claim. A slow first execution cannot overwrite its successor's result,
-//! and a key that was used with another body is always refused.
+//! The function that takes a request [claims](Store::claim) its record with one conditional write
+//! that reads nothing. The function that executes the work [finishes](Store::finish) the record
+//! with a second write, under the owner and the attempt of its claim. A slow first execution cannot
+//! overwrite its successor's result, and a key that was used with another body is always refused.
 //!
 //! ```no_run
 //! use idempotency::{ClaimRequest, Claimed, Fingerprint, IdempotencyKey, OperationType, Outcome, Reply, Store};

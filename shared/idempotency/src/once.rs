@@ -8,7 +8,7 @@ use reply::Reply;
 use crate::claim::{ClaimRequest, Claimed};
 use crate::error::StoreError;
 use crate::execution::{Execution, Outcome};
-use crate::store::{Store, WriteOutcome};
+use crate::store::Store;
 
 /// What became of a delivery. Either way it is acknowledged.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

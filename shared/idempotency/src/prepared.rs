@@ -13,7 +13,7 @@ const IN_DOUBT: &str = r#"{"deliveryInDoubt":true,"#;
 /// A response that can be labelled: its body is a JSON object whose first member is
 /// `deliveryInDoubt`.
 ///
-/// The label is replaced where it lies, at the beginning of the body. The rest of the body is never
+/// The label is replaced in place, at the beginning of the body. The rest of the body is never
 /// read, so nothing in it can take the label away or change with it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Prepared(Reply);

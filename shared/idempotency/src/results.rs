@@ -1,5 +1,5 @@
-//! Bodies of responses: in the record where they fit, compressed where that helps, and in a bucket
-//! beyond.
+//! Bodies of responses: in the record if they fit, compressed if that helps, and in a bucket if
+//! not.
 
 use std::io::{Read as _, Write as _};
 use std::time::Duration;
@@ -17,7 +17,7 @@ use crate::error::StoreError;
 use crate::execution::Execution;
 use crate::protocol::{Body, StoredResponse};
 
-/// Shorter bodies are stored as they are, for whoever looks at the table.
+/// Shorter bodies are stored uncompressed, so that people can read them in the table.
 const PLAIN: usize = 4 * 1024;
 /// What fits into one item (400 KB) beside the record's other attributes.
 const IN_RECORD: usize = 350_000;
@@ -65,7 +65,7 @@ impl Bucket {
     }
 }
 
-/// Stores a response's body where it belongs.
+/// Stores a response's body in the record or in the bucket.
 pub(crate) async fn store(
     bucket: Option<&Bucket>,
     execution: &Execution,

@@ -44,7 +44,7 @@ impl ReuseCounter {
         Self { limits, over: Mutex::default() }
     }
 
-    /// Counts a conflict, and says how long to refuse where that is one too many.
+    /// Counts a conflict. Returns how long to refuse if there were too many.
     pub(crate) async fn count(
         &self,
         dynamodb: &Client,

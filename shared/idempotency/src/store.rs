@@ -155,12 +155,12 @@ impl Store {
         self.audit.note(&AuditEntry::of_request(AuditEvent::Unreadable, request));
     }
 
-    /// A conflict stays one where it cannot be counted.
+    /// A conflict is answered as one even if it cannot be counted.
     async fn conflict(&self, request: &ClaimRequest<'_>) -> Claimed {
         let counted = self.reuse.count(&self.dynamodb, &self.table, request, now()).await;
         let too_often = counted.unwrap_or_else(|error| {
             let error: &dyn std::error::Error = &error;
-            tracing::warn!(event_type = "idempotency.uncounted", error, "a conflict could not be counted");
+            tracing::warn!(event_type = "idempotency.uncounted", error, "cannot count a conflict");
             None
         });
         let (event, claimed) = match too_often {
@@ -261,8 +261,8 @@ impl Store {
         self.settle(execution, &transition, detail).await
     }
 
-    /// [Finishes](Self::finish) an execution. `None` if the record could not be written: it is left
-    /// to its lease, and the work stays done.
+    /// [Finishes](Self::finish) an execution. `None` if the record could not be written:
+    /// its lease will expire, and the work stays done.
     pub async fn end(&self, execution: &Execution, outcome: &Outcome) -> Option<WriteOutcome> {
         let finished = self.finish(execution, outcome).await;
         finished
@@ -272,7 +272,7 @@ impl Store {
                     event_type = "idempotency.unavailable",
                     trace_id = execution.trace_id,
                     error,
-                    "the record is left to its lease"
+                    "cannot finish the idempotency record; its lease will expire"
                 );
             })
             .ok()

@@ -53,7 +53,7 @@ pub struct Batch {
     pub transaction: Transaction,
 }
 
-/// Transactions of a produce. `atomic` asks to refuse the request where the broker cannot make each
+/// Transactions of a produce. `atomic` asks to refuse the request if the broker cannot make each
 /// of them all or nothing.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
@@ -161,7 +161,7 @@ pub enum AckMode {
     Browse,
 }
 
-/// Which messages to get. Where the broker has no selectors, a non-empty one is refused.
+/// Which messages to get. If the broker has no selectors, a non-empty one is refused.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct Selector {

@@ -21,7 +21,7 @@ impl MessageId {
     }
 }
 
-/// A body as it came. Its JSON form has `bodyBase64` always and `bodyText` where it is UTF-8.
+/// A body as it came. Its JSON form always has `bodyBase64`, and `bodyText` if it is UTF-8.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct MessageBody(pub Vec<u8>);
 

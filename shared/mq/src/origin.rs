@@ -1,4 +1,4 @@
-//! Who named a part of a target, so that what is wrong with it is told where it can be mended.
+//! Who named a part of a target, so that a fault is reported to the one who can correct it.
 
 use serde::{Deserialize, Serialize};
 

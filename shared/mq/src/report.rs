@@ -41,7 +41,7 @@ pub struct Consumed {
     pub warnings: Vec<String>,
 }
 
-/// What the broker tells of a queue; what it cannot tell is `None`.
+/// The state of a queue; `None` for what the broker does not report.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct DepthReport {
     pub current_depth: u64,

@@ -18,7 +18,7 @@ pub enum Decision {
     Replay,
     /// Somebody is at it, or was within the lease.
     InProgress { retry_after: Duration },
-    /// The execution that the record tells of is over without a result: this write takes it over.
+    /// The record's execution ended without a result: this write takes it over.
     TakeOver(Transition),
 }
 

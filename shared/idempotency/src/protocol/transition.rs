@@ -20,7 +20,7 @@ pub struct Token {
 /// A conditional write.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum Transition {
-    /// Makes a record where there is none, or where there is one whose retention and lease are both
+    /// Makes a record if there is none, or if the retention and the lease of the one there are both
     /// over.
     Claim { request_hash: String, owner: String, now: Timestamp, retention: Duration },
     /// Takes over the record whose token and status are still those that were seen. Keeps the
@@ -133,7 +133,7 @@ impl Transition {
         record.expires_at = expires_at.unwrap_or(record.expires_at);
     }
 
-    /// When the record is written, and when it expires from then on, where the write changes that.
+    /// When the record is written, and its new expiry if the write changes it.
     pub(crate) fn times(&self) -> (Timestamp, Option<Timestamp>) {
         match self {
             Self::Claim { now, retention, .. } | Self::TakeOver { now, retention, .. } => {
