@@ -112,7 +112,11 @@ impl Batches {
             NotifyError::Queue(_) => "batch.not_told",
         };
         let error: &dyn std::error::Error = &error;
-        tracing::error!(event_type, error, "cannot send the payload's notification; reconcile will send it again");
+        tracing::error!(
+            event_type,
+            error,
+            "cannot send the payload's notification; reconcile will send it again"
+        );
     }
 }
 

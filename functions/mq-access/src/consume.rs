@@ -146,10 +146,7 @@ impl MqAccess {
 }
 
 fn unstored(error: &StoreError) -> Problem {
-    let problem = from_store(error);
-    let error: &dyn std::error::Error = error;
-    tracing::error!(event_type = "idempotency.unavailable", error, "cannot store the result");
-    problem
+    from_store(error, "cannot store the result")
 }
 
 async fn settle(

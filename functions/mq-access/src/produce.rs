@@ -72,13 +72,7 @@ impl MqAccess {
             Ok(Some(arrived)) => Ok(arrived),
             Ok(None) => Err(taken_over()),
             Err(error) => {
-                let problem = from_store(&error);
-                let error: &dyn std::error::Error = &error;
-                tracing::error!(
-                    event_type = "idempotency.unavailable",
-                    error,
-                    "cannot record the move to another place"
-                );
+                let problem = from_store(&error, "cannot record the move to another place");
                 self.fail(execution, &problem, execution.progress).await;
                 Err(problem)
             }

@@ -75,12 +75,8 @@ enum Granted {
 }
 
 async fn claimed(store: &Store, request: &ClaimRequest<'_>) -> Result<Granted, Problem> {
-    let claimed = store.claim(request).await.map_err(|error| {
-        let problem = from_store(&error);
-        let error: &dyn std::error::Error = &error;
-        tracing::error!(event_type = "idempotency.unavailable", error, "cannot claim the idempotency record");
-        problem
-    })?;
+    let claimed = store.claim(request).await;
+    let claimed = claimed.map_err(|error| from_store(&error, "cannot claim the idempotency record"))?;
     match claimed {
         Claimed::Execute(execution) => Ok(Granted::Execution(execution)),
         Claimed::Replay { response, completed_at } => Ok(Granted::Answer(replay(response, completed_at))),

@@ -3,8 +3,11 @@
 use api::{Problem, Reason};
 use idempotency::StoreError;
 
-/// For a store that failed before anything was executed, or after everything was.
-pub fn from_store(error: &StoreError) -> Problem {
+/// For a store that failed before anything was executed, or after everything was. Logs the error, with
+/// `what` could not be done.
+pub fn from_store(error: &StoreError, what: &str) -> Problem {
+    let cause: &dyn std::error::Error = error;
+    tracing::error!(event_type = "idempotency.unavailable", error = cause, "{what}");
     let detail = match error {
         StoreError::Unavailable(_) => {
             "the idempotency store cannot be reached; this attempt executed nothing"
@@ -36,7 +39,7 @@ mod tests {
             StoreError::TooLarge { bytes: 7 },
             StoreError::Unlabelled("theirs".into()),
         ] {
-            let sent = from_store(&error).to_reply(&TraceId::new());
+            let sent = from_store(&error, "a test").to_reply(&TraceId::new());
             assert!(sent.status == 503 && !sent.body.contains("theirs"), "{}", sent.body);
         }
     }

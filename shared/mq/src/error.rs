@@ -100,20 +100,11 @@ impl BrokerError {
         Self::MessageTooLarge { detail: detail.into(), source: None }
     }
 
-    /// Adds what the broker said, where an error has room for it.
+    /// Adds what the broker said, if errors of this kind have it.
     #[must_use]
     pub fn with_reply(mut self, said: BrokerReply) -> Self {
-        match &mut self {
-            Self::AuthenticationFailed { reply, .. }
-            | Self::Rejected { reply, .. }
-            | Self::QueueFull { reply, .. } => *reply = Some(said),
-            Self::QueueNotFound { .. }
-            | Self::Unreachable { .. }
-            | Self::Timeout { .. }
-            | Self::InDoubt { .. }
-            | Self::Unsupported { .. }
-            | Self::MessageTooLarge { .. }
-            | Self::PoolTimeout => {}
+        if let (Some(reply), _) = self.parts_mut() {
+            *reply = Some(said);
         }
         self
     }
@@ -127,50 +118,49 @@ impl BrokerError {
     /// The same with an error that is shared already.
     #[must_use]
     pub fn with_cause(mut self, cause: Option<Cause>) -> Self {
-        match &mut self {
-            Self::AuthenticationFailed { source, .. }
-            | Self::Rejected { source, .. }
-            | Self::QueueFull { source, .. }
-            | Self::Unreachable { source, .. }
-            | Self::Timeout { source, .. }
-            | Self::InDoubt { source, .. }
-            | Self::Unsupported { source, .. }
-            | Self::MessageTooLarge { source, .. } => *source = cause,
-            Self::QueueNotFound { .. } | Self::PoolTimeout => {}
+        if let (_, Some(source)) = self.parts_mut() {
+            *source = cause;
         }
         self
     }
 
     /// What the broker said, for the caller.
     #[must_use]
-    pub const fn reply(&self) -> Option<&BrokerReply> {
-        match self {
-            Self::AuthenticationFailed { reply, .. }
-            | Self::Rejected { reply, .. }
-            | Self::QueueFull { reply, .. } => reply.as_ref(),
-            Self::QueueNotFound { .. }
-            | Self::Unreachable { .. }
-            | Self::Timeout { .. }
-            | Self::InDoubt { .. }
-            | Self::Unsupported { .. }
-            | Self::MessageTooLarge { .. }
-            | Self::PoolTimeout => None,
-        }
+    pub fn reply(&self) -> Option<&BrokerReply> {
+        self.parts().0
     }
 
     /// The error below, for the operator.
     #[must_use]
-    pub const fn cause(&self) -> Option<&Cause> {
+    pub fn cause(&self) -> Option<&Cause> {
+        self.parts().1
+    }
+
+    fn parts(&self) -> (Option<&BrokerReply>, Option<&Cause>) {
         match self {
-            Self::AuthenticationFailed { source, .. }
-            | Self::Rejected { source, .. }
-            | Self::QueueFull { source, .. }
-            | Self::Unreachable { source, .. }
+            Self::AuthenticationFailed { reply, source, .. }
+            | Self::Rejected { reply, source, .. }
+            | Self::QueueFull { reply, source, .. } => (reply.as_ref(), source.as_ref()),
+            Self::Unreachable { source, .. }
             | Self::Timeout { source, .. }
             | Self::InDoubt { source, .. }
             | Self::Unsupported { source, .. }
-            | Self::MessageTooLarge { source, .. } => source.as_ref(),
-            Self::QueueNotFound { .. } | Self::PoolTimeout => None,
+            | Self::MessageTooLarge { source, .. } => (None, source.as_ref()),
+            Self::QueueNotFound { .. } | Self::PoolTimeout => (None, None),
+        }
+    }
+
+    fn parts_mut(&mut self) -> (Option<&mut Option<BrokerReply>>, Option<&mut Option<Cause>>) {
+        match self {
+            Self::AuthenticationFailed { reply, source, .. }
+            | Self::Rejected { reply, source, .. }
+            | Self::QueueFull { reply, source, .. } => (Some(reply), Some(source)),
+            Self::Unreachable { source, .. }
+            | Self::Timeout { source, .. }
+            | Self::InDoubt { source, .. }
+            | Self::Unsupported { source, .. }
+            | Self::MessageTooLarge { source, .. } => (None, Some(source)),
+            Self::QueueNotFound { .. } | Self::PoolTimeout => (None, None),
         }
     }
 

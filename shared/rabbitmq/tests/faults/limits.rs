@@ -81,7 +81,7 @@ pub(crate) async fn memory_alarm(broker: Arc<Mutex<Broker>>) {
     }
     let deadline = after(2_000);
     let (result, took) = timed(deadline, rabbit.depth(&access(), &queue, deadline)).await;
-    assert_eq!(result.as_ref().map(|report| report.current_depth), Ok(4));
+    assert_eq!(result.as_ref().unwrap().current_depth, 4);
     row(FAULT, "depth", outcome(&result), took, "unchanged");
     let command = consume(COMMIT, 2);
     let took = async {
@@ -89,7 +89,7 @@ pub(crate) async fn memory_alarm(broker: Arc<Mutex<Broker>>) {
         unit.commit(deadline).await
     };
     let (result, took) = timed(deadline, took).await;
-    assert_eq!(result, Ok(()));
+    assert!(result.is_ok(), "{result:?}");
     row(FAULT, "consume of 2", outcome(&result), took, "2 fewer");
 
     broker.ctl(&["set_vm_memory_high_watermark", "0.4"]).await;
