@@ -12,7 +12,7 @@ use crate::connection::Session;
 use crate::error::DatabaseError;
 use crate::rows::{bigint, count, word};
 
-/// What the chunks of a batch come to, for [`settle_by`].
+/// Sums up the chunks of a batch, for [`settle_by`].
 pub(crate) const TALLY: &str = "SELECT status, count(*) AS chunks, sum(items)::bigint AS items, sum(inserted)::bigint AS inserted, \
      sum(updated)::bigint AS updated, sum(unchanged)::bigint AS unchanged, sum(stale)::bigint AS stale, \
      sum(rejected)::bigint AS rejected, sum(rejected_unlisted)::bigint AS rejected_unlisted FROM batch_chunks WHERE batch_id = $1 GROUP BY status";
@@ -25,17 +25,18 @@ const SETTLE: &str = "UPDATE batches SET status = $2, items_failed = $3, inserte
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Settled {
     pub(crate) status: BatchStatus,
-    /// It is a full load whose chunks are all done, and what it did not contain is still to be decided. Until then it stays as it was.
+    /// It is a full load whose chunks are all done, and whose deactivation is still to be decided.
+    /// Until then its state stays as it was.
     pub(crate) undecided: bool,
 }
 
-/// Derives a locked batch's counters and state, and writes them with its deactivation.
+/// Derives the counters and the state of a locked batch, and writes them with its deactivation.
 pub(crate) async fn settle(session: &mut Session<'_>, batch: &LockedBatch) -> Result<Settled, DatabaseError> {
     let rows = session.query(TALLY, &[&batch.batch_id]).await?;
     settle_by(session, batch, &rows).await
 }
 
-/// The same by the answer to [`TALLY`], which was asked after the batch was locked.
+/// The same with the rows of [`TALLY`], which was asked after the batch was locked.
 pub(crate) async fn settle_by(
     session: &mut Session<'_>,
     batch: &LockedBatch,
@@ -74,7 +75,7 @@ pub(crate) async fn settle_by(
     Ok(Settled { status, undecided })
 }
 
-/// The chunks of each state as one tally: what is derived from the sum is what would be derived from each.
+/// The chunks of each state as one tally: deriving from the sum and from each chunk gives the same.
 fn tally(rows: &[Row]) -> Result<(ChunkCounts, Vec<ChunkTally>), DatabaseError> {
     let mut counts = ChunkCounts::default();
     let mut tallies = Vec::with_capacity(rows.len());

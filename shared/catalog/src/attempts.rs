@@ -1,4 +1,4 @@
-//! Chunks that could not be written: what is noted of an attempt, and the end of the attempts.
+//! Chunks that could not be written: failed attempts, and giving up.
 
 use ingestion::batch::{BatchStatus, ChunkEvent, ChunkStatus};
 use ingestion::chunk::{ChunkId, Generation};
@@ -11,7 +11,7 @@ use crate::database::Database;
 use crate::error::DatabaseError;
 use crate::rows::word;
 
-/// What came of giving a chunk up.
+/// What happened to a chunk that was given up.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum GivenUp {
     /// It is failed now.
@@ -23,7 +23,7 @@ pub enum GivenUp {
     },
     /// It was written, or given up, before.
     Before(ChunkStatus),
-    /// Its batch has a later generation of it.
+    /// Its batch has a later generation, which the chunk belongs to now.
     Superseded,
 }
 
@@ -37,11 +37,12 @@ const FAIL: &str = "UPDATE batch_chunks SET status = $3, last_error = COALESCE(l
      WHERE batch_id = $1 AND chunk_index = $2";
 
 impl Database {
-    /// Notes an attempt at a chunk that failed, and why, unless the chunk is done. One that its batch has in a later generation, and so under another id, is none of
-    /// its chunks any more, and nothing is noted.
+    /// Records that an attempt to write a chunk failed, and why, unless the chunk is done. If the
+    /// batch has moved to a later generation, the chunk id no longer exists and nothing is
+    /// recorded.
     ///
     /// # Errors
-    /// Where the database fails.
+    /// If the database fails.
     pub async fn note_failed_attempt(&self, chunk: ChunkId, error: &str) -> Result<(), DatabaseError> {
         self.within(async {
             let mut lease = self.lease().await?;
@@ -52,11 +53,12 @@ impl Database {
         .await
     }
 
-    /// Gives a chunk up that could not be written, and settles its batch. Only a chunk that is pending fails; written after all, it is done nevertheless. The last
-    /// error is `error` where no attempt noted one. Repeated by the chunk's place and generation.
+    /// Gives up a chunk that could not be written, and settles its batch. Only a pending chunk
+    /// fails; if it is written after all, it is done nevertheless. `error` becomes its last error
+    /// if no attempt recorded one. Repeated by the chunk's place and generation.
     ///
     /// # Errors
-    /// Where the database fails or does not know the chunk.
+    /// If the database fails or does not know the chunk.
     pub async fn fail_chunk(
         &self,
         batch_id: Uuid,
@@ -90,7 +92,7 @@ async fn note(connection: &mut Connection, chunk: ChunkId, error: &str) -> Resul
 async fn fail(connection: &mut Connection, place: &Place, error: &str) -> Result<GivenUp, DatabaseError> {
     let mut session = connection.begin().await?;
     let index = i32::try_from(place.index)?;
-    // Whoever writes the chunk at this moment is waited for.
+    // This waits for a transaction that is writing the chunk.
     let Some(row) = session.query_opt(STATE, &[&place.batch_id, &index]).await? else {
         return missing(&mut session, place).await;
     };
@@ -112,7 +114,7 @@ async fn fail(connection: &mut Connection, place: &Place, error: &str) -> Result
     Ok(GivenUp::Failed { batch: settled.status, became_final })
 }
 
-/// A batch that is cut again has no chunks until it is sealed.
+/// A batch that is being cut again has no chunks until it is sealed.
 async fn missing(session: &mut Session<'_>, place: &Place) -> Result<GivenUp, DatabaseError> {
     let batch = lock(session, place.batch_id).await?;
     if batch.generation > place.generation { Ok(GivenUp::Superseded) } else { Err(place.unknown()) }
@@ -124,7 +126,7 @@ impl Place {
     }
 }
 
-/// As much of an error as is kept; PostgreSQL's texts have no NUL.
+/// As much of an error as is stored; PostgreSQL's texts have no NUL.
 fn shortened(error: &str) -> String {
     error.chars().filter(|character| *character != '\0').take(LONGEST_ERROR).collect()
 }

@@ -1,4 +1,4 @@
-//! A batch's row: made by the chunker, locked by whoever changes its state.
+//! A batch's row: created by the first run over its payload, locked by every change of its state.
 
 use std::borrow::Cow;
 
@@ -19,27 +19,28 @@ use crate::error::DatabaseError;
 use crate::pruning::fail_too_old;
 use crate::rows::{cnpj, count, word};
 
-/// A batch as it becomes known to the database.
+/// A batch that the database may not know yet.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct NewBatch {
     pub metadata: PayloadMetadata,
     /// `s3://bucket/key` of its payload.
     pub payload_uri: String,
-    /// What its tenant might load when it was accepted.
+    /// What its tenant was allowed to load when it was accepted.
     pub cnpjs: CnpjAccess,
 }
 
-/// What a run of the chunker has to do.
+/// What is left to do for a batch.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Begun {
     /// Cut the payload by this plan, which the batch's first run pinned.
     Chunk { plan: Plan, generation: Generation },
-    /// The batch was cut and sealed before; these of its chunks are pending, and may never have been announced.
+    /// The batch was cut and sealed before; these of its chunks are pending, and may never have
+    /// been announced.
     Sealed { generation: Generation, pending: Vec<PendingChunk> },
-    /// Nothing: the batch has come to its end.
+    /// Nothing: the batch is final.
     Final(BatchStatus),
-    /// Nothing: it was received before the history begins. One that was never cut is failed now;
-    /// what else is under way is ended by [`end_too_old`](Database::end_too_old).
+    /// Nothing: it was received before the history begins. A batch that was never cut is failed
+    /// now; [`end_too_old`](Database::end_too_old) ends the others that are under way.
     TooOld(BatchStatus),
 }
 
@@ -59,18 +60,19 @@ pub struct PendingChunk {
 pub struct PayloadFailure {
     pub code: Cow<'static, str>,
     pub detail: String,
-    /// Where in the decoded payload, if it is about a place there.
+    /// The offset in the decoded payload, if the failure is about one place.
     pub byte_offset: Option<u64>,
 }
 
 impl PayloadFailure {
-    /// The code of a batch whose processing failed too often, which says nothing about its payload. It is not the last word: a run of the chunker that is under
-    /// way, or begins because the payload's news came once more, brings the batch on as if it had never been given up.
+    /// The code of a batch whose processing failed too often, which says nothing about its payload.
+    /// It is not final for the chunker: a run that is under way, or that a repeated notification
+    /// starts, continues the batch as if it had never been given up.
     pub const GIVEN_UP: &str = "GIVEN_UP";
-    /// The code of a batch that was not processed while the history reached back to it.
+    /// The code of a batch that was not processed before the history moved past it.
     pub const TOO_OLD: &str = "TOO_OLD";
 
-    /// What is said of a batch that is too old.
+    /// The failure of a batch that is too old.
     pub(crate) fn too_old() -> Self {
         Self {
             code: Self::TOO_OLD.into(),
@@ -86,7 +88,8 @@ impl PayloadFailure {
 const INSERT: &str = "INSERT INTO batches (batch_id, tenant_id, load_type, media_type, idempotency_key, trace_id, \
      received_at, allowed_cnpjs, payload_uri, payload_checksum, status, deactivation) \
      VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12) ON CONFLICT (batch_id) DO NOTHING";
-/// Locks a batch's row until the transaction ends, and says what [`LockedBatch::of`] reads: always the last lock that a transaction takes.
+/// Locks a batch's row until the transaction ends, and returns what [`LockedBatch::of`] reads. It
+/// is always the last lock that a transaction takes.
 pub(crate) const LOCK: &str = "SELECT status, generation, load_type, received_at, planner, chunk_items, items_parsed, \
      items_in_error, sealed_at IS NOT NULL AS is_sealed, chunks_pending, chunks_done, chunks_failed, deactivation, \
      deactivation_confirmed, deactivated_so_far, judged_missing, status = 'FAILED' AND COALESCE(error->>'code' = 'GIVEN_UP', false) AS is_given_up, \
@@ -100,10 +103,11 @@ const PENDING: &str = "SELECT generation, chunk_index, chunk_uri, items, first_c
      WHERE batch_id = $1 AND status = 'PENDING' ORDER BY chunk_index";
 
 impl Database {
-    /// Begins a run of the chunker: makes the batch's row where it is absent, and pins `plan` where none is. Repeated by the batch's id.
+    /// Begins to cut a batch's payload: creates the batch's row if it is absent, and pins `plan` if
+    /// none is. Repeated by the batch's id.
     ///
     /// # Errors
-    /// Where the database fails, or knows another batch by the same key of the same tenant.
+    /// If the database fails, or knows another batch by the same key of the same tenant.
     pub async fn begin_chunking(&self, batch: &NewBatch, plan: Plan) -> Result<Begun, DatabaseError> {
         self.within(async {
             let mut lease = self.lease().await?;
@@ -114,10 +118,10 @@ impl Database {
         .await
     }
 
-    /// What a tenant's batch may load, as it was accepted; nothing where the batch is not known.
+    /// What a tenant's batch may load, as it was accepted; `None` if the batch is not known.
     ///
     /// # Errors
-    /// Where the database fails.
+    /// If the database fails.
     pub async fn allowed_cnpjs(
         &self,
         tenant_id: Uuid,
@@ -136,8 +140,8 @@ impl Database {
         .await
     }
 
-    /// Fails a batch whose payload cannot be read, and gives its state after that. No product changes. A batch that was sealed before stays as it
-    /// is, since its payload was read then.
+    /// Fails a batch whose payload cannot be read, and returns its state after that. No product
+    /// changes. A batch that was sealed before stays as it is, since its payload was read then.
     ///
     /// # Errors
     /// As for [`begin_chunking`](Self::begin_chunking).
@@ -253,11 +257,11 @@ pub(crate) struct LockedBatch {
     pub(crate) is_sealed: bool,
     pub(crate) chunks: ChunkCounts,
     pub(crate) deactivation: Deactivation,
-    /// Whether the guard is not to hold it.
+    /// Whether the guard must let it pass.
     pub(crate) deactivation_confirmed: bool,
-    /// Products that it deactivated so far. `None` before the guard let it begin.
+    /// Products that it has deactivated. `None` before the guard let it begin.
     pub(crate) deactivated_so_far: Option<u64>,
-    /// Products that the guard found missing before it let it begin.
+    /// Products that the guard found missing before it let the load begin.
     pub(crate) judged_missing: u64,
     pub(crate) is_given_up: bool,
     /// Whether it was received before the history begins.
@@ -265,7 +269,7 @@ pub(crate) struct LockedBatch {
 }
 
 impl LockedBatch {
-    /// What [`LOCK`] found.
+    /// Reads the row that [`LOCK`] returned.
     pub(crate) fn of(batch_id: Uuid, row: Option<&Row>) -> Result<Self, DatabaseError> {
         let row = row.ok_or(DatabaseError::UnknownBatch(batch_id))?;
         let Json(deactivation) = row.try_get("deactivation")?;
@@ -294,7 +298,7 @@ impl LockedBatch {
         })
     }
 
-    /// Its state for a run of the chunker, for which it matters nothing that others gave the batch up.
+    /// Its state for a run over its payload, which continues a batch that was given up.
     pub(crate) const fn for_the_chunker(&self) -> BatchStatus {
         if self.is_given_up { BatchStatus::Chunking } else { self.status }
     }

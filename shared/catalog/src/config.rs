@@ -20,8 +20,8 @@ pub struct DatabaseConfig {
 /// Whether the connection is encrypted.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub enum Tls {
-    /// Encrypted, the server's certificate and its host name verified: against `ca` if there is one, else against the
-    /// certificates that the system trusts.
+    /// Encrypted, with the server's certificate and host name verified: against `ca` if there is
+    /// one, else against the certificates that the system trusts.
     VerifyFull { ca: Option<Pem> },
     /// For a database on the same machine.
     #[default]
@@ -32,8 +32,8 @@ pub enum Tls {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Pem(pub String);
 
-/// What `DATABASE_TLS` and `sslmode` may say. There is nothing in between: encryption without verification protects from nobody who
-/// can answer in the server's place.
+/// The values of `DATABASE_TLS` and `sslmode`. There is nothing in between: encryption without
+/// verification does not protect from somebody who answers in the server's place.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(crate) enum TlsMode {
     #[default]
@@ -62,7 +62,7 @@ impl TlsMode {
     }
 }
 
-/// What is wrong with a configuration. The URL itself is left out, since it holds a password.
+/// What is wrong with a configuration. It never shows the URL, which holds a password.
 #[derive(Debug, thiserror::Error)]
 pub enum ConfigError {
     #[error("the database's URL is not of the form postgres://user:password@host:port/name")]
@@ -76,10 +76,11 @@ pub enum ConfigError {
 }
 
 impl DatabaseConfig {
-    /// Reads `postgres://user:password@host:port/name?sslmode=verify-full`; `sslmode=disable` is the only other one.
+    /// Reads `postgres://user:password@host:port/name?sslmode=verify-full`; the only other mode is
+    /// `sslmode=disable`.
     ///
     /// # Errors
-    /// Where the URL is of another form.
+    /// If the URL is of another form.
     pub fn from_url(text: &str) -> Result<Self, ConfigError> {
         let mut url = Url::parse(text).map_err(|error| ConfigError::Url(Some(error.into())))?;
         let mut mode = TlsMode::default();

@@ -14,16 +14,19 @@ use crate::error::DatabaseError;
 use crate::tls;
 
 const CONNECT: Duration = Duration::from_secs(5);
-/// A connection that does not answer an empty query in this time is given up.
+/// A connection that does not answer an empty query in this time is closed.
 const PROBE: Duration = Duration::from_secs(2);
 
-/// What the server enforces on every session, so that no transaction outlives the function that began it: not one that was frozen or cut off
-/// (it idles, or its socket is closed), and not one that waits for a lock. Compiling a statement would take longer than any of them.
+/// Limits that the server enforces on every session, so that no transaction outlives the function
+/// that began it: not one that was frozen or cut off (it idles, or its socket is closed), and not
+/// one that waits for a lock. JIT is off, since compiling a statement would take longer than any of
+/// them runs.
 const SESSION: &str = "SET statement_timeout = '20s'; SET lock_timeout = '15s'; \
     SET idle_in_transaction_session_timeout = '10s'; SET client_connection_check_interval = '1s'; \
     SET jit = off; SET timezone = 'UTC'";
 
-/// For migrations, whose statements may take long; waiting for a table's lock, they make everybody wait who comes after.
+/// For migrations, whose statements may take long. While a migration waits for a table's lock,
+/// everything that comes after it waits too, so that wait is short.
 pub(crate) const MIGRATION_SESSION: &str =
     "SET statement_timeout = 0; SET lock_timeout = '10s'; SET timezone = 'UTC'";
 
@@ -33,7 +36,8 @@ pub(crate) type Params<'a> = &'a [&'a (dyn ToSql + Sync)];
 pub(crate) struct Connection {
     client: Client,
     statements: HashMap<&'static str, Statement>,
-    /// Whether the table held the last chunk that was written on it as it is; then it probably holds the next one so too.
+    /// Whether the table held all rows of the last chunk that was written on it. Then it probably
+    /// holds those of the next one too.
     pub(crate) nothing_differed: bool,
 }
 
@@ -43,7 +47,7 @@ impl Connection {
         Ok(Self { client, statements: HashMap::new(), nothing_differed: false })
     }
 
-    /// Whether it still works: after a freeze, nothing else tells.
+    /// Whether it still works. After a freeze, only a query can tell.
     pub(crate) async fn is_alive(&self) -> bool {
         !self.client.is_closed()
             && matches!(tokio::time::timeout(PROBE, self.client.check_connection()).await, Ok(Ok(())))
@@ -58,7 +62,7 @@ impl Connection {
     }
 }
 
-/// A transaction; it is rolled back where it is not committed.
+/// A transaction, which is rolled back unless it is committed.
 pub(crate) struct Session<'a> {
     pub(crate) transaction: Transaction<'a>,
     statements: &'a mut HashMap<&'static str, Statement>,
@@ -84,7 +88,7 @@ impl Session<'_> {
         Ok(self.transaction.query(&statement, params).await?)
     }
 
-    /// The rows of a query one by one, for those that are too many to be kept.
+    /// The rows of a query one by one, if they are too many to be held.
     pub(crate) async fn stream(
         &mut self,
         sql: &'static str,
@@ -94,14 +98,16 @@ impl Session<'_> {
         Ok(self.transaction.query_raw(&statement, params.iter().copied()).await?)
     }
 
-    /// Sends several queries at once, and gives the rows of each: one round trip for all of them. The server takes them in their order, so each sees what the
-    /// ones before it did, and none is done after one that failed.
+    /// Sends several queries at once and returns the rows of each, in one round trip. The server
+    /// executes them in their order, so each sees what those before it did, and none is executed
+    /// after one that failed.
     pub(crate) async fn query_each<const N: usize>(
         &mut self,
         queries: [(&'static str, Params<'_>); N],
     ) -> Result<[Vec<Row>; N], DatabaseError> {
         let mut sent = Vec::with_capacity(N);
-        // All are prepared before the first is sent, or that would be overtaken by one which is prepared already.
+        // All are prepared before the first is sent: a query that is prepared already would
+        // overtake one that is not.
         for (sql, params) in queries {
             sent.push((self.prepared(sql).await?, params));
         }
@@ -136,8 +142,8 @@ impl Session<'_> {
     }
 }
 
-/// Connects, and makes these settings of the session. They are statements, because poolers refuse
-/// or ignore them where they are sent along with the login.
+/// Connects, and applies these settings to the session. They are statements, because poolers refuse
+/// or ignore settings that come with the login.
 pub(crate) async fn connect(config: &DatabaseConfig, session: &str) -> Result<Client, DatabaseError> {
     let mut postgres = Config::new();
     postgres
@@ -169,14 +175,15 @@ pub(crate) async fn connect(config: &DatabaseConfig, session: &str) -> Result<Cl
     };
     tokio::time::timeout(CONNECT, connecting).await.map_err(|_| DatabaseError::TimedOut)?.map_err(
         |error: DatabaseError| match error {
-            // Whoever cannot log in may be let in later: passwords rotate, servers start.
+            // A login that is refused may work later: passwords rotate, servers start.
             DatabaseError::Rejected(error) => DatabaseError::Unavailable(error),
             error => error,
         },
     )
 }
 
-/// Moves a connection's bytes for as long as its client lives. What goes wrong is told to the client's next call.
+/// Moves a connection's bytes for as long as its client lives. The client's next call gets what
+/// goes wrong.
 fn drive<F>(connection: F)
 where
     F: Future<Output = Result<(), tokio_postgres::Error>> + Send + 'static,

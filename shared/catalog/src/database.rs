@@ -16,8 +16,9 @@ const BUDGET: Duration = Duration::from_secs(25);
 
 /// The product catalogue and its batches.
 ///
-/// It holds at most one connection, makes it when it is first needed, and makes it again where it broke. Calls go one after the other. A call that is
-/// dropped, or runs out of time, takes its connection with it, so nothing of it is left behind.
+/// It holds at most one connection, opens it when it is first needed, and again if it breaks. Calls
+/// run one after the other. A call that is dropped, or runs out of time, takes its connection with
+/// it, so nothing of it is left behind.
 pub struct Database {
     source: Source,
     connection: Mutex<Option<Connection>>,
@@ -38,18 +39,21 @@ impl fmt::Debug for Database {
 }
 
 impl Database {
-    /// A database at a known place. Nothing is connected yet.
+    /// A database with this configuration. Nothing is connected yet.
     #[must_use]
     pub fn new(config: DatabaseConfig) -> Self {
         Self::of(Source::Given(config))
     }
 
-    /// The database that the environment names: `DATABASE_SECRET_ARN` is the secret with host, port, dbname, username and password, as RDS writes it;
-    /// `DATABASE_HOST`, `DATABASE_PORT` and `DATABASE_NAME` override it; `DATABASE_TLS` is `verify-full` (the default) or `off`; `DATABASE_CA_SECRET_ARN` is
-    /// the secret with the certificates, in PEM form, that the server is verified against instead of the system's.
+    /// The database that the environment names. `DATABASE_SECRET_ARN` is the secret with host,
+    /// port, dbname, username and password, as RDS writes it. `DATABASE_HOST`, `DATABASE_PORT` and
+    /// `DATABASE_NAME` override it. `DATABASE_TLS` is `verify-full` (the default) or `off`.
+    /// `DATABASE_CA_SECRET_ARN` is the secret with the certificates, in PEM form, that the server
+    /// is verified against instead of the system's.
     ///
     /// # Errors
-    /// Where a variable is missing or wrong. The secrets are read when the first connection is made, and again when a password was refused.
+    /// If a variable is missing or wrong. The secrets are read when the first connection is opened,
+    /// and again after a password was refused.
     #[allow(clippy::unused_async, reason = "a place for what a start may need to wait for")]
     pub async fn from_environment(sdk: &aws::Sdk) -> Result<Self, DatabaseError> {
         Ok(Self::of(Source::Secret(DatabaseSecret::from_environment(sdk)?)))
@@ -71,14 +75,14 @@ impl Database {
         Self { guard, ..self }
     }
 
-    /// With another number of items in error up to which a batch's report lists those that the
-    /// database refuses.
+    /// With another limit of listed items in error, up to which a batch's report lists those that
+    /// the database refuses.
     #[must_use]
     pub fn with_listed_errors(self, listed_errors: u64) -> Self {
         Self { listed_errors, ..self }
     }
 
-    /// With another time in which each call is done or given up; 25 s where nothing is said.
+    /// With another time limit for each call, instead of 25 s.
     #[must_use]
     pub fn with_budget(self, budget: Duration) -> Self {
         Self { budget, ..self }
@@ -87,7 +91,7 @@ impl Database {
     /// Whether the database answers.
     ///
     /// # Errors
-    /// Where it does not.
+    /// If it does not.
     pub async fn ping(&self) -> Result<(), DatabaseError> {
         self.within(async {
             self.lease().await?.release();
@@ -104,7 +108,7 @@ impl Database {
         self.listed_errors
     }
 
-    /// Where the database is, as of now.
+    /// The present configuration, read from the secret if there is one.
     pub(crate) async fn config(&self) -> Result<DatabaseConfig, DatabaseError> {
         match &self.source {
             Source::Given(config) => Ok(config.clone()),
@@ -141,7 +145,8 @@ impl Database {
     }
 }
 
-/// The connection while it is used. One that is not released, because its work was dropped, is closed, and its transaction with it.
+/// The connection while it is used. One that is not released, because its work was dropped, is
+/// closed, and its transaction with it.
 pub(crate) struct Lease<'a> {
     slot: MutexGuard<'a, Option<Connection>>,
     pub(crate) connection: Connection,

@@ -15,7 +15,7 @@ use crate::hashes::first_eight;
 use crate::rows::{bigint, count, word};
 use crate::visible::{accepted_within, visible};
 
-/// Items in error that a batch's report lists if nothing else is said.
+/// Items in error that a batch's report lists by default.
 pub const LISTED_ITEM_ERRORS: u64 = 10_000;
 
 /// A page of a batch's items in error.
@@ -30,7 +30,8 @@ const INSERT: &str = "INSERT INTO batch_item_errors \
      (batch_id, item_index, byte_offset, code, field, detail, key, key_hash) \
      SELECT $1, e.* FROM unnest($2::bigint[], $3::bigint[], $4::text[], $5::text[], $6::text[], $7::jsonb[], $8::bigint[]) e \
      ON CONFLICT (batch_id, item_index) DO NOTHING";
-/// Until the commit the batch stays in that generation, so that no replay overlooks what is recorded here.
+/// Until the commit the batch stays in that generation, so that no replay misses what is recorded
+/// here.
 const IS_CHUNKING: &str = "SELECT FROM batches WHERE batch_id = $1 AND generation = $2 \
      AND (status = 'CHUNKING' OR status = 'FAILED' AND error->>'code' = 'GIVEN_UP') FOR SHARE";
 const FORGET_REJECTED: &str = "DELETE FROM batch_item_errors WHERE batch_id = $1 AND item_index = ANY($2) \
@@ -50,11 +51,11 @@ const PAGE: &str = "SELECT item_index, byte_offset, code, field, detail, key FRO
      ORDER BY item_index LIMIT $3";
 
 impl Database {
-    /// Records items in error while a run of the chunker goes on. Repeated by batch and item; a run that is no longer the batch's records
-    /// nothing.
+    /// Records items in error while a payload is being cut. Repeated by batch and item. If the
+    /// batch has moved to another generation or state, nothing is recorded.
     ///
     /// # Errors
-    /// Where the database fails.
+    /// If the database fails.
     pub async fn record_item_errors(
         &self,
         batch_id: Uuid,
@@ -86,7 +87,7 @@ impl Database {
     /// limited viewer sees the errors of its own establishments.
     ///
     /// # Errors
-    /// Where the database fails.
+    /// If the database fails.
     pub async fn item_errors(
         &self,
         viewer: &Viewer,
@@ -115,7 +116,7 @@ impl Database {
     }
 }
 
-/// Takes what the database said of these items in an earlier generation out of the report.
+/// Removes what the database said of these items in an earlier generation from the report.
 pub(crate) async fn forget_rejected(
     session: &mut Session<'_>,
     batch_id: Uuid,
@@ -126,8 +127,8 @@ pub(crate) async fn forget_rejected(
     Ok(())
 }
 
-/// Writes as many of the errors to the report of a batch, which is locked, as make it `most` in
-/// all. How many were left out.
+/// Adds errors to the report of a batch, which is locked, up to `most` in all. Returns how many
+/// were left out.
 pub(crate) async fn insert_up_to(
     session: &mut Session<'_>,
     batch_id: Uuid,

@@ -1,4 +1,4 @@
-//! Batches that are final, and the objects that they leave.
+//! Final batches, and the objects that they leave.
 
 use ingestion::chunk::Generation;
 use tokio_postgres::types::ToSql;
@@ -8,7 +8,7 @@ use crate::batch::generation;
 use crate::database::Database;
 use crate::error::DatabaseError;
 
-/// A batch at its end. A replay takes it from there, into its next generation.
+/// A final batch. A replay may take it into its next generation.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct FinalBatch {
     pub batch_id: Uuid,
@@ -24,15 +24,16 @@ const OBJECTS: &str = "WITH final AS (SELECT batch_id, generation, payload_uri F
 const IS_FINAL: &str = "SELECT FROM batches WHERE batch_id = $1 AND generation = $2 \
      AND status IN ('COMPLETED', 'PARTIAL_FAIL', 'FAILED', 'EXPIRED')";
 
-/// By the condition, a function that tags and one that takes the batch on agree on who was first.
+/// The condition decides which comes first: the function that tags, or the one that continues the
+/// batch.
 const LET_GO: &str = "UPDATE batches SET objects_let_go = true WHERE batch_id = $1 AND generation = $2 \
      AND status IN ('COMPLETED', 'PARTIAL_FAIL', 'FAILED', 'EXPIRED') RETURNING batch_id";
 
 impl Database {
-    /// A batch that is final, with the objects that it leaves; `None` for one that goes on or is not known.
+    /// A final batch with the objects that it leaves; `None` if it is under way or not known.
     ///
     /// # Errors
-    /// Where the database fails.
+    /// If the database fails.
     pub async fn final_batch(&self, batch_id: Uuid) -> Result<Option<FinalBatch>, DatabaseError> {
         let rows = self.rows(OBJECTS, &[&batch_id]).await?;
         let Some(row) = rows.first() else { return Ok(None) };
@@ -41,11 +42,11 @@ impl Database {
         Ok(Some(FinalBatch { batch_id, generation, uris }))
     }
 
-    /// Notes that the objects of a batch have their tags, if it is still final in this generation,
-    /// and says whether it is. Repeated by the batch and its generation.
+    /// Records that the objects of a batch have their tags, if it is still final in this
+    /// generation, and returns whether it is. Repeated by the batch and its generation.
     ///
     /// # Errors
-    /// Where the database fails.
+    /// If the database fails.
     pub async fn note_let_go(&self, batch_id: Uuid, generation: Generation) -> Result<bool, DatabaseError> {
         let number = i32::try_from(generation.number())?;
         let parameters: [&(dyn ToSql + Sync); 2] = [&batch_id, &number];
@@ -55,7 +56,7 @@ impl Database {
     /// Whether a batch is final in this generation, and no replay has begun.
     ///
     /// # Errors
-    /// Where the database fails.
+    /// If the database fails.
     pub async fn is_final_in(&self, batch_id: Uuid, generation: Generation) -> Result<bool, DatabaseError> {
         let number = i32::try_from(generation.number())?;
         let parameters: [&(dyn ToSql + Sync); 2] = [&batch_id, &number];

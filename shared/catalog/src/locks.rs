@@ -3,26 +3,28 @@
 use ingestion::Cnpj;
 use sha2::{Digest as _, Sha256};
 
-/// Establishments share this many locks. Two that share one only wait for each other. They are many, so that a transaction
-/// with a thousand establishments holds one lock in sixteen, and other tenants rarely meet it.
+/// Establishments share this many locks. Two that share one only wait for each other. There are so
+/// many that a transaction with a thousand establishments holds one lock in sixteen, and other
+/// tenants rarely meet it.
 const STRIPES: u16 = 16_384;
 /// The upper half of the locks' numbers: "cnpj".
 const SPACE: i64 = i64::from_be_bytes(*b"cnpj\0\0\0\0");
-/// The lock of the one transaction that may hold more than [`MOST_WITHOUT_GATE`]: its number is below all others, so it is
-/// taken first.
+/// The lock of the one transaction that may hold more than [`MOST_WITHOUT_GATE`]. Its number is
+/// below all others, so it is taken first.
 const GATE: i64 = SPACE - 1;
-/// Locks that a transaction takes without the gate. The server has room for 64 locks of each connection that it allows, in a
-/// table that all share: 32 for each of 100 connections, and a thousand for the one behind the gate, leave a third of it free.
+/// Locks that a transaction takes without the gate. The server has room for 64 locks of each
+/// connection that it allows, in a table that all share: 32 for each of 100 connections, and a
+/// thousand for the one behind the gate, leave a third of it free.
 pub(crate) const MOST_WITHOUT_GATE: usize = 32;
 
-/// How establishments are locked until the transaction ends. Each transaction takes the locks in the order of their numbers,
-/// and before any other, so no circle of waiting can form. Nobody who shares a lock goes on to take it alone: two of them
-/// would wait for each other.
+/// How establishments are locked until the transaction ends. Each transaction takes the locks in
+/// the order of their numbers, and before any other, so there is no deadlock. A transaction that
+/// shares a lock never goes on to take it alone: two of them would wait for each other.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Hold {
-    /// For those who write their products.
+    /// By a transaction that writes their products.
     Alone,
-    /// For those who only have to know that nobody writes them meanwhile.
+    /// By a transaction that only has to know that nobody writes them meanwhile.
     Shared,
 }
 

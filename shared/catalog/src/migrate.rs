@@ -21,7 +21,7 @@ const LOCK: i64 = i64::from_be_bytes(*b"migrate\0");
 const WAIT: Duration = Duration::from_secs(60);
 const POLL: Duration = Duration::from_millis(100);
 
-/// What a run of the migrations did.
+/// The result of a run of the migrations.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Migrated {
     /// The migrations that this run applied, in their order.
@@ -31,14 +31,15 @@ pub struct Migrated {
 }
 
 impl Database {
-    /// Applies the migrations that the database does not have yet. Repeated, it does nothing; side by side, one waits for the other. A database
-    /// that is ahead of this version stays as it is.
+    /// Applies the migrations that the database does not have yet. Repeated, it does nothing; of
+    /// concurrent runs, one waits for the other. A database that is ahead of this version stays as
+    /// it is.
     ///
     /// # Errors
-    /// Where a migration fails, which then changed nothing, or was changed after it was applied.
+    /// If a migration fails, which then changed nothing, or was changed after it was applied.
     pub async fn migrate(&self) -> Result<Migrated, DatabaseError> {
         let config = self.config().await?;
-        // A session of its own: the lock goes with it, however this ends.
+        // In a session of its own: the lock ends with it, however this ends.
         let mut client = connect(&config, MIGRATION_SESSION).await?;
         lock(&client).await?;
         let runner = embedded::migrations::runner();
@@ -54,12 +55,14 @@ impl Database {
     }
 }
 
-/// Whether the database has migrations from a later version than this one, as after a deployment that was rolled back.
+/// Whether the database has migrations from a later version than this one, as after a deployment
+/// that was rolled back.
 fn is_ahead(error: &refinery::Error, newest: Option<i32>) -> bool {
     matches!(error.kind(), Kind::MissingVersion(missing) if Some(missing.version()) > newest)
 }
 
-/// Asks again and again instead of waiting in the server, where the wait's own snapshot could hold up what it waits for.
+/// Polls instead of waiting in the server, where the wait's own snapshot could block what it waits
+/// for.
 async fn lock(client: &Client) -> Result<(), DatabaseError> {
     let deadline = Instant::now() + WAIT;
     loop {

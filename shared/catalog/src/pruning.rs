@@ -9,11 +9,11 @@
 //!   that time, which no confirmation from before exceeds. So an item that lost against one still
 //!   loses when it is written again.
 //!
-//! Late chunks and full loads that are not too old ask about batches that were received after them
-//! only, which are not too old either. So nothing that is decided depends on whether a batch that
-//! is too old is still there, and it can be deleted in any order, in slices, at any time. The one
-//! exception is a transaction that read an earlier time. Hence nothing is deleted in the first ten
-//! minutes after the time was set.
+//! Late chunks and full loads that are not too old ask about batches only that were received after
+//! them, which are not too old either. So no decision depends on whether a batch that is too old is
+//! still there, and it can be deleted in any order, in slices, at any time. The one exception is a
+//! transaction that read an earlier time. Hence nothing is deleted in the first ten minutes after
+//! the time was set.
 
 use std::time::Duration;
 
@@ -28,11 +28,10 @@ use crate::database::Database;
 use crate::error::DatabaseError;
 use crate::stopped::{self, StoppedBatch};
 
-/// Transactions that began before a time was announced have ended when so much time has passed: the
-/// server ends a session that idles in a transaction for 10 s and each statement after 20 s, a
-/// call's client stops after 25 s, and a transaction has some twenty statements, or asks on within
-/// these 25 s. That adds up to less than a tenth of this even where a function was frozen in
-/// between.
+/// A transaction that began before a time was announced has ended after this time. The server ends
+/// a session that idles in a transaction for 10 s and each statement after 20 s; a call's client
+/// stops after 25 s; and a transaction has some twenty statements, or asks on within these 25 s.
+/// That adds up to less than a tenth of this time even if a function was frozen in between.
 const ANNOUNCED_BEFORE: Duration = Duration::from_mins(10);
 
 /// Batches that are deleted at once.
@@ -46,8 +45,8 @@ const GIVEN_UP_AT_ONCE: i64 = 1000;
 
 const ADVANCE: &str = "UPDATE batch_history SET kept_since = now() - $1 * interval '1 second', announced_at = now() \
      WHERE kept_since < now() - $1 * interval '1 second' AND announced_at <= now() - $2 * interval '1 second'";
-/// How long ago the batch became final that should have been deleted first, beyond the time for
-/// which it is kept.
+/// How long ago the batch that should be deleted first became final, beyond the time for which it
+/// is kept.
 const BEHIND: &str = "SELECT COALESCE(extract(epoch FROM now() - min(finished_at))::double precision - $1, 0) AS seconds \
      FROM (SELECT finished_at FROM batches WHERE finished_at IS NOT NULL ORDER BY finished_at LIMIT 1) AS oldest";
 
@@ -89,7 +88,7 @@ const DETAILS: [(&str, i64); 3] =
 /// With their replays, which are few.
 const DELETE: &str = "DELETE FROM batches WHERE batch_id = ANY($1) AND is_pruned";
 
-/// What one slice deleted.
+/// The result of one slice.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Pruned {
     /// Batches of which nothing is left.
@@ -102,8 +101,8 @@ pub struct Pruned {
 
 impl Database {
     /// Deletes a slice of the batches that are too old and became final as long ago, with
-    /// everything that belongs to them. They are shown to nobody from the first slice on. Repeated,
-    /// it deletes the next slice.
+    /// everything that belongs to them. From the first slice on, no query shows them. Repeated, it
+    /// deletes the next slice.
     ///
     /// # Errors
     /// If the database fails. What was deleted until then stays so.
@@ -117,8 +116,8 @@ impl Database {
         .await
     }
 
-    /// Lets the history begin `kept_for` ago, if the last time that this was done is ten minutes
-    /// ago. It never begins earlier than it did. Whether it was moved.
+    /// Moves the beginning of the history to `kept_for` ago, at most every ten minutes, and never
+    /// back. Returns whether it was moved.
     ///
     /// # Errors
     /// If the database fails.
@@ -139,7 +138,7 @@ impl Database {
         .await
     }
 
-    /// How much longer than `kept_for` ago the batch became final that is the next to be deleted.
+    /// How much longer than `kept_for` ago the next batch to be deleted became final.
     ///
     /// # Errors
     /// If the database fails.
@@ -149,8 +148,8 @@ impl Database {
         Ok(Duration::try_from_secs_f64(seconds).unwrap_or_default())
     }
 
-    /// Ends up to `limit` batches that are too old and under way, those received first: what waits
-    /// to be written will not be. Each with its state before.
+    /// Ends up to `limit` batches that are too old and under way, oldest first: their pending
+    /// chunks will not be written. Each is returned with its state before.
     ///
     /// # Errors
     /// If the database fails. What was ended until then stays so.
@@ -220,8 +219,8 @@ async fn end(connection: &mut Connection, batch_id: Uuid) -> Result<(), Database
     }
 }
 
-/// Fails a locked batch whose payload is too old to be read, and gives its state after that. One
-/// that was sealed stays as it is until its chunks are given up.
+/// Fails a locked batch whose payload is too old to be read, and returns its state after that. A
+/// batch that was sealed stays as it is until its chunks are given up.
 pub(crate) async fn fail_too_old(
     session: &mut Session<'_>,
     batch: &LockedBatch,

@@ -1,7 +1,9 @@
 //! Processing a batch again, in a new generation.
 //!
-//! What is written again keeps its object and the hashes of what it contained, so that until it is done nothing is forgotten; messages of earlier generations find
-//! nothing to do. Which versions win does not depend on generations, so a replay changes no product that was written before.
+//! Chunks that are written again keep their objects and the hashes of what they contained, so
+//! nothing is forgotten until they are done. Messages of earlier generations find nothing to do.
+//! Which versions win does not depend on generations, so a replay changes no product that was
+//! written before.
 
 use ingestion::Viewer;
 use ingestion::batch::{
@@ -26,13 +28,14 @@ use crate::visible::visible;
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ReplayRequest {
     pub replay: Replay,
-    /// The client's key, in its one spelling.
+    /// The client's key, in its canonical spelling.
     pub idempotency_key: String,
-    /// When the key was claimed for it, the same in every attempt. By both, an attempt finds what an earlier one began.
+    /// When the key was claimed for it, the same in every attempt. By key and time, an attempt
+    /// finds what an earlier one began.
     pub requested_at: Timestamp,
 }
 
-/// What a request came to.
+/// The outcome of a request.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum ReplayOutcome {
     Begun(BegunReplay),
@@ -51,7 +54,7 @@ pub struct BegunReplay {
     pub status: BatchStatus,
     /// How many chunks became pending then.
     pub chunks: u64,
-    /// Of the payload, whose news sets the batch going.
+    /// Of the payload, whose notification starts the generation's processing.
     pub payload_uri: String,
 }
 
@@ -59,7 +62,8 @@ const PAYLOAD: &str =
     concat!("SELECT payload_uri FROM batches b WHERE b.batch_id = $1 AND ", visible!("$2", "$3"));
 const EARLIER: &str = "SELECT r.generation, r.status, r.chunks, b.payload_uri FROM batch_replays r JOIN batches b USING (batch_id) \
      WHERE r.batch_id = $1 AND r.idempotency_key = $2 AND r.requested_at = $3";
-/// Chunks are locked before their batch, as by those that write them. Their ids change, and with them what others wait for.
+/// Chunks are locked before their batch, as by those that write them. Their ids change, and so does
+/// what others wait for.
 const CHUNKS: &str =
     "SELECT chunk_index, status FROM batch_chunks WHERE batch_id = $1 ORDER BY chunk_index FOR UPDATE";
 const FIRST_AND_LAST: &str = "SELECT chunk_uri FROM batch_chunks c WHERE batch_id = $1 AND chunk_index IN (SELECT unnest( \
@@ -72,7 +76,8 @@ const RESET_CHUNKS: &str = "UPDATE batch_chunks c SET chunk_id = r.chunk_id, gen
 const RESET: &str = "UPDATE batches SET generation = $2, status = $3, deactivation = $4, deactivation_confirmed = $5, \
      deactivated_so_far = NULL, judged_to = NULL, judged_missing = 0, judged_held = false, objects_let_go = false, \
      error = NULL, finished_at = NULL WHERE batch_id = $1";
-/// What was left to others is decided anew. What was decided stays so, since late batches act upon it.
+/// Establishments that were left to other loads are decided anew. A decision stays, since late
+/// batches act upon it.
 const RESET_CNPJS: &str =
     "UPDATE batch_cnpjs SET deactivation = NULL WHERE batch_id = $1 AND deactivation <> 'done'";
 const FORGET_ERRORS: &str = "DELETE FROM batch_item_errors WHERE batch_id = $1";
@@ -80,10 +85,11 @@ const NOTE: &str = "INSERT INTO batch_replays (batch_id, generation, idempotency
      confirm_deactivation, status, chunks) VALUES ($1, $2, $3, $4, $5, $6, $7, $8)";
 
 impl Database {
-    /// Begins a new generation of a batch. Repeated by the batch, the key and the time of its claim: then it tells what was begun.
+    /// Begins a new generation of a batch. Repeated by the batch, the key and the time of its
+    /// claim: then it returns what was begun.
     ///
     /// # Errors
-    /// Where the database fails.
+    /// If the database fails.
     pub async fn replay(
         &self,
         viewer: &Viewer,
@@ -99,12 +105,12 @@ impl Database {
         .await
     }
 
-    /// The URIs of some of what a replay would read, by which it is seen whether the batch's objects are
-    /// still there: those of the payload, the first and the last chunk, however many there are. A batch's
-    /// objects expire together. None where it was begun before, or where nothing is to be replayed.
+    /// The URIs of the payload and of the first and last chunk that a replay would read, however
+    /// many there are: a batch's objects expire together, so these show whether they are still
+    /// there. Empty if the replay was begun before, or nothing is to be replayed.
     ///
     /// # Errors
-    /// Where the database fails.
+    /// If the database fails.
     pub async fn objects_to_replay(
         &self,
         viewer: &Viewer,

@@ -1,4 +1,4 @@
-//! Reading columns into the types that the rest of the house uses.
+//! Reads columns into the types of `ingestion`, and writes them.
 
 use ingestion::Cnpj;
 use serde::Deserialize;

@@ -14,7 +14,7 @@ use crate::database::Database;
 use crate::error::DatabaseError;
 use crate::rows::{bigint, texts};
 
-/// What a run of the chunker found in the payload, and the chunks that it stored.
+/// What was found in a payload, and the chunks that were stored.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Seal {
     /// Bytes of the decoded payload.
@@ -23,11 +23,12 @@ pub struct Seal {
     pub checksum: String,
     pub items_parsed: u64,
     pub items_in_error: u64,
-    /// Items in error whose key could not be read whole.
+    /// Items in error whose key could not be read completely.
     pub unreadable_keys: u64,
     /// Items in chunks that lack members which others have.
     pub items_partial: u64,
-    /// Items in error that were not recorded, since there were too many. Their keys are not known either.
+    /// Items in error that were not recorded, since there were too many. Their keys are not known
+    /// either.
     pub errors_omitted: u64,
     pub chunks: Vec<SealedChunk>,
 }
@@ -45,12 +46,12 @@ pub struct SealedChunk {
     pub cnpjs: Vec<Cnpj>,
 }
 
-/// What came of a seal.
+/// The outcome of a seal.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum SealOutcome {
-    /// It is this one, and the batch's state after it: final at once where there is no chunk.
+    /// The batch is sealed, and this is its state after it: final at once if there is no chunk.
     Sealed(BatchStatus),
-    /// Another run was faster, with the same chunks.
+    /// Another run sealed the batch before, with the same chunks.
     AlreadySealed(BatchStatus),
     /// The batch has a later generation.
     Superseded,
@@ -67,10 +68,11 @@ const CNPJS: &str = "INSERT INTO batch_cnpjs (batch_id, cnpj, received_at, decid
      SELECT $1, cnpj, $2, $4 FROM unnest($3::bpchar[]) AS c (cnpj) ON CONFLICT DO NOTHING";
 
 impl Database {
-    /// Seals a batch: all of its chunks and establishments in one transaction, or none. Repeated by the batch and its generation.
+    /// Seals a batch: all of its chunks and establishments in one transaction, or none. Repeated by
+    /// the batch and its generation.
     ///
     /// # Errors
-    /// Where the items do not add up, or the database fails.
+    /// If the items do not add up, or the database fails.
     pub async fn seal(
         &self,
         batch_id: Uuid,
@@ -99,13 +101,15 @@ impl Seal {
         }
     }
 
-    /// Whether it says of each product of its establishments whether it is there, so that an earlier full load leaves them to
-    /// it. One that had items in error says nothing of their products.
+    /// Whether it says of each product of its establishments whether it is there, so that an
+    /// earlier full load leaves them to it. A load with items in error says nothing of their
+    /// products.
     const fn decides(&self, load_type: LoadType) -> bool {
         matches!(load_type, LoadType::Full) && self.items_in_error == 0
     }
 
-    /// What is known of the deactivation already. An unreadable key may be that of any product that seems to be missing.
+    /// The deactivation as far as it is known already. An unreadable key may be that of any product
+    /// that seems to be missing.
     const fn deactivation(&self, load_type: LoadType) -> Deactivation {
         match load_type {
             LoadType::Delta => Deactivation::NotApplicable,

@@ -1,4 +1,4 @@
-//! Batches that stopped on their way: for the scheduled look at what a crash or a lost message left behind.
+//! Stalled batches: what a crash or a lost message left behind.
 
 use std::time::Duration;
 
@@ -14,16 +14,17 @@ use crate::database::Database;
 use crate::error::DatabaseError;
 use crate::rows::{count, word};
 
-/// When a batch counts as stopped.
+/// When a batch counts as stalled.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Patience {
-    /// It has not moved for so long. Taken once, it is taken again when that time has doubled since.
+    /// It has made no progress for this long. After that it is taken again whenever this time has
+    /// doubled.
     pub stopped_for: Duration,
     /// Its generation began no longer ago than this. After that somebody has to look at it.
     pub given_up_after: Duration,
 }
 
-/// A batch that stopped.
+/// A stalled batch.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct StoppedBatch {
     pub batch_id: Uuid,
@@ -39,7 +40,7 @@ pub struct StoppedBatch {
     pub moved_at: Timestamp,
 }
 
-/// Batches that stopped and were set going for as long as [`Patience`] says, in vain.
+/// Batches that are still stalled after the time in which [`Patience`] allows to take them.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Stuck {
     pub count: u64,
@@ -59,7 +60,8 @@ macro_rules! stopped_where {
     };
 }
 
-/// Rows that somebody else holds are moving, or being taken: nobody waits for a lock here, so many can be taken at once.
+/// `SKIP LOCKED` passes over rows that somebody else holds, since they are making progress or being
+/// taken. Nobody waits for a lock here, so many can be taken at once.
 macro_rules! take {
     ($condition:literal) => {
         concat!(
@@ -107,20 +109,20 @@ const OLDEST_STUCK: &str = stuck!(
 );
 
 impl Database {
-    /// Which of these ids belong to no batch that is known here.
+    /// Returns those of these ids that no batch here has.
     ///
     /// # Errors
-    /// Where the database fails.
+    /// If the database fails.
     pub async fn unknown(&self, batch_ids: &[Uuid]) -> Result<Vec<Uuid>, DatabaseError> {
         let rows = self.rows(UNKNOWN, &[&batch_ids]).await?;
         rows.iter().map(|row| Ok(row.try_get("batch_id")?)).collect()
     }
 
-    /// Takes up to `limit` batches that stopped before all of their chunks were written, those received first. What is taken is not taken again, by nobody, before
-    /// the time since it moved has doubled.
+    /// Takes up to `limit` stalled batches of which not all chunks are written, oldest first. A
+    /// batch that was taken is not taken again before the time since its last progress has doubled.
     ///
     /// # Errors
-    /// Where the database fails. Where the commit's answer was lost, the batches count as taken.
+    /// If the database fails. If the commit's answer was lost, the batches count as taken.
     pub async fn take_stopped(
         &self,
         patience: Patience,
@@ -130,7 +132,8 @@ impl Database {
         self.take_batches(TAKE_STOPPED, &[&stopped, &i64::from(limit), &given_up]).await
     }
 
-    /// Takes up to `limit` batches that did not move for so long although no chunk of theirs is pending: what is missing is [`finalize`](Self::finalize). Taken as by
+    /// Takes up to `limit` batches that made no progress for this long although none of their
+    /// chunks is pending: [`finalize`](Self::finalize) is missing. They are taken as by
     /// [`take_stopped`](Self::take_stopped), and never given up.
     ///
     /// # Errors
@@ -143,9 +146,9 @@ impl Database {
         self.take_batches(TAKE_UNFINISHED, &[&stopped_for.as_secs_f64(), &i64::from(limit)]).await
     }
 
-    /// Takes up to `limit` batches that came to their end so long ago although their objects have
-    /// no tag yet by which they expire. Taken as by [`take_stopped`](Self::take_stopped), by the
-    /// time since their end, and never given up.
+    /// Takes up to `limit` batches that have been final for this long although their objects do not
+    /// have the tag yet by which they expire. They are taken as by
+    /// [`take_stopped`](Self::take_stopped), by the time since their end, and never given up.
     ///
     /// # Errors
     /// As for [`take_stopped`](Self::take_stopped).
@@ -157,18 +160,19 @@ impl Database {
         self.take_batches(TAKE_KEPT, &[&final_for.as_secs_f64(), &i64::from(limit)]).await
     }
 
-    /// Puts back what was taken in vain, so that it can be taken at once.
+    /// Puts back batches that were taken in vain, so that they can be taken at once.
     ///
     /// # Errors
-    /// Where the database fails.
+    /// If the database fails.
     pub async fn put_back(&self, batch_ids: &[Uuid]) -> Result<(), DatabaseError> {
         self.rows(PUT_BACK, &[&batch_ids]).await.map(drop)
     }
 
-    /// Batches that stopped and are past what [`take_stopped`](Self::take_stopped) takes: all of them counted, and up to `limit` named.
+    /// Stalled batches that [`take_stopped`](Self::take_stopped) does not take any more: all of
+    /// them counted, and up to `limit` named.
     ///
     /// # Errors
-    /// Where the database fails.
+    /// If the database fails.
     pub async fn stuck(&self, patience: Patience, limit: u32) -> Result<Stuck, DatabaseError> {
         let (stopped, given_up) = (patience.stopped_for.as_secs_f64(), patience.given_up_after.as_secs_f64());
         let counted = self.rows(COUNT_STUCK, &[&stopped, &given_up]).await?;

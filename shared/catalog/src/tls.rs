@@ -9,7 +9,8 @@ use tokio_postgres_rustls::MakeRustlsConnect;
 
 use crate::config::{ConfigError, Pem};
 
-/// The authorities that certify databases of Amazon RDS and Aurora; scripts/rds-authorities.sh renews them.
+/// The authorities that certify databases of Amazon RDS and Aurora; scripts/rds-authorities.sh
+/// renews them.
 const RDS: &str = include_str!("../certificates/rds.pem");
 
 /// What makes verified connections.

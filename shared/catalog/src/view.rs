@@ -39,7 +39,7 @@ pub struct BatchView {
     pub deactivation: DeactivationReport,
     pub chunks: ChunksView,
     pub error: Option<PayloadFailure>,
-    /// What a sender should look at although it is no error.
+    /// What a sender should know although it is no error.
     pub warnings: Vec<&'static str>,
 }
 
@@ -51,7 +51,7 @@ pub struct PayloadView {
     pub checksum: Option<String>,
 }
 
-/// What the batch did to the table.
+/// How the batch changed the table.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize)]
 pub struct ChangesView {
     pub inserted: u64,
@@ -100,7 +100,7 @@ impl Database {
     /// A batch; `None` if the viewer is shown none of that id.
     ///
     /// # Errors
-    /// Where the database fails.
+    /// If the database fails.
     pub async fn batch(&self, viewer: &Viewer, batch_id: Uuid) -> Result<Option<BatchView>, DatabaseError> {
         self.within(async {
             let mut lease = self.lease().await?;
@@ -119,7 +119,7 @@ impl Database {
     /// of the page before.
     ///
     /// # Errors
-    /// Where the database fails.
+    /// If the database fails.
     pub async fn batches(
         &self,
         viewer: &Viewer,

@@ -1,7 +1,8 @@
 //! The states of a batch, of its chunks and of its deactivation, and the counters that must add up.
 //!
-//! Each state machine is one function of a state and of what happened. Everything is delivered at least once, so each says for a repeated or late event what it
-//! means, and there is no other way from one state to the next.
+//! Each state machine is one function of a state and an event. Everything is delivered at least
+//! once, so each function defines what a repeated or late event means, and nothing else changes a
+//! state.
 
 mod counters;
 mod deactivation;

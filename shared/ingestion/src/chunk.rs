@@ -1,7 +1,9 @@
-//! Cutting a batch's products into chunks: where the cuts are, what a chunk is called, and what its file holds.
+//! Cutting a batch's products into chunks: where the cuts are, what a chunk is called, and what its
+//! file holds.
 //!
-//! A run of the chunker may die and start over, or go twice at once. So everything here follows from the payload and from what the batch pinned at its first run, its [`Plan`] and
-//! [`Generation`]: the same cuts, the same ids, and the same bytes.
+//! A run over a payload may die and start over, or run twice at once. So everything here follows
+//! from the payload and from what the batch's first run pinned, its [`Plan`] and [`Generation`]:
+//! the same cuts, the same ids, and the same bytes.
 
 mod event;
 mod format;

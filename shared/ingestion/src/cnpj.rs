@@ -1,8 +1,9 @@
 //! The CNPJ, the number of a Brazilian establishment: the first part of every product's key.
 //!
-//! Fourteen characters: eight for the company, four for the establishment, two check digits. From July 2026 the first twelve may be
-//! letters as well (Receita Federal, Instrução Normativa RFB 2.229/2024); a character then counts as its ASCII code less
-//! 48, which leaves digits as they were, so one rule covers both.
+//! It has fourteen characters: eight for the company, four for the establishment, two check digits.
+//! From July 2026 the first twelve may also be letters (Receita Federal, Instrução Normativa RFB
+//! 2.229/2024). A character then counts as its ASCII code less 48, which leaves digits as they
+//! were, so one rule covers both.
 
 use std::fmt;
 use std::str::FromStr;
@@ -20,7 +21,7 @@ const WEIGHTS: [u32; 12] = [5, 4, 3, 2, 9, 8, 7, 6, 5, 4, 3, 2];
 #[serde(try_from = "String", into = "String")]
 pub struct Cnpj([u8; LENGTH]);
 
-/// Why a text is no CNPJ. The text itself is left out, since it may be anything.
+/// Why a text is not a CNPJ. The error does not show the text, which may be anything.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum CnpjError {
     #[error("a CNPJ has 14 characters")]
@@ -29,7 +30,7 @@ pub enum CnpjError {
     Character,
     #[error("the check digits do not match")]
     CheckDigits,
-    /// Its check digits are right, but it was given to nobody: programs write it where they know none.
+    /// Its check digits are right, but nobody has it: programs write it if they know none.
     #[error("a CNPJ of zeros belongs to nobody")]
     Zeros,
     /// A sign, a point or an exponent makes it the number of something else.
@@ -38,7 +39,8 @@ pub enum CnpjError {
 }
 
 impl Cnpj {
-    /// The check digits that belong to the first twelve characters, given as their values (ASCII less 48).
+    /// The check digits that belong to the first twelve characters, given as their values (ASCII
+    /// less 48).
     fn check_digits(values: impl Iterator<Item = u32> + Clone) -> (u32, u32) {
         let first = digit(values.clone().zip(WEIGHTS));
         let second = digit(values.chain([first]).zip([6].into_iter().chain(WEIGHTS)));
@@ -48,7 +50,7 @@ impl Cnpj {
     /// The fourteen characters.
     #[must_use]
     pub fn as_str(&self) -> &str {
-        // Only ASCII ever gets in.
+        // Only ASCII gets in.
         std::str::from_utf8(&self.0).unwrap_or_default()
     }
 
@@ -58,11 +60,11 @@ impl Cnpj {
         &self.0
     }
 
-    /// Reads the text of a JSON number, which has lost its leading zeros; the check digits tell
-    /// whether they were all that was lost.
+    /// Reads the text of a JSON number, which has lost its leading zeros. The check digits show
+    /// whether anything else was lost.
     ///
     /// # Errors
-    /// Where it has anything but digits, or too many of them, or is no CNPJ.
+    /// If it has anything but digits, or too many of them, or is not a CNPJ.
     pub fn from_number(number: &str) -> Result<Self, CnpjError> {
         if number.len() > LENGTH || !number.bytes().all(|byte| byte.is_ascii_digit()) {
             return Err(CnpjError::Number);
@@ -73,7 +75,7 @@ impl Cnpj {
     /// Completes twelve letters and digits with their check digits.
     ///
     /// # Errors
-    /// Where the base is not twelve letters and digits, or only zeros.
+    /// If the base is not twelve letters and digits, or only zeros.
     pub fn from_base(base: &str) -> Result<Self, CnpjError> {
         let base: [u8; 12] = base.as_bytes().try_into().map_err(|_| CnpjError::Length)?;
         if !base.iter().all(u8::is_ascii_alphanumeric) {
@@ -157,7 +159,8 @@ mod tests {
 
     #[test]
     fn published_numbers_are_accepted() {
-        // The alphanumeric one is Receita Federal's and Serpro's example, the others are well-known establishments.
+        // The alphanumeric one is Receita Federal's and Serpro's example, the others are well-known
+        // establishments.
         for (text, plain) in [
             ("12.ABC.345/01DE-35", "12ABC34501DE35"),
             ("12abc34501de35", "12ABC34501DE35"),
@@ -212,7 +215,8 @@ mod tests {
             let right = Cnpj::from_base(&base).unwrap();
             let mut bytes = *right.as_bytes();
             bytes[place] = b'0' + (bytes[place] - b'0' + by) % 10;
-            // Remainders 0 and 1 share the check digit 0, so the numbering itself cannot see every slip in the base.
+            // Remainders 0 and 1 share the check digit 0, so the numbering itself cannot see every
+            // slip in the base.
             if place >= 12 {
                 prop_assert_eq!(std::str::from_utf8(&bytes).unwrap().parse::<Cnpj>(), Err(CnpjError::CheckDigits));
             }

@@ -1,4 +1,5 @@
-//! Realistic catalogues from a seed, for tests, benchmarks and demonstrations. Equal settings make equal catalogues.
+//! Realistic catalogues from a seed, for tests, benchmarks and demonstrations. Equal settings make
+//! equal catalogues.
 //!
 //! ```
 //! use ingestion::generate::{Catalogue, Layout};
@@ -27,7 +28,7 @@ pub enum Layout {
     Lines,
 }
 
-/// What a catalogue is made of. Shares are in thousandths of the items.
+/// The settings of a catalogue. Shares are in thousandths of the items.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Catalogue {
     pub seed: u64,
@@ -38,8 +39,8 @@ pub struct Catalogue {
     pub bad: u32,
     /// Items that repeat an earlier one's key.
     pub duplicate: u32,
-    /// Which edition of the catalogue this is: 0 is the first; in each further one, the share `newer` of the products has another price and a later date
-    /// than in the one before.
+    /// Which edition of the catalogue this is: 0 is the first; in each further one, the share
+    /// `newer` of the products has another price and a later date than in the one before.
     pub edition: u32,
     pub newer: u32,
 }
@@ -65,7 +66,7 @@ impl Catalogue {
         payload
     }
 
-    /// Hands the catalogue on in parts, an item each at the least.
+    /// Writes the catalogue in parts of at least one item.
     pub fn write(&self, layout: Layout, mut sink: impl FnMut(&[u8])) {
         let (open, between, close): (&str, &str, &str) = match layout {
             Layout::Array => ("[", ",", "]"),
@@ -93,7 +94,7 @@ impl Catalogue {
             spoil(&mut members, index);
         }
         let text = write_members(&members, layout);
-        // Broken off, as by a source that died; only where that spoils no other item.
+        // Broken off, as by a source that died, unless that would spoil another item.
         if bad && layout == Layout::Lines && index.is_multiple_of(2) {
             return text.get(..text.floor_char_boundary(text.len() / 2)).unwrap_or_default().to_owned();
         }
@@ -165,7 +166,7 @@ impl Catalogue {
     }
 }
 
-/// Puts one of the faults into an item that real sources make.
+/// Gives an item one of the faults that real sources make.
 fn spoil(members: &mut Vec<(&'static str, String)>, index: u32) {
     let (name, value) = match index % 5 {
         0 => ("CNPJ", text("11222333000182")),

@@ -1,9 +1,11 @@
-//! The product ingest without its I/O: how a payload becomes items, items become products, products become chunks, and what
-//! states a batch goes through meanwhile.
+//! The product ingest without its I/O: how a payload becomes items, items become products, and
+//! products become chunks, and the states of a batch on the way.
 //!
-//! [`split`] finds the items in a payload's bytes, [`product::ItemRules`] reads each into a [`product::Product`] or says why not,
-//! [`chunk::Planner`] gathers them into chunks, and [`batch`] holds the states and the counters that must add up. [`payload`] is what is known of
-//! a batch before any of that. With the feature `generate`, `generate` makes catalogues to try it with.
+//! [`split`] finds the items in a payload's bytes. [`product::ItemRules`] reads each into a
+//! [`product::Product`] or says what is wrong with it. [`chunk::Planner`] gathers products into
+//! chunks. [`batch`] has the states and the counters, which must add up, and [`payload`] what is
+//! known of a batch before its payload is read. With the feature `generate`, `generate` makes
+//! catalogues for tests.
 
 pub mod batch;
 pub mod chunk;

@@ -1,6 +1,8 @@
-//! A batch as it was accepted: what is said of its payload, where the payload and its chunks lie, and what is known before anyone has read them.
+//! A batch as it was accepted: its metadata, where its payload and its chunks are stored, and what
+//! is known of it before its payload is read.
 //!
-//! All of it follows from the claim on the client's key. So an attempt that takes over a broken one writes the same object and the same item again.
+//! All of it follows from the claim on the client's key. So an attempt that takes over a broken one
+//! writes the same object and the same item again.
 
 mod accepted;
 mod key;

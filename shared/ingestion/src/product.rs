@@ -1,4 +1,4 @@
-//! One product as the ingest knows it: its key, its typed attributes, and which of its versions wins.
+//! A product: its key, its typed attributes, and the version that decides which item wins.
 
 pub(crate) mod bytes;
 mod date;
@@ -45,12 +45,12 @@ pub struct ProductKey {
 pub struct Product<'a> {
     pub key: ProductKey,
     pub attributes: Attributes<'a>,
-    /// What the item said something of.
+    /// The members that the item has, whatever their values.
     pub members: MemberSet,
 }
 
-/// What an item says of its product beside the key. What was not sent, or sent as `null`, is absent, and
-/// clears its column.
+/// What an item says of its product beside the key. What was not sent, or sent as `null`, is
+/// absent, and clears its column.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Attributes<'a> {
     pub title: Option<Cow<'a, str>>,

@@ -1,10 +1,11 @@
 //! Cuts a payload into the raw bytes of its items, in one pass over windows of any size.
 //!
-//! The splitter frames, it does not judge: what is between two items' boundaries may be no JSON at all, and the item's parser
-//! says so of that item alone. Only where no boundary can be trusted any more does the payload fail, with the byte where that shows.
+//! The splitter only finds items. What is between an item's boundaries may not be JSON at all; then
+//! the item's parser reports that item alone. The payload fails only if no boundary can be trusted
+//! any more, with the byte where that shows.
 //!
-//! An item that lies within a window is handed on from there; only one that crosses windows is copied, up to the limit. So memory is
-//! bounded by that limit, whatever the payload holds.
+//! An item within a window is passed on from there. Only an item that crosses windows is copied, up
+//! to the limit. So the limit bounds the memory, whatever the payload holds.
 //!
 //! ```
 //! use ingestion::split::{Format, ITEM_LIMIT, Piece, Splitter};
@@ -35,7 +36,7 @@ use open_item::OpenItem;
 
 pub(crate) use value::Value;
 
-/// Bytes of an item, unless the deployment says otherwise: many times what a product has.
+/// The default limit of an item's bytes: many times what a product has.
 pub const ITEM_LIMIT: usize = 256 * 1024;
 
 const BYTE_ORDER_MARK: [u8; 3] = [0xef, 0xbb, 0xbf];
@@ -45,7 +46,7 @@ const BYTE_ORDER_MARK: [u8; 3] = [0xef, 0xbb, 0xbf];
 pub enum Format {
     /// `application/json`: one array.
     Array,
-    /// `application/x-ndjson`: an item a line. Lines are the only frame: a broken one spoils no other.
+    /// `application/x-ndjson`: an item a line. A broken line spoils no other.
     Lines,
 }
 
@@ -69,7 +70,7 @@ pub enum Piece<'a> {
 #[error("{fault} at byte {offset}")]
 pub struct PayloadError {
     pub fault: PayloadFault,
-    /// In the decoded payload, from 0; its length where it breaks off.
+    /// In the decoded payload, from 0; its length if it breaks off.
     pub offset: u64,
 }
 
@@ -111,7 +112,7 @@ enum Inner {
 /// How much of a byte order mark was seen.
 #[derive(Debug, Clone, Copy)]
 enum Mark {
-    /// So many of its bytes, which are held back until they prove to be one.
+    /// This many of its bytes, which are held back until they prove to be one.
     Seen(usize),
     Past,
 }
@@ -128,21 +129,21 @@ impl Splitter {
         Self { inner, mark: Mark::Seen(0), consumed: 0, failed: None }
     }
 
-    /// Takes the payload's next bytes, and hands each item that ends in them to `sink`.
+    /// Takes the payload's next bytes, and passes each item that ends in them to `sink`.
     ///
     /// # Errors
-    /// Where the payload cannot be split any further; every later call then fails alike. Items handed on before stay valid as such, but the
-    /// payload is not.
+    /// If the payload cannot be split any further; then every later call fails alike. Items that
+    /// were passed on before stay valid, but the payload is not.
     pub fn feed(&mut self, window: &[u8], sink: &mut impl FnMut(Piece<'_>)) -> Result<(), PayloadError> {
         self.check()?;
         let rest = self.after_mark(window, sink)?;
         self.feed_inner(rest, sink)
     }
 
-    /// Says that the payload ends here.
+    /// Ends the payload.
     ///
     /// # Errors
-    /// Where it breaks off, or held nothing.
+    /// If it breaks off, or held nothing.
     pub fn finish(mut self, sink: &mut impl FnMut(Piece<'_>)) -> Result<(), PayloadError> {
         self.check()?;
         if let Mark::Seen(seen) = self.mark
@@ -181,7 +182,7 @@ impl Splitter {
             self.mark = Mark::Seen(seen + same);
             return Ok(&[]);
         }
-        // It was none: what was held back is content.
+        // It was no mark: the bytes that were held back are content.
         self.mark = Mark::Past;
         self.feed_inner(BYTE_ORDER_MARK.get(..seen).unwrap_or_default(), sink)?;
         Ok(window)

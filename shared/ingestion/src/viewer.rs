@@ -1,4 +1,4 @@
-//! Who looks at batches, and which of them that shows.
+//! Who looks at batches, and which of them they see.
 
 use std::collections::BTreeSet;
 
@@ -8,10 +8,10 @@ use crate::cnpj::{Cnpj, CnpjError};
 use crate::payload::AcceptedBatch;
 use crate::product::CnpjAccess;
 
-/// A tenant and the establishments that its caller is about. Every query of batches takes one, so
-/// that no route shows more than its caller may see.
+/// A tenant, and the establishments that its caller is limited to. Every query of batches takes
+/// one, so no route shows more than its caller may see.
 ///
-/// A caller that is about some establishments sees a batch if one of these holds:
+/// A limited caller sees a batch if one of these holds:
 ///
 /// - when the batch was accepted, only such establishments could be loaded with it;
 /// - its payload was read to the end, and every establishment of its products is among them.
@@ -26,7 +26,7 @@ impl Viewer {
     /// establishments.
     ///
     /// # Errors
-    /// When one of `cnpjs` is no CNPJ.
+    /// If one of `cnpjs` is not a CNPJ.
     pub fn limited(tenant_id: Uuid, cnpjs: Option<&BTreeSet<String>>) -> Result<Self, CnpjError> {
         let cnpjs = match cnpjs {
             None => CnpjAccess::Any,
@@ -35,7 +35,7 @@ impl Viewer {
         Ok(Self { tenant_id, cnpjs })
     }
 
-    /// The tenant itself, for functions that work on its batches and for nobody in particular.
+    /// A viewer of everything of the tenant, for functions that work for nobody in particular.
     #[must_use]
     pub const fn whole(tenant_id: Uuid) -> Self {
         Self { tenant_id, cnpjs: CnpjAccess::Any }
@@ -46,7 +46,7 @@ impl Viewer {
         self.tenant_id
     }
 
-    /// What the viewer may load, which is also what a batch of its own may contain.
+    /// The establishments that the viewer may load, and that a batch of its own may contain.
     #[must_use]
     pub const fn cnpjs(&self) -> &CnpjAccess {
         &self.cnpjs
@@ -61,7 +61,7 @@ impl Viewer {
         }
     }
 
-    /// Whether a batch whose payload nobody has read yet is shown.
+    /// Whether the viewer sees a batch whose payload was not read yet.
     #[must_use]
     pub fn sees(&self, batch: &AcceptedBatch) -> bool {
         let is_within = match (&self.cnpjs, &batch.cnpjs) {

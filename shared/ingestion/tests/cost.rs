@@ -1,6 +1,6 @@
-//! What it costs to split a payload and to read its items grows with their length and with nothing else,
-//! however hostile they are. Counted in allocations and allocated bytes, at one, two and four times the
-//! length of the worst shapes.
+//! What it costs to split a payload and to read its items grows with their length and with nothing
+//! else, however hostile they are. Counted in allocations and allocated bytes, at one, two and four
+//! times the length of the worst shapes.
 
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test fails where it finds itself wrong")]
 
@@ -13,8 +13,8 @@ const RULES: ItemRules = ItemRules { zone: TimeZone::UTC, cnpjs: CnpjAccess::Any
 
 /// The length of a shape at one time.
 const LENGTH: usize = 32 * 1024;
-/// Bytes that may be allocated for each byte of content: for a line of two bytes the error that says what
-/// is wrong with it, for a member of six its place in a list that doubles as it grows.
+/// Bytes that may be allocated for each byte of content: for a line of two bytes the error that
+/// says what is wrong with it, for a member of six its place in a list that doubles as it grows.
 const BYTES_PER_BYTE: u64 = 128;
 /// What a length of four times may cost more than four times, in percent: lists grow in steps.
 const SLACK: u64 = 150;

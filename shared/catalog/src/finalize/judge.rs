@@ -1,7 +1,7 @@
-//! The guard's look at all establishments of a load, before the first is decided.
+//! The guard's check of all establishments of a load, before the first is decided.
 //!
-//! It takes no locks of establishments, goes from group to group, and notes after each how far it
-//! is. So a call that is cut off leaves its work to the next one, and calls side by side share it.
+//! It takes no locks of establishments, goes from group to group, and records its progress after
+//! each. If a call is cut off, the next one continues there, and concurrent calls share the work.
 
 use ingestion::Cnpj;
 use ingestion::batch::Deactivation;
@@ -15,11 +15,11 @@ use crate::error::DatabaseError;
 use crate::rows::{bigint, count, texts};
 
 const ONE_SNAPSHOT: &str = "SET TRANSACTION ISOLATION LEVEL REPEATABLE READ";
-/// How far the judgement is, if there is still something to judge in this generation.
+/// How far the check is, if there is still something to check in this generation.
 const JUDGEMENT: &str = "SELECT judged_to, judged_missing, judged_held FROM batches WHERE batch_id = $1 AND generation = $2 \
      AND deactivated_so_far IS NULL AND NOT deactivation_confirmed AND deactivation->>'state' = 'pending' \
      AND received_at >= (SELECT kept_since FROM batch_history)";
-/// `$3` is how far it was.
+/// `$3` is the progress that this call began with.
 const NOTE: &str = "UPDATE batches SET judged_to = $4::bpchar, judged_missing = $5, judged_held = $6, moved_at = now() \
      WHERE batch_id = $1 AND generation = $2 AND judged_to IS NOT DISTINCT FROM $3::bpchar AND deactivated_so_far IS NULL";
 const PASS: &str = "UPDATE batches SET deactivated_so_far = 0, moved_at = now() WHERE batch_id = $1";
@@ -27,14 +27,14 @@ const PASS: &str = "UPDATE batches SET deactivated_so_far = 0, moved_at = now() 
 /// What the guard found so far.
 #[derive(Debug, Clone, Copy)]
 struct Judgement {
-    /// The last establishment that it looked at.
+    /// The last establishment that it checked.
     to: Option<Cnpj>,
     missing: u64,
     is_held: bool,
 }
 
 impl Ending<'_> {
-    /// Has the guard look at all of these establishments, unless it did before. Then the load is
+    /// Has the guard check all of these establishments, unless it did before. Then the load is
     /// held, or may begin.
     pub(super) async fn judge(&mut self, cnpjs: &[Cnpj]) -> Result<(), DatabaseError> {
         loop {
@@ -51,7 +51,8 @@ impl Ending<'_> {
 
     async fn judge_group(&mut self, before: Judgement, group: &[Cnpj]) -> Result<(), DatabaseError> {
         let mut session = self.connection.begin().await?;
-        // No lock holds chunks off here: a product and the chunk that brought it are seen together, or not.
+        // No lock keeps chunks from being written here. In one snapshot, a product and the chunk
+        // that brought it are seen together, or neither.
         session.transaction.batch_execute(ONE_SNAPSHOT).await?;
         session.query(NO_SCANS, &[]).await?;
         let load = &self.load;
@@ -59,7 +60,7 @@ impl Ending<'_> {
         let fate = Fate::of(&rows)?;
         let missing = Missing::of(&mut session, load, &self.own, &Later::default(), &fate.own).await?;
         drop(session);
-        // Where more has come since than is looked through at once, the guard is asked under the
+        // If more has come since than can be searched at once, the guard is asked again under the
         // slices' locks.
         let (count, is_held) =
             missing.map_or((0, false), |missing| (missing.count(), missing.is_held_by(self.guard)));
@@ -71,7 +72,7 @@ impl Ending<'_> {
         self.note(before, after).await
     }
 
-    /// Notes what the guard found, unless another call went on from the same place.
+    /// Records what the guard found, unless another call continued from the same place.
     async fn note(&mut self, before: Judgement, after: Judgement) -> Result<(), DatabaseError> {
         let (from, to) = (before.to.as_ref().map(Cnpj::as_str), after.to.as_ref().map(Cnpj::as_str));
         let mut session = self.connection.begin().await?;
@@ -91,7 +92,7 @@ impl Ending<'_> {
         session.commit().await
     }
 
-    /// Holds the load or lets it begin, after the guard looked at every establishment.
+    /// Holds the load or lets it begin, after the guard checked every establishment.
     async fn pronounce(&mut self) -> Result<(), DatabaseError> {
         let mut session = self.connection.begin().await?;
         let batch = lock(&mut session, self.load.batch_id).await?;

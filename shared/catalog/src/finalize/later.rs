@@ -1,7 +1,7 @@
-//! What batches received later contained of the products that a load lacks.
+//! Products that a load lacks and that batches received later contained.
 //!
-//! They are looked through without locks, for many establishments at once. What is left for a slice
-//! under its locks are chunks that came since, and products that did.
+//! Their chunks are searched without locks, for many establishments at once. A slice under its
+//! locks then has to search only for chunks and products that came since.
 
 use std::collections::HashSet;
 
@@ -15,8 +15,8 @@ use crate::connection::Session;
 use crate::error::DatabaseError;
 use crate::rows::texts;
 
-/// Chunks of later batches that are looked through at once: about as many thousand products. Where
-/// more than these came so late, nothing is decided.
+/// Chunks of later batches that are searched at once: about this many thousand products. If more
+/// came later, nothing is decided.
 const MOST_CHUNKS: usize = 8192;
 
 /// Chunks of batches received later that may contain products of these establishments: those
@@ -40,8 +40,8 @@ pub(super) struct Later {
 }
 
 impl Later {
-    /// Looks through the chunks that may contain products of these establishments, which are in
-    /// their order. Nothing is known where they are too many.
+    /// Searches the chunks that may contain products of these establishments, which are in their
+    /// order. If they are too many, nothing is searched.
     pub(super) async fn ahead(
         session: &mut Session<'_>,
         load: &Load,
@@ -58,7 +58,8 @@ impl Later {
         Ok(Self { chunks: chunks.into_iter().collect(), asked: keys.into_iter().collect(), found })
     }
 
-    /// Which of these keys a later batch contained. `None` if more has come than can be looked through.
+    /// Which of these keys a later batch contained. `None` if there are more chunks than are
+    /// searched.
     pub(super) async fn contained(
         &self,
         session: &mut Session<'_>,

@@ -26,7 +26,7 @@ const ACTIVE: &str = "SELECT c.place - 1 AS establishment, p.key_hash, p.ctid \
 /// The active products of some establishments that a load lacks.
 pub(super) struct Lacking {
     pub(super) products: Vec<Product>,
-    /// The active ones in all, in the order of the establishments.
+    /// The number of active products, in the order of the establishments.
     active: Vec<u64>,
 }
 
@@ -36,7 +36,7 @@ pub(super) struct Product {
     place: Place,
 }
 
-/// Looks for the active products that a load lacks, whatever later batches contained.
+/// Finds the active products that a load lacks, whatever later batches contained.
 pub(super) async fn lacking(
     session: &mut Session<'_>,
     own: &Own,
@@ -66,7 +66,7 @@ pub(super) struct Missing {
 }
 
 impl Missing {
-    /// Looks for them. `None` if more has come since than can be looked through.
+    /// Finds them. `None` if more came later than can be searched.
     pub(super) async fn of(
         session: &mut Session<'_>,
         load: &Load,
@@ -90,7 +90,7 @@ impl Missing {
         Ok(Some(Self { counts: active.into_iter().zip(missing).collect(), places }))
     }
 
-    /// How many they are.
+    /// The number of missing products.
     pub(super) fn count(&self) -> u64 {
         self.counts.iter().map(|(_, missing)| missing).sum()
     }
@@ -100,7 +100,7 @@ impl Missing {
         self.counts.iter().any(|(active, missing)| guard.holds(*active, *missing))
     }
 
-    /// Where they are, as many as are deactivated at once.
+    /// The places of the missing products, as many as are deactivated at once.
     pub(super) fn places(&self) -> &[Place] {
         self.places.get(..MOST_AT_ONCE).unwrap_or(&self.places)
     }

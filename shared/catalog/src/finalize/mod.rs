@@ -1,16 +1,17 @@
-//! The end of a batch: what a full load did not contain becomes inactive, and the batch final.
+//! The end of a batch: products that a full load lacks become inactive, and the batch becomes
+//! final.
 //!
 //! A full load goes through its establishments in slices, in the order of their CNPJs. Each slice
 //! is one short transaction under the locks of its own establishments, which are few enough to need
-//! no gate: it looks up what the load and later batches did not contain, deactivates it, and notes
-//! that these establishments are decided. A transaction that runs between two slices sees each
-//! establishment as undecided or decided, as if each had come in a load of its own. A call that
-//! dies leaves what it decided; the next one goes on with the rest.
+//! no gate. It finds the products that neither the load nor a later batch contained, deactivates
+//! them, and marks these establishments as decided. A transaction that runs between two slices sees
+//! each establishment as undecided or decided, as if each had come in a load of its own. If a call
+//! dies, the next one continues with the rest.
 //!
-//! The guard looks at all establishments before the first is decided. A load of one slice is judged
-//! in the slice's own transaction. A larger one is judged beforehand, without locks ([`judge`]).
-//! Products may come in between, so the guard is asked again under the locks of each slice, and the
-//! load is held where it then stands.
+//! The guard checks all establishments before the first is decided. A load of one slice is checked
+//! in the slice's own transaction. A larger one is checked beforehand, without locks ([`judge`]).
+//! Products may come in between, so the guard is asked again under the locks of each slice, and may
+//! hold the load there.
 
 mod judge;
 mod later;
@@ -37,12 +38,12 @@ use crate::rows::{bigint, cnpj, texts, word};
 
 /// Establishments of a slice.
 const SLICE: usize = locks::MOST_WITHOUT_GATE;
-/// Establishments that are looked at together without locks, a multiple of a slice. The chunks of
+/// Establishments that are searched together without locks, a multiple of a slice. The chunks of
 /// later batches are read once for each group.
 const GROUP: usize = 16 * SLICE;
 
-/// The deployment's guard on deactivations: `DEACTIVATION_GUARD_PERCENT` and `DEACTIVATION_GUARD_SMALL`. Every function that
-/// may bring a batch to its end needs the same.
+/// The deployment's guard on deactivations: `DEACTIVATION_GUARD_PERCENT` and
+/// `DEACTIVATION_GUARD_SMALL`. Every function that may finalize a batch needs the same values.
 pub fn deactivation_guard<F: Fn(&str) -> Option<String>>(
     environment: &mut aws::Environment<F>,
 ) -> DeactivationGuard {
@@ -53,11 +54,11 @@ pub fn deactivation_guard<F: Fn(&str) -> Option<String>>(
     }
 }
 
-/// How a batch stands after its end was attempted.
+/// The state of a batch after an attempt to finalize it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Finalized {
     pub status: BatchStatus,
-    /// Whether this call brought it there.
+    /// Whether this call made it final.
     pub became_final: bool,
 }
 
@@ -71,8 +72,8 @@ const UNDECIDED: &str =
 const FATE: &str = "SELECT c.cnpj, EXISTS (SELECT FROM batch_cnpjs l WHERE l.cnpj = c.cnpj AND l.decides \
          AND (l.received_at, l.batch_id) > ($3, $1)) AS is_left \
      FROM batch_cnpjs c WHERE c.batch_id = $1 AND c.cnpj = ANY($2::bpchar[]) AND c.deactivation IS NULL ORDER BY c.cnpj";
-/// Until the transaction's end. A plan that was made while the tables had few rows stays in use for
-/// some time when they have many.
+/// Until the transaction ends. A plan that was made while the tables had few rows stays in use for
+/// some time after they have many.
 const NO_SCANS: &str = "SELECT set_config('enable_seqscan', 'off', true)";
 const DEACTIVATE: &str = "UPDATE products SET active = false, deactivated_at = now(), updated_at = now() \
      WHERE ctid = ANY($1) AND active";
@@ -85,8 +86,8 @@ const DECISIONS: &str = "SELECT EXISTS (SELECT FROM batch_cnpjs WHERE batch_id =
      EXISTS (SELECT FROM batch_cnpjs WHERE batch_id = $1 AND deactivation = 'too_late') AS too_late";
 
 impl Database {
-    /// Brings a batch to its end whose chunks are all done: for a scheduled look at what a crash left behind. Repeated, or too
-    /// early, it changes nothing and tells how the batch stands.
+    /// Finalizes a batch whose chunks are all done. Repeated, or too early, it changes nothing and
+    /// returns the batch's state.
     ///
     /// # Errors
     /// If the database fails or does not know the batch. What was decided until then stays so.
@@ -128,7 +129,7 @@ struct Load {
     received_at: Timestamp,
 }
 
-/// One call's way through a full load.
+/// One call's work on a full load.
 struct Ending<'c> {
     connection: &'c mut Connection,
     load: Load,
@@ -137,10 +138,10 @@ struct Ending<'c> {
     later: Later,
 }
 
-/// What a transaction leaves to be done.
+/// What is left to do after a transaction.
 enum Step {
     End(Finalized),
-    /// The same slice has more products than are deactivated at once.
+    /// The same slice again: it has more products than are deactivated at once.
     More,
     Next,
 }
@@ -176,7 +177,7 @@ impl Ending<'_> {
         }
     }
 
-    /// Looks at what later batches contained, before slices of these establishments are locked.
+    /// Searches what later batches contained, before slices of these establishments are locked.
     async fn look_ahead(&mut self, cnpjs: &[Cnpj]) -> Result<(), DatabaseError> {
         let mut session = self.connection.begin().await?;
         session.query(NO_SCANS, &[]).await?;
@@ -200,14 +201,14 @@ impl Ending<'_> {
             .await
             .map_err(DatabaseError::while_locking)?;
         let mut batch = LockedBatch::of(batch_id, locked.first())?;
-        // Another call may have been here meanwhile.
+        // Another call may have been here in the meantime.
         if let Some(end) = not_ready(&ready, batch_id)? {
             return Ok(Step::End(end));
         }
         let Fate { own, left } = Fate::of(&fate)?;
         mark(&mut session, batch_id, &left, "skipped").await?;
         let so_far = batch.deactivated_so_far.unwrap_or_default();
-        // What came later than a load that is too old may be deleted by now.
+        // What came after a load that is too old may be deleted by now.
         let missing = if batch.is_too_old {
             None
         } else {
@@ -228,7 +229,7 @@ impl Ending<'_> {
         let deactivated = if places.is_empty() { 0 } else { session.execute(DEACTIVATE, &[&places]).await? };
         let so_far = so_far.saturating_add(deactivated);
         if u64::try_from(places.len())? < missing.count() {
-            // Late chunks may still bring these products back, and the next look finds them again.
+            // Late chunks may still reactivate these products. Then the next step finds them again.
             session.execute(PROGRESS, &[&batch_id, &bigint(so_far)?]).await?;
             session.commit().await?;
             return Ok(Step::More);
@@ -239,7 +240,7 @@ impl Ending<'_> {
     }
 }
 
-/// How the batch stands, if there is nothing to do for it; `rows` are what [`READY`] answered.
+/// The state of the batch if there is nothing to do for it; `rows` are those of [`READY`].
 fn not_ready(rows: &[Row], batch_id: Uuid) -> Result<Option<Finalized>, DatabaseError> {
     let row = rows.first().ok_or(DatabaseError::UnknownBatch(batch_id))?;
     let Json(deactivation): Json<Deactivation> = row.try_get("deactivation")?;
@@ -249,7 +250,7 @@ fn not_ready(rows: &[Row], batch_id: Uuid) -> Result<Option<Finalized>, Database
     Ok((!undecided).then_some(Finalized { status, became_final: false }))
 }
 
-/// Notes how far the batch is, and ends it if every establishment is decided.
+/// Records the progress, and ends the batch if every establishment is decided.
 async fn next(
     mut session: Session<'_>,
     batch: LockedBatch,
@@ -264,7 +265,8 @@ async fn next(
     let row = session.query_opt(DECISIONS, &[&batch.batch_id]).await?;
     let row = row.ok_or(DatabaseError::UnknownBatch(batch.batch_id))?;
     if row.try_get("undecided")? {
-        // A replay began and came to this point meanwhile. The end of its chunks sees to the rest.
+        // A replay began meanwhile and came to this point. The end of its chunks continues from
+        // here.
         session.execute(PROGRESS, &[&batch.batch_id, &bigint(so_far)?]).await?;
         session.commit().await?;
         return Ok(Step::End(Finalized { status: batch.status, became_final: false }));
@@ -285,7 +287,7 @@ async fn next(
     Ok(Step::End(ended))
 }
 
-/// Ends the batch with what became of its deactivation.
+/// Ends the batch with the outcome of its deactivation.
 async fn end(
     session: &mut Session<'_>,
     batch: LockedBatch,
@@ -305,7 +307,7 @@ struct Fate {
 }
 
 impl Fate {
-    /// By what [`FATE`] answered.
+    /// Reads the rows of [`FATE`].
     fn of(rows: &[Row]) -> Result<Self, DatabaseError> {
         let (mut own, mut left) = (Vec::new(), Vec::new());
         for row in rows {

@@ -9,19 +9,19 @@ use uuid::Uuid;
 use crate::connection::Connection;
 use crate::error::DatabaseError;
 
-/// The keys' hashes of a load, but for chunks whose establishments are all before the first that
+/// The key hashes of a load, without chunks whose establishments all come before the first that
 /// matters. An item in error whose key could be read counts as contained.
 const OWN: &str = "SELECT key_hashes FROM batch_chunks WHERE batch_id = $1 AND key_hashes IS NOT NULL \
          AND (last_cnpj IS NULL OR last_cnpj >= $2::bpchar) \
      UNION ALL SELECT array_agg(key_hash) FROM batch_item_errors WHERE batch_id = $1 AND key_hash IS NOT NULL";
 
-/// The hashes of a load's keys, in their order: 8 bytes for each item. A call reads them once,
+/// The hashes of a load's keys in ascending order, 8 bytes for each item. A call reads them once,
 /// however many slices it takes.
 pub(super) struct Own(Vec<i64>);
 
 impl Own {
-    /// Of a load whose chunks are all done, from this establishment on: until a replay nothing
-    /// changes in them.
+    /// Reads them from this establishment on, of a load whose chunks are all done: until a replay
+    /// nothing changes in them.
     pub(super) async fn of(
         connection: &mut Connection,
         batch_id: Uuid,
@@ -36,7 +36,7 @@ impl Own {
                 keys.extend(row.try_get::<_, Option<Vec<i64>>>(0)?.unwrap_or_default());
             }
         }
-        // Nobody's transaction waits for what this takes.
+        // The transaction ends before the sort.
         drop(session);
         keys.sort_unstable();
         Ok(Self(keys))

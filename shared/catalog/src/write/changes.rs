@@ -1,4 +1,4 @@
-//! What a chunk changes, decided row by row, and done in three statements.
+//! The changes of a chunk, decided row by row and carried out in three statements.
 
 use std::collections::HashSet;
 
@@ -16,13 +16,15 @@ use crate::place::Place;
 const COPY_NEW: &str = concat!("COPY products (", columns!(), ") FROM STDIN (FORMAT binary)");
 const STAGE: &str = concat!("COPY staged_products (place, ", changing!(), ") FROM STDIN (FORMAT binary)");
 const IS_STAGE_ABSENT: &str = "SELECT to_regclass('pg_temp.staged_products') IS NULL AS is_absent";
-/// One table a session, emptied by each commit: a table a chunk would leave 20 KB in the system's catalogue each time.
+/// One table a session, emptied by each commit: a table a chunk would leave 20 KB in the system's
+/// catalogue each time.
 const CREATE_STAGE: &str = concat!(
     "CREATE TEMPORARY TABLE staged_products ON COMMIT DELETE ROWS AS SELECT ctid AS place, ",
     changing!(),
     " FROM products WITH NO DATA"
 );
-/// By place, since under the establishments' locks nobody moves a row: neither the index nor the row's lock is needed to find it again.
+/// By place, since under the establishments' locks nobody moves a row: neither the index nor the
+/// row's lock is needed to find it again.
 const UPDATE: &str = "UPDATE products p SET title = s.title, description = s.description, ean = s.ean, brand = s.brand, ncm = s.ncm, \
      category = s.category, imagelink = s.imagelink, color = s.color, price = s.price, pricepromo = s.pricepromo, \
      wholesaleprice = s.wholesaleprice, quantity = s.quantity, size = s.size, measure = s.measure, \
@@ -34,7 +36,7 @@ const UPDATE: &str = "UPDATE products p SET title = s.title, description = s.des
 const REACTIVATE: &str = "UPDATE products SET active = true, deactivated_at = NULL, updated_at = now() \
      WHERE ctid = ANY($1)";
 
-/// What is to be done with a chunk's rows.
+/// What has to be done with a chunk's rows.
 pub(super) struct Plan<'a> {
     insert: Vec<(&'a Row, Presence)>,
     update: Vec<(Place, &'a Row, Presence)>,
@@ -44,8 +46,8 @@ pub(super) struct Plan<'a> {
 }
 
 impl<'a> Plan<'a> {
-    /// Decides about each of `rows` rows, of which those in `differing` are not in the table as
-    /// they are. The history of loads begins at `kept_since`.
+    /// Decides about each of `rows` rows, of which those in `differing` differ from the table. The
+    /// history of loads begins at `kept_since`.
     pub(super) async fn of(
         session: &mut Session<'_>,
         chunk: &Chunk,
@@ -102,13 +104,13 @@ impl<'a> Plan<'a> {
         }
     }
 
-    /// What becomes of the chunk's items, those that a later one in it replaced included.
+    /// What becomes of the chunk's items, including those that a later item of the chunk replaced.
     pub(super) fn counts(&self, chunk: &Chunk) -> Changes {
         Changes { stale: self.counts.stale + u64::from(chunk.duplicates()), ..self.counts }
     }
 }
 
-/// What other batches said, as far as it matters here.
+/// What other batches said of the rows.
 struct Knowledge {
     withdrawn: HashSet<i64>,
     outranked: HashSet<i64>,
@@ -124,7 +126,8 @@ impl Differing<'_> {
         existing.row_hash == self.row.row_hash
     }
 
-    /// Whether the item says something else than the table, and later than what wrote it there.
+    /// Whether the item differs from the table, and is later than the item that the table's row is
+    /// from.
     fn is_newer(&self) -> bool {
         self.existing
             .as_ref()
@@ -154,7 +157,8 @@ pub(super) async fn apply(session: &mut Session<'_>, plan: &Plan<'_>) -> Result<
     Ok(())
 }
 
-/// A row that is not at its place any more was written by somebody who knows nothing of the locks; the chunk's next try looks again.
+/// A row that is no longer at its place was written by somebody who does not take the locks. The
+/// chunk's next attempt looks it up again.
 fn all(found: u64, looked_for: usize) -> Result<(), DatabaseError> {
     if usize::try_from(found) == Ok(looked_for) { Ok(()) } else { Err(DatabaseError::Moved) }
 }

@@ -1,6 +1,8 @@
-//! Rows in PostgreSQL's binary COPY format, encoded by hand: half the time of the general way, and most of what a fresh chunk costs here.
+//! Rows in PostgreSQL's binary COPY format, encoded by hand: half the time of the general way, and
+//! most of what a fresh chunk costs here.
 //!
-//! Binary COPY of PostgreSQL's manual ("COPY", "Binary Format"); the types are as their `_send` functions write them.
+//! Binary COPY of PostgreSQL's manual ("COPY", "Binary Format"); the types are as their `_send`
+//! functions write them.
 
 use bytes::Bytes;
 use futures_util::SinkExt as _;
@@ -24,7 +26,8 @@ macro_rules! columns {
 }
 pub(super) use columns;
 
-/// The columns that another version of a row brings, in the order of [`Rows::push_change`] behind the row's place.
+/// The columns that another version of a row brings, in the order of [`Rows::push_change`] behind
+/// the row's place.
 macro_rules! changing {
     () => {
         "title, description, ean, brand, ncm, category, imagelink, color, price, pricepromo, \
@@ -43,18 +46,19 @@ const END: [u8; 2] = (-1_i16).to_be_bytes();
 const EPOCH: i64 = 946_684_800_000_000;
 const JSONB_VERSION: u8 = 1;
 
-/// What is written of a row beside what its chunk holds.
+/// Whether the row is written as active.
 #[derive(Debug, Clone, Copy)]
 pub(super) enum Presence {
     Active,
-    /// Since then a later load has said that it is gone.
+    /// Inactive since then: a later full load did not contain the product.
     Inactive(Timestamp),
 }
 
-/// Bytes that are sent at once, about.
+/// About how many bytes are sent at once.
 const PIECE: usize = 64 * 1024;
 
-/// Copies rows by this statement, in pieces, so that the server works on one while the next is made.
+/// Copies rows by this statement, in pieces, so that the server works on one while the next is
+/// made.
 pub(super) async fn copy<T>(
     session: &mut Session<'_>,
     sql: &'static str,
@@ -97,7 +101,7 @@ impl Rows {
         Ok(())
     }
 
-    /// What the row at that place becomes.
+    /// The new version of the row at that place.
     pub(super) fn push_change(
         &mut self,
         place: Place,
@@ -109,7 +113,7 @@ impl Rows {
         self.version(row, presence)
     }
 
-    /// What another version of the product may say otherwise.
+    /// The columns that every version of a product brings.
     fn version(&mut self, row: &Row, presence: Presence) -> Result<(), DatabaseError> {
         let attributes =
             row.attributes.decode().map_err(|_| DatabaseError::Unreadable("a product's attributes"))?;
@@ -180,7 +184,7 @@ impl Rows {
         self.0.extend_from_slice(value);
     }
 
-    /// A value whose length is known once it is written.
+    /// A value whose length is known only after it is written.
     fn sized(&mut self, write: impl FnOnce(&mut Vec<u8>)) {
         let at = self.0.len();
         self.0.extend_from_slice(&[0; 4]);
@@ -192,7 +196,7 @@ impl Rows {
     }
 }
 
-/// Chunks are far below what a length can say.
+/// Chunks are far smaller than a length can be.
 fn length(bytes: usize) -> [u8; 4] {
     i32::try_from(bytes).unwrap_or(i32::MAX).to_be_bytes()
 }

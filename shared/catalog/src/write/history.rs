@@ -1,11 +1,12 @@
 //! What other batches said of a chunk's products without writing them.
 //!
-//! An unchanged row is not touched, so it does not tell who confirmed it, and a product that is gone does not tell who said so last. The hashes that done chunks left
-//! behind do. They are asked only about rows that are about to be changed, and only where another batch could have a say, which in the usual order of things
-//! is never.
+//! An unchanged row is not written, so it does not show which batch confirmed it last. A product
+//! that is gone does not show which load lacked it last. The hashes that done chunks keep show
+//! both. They are asked only about rows that are about to change, and only if another batch could
+//! have a say, which is rare if batches are processed in their order.
 //!
-//! The history begins at some time, and what was said before that is deleted. So that this loses no
-//! confirmation, each row counts as confirmed at that time.
+//! The history begins at some time, and hashes from before it are deleted. So that no confirmation
+//! is lost with them, each row counts as confirmed at that time.
 
 use std::collections::{HashMap, HashSet};
 
@@ -20,28 +21,33 @@ use crate::error::DatabaseError;
 use crate::hashes::{first_eight, first_five};
 use crate::rows::{cnpj, texts};
 
-/// Full loads received later that already decided about these establishments.
+/// Full loads received later that have decided about these establishments.
 const LATER_LOADS: &str = "SELECT cnpj, batch_id FROM batch_cnpjs WHERE cnpj = ANY($1::bpchar[]) \
      AND deactivation = 'done' AND (received_at, batch_id) > ($2, $3) ORDER BY received_at DESC, batch_id DESC";
-/// `IS TRUE` keeps the set of keys a hash table beside one pass over the chunks; as a join it might become a loop over both.
+/// `IS TRUE` makes the set of keys a hash table beside one pass over the chunks; a join might
+/// become a loop over both.
 const CONTAINED: &str = "SELECT h.key FROM batch_chunks c CROSS JOIN LATERAL unnest(c.key_hashes) AS h (key) \
      WHERE c.batch_id = $1 AND (h.key IN (SELECT unnest($2::bigint[]))) IS TRUE \
      UNION ALL SELECT e.key_hash FROM batch_item_errors e \
      WHERE e.batch_id = $1 AND (e.key_hash IN (SELECT unnest($2::bigint[]))) IS TRUE";
 const SINCE: &str = "SELECT DISTINCT received_at, batch_id FROM batch_cnpjs WHERE cnpj = ANY($1::bpchar[]) \
      AND received_at >= $2 ORDER BY received_at DESC, batch_id DESC";
-/// Chunks of these batches that contained one of the keys, with what content: of other batches, of this one behind the chunk and, if `$5`, before it.
-/// Appending nothing brings a chunk's contents into memory once, and `OFFSET 0` keeps it from being done again for each key.
+/// Chunks of these batches that contained one of the keys, and with what content: chunks of other
+/// batches, those of this batch behind the chunk and, if `$5`, those before it. Appending nothing
+/// to the contents reads a chunk's contents once, and `OFFSET 0` keeps that from being done again
+/// for each key.
 const CONFIRMATIONS: &str = "SELECT c.batch_id, c.chunk_index, h.key, \
          substring(c.contents FROM (5 * h.place - 4)::integer FOR 5) AS content \
      FROM (SELECT batch_id, chunk_index, key_hashes, row_hashes || ''::bytea AS contents FROM batch_chunks \
          WHERE batch_id = ANY($1) AND (batch_id <> $3 OR chunk_index > $4 OR ($5 AND chunk_index < $4)) OFFSET 0) c \
      CROSS JOIN LATERAL unnest(c.key_hashes) WITH ORDINALITY AS h (key, place) \
      WHERE (h.key IN (SELECT unnest($2::bigint[]))) IS TRUE";
-/// Batches that are asked at once in the end. The newest is asked first, and nearly always answers for all before it.
+/// Batches that are asked at once in the end. The newest is asked first, and nearly always answers
+/// for all before it.
 const MOST_AT_ONCE: usize = 8;
 
-/// The key hashes among `rows` that a later full load did not contain: products that are gone by now, whatever this chunk says of them.
+/// The key hashes among `rows` that a later full load did not contain: products that are gone by
+/// now, whatever this chunk says of them.
 pub(super) async fn withdrawn(
     session: &mut Session<'_>,
     chunk: &Chunk,
@@ -79,15 +85,16 @@ pub(super) async fn withdrawn(
     Ok(withdrawn)
 }
 
-/// The key hashes among those rows, newer than what the table's row says of itself, whose content in the table was confirmed by a version newer still.
+/// The key hashes among `rows` whose present content a later batch confirmed in a version that is
+/// newer than the chunk's. The rows are newer than the version that wrote the table's row.
 pub(super) async fn outranked(
     session: &mut Session<'_>,
     chunk: &Chunk,
     rows: &[&Differing<'_>],
     kept_since: Timestamp,
 ) -> Result<HashSet<i64>, DatabaseError> {
-    // An item may be dated before the history begins; whether its row was confirmed since then is
-    // not known any more.
+    // An item may be dated before the history begins. Whether its row was confirmed between that
+    // date and the beginning is no longer known.
     let (confirmed_before, mut candidates): (Vec<Candidate>, Vec<Candidate>) = rows
         .iter()
         .filter_map(|differing| Candidate::of(differing))
@@ -146,7 +153,7 @@ async fn confirmed(
     Ok(confirmed)
 }
 
-/// A row that would be changed, unless what is there has been confirmed since.
+/// A row that would change, unless its present content was confirmed since.
 struct Candidate {
     key: i64,
     content: [u8; 5],
@@ -155,7 +162,8 @@ struct Candidate {
 }
 
 impl Candidate {
-    /// Nothing where no confirmation could be newer: the source itself says that what is there is older.
+    /// `None` if no confirmation could be newer: the source itself dates the present content before
+    /// this item.
     fn of(differing: &Differing<'_>) -> Option<Self> {
         let Existing { row_hash, source_updated_at, .. } = differing.existing.as_ref()?;
         let effective_at = differing.row.version.effective_at();
@@ -167,7 +175,7 @@ impl Candidate {
         })
     }
 
-    /// The effective time of the table's content in a batch that was received then.
+    /// The effective time that the table's content has in a batch that was received then.
     fn confirmed_at(&self, received_at: Timestamp) -> Timestamp {
         self.source_updated_at.map_or(received_at, |updated| updated.min(received_at))
     }

@@ -1,7 +1,9 @@
-//! Keys first: what the table already holds of a chunk.
+//! What the table already holds of a chunk, by key.
 //!
-//! Catalogues mostly come in the order of their keys, and then the rows of a chunk are neighbours in the table: one pass over all that lies between the first and the last
-//! of them costs a quarter of a look-up for each. Where much else lies between them, the pass ends early, and each key is looked up.
+//! Catalogues mostly come in the order of their keys, and then the rows of a chunk are neighbours
+//! in the table. One pass over the range between the first and the last of them costs a quarter of
+//! a lookup for each. If there are many other rows in the range, the pass ends early, and each key
+//! is looked up.
 
 use std::collections::HashMap;
 
@@ -15,14 +17,15 @@ use crate::connection::Session;
 use crate::error::DatabaseError;
 use crate::place::Place;
 
-/// All products of each run, in the order of the index; no more than `$5`, which say that they are too many.
+/// All products of each range, in the order of the index. `$5` rows say that there are too many.
 pub(super) const RANGES: &str = "SELECT r.place, p.productid, p.ctid, p.row_hash, p.active \
      FROM unnest($1::bpchar[], $2::integer[], $3::text[], $4::text[]) WITH ORDINALITY AS r (cnpj, shopid, low, high, place) \
      CROSS JOIN LATERAL (SELECT p.productid, p.ctid, p.row_hash, p.active FROM products p \
          WHERE p.cnpj = r.cnpj AND p.shopid = r.shopid AND p.productid BETWEEN r.low AND r.high \
          ORDER BY p.productid LIMIT $5) p LIMIT $5";
-/// `OFFSET 0` keeps the inner query as it is: an index look-up for each key, in the order of the keys, whatever the planner thinks of the table's size. Rows that
-/// say the same are not even returned.
+/// `OFFSET 0` keeps the inner query as it is: an index lookup for each key, in the order of the
+/// keys, however large the planner thinks the table is. Rows that equal the chunk's are not
+/// returned.
 const KEYS: &str = "SELECT i.place, p.ctid, p.row_hash, p.active \
      FROM unnest($1::bpchar[], $2::integer[], $3::text[], $4::bytea[]) WITH ORDINALITY \
          AS i (cnpj, shopid, productid, row_hash, place) \
@@ -32,16 +35,16 @@ const KEYS: &str = "SELECT i.place, p.ctid, p.row_hash, p.active \
 const VERSIONS: &str = "SELECT ctid, source_updated_at, last_received_at, last_batch_id, last_item_index \
      FROM products WHERE ctid = ANY($1)";
 
-/// A row of the chunk that the table does not hold as it is.
+/// A row of the chunk that differs from the table's.
 pub(super) struct Differing<'a> {
     pub(super) row: &'a Row,
-    /// Absent where the product is new.
+    /// `None` if the product is new.
     pub(super) existing: Option<Existing>,
 }
 
 /// What the table holds of a product.
 pub(super) struct Existing {
-    /// For as long as its establishment is locked.
+    /// Valid while its establishment is locked.
     pub(super) place: Place,
     pub(super) row_hash: RowHash,
     pub(super) active: bool,
@@ -50,7 +53,8 @@ pub(super) struct Existing {
     pub(super) version: Version,
 }
 
-/// Rows in the order of their keys, by runs: those of one shop of an establishment are between its first product and its last.
+/// Rows in the order of their keys, by ranges: those of one shop of an establishment lie between
+/// its first product and its last.
 pub(super) struct Runs<'r, 'a> {
     rows: &'r [&'a Row],
     runs: Vec<&'r [&'a Row]>,
@@ -58,7 +62,7 @@ pub(super) struct Runs<'r, 'a> {
     shops: Vec<i32>,
     lows: Vec<&'a str>,
     highs: Vec<&'a str>,
-    /// Products that are too many to be gone through.
+    /// This many rows are too many to be read in one pass.
     too_many: i64,
 }
 
@@ -75,18 +79,19 @@ impl<'r, 'a> Runs<'r, 'a> {
             shops: first().map(|row| row.key.shop_id).collect(),
             lows: first().map(|row| row.key.product_id.as_str()).collect(),
             highs: runs.iter().filter_map(|run| run.last()).map(|row| row.key.product_id.as_str()).collect(),
-            // Going through the others costs a fifth of the look-ups that it may save.
+            // Reading the other rows costs a fifth of the lookups that it may save.
             too_many: i64::try_from(rows.len() + rows.len() / 4 + 1)?,
             runs,
         })
     }
 
-    /// What [`RANGES`] is asked with.
+    /// The parameters of [`RANGES`].
     pub(super) fn params(&self) -> [&(dyn ToSql + Sync); 5] {
         [&self.cnpjs, &self.shops, &self.lows, &self.highs, &self.too_many]
     }
 
-    /// The rows that differ from what [`RANGES`] answered, which is all that the table has of the runs; nothing where that would be too much.
+    /// The rows that differ from the answers of [`RANGES`], which are all that the table has of the
+    /// ranges; `None` if there are too many.
     fn differing(&self, answers: &[tokio_postgres::Row]) -> Result<Option<Vec<Looked<'a>>>, DatabaseError> {
         if i64::try_from(answers.len())? >= self.too_many {
             return Ok(None);
@@ -110,13 +115,14 @@ impl<'r, 'a> Runs<'r, 'a> {
     }
 }
 
-/// As many of a chunk's first rows as are looked up before the others, to see whether they are neighbours in the table: where they are not, little was gone through in
-/// vain.
+/// How many of a chunk's first rows are looked up before the others, to see whether they are
+/// neighbours in the table. If they are not, little was read in vain.
 pub(super) const fn probe(rows: usize) -> usize {
     rows.div_ceil(8)
 }
 
-/// The rows that differ from the table's, or whose product is inactive, in the order of their keys; `answers` are those of [`RANGES`] about the first of them.
+/// The rows that differ from the table's, or whose product is inactive, in the order of their keys;
+/// `answers` are those of [`RANGES`] about the first of them.
 pub(super) async fn differing<'a>(
     session: &mut Session<'_>,
     rows: &[&'a Row],
@@ -143,7 +149,7 @@ pub(super) async fn differing<'a>(
     differing.collect()
 }
 
-/// The rows that differ, by what lies between them, or by a look-up for each where that is too much.
+/// The rows that differ, by a pass over their ranges, or by a lookup for each if that is too much.
 async fn neighbours<'a>(
     session: &mut Session<'_>,
     rows: &[&'a Row],
@@ -159,10 +165,10 @@ async fn neighbours<'a>(
     }
 }
 
-/// A row that differs from what was found of its product, if anything was.
+/// A row of the chunk and what the table holds of its product, if anything.
 type Looked<'a> = (&'a Row, Option<Found>);
 
-/// A product's row, and whether it may have to change.
+/// What a lookup returns of a product.
 struct Found {
     place: Place,
     row_hash: RowHash,
@@ -181,7 +187,7 @@ impl Found {
     }
 }
 
-/// The rows that differ, by a look-up for each.
+/// The rows that differ, by a lookup for each.
 async fn by_key<'a>(session: &mut Session<'_>, rows: &[&'a Row]) -> Result<Vec<Looked<'a>>, DatabaseError> {
     let cnpjs: Vec<&str> = rows.iter().map(|row| row.key.cnpj.as_str()).collect();
     let shops: Vec<i32> = rows.iter().map(|row| row.key.shop_id).collect();
@@ -201,7 +207,7 @@ async fn by_key<'a>(session: &mut Session<'_>, rows: &[&'a Row]) -> Result<Vec<L
 
 type Versions = HashMap<Place, (Option<Timestamp>, Version)>;
 
-/// Of which version the rows at these places are, with their source's time.
+/// The versions of the rows at these places, with their source's time.
 async fn versions(session: &mut Session<'_>, places: &[Place]) -> Result<Versions, DatabaseError> {
     let mut versions = HashMap::with_capacity(places.len());
     if places.is_empty() {

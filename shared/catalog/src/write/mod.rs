@@ -1,7 +1,9 @@
-//! One chunk, one short transaction.
+//! Writes a chunk in one short transaction.
 //!
-//! Under the locks of the chunk's establishments, in the order of keys: look up what the table holds, COPY what is new, stage what changed and update it by its place, note what
-//! the chunk contained. Rows that say what the table says already are neither locked nor written, and chunks of such rows share the locks.
+//! It locks the chunk's establishments, looks up what the table holds in the order of keys, copies
+//! new rows, stages changed ones and updates them by their place, and records what the chunk
+//! contained. Rows that equal the table's are neither locked nor written, and chunks of such rows
+//! share the locks.
 
 mod changes;
 mod copy;
@@ -31,7 +33,7 @@ use crate::rows::{bigint, word};
 use changes::{Plan, apply};
 use lookup::{RANGES, Runs, probe};
 
-/// What became of a chunk.
+/// What happened to a chunk.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Written {
     /// It was written.
@@ -39,23 +41,24 @@ pub enum Written {
         result: ChunkResult,
         /// The batch's state after it.
         batch: BatchStatus,
-        /// Whether this call brought the batch to its end.
+        /// Whether this call made the batch final.
         became_final: bool,
     },
-    /// It had been written before, in this generation.
+    /// It was written before, in this generation.
     AlreadyDone {
         batch: BatchStatus,
-        /// Whether this call brought the batch to its end, which the earlier one did not reach.
+        /// Whether this call made the batch final.
         became_final: bool,
     },
-    /// Its batch has a later generation of it.
+    /// Its batch has a later generation, which the chunk belongs to now.
     Superseded,
-    /// Nothing: its batch was received before the history begins, so it cannot be compared with
+    /// Not written: its batch was received before the history begins, so it cannot be compared with
     /// what came since.
     TooOld,
 }
 
-/// Until the transaction's end. A plan that was made while the table had few rows stays in use for some time when it has many: reading all of it was the cheapest then.
+/// Until the transaction ends. A plan that was made while the table had few rows, when reading all
+/// of it was cheapest, stays in use for some time after it has many.
 const NO_SCANS: &str = "SELECT set_config('enable_seqscan', 'off', true)";
 /// One row always.
 const STATE: &str = "SELECT h.kept_since, b.generation AS current, c.generation, c.status FROM batch_history h \
@@ -67,15 +70,17 @@ const DONE: &str = "UPDATE batch_chunks SET status = 'DONE', attempts = attempts
 const UNLISTED: &str = "UPDATE batch_chunks SET rejected_unlisted = $2 WHERE chunk_id = $1";
 
 impl Database {
-    /// Writes a chunk, and brings its batch to its end if it was the last. Repeated by the chunk's id: written again, it is acknowledged without
-    /// work.
+    /// Writes a chunk, and finalizes its batch if it was the last. Repeated by the chunk's id:
+    /// written again, it is acknowledged without work.
     ///
-    /// Which version of a product wins does not depend on the order in which chunks are written. A product that was inactive becomes active again, unless a full load that was
-    /// received later has decided otherwise.
+    /// Which version of a product wins does not depend on the order in which chunks are written. An
+    /// inactive product becomes active again, unless a full load that was received later has
+    /// decided otherwise.
     ///
     /// # Errors
-    /// Where the database fails or does not know the chunk; then nothing of it was written, or all of it and only the batch's end is missing. Items that
-    /// the database refuses are no error: they are reported and the others written.
+    /// If the database fails or does not know the chunk. Then nothing of it was written, or all of
+    /// it was and only the batch is not final. Items that the database refuses are no error: they
+    /// are reported, and the others are written.
     pub async fn write_chunk(&self, chunk: &Chunk) -> Result<Written, DatabaseError> {
         self.within(async {
             let mut lease = self.lease().await?;
@@ -100,7 +105,7 @@ impl Database {
         };
         connection.nothing_differed = matches!(outcome, Outcome::Done { nothing_differed: true, .. });
         match outcome {
-            // Nobody who holds the locks alone is told so.
+            // With the locks alone, differences are written.
             Outcome::Differs => Err(DatabaseError::Moved),
             Outcome::Superseded => Ok(Written::Superseded),
             Outcome::TooOld => Ok(Written::TooOld),
@@ -147,11 +152,12 @@ enum Outcome {
     AlreadyDone,
     Superseded,
     TooOld,
-    /// The table holds other rows than the chunk, which shares its establishments' locks: nothing was done.
+    /// The table differs from the chunk, which shares its establishments' locks: nothing was done.
     Differs,
 }
 
-/// The chunk's transaction. One that changes nothing can go on beside others of its establishments that change nothing, so where that is to be expected it is tried first.
+/// Runs the chunk's transaction. If the last chunk changed nothing, this one probably changes
+/// nothing either, so it is tried with shared locks first: such chunks run beside each other.
 async fn attempt(connection: &mut Connection, chunk: &Chunk) -> Result<Outcome, DatabaseError> {
     let none = Refused::default();
     if connection.nothing_differed {
@@ -163,7 +169,7 @@ async fn attempt(connection: &mut Connection, chunk: &Chunk) -> Result<Outcome, 
     transact(connection, chunk, &none, Hold::Alone).await
 }
 
-/// The transaction under these locks, without the rows that are refused.
+/// Runs the transaction under these locks, without the rows that are refused.
 async fn transact(
     connection: &mut Connection,
     chunk: &Chunk,
@@ -203,7 +209,8 @@ async fn transact(
     let rejected = u64::try_from(left.len())?;
     let result = ChunkResult::new(u64::from(chunk.items()), plan.counts(chunk), rejected)?;
     let Some((batch, mut tally)) = mark_done(&mut session, chunk, result).await? else {
-        // Somebody was faster, or a replay took the chunk over; what was written here is rolled back.
+        // Another call was faster, or a replay took the chunk over. What was written here is rolled
+        // back.
         let state = session.query(STATE, &[&batch_id, &index]).await?;
         let unknown = DatabaseError::UnknownChunk { batch_id, index: chunk.index() };
         return outcome_in(&state, chunk)?.ok_or(unknown);
@@ -218,7 +225,8 @@ async fn transact(
     Ok(Outcome::Done { result, before: batch.status, after, nothing_differed })
 }
 
-/// What is left to do for a chunk that was written before, or is none of its batch's any more; `state` is what [`STATE`] answered.
+/// The outcome for a chunk that was written before, or belongs to another generation now; `state`
+/// are the rows of [`STATE`].
 fn outcome_in(state: &[tokio_postgres::Row], chunk: &Chunk) -> Result<Option<Outcome>, DatabaseError> {
     let batch_id = chunk.batch().batch_id();
     let too_old = (chunk.batch().received_at() < kept_since(state)?).then_some(Outcome::TooOld);
@@ -240,14 +248,14 @@ fn outcome_in(state: &[tokio_postgres::Row], chunk: &Chunk) -> Result<Option<Out
     }
 }
 
-/// When the history begins, as [`STATE`] answered.
+/// When the history begins, by the rows of [`STATE`].
 fn kept_since(state: &[tokio_postgres::Row]) -> Result<Timestamp, DatabaseError> {
     let row = state.first().ok_or(DatabaseError::Unreadable("the beginning of the history"))?;
     Ok(row.try_get("kept_since")?)
 }
 
-/// Reports items of the chunk that the database refused, under its batch's lock, so that no two
-/// chunks count on the same room.
+/// Reports items of the chunk that the database refused. Its batch is locked, so that no two chunks
+/// count on the same room in the report.
 async fn report(
     session: &mut Session<'_>,
     chunk: &Chunk,
@@ -261,7 +269,8 @@ async fn report(
     Ok(())
 }
 
-/// Marks a chunk that was there to be marked, and not done. Then its batch is locked, and this is the batch with what its chunks come to.
+/// Marks a pending chunk as done. Then its batch is locked, and returned with the tally of its
+/// chunks; `None` if there was no such chunk.
 async fn mark_done(
     session: &mut Session<'_>,
     chunk: &Chunk,
@@ -299,7 +308,7 @@ async fn mark_done(
 fn refusal(row: &Row) -> ItemError {
     ItemError {
         item_index: row.version.item_index(),
-        // The payload's places stayed behind with the payload.
+        // Places in the payload are not known here.
         byte_offset: 0,
         code: ItemErrorCode::RejectedByDatabase,
         field: None,

@@ -1,4 +1,5 @@
-//! Numbers as PostgreSQL's `numeric_send` writes them: digits to the base of 10,000, from the one before the point outwards.
+//! Numbers as PostgreSQL's `numeric_send` writes them: digits to the base of 10,000, from the one
+//! before the point outwards.
 
 use ingestion::product::Decimal;
 

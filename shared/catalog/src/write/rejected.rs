@@ -1,6 +1,7 @@
 //! Finds the rows that the database refuses, so that the others can be written without them.
 //!
-//! Validation knows the columns, so this is for what nobody thought of. It is never quick, and leaves nothing behind.
+//! Items are validated against the columns before, so this is for what the validation missed. It is
+//! slow, and leaves nothing behind.
 
 use std::collections::HashSet;
 
@@ -10,7 +11,8 @@ use super::copy::{Presence, columns, copy};
 use crate::connection::{Connection, Session};
 use crate::error::DatabaseError;
 
-/// A table with the columns' types and nothing else of the real one, for this transaction, which is never committed.
+/// A table with the columns' types and nothing else of the real one, for this transaction, which is
+/// never committed.
 const CREATE_SUSPECTS: &str = concat!(
     "CREATE TEMPORARY TABLE suspect_products ON COMMIT DROP AS SELECT ",
     columns!(),
@@ -18,7 +20,7 @@ const CREATE_SUSPECTS: &str = concat!(
 );
 const COPY_SUSPECTS: &str = concat!("COPY suspect_products (", columns!(), ") FROM STDIN (FORMAT binary)");
 
-/// The places of the refused rows: halves that are refused are halved again.
+/// The places of the refused rows. A half that is refused is halved again.
 pub(super) async fn find(
     connection: &mut Connection,
     chunk: &Chunk,

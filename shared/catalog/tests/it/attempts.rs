@@ -223,7 +223,8 @@ fn a_batch_that_was_given_up_is_cut_when_its_news_comes_once_more() {
         assert_eq!(begun, Begun::Chunk { plan: Plan::default(), generation: Generation::FIRST });
         let view = shown(&database, &load).await;
         assert_eq!((view.status, view.error, view.finished_at), (BatchStatus::Chunking, None, None));
-        // What the chunker finds out about the payload is the last word, also where the batch was given up meanwhile.
+        // What the chunker finds out about the payload is the last word, also where the batch was
+        // given up meanwhile.
         give_up_payload(&database, &load, PayloadFailure::GIVEN_UP).await;
         give_up_payload(&database, &load, "MALFORMED_JSON").await;
         give_up_payload(&database, &load, PayloadFailure::GIVEN_UP).await;

@@ -125,7 +125,8 @@ fn a_row_that_somebody_else_keeps_from_being_written_is_looked_up_again() {
     database_test(async |test| {
         let database = test.open();
         Load::delta(100).items(&[Item::of(1, 1), Item::of(3, 1)]).run(&database).await;
-        // Of an operator's statement beside the chunk this is all that can be seen: a row is not at its place any more.
+        // Of an operator's statement beside the chunk this is all that can be seen: a row is not at
+        // its place any more.
         test.execute(
             "CREATE FUNCTION leave() RETURNS trigger LANGUAGE plpgsql AS 'BEGIN RETURN NULL; END'; \
              CREATE TRIGGER leave BEFORE UPDATE ON products FOR EACH ROW WHEN (OLD.productid = 'p0003') EXECUTE FUNCTION leave()",
@@ -263,7 +264,8 @@ fn a_source_that_dates_its_change_before_the_last_confirmation_loses_to_it() {
 fn a_clock_that_was_ahead_is_believed_once_its_time_has_come() {
     database_test(async |test| {
         let database = test.open();
-        // From the future as of its receipt, so that only the receipt counts; confirmed when that future has begun.
+        // From the future as of its receipt, so that only the receipt counts; confirmed when that
+        // future has begun.
         Load::delta(100).items(&[dated(1, 1, 150)]).run(&database).await;
         let load = Load::delta(200).items(&[dated(1, 1, 150)]).items(&[dated(1, 2, 120)]);
         load.prepare(&database).await;

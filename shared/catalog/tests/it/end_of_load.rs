@@ -98,7 +98,8 @@ fn an_end_that_is_cut_off_between_two_slices_is_taken_up_where_it_stopped() {
             (&json!("PROCESSING"), &json!("pending"))
         );
         assert_eq!(test.products().await.1.len(), 288);
-        // What is decided holds: an earlier batch that comes late brings it back no more, and what is not decided yet it does.
+        // What is decided holds: an earlier batch that comes late brings it back no more, and what
+        // is not decided yet it does.
         let late = Load::delta(1).products([product(0, "old"), product(599, "old")]);
         late.run(&database).await;
         assert_eq!(test.products().await.1.len(), 288);

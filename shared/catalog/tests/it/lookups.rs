@@ -47,7 +47,8 @@ fn neighbours_are_found_also_where_some_are_new() {
 fn scattered_products_are_found_among_many_others() {
     database_test(async |test| {
         with_products(test).await;
-        // Of an establishment's 200, 25 lie between the first and the last of 4, and nearly all between those of 9.
+        // Of an establishment's 200, 25 lie between the first and the last of 4, and nearly all
+        // between those of 9.
         assert_eq!(load(test, (98..150).step_by(16)).await, counts(0, 1, 3));
         assert_eq!(load(test, (0..432).step_by(48)).await, counts(0, 2, 7));
         assert_eq!(load(test, (1..2000).step_by(111)).await, counts(15, 1, 3));

@@ -46,7 +46,8 @@ fn migrations_run_once_even_four_at_a_time() {
 #[test]
 fn hashes_that_chunks_kept_before_are_shortened_and_stay_in_their_order() {
     database_test(async |test| {
-        // As the first migration made it, with the chunks of one batch in each state that there was.
+        // As the first migration made it, with the chunks of one batch in each state that there
+        // was.
         test.execute(
             "ALTER TABLE batch_chunks DROP COLUMN row_hashes, ADD COLUMN row_hashes bigint[]; \
              ALTER TABLE batch_chunks DROP CONSTRAINT batch_chunks_batch_id_fkey; \

@@ -6,8 +6,8 @@ use retry::{Retry, Retryable as _};
 
 use crate::support::{Item, Load, database_test};
 
-/// The locks of the establishments that have products: "cnpj" in the upper half of their numbers, and as many numbers as there
-/// are stripes below.
+/// The locks of the establishments that have products: "cnpj" in the upper half of their numbers,
+/// and as many numbers as there are stripes below.
 const SHARE_ALL: &str = "SELECT count(pg_advisory_xact_lock_shared(x'636e706a00000000'::bigint \
          + (get_byte(hash, 0) * 256 + get_byte(hash, 1)) % 16384)) \
      FROM (SELECT DISTINCT sha256(cnpj::text::bytea) AS hash FROM products) AS p";
@@ -65,7 +65,8 @@ fn of_two_deliveries_of_a_chunk_that_changes_nothing_one_does_the_work() {
         Load::delta(0).keys(0..10).run(&one).await;
         let again = Load::delta(1).keys(0..5).keys(0..5).keys(0..10);
         again.prepare(&one).await;
-        // Each connection has met a chunk that changes nothing, so both share the locks from now on.
+        // Each connection has met a chunk that changes nothing, so both share the locks from now
+        // on.
         one.write_chunk(&again.chunks[0]).await.unwrap();
         two.write_chunk(&again.chunks[1]).await.unwrap();
         // Both have looked at the chunk's state before either can note that it is done.

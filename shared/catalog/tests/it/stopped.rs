@@ -212,7 +212,8 @@ fn a_batch_whose_end_did_not_happen_is_taken_apart_from_the_others() {
     });
 }
 
-/// Nine in ten batches of an old installation are final: what is under way is found without looking at them.
+/// Nine in ten batches of an old installation are final: what is under way is found without looking
+/// at them.
 #[test]
 fn many_batches_that_are_final_cost_nothing() {
     database_test(async |test| {

@@ -2,7 +2,7 @@ use serde::{Deserialize, Serialize};
 
 use super::ChunkStatus;
 
-/// What became of the items that the database took.
+/// What happened to the items that the database took.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct Changes {
     pub inserted: u64,
@@ -29,14 +29,14 @@ impl Changes {
     }
 }
 
-/// What writing a chunk came to; every one of its items is in it once.
+/// The result of writing a chunk: each of its items counts once.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ChunkResult {
     changes: Changes,
     rejected: u64,
 }
 
-/// The parts are not the whole: an item was lost or counted twice.
+/// The parts do not add up: an item was lost or counted twice.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("{accounted} items are accounted for, and there are {items}")]
 pub struct Unbalanced {
@@ -45,10 +45,11 @@ pub struct Unbalanced {
 }
 
 impl ChunkResult {
-    /// The result of a chunk of so many items.
+    /// The result of a chunk of `items` items.
     ///
     /// # Errors
-    /// Where processed and rejected items are not all of its items; such a transaction must not commit.
+    /// If processed and rejected items are not all of its items. Such a transaction must not
+    /// commit.
     pub const fn new(items: u64, changes: Changes, rejected: u64) -> Result<Self, Unbalanced> {
         let accounted = changes.processed().saturating_add(rejected);
         if accounted == items { Ok(Self { changes, rejected }) } else { Err(Unbalanced { items, accounted }) }
@@ -67,7 +68,7 @@ impl ChunkResult {
     }
 }
 
-/// A chunk as far as the batch's counters go.
+/// A chunk as the batch's counters see it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ChunkTally {
     Pending,
@@ -97,7 +98,8 @@ pub struct Counters {
 }
 
 impl Counters {
-    /// The counters of a sealed batch: the items of its payload, those in error among them, and its chunks.
+    /// The counters of a sealed batch: the items of its payload, those in error among them, and its
+    /// chunks.
     #[must_use]
     pub fn derive(parsed: u64, in_error: u64, chunks: impl IntoIterator<Item = ChunkTally>) -> Self {
         let start = Self { parsed, failed: in_error, changes: Changes::default() };
@@ -118,10 +120,10 @@ impl Counters {
         self.changes.processed()
     }
 
-    /// Makes sure that every item is accounted for, as it must be once no chunk is pending.
+    /// Checks that every item is accounted for, as it must be once no chunk is pending.
     ///
     /// # Errors
-    /// Where one is missing or counted twice.
+    /// If an item is missing or counted twice.
     pub const fn balanced(self) -> Result<(), Unbalanced> {
         let accounted = self.processed().saturating_add(self.failed);
         if accounted == self.parsed { Ok(()) } else { Err(Unbalanced { items: self.parsed, accounted }) }

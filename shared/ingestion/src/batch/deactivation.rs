@@ -1,6 +1,6 @@
 use serde::{Deserialize, Serialize};
 
-/// What became of the products that a full load did not contain.
+/// What happened to the products that a full load did not contain.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "state", rename_all = "snake_case")]
 pub enum Deactivation {
@@ -17,10 +17,10 @@ pub enum Deactivation {
     Skipped {
         reason: SkipReason,
     },
-    /// So many products would go that someone has to confirm it.
+    /// The load would deactivate so many products that someone has to confirm it.
     Held {
         would_deactivate: u64,
-        /// Of other CNPJs, before products came for which the guard holds.
+        /// Deactivated for other CNPJs, before products came for which the guard holds.
         #[serde(default)]
         deactivated: u64,
     },
@@ -32,11 +32,12 @@ pub enum Deactivation {
 pub enum SkipReason {
     /// A later full load of the CNPJ exists, and decides instead.
     LaterFullLoad,
-    /// An item's key could not be read, and its product may be one of those that seem to be missing.
+    /// An item's key could not be read, and its product may be one of those that seem to be
+    /// missing.
     UnreadableKey,
     /// It had more items in error than are recorded, so not all of their keys are known.
     TooManyErrors,
-    /// More has come since for its CNPJs than can be looked through.
+    /// More has come since for its CNPJs than can be searched.
     TooLate,
     /// It held no item, which is more likely a mistake than an empty pharmacy.
     EmptyLoad,
@@ -51,7 +52,7 @@ pub struct DeactivationReport {
 }
 
 impl Deactivation {
-    /// What becomes of it in a new generation: it is decided anew, unless the payload itself forbids it.
+    /// Its state in a new generation: it is decided anew, unless the payload itself forbids it.
     #[must_use]
     pub const fn replayed(self) -> Self {
         match self {
@@ -66,7 +67,7 @@ impl Deactivation {
         }
     }
 
-    /// What becomes of it if its batch is too old to be decided.
+    /// Its state if its batch is too old to be decided.
     #[must_use]
     pub const fn too_late(self) -> Self {
         match self {
@@ -75,7 +76,7 @@ impl Deactivation {
         }
     }
 
-    /// What the API shows of it; how many were deactivated stands among the batch's changes.
+    /// The API's form of it. How many were deactivated is among the batch's changes.
     #[must_use]
     pub const fn report(self) -> DeactivationReport {
         let (state, would_deactivate, reason) = match self {
@@ -89,12 +90,12 @@ impl Deactivation {
     }
 }
 
-/// How much of a catalogue a full load may deactivate unasked.
+/// How many products of a catalogue a full load may deactivate without a confirmation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct DeactivationGuard {
     /// Per cent of the active products.
     pub percent: u8,
-    /// Catalogues of up to so many active products are not guarded.
+    /// Catalogues of up to this many active products are not guarded.
     pub small: u64,
 }
 
@@ -105,7 +106,8 @@ impl Default for DeactivationGuard {
 }
 
 impl DeactivationGuard {
-    /// Whether a load that would deactivate so many of the active products has to be confirmed first.
+    /// Whether a load that would deactivate `missing` of `active` products has to be confirmed
+    /// first.
     #[must_use]
     pub fn holds(self, active: u64, would_deactivate: u64) -> bool {
         let share = u128::from(would_deactivate) * 100;

@@ -2,7 +2,7 @@ use serde::{Deserialize, Serialize};
 
 use super::{BatchStatus, ChunkCounts, Deactivation};
 
-/// A wish to process a batch again.
+/// A request to process a batch again.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Replay {
@@ -21,7 +21,7 @@ pub enum ReplayScope {
     All,
 }
 
-/// What a replay sets going.
+/// The work of a replay.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ReplayWork {
     /// The payload is cut again: it was never read to its end.
@@ -32,7 +32,7 @@ pub enum ReplayWork {
     Deactivation,
 }
 
-/// A batch as far as it decides whether it can be replayed.
+/// What decides whether a batch can be replayed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ReplayedBatch {
     pub status: BatchStatus,
@@ -40,8 +40,8 @@ pub struct ReplayedBatch {
     pub is_sealed: bool,
     pub chunks: ChunkCounts,
     pub deactivation: Deactivation,
-    /// Whether it was received before the history of loads begins, with which its items would have
-    /// to be compared.
+    /// Whether it was received before the history of loads begins, which its items would have to be
+    /// compared with.
     pub is_too_old: bool,
 }
 
@@ -56,7 +56,7 @@ pub enum NotReplayable {
     Expired,
     #[error("nothing of the batch failed")]
     NothingFailed,
-    /// Its deactivation is held, which only a confirmation changes.
+    /// Its deactivation is held, and only a confirmation changes that.
     #[error("nothing of the batch failed; its deactivation is held, and confirm_deactivation carries it out")]
     OnlyHeld,
     #[error("the batch has no chunk")]
@@ -69,10 +69,10 @@ pub enum NotReplayable {
 }
 
 impl Replay {
-    /// What it sets going in such a batch.
+    /// The work that it means for a batch.
     ///
     /// # Errors
-    /// Where the batch is not at its end, or there is nothing to do for it.
+    /// If the batch is not final, or there is nothing to do for it.
     pub const fn work(self, batch: &ReplayedBatch) -> Result<ReplayWork, NotReplayable> {
         match batch.status {
             BatchStatus::Completed | BatchStatus::PartialFail | BatchStatus::Failed => {}

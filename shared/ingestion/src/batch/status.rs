@@ -2,11 +2,11 @@ use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
-/// Where a batch stands.
+/// The state of a batch.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "SCREAMING_SNAKE_CASE")]
 pub enum BatchStatus {
-    /// A URL was given out, and nothing was put there yet.
+    /// A URL was issued, and nothing was uploaded to it yet.
     AwaitingUpload,
     Received,
     Chunking,
@@ -18,7 +18,7 @@ pub enum BatchStatus {
     PartialFail,
     /// The payload, or every chunk, failed.
     Failed,
-    /// Nothing was ever put at its URL.
+    /// Nothing was ever uploaded to its URL.
     Expired,
 }
 
@@ -27,14 +27,14 @@ pub enum BatchStatus {
 pub enum BatchEvent {
     PayloadArrived,
     UploadExpired,
-    /// A run of the chunker began, for the first time or again after one died.
+    /// Cutting began, for the first time or again after a run died.
     ChunkingBegan,
     /// The payload cannot be read, to the end or at all.
     PayloadFailed,
     /// The chunks are sealed, or one of them changed.
     ChunksCounted(ChunkCounts),
-    /// A new generation was begun with these chunks; none where the payload has to be cut again. It may have no pending one, where only a deactivation
-    /// is left to be carried out.
+    /// A new generation began with these chunks; `None` if the payload has to be cut again. None of
+    /// the chunks may be pending, if only a deactivation is left to be carried out.
     Replayed(ChunkCounts),
 }
 
@@ -46,7 +46,7 @@ pub struct ChunkCounts {
     pub failed: u64,
 }
 
-/// An event that cannot happen in this state, so something is wrong with the caller's view.
+/// An event that cannot happen in this state, so the caller's view of the batch is wrong.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("{event:?} cannot happen to a batch that is {status}")]
 pub struct IllegalTransition {
@@ -55,7 +55,7 @@ pub struct IllegalTransition {
 }
 
 impl BatchStatus {
-    /// Every state, in the order of a batch's way.
+    /// Every state, in the order in which a batch has them.
     pub const ALL: [Self; 8] = [
         Self::AwaitingUpload,
         Self::Received,
@@ -70,19 +70,21 @@ impl BatchStatus {
     /// The state after an event. A repeated event leaves the state as it is.
     ///
     /// # Errors
-    /// Where the event cannot happen in this state.
+    /// If the event cannot happen in this state.
     pub const fn after(self, event: BatchEvent) -> Result<Self, IllegalTransition> {
         use BatchEvent as On;
         Ok(match (self, event) {
-            // Put there in time, though the news came late: what storage took is not lost.
+            // It was uploaded in time and only the notification came late. What storage took is not
+            // lost.
             (Self::AwaitingUpload | Self::Expired, On::PayloadArrived) => Self::Received,
-            // Storage tells of an object at least once, also long after.
+            // Storage notifies of an object at least once, also long after.
             (status, On::PayloadArrived) => status,
             (Self::AwaitingUpload | Self::Expired, On::UploadExpired) => Self::Expired,
             (Self::Received | Self::Chunking, On::ChunkingBegan) => Self::Chunking,
             (Self::Received | Self::Chunking, On::PayloadFailed) => Self::Failed,
             (Self::Chunking | Self::Processing, On::ChunksCounted(chunks)) => chunks.batch(),
-            // A chunk that was given up may still succeed, so these are not the last word; but only a replay makes chunks pending again.
+            // A chunk that was given up may still succeed, so these states can change; but only a
+            // replay makes chunks pending again.
             (Self::PartialFail | Self::Failed, On::ChunksCounted(chunks))
                 if chunks.pending == 0 && chunks.total() > 0 =>
             {
@@ -98,7 +100,7 @@ impl BatchStatus {
         })
     }
 
-    /// Whether its payload and chunks may be let go: nothing goes on unless someone asks for a replay.
+    /// Whether its payload and chunks may expire: only a replay would read them again.
     #[must_use]
     pub const fn is_final(self) -> bool {
         matches!(self, Self::Completed | Self::PartialFail | Self::Failed | Self::Expired)
@@ -133,7 +135,7 @@ impl ChunkCounts {
         self.pending.saturating_add(self.done).saturating_add(self.failed)
     }
 
-    /// What the chunks make of their batch. No chunk at all, as for an empty array, is complete.
+    /// The batch's state by its chunks. No chunk at all, as for an empty array, is complete.
     const fn batch(self) -> BatchStatus {
         match self {
             Self { pending: 1.., .. } => BatchStatus::Processing,
@@ -144,7 +146,7 @@ impl ChunkCounts {
     }
 }
 
-/// Where a chunk stands in its generation.
+/// The state of a chunk in its generation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "SCREAMING_SNAKE_CASE")]
 pub enum ChunkStatus {
@@ -160,18 +162,18 @@ pub enum ChunkEvent {
     Written,
     /// Its message was received too often.
     GivenUp,
-    /// A new generation takes it up again.
+    /// A new generation writes it again.
     Replayed,
 }
 
 impl ChunkStatus {
-    /// The state after an event; the same one where the event came too late or twice. Every event has an outcome in every state, since
-    /// messages are delivered again and out of order.
+    /// The state after an event; the same state if the event came too late or twice. Every event
+    /// has an outcome in every state, since messages are delivered again and out of order.
     #[must_use]
     pub const fn after(self, event: ChunkEvent) -> Self {
         match (self, event) {
             (_, ChunkEvent::Replayed) => Self::Pending,
-            // Also from FAILED: what was given up may have been only slow.
+            // Also from FAILED: the chunk may only have been slow.
             (_, ChunkEvent::Written) => Self::Done,
             (Self::Pending, ChunkEvent::GivenUp) => Self::Failed,
             (Self::Done | Self::Failed, ChunkEvent::GivenUp) => self,

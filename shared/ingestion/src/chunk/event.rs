@@ -4,8 +4,9 @@ use uuid::Uuid;
 use super::{ChunkId, Generation};
 use crate::Cnpj;
 
-/// Tells that a chunk lies ready to be written: the data of an event, whose envelope has the tenant, the trace and the client's key. Unknown members are
-/// ignored, so that a newer chunker may say more.
+/// Says that a chunk is ready to be written. It is the data of an event, whose envelope has the
+/// tenant, the trace and the client's key. Unknown members are ignored, so that a newer sender may
+/// add some.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ChunkReady {
     pub batch_id: Uuid,
@@ -19,7 +20,7 @@ pub struct ChunkReady {
 }
 
 impl ChunkReady {
-    /// The event's type, by which it is told from others.
+    /// The event's type, which distinguishes it from others.
     pub const EVENT_TYPE: &str = "integrahub.chunk.ready";
 
     /// The chunk's id, by which the event is handled once.

@@ -1,11 +1,13 @@
 //! A chunk's file: one LZ4 frame over a head and the rows.
 //!
-//! Numbers are little-endian, times microseconds since 1970. The head is `IHCK`, the format's version (two bytes), the batch's id and
-//! `received_at`, generation, index and items, and the chunk's CNPJs behind their number. Each row is its CNPJ's place in that list, shop id,
-//! product id, effective time, item index, key hash, row hash, and the attributes, which stay encoded. Binary, since the attributes are
-//! encoded for their hash anyway, and since most rows of most loads are unchanged and never decoded at all.
+//! Numbers are little-endian, times microseconds since 1970. The head is `IHCK`, the format's
+//! version (two bytes), the batch's id and `received_at`, generation, index and items, and the
+//! chunk's CNPJs after their number. Each row is its CNPJ's place in that list, shop id, product
+//! id, effective time, item index, key hash, row hash, and the attributes, which stay encoded
+//! (`product/encoding.rs`): most rows of most loads are unchanged, and their attributes are never
+//! decoded.
 //!
-//! This is version 2; version 1 was the same in gzip, and is read no more.
+//! This is version 2. Version 1 was the same in gzip, and is no longer read.
 
 use std::io::{self, Write as _};
 
@@ -22,7 +24,7 @@ use crate::product::{BatchStamp, EncodedAttributes, KeyHash, ProductKey, RowHash
 const MAGIC: [u8; 4] = *b"IHCK";
 const VERSION: u16 = 2;
 
-/// Why a file is no chunk that can be written.
+/// Why a file is not a chunk that can be written.
 #[derive(Debug, thiserror::Error)]
 pub enum ChunkFileError {
     #[error(transparent)]
@@ -44,7 +46,7 @@ impl From<Malformed> for ChunkFileError {
 /// The chunk's file. Equal chunks make equal files.
 ///
 /// # Errors
-/// Only where compression itself fails.
+/// Only if compression itself fails.
 pub fn encode(chunk: &Chunk) -> io::Result<Vec<u8>> {
     let cnpjs = chunk.cnpjs();
     let mut file = frame::encoder();
@@ -66,7 +68,7 @@ pub fn encode(chunk: &Chunk) -> io::Result<Vec<u8>> {
         while cnpjs.get(place).is_some_and(|cnpj| *cnpj != row.key.cnpj) {
             place += 1;
         }
-        // Never the whole chunk beside its rows and its file.
+        // Row by row, so that the whole chunk is never in memory beside its rows and its file.
         write_head(&mut out, count(place), row);
         file.write_all(&out.0)?;
         file.write_all(&row.attributes.0)?;
@@ -76,7 +78,7 @@ pub fn encode(chunk: &Chunk) -> io::Result<Vec<u8>> {
     Ok(file.finish()?)
 }
 
-/// What a row has before its attributes, and their length.
+/// A row up to its attributes, and their length.
 fn write_head(out: &mut Writer, cnpj: u32, row: &Row) {
     out.raw(&cnpj.to_le_bytes());
     out.raw(&row.key.shop_id.to_le_bytes());
@@ -91,7 +93,7 @@ fn write_head(out: &mut Writer, cnpj: u32, row: &Row) {
 /// Reads a chunk's file.
 ///
 /// # Errors
-/// Where it is no chunk, or not whole: then nothing of it is to be written.
+/// If it is not a chunk, or not complete. Then nothing of it may be written.
 pub fn decode(file: &[u8]) -> Result<Chunk, ChunkFileError> {
     let content = Bytes::from(frame::content(file)?);
     let mut reader = Reader(&content);
@@ -104,13 +106,13 @@ pub fn decode(file: &[u8]) -> Result<Chunk, ChunkFileError> {
     }
 }
 
-/// Reads the content from where the reader stands; what the rows hold are parts of it.
+/// Reads the content from the reader's position. The rows share the content's memory.
 fn read(content: &Bytes, mut reader: Reader<'_>) -> Result<Chunk, Malformed> {
     let batch_id = Uuid::from_bytes(reader.array()?);
     let batch = BatchStamp::new(time(reader.i64()?)?, batch_id);
     let generation = Generation::try_from(reader.u32()?).map_err(|_| Malformed)?;
     let (index, items) = (reader.u32()?, reader.u32()?);
-    // Neither list is allocated by the number in front of it, which may be anything.
+    // Neither list is allocated by the number in front of it, which may be wrong.
     let mut cnpjs = Vec::new();
     for _ in 0..reader.u32()? {
         let text: [u8; 14] = reader.array()?;

@@ -1,13 +1,14 @@
-//! The LZ4 frame that a chunk's file is: half of gzip's time to make and a quarter of it to read, at nearly the same size.
+//! The LZ4 frame of a chunk's file. It takes half of gzip's time to write and a quarter of it to
+//! read, at nearly the same size.
 
 use std::io::{self, BufRead as _, Read};
 
 use lz4_flex::frame::{BlockMode, BlockSize, FrameDecoder, FrameEncoder, FrameInfo};
 
-/// Bytes of a chunk, decompressed: what planner 1 lets in and its largest item, several times over.
+/// Bytes of a decompressed chunk: several times what planner 1 and its largest item allow.
 const MAX_BYTES: usize = 64 * 1024 * 1024;
 
-/// Why a file is no frame of a chunk's size.
+/// Why a file is not a frame of a chunk's size.
 #[derive(Debug, thiserror::Error)]
 pub enum FrameError {
     #[error("the chunk cannot be decompressed")]
@@ -18,7 +19,7 @@ pub enum FrameError {
     TrailingContent,
 }
 
-/// Compresses what is written to it, 64 KiB at a time. Its checksum over all of that shows damage.
+/// Compresses what is written to it, 64 KiB at a time. A checksum over all of it shows damage.
 #[must_use]
 pub fn encoder() -> FrameEncoder<Vec<u8>> {
     let form =
@@ -26,10 +27,10 @@ pub fn encoder() -> FrameEncoder<Vec<u8>> {
     FrameEncoder::with_frame_info(form, Vec::new())
 }
 
-/// What is in a file that [`encoder`] made.
+/// The content of a file that [`encoder`] made.
 ///
 /// # Errors
-/// Where it is not the whole file, and nothing else, or holds more than a chunk does.
+/// If the file is not exactly one complete frame, or holds more than a chunk does.
 pub fn content(file: &[u8]) -> Result<Vec<u8>, FrameError> {
     let mut content = Vec::new();
     let mut frame = FrameDecoder::new(Whole(file));
@@ -48,8 +49,8 @@ pub fn content(file: &[u8]) -> Result<Vec<u8>, FrameError> {
     if frame.get_ref().0.is_empty() { Ok(content) } else { Err(FrameError::TrailingContent) }
 }
 
-/// A file of which nothing may be missing. The decoder reads no further than its frame's end, but takes a file that ends between two blocks for
-/// whole, checksum or not.
+/// A file that must not end before its frame does. The decoder reads no further than the end of its
+/// frame, but accepts a file that ends between two blocks, checksum or not.
 struct Whole<'a>(&'a [u8]);
 
 impl Read for Whole<'_> {

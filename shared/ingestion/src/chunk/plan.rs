@@ -12,7 +12,7 @@ pub struct Plan {
     pub items: ChunkItems,
 }
 
-/// A plan of which this code knows nothing, or a number out of its range.
+/// A plan that this version does not know, or a number out of its range.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum InvalidPlan {
     #[error("planner {0} is not known to this version")]
@@ -21,9 +21,11 @@ pub enum InvalidPlan {
     Items(u16),
 }
 
-/// How cuts are made. Any change of where a cut is, or of a chunk's bytes, is a new version, and batches that are under way keep theirs.
+/// How payloads are cut. Any change of where a cut is, or of a chunk's bytes, is a new version, and
+/// batches that are under way keep theirs.
 ///
-/// Version 1: a chunk ends with its last item by the plan, or with the one that brings its attributes to 8 MiB, encoded.
+/// Version 1: a chunk ends with the last item that the plan allows, or with the one that brings its
+/// encoded attributes to 8 MiB.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(try_from = "u16", into = "u16")]
 pub struct PlannerVersion(u16);
@@ -77,7 +79,7 @@ impl From<ChunkItems> for u16 {
     }
 }
 
-/// Which time a batch is being processed: 1, and one more with each replay.
+/// Counts how often a batch is processed: 1, and one more with each replay.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct Generation(NonZeroU32);
@@ -86,7 +88,7 @@ impl Generation {
     /// The first one.
     pub const FIRST: Self = Self(NonZeroU32::MIN);
 
-    /// The one after.
+    /// The next one.
     #[must_use]
     pub const fn next(self) -> Self {
         Self(self.0.saturating_add(1))
@@ -107,10 +109,10 @@ impl TryFrom<u32> for Generation {
     }
 }
 
-/// A chunk's name, and the key by which its work is done once.
+/// A chunk's identity, and the key by which its work is done once.
 ///
-/// A UUID of version 8 (RFC 9562): the first 122 free bits of the SHA-256 of `integrahub.chunk`, the batch's id, the generation and the
-/// index, the numbers as four bytes with the highest first.
+/// A UUID of version 8 (RFC 9562): the first 122 free bits of the SHA-256 of `integrahub.chunk`,
+/// the batch's id, the generation and the index, the numbers as four bytes with the highest first.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct ChunkId(Uuid);

@@ -5,13 +5,15 @@ use crate::Cnpj;
 use crate::product::bytes::Writer;
 use crate::product::{BatchStamp, EncodedAttributes, KeyHash, Product, ProductKey, RowHash, Version};
 
-/// Bytes of encoded attributes after which planner 1 cuts, so that items near their limit cannot make a chunk that is too large to handle.
+/// Bytes of encoded attributes after which planner 1 cuts, so that items near their limit cannot
+/// make a chunk that is too large to handle.
 const CHUNK_BYTES: usize = 8 * 1024 * 1024;
 
 /// Bytes of memory that rows share; larger ones have their own.
 const ALLOCATED_AT_ONCE: usize = 64 * 1024;
 
-/// One product of a chunk, with what decides whether its row is written at all; its attributes are decoded only if it is.
+/// One product of a chunk, with what decides whether its row is written at all. Its attributes are
+/// decoded only if it is.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Row {
     pub key: ProductKey,
@@ -34,7 +36,7 @@ impl Row {
     }
 }
 
-/// What one transaction writes: rows in the order of their keys, each key once.
+/// The rows that one transaction writes, in the order of their keys, each key once.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Chunk {
     pub(super) batch: BatchStamp,
@@ -87,7 +89,7 @@ impl Chunk {
         &self.rows
     }
 
-    /// The same chunk in a later generation, which takes up again what an earlier one cut.
+    /// The same chunk in a later generation, which writes it again.
     #[must_use]
     pub fn of_generation(self, generation: Generation) -> Self {
         Self { generation, ..self }
@@ -100,7 +102,7 @@ impl Chunk {
         Self { index, ..self }
     }
 
-    /// Its establishments in their order, each once: what has to be locked.
+    /// Its establishments in their order, each once. These are locked.
     #[must_use]
     pub fn cnpjs(&self) -> Vec<Cnpj> {
         let mut cnpjs: Vec<Cnpj> = self.rows.iter().map(|row| row.key.cnpj).collect();
@@ -129,7 +131,7 @@ impl Planner {
         Self { plan, batch, generation, index: 0, rows: Vec::new(), bytes: 0, memory }
     }
 
-    /// Takes the next product, and gives the chunk that it completes.
+    /// Takes the next product, and returns the chunk that it completes.
     pub fn push(&mut self, product: Product<'_>, item_index: u64) -> Option<Chunk> {
         let row = Row::new(product, self.batch, item_index, &mut self.memory);
         self.bytes = self.bytes.saturating_add(row.attributes.size());
@@ -138,7 +140,7 @@ impl Planner {
         full.then(|| self.cut())
     }
 
-    /// Says that the payload ends here, and gives the last chunk, if anything is left for one.
+    /// Ends the payload, and returns the last chunk unless it would be empty.
     #[must_use]
     pub fn finish(mut self) -> Option<Chunk> {
         (!self.rows.is_empty()).then(|| self.cut())
@@ -150,7 +152,7 @@ impl Planner {
         rows.sort_unstable_by(|left, right| {
             left.key.cmp(&right.key).then_with(|| right.version.cmp(&left.version))
         });
-        // Of each key the first is left, which is its latest version.
+        // Of each key the first row stays, which is its latest version.
         rows.dedup_by(|later, first| later.key == first.key);
         let chunk = Chunk { batch: self.batch, generation: self.generation, index: self.index, items, rows };
         self.index = self.index.saturating_add(1);

@@ -17,7 +17,7 @@ impl Random {
         u32::try_from(self.next() % u64::from(bound.max(1))).unwrap_or_default()
     }
 
-    /// True for so many of a thousand.
+    /// True for `thousandths` of a thousand.
     pub(super) fn share(&mut self, thousandths: u32) -> bool {
         self.below(1000) < thousandths
     }

@@ -4,21 +4,22 @@ use super::PayloadMetadata;
 use crate::batch::BatchStatus;
 use crate::product::CnpjAccess;
 
-/// What is known of a batch from its acceptance on, before PostgreSQL knows it.
+/// What is known of a batch after its acceptance, before PostgreSQL knows it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct AcceptedBatch {
     pub metadata: PayloadMetadata,
-    /// Bytes of the decoded content, where it was seen.
+    /// Bytes of the decoded content, if they were counted.
     pub payload_bytes: Option<u64>,
     /// What the API key that brought it may load.
     pub cnpjs: CnpjAccess,
-    /// Until when the payload may be put, where the client does that itself.
+    /// Until when the client may upload the payload, if it uploads it itself.
     pub upload_expires_at: Option<Timestamp>,
 }
 
 impl AcceptedBatch {
-    /// Where the batch stands as far as this tells. An upload that came is [received](BatchStatus::Received) only once somebody was told of its object, so it
-    /// seems to wait until then.
+    /// The state of the batch as far as this tells. A batch whose upload came stays AWAITING_UPLOAD
+    /// here until the notification of its object was handled, and is
+    /// [received](BatchStatus::Received) from then on.
     #[must_use]
     pub fn status(&self, now: Timestamp) -> BatchStatus {
         match self.upload_expires_at {

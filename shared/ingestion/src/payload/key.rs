@@ -5,8 +5,9 @@ use uuid::{Builder, Uuid};
 use super::PayloadMetadata;
 use crate::chunk::Generation;
 
-/// A batch's id: a UUID of version 7 (RFC 9562) whose time is the first claim's and whose other bits are a SHA-256 of the tenant, the client's key, the
-/// fingerprint and that time. Every attempt of one request gets the same one, and no other request does.
+/// A batch's id: a UUID of version 7 (RFC 9562) whose time is the first claim's and whose other
+/// bits are a SHA-256 of the tenant, the client's key, the fingerprint and that time. All attempts
+/// of one request get the same id, and no other request does.
 #[must_use]
 pub fn batch_id(tenant_id: Uuid, idempotency_key: &str, fingerprint: &str, claimed_at: Timestamp) -> Uuid {
     let milliseconds = u64::try_from(claimed_at.as_millisecond()).unwrap_or_default();
@@ -23,13 +24,14 @@ pub fn batch_id(tenant_id: Uuid, idempotency_key: &str, fingerprint: &str, claim
     Builder::from_unix_timestamp_millis(milliseconds, &random).into_uuid()
 }
 
-/// The object of a chunk. A later generation's chunks lie beside those of an earlier one.
+/// The object of a chunk. The chunks of a later generation are beside those of an earlier one.
 #[must_use]
 pub fn chunk_key(batch_id: Uuid, generation: Generation, index: u32) -> String {
     format!("chunks/{batch_id}/{}/{index:06}", generation.number())
 }
 
-/// The generation under which an object holds that chunk of that batch; nothing where it is another object.
+/// The generation under which an object holds that chunk of that batch; `None` if it is another
+/// object.
 #[must_use]
 pub fn generation_of_chunk(key: &str, batch_id: Uuid, index: u32) -> Option<Generation> {
     let (generation, _) = key.strip_prefix(&format!("chunks/{batch_id}/"))?.split_once('/')?;
@@ -43,18 +45,18 @@ pub fn payload_key(received_at: Timestamp, batch_id: Uuid) -> String {
     format!("{}{batch_id}", payload_prefix(received_at))
 }
 
-/// What the keys of all payloads begin with that were received in the hour of that time.
+/// The beginning of the keys of all payloads that were received in the hour of that time.
 #[must_use]
 pub fn payload_prefix(hour: Timestamp) -> String {
     format!("incoming/{}/", hour.strftime("%Y/%m/%d/%H"))
 }
 
-/// The batch whose payload lies at a key; nothing where that is no payload's.
+/// The batch whose payload has this key; `None` if it is not a payload's key.
 #[must_use]
 pub fn batch_of_payload(key: &str) -> Option<Uuid> {
     let (_, name) = key.strip_prefix("incoming/")?.rsplit_once('/')?;
     let batch_id = Uuid::try_parse(name).ok()?;
-    // Of a UUID's spellings, the one that keys have.
+    // Keys have a UUID's canonical spelling only.
     (batch_id.to_string() == name).then_some(batch_id)
 }
 

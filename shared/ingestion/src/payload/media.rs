@@ -3,13 +3,13 @@ use std::str::FromStr;
 
 use serde::{Deserialize, Serialize};
 
-/// What a payload says of the products that are not in it.
+/// What a payload means for the products that are not in it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum LoadType {
     /// Nothing.
     Delta,
-    /// That they are no longer there.
+    /// They are no longer there.
     Full,
 }
 

@@ -5,23 +5,24 @@ use uuid::Uuid;
 
 use super::{LoadType, MediaType};
 
-/// What a payload's object says of itself, so that the batch can be made from the object alone.
+/// The metadata of a payload's object, from which alone the batch can be made.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PayloadMetadata {
     pub batch_id: Uuid,
     pub tenant_id: Uuid,
     pub load_type: LoadType,
     pub media_type: MediaType,
-    /// The client's key, in its one spelling.
+    /// The client's key, in its canonical spelling.
     pub idempotency_key: String,
     pub received_at: Timestamp,
-    /// SHA-256 of the decoded content, in hex; absent for an upload, whose content nobody has seen yet.
+    /// SHA-256 of the decoded content, in hex; `None` for an upload, whose content was not read
+    /// yet.
     pub checksum: Option<String>,
     /// Of the request that brought the batch.
     pub trace_id: String,
 }
 
-/// An object that is no payload of ours.
+/// An object that is not a payload of this system.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum InvalidMetadata {
     #[error("the object's metadata has no {0}")]
@@ -59,7 +60,7 @@ impl PayloadMetadata {
     /// Reads what [`to_map`](Self::to_map) wrote; other names are ignored.
     ///
     /// # Errors
-    /// Where a name is missing, or its value has another form.
+    /// If a name is missing, or its value has another form.
     pub fn from_map(map: &BTreeMap<String, String>) -> Result<Self, InvalidMetadata> {
         Ok(Self {
             batch_id: parsed(map, BATCH_ID)?,

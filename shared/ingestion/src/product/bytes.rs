@@ -1,4 +1,4 @@
-//! Fixed-width little-endian numbers and length-prefixed texts, which chunks and row hashes are made of.
+//! Fixed-width little-endian numbers and length-prefixed texts, which chunk files are made of.
 
 use bytes::BytesMut;
 
@@ -6,7 +6,7 @@ use bytes::BytesMut;
 #[derive(Debug, Default)]
 pub(crate) struct Writer(pub(crate) BytesMut);
 
-/// What a reader found instead of the value it was asked for.
+/// The bytes do not hold the value that was asked for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Malformed;
 
@@ -15,13 +15,13 @@ impl Writer {
         self.0.extend_from_slice(bytes);
     }
 
-    /// Bytes behind their length.
+    /// Bytes after their length.
     pub(crate) fn sized(&mut self, bytes: &[u8]) {
         self.length(bytes.len());
         self.raw(bytes);
     }
 
-    /// The length of what follows. Nothing that is written here reaches 4 GiB: items are capped far below.
+    /// The length of what follows. Items are capped far below 4 GiB.
     pub(crate) fn length(&mut self, bytes: usize) {
         self.raw(&u32::try_from(bytes).unwrap_or(u32::MAX).to_le_bytes());
     }

@@ -5,16 +5,19 @@ use jiff::fmt::strtime::BrokenDownTime;
 use jiff::tz::TimeZone;
 use jiff::{Timestamp, Unit};
 
-/// Forms that the standard ones do not cover: the Brazilian order of day and month, with and without a time.
+/// Forms that the standard ones do not cover: the Brazilian order of day and month, with and
+/// without a time.
 const BRAZILIAN: [&str; 3] = ["%d/%m/%Y %H:%M:%S%.f", "%d/%m/%Y %H:%M", "%d/%m/%Y"];
 
 /// The year 1. ISO 8601 goes back further than PostgreSQL does, and nobody means a year before it.
 const EARLIEST: Timestamp = Timestamp::constant(-62_135_596_800, 0);
 
-/// Reads a date: ISO 8601 (`2026-11-21T10:30:00`, a space for the `T`, a fraction, no time at all) or `21/11/2026 10:30:00`.
+/// Reads a date: ISO 8601 (`2026-11-21T10:30:00`, a space for the `T`, a fraction, no time at all)
+/// or `21/11/2026 10:30:00`.
 ///
-/// With an offset or `Z` it says which instant it is; without, it is local time of `zone`. An hour that the zone skips is taken as the
-/// one after, one that it has twice as the first. Microseconds are kept, since the column holds no more. What is before the year 1 is no date.
+/// With an offset or `Z` it is that instant; without, it is local time of `zone`. An hour that the
+/// zone skips counts as the one after, an hour that it has twice as the first. The result has
+/// microseconds, as its column does. A time before the year 1 is refused.
 pub(crate) fn parse(text: &str, zone: &TimeZone) -> Option<Timestamp> {
     let instant = match plain(text) {
         Some(local) => zone.to_timestamp(local).ok()?,
@@ -26,7 +29,8 @@ pub(crate) fn parse(text: &str, zone: &TimeZone) -> Option<Timestamp> {
     if instant < EARLIEST { None } else { to_microseconds(instant) }
 }
 
-/// Reads the two forms that nearly all dates have, without the search through the others and the errors that it makes.
+/// Reads the two forms that nearly all dates have. The general way searches through the other
+/// forms, and makes errors on the way.
 fn plain(text: &str) -> Option<DateTime> {
     let (year, month, day, time) = match text.as_bytes() {
         [y1, y2, y3, y4, b'-', m1, m2, b'-', d1, d2, b' ' | b'T', time @ ..]

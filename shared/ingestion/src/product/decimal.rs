@@ -1,9 +1,10 @@
-//! Exact decimal numbers, read from the text of a JSON number or string and never by way of floating point.
+//! Exact decimal numbers, read from the text of a JSON number or string, never through floating
+//! point.
 
 use std::fmt;
 use std::str::FromStr;
 
-/// Digits of the largest number, before and after the point together: what an `i128` surely holds.
+/// Digits of the largest number, before and after the point together: an `i128` holds all of them.
 const MAX_DIGITS: usize = 38;
 
 /// Decimal places of a price, as its column has them.
@@ -13,14 +14,15 @@ const PRICE_LIMIT: i128 = 100_000_000_000_000;
 
 /// A decimal number of up to 38 digits, `units / 10^places`.
 ///
-/// Equal numbers have one form, however they were spelled: no zeros at the fraction's end, and no minus before zero.
+/// Equal numbers have one form, however they were spelled: no zeros at the fraction's end, and no
+/// minus before zero.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 pub struct Decimal {
     units: i128,
     places: u8,
 }
 
-/// Why a text is no number that can be stored.
+/// Why a text is not a number that can be stored.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum DecimalError {
     #[error("not a number; a point separates the fraction, and nothing separates thousands")]
@@ -47,7 +49,7 @@ impl Decimal {
         self.places
     }
 
-    /// The number `units / 10^places`, or nothing if it has more than 38 places.
+    /// The number `units / 10^places`; `None` if it has more than 38 places.
     #[must_use]
     pub fn new(units: i128, places: u8) -> Option<Self> {
         (usize::from(places) <= MAX_DIGITS).then(|| Self { units, places }.normal())
@@ -128,7 +130,7 @@ impl<'a> Parts<'a> {
         let magnitude = significant()
             .take(kept)
             .fold(0_i128, |units, digit| units * 10 + i128::from(digit.saturating_sub(b'0')));
-        // Where the last kept digit stands: behind the point if positive.
+        // The place of the last kept digit: after the point if positive.
         let places = signed(fraction.len()) - signed(trailing) - self.exponent;
         let units = if self.negative { -magnitude } else { magnitude };
         match u8::try_from(places) {
@@ -140,7 +142,7 @@ impl<'a> Parts<'a> {
     }
 }
 
-/// `units`, which has `digits` digits, with zeros behind.
+/// `units`, which has `digits` digits, with zeros appended.
 fn shifted(units: i128, digits: usize, zeros: u64) -> Result<Decimal, DecimalError> {
     let zeros = u32::try_from(zeros).map_err(|_| DecimalError::TooManyDigits)?;
     let length = u64::try_from(digits).unwrap_or(u64::MAX).saturating_add(u64::from(zeros));
@@ -151,7 +153,8 @@ fn shifted(units: i128, digits: usize, zeros: u64) -> Result<Decimal, DecimalErr
     units.checked_mul(factor).map(|units| Decimal { units, places: 0 }).ok_or(DecimalError::TooManyDigits)
 }
 
-/// Reads what nearly all numbers are: few digits, perhaps a point, no exponent. Nothing says only that it is not one of these.
+/// Reads what nearly all numbers are: few digits, perhaps a point, no exponent. `None` says only
+/// that the number is not one of these.
 fn short(text: &str) -> Option<Decimal> {
     let (negative, digits) = match text.strip_prefix('-') {
         Some(digits) => (true, digits),
@@ -187,7 +190,8 @@ fn signed(length: usize) -> i64 {
 impl FromStr for Decimal {
     type Err = DecimalError;
 
-    /// Takes JSON's numbers, exponents included. A comma is refused, since `1,234` may mean two numbers.
+    /// Takes JSON's numbers, exponents included. A comma is refused, since `1,234` may mean two
+    /// numbers.
     fn from_str(text: &str) -> Result<Self, DecimalError> {
         match short(text) {
             Some(number) => Ok(number),
@@ -222,10 +226,10 @@ impl Price {
         self.0
     }
 
-    /// The price of so many ten-thousandths.
+    /// The price of this many ten-thousandths.
     ///
     /// # Errors
-    /// Where it does not fit the column.
+    /// If it does not fit the column.
     pub fn from_ten_thousandths(units: i64) -> Result<Self, DecimalError> {
         if i128::from(units.unsigned_abs()) < PRICE_LIMIT {
             Ok(Self(units))
@@ -238,8 +242,8 @@ impl Price {
 impl TryFrom<Decimal> for Price {
     type Error = DecimalError;
 
-    /// Rounds to four places, halves away from zero, as PostgreSQL does for its column: sources that keep prices in floating point send
-    /// `19.989999999999998`.
+    /// Rounds to four places, halves away from zero, as PostgreSQL does for its column: sources
+    /// that keep prices in floating point send `19.989999999999998`.
     fn try_from(number: Decimal) -> Result<Self, DecimalError> {
         let places = u32::from(number.places);
         let units = if places > PRICE_PLACES {

@@ -1,7 +1,8 @@
 //! Attributes as bytes: the form in which chunks carry them, and which the row hash is made over.
 //!
-//! A set of 32 bits says which attributes are present, in the order below; their values follow. One content has one form. Since row hashes are
-//! stored with products, any change here makes every product look changed once.
+//! A set of 32 bits says which attributes are present, in the order below; their values follow. One
+//! content has one form. Since row hashes are stored with products, any change here makes every
+//! product look changed once.
 
 use std::borrow::Cow;
 
@@ -11,7 +12,8 @@ use jiff::Timestamp;
 use super::bytes::{Malformed, Reader, Writer};
 use super::{Attributes, Decimal, Price, RowHash};
 
-/// Attributes as bytes, which are read only where they are written to the database. Those of a chunk share its memory.
+/// Attributes as bytes, which are read only where they are written to the database. Those of a
+/// chunk share its memory.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct EncodedAttributes(pub(crate) Bytes);
 

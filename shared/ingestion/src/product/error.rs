@@ -5,14 +5,16 @@ use serde::{Deserialize, Serialize};
 use super::ProductKey;
 use crate::Cnpj;
 
-/// Why one item did not become a product, as the batch's error report shows it. The item's values are not in it, but for the key.
+/// Why one item did not become a product, as the batch's error report shows it. It shows the item's
+/// key, and no other value.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, thiserror::Error)]
 #[error("item {item_index} at byte {byte_offset}: {detail}")]
 pub struct ItemError {
     pub item_index: u64,
     pub byte_offset: u64,
     pub code: ItemErrorCode,
-    /// The member at fault, as the source writes its name; of members without a column, as it was sent.
+    /// The member at fault: its name as the source writes it, or as it was sent if it has no
+    /// column.
     pub field: Option<Cow<'static, str>>,
     pub detail: Cow<'static, str>,
     pub key: PartialKey,
@@ -29,7 +31,7 @@ pub enum ItemErrorCode {
     CnpjInvalid,
     CnpjNotAllowed,
     ItemTooLarge,
-    /// Validation let it pass, and PostgreSQL did not.
+    /// It passed validation, and PostgreSQL refused it.
     RejectedByDatabase,
 }
 
@@ -45,7 +47,8 @@ pub struct PartialKey {
 }
 
 impl PartialKey {
-    /// The key, if all of it was read: the product then counts as contained in its batch, though the item is in error.
+    /// The key, if all of it could be read. Then the product counts as contained in its batch,
+    /// although the item is in error.
     #[must_use]
     pub fn complete(&self) -> Option<ProductKey> {
         Some(ProductKey { cnpj: self.cnpj?, shop_id: self.shop_id?, product_id: self.product_id.clone()? })
@@ -67,7 +70,7 @@ impl ItemError {
     }
 }
 
-/// What is wrong with a member, before it is known which item it belongs to.
+/// What is wrong with a member of an item.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Fault {
     pub(super) code: ItemErrorCode,

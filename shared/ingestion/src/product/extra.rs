@@ -1,4 +1,5 @@
-//! The members that have no column, in one form whatever their spelling and order, so that equal content has equal bytes.
+//! The members that have no column, in one form whatever their spelling and order, so that equal
+//! content has equal bytes.
 
 use std::borrow::Cow;
 
@@ -12,14 +13,14 @@ use super::scan::{Json, special};
 
 /// Levels of arrays and objects below a member.
 const MAX_DEPTH: usize = 32;
-/// Bytes of a number that is kept as it was spelled, being too long for a [`Decimal`].
+/// Bytes of a number that is too long for a [`Decimal`] and is kept as it was spelled.
 const MAX_NUMBER: usize = 200;
 /// Bytes that nearly all of these objects fit into.
 const USUAL_LENGTH: usize = 128;
 /// Bytes of a member's name in an error.
 const MAX_NAME: usize = 100;
 
-/// The object of these members, or nothing where there is none.
+/// The object of these members; `None` if there are none.
 pub(super) fn object(members: Vec<(Cow<'_, str>, Json<'_>)>) -> Result<Option<String>, Fault> {
     if members.is_empty() {
         return Ok(None);
@@ -29,14 +30,14 @@ pub(super) fn object(members: Vec<(Cow<'_, str>, Json<'_>)>) -> Result<Option<St
     Ok(Some(json))
 }
 
-/// Writes an object; `top` is the item's member that it is in, which an error then names.
+/// Writes an object. `top` is the item's member that it is in, which errors name.
 fn write_object(
     mut members: Vec<(Cow<'_, str>, Json<'_>)>,
     depth: usize,
     top: Option<&str>,
     json: &mut String,
 ) -> Result<(), Fault> {
-    // Stable, so that of a repeated name the same one is at fault.
+    // A stable sort, so that of a repeated name the same one is at fault.
     members.sort_by(|(left, _), (right, _)| left.cmp(right));
     let mut last: Option<&str> = None;
     json.push('{');
@@ -105,7 +106,8 @@ fn write_text(top: &str, text: &str, json: &mut String) -> Result<(), Fault> {
     Ok(())
 }
 
-/// A number in its one form; as it was spelled where it is too long for that, and nothing where `jsonb` might not hold it.
+/// A number in its one form, or as it was spelled if it is too long for that; `None` if `jsonb`
+/// might not hold it.
 fn plain(number: &str) -> Option<Cow<'_, str>> {
     if let Ok(decimal) = number.parse::<Decimal>() {
         return Some(Cow::Owned(decimal.to_string()));

@@ -34,7 +34,8 @@ impl Field {
         self as usize
     }
 
-    /// The field of a member's name in any case: the source writes `PRICEPROMO`, others `pricepromo` or `pricePromo`.
+    /// The field of a member's name in any case: the source writes `PRICEPROMO`, others
+    /// `pricepromo` or `pricePromo`.
     pub(super) fn of(name: &str) -> Option<Self> {
         let [first, .., last] = name.as_bytes() else { return None };
         // Length, first and last letter leave one field whose name it may be.

@@ -4,11 +4,13 @@ use sha2::{Digest, Sha256};
 
 use super::ProductKey;
 
-/// Identifies a product's key in little space: 16 bytes of a SHA-256. It stands for the key where chunks say which products they contained.
+/// Identifies a product's key in little space: 16 bytes of a SHA-256. It stands for the key where
+/// chunks say which products they contained.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct KeyHash(pub [u8; 16]);
 
-/// Identifies a product's content: 16 bytes of a SHA-256 over the typed attributes, so neither spelling nor order matters.
+/// Identifies a product's content: 16 bytes of a SHA-256 over the typed attributes, so neither
+/// spelling nor order matters.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct RowHash(pub [u8; 16]);
 

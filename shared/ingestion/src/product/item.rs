@@ -37,13 +37,15 @@ impl CnpjAccess {
     }
 }
 
-/// What the items of one batch are judged by.
+/// The rules for the items of one batch.
 ///
-/// An item fails at its first fault: its syntax, then its key, then whether the tenant may load that CNPJ, then the other members. Members in
-/// any order and case are the same item; a member given twice, even in two spellings, is a fault, since nothing says which was meant.
+/// An item fails at its first fault: its syntax, then its key, then whether the tenant may load
+/// that CNPJ, then the other members. Neither the order of members nor the case of their names
+/// matters. A member that is given twice, even in two spellings, is a fault, since nothing says
+/// which was meant.
 #[derive(Debug, Clone)]
 pub struct ItemRules {
-    /// Where the source's clocks stand.
+    /// The time zone of the source's dates.
     pub zone: TimeZone,
     pub cnpjs: CnpjAccess,
 }
@@ -124,8 +126,8 @@ fn required(field: Field) -> Fault {
     Fault { code: ItemErrorCode::FieldRequired, field: Some(field.name().into()), detail: detail.into() }
 }
 
-/// A CNPJ may come as a number. Its text is never read as a CNPJ's text is, which may hold points
-/// and letters.
+/// A CNPJ may come as a number. A number's text is never read as a CNPJ's text, which may hold
+/// points and letters.
 fn cnpj(members: &Members<'_>) -> Result<Cnpj, Fault> {
     let parsed = match members.scalar(Field::Cnpj)? {
         Scalar::Null => return Err(required(Field::Cnpj)),

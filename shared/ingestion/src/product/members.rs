@@ -9,11 +9,11 @@ use super::MemberSet;
 use super::field::Field;
 use super::scan::{self, Json};
 
-/// The members of one item, by name and not yet read. What was read before a syntax error stays.
+/// The members of one item by name, not yet read. Members before a syntax error stay.
 #[derive(Debug, Default)]
 pub(super) struct Members<'a> {
     known: [Option<Json<'a>>; Field::COUNT],
-    /// Fields that were given more than once, so that none of their values counts.
+    /// Fields that were given more than once, so none of their values counts.
     repeated: Vec<Field>,
     pub(super) set: MemberSet,
     pub(super) extra: Vec<(Cow<'a, str>, Json<'a>)>,
@@ -31,7 +31,7 @@ impl<'a> Members<'a> {
         self.read_any(item)
     }
 
-    /// Reads whatever JSON allows, and says what it does not.
+    /// Reads all that JSON allows, and returns an error for the rest.
     fn read_any(&mut self, item: &'a [u8]) -> Result<(), serde_json::Error> {
         let mut json = serde_json::Deserializer::from_slice(item);
         json.deserialize_map(Each(|name, value| self.add(name, Json::Any(value))))?;
@@ -73,7 +73,7 @@ pub(super) fn of_object(json: &str) -> Result<Vec<(Cow<'_, str>, Json<'_>)>, ser
     Ok(members)
 }
 
-/// Hands each member of an object on.
+/// Passes each member of an object on.
 struct Each<F>(F);
 
 impl<'de, F: FnMut(Cow<'de, str>, &'de str)> Visitor<'de> for Each<F> {
@@ -92,7 +92,7 @@ impl<'de, F: FnMut(Cow<'de, str>, &'de str)> Visitor<'de> for Each<F> {
     }
 }
 
-/// A member's name, borrowed where it has no escapes.
+/// A member's name, borrowed if it has no escapes.
 struct Name;
 
 impl<'de> DeserializeSeed<'de> for Name {

@@ -1,12 +1,12 @@
-//! Items that say less of their product than other items of the same payload.
+//! Items that lack members which other items of the same payload have.
 //!
-//! An item replaces its whole product, so a member that it lacks clears its column. A source that sends
-//! some members only now and then would not notice; this counts what it sent so.
+//! An item replaces its whole product, so a member that it lacks clears its column. The owner of a
+//! source that sends some members only now and then might not notice, so such items are counted.
 
 use super::field::Field;
 
-/// Which of the members that have a column an item has, whatever their values. Those of the key do not
-/// count, since every item has them.
+/// The members of an item that have a column, whatever their values. Those of the key do not count,
+/// since every item has them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct MemberSet(u32);
 
@@ -23,9 +23,9 @@ impl MemberSet {
     }
 }
 
-/// Counts the items that lack members which any item of the payload has, in one pass and two numbers.
+/// Counts the items that lack a member which another item of the payload has, in one pass.
 ///
-/// All that counts is which items have every member that was seen. Where an item brings a new one, none of
+/// It counts the items that have every member seen so far. If an item brings a new one, none of
 /// those before it has every member any more.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct PartialItems {

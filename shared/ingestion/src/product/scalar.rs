@@ -21,7 +21,7 @@ pub(super) enum Scalar<'a> {
 }
 
 impl<'a> Scalar<'a> {
-    /// The value that `json` spells, or what makes its text no text.
+    /// The value that `json` spells, or what is wrong with its text.
     pub(super) fn of(json: Json<'a>) -> Result<Self, &'static str> {
         let json = match json {
             Json::Plain(text) => return Ok(Self::Text(Cow::Borrowed(text))),
@@ -53,7 +53,7 @@ impl<'a> Members<'a> {
         Scalar::of(json).map_err(|detail| Fault::invalid(field.name(), detail))
     }
 
-    /// A text, kept as it was sent. A number is taken in its plain form.
+    /// A text as it was sent. A number becomes a text in its plain form.
     pub(super) fn text(&self, field: Field) -> Result<Option<Cow<'a, str>>, Fault> {
         match self.scalar(field)? {
             Scalar::Null => Ok(None),
@@ -63,7 +63,7 @@ impl<'a> Members<'a> {
         }
     }
 
-    /// A number, which may stand in a string; an empty one is as good as none.
+    /// A number, which may be in a string; an empty string is absent.
     pub(super) fn decimal(&self, field: Field) -> Result<Option<Decimal>, Fault> {
         match self.scalar(field)? {
             Scalar::Null => Ok(None),

@@ -1,7 +1,8 @@
-//! Finds the members of an object in one pass, where the object is as nearly all are: names without escapes, numbers without exponents.
+//! Finds the members of an object in one pass, if the object is like nearly all: names without
+//! escapes, numbers without exponents.
 //!
-//! It takes only what it is sure of. Whatever else there is, valid or not, is left to serde_json, which also says what is wrong; so this decides nothing
-//! but speed.
+//! It accepts only what it is sure of. Everything else, valid or not, is left to serde_json, which
+//! also says what is wrong. So this decides nothing but speed.
 
 use serde::de::IgnoredAny;
 
@@ -16,8 +17,8 @@ pub(super) enum Json<'a> {
     Any(&'a str),
 }
 
-/// Hands on the name and the value of each member, or nothing where the object is not of this kind; members before are then handed on
-/// already.
+/// Passes on the name and the value of each member; `None` if the object is not of this kind.
+/// Members before that point were passed on already.
 pub(super) fn object<'a>(text: &'a str, mut member: impl FnMut(&'a str, Json<'a>)) -> Option<()> {
     let mut scan = Scan { text, at: 0 };
     scan.white();
@@ -155,7 +156,8 @@ impl<'a> Scan<'a> {
     }
 }
 
-/// Where the first byte is that does not stand for itself in a string: a quotation mark, a backslash or a control character.
+/// The place of the first byte that does not stand for itself in a string: a quotation mark, a
+/// backslash or a control character.
 pub(super) fn special(bytes: &[u8]) -> Option<usize> {
     let (words, rest) = bytes.as_chunks::<{ Word::LENGTH }>();
     for (index, word) in words.iter().enumerate() {
@@ -181,7 +183,8 @@ impl Word {
         (found != 0).then(|| usize::try_from(found.trailing_zeros() / 8).unwrap_or_default())
     }
 
-    /// Marks bytes below `limit`, which is at most 128. Only up to the first one are the marks right, since subtraction borrows from the bytes above.
+    /// Marks bytes below `limit`, which is at most 128. The marks are right only up to the first
+    /// one, since subtraction borrows from the bytes above.
     fn less(self, limit: u8) -> u64 {
         self.0.wrapping_sub(Self::all(limit)) & !self.0 & Self::HIGH
     }

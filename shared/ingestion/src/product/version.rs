@@ -3,7 +3,7 @@ use uuid::Uuid;
 
 use super::to_microseconds;
 
-/// What a batch gives each of its items' versions.
+/// The part of a version that all items of a batch share.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct BatchStamp {
     received_at: Timestamp,
@@ -30,7 +30,8 @@ impl BatchStamp {
     }
 }
 
-/// Where a version of a product stands in the one order that decides which wins: the greatest does, whatever arrives first.
+/// The place of an item in the one order that decides which version of a product wins: the greatest
+/// does, whatever arrives first.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Version {
     // The order of these members is the order of versions.
@@ -40,8 +41,9 @@ pub struct Version {
 }
 
 impl Version {
-    /// The version that a batch's item is. A source whose clock is ahead must not block later updates, so what it says counts up to the
-    /// time of receipt; where it says nothing, that time counts.
+    /// The version of a batch's item. The source's date counts up to the time of receipt, so that a
+    /// clock that is ahead does not block later updates. Without a date, the time of receipt
+    /// counts.
     #[must_use]
     pub fn new(source_updated_at: Option<Timestamp>, batch: BatchStamp, item_index: u64) -> Self {
         let effective_at =
@@ -49,7 +51,7 @@ impl Version {
         Self { effective_at, batch, item_index }
     }
 
-    /// The earlier of what the source says and the time of receipt.
+    /// The earlier of the source's date and the time of receipt.
     #[must_use]
     pub const fn effective_at(&self) -> Timestamp {
         self.effective_at

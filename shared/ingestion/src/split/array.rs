@@ -70,7 +70,7 @@ impl ArraySplitter {
         Err(PayloadError { fault, offset: at })
     }
 
-    /// Takes the byte between items that `rest` begins with, and says where the scan goes on.
+    /// Takes the byte between items that `rest` begins with, and returns where the scan continues.
     fn step<'w>(&mut self, at: u64, byte: u8, rest: &'w [u8]) -> Result<&'w [u8], PayloadError> {
         let fault = |fault| Err(PayloadError { fault, offset: at });
         self.state = match (self.state, byte) {

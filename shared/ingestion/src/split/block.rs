@@ -1,4 +1,4 @@
-/// Where the bytes that matter stand in 64 bytes: bit `i` is for byte `i`.
+/// The places of the bytes that matter in 64 bytes: bit `i` is for byte `i`.
 pub(super) struct Block {
     quotes: u64,
     /// Opening and closing, within strings as well.
@@ -8,7 +8,8 @@ pub(super) struct Block {
 impl Block {
     pub(super) const LENGTH: usize = 64;
 
-    /// Looks at a block, or gives nothing if it has a backslash, by which a quotation mark may mean itself.
+    /// Reads a block; `None` if it has a backslash, after which a quotation mark may stand for
+    /// itself.
     pub(super) fn of(bytes: &[u8; Self::LENGTH], open: u8, close: u8) -> Option<Self> {
         // Without an early way out, so that many bytes are compared at once.
         if bytes.iter().fold(0, |found, byte| found | u8::from(*byte == b'\\')) != 0 {
@@ -19,8 +20,8 @@ impl Block {
         Some(Self { quotes, brackets })
     }
 
-    /// Which bytes are within strings: each opening quotation mark and all up to the closing one, which is outside. `inside` says whether the
-    /// block begins within a string.
+    /// Which bytes are within strings: each opening quotation mark and all up to the closing one,
+    /// which is outside. `inside` says whether the block begins within a string.
     pub(super) const fn inside_strings(&self, inside: bool) -> u64 {
         // Each bit becomes the parity of the quotation marks up to it.
         let mut parity = self.quotes;
@@ -36,7 +37,8 @@ impl Block {
 
 /// Collects one bit of each byte. Written so that the compiler compares many bytes at once.
 fn places(bytes: &[u8; Block::LENGTH], wanted: impl Fn(u8) -> bool) -> u64 {
-    // Eight bytes of 0 or 1, the first in the lowest place, times this have them as bits in the highest byte.
+    // Eight bytes of 0 or 1, the first in the lowest place, times this have them as bits in the
+    // highest byte.
     const GATHER: u64 = 0x0102_0408_1020_4080;
     let mut found = [0_u8; Block::LENGTH];
     for (found, byte) in found.iter_mut().zip(bytes) {

@@ -40,7 +40,7 @@ impl LineSplitter {
         Ok(())
     }
 
-    /// What of `line` belongs to an item; nothing where the line is blank so far.
+    /// The part of `line` that belongs to an item; empty if the line is blank so far.
     fn part<'w>(&mut self, at: u64, line: &'w [u8]) -> Option<&'w [u8]> {
         if !self.open.is_empty() {
             return Some(line);

@@ -1,6 +1,7 @@
 use super::{Piece, is_white, length};
 
-/// The item that is being read: what earlier windows held of it, or only its length once it is beyond the limit.
+/// The item that is being read: its bytes from earlier windows, or only its length once it is
+/// beyond the limit.
 #[derive(Debug)]
 pub(super) struct OpenItem {
     limit: usize,
@@ -46,7 +47,8 @@ impl OpenItem {
         }
     }
 
-    /// Hands the item on; `part` is its last part. White space at its end counts towards the limit, and is then cut off.
+    /// Passes the item on; `part` is its last part. White space at its end counts towards the
+    /// limit, and is then cut off.
     pub(super) fn end(&mut self, part: &[u8], sink: &mut impl FnMut(Piece<'_>)) {
         let (index, offset) = (self.index, self.offset);
         if self.is_empty() && part.len() <= self.limit {

@@ -27,7 +27,8 @@ fn split(format: Format, limit: usize, windows: &[&[u8]]) -> (Vec<Found>, Result
     (found, result)
 }
 
-/// Splits at once and by windows of every size up to three of the scanner's blocks, beyond which nothing new happens; it must make no difference.
+/// Splits at once and by windows of every size up to three of the scanner's blocks, beyond which
+/// nothing new happens; it must make no difference.
 fn split_every_way(format: Format, limit: usize, payload: &[u8]) -> (Vec<Found>, Result<(), PayloadError>) {
     let at_once = split(format, limit, &[payload]);
     for size in 1..=payload.len().min(200) {
@@ -272,7 +273,8 @@ proptest! {
             prop_assert_eq!(texts(&found), items.iter().map(|item| item.get().to_owned()).collect::<Vec<_>>());
         }
         if result.is_ok() {
-            // The other way round: what was split well and whose items are JSON is an array as a whole.
+            // The other way round: what was split well and whose items are JSON is an array as a
+            // whole.
             let items_valid = found.iter().all(|found| match found {
                 Found::Item(_, _, bytes) => serde_json::from_slice::<&RawValue>(bytes).is_ok(),
                 Found::TooLarge(..) => false,

@@ -5,8 +5,9 @@ use super::is_white;
 
 /// Finds where a JSON value ends, across windows.
 ///
-/// An object ends where its braces balance outside strings, whatever its brackets do, and an array where its brackets balance: for JSON
-/// that is the same, and of what is not JSON, more mistakes stay within their item.
+/// An object ends where its braces balance outside strings, whatever its brackets do, and an array
+/// where its brackets balance. For JSON that is the same, and in other text more mistakes stay
+/// within their item.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum Value {
     Nested {
@@ -16,11 +17,12 @@ pub(crate) enum Value {
         text: Text,
     },
     Text(Text),
-    /// A number, a literal, or what stands in its place: up to the next byte that could not belong to it.
+    /// A number, a literal, or other text in its place: up to the next byte that could not belong
+    /// to it.
     Bare,
 }
 
-/// Whether the scan stands within a string.
+/// Whether the scan is within a string.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Text {
     Outside,
@@ -30,7 +32,7 @@ pub(crate) enum Text {
 }
 
 impl Value {
-    /// The value that begins with `byte`, which is also the first byte that the scan wants to see.
+    /// The value that begins with `byte`, which is also the first byte that the scan takes.
     pub(crate) const fn beginning_with(byte: u8) -> Self {
         match byte {
             b'{' => Self::Nested { open: b'{', close: b'}', depth: 0, text: Text::Outside },
@@ -40,7 +42,8 @@ impl Value {
         }
     }
 
-    /// The number of bytes of `window` up to the value's end, or nothing if it goes on after the window.
+    /// The number of bytes of `window` up to the value's end; `None` if it continues after the
+    /// window.
     pub(crate) fn end_in(&mut self, window: &[u8]) -> Option<usize> {
         match self {
             Self::Nested { open, close, depth, text } => nested_end(*open, *close, depth, text, window),
@@ -73,7 +76,8 @@ fn nested_end(open: u8, close: u8, depth: &mut u64, text: &mut Text, window: &[u
     }
 }
 
-/// Goes on from `at` by whole blocks as long as none has a backslash, and gives the value's end if it is in one of them.
+/// Continues from `at` by whole blocks while they have no backslash, and returns the value's end if
+/// it is in one of them.
 fn end_in_blocks(
     open: u8,
     close: u8,
@@ -102,11 +106,11 @@ fn end_in_blocks(
     None
 }
 
-/// The number of bytes up to and with the string's closing quotation mark.
+/// The number of bytes up to and including the string's closing quotation mark.
 fn text_end(text: &mut Text, window: &[u8]) -> Option<usize> {
     let mut at = 0;
     if *text != Text::Inside {
-        // The opening quotation mark, or what a backslash of the window before escapes.
+        // The opening quotation mark, or a byte that a backslash of the window before escapes.
         window.first()?;
         *text = Text::Inside;
         at = 1;

@@ -66,7 +66,8 @@ fn step() -> impl Strategy<Value = Step> {
 }
 
 fn item() -> impl Strategy<Value = Item> {
-    // Few of everything, so that most things meet; times before, between and after those of the receipts.
+    // Few of everything, so that most things meet; times before, between and after those of the
+    // receipts.
     (0..KEYS, 0_u32..3, prop::option::weighted(0.6, 0_i64..13)).prop_map(|(key, content, half)| Item {
         key,
         content,

@@ -1,7 +1,9 @@
-//! Random histories against a reference model of what the table must hold in the end, whatever the order of events was.
+//! Random histories against a reference model of what the table must hold in the end, whatever the
+//! order of events was.
 //!
-//! The model knows no order. Of each product, the greatest version of all written items wins. Whether it is active says the batch, among those that have a say about it,
-//! that was received last: one that contained it, or a full load that decided about its establishment and did not.
+//! The model knows no order. Of each product, the greatest version of all written items wins.
+//! Whether it is active says the batch, among those that have a say about it, that was received
+//! last: one that contained it, or a full load that decided about its establishment and did not.
 
 mod history;
 mod pruned;
@@ -272,7 +274,8 @@ fn the_table_ends_as_the_model_says_whatever_the_order() {
         let database = test.open();
         let mut prepared = BTreeSet::new();
         for step in history.order() {
-            // A batch is cut when its first chunk is about to be delivered: between the chunks of others.
+            // A batch is cut when its first chunk is about to be delivered: between the chunks of
+            // others.
             if prepared.insert(step.batch()) {
                 loads[step.batch()].prepare(&database).await;
             }
@@ -331,7 +334,8 @@ fn the_table_ends_as_the_model_says_where_everything_happens_at_once() {
             });
         }
         tasks.join_all().await;
-        // What a replay took over while its chunk was on its way is announced again in its generation.
+        // What a replay took over while its chunk was on its way is announced again in its
+        // generation.
         let database = test.open();
         for step in order.into_iter().filter(|_| history.complete) {
             if let Step::Deliver { batch, chunk, .. } = step {

@@ -67,7 +67,8 @@ impl World<'_> {
         if self.is_too_old(batch) {
             return self.refuse(step).await;
         }
-        // A batch is cut when its first chunk is about to be delivered: between the chunks of others.
+        // A batch is cut when its first chunk is about to be delivered: between the chunks of
+        // others.
         if self.prepared.insert(batch) {
             self.loads[batch].prepare(&self.database).await;
         }

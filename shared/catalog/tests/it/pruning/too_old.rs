@@ -161,7 +161,8 @@ fn a_full_load_that_is_too_old_decides_nothing() {
     });
 }
 
-/// A full load that was received when the history begins decides by what came since, which is all there.
+/// A full load that was received when the history begins decides by what came since, which is all
+/// there.
 #[test]
 fn a_full_load_that_is_not_too_old_decides_without_what_was_deleted() {
     database_test(async |test| {
@@ -196,7 +197,8 @@ fn with_the_history_deleted_the_row_s_own_version_decides() {
     });
 }
 
-/// What lost against a confirmation must not win when it is replayed after the confirmation is deleted.
+/// What lost against a confirmation must not win when it is replayed after the confirmation is
+/// deleted.
 #[test]
 fn what_was_overtaken_stays_so_after_what_overtook_it_is_deleted() {
     database_test(async |test| {

@@ -18,7 +18,8 @@ pub(crate) struct TestDatabase {
     _cluster: Option<Arc<Cluster>>,
 }
 
-/// Runs a test on a migrated database of its own, which is dropped afterwards, however the test ends.
+/// Runs a test on a migrated database of its own, which is dropped afterwards, however the test
+/// ends.
 pub(crate) fn database_test(test: impl AsyncFnOnce(&TestDatabase)) {
     run(None, test);
 }
@@ -68,7 +69,8 @@ impl TestDatabase {
         drop(client);
         let administrator = connect(server).await;
         let statement = format!("DROP DATABASE {}", config.dbname);
-        // By itself it ends workers of autovacuum, which FORCE may not on behalf of such a user; FORCE ends what a test left.
+        // By itself it ends workers of autovacuum, which FORCE may not on behalf of such a user;
+        // FORCE ends what a test left.
         if administrator.batch_execute(&statement).await.is_err() {
             administrator.batch_execute(&format!("{statement} WITH (FORCE)")).await.unwrap();
         }
@@ -97,7 +99,8 @@ impl TestDatabase {
         self.client.batch_execute(sql).await.unwrap();
     }
 
-    /// Gives a chunk up as whoever reads the dead-letter queue does, if it is pending in that generation.
+    /// Gives a chunk up as whoever reads the dead-letter queue does, if it is pending in that
+    /// generation.
     pub(crate) async fn give_up(&self, chunk: &Chunk) {
         let (batch, chunk) = (chunk.batch().batch_id(), chunk.id());
         self.execute(&format!(
