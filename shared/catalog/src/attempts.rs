@@ -44,13 +44,7 @@ impl Database {
     /// # Errors
     /// If the database fails.
     pub async fn note_failed_attempt(&self, chunk: ChunkId, error: &str) -> Result<(), DatabaseError> {
-        self.within(async {
-            let mut lease = self.lease().await?;
-            let noted = note(&mut lease.connection, chunk, error).await;
-            lease.release();
-            noted
-        })
-        .await
+        self.with_connection(async |connection| note(connection, chunk, error).await).await
     }
 
     /// Gives up a chunk that could not be written, and settles its batch. Only a pending chunk
@@ -66,14 +60,8 @@ impl Database {
         index: u32,
         error: &str,
     ) -> Result<GivenUp, DatabaseError> {
-        self.within(async {
-            let mut lease = self.lease().await?;
-            let place = Place { batch_id, generation, index };
-            let given_up = fail(&mut lease.connection, &place, error).await;
-            lease.release();
-            given_up
-        })
-        .await
+        let place = Place { batch_id, generation, index };
+        self.with_connection(async |connection| fail(connection, &place, error).await).await
     }
 }
 

@@ -109,13 +109,7 @@ impl Database {
     /// # Errors
     /// If the database fails, or knows another batch by the same key of the same tenant.
     pub async fn begin_chunking(&self, batch: &NewBatch, plan: Plan) -> Result<Begun, DatabaseError> {
-        self.within(async {
-            let mut lease = self.lease().await?;
-            let begun = begin(&mut lease.connection, batch, plan).await;
-            lease.release();
-            begun
-        })
-        .await
+        self.with_connection(async |connection| begin(connection, batch, plan).await).await
     }
 
     /// What a tenant's batch may load, as it was accepted; `None` if the batch is not known.
@@ -127,17 +121,7 @@ impl Database {
         tenant_id: Uuid,
         batch_id: Uuid,
     ) -> Result<Option<CnpjAccess>, DatabaseError> {
-        self.within(async {
-            let mut lease = self.lease().await?;
-            let found = async {
-                let mut session = lease.connection.begin().await?;
-                session.query_opt(ALLOWED, &[&batch_id, &tenant_id]).await
-            }
-            .await;
-            lease.release();
-            found?.as_ref().map(access).transpose()
-        })
-        .await
+        self.read(ALLOWED, &[&batch_id, &tenant_id]).await?.first().map(access).transpose()
     }
 
     /// Fails a batch whose payload cannot be read, and returns its state after that. No product
@@ -150,13 +134,7 @@ impl Database {
         batch: &NewBatch,
         failure: &PayloadFailure,
     ) -> Result<BatchStatus, DatabaseError> {
-        self.within(async {
-            let mut lease = self.lease().await?;
-            let status = fail(&mut lease.connection, batch, failure).await;
-            lease.release();
-            status
-        })
-        .await
+        self.with_connection(async |connection| fail(connection, batch, failure).await).await
     }
 }
 

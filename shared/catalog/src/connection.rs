@@ -7,7 +7,9 @@ use futures_util::future::try_join_all;
 use secrecy::ExposeSecret as _;
 use tokio_postgres::config::SslMode;
 use tokio_postgres::types::ToSql;
-use tokio_postgres::{Client, Config, IsolationLevel, NoTls, Row, RowStream, Statement, Transaction};
+use tokio_postgres::{
+    Client, Config, GenericClient, IsolationLevel, NoTls, Row, RowStream, Statement, Transaction,
+};
 
 use crate::config::{DatabaseConfig, Tls};
 use crate::error::DatabaseError;
@@ -53,6 +55,16 @@ impl Connection {
             && matches!(tokio::time::timeout(PROBE, self.client.check_connection()).await, Ok(Ok(())))
     }
 
+    /// The rows of a query that changes nothing. It sees what was committed before it.
+    pub(crate) async fn query(
+        &mut self,
+        sql: &'static str,
+        params: Params<'_>,
+    ) -> Result<Vec<Row>, DatabaseError> {
+        let statement = prepared(&self.client, &mut self.statements, sql).await?;
+        Ok(self.client.query(&statement, params).await?)
+    }
+
     /// Begins a transaction. Each of its statements sees what was committed before that statement.
     pub(crate) async fn begin(&mut self) -> Result<Session<'_>, DatabaseError> {
         let Self { client, statements, .. } = self;
@@ -71,12 +83,7 @@ pub(crate) struct Session<'a> {
 impl Session<'_> {
     /// The statement, prepared when it is first used.
     pub(crate) async fn prepared(&mut self, sql: &'static str) -> Result<Statement, DatabaseError> {
-        if let Some(statement) = self.statements.get(sql) {
-            return Ok(statement.clone());
-        }
-        let statement = self.transaction.prepare(sql).await?;
-        self.statements.insert(sql, statement.clone());
-        Ok(statement)
+        prepared(&self.transaction, self.statements, sql).await
     }
 
     pub(crate) async fn query(
@@ -140,6 +147,19 @@ impl Session<'_> {
     pub(crate) async fn commit(self) -> Result<(), DatabaseError> {
         Ok(self.transaction.commit().await?)
     }
+}
+
+async fn prepared(
+    client: &impl GenericClient,
+    statements: &mut HashMap<&'static str, Statement>,
+    sql: &'static str,
+) -> Result<Statement, DatabaseError> {
+    if let Some(statement) = statements.get(sql) {
+        return Ok(statement.clone());
+    }
+    let statement = client.prepare(sql).await?;
+    statements.insert(sql, statement.clone());
+    Ok(statement)
 }
 
 /// Connects, and applies these settings to the session. They are statements, because poolers refuse

@@ -2,11 +2,12 @@ use std::fmt;
 use std::time::Duration;
 
 use ingestion::batch::DeactivationGuard;
-use tokio::sync::{Mutex, MutexGuard};
+use tokio::sync::Mutex;
 use tokio::time::{Instant, timeout_at};
+use tokio_postgres::Row;
 
 use crate::config::DatabaseConfig;
-use crate::connection::Connection;
+use crate::connection::{Connection, Params};
 use crate::error::DatabaseError;
 use crate::item_errors::LISTED_ITEM_ERRORS;
 use crate::secret::DatabaseSecret;
@@ -93,11 +94,7 @@ impl Database {
     /// # Errors
     /// If it does not.
     pub async fn ping(&self) -> Result<(), DatabaseError> {
-        self.within(async {
-            self.lease().await?.release();
-            Ok(())
-        })
-        .await
+        self.with_connection(async |_| Ok(())).await
     }
 
     pub(crate) const fn guard(&self) -> DeactivationGuard {
@@ -116,23 +113,52 @@ impl Database {
         }
     }
 
-    /// Does all of `work` within the budget, or gives it up.
-    pub(crate) async fn within<T>(
+    /// Runs `work` on the connection when its turn comes, all within the budget.
+    ///
+    /// The connection is put back whether `work` succeeds or fails, and the next call checks it.
+    /// Only a call that is dropped before `work` ends, by its caller or by the budget, does not put
+    /// it back: the connection is closed, and the server rolls its transaction back.
+    pub(crate) async fn with_connection<T>(
         &self,
-        work: impl Future<Output = Result<T, DatabaseError>>,
+        work: impl AsyncFnOnce(&mut Connection) -> Result<T, DatabaseError>,
     ) -> Result<T, DatabaseError> {
         let deadline = Instant::now() + self.budget;
-        timeout_at(deadline, work).await.unwrap_or(Err(DatabaseError::TimedOut))
+        let call = async {
+            let mut slot = self.connection.lock().await;
+            let mut connection = self.reuse_or_open(&mut slot).await?;
+            let result = work(&mut connection).await;
+            *slot = Some(connection);
+            result
+        };
+        timeout_at(deadline, call).await.unwrap_or(Err(DatabaseError::TimedOut))
     }
 
-    /// The connection, for whoever's turn it is.
-    pub(crate) async fn lease(&self) -> Result<Lease<'_>, DatabaseError> {
-        let mut slot = self.connection.lock().await;
-        let connection = self.take(&mut slot).await?;
-        Ok(Lease { slot, connection })
+    /// The rows of one query that changes nothing, and so needs no transaction.
+    pub(crate) async fn read(
+        &self,
+        sql: &'static str,
+        params: Params<'_>,
+    ) -> Result<Vec<Row>, DatabaseError> {
+        self.with_connection(async |connection| connection.query(sql, params).await).await
     }
 
-    async fn take(&self, slot: &mut Option<Connection>) -> Result<Connection, DatabaseError> {
+    /// The rows that one statement returns, committed.
+    pub(crate) async fn change(
+        &self,
+        sql: &'static str,
+        params: Params<'_>,
+    ) -> Result<Vec<Row>, DatabaseError> {
+        self.with_connection(async |connection| {
+            let mut session = connection.begin().await?;
+            let rows = session.query(sql, params).await?;
+            session.commit().await?;
+            Ok(rows)
+        })
+        .await
+    }
+
+    /// The connection of the call before if it still works, or a new one.
+    async fn reuse_or_open(&self, slot: &mut Option<Connection>) -> Result<Connection, DatabaseError> {
         if let Some(connection) = slot.take()
             && connection.is_alive().await
         {
@@ -142,20 +168,5 @@ impl Database {
             Source::Given(config) => Connection::open(config).await,
             Source::Secret(secret) => Connection::open(&secret.read().await?).await,
         }
-    }
-}
-
-/// The connection while it is used. One that is not released, because its work was dropped, is
-/// closed, and its transaction with it.
-pub(crate) struct Lease<'a> {
-    slot: MutexGuard<'a, Option<Connection>>,
-    pub(crate) connection: Connection,
-}
-
-impl Lease<'_> {
-    /// Puts the connection back for the next call, in whatever state it is: that is checked then.
-    pub(crate) fn release(self) {
-        let Self { mut slot, connection } = self;
-        *slot = Some(connection);
     }
 }

@@ -65,19 +65,13 @@ impl Database {
         if errors.is_empty() {
             return Ok(());
         }
-        self.within(async {
-            let mut lease = self.lease().await?;
-            let recorded = async {
-                let mut session = lease.connection.begin().await?;
-                let number = i32::try_from(generation.number())?;
-                if session.query_opt(IS_CHUNKING, &[&batch_id, &number]).await?.is_some() {
-                    insert(&mut session, batch_id, errors).await?;
-                }
-                session.commit().await
+        let number = i32::try_from(generation.number())?;
+        self.with_connection(async |connection| {
+            let mut session = connection.begin().await?;
+            if session.query_opt(IS_CHUNKING, &[&batch_id, &number]).await?.is_some() {
+                insert(&mut session, batch_id, errors).await?;
             }
-            .await;
-            lease.release();
-            recorded
+            session.commit().await
         })
         .await
     }
@@ -95,22 +89,16 @@ impl Database {
         after: Option<u64>,
         limit: u32,
     ) -> Result<Option<ItemErrorPage>, DatabaseError> {
-        self.within(async {
-            let mut lease = self.lease().await?;
-            let page = async {
-                let mut session = lease.connection.begin().await?;
-                let cnpjs = viewer.limits();
-                let shown = session.query_opt(SHOWN, &[&batch_id, &viewer.tenant_id(), &cnpjs]).await?;
-                let Some(shown) = shown else { return Ok(None) };
-                let cnpjs = if shown.try_get("is_own")? { None } else { cnpjs };
-                let after = after.map_or(Ok(-1), bigint)?;
-                let rows = session.query(PAGE, &[&batch_id, &after, &i64::from(limit), &cnpjs]).await?;
-                let errors = rows.iter().map(item_error).collect::<Result<_, _>>()?;
-                Ok(Some(ItemErrorPage { errors, omitted: count(&shown, "omitted")? }))
-            }
-            .await;
-            lease.release();
-            page
+        self.with_connection(async |connection| {
+            let mut session = connection.begin().await?;
+            let cnpjs = viewer.limits();
+            let shown = session.query_opt(SHOWN, &[&batch_id, &viewer.tenant_id(), &cnpjs]).await?;
+            let Some(shown) = shown else { return Ok(None) };
+            let cnpjs = if shown.try_get("is_own")? { None } else { cnpjs };
+            let after = after.map_or(Ok(-1), bigint)?;
+            let rows = session.query(PAGE, &[&batch_id, &after, &i64::from(limit), &cnpjs]).await?;
+            let errors = rows.iter().map(item_error).collect::<Result<_, _>>()?;
+            Ok(Some(ItemErrorPage { errors, omitted: count(&shown, "omitted")? }))
         })
         .await
     }

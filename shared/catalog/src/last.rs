@@ -35,7 +35,7 @@ impl Database {
     /// # Errors
     /// If the database fails.
     pub async fn final_batch(&self, batch_id: Uuid) -> Result<Option<FinalBatch>, DatabaseError> {
-        let rows = self.rows(OBJECTS, &[&batch_id]).await?;
+        let rows = self.read(OBJECTS, &[&batch_id]).await?;
         let Some(row) = rows.first() else { return Ok(None) };
         let generation = generation(row, "generation")?;
         let uris = rows.iter().map(|row| row.try_get("uri")).collect::<Result<_, _>>()?;
@@ -50,7 +50,7 @@ impl Database {
     pub async fn note_let_go(&self, batch_id: Uuid, generation: Generation) -> Result<bool, DatabaseError> {
         let number = i32::try_from(generation.number())?;
         let parameters: [&(dyn ToSql + Sync); 2] = [&batch_id, &number];
-        Ok(!self.rows(LET_GO, &parameters).await?.is_empty())
+        Ok(!self.change(LET_GO, &parameters).await?.is_empty())
     }
 
     /// Whether a batch is final in this generation, and no replay has begun.
@@ -60,6 +60,6 @@ impl Database {
     pub async fn is_final_in(&self, batch_id: Uuid, generation: Generation) -> Result<bool, DatabaseError> {
         let number = i32::try_from(generation.number())?;
         let parameters: [&(dyn ToSql + Sync); 2] = [&batch_id, &number];
-        Ok(!self.rows(IS_FINAL, &parameters).await?.is_empty())
+        Ok(!self.read(IS_FINAL, &parameters).await?.is_empty())
     }
 }

@@ -44,7 +44,8 @@ const CHUNKS: i64 = 500;
 const GIVEN_UP_AT_ONCE: i64 = 1000;
 
 const ADVANCE: &str = "UPDATE batch_history SET kept_since = now() - $1 * interval '1 second', announced_at = now() \
-     WHERE kept_since < now() - $1 * interval '1 second' AND announced_at <= now() - $2 * interval '1 second'";
+     WHERE kept_since < now() - $1 * interval '1 second' AND announced_at <= now() - $2 * interval '1 second' \
+     RETURNING is_only";
 /// How long ago the batch that should be deleted first became final, beyond the time for which it
 /// is kept.
 const BEHIND: &str = "SELECT COALESCE(extract(epoch FROM now() - min(finished_at))::double precision - $1, 0) AS seconds \
@@ -107,13 +108,7 @@ impl Database {
     /// # Errors
     /// If the database fails. What was deleted until then stays so.
     pub async fn prune(&self) -> Result<Pruned, DatabaseError> {
-        self.within(async {
-            let mut lease = self.lease().await?;
-            let pruned = prune(&mut lease.connection).await;
-            lease.release();
-            pruned
-        })
-        .await
+        self.with_connection(async |connection| prune(connection).await).await
     }
 
     /// Moves the beginning of the history to `kept_for` ago, at most every ten minutes, and never
@@ -122,20 +117,8 @@ impl Database {
     /// # Errors
     /// If the database fails.
     pub async fn advance_history(&self, kept_for: Duration) -> Result<bool, DatabaseError> {
-        self.within(async {
-            let mut lease = self.lease().await?;
-            let advanced = async {
-                let mut session = lease.connection.begin().await?;
-                let (kept_for, announced) = (kept_for.as_secs_f64(), ANNOUNCED_BEFORE.as_secs_f64());
-                let moved = session.execute(ADVANCE, &[&kept_for, &announced]).await?;
-                session.commit().await?;
-                Ok(moved > 0)
-            }
-            .await;
-            lease.release();
-            advanced
-        })
-        .await
+        let (kept_for, announced) = (kept_for.as_secs_f64(), ANNOUNCED_BEFORE.as_secs_f64());
+        Ok(!self.change(ADVANCE, &[&kept_for, &announced]).await?.is_empty())
     }
 
     /// How much longer than `kept_for` ago the next batch to be deleted became final.
@@ -143,7 +126,7 @@ impl Database {
     /// # Errors
     /// If the database fails.
     pub async fn pruning_behind(&self, kept_for: Duration) -> Result<Duration, DatabaseError> {
-        let rows = self.rows(BEHIND, &[&kept_for.as_secs_f64()]).await?;
+        let rows = self.read(BEHIND, &[&kept_for.as_secs_f64()]).await?;
         let seconds = rows.first().map_or(Ok(0.0), |row| row.try_get("seconds"))?;
         Ok(Duration::try_from_secs_f64(seconds).unwrap_or_default())
     }
@@ -154,16 +137,10 @@ impl Database {
     /// # Errors
     /// If the database fails. What was ended until then stays so.
     pub async fn end_too_old(&self, limit: u32) -> Result<Vec<StoppedBatch>, DatabaseError> {
-        let rows = self.rows(UNDER_WAY, &[&i64::from(limit)]).await?;
+        let rows = self.read(UNDER_WAY, &[&i64::from(limit)]).await?;
         let batches = rows.iter().map(stopped::batch).collect::<Result<Vec<_>, _>>()?;
         for batch in &batches {
-            self.within(async {
-                let mut lease = self.lease().await?;
-                let ended = end(&mut lease.connection, batch.batch_id).await;
-                lease.release();
-                ended
-            })
-            .await?;
+            self.with_connection(async |connection| end(connection, batch.batch_id).await).await?;
         }
         Ok(batches)
     }

@@ -96,13 +96,7 @@ impl Database {
         batch_id: Uuid,
         request: &ReplayRequest,
     ) -> Result<ReplayOutcome, DatabaseError> {
-        self.within(async {
-            let mut lease = self.lease().await?;
-            let outcome = replay(&mut lease.connection, viewer, batch_id, request).await;
-            lease.release();
-            outcome
-        })
-        .await
+        self.with_connection(async |connection| replay(connection, viewer, batch_id, request).await).await
     }
 
     /// The URIs of the payload and of the first and last chunk that a replay would read, however
@@ -117,15 +111,8 @@ impl Database {
         batch_id: Uuid,
         request: &ReplayRequest,
     ) -> Result<Vec<String>, DatabaseError> {
-        self.within(async {
-            let mut lease = self.lease().await?;
-            let uris = async {
-                let mut session = lease.connection.begin().await?;
-                objects(&mut session, viewer, batch_id, request).await
-            }
-            .await;
-            lease.release();
-            uris
+        self.with_connection(async |connection| {
+            objects(&mut connection.begin().await?, viewer, batch_id, request).await
         })
         .await
     }

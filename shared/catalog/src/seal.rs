@@ -80,13 +80,7 @@ impl Database {
         sealed: &Seal,
     ) -> Result<SealOutcome, DatabaseError> {
         sealed.balanced()?;
-        self.within(async {
-            let mut lease = self.lease().await?;
-            let outcome = seal(&mut lease.connection, batch_id, generation, sealed).await;
-            lease.release();
-            outcome
-        })
-        .await
+        self.with_connection(async |connection| seal(connection, batch_id, generation, sealed).await).await
     }
 }
 

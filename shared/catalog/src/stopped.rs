@@ -114,7 +114,7 @@ impl Database {
     /// # Errors
     /// If the database fails.
     pub async fn unknown(&self, batch_ids: &[Uuid]) -> Result<Vec<Uuid>, DatabaseError> {
-        let rows = self.rows(UNKNOWN, &[&batch_ids]).await?;
+        let rows = self.read(UNKNOWN, &[&batch_ids]).await?;
         rows.iter().map(|row| Ok(row.try_get("batch_id")?)).collect()
     }
 
@@ -165,7 +165,7 @@ impl Database {
     /// # Errors
     /// If the database fails.
     pub async fn put_back(&self, batch_ids: &[Uuid]) -> Result<(), DatabaseError> {
-        self.rows(PUT_BACK, &[&batch_ids]).await.map(drop)
+        self.change(PUT_BACK, &[&batch_ids]).await.map(drop)
     }
 
     /// Stalled batches that [`take_stopped`](Self::take_stopped) does not take any more: all of
@@ -175,12 +175,12 @@ impl Database {
     /// If the database fails.
     pub async fn stuck(&self, patience: Patience, limit: u32) -> Result<Stuck, DatabaseError> {
         let (stopped, given_up) = (patience.stopped_for.as_secs_f64(), patience.given_up_after.as_secs_f64());
-        let counted = self.rows(COUNT_STUCK, &[&stopped, &given_up]).await?;
+        let counted = self.read(COUNT_STUCK, &[&stopped, &given_up]).await?;
         let count = counted.first().map_or(Ok(0), |row| count(row, "stuck"))?;
         if count == 0 {
             return Ok(Stuck { count, oldest: Vec::new() });
         }
-        let rows = self.rows(OLDEST_STUCK, &[&stopped, &given_up, &i64::from(limit)]).await?;
+        let rows = self.read(OLDEST_STUCK, &[&stopped, &given_up, &i64::from(limit)]).await?;
         Ok(Stuck { count, oldest: rows.iter().map(batch).collect::<Result<_, _>>()? })
     }
 
@@ -189,31 +189,10 @@ impl Database {
         sql: &'static str,
         params: Params<'_>,
     ) -> Result<Vec<StoppedBatch>, DatabaseError> {
-        let rows = self.rows(sql, params).await?;
+        let rows = self.change(sql, params).await?;
         let mut taken = rows.iter().map(batch).collect::<Result<Vec<_>, _>>()?;
         taken.sort_by_key(|batch| (batch.received_at, batch.batch_id));
         Ok(taken)
-    }
-
-    /// What one statement gives, committed.
-    pub(crate) async fn rows(
-        &self,
-        sql: &'static str,
-        params: Params<'_>,
-    ) -> Result<Vec<Row>, DatabaseError> {
-        self.within(async {
-            let mut lease = self.lease().await?;
-            let rows = async {
-                let mut session = lease.connection.begin().await?;
-                let rows = session.query(sql, params).await?;
-                session.commit().await?;
-                Ok(rows)
-            }
-            .await;
-            lease.release();
-            rows
-        })
-        .await
     }
 }
 

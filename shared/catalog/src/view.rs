@@ -102,17 +102,8 @@ impl Database {
     /// # Errors
     /// If the database fails.
     pub async fn batch(&self, viewer: &Viewer, batch_id: Uuid) -> Result<Option<BatchView>, DatabaseError> {
-        self.within(async {
-            let mut lease = self.lease().await?;
-            let found = async {
-                let mut session = lease.connection.begin().await?;
-                session.query_opt(ONE, &[&viewer.tenant_id(), &batch_id, &viewer.limits()]).await
-            }
-            .await;
-            lease.release();
-            found?.as_ref().map(view).transpose()
-        })
-        .await
+        let found = self.read(ONE, &[&viewer.tenant_id(), &batch_id, &viewer.limits()]).await?;
+        found.first().map(view).transpose()
     }
 
     /// A page of the batches that the viewer is shown, the newest first; `before` is the last batch
@@ -130,19 +121,9 @@ impl Database {
         let before = before.unwrap_or(Uuid::max());
         let status = filter.status.map(BatchStatus::as_str);
         let load_type = filter.load_type.map(LoadType::as_str);
-        self.within(async {
-            let mut lease = self.lease().await?;
-            let found = async {
-                let mut session = lease.connection.begin().await?;
-                let limit = i64::from(limit);
-                let (tenant_id, cnpjs) = (viewer.tenant_id(), viewer.limits());
-                session.query(PAGE, &[&tenant_id, &before, &status, &load_type, &limit, &cnpjs]).await
-            }
-            .await;
-            lease.release();
-            found?.iter().map(view).collect()
-        })
-        .await
+        let (tenant_id, cnpjs, limit) = (viewer.tenant_id(), viewer.limits(), i64::from(limit));
+        let found = self.read(PAGE, &[&tenant_id, &before, &status, &load_type, &limit, &cnpjs]).await?;
+        found.iter().map(view).collect()
     }
 }
 

@@ -92,13 +92,7 @@ impl Database {
     /// # Errors
     /// If the database fails or does not know the batch. What was decided until then stays so.
     pub async fn finalize(&self, batch_id: Uuid) -> Result<Finalized, DatabaseError> {
-        self.within(async {
-            let mut lease = self.lease().await?;
-            let end = finalize(&mut lease.connection, batch_id, self.guard()).await;
-            lease.release();
-            end
-        })
-        .await
+        self.with_connection(async |connection| finalize(connection, batch_id, self.guard()).await).await
     }
 }
 

@@ -82,13 +82,7 @@ impl Database {
     /// it was and only the batch is not final. Items that the database refuses are no error: they
     /// are reported, and the others are written.
     pub async fn write_chunk(&self, chunk: &Chunk) -> Result<Written, DatabaseError> {
-        self.within(async {
-            let mut lease = self.lease().await?;
-            let written = self.write(&mut lease.connection, chunk).await;
-            lease.release();
-            written
-        })
-        .await
+        self.with_connection(async |connection| self.write(connection, chunk).await).await
     }
 
     async fn write(&self, connection: &mut Connection, chunk: &Chunk) -> Result<Written, DatabaseError> {
