@@ -6,9 +6,9 @@
 use ingestion::Cnpj;
 use ingestion::batch::Deactivation;
 
-use super::later::Later;
+use super::later::LaterChunks;
 use super::missing::Missing;
-use super::{Ending, FATE, Fate, GROUP, Load, NO_SCANS, end};
+use super::{DECIDERS, Deciders, Finalization, GROUP, Load, NO_SCANS, end};
 use crate::batch::lock;
 use crate::connection::Session;
 use crate::error::DatabaseError;
@@ -33,7 +33,7 @@ struct Judgement {
     is_held: bool,
 }
 
-impl Ending<'_> {
+impl Finalization<'_> {
     /// Has the guard check all of these establishments, unless it did before. Then the load is
     /// held, or may begin.
     pub(super) async fn judge(&mut self, cnpjs: &[Cnpj]) -> Result<(), DatabaseError> {
@@ -56,9 +56,9 @@ impl Ending<'_> {
         session.transaction.batch_execute(ONE_SNAPSHOT).await?;
         session.query(NO_SCANS, &[]).await?;
         let load = &self.load;
-        let rows = session.query(FATE, &[&load.batch_id, &texts(group), &load.received_at]).await?;
-        let fate = Fate::of(&rows)?;
-        let missing = Missing::of(&mut session, load, &self.own, &Later::default(), &fate.own).await?;
+        let rows = session.query(DECIDERS, &[&load.batch_id, &texts(group), &load.received_at]).await?;
+        let fate = Deciders::of(&rows)?;
+        let missing = Missing::of(&mut session, load, &self.own, &LaterChunks::default(), &fate.own).await?;
         drop(session);
         // If more has come since than can be searched at once, the guard is asked again under the
         // slices' locks.

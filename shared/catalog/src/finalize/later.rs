@@ -10,7 +10,7 @@ use uuid::Uuid;
 
 use super::Load;
 use super::missing::lacking;
-use super::own::Own;
+use super::own::OwnKeys;
 use crate::connection::Session;
 use crate::error::DatabaseError;
 use crate::rows::texts;
@@ -32,20 +32,20 @@ const CONTAINED: &str = "SELECT DISTINCT h.key FROM batch_chunks c CROSS JOIN LA
 
 /// What is known of some chunks of later batches.
 #[derive(Default)]
-pub(super) struct Later {
+pub(super) struct LaterChunks {
     chunks: HashSet<Uuid>,
     /// Keys that were looked for in these chunks, and those that were found.
     asked: HashSet<i64>,
     found: HashSet<i64>,
 }
 
-impl Later {
+impl LaterChunks {
     /// Searches the chunks that may contain products of these establishments, which are in their
     /// order. If they are too many, nothing is searched.
     pub(super) async fn ahead(
         session: &mut Session<'_>,
         load: &Load,
-        own: &Own,
+        own: &OwnKeys,
         cnpjs: &[Cnpj],
     ) -> Result<Self, DatabaseError> {
         let chunks = chunks(session, load, cnpjs).await?.unwrap_or_default();

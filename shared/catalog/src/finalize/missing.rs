@@ -7,8 +7,8 @@ use ingestion::Cnpj;
 use ingestion::batch::DeactivationGuard;
 
 use super::Load;
-use super::later::Later;
-use super::own::Own;
+use super::later::LaterChunks;
+use super::own::OwnKeys;
 use crate::connection::Session;
 use crate::error::DatabaseError;
 use crate::place::Place;
@@ -39,7 +39,7 @@ pub(super) struct Product {
 /// Finds the active products that a load lacks, whatever later batches contained.
 pub(super) async fn lacking(
     session: &mut Session<'_>,
-    own: &Own,
+    own: &OwnKeys,
     cnpjs: &[Cnpj],
 ) -> Result<Lacking, DatabaseError> {
     let (mut products, mut active) = (Vec::new(), vec![0; cnpjs.len()]);
@@ -70,8 +70,8 @@ impl Missing {
     pub(super) async fn of(
         session: &mut Session<'_>,
         load: &Load,
-        own: &Own,
-        later: &Later,
+        own: &OwnKeys,
+        later: &LaterChunks,
         cnpjs: &[Cnpj],
     ) -> Result<Option<Self>, DatabaseError> {
         let Lacking { mut products, active } = lacking(session, own, cnpjs).await?;

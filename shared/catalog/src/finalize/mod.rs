@@ -25,9 +25,9 @@ use tokio_postgres::Row;
 use tokio_postgres::types::Json;
 use uuid::Uuid;
 
-use self::later::Later;
+use self::later::LaterChunks;
 use self::missing::Missing;
-use self::own::Own;
+use self::own::OwnKeys;
 use crate::account::settle;
 use crate::batch::{self, LockedBatch};
 use crate::connection::{Connection, Session};
@@ -69,7 +69,7 @@ const UNDECIDED: &str =
     "SELECT cnpj FROM batch_cnpjs WHERE batch_id = $1 AND deactivation IS NULL ORDER BY cnpj";
 /// Of these establishments, those that are undecided, and whether a full load received later knows
 /// them and decides.
-const FATE: &str = "SELECT c.cnpj, EXISTS (SELECT FROM batch_cnpjs l WHERE l.cnpj = c.cnpj AND l.decides \
+const DECIDERS: &str = "SELECT c.cnpj, EXISTS (SELECT FROM batch_cnpjs l WHERE l.cnpj = c.cnpj AND l.decides \
          AND (l.received_at, l.batch_id) > ($3, $1)) AS is_left \
      FROM batch_cnpjs c WHERE c.batch_id = $1 AND c.cnpj = ANY($2::bpchar[]) AND c.deactivation IS NULL ORDER BY c.cnpj";
 /// Until the transaction ends. A plan that was made while the tables had few rows stays in use for
@@ -112,8 +112,8 @@ pub(crate) async fn finalize(
     let rows = session.query(UNDECIDED, &[&batch_id]).await?;
     let cnpjs = rows.iter().map(|row| cnpj(row, "cnpj")).collect::<Result<Vec<_>, _>>()?;
     drop(session);
-    let own = Own::of(connection, batch_id, cnpjs.first()).await?;
-    Ending { connection, load, guard, own, later: Later::default() }.take(&cnpjs).await
+    let own = OwnKeys::of(connection, batch_id, cnpjs.first()).await?;
+    Finalization { connection, load, guard, own, later: LaterChunks::default() }.run(&cnpjs).await
 }
 
 /// A full load, or a batch that decides nothing.
@@ -124,12 +124,12 @@ struct Load {
 }
 
 /// One call's work on a full load.
-struct Ending<'c> {
+struct Finalization<'c> {
     connection: &'c mut Connection,
     load: Load,
     guard: DeactivationGuard,
-    own: Own,
-    later: Later,
+    own: OwnKeys,
+    later: LaterChunks,
 }
 
 /// What is left to do after a transaction.
@@ -142,14 +142,14 @@ enum Step {
 
 /// What comes after a slice.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Then {
+enum Rest {
     Slices,
-    TheEnd,
+    Nothing,
 }
 
-impl Ending<'_> {
+impl Finalization<'_> {
     /// Decides about these establishments, which are all that are undecided, and ends the batch.
-    async fn take(mut self, cnpjs: &[Cnpj]) -> Result<Finalized, DatabaseError> {
+    async fn run(mut self, cnpjs: &[Cnpj]) -> Result<Finalized, DatabaseError> {
         if cnpjs.len() > SLICE {
             self.judge(cnpjs).await?;
         }
@@ -159,9 +159,9 @@ impl Ending<'_> {
                 self.look_ahead(left.get(..GROUP).unwrap_or(left)).await?;
             }
             let (slice, rest) = left.split_at(left.len().min(SLICE));
-            let then = if rest.is_empty() { Then::TheEnd } else { Then::Slices };
+            let after = if rest.is_empty() { Rest::Nothing } else { Rest::Slices };
             loop {
-                match self.decide(slice, then).await? {
+                match self.decide(slice, after).await? {
                     Step::End(end) => return Ok(end),
                     Step::More => {}
                     Step::Next => break,
@@ -175,12 +175,12 @@ impl Ending<'_> {
     async fn look_ahead(&mut self, cnpjs: &[Cnpj]) -> Result<(), DatabaseError> {
         let mut session = self.connection.begin().await?;
         session.query(NO_SCANS, &[]).await?;
-        self.later = Later::ahead(&mut session, &self.load, &self.own, cnpjs).await?;
+        self.later = LaterChunks::ahead(&mut session, &self.load, &self.own, cnpjs).await?;
         Ok(())
     }
 
     /// Decides about the establishments of a slice, and ends the batch if they were the last.
-    async fn decide(&mut self, slice: &[Cnpj], then: Then) -> Result<Step, DatabaseError> {
+    async fn decide(&mut self, slice: &[Cnpj], rest: Rest) -> Result<Step, DatabaseError> {
         let Load { batch_id, received_at, .. } = self.load;
         let names = texts(slice);
         let mut session = self.connection.begin().await?;
@@ -190,7 +190,7 @@ impl Ending<'_> {
                 (Hold::Alone.statement(), &[&locks::numbers(slice)]),
                 (batch::LOCK, &[&batch_id]),
                 (READY, &[&batch_id]),
-                (FATE, &[&batch_id, &names, &received_at]),
+                (DECIDERS, &[&batch_id, &names, &received_at]),
             ])
             .await
             .map_err(DatabaseError::while_locking)?;
@@ -199,7 +199,7 @@ impl Ending<'_> {
         if let Some(end) = not_ready(&ready, batch_id)? {
             return Ok(Step::End(end));
         }
-        let Fate { own, left } = Fate::of(&fate)?;
+        let Deciders { own, left } = Deciders::of(&fate)?;
         mark(&mut session, batch_id, &left, "skipped").await?;
         let so_far = batch.deactivated_so_far.unwrap_or_default();
         // What came after a load that is too old may be deleted by now.
@@ -210,7 +210,7 @@ impl Ending<'_> {
         };
         let Some(missing) = missing else {
             mark(&mut session, batch_id, &own, "too_late").await?;
-            return next(session, batch, so_far, then).await;
+            return next(session, batch, so_far, rest).await;
         };
         if !batch.deactivation_confirmed && missing.is_held_by(self.guard) {
             let would_deactivate = batch.judged_missing.saturating_sub(so_far).max(missing.count());
@@ -230,7 +230,7 @@ impl Ending<'_> {
         }
         mark(&mut session, batch_id, &own, "done").await?;
         batch.deactivated_so_far = Some(so_far);
-        next(session, batch, so_far, then).await
+        next(session, batch, so_far, rest).await
     }
 }
 
@@ -249,9 +249,9 @@ async fn next(
     mut session: Session<'_>,
     batch: LockedBatch,
     so_far: u64,
-    then: Then,
+    rest: Rest,
 ) -> Result<Step, DatabaseError> {
-    if then == Then::Slices {
+    if rest == Rest::Slices {
         session.execute(PROGRESS, &[&batch.batch_id, &bigint(so_far)?]).await?;
         session.commit().await?;
         return Ok(Step::Next);
@@ -293,15 +293,15 @@ async fn end(
 }
 
 /// Who decides about establishments, in their order.
-struct Fate {
+struct Deciders {
     /// The load itself.
     own: Vec<Cnpj>,
     /// A later load.
     left: Vec<Cnpj>,
 }
 
-impl Fate {
-    /// Reads the rows of [`FATE`].
+impl Deciders {
+    /// Reads the rows of [`DECIDERS`].
     fn of(rows: &[Row]) -> Result<Self, DatabaseError> {
         let (mut own, mut left) = (Vec::new(), Vec::new());
         for row in rows {

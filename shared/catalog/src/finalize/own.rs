@@ -17,9 +17,9 @@ const OWN: &str = "SELECT key_hashes FROM batch_chunks WHERE batch_id = $1 AND k
 
 /// The hashes of a load's keys in ascending order, 8 bytes for each item. A call reads them once,
 /// however many slices it takes.
-pub(super) struct Own(Vec<i64>);
+pub(super) struct OwnKeys(Vec<i64>);
 
-impl Own {
+impl OwnKeys {
     /// Reads them from this establishment on, of a load whose chunks are all done: until a replay
     /// nothing changes in them.
     pub(super) async fn of(

@@ -55,9 +55,9 @@ pub(super) struct Existing {
 
 /// Rows in the order of their keys, by ranges: those of one shop of an establishment lie between
 /// its first product and its last.
-pub(super) struct Runs<'r, 'a> {
+pub(super) struct Ranges<'r, 'a> {
     rows: &'r [&'a Row],
-    runs: Vec<&'r [&'a Row]>,
+    ranges: Vec<&'r [&'a Row]>,
     cnpjs: Vec<&'a str>,
     shops: Vec<i32>,
     lows: Vec<&'a str>,
@@ -66,22 +66,26 @@ pub(super) struct Runs<'r, 'a> {
     too_many: i64,
 }
 
-impl<'r, 'a> Runs<'r, 'a> {
+impl<'r, 'a> Ranges<'r, 'a> {
     pub(super) fn of(rows: &'r [&'a Row]) -> Result<Self, DatabaseError> {
         let of_one_shop = |left: &&Row, right: &&Row| {
             (left.key.cnpj, left.key.shop_id) == (right.key.cnpj, right.key.shop_id)
         };
-        let runs: Vec<_> = rows.chunk_by(of_one_shop).collect();
-        let first = || runs.iter().filter_map(|run| run.first());
+        let ranges: Vec<_> = rows.chunk_by(of_one_shop).collect();
+        let first = || ranges.iter().filter_map(|range| range.first());
         Ok(Self {
             rows,
             cnpjs: first().map(|row| row.key.cnpj.as_str()).collect(),
             shops: first().map(|row| row.key.shop_id).collect(),
             lows: first().map(|row| row.key.product_id.as_str()).collect(),
-            highs: runs.iter().filter_map(|run| run.last()).map(|row| row.key.product_id.as_str()).collect(),
+            highs: ranges
+                .iter()
+                .filter_map(|range| range.last())
+                .map(|row| row.key.product_id.as_str())
+                .collect(),
             // Reading the other rows costs a fifth of the lookups that it may save.
             too_many: i64::try_from(rows.len() + rows.len() / 4 + 1)?,
-            runs,
+            ranges,
         })
     }
 
@@ -92,25 +96,26 @@ impl<'r, 'a> Runs<'r, 'a> {
 
     /// The rows that differ from the answers of [`RANGES`], which are all that the table has of the
     /// ranges; `None` if there are too many.
-    fn differing(&self, answers: &[tokio_postgres::Row]) -> Result<Option<Vec<Looked<'a>>>, DatabaseError> {
+    fn differing(&self, answers: &[tokio_postgres::Row]) -> Result<Option<Vec<Lookup<'a>>>, DatabaseError> {
         if i64::try_from(answers.len())? >= self.too_many {
             return Ok(None);
         }
-        let mut found: Vec<Vec<Option<Found>>> =
-            self.runs.iter().map(|run| run.iter().map(|_| None).collect()).collect();
+        let mut stored: Vec<Vec<Option<StoredRow>>> =
+            self.ranges.iter().map(|range| range.iter().map(|_| None).collect()).collect();
         for answer in answers {
-            let run = usize::try_from(answer.try_get::<_, i64>("place")?)?.checked_sub(1);
-            let run = run.and_then(|place| Some((self.runs.get(place)?, found.get_mut(place)?)));
-            let (rows, found) = run.ok_or(DatabaseError::Unreadable("a run's place"))?;
+            let range = usize::try_from(answer.try_get::<_, i64>("place")?)?.checked_sub(1);
+            let range = range.and_then(|place| Some((self.ranges.get(place)?, stored.get_mut(place)?)));
+            let (rows, stored) = range.ok_or(DatabaseError::Unreadable("a range's place"))?;
             let product: &str = answer.try_get("productid")?;
             if let Ok(place) = rows.binary_search_by(|row| row.key.product_id.as_str().cmp(product))
-                && let Some(found) = found.get_mut(place)
+                && let Some(stored) = stored.get_mut(place)
             {
-                *found = Some(Found::of(answer)?);
+                *stored = Some(StoredRow::of(answer)?);
             }
         }
-        let all = self.rows.iter().copied().zip(found.into_iter().flatten());
-        let differs = |(row, found): &Looked<'_>| found.as_ref().is_none_or(|found| found.differs_from(row));
+        let all = self.rows.iter().copied().zip(stored.into_iter().flatten());
+        let differs =
+            |(row, stored): &Lookup<'_>| stored.as_ref().is_none_or(|stored| stored.differs_from(row));
         Ok(Some(all.filter(differs).collect()))
     }
 }
@@ -126,21 +131,21 @@ pub(super) const fn probe(rows: usize) -> usize {
 pub(super) async fn differing<'a>(
     session: &mut Session<'_>,
     rows: &[&'a Row],
-    first: &Runs<'_, 'a>,
+    first: &Ranges<'_, 'a>,
     answers: &[tokio_postgres::Row],
 ) -> Result<Vec<Differing<'a>>, DatabaseError> {
-    let looked = match first.differing(answers)? {
+    let lookups = match first.differing(answers)? {
         None => by_key(session, rows).await?,
-        Some(mut looked) => {
+        Some(mut lookups) => {
             let rest = rows.get(first.rows.len()..).unwrap_or_default();
-            looked.extend(neighbours(session, rest).await?);
-            looked
+            lookups.extend(neighbours(session, rest).await?);
+            lookups
         }
     };
-    let places: Vec<Place> = looked.iter().filter_map(|(_, found)| Some(found.as_ref()?.place)).collect();
+    let places: Vec<Place> = lookups.iter().filter_map(|(_, stored)| Some(stored.as_ref()?.place)).collect();
     let mut versions = versions(session, &places).await?;
-    let differing = looked.into_iter().map(|(row, found)| {
-        let existing = found.map(|Found { place, row_hash, active }| {
+    let differing = lookups.into_iter().map(|(row, stored)| {
+        let existing = stored.map(|StoredRow { place, row_hash, active }| {
             let (source_updated_at, version) = versions.remove(&place).ok_or(DatabaseError::Moved)?;
             Ok::<_, DatabaseError>(Existing { place, row_hash, active, source_updated_at, version })
         });
@@ -153,29 +158,29 @@ pub(super) async fn differing<'a>(
 async fn neighbours<'a>(
     session: &mut Session<'_>,
     rows: &[&'a Row],
-) -> Result<Vec<Looked<'a>>, DatabaseError> {
+) -> Result<Vec<Lookup<'a>>, DatabaseError> {
     if rows.is_empty() {
         return Ok(Vec::new());
     }
-    let runs = Runs::of(rows)?;
-    let answers = session.query(RANGES, &runs.params()).await?;
-    match runs.differing(&answers)? {
-        Some(looked) => Ok(looked),
+    let ranges = Ranges::of(rows)?;
+    let answers = session.query(RANGES, &ranges.params()).await?;
+    match ranges.differing(&answers)? {
+        Some(lookups) => Ok(lookups),
         None => by_key(session, rows).await,
     }
 }
 
 /// A row of the chunk and what the table holds of its product, if anything.
-type Looked<'a> = (&'a Row, Option<Found>);
+type Lookup<'a> = (&'a Row, Option<StoredRow>);
 
 /// What a lookup returns of a product.
-struct Found {
+struct StoredRow {
     place: Place,
     row_hash: RowHash,
     active: bool,
 }
 
-impl Found {
+impl StoredRow {
     fn of(answer: &tokio_postgres::Row) -> Result<Self, DatabaseError> {
         let hash: &[u8] = answer.try_get("row_hash")?;
         let row_hash = RowHash(hash.try_into().map_err(|_| DatabaseError::Unreadable("a row's hash"))?);
@@ -188,21 +193,21 @@ impl Found {
 }
 
 /// The rows that differ, by a lookup for each.
-async fn by_key<'a>(session: &mut Session<'_>, rows: &[&'a Row]) -> Result<Vec<Looked<'a>>, DatabaseError> {
+async fn by_key<'a>(session: &mut Session<'_>, rows: &[&'a Row]) -> Result<Vec<Lookup<'a>>, DatabaseError> {
     let cnpjs: Vec<&str> = rows.iter().map(|row| row.key.cnpj.as_str()).collect();
     let shops: Vec<i32> = rows.iter().map(|row| row.key.shop_id).collect();
     let products: Vec<&str> = rows.iter().map(|row| row.key.product_id.as_str()).collect();
     let hashes: Vec<&[u8]> = rows.iter().map(|row| row.row_hash.0.as_slice()).collect();
-    let mut found = Vec::new();
+    let mut stored = Vec::new();
     for answer in session.query(KEYS, &[&cnpjs, &shops, &products, &hashes]).await? {
         let place = usize::try_from(answer.try_get::<_, i64>("place")?)?;
         let row = place.checked_sub(1).and_then(|place| rows.get(place));
         let row = *row.ok_or(DatabaseError::Unreadable("a row's place"))?;
         let is_there = answer.try_get::<_, Option<Place>>("ctid")?.is_some();
-        found.push((place, row, is_there.then(|| Found::of(&answer)).transpose()?));
+        stored.push((place, row, is_there.then(|| StoredRow::of(&answer)).transpose()?));
     }
-    found.sort_unstable_by_key(|(place, ..)| *place);
-    Ok(found.into_iter().map(|(_, row, found)| (row, found)).collect())
+    stored.sort_unstable_by_key(|(place, ..)| *place);
+    Ok(stored.into_iter().map(|(_, row, stored)| (row, stored)).collect())
 }
 
 type Versions = HashMap<Place, (Option<Timestamp>, Version)>;

@@ -31,7 +31,7 @@ use crate::locks::{self, Hold};
 use crate::rows::{bigint, word};
 
 use changes::{Plan, apply};
-use lookup::{RANGES, Runs, probe};
+use lookup::{RANGES, Ranges, probe};
 
 /// What happened to a chunk.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -150,7 +150,7 @@ enum Outcome {
     Differs,
 }
 
-/// Runs the chunk's transaction. If the last chunk changed nothing, this one probably changes
+/// Ranges the chunk's transaction. If the last chunk changed nothing, this one probably changes
 /// nothing either, so it is tried with shared locks first: such chunks run beside each other.
 async fn attempt(connection: &mut Connection, chunk: &Chunk) -> Result<Outcome, DatabaseError> {
     let none = Refused::default();
@@ -163,7 +163,7 @@ async fn attempt(connection: &mut Connection, chunk: &Chunk) -> Result<Outcome, 
     transact(connection, chunk, &none, Hold::Alone).await
 }
 
-/// Runs the transaction under these locks, without the rows that are refused.
+/// Ranges the transaction under these locks, without the rows that are refused.
 async fn transact(
     connection: &mut Connection,
     chunk: &Chunk,
@@ -173,7 +173,7 @@ async fn transact(
     let (left, accepted): (Vec<_>, Vec<_>) =
         chunk.rows().iter().enumerate().partition(|(place, _)| refused.places.contains(place));
     let accepted: Vec<&Row> = accepted.into_iter().map(|(_, row)| row).collect();
-    let first = Runs::of(accepted.get(..probe(accepted.len())).unwrap_or_default())?;
+    let first_ranges = Ranges::of(accepted.get(..probe(accepted.len())).unwrap_or_default())?;
     let (batch_id, index) = (chunk.batch().batch_id(), i32::try_from(chunk.index())?);
     let mut session = connection.begin().await?;
     let [_, _, state, found] = session
@@ -181,7 +181,7 @@ async fn transact(
             (NO_SCANS, &[]),
             (hold.statement(), &[&locks::numbers(&chunk.cnpjs())]),
             (STATE, &[&batch_id, &index]),
-            (RANGES, &first.params()),
+            (RANGES, &first_ranges.params()),
         ])
         .await
         .map_err(DatabaseError::while_locking)?;
@@ -189,7 +189,7 @@ async fn transact(
         return Ok(outcome);
     }
     let kept_since = kept_since(&state)?;
-    let differing = lookup::differing(&mut session, &accepted, &first, &found).await?;
+    let differing = lookup::differing(&mut session, &accepted, &first_ranges, &found).await?;
     let nothing_differed = differing.is_empty();
     if hold == Hold::Shared && !nothing_differed {
         return Ok(Outcome::Differs);

@@ -33,7 +33,7 @@ pub fn encoder() -> FrameEncoder<Vec<u8>> {
 /// If the file is not exactly one complete frame, or holds more than a chunk does.
 pub fn content(file: &[u8]) -> Result<Vec<u8>, FrameError> {
     let mut content = Vec::new();
-    let mut frame = FrameDecoder::new(Whole(file));
+    let mut frame = FrameDecoder::new(CompleteFile(file));
     loop {
         let part = frame.fill_buf().map_err(FrameError::Decompress)?;
         if part.is_empty() {
@@ -51,9 +51,9 @@ pub fn content(file: &[u8]) -> Result<Vec<u8>, FrameError> {
 
 /// A file that must not end before its frame does. The decoder reads no further than the end of its
 /// frame, but accepts a file that ends between two blocks, checksum or not.
-struct Whole<'a>(&'a [u8]);
+struct CompleteFile<'a>(&'a [u8]);
 
-impl Read for Whole<'_> {
+impl Read for CompleteFile<'_> {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
         if self.0.is_empty() {
             return Err(io::Error::other("the frame breaks off"));

@@ -31,7 +31,7 @@ impl MemberSet {
 pub struct PartialItems {
     seen: MemberSet,
     items: u64,
-    whole: u64,
+    complete: u64,
 }
 
 impl PartialItems {
@@ -40,18 +40,18 @@ impl PartialItems {
         let seen = self.seen.union(members);
         if seen.0 != self.seen.0 {
             self.seen = seen;
-            self.whole = 0;
+            self.complete = 0;
         }
         self.items = self.items.saturating_add(1);
         if members.0 == self.seen.0 {
-            self.whole = self.whole.saturating_add(1);
+            self.complete = self.complete.saturating_add(1);
         }
     }
 
     /// How many of the items lack members that others have.
     #[must_use]
     pub const fn count(self) -> u64 {
-        self.items.saturating_sub(self.whole)
+        self.items.saturating_sub(self.complete)
     }
 }
 
