@@ -4,6 +4,7 @@ use std::collections::BTreeSet;
 
 use api::{Reason, Route};
 use gateway::Operation;
+use ingestion::product::{ATTRIBUTES, Kind, known_members};
 use serde_norway::Value;
 
 const TEMPLATE: &str = include_str!("../template.yaml");
@@ -95,6 +96,31 @@ fn the_contract_lists_exactly_the_reasons_of_the_code() {
     let codes: BTreeSet<_> = Reason::ALL.iter().map(|reason| reason.code().to_owned()).collect();
     assert_eq!(listed("ErrorReason"), reasons);
     assert_eq!(listed("ErrorCode"), codes);
+}
+
+#[test]
+fn the_contract_describes_exactly_the_members_that_have_a_column() {
+    let contract: Value = serde_norway::from_str(CONTRACT).unwrap();
+    let properties = &contract["components"]["schemas"]["Product"]["properties"];
+    let described: BTreeSet<&str> =
+        properties.as_mapping().unwrap().keys().map(|name| name.as_str().unwrap()).collect();
+    assert_eq!(described, known_members().collect());
+    for attribute in ATTRIBUTES {
+        let expected: &[&[&str]] = match attribute.kind() {
+            // Codes are sent as numbers, too.
+            Kind::Text => &[&["null", "string"], &["integer", "null", "string"]],
+            Kind::Price | Kind::Decimal => &[&["null", "number", "string"]],
+            Kind::Integer => &[&["integer", "null", "string"]],
+            Kind::Time => &[&["null", "string"]],
+            Kind::Json => &[],
+        };
+        for member in attribute.members() {
+            let types = properties[member]["type"].as_sequence().unwrap();
+            let mut types: Vec<&str> = types.iter().map(|one| one.as_str().unwrap()).collect();
+            types.sort_unstable();
+            assert!(expected.contains(&types.as_slice()), "{member}: {types:?}, not one of {expected:?}");
+        }
+    }
 }
 
 #[test]

@@ -5,8 +5,8 @@ use std::sync::LazyLock;
 
 use ingestion::chunk::{Generation, Plan, Planner, decode, encode};
 use ingestion::product::{
-    Attributes, BatchStamp, CnpjAccess, Decimal, ItemError, ItemErrorCode, ItemPlace, ItemRules,
-    MAX_PRODUCT_ID, Product,
+    Attribute, AttributeWriter, BatchStamp, CnpjAccess, Decimal, ItemError, ItemErrorCode, ItemPlace,
+    ItemRules, MAX_PRODUCT_ID, Price, Product, RowHash, known_members,
 };
 use jiff::Timestamp;
 use jiff::tz::{Offset, TimeZone};
@@ -19,32 +19,6 @@ use crate::{without_white_end, without_white_start};
 
 static RULES: LazyLock<ItemRules> =
     LazyLock::new(|| ItemRules { zone: TimeZone::fixed(Offset::constant(-3)), cnpjs: CnpjAccess::Any });
-
-/// Members that have a column.
-const KNOWN: [&str; 22] = [
-    "CNPJ",
-    "SHOPID",
-    "PRODUCTID",
-    "TITLE",
-    "DESCRIPTION",
-    "EAN",
-    "BRAND",
-    "NCM",
-    "CATEGORY",
-    "IMAGELINK",
-    "COLOR",
-    "PRICE",
-    "PRICEPROMO",
-    "WHOLESALEPRICE",
-    "QUANTITY",
-    "SIZE",
-    "MEASURE",
-    "WHOLESALEMIN",
-    "INDICE",
-    "DATACADASTROPRODUTO",
-    "DATAATUALIZACAOPRODUTO",
-    "DATAATUALIZACAOESTOQUE",
-];
 
 /// The input is one item, or the members that a valid item gets besides its key.
 pub fn check(input: &[u8]) {
@@ -84,26 +58,40 @@ fn storable(product: &Product<'_>) {
     let Product { key, attributes, .. } = product;
     assert_eq!(key.product_id, key.product_id.trim());
     assert!((1..=MAX_PRODUCT_ID).contains(&key.product_id.len()) && !key.product_id.contains('\0'));
-    let Attributes { title, description, ean, brand, ncm, category, image_link, color, extra, .. } =
-        attributes;
-    for text in
-        [title, description, ean, brand, ncm, category, image_link, color, extra].into_iter().flatten()
-    {
-        assert!(!text.contains('\0'), "{text:?}");
+    attributes.write(&mut Storable);
+}
+
+/// Panics where a column does not hold an attribute's value.
+struct Storable;
+
+impl AttributeWriter for Storable {
+    fn absent(&mut self, _: &'static Attribute) {}
+
+    fn text(&mut self, attribute: &'static Attribute, text: &str) {
+        assert!(!text.contains('\0'), "{attribute:?}: {text:?}");
     }
-    for price in [attributes.price, attributes.price_promo, attributes.wholesale_price].into_iter().flatten()
-    {
-        assert!(price.ten_thousandths().unsigned_abs() < 100_000_000_000_000, "numeric(14,4): {price}");
+
+    fn price(&mut self, attribute: &'static Attribute, price: Price) {
+        let fits = price.ten_thousandths().unsigned_abs() < 100_000_000_000_000;
+        assert!(fits, "{attribute:?}, numeric(14,4): {price}");
     }
-    let numbers = [attributes.quantity, attributes.size, attributes.measure, attributes.wholesale_min];
-    for number in numbers.into_iter().flatten() {
-        assert!(number.units().unsigned_abs() < 10_u128.pow(38) && number.places() <= 38, "{number}");
+
+    fn decimal(&mut self, attribute: &'static Attribute, number: Decimal) {
+        let fits = number.units().unsigned_abs() < 10_u128.pow(38) && number.places() <= 38;
+        assert!(fits, "{attribute:?}: {number}");
         assert_eq!(number.to_string().parse::<Decimal>(), Ok(number));
     }
-    // PostgreSQL's timestamps begin in the year -4713, and hold microseconds.
-    let first: Timestamp = "-004712-01-01T00:00:00Z".parse().expect("a time");
-    for time in [attributes.source_created_at, attributes.source_updated_at].into_iter().flatten() {
-        assert!(time >= first && time.subsec_nanosecond() % 1000 == 0, "{time}");
+
+    fn integer(&mut self, _: &'static Attribute, _: i32) {}
+
+    fn time(&mut self, attribute: &'static Attribute, time: Timestamp) {
+        // PostgreSQL's timestamps begin in the year -4713, and hold microseconds.
+        let first: Timestamp = "-004712-01-01T00:00:00Z".parse().expect("a time");
+        assert!(time >= first && time.subsec_nanosecond() % 1000 == 0, "{attribute:?}: {time}");
+    }
+
+    fn json(&mut self, attribute: &'static Attribute, json: &str) {
+        self.text(attribute, json);
     }
 }
 
@@ -115,7 +103,7 @@ fn survives_a_chunk(product: &Product<'_>) {
     assert_eq!(read, chunk);
     let [row] = read.rows() else { panic!("one row") };
     assert_eq!((&row.key, row.attributes.decode().as_ref()), (&product.key, Ok(&product.attributes)));
-    assert_eq!(row.row_hash, row.attributes.row_hash());
+    assert_eq!(row.row_hash, RowHash::of(&product.attributes));
 }
 
 /// It is an object that `jsonb` takes, and read again as members it is itself.
@@ -185,7 +173,7 @@ impl Members {
     /// The same members from last to first, with escapes for every character of their names and, where they have a column, in another case.
     fn spelled_otherwise(&self) -> String {
         let members = self.0.iter().rev().map(|(name, value)| {
-            let is_known = KNOWN.iter().any(|known| known.eq_ignore_ascii_case(name));
+            let is_known = known_members().any(|known| known.eq_ignore_ascii_case(name));
             let units: String = name
                 .encode_utf16()
                 .map(|unit| match char::from_u32(unit.into()) {

@@ -14,7 +14,9 @@ use clap::ValueEnum;
 use flate2::write::MultiGzDecoder;
 use futures_util::future::{BoxFuture, ready};
 use ingestion::chunk::{Chunk, Generation, Plan, decode, frame};
-use ingestion::product::{BatchStamp, ItemError, ItemPlace, KeyHash};
+use ingestion::product::{
+    Attributes, BatchStamp, EncodingError, ItemError, ItemPlace, KeyHash, ProductKey, RowHasher,
+};
 use ingestion::split::{Format, ITEM_LIMIT, Piece, Splitter};
 use jiff::Timestamp;
 use nix::time::ClockId;
@@ -98,8 +100,12 @@ pub(crate) async fn run(part: Part, payload: &Path) -> Result<(), Error> {
         Part::Hash => {
             let chunks = files(payload).await?.iter().map(|file| decode(file)).collect::<Result<Vec<_>, _>>();
             let chunks = chunks.map_err(|error| unexpected(&error))?;
+            let rows = chunks.iter().flat_map(Chunk::rows);
+            let rows =
+                rows.map(|row| Ok((&row.key, row.attributes.decode()?))).collect::<Result<Vec<_>, _>>();
+            let rows = rows.map_err(|error: EncodingError| unexpected(&error))?;
             twice(&content, || {
-                hash(&content, &chunks);
+                hash(&content, &rows);
                 Ok(())
             })?
         }
@@ -257,13 +263,14 @@ fn compress(content: &[u8]) -> Result<(), Error> {
     Ok(())
 }
 
-fn hash(content: &[u8], chunks: &[Chunk]) {
+fn hash(content: &[u8], rows: &[(&ProductKey, Attributes<'_>)]) {
     let mut hash = Sha256::new();
     for window in content.chunks(WINDOW) {
         hash.update(window);
     }
     black_box(hash.finalize());
-    for row in chunks.iter().flat_map(Chunk::rows) {
-        black_box((KeyHash::of(&row.key), row.attributes.row_hash()));
+    let mut hasher = RowHasher::default();
+    for (key, attributes) in rows {
+        black_box((KeyHash::of(key), hasher.hash(attributes)));
     }
 }

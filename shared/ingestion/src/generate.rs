@@ -15,6 +15,7 @@ mod words;
 use std::fmt::Write as _;
 
 use crate::Cnpj;
+use crate::product::{ATTRIBUTES, Kind};
 use random::Random;
 
 /// How a catalogue is written down.
@@ -122,7 +123,22 @@ impl Catalogue {
         changes
     }
 
+    /// A product's members: first those that have values like a real source's, then the other
+    /// members of the list of attributes.
     fn members(&self, number: u32) -> Vec<(&'static str, String)> {
+        let mut members = self.special_members(number);
+        let mut random = self.random(u64::from(number) + (1 << 38));
+        for attribute in ATTRIBUTES {
+            for name in attribute.members() {
+                if members.iter().all(|(member, _)| *member != name) {
+                    members.push((name, plain(attribute.kind(), &mut random)));
+                }
+            }
+        }
+        members
+    }
+
+    fn special_members(&self, number: u32) -> Vec<(&'static str, String)> {
         let mut random = self.random(u64::from(number) + (1 << 39));
         let cnpj = self.cnpj(number % self.establishments.max(1)).map(String::from).unwrap_or_default();
         let changes = self.changes(number);
@@ -163,6 +179,17 @@ impl Catalogue {
             ("DATAATUALIZACAOESTOQUE", text(&format!("2025-12-{day:02} 18:00:00"))),
             ("REGISTROMS", text(&format!("1{:012}", random.below(1_000_000_000)))),
         ]
+    }
+}
+
+/// Any value of this kind.
+fn plain(kind: Kind, random: &mut Random) -> String {
+    match kind {
+        Kind::Text => text(random.pick(words::PROSE)),
+        Kind::Price | Kind::Decimal => money(random.below(30_000)),
+        Kind::Integer => random.below(1000).to_string(),
+        Kind::Time => text(&format!("2024-01-{:02} 08:30:00", 1 + random.below(28))),
+        Kind::Json => "null".to_owned(),
     }
 }
 

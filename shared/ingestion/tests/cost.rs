@@ -5,7 +5,7 @@
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test fails where it finds itself wrong")]
 
 use allocation_counter::{AllocationInfo, measure};
-use ingestion::product::{CnpjAccess, ItemPlace, ItemRules};
+use ingestion::product::{CnpjAccess, ItemPlace, ItemRules, RowHasher};
 use ingestion::split::{Format, ITEM_LIMIT, Piece, Splitter};
 use jiff::tz::TimeZone;
 
@@ -140,4 +140,14 @@ fn splitting_a_payload_costs_what_its_length_is() {
         let counted = [once, twice, four].map(|payload| (payload.len(), split(*format, payload)));
         is_linear(shape, &counted);
     }
+}
+
+#[test]
+fn hashing_rows_allocates_nothing_once_there_was_one_as_large() {
+    let large = item(&format!(r#""TITLE":"{0}","LOTE":"{0}","PRICE":1,"QUANTITY":2"#, "a".repeat(LENGTH)));
+    let product = RULES.parse(ItemPlace { index: 0, offset: 0 }, large.as_bytes()).unwrap();
+    let mut hasher = RowHasher::default();
+    let first = hasher.hash(&product.attributes);
+    let cost = measure(|| assert_eq!(hasher.hash(&product.attributes), first));
+    assert_eq!(cost.count_total, 0, "{cost:?}");
 }

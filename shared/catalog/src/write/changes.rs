@@ -6,33 +6,15 @@ use ingestion::batch::Changes;
 use ingestion::chunk::{Chunk, Row};
 use jiff::Timestamp;
 
-use super::copy::{Presence, changing, columns, copy};
+use super::columns::{CREATE_STAGED, NEW_PRODUCTS, STAGED_PRODUCTS, UPDATE};
+use super::copy::{Presence, copy};
 use super::history;
 use super::lookup::{Differing, Existing};
 use crate::connection::Session;
 use crate::error::DatabaseError;
 use crate::place::Place;
 
-const COPY_NEW: &str = concat!("COPY products (", columns!(), ") FROM STDIN (FORMAT binary)");
-const STAGE: &str = concat!("COPY staged_products (place, ", changing!(), ") FROM STDIN (FORMAT binary)");
 const IS_STAGE_ABSENT: &str = "SELECT to_regclass('pg_temp.staged_products') IS NULL AS is_absent";
-/// One table a session, emptied by each commit: a table a chunk would leave 20 KB in the system's
-/// catalogue each time.
-const CREATE_STAGE: &str = concat!(
-    "CREATE TEMPORARY TABLE staged_products ON COMMIT DELETE ROWS AS SELECT ctid AS place, ",
-    changing!(),
-    " FROM products WITH NO DATA"
-);
-/// By place, since under the establishments' locks nobody moves a row: neither the index nor the
-/// row's lock is needed to find it again.
-const UPDATE: &str = "UPDATE products p SET title = s.title, description = s.description, ean = s.ean, brand = s.brand, ncm = s.ncm, \
-     category = s.category, imagelink = s.imagelink, color = s.color, price = s.price, pricepromo = s.pricepromo, \
-     wholesaleprice = s.wholesaleprice, quantity = s.quantity, size = s.size, measure = s.measure, \
-     wholesalemin = s.wholesalemin, indice = s.indice, source_created_at = s.source_created_at, \
-     source_updated_at = s.source_updated_at, extra = s.extra, row_hash = s.row_hash, last_batch_id = s.last_batch_id, \
-     last_received_at = s.last_received_at, last_item_index = s.last_item_index, active = s.active, updated_at = now(), \
-     deactivated_at = CASE WHEN s.active THEN NULL ELSE p.deactivated_at END \
-     FROM staged_products s WHERE p.ctid = s.place";
 const REACTIVATE: &str = "UPDATE products SET active = true, deactivated_at = NULL, updated_at = now() \
      WHERE ctid = ANY($1)";
 
@@ -138,18 +120,18 @@ impl Differing<'_> {
 /// Carries a plan out.
 pub(super) async fn apply(session: &mut Session<'_>, plan: &Plan<'_>) -> Result<(), DatabaseError> {
     if !plan.insert.is_empty() {
-        copy(session, COPY_NEW, &plan.insert, |rows, (row, presence)| rows.push(row, *presence)).await?;
+        copy(session, &NEW_PRODUCTS, &plan.insert, |rows, (row, presence)| rows.push(row, *presence)).await?;
     }
     if !plan.update.is_empty() {
         let answer = session.query_opt(IS_STAGE_ABSENT, &[]).await?;
         if answer.map_or(Ok(true), |answer| answer.try_get("is_absent"))? {
-            session.transaction.batch_execute(CREATE_STAGE).await?;
+            session.transaction.batch_execute(&CREATE_STAGED).await?;
         }
-        copy(session, STAGE, &plan.update, |rows, (place, row, presence)| {
+        copy(session, &STAGED_PRODUCTS, &plan.update, |rows, (place, row, presence)| {
             rows.push_change(*place, row, *presence)
         })
         .await?;
-        all(session.execute(UPDATE, &[]).await?, plan.update.len())?;
+        all(session.execute(&UPDATE, &[]).await?, plan.update.len())?;
     }
     if !plan.reactivate.is_empty() {
         all(session.execute(REACTIVATE, &[&plan.reactivate]).await?, plan.reactivate.len())?;

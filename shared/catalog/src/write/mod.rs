@@ -6,6 +6,7 @@
 //! share the locks.
 
 mod changes;
+mod columns;
 mod copy;
 mod history;
 mod lookup;

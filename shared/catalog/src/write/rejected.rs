@@ -7,18 +7,10 @@ use std::collections::HashSet;
 
 use ingestion::chunk::{Chunk, Row};
 
-use super::copy::{Presence, columns, copy};
+use super::columns::{CREATE_SUSPECTS, SUSPECT_PRODUCTS};
+use super::copy::{Presence, copy};
 use crate::connection::{Connection, Session};
 use crate::error::DatabaseError;
-
-/// A table with the columns' types and nothing else of the real one, for this transaction, which is
-/// never committed.
-const CREATE_SUSPECTS: &str = concat!(
-    "CREATE TEMPORARY TABLE suspect_products ON COMMIT DROP AS SELECT ",
-    columns!(),
-    " FROM products WITH NO DATA"
-);
-const COPY_SUSPECTS: &str = concat!("COPY suspect_products (", columns!(), ") FROM STDIN (FORMAT binary)");
 
 /// The places of the refused rows. A half that is refused is halved again.
 pub(super) async fn find(
@@ -28,7 +20,7 @@ pub(super) async fn find(
     let mut session = connection.begin().await?;
     let mut refused = HashSet::new();
     let all: Vec<(usize, &Row)> = chunk.rows().iter().enumerate().collect();
-    session.transaction.batch_execute(CREATE_SUSPECTS).await?;
+    session.transaction.batch_execute(&CREATE_SUSPECTS).await?;
     let mut suspects = vec![all.as_slice()];
     while let Some(rows) = suspects.pop() {
         if accepts(&mut session, rows).await? {
@@ -49,8 +41,9 @@ pub(super) async fn find(
 
 async fn accepts(session: &mut Session<'_>, rows: &[(usize, &Row)]) -> Result<bool, DatabaseError> {
     session.transaction.batch_execute("SAVEPOINT suspects").await?;
-    match copy(session, COPY_SUSPECTS, rows, |suspects, (_, row)| suspects.push(row, Presence::Active)).await
-    {
+    let copied =
+        copy(session, &SUSPECT_PRODUCTS, rows, |suspects, (_, row)| suspects.push(row, Presence::Active));
+    match copied.await {
         Ok(()) => {
             session.transaction.batch_execute("RELEASE SAVEPOINT suspects").await?;
             Ok(true)

@@ -1,9 +1,8 @@
 use catalog::{DatabaseError, Written};
 use ingestion::batch::{BatchStatus, Changes};
-use ingestion::product::{Attributes, Decimal, Price, Product};
 use retry::Retryable as _;
 
-use crate::support::{Item, Load, at, cnpj, database_test, product};
+use crate::support::{Item, Load, database_test, product};
 
 async fn changes(database: &catalog::Database, load: &Load, index: usize) -> Changes {
     match database.write_chunk(&load.chunks[index]).await.unwrap() {
@@ -18,106 +17,6 @@ const fn counts(inserted: u64, updated: u64, unchanged: u64, stale: u64) -> Chan
 
 const fn dated(key: u32, content: u32, updated_at: i64) -> Item {
     Item { key, content, updated_at: Some(updated_at) }
-}
-
-/// One of every kind, none absent.
-fn attributes() -> Attributes<'static> {
-    let decimal = |text: &str| Some(text.parse::<Decimal>().unwrap());
-    let price = |text: &str| Some(Price::try_from(text.parse::<Decimal>().unwrap()).unwrap());
-    Attributes {
-        title: Some("Ácido \"acetil\" \\ 100 mg".into()),
-        description: Some("linha\n\ttabulação".into()),
-        ean: Some("7891234567895".into()),
-        brand: Some("Marca".into()),
-        ncm: Some("30049099".into()),
-        category: Some("".into()),
-        image_link: Some("https://imagens.example/1.jpg".into()),
-        color: Some("azul".into()),
-        price: price("19.99"),
-        price_promo: price("-0.0001"),
-        wholesale_price: price("9999999999.9999"),
-        quantity: decimal("0"),
-        size: decimal("99999999999999999999999999999999999999"),
-        measure: decimal("-0.00000000000000000000000000000000000012"),
-        wholesale_min: decimal("123456789012345678.90123"),
-        indice: Some(i32::MIN),
-        source_created_at: Some(at(-1_000_000_000)),
-        source_updated_at: Some("2026-11-21T10:00:00.123456Z".parse().unwrap()),
-        extra: Some(r#"{"LAB":"x","N":[1,2.5,null]}"#.into()),
-    }
-}
-
-#[test]
-fn every_column_comes_back_as_it_was_sent() {
-    database_test(async |test| {
-        let sent = Product { attributes: attributes(), ..product(Item::of(1, 1)) };
-        let load = Load::delta(86_400).products([sent]).products([product(Item::of(2, 2))]);
-        let database = test.open();
-        assert_eq!(load.run(&database).await, BatchStatus::Completed);
-        let columns = "title, description, ean, brand, ncm, category, imagelink, color, price::text, pricepromo::text, \
-             wholesaleprice::text, quantity::text, size::text, measure::text, wholesalemin::text, indice::text, \
-             source_created_at::text, source_updated_at::text, extra::text, shopid::text, cnpj::text, active::text, \
-             deactivated_at::text, last_item_index::text, last_received_at::text, last_batch_id::text";
-        test.execute("SET timezone = 'UTC'").await;
-        let row = &test.rows(&format!("SELECT {columns} FROM products WHERE productid = 'p0001'")).await[0];
-        let values: Vec<Option<String>> = (0..26).map(|column| row.get(column)).collect();
-        let (batch_id, cnpj) = (load.id().to_string(), cnpj(1).to_string());
-        let expected = [
-            Some("Ácido \"acetil\" \\ 100 mg"),
-            Some("linha\n\ttabulação"),
-            Some("7891234567895"),
-            Some("Marca"),
-            Some("30049099"),
-            Some(""),
-            Some("https://imagens.example/1.jpg"),
-            Some("azul"),
-            Some("19.9900"),
-            Some("-0.0001"),
-            Some("9999999999.9999"),
-            Some("0"),
-            Some("99999999999999999999999999999999999999"),
-            Some("-0.00000000000000000000000000000000000012"),
-            Some("123456789012345678.90123"),
-            Some("-2147483648"),
-            Some("1995-03-15 08:13:20+00"),
-            Some("2026-11-21 10:00:00.123456+00"),
-            Some(r#"{"N": [1, 2.5, null], "LAB": "x"}"#),
-            Some("1"),
-            Some(cnpj.as_str()),
-            Some("true"),
-            None,
-            Some("0"),
-            Some("2026-11-22 10:00:00+00"),
-            Some(batch_id.as_str()),
-        ];
-        assert_eq!(values.iter().map(Option::as_deref).collect::<Vec<_>>(), expected);
-        // What was not sent is absent.
-        let empty = "SELECT num_nulls(description, ean, brand, ncm, category, imagelink, color, price, pricepromo, \
-             wholesaleprice, quantity, size, measure, wholesalemin, indice, source_created_at, source_updated_at, \
-             extra)::bigint FROM products WHERE productid = 'p0002'";
-        assert_eq!(test.number(empty).await, 18);
-        // By their key's hash, products are found in their chunks.
-        let hashes =
-            "SELECT count(*) FROM products WHERE key_hash IN (SELECT unnest(key_hashes) FROM batch_chunks)";
-        assert_eq!(test.number(hashes).await, 2);
-    });
-}
-
-#[test]
-fn an_update_writes_every_column_that_an_insert_writes() {
-    database_test(async |test| {
-        let database = test.open();
-        Load::delta(-100).items(&[Item::of(3, 9)]).run(&database).await;
-        let sent = |key| Product { attributes: attributes(), ..product(Item::of(key, 1)) };
-        let load = Load::delta(86_400).products([sent(1), sent(3)]);
-        load.prepare(&database).await;
-        assert_eq!(changes(&database, &load, 0).await, counts(1, 1, 0, 0));
-        let different = "SELECT count(DISTINCT (title, description, ean, brand, ncm, category, imagelink, color, price, pricepromo, \
-             wholesaleprice, quantity, size, measure, wholesalemin, indice, source_created_at, source_updated_at, extra, row_hash, \
-             last_batch_id, last_received_at, active, deactivated_at, last_item_index - CASE productid WHEN 'p0003' THEN 1 ELSE 0 END)) \
-             FROM products";
-        assert_eq!(test.number(different).await, 1);
-    });
 }
 
 #[test]

@@ -8,6 +8,7 @@
 )]
 
 mod attempts;
+mod attributes;
 mod batches;
 mod chunks;
 mod connection;

@@ -3,7 +3,9 @@ use bytes::BytesMut;
 use super::{ChunkId, Generation, Plan};
 use crate::Cnpj;
 use crate::product::bytes::Writer;
-use crate::product::{BatchStamp, EncodedAttributes, KeyHash, Product, ProductKey, RowHash, Version};
+use crate::product::{
+    BatchStamp, EncodedAttributes, KeyHash, Product, ProductKey, RowHash, RowHasher, Version,
+};
 
 /// Bytes of encoded attributes after which planner 1 cuts, so that items near their limit cannot
 /// make a chunk that is too large to handle.
@@ -11,6 +13,13 @@ const CHUNK_BYTES: usize = 8 * 1024 * 1024;
 
 /// Bytes of memory that rows share; larger ones have their own.
 const ALLOCATED_AT_ONCE: usize = 64 * 1024;
+
+/// What rows are made with, kept from one to the next.
+#[derive(Debug)]
+struct Memory {
+    attributes: Writer,
+    hasher: RowHasher,
+}
 
 /// One product of a chunk, with what decides whether its row is written at all. Its attributes are
 /// decoded only if it is.
@@ -24,14 +33,13 @@ pub struct Row {
 }
 
 impl Row {
-    fn new(product: Product<'_>, batch: BatchStamp, item_index: u64, memory: &mut Writer) -> Self {
-        let attributes = product.attributes.encode_in(memory);
+    fn new(product: Product<'_>, batch: BatchStamp, item_index: u64, memory: &mut Memory) -> Self {
         Self {
             key_hash: KeyHash::of(&product.key),
-            row_hash: attributes.row_hash(),
+            row_hash: memory.hasher.hash(&product.attributes),
             version: Version::new(product.attributes.source_updated_at, batch, item_index),
+            attributes: product.attributes.encode_in(&mut memory.attributes),
             key: product.key,
-            attributes,
         }
     }
 }
@@ -120,14 +128,15 @@ pub struct Planner {
     index: u32,
     rows: Vec<Row>,
     bytes: usize,
-    memory: Writer,
+    memory: Memory,
 }
 
 impl Planner {
     /// A planner for one run over a batch's payload.
     #[must_use]
     pub fn new(plan: Plan, batch: BatchStamp, generation: Generation) -> Self {
-        let memory = Writer(BytesMut::with_capacity(ALLOCATED_AT_ONCE));
+        let attributes = Writer(BytesMut::with_capacity(ALLOCATED_AT_ONCE));
+        let memory = Memory { attributes, hasher: RowHasher::default() };
         Self { plan, batch, generation, index: 0, rows: Vec::new(), bytes: 0, memory }
     }
 

@@ -7,7 +7,7 @@ use uuid::Uuid;
 use super::frame::FrameError;
 use super::*;
 use crate::Cnpj;
-use crate::product::{Attributes, BatchStamp, KeyHash, MemberSet, Product, ProductKey};
+use crate::product::{Attributes, BatchStamp, KeyHash, MemberSet, Product, ProductKey, RowHash};
 
 const BATCH: Uuid = Uuid::from_u128(0x0192_7f3e_0000_7000_8000_0000_0000_0001);
 
@@ -164,7 +164,10 @@ proptest! {
             let file = encode(&chunk).unwrap();
             prop_assert_eq!(&encode(&chunk).unwrap(), &file);
             let read = decode(&file).unwrap();
-            prop_assert!(read.rows().iter().all(|row| row.key_hash == KeyHash::of(&row.key) && row.row_hash == row.attributes.row_hash()));
+            for row in read.rows() {
+                prop_assert_eq!(row.key_hash, KeyHash::of(&row.key));
+                prop_assert_eq!(row.row_hash, RowHash::of(&row.attributes.decode().unwrap()));
+            }
             prop_assert_eq!(read, chunk);
         }
     }

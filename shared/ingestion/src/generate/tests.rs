@@ -6,7 +6,9 @@ use uuid::Uuid;
 
 use super::*;
 use crate::chunk::{Generation, Plan, Planner, encode};
-use crate::product::{BatchStamp, CnpjAccess, ItemErrorCode, ItemPlace, ItemRules, ProductKey, RowHash};
+use crate::product::{
+    BatchStamp, CnpjAccess, ItemErrorCode, ItemPlace, ItemRules, ProductKey, RowHash, known_members,
+};
 use crate::split::{Format, ITEM_LIMIT, Piece, Splitter};
 
 type Loaded = (BTreeMap<ProductKey, RowHash>, Vec<ItemErrorCode>, u32);
@@ -73,6 +75,14 @@ fn a_later_edition_changes_its_share_and_nothing_else() {
     assert!(before.keys().eq(after.keys()));
     let changed = before.values().zip(after.values()).filter(|(before, after)| before != after).count();
     assert!((140..260).contains(&changed), "{changed} changed");
+}
+
+#[test]
+fn an_item_has_every_member_that_has_a_column() {
+    let members = Catalogue::default().members(1);
+    for known in known_members() {
+        assert_eq!(members.iter().filter(|(name, _)| *name == known).count(), 1, "{known}");
+    }
 }
 
 #[test]

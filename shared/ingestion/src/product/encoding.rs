@@ -1,19 +1,20 @@
-//! Attributes as bytes: the form in which chunks carry them, and which the row hash is made over.
+//! Attributes as chunk files carry them.
 //!
-//! A set of 32 bits says which attributes are present, in the order below; their values follow. One
-//! content has one form. Since row hashes are stored with products, any change here makes every
-//! product look changed once.
+//! A set of 32 bits says which attributes are present, each by its number; their values follow in
+//! the order of the list. Chunks that are under way outlive a deployment, so a change of this form
+//! is a new version of the chunk's format.
 
 use std::borrow::Cow;
 
 use bytes::Bytes;
 use jiff::Timestamp;
 
+use super::attributes::{Attribute, AttributeReader, AttributeWriter};
 use super::bytes::{Malformed, Reader, Writer};
-use super::{Attributes, Decimal, Price, RowHash};
+use super::{Attributes, Decimal, Price};
 
-/// Attributes as bytes, which are read only where they are written to the database. Those of a
-/// chunk share its memory.
+/// Attributes as bytes, which are read only when they are written to the database. Those of a chunk
+/// share its memory.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct EncodedAttributes(pub(crate) Bytes);
 
@@ -29,12 +30,6 @@ impl From<Malformed> for EncodingError {
 }
 
 impl EncodedAttributes {
-    /// The hash of the content.
-    #[must_use]
-    pub fn row_hash(&self) -> RowHash {
-        RowHash::of(&self.0)
-    }
-
     /// Bytes that it occupies.
     #[must_use]
     pub fn size(&self) -> usize {
@@ -44,30 +39,10 @@ impl EncodedAttributes {
     /// The attributes again, whose texts are those of these bytes.
     ///
     /// # Errors
-    /// Where these are not bytes that [`Attributes::encode`] made.
+    /// If these are not bytes that [`Attributes::encode`] made.
     pub fn decode(&self) -> Result<Attributes<'_>, EncodingError> {
         let mut values = Values::new(&self.0)?;
-        let attributes = Attributes {
-            title: values.text()?,
-            description: values.text()?,
-            ean: values.text()?,
-            brand: values.text()?,
-            ncm: values.text()?,
-            category: values.text()?,
-            image_link: values.text()?,
-            color: values.text()?,
-            price: values.price()?,
-            price_promo: values.price()?,
-            wholesale_price: values.price()?,
-            quantity: values.decimal()?,
-            size: values.decimal()?,
-            measure: values.decimal()?,
-            wholesale_min: values.decimal()?,
-            indice: values.next(Reader::i32)?,
-            source_created_at: values.time()?,
-            source_updated_at: values.time()?,
-            extra: values.text()?,
-        };
+        let attributes = Attributes::read(&mut values)?;
         values.end()?;
         Ok(attributes)
     }
@@ -82,73 +57,72 @@ impl Attributes<'_> {
 
     /// The same in the free part of `memory`, so that many items' are allocated at once.
     pub(crate) fn encode_in(&self, memory: &mut Writer) -> EncodedAttributes {
-        let mut sheet = Sheet::on(memory);
-        for text in [
-            &self.title,
-            &self.description,
-            &self.ean,
-            &self.brand,
-            &self.ncm,
-            &self.category,
-            &self.image_link,
-            &self.color,
-        ] {
-            sheet.text(text.as_deref());
+        memory.0.clear();
+        memory.raw(&[0; 4]);
+        let mut sheet = Sheet { present: 0, out: memory };
+        self.write(&mut sheet);
+        let present = sheet.present.to_le_bytes();
+        if let Some(place) = memory.0.first_chunk_mut() {
+            *place = present;
         }
-        for price in [self.price, self.price_promo, self.wholesale_price] {
-            sheet.value(price, |out, price| out.raw(&price.ten_thousandths().to_le_bytes()));
-        }
-        for number in [self.quantity, self.size, self.measure, self.wholesale_min] {
-            sheet.value(number, |out, number: Decimal| {
-                out.raw(&number.units().to_le_bytes());
-                out.raw(&[number.places()]);
-            });
-        }
-        sheet.value(self.indice, |out, indice| out.raw(&indice.to_le_bytes()));
-        for time in [self.source_created_at, self.source_updated_at] {
-            sheet.value(time, |out, time| out.raw(&time.as_microsecond().to_le_bytes()));
-        }
-        sheet.text(self.extra.as_deref());
-        sheet.finish()
+        EncodedAttributes(memory.0.split().freeze())
+    }
+}
+
+impl Attribute {
+    /// Its bit in the set of those that are present. Numbers are 1 to 32.
+    const fn bit(&self) -> u32 {
+        1 << (self.number - 1)
     }
 }
 
 /// Writes one attribute after the other.
 struct Sheet<'a> {
     present: u32,
-    bit: u32,
     out: &'a mut Writer,
 }
 
-impl<'a> Sheet<'a> {
-    fn on(out: &'a mut Writer) -> Self {
-        out.0.clear();
-        out.raw(&[0; 4]);
-        Self { present: 0, bit: 1, out }
+impl Sheet<'_> {
+    /// Notes that an attribute is present, and says where to write its value.
+    const fn of(&mut self, attribute: &Attribute) -> &mut Writer {
+        self.present |= attribute.bit();
+        self.out
+    }
+}
+
+impl AttributeWriter for Sheet<'_> {
+    fn absent(&mut self, _: &'static Attribute) {}
+
+    fn text(&mut self, attribute: &'static Attribute, text: &str) {
+        self.of(attribute).sized(text.as_bytes());
     }
 
-    fn value<T>(&mut self, value: Option<T>, write: impl FnOnce(&mut Writer, T)) {
-        if let Some(value) = value {
-            self.present |= self.bit;
-            write(self.out, value);
-        }
-        self.bit <<= 1;
+    fn price(&mut self, attribute: &'static Attribute, price: Price) {
+        self.of(attribute).raw(&price.ten_thousandths().to_le_bytes());
     }
 
-    fn text(&mut self, text: Option<&str>) {
-        self.value(text, |out, text| out.sized(text.as_bytes()));
+    fn decimal(&mut self, attribute: &'static Attribute, number: Decimal) {
+        let out = self.of(attribute);
+        out.raw(&number.units().to_le_bytes());
+        out.raw(&[number.places()]);
     }
 
-    fn finish(self) -> EncodedAttributes {
-        if let Some(present) = self.out.0.first_chunk_mut() {
-            *present = self.present.to_le_bytes();
-        }
-        EncodedAttributes(self.out.0.split().freeze())
+    fn integer(&mut self, attribute: &'static Attribute, number: i32) {
+        self.of(attribute).raw(&number.to_le_bytes());
+    }
+
+    fn time(&mut self, attribute: &'static Attribute, time: Timestamp) {
+        self.of(attribute).raw(&time.as_microsecond().to_le_bytes());
+    }
+
+    fn json(&mut self, attribute: &'static Attribute, json: &str) {
+        self.text(attribute, json);
     }
 }
 
 /// Reads one attribute after the other.
 struct Values<'a> {
+    /// Those that were not read yet.
     present: u32,
     rest: Reader<'a>,
 }
@@ -159,36 +133,49 @@ impl<'a> Values<'a> {
         Ok(Self { present: rest.u32()?, rest })
     }
 
-    fn next<T>(
+    fn of<T>(
         &mut self,
+        attribute: &Attribute,
         read: impl FnOnce(&mut Reader<'a>) -> Result<T, Malformed>,
     ) -> Result<Option<T>, Malformed> {
-        let here = self.present & 1 == 1;
-        self.present >>= 1;
-        if here { read(&mut self.rest).map(Some) } else { Ok(None) }
+        let is_present = self.present & attribute.bit() != 0;
+        self.present &= !attribute.bit();
+        if is_present { read(&mut self.rest).map(Some) } else { Ok(None) }
     }
 
-    fn text(&mut self) -> Result<Option<Cow<'a, str>>, Malformed> {
-        self.next(|rest| rest.text().map(Cow::Borrowed))
+    const fn end(self) -> Result<(), Malformed> {
+        if self.present == 0 { self.rest.end() } else { Err(Malformed) }
+    }
+}
+
+impl<'a> AttributeReader<'a> for Values<'a> {
+    type Error = Malformed;
+
+    fn text(&mut self, attribute: &'static Attribute) -> Result<Option<Cow<'a, str>>, Malformed> {
+        self.of(attribute, |rest| rest.text().map(Cow::Borrowed))
     }
 
-    fn price(&mut self) -> Result<Option<Price>, Malformed> {
-        self.next(|rest| Price::from_ten_thousandths(rest.i64()?).map_err(|_| Malformed))
+    fn price(&mut self, attribute: &'static Attribute) -> Result<Option<Price>, Malformed> {
+        self.of(attribute, |rest| Price::from_ten_thousandths(rest.i64()?).map_err(|_| Malformed))
     }
 
-    fn decimal(&mut self) -> Result<Option<Decimal>, Malformed> {
-        self.next(|rest| {
+    fn decimal(&mut self, attribute: &'static Attribute) -> Result<Option<Decimal>, Malformed> {
+        self.of(attribute, |rest| {
             let units = rest.array().map(i128::from_le_bytes)?;
             let [places] = rest.array()?;
             Decimal::new(units, places).ok_or(Malformed)
         })
     }
 
-    fn time(&mut self) -> Result<Option<Timestamp>, Malformed> {
-        self.next(|rest| Timestamp::from_microsecond(rest.i64()?).map_err(|_| Malformed))
+    fn integer(&mut self, attribute: &'static Attribute) -> Result<Option<i32>, Malformed> {
+        self.of(attribute, Reader::i32)
     }
 
-    fn end(self) -> Result<(), Malformed> {
-        if self.present == 0 { self.rest.end() } else { Err(Malformed) }
+    fn time(&mut self, attribute: &'static Attribute) -> Result<Option<Timestamp>, Malformed> {
+        self.of(attribute, |rest| Timestamp::from_microsecond(rest.i64()?).map_err(|_| Malformed))
+    }
+
+    fn json(&mut self, attribute: &'static Attribute) -> Result<Option<Cow<'a, str>>, Malformed> {
+        self.text(attribute)
     }
 }

@@ -1,8 +1,8 @@
 use std::fmt;
 
-use sha2::{Digest, Sha256};
+use sha2::{Digest as _, Sha256};
 
-use super::ProductKey;
+use super::{Attributes, ProductKey, RowHasher};
 
 /// Identifies a product's key in little space: 16 bytes of a SHA-256. It stands for the key where
 /// chunks say which products they contained.
@@ -10,7 +10,7 @@ use super::ProductKey;
 pub struct KeyHash(pub [u8; 16]);
 
 /// Identifies a product's content: 16 bytes of a SHA-256 over the typed attributes, so neither
-/// spelling nor order matters.
+/// spelling nor order matters. [`RowHasher`] makes many of them.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct RowHash(pub [u8; 16]);
 
@@ -22,20 +22,20 @@ impl KeyHash {
         hash.update(key.cnpj.as_bytes());
         hash.update(key.shop_id.to_be_bytes());
         hash.update(key.product_id.as_bytes());
-        Self(first_half(hash))
+        Self(first_half(hash.finalize()))
     }
 }
 
 impl RowHash {
-    pub(super) fn of(encoded: &[u8]) -> Self {
-        let mut hash = Sha256::new();
-        hash.update(encoded);
-        Self(first_half(hash))
+    /// The hash of a product's content. Stored with products: `canonical.rs` says over what.
+    #[must_use]
+    pub fn of(attributes: &Attributes<'_>) -> Self {
+        RowHasher::default().hash(attributes)
     }
 }
 
-fn first_half(hash: Sha256) -> [u8; 16] {
-    let [half @ .., _, _, _, _, _, _, _, _, _, _, _, _, _, _, _, _]: [u8; 32] = hash.finalize().into();
+pub(super) fn first_half(digest: impl Into<[u8; 32]>) -> [u8; 16] {
+    let [half @ .., _, _, _, _, _, _, _, _, _, _, _, _, _, _, _, _] = digest.into();
     half
 }
 

@@ -1,14 +1,18 @@
+//! Reads an item into a product.
+
 use std::borrow::Cow;
 use std::collections::BTreeSet;
 
+use jiff::Timestamp;
 use jiff::tz::TimeZone;
 use serde::de::IgnoredAny;
 
+use super::attributes::{Attribute, AttributeReader};
 use super::error::Fault;
 use super::field::Field;
 use super::members::Members;
 use super::scalar::Scalar;
-use super::{Attributes, ItemError, ItemErrorCode, PartialKey, Product, ProductKey, extra};
+use super::{Attributes, Decimal, ItemError, ItemErrorCode, PartialKey, Price, Product, ProductKey, extra};
 use crate::Cnpj;
 
 /// Bytes of a product id. PostgreSQL's index would hold more, but no catalogue has such ids.
@@ -78,38 +82,61 @@ impl ItemRules {
         if !self.cnpjs.allows(key.cnpj) {
             return Err(Fault {
                 code: ItemErrorCode::CnpjNotAllowed,
-                field: Some(Field::Cnpj.name().into()),
+                field: Some(Field::CNPJ.name().into()),
                 detail: "the tenant may not load this CNPJ".into(),
             });
         }
-        Ok(Product { key, attributes: self.attributes(members)?, members: members.set })
+        let set = members.set;
+        let attributes = Attributes::read(&mut ItemAttributes { members, zone: &self.zone })?;
+        Ok(Product { key, attributes, members: set })
+    }
+}
+
+/// Reads the attributes of one item.
+struct ItemAttributes<'r, 'a> {
+    members: &'r mut Members<'a>,
+    zone: &'r TimeZone,
+}
+
+impl<'a> ItemAttributes<'_, 'a> {
+    /// Reads the one member that an attribute has, unless it is a time.
+    fn of<T>(
+        &self,
+        attribute: &Attribute,
+        read: impl FnOnce(&Members<'a>, Field) -> Result<Option<T>, Fault>,
+    ) -> Result<Option<T>, Fault> {
+        attribute.members.first().map_or(Ok(None), |member| read(self.members, *member))
+    }
+}
+
+impl<'a> AttributeReader<'a> for ItemAttributes<'_, 'a> {
+    type Error = Fault;
+
+    fn text(&mut self, attribute: &'static Attribute) -> Result<Option<Cow<'a, str>>, Fault> {
+        self.of(attribute, Members::text)
     }
 
-    fn attributes<'a>(&self, members: &mut Members<'a>) -> Result<Attributes<'a>, Fault> {
-        let zone = &self.zone;
-        Ok(Attributes {
-            title: members.text(Field::Title)?,
-            description: members.text(Field::Description)?,
-            ean: members.text(Field::Ean)?,
-            brand: members.text(Field::Brand)?,
-            ncm: members.text(Field::Ncm)?,
-            category: members.text(Field::Category)?,
-            image_link: members.text(Field::ImageLink)?,
-            color: members.text(Field::Color)?,
-            price: members.price(Field::Price)?,
-            price_promo: members.price(Field::PricePromo)?,
-            wholesale_price: members.price(Field::WholesalePrice)?,
-            quantity: members.decimal(Field::Quantity)?,
-            size: members.decimal(Field::Size)?,
-            measure: members.decimal(Field::Measure)?,
-            wholesale_min: members.decimal(Field::WholesaleMin)?,
-            indice: members.integer(Field::Indice)?,
-            source_created_at: members.date(Field::Created, zone)?,
-            source_updated_at: members
-                .date(Field::Updated, zone)?
-                .max(members.date(Field::StockUpdated, zone)?),
-            extra: extra::object(std::mem::take(&mut members.extra))?.map(Cow::Owned),
-        })
+    fn price(&mut self, attribute: &'static Attribute) -> Result<Option<Price>, Fault> {
+        self.of(attribute, Members::price)
+    }
+
+    fn decimal(&mut self, attribute: &'static Attribute) -> Result<Option<Decimal>, Fault> {
+        self.of(attribute, Members::decimal)
+    }
+
+    fn integer(&mut self, attribute: &'static Attribute) -> Result<Option<i32>, Fault> {
+        self.of(attribute, Members::integer)
+    }
+
+    fn time(&mut self, attribute: &'static Attribute) -> Result<Option<Timestamp>, Fault> {
+        attribute
+            .members
+            .iter()
+            .try_fold(None, |latest, member| Ok(latest.max(self.members.date(*member, self.zone)?)))
+    }
+
+    fn json(&mut self, _: &'static Attribute) -> Result<Option<Cow<'a, str>>, Fault> {
+        Ok(extra::object(std::mem::take(&mut self.members.extra))?.map(Cow::Owned))
     }
 }
 
@@ -129,32 +156,32 @@ fn required(field: Field) -> Fault {
 /// A CNPJ may come as a number. A number's text is never read as a CNPJ's text, which may hold
 /// points and letters.
 fn cnpj(members: &Members<'_>) -> Result<Cnpj, Fault> {
-    let parsed = match members.scalar(Field::Cnpj)? {
-        Scalar::Null => return Err(required(Field::Cnpj)),
-        Scalar::Text(text) if text.trim().is_empty() => return Err(required(Field::Cnpj)),
+    let parsed = match members.scalar(Field::CNPJ)? {
+        Scalar::Null => return Err(required(Field::CNPJ)),
+        Scalar::Text(text) if text.trim().is_empty() => return Err(required(Field::CNPJ)),
         Scalar::Text(text) => text.parse::<Cnpj>(),
         Scalar::Number(number) => Cnpj::from_number(number),
         Scalar::Boolean(_) | Scalar::Nested(_) => {
-            return Err(Fault::invalid(Field::Cnpj.name(), "it must be a text"));
+            return Err(Fault::invalid(Field::CNPJ.name(), "it must be a text"));
         }
     };
     parsed.map_err(|error| Fault {
         code: ItemErrorCode::CnpjInvalid,
-        field: Some(Field::Cnpj.name().into()),
+        field: Some(Field::CNPJ.name().into()),
         detail: error.to_string().into(),
     })
 }
 
 fn shop_id(members: &Members<'_>) -> Result<i32, Fault> {
-    members.integer(Field::ShopId)?.ok_or_else(|| required(Field::ShopId))
+    members.integer(Field::SHOPID)?.ok_or_else(|| required(Field::SHOPID))
 }
 
 fn product_id(members: &Members<'_>) -> Result<String, Fault> {
-    let id = members.text(Field::ProductId)?.unwrap_or_default();
+    let id = members.text(Field::PRODUCTID)?.unwrap_or_default();
     match id.trim() {
-        "" => Err(required(Field::ProductId)),
+        "" => Err(required(Field::PRODUCTID)),
         id if id.len() > MAX_PRODUCT_ID => {
-            Err(Fault::invalid(Field::ProductId.name(), format!("it has more than {MAX_PRODUCT_ID} bytes")))
+            Err(Fault::invalid(Field::PRODUCTID.name(), format!("it has more than {MAX_PRODUCT_ID} bytes")))
         }
         id => Ok(id.to_owned()),
     }

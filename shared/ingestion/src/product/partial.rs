@@ -10,10 +10,12 @@ use super::field::Field;
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct MemberSet(u32);
 
+const _: () = assert!(Field::COUNT <= 32);
+
 impl MemberSet {
     pub(super) const fn with(self, field: Field) -> Self {
         match field {
-            Field::Cnpj | Field::ShopId | Field::ProductId => self,
+            Field::CNPJ | Field::SHOPID | Field::PRODUCTID => self,
             _ => Self(self.0 | 1 << field.place()),
         }
     }
@@ -76,10 +78,10 @@ mod tests {
 
     #[test]
     fn the_members_of_the_key_do_not_count() {
-        let keys = [Field::Cnpj, Field::ShopId, Field::ProductId];
+        let keys = [Field::CNPJ, Field::SHOPID, Field::PRODUCTID];
         let set = keys.into_iter().fold(MemberSet::default(), MemberSet::with);
         assert_eq!(set, MemberSet::default());
-        assert_ne!(set.with(Field::Title), set);
+        assert_ne!(set.with(Field::TITLE), set);
     }
 
     proptest! {

@@ -1,4 +1,5 @@
 mod items;
+mod pinned;
 mod properties;
 
 use jiff::tz::{Offset, TimeZone};

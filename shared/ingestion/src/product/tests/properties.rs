@@ -1,9 +1,11 @@
 use std::borrow::Cow;
+use std::convert::Infallible;
 
 use jiff::Timestamp;
 use proptest::prelude::*;
 use uuid::Uuid;
 
+use super::canonical::Sections;
 use super::*;
 
 fn decimal() -> impl Strategy<Value = Decimal> {
@@ -19,23 +21,76 @@ fn time() -> impl Strategy<Value = Timestamp> {
     (0_i64..4_000_000_000_000_000).prop_map(|time| Timestamp::from_microsecond(time).unwrap())
 }
 
-prop_compose! {
-    fn attributes()(
-        texts in prop::collection::vec(prop::option::of("\\PC{0,12}"), 9),
-        prices in prop::collection::vec(prop::option::of(price()), 3),
-        numbers in prop::collection::vec(prop::option::of(decimal()), 4),
-        indice in any::<Option<i32>>(),
-        times in prop::collection::vec(prop::option::of(time()), 2),
-    ) -> Attributes<'static> {
-        let text = |index: usize| texts[index].clone().map(Cow::Owned);
-        Attributes {
-            title: text(0), description: text(1), ean: text(2), brand: text(3), ncm: text(4), category: text(5),
-            image_link: text(6), color: text(7), extra: text(8),
-            price: prices[0], price_promo: prices[1], wholesale_price: prices[2],
-            quantity: numbers[0], size: numbers[1], measure: numbers[2], wholesale_min: numbers[3],
-            indice, source_created_at: times[0], source_updated_at: times[1],
-        }
+/// Values for as many attributes of each kind as there are in all.
+#[derive(Debug, Clone)]
+struct Drawn {
+    texts: Vec<Option<String>>,
+    prices: Vec<Option<Price>>,
+    numbers: Vec<Option<Decimal>>,
+    integers: Vec<Option<i32>>,
+    times: Vec<Option<Timestamp>>,
+    /// The attribute that stays absent.
+    without: Option<&'static str>,
+}
+
+impl Drawn {
+    fn attributes(&self) -> Attributes<'static> {
+        let Ok(attributes) = Attributes::read(&mut self.clone());
+        attributes
     }
+
+    fn value<T>(&self, attribute: &Attribute, value: Option<Option<T>>) -> Result<Option<T>, Infallible> {
+        Ok(value.flatten().filter(|_| self.without != Some(attribute.name())))
+    }
+}
+
+impl AttributeReader<'static> for Drawn {
+    type Error = Infallible;
+
+    fn text(&mut self, attribute: &'static Attribute) -> Result<Option<Cow<'static, str>>, Infallible> {
+        let text = self.texts.pop().map(|text| text.map(Cow::Owned));
+        self.value(attribute, text)
+    }
+
+    fn price(&mut self, attribute: &'static Attribute) -> Result<Option<Price>, Infallible> {
+        let price = self.prices.pop();
+        self.value(attribute, price)
+    }
+
+    fn decimal(&mut self, attribute: &'static Attribute) -> Result<Option<Decimal>, Infallible> {
+        let number = self.numbers.pop();
+        self.value(attribute, number)
+    }
+
+    fn integer(&mut self, attribute: &'static Attribute) -> Result<Option<i32>, Infallible> {
+        let number = self.integers.pop();
+        self.value(attribute, number)
+    }
+
+    fn time(&mut self, attribute: &'static Attribute) -> Result<Option<Timestamp>, Infallible> {
+        let time = self.times.pop();
+        self.value(attribute, time)
+    }
+
+    fn json(&mut self, attribute: &'static Attribute) -> Result<Option<Cow<'static, str>>, Infallible> {
+        self.text(attribute)
+    }
+}
+
+prop_compose! {
+    fn drawn()(
+        texts in prop::collection::vec(prop::option::of("\\PC{0,12}"), ATTRIBUTES.len()),
+        prices in prop::collection::vec(prop::option::of(price()), ATTRIBUTES.len()),
+        numbers in prop::collection::vec(prop::option::of(decimal()), ATTRIBUTES.len()),
+        integers in prop::collection::vec(any::<Option<i32>>(), ATTRIBUTES.len()),
+        times in prop::collection::vec(prop::option::of(time()), ATTRIBUTES.len()),
+    ) -> Drawn {
+        Drawn { texts, prices, numbers, integers, times, without: None }
+    }
+}
+
+fn attributes() -> impl Strategy<Value = Attributes<'static>> {
+    drawn().prop_map(|drawn| drawn.attributes())
 }
 
 proptest! {
@@ -47,8 +102,33 @@ proptest! {
 
     #[test]
     fn other_attributes_have_another_hash(left in attributes(), right in attributes()) {
-        let same = left.encode().row_hash() == right.encode().row_hash();
+        let same = RowHash::of(&left) == RowHash::of(&right);
         prop_assert_eq!(same, left == right);
+    }
+
+    #[test]
+    fn the_hash_of_one_product_is_not_that_of_the_one_before(left in attributes(), right in attributes()) {
+        let mut hasher = RowHasher::default();
+        prop_assert_eq!(hasher.hash(&left), RowHash::of(&left));
+        prop_assert_eq!(hasher.hash(&right), RowHash::of(&right));
+    }
+
+    #[test]
+    fn an_attribute_changes_the_section_of_its_group_and_no_other(
+        drawn in drawn(),
+        attribute in prop::sample::select(ATTRIBUTES),
+    ) {
+        let without = Drawn { without: Some(attribute.name()), ..drawn.clone() };
+        let is_absent = drawn.attributes() == without.attributes();
+        let sections = |drawn: &Drawn| {
+            let mut sections = Sections::default();
+            sections.fill(&drawn.attributes());
+            sections.0
+        };
+        let (before, after) = (sections(&drawn), sections(&without));
+        for (group, (before, after)) in Group::ALL.into_iter().zip(before.into_iter().zip(after)) {
+            prop_assert_eq!(before == after, is_absent || group != attribute.group(), "{:?}", group);
+        }
     }
 
     #[test]
@@ -125,21 +205,4 @@ fn versions_follow_time_then_receipt_then_batch_then_place() {
         version(Some(999), 100, 2, 1),
     ];
     assert!(ascending.is_sorted());
-}
-
-#[test]
-fn the_hashes_that_are_stored_stay_as_they_are() {
-    let key =
-        ProductKey { cnpj: "12ABC34501DE35".parse().unwrap(), shop_id: 3, product_id: "25901".to_owned() };
-    let attributes = Attributes {
-        title: Some("Dipirona".into()),
-        price: Some(Price::from_ten_thousandths(129_000).unwrap()),
-        size: Decimal::new(15, 1),
-        indice: Some(-1),
-        source_updated_at: Some(Timestamp::from_second(1_800_000_000).unwrap()),
-        extra: Some("{}".into()),
-        ..Attributes::default()
-    };
-    assert_eq!(hex::encode(KeyHash::of(&key).0), "d3cc5d9b0316d2bddad536c773f5970d");
-    assert_eq!(hex::encode(attributes.encode().row_hash().0), "d339d6ee8fbb9f5364060ea58f7d2635");
 }

@@ -1,0 +1,259 @@
+//! A product's attributes: the one list that everything else is made from.
+//!
+//! The item parser, the chunk format, the canonical form behind the row hash, the generator and
+//! `catalog`'s COPY and UPDATE all go through this list. Tests hold the columns of the table
+//! `products` and the properties of `Product` in `openapi.yaml` to it.
+//!
+//! To add an attribute, append a line to the list, add its column in a migration, and add the
+//! property to `openapi.yaml`.
+
+use std::borrow::Cow;
+
+use jiff::Timestamp;
+
+use super::{Decimal, Price};
+
+/// One attribute of the list.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Attribute {
+    /// Its identity in chunk files and in row hashes: never changed, and never given to another
+    /// attribute.
+    pub(super) number: u8,
+    pub(super) members: &'static [Field],
+    name: &'static str,
+    kind: Kind,
+    group: Group,
+    column: &'static str,
+}
+
+/// What values an attribute has.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Kind {
+    /// Kept as it was sent.
+    Text,
+    /// With four decimal places.
+    Price,
+    /// With up to 38 digits.
+    Decimal,
+    /// Of 32 bits, with a sign.
+    Integer,
+    /// To the microsecond; the latest of its members.
+    Time,
+    /// Every member without a column of its own: a JSON object in canonical form.
+    Json,
+}
+
+/// Attributes that change together. The row hash is made of one part for each group, so that one
+/// group can be compared, or get versions of its own, without the others.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Group {
+    /// What the product is.
+    Catalogue,
+    /// What it costs.
+    Price,
+    /// How much of it there is.
+    Stock,
+    /// The item as a whole: when its source changed it last, in whichever group.
+    Item,
+}
+
+impl Attribute {
+    /// Its name in [`Attributes`].
+    #[must_use]
+    pub const fn name(&self) -> &'static str {
+        self.name
+    }
+
+    /// What values it has.
+    #[must_use]
+    pub const fn kind(&self) -> Kind {
+        self.kind
+    }
+
+    /// What it changes with.
+    #[must_use]
+    pub const fn group(&self) -> Group {
+        self.group
+    }
+
+    /// Its column in the table `products`.
+    #[must_use]
+    pub const fn column(&self) -> &'static str {
+        self.column
+    }
+
+    /// The members of an item that it is read from, as the source writes their names; none for
+    /// [`Kind::Json`].
+    pub fn members(&self) -> impl Iterator<Item = &'static str> {
+        self.members.iter().map(|field| field.name())
+    }
+}
+
+/// Gives the value of each attribute, in the order of the list, by the attribute's kind.
+#[allow(missing_docs, reason = "one method for each kind")]
+pub trait AttributeReader<'a> {
+    type Error;
+
+    fn text(&mut self, attribute: &'static Attribute) -> Result<Option<Cow<'a, str>>, Self::Error>;
+    fn price(&mut self, attribute: &'static Attribute) -> Result<Option<Price>, Self::Error>;
+    fn decimal(&mut self, attribute: &'static Attribute) -> Result<Option<Decimal>, Self::Error>;
+    fn integer(&mut self, attribute: &'static Attribute) -> Result<Option<i32>, Self::Error>;
+    fn time(&mut self, attribute: &'static Attribute) -> Result<Option<Timestamp>, Self::Error>;
+    fn json(&mut self, attribute: &'static Attribute) -> Result<Option<Cow<'a, str>>, Self::Error>;
+}
+
+/// Takes the value of each attribute, in the order of the list, by the attribute's kind.
+#[allow(missing_docs, reason = "one method for each kind")]
+pub trait AttributeWriter {
+    fn absent(&mut self, attribute: &'static Attribute);
+    fn text(&mut self, attribute: &'static Attribute, text: &str);
+    fn price(&mut self, attribute: &'static Attribute, price: Price);
+    fn decimal(&mut self, attribute: &'static Attribute, number: Decimal);
+    fn integer(&mut self, attribute: &'static Attribute, number: i32);
+    fn time(&mut self, attribute: &'static Attribute, time: Timestamp);
+    fn json(&mut self, attribute: &'static Attribute, json: &str);
+}
+
+/// The type, reader and writer of each kind.
+#[rustfmt::skip]
+macro_rules! of_kind {
+    (type Text) => { Cow<'a, str> };
+    (type Price) => { Price };
+    (type Decimal) => { Decimal };
+    (type Integer) => { i32 };
+    (type Time) => { Timestamp };
+    (type Json) => { Cow<'a, str> };
+    (read Text, $reader:expr, $attribute:expr) => { $reader.text($attribute) };
+    (read Price, $reader:expr, $attribute:expr) => { $reader.price($attribute) };
+    (read Decimal, $reader:expr, $attribute:expr) => { $reader.decimal($attribute) };
+    (read Integer, $reader:expr, $attribute:expr) => { $reader.integer($attribute) };
+    (read Time, $reader:expr, $attribute:expr) => { $reader.time($attribute) };
+    (read Json, $reader:expr, $attribute:expr) => { $reader.json($attribute) };
+    (write Text, $writer:expr, $attribute:expr, $value:expr) => { $writer.text($attribute, $value) };
+    (write Price, $writer:expr, $attribute:expr, $value:expr) => { $writer.price($attribute, *$value) };
+    (write Decimal, $writer:expr, $attribute:expr, $value:expr) => { $writer.decimal($attribute, *$value) };
+    (write Integer, $writer:expr, $attribute:expr, $value:expr) => { $writer.integer($attribute, *$value) };
+    (write Time, $writer:expr, $attribute:expr, $value:expr) => { $writer.time($attribute, *$value) };
+    (write Json, $writer:expr, $attribute:expr, $value:expr) => { $writer.json($attribute, $value) };
+}
+
+/// Makes [`Attributes`], [`ATTRIBUTES`] and [`Field`]'s variants of the list.
+macro_rules! attributes {
+    ($($number:literal $name:ident: $kind:ident in $group:ident, $column:literal <- $($member:ident)*;)*) => {
+        /// What an item says of its product beside the key. A member that was not sent, or was
+        /// sent as `null`, is absent and clears its column.
+        #[derive(Debug, Clone, PartialEq, Eq, Default)]
+        pub struct Attributes<'a> {
+            $(pub $name: Option<of_kind!(type $kind)>,)*
+        }
+
+        impl<'a> Attributes<'a> {
+            /// Takes each attribute from `reader`.
+            ///
+            /// # Errors
+            /// The reader's first error.
+            pub fn read<R: AttributeReader<'a>>(reader: &mut R) -> Result<Self, R::Error> {
+                Ok(Self { $($name: of_kind!(read $kind, reader, &list::$name)?,)* })
+            }
+
+            /// Hands each attribute to `writer`.
+            pub fn write(&self, writer: &mut impl AttributeWriter) {
+                $(match &self.$name {
+                    None => writer.absent(&list::$name),
+                    Some(value) => of_kind!(write $kind, writer, &list::$name, value),
+                })*
+            }
+        }
+
+        /// The list.
+        pub const ATTRIBUTES: &[Attribute] = &[$(list::$name),*];
+
+        #[allow(non_upper_case_globals, reason = "named as the attributes are")]
+        mod list {
+            use super::{Attribute, Field, Group, Kind};
+
+            $(pub(super) const $name: Attribute = Attribute {
+                number: $number,
+                members: &[$(Field::$member),*],
+                name: stringify!($name),
+                kind: Kind::$kind,
+                group: Group::$group,
+                column: $column,
+            };)*
+        }
+
+        /// A member of an item that has a column, named as the source writes it.
+        #[allow(clippy::upper_case_acronyms, reason = "the source's names")]
+        #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+        pub(super) enum Field {
+            CNPJ,
+            SHOPID,
+            PRODUCTID,
+            $($($member,)*)*
+        }
+
+        impl Field {
+            /// The members of the key, then those of the attributes.
+            pub(super) const ALL: &[Self] =
+                &[Self::CNPJ, Self::SHOPID, Self::PRODUCTID, $($(Self::$member),*),*];
+
+            /// Its name as the source writes it.
+            pub(super) const fn name(self) -> &'static str {
+                match self {
+                    Self::CNPJ => "CNPJ",
+                    Self::SHOPID => "SHOPID",
+                    Self::PRODUCTID => "PRODUCTID",
+                    $($(Self::$member => stringify!($member),)*)*
+                }
+            }
+        }
+    };
+}
+
+// Number, name, kind, group, column, and the members that it is read from.
+attributes! {
+    1 title: Text in Catalogue, "title" <- TITLE;
+    2 description: Text in Catalogue, "description" <- DESCRIPTION;
+    3 ean: Text in Catalogue, "ean" <- EAN;
+    4 brand: Text in Catalogue, "brand" <- BRAND;
+    5 ncm: Text in Catalogue, "ncm" <- NCM;
+    6 category: Text in Catalogue, "category" <- CATEGORY;
+    7 image_link: Text in Catalogue, "imagelink" <- IMAGELINK;
+    8 color: Text in Catalogue, "color" <- COLOR;
+    9 price: Price in Price, "price" <- PRICE;
+    10 price_promo: Price in Price, "pricepromo" <- PRICEPROMO;
+    11 wholesale_price: Price in Price, "wholesaleprice" <- WHOLESALEPRICE;
+    12 quantity: Decimal in Stock, "quantity" <- QUANTITY;
+    13 size: Decimal in Catalogue, "size" <- SIZE;
+    14 measure: Decimal in Catalogue, "measure" <- MEASURE;
+    15 wholesale_min: Decimal in Price, "wholesalemin" <- WHOLESALEMIN;
+    16 indice: Integer in Catalogue, "indice" <- INDICE;
+    17 source_created_at: Time in Catalogue, "source_created_at" <- DATACADASTROPRODUTO;
+    18 source_updated_at: Time in Item, "source_updated_at"
+        <- DATAATUALIZACAOPRODUTO DATAATUALIZACAOESTOQUE;
+    19 extra: Json in Catalogue, "extra" <- ;
+}
+
+/// Attributes that a chunk file has room for: it says with 32 bits which are present.
+const MOST: u8 = 32;
+
+// The numbers ascend, so a new attribute is the last one. An attribute is read from one member; a
+// time may have several, and the JSON object has none of its own.
+const _: () = {
+    let (mut list, mut last) = (ATTRIBUTES, 0);
+    while let [attribute, rest @ ..] = list {
+        assert!(attribute.number > last && attribute.number <= MOST);
+        match attribute.kind {
+            Kind::Json => assert!(attribute.members.is_empty()),
+            Kind::Time => assert!(!attribute.members.is_empty()),
+            _ => assert!(attribute.members.len() == 1),
+        }
+        (list, last) = (rest, attribute.number);
+    }
+};
+
+/// The members of an item that have a column, those of the key first, as the source writes their
+/// names. Items may write them in any case.
+pub fn known_members() -> impl Iterator<Item = &'static str> {
+    Field::ALL.iter().map(|field| field.name())
+}

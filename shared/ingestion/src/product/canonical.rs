@@ -1,0 +1,172 @@
+//! The canonical form of a product's content, and the row hash over it.
+//!
+//! The form is of its own, apart from what chunk files look like: row hashes are stored with
+//! products, so a change of this form makes every product look changed once. Equal content has one
+//! form.
+//!
+//! - Each [`Group`] has a *section*: of each of its attributes that is present, in the order of
+//!   their numbers, the number and the value. A text has its length in front, a decimal its places.
+//!   Lengths are varints; numbers are varints of their zigzag form, with a price in
+//!   ten-thousandths. A time has eight bytes: microseconds since 1970, little-endian.
+//! - A group's *fingerprint* is the section's length in one byte and the section, if that has fewer
+//!   than 32 bytes; or else a zero and the first 16 bytes of the section's SHA-256.
+//! - The row hash is the first 16 bytes of the SHA-256 over the groups whose section is not empty,
+//!   in the order of their tags: each group's tag and fingerprint.
+//!
+//! So an attribute or a group that is added later changes the hashes of those products only that
+//! have it. And of a row whose fingerprints are stored, one group can be compared and replaced, and
+//! the row hash made anew, without the values of the other groups.
+//!
+//! One hash of all sections would cost one SHA-256 less for each item, but could not be made anew
+//! without their values. Short sections stand for themselves, since a SHA-256 of them would cost
+//! more than it saves: stock takes some five bytes, and prices some twenty.
+
+use jiff::Timestamp;
+use sha2::{Digest as _, Sha256};
+
+use super::attributes::{Attribute, AttributeWriter, Attributes, Group};
+use super::hash::first_half;
+use super::{Decimal, Price, RowHash};
+
+/// Bytes of a section from which on its hash stands for it.
+const HASHED_FROM: usize = 32;
+/// In place of a section's length: a hash follows. Sections of no bytes are left out.
+const HASHED: u8 = 0;
+
+/// Makes row hashes, and keeps its memory from one to the next.
+#[derive(Debug, Default)]
+pub struct RowHasher {
+    sections: Sections,
+    row: Vec<u8>,
+}
+
+impl RowHasher {
+    /// The hash of a product's content.
+    #[must_use]
+    pub fn hash(&mut self, attributes: &Attributes<'_>) -> RowHash {
+        self.sections.fill(attributes);
+        self.row.clear();
+        for (group, section) in Group::ALL.into_iter().zip(&self.sections.0) {
+            match u8::try_from(section.len()) {
+                Ok(0) => {}
+                Ok(length) if section.len() < HASHED_FROM => {
+                    self.row.extend_from_slice(&[group.tag(), length]);
+                    self.row.extend_from_slice(section);
+                }
+                _ => {
+                    self.row.extend_from_slice(&[group.tag(), HASHED]);
+                    self.row.extend_from_slice(&first_half(Sha256::digest(section)));
+                }
+            }
+        }
+        RowHash(first_half(Sha256::digest(&self.row)))
+    }
+}
+
+impl Group {
+    /// In the order of their tags.
+    pub(super) const ALL: [Self; 4] = [Self::Catalogue, Self::Price, Self::Stock, Self::Item];
+
+    /// Its identity in row hashes, which never changes.
+    const fn tag(self) -> u8 {
+        match self {
+            Self::Catalogue => 1,
+            Self::Price => 2,
+            Self::Stock => 3,
+            Self::Item => 4,
+        }
+    }
+}
+
+/// The sections of all groups, in the order of [`Group::ALL`].
+#[derive(Debug, Default)]
+pub(super) struct Sections(pub(super) [Vec<u8>; Group::ALL.len()]);
+
+impl Sections {
+    pub(super) fn fill(&mut self, attributes: &Attributes<'_>) {
+        self.0.iter_mut().for_each(Vec::clear);
+        attributes.write(self);
+    }
+
+    /// Where to write an attribute's value.
+    fn of(&mut self, attribute: &Attribute) -> &mut Vec<u8> {
+        let [catalogue, price, stock, item] = &mut self.0;
+        let section = match attribute.group() {
+            Group::Catalogue => catalogue,
+            Group::Price => price,
+            Group::Stock => stock,
+            Group::Item => item,
+        };
+        section.push(attribute.number);
+        section
+    }
+}
+
+impl AttributeWriter for Sections {
+    fn absent(&mut self, _: &'static Attribute) {}
+
+    fn text(&mut self, attribute: &'static Attribute, value: &str) {
+        text(self.of(attribute), value.as_bytes());
+    }
+
+    fn price(&mut self, attribute: &'static Attribute, price: Price) {
+        number(self.of(attribute), price.ten_thousandths().into());
+    }
+
+    fn decimal(&mut self, attribute: &'static Attribute, value: Decimal) {
+        let section = self.of(attribute);
+        section.push(value.places());
+        number(section, value.units());
+    }
+
+    fn integer(&mut self, attribute: &'static Attribute, value: i32) {
+        number(self.of(attribute), value.into());
+    }
+
+    fn time(&mut self, attribute: &'static Attribute, time: Timestamp) {
+        self.of(attribute).extend_from_slice(&time.as_microsecond().to_le_bytes());
+    }
+
+    fn json(&mut self, attribute: &'static Attribute, json: &str) {
+        text(self.of(attribute), json.as_bytes());
+    }
+}
+
+/// Appends a text behind its length.
+fn text(section: &mut Vec<u8>, text: &[u8]) {
+    varint(section, u64::try_from(text.len()).unwrap_or(u64::MAX));
+    section.extend_from_slice(text);
+}
+
+/// Appends a number in its zigzag form, in which small numbers are short whatever their sign.
+fn number(section: &mut Vec<u8>, number: i128) {
+    let mut rest = ((number << 1) ^ (number >> 127)).cast_unsigned();
+    // Nearly all numbers take the short way at once.
+    let short = loop {
+        match u64::try_from(rest) {
+            Ok(short) => break short,
+            Err(_) => {
+                section.push(low(rest) | MORE);
+                rest >>= 7;
+            }
+        }
+    };
+    varint(section, short);
+}
+
+/// Appends seven bits a byte, the lowest first. All but the last byte have their highest bit set.
+fn varint(section: &mut Vec<u8>, mut rest: u64) {
+    while rest >= MORE.into() {
+        section.push(low(rest.into()) | MORE);
+        rest >>= 7;
+    }
+    section.push(low(rest.into()));
+}
+
+/// The highest bit of a byte.
+const MORE: u8 = 0x80;
+
+fn low(number: u128) -> u8 {
+    let [low, ..] = number.to_le_bytes();
+    low
+}
