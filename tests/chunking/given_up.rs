@@ -3,7 +3,7 @@
 
 use std::time::{Duration, Instant};
 
-use catalog::{Begun, NewBatch, Seal, SealOutcome, SealedChunk};
+use catalog::{ChunkingOutcome, NewBatch, Seal, SealOutcome, SealedChunk};
 use end_to_end::{Products, TENANT_A, variable};
 use ingestion::batch::BatchStatus;
 use ingestion::chunk::{Chunk, ChunkReady, Generation, Plan, Planner, encode};
@@ -68,7 +68,7 @@ impl Functions {
         let payload_uri = format!("s3://{}/{}", self.bucket, metadata.key());
         let batch = NewBatch { metadata: metadata.clone(), payload_uri, cnpjs: CnpjAccess::Any };
         let begun = self.database.begin_chunking(&batch, Plan::default()).await.unwrap();
-        assert!(matches!(begun, Begun::Chunk { .. }), "{begun:?}");
+        assert!(matches!(begun, ChunkingOutcome::Chunk { .. }), "{begun:?}");
         let sealed = chunks.iter().map(|chunk| SealedChunk {
             index: chunk.index(),
             uri: self.ready(chunk, metadata).chunk_uri,

@@ -4,7 +4,7 @@
 use std::time::Duration;
 
 use bytes::Bytes;
-use catalog::{Database, DatabaseConfig, NewBatch, Seal, SealedChunk, Written};
+use catalog::{Database, DatabaseConfig, NewBatch, Seal, SealedChunk, WriteOutcome};
 use futures_util::{SinkExt as _, TryStreamExt as _};
 use ingestion::batch::Changes;
 use ingestion::chunk::{Chunk, Generation, Plan, Planner};
@@ -97,7 +97,7 @@ impl Bench {
         let (wal_before, cpu_before) = (self.wal().await?, cpu(clock)?);
         let mut changes = Changes::default();
         for chunk in &chunks {
-            let Written::Done { result, .. } = self.database.write_chunk(chunk).await? else {
+            let WriteOutcome::Done { result, .. } = self.database.write_chunk(chunk).await? else {
                 return Err(Error::Unexpected("a chunk was written before".to_owned()));
             };
             let of_chunk = result.changes();

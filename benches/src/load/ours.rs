@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Instant;
 
 use aws::{Environment, Sdk};
-use catalog::{Database, DatabaseConfig, NewBatch, Seal, SealedChunk, Written};
+use catalog::{Database, DatabaseConfig, NewBatch, Seal, SealedChunk, WriteOutcome};
 use chunker::pipeline::{self, Outcome, Output, RunError};
 use chunker::{Cut, Job};
 use clap::ValueEnum;
@@ -183,7 +183,7 @@ async fn write(database: &Database, chunks: &Chunks, next: &AtomicU32, count: u3
             return Ok(rows);
         }
         let chunk = decode(&chunks.get(index).await?).map_err(|error| unexpected(&error))?;
-        let Written::Done { result, .. } = database.write_chunk(&chunk).await? else {
+        let WriteOutcome::Done { result, .. } = database.write_chunk(&chunk).await? else {
             return Err(trouble("a chunk was written before"));
         };
         rows += result.changes().inserted + result.changes().updated;

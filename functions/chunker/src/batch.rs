@@ -3,7 +3,7 @@
 use std::borrow::Cow;
 use std::time::Instant;
 
-use catalog::{Begun, NewBatch, PayloadFailure, PendingChunk, Seal, SealOutcome, SealedChunk};
+use catalog::{ChunkingOutcome, NewBatch, PayloadFailure, PendingChunk, Seal, SealOutcome, SealedChunk};
 use ingestion::chunk::{ChunkReady, Generation, Plan};
 use ingestion::payload::{MediaType, chunk_key};
 use ingestion::product::{BatchStamp, ItemRules};
@@ -26,16 +26,16 @@ impl Chunker {
     /// steps are skipped, but pending chunks are announced again.
     pub(crate) async fn advance(&self, batch: &NewBatch, head: &Head) -> Result<(), ChunkerError> {
         match self.database.begin_chunking(batch, self.settings.plan).await? {
-            Begun::Chunk { plan, generation } => {
+            ChunkingOutcome::Chunk { plan, generation } => {
                 self.keep_payload(batch).await?;
                 self.cut(batch, head, plan, generation).await
             }
-            Begun::Sealed { pending, .. } if pending.is_empty() => self.finish(batch).await,
-            Begun::Sealed { pending, .. } => {
+            ChunkingOutcome::Sealed { pending, .. } if pending.is_empty() => self.finish(batch).await,
+            ChunkingOutcome::Sealed { pending, .. } => {
                 self.keep_payload(batch).await?;
                 self.announce_again(batch, pending).await
             }
-            Begun::TooOld(status) => {
+            ChunkingOutcome::TooOld(status) => {
                 tracing::warn!(
                     event_type = "batch.too_old",
                     %status,
@@ -44,7 +44,7 @@ impl Chunker {
                 self.release(batch).await;
                 Ok(())
             }
-            Begun::Final(status) => {
+            ChunkingOutcome::Final(status) => {
                 tracing::info!(event_type = "batch.final_before", %status, "the batch was final before");
                 self.release(batch).await;
                 Ok(())

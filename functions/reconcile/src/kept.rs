@@ -11,7 +11,7 @@ impl Reconcile {
         deadline: Deadline,
         report: &mut BatchesReport,
     ) -> Result<(), LookError> {
-        let claim = async |limit| self.database.take_kept(self.settings.unfinished_for, limit).await;
+        let claim = async |limit| self.database.take_unreleased(self.settings.unfinished_for, limit).await;
         claimed::for_each(deadline, claim, async |batch| {
             retention::try_release(&self.database, &self.objects, batch.batch_id).await?;
             tracing::warn!(event_type = "batch.let_go", "the objects of a final batch may expire now");

@@ -14,7 +14,7 @@ pub use failure::UpsertError;
 
 use std::time::{Duration, SystemTime};
 
-use catalog::{Database, Written};
+use catalog::{Database, WriteOutcome};
 use ingestion::batch::ChunkResult;
 use ingestion::chunk::{Chunk, ChunkId, ChunkReady, decode};
 use ingestion::payload::generation_of_chunk;
@@ -74,11 +74,14 @@ impl Upsert {
         };
         report(written, began.elapsed());
         match written {
-            Written::Done { batch, became_final: true, .. }
-            | Written::AlreadyDone { batch, became_final: true } => {
+            WriteOutcome::Done { batch, became_final: true, .. }
+            | WriteOutcome::AlreadyDone { batch, became_final: true } => {
                 retention::finish(&self.database, &self.objects, ready.batch_id, batch).await;
             }
-            Written::Done { .. } | Written::AlreadyDone { .. } | Written::Superseded | Written::TooOld => {}
+            WriteOutcome::Done { .. }
+            | WriteOutcome::AlreadyDone { .. }
+            | WriteOutcome::Superseded
+            | WriteOutcome::TooOld => {}
         }
         Ok(())
     }
@@ -101,7 +104,7 @@ impl Upsert {
         Ok(())
     }
 
-    async fn write(&self, ready: &ChunkReady) -> Result<Written, UpsertError> {
+    async fn write(&self, ready: &ChunkReady) -> Result<WriteOutcome, UpsertError> {
         let chunk = self.read_chunk(ready).await?;
         Ok(self.database.write_chunk(&chunk).await?)
     }
@@ -147,9 +150,9 @@ fn may_wait(event: &ChunkEvent, record: &Record) -> bool {
     record.receipt.is_some() && waited < LONGEST_WAIT
 }
 
-fn report(written: Written, took: Duration) {
+fn report(written: WriteOutcome, took: Duration) {
     match written {
-        Written::Done { result, batch, .. } => {
+        WriteOutcome::Done { result, batch, .. } => {
             let changes = result.changes();
             tracing::info!(
                 event_type = "chunk.written",
@@ -164,13 +167,13 @@ fn report(written: Written, took: Duration) {
             );
             measure(result, took);
         }
-        Written::AlreadyDone { .. } => {
+        WriteOutcome::AlreadyDone { .. } => {
             tracing::info!(event_type = "chunk.done_before", "the chunk was written before");
         }
-        Written::Superseded => {
+        WriteOutcome::Superseded => {
             tracing::info!(event_type = "chunk.superseded", "a replay of the batch has begun");
         }
-        Written::TooOld => {
+        WriteOutcome::TooOld => {
             tracing::warn!(
                 event_type = "chunk.too_old",
                 "the chunk is older than the history of loads and is not written"

@@ -31,7 +31,7 @@ pub struct NewBatch {
 
 /// What is left to do for a batch.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Begun {
+pub enum ChunkingOutcome {
     /// Cut the payload by this plan, which the batch's first run pinned.
     Chunk { plan: Plan, generation: Generation },
     /// The batch was cut and sealed before; these of its chunks are pending, and may never have
@@ -108,7 +108,11 @@ impl Database {
     ///
     /// # Errors
     /// If the database fails, or knows another batch by the same key of the same tenant.
-    pub async fn begin_chunking(&self, batch: &NewBatch, plan: Plan) -> Result<Begun, DatabaseError> {
+    pub async fn begin_chunking(
+        &self,
+        batch: &NewBatch,
+        plan: Plan,
+    ) -> Result<ChunkingOutcome, DatabaseError> {
         self.with_connection(async |connection| begin(connection, batch, plan).await).await
     }
 
@@ -138,13 +142,17 @@ impl Database {
     }
 }
 
-async fn begin(connection: &mut Connection, batch: &NewBatch, plan: Plan) -> Result<Begun, DatabaseError> {
+async fn begin(
+    connection: &mut Connection,
+    batch: &NewBatch,
+    plan: Plan,
+) -> Result<ChunkingOutcome, DatabaseError> {
     let mut session = connection.begin().await?;
     let found = find_or_insert(&mut session, batch).await?;
     if found.is_too_old {
         let status = fail_too_old(&mut session, &found).await?;
         session.commit().await?;
-        return Ok(Begun::TooOld(status));
+        return Ok(ChunkingOutcome::TooOld(status));
     }
     let begun = match found.for_the_chunker().after(BatchEvent::ChunkingBegan) {
         Ok(status) => {
@@ -154,13 +162,13 @@ async fn begin(connection: &mut Connection, batch: &NewBatch, plan: Plan) -> Res
             session
                 .execute(CHUNKING, &[&batch.metadata.batch_id, &status.as_str(), &planner, &items])
                 .await?;
-            Begun::Chunk { plan, generation: found.generation }
+            ChunkingOutcome::Chunk { plan, generation: found.generation }
         }
-        Err(_) if found.status.is_final() => Begun::Final(found.status),
+        Err(_) if found.status.is_final() => ChunkingOutcome::Final(found.status),
         Err(_) => {
             let rows = session.query(PENDING, &[&batch.metadata.batch_id]).await?;
             let pending = rows.iter().map(pending_chunk).collect::<Result<_, _>>()?;
-            Begun::Sealed { generation: found.generation, pending }
+            ChunkingOutcome::Sealed { generation: found.generation, pending }
         }
     };
     session.commit().await?;

@@ -47,7 +47,7 @@ impl Database {
     ///
     /// # Errors
     /// If the database fails.
-    pub async fn note_let_go(&self, batch_id: Uuid, generation: Generation) -> Result<bool, DatabaseError> {
+    pub async fn note_released(&self, batch_id: Uuid, generation: Generation) -> Result<bool, DatabaseError> {
         let number = i32::try_from(generation.number())?;
         let parameters: [&(dyn ToSql + Sync); 2] = [&batch_id, &number];
         Ok(!self.change(LET_GO, &parameters).await?.is_empty())

@@ -3,7 +3,7 @@
 //! ```no_run
 //! # async fn write(sdk: aws::Sdk, chunk: ingestion::chunk::Chunk) -> Result<(), catalog::DatabaseError> {
 //! let database = catalog::Database::from_environment(&sdk).await?;
-//! if let catalog::Written::Done { result, batch, .. } = database.write_chunk(&chunk).await? {
+//! if let catalog::WriteOutcome::Done { result, batch, .. } = database.write_chunk(&chunk).await? {
 //!     println!("{:?}, the batch is {batch}", result.changes());
 //! }
 //! # Ok(())
@@ -71,7 +71,7 @@ mod visible;
 mod write;
 
 pub use attempts::GivenUp;
-pub use batch::{Begun, NewBatch, PayloadFailure, PendingChunk};
+pub use batch::{ChunkingOutcome, NewBatch, PayloadFailure, PendingChunk};
 pub use config::{ConfigError, DatabaseConfig, Pem, Tls};
 pub use database::Database;
 pub use error::DatabaseError;
@@ -84,4 +84,4 @@ pub use replay::{BegunReplay, ReplayOutcome, ReplayRequest};
 pub use seal::{Seal, SealOutcome, SealedChunk};
 pub use stopped::{Patience, StoppedBatch, Stuck};
 pub use view::{BatchFilter, BatchView, ChangesView, ChunksView, PayloadView};
-pub use write::Written;
+pub use write::WriteOutcome;

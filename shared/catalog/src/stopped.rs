@@ -152,7 +152,7 @@ impl Database {
     ///
     /// # Errors
     /// As for [`take_stopped`](Self::take_stopped).
-    pub async fn take_kept(
+    pub async fn take_unreleased(
         &self,
         final_for: Duration,
         limit: u32,

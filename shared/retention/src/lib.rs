@@ -106,7 +106,7 @@ pub async fn tag_as_seen(
 ) -> Result<Seen, RetentionError> {
     let tagged = objects.tag_final(batch.uris.clone()).await;
     let is_final = match &tagged {
-        Ok(()) => database.note_let_go(batch.batch_id, batch.generation).await?,
+        Ok(()) => database.note_released(batch.batch_id, batch.generation).await?,
         Err(_) => database.is_final_in(batch.batch_id, batch.generation).await?,
     };
     if is_final {

@@ -36,7 +36,7 @@ use lookup::{RANGES, Ranges, probe};
 
 /// What happened to a chunk.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Written {
+pub enum WriteOutcome {
     /// It was written.
     Done {
         result: ChunkResult,
@@ -82,11 +82,11 @@ impl Database {
     /// If the database fails or does not know the chunk. Then nothing of it was written, or all of
     /// it was and only the batch is not final. Items that the database refuses are no error: they
     /// are reported, and the others are written.
-    pub async fn write_chunk(&self, chunk: &Chunk) -> Result<Written, DatabaseError> {
+    pub async fn write_chunk(&self, chunk: &Chunk) -> Result<WriteOutcome, DatabaseError> {
         self.with_connection(async |connection| self.write(connection, chunk).await).await
     }
 
-    async fn write(&self, connection: &mut Connection, chunk: &Chunk) -> Result<Written, DatabaseError> {
+    async fn write(&self, connection: &mut Connection, chunk: &Chunk) -> Result<WriteOutcome, DatabaseError> {
         let outcome = match attempt(connection, chunk).await {
             Err(error) if error.blames_the_data() => {
                 let places = rejected::find(connection, chunk).await?;
@@ -102,11 +102,11 @@ impl Database {
         match outcome {
             // With the locks alone, differences are written.
             Outcome::Differs => Err(DatabaseError::Moved),
-            Outcome::Superseded => Ok(Written::Superseded),
-            Outcome::TooOld => Ok(Written::TooOld),
+            Outcome::Superseded => Ok(WriteOutcome::Superseded),
+            Outcome::TooOld => Ok(WriteOutcome::TooOld),
             Outcome::AlreadyDone => {
                 let end = self.finalize_with(connection, chunk).await?;
-                Ok(Written::AlreadyDone { batch: end.status, became_final: end.became_final })
+                Ok(WriteOutcome::AlreadyDone { batch: end.status, became_final: end.became_final })
             }
             Outcome::Done { result, before, after, nothing_differed: _ } => {
                 let batch = if after.undecided {
@@ -114,7 +114,7 @@ impl Database {
                 } else {
                     after.status
                 };
-                Ok(Written::Done { result, batch, became_final: batch.is_final() && !before.is_final() })
+                Ok(WriteOutcome::Done { result, batch, became_final: batch.is_final() && !before.is_final() })
             }
         }
     }

@@ -1,8 +1,8 @@
 //! Chunks that could not be written, were given up, and were written after all.
 
 use catalog::{
-    BatchView, Begun, ChangesView, ChunksView, Database, DatabaseError, GivenUp, PayloadFailure, SealOutcome,
-    Written,
+    BatchView, ChangesView, ChunkingOutcome, ChunksView, Database, DatabaseError, GivenUp, PayloadFailure,
+    SealOutcome, WriteOutcome,
 };
 use futures_util::future::join_all;
 use ingestion::Viewer;
@@ -65,7 +65,7 @@ fn a_chunk_that_is_given_up_fails_its_batch_in_part_until_it_is_written_after_al
         assert!(view.finished_at.is_some());
 
         let written = database.write_chunk(&load.chunks[1]).await.unwrap();
-        let Written::Done { batch: BatchStatus::Completed, became_final: false, .. } = written else {
+        let WriteOutcome::Done { batch: BatchStatus::Completed, became_final: false, .. } = written else {
             panic!("{written:?}")
         };
         let view = shown(&database, &load).await;
@@ -93,7 +93,7 @@ fn a_batch_fails_when_all_of_its_chunks_are_given_up() {
         let errors: Vec<&str> = rows.iter().map(|row| row.get(0)).collect();
         assert_eq!(errors, ["what really happened", "given up"]);
         let written = database.write_chunk(&load.chunks[0]).await.unwrap();
-        assert!(matches!(written, Written::Done { batch: BatchStatus::PartialFail, .. }), "{written:?}");
+        assert!(matches!(written, WriteOutcome::Done { batch: BatchStatus::PartialFail, .. }), "{written:?}");
     });
 }
 
@@ -158,7 +158,7 @@ fn a_late_success_and_the_dead_letter_at_once_end_with_the_chunk_done_and_the_fu
             load.prepare(&test.open()).await;
             let writing = join_all(load.chunks.iter().map(async |chunk| {
                 let written = test.open().write_chunk(chunk).await.unwrap();
-                assert!(matches!(written, Written::Done { .. }), "{written:?}");
+                assert!(matches!(written, WriteOutcome::Done { .. }), "{written:?}");
             }));
             let giving_up = join_all(load.chunks.iter().map(async |chunk| {
                 let given_up = give_up(&test.open(), &load, chunk.index()).await;
@@ -220,7 +220,7 @@ fn a_batch_that_was_given_up_is_cut_when_its_news_comes_once_more() {
             );
         }
         let begun = database.begin_chunking(&load.batch, Plan::default()).await.unwrap();
-        assert_eq!(begun, Begun::Chunk { plan: Plan::default(), generation: Generation::FIRST });
+        assert_eq!(begun, ChunkingOutcome::Chunk { plan: Plan::default(), generation: Generation::FIRST });
         let view = shown(&database, &load).await;
         assert_eq!((view.status, view.error, view.finished_at), (BatchStatus::Chunking, None, None));
         // What the chunker finds out about the payload is the last word, also where the batch was
@@ -230,7 +230,7 @@ fn a_batch_that_was_given_up_is_cut_when_its_news_comes_once_more() {
         give_up_payload(&database, &load, PayloadFailure::GIVEN_UP).await;
         assert_eq!(shown(&database, &load).await.error.unwrap().code, "MALFORMED_JSON");
         let begun = database.begin_chunking(&load.batch, Plan::default()).await.unwrap();
-        assert_eq!(begun, Begun::Final(BatchStatus::Failed));
+        assert_eq!(begun, ChunkingOutcome::Final(BatchStatus::Failed));
         let outcome = database.seal(load.id(), Generation::FIRST, &load.seal()).await.unwrap();
         assert_eq!(outcome, SealOutcome::AlreadySealed(BatchStatus::Failed));
     });

@@ -227,7 +227,7 @@ fn an_update_writes_every_column_that_an_insert_writes() {
         let load = Load::delta(86_400).products([sent(1), sent(3)]);
         load.prepare(&database).await;
         let written = database.write_chunk(&load.chunks[0]).await.unwrap();
-        let catalog::Written::Done { result, .. } = written else { panic!("{written:?}") };
+        let catalog::WriteOutcome::Done { result, .. } = written else { panic!("{written:?}") };
         assert_eq!(result.changes(), Changes { inserted: 1, updated: 1, ..Changes::default() });
         let different = format!(
             "SELECT count(DISTINCT ({}, row_hash, last_batch_id, last_received_at, active, deactivated_at, \

@@ -1,4 +1,4 @@
-use catalog::{Begun, DatabaseError, PayloadFailure, Seal, SealOutcome};
+use catalog::{ChunkingOutcome, DatabaseError, PayloadFailure, Seal, SealOutcome};
 use ingestion::Viewer;
 use ingestion::batch::BatchStatus;
 use ingestion::chunk::{Generation, Plan};
@@ -20,7 +20,7 @@ fn a_run_that_starts_over_keeps_the_first_ones_plan() {
         let load = Load::full(0);
         for items in [700, 900] {
             let begun = database.begin_chunking(&load.batch, plan(items)).await.unwrap();
-            assert_eq!(begun, Begun::Chunk { plan: plan(700), generation: Generation::FIRST });
+            assert_eq!(begun, ChunkingOutcome::Chunk { plan: plan(700), generation: Generation::FIRST });
         }
         let view =
             database.batch(&Viewer::whole(load.batch.metadata.tenant_id), load.id()).await.unwrap().unwrap();
@@ -79,13 +79,15 @@ fn after_the_seal_a_run_announces_what_is_pending_and_nothing_once_it_is_done() 
         load.prepare(&database).await;
         database.write_chunk(&load.chunks[0]).await.unwrap();
         let begun = database.begin_chunking(&load.batch, Plan::default()).await.unwrap();
-        let Begun::Sealed { generation: Generation::FIRST, pending } = begun else { panic!("{begun:?}") };
+        let ChunkingOutcome::Sealed { generation: Generation::FIRST, pending } = begun else {
+            panic!("{begun:?}")
+        };
         let [chunk] = &pending[..] else { panic!("{pending:?}") };
         assert_eq!((chunk.index, chunk.items, chunk.cnpj), (1, 10, load.chunks[1].cnpjs()[0]));
         assert_eq!(chunk.uri, load.seal().chunks[1].uri);
         database.write_chunk(&load.chunks[1]).await.unwrap();
         let begun = database.begin_chunking(&load.batch, Plan::default()).await.unwrap();
-        assert_eq!(begun, Begun::Final(BatchStatus::Completed));
+        assert_eq!(begun, ChunkingOutcome::Final(BatchStatus::Completed));
         let outcome = database.seal(load.id(), Generation::FIRST, &load.seal()).await.unwrap();
         assert_eq!(outcome, SealOutcome::AlreadySealed(BatchStatus::Completed));
     });
@@ -140,7 +142,7 @@ fn a_payload_that_cannot_be_read_fails_its_batch_once() {
         assert_eq!((&view["status"], &view["error"]), (&json!("FAILED"), &error));
         assert!(view["finished_at"].is_string());
         let begun = database.begin_chunking(&load.batch, Plan::default()).await.unwrap();
-        assert_eq!(begun, Begun::Final(BatchStatus::Failed));
+        assert_eq!(begun, ChunkingOutcome::Final(BatchStatus::Failed));
     });
 }
 

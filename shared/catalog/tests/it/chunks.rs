@@ -1,4 +1,4 @@
-use catalog::{DatabaseError, Written};
+use catalog::{DatabaseError, WriteOutcome};
 use ingestion::batch::{BatchStatus, Changes};
 use retry::Retryable as _;
 
@@ -6,7 +6,7 @@ use crate::support::{Item, Load, database_test, product};
 
 async fn changes(database: &catalog::Database, load: &Load, index: usize) -> Changes {
     match database.write_chunk(&load.chunks[index]).await.unwrap() {
-        Written::Done { result, .. } => result.changes(),
+        WriteOutcome::Done { result, .. } => result.changes(),
         other => panic!("{other:?}"),
     }
 }
@@ -74,7 +74,7 @@ fn a_chunk_that_is_delivered_again_is_acknowledged_without_work() {
         let before = test.number(state).await;
         for chunk in &load.chunks {
             let again = database.write_chunk(chunk).await.unwrap();
-            let done = Written::AlreadyDone { batch: BatchStatus::Completed, became_final: false };
+            let done = WriteOutcome::AlreadyDone { batch: BatchStatus::Completed, became_final: false };
             assert_eq!(again, done);
         }
         assert_eq!(test.number(state).await, before);
@@ -88,9 +88,9 @@ fn a_chunk_of_an_earlier_generation_is_acknowledged_without_work() {
         let load = Load::delta(100).keys(0..3);
         load.prepare(&database).await;
         test.execute("UPDATE batches SET generation = 2; UPDATE batch_chunks SET generation = 2").await;
-        assert_eq!(database.write_chunk(&load.chunks[0]).await.unwrap(), Written::Superseded);
+        assert_eq!(database.write_chunk(&load.chunks[0]).await.unwrap(), WriteOutcome::Superseded);
         test.execute("DELETE FROM batch_chunks").await;
-        assert_eq!(database.write_chunk(&load.chunks[0]).await.unwrap(), Written::Superseded);
+        assert_eq!(database.write_chunk(&load.chunks[0]).await.unwrap(), WriteOutcome::Superseded);
         assert_eq!(test.number("SELECT count(*) FROM products").await, 0);
     });
 }

@@ -1,4 +1,4 @@
-use catalog::{Seal, Written};
+use catalog::{Seal, WriteOutcome};
 use ingestion::Viewer;
 use ingestion::batch::{BatchStatus, DeactivationGuard};
 use ingestion::chunk::{Generation, Plan};
@@ -40,7 +40,7 @@ fn what_a_full_load_lacks_becomes_inactive_and_comes_back_when_it_is_sent_again(
         let returning = Load::delta(3).keys([4]);
         returning.prepare(&database).await;
         let written = database.write_chunk(&returning.chunks[0]).await.unwrap();
-        let Written::Done { result, .. } = written else { panic!("{written:?}") };
+        let WriteOutcome::Done { result, .. } = written else { panic!("{written:?}") };
         assert_eq!(result.changes().updated, 1);
         assert_eq!(test.products().await, (ids([2, 4, 6]), ids([8])));
         assert_eq!(test.number(since).await, 4);
@@ -255,7 +255,7 @@ fn an_end_that_a_crash_prevented_is_made_up_for() {
             test.execute("DROP FUNCTION fail CASCADE").await;
             if by_delivery {
                 let written = database.write_chunk(&load.chunks[0]).await.unwrap();
-                let done = Written::AlreadyDone { batch: BatchStatus::Completed, became_final: true };
+                let done = WriteOutcome::AlreadyDone { batch: BatchStatus::Completed, became_final: true };
                 assert_eq!(written, done);
             } else {
                 let end = database.finalize(load.id()).await.unwrap();
@@ -280,13 +280,13 @@ fn a_failed_chunk_keeps_a_full_load_from_deactivating_until_it_is_done() {
         )
         .await;
         let written = database.write_chunk(&load.chunks[1]).await.unwrap();
-        let Written::Done { batch, became_final, .. } = written else { panic!("{written:?}") };
+        let WriteOutcome::Done { batch, became_final, .. } = written else { panic!("{written:?}") };
         assert_eq!((batch, became_final), (BatchStatus::PartialFail, true));
         assert_eq!(test.products().await.1, ids([]));
         assert_eq!(shown(test, &load).await["items_failed"], 1);
         // Slow, but not dead.
         let written = database.write_chunk(&load.chunks[0]).await.unwrap();
-        let Written::Done { batch, became_final, .. } = written else { panic!("{written:?}") };
+        let WriteOutcome::Done { batch, became_final, .. } = written else { panic!("{written:?}") };
         assert_eq!((batch, became_final), (BatchStatus::Completed, false));
         assert_eq!(test.products().await, (ids([2, 4]), ids([6])));
         assert_eq!(shown(test, &load).await["items_failed"], 0);

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use catalog::{Database, Written};
+use catalog::{Database, WriteOutcome};
 use ingestion::batch::{BatchStatus, ReplayScope};
 use ingestion::product::{Attributes, MemberSet, Product, ProductKey};
 use ingestion::{Cnpj, Viewer};
@@ -62,7 +62,10 @@ fn the_end_of_a_full_load_goes_on_in_slices_whose_number_is_linear_in_its_establ
             all_but_the_end(&database, &load).await;
             test.execute(STEPS).await;
             let written = database.write_chunk(load.chunks.last().unwrap()).await.unwrap();
-            assert!(matches!(written, Written::Done { batch: BatchStatus::Completed, .. }), "{written:?}");
+            assert!(
+                matches!(written, WriteOutcome::Done { batch: BatchStatus::Completed, .. }),
+                "{written:?}"
+            );
             assert_eq!(shown(test, &load).await["changes"]["deactivated"], establishments);
             assert_eq!(test.products().await.1.len(), usize::try_from(establishments).unwrap());
             let slices = test.number("SELECT count(DISTINCT step) FROM steps").await;
@@ -369,7 +372,7 @@ fn slices_and_decisions_follow_the_order_of_bytes_whatever_the_database_s_collat
         let later = Load::full(3).products(of_each("old").step_by(2));
         later.run(&database).await;
         let written = database.write_chunk(&load.chunks[0]).await.unwrap();
-        assert!(matches!(written, Written::Done { batch: BatchStatus::Completed, .. }), "{written:?}");
+        assert!(matches!(written, WriteOutcome::Done { batch: BatchStatus::Completed, .. }), "{written:?}");
         let decided = test
             .rows(
                 "SELECT deactivation, count(*) AS cnpjs FROM batch_cnpjs b \

@@ -1,4 +1,4 @@
-use catalog::Written;
+use catalog::WriteOutcome;
 use ingestion::batch::Changes;
 
 use crate::support::{Item, Load, TestDatabase, database_test, product};
@@ -18,7 +18,7 @@ async fn load(test: &TestDatabase, keys: impl IntoIterator<Item = u32>) -> Chang
     let load = Load::delta(100).items(&items);
     let database = test.open();
     load.prepare(&database).await;
-    let Written::Done { result, .. } = database.write_chunk(&load.chunks[0]).await.unwrap() else {
+    let WriteOutcome::Done { result, .. } = database.write_chunk(&load.chunks[0]).await.unwrap() else {
         panic!("it was written before")
     };
     let changed = format!("SELECT count(*) FROM products WHERE last_batch_id = '{}'", load.id());
@@ -71,7 +71,7 @@ fn each_shop_is_looked_up_by_itself() {
         Load::delta(0).products(of_shops(1..6)).run(&database).await;
         let again = Load::delta(100).products(of_shops(3..9));
         again.prepare(&database).await;
-        let Written::Done { result, .. } = database.write_chunk(&again.chunks[0]).await.unwrap() else {
+        let WriteOutcome::Done { result, .. } = database.write_chunk(&again.chunks[0]).await.unwrap() else {
             panic!("it was written before")
         };
         assert_eq!(result.changes(), counts(30, 0, 30));

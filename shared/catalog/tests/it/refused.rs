@@ -1,6 +1,6 @@
 //! Items that the database refuses are reported, and the others of their chunk are written.
 
-use catalog::{ReplayRequest, Written};
+use catalog::{ReplayRequest, WriteOutcome};
 use ingestion::Viewer;
 use ingestion::batch::{BatchStatus, Changes, Replay, ReplayScope};
 use ingestion::chunk::Generation;
@@ -19,7 +19,7 @@ fn items_that_the_database_refuses_are_reported_and_the_others_written() {
         let load = Load::full(100).products(products);
         load.prepare(&database).await;
         let written = database.write_chunk(&load.chunks[0]).await.unwrap();
-        let Written::Done { result, batch, .. } = written else { panic!("{written:?}") };
+        let WriteOutcome::Done { result, batch, .. } = written else { panic!("{written:?}") };
         assert_eq!(
             (result.changes(), result.rejected()),
             (Changes { inserted: 17, ..Changes::default() }, 3)

@@ -1,6 +1,6 @@
 use std::time::Duration;
 
-use catalog::{DatabaseError, Written};
+use catalog::{DatabaseError, WriteOutcome};
 use ingestion::batch::Changes;
 use retry::{Retry, Retryable as _};
 
@@ -12,9 +12,9 @@ const SHARE_ALL: &str = "SELECT count(pg_advisory_xact_lock_shared(x'636e706a000
          + (get_byte(hash, 0) * 256 + get_byte(hash, 1)) % 16384)) \
      FROM (SELECT DISTINCT sha256(cnpj::text::bytea) AS hash FROM products) AS p";
 
-fn changes(written: Written) -> Changes {
+fn changes(written: WriteOutcome) -> Changes {
     match written {
-        Written::Done { result, .. } => result.changes(),
+        WriteOutcome::Done { result, .. } => result.changes(),
         other => panic!("{other:?}"),
     }
 }
@@ -87,7 +87,8 @@ fn of_two_deliveries_of_a_chunk_that_changes_nothing_one_does_the_work() {
             test.execute("COMMIT").await;
         };
         let (first, second, ()) = tokio::join!(deliver(&one), deliver(&two), release);
-        let done = [first, second].iter().filter(|written| matches!(written, Written::Done { .. })).count();
+        let done =
+            [first, second].iter().filter(|written| matches!(written, WriteOutcome::Done { .. })).count();
         assert_eq!(done, 1, "{first:?} {second:?}");
         assert_eq!(test.number("SELECT max(attempts)::bigint FROM batch_chunks").await, 1);
     });

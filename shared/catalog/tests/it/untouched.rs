@@ -1,4 +1,4 @@
-use catalog::Written;
+use catalog::WriteOutcome;
 use cluster::Cluster;
 
 use crate::support::{Item, Load, TestDatabase, config, product};
@@ -32,7 +32,7 @@ async fn unchanged_rows_are_neither_moved_nor_logged() {
         let (state, before) = (test.number(rows).await, test.number(wal).await);
         let written = database.write_chunk(&again.chunks[0]).await.unwrap();
         let logged = test.number(wal).await - before;
-        let Written::Done { result, .. } = written else { panic!("{written:?}") };
+        let WriteOutcome::Done { result, .. } = written else { panic!("{written:?}") };
         assert_eq!(result.changes().unchanged, 1000);
         assert_eq!(test.number(rows).await, state);
         // The chunk's hashes are 16 bytes an item; the rest is the chunk's row and its batch's.

@@ -5,7 +5,7 @@
 
 use std::collections::BTreeSet;
 
-use catalog::{Begun, Database, ReplayOutcome, ReplayRequest, Written};
+use catalog::{ChunkingOutcome, Database, ReplayOutcome, ReplayRequest, WriteOutcome};
 use ingestion::Viewer;
 use ingestion::batch::{NotReplayable, Replay, ReplayScope};
 use ingestion::chunk::Plan;
@@ -82,14 +82,17 @@ impl World<'_> {
             Step::Deliver { chunk, .. } => {
                 let written = self.database.write_chunk(&load.chunks[chunk]).await.unwrap();
                 assert!(
-                    matches!(written, Written::TooOld | Written::AlreadyDone { .. } | Written::Superseded),
+                    matches!(
+                        written,
+                        WriteOutcome::TooOld | WriteOutcome::AlreadyDone { .. } | WriteOutcome::Superseded
+                    ),
                     "{written:?}"
                 );
             }
             // Its payload comes again.
             Step::GiveUp { .. } => {
                 let begun = self.database.begin_chunking(&load.batch, Plan::default()).await.unwrap();
-                assert!(matches!(begun, Begun::TooOld(_)), "{begun:?}");
+                assert!(matches!(begun, ChunkingOutcome::TooOld(_)), "{begun:?}");
             }
             Step::Replay { scope, .. } => {
                 let request = ReplayRequest {

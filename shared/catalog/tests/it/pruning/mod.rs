@@ -3,7 +3,7 @@
 mod deletion;
 mod too_old;
 
-use catalog::{Database, ReplayOutcome, ReplayRequest, Written};
+use catalog::{Database, ReplayOutcome, ReplayRequest, WriteOutcome};
 use ingestion::Viewer;
 use ingestion::batch::{Changes, Replay, ReplayScope};
 use uuid::Uuid;
@@ -16,7 +16,7 @@ const fn dated(key: u32, content: u32, updated_at: i64) -> Item {
 
 async fn changes(database: &Database, load: &Load) -> Changes {
     match database.write_chunk(&load.chunks[0]).await.unwrap() {
-        Written::Done { result, .. } => result.changes(),
+        WriteOutcome::Done { result, .. } => result.changes(),
         other => panic!("{other:?}"),
     }
 }

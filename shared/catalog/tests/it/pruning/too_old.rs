@@ -1,6 +1,6 @@
 //! What happens to chunks, payloads, full loads and replays from before the history begins.
 
-use catalog::{Begun, PayloadFailure, ReplayOutcome, SealOutcome, Written};
+use catalog::{ChunkingOutcome, PayloadFailure, ReplayOutcome, SealOutcome, WriteOutcome};
 use ingestion::batch::{BatchStatus, Changes, NotReplayable, SkipReason};
 use ingestion::chunk::{Generation, Plan};
 
@@ -19,9 +19,9 @@ fn chunks_that_are_too_old_are_not_written_and_their_batch_ends() {
         let never = Load::delta(10).keys(20..23);
         test.keep_since(20).await;
         for chunk in [failed, pending, &never.chunks[0]] {
-            assert_eq!(database.write_chunk(chunk).await.unwrap(), Written::TooOld);
+            assert_eq!(database.write_chunk(chunk).await.unwrap(), WriteOutcome::TooOld);
         }
-        assert!(matches!(database.write_chunk(done).await.unwrap(), Written::AlreadyDone { .. }));
+        assert!(matches!(database.write_chunk(done).await.unwrap(), WriteOutcome::AlreadyDone { .. }));
         assert_eq!(test.number("SELECT count(*) FROM products").await, 3);
 
         let ended = database.end_too_old(10).await.unwrap();
@@ -33,7 +33,7 @@ fn chunks_that_are_too_old_are_not_written_and_their_batch_ends() {
         assert_eq!(batch.deactivation.reason, Some(SkipReason::TooLate));
         assert_eq!(batch.items_parsed, batch.items_processed + batch.items_failed);
         assert_eq!(replay(&database, &load).await, ReplayOutcome::NotReplayable(NotReplayable::TooOld));
-        assert_eq!(database.write_chunk(pending).await.unwrap(), Written::TooOld);
+        assert_eq!(database.write_chunk(pending).await.unwrap(), WriteOutcome::TooOld);
     });
 }
 
@@ -90,7 +90,7 @@ fn a_payload_that_is_too_old_fails_and_says_so() {
         ] {
             for _ in 0..2 {
                 let begun = database.begin_chunking(&load.batch, Plan::default()).await.unwrap();
-                assert_eq!(begun, Begun::TooOld(status));
+                assert_eq!(begun, ChunkingOutcome::TooOld(status));
             }
         }
         let code = async |load| shown(&database, load).await.unwrap().error.map(|error| error.code);
@@ -102,7 +102,7 @@ fn a_payload_that_is_too_old_fails_and_says_so() {
         // Nobody waits for a deactivation that will not be decided.
         let full = Load::full(8);
         let begun = database.begin_chunking(&full.batch, Plan::default()).await.unwrap();
-        assert_eq!(begun, Begun::TooOld(BatchStatus::Failed));
+        assert_eq!(begun, ChunkingOutcome::TooOld(BatchStatus::Failed));
         let deactivation = shown(&database, &full).await.unwrap().deactivation;
         assert_eq!((deactivation.state, deactivation.reason), ("skipped", Some(SkipReason::TooLate)));
         // Given up by somebody who has not heard.
@@ -123,7 +123,7 @@ fn what_is_sealed_when_it_is_too_old_is_ended() {
         test.keep_since(20).await;
         let sealed = database.seal(load.id(), Generation::FIRST, &load.seal()).await.unwrap();
         assert_eq!(sealed, SealOutcome::Sealed(BatchStatus::Processing));
-        assert_eq!(database.write_chunk(&load.chunks[0]).await.unwrap(), Written::TooOld);
+        assert_eq!(database.write_chunk(&load.chunks[0]).await.unwrap(), WriteOutcome::TooOld);
         database.end_too_old(10).await.unwrap();
         assert_eq!(shown(&database, &load).await.unwrap().status, BatchStatus::Failed);
     });

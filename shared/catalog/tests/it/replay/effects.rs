@@ -1,6 +1,6 @@
 //! What a replay does to products, deactivations and reports, and what it must not do.
 
-use catalog::Begun;
+use catalog::ChunkingOutcome;
 use ingestion::Viewer;
 use ingestion::batch::{BatchStatus, NotReplayable, ReplayScope};
 use ingestion::chunk::Plan;
@@ -19,7 +19,7 @@ fn a_held_deactivation_is_carried_out_once_it_is_confirmed() {
         load.run(&database).await;
         assert_eq!(shown(test, &load).await["deactivation"]["state"], "held");
         assert_eq!(refused(&database, &load, ReplayScope::Failed).await, NotReplayable::OnlyHeld);
-        // Written again without a word, it is held again.
+        // WriteOutcome again without a word, it is held again.
         begin(&database, &load, ReplayScope::All).await;
         write(&database, &again(&load.chunks[0], SECOND)).await;
         assert_eq!(shown(test, &load).await["deactivation"]["would_deactivate"], 140);
@@ -35,7 +35,7 @@ fn a_held_deactivation_is_carried_out_once_it_is_confirmed() {
             (&json!("PROCESSING"), &json!("pending"))
         );
         let nothing = database.begin_chunking(&load.batch, Plan::default()).await.unwrap();
-        assert_eq!(nothing, Begun::Sealed { generation: begun.generation, pending: Vec::new() });
+        assert_eq!(nothing, ChunkingOutcome::Sealed { generation: begun.generation, pending: Vec::new() });
         // Nobody may replay it meanwhile, or deactivate twice.
         let under_way = NotReplayable::UnderWay(BatchStatus::Processing);
         assert_eq!(refused(&database, &load, ReplayScope::All).await, under_way);

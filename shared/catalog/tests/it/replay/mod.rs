@@ -1,7 +1,8 @@
 mod effects;
 
 use catalog::{
-    Begun, BegunReplay, Database, PayloadFailure, ReplayOutcome, ReplayRequest, SealOutcome, Written,
+    BegunReplay, ChunkingOutcome, Database, PayloadFailure, ReplayOutcome, ReplayRequest, SealOutcome,
+    WriteOutcome,
 };
 use ingestion::Viewer;
 use ingestion::batch::{BatchStatus, Changes, NotReplayable, Replay, ReplayScope};
@@ -51,7 +52,7 @@ pub(crate) fn again(chunk: &Chunk, generation: Generation) -> Chunk {
 
 async fn write(database: &Database, chunk: &Chunk) -> (Changes, BatchStatus) {
     let written = database.write_chunk(chunk).await.unwrap();
-    let Written::Done { result, batch, .. } = written else { panic!("{written:?}") };
+    let WriteOutcome::Done { result, batch, .. } = written else { panic!("{written:?}") };
     (result.changes(), batch)
 }
 
@@ -102,7 +103,7 @@ fn the_chunks_of_a_replay_are_announced_with_the_objects_that_they_were_cut_into
         load.run(&database).await;
         begin(&database, &load, ReplayScope::All).await;
         let begun = database.begin_chunking(&load.batch, Plan::default()).await.unwrap();
-        let Begun::Sealed { generation, pending } = begun else { panic!("{begun:?}") };
+        let ChunkingOutcome::Sealed { generation, pending } = begun else { panic!("{begun:?}") };
         assert_eq!(generation, SECOND);
         let seal = load.seal();
         for (chunk, sealed) in pending.iter().zip(&seal.chunks) {
@@ -126,10 +127,10 @@ fn a_message_of_an_earlier_generation_finds_nothing_to_do() {
         test.give_up(&load.chunks[0]).await;
         write(&database, &load.chunks[1]).await;
         begin(&database, &load, ReplayScope::Failed).await;
-        assert_eq!(database.write_chunk(&load.chunks[0]).await.unwrap(), Written::Superseded);
+        assert_eq!(database.write_chunk(&load.chunks[0]).await.unwrap(), WriteOutcome::Superseded);
         // What was done stays of its generation, and done.
         let before = database.write_chunk(&load.chunks[1]).await.unwrap();
-        assert_eq!(before, Written::AlreadyDone { batch: BatchStatus::Processing, became_final: false });
+        assert_eq!(before, WriteOutcome::AlreadyDone { batch: BatchStatus::Processing, became_final: false });
         assert_eq!(test.products().await.0.len(), 1);
         let (changes, status) = write(&database, &again(&load.chunks[0], SECOND)).await;
         assert_eq!((changes.inserted, status), (1, BatchStatus::Completed));
@@ -155,11 +156,11 @@ fn a_replay_that_meets_a_chunk_being_written_lets_one_of_them_win() {
                 other.replay(&viewer, load.id(), &request)
             );
             match (written.unwrap(), replayed.unwrap()) {
-                (Written::Superseded, ReplayOutcome::Begun(begun)) => {
+                (WriteOutcome::Superseded, ReplayOutcome::Begun(begun)) => {
                     write(&database, &again(&load.chunks[1], begun.generation)).await;
                 }
                 (
-                    Written::Done { .. },
+                    WriteOutcome::Done { .. },
                     ReplayOutcome::NotReplayable(NotReplayable::NothingFailed | NotReplayable::UnderWay(_)),
                 ) => {}
                 outcome => panic!("{outcome:?}"),
@@ -344,7 +345,7 @@ fn a_payload_that_failed_is_cut_again_in_a_new_generation() {
         assert_eq!(late, SealOutcome::Superseded);
         // The new one cuts by the plan of the first.
         let cut = database.begin_chunking(&load.batch, Plan::default()).await.unwrap();
-        assert_eq!(cut, Begun::Chunk { plan, generation: SECOND });
+        assert_eq!(cut, ChunkingOutcome::Chunk { plan, generation: SECOND });
         database.record_item_errors(load.id(), SECOND, &load.errors).await.unwrap();
         let sealed = database.seal(load.id(), SECOND, &load.seal()).await.unwrap();
         assert_eq!(sealed, SealOutcome::Sealed(BatchStatus::Processing));

@@ -1,4 +1,4 @@
-use catalog::{Begun, Database, NewBatch, Seal, SealOutcome, SealedChunk, Written};
+use catalog::{ChunkingOutcome, Database, NewBatch, Seal, SealOutcome, SealedChunk, WriteOutcome};
 use ingestion::Cnpj;
 use ingestion::batch::BatchStatus;
 use ingestion::chunk::{Chunk, Generation, Plan, Planner};
@@ -158,7 +158,7 @@ impl Load {
     /// What the chunker does for it.
     pub(crate) async fn prepare(&self, database: &Database) -> SealOutcome {
         let begun = database.begin_chunking(&self.batch, Plan::default()).await.unwrap();
-        assert!(matches!(begun, Begun::Chunk { .. }), "{begun:?}");
+        assert!(matches!(begun, ChunkingOutcome::Chunk { .. }), "{begun:?}");
         database.record_item_errors(self.id(), Generation::FIRST, &self.errors).await.unwrap();
         database.seal(self.id(), Generation::FIRST, &self.seal()).await.unwrap()
     }
@@ -169,7 +169,7 @@ impl Load {
         let SealOutcome::Sealed(mut status) = outcome else { panic!("{outcome:?}") };
         for chunk in &self.chunks {
             let written = database.write_chunk(chunk).await.unwrap();
-            let Written::Done { batch, .. } = written else { panic!("{written:?}") };
+            let WriteOutcome::Done { batch, .. } = written else { panic!("{written:?}") };
             status = batch;
         }
         status
