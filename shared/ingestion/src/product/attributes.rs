@@ -195,7 +195,7 @@ macro_rules! attributes {
         impl Field {
             /// The members of the key, then those of the attributes.
             pub(super) const ALL: &[Self] =
-                &[Self::CNPJ, Self::SHOPID, Self::PRODUCTID, $($(Self::$member),*),*];
+                &[Self::CNPJ, Self::SHOPID, Self::PRODUCTID, $($(Self::$member,)*)*];
 
             /// Its name as the source writes it.
             pub(super) const fn name(self) -> &'static str {
