@@ -33,7 +33,7 @@ pub fn encoder() -> FrameEncoder<Vec<u8>> {
 /// If the file is not exactly one complete frame, or holds more than a chunk does.
 pub fn content(file: &[u8]) -> Result<Vec<u8>, FrameError> {
     let mut content = Vec::new();
-    let mut frame = FrameDecoder::new(CompleteFile(file));
+    let mut frame = FrameDecoder::new(CompleteFile::of(file));
     loop {
         let part = frame.fill_buf().map_err(FrameError::Decompress)?;
         if part.is_empty() {
@@ -46,20 +46,50 @@ pub fn content(file: &[u8]) -> Result<Vec<u8>, FrameError> {
         let length = part.len();
         frame.consume(length);
     }
-    if frame.get_ref().0.is_empty() { Ok(content) } else { Err(FrameError::TrailingContent) }
+    let file = frame.get_ref();
+    if !file.is_read_to_the_checksum() {
+        return Err(FrameError::Decompress(breaks_off()));
+    }
+    if file.rest.is_empty() { Ok(content) } else { Err(FrameError::TrailingContent) }
 }
 
 /// A file that must not end before its frame does. The decoder reads no further than the end of its
-/// frame, but accepts a file that ends between two blocks, checksum or not.
-struct CompleteFile<'a>(&'a [u8]);
+/// frame, but accepts a file that ends between two blocks, checksum or not. It also reports a block
+/// without content as the end.
+struct CompleteFile<'a> {
+    rest: &'a [u8],
+    /// What the decoder read last, and before that.
+    last: &'a [u8],
+    before_last: &'a [u8],
+}
+
+impl<'a> CompleteFile<'a> {
+    const fn of(file: &'a [u8]) -> Self {
+        Self { rest: file, last: &[], before_last: &[] }
+    }
+
+    /// Whether the decoder came to the end mark and the content's checksum: 4 bytes each (LZ4 Frame
+    /// Format Description 1.6, "General Structure of LZ4 Frame format").
+    fn is_read_to_the_checksum(&self) -> bool {
+        self.before_last == [0; 4] && self.last.len() == 4
+    }
+}
 
 impl Read for CompleteFile<'_> {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
-        if self.0.is_empty() {
-            return Err(io::Error::other("the frame breaks off"));
+        if self.rest.is_empty() {
+            return Err(breaks_off());
         }
-        self.0.read(buffer)
+        let before = self.rest;
+        let length = self.rest.read(buffer)?;
+        self.before_last = self.last;
+        self.last = before.get(..length).unwrap_or_default();
+        Ok(length)
     }
+}
+
+fn breaks_off() -> io::Error {
+    io::Error::other("the frame breaks off")
 }
 
 #[cfg(test)]
@@ -93,6 +123,15 @@ mod tests {
                 let part = super::content(&whole[..length]);
                 assert!(matches!(part, Err(FrameError::Decompress(_))), "{length} of {}", whole.len());
             }
+        }
+    }
+
+    #[test]
+    fn a_block_without_content_is_no_end() {
+        for block in [b"\x01\0\0\0\0".as_slice(), b"\0\0\0\x80"] {
+            let begun = &frame(&some_content())[..7];
+            let refused = content(&[begun, block].concat());
+            assert!(matches!(refused, Err(FrameError::Decompress(_))), "{block:?}: {refused:?}");
         }
     }
 
