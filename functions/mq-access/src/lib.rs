@@ -71,7 +71,7 @@ impl MqAccess {
     /// Answers an order before `ends_at`, when the invocation is cut off.
     pub async fn handle(&self, order: WorkOrder, ends_at: SystemTime) -> Reply {
         let deadline = Deadline::of_invocation(ends_at, TO_RECORD);
-        let span = tracing::info_span!("order", correlation_id = %order.trace_id, tenant = order.tenant);
+        let span = tracing::error_span!("order", correlation_id = %order.trace_id, tenant = order.tenant);
         if let Some(target) = order.work.target() {
             self.pool_users.note(&order.tenant, &target.endpoint);
         }

@@ -43,7 +43,7 @@ pub(crate) async fn for_each(
 
 /// The span of the work on one batch, with the fields that every log line about it has.
 pub(crate) fn span_of(batch: &StoppedBatch) -> Span {
-    tracing::info_span!(
+    tracing::error_span!(
         "batch",
         batch_id = %batch.batch_id,
         tenant = %batch.tenant_id,

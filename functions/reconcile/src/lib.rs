@@ -81,7 +81,7 @@ impl Reconcile {
         for (look, looks_left) in Look::ALL.into_iter().zip((1..=LOOKS).rev()) {
             // What one look leaves of its share is for the others.
             let share = Deadline::after(deadline.remaining() / looks_left);
-            let span = tracing::info_span!("look", look = look.as_str());
+            let span = tracing::error_span!("look", look = look.as_str());
             let looking = deadline.run(Box::pin(self.look(look, share, &mut report)));
             let outcome = looking.instrument(span).await.unwrap_or(Err(LookError::OutOfTime));
             if let Err(failure) = outcome {

@@ -49,7 +49,7 @@ impl Status {
     /// Answers any request.
     pub async fn handle(&self, request: Request) -> Response<Body> {
         let trace_id = TraceId::of(request.headers());
-        let span = tracing::info_span!("request", correlation_id = %trace_id);
+        let span = tracing::error_span!("request", correlation_id = %trace_id);
         async {
             let mut response = match self.answer(&request, &trace_id).await {
                 Ok(response) => response,

@@ -97,6 +97,7 @@ impl Upsert {
                 error,
                 "the chunk's message counts as received"
             );
+            self.note(event.data(), &why).await;
             return Err(why);
         }
         let error: &dyn std::error::Error = &why;

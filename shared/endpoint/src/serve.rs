@@ -28,7 +28,7 @@ pub async fn serve(
     answer: impl AsyncFnOnce(&TraceId) -> Result<Reply, Problem>,
 ) -> Response<Body> {
     let trace_id = TraceId::of(headers);
-    let span = tracing::info_span!(
+    let span = tracing::error_span!(
         "request",
         correlation_id = %trace_id,
         route,

@@ -61,7 +61,7 @@ async fn handle<J: Job>(job: &J, record: &Record, deadline: Deadline) -> Result<
 
 /// The fields are the job's to record.
 fn span(record: &Record) -> Span {
-    tracing::info_span!(
+    tracing::error_span!(
         "record",
         message_id = record.id.as_ref().map(tracing::field::display),
         object = Empty,
