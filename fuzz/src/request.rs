@@ -19,7 +19,8 @@ const MAX_INVOCATION: usize = 6 * 1024 * 1024;
 const FRAME: usize = 16 * 1024;
 
 static SAMPLE: LazyLock<WorkOrder> = LazyLock::new(|| {
-    serde_json::from_str(include_str!("../../events/mq-access/produce-too-late.json")).expect("the sample is an order")
+    serde_json::from_str(include_str!("../../events/mq-access/produce-too-late.json"))
+        .expect("the sample is an order")
 });
 
 static PROFILE: LazyLock<Profile> = LazyLock::new(|| {
