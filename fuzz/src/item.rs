@@ -86,7 +86,7 @@ impl AttributeWriter for Storable {
 
     fn time(&mut self, attribute: &'static Attribute, time: Timestamp) {
         // PostgreSQL's timestamps begin in the year -4713, and hold microseconds.
-        let first: Timestamp = "-004712-01-01T00:00:00Z".parse().expect("a time");
+        let first: Timestamp = "-004712-01-01T00:00:00Z".parse().expect("the text is a time");
         assert!(time >= first && time.subsec_nanosecond() % 1000 == 0, "{attribute:?}: {time}");
     }
 
@@ -98,10 +98,14 @@ impl AttributeWriter for Storable {
 fn survives_a_chunk(product: &Product<'_>) {
     let batch = BatchStamp::new(Timestamp::UNIX_EPOCH, Uuid::nil());
     let mut planner = Planner::new(Plan::default(), batch, Generation::FIRST);
-    let chunk = planner.push(product.clone(), 17).or_else(|| planner.finish()).expect("a chunk");
-    let read = decode(&encode(&chunk).expect("a file")).expect("a chunk's file");
+    let chunk = planner
+        .push(product.clone(), 17)
+        .or_else(|| planner.finish())
+        .expect("a planner with a product has a chunk");
+    let read =
+        decode(&encode(&chunk).expect("a planned chunk is encoded")).expect("an encoded chunk is decoded");
     assert_eq!(read, chunk);
-    let [row] = read.rows() else { panic!("one row") };
+    let [row] = read.rows() else { panic!("the chunk of one product has one row") };
     assert_eq!((&row.key, row.attributes.decode().as_ref()), (&product.key, Ok(&product.attributes)));
     assert_eq!(row.row_hash, RowHash::of(&product.attributes));
 }
@@ -110,12 +114,12 @@ fn survives_a_chunk(product: &Product<'_>) {
 fn extra_is_in_its_one_form(product: &Product<'_>) {
     let Some(extra) = &product.attributes.extra else { return };
     // Not as a `Value`, whose numbers are of 64 bits, which those of `jsonb` are not.
-    let known = serde_json::from_str::<Members>(extra).expect("an object");
+    let known = serde_json::from_str::<Members>(extra).expect("further members are kept as an object");
     assert!(!known.0.is_empty());
     assert!(!has_escaped_nul(extra), "{extra}");
-    let members = extra.strip_prefix('{').expect("an object");
+    let members = extra.strip_prefix('{').expect("an object begins with a brace");
     let item = format!(r#"{{"CNPJ":"11222333000181","SHOPID":1,"PRODUCTID":2,{members}"#);
-    let again = parse(item.as_bytes()).expect("the same members");
+    let again = parse(item.as_bytes()).expect("members that were parsed are parsed again");
     assert_eq!(again.attributes.extra.as_ref(), Some(extra));
 }
 
@@ -127,7 +131,7 @@ fn reportable(error: &ItemError) {
         error.field.as_ref().is_none_or(|field| !field.contains('\0') && field.len() < 1000),
         "{error:?}"
     );
-    without_nul(&serde_json::to_value(&error.key).expect("JSON"));
+    without_nul(&serde_json::to_value(&error.key).expect("a key is written as JSON"));
 }
 
 /// Whether a text of JSON holds an escape for NUL, and not only a backslash in front of what looks like one.
