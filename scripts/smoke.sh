@@ -145,10 +145,12 @@ load() { # PRODUCTID CONTENT-TYPE
     --header "Idempotency-Key: $(uuid)" --data-binary "@$scratch/load"
 }
 
+batch_id() { sed -n 's/.*"batch_id": *"\([^"]*\)".*/\1/p' "$body" | head -n 1; }
+
 # Waits until the batch in $body is final, for two minutes at most. $body then has the batch.
 final() {
   local id tries
-  id=$(sed -n 's/.*"batch_id": *"\([^"]*\)".*/\1/p' "$body" | head -n 1)
+  id=$(batch_id)
   for tries in $(seq 60); do
     status=$(request GET "/v1/inovafarma/batches/$id" --config "$scratch/key")
     if [ "$status" != 200 ] || has '"status": ?"(COMPLETED|PARTIAL_FAIL|FAILED|EXPIRED)"'; then return; fi
@@ -163,12 +165,21 @@ through_the_ingest() {
   case "$status $(cat "$body")" in
     202*) ok "load: a catalogue of one product is accepted" ;;
     404*ROUTE* | 404*'"message"'*) skip "ingest: it is not deployed here"; return ;;
-    403*) skip "ingest: the key may not load products of INTEGRAHUB0115 (products:write, allCnpjs)"; return ;;
+    403*) skip "ingest: the key lacks products:write"; return ;;
     *) failed "load" "$status" "The catalogue was refused. See the log group …-product-ingest."; return ;;
   esac
   final || return
   if [ "$status" = 403 ]; then skip "batches: the key lacks products:read"; return; fi
-  if has '"status": ?"COMPLETED"'; then
+  if has '"items_failed": ?1[^0-9]'; then
+    # A key of certain establishments: the batch is accepted, and its item is refused.
+    request GET "/v1/inovafarma/batches/$(batch_id)/errors" --config "$scratch/key" >/dev/null
+    if has CNPJ_NOT_ALLOWED; then
+      skip "batch: the key may not load products of INTEGRAHUB0115 (allCnpjs)"
+    else
+      failed "batch" "$status" "The product was refused. The batch's errors say why."
+    fi
+    return
+  elif has '"status": ?"COMPLETED"' && has '"items_processed": ?1[^0-9]'; then
     ok "batch: the product is in the database"
   else
     failed "batch" "$status" "The batch says what is wrong; see also the log groups …-chunker and …-upsert."

@@ -16,15 +16,19 @@ locals {
   release = coalesce(var.release, abspath("${path.module}/.."))
   version = trimspace(file("${local.release}/VERSION"))
   prefix  = "${var.artifact_prefix}/${local.version}"
-  files   = setunion(fileset(local.release, "functions/*/*.zip"), ["template.yaml"])
+  # By release and name, so that another release has other resources than this one.
+  files = {
+    for name in setunion(fileset(local.release, "functions/*/*.zip"), ["template.yaml"]) : "${local.version}/${name}" => name
+  }
 }
 
-# The objects of a release never change: each release has its own prefix, so a rollback finds them.
+# An upgrade removes the objects of the release before only after the stack has been updated, because the
+# stack depends on them: an update that fails finds them when it rolls back.
 resource "aws_s3_object" "release" {
   for_each = local.files
 
   bucket      = var.artifact_bucket
-  key         = "${local.prefix}/${each.value}"
+  key         = "${var.artifact_prefix}/${each.key}"
   source      = "${local.release}/${each.value}"
   source_hash = filemd5("${local.release}/${each.value}")
   kms_key_id  = var.artifact_kms_key_arn
@@ -32,7 +36,7 @@ resource "aws_s3_object" "release" {
 
 resource "aws_cloudformation_stack" "integrahub" {
   name         = var.name
-  template_url = "https://${data.aws_s3_bucket.artifacts.bucket_regional_domain_name}/${aws_s3_object.release["template.yaml"].key}"
+  template_url = "https://${data.aws_s3_bucket.artifacts.bucket_regional_domain_name}/${aws_s3_object.release["${local.version}/template.yaml"].key}"
   capabilities = ["CAPABILITY_IAM", "CAPABILITY_AUTO_EXPAND"]
   policy_body  = file("${local.release}/stack-policy.json")
   tags         = var.tags

@@ -1,10 +1,12 @@
 """What who deploys has to be allowed, derived from the resource types in the translated template.
 
-`python tests/deployment/deployer_policy.py` writes deploy/deployer-policy.json and deploy/deployer-options-policy.json.
+`python tests/deployment/deployer_policy.py` writes deploy/deployer-policy.json, deploy/deployer-options-policy.json and
+deploy/operator-policy.json.
 """
 
 import json
 import os
+import re
 from fnmatch import fnmatchcase
 
 os.environ.setdefault("AWS_DEFAULT_REGION", "us-east-1")
@@ -48,6 +50,37 @@ ALWAYS = {
 # An interface endpoint has a private name; RDS makes the secret of its password, and its own service-linked role.
 OPTIONS = {"route53:AssociateVPCWithHostedZone", "secretsmanager:CreateSecret", "secretsmanager:TagResource", "iam:CreateServiceLinkedRole"}
 
+# The pages whose commands are for who deploys and operates.
+PAGES = ("docs/start.md", "docs/deploy.md", "docs/operate.md", "docs/gateway.md", "docs/ingest.md", "deploy/INSTALL.md")
+# Commands that call other actions than the one of their own name.
+COMMANDS = {
+    "aws cloudformation deploy": set(),  # is in ALWAYS
+    "aws cloudformation wait": {"cloudformation:DescribeStacks"},
+    "aws lambda invoke": {"lambda:InvokeFunction"},
+    "aws s3 cp": {"s3:GetObject", "s3:ListBucket", "s3:PutObject"},
+    "aws s3 rb": {"s3:DeleteBucket", "s3:DeleteObject", "s3:ListBucket"},
+    "aws s3 sync": {"s3:ListBucket", "s3:PutObject"},
+    "aws sqs start-message-move-task": {
+        *(f"sqs:{action}" for action in ("DeleteMessage", "GetQueueAttributes", "ReceiveMessage", "SendMessage", "StartMessageMoveTask")),
+    },
+}
+# `sam delete` empties its bucket for code. The Terraform module makes the stack without a change set, and reads what it has made.
+OTHER_TOOLS = {
+    *(f"s3:{action}" for action in ("DeleteObject", "DeleteObjectVersion", "ListBucketVersions")),
+    *(f"cloudformation:{action}" for action in ("ContinueUpdateRollback", "CreateStack", "GetStackPolicy", "UpdateStack")),
+    *(f"s3:{action}" for action in ("GetBucketLocation", "GetObject", "GetObjectTagging", "PutObjectTagging")),
+}
+
+
+def documented():
+    """The actions that the documents' commands call."""
+    found = set()
+    for page in PAGES:
+        for service, name in re.findall(r"\baws ([a-z0-9]+) ([a-z0-9-]+)", (ROOT / page).read_text()):
+            own = {f"{service}:{''.join(word.capitalize() for word in name.split('-'))}"}
+            found |= COMMANDS.get(f"aws {service} {name}", own)
+    return {action.replace("DbCluster", "DBCluster").replace("DbInstance", "DBInstance") for action in found}
+
 
 def kinds(scenarios):
     found = {resource["Type"] for parameters in scenarios for resource in deploy(parameters).resources.values()}
@@ -82,12 +115,15 @@ def document(actions):
 
 
 def documents():
-    """The policy that each deployment needs, and the one that a new database, networks, a domain, rollouts and the audit trail need besides."""
+    """The policy that each deployment needs, the one that a new database, networks, a domain, rollouts and the audit trail need
+    besides, and the one for the commands of the documents, for Terraform, and for the removal of a stack."""
     base = kinds([GATEWAY, EXISTING_DATABASE])
     needed = actions(base) | ALWAYS
     needed -= OPTIONS
     further = (actions(kinds(SCENARIOS.values()) - base) | OPTIONS) - needed
-    return {"deploy/deployer-policy.json": document(needed), "deploy/deployer-options-policy.json": document(further)}
+    operating = (documented() | OTHER_TOOLS) - needed
+    named = {"deployer": needed, "deployer-options": further, "operator": operating}
+    return {f"deploy/{name}-policy.json": document(actions) for name, actions in named.items()}
 
 
 def text(policy):

@@ -1,7 +1,7 @@
 """Combinations that cannot work are refused before anything is made, with a sentence that says what to give."""
 
 import pytest
-from cloudformation import deploy, refusals, source
+from cloudformation import allowed, deploy, refusals, source
 from scenarios import BROKERS_ENDPOINTS, DATABASE_ENDPOINTS, DOMAIN, EXISTING_DATABASE, KEY, NEW_DATABASE, SCENARIOS, SECRET
 
 
@@ -51,12 +51,49 @@ REFUSED = [
     ({"HistoryDays": "180", "PayloadRetentionDays": "180"}, "at least 15 more than PayloadRetentionDays"),
     ({"HistoryDays": "365", "PayloadRetentionDays": "365"}, "at least 15 more than PayloadRetentionDays"),
     ({"DisableExecuteApiEndpoint": "true"}, "DomainName"),
+    *(({**NEW_DATABASE, "DatabaseMinCapacity": "256", "DatabaseMaxCapacity": str(most)}, "above DatabaseMaxCapacity") for most in (1, 2, 4, 8, 16, 32, 64, 128)),
+    ({**NEW_DATABASE, "DatabaseMinCapacity": "0", "DatabaseEngineVersion": "15.4"}, "15.7, 16.3 or later"),
+]
+
+# Values that no function, broker or database takes.
+IMPOSSIBLE = [
+    ("PublicReservedConcurrency", "00"),
+    ("MqAccessReservedConcurrency", "000"),
+    ("DatabasePort", "0"),
+    ("DatabasePort", "65536"),
+    ("DatabasePort", "99999"),
+    ("DatabaseMinCapacity", "0.7"),
+    ("DatabaseEngineVersion", "14.9"),
+    ("DatabaseEngineVersion", "15.3"),
+    ("InlineTargets", "hello"),
+    ("InlineTargets", "rabbitmq://a.example.com:5671/"),
+    ("InlineTargets", "rabbitmq://a.example.com:5671/ORDERS, rabbitmq://b.example.com:5671/STOCK"),
+    ("InlineTargets", "rabbitmq://a.example.com:5671/ORDERS,rabbitmq://b.example.com:5671/STOCK"),
+]
+POSSIBLE = [
+    ("PublicReservedConcurrency", "0"),
+    ("PublicReservedConcurrency", "100"),
+    ("DatabasePort", "65535"),
+    ("DatabasePort", "5432"),
+    ("DatabaseEngineVersion", "15.10"),
+    ("DatabaseEngineVersion", "17.4"),
+    ("InlineTargets", " rabbitmq://*.mq.example.com:*/ORDERS.*?tenant=1111,2222&vhost=/&secrets=secret://mq/orders-*; ibmmq://b:1414/Q "),
 ]
 
 
 @pytest.mark.parametrize("parameters, sentence", REFUSED, ids=lambda value: value if isinstance(value, str) else ",".join(value))
 def test_what_cannot_work_is_refused_with_what_to_give(parameters, sentence):
     assert any(sentence in refusal for refusal in refusals(parameters)), refusals(parameters)
+
+
+@pytest.mark.parametrize("name, value", IMPOSSIBLE)
+def test_values_that_nothing_takes_are_refused(name, value):
+    assert not allowed(name, value)
+
+
+@pytest.mark.parametrize("name, value", POSSIBLE)
+def test_values_that_work_are_not_refused(name, value):
+    assert allowed(name, value)
 
 
 def test_every_refusal_has_a_case():
