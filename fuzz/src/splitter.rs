@@ -9,7 +9,7 @@ const BYTE_ORDER_MARK: &[u8] = b"\xef\xbb\xbf";
 /// Bytes of the input before the payload: format, limit, and the windows' sizes.
 const HEAD: usize = 8;
 
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 enum Found {
     Item { index: u64, offset: u64, bytes: Vec<u8> },
     TooLarge { index: u64, offset: u64, length: u64 },

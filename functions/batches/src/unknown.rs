@@ -18,7 +18,7 @@ use crate::{Batches, from_accepted, from_database, from_storage, not_found, view
 const MAX_LOOKS: u8 = 4;
 
 /// Which items are looked at.
-#[derive(Debug, Clone, Copy)]
+#[derive(Clone, Copy, Debug)]
 pub(crate) struct Span<'a> {
     pub(crate) filter: &'a BatchFilter,
     /// Older than this batch.

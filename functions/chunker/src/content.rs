@@ -18,7 +18,7 @@ struct Seen {
 }
 
 /// The content as a whole.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Whole {
     pub(crate) bytes: u64,
     /// SHA-256 in hex.

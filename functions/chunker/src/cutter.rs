@@ -13,7 +13,7 @@ use crate::unusable::{Unusable, UnusableCode};
 pub const MAX_ITEM_ERRORS: u64 = 100_000;
 
 /// Upper limits of a payload, beside its bytes.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Bounds {
     /// Establishments. A full load's end locks and judges each by itself, so they decide its cost.
     pub cnpjs: usize,
@@ -28,7 +28,7 @@ impl Default for Bounds {
 }
 
 /// How one payload is cut.
-#[derive(Debug, Clone)]
+#[derive(Clone, Debug)]
 pub struct Job {
     pub format: Format,
     pub rules: ItemRules,
@@ -43,7 +43,7 @@ pub struct Job {
 }
 
 /// What a payload was found to hold.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Cut {
     /// Of the decoded content.
     pub bytes: u64,
@@ -62,7 +62,7 @@ pub struct Cut {
 }
 
 /// A chunk that was cut and stored.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CutChunk {
     pub index: u32,
     pub items: u32,

@@ -49,7 +49,7 @@ pub trait Output {
 }
 
 /// The outcome of a run.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Outcome {
     /// All of its chunks are stored and all of its errors recorded.
     Cut(Cut),

@@ -7,7 +7,7 @@ use jiff::tz::TimeZone;
 use crate::Bounds;
 
 /// The settings of the deployment.
-#[derive(Debug, Clone)]
+#[derive(Clone, Debug)]
 pub struct Settings {
     /// For batches that have no plan yet.
     pub plan: Plan,

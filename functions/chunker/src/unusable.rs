@@ -1,7 +1,7 @@
 use ingestion::split::PayloadError;
 
 /// Why a payload as a whole is unusable: its batch fails, and no product changes.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{detail}")]
 pub struct Unusable {
     pub code: UnusableCode,
@@ -11,7 +11,7 @@ pub struct Unusable {
 }
 
 /// The code by which a batch's `error` names it.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum UnusableCode {
     /// It is not an array of items, or breaks off.
     MalformedJson,

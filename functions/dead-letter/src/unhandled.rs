@@ -6,7 +6,7 @@ use worker::Record;
 const LONGEST_ATTRIBUTE: usize = 300;
 
 /// The queue of messages that no function can handle, for people.
-#[derive(Debug, Clone)]
+#[derive(Clone, Debug)]
 pub struct UnhandledQueue {
     client: Client,
     queue_url: String,

@@ -10,7 +10,7 @@ use retry::{Retry, Retryable};
 use crate::trigger::UnknownEvent;
 
 /// What a run looks for. Each look is independent of the others.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Look {
     /// Payloads that never became batches.
     Objects,

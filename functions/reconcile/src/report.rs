@@ -3,7 +3,7 @@ use serde_json::Map;
 use telemetry::metrics::{self, Measure};
 
 /// What a run found: the function's answer, and its metrics.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Report {
     pub objects: ObjectsReport,
     pub batches: BatchesReport,
@@ -12,7 +12,7 @@ pub struct Report {
 }
 
 /// Payloads that never became batches.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct ObjectsReport {
     pub seen: u64,
     /// Their notification was sent again.
@@ -24,7 +24,7 @@ pub struct ObjectsReport {
 }
 
 /// Stalled batches.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct BatchesReport {
     /// Restarted.
     pub set_going: u64,
@@ -36,7 +36,7 @@ pub struct BatchesReport {
 }
 
 /// Uploads whose time was over.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct UploadsReport {
     /// Never used.
     pub expired: u64,
@@ -47,7 +47,7 @@ pub struct UploadsReport {
 }
 
 /// Batches that are older than the history.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct HistoryReport {
     /// Under way, and ended.
     pub too_old: u64,

@@ -4,7 +4,7 @@ use std::time::Duration;
 use aws::Environment;
 
 /// When something counts as stalled, and how far back a run looks.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Settings {
     /// Between two runs.
     pub interval: Duration,

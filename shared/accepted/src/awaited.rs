@@ -23,7 +23,7 @@ pub const AWAITED_INDEX: &str = "awaited-index";
 pub const SHARDS: u8 = 16;
 
 /// An upload that was not heard of when its time was over.
-#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct AwaitedUpload {
     pub tenant_id: Uuid,
@@ -50,7 +50,7 @@ impl AwaitedUpload {
 }
 
 /// What came of asking for the right to tell of a payload.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Taken {
     /// It is the caller's to tell.
     Yes,

@@ -45,7 +45,7 @@ pub enum AcceptedError {
 }
 
 /// What an item says after a batch was put.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Stored {
     /// What the batch says, or a later time until which its payload may be put.
     Written,

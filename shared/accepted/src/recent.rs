@@ -12,7 +12,7 @@ use crate::{Accepted, AcceptedError, item};
 pub const MAX_PAGE: u16 = 1000;
 
 /// Which items are wanted.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Wanted {
     /// Only batches older than this one.
     pub before: Option<Uuid>,
@@ -23,7 +23,7 @@ pub struct Wanted {
 }
 
 /// What a look at the items found.
-#[derive(Debug, Clone, PartialEq, Eq, Default)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Recent {
     /// The newest first.
     pub batches: Vec<AcceptedBatch>,

@@ -22,7 +22,7 @@ const SETTLE: &str = "UPDATE batches SET status = $2, items_failed = $3, inserte
      finished_at = CASE WHEN $12 THEN COALESCE(finished_at, now()) END, moved_at = now(), rejected_unlisted = $13 WHERE batch_id = $1";
 
 /// A batch's state, as its chunks have it.
-#[derive(Debug, Clone, Copy)]
+#[derive(Clone, Copy, Debug)]
 pub(crate) struct Settled {
     pub(crate) status: BatchStatus,
     /// It is a full load whose chunks are all done, and whose deactivation is still to be decided.

@@ -12,7 +12,7 @@ use crate::error::DatabaseError;
 use crate::rows::word;
 
 /// What happened to a chunk that was given up.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum GivenUp {
     /// It is failed now.
     Failed {

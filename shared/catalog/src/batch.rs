@@ -20,7 +20,7 @@ use crate::pruning::fail_too_old;
 use crate::rows::{cnpj, count, word};
 
 /// A batch that the database may not know yet.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct NewBatch {
     pub metadata: PayloadMetadata,
     /// `s3://bucket/key` of its payload.
@@ -30,7 +30,7 @@ pub struct NewBatch {
 }
 
 /// What is left to do for a batch.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ChunkingOutcome {
     /// Cut the payload by this plan, which the batch's first run pinned.
     Chunk { plan: Plan, generation: Generation },
@@ -45,7 +45,7 @@ pub enum ChunkingOutcome {
 }
 
 /// A chunk that waits to be written.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PendingChunk {
     pub generation: Generation,
     pub index: u32,
@@ -56,7 +56,7 @@ pub struct PendingChunk {
 }
 
 /// Why a batch failed as a whole.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct PayloadFailure {
     pub code: Cow<'static, str>,
     pub detail: String,

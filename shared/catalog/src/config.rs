@@ -7,7 +7,7 @@ use tokio_postgres::config::Host;
 use url::Url;
 
 /// Everything that a connection needs.
-#[derive(Debug, Clone)]
+#[derive(Clone, Debug)]
 pub struct DatabaseConfig {
     pub host: String,
     pub port: u16,
@@ -18,7 +18,7 @@ pub struct DatabaseConfig {
 }
 
 /// Whether the connection is encrypted.
-#[derive(Debug, Clone, PartialEq, Eq, Default)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum Tls {
     /// Encrypted, with the server's certificate and host name verified: against `ca` if there is
     /// one, else against the certificates that the system trusts.
@@ -29,12 +29,12 @@ pub enum Tls {
 }
 
 /// Certificates in PEM form.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Pem(pub String);
 
 /// The values of `DATABASE_TLS` and `sslmode`. There is nothing in between: encryption without
 /// verification does not protect from somebody who answers in the server's place.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) enum TlsMode {
     #[default]
     VerifyFull,

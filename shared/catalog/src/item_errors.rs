@@ -19,7 +19,7 @@ use crate::visible::{accepted_within, visible};
 pub const LISTED_ITEM_ERRORS: u64 = 10_000;
 
 /// A page of a batch's items in error.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ItemErrorPage {
     pub errors: Vec<ItemError>,
     /// Items in error of the whole batch that no page lists, since there are too many.

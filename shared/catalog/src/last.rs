@@ -9,7 +9,7 @@ use crate::database::Database;
 use crate::error::DatabaseError;
 
 /// A final batch. A replay may take it into its next generation.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct FinalBatch {
     pub batch_id: Uuid,
     pub generation: Generation,

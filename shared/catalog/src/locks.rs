@@ -20,7 +20,7 @@ pub(crate) const MOST_WITHOUT_GATE: usize = 32;
 /// How establishments are locked until the transaction ends. Each transaction takes the locks in
 /// the order of their numbers, and before any other, so there is no deadlock. A transaction that
 /// shares a lock never goes on to take it alone: two of them would wait for each other.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Hold {
     /// By a transaction that writes their products.
     Alone,

@@ -22,7 +22,7 @@ const WAIT: Duration = Duration::from_secs(60);
 const POLL: Duration = Duration::from_millis(100);
 
 /// The result of a run of the migrations.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Migrated {
     /// The migrations that this run applied, in their order.
     pub applied: Vec<String>,

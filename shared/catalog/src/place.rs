@@ -5,7 +5,7 @@ type Failure = Box<dyn std::error::Error + Sync + Send>;
 
 /// Where a row is in its table, as PostgreSQL's `tid` writes it: the number of its block, and its
 /// number there. It is valid for as long as nobody else may write the row.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct Place(pub(crate) [u8; 6]);
 
 impl<'a> FromSql<'a> for Place {

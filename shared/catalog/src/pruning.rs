@@ -90,7 +90,7 @@ const DETAILS: [(&str, i64); 3] =
 const DELETE: &str = "DELETE FROM batches WHERE batch_id = ANY($1) AND is_pruned";
 
 /// The result of one slice.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Pruned {
     /// Batches of which nothing is left.
     pub batches: u64,

@@ -25,7 +25,7 @@ use crate::rows::{bigint, count, word};
 use crate::visible::visible;
 
 /// A request for a replay.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ReplayRequest {
     pub replay: Replay,
     /// The client's key, in its canonical spelling.
@@ -36,7 +36,7 @@ pub struct ReplayRequest {
 }
 
 /// The outcome of a request.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ReplayOutcome {
     Begun(BegunReplay),
     /// An earlier attempt of the same request began it.
@@ -47,7 +47,7 @@ pub enum ReplayOutcome {
 }
 
 /// A new generation of a batch.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct BegunReplay {
     pub generation: Generation,
     /// The batch's state when the generation began.

@@ -15,7 +15,7 @@ use crate::error::DatabaseError;
 use crate::rows::{bigint, texts};
 
 /// What was found in a payload, and the chunks that were stored.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Seal {
     /// Bytes of the decoded payload.
     pub payload_bytes: u64,
@@ -34,7 +34,7 @@ pub struct Seal {
 }
 
 /// A stored chunk.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SealedChunk {
     pub index: u32,
     /// `s3://bucket/key` of its file.
@@ -47,7 +47,7 @@ pub struct SealedChunk {
 }
 
 /// The outcome of a seal.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SealOutcome {
     /// The batch is sealed, and this is its state after it: final at once if there is no chunk.
     Sealed(BatchStatus),

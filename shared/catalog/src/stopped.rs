@@ -15,7 +15,7 @@ use crate::error::DatabaseError;
 use crate::rows::{count, word};
 
 /// When a batch counts as stalled.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Patience {
     /// It has made no progress for this long. After that it is taken again whenever this time has
     /// doubled.
@@ -25,7 +25,7 @@ pub struct Patience {
 }
 
 /// A stalled batch.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct StoppedBatch {
     pub batch_id: Uuid,
     pub tenant_id: Uuid,
@@ -41,7 +41,7 @@ pub struct StoppedBatch {
 }
 
 /// Batches that are still stalled after the time in which [`Patience`] allows to take them.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Stuck {
     pub count: u64,
     /// Those received first, as many as were asked for.

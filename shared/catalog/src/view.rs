@@ -18,7 +18,7 @@ use crate::rows::{count, word};
 use crate::visible::visible;
 
 /// A batch, with the members of the API's answer.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct BatchView {
     pub batch_id: Uuid,
     pub load_type: LoadType,
@@ -44,7 +44,7 @@ pub struct BatchView {
 }
 
 /// The payload as it was decoded.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct PayloadView {
     pub bytes: Option<u64>,
     /// SHA-256, in hex.
@@ -52,7 +52,7 @@ pub struct PayloadView {
 }
 
 /// How the batch changed the table.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct ChangesView {
     pub inserted: u64,
     pub updated: u64,
@@ -62,7 +62,7 @@ pub struct ChangesView {
 }
 
 /// How far the batch is.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct ChunksView {
     pub total: u64,
     pub done: u64,
@@ -71,7 +71,7 @@ pub struct ChunksView {
 }
 
 /// Which batches a list contains.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct BatchFilter {
     pub status: Option<BatchStatus>,
     pub load_type: Option<LoadType>,

@@ -22,7 +22,7 @@ const WEIGHTS: [u32; 12] = [5, 4, 3, 2, 9, 8, 7, 6, 5, 4, 3, 2];
 pub struct Cnpj([u8; LENGTH]);
 
 /// Why a text is not a CNPJ. The error does not show the text, which may be anything.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum CnpjError {
     #[error("a CNPJ has 14 characters")]
     Length,

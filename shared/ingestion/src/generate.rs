@@ -19,7 +19,7 @@ use crate::product::{ATTRIBUTES, Kind};
 use random::Random;
 
 /// How a catalogue is written down.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Layout {
     /// One array on one line.
     Array,
@@ -30,7 +30,7 @@ pub enum Layout {
 }
 
 /// The settings of a catalogue. Shares are in thousandths of the items.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Catalogue {
     pub seed: u64,
     pub items: u32,

@@ -34,7 +34,7 @@ pub use version::{BatchStamp, Version};
 pub(crate) use date::to_microseconds;
 
 /// What identifies a product: the primary key of its row, ordered as rows are written.
-#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct ProductKey {
     pub cnpj: Cnpj,
     pub shop_id: i32,
@@ -43,7 +43,7 @@ pub struct ProductKey {
 }
 
 /// One valid item. Texts without escapes are those of the item's bytes.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Product<'a> {
     pub key: ProductKey,
     pub attributes: Attributes<'a>,

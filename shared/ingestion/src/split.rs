@@ -42,7 +42,7 @@ pub const ITEM_LIMIT: usize = 256 * 1024;
 const BYTE_ORDER_MARK: [u8; 3] = [0xef, 0xbb, 0xbf];
 
 /// How a payload holds its items; the request's media type says which.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Format {
     /// `application/json`: one array.
     Array,
@@ -51,7 +51,7 @@ pub enum Format {
 }
 
 /// One item's place in the payload, and its bytes unless they are too many.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Piece<'a> {
     Item {
         /// From 0, in the payload's order; blank lines do not count.
@@ -66,7 +66,7 @@ pub enum Piece<'a> {
 }
 
 /// Why no further item can be found.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{fault} at byte {offset}")]
 pub struct PayloadError {
     pub fault: PayloadFault,
@@ -75,7 +75,7 @@ pub struct PayloadError {
 }
 
 /// What is wrong with a payload as a whole.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum PayloadFault {
     #[error("the payload is empty")]
     Empty,
@@ -110,7 +110,7 @@ enum Inner {
 }
 
 /// How much of a byte order mark was seen.
-#[derive(Debug, Clone, Copy)]
+#[derive(Clone, Copy, Debug)]
 enum Mark {
     /// This many of its bytes, which are held back until they prove to be one.
     Seen(usize),

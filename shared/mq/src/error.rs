@@ -39,7 +39,7 @@ impl BrokerReply {
 }
 
 /// `detail` is written for the caller.
-#[derive(Debug, Clone, thiserror::Error)]
+#[derive(Clone, Debug, thiserror::Error)]
 pub enum BrokerError {
     #[error("the queue {queue} does not exist")]
     QueueNotFound { queue: QueueName },

@@ -16,7 +16,7 @@ use crate::{ObjectError, Objects};
 const TRACE: &str = "x-amzn-trace-id";
 
 /// What an object is to be, beside its bytes.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct NewObject {
     pub key: String,
     pub content_type: &'static str,
@@ -28,7 +28,7 @@ pub struct NewObject {
 }
 
 /// Where and how a client puts its bytes.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SignedPut {
     pub url: String,
     /// All of them are signed, so that nothing else can be put.

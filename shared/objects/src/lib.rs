@@ -20,14 +20,14 @@ use aws_sdk_s3::Client;
 use aws_sdk_s3::primitives::ByteStream;
 
 /// The bucket.
-#[derive(Debug, Clone)]
+#[derive(Clone, Debug)]
 pub struct Objects {
     client: Client,
     bucket: String,
 }
 
 /// An object's metadata.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Head {
     /// By names without the prefix `x-amz-meta-`.
     pub metadata: BTreeMap<String, String>,

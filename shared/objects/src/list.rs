@@ -4,14 +4,14 @@ use jiff::Timestamp;
 use crate::{ObjectError, Objects};
 
 /// An object as a listing names it.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Listed {
     pub key: String,
     pub modified_at: Timestamp,
 }
 
 /// Part of a listing.
-#[derive(Debug, Clone, PartialEq, Eq, Default)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Page {
     /// In the order of their keys.
     pub objects: Vec<Listed>,

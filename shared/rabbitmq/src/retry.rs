@@ -17,7 +17,7 @@ pub struct RetryPolicy {
 
 /// Whether delays are spread, so that many clients of a broker that restarts do not come back at
 /// once.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Jitter {
     #[default]
     None,

@@ -88,7 +88,7 @@ pub async fn try_release(
 }
 
 /// Whether a batch is still as it was seen.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Seen {
     Still,
     NoLonger,

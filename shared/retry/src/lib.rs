@@ -6,7 +6,7 @@
 use std::error::Error;
 
 /// What helps after a failure.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Retry {
     /// The same work may succeed later: a store is away, busy or slow.
     Later,

@@ -75,7 +75,7 @@ pub const PRUNING_BEHIND: &str = "PruningBehindMinutes";
 pub const RECONCILE_FAILURES: &str = "ReconcileFailures";
 
 /// A metric's value in its unit.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Measure {
     Count(u64),
     Milliseconds(u64),

@@ -8,7 +8,7 @@ use uuid::Uuid;
 pub type ChunkEvent = Event<ChunkReady>;
 
 /// The attributes that a batch gives the events of its chunks.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Origin {
     pub tenant_id: Uuid,
     /// The key of the client's request.

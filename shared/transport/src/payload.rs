@@ -12,7 +12,7 @@ use url::form_urlencoded;
 use crate::AnnounceError;
 
 /// The object that a notification names.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PayloadNotice {
     pub bucket: String,
     pub key: String,
@@ -73,7 +73,7 @@ fn notice(record: S3EventRecord) -> Result<PayloadNotice, UnknownNotice> {
 }
 
 /// The queue of payloads that were stored.
-#[derive(Debug, Clone)]
+#[derive(Clone, Debug)]
 pub struct PayloadsReceived {
     client: Client,
     queue_url: String,

@@ -20,7 +20,7 @@ const GROUPS: u32 = 8;
 const FIRST_PAUSE: Duration = Duration::from_millis(100);
 
 /// The queue of chunks that are ready to be written.
-#[derive(Debug, Clone)]
+#[derive(Clone, Debug)]
 pub struct ChunksReady {
     client: Client,
     queue_url: String,

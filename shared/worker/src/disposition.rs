@@ -1,7 +1,7 @@
 use retry::{Retry, Retryable};
 
 /// What becomes of a record whose work failed.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Disposition {
     /// It is acknowledged: the job has moved it elsewhere.
     Acknowledge,

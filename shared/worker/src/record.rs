@@ -13,7 +13,7 @@ use serde_json::Value;
 use crate::Receipt;
 
 /// One record as it was delivered.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Record {
     /// `None` if the event is the record, because its sender invoked the function itself.
     pub id: Option<RecordId>,
@@ -26,7 +26,7 @@ pub struct Record {
 }
 
 /// How a record is named in the answer.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(untagged)]
 pub enum RecordId {
     /// A message of SQS.

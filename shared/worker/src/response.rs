@@ -3,7 +3,7 @@ use serde::Serialize;
 use crate::RecordId;
 
 /// The partial batch response: the records that are to be delivered again.
-#[derive(Debug, PartialEq, Eq, Default, Serialize)]
+#[derive(Debug, Default, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct BatchResponse {
     pub batch_item_failures: Vec<ItemFailure>,

@@ -20,7 +20,7 @@ const LONGEST: Duration = Duration::from_secs(900);
 const CALL: Duration = Duration::from_millis(500);
 
 /// A queue whose failed messages are delivered again after growing pauses.
-#[derive(Debug, Clone)]
+#[derive(Clone, Debug)]
 pub struct Visibility {
     client: Client,
     queue_url: String,
@@ -29,7 +29,7 @@ pub struct Visibility {
 }
 
 /// One delivery of a message.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Receipt {
     handle: String,
     /// How often the message was received, this time included.

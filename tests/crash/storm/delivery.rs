@@ -17,7 +17,7 @@ const LOST: f64 = 0.2;
 const TWICE: f64 = 0.2;
 const FORGOTTEN: f64 = 0.1;
 
-#[derive(Debug, Clone)]
+#[derive(Clone, Debug)]
 pub(crate) struct Queue {
     pub(crate) url: String,
     pub(crate) arn: String,

@@ -20,7 +20,7 @@ const PRODUCTS: u32 = 400;
 const TRIES: u32 = 200;
 
 /// An item as the model knows it.
-#[derive(Debug, Clone)]
+#[derive(Clone, Debug)]
 pub(crate) enum SentItem {
     Good {
         key: Key,
@@ -35,7 +35,7 @@ pub(crate) enum SentItem {
 pub(crate) type Key = (String, String);
 
 /// A batch that was accepted.
-#[derive(Debug, Clone)]
+#[derive(Clone, Debug)]
 pub(crate) struct Sent {
     pub(crate) batch_id: Uuid,
     pub(crate) api_key: String,
@@ -44,7 +44,7 @@ pub(crate) struct Sent {
     pub(crate) items: Vec<SentItem>,
 }
 
-#[derive(Debug, Clone)]
+#[derive(Clone, Debug)]
 pub(crate) struct Tenant {
     id: Uuid,
     api_key: String,

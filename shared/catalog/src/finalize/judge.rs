@@ -25,7 +25,7 @@ const NOTE: &str = "UPDATE batches SET judged_to = $4::bpchar, judged_missing = 
 const PASS: &str = "UPDATE batches SET deactivated_so_far = 0, moved_at = now() WHERE batch_id = $1";
 
 /// What the guard found so far.
-#[derive(Debug, Clone, Copy)]
+#[derive(Clone, Copy, Debug)]
 struct Judgement {
     /// The last establishment that it checked.
     to: Option<Cnpj>,

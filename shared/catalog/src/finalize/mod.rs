@@ -55,7 +55,7 @@ pub fn deactivation_guard<F: Fn(&str) -> Option<String>>(
 }
 
 /// The state of a batch after an attempt to finalize it.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Finalized {
     pub status: BatchStatus,
     /// Whether this call made it final.
@@ -141,7 +141,7 @@ enum Step {
 }
 
 /// What comes after a slice.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Rest {
     Slices,
     Nothing,

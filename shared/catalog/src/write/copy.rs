@@ -25,7 +25,7 @@ const EPOCH: i64 = 946_684_800_000_000;
 const JSONB_VERSION: u8 = 1;
 
 /// Whether the row is written as active.
-#[derive(Debug, Clone, Copy)]
+#[derive(Clone, Copy, Debug)]
 pub(super) enum Presence {
     Active,
     /// Inactive since then: a later full load did not contain the product.

@@ -35,7 +35,7 @@ use changes::{Plan, apply};
 use lookup::{RANGES, Ranges, probe};
 
 /// What happened to a chunk.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum WriteOutcome {
     /// It was written.
     Done {

@@ -1,7 +1,7 @@
 //! What must never be seen.
 
 /// A breach; its name says what happened.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) enum Invariant {
     ResultChanged,
     OtherBody,

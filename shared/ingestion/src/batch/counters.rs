@@ -3,7 +3,7 @@ use serde::{Deserialize, Serialize};
 use super::ChunkStatus;
 
 /// What happened to the items that the database took.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Changes {
     pub inserted: u64,
     pub updated: u64,
@@ -30,14 +30,14 @@ impl Changes {
 }
 
 /// The result of writing a chunk: each of its items counts once.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ChunkResult {
     changes: Changes,
     rejected: u64,
 }
 
 /// The parts do not add up: an item was lost or counted twice.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{accounted} items are accounted for, and there are {items}")]
 pub struct Unbalanced {
     pub items: u64,
@@ -69,7 +69,7 @@ impl ChunkResult {
 }
 
 /// A chunk as the batch's counters see it.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ChunkTally {
     Pending,
     Done(ChunkResult),
@@ -90,7 +90,7 @@ impl ChunkTally {
 }
 
 /// A batch's counters. They are derived from its chunks and never counted up, so they cannot drift.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Counters {
     pub parsed: u64,
     pub failed: u64,

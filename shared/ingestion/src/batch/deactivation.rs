@@ -1,7 +1,7 @@
 use serde::{Deserialize, Serialize};
 
 /// What happened to the products that a full load did not contain.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "state", rename_all = "snake_case")]
 pub enum Deactivation {
     /// A delta says nothing about what is not in it.
@@ -27,7 +27,7 @@ pub enum Deactivation {
 }
 
 /// Why a full load deactivates nothing, or nothing of some CNPJs.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum SkipReason {
     /// A later full load of the CNPJ exists, and decides instead.
@@ -44,7 +44,7 @@ pub enum SkipReason {
 }
 
 /// A deactivation as the API shows it.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 pub struct DeactivationReport {
     pub state: &'static str,
     pub would_deactivate: u64,
@@ -91,7 +91,7 @@ impl Deactivation {
 }
 
 /// How many products of a catalogue a full load may deactivate without a confirmation.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct DeactivationGuard {
     /// Per cent of the active products.
     pub percent: u8,

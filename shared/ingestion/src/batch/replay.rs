@@ -3,7 +3,7 @@ use serde::{Deserialize, Serialize};
 use super::{BatchStatus, ChunkCounts, Deactivation};
 
 /// A request to process a batch again.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Replay {
     pub scope: ReplayScope,
@@ -13,7 +13,7 @@ pub struct Replay {
 }
 
 /// How much of a batch is processed again.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum ReplayScope {
     /// The chunks that failed, or the payload that did.
@@ -22,7 +22,7 @@ pub enum ReplayScope {
 }
 
 /// The work of a replay.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ReplayWork {
     /// The payload is cut again: it was never read to its end.
     Cut,
@@ -33,7 +33,7 @@ pub enum ReplayWork {
 }
 
 /// What decides whether a batch can be replayed.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ReplayedBatch {
     pub status: BatchStatus,
     /// Whether its payload was read to the end, so that its chunks are known.
@@ -46,7 +46,7 @@ pub struct ReplayedBatch {
 }
 
 /// Why a batch is not replayed.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum NotReplayable {
     #[error("the batch is still under way: it is {0}")]
     UnderWay(BatchStatus),

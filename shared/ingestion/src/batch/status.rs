@@ -3,7 +3,7 @@ use std::fmt;
 use serde::{Deserialize, Serialize};
 
 /// The state of a batch.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "SCREAMING_SNAKE_CASE")]
 pub enum BatchStatus {
     /// A URL was issued, and nothing was uploaded to it yet.
@@ -23,7 +23,7 @@ pub enum BatchStatus {
 }
 
 /// What happens to a batch.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum BatchEvent {
     PayloadArrived,
     UploadExpired,
@@ -39,7 +39,7 @@ pub enum BatchEvent {
 }
 
 /// How many of a batch's chunks are in which state.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ChunkCounts {
     pub pending: u64,
     pub done: u64,
@@ -47,7 +47,7 @@ pub struct ChunkCounts {
 }
 
 /// An event that cannot happen in this state, so the caller's view of the batch is wrong.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{event:?} cannot happen to a batch that is {status}")]
 pub struct IllegalTransition {
     pub status: BatchStatus,
@@ -147,7 +147,7 @@ impl ChunkCounts {
 }
 
 /// The state of a chunk in its generation.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "SCREAMING_SNAKE_CASE")]
 pub enum ChunkStatus {
     Pending,
@@ -156,7 +156,7 @@ pub enum ChunkStatus {
 }
 
 /// What happens to a chunk.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ChunkEvent {
     /// Its transaction is about to commit.
     Written,

@@ -7,7 +7,7 @@ use crate::Cnpj;
 /// Says that a chunk is ready to be written. It is the data of an event, whose envelope has the
 /// tenant, the trace and the client's key. Unknown members are ignored, so that a newer sender may
 /// add some.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ChunkReady {
     pub batch_id: Uuid,
     pub generation: Generation,

@@ -6,14 +6,14 @@ use sha2::{Digest, Sha256};
 use uuid::Uuid;
 
 /// The rules by which a batch is cut, pinned at its first run.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Plan {
     pub planner: PlannerVersion,
     pub items: ChunkItems,
 }
 
 /// A plan that this version does not know, or a number out of its range.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum InvalidPlan {
     #[error("planner {0} is not known to this version")]
     Planner(u16),
@@ -26,12 +26,12 @@ pub enum InvalidPlan {
 ///
 /// Version 1: a chunk ends with the last item that the plan allows, or with the one that brings its
 /// encoded attributes to 8 MiB.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(try_from = "u16", into = "u16")]
 pub struct PlannerVersion(u16);
 
 /// How many valid items go into a chunk: 500 to 2000, 1000 by default.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(try_from = "u16", into = "u16")]
 pub struct ChunkItems(u16);
 
@@ -80,7 +80,7 @@ impl From<ChunkItems> for u16 {
 }
 
 /// Counts how often a batch is processed: 1, and one more with each replay.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct Generation(NonZeroU32);
 
@@ -113,7 +113,7 @@ impl TryFrom<u32> for Generation {
 ///
 /// A UUID of version 8 (RFC 9562): the first 122 free bits of the SHA-256 of `integrahub.chunk`,
 /// the batch's id, the generation and the index, the numbers as four bytes with the highest first.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct ChunkId(Uuid);
 

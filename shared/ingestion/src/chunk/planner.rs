@@ -23,7 +23,7 @@ struct Memory {
 
 /// One product of a chunk, with what decides whether its row is written at all. Its attributes are
 /// decoded only if it is.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Row {
     pub key: ProductKey,
     pub key_hash: KeyHash,
@@ -45,7 +45,7 @@ impl Row {
 }
 
 /// The rows that one transaction writes, in the order of their keys, each key once.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Chunk {
     pub(super) batch: BatchStamp,
     pub(super) generation: Generation,

@@ -5,7 +5,7 @@ use crate::batch::BatchStatus;
 use crate::product::CnpjAccess;
 
 /// What is known of a batch after its acceptance, before PostgreSQL knows it.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct AcceptedBatch {
     pub metadata: PayloadMetadata,
     /// Bytes of the decoded content, if they were counted.

@@ -4,7 +4,7 @@ use std::str::FromStr;
 use serde::{Deserialize, Serialize};
 
 /// What a payload means for the products that are not in it.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum LoadType {
     /// Nothing.
@@ -14,7 +14,7 @@ pub enum LoadType {
 }
 
 /// A text that is neither `delta` nor `full`.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("must be delta or full")]
 pub struct UnknownLoadType;
 
@@ -44,7 +44,7 @@ impl fmt::Display for LoadType {
 }
 
 /// How the items of a payload are framed.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub enum MediaType {
     /// One array of items.
     #[serde(rename = "application/json")]
@@ -55,7 +55,7 @@ pub enum MediaType {
 }
 
 /// A media type that no payload has.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("must be application/json or application/x-ndjson")]
 pub struct UnknownMediaType;
 

@@ -6,7 +6,7 @@ use uuid::Uuid;
 use super::{LoadType, MediaType};
 
 /// The metadata of a payload's object, from which alone the batch can be made.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PayloadMetadata {
     pub batch_id: Uuid,
     pub tenant_id: Uuid,
@@ -23,7 +23,7 @@ pub struct PayloadMetadata {
 }
 
 /// An object that is not a payload of this system.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum InvalidMetadata {
     #[error("the object's metadata has no {0}")]
     Missing(&'static str),

@@ -14,7 +14,7 @@ use jiff::Timestamp;
 use super::{Decimal, Price};
 
 /// One attribute of the list.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Attribute {
     /// Its identity in chunk files and in row hashes: never changed, and never given to another
     /// attribute.
@@ -27,7 +27,7 @@ pub struct Attribute {
 }
 
 /// What values an attribute has.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
     /// Kept as it was sent.
     Text,
@@ -45,7 +45,7 @@ pub enum Kind {
 
 /// Attributes that change together. The row hash is made of one part for each group, so that one
 /// group can be compared, or get versions of its own, without the others.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Group {
     /// What the product is.
     Catalogue,
@@ -142,7 +142,7 @@ macro_rules! attributes {
     ($($number:literal $name:ident: $kind:ident in $group:ident, $column:literal <- $($member:ident)*;)*) => {
         /// What an item says of its product beside the key. A member that was not sent, or was
         /// sent as `null`, is absent and clears its column.
-        #[derive(Debug, Clone, PartialEq, Eq, Default)]
+        #[derive(Clone, Debug, Default, PartialEq, Eq)]
         pub struct Attributes<'a> {
             $(pub $name: Option<of_kind!(type $kind)>,)*
         }
@@ -184,7 +184,7 @@ macro_rules! attributes {
 
         /// A member of an item that has a column, named as the source writes it.
         #[allow(clippy::upper_case_acronyms, reason = "the source's names")]
-        #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+        #[derive(Clone, Copy, Debug, PartialEq, Eq)]
         pub(super) enum Field {
             CNPJ,
             SHOPID,

@@ -7,7 +7,7 @@ use bytes::BytesMut;
 pub(crate) struct Writer(pub(crate) BytesMut);
 
 /// The bytes do not hold the value that was asked for.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Malformed;
 
 impl Writer {
@@ -28,7 +28,7 @@ impl Writer {
 }
 
 /// Takes values off a slice's front.
-#[derive(Debug, Clone, Copy)]
+#[derive(Clone, Copy, Debug)]
 pub(crate) struct Reader<'a>(pub(crate) &'a [u8]);
 
 impl<'a> Reader<'a> {

@@ -16,14 +16,14 @@ const PRICE_LIMIT: i128 = 100_000_000_000_000;
 ///
 /// Equal numbers have one form, however they were spelled: no zeros at the fraction's end, and no
 /// minus before zero.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Decimal {
     units: i128,
     places: u8,
 }
 
 /// Why a text is not a number that can be stored.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum DecimalError {
     #[error("not a number; a point separates the fraction, and nothing separates thousands")]
     Syntax,
@@ -216,7 +216,7 @@ impl fmt::Display for Decimal {
 }
 
 /// A price in ten-thousandths, within `numeric(14,4)`.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Price(i64);
 
 impl Price {

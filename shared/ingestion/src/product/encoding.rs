@@ -15,11 +15,11 @@ use super::{Attributes, Decimal, Price};
 
 /// Attributes as bytes, which are read only when they are written to the database. Those of a chunk
 /// share its memory.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct EncodedAttributes(pub(crate) Bytes);
 
 /// These bytes are no attributes.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("the encoded attributes are damaged")]
 pub struct EncodingError;
 

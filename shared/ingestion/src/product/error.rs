@@ -7,7 +7,7 @@ use crate::Cnpj;
 
 /// Why one item did not become a product, as the batch's error report shows it. It shows the item's
 /// key, and no other value.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, thiserror::Error)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, thiserror::Error)]
 #[error("item {item_index} at byte {byte_offset}: {detail}")]
 pub struct ItemError {
     pub item_index: u64,
@@ -21,7 +21,7 @@ pub struct ItemError {
 }
 
 /// What is wrong with an item.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "SCREAMING_SNAKE_CASE")]
 pub enum ItemErrorCode {
     NotAnObject,
@@ -36,7 +36,7 @@ pub enum ItemErrorCode {
 }
 
 /// A key as far as it could be read.
-#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct PartialKey {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub cnpj: Option<Cnpj>,
@@ -71,7 +71,7 @@ impl ItemError {
 }
 
 /// What is wrong with a member of an item.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Fault {
     pub(super) code: ItemErrorCode,
     pub(super) field: Option<Cow<'static, str>>,

@@ -19,14 +19,14 @@ use crate::Cnpj;
 pub const MAX_PRODUCT_ID: usize = 200;
 
 /// Where an item was found.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ItemPlace {
     pub index: u64,
     pub offset: u64,
 }
 
 /// Which establishments a tenant may load.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub enum CnpjAccess {
     Any,
     Only(BTreeSet<Cnpj>),
@@ -47,7 +47,7 @@ impl CnpjAccess {
 /// that CNPJ, then the other members. Neither the order of members nor the case of their names
 /// matters. A member that is given twice, even in two spellings, is a fault, since nothing says
 /// which was meant.
-#[derive(Debug, Clone)]
+#[derive(Clone, Debug)]
 pub struct ItemRules {
     /// The time zone of the source's dates.
     pub zone: TimeZone,

@@ -7,7 +7,7 @@ use super::field::Field;
 
 /// The members of an item that have a column, whatever their values. Those of the key do not count,
 /// since every item has them.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct MemberSet(u32);
 
 const _: () = assert!(Field::COUNT <= 32);
@@ -29,7 +29,7 @@ impl MemberSet {
 ///
 /// It counts the items that have every member seen so far. If an item brings a new one, none of
 /// those before it has every member any more.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct PartialItems {
     seen: MemberSet,
     items: u64,

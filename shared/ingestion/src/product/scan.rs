@@ -9,7 +9,7 @@ use serde::de::IgnoredAny;
 use crate::split::Value;
 
 /// A member's value, not yet read.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Json<'a> {
     /// A string known to have no escapes, without its quotation marks.
     Plain(&'a str),

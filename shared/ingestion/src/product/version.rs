@@ -4,7 +4,7 @@ use uuid::Uuid;
 use super::to_microseconds;
 
 /// The part of a version that all items of a batch share.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct BatchStamp {
     received_at: Timestamp,
     batch_id: Uuid,
@@ -32,7 +32,7 @@ impl BatchStamp {
 
 /// The place of an item in the one order that decides which version of a product wins: the greatest
 /// does, whatever arrives first.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Version {
     // The order of these members is the order of versions.
     effective_at: Timestamp,

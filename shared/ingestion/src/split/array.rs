@@ -9,7 +9,7 @@ pub(super) struct ArraySplitter {
     state: State,
 }
 
-#[derive(Debug, Clone, Copy)]
+#[derive(Clone, Copy, Debug)]
 enum State {
     Start,
     /// After the opening bracket: an item or the end.

@@ -3,7 +3,7 @@ use serde_json::value::RawValue;
 
 use super::*;
 
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 enum Found {
     Item(u64, u64, Vec<u8>),
     TooLarge(u64, u64, u64),

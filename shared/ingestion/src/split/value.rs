@@ -8,7 +8,7 @@ use super::is_white;
 /// An object ends where its braces balance outside strings, whatever its brackets do, and an array
 /// where its brackets balance. For JSON that is the same, and in other text more mistakes stay
 /// within their item.
-#[derive(Debug, Clone, Copy)]
+#[derive(Clone, Copy, Debug)]
 pub(crate) enum Value {
     Nested {
         open: u8,
@@ -23,7 +23,7 @@ pub(crate) enum Value {
 }
 
 /// Whether the scan is within a string.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Text {
     Outside,
     Inside,

@@ -32,7 +32,7 @@ fn is_loopback(address: &Address) -> bool {
 }
 
 /// Where the program runs.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Host {
     /// In a function that is frozen between invocations: what happened meanwhile is not known, and
     /// nothing may hang.

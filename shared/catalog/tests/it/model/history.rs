@@ -9,7 +9,7 @@ use crate::support::{Item, Load};
 pub(super) const KEYS: u32 = 6;
 
 /// A batch as it is drawn.
-#[derive(Debug, Clone)]
+#[derive(Clone, Debug)]
 pub(super) struct Draft {
     pub(super) load_type: LoadType,
     pub(super) received_at: i64,
@@ -18,7 +18,7 @@ pub(super) struct Draft {
     pub(super) unreadable: bool,
 }
 
-#[derive(Debug, Clone)]
+#[derive(Clone, Debug)]
 pub(super) struct History {
     pub(super) drafts: Vec<Draft>,
     /// What happens when, repeated or never.
@@ -28,7 +28,7 @@ pub(super) struct History {
 }
 
 /// Something that happens to a batch; numbers are mapped to what there is.
-#[derive(Debug, Clone, Copy)]
+#[derive(Clone, Copy, Debug)]
 pub(super) enum Step {
     /// A chunk is delivered: in its present generation, or by a message of an earlier one.
     Deliver {

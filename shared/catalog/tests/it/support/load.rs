@@ -12,7 +12,7 @@ use uuid::Uuid;
 pub(crate) const TENANT: Uuid = Uuid::from_u128(0x1111_1111_1111_4111_8111_1111_1111_1111);
 
 /// An item as a test writes it down: product, content, and when its source says it was changed.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Item {
     pub(crate) key: u32,
     pub(crate) content: u32,
@@ -52,7 +52,7 @@ fn key(number: u32) -> ProductKey {
 }
 
 /// A batch under way.
-#[derive(Debug, Clone)]
+#[derive(Clone, Debug)]
 pub(crate) struct Load {
     pub(crate) batch: NewBatch,
     pub(crate) chunks: Vec<Chunk>,

@@ -22,7 +22,7 @@ fn time() -> impl Strategy<Value = Timestamp> {
 }
 
 /// Values for as many attributes of each kind as there are in all.
-#[derive(Debug, Clone)]
+#[derive(Clone, Debug)]
 struct Drawn {
     texts: Vec<Option<String>>,
     prices: Vec<Option<Price>>,
