@@ -1,4 +1,5 @@
-//! What every bad request gets: the table of `docs/errors.md`, row by row. None is a 500, and none moves a message.
+//! What every bad request gets: the table of `docs/errors.md`, row by row. None is a 500, and none
+//! moves a message.
 
 use std::io::Write as _;
 

@@ -1,4 +1,5 @@
-//! Messages got through the API are what an independent client put, and stay or go as the request says.
+//! Messages got through the API are what an independent client put, and stay or go as the request
+//! says.
 
 use std::time::Instant;
 

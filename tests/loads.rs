@@ -1,4 +1,5 @@
-//! Catalogues from the request to the table: what a sender sees, and what an independent look at the table finds.
+//! Catalogues from the request to the table: what a sender sees, and what an independent look at
+//! the table finds.
 
 use std::collections::BTreeMap;
 

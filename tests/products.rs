@@ -1,4 +1,5 @@
-//! Catalogues that come with their request: what is taken in, what is refused, and that a retry is the same batch.
+//! Catalogues that come with their request: what is taken in, what is refused, and that a retry is
+//! the same batch.
 
 use aws_sdk_dynamodb::types::AttributeValue;
 use end_to_end::{

@@ -67,7 +67,8 @@ fn what_fails_again_and_again_is_kept_for_fourteen_days() {
         let failed = named(&queues[&queue]["Properties"]["RedrivePolicy"]["deadLetterTargetArn"]);
         assert_eq!(queues[&failed]["Properties"]["MessageRetentionPeriod"], FOURTEEN_DAYS, "{failed}");
         assert!(is_watched("ApproximateNumberOfMessagesVisible", &failed), "{failed} has no alarm");
-        // The age does not count messages that were received several times, as those are that a dead-letter queue keeps.
+        // The age does not count messages that were received several times, as those are that a
+        // dead-letter queue keeps.
         let is_watched = ["ApproximateAgeOfOldestMessage", "ApproximateNumberOfMessagesNotVisible"]
             .into_iter()
             .any(|metric| is_watched(metric, &queue));

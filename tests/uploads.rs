@@ -27,7 +27,8 @@ async fn ask(key: Uuid, body: &Value) -> Answer {
     Load::new(key).body(body.to_string()).post(UPLOADS).await
 }
 
-/// Puts bytes as the answer says, with some of the headers changed or, where the value is empty, left away.
+/// Puts bytes as the answer says, with some of the headers changed or, where the value is empty,
+/// left away.
 async fn put(upload: &Value, bytes: Vec<u8>, changed: &[(&str, &str)]) -> (StatusCode, String) {
     let upload = &upload["upload"];
     let headers = upload["headers"].as_object().unwrap();
@@ -126,7 +127,8 @@ async fn a_url_is_of_its_time() {
     let mut upload = ask(Uuid::new_v4(), &announced(&bytes)).await.expect(201).json();
     let url = upload["upload"]["url"].as_str().unwrap().to_owned();
     assert!(url.contains("X-Amz-Expires=900"), "{url}");
-    // Nobody waits a quarter of an hour here; but neither its beginning nor its length can be moved.
+    // Nobody waits a quarter of an hour here; but neither its beginning nor its length can be
+    // moved.
     upload["upload"]["url"] = url.replace("X-Amz-Expires=900", "X-Amz-Expires=90000").into();
     let (status, text) = put(&upload, bytes, &[]).await;
     assert_eq!(status, StatusCode::FORBIDDEN, "{text}");

@@ -1,5 +1,5 @@
-//! The client library alone: pipelined confirms, prefetch and multiple acknowledgement, and nothing per message that
-//! the broker does not need.
+//! The client library alone: pipelined confirms, prefetch and multiple acknowledgement, and nothing
+//! per message that the broker does not need.
 
 use std::collections::VecDeque;
 

@@ -58,7 +58,8 @@ pub(crate) async fn compare(arguments: &Arguments) -> Result<(), Error> {
         for job in Job::ALL {
             for client in turns(round) {
                 let name = queue(job, client);
-                // One queue at a time: a broker that holds several hundred thousand messages is another one for each contender.
+                // One queue at a time: a broker that holds several hundred thousand messages is
+                // another one for each contender.
                 match job {
                     Job::Produce => queues.create(&name).await?,
                     Job::Consume => queues.fill(&name, arguments.messages).await?,

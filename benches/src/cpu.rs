@@ -26,7 +26,8 @@ impl Stopwatch {
     }
 }
 
-/// The 14th and 15th fields of proc(5)'s `stat`; the second, a name in parentheses, may hold spaces.
+/// The 14th and 15th fields of proc(5)'s `stat`; the second, a name in parentheses, may hold
+/// spaces.
 fn cpu_seconds() -> Result<f64, Error> {
     let unreadable = || Error::Unexpected("/proc/self/stat cannot be read".to_owned());
     let stat = std::fs::read_to_string("/proc/self/stat").map_err(|_| unreadable())?;

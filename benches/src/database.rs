@@ -1,4 +1,5 @@
-//! Databases of a measurement's own on a server of this machine, and the CPU time of the processes that serve them.
+//! Databases of a measurement's own on a server of this machine, and the CPU time of the processes
+//! that serve them.
 
 use std::time::Duration;
 
@@ -34,7 +35,8 @@ impl Server {
 
     pub(crate) async fn drop(&self, config: &DatabaseConfig) -> Result<(), Error> {
         let statement = format!("DROP DATABASE {}", config.dbname);
-        // By itself it ends workers of autovacuum, which FORCE may not on behalf of such a user; FORCE ends what a contender left.
+        // By itself it ends workers of autovacuum, which FORCE may not on behalf of such a user;
+        // FORCE ends what a contender left.
         if self.administrator.batch_execute(&statement).await.is_err() {
             self.administrator.batch_execute(&format!("{statement} WITH (FORCE)")).await?;
         }
@@ -61,7 +63,8 @@ pub(crate) fn backend(pid: i32) -> Result<ClockId, Error> {
     Ok(ClockId::pid_cpu_clock_id(Pid::from_raw(pid)).map_err(std::io::Error::from)?)
 }
 
-/// CPU time so far of all processes that serve the observer's database, the observer's own left out.
+/// CPU time so far of all processes that serve the observer's database, the observer's own left
+/// out.
 pub(crate) async fn of_others(observer: &Client) -> Result<Duration, Error> {
     let query = "SELECT pid FROM pg_stat_activity WHERE datname = current_database() \
          AND backend_type = 'client backend' AND pid <> pg_backend_pid()";

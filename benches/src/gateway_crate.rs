@@ -1,5 +1,6 @@
-//! The crate `rabbitmq` through `mq::Broker`, as mq-access uses it: ids, bodies and headers made for every message,
-//! every message measured, and units of work of the size that a request may have.
+//! The crate `rabbitmq` through `mq::Broker`, as mq-access uses it: ids, bodies and headers made
+//! for every message, every message measured, and units of work of the size that a request may
+//! have.
 
 use std::time::Duration;
 

@@ -1,5 +1,5 @@
-//! The part of AWS Lambda that runs a function: the Runtime API (version 2018-06-01) for one execution environment,
-//! which takes one event at a time.
+//! The part of AWS Lambda that runs a function: the Runtime API (version 2018-06-01) for one
+//! execution environment, which takes one event at a time.
 
 use std::net::SocketAddr;
 use std::sync::{Arc, Mutex as Cell, PoisonError};

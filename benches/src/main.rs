@@ -11,8 +11,8 @@
 //! benches soak         well-behaved and hostile callers, their answers, times and the functions' memory
 //! ```
 //!
-//! Contenders are processes of their own, in turn. The other commands are such contenders; the Python ones are in
-//! benches/python, the one in Node.js in benches/node.
+//! Contenders are processes of their own, in turn. The other commands are such contenders; the
+//! Python ones are in benches/python, the one in Node.js in benches/node.
 
 mod accept;
 mod bare_lapin;

@@ -22,7 +22,8 @@ impl Job {
     }
 }
 
-/// From the first message to the last confirm or acknowledgement, on a connection that is open already.
+/// From the first message to the last confirm or acknowledgement, on a connection that is open
+/// already.
 #[derive(Clone, Copy, Debug, Serialize, Deserialize)]
 pub(crate) struct Run {
     pub(crate) messages: u32,

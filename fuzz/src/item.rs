@@ -1,4 +1,5 @@
-//! The item parser: whatever it lets through can be stored, travels through a chunk's file unchanged, and is the same however it is spelled.
+//! The item parser: whatever it lets through can be stored, travels through a chunk's file
+//! unchanged, and is the same however it is spelled.
 
 use std::fmt;
 use std::sync::LazyLock;
@@ -134,7 +135,8 @@ fn reportable(error: &ItemError) {
     without_nul(&serde_json::to_value(&error.key).expect("a key is written as JSON"));
 }
 
-/// Whether a text of JSON holds an escape for NUL, and not only a backslash in front of what looks like one.
+/// Whether a text of JSON holds an escape for NUL, and not only a backslash in front of what looks
+/// like one.
 fn has_escaped_nul(json: &str) -> bool {
     let mut rest = json;
     while let Some((_, after)) = rest.split_once('\\') {
@@ -174,7 +176,8 @@ fn same(one: &Result<Product<'_>, ItemError>, other: &Result<Product<'_>, ItemEr
 struct Members(Vec<(String, Box<RawValue>)>);
 
 impl Members {
-    /// The same members from last to first, with escapes for every character of their names and, where they have a column, in another case.
+    /// The same members from last to first, with escapes for every character of their names and,
+    /// where they have a column, in another case.
     fn spelled_otherwise(&self) -> String {
         let members = self.0.iter().rev().map(|(name, value)| {
             let is_known = known_members().any(|known| known.eq_ignore_ascii_case(name));

@@ -1,4 +1,5 @@
-//! What must hold of any bytes, as panics where it does not. The targets hand it what libFuzzer makes up.
+//! What must hold of any bytes, as panics where it does not. The targets hand it what libFuzzer
+//! makes up.
 
 pub mod item;
 pub mod json;

@@ -1,4 +1,5 @@
-//! The splitter beside `serde_json`, beside a plain reading of lines, and beside itself at other windows.
+//! The splitter beside `serde_json`, beside a plain reading of lines, and beside itself at other
+//! windows.
 
 use ingestion::split::{Format, PayloadError, PayloadFault, Piece, Splitter};
 use serde_json::value::RawValue;
@@ -17,8 +18,9 @@ enum Found {
 
 type Outcome = (Vec<Found>, Result<(), PayloadError>);
 
-/// The input's first byte says by its parity which format the payload has, the second how long an item may be (from 200 on: as long as it likes); six
-/// sizes of windows follow, which take turns. The rest is the payload.
+/// The input's first byte says by its parity which format the payload has, the second how long an
+/// item may be (from 200 on: as long as it likes); six sizes of windows follow, which take turns.
+/// The rest is the payload.
 pub fn check(input: &[u8]) {
     let Some((head, payload)) = input.split_at_checked(HEAD) else { return };
     let format = if head[0] % 2 == 0 { Format::Array } else { Format::Lines };
@@ -87,7 +89,8 @@ fn in_order(payload: &[u8], found: &[Found]) {
     assert!(end <= self::length(payload));
 }
 
-/// What is an array for `serde_json` is one here, with the same items; and what was split well and whose items are JSON is an array.
+/// What is an array for `serde_json` is one here, with the same items; and what was split well and
+/// whose items are JSON is an array.
 fn as_serde_json_reads(payload: &[u8], limit: usize, found: &[Found], result: Result<(), PayloadError>) {
     let unmarked = payload.strip_prefix(BYTE_ORDER_MARK).unwrap_or(payload);
     let expected = serde_json::from_slice::<Vec<&RawValue>>(unmarked);
@@ -109,7 +112,8 @@ fn as_serde_json_reads(payload: &[u8], limit: usize, found: &[Found], result: Re
     }
 }
 
-/// The payload's lines by the definition: between line feeds, without white space around them, blank ones left out.
+/// The payload's lines by the definition: between line feeds, without white space around them,
+/// blank ones left out.
 fn lines(payload: &[u8], limit: usize) -> Outcome {
     let unmarked = payload.strip_prefix(BYTE_ORDER_MARK).unwrap_or(payload);
     let mut found = Vec::new();

@@ -70,8 +70,8 @@ impl Deployment {
     }
 }
 
-/// Deploys with the database whose credentials are in the secret of that ARN. It must answer already, because the
-/// deployment migrates it.
+/// Deploys with the database whose credentials are in the secret of that ARN. It must answer
+/// already, because the deployment migrates it.
 ///
 /// # Errors
 /// What CloudFormation or the packaging complained about.

@@ -14,7 +14,8 @@ pub(crate) struct EnvFile {
 }
 
 impl EnvFile {
-    /// Appears at once and complete, and is readable by its owner only, since it holds the broker's password.
+    /// Appears at once and complete, and is readable by its owner only, since it holds the broker's
+    /// password.
     ///
     /// # Errors
     /// What the file system says.

@@ -1,5 +1,5 @@
-//! `logs/functions.log`: what the functions log, which the stand-in keeps in its CloudWatch only, and only as long as
-//! it runs.
+//! `logs/functions.log`: what the functions log, which the stand-in keeps in its CloudWatch only,
+//! and only as long as it runs.
 
 use std::collections::HashSet;
 use std::fs::File;

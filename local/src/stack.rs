@@ -89,7 +89,8 @@ pub(crate) fn claim(layout: &Layout, purpose: &str) -> Result<Claim, Failure> {
     let holder = serde_json::to_string(&Holder { pid, purpose: purpose.to_owned() }).or_explain(explain)?;
     Ok(match Lock::take(&layout.lock_file(), &holder)? {
         Ok(lock) => Claim::Ours(lock),
-        // Read between its taking and its writing, the file is empty: there is a holder that cannot be named yet.
+        // Read between its taking and its writing, the file is empty: there is a holder that cannot
+        // be named yet.
         Err(Taken { holder }) => Claim::Taken(
             serde_json::from_str(&holder)
                 .or_explain(|| "find out who uses this directory (try again)".into())?,
@@ -97,7 +98,8 @@ pub(crate) fn claim(layout: &Layout, purpose: &str) -> Result<Claim, Failure> {
     })
 }
 
-/// Starts a stack whose front listens at `door`, does `work` with it, and stops it in whatever way that ends.
+/// Starts a stack whose front listens at `door`, does `work` with it, and stops it in whatever way
+/// that ends.
 ///
 /// # Errors
 /// What could not be started, or ended by itself, or what `work` says.

@@ -1,4 +1,5 @@
-//! What `dead-letter` does while a store is what failed: the message stays, and is handled when the store is back.
+//! What `dead-letter` does while a store is what failed: the message stays, and is handled when the
+//! store is back.
 
 use std::time::Duration;
 

@@ -327,7 +327,8 @@ impl Fault {
     }
 }
 
-/// Does something to the processes once a request is held; where the answer comes first, the fault met nothing.
+/// Does something to the processes once a request is held; where the answer comes first, the fault
+/// met nothing.
 async fn held_and(stand: &Stand, asked: &Asked, mut held: Held, then: impl FnOnce(&Stand)) -> Reply {
     let mut reply = stand.ask_later(asked);
     tokio::select! {

@@ -1,5 +1,5 @@
-//! `product-ingest` dies or loses its stores at every step of taking a catalogue in. However it went, the same request sent again is one batch: one id,
-//! one item, one object.
+//! `product-ingest` dies or loses its stores at every step of taking a catalogue in. However it
+//! went, the same request sent again is one batch: one id, one item, one object.
 
 use std::collections::HashMap;
 use std::time::Duration;

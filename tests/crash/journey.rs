@@ -1,4 +1,5 @@
-//! A client that asks again until it has its answer, and what must hold then, whatever happened on the way.
+//! A client that asks again until it has its answer, and what must hold then, whatever happened on
+//! the way.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::Write as _;
@@ -15,7 +16,8 @@ use crate::results;
 use crate::stand::faults::Op;
 use crate::stand::{Asked, Operation, Record, Reply, Stand};
 
-/// How many times a client asks. One would do but for the leases and for what a sequence of faults leaves.
+/// How many times a client asks. One would do but for the leases and for what a sequence of faults
+/// leaves.
 const TRIES: usize = 8;
 /// How long an execution keeps others out, in seconds.
 pub(crate) const LEASE: u64 = 37;
@@ -117,8 +119,8 @@ impl Journey {
         (stand.broker.ready(&self.queue).await, self.there.len())
     }
 
-    /// Asks again, with nothing wrong any more, until the work is done and recorded. Waits for nothing: leases end by
-    /// the record's being changed.
+    /// Asks again, with nothing wrong any more, until the work is done and recorded. Waits for
+    /// nothing: leases end by the record's being changed.
     pub(crate) async fn until_done(&mut self, stand: &mut Stand) -> Reply {
         for _ in 0..TRIES {
             stand.heal().await;
@@ -154,8 +156,8 @@ impl Journey {
         Some(record["status"].as_s().unwrap().clone())
     }
 
-    /// Checks everything that is promised once the work is done, and removes the queue. Says how many messages are there
-    /// more than once, or on the queue as well as in the answer.
+    /// Checks everything that is promised once the work is done, and removes the queue. Says how
+    /// many messages are there more than once, or on the queue as well as in the answer.
     pub(crate) async fn check(self, stand: &Stand, done: &Reply) -> usize {
         self.check_replays(stand, &done.answer).await;
         let copies = match self.asked.operation {
@@ -166,7 +168,8 @@ impl Journey {
         copies
     }
 
-    /// Replays are the recorded answer byte for byte, another body is refused, and neither does anything.
+    /// Replays are the recorded answer byte for byte, another body is refused, and neither does
+    /// anything.
     async fn check_replays(&self, stand: &Stand, done: &Answer) {
         let before = stand.faults.seen(Op::Invoke);
         for _ in 0..2 {
@@ -182,7 +185,8 @@ impl Journey {
         assert_eq!(recorded(&record).await, done.bytes, "the record holds another answer");
     }
 
-    /// Every index is on the queue, always as the same message; more than once only where the answer says how many.
+    /// Every index is on the queue, always as the same message; more than once only where the
+    /// answer says how many.
     async fn check_produced(&self, stand: &Stand, done: &Answer) -> usize {
         let answer = done.json();
         let number = |name: &str| usize::try_from(answer[name].as_u64().unwrap()).unwrap();
@@ -212,7 +216,8 @@ impl Journey {
         twice
     }
 
-    /// Every message is in the answer or on the queue; in both only where the answer says that it may be.
+    /// Every message is in the answer or on the queue; in both only where the answer says that it
+    /// may be.
     async fn check_consumed(&self, stand: &Stand, done: &Answer) -> usize {
         let answered = messages(done);
         for reply in self.replies.iter().filter(|reply| reply.answer.status == 200) {

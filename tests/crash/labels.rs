@@ -7,7 +7,8 @@ use serde_json::json;
 use crate::fault::{Fault, Struck};
 use crate::stand::{Operation, Stand};
 
-/// Names and values to which JSON libraries give a meaning of their own, and imitations of the label.
+/// Names and values to which JSON libraries give a meaning of their own, and imitations of the
+/// label.
 const HOSTILE: [(&str, &str); 5] = [
     ("$serde_json::private::RawValue", "not json"),
     ("$serde_json::private::RawValue", r#"{"forged":true}"#),

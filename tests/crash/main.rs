@@ -1,10 +1,11 @@
-//! The real programs of the gateway under faults: processes killed, frozen and late, requests and answers lost between
-//! them and their stores, connections cut on the way to the broker. After each fault a client asks again with the same key
-//! until it has its answer, and an independent client counts what is on the queue.
+//! The real programs of the gateway under faults: processes killed, frozen and late, requests and
+//! answers lost between them and their stores, connections cut on the way to the broker. After each
+//! fault a client asks again with the same key until it has its answer, and an independent client
+//! counts what is on the queue.
 //!
-//! Nothing in the programs helps with this. A crash point is a request that the proxy in front of the store holds while the
-//! process that sent it is killed. `CRASH_SEEDS=n` tries every fault with so many seeds, and ten times as many
-//! sequences of faults.
+//! Nothing in the programs helps with this. A crash point is a request that the proxy in front of
+//! the store holds while the process that sent it is killed. `CRASH_SEEDS=n` tries every fault with
+//! so many seeds, and ten times as many sequences of faults.
 
 #![allow(
     clippy::unwrap_used,

@@ -30,8 +30,8 @@ async fn a_large_result_ends_well_after_every_fault() {
     each(Operation::Consume, Load::Large, LARGE).await;
 }
 
-/// What takes longer on a machine that does too much else may end otherwise, because functions wait no longer for their
-/// store either. What must hold in the end holds all the same.
+/// What takes longer on a machine that does too much else may end otherwise, because functions wait
+/// no longer for their store either. What must hold in the end holds all the same.
 const PATIENCE: Duration = Duration::from_secs(2);
 
 async fn each(operation: Operation, load: Load, faults: &[Fault]) {

@@ -56,7 +56,8 @@ impl Moving {
     }
 }
 
-/// Asks, and kills `mq-access` once it has noted some progress there. Says how many messages are there.
+/// Asks, and kills `mq-access` once it has noted some progress there. Says how many messages are
+/// there.
 async fn killed_after_a_checkpoint(stand: &mut Stand, asked: &Asked, queue: &Queue) -> u64 {
     let name = AttributeValue::S(format!("/:{}", queue.name));
     let owner = stand.record(asked).await.and_then(|record| record.get("owner").cloned());
@@ -125,7 +126,8 @@ async fn a_retry_on_another_queue_begins_again_and_says_what_is_where() {
     let noted_on_a = checkpoint(&stand, &moving.asked).await;
     assert!(noted_on_a > 0 && noted_on_a <= on_a && on_a < COUNT, "{noted_on_a} of {on_a}");
 
-    // An attempt that reaches no broker says where the messages are, and claims none on the new queue.
+    // An attempt that reaches no broker says where the messages are, and claims none on the new
+    // queue.
     moving.point_at(&stand, &b).await;
     stand.network.stop().await;
     let failed = stand.ask(&moving.asked).await.answer;
@@ -157,7 +159,8 @@ async fn a_retry_on_another_queue_begins_again_and_says_what_is_where() {
     }
 }
 
-/// As two brokers of one `connName` that are no cluster are, to which the attempts happened to connect.
+/// As two brokers of one `connName` that are no cluster are, to which the attempts happened to
+/// connect.
 #[tokio::test]
 async fn a_retry_at_another_cluster_begins_again_and_at_the_same_one_goes_on() {
     let mut stand = Stand::start().await;
@@ -203,8 +206,8 @@ async fn nothing_is_put_at_another_place_before_the_record_says_so() {
     stand.broker.delete(&queue).await;
 }
 
-/// A crash before the first checkpoint notes no place. Where a later attempt puts nothing, its place
-/// is not told to hold what may lie at the first one.
+/// A crash before the first checkpoint notes no place. Where a later attempt puts nothing, its
+/// place is not told to hold what may lie at the first one.
 #[tokio::test]
 async fn what_a_crash_left_at_a_place_that_nobody_noted_is_told_of_no_other() {
     let mut stand = Stand::start().await;

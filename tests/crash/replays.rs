@@ -1,5 +1,5 @@
-//! `batches` dies or loses its stores at every step of a replay. However it went, the same request sent again is one new generation, and the batch comes
-//! to its end.
+//! `batches` dies or loses its stores at every step of a replay. However it went, the same request
+//! sent again is one new generation, and the batch comes to its end.
 
 use aws_sdk_dynamodb::types::AttributeValue;
 use end_to_end::{Answer, Ingest, KEY_A, Load, Products, Records, gzip};

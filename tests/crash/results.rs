@@ -1,4 +1,5 @@
-//! Results in the bucket that cannot be read: the answer is an error, and nothing is executed again.
+//! Results in the bucket that cannot be read: the answer is an error, and nothing is executed
+//! again.
 
 use end_to_end::variable;
 use reqwest::Method;
@@ -75,7 +76,8 @@ async fn a_missing_or_altered_result_is_never_made_again() {
     journey.check(&stand, &reply).await;
 }
 
-/// The commit's answer never came, and what was stored is gone: the doubt cannot be answered, and is not executed again.
+/// The commit's answer never came, and what was stored is gone: the doubt cannot be answered, and
+/// is not executed again.
 #[tokio::test]
 async fn a_prepared_result_that_is_missing_is_not_got_again() {
     let mut stand = Stand::start().await;

@@ -35,7 +35,8 @@ async fn sequences(operation: Operation) {
     .await;
 }
 
-/// The confirms of two attempts are lost: what the first one put beyond the second one's start is a duplicate, too.
+/// The confirms of two attempts are lost: what the first one put beyond the second one's start is a
+/// duplicate, too.
 #[tokio::test]
 async fn the_doubts_of_several_attempts_add_up() {
     let mut stand = Stand::start().await;

@@ -1,4 +1,5 @@
-//! What a second request under the same key is told in each state that a record can be in, and without a store.
+//! What a second request under the same key is told in each state that a record can be in, and
+//! without a store.
 
 use std::time::Duration;
 
@@ -93,7 +94,8 @@ async fn a_takeover_whose_answer_was_lost_is_recognised() {
     }
 }
 
-/// Connects are refused. A function that knows its API keys and one that has just started are told alike.
+/// Connects are refused. A function that knows its API keys and one that has just started are told
+/// alike.
 #[tokio::test]
 async fn without_a_store_nothing_is_executed() {
     for operation in BOTH {

@@ -1,5 +1,5 @@
-//! What takes its real time: functions that are ended at their time-outs, networks that swallow everything, and leases
-//! that are waited for. All of it at once, each in a stand of its own.
+//! What takes its real time: functions that are ended at their time-outs, networks that swallow
+//! everything, and leases that are waited for. All of it at once, each in a stand of its own.
 
 use std::time::{Duration, Instant};
 
@@ -30,7 +30,8 @@ fn seconds(reply: &Reply) -> u64 {
     reply.answer.header("retry-after").unwrap().parse().unwrap()
 }
 
-/// Lambda ends `mq-access` at 24 s. The client waits as long as it is told, and the lease is over then.
+/// Lambda ends `mq-access` at 24 s. The client waits as long as it is told, and the lease is over
+/// then.
 async fn mq_access_hangs() {
     let (mut stand, mut journey) = begin(Operation::Produce).await;
     let mut held = stand.faults.hold_request(Op::Complete);

@@ -78,7 +78,8 @@ async fn what_a_zombie_still_puts_are_the_same_messages() {
     end(&mut stand, journey, &winner).await;
 }
 
-/// Another execution goes on after the checkpoint of one that stands still, which finds at its next one that it lost, and stops.
+/// Another execution goes on after the checkpoint of one that stands still, which finds at its next
+/// one that it lost, and stops.
 #[tokio::test]
 async fn a_zombie_stops_at_its_next_checkpoint() {
     let (mut stand, mut journey) = begin(Operation::Produce, Load::Paced).await;
@@ -117,7 +118,8 @@ async fn a_zombie_with_messages_in_hand_puts_them_back() {
     end(&mut stand, journey, &winner).await;
 }
 
-/// Its result was stored, so the successor answers with that; the zombie's commit then removes what was answered.
+/// Its result was stored, so the successor answers with that; the zombie's commit then removes what
+/// was answered.
 #[tokio::test]
 async fn a_zombie_that_still_commits_removes_what_was_answered() {
     let (mut stand, mut journey) = begin(Operation::Consume, Load::Usual).await;
@@ -135,7 +137,8 @@ async fn a_zombie_that_still_commits_removes_what_was_answered() {
     end(&mut stand, journey, &winner).await;
 }
 
-/// An order that comes when its claim's time to start is over is not executed, whoever has the record by then.
+/// An order that comes when its claim's time to start is over is not executed, whoever has the
+/// record by then.
 #[tokio::test]
 async fn a_late_order_is_not_executed() {
     let late_order = async |operation| {
@@ -152,7 +155,8 @@ async fn a_late_order_is_not_executed() {
         let loser = late.await.unwrap();
         assert_eq!(stand.record(&journey.asked).await, recorded, "{operation:?}: the record was changed");
         assert_eq!(told(&loser.answer), "503 BUSY");
-        // Nothing was put, and nothing got: what was executed would be counted as a possible duplicate.
+        // Nothing was put, and nothing got: what was executed would be counted as a possible
+        // duplicate.
         assert_eq!(journey.on_queue(&stand).await.0, left, "{operation:?}: the order was executed");
         end(&mut stand, journey, &winner).await;
     };
@@ -174,7 +178,8 @@ async fn take_over(stand: &Stand, journey: &mut Journey) -> Reply {
     winner
 }
 
-/// Who lost the record answers with the winner's result, or with none: never with one that no replay will show.
+/// Who lost the record answers with the winner's result, or with none: never with one that no
+/// replay will show.
 fn check_loser(operation: Operation, loser: &Reply, winner: &Reply) {
     println!("{operation:?}: the zombie's client is told {}", told(&loser.answer));
     assert!(

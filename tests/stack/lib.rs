@@ -1,6 +1,8 @@
-//! The running stack, as a test sees it: an HTTP client for the gateway, and an AMQP client that shares no code with it.
+//! The running stack, as a test sees it: an HTTP client for the gateway, and an AMQP client that
+//! shares no code with it.
 //!
-//! Where the stack is stands in the environment, which `make test` sets. Every test has queues and keys of its own.
+//! Where the stack is stands in the environment, which `make test` sets. Every test has queues and
+//! keys of its own.
 
 #![allow(
     clippy::unwrap_used,

@@ -54,7 +54,8 @@ impl Records {
         delete.key("pk", AttributeValue::S(pk.to_owned())).send().await.unwrap();
     }
 
-    /// Puts the record back into the state of an execution that never ended, as a crash would have left it.
+    /// Puts the record back into the state of an execution that never ended, as a crash would have
+    /// left it.
     pub async fn set(&self, operation: &str, key: Uuid, attributes: &[(&str, AttributeValue)]) {
         let mut update =
             self.dynamodb.update_item().table_name(&self.table).key("pk", Self::key(operation, key));

@@ -1,4 +1,5 @@
-//! The measured process: the function's code as its `main` wires it, and a client of S3 that puts the same bytes.
+//! The measured process: the function's code as its `main` wires it, and a client of S3 that puts
+//! the same bytes.
 
 use std::path::Path;
 use std::time::{Duration, Instant};

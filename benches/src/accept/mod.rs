@@ -1,4 +1,5 @@
-//! What taking a catalogue in costs: a request to `product-ingest` from its event to its 202, beside the put of its object alone.
+//! What taking a catalogue in costs: a request to `product-ingest` from its event to its 202,
+//! beside the put of its object alone.
 
 pub(crate) mod measure;
 mod report;
@@ -33,7 +34,8 @@ pub(crate) struct Options {
 const FUNCTION: &str = "product-ingest";
 
 pub(crate) async fn run(options: &Options) -> Result<(), Error> {
-    // Not the stack's: it would tell the chunker of every payload, and that would work beside what is measured.
+    // Not the stack's: it would tell the chunker of every payload, and that would work beside what
+    // is measured.
     let bucket = format!("bench-{}", Uuid::new_v4().simple());
     let s3 = Client::new(&Sdk::from_environment().await.objects());
     s3.create_bucket().bucket(&bucket).send().await.map_err(failed)?;

@@ -1,8 +1,9 @@
-//! What idempotency costs, beside Powertools for AWS Lambda: calls to DynamoDB and CPU time of a request that is new, of
-//! one that is replayed, and of one that brings another body under a used key.
+//! What idempotency costs, beside Powertools for AWS Lambda: calls to DynamoDB and CPU time of a
+//! request that is new, of one that is replayed, and of one that brings another body under a used
+//! key.
 //!
-//! Each contender is a process that stays warm and has a way to the same table through a recorder of its own. They take
-//! turns, block by block.
+//! Each contender is a process that stays warm and has a way to the same table through a recorder
+//! of its own. They take turns, block by block.
 
 mod contender;
 pub(crate) mod ours;

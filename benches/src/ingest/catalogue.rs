@@ -52,7 +52,8 @@ pub(crate) fn new_batch(received_at: Timestamp) -> NewBatch {
     NewBatch { metadata, payload_uri, cnpjs: CnpjAccess::Any }
 }
 
-/// What its items are judged by: the time zone is the one that template.yaml has where nothing else is said.
+/// What its items are judged by: the time zone is the one that template.yaml has where nothing else
+/// is said.
 pub(crate) fn rules() -> Result<ItemRules, Error> {
     let zone = TimeZone::get("America/Sao_Paulo").map_err(|error| unexpected(&error))?;
     Ok(ItemRules { zone, cnpjs: CnpjAccess::Any })

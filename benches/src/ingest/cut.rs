@@ -1,5 +1,6 @@
-//! The contenders in Rust: the chunker's pipeline, and what no pipeline can do without, each part alone. Each is a process that goes over the
-//! same payload twice, and tells what the second time took.
+//! The contenders in Rust: the chunker's pipeline, and what no pipeline can do without, each part
+//! alone. Each is a process that goes over the same payload twice, and tells what the second time
+//! took.
 
 use std::hint::black_box;
 use std::io::Write as _;
@@ -28,7 +29,8 @@ use super::unexpected;
 use crate::error::Error;
 use crate::function::cpu;
 
-/// Bytes of the payload that come at once, as storage hands them on, and bytes of content or chunk that are worked on at once.
+/// Bytes of the payload that come at once, as storage hands them on, and bytes of content or chunk
+/// that are worked on at once.
 const FRAME: usize = 16 * 1024;
 const WINDOW: usize = 64 * 1024;
 

@@ -1,5 +1,5 @@
-//! What PostgreSQL does for a row: `Database::write_chunk` beside raw binary COPY of the same rows into a table of the same form. Each round has
-//! a database of its own.
+//! What PostgreSQL does for a row: `Database::write_chunk` beside raw binary COPY of the same rows
+//! into a table of the same form. Each round has a database of its own.
 
 use std::time::Duration;
 
@@ -113,7 +113,8 @@ impl Bench {
         measured(phase, cpu_after.saturating_sub(cpu_before), wal_after - wal_before)
     }
 
-    /// Copies the rows that are there into the other table, as many at a time as a chunk has and in a chunk's order.
+    /// Copies the rows that are there into the other table, as many at a time as a chunk has and in
+    /// a chunk's order.
     async fn copy(&self) -> Result<Measured, Error> {
         let mut files = Vec::new();
         for first in (0..self.items).step_by(CHUNK.try_into().unwrap_or(usize::MAX)) {

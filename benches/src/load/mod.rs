@@ -1,5 +1,5 @@
-//! A catalogue from its object in S3 to committed rows: the ingest's own code beside programs in Node.js and in Python that do the same with what one takes for
-//! it there.
+//! A catalogue from its object in S3 to committed rows: the ingest's own code beside programs in
+//! Node.js and in Python that do the same with what one takes for it there.
 
 mod contender;
 pub(crate) mod ours;
@@ -29,7 +29,8 @@ pub(crate) struct Options {
     /// Runs of each contender
     #[arg(long, env = "ROUNDS", default_value_t = 5)]
     rounds: u32,
-    /// Where the program in Node.js is, as scripts/bench-setup.sh installs it; where it is missing, there is no such contender
+    /// Where the program in Node.js is, as scripts/bench-setup.sh installs it; where it is missing,
+    /// there is no such contender
     #[arg(long, env = "BENCH_NODE_LOAD", default_value = ".local/bench/node-load")]
     node: PathBuf,
     /// The interpreter that has psycopg; where it is missing, there is no such contender
@@ -105,7 +106,8 @@ struct Keys {
     second: String,
 }
 
-/// One contender in a database of its own. Every contender must leave the same rows, which the first one puts into `sums`.
+/// One contender in a database of its own. Every contender must leave the same rows, which the
+/// first one puts into `sums`.
 async fn measure(
     who: Who,
     options: &Options,

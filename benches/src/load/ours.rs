@@ -1,5 +1,6 @@
-//! The contender of the project: the code of `chunker` and of `upsert`, with S3 on the one side and PostgreSQL on the other, and without the queue between
-//! them. A chunk's file stays in memory, or lies in the bucket, as it does where the two are functions.
+//! The contender of the project: the code of `chunker` and of `upsert`, with S3 on the one side and
+//! PostgreSQL on the other, and without the queue between them. A chunk's file stays in memory, or
+//! lies in the bucket, as it does where the two are functions.
 
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -28,8 +29,8 @@ use crate::function::cpu;
 use crate::ingest::catalogue::{new_batch, rules};
 use crate::ingest::unexpected;
 
-/// Chunks that are written at once: two instances of `upsert`, with a connection each. They take turns for the establishment's lock, so while PostgreSQL writes one
-/// chunk the next is read.
+/// Chunks that are written at once: two instances of `upsert`, with a connection each. They take
+/// turns for the establishment's lock, so while PostgreSQL writes one chunk the next is read.
 const WRITERS: usize = 2;
 const MAX_FILE: usize = 32 * 1024 * 1024;
 

@@ -1,4 +1,5 @@
-//! How long a function takes from its spawn to its first poll and to its first answer, beside the same function in Node.js.
+//! How long a function takes from its spawn to its first poll and to its first answer, beside the
+//! same function in Node.js.
 
 mod contender;
 mod report;
@@ -20,7 +21,8 @@ use crate::lambda::Server;
 use crate::startup::contender::Contender;
 use crate::startup::report::{Measured, table};
 
-/// Requests that every contender must refuse alike before they are compared; the first is the one that is measured.
+/// Requests that every contender must refuse alike before they are compared; the first is the one
+/// that is measured.
 const REFUSED: [&str; 12] = [
     "count-out-of-range",
     "unknown-member",

@@ -1,5 +1,6 @@
-//! A program that makes the calls of a request and does nothing else. It reads its task from the first line of its
-//! standard input and a key from every further one, and answers each with the nanoseconds of CPU that the calls took.
+//! A program that makes the calls of a request and does nothing else. It reads its task from the
+//! first line of its standard input and a key from every further one, and answers each with the
+//! nanoseconds of CPU that the calls took.
 
 use std::process::Stdio;
 use std::time::Duration;

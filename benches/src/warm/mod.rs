@@ -1,8 +1,8 @@
-//! How much CPU time a warm request takes in `produce` and in `mq-access`, beyond the calls to DynamoDB, to Lambda and
-//! to the broker that it makes.
+//! How much CPU time a warm request takes in `produce` and in `mq-access`, beyond the calls to
+//! DynamoDB, to Lambda and to the broker that it makes.
 //!
-//! The same calls are made by a program that does nothing else, request by request in turn with the functions, so that
-//! all find the processor's caches in the same state.
+//! The same calls are made by a program that does nothing else, request by request in turn with the
+//! functions, so that all find the processor's caches in the same state.
 
 pub(crate) mod baseline;
 mod calls;
@@ -119,8 +119,8 @@ impl Recorded {
     }
 }
 
-/// Lets functions of their own send their calls to DynamoDB through recorders. Of three requests the last is taken: what
-/// is read once and remembered is not part of a warm one.
+/// Lets functions of their own send their calls to DynamoDB through recorders. Of three requests
+/// the last is taken: what is read once and remembered is not part of a warm one.
 async fn record(stack: &Stack, keys: &mut Keys) -> Result<Recorded, Error> {
     let of_produce = Recorder::start(&stack.endpoint).await?;
     let of_mq_access = Recorder::start(&stack.endpoint).await?;

@@ -1,4 +1,5 @@
-//! A function that does nothing: what Lambda's runtime itself takes for events and answers of the same size.
+//! A function that does nothing: what Lambda's runtime itself takes for events and answers of the
+//! same size.
 
 use std::time::Duration;
 

@@ -25,7 +25,8 @@ pub(crate) enum Command {
         #[arg(long, env = "DEMO", default_value_t = 1, value_parser = clap::value_parser!(u8).range(0..=1))]
         demo: u8,
     },
-    /// Start a stack of the tests' own, run a command against it, stop it, and end with the command's exit code.
+    /// Start a stack of the tests' own, run a command against it, stop it, and end with the
+    /// command's exit code.
     Test {
         #[arg(required = true, trailing_var_arg = true, allow_hyphen_values = true)]
         command: Vec<String>,

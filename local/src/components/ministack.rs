@@ -47,8 +47,9 @@ impl Component for Ministack {
             .env("BIND_HOST", "127.0.0.1")
             .env("GATEWAY_PORT", self.port.to_string())
             .env("LAMBDA_EXECUTOR", "local")
-            // A burst of requests is two invocations each (a function and mq-access), and every running invocation
-            // holds a thread: fewer threads than that and the first half waits for ever for the second.
+            // A burst of requests is two invocations each (a function and mq-access), and every
+            // running invocation holds a thread: fewer threads than that and the first half waits
+            // for ever for the second.
             .env("LAMBDA_ACCOUNT_CONCURRENCY", "250")
             .env("MINISTACK_WORKER_THREADS", "400")
             .env("LAMBDA_WARM_TTL_SECONDS", "120")

@@ -25,7 +25,8 @@ pub(crate) enum Ready {
     Connects(String),
 }
 
-/// A program that the supervisor runs. It must stay in the foreground, keep its files in its own directory under
+/// A program that the supervisor runs. It must stay in the foreground, keep its files in its own
+/// directory under
 /// [`Layout::data`] and listen on 127.0.0.1 only.
 pub(crate) trait Component: Debug + Send + Sync {
     /// Also the name of its log and pid file.

@@ -1,4 +1,5 @@
-//! The product ingest: a catalogue is loaded, loaded again, replaced by a shorter one, and replayed.
+//! The product ingest: a catalogue is loaded, loaded again, replaced by a shorter one, and
+//! replayed.
 
 use std::io::Write as _;
 use std::time::{Duration, Instant};

@@ -35,7 +35,8 @@ impl Gateway {
     }
 }
 
-/// The function's answer: with `statusCode` it is an HTTP answer, anything else is the body of a 200.
+/// The function's answer: with `statusCode` it is an HTTP answer, anything else is the body of a
+/// 200.
 pub(super) fn from_function(payload: &[u8]) -> Answer {
     let Ok(value) = serde_json::from_slice::<Value>(payload) else {
         return Gateway::InternalServerError.answer();

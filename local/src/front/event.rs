@@ -68,8 +68,8 @@ fn context(parts: &Parts, headers: &BTreeMap<String, String>, key: &str, id: &st
     })
 }
 
-/// Names in lower case, repeated ones joined with commas, cookies apart. Whatever a client says of the connection, its
-/// host included, the gateway knows better.
+/// Names in lower case, repeated ones joined with commas, cookies apart. Whatever a client says of
+/// the connection, its host included, the gateway knows better.
 fn headers(headers: &HeaderMap, origin: Origin) -> BTreeMap<String, String> {
     let mut joined: BTreeMap<String, String> = BTreeMap::new();
     let appended = [("x-forwarded-for", origin.client.to_string())];
@@ -126,7 +126,8 @@ fn insert_if_any(members: &mut Map<String, Value>, name: &str, value: Value) {
     }
 }
 
-/// As text where the media type is textual and the bytes are; in base64 otherwise, every byte intact.
+/// As text where the media type is textual and the bytes are; in base64 otherwise, every byte
+/// intact.
 fn insert_body(members: &mut Map<String, Value>, headers: &HeaderMap, body: &[u8]) {
     let text = if is_textual(headers) && !body.starts_with(&GZIP_MAGIC) {
         std::str::from_utf8(body).ok()

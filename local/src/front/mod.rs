@@ -1,4 +1,5 @@
-//! What API Gateway does in a deployment: routes of the template, payload format 2.0, its limits and its answers.
+//! What API Gateway does in a deployment: routes of the template, payload format 2.0, its limits
+//! and its answers.
 
 mod answer;
 mod event;

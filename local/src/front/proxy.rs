@@ -34,8 +34,9 @@ const MAX_EVENT: usize = 6 * 1024 * 1024;
 const MAX_DRAINED: usize = 64 * 1024 * 1024;
 /// After this API Gateway no longer waits for a function.
 const TIMEOUT: Duration = Duration::from_secs(30);
-/// How many functions may start at once for each core of the machine, and how long an invocation counts as starting. A
-/// region starts any number; here their starts would take the time from each other until stores seem to be down.
+/// How many functions may start at once for each core of the machine, and how long an invocation
+/// counts as starting. A region starts any number; here their starts would take the time from each
+/// other until stores seem to be down.
 const STARTS_PER_CORE: usize = 4;
 const STARTING: Duration = Duration::from_secs(1);
 
@@ -152,7 +153,8 @@ fn declared_length(headers: &http::HeaderMap) -> usize {
     length.and_then(|length| length.parse().ok()).unwrap_or(0)
 }
 
-/// The whole body, or the refusal of one that is too large. Of that a bounded part is read and thrown away.
+/// The whole body, or the refusal of one that is too large. Of that a bounded part is read and
+/// thrown away.
 async fn read(mut body: Body, declared: usize) -> Result<Bytes, Gateway> {
     if declared > MAX_DRAINED {
         return Err(Gateway::RequestEntityTooLarge);

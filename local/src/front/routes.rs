@@ -60,7 +60,8 @@ impl Routes {
         Self(routes)
     }
 
-    /// The most specific route for a method and a path as it was sent; none leaves it to the gateway's own 404.
+    /// The most specific route for a method and a path as it was sent; none leaves it to the
+    /// gateway's own 404.
     pub(crate) fn find(&self, method: &str, path: &str) -> Option<Match<'_>> {
         self.0.iter().find_map(|route| {
             let parameters = route.pattern.matches(method, path)?;
@@ -91,7 +92,8 @@ impl Pattern {
         Some(Self::Path { method, segments })
     }
 
-    /// Literal segments before variables before greedy ones, one method before any, `$default` last.
+    /// Literal segments before variables before greedy ones, one method before any, `$default`
+    /// last.
     fn precedence(&self) -> (bool, Vec<u8>, Option<&Method>) {
         match self {
             Self::Default => (true, Vec::new(), None),

@@ -18,8 +18,8 @@ use crate::failure::Failure;
 /// The stand-in is slow while everything starts at once.
 const TIMEOUT: Duration = Duration::from_secs(20);
 
-/// Stores where the database is and how to get in, and returns the secret's ARN. The deployment needs it, so it comes
-/// before everything else.
+/// Stores where the database is and how to get in, and returns the secret's ARN. The deployment
+/// needs it, so it comes before everything else.
 ///
 /// # Errors
 /// It could not be written.

@@ -24,14 +24,16 @@ pub(super) async fn install(layout: &Layout, what: &str, packages: &[&str]) -> R
         )));
     };
     console::say(format_args!("  Installing {what} ({names}) through apt, about half a minute"));
-    // A list that cannot be refreshed may still be good enough; if it is not, the installation says so.
+    // A list that cannot be refreshed may still be good enough; if it is not, the installation says
+    // so.
     let _outdated = run(layout, what, "apt-update", "usually 10 s", apt_get(prefix, &["update"])).await;
     let mut arguments = vec!["install", "-y", "--no-install-recommends"];
     arguments.extend(packages);
     run(layout, what, "apt-install", "usually 25 s", apt_get(prefix, &arguments)).await
 }
 
-/// PostgreSQL's server, without the cluster that Debian's package would make and start at every boot.
+/// PostgreSQL's server, without the cluster that Debian's package would make and start at every
+/// boot.
 ///
 /// # Errors
 /// As [`install`].
@@ -60,7 +62,8 @@ async fn without_cluster(layout: &Layout, prefix: &[&str], action: &str) -> Resu
 }
 
 fn apt_get(prefix: &[&str], arguments: &[&str]) -> Command {
-    // In run level 1 Debian's packages do not start their services: the stack runs instances of its own.
+    // In run level 1 Debian's packages do not start their services: the stack runs instances of its
+    // own.
     let words = prefix.iter().chain(&["env", "DEBIAN_FRONTEND=noninteractive", "RUNLEVEL=1", "apt-get"]);
     let mut words = words.chain(arguments);
     let mut command = Command::new(words.next().copied().unwrap_or("env"));

@@ -59,7 +59,8 @@ fn on_path(program: &str) -> bool {
         .is_some_and(|path| std::env::split_paths(&path).any(|directory| directory.join(program).is_file()))
 }
 
-/// Runs an installer of `what` to its end, its output in the log `setup-<step>.log`, which a failure quotes.
+/// Runs an installer of `what` to its end, its output in the log `setup-<step>.log`, which a
+/// failure quotes.
 async fn run(
     layout: &Layout,
     what: &str,

@@ -9,7 +9,8 @@ use crate::console;
 use crate::failure::{Explain as _, Failure};
 use crate::layout::Layout;
 
-/// Creates the environment, and again when the pinned versions or the machine's Python have changed.
+/// Creates the environment, and again when the pinned versions or the machine's Python have
+/// changed.
 ///
 /// # Errors
 /// Python or its venv module is missing, or pip failed.

@@ -12,15 +12,17 @@ use crate::layout::Layout;
 /// What was thrown away with its data needs no long good-bye.
 const GRACE: Duration = Duration::from_secs(2);
 
-/// Ends every process of the stack in `layout` that still runs: those of its pid files, and those whose environment
-/// names its directory. Only to be called by the holder of the stack's lock. Returns what was ended.
+/// Ends every process of the stack in `layout` that still runs: those of its pid files, and those
+/// whose environment names its directory. Only to be called by the holder of the stack's lock.
+/// Returns what was ended.
 pub(crate) async fn end(layout: &Layout) -> Vec<String> {
     let mut ended = signal_all(layout, Signal::SIGTERM);
     let deadline = tokio::time::Instant::now() + GRACE;
     while !found(layout).is_empty() && tokio::time::Instant::now() < deadline {
         tokio::time::sleep(Duration::from_millis(50)).await;
     }
-    // Once more and for good, until nothing new turns up: a dying parent may have started one in between.
+    // Once more and for good, until nothing new turns up: a dying parent may have started one in
+    // between.
     for _ in 0..20 {
         let more = signal_all(layout, Signal::SIGKILL);
         if more.is_empty() {

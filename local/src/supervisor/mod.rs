@@ -52,8 +52,8 @@ impl Supervisor {
         (Self { layout, running: Mutex::default(), report_end }, ends)
     }
 
-    /// Starts a component in a process group of its own (so that Ctrl-C reaches the supervisor alone), and waits
-    /// until it answers. The caller watches the channel of ends at the same time.
+    /// Starts a component in a process group of its own (so that Ctrl-C reaches the supervisor
+    /// alone), and waits until it answers. The caller watches the channel of ends at the same time.
     ///
     /// # Errors
     /// It cannot be started, or does not answer in time.
@@ -121,7 +121,8 @@ impl Supervisor {
     }
 }
 
-/// Nothing of the user's environment reaches a component, and all of its descendants carry the stack's mark.
+/// Nothing of the user's environment reaches a component, and all of its descendants carry the
+/// stack's mark.
 pub(crate) fn isolate(command: &mut Command, layout: &Layout) {
     if let Some(path) = std::env::var_os("PATH") {
         command.env("PATH", path);

@@ -6,17 +6,20 @@ use std::path::Path;
 use nix::sys::signal::{Signal, kill, killpg};
 use nix::unistd::Pid;
 
-/// Every process of a stack, however deep, carries its state directory in this environment variable.
+/// Every process of a stack, however deep, carries its state directory in this environment
+/// variable.
 pub(crate) const MARKER: &str = "INTEGRAHUB_LOCAL_STATE";
 
-/// When a process started, in clock ticks since boot: with it, a pid that the system gave away again is not taken for
-/// the process that had it before. None where there is no such process, or only its zombie.
+/// When a process started, in clock ticks since boot: with it, a pid that the system gave away
+/// again is not taken for the process that had it before. None where there is no such process, or
+/// only its zombie.
 pub(crate) fn start_time(pid: i32) -> Option<u64> {
     let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
     parse_start_time(&stat)
 }
 
-/// Field 22 of proc_pid_stat(5), counted after the command's name, which may hold blanks and brackets itself.
+/// Field 22 of proc_pid_stat(5), counted after the command's name, which may hold blanks and
+/// brackets itself.
 fn parse_start_time(stat: &str) -> Option<u64> {
     let (_, rest) = stat.rsplit_once(") ")?;
     let mut fields = rest.split(' ');

@@ -44,8 +44,9 @@ impl Record {
         directory.join(format!("{}.pid", self.name))
     }
 
-    /// All records of a directory, none where there is no such directory. A file that was cut short by a crash or a
-    /// full disk says nothing and is skipped; its process is still found by its environment.
+    /// All records of a directory, none where there is no such directory. A file that was cut short
+    /// by a crash or a full disk says nothing and is skipped; its process is still found by its
+    /// environment.
     pub(crate) fn all(directory: &Path) -> Vec<Self> {
         let Ok(entries) = std::fs::read_dir(directory) else { return Vec::new() };
         entries

@@ -1,7 +1,9 @@
-//! Uploads that are waited for: an index of the items whose payload the client puts by itself, in the order of the time at which to look whether it did.
+//! Uploads that are waited for: an index of the items whose payload the client puts by itself, in
+//! the order of the time at which to look whether it did.
 //!
-//! Only items that wait have the index's attributes, so the index is as small as what is under way. Its key is one of [`SHARDS`], by the batch's id, so that a
-//! flood of uploads is not one partition's.
+//! Only items that wait have the index's attributes, so the index is as small as what is under way.
+//! Its key is one of [`SHARDS`], by the batch's id, so that a flood of uploads is not one
+//! partition's.
 
 use aws_sdk_dynamodb::error::SdkError;
 use aws_sdk_dynamodb::operation::update_item::UpdateItemError;
@@ -73,7 +75,8 @@ fn shard(number: u8) -> AttributeValue {
 }
 
 impl Accepted {
-    /// Uploads that it was time to look for before `before`, the oldest first: up to `limit` of each of the [`SHARDS`].
+    /// Uploads that it was time to look for before `before`, the oldest first: up to `limit` of
+    /// each of the [`SHARDS`].
     ///
     /// # Errors
     /// When the table does not answer, or an item has another form.
@@ -98,8 +101,8 @@ impl Accepted {
         Ok(awaited)
     }
 
-    /// Marks an upload as never used, and waits for it no longer. Gives whether it was this call that did: not where another one was faster, or the upload's time was
-    /// extended meanwhile.
+    /// Marks an upload as never used, and waits for it no longer. Gives whether it was this call
+    /// that did: not where another one was faster, or the upload's time was extended meanwhile.
     ///
     /// # Errors
     /// When the table does not answer.
@@ -120,8 +123,8 @@ impl Accepted {
         done(received(self.of_awaited(upload))).await.map(drop)
     }
 
-    /// Notes that a batch's payload arrived: from then on no upload is offered for it. Repeated by the
-    /// batch's id, it changes nothing.
+    /// Notes that a batch's payload arrived: from then on no upload is offered for it. Repeated by
+    /// the batch's id, it changes nothing.
     ///
     /// # Errors
     /// When the table does not answer.
@@ -142,7 +145,8 @@ impl Accepted {
         done(update).await.map(drop)
     }
 
-    /// Takes it upon the caller to tell of a batch's payload, unless somebody did so after `told_before`. By the condition, of many at once one gets it.
+    /// Takes it upon the caller to tell of a batch's payload, unless somebody did so after
+    /// `told_before`. By the condition, of many at once one gets it.
     ///
     /// # Errors
     /// When the table does not answer.

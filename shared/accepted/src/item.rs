@@ -39,8 +39,8 @@ struct Stored {
 }
 
 impl Stored {
-    /// Until when the payload may be put. Nobody may put it any more once it arrived: then the item is
-    /// not waited for, and did not expire either.
+    /// Until when the payload may be put. Nobody may put it any more once it arrived: then the item
+    /// is not waited for, and did not expire either.
     fn upload_expires_at(&self) -> Option<Timestamp> {
         let is_open = self.awaited.is_some() || self.status == BatchStatus::Expired;
         self.upload_expires_at.filter(|_| is_open)

@@ -1,7 +1,9 @@
-//! Batch items: what DynamoDB knows of a batch from its acceptance on, so that it can be asked for before PostgreSQL knows it.
+//! Batch items: what DynamoDB knows of a batch from its acceptance on, so that it can be asked for
+//! before PostgreSQL knows it.
 //!
-//! One item a batch, by `tenantId` and `batchId`. Ids are UUIDs of version 7, so a tenant's items are in the order of their receipt. An item is never
-//! deleted by us: DynamoDB's TTL removes it 30 days after it was written, when PostgreSQL has long known its batch or nobody ever will.
+//! One item a batch, by `tenantId` and `batchId`. Ids are UUIDs of version 7, so a tenant's items
+//! are in the order of their receipt. An item is never deleted by us: DynamoDB's TTL removes it 30
+//! days after it was written, when PostgreSQL has long known its batch or nobody ever will.
 
 mod awaited;
 mod item;
@@ -51,12 +53,13 @@ pub enum Stored {
     Written,
     /// That the payload arrived, so nobody may put it any more.
     Arrived,
-    /// Nothing: the item of an upload was removed so long after its request. What became of the batch
-    /// is known elsewhere.
+    /// Nothing: the item of an upload was removed so long after its request. What became of the
+    /// batch is known elsewhere.
     Gone,
 }
 
-/// An upload may be offered for the first time, or for longer as long as its payload has not arrived.
+/// An upload may be offered for the first time, or for longer as long as its payload has not
+/// arrived.
 const OFFERED: &str = "attribute_not_exists(batchId) OR \
     (uploadExpiresAt < :uploadExpiresAt AND (attribute_exists(awaited) OR #status = :expired))";
 const EXTENDED: &str =

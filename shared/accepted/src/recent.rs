@@ -27,14 +27,14 @@ pub struct Wanted {
 pub struct Recent {
     /// The newest first.
     pub batches: Vec<AcceptedBatch>,
-    /// The last batch that was looked at, where older ones may follow. Every wanted batch that is not
-    /// older than it is among `batches`.
+    /// The last batch that was looked at, where older ones may follow. Every wanted batch that is
+    /// not older than it is among `batches`.
     pub looked_to: Option<Uuid>,
 }
 
 impl Accepted {
-    /// Looks at up to `limit` (at most [`MAX_PAGE`]) of a tenant's batches, the newest first, and gives
-    /// those that the viewer is shown and that are wanted, with the wanted status at `now`.
+    /// Looks at up to `limit` (at most [`MAX_PAGE`]) of a tenant's batches, the newest first, and
+    /// gives those that the viewer is shown and that are wanted, with the wanted status at `now`.
     ///
     /// # Errors
     /// When the table does not answer, or an item has another form.
@@ -72,8 +72,8 @@ impl Accepted {
 }
 
 impl Wanted {
-    /// The oldest and the newest id that is wanted; `None` if there is none between them. As text, ids
-    /// are in the order of their numbers.
+    /// The oldest and the newest id that is wanted; `None` if there is none between them. As text,
+    /// ids are in the order of their numbers.
     fn range(&self) -> Option<(Uuid, Uuid)> {
         let oldest = self.down_to.unwrap_or(Uuid::nil());
         let newest = match self.before {

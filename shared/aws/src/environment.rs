@@ -1,4 +1,5 @@
-//! A function's configuration, read once at start; everything that is missing or wrong is reported together.
+//! A function's configuration, read once at start; everything that is missing or wrong is reported
+//! together.
 
 use std::fmt::Display;
 use std::str::FromStr;
@@ -34,7 +35,8 @@ impl<F: Fn(&str) -> Option<String>> Environment<F> {
         Self { lookup, wrong: Vec::new() }
     }
 
-    /// A variable that must be there; its type's default stands in until [`check`](Self::check) refuses it.
+    /// A variable that must be there; its type's default stands in until [`check`](Self::check)
+    /// refuses it.
     pub fn required<T: FromStr<Err: Display> + Default>(&mut self, name: &str) -> T {
         match (self.lookup)(name).filter(|value| !value.is_empty()) {
             Some(value) => self.parse(name, &value).unwrap_or_default(),

@@ -1,5 +1,5 @@
-//! The one place that builds AWS SDK configuration: one HTTP client, region and endpoint from the environment,
-//! short time-outs, and retries in one layer only.
+//! The one place that builds AWS SDK configuration: one HTTP client, region and endpoint from the
+//! environment, short time-outs, and retries in one layer only.
 //!
 //! ```no_run
 //! # async fn start() {
@@ -23,7 +23,8 @@ use aws_smithy_http_client::tls::rustls_provider::CryptoMode;
 use aws_smithy_types::retry::RetryConfig;
 use aws_smithy_types::timeout::TimeoutConfig;
 
-/// A store that does not answer is reported within three seconds (an operation's limit), after up to three attempts.
+/// A store that does not answer is reported within three seconds (an operation's limit), after up
+/// to three attempts.
 const CONNECT: Duration = Duration::from_millis(700);
 const ATTEMPT: Duration = Duration::from_millis(900);
 const OPERATION: Duration = Duration::from_millis(2_600);
@@ -77,15 +78,17 @@ impl Sdk {
         &self.standard
     }
 
-    /// For objects of some megabytes: as long in all as a store's operation, but an attempt may take all of it. The
-    /// time-outs end with the headers of an answer; its body is watched for standing still.
+    /// For objects of some megabytes: as long in all as a store's operation, but an attempt may
+    /// take all of it. The time-outs end with the headers of an answer; its body is watched for
+    /// standing still.
     pub fn objects(&self) -> SdkConfig {
         let timeouts = TimeoutConfig::builder().connect_timeout(CONNECT).operation_timeout(OPERATION).build();
         let watched = StalledStreamProtectionConfig::enabled().grace_period(OPERATION).build();
         self.standard.to_builder().timeout_config(timeouts).stalled_stream_protection(watched).build()
     }
 
-    /// For calls that must not be made twice, such as Lambda's Invoke: one attempt, given up after `timeout`.
+    /// For calls that must not be made twice, such as Lambda's Invoke: one attempt, given up after
+    /// `timeout`.
     pub fn single_attempt(&self, timeout: Duration) -> SdkConfig {
         let timeouts = TimeoutConfig::builder().connect_timeout(CONNECT).operation_timeout(timeout).build();
         self.standard.to_builder().timeout_config(timeouts).retry_config(RetryConfig::disabled()).build()

@@ -141,7 +141,8 @@ fn program(name: &str) -> Command {
     command
 }
 
-/// Where Debian keeps the server's programs, the latest version's first; elsewhere they are on the path.
+/// Where Debian keeps the server's programs, the latest version's first; elsewhere they are on the
+/// path.
 fn directory() -> PathBuf {
     let versions = fs::read_dir("/usr/lib/postgresql").into_iter().flatten().flatten();
     let version = |path: &PathBuf| path.file_name()?.to_str()?.parse::<u32>().ok();

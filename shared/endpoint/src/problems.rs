@@ -3,8 +3,8 @@
 use api::{Problem, Reason};
 use idempotency::StoreError;
 
-/// For a store that failed before anything was executed, or after everything was. Logs the error, with
-/// `what` could not be done.
+/// For a store that failed before anything was executed, or after everything was. Logs the error,
+/// with `what` could not be done.
 pub fn from_store(error: &StoreError, what: &str) -> Problem {
     let cause: &dyn std::error::Error = error;
     tracing::error!(event_type = "idempotency.unavailable", error = cause, "{what}");

@@ -1,5 +1,5 @@
-//! The one interface to a broker. Every operation has a deadline and leaves nothing open when it returns: no unit
-//! of work, no unacknowledged delivery, no consumer.
+//! The one interface to a broker. Every operation has a deadline and leaves nothing open when it
+//! returns: no unit of work, no unacknowledged delivery, no consumer.
 
 use async_trait::async_trait;
 use clock::Deadline;
@@ -13,8 +13,8 @@ use crate::message::MessageId;
 use crate::names::QueueName;
 use crate::report::{Consumed, DepthReport, PoolReport, ProduceReport, TestReport};
 
-/// A produce that did not finish. The first `committed` messages of the command are on the queue; of those after
-/// it, the ones in `in_doubt` may be.
+/// A produce that did not finish. The first `committed` messages of the command are on the queue;
+/// of those after it, the ones in `in_doubt` may be.
 #[derive(Clone, Debug, thiserror::Error)]
 #[error("{error}")]
 pub struct ProduceFailure {
@@ -28,24 +28,25 @@ pub struct ProduceFailure {
 pub trait UnitOfWork: Send {
     fn consumed(&self) -> &Consumed;
 
-    /// Removes the messages from the queue. An answer that does not come is [`BrokerError::InDoubt`].
+    /// Removes the messages from the queue. An answer that does not come is
+    /// [`BrokerError::InDoubt`].
     async fn commit(self: Box<Self>, deadline: Deadline) -> Result<(), BrokerError>;
 
     /// Puts the messages back where they were.
     async fn rollback(self: Box<Self>, deadline: Deadline) -> Result<(), BrokerError>;
 }
 
-/// A connection on which nothing has been put yet. The broker has said which one it is, so the caller
-/// can tell whether messages of an earlier attempt are there.
+/// A connection on which nothing has been put yet. The broker has said which one it is, so the
+/// caller can tell whether messages of an earlier attempt are there.
 #[async_trait]
 pub trait ReadyToPut: Send {
     /// What the broker calls the cluster that it belongs to, if it says so.
     fn cluster(&self) -> Option<&str>;
 
-    /// Puts the messages from index `from` on, in order, each confirmed by the broker, paced by their
-    /// rate and grouped in their transactions. `confirmed` is raised as confirms come in: that many of
-    /// the first messages, those before `from` included, are on the queue whatever happens from then
-    /// on. It may lag behind the result, never run ahead of it.
+    /// Puts the messages from index `from` on, in order, each confirmed by the broker, paced by
+    /// their rate and grouped in their transactions. `confirmed` is raised as confirms come in:
+    /// that many of the first messages, those before `from` included, are on the queue whatever
+    /// happens from then on. It may lag behind the result, never run ahead of it.
     async fn put(
         self: Box<Self>,
         from: u64,
@@ -68,8 +69,8 @@ pub trait Broker: Send + Sync {
         deadline: Deadline,
     ) -> Result<Box<dyn ReadyToPut + 'a>, BrokerError>;
 
-    /// Puts the messages of `outgoing` from index `from` on, whichever broker answers: for callers that
-    /// have put nothing before. See [`ReadyToPut::put`].
+    /// Puts the messages of `outgoing` from index `from` on, whichever broker answers: for callers
+    /// that have put nothing before. See [`ReadyToPut::put`].
     async fn produce(
         &self,
         access: &Access,
@@ -84,8 +85,9 @@ pub trait Broker: Send + Sync {
         ready.map_err(nothing)?.put(from, confirmed, deadline).await
     }
 
-    /// Gets messages as one unit of work. Stops before the messages' [`carried_size`](crate::ReceivedMessage::carried_size)
-    /// exceeds `max_bytes`; a first message that alone does is [`BrokerError::MessageTooLarge`] and stays.
+    /// Gets messages as one unit of work. Stops before the messages'
+    /// [`carried_size`](crate::ReceivedMessage::carried_size) exceeds `max_bytes`; a first message
+    /// that alone does is [`BrokerError::MessageTooLarge`] and stays.
     async fn fetch(
         &self,
         access: &Access,

@@ -1,8 +1,10 @@
-//! The broker-neutral vocabulary of the message gateway: what a caller may ask of a queue, what a broker
-//! answers, and the [`Broker`] trait between the two. Nothing here knows of HTTP, of Lambda, or of AMQP.
+//! The broker-neutral vocabulary of the message gateway: what a caller may ask of a queue, what a
+//! broker answers, and the [`Broker`] trait between the two. Nothing here knows of HTTP, of Lambda,
+//! or of AMQP.
 //!
-//! A request names a [`TargetSpec`]; after the profile is merged and the rules are applied it is a [`Target`];
-//! once its secrets are read, an [`Access`], which is all that a [`Broker`] needs to connect.
+//! A request names a [`TargetSpec`]; after the profile is merged and the rules are applied it is a
+//! [`Target`]; once its secrets are read, an [`Access`], which is all that a [`Broker`] needs to
+//! connect.
 
 mod authorization;
 mod base64_bytes;

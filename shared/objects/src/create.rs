@@ -12,7 +12,8 @@ use jiff::Timestamp;
 
 use crate::{ObjectError, Objects};
 
-/// The SDK adds this header to every request that a function makes. A signed request is the client's.
+/// The SDK adds this header to every request that a function makes. A signed request is the
+/// client's.
 const TRACE: &str = "x-amzn-trace-id";
 
 /// What an object is to be, beside its bytes.

@@ -1,7 +1,8 @@
 //! Ports of 127.0.0.1 for programs that are told where to listen and take a while until they do.
 //!
-//! A port that the system hands out by itself (by binding port 0) may be handed out again, as the near end of anybody's
-//! connection, before such a program listens on it. So these are chosen below the range that the system takes from.
+//! A port that the system hands out by itself (by binding port 0) may be handed out again, as the
+//! near end of anybody's connection, before such a program listens on it. So these are chosen below
+//! the range that the system takes from.
 
 use std::io;
 use std::net::{Ipv4Addr, TcpListener};

@@ -1,7 +1,8 @@
-//! The envelope of every log line: `timestamp`, `level`, `event_type`, `message`, `context`, `correlation_id`.
+//! The envelope of every log line: `timestamp`, `level`, `event_type`, `message`, `context`,
+//! `correlation_id`.
 //!
-//! The fields of an event and of the spans around it form `context`; `event_type` and `correlation_id` among them
-//! stand beside it. The innermost value of a name wins.
+//! The fields of an event and of the spans around it form `context`; `event_type` and
+//! `correlation_id` among them stand beside it. The innermost value of a name wins.
 
 use std::fmt::{self, Debug};
 use std::io::Write;

@@ -1,4 +1,5 @@
-//! Metrics in CloudWatch's embedded metric format: log lines that CloudWatch turns into metrics without a call.
+//! Metrics in CloudWatch's embedded metric format: log lines that CloudWatch turns into metrics
+//! without a call.
 //!
 //! Every dimension is a metric of its own and paid for, so there are two: `stack`, without which
 //! the alarms of two deployments in an account would raise each other, and `service`. Tenant, key

@@ -45,7 +45,8 @@ pub(crate) struct Environment {
 }
 
 impl Environment {
-    /// Starts a process and waits until it is initialized, which is not part of the first invocation's time.
+    /// Starts a process and waits until it is initialized, which is not part of the first
+    /// invocation's time.
     pub(crate) async fn start(settings: &Settings) -> Self {
         let (listener, port) = wire::listen().await;
         let (events, receiver) = mpsc::channel(1);
@@ -81,7 +82,8 @@ impl Environment {
         matches!(self.child.try_wait(), Ok(None))
     }
 
-    /// Hands an event to the process and waits for its answer, its end, or the function's time-out, as Lambda does.
+    /// Hands an event to the process and waits for its answer, its end, or the function's time-out,
+    /// as Lambda does.
     pub(crate) async fn invoke(&mut self, payload: Bytes, timeout: Duration) -> Invoked {
         let (answer, answered) = oneshot::channel();
         let deadline = SystemTime::now() + timeout;

@@ -191,7 +191,8 @@ impl Faults {
         Some(rules.remove(index).effect)
     }
 
-    /// Lets a request through as far as the rules allow. What is done is done also where its sender has gone away.
+    /// Lets a request through as far as the rules allow. What is done is done also where its sender
+    /// has gone away.
     pub(crate) async fn pass(
         &self,
         op: Op,

@@ -1,4 +1,5 @@
-//! The gateway's own programs, run as Lambda runs them, between networks and stores that fail on demand.
+//! The gateway's own programs, run as Lambda runs them, between networks and stores that fail on
+//! demand.
 
 pub(crate) mod environment;
 pub(crate) mod faults;
@@ -92,7 +93,8 @@ impl Stand {
         Self::start_with_clock(None).await
     }
 
-    /// A stand in which the clock of `mq-access` is ahead of everybody's by so many seconds, if any.
+    /// A stand in which the clock of `mq-access` is ahead of everybody's by so many seconds, if
+    /// any.
     pub(crate) async fn start_with_clock(ahead: Option<f64>) -> Self {
         let (faults, network) = (Faults::default(), Network::start().await);
         let stores = StoreProxy::start(faults.clone()).await;
@@ -151,7 +153,8 @@ impl Stand {
         })
     }
 
-    /// Ends every fault, waits until nothing is at work any more, and replaces the processes that ended.
+    /// Ends every fault, waits until nothing is at work any more, and replaces the processes that
+    /// ended.
     pub(crate) async fn heal(&mut self) {
         self.faults.clear();
         self.lambda.heal();
@@ -221,7 +224,8 @@ pub(crate) fn store_variables(stores: &StoreProxy) -> Vec<(&'static str, String)
     variables
 }
 
-/// What the template's `!Ref`s stand for in the local stack: its tables and buckets, and parameters that it sets.
+/// What the template's `!Ref`s stand for in the local stack: its tables and buckets, and parameters
+/// that it sets.
 pub(crate) fn references() -> HashMap<&'static str, String> {
     let inline = "rabbitmq://127.0.0.1:*/*?tenant=*&tls=optional&secrets=secret://local/*";
     HashMap::from([
@@ -269,7 +273,8 @@ pub(crate) fn http_event(method: &str, path: &str, mut headers: Value, body: &[u
     })
 }
 
-/// As API Gateway answers: its own 500 for a function that failed, its own 503 for one that took too long.
+/// As API Gateway answers: its own 500 for a function that failed, its own 503 for one that took
+/// too long.
 pub(crate) fn answer(invoked: &Invoked) -> Answer {
     let own = |status, message: &str| Answer {
         status,

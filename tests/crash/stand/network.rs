@@ -1,4 +1,5 @@
-//! The way to the broker: a proxy that understands AMQP's frames well enough to break at a chosen one.
+//! The way to the broker: a proxy that understands AMQP's frames well enough to break at a chosen
+//! one.
 
 use std::io;
 use std::sync::{Arc, Mutex};
@@ -94,7 +95,8 @@ impl Network {
         Self { port, wire, server }
     }
 
-    /// Cuts every connection at the `nth` such frame from now on, counted from 0; the frame does not pass.
+    /// Cuts every connection at the `nth` such frame from now on, counted from 0; the frame does
+    /// not pass.
     pub(crate) fn cut_at(&self, method: Method, nth: usize, cut: Cut) -> Reached {
         self.trap(None, method, nth, Then::Cut(cut))
     }
@@ -115,8 +117,8 @@ impl Network {
         Reached(receiver)
     }
 
-    /// Lets new connections find a broker whose cluster has another name, which ends with this letter;
-    /// or the right name again.
+    /// Lets new connections find a broker whose cluster has another name, which ends with this
+    /// letter; or the right name again.
     pub(crate) fn name_cluster(&self, last_letter: Option<u8>) {
         *self.wire.cluster.lock().unwrap() = last_letter;
     }
@@ -135,7 +137,8 @@ impl Network {
         self.cut(Cut::Reset);
     }
 
-    /// Ends every fault. What was cut silently ends now, so that the broker puts back what it had given out.
+    /// Ends every fault. What was cut silently ends now, so that the broker puts back what it had
+    /// given out.
     pub(crate) async fn heal(&mut self) {
         *self.wire.trap.lock().unwrap() = None;
         self.cut(Cut::Fin);

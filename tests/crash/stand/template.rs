@@ -1,4 +1,5 @@
-//! What `template.yaml` says of a function: its time-out and its variables, so that they cannot differ here.
+//! What `template.yaml` says of a function: its time-out and its variables, so that they cannot
+//! differ here.
 
 use std::collections::HashMap;
 use std::path::Path;
@@ -21,8 +22,8 @@ pub(crate) struct Template {
 }
 
 impl Template {
-    /// The repository's, in which `references` say what is otherwise than its parameters' defaults, and how its
-    /// resources are named.
+    /// The repository's, in which `references` say what is otherwise than its parameters' defaults,
+    /// and how its resources are named.
     pub(crate) fn read(references: HashMap<&'static str, String>) -> Self {
         let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../template.yaml");
         let root = serde_norway::from_str(&std::fs::read_to_string(path).unwrap()).unwrap();

@@ -1,4 +1,5 @@
-//! A small HTTP server that can also close a connection without an answer, which no framework offers.
+//! A small HTTP server that can also close a connection without an answer, which no framework
+//! offers.
 
 use bytes::Bytes;
 use http::{Request, Response, StatusCode};

@@ -1,4 +1,5 @@
-//! What brings messages to functions, as Lambda does with a queue's, and in a storm also twice, out of order, or not at all.
+//! What brings messages to functions, as Lambda does with a queue's, and in a storm also twice, out
+//! of order, or not at all.
 
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
@@ -13,7 +14,8 @@ use crate::stand::function::{Function, Invoked};
 
 /// The share of the news of payloads that is lost.
 const LOST: f64 = 0.2;
-/// The shares of messages that are delivered twice at the same time, and again later although they were taken.
+/// The shares of messages that are delivered twice at the same time, and again later although they
+/// were taken.
 const TWICE: f64 = 0.2;
 const FORGOTTEN: f64 = 0.1;
 
@@ -158,7 +160,8 @@ impl Worker {
 
     async fn deliver(&self, message: &Message) {
         let body = message.body().unwrap_or_default();
-        // Only that news may be lost, also where it is told again; chunks are not announced by storage, and a queue loses nothing.
+        // Only that news may be lost, also where it is told again; chunks are not announced by
+        // storage, and a queue loses nothing.
         let is_from_storage = body.contains("\"aws:s3\"");
         if is_from_storage && self.shared.chance(LOST) {
             self.shared.lost.fetch_add(1, Ordering::Relaxed);

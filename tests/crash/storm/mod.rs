@@ -1,5 +1,7 @@
-//! The whole ingest in a storm: functions are killed at random, messages are delivered twice and out of order, requests to S3, SQS and DynamoDB fail, S3's news is lost, and the
-//! database crashes. When it has passed, everything that was accepted is in the table or in the errors, once, and all of it replayed changes nothing.
+//! The whole ingest in a storm: functions are killed at random, messages are delivered twice and
+//! out of order, requests to S3, SQS and DynamoDB fail, S3's news is lost, and the database
+//! crashes. When it has passed, everything that was accepted is in the table or in the errors,
+//! once, and all of it replayed changes nothing.
 //!
 //! `STORM_SECONDS=n` makes it last longer, `STORM_SEED=n` makes the same catalogues again.
 

@@ -1,7 +1,8 @@
 //! What must be there in the end. It knows no order of arrival.
 //!
-//! Of each product the greatest version of all accepted items wins. Whether it is active says the batch, among those that have a say about it, that was received last: one that
-//! contained it, or a full load of its establishment that did not. One that has it as an item in error has no say.
+//! Of each product the greatest version of all accepted items wins. Whether it is active says the
+//! batch, among those that have a say about it, that was received last: one that contained it, or a
+//! full load of its establishment that did not. One that has it as an item in error has no say.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 

@@ -1,4 +1,5 @@
-//! A world of its own for the ingest: queues, a bucket, a table of batch items and a database server, beside the stack's API keys and records.
+//! A world of its own for the ingest: queues, a bucket, a table of batch items and a database
+//! server, beside the stack's API keys and records.
 
 use std::time::{Duration, Instant};
 
@@ -30,7 +31,8 @@ use super::senders::{Sent, Tenant};
 const UPSERTS: usize = 4;
 const CHUNKERS: usize = 2;
 const DEAD_LETTERS: usize = 1;
-/// The functions' connections to the database at most: one for each execution, `batches` and `reconcile` included.
+/// The functions' connections to the database at most: one for each execution, `batches` and
+/// `reconcile` included.
 pub(crate) const CONNECTIONS: i64 = 4 + 2 + 2 + 1 + 1;
 /// What the test's own connections say that they are.
 pub(crate) const TEST: &str = "storm";
@@ -173,7 +175,8 @@ impl World {
         Some(serde_json::from_value(json!(row.get::<_, String>(0))).unwrap())
     }
 
-    /// Lets the scheduled function run, and a user replay what failed, until every batch is completed and no queue holds anything.
+    /// Lets the scheduled function run, and a user replay what failed, until every batch is
+    /// completed and no queue holds anything.
     pub(crate) async fn come_to_rest(&self, sent: &[Sent], patience: Duration) {
         let begin = Instant::now();
         loop {

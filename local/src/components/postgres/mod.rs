@@ -18,7 +18,8 @@ use crate::layout::Layout;
 pub(crate) use home::forget_elsewhere;
 pub(crate) use programs::programs;
 
-/// The role and the database that the functions use. Like the master user of RDS it is no superuser.
+/// The role and the database that the functions use. Like the master user of RDS it is no
+/// superuser.
 const NAME: &str = "integrahub";
 
 #[derive(Debug)]
