@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Installs the contenders of `make bench`, pinned: the packages of the Python programs, and three
-# programs in Node.js: the function as it would be deployed, the one that cuts catalogues and the one
-# that loads them.
+# programs in Node.js: the function as it would be deployed, the one that cuts catalogues and the
+# one that loads them.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
@@ -20,8 +20,8 @@ the_programs() {
   npm ci --ignore-scripts --no-audit --no-fund
 }
 
-# deploy WHAT SOURCE DEPLOYED DIRECTORY STEPS: copies SOURCE into DIRECTORY of DEPLOYED and runs STEPS
-# there, unless both are up to date.
+# deploy WHAT SOURCE DEPLOYED DIRECTORY STEPS: copies SOURCE into DIRECTORY of DEPLOYED and runs
+# STEPS there, unless both are up to date.
 deploy() {
   local what=$1 source=$2 deployed=$3 directory=$4 steps=$5
   local stamp log

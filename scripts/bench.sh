@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
-# scripts/bench.sh [PART…]: builds the programs to measure and prints a table for each part. Without an
-# argument it runs all parts: startup, clients, warm, idempotency, ingest, load and accept. SMOKE=1
-# runs the parts at their smallest size with development binaries: it shows that they work, and its
-# figures mean nothing.
+# scripts/bench.sh [PART…]: builds the programs to measure and prints a table for each part. Without
+# an argument it runs all parts: startup, clients, warm, idempotency, ingest, load and accept.
+# SMOKE=1 runs the parts at their smallest size with development binaries: it shows that they work,
+# and its figures mean nothing.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 

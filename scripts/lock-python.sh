@@ -2,9 +2,9 @@
 # scripts/lock-python.sh: writes each requirements.txt from the requirements.in beside it, with
 # every transitive package at an exact version and the hashes of its files. Run it after a change of
 # a requirements.in, and commit both. pip installs from the .txt and refuses a file whose hash is
-# missing there. ziglang (400 MB) is left out: cargo-lambda needs it to build, and these environments
-# build nothing with it. A version in a .txt stays if the .in allows it; UPGRADE=1 takes the newest
-# versions.
+# missing there. ziglang (400 MB) is left out: cargo-lambda needs it to build, and these
+# environments build nothing with it. A version in a .txt stays if the .in allows it; UPGRADE=1
+# takes the newest versions.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 

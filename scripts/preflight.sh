@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# scripts/preflight.sh: checks that this machine can build and deploy. It names each missing tool, and
-# where the installation is described.
+# scripts/preflight.sh: checks that this machine can build and deploy. It names each missing tool,
+# and where the installation is described.
 set -uo pipefail
 
 failed=0

@@ -12,8 +12,8 @@ cmp -s "$requirements" "$environment/requirements.txt" && exit 0
 echo "  Installing $(grep -c '==' "$requirements") packages of $requirements into $environment, about 20 s"
 log=.local/setup-$(basename "$environment").log
 mkdir -p "$(dirname "$environment")"
-# --no-deps, because the file has every transitive package, and pip refuses some that another package
-# requires with extras.
+# --no-deps, because the file has every transitive package, and pip refuses some that another
+# package requires with extras.
 if python3 -m venv --clear "$environment" >"$log" 2>&1 &&
   "$environment/bin/python" -m pip install --require-hashes --no-deps --no-input --disable-pip-version-check -r "$requirements" >>"$log" 2>&1; then
   # Last, so that an interrupted installation does not count as finished.

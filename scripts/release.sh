@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Builds a release that deploys without a compiler, in dist/integrahub-VERSION: the functions' zips for
-# both architectures, a template that refers to them, checksums and a list of components.
+# Builds a release that deploys without a compiler, in dist/integrahub-VERSION: the functions' zips
+# for both architectures, a template that refers to them, checksums and a list of components.
 # FUNCTIONS="status depth" builds these functions only, to try the script.
 set -euo pipefail
 cd "$(dirname "$0")/.."

@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
 # scripts/schemathesis.sh: generates valid and invalid requests from openapi.yaml, sends them with
-# three kinds of key and without one, and checks every response against the contract. It starts a stack
-# of its own. CONTRACT_SECONDS (90) bounds the run. SEED (1) chooses the requests; SEED=random uses
-# another seed each time and prints it.
+# three kinds of key and without one, and checks every response against the contract. It starts a
+# stack of its own. CONTRACT_SECONDS (90) bounds the run. SEED (1) chooses the requests; SEED=random
+# uses another seed each time and prints it.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 

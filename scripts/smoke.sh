@@ -1,9 +1,9 @@
 #!/usr/bin/env bash
 # Checks a deployment from outside: scripts/smoke.sh URL KEY, or make smoke URL=… KEY=…
-# KEY needs the scope mq:read, and its tenant a target profile named TARGET_REF (default local-rabbit).
-# If the ingest is deployed, and the key has products:write and products:read for all establishments,
-# the script loads two catalogues of one product. Their CNPJ INTEGRAHUB0115 belongs to nobody; the
-# second catalogue deactivates the product of the first. Nothing else changes.
+# KEY needs the scope mq:read, and its tenant a target profile named TARGET_REF (default
+# local-rabbit). If the ingest is deployed, and the key has products:write and products:read for all
+# establishments, the script loads two catalogues of one product. Their CNPJ INTEGRAHUB0115 belongs
+# to nobody; the second catalogue deactivates the product of the first. Nothing else changes.
 # Exits with 1 if a check fails.
 set -u
 

@@ -36,8 +36,8 @@ def source():
     return yaml_parse(TEMPLATE.read_text())
 
 
-# The parameters that SAM itself reads. All others are references in its output too, so that one translation serves their
-# values (test_translation.py holds that).
+# The parameters that SAM itself reads. All others are references in its output too, so that one
+# translation serves their values (test_translation.py holds that).
 READ_BY_SAM = ("CorsOrigins", "Rollout")
 
 
@@ -229,7 +229,8 @@ class Evaluator:
                     return arguments[0].join(str(part) for part in self.resolve(arguments[1]))
                 case "Fn::Select":
                     parts = self.resolve(arguments[1])
-                    # What a reference will be is not known here, so a part of it stands for all of it.
+                    # What a reference will be is not known here, so a part of it stands for all of
+                    # it.
                     return parts[0] if self.is_reference(parts[0]) else parts[int(arguments[0])]
                 case "Fn::Split":
                     return self.resolve(arguments[1]).split(arguments[0])

@@ -18,7 +18,8 @@ from schemas import permissions  # noqa: E402
 # A managed policy holds no more, white space not counted.
 LIMIT = 6144
 
-# Of features that the template does not use, and of data: the schemas name what any such resource might need.
+# Of features that the template does not use, and of data: the schemas name what any such resource
+# might need.
 NOT_USED = """
     dynamodb:*Replica dynamodb:*Item dynamodb:Query dynamodb:Scan dynamodb:ImportTable dynamodb:EnableKinesis* dynamodb:DisableKinesis*
     dynamodb:PutResourcePolicy dynamodb:DeleteResourcePolicy
@@ -38,8 +39,8 @@ NOT_USED = """
     cloudtrail:*Insight* cloudtrail:PutEventConfiguration cloudtrail:GetEventConfiguration
 """.split()
 
-# What SAM CLI and CloudFormation do besides: the stack and its bucket for code, the API's access log, the call of the migration, and what
-# docs/deploy.md does to the stack.
+# What SAM CLI and CloudFormation do besides: the stack and its bucket for code, the API's access
+# log, the call of the migration, and what docs/deploy.md does to the stack.
 ALWAYS = {
     *(f"cloudformation:{action}" for action in ("CreateChangeSet", "DeleteChangeSet", "DeleteStack", "DescribeChangeSet", "DescribeStackEvents")),
     *(f"cloudformation:{action}" for action in ("DescribeStacks", "ExecuteChangeSet", "GetTemplate", "GetTemplateSummary", "ListStackResources")),
@@ -47,7 +48,8 @@ ALWAYS = {
     *(f"logs:{action}" for action in ("CreateLogDelivery", "DeleteLogDelivery", "GetLogDelivery", "ListLogDeliveries", "UpdateLogDelivery")),
     *("logs:DescribeResourcePolicies", "logs:PutResourcePolicy", "lambda:InvokeFunction", "s3:PutObject", "s3:PutBucketVersioning"),
 }
-# An interface endpoint has a private name; RDS makes the secret of its password, and its own service-linked role.
+# An interface endpoint has a private name; RDS makes the secret of its password, and its own
+# service-linked role.
 OPTIONS = {"route53:AssociateVPCWithHostedZone", "secretsmanager:CreateSecret", "secretsmanager:TagResource", "iam:CreateServiceLinkedRole"}
 
 # The pages whose commands are for who deploys and operates.

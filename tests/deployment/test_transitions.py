@@ -33,7 +33,8 @@ TRANSITIONS = {
     "a reader and back": [NEW_DATABASE, {**NEW_DATABASE, "DatabaseReader": "true"}, NEW_DATABASE],
 }
 
-# Parameters whose change takes a table or a cluster away, so that the stack policy has to refuse it.
+# Parameters whose change takes a table or a cluster away, so that the stack policy has to refuse
+# it.
 FOR_CREATION_ONLY = {"CreateDatabase", "DatabaseKmsKeyArn", "DatabaseSnapshotIdentifier", "IdempotencyTableName"}
 
 # Another value of each parameter that has no list or range of values.

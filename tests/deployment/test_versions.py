@@ -186,7 +186,8 @@ def test_a_gradual_rollout_goes_back_when_the_new_version_fails(parameters):
         assert group["DeploymentConfigName"] == f"CodeDeployDefault.Lambda{parameters['Rollout']}"
         assert group["ServiceRoleArn"] == "«RolloutRole.Arn»"
         assert stack.resources[f"{function}Aliaslive"]["UpdatePolicy"]["CodeDeployLambdaAliasUpdate"]["DeploymentGroupName"] == f"«{function}DeploymentGroup»"
-        # Not the function's errors as a whole: those of the version before would refuse the one that mends them.
+        # Not the function's errors as a whole: those of the version before would refuse the one
+        # that mends them.
         version = functions(translated(parameters))[function]
         dimensions = {dimension["Name"]: dimension["Value"] for dimension in stack.properties(alarm)["Dimensions"]}
         assert dimensions == {"FunctionName": f"«{function}»", "Resource": f"«{function}»:live", "ExecutedVersion": f"«{version}.Version»"}

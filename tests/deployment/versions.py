@@ -50,7 +50,8 @@ def functions(template):
     """The functions behind the API: the version that its alias calls, by the function's name."""
     aliases = [resource["Properties"] for resource in template["Resources"].values() if resource["Type"] == "AWS::Lambda::Alias"]
     versions = {alias["FunctionName"]["Ref"]: alias["FunctionVersion"]["Fn::GetAtt"][0] for alias in aliases}
-    # Its version only tells the custom resource that there is new code; the function itself is called.
+    # Its version only tells the custom resource that there is new code; the function itself is
+    # called.
     versions.pop("MigrateFunction")
     return versions
 

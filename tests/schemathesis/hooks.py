@@ -100,7 +100,8 @@ def filter_failure(context, failure, case, response):
     # A trace id of another form is no fault: the request gets a new one.
     if name == "AcceptedNegativeData" and "X-Trace-Id" in str(failure.message):
         return False
-    # Products are stored unread: what is wrong with them is found in the batch, never in the answer.
+    # Products are stored unread: what is wrong with them is found in the batch, never in the
+    # answer.
     if name == "AcceptedNegativeData" and case.operation.path == PRODUCTS and "in body" in str(failure.message):
         return False
     if name == "ServerError":

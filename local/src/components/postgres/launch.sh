@@ -1,4 +1,5 @@
-# Makes a fresh cluster in this directory and becomes its server. BINARIES is where PostgreSQL's programs are.
+# Makes a fresh cluster in this directory and becomes its server. BINARIES is where PostgreSQL's
+# programs are.
 set -eu
 "$BINARIES/initdb" --pgdata=data --username=postgres --pwfile=superuser-password --auth=scram-sha-256 \
   --encoding=UTF8 --locale=C.UTF-8 --no-sync --no-instructions
@@ -8,9 +9,9 @@ rm superuser-password
 "$BINARIES/postgres" --single -D data postgres <roles.sql >/dev/null
 rm roles.sql
 
-# fsync: every start begins with an empty cluster, so there is nothing that a crash of the machine could lose.
-# No unix socket: its path may be longer than the system allows. Dynamic shared memory in the data directory: what a
-# killed server leaves of it goes with the directory.
+# fsync: every start begins with an empty cluster, so there is nothing that a crash of the machine
+# could lose. No unix socket: its path may be longer than the system allows. Dynamic shared memory
+# in the data directory: what a killed server leaves of it goes with the directory.
 exec "$BINARIES/postgres" -D data -p "$PORT" \
   -c listen_addresses=127.0.0.1 -c unix_socket_directories= -c dynamic_shared_memory_type=mmap \
   -c fsync=off -c max_connections=200 -c timezone=UTC -c log_timezone=UTC
