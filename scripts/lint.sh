@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
-# Checks that run no program of this repository: format, clippy, the template, the OpenAPI document,
-# the Markdown pages, licences and sources. Every check runs; the script fails if any of them failed.
+# Checks that run no program of this repository: format, order of derives, width of comments, clippy,
+# the template, the OpenAPI document, the Markdown pages, licences and sources. Every check runs; the
+# script fails if any of them failed.
 set -uo pipefail
 cd "$(dirname "$0")/.."
 export PATH=$PWD/.local/tools/bin:$PATH
@@ -18,6 +19,13 @@ markdown() {
     "$environment/bin/md-dead-link-check" --config .markdown.toml
 }
 
+# Comments end at column 100, examples in doc comments aside. Code may be as long as rustfmt makes it.
+comments() {
+  git ls-files -z '*.rs' '*.sh' '*.py' '*.toml' '*.yaml' Makefile .ci/run |
+    LC_ALL=C.UTF-8 xargs -0 grep -HnP '^(?=.{101}) *(//[/!]?|#) (?!# )' && return 1
+  return 0
+}
+
 failed=()
 check() {
   local name=$1
@@ -30,6 +38,9 @@ check() {
 
 check "format" cargo fmt --all --check
 check "format of fuzz/" cargo fmt --manifest-path fuzz/Cargo.toml --check
+check "cargo-sort-derives" scripts/tool.sh cargo-sort-derives
+check "order of derives" cargo sort-derives --check
+check "width of comments" comments
 check "clippy" cargo clippy --quiet --workspace --all-targets -- -D warnings
 check "Python environment" scripts/python-env.sh "$environment" scripts/lint-requirements.txt
 check "template.yaml" "$environment/bin/cfn-lint" --regions us-east-1 --template template.yaml

@@ -10,6 +10,7 @@ cargo-nextest) version=0.9.151 minutes=3 options=(--no-default-features) ;;
 cargo-deny) version=0.20.2 minutes=2 options=() ;;
 cargo-fuzz) version=0.13.1 minutes=1 options=() ;;
 cargo-cyclonedx) version=0.5.9 minutes=2 options=() ;;
+cargo-sort-derives) version=0.14.1 minutes=1 options=() ;;
 *)
   echo "scripts/tool.sh has no version for the tool $1" >&2
   exit 2
