@@ -5,6 +5,8 @@
 //! shown in the same form as soon as the payload is stored or waited for: from before the answer
 //! 202 or 201 on.
 
+#![allow(missing_docs, reason = "only main.rs and tests use what is public here")]
+
 mod cursor;
 mod errors;
 mod format;
@@ -55,7 +57,7 @@ impl Batches {
             return respond(self.readiness().await, &TraceId::of(request.headers())).map(Body::Text);
         }
         let asked = route::asked(request.method().as_str(), request.uri().path());
-        let endpoint = asked.as_ref().map_or(Endpoint::List, |asked| asked.endpoint());
+        let endpoint = asked.as_ref().map_or(Endpoint::List, |asked| asked.endpoint);
         let keyed = if endpoint == Endpoint::Replay { Keyed::Yes } else { Keyed::No };
         let path = endpoint.route().path;
         endpoint::serve(self.service, path, keyed, request.headers(), async |trace_id| {
@@ -72,14 +74,15 @@ impl Batches {
     ) -> Result<Reply, Problem> {
         let principal = access::authenticate_by(&self.access, request.headers(), PRODUCTS_API_KEYS).await?;
         tracing::Span::current().record("tenant", &principal.tenant);
-        principal.require_any(&[asked.scope()])?;
+        principal.require_any(&[asked.endpoint.scope()])?;
         let viewer = viewer(&principal)?;
         let query = request.uri().query().unwrap_or_default();
-        match asked {
-            Asked::List => self.list(&viewer, query).await,
-            Asked::One(batch_id) => self.one(&viewer, batch(batch_id)?).await,
-            Asked::Errors(batch_id) => self.errors(&viewer, batch(batch_id)?, query, request.headers()).await,
-            Asked::Replay(batch_id) => self.replay(viewer, batch(batch_id)?, request, trace_id).await,
+        let batch_id = || batch(asked.batch_id);
+        match asked.endpoint {
+            Endpoint::List => self.list(&viewer, query).await,
+            Endpoint::One => self.one(&viewer, batch_id()?).await,
+            Endpoint::Errors => self.errors(&viewer, batch_id()?, query, request.headers()).await,
+            Endpoint::Replay => self.replay(viewer, batch_id()?, request, trace_id).await,
         }
     }
 

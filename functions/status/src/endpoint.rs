@@ -1,8 +1,6 @@
 //! The routes that this function serves.
 
-use api::Route;
-
-use crate::contract;
+use api::{Route, path_parameter};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Endpoint {
@@ -18,6 +16,7 @@ impl Endpoint {
     pub const ALL: [Self; 6] =
         [Self::Live, Self::Ready, Self::Status, Self::Contract, Self::Docs, Self::DocsFile];
 
+    #[must_use]
     pub const fn route(self) -> Route {
         Route::get(match self {
             Self::Live => "/health/live",
@@ -29,10 +28,11 @@ impl Endpoint {
         })
     }
 
-    pub(crate) fn of(method: &str, path: &str) -> Option<Self> {
-        Self::ALL.into_iter().find(|endpoint| {
-            let route = endpoint.route();
-            route.method == method && contract::matches(route.path, path)
-        })
+    /// The endpoint of a request, with its path's parameter.
+    pub(crate) fn of<'a>(method: &str, path: &'a str) -> Option<(Self, &'a str)> {
+        Self::ALL
+            .into_iter()
+            .filter(|endpoint| endpoint.route().method == method)
+            .find_map(|endpoint| Some((endpoint, path_parameter(endpoint.route().path, path)?)))
     }
 }

@@ -1,6 +1,8 @@
 //! Health, status, the contract and a page to read it; and what becomes of requests that no route
 //! takes.
 
+#![allow(missing_docs, reason = "only main.rs and tests use what is public here")]
+
 mod contract;
 mod docs;
 mod endpoint;
@@ -69,7 +71,8 @@ impl Status {
     async fn answer(&self, request: &Request, trace_id: &TraceId) -> Result<Response<Body>, Problem> {
         let (method, path) = (request.method().as_str(), request.uri().path());
         let unrouted = || contract::unrouted(method, path);
-        let reply = match Endpoint::of(method, path).ok_or_else(unrouted)? {
+        let (endpoint, parameter) = Endpoint::of(method, path).ok_or_else(unrouted)?;
+        let reply = match endpoint {
             Endpoint::Live => fresh(Reply::json(200, &json!({"status": "ok"}))),
             Endpoint::Ready => fresh(self.readiness().await),
             Endpoint::Status => fresh(self.status(request, trace_id).await?),
@@ -79,10 +82,7 @@ impl Status {
                 reply
             }
             Endpoint::Docs => docs::page(),
-            Endpoint::DocsFile => {
-                let name = path.rsplit('/').next().unwrap_or_default();
-                return docs::file(name).ok_or_else(unrouted);
-            }
+            Endpoint::DocsFile => return docs::file(parameter).ok_or_else(unrouted),
         };
         Ok(respond(reply, trace_id).map(Body::Text))
     }

@@ -14,5 +14,5 @@ pub use problem::{BrokerStatement, Fault, MAX_BODY, Problem, cut};
 pub use reason::Reason;
 pub use reply::Reply;
 pub use respond::respond;
-pub use route::Route;
+pub use route::{Route, path_parameter};
 pub use trace::TraceId;

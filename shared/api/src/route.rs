@@ -4,16 +4,61 @@
 /// can be invoked directly.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Route {
+    /// In upper case.
     pub method: &'static str,
+    /// As the contract and the template write it, with `{name}` for a segment that varies.
     pub path: &'static str,
 }
 
 impl Route {
+    /// `POST` and a path.
+    #[must_use]
     pub const fn post(path: &'static str) -> Self {
         Self { method: "POST", path }
     }
 
+    /// `GET` and a path.
+    #[must_use]
     pub const fn get(path: &'static str) -> Self {
         Self { method: "GET", path }
+    }
+}
+
+/// The segment of `path` that a template's `{name}` stands for: empty if the template has none, and
+/// `None` if the path is not one of the template's. A segment that is empty stands for no name.
+///
+/// Templates have one name at most, and a function knows a dozen. A router such as `matchit` is
+/// built at every start, can fail at it, and takes more lines than this.
+#[must_use]
+pub fn path_parameter<'a>(template: &str, path: &'a str) -> Option<&'a str> {
+    let mut segments = path.split('/');
+    let mut parameter = "";
+    for expected in template.split('/') {
+        let segment = segments.next()?;
+        if expected.starts_with('{') && !segment.is_empty() {
+            parameter = segment;
+        } else if expected != segment {
+            return None;
+        }
+    }
+    segments.next().is_none().then_some(parameter)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_parameter_takes_exactly_one_segment() {
+        assert_eq!(path_parameter("/docs/{file}", "/docs/index.css"), Some("index.css"));
+        assert_eq!(path_parameter("/b/{id}/errors", "/b/7/errors"), Some("7"));
+        assert_eq!(path_parameter("/docs", "/docs"), Some(""));
+        for other in ["/docs", "/docs/", "/docs/a/b", "/docs/index.css/", "/Docs/index.css", "docs/index.css"]
+        {
+            assert_eq!(path_parameter("/docs/{file}", other), None, "{other}");
+        }
+        for other in ["/docs/", "/docsx", "", "/"] {
+            assert_eq!(path_parameter("/docs", other), None, "{other}");
+        }
     }
 }
