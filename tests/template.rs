@@ -85,6 +85,14 @@ fn every_function_has_an_alarm_on_errors_and_throttles() {
 }
 
 #[test]
+fn mq_access_is_cut_off_at_the_time_that_its_callers_know() {
+    let functions = resources("AWS::Serverless::Function");
+    let time_out = functions["MqAccessFunction"]["Properties"]["Timeout"].as_u64().unwrap();
+    assert_eq!(time_out, gateway::MqAccess::TIME_OUT.as_secs());
+    assert!(gateway::MqAccess::TIME_OUT < gateway::MqAccess::PATIENCE);
+}
+
+#[test]
 fn a_schedule_that_stops_is_noticed() {
     let mut scheduled = 0;
     for (name, function) in resources("AWS::Serverless::Function") {

@@ -1,7 +1,7 @@
 //! The call to `mq-access`: one attempt, because a second would do the work twice under one claim.
 
 use std::error::Error;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use api::{Problem, Reason, Reply};
 use aws_sdk_lambda::Client;
@@ -18,11 +18,12 @@ const MAX_PAYLOAD: usize = 6 * 1024 * 1024;
 /// The type of error of a function that was cut off at its time-out.
 const TIMED_OUT: &str = "Sandbox.Timedout";
 
-/// The payload of a function that ended without an answer.
+/// The payload of a function that ended without an answer. Time-outs have also been reported
+/// without a type.
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
 struct FunctionError {
-    error_type: String,
+    error_type: Option<String>,
 }
 
 /// Invokes the function that speaks to brokers.
@@ -35,6 +36,7 @@ pub struct MqAccess {
 
 /// Why there is no answer.
 #[derive(Debug, thiserror::Error)]
+#[expect(missing_docs, reason = "each variant's message says what went wrong")]
 pub enum NotAnswered {
     /// The work certainly never started.
     #[error("mq-access was not started")]
@@ -65,6 +67,7 @@ impl NotAnswered {
 
     /// Whether the work may have been done, or may be under way still. If not, trying again is
     /// safe.
+    #[must_use]
     pub const fn may_have_run(&self) -> bool {
         match self {
             Self::NotStarted(_) | Self::TooLarge(_) | Self::NotSent(_) => false,
@@ -73,16 +76,19 @@ impl NotAnswered {
     }
 
     /// What Lambda says of a function that ended without an answer, by the payload that it sends
-    /// then.
-    fn of_function_error(kind: &str, payload: &[u8]) -> Self {
-        let error_type = serde_json::from_slice(payload).map(|FunctionError { error_type }| error_type);
-        match error_type.unwrap_or_default() {
-            error_type if error_type == TIMED_OUT => Self::TimedOut,
-            error_type => Self::Lost(format!("{kind} {error_type}").into()),
+    /// then. If that has no type of error, the time that the call `took` decides: no function is
+    /// cut off before its time-out.
+    fn of_function_error(kind: &str, payload: &[u8], took: Duration) -> Self {
+        let error = serde_json::from_slice(payload).map(|FunctionError { error_type }| error_type);
+        match error {
+            Ok(Some(error_type)) if error_type == TIMED_OUT => Self::TimedOut,
+            Ok(None) if took >= MqAccess::TIME_OUT => Self::TimedOut,
+            error => Self::Lost(format!("{kind} {}", error.ok().flatten().unwrap_or_default()).into()),
         }
     }
 
     /// The problem for work that changes nothing.
+    #[must_use]
     pub fn as_problem(&self) -> Problem {
         match self {
             Self::NotStarted(_) => {
@@ -106,10 +112,13 @@ impl NotAnswered {
 }
 
 impl MqAccess {
+    /// The function's time-out, as the template has it.
+    pub const TIME_OUT: Duration = Duration::from_secs(24);
     /// Above the function's own time-out, so that its answer is always the one that counts.
     pub const PATIENCE: Duration = Duration::from_millis(25_500);
 
     /// `lambda` makes a single attempt and waits for [`Self::PATIENCE`].
+    #[must_use]
     pub fn new(lambda: Client, function: String) -> Self {
         Self { lambda, function, budget: None }
     }
@@ -138,6 +147,7 @@ impl MqAccess {
         if payload.len() > MAX_PAYLOAD {
             return Err(NotAnswered::TooLarge(payload.len()));
         }
+        let begin = Instant::now();
         let invoked = self
             .lambda
             .invoke()
@@ -157,7 +167,7 @@ impl MqAccess {
             })?;
         let answer = invoked.payload().map(Blob::as_ref).unwrap_or_default();
         if let Some(error) = invoked.function_error() {
-            return Err(NotAnswered::of_function_error(error, answer));
+            return Err(NotAnswered::of_function_error(error, answer, begin.elapsed()));
         }
         if answer.len() > MAX_PAYLOAD {
             return Err(NotAnswered::Lost(
@@ -189,17 +199,30 @@ mod tests {
 
     #[test]
     fn a_time_out_is_known_by_its_type_and_not_by_its_words() {
-        let of = |payload: &str| NotAnswered::of_function_error("Unhandled", payload.as_bytes());
+        let of = |payload: &str| {
+            NotAnswered::of_function_error("Unhandled", payload.as_bytes(), MqAccess::PATIENCE)
+        };
         let timed_out = r#"{"errorType":"Sandbox.Timedout","errorMessage":"RequestId: 7 Error: Task timed out after 25.00 seconds"}"#;
         assert!(matches!(of(timed_out), NotAnswered::TimedOut));
         for other in [
             r#"{"errorType":"Runtime.ExitError","errorMessage":"the secret timed out"}"#,
-            r#"{"errorMessage":"timed out"}"#,
+            r#"{"errorType":"","errorMessage":"timed out"}"#,
             "timed out",
             "",
         ] {
             assert!(matches!(of(other), NotAnswered::Lost(_)), "{other}");
         }
+    }
+
+    #[test]
+    fn an_error_without_a_type_is_a_time_out_if_it_took_that_long() {
+        let of = |took| {
+            let payload =
+                br#"{"errorMessage":"2026-11-21T10:00:00.123Z 7 Task timed out after 24.00 seconds"}"#;
+            NotAnswered::of_function_error("Unhandled", payload, took)
+        };
+        assert!(matches!(of(MqAccess::TIME_OUT), NotAnswered::TimedOut));
+        assert!(matches!(of(MqAccess::TIME_OUT - Duration::from_millis(1)), NotAnswered::Lost(_)));
     }
 
     #[test]
