@@ -64,11 +64,14 @@ const END: &str = "UPDATE batches SET error = $2 WHERE batch_id = $1";
 const FAIL: &str = "UPDATE batches SET status = $2, error = $3, deactivation = $4, finished_at = COALESCE(finished_at, now()) \
      WHERE batch_id = $1";
 
-/// A batch that ended late, as one that was replayed, stays for as long after its end.
+/// A batch that ended late, as one that was replayed, stays for as long after its end. One whose
+/// objects lack the tag by which they expire stays until they have it, since its rows alone say
+/// which they are.
 const PRUNABLE: &str = "SELECT batch_id FROM batches WHERE finished_at < \
          (SELECT kept_since FROM batch_history WHERE announced_at <= now() - $1 * interval '1 second') \
      AND received_at < (SELECT kept_since FROM batch_history) \
-     AND status IN ('COMPLETED', 'PARTIAL_FAIL', 'FAILED', 'EXPIRED') ORDER BY finished_at LIMIT $2 FOR NO KEY UPDATE";
+     AND objects_let_go AND status IN ('COMPLETED', 'PARTIAL_FAIL', 'FAILED', 'EXPIRED') \
+     ORDER BY finished_at LIMIT $2 FOR NO KEY UPDATE";
 const HIDE: &str = "UPDATE batches SET is_pruned = true WHERE batch_id = ANY($1) AND NOT is_pruned";
 
 macro_rules! delete {
@@ -101,9 +104,9 @@ pub struct Pruned {
 }
 
 impl Database {
-    /// Deletes a slice of the batches that are too old and became final as long ago, with
-    /// everything that belongs to them. From the first slice on, no query shows them. Repeated, it
-    /// deletes the next slice.
+    /// Deletes a slice of the batches that are too old, became final as long ago and whose objects
+    /// are [released](Self::note_released), with everything that belongs to them. From the first
+    /// slice on, no query shows them. Repeated, it deletes the next slice.
     ///
     /// # Errors
     /// If the database fails. What was deleted until then stays so.

@@ -51,13 +51,32 @@ fn what_ended_late_or_not_at_all_is_kept() {
     });
 }
 
+/// Its rows alone say which objects still lack the tag by which they expire.
+#[test]
+fn a_batch_is_kept_until_its_objects_are_released() {
+    database_test(async |test| {
+        let database = test.open();
+        let load = Load::delta(10).keys(0..3);
+        load.run(&database).await;
+        test.keep_since(20).await;
+        test.execute("UPDATE batches SET finished_at = received_at").await;
+        assert_eq!(database.prune().await.unwrap(), catalog::Pruned::default());
+        assert!(database.pruning_behind(Duration::ZERO).await.unwrap() > Duration::ZERO, "it is noticed");
+        let unreleased = database.take_unreleased(Duration::ZERO, 10).await.unwrap();
+        assert_eq!(unreleased.iter().map(|batch| batch.batch_id).collect::<Vec<_>>(), [load.id()]);
+        assert!(database.note_released(load.id(), Generation::FIRST).await.unwrap());
+        assert_eq!(database.prune().await.unwrap().batches, 1);
+    });
+}
+
 #[test]
 fn nothing_is_deleted_in_the_first_ten_minutes() {
     database_test(async |test| {
         let database = test.open();
         Load::delta(10).keys(0..3).run(&database).await;
         test.execute(
-            "UPDATE batches SET finished_at = now() - interval '2 d', received_at = now() - interval '2 d'",
+            "UPDATE batches SET finished_at = now() - interval '2 d', received_at = now() - interval '2 d', \
+                 objects_let_go = true",
         )
         .await;
         let day = Duration::from_hours(24);
@@ -116,7 +135,7 @@ fn each_statement_deletes_a_bounded_number_of_rows() {
         ))
         .await;
         test.keep_since(20).await;
-        test.execute("UPDATE batches SET finished_at = received_at").await;
+        test.execute("UPDATE batches SET finished_at = received_at, objects_let_go = true").await;
         // From the first slice on, the batch is shown to nobody.
         assert!(shown(&database, &load).await.is_some());
         assert!(database.prune().await.unwrap().is_more);
@@ -151,7 +170,7 @@ fn many_batches_that_are_kept_cost_nothing() {
         load.run(&database).await;
         test.keep_since(20).await;
         test.execute(&format!(
-            "UPDATE batches SET finished_at = received_at; \
+            "UPDATE batches SET finished_at = received_at, objects_let_go = true; \
              INSERT INTO batches (batch_id, tenant_id, load_type, media_type, idempotency_key, trace_id, received_at, payload_uri, \
                  status, deactivation, finished_at) SELECT gen_random_uuid(), gen_random_uuid(), 'delta', 'application/json', n::text, \
                  'trace', '{0}'::timestamptz + n * interval '1 s', 's3://payloads/x', 'COMPLETED', '{{\"state\": \"not_applicable\"}}', \

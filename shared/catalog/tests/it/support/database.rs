@@ -125,10 +125,13 @@ impl TestDatabase {
         .await;
     }
 
-    /// Deletes all that may be deleted, as if each batch had come to its end when it was received.
-    /// What it deleted.
+    /// Deletes all that may be deleted, as if each batch had come to its end when it was received,
+    /// and its objects had been released then. What it deleted.
     pub(crate) async fn prune(&self) -> Pruned {
-        self.execute("UPDATE batches SET finished_at = received_at WHERE finished_at IS NOT NULL").await;
+        self.execute(
+            "UPDATE batches SET finished_at = received_at, objects_let_go = true WHERE finished_at IS NOT NULL",
+        )
+        .await;
         let database = self.open();
         let mut all = Pruned::default();
         loop {
