@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
-# Checks that run no program of this repository: format, order of derives, width of comments, clippy,
-# the template, the OpenAPI document, the Markdown pages, licences and sources. Every check runs; the
-# script fails if any of them failed.
+# Checks that run no program of this repository: format, order of derives, width of comments,
+# clippy, the template, the OpenAPI document, the Markdown pages, licences and sources. Every check
+# runs; the script fails if any of them failed.
 set -uo pipefail
 cd "$(dirname "$0")/.."
 export PATH=$PWD/.local/tools/bin:$PATH
@@ -19,7 +19,7 @@ markdown() {
     "$environment/bin/md-dead-link-check" --config .markdown.toml
 }
 
-# Comments end at column 100, examples in doc comments aside. Code may be as long as rustfmt makes it.
+# Comments end at column 100, hidden lines of examples aside. rustfmt decides about code.
 comments() {
   git ls-files -z '*.rs' '*.sh' '*.py' '*.toml' '*.yaml' Makefile .ci/run |
     LC_ALL=C.UTF-8 xargs -0 grep -HnP '^(?=.{101}) *(//[/!]?|#) (?!# )' && return 1

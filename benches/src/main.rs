@@ -4,11 +4,11 @@
 //! benches clients      produce and consume beside other clients of RabbitMQ
 //! benches startup      functions' starts beside one in Node.js
 //! benches idempotency  a claim's calls and CPU time beside Powertools for AWS Lambda
-//! benches ingest       cutting and writing a catalogue beside their unavoidable parts, Node.js and COPY
+//! benches ingest       cutting and writing a catalogue beside what is unavoidable, Node.js, COPY
 //! benches load         a catalogue from its object to its rows beside Node.js and Python
 //! benches accept       a catalogue's request beside the put of its object alone
 //! benches warm         a warm request's CPU time beyond its calls
-//! benches soak         well-behaved and hostile callers, their answers, times and the functions' memory
+//! benches soak         well-behaved and hostile callers: answers, times, the functions' memory
 //! ```
 //!
 //! Contenders are processes of their own, in turn. The other commands are such contenders; the

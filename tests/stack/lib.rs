@@ -10,6 +10,12 @@
     clippy::indexing_slicing,
     reason = "a test fails where it finds itself wrong"
 )]
+#![allow(
+    missing_docs,
+    clippy::must_use_candidate,
+    clippy::return_self_not_must_use,
+    reason = "only tests use what is public here"
+)]
 
 mod access;
 mod broker;

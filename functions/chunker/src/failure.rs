@@ -10,6 +10,7 @@ use crate::pipeline::RunError;
 
 /// Why a payload was not brought as far as it can be here. Its object stays where it is.
 #[derive(Debug, thiserror::Error)]
+#[expect(missing_docs, reason = "each variant's message says what went wrong")]
 pub enum ChunkerError {
     #[error("cannot read the notification")]
     Notice(#[from] UnknownNotice),
@@ -47,6 +48,7 @@ impl Retryable for ChunkerError {
 
 /// Why an invocation failed as a whole.
 #[derive(Debug, thiserror::Error)]
+#[expect(missing_docs, reason = "each variant's message says what went wrong")]
 pub enum InvocationError {
     #[error(transparent)]
     Event(#[from] UnknownEvent),

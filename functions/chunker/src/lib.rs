@@ -7,6 +7,8 @@
 //! queue, also one about an object that is not a payload: it then lies in the dead-letter queue,
 //! and the object stays where it is.
 
+#![allow(missing_docs, reason = "only main.rs and tests use what is public here")]
+
 mod batch;
 mod content;
 mod cutter;

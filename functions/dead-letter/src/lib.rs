@@ -7,6 +7,8 @@
 //! stays and is retried for days. A message that cannot be understood, or that no batch belongs to,
 //! is forwarded to the unhandled queue. Nothing is ever dropped.
 
+#![allow(missing_docs, reason = "only main.rs and tests use what is public here")]
+
 mod failure;
 mod give_up;
 mod job;

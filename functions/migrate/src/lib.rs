@@ -4,6 +4,8 @@
 //! whatever happens. It knows success and failure only, and shows the reason of a failure to the
 //! people who deploy.
 
+#![allow(missing_docs, reason = "only main.rs and tests use what is public here")]
+
 mod response;
 
 use std::panic::AssertUnwindSafe;

@@ -4,6 +4,8 @@
 //! From the moment an order arrives, this function alone writes its record. Work stops in time for
 //! that: what the deadline cuts off is reported, never abandoned.
 
+#![allow(missing_docs, reason = "only main.rs and tests use what is public here")]
+
 mod answer;
 mod consume;
 mod pool_users;
@@ -30,6 +32,7 @@ use crate::pool_users::PoolUsers;
 /// and whatever lies on a queue: itself, the secrets that it remembers, its connections' buffers,
 /// the messages of one fetch, and what an order or an answer of 6 MB becomes as it is parsed, built
 /// and stored.
+#[must_use]
 pub const fn memory(connections: usize) -> usize {
     128 * MEBIBYTE
         + secrets::MEMORY

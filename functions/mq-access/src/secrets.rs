@@ -81,6 +81,7 @@ struct UserAndPassword {
 }
 
 impl Secrets {
+    #[must_use]
     pub fn new(sdk: &Sdk) -> Self {
         Self {
             secrets_manager: aws_sdk_secretsmanager::Client::new(sdk.standard()),

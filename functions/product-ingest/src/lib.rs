@@ -5,6 +5,8 @@
 //! attempt may die at any point: the one that takes over writes the same item, finds or puts the
 //! same object, and answers with the same id.
 
+#![allow(missing_docs, reason = "only main.rs and tests use what is public here")]
+
 mod batch;
 mod content;
 mod headers;

@@ -53,6 +53,7 @@ impl fmt::Display for Look {
 
 /// Why a run did not do all of its work. What it did is done; the next run does the rest.
 #[derive(Debug, thiserror::Error)]
+#[expect(missing_docs, reason = "each variant's message says what went wrong")]
 pub enum ReconcileError {
     #[error("the event is not known")]
     Event(#[from] UnknownEvent),

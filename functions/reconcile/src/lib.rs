@@ -17,6 +17,8 @@
 //! takes the oldest first, and leaves the rest to the next run. A look that fails does not stop the
 //! others, but the invocation fails in the end, for the alarm.
 
+#![allow(missing_docs, reason = "only main.rs and tests use what is public here")]
+
 mod claimed;
 mod failure;
 mod history;

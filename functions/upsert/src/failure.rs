@@ -6,6 +6,7 @@ use retry::{Retry, Retryable};
 
 /// Why a chunk was not written.
 #[derive(Debug, thiserror::Error)]
+#[expect(missing_docs, reason = "each variant's message says what went wrong")]
 pub enum UpsertError {
     #[error("the record has no event")]
     NoEvent,

@@ -7,6 +7,8 @@
 //! only waited for the locks of its establishments did not fail: for an hour, its event is sent
 //! again as a new message.
 
+#![allow(missing_docs, reason = "only main.rs and tests use what is public here")]
+
 mod failure;
 mod job;
 

@@ -28,7 +28,9 @@ pub const SHARDS: u8 = 16;
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct AwaitedUpload {
+    /// The tenant, the first part of the item's key.
     pub tenant_id: Uuid,
+    /// The batch, the second part of the item's key.
     pub batch_id: Uuid,
     received_at: Timestamp,
     /// Until when it could be put, in the item's own spelling.

@@ -85,6 +85,8 @@ impl AcceptedError {
 }
 
 impl Accepted {
+    /// `table` must have the index [`AWAITED_INDEX`].
+    #[must_use]
     pub fn new(dynamodb: Client, table: String) -> Self {
         Self { dynamodb, table }
     }

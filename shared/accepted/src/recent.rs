@@ -18,7 +18,9 @@ pub struct Wanted {
     pub before: Option<Uuid>,
     /// Only batches that are not older than this one.
     pub down_to: Option<Uuid>,
+    /// Only batches that have this status at the time of the look.
     pub status: Option<BatchStatus>,
+    /// Only batches of this load type.
     pub load_type: Option<LoadType>,
 }
 

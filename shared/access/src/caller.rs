@@ -11,6 +11,7 @@ use crate::store::AccessStore;
 
 /// What an API key may be allowed to do.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[expect(missing_docs, reason = "`ApiKey` in openapi.yaml says what each scope permits")]
 pub enum Scope {
     MqRead,
     MqWrite,
@@ -24,6 +25,8 @@ impl Scope {
     const ALL: [Self; 6] =
         [Self::MqRead, Self::MqWrite, Self::MqAdmin, Self::ProductsRead, Self::ProductsWrite, Self::OpsRead];
 
+    /// The scope as key items and problems write it.
+    #[must_use]
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::MqRead => "mq:read",
@@ -45,12 +48,14 @@ impl fmt::Display for Scope {
 /// An authenticated caller.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Principal {
+    /// The tenant's id, as the key's item has it.
     pub tenant: String,
     scopes: BTreeSet<Scope>,
     cnpjs: Option<BTreeSet<String>>,
 }
 
 impl Principal {
+    /// A caller whose scopes hold for all establishments of the tenant.
     pub fn new(tenant: impl Into<String>, scopes: impl IntoIterator<Item = Scope>) -> Self {
         Self { tenant: tenant.into(), scopes: scopes.into_iter().collect(), cnpjs: None }
     }
@@ -65,6 +70,7 @@ impl Principal {
 
     /// The establishments that the caller is about, as the access table has them; `None` if it is
     /// about all of its tenant's.
+    #[must_use]
     pub const fn cnpjs(&self) -> Option<&BTreeSet<String>> {
         self.cnpjs.as_ref()
     }

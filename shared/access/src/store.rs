@@ -22,7 +22,9 @@ const MAX_REMEMBERED: usize = 10_000;
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 #[serde(try_from = "StoredKey")]
 pub struct KeyItem {
+    /// A UUID if the key has a scope of the ingest; the gateway accepts any text.
     pub tenant_id: String,
+    /// Names of scopes. Those that this version does not know permit nothing.
     pub scopes: BTreeSet<String>,
     /// The establishments that the key is about; `None` if it is about all of the tenant's.
     pub cnpjs: Option<BTreeSet<String>>,
@@ -78,6 +80,8 @@ pub struct AccessStore {
 }
 
 impl AccessStore {
+    /// A store with an empty cache.
+    #[must_use]
     pub fn new(dynamodb: Client, table: String) -> Self {
         Self { dynamodb, table, remembered: Remembered::new(REMEMBERED, MAX_REMEMBERED) }
     }

@@ -23,7 +23,9 @@ const MANGLED_GZIP: [u8; 4] = [0x1f, 0xef, 0xbf, 0xbd];
 /// inflate a body, and in whether their headers say so.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Compression {
+    /// It is sent as it is.
     None,
+    /// It begins as a gzip (RFC 1952).
     Gzip,
 }
 

@@ -34,6 +34,7 @@ mod budget {
 pub struct Fault {
     /// A JSON Pointer (RFC 6901); empty for the whole body.
     pub pointer: String,
+    /// What is wrong with it; never the value itself.
     pub detail: String,
 }
 
@@ -46,6 +47,7 @@ impl Fault {
 
 /// What the broker itself said.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[expect(missing_docs, reason = "`broker` of `Problem` in openapi.yaml describes each member")]
 pub struct BrokerStatement {
     pub product: String,
     pub code: i64,
@@ -67,9 +69,13 @@ impl BrokerStatement {
 /// [source](std::error::Error::source), which is logged and never sent.
 #[derive(Clone, Debug)]
 pub struct Problem {
+    /// Decides status, code and title.
     pub reason: Reason,
+    /// What happened in this case, and what the caller can do.
     pub detail: String,
+    /// The members of the body that are at fault. Too many are cut to the first that fit.
     pub faults: Vec<Fault>,
+    /// What the broker replied, if it is the one that refused.
     pub broker: Option<BrokerStatement>,
     /// Seconds.
     pub retry_after: Option<u32>,
@@ -90,6 +96,7 @@ impl PartialEq for Problem {
 }
 
 impl Problem {
+    /// A problem with the reason's own `Retry-After`, and nothing else.
     pub fn new(reason: Reason, detail: impl Into<String>) -> Self {
         Self {
             reason,
@@ -104,6 +111,7 @@ impl Problem {
     }
 
     /// A body that does not fit, with the members at fault.
+    #[must_use]
     pub fn faulty(reason: Reason, faults: Vec<Fault>) -> Self {
         let detail = match faults.as_slice() {
             [Fault { pointer, detail }] if pointer.is_empty() => detail.clone(),
@@ -118,12 +126,14 @@ impl Problem {
         Self::faulty(Reason::SchemaViolation, vec![Fault { pointer: pointer.into(), detail: detail.into() }])
     }
 
+    /// Replaces the reason's own `Retry-After`.
     #[must_use]
     pub fn retry_after(mut self, seconds: u32) -> Self {
         self.retry_after = Some(seconds);
         self
     }
 
+    /// Adds what the broker replied.
     #[must_use]
     pub fn broker(mut self, broker: Option<BrokerStatement>) -> Self {
         self.broker = broker;
@@ -137,12 +147,15 @@ impl Problem {
         self
     }
 
+    /// Adds a response header, whose name is in lower case.
     #[must_use]
     pub fn header(mut self, name: &'static str, value: impl Into<String>) -> Self {
         self.headers.push((name, value.into()));
         self
     }
 
+    /// Adds a member, which replaces an earlier one of the same name. Members beyond 1000 bytes in
+    /// all are left out; of a list the first items are kept.
     #[must_use]
     pub fn extension(mut self, name: &str, value: Value) -> Self {
         self.extensions.insert(name.to_owned(), value);
@@ -152,6 +165,7 @@ impl Problem {
     /// The response, without the headers that every response has. Its body has at most
     /// [`MAX_BODY`] bytes, whatever the request was: texts and lists that would exceed it
     /// are cut.
+    #[must_use]
     pub fn to_reply(&self, trace_id: &TraceId) -> Reply {
         let urn = self.reason.as_str().to_ascii_lowercase().replace('_', "-");
         let mut body = Map::new();
@@ -198,6 +212,7 @@ impl Error for Problem {
 
 /// The start of `text` that takes at most `max` bytes within a JSON string, ending in `…` where
 /// something is missing.
+#[must_use]
 pub fn cut(text: &str, max: usize) -> Cow<'_, str> {
     let mut taken = 0_usize;
     for (offset, character) in text.char_indices() {

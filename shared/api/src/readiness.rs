@@ -16,14 +16,18 @@ const PATIENCE_WITH_OTHERS: Duration = Duration::from_secs(4);
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Dependency {
+    /// As `Readiness` of the contract lists it.
     pub name: Cow<'static, str>,
+    /// Whether it answered in time and without an error.
     pub ok: bool,
+    /// How long the answer took, rounded to a tenth.
     pub latency_ms: f64,
 }
 
 /// The dependencies of one function.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Dependencies {
+    /// In the order in which they are shown.
     pub dependencies: Vec<Dependency>,
 }
 

@@ -9,24 +9,28 @@ macro_rules! reasons {
         /// code.
         #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
         pub enum Reason {
-            $($($variant,)*)*
+            $($(#[doc = $title] $variant,)*)*
         }
 
         impl Reason {
+            /// Every reason, in the order of the contract.
             pub const ALL: &[Self] = &[$($(Self::$variant,)*)*];
 
+            /// The HTTP status.
             pub const fn status(self) -> u16 {
                 match self {
                     $($(Self::$variant)|* => $status,)*
                 }
             }
 
+            /// The class of the reason, `code` of a problem.
             pub const fn code(self) -> &'static str {
                 match self {
                     $($(Self::$variant)|* => $code,)*
                 }
             }
 
+            /// The name, `reason` of a problem.
             pub const fn as_str(self) -> &'static str {
                 match self {
                     $($(Self::$variant => $name,)*)*
@@ -120,6 +124,7 @@ reasons! {
 
 impl Reason {
     /// The seconds after which a client should try again, if the contract promises the header.
+    #[must_use]
     pub const fn default_retry_after(self) -> Option<u32> {
         match self.status() {
             429 => Some(60),

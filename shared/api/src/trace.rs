@@ -13,8 +13,10 @@ use uuid::Uuid;
 pub struct TraceId(String);
 
 impl TraceId {
+    /// The header of requests and responses.
     pub const HEADER: &str = "x-trace-id";
 
+    /// The request's own id if it has the form, or else a new one.
     pub fn of(headers: &HeaderMap) -> Self {
         headers
             .get(Self::HEADER)
@@ -23,10 +25,14 @@ impl TraceId {
             .map_or_else(Self::new, |id| Self(id.to_owned()))
     }
 
+    /// A UUID of version 7.
+    #[must_use]
     pub fn new() -> Self {
         Self(Uuid::now_v7().to_string())
     }
 
+    /// 1 to 128 visible ASCII characters.
+    #[must_use]
     pub fn as_str(&self) -> &str {
         &self.0
     }

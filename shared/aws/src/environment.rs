@@ -7,7 +7,8 @@ use std::str::FromStr;
 /// Reads variables and remembers what was wrong with them.
 ///
 /// ```
-/// let mut environment = aws::Environment::of(|name| (name == "TABLE").then(|| "records".to_owned()));
+/// let lookup = |name: &str| (name == "TABLE").then(|| "records".to_owned());
+/// let mut environment = aws::Environment::of(lookup);
 /// let table: String = environment.required("TABLE");
 /// let cap: usize = environment.optional("CAP", 5);
 /// assert_eq!((table.as_str(), cap), ("records", 5));
@@ -25,12 +26,14 @@ pub struct EnvironmentError(Vec<String>);
 
 impl Environment<fn(&str) -> Option<String>> {
     /// The process's own.
+    #[must_use]
     pub fn of_process() -> Self {
         Self::of(|name| std::env::var(name).ok())
     }
 }
 
 impl<F: Fn(&str) -> Option<String>> Environment<F> {
+    /// Variables that `lookup` finds by name, so that tests need no process of their own.
     pub fn of(lookup: F) -> Self {
         Self { lookup, wrong: Vec::new() }
     }

@@ -74,6 +74,7 @@ impl Sdk {
     }
 
     /// For stores: three short attempts.
+    #[must_use]
     pub fn standard(&self) -> &SdkConfig {
         &self.standard
     }
@@ -81,6 +82,7 @@ impl Sdk {
     /// For objects of some megabytes: as long in all as a store's operation, but an attempt may
     /// take all of it. The time-outs end with the headers of an answer; its body is watched for
     /// standing still.
+    #[must_use]
     pub fn objects(&self) -> SdkConfig {
         let timeouts = TimeoutConfig::builder().connect_timeout(CONNECT).operation_timeout(OPERATION).build();
         let watched = StalledStreamProtectionConfig::enabled().grace_period(OPERATION).build();
@@ -89,6 +91,7 @@ impl Sdk {
 
     /// For calls that must not be made twice, such as Lambda's Invoke: one attempt, given up after
     /// `timeout`.
+    #[must_use]
     pub fn single_attempt(&self, timeout: Duration) -> SdkConfig {
         let timeouts = TimeoutConfig::builder().connect_timeout(CONNECT).operation_timeout(timeout).build();
         self.standard.to_builder().timeout_config(timeouts).retry_config(RetryConfig::disabled()).build()

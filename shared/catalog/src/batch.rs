@@ -22,6 +22,7 @@ use crate::rows::{cnpj, count, word};
 /// A batch that the database may not know yet.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct NewBatch {
+    /// As the payload's object has it.
     pub metadata: PayloadMetadata,
     /// `s3://bucket/key` of its payload.
     pub payload_uri: String,
@@ -31,6 +32,7 @@ pub struct NewBatch {
 
 /// What is left to do for a batch.
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[expect(missing_docs, reason = "the fields are described where their types are")]
 pub enum ChunkingOutcome {
     /// Cut the payload by this plan, which the batch's first run pinned.
     Chunk { plan: Plan, generation: Generation },
@@ -47,9 +49,13 @@ pub enum ChunkingOutcome {
 /// A chunk that waits to be written.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PendingChunk {
+    /// In which it has to be written. A message of another generation finds nothing to do.
     pub generation: Generation,
+    /// Its place in the batch, from 0.
     pub index: u32,
+    /// `s3://bucket/key` of its file.
     pub uri: String,
+    /// Valid items that it was made of, duplicates included.
     pub items: u32,
     /// The first of its establishments, by which messages are grouped.
     pub cnpj: Cnpj,
@@ -58,7 +64,9 @@ pub struct PendingChunk {
 /// Why a batch failed as a whole.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct PayloadFailure {
+    /// A word for programs, such as [`GIVEN_UP`](Self::GIVEN_UP).
     pub code: Cow<'static, str>,
+    /// A sentence for the sender.
     pub detail: String,
     /// The offset in the decoded payload, if the failure is about one place.
     pub byte_offset: Option<u64>,

@@ -9,11 +9,17 @@ use url::Url;
 /// Everything that a connection needs.
 #[derive(Clone, Debug)]
 pub struct DatabaseConfig {
+    /// The name that the server's certificate must be for.
     pub host: String,
+    /// By default 5432.
     pub port: u16,
+    /// The database of the tables.
     pub dbname: String,
+    /// The role to log in as.
     pub user: String,
+    /// Shown by no `Debug` or error.
     pub password: SecretString,
+    /// Whether the connection is encrypted, and what the server is verified against.
     pub tls: Tls,
 }
 
@@ -22,6 +28,7 @@ pub struct DatabaseConfig {
 pub enum Tls {
     /// Encrypted, with the server's certificate and host name verified: against `ca` if there is
     /// one, else against the certificates that the system trusts.
+    #[expect(missing_docs, reason = "the variant's description names its field")]
     VerifyFull { ca: Option<Pem> },
     /// For a database on the same machine.
     #[default]
@@ -64,6 +71,7 @@ impl TlsMode {
 
 /// What is wrong with a configuration. It never shows the URL, which holds a password.
 #[derive(Debug, thiserror::Error)]
+#[expect(missing_docs, reason = "each variant's message says what went wrong")]
 pub enum ConfigError {
     #[error("the database's URL is not of the form postgres://user:password@host:port/name")]
     Url(#[source] Option<Box<dyn std::error::Error + Send + Sync>>),

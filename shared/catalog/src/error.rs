@@ -8,6 +8,7 @@ use crate::config::ConfigError;
 /// Why a call to the database failed. Nothing was changed, unless the answer to a commit was lost:
 /// then the repeated call finds it done.
 #[derive(Debug, thiserror::Error)]
+#[expect(missing_docs, reason = "each variant's message says what went wrong")]
 pub enum DatabaseError {
     #[error("the database's configuration is not usable")]
     Config(#[from] ConfigError),

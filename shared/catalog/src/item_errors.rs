@@ -21,6 +21,7 @@ pub const LISTED_ITEM_ERRORS: u64 = 10_000;
 /// A page of a batch's items in error.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ItemErrorPage {
+    /// In the order of the payload.
     pub errors: Vec<ItemError>,
     /// Items in error of the whole batch that no page lists, since there are too many.
     pub omitted: u64,

@@ -11,7 +11,9 @@ use crate::error::DatabaseError;
 /// A final batch. A replay may take it into its next generation.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct FinalBatch {
+    /// The batch.
     pub batch_id: Uuid,
+    /// The generation that ended. What releases the objects checks that there is no later one.
     pub generation: Generation,
     /// Of its payload and its chunks.
     pub uris: Vec<String>,

@@ -27,6 +27,7 @@ use crate::visible::visible;
 /// A request for a replay.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ReplayRequest {
+    /// What is to be processed again.
     pub replay: Replay,
     /// The client's key, in its canonical spelling.
     pub idempotency_key: String,
@@ -38,9 +39,11 @@ pub struct ReplayRequest {
 /// The outcome of a request.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ReplayOutcome {
+    /// This request began it.
     Begun(BegunReplay),
     /// An earlier attempt of the same request began it.
     Repeated(BegunReplay),
+    /// Nothing changed, for this reason.
     NotReplayable(NotReplayable),
     /// The viewer is shown no such batch.
     Unknown,
@@ -49,6 +52,7 @@ pub enum ReplayOutcome {
 /// A new generation of a batch.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct BegunReplay {
+    /// Its number is at least 2.
     pub generation: Generation,
     /// The batch's state when the generation began.
     pub status: BatchStatus,

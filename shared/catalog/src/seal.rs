@@ -21,7 +21,9 @@ pub struct Seal {
     pub payload_bytes: u64,
     /// SHA-256 of the decoded payload, in hex.
     pub checksum: String,
+    /// All items of the payload, those in error included.
     pub items_parsed: u64,
+    /// Items that are in no chunk.
     pub items_in_error: u64,
     /// Items in error whose key could not be read completely.
     pub unreadable_keys: u64,
@@ -30,15 +32,18 @@ pub struct Seal {
     /// Items in error that were not recorded, since there were too many. Their keys are not known
     /// either.
     pub errors_omitted: u64,
+    /// In the order of their indexes, without gaps.
     pub chunks: Vec<SealedChunk>,
 }
 
 /// A stored chunk.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SealedChunk {
+    /// Its place in the batch, from 0.
     pub index: u32,
     /// `s3://bucket/key` of its file.
     pub uri: String,
+    /// Valid items that it was made of, duplicates included.
     pub items: u32,
     /// The first of its establishments, by which messages are grouped.
     pub first_cnpj: Cnpj,

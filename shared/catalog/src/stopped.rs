@@ -26,6 +26,7 @@ pub struct Patience {
 
 /// A stalled batch.
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[expect(missing_docs, reason = "columns of `batches`, under their names")]
 pub struct StoppedBatch {
     pub batch_id: Uuid,
     pub tenant_id: Uuid,
@@ -43,6 +44,7 @@ pub struct StoppedBatch {
 /// Batches that are still stalled after the time in which [`Patience`] allows to take them.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Stuck {
+    /// All of them.
     pub count: u64,
     /// Those received first, as many as were asked for.
     pub oldest: Vec<StoppedBatch>,

@@ -19,6 +19,7 @@ use crate::visible::visible;
 
 /// A batch, with the members of the API's answer.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[expect(missing_docs, reason = "`Batch` in openapi.yaml describes each member")]
 pub struct BatchView {
     pub batch_id: Uuid,
     pub load_type: LoadType,
@@ -45,6 +46,7 @@ pub struct BatchView {
 
 /// The payload as it was decoded.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[expect(missing_docs, reason = "`Batch` in openapi.yaml describes each member")]
 pub struct PayloadView {
     pub bytes: Option<u64>,
     /// SHA-256, in hex.
@@ -53,6 +55,7 @@ pub struct PayloadView {
 
 /// How the batch changed the table.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+#[expect(missing_docs, reason = "`Batch` in openapi.yaml describes each member")]
 pub struct ChangesView {
     pub inserted: u64,
     pub updated: u64,
@@ -63,6 +66,7 @@ pub struct ChangesView {
 
 /// How far the batch is.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+#[expect(missing_docs, reason = "`Batch` in openapi.yaml describes each member")]
 pub struct ChunksView {
     pub total: u64,
     pub done: u64,
@@ -73,7 +77,9 @@ pub struct ChunksView {
 /// Which batches a list contains.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct BatchFilter {
+    /// Only batches with this status.
     pub status: Option<BatchStatus>,
+    /// Only batches of this load type.
     pub load_type: Option<LoadType>,
 }
 

@@ -20,6 +20,7 @@ impl Deadline {
         Self(now.checked_add(duration.min(FOREVER)).unwrap_or(now))
     }
 
+    /// A deadline at an instant of tokio's clock.
     #[must_use]
     pub const fn at(instant: Instant) -> Self {
         Self(instant)
@@ -33,16 +34,19 @@ impl Deadline {
         Self::after(left.saturating_sub(reserve))
     }
 
+    /// The instant, for tokio's own timers.
     #[must_use]
     pub const fn instant(self) -> Instant {
         self.0
     }
 
+    /// The time that is left; zero once it has passed.
     #[must_use]
     pub fn remaining(self) -> Duration {
         self.0.saturating_duration_since(Instant::now())
     }
 
+    /// Whether no time is left.
     #[must_use]
     pub fn has_passed(self) -> bool {
         self.remaining().is_zero()

@@ -22,6 +22,7 @@ pub struct Moment {
 }
 
 impl Moment {
+    /// Both clocks as they are now.
     #[must_use]
     pub fn now() -> Self {
         Self { monotonic: Instant::now(), system: SystemTime::now() }

@@ -59,6 +59,7 @@ pub struct Event<T = Value> {
 
 /// Why something is not an event.
 #[derive(Debug, thiserror::Error)]
+#[expect(missing_docs, reason = "each variant's message says what went wrong")]
 pub enum EventError {
     /// It is not JSON, or another form of it.
     #[error("not an event: {0}")]

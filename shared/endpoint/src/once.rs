@@ -110,12 +110,14 @@ fn replay(mut reply: Reply, completed_at: Timestamp) -> Reply {
 }
 
 /// Another execution has the record.
+#[must_use]
 pub fn in_progress(retry_after: Duration) -> Problem {
     let detail = "the same request is being executed; ask again with the same key";
     Problem::new(Reason::IdempotentRequestInProgress, detail).retry_after(whole_seconds(retry_after))
 }
 
 /// A request without a usable key.
+#[must_use]
 pub fn from_key(error: KeyError) -> Problem {
     let reason = match error {
         KeyError::Missing => Reason::IdempotencyKeyRequired,
@@ -125,6 +127,7 @@ pub fn from_key(error: KeyError) -> Problem {
 }
 
 /// For `Retry-After`: rounded up, and never 0.
+#[must_use]
 pub fn whole_seconds(duration: Duration) -> u32 {
     let seconds = duration.as_millis().div_ceil(1000).max(1);
     u32::try_from(seconds).unwrap_or(u32::MAX)

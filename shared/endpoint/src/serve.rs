@@ -15,6 +15,7 @@ use tracing::Instrument as _;
 pub enum Keyed {
     /// Every answer repeats the key, and has a digest of its content.
     Yes,
+    /// A key is ignored, and nothing is recorded.
     No,
 }
 

@@ -48,6 +48,7 @@ pub(crate) struct Lease {
 
 /// Why an order may not be sent.
 #[derive(Debug, thiserror::Error)]
+#[expect(missing_docs, reason = "each variant's message says what went wrong")]
 pub enum NoLease {
     #[error("the tenant has as many orders under way as it may have at once")]
     Exhausted,
@@ -56,6 +57,7 @@ pub enum NoLease {
 }
 
 impl Budget {
+    /// `limit` is the number of orders that each tenant may have under way.
     #[must_use]
     pub const fn new(dynamodb: Client, table: String, limit: NonZeroU32) -> Self {
         Self { dynamodb, table, limit }

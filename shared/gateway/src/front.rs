@@ -21,8 +21,11 @@ use crate::target;
 pub struct Gateway {
     /// The function's name, as metrics show it.
     pub service: &'static str,
+    /// API keys and target profiles.
     pub access: AccessStore,
+    /// The function that does the work.
     pub mq_access: MqAccess,
+    /// The deployment's allow-list.
     pub inline_targets: InlineTargets,
     /// Absent where every operation of the function is a read.
     pub idempotency: Option<Idempotency>,

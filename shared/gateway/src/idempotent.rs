@@ -10,7 +10,9 @@ use crate::mq_access::NotAnswered;
 /// The records, and how long a client may have them kept.
 #[derive(Debug)]
 pub struct Idempotency {
+    /// The records.
     pub store: Store,
+    /// The deployment's bounds of `Idempotency-Expiry-Seconds`.
     pub expiry: ExpiryBounds,
 }
 

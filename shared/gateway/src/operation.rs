@@ -18,6 +18,7 @@ pub const TIME_BUDGET: Duration = Duration::from_secs(20);
 /// Whether an operation takes an `Idempotency-Key`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum KeyRule {
+    /// Every request changes something.
     Required,
     /// Required, unless the body asks for a read.
     RequiredUnlessRead,
@@ -28,16 +29,21 @@ pub enum KeyRule {
 /// Whether the target must name a queue.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum QueueRule {
+    /// The work is about one queue.
     Required,
+    /// The work is about a connection, and about a queue if there is one.
     Optional,
 }
 
 /// A request's body in the form that its operation takes.
 pub trait Operation: DeserializeOwned + Send {
+    /// The one route of the function.
     const ROUTE: Route;
     /// One of these is needed to call the operation at all; a plan may need a particular one.
     const SCOPES: &'static [Scope];
+    /// Whether requests are recorded.
     const KEY: KeyRule;
+    /// Checked once the target is merged with its profile.
     const QUEUE: QueueRule;
     /// The largest body, decoded, in bytes.
     const MAX_BODY: usize = api::body::MAX_COMMAND;
@@ -51,22 +57,29 @@ pub trait Operation: DeserializeOwned + Send {
 
 /// What a request asks for, but for its target, which is resolved next.
 pub struct Plan {
+    /// The target as the request names it.
     pub named: NamedTarget,
+    /// What the caller's key needs for this request.
     pub scope: Scope,
+    /// The work itself.
     pub work: PlannedWork,
 }
 
 /// Work that waits for its target and, if it changes something, for the right to execute it.
 pub enum PlannedWork {
+    /// It changes nothing, so it is neither claimed nor recorded.
     Read(Box<dyn FnOnce(Target) -> Work + Send>),
+    /// It is done once for each key.
     Change(OperationType, Box<dyn FnOnce(Target, Execution) -> Work + Send>),
 }
 
 impl Plan {
+    /// A read, which needs the scope `mq:read`.
     pub fn read(named: NamedTarget, work: impl FnOnce(Target) -> Work + Send + 'static) -> Self {
         Self { named, scope: Scope::MqRead, work: PlannedWork::Read(Box::new(work)) }
     }
 
+    /// A change, which needs the scope `mq:write`.
     pub fn change(
         named: NamedTarget,
         operation: OperationType,

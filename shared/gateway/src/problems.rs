@@ -39,6 +39,8 @@ fn statement(reply: BrokerReply) -> BrokerStatement {
     BrokerStatement { product: reply.product, code: reply.code, name: reply.name }
 }
 
+/// What is wrong with a target. A profile's own fault is 503, since no request can mend it.
+#[must_use]
 pub fn from_target(error: &TargetError) -> Problem {
     match error {
         TargetError::Invalid { pointer, detail } => {

@@ -9,14 +9,18 @@ use serde::{Deserialize, Serialize};
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct WorkOrder {
+    /// Of the request, for the log of `mq-access`.
     pub trace_id: TraceId,
+    /// The caller's tenant.
     pub tenant: String,
+    /// What is to be done.
     pub work: Work,
 }
 
 /// Work that changes something carries the right to execute it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
+#[expect(missing_docs, reason = "one variant for each operation, with what its name says")]
 pub enum Work {
     Produce {
         target: Target,
@@ -44,6 +48,7 @@ pub enum Work {
 
 impl Work {
     /// Where the work goes; `None` if it is about the function itself.
+    #[must_use]
     pub const fn target(&self) -> Option<&Target> {
         match self {
             Self::Produce { target, .. }

@@ -13,7 +13,9 @@ use crate::mq_access::MqAccess;
 /// Whether a function keeps records.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Records {
+    /// Its operation changes something.
     Kept,
+    /// Its operation is a read.
     None,
 }
 

@@ -37,13 +37,17 @@ pub enum TargetPlace {
 /// A request's target, before it is resolved.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct NamedTarget {
+    /// The profile, if the request names one.
     pub target_ref: Option<ProfileName>,
+    /// The members that the request gives.
     pub target: Option<TargetSpec>,
+    /// Where in the body they are, for the problem that names one.
     pub place: TargetPlace,
 }
 
 impl NamedTarget {
     /// The target of an operation that has it in members of its own.
+    #[must_use]
     pub const fn in_members(target_ref: Option<ProfileName>, target: Option<TargetSpec>) -> Self {
         Self { target_ref, target, place: TargetPlace::Member }
     }

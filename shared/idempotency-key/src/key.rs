@@ -21,6 +21,7 @@ pub struct MalformedKey;
 
 /// Why a request has no key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[expect(missing_docs, reason = "each variant's message says what went wrong")]
 pub enum KeyError {
     #[error("send one UUID in the header Idempotency-Key")]
     Missing,
@@ -75,11 +76,13 @@ impl IdempotencyKey {
     }
 
     /// Lower case; the spelling under which records are kept.
+    #[must_use]
     pub fn as_str(&self) -> &str {
         &self.canonical
     }
 
     /// The header's value, as the response carries it.
+    #[must_use]
     pub fn as_sent(&self) -> &str {
         &self.as_sent
     }

@@ -30,6 +30,7 @@ pub enum AuditEvent {
 
 impl AuditEvent {
     /// The name in logs.
+    #[must_use]
     pub const fn event_type(self) -> &'static str {
         match self {
             Self::Claimed => "idempotency.claimed",
@@ -45,6 +46,7 @@ impl AuditEvent {
     }
 
     /// Whether somebody should look at it.
+    #[must_use]
     pub const fn is_alarming(self) -> bool {
         matches!(self, Self::Conflict | Self::ReusedTooOften | Self::Fenced | Self::Unreadable)
     }

@@ -38,6 +38,7 @@ impl ClaimRequest<'_> {
 
 /// The answer to a claim.
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[expect(missing_docs, reason = "the variants' descriptions name their fields")]
 pub enum Claimed {
     /// The caller executes.
     Execute(Execution),

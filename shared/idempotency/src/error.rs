@@ -8,6 +8,7 @@ type Cause = Box<dyn Error + Send + Sync>;
 /// Errors of the [`Store`](crate::Store). Their causes are for the log; none of them is for a
 /// client.
 #[derive(Debug, thiserror::Error)]
+#[expect(missing_docs, reason = "each variant's message says what went wrong")]
 pub enum StoreError {
     /// The table or the bucket did not answer; whether a write was done is not known.
     #[error("the idempotency store is unavailable")]

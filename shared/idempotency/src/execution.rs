@@ -61,6 +61,7 @@ impl Execution {
     /// the claim's clock, at `START_WITHIN + SKEW - w + WORK` at the latest, and the successor
     /// begins at `lease - t` at the earliest. As `t - w` is at most `SKEW`, this lease is long
     /// enough.
+    #[must_use]
     pub const fn lease() -> Duration {
         Self::start_bound().saturating_add(Self::WORK).saturating_add(Self::SKEW)
     }
@@ -98,11 +99,13 @@ impl Execution {
     }
 
     /// How long this claim still keeps others out.
+    #[must_use]
     pub fn lease_left(&self, now: Timestamp) -> Duration {
         Duration::try_from((self.claimed_at + Self::lease()).duration_since(now)).unwrap_or_default()
     }
 
     /// Whether it is too late to start.
+    #[must_use]
     pub fn is_stale(&self, now: Timestamp) -> bool {
         now.as_millisecond() > self.start_before
     }
@@ -124,6 +127,7 @@ pub enum Outcome {
     /// Retries are answered with the response that was [prepared](crate::Store::prepare).
     AsPrepared,
     /// Retries run again, from where this execution got to.
+    #[expect(missing_docs, reason = "the record keeps both, under these names")]
     Failed { error: String, progress: Progress },
 }
 

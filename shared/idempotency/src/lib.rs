@@ -7,7 +7,9 @@
 //! overwrite its successor's result, and a key that was used with another body is always refused.
 //!
 //! ```no_run
-//! use idempotency::{ClaimRequest, Claimed, Fingerprint, IdempotencyKey, OperationType, Outcome, Reply, Store};
+//! use idempotency::{
+//!     ClaimRequest, Claimed, Fingerprint, IdempotencyKey, OperationType, Outcome, Reply, Store,
+//! };
 //!
 //! # async fn handle(store: Store, body: serde_json::Value, tenant: &str, key: &str) -> Result<(), Box<dyn std::error::Error>> {
 //! let key = IdempotencyKey::parse(key)?;
@@ -23,7 +25,7 @@
 //! };
 //! match store.claim(&request).await? {
 //!     Claimed::Execute(execution) => {
-//!         let response = Reply { status: 201, headers: Default::default(), body: "{}".to_owned() };
+//!         let response = Reply { status: 201, body: "{}".to_owned(), ..Reply::default() };
 //!         store.finish(&execution, &Outcome::Completed(response)).await?;
 //!     }
 //!     Claimed::Replay { response, .. } => println!("{}", response.body),

@@ -21,6 +21,7 @@ pub enum Delivery {
 
 /// Why a delivery is not acknowledged.
 #[derive(Debug, thiserror::Error)]
+#[expect(missing_docs, reason = "each variant's message says what went wrong")]
 pub enum OnceError<E> {
     /// Another delivery is being worked on. Retry after that time.
     #[error("another delivery with this key is being worked on")]

@@ -51,11 +51,13 @@ impl Prepared {
     }
 
     /// The response as it is answered where its effect became final.
+    #[must_use]
     pub fn response(&self) -> &Reply {
         &self.0
     }
 
     /// The same, by value.
+    #[must_use]
     pub fn into_response(self) -> Reply {
         self.0
     }

@@ -42,6 +42,7 @@ pub struct Store {
 
 impl Store {
     /// Keeps records in `table`, and responses only as far as a record can hold them.
+    #[must_use]
     pub fn new(dynamodb: Client, table: String) -> Self {
         let reuse = Arc::new(ReuseCounter::new(ReuseLimits::default()));
         Self { dynamodb, table, bucket: None, reuse, audit: Arc::new(Log) }
@@ -54,6 +55,7 @@ impl Store {
         Self { bucket: Some(Bucket::new(s3, bucket)), ..self }
     }
 
+    /// Refuses keys that are used with other bodies by these limits, instead of the default ones.
     #[must_use]
     pub fn with_reuse_limits(self, limits: ReuseLimits) -> Self {
         Self { reuse: Arc::new(ReuseCounter::new(limits)), ..self }

@@ -23,6 +23,7 @@ pub struct Cnpj([u8; LENGTH]);
 
 /// Why a text is not a CNPJ. The error does not show the text, which may be anything.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[expect(missing_docs, reason = "each variant's message says what went wrong")]
 pub enum CnpjError {
     #[error("a CNPJ has 14 characters")]
     Length,

@@ -41,6 +41,7 @@ impl Viewer {
         Self { tenant_id, cnpjs: CnpjAccess::Any }
     }
 
+    /// The tenant whose batches it sees.
     #[must_use]
     pub const fn tenant_id(&self) -> Uuid {
         self.tenant_id

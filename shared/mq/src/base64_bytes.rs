@@ -14,6 +14,8 @@ pub struct Base64Bytes<const MAX: usize = 3_145_728>(pub Vec<u8>);
 pub type IdBytes = Base64Bytes<255>;
 
 impl Base64Bytes {
+    /// Standard base64 with padding, of any length.
+    #[must_use]
     pub fn encode(bytes: &[u8]) -> String {
         STANDARD.encode(bytes)
     }

@@ -15,9 +15,12 @@ macro_rules! bounded {
         pub struct $name($int);
 
         impl $name {
+            /// The smallest value.
             pub const MIN: $int = $min;
+            /// The largest value.
             pub const MAX: $int = $max;
 
+            /// The value, which is within the bounds.
             pub const fn get(self) -> $int {
                 self.0
             }
@@ -53,8 +56,10 @@ macro_rules! text {
         pub struct $name(String);
 
         impl $name {
+            /// The longest text, in bytes.
             pub const MAX_BYTES: usize = $max;
 
+            /// The text, which is within the bounds.
             pub fn as_str(&self) -> &str {
                 &self.0
             }
@@ -108,6 +113,8 @@ pub(crate) fn not_control(character: char) -> bool {
 pub struct List<T, const MIN: usize, const MAX: usize>(Vec<T>);
 
 impl<T, const MIN: usize, const MAX: usize> List<T, MIN, MAX> {
+    /// The items, of which there are `MIN` to `MAX`.
+    #[must_use]
     pub fn into_vec(self) -> Vec<T> {
         self.0
     }

@@ -18,14 +18,18 @@ use crate::report::{Consumed, DepthReport, PoolReport, ProduceReport, TestReport
 #[derive(Clone, Debug, thiserror::Error)]
 #[error("{error}")]
 pub struct ProduceFailure {
+    /// Why it stopped.
     pub error: BrokerError,
+    /// Messages that are on the queue, those of earlier attempts included.
     pub committed: u64,
+    /// Messages that were sent and never confirmed.
     pub in_doubt: Vec<MessageId>,
 }
 
 /// Messages that were got and not yet settled.
 #[async_trait]
 pub trait UnitOfWork: Send {
+    /// The messages, and what is to be said of them.
     fn consumed(&self) -> &Consumed;
 
     /// Removes the messages from the queue. An answer that does not come is
@@ -55,6 +59,7 @@ pub trait ReadyToPut: Send {
     ) -> Result<ProduceReport, ProduceFailure>;
 }
 
+/// One kind of broker, at every target.
 #[async_trait]
 pub trait Broker: Send + Sync {
     /// The bytes of an id as this broker carries them.
@@ -97,6 +102,7 @@ pub trait Broker: Send + Sync {
         deadline: Deadline,
     ) -> Result<Box<dyn UnitOfWork>, BrokerError>;
 
+    /// Measures a queue without touching its messages.
     async fn depth(
         &self,
         access: &Access,

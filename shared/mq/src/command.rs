@@ -45,6 +45,7 @@ bounded!(
 /// How the messages of a produce are paced and grouped.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
+#[expect(missing_docs, reason = "`batch` of `ProduceRequest` in openapi.yaml describes each member")]
 pub struct Batch {
     pub count: Option<BatchCount>,
     pub message_size_bytes: Option<MessageSize>,
@@ -57,6 +58,7 @@ pub struct Batch {
 /// of them all or nothing.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
+#[expect(missing_docs, reason = "`transaction` of `ProduceRequest` in openapi.yaml describes each member")]
 pub struct Transaction {
     #[serde(default)]
     pub enabled: bool,
@@ -66,11 +68,14 @@ pub struct Transaction {
     pub atomic: bool,
 }
 
+/// Whether a message survives a restart of its broker.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Persistence {
+    /// Written to disk before it is confirmed, if the queue is durable.
     #[default]
     Persistent,
+    /// Kept in memory, and lost with it.
     Nonpersistent,
 }
 
@@ -78,6 +83,7 @@ pub enum Persistence {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub enum CorrelIdMode {
+    /// No correlation id.
     #[default]
     None,
     /// The message's own id.
@@ -89,6 +95,7 @@ pub enum CorrelIdMode {
 /// The properties that every message of a produce gets.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
+#[expect(missing_docs, reason = "`mqProps` of `ProduceRequest` in openapi.yaml describes each member")]
 pub struct MqProps {
     #[serde(default)]
     pub persistence: Persistence,
@@ -103,6 +110,7 @@ pub struct MqProps {
 /// The body of generated messages.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
+#[expect(missing_docs, reason = "the modes of `payload` in openapi.yaml")]
 pub enum Payload {
     Random { size: MessageSize },
     Fixed { body: Base64Bytes },
@@ -112,13 +120,17 @@ pub enum Payload {
 /// What a produce puts.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
+#[expect(missing_docs, reason = "the fields say the same as their types")]
 pub enum ProduceSource {
+    /// `count` messages, made one at a time.
     Generated { count: BatchCount, payload: Payload },
+    /// The messages of the request, 1 to [`BatchCount::MAX`].
     Explicit { messages: Vec<ExplicitMessage> },
 }
 
 impl ProduceSource {
     /// How many messages there are.
+    #[must_use]
     pub fn count(&self) -> u64 {
         match self {
             Self::Generated { count, .. } => u64::from(count.get()),
@@ -131,10 +143,15 @@ impl ProduceSource {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct ProduceCommand {
+    /// Where the messages come from.
     pub source: ProduceSource,
+    /// Absent: as fast as the broker confirms.
     pub rate_limit_per_sec: Option<RateLimit>,
+    /// How the messages are grouped.
     pub transaction: Transaction,
+    /// Properties of every message.
     pub props: MqProps,
+    /// Headers of every message. Those of an explicit message take precedence.
     pub headers: Headers,
     /// What in the request has no effect, for the answer's `warnings`.
     pub warnings: Vec<String>,
@@ -157,19 +174,24 @@ pub enum Ack {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub enum AckMode {
+    /// They are removed, or put back after the response.
     Take(Ack),
+    /// They are only looked at, and nothing is recorded.
     Browse,
 }
 
 /// Which messages to get. If the broker has no selectors, a non-empty one is refused.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
+#[expect(missing_docs, reason = "`selector` of `ConsumeRequest` in openapi.yaml describes each member")]
 pub struct Selector {
     pub correl_id_base64: Option<IdBytes>,
     pub msg_id_base64: Option<IdBytes>,
 }
 
 impl Selector {
+    /// Whether it selects nothing in particular. A request may send an empty one to any broker.
+    #[must_use]
     pub fn is_empty(&self) -> bool {
         self.correl_id_base64.is_none() && self.msg_id_base64.is_none()
     }
@@ -179,9 +201,13 @@ impl Selector {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct ConsumeCommand {
+    /// The response may have fewer: see `Consumed::truncated`.
     pub max_messages: MaxMessages,
+    /// As requested. The time that is left for the request may shorten it.
     pub wait_seconds: WaitSeconds,
+    /// What becomes of the messages.
     pub mode: AckMode,
+    /// Which messages to get.
     pub selector: Selector,
     /// What in the request has no effect, for the answer's `warnings`.
     pub warnings: Vec<String>,

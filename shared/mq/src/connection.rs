@@ -9,14 +9,18 @@ use crate::target::Endpoint;
 /// A user and a password that were read from where the target's references point.
 #[derive(Clone, Debug)]
 pub struct Credentials {
+    /// The target's user, or the one in the password's secret.
     pub user: String,
+    /// Shown by no `Debug` or log line.
     pub password: SecretString,
 }
 
 /// An [`Endpoint`] with its secrets in hand.
 #[derive(Clone)]
 pub struct Access {
+    /// Where to connect.
     pub endpoint: Endpoint,
+    /// Absent if the target names no password.
     pub credentials: Option<Credentials>,
     /// PEM certificates of the authorities to trust instead of the system's.
     pub trust_store: Option<SecretString>,

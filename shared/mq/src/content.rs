@@ -25,6 +25,9 @@ pub struct ContentSeed {
 }
 
 impl ContentSeed {
+    /// `fingerprint` is the request's, and `created_at` the time of the first claim, which a
+    /// takeover keeps.
+    #[must_use]
     pub fn new(tenant: &str, idempotency_key: &str, fingerprint: &str, created_at: Timestamp) -> Self {
         let mut hash = Sha256::new();
         for part in [tenant, idempotency_key, fingerprint, &created_at.to_string()] {
@@ -42,6 +45,8 @@ impl ContentSeed {
         hash.finalize().into()
     }
 
+    /// The id of the message at `index`, the same in every attempt.
+    #[must_use]
     pub fn message_id(&self, index: u64) -> MessageId {
         let mut id = [0; 24];
         id.copy_from_slice(&self.derive("id", index)[..24]);
@@ -66,6 +71,7 @@ enum Piece {
 
 /// Why a template cannot be used.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[expect(missing_docs, reason = "each variant's message says what is wrong")]
 pub enum TemplateError {
     #[error("`{{{{` at byte {0} is never closed")]
     Unclosed(usize),
@@ -206,10 +212,15 @@ fn alphanumeric(rng: &mut ChaCha8Rng) -> char {
 /// A message ready to be put.
 #[derive(Clone, PartialEq, Eq)]
 pub struct OutgoingMessage {
+    /// Derived, and therefore the same in every attempt.
     pub id: MessageId,
+    /// The index within the request, from 0: the value of the property `sequence`.
     pub sequence: u64,
+    /// At most 4 MiB.
     pub body: Vec<u8>,
+    /// Where the correlation id comes from.
     pub correl_id: CorrelId,
+    /// The media type: text, or bytes that nothing is known of.
     pub content_type: &'static str,
 }
 
@@ -217,8 +228,11 @@ pub struct OutgoingMessage {
 /// takes.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum CorrelId {
+    /// No correlation id.
     None,
+    /// The message's own id, in the broker's form.
     EchoMsgId,
+    /// At most 255 bytes, which the caller chose.
     Bytes(Vec<u8>),
 }
 
@@ -244,6 +258,8 @@ pub struct Outgoing {
 }
 
 impl Outgoing {
+    /// Copies what the messages are made of, and makes none yet.
+    #[must_use]
     pub fn new(command: &ProduceCommand, seed: ContentSeed) -> Self {
         Self {
             seed,
@@ -255,37 +271,50 @@ impl Outgoing {
         }
     }
 
+    /// How many messages there are, those of earlier attempts included.
+    #[must_use]
     pub fn count(&self) -> u64 {
         self.source.count()
     }
 
+    /// The properties that all messages share.
+    #[must_use]
     pub fn props(&self) -> &MqProps {
         &self.props
     }
 
+    /// Messages per second; `None` if only the broker's confirms set the pace.
+    #[must_use]
     pub fn rate_limit_per_sec(&self) -> Option<RateLimit> {
         self.rate_limit_per_sec
     }
 
+    /// How confirms are grouped.
+    #[must_use]
     pub fn transaction(&self) -> Transaction {
         self.transaction
     }
 
     /// The value of the property `idempotencyKey`.
+    #[must_use]
     pub fn idempotency_key(&self) -> &str {
         &self.seed.idempotency_key
     }
 
     /// When the messages came into being: the claim's time, which a resend shares.
+    #[must_use]
     pub fn created_at(&self) -> Timestamp {
         self.seed.created_at
     }
 
+    /// The id of the message at `index`, which need not be made for it.
+    #[must_use]
     pub fn message_id(&self, index: u64) -> MessageId {
         self.seed.message_id(index)
     }
 
     /// The caller's headers for the message at `index`.
+    #[must_use]
     pub fn headers(&self, index: u64) -> Headers {
         match self.explicit(index) {
             Some(message) => self.headers.overlaid_with(&message.headers),
@@ -301,11 +330,13 @@ impl Outgoing {
     }
 
     /// Whether messages differ in more than their id, their sequence and their body.
+    #[must_use]
     pub fn differs_by_message(&self) -> bool {
         matches!(self.source, ProduceSource::Explicit { .. })
     }
 
     /// The correlation id of the message at `index`.
+    #[must_use]
     pub fn correl_id(&self, index: u64) -> CorrelId {
         let own = self.explicit(index).and_then(|message| message.correl_id.as_ref());
         match (own, self.props.correl_id_mode) {
@@ -321,6 +352,7 @@ impl Outgoing {
     }
 
     /// The message at `index`, or `None` past the end.
+    #[must_use]
     pub fn message(&self, index: u64) -> Option<OutgoingMessage> {
         if index >= self.count() {
             return None;

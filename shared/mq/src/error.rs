@@ -20,6 +20,7 @@ pub type Cause = Arc<dyn Error + Send + Sync>;
 /// What the broker itself said, for example `{"IBM MQ", 2053, "MQRC_Q_FULL"}` or `{"RabbitMQ", 403,
 /// "ACCESS_REFUSED"}`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[expect(missing_docs, reason = "`broker` of `Problem` in openapi.yaml describes each member")]
 pub struct BrokerReply {
     pub product: String,
     pub code: i64,
@@ -40,6 +41,7 @@ impl BrokerReply {
 
 /// `detail` is written for the caller.
 #[derive(Clone, Debug, thiserror::Error)]
+#[expect(missing_docs, reason = "each variant's name or message says what failed")]
 pub enum BrokerError {
     #[error("the queue {queue} does not exist")]
     QueueNotFound { queue: QueueName },
@@ -67,6 +69,7 @@ pub enum BrokerError {
     PoolTimeout,
 }
 
+#[expect(missing_docs, reason = "a constructor makes the variant of its name, without reply and cause")]
 impl BrokerError {
     pub fn authentication_failed(detail: impl Into<String>) -> Self {
         Self::AuthenticationFailed { detail: detail.into(), reply: None, source: None }

@@ -12,9 +12,13 @@ use crate::names::Headers;
 /// A message that the caller wrote out.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ExplicitMessage {
+    /// The body's bytes, whether they came as text or as base64.
     pub body: Base64Bytes,
+    /// Whether the body came as text, which then names its media type.
     pub is_text: bool,
+    /// They take precedence over those of the request.
     pub headers: Headers,
+    /// Takes precedence over the request's `correlIdMode`.
     pub correl_id: Option<IdBytes>,
 }
 

@@ -10,7 +10,7 @@ use crate::secret_ref::SecretRef;
 use crate::target::{BrokerKind, Target, Tls};
 
 /// Entries separated by white space, each `<broker>://<host>:<port>/<queue>[?<option>&<option>…]`:
-/// `rabbitmq://*.mq.example.com:5671/ORDERS.*?tenant=1111…,2222…&vhost=/&secrets=secret://mq/orders-*`.
+/// `rabbitmq://*.mq.example.com:5671/ORDERS.*?tenant=1…,2…&vhost=/&secrets=secret://mq/orders-*`.
 ///
 /// In a host `*` and `?` stay within one label, and `**` goes across labels; elsewhere `*` is any
 /// text. The port may be `*`. The options, in any order:
@@ -59,6 +59,7 @@ enum TlsRule {
     Optional,
 }
 
+/// An entry of the allow-list that cannot be read.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("`{entry}` is not <broker>://<host>:<port>/<queue>[?<option>&…]: {problem}")]
 pub struct InlineTargetsError {

@@ -16,6 +16,7 @@ pub struct MessageId(pub [u8; 24]);
 
 impl MessageId {
     /// The form that brokers with textual ids carry: 48 lower-case hexadecimal characters.
+    #[must_use]
     pub fn to_hex(self) -> String {
         hex::encode(self.0)
     }
@@ -30,15 +31,21 @@ pub struct MessageBody(pub Vec<u8>);
 pub struct ReceivedMessage {
     /// The id's bytes on the wire.
     pub msg_id: Option<Vec<u8>>,
+    /// The correlation id's bytes on the wire.
     pub correl_id: Option<Vec<u8>>,
+    /// The body's bytes, unconverted.
     pub body: MessageBody,
     /// Strings as they are, other values as JSON, binary ones as `{"base64": "…"}`.
     pub headers: Map<String, Value>,
+    /// As the publisher set it, or the broker's default.
     pub persistence: Persistence,
+    /// As the broker has it. AMQP allows values above 9.
     pub priority: u8,
+    /// The lifetime that the message was put with. Absent if it never expires.
     pub expiry_ms: Option<u64>,
     /// How often the message was delivered before and came back.
     pub backout_count: u64,
+    /// As the publisher or the broker stamped it; RabbitMQ stamps none by itself.
     pub put_at: Option<Timestamp>,
     /// The content type, or IBM MQ's format.
     pub format: Option<String>,
@@ -47,6 +54,7 @@ pub struct ReceivedMessage {
 impl ReceivedMessage {
     /// How many bytes the message takes in a response: its JSON, escaped once more because Lambda
     /// carries a response's body as a JSON string.
+    #[must_use]
     pub fn carried_size(&self) -> usize {
         let mut carried = Carried(base64_bytes::encoded_len(self.body.0.len()));
         // Counting does not fail.

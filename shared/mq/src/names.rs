@@ -61,6 +61,8 @@ const RESERVED: [&str; 2] = ["idempotencyKey", "sequence"];
 pub struct HeaderName(String);
 
 impl HeaderName {
+    /// The name as it was sent.
+    #[must_use]
     pub fn as_str(&self) -> &str {
         &self.0
     }
@@ -87,18 +89,24 @@ impl TryFrom<String> for HeaderName {
 pub struct Headers(BTreeMap<HeaderName, String>);
 
 impl Headers {
+    /// Bytes of all names and values together.
     pub const MAX_BYTES: usize = 32 * 1024;
+    /// How many headers a message may have.
     pub const MAX_COUNT: usize = 1000;
 
+    /// Whether there are none.
+    #[must_use]
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
 
+    /// Names and values, in the order of the names.
     pub fn iter(&self) -> impl Iterator<Item = (&str, &str)> {
         self.0.iter().map(|(name, value)| (name.as_str(), value.as_str()))
     }
 
     /// These headers with `more` laid over them.
+    #[must_use]
     pub fn overlaid_with(&self, more: &Self) -> Self {
         let mut all = self.0.clone();
         all.extend(more.0.clone());

@@ -9,6 +9,7 @@ use crate::names::ProfileName;
 #[serde(rename_all = "camelCase")]
 pub enum PasswordOrigin {
     /// The request, whose target's members are at this JSON Pointer (RFC 6901) of its body.
+    #[expect(missing_docs, reason = "the variant's description names its field")]
     Request { target: String },
     /// The tenant's profile of this name. No request can mend it.
     Profile(ProfileName),

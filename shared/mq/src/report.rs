@@ -7,6 +7,7 @@ use crate::target::{Address, BrokerKind};
 
 /// Milliseconds from handing a message to the broker to its confirmation.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[expect(missing_docs, reason = "the mean and three percentiles, as their names say")]
 pub struct Latency {
     pub avg: f64,
     pub p50: f64,
@@ -19,34 +20,45 @@ pub struct Latency {
 pub struct ProduceReport {
     /// Messages put by this execution.
     pub enqueued: u64,
+    /// Bytes of their bodies.
     pub bytes: u64,
     /// Transactions committed; 0 where none were asked for.
     pub transactions: u64,
     /// Whether each transaction was all or nothing.
     pub atomic: bool,
+    /// Of the messages of this execution; all 0 if there were none.
     pub latency: Latency,
+    /// The id of the first message that this execution put, as the broker carries it.
     pub first_id: Option<Vec<u8>>,
+    /// The id of the last message that this execution put.
     pub last_id: Option<Vec<u8>>,
+    /// What the broker did otherwise than the caller may expect.
     pub warnings: Vec<String>,
 }
 
 /// Messages in hand, and what could not be taken along.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Consumed {
+    /// In the order in which the queue gave them.
     pub messages: Vec<ReceivedMessage>,
     /// More messages were there than fit in an answer; they stay on the queue.
     pub truncated: bool,
     /// The wait that was applied, in seconds: the one asked for, or what the time budget left.
     pub wait_seconds_applied: u32,
+    /// What the broker did otherwise than the caller may expect.
     pub warnings: Vec<String>,
 }
 
 /// The state of a queue; `None` for what the broker does not report.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct DepthReport {
+    /// Messages that can be consumed now. RabbitMQ does not count unacknowledged ones.
     pub current_depth: u64,
+    /// How many messages the queue can hold.
     pub max_depth: Option<u64>,
+    /// Clients that have the queue open to get messages: RabbitMQ's consumers.
     pub open_input_count: Option<u64>,
+    /// Clients that have the queue open to put messages.
     pub open_output_count: Option<u64>,
 }
 
@@ -54,6 +66,7 @@ pub struct DepthReport {
 /// earlier one failed.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
+#[expect(missing_docs, reason = "`steps` of `ConnectionTestResult` in openapi.yaml describes each member")]
 pub struct TestStep {
     pub name: &'static str,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -71,10 +84,15 @@ pub struct TestStep {
 /// A connection test, step by step. `latency_ms` is one round trip on the open connection.
 #[derive(Clone, Debug, PartialEq)]
 pub struct TestReport {
+    /// Whether every step succeeded or was not needed.
     pub ok: bool,
+    /// What the broker calls itself.
     pub product: String,
+    /// Known after the broker's greeting.
     pub version: Option<String>,
+    /// Absent if no connection was opened.
     pub latency_ms: Option<f64>,
+    /// All steps in their order, skipped ones included.
     pub steps: Vec<TestStep>,
 }
 
@@ -84,8 +102,11 @@ pub struct TestReport {
 pub struct PoolReport {
     /// Broker, address and virtual host or queue manager; no user, no secret.
     pub target: String,
+    /// Connections that are open, in use or idle.
     pub open: usize,
+    /// Connections that a request uses now.
     pub in_use: usize,
+    /// How many may be open at once, over all pools of the execution environment.
     pub max_size: usize,
 }
 

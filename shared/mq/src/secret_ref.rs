@@ -6,7 +6,9 @@ use serde::{Deserialize, Serialize};
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
 pub enum SecretRef {
+    /// The name of a secret in Secrets Manager.
     SecretsManager(String),
+    /// The name of a parameter in Parameter Store.
     ParameterStore(String),
 }
 

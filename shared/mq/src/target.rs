@@ -15,15 +15,20 @@ use crate::names::{
 use crate::origin::PasswordOrigin;
 use crate::secret_ref::SecretRef;
 
+/// The product behind a target. A target that does not say is IBM MQ, as the contract has it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum BrokerKind {
+    /// IBM MQ, named `ibmmq`.
     #[default]
     IbmMq,
+    /// RabbitMQ, named `rabbitmq`.
     RabbitMq,
 }
 
 impl BrokerKind {
+    /// The name in requests, profiles and allow-lists.
+    #[must_use]
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::IbmMq => "ibmmq",
@@ -35,7 +40,10 @@ impl BrokerKind {
 /// A host and a port.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Address {
+    /// A name or a literal address, in lower case, without brackets; at most [`Address::MAX_HOST`]
+    /// characters.
     pub host: String,
+    /// 1 to 65535.
     pub port: u16,
 }
 
@@ -82,10 +90,13 @@ impl FromStr for Address {
 pub struct ConnName(Vec<Address>);
 
 impl ConnName {
+    /// How many addresses one name may list.
     pub const MAX_ADDRESSES: usize = 16;
     /// Sixteen of the longest, as `host(port)`, with commas between them.
     pub const MAX_BYTES: usize = Self::MAX_ADDRESSES * (Address::MAX_HOST + "(65535),".len()) - 1;
 
+    /// In the order in which they are tried; at least one.
+    #[must_use]
     pub fn addresses(&self) -> &[Address] {
         &self.0
     }
@@ -122,6 +133,7 @@ impl From<ConnName> for String {
 /// A target as a request or a profile writes it; every member is optional until the two are merged.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
+#[expect(missing_docs, reason = "`Target` in openapi.yaml describes each member")]
 pub struct TargetSpec {
     pub broker: Option<BrokerKind>,
     pub queue_manager: Option<QueueManagerName>,
@@ -133,8 +145,10 @@ pub struct TargetSpec {
     pub auth: Option<AuthSpec>,
 }
 
+/// The member `ssl` of a [`TargetSpec`].
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
+#[expect(missing_docs, reason = "`Target` in openapi.yaml describes each member")]
 pub struct SslSpec {
     pub enabled: Option<bool>,
     pub key_store_ref: Option<SecretRef>,
@@ -142,8 +156,10 @@ pub struct SslSpec {
     pub cipher_spec: Option<CipherSpec>,
 }
 
+/// The member `auth` of a [`TargetSpec`]: a user, and where the password is kept.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
+#[expect(missing_docs, reason = "`Target` in openapi.yaml describes each member")]
 pub struct AuthSpec {
     pub user: Option<UserName>,
     pub password_ref: Option<SecretRef>,
@@ -154,7 +170,9 @@ pub struct AuthSpec {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct Profile {
+    /// What a request may leave out. A request's own members take precedence.
     pub target: TargetSpec,
+    /// Patterns of queues, beside the target's own.
     #[serde(default)]
     pub queues: Vec<String>,
 }
@@ -175,7 +193,11 @@ impl Profile {
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub enum Tls {
+    /// Plain TCP.
     Off,
+    /// TLS with the server's certificate verified. `key_store_ref` holds the client certificate;
+    /// `trust_store_ref` replaces the system's authorities; `cipher_spec` is IBM MQ's.
+    #[expect(missing_docs, reason = "the variant's description names its fields")]
     On { key_store_ref: Option<SecretRef>, trust_store_ref: Option<SecretRef>, cipher_spec: Option<String> },
 }
 
@@ -183,14 +205,21 @@ pub enum Tls {
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Endpoint {
+    /// Decides which of the other members have a meaning.
     pub broker: BrokerKind,
     /// RabbitMQ: the virtual host.
     pub queue_manager: String,
+    /// IBM MQ's server-connection channel.
     pub channel: Option<String>,
+    /// In the order in which they are tried. Empty if there is a `ccdt_url`.
     pub addresses: Vec<Address>,
+    /// IBM MQ's client channel definition table, in place of addresses.
     pub ccdt_url: Option<String>,
+    /// Part of the identity: a connection without TLS is never reused for a target that has it.
     pub tls: Tls,
+    /// The user to log in as. A password's secret may name one, too.
     pub user: Option<String>,
+    /// Where the password is kept. The password itself is never part of a target.
     pub password_ref: Option<SecretRef>,
 }
 
@@ -198,8 +227,11 @@ pub struct Endpoint {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Target {
+    /// Where to connect, and as whom.
     pub endpoint: Endpoint,
+    /// Absent only for a connection test, which needs none.
     pub queue: Option<QueueName>,
+    /// Who named the password, for the error that says so.
     #[serde(default)]
     pub password_origin: PasswordOrigin,
 }
@@ -216,12 +248,15 @@ impl fmt::Display for Target {
 pub enum TargetError {
     /// A member is missing or contradicts another.
     #[error("{detail}")]
+    #[expect(missing_docs, reason = "a JSON Pointer to the member, and what is wrong with it")]
     Invalid { pointer: &'static str, detail: String },
     /// The profile has a fault of its own, which no request can mend.
     #[error("the profile {0}")]
     Profile(String),
+    /// Neither the profile nor the allow-list covers the target.
     #[error("{0}")]
     NotAllowed(String),
+    /// The target may be used, but not with this secret.
     #[error("{0}")]
     SecretNotAllowed(String),
 }

@@ -19,8 +19,11 @@ const TRACE: &str = "x-amzn-trace-id";
 /// What an object is to be, beside its bytes.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct NewObject {
+    /// Its key in the bucket.
     pub key: String,
+    /// The media type of the content.
     pub content_type: &'static str,
+    /// `gzip`, if the bytes are.
     pub content_encoding: Option<&'static str>,
     /// By names without the prefix `x-amz-meta-`.
     pub metadata: BTreeMap<String, String>,
@@ -31,6 +34,7 @@ pub struct NewObject {
 /// Where and how a client puts its bytes.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SignedPut {
+    /// Where to send the `PUT`; it holds the signature.
     pub url: String,
     /// All of them are signed, so that nothing else can be put.
     pub headers: BTreeMap<String, String>,

@@ -6,6 +6,7 @@ use retry::{Retry, Retryable};
 
 /// Why an object was not read, written or tagged.
 #[derive(Debug, thiserror::Error)]
+#[expect(missing_docs, reason = "each variant's message says what went wrong")]
 pub enum ObjectError {
     #[error("object {key} does not exist")]
     Missing { key: String },

@@ -31,11 +31,14 @@ pub struct Objects {
 pub struct Head {
     /// By names without the prefix `x-amz-meta-`.
     pub metadata: BTreeMap<String, String>,
+    /// Tells one version of the object from another.
     pub etag: String,
+    /// Bytes of the object as it is stored.
     pub length: u64,
 }
 
 impl Objects {
+    /// The bucket of this name, seen through `client`.
     #[must_use]
     pub const fn new(client: Client, bucket: String) -> Self {
         Self { client, bucket }

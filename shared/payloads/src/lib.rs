@@ -10,12 +10,15 @@ use transport::{AnnounceError, PayloadNotice, PayloadsReceived};
 /// A payload that lies where its own metadata say.
 #[derive(Debug)]
 pub struct Payload {
+    /// The object's metadata as S3 has it.
     pub head: Head,
+    /// The same, read.
     pub metadata: PayloadMetadata,
 }
 
 /// Why a payload cannot be opened.
 #[derive(Debug, thiserror::Error)]
+#[expect(missing_docs, reason = "each variant's message says what went wrong")]
 pub enum PayloadError {
     #[error("the object is in bucket {0}, which is not the payload bucket")]
     OtherBucket(String),
@@ -41,6 +44,7 @@ impl Retryable for PayloadError {
 
 /// Why nobody was notified of a payload.
 #[derive(Debug, thiserror::Error)]
+#[expect(missing_docs, reason = "each variant's message says what went wrong")]
 pub enum NotifyError {
     #[error("the payload is not in this bucket")]
     Elsewhere(#[source] ObjectError),

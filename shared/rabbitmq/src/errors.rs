@@ -123,6 +123,7 @@ impl ConnectionError {
     }
 
     /// Whether another attempt may succeed: not if the broker refused what it would be asked again.
+    #[must_use]
     pub fn is_transient(&self) -> bool {
         match self {
             Self::ConnectionTimeout(_) => true,
@@ -163,6 +164,7 @@ impl From<ConnectionError> for BrokerError {
 
 /// Why a pool gave no connection.
 #[derive(Clone, Debug, thiserror::Error)]
+#[expect(missing_docs, reason = "each variant's message says what went wrong")]
 pub enum PoolError {
     /// Every connection that the pool may have was in use.
     #[error("no connection to the broker became free in time")]

@@ -16,7 +16,9 @@ pub struct HealthStatus {
     pub broker_available: bool,
     /// How long the look took, in milliseconds.
     pub latency_ms: f64,
+    /// When the look ended.
     pub last_check: Timestamp,
+    /// Why the connection is unhealthy.
     pub error_message: Option<String>,
 }
 
@@ -41,6 +43,8 @@ impl HealthStatus {
         }
     }
 
+    /// Whether the connection is open and the broker answered.
+    #[must_use]
     pub fn is_healthy(&self) -> bool {
         self.is_connected && self.broker_available
     }

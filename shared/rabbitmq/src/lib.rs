@@ -85,10 +85,13 @@ pub struct RabbitMq {
 impl RabbitMq {
     /// At most `cap` connections are open at any time, over all targets; the default is
     /// [`Settings`]'s.
+    #[must_use]
     pub fn new(cap: usize) -> Self {
         Self::with_settings(Settings { cap, ..Settings::default() })
     }
 
+    /// The same with further settings. A `cap` of 0 counts as 1.
+    #[must_use]
     pub fn with_settings(settings: Settings) -> Self {
         Self { pool: ConnectionPools::new(Settings { cap: settings.cap.max(1), ..settings }) }
     }

@@ -47,6 +47,8 @@ impl Drop for Current {
 }
 
 impl ConnectionManager {
+    /// A manager without a connection: the state is DISCONNECTED until [`connect`](Self::connect).
+    #[must_use]
     pub fn new(config: ConnectionConfig) -> Self {
         Self {
             connector: Connector::new(Arc::new(config)),
@@ -58,6 +60,7 @@ impl ConnectionManager {
         }
     }
 
+    /// Sets the delays between attempts, by default [`RetryPolicy::default`].
     #[must_use]
     pub fn with_retry_policy(mut self, retry: RetryPolicy) -> Self {
         self.retry = Mutex::new(retry);
@@ -71,6 +74,7 @@ impl ConnectionManager {
         self
     }
 
+    /// What connections are made with.
     pub fn config(&self) -> &ConnectionConfig {
         self.connector.config()
     }
@@ -173,6 +177,7 @@ impl ConnectionManager {
         self.current().as_ref().map(|current| Arc::clone(&current.monitor))
     }
 
+    /// Attempts and delays since the retry policy was last reset.
     pub fn retry_stats(&self) -> RetryStats {
         self.retry().stats()
     }

@@ -46,11 +46,13 @@ impl ConnectionMonitor {
     }
 
     /// What both sides agreed on; 0 is none.
+    #[must_use]
     pub fn heartbeat_interval(&self) -> Duration {
         self.connection.heartbeat()
     }
 
     /// When the broker was last heard of, by a heartbeat or anything else.
+    #[must_use]
     pub fn last_heartbeat(&self) -> Timestamp {
         Timestamp::now().checked_sub(self.connection.pulse().age()).unwrap_or(Timestamp::MIN)
     }

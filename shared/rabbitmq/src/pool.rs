@@ -35,6 +35,7 @@ impl Default for PoolLimits {
 
 /// A limit out of its range.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[expect(missing_docs, reason = "each variant's message says which range it is")]
 pub enum InvalidPoolLimits {
     #[error("a pool has one connection at least")]
     MaxSize,
@@ -45,9 +46,13 @@ pub enum InvalidPoolLimits {
 /// How many connections there are.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PoolStats {
+    /// Connections that are open.
     pub total: usize,
+    /// Those that were acquired and not released.
     pub in_use: usize,
+    /// Those that are idle.
     pub available: usize,
+    /// How many may be open at once.
     pub max_size: usize,
 }
 
@@ -130,6 +135,7 @@ impl ConnectionPool {
         }
     }
 
+    /// The counts at this moment.
     pub fn get_stats(&self) -> PoolStats {
         self.capacity.stats(&self.member)
     }

@@ -42,14 +42,17 @@ impl PooledConnection {
         &self.channel
     }
 
+    /// Whether it was acquired and not released.
     pub fn in_use(&self) -> bool {
         self.place.is_some()
     }
 
+    /// When the connection was opened.
     pub fn created_at(&self) -> Timestamp {
         self.created_at
     }
 
+    /// When it was last acquired or released.
     pub fn last_used(&self) -> Timestamp {
         self.last_used
     }

@@ -19,6 +19,7 @@ pub struct RetryPolicy {
 /// once.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Jitter {
+    /// Every client waits for the delay itself.
     #[default]
     None,
     /// Between half of the delay and all of it.
@@ -38,6 +39,7 @@ pub struct RetryStats {
 
 /// A parameter out of its range.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[expect(missing_docs, reason = "each variant's message says which range it is")]
 pub enum InvalidRetryPolicy {
     #[error("the initial delay is not above 0 s and at most 60 s")]
     InitialDelay,
@@ -81,6 +83,7 @@ impl RetryPolicy {
         Ok(this)
     }
 
+    /// Spreads the delays, which are exact by default.
     #[must_use]
     pub fn with_jitter(mut self, jitter: Jitter) -> Self {
         self.jitter = jitter;
@@ -111,6 +114,8 @@ impl RetryPolicy {
         self.attempts = 0;
     }
 
+    /// Attempts and delays since the last reset.
+    #[must_use]
     pub fn stats(&self) -> RetryStats {
         RetryStats { attempts: self.attempts, current_delay: self.current_delay, max_delay: self.max_delay }
     }

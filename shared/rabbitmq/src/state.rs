@@ -35,15 +35,19 @@ pub enum ConnectionState {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("a connection that is {from} cannot become {to}")]
 pub struct IllegalTransition {
+    /// The state before.
     pub from: ConnectionState,
+    /// The state that may not follow.
     pub to: ConnectionState,
 }
 
 impl ConnectionState {
+    /// Every state, each once.
     pub const ALL: [Self; 5] =
         [Self::Disconnected, Self::Connecting, Self::Connected, Self::Reconnecting, Self::Failed];
 
     /// The states that may follow this one.
+    #[must_use]
     pub const fn successors(self) -> &'static [Self] {
         match self {
             Self::Disconnected => &[Self::Connecting],
@@ -65,6 +69,7 @@ impl ConnectionState {
     }
 
     /// The model's name for it.
+    #[must_use]
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::Disconnected => "disconnected",

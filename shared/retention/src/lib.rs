@@ -29,6 +29,7 @@ const MAX_ROUNDS: u8 = 4;
 
 /// Why it is not known which objects of a batch may expire. At worst they are kept.
 #[derive(Debug, thiserror::Error)]
+#[expect(missing_docs, reason = "each variant's message says what went wrong")]
 pub enum RetentionError {
     #[error("database error")]
     Database(#[from] DatabaseError),
@@ -90,7 +91,9 @@ pub async fn try_release(
 /// Whether a batch is still as it was seen.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Seen {
+    /// It is final in the same generation.
     Still,
+    /// It is being replayed.
     NoLonger,
 }
 

@@ -23,6 +23,8 @@ pub struct Envelope<W> {
 }
 
 impl Envelope<fn() -> std::io::Stdout> {
+    /// Writes to standard output, which Lambda collects.
+    #[must_use]
     pub fn stdout() -> Self {
         Self { make_writer: std::io::stdout }
     }

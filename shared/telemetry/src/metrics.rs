@@ -16,14 +16,21 @@ const NAMESPACE: &str = "IntegraHub";
 static STACK: LazyLock<String> =
     LazyLock::new(|| std::env::var("STACK_NAME").unwrap_or_else(|_| "local".to_owned()));
 
-/// Names of the metrics, each a count.
+// Names of metrics. Each is a count, unless its description has a unit.
+
+/// Requests to an HTTP endpoint, whatever the answer.
 pub const REQUESTS: &str = "Requests";
+/// New records: requests that were executed for the first time.
 pub const IDEMPOTENCY_CLAIMS: &str = "IdempotencyClaims";
+/// Responses that were sent again.
 pub const IDEMPOTENT_REPLAYS: &str = "IdempotentReplays";
+/// Keys that were used with another body.
 pub const IDEMPOTENCY_CONFLICTS: &str = "IdempotencyConflicts";
 /// Conflicts that were refused because there were too many.
 pub const IDEMPOTENCY_KEY_REUSE_ABUSE: &str = "IdempotencyKeyReuseAbuse";
+/// Requests that were refused because the same one was being executed.
 pub const IDEMPOTENCY_IN_PROGRESS: &str = "IdempotencyInProgress";
+/// Executions that failed or outlived their lease, and were repeated or resumed.
 pub const IDEMPOTENCY_TAKEOVERS: &str = "IdempotencyTakeovers";
 /// Answers of an execution that died between storing its result and saying that it was done.
 pub const IDEMPOTENCY_IN_DOUBT: &str = "IdempotencyInDoubt";
@@ -32,45 +39,64 @@ pub const IDEMPOTENCY_FENCED: &str = "IdempotencyFenced";
 /// Results that are missing or altered.
 pub const IDEMPOTENCY_UNREADABLE: &str = "IdempotencyUnreadable";
 
-/// What the ingest did.
+/// Payloads that were cut into chunks.
 pub const PAYLOADS_CUT: &str = "PayloadsCut";
 /// Payloads that came to nothing as a whole.
 pub const PAYLOADS_FAILED: &str = "PayloadsFailed";
+/// Items of payloads, those in error included.
 pub const ITEMS_PARSED: &str = "ItemsParsed";
+/// Items that are in no chunk.
 pub const ITEMS_IN_ERROR: &str = "ItemsInError";
 /// Items that lack members which other items of their payload have.
 pub const ITEMS_PARTIAL: &str = "ItemsPartial";
+/// How long cutting a payload took, in milliseconds.
 pub const CHUNKING_TIME: &str = "ChunkingTime";
+/// Chunks that were committed.
 pub const CHUNKS_WRITTEN: &str = "ChunksWritten";
+/// Items that made a new row.
 pub const ITEMS_INSERTED: &str = "ItemsInserted";
+/// Items that changed a row.
 pub const ITEMS_UPDATED: &str = "ItemsUpdated";
+/// Items whose row already had the same content.
 pub const ITEMS_UNCHANGED: &str = "ItemsUnchanged";
+/// Items whose row already had a later version.
 pub const ITEMS_STALE: &str = "ItemsStale";
+/// Items that PostgreSQL rejected.
 pub const ITEMS_REJECTED: &str = "ItemsRejected";
 /// New generations of batches.
 pub const BATCHES_REPLAYED: &str = "BatchesReplayed";
+/// How long writing a chunk took, in milliseconds.
 pub const WRITING_TIME: &str = "WritingTime";
-/// Chunks, and payloads that were never cut, whose processing failed too often.
+/// Chunks whose processing failed too often.
 pub const CHUNKS_GIVEN_UP: &str = "ChunksGivenUp";
+/// Batches whose payload could not be cut in time, and that failed for it.
 pub const BATCHES_GIVEN_UP: &str = "BatchesGivenUp";
 /// Messages that nobody could work on.
 pub const MESSAGES_UNHANDLED: &str = "MessagesUnhandled";
 
-/// What the scheduled look found, and set going again.
+/// Payloads without a batch, whose notification was sent again.
 pub const OBJECTS_FOUND: &str = "ObjectsFound";
+/// Objects under `incoming/` that are not payloads.
 pub const OBJECTS_FOREIGN: &str = "ObjectsForeign";
+/// Stalled batches whose notification was sent again.
 pub const BATCHES_SET_GOING: &str = "BatchesSetGoing";
+/// Batches whose chunks were all done, and that were finalized then.
 pub const BATCHES_FINALIZED: &str = "BatchesFinalized";
+/// Final batches whose objects were released then.
 pub const BATCHES_LET_GO: &str = "BatchesLetGo";
 /// Batches that cannot be set going, as of now.
 pub const BATCHES_STUCK: &str = "BatchesStuck";
+/// Uploads whose payload never came.
 pub const UPLOADS_EXPIRED: &str = "UploadsExpired";
+/// Uploads whose payload came without a notification.
 pub const UPLOADS_FOUND: &str = "UploadsFound";
 /// Batches under way that were ended since they are older than the history of loads.
 pub const BATCHES_TOO_OLD: &str = "BatchesTooOld";
-/// What was deleted of the history, and how many minutes the next batch has been waiting for that.
+/// Batches that were deleted because the history does not reach back to them.
 pub const BATCHES_PRUNED: &str = "BatchesPruned";
+/// Rows that were deleted with these batches.
 pub const ROWS_PRUNED: &str = "RowsPruned";
+/// How long the next batch to delete has been waiting, in minutes.
 pub const PRUNING_BEHIND: &str = "PruningBehindMinutes";
 /// Looks that failed.
 pub const RECONCILE_FAILURES: &str = "ReconcileFailures";
@@ -78,7 +104,9 @@ pub const RECONCILE_FAILURES: &str = "ReconcileFailures";
 /// A metric's value in its unit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Measure {
+    /// A number of occurrences.
     Count(u64),
+    /// A duration.
     Milliseconds(u64),
 }
 

@@ -10,6 +10,7 @@ pub type ChunkEvent = Event<ChunkReady>;
 /// The attributes that a batch gives the events of its chunks.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Origin {
+    /// The batch's tenant.
     pub tenant_id: Uuid,
     /// The key of the client's request.
     pub idempotency_key: String,

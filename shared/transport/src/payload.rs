@@ -14,12 +14,15 @@ use crate::AnnounceError;
 /// The object that a notification names.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PayloadNotice {
+    /// The bucket that sent the notification.
     pub bucket: String,
+    /// The object's key, decoded.
     pub key: String,
 }
 
 /// A message that is not a notification of S3.
 #[derive(Debug, thiserror::Error)]
+#[expect(missing_docs, reason = "each variant's message says what went wrong")]
 pub enum UnknownNotice {
     #[error("not an S3 event")]
     Form(#[from] serde_json::Error),
@@ -80,6 +83,7 @@ pub struct PayloadsReceived {
 }
 
 impl PayloadsReceived {
+    /// The queue that S3 notifies, too.
     #[must_use]
     pub const fn new(client: Client, queue_url: String) -> Self {
         Self { client, queue_url }

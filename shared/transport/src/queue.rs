@@ -29,6 +29,7 @@ pub struct ChunksReady {
 /// Why a message was not sent. Of several messages, some may have been: sending those again does no
 /// harm.
 #[derive(Debug, thiserror::Error)]
+#[expect(missing_docs, reason = "each variant's message says what went wrong")]
 pub enum AnnounceError {
     #[error("cannot make the chunk's event")]
     Event(#[from] EventError),
@@ -51,6 +52,7 @@ impl Retryable for AnnounceError {
 }
 
 impl ChunksReady {
+    /// A standard SQS queue: message groups make it a fair one.
     #[must_use]
     pub const fn new(client: Client, queue_url: String) -> Self {
         Self { client, queue_url }

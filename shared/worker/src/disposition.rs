@@ -29,6 +29,7 @@ impl Disposition {
 
 /// Why a record's work was not done.
 #[derive(Debug, thiserror::Error)]
+#[expect(missing_docs, reason = "each variant's message says what went wrong")]
 pub enum Failure<E> {
     #[error(transparent)]
     Job(E),

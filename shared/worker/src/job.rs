@@ -15,6 +15,7 @@ pub trait Job {
     /// A unit of work.
     type Work;
 
+    /// Why a record cannot be read, or its work fails. It says whether a retry helps.
     type Error: Retryable + 'static;
 
     /// Reads a record's units of work; none if the record asks for nothing.

@@ -32,6 +32,7 @@ pub enum RecordId {
     /// A message of SQS.
     Message(String),
     /// A record of Kafka. Lambda delivers a partition again from the first one that is named.
+    #[expect(missing_docs, reason = "as Lambda names them in the event")]
     Offset {
         #[serde(rename = "topic-partition")]
         topic_partition: String,
@@ -50,6 +51,7 @@ impl fmt::Display for RecordId {
 
 /// An event that neither SQS nor Kafka sent.
 #[derive(Debug, thiserror::Error)]
+#[expect(missing_docs, reason = "each variant's message says what went wrong")]
 pub enum UnknownEvent {
     #[error("the event is neither from SQS nor from Kafka")]
     Source,

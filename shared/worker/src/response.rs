@@ -6,6 +6,7 @@ use crate::RecordId;
 #[derive(Debug, Default, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct BatchResponse {
+    /// Empty if every record is done.
     pub batch_item_failures: Vec<ItemFailure>,
 }
 
@@ -13,5 +14,6 @@ pub struct BatchResponse {
 #[derive(Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct ItemFailure {
+    /// The message's id for SQS, the offset for Kafka.
     pub item_identifier: RecordId,
 }

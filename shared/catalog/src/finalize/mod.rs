@@ -57,6 +57,7 @@ pub fn deactivation_guard<F: Fn(&str) -> Option<String>>(
 /// The state of a batch after an attempt to finalize it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Finalized {
+    /// PROCESSING if it is not final yet.
     pub status: BatchStatus,
     /// Whether this call made it final.
     pub became_final: bool,

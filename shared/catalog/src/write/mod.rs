@@ -39,6 +39,7 @@ use lookup::{RANGES, Ranges, probe};
 pub enum WriteOutcome {
     /// It was written.
     Done {
+        /// What became of its items.
         result: ChunkResult,
         /// The batch's state after it.
         batch: BatchStatus,
@@ -47,6 +48,7 @@ pub enum WriteOutcome {
     },
     /// It was written before, in this generation.
     AlreadyDone {
+        /// The batch's state now.
         batch: BatchStatus,
         /// Whether this call made the batch final.
         became_final: bool,

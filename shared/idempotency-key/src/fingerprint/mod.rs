@@ -39,6 +39,7 @@ impl Fingerprint {
     }
 
     /// Lower-case hex, 64 characters.
+    #[must_use]
     pub fn as_str(&self) -> &str {
         &self.0
     }

@@ -17,6 +17,7 @@ pub enum Decision {
     /// It was done; the record's response is the answer.
     Replay,
     /// Somebody is at it, or was within the lease.
+    #[expect(missing_docs, reason = "what is left of the lease")]
     InProgress { retry_after: Duration },
     /// The record's execution ended without a result: this write takes it over.
     TakeOver(Transition),
@@ -25,6 +26,7 @@ pub enum Decision {
 /// Decides for a claim by `owner` of a request with the fingerprint `request_hash` that met
 /// `record`, at `now` by the claim's clock. Another body is a conflict whatever the state; it
 /// outranks every other answer.
+#[must_use]
 pub fn decide(
     record: &Record,
     request_hash: &str,

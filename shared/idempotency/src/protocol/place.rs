@@ -42,7 +42,10 @@ pub struct Whereabouts {
 /// How an attempt begins at its place.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Arrival {
+    /// What the attempt begins with: an earlier attempt's progress, if it continues at the same
+    /// place.
     pub progress: Progress,
+    /// What the record says from then on.
     pub whereabouts: Whereabouts,
     /// Whether the attempt begins again at another place. The record must say so before anything is
     /// done there, or a crash would make the next attempt believe the old place.
@@ -57,6 +60,7 @@ impl Whereabouts {
     /// Without a place that was noted, nothing can be continued. Where nothing is known to be done
     /// either, the attempt begins with the first unit anyway. What is in doubt then may lie
     /// anywhere, so it is counted as repeated and not as in doubt at the place of this attempt.
+    #[must_use]
     pub fn arrive(&self, progress: Progress, place: Place) -> Arrival {
         let is_here = self.place.as_ref().is_some_and(|known| known.id == place.id);
         let goes_on = is_here || progress == Progress::default();
@@ -84,6 +88,7 @@ impl Whereabouts {
 
     /// All that attempts did until now, with `progress` at the last place: as an attempt sees it
     /// that is at none of these places, or has not come to any.
+    #[must_use]
     pub fn left_by(&self, progress: Progress) -> Vec<LeftBehind> {
         let mut left_behind = self.left_behind.clone();
         let Progress { done, in_doubt, .. } = progress;

@@ -12,18 +12,23 @@ use super::progress::Progress;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "SCREAMING_SNAKE_CASE")]
 pub enum Status {
+    /// An execution has the lease, or had it when it died.
     InProgress,
     /// The response is stored and the side effect is about to be made final; from here on a retry
     /// answers with what is stored.
     Prepared,
+    /// The response is final, and is replayed.
     Completed,
     /// Nothing happened, or only what the checkpoint says; a retry runs again.
     Failed,
 }
 
 impl Status {
+    /// Every state, each once.
     pub const ALL: [Self; 4] = [Self::InProgress, Self::Prepared, Self::Completed, Self::Failed];
 
+    /// The state as the table has it.
+    #[must_use]
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::InProgress => "IN_PROGRESS",
@@ -34,6 +39,7 @@ impl Status {
     }
 
     /// Whether an execution may still write.
+    #[must_use]
     pub const fn is_open(self) -> bool {
         matches!(self, Self::InProgress | Self::Prepared)
     }
@@ -42,10 +48,13 @@ impl Status {
 /// A response as a record holds it.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct StoredResponse {
+    /// The HTTP status, or any number that tells outcomes apart.
     pub status: u16,
+    /// By lower-case name, those of each request, such as a trace id, aside.
     pub headers: BTreeMap<String, String>,
     /// `Content-Digest` (RFC 9530) of the body as it is sent; what is read is checked against it.
     pub digest: String,
+    /// Where the body is; what is read is checked against `digest`.
     pub body: Body,
 }
 
@@ -65,15 +74,21 @@ pub enum Body {
 pub struct Record {
     /// The fingerprint of the request that made it.
     pub request_hash: String,
+    /// Where the execution stands.
     pub status: Status,
     /// A token of the execution that wrote last, fresh for each.
     pub owner: String,
+    /// 1 for the claim, and one more with each takeover.
     pub attempt: u32,
     /// Epoch milliseconds; 0 once the execution ended.
     pub lease_expires_at: i64,
+    /// When the key was first claimed. A takeover keeps it.
     pub created_at: Timestamp,
+    /// When the record was last written.
     pub updated_at: Timestamp,
+    /// When the retention ends. DynamoDB deletes the item some time after.
     pub expires_at: Timestamp,
+    /// How much of the work is known to be done, and how much may be.
     pub progress: Progress,
     /// Where the progress was made.
     pub whereabouts: Whereabouts,
@@ -83,12 +98,14 @@ pub struct Record {
 
 impl Record {
     /// Whether a new claim may replace it: its retention is over, and so is its lease.
+    #[must_use]
     pub fn has_expired(&self, now: Timestamp) -> bool {
         self.expires_at <= now && self.lease_expires_at <= now.as_millisecond()
     }
 
     /// Where the next attempt begins. If the last one ended without a word, it may have done
     /// anything beyond its checkpoint.
+    #[must_use]
     pub fn left_behind(&self) -> Progress {
         match self.status {
             Status::Failed => self.progress,

@@ -13,12 +13,15 @@ use crate::execution::Execution;
 /// record.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Token {
+    /// Fresh for each execution.
     pub owner: String,
+    /// The attempt's number, from 1.
     pub attempt: u32,
 }
 
 /// A conditional write.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
+#[expect(missing_docs, reason = "the fields are what the write sets, or expects to find")]
 pub enum Transition {
     /// Makes a record if there is none, or if the retention and the lease of the one there are both
     /// over.
@@ -50,6 +53,7 @@ pub enum Transition {
 
 impl Transition {
     /// The takeover that follows from a record.
+    #[must_use]
     pub fn take_over(record: &Record, owner: &str, now: Timestamp, retention: Duration) -> Self {
         Self::TakeOver {
             seen: Token { owner: record.owner.clone(), attempt: record.attempt },
@@ -63,6 +67,7 @@ impl Transition {
     }
 
     /// Whether the write's condition holds.
+    #[must_use]
     pub fn permits(&self, current: Option<&Record>) -> bool {
         let Some(record) = current else { return matches!(self, Self::Claim { .. }) };
         let is_of = |token: &Token| record.owner == token.owner && record.attempt == token.attempt;
@@ -83,6 +88,7 @@ impl Transition {
     }
 
     /// The record after the write, if its condition holds.
+    #[must_use]
     pub fn apply(&self, current: Option<&Record>) -> Option<Record> {
         self.permits(current).then_some(())?;
         if let Self::Claim { request_hash, owner, now, retention } = self {
@@ -148,6 +154,7 @@ impl Transition {
 
     /// Whether a record that refuses this write shows that it was done before: then only its answer
     /// was lost.
+    #[must_use]
     pub fn is_done_in(&self, found: &Record) -> bool {
         let is_of = |token: &Token| found.owner == token.owner && found.attempt == token.attempt;
         match self {

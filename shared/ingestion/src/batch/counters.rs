@@ -5,8 +5,11 @@ use super::ChunkStatus;
 /// What happened to the items that the database took.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Changes {
+    /// Items that made a new row.
     pub inserted: u64,
+    /// Items that changed a row.
     pub updated: u64,
+    /// Items whose row already had the same content.
     pub unchanged: u64,
     /// Items whose product has a later version, duplicates within a chunk included.
     pub stale: u64,
@@ -40,7 +43,9 @@ pub struct ChunkResult {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{accounted} items are accounted for, and there are {items}")]
 pub struct Unbalanced {
+    /// Items that there are.
     pub items: u64,
+    /// Items that were counted.
     pub accounted: u64,
 }
 
@@ -71,7 +76,9 @@ impl ChunkResult {
 /// A chunk as the batch's counters see it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ChunkTally {
+    /// A chunk that is not written yet.
     Pending,
+    /// A chunk that is written.
     Done(ChunkResult),
     /// A chunk that was given up, with the number of its items.
     Failed(u64),
@@ -92,8 +99,11 @@ impl ChunkTally {
 /// A batch's counters. They are derived from its chunks and never counted up, so they cannot drift.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Counters {
+    /// All items of the payload, those in error included.
     pub parsed: u64,
+    /// Items in error, rejected by the database, or in a chunk that failed.
     pub failed: u64,
+    /// What became of the others.
     pub changes: Changes,
 }
 

@@ -3,6 +3,7 @@ use serde::{Deserialize, Serialize};
 /// What happened to the products that a full load did not contain.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "state", rename_all = "snake_case")]
+#[expect(missing_docs, reason = "`deactivation` of `Batch` in openapi.yaml describes the states")]
 pub enum Deactivation {
     /// A delta says nothing about what is not in it.
     NotApplicable,
@@ -45,6 +46,7 @@ pub enum SkipReason {
 
 /// A deactivation as the API shows it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[expect(missing_docs, reason = "`deactivation` of `Batch` in openapi.yaml describes each member")]
 pub struct DeactivationReport {
     pub state: &'static str,
     pub would_deactivate: u64,

@@ -6,6 +6,7 @@ use super::{BatchStatus, ChunkCounts, Deactivation};
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Replay {
+    /// How much is processed again.
     pub scope: ReplayScope,
     /// Whether products may be deactivated in spite of their number.
     #[serde(default)]
@@ -18,6 +19,7 @@ pub struct Replay {
 pub enum ReplayScope {
     /// The chunks that failed, or the payload that did.
     Failed,
+    /// Every chunk.
     All,
 }
 
@@ -35,10 +37,13 @@ pub enum ReplayWork {
 /// What decides whether a batch can be replayed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ReplayedBatch {
+    /// The batch's status now.
     pub status: BatchStatus,
     /// Whether its payload was read to the end, so that its chunks are known.
     pub is_sealed: bool,
+    /// The chunks of the last generation.
     pub chunks: ChunkCounts,
+    /// The outcome of the last generation.
     pub deactivation: Deactivation,
     /// Whether it was received before the history of loads begins, which its items would have to be
     /// compared with.
@@ -47,6 +52,7 @@ pub struct ReplayedBatch {
 
 /// Why a batch is not replayed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[expect(missing_docs, reason = "each variant's message says what went wrong")]
 pub enum NotReplayable {
     #[error("the batch is still under way: it is {0}")]
     UnderWay(BatchStatus),

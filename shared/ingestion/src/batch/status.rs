@@ -8,7 +8,9 @@ use serde::{Deserialize, Serialize};
 pub enum BatchStatus {
     /// A URL was issued, and nothing was uploaded to it yet.
     AwaitingUpload,
+    /// The payload is stored.
     Received,
+    /// A run reads the payload, or died while it did.
     Chunking,
     /// Its chunks are known, and some are not done.
     Processing,
@@ -25,7 +27,9 @@ pub enum BatchStatus {
 /// What happens to a batch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum BatchEvent {
+    /// The payload was stored.
     PayloadArrived,
+    /// The time in which the payload could be put is over.
     UploadExpired,
     /// Cutting began, for the first time or again after a run died.
     ChunkingBegan,
@@ -40,6 +44,7 @@ pub enum BatchEvent {
 
 /// How many of a batch's chunks are in which state.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[expect(missing_docs, reason = "one number for each `ChunkStatus`")]
 pub struct ChunkCounts {
     pub pending: u64,
     pub done: u64,
@@ -50,7 +55,9 @@ pub struct ChunkCounts {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{event:?} cannot happen to a batch that is {status}")]
 pub struct IllegalTransition {
+    /// The state that the batch is in.
     pub status: BatchStatus,
+    /// What cannot happen then.
     pub event: BatchEvent,
 }
 
@@ -150,8 +157,11 @@ impl ChunkCounts {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "SCREAMING_SNAKE_CASE")]
 pub enum ChunkStatus {
+    /// It waits to be written.
     Pending,
+    /// Its transaction is committed.
     Done,
+    /// It was given up.
     Failed,
 }
 

@@ -26,6 +26,7 @@ const VERSION: u16 = 2;
 
 /// Why a file is not a chunk that can be written.
 #[derive(Debug, thiserror::Error)]
+#[expect(missing_docs, reason = "each variant's message says what went wrong")]
 pub enum ChunkFileError {
     #[error(transparent)]
     Frame(#[from] FrameError),

@@ -10,6 +10,7 @@ const MAX_BYTES: usize = 64 * 1024 * 1024;
 
 /// Why a file is not a frame of a chunk's size.
 #[derive(Debug, thiserror::Error)]
+#[expect(missing_docs, reason = "each variant's message says what went wrong")]
 pub enum FrameError {
     #[error("the chunk cannot be decompressed")]
     Decompress(#[source] io::Error),

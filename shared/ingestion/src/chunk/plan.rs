@@ -8,12 +8,15 @@ use uuid::Uuid;
 /// The rules by which a batch is cut, pinned at its first run.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Plan {
+    /// The rules for where a chunk ends.
     pub planner: PlannerVersion,
+    /// How many items a chunk has.
     pub items: ChunkItems,
 }
 
 /// A plan that this version does not know, or a number out of its range.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[expect(missing_docs, reason = "each variant's message says what went wrong")]
 pub enum InvalidPlan {
     #[error("planner {0} is not known to this version")]
     Planner(u16),

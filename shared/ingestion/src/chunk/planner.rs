@@ -25,10 +25,15 @@ struct Memory {
 /// decoded only if it is.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Row {
+    /// The primary key of the row.
     pub key: ProductKey,
+    /// Identifies the key in the history of loads.
     pub key_hash: KeyHash,
+    /// Says whether the content changed.
     pub row_hash: RowHash,
+    /// Decides which of two items wins.
     pub version: Version,
+    /// The other columns, encoded.
     pub attributes: EncodedAttributes,
 }
 

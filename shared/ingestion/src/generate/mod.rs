@@ -32,7 +32,9 @@ pub enum Layout {
 /// The settings of a catalogue. Shares are in thousandths of the items.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Catalogue {
+    /// What everything random follows from.
     pub seed: u64,
+    /// Items of the payload, those with a fault included.
     pub items: u32,
     /// Establishments that the items are spread over.
     pub establishments: u32,
@@ -43,6 +45,7 @@ pub struct Catalogue {
     /// Which edition of the catalogue this is: 0 is the first; in each further one, the share
     /// `newer` of the products has another price and a later date than in the one before.
     pub edition: u32,
+    /// The share of products that change from one edition to the next.
     pub newer: u32,
 }
 

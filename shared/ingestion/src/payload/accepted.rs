@@ -7,6 +7,7 @@ use crate::product::CnpjAccess;
 /// What is known of a batch after its acceptance, before PostgreSQL knows it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct AcceptedBatch {
+    /// The same as the payload's object has, or will have.
     pub metadata: PayloadMetadata,
     /// Bytes of the decoded content, if they were counted.
     pub payload_bytes: Option<u64>,

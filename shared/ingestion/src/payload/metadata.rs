@@ -8,12 +8,17 @@ use super::{LoadType, MediaType};
 /// The metadata of a payload's object, from which alone the batch can be made.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PayloadMetadata {
+    /// A UUID of version 7, made at the first claim.
     pub batch_id: Uuid,
+    /// The tenant of the API key that brought it.
     pub tenant_id: Uuid,
+    /// What the catalogue says about products that it lacks.
     pub load_type: LoadType,
+    /// How the payload holds its items.
     pub media_type: MediaType,
     /// The client's key, in its canonical spelling.
     pub idempotency_key: String,
+    /// The time of the first claim, which orders batches.
     pub received_at: Timestamp,
     /// SHA-256 of the decoded content, in hex; `None` for an upload, whose content was not read
     /// yet.
@@ -24,6 +29,7 @@ pub struct PayloadMetadata {
 
 /// An object that is not a payload of this system.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[expect(missing_docs, reason = "each variant's message says what went wrong")]
 pub enum InvalidMetadata {
     #[error("the object's metadata has no {0}")]
     Missing(&'static str),

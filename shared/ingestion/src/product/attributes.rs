@@ -144,7 +144,7 @@ macro_rules! attributes {
         /// sent as `null`, is absent and clears its column.
         #[derive(Clone, Debug, Default, PartialEq, Eq)]
         pub struct Attributes<'a> {
-            $(pub $name: Option<of_kind!(type $kind)>,)*
+            $(#[doc = concat!("The column `", $column, "`.")] pub $name: Option<of_kind!(type $kind)>,)*
         }
 
         impl<'a> Attributes<'a> {

@@ -24,6 +24,7 @@ pub struct Decimal {
 
 /// Why a text is not a number that can be stored.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[expect(missing_docs, reason = "each variant's message says what went wrong")]
 pub enum DecimalError {
     #[error("not a number; a point separates the fraction, and nothing separates thousands")]
     Syntax,

@@ -9,6 +9,7 @@ use crate::Cnpj;
 /// key, and no other value.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, thiserror::Error)]
 #[error("item {item_index} at byte {byte_offset}: {detail}")]
+#[expect(missing_docs, reason = "`ItemError` in openapi.yaml describes each member")]
 pub struct ItemError {
     pub item_index: u64,
     pub byte_offset: u64,
@@ -23,6 +24,7 @@ pub struct ItemError {
 /// What is wrong with an item.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "SCREAMING_SNAKE_CASE")]
+#[expect(missing_docs, reason = "docs/ingest.md describes the codes")]
 pub enum ItemErrorCode {
     NotAnObject,
     MalformedJson,
@@ -37,6 +39,7 @@ pub enum ItemErrorCode {
 
 /// A key as far as it could be read.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[expect(missing_docs, reason = "the members of `ProductKey`")]
 pub struct PartialKey {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub cnpj: Option<Cnpj>,

@@ -21,14 +21,18 @@ pub const MAX_PRODUCT_ID: usize = 200;
 /// Where an item was found.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ItemPlace {
+    /// From 0, in the payload's order.
     pub index: u64,
+    /// Of the item's first byte in the decoded payload.
     pub offset: u64,
 }
 
 /// Which establishments a tenant may load.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum CnpjAccess {
+    /// Any establishment.
     Any,
+    /// These establishments.
     Only(BTreeSet<Cnpj>),
 }
 
@@ -51,6 +55,7 @@ impl CnpjAccess {
 pub struct ItemRules {
     /// The time zone of the source's dates.
     pub zone: TimeZone,
+    /// What the batch may load; items of other establishments are in error.
     pub cnpjs: CnpjAccess,
 }
 

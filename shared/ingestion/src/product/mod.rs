@@ -36,7 +36,9 @@ pub(crate) use date::to_microseconds;
 /// What identifies a product: the primary key of its row, ordered as rows are written.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct ProductKey {
+    /// The establishment.
     pub cnpj: Cnpj,
+    /// The shop within the establishment.
     pub shop_id: i32,
     /// As text: `25901` and `"25901"` are the same.
     pub product_id: String,
@@ -45,7 +47,9 @@ pub struct ProductKey {
 /// One valid item. Texts without escapes are those of the item's bytes.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Product<'a> {
+    /// The primary key of its row.
     pub key: ProductKey,
+    /// The other columns.
     pub attributes: Attributes<'a>,
     /// The members that the item has, whatever their values.
     pub members: MemberSet,

@@ -53,6 +53,7 @@ pub enum Format {
 /// One item's place in the payload, and its bytes unless they are too many.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Piece<'a> {
+    /// An item within the limit.
     Item {
         /// From 0, in the payload's order; blank lines do not count.
         index: u64,
@@ -62,6 +63,7 @@ pub enum Piece<'a> {
         bytes: &'a [u8],
     },
     /// An item beyond the limit. It was skipped without being held.
+    #[expect(missing_docs, reason = "the same as of an item, and its length in bytes")]
     TooLarge { index: u64, offset: u64, length: u64 },
 }
 
@@ -69,6 +71,7 @@ pub enum Piece<'a> {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{fault} at byte {offset}")]
 pub struct PayloadError {
+    /// What was found there.
     pub fault: PayloadFault,
     /// In the decoded payload, from 0; its length if it breaks off.
     pub offset: u64,
@@ -76,6 +79,7 @@ pub struct PayloadError {
 
 /// What is wrong with a payload as a whole.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[expect(missing_docs, reason = "each variant's message says what went wrong")]
 pub enum PayloadFault {
     #[error("the payload is empty")]
     Empty,

@@ -20,6 +20,7 @@ const VHOST_MAX: usize = 255;
 pub struct ConfigFault {
     /// The setting, as the source that gave it calls it.
     pub setting: String,
+    /// Completes the sentence that begins with the setting.
     pub reason: String,
 }
 

@@ -58,6 +58,7 @@ pub struct Settings {
     /// For how long a broker that cannot be reached is tried again, within half of the time that a
     /// request has.
     pub retry_for: Duration,
+    /// What a heartbeat of 0 means depends on it.
     pub host: Host,
 }
 
@@ -187,41 +188,55 @@ impl ConnectionConfig {
     }
 
     /// Where connections go, in order. There is at least one address.
+    #[must_use]
     pub fn addresses(&self) -> &[Address] {
         &self.addresses
     }
 
+    /// The first host to try.
+    #[must_use]
     pub fn host(&self) -> &str {
         self.addresses.first().map_or("", |address| &address.host)
     }
 
+    /// The first host's port.
+    #[must_use]
     pub fn port(&self) -> u16 {
         self.addresses.first().map_or(0, |address| address.port)
     }
 
+    /// The virtual host, by default `/`.
+    #[must_use]
     pub fn vhost(&self) -> &str {
         &self.vhost
     }
 
+    /// The user to log in as; empty if the client certificate is the login.
+    #[must_use]
     pub fn user(&self) -> &str {
         &self.user
     }
 
     /// How long one address may take to connect and log in.
+    #[must_use]
     pub fn timeout(&self) -> Duration {
         self.timeout
     }
 
     /// Between heartbeats; 0 is none.
+    #[must_use]
     pub fn heartbeat(&self) -> Duration {
         Duration::from_secs(self.heartbeat.into())
     }
 
+    /// Whether connections are made under TLS.
+    #[must_use]
     pub fn is_tls(&self) -> bool {
         self.tls.is_some()
     }
 
     /// The URL of the first address, with `***` for a password.
+    #[must_use]
     pub fn connection_url(&self) -> String {
         let scheme = if self.is_tls() { "amqps" } else { "amqp" };
         // A certificate that is the whole identity has neither.

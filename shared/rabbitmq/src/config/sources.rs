@@ -39,10 +39,15 @@ const AMQPS_PORT: i64 = 5_671;
 /// source.
 #[derive(Clone, Debug, Default)]
 pub struct ConnectionArguments {
+    /// A name or an address.
     pub host: Option<String>,
+    /// 1 to 65535.
     pub port: Option<i64>,
+    /// The user to log in as.
     pub user: Option<String>,
+    /// Shown by no `Debug` or error.
     pub password: Option<SecretString>,
+    /// The virtual host, at most 255 bytes.
     pub vhost: Option<String>,
     /// In seconds.
     pub timeout: Option<i64>,
