@@ -4,9 +4,6 @@
 //! `mq-access` with the concurrency that a deployment reserves: what is beyond is refused, as
 //! Lambda does it.
 
-#[path = "crash/stand/wire.rs"]
-mod wire;
-
 use std::num::NonZeroU32;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -25,8 +22,8 @@ use jiff::Timestamp;
 use lambda_http::Body;
 use mq::InlineTargets;
 use serde_json::{Value, json};
+use test_support::http_server::{Server, response};
 use tokio::sync::{Semaphore, watch};
-use tokio::task::JoinHandle;
 use uuid::Uuid;
 
 /// What is reserved for `mq-access`.
@@ -37,10 +34,9 @@ const LIMIT: NonZeroU32 = NonZeroU32::new(2).unwrap();
 /// A stand-in of Lambda with a function of limited concurrency, which waits at a browse until it is
 /// let go.
 struct Brokers {
-    endpoint: String,
+    server: Server,
     browsing: Arc<Browsing>,
     go: watch::Sender<bool>,
-    server: JoinHandle<()>,
 }
 
 /// How many browses are under way, and how many were at most.
@@ -50,23 +46,16 @@ struct Browsing {
     peak: AtomicUsize,
 }
 
-impl Drop for Brokers {
-    fn drop(&mut self) {
-        self.server.abort();
-    }
-}
-
 impl Brokers {
     async fn start() -> Self {
-        let (listener, port) = wire::listen().await;
         let (go, wait) = watch::channel(false);
         let (free, browsing) = (Arc::new(Semaphore::new(RESERVED)), Arc::new(Browsing::default()));
         let counted = Arc::clone(&browsing);
-        let server = tokio::spawn(wire::serve(listener, move |request| {
+        let server = Server::start(move |request| {
             let (free, wait, counted) = (Arc::clone(&free), wait.clone(), Arc::clone(&counted));
             async move { Some(execute(&request, &free, wait, &counted).await) }
-        }));
-        Self { endpoint: format!("http://127.0.0.1:{port}"), browsing, go, server }
+        });
+        Self { server: server.await, browsing, go }
     }
 
     /// Waits until so many browses are under way.
@@ -84,7 +73,7 @@ async fn execute(
     browsing: &Browsing,
 ) -> Response<Bytes> {
     let Ok(_execution) = free.try_acquire() else {
-        let mut throttled = wire::response(429, r#"{"Type":"User","message":"Rate Exceeded."}"#);
+        let mut throttled = response(429, r#"{"Type":"User","message":"Rate Exceeded."}"#);
         let kind = HeaderValue::from_static("TooManyRequestsException");
         throttled.headers_mut().insert("x-amzn-errortype", kind);
         return throttled;
@@ -97,7 +86,7 @@ async fn execute(
         browsing.now.fetch_sub(1, Ordering::SeqCst);
     }
     let reply = json!({"status": 200, "headers": {"content-type": "application/json"}, "body": "{}"});
-    wire::response(200, reply.to_string())
+    response(200, reply.to_string())
 }
 
 /// The gateway's side of a function, with a tenant of its own.
@@ -110,7 +99,7 @@ impl Stand {
     async fn of(brokers: &Brokers) -> Self {
         let sdk = aws::Sdk::from_environment().await.single_attempt(Duration::from_secs(20));
         let dynamodb = Client::new(&sdk);
-        let lambda = aws::Sdk::at(&brokers.endpoint, "us-east-1", "none", "none").await;
+        let lambda = aws::Sdk::at(&brokers.server.url(), "us-east-1", "none", "none").await;
         let lambda = aws_sdk_lambda::Client::new(&lambda.single_attempt(Duration::from_secs(30)));
         let table = variable("IDEMPOTENCY_TABLE");
         let budget = Budget::new(dynamodb.clone(), table.clone(), LIMIT);

@@ -13,6 +13,7 @@ mod budget;
 mod chunking;
 mod consume;
 mod contract;
+mod dependencies;
 mod events;
 mod examples;
 mod front;

@@ -1,4 +1,5 @@
 use mq::{BrokerError, ProduceFailure};
+use test_support::runtime_api::{Failure, NotReady};
 
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum Error {
@@ -14,6 +15,10 @@ pub(crate) enum Error {
     Postgres(#[from] tokio_postgres::Error),
     #[error("not the JSON of a run: {0}")]
     Json(#[from] serde_json::Error),
+    #[error("{0}")]
+    NotReady(#[from] NotReady),
+    #[error("{0}")]
+    Invocation(#[from] Failure),
     #[error("{0}")]
     Io(#[from] std::io::Error),
     #[error("{0}")]

@@ -4,13 +4,17 @@ use std::path::{Path, PathBuf};
 use std::process::Stdio;
 use std::time::{Duration, Instant};
 
+use bytes::Bytes;
 use nix::time::ClockId;
 use nix::unistd::Pid;
+use test_support::runtime_api::{Answer, RuntimeApi};
 use tokio::process::{Child, Command};
 
 use crate::error::Error;
-use crate::lambda::RuntimeApi;
 use crate::template::Template;
+
+/// The longest that a function may take for an event.
+pub(crate) const PATIENCE: Duration = Duration::from_secs(30);
 
 pub(crate) type Variables = Vec<(String, String)>;
 
@@ -55,12 +59,12 @@ pub(crate) struct Environment {
 
 impl Environment {
     pub(crate) async fn start(mut command: Command, variables: &Variables) -> Result<Self, Error> {
-        let api = RuntimeApi::start().await?;
+        let api = RuntimeApi::start("bench").await;
         command
             .env_clear()
             .envs(lambda_variables())
             .envs(variables.iter().map(|(name, value)| (name, value)))
-            .env("AWS_LAMBDA_RUNTIME_API", api.address.to_string())
+            .env("AWS_LAMBDA_RUNTIME_API", api.address())
             .stdin(Stdio::null())
             .stdout(Stdio::null())
             .kill_on_drop(true);
@@ -69,6 +73,14 @@ impl Environment {
             Error::Unexpected(format!("{}: {error}", command.as_std().get_program().display()))
         })?;
         Ok(Self { clock: clock(&child)?, child, spawned, api })
+    }
+
+    /// Hands an event to the function and waits for its answer.
+    pub(crate) async fn invoke(&self, event: Bytes) -> Result<Answer, Error> {
+        let invocation = self.api.invoker.invoke(event, PATIENCE);
+        let answered = tokio::time::timeout(PATIENCE, invocation).await;
+        let late = |_| Error::Unexpected("the function does not answer".to_owned());
+        Ok(answered.map_err(late)??)
     }
 
     /// CPU time of all threads of the process so far, ended ones too.

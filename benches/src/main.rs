@@ -26,7 +26,6 @@ mod gateway_crate;
 mod idempotency;
 mod ingest;
 mod keys;
-mod lambda;
 mod load;
 mod recorder;
 mod report;

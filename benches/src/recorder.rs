@@ -3,16 +3,13 @@
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use axum::Router;
-use axum::body::Bytes;
-use axum::extract::State;
-use axum::http::{HeaderMap, StatusCode, header};
-use axum::response::{IntoResponse, Response};
+use bytes::Bytes;
+use http::{HeaderMap, Request, Response, header};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
+use test_support::http_server::{Server, response};
 
 use crate::error::Error;
-use crate::lambda::Server;
 
 /// A call as the SDK sent it.
 #[derive(Clone, Debug, Serialize, Deserialize)]
@@ -38,14 +35,18 @@ struct Upstream {
 const TARGET: &str = "x-amz-target";
 
 impl Recorder {
-    pub(crate) async fn start(url: &str) -> Result<Self, Error> {
+    pub(crate) async fn start(url: &str) -> Self {
         let upstream = Arc::new(Upstream {
             url: url.to_owned(),
             client: reqwest::Client::new(),
             calls: Mutex::default(),
         });
-        let router = Router::new().fallback(pass_on).with_state(Arc::clone(&upstream));
-        Ok(Self { server: Server::start(router).await?, upstream })
+        let served = Arc::clone(&upstream);
+        let server = Server::start(move |request| {
+            let upstream = Arc::clone(&served);
+            async move { Some(pass_on(&upstream, request).await) }
+        });
+        Self { server: server.await, upstream }
     }
 
     pub(crate) fn url(&self) -> String {
@@ -89,16 +90,21 @@ fn operation(target: &str) -> &str {
     target.rsplit('.').next().unwrap_or_default()
 }
 
-async fn pass_on(State(upstream): State<Arc<Upstream>>, headers: HeaderMap, body: Bytes) -> Response {
+async fn pass_on(upstream: &Upstream, request: Request<Bytes>) -> Response<Bytes> {
+    let (parts, body) = request.into_parts();
+    let headers = parts.headers;
     let target = headers.get(TARGET).and_then(|value| value.to_str().ok()).unwrap_or_default().to_owned();
     upstream.calls.lock().unwrap_or_else(PoisonError::into_inner).push((target, body.clone()));
     let request = upstream.client.post(&upstream.url).headers(end_to_end(headers)).body(body);
     match request.send().await {
-        Ok(mut response) => {
-            let headers = end_to_end(std::mem::take(response.headers_mut()));
-            (response.status(), headers, response.bytes().await.unwrap_or_default()).into_response()
+        Ok(mut answer) => {
+            let headers = end_to_end(std::mem::take(answer.headers_mut()));
+            let status = answer.status().as_u16();
+            let mut passed = response(status, answer.bytes().await.unwrap_or_default());
+            *passed.headers_mut() = headers;
+            passed
         }
-        Err(error) => (StatusCode::BAD_GATEWAY, error.to_string()).into_response(),
+        Err(error) => response(502, error.to_string()),
     }
 }
 

@@ -153,7 +153,7 @@ async fn start(
     setup::ensure(layout).await?;
 
     let [aws_port, database_port, amqp_port, distribution_port, epmd_port] =
-        ports::free().or_explain(|| "find free ports on 127.0.0.1".to_owned())?;
+        test_support::ports::free().or_explain(|| "find free ports on 127.0.0.1".to_owned())?;
     let ministack = Ministack::new(aws_port);
     let postgres = Postgres::new(database_port);
     let rabbitmq = RabbitMq::new(amqp_port, distribution_port, epmd_port);

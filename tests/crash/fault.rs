@@ -3,10 +3,10 @@
 use std::time::Duration;
 
 use end_to_end::Queue;
+use test_support::amqp_proxy::{ACK, Cut, GET_OK, PUBLISH, QUEUE_DECLARE_OK, Reached};
 use tokio::task::JoinHandle;
 
 use crate::stand::faults::{Blow, Held, Op};
-use crate::stand::network::{ACK, Cut, GET_OK, PUBLISH, QUEUE_DECLARE_OK, Reached};
 use crate::stand::{Asked, Operation, Reply, Stand};
 
 /// What ends at any moment.

@@ -3,10 +3,11 @@
 
 use std::time::{Duration, Instant};
 
+use test_support::amqp_proxy::Cut;
+
 use crate::fault::{Fault, Struck};
 use crate::journey::{Journey, LEASE, Load, told};
 use crate::stand::faults::Op;
-use crate::stand::network::Cut;
 use crate::stand::{Operation, Reply, Stand};
 
 #[tokio::test]

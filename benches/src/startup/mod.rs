@@ -8,16 +8,16 @@ mod size;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use axum::Router;
-use axum::body::Bytes;
-use axum::http::header::CONTENT_TYPE;
+use bytes::Bytes;
 use clap::Args;
+use http::HeaderValue;
+use http::header::CONTENT_TYPE;
 use serde::Deserialize;
 use serde_json::Value;
+use test_support::http_server::{Server, response};
 
 use crate::error::Error;
 use crate::function::{Environment, repository};
-use crate::lambda::Server;
 use crate::startup::contender::Contender;
 use crate::startup::report::{Measured, table};
 
@@ -67,10 +67,12 @@ struct Answered {
 }
 
 pub(crate) async fn run(options: &Options) -> Result<(), Error> {
-    let dynamodb = Server::start(
-        Router::new().fallback(async || ([(CONTENT_TYPE, "application/x-amz-json-1.0")], KNOWN_KEY)),
-    )
-    .await?;
+    let dynamodb = Server::start(async |_| {
+        let mut known = response(200, KNOWN_KEY);
+        known.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static("application/x-amz-json-1.0"));
+        Some(known)
+    })
+    .await;
     let contenders = contender::all(&dynamodb.url(), &options.node)?;
     check_alike(&contenders).await?;
     let mut measured: Vec<_> = contenders.iter().map(|contender| Measured::new(contender.name())).collect();
@@ -103,7 +105,7 @@ async fn start(contender: &Contender, event: Option<Bytes>) -> Result<Start, Err
     let cpu_to_poll = environment.cpu()?;
     let mut answered = None;
     if let Some(event) = event {
-        let answer = environment.api.invoker.invoke(event).await?;
+        let answer = environment.invoke(event).await?;
         // What a function does after its answer, up to its next poll, belongs to the request.
         environment.api.polled().await?;
         answered = Some(Answered { after: answer.at - spawned, cpu: environment.cpu()? });
@@ -126,7 +128,7 @@ async fn check_alike(contenders: &[Contender]) -> Result<(), Error> {
         let mut first: Option<(&str, Refusal)> = None;
         for contender in contenders.iter().filter(|contender| contender.parses()) {
             let environment = Environment::start(contender.command(), contender.variables()).await?;
-            let answer = environment.api.invoker.invoke(event(name)?).await?;
+            let answer = environment.invoke(event(name)?).await?;
             environment.stop().await?;
             let refusal = refusal(&answer.body)?;
             match &first {

@@ -3,17 +3,15 @@
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use axum::Router;
-use axum::body::Bytes;
-use axum::extract::{Path, State};
-use axum::http::StatusCode;
-use axum::routing::post;
+use bytes::Bytes;
+use http::{Request, Response};
 use serde_json::{Value, json};
+use test_support::http_server::{Server, response};
+use test_support::runtime_api::Invoker;
 use tokio::process::Command;
 
 use crate::error::Error;
-use crate::function::{Environment, Function, repository};
-use crate::lambda::{Invoker, Server};
+use crate::function::{Environment, Function, PATIENCE, repository};
 use crate::warm::Stack;
 
 /// The function that answers with the last reply at once.
@@ -51,10 +49,12 @@ impl Pair {
     ) -> Result<Self, Error> {
         let mq_access = start("mq-access", stack, dynamodb_of_mq_access, dynamodb_of_mq_access).await?;
         let orders = Orders { mq_access: mq_access.api.invoker.clone(), last: Arc::default() };
-        let router = Router::new()
-            .route("/2015-03-31/functions/{name}/invocations", post(invoke))
-            .with_state(orders.clone());
-        let lambda = Server::start(router).await?;
+        let served = orders.clone();
+        let lambda = Server::start(move |request| {
+            let orders = served.clone();
+            async move { Some(invoke(&orders, request).await) }
+        })
+        .await;
         let produce = start("produce", stack, dynamodb_of_produce, &lambda.url()).await?;
         let event = std::fs::read(repository().join("events/produce/one-message.json"))?;
         Ok(Self { produce, mq_access, lambda, orders, event: serde_json::from_slice(&event)? })
@@ -76,7 +76,7 @@ impl Pair {
             }
         }
         let event = serde_json::to_vec(&event)?;
-        let answer = self.produce.api.invoker.invoke(event.clone().into()).await?;
+        let answer = self.produce.invoke(event.clone().into()).await?;
         // The request is over when both ask for more: what they do in between is a part of it.
         self.produce.api.polled().await?;
         self.mq_access.api.polled().await?;
@@ -124,17 +124,18 @@ async fn start(name: &str, stack: &Stack, endpoint: &str, lambda: &str) -> Resul
     Ok(environment)
 }
 
-/// Lambda's Invoke, request and response.
-async fn invoke(State(orders): State<Orders>, Path(name): Path<String>, order: Bytes) -> (StatusCode, Bytes) {
+/// Lambda's Invoke: `POST /2015-03-31/functions/{name}/invocations`.
+async fn invoke(orders: &Orders, request: Request<Bytes>) -> Response<Bytes> {
     let last = || orders.last.lock().unwrap_or_else(PoisonError::into_inner);
-    if name == ECHO {
-        return (StatusCode::OK, last().1.clone());
+    if request.uri().path().split('/').nth(3) == Some(ECHO) {
+        return response(200, last().1.clone());
     }
-    match orders.mq_access.invoke(order.clone()).await {
+    let order = request.into_body();
+    match orders.mq_access.invoke(order.clone(), PATIENCE).await {
         Ok(answer) => {
             *last() = (order, answer.body.clone());
-            (StatusCode::OK, answer.body)
+            response(200, answer.body)
         }
-        Err(error) => (StatusCode::INTERNAL_SERVER_ERROR, error.to_string().into()),
+        Err(error) => response(500, error.to_string()),
     }
 }

@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 
-use axum::body::Bytes;
+use bytes::Bytes;
 use clap::ValueEnum;
 use lambda_http::{Body, Request, Response};
 use lambda_runtime::{LambdaEvent, service_fn};
@@ -39,7 +39,7 @@ impl RuntimeAlone {
     /// What it took for one event.
     pub(crate) async fn cpu_of(&mut self, event: &[u8]) -> Result<Duration, Error> {
         let before = self.0.cpu()?;
-        self.0.api.invoker.invoke(Bytes::copy_from_slice(event)).await?;
+        self.0.invoke(Bytes::copy_from_slice(event)).await?;
         self.0.api.polled().await?;
         Ok(self.0.cpu()?.saturating_sub(before))
     }

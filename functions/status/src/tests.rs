@@ -3,6 +3,7 @@
 use aws::Sdk;
 use http::header::{ALLOW, CACHE_CONTROL, CONTENT_TYPE};
 use serde_json::Value;
+use test_support::proxy::Proxy;
 
 use super::*;
 
@@ -43,24 +44,17 @@ async fn ready_says_which_dependencies_are_cut_off_and_names_no_table() {
 
 #[tokio::test]
 async fn who_asks_again_for_readiness_costs_no_call() {
-    let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
-    let endpoint = format!("http://{}", listener.local_addr().unwrap());
-    let calls = std::sync::Arc::new(std::sync::atomic::AtomicUsize::new(0));
-    let counted = std::sync::Arc::clone(&calls);
-    tokio::spawn(async move {
-        while let Ok((_closed, _)) = listener.accept().await {
-            counted.fetch_add(1, std::sync::atomic::Ordering::SeqCst);
-        }
-    });
+    let hangs_up = Proxy::to_nobody().await;
+    let endpoint = format!("http://127.0.0.1:{}", hangs_up.port);
     let sdk = Sdk::at(&endpoint, "us-east-1", "none", "none").await;
     let status = Status::new(&sdk, "access".to_owned(), "records".to_owned(), "mq-access".to_owned());
     let first = status.readiness().await;
-    let made = calls.load(std::sync::atomic::Ordering::SeqCst);
+    let made = hangs_up.accepted();
     assert!(first.status == 503 && made >= 3, "{made}");
     for _ in 0..10 {
         assert_eq!(status.readiness().await, first);
     }
-    assert_eq!(calls.load(std::sync::atomic::Ordering::SeqCst), made);
+    assert_eq!(hangs_up.accepted(), made);
 }
 
 #[tokio::test]

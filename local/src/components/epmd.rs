@@ -1,5 +1,6 @@
 //! Erlang's port mapper. RabbitMQ would start one by itself, as a daemon that outlives it.
 
+use test_support::rabbitmq;
 use tokio::process::Command;
 
 use super::{Component, Ready};
@@ -24,11 +25,8 @@ impl Component for Epmd {
 
     fn command(&self, layout: &Layout) -> Result<Command, Failure> {
         let home = layout.component_directory(self.name())?;
-        let mut command = Command::new("epmd");
-        command
-            .env_clear()
-            .args(["-address", "127.0.0.1", "-port", &self.port.to_string()])
-            .current_dir(home);
+        let mut command = rabbitmq::epmd(self.port);
+        command.current_dir(home);
         Ok(command)
     }
 

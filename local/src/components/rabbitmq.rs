@@ -1,15 +1,12 @@
 //! A private RabbitMQ node: its own name, ports, cookie, data and user.
 
-use std::path::Path;
-
+use test_support::rabbitmq::Node;
 use tokio::process::Command;
 
 use super::{Component, Ready};
 use crate::failure::{Explain as _, Failure};
-use crate::layout::{Layout, create};
+use crate::layout::Layout;
 
-/// Its launcher; the one in `/usr/sbin` switches to the system's user and the system's directories.
-pub(crate) const SERVER: &str = "/usr/lib/rabbitmq/bin/rabbitmq-server";
 pub(crate) const USER: &str = "app";
 pub(crate) const VIRTUAL_HOST: &str = "/";
 
@@ -39,22 +36,6 @@ impl RabbitMq {
     pub(crate) fn password(&self) -> &str {
         &self.password
     }
-
-    fn write_configuration(&self, home: &Path) -> Result<(), Failure> {
-        let configuration = format!(
-            "listeners.tcp.1 = {}\ndefault_user = {USER}\ndefault_pass = {}\ndisk_free_limit.absolute = 50MB\n",
-            self.conn_name(),
-            self.password,
-        );
-        for (name, text) in [("rabbitmq.conf", configuration.as_str()), ("enabled_plugins", "[].\n")] {
-            let path = home.join(name);
-            std::fs::write(&path, text).or_explain(|| format!("write {}", path.display()))?;
-        }
-        for directory in ["mnesia", "log", "generated"] {
-            create(&home.join(directory))?;
-        }
-        Ok(())
-    }
 }
 
 impl Component for RabbitMq {
@@ -64,34 +45,19 @@ impl Component for RabbitMq {
 
     fn command(&self, layout: &Layout) -> Result<Command, Failure> {
         let home = layout.component_directory(self.name())?;
-        self.write_configuration(&home)?;
-        let mut command = Command::new(SERVER);
-        command
-            .env_clear()
-            .current_dir(&home)
-            // Where the cookie is made.
-            .env("HOME", &home)
-            .env("ERL_EPMD_PORT", self.epmd_port.to_string())
-            .env("ERL_EPMD_ADDRESS", "127.0.0.1")
-            // Makes the launcher become the server instead of waiting for it.
-            .env("RUNNING_UNDER_SYSTEMD", "true")
-            .env("RABBITMQ_NODENAME", "integrahub@localhost")
-            .env("RABBITMQ_NODE_IP_ADDRESS", "127.0.0.1")
-            .env("RABBITMQ_NODE_PORT", self.port.to_string())
-            .env("RABBITMQ_DIST_PORT", self.distribution_port.to_string())
-            .env("RABBITMQ_CONF_ENV_FILE", home.join("no-env.conf"))
-            .env("RABBITMQ_CONFIG_FILE", home.join("rabbitmq.conf"))
-            .env("RABBITMQ_ADVANCED_CONFIG_FILE", home.join("no-advanced.config"))
-            .env("RABBITMQ_ENABLED_PLUGINS_FILE", home.join("enabled_plugins"))
-            .env("RABBITMQ_GENERATED_CONFIG_DIR", home.join("generated"))
-            .env("RABBITMQ_MNESIA_BASE", home.join("mnesia"))
-            .env("RABBITMQ_LOG_BASE", home.join("log"))
-            .env("RABBITMQ_LOGS", "-")
-            .env(
-                "RABBITMQ_SERVER_ADDITIONAL_ERL_ARGS",
-                "-start_epmd false -kernel inet_dist_use_interface {127,0,0,1}",
-            );
-        Ok(command)
+        let node = Node {
+            home,
+            name: "integrahub@localhost",
+            port: self.port,
+            distribution_port: self.distribution_port,
+            epmd_port: self.epmd_port,
+        };
+        let configuration = format!(
+            "default_user = {USER}\ndefault_pass = {}\ndisk_free_limit.absolute = 50MB\n",
+            self.password
+        );
+        node.prepare(&configuration, &[]).or_explain(|| format!("prepare {}", node.home.display()))?;
+        Ok(node.server())
     }
 
     fn ready(&self) -> Ready {

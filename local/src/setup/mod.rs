@@ -6,9 +6,9 @@ mod python;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use test_support::{postgres, rabbitmq};
 use tokio::process::Command;
 
-use crate::components::{postgres, rabbitmq};
 use crate::console;
 use crate::failure::{Explain as _, Failure};
 use crate::layout::Layout;
@@ -21,7 +21,7 @@ use crate::supervisor::with_log;
 /// What could not be installed, and what to do.
 pub(crate) async fn ensure(layout: &Layout) -> Result<(), Failure> {
     let _lock = wait_for_lock(layout).await?;
-    if !Path::new(rabbitmq::SERVER).is_file() || !on_path("epmd") {
+    if !Path::new(rabbitmq::PROGRAMS).join("rabbitmq-server").is_file() || !on_path("epmd") {
         apt::install(layout, "RabbitMQ", &["rabbitmq-server"]).await?;
     }
     if postgres::programs().is_none() {

@@ -217,7 +217,7 @@ where
 
 #[cfg(test)]
 mod tests {
-    use cluster::Cluster;
+    use test_support::postgres::Cluster;
 
     use super::*;
 

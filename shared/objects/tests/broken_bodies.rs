@@ -12,8 +12,8 @@ use std::collections::BTreeMap;
 
 use aws::Sdk;
 use objects::{Head, ObjectError, Objects};
+use test_support::ports;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
-use tokio::net::TcpListener;
 
 const CONTENT: &[u8] = b"0123456789abcdefghijklmnopqrstuvwxyz";
 
@@ -31,8 +31,8 @@ enum Answer {
 
 /// A server with one object. It gives the requests' heads when it has given its answers.
 async fn server(answers: &'static [Answer]) -> (Objects, tokio::task::JoinHandle<Vec<String>>) {
-    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
-    let endpoint = format!("http://{}", listener.local_addr().unwrap());
+    let (listener, port) = ports::listen().await;
+    let endpoint = format!("http://127.0.0.1:{port}");
     let serving = tokio::spawn(async move {
         let mut heads = Vec::new();
         for answer in answers {

@@ -141,32 +141,16 @@ impl Visit for Collect<'_> {
 
 #[cfg(test)]
 mod tests {
-    use std::sync::{Arc, Mutex};
-
     use super::*;
+    use test_support::log::Sink;
     use tracing_subscriber::layer::SubscriberExt as _;
-
-    #[derive(Clone, Default)]
-    struct Sink(Arc<Mutex<Vec<u8>>>);
-
-    impl Write for Sink {
-        fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
-            self.0.lock().unwrap().extend_from_slice(bytes);
-            Ok(bytes.len())
-        }
-
-        fn flush(&mut self) -> std::io::Result<()> {
-            Ok(())
-        }
-    }
 
     fn logged(emit: impl FnOnce()) -> Value {
         let sink = Sink::default();
         let writer = sink.clone();
         let subscriber = tracing_subscriber::registry().with(Envelope::to(move || writer.clone()));
         tracing::subscriber::with_default(subscriber, emit);
-        let bytes = sink.0.lock().unwrap().clone();
-        serde_json::from_slice(&bytes).unwrap()
+        serde_json::from_str(&sink.text()).unwrap()
     }
 
     #[test]

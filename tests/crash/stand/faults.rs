@@ -5,9 +5,8 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use http::Response;
+use test_support::http_server::{Answer, response};
 use tokio::sync::oneshot;
-
-use super::wire::{Answer, response};
 
 /// How long a crash point may take to be reached.
 const PATIENCE: Duration = Duration::from_secs(10);

@@ -5,30 +5,32 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use bytes::Bytes;
 use http::{HeaderValue, Request, Response};
-use tokio::task::JoinHandle;
+use test_support::http_server::{Server, response};
 
 use super::faults::{Faults, Op};
 use super::function::{Function, Invoked};
-use super::wire::{self, response};
 
 /// Serves `POST /2015-03-31/functions/{name}/invocations` for one function.
 #[derive(Debug)]
 pub(crate) struct Lambda {
-    pub(crate) port: u16,
+    server: Server,
     kill_on_arrival: Arc<AtomicBool>,
-    server: JoinHandle<()>,
 }
 
 impl Lambda {
     pub(crate) async fn start(function: Function, faults: Faults) -> Self {
-        let (listener, port) = wire::listen().await;
         let kill_on_arrival = Arc::new(AtomicBool::new(false));
         let kill = Arc::clone(&kill_on_arrival);
-        let server = tokio::spawn(wire::serve(listener, move |request| {
+        let server = Server::start(move |request| {
             let (function, faults, kill) = (function.clone(), faults.clone(), Arc::clone(&kill));
             async move { faults.pass(Op::Invoke, invoke(function, request, kill)).await }
-        }));
-        Self { port, kill_on_arrival, server }
+        })
+        .await;
+        Self { server, kill_on_arrival }
+    }
+
+    pub(crate) fn url(&self) -> String {
+        self.server.url()
     }
 
     /// The next order's process ends before it can look at it.
@@ -38,12 +40,6 @@ impl Lambda {
 
     pub(crate) fn heal(&self) {
         self.kill_on_arrival.store(false, Ordering::SeqCst);
-    }
-}
-
-impl Drop for Lambda {
-    fn drop(&mut self) {
-        self.server.abort();
     }
 }
 

@@ -5,10 +5,8 @@ pub(crate) mod environment;
 pub(crate) mod faults;
 pub(crate) mod function;
 pub(crate) mod lambda;
-pub(crate) mod network;
 pub(crate) mod store;
 pub(crate) mod template;
-pub(crate) mod wire;
 
 use std::collections::HashMap;
 use std::time::{Duration, Instant};
@@ -19,6 +17,7 @@ use base64::engine::general_purpose::STANDARD;
 use end_to_end::{Answer, Broker, KEY_A, Queue, Records, variable};
 use http::{HeaderMap, HeaderName, HeaderValue};
 use serde_json::{Map, Value, json};
+use test_support::amqp_proxy::AmqpProxy;
 use tokio::task::JoinHandle;
 use url::Url;
 use uuid::Uuid;
@@ -26,7 +25,6 @@ use uuid::Uuid;
 use faults::Faults;
 use function::{Function, Invoked};
 use lambda::Lambda;
-use network::Network;
 use store::StoreProxy;
 use template::Template;
 
@@ -77,7 +75,7 @@ pub(crate) struct Stand {
     /// On the way to DynamoDB, to S3, and from the HTTP functions to `mq-access`.
     pub(crate) faults: Faults,
     /// On the way to the broker.
-    pub(crate) network: Network,
+    pub(crate) network: AmqpProxy,
     pub(crate) lambda: Lambda,
     pub(crate) produce: Function,
     pub(crate) consume: Function,
@@ -96,14 +94,16 @@ impl Stand {
     /// A stand in which the clock of `mq-access` is ahead of everybody's by so many seconds, if
     /// any.
     pub(crate) async fn start_with_clock(ahead: Option<f64>) -> Self {
-        let (faults, network) = (Faults::default(), Network::start().await);
+        let broker = Url::parse(&variable("AMQP_URL")).unwrap();
+        let broker = (broker.host_str().unwrap().to_owned(), broker.port().unwrap());
+        let (faults, network) = (Faults::default(), AmqpProxy::start(broker).await);
         let stores = StoreProxy::start(faults.clone()).await;
         let template = Template::read(references());
         let mut variables = store_variables(&stores);
         let shifted: Vec<_> = variables.iter().cloned().chain(ahead.into_iter().flat_map(shifted)).collect();
         let mq_access = Function::new("mq-access", template.function("MqAccessFunction"), &shifted);
         let lambda = Lambda::start(mq_access.clone(), faults.clone()).await;
-        variables.push(("AWS_ENDPOINT_URL_LAMBDA", format!("http://127.0.0.1:{}", lambda.port)));
+        variables.push(("AWS_ENDPOINT_URL_LAMBDA", lambda.url()));
         let this = Self {
             faults,
             network,
@@ -211,7 +211,7 @@ fn shifted(ahead: f64) -> [(&'static str, String); 3] {
 
 /// What a function needs to find the stores by way of the proxy.
 pub(crate) fn store_variables(stores: &StoreProxy) -> Vec<(&'static str, String)> {
-    let stores_at = format!("http://127.0.0.1:{}", stores.port);
+    let stores_at = stores.url();
     let mut variables: Vec<_> =
         ["AWS_ENDPOINT_URL", "AWS_REGION", "AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY"]
             .into_iter()

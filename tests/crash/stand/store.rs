@@ -3,44 +3,37 @@
 use bytes::Bytes;
 use http::{Method, Request, Response};
 use serde_json::Value;
-use tokio::task::JoinHandle;
+use test_support::http_server::{Server, response};
 
 use super::faults::{Faults, Op};
-use super::wire::{self, response};
 
 /// What belongs to one connection, or is computed anew.
 const OF_THE_CONNECTION: [&str; 4] = ["host", "connection", "content-length", "transfer-encoding"];
 
 /// Listens as these services and forwards to the stack's.
 #[derive(Debug)]
-pub(crate) struct StoreProxy {
-    pub(crate) port: u16,
-    server: JoinHandle<()>,
-}
+pub(crate) struct StoreProxy(Server);
 
 impl StoreProxy {
     pub(crate) async fn start(faults: Faults) -> Self {
         let upstream = end_to_end::variable("AWS_ENDPOINT_URL");
         let records = end_to_end::variable("IDEMPOTENCY_TABLE");
         let client = reqwest::Client::new();
-        let (listener, port) = wire::listen().await;
-        let server = tokio::spawn(wire::serve(listener, move |request| {
+        let server = Server::start(move |request| {
             let (faults, client, upstream) = (faults.clone(), client.clone(), upstream.clone());
             let op = classify(&request, &records);
             async move { faults.pass(op, forward(client, upstream, request)).await }
-        }));
-        Self { port, server }
+        });
+        Self(server.await)
+    }
+
+    pub(crate) fn url(&self) -> String {
+        self.0.url()
     }
 
     /// New connections are refused from now on.
     pub(crate) fn stop(&self) {
-        self.server.abort();
-    }
-}
-
-impl Drop for StoreProxy {
-    fn drop(&mut self) {
-        self.stop();
+        self.0.stop();
     }
 }
 

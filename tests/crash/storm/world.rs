@@ -10,11 +10,11 @@ use aws_sdk_s3::types::{
 };
 use aws_sdk_sqs::types::QueueAttributeName;
 use catalog::{Database, DatabaseConfig};
-use cluster::{Cluster, PASSWORD};
 use end_to_end::variable;
 use ingestion::batch::BatchStatus;
 use serde_json::json;
 use sha2::{Digest as _, Sha256};
+use test_support::postgres::{Cluster, PASSWORD};
 use tokio_postgres::{Client, NoTls};
 use uuid::Uuid;
 

@@ -2,11 +2,10 @@
 
 use std::sync::{Arc, Mutex};
 
-use axum::Router;
-use axum::extract::State;
-use axum::http::{HeaderMap, Method, StatusCode, Uri};
+use bytes::Bytes;
+use http::{Method, Request};
 use serde_json::Value;
-use tokio::net::TcpListener;
+use test_support::http_server::{Answer, Server, response};
 
 #[derive(Clone, Default)]
 struct Seen {
@@ -18,6 +17,7 @@ pub(crate) struct Listener {
     /// With an encoded path and query, as presigned URLs have them.
     pub(crate) url: String,
     seen: Seen,
+    _server: Server,
 }
 
 impl Listener {
@@ -25,14 +25,14 @@ impl Listener {
     pub(crate) async fn start(refusals: &[u16]) -> Self {
         let seen = Seen::default();
         seen.refusals.lock().unwrap().extend(refusals.iter().rev());
-        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
-        let url = format!(
-            "http://{}/arn%3Aaws%3Acloudformation%7Cx?Signature=a%2Bb",
-            listener.local_addr().unwrap()
-        );
-        let app = Router::new().fallback(take).with_state(seen.clone());
-        tokio::spawn(async move { axum::serve(listener, app).await });
-        Self { url, seen }
+        let taken = seen.clone();
+        let server = Server::start(move |request| {
+            let seen = taken.clone();
+            async move { take(&seen, &request) }
+        })
+        .await;
+        let url = format!("{}/arn%3Aaws%3Acloudformation%7Cx?Signature=a%2Bb", server.url());
+        Self { url, seen, _server: server }
     }
 
     pub(crate) fn answers(&self) -> Vec<Value> {
@@ -40,18 +40,12 @@ impl Listener {
     }
 }
 
-async fn take(
-    State(seen): State<Seen>,
-    method: Method,
-    uri: Uri,
-    headers: HeaderMap,
-    body: String,
-) -> StatusCode {
-    assert_eq!(method, Method::PUT);
-    assert_eq!(uri.to_string(), "/arn%3Aaws%3Acloudformation%7Cx?Signature=a%2Bb");
+fn take(seen: &Seen, request: &Request<Bytes>) -> Answer {
+    assert_eq!(request.method(), Method::PUT);
+    assert_eq!(request.uri().to_string(), "/arn%3Aaws%3Acloudformation%7Cx?Signature=a%2Bb");
     // The URL is signed for a request without one.
-    assert!(!headers.contains_key("content-type"));
-    seen.answers.lock().unwrap().push(serde_json::from_str(&body).unwrap());
+    assert!(!request.headers().contains_key("content-type"));
+    seen.answers.lock().unwrap().push(serde_json::from_slice(request.body()).unwrap());
     let refusal = seen.refusals.lock().unwrap().pop();
-    refusal.map_or(StatusCode::OK, |status| StatusCode::from_u16(status).unwrap())
+    Some(response(refusal.unwrap_or(200), ""))
 }

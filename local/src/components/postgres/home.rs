@@ -1,5 +1,5 @@
-//! Where the server keeps its files. PostgreSQL refuses to run as root, so for root it runs as
-//! another user, and that user must be able to get there: below a home such as `/root` it is not.
+//! Where the server keeps its files. PostgreSQL refuses to run as root, so for root it runs as another user, and that
+//! user must be able to get there: below a home such as `/root` it is not.
 
 use std::fs::Permissions;
 use std::os::unix::fs::{PermissionsExt as _, chown, symlink};
@@ -7,67 +7,57 @@ use std::os::unix::process::CommandExt as _;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
+use test_support::postgres::{ACCOUNT, Account};
+
 use crate::failure::{Explain as _, Failure};
 use crate::layout::Layout;
 
-/// Debian's package creates it.
-const USER: &str = "postgres";
 /// A link in the component's own directory to the one that is used instead.
 const ELSEWHERE: &str = "elsewhere";
 const PREFIX: &str = "integrahub-postgres-";
 
-/// Whom the server runs as.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct User {
-    pub(super) uid: u32,
-    pub(super) gid: u32,
-}
-
-/// A directory that is the server's alone: `own`, or a temporary one that `own` links to. No user:
-/// ourselves.
+/// A directory that is the server's alone: `own`, or a temporary one that `own` links to. No user: ourselves.
 ///
 /// # Errors
 /// There is no user to run it as, or the file system refuses.
-pub(super) fn prepare(own: &Path) -> Result<(PathBuf, Option<User>), Failure> {
+pub(super) fn prepare(own: &Path) -> Result<(PathBuf, Option<Account>), Failure> {
     if !nix::unistd::geteuid().is_root() {
         give(own, None)?;
         return Ok((own.to_owned(), None));
     }
-    let user = nix::unistd::User::from_name(USER)
-        .or_explain(|| format!("look up the user {USER}"))?
-        .map(|user| User { uid: user.uid.as_raw(), gid: user.gid.as_raw() })
-        .ok_or_else(|| {
-            Failure::new(format!(
-                "PostgreSQL does not run as root, and there is no user {USER} to run it as: start again as another \
-                 user, or create that one."
-            ))
-        })?;
-    let home = if reaches(user, own)? { own.to_owned() } else { elsewhere(own)? };
-    give(&home, Some(user))?;
-    Ok((home, Some(user)))
+    let account = Account::find().or_explain(|| format!("look up the user {ACCOUNT}"))?;
+    let account = account.ok_or_else(|| {
+        Failure::new(format!(
+            "PostgreSQL does not run as root, and there is no user {ACCOUNT} to run it as: start again as another \
+             user, or create that one."
+        ))
+    })?;
+    let home = if reaches(account, own)? { own.to_owned() } else { elsewhere(own)? };
+    give(&home, Some(account))?;
+    Ok((home, Some(account)))
 }
 
-fn give(home: &Path, user: Option<User>) -> Result<(), Failure> {
+fn give(home: &Path, account: Option<Account>) -> Result<(), Failure> {
     let explain = || format!("prepare {}", home.display());
     std::fs::set_permissions(home, Permissions::from_mode(0o700)).or_explain(explain)?;
-    match user {
-        Some(user) => chown(home, Some(user.uid), Some(user.gid)).or_explain(explain),
+    match account {
+        Some(account) => chown(home, Some(account.uid), Some(account.gid)).or_explain(explain),
         None => Ok(()),
     }
 }
 
 /// Tried out, because modes alone do not tell: there are groups and access lists too.
-fn reaches(user: User, directory: &Path) -> Result<bool, Failure> {
+fn reaches(account: Account, directory: &Path) -> Result<bool, Failure> {
     Command::new("test")
         .arg("-x")
         .arg(directory)
         .current_dir("/")
-        .uid(user.uid)
-        .gid(user.gid)
+        .uid(account.uid)
+        .gid(account.gid)
         .stdin(Stdio::null())
         .status()
         .map(|status| status.success())
-        .or_explain(|| format!("find out whether {USER} can reach {}", directory.display()))
+        .or_explain(|| format!("find out whether {ACCOUNT} can reach {}", directory.display()))
 }
 
 /// Linked before it is used, so that whoever cleans up finds it.
@@ -121,7 +111,7 @@ mod tests {
         let root = tempfile::tempdir().unwrap();
         let inner = root.path().join("inner");
         std::fs::create_dir(&inner).unwrap();
-        let nobody = User { uid: 65534, gid: 65534 };
+        let nobody = Account { uid: 65534, gid: 65534 };
         std::fs::set_permissions(root.path(), Permissions::from_mode(0o700)).unwrap();
         assert!(!reaches(nobody, &inner).unwrap());
         std::fs::set_permissions(root.path(), Permissions::from_mode(0o711)).unwrap();

@@ -1,13 +1,10 @@
 //! A private PostgreSQL server: its own port, data, roles and passwords.
 
 mod home;
-mod programs;
-
-use std::os::unix::fs::chown;
-use std::path::Path;
 
 use nix::sys::signal::Signal;
 use serde_json::{Value, json};
+use test_support::postgres::Server;
 use tokio::process::Command;
 use tokio_postgres::NoTls;
 
@@ -16,7 +13,6 @@ use crate::failure::{Explain as _, Failure};
 use crate::layout::Layout;
 
 pub(crate) use home::forget_elsewhere;
-pub(crate) use programs::programs;
 
 /// The role and the database that the functions use. Like the master user of RDS it is no
 /// superuser.
@@ -67,22 +63,10 @@ impl Component for Postgres {
     }
 
     fn command(&self, layout: &Layout) -> Result<Command, Failure> {
-        let programs = programs().ok_or_else(|| Failure::new("PostgreSQL's server is not installed."))?;
-        let (home, user) = home::prepare(&layout.component_directory(self.name())?)?;
-        for (name, text) in [("superuser-password", secret()), ("roles.sql", self.roles())] {
-            write_private(&home.join(name), &text, user)?;
-        }
-        let mut command = Command::new("sh");
-        command
-            .env_clear()
-            .args(["-c", include_str!("launch.sh")])
-            .current_dir(&home)
-            .env("BINARIES", programs)
-            .env("PORT", self.port.to_string());
-        if let Some(user) = user {
-            command.uid(user.uid).gid(user.gid);
-        }
-        Ok(command)
+        let (home, account) = home::prepare(&layout.component_directory(self.name())?)?;
+        let server = Server { directory: &home, port: self.port, account, settings: &[] };
+        server.prepare(&secret(), &self.roles()).or_explain(|| format!("prepare {}", home.display()))?;
+        Ok(server.command().or_explain(|| "start PostgreSQL's server".to_owned())?.into())
     }
 
     fn ready(&self) -> Ready {
@@ -111,18 +95,4 @@ pub(crate) async fn connects(url: &str) -> bool {
 
 fn secret() -> String {
     uuid::Uuid::new_v4().simple().to_string()
-}
-
-fn write_private(path: &Path, text: &str, owner: Option<home::User>) -> Result<(), Failure> {
-    use std::io::Write as _;
-    use std::os::unix::fs::OpenOptionsExt as _;
-
-    let explain = || format!("write {}", path.display());
-    let mut file =
-        std::fs::File::options().write(true).create_new(true).mode(0o600).open(path).or_explain(explain)?;
-    file.write_all(text.as_bytes()).or_explain(explain)?;
-    match owner {
-        Some(user) => chown(path, Some(user.uid), Some(user.gid)).or_explain(explain),
-        None => Ok(()),
-    }
 }

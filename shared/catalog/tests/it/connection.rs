@@ -2,9 +2,9 @@ use ingestion::Viewer;
 use std::time::Duration;
 
 use catalog::{Database, DatabaseConfig, DatabaseError};
-use cluster::Cluster;
 use nix::sys::signal::Signal;
 use retry::Retryable as _;
+use test_support::postgres::Cluster;
 
 use crate::support::{Item, Load, TestDatabase, config, database_test};
 

@@ -1,6 +1,6 @@
 use catalog::{Database, DatabaseError};
-use cluster::Cluster;
 use retry::Retryable as _;
+use test_support::postgres::Cluster;
 
 use crate::support::{TestDatabase, config, database_test};
 

@@ -1,9 +1,9 @@
 use std::error::Error as _;
 
 use catalog::{Database, DatabaseConfig, DatabaseError, Pem, Tls};
-use cluster::Cluster;
 use rcgen::{BasicConstraints, CertificateParams, CertifiedIssuer, IsCa, KeyPair};
 use retry::Retryable as _;
+use test_support::postgres::Cluster;
 
 use crate::support::config;
 

@@ -1,5 +1,5 @@
 use catalog::WriteOutcome;
-use cluster::Cluster;
+use test_support::postgres::Cluster;
 
 use crate::support::{Item, Load, TestDatabase, config, product};
 

@@ -85,7 +85,7 @@ async fn test() -> ExitCode {
     let secret = |name: &str| format!("{name}@Pa$s/{:x}", std::process::id());
     let (password, wrong, outsider) = (secret("right"), secret("wrong"), secret("outsider"));
     let broker = Broker::start(&password, &outsider).await;
-    support::connect_to(broker.port, &password);
+    support::connect_to(broker.port(), &password);
     let broker = Arc::new(Mutex::new(broker));
 
     let chosen = std::env::var("FAULT").unwrap_or_default();

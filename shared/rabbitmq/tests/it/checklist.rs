@@ -13,6 +13,7 @@ use rabbitmq::{
     PoolError, PoolLimits, RetryPolicy,
 };
 use secrecy::SecretString;
+use test_support::ports;
 
 use crate::proxy::Proxy;
 use crate::support::{Bench, soon, uri};
@@ -153,8 +154,8 @@ async fn connection_manager_tells_refused_credentials_from_other_errors() {
     let error = nobody.connect(soon()).await.unwrap_err();
     assert!(matches!(error, ConnectionError::Other(_)) && error.is_transient(), "{error:?}");
 
-    let silent = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
-    let silent = manager(config(silent.local_addr().unwrap().port()));
+    let (_silent, silent_port) = ports::listen().await;
+    let silent = manager(config(silent_port));
     let error = silent.connect(Deadline::after(Duration::from_millis(300))).await.unwrap_err();
     assert!(matches!(error, ConnectionError::ConnectionTimeout(_)), "{error:?}");
 

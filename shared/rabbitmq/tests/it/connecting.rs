@@ -5,6 +5,7 @@ use std::time::{Duration, Instant};
 use mq::{Access, Broker as _, BrokerError, Credentials, Deadline, Outgoing, RateLimit};
 use rabbitmq::{RabbitMq, Settings};
 use secrecy::SecretString;
+use test_support::ports;
 use tokio::sync::watch;
 
 use crate::proxy::Proxy;
@@ -114,8 +115,7 @@ async fn the_cap_holds_for_connections_in_use() {
 #[tokio::test]
 async fn addresses_are_tried_in_order_and_the_one_that_worked_comes_first() {
     let (bench, first, second) = (Bench::new("addresses").await, Proxy::start().await, Proxy::start().await);
-    let silent = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
-    let silent_port = silent.local_addr().unwrap().port();
+    let (_silent, silent_port) = ports::listen().await;
     let access = access_at(&[
         ("127.0.0.1", 1),
         ("127.0.0.1", silent_port),
@@ -136,8 +136,7 @@ async fn addresses_are_tried_in_order_and_the_one_that_worked_comes_first() {
 #[tokio::test]
 async fn what_cannot_be_reached_says_so_in_time() {
     let bench = Bench::absent("unreachable").await;
-    let silent = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
-    let silent_port = silent.local_addr().unwrap().port();
+    let (_silent, silent_port) = ports::listen().await;
     let rabbit = rabbit();
     for (host, port) in [("127.0.0.1", 1), ("no-such-host.invalid", 5672), ("127.0.0.1", silent_port)] {
         let started = Instant::now();

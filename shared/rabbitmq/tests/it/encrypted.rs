@@ -6,8 +6,9 @@ use std::sync::Arc;
 
 use rabbitmq::{ConnectionArguments, ConnectionConfig, ConnectionError, ConnectionManager, TlsConfig};
 use secrecy::SecretString;
+use test_support::ports;
 use tokio::io::copy_bidirectional;
-use tokio::net::{TcpListener, TcpStream};
+use tokio::net::TcpStream;
 use tokio_rustls::TlsAcceptor;
 use tokio_rustls::rustls::crypto::ring;
 use tokio_rustls::rustls::pki_types::pem::PemObject as _;
@@ -41,8 +42,7 @@ async fn tls_front(authority: &Authority, name: &str, clients: Option<&Authority
     let key = PrivateKeyDer::from_pem_slice(key.as_bytes()).unwrap();
     let config = builder.with_single_cert(vec![certificate(&chain)], key).unwrap();
     let acceptor = TlsAcceptor::from(Arc::new(config));
-    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
-    let port = listener.local_addr().unwrap().port();
+    let (listener, port) = ports::listen().await;
     tokio::spawn(async move {
         while let Ok((client, _)) = listener.accept().await {
             let acceptor = acceptor.clone();

@@ -1,9 +1,7 @@
 //! What the log says, in the envelope of all logs, and what it must never say.
 
 use std::collections::BTreeSet;
-use std::io::Write;
 use std::path::Path;
-use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use mq::{Broker as _, Credentials, Deadline};
@@ -12,6 +10,7 @@ use rabbitmq::{
 };
 use secrecy::SecretString;
 use serde_json::Value;
+use test_support::log::Sink;
 use tokio::sync::watch;
 use tracing::subscriber::DefaultGuard;
 use tracing_subscriber::layer::SubscriberExt as _;
@@ -19,38 +18,14 @@ use tracing_subscriber::layer::SubscriberExt as _;
 use crate::proxy::Proxy;
 use crate::support::{Bench, access_at, explicit, outgoing, rabbit, soon, uri};
 
-/// Keeps every line of the log.
-#[derive(Clone, Default)]
-pub(crate) struct Recorder(Arc<Mutex<Vec<u8>>>);
-
-impl Write for Recorder {
-    fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
-        self.0.lock().unwrap().extend_from_slice(bytes);
-        Ok(bytes.len())
-    }
-
-    fn flush(&mut self) -> std::io::Result<()> {
-        Ok(())
-    }
-}
-
-impl Recorder {
-    pub(crate) fn start() -> (Self, DefaultGuard) {
-        let recorder = Self::default();
-        let writer = recorder.clone();
-        let envelope = telemetry::Envelope::to(move || writer.clone());
-        let filter = tracing_subscriber::EnvFilter::new("info,rabbitmq=debug,lapin=off");
-        let subscriber = tracing_subscriber::registry().with(filter).with(envelope);
-        (recorder, tracing::subscriber::set_default(subscriber))
-    }
-
-    fn text(&self) -> String {
-        String::from_utf8(self.0.lock().unwrap().clone()).unwrap()
-    }
-
-    pub(crate) fn lines(&self) -> Vec<Value> {
-        self.text().lines().map(|line| serde_json::from_str(line).unwrap()).collect()
-    }
+/// Keeps every line of the log while the guard is kept.
+pub(crate) fn record() -> (Sink, DefaultGuard) {
+    let sink = Sink::default();
+    let writer = sink.clone();
+    let envelope = telemetry::Envelope::to(move || writer.clone());
+    let filter = tracing_subscriber::EnvFilter::new("info,rabbitmq=debug,lapin=off");
+    let subscriber = tracing_subscriber::registry().with(filter).with(envelope);
+    (sink, tracing::subscriber::set_default(subscriber))
 }
 
 const PASSWORD: &str = "not-the-password";
@@ -94,7 +69,7 @@ async fn go_through_everything(proxy: &Proxy) {
 
 #[tokio::test]
 async fn the_ten_events_are_logged_with_their_fields() {
-    let (recorder, _guard) = Recorder::start();
+    let (recorder, _guard) = record();
     let proxy = Proxy::start().await;
     go_through_everything(&proxy).await;
     let lines = recorder.lines();
@@ -132,7 +107,7 @@ async fn the_ten_events_are_logged_with_their_fields() {
 
 #[tokio::test]
 async fn credentials_are_in_no_line() {
-    let (recorder, _guard) = Recorder::start();
+    let (recorder, _guard) = record();
     let proxy = Proxy::start().await;
     go_through_everything(&proxy).await;
     let log = recorder.text();
@@ -148,7 +123,7 @@ async fn credentials_are_in_no_line() {
 #[tokio::test]
 async fn a_correlation_id_around_the_work_is_in_every_line() {
     use tracing::Instrument as _;
-    let (recorder, _guard) = Recorder::start();
+    let (recorder, _guard) = record();
     let (bench, rabbit) = (Bench::new("correlation").await, rabbit());
     let access = crate::support::access();
     let span = tracing::info_span!("request", correlation_id = "trace-1");
@@ -161,7 +136,7 @@ async fn a_correlation_id_around_the_work_is_in_every_line() {
 
 #[tokio::test]
 async fn the_gateway_logs_neither_secrets_nor_bodies() {
-    let (recorder, _guard) = Recorder::start();
+    let (recorder, _guard) = record();
     let (bench, proxy, rabbit) = (Bench::new("log").await, Proxy::start().await, rabbit());
 
     let message = outgoing(explicit(&["a-body-of-a-customer"]));

@@ -2,55 +2,15 @@
 //! within half of the time, and with a bound on connections and log lines whatever the target
 //! names.
 
-use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
 use mq::{Access, Broker as _, BrokerError, Credentials, Deadline};
 use rabbitmq::{RabbitMq, Settings};
 use secrecy::SecretString;
-use tokio::io::copy_bidirectional;
-use tokio::net::{TcpListener, TcpStream};
 
-use crate::logging::Recorder;
-use crate::support::{Bench, COMMIT, PLENTY, access_at, consume, explicit, outgoing, soon, unwatched, uri};
-
-/// A broker that resets its first connections.
-struct Starting {
-    port: u16,
-    accepted: Arc<AtomicUsize>,
-}
-
-impl Starting {
-    async fn after(resets: usize) -> Self {
-        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
-        let port = listener.local_addr().unwrap().port();
-        let accepted = Arc::new(AtomicUsize::new(0));
-        let counted = Arc::clone(&accepted);
-        tokio::spawn(async move {
-            while let Ok((mut client, _)) = listener.accept().await {
-                if counted.fetch_add(1, Ordering::SeqCst) < resets {
-                    continue;
-                }
-                tokio::spawn(async move {
-                    let authority = uri().authority;
-                    let mut server =
-                        TcpStream::connect((authority.host.as_str(), authority.port)).await.unwrap();
-                    let _ = copy_bidirectional(&mut client, &mut server).await;
-                });
-            }
-        });
-        Self { port, accepted }
-    }
-
-    fn access(&self, times: usize) -> Access {
-        access_at(&vec![("127.0.0.1", self.port); times])
-    }
-
-    fn accepted(&self) -> usize {
-        self.accepted.load(Ordering::SeqCst)
-    }
-}
+use crate::logging::record;
+use crate::proxy::Proxy;
+use crate::support::{Bench, COMMIT, PLENTY, access_at, consume, explicit, outgoing, soon, unwatched};
 
 fn rabbit(retry_for: Duration) -> RabbitMq {
     RabbitMq::with_settings(Settings { retry_for, ..Settings::default() })
@@ -61,14 +21,14 @@ const LONG: Duration = Duration::from_secs(8);
 #[tokio::test]
 async fn a_broker_that_resets_its_first_connections_is_used_when_it_is_there() {
     let bench = Bench::new("starting").await;
-    let broker = Starting::after(2).await;
+    let broker = Proxy::after_resets(2).await;
     let rabbit = rabbit(LONG);
     let produced = rabbit
-        .produce(&broker.access(1), &bench.queue, &outgoing(explicit(&["once"])), 0, &unwatched(), soon())
+        .produce(&broker.access(), &bench.queue, &outgoing(explicit(&["once"])), 0, &unwatched(), soon())
         .await
         .unwrap();
     assert_eq!((produced.enqueued, broker.accepted()), (1, 3));
-    let unit = rabbit.fetch(&broker.access(1), &bench.queue, &consume(COMMIT, 5, 0), PLENTY, soon()).await;
+    let unit = rabbit.fetch(&broker.access(), &bench.queue, &consume(COMMIT, 5, 0), PLENTY, soon()).await;
     let unit = unit.unwrap();
     assert_eq!(unit.consumed().messages.len(), 1, "it was put once");
     unit.commit(soon()).await.unwrap();
@@ -85,8 +45,8 @@ async fn what_the_broker_refuses_for_good_is_asked_once() {
     let mut wrong_vhost = |access: &mut Access| access.endpoint.queue_manager = "no-such-vhost".to_owned();
     let faults: [&mut dyn FnMut(&mut Access); 2] = [&mut wrong_password, &mut wrong_vhost];
     for fault in faults {
-        let broker = Starting::after(0).await;
-        let mut access = broker.access(1);
+        let broker = Proxy::after_resets(0).await;
+        let mut access = broker.access();
         fault(&mut access);
         rabbit(LONG).depth(&access, &bench.queue, soon()).await.unwrap_err();
         assert_eq!(broker.accepted(), 1);
@@ -95,12 +55,12 @@ async fn what_the_broker_refuses_for_good_is_asked_once() {
 
 #[tokio::test]
 async fn a_broker_that_is_down_is_given_up_in_half_of_the_time() {
-    let (recorder, _guard) = Recorder::start();
-    let broker = Starting::after(usize::MAX).await;
+    let (recorder, _guard) = record();
+    let broker = Proxy::after_resets(usize::MAX).await;
     let bench = Bench::absent("down").await;
     let started = Instant::now();
     let deadline = Deadline::after(Duration::from_secs(7));
-    let error = rabbit(LONG).depth(&broker.access(1), &bench.queue, deadline).await.unwrap_err();
+    let error = rabbit(LONG).depth(&broker.access(), &bench.queue, deadline).await.unwrap_err();
     assert!(
         matches!(&error, BrokerError::Unreachable { detail, .. } if detail.contains("tried 3 times")),
         "{error}"
@@ -112,13 +72,16 @@ async fn a_broker_that_is_down_is_given_up_in_half_of_the_time() {
 
 #[tokio::test]
 async fn however_many_addresses_there_are_connections_and_log_lines_are_bounded() {
-    let (recorder, _guard) = Recorder::start();
+    let (recorder, _guard) = record();
     let bench = Bench::absent("flood").await;
     for addresses in [100, 200, 400] {
-        let broker = Starting::after(usize::MAX).await;
+        let broker = Proxy::after_resets(usize::MAX).await;
         let before = recorder.lines().len();
         let rabbit = rabbit(Duration::from_secs(4));
-        rabbit.depth(&broker.access(addresses), &bench.queue, soon()).await.unwrap_err();
+        rabbit
+            .depth(&access_at(&vec![("127.0.0.1", broker.port); addresses]), &bench.queue, soon())
+            .await
+            .unwrap_err();
         assert!((16..=32).contains(&broker.accepted()), "{} connections", broker.accepted());
         let lines = recorder.lines().len() - before;
         assert!(lines <= 3, "{lines} lines");
@@ -127,8 +90,8 @@ async fn however_many_addresses_there_are_connections_and_log_lines_are_bounded(
 
 #[tokio::test]
 async fn the_connection_test_tries_once() {
-    let broker = Starting::after(usize::MAX).await;
-    let report = rabbit(LONG).test(&broker.access(1), None, soon()).await;
+    let broker = Proxy::after_resets(usize::MAX).await;
+    let report = rabbit(LONG).test(&broker.access(), None, soon()).await;
     assert!(!report.ok);
     assert_eq!(broker.accepted(), 1);
 }
@@ -136,7 +99,7 @@ async fn the_connection_test_tries_once() {
 #[tokio::test]
 async fn the_default_user_is_for_loopback_addresses() {
     let bench = Bench::new("guest").await;
-    let mut access = Starting::after(0).await.access(1);
+    let mut access = Proxy::after_resets(0).await.access();
     access.credentials = None;
     // The broker has no user of that name, so it refuses the login instead of us.
     let tried = rabbit(LONG).depth(&access, &bench.queue, soon()).await.unwrap_err();

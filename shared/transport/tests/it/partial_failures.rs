@@ -4,10 +4,11 @@ use std::collections::BTreeMap;
 
 use ingestion::chunk::{ChunkReady, Generation};
 use serde_json::{Value, json};
+use test_support::sqs::Call;
 use transport::{AnnounceError, ChunksReady, Origin};
 use uuid::Uuid;
 
-use crate::queue::{Call, Queue};
+use crate::queue::Queue;
 
 /// Answers one call by each list, which names the entries that it rejects.
 async fn server(refused: &[&[&str]]) -> (ChunksReady, Queue) {

@@ -2,10 +2,10 @@ use std::panic::{AssertUnwindSafe, resume_unwind};
 use std::sync::Arc;
 
 use catalog::{Database, DatabaseConfig, Pruned};
-use cluster::Cluster;
 use futures_util::FutureExt as _;
 use ingestion::chunk::Chunk;
 use secrecy::ExposeSecret as _;
+use test_support::postgres::Cluster;
 use tokio_postgres::{Client, NoTls, Row};
 
 use super::server;

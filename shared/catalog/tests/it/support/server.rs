@@ -1,7 +1,7 @@
 use std::sync::{Arc, Weak};
 
 use catalog::{DatabaseConfig, Tls};
-use cluster::{Cluster, PASSWORD};
+use test_support::postgres::{Cluster, PASSWORD};
 
 /// The process's one, for tests that need nothing special.
 pub(crate) async fn shared() -> Arc<Cluster> {

@@ -6,7 +6,8 @@ use std::path::{Path, PathBuf};
 const DEBIAN: &str = "/usr/lib/postgresql";
 
 /// The directory with the programs of the newest version, or of the one on the path.
-pub(crate) fn programs() -> Option<PathBuf> {
+#[must_use]
+pub fn programs() -> Option<PathBuf> {
     newest(Path::new(DEBIAN)).or_else(|| {
         let path = std::env::var_os("PATH")?;
         std::env::split_paths(&path).find(|directory| has_server(directory))

@@ -9,16 +9,53 @@ use hyper::server::conn::http1;
 use hyper::service::service_fn;
 use hyper_util::rt::TokioIo;
 use tokio::net::TcpListener;
+use tokio::task::JoinHandle;
+
+use crate::ports;
 
 /// `None` closes the connection.
-pub(crate) type Answer = Option<Response<Bytes>>;
+pub type Answer = Option<Response<Bytes>>;
 
 #[derive(Debug, thiserror::Error)]
 #[error("closed on purpose")]
 struct Closed;
 
-/// Serves every connection until the listener's task ends.
-pub(crate) async fn serve<F, A>(listener: TcpListener, answer: F)
+/// Listens on a free port of this machine until it is dropped.
+#[derive(Debug)]
+pub struct Server {
+    pub port: u16,
+    task: JoinHandle<()>,
+}
+
+impl Server {
+    /// Answers every request by `answer`.
+    pub async fn start<F, A>(answer: F) -> Self
+    where
+        F: Fn(Request<Bytes>) -> A + Clone + Send + 'static,
+        A: Future<Output = Answer> + Send + 'static,
+    {
+        let (listener, port) = ports::listen().await;
+        Self { port, task: tokio::spawn(serve(listener, answer)) }
+    }
+
+    #[must_use]
+    pub fn url(&self) -> String {
+        format!("http://127.0.0.1:{}", self.port)
+    }
+
+    /// Refuses new connections from now on.
+    pub fn stop(&self) {
+        self.task.abort();
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        self.stop();
+    }
+}
+
+async fn serve<F, A>(listener: TcpListener, answer: F)
 where
     F: Fn(Request<Bytes>) -> A + Clone + Send + 'static,
     A: Future<Output = Answer> + Send + 'static,
@@ -41,14 +78,8 @@ where
     }
 }
 
-/// Listens at a free port of this machine.
-pub(crate) async fn listen() -> (TcpListener, u16) {
-    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
-    let port = listener.local_addr().unwrap().port();
-    (listener, port)
-}
-
-pub(crate) fn response(status: u16, body: impl Into<Bytes>) -> Response<Bytes> {
+#[must_use]
+pub fn response(status: u16, body: impl Into<Bytes>) -> Response<Bytes> {
     let mut response = Response::new(body.into());
     *response.status_mut() = StatusCode::from_u16(status).unwrap();
     response

@@ -1,5 +1,4 @@
-//! The way to the broker: a proxy that understands AMQP's frames well enough to break at a chosen
-//! one.
+//! A proxy that understands AMQP's frames well enough to break the connection at a chosen one.
 
 use std::io;
 use std::sync::{Arc, Mutex};
@@ -9,7 +8,8 @@ use tokio::io::{AsyncRead, AsyncReadExt as _, AsyncWrite, AsyncWriteExt as _, Bu
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::{oneshot, watch};
 use tokio::task::JoinHandle;
-use url::Url;
+
+use crate::ports;
 
 const PATIENCE: Duration = Duration::from_secs(10);
 const PROTOCOL_HEADER: usize = 8;
@@ -17,19 +17,20 @@ const METHOD: u8 = 1;
 
 /// A method frame, by class and method.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Method(u16, u16);
+pub struct Method(u16, u16);
 
 /// A message is put.
-pub(crate) const PUBLISH: Method = Method(60, 40);
+pub const PUBLISH: Method = Method(60, 40);
 /// Messages are confirmed by the broker, or acknowledged by a consumer.
-pub(crate) const ACK: Method = Method(60, 80);
+pub const ACK: Method = Method(60, 80);
 /// A first message is got.
-pub(crate) const GET_OK: Method = Method(60, 71);
+pub const GET_OK: Method = Method(60, 71);
 /// What follows a consumer's acknowledgement and proves that it arrived.
-pub(crate) const QUEUE_DECLARE_OK: Method = Method(50, 11);
+pub const QUEUE_DECLARE_OK: Method = Method(50, 11);
 
+/// How connections break.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Cut {
+pub enum Cut {
     /// Both sides are told, politely.
     Fin,
     /// Both sides are told, and what was on its way is lost.
@@ -66,48 +67,47 @@ struct Wire {
     cuts: watch::Sender<Cut>,
 }
 
+/// Frames pass from a free port of this machine to a broker and back.
 #[derive(Debug)]
-pub(crate) struct Network {
-    pub(crate) port: u16,
+pub struct AmqpProxy {
+    pub port: u16,
     wire: Arc<Wire>,
     server: Option<JoinHandle<()>>,
 }
 
 /// A frame that is waited for.
 #[derive(Debug)]
-pub(crate) struct Reached(oneshot::Receiver<()>);
+pub struct Reached(oneshot::Receiver<()>);
 
 impl Reached {
-    pub(crate) async fn reached(self) {
+    /// Waits for it, for ten seconds.
+    pub async fn reached(self) {
         tokio::time::timeout(PATIENCE, self.0).await.expect("the frame comes").unwrap();
     }
 }
 
-impl Network {
-    pub(crate) async fn start() -> Self {
-        let url = Url::parse(&end_to_end::variable("AMQP_URL")).unwrap();
-        let upstream = (url.host_str().unwrap().to_owned(), url.port().unwrap());
+impl AmqpProxy {
+    /// Forwards from a free port of this machine to a broker's host and port.
+    pub async fn start(upstream: (String, u16)) -> Self {
         let cuts = watch::Sender::new(Cut::Fin);
         let wire = Arc::new(Wire { upstream, trap: Mutex::default(), cluster: Mutex::default(), cuts });
-        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
-        let port = listener.local_addr().unwrap().port();
+        let (listener, port) = ports::listen().await;
         let server = Some(tokio::spawn(Arc::clone(&wire).accept(listener)));
         Self { port, wire, server }
     }
 
-    /// Cuts every connection at the `nth` such frame from now on, counted from 0; the frame does
-    /// not pass.
-    pub(crate) fn cut_at(&self, method: Method, nth: usize, cut: Cut) -> Reached {
+    /// Cuts every connection at the `nth` such frame from now on, counted from 0; the frame does not pass.
+    pub fn cut_at(&self, method: Method, nth: usize, cut: Cut) -> Reached {
         self.trap(None, method, nth, Then::Cut(cut))
     }
 
     /// Cuts every connection at the first such frame after one of another kind.
-    pub(crate) fn cut_after(&self, earlier: Method, method: Method, cut: Cut) -> Reached {
+    pub fn cut_after(&self, earlier: Method, method: Method, cut: Cut) -> Reached {
         self.trap(Some(earlier), method, 0, Then::Cut(cut))
     }
 
     /// Swallows the `nth` such frame and all that the same side sends after it.
-    pub(crate) fn swallow_from(&self, method: Method, nth: usize) -> Reached {
+    pub fn swallow_from(&self, method: Method, nth: usize) -> Reached {
         self.trap(None, method, nth, Then::Swallow)
     }
 
@@ -117,19 +117,19 @@ impl Network {
         Reached(receiver)
     }
 
-    /// Lets new connections find a broker whose cluster has another name, which ends with this
-    /// letter; or the right name again.
-    pub(crate) fn name_cluster(&self, last_letter: Option<u8>) {
+    /// Lets new connections find a broker whose cluster has another name, which ends with this letter;
+    /// or the right name again.
+    pub fn name_cluster(&self, last_letter: Option<u8>) {
         *self.wire.cluster.lock().unwrap() = last_letter;
     }
 
     /// Cuts every connection.
-    pub(crate) fn cut(&self, cut: Cut) {
+    pub fn cut(&self, cut: Cut) {
         self.wire.cuts.send_replace(cut);
     }
 
     /// Connects are refused and connections broken, as by a broker that was stopped.
-    pub(crate) async fn stop(&mut self) {
+    pub async fn stop(&mut self) {
         if let Some(server) = self.server.take() {
             server.abort();
             let _ = server.await;
@@ -137,9 +137,8 @@ impl Network {
         self.cut(Cut::Reset);
     }
 
-    /// Ends every fault. What was cut silently ends now, so that the broker puts back what it had
-    /// given out.
-    pub(crate) async fn heal(&mut self) {
+    /// Ends every fault. What was cut silently ends now, so that the broker puts back what it had given out.
+    pub async fn heal(&mut self) {
         *self.wire.trap.lock().unwrap() = None;
         self.cut(Cut::Fin);
         if self.server.is_none() {
@@ -250,7 +249,7 @@ impl Wire {
     }
 }
 
-impl Drop for Network {
+impl Drop for AmqpProxy {
     fn drop(&mut self) {
         if let Some(server) = &self.server {
             server.abort();

@@ -32,6 +32,14 @@ pub fn free<const N: usize>() -> io::Result<[u16; N]> {
     Ok(ports)
 }
 
+/// A listener on a port that the system hands out. Until the caller accepts, it takes connections
+/// and says nothing.
+pub async fn listen() -> (tokio::net::TcpListener, u16) {
+    let listener = tokio::net::TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await.unwrap();
+    let port = listener.local_addr().unwrap().port();
+    (listener, port)
+}
+
 fn hold(end: u16) -> io::Result<TcpListener> {
     if end <= LOWEST {
         // The system hands out nearly all ports, so there is no better place.
@@ -52,7 +60,6 @@ fn lowest_ephemeral() -> Option<u16> {
 }
 
 #[cfg(test)]
-#[allow(clippy::unwrap_used, reason = "these are tests")]
 mod tests {
     use std::collections::BTreeSet;
     use std::net::{Ipv4Addr, TcpListener};

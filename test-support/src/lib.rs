@@ -1,0 +1,22 @@
+//! What tests, benches and the local stack start around the code of this repository: servers,
+//! proxies and fake endpoints. Functions and the crates of `shared/` use it in their tests only, and
+//! it depends on none of them.
+
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    clippy::indexing_slicing,
+    clippy::missing_panics_doc,
+    reason = "a test fails where its surroundings do not work"
+)]
+
+pub mod amqp_proxy;
+pub mod http_server;
+pub mod log;
+pub mod ports;
+pub mod postgres;
+pub mod proxy;
+pub mod rabbitmq;
+pub mod runtime_api;
+pub mod sqs;

@@ -1,0 +1,34 @@
+//! A log in memory.
+
+use std::io::{self, Write};
+use std::sync::{Arc, Mutex};
+
+use serde_json::Value;
+
+/// Keeps everything that is written to it. Clones are the same log.
+#[derive(Clone, Debug, Default)]
+pub struct Sink(Arc<Mutex<Vec<u8>>>);
+
+impl Sink {
+    #[must_use]
+    pub fn text(&self) -> String {
+        String::from_utf8(self.0.lock().unwrap().clone()).expect("a log of text")
+    }
+
+    /// Its lines, each a JSON document.
+    #[must_use]
+    pub fn lines(&self) -> Vec<Value> {
+        self.text().lines().map(|line| serde_json::from_str(line).unwrap()).collect()
+    }
+}
+
+impl Write for Sink {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.0.lock().unwrap().extend_from_slice(bytes);
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}

@@ -1,0 +1,95 @@
+//! PostgreSQL servers: the programs, and a server in a directory of its own.
+
+mod cluster;
+mod programs;
+
+use std::ffi::OsStr;
+use std::fs::File;
+use std::io::{self, Write as _};
+use std::os::unix::fs::{OpenOptionsExt as _, chown};
+use std::os::unix::process::CommandExt as _;
+use std::path::Path;
+use std::process::Command;
+
+pub use cluster::{Cluster, PASSWORD};
+pub use programs::programs;
+
+/// The account that a server runs as where the caller is root, whom PostgreSQL refuses. Debian's
+/// package creates it.
+pub const ACCOUNT: &str = "postgres";
+
+/// Whom a server runs as.
+#[derive(Clone, Copy, Debug)]
+pub struct Account {
+    pub uid: u32,
+    pub gid: u32,
+}
+
+impl Account {
+    /// The account [`ACCOUNT`], if it exists.
+    ///
+    /// # Errors
+    /// The system cannot be asked.
+    pub fn find() -> io::Result<Option<Self>> {
+        let user = nix::unistd::User::from_name(ACCOUNT)?;
+        Ok(user.map(|user| Self { uid: user.uid.as_raw(), gid: user.gid.as_raw() }))
+    }
+}
+
+/// A server in a directory that is its alone.
+#[derive(Clone, Copy, Debug)]
+pub struct Server<'a> {
+    pub directory: &'a Path,
+    /// Of 127.0.0.1.
+    pub port: u16,
+    /// Whom it runs as, if not as the caller. The directory is this account's.
+    pub account: Option<Account>,
+    /// As `name=value`, besides the usual ones.
+    pub settings: &'a [String],
+}
+
+impl Server<'_> {
+    /// Prepares the first start: the cluster will have a superuser `postgres` with this password, and
+    /// what these statements make, one a line.
+    ///
+    /// # Errors
+    /// The files cannot be written.
+    pub fn prepare(&self, password: &str, statements: &str) -> io::Result<()> {
+        self.write("superuser-password", password)?;
+        self.write("statements.sql", statements)
+    }
+
+    /// What becomes the server. It makes the cluster first, if [`Server::prepare`] was called since
+    /// the last start.
+    ///
+    /// # Errors
+    /// PostgreSQL is not installed.
+    pub fn command(&self) -> io::Result<Command> {
+        let programs =
+            programs().ok_or_else(|| io::Error::new(io::ErrorKind::NotFound, "there is no PostgreSQL"))?;
+        let mut command = Command::new("sh");
+        command
+            .env_clear()
+            .envs(std::env::var_os("PATH").map(|path| ("PATH", path)))
+            .env("BINARIES", programs)
+            .env("PORT", self.port.to_string())
+            .args(["-c", include_str!("launch.sh"), "launch"])
+            .args(self.settings.iter().flat_map(|setting| [OsStr::new("-c"), setting.as_ref()]))
+            .current_dir(self.directory);
+        if let Some(account) = self.account {
+            command.uid(account.uid).gid(account.gid);
+        }
+        Ok(command)
+    }
+
+    /// Writes a new file that the server can read, and nobody else.
+    ///
+    /// # Errors
+    /// There is such a file, or the file system refuses.
+    pub fn write(&self, name: &str, content: &str) -> io::Result<()> {
+        let path = self.directory.join(name);
+        let mut file = File::options().write(true).create_new(true).mode(0o600).open(&path)?;
+        file.write_all(content.as_bytes())?;
+        self.account.map_or(Ok(()), |account| chown(path, Some(account.uid), Some(account.gid)))
+    }
+}

@@ -1,0 +1,92 @@
+//! A TCP proxy that counts, breaks and freezes connections, whatever is spoken on them.
+
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use tokio::io::copy_bidirectional;
+use tokio::net::TcpStream;
+use tokio::sync::watch;
+use tokio::task::JoinSet;
+
+use crate::ports;
+
+/// Forwards from a free port of this machine.
+#[derive(Debug)]
+pub struct Proxy {
+    pub port: u16,
+    accepted: Arc<AtomicUsize>,
+    open: Arc<Mutex<JoinSet<()>>>,
+    frozen: watch::Sender<()>,
+}
+
+impl Proxy {
+    /// Forwards to a host and port.
+    pub async fn start(upstream: (String, u16)) -> Self {
+        Self::after_resets(0, upstream).await
+    }
+
+    /// The same, except that this number of connections is closed first.
+    pub async fn after_resets(resets: usize, upstream: (String, u16)) -> Self {
+        let (listener, port) = ports::listen().await;
+        let this =
+            Self { port, accepted: Arc::default(), open: Arc::default(), frozen: watch::Sender::new(()) };
+        let (accepted, open, frozen) =
+            (Arc::clone(&this.accepted), Arc::clone(&this.open), this.frozen.clone());
+        tokio::spawn(async move {
+            while let Ok((client, _)) = listener.accept().await {
+                if accepted.fetch_add(1, Ordering::SeqCst) >= resets {
+                    open.lock().unwrap().spawn(relay(client, upstream.clone(), frozen.subscribe()));
+                }
+            }
+        });
+        this
+    }
+
+    /// Closes every connection at once.
+    pub async fn to_nobody() -> Self {
+        Self::after_resets(usize::MAX, (String::new(), 0)).await
+    }
+
+    /// How many connections were ever accepted.
+    #[must_use]
+    pub fn accepted(&self) -> usize {
+        self.accepted.load(Ordering::SeqCst)
+    }
+
+    /// Waits until `expected` connections are open, and says how many are.
+    pub async fn settled(&self, expected: usize) -> usize {
+        for _ in 0..100 {
+            if self.open() == expected {
+                break;
+            }
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        }
+        self.open()
+    }
+
+    fn open(&self) -> usize {
+        let mut open = self.open.lock().unwrap();
+        while open.try_join_next().is_some() {}
+        open.len()
+    }
+
+    /// Breaks the connections that are open.
+    pub async fn cut(&self) {
+        self.open.lock().unwrap().abort_all();
+        self.settled(0).await;
+    }
+
+    /// Lets the connections that are open hang: nothing passes any more, and nobody is told.
+    pub fn freeze(&self) {
+        self.frozen.send_replace(());
+    }
+}
+
+async fn relay(mut client: TcpStream, upstream: (String, u16), mut frozen: watch::Receiver<()>) {
+    let mut server = TcpStream::connect((upstream.0.as_str(), upstream.1)).await.unwrap();
+    tokio::select! {
+        _ = copy_bidirectional(&mut client, &mut server) => {}
+        Ok(()) = frozen.changed() => std::future::pending().await,
+    }
+}

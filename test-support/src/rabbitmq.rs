@@ -1,0 +1,189 @@
+//! RabbitMQ nodes in a directory of their own: name, port mapper, ports, cookie and data.
+
+use std::io;
+use std::net::Ipv4Addr;
+use std::path::{Path, PathBuf};
+use std::process::Stdio;
+use std::time::Duration;
+
+use nix::sys::signal::{Signal, kill};
+use nix::unistd::Pid;
+use tempfile::TempDir;
+use tokio::net::TcpStream;
+use tokio::process::{Child, Command};
+
+use crate::ports;
+
+/// Debian's launchers that run as their caller; the ones in `/usr/sbin` switch to the system's user
+/// and the system's directories.
+pub const PROGRAMS: &str = "/usr/lib/rabbitmq/bin";
+
+/// Where a node keeps its files, and its ports on 127.0.0.1.
+#[derive(Clone, Debug)]
+pub struct Node {
+    pub home: PathBuf,
+    /// As `name@localhost`.
+    pub name: &'static str,
+    pub port: u16,
+    pub distribution_port: u16,
+    pub epmd_port: u16,
+}
+
+/// Erlang's port mapper. RabbitMQ would start one by itself, as a daemon that outlives it.
+#[must_use]
+pub fn epmd(port: u16) -> Command {
+    let mut command = Command::new("epmd");
+    command.env_clear().args(["-address", "127.0.0.1", "-port", &port.to_string()]);
+    command
+}
+
+impl Node {
+    /// Writes what the node reads at its start: these lines of `rabbitmq.conf`, after that of its
+    /// listener, and the plugins.
+    ///
+    /// # Errors
+    /// The file system refuses.
+    pub fn prepare(&self, configuration: &str, plugins: &[&str]) -> io::Result<()> {
+        let listener = format!("listeners.tcp.1 = 127.0.0.1:{}\n", self.port);
+        std::fs::write(self.home.join("rabbitmq.conf"), listener + configuration)?;
+        std::fs::write(self.home.join("enabled_plugins"), format!("[{}].\n", plugins.join(",")))?;
+        ["mnesia", "log", "generated"]
+            .into_iter()
+            .try_for_each(|directory| std::fs::create_dir_all(self.home.join(directory)))
+    }
+
+    /// What becomes the node. Its port mapper runs already.
+    #[must_use]
+    pub fn server(&self) -> Command {
+        let file = |name: &str| self.home.join(name);
+        let mut command = self.command("rabbitmq-server");
+        command
+            // Makes the launcher become the server instead of waiting for it.
+            .env("RUNNING_UNDER_SYSTEMD", "true")
+            .env("RABBITMQ_NODE_IP_ADDRESS", "127.0.0.1")
+            .env("RABBITMQ_NODE_PORT", self.port.to_string())
+            .env("RABBITMQ_DIST_PORT", self.distribution_port.to_string())
+            .env("RABBITMQ_CONFIG_FILE", file("rabbitmq.conf"))
+            .env("RABBITMQ_ADVANCED_CONFIG_FILE", file("no-advanced.config"))
+            .env("RABBITMQ_ENABLED_PLUGINS_FILE", file("enabled_plugins"))
+            .env("RABBITMQ_GENERATED_CONFIG_DIR", file("generated"))
+            .env("RABBITMQ_MNESIA_BASE", file("mnesia"))
+            .env("RABBITMQ_LOG_BASE", file("log"))
+            .env("RABBITMQ_LOGS", "-")
+            .env(
+                "RABBITMQ_SERVER_ADDITIONAL_ERL_ARGS",
+                "-start_epmd false -kernel inet_dist_use_interface {127,0,0,1}",
+            );
+        command
+    }
+
+    /// `rabbitmqctl` for this node.
+    #[must_use]
+    pub fn ctl(&self) -> Command {
+        let mut command = self.command("rabbitmqctl");
+        command.args(["--node", self.name, "--quiet"]);
+        command
+    }
+
+    fn command(&self, program: &str) -> Command {
+        let mut command = Command::new(Path::new(PROGRAMS).join(program));
+        command
+            .env_clear()
+            .current_dir(&self.home)
+            // Where the cookie is made.
+            .env("HOME", &self.home)
+            .env("LC_ALL", "C.UTF-8")
+            .env("ERL_EPMD_PORT", self.epmd_port.to_string())
+            .env("ERL_EPMD_ADDRESS", "127.0.0.1")
+            .env("RABBITMQ_NODENAME", self.name)
+            .env("RABBITMQ_CONF_ENV_FILE", self.home.join("no-env.conf"));
+        command
+    }
+}
+
+/// A node of a test's own, which may be killed. It ends when this is dropped.
+#[derive(Debug)]
+pub struct RabbitMq {
+    pub node: Node,
+    server: Child,
+    _epmd: Child,
+    _home: TempDir,
+}
+
+impl RabbitMq {
+    /// Starts a node of this name with what `configure` says: the lines of `rabbitmq.conf`, besides
+    /// that of the listener, and the plugins. It may write files into the node's home.
+    ///
+    /// # Panics
+    /// RabbitMQ is not installed, or does not start.
+    pub async fn start<const N: usize>(
+        name: &'static str,
+        configure: impl FnOnce(&Node) -> (String, [&'static str; N]),
+    ) -> Self {
+        assert!(
+            Path::new(PROGRAMS).join("rabbitmq-server").exists(),
+            "there is no RabbitMQ in {PROGRAMS}: `make test` installs it, or `apt-get install rabbitmq-server`"
+        );
+        let home = tempfile::Builder::new().prefix("integrahub-rabbitmq-").tempdir().unwrap();
+        let [port, distribution_port, epmd_port] = ports::free().unwrap();
+        let node = Node { home: home.path().to_owned(), name, port, distribution_port, epmd_port };
+        let (configuration, plugins) = configure(&node);
+        node.prepare(&configuration, &plugins).unwrap();
+        let mut epmd = epmd(epmd_port);
+        let epmd = epmd.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null()).kill_on_drop(true);
+        let epmd = epmd.spawn().expect("start epmd");
+        listens(epmd_port).await;
+        let mut this = Self { server: launch(&node), node, _epmd: epmd, _home: home };
+        this.is_up().await;
+        this
+    }
+
+    /// Ends the node and waits until it is gone: politely, or by `SIGKILL`.
+    pub async fn end(&mut self, signal: Signal) {
+        let pid = Pid::from_raw(i32::try_from(self.server.id().expect("it runs")).unwrap());
+        kill(pid, signal).expect("signal the broker");
+        self.server.wait().await.expect("wait for the broker");
+    }
+
+    pub async fn start_again(&mut self) {
+        self.server = launch(&self.node);
+        self.is_up().await;
+    }
+
+    /// What an administrator does with `rabbitmqctl`.
+    pub async fn ctl(&self, arguments: &[&str]) {
+        let mut ctl = self.node.ctl();
+        let ctl = ctl.args(arguments).stdin(Stdio::null()).kill_on_drop(true);
+        let output = ctl.output().await.expect("run rabbitmqctl");
+        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    }
+
+    /// Waits until it listens, or fails with what it logged when it ended instead.
+    async fn is_up(&mut self) {
+        tokio::select! {
+            () = listens(self.node.port) => {}
+            status = self.server.wait() => {
+                let log = std::fs::read_to_string(self.node.home.join("server.log")).unwrap_or_default();
+                panic!("RabbitMQ ended by itself ({status:?}):\n{log}");
+            }
+        }
+    }
+}
+
+/// The launcher becomes the node, so its process is the node's.
+fn launch(node: &Node) -> Child {
+    let log = std::fs::File::options().append(true).create(true).open(node.home.join("server.log")).unwrap();
+    let mut command = node.server();
+    command.stdin(Stdio::null()).stdout(log.try_clone().unwrap()).stderr(log).kill_on_drop(true);
+    command.spawn().expect("start rabbitmq-server")
+}
+
+async fn listens(port: u16) {
+    for _ in 0..600 {
+        if TcpStream::connect((Ipv4Addr::LOCALHOST, port)).await.is_ok() {
+            return;
+        }
+        tokio::time::sleep(Duration::from_millis(100)).await;
+    }
+    panic!("nothing listens on port {port} after a minute");
+}

@@ -1,0 +1,173 @@
+//! The part of AWS Lambda that runs a function: the Runtime API (version 2018-06-01) for one
+//! execution environment, which takes one event at a time.
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+
+use bytes::Bytes;
+use http::{Method, Request};
+use tokio::sync::{Mutex as AsyncMutex, mpsc, oneshot};
+use uuid::Uuid;
+
+use crate::http_server::{self, Server, response};
+
+/// How long a function may take until it asks for an event.
+const PATIENCE: Duration = Duration::from_secs(30);
+
+/// What a function answered, and when.
+#[derive(Clone, Debug)]
+pub struct Answer {
+    pub at: Instant,
+    pub body: Bytes,
+}
+
+/// Why there is no answer.
+#[derive(Clone, Debug, thiserror::Error)]
+pub enum Failure {
+    /// The function reported an error.
+    #[error("the function failed: {}", String::from_utf8_lossy(.0))]
+    Reported(Bytes),
+    #[error("the function went away without an answer")]
+    Gone,
+}
+
+/// A function that does not get as far as asking for an event.
+#[derive(Clone, Debug, thiserror::Error)]
+pub enum NotReady {
+    #[error("the function did not start: {0}")]
+    Init(String),
+    #[error("the function does not ask for events")]
+    Silent,
+}
+
+type Reply = oneshot::Sender<Result<Answer, Failure>>;
+
+#[derive(Debug)]
+struct Event {
+    payload: Bytes,
+    deadline: SystemTime,
+    reply: Reply,
+}
+
+#[derive(Debug)]
+struct Environment {
+    arn: String,
+    polls: mpsc::UnboundedSender<Result<Instant, NotReady>>,
+    events: AsyncMutex<mpsc::Receiver<Event>>,
+    pending: Mutex<HashMap<String, Reply>>,
+}
+
+/// Hands events to the function. Clones reach the same environment.
+#[derive(Clone, Debug)]
+pub struct Invoker(mpsc::Sender<Event>);
+
+impl Invoker {
+    /// Waits for the answer however long it takes. The function is told that it has `time`.
+    ///
+    /// # Errors
+    /// The function fails, or goes away.
+    pub async fn invoke(&self, payload: Bytes, time: Duration) -> Result<Answer, Failure> {
+        let (reply, answer) = oneshot::channel();
+        let deadline = SystemTime::now() + time;
+        self.0.send(Event { payload, deadline, reply }).await.map_err(|_| Failure::Gone)?;
+        answer.await.map_err(|_| Failure::Gone)?
+    }
+}
+
+/// The Runtime API at an address of its own, until it is dropped.
+#[derive(Debug)]
+pub struct RuntimeApi {
+    pub invoker: Invoker,
+    server: Server,
+    polls: mpsc::UnboundedReceiver<Result<Instant, NotReady>>,
+}
+
+impl RuntimeApi {
+    /// For a function of this name.
+    pub async fn start(name: &str) -> Self {
+        let (polls, polled) = mpsc::unbounded_channel();
+        let (invoker, events) = mpsc::channel(1);
+        let environment = Arc::new(Environment {
+            arn: format!("arn:aws:lambda:us-east-1:000000000000:function:{name}"),
+            polls,
+            events: AsyncMutex::new(events),
+            pending: Mutex::default(),
+        });
+        let server = Server::start(move |request| {
+            let environment = Arc::clone(&environment);
+            async move { environment.answer(&request).await }
+        })
+        .await;
+        Self { invoker: Invoker(invoker), server, polls: polled }
+    }
+
+    /// For the variable `AWS_LAMBDA_RUNTIME_API`.
+    #[must_use]
+    pub fn address(&self) -> String {
+        format!("127.0.0.1:{}", self.server.port)
+    }
+
+    /// Waits until the function asks for its next event, and says when it did.
+    ///
+    /// # Errors
+    /// It fails to start, or does not ask within half a minute.
+    pub async fn polled(&mut self) -> Result<Instant, NotReady> {
+        match tokio::time::timeout(PATIENCE, self.polls.recv()).await {
+            Ok(Some(polled)) => polled,
+            Ok(None) | Err(_) => Err(NotReady::Silent),
+        }
+    }
+}
+
+impl Environment {
+    async fn answer(&self, request: &Request<Bytes>) -> http_server::Answer {
+        let path: Vec<_> = request.uri().path().split('/').skip(2).collect();
+        let body = request.body().clone();
+        match (request.method(), path.as_slice()) {
+            (&Method::GET, ["runtime", "invocation", "next"]) => self.next().await,
+            (&Method::POST, ["runtime", "invocation", id, "response"]) => {
+                self.end(id, Ok(Answer { at: Instant::now(), body }))
+            }
+            (&Method::POST, ["runtime", "invocation", id, "error"]) => {
+                self.end(id, Err(Failure::Reported(body)))
+            }
+            (&Method::POST, ["runtime", "init", "error"]) => {
+                self.poll(Err(NotReady::Init(String::from_utf8_lossy(&body).into_owned())));
+                Some(response(202, ""))
+            }
+            _ => Some(response(404, "")),
+        }
+    }
+
+    async fn next(&self) -> http_server::Answer {
+        self.poll(Ok(Instant::now()));
+        let event = self.events.lock().await.recv().await?;
+        let id = Uuid::new_v4().to_string();
+        let deadline = event.deadline.duration_since(UNIX_EPOCH).unwrap().as_millis();
+        self.pending.lock().unwrap().insert(id.clone(), event.reply);
+        let mut next = response(200, event.payload);
+        for (name, value) in [
+            ("content-type", "application/json"),
+            ("lambda-runtime-aws-request-id", &id),
+            ("lambda-runtime-deadline-ms", &deadline.to_string()),
+            ("lambda-runtime-invoked-function-arn", &self.arn),
+            ("lambda-runtime-trace-id", "Root=1-00000000-000000000000000000000000;Sampled=0"),
+        ] {
+            next.headers_mut().insert(name, value.parse().unwrap());
+        }
+        Some(next)
+    }
+
+    fn poll(&self, polled: Result<Instant, NotReady>) {
+        // Nobody listens any more if the first poll was all that mattered.
+        let _ = self.polls.send(polled);
+    }
+
+    fn end(&self, id: &str, result: Result<Answer, Failure>) -> http_server::Answer {
+        if let Some(reply) = self.pending.lock().unwrap().remove(id) {
+            let _ = reply.send(result);
+        }
+        Some(response(202, ""))
+    }
+}

@@ -1,0 +1,74 @@
+//! A stand-in for SQS that gives prepared answers and records the calls.
+
+use std::collections::VecDeque;
+use std::sync::Mutex;
+use std::time::Duration;
+
+use serde_json::{Value, json};
+use wiremock::matchers::any;
+use wiremock::{Mock, MockServer, Request, Respond, ResponseTemplate};
+
+#[derive(Debug)]
+pub struct FakeSqs(MockServer);
+
+/// A call as the SDK sent it.
+#[derive(Clone, Debug)]
+pub struct Call {
+    /// As `AmazonSQS.SendMessage`.
+    pub operation: String,
+    pub body: Value,
+}
+
+/// One answer to each call. After the last one, calls fail.
+struct Answers(Mutex<VecDeque<Value>>);
+
+impl Respond for Answers {
+    fn respond(&self, _: &Request) -> ResponseTemplate {
+        let answer = self.0.lock().unwrap().pop_front();
+        answer.map_or(ResponseTemplate::new(500), |answer| ResponseTemplate::new(200).set_body_json(answer))
+    }
+}
+
+impl FakeSqs {
+    /// Answers every call with an empty object.
+    pub async fn accepting() -> Self {
+        Self::responding(ResponseTemplate::new(200).set_body_json(json!({}))).await
+    }
+
+    /// Answers every call a minute late.
+    pub async fn silent() -> Self {
+        Self::responding(ResponseTemplate::new(200).set_delay(Duration::from_mins(1))).await
+    }
+
+    /// Gives one answer to each call. After the last one, calls fail.
+    pub async fn answering(answers: Vec<Value>) -> Self {
+        Self::responding(Answers(Mutex::new(answers.into()))).await
+    }
+
+    async fn responding(answer: impl Respond + 'static) -> Self {
+        let server = MockServer::start().await;
+        Mock::given(any()).respond_with(answer).mount(&server).await;
+        Self(server)
+    }
+
+    /// The endpoint for a client.
+    #[must_use]
+    pub fn endpoint(&self) -> String {
+        self.0.uri()
+    }
+
+    /// The URL of a queue.
+    #[must_use]
+    pub fn queue_url(&self) -> String {
+        format!("{}/000000000000/queue-of-ours", self.0.uri())
+    }
+
+    /// The calls until now.
+    pub async fn calls(&self) -> Vec<Call> {
+        let call = |request: Request| Call {
+            operation: request.headers["x-amz-target"].to_str().unwrap().to_owned(),
+            body: request.body_json().unwrap(),
+        };
+        self.0.received_requests().await.unwrap().into_iter().map(call).collect()
+    }
+}
