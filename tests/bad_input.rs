@@ -225,6 +225,20 @@ async fn targets_that_do_not_exist_or_do_not_answer() {
 }
 
 #[tokio::test]
+async fn a_problem_shows_the_brokers_reply() {
+    let gateway = Gateway::new();
+    let missing = Queue { name: format!("test.{}", Uuid::new_v4()) }.target();
+    let replies = [
+        (PRODUCE, json!({"product": "RabbitMQ", "code": 312, "name": "NO_ROUTE"})),
+        ("/messages/consume", json!({"product": "RabbitMQ", "code": 404, "name": "NOT_FOUND"})),
+    ];
+    for (path, reply) in replies {
+        let answer = gateway.post_once(path, Uuid::new_v4(), &missing).await;
+        assert_eq!(answer.expect_problem(404, "QUEUE_NOT_FOUND").json()["broker"], reply, "{path}");
+    }
+}
+
+#[tokio::test]
 async fn a_problem_repeats_no_secret_and_no_body() {
     let (gateway, broker) = (Gateway::new(), Broker::connect().await);
     let queue = broker.queue().await;

@@ -144,14 +144,14 @@ impl Environment {
         self.poll(Ok(Instant::now()));
         let event = self.events.lock().await.recv().await?;
         let id = Uuid::new_v4().to_string();
-        let deadline = event.deadline.duration_since(UNIX_EPOCH).unwrap().as_millis();
+        let deadline = event.deadline.duration_since(UNIX_EPOCH).unwrap().as_millis().to_string();
         self.pending.lock().unwrap().insert(id.clone(), event.reply);
         let mut next = response(200, event.payload);
         for (name, value) in [
             ("content-type", "application/json"),
-            ("lambda-runtime-aws-request-id", &id),
-            ("lambda-runtime-deadline-ms", &deadline.to_string()),
-            ("lambda-runtime-invoked-function-arn", &self.arn),
+            ("lambda-runtime-aws-request-id", id.as_str()),
+            ("lambda-runtime-deadline-ms", deadline.as_str()),
+            ("lambda-runtime-invoked-function-arn", self.arn.as_str()),
             ("lambda-runtime-trace-id", "Root=1-00000000-000000000000000000000000;Sampled=0"),
         ] {
             next.headers_mut().insert(name, value.parse().unwrap());

@@ -10,7 +10,7 @@ mod respond;
 mod route;
 mod trace;
 
-pub use problem::{BrokerStatement, Fault, MAX_BODY, Problem, cut};
+pub use problem::{Fault, MAX_BODY, Problem, cut};
 pub use reason::Reason;
 pub use reply::Reply;
 pub use respond::respond;

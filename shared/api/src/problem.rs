@@ -6,7 +6,7 @@ use std::fmt;
 use std::sync::Arc;
 
 use reply::Reply;
-use serde::{Deserialize, Serialize};
+use serde::Serialize;
 use serde_json::{Map, Value, json};
 
 use crate::reason::Reason;
@@ -19,7 +19,7 @@ pub const MAX_BODY: usize = 4096;
 /// trace id take less than 700.
 mod budget {
     pub(super) const DETAIL: usize = 600;
-    /// What a pointer, or one of the broker's words, may take.
+    /// What a pointer may take.
     pub(super) const NAME: usize = 240;
     /// The detail of one fault.
     pub(super) const FAULT: usize = 400;
@@ -45,25 +45,6 @@ impl Fault {
     }
 }
 
-/// What the broker itself said.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[expect(missing_docs, reason = "`broker` of `Problem` in openapi.yaml describes each member")]
-pub struct BrokerStatement {
-    pub product: String,
-    pub code: i64,
-    pub name: String,
-}
-
-impl BrokerStatement {
-    fn cut(&self) -> Self {
-        Self {
-            product: cut(&self.product, budget::NAME).into_owned(),
-            code: self.code,
-            name: cut(&self.name, budget::NAME).into_owned(),
-        }
-    }
-}
-
 /// A refusal or a failure. `detail` is written for the caller: no stack, no secret, no table name,
 /// nothing of the body, and no other system's words. What the operator needs beyond it is its
 /// [source](std::error::Error::source), which is logged and never sent.
@@ -75,11 +56,9 @@ pub struct Problem {
     pub detail: String,
     /// The members of the body that are at fault. Too many are cut to the first that fit.
     pub faults: Vec<Fault>,
-    /// What the broker replied, if it is the one that refused.
-    pub broker: Option<BrokerStatement>,
     /// Seconds.
     pub retry_after: Option<u32>,
-    /// Further members, such as the ids of messages in doubt.
+    /// Further members, such as what a broker said, or the ids of messages in doubt.
     pub extensions: Map<String, Value>,
     /// Further response headers, such as `allow`.
     pub headers: Vec<(&'static str, String)>,
@@ -89,8 +68,8 @@ pub struct Problem {
 /// Problems are the same if a client sees the same.
 impl PartialEq for Problem {
     fn eq(&self, other: &Self) -> bool {
-        let Self { reason, detail, faults, broker, retry_after, extensions, headers, cause: _ } = self;
-        (reason, detail, faults, broker) == (&other.reason, &other.detail, &other.faults, &other.broker)
+        let Self { reason, detail, faults, retry_after, extensions, headers, cause: _ } = self;
+        (reason, detail, faults) == (&other.reason, &other.detail, &other.faults)
             && (retry_after, extensions, headers) == (&other.retry_after, &other.extensions, &other.headers)
     }
 }
@@ -102,7 +81,6 @@ impl Problem {
             reason,
             detail: detail.into(),
             faults: Vec::new(),
-            broker: None,
             retry_after: reason.default_retry_after(),
             extensions: Map::new(),
             headers: Vec::new(),
@@ -130,13 +108,6 @@ impl Problem {
     #[must_use]
     pub fn retry_after(mut self, seconds: u32) -> Self {
         self.retry_after = Some(seconds);
-        self
-    }
-
-    /// Adds what the broker replied.
-    #[must_use]
-    pub fn broker(mut self, broker: Option<BrokerStatement>) -> Self {
-        self.broker = broker;
         self
     }
 
@@ -176,9 +147,6 @@ impl Problem {
         body.insert("code".to_owned(), json!(self.reason.code()));
         body.insert("reason".to_owned(), json!(self.reason));
         body.insert("traceId".to_owned(), json!(trace_id));
-        if let Some(broker) = &self.broker {
-            body.insert("broker".to_owned(), json!(broker.cut()));
-        }
         if !self.faults.is_empty() {
             let faults = self.faults.iter().map(|fault| json!(fault.cut()));
             body.insert("errors".to_owned(), Value::Array(fitting(faults, budget::LIST)));
@@ -326,7 +294,6 @@ mod tests {
             reason in reasons(),
             detail in texts(),
             faults in proptest::collection::vec((texts(), texts()), 0..30),
-            broker in proptest::option::of((texts(), texts())),
             extensions in proptest::collection::btree_map("[a-z]{1,20}", texts(), 0..5),
         ) {
             let faults: Vec<_> =
@@ -335,7 +302,6 @@ mod tests {
             if problem.faults.is_empty() {
                 problem.detail = detail;
             }
-            problem.broker = broker.map(|(product, name)| BrokerStatement { product, code: i64::MIN, name });
             for (name, text) in extensions {
                 problem = problem.extension(&name, json!([text, text.len()]));
             }

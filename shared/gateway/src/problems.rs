@@ -1,8 +1,8 @@
 //! Turns the errors of the crates below into problems of the contract, by one exhaustive function
 //! each.
 
-use api::{BrokerStatement, Fault, Problem, Reason};
-use mq::{Base64Bytes, BrokerError, BrokerReply, ProduceFailure, TargetError};
+use api::{Fault, Problem, Reason};
+use mq::{Base64Bytes, BrokerError, ProduceFailure, TargetError};
 use serde_json::json;
 
 /// What a broker's error means to the caller; its cause goes to the log with the problem.
@@ -17,11 +17,13 @@ pub fn from_broker(error: &BrokerError) -> Problem {
         BrokerError::InDoubt { .. } => Reason::OutcomeInDoubt,
         BrokerError::Unsupported { .. } => Reason::UnsupportedByBroker,
         BrokerError::MessageTooLarge { .. } => Reason::MessageTooLarge,
-        BrokerError::PoolTimeout => Reason::PoolTimeout,
+        BrokerError::PoolTimeout { .. } => Reason::PoolTimeout,
     };
-    Problem::new(reason, error.to_string())
-        .broker(error.reply().cloned().map(statement))
-        .caused_by(error.cause().cloned())
+    let problem = Problem::new(reason, error.to_string()).caused_by(error.cause().cloned());
+    match error.reply() {
+        Some(reply) => problem.extension("broker", json!(reply)),
+        None => problem,
+    }
 }
 
 /// A produce that did not finish, with what is known to be on the queue and what may be.
@@ -33,10 +35,6 @@ pub fn from_produce(failure: &ProduceFailure, wire_id: impl Fn(&mq::MessageId) -
     let ids: Vec<_> = failure.in_doubt.iter().map(|id| Base64Bytes::encode(&wire_id(id))).collect();
     let count = failure.in_doubt.len();
     problem.extension("messagesInDoubt", json!(count)).extension("msgIdsInDoubtBase64", json!(ids))
-}
-
-fn statement(reply: BrokerReply) -> BrokerStatement {
-    BrokerStatement { product: reply.product, code: reply.code, name: reply.name }
 }
 
 /// What is wrong with a target. A profile's own fault is 503, since no request can mend it.
@@ -59,14 +57,16 @@ mod tests {
     use std::error::Error as _;
 
     use api::TraceId;
+    use mq::BrokerReply;
+    use serde_json::Value;
 
     use super::*;
 
     #[test]
-    fn a_client_reads_nothing_of_an_error_s_cause() {
-        let reply =
-            BrokerReply { product: "RabbitMQ".to_owned(), code: 403, name: "ACCESS_REFUSED".to_owned() };
+    fn a_client_reads_what_the_broker_said_and_nothing_of_an_error_s_cause() {
+        let reply = BrokerReply { product: "RabbitMQ", code: 403, name: "ACCESS_REFUSED" };
         for error in [
+            BrokerError::queue_not_found("ORDERS".to_owned().try_into().unwrap()),
             BrokerError::authentication_failed("ours"),
             BrokerError::rejected("ours"),
             BrokerError::queue_full("ours"),
@@ -75,8 +75,9 @@ mod tests {
             BrokerError::in_doubt("ours"),
             BrokerError::unsupported("ours"),
             BrokerError::too_large("ours"),
+            BrokerError::pool_timeout(),
         ] {
-            let error = error.with_reply(reply.clone()).caused_by(std::io::Error::other("theirs"));
+            let error = error.with_reply(reply).caused_by(std::io::Error::other("theirs"));
             for problem in [
                 from_broker(&error),
                 from_produce(
@@ -85,8 +86,10 @@ mod tests {
                 ),
             ] {
                 let sent = problem.to_reply(&TraceId::new()).body;
-                assert!(sent.contains("ours") && !sent.contains("theirs"), "{sent}");
-                assert_eq!(sent.contains("ACCESS_REFUSED"), error.reply().is_some(), "{sent}");
+                assert!(!sent.contains("theirs"), "{sent}");
+                let sent: Value = serde_json::from_str(&sent).unwrap();
+                assert_eq!(sent["detail"], error.to_string());
+                assert_eq!(sent["broker"], json!(reply), "{sent}");
                 assert_eq!(problem.source().map(ToString::to_string), Some("theirs".to_owned()));
             }
         }

@@ -5,12 +5,12 @@
 //! An error has two readers. Its own text is for the caller: it is written here, holds no secret,
 //! and nothing that a broker, a library or an operating system wrote. What those wrote is the
 //! [cause](BrokerError::cause), for the operator's log. The broker's code and its symbolic name are
-//! the caller's too, as [`BrokerReply`].
+//! the caller's too, as [`BrokerReply`]. Every kind of error has room for both.
 
 use std::error::Error;
 use std::sync::Arc;
 
-use serde::{Deserialize, Serialize};
+use serde::Serialize;
 
 use crate::names::QueueName;
 
@@ -18,13 +18,13 @@ use crate::names::QueueName;
 pub type Cause = Arc<dyn Error + Send + Sync>;
 
 /// What the broker itself said, for example `{"IBM MQ", 2053, "MQRC_Q_FULL"}` or `{"RabbitMQ", 403,
-/// "ACCESS_REFUSED"}`.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+/// "ACCESS_REFUSED"}`. The names are those of the specification, and no words of the broker.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[expect(missing_docs, reason = "`broker` of `Problem` in openapi.yaml describes each member")]
 pub struct BrokerReply {
-    pub product: String,
+    pub product: &'static str,
     pub code: i64,
-    pub name: String,
+    pub name: &'static str,
 }
 
 impl BrokerReply {
@@ -44,7 +44,7 @@ impl BrokerReply {
 #[expect(missing_docs, reason = "each variant's name or message says what failed")]
 pub enum BrokerError {
     #[error("the queue {queue} does not exist")]
-    QueueNotFound { queue: QueueName },
+    QueueNotFound { queue: QueueName, reply: Option<BrokerReply>, source: Option<Cause> },
     #[error("{detail}")]
     AuthenticationFailed { detail: String, reply: Option<BrokerReply>, source: Option<Cause> },
     #[error("{detail}")]
@@ -53,24 +53,32 @@ pub enum BrokerError {
     QueueFull { detail: String, reply: Option<BrokerReply>, source: Option<Cause> },
     /// Nothing was sent: no address of the target answered.
     #[error("{detail}")]
-    Unreachable { detail: String, source: Option<Cause> },
+    Unreachable { detail: String, reply: Option<BrokerReply>, source: Option<Cause> },
     /// The deadline passed, and what was not committed did not happen.
     #[error("{detail}")]
-    Timeout { detail: String, source: Option<Cause> },
+    Timeout { detail: String, reply: Option<BrokerReply>, source: Option<Cause> },
     /// The broker was asked to commit and its answer never came.
     #[error("{detail}")]
-    InDoubt { detail: String, source: Option<Cause> },
+    InDoubt { detail: String, reply: Option<BrokerReply>, source: Option<Cause> },
     #[error("{detail}")]
-    Unsupported { detail: String, source: Option<Cause> },
+    Unsupported { detail: String, reply: Option<BrokerReply>, source: Option<Cause> },
     #[error("{detail}")]
-    MessageTooLarge { detail: String, source: Option<Cause> },
+    MessageTooLarge { detail: String, reply: Option<BrokerReply>, source: Option<Cause> },
     /// Every connection that the cap allows was in use.
     #[error("no connection to the broker became free in time")]
-    PoolTimeout,
+    PoolTimeout { reply: Option<BrokerReply>, source: Option<Cause> },
 }
 
 #[expect(missing_docs, reason = "a constructor makes the variant of its name, without reply and cause")]
 impl BrokerError {
+    pub fn queue_not_found(queue: QueueName) -> Self {
+        Self::QueueNotFound { queue, reply: None, source: None }
+    }
+
+    pub fn pool_timeout() -> Self {
+        Self::PoolTimeout { reply: None, source: None }
+    }
+
     pub fn authentication_failed(detail: impl Into<String>) -> Self {
         Self::AuthenticationFailed { detail: detail.into(), reply: None, source: None }
     }
@@ -84,86 +92,84 @@ impl BrokerError {
     }
 
     pub fn unreachable(detail: impl Into<String>) -> Self {
-        Self::Unreachable { detail: detail.into(), source: None }
+        Self::Unreachable { detail: detail.into(), reply: None, source: None }
     }
 
     pub fn timeout(detail: impl Into<String>) -> Self {
-        Self::Timeout { detail: detail.into(), source: None }
+        Self::Timeout { detail: detail.into(), reply: None, source: None }
     }
 
     pub fn in_doubt(detail: impl Into<String>) -> Self {
-        Self::InDoubt { detail: detail.into(), source: None }
+        Self::InDoubt { detail: detail.into(), reply: None, source: None }
     }
 
     pub fn unsupported(detail: impl Into<String>) -> Self {
-        Self::Unsupported { detail: detail.into(), source: None }
+        Self::Unsupported { detail: detail.into(), reply: None, source: None }
     }
 
     pub fn too_large(detail: impl Into<String>) -> Self {
-        Self::MessageTooLarge { detail: detail.into(), source: None }
+        Self::MessageTooLarge { detail: detail.into(), reply: None, source: None }
     }
 
-    /// Adds what the broker said, if errors of this kind have it.
+    /// Adds what the broker said.
     #[must_use]
     pub fn with_reply(mut self, said: BrokerReply) -> Self {
-        if let (Some(reply), _) = self.parts_mut() {
-            *reply = Some(said);
-        }
+        *self.below_mut().0 = Some(said);
         self
     }
 
     /// Adds the error below, for the operator.
     #[must_use]
-    pub fn caused_by(self, cause: impl Error + Send + Sync + 'static) -> Self {
-        self.with_cause(Some(Arc::new(cause)))
+    pub fn caused_by(mut self, cause: impl Error + Send + Sync + 'static) -> Self {
+        *self.below_mut().1 = Some(Arc::new(cause));
+        self
     }
 
-    /// The same with an error that is shared already.
+    /// The same failure where it is not known whether the work was done.
     #[must_use]
-    pub fn with_cause(mut self, cause: Option<Cause>) -> Self {
-        if let (_, Some(source)) = self.parts_mut() {
-            *source = cause;
-        }
-        self
+    pub fn left_in_doubt(self, detail: impl Into<String>) -> Self {
+        Self::InDoubt { detail: detail.into(), reply: self.reply(), source: self.cause().cloned() }
     }
 
     /// What the broker said, for the caller.
     #[must_use]
-    pub fn reply(&self) -> Option<&BrokerReply> {
-        self.parts().0
+    pub fn reply(&self) -> Option<BrokerReply> {
+        *self.below().0
     }
 
     /// The error below, for the operator.
     #[must_use]
     pub fn cause(&self) -> Option<&Cause> {
-        self.parts().1
+        self.below().1.as_ref()
     }
 
-    fn parts(&self) -> (Option<&BrokerReply>, Option<&Cause>) {
+    fn below(&self) -> (&Option<BrokerReply>, &Option<Cause>) {
         match self {
-            Self::AuthenticationFailed { reply, source, .. }
+            Self::QueueNotFound { reply, source, .. }
+            | Self::AuthenticationFailed { reply, source, .. }
             | Self::Rejected { reply, source, .. }
-            | Self::QueueFull { reply, source, .. } => (reply.as_ref(), source.as_ref()),
-            Self::Unreachable { source, .. }
-            | Self::Timeout { source, .. }
-            | Self::InDoubt { source, .. }
-            | Self::Unsupported { source, .. }
-            | Self::MessageTooLarge { source, .. } => (None, source.as_ref()),
-            Self::QueueNotFound { .. } | Self::PoolTimeout => (None, None),
+            | Self::QueueFull { reply, source, .. }
+            | Self::Unreachable { reply, source, .. }
+            | Self::Timeout { reply, source, .. }
+            | Self::InDoubt { reply, source, .. }
+            | Self::Unsupported { reply, source, .. }
+            | Self::MessageTooLarge { reply, source, .. }
+            | Self::PoolTimeout { reply, source } => (reply, source),
         }
     }
 
-    fn parts_mut(&mut self) -> (Option<&mut Option<BrokerReply>>, Option<&mut Option<Cause>>) {
+    fn below_mut(&mut self) -> (&mut Option<BrokerReply>, &mut Option<Cause>) {
         match self {
-            Self::AuthenticationFailed { reply, source, .. }
+            Self::QueueNotFound { reply, source, .. }
+            | Self::AuthenticationFailed { reply, source, .. }
             | Self::Rejected { reply, source, .. }
-            | Self::QueueFull { reply, source, .. } => (Some(reply), Some(source)),
-            Self::Unreachable { source, .. }
-            | Self::Timeout { source, .. }
-            | Self::InDoubt { source, .. }
-            | Self::Unsupported { source, .. }
-            | Self::MessageTooLarge { source, .. } => (None, Some(source)),
-            Self::QueueNotFound { .. } | Self::PoolTimeout => (None, None),
+            | Self::QueueFull { reply, source, .. }
+            | Self::Unreachable { reply, source, .. }
+            | Self::Timeout { reply, source, .. }
+            | Self::InDoubt { reply, source, .. }
+            | Self::Unsupported { reply, source, .. }
+            | Self::MessageTooLarge { reply, source, .. }
+            | Self::PoolTimeout { reply, source } => (reply, source),
         }
     }
 
@@ -179,7 +185,7 @@ impl BrokerError {
             | Self::InDoubt { .. }
             | Self::Unsupported { .. }
             | Self::MessageTooLarge { .. }
-            | Self::PoolTimeout => false,
+            | Self::PoolTimeout { .. } => false,
         }
     }
 }
@@ -190,7 +196,7 @@ mod tests {
 
     fn all() -> Vec<BrokerError> {
         vec![
-            BrokerError::QueueNotFound { queue: "ORDERS".to_owned().try_into().unwrap() },
+            BrokerError::queue_not_found("ORDERS".to_owned().try_into().unwrap()),
             BrokerError::authentication_failed("ours"),
             BrokerError::rejected("ours"),
             BrokerError::queue_full("ours"),
@@ -199,19 +205,23 @@ mod tests {
             BrokerError::in_doubt("ours"),
             BrokerError::unsupported("ours"),
             BrokerError::too_large("ours"),
-            BrokerError::PoolTimeout,
+            BrokerError::pool_timeout(),
         ]
     }
 
     #[test]
-    fn the_caller_reads_our_words_and_the_operator_the_cause() {
+    fn the_caller_reads_our_words_and_the_broker_s_code_and_the_operator_the_cause() {
         for error in all() {
             let before = error.to_string();
-            let error = error.caused_by(std::io::Error::other("theirs"));
+            let reply = BrokerReply { product: "RabbitMQ", code: 403, name: "ACCESS_REFUSED" };
+            let error = error.with_reply(reply).caused_by(std::io::Error::other("theirs"));
             assert_eq!(error.to_string(), before);
-            let has_cause = !matches!(error, BrokerError::QueueNotFound { .. } | BrokerError::PoolTimeout);
-            assert_eq!(error.source().map(ToString::to_string), has_cause.then(|| "theirs".to_owned()));
-            assert_eq!(error.cause().map(ToString::to_string), has_cause.then(|| "theirs".to_owned()));
+            assert_eq!(error.reply(), Some(reply), "{error:?}");
+            assert_eq!(error.source().map(ToString::to_string), Some("theirs".to_owned()));
+            assert_eq!(error.cause().map(ToString::to_string), Some("theirs".to_owned()));
+            let in_doubt = error.left_in_doubt("nobody knows");
+            assert_eq!((in_doubt.to_string().as_str(), in_doubt.reply()), ("nobody knows", Some(reply)));
+            assert_eq!(in_doubt.cause().map(ToString::to_string), Some("theirs".to_owned()));
         }
     }
 
@@ -222,9 +232,8 @@ mod tests {
             matches!(transient[..], [BrokerError::Unreachable { .. }, BrokerError::Timeout { .. }]),
             "{transient:?}"
         );
-        let rejected = |code, name: &str| {
-            let reply = BrokerReply { product: "RabbitMQ".to_owned(), code, name: name.to_owned() };
-            BrokerError::rejected("ours").with_reply(reply)
+        let rejected = |code, name| {
+            BrokerError::rejected("ours").with_reply(BrokerReply { product: "RabbitMQ", code, name })
         };
         assert!(rejected(541, "INTERNAL_ERROR").is_transient());
         assert!(!rejected(530, "NOT_ALLOWED").is_transient());

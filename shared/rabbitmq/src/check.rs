@@ -115,7 +115,7 @@ fn code(failure: &StepError) -> &'static str {
         (BrokerError::QueueNotFound { .. }, _) => "QUEUE_NOT_FOUND",
         (BrokerError::AuthenticationFailed { .. }, _) => "AUTHENTICATION_FAILED",
         (BrokerError::Unreachable { .. }, _) => "BROKER_UNREACHABLE",
-        (BrokerError::PoolTimeout, _) => "POOL_TIMEOUT",
+        (BrokerError::PoolTimeout { .. }, _) => "POOL_TIMEOUT",
         (BrokerError::Unsupported { .. }, _) => "UNSUPPORTED_BY_BROKER",
         (
             BrokerError::Rejected { .. }

@@ -74,7 +74,7 @@ impl ConnectionPools {
         let member = Arc::new(Member::new(Arc::clone(&config)));
         let Some((place, _)) = self.capacity.enter(&member, deadline).await else {
             events::pool_timeout(&member.peer(), self.settings.pool_timeout, self.settings.cap);
-            return Err(BrokerError::PoolTimeout);
+            return Err(BrokerError::pool_timeout());
         };
         Ok((Connector::new(config), place))
     }

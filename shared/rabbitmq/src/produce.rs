@@ -13,7 +13,7 @@ use mq::{
 use tokio::sync::watch;
 
 use crate::content_header::CLASS_BASIC;
-use crate::errors::{During, Failure, nack};
+use crate::errors::{During, Failure, NACK, NO_ROUTE};
 use crate::latency::Latencies;
 use crate::message::{correlation_id, properties};
 use crate::pacer::Pacer;
@@ -259,7 +259,7 @@ impl Producer<'_> {
                 }
                 Verdict::Returned | Verdict::AllConfirmed => {
                     session.finish(self.deadline).await;
-                    fail(BrokerError::QueueNotFound { queue: queue.clone() }, in_doubt)
+                    fail(BrokerError::queue_not_found(queue.clone()).with_reply(NO_ROUTE), in_doubt)
                 }
             },
         }
@@ -281,7 +281,7 @@ fn unknown(
         return ProduceFailure { error, committed, in_doubt: Vec::new() };
     }
     let detail = format!("{} messages were sent and not confirmed: {error}", in_doubt.len());
-    let error = BrokerError::in_doubt(detail).with_cause(error.cause().cloned());
+    let error = error.left_in_doubt(detail);
     ProduceFailure { error, committed, in_doubt }
 }
 
@@ -298,12 +298,12 @@ async fn refused(session: &Session, queue: &QueueName, deadline: Deadline) -> Br
     let facts = queue_facts::learn(session, queue, deadline).await.ok();
     if facts.is_some_and(|facts| facts.rejects_when_full()) {
         let detail = format!("the queue {queue} is full and rejects further messages");
-        return BrokerError::queue_full(detail).with_reply(nack());
+        return BrokerError::queue_full(detail).with_reply(NACK);
     }
     let detail = format!(
         "RabbitMQ refused a message (basic.nack): the queue {queue} is full under a policy that rejects, or could not store it"
     );
-    BrokerError::rejected(detail).with_reply(nack())
+    BrokerError::rejected(detail).with_reply(NACK)
 }
 
 /// Refuses what cannot be done whatever the broker says.

@@ -28,8 +28,8 @@ impl Taken {
         }
         let in_doubt = |failure: Failure| {
             let error = failure.into_error(During::Queue(&self.queue));
-            BrokerError::in_doubt(format!("RabbitMQ did not confirm the acknowledgement: {error}"))
-                .with_cause(error.cause().cloned())
+            let detail = format!("RabbitMQ did not confirm the acknowledgement: {error}");
+            error.left_in_doubt(detail)
         };
         let ack = self.session.channel().basic_ack(tag, BasicAckOptions { multiple: true });
         match call(deadline, ack).await {

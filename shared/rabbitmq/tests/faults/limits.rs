@@ -120,6 +120,7 @@ pub(crate) async fn oversized_messages() {
     let (result, took) = timed(deadline, produce(&rabbit, &access(), &queue, &alone, 0, deadline)).await;
     let failure = result.unwrap_err();
     assert_eq!(kind(&failure.error), "MessageTooLarge", "{failure:?}");
+    assert_eq!(failure.error.reply().map(|reply| reply.code), Some(406), "{failure:?}");
     assert_eq!((failure.committed, failure.in_doubt.len()), (0, 0), "{failure:?}");
     assert_eq!(observer.count(&queue).await, 0);
     row("oversized message", "produce, the first one", kind(&failure.error), took, "0");
@@ -130,6 +131,7 @@ pub(crate) async fn oversized_messages() {
     let there = observer.drain(&queue).await.ids();
     let in_doubt = failure.in_doubt.iter().map(|id| id.to_hex()).collect();
     assert_eq!(kind(&failure.error), "InDoubt", "{failure:?}");
+    assert_eq!(failure.error.reply().map(|reply| reply.code), Some(406), "{failure:?}");
     assert_eq!(in_doubt, ids(&among, failure.committed..4), "every one that was not confirmed is named");
     check_produced(&there, &ids(&among, 0..failure.committed), &in_doubt);
     assert!(there.is_subset(&ids(&among, 0..2)), "the large one is not there, and nothing after it");

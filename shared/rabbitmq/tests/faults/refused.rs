@@ -13,12 +13,7 @@ use crate::support::{
 };
 
 fn reply(error: &BrokerError) -> Option<i64> {
-    match error {
-        BrokerError::Rejected { reply, .. } | BrokerError::AuthenticationFailed { reply, .. } => {
-            reply.as_ref().map(|reply| reply.code)
-        }
-        _ => None,
-    }
+    error.reply().map(|reply| reply.code)
 }
 
 pub(crate) async fn logins(wrong_password: String) {
@@ -56,15 +51,17 @@ pub(crate) async fn missing_queue() {
         timed(deadline, produce(&rabbit, &access, &absent, &messages(500, None), 0, deadline)).await;
     let failure = result.unwrap_err();
     assert!(
-        matches!(&failure.error, BrokerError::QueueNotFound { queue } if *queue == absent),
+        matches!(&failure.error, BrokerError::QueueNotFound { queue, .. } if *queue == absent),
         "{failure:?}"
     );
     assert_eq!((failure.committed, failure.in_doubt.len()), (0, 0));
+    assert_eq!(reply(&failure.error), Some(312), "{failure:?}");
     row("missing queue", "produce of 500", kind(&failure.error), took, "none: nothing was stored");
     let command = consume(COMMIT, 1);
     let (result, took) = timed(deadline, rabbit.fetch(&access, &absent, &command, PLENTY, deadline)).await;
     let error = result.err().expect("no queue");
-    assert!(matches!(&error, BrokerError::QueueNotFound { queue } if *queue == absent), "{error:?}");
+    assert!(matches!(&error, BrokerError::QueueNotFound { queue, .. } if *queue == absent), "{error:?}");
+    assert_eq!(reply(&error), Some(404), "{error:?}");
     row("missing queue", "consume", kind(&error), took, "none");
     let (result, took) = timed(deadline, rabbit.depth(&access, &absent, deadline)).await;
     assert_eq!(outcome(&result), "QueueNotFound");

@@ -38,7 +38,7 @@ pub(crate) fn kind(error: &BrokerError) -> &'static str {
         BrokerError::InDoubt { .. } => "InDoubt",
         BrokerError::Unsupported { .. } => "Unsupported",
         BrokerError::MessageTooLarge { .. } => "MessageTooLarge",
-        BrokerError::PoolTimeout => "PoolTimeout",
+        BrokerError::PoolTimeout { .. } => "PoolTimeout",
     }
 }
 

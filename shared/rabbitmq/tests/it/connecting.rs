@@ -105,7 +105,7 @@ async fn the_cap_holds_for_connections_in_use() {
     assert_eq!((rabbit.pools()[0].open, rabbit.pools()[0].in_use), (1, 1));
     let deadline = Deadline::after(Duration::from_millis(300));
     let error = rabbit.depth(&version(access(), "2"), &bench.queue, deadline).await.unwrap_err();
-    assert!(matches!(error, BrokerError::PoolTimeout), "{error:?}");
+    assert!(matches!(error, BrokerError::PoolTimeout { .. }), "{error:?}");
     unit.commit(soon()).await.unwrap();
     rabbit.depth(&version(access(), "2"), &bench.queue, soon()).await.unwrap();
     assert_eq!(proxy.settled(0).await, 0);
@@ -161,17 +161,14 @@ async fn refused_logins_are_told_apart() {
     let BrokerError::AuthenticationFailed { detail, reply: Some(reply), .. } = error else {
         panic!("{error:?}")
     };
-    assert_eq!(
-        (reply.product.as_str(), reply.code, reply.name.as_str()),
-        ("RabbitMQ", 403, "ACCESS_REFUSED")
-    );
+    assert_eq!((reply.product, reply.code, reply.name), ("RabbitMQ", 403, "ACCESS_REFUSED"));
     assert!(!detail.contains("not-the-password"));
 
     let mut wrong_vhost = access();
     wrong_vhost.endpoint.queue_manager = "no-such-vhost".to_owned();
     let error = rabbit.depth(&wrong_vhost, &bench.queue, soon()).await.unwrap_err();
     let BrokerError::Rejected { detail, reply: Some(reply), .. } = error else { panic!("{error:?}") };
-    assert_eq!((reply.code, reply.name.as_str()), (530, "NOT_ALLOWED"));
+    assert_eq!((reply.code, reply.name), (530, "NOT_ALLOWED"));
     assert!(detail.contains("no-such-vhost"));
     bench.clean().await;
 }

@@ -151,8 +151,7 @@ async fn a_wait_ends_in_time_for_the_deadline() {
 async fn a_queue_that_does_not_exist_is_named() {
     let bench = Bench::absent("nowhere").await;
     let rabbit = rabbit();
-    let is_not_found =
-        |error: &BrokerError| matches!(error, BrokerError::QueueNotFound { queue } if *queue == bench.queue);
+    let is_not_found = |error: &BrokerError| matches!(error, BrokerError::QueueNotFound { queue, .. } if *queue == bench.queue);
     for mode in [COMMIT, ROLLBACK, NONE, AckMode::Browse] {
         let error =
             rabbit.fetch(&access(), &bench.queue, &consume(mode, 1, 1), PLENTY, soon()).await.err().unwrap();
@@ -178,7 +177,7 @@ async fn a_queue_that_goes_away_ends_the_wait() {
     let started = Instant::now();
     let (result, ()) = tokio::join!(fetch, delete);
     let error = result.err().unwrap();
-    assert!(matches!(&error, BrokerError::QueueNotFound { queue } if *queue == bench.queue), "{error:?}");
+    assert!(matches!(&error, BrokerError::QueueNotFound { queue, .. } if *queue == bench.queue), "{error:?}");
     assert!(started.elapsed() < Duration::from_secs(3));
 }
 

@@ -9,7 +9,6 @@ use rabbitmq::{
     ConnectionArguments, ConnectionConfig, ConnectionManager, ConnectionPool, PoolLimits, RetryPolicy,
 };
 use secrecy::SecretString;
-use serde_json::Value;
 use test_support::log::Sink;
 use tokio::sync::watch;
 use tracing::subscriber::DefaultGuard;

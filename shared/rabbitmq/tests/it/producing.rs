@@ -110,7 +110,7 @@ async fn a_queue_that_does_not_exist_gets_nothing() {
             .await
             .unwrap_err();
         assert!(
-            matches!(&failure.error, BrokerError::QueueNotFound { queue } if *queue == bench.queue),
+            matches!(&failure.error, BrokerError::QueueNotFound { queue, .. } if *queue == bench.queue),
             "{failure:?}"
         );
         assert_eq!((failure.committed, failure.in_doubt), (0, vec![]));
@@ -239,7 +239,7 @@ async fn progress_never_counts_a_message_that_comes_back() {
         let (result, ()) = tokio::join!(produce, delete);
         let failure = result.unwrap_err();
         assert!(
-            matches!(&failure.error, BrokerError::QueueNotFound { queue } if *queue == bench.queue),
+            matches!(&failure.error, BrokerError::QueueNotFound { queue, .. } if *queue == bench.queue),
             "{failure:?}"
         );
         let progress = *confirmed.borrow();

@@ -193,8 +193,7 @@ async fn a_queue_that_goes_away_while_it_is_taken_from_is_named() {
     let started = Instant::now();
     let (result, ()) = tokio::join!(fetch, delete);
     assert!(started.elapsed() < Duration::from_secs(5));
-    let is_gone =
-        |error: &BrokerError| matches!(error, BrokerError::QueueNotFound { queue } if *queue == bench.queue);
+    let is_gone = |error: &BrokerError| matches!(error, BrokerError::QueueNotFound { queue, .. } if *queue == bench.queue);
     match result {
         Err(error) => assert!(is_gone(&error), "{error:?}"),
         // It was faster; the messages in hand went with the queue.
