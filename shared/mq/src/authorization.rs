@@ -1,6 +1,8 @@
 //! May this caller go there, with these secrets?
 
 use crate::inline::AllowedTargets;
+use crate::reach::Reach;
+use crate::secret_ref::SecretRef;
 use crate::target::{AuthSpec, Profile, SslSpec, Target, TargetError, TargetSpec};
 
 /// The question whether a caller may use `target`, which came of `inline` over `profile`.
@@ -24,6 +26,18 @@ impl Authorization<'_> {
             Some(profile) => self.check_against(profile, covered)?,
         }
         self.check_secrets()
+    }
+
+    /// The queues with which [`Self::check`] would allow the target, which it does allow as it is.
+    pub(crate) fn reach(&self) -> Reach {
+        let own = self.profile.filter(|profile| !self.redirects(&profile.target));
+        let granted = self.named_secrets().map(|secret| self.allowed.granted_queues(secret, self.target));
+        Reach {
+            own_queue: own.and_then(|profile| profile.target.queue.clone()),
+            own: own.map(|profile| profile.queues.clone()).unwrap_or_default(),
+            covered: self.allowed.covered_queues(self.target),
+            granted: granted.collect(),
+        }
     }
 
     fn check_against(&self, profile: &Profile, covered: bool) -> Result<(), TargetError> {
@@ -71,14 +85,7 @@ impl Authorization<'_> {
 
     /// Every secret that the request itself names has to be granted for every host that it goes to.
     fn check_secrets(&self) -> Result<(), TargetError> {
-        let auth = self.inline.auth.as_ref();
-        let ssl = self.inline.ssl.as_ref();
-        let named = [
-            auth.and_then(|auth| auth.password_ref.as_ref()),
-            ssl.and_then(|ssl| ssl.key_store_ref.as_ref()),
-            ssl.and_then(|ssl| ssl.trust_store_ref.as_ref()),
-        ];
-        for secret in named.into_iter().flatten() {
+        for secret in self.named_secrets() {
             if !self.allowed.grant(secret, self.target) {
                 return Err(TargetError::SecretNotAllowed(format!(
                     "{secret} is not granted for this target; a grant needs ssl.enabled unless it says otherwise"
@@ -86,6 +93,18 @@ impl Authorization<'_> {
             }
         }
         Ok(())
+    }
+
+    /// The secrets that the request itself names.
+    fn named_secrets(&self) -> impl Iterator<Item = &SecretRef> {
+        let auth = self.inline.auth.as_ref();
+        let ssl = self.inline.ssl.as_ref();
+        let named = [
+            auth.and_then(|auth| auth.password_ref.as_ref()),
+            ssl.and_then(|ssl| ssl.key_store_ref.as_ref()),
+            ssl.and_then(|ssl| ssl.trust_store_ref.as_ref()),
+        ];
+        named.into_iter().flatten()
     }
 }
 

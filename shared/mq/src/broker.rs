@@ -10,7 +10,9 @@ use crate::connection::Access;
 use crate::content::Outgoing;
 use crate::error::BrokerError;
 use crate::message::MessageId;
+use crate::moving::{MoveCommand, MoveReport};
 use crate::names::QueueName;
+use crate::reach::Reach;
 use crate::report::{Consumed, DepthReport, PoolReport, ProduceReport, TestReport};
 
 /// A produce that did not finish. The first `committed` messages of the command are on the queue;
@@ -59,6 +61,47 @@ pub trait ReadyToPut: Send {
     ) -> Result<ProduceReport, ProduceFailure>;
 }
 
+/// A move that did not finish. Of the messages that were in hand, `in_doubt` may be at their new
+/// place, or at both.
+#[derive(Clone, Debug, thiserror::Error)]
+#[error("{error}")]
+pub struct MoveFailure {
+    pub error: BrokerError,
+    pub in_doubt: u64,
+}
+
+/// Messages that are put at their new places and still in hand at the old one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Put {
+    pub count: u64,
+    /// Whether they are at their new places whatever happens from now on. If not, they come there
+    /// when they leave the old one, in one unit of work.
+    pub is_certain: bool,
+    /// No more messages will be put.
+    pub is_last: bool,
+}
+
+/// Messages on their way from one queue to others of the same broker. Each leaves its old place
+/// after it has come to its new one, or in the same unit of work, so none is lost. Dropping it
+/// leaves at the old place what was not settled.
+#[async_trait]
+pub trait Relocation: Send {
+    /// What the broker calls the cluster that it belongs to, if it says so.
+    fn cluster(&self) -> Option<&str>;
+
+    /// The most messages that may be at both places after an end without a word.
+    fn most_in_doubt(&self) -> u64;
+
+    /// Puts the next messages at their new places, at most `limit`. What cannot be put stays.
+    async fn put(&mut self, limit: u64, deadline: Deadline) -> Result<Put, MoveFailure>;
+
+    /// Removes from the old place what was put last.
+    async fn settle(&mut self, deadline: Deadline) -> Result<(), MoveFailure>;
+
+    /// Ends the move. What was looked at and not moved is where it was.
+    async fn finish(self: Box<Self>, deadline: Deadline) -> MoveReport;
+}
+
 /// One kind of broker, at every target.
 #[async_trait]
 pub trait Broker: Send + Sync {
@@ -101,6 +144,31 @@ pub trait Broker: Send + Sync {
         max_bytes: usize,
         deadline: Deadline,
     ) -> Result<Box<dyn UnitOfWork>, BrokerError>;
+
+    /// Connects to move messages from `queue` to others, which have to be within `reach` if the
+    /// messages themselves name them.
+    async fn connect_to_move(
+        &self,
+        _access: &Access,
+        _queue: &QueueName,
+        _command: &MoveCommand,
+        _reach: &Reach,
+        _deadline: Deadline,
+    ) -> Result<Box<dyn Relocation>, BrokerError> {
+        Err(BrokerError::unsupported("this kind of broker cannot move messages"))
+    }
+
+    /// Says what [`Self::connect_to_move`] and the move after it would do, and moves nothing.
+    async fn preview_move(
+        &self,
+        _access: &Access,
+        _queue: &QueueName,
+        _command: &MoveCommand,
+        _reach: &Reach,
+        _deadline: Deadline,
+    ) -> Result<MoveReport, BrokerError> {
+        Err(BrokerError::unsupported("this kind of broker cannot show what a move would do"))
+    }
 
     /// Measures a queue without touching its messages.
     async fn depth(

@@ -6,8 +6,9 @@ use std::str::FromStr;
 use wildmatch::WildMatch;
 
 use crate::host_pattern::HostPattern;
+use crate::reach::ByAddress;
 use crate::secret_ref::SecretRef;
-use crate::target::{BrokerKind, Target, Tls};
+use crate::target::{Address, BrokerKind, Target, Tls};
 
 /// Entries separated by white space, each `<broker>://<host>:<port>/<queue>[?<option>&<option>…]`:
 /// `rabbitmq://*.mq.example.com:5671/ORDERS.*?tenant=1…,2…&vhost=/&secrets=secret://mq/orders-*`.
@@ -79,16 +80,34 @@ impl AllowedTargets<'_> {
     /// Whether `target` is allowed at every one of its addresses. Without a queue it stands for a
     /// connection alone.
     pub(crate) fn cover(&self, target: &Target) -> bool {
-        self.everywhere(target, |entry| entry.tls != Some(TlsRule::Required) || has_tls(target))
+        self.everywhere(target, |entry| entry.covers_connection(target))
     }
 
     /// Whether `secret` may be sent to every one of the addresses of `target`.
     pub(crate) fn grant(&self, secret: &SecretRef, target: &Target) -> bool {
         let secret = secret.to_string();
-        self.everywhere(target, |entry| {
-            (entry.tls == Some(TlsRule::Optional) || has_tls(target))
-                && entry.secrets.iter().any(|pattern| pattern.matches(&secret))
-        })
+        self.everywhere(target, |entry| entry.grants(&secret, target))
+    }
+
+    /// The queues that are covered at each of the addresses of `target`, whatever its own queue.
+    pub(crate) fn covered_queues(&self, target: &Target) -> ByAddress {
+        self.queues(target, |entry| entry.covers_connection(target))
+    }
+
+    /// The queues with which `secret` may be sent to each of the addresses of `target`.
+    pub(crate) fn granted_queues(&self, secret: &SecretRef, target: &Target) -> ByAddress {
+        let secret = secret.to_string();
+        self.queues(target, |entry| entry.grants(&secret, target))
+    }
+
+    fn queues(&self, target: &Target, also: impl Fn(&Entry) -> bool) -> ByAddress {
+        let usable: Vec<_> =
+            self.list.0.iter().filter(|entry| entry.is_about(self.tenant, target) && also(entry)).collect();
+        let of_address = |address: &Address| {
+            let entries = usable.iter().filter(|entry| entry.covers_address(&address.host, address.port));
+            entries.map(|entry| entry.queue.pattern()).collect()
+        };
+        target.endpoint.addresses.iter().map(of_address).collect()
     }
 
     /// Whether each address has an entry that covers it and for which `also` holds. No address is
@@ -107,8 +126,23 @@ const fn has_tls(target: &Target) -> bool {
 }
 
 impl Entry {
+    fn covers_connection(&self, target: &Target) -> bool {
+        self.tls != Some(TlsRule::Required) || has_tls(target)
+    }
+
+    fn grants(&self, secret: &str, target: &Target) -> bool {
+        (self.tls == Some(TlsRule::Optional) || has_tls(target))
+            && self.secrets.iter().any(|pattern| pattern.matches(secret))
+    }
+
     /// Whether the entry is about this, its addresses aside.
     fn covers(&self, tenant: &str, target: &Target) -> bool {
+        self.is_about(tenant, target)
+            && target.queue.as_ref().is_none_or(|queue| self.queue.matches(queue.as_str()))
+    }
+
+    /// Whether the entry is about this, its addresses and its queue aside.
+    fn is_about(&self, tenant: &str, target: &Target) -> bool {
         let endpoint = &target.endpoint;
         let is_for_tenant = match &self.tenants {
             Tenants::All => true,
@@ -118,7 +152,6 @@ impl Entry {
             && self.broker == endpoint.broker
             && (self.virtual_hosts.is_empty()
                 || self.virtual_hosts.iter().any(|pattern| pattern.matches(&endpoint.queue_manager)))
-            && target.queue.as_ref().is_none_or(|queue| self.queue.matches(queue.as_str()))
     }
 
     fn covers_address(&self, host: &str, port: u16) -> bool {

@@ -18,16 +18,18 @@ mod explicit;
 mod host_pattern;
 mod inline;
 mod message;
+mod moving;
 mod names;
 mod origin;
 mod place;
+mod reach;
 mod report;
 mod secret_ref;
 mod target;
 
 pub use base64_bytes::{Base64Bytes, IdBytes};
 pub use bounded::List;
-pub use broker::{Broker, ProduceFailure, ReadyToPut, UnitOfWork};
+pub use broker::{Broker, MoveFailure, ProduceFailure, Put, ReadyToPut, Relocation, UnitOfWork};
 // A broker's operations take it, so it is part of this interface.
 pub use clock::Deadline;
 pub use command::{
@@ -40,11 +42,13 @@ pub use content::{ContentSeed, CorrelId, Outgoing, OutgoingMessage, Template, Te
 pub use error::{BrokerError, BrokerReply, Cause};
 pub use inline::{AllowedTargets, InlineTargets, InlineTargetsError};
 pub use message::{MessageBody, MessageId, ReceivedMessage};
+pub use moving::{Considered, Destination, MaxMoves, MoveCommand, MoveReport, Stay};
 pub use names::{
     BodyText, CcdtUrl, ChannelName, CipherSpec, HeaderName, Headers, ProfileName, QueueManagerName,
     QueueName, UserName,
 };
 pub use origin::PasswordOrigin;
+pub use reach::Reach;
 pub use report::{Consumed, DepthReport, Latency, PoolReport, ProduceReport, TestReport, TestStep};
 pub use secret_ref::SecretRef;
 pub use target::{

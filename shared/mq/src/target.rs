@@ -13,6 +13,7 @@ use crate::names::{
     CcdtUrl, ChannelName, CipherSpec, QueueManagerName, QueueName, UserName, is_of_an_ibm_name,
 };
 use crate::origin::PasswordOrigin;
+use crate::reach::Reach;
 use crate::secret_ref::SecretRef;
 
 /// The product behind a target. A target that does not say is IBM MQ, as the contract has it.
@@ -234,6 +235,9 @@ pub struct Target {
     /// Who named the password, for the error that says so.
     #[serde(default)]
     pub password_origin: PasswordOrigin,
+    /// The queues that the work may use beside its own, if it asked for others.
+    #[serde(default, skip_serializing_if = "Reach::is_none")]
+    pub reach: Reach,
 }
 
 impl fmt::Display for Target {
@@ -285,6 +289,21 @@ impl Target {
         let target = merge(base, inline).complete(inline)?;
         Authorization { profile, inline, target: &target, allowed }.check()?;
         Ok(target)
+    }
+
+    /// The target, which came of [`Self::resolve`] with the same arguments, with the queues that its
+    /// caller might as well have named in it.
+    #[must_use]
+    pub fn with_reach(
+        self,
+        profile: Option<&Profile>,
+        inline: Option<&TargetSpec>,
+        allowed: AllowedTargets<'_>,
+    ) -> Self {
+        let none = TargetSpec::default();
+        let inline = inline.unwrap_or(&none);
+        let reach = Authorization { profile, inline, target: &self, allowed }.reach();
+        Self { reach, ..self }
     }
 }
 
@@ -362,7 +381,8 @@ impl TargetSpec {
             user: auth.user.map(String::from),
             password_ref: auth.password_ref,
         };
-        Ok(Target { endpoint, queue: self.queue, password_origin: PasswordOrigin::default() })
+        let (password_origin, reach) = (PasswordOrigin::default(), Reach::default());
+        Ok(Target { endpoint, queue: self.queue, password_origin, reach })
     }
 
     /// IBM MQ's own limits, which are narrower than AMQP's: MQ_Q_MGR_NAME_LENGTH, MQ_Q_NAME_LENGTH

@@ -3,6 +3,7 @@
 #![allow(clippy::unwrap_used, clippy::indexing_slicing, reason = "these are tests")]
 
 mod grants;
+mod reach;
 
 use mq::{Address, ConnName, InlineTargets, Profile, Target, TargetError, TargetSpec, Tls};
 use proptest::prelude::*;

@@ -1,0 +1,117 @@
+//! Moving messages from a queue to others of the same broker, as people do by hand with dead-letter
+//! queues.
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+
+use crate::base64_bytes::{Base64Bytes, IdBytes};
+use crate::bounded::bounded;
+use crate::names::QueueName;
+
+bounded!(
+    /// How many messages a move takes at most.
+    MaxMoves: u32, 1..=1_000, default 100
+);
+
+/// Where messages are moved to.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub enum Destination {
+    Queue(QueueName),
+    /// The queue from which each message was first dead-lettered, by its own history.
+    Origin,
+}
+
+/// Move messages.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct MoveCommand {
+    pub to: Destination,
+    pub max: MaxMoves,
+    /// The ids of the messages to move; `None` is any message.
+    pub msg_ids: Option<Vec<IdBytes>>,
+}
+
+/// Why a message stays where it is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "SCREAMING_SNAKE_CASE")]
+pub enum Stay {
+    /// It has no dead-letter history that names a queue.
+    NoOrigin,
+    /// It came from this very queue.
+    SameQueue,
+    /// The caller may not reach the queue that it came from.
+    NotAllowed,
+    /// There is no such queue.
+    Unroutable,
+    /// The broker refused it: the queue is full, or one of its properties is not accepted.
+    Refused,
+    /// It is larger than a move can hold.
+    TooLarge,
+    /// A property of it could not be put again byte for byte.
+    NotReproducible,
+    /// It would be put on other queues as well (RabbitMQ's headers `CC` and `BCC`).
+    WouldBeCopied,
+}
+
+/// A message that was moved, or that was to be moved and stays.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Considered {
+    /// The id's bytes on the wire.
+    pub msg_id: Option<Vec<u8>>,
+    /// The queue that it was to go to, if there is one.
+    pub to: Option<QueueName>,
+    /// `None` if it was moved.
+    pub stays: Option<Stay>,
+    /// How often it was dead-lettered, in all.
+    pub deaths: u64,
+    /// How often it was delivered before and came back.
+    pub backout_count: u64,
+}
+
+impl Serialize for Considered {
+    fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        use serde::ser::SerializeStruct as _;
+        let mut json = serializer.serialize_struct("Considered", 6)?;
+        json.serialize_field("msgIdBase64", &self.msg_id.as_deref().map(Base64Bytes::encode))?;
+        json.serialize_field("to", &self.to)?;
+        json.serialize_field("outcome", if self.stays.is_none() { "moved" } else { "stayed" })?;
+        json.serialize_field("reason", &self.stays)?;
+        json.serialize_field("deaths", &self.deaths)?;
+        json.serialize_field("backoutCount", &self.backout_count)?;
+        json.end()
+    }
+}
+
+/// What a move did, or would do.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct MoveReport {
+    /// The messages that were moved, and the first [`Self::MOST_STAYING`] of those that stay, in the
+    /// order of the queue.
+    pub messages: Vec<Considered>,
+    /// How many messages were to be moved and stay.
+    pub stayed: u64,
+    /// How many messages were looked at, those included that were not selected.
+    pub examined: u64,
+    /// How many messages are ready on the queue that they come from, if the broker said so.
+    pub remaining: Option<u64>,
+    /// There may be more messages to move: the time or another bound ended the move.
+    pub truncated: bool,
+    pub warnings: Vec<String>,
+}
+
+impl MoveReport {
+    /// An answer has a limited size.
+    pub const MOST_STAYING: u64 = 1_000;
+
+    /// How many messages went where.
+    pub fn by_destination(&self) -> BTreeMap<&QueueName, u64> {
+        let mut counts = BTreeMap::new();
+        let moved = self.messages.iter().filter(|message| message.stays.is_none());
+        for to in moved.filter_map(|message| message.to.as_ref()) {
+            *counts.entry(to).or_insert(0) += 1;
+        }
+        counts
+    }
+}

@@ -1,0 +1,46 @@
+//! Which further queues a caller may use at the place of a target, for work that finds their names
+//! in messages.
+
+use serde::{Deserialize, Serialize};
+use wildmatch::WildMatch;
+
+use crate::names::QueueName;
+
+/// For each address of a target, the patterns of the queues that an allow-list allows there.
+pub(crate) type ByAddress = Vec<Vec<String>>;
+
+/// The queues at a target's place that its caller may name in the target's stead. The default is
+/// none.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Reach {
+    /// The profile's own queue, and the patterns of its others, if the request changes nothing else
+    /// in the profile.
+    pub(crate) own_queue: Option<QueueName>,
+    pub(crate) own: Vec<String>,
+    /// What the allow-list covers.
+    pub(crate) covered: ByAddress,
+    /// For each secret that the request names, where it is granted.
+    pub(crate) granted: Vec<ByAddress>,
+}
+
+impl Reach {
+    pub fn is_none(&self) -> bool {
+        self.own_queue.is_none() && self.own.is_empty() && self.covered.iter().all(Vec::is_empty)
+    }
+
+    /// Whether the caller's target, with this queue, would be allowed.
+    pub fn contains(&self, queue: &QueueName) -> bool {
+        let is_own = self.own_queue.as_ref() == Some(queue) || any(&self.own, queue);
+        (is_own || everywhere(&self.covered, queue))
+            && self.granted.iter().all(|by_address| everywhere(by_address, queue))
+    }
+}
+
+fn any(patterns: &[String], queue: &QueueName) -> bool {
+    patterns.iter().any(|pattern| WildMatch::new(pattern).matches(queue.as_str()))
+}
+
+fn everywhere(by_address: &ByAddress, queue: &QueueName) -> bool {
+    !by_address.is_empty() && by_address.iter().all(|patterns| any(patterns, queue))
+}
