@@ -1,6 +1,8 @@
 //! The properties of a message as bytes. What the client library cannot parse moves into a header
 //! of its own, as the bytes it is, under a name that [`moved`] knows.
 
+use std::collections::HashSet;
+
 use lapin::types::{AMQPValue, FieldTable};
 
 /// How deep tables and arrays may nest. Deeper ones are shown as bytes.
@@ -162,11 +164,13 @@ fn entry(name: &str, bytes: &[u8]) -> Option<Vec<u8>> {
     Some(entry)
 }
 
+/// A table with two values of one name is not readable either: the library would keep one of them.
 fn table_is_readable(mut bytes: &[u8], depth: usize, values: &mut usize) -> bool {
+    let mut names = HashSet::new();
     while !bytes.is_empty() {
         let Some((_, name, rest)) = split(Kind::ShortString, bytes) else { return false };
         let Some(rest) = after_value(rest, depth, values) else { return false };
-        if std::str::from_utf8(name).is_err() {
+        if std::str::from_utf8(name).is_err() || !names.insert(name) {
             return false;
         }
         bytes = rest;

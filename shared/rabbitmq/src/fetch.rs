@@ -129,7 +129,7 @@ async fn remove(taken: Taken, deadline: Deadline) -> Done {
 
 /// Refuses where putting messages back is not harmless. A quorum queue counts every return, and
 /// past its delivery limit it drops the message.
-async fn refuse_to_requeue(
+pub(crate) async fn refuse_to_requeue(
     session: &Session,
     queue: &QueueName,
     deadline: Deadline,

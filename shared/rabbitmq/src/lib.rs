@@ -36,6 +36,7 @@ mod latency;
 mod manager;
 mod message;
 mod monitor;
+mod moving;
 mod pacer;
 mod pool;
 mod pooled;
@@ -59,8 +60,8 @@ use std::sync::Arc;
 
 use async_trait::async_trait;
 use mq::{
-    Access, Broker, BrokerError, ConsumeCommand, Deadline, DepthReport, Outgoing, PoolReport, QueueName,
-    ReadyToPut, TestReport, UnitOfWork,
+    Access, Broker, BrokerError, ConsumeCommand, Deadline, DepthReport, MoveCommand, MoveReport, Outgoing,
+    PoolReport, QueueName, Reach, ReadyToPut, Relocation, TestReport, UnitOfWork,
 };
 
 pub use crate::config::{
@@ -129,6 +130,29 @@ impl Broker for RabbitMq {
         deadline: Deadline,
     ) -> Result<Box<dyn UnitOfWork>, BrokerError> {
         fetch::fetch(&self.pool, access, queue, command, max_bytes, deadline).await
+    }
+
+    async fn connect_to_move(
+        &self,
+        access: &Access,
+        queue: &QueueName,
+        command: &MoveCommand,
+        reach: &Reach,
+        deadline: Deadline,
+    ) -> Result<Box<dyn Relocation>, BrokerError> {
+        let moving = moving::connect(&self.pool, access, queue, command, reach, deadline).await?;
+        Ok(Box::new(moving))
+    }
+
+    async fn preview_move(
+        &self,
+        access: &Access,
+        queue: &QueueName,
+        command: &MoveCommand,
+        reach: &Reach,
+        deadline: Deadline,
+    ) -> Result<MoveReport, BrokerError> {
+        moving::preview(&self.pool, access, queue, command, reach, deadline).await
     }
 
     async fn depth(

@@ -110,7 +110,7 @@ fn timestamp(seconds: u64) -> Option<Timestamp> {
     Timestamp::from_second(i64::try_from(seconds).ok()?).ok()
 }
 
-fn integer(value: &AMQPValue) -> Option<u64> {
+pub(crate) fn integer(value: &AMQPValue) -> Option<u64> {
     match value {
         AMQPValue::ShortShortInt(value) => u64::try_from(*value).ok(),
         AMQPValue::ShortShortUInt(value) => Some((*value).into()),

@@ -19,6 +19,7 @@ mod foreign;
 mod intake;
 mod invariants;
 mod logging;
+mod moving;
 mod pool_bounds;
 mod producing;
 mod proxy;

@@ -1,0 +1,343 @@
+//! Moving messages from one queue to others, as they are.
+
+mod route;
+mod source;
+
+use std::collections::HashSet;
+use std::sync::Arc;
+use std::time::Duration;
+
+use async_trait::async_trait;
+use lapin::options::{BasicAckOptions, BasicPublishOptions, ConfirmSelectOptions};
+use lapin::types::ShortString;
+use lapin::{Channel, Confirmation, PublisherConfirm};
+use mq::{
+    Access, BrokerError, Deadline, Destination, MoveCommand, MoveFailure, MoveReport, Put, QueueName, Reach,
+    Relocation, Stay,
+};
+
+use crate::errors::{During, Failure};
+use crate::pools::ConnectionPools;
+use crate::session::{Session, call, inspect, short};
+use source::{Parcel, Source};
+
+/// How many messages are at both places at a time, at most: those that are put together, confirmed
+/// together and then acknowledged together. A quorum queue is told of each message that was got
+/// alone by a command of its own, and its channel sends 32 of them at once.
+const WINDOW: usize = 32;
+/// A window is full with this many bytes, whatever the number of its messages.
+const WINDOW_BYTES: usize = 1024 * 1024;
+
+/// What is kept of the time for the confirms and acknowledgements of the last window.
+const MARGIN: Duration = Duration::from_secs(1);
+
+/// A move on one connection. One channel holds the deliveries, and another one puts: the broker
+/// closes the one on which it refuses a message, and with the other one all deliveries would go
+/// back, those included that are confirmed at their new places.
+pub(crate) struct Moving {
+    source: Source,
+    puts: Channel,
+    /// The name that the broker knows the connection's user by.
+    login: Option<String>,
+    /// Queues that took a message of this move. The first one to each goes alone, so it is known for
+    /// certain whether the queue takes messages.
+    known: HashSet<QueueName>,
+    /// What is put together.
+    window: Vec<Parcel>,
+    /// Got, but not to be put together with the window.
+    next: Option<Parcel>,
+}
+
+pub(crate) async fn connect(
+    pool: &Arc<ConnectionPools>,
+    access: &Access,
+    queue: &QueueName,
+    command: &MoveCommand,
+    reach: &Reach,
+    deadline: Deadline,
+) -> Result<Moving, BrokerError> {
+    let session = Session::open(pool, access, deadline).await?;
+    let most_held = pool.settings().most_held;
+    let source = Source::open((session, most_held), queue, command, reach, deadline).await?;
+    if let Destination::Queue(to) = &command.to
+        && let Err(error) = expect_queue(&source.session, to, deadline).await
+    {
+        source.session.finish(deadline).await;
+        return Err(error);
+    }
+    match open_puts(&source.session, deadline).await {
+        Ok(puts) => {
+            let login = access.credentials.as_ref().map(|login| login.user.clone());
+            Ok(Moving { source, puts, login, known: HashSet::new(), window: Vec::new(), next: None })
+        }
+        Err(failure) => Err(source.session.fail(failure, During::Connection)),
+    }
+}
+
+/// Says what a move would do: gets the messages, and puts them back.
+pub(crate) async fn preview(
+    pool: &Arc<ConnectionPools>,
+    access: &Access,
+    queue: &QueueName,
+    command: &MoveCommand,
+    reach: &Reach,
+    deadline: Deadline,
+) -> Result<MoveReport, BrokerError> {
+    let session = Session::open(pool, access, deadline).await?;
+    let most_held = pool.settings().most_held;
+    if let Err(error) = crate::fetch::refuse_to_requeue(&session, queue, deadline).await {
+        session.finish(deadline).await;
+        return Err(error);
+    }
+    let mut source = Source::open((session, most_held), queue, command, reach, deadline).await?;
+    let mut known = HashSet::new();
+    let stop_at = stop_at(deadline);
+    for _ in 0..command.max.get() {
+        source.bind_intake();
+        let next = source.next(stop_at, deadline).await;
+        let Some(parcel) = next.map_err(|failure| failure.into_error(During::Queue(queue)))? else { break };
+        if known.contains(&parcel.to) || expect_queue(&source.session, &parcel.to, deadline).await.is_ok() {
+            known.insert(parcel.to);
+            source.hold(parcel.tag, parcel.considered);
+        } else {
+            source.route.close(parcel.to, Stay::Unroutable);
+            source.keep(parcel.tag, parcel.considered, Stay::Unroutable, deadline).await;
+        }
+    }
+    let mut report = source.finish(0, deadline).await;
+    report.warnings.push(
+        "RabbitMQ has no browse: the messages were taken and put back, hidden from others meanwhile, and are marked as redelivered"
+            .to_owned(),
+    );
+    Ok(report)
+}
+
+/// # Errors
+/// When the queue does not exist. What is not known is tried.
+async fn expect_queue(session: &Session, queue: &QueueName, deadline: Deadline) -> Result<(), BrokerError> {
+    let during = During::Queue(queue);
+    let channel = session.throwaway_channel(deadline).await.map_err(|failure| failure.into_error(during))?;
+    match inspect(&channel, queue, deadline).await {
+        Ok(_) => {
+            let _ = call(deadline, channel.close(200, "OK".into())).await;
+            Ok(())
+        }
+        Err(failure) if failure.reply().is_some_and(|reply| matches!(reply.code, 403 | 405)) => Ok(()),
+        Err(failure) => Err(failure.into_error(during)),
+    }
+}
+
+async fn open_puts(session: &Session, deadline: Deadline) -> Result<Channel, Failure> {
+    let channel = session.throwaway_channel(deadline).await?;
+    call(deadline, channel.confirm_select(ConfirmSelectOptions::default())).await?;
+    Ok(channel)
+}
+
+fn stop_at(deadline: Deadline) -> Deadline {
+    deadline.earlier_by(MARGIN.min(deadline.remaining() / 4))
+}
+
+impl Moving {
+    /// Fills the window with messages that may be put together.
+    async fn gather(&mut self, limit: usize, deadline: Deadline) -> Result<(), Failure> {
+        let stop_at = stop_at(deadline);
+        let mut bytes = 0;
+        while self.window.len() < limit && bytes < WINDOW_BYTES {
+            let next = match self.next.take() {
+                Some(parcel) => Some(parcel),
+                None => self.source.next(stop_at, deadline).await?,
+            };
+            let Some(parcel) = next else { break };
+            let alone = self.goes_alone(&parcel);
+            if alone && !self.window.is_empty() {
+                self.next = Some(parcel);
+                break;
+            }
+            bytes += parcel.body.len();
+            self.window.push(parcel);
+            if alone {
+                break;
+            }
+        }
+        Ok(())
+    }
+
+    /// Whether the broker may refuse the message, so that it must not take others with it: it checks
+    /// that `user_id` is the connection's user.
+    fn goes_alone(&self, parcel: &Parcel) -> bool {
+        let user = parcel.properties.user_id().as_ref().map(ShortString::as_str);
+        !self.known.contains(&parcel.to) || user.is_some_and(|user| self.login.as_deref() != Some(user))
+    }
+
+    /// Puts the window. What is left in it afterwards is confirmed.
+    async fn publish(&mut self, deadline: Deadline) -> Result<(), MoveFailure> {
+        let earlier_returns = self.source.session.returns();
+        let sent = self.send(deadline).await;
+        let is_returned = self.source.session.returns() != earlier_returns;
+        let is_alone = self.window.len() == 1;
+        match sent {
+            Err(failure) if is_alone && failure.spares_the_connection() => {
+                self.refused(&failure, deadline).await
+            }
+            Err(failure) => {
+                let error = failure.into_error(During::Queue(&self.source.queue));
+                Err(self.in_doubt("were put and not confirmed", &error))
+            }
+            Ok(_) if is_returned && !is_alone => {
+                let detail = BrokerError::rejected("a queue went away while messages were put on it");
+                Err(self.in_doubt("were put, and some of them returned", &detail))
+            }
+            Ok(_) if is_returned => {
+                self.stay_all(Stay::Unroutable, deadline).await;
+                Ok(())
+            }
+            Ok(confirmed) => {
+                self.judge(&confirmed, deadline).await;
+                Ok(())
+            }
+        }
+    }
+
+    /// Sends the window, and says which of its messages the broker confirmed.
+    async fn send(&mut self, deadline: Deadline) -> Result<Vec<bool>, Failure> {
+        let options = BasicPublishOptions { mandatory: true, ..BasicPublishOptions::default() };
+        let mut confirms: Vec<PublisherConfirm> = Vec::with_capacity(self.window.len());
+        for parcel in &mut self.window {
+            let body = std::mem::take(&mut parcel.body);
+            let (to, properties) = (short(&parcel.to), parcel.properties.clone());
+            let publish = self.puts.basic_publish(ShortString::default(), to, options, &body, properties);
+            confirms.push(call(deadline, publish).await?);
+        }
+        let mut confirmed = Vec::with_capacity(confirms.len());
+        for confirm in confirms {
+            confirmed.push(matches!(call(deadline, confirm).await?, Confirmation::Ack(_)));
+        }
+        Ok(confirmed)
+    }
+
+    /// The broker closed the channel over the only message on it, so it has not put it anywhere.
+    async fn refused(&mut self, failure: &Failure, deadline: Deadline) -> Result<(), MoveFailure> {
+        let reply = failure.reply();
+        if reply.is_some_and(|reply| reply.code == 403) {
+            // No other message would be taken either.
+            let error = failure.clone().into_error(During::Queue(&self.source.queue));
+            return Err(MoveFailure { error, in_doubt: 0 });
+        }
+        for Parcel { tag, considered, .. } in std::mem::take(&mut self.window) {
+            self.source.keep(tag, considered, Stay::Refused, deadline).await;
+        }
+        self.puts = open_puts(&self.source.session, deadline).await.map_err(|failure| {
+            let error = failure.into_error(During::Connection);
+            MoveFailure { error, in_doubt: 0 }
+        })?;
+        Ok(())
+    }
+
+    /// Leaves in the window what was confirmed. A queue that refused a message is not tried again.
+    async fn judge(&mut self, confirmed: &[bool], deadline: Deadline) {
+        for (parcel, confirmed) in std::mem::take(&mut self.window).into_iter().zip(confirmed) {
+            if *confirmed {
+                self.known.insert(parcel.to.clone());
+                self.window.push(parcel);
+            } else {
+                self.source.route.close(parcel.to.clone(), Stay::Refused);
+                self.source.keep(parcel.tag, parcel.considered, Stay::Refused, deadline).await;
+            }
+        }
+    }
+
+    async fn stay_all(&mut self, why: Stay, deadline: Deadline) {
+        for Parcel { tag, to, considered, .. } in std::mem::take(&mut self.window) {
+            self.source.route.close(to, why);
+            self.source.keep(tag, considered, why, deadline).await;
+        }
+    }
+
+    /// The messages of the window may be at both places.
+    fn in_doubt(&self, what: &str, cause: &BrokerError) -> MoveFailure {
+        let count = self.window.len();
+        let error = BrokerError::in_doubt(format!("{count} messages {what}: {cause}"));
+        let error = error.with_cause(cause.cause().cloned());
+        MoveFailure { error, in_doubt: u64::try_from(count).unwrap_or(u64::MAX) }
+    }
+
+    /// Acknowledges the window, and asks for the queue's state on the same channel: its answer
+    /// proves that the acknowledgements arrived.
+    async fn acknowledge(&mut self, deadline: Deadline) -> Result<(), Failure> {
+        let channel = self.source.session.channel();
+        let multiple = BasicAckOptions { multiple: true };
+        match self.window.last() {
+            Some(last) if self.source.holds_none() => {
+                call(deadline, channel.basic_ack(last.tag, multiple)).await?;
+            }
+            _ => {
+                for Parcel { tag, .. } in &self.window {
+                    call(deadline, channel.basic_ack(*tag, BasicAckOptions::default())).await?;
+                }
+            }
+        }
+        match inspect(channel, &self.source.queue, deadline).await {
+            Ok(state) => {
+                self.source.ready = Some(state.message_count().into());
+                Ok(())
+            }
+            // The question was refused, which comes after the acknowledgements.
+            Err(failure) if failure.reply().is_some_and(|reply| matches!(reply.code, 403..=405)) => {
+                self.source.end(true);
+                Ok(())
+            }
+            Err(failure) => Err(failure),
+        }
+    }
+}
+
+#[async_trait]
+impl Relocation for Moving {
+    fn cluster(&self) -> Option<&str> {
+        self.source.session.cluster()
+    }
+
+    fn most_in_doubt(&self) -> u64 {
+        u64::try_from(WINDOW).unwrap_or(u64::MAX)
+    }
+
+    async fn put(&mut self, limit: u64, deadline: Deadline) -> Result<Put, MoveFailure> {
+        let limit = usize::try_from(limit).unwrap_or(usize::MAX).min(WINDOW);
+        loop {
+            self.source.bind_intake();
+            self.gather(limit, deadline).await.map_err(|failure| MoveFailure {
+                error: failure.into_error(During::Queue(&self.source.queue)),
+                in_doubt: 0,
+            })?;
+            if !self.window.is_empty() {
+                self.publish(deadline).await?;
+            }
+            let is_last = self.source.is_over() && self.next.is_none();
+            if is_last || !self.window.is_empty() {
+                let count = u64::try_from(self.window.len()).unwrap_or(u64::MAX);
+                return Ok(Put { count, is_certain: true, is_last });
+            }
+        }
+    }
+
+    async fn settle(&mut self, deadline: Deadline) -> Result<(), MoveFailure> {
+        if self.window.is_empty() {
+            return Ok(());
+        }
+        if let Err(failure) = self.acknowledge(deadline).await {
+            let error = failure.into_error(During::Queue(&self.source.queue));
+            return Err(self.in_doubt("are at their new places, and may be back at the old one too", &error));
+        }
+        for Parcel { tag, considered, .. } in std::mem::take(&mut self.window) {
+            self.source.moved(tag, considered);
+        }
+        Ok(())
+    }
+
+    async fn finish(self: Box<Self>, deadline: Deadline) -> MoveReport {
+        let Self { source, puts, next, .. } = *self;
+        // The connection is kept only without channels.
+        let _ = call(deadline, puts.close(200, "OK".into())).await;
+        source.finish(u64::from(next.is_some()), deadline).await
+    }
+}

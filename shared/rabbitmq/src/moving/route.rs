@@ -1,0 +1,212 @@
+//! Where a message goes, and why it stays.
+
+use std::collections::HashMap;
+
+use lapin::BasicProperties;
+use lapin::types::{AMQPValue, FieldTable};
+use mq::{Destination, QueueName, Reach, Stay};
+
+use crate::content_header;
+
+/// Headers in which a queue counts deliveries. It writes them into what it delivers; they are no
+/// part of the message.
+const COUNTS: [&str; 2] = ["x-delivery-count", "x-acquired-count"];
+/// Headers by which a publisher names further routing keys.
+const COPIES: [&str; 2] = ["CC", "BCC"];
+
+const FIRST_DEATH_QUEUE: &str = "x-first-death-queue";
+const DEATHS: &str = "x-death";
+
+/// Where messages of one move go.
+pub(super) struct Route {
+    from: QueueName,
+    to: Destination,
+    reach: Reach,
+    /// Queues that take no message, and why.
+    closed: HashMap<QueueName, Stay>,
+}
+
+/// What is decided for one message.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) struct Decision {
+    pub(super) to: Option<QueueName>,
+    pub(super) stays: Option<Stay>,
+}
+
+impl Route {
+    pub(super) fn new(from: QueueName, to: Destination, reach: Reach) -> Self {
+        Self { from, to, reach, closed: HashMap::new() }
+    }
+
+    /// Sends no further message to `queue`.
+    pub(super) fn close(&mut self, queue: QueueName, why: Stay) {
+        self.closed.insert(queue, why);
+    }
+
+    /// Whether no message can be moved any more.
+    pub(super) fn is_closed(&self) -> bool {
+        matches!(&self.to, Destination::Queue(queue) if self.closed.contains_key(queue))
+    }
+
+    pub(super) fn decide(&self, properties: &BasicProperties) -> Decision {
+        let headers = properties.headers().as_ref();
+        let to = match &self.to {
+            Destination::Queue(queue) => Some(queue.clone()),
+            Destination::Origin => headers.and_then(origin),
+        };
+        let stays = match &to {
+            _ if headers.is_some_and(has_moved_properties) => Some(Stay::NotReproducible),
+            _ if headers.is_some_and(|headers| COPIES.iter().any(|name| headers.contains_key(name))) => {
+                Some(Stay::WouldBeCopied)
+            }
+            None => Some(Stay::NoOrigin),
+            Some(queue) if *queue == self.from => Some(Stay::SameQueue),
+            Some(queue) if self.to == Destination::Origin && !self.reach.contains(queue) => {
+                Some(Stay::NotAllowed)
+            }
+            Some(queue) => self.closed.get(queue).copied(),
+        };
+        Decision { to, stays }
+    }
+}
+
+/// Whether the client library could not read a property, so that it cannot write it either.
+fn has_moved_properties(headers: &FieldTable) -> bool {
+    headers.inner().keys().any(|name| content_header::is_moved(name.as_str()))
+}
+
+/// The queue that a message was on when it was dead-lettered for the first time. The broker writes
+/// it into a header of its own, and keeps it when the message is dead-lettered again.
+fn origin(headers: &FieldTable) -> Option<QueueName> {
+    let first = headers.inner().get(FIRST_DEATH_QUEUE).and_then(text);
+    let oldest = || deaths_of(headers).last().and_then(|death| death.inner().get("queue").and_then(text));
+    QueueName::try_from(first.or_else(oldest)?).ok()
+}
+
+/// How often a message was dead-lettered, in all queues and for all reasons together.
+pub(super) fn deaths(properties: &BasicProperties) -> u64 {
+    let headers = properties.headers().as_ref();
+    let counts = headers.into_iter().flat_map(deaths_of).map(|death| {
+        let count = death.inner().get("count").and_then(crate::message::integer);
+        count.unwrap_or(1)
+    });
+    counts.fold(0, u64::saturating_add)
+}
+
+fn deaths_of(headers: &FieldTable) -> impl Iterator<Item = &FieldTable> {
+    let deaths = match headers.inner().get(DEATHS) {
+        Some(AMQPValue::FieldArray(deaths)) => deaths.as_slice(),
+        _ => &[],
+    };
+    deaths.iter().filter_map(|death| match death {
+        AMQPValue::FieldTable(death) => Some(death),
+        _ => None,
+    })
+}
+
+fn text(value: &AMQPValue) -> Option<String> {
+    match value {
+        AMQPValue::LongString(text) => std::str::from_utf8(text.as_bytes()).ok().map(str::to_owned),
+        _ => None,
+    }
+}
+
+/// The properties as they were put, without what the queue added to the delivery.
+pub(super) fn as_put(properties: BasicProperties) -> BasicProperties {
+    let Some(headers) = properties.headers().as_ref() else { return properties };
+    if !COUNTS.iter().any(|name| headers.contains_key(name)) {
+        return properties;
+    }
+    let kept = headers.inner().iter().filter(|(name, _)| !COUNTS.contains(&name.as_str()));
+    let kept: FieldTable = kept
+        .map(|(name, value)| (name.clone(), value.clone()))
+        .collect::<std::collections::BTreeMap<_, _>>()
+        .into();
+    properties.with_headers(kept)
+}
+
+#[cfg(test)]
+mod tests {
+    use lapin::types::FieldArray;
+
+    use super::*;
+
+    fn queue(name: &str) -> QueueName {
+        QueueName::try_from(name.to_owned()).unwrap()
+    }
+
+    fn with(headers: &[(&str, AMQPValue)]) -> BasicProperties {
+        let mut table = FieldTable::default();
+        for (name, value) in headers {
+            table.insert((*name).into(), value.clone());
+        }
+        BasicProperties::default().with_headers(table)
+    }
+
+    fn long(text: &str) -> AMQPValue {
+        AMQPValue::LongString(text.into())
+    }
+
+    fn death(queue: &str, count: i64) -> AMQPValue {
+        let mut table = FieldTable::default();
+        table.insert("queue".into(), long(queue));
+        table.insert("count".into(), AMQPValue::LongLongInt(count));
+        AMQPValue::FieldTable(table)
+    }
+
+    fn to_queue() -> Route {
+        Route::new(queue("DLQ"), Destination::Queue(queue("ORDERS")), Reach::default())
+    }
+
+    fn stays(route: &Route, properties: &BasicProperties) -> Option<Stay> {
+        route.decide(properties).stays
+    }
+
+    #[test]
+    fn the_origin_is_where_a_message_died_first() {
+        let deaths = AMQPValue::FieldArray(FieldArray::from(vec![death("RETRY", 3), death("ORDERS", 1)]));
+        let both = with(&[("x-death", deaths.clone()), ("x-first-death-queue", long("FIRST"))]);
+        assert_eq!(origin(both.headers().as_ref().unwrap()), Some(queue("FIRST")));
+        let history = with(&[("x-death", deaths)]);
+        assert_eq!(origin(history.headers().as_ref().unwrap()), Some(queue("ORDERS")));
+        assert_eq!(super::deaths(&history), 4);
+        for odd in [with(&[("x-death", long("ORDERS"))]), with(&[("x-first-death-queue", long(""))])] {
+            assert_eq!((origin(odd.headers().as_ref().unwrap()), super::deaths(&odd)), (None, 0));
+        }
+    }
+
+    #[test]
+    fn nothing_goes_where_it_came_from_or_where_its_caller_may_not() {
+        let origin = Route::new(queue("DLQ"), Destination::Origin, Reach::default());
+        let died_in = |name| with(&[("x-first-death-queue", long(name))]);
+        assert_eq!(stays(&origin, &died_in("DLQ")), Some(Stay::SameQueue));
+        assert_eq!(stays(&origin, &died_in("ORDERS")), Some(Stay::NotAllowed));
+        assert_eq!(stays(&origin, &BasicProperties::default()), Some(Stay::NoOrigin));
+        // What a request names itself was allowed before.
+        assert_eq!(stays(&to_queue(), &died_in("DLQ")), None);
+    }
+
+    #[test]
+    fn what_could_not_be_put_unchanged_or_would_be_put_twice_stays() {
+        let copies = AMQPValue::FieldArray(FieldArray::from(vec![long("OTHER")]));
+        assert_eq!(stays(&to_queue(), &with(&[("CC", copies)])), Some(Stay::WouldBeCopied));
+        let moved = with(&[("\0integrahub:message_id", AMQPValue::ByteArray(vec![0xff].into()))]);
+        assert_eq!(stays(&to_queue(), &moved), Some(Stay::NotReproducible));
+    }
+
+    #[test]
+    fn a_queue_that_took_no_message_is_not_tried_again() {
+        let mut route = to_queue();
+        route.close(queue("ORDERS"), Stay::Refused);
+        assert!(route.is_closed());
+        assert_eq!(stays(&route, &BasicProperties::default()), Some(Stay::Refused));
+    }
+
+    #[test]
+    fn what_a_queue_counted_is_no_part_of_a_message() {
+        let counted = with(&[("x-delivery-count", AMQPValue::LongInt(2)), ("kind", long("order"))]);
+        assert_eq!(as_put(counted), with(&[("kind", long("order"))]));
+        let plain = with(&[("kind", long("order"))]);
+        assert_eq!(as_put(plain.clone()), plain);
+    }
+}

@@ -1,0 +1,273 @@
+//! The queue that messages are moved from, and what is known of those that were looked at.
+
+use std::collections::HashSet;
+
+use lapin::BasicProperties;
+use lapin::message::Delivery;
+use lapin::options::BasicGetOptions;
+use mq::{BrokerError, Considered, Deadline, MoveCommand, MoveReport, QueueName, Reach, Stay};
+
+use super::route::{self, Route};
+use crate::content_header;
+use crate::errors::{During, Failure};
+use crate::message::returns;
+use crate::queue_facts::{self, QueueKind};
+use crate::session::{Session, call, inspect, short};
+
+/// How many messages are looked at, at most. Those that are not moved are hidden from others until
+/// the end.
+const MOST_EXAMINED: u64 = 10_000;
+
+/// A message that is to be put somewhere.
+pub(super) struct Parcel {
+    pub(super) tag: u64,
+    pub(super) to: QueueName,
+    pub(super) properties: BasicProperties,
+    pub(super) body: Vec<u8>,
+    pub(super) considered: Considered,
+}
+
+/// A queue from which messages are got one by one. A message that is not moved stays unacknowledged
+/// until the end, when it returns to its place.
+pub(super) struct Source {
+    pub(super) session: Session,
+    pub(super) queue: QueueName,
+    pub(super) route: Route,
+    /// The ids of the messages to move, if only some are.
+    selected: Option<HashSet<Vec<u8>>>,
+    /// How many messages may still be looked at. What comes to the queue after the move began is
+    /// not moved: a message that is refused again at once would go round.
+    left: u64,
+    /// Whether there were more than may be looked at.
+    has_more: bool,
+    /// How many messages were ready when the broker said so last.
+    pub(super) ready: Option<u64>,
+    /// How many messages are in hand that will go back.
+    held: u64,
+    stayed: u64,
+    /// Whether the queue counts what returns to it, once that was asked.
+    counts_returns: Option<bool>,
+    /// The bytes of messages that a window may hold.
+    most_held: usize,
+    /// With the tags of their deliveries.
+    considered: Vec<(u64, Considered)>,
+    examined: u64,
+    is_over: bool,
+    is_truncated: bool,
+    has_exceeded_the_intake: bool,
+    warnings: Vec<String>,
+}
+
+impl Source {
+    /// Looks at the queue. A selection is refused where what it passes over could not go back
+    /// without harm.
+    pub(super) async fn open(
+        (session, most_held): (Session, usize),
+        queue: &QueueName,
+        command: &MoveCommand,
+        reach: &Reach,
+        deadline: Deadline,
+    ) -> Result<Self, BrokerError> {
+        let state = match inspect(session.channel(), queue, deadline).await {
+            Ok(state) => state,
+            Err(failure) => return Err(session.fail(failure, During::Queue(queue))),
+        };
+        let selected: Option<HashSet<Vec<u8>>> =
+            command.msg_ids.as_ref().map(|ids| ids.iter().map(|id| id.0.clone()).collect());
+        if selected.is_some()
+            && let Err(error) = crate::fetch::refuse_to_requeue(&session, queue, deadline).await
+        {
+            session.finish(deadline).await;
+            return Err(error);
+        }
+        let ready = u64::from(state.message_count());
+        Ok(Self {
+            session,
+            queue: queue.clone(),
+            route: Route::new(queue.clone(), command.to.clone(), reach.clone()),
+            selected,
+            left: ready.min(MOST_EXAMINED),
+            has_more: ready > MOST_EXAMINED,
+            ready: Some(ready),
+            held: 0,
+            stayed: 0,
+            counts_returns: None,
+            most_held,
+            considered: Vec::new(),
+            examined: 0,
+            is_over: false,
+            is_truncated: false,
+            has_exceeded_the_intake: false,
+            warnings: Vec::new(),
+        })
+    }
+
+    /// Lets in as much as a window may hold; what came before is held no more.
+    pub(super) fn bind_intake(&self) {
+        if !self.has_exceeded_the_intake {
+            self.session.intake().bind(self.most_held);
+        }
+    }
+
+    pub(super) fn is_over(&self) -> bool {
+        self.is_over
+    }
+
+    /// Looks at no further message.
+    pub(super) fn end(&mut self, is_truncated: bool) {
+        self.is_over = true;
+        self.is_truncated |= is_truncated;
+    }
+
+    /// Whether nothing is in hand that will go back.
+    pub(super) fn holds_none(&self) -> bool {
+        self.held == 0
+    }
+
+    /// The next message that is to be put somewhere.
+    pub(super) async fn next(
+        &mut self,
+        stop_at: Deadline,
+        deadline: Deadline,
+    ) -> Result<Option<Parcel>, Failure> {
+        while !self.is_over {
+            if self.left == 0 {
+                self.end(self.has_more);
+                break;
+            }
+            if stop_at.has_passed() {
+                self.warnings.push("the time ended before all messages were looked at".to_owned());
+                self.end(true);
+                break;
+            }
+            let options = BasicGetOptions { no_ack: false };
+            let get = self.session.channel().basic_get(short(&self.queue), options);
+            let Some(message) = call(deadline, get).await? else {
+                self.ready = Some(0);
+                self.end(false);
+                break;
+            };
+            self.left -= 1;
+            self.examined += 1;
+            self.ready = Some(message.message_count.into());
+            if let Some(parcel) = self.examine(message.delivery, deadline).await {
+                return Ok(Some(parcel));
+            }
+        }
+        Ok(None)
+    }
+
+    async fn examine(&mut self, delivery: Delivery, deadline: Deadline) -> Option<Parcel> {
+        let tag = delivery.delivery_tag;
+        let is_hollow = self.session.intake().was_exceeded_by(tag);
+        let msg_id = message_id(&delivery);
+        if !is_hollow && !self.is_selected(msg_id.as_deref()) {
+            self.held += 1;
+            return None;
+        }
+        let decision = self.route.decide(&delivery.properties);
+        let considered = Considered {
+            msg_id,
+            to: decision.to.clone(),
+            stays: None,
+            deaths: route::deaths(&delivery.properties),
+            backout_count: returns(&delivery).unwrap_or(u64::from(delivery.redelivered)),
+        };
+        if is_hollow {
+            // Its content is still on its way, and was not looked at.
+            self.has_exceeded_the_intake = true;
+            self.end(self.left > 0 || self.has_more);
+            self.keep(tag, Considered { to: None, ..considered }, Stay::TooLarge, deadline).await;
+            return None;
+        }
+        match (decision.to, decision.stays) {
+            (Some(to), None) => Some(Parcel {
+                tag,
+                to,
+                properties: route::as_put(delivery.properties),
+                body: delivery.data,
+                considered,
+            }),
+            (_, stays) => {
+                self.keep(tag, considered, stays.unwrap_or(Stay::NoOrigin), deadline).await;
+                None
+            }
+        }
+    }
+
+    fn is_selected(&self, msg_id: Option<&[u8]>) -> bool {
+        match &self.selected {
+            None => true,
+            Some(selected) => msg_id.is_some_and(|id| selected.contains(id)),
+        }
+    }
+
+    /// Leaves a message where it is. Where returning it counts towards a limit, no further one is
+    /// looked at, so that a call returns one message at most.
+    pub(super) async fn keep(&mut self, tag: u64, considered: Considered, why: Stay, deadline: Deadline) {
+        self.stayed += 1;
+        if self.stayed <= MoveReport::MOST_STAYING {
+            self.hold(tag, Considered { stays: Some(why), ..considered });
+        } else {
+            self.held += 1;
+        }
+        let has_more = self.left > 0 || self.has_more;
+        if self.route.is_closed() {
+            self.end(has_more);
+        }
+        if !self.is_over && self.counts_returns(deadline).await {
+            self.warnings.push(format!(
+                "the queue {} counts what returns to it and may drop it past a limit, so the move ended at the first message that stays",
+                self.queue
+            ));
+            self.end(has_more);
+        }
+    }
+
+    /// Notes a message that goes back at the end.
+    pub(super) fn hold(&mut self, tag: u64, considered: Considered) {
+        self.held += 1;
+        self.considered.push((tag, considered));
+    }
+
+    /// Notes a message that was moved.
+    pub(super) fn moved(&mut self, tag: u64, considered: Considered) {
+        self.considered.push((tag, considered));
+    }
+
+    /// What cannot be found out is taken for a queue that counts.
+    async fn counts_returns(&mut self, deadline: Deadline) -> bool {
+        if let Some(known) = self.counts_returns {
+            return known;
+        }
+        let facts = queue_facts::learn(&self.session, &self.queue, deadline).await;
+        let counts = !facts.is_ok_and(|facts| facts.kind == QueueKind::Classic);
+        *self.counts_returns.insert(counts)
+    }
+
+    /// Ends the session, which returns what is in hand: what was not moved, and `more` messages.
+    pub(super) async fn finish(self, more: u64, deadline: Deadline) -> MoveReport {
+        let Self { session, held, stayed, ready, mut considered, examined, warnings, .. } = self;
+        if self.has_exceeded_the_intake {
+            session.abandon("more was on its way than a move may hold");
+        } else {
+            session.finish(deadline).await;
+        }
+        considered.sort_by_key(|(tag, _)| *tag);
+        MoveReport {
+            messages: considered.into_iter().map(|(_, considered)| considered).collect(),
+            stayed,
+            examined,
+            remaining: ready.map(|ready| ready.saturating_add(held).saturating_add(more)),
+            truncated: self.is_truncated,
+            warnings,
+        }
+    }
+}
+
+/// The id's bytes, also where the client library could not read them.
+fn message_id(delivery: &Delivery) -> Option<Vec<u8>> {
+    let properties = &delivery.properties;
+    let text = properties.message_id().as_ref().map(|id| id.as_str().as_bytes().to_vec());
+    text.or_else(|| content_header::moved(properties.headers().as_ref()?).message_id)
+}

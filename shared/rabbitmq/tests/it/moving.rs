@@ -1,0 +1,412 @@
+//! Messages are moved as they are, confirmed before they leave, and stay where they cannot go. An
+//! independent client puts them and takes them.
+
+use lapin::BasicProperties;
+use lapin::options::{BasicGetOptions, BasicRejectOptions, QueueDeclareOptions};
+use lapin::types::{AMQPValue, DecimalValue, FieldArray, FieldTable};
+use mq::{
+    Base64Bytes, Broker as _, BrokerError, Destination, MaxMoves, MoveCommand, MoveReport, QueueName, Reach,
+    Stay, TargetSpec,
+};
+use rabbitmq::{RabbitMq, Settings};
+
+use crate::raw::{self, MESSAGE_ID, short_string};
+use crate::support::{Bench, access, rabbit, soon};
+use crate::taking::fill;
+
+const MEBIBYTE: usize = 1024 * 1024;
+
+fn command(to: Destination, max: i64) -> MoveCommand {
+    MoveCommand { to, max: MaxMoves::try_from(max).unwrap(), msg_ids: None }
+}
+
+fn to(bench: &Bench) -> Destination {
+    Destination::Queue(bench.queue.clone())
+}
+
+/// Any queue.
+fn everywhere() -> Reach {
+    let target: TargetSpec =
+        serde_json::from_value(serde_json::json!({"broker": "rabbitmq", "connName": "h:1"})).unwrap();
+    let profile = mq::Profile { target, queues: vec!["*".to_owned()] };
+    let allowed = mq::InlineTargets::default();
+    let target = mq::Target::resolve(Some(&profile), None, allowed.of("tenant")).unwrap();
+    target.with_reach(Some(&profile), None, allowed.of("tenant")).reach
+}
+
+/// Moves all that the command wants, and says how many were moved.
+async fn relocate(rabbit: &RabbitMq, from: &Bench, command: &MoveCommand) -> (u64, MoveReport) {
+    let mut moving =
+        rabbit.connect_to_move(&access(), &from.queue, command, &everywhere(), soon()).await.unwrap();
+    let mut moved = 0;
+    while moved < u64::from(command.max.get()) {
+        let put = moving.put(u64::from(command.max.get()) - moved, soon()).await.unwrap();
+        moving.settle(soon()).await.unwrap();
+        moved += put.count;
+        if put.is_last {
+            break;
+        }
+    }
+    (moved, moving.finish(soon()).await)
+}
+
+fn why(report: &MoveReport) -> Vec<Option<Stay>> {
+    report.messages.iter().map(|message| message.stays).collect()
+}
+
+async fn dead_lettering_to(name: &str, dead: &Bench, more: &[(&str, AMQPValue)]) -> Bench {
+    let mut arguments = vec![
+        ("x-dead-letter-exchange", AMQPValue::LongString("".into())),
+        ("x-dead-letter-routing-key", AMQPValue::LongString(dead.queue.as_str().into())),
+    ];
+    arguments.extend_from_slice(more);
+    let options = QueueDeclareOptions { durable: true, ..Default::default() };
+    Bench::with(name, options, &arguments).await
+}
+
+/// What a consumer does that cannot process a message.
+async fn reject_all(bench: &Bench) {
+    let get = || bench.channel.basic_get(bench.queue.as_str().into(), BasicGetOptions::default());
+    while let Some(message) = get().await.unwrap() {
+        message.delivery.acker.reject(BasicRejectOptions { requeue: false }).await.unwrap();
+    }
+}
+
+fn everything() -> BasicProperties {
+    let mut inner = FieldTable::default();
+    inner.insert("n".into(), AMQPValue::LongInt(-7));
+    let mut headers = FieldTable::default();
+    for (name, value) in [
+        ("bool", AMQPValue::Boolean(true)),
+        ("i8", AMQPValue::ShortShortInt(-1)),
+        ("i16", AMQPValue::ShortInt(-2)),
+        ("i64", AMQPValue::LongLongInt(i64::MIN)),
+        ("f32", AMQPValue::Float(0.5)),
+        ("f64", AMQPValue::Double(1.5)),
+        ("decimal", AMQPValue::DecimalValue(DecimalValue { scale: 2, value: 5 })),
+        ("text", AMQPValue::LongString("é".into())),
+        ("binary", AMQPValue::LongString(vec![0xff].into())),
+        ("bytes", AMQPValue::ByteArray(vec![1, 2].into())),
+        ("time", AMQPValue::Timestamp(u64::MAX)),
+        ("array", AMQPValue::FieldArray(FieldArray::from(vec![AMQPValue::Void, AMQPValue::LongInt(1)]))),
+        ("table", AMQPValue::FieldTable(inner)),
+    ] {
+        headers.insert(name.into(), value);
+    }
+    BasicProperties::default()
+        .with_headers(headers)
+        .with_content_type("application/x-thing".into())
+        .with_content_encoding("x-none".into())
+        .with_delivery_mode(2)
+        .with_priority(7)
+        .with_correlation_id("é".into())
+        .with_reply_to("somebody".into())
+        .with_expiration("600000".into())
+        .with_message_id("their id".into())
+        .with_timestamp(1_790_000_000)
+        .with_type("order".into())
+        .with_user_id(crate::support::uri().authority.userinfo.username.as_str().into())
+        .with_app_id("app".into())
+        .with_cluster_id("cluster".into())
+}
+
+#[tokio::test]
+async fn a_message_is_moved_with_everything_that_it_has() {
+    for kind in ["classic", "quorum"] {
+        let from = queue("all-from", kind).await;
+        let into = queue("all-to", kind).await;
+        from.put(&[0, 159, 146, 150], everything()).await;
+        from.put(b"", BasicProperties::default()).await;
+        let (moved, report) = relocate(&rabbit(), &from, &command(to(&into), 10)).await;
+        assert_eq!((moved, report.remaining, report.truncated), (2, Some(0), false), "{report:?}");
+        let first = into.get().await.unwrap();
+        assert_eq!((without_counts(first.properties), first.data), (everything(), vec![0, 159, 146, 150]));
+        let second = into.get().await.unwrap();
+        assert!(second.data.is_empty());
+        assert_eq!(from.ready(0).await, 0);
+        from.clean().await;
+        into.clean().await;
+    }
+}
+
+async fn queue(name: &str, kind: &str) -> Bench {
+    let options = QueueDeclareOptions { durable: true, ..Default::default() };
+    Bench::with(&format!("{name}-{kind}"), options, &[("x-queue-type", AMQPValue::LongString(kind.into()))])
+        .await
+}
+
+/// What a quorum queue writes into its deliveries.
+fn without_counts(properties: BasicProperties) -> BasicProperties {
+    let headers = properties.headers().clone().unwrap_or_default();
+    let mut kept = FieldTable::default();
+    for (name, value) in headers.inner().iter().filter(|(name, _)| name.as_str() != "x-delivery-count") {
+        kept.insert(name.clone(), value.clone());
+    }
+    properties.with_headers(kept)
+}
+
+#[tokio::test]
+async fn many_messages_keep_their_order_whatever_the_queues_are() {
+    for (from_kind, to_kind) in [("classic", "quorum"), ("quorum", "classic")] {
+        let (from, into) = (queue("many-from", from_kind).await, queue("many-to", to_kind).await);
+        fill(&from, (0..150).map(|number| format!("m{number}").into_bytes())).await;
+        let rabbit = rabbit();
+        let (moved, report) = relocate(&rabbit, &from, &command(to(&into), 100)).await;
+        assert_eq!((moved, report.remaining, report.examined), (100, Some(50), 100));
+        let (moved, report) = relocate(&rabbit, &from, &command(to(&into), 100)).await;
+        assert_eq!((moved, report.remaining, report.stayed), (50, Some(0), 0));
+        drop(rabbit);
+        // What was acknowledged stays away when the connection has ended.
+        tokio::time::sleep(std::time::Duration::from_millis(200)).await;
+        assert_eq!(from.count().await, 0);
+        let expected: Vec<_> = (0..150).map(|number| format!("m{number}")).collect();
+        assert_eq!(into.bodies().await, expected);
+        from.clean().await;
+        into.clean().await;
+    }
+}
+
+#[tokio::test]
+async fn a_message_goes_back_to_where_it_died_first() {
+    let dead = Bench::new("dead").await;
+    let orders = dead_lettering_to("orders", &dead, &[]).await;
+    let payments = dead_lettering_to("payments", &dead, &[]).await;
+    orders.put(b"order", everything()).await;
+    reject_all(&orders).await;
+    payments.put(b"payment", BasicProperties::default()).await;
+    reject_all(&payments).await;
+    assert_eq!(dead.ready(2).await, 2);
+    dead.put(b"no history", BasicProperties::default()).await;
+    let rabbit = rabbit();
+    let origin = command(Destination::Origin, 10);
+    let (moved, report) = relocate(&rabbit, &dead, &origin).await;
+    assert_eq!((moved, report.remaining), (2, Some(1)));
+    assert_eq!(why(&report), [None, None, Some(Stay::NoOrigin)]);
+    assert_eq!(report.messages.iter().map(|message| message.deaths).collect::<Vec<_>>(), [1, 1, 0]);
+    let back = orders.get().await.unwrap();
+    // The broker takes the expiration away when a message dies, and notes where and why it did.
+    assert_eq!((back.properties.reply_to(), back.data), (everything().reply_to(), b"order".to_vec()));
+    assert!(back.properties.headers().as_ref().unwrap().contains_key("x-death"));
+    assert_eq!(payments.bodies().await, ["payment"]);
+    assert_eq!(dead.bodies().await, ["no history"]);
+    for bench in [dead, orders, payments] {
+        bench.clean().await;
+    }
+}
+
+#[tokio::test]
+async fn what_dies_again_at_once_does_not_go_round() {
+    let dead = Bench::new("round-dead").await;
+    let orders = dead_lettering_to("round", &dead, &[("x-message-ttl", AMQPValue::LongInt(0))]).await;
+    for _ in 0..3 {
+        orders.put(b"poison", BasicProperties::default()).await;
+    }
+    assert_eq!(dead.ready(3).await, 3);
+    let rabbit = rabbit();
+    for deaths in [1, 2] {
+        let (moved, report) = relocate(&rabbit, &dead, &command(Destination::Origin, 100)).await;
+        assert_eq!((moved, report.examined), (3, 3));
+        assert!(report.messages.iter().all(|message| message.deaths == deaths), "{report:?}");
+        assert_eq!(dead.ready(3).await, 3);
+    }
+    dead.clean().await;
+    orders.clean().await;
+}
+
+#[tokio::test]
+async fn what_cannot_be_put_again_as_it_is_stays() {
+    let (from, into) = (Bench::new("stays-from").await, Bench::new("stays-to").await);
+    raw::put(&from.queue, MESSAGE_ID, &short_string(&[0xff]), b"binary id").await;
+    let mut copies = FieldTable::default();
+    let others = vec![AMQPValue::LongString(from.queue.as_str().into())];
+    copies.insert("CC".into(), AMQPValue::FieldArray(FieldArray::from(others)));
+    raw::put(&from.queue, raw::HEADERS, &twice_the_same_header(), b"two headers of one name").await;
+    // Published to the other queue, with this one as copy.
+    into.put(b"copied", BasicProperties::default().with_headers(copies)).await;
+    assert_eq!(from.ready(3).await, 3);
+    into.bodies().await;
+    from.put(b"plain", BasicProperties::default()).await;
+    let (moved, report) = relocate(&rabbit(), &from, &command(to(&into), 10)).await;
+    assert_eq!((moved, report.stayed, report.remaining), (1, 3, Some(3)));
+    let stays = [Some(Stay::NotReproducible), Some(Stay::NotReproducible), Some(Stay::WouldBeCopied), None];
+    assert_eq!(why(&report), stays);
+    assert_eq!(report.messages[0].msg_id.as_deref(), Some(&[0xff][..]));
+    assert_eq!(into.bodies().await, ["plain"]);
+    assert_eq!(from.bodies().await, ["binary id", "two headers of one name", "copied"]);
+    from.clean().await;
+    into.clean().await;
+}
+
+fn twice_the_same_header() -> Vec<u8> {
+    let header = [&short_string(b"k")[..], b"t\x01"].concat();
+    raw::long_string(&[header.clone(), header].concat())
+}
+
+#[tokio::test]
+async fn what_a_queue_refuses_or_none_takes_stays() {
+    let from = Bench::new("refused-from").await;
+    let options = QueueDeclareOptions { durable: true, ..Default::default() };
+    let limits = [
+        ("x-max-length", AMQPValue::LongInt(2)),
+        ("x-overflow", AMQPValue::LongString("reject-publish".into())),
+    ];
+    let full = Bench::with("refused-to", options, &limits).await;
+    from.put_numbered(5).await;
+    let rabbit = rabbit();
+    let (moved, report) = relocate(&rabbit, &from, &command(to(&full), 10)).await;
+    assert!(report.stayed > 0 && moved + report.stayed <= 5, "{report:?}");
+    assert!(why(&report).contains(&Some(Stay::Refused)));
+    let there = u64::from(full.count().await);
+    assert_eq!((moved, u64::from(from.ready(5 - full.count().await).await)), (there, 5 - there));
+
+    let absent = Bench::absent("absent").await;
+    let refused =
+        rabbit.connect_to_move(&access(), &from.queue, &command(to(&absent), 1), &everywhere(), soon()).await;
+    assert!(matches!(refused.map(drop), Err(BrokerError::QueueNotFound { queue }) if queue == absent.queue));
+
+    let dead = Bench::new("refused-dead").await;
+    let gone = dead_lettering_to("gone", &dead, &[]).await;
+    gone.put(b"orphan", BasicProperties::default()).await;
+    reject_all(&gone).await;
+    assert_eq!(dead.ready(1).await, 1);
+    gone.clean().await;
+    let (moved, report) = relocate(&rabbit, &dead, &command(Destination::Origin, 10)).await;
+    assert_eq!((moved, why(&report)), (0, vec![Some(Stay::Unroutable)]));
+    assert_eq!(dead.ready(1).await, 1);
+    for bench in [from, full, dead] {
+        bench.clean().await;
+    }
+}
+
+#[tokio::test]
+async fn messages_are_selected_by_their_ids_and_the_others_keep_their_places() {
+    let (from, into) = (Bench::new("selected-from").await, Bench::new("selected-to").await);
+    for number in 0..6 {
+        let properties = BasicProperties::default().with_message_id(format!("id-{}", number % 3).into());
+        from.put(format!("m{number}").as_bytes(), properties).await;
+    }
+    let ids = vec![Base64Bytes(b"id-1".to_vec()), Base64Bytes(b"unknown".to_vec())];
+    let selecting = MoveCommand { msg_ids: Some(ids), ..command(to(&into), 10) };
+    let (moved, report) = relocate(&rabbit(), &from, &selecting).await;
+    // Both that have the id, as a duplicate has.
+    assert_eq!((moved, report.stayed, report.examined, report.remaining), (2, 0, 6, Some(4)));
+    assert_eq!(into.bodies().await, ["m1", "m4"]);
+    assert_eq!(from.bodies().await, ["m0", "m2", "m3", "m5"]);
+    from.clean().await;
+    into.clean().await;
+}
+
+#[tokio::test]
+async fn a_queue_that_counts_what_returns_gets_one_message_back_at_most() {
+    let (from, into) = (queue("counts", "quorum").await, Bench::new("counts-to").await);
+    from.put_numbered(3).await;
+    let rabbit = rabbit();
+    let (moved, report) = relocate(&rabbit, &from, &command(Destination::Origin, 10)).await;
+    assert_eq!((moved, report.examined, report.truncated), (0, 1, true));
+    assert_eq!(why(&report), [Some(Stay::NoOrigin)]);
+    assert_eq!(report.warnings.len(), 1, "{:?}", report.warnings);
+    let ids = Some(vec![Base64Bytes(b"id".to_vec())]);
+    let selecting = MoveCommand { msg_ids: ids, ..command(to(&into), 10) };
+    let plain = command(to(&into), 10);
+    let selected = rabbit.connect_to_move(&access(), &from.queue, &selecting, &everywhere(), soon()).await;
+    assert!(matches!(selected.map(drop), Err(BrokerError::Unsupported { .. })));
+    let previewed = rabbit.preview_move(&access(), &from.queue, &plain, &everywhere(), soon()).await;
+    assert!(matches!(previewed, Err(BrokerError::Unsupported { .. })));
+    assert_eq!(from.ready(3).await, 3);
+    from.clean().await;
+    into.clean().await;
+}
+
+#[tokio::test]
+async fn a_preview_says_what_would_be_moved_and_moves_nothing() {
+    let dead = Bench::new("preview-dead").await;
+    let orders = dead_lettering_to("preview", &dead, &[]).await;
+    let gone = dead_lettering_to("preview-gone", &dead, &[]).await;
+    for bench in [&orders, &gone] {
+        bench.put(b"order", BasicProperties::default()).await;
+        reject_all(bench).await;
+    }
+    assert_eq!(dead.ready(2).await, 2);
+    gone.clean().await;
+    let origin = command(Destination::Origin, 10);
+    let report = rabbit().preview_move(&access(), &dead.queue, &origin, &everywhere(), soon()).await.unwrap();
+    assert_eq!(why(&report), [None, Some(Stay::Unroutable)]);
+    let counts: Vec<_> = report.by_destination().into_iter().collect();
+    assert_eq!((counts, report.remaining), (vec![(&orders.queue, 1)], Some(2)));
+    assert_eq!(report.warnings.len(), 1);
+    assert_eq!((dead.ready(2).await, orders.count().await), (2, 0));
+    dead.clean().await;
+    orders.clean().await;
+}
+
+#[tokio::test]
+async fn a_message_that_is_larger_than_a_move_may_hold_stays_and_ends_it() {
+    let (from, into) = (Bench::new("large-from").await, Bench::new("large-to").await);
+    from.put(b"small", BasicProperties::default()).await;
+    from.put(&vec![b'x'; 2 * MEBIBYTE], BasicProperties::default()).await;
+    from.put(&vec![b'x'; 6 * MEBIBYTE], BasicProperties::default()).await;
+    from.put(b"behind", BasicProperties::default()).await;
+    let rabbit = RabbitMq::with_settings(Settings { most_held: 8 * MEBIBYTE, ..Settings::default() });
+    let (moved, report) = relocate(&rabbit, &from, &command(to(&into), 10)).await;
+    assert_eq!((moved, report.truncated), (2, true));
+    assert_eq!(why(&report), [None, None, Some(Stay::TooLarge)]);
+    assert_eq!((into.ready(2).await, from.ready(2).await), (2, 2));
+    from.clean().await;
+    into.clean().await;
+}
+
+#[tokio::test]
+async fn what_is_in_hand_when_a_move_ends_without_a_word_is_at_both_places() {
+    let (from, into) = (Bench::new("both-from").await, Bench::new("both-to").await);
+    from.put_numbered(40).await;
+    let rabbit = rabbit();
+    let wanted = command(to(&into), 100);
+    let mut moving =
+        rabbit.connect_to_move(&access(), &from.queue, &wanted, &everywhere(), soon()).await.unwrap();
+    let first = moving.put(100, soon()).await.unwrap();
+    moving.settle(soon()).await.unwrap();
+    let second = moving.put(100, soon()).await.unwrap();
+    assert!(second.count <= moving.most_in_doubt() && second.is_certain);
+    drop(moving);
+    let left = u32::try_from(40 - first.count).unwrap();
+    assert_eq!(from.ready(left).await, left, "what was not settled is back");
+    assert_eq!(u64::from(into.count().await), first.count + second.count, "and at its new place");
+    let (moved, _) = relocate(&rabbit, &from, &wanted).await;
+    assert_eq!(moved, u64::from(left));
+    let mut bodies = into.bodies().await;
+    assert_eq!(u64::try_from(bodies.len()).unwrap(), 40 + second.count);
+    bodies.sort();
+    bodies.dedup();
+    assert_eq!(bodies.len(), 40);
+    from.clean().await;
+    into.clean().await;
+}
+
+#[tokio::test]
+async fn no_message_goes_where_its_caller_may_not() {
+    let dead = Bench::new("reach-dead").await;
+    let orders = dead_lettering_to("reach", &dead, &[]).await;
+    orders.put(b"order", BasicProperties::default()).await;
+    reject_all(&orders).await;
+    assert_eq!(dead.ready(1).await, 1);
+    let origin = command(Destination::Origin, 10);
+    let rabbit = rabbit();
+    let none = Reach::default();
+    let mut moving = rabbit.connect_to_move(&access(), &dead.queue, &origin, &none, soon()).await.unwrap();
+    let put = moving.put(10, soon()).await.unwrap();
+    assert_eq!((put.count, put.is_last), (0, true));
+    assert_eq!(why(&moving.finish(soon()).await), [Some(Stay::NotAllowed)]);
+    assert_eq!((dead.ready(1).await, orders.count().await), (1, 0));
+    dead.clean().await;
+    orders.clean().await;
+}
+
+#[tokio::test]
+async fn a_queue_that_does_not_exist_has_nothing_to_move() {
+    let absent = Bench::absent("move-absent").await;
+    let nowhere = QueueName::try_from("anywhere".to_owned()).unwrap();
+    let wanted = command(Destination::Queue(nowhere), 1);
+    let refused =
+        rabbit().connect_to_move(&access(), &absent.queue, &wanted, &everywhere(), soon()).await.map(drop);
+    assert!(matches!(refused, Err(BrokerError::QueueNotFound { queue }) if queue == absent.queue));
+}
