@@ -157,7 +157,7 @@ async fn api_keys_and_scopes() {
     let queue = broker.queue().await;
     let body = queue.target();
     let json_type = ("content-type", "application/json");
-    for path in [PRODUCE, "/messages/consume", "/queue/depth", "/connections/test"] {
+    for path in [PRODUCE, "/messages/consume", "/messages/move", "/queue/depth", "/connections/test"] {
         gateway
             .send("POST", path, &[json_type], body.to_string())
             .await

@@ -66,6 +66,7 @@ fn the_contract_describes_exactly_the_routes_of_the_template() {
 fn every_function_serves_the_routes_that_the_template_sends_it() {
     assert_eq!(template_routes(Some("ProduceFunction")), route(produce::ProduceRequest::ROUTE));
     assert_eq!(template_routes(Some("ConsumeFunction")), route(consume::ConsumeRequest::ROUTE));
+    assert_eq!(template_routes(Some("MoveMessagesFunction")), route(move_messages::MoveRequest::ROUTE));
     assert_eq!(template_routes(Some("DepthFunction")), route(depth::DepthRequest::ROUTE));
     assert_eq!(
         template_routes(Some("ConnectionTestFunction")),

@@ -33,6 +33,15 @@ const EXPECTED: &[(&str, &str, u16, &str)] = &[
     ("consume", "take.json", 200, ""),
     ("consume", "wait-out-of-range.json", 400, "SCHEMA_VIOLATION"),
     ("consume", "browse.json", 200, ""),
+    ("move-messages", "queue.json", 200, ""),
+    ("move-messages", "origin.json", 200, ""),
+    ("move-messages", "selected.json", 200, ""),
+    ("move-messages", "dry-run.json", 200, ""),
+    ("move-messages", "no-key.json", 400, "IDEMPOTENCY_KEY_REQUIRED"),
+    ("move-messages", "readonly-api-key.json", 403, "SCOPE_REQUIRED"),
+    ("move-messages", "same-queue.json", 400, "SCHEMA_VIOLATION"),
+    ("move-messages", "unknown-destination.json", 404, "QUEUE_NOT_FOUND"),
+    ("move-messages", "max-out-of-range.json", 400, "SCHEMA_VIOLATION"),
     ("depth", "other-queue.json", 200, ""),
     ("depth", "profile.json", 200, ""),
     ("depth", "unknown-queue.json", 404, "QUEUE_NOT_FOUND"),
@@ -82,7 +91,9 @@ const EXPECTED: &[(&str, &str, u16, &str)] = &[
 async fn every_sample_event_is_answered_as_its_name_says() {
     let gateway = Gateway::new();
     let events = concat!(env!("CARGO_MANIFEST_DIR"), "/../events");
-    for folder in ["produce", "consume", "depth", "connection-test", "product-ingest", "batches"] {
+    for folder in
+        ["produce", "consume", "move-messages", "depth", "connection-test", "product-ingest", "batches"]
+    {
         for entry in std::fs::read_dir(format!("{events}/{folder}")).unwrap() {
             let path = entry.unwrap().path();
             let file = path.file_name().unwrap().to_str().unwrap();

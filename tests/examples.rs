@@ -51,8 +51,9 @@ fn every_request_with_a_body_has_an_example() {
 /// Sends an example as it stands, but for the queue: a test has one of its own.
 async fn send(gateway: &Gateway, example: &Example, path: &str, queue: &str) -> Answer {
     let mut body = example.value.clone();
-    if body.get("targetRef").is_some() && body.pointer("/target/queue").is_none() {
-        body["target"]["queue"] = json!(queue);
+    let named = if body.get("from").is_some() { &mut body["from"] } else { &mut body };
+    if named.get("targetRef").is_some() && named.pointer("/target/queue").is_none() {
+        named["target"]["queue"] = json!(queue);
     }
     let body = match &body {
         Value::String(lines) => lines.clone(),

@@ -19,6 +19,7 @@ mod examples;
 mod front;
 mod idempotency;
 mod loads;
+mod moving;
 mod produce;
 mod products;
 mod queues;

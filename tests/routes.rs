@@ -117,6 +117,7 @@ fn rows(target: &Value, batch_id: &str) -> Vec<Row> {
         body["waitSeconds"] = json!(0);
         body
     };
+    let moves = json!({"from": target, "to": "origin"});
     let upload = json!({"content_type": "application/json", "content_length": 2, "sha256": "ab".repeat(32)});
     let of_batch = |more: &str| format!("/v1/inovafarma/batches/{batch_id}{more}");
     let changes = |ok| closed([Gives(ok), SCOPE, Gives(ok), NO_PROFILE, SCOPE, SCOPE], SCOPE);
@@ -129,6 +130,7 @@ fn rows(target: &Value, batch_id: &str) -> Vec<Row> {
     vec![
         Row::post("/messages/produce", target, changes(201)),
         Row::post("/messages/consume", &consume, changes(200)),
+        Row::post("/messages/move", &moves, changes(200)),
         Row::post("/queue/depth", target, reads()),
         Row::post("/connections/test", target, reads()),
         Row::post("/v1/inovafarma/products", &json!([]), loads(202)).with("x-inova-load-type", "delta"),

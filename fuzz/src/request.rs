@@ -1,4 +1,4 @@
-//! From a request's body to the order for `mq-access`, for the four operations of the gateway: what
+//! From a request's body to the order for `mq-access`, for the five operations of the gateway: what
 //! is refused is refused as the caller's mistake, and what is let in can be carried.
 
 use std::sync::LazyLock;
@@ -8,6 +8,7 @@ use connection_test::ConnectionTestRequest;
 use consume::ConsumeRequest;
 use depth::DepthRequest;
 use gateway::{Operation, Plan, PlannedWork, Work, WorkOrder, from_target};
+use move_messages::MoveRequest;
 use mq::{InlineTargets, Profile, Target};
 use produce::ProduceRequest;
 
@@ -34,10 +35,11 @@ static ALLOWED: LazyLock<InlineTargets> =
 /// The first byte chooses the operation, the rest is a body.
 pub fn check(input: &[u8]) {
     let Some((operation, body)) = input.split_first() else { return };
-    match operation % 4 {
+    match operation % 5 {
         0 => check_as::<ProduceRequest>(body),
         1 => check_as::<ConsumeRequest>(body),
         2 => check_as::<DepthRequest>(body),
+        3 => check_as::<MoveRequest>(body),
         _ => check_as::<ConnectionTestRequest>(body),
     }
 }

@@ -1,4 +1,4 @@
-//! The four operations of the gateway, from a request's bytes to what they would do.
+//! The five operations of the gateway, from a request's bytes to what they would do.
 
 use api::{Problem, json};
 use gateway::{Operation, Plan};
@@ -24,9 +24,10 @@ const fn checked<O: Operation>() -> Checked {
     Checked { path: O::ROUTE.path, plan: plan::<O>, refusal: refusal::<O> }
 }
 
-pub(crate) const OPERATIONS: [Checked; 4] = [
+pub(crate) const OPERATIONS: [Checked; 5] = [
     checked::<produce::ProduceRequest>(),
     checked::<consume::ConsumeRequest>(),
+    checked::<move_messages::MoveRequest>(),
     checked::<depth::DepthRequest>(),
     checked::<connection_test::ConnectionTestRequest>(),
 ];

@@ -6,6 +6,7 @@ use end_to_end::Queue;
 use test_support::amqp_proxy::{ACK, Cut, GET_OK, PUBLISH, QUEUE_DECLARE_OK, Reached};
 use tokio::task::JoinHandle;
 
+use crate::moves::MOVE_ONLY;
 use crate::stand::faults::{Blow, Held, Op};
 use crate::stand::{Asked, Operation, Reply, Stand};
 
@@ -31,7 +32,10 @@ pub(crate) enum Fault {
     KilledMidway,
     /// The result of a consume is stored, and the broker has heard nothing.
     KilledBeforeCommit,
-    /// The progress of a produce was noted, and it goes on.
+    /// Messages of a move are at their new place, and the record does not know of them.
+    KilledBeforeCheckpoint,
+    /// The progress of a produce was noted, and it goes on; or that of a move, and its messages are
+    /// still at the old place.
     KilledAfterCheckpoint,
     /// A large result is about to be stored, or was.
     KilledBeforeObject,
@@ -181,6 +185,7 @@ impl Fault {
         let own = match operation {
             Operation::Produce => PRODUCE_ONLY,
             Operation::Consume => CONSUME_ONLY,
+            Operation::Move => MOVE_ONLY,
         };
         [EITHER, own].concat()
     }
@@ -199,10 +204,11 @@ impl Fault {
     pub(crate) fn expected(self, operation: Operation) -> &'static str {
         let done = match operation {
             Operation::Produce => "201",
-            Operation::Consume => "200",
+            Operation::Consume | Operation::Move => "200",
         };
         match self {
             Self::FrontKilledBeforeClaim | Self::FrontKilledAfterClaim | Self::FrontKilledDuringWork => "500",
+            Self::StoreEvery(Op::Checkpoint, _) if operation == Operation::Move => "503 STORE_UNAVAILABLE",
             Self::Store(..) | Self::StoreEvery(Op::Complete | Op::Checkpoint, _) => done,
             Self::StoreEvery(..) | Self::StoreDown(_) => "503 STORE_UNAVAILABLE",
             Self::BrokerDown | Self::BrokerAndStoreDown => "503 BROKER_UNREACHABLE",
@@ -212,6 +218,7 @@ impl Fault {
             Self::KilledOnArrival
             | Self::KilledMidway
             | Self::KilledBeforeCommit
+            | Self::KilledBeforeCheckpoint
             | Self::KilledAfterCheckpoint
             | Self::KilledBeforeObject
             | Self::KilledAfterObject
@@ -243,7 +250,7 @@ impl Fault {
                 stand.lambda.kill_on_arrival();
                 stand.ask(asked).await
             }
-            Self::KilledMidway if asked.operation == Operation::Produce => {
+            Self::KilledMidway if asked.operation != Operation::Consume => {
                 let reached = stand.network.swallow_from(PUBLISH, at);
                 cut_and(stand, asked, reached, |stand| stand.mq_access.kill()).await
             }
@@ -254,6 +261,9 @@ impl Fault {
             }
             Self::KilledAfterCompletion => {
                 killed_at(stand, asked, stand.faults.hold_answer(Op::Complete)).await
+            }
+            Self::KilledBeforeCheckpoint => {
+                killed_at(stand, asked, stand.faults.hold_request(Op::Checkpoint)).await
             }
             Self::KilledAfterCheckpoint => {
                 killed_at(stand, asked, stand.faults.hold_answer(Op::Checkpoint)).await
@@ -287,7 +297,7 @@ impl Fault {
                 stand.network.stop().await;
                 stand.ask(asked).await
             }
-            Self::CutMidway(cut) if asked.operation == Operation::Produce => {
+            Self::CutMidway(cut) if asked.operation != Operation::Consume => {
                 let reached = stand.network.cut_at(PUBLISH, at, cut);
                 cut_and(stand, asked, reached, |_| ()).await
             }
@@ -295,14 +305,16 @@ impl Fault {
                 let reached = stand.network.cut_at(GET_OK, 0, cut);
                 cut_and(stand, asked, reached, |_| ()).await
             }
-            // The first message goes alone and is confirmed alone.
+            // The first message goes alone and is confirmed alone. That of a move is then acknowledged.
             Self::ConfirmsCut(cut) => {
-                let reached = stand.network.cut_at(ACK, 1, cut);
+                let nth = if asked.operation == Operation::Move { 0 } else { 1 };
+                let reached = stand.network.cut_at(ACK, nth, cut);
                 cut_and(stand, asked, reached, |_| ()).await
             }
             Self::ConfirmsLost => confirms_lost(stand, struck).await,
             Self::CommitCut(cut) => {
-                let reached = stand.network.cut_at(ACK, 0, cut);
+                let nth = if asked.operation == Operation::Move { 1 } else { 0 };
+                let reached = stand.network.cut_at(ACK, nth, cut);
                 cut_and(stand, asked, reached, |_| ()).await
             }
             Self::CommitAnswerCut(cut) => {

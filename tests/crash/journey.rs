@@ -22,7 +22,7 @@ const TRIES: usize = 8;
 /// How long an execution keeps others out, in seconds.
 pub(crate) const LEASE: u64 = 37;
 /// How long the broker may take to put back what a lost connection had in hand.
-const PUT_BACK: Duration = Duration::from_secs(10);
+pub(crate) const PUT_BACK: Duration = Duration::from_secs(10);
 
 /// How much there is to do.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -49,7 +49,9 @@ pub(crate) struct Journey {
     pub(crate) queue: Queue,
     /// How many messages are put; or are asked for, of those that are there.
     pub(crate) count: usize,
-    there: BTreeSet<String>,
+    pub(crate) there: BTreeSet<String>,
+    /// Where messages are moved to.
+    pub(crate) into: Option<Queue>,
     /// Everything that the client was told, in order.
     pub(crate) replies: Vec<Reply>,
 }
@@ -68,7 +70,7 @@ impl Journey {
             Load::Paced => PACE * 2,
             Load::Large => random.usize(4..8),
         };
-        let mut there = BTreeSet::new();
+        let (mut there, mut into) = (BTreeSet::new(), None);
         let members = match (operation, load) {
             (Operation::Produce, Load::Paced) => {
                 json!({"batch": {"count": count, "rateLimitPerSec": PACE}})
@@ -78,16 +80,17 @@ impl Journey {
                     "transaction": {"enabled": random.bool(), "txSize": random.usize(1..50)}},
             }),
             (Operation::Consume, _) => {
-                there = stored(load, count + random.usize(0..=count), random);
-                for body in &there {
-                    stand.broker.publish(&queue, BasicProperties::default(), body.clone()).await;
-                }
-                ready_becomes(stand, &queue, there.len()).await;
+                there = put_some(stand, &queue, load, count, random).await;
                 json!({"maxMessages": count, "waitSeconds": 0})
+            }
+            (Operation::Move, _) => {
+                there = put_some(stand, &queue, load, count, random).await;
+                let new = into.insert(stand.broker.queue().await);
+                json!({"to": {"queue": new.name}, "max": count})
             }
         };
         let asked = stand.request(operation, &queue, members);
-        Self { asked, queue, count, there, replies: Vec::new() }
+        Self { asked, queue, count, there, into, replies: Vec::new() }
     }
 
     /// Asks while something goes wrong.
@@ -163,6 +166,7 @@ impl Journey {
         let copies = match self.asked.operation {
             Operation::Produce => self.check_produced(stand, &done.answer).await,
             Operation::Consume => self.check_consumed(stand, &done.answer).await,
+            Operation::Move => self.check_moved(stand, &done.answer).await,
         };
         stand.broker.delete(&self.queue).await;
         copies
@@ -253,12 +257,29 @@ impl Journey {
     }
 }
 
+/// Puts messages on a queue, more than are asked for.
+async fn put_some(
+    stand: &Stand,
+    queue: &Queue,
+    load: Load,
+    count: usize,
+    random: &mut fastrand::Rng,
+) -> BTreeSet<String> {
+    let there = stored(load, count + random.usize(0..=count), random);
+    for body in &there {
+        stand.broker.publish(queue, BasicProperties::default(), body.clone()).await;
+    }
+    ready_becomes(stand, queue, there.len()).await;
+    there
+}
+
 /// The same key with another body.
 pub(crate) fn other_body(asked: &Asked) -> Asked {
     let mut other = asked.clone();
     match asked.operation {
         Operation::Produce => other.body["headers"] = json!({"other": "body"}),
         Operation::Consume => other.body["ack"] = json!("rollback"),
+        Operation::Move => other.body["max"] = json!(999),
     }
     other
 }

@@ -23,6 +23,7 @@ mod fault;
 mod ingest;
 mod journey;
 mod labels;
+mod moves;
 mod named;
 mod places;
 mod replays;

@@ -20,6 +20,11 @@ async fn a_consume_ends_well_after_sequences_of_faults() {
     sequences(Operation::Consume).await;
 }
 
+#[tokio::test]
+async fn a_move_ends_well_after_sequences_of_faults() {
+    sequences(Operation::Move).await;
+}
+
 async fn sequences(operation: Operation) {
     // Those come up as often as a dozen others.
     let any_moment = AT_ANY_MOMENT.repeat(4);
@@ -52,7 +57,7 @@ async fn the_doubts_of_several_attempts_add_up() {
 #[tokio::test]
 async fn everything_ends_well_in_bad_weather() {
     in_parallel(0..seeds() * PER_SEED, async |stand, seed| {
-        for operation in [Operation::Produce, Operation::Consume] {
+        for operation in [Operation::Produce, Operation::Consume, Operation::Move] {
             let mut random = fastrand::Rng::with_seed(seed);
             let mut journey = Journey::begin(stand, operation, Load::Usual, &mut random).await;
             for _ in 0..3 {

@@ -51,6 +51,8 @@ def lead(case, choice):
     if isinstance(case.body, dict) and ("target" in case.body or "targetRef" in case.body):
         case.body["targetRef"] = "local-rabbit"
         case.body["target"] = {"queue": choice.choice(QUEUES)}
+    if isinstance(case.body, dict) and "from" in case.body:
+        case.body["from"] = {"targetRef": "local-rabbit", "target": {"queue": choice.choice(QUEUES)}}
 
 
 def shorten(case):

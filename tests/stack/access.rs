@@ -44,6 +44,18 @@ impl Access {
         name
     }
 
+    /// The same with these queues only.
+    pub async fn limited_profile(&self, tenant: &str, queues: &[&str]) -> String {
+        let name = self.profile(tenant).await;
+        let pk = AttributeValue::S(format!("PROFILE#{tenant}#{name}"));
+        let patterns = queues.iter().map(|queue| AttributeValue::S((*queue).to_owned())).collect();
+        let update = self.dynamodb.update_item().table_name(&self.table).key("pk", pk);
+        let update = update.update_expression("SET #queues = :queues");
+        let update = update.expression_attribute_names("#queues", "queues");
+        update.expression_attribute_values(":queues", AttributeValue::L(patterns)).send().await.unwrap();
+        name
+    }
+
     /// A profile of the tenant with this target, under a name of its own.
     pub async fn profile_of(&self, tenant: &str, target: &Value) -> String {
         let name = format!("test-{}", Uuid::new_v4());

@@ -131,6 +131,10 @@ impl Gateway {
         self.post_once("/messages/consume", key, body).await
     }
 
+    pub async fn move_messages(&self, key: Uuid, body: &Value) -> Answer {
+        self.post_once("/messages/move", key, body).await
+    }
+
     /// The number of messages that are ready on a queue.
     pub async fn depth(&self, queue: &str) -> u64 {
         let body = json!({"targetRef": "local-rabbit", "target": {"queue": queue}});

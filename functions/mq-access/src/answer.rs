@@ -182,7 +182,7 @@ pub(crate) fn pools(pools: &[PoolReport]) -> Reply {
     Reply::json(200, &json!({"pools": pools}))
 }
 
-fn millis(duration: Duration) -> u64 {
+pub(crate) fn millis(duration: Duration) -> u64 {
     u64::try_from(duration.as_millis()).unwrap_or(u64::MAX)
 }
 

@@ -10,6 +10,7 @@ mod answer;
 mod consume;
 mod pool_users;
 mod produce;
+mod relocation;
 mod secrets;
 
 pub use secrets::{Secrets, Unusable};
@@ -104,6 +105,12 @@ impl MqAccess {
             }),
             Work::Browse { target, command } => {
                 Box::pin(async move { self.browse(target, &command, deadline).await })
+            }
+            Work::Move { target, command, execution } => Box::pin(async move {
+                self.executed(&execution, self.relocate(target, &command, &execution, deadline)).await
+            }),
+            Work::PreviewMove { target, command } => {
+                Box::pin(async move { self.preview_move(target, &command, deadline).await })
             }
             Work::Depth { target } => Box::pin(self.depth(target, deadline)),
             Work::Test { target } => Box::pin(async move { Ok(self.test(&target, deadline).await) }),

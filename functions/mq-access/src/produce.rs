@@ -61,7 +61,7 @@ impl MqAccess {
 
     /// Takes the execution to the place that the broker turned out to be. Messages that an earlier
     /// attempt put elsewhere are not continued here.
-    async fn arrived(
+    pub(crate) async fn arrived(
         &self,
         target: &Target,
         execution: &Execution,

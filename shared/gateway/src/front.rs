@@ -14,7 +14,7 @@ use crate::idempotent::{Idempotency, outcome};
 use crate::mq_access::MqAccess;
 use crate::operation::{KeyRule, Operation, Plan, PlannedWork};
 use crate::protocol::WorkOrder;
-use crate::target;
+use crate::target::{self, Queues};
 
 /// The HTTP side of the gateway, with everything that it needs injected.
 #[derive(Debug)]
@@ -58,7 +58,7 @@ impl Gateway {
             self.inline_targets.of(&principal.tenant),
             &principal.tenant,
             &plan.named,
-            O::QUEUE,
+            Queues { own: O::QUEUE, further: &plan.further },
         )
         .await?;
         let target_name = target.to_string();

@@ -5,7 +5,7 @@ use std::time::Duration;
 use access::Scope;
 use api::{Problem, Route};
 use idempotency::{Execution, OperationType};
-use mq::Target;
+use mq::{QueueName, Target};
 use serde::de::DeserializeOwned;
 
 use crate::protocol::Work;
@@ -55,12 +55,25 @@ pub trait Operation: DeserializeOwned + Send {
     fn plan(self) -> Result<Plan, Problem>;
 }
 
+/// Whether the work uses queues beside the target's, at the same place and with the same login.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub enum Further {
+    #[default]
+    None,
+    /// This one, which the caller has to be allowed as well.
+    Queue(QueueName),
+    /// Any that messages name and the caller is allowed.
+    Any,
+}
+
 /// What a request asks for, but for its target, which is resolved next.
 pub struct Plan {
     /// The target as the request names it.
     pub named: NamedTarget,
     /// What the caller's key needs for this request.
     pub scope: Scope,
+    /// Queues that the work reaches beside the target's.
+    pub further: Further,
     /// The work itself.
     pub work: PlannedWork,
 }
@@ -76,7 +89,8 @@ pub enum PlannedWork {
 impl Plan {
     /// A read, which needs the scope `mq:read`.
     pub fn read(named: NamedTarget, work: impl FnOnce(Target) -> Work + Send + 'static) -> Self {
-        Self { named, scope: Scope::MqRead, work: PlannedWork::Read(Box::new(work)) }
+        let work = PlannedWork::Read(Box::new(work));
+        Self { named, scope: Scope::MqRead, further: Further::None, work }
     }
 
     /// A change, which needs the scope `mq:write`.
@@ -85,7 +99,14 @@ impl Plan {
         operation: OperationType,
         work: impl FnOnce(Target, Execution) -> Work + Send + 'static,
     ) -> Self {
-        Self { named, scope: Scope::MqWrite, work: PlannedWork::Change(operation, Box::new(work)) }
+        let work = PlannedWork::Change(operation, Box::new(work));
+        Self { named, scope: Scope::MqWrite, further: Further::None, work }
+    }
+
+    /// The same with further queues.
+    #[must_use]
+    pub fn reaching(self, further: Further) -> Self {
+        Self { further, ..self }
     }
 }
 

@@ -2,7 +2,7 @@
 //! each.
 
 use api::{Fault, Problem, Reason};
-use mq::{Base64Bytes, BrokerError, ProduceFailure, TargetError};
+use mq::{Base64Bytes, BrokerError, MoveFailure, ProduceFailure, TargetError};
 use serde_json::json;
 
 /// What a broker's error means to the caller; its cause goes to the log with the problem.
@@ -35,6 +35,16 @@ pub fn from_produce(failure: &ProduceFailure, wire_id: impl Fn(&mq::MessageId) -
     let ids: Vec<_> = failure.in_doubt.iter().map(|id| Base64Bytes::encode(&wire_id(id))).collect();
     let count = failure.in_doubt.len();
     problem.extension("messagesInDoubt", json!(count)).extension("msgIdsInDoubtBase64", json!(ids))
+}
+
+/// A move that did not finish: `moved` messages are at their new places and left the old one.
+#[must_use]
+pub fn from_move(failure: &MoveFailure, moved: u64) -> Problem {
+    let problem = from_broker(&failure.error).extension("moved", json!(moved));
+    match failure.in_doubt {
+        0 => problem,
+        count => problem.extension("messagesInDoubt", json!(count)),
+    }
 }
 
 /// What is wrong with a target. A profile's own fault is 503, since no request can mend it.

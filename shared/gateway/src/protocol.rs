@@ -2,7 +2,7 @@
 
 use api::TraceId;
 use idempotency::Execution;
-use mq::{ConsumeCommand, ProduceCommand, Target};
+use mq::{ConsumeCommand, MoveCommand, ProduceCommand, Target};
 use serde::{Deserialize, Serialize};
 
 /// Work for the function that speaks to brokers.
@@ -36,6 +36,15 @@ pub enum Work {
         target: Target,
         command: ConsumeCommand,
     },
+    Move {
+        target: Target,
+        command: MoveCommand,
+        execution: Execution,
+    },
+    PreviewMove {
+        target: Target,
+        command: MoveCommand,
+    },
     Depth {
         target: Target,
     },
@@ -54,6 +63,8 @@ impl Work {
             Self::Produce { target, .. }
             | Self::Consume { target, .. }
             | Self::Browse { target, .. }
+            | Self::Move { target, .. }
+            | Self::PreviewMove { target, .. }
             | Self::Depth { target }
             | Self::Test { target } => Some(target),
             Self::Pools => None,

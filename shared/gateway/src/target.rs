@@ -1,12 +1,19 @@
 //! From what a request says to the target that its work goes to.
 
 use access::AccessStore;
-use api::{Problem, Reason};
-use mq::{AllowedTargets, BrokerKind, PasswordOrigin, Profile, Target, TargetError, TargetSpec};
+use api::{Fault, Problem, Reason};
+use mq::{AllowedTargets, BrokerKind, PasswordOrigin, Profile, QueueName, Target, TargetError, TargetSpec};
 
-use crate::operation::QueueRule;
+use crate::operation::{Further, QueueRule};
 use crate::problems::from_target;
 use crate::target_request::NamedTarget;
+
+/// What an operation says of queues.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Queues<'a> {
+    pub(crate) own: QueueRule,
+    pub(crate) further: &'a Further,
+}
 
 /// Finds the tenant's profile, merges and checks the target. Faults point to where the request's
 /// body has its target.
@@ -19,7 +26,7 @@ pub(crate) async fn resolve(
     allowed: AllowedTargets<'_>,
     tenant: &str,
     named: &NamedTarget,
-    queue: QueueRule,
+    queues: Queues<'_>,
 ) -> Result<Target, Problem> {
     let profile = match &named.target_ref {
         None => None,
@@ -30,7 +37,37 @@ pub(crate) async fn resolve(
             })?)
         }
     };
-    complete(profile.as_ref(), allowed, named, queue).map_err(|problem| named.place.point(problem))
+    let target = complete(profile.as_ref(), allowed, named, queues.own)
+        .map_err(|problem| named.place.point(problem))?;
+    match queues.further {
+        Further::None => Ok(target),
+        Further::Queue(queue) => {
+            check_further(profile.as_ref(), allowed, named, queue)?;
+            if target.queue.as_ref() == Some(queue) {
+                return Err(Problem::violation("/to/queue", "is the queue that the messages come from"));
+            }
+            Ok(target)
+        }
+        Further::Any => Ok(target.with_reach(profile.as_ref(), named.target.as_ref(), allowed)),
+    }
+}
+
+/// Checks a further queue as if the request had named it in its target.
+fn check_further(
+    profile: Option<&Profile>,
+    allowed: AllowedTargets<'_>,
+    named: &NamedTarget,
+    queue: &QueueName,
+) -> Result<(), Problem> {
+    let target = TargetSpec { queue: Some(queue.clone()), ..named.target.clone().unwrap_or_default() };
+    let further = NamedTarget { target: Some(target), ..named.clone() };
+    complete(profile, allowed, &further, QueueRule::Required).map(drop).map_err(|problem| {
+        if problem.faults.is_empty() {
+            return problem;
+        }
+        let in_to = |fault: Fault| Fault { pointer: fault.pointer.replacen("/target", "/to", 1), ..fault };
+        Problem::faulty(problem.reason, problem.faults.into_iter().map(in_to).collect())
+    })
 }
 
 fn complete(
@@ -79,7 +116,7 @@ mod tests {
     use serde_json::{Value, json};
 
     use super::*;
-    use crate::target_request::TargetRequest;
+    use crate::target_request::{TargetPlace, TargetRequest};
 
     fn resolved(profile: Option<Value>, body: Value) -> Result<Target, Problem> {
         let named = api::json::read::<TargetRequest>(body)?.into_named()?;
@@ -112,6 +149,30 @@ mod tests {
         let problem = resolved(Some(both), json!({"targetRef": "orders"})).unwrap_err();
         assert_eq!((problem.reason, problem.faults.len()), (Reason::StoreUnavailable, 0));
         assert_eq!(problem.detail, "the profile names both connName and ccdtUrl");
+    }
+
+    #[test]
+    fn a_further_queue_is_checked_as_the_target_s_own() {
+        let profile = json!({"target": {"broker": "rabbitmq", "connName": "h:1", "queue": "ORDERS"},
+                             "queues": ["ORDERS.*"]});
+        let profile: Profile = serde_json::from_value(profile).unwrap();
+        let of_profile = NamedTarget {
+            target_ref: Some("orders".to_owned().try_into().unwrap()),
+            target: None,
+            place: TargetPlace::From,
+        };
+        let none = InlineTargets::default();
+        let check = |queue: &str| {
+            let queue = QueueName::try_from(queue.to_owned()).unwrap();
+            check_further(Some(&profile), none.of("tenant"), &of_profile, &queue)
+        };
+        assert!(check("ORDERS").is_ok() && check("ORDERS.DLQ").is_ok());
+        assert_eq!(check("PAYMENTS").unwrap_err().reason, Reason::TargetNotAllowed);
+        let nowhere = NamedTarget { target: Some(TargetSpec::default()), target_ref: None, ..of_profile };
+        let problem = complete(None, none.of("tenant"), &nowhere, QueueRule::Required).unwrap_err();
+        let pointer = |problem: Problem| nowhere.place.point(problem).faults[0].pointer.clone();
+        assert_eq!(pointer(Problem::violation("/target/queue", "is required")), "/from/target/queue");
+        assert!(pointer(problem).starts_with("/from/target/"));
     }
 
     #[test]

@@ -30,6 +30,8 @@ pub enum TargetPlace {
     /// The member `target`.
     #[default]
     Member,
+    /// The member `from`.
+    From,
     /// The body itself.
     Body,
 }
@@ -86,6 +88,7 @@ impl TargetPlace {
     pub(crate) const fn pointer(self) -> &'static str {
         match self {
             Self::Member => "/target",
+            Self::From => "/from/target",
             Self::Body => "",
         }
     }
@@ -96,11 +99,11 @@ impl TargetPlace {
         if self == Self::Member || problem.faults.is_empty() {
             return problem;
         }
-        let into_body = |fault: Fault| {
-            let pointer = fault.pointer.strip_prefix("/target").unwrap_or(&fault.pointer).to_owned();
-            Fault { pointer, ..fault }
+        let pointed = |fault: Fault| match fault.pointer.strip_prefix("/target") {
+            Some(member) => Fault { pointer: format!("{}{member}", self.pointer()), ..fault },
+            None => fault,
         };
-        Problem::faulty(problem.reason, problem.faults.into_iter().map(into_body).collect())
+        Problem::faulty(problem.reason, problem.faults.into_iter().map(pointed).collect())
     }
 }
 

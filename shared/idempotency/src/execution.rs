@@ -104,6 +104,11 @@ impl Execution {
         Duration::try_from((self.claimed_at + Self::lease()).duration_since(now)).unwrap_or_default()
     }
 
+    /// How many attempts there were before this one.
+    pub const fn earlier_attempts(&self) -> u32 {
+        self.attempt.saturating_sub(1)
+    }
+
     /// Whether it is too late to start.
     #[must_use]
     pub fn is_stale(&self, now: Timestamp) -> bool {

@@ -73,6 +73,7 @@ pub struct MoveFailure {
 /// Messages that are put at their new places and still in hand at the old one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Put {
+    /// How many they are; 0 only if no more will be put.
     pub count: u64,
     /// Whether they are at their new places whatever happens from now on. If not, they come there
     /// when they leave the old one, in one unit of work.

@@ -35,6 +35,7 @@ pub(crate) type Record = HashMap<String, AttributeValue>;
 pub(crate) enum Operation {
     Produce,
     Consume,
+    Move,
 }
 
 impl Operation {
@@ -43,6 +44,7 @@ impl Operation {
         match self {
             Self::Produce => "PRODUCE",
             Self::Consume => "CONSUME",
+            Self::Move => "MOVE",
         }
     }
 
@@ -50,6 +52,7 @@ impl Operation {
         match self {
             Self::Produce => "/messages/produce",
             Self::Consume => "/messages/consume",
+            Self::Move => "/messages/move",
         }
     }
 }
@@ -69,7 +72,7 @@ pub(crate) struct Reply {
     pub(crate) took: Duration,
 }
 
-/// The three functions that a change goes through, and everything around them.
+/// The functions that a change goes through, and everything around them.
 #[derive(Debug)]
 pub(crate) struct Stand {
     /// On the way to DynamoDB, to S3, and from the HTTP functions to `mq-access`.
@@ -79,6 +82,7 @@ pub(crate) struct Stand {
     pub(crate) lambda: Lambda,
     pub(crate) produce: Function,
     pub(crate) consume: Function,
+    pub(crate) move_messages: Function,
     pub(crate) mq_access: Function,
     /// A client of the broker that shares no code with the gateway.
     pub(crate) broker: Broker,
@@ -110,6 +114,11 @@ impl Stand {
             lambda,
             produce: Function::new("produce", template.function("ProduceFunction"), &variables),
             consume: Function::new("consume", template.function("ConsumeFunction"), &variables),
+            move_messages: Function::new(
+                "move-messages",
+                template.function("MoveMessagesFunction"),
+                &variables,
+            ),
             mq_access,
             broker: Broker::connect().await,
             records: Records::open().await,
@@ -122,10 +131,11 @@ impl Stand {
     /// A request about a queue, by way of the network that fails.
     pub(crate) fn request(&self, operation: Operation, queue: &Queue, members: Value) -> Asked {
         let user = Url::parse(&variable("AMQP_URL")).unwrap().username().to_owned();
-        let mut body = json!({"target": {
+        let named = json!({"target": {
             "broker": "rabbitmq", "queue": queue.name, "connName": format!("127.0.0.1:{}", self.network.port),
             "auth": {"user": user, "passwordRef": "secret://local/rabbit"},
         }});
+        let mut body = if operation == Operation::Move { json!({ "from": named }) } else { named };
         let Value::Object(members) = members else { panic!("members are an object") };
         body.as_object_mut().unwrap().extend(members);
         Asked { operation, key: Uuid::new_v4(), body }
@@ -135,6 +145,7 @@ impl Stand {
         match operation {
             Operation::Produce => &self.produce,
             Operation::Consume => &self.consume,
+            Operation::Move => &self.move_messages,
         }
     }
 
@@ -163,7 +174,7 @@ impl Stand {
     }
 
     async fn warm(&self) {
-        for function in [&self.produce, &self.consume, &self.mq_access] {
+        for function in [&self.produce, &self.consume, &self.move_messages, &self.mq_access] {
             function.settled().await;
             function.warm().await;
         }

@@ -44,10 +44,14 @@ pub(crate) enum Guard {
     DoubtOfNoPlace,
     /// An attempt that failed notes a place only where something is done or in doubt.
     PlaceOfWork,
+    /// A message is put at its new place before it leaves the old one.
+    PutFirst,
+    /// What earlier attempts had in hand may be at both places.
+    CountHands,
 }
 
 impl Guard {
-    pub(crate) const ALL: [Self; 18] = [
+    pub(crate) const ALL: [Self; 20] = [
         Self::OwnToken,
         Self::OpenStatus,
         Self::Lease,
@@ -66,6 +70,8 @@ impl Guard {
         Self::PlaceOfProgress,
         Self::DoubtOfNoPlace,
         Self::PlaceOfWork,
+        Self::PutFirst,
+        Self::CountHands,
     ];
 }
 

@@ -9,6 +9,8 @@ pub(crate) enum Effect {
     Consume(Message),
     /// How often each message was put, at each place.
     Produce([[u8; MESSAGES]; PLACES]),
+    /// Where each message is at its old place, and how often it was put at the new one.
+    Move { old: [Message; MESSAGES], new: [u8; MESSAGES] },
 }
 
 pub(crate) const MESSAGES: usize = 2;
@@ -27,13 +29,21 @@ impl Effect {
         match kind {
             Kind::Consume => Self::Consume(Message::OnQueue),
             Kind::Produce => Self::Produce([[0; MESSAGES]; PLACES]),
+            Kind::Move => Self::Move { old: [Message::OnQueue; MESSAGES], new: [0; MESSAGES] },
         }
     }
 
     /// What a worker holds goes back when it dies or lets go.
     pub(crate) fn release(&mut self, worker: usize) {
-        if *self == Self::Consume(Message::Got(worker)) {
-            *self = Self::Consume(Message::OnQueue);
+        let messages = match self {
+            Self::Consume(message) => std::slice::from_mut(message),
+            Self::Produce(_) => &mut [],
+            Self::Move { old, .. } => old,
+        };
+        for message in messages {
+            if *message == Message::Got(worker) {
+                *message = Message::OnQueue;
+            }
         }
     }
 

@@ -14,6 +14,7 @@ pub(crate) enum Invariant {
     Missing,
     RefusedInTime,
     NeverThere,
+    TooMany,
 }
 
 impl Invariant {
@@ -25,10 +26,11 @@ impl Invariant {
             Self::TwoAtOnce => "two executions worked at the same time",
             Self::DoneAgain => "a request was executed although its result was recorded",
             Self::OwnNotKnown => "a claim did not recognise its own record",
-            Self::Lost => "a message that was removed is in no answer and no record",
+            Self::Lost => "a message that was removed is in no answer, in no record and at no other place",
             Self::Unlabelled => "messages are there twice and no answer says so",
             Self::Missing => "an answer counts a message that is not on its queue",
             Self::RefusedInTime => "an order that came in time was refused as too late",
+            Self::TooMany => "more messages were moved than were asked for and than attempts had in hand",
             Self::NeverThere => "a place is named at which nothing can have been put",
         }
     }

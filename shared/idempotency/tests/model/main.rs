@@ -14,6 +14,7 @@ mod broken;
 mod calls;
 mod effect;
 mod invariants;
+mod moving;
 mod producing;
 mod scenario;
 mod steps;
@@ -70,9 +71,14 @@ fn produce_with_two_requests_at_once() {
 }
 
 #[test]
+fn move_with_two_requests_at_once() {
+    assert_holds(of(Kind::Move, &["a", "a"]));
+}
+
+#[test]
 fn clocks_that_differ_by_as_much_as_they_may() {
     let skew = 5;
-    for kind in [Kind::Consume, Kind::Produce] {
+    for kind in [Kind::Consume, Kind::Produce, Kind::Move] {
         // The successor's clock is ahead; the worker's is behind its claimer's alone, ahead of it,
         // and behind everybody's.
         let all = [(1, skew, 0), (0, skew, 0), (0, 0, skew), (0, 0, -skew)];
@@ -86,7 +92,7 @@ fn clocks_that_differ_by_as_much_as_they_may() {
 
 #[test]
 fn two_bodies_under_one_key() {
-    for kind in [Kind::Consume, Kind::Produce] {
+    for kind in [Kind::Consume, Kind::Produce, Kind::Move] {
         let mut scenario = Scenario::of(kind, &["a", "b", "a"]);
         scenario.parties.iter_mut().for_each(|party| party.requests = 1);
         scenario.crashes = 0;
@@ -96,7 +102,7 @@ fn two_bodies_under_one_key() {
 
 #[test]
 fn a_retention_that_ends_while_requests_come() {
-    for kind in [Kind::Consume, Kind::Produce] {
+    for kind in [Kind::Consume, Kind::Produce, Kind::Move] {
         let mut scenario = of(kind, &["a", "b"]);
         scenario.retention = 10;
         assert_holds(scenario);
@@ -106,7 +112,7 @@ fn a_retention_that_ends_while_requests_come() {
 /// Three executions in a row, each of which dies or is cut off.
 #[test]
 fn one_trouble_after_the_other() {
-    for kind in [Kind::Consume, Kind::Produce] {
+    for kind in [Kind::Consume, Kind::Produce, Kind::Move] {
         let mut scenario = Scenario::of(kind, &["a"]);
         scenario.parties[0].requests = 2 + requests();
         scenario.crashes = 2;
@@ -146,6 +152,7 @@ fn where_it_matters(guard: Guard) -> Scenario {
         | Guard::KeepPrepared
         | Guard::OwnClaim => Scenario::of(Kind::Consume, &same),
         Guard::OpenStatus | Guard::KeepCheckpoint | Guard::KeepDoubt => Scenario::of(Kind::Produce, &same),
+        Guard::PutFirst | Guard::CountHands => Scenario::of(Kind::Move, &same),
         Guard::Skew => Scenario::of(Kind::Consume, &same).clocks(1, 5, 0),
         Guard::TolerantStart => Scenario::of(Kind::Consume, &same).clocks(0, 0, 5),
         Guard::SamePlace

@@ -15,6 +15,8 @@ pub(crate) enum Kind {
     Consume,
     /// Two messages are put, one after the other, with checkpoints.
     Produce,
+    /// One of two messages is put at its new place, noted, and then removed from the old one.
+    Move,
 }
 
 /// A client's request, sent again after each refusal, and the functions that work for it.
@@ -125,6 +127,7 @@ impl Model for Scenario {
             holds(Invariant::Unlabelled.name(), |_, world| world.holds(Invariant::Unlabelled)),
             holds(Invariant::Missing.name(), |_, world| world.holds(Invariant::Missing)),
             holds(Invariant::RefusedInTime.name(), |_, world| world.holds(Invariant::RefusedInTime)),
+            holds(Invariant::TooMany.name(), |_, world| world.holds(Invariant::TooMany)),
             holds(Invariant::NeverThere.name(), |_, world| world.holds(Invariant::NeverThere)),
         ]
     }

@@ -10,6 +10,7 @@ use jiff::Timestamp;
 use crate::broken::{Guard, decision};
 use crate::calls::{Called, Fate};
 use crate::invariants::Invariant;
+use crate::moving;
 use crate::producing::arrives;
 use crate::scenario::{Kind, Party, Scenario};
 use crate::world::{Granted, Step, World, response};
@@ -212,6 +213,7 @@ impl Successors<'_> {
                     world.workers[w].step = match scenario.kind {
                         Kind::Consume => Step::Get { granted },
                         Kind::Produce => arrives(scenario, granted, at),
+                        Kind::Move => moving::begins(granted),
                     };
                 });
             }
@@ -266,6 +268,7 @@ impl Successors<'_> {
             }
             Step::Note { granted, arrived, at } => self.notes(w, &granted, &arrived, at, now),
             Step::Put(putting) => self.puts(w, &putting, now),
+            Step::Move(moving) => self.moves(w, &moving, now),
             Step::Complete { granted, response } => {
                 let token = granted.token;
                 let complete =

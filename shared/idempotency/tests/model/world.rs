@@ -10,6 +10,7 @@ use jiff::Timestamp;
 use crate::broken::apply;
 use crate::effect::{Effect, MESSAGES, Message, PLACES};
 use crate::invariants::Invariant;
+use crate::moving::WANTED;
 use crate::scenario::Scenario;
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -59,6 +60,15 @@ pub(crate) struct Putting {
     pub(crate) noted: u64,
 }
 
+/// `done` messages are moved; the one in hand is put at its new place, and perhaps noted.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub(crate) struct Moving {
+    pub(crate) granted: Granted,
+    pub(crate) done: u64,
+    pub(crate) hand: Option<usize>,
+    pub(crate) noted: bool,
+}
+
 /// What a worker does next.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum Step {
@@ -103,6 +113,7 @@ pub(crate) enum Step {
         at: usize,
     },
     Put(Putting),
+    Move(Moving),
     Complete {
         granted: Granted,
         response: StoredResponse,
@@ -116,7 +127,10 @@ pub(crate) enum Step {
 impl Step {
     /// Whether the effect may be under way.
     pub(crate) fn is_work(&self) -> bool {
-        matches!(self, Self::Get { .. } | Self::Prepare { .. } | Self::Commit { .. } | Self::Put(_))
+        matches!(
+            self,
+            Self::Get { .. } | Self::Prepare { .. } | Self::Commit { .. } | Self::Put(_) | Self::Move(_)
+        )
     }
 }
 
@@ -215,6 +229,18 @@ impl World {
                 self.breach(Invariant::Unlabelled);
             }
         }
+        if let Effect::Move { old, new } = self.effect.clone() {
+            let is_double = |at: &usize| new[*at] > 1 || (new[*at] > 0 && old[*at] != Message::Removed);
+            let doubles = u64::try_from((0..MESSAGES).filter(is_double).count()).unwrap();
+            if doubles > labelled(&response) {
+                self.breach(Invariant::Unlabelled);
+            }
+            let moved = u64::try_from(new.iter().filter(|count| **count > 0).count()).unwrap();
+            let earlier = self.record.as_ref().map_or(0, |record| u64::from(record.attempt) - 1);
+            if moved > WANTED + earlier {
+                self.breach(Invariant::TooMany);
+            }
+        }
         let answer = Answer { response, in_doubt };
         if !self.answers.contains(&answer) {
             self.answers.push(answer);
@@ -234,6 +260,7 @@ impl World {
     pub(crate) fn fall_silent(&mut self, w: usize) {
         let place = match &self.workers[w].step {
             Step::Note { at, .. } | Step::Put(Putting { at, .. }) => Some(*at),
+            Step::Move(_) => Some(0),
             Step::Fail { granted, .. } => {
                 granted.whereabouts.place.as_ref().map(|place| place.id.parse().unwrap())
             }
@@ -248,6 +275,11 @@ impl World {
     pub(crate) fn inspect(&mut self) {
         if self.workers.iter().filter(|worker| worker.step.is_work()).count() > 1 {
             self.breach(Invariant::TwoAtOnce);
+        }
+        if let Effect::Move { old, new } = &self.effect
+            && (0..MESSAGES).any(|at| old[at] == Message::Removed && new[at] == 0)
+        {
+            self.breach(Invariant::Lost);
         }
         let Effect::Consume(message) = self.effect else { return };
         let has_it = |response: &StoredResponse| body(response).starts_with("message");

@@ -1,0 +1,114 @@
+//! `POST /messages/move`: move messages from a queue to another, or back to where they were
+//! dead-lettered.
+
+mod destination;
+
+use access::Scope;
+use api::{Problem, Route};
+use gateway::{Further, KeyRule, NamedTarget, Operation, Plan, QueueRule, TargetPlace, Work};
+use idempotency::OperationType;
+use mq::{Destination, IdBytes, List, MaxMoves, MoveCommand, ProfileName, TargetSpec};
+use serde::Deserialize;
+
+use crate::destination::To;
+
+/// The kind of work, as records name it.
+const MOVE: OperationType = OperationType::named("MOVE");
+
+/// The body of a request.
+#[derive(Debug, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct MoveRequest {
+    #[serde(default)]
+    from: From,
+    to: To,
+    #[serde(default)]
+    max: MaxMoves,
+    #[serde(default)]
+    selector: MoveSelector,
+    #[serde(default)]
+    dry_run: bool,
+}
+
+/// The queue that messages are moved from.
+#[derive(Debug, Default, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+struct From {
+    target: Option<TargetSpec>,
+    target_ref: Option<ProfileName>,
+}
+
+/// Which messages to move; without ids, whichever come first.
+#[derive(Debug, Default, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+struct MoveSelector {
+    msg_ids_base64: Option<List<IdBytes, 1, 100>>,
+}
+
+impl Operation for MoveRequest {
+    const ROUTE: Route = Route::post("/messages/move");
+    const SCOPES: &'static [Scope] = &[Scope::MqRead, Scope::MqWrite];
+    const KEY: KeyRule = KeyRule::RequiredUnlessRead;
+    const QUEUE: QueueRule = QueueRule::Required;
+
+    fn plan(self) -> Result<Plan, Problem> {
+        let From { target, target_ref } = self.from;
+        let named = NamedTarget { target_ref, target, place: TargetPlace::From };
+        let command = MoveCommand {
+            to: self.to.0,
+            max: self.max,
+            msg_ids: self.selector.msg_ids_base64.map(List::into_vec),
+        };
+        let further = match &command.to {
+            Destination::Queue(queue) => Further::Queue(queue.clone()),
+            Destination::Origin => Further::Any,
+        };
+        let plan = if self.dry_run {
+            Plan::read(named, |target| Work::PreviewMove { target, command })
+        } else {
+            Plan::change(named, MOVE, |target, execution| Work::Move { target, command, execution })
+        };
+        Ok(plan.reaching(further))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::{Value, json};
+
+    use super::*;
+
+    fn plan(body: Value) -> Result<Plan, Problem> {
+        api::json::read::<MoveRequest>(body)?.plan()
+    }
+
+    #[test]
+    fn a_dry_run_is_a_read_and_everything_else_a_change() {
+        let from = json!({"targetRef": "local", "target": {"queue": "ORDERS.DLQ"}});
+        let dry = plan(json!({"from": from, "to": "origin", "dryRun": true})).unwrap();
+        assert_eq!((dry.scope, dry.further), (Scope::MqRead, Further::Any));
+        let queue = plan(json!({"from": from, "to": {"queue": "ORDERS"}})).unwrap();
+        let orders = mq::QueueName::try_from("ORDERS".to_owned()).unwrap();
+        assert_eq!((queue.scope, queue.further), (Scope::MqWrite, Further::Queue(orders)));
+    }
+
+    #[test]
+    fn what_does_not_fit_is_named() {
+        let to = json!("origin");
+        for (body, expected) in [
+            (json!({"to": to, "max": 0}), "/max"),
+            (json!({"to": to, "max": 1_001}), "/max"),
+            (json!({"to": "nowhere"}), "/to"),
+            (json!({"to": 1}), "/to"),
+            (json!({"to": {}}), "/to"),
+            (json!({"to": {"queue": ""}}), "/to/queue"),
+            (json!({"to": {"queue": "Q", "exchange": "E"}}), "/to/exchange"),
+            (json!({"to": to, "selector": {"msgIdsBase64": []}}), "/selector/msgIdsBase64"),
+            (json!({"to": to, "selector": {"msgIdsBase64": ["?"]}}), "/selector/msgIdsBase64/0"),
+            (json!({"to": to, "from": {"queue": "Q"}}), "/from/queue"),
+            (json!({"from": {"targetRef": "local"}}), ""),
+        ] {
+            assert_eq!(plan(body.clone()).unwrap_err().faults[0].pointer, expected, "{body}");
+        }
+    }
+}

@@ -1,0 +1,261 @@
+//! Moving messages: confirmed at their new places, noted in the record, and only then removed from
+//! the old one.
+
+use std::time::Duration;
+
+use api::{Problem, Reply};
+use gateway::{from_broker, from_move, from_store};
+use idempotency::{Execution, LeftBehind, Outcome, StoreError, WriteOutcome};
+use mq::{BrokerError, Considered, Deadline, MoveCommand, MoveFailure, MoveReport, Relocation, Target};
+use serde::Serialize;
+use serde_json::{Value, json};
+use tokio::time::Instant;
+
+use crate::produce::with_elsewhere;
+use crate::{MqAccess, answer, taken_over};
+
+/// How a move ended before its end.
+enum Stopped {
+    /// `done` messages are at their new places, and `settled` of them have left the old one.
+    Failed { failure: MoveFailure, done: u64, settled: u64 },
+    /// The record could not be written.
+    Unnoted { error: StoreError, moved: u64 },
+    /// Another execution has the record. What is in hand stays at the old place as well; that one's
+    /// answer counts it as possible duplicates.
+    TakenOver,
+}
+
+/// A move that was done.
+struct Done<'a> {
+    /// As it began at its place.
+    execution: &'a Execution,
+    /// How many messages were moved, by all attempts.
+    moved: u64,
+    possible_duplicates: u64,
+}
+
+impl MqAccess {
+    /// Moves as many messages as the command wants and earlier attempts did not move. The record
+    /// knows of a message before it leaves the old place.
+    pub(crate) async fn relocate(
+        &self,
+        target: Target,
+        command: &MoveCommand,
+        execution: &Execution,
+        deadline: Deadline,
+    ) -> Result<Reply, Problem> {
+        let started = Instant::now();
+        let ready = match self.ready(target, deadline).await {
+            Ok(ready) => ready,
+            Err(problem) => {
+                self.fail(execution, &problem, execution.progress).await;
+                return Err(problem);
+            }
+        };
+        let (access, queue, reach) = (&ready.access, &ready.queue, &ready.target.reach);
+        let connect = ready.broker.connect_to_move(access, queue, command, reach, ready.deadline).await;
+        let mut moving = match connect {
+            Ok(moving) => moving,
+            Err(error) => return Err(self.did_not_begin(execution, error, command).await),
+        };
+        let execution = &self.arrived(&ready.target, execution, moving.cluster()).await?;
+        match self.move_all(&mut *moving, command, execution, ready.deadline).await {
+            Ok(moved) => {
+                let possible_duplicates = possible_duplicates(execution, moving.most_in_doubt());
+                let report = moving.finish(ready.deadline).await;
+                let done = Done { execution, moved, possible_duplicates };
+                let reply = answered(&ready.target, command, Some(&done), &report, started.elapsed());
+                self.end(execution, &Outcome::Completed(reply.clone()), reply).await
+            }
+            Err(Stopped::TakenOver) => Err(taken_over()),
+            Err(Stopped::Unnoted { error, moved }) => {
+                let problem =
+                    from_store(&error, "cannot record what was moved").extension("moved", json!(moved));
+                self.fail(execution, &problem, execution.progress.advanced(moved, 0)).await;
+                Err(problem)
+            }
+            Err(Stopped::Failed { failure, done, settled }) => {
+                let left = &execution.whereabouts.left_behind;
+                let problem = with_elsewhere(from_move(&failure, settled), left, max(command));
+                self.fail(execution, &problem, execution.progress.advanced(done, failure.in_doubt)).await;
+                Err(problem)
+            }
+        }
+    }
+
+    /// Says what a move would do.
+    pub(crate) async fn preview_move(
+        &self,
+        target: Target,
+        command: &MoveCommand,
+        deadline: Deadline,
+    ) -> Result<Reply, Problem> {
+        let started = Instant::now();
+        let ready = self.ready(target, deadline).await?;
+        let (access, queue, reach) = (&ready.access, &ready.queue, &ready.target.reach);
+        let report = ready.broker.preview_move(access, queue, command, reach, ready.deadline).await;
+        let report = report.map_err(|error| from_broker(&error))?;
+        Ok(answered(&ready.target, command, None, &report, started.elapsed()))
+    }
+
+    /// Moves messages until nothing is left to move, and says how many were moved in all.
+    async fn move_all(
+        &self,
+        moving: &mut dyn Relocation,
+        command: &MoveCommand,
+        execution: &Execution,
+        deadline: Deadline,
+    ) -> Result<u64, Stopped> {
+        let mut moved = execution.progress.done;
+        while moved < max(command) {
+            let put = moving.put(max(command) - moved, deadline).await;
+            let put = put.map_err(|failure| Stopped::Failed { failure, done: moved, settled: moved })?;
+            if put.count == 0 {
+                break;
+            }
+            let done = moved.saturating_add(put.count);
+            let mut noted = if put.is_certain { self.note(execution, done).await } else { Ok(()) };
+            if let Err(Stopped::TakenOver) = noted {
+                return Err(Stopped::TakenOver);
+            }
+            // What is at its new place leaves the old one even if the record does not know of it:
+            // that is all that a retry may move in excess, and it is not there twice.
+            moving.settle(deadline).await.map_err(|failure| {
+                let done = if put.is_certain { done } else { moved };
+                Stopped::Failed { failure, done, settled: moved }
+            })?;
+            moved = done;
+            if !put.is_certain {
+                noted = self.note(execution, moved).await;
+            }
+            noted?;
+            if put.is_last {
+                break;
+            }
+        }
+        Ok(moved)
+    }
+
+    /// Notes how many messages are at their new places.
+    async fn note(&self, execution: &Execution, moved: u64) -> Result<(), Stopped> {
+        match self.store.checkpoint(execution, execution.progress.advanced(moved, 0)).await {
+            Ok(WriteOutcome::Applied) => Ok(()),
+            Ok(WriteOutcome::Fenced) => Err(Stopped::TakenOver),
+            Err(error) => Err(Stopped::Unnoted { error, moved }),
+        }
+    }
+
+    /// Ends an execution that did not come as far as the queues.
+    async fn did_not_begin(
+        &self,
+        execution: &Execution,
+        error: BrokerError,
+        command: &MoveCommand,
+    ) -> Problem {
+        let left = execution.whereabouts.left_by(execution.progress);
+        let failure = MoveFailure { error, in_doubt: 0 };
+        let problem = with_elsewhere(from_move(&failure, 0), &left, max(command));
+        self.fail(execution, &problem, execution.progress).await;
+        problem
+    }
+}
+
+fn max(command: &MoveCommand) -> u64 {
+    command.max.get().into()
+}
+
+/// How many messages may be at a new place twice, or at both places. Only an attempt that did not
+/// end well leaves any, and each at most those that it had in hand.
+fn possible_duplicates(execution: &Execution, most_in_doubt: u64) -> u64 {
+    let progress = execution.progress;
+    let in_doubt = progress.in_doubt.saturating_add(progress.repeated);
+    in_doubt.min(most_in_doubt.saturating_mul(u64::from(execution.earlier_attempts())))
+}
+
+/// The body of an answer; of a dry run without `done`.
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct MoveAnswer<'a> {
+    target: String,
+    dry_run: bool,
+    moved: u64,
+    resumed_from: u64,
+    possible_duplicates: u64,
+    elsewhere: Value,
+    stayed: u64,
+    examined: u64,
+    remaining: Option<u64>,
+    truncated: bool,
+    duration_ms: u64,
+    destinations: Vec<Value>,
+    warnings: Vec<String>,
+    messages: &'a [Considered],
+}
+
+fn answered(
+    target: &Target,
+    command: &MoveCommand,
+    done: Option<&Done<'_>>,
+    report: &MoveReport,
+    took: Duration,
+) -> Reply {
+    let by_destination = report.by_destination();
+    let left = done.map(|done| done.execution.whereabouts.left_behind.as_slice()).unwrap_or_default();
+    let elsewhere_warnings = left.iter().map(|left| moved_elsewhere(left, max(command)));
+    let body = MoveAnswer {
+        target: target.to_string(),
+        dry_run: done.is_none(),
+        moved: done.map_or(by_destination.values().sum(), |done| done.moved),
+        resumed_from: done.map_or(0, |done| done.execution.progress.done),
+        possible_duplicates: done.map_or(0, |done| done.possible_duplicates),
+        elsewhere: answer::elsewhere(left, max(command)),
+        stayed: report.stayed,
+        examined: report.examined,
+        remaining: report.remaining,
+        truncated: report.truncated,
+        duration_ms: answer::millis(took),
+        destinations: by_destination
+            .iter()
+            .map(|(queue, moved)| json!({"queue": queue, "moved": moved}))
+            .collect(),
+        warnings: report.warnings.iter().cloned().chain(elsewhere_warnings).collect(),
+        messages: &report.messages,
+    };
+    Reply::json(200, &json!(body))
+}
+
+/// A warning about a place that was left.
+fn moved_elsewhere(LeftBehind { name, done, in_doubt }: &LeftBehind, max: u64) -> String {
+    let place = name.as_deref().unwrap_or("queues or brokers that are not known any more");
+    let more = in_doubt.min(&max);
+    format!(
+        "earlier attempts moved {done} messages, and perhaps {more} more, from {place}, which is another queue \
+         or broker than this attempt's; this attempt began again"
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use mq::{MaxMoves, QueueName, Stay};
+
+    use super::*;
+
+    /// As many messages as a move takes, with the longest ids and names there are.
+    #[test]
+    fn the_answer_of_the_largest_move_can_be_carried() {
+        let name: QueueName = "\"".repeat(255).try_into().unwrap();
+        let message = Considered {
+            msg_id: Some(vec![0xff; 255]),
+            to: Some(name),
+            stays: Some(Stay::NotReproducible),
+            deaths: u64::MAX,
+            backout_count: u64::MAX,
+        };
+        let most = u64::from(MaxMoves::MAX) + MoveReport::MOST_STAYING;
+        let messages = vec![message; usize::try_from(most).unwrap()];
+        // Lambda carries a body as a JSON string, in which each quote and backslash is escaped.
+        let body = serde_json::to_string(&messages).unwrap();
+        let carried = serde_json::to_string(&body).unwrap().len();
+        assert!(carried < 5_500_000, "{carried} bytes");
+    }
+}

@@ -1,0 +1,162 @@
+//! Moving messages: each is put at its new place, noted, and then removed from the old one.
+
+use idempotency::Place;
+use idempotency::protocol::{Arrival, Transition};
+use jiff::Timestamp;
+
+use crate::broken::Guard;
+use crate::calls::Called;
+use crate::effect::{Effect, Message};
+use crate::scenario::Scenario;
+use crate::steps::Successors;
+use crate::world::{Granted, Moving, Step, response};
+
+/// How many messages a request wants moved, of those that there are.
+pub(crate) const WANTED: u64 = 1;
+
+/// What an attempt does first. There is one place.
+pub(crate) fn begins(granted: Granted) -> Step {
+    let place = Place { id: 0.to_string(), name: 0.to_string() };
+    let Arrival { progress, whereabouts, .. } = granted.whereabouts.arrive(granted.progress, place);
+    let done = progress.done;
+    Step::Move(Moving {
+        granted: Granted { progress, whereabouts, ..granted },
+        done,
+        hand: None,
+        noted: false,
+    })
+}
+
+/// How many messages may be at both places, or twice at the new one. Each attempt has one message
+/// in hand at most.
+fn possible_duplicates(scenario: &Scenario, granted: &Granted) -> u64 {
+    if scenario.is_without(Guard::CountHands) {
+        return 0;
+    }
+    let in_doubt = granted.progress.in_doubt.saturating_add(granted.progress.repeated);
+    in_doubt.min(u64::from(granted.token.attempt) - 1)
+}
+
+impl Successors<'_> {
+    pub(crate) fn moves(&mut self, w: usize, moving: &Moving, now: Timestamp) {
+        match moving.hand {
+            None => self.puts_or_ends(w, moving),
+            Some(_) if !moving.noted => self.notes_move(w, moving, now),
+            Some(message) => self.settles(w, moving, message),
+        }
+    }
+
+    fn puts_or_ends(&mut self, w: usize, moving: &Moving) {
+        let Moving { granted, done, .. } = moving;
+        let next = (*done < WANTED).then(|| self.world.effect.next_to_move()).flatten();
+        let Some(message) = next else {
+            self.happens(format!("{w} has moved all"), |scenario, world| {
+                let response = response(granted, "moved", possible_duplicates(scenario, granted), 0);
+                world.workers[w].step = Step::Complete { granted: granted.clone(), response };
+            });
+            return;
+        };
+        self.happens(format!("{w} puts {message}"), |scenario, world| {
+            world.effect.take(w, message);
+            if scenario.is_without(Guard::PutFirst) {
+                world.effect.leave(w, message);
+            } else {
+                world.effect.arrive(message);
+            }
+            world.may_hold[0] = true;
+            world.workers[w].step = Step::Move(Moving { hand: Some(message), ..moving.clone() });
+        });
+        if self.world.faults_left == 0 {
+            return;
+        }
+        for arrived in [true, false] {
+            self.happens(format!("{w}'s put of {message} is in doubt (done: {arrived})"), |_, world| {
+                world.faults_left -= 1;
+                if arrived {
+                    world.effect.arrive(message);
+                }
+                world.may_hold[0] = true;
+                let progress = granted.progress.advanced(*done, 1);
+                world.workers[w].step = Step::Fail { granted: granted.clone(), progress };
+            });
+        }
+    }
+
+    /// The record learns of the message before it leaves the old place. If it cannot, the message
+    /// leaves all the same, and the attempt ends.
+    fn notes_move(&mut self, w: usize, moving: &Moving, now: Timestamp) {
+        let Moving { granted, done, .. } = moving;
+        let (token, whereabouts) = (granted.token.clone(), granted.whereabouts.clone());
+        let progress = granted.progress.advanced(done + 1, 0);
+        let note = Transition::Checkpoint { token, progress, whereabouts, now };
+        self.calls(w, &note, |_, world, called| {
+            world.workers[w].step = match called {
+                Called::Done(_) => Step::Move(Moving { noted: true, ..moving.clone() }),
+                Called::Refused(_) => {
+                    world.effect.release(w);
+                    Step::Idle
+                }
+                Called::Unavailable => {
+                    if let Some(message) = moving.hand {
+                        world.effect.leave(w, message);
+                    }
+                    Step::Fail { granted: granted.clone(), progress }
+                }
+            };
+        });
+    }
+
+    fn settles(&mut self, w: usize, moving: &Moving, message: usize) {
+        let Moving { granted, done, .. } = moving;
+        self.happens(format!("{w} removes {message}"), |scenario, world| {
+            if scenario.is_without(Guard::PutFirst) {
+                world.effect.arrive(message);
+            }
+            world.effect.leave(w, message);
+            let settled = Moving { done: done + 1, hand: None, noted: false, ..moving.clone() };
+            world.workers[w].step = Step::Move(settled);
+        });
+        if self.world.faults_left == 0 {
+            return;
+        }
+        for arrived in [true, false] {
+            self.happens(format!("{w}'s removal of {message} is in doubt (done: {arrived})"), |_, world| {
+                world.faults_left -= 1;
+                if arrived {
+                    world.effect.leave(w, message);
+                }
+                world.effect.release(w);
+                let progress = granted.progress.advanced(done + 1, 1);
+                world.workers[w].step = Step::Fail { granted: granted.clone(), progress };
+            });
+        }
+    }
+}
+
+impl Effect {
+    /// The first message that is there to be moved.
+    fn next_to_move(&self) -> Option<usize> {
+        let Self::Move { old, .. } = self else { return None };
+        old.iter().position(|message| *message == Message::OnQueue)
+    }
+
+    fn take(&mut self, worker: usize, message: usize) {
+        if let Self::Move { old, .. } = self {
+            old[message] = Message::Got(worker);
+        }
+    }
+
+    fn arrive(&mut self, message: usize) {
+        if let Self::Move { new, .. } = self {
+            new[message] = new[message].saturating_add(1);
+        }
+    }
+
+    fn leave(&mut self, worker: usize, message: usize) {
+        if let Self::Move { old, .. } = self
+            && old[message] == Message::Got(worker)
+        {
+            old[message] = Message::Removed;
+        }
+    }
+}

@@ -1,0 +1,74 @@
+//! What befalls a move, and what must hold after it.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::time::{Duration, Instant};
+
+use end_to_end::Answer;
+
+use crate::fault::{Fault, LATE};
+use crate::journey::{Journey, PUT_BACK};
+use crate::stand::Stand;
+use crate::stand::faults::{Blow, Op};
+use crate::stand::network::Cut;
+
+/// How many messages a move has in hand at most.
+const WINDOW: usize = 32;
+
+pub(crate) const MOVE_ONLY: &[Fault] = &[
+    Fault::KilledBeforeCheckpoint,
+    Fault::KilledAfterCheckpoint,
+    Fault::Store(Op::Checkpoint, Blow::DropRequest),
+    Fault::Store(Op::Checkpoint, Blow::DropAnswer),
+    Fault::Store(Op::Checkpoint, Blow::Late(LATE)),
+    Fault::Store(Op::Checkpoint, Blow::Status(500)),
+    Fault::StoreEvery(Op::Checkpoint, Blow::DropRequest),
+    Fault::StoreEvery(Op::Checkpoint, Blow::DropAnswer),
+    Fault::ConfirmsCut(Cut::Fin),
+    Fault::ConfirmsCut(Cut::Reset),
+    Fault::CommitCut(Cut::Fin),
+    Fault::CommitCut(Cut::Reset),
+    Fault::CommitAnswerCut(Cut::Fin),
+    Fault::CommitAnswerCut(Cut::Reset),
+];
+
+impl Journey {
+    /// Every message is at its old place or at its new one; in both, or twice at the new one, only where the answer
+    /// counts it.
+    pub(crate) async fn check_moved(&self, stand: &Stand, done: &Answer) -> usize {
+        let answer = done.json();
+        let number = |name: &str| usize::try_from(answer[name].as_u64().unwrap()).unwrap();
+        let new = self.into.as_ref().unwrap();
+        let (mut copies, started) = (BTreeMap::<String, usize>::new(), Instant::now());
+        let mut arrived = BTreeSet::new();
+        loop {
+            for (_, body) in stand.broker.drain(new).await {
+                let body = String::from_utf8(body).unwrap();
+                *copies.entry(body.clone()).or_default() += 1;
+                arrived.insert(body);
+            }
+            for (_, body) in stand.broker.drain(&self.queue).await {
+                *copies.entry(String::from_utf8(body).unwrap()).or_default() += 1;
+            }
+            if copies.keys().cloned().collect::<BTreeSet<_>>() == self.there {
+                break;
+            }
+            assert!(started.elapsed() < PUT_BACK, "{} messages are lost", self.there.len() - copies.len());
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        }
+        let twice = copies.values().filter(|copies| **copies > 1).count();
+        let (possible, earlier) = (number("possibleDuplicates"), self.replies.len().saturating_sub(1));
+        assert!(possible <= WINDOW * earlier, "{possible} possible duplicates after {earlier} attempts");
+        assert!(
+            twice <= possible,
+            "{twice} messages are there more than once, and the answer says {possible}"
+        );
+        let most = self.count + WINDOW * earlier;
+        assert!(arrived.len() <= most, "{} of {} messages were moved", arrived.len(), self.count);
+        assert!(
+            number("moved") <= self.count && number("moved") + WINDOW * earlier >= self.count,
+            "{answer}"
+        );
+        stand.broker.delete(new).await;
+        twice
+    }
+}
