@@ -8,6 +8,8 @@
     clippy::panic,
     clippy::indexing_slicing,
     clippy::missing_panics_doc,
+    clippy::must_use_candidate,
+    missing_docs,
     reason = "a test fails where its surroundings do not work"
 )]
 

@@ -59,6 +59,7 @@ pub trait Operation: DeserializeOwned + Send {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum Further {
     #[default]
+    /// The target's alone.
     None,
     /// This one, which the caller has to be allowed as well.
     Queue(QueueName),

@@ -6,6 +6,7 @@ use mq::{Base64Bytes, BrokerError, MoveFailure, ProduceFailure, TargetError};
 use serde_json::json;
 
 /// What a broker's error means to the caller; its cause goes to the log with the problem.
+#[must_use]
 pub fn from_broker(error: &BrokerError) -> Problem {
     let reason = match error {
         BrokerError::QueueNotFound { .. } => Reason::QueueNotFound,

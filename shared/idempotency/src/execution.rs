@@ -105,6 +105,7 @@ impl Execution {
     }
 
     /// How many attempts there were before this one.
+    #[must_use]
     pub const fn earlier_attempts(&self) -> u32 {
         self.attempt.saturating_sub(1)
     }

@@ -66,7 +66,9 @@ pub trait ReadyToPut: Send {
 #[derive(Clone, Debug, thiserror::Error)]
 #[error("{error}")]
 pub struct MoveFailure {
+    /// What ended the move.
     pub error: BrokerError,
+    /// How many messages may be at both places.
     pub in_doubt: u64,
 }
 

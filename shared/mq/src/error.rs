@@ -71,10 +71,12 @@ pub enum BrokerError {
 
 #[expect(missing_docs, reason = "a constructor makes the variant of its name, without reply and cause")]
 impl BrokerError {
+    #[must_use]
     pub fn queue_not_found(queue: QueueName) -> Self {
         Self::QueueNotFound { queue, reply: None, source: None }
     }
 
+    #[must_use]
     pub fn pool_timeout() -> Self {
         Self::PoolTimeout { reply: None, source: None }
     }

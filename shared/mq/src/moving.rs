@@ -18,6 +18,7 @@ bounded!(
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub enum Destination {
+    /// This queue.
     Queue(QueueName),
     /// The queue from which each message was first dead-lettered, by its own history.
     Origin,
@@ -27,7 +28,9 @@ pub enum Destination {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct MoveCommand {
+    /// Where each message goes.
     pub to: Destination,
+    /// The most messages that all attempts together move.
     pub max: MaxMoves,
     /// The ids of the messages to move; `None` is any message.
     pub msg_ids: Option<Vec<IdBytes>>,
@@ -98,6 +101,7 @@ pub struct MoveReport {
     pub remaining: Option<u64>,
     /// There may be more messages to move: the time or another bound ended the move.
     pub truncated: bool,
+    /// What the caller should know, for the answer's `warnings`.
     pub warnings: Vec<String>,
 }
 
@@ -106,6 +110,7 @@ impl MoveReport {
     pub const MOST_STAYING: u64 = 1_000;
 
     /// How many messages went where.
+    #[must_use]
     pub fn by_destination(&self) -> BTreeMap<&QueueName, u64> {
         let mut counts = BTreeMap::new();
         let moved = self.messages.iter().filter(|message| message.stays.is_none());

@@ -25,11 +25,14 @@ pub struct Reach {
 }
 
 impl Reach {
+    /// Whether the caller is allowed no queue beside the target's.
+    #[must_use]
     pub fn is_none(&self) -> bool {
         self.own_queue.is_none() && self.own.is_empty() && self.covered.iter().all(Vec::is_empty)
     }
 
     /// Whether the caller's target, with this queue, would be allowed.
+    #[must_use]
     pub fn contains(&self, queue: &QueueName) -> bool {
         let is_own = self.own_queue.as_ref() == Some(queue) || any(&self.own, queue);
         (is_own || everywhere(&self.covered, queue))
