@@ -60,6 +60,25 @@ fn an_order_of_any_shape_is_no_longer_than_its_request() {
         ("messages of bytes", messages(40_000, &format!(r#"{{"bodyBase64":"{}"}}"#, "AAAA".repeat(20)))),
         ("headers in each message", messages(90_000, r#"{"bodyText":"","headers":{"a":"b"}}"#)),
         ("empty headers in each message", messages(100_000, r#"{"bodyText":"","headers":{}}"#)),
+        ("empty tables of headers", messages(60_000, r#"{"bodyText":"","headers":{"a":{},"b":[]}}"#)),
+        ("floating-point headers", messages(50_000, r#"{"bodyText":"","headers":{"a":{"float64":"1e15"}}}"#)),
+        ("wrapped tables", messages(40_000, r#"{"bodyText":"","headers":{"a":{"table":{"base64":"A"}}}}"#)),
+        ("integers", messages(60_000, r#"{"bodyText":"","headers":{"a":{"int8":"1"},"b":1}}"#)),
+        ("a reply-to in each message", messages(90_000, r#"{"bodyText":"","replyTo":""}"#)),
+        ("a priority in each message", messages(90_000, r#"{"bodyText":"","priority":1}"#)),
+        ("a time in each message", messages(50_000, r#"{"bodyText":"","timestamp":"2026-11-22T17:00:00Z"}"#)),
+        (
+            "a group in each message",
+            messages(50_000, r#"{"bodyText":"","group":{"id":"","sequence":1,"last":true}}"#),
+        ),
+        ("unset properties", messages(90_000, r#"{"bodyText":"","report":null}"#)),
+        (
+            "every property in each message",
+            messages(
+                12_000,
+                r#"{"bodyText":"","persistence":"persistent","priority":9,"expiryMs":1,"replyTo":"r","replyToQueueManager":"q","messageType":"reply","contentType":"c","contentEncoding":"e","type":"t","appId":"a","group":{"id":{"base64":"AAAA"}},"report":1,"feedback":2}"#,
+            ),
+        ),
         ("correlation ids", messages(90_000, r#"{"bodyText":"","correlIdBase64":"AAAA"}"#)),
         ("empty correlation ids", messages(90_000, r#"{"bodyText":"","correlIdBase64":""}"#)),
         ("control characters", filled(r"\u0001")),
@@ -84,11 +103,38 @@ fn an_order_of_any_shape_is_no_longer_than_its_request() {
     }
 }
 
+fn headers() -> impl Strategy<Value = Value> {
+    let value = prop_oneof![
+        TEXT.prop_map(Value::from),
+        (-9_007_199_254_740_991_i64..=9_007_199_254_740_991).prop_map(Value::from),
+        any::<bool>().prop_map(Value::from),
+        Just(Value::Null),
+        any::<i64>().prop_map(|value| json!({"int64": value.to_string()})),
+        any::<f64>().prop_map(|value| json!({"float64": value.to_string()})),
+        (0..4_000_000_000_u64).prop_map(|seconds| {
+            json!({"time": jiff::Timestamp::from_second(seconds.try_into().unwrap()).unwrap().to_string()})
+        }),
+        "[a-z]{1,3}".prop_map(|name| json!({ "table": { name: "base64" } })),
+    ];
+    let value = value.prop_recursive(3, 12, 3, |inner| {
+        prop_oneof![
+            prop::collection::vec(inner.clone(), 0..3).prop_map(Value::from),
+            prop::collection::btree_map("[a-z]{0,3}", inner, 2..4).prop_map(|table| json!(table)),
+        ]
+    });
+    prop::collection::btree_map("[a-z]{1,5}", value, 0..3).prop_map(|headers| json!(headers))
+}
+
+const TEXT: &str = "[\\x00-\\x1f\"\\\\/a-zé€😀]{0,30}";
+
 fn bodies() -> impl Strategy<Value = Value> {
-    let text = "[\\x00-\\x1f\"\\\\/a-zé€😀]{0,30}";
-    let message = (text, any::<bool>(), prop::collection::btree_map("[a-z]{1,5}", text, 0..3), any::<bool>())
-        .prop_map(|(text, is_binary, headers, has_id)| {
-            let mut message = json!({"headers": headers});
+    let own = (prop::option::of(TEXT), prop::option::of(0..=9), prop::option::of(1..=999_999_999));
+    let message = (TEXT, any::<bool>(), headers(), any::<bool>(), own).prop_map(
+        |(text, is_binary, headers, has_id, (reply_to, priority, sequence))| {
+            let mut message = json!({
+                "headers": headers, "replyTo": reply_to, "priority": priority,
+                "group": {"id": "g", "sequence": sequence},
+            });
             if is_binary {
                 message["bodyBase64"] = json!(mq::Base64Bytes::encode(text.as_bytes()));
             } else {
@@ -98,7 +144,8 @@ fn bodies() -> impl Strategy<Value = Value> {
                 message["correlIdBase64"] = json!("AAAA");
             }
             message
-        });
+        },
+    );
     prop::collection::vec(message, 1..20).prop_map(|messages| json!({"targetRef": "a", "messages": messages}))
 }
 

@@ -38,6 +38,9 @@ fn longest(place: &str, schema: &Value, length: usize) -> String {
         let address = |index| format!("{index:0>253}(65535)");
         return (10..26).map(address).collect::<Vec<_>>().join(",");
     }
+    if place.ends_with("/timestamp") {
+        return "2026-11-22T17:00:00.123456789-03:00".to_owned();
+    }
     match schema.get("pattern").and_then(Value::as_str) {
         Some(pattern) if pattern.contains("secret") => format!("{:a<length$}", "secret://"),
         _ if schema.get("contentEncoding").is_some() => "A".repeat(length),
@@ -62,10 +65,10 @@ fn edge_of_text(place: &str, schema: &Value) -> Edge {
     edge
 }
 
-fn edge_of_names(schema: &Value) -> Edge {
+fn edge_of_names(schema: &'static Value) -> Edge {
     let max = size(schema, "maxProperties").unwrap();
     let name = size(&schema["propertyNames"], "maxLength").unwrap();
-    let value = size(&schema["additionalProperties"], "maxLength").unwrap();
+    let value = size(resolved(&schema["additionalProperties"]), "maxLength").unwrap();
     let many = |number: usize| -> Value {
         (0..number).map(|index| (index.to_string(), json!(""))).collect::<Map<_, _>>().into()
     };
@@ -77,7 +80,7 @@ fn edge_of_names(schema: &Value) -> Edge {
 }
 
 /// The edges of one leaf, if it is one.
-fn edge(place: &str, schema: &Value, minimal: &Value) -> Option<Edge> {
+fn edge(place: &str, schema: &'static Value, minimal: &Value) -> Option<Edge> {
     if schema.get("enum").is_some() {
         let known: Vec<_> = schema["enum"].as_array().unwrap().clone();
         return Some(Edge { within: known, beyond: vec![json!("unknown"), json!(1)] });
@@ -135,6 +138,10 @@ fn surroundings(place: &str) -> Value {
         "/payload/fixedBase64" => json!({"payload": {"mode": "fixed"}}),
         "/payload/template" => json!({"payload": {"mode": "template"}}),
         "/mqProps/fixedCorrelIdBase64" => json!({"mqProps": {"correlIdMode": "fixed"}}),
+        place if place.starts_with("/messages/0/group/") => {
+            json!({"messages": [{"bodyText": "a", "group": {"id": "a"}}]})
+        }
+        place if place.starts_with("/mqProps/group/") => json!({"mqProps": {"group": {"id": "a"}}}),
         place if place.starts_with("/messages/0/") && !place.contains("/body") => {
             json!({"messages": [{"bodyText": "a"}]})
         }

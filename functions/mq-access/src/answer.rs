@@ -189,9 +189,10 @@ pub(crate) fn millis(duration: Duration) -> u64 {
 #[cfg(test)]
 mod tests {
     use api::{Problem, Reason, TraceId};
-    use mq::{MaxMessages, MessageBody, Persistence, Selector, TargetSpec, WaitSeconds};
+    use std::collections::BTreeMap;
+
+    use mq::{HeaderValue, MaxMessages, MessageBody, Selector, TargetSpec, WaitSeconds};
     use proptest::prelude::*;
-    use serde_json::Map;
 
     use super::*;
     use crate::produce::with_elsewhere;
@@ -210,23 +211,25 @@ mod tests {
         prop_oneof![any::<String>(), prop::sample::select(HOSTILE.to_vec()).prop_map(str::to_owned)]
     }
 
-    fn value() -> impl Strategy<Value = Value> {
+    fn value() -> impl Strategy<Value = HeaderValue> {
         let leaf = prop_oneof![
-            Just(Value::Null),
-            any::<bool>().prop_map(Value::from),
-            any::<i64>().prop_map(Value::from),
-            text().prop_map(Value::from)
+            Just(HeaderValue::Null),
+            any::<bool>().prop_map(HeaderValue::Boolean),
+            any::<i64>().prop_map(HeaderValue::Int64),
+            text().prop_map(HeaderValue::Text)
         ];
         leaf.prop_recursive(3, 12, 4, |inner| {
             prop_oneof![
-                prop::collection::vec(inner.clone(), 0..4).prop_map(Value::from),
-                headers(inner).prop_map(Value::Object),
+                prop::collection::vec(inner.clone(), 0..4).prop_map(HeaderValue::Array),
+                headers(inner).prop_map(HeaderValue::Table),
             ]
         })
     }
 
-    fn headers(value: impl Strategy<Value = Value>) -> impl Strategy<Value = Map<String, Value>> {
-        prop::collection::btree_map(text(), value, 0..4).prop_map(|headers| headers.into_iter().collect())
+    fn headers(
+        value: impl Strategy<Value = HeaderValue>,
+    ) -> impl Strategy<Value = BTreeMap<String, HeaderValue>> {
+        prop::collection::btree_map(text(), value, 0..4)
     }
 
     fn message() -> impl Strategy<Value = ReceivedMessage> {
@@ -238,12 +241,11 @@ mod tests {
                 correl_id: Some(body.clone()),
                 body: MessageBody(body),
                 headers,
-                persistence: Persistence::Persistent,
-                priority: 0,
-                expiry_ms: None,
-                backout_count: 0,
-                put_at: None,
+                exchange: format.clone(),
+                routing_key: format.clone(),
+                user_id: format.clone(),
                 format,
+                ..ReceivedMessage::default()
             }
         })
     }

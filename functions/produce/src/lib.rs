@@ -1,5 +1,6 @@
 //! `POST /messages/produce`: put messages on a queue.
 
+mod message;
 mod request;
 
 use access::Scope;

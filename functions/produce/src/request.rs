@@ -2,10 +2,12 @@
 
 use api::Problem;
 use mq::{
-    Base64Bytes, Batch, BodyText, CorrelIdMode, ExplicitMessage, Headers, IdBytes, List, MqProps, Payload,
-    ProduceCommand, ProduceSource, ProfileName, TargetSpec, Template,
+    Base64Bytes, Batch, CorrelIdMode, Headers, List, MqProps, Payload, ProduceCommand, ProduceSource,
+    ProfileName, TargetSpec, Template,
 };
 use serde::Deserialize;
+
+use crate::message::{MessageSpec, PropsSpec};
 
 /// The body of a request.
 #[derive(Debug, Deserialize)]
@@ -18,7 +20,7 @@ pub struct ProduceRequest {
     payload: Option<PayloadSpec>,
     messages: Option<Messages>,
     #[serde(default)]
-    mq_props: MqProps,
+    mq_props: PropsSpec,
     #[serde(default)]
     headers: Headers,
 }
@@ -45,23 +47,13 @@ enum PayloadMode {
     Template,
 }
 
-/// A message that the request writes out.
-#[derive(Debug, Deserialize)]
-#[serde(rename_all = "camelCase", deny_unknown_fields)]
-struct MessageSpec {
-    body_base64: Option<Base64Bytes>,
-    body_text: Option<BodyText>,
-    #[serde(default)]
-    headers: Headers,
-    correl_id_base64: Option<IdBytes>,
-}
-
 impl ProduceRequest {
     /// Checks how the members go together.
     pub(crate) fn into_parts(
         self,
     ) -> Result<(Option<ProfileName>, Option<TargetSpec>, ProduceCommand), Problem> {
-        check_correl_id(&self.mq_props)?;
+        let props = self.mq_props.into_props()?;
+        check_correl_id(&props)?;
         let mut warnings = Vec::new();
         let source = match self.messages {
             Some(messages) => explicit(messages, self.payload.as_ref(), &self.batch)?,
@@ -75,7 +67,7 @@ impl ProduceRequest {
             source,
             rate_limit_per_sec: self.batch.rate_limit_per_sec,
             transaction: self.batch.transaction,
-            props: self.mq_props,
+            props,
             headers: self.headers,
             warnings,
         };
@@ -109,20 +101,6 @@ fn explicit(
     }
     let messages = messages.into_vec().into_iter().enumerate().map(|(index, message)| message.checked(index));
     Ok(ProduceSource::Explicit { messages: messages.collect::<Result<_, _>>()? })
-}
-
-impl MessageSpec {
-    fn checked(self, index: usize) -> Result<ExplicitMessage, Problem> {
-        let (body, is_text) = match (self.body_base64, self.body_text) {
-            (Some(body), None) => (body, false),
-            (None, Some(text)) => (Base64Bytes(String::from(text).into_bytes()), true),
-            _ => {
-                let detail = "takes either bodyBase64 or bodyText";
-                return Err(Problem::violation(format!("/messages/{index}"), detail));
-            }
-        };
-        Ok(ExplicitMessage { body, is_text, headers: self.headers, correl_id: self.correl_id_base64 })
-    }
 }
 
 fn generated(payload: PayloadSpec, batch: &Batch) -> Result<ProduceSource, Problem> {
@@ -205,6 +183,14 @@ mod tests {
             (json!({"payload": {"fixedBase64": "YQ=="}}), "/payload/fixedBase64"),
             (json!({"mqProps": {"correlIdMode": "fixed"}}), "/mqProps/fixedCorrelIdBase64"),
             (json!({"mqProps": {"fixedCorrelIdBase64": "YQ=="}}), "/mqProps/fixedCorrelIdBase64"),
+            (
+                json!({"mqProps": {"correlIdBase64": "YQ==", "correlIdMode": "echoMsgId"}}),
+                "/mqProps/correlIdBase64",
+            ),
+            (
+                json!({"mqProps": {"correlIdBase64": "YQ==", "fixedCorrelIdBase64": "YQ=="}}),
+                "/mqProps/correlIdBase64",
+            ),
         ] {
             assert_eq!(pointer(body.clone()), expected, "{body}");
         }
@@ -223,7 +209,26 @@ mod tests {
             (json!({"payload": {"mode": "fixed", "fixedBase64": "a"}}), "/payload/fixedBase64"),
             (json!({"payload": {"mode": "template", "template": "{{nope}}"}}), "/payload/template"),
             (json!({"headers": {"sequence": "1"}}), "/headers"),
-            (json!({"headers": {"k": 1}}), "/headers/k"),
+            (json!({"headers": {"k": 1.5}}), "/headers/k"),
+            (json!({"headers": {"k": {"int8": "128"}}}), "/headers/k"),
+            (json!({"headers": {"k": {"base64": 1}}}), "/headers/k"),
+            (
+                json!({"messages": [{"bodyText": "", "headers": {"k": {"time": "noon"}}}]}),
+                "/messages/0/headers/k",
+            ),
+            (json!({"mqProps": {"messageType": "question"}}), "/mqProps/messageType"),
+            (json!({"mqProps": {"replyTo": "q".repeat(256)}}), "/mqProps/replyTo"),
+            (json!({"mqProps": {"timestamp": "1969-12-31T23:59:59Z"}}), "/mqProps/timestamp"),
+            (json!({"messages": [{"bodyText": "", "priority": 10}]}), "/messages/0/priority"),
+            (json!({"messages": [{"bodyText": "", "group": {}}]}), "/messages/0/group"),
+            (
+                json!({"messages": [{"bodyText": "", "group": {"id": "a", "sequence": 0}}]}),
+                "/messages/0/group/sequence",
+            ),
+            (
+                json!({"messages": [{"bodyText": "", "group": {"id": {"base64": "?"}}}]}),
+                "/messages/0/group/id/base64",
+            ),
             (json!({"colour": "red"}), "/colour"),
         ] {
             let found = pointer(body.clone());

@@ -19,6 +19,13 @@ impl Base64Bytes {
     pub fn encode(bytes: &[u8]) -> String {
         STANDARD.encode(bytes)
     }
+
+    /// # Errors
+    /// When `text` is not base64.
+    pub(crate) fn decode(text: &str) -> Result<Vec<u8>, String> {
+        let decoded = STANDARD.decode(text.as_bytes());
+        decoded.map_err(|_| "is not base64 with padding (RFC 4648, section 4)".to_owned())
+    }
 }
 
 /// How long the base64 of `bytes` bytes is.
@@ -38,9 +45,6 @@ impl<'de, const MAX: usize> Deserialize<'de> for Base64Bytes<MAX> {
         if text.len() > encoded_len(MAX) {
             return Err(de::Error::custom(format!("must be the base64 of at most {MAX} bytes")));
         }
-        STANDARD
-            .decode(text.as_bytes())
-            .map(Self)
-            .map_err(|_| de::Error::custom("is not base64 with padding (RFC 4648, section 4)"))
+        Base64Bytes::decode(&text).map(Self).map_err(de::Error::custom)
     }
 }

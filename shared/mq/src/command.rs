@@ -7,7 +7,8 @@ use crate::base64_bytes::{Base64Bytes, IdBytes};
 use crate::bounded::bounded;
 use crate::content::Template;
 pub use crate::explicit::ExplicitMessage;
-use crate::names::Headers;
+use crate::headers::Headers;
+use crate::properties::{OwnProps, Properties};
 
 bounded!(
     /// How many messages a produce puts.
@@ -92,7 +93,7 @@ pub enum CorrelIdMode {
     Fixed,
 }
 
-/// The properties that every message of a produce gets.
+/// What every message of a produce gets, unless it says otherwise of itself.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 #[expect(missing_docs, reason = "`mqProps` of `ProduceRequest` in openapi.yaml describes each member")]
@@ -105,6 +106,22 @@ pub struct MqProps {
     #[serde(default)]
     pub correl_id_mode: CorrelIdMode,
     pub fixed_correl_id_base64: Option<IdBytes>,
+    #[serde(default, skip_serializing_if = "Properties::is_empty")]
+    pub properties: Box<Properties>,
+}
+
+impl MqProps {
+    /// What holds for a message that says `own` of itself.
+    pub(crate) fn overlaid_with(&self, own: &OwnProps) -> Self {
+        Self {
+            persistence: own.persistence.unwrap_or(self.persistence),
+            priority: own.priority.unwrap_or(self.priority),
+            expiry_ms: own.expiry_ms.or(self.expiry_ms),
+            correl_id_mode: self.correl_id_mode,
+            fixed_correl_id_base64: self.fixed_correl_id_base64.clone(),
+            properties: Box::new(self.properties.overlaid_with(&own.properties)),
+        }
+    }
 }
 
 /// The body of generated messages.

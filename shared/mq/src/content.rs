@@ -2,6 +2,7 @@
 //! claim's creation time and the message's index, so what is sent again after a crash is the same
 //! message with the same id.
 
+use std::borrow::Cow;
 use std::fmt;
 
 use jiff::Timestamp;
@@ -13,8 +14,10 @@ use uuid::Uuid;
 
 use crate::base64_bytes::Base64Bytes;
 use crate::command::{CorrelIdMode, MqProps, Payload, ProduceCommand, ProduceSource, RateLimit, Transaction};
+use crate::explicit::ExplicitMessage;
+use crate::headers::Headers;
 use crate::message::MessageId;
-use crate::names::Headers;
+use crate::properties::OwnProps;
 
 /// What every derived byte starts from.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -277,10 +280,34 @@ impl Outgoing {
         self.source.count()
     }
 
-    /// The properties that all messages share.
+    /// What holds for every message that does not say otherwise of itself.
     #[must_use]
     pub fn props(&self) -> &MqProps {
         &self.props
+    }
+
+    /// What the message at `index` is put with. Nothing is copied where it says nothing of itself.
+    #[must_use]
+    pub fn props_of(&self, index: u64) -> Cow<'_, MqProps> {
+        match self.own(index) {
+            Some(own) => Cow::Owned(self.props.overlaid_with(own)),
+            None => Cow::Borrowed(&self.props),
+        }
+    }
+
+    /// Whether any message has a priority.
+    #[must_use]
+    pub fn has_priorities(&self) -> bool {
+        let own = match &self.source {
+            ProduceSource::Explicit { messages } => messages.as_slice(),
+            ProduceSource::Generated { .. } => &[],
+        };
+        let mut own = own.iter().filter_map(|message| message.own.as_ref()?.priority);
+        self.props.priority.get() > 0 || own.any(|priority| priority.get() > 0)
+    }
+
+    fn own(&self, index: u64) -> Option<&OwnProps> {
+        self.explicit(index)?.own.as_deref()
     }
 
     /// Messages per second; `None` if only the broker's confirms set the pace.
@@ -315,14 +342,20 @@ impl Outgoing {
 
     /// The caller's headers for the message at `index`.
     #[must_use]
-    pub fn headers(&self, index: u64) -> Headers {
+    pub fn headers(&self, index: u64) -> Cow<'_, Headers> {
         match self.explicit(index) {
             Some(message) => self.headers.overlaid_with(&message.headers),
-            None => self.headers.clone(),
+            None => Cow::Borrowed(&self.headers),
         }
     }
 
-    fn explicit(&self, index: u64) -> Option<&crate::command::ExplicitMessage> {
+    /// Whether the caller gives the message at `index` a header of this name.
+    pub fn has_header(&self, index: u64, name: &str) -> bool {
+        let is_own = self.explicit(index).is_some_and(|message| message.headers.contains(name));
+        is_own || self.headers.contains(name)
+    }
+
+    fn explicit(&self, index: u64) -> Option<&ExplicitMessage> {
         match &self.source {
             ProduceSource::Explicit { messages } => messages.get(usize::try_from(index).ok()?),
             ProduceSource::Generated { .. } => None,

@@ -7,7 +7,9 @@
 use serde::{Deserialize, Deserializer, Serialize, Serializer, de, ser};
 
 use crate::base64_bytes::{Base64Bytes, IdBytes};
-use crate::names::Headers;
+use crate::command::{ExpiryMs, Persistence, Priority};
+use crate::headers::Headers;
+use crate::properties::{OwnProps, Properties};
 
 /// A message that the caller wrote out.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -20,6 +22,16 @@ pub struct ExplicitMessage {
     pub headers: Headers,
     /// Takes precedence over the request's `correlIdMode`.
     pub correl_id: Option<IdBytes>,
+    /// `None` if it says nothing of itself, which takes no room then.
+    pub own: Option<Box<OwnProps>>,
+}
+
+impl ExplicitMessage {
+    /// A message with a body and nothing else.
+    pub fn of_text(body: &str) -> Self {
+        let body = Base64Bytes(body.as_bytes().to_vec());
+        Self { body, is_text: true, headers: Headers::default(), correl_id: None, own: None }
+    }
 }
 
 #[derive(Serialize)]
@@ -32,6 +44,14 @@ struct Written<'a> {
     headers: &'a Headers,
     #[serde(rename = "c", skip_serializing_if = "Option::is_none")]
     correl_id: Option<&'a IdBytes>,
+    #[serde(rename = "d", skip_serializing_if = "Option::is_none")]
+    persistence: Option<Persistence>,
+    #[serde(rename = "y", skip_serializing_if = "Option::is_none")]
+    priority: Option<Priority>,
+    #[serde(rename = "e", skip_serializing_if = "Option::is_none")]
+    expiry_ms: Option<ExpiryMs>,
+    #[serde(rename = "p", skip_serializing_if = "Option::is_none")]
+    properties: Option<&'a Properties>,
 }
 
 #[derive(Deserialize)]
@@ -45,6 +65,14 @@ struct Read {
     headers: Headers,
     #[serde(rename = "c")]
     correl_id: Option<IdBytes>,
+    #[serde(rename = "d")]
+    persistence: Option<Persistence>,
+    #[serde(rename = "y")]
+    priority: Option<Priority>,
+    #[serde(rename = "e")]
+    expiry_ms: Option<ExpiryMs>,
+    #[serde(rename = "p", default)]
+    properties: Properties,
 }
 
 impl Serialize for ExplicitMessage {
@@ -52,19 +80,31 @@ impl Serialize for ExplicitMessage {
         let text = self.is_text.then(|| std::str::from_utf8(&self.body.0)).transpose();
         let text = text.map_err(ser::Error::custom)?;
         let binary = if self.is_text { None } else { Some(&self.body) };
-        let written = Written { text, binary, headers: &self.headers, correl_id: self.correl_id.as_ref() };
+        let own = self.own.as_deref();
+        let written = Written {
+            text,
+            binary,
+            headers: &self.headers,
+            correl_id: self.correl_id.as_ref(),
+            persistence: own.and_then(|own| own.persistence),
+            priority: own.and_then(|own| own.priority),
+            expiry_ms: own.and_then(|own| own.expiry_ms),
+            properties: own.map(|own| &own.properties).filter(|properties| !properties.is_empty()),
+        };
         written.serialize(serializer)
     }
 }
 
 impl<'de> Deserialize<'de> for ExplicitMessage {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        let Read { text, binary, headers, correl_id } = Read::deserialize(deserializer)?;
+        let Read { text, binary, headers, correl_id, persistence, priority, expiry_ms, properties } =
+            Read::deserialize(deserializer)?;
         let (body, is_text) = match (text, binary) {
             (Some(text), None) => (Base64Bytes(text.into_bytes()), true),
             (None, Some(bytes)) => (bytes, false),
             _ => return Err(de::Error::custom("a message has either t or b")),
         };
-        Ok(Self { body, is_text, headers, correl_id })
+        let own = OwnProps { persistence, priority, expiry_ms, properties }.boxed();
+        Ok(Self { body, is_text, headers, correl_id, own })
     }
 }

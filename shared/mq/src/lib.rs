@@ -15,6 +15,8 @@ mod connection;
 mod content;
 mod error;
 mod explicit;
+mod header_value;
+mod headers;
 mod host_pattern;
 mod inline;
 mod message;
@@ -22,10 +24,12 @@ mod moving;
 mod names;
 mod origin;
 mod place;
+mod properties;
 mod reach;
 mod report;
 mod secret_ref;
 mod target;
+mod time;
 
 pub use base64_bytes::{Base64Bytes, IdBytes};
 pub use bounded::List;
@@ -40,17 +44,22 @@ pub use command::{
 pub use connection::{Access, Credentials};
 pub use content::{ContentSeed, CorrelId, Outgoing, OutgoingMessage, Template, TemplateError};
 pub use error::{BrokerError, BrokerReply, Cause};
+pub use header_value::{Decimal, Float32, Float64, HeaderValue};
+pub use headers::{HeaderName, Headers};
 pub use inline::{AllowedTargets, InlineTargets, InlineTargetsError};
-pub use message::{MessageBody, MessageId, ReceivedMessage};
+pub use message::{Death, MessageBody, MessageId, ReceivedMessage, Unreadable};
 pub use moving::{Considered, Destination, MaxMoves, MoveCommand, MoveReport, Stay};
 pub use names::{
-    BodyText, CcdtUrl, ChannelName, CipherSpec, HeaderName, Headers, ProfileName, QueueManagerName,
-    QueueName, UserName,
+    BodyText, CcdtUrl, ChannelName, CipherSpec, ProfileName, QueueManagerName, QueueName, UserName,
 };
 pub use origin::PasswordOrigin;
+pub use properties::{
+    Group, GroupId, GroupSequence, MessageType, MqLong, OwnProps, Properties, PropertyText, ReplyQueueManager,
+};
 pub use reach::Reach;
 pub use report::{Consumed, DepthReport, Latency, PoolReport, ProduceReport, TestReport, TestStep};
 pub use secret_ref::SecretRef;
 pub use target::{
     Address, AuthSpec, BrokerKind, ConnName, Endpoint, Profile, SslSpec, Target, TargetError, TargetSpec, Tls,
 };
+pub use time::Time;

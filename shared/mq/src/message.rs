@@ -1,14 +1,17 @@
 //! Messages as a broker gives them.
 
+use std::collections::BTreeMap;
 use std::io::{self, Write};
 
 use jiff::Timestamp;
 use serde::ser::SerializeStruct as _;
 use serde::{Serialize, Serializer};
-use serde_json::{Map, Value};
 
 use crate::base64_bytes::{self, Base64Bytes};
 use crate::command::Persistence;
+use crate::header_value::HeaderValue;
+use crate::properties::{Group, GroupId, GroupSequence, Properties};
+use crate::time::Time;
 
 /// The 24 bytes that identify a message that the gateway put.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -23,11 +26,12 @@ impl MessageId {
 }
 
 /// A body as it came. Its JSON form always has `bodyBase64`, and `bodyText` if it is UTF-8.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct MessageBody(pub Vec<u8>);
 
-/// A message that was got or browsed, with everything that the answer says of it.
-#[derive(Clone, Debug, PartialEq)]
+/// A message that was got or browsed, with everything that the answer says of it. What a broker or
+/// a message does not have is `None`.
+#[derive(Clone, Debug, Default, PartialEq)]
 pub struct ReceivedMessage {
     /// The id's bytes on the wire.
     pub msg_id: Option<Vec<u8>>,
@@ -35,8 +39,8 @@ pub struct ReceivedMessage {
     pub correl_id: Option<Vec<u8>>,
     /// The body's bytes, unconverted.
     pub body: MessageBody,
-    /// Strings as they are, other values as JSON, binary ones as `{"base64": "…"}`.
-    pub headers: Map<String, Value>,
+    /// With their types, as far as the broker keeps them.
+    pub headers: BTreeMap<String, HeaderValue>,
     /// As the publisher set it, or the broker's default.
     pub persistence: Persistence,
     /// As the broker has it. AMQP allows values above 9.
@@ -49,6 +53,64 @@ pub struct ReceivedMessage {
     pub put_at: Option<Timestamp>,
     /// The content type, or IBM MQ's format.
     pub format: Option<String>,
+    /// The exchange that it was published to; empty for the default one.
+    pub exchange: Option<String>,
+    pub routing_key: Option<String>,
+    /// Whether the broker says that it may have been delivered before.
+    pub redelivered: bool,
+    /// How many earlier deliveries the queue has counted, where queues count them.
+    pub delivery_count: Option<u64>,
+    /// Who put it, as the broker has verified.
+    pub user_id: Option<String>,
+    /// A property of AMQP that has no meaning there and may be set all the same.
+    pub cluster_id: Option<String>,
+    pub properties: Properties,
+    /// The coded character set of IBM MQ.
+    pub ccsid: Option<i32>,
+    /// The encoding of numbers of IBM MQ.
+    pub encoding: Option<i32>,
+    /// Where it was dead-lettered, the last time first.
+    pub deaths: Vec<Death>,
+    pub unreadable: Unreadable,
+}
+
+/// Why a message left a queue for its dead-letter exchange or queue, and how often.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Death {
+    pub queue: Option<String>,
+    pub exchange: Option<String>,
+    pub routing_keys: Vec<String>,
+    pub reason: Option<String>,
+    pub count: Option<u64>,
+    pub at: Option<Time>,
+    /// Whether it was the message's first death.
+    pub first: bool,
+}
+
+/// Properties that are not what they should be, as the bytes that they are, by their names in
+/// answers.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Unreadable(pub BTreeMap<&'static str, Vec<u8>>);
+
+impl Serialize for Unreadable {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_map(self.0.iter().map(|(name, bytes)| (name, Base64Bytes::encode(bytes))))
+    }
+}
+
+/// A group as answers show it.
+#[derive(Serialize)]
+struct ShownGroup<'a> {
+    id: &'a GroupId,
+    sequence: Option<GroupSequence>,
+    last: bool,
+}
+
+impl<'a> ShownGroup<'a> {
+    fn of(Group { id, sequence, last }: &'a Group) -> Self {
+        Self { id, sequence: *sequence, last: *last }
+    }
 }
 
 impl ReceivedMessage {
@@ -64,12 +126,11 @@ impl ReceivedMessage {
 
     /// Writes the message with `base64` as its body's base64.
     fn write<S: Serializer>(&self, serializer: S, base64: &str) -> Result<S::Ok, S::Error> {
-        let text = std::str::from_utf8(&self.body.0).ok();
-        let mut json = serializer.serialize_struct("ReceivedMessage", 10 + usize::from(text.is_some()))?;
+        let mut json = serializer.serialize_struct("ReceivedMessage", 33)?;
         json.serialize_field("msgIdBase64", &self.msg_id.as_deref().map(Base64Bytes::encode))?;
         json.serialize_field("correlIdBase64", &self.correl_id.as_deref().map(Base64Bytes::encode))?;
         json.serialize_field("bodyBase64", base64)?;
-        if let Some(text) = text {
+        if let Ok(text) = std::str::from_utf8(&self.body.0) {
             json.serialize_field("bodyText", text)?;
         }
         json.serialize_field("headers", &self.headers)?;
@@ -79,7 +140,37 @@ impl ReceivedMessage {
         json.serialize_field("backoutCount", &self.backout_count)?;
         json.serialize_field("putAt", &self.put_at.map(|at| format!("{at:.3}")))?;
         json.serialize_field("format", &self.format)?;
+        self.write_properties::<S>(&mut json)?;
+        json.serialize_field("exchange", &self.exchange)?;
+        json.serialize_field("routingKey", &self.routing_key)?;
+        json.serialize_field("userId", &self.user_id)?;
+        json.serialize_field("redelivered", &self.redelivered)?;
+        json.serialize_field("deliveryCount", &self.delivery_count)?;
+        json.serialize_field("deaths", &self.deaths)?;
+        json.serialize_field("ccsid", &self.ccsid)?;
+        json.serialize_field("encoding", &self.encoding)?;
+        if let Some(cluster) = &self.cluster_id {
+            json.serialize_field("clusterId", cluster)?;
+        }
+        if !self.unreadable.0.is_empty() {
+            json.serialize_field("unreadable", &self.unreadable)?;
+        }
         json.end()
+    }
+
+    fn write_properties<S: Serializer>(&self, json: &mut S::SerializeStruct) -> Result<(), S::Error> {
+        let properties = &self.properties;
+        json.serialize_field("replyTo", &properties.reply_to)?;
+        json.serialize_field("replyToQueueManager", &properties.reply_to_queue_manager)?;
+        json.serialize_field("messageType", &properties.message_type)?;
+        json.serialize_field("contentType", &properties.content_type)?;
+        json.serialize_field("contentEncoding", &properties.content_encoding)?;
+        json.serialize_field("type", &properties.kind)?;
+        json.serialize_field("appId", &properties.app_id)?;
+        json.serialize_field("group", &properties.group.as_ref().map(ShownGroup::of))?;
+        json.serialize_field("timestamp", &properties.timestamp)?;
+        json.serialize_field("report", &properties.report)?;
+        json.serialize_field("feedback", &properties.feedback)
     }
 }
 
@@ -119,28 +210,38 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
+    use crate::properties::PropertyText;
 
     proptest! {
         #[test]
         fn the_carried_size_is_that_of_the_json_escaped_once_more(
             body in prop_oneof![prop::collection::vec(any::<u8>(), 0..80), "\\PC{0,40}".prop_map(String::into_bytes)],
-            header in "\\PC{0,20}",
+            text in "\\PC{0,20}",
             msg_id in prop::option::of(prop::collection::vec(any::<u8>(), 0..30)),
+            is_full in any::<bool>(),
         ) {
-            let mut headers = Map::new();
-            headers.insert(header.clone(), Value::String(header));
-            let message = ReceivedMessage {
+            let mut message = ReceivedMessage {
                 msg_id,
-                correl_id: None,
                 body: MessageBody(body),
-                headers,
-                persistence: Persistence::Persistent,
-                priority: 4,
+                headers: BTreeMap::from([(text.clone(), HeaderValue::Text(text.clone()))]),
                 expiry_ms: Some(7),
-                backout_count: 0,
                 put_at: Some(Timestamp::UNIX_EPOCH),
-                format: None,
+                ..ReceivedMessage::default()
             };
+            if is_full {
+                let name = PropertyText::try_from(text.clone()).ok();
+                let id = GroupId::Bytes(Base64Bytes(text.clone().into_bytes()));
+                message.properties = Properties {
+                    reply_to: name.clone(),
+                    kind: name,
+                    group: Some(Group { id, sequence: None, last: true }),
+                    timestamp: Some(Time::from_seconds(u64::MAX)),
+                    ..Properties::default()
+                };
+                message.deaths = vec![Death { queue: Some(text.clone()), routing_keys: vec![text.clone()], ..Death::default() }];
+                message.cluster_id = Some(text.clone());
+                message.unreadable.0.insert("headers", text.into_bytes());
+            }
             let json = serde_json::to_string(&message).unwrap();
             let escapes = json.bytes().filter(|byte| matches!(byte, b'"' | b'\\')).count();
             prop_assert_eq!(message.carried_size(), json.len() + escapes);

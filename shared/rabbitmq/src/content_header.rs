@@ -1,12 +1,8 @@
 //! The properties of a message as bytes. What the client library cannot parse moves into a header
 //! of its own, as the bytes it is, under a name that [`moved`] knows.
 
-use std::collections::HashSet;
-
-use lapin::types::{AMQPValue, FieldTable};
-
 /// How deep tables and arrays may nest. Deeper ones are shown as bytes.
-const MAX_DEPTH: usize = 32;
+pub(crate) const MAX_DEPTH: usize = 24;
 
 /// Class, weight and body size.
 const PRELUDE: usize = 12;
@@ -24,7 +20,12 @@ const COPIES: usize = 4;
 /// to.
 const MOVED: &str = "\0integrahub:";
 
+pub(crate) const CONTENT_TYPE: &str = "content_type";
 const HEADERS: &str = "headers";
+pub(crate) const CORRELATION_ID: &str = "correlation_id";
+pub(crate) const MESSAGE_ID: &str = "message_id";
+pub(crate) const EXCHANGE: &str = "exchange";
+pub(crate) const ROUTING_KEY: &str = "routing_key";
 
 /// The class of `basic` methods and their content.
 pub(crate) const CLASS_BASIC: u8 = 60;
@@ -39,15 +40,15 @@ enum Kind {
 
 /// The properties of class `basic`, from the flags' highest bit on.
 const PROPERTIES: [(&str, Kind); 14] = [
-    ("content_type", Kind::ShortString),
+    (CONTENT_TYPE, Kind::ShortString),
     ("content_encoding", Kind::ShortString),
     (HEADERS, Kind::Table),
     ("delivery_mode", Kind::Octet),
     ("priority", Kind::Octet),
-    ("correlation_id", Kind::ShortString),
+    (CORRELATION_ID, Kind::ShortString),
     ("reply_to", Kind::ShortString),
     ("expiration", Kind::ShortString),
-    ("message_id", Kind::ShortString),
+    (MESSAGE_ID, Kind::ShortString),
     ("timestamp", Kind::Timestamp),
     ("type", Kind::ShortString),
     ("user_id", Kind::ShortString),
@@ -65,10 +66,29 @@ pub(crate) struct Read {
     pub(crate) rewritten: Option<Vec<u8>>,
 }
 
-/// Reads a content header's payload.
-pub(crate) fn read(payload: &[u8]) -> Read {
+/// Where a delivery was published to, as far as that is not text. No property holds it, but it
+/// moves as those do.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Place {
+    pub(crate) exchange: Option<Vec<u8>>,
+    pub(crate) routing_key: Option<Vec<u8>>,
+}
+
+impl Place {
+    fn entries(&self) -> Option<Vec<u8>> {
+        let entry = |name, bytes: &Option<Vec<u8>>| match bytes {
+            Some(bytes) => entry(name, bytes),
+            None => Some(Vec::new()),
+        };
+        Some([entry(EXCHANGE, &self.exchange)?, entry(ROUTING_KEY, &self.routing_key)?].concat())
+    }
+}
+
+/// Reads a content header's payload; `place` moves into it.
+pub(crate) fn read(payload: &[u8], place: Option<&Place>) -> Read {
     let mut values = 0;
-    let rewritten = readable(payload, &mut values);
+    let moved = place.and_then(Place::entries).unwrap_or_default();
+    let rewritten = readable(payload, moved, &mut values);
     let body =
         payload.get(BODY_SIZE..).and_then(<[u8]>::first_chunk).map_or(0, |size| u64::from_be_bytes(*size));
     // The library gathers a body in room that grows twofold.
@@ -77,8 +97,8 @@ pub(crate) fn read(payload: &[u8]) -> Read {
     Read { weight: body.saturating_add(header), rewritten }
 }
 
-/// [`Read::rewritten`]; `values` counts those of the table.
-fn readable(payload: &[u8], values: &mut usize) -> Option<Vec<u8>> {
+/// [`Read::rewritten`], with the entries of `moved`; `values` counts those of the table.
+fn readable(payload: &[u8], mut moved: Vec<u8>, values: &mut usize) -> Option<Vec<u8>> {
     let (prelude, rest) = payload.split_at_checked(PRELUDE)?;
     let (flags, mut rest) = rest.split_first_chunk::<2>()?;
     let flags = u16::from_be_bytes(*flags);
@@ -90,7 +110,6 @@ fn readable(payload: &[u8], values: &mut usize) -> Option<Vec<u8>> {
     let mut before = Vec::new();
     let mut after = Vec::new();
     let mut table: &[u8] = &[];
-    let mut moved = Vec::new();
     for (index, (name, kind)) in PROPERTIES.iter().enumerate() {
         let flag = 1 << (15 - index);
         if flags & flag == 0 {
@@ -208,33 +227,11 @@ fn after_value<'a>(bytes: &'a [u8], depth: usize, values: &mut usize) -> Option<
     rest.get(length..)
 }
 
-/// Properties that were moved out of the library's way.
-#[derive(Debug, Default, PartialEq, Eq)]
-pub(crate) struct Moved {
-    pub(crate) correlation_id: Option<Vec<u8>>,
-    pub(crate) message_id: Option<Vec<u8>>,
-    pub(crate) content_type: Option<Vec<u8>>,
-    /// The whole table, where it could not be read.
-    pub(crate) headers: Option<Vec<u8>>,
-}
-
-/// Whether a header is one that [`readable`] made.
-pub(crate) fn is_moved(name: &str) -> bool {
-    name.starts_with(MOVED)
-}
-
-/// The moved properties among `headers`.
-pub(crate) fn moved(headers: &FieldTable) -> Moved {
-    let bytes = |name: &str| match headers.inner().get(format!("{MOVED}{name}").as_str()) {
-        Some(AMQPValue::ByteArray(bytes)) => Some(bytes.as_slice().to_vec()),
-        _ => None,
-    };
-    Moved {
-        correlation_id: bytes("correlation_id"),
-        message_id: bytes("message_id"),
-        content_type: bytes("content_type"),
-        headers: bytes(HEADERS),
-    }
+/// The property, exchange or routing key that a header of this name holds, if [`readable`] made it.
+pub(crate) fn moved(name: &str) -> Option<&'static str> {
+    let name = name.strip_prefix(MOVED)?;
+    let mut known = PROPERTIES.iter().map(|(property, _)| *property).chain([EXCHANGE, ROUTING_KEY]);
+    known.find(|property| *property == name)
 }
 
 #[cfg(test)]
@@ -242,6 +239,8 @@ mod tests {
     use amq_protocol::frame::AMQPFrame;
     use amq_protocol::frame::parsing::parse_frame;
     use lapin::BasicProperties;
+    use lapin::types::AMQPValue;
+    use mq::HeaderValue;
     use proptest::prelude::*;
 
     use super::*;
@@ -258,7 +257,17 @@ mod tests {
     }
 
     fn rewritten(payload: &[u8]) -> Option<Vec<u8>> {
-        read(payload).rewritten
+        read(payload, None).rewritten
+    }
+
+    /// The bytes of a property that was moved.
+    fn bytes(properties: &BasicProperties, moved_name: &str) -> Option<Vec<u8>> {
+        let mut headers = properties.headers().as_ref()?.inner().iter();
+        let (_, value) = headers.find(|(name, _)| moved(name.as_str()) == Some(moved_name))?;
+        match value {
+            AMQPValue::ByteArray(bytes) => Some(bytes.as_slice().to_vec()),
+            _ => None,
+        }
     }
 
     fn short(bytes: &[u8]) -> Vec<u8> {
@@ -301,12 +310,10 @@ mod tests {
                 return Ok(());
             }
             let properties = parsed(rewritten.as_ref().unwrap_or(&original)).unwrap();
-            let moved = properties.headers().as_ref().map(moved).unwrap_or_default();
-            let expected = |flag: u16| (flags & flag != 0).then(|| text.clone());
-            prop_assert_eq!(moved.correlation_id, expected(1 << 10));
-            prop_assert_eq!(moved.message_id, expected(1 << 7));
-            prop_assert_eq!(moved.content_type, expected(1 << 15));
-            prop_assert_eq!(moved.headers, None);
+            for (index, (name, kind)) in PROPERTIES.iter().enumerate() {
+                let is_moved = *kind == Kind::ShortString && flags & (1 << (15 - index)) != 0;
+                prop_assert_eq!(bytes(&properties, name), is_moved.then(|| text.clone()));
+            }
             let has_key = properties.headers().as_ref().is_some_and(|headers| headers.contains_key("k"));
             prop_assert_eq!(has_key, flags & HEADERS_FLAG != 0);
             prop_assert_eq!(*properties.timestamp(), (flags & (1 << 6) != 0).then_some(9));
@@ -317,14 +324,13 @@ mod tests {
         fn a_table_is_either_parsed_or_shown_as_bytes(table in prop::collection::vec(any::<u8>(), 0..60)) {
             let original = payload(HEADERS_FLAG, b"", &table);
             let properties = parsed(rewritten(&original).as_ref().unwrap_or(&original)).unwrap();
-            let headers = properties.headers().as_ref().unwrap();
             let is_readable = table_is_readable(&table, 0, &mut 0);
-            prop_assert_eq!(moved(headers).headers, (!is_readable).then_some(table));
+            prop_assert_eq!(bytes(&properties, HEADERS), (!is_readable).then_some(table));
         }
 
         #[test]
         fn no_bytes_make_the_reading_fail(bytes in prop::collection::vec(any::<u8>(), 0..200)) {
-            let _ = read(&bytes);
+            let _ = read(&bytes, None);
         }
     }
 
@@ -333,7 +339,7 @@ mod tests {
         let weight = |size: u64, table: &[u8]| {
             let mut payload = payload(HEADERS_FLAG, b"", table);
             payload[BODY_SIZE..PRELUDE].copy_from_slice(&size.to_be_bytes());
-            read(&payload).weight
+            read(&payload, None).weight
         };
         assert!(weight(0, &[]) < 100);
         assert_eq!(weight(1_000_000, &[]) - weight(0, &[]), 2_000_000);
@@ -343,7 +349,7 @@ mod tests {
         voids.push(b'A');
         voids.extend(1_000_u32.to_be_bytes());
         voids.extend([b'V'; 1_000]);
-        let held = size_of::<AMQPValue>().max(size_of::<serde_json::Value>());
+        let held = size_of::<AMQPValue>().max(size_of::<HeaderValue>());
         assert!(2 * held <= VALUE, "{held}");
         assert!(weight(0, &voids) >= 1_000 * VALUE);
     }

@@ -1,15 +1,19 @@
-//! Messages between the gateway's form and AMQP's.
+//! Messages between the gateway's form and AMQP's. `docs/messages.md` has the mapping.
 
-use base64::Engine as _;
-use base64::engine::general_purpose::STANDARD;
+use std::collections::BTreeMap;
+
 use jiff::Timestamp;
 use lapin::BasicProperties;
 use lapin::message::Delivery;
-use lapin::types::{AMQPValue, DecimalValue, FieldTable, ShortString};
-use mq::{CorrelId, MessageBody, MessageId, Outgoing, OutgoingMessage, Persistence, ReceivedMessage};
-use serde_json::{Map, Number, Value, json};
+use lapin::types::{AMQPValue, FieldTable, ShortString};
+use mq::{
+    Base64Bytes, CorrelId, Group, GroupId, GroupSequence, HeaderValue, MessageBody, MessageId, MessageType,
+    Outgoing, OutgoingMessage, Persistence, Properties, PropertyText, ReceivedMessage, Time, Unreadable,
+};
 
 use crate::content_header;
+use crate::deaths::deaths;
+use crate::header_value::{from_amqp, short, to_amqp};
 
 const TRANSIENT: u8 = 1;
 const PERSISTENT: u8 = 2;
@@ -17,8 +21,19 @@ const PERSISTENT: u8 = 2;
 /// The header in which quorum queues count how often a message came back.
 const DELIVERY_COUNT: &str = "x-delivery-count";
 
-/// Where headers are shown, as bytes, that are not a table that can be read.
-const UNREADABLE: &str = "unreadable";
+/// AMQP 0-9-1 has no properties for these. The headers have the names and types under which JMS
+/// knows them, as IBM MQ's and RabbitMQ's own clients for JMS do.
+const GROUP_ID: &str = "JMSXGroupID";
+const GROUP_SEQUENCE: &str = "JMSXGroupSeq";
+const LAST_IN_GROUP: &str = "JMS_IBM_Last_Msg_In_Group";
+const MESSAGE_TYPE: &str = "JMS_IBM_MsgType";
+
+/// Headers by which RabbitMQ sends a message to further queues, which nobody has allowed.
+const ROUTING_HEADERS: [&str; 2] = ["CC", "BCC"];
+
+/// The queue of replies that lives as long as its consumer's channel. RabbitMQ refuses it from a
+/// channel without such a consumer.
+const DIRECT_REPLY_TO: &str = "amq.rabbitmq.reply-to";
 
 /// A correlation id that AMQP can carry.
 ///
@@ -36,68 +51,207 @@ pub(crate) fn correlation_id(id: MessageId, correl_id: &CorrelId) -> Result<Opti
         .map_err(|_| "RabbitMQ carries correlation ids of at most 255 bytes".to_owned())
 }
 
+/// Refuses what RabbitMQ has no form for, in the message at `index`.
+pub(crate) fn check(outgoing: &Outgoing, index: u64) -> Result<(), String> {
+    correlation_id(outgoing.message_id(index), &outgoing.correl_id(index))?;
+    let props = outgoing.props_of(index);
+    let properties = &props.properties;
+    let of_ibm_mq = [
+        ("replyToQueueManager", properties.reply_to_queue_manager.is_some()),
+        ("report", properties.report.is_some()),
+        ("feedback", properties.feedback.is_some()),
+    ];
+    if let Some((name, _)) = of_ibm_mq.into_iter().find(|(_, is_set)| *is_set) {
+        return Err(format!("RabbitMQ has no property `{name}`"));
+    }
+    if properties.reply_to.as_deref() == Some(DIRECT_REPLY_TO) {
+        return Err(format!("replies to {DIRECT_REPLY_TO} would reach no consumer of the gateway's"));
+    }
+    if let Some(name) = ROUTING_HEADERS.into_iter().find(|name| outgoing.has_header(index, name)) {
+        return Err(format!("the header `{name}` would send the message to further queues on RabbitMQ"));
+    }
+    Ok(())
+}
+
 /// The properties of an outgoing message.
 pub(crate) fn properties(outgoing: &Outgoing, message: &OutgoingMessage) -> Result<BasicProperties, String> {
-    let props = outgoing.props();
-    let mut headers = FieldTable::default();
-    for (name, value) in outgoing.headers(message.sequence).iter() {
-        let name = ShortString::try_new(name).map_err(|error| error.to_string())?;
-        headers.insert(name, AMQPValue::LongString(value.into()));
-    }
-    headers.insert("idempotencyKey".into(), AMQPValue::LongString(outgoing.idempotency_key().into()));
-    let sequence = i64::try_from(message.sequence).unwrap_or(i64::MAX);
-    headers.insert("sequence".into(), AMQPValue::LongLongInt(sequence));
+    let props = outgoing.props_of(message.sequence);
+    let own = &*props.properties;
+    let content_type = own.content_type.as_deref().unwrap_or(message.content_type);
     let mut properties = BasicProperties::default()
         .with_message_id(message.id.to_hex().into())
-        .with_content_type(message.content_type.into())
+        .with_content_type(short(content_type)?)
         .with_delivery_mode(match props.persistence {
             Persistence::Persistent => PERSISTENT,
             Persistence::Nonpersistent => TRANSIENT,
         })
-        .with_headers(headers);
+        .with_headers(headers(outgoing, message.sequence, own)?);
     if props.priority.get() > 0 {
         properties = properties.with_priority(props.priority.get());
     }
     if let Some(expiry) = props.expiry_ms.filter(|expiry| expiry.get() > 0) {
         properties = properties.with_expiration(expiry.get().to_string().into());
     }
-    if let Ok(seconds) = u64::try_from(outgoing.created_at().as_second()) {
+    let created_at = || u64::try_from(outgoing.created_at().as_second()).ok();
+    if let Some(seconds) = own.timestamp.map(Time::as_seconds).or_else(created_at) {
         properties = properties.with_timestamp(seconds);
     }
     if let Some(id) = correlation_id(message.id, &message.correl_id)? {
         properties = properties.with_correlation_id(id);
     }
+    if let Some(queue) = &own.reply_to {
+        properties = properties.with_reply_to(short(queue)?);
+    }
+    if let Some(encoding) = &own.content_encoding {
+        properties = properties.with_content_encoding(short(encoding)?);
+    }
+    if let Some(kind) = &own.kind {
+        properties = properties.with_type(short(kind)?);
+    }
+    if let Some(app_id) = &own.app_id {
+        properties = properties.with_app_id(short(app_id)?);
+    }
     Ok(properties)
+}
+
+/// The caller's headers, then those of properties that AMQP does not have, then the gateway's own.
+fn headers(outgoing: &Outgoing, sequence: u64, own: &Properties) -> Result<FieldTable, String> {
+    let mut headers = FieldTable::default();
+    for (name, value) in outgoing.headers(sequence).iter() {
+        headers.insert(short(name)?, to_amqp(value)?);
+    }
+    if let Some(message_type) = own.message_type {
+        headers.insert(MESSAGE_TYPE.into(), AMQPValue::LongInt(message_type.as_number()));
+    }
+    if let Some(group) = &own.group {
+        let id = match &group.id {
+            GroupId::Text(text) => AMQPValue::LongString(text.as_str().into()),
+            GroupId::Bytes(bytes) => AMQPValue::ByteArray(bytes.0.as_slice().into()),
+        };
+        headers.insert(GROUP_ID.into(), id);
+        if let Some(sequence) = group.sequence.and_then(|sequence| i32::try_from(sequence.get()).ok()) {
+            headers.insert(GROUP_SEQUENCE.into(), AMQPValue::LongInt(sequence));
+        }
+        if group.last {
+            headers.insert(LAST_IN_GROUP.into(), AMQPValue::Boolean(true));
+        }
+    }
+    headers.insert("idempotencyKey".into(), AMQPValue::LongString(outgoing.idempotency_key().into()));
+    let sequence = i64::try_from(sequence).unwrap_or(i64::MAX);
+    headers.insert("sequence".into(), AMQPValue::LongLongInt(sequence));
+    Ok(headers)
 }
 
 /// A message as it was delivered, whoever put it.
 pub(crate) fn received(delivery: Delivery) -> ReceivedMessage {
-    let properties = &delivery.properties;
-    let bytes = |text: &ShortString| text.as_str().as_bytes().to_vec();
-    let headers = properties.headers().as_ref();
     let counted = returns(&delivery);
-    let moved = headers.map(content_header::moved).unwrap_or_default();
-    let mut shown = headers.map(table).unwrap_or_default();
-    shown.retain(|name, _| !content_header::is_moved(name));
-    if let Some(bytes) = &moved.headers {
-        shown.insert(UNREADABLE.to_owned(), binary(bytes));
-    }
-    let content_type = moved.content_type.map(|bytes| String::from_utf8_lossy(&bytes).into_owned());
+    let own = &delivery.properties;
+    let (headers, mut unreadable) = own.headers().as_ref().map(shown).unwrap_or_default();
+    let mut id = |text: &Option<ShortString>, name| match text {
+        Some(text) => Some(text.as_str().as_bytes().to_vec()),
+        None => unreadable.remove(name),
+    };
+    let msg_id = id(own.message_id(), content_header::MESSAGE_ID);
+    let correl_id = id(own.correlation_id(), content_header::CORRELATION_ID);
+    let unread_type = unreadable.get(content_header::CONTENT_TYPE);
+    let format = own.content_type().as_ref().map(ShortString::to_string);
     ReceivedMessage {
-        msg_id: properties.message_id().as_ref().map(bytes).or(moved.message_id),
-        correl_id: properties.correlation_id().as_ref().map(bytes).or(moved.correlation_id),
-        headers: shown,
-        persistence: match properties.delivery_mode() {
+        msg_id,
+        correl_id,
+        persistence: match own.delivery_mode() {
             Some(PERSISTENT) => Persistence::Persistent,
             _ => Persistence::Nonpersistent,
         },
-        priority: properties.priority().unwrap_or_default(),
-        expiry_ms: properties.expiration().as_ref().and_then(|text| text.as_str().parse().ok()),
+        priority: own.priority().unwrap_or_default(),
+        expiry_ms: own.expiration().as_ref().and_then(|text| text.as_str().parse().ok()),
         backout_count: counted.unwrap_or(u64::from(delivery.redelivered)),
-        put_at: properties.timestamp().and_then(timestamp),
-        format: properties.content_type().as_ref().map(ToString::to_string).or(content_type),
+        put_at: own.timestamp().and_then(timestamp),
+        format: format.or_else(|| unread_type.map(|bytes| String::from_utf8_lossy(bytes).into_owned())),
+        exchange: (!unreadable.contains_key(content_header::EXCHANGE)).then(|| delivery.exchange.to_string()),
+        routing_key: (!unreadable.contains_key(content_header::ROUTING_KEY))
+            .then(|| delivery.routing_key.to_string()),
+        redelivered: delivery.redelivered,
+        delivery_count: counted,
+        user_id: own.user_id().as_ref().map(ShortString::to_string),
+        cluster_id: own.cluster_id().as_ref().map(ShortString::to_string),
+        properties: Properties {
+            reply_to: property(own.reply_to()),
+            message_type: message_type(&headers),
+            content_type: property(own.content_type()),
+            content_encoding: property(own.content_encoding()),
+            kind: property(own.kind()),
+            app_id: property(own.app_id()),
+            group: group(&headers),
+            timestamp: own.timestamp().map(Time::from_seconds),
+            ..Properties::default()
+        },
+        deaths: deaths(&headers),
+        unreadable: shown_names(unreadable),
+        headers,
         body: MessageBody(delivery.data),
+        ..ReceivedMessage::default()
     }
+}
+
+/// The headers, and the properties among them that had to be moved there.
+fn shown(table: &FieldTable) -> (BTreeMap<String, HeaderValue>, BTreeMap<&'static str, Vec<u8>>) {
+    let (mut headers, mut unreadable) = (BTreeMap::new(), BTreeMap::new());
+    for (name, value) in table.inner() {
+        match (content_header::moved(name.as_str()), value) {
+            (Some(property), AMQPValue::ByteArray(bytes)) => {
+                unreadable.insert(property, bytes.as_slice().to_vec());
+            }
+            _ => {
+                headers.insert(name.to_string(), from_amqp(value));
+            }
+        }
+    }
+    (headers, unreadable)
+}
+
+/// AMQP's names of properties, as answers have them.
+fn shown_names(unreadable: BTreeMap<&'static str, Vec<u8>>) -> Unreadable {
+    let name = |name: &'static str| match name {
+        "content_type" => "contentType",
+        "content_encoding" => "contentEncoding",
+        "reply_to" => "replyTo",
+        "expiration" => "expiryMs",
+        "user_id" => "userId",
+        "app_id" => "appId",
+        "cluster_id" => "clusterId",
+        "routing_key" => "routingKey",
+        name => name,
+    };
+    Unreadable(unreadable.into_iter().map(|(property, bytes)| (name(property), bytes)).collect())
+}
+
+fn property(text: &Option<ShortString>) -> Option<PropertyText> {
+    PropertyText::try_from(text.as_ref()?.to_string()).ok()
+}
+
+/// The inverse of what [`headers`] writes. Other values stay headers and nothing else.
+fn message_type(headers: &BTreeMap<String, HeaderValue>) -> Option<MessageType> {
+    match headers.get(MESSAGE_TYPE)? {
+        HeaderValue::Int32(number) => MessageType::from_number(*number),
+        _ => None,
+    }
+}
+
+/// See [`message_type`].
+fn group(headers: &BTreeMap<String, HeaderValue>) -> Option<Group> {
+    let id = match headers.get(GROUP_ID)? {
+        HeaderValue::Text(text) => GroupId::Text(PropertyText::try_from(text.clone()).ok()?),
+        HeaderValue::Bytes(bytes) if bytes.len() <= PropertyText::MAX_BYTES => {
+            GroupId::Bytes(Base64Bytes(bytes.clone()))
+        }
+        _ => return None,
+    };
+    let sequence = match headers.get(GROUP_SEQUENCE) {
+        Some(HeaderValue::Int32(sequence)) => GroupSequence::try_from(i64::from(*sequence)).ok(),
+        _ => None,
+    };
+    let last = headers.get(LAST_IN_GROUP) == Some(&HeaderValue::Boolean(true));
+    Some(Group { id, sequence, last })
 }
 
 /// How often a message went back to its queue, where the queue counts that: quorum queues do, from
@@ -123,78 +277,9 @@ pub(crate) fn integer(value: &AMQPValue) -> Option<u64> {
     }
 }
 
-fn table(table: &FieldTable) -> Map<String, Value> {
-    table.inner().iter().map(|(name, value)| (name.to_string(), json(value))).collect()
-}
-
-/// A header's value as JSON: text as a string, other bytes as `{"base64": …}`, times as RFC 3339,
-/// decimals as text.
-fn json(value: &AMQPValue) -> Value {
-    match value {
-        AMQPValue::Boolean(value) => Value::Bool(*value),
-        AMQPValue::ShortShortInt(value) => json!(value),
-        AMQPValue::ShortShortUInt(value) => json!(value),
-        AMQPValue::ShortInt(value) => json!(value),
-        AMQPValue::ShortUInt(value) => json!(value),
-        AMQPValue::LongInt(value) => json!(value),
-        AMQPValue::LongUInt(value) => json!(value),
-        AMQPValue::LongLongInt(value) => json!(value),
-        AMQPValue::Float(value) => real((*value).into()),
-        AMQPValue::Double(value) => real(*value),
-        AMQPValue::DecimalValue(value) => Value::String(decimal(*value)),
-        AMQPValue::ShortString(text) => Value::String(text.to_string()),
-        AMQPValue::LongString(text) => match std::str::from_utf8(text.as_bytes()) {
-            Ok(text) => Value::String(text.to_owned()),
-            Err(_) => binary(text.as_bytes()),
-        },
-        AMQPValue::FieldArray(values) => Value::Array(values.as_slice().iter().map(json).collect()),
-        AMQPValue::Timestamp(seconds) => match timestamp(*seconds) {
-            Some(at) => Value::String(at.to_string()),
-            None => json!(seconds),
-        },
-        AMQPValue::FieldTable(values) => Value::Object(table(values)),
-        AMQPValue::ByteArray(bytes) => binary(bytes.as_slice()),
-        AMQPValue::Void => Value::Null,
-    }
-}
-
-fn binary(bytes: &[u8]) -> Value {
-    json!({ "base64": STANDARD.encode(bytes) })
-}
-
-/// JSON has no number for what is not finite.
-fn real(value: f64) -> Value {
-    Number::from_f64(value).map_or_else(|| Value::String(value.to_string()), Value::Number)
-}
-
-fn decimal(value: DecimalValue) -> String {
-    let digits = value.value.to_string();
-    let scale = usize::from(value.scale);
-    if scale == 0 {
-        return digits;
-    }
-    let padded = format!("{digits:0>width$}", width = scale + 1);
-    let (whole, fraction) = padded.split_at(padded.len() - scale);
-    format!("{whole}.{fraction}")
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn numbers_that_json_lacks_become_text() {
-        assert_eq!(json(&AMQPValue::Double(f64::NAN)), json!("NaN"));
-        assert_eq!(json(&AMQPValue::Float(f32::INFINITY)), json!("inf"));
-    }
-
-    #[test]
-    fn decimals_keep_their_digits() {
-        for (scale, value, text) in [(0, 7, "7"), (2, 5, "0.05"), (2, 12_345, "123.45"), (255, 1, "")] {
-            let shown = decimal(DecimalValue { scale, value });
-            assert!(if text.is_empty() { shown.len() == 257 } else { shown == text }, "{shown}");
-        }
-    }
 
     #[test]
     fn correlation_ids_are_what_amqp_carries() {

@@ -15,7 +15,7 @@ use tokio::sync::watch;
 use crate::content_header::CLASS_BASIC;
 use crate::errors::{During, Failure, NACK, NO_ROUTE};
 use crate::latency::Latencies;
-use crate::message::{correlation_id, properties};
+use crate::message::{check, properties};
 use crate::pacer::Pacer;
 use crate::pools::ConnectionPools;
 use crate::progress::Progress;
@@ -209,7 +209,7 @@ impl Producer<'_> {
         let enqueued = self.next.saturating_sub(self.from);
         let wire_id = |index: u64| Some(self.outgoing.message_id(index).to_hex().into_bytes());
         let mut warnings = Vec::new();
-        if self.outgoing.props().priority.get() > 0 {
+        if self.outgoing.has_priorities() {
             warnings
                 .push("RabbitMQ honours a priority only on queues declared with x-max-priority".to_owned());
         }
@@ -314,8 +314,7 @@ fn refuse_up_front(outgoing: &Outgoing) -> Result<(), BrokerError> {
         return Err(BrokerError::unsupported(detail));
     }
     for index in 0..outgoing.count() {
-        correlation_id(outgoing.message_id(index), &outgoing.correl_id(index))
-            .map_err(BrokerError::unsupported)?;
+        check(outgoing, index).map_err(BrokerError::unsupported)?;
         if !outgoing.differs_by_message() {
             break;
         }
@@ -323,10 +322,11 @@ fn refuse_up_front(outgoing: &Outgoing) -> Result<(), BrokerError> {
     Ok(())
 }
 
-/// Refuses a message whose properties do not fit into one frame, before any is sent.
+/// Refuses a message whose properties AMQP does not carry, or not in one frame, before any is sent.
 fn fits_frames(outgoing: &Outgoing, from: u64, frame_max: usize) -> Result<(), BrokerError> {
     for index in from..outgoing.count() {
-        let Some(size) = header_frame_size(outgoing, index) else { continue };
+        let size = header_frame_size(outgoing, index).map_err(BrokerError::unsupported)?;
+        let Some(size) = size else { continue };
         if size > frame_max {
             return Err(BrokerError::too_large(format!(
                 "the properties of message {index} take {size} bytes; RabbitMQ accepts {frame_max} here"
@@ -339,12 +339,12 @@ fn fits_frames(outgoing: &Outgoing, from: u64, frame_max: usize) -> Result<(), B
     Ok(())
 }
 
-fn header_frame_size(outgoing: &Outgoing, index: u64) -> Option<usize> {
-    let message = outgoing.message(index)?;
-    let properties = properties(outgoing, &message).ok()?;
+fn header_frame_size(outgoing: &Outgoing, index: u64) -> Result<Option<usize>, String> {
+    let Some(message) = outgoing.message(index) else { return Ok(None) };
+    let properties = properties(outgoing, &message)?;
     let header = AMQPContentHeader { class_id: CLASS_BASIC.into(), body_size: 0, properties };
     let frame = AMQPFrame::Header(1, header);
-    gen_frame(&frame)(Vec::new().into()).ok().map(|written| written.into_inner().0.len())
+    Ok(gen_frame(&frame)(Vec::new().into()).ok().map(|written| written.into_inner().0.len()))
 }
 
 #[cfg(test)]

@@ -13,7 +13,7 @@ use std::io;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 
-use crate::content_header;
+use crate::content_header::{self, Place};
 use crate::intake::{Admission, Intake};
 
 const METHOD: u8 = 1;
@@ -87,6 +87,9 @@ pub(crate) struct FrameFilter {
     rest: Rest,
     /// By channel, of which the broker may use 65,535.
     contents: HashMap<u16, Content>,
+    /// By channel, of the delivery whose content comes next: exchange and routing key where they
+    /// are not text. The content's header takes them along.
+    places: HashMap<u16, Place>,
     ready: Vec<u8>,
     taken: usize,
 }
@@ -99,6 +102,7 @@ impl FrameFilter {
             left: 0,
             rest: Rest::Passes,
             contents: HashMap::new(),
+            places: HashMap::new(),
             ready: Vec::new(),
             taken: 0,
         }
@@ -178,7 +182,11 @@ impl FrameFilter {
         let start = self.ready.len();
         self.ready.extend_from_slice(frame);
         if let Some(arguments) = self.ready.get_mut(start..).and_then(payload_mut) {
-            make_method_readable(arguments);
+            let place = make_method_readable(arguments);
+            self.places.remove(&channel);
+            if matches!(content, Some(Content::Delivery(_))) && place != Place::default() {
+                self.places.insert(channel, place);
+            }
         }
         Rest::Passes
     }
@@ -189,7 +197,8 @@ impl FrameFilter {
             return Rest::IsDropped;
         }
         let Some(header) = payload(frame) else { return self.pass(frame) };
-        let read = content_header::read(header);
+        let place = self.places.remove(&channel(frame));
+        let read = content_header::read(header, place.as_ref());
         let rewritten = match content {
             Some(Content::Delivery(tag))
                 if self.noticed.intake.admit(tag, read.weight) == Admission::Hollow =>
@@ -304,45 +313,55 @@ fn rebuilt(frame: &[u8], payload: &[u8]) -> Vec<u8> {
 #[derive(Clone, Copy)]
 enum Field {
     Skip(usize),
-    ShortString,
+    Text,
+    Exchange,
+    RoutingKey,
 }
 
 /// Where others' bytes may stand in a method: an exchange or routing key, or a text that the broker
 /// cut to length.
 fn foreign_fields(method: [u8; 4]) -> &'static [Field] {
-    use Field::{ShortString, Skip};
+    use Field::{Exchange, RoutingKey, Skip, Text};
     let [_, class, _, method] = method;
     match (class, method) {
         // connection.close and channel.close
-        (10, 50) | (20, 40) => &[Skip(2), ShortString],
+        (10, 50) | (20, 40) => &[Skip(2), Text],
         // basic.return
-        (60, 50) => &[Skip(2), ShortString, ShortString, ShortString],
+        (60, 50) => &[Skip(2), Text, Exchange, RoutingKey],
         // basic.deliver
-        (60, 60) => &[ShortString, Skip(9), ShortString, ShortString],
+        (60, 60) => &[Text, Skip(9), Exchange, RoutingKey],
         // basic.get-ok
-        (60, 71) => &[Skip(9), ShortString, ShortString],
+        (60, 71) => &[Skip(9), Exchange, RoutingKey],
         _ => &[],
     }
 }
 
-/// Replaces what is not UTF-8 by question marks. Nothing is lost that anyone reads here.
-fn make_method_readable(payload: &mut [u8]) {
-    let Some((method, mut rest)) = payload.split_first_chunk_mut::<4>() else { return };
+/// Replaces what is not UTF-8 by question marks, and says what exchange and routing key were.
+fn make_method_readable(payload: &mut [u8]) -> Place {
+    let mut place = Place::default();
+    let Some((method, mut rest)) = payload.split_first_chunk_mut::<4>() else { return place };
     for field in foreign_fields(*method) {
         let length = match field {
             Field::Skip(length) => *length,
-            Field::ShortString => {
-                let Some((length, tail)) = rest.split_first_mut() else { return };
+            Field::Text | Field::Exchange | Field::RoutingKey => {
+                let Some((length, tail)) = rest.split_first_mut() else { return place };
                 rest = tail;
                 usize::from(*length)
             }
         };
-        let Some((part, tail)) = rest.split_at_mut_checked(length) else { return };
-        if matches!(field, Field::ShortString) {
-            make_utf8(part);
-        }
+        let Some((part, tail)) = rest.split_at_mut_checked(length) else { return place };
         rest = tail;
+        if matches!(field, Field::Skip(_)) || std::str::from_utf8(part).is_ok() {
+            continue;
+        }
+        match field {
+            Field::Exchange => place.exchange = Some(part.to_vec()),
+            Field::RoutingKey => place.routing_key = Some(part.to_vec()),
+            Field::Text | Field::Skip(_) => {}
+        }
+        make_utf8(part);
     }
+    place
 }
 
 fn make_utf8(text: &mut [u8]) {

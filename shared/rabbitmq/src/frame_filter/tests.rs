@@ -195,3 +195,19 @@ proptest! {
         let _ = filtered(&stream, &cuts);
     }
 }
+
+#[test]
+fn a_routing_key_that_is_not_text_goes_along_with_its_message_and_no_other() {
+    let mut filter = FrameFilter::new(Arc::default());
+    let plain = delivery(1, b"");
+    let mut odd = plain.clone();
+    let key = odd.windows(3).position(|bytes| bytes == [1, b'q', 0xCE]).unwrap() + 1;
+    odd[key] = 0xff;
+    filter.push(&[odd, plain.clone()].concat()).unwrap();
+    let out = all_of(&mut filter);
+    let (first, second) = out.split_at(out.len() - plain.len());
+    assert_eq!(second, plain);
+    assert_eq!(first[key], b'?');
+    let moved = [&b"routing_keyx"[..], &[0, 0, 0, 1, 0xff]].concat();
+    assert!(first.windows(moved.len()).any(|bytes| bytes == moved), "{first:?}");
+}

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use mq::{Base64Bytes, Broker as _, BrokerError, ExplicitMessage, Headers, ProduceSource, QueueName};
+use mq::{Broker as _, BrokerError, ExplicitMessage, ProduceSource, QueueName};
 use rabbitmq::RabbitMq;
 use tokio::sync::Mutex;
 
@@ -106,12 +106,7 @@ pub(crate) async fn oversized_messages() {
     observer.declare(&queue, &[]).await;
     let rabbit = RabbitMq::new(5);
     let sizes = |sizes: &[i64]| {
-        let message = |size: &i64| ExplicitMessage {
-            body: Base64Bytes(vec![b'x'; usize::try_from(*size).unwrap()]),
-            is_text: true,
-            headers: Headers::default(),
-            correl_id: None,
-        };
+        let message = |size: &i64| ExplicitMessage::of_text(&"x".repeat(usize::try_from(*size).unwrap()));
         outgoing(ProduceSource::Explicit { messages: sizes.iter().map(message).collect() }, None)
     };
 

@@ -35,7 +35,7 @@ async fn a_message_carries_its_body_and_properties() {
         priority: Priority::try_from(4).unwrap(),
         expiry_ms: Some(ExpiryMs::try_from(60_000).unwrap()),
         correl_id_mode: CorrelIdMode::EchoMsgId,
-        fixed_correl_id_base64: None,
+        ..MqProps::default()
     };
     let outgoing = Outgoing::new(&command, seed());
     let report = rabbit().produce(&access(), &bench.queue, &outgoing, 0, &unwatched(), soon()).await.unwrap();

@@ -11,9 +11,9 @@ use lapin::types::{AMQPValue, FieldTable};
 use lapin::uri::AMQPUri;
 use lapin::{BasicProperties, Channel, Connection, ConnectionProperties};
 use mq::{
-    Access, Ack, AckMode, Address, Base64Bytes, BatchCount, BrokerKind, ConsumeCommand, ContentSeed,
-    Credentials, Deadline, Endpoint, ExplicitMessage, Headers, MaxMessages, MessageSize, MqProps, Outgoing,
-    Payload, ProduceCommand, ProduceSource, QueueName, Selector, Tls, Transaction, WaitSeconds,
+    Access, Ack, AckMode, Address, BatchCount, BrokerKind, ConsumeCommand, ContentSeed, Credentials,
+    Deadline, Endpoint, ExplicitMessage, Headers, MaxMessages, MessageSize, MqProps, Outgoing, Payload,
+    ProduceCommand, ProduceSource, QueueName, Selector, Tls, Transaction, WaitSeconds,
 };
 use rabbitmq::RabbitMq;
 use secrecy::SecretString;
@@ -208,13 +208,7 @@ pub(crate) fn random(count: i64, size: i64) -> ProduceSource {
 }
 
 pub(crate) fn explicit(bodies: &[&str]) -> ProduceSource {
-    let message = |body: &&str| ExplicitMessage {
-        body: Base64Bytes(body.as_bytes().to_vec()),
-        is_text: true,
-        headers: Headers::default(),
-        correl_id: None,
-    };
-    ProduceSource::Explicit { messages: bodies.iter().map(message).collect() }
+    ProduceSource::Explicit { messages: bodies.iter().map(|body| ExplicitMessage::of_text(body)).collect() }
 }
 
 pub(crate) fn outgoing(source: ProduceSource) -> Outgoing {

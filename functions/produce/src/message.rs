@@ -1,0 +1,130 @@
+//! What a request says of its messages: of all in `mqProps`, and of each in `messages`.
+
+use api::Problem;
+use mq::{
+    Base64Bytes, BodyText, CorrelIdMode, ExpiryMs, ExplicitMessage, Group, Headers, IdBytes, MessageType,
+    MqLong, MqProps, OwnProps, Persistence, Priority, Properties, PropertyText, ReplyQueueManager, Time,
+};
+use serde::Deserialize;
+
+/// Declares a form with members of its own, and those by which a message may be described.
+macro_rules! form {
+    ($(#[$doc:meta])* $name:ident { $($(#[$own_meta:meta])* $own:ident: $own_type:ty,)* }) => {
+        $(#[$doc])*
+        #[derive(Debug, Default, Deserialize)]
+        #[serde(rename_all = "camelCase", deny_unknown_fields)]
+        pub(crate) struct $name {
+            $($(#[$own_meta])* $own: $own_type,)*
+            correl_id_base64: Option<IdBytes>,
+            expiry_ms: Option<ExpiryMs>,
+            reply_to: Option<PropertyText>,
+            reply_to_queue_manager: Option<ReplyQueueManager>,
+            message_type: Option<MessageType>,
+            content_type: Option<PropertyText>,
+            content_encoding: Option<PropertyText>,
+            #[serde(rename = "type")]
+            kind: Option<PropertyText>,
+            app_id: Option<PropertyText>,
+            group: Option<Group>,
+            timestamp: Option<Time>,
+            report: Option<MqLong>,
+            feedback: Option<MqLong>,
+        }
+
+        impl $name {
+            fn take_properties(&mut self) -> Properties {
+                Properties {
+                    reply_to: self.reply_to.take(),
+                    reply_to_queue_manager: self.reply_to_queue_manager.take(),
+                    message_type: self.message_type.take(),
+                    content_type: self.content_type.take(),
+                    content_encoding: self.content_encoding.take(),
+                    kind: self.kind.take(),
+                    app_id: self.app_id.take(),
+                    group: self.group.take(),
+                    timestamp: self.timestamp.take(),
+                    report: self.report.take(),
+                    feedback: self.feedback.take(),
+                }
+            }
+        }
+    };
+}
+
+form!(
+    /// `mqProps`: what holds for every message that does not say otherwise of itself.
+    PropsSpec {
+        #[serde(default)]
+        persistence: Persistence,
+        #[serde(default)]
+        priority: Priority,
+        #[serde(default)]
+        correl_id_mode: CorrelIdMode,
+        fixed_correl_id_base64: Option<IdBytes>,
+    }
+);
+
+form!(
+    /// A message that the request writes out.
+    MessageSpec {
+        body_base64: Option<Base64Bytes>,
+        body_text: Option<BodyText>,
+        #[serde(default)]
+        headers: Headers,
+        persistence: Option<Persistence>,
+        priority: Option<Priority>,
+    }
+);
+
+impl PropsSpec {
+    /// # Errors
+    /// `SCHEMA_VIOLATION` where the correlation id is given in two ways.
+    pub(crate) fn into_props(mut self) -> Result<MqProps, Problem> {
+        let properties = self.take_properties();
+        let (mode, fixed) = match (self.correl_id_base64, self.correl_id_mode, self.fixed_correl_id_base64) {
+            (None, mode, fixed) => (mode, fixed),
+            (own @ Some(_), CorrelIdMode::None, None) => (CorrelIdMode::Fixed, own),
+            (Some(_), _, _) => {
+                let detail = "cannot be used together with correlIdMode or fixedCorrelIdBase64";
+                return Err(Problem::violation("/mqProps/correlIdBase64", detail));
+            }
+        };
+        Ok(MqProps {
+            persistence: self.persistence,
+            priority: self.priority,
+            expiry_ms: self.expiry_ms,
+            correl_id_mode: mode,
+            fixed_correl_id_base64: fixed,
+            properties: Box::new(properties),
+        })
+    }
+}
+
+impl MessageSpec {
+    /// # Errors
+    /// `SCHEMA_VIOLATION` where the message has no body, or two.
+    pub(crate) fn checked(mut self, index: usize) -> Result<ExplicitMessage, Problem> {
+        let properties = self.take_properties();
+        let (body, is_text) = match (self.body_base64, self.body_text) {
+            (Some(body), None) => (body, false),
+            (None, Some(text)) => (Base64Bytes(String::from(text).into_bytes()), true),
+            _ => {
+                let detail = "takes either bodyBase64 or bodyText";
+                return Err(Problem::violation(format!("/messages/{index}"), detail));
+            }
+        };
+        let own = OwnProps {
+            persistence: self.persistence,
+            priority: self.priority,
+            expiry_ms: self.expiry_ms,
+            properties,
+        };
+        Ok(ExplicitMessage {
+            body,
+            is_text,
+            headers: self.headers,
+            correl_id: self.correl_id_base64,
+            own: own.boxed(),
+        })
+    }
+}

@@ -1,0 +1,95 @@
+//! Numbers that JSON has no exact form for, as text.
+
+use std::fmt;
+use std::num::ParseFloatError;
+use std::str::FromStr;
+
+/// Declares a floating-point number of some width, whose equality is that of its bits: `-0` is not
+/// `0`, and there is one NaN.
+macro_rules! float {
+    ($(#[$doc:meta])* $name:ident: $float:ty, $bits:ty) => {
+        $(#[$doc])*
+        #[derive(Clone, Copy, PartialEq, Eq)]
+        pub struct $name($bits);
+
+        impl $name {
+            pub fn get(self) -> $float {
+                <$float>::from_bits(self.0)
+            }
+        }
+
+        impl From<$float> for $name {
+            fn from(value: $float) -> Self {
+                Self(if value.is_nan() { <$float>::NAN.to_bits() } else { value.to_bits() })
+            }
+        }
+
+        impl FromStr for $name {
+            type Err = ParseFloatError;
+
+            fn from_str(text: &str) -> Result<Self, ParseFloatError> {
+                text.parse::<$float>().map(Self::from)
+            }
+        }
+
+        impl fmt::Display for $name {
+            /// The fewest digits that are read back as the same number.
+            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                let (digits, power) = (self.get().to_string(), format!("{:e}", self.get()));
+                f.write_str(if power.len() + 2 < digits.len() { &power } else { &digits })
+            }
+        }
+
+        impl fmt::Debug for $name {
+            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                write!(f, "{:?}", self.get())
+            }
+        }
+    };
+}
+
+float!(
+    /// A number of 32 bits (IEEE 754).
+    Float32: f32, u32
+);
+float!(
+    /// A number of 64 bits (IEEE 754).
+    Float64: f64, u64
+);
+
+/// AMQP's decimal: digits of 32 bits without a sign, of which up to 255 are behind the point (AMQP
+/// 0-9-1, section 4.2.5.5). Its text keeps all of them: `1.50` is not `1.5`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Decimal {
+    pub scale: u8,
+    pub digits: u32,
+}
+
+impl fmt::Display for Decimal {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let scale = usize::from(self.scale);
+        if scale == 0 {
+            return write!(f, "{}", self.digits);
+        }
+        let padded = format!("{:0>width$}", self.digits, width = scale + 1);
+        let (whole, fraction) = padded.split_at(padded.len() - scale);
+        write!(f, "{whole}.{fraction}")
+    }
+}
+
+impl FromStr for Decimal {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let malformed = || "is not a decimal, as 12.50, of at most 4294967295 without its point".to_owned();
+        let (whole, fraction) = text.split_once('.').unwrap_or((text, ""));
+        let are_digits = |text: &str| text.bytes().all(|byte| byte.is_ascii_digit());
+        let ends_well = fraction.is_empty() != text.contains('.');
+        if whole.is_empty() || !ends_well || !are_digits(whole) || !are_digits(fraction) {
+            return Err(malformed());
+        }
+        let scale = u8::try_from(fraction.len()).map_err(|_| malformed())?;
+        let digits = format!("{whole}{fraction}").parse().map_err(|_| malformed())?;
+        Ok(Self { scale, digits })
+    }
+}

@@ -1,0 +1,107 @@
+//! A message's headers: names and values of its own, beside the properties that every message has.
+
+use std::borrow::{Borrow, Cow};
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+
+use crate::header_value::{HeaderValue, Weight};
+
+/// Headers that every message carries and a caller may not set.
+const RESERVED: [&str; 2] = ["idempotencyKey", "sequence"];
+
+/// The name of a header: 1 to 255 bytes, and not one that the gateway sets itself.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(try_from = "String")]
+pub struct HeaderName(String);
+
+impl HeaderName {
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+}
+
+impl Borrow<str> for HeaderName {
+    fn borrow(&self) -> &str {
+        &self.0
+    }
+}
+
+impl TryFrom<String> for HeaderName {
+    type Error = String;
+
+    fn try_from(name: String) -> Result<Self, String> {
+        if name.is_empty() || name.len() > HeaderValue::MAX_NAME {
+            return Err(format!("a header's name must be 1 to 255 bytes long, not {}", name.len()));
+        }
+        if RESERVED.contains(&name.as_str()) {
+            return Err(format!("the header `{name}` is set by the gateway on every message"));
+        }
+        Ok(Self(name))
+    }
+}
+
+/// The headers that a caller gives a message. Names and values together stay under
+/// [`Headers::MAX_BYTES`], because a broker sends them in one frame.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(try_from = "BTreeMap<HeaderName, HeaderValue>")]
+pub struct Headers(BTreeMap<HeaderName, HeaderValue>);
+
+impl Headers {
+    pub const MAX_BYTES: usize = 32 * 1024;
+    /// How many values there may be, those in tables and arrays included.
+    pub const MAX_COUNT: usize = 1000;
+
+    pub fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    pub fn iter(&self) -> impl Iterator<Item = (&str, &HeaderValue)> {
+        self.0.iter().map(|(name, value)| (name.as_str(), value))
+    }
+
+    pub fn contains(&self, name: &str) -> bool {
+        self.0.contains_key(name)
+    }
+
+    /// These headers with `more` laid over them.
+    pub fn overlaid_with(&self, more: &Self) -> Cow<'_, Self> {
+        if more.is_empty() {
+            return Cow::Borrowed(self);
+        }
+        let mut all = self.0.clone();
+        all.extend(more.0.clone());
+        Cow::Owned(Self(all))
+    }
+}
+
+impl TryFrom<BTreeMap<HeaderName, HeaderValue>> for Headers {
+    type Error = String;
+
+    fn try_from(headers: BTreeMap<HeaderName, HeaderValue>) -> Result<Self, String> {
+        let weight = headers
+            .iter()
+            .map(|(name, value)| value.weigh().plus(Weight { values: 0, bytes: name.as_str().len() }))
+            .fold(Weight::default(), Weight::plus);
+        if weight.values > Self::MAX_COUNT {
+            return Err(format!("must have at most {} values, not {}", Self::MAX_COUNT, weight.values));
+        }
+        if weight.bytes > Self::MAX_BYTES {
+            let (max, bytes) = (Self::MAX_BYTES, weight.bytes);
+            return Err(format!("names and values must not exceed {max} bytes, not {bytes}"));
+        }
+        Ok(Self(headers))
+    }
+}
+
+impl TryFrom<BTreeMap<HeaderName, String>> for Headers {
+    type Error = String;
+
+    fn try_from(headers: BTreeMap<HeaderName, String>) -> Result<Self, String> {
+        headers
+            .into_iter()
+            .map(|(name, text)| (name, HeaderValue::from(text)))
+            .collect::<BTreeMap<_, _>>()
+            .try_into()
+    }
+}

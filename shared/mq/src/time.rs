@@ -1,0 +1,116 @@
+//! Times of messages.
+
+use std::fmt;
+use std::str::FromStr;
+
+use jiff::Timestamp;
+use serde::{Deserialize, Serialize};
+
+/// A time since 1970. Its text is RFC 3339 in UTC, or the number of seconds where the year would be
+/// beyond 9999, which AMQP's times can be.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(try_from = "String", into = "String")]
+pub struct Time {
+    seconds: u64,
+    nanoseconds: u32,
+}
+
+impl Time {
+    /// The longest text: a fraction of nine digits, and an offset.
+    pub const MAX_BYTES: usize = "2026-09-21T14:13:20.123456789+00:00".len();
+
+    pub const fn from_seconds(seconds: u64) -> Self {
+        Self { seconds, nanoseconds: 0 }
+    }
+
+    /// Whole seconds since 1970, which is all that AMQP carries.
+    pub const fn as_seconds(self) -> u64 {
+        self.seconds
+    }
+
+    pub fn as_timestamp(self) -> Option<Timestamp> {
+        let seconds = i64::try_from(self.seconds).ok()?;
+        Timestamp::new(seconds, i32::try_from(self.nanoseconds).ok()?).ok()
+    }
+}
+
+impl TryFrom<Timestamp> for Time {
+    type Error = String;
+
+    fn try_from(at: Timestamp) -> Result<Self, String> {
+        let seconds = u64::try_from(at.as_second());
+        let nanoseconds = u32::try_from(at.subsec_nanosecond());
+        match (seconds, nanoseconds) {
+            (Ok(seconds), Ok(nanoseconds)) => Ok(Self { seconds, nanoseconds }),
+            _ => Err("must not be before 1970".to_owned()),
+        }
+    }
+}
+
+impl fmt::Display for Time {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.as_timestamp() {
+            Some(at) => write!(f, "{at}"),
+            None => write!(f, "{}", self.seconds),
+        }
+    }
+}
+
+impl FromStr for Time {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        if !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit()) {
+            let time = text.parse().map(Self::from_seconds).map_err(|_| "is beyond 64 bits".to_owned())?;
+            return match time.as_timestamp() {
+                None => Ok(time),
+                Some(_) => Err("is a number of seconds; write it as RFC 3339 up to the year 9999".to_owned()),
+            };
+        }
+        let malformed = || "is not a time of RFC 3339, as 2026-09-21T14:13:20Z".to_owned();
+        if !is_rfc_3339(text) {
+            return Err(malformed());
+        }
+        text.parse::<Timestamp>().map_err(|_| malformed())?.try_into()
+    }
+}
+
+/// Whether `text` has the form of RFC 3339, section 5.6. The library reads others, too.
+fn is_rfc_3339(text: &str) -> bool {
+    const FORM: &[u8] = b"0000-00-00T00:00:00";
+    let Some((date_time, rest)) = text.as_bytes().split_at_checked(FORM.len()) else { return false };
+    let has_form = |(byte, form): (&u8, &u8)| match form {
+        b'0' => byte.is_ascii_digit(),
+        separator => byte == separator,
+    };
+    let offset = match rest.strip_prefix(b".") {
+        None => rest,
+        Some(fraction) => {
+            let digits = fraction.iter().take_while(|byte| byte.is_ascii_digit()).count();
+            if !(1..=9).contains(&digits) {
+                return false;
+            }
+            fraction.get(digits..).unwrap_or_default()
+        }
+    };
+    let is_offset = match offset {
+        b"Z" => true,
+        [b'+' | b'-', a, b, b':', c, d] => [a, b, c, d].into_iter().all(u8::is_ascii_digit),
+        _ => false,
+    };
+    date_time.iter().zip(FORM).all(has_form) && is_offset
+}
+
+impl TryFrom<String> for Time {
+    type Error = String;
+
+    fn try_from(text: String) -> Result<Self, String> {
+        text.parse()
+    }
+}
+
+impl From<Time> for String {
+    fn from(time: Time) -> Self {
+        time.to_string()
+    }
+}

@@ -1,0 +1,109 @@
+//! A message's own properties win over those of all, and orders carry them as they are.
+
+#![allow(clippy::unwrap_used, reason = "these are tests")]
+
+use jiff::Timestamp;
+use mq::{
+    ContentSeed, ExpiryMs, ExplicitMessage, Group, GroupId, GroupSequence, Headers, IdBytes, MessageType,
+    MqLong, MqProps, Outgoing, OwnProps, Persistence, Priority, ProduceCommand, ProduceSource, Properties,
+    PropertyText, Time, Transaction,
+};
+
+fn text(text: &str) -> Option<PropertyText> {
+    Some(PropertyText::try_from(text.to_owned()).unwrap())
+}
+
+/// Every property, with texts that end in `suffix`.
+fn all(suffix: &str) -> Properties {
+    let text = |name: &str| text(&format!("{name}{suffix}"));
+    Properties {
+        reply_to: text("reply"),
+        reply_to_queue_manager: Some("QM".to_owned().try_into().unwrap()),
+        message_type: Some(MessageType::Request),
+        content_type: text("content"),
+        content_encoding: text("encoding"),
+        kind: text("kind"),
+        app_id: text("app"),
+        group: Some(Group {
+            id: GroupId::Text(text("group").unwrap()),
+            sequence: Some(GroupSequence::try_from(3).unwrap()),
+            last: true,
+        }),
+        timestamp: Some(Time::from_seconds(1_790_000_000)),
+        report: Some(MqLong::try_from(-1).unwrap()),
+        feedback: Some(MqLong::try_from(2).unwrap()),
+    }
+}
+
+fn outgoing(props: MqProps, own: OwnProps) -> Outgoing {
+    let messages = vec![
+        ExplicitMessage::of_text("plain"),
+        ExplicitMessage { own: own.boxed(), ..ExplicitMessage::of_text("own") },
+    ];
+    let command = ProduceCommand {
+        source: ProduceSource::Explicit { messages },
+        rate_limit_per_sec: None,
+        transaction: Transaction::default(),
+        props,
+        headers: Headers::default(),
+        warnings: Vec::new(),
+    };
+    Outgoing::new(&command, ContentSeed::new("tenant", "key", "fingerprint", Timestamp::UNIX_EPOCH))
+}
+
+#[test]
+fn what_a_message_says_of_itself_wins_and_the_rest_holds_for_it() {
+    let priority = |value: i64| Priority::try_from(value).unwrap();
+    let props = MqProps {
+        priority: priority(4),
+        expiry_ms: Some(ExpiryMs::try_from(60_000).unwrap()),
+        properties: Box::new(all(" of all")),
+        ..MqProps::default()
+    };
+    let own = OwnProps {
+        persistence: Some(Persistence::Nonpersistent),
+        priority: Some(priority(0)),
+        expiry_ms: None,
+        properties: Properties { reply_to: text("own"), ..Properties::default() },
+    };
+    let outgoing = outgoing(props.clone(), own);
+    assert_eq!(*outgoing.props_of(0), props);
+    let merged = outgoing.props_of(1);
+    assert_eq!((merged.persistence, merged.priority), (Persistence::Nonpersistent, priority(0)));
+    assert_eq!(merged.expiry_ms, props.expiry_ms);
+    assert_eq!(*merged.properties, Properties { reply_to: text("own"), ..all(" of all") });
+}
+
+#[test]
+fn every_property_of_a_message_replaces_that_of_all() {
+    let own = OwnProps { properties: all(" own"), ..OwnProps::default() };
+    let props = MqProps { properties: Box::new(all(" of all")), ..MqProps::default() };
+    assert_eq!(*outgoing(props, own).props_of(1).properties, all(" own"));
+    let own = OwnProps { properties: all(" own"), ..OwnProps::default() };
+    assert_eq!(*outgoing(MqProps::default(), own).props_of(1).properties, all(" own"));
+}
+
+#[test]
+fn a_priority_of_any_message_is_noticed() {
+    let own =
+        |value: i64| OwnProps { priority: Some(Priority::try_from(value).unwrap()), ..OwnProps::default() };
+    assert!(outgoing(MqProps::default(), own(1)).has_priorities());
+    assert!(!outgoing(MqProps::default(), own(0)).has_priorities());
+}
+
+#[test]
+fn an_order_carries_every_property_and_nothing_that_is_not_set() {
+    let bytes = GroupId::Bytes(IdBytes::default());
+    let group = Group { id: bytes, sequence: None, last: false };
+    for properties in [all(""), Properties { group: Some(group), ..Properties::default() }] {
+        let own = OwnProps { expiry_ms: Some(ExpiryMs::default()), properties, ..OwnProps::default() };
+        let message = ExplicitMessage { own: own.boxed(), ..ExplicitMessage::of_text("a") };
+        let sent = serde_json::to_string(&message).unwrap();
+        assert_eq!(serde_json::from_str::<ExplicitMessage>(&sent).unwrap(), message, "{sent}");
+    }
+    let plain = ExplicitMessage { own: OwnProps::default().boxed(), ..ExplicitMessage::of_text("a") };
+    assert_eq!(serde_json::to_string(&plain).unwrap(), r#"{"t":"a"}"#);
+    // Orders that a version without properties sends have none.
+    let earlier = r#"{"persistence":"persistent","priority":0,"expiryMs":null,"correlIdMode":"none","fixedCorrelIdBase64":null}"#;
+    assert_eq!(serde_json::from_str::<MqProps>(earlier).unwrap(), MqProps::default());
+}
