@@ -14,6 +14,7 @@ mod chunking;
 mod consume;
 mod contract;
 mod dependencies;
+mod equality;
 mod events;
 mod examples;
 mod front;
