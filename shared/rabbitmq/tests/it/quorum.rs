@@ -18,8 +18,8 @@ use crate::support::{Bench, COMMIT, PLENTY, access, consume, rabbit, soon, uri};
 use crate::taking::fill;
 
 /// An answer of this size holds one large message and all small ones.
-const ROOM: usize = 100_000;
-const LARGE: usize = 30_000;
+const ROOM: usize = 250_000;
+const LARGE: usize = 60_000;
 
 async fn queue(name: &str, kind: &str, more: &[(&str, AMQPValue)]) -> Bench {
     let mut arguments = vec![("x-queue-type", AMQPValue::LongString(kind.into()))];
