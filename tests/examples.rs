@@ -48,11 +48,12 @@ fn every_request_with_a_body_has_an_example() {
     }
 }
 
-/// Sends an example as it stands, but for the queue: a test has one of its own.
+/// Sends an example as it stands, but for the queue if it names no place: a test has one of its own.
 async fn send(gateway: &Gateway, example: &Example, path: &str, queue: &str) -> Answer {
     let mut body = example.value.clone();
     let named = if body.get("from").is_some() { &mut body["from"] } else { &mut body };
-    if named.get("targetRef").is_some() && named.pointer("/target/queue").is_none() {
+    let names_place = ["/target/queue", "/target/exchange"].iter().any(|place| named.pointer(place).is_some());
+    if named.get("targetRef").is_some() && !names_place {
         named["target"]["queue"] = json!(queue);
     }
     let body = match &body {

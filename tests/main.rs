@@ -17,6 +17,7 @@ mod dependencies;
 mod equality;
 mod events;
 mod examples;
+mod exchanges;
 mod front;
 mod idempotency;
 mod loads;

@@ -2,7 +2,7 @@
 
 use amqprs::channel::{
     BasicAckArguments, BasicGetArguments, BasicPublishArguments, Channel, ConfirmSelectArguments,
-    QueueDeclareArguments, QueueDeleteArguments,
+    QueueBindArguments, QueueDeclareArguments, QueueDeleteArguments,
 };
 use amqprs::connection::{Connection, OpenConnectionArguments};
 use amqprs::{BasicProperties, FieldTable, FieldValue};
@@ -61,6 +61,11 @@ impl Broker {
         }
         let declare = QueueDeclareArguments::new(name).durable(true).arguments(table).finish();
         self.channel.queue_declare(declare).await.unwrap();
+    }
+
+    /// Lets the queue get what is published to an exchange with a key.
+    pub async fn bind(&self, queue: &Queue, exchange: &str, key: &str) {
+        self.channel.queue_bind(QueueBindArguments::new(&queue.name, exchange, key)).await.unwrap();
     }
 
     pub async fn delete(&self, queue: &Queue) {

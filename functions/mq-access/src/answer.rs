@@ -256,7 +256,7 @@ mod tests {
             conn_name: Some("broker:5672".to_owned().try_into().unwrap()),
             ..TargetSpec::default()
         };
-        let profile = mq::Profile { target: spec, queues: Vec::new() };
+        let profile = mq::Profile { target: spec, ..mq::Profile::default() };
         Target::resolve(Some(&profile), None, mq::InlineTargets::default().of("tenant")).unwrap()
     }
 

@@ -140,7 +140,8 @@ impl MqAccess {
         deadline: Deadline,
     ) -> Result<(Ready<'_>, Box<dyn UnitOfWork>), Problem> {
         let ready = self.ready(target, deadline).await?;
-        let unit = ready.broker.fetch(&ready.access, &ready.queue, command, max_bytes, ready.deadline).await;
+        let queue = ready.queue()?;
+        let unit = ready.broker.fetch(&ready.access, queue, command, max_bytes, ready.deadline).await;
         unit.map(|unit| (ready, unit)).map_err(|error| from_broker(&error))
     }
 }

@@ -63,8 +63,13 @@ struct Ready<'a> {
     broker: &'a dyn Broker,
     access: Access,
     target: Target,
-    queue: QueueName,
     deadline: Deadline,
+}
+
+impl Ready<'_> {
+    fn queue(&self) -> Result<&QueueName, Problem> {
+        self.target.queue.as_ref().ok_or_else(|| Problem::violation("/target/queue", "is required"))
+    }
 }
 
 impl MqAccess {
@@ -138,12 +143,10 @@ impl MqAccess {
 
     async fn depth(&self, target: Target, deadline: Deadline) -> Result<Reply, Problem> {
         let ready = self.ready(target, deadline).await?;
-        let report = ready
-            .broker
-            .depth(&ready.access, &ready.queue, deadline)
-            .await
-            .map_err(|error| from_broker(&error))?;
-        Ok(answer::depth(&ready.target, &ready.queue, &report, Timestamp::now()))
+        let queue = ready.queue()?;
+        let report =
+            ready.broker.depth(&ready.access, queue, deadline).await.map_err(|error| from_broker(&error))?;
+        Ok(answer::depth(&ready.target, queue, &report, Timestamp::now()))
     }
 
     /// A secret that cannot be read is a result of the test, as a wrong password is.
@@ -165,9 +168,8 @@ impl MqAccess {
                 ));
             }
         };
-        let queue = target.queue.clone().ok_or_else(|| Problem::violation("/target/queue", "is required"))?;
         let access = self.secrets.access(&target, deadline).await?;
-        Ok(Ready { broker, access, target, queue, deadline })
+        Ok(Ready { broker, access, target, deadline })
     }
 
     /// Ends an execution with its reply. Where another one has the record by now, the work is done

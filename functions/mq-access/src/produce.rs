@@ -5,7 +5,10 @@ use std::time::Duration;
 use api::{Problem, Reply};
 use gateway::{from_produce, from_store};
 use idempotency::{Execution, LeftBehind, Outcome, Place, WriteOutcome};
-use mq::{BrokerError, ContentSeed, Deadline, MessageId, Outgoing, ProduceCommand, ProduceFailure, Target};
+use mq::{
+    BrokerError, ContentSeed, Deadline, MessageId, Outgoing, ProduceCommand, ProduceFailure, ReadyToPut,
+    Target,
+};
 use tokio::sync::watch;
 use tokio::time::{Instant, MissedTickBehavior};
 
@@ -34,9 +37,7 @@ impl MqAccess {
             }
         };
         let outgoing = Outgoing::new(command, seed(execution));
-        let connect =
-            ready.broker.connect_to_put(&ready.access, &ready.queue, &outgoing, ready.deadline).await;
-        let connected = match connect {
+        let connected = match connect(&ready, &outgoing).await {
             Ok(connected) => connected,
             Err(error) => return Err(self.not_connected(execution, error, outgoing.count()).await),
         };
@@ -130,6 +131,19 @@ impl MqAccess {
                 }
             }
         }
+    }
+}
+
+/// Connects to the target's queue, or to its exchange.
+async fn connect<'a>(
+    ready: &'a Ready<'_>,
+    outgoing: &'a Outgoing,
+) -> Result<Box<dyn ReadyToPut + 'a>, BrokerError> {
+    let Ready { broker, access, target, deadline } = ready;
+    match (&target.exchange, &target.queue) {
+        (Some(exchange), _) => broker.connect_to_publish(access, exchange, outgoing, *deadline).await,
+        (None, Some(queue)) => broker.connect_to_put(access, queue, outgoing, *deadline).await,
+        (None, None) => Err(BrokerError::rejected("the target names neither a queue nor an exchange")),
     }
 }
 

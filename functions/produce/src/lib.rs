@@ -3,11 +3,13 @@
 mod message;
 mod request;
 
+use std::collections::HashSet;
+
 use access::Scope;
 use api::{Problem, Reason, Route};
 use gateway::{KeyRule, NamedTarget, Operation, Plan, QueueRule, TIME_BUDGET, Work};
 use idempotency::OperationType;
-use mq::ProduceCommand;
+use mq::{ExplicitMessage, ProduceCommand, ProduceSource, RoutingKey};
 
 pub use request::ProduceRequest;
 
@@ -18,15 +20,24 @@ impl Operation for ProduceRequest {
     const ROUTE: Route = Route::post("/messages/produce");
     const SCOPES: &'static [Scope] = &[Scope::MqWrite];
     const KEY: KeyRule = KeyRule::Required;
-    const QUEUE: QueueRule = QueueRule::Required;
+    const QUEUE: QueueRule = QueueRule::OrExchange;
     const MAX_BODY: usize = api::body::MAX_JSON;
 
     fn plan(self) -> Result<Plan, Problem> {
         let (target_ref, target, command) = self.into_parts()?;
         check_time_budget(&command)?;
-        let named = NamedTarget::in_members(target_ref, target);
+        let named = NamedTarget::in_members(target_ref, target).with_routing_keys(routing_keys(&command));
         Ok(Plan::change(named, PRODUCE, |target, execution| Work::Produce { target, command, execution }))
     }
+}
+
+/// The routing keys that messages have for themselves, each once.
+fn routing_keys(command: &ProduceCommand) -> Vec<(usize, RoutingKey)> {
+    let ProduceSource::Explicit { messages } = &command.source else { return Vec::new() };
+    let own = |message: &ExplicitMessage| message.own.as_ref()?.routing_key.clone();
+    let mut seen = HashSet::new();
+    let keys = messages.iter().enumerate().filter_map(|(index, message)| Some((index, own(message)?)));
+    keys.filter(|(_, key)| seen.insert(key.as_str().to_owned())).collect()
 }
 
 /// Refuses a pace at which the messages cannot be put within one request.

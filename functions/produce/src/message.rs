@@ -3,7 +3,8 @@
 use api::Problem;
 use mq::{
     Base64Bytes, BodyText, CorrelIdMode, ExpiryMs, ExplicitMessage, Group, Headers, IdBytes, MessageType,
-    MqLong, MqProps, OwnProps, Persistence, Priority, Properties, PropertyText, ReplyQueueManager, Time,
+    MqLong, MqProps, OwnProps, Persistence, Priority, Properties, PropertyText, ReplyQueueManager,
+    RoutingKey, Time,
 };
 use serde::Deserialize;
 
@@ -73,6 +74,7 @@ form!(
         headers: Headers,
         persistence: Option<Persistence>,
         priority: Option<Priority>,
+        routing_key: Option<RoutingKey>,
     }
 );
 
@@ -118,6 +120,7 @@ impl MessageSpec {
             priority: self.priority,
             expiry_ms: self.expiry_ms,
             properties,
+            routing_key: self.routing_key,
         };
         Ok(ExplicitMessage {
             body,

@@ -110,6 +110,8 @@ fn profile_item(tenant: &str, rabbitmq: &RabbitMq) -> HashMap<String, AttributeV
         ("pk".to_owned(), text(&format!("PROFILE#{tenant}#local-rabbit"))),
         ("target".to_owned(), map(target)),
         ("queues".to_owned(), texts(&["*"])),
+        ("exchanges".to_owned(), texts(&["*"])),
+        ("routingKeys".to_owned(), texts(&["*"])),
     ])
 }
 

@@ -76,6 +76,7 @@ reasons! {
     }
     404 "ERR404_NOT_FOUND" {
         QueueNotFound = "QUEUE_NOT_FOUND", "The queue does not exist";
+        ExchangeNotFound = "EXCHANGE_NOT_FOUND", "The exchange does not exist";
         TargetRefNotFound = "TARGET_REF_NOT_FOUND", "The target profile does not exist";
         BatchNotFound = "BATCH_NOT_FOUND", "The batch does not exist";
         RouteNotFound = "ROUTE_NOT_FOUND", "There is nothing at this path";

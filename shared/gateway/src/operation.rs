@@ -31,6 +31,8 @@ pub enum KeyRule {
 pub enum QueueRule {
     /// The work is about one queue.
     Required,
+    /// An exchange may take its place.
+    OrExchange,
     /// The work is about a connection, and about a queue if there is one.
     Optional,
 }

@@ -9,7 +9,8 @@ use serde_json::json;
 #[must_use]
 pub fn from_broker(error: &BrokerError) -> Problem {
     let reason = match error {
-        BrokerError::QueueNotFound { .. } => Reason::QueueNotFound,
+        BrokerError::QueueNotFound { .. } | BrokerError::Unroutable { .. } => Reason::QueueNotFound,
+        BrokerError::ExchangeNotFound { .. } => Reason::ExchangeNotFound,
         BrokerError::AuthenticationFailed { .. } => Reason::AuthenticationFailed,
         BrokerError::Rejected { .. } => Reason::BrokerRejected,
         BrokerError::QueueFull { .. } => Reason::QueueFull,

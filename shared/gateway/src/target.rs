@@ -86,8 +86,18 @@ fn complete(
         }
         from_target(&error)
     })?;
-    if queue == QueueRule::Required && target.queue.is_none() {
+    let has_place = match queue {
+        QueueRule::Required => target.queue.is_some(),
+        QueueRule::OrExchange => target.queue.is_some() || target.exchange.is_some(),
+        QueueRule::Optional => true,
+    };
+    if !has_place {
         return Err(Problem::violation("/target/queue", "is required"));
+    }
+    for (index, key) in &named.routing_keys {
+        target
+            .check_routing_key(key, profile, inline, allowed)
+            .map_err(|error| of_message(*index, &error))?;
     }
     if target.endpoint.broker == BrokerKind::IbmMq {
         return Err(Problem::new(
@@ -96,6 +106,17 @@ fn complete(
         ));
     }
     Ok(Target { password_origin: password_origin(named), ..target })
+}
+
+/// A message whose routing key is not allowed, or goes to no exchange.
+fn of_message(index: usize, error: &TargetError) -> Problem {
+    let problem = from_target(error);
+    match error {
+        TargetError::Invalid { .. } => {
+            Problem::violation(format!("/messages/{index}/routingKey"), "goes with a target's exchange only")
+        }
+        _ => problem,
+    }
 }
 
 /// The request's own reference wins over the profile's.

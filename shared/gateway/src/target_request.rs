@@ -2,8 +2,8 @@
 
 use api::{Fault, Problem};
 use mq::{
-    AuthSpec, BrokerKind, CcdtUrl, ChannelName, ConnName, ProfileName, QueueManagerName, QueueName, SslSpec,
-    TargetSpec,
+    AuthSpec, BrokerKind, CcdtUrl, ChannelName, ConnName, ExchangeName, ProfileName, QueueManagerName,
+    QueueName, RoutingKey, SslSpec, TargetSpec,
 };
 use serde::Deserialize;
 
@@ -17,6 +17,8 @@ pub struct TargetRequest {
     broker: Option<BrokerKind>,
     queue_manager: Option<QueueManagerName>,
     queue: Option<QueueName>,
+    exchange: Option<ExchangeName>,
+    routing_key: Option<RoutingKey>,
     channel: Option<ChannelName>,
     conn_name: Option<ConnName>,
     ccdt_url: Option<CcdtUrl>,
@@ -45,13 +47,21 @@ pub struct NamedTarget {
     pub target: Option<TargetSpec>,
     /// Where in the body they are, for the problem that names one.
     pub place: TargetPlace,
+    /// The routing keys that messages have for themselves, each with the first message that has it.
+    pub routing_keys: Vec<(usize, RoutingKey)>,
 }
 
 impl NamedTarget {
     /// The target of an operation that has it in members of its own.
     #[must_use]
     pub const fn in_members(target_ref: Option<ProfileName>, target: Option<TargetSpec>) -> Self {
-        Self { target_ref, target, place: TargetPlace::Member }
+        Self { target_ref, target, place: TargetPlace::Member, routing_keys: Vec::new() }
+    }
+
+    /// With routing keys that messages have for themselves.
+    #[must_use]
+    pub fn with_routing_keys(self, routing_keys: Vec<(usize, RoutingKey)>) -> Self {
+        Self { routing_keys, ..self }
     }
 }
 
@@ -65,13 +75,26 @@ impl TargetRequest {
             broker,
             queue_manager,
             queue,
+            exchange,
+            routing_key,
             channel,
             conn_name,
             ccdt_url,
             ssl,
             auth,
         } = self;
-        let bare = TargetSpec { broker, queue_manager, queue, channel, conn_name, ccdt_url, ssl, auth };
+        let bare = TargetSpec {
+            broker,
+            queue_manager,
+            queue,
+            exchange,
+            routing_key,
+            channel,
+            conn_name,
+            ccdt_url,
+            ssl,
+            auth,
+        };
         if bare == TargetSpec::default() {
             return Ok(NamedTarget::in_members(target_ref, target));
         }
@@ -79,7 +102,8 @@ impl TargetRequest {
             let detail = "send the target's members either in `target` or by themselves";
             return Err(Problem::violation("", detail));
         }
-        Ok(NamedTarget { target_ref: None, target: Some(bare), place: TargetPlace::Body })
+        let place = TargetPlace::Body;
+        Ok(NamedTarget { target_ref: None, target: Some(bare), place, routing_keys: Vec::new() })
     }
 }
 

@@ -20,7 +20,8 @@ impl Authorization<'_> {
             None if covered => {}
             None => {
                 return Err(TargetError::NotAllowed(
-                    "no allowed inline target covers this broker, host, virtual host and queue".to_owned(),
+                    "no allowed inline target covers this broker, host, virtual host and queue or exchange"
+                        .to_owned(),
                 ));
             }
             Some(profile) => self.check_against(profile, covered)?,
@@ -47,6 +48,11 @@ impl Authorization<'_> {
         if !queue_ok && !covered {
             return not_allowed("the profile does not cover this queue");
         }
+        let names_exchange = self.inline.exchange.is_some() || self.inline.routing_key.is_some();
+        let exchange = self.target.exchange.as_ref().filter(|_| names_exchange);
+        if exchange.is_some_and(|exchange| !profile.covers_exchange(exchange)) && !covered {
+            return not_allowed("the profile does not cover this exchange with this routing key");
+        }
         if self.redirects(base) && !covered {
             return not_allowed("no allowed inline target covers what the request changes in the profile");
         }
@@ -66,7 +72,8 @@ impl Authorization<'_> {
         Ok(())
     }
 
-    /// Whether the request points somewhere else than the profile does, its queue aside.
+    /// Whether the request points somewhere else than the profile does, its queue and its exchange
+    /// aside.
     fn redirects(&self, base: &TargetSpec) -> bool {
         differs(self.inline.broker.as_ref(), Some(&base.broker.unwrap_or_default()))
             || differs(self.inline.queue_manager.as_ref(), base.queue_manager.as_ref())

@@ -9,6 +9,7 @@ use crate::command::ConsumeCommand;
 use crate::connection::Access;
 use crate::content::Outgoing;
 use crate::error::BrokerError;
+use crate::exchange::Exchange;
 use crate::message::MessageId;
 use crate::moving::{MoveCommand, MoveReport};
 use crate::names::QueueName;
@@ -119,6 +120,20 @@ pub trait Broker: Send + Sync {
         outgoing: &'a Outgoing,
         deadline: Deadline,
     ) -> Result<Box<dyn ReadyToPut + 'a>, BrokerError>;
+
+    /// Connects to publish `outgoing` to `exchange`, each message with its routing key. A message
+    /// that no queue gets is [`BrokerError::Unroutable`]. Without another word a kind of broker has
+    /// no exchanges.
+    async fn connect_to_publish<'a>(
+        &self,
+        access: &Access,
+        exchange: &'a Exchange,
+        outgoing: &'a Outgoing,
+        deadline: Deadline,
+    ) -> Result<Box<dyn ReadyToPut + 'a>, BrokerError> {
+        let _ = (access, outgoing, deadline);
+        Err(BrokerError::unsupported(format!("this broker has no exchanges, as {}", exchange.name)))
+    }
 
     /// Puts the messages of `outgoing` from index `from` on, whichever broker answers: for callers
     /// that have put nothing before. See [`ReadyToPut::put`].

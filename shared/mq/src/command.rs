@@ -5,10 +5,10 @@ use serde::{Deserialize, Serialize};
 
 use crate::base64_bytes::{Base64Bytes, IdBytes};
 use crate::bounded::bounded;
-use crate::content::Template;
 pub use crate::explicit::ExplicitMessage;
 use crate::headers::Headers;
 use crate::properties::{OwnProps, Properties};
+use crate::template::Template;
 
 bounded!(
     /// How many messages a produce puts.

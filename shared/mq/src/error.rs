@@ -12,6 +12,7 @@ use std::sync::Arc;
 
 use serde::Serialize;
 
+use crate::exchange::ExchangeName;
 use crate::names::QueueName;
 
 /// An error of a library below. It is shared, so that errors of brokers can be cloned.
@@ -45,6 +46,11 @@ impl BrokerReply {
 pub enum BrokerError {
     #[error("the queue {queue} does not exist")]
     QueueNotFound { queue: QueueName, reply: Option<BrokerReply>, source: Option<Cause> },
+    #[error("the exchange {exchange} does not exist")]
+    ExchangeNotFound { exchange: ExchangeName, reply: Option<BrokerReply>, source: Option<Cause> },
+    /// No queue is bound for the routing key of a message, which is nowhere now.
+    #[error("the exchange {exchange} has no queue for the routing key of a message")]
+    Unroutable { exchange: ExchangeName, reply: Option<BrokerReply>, source: Option<Cause> },
     #[error("{detail}")]
     AuthenticationFailed { detail: String, reply: Option<BrokerReply>, source: Option<Cause> },
     #[error("{detail}")]
@@ -74,6 +80,16 @@ impl BrokerError {
     #[must_use]
     pub fn queue_not_found(queue: QueueName) -> Self {
         Self::QueueNotFound { queue, reply: None, source: None }
+    }
+
+    #[must_use]
+    pub fn exchange_not_found(exchange: ExchangeName) -> Self {
+        Self::ExchangeNotFound { exchange, reply: None, source: None }
+    }
+
+    #[must_use]
+    pub fn unroutable(exchange: ExchangeName) -> Self {
+        Self::Unroutable { exchange, reply: None, source: None }
     }
 
     #[must_use]
@@ -151,6 +167,8 @@ impl BrokerError {
             | Self::AuthenticationFailed { reply, source, .. }
             | Self::Rejected { reply, source, .. }
             | Self::QueueFull { reply, source, .. }
+            | Self::ExchangeNotFound { reply, source, .. }
+            | Self::Unroutable { reply, source, .. }
             | Self::Unreachable { reply, source, .. }
             | Self::Timeout { reply, source, .. }
             | Self::InDoubt { reply, source, .. }
@@ -166,6 +184,8 @@ impl BrokerError {
             | Self::AuthenticationFailed { reply, source, .. }
             | Self::Rejected { reply, source, .. }
             | Self::QueueFull { reply, source, .. }
+            | Self::ExchangeNotFound { reply, source, .. }
+            | Self::Unroutable { reply, source, .. }
             | Self::Unreachable { reply, source, .. }
             | Self::Timeout { reply, source, .. }
             | Self::InDoubt { reply, source, .. }
@@ -183,6 +203,8 @@ impl BrokerError {
             Self::Rejected { reply, .. } => reply.as_ref().is_some_and(BrokerReply::is_transient),
             Self::AuthenticationFailed { .. }
             | Self::QueueNotFound { .. }
+            | Self::ExchangeNotFound { .. }
+            | Self::Unroutable { .. }
             | Self::QueueFull { .. }
             | Self::InDoubt { .. }
             | Self::Unsupported { .. }
@@ -199,6 +221,8 @@ mod tests {
     fn all() -> Vec<BrokerError> {
         vec![
             BrokerError::queue_not_found("ORDERS".to_owned().try_into().unwrap()),
+            BrokerError::exchange_not_found("orders".to_owned().try_into().unwrap()),
+            BrokerError::unroutable("orders".to_owned().try_into().unwrap()),
             BrokerError::authentication_failed("ours"),
             BrokerError::rejected("ours"),
             BrokerError::queue_full("ours"),

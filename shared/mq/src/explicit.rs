@@ -8,6 +8,7 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer, de, ser};
 
 use crate::base64_bytes::{Base64Bytes, IdBytes};
 use crate::command::{ExpiryMs, Persistence, Priority};
+use crate::exchange::RoutingKey;
 use crate::headers::Headers;
 use crate::properties::{OwnProps, Properties};
 
@@ -52,6 +53,8 @@ struct Written<'a> {
     expiry_ms: Option<ExpiryMs>,
     #[serde(rename = "p", skip_serializing_if = "Option::is_none")]
     properties: Option<&'a Properties>,
+    #[serde(rename = "k", skip_serializing_if = "Option::is_none")]
+    routing_key: Option<&'a RoutingKey>,
 }
 
 #[derive(Deserialize)]
@@ -73,6 +76,8 @@ struct Read {
     expiry_ms: Option<ExpiryMs>,
     #[serde(rename = "p", default)]
     properties: Properties,
+    #[serde(rename = "k")]
+    routing_key: Option<RoutingKey>,
 }
 
 impl Serialize for ExplicitMessage {
@@ -90,6 +95,7 @@ impl Serialize for ExplicitMessage {
             priority: own.and_then(|own| own.priority),
             expiry_ms: own.and_then(|own| own.expiry_ms),
             properties: own.map(|own| &own.properties).filter(|properties| !properties.is_empty()),
+            routing_key: own.and_then(|own| own.routing_key.as_ref()),
         };
         written.serialize(serializer)
     }
@@ -97,14 +103,19 @@ impl Serialize for ExplicitMessage {
 
 impl<'de> Deserialize<'de> for ExplicitMessage {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        let Read { text, binary, headers, correl_id, persistence, priority, expiry_ms, properties } =
-            Read::deserialize(deserializer)?;
-        let (body, is_text) = match (text, binary) {
+        let read = Read::deserialize(deserializer)?;
+        let (body, is_text) = match (read.text, read.binary) {
             (Some(text), None) => (Base64Bytes(text.into_bytes()), true),
             (None, Some(bytes)) => (bytes, false),
             _ => return Err(de::Error::custom("a message has either t or b")),
         };
-        let own = OwnProps { persistence, priority, expiry_ms, properties }.boxed();
-        Ok(Self { body, is_text, headers, correl_id, own })
+        let own = OwnProps {
+            persistence: read.persistence,
+            priority: read.priority,
+            expiry_ms: read.expiry_ms,
+            properties: read.properties,
+            routing_key: read.routing_key,
+        };
+        Ok(Self { body, is_text, headers: read.headers, correl_id: read.correl_id, own: own.boxed() })
     }
 }

@@ -5,6 +5,7 @@ use std::str::FromStr;
 
 use wildmatch::WildMatch;
 
+use crate::exchange::Exchange;
 use crate::host_pattern::HostPattern;
 use crate::reach::ByAddress;
 use crate::secret_ref::SecretRef;
@@ -22,7 +23,10 @@ use crate::target::{Address, BrokerKind, Target, Tls};
 /// | `vhost=` | for these virtual hosts (or queue managers), with `*` and `?`; without it for any |
 /// | `tls=` | `required`: only for connections with TLS; `optional`: also without |
 /// | `secrets=` | also for requests that name these secrets, with `*` and `?` |
+/// | `exchanges=` | also for these exchanges, with `*` and `?`; without it for queues alone |
+/// | `routingKeys=` | for these routing keys of an exchange, with `*` and `?`; without it for any |
 ///
+/// The queue may be left out where exchanges are given: `rabbitmq://host:5671/?exchanges=orders`.
 /// An entry with secrets has to name its tenants. Its secrets go out over TLS only, unless it says
 /// `tls=optional`. Empty allows nothing.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -46,6 +50,9 @@ struct Entry {
     virtual_hosts: Vec<WildMatch>,
     tls: Option<TlsRule>,
     secrets: Vec<WildMatch>,
+    exchanges: Vec<WildMatch>,
+    /// Empty: any.
+    routing_keys: Vec<WildMatch>,
 }
 
 #[derive(Clone, Debug, PartialEq)]
@@ -77,8 +84,8 @@ impl InlineTargets {
 }
 
 impl AllowedTargets<'_> {
-    /// Whether `target` is allowed at every one of its addresses. Without a queue it stands for a
-    /// connection alone.
+    /// Whether `target` is allowed at every one of its addresses. Without a queue and an exchange it
+    /// stands for a connection alone.
     pub(crate) fn cover(&self, target: &Target) -> bool {
         self.everywhere(target, |entry| entry.covers_connection(target))
     }
@@ -139,9 +146,10 @@ impl Entry {
     fn covers(&self, tenant: &str, target: &Target) -> bool {
         self.is_about(tenant, target)
             && target.queue.as_ref().is_none_or(|queue| self.queue.matches(queue.as_str()))
+            && target.exchange.as_ref().is_none_or(|exchange| self.covers_exchange(exchange))
     }
 
-    /// Whether the entry is about this, its addresses and its queue aside.
+    /// Whether the entry is about this, its addresses, its queue and its exchange aside.
     fn is_about(&self, tenant: &str, target: &Target) -> bool {
         let endpoint = &target.endpoint;
         let is_for_tenant = match &self.tenants {
@@ -152,6 +160,12 @@ impl Entry {
             && self.broker == endpoint.broker
             && (self.virtual_hosts.is_empty()
                 || self.virtual_hosts.iter().any(|pattern| pattern.matches(&endpoint.queue_manager)))
+    }
+
+    fn covers_exchange(&self, exchange: &Exchange) -> bool {
+        let is_named = |patterns: &[WildMatch]| patterns.iter().any(|name| name.matches(&exchange.name));
+        let is_routed = |pattern: &WildMatch| exchange.routing_key.is_covered_by(pattern);
+        is_named(&self.exchanges) && (self.routing_keys.is_empty() || self.routing_keys.iter().any(is_routed))
     }
 
     fn covers_address(&self, host: &str, port: u16) -> bool {
@@ -187,14 +201,14 @@ impl FromStr for Entry {
         let (queue, options) = split_options(rest);
         let (host, port) = address.rsplit_once(':').ok_or("the port is missing")?;
         let host = host.strip_prefix('[').and_then(|host| host.strip_suffix(']')).unwrap_or(host);
-        if queue.is_empty() {
-            return Err("the queue must not be empty; `*` allows any");
-        }
         let port = match port {
             "*" => None,
             port => Some(port.parse().map_err(|_| "the port is neither a number nor `*`")?),
         };
         let options = Options::parse(options)?;
+        if queue.is_empty() && options.exchanges.is_empty() {
+            return Err("the queue must not be empty; `*` allows any");
+        }
         Ok(Self {
             broker,
             host: host.parse()?,
@@ -204,6 +218,8 @@ impl FromStr for Entry {
             virtual_hosts: options.virtual_hosts,
             tls: options.tls,
             secrets: options.secrets,
+            exchanges: options.exchanges,
+            routing_keys: options.routing_keys,
         })
     }
 }
@@ -226,6 +242,8 @@ struct Options {
     virtual_hosts: Vec<WildMatch>,
     tls: Option<TlsRule>,
     secrets: Vec<WildMatch>,
+    exchanges: Vec<WildMatch>,
+    routing_keys: Vec<WildMatch>,
 }
 
 impl Options {
@@ -251,6 +269,8 @@ impl Options {
                 }
                 "vhost" => options.virtual_hosts = values(),
                 "secrets" => options.secrets = values(),
+                "exchanges" => options.exchanges = values(),
+                "routingKeys" => options.routing_keys = values(),
                 "tls" => {
                     options.tls = Some(match value {
                         "required" => TlsRule::Required,
@@ -258,8 +278,15 @@ impl Options {
                         _ => return Err("tls is neither required nor optional"),
                     });
                 }
-                _ => return Err("the options are tenant=, vhost=, tls= and secrets="),
+                _ => {
+                    return Err(
+                        "the options are tenant=, vhost=, tls=, secrets=, exchanges= and routingKeys=",
+                    );
+                }
             }
+        }
+        if options.exchanges.is_empty() && !options.routing_keys.is_empty() {
+            return Err("routingKeys= goes with exchanges=");
         }
         if !options.secrets.is_empty() && options.tenants.is_none() {
             return Err("an entry with secrets= names its tenants (tenant=…), or all of them (tenant=*)");

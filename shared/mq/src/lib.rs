@@ -6,6 +6,7 @@
 //! [`Target`]; once its secrets are read, an [`Access`], which is all that a [`Broker`] needs to
 //! connect.
 
+mod address;
 mod authorization;
 mod base64_bytes;
 mod bounded;
@@ -14,6 +15,7 @@ mod command;
 mod connection;
 mod content;
 mod error;
+mod exchange;
 mod explicit;
 mod header_value;
 mod headers;
@@ -29,8 +31,10 @@ mod reach;
 mod report;
 mod secret_ref;
 mod target;
+mod template;
 mod time;
 
+pub use address::{Address, ConnName};
 pub use base64_bytes::{Base64Bytes, IdBytes};
 pub use bounded::List;
 pub use broker::{Broker, MoveFailure, ProduceFailure, Put, ReadyToPut, Relocation, UnitOfWork};
@@ -42,8 +46,9 @@ pub use command::{
     Transaction, TxSize, WaitSeconds,
 };
 pub use connection::{Access, Credentials};
-pub use content::{ContentSeed, CorrelId, Outgoing, OutgoingMessage, Template, TemplateError};
+pub use content::{ContentSeed, CorrelId, Outgoing, OutgoingMessage};
 pub use error::{BrokerError, BrokerReply, Cause};
+pub use exchange::{Exchange, ExchangeName, RoutingKey};
 pub use header_value::{Decimal, Float32, Float64, HeaderValue};
 pub use headers::{HeaderName, Headers};
 pub use inline::{AllowedTargets, InlineTargets, InlineTargetsError};
@@ -59,7 +64,6 @@ pub use properties::{
 pub use reach::Reach;
 pub use report::{Consumed, DepthReport, Latency, PoolReport, ProduceReport, TestReport, TestStep};
 pub use secret_ref::SecretRef;
-pub use target::{
-    Address, AuthSpec, BrokerKind, ConnName, Endpoint, Profile, SslSpec, Target, TargetError, TargetSpec, Tls,
-};
+pub use target::{AuthSpec, BrokerKind, Endpoint, Profile, SslSpec, Target, TargetError, TargetSpec, Tls};
+pub use template::{Template, TemplateError};
 pub use time::Time;

@@ -7,8 +7,8 @@ use crate::target::Target;
 
 impl Target {
     /// Names the place of the target's messages, in 64 hexadecimal characters: a digest of the kind
-    /// of broker, the virtual host or queue manager, the queue, the set of addresses, and
-    /// `cluster`, the name that the connected broker gives its cluster. So the nodes of one cluster
+    /// of broker, the virtual host or queue manager, the queue (or exchange and routing key), the set
+    /// of addresses, and `cluster`, the name that the connected broker gives its cluster. So the nodes of one cluster
     /// are one place, and brokers of one list that are no cluster are not.
     ///
     /// Two targets of the same place may differ in user, secrets and TLS.
@@ -24,8 +24,14 @@ impl Target {
             endpoint.ccdt_url.as_deref(),
             cluster,
         ];
+        // A queue's place has no fields for an exchange, as when it was noted by earlier versions.
+        let exchange = self
+            .exchange
+            .iter()
+            .flat_map(|exchange| [Some(exchange.name.as_str()), Some(exchange.routing_key.as_str())]);
+        let addresses = addresses.iter().map(|address| Some(address.as_str()));
         let mut digest = Sha256::new();
-        for field in fields.into_iter().chain(addresses.iter().map(|address| Some(address.as_str()))) {
+        for field in fields.into_iter().chain(addresses).chain(exchange) {
             // An absent field is not an empty one, and no field runs into the next.
             digest.update([u8::from(field.is_some())]);
             let field = field.unwrap_or_default();

@@ -10,6 +10,7 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use crate::base64_bytes::IdBytes;
 use crate::bounded::{bounded, text};
 use crate::command::{ExpiryMs, Persistence, Priority};
+use crate::exchange::RoutingKey;
 use crate::names::is_of_an_ibm_name;
 use crate::time::Time;
 
@@ -120,6 +121,7 @@ pub struct OwnProps {
     pub priority: Option<Priority>,
     pub expiry_ms: Option<ExpiryMs>,
     pub properties: Properties,
+    pub routing_key: Option<RoutingKey>,
 }
 
 impl OwnProps {

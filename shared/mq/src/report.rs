@@ -2,8 +2,9 @@
 
 use serde::{Deserialize, Serialize};
 
+use crate::address::Address;
 use crate::message::ReceivedMessage;
-use crate::target::{Address, BrokerKind};
+use crate::target::BrokerKind;
 
 /// Milliseconds from handing a message to the broker to its confirmation.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]

@@ -2,12 +2,13 @@
 //! complete and allowed.
 
 use std::fmt;
-use std::str::FromStr;
 
 use serde::{Deserialize, Serialize};
 use wildmatch::WildMatch;
 
+use crate::address::{Address, ConnName};
 use crate::authorization::Authorization;
+use crate::exchange::{Exchange, ExchangeName, RoutingKey};
 use crate::inline::AllowedTargets;
 use crate::names::{
     CcdtUrl, ChannelName, CipherSpec, QueueManagerName, QueueName, UserName, is_of_an_ibm_name,
@@ -38,99 +39,6 @@ impl BrokerKind {
     }
 }
 
-/// A host and a port.
-#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
-pub struct Address {
-    /// A name or a literal address, in lower case, without brackets; at most [`Address::MAX_HOST`]
-    /// characters.
-    pub host: String,
-    /// 1 to 65535.
-    pub port: u16,
-}
-
-impl Address {
-    /// The longest name of a host, in characters (RFC 1035, section 2.3.4).
-    pub const MAX_HOST: usize = 253;
-}
-
-impl fmt::Display for Address {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        if self.host.contains(':') {
-            write!(f, "[{}]:{}", self.host, self.port)
-        } else {
-            write!(f, "{}:{}", self.host, self.port)
-        }
-    }
-}
-
-impl FromStr for Address {
-    type Err = String;
-
-    /// Reads `host:port`, `[ipv6]:port` or IBM's `host(port)`.
-    fn from_str(text: &str) -> Result<Self, String> {
-        let malformed = || "must be host:port or host(port)".to_owned();
-        let (host, port) = match text.strip_suffix(')') {
-            Some(open) => open.split_once('('),
-            None => text.rsplit_once(':'),
-        }
-        .ok_or_else(malformed)?;
-        let host = host.strip_prefix('[').and_then(|host| host.strip_suffix(']')).unwrap_or(host);
-        let allowed = |c: char| c.is_ascii_alphanumeric() || matches!(c, '.' | '-' | '_' | ':');
-        if host.is_empty() || host.len() > Self::MAX_HOST || !host.chars().all(allowed) {
-            return Err(malformed());
-        }
-        let port = port.parse().ok().filter(|port| *port != 0).ok_or_else(malformed)?;
-        Ok(Self { host: host.to_ascii_lowercase(), port })
-    }
-}
-
-/// Addresses that are tried in order: 1 to 16, none of them twice. Each that does not answer costs
-/// a request time and the broker's network a connection.
-#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
-#[serde(try_from = "String", into = "String")]
-pub struct ConnName(Vec<Address>);
-
-impl ConnName {
-    /// How many addresses one name may list.
-    pub const MAX_ADDRESSES: usize = 16;
-    /// Sixteen of the longest, as `host(port)`, with commas between them.
-    pub const MAX_BYTES: usize = Self::MAX_ADDRESSES * (Address::MAX_HOST + "(65535),".len()) - 1;
-
-    /// In the order in which they are tried; at least one.
-    #[must_use]
-    pub fn addresses(&self) -> &[Address] {
-        &self.0
-    }
-}
-
-impl TryFrom<String> for ConnName {
-    type Error = String;
-
-    fn try_from(text: String) -> Result<Self, String> {
-        if text.len() > Self::MAX_BYTES {
-            return Err(format!("must be at most {} bytes long, not {}", Self::MAX_BYTES, text.len()));
-        }
-        let mut addresses = Vec::new();
-        for address in text.split(',') {
-            let address: Address = address.trim().parse()?;
-            if addresses.contains(&address) {
-                return Err(format!("names {address} more than once"));
-            }
-            if addresses.len() == Self::MAX_ADDRESSES {
-                return Err(format!("must name at most {} addresses", Self::MAX_ADDRESSES));
-            }
-            addresses.push(address);
-        }
-        Ok(Self(addresses))
-    }
-}
-
-impl From<ConnName> for String {
-    fn from(name: ConnName) -> Self {
-        name.0.iter().map(ToString::to_string).collect::<Vec<_>>().join(",")
-    }
-}
-
 /// A target as a request or a profile writes it; every member is optional until the two are merged.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
@@ -139,6 +47,9 @@ pub struct TargetSpec {
     pub broker: Option<BrokerKind>,
     pub queue_manager: Option<QueueManagerName>,
     pub queue: Option<QueueName>,
+    /// In place of a queue, to put messages.
+    pub exchange: Option<ExchangeName>,
+    pub routing_key: Option<RoutingKey>,
     pub channel: Option<ChannelName>,
     pub conn_name: Option<ConnName>,
     pub ccdt_url: Option<CcdtUrl>,
@@ -167,7 +78,7 @@ pub struct AuthSpec {
 }
 
 /// A target kept on the server, with patterns (`*`, `?`) of the further queues that a request may
-/// name on it.
+/// name on it, and of exchanges with the routing keys that it may use there.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct Profile {
@@ -176,12 +87,29 @@ pub struct Profile {
     /// Patterns of queues, beside the target's own.
     #[serde(default)]
     pub queues: Vec<String>,
+    #[serde(default)]
+    pub exchanges: Vec<String>,
+    #[serde(default)]
+    pub routing_keys: Vec<String>,
 }
 
 impl Profile {
     pub(crate) fn covers_queue(&self, queue: &QueueName) -> bool {
         self.target.queue.as_ref() == Some(queue)
             || self.queues.iter().any(|pattern| WildMatch::new(pattern).matches(queue.as_str()))
+    }
+
+    /// Whether both the exchange and the routing key are the profile's own, or match a pattern.
+    pub(crate) fn covers_exchange(&self, exchange: &Exchange) -> bool {
+        let name = exchange.name.as_str();
+        let is_own = self.target.exchange.as_ref() == Some(&exchange.name);
+        let has_own_key = self.target.routing_key.clone().unwrap_or_default() == exchange.routing_key;
+        (is_own || self.exchanges.iter().any(|pattern| WildMatch::new(pattern).matches(name)))
+            && ((is_own && has_own_key)
+                || self
+                    .routing_keys
+                    .iter()
+                    .any(|pattern| exchange.routing_key.is_covered_by(&WildMatch::new(pattern))))
     }
 
     pub(crate) fn covers_addresses(&self, addresses: &[Address]) -> bool {
@@ -232,6 +160,9 @@ pub struct Target {
     pub endpoint: Endpoint,
     /// Absent only for a connection test, which needs none.
     pub queue: Option<QueueName>,
+    /// Where messages are published; `None` if the work is about a queue.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub exchange: Option<Exchange>,
     /// Who named the password, for the error that says so.
     #[serde(default)]
     pub password_origin: PasswordOrigin,
@@ -241,8 +172,12 @@ pub struct Target {
 }
 
 impl fmt::Display for Target {
-    /// The form of answers and records: `<queueManager>:<queue>`.
+    /// The form of answers and records: `<queueManager>:<queue>`, or
+    /// `<queueManager>:<exchange>/<routingKey>`.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if let Some(Exchange { name, routing_key }) = &self.exchange {
+            return write!(f, "{}:{name}/{}", self.endpoint.queue_manager, routing_key.as_str());
+        }
         write!(f, "{}:{}", self.endpoint.queue_manager, self.queue.as_ref().map_or("", QueueName::as_str))
     }
 }
@@ -305,6 +240,27 @@ impl Target {
         let reach = Authorization { profile, inline, target: &self, allowed }.reach();
         Self { reach, ..self }
     }
+
+    /// Checks that the caller may also publish with `key`, which a message has for itself. The
+    /// other arguments are those that the target was resolved with.
+    ///
+    /// # Errors
+    /// When the key is not allowed, or the target has no exchange.
+    pub fn check_routing_key(
+        &self,
+        key: &RoutingKey,
+        profile: Option<&Profile>,
+        inline: Option<&TargetSpec>,
+        allowed: AllowedTargets<'_>,
+    ) -> Result<(), TargetError> {
+        let Some(exchange) = &self.exchange else {
+            return Err(TargetError::invalid("/target/exchange", "is required with a message's routingKey"));
+        };
+        let exchange = Exchange { name: exchange.name.clone(), routing_key: key.clone() };
+        let target = Self { exchange: Some(exchange), ..self.clone() };
+        let inline = TargetSpec { routing_key: Some(key.clone()), ..inline.cloned().unwrap_or_default() };
+        Authorization { profile, inline: &inline, target: &target, allowed }.check()
+    }
 }
 
 impl TargetError {
@@ -319,7 +275,12 @@ fn merge(base: &TargetSpec, over: &TargetSpec) -> TargetSpec {
     TargetSpec {
         broker: over.broker.or(base.broker),
         queue_manager: over.queue_manager.clone().or_else(|| base.queue_manager.clone()),
-        queue: over.queue.clone().or_else(|| base.queue.clone()),
+        queue: over.queue.clone().or_else(|| base.queue.clone().filter(|_| over.exchange.is_none())),
+        exchange: over.exchange.clone().or_else(|| base.exchange.clone().filter(|_| over.queue.is_none())),
+        routing_key: over
+            .routing_key
+            .clone()
+            .or_else(|| base.routing_key.clone().filter(|_| over.queue.is_none())),
         channel: over.channel.clone().or_else(|| base.channel.clone()),
         conn_name: over.conn_name.clone().or_else(|| base.conn_name.clone()),
         ccdt_url: if over.conn_name.is_some() { None } else { base.ccdt_url.clone() },
@@ -344,6 +305,7 @@ impl TargetSpec {
         if broker == BrokerKind::IbmMq {
             self.check_for_ibm_mq(inline)?;
         }
+        let exchange = self.exchange(inline)?;
         let queue_manager = match (self.queue_manager.filter(|name| !name.is_empty()), broker) {
             (Some(name), _) => name.into(),
             (None, BrokerKind::RabbitMq) => "/".to_owned(),
@@ -382,7 +344,28 @@ impl TargetSpec {
             password_ref: auth.password_ref,
         };
         let (password_origin, reach) = (PasswordOrigin::default(), Reach::default());
-        Ok(Target { endpoint, queue: self.queue, password_origin, reach })
+        Ok(Target { endpoint, queue: self.queue, exchange, password_origin, reach })
+    }
+
+    /// The exchange with its routing key. A target names a queue or an exchange.
+    fn exchange(&self, inline: &Self) -> Result<Option<Exchange>, TargetError> {
+        let fault = |pointer, is_inline: bool, detail: &str| match is_inline {
+            true => Err(TargetError::invalid(pointer, detail)),
+            false => Err(TargetError::Profile(format!("names an exchange wrongly: {pointer} {detail}"))),
+        };
+        let routing_key = self.routing_key.clone();
+        match (&self.exchange, &self.queue, routing_key) {
+            (Some(_), Some(_), _) => {
+                fault("/target/exchange", inline.exchange.is_some(), "cannot be used together with queue")
+            }
+            (None, _, Some(_)) => {
+                fault("/target/routingKey", inline.routing_key.is_some(), "goes with exchange only")
+            }
+            (None, _, None) => Ok(None),
+            (Some(name), None, key) => {
+                Ok(Some(Exchange { name: name.clone(), routing_key: key.unwrap_or_default() }))
+            }
+        }
     }
 
     /// IBM MQ's own limits, which are narrower than AMQP's: MQ_Q_MGR_NAME_LENGTH, MQ_Q_NAME_LENGTH

@@ -1,6 +1,6 @@
 //! Which targets are one place, and which are not.
 
-#![allow(clippy::unwrap_used, reason = "these are tests")]
+#![allow(clippy::unwrap_used, clippy::indexing_slicing, reason = "these are tests")]
 
 use mq::{InlineTargets, Profile, Target};
 use serde_json::{Value, json};
@@ -41,5 +41,21 @@ fn the_order_of_addresses_and_who_logs_in_do_not_make_another_place() {
         json!({"ssl": {"enabled": true}}),
     ] {
         assert_eq!(target(same.clone()).place(Some("c")), place, "{same}");
+    }
+}
+
+#[test]
+fn exchange_and_routing_key_make_a_place_and_queues_keep_theirs() {
+    // As records of earlier versions have it.
+    let queue = "fb623f56165db31b1e7463642e5595fc04ce9217fefc7e6b7d0d94201f631216";
+    assert_eq!(target(json!({})).place(Some("c")), queue);
+    let exchange = |name: &str, key: &str| {
+        target(json!({"queue": null, "exchange": name, "routingKey": key})).place(Some("c"))
+    };
+    let places =
+        [exchange("e", "k"), exchange("e", "l"), exchange("f", "k"), exchange("ek", ""), exchange("q", "")];
+    for (index, place) in places.iter().enumerate() {
+        assert_ne!(place, queue);
+        assert!(!places[..index].contains(place), "{index}");
     }
 }

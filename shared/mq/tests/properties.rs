@@ -65,6 +65,7 @@ fn what_a_message_says_of_itself_wins_and_the_rest_holds_for_it() {
         priority: Some(priority(0)),
         expiry_ms: None,
         properties: Properties { reply_to: text("own"), ..Properties::default() },
+        routing_key: None,
     };
     let outgoing = outgoing(props.clone(), own);
     assert_eq!(*outgoing.props_of(0), props);

@@ -119,6 +119,8 @@ fn code(failure: &StepError) -> &'static str {
         (BrokerError::Unsupported { .. }, _) => "UNSUPPORTED_BY_BROKER",
         (
             BrokerError::Rejected { .. }
+            | BrokerError::ExchangeNotFound { .. }
+            | BrokerError::Unroutable { .. }
             | BrokerError::QueueFull { .. }
             | BrokerError::InDoubt { .. }
             | BrokerError::MessageTooLarge { .. },

@@ -40,6 +40,7 @@ mod message;
 mod monitor;
 mod moving;
 mod pacer;
+mod place;
 mod pool;
 mod pooled;
 mod pools;
@@ -62,8 +63,8 @@ use std::sync::Arc;
 
 use async_trait::async_trait;
 use mq::{
-    Access, Broker, BrokerError, ConsumeCommand, Deadline, DepthReport, MoveCommand, MoveReport, Outgoing,
-    PoolReport, QueueName, Reach, ReadyToPut, Relocation, TestReport, UnitOfWork,
+    Access, Broker, BrokerError, ConsumeCommand, Deadline, DepthReport, Exchange, MoveCommand, MoveReport,
+    Outgoing, PoolReport, QueueName, Reach, ReadyToPut, Relocation, TestReport, UnitOfWork,
 };
 
 pub use crate::config::{
@@ -74,6 +75,7 @@ pub use crate::health::HealthStatus;
 pub use crate::intake::MOST_HELD;
 pub use crate::manager::ConnectionManager;
 pub use crate::monitor::ConnectionMonitor;
+use crate::place::Place;
 pub use crate::pool::{ConnectionPool, InvalidPoolLimits, PoolLimits, PoolStats};
 pub use crate::pooled::PooledConnection;
 use crate::pools::ConnectionPools;
@@ -119,8 +121,19 @@ impl Broker for RabbitMq {
         outgoing: &'a Outgoing,
         deadline: Deadline,
     ) -> Result<Box<dyn ReadyToPut + 'a>, BrokerError> {
-        let connected = produce::connect(&self.pool, access, queue, outgoing, deadline).await?;
+        let connected = produce::connect(&self.pool, access, Place::Queue(queue), outgoing, deadline).await?;
         Ok(Box::new(connected))
+    }
+
+    async fn connect_to_publish<'a>(
+        &self,
+        access: &Access,
+        exchange: &'a Exchange,
+        outgoing: &'a Outgoing,
+        deadline: Deadline,
+    ) -> Result<Box<dyn ReadyToPut + 'a>, BrokerError> {
+        let place = Place::Exchange(exchange);
+        Ok(Box::new(produce::connect(&self.pool, access, place, outgoing, deadline).await?))
     }
 
     async fn fetch(

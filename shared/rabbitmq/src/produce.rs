@@ -7,20 +7,21 @@ use amq_protocol::frame::{AMQPContentHeader, AMQPFrame, gen_frame};
 use async_trait::async_trait;
 use lapin::options::ConfirmSelectOptions;
 use mq::{
-    Access, BrokerError, Deadline, MessageId, Outgoing, ProduceFailure, ProduceReport, QueueName, ReadyToPut,
+    Access, BrokerError, Deadline, MessageId, Outgoing, ProduceFailure, ProduceReport, ReadyToPut,
     Transaction,
 };
 use tokio::sync::watch;
 
 use crate::content_header::CLASS_BASIC;
-use crate::errors::{During, Failure, NACK, NO_ROUTE};
+use crate::errors::{During, Failure, NO_ROUTE, nack};
 use crate::latency::Latencies;
 use crate::message::{check, properties};
 use crate::pacer::Pacer;
+use crate::place::Place;
 use crate::pools::ConnectionPools;
 use crate::progress::Progress;
 use crate::queue_facts;
-use crate::session::{Session, call, short};
+use crate::session::{Session, call};
 use crate::window::{Settled, Verdict, Window};
 
 /// How long messages that are paced may await a settlement.
@@ -36,7 +37,7 @@ const MARGIN: Duration = Duration::from_millis(500);
 /// A connection on which nothing has been sent yet.
 pub(crate) struct Connected<'a> {
     session: Session,
-    queue: &'a QueueName,
+    place: Place<'a>,
     outgoing: &'a Outgoing,
 }
 
@@ -44,13 +45,13 @@ pub(crate) struct Connected<'a> {
 pub(crate) async fn connect<'a>(
     pool: &Arc<ConnectionPools>,
     access: &Access,
-    queue: &'a QueueName,
+    place: Place<'a>,
     outgoing: &'a Outgoing,
     deadline: Deadline,
 ) -> Result<Connected<'a>, BrokerError> {
     refuse_up_front(outgoing)?;
     let session = Session::open(pool, access, deadline).await?;
-    Ok(Connected { session, queue, outgoing })
+    Ok(Connected { session, place, outgoing })
 }
 
 #[async_trait]
@@ -70,7 +71,7 @@ impl ReadyToPut for Connected<'_> {
 }
 
 async fn put(
-    Connected { session, queue, outgoing }: Connected<'_>,
+    Connected { session, place, outgoing }: Connected<'_>,
     from: u64,
     confirmed: &watch::Sender<u64>,
     deadline: Deadline,
@@ -87,10 +88,10 @@ async fn put(
     if let Err(failure) =
         call(deadline, session.channel().confirm_select(ConfirmSelectOptions::default())).await
     {
-        return Err(nothing(session.fail(failure, During::Queue(queue))));
+        return Err(nothing(place.fail(session, failure)));
     }
     let mut producer = Producer {
-        queue,
+        place,
         outgoing,
         transaction: outgoing.transaction(),
         confirmed,
@@ -113,7 +114,7 @@ async fn put(
 }
 
 struct Producer<'a> {
-    queue: &'a QueueName,
+    place: Place<'a>,
     outgoing: &'a Outgoing,
     transaction: Transaction,
     confirmed: &'a watch::Sender<u64>,
@@ -143,7 +144,7 @@ impl Producer<'_> {
                 return Err(Stop::OutOfTime);
             }
             let mut window =
-                Window::new(session, short(self.queue), Progress::new(self.confirmed, self.next));
+                Window::new(session, self.place.exchange(), Progress::new(self.confirmed, self.next));
             let unusable = self.fill(&mut window).await.err();
             let bytes = u64::try_from(window.bytes()).unwrap_or(u64::MAX);
             let settled = window.settle(&mut self.latencies, self.deadline).await;
@@ -171,7 +172,8 @@ impl Producer<'_> {
                 break;
             }
             let properties = properties(self.outgoing, &message)?;
-            window.publish(message.id, message.body, properties, &mut self.latencies);
+            let routing_key = self.place.routing_key(self.outgoing, message.sequence)?;
+            window.publish(message.id, routing_key, message.body, properties, &mut self.latencies);
             self.due = None;
             let is_due = self.pacer.is_some() && window.opened().elapsed() >= WINDOW_TIME;
             if window.is_broken() || is_due {
@@ -237,7 +239,7 @@ impl Producer<'_> {
     /// Ends the session and says what is on the queue, what may be, and why there is no more.
     async fn explain(self, stop: Stop, session: Session) -> ProduceFailure {
         let committed = self.next;
-        let queue = self.queue;
+        let place = self.place;
         let fail = |error, in_doubt| ProduceFailure { error, committed, in_doubt };
         match stop {
             Stop::OutOfTime => {
@@ -251,15 +253,15 @@ impl Producer<'_> {
                 fail(BrokerError::unsupported(detail), Vec::new())
             }
             Stop::Window(Settled { verdict, published, in_doubt, .. }) => match verdict {
-                Verdict::Unknown(failure) => unknown(failure, session, queue, published, in_doubt, committed),
+                Verdict::Unknown(failure) => unknown(failure, session, place, published, in_doubt, committed),
                 Verdict::Refused => {
-                    let error = refused(&session, queue, self.deadline).await;
+                    let error = refused(&session, place, self.deadline).await;
                     session.finish(self.deadline).await;
                     fail(error, in_doubt)
                 }
                 Verdict::Returned | Verdict::AllConfirmed => {
                     session.finish(self.deadline).await;
-                    fail(BrokerError::queue_not_found(queue.clone()).with_reply(NO_ROUTE), in_doubt)
+                    fail(place.unroutable().with_reply(NO_ROUTE), in_doubt)
                 }
             },
         }
@@ -270,13 +272,13 @@ impl Producer<'_> {
 fn unknown(
     failure: Failure,
     session: Session,
-    queue: &QueueName,
+    place: Place<'_>,
     published: usize,
     in_doubt: Vec<MessageId>,
     committed: u64,
 ) -> ProduceFailure {
     let refused_alone = is_refused_alone(&failure, published);
-    let error = session.fail(failure, During::Queue(queue));
+    let error = place.fail(session, failure);
     if refused_alone {
         return ProduceFailure { error, committed, in_doubt: Vec::new() };
     }
@@ -294,7 +296,17 @@ fn is_refused_alone(failure: &Failure, published: usize) -> bool {
 /// Says why the broker refused a message with `basic.nack`, as far as can be known: a queue with a
 /// length limit of its own that rejects publishes is full. A limit that a policy sets is not shown
 /// to clients.
-async fn refused(session: &Session, queue: &QueueName, deadline: Deadline) -> BrokerError {
+async fn refused(session: &Session, place: Place<'_>, deadline: Deadline) -> BrokerError {
+    let queue = match place {
+        Place::Queue(queue) => queue,
+        Place::Exchange(exchange) => {
+            let detail = format!(
+                "RabbitMQ refused a message (basic.nack): a queue behind the exchange {} is full and rejects, or could not store it",
+                exchange.name
+            );
+            return BrokerError::rejected(detail).with_reply(nack());
+        }
+    };
     let facts = queue_facts::learn(session, queue, deadline).await.ok();
     if facts.is_some_and(|facts| facts.rejects_when_full()) {
         let detail = format!("the queue {queue} is full and rejects further messages");

@@ -56,16 +56,17 @@ fn message_id(returned: &BasicReturnMessage) -> Option<String> {
 }
 
 impl<'a> Publish<'a> {
-    /// Begins to publish to the default exchange, `mandatory`.
+    /// Begins to publish, `mandatory`.
     pub(crate) fn begin(
         channel: &'a Channel,
-        queue: ShortString,
+        exchange: ShortString,
+        routing_key: ShortString,
         body: Vec<u8>,
         properties: BasicProperties,
     ) -> Self {
         let options = BasicPublishOptions { mandatory: true, ..BasicPublishOptions::default() };
         let mut publish = Self::Sending(Box::pin(async move {
-            channel.basic_publish(ShortString::default(), queue, options, &body, properties).await
+            channel.basic_publish(exchange, routing_key, options, &body, properties).await
         }));
         let _ = publish.poll_answer(&mut Context::from_waker(Waker::noop()));
         publish

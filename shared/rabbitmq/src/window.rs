@@ -28,7 +28,7 @@ const BATCH: usize = 64;
 /// publishing, because only the oldest one has to be awaited for that.
 pub(crate) struct Window<'a> {
     session: &'a Session,
-    queue: ShortString,
+    exchange: ShortString,
     progress: Progress<'a>,
     /// What the connection had seen returned before.
     earlier_returns: u64,
@@ -76,10 +76,10 @@ pub(crate) struct Settled {
 }
 
 impl<'a> Window<'a> {
-    pub(crate) fn new(session: &'a Session, queue: ShortString, progress: Progress<'a>) -> Self {
+    pub(crate) fn new(session: &'a Session, exchange: ShortString, progress: Progress<'a>) -> Self {
         Self {
             session,
-            queue,
+            exchange,
             progress,
             earlier_returns: session.returns(),
             messages: Vec::new(),
@@ -134,12 +134,14 @@ impl<'a> Window<'a> {
     pub(crate) fn publish(
         &mut self,
         id: MessageId,
+        routing_key: ShortString,
         body: Vec<u8>,
         properties: BasicProperties,
         latencies: &mut Latencies,
     ) {
         let (bytes, at) = (body.len(), Instant::now());
-        let publish = Publish::begin(self.session.channel(), self.queue.clone(), body, properties);
+        let publish =
+            Publish::begin(self.session.channel(), self.exchange.clone(), routing_key, body, properties);
         if let Some(failure) = publish.failure() {
             self.fail(failure.clone());
         }

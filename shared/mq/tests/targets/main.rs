@@ -2,6 +2,7 @@
 
 #![allow(clippy::unwrap_used, clippy::indexing_slicing, reason = "these are tests")]
 
+mod exchanges;
 mod grants;
 mod reach;
 
@@ -136,6 +137,9 @@ fn allow_list_entries_are_read_with_their_wildcards() {
         "rabbitmq://h:1/q?tenant=*&tls=on",
         "rabbitmq://h:1/q?tenant=*&secrets",
         "rabbitmq://h:1/q?vhost=a,,b",
+        "rabbitmq://h:1/?vhost=a",
+        "rabbitmq://h:1/q?exchanges=",
+        "rabbitmq://h:1/q?routingKeys=a",
     ] {
         assert!(malformed.parse::<InlineTargets>().is_err(), "{malformed}");
     }

@@ -30,6 +30,8 @@ pub(crate) fn kind(error: &BrokerError) -> &'static str {
     log::note(&format!("{error:?} {error}"));
     match error {
         BrokerError::QueueNotFound { .. } => "QueueNotFound",
+        BrokerError::ExchangeNotFound { .. } => "ExchangeNotFound",
+        BrokerError::Unroutable { .. } => "Unroutable",
         BrokerError::AuthenticationFailed { .. } => "AuthenticationFailed",
         BrokerError::Rejected { .. } => "Rejected",
         BrokerError::QueueFull { .. } => "QueueFull",

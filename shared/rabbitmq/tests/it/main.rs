@@ -14,6 +14,7 @@ mod checklist;
 mod configuration;
 mod connecting;
 mod encrypted;
+mod exchanges;
 mod fetching;
 mod foreign;
 mod intake;

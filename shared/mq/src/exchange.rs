@@ -1,0 +1,83 @@
+//! Where messages go that are not put on a queue by its name.
+
+use serde::{Deserialize, Serialize};
+use wildmatch::WildMatch;
+
+use crate::bounded::{not_control, text};
+use crate::content::ContentSeed;
+use crate::template::Template;
+
+text!(
+    /// The name of an exchange, within AMQP's limit for a short string (AMQP 0-9-1, section
+    /// 4.2.5.3). The default exchange has no name; its messages name their queue.
+    ExchangeName, 1..=255, not_control, "must not contain control characters"
+);
+
+/// A routing key, or a template of one: `{{seq}}`, `{{uuid}}`, `{{now}}`, `{{key}}` and
+/// `{{random(n)}}` as in bodies.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(try_from = "String", into = "String")]
+pub struct RoutingKey(Template);
+
+impl RoutingKey {
+    /// What AMQP carries (a short string), once it is rendered.
+    pub const MAX_BYTES: usize = 255;
+
+    pub fn as_str(&self) -> &str {
+        self.0.source()
+    }
+
+    pub(crate) fn render(&self, seed: &ContentSeed, index: u64) -> String {
+        self.0.render(seed, index)
+    }
+
+    /// Whether every key that this may render to matches. What stands for a placeholder is no
+    /// character of a pattern, once as short and once longer than anything it renders to: so
+    /// nothing but a `*` covers it.
+    pub(crate) fn is_covered_by(&self, pattern: &WildMatch) -> bool {
+        const STAND_IN: &str = "\u{f8ff}";
+        let matches = |stand_in: &str| pattern.matches(&self.0.with_stand_ins(stand_in));
+        matches(STAND_IN) && matches(&STAND_IN.repeat(Self::MAX_BYTES + 1))
+    }
+}
+
+impl Default for RoutingKey {
+    /// The empty one.
+    fn default() -> Self {
+        Self(Template::default())
+    }
+}
+
+impl TryFrom<String> for RoutingKey {
+    type Error = String;
+
+    fn try_from(text: String) -> Result<Self, String> {
+        let max = Self::MAX_BYTES;
+        if text.len() > max {
+            return Err(format!("must be at most {max} bytes long, not {}", text.len()));
+        }
+        if !text.chars().all(not_control) {
+            return Err("must not contain control characters".to_owned());
+        }
+        let template = Template::parse(&text).map_err(|error| error.to_string())?;
+        match template.max_len() {
+            length if length > max => Err(format!("renders to {length} bytes, and may to {max}")),
+            _ => Ok(Self(template)),
+        }
+    }
+}
+
+impl From<RoutingKey> for String {
+    fn from(key: RoutingKey) -> Self {
+        key.0.into()
+    }
+}
+
+/// An exchange, and the routing key of messages that have none of their own.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Exchange {
+    pub name: ExchangeName,
+    #[serde(default)]
+    pub routing_key: RoutingKey,
+}

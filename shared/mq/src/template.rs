@@ -1,0 +1,178 @@
+//! Texts with placeholders, of which every message gets its own.
+
+use rand_chacha::ChaCha8Rng;
+use rand_core::Rng as _;
+use serde::{Deserialize, Serialize};
+use uuid::Uuid;
+
+use crate::content::ContentSeed;
+
+/// One piece of a [`Template`].
+#[derive(Clone, Debug, PartialEq, Eq)]
+enum Piece {
+    Literal(String),
+    Seq,
+    Uuid,
+    Now,
+    Key,
+    Random(usize),
+}
+
+/// Why a template cannot be used.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum TemplateError {
+    #[error("`{{{{` at byte {0} is never closed")]
+    Unclosed(usize),
+    #[error("the placeholder at byte {0} is unknown: use seq, uuid, now, key or random(n)")]
+    Unknown(usize),
+    #[error("random(n) at byte {0} takes a number from 1 to {max}", max = Template::MAX_BYTES)]
+    RandomLength(usize),
+    #[error("messages of up to {0} bytes exceed the limit of {max}", max = Template::MAX_BYTES)]
+    TooLong(usize),
+}
+
+/// A body with placeholders: `{{seq}}`, `{{uuid}}`, `{{now}}`, `{{key}}` and `{{random(n)}}`.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(try_from = "String", into = "String")]
+pub struct Template {
+    source: String,
+    pieces: Vec<Piece>,
+}
+
+impl Template {
+    /// The largest body that a template may render to.
+    pub const MAX_BYTES: usize = 4_194_304;
+
+    /// # Errors
+    /// When a placeholder is unknown, malformed or never closed, or a body could exceed
+    /// [`Self::MAX_BYTES`].
+    pub fn parse(source: &str) -> Result<Self, TemplateError> {
+        let mut pieces = Vec::new();
+        let mut rest = source;
+        while let Some((literal, tail)) = rest.split_once("{{") {
+            let offset = source.len() - tail.len() - 2;
+            let (name, tail) = tail.split_once("}}").ok_or(TemplateError::Unclosed(offset))?;
+            if !literal.is_empty() {
+                pieces.push(Piece::Literal(literal.to_owned()));
+            }
+            pieces.push(Self::placeholder(name, offset)?);
+            rest = tail;
+        }
+        if !rest.is_empty() {
+            pieces.push(Piece::Literal(rest.to_owned()));
+        }
+        let template = Self { source: source.to_owned(), pieces };
+        let longest = template.max_len();
+        if longest > Self::MAX_BYTES {
+            return Err(TemplateError::TooLong(longest));
+        }
+        Ok(template)
+    }
+
+    /// The length of the longest text that it may render to, in bytes.
+    pub(crate) fn max_len(&self) -> usize {
+        self.pieces.iter().map(Piece::max_len).fold(0, usize::saturating_add)
+    }
+
+    /// The text as it is written, placeholders and all.
+    pub(crate) fn source(&self) -> &str {
+        &self.source
+    }
+
+    /// The text with `stand_in` for each placeholder.
+    pub(crate) fn with_stand_ins(&self, stand_in: &str) -> String {
+        let text = |piece: &Piece| match piece {
+            Piece::Literal(text) => text.clone(),
+            _ => stand_in.to_owned(),
+        };
+        self.pieces.iter().map(text).collect()
+    }
+
+    fn placeholder(name: &str, offset: usize) -> Result<Piece, TemplateError> {
+        match name.trim() {
+            "seq" => Ok(Piece::Seq),
+            "uuid" => Ok(Piece::Uuid),
+            "now" => Ok(Piece::Now),
+            "key" => Ok(Piece::Key),
+            other => {
+                let length = other.strip_prefix("random(").and_then(|tail| tail.strip_suffix(')'));
+                let Some(length) = length else {
+                    return Err(TemplateError::Unknown(offset));
+                };
+                length
+                    .trim()
+                    .parse()
+                    .ok()
+                    .filter(|length| (1..=Self::MAX_BYTES).contains(length))
+                    .map(Piece::Random)
+                    .ok_or(TemplateError::RandomLength(offset))
+            }
+        }
+    }
+
+    pub(crate) fn render(&self, seed: &ContentSeed, index: u64) -> String {
+        let mut body = String::new();
+        for (position, piece) in (0_u64..).zip(&self.pieces) {
+            match piece {
+                Piece::Literal(text) => body.push_str(text),
+                Piece::Seq => body.push_str(&index.to_string()),
+                Piece::Uuid => {
+                    let uuid = derived_uuid(&seed.derive(&format!("uuid {position}"), index));
+                    body.push_str(&uuid.to_string());
+                }
+                Piece::Now => body.push_str(&format!("{:.3}", seed.created_at)),
+                Piece::Key => body.push_str(&seed.idempotency_key),
+                Piece::Random(length) => {
+                    let mut rng = seed.rng(&format!("random {position}"), index);
+                    body.extend((0..*length).map(|_| alphanumeric(&mut rng)));
+                }
+            }
+        }
+        body
+    }
+}
+
+impl Piece {
+    fn max_len(&self) -> usize {
+        match self {
+            Self::Literal(text) => text.len(),
+            Self::Seq => "100000".len(),
+            Self::Uuid | Self::Key => 36,
+            Self::Now => "2026-01-01T00:00:00.000Z".len(),
+            Self::Random(length) => *length,
+        }
+    }
+}
+
+impl TryFrom<String> for Template {
+    type Error = TemplateError;
+
+    fn try_from(source: String) -> Result<Self, TemplateError> {
+        Self::parse(&source)
+    }
+}
+
+impl From<Template> for String {
+    fn from(template: Template) -> Self {
+        template.source
+    }
+}
+
+/// A version 8 UUID (RFC 9562, section 5.8) over derived bytes.
+fn derived_uuid(bytes: &[u8; 32]) -> Uuid {
+    let mut first = [0; 16];
+    first.copy_from_slice(&bytes[..16]);
+    uuid::Builder::from_custom_bytes(first).into_uuid()
+}
+
+fn alphanumeric(rng: &mut ChaCha8Rng) -> char {
+    const ALPHABET: &[u8; 62] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789";
+    loop {
+        // Six bits at a time, and again where they fall beyond the alphabet: no character is
+        // likelier than another.
+        let index = rng.next_u32() & 63;
+        if let Some(character) = usize::try_from(index).ok().and_then(|index| ALPHABET.get(index)) {
+            return char::from(*character);
+        }
+    }
+}

@@ -1,0 +1,67 @@
+//! Where messages are published to: a queue by the default exchange, or an exchange.
+
+use lapin::types::ShortString;
+use mq::{BrokerError, Exchange, Outgoing, QueueName};
+
+use crate::errors::{During, Failure};
+use crate::session::{Session, short};
+
+/// Reply codes of AMQP 0-9-1 (section 1.2).
+const ACCESS_REFUSED: i64 = 403;
+const NOT_FOUND: i64 = 404;
+
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Place<'a> {
+    Queue(&'a QueueName),
+    Exchange(&'a Exchange),
+}
+
+impl Place<'_> {
+    /// The exchange's name, which is empty for a queue.
+    pub(crate) fn exchange(self) -> ShortString {
+        match self {
+            Self::Queue(_) => ShortString::default(),
+            // Names are at most 255 bytes long, as a short string is.
+            Self::Exchange(exchange) => ShortString::try_new(exchange.name.as_str()).unwrap_or_default(),
+        }
+    }
+
+    /// The routing key of the message at `index`.
+    pub(crate) fn routing_key(self, outgoing: &Outgoing, index: u64) -> Result<ShortString, String> {
+        match self {
+            Self::Queue(queue) => Ok(short(queue)),
+            Self::Exchange(exchange) => {
+                let key = outgoing.routing_key(index, &exchange.routing_key);
+                ShortString::try_new(key).map_err(|error| error.to_string())
+            }
+        }
+    }
+
+    /// Ends the session after `failure` and says what that means here.
+    pub(crate) fn fail(self, session: Session, failure: Failure) -> BrokerError {
+        let exchange = match self {
+            Self::Queue(queue) => return session.fail(failure, During::Queue(queue)),
+            Self::Exchange(exchange) => &exchange.name,
+        };
+        let said = failure.reply();
+        let error = session.fail(failure, During::Connection);
+        match said.as_ref().map(|reply| reply.code) {
+            Some(NOT_FOUND) => BrokerError::ExchangeNotFound { exchange: exchange.clone() },
+            Some(ACCESS_REFUSED) => {
+                let refused = BrokerError::rejected(format!(
+                    "RabbitMQ refused the user access to the exchange {exchange}"
+                ));
+                said.into_iter().fold(refused, BrokerError::with_reply).with_cause(error.cause().cloned())
+            }
+            _ => error,
+        }
+    }
+
+    /// What it means that the broker returned a message.
+    pub(crate) fn unroutable(self) -> BrokerError {
+        match self {
+            Self::Queue(queue) => BrokerError::QueueNotFound { queue: queue.clone() },
+            Self::Exchange(exchange) => BrokerError::Unroutable { exchange: exchange.name.clone() },
+        }
+    }
+}
