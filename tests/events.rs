@@ -8,6 +8,8 @@ use serde_json::Value;
 /// Folder, file, status, and the reason of a problem.
 const EXPECTED: &[(&str, &str, u16, &str)] = &[
     ("produce", "one-message.json", 201, ""),
+    ("produce", "properties.json", 201, ""),
+    ("produce", "exchange.json", 201, ""),
     ("produce", "expiry-out-of-range.json", 400, "IDEMPOTENCY_EXPIRY_OUT_OF_RANGE"),
     ("produce", "no-key.json", 400, "IDEMPOTENCY_KEY_REQUIRED"),
     ("produce", "no-api-key.json", 401, "API_KEY_REQUIRED"),
