@@ -52,7 +52,8 @@ fn every_request_with_a_body_has_an_example() {
 async fn send(gateway: &Gateway, example: &Example, path: &str, queue: &str) -> Answer {
     let mut body = example.value.clone();
     let named = if body.get("from").is_some() { &mut body["from"] } else { &mut body };
-    let names_place = ["/target/queue", "/target/exchange"].iter().any(|place| named.pointer(place).is_some());
+    let names_place =
+        ["/target/queue", "/target/exchange"].iter().any(|place| named.pointer(place).is_some());
     if named.get("targetRef").is_some() && !names_place {
         named["target"]["queue"] = json!(queue);
     }

@@ -1,6 +1,8 @@
 //! The properties of a message as bytes. What the client library cannot parse moves into a header
 //! of its own, as the bytes it is, under a name that [`moved`] knows.
 
+use std::collections::HashSet;
+
 /// How deep tables and arrays may nest. Deeper ones are shown as bytes.
 pub(crate) const MAX_DEPTH: usize = 24;
 

@@ -256,8 +256,7 @@ impl Moving {
     /// The messages of the window may be at both places.
     fn in_doubt(&self, what: &str, cause: &BrokerError) -> MoveFailure {
         let count = self.window.len();
-        let error = BrokerError::in_doubt(format!("{count} messages {what}: {cause}"));
-        let error = error.with_cause(cause.cause().cloned());
+        let error = cause.clone().left_in_doubt(format!("{count} messages {what}: {cause}"));
         MoveFailure { error, in_doubt: u64::try_from(count).unwrap_or(u64::MAX) }
     }
 
