@@ -4,12 +4,12 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::time::{Duration, Instant};
 
 use end_to_end::Answer;
+use test_support::amqp_proxy::Cut;
 
 use crate::fault::{Fault, LATE};
 use crate::journey::{Journey, PUT_BACK};
 use crate::stand::Stand;
 use crate::stand::faults::{Blow, Op};
-use crate::stand::network::Cut;
 
 /// How many messages a move has in hand at most.
 const WINDOW: usize = 32;

@@ -53,7 +53,7 @@ impl Operation for MoveRequest {
 
     fn plan(self) -> Result<Plan, Problem> {
         let From { target, target_ref } = self.from;
-        let named = NamedTarget { target_ref, target, place: TargetPlace::From };
+        let named = NamedTarget { target_ref, target, place: TargetPlace::From, routing_keys: Vec::new() };
         let command = MoveCommand {
             to: self.to.0,
             max: self.max,

@@ -52,7 +52,14 @@ impl MqAccess {
                 return Err(problem);
             }
         };
-        let (access, queue, reach) = (&ready.access, &ready.queue, &ready.target.reach);
+        let queue = match ready.queue() {
+            Ok(queue) => queue,
+            Err(problem) => {
+                self.fail(execution, &problem, execution.progress).await;
+                return Err(problem);
+            }
+        };
+        let (access, reach) = (&ready.access, &ready.target.reach);
         let connect = ready.broker.connect_to_move(access, queue, command, reach, ready.deadline).await;
         let mut moving = match connect {
             Ok(moving) => moving,
@@ -92,7 +99,7 @@ impl MqAccess {
     ) -> Result<Reply, Problem> {
         let started = Instant::now();
         let ready = self.ready(target, deadline).await?;
-        let (access, queue, reach) = (&ready.access, &ready.queue, &ready.target.reach);
+        let (access, queue, reach) = (&ready.access, ready.queue()?, &ready.target.reach);
         let report = ready.broker.preview_move(access, queue, command, reach, ready.deadline).await;
         let report = report.map_err(|error| from_broker(&error))?;
         Ok(answered(&ready.target, command, None, &report, started.elapsed()))

@@ -181,6 +181,7 @@ mod tests {
             target_ref: Some("orders".to_owned().try_into().unwrap()),
             target: None,
             place: TargetPlace::From,
+            routing_keys: Vec::new(),
         };
         let none = InlineTargets::default();
         let check = |queue: &str| {

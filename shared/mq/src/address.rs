@@ -8,7 +8,10 @@ use serde::{Deserialize, Serialize};
 /// A host and a port.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Address {
+    /// A name or a literal address, in lower case, without brackets; at most [`Address::MAX_HOST`]
+    /// characters.
     pub host: String,
+    /// 1 to 65535.
     pub port: u16,
 }
 
@@ -55,10 +58,13 @@ impl FromStr for Address {
 pub struct ConnName(Vec<Address>);
 
 impl ConnName {
+    /// How many addresses one name may list.
     pub const MAX_ADDRESSES: usize = 16;
     /// Sixteen of the longest, as `host(port)`, with commas between them.
     pub const MAX_BYTES: usize = Self::MAX_ADDRESSES * (Address::MAX_HOST + "(65535),".len()) - 1;
 
+    /// In the order in which they are tried; at least one.
+    #[must_use]
     pub fn addresses(&self) -> &[Address] {
         &self.0
     }

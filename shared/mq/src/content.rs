@@ -155,6 +155,7 @@ impl Outgoing {
     }
 
     /// The routing key of the message at `index`: its own, or that of all.
+    #[must_use]
     pub fn routing_key(&self, index: u64, of_all: &RoutingKey) -> String {
         let own = self.own(index).and_then(|own| own.routing_key.as_ref());
         own.unwrap_or(of_all).render(&self.seed, index)
@@ -204,6 +205,7 @@ impl Outgoing {
     }
 
     /// Whether the caller gives the message at `index` a header of this name.
+    #[must_use]
     pub fn has_header(&self, index: u64, name: &str) -> bool {
         let is_own = self.explicit(index).is_some_and(|message| message.headers.contains(name));
         is_own || self.headers.contains(name)

@@ -143,6 +143,14 @@ impl BrokerError {
         self
     }
 
+    /// This error in the place of another one, with what the broker said then and its cause.
+    #[must_use]
+    pub fn standing_for(mut self, other: &Self) -> Self {
+        let (reply, source) = self.below_mut();
+        (*reply, *source) = (other.reply(), other.cause().cloned());
+        self
+    }
+
     /// The same failure where it is not known whether the work was done.
     #[must_use]
     pub fn left_in_doubt(self, detail: impl Into<String>) -> Self {

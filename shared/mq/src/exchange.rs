@@ -23,6 +23,8 @@ impl RoutingKey {
     /// What AMQP carries (a short string), once it is rendered.
     pub const MAX_BYTES: usize = 255;
 
+    /// The key, or its template, as it was sent.
+    #[must_use]
     pub fn as_str(&self) -> &str {
         self.0.source()
     }
@@ -77,7 +79,9 @@ impl From<RoutingKey> for String {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Exchange {
+    /// Its name.
     pub name: ExchangeName,
+    /// Empty if the request names none.
     #[serde(default)]
     pub routing_key: RoutingKey,
 }

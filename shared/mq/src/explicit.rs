@@ -29,6 +29,7 @@ pub struct ExplicitMessage {
 
 impl ExplicitMessage {
     /// A message with a body and nothing else.
+    #[must_use]
     pub fn of_text(body: &str) -> Self {
         let body = Base64Bytes(body.as_bytes().to_vec());
         Self { body, is_text: true, headers: Headers::default(), correl_id: None, own: None }

@@ -16,6 +16,8 @@ const RESERVED: [&str; 2] = ["idempotencyKey", "sequence"];
 pub struct HeaderName(String);
 
 impl HeaderName {
+    /// The name as it was sent.
+    #[must_use]
     pub fn as_str(&self) -> &str {
         &self.0
     }
@@ -48,23 +50,30 @@ impl TryFrom<String> for HeaderName {
 pub struct Headers(BTreeMap<HeaderName, HeaderValue>);
 
 impl Headers {
+    /// Bytes of all names and values together.
     pub const MAX_BYTES: usize = 32 * 1024;
     /// How many values there may be, those in tables and arrays included.
     pub const MAX_COUNT: usize = 1000;
 
+    /// Whether there are none.
+    #[must_use]
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
 
+    /// Names and values, in the order of the names.
     pub fn iter(&self) -> impl Iterator<Item = (&str, &HeaderValue)> {
         self.0.iter().map(|(name, value)| (name.as_str(), value))
     }
 
+    /// Whether there is one of this name.
+    #[must_use]
     pub fn contains(&self, name: &str) -> bool {
         self.0.contains_key(name)
     }
 
     /// These headers with `more` laid over them.
+    #[must_use]
     pub fn overlaid_with(&self, more: &Self) -> Cow<'_, Self> {
         if more.is_empty() {
             return Cow::Borrowed(self);

@@ -5,11 +5,12 @@ use std::str::FromStr;
 
 use wildmatch::WildMatch;
 
+use crate::address::Address;
 use crate::exchange::Exchange;
 use crate::host_pattern::HostPattern;
 use crate::reach::ByAddress;
 use crate::secret_ref::SecretRef;
-use crate::target::{Address, BrokerKind, Target, Tls};
+use crate::target::{BrokerKind, Target, Tls};
 
 /// Entries separated by white space, each `<broker>://<host>:<port>/<queue>[?<option>&<option>…]`:
 /// `rabbitmq://*.mq.example.com:5671/ORDERS.*?tenant=1…,2…&vhost=/&secrets=secret://mq/orders-*`.

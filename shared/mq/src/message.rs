@@ -55,6 +55,7 @@ pub struct ReceivedMessage {
     pub format: Option<String>,
     /// The exchange that it was published to; empty for the default one.
     pub exchange: Option<String>,
+    /// The routing key that it was published with.
     pub routing_key: Option<String>,
     /// Whether the broker says that it may have been delivered before.
     pub redelivered: bool,
@@ -64,6 +65,7 @@ pub struct ReceivedMessage {
     pub user_id: Option<String>,
     /// A property of AMQP that has no meaning there and may be set all the same.
     pub cluster_id: Option<String>,
+    /// What its publisher said of it.
     pub properties: Properties,
     /// The coded character set of IBM MQ.
     pub ccsid: Option<i32>,
@@ -71,12 +73,14 @@ pub struct ReceivedMessage {
     pub encoding: Option<i32>,
     /// Where it was dead-lettered, the last time first.
     pub deaths: Vec<Death>,
+    /// What could not be read.
     pub unreadable: Unreadable,
 }
 
 /// Why a message left a queue for its dead-letter exchange or queue, and how often.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
+#[expect(missing_docs, reason = "`Death` in openapi.yaml describes each member")]
 pub struct Death {
     pub queue: Option<String>,
     pub exchange: Option<String>,

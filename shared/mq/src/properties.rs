@@ -35,6 +35,7 @@ bounded!(
 /// What a message is to its receiver (MQMD, MsgType).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
+#[expect(missing_docs, reason = "IBM MQ's names")]
 pub enum MessageType {
     Datagram,
     Request,
@@ -44,6 +45,7 @@ pub enum MessageType {
 
 impl MessageType {
     /// The number that stands for it at IBM MQ, from `MQMT_REQUEST` on.
+    #[must_use]
     pub const fn as_number(self) -> i32 {
         match self {
             Self::Request => 1,
@@ -53,6 +55,8 @@ impl MessageType {
         }
     }
 
+    /// The type that a number of IBM MQ stands for.
+    #[must_use]
     pub const fn from_number(number: i32) -> Option<Self> {
         match number {
             1 => Some(Self::Request),
@@ -67,6 +71,7 @@ impl MessageType {
 /// Messages that belong together, and a message's place among them.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
+#[expect(missing_docs, reason = "docs/messages.md describes each property")]
 pub struct Group {
     pub id: GroupId,
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -77,6 +82,7 @@ pub struct Group {
 
 /// The name of a group: text, or bytes as `{"base64": …}`.
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[expect(missing_docs, reason = "the text says which")]
 pub enum GroupId {
     Text(PropertyText),
     Bytes(IdBytes),
@@ -87,6 +93,7 @@ pub enum GroupId {
 /// Serialized, they take no more bytes than they took in a request: see [`crate::ExplicitMessage`].
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
+#[expect(missing_docs, reason = "docs/messages.md describes each property")]
 pub struct Properties {
     #[serde(rename = "r", skip_serializing_if = "Option::is_none")]
     pub reply_to: Option<PropertyText>,
@@ -116,6 +123,7 @@ pub struct Properties {
 /// What a message that the caller wrote out says of itself. It wins over what the request says of
 /// all.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[expect(missing_docs, reason = "docs/messages.md describes each property")]
 pub struct OwnProps {
     pub persistence: Option<Persistence>,
     pub priority: Option<Priority>,
@@ -126,17 +134,21 @@ pub struct OwnProps {
 
 impl OwnProps {
     /// `None` if nothing is set.
+    #[must_use]
     pub fn boxed(self) -> Option<Box<Self>> {
         (self != Self::default()).then(|| Box::new(self))
     }
 }
 
 impl Properties {
+    /// Whether none is set.
+    #[must_use]
     pub fn is_empty(&self) -> bool {
         *self == Self::default()
     }
 
     /// These properties with `more` laid over them.
+    #[must_use]
     pub fn overlaid_with(&self, more: &Self) -> Self {
         let (below, over) = (self.clone(), more.clone());
         Self {

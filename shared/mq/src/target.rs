@@ -87,8 +87,10 @@ pub struct Profile {
     /// Patterns of queues, beside the target's own.
     #[serde(default)]
     pub queues: Vec<String>,
+    /// Patterns of exchanges, beside the target's own.
     #[serde(default)]
     pub exchanges: Vec<String>,
+    /// Patterns of the routing keys that may be used with them; empty allows any.
     #[serde(default)]
     pub routing_keys: Vec<String>,
 }

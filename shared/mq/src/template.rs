@@ -20,6 +20,7 @@ enum Piece {
 
 /// Why a template cannot be used.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[expect(missing_docs, reason = "each variant's message says what is wrong")]
 pub enum TemplateError {
     #[error("`{{{{` at byte {0} is never closed")]
     Unclosed(usize),

@@ -19,15 +19,20 @@ impl Time {
     /// The longest text: a fraction of nine digits, and an offset.
     pub const MAX_BYTES: usize = "2026-09-21T14:13:20.123456789+00:00".len();
 
+    /// A time of whole seconds since 1970.
+    #[must_use]
     pub const fn from_seconds(seconds: u64) -> Self {
         Self { seconds, nanoseconds: 0 }
     }
 
     /// Whole seconds since 1970, which is all that AMQP carries.
+    #[must_use]
     pub const fn as_seconds(self) -> u64 {
         self.seconds
     }
 
+    /// The time, if it is one of the years up to 9999.
+    #[must_use]
     pub fn as_timestamp(self) -> Option<Timestamp> {
         let seconds = i64::try_from(self.seconds).ok()?;
         Timestamp::new(seconds, i32::try_from(self.nanoseconds).ok()?).ok()

@@ -43,15 +43,14 @@ impl Place<'_> {
             Self::Queue(queue) => return session.fail(failure, During::Queue(queue)),
             Self::Exchange(exchange) => &exchange.name,
         };
-        let said = failure.reply();
         let error = session.fail(failure, During::Connection);
-        match said.as_ref().map(|reply| reply.code) {
-            Some(NOT_FOUND) => BrokerError::ExchangeNotFound { exchange: exchange.clone() },
+        match error.reply().map(|reply| reply.code) {
+            Some(NOT_FOUND) => BrokerError::exchange_not_found(exchange.clone()).standing_for(&error),
             Some(ACCESS_REFUSED) => {
                 let refused = BrokerError::rejected(format!(
                     "RabbitMQ refused the user access to the exchange {exchange}"
                 ));
-                said.into_iter().fold(refused, BrokerError::with_reply).with_cause(error.cause().cloned())
+                refused.standing_for(&error)
             }
             _ => error,
         }
@@ -60,8 +59,8 @@ impl Place<'_> {
     /// What it means that the broker returned a message.
     pub(crate) fn unroutable(self) -> BrokerError {
         match self {
-            Self::Queue(queue) => BrokerError::QueueNotFound { queue: queue.clone() },
-            Self::Exchange(exchange) => BrokerError::Unroutable { exchange: exchange.name.clone() },
+            Self::Queue(queue) => BrokerError::queue_not_found(queue.clone()),
+            Self::Exchange(exchange) => BrokerError::unroutable(exchange.name.clone()),
         }
     }
 }

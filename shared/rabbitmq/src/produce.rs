@@ -13,7 +13,7 @@ use mq::{
 use tokio::sync::watch;
 
 use crate::content_header::CLASS_BASIC;
-use crate::errors::{During, Failure, NO_ROUTE, nack};
+use crate::errors::{Failure, NACK, NO_ROUTE};
 use crate::latency::Latencies;
 use crate::message::{check, properties};
 use crate::pacer::Pacer;
@@ -304,7 +304,7 @@ async fn refused(session: &Session, place: Place<'_>, deadline: Deadline) -> Bro
                 "RabbitMQ refused a message (basic.nack): a queue behind the exchange {} is full and rejects, or could not store it",
                 exchange.name
             );
-            return BrokerError::rejected(detail).with_reply(nack());
+            return BrokerError::rejected(detail).with_reply(NACK);
         }
     };
     let facts = queue_facts::learn(session, queue, deadline).await.ok();

@@ -72,7 +72,7 @@ impl Route {
 
 /// Whether the client library could not read a property, so that it cannot write it either.
 fn has_moved_properties(headers: &FieldTable) -> bool {
-    headers.inner().keys().any(|name| content_header::is_moved(name.as_str()))
+    headers.inner().keys().any(|name| content_header::moved(name.as_str()).is_some())
 }
 
 /// The queue that a message was on when it was dead-lettered for the first time. The broker writes

@@ -5,6 +5,7 @@ use std::collections::HashSet;
 use lapin::BasicProperties;
 use lapin::message::Delivery;
 use lapin::options::BasicGetOptions;
+use lapin::types::AMQPValue;
 use mq::{BrokerError, Considered, Deadline, MoveCommand, MoveReport, QueueName, Reach, Stay};
 
 use super::route::{self, Route};
@@ -269,5 +270,12 @@ impl Source {
 fn message_id(delivery: &Delivery) -> Option<Vec<u8>> {
     let properties = &delivery.properties;
     let text = properties.message_id().as_ref().map(|id| id.as_str().as_bytes().to_vec());
-    text.or_else(|| content_header::moved(properties.headers().as_ref()?).message_id)
+    let moved = || {
+        let mut headers = properties.headers().as_ref()?.inner().iter();
+        headers.find_map(|(name, value)| match (content_header::moved(name.as_str()), value) {
+            (Some("message_id"), AMQPValue::ByteArray(bytes)) => Some(bytes.as_slice().to_vec()),
+            _ => None,
+        })
+    };
+    text.or_else(moved)
 }

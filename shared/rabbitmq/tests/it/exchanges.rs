@@ -79,7 +79,7 @@ async fn a_message_that_no_queue_gets_ends_the_produce_and_loses_none_before_it(
     let exchange = exchange(&bench, "orders.*", "orders.all").await;
     let failure = publish(&exchange, &with_keys(&[None, None, Some("nowhere"), None]), 0).await.unwrap_err();
     assert!(
-        matches!(&failure.error, BrokerError::Unroutable { exchange: named } if *named == exchange.name),
+        matches!(&failure.error, BrokerError::Unroutable { exchange: named, .. } if *named == exchange.name),
         "{failure:?}"
     );
     assert_eq!(failure.committed, 2);

@@ -28,7 +28,7 @@ fn to(bench: &Bench) -> Destination {
 fn everywhere() -> Reach {
     let target: TargetSpec =
         serde_json::from_value(serde_json::json!({"broker": "rabbitmq", "connName": "h:1"})).unwrap();
-    let profile = mq::Profile { target, queues: vec!["*".to_owned()] };
+    let profile = mq::Profile { target, queues: vec!["*".to_owned()], ..mq::Profile::default() };
     let allowed = mq::InlineTargets::default();
     let target = mq::Target::resolve(Some(&profile), None, allowed.of("tenant")).unwrap();
     target.with_reach(Some(&profile), None, allowed.of("tenant")).reach
@@ -262,7 +262,9 @@ async fn what_a_queue_refuses_or_none_takes_stays() {
     let absent = Bench::absent("absent").await;
     let refused =
         rabbit.connect_to_move(&access(), &from.queue, &command(to(&absent), 1), &everywhere(), soon()).await;
-    assert!(matches!(refused.map(drop), Err(BrokerError::QueueNotFound { queue }) if queue == absent.queue));
+    assert!(
+        matches!(refused.map(drop), Err(BrokerError::QueueNotFound { queue, .. }) if queue == absent.queue)
+    );
 
     let dead = Bench::new("refused-dead").await;
     let gone = dead_lettering_to("gone", &dead, &[]).await;
@@ -408,5 +410,5 @@ async fn a_queue_that_does_not_exist_has_nothing_to_move() {
     let wanted = command(Destination::Queue(nowhere), 1);
     let refused =
         rabbit().connect_to_move(&access(), &absent.queue, &wanted, &everywhere(), soon()).await.map(drop);
-    assert!(matches!(refused, Err(BrokerError::QueueNotFound { queue }) if queue == absent.queue));
+    assert!(matches!(refused, Err(BrokerError::QueueNotFound { queue, .. }) if queue == absent.queue));
 }

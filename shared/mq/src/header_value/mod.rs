@@ -22,6 +22,7 @@ use crate::time::Time;
 /// A header's value. AMQP 0-9-1 has all of these types; IBM MQ has no unsigned integers, decimals,
 /// times, arrays and tables.
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[expect(missing_docs, reason = "each variant is the type of its name")]
 pub enum HeaderValue {
     Null,
     Boolean(bool),
