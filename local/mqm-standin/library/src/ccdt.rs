@@ -1,0 +1,118 @@
+//! Client channel definition tables in JSON, from a file.
+
+use mqm_standin::protocol::{Chars, ConnectionName, Reason};
+use serde::Deserialize;
+
+use libmqm_sys as mq;
+
+/// A larger table is refused.
+const MAX_LENGTH: u64 = 1024 * 1024;
+
+#[derive(Debug, Deserialize)]
+struct Table {
+    channel: Vec<Channel>,
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Channel {
+    name: String,
+    client_connection: Option<ClientConnection>,
+    #[serde(default)]
+    transmission_security: TransmissionSecurity,
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct ClientConnection {
+    connection: Vec<Connection>,
+    #[serde(default)]
+    queue_manager: String,
+}
+
+#[derive(Debug, Deserialize)]
+struct Connection {
+    host: String,
+    #[serde(default = "port")]
+    port: u16,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct TransmissionSecurity {
+    #[serde(default)]
+    cipher_specification: String,
+}
+
+fn port() -> u16 {
+    1414
+}
+
+/// The channel and addresses that a table has for a queue manager, or for a group by `*NAME`. Of
+/// several channels the first in alphabetical order is taken, as if none had a weight.
+pub(crate) fn find(url: &str, queue_manager: &Chars) -> Result<(Chars, Vec<ConnectionName>), Reason> {
+    let table = read(url).ok_or(Reason(mq::MQRC_CCDT_URL_ERROR))?;
+    let name = queue_manager.to_string();
+    let wanted = name.strip_prefix('*').unwrap_or(&name);
+    let mut channels: Vec<_> = table
+        .channel
+        .into_iter()
+        .filter_map(|channel| {
+            let connection = channel.client_connection?;
+            let fits = connection.queue_manager.trim() == wanted;
+            fits.then_some((channel.name, connection.connection, channel.transmission_security))
+        })
+        .collect();
+    channels.sort_by(|one, other| one.0.cmp(&other.0));
+    let (name, connections, security) =
+        channels.into_iter().next().ok_or(Reason(mq::MQRC_Q_MGR_NAME_ERROR))?;
+    if !security.cipher_specification.trim().is_empty() {
+        return Err(Reason(mq::MQRC_SSL_INITIALIZATION_ERROR));
+    }
+    let address = |connection: &Connection| format!("{}({})", connection.host, connection.port);
+    let addresses: Vec<String> = connections.iter().map(address).collect();
+    Ok((Chars::from(name.as_str()), ConnectionName::list(&addresses.join(","))))
+}
+
+/// A file by its path or `file:` URL. There is no network here to fetch a table from.
+fn read(url: &str) -> Option<Table> {
+    let url = url.trim();
+    let path = url.strip_prefix("file://").unwrap_or(url);
+    let length = std::fs::metadata(path).ok()?.len();
+    let text = if length <= MAX_LENGTH { std::fs::read_to_string(path).ok()? } else { return None };
+    serde_json::from_str(&text).ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::Write as _;
+
+    use libmqm_sys as mq;
+    use mqm_standin::protocol::{Chars, Reason};
+
+    use super::find;
+
+    const TABLE: &str = r#"{"channel": [
+        {"name": "B", "clientConnection": {"connection": [{"host": "two", "port": 1415}], "queueManager": "QM1"}},
+        {"name": "A", "type": "clientConnection",
+         "clientConnection": {"connection": [{"host": "one"}, {"host": "two"}], "queueManager": "QM1"}},
+        {"name": "TLS", "clientConnection": {"connection": [{"host": "one"}], "queueManager": "QM2"},
+         "transmissionSecurity": {"cipherSpecification": "ANY_TLS12_OR_HIGHER"}},
+        {"name": "SERVER"}
+    ]}"#;
+
+    #[test]
+    fn a_table_leads_to_the_channel_of_a_queue_manager() {
+        let mut file = tempfile::NamedTempFile::new().unwrap();
+        file.write_all(TABLE.as_bytes()).unwrap();
+        let url = format!("file://{}", file.path().display());
+        for name in ["QM1", "*QM1"] {
+            let (channel, addresses) = find(&url, &Chars::from(name)).unwrap();
+            assert_eq!((channel, addresses.len()), (Chars::from("A"), 2));
+        }
+        let refused = |url: &str, name: &str| find(url, &Chars::from(name)).unwrap_err();
+        assert_eq!(refused(&url, "QM2"), Reason(mq::MQRC_SSL_INITIALIZATION_ERROR));
+        assert_eq!(refused(&url, "QM3"), Reason(mq::MQRC_Q_MGR_NAME_ERROR));
+        assert_eq!(refused("https://example.com/ccdt.json", "QM1"), Reason(mq::MQRC_CCDT_URL_ERROR));
+    }
+}

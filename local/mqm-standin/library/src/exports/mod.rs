@@ -1,0 +1,98 @@
+//! The functions that clients call, by the names of the MQI. They are C's, so each trusts its
+//! caller as IBM's library does: pointers are null or point to what the MQI says they point to.
+#![allow(unsafe_code)]
+// C finds them by their names, not by their paths.
+#![allow(unreachable_pub)]
+
+mod connect;
+mod get;
+mod handle;
+mod object;
+mod property;
+mod put;
+mod refused;
+mod text;
+mod unit;
+
+use std::panic::{AssertUnwindSafe, catch_unwind};
+
+use libmqm_sys as mq;
+use mqm_standin::protocol::Reason;
+
+/// How a call ended: a reason code, which is a warning unless it is MQRC_NONE.
+type Ended = Result<i32, Reason>;
+
+/// Makes a call and writes completion and reason. A fault of the library's own must not unwind into
+/// C.
+///
+/// # Safety
+///
+/// `completion` and `reason` are null or may be written.
+unsafe fn answer(
+    completion: *mut mq::MQLONG,
+    reason: *mut mq::MQLONG,
+    call: impl FnOnce() -> Ended,
+) -> (mq::MQLONG, mq::MQLONG) {
+    let ended = catch_unwind(AssertUnwindSafe(call)).unwrap_or(Err(Reason(mq::MQRC_UNEXPECTED_ERROR)));
+    let (code, why) = match ended {
+        Ok(mq::MQRC_NONE) => (mq::MQCC_OK, mq::MQRC_NONE),
+        Ok(warning) => (mq::MQCC_WARNING, warning),
+        Err(Reason(reason)) => (mq::MQCC_FAILED, reason),
+    };
+    // SAFETY: the caller says so.
+    unsafe {
+        set(completion, code);
+        set(reason, why);
+    }
+    (code, why)
+}
+
+/// # Safety
+///
+/// `place` is null or may be written.
+unsafe fn set<T>(place: *mut T, value: T) {
+    if !place.is_null() {
+        // SAFETY: the caller says so.
+        unsafe { place.write_unaligned(value) };
+    }
+}
+
+/// # Safety
+///
+/// `place` is null or may be read.
+unsafe fn get_or<T: Copy>(place: *const T, default: T) -> T {
+    if place.is_null() {
+        return default;
+    }
+    // SAFETY: the caller says so.
+    unsafe { place.read_unaligned() }
+}
+
+/// The caller's data.
+///
+/// # Safety
+///
+/// `buffer` is null or has `length` bytes.
+unsafe fn data(buffer: mq::PMQVOID, length: mq::MQLONG) -> Result<Vec<u8>, Reason> {
+    let length = usize::try_from(length).map_err(|_| Reason(mq::MQRC_BUFFER_LENGTH_ERROR))?;
+    if length == 0 {
+        return Ok(Vec::new());
+    }
+    if buffer.is_null() {
+        return Err(Reason(mq::MQRC_BUFFER_ERROR));
+    }
+    // SAFETY: the caller says so.
+    Ok(unsafe { std::slice::from_raw_parts(buffer.cast_const().cast(), length) }.to_vec())
+}
+
+/// Writes to the caller's buffer as much as it holds.
+///
+/// # Safety
+///
+/// `buffer` is null or has `length` bytes that may be written.
+unsafe fn fill(buffer: mq::PMQVOID, length: usize, bytes: &[u8]) {
+    if !buffer.is_null() {
+        // SAFETY: the caller says so, and no more than its length is written.
+        unsafe { std::ptr::copy_nonoverlapping(bytes.as_ptr(), buffer.cast(), bytes.len().min(length)) };
+    }
+}

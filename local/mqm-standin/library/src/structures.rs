@@ -1,0 +1,293 @@
+//! The caller's structures: read and written no further than their version says. This module and
+//! `exports` are the only ones with unsafe code.
+#![allow(unsafe_code)]
+
+use std::ffi::CStr;
+use std::mem::{MaybeUninit, offset_of, size_of};
+use std::ptr;
+
+use libmqm_sys as mq;
+use mqm_standin::protocol::Reason;
+
+/// A structure of MQ's with an identifier, a version, and a length for each version.
+///
+/// # Safety
+///
+/// Any bytes, also all zero, must be a value of the type: it may consist of numbers, characters,
+/// raw pointers and structures of them.
+pub(crate) unsafe trait Versioned: Copy {
+    const ID: &'static CStr;
+    /// What MQ answers if identifier or version are wrong.
+    const ERROR: i32;
+    /// The lengths of version 1, 2, …
+    const LENGTHS: &'static [usize];
+}
+
+macro_rules! versioned {
+    ($($type:ident, $id:ident, $error:ident: [$($next:ident),*];)*) => {$(
+        // SAFETY: the bindings declare nothing but numbers, characters and raw pointers in it.
+        unsafe impl Versioned for mq::$type {
+            const ID: &'static CStr = mq::$id;
+            const ERROR: i32 = mq::$error;
+            // A version ends where the first member of the next one begins.
+            const LENGTHS: &'static [usize] = &[$(offset_of!(mq::$type, $next),)* size_of::<mq::$type>()];
+        }
+    )*};
+}
+
+versioned! {
+    MQMD, MQMD_STRUC_ID, MQRC_MD_ERROR: [GroupId];
+    MQGMO, MQGMO_STRUC_ID, MQRC_GMO_ERROR: [MatchOptions, MsgToken, Reserved2];
+    MQPMO, MQPMO_STRUC_ID, MQRC_PMO_ERROR: [RecsPresent, OriginalMsgHandle];
+    MQOD, MQOD_STRUC_ID, MQRC_OD_ERROR: [RecsPresent, AlternateSecurityId, ObjectString];
+    MQCNO, MQCNO_STRUC_ID, MQRC_CNO_ERROR: [
+        ClientConnOffset, ConnTag, SSLConfigPtr, ConnectionId, CCDTUrlPtr, ApplName, BalanceParmsPtr
+    ];
+    MQCSP, MQCSP_STRUC_ID, MQRC_CSP_ERROR: [Reserved3, Reserved4];
+    MQIMPO, MQIMPO_STRUC_ID, MQRC_IMPO_ERROR: [];
+    MQSMPO, MQSMPO_STRUC_ID, MQRC_SMPO_ERROR: [];
+    MQPD, MQPD_STRUC_ID, MQRC_PD_ERROR: [];
+    MQCMHO, MQCMHO_STRUC_ID, MQRC_CMHO_ERROR: [];
+    MQDMHO, MQDMHO_STRUC_ID, MQRC_DMHO_ERROR: [];
+    MQDMPO, MQDMPO_STRUC_ID, MQRC_DMPO_ERROR: [];
+    MQBMHO, MQBMHO_STRUC_ID, MQRC_BMHO_ERROR: [];
+    MQMHBO, MQMHBO_STRUC_ID, MQRC_MHBO_ERROR: [];
+    MQSTS, MQSTS_STRUC_ID, MQRC_STS_ERROR: [ObjectString];
+}
+
+/// What every structure but MQCD begins with.
+#[repr(C)]
+#[derive(Clone, Copy)]
+struct Head {
+    id: [u8; 4],
+    version: i32,
+}
+
+/// A caller's structure: a copy to work on, and where it came from.
+#[derive(Debug)]
+pub(crate) struct Borrowed<T> {
+    pub(crate) value: T,
+    pub(crate) version: i32,
+    pointer: *mut T,
+    length: usize,
+}
+
+impl<T: Versioned> Borrowed<T> {
+    /// Copies the structure that `pointer` points to. What its version lacks is zero.
+    ///
+    /// # Safety
+    ///
+    /// `pointer` is null or points to a structure of as many bytes as its version has, which nobody
+    /// changes during this call and until [`Self::give_back`]. It need not be aligned.
+    pub(crate) unsafe fn read(pointer: *mut T) -> Result<Self, Reason> {
+        let error = Reason(T::ERROR);
+        if pointer.is_null() {
+            return Err(error);
+        }
+        // SAFETY: every version has at least the identifier and the version.
+        let head = unsafe { ptr::read_unaligned(pointer.cast::<Head>()) };
+        let index = usize::try_from(head.version).ok().and_then(|version| version.checked_sub(1));
+        let length = index.and_then(|index| T::LENGTHS.get(index)).copied().ok_or(error)?;
+        if head.id != T::ID.to_bytes() {
+            return Err(error);
+        }
+        let mut value = MaybeUninit::<T>::zeroed();
+        // SAFETY: the caller has `length` bytes for this version, and no version is longer than T.
+        unsafe { ptr::copy_nonoverlapping(pointer.cast::<u8>(), value.as_mut_ptr().cast::<u8>(), length) };
+        // SAFETY: `Versioned` says that any bytes are a value.
+        Ok(Self { value: unsafe { value.assume_init() }, version: head.version, pointer, length })
+    }
+
+    /// Writes the changed copy back, no further than the caller's version goes.
+    ///
+    /// # Safety
+    ///
+    /// As for [`Self::read`], and the structure may be written.
+    pub(crate) unsafe fn give_back(&self) {
+        let from = ptr::from_ref(&self.value).cast::<u8>();
+        // SAFETY: `read` was given as many bytes, and checked that T has them.
+        unsafe { ptr::copy_nonoverlapping(from, self.pointer.cast::<u8>(), self.length) };
+    }
+
+    /// Where the caller's structure is, for offsets from its start.
+    pub(crate) fn start(&self) -> *const u8 {
+        self.pointer.cast_const().cast()
+    }
+}
+
+/// MQCD has no identifier, and its version behind the name. `None` if the version is unknown.
+///
+/// # Safety
+///
+/// `pointer` points to a channel definition of as many bytes as its version has.
+pub(crate) unsafe fn channel(pointer: *const mq::MQCD) -> Option<(mq::MQCD, i32)> {
+    const LENGTHS: [usize; 13] = [
+        mq::MQCD_LENGTH_1,
+        mq::MQCD_LENGTH_2,
+        mq::MQCD_LENGTH_3,
+        mq::MQCD_LENGTH_4,
+        mq::MQCD_LENGTH_5,
+        mq::MQCD_LENGTH_6,
+        mq::MQCD_LENGTH_7,
+        mq::MQCD_LENGTH_8,
+        mq::MQCD_LENGTH_9,
+        mq::MQCD_LENGTH_10,
+        mq::MQCD_LENGTH_11,
+        mq::MQCD_LENGTH_12,
+        mq::MQCD_LENGTH_13,
+    ];
+    // SAFETY: the version lies within the shortest one.
+    let version = unsafe {
+        let at = pointer.cast::<u8>().add(offset_of!(mq::MQCD, Version));
+        ptr::read_unaligned(at.cast::<mq::MQLONG>())
+    };
+    let length = *LENGTHS.get(usize::try_from(version).ok()?.checked_sub(1)?)?;
+    let mut value = MaybeUninit::<mq::MQCD>::zeroed();
+    // SAFETY: the caller has that many bytes for this version, MQCD has them, and it consists of
+    // numbers, characters and pointers, which may be zero.
+    unsafe {
+        ptr::copy_nonoverlapping(pointer.cast::<u8>(), value.as_mut_ptr().cast::<u8>(), length);
+        Some((value.assume_init(), version))
+    }
+}
+
+/// Bytes that a structure refers to by a pointer, or else by an offset from its start.
+///
+/// # Safety
+///
+/// `pointer` is null or points to `length` bytes; if it is null and `offset` is not 0, `offset`
+/// bytes behind `start` there are as many.
+pub(crate) unsafe fn referred(
+    pointer: *const u8,
+    offset: mq::MQLONG,
+    length: mq::MQLONG,
+    start: *const u8,
+) -> Option<Vec<u8>> {
+    let length = usize::try_from(length).ok()?;
+    // SAFETY: the caller says so.
+    unsafe {
+        let from = locate(pointer, offset, start)?;
+        Some(std::slice::from_raw_parts(from, length).to_vec())
+    }
+}
+
+/// # Safety
+///
+/// As for [`referred`].
+pub(crate) unsafe fn locate(pointer: *const u8, offset: mq::MQLONG, start: *const u8) -> Option<*const u8> {
+    if !pointer.is_null() {
+        return Some(pointer);
+    }
+    let offset = isize::try_from(offset).ok().filter(|offset| *offset != 0)?;
+    // SAFETY: the caller says that the offset leads to bytes of its own.
+    Some(unsafe { start.offset(offset) })
+}
+
+/// The text of a variable-length string, which is in UTF-8; `None` if there is none.
+///
+/// # Safety
+///
+/// Pointer or offset, and length, are those of a string of the caller's. `start` is the start of
+/// the structure that offsets count from.
+pub(crate) unsafe fn text(string: &mq::MQCHARV, start: *const u8) -> Result<Option<String>, Reason> {
+    // SAFETY: the caller says so.
+    let Some(from) = (unsafe { locate(string.VSPtr.cast_const().cast(), string.VSOffset, start) }) else {
+        return Ok(None);
+    };
+    let bytes = if string.VSLength == mq::MQVS_NULL_TERMINATED {
+        // SAFETY: a string of this length ends with a NUL.
+        unsafe { CStr::from_ptr(from.cast()) }.to_bytes().to_vec()
+    } else {
+        let length = usize::try_from(string.VSLength).map_err(|_| Reason(mq::MQRC_STRING_LENGTH_ERROR))?;
+        // SAFETY: the string has that many bytes.
+        unsafe { std::slice::from_raw_parts(from, length) }.to_vec()
+    };
+    String::from_utf8(bytes).map(Some).map_err(|_| Reason(mq::MQRC_PROP_NAME_NOT_CONVERTED))
+}
+
+/// The characters of a fixed field.
+pub(crate) fn bytes<const N: usize>(field: &[mq::MQCHAR; N]) -> [u8; N] {
+    field.map(mq::MQCHAR::cast_unsigned_here)
+}
+
+/// A fixed field with these characters, padded with blanks.
+pub(crate) fn field<const N: usize>(text: &mqm_standin::protocol::Chars) -> [mq::MQCHAR; N] {
+    let padded = text.padded(N);
+    let mut field = [0; N];
+    for (place, byte) in field.iter_mut().zip(padded) {
+        *place = mq::MQCHAR::from_ne_bytes([byte]);
+    }
+    field
+}
+
+trait Unsigned {
+    fn cast_unsigned_here(self) -> u8;
+}
+
+impl Unsigned for mq::MQCHAR {
+    /// A C char is signed on one platform and not on another.
+    fn cast_unsigned_here(self) -> u8 {
+        let [byte] = self.to_ne_bytes();
+        byte
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::mem::size_of;
+
+    use libmqm_sys as mq;
+
+    use super::{Borrowed, Versioned as _};
+
+    #[test]
+    fn the_lengths_of_versions_are_those_of_the_bindings() {
+        assert_eq!(
+            <mq::MQMD as super::Versioned>::LENGTHS,
+            [size_of::<mq::MQMD1>(), mq::MQMD_CURRENT_LENGTH]
+        );
+        assert_eq!(mq::MQGMO::LENGTHS, [72, 80, 100, mq::MQGMO_CURRENT_LENGTH]);
+        assert_eq!(mq::MQOD::LENGTHS, [168, 208, 344, mq::MQOD_CURRENT_LENGTH]);
+        assert_eq!(mq::MQPMO::LENGTHS, [128, 160, mq::MQPMO_CURRENT_LENGTH]);
+    }
+
+    #[test]
+    fn an_older_structure_is_neither_read_nor_written_beyond_its_end() {
+        // SAFETY: numbers and characters may be zero.
+        let mut caller: mq::MQMD = unsafe { std::mem::zeroed() };
+        caller.StrucId = *b"MD  ".map_to_char();
+        caller.Version = mq::MQMD_VERSION_1;
+        caller.MsgSeqNumber = 77;
+        // SAFETY: the structure is there and is the caller's alone.
+        let mut borrowed = unsafe { Borrowed::read(&raw mut caller) }.unwrap();
+        assert_eq!(borrowed.value.MsgSeqNumber, 0);
+        borrowed.value.MsgSeqNumber = 5;
+        borrowed.value.Priority = 4;
+        // SAFETY: as above.
+        unsafe { borrowed.give_back() };
+        assert_eq!((caller.MsgSeqNumber, caller.Priority), (77, 4));
+    }
+
+    #[test]
+    fn a_structure_of_an_unknown_version_is_refused() {
+        // SAFETY: numbers and characters may be zero.
+        let mut caller: mq::MQMD = unsafe { std::mem::zeroed() };
+        caller.StrucId = *b"MD  ".map_to_char();
+        for version in [0, 3, -1] {
+            caller.Version = version;
+            // SAFETY: the structure is there and is the caller's alone.
+            assert!(unsafe { Borrowed::read(&raw mut caller) }.is_err());
+        }
+    }
+
+    trait MapToChar {
+        fn map_to_char(&self) -> &[mq::MQCHAR; 4];
+    }
+
+    impl MapToChar for [u8; 4] {
+        fn map_to_char(&self) -> &[mq::MQCHAR; 4] {
+            // SAFETY: both are four bytes.
+            unsafe { &*std::ptr::from_ref(self).cast() }
+        }
+    }
+}

@@ -1,0 +1,87 @@
+//! The control socket: tests ask for faults there, one JSON object a line, and get one back.
+
+use std::io::{BufRead, BufReader, Write};
+use std::os::unix::net::UnixStream;
+
+use serde::Deserialize;
+use serde_json::{Value, json};
+
+use crate::fault::Fault;
+use crate::manager::{Phase, Session, State};
+use crate::server::Server;
+
+#[derive(Debug, Deserialize)]
+#[serde(rename_all = "snake_case", deny_unknown_fields)]
+enum Command {
+    /// Adds a fault.
+    Fault(Fault),
+    /// Takes all faults away, and runs again.
+    Reset,
+    Quiesce,
+    Stop,
+    /// Sets the number of connections that a channel admits; `null` for any number.
+    ChannelLimit {
+        channel: String,
+        instances: Option<usize>,
+    },
+    Status,
+}
+
+/// Longer lines are refused.
+const MAX_LINE: u64 = 64 * 1024;
+
+pub(crate) fn serve(server: &Server, socket: &UnixStream) {
+    let mut reader = BufReader::new(socket);
+    let mut writer = socket;
+    loop {
+        let mut line = String::new();
+        let read = std::io::Read::take(&mut reader, MAX_LINE).read_line(&mut line);
+        if !matches!(read, Ok(length) if length > 0) {
+            return;
+        }
+        let answer = match serde_json::from_str(&line) {
+            Ok(command) => carry_out(server, command),
+            Err(error) => json!({ "error": error.to_string() }),
+        };
+        if writeln!(writer, "{answer}").is_err() {
+            return;
+        }
+    }
+}
+
+fn carry_out(server: &Server, command: Command) -> Value {
+    let mut state = server.manager.state();
+    match command {
+        Command::Fault(fault) => server.faults.add(fault),
+        Command::Reset => {
+            server.faults.clear();
+            state.enter(Phase::Running);
+        }
+        Command::Quiesce => state.enter(Phase::Quiescing),
+        Command::Stop => state.enter(Phase::Stopping),
+        Command::ChannelLimit { channel, instances } => {
+            let mut channels = state.configuration.channels.iter_mut();
+            match channels.find(|known| known.name == channel) {
+                Some(known) => known.max_instances = instances,
+                None => return json!({ "error": format!("no channel {channel}") }),
+            }
+        }
+        Command::Status => return status(&state, server.faults.count()),
+    }
+    json!({ "ok": true })
+}
+
+fn status(state: &State, faults: usize) -> Value {
+    let connection = |session: &Session| {
+        json!({
+            "application": session.application.to_string(),
+            "channel": session.channel.to_string(),
+            "user": session.user,
+            "uncommitted": session.work.len(),
+        })
+    };
+    let connections: Vec<Value> = state.sessions.values().map(connection).collect();
+    let depths: serde_json::Map<String, Value> =
+        state.queues.iter().map(|(name, queue)| (name.to_string(), queue.depth().into())).collect();
+    json!({ "connections": connections, "faults": faults, "depths": depths })
+}

@@ -1,0 +1,120 @@
+//! Faults on demand: what shall go wrong, and with which call.
+
+use std::sync::{Mutex, PoisonError};
+
+use libmqm_sys as mq;
+use serde::Deserialize;
+
+/// A call that shall go wrong.
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Fault {
+    /// Such as MQPUT.
+    verb: String,
+    /// The first call that it concerns, counted from now.
+    #[serde(default = "one")]
+    nth: u32,
+    /// How many calls in a row it concerns.
+    #[serde(default = "one")]
+    times: u32,
+    /// Only calls of the application with this name.
+    application: Option<String>,
+    #[serde(flatten)]
+    effect: Effect,
+    /// Whether the call is carried out first.
+    #[serde(default)]
+    when: When,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub(crate) enum Effect {
+    /// The call returns this reason code.
+    Reason(i32),
+    /// The connection is lost.
+    Cut(bool),
+}
+
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub(crate) enum When {
+    /// The call is not carried out.
+    #[default]
+    Before,
+    /// The call is carried out, and its answer lost or replaced.
+    After,
+}
+
+fn one() -> u32 {
+    1
+}
+
+#[derive(Debug, Default)]
+pub(crate) struct Faults(Mutex<Vec<Fault>>);
+
+impl Faults {
+    pub(crate) fn add(&self, fault: Fault) {
+        self.faults().push(fault);
+    }
+
+    pub(crate) fn clear(&self) {
+        self.faults().clear();
+    }
+
+    pub(crate) fn count(&self) -> usize {
+        self.faults().len()
+    }
+
+    /// What goes wrong with this call. Every call that a fault may concern counts.
+    pub(crate) fn of(&self, verb: &str, application: &str) -> Option<(Effect, When)> {
+        let mut faults = self.faults();
+        let mut found = None;
+        for fault in faults.iter_mut() {
+            let concerns = fault.application.as_ref().is_none_or(|name| name == application);
+            if fault.verb != verb || !concerns {
+                continue;
+            }
+            if fault.nth > 1 {
+                fault.nth -= 1;
+            } else if found.is_none() {
+                fault.times = fault.times.saturating_sub(1);
+                found = Some((fault.effect, fault.when));
+            }
+        }
+        faults.retain(|fault| fault.times > 0);
+        found
+    }
+
+    fn faults(&self) -> std::sync::MutexGuard<'_, Vec<Fault>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Whether MQ returns a reason code as a warning.
+pub(crate) fn completion(reason: i32) -> i32 {
+    const WARNINGS: [i32; 5] = [
+        mq::MQRC_BACKED_OUT,
+        mq::MQRC_ALREADY_CONNECTED,
+        mq::MQRC_TRUNCATED_MSG_ACCEPTED,
+        mq::MQRC_TRUNCATED_MSG_FAILED,
+        mq::MQRC_OUTCOME_MIXED,
+    ];
+    if WARNINGS.contains(&reason) { mq::MQCC_WARNING } else { mq::MQCC_FAILED }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Effect, Fault, Faults, When};
+
+    #[test]
+    fn a_fault_concerns_the_nth_call_of_its_verb_and_then_no_more() {
+        let faults = Faults::default();
+        let fault: Fault = serde_json::from_str(r#"{"verb":"MQPUT","nth":2,"reason":2053}"#).unwrap();
+        faults.add(fault);
+        assert_eq!(faults.of("MQGET", "app"), None);
+        assert_eq!(faults.of("MQPUT", "app"), None);
+        assert_eq!(faults.of("MQPUT", "app"), Some((Effect::Reason(2053), When::Before)));
+        assert_eq!(faults.of("MQPUT", "app"), None);
+        assert_eq!(faults.count(), 0);
+    }
+}

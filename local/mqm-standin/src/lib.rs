@@ -1,0 +1,16 @@
+//! A queue manager for tests, behind the stand-in for IBM MQ's client library. README.md says what
+//! it covers, and what it cannot show.
+
+mod clock;
+mod command_server;
+pub mod configuration;
+mod control;
+pub mod definition;
+mod fault;
+pub mod manager;
+mod properties;
+pub mod protocol;
+pub mod rfh2;
+mod selector;
+pub mod server;
+pub mod text;

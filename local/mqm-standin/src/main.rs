@@ -1,0 +1,85 @@
+//! `mqm-standin run` starts a queue manager; `mqm-standin control` asks one for a fault.
+
+use std::fs::File;
+use std::io::{self, BufRead, BufReader, Write};
+use std::os::unix::net::UnixStream;
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+use std::sync::Arc;
+
+use clap::Parser;
+use mqm_standin::configuration::Configuration;
+use mqm_standin::manager::Manager;
+use mqm_standin::server::{Server, control_socket};
+
+#[derive(Debug, Parser)]
+#[command(version, about = "A queue manager for tests. It is not IBM MQ.")]
+enum Command {
+    /// Run until standard input ends or a signal comes. Prints `ready` once clients can connect.
+    Run {
+        /// The sockets are made here; clients find them by MQM_STANDIN_DIR.
+        #[arg(long, env = "MQM_STANDIN_DIR")]
+        directory: PathBuf,
+        #[arg(long)]
+        configuration: PathBuf,
+        /// Keeps persistent messages; made if it is not there.
+        #[arg(long)]
+        journal: Option<PathBuf>,
+    },
+    /// Send a line of JSON to the control socket, and print the answer.
+    Control {
+        #[arg(long, env = "MQM_STANDIN_DIR")]
+        directory: PathBuf,
+        #[arg(long, default_value = "QM1")]
+        queue_manager: String,
+        line: String,
+    },
+}
+
+fn main() -> ExitCode {
+    let done = match Command::parse() {
+        Command::Run { directory, configuration, journal } => run(&directory, &configuration, journal),
+        Command::Control { directory, queue_manager, line } => control(&directory, &queue_manager, &line),
+    };
+    match done {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            let _ = writeln!(io::stderr(), "{}", chain(error.as_ref()));
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn run(
+    directory: &Path,
+    configuration: &Path,
+    journal: Option<PathBuf>,
+) -> Result<(), Box<dyn std::error::Error>> {
+    let configuration = Configuration::read(configuration)?;
+    let listeners = configuration.listeners()?;
+    let name = configuration.name.clone();
+    std::fs::create_dir_all(directory)?;
+    let lock = File::create(directory.join(format!("{name}.lock")))?;
+    lock.try_lock().map_err(|_| format!("{name} runs in {} already", directory.display()))?;
+    let journal = journal.unwrap_or_else(|| directory.join(format!("{name}.journal")));
+    let server = Arc::new(Server::new(Manager::start(configuration, &journal)?));
+    server.listen(directory, &name, &listeners)?;
+    writeln!(io::stdout(), "ready")?;
+    // Ends with whoever started it, without being told.
+    io::copy(&mut io::stdin().lock(), &mut io::sink())?;
+    Ok(())
+}
+
+fn control(directory: &Path, name: &str, line: &str) -> Result<(), Box<dyn std::error::Error>> {
+    let mut socket = UnixStream::connect(control_socket(directory, name))?;
+    writeln!(socket, "{line}")?;
+    let mut answer = String::new();
+    BufReader::new(socket).read_line(&mut answer)?;
+    write!(io::stdout(), "{answer}")?;
+    Ok(())
+}
+
+fn chain(error: &dyn std::error::Error) -> String {
+    let causes = std::iter::successors(Some(error), |error| error.source());
+    causes.map(ToString::to_string).collect::<Vec<_>>().join(": ")
+}

@@ -1,0 +1,54 @@
+//! MQGMO_CONVERT, for text.
+
+use libmqm_sys as mq;
+
+use crate::protocol::{Chars, Message, Reason};
+use crate::text::{decode, encode};
+
+/// The converted message, or `None` if it already is as wanted.
+pub(super) fn convert(message: &Message, ccsid: i32, encoding: i32) -> Result<Option<Message>, Reason> {
+    let descriptor = &message.descriptor;
+    if descriptor.ccsid == ccsid && descriptor.encoding == encoding {
+        return Ok(None);
+    }
+    if descriptor.format != Chars::from(mq::MQFMT_STRING) {
+        return Err(Reason(mq::MQRC_FORMAT_ERROR));
+    }
+    let text = decode(&message.body, descriptor.ccsid, descriptor.encoding)?;
+    let body = encode(&text, ccsid, encoding)?;
+    let mut converted = Message { body, ..message.clone() };
+    (converted.descriptor.ccsid, converted.descriptor.encoding) = (ccsid, encoding);
+    Ok(Some(converted))
+}
+
+#[cfg(test)]
+mod tests {
+    use libmqm_sys as mq;
+
+    use super::convert;
+    use crate::protocol::{Chars, Descriptor, Message, Reason};
+    use crate::text::{LATIN_1, UTF_8};
+
+    fn message(ccsid: i32, body: &[u8]) -> Message {
+        let descriptor = Descriptor { ccsid, format: Chars::from(mq::MQFMT_STRING), ..Descriptor::default() };
+        Message { descriptor, properties: Vec::new(), body: body.to_vec() }
+    }
+
+    #[test]
+    fn text_is_converted_between_character_sets() {
+        let converted = convert(&message(LATIN_1, b"caf\xe9"), UTF_8, mq::MQENC_NATIVE).unwrap().unwrap();
+        assert_eq!((converted.body.as_slice(), converted.descriptor.ccsid), ("café".as_bytes(), UTF_8));
+        let utf_16 = convert(&converted, 1200, mq::MQENC_NATIVE).unwrap().unwrap();
+        assert_eq!(utf_16.body, b"c\0a\0f\0\xe9\0");
+        let back = convert(&utf_16, LATIN_1, mq::MQENC_NATIVE).unwrap().unwrap();
+        assert_eq!(back.body, b"caf\xe9");
+    }
+
+    #[test]
+    fn what_cannot_be_converted_says_why() {
+        let reason = |ccsid, body: &[u8], target| convert(&message(ccsid, body), target, 546).unwrap_err();
+        assert_eq!(reason(UTF_8, "€".as_bytes(), LATIN_1), Reason(mq::MQRC_NOT_CONVERTED));
+        assert_eq!(reason(37, b"x", UTF_8), Reason(mq::MQRC_SOURCE_CCSID_ERROR));
+        assert_eq!(reason(UTF_8, b"x", 37), Reason(mq::MQRC_TARGET_CCSID_ERROR));
+    }
+}

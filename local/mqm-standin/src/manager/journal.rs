@@ -1,0 +1,161 @@
+//! What outlives the queue manager: permanent queues and persistent messages, as a file of records.
+//! A record holds a whole unit of work, so that it is there or it is not.
+
+use std::fs::{File, OpenOptions};
+use std::io::{self, BufReader, Read, Write};
+use std::path::{Path, PathBuf};
+
+use serde::{Deserialize, Serialize};
+
+use super::queue::{Place, Stored};
+use crate::definition::Definition;
+use crate::protocol::Chars;
+
+/// A journal that grew to more than this since it was last rewritten is rewritten.
+const REWRITE_AFTER: u64 = 256 * 1024 * 1024;
+
+const MAX_RECORD: u32 = u32::MAX / 2;
+
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub(crate) enum Record {
+    Define(Definition),
+    Delete(Chars),
+    Commit {
+        puts: Vec<(Chars, Place, Stored)>,
+        gets: Vec<(Chars, Place)>,
+    },
+    /// Messages that were got and backed out once more.
+    Backout(Vec<(Chars, Place)>),
+}
+
+#[derive(Debug)]
+pub(crate) struct Journal {
+    path: PathBuf,
+    file: File,
+    written: u64,
+    /// Set if a write failed: what follows cannot be kept either.
+    pub(crate) failed: bool,
+}
+
+impl Journal {
+    /// Opens the journal and reads it. A record that was not written whole, and what follows, is
+    /// cut.
+    pub(crate) fn open(path: &Path) -> io::Result<(Self, Vec<Record>)> {
+        let file = OpenOptions::new().read(true).append(true).create(true).open(path)?;
+        let mut reader = BufReader::new(&file);
+        let mut records = Vec::new();
+        let mut whole = 0;
+        while let Some((record, length)) = read_record(&mut reader) {
+            records.push(record);
+            whole += length;
+        }
+        file.set_len(whole)?;
+        Ok((Self { path: path.to_owned(), file, written: whole, failed: false }, records))
+    }
+
+    /// Appends a record. It is with the operating system when this returns, so that it outlives the
+    /// process; a power failure is not what a stand-in has to survive.
+    pub(crate) fn append(&mut self, record: &Record) {
+        match frame(record).and_then(|frame| self.file.write_all(&frame).map(|()| frame.len())) {
+            Ok(length) => self.written += u64::try_from(length).unwrap_or_default(),
+            Err(_) => self.failed = true,
+        }
+    }
+
+    pub(crate) fn is_due(&self) -> bool {
+        self.written > REWRITE_AFTER
+    }
+
+    /// Replaces the journal by one with these records.
+    pub(crate) fn rewrite<'a>(&mut self, records: impl Iterator<Item = Record> + 'a) -> io::Result<()> {
+        let path = self.path.with_extension("new");
+        let mut file = OpenOptions::new().create(true).truncate(true).write(true).open(&path)?;
+        let mut written = 0;
+        for record in records {
+            let frame = frame(&record)?;
+            file.write_all(&frame)?;
+            written += u64::try_from(frame.len()).unwrap_or_default();
+        }
+        std::fs::rename(&path, &self.path)?;
+        self.file = OpenOptions::new().append(true).open(&self.path)?;
+        self.written = written;
+        Ok(())
+    }
+}
+
+fn frame(record: &Record) -> io::Result<Vec<u8>> {
+    let payload = postcard::to_stdvec(record).map_err(io::Error::other)?;
+    let length = u32::try_from(payload.len()).map_err(io::Error::other)?;
+    let mut frame = Vec::with_capacity(payload.len() + 8);
+    frame.extend_from_slice(&length.to_le_bytes());
+    frame.extend_from_slice(&crc32fast::hash(&payload).to_le_bytes());
+    frame.extend_from_slice(&payload);
+    Ok(frame)
+}
+
+/// A record and its length on disk; `None` at the end or at the first one that is not whole.
+fn read_record(reader: &mut impl Read) -> Option<(Record, u64)> {
+    let mut header = [0; 4];
+    reader.read_exact(&mut header).ok()?;
+    let length = u32::from_le_bytes(header);
+    reader.read_exact(&mut header).ok()?;
+    if length > MAX_RECORD {
+        return None;
+    }
+    let mut payload = Vec::new();
+    reader.take(u64::from(length)).read_to_end_capped(&mut payload, length)?;
+    if crc32fast::hash(&payload) != u32::from_le_bytes(header) {
+        return None;
+    }
+    Some((postcard::from_bytes(&payload).ok()?, u64::from(length) + 8))
+}
+
+/// Reads exactly so many bytes, growing the buffer with what comes.
+trait ReadCapped {
+    fn read_to_end_capped(&mut self, buffer: &mut Vec<u8>, length: u32) -> Option<()>;
+}
+
+impl<R: Read> ReadCapped for R {
+    fn read_to_end_capped(&mut self, buffer: &mut Vec<u8>, length: u32) -> Option<()> {
+        let read = io::copy(self, buffer).ok()?;
+        (read == u64::from(length)).then_some(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::Write as _;
+
+    use super::{Journal, Record};
+    use crate::protocol::Chars;
+
+    #[test]
+    fn a_torn_record_is_cut_and_the_ones_before_it_stay() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("journal");
+        let (mut journal, _) = Journal::open(&path).unwrap();
+        journal.append(&Record::Delete(Chars::from("A")));
+        let length = std::fs::metadata(&path).unwrap().len();
+        let mut file = std::fs::OpenOptions::new().append(true).open(&path).unwrap();
+        file.write_all(&[9, 0, 0, 0, 1, 2]).unwrap();
+
+        let (mut journal, records) = Journal::open(&path).unwrap();
+        assert_eq!(records.len(), 1);
+        assert_eq!(std::fs::metadata(&path).unwrap().len(), length);
+        journal.append(&Record::Delete(Chars::from("B")));
+        assert_eq!(Journal::open(&path).unwrap().1.len(), 2);
+    }
+
+    #[test]
+    fn a_rewritten_journal_goes_on() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("journal");
+        let (mut journal, _) = Journal::open(&path).unwrap();
+        for _ in 0..10 {
+            journal.append(&Record::Delete(Chars::from("A")));
+        }
+        journal.rewrite(std::iter::once(Record::Delete(Chars::from("A")))).unwrap();
+        journal.append(&Record::Delete(Chars::from("B")));
+        assert_eq!(Journal::open(&path).unwrap().1.len(), 2);
+    }
+}

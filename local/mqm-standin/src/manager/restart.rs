@@ -1,0 +1,88 @@
+//! From the configuration and the journal to the state that a queue manager starts with.
+
+use std::path::Path;
+
+use super::StartError;
+use super::journal::{Journal, Record};
+use super::queue::Place;
+use super::state::State;
+use crate::configuration::Configuration;
+use crate::protocol::{Chars, Message};
+
+pub(super) fn state(configuration: Configuration, path: &Path) -> Result<State, StartError> {
+    let definitions = configuration.definitions()?;
+    let (journal, records) = Journal::open(path)?;
+    let mut state = State::new(configuration, journal);
+    for record in records {
+        state.replay(record);
+    }
+    // The journal knows better of queues that both know: somebody may have changed them. All of
+    // them are in the journal when it is rewritten.
+    for definition in definitions {
+        if !state.queues.contains_key(&definition.name) {
+            state.define(definition);
+        }
+    }
+    state.rewrite_journal()?;
+    Ok(state)
+}
+
+impl State {
+    fn replay(&mut self, record: Record) {
+        match record {
+            Record::Define(definition) => match self.queues.get_mut(&definition.name) {
+                Some(queue) => queue.definition = definition,
+                None => self.define(definition),
+            },
+            Record::Delete(name) => {
+                self.queues.remove(&name);
+            }
+            Record::Commit { puts, gets } => {
+                for (name, place, stored) in puts {
+                    self.numbers_start_behind(place.sequence);
+                    if let Some(queue) = self.queues.get_mut(&name) {
+                        queue.add(place, stored, None);
+                    }
+                }
+                for (name, place) in gets {
+                    self.change(&name, place, None);
+                }
+            }
+            Record::Backout(places) => {
+                for (name, place) in places {
+                    self.change(&name, place, Some(|message| message.descriptor.backout_count += 1));
+                }
+            }
+        }
+    }
+
+    fn change(&mut self, name: &Chars, place: Place, change: Option<fn(&mut Message)>) {
+        let Some(queue) = self.queues.get_mut(name) else { return };
+        // No session holds anything yet, so the holder does not matter.
+        let Some(mut stored) = queue.take_ready(place) else { return };
+        if let Some(change) = change {
+            change(&mut stored.message);
+            queue.add(place, stored, None);
+        }
+    }
+
+    /// Writes the journal anew, with what there is now.
+    pub(super) fn rewrite_journal(&mut self) -> std::io::Result<()> {
+        let kept = || self.queues.values().filter(|queue| !queue.definition.is_temporary());
+        let defined = kept().map(|queue| Record::Define(queue.definition.clone()));
+        let messages = kept().flat_map(|queue| {
+            queue.persistent().map(|(place, stored)| Record::Commit {
+                puts: vec![(queue.definition.name.clone(), place, stored.clone())],
+                gets: Vec::new(),
+            })
+        });
+        self.journal.rewrite(defined.chain(messages))
+    }
+
+    /// Keeps the journal from growing for ever.
+    pub(super) fn tidy_journal(&mut self) {
+        if self.journal.is_due() && self.rewrite_journal().is_err() {
+            self.journal.failed = true;
+        }
+    }
+}

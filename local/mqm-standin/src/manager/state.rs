@@ -1,0 +1,158 @@
+//! The state that one lock guards: queues, sessions and the journal.
+
+use std::collections::BTreeMap;
+
+use libmqm_sys as mq;
+
+use super::journal::{Journal, Record};
+use super::queue::{Hold, Place, Queue, Stored};
+use super::session::{Handle, Session, Work};
+use crate::configuration::{Configuration, Right};
+use crate::definition::Definition;
+use crate::protocol::{Chars, Reason};
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Phase {
+    Running,
+    /// Calls that ask to fail then do; others go on.
+    Quiescing,
+    /// Every call fails.
+    Stopping,
+}
+
+#[derive(Debug)]
+pub(crate) struct State {
+    pub(crate) configuration: Configuration,
+    pub(crate) phase: Phase,
+    pub(crate) queues: BTreeMap<Chars, Queue>,
+    pub(crate) sessions: BTreeMap<u64, Session>,
+    pub(crate) journal: Journal,
+    next: u64,
+}
+
+impl State {
+    pub(crate) fn new(configuration: Configuration, journal: Journal) -> Self {
+        Self {
+            configuration,
+            phase: Phase::Running,
+            queues: BTreeMap::new(),
+            sessions: BTreeMap::new(),
+            journal,
+            next: 0,
+        }
+    }
+
+    /// A number that was not given before: sessions, queues and places have theirs of one row.
+    pub(crate) fn number(&mut self) -> u64 {
+        self.next += 1;
+        self.next
+    }
+
+    pub(crate) fn numbers_start_behind(&mut self, number: u64) {
+        self.next = self.next.max(number);
+    }
+
+    pub(crate) fn define(&mut self, definition: Definition) {
+        let id = self.number();
+        self.queues.insert(definition.name.clone(), Queue::new(id, definition));
+    }
+
+    pub(crate) fn session(&self, session: u64) -> Result<&Session, Reason> {
+        self.sessions.get(&session).ok_or(Reason(mq::MQRC_CONNECTION_BROKEN))
+    }
+
+    pub(crate) fn session_mut(&mut self, session: u64) -> Result<&mut Session, Reason> {
+        self.sessions.get_mut(&session).ok_or(Reason(mq::MQRC_CONNECTION_BROKEN))
+    }
+
+    pub(crate) fn handle(&self, session: u64, handle: i32) -> Result<&Handle, Reason> {
+        self.session(session)?.handles.get(&handle).ok_or(Reason(mq::MQRC_HOBJ_ERROR))
+    }
+
+    pub(crate) fn handle_mut(&mut self, session: u64, handle: i32) -> Result<&mut Handle, Reason> {
+        self.session_mut(session)?.handles.get_mut(&handle).ok_or(Reason(mq::MQRC_HOBJ_ERROR))
+    }
+
+    /// The queue behind a handle, which may have been deleted since.
+    pub(crate) fn opened_queue(&mut self, name: &Chars, id: u64) -> Result<&mut Queue, Reason> {
+        let queue = self.queues.get_mut(name).filter(|queue| queue.id == id);
+        queue.ok_or(Reason(mq::MQRC_Q_DELETED))
+    }
+
+    pub(crate) fn may(&self, user: &str, queue: &Chars, right: Right) -> bool {
+        self.configuration.may(user, queue, right)
+    }
+
+    /// What cannot be written to the journal must not seem to be kept.
+    pub(crate) fn check_journal(&self) -> Result<(), Reason> {
+        if self.journal.failed { Err(Reason(mq::MQRC_RESOURCE_PROBLEM)) } else { Ok(()) }
+    }
+
+    /// Refuses a call while the queue manager ends.
+    pub(crate) fn check_phase(&self, fails_if_quiescing: bool) -> Result<(), Reason> {
+        match self.phase {
+            Phase::Stopping => Err(Reason(mq::MQRC_Q_MGR_STOPPING)),
+            Phase::Quiescing if fails_if_quiescing => Err(Reason(mq::MQRC_Q_MGR_QUIESCING)),
+            Phase::Running | Phase::Quiescing => Ok(()),
+        }
+    }
+
+    /// Adds to the session's unit of work, up to MAXUMSGS.
+    pub(crate) fn join_unit(&mut self, session: u64, work: Work) -> Result<(), Reason> {
+        self.check_unit(session)?;
+        self.session_mut(session)?.work.push(work);
+        Ok(())
+    }
+
+    pub(crate) fn check_unit(&self, session: u64) -> Result<(), Reason> {
+        if self.session(session)?.work.len() >= self.configuration.max_uncommitted {
+            return Err(Reason(mq::MQRC_SYNCPOINT_LIMIT_REACHED));
+        }
+        Ok(())
+    }
+
+    /// Discards expired messages of a queue. They were never anybody's.
+    pub(crate) fn expire(&mut self, name: &Chars) {
+        let Some(queue) = self.queues.get_mut(name) else { return };
+        let expired = queue.expire(crate::clock::now());
+        self.forget(name, &expired);
+    }
+
+    /// Writes that messages are gone for good.
+    pub(crate) fn forget(&mut self, name: &Chars, gone: &[(Place, Stored)]) {
+        let persistent = gone.iter().filter(|(_, stored)| stored.message.is_persistent());
+        let gets: Vec<_> = persistent.map(|(place, _)| (name.clone(), *place)).collect();
+        if !gets.is_empty() {
+            self.journal.append(&Record::Commit { puts: Vec::new(), gets });
+        }
+    }
+
+    /// Deletes a queue with what is on it.
+    pub(crate) fn delete(&mut self, name: &Chars) {
+        if let Some(queue) = self.queues.remove(name) {
+            queue.changed.notify_all();
+            if !queue.definition.is_temporary() {
+                self.journal.append(&Record::Delete(name.clone()));
+            }
+        }
+    }
+
+    /// Gives up the lock of a browse.
+    pub(crate) fn unlock(&mut self, session: u64, handle: i32) {
+        let Ok(opened) = self.handle_mut(session, handle) else { return };
+        let Some((place, (name, id))) = opened.locked.take().zip(opened.queue.clone()) else { return };
+        if let Ok(queue) = self.opened_queue(&name, id)
+            && queue.get(place, Hold::Locked(session, handle)).is_some()
+        {
+            queue.release(place, |_| ());
+        }
+    }
+}
+
+impl State {
+    /// Begins to end, or runs again; whoever waits looks once more.
+    pub(crate) fn enter(&mut self, phase: Phase) {
+        self.phase = phase;
+        self.queues.values().for_each(Queue::wake);
+    }
+}

@@ -1,0 +1,54 @@
+//! Connection names: the addresses at which clients find a queue manager.
+
+use std::path::{Path, PathBuf};
+
+const DEFAULT_PORT: u16 = 1414;
+
+/// One address of a connection name, `host(port)`. It stands for a unix socket of that name in the
+/// stand-in's directory, so that an address where nothing listens is a file that is not there.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ConnectionName {
+    host: String,
+    port: u16,
+}
+
+impl ConnectionName {
+    /// `host(port)`, or `host` with MQ's port; `None` if it is neither.
+    pub fn parse(text: &str) -> Option<Self> {
+        let text = text.trim();
+        let (host, port) = match text.split_once('(') {
+            Some((host, rest)) => (host.trim(), rest.strip_suffix(')')?.trim().parse().ok()?),
+            None => (text, DEFAULT_PORT),
+        };
+        let plain = |byte: u8| byte.is_ascii_alphanumeric() || b".-_:[]".contains(&byte);
+        let fits = !host.is_empty() && host.len() <= 64 && host.bytes().all(plain) && !host.starts_with('.');
+        fits.then(|| Self { host: host.to_ascii_lowercase(), port })
+    }
+
+    /// The addresses of a whole connection name, in their order.
+    pub fn list(text: &str) -> Vec<Self> {
+        text.split(',').filter_map(Self::parse).collect()
+    }
+
+    pub fn socket(&self, directory: &Path) -> PathBuf {
+        directory.join(format!("{}({})", self.host, self.port))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::ConnectionName;
+
+    #[test]
+    fn an_address_without_a_port_has_mqs_own() {
+        assert_eq!(ConnectionName::parse("Localhost"), ConnectionName::parse(" localhost(1414) "));
+    }
+
+    #[test]
+    fn what_leaves_the_directory_is_no_address() {
+        for text in ["", "../x(1)", "a/b", "host(x)", "host(1", "host(99999)", "."] {
+            assert_eq!(ConnectionName::parse(text), None, "{text}");
+        }
+        assert_eq!(ConnectionName::list("one(1),two(2)").len(), 2);
+    }
+}

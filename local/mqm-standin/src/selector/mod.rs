@@ -1,0 +1,128 @@
+//! Selection strings: the part of SQL-92 by which MQOPEN chooses messages by their properties.
+
+mod evaluate;
+mod parse;
+mod token;
+
+use crate::protocol::Message;
+use crate::rfh2;
+use evaluate::Operand;
+
+/// A parsed selection string.
+#[derive(Debug, Clone)]
+pub(crate) struct Selector(Condition);
+
+#[derive(Debug, Clone)]
+enum Condition {
+    And(Box<Condition>, Box<Condition>),
+    Or(Box<Condition>, Box<Condition>),
+    Not(Box<Condition>),
+    Compare(Expression, Comparison, Expression),
+    Between(Expression, Expression, Expression),
+    In(Expression, Vec<Expression>),
+    Like(Expression, String, Option<char>),
+    IsNull(Expression),
+    /// A property or literal that is a Boolean itself.
+    Holds(Expression),
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Comparison {
+    Equal,
+    NotEqual,
+    Less,
+    LessOrEqual,
+    Greater,
+    GreaterOrEqual,
+}
+
+#[derive(Debug, Clone)]
+enum Expression {
+    Literal(Operand),
+    Property(String),
+    Negative(Box<Expression>),
+    Arithmetic(Box<Expression>, char, Box<Expression>),
+}
+
+impl Selector {
+    /// `None` if the text is no selection string.
+    pub(crate) fn parse(text: &str) -> Option<Self> {
+        parse::condition(text).map(Self)
+    }
+
+    pub(crate) fn accepts(&self, message: &Message) -> bool {
+        // A header that was put as data has properties as well.
+        if let Some((mut properties, _)) = rfh2::split(message) {
+            properties.extend(message.properties.iter().cloned());
+            let descriptor = message.descriptor.clone();
+            let whole = Message { descriptor, properties, body: Vec::new() };
+            return evaluate::holds(&self.0, &whole) == Some(true);
+        }
+        // What cannot be known, such as a comparison with a property that is not there, selects
+        // nothing.
+        evaluate::holds(&self.0, message) == Some(true)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::Selector;
+    use crate::protocol::{Descriptor, Message, Property, Value};
+
+    fn message() -> Message {
+        let properties = vec![
+            Property::new("colour", Value::Text("red".into())),
+            Property::new("size", Value::Int32(7)),
+            Property::new("weight", Value::Float64(1.5)),
+            Property::new("urgent", Value::Boolean(true)),
+        ];
+        let mut descriptor = Descriptor { priority: 4, ..Descriptor::default() };
+        if let Some(start) = descriptor.correlation_id.first_chunk_mut() {
+            *start = *b"AB";
+        }
+        Message { descriptor, properties, body: Vec::new() }
+    }
+
+    #[test]
+    fn selection_strings_choose_by_properties() {
+        for (text, expected) in [
+            ("colour = 'red'", true),
+            ("colour <> 'red'", false),
+            ("usr.colour = 'red'", true),
+            ("size > 5 AND size < 8", true),
+            ("size BETWEEN 8 AND 9", false),
+            ("size not between 8 and 9", true),
+            ("colour IN ('blue', 'red')", true),
+            ("colour LIKE 'r%'", true),
+            ("colour LIKE 'r_'", false),
+            ("colour LIKE 'r!_d' ESCAPE '!'", false),
+            ("missing = 1", false),
+            ("NOT missing = 1", false),
+            ("missing IS NULL", true),
+            ("colour IS NOT NULL", true),
+            ("urgent", true),
+            ("urgent = FALSE", false),
+            ("weight * 2 = 3", true),
+            ("-size = -7", true),
+            ("size = '7'", false),
+            ("Root.MQMD.Priority = 4", true),
+            ("JMSPriority > 4 OR (colour = 'red' AND urgent = TRUE)", true),
+            ("Root.MQMD.CorrelId = \"0x414200000000000000000000000000000000000000000000\"", true),
+        ] {
+            assert_eq!(Selector::parse(text).unwrap().accepts(&message()), expected, "{text}");
+        }
+    }
+
+    #[test]
+    fn other_text_is_no_selection_string() {
+        for text in ["", "colour =", "= 1", "colour = 'red", "(size = 1", "size = 1 size", "5", "a LIKE 5"] {
+            assert!(Selector::parse(text).is_none(), "{text}");
+        }
+    }
+
+    #[test]
+    fn a_nested_selection_string_has_a_bound() {
+        let text = format!("{}size = 7{}", "(".repeat(5_000), ")".repeat(5_000));
+        assert!(Selector::parse(&text).is_none());
+    }
+}
