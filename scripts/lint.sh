@@ -26,6 +26,12 @@ comments() {
   return 0
 }
 
+# An error of serde quotes what it read. `malformed` reads documents from outside.
+quoting_errors() {
+  git grep -nE '#\[from\] serde_(json|dynamo)::Error' -- functions shared && return 1
+  return 0
+}
+
 failed=()
 check() {
   local name=$1
@@ -41,6 +47,7 @@ check "format of fuzz/" cargo fmt --manifest-path fuzz/Cargo.toml --check
 check "cargo-sort-derives" scripts/tool.sh cargo-sort-derives
 check "order of derives" cargo sort-derives --check
 check "width of comments" comments
+check "errors that quote their input" quoting_errors
 check "clippy" cargo clippy --quiet --workspace --all-targets -- -D warnings
 check "Python environment" scripts/python-env.sh "$environment" scripts/lint-requirements.txt
 check "template.yaml" "$environment/bin/cfn-lint" --regions us-east-1 --template template.yaml

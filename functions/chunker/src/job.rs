@@ -30,7 +30,7 @@ impl Job for Chunker {
 
 /// The payloads that a record names; none if it is a test, or an event of another kind.
 fn notices(record: &Record) -> Result<Vec<PayloadNotice>, UnknownNotice> {
-    let event = serde_json::from_slice(record.body.as_deref().unwrap_or_default())?;
+    let event = malformed::from_slice(record.body.as_deref().unwrap_or_default())?;
     read_payload_notices(event)
 }
 

@@ -1,5 +1,6 @@
 use catalog::DatabaseError;
 use cloud_event::EventError;
+use malformed::Malformed;
 use payloads::PayloadError;
 use retry::{Retry, Retryable};
 use transport::UnknownNotice;
@@ -8,7 +9,7 @@ use transport::UnknownNotice;
 #[derive(Debug, thiserror::Error)]
 pub enum DeadLetterError {
     #[error("the message is not JSON")]
-    Json(#[from] serde_json::Error),
+    Json(#[from] Malformed),
     #[error("the event is not a chunk's")]
     Event(#[from] EventError),
     #[error("the message is not a notification")]

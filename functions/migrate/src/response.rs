@@ -32,7 +32,7 @@ const PAUSE: Duration = Duration::from_millis(300);
 #[derive(Debug, thiserror::Error)]
 pub enum ResponseError {
     #[error("cannot serialize the response")]
-    Json(#[from] serde_json::Error),
+    Json(#[source] serde_json::Error),
     #[error("invalid response URL")]
     Url,
     #[error("the response was rejected with status {0}")]
@@ -139,7 +139,7 @@ impl ResponseClient {
     /// Sends a response, up to three times. Idempotent: the URL takes one object, the same each
     /// time.
     pub(crate) async fn send(&self, pending: &PendingResponse) -> Result<(), ResponseError> {
-        let body = serde_json::to_string(&pending.response)?;
+        let body = serde_json::to_string(&pending.response).map_err(ResponseError::Json)?;
         let attempt = || async {
             let put = timeout(ATTEMPT, self.put(&pending.url, &body));
             put.await.unwrap_or(Err(ResponseError::TimedOut))

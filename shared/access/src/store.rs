@@ -3,12 +3,14 @@
 //! Items have one key, `pk`: `KEY#<SHA-256 of the API key, in hex>` and `PROFILE#<tenant>#<name>`.
 
 use std::collections::BTreeSet;
+use std::error::Error;
 use std::time::Duration;
 
 use api::{Problem, Reason};
 use aws_sdk_dynamodb::Client;
 use aws_sdk_dynamodb::types::AttributeValue;
 use clock::Remembered;
+use malformed::Malformed;
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
 use sha2::{Digest as _, Sha256};
@@ -19,8 +21,7 @@ const REMEMBERED: Duration = Duration::from_secs(60);
 const MAX_REMEMBERED: usize = 10_000;
 
 /// An API key's owner and rights.
-#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
-#[serde(try_from = "StoredKey")]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct KeyItem {
     /// A UUID if the key has a scope of the ingest; the gateway accepts any text.
     pub tenant_id: String,
@@ -46,9 +47,11 @@ struct StoredKey {
     name: String,
 }
 
-/// What an API key's item leaves open.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-enum UnclearKey {
+/// Why an item is not an API key's.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+enum NoKey {
+    #[error("it has another form")]
+    Form(#[from] Malformed),
     #[error("it has both cnpjs and allCnpjs")]
     Both,
     #[error("a key with a scope products:* needs cnpjs, or allCnpjs with the value true")]
@@ -56,15 +59,15 @@ enum UnclearKey {
 }
 
 impl TryFrom<StoredKey> for KeyItem {
-    type Error = UnclearKey;
+    type Error = NoKey;
 
-    fn try_from(stored: StoredKey) -> Result<Self, UnclearKey> {
+    fn try_from(stored: StoredKey) -> Result<Self, NoKey> {
         let is_about_products = stored.scopes.iter().any(|scope| scope.starts_with("products:"));
         let cnpjs = match (stored.cnpjs, stored.all_cnpjs.unwrap_or_default()) {
-            (Some(_), true) => return Err(UnclearKey::Both),
+            (Some(_), true) => return Err(NoKey::Both),
             (Some(cnpjs), false) => Some(cnpjs),
             (None, true) => None,
-            (None, false) if is_about_products => return Err(UnclearKey::Neither),
+            (None, false) if is_about_products => return Err(NoKey::Neither),
             (None, false) => Some(BTreeSet::new()),
         };
         Ok(Self { tenant_id: stored.tenant_id, scopes: stored.scopes, cnpjs, name: stored.name })
@@ -94,7 +97,7 @@ impl AccessStore {
     pub async fn key(&self, api_key: &str) -> Result<Option<KeyItem>, Problem> {
         let pk = format!("KEY#{}", hex::encode(Sha256::digest(api_key.as_bytes())));
         let Some(item) = self.item(&pk).await? else { return Ok(None) };
-        Ok(serde_json::from_value(item).map_err(|error| malformed(&pk, &error)).ok())
+        Ok(read_key(item).map_err(|error| refused(&pk, &error)).ok())
     }
 
     /// A tenant's target profile, in the caller's own type.
@@ -104,8 +107,8 @@ impl AccessStore {
     pub async fn profile<T: DeserializeOwned>(&self, tenant: &str, name: &str) -> Result<Option<T>, Problem> {
         let pk = format!("PROFILE#{tenant}#{name}");
         let Some(item) = self.item(&pk).await? else { return Ok(None) };
-        serde_json::from_value(item).map(Some).map_err(|error| {
-            malformed(&pk, &error);
+        malformed::from_value(item).map(Some).map_err(|error| {
+            refused(&pk, &error);
             unavailable()
         })
     }
@@ -137,8 +140,8 @@ impl AccessStore {
             item.remove("pk");
             item
         });
-        item.map(serde_dynamo::from_item).transpose().map_err(|error| {
-            tracing::error!(event_type = "access.item_malformed", error = %error, "an item of the access table is not JSON");
+        item.map(malformed::from_item).transpose().map_err(|error| {
+            refused(pk, &error);
             unavailable()
         })
     }
@@ -157,8 +160,17 @@ fn unavailable() -> Problem {
 }
 
 /// Says which item has another form. Its key holds a hash at most, never an API key.
-fn malformed(pk: &str, error: &serde_json::Error) {
-    tracing::error!(event_type = "access.item_malformed", pk, error = %error, "an item of the access table is refused");
+fn refused(pk: &str, error: &(dyn Error + 'static)) {
+    tracing::error!(
+        event_type = "access.item_malformed",
+        pk,
+        error,
+        "an item of the access table is refused"
+    );
+}
+
+fn read_key(item: serde_json::Value) -> Result<KeyItem, NoKey> {
+    malformed::from_value::<StoredKey>(item)?.try_into()
 }
 
 #[cfg(test)]
@@ -170,10 +182,10 @@ mod tests {
     const TENANT: &str = "11111111-1111-4111-8111-111111111111";
 
     #[expect(clippy::needless_pass_by_value, reason = "the tests write members where they are used")]
-    fn key(members: Value) -> Result<KeyItem, String> {
+    fn key(members: Value) -> Result<KeyItem, NoKey> {
         let mut item = json!({"tenantId": TENANT});
         item.as_object_mut().unwrap().extend(members.as_object().unwrap().clone());
-        serde_json::from_value(item).map_err(|error| error.to_string())
+        read_key(item)
     }
 
     #[test]
@@ -201,11 +213,22 @@ mod tests {
     }
 
     #[test]
+    fn an_error_repeats_no_value_of_the_item() {
+        for members in
+            [json!({"name": ["hunter2"]}), json!({"scopes": "hunter2"}), json!({"allCnpjs": "hunter2"})]
+        {
+            let error = key(members).unwrap_err();
+            assert!(!format!("{error} {error:?}").contains("hunter2"), "{error:?}");
+        }
+    }
+
+    #[test]
     fn a_misspelt_member_makes_no_wider_key() {
         for member in ["cnpj", "CNPJs", "allcnpjs", "scope", "ttl"] {
             let item = json!({"scopes": ["products:write"], "allCnpjs": true, member: ["11222333000181"]});
             let refused = key(item).unwrap_err();
-            assert!(refused.contains(&format!("unknown field `{member}`")), "{refused}");
+            let NoKey::Form(refused) = refused else { panic!("{refused}") };
+            assert_eq!(refused.to_string(), format!("/{member}: the member is not known"));
         }
     }
 }

@@ -1,4 +1,5 @@
 use ingestion::batch::{IllegalTransition, Unbalanced};
+use malformed::Malformed;
 use retry::{Retry, Retryable};
 use tokio_postgres::error::SqlState;
 use uuid::Uuid;
@@ -17,9 +18,9 @@ pub enum DatabaseError {
     /// Secrets Manager did not answer, or does not give the secret.
     #[error("cannot read the database's secret")]
     SecretUnavailable(#[source] Box<dyn std::error::Error + Send + Sync>),
-    /// The secret was read, but is not the JSON that RDS writes. Its content is left out.
+    /// The secret was read, but a connection needs another one. Its content is left out.
     #[error("the database's secret is malformed: {0}")]
-    SecretMalformed(&'static str),
+    SecretMalformed(SecretFault),
     /// No connection could be made, or it broke.
     #[error("the database cannot be reached")]
     Unavailable(#[source] tokio_postgres::Error),
@@ -54,6 +55,23 @@ pub enum DatabaseError {
     Unbalanced(#[from] Unbalanced),
     #[error("the batch's state does not allow it")]
     Illegal(#[from] IllegalTransition),
+}
+
+/// What is wrong with the database's secret.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum SecretFault {
+    /// It has no text.
+    #[error("it is binary")]
+    Binary,
+    /// It is not the JSON that RDS writes.
+    #[error("it is not the JSON that RDS writes, at {0}")]
+    Form(Malformed),
+    /// The host is nowhere.
+    #[error("neither it nor the environment has the host")]
+    NoHost,
+    /// The database's name is nowhere.
+    #[error("neither it nor the environment has the database's name")]
+    NoName,
 }
 
 impl Retryable for DatabaseError {

@@ -74,7 +74,7 @@ pub use attempts::GivenUp;
 pub use batch::{ChunkingOutcome, NewBatch, PayloadFailure, PendingChunk};
 pub use config::{ConfigError, DatabaseConfig, Pem, Tls};
 pub use database::Database;
-pub use error::DatabaseError;
+pub use error::{DatabaseError, SecretFault};
 pub use finalize::{Finalized, deactivation_guard};
 pub use item_errors::{ItemErrorPage, LISTED_ITEM_ERRORS};
 pub use last::FinalBatch;

@@ -1,12 +1,14 @@
 //! The database's place and credentials, read from Secrets Manager.
 
+use std::num::ParseIntError;
+
 use aws::Environment;
 use aws_sdk_secretsmanager::Client;
 use secrecy::{ExposeSecret as _, SecretString};
 use serde::Deserialize;
 
 use crate::config::{DatabaseConfig, Pem, TlsMode};
-use crate::error::DatabaseError;
+use crate::error::{DatabaseError, SecretFault};
 
 /// Where the secrets are, and what the environment says in their place.
 pub(crate) struct DatabaseSecret {
@@ -19,17 +21,38 @@ pub(crate) struct DatabaseSecret {
     ca_arn: Option<String>,
 }
 
-const NO_HOST: &str = "neither it nor the environment has the host";
-const NO_NAME: &str = "neither it nor the environment has the database's name";
-
 /// The secret's content, as RDS writes it.
 #[derive(Deserialize)]
 struct Content {
     host: Option<String>,
-    port: Option<u16>,
+    port: Option<Port>,
     dbname: Option<String>,
     username: String,
     password: SecretText,
+}
+
+/// A port, which RDS writes as a number. The console's editor of keys and values stores every value
+/// as a text.
+#[derive(Deserialize)]
+#[serde(try_from = "NumberOrText")]
+struct Port(u16);
+
+#[derive(Deserialize)]
+#[serde(untagged)]
+enum NumberOrText {
+    Number(u16),
+    Text(String),
+}
+
+impl TryFrom<NumberOrText> for Port {
+    type Error = ParseIntError;
+
+    fn try_from(port: NumberOrText) -> Result<Self, ParseIntError> {
+        match port {
+            NumberOrText::Number(port) => Ok(Self(port)),
+            NumberOrText::Text(port) => port.trim().parse().map(Self),
+        }
+    }
 }
 
 /// A text that does not show itself.
@@ -71,14 +94,13 @@ impl DatabaseSecret {
     }
 
     fn config(&self, content: &SecretString, ca: Option<Pem>) -> Result<DatabaseConfig, DatabaseError> {
-        // serde_json's message would quote what it found.
-        let content: Content = serde_json::from_str(content.expose_secret())
-            .map_err(|_| DatabaseError::SecretMalformed("it is not the JSON that RDS writes"))?;
-        let lacking = DatabaseError::SecretMalformed;
+        let malformed = DatabaseError::SecretMalformed;
+        let content: Content = malformed::from_slice(content.expose_secret().as_bytes())
+            .map_err(|error| malformed(SecretFault::Form(error)))?;
         Ok(DatabaseConfig {
-            host: self.host.clone().or(content.host).ok_or_else(|| lacking(NO_HOST))?,
-            port: self.port.or(content.port).unwrap_or(5432),
-            dbname: self.dbname.clone().or(content.dbname).ok_or_else(|| lacking(NO_NAME))?,
+            host: self.host.clone().or(content.host).ok_or_else(|| malformed(SecretFault::NoHost))?,
+            port: self.port.or(content.port.map(|port| port.0)).unwrap_or(5432),
+            dbname: self.dbname.clone().or(content.dbname).ok_or_else(|| malformed(SecretFault::NoName))?,
             user: content.username,
             password: content.password.0,
             tls: self.tls.with(ca),
@@ -91,7 +113,10 @@ impl DatabaseSecret {
             let error: aws_sdk_secretsmanager::Error = error.into();
             DatabaseError::SecretUnavailable(error.into())
         })?;
-        output.secret_string.map(SecretString::from).ok_or(DatabaseError::SecretMalformed("it is binary"))
+        output
+            .secret_string
+            .map(SecretString::from)
+            .ok_or(DatabaseError::SecretMalformed(SecretFault::Binary))
     }
 }
 
@@ -126,6 +151,27 @@ mod tests {
         assert_eq!(config.tls, crate::config::Tls::VerifyFull { ca: None });
         let config = secret(Some("b.example"), TlsMode::Off).await.config(&content, None).unwrap();
         assert_eq!((config.host.as_str(), config.tls), ("b.example", crate::config::Tls::Off));
+    }
+
+    #[tokio::test]
+    async fn a_port_may_be_a_text() {
+        let content = CONTENT.replace("6543", "\"6543\"");
+        let config = secret(None, TlsMode::Off).await.config(&SecretString::from(content), None).unwrap();
+        assert_eq!(config.port, 6543);
+    }
+
+    #[tokio::test]
+    async fn the_wrong_member_of_a_secret_is_named() {
+        for (right, wrong, said) in [
+            ("6543", "\"hidden\"", "/port: the value is not allowed"),
+            ("\"u\"", "7", "/username: the value has the wrong type"),
+            ("\"password\"", "\"passwort\"", "/: the member password is missing"),
+        ] {
+            let content = SecretString::from(CONTENT.replace(right, wrong));
+            let error = secret(None, TlsMode::Off).await.config(&content, None).unwrap_err();
+            let DatabaseError::SecretMalformed(SecretFault::Form(form)) = &error else { panic!("{error:?}") };
+            assert_eq!(form.to_string(), said);
+        }
     }
 
     #[tokio::test]

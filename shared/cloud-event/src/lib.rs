@@ -6,6 +6,7 @@
 
 use idempotency_key::{Fingerprint, IdempotencyKey, NoFingerprint};
 use jiff::Timestamp;
+use malformed::Malformed;
 use retry::{Retry, Retryable};
 use serde::de::DeserializeOwned;
 use serde::ser::SerializeMap as _;
@@ -62,8 +63,8 @@ pub struct Event<T = Value> {
 #[expect(missing_docs, reason = "each variant's message says what went wrong")]
 pub enum EventError {
     /// It is not JSON, or another form of it.
-    #[error("not an event: {0}")]
-    Form(#[from] serde_json::Error),
+    #[error("not an event")]
+    Form(#[from] Malformed),
     /// An attribute is missing or wrong.
     #[error("the event's {attribute} {fault}")]
     Attribute { attribute: &'static str, fault: &'static str },
@@ -71,8 +72,8 @@ pub enum EventError {
     #[error("the event's data at {path}: {fault}")]
     Data { path: String, fault: String },
     /// The data have no fingerprint.
-    #[error("the event's data: {0}")]
-    Fingerprint(#[from] NoFingerprint),
+    #[error("the event's data have {0}")]
+    Fingerprint(&'static str),
 }
 
 impl Retryable for EventError {
@@ -96,7 +97,9 @@ impl<T: Serialize> Event<T> {
     /// `source_idempotency_key` of their own.
     pub fn new(attributes: Attributes, data: T) -> Result<Self, EventError> {
         attributes.check()?;
-        let Value::Object(mut sent) = serde_json::to_value(&data).map_err(|error| of_data("", error))? else {
+        let Value::Object(mut sent) =
+            serde_json::to_value(&data).map_err(|_| of_data("", "cannot be written as JSON"))?
+        else {
             return Err(of_data("", "must be an object"));
         };
         if sent.contains_key(SOURCE_KEY) {
@@ -118,7 +121,7 @@ impl<T: DeserializeOwned> Event<T> {
     /// When it is not an event, which no further delivery of it changes; the error says what is
     /// wrong and repeats no value.
     pub fn read(json: &[u8]) -> Result<Self, EventError> {
-        let mut members: Map<String, Value> = serde_json::from_slice(json)?;
+        let mut members: Map<String, Value> = malformed::from_slice(json)?;
         constant(&mut members, "specversion", "1.0", "must be \"1.0\"")?;
         constant(&mut members, "datacontenttype", "application/json", "must be \"application/json\"")?;
         let Some(Value::Object(sent)) = members.remove("data") else {
@@ -146,8 +149,8 @@ impl<T: DeserializeOwned> Event<T> {
         attributes.check()?;
         let mut own = sent.clone();
         own.remove(SOURCE_KEY);
-        let data = serde_path_to_error::deserialize(Value::Object(own))
-            .map_err(|error| of_data(&error.path().to_string(), error.inner()))?;
+        let data = malformed::from_value(Value::Object(own))
+            .map_err(|error| of_data(error.path(), error.fault()))?;
         let fingerprint = fingerprint(&attributes.event_type, &sent)?;
         Ok(Self { attributes, data, sent, fingerprint })
     }
@@ -230,7 +233,7 @@ const fn wrong(attribute: &'static str, fault: &'static str) -> EventError {
 }
 
 fn of_data(path: &str, fault: impl std::fmt::Display) -> EventError {
-    EventError::Data { path: format!("/{}", path.trim_start_matches('.')), fault: fault.to_string() }
+    EventError::Data { path: format!("/{}", path.trim_start_matches('/')), fault: fault.to_string() }
 }
 
 fn is_text(value: &str) -> bool {
@@ -282,5 +285,11 @@ fn parse_time(value: &str) -> Result<Timestamp, EventError> {
 }
 
 fn fingerprint(event_type: &str, data: &Map<String, Value>) -> Result<Fingerprint, EventError> {
-    Ok(Fingerprint::of(&json!({ "type": event_type, "data": data }))?)
+    // The integer itself is a value of the event.
+    Fingerprint::of(&json!({ "type": event_type, "data": data })).map_err(|error| {
+        EventError::Fingerprint(match error {
+            NoFingerprint::IntegerTooLarge(_) => "an integer beyond ±9007199254740991 (2^53-1)",
+            NoFingerprint::NotCanonical(_) => "no canonical form",
+        })
+    })
 }

@@ -174,7 +174,7 @@ impl MqAccess {
                 format!("an answer of {} bytes is too large", answer.len()).into(),
             ));
         }
-        serde_json::from_slice(answer).map_err(|error| NotAnswered::Lost(error.into()))
+        malformed::from_slice(answer).map_err(|error| NotAnswered::Lost(error.into()))
     }
 
     /// Whether the function is there and may be invoked; nothing runs.

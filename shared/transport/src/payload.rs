@@ -4,6 +4,7 @@
 use aws_lambda_events::s3::{S3Event, S3EventRecord};
 use aws_sdk_sqs::Client;
 use jiff::Timestamp;
+use malformed::Malformed;
 use retry::{Retry, Retryable};
 use serde::Deserialize;
 use serde_json::{Value, json};
@@ -25,7 +26,7 @@ pub struct PayloadNotice {
 #[expect(missing_docs, reason = "each variant's message says what went wrong")]
 pub enum UnknownNotice {
     #[error("not an S3 event")]
-    Form(#[from] serde_json::Error),
+    Form(#[from] Malformed),
     #[error("the S3 event names no object")]
     Unnamed,
 }
@@ -56,7 +57,7 @@ pub fn read_payload_notices(event: Value) -> Result<Vec<PayloadNotice>, UnknownN
     {
         return Ok(Vec::new());
     }
-    let event: S3Event = serde_json::from_value(event)?;
+    let event: S3Event = malformed::from_value(event)?;
     event.records.into_iter().filter(is_created).map(notice).collect()
 }
 

@@ -34,7 +34,7 @@ pub enum AnnounceError {
     #[error("cannot make the chunk's event")]
     Event(#[from] EventError),
     #[error("cannot serialize the chunk's event")]
-    Json(#[from] serde_json::Error),
+    Json(#[source] serde_json::Error),
     #[error("the request to SQS failed")]
     Queue(#[source] Box<aws_sdk_sqs::Error>),
     #[error("SQS rejected {count} messages, the first with {code}")]
@@ -124,7 +124,7 @@ fn entry(
         .id(place.to_string())
         .set_delay_seconds((seconds > 0).then_some(seconds))
         .message_group_id(group(&event.attributes().tenant, &event.data().cnpj))
-        .message_body(serde_json::to_string(event)?)
+        .message_body(serde_json::to_string(event).map_err(AnnounceError::Json)?)
         .build()
         .map_err(|error| AnnounceError::Queue(Box::new(error.into())))
 }

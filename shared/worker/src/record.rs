@@ -7,6 +7,7 @@ use aws_lambda_events::kafka::{KafkaEvent, KafkaRecord};
 use aws_lambda_events::sqs::{SqsEvent, SqsMessage};
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
+use malformed::Malformed;
 use serde::Serialize;
 use serde_json::Value;
 
@@ -56,7 +57,7 @@ pub enum UnknownEvent {
     #[error("the event is neither from SQS nor from Kafka")]
     Source,
     #[error("the event is malformed")]
-    Form(#[from] serde_json::Error),
+    Form(#[from] Malformed),
     #[error("a message has no id")]
     NoId,
 }
@@ -111,14 +112,14 @@ fn is_from_sqs(event: &Value) -> bool {
 /// If the event as a whole cannot be read.
 pub fn lanes(event: Value) -> Result<Vec<Vec<Record>>, UnknownEvent> {
     if is_from_kafka(&event) {
-        let event: KafkaEvent = serde_json::from_value(event)?;
+        let event: KafkaEvent = malformed::from_value(event)?;
         let partitions: BTreeMap<_, _> = event.records.into_iter().collect();
         return Ok(partitions.into_iter().map(|(name, records)| lane(&name, records)).collect());
     }
     if !is_from_sqs(&event) {
         return Err(UnknownEvent::Source);
     }
-    let event: SqsEvent = serde_json::from_value(event)?;
+    let event: SqsEvent = malformed::from_value(event)?;
     event.records.into_iter().map(|message| Ok(vec![Record::of_message(message)?])).collect()
 }
 
