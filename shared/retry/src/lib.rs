@@ -16,7 +16,7 @@ pub enum Retry {
     /// The invocation's time was over. The same work may succeed in another invocation.
     OutOfTime,
     /// The same work succeeds once somebody repairs the deployment or what a store holds. Trying
-    /// again soon does not help.
+    /// again soon does not help, trying again for long does.
     AfterRepair,
     /// The same work never succeeds: what it is about does not exist or cannot be understood.
     Never,

@@ -1,5 +1,7 @@
 use retry::{Retry, Retryable};
 
+use crate::Record;
+
 /// What becomes of a record whose work failed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Disposition {
@@ -7,8 +9,10 @@ pub enum Disposition {
     Acknowledge,
     /// It is delivered again after a pause that grows with each receive.
     RetryLater,
-    /// It is delivered again at once, so that it is soon in the dead-letter queue.
-    RetryNow,
+    /// It is delivered again after the longest pause: somebody has to repair something first.
+    RetryAfterRepair,
+    /// It is delivered again soon, so that it is soon in the dead-letter queue.
+    RetrySoon,
     /// It is delivered again when the queue's own visibility timeout is over.
     LeaveToQueue,
 }
@@ -19,8 +23,9 @@ impl Disposition {
     pub const fn of(retry: Retry) -> Self {
         match retry {
             Retry::Later | Retry::Contended => Self::RetryLater,
+            Retry::AfterRepair => Self::RetryAfterRepair,
             // More receives change nothing. The dead-letter queue's function decides what is next.
-            Retry::AfterRepair | Retry::Never => Self::RetryNow,
+            Retry::Never => Self::RetrySoon,
             // There is no time for the call that changes the visibility timeout either.
             Retry::OutOfTime => Self::LeaveToQueue,
         }
@@ -47,14 +52,28 @@ impl<E: Retryable + 'static> Retryable for Failure<E> {
 }
 
 impl<E: Retryable + 'static> Failure<E> {
-    pub(crate) fn log(&self, subject: &str) {
+    /// A permanent failure is the same at each receive, so only the first is an error.
+    pub(crate) fn log(&self, subject: &str, record: &Record) {
         let error: &dyn std::error::Error = self;
-        if self.retry().is_transient() {
-            let event_type = format!("{subject}.interrupted");
-            tracing::warn!(event_type, error, "the {subject} will be retried");
-        } else {
-            let event_type = format!("{subject}.refused");
-            tracing::error!(event_type, error, "the {subject}'s message is left to the dead-letter queue");
+        let is_repeated = record.receipt.as_ref().is_some_and(|receipt| receipt.receives() > 1);
+        match self.retry() {
+            Retry::Later | Retry::Contended | Retry::OutOfTime => {
+                let event_type = format!("{subject}.interrupted");
+                tracing::warn!(event_type, error, "the {subject} will be retried");
+            }
+            Retry::AfterRepair => {
+                let event_type = format!("{subject}.blocked");
+                tracing::error!(event_type, error, "the {subject} will be retried, and needs a repair first");
+            }
+            Retry::Never => {
+                let event_type = format!("{subject}.refused");
+                let message = format!("the {subject}'s message is left to the dead-letter queue");
+                if is_repeated {
+                    tracing::info!(event_type, error, "{message}");
+                } else {
+                    tracing::error!(event_type, error, "{message}");
+                }
+            }
         }
     }
 }
@@ -68,8 +87,8 @@ mod tests {
         for (retry, disposition) in [
             (Retry::Later, Disposition::RetryLater),
             (Retry::Contended, Disposition::RetryLater),
-            (Retry::AfterRepair, Disposition::RetryNow),
-            (Retry::Never, Disposition::RetryNow),
+            (Retry::AfterRepair, Disposition::RetryAfterRepair),
+            (Retry::Never, Disposition::RetrySoon),
             (Retry::OutOfTime, Disposition::LeaveToQueue),
         ] {
             assert_eq!(Disposition::of(retry), disposition, "{retry:?}");

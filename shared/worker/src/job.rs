@@ -34,8 +34,7 @@ pub trait Job {
     /// Logs a failure and decides what becomes of its record: by default what the error's
     /// [`retry`](Retryable::retry) says.
     fn dispose(&self, failure: &Failure<Self::Error>, record: &Record) -> impl Future<Output = Disposition> {
-        let _ = record;
-        failure.log(Self::SUBJECT);
+        failure.log(Self::SUBJECT, record);
         std::future::ready(Disposition::of(failure.retry()))
     }
 }

@@ -100,7 +100,8 @@ async fn settle<J: Job>(
     match (disposition, delivery) {
         (Disposition::Acknowledge, _) => return Ok(()),
         (Disposition::RetryLater, Some((queue, receipt))) => Box::pin(queue.extend(receipt)).await,
-        (Disposition::RetryNow, Some((queue, receipt))) => Box::pin(queue.expire(receipt)).await,
+        (Disposition::RetryAfterRepair, Some((queue, receipt))) => Box::pin(queue.hide(receipt)).await,
+        (Disposition::RetrySoon, Some((queue, receipt))) => Box::pin(queue.expire(receipt)).await,
         (Disposition::LeaveToQueue, _) | (_, None) => {}
     }
     Err(failure)

@@ -16,6 +16,10 @@ const FACTOR: u64 = 5;
 /// The longest pause.
 const LONGEST: Duration = Duration::from_secs(900);
 
+/// After this many receives the pause is the longest one, with the default base. A base for tests
+/// leads to a shorter one.
+const RECEIVES_TO_LONGEST: u32 = 4;
+
 /// What a call may take of the function's time.
 const CALL: Duration = Duration::from_millis(500);
 
@@ -86,10 +90,18 @@ impl Visibility {
         self.set(receipt, shortened(pause(self.base, receives))).await;
     }
 
-    /// Makes a message visible at once. One that no retry can help is so soon in the dead-letter
-    /// queue.
+    /// Hides a message for the longest pause that a few receives lead to, from the first receive
+    /// on. All receives that the queue allows then take as long as people may need for a repair.
+    pub async fn hide(&self, receipt: &Receipt) {
+        self.set(receipt, shortened(pause(self.base, RECEIVES_TO_LONGEST))).await;
+    }
+
+    /// Makes a message that no retry can help visible soon, so that it is soon in the dead-letter
+    /// queue: at once after its first receive, and after about the first pause each further time,
+    /// so that a queue that allows many receives does not keep a function busy.
     pub async fn expire(&self, receipt: &Receipt) {
-        self.set(receipt, Duration::ZERO).await;
+        let pause = if receipt.receives > 1 { self.first_pause() } else { Duration::ZERO };
+        self.set(receipt, pause).await;
     }
 
     async fn set(&self, receipt: &Receipt, pause: Duration) {

@@ -21,20 +21,27 @@ fn lines(sink: &Sink) -> Vec<Value> {
     sink.lines().into_iter().filter(is_ours).collect()
 }
 
-#[tokio::test]
-async fn a_failure_is_logged_once_with_what_its_job_recorded() {
+async fn logged(event: Value) -> Vec<Value> {
     let queue = Queue::start().await;
     let words = Words::new(&queue);
     let sink = Sink::default();
     let make_writer = sink.clone();
     let subscriber = tracing_subscriber::registry().with(Envelope::to(move || make_writer.clone()));
     let ends_at = SystemTime::now() + Duration::from_secs(30);
-    serve(&words, messages(&["a", "later", "never"]), ends_at).with_subscriber(subscriber).await.unwrap();
-    let lines = lines(&sink);
-    assert_eq!(lines.len(), 2, "{lines:?}");
-    for (line, (word, level, event_type)) in
-        lines.iter().zip([("later", "warn", "word.interrupted"), ("never", "error", "word.refused")])
-    {
+    serve(&words, event, ends_at).with_subscriber(subscriber).await.unwrap();
+    lines(&sink)
+}
+
+#[tokio::test]
+async fn a_failure_is_logged_once_with_what_its_job_recorded() {
+    let lines = logged(messages(&["a", "later", "repair", "never"])).await;
+    assert_eq!(lines.len(), 3, "{lines:?}");
+    let expected = [
+        ("later", "warn", "word.interrupted"),
+        ("repair", "error", "word.blocked"),
+        ("never", "error", "word.refused"),
+    ];
+    for (line, (word, level, event_type)) in lines.iter().zip(expected) {
         assert_eq!((&line["level"], &line["event_type"]), (&level.into(), &event_type.into()), "{line}");
         assert_eq!(
             (&line["context"]["message_id"], &line["context"]["batch_id"]),
@@ -42,4 +49,13 @@ async fn a_failure_is_logged_once_with_what_its_job_recorded() {
         );
         assert_eq!(line["context"]["error"], "the record says so");
     }
+}
+
+#[tokio::test]
+async fn the_same_permanent_failure_is_an_error_once() {
+    let mut event = messages(&["never"]);
+    event["Records"][0]["attributes"]["ApproximateReceiveCount"] = "2".into();
+    let lines = logged(event).await;
+    assert_eq!(lines.len(), 1, "{lines:?}");
+    assert_eq!((&lines[0]["level"], &lines[0]["event_type"]), (&"info".into(), &"word.refused".into()));
 }

@@ -43,7 +43,9 @@ async fn the_error_s_directive_decides_when_a_message_becomes_visible_again() {
         let timeouts = queue.timeouts(body).await;
         assert!(timeouts.len() == 1 && (5..=10).contains(&timeouts[0]), "{body}: {timeouts:?}");
     }
-    for body in ["repair", "never", "unreadable"] {
+    let timeouts = queue.timeouts("repair").await;
+    assert!(timeouts.len() == 1 && (450..=900).contains(&timeouts[0]), "{timeouts:?}");
+    for body in ["never", "unreadable"] {
         assert_eq!(queue.timeouts(body).await, [0], "{body}");
     }
     assert_eq!(answered(&words, messages(&["done"]), TIME).await, [""; 0]);

@@ -29,10 +29,31 @@ async fn a_pause_grows_with_each_receive() {
     for receives in 1..5 {
         visibility.extend(&receipt(receives)).await;
     }
-    visibility.expire(&receipt(1)).await;
-    let mut pauses = queue.timeouts("handle").await;
-    assert_eq!(pauses.pop(), Some(0));
+    let pauses = queue.timeouts("handle").await;
     assert!(are_shortened(&pauses, &[10, 50, 250, 900]), "{pauses:?}");
+}
+
+#[tokio::test]
+async fn a_message_that_no_retry_helps_comes_at_once_and_then_with_pauses() {
+    let queue = Queue::start().await;
+    let visibility = Visibility::new(queue.client(), queue.url(), BASE);
+    for receives in [1, 2, 3, 100] {
+        visibility.expire(&receipt(receives)).await;
+    }
+    let pauses = queue.timeouts("handle").await;
+    assert_eq!(pauses[0], 0);
+    assert!(are_shortened(&pauses[1..], &[10, 10, 10]), "{pauses:?}");
+}
+
+#[tokio::test]
+async fn a_message_that_waits_for_a_repair_is_hidden_for_long_each_time() {
+    let queue = Queue::start().await;
+    let visibility = Visibility::new(queue.client(), queue.url(), BASE);
+    for receives in [1, 2, 100] {
+        visibility.hide(&receipt(receives)).await;
+    }
+    let pauses = queue.timeouts("handle").await;
+    assert!(are_shortened(&pauses, &[900, 900, 900]), "{pauses:?}");
 }
 
 #[tokio::test]
