@@ -62,6 +62,11 @@ impl Functions {
             upload_expires_at: None,
         };
         self.accepted.put(&batch).await.unwrap();
+        self.store(metadata, payload).await;
+    }
+
+    /// Stores a payload, and S3 sends its notification.
+    pub(crate) async fn store(&self, metadata: &PayloadMetadata, payload: Vec<u8>) {
         let put = self.s3.put_object().bucket(&self.bucket).key(metadata.key());
         let put = put.set_metadata(Some(metadata.to_map().into_iter().collect()));
         put.body(payload.into()).send().await.unwrap();

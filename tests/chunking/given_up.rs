@@ -62,13 +62,18 @@ impl Functions {
         self.s3.put_object().bucket(&self.bucket).key(key).body(file.into()).send().await.unwrap();
     }
 
-    /// Seals a batch of these chunks, whose objects the test stores. The payload's notification
-    /// makes the chunker announce them.
-    async fn seal(&self, metadata: &PayloadMetadata, chunks: &[Chunk]) {
+    /// Begins to cut a batch, as the chunker does.
+    async fn begin(&self, metadata: &PayloadMetadata) {
         let payload_uri = format!("s3://{}/{}", self.bucket, metadata.key());
         let batch = NewBatch { metadata: metadata.clone(), payload_uri, cnpjs: CnpjAccess::Any };
         let begun = self.database.begin_chunking(&batch, Plan::default()).await.unwrap();
         assert!(matches!(begun, ChunkingOutcome::Chunk { .. }), "{begun:?}");
+    }
+
+    /// Seals a batch of these chunks, whose objects the test stores. The payload's notification
+    /// makes the chunker announce them.
+    async fn seal(&self, metadata: &PayloadMetadata, chunks: &[Chunk]) {
+        self.begin(metadata).await;
         let sealed = chunks.iter().map(|chunk| SealedChunk {
             index: chunk.index(),
             uri: self.ready(chunk, metadata).chunk_uri,
@@ -212,27 +217,34 @@ async fn a_batch_whose_only_chunk_is_gone_is_failed() {
     );
 }
 
+/// Makes the database refuse to let the chunker begin, for a reason of its own. The function of
+/// the returned name does it.
+async fn refuse_chunking(database: &Products, batch_id: Uuid) -> String {
+    let name = format!("refuse_{}", batch_id.simple());
+    let refuse = format!(
+        "CREATE FUNCTION {name}() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN RAISE 'refused'; END $$"
+    );
+    let trigger = format!(
+        "CREATE TRIGGER {name} BEFORE UPDATE ON batches FOR EACH ROW \
+         WHEN (NEW.batch_id = '{batch_id}' AND NEW.status = 'CHUNKING') EXECUTE FUNCTION {name}()"
+    );
+    database.rows(&refuse, &[]).await;
+    database.rows(&trigger, &[]).await;
+    name
+}
+
 #[tokio::test]
 async fn a_batch_that_cannot_be_cut_is_given_up() {
     let (functions, database) = (Functions::open().await, Products::open().await);
     let batch = batch(MediaType::Json);
-    // The database refuses to let the chunker begin, for a reason of its own.
-    let name = format!("refuse_{}", batch.batch_id.simple());
-    let (refuse, trigger) = (
-        format!(
-            "CREATE FUNCTION {name}() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN RAISE 'refused'; END $$"
-        ),
-        format!(
-            "CREATE TRIGGER {name} BEFORE UPDATE ON batches FOR EACH ROW \
-             WHEN (NEW.batch_id = '{}' AND NEW.status = 'CHUNKING') EXECUTE FUNCTION {name}()",
-            batch.batch_id
-        ),
-    );
-    database.rows(&refuse, &[]).await;
-    database.rows(&trigger, &[]).await;
+    let refusal = refuse_chunking(&database, batch.batch_id).await;
     functions.put(&batch, catalogue(10).payload(ingestion::generate::Layout::Array)).await;
+    // The chunker's message waits for a repair, for longer than this test has.
+    let notification = message("m-1", &super::notification(&functions.bucket, &batch.key()).to_string());
+    let answer = functions.invoke(DEAD_LETTER, &notification).await.unwrap();
+    assert_eq!(answer, json!({"batchItemFailures": []}));
     let view = functions.settled(batch.batch_id).await;
-    database.rows(&format!("DROP FUNCTION {name} CASCADE"), &[]).await;
+    database.rows(&format!("DROP FUNCTION {refusal} CASCADE"), &[]).await;
     let error = view.error.unwrap();
     assert_eq!(
         (view.status, error.code.as_ref(), error.byte_offset),
@@ -242,7 +254,6 @@ async fn a_batch_that_cannot_be_cut_is_given_up() {
     functions.released(&batch.key()).await;
     // A late notification continues the batch after all, and a late message for dead-letter changes
     // nothing.
-    let notification = message("m-1", &super::notification(&functions.bucket, &batch.key()).to_string());
     for function in [DEAD_LETTER, CHUNKER, DEAD_LETTER] {
         assert_eq!(
             functions.invoke(function, &notification).await.unwrap(),
@@ -264,6 +275,47 @@ async fn a_batch_that_is_sealed_is_not_given_up_for_its_payload() {
     let answer = functions.invoke(DEAD_LETTER, &message).await.unwrap();
     assert_eq!(answer, json!({"batchItemFailures": []}));
     assert!(is_completed(&functions.settled(batch.batch_id).await));
+}
+
+#[tokio::test]
+async fn a_batch_whose_item_has_expired_is_recorded_like_any_other() {
+    let (functions, database) = (Functions::open().await, Products::open().await);
+    let handled = json!({"batchItemFailures": []});
+    // One that is sealed stays as it is.
+    let sealed = batch(MediaType::Json);
+    let chunks = chunks(&sealed, 1);
+    functions.put_chunk(&chunks[0], &sealed, encode(&chunks[0]).unwrap()).await;
+    functions.seal(&sealed, &chunks).await;
+    functions.completed(sealed.batch_id).await;
+    functions.forget(&sealed).await;
+    let message_of = |batch: &PayloadMetadata| {
+        message("m-1", &super::notification(&functions.bucket, &batch.key()).to_string())
+    };
+    assert_eq!(functions.invoke(DEAD_LETTER, &message_of(&sealed)).await.unwrap(), handled);
+    assert!(is_completed(&functions.settled(sealed.batch_id).await));
+    // One that is being cut is given up.
+    let open = batch(MediaType::Json);
+    functions.begin(&open).await;
+    let refusal = refuse_chunking(&database, open.batch_id).await;
+    functions.store(&open, b"[]".to_vec()).await;
+    assert_eq!(functions.invoke(DEAD_LETTER, &message_of(&open)).await.unwrap(), handled);
+    let view = functions.settled(open.batch_id).await;
+    database.rows(&format!("DROP FUNCTION {refusal} CASCADE"), &[]).await;
+    assert_eq!(view.error.map(|error| error.code.into_owned()), Some("GIVEN_UP".to_owned()));
+}
+
+#[tokio::test]
+async fn a_batch_whose_payload_is_gone_is_failed() {
+    let functions = Functions::open().await;
+    let batch = batch(MediaType::Json);
+    functions.begin(&batch).await;
+    let message = message("m-1", &super::notification(&functions.bucket, &batch.key()).to_string());
+    let answer = functions.invoke(DEAD_LETTER, &message).await.unwrap();
+    assert_eq!(answer, json!({"batchItemFailures": []}));
+    let view = functions.settled(batch.batch_id).await;
+    let error = view.error.unwrap();
+    assert_eq!((view.status, error.code.as_ref()), (BatchStatus::Failed, "GIVEN_UP"));
+    assert!(error.detail.contains("no longer in storage"), "{}", error.detail);
 }
 
 #[tokio::test]

@@ -4,14 +4,20 @@ use catalog::{GivenUp, NewBatch, PayloadFailure};
 use ingestion::Viewer;
 use ingestion::batch::{BatchStatus, ChunkStatus};
 use ingestion::chunk::ChunkReady;
+use ingestion::payload::batch_of_payload;
+use objects::ObjectError;
+use payloads::PayloadError;
 use serde_json::Map;
 use telemetry::metrics;
 use transport::PayloadNotice;
+use uuid::Uuid;
 
 use crate::{DeadLetter, DeadLetterError, SERVICE};
 
 const GIVEN_UP_DETAIL: &str =
     "its processing failed repeatedly, for reasons that do not lie in its payload; it can be replayed";
+
+const LOST_DETAIL: &str = "its payload is no longer in storage; send the products again as a new batch";
 
 /// The note of a chunk that no attempt left one with.
 const NO_ATTEMPT_NOTED: &str = "its processing failed repeatedly, and no attempt could note why";
@@ -24,11 +30,12 @@ impl DeadLetter {
             .fail_chunk(chunk.batch_id, chunk.generation, chunk.chunk_index, NO_ATTEMPT_NOTED)
             .await?;
         match given_up {
-            GivenUp::Failed { batch, became_final } => {
+            GivenUp::Failed { batch, became_final, error } => {
                 tracing::error!(
                     event_type = "chunk.given_up",
                     chunk_index = chunk.chunk_index,
                     batch_status = %batch,
+                    error,
                     "the chunk was not written and is recorded as failed"
                 );
                 metrics::count(SERVICE, &[metrics::CHUNKS_GIVEN_UP], Map::new());
@@ -53,22 +60,47 @@ impl DeadLetter {
     /// sealed batch is left alone: its chunks are known, and are announced again. Idempotent by the
     /// batch.
     pub(crate) async fn give_up_payload(&self, notice: &PayloadNotice) -> Result<(), DeadLetterError> {
-        let (payload, accepted) = payloads::open_accepted(&self.objects, &self.accepted, notice).await?;
+        let opened = payloads::open_accepted(&self.objects, &self.accepted, notice).await;
+        let (payload, accepted) = match opened {
+            Err(PayloadError::Object(ObjectError::Missing { key })) => {
+                return self.give_up_lost_payload(key).await;
+            }
+            opened => opened?,
+        };
         let metadata = payload.metadata;
-        let (viewer, batch_id) = (Viewer::whole(metadata.tenant_id), metadata.batch_id);
-        let cnpjs = accepted.ok_or(DeadLetterError::NotAccepted)?.cnpjs;
-        let before = self.database.batch(&viewer, batch_id).await?.map(|batch| batch.status);
-        if let Some(status) = before.filter(|status| is_past_cutting(*status)) {
+        let (tenant_id, batch_id) = (metadata.tenant_id, metadata.batch_id);
+        let before = self.database.batch(&Viewer::whole(tenant_id), batch_id).await?;
+        if let Some(batch) = before.filter(|batch| is_past_cutting(batch.status)) {
+            let status = batch.status;
             tracing::info!(event_type = "batch.cut_before", %status, "the payload was read before");
             return Ok(());
         }
-        let batch = NewBatch { payload_uri: self.objects.uri(&notice.key), metadata, cnpjs };
-        let failure = PayloadFailure {
-            code: PayloadFailure::GIVEN_UP.into(),
-            detail: GIVEN_UP_DETAIL.to_owned(),
-            byte_offset: None,
+        // The item of an old batch has expired; the database keeps what it said.
+        let cnpjs = match accepted {
+            Some(accepted) => accepted.cnpjs,
+            None => {
+                self.database.allowed_cnpjs(tenant_id, batch_id).await?.ok_or(DeadLetterError::NotAccepted)?
+            }
         };
-        let status = self.database.fail_payload(&batch, &failure).await?;
+        let batch = NewBatch { payload_uri: self.objects.uri(&notice.key), metadata, cnpjs };
+        let status = self.database.fail_payload(&batch, &given_up(GIVEN_UP_DETAIL)).await?;
+        self.finish(batch_id, status).await;
+        Ok(())
+    }
+
+    /// Gives up a batch whose payload disappeared before it was cut, so that its client learns of
+    /// it. Only the database knows the batch then. Idempotent by the batch.
+    async fn give_up_lost_payload(&self, key: String) -> Result<(), DeadLetterError> {
+        if let Some(batch_id) = batch_of_payload(&key)
+            && let Some(status) = self.database.fail_without_payload(batch_id, &given_up(LOST_DETAIL)).await?
+        {
+            self.finish(batch_id, status).await;
+            return Ok(());
+        }
+        Err(PayloadError::Object(ObjectError::Missing { key }).into())
+    }
+
+    async fn finish(&self, batch_id: Uuid, status: BatchStatus) {
         if status == BatchStatus::Failed {
             tracing::error!(
                 event_type = "batch.given_up",
@@ -77,8 +109,11 @@ impl DeadLetter {
             metrics::count(SERVICE, &[metrics::BATCHES_GIVEN_UP], Map::new());
             retention::finish(&self.database, &self.objects, batch_id, status).await;
         }
-        Ok(())
     }
+}
+
+fn given_up(detail: &str) -> PayloadFailure {
+    PayloadFailure { code: PayloadFailure::GIVEN_UP.into(), detail: detail.to_owned(), byte_offset: None }
 }
 
 const fn is_past_cutting(status: BatchStatus) -> bool {

@@ -1,5 +1,6 @@
 use std::time::Duration;
 
+use ingestion::payload::batch_of_payload;
 use retry::{Retry, Retryable as _};
 use serde_json::Map;
 use telemetry::metrics;
@@ -27,7 +28,12 @@ impl Job for DeadLetter {
                 record_chunk(&event);
                 self.give_up_chunk(event.data()).await
             }
-            Work::Payload(notice) => self.give_up_payload(&notice).await,
+            Work::Payload(notice) => {
+                let span = tracing::Span::current();
+                span.record("object", &notice.key);
+                span.record("batch_id", batch_of_payload(&notice.key).map(tracing::field::display));
+                self.give_up_payload(&notice).await
+            }
         }
     }
 
@@ -82,7 +88,7 @@ fn reason(error: &dyn std::error::Error) -> String {
 #[cfg(test)]
 mod tests {
     use accepted::AcceptedError;
-    use catalog::DatabaseError;
+    use catalog::{DatabaseError, SecretFault};
     use objects::ObjectError;
     use payloads::PayloadError;
     use uuid::Uuid;
@@ -98,7 +104,7 @@ mod tests {
         for retry in [
             directive(DatabaseError::TimedOut),
             directive(DatabaseError::Unreadable("a column")),
-            directive(DatabaseError::SecretMalformed("it is binary")),
+            directive(DatabaseError::SecretMalformed(SecretFault::Binary)),
             directive(PayloadError::Accepted(AcceptedError::Unavailable("no answer".into()))),
             directive(PayloadError::Object(ObjectError::Storage {
                 key: "k".into(),

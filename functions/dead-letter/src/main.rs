@@ -1,5 +1,6 @@
 //! Records failed work.
 
+use std::process::ExitCode;
 use std::time::Duration;
 
 use accepted::Accepted;
@@ -12,8 +13,11 @@ use serde_json::Value;
 use worker::Visibility;
 
 #[tokio::main(flavor = "current_thread")]
-async fn main() -> Result<(), Error> {
-    telemetry::init(&std::env::var("LOG_LEVEL").unwrap_or_default());
+async fn main() -> ExitCode {
+    function::run(env!("CARGO_PKG_NAME"), serve()).await
+}
+
+async fn serve() -> Result<(), Error> {
     let mut environment = Environment::of_process();
     let table: String = environment.required("BATCHES_TABLE");
     let bucket: String = environment.required("PAYLOAD_BUCKET");
@@ -37,7 +41,7 @@ async fn main() -> Result<(), Error> {
     let dead_letter = &dead_letter;
     run(service_fn(async |event: LambdaEvent<Value>| {
         let ends_at = event.context.deadline();
-        Ok::<_, Error>(dead_letter.handle(event.payload, ends_at).await?)
+        function::answered(dead_letter.handle(event.payload, ends_at).await)
     }))
     .await
 }

@@ -12,7 +12,7 @@ use crate::error::DatabaseError;
 use crate::rows::word;
 
 /// What happened to a chunk that was given up.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub enum GivenUp {
     /// It is failed now.
     Failed {
@@ -20,6 +20,8 @@ pub enum GivenUp {
         batch: BatchStatus,
         /// Whether this call brought the batch to its end.
         became_final: bool,
+        /// The chunk's last error.
+        error: String,
     },
     /// It was written, or given up, before.
     Before(ChunkStatus),
@@ -34,7 +36,7 @@ const NOTE: &str = "UPDATE batch_chunks SET attempts = attempts + 1, last_error 
 const STATE: &str = "SELECT generation, status FROM batch_chunks WHERE batch_id = $1 AND chunk_index = $2 \
      FOR NO KEY UPDATE";
 const FAIL: &str = "UPDATE batch_chunks SET status = $3, last_error = COALESCE(last_error, $4) \
-     WHERE batch_id = $1 AND chunk_index = $2";
+     WHERE batch_id = $1 AND chunk_index = $2 RETURNING last_error";
 
 impl Database {
     /// Records that an attempt to write a chunk failed, and why, unless the chunk is done. If the
@@ -94,12 +96,14 @@ async fn fail(connection: &mut Connection, place: &Place, error: &str) -> Result
     if after == before {
         return Ok(GivenUp::Before(before));
     }
-    session.execute(FAIL, &[&place.batch_id, &index, &after.as_str(), &shortened(error)]).await?;
+    let failed =
+        session.query_opt(FAIL, &[&place.batch_id, &index, &after.as_str(), &shortened(error)]).await?;
+    let error = failed.ok_or_else(|| place.unknown())?.try_get("last_error")?;
     let batch = lock(&mut session, place.batch_id).await?;
     let settled = settle(&mut session, &batch).await?;
     session.commit().await?;
     let became_final = settled.status.is_final() && !batch.status.is_final();
-    Ok(GivenUp::Failed { batch: settled.status, became_final })
+    Ok(GivenUp::Failed { batch: settled.status, became_final, error })
 }
 
 /// A batch that is being cut again has no chunks until it is sealed.

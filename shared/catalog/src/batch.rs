@@ -148,6 +148,31 @@ impl Database {
     ) -> Result<BatchStatus, DatabaseError> {
         self.with_connection(async |connection| fail(connection, batch, failure).await).await
     }
+
+    /// Fails a batch whose payload is gone, and returns its state after that; `None` if the batch
+    /// is not known. A batch that was sealed before stays as it is, since its payload was read
+    /// then. Repeated by the batch's id.
+    ///
+    /// # Errors
+    /// If the database fails.
+    pub async fn fail_without_payload(
+        &self,
+        batch_id: Uuid,
+        failure: &PayloadFailure,
+    ) -> Result<Option<BatchStatus>, DatabaseError> {
+        let failed = self.with_connection(async |connection| {
+            let mut session = connection.begin().await?;
+            let found = lock(&mut session, batch_id).await?;
+            let status = fail_found(&mut session, &found, failure).await?;
+            session.commit().await?;
+            Ok(status)
+        });
+        match failed.await {
+            Ok(status) => Ok(Some(status)),
+            Err(DatabaseError::UnknownBatch(_)) => Ok(None),
+            Err(error) => Err(error),
+        }
+    }
 }
 
 async fn begin(
@@ -190,16 +215,23 @@ async fn fail(
 ) -> Result<BatchStatus, DatabaseError> {
     let mut session = connection.begin().await?;
     let found = find_or_insert(&mut session, batch).await?;
+    let status = fail_found(&mut session, &found, failure).await?;
+    session.commit().await?;
+    Ok(status)
+}
+
+async fn fail_found(
+    session: &mut Session<'_>,
+    found: &LockedBatch,
+    failure: &PayloadFailure,
+) -> Result<BatchStatus, DatabaseError> {
     if found.is_too_old {
-        let status = fail_too_old(&mut session, &found).await?;
-        session.commit().await?;
-        return Ok(status);
+        return fail_too_old(session, found).await;
     }
     let Ok(status) = found.for_the_chunker().after(BatchEvent::PayloadFailed) else {
         return Ok(found.status);
     };
-    session.execute(FAIL, &[&batch.metadata.batch_id, &status.as_str(), &Json(failure)]).await?;
-    session.commit().await?;
+    session.execute(FAIL, &[&found.batch_id, &status.as_str(), &Json(failure)]).await?;
     Ok(status)
 }
 

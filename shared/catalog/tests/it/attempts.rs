@@ -58,7 +58,8 @@ fn a_chunk_that_is_given_up_fails_its_batch_in_part_until_it_is_written_after_al
         load.prepare(&database).await;
         database.write_chunk(&load.chunks[0]).await.unwrap();
         let given_up = give_up(&database, &load, 1).await;
-        assert_eq!(given_up, GivenUp::Failed { batch: BatchStatus::PartialFail, became_final: true });
+        let (batch, error) = (BatchStatus::PartialFail, "given up".to_owned());
+        assert_eq!(given_up, GivenUp::Failed { batch, became_final: true, error });
         let view = shown(&database, &load).await;
         assert_eq!((view.status, view.chunks), (BatchStatus::PartialFail, chunks(1, 1)));
         assert_eq!((view.items_parsed, view.items_processed, view.items_failed), (11, 3, 8));
@@ -84,9 +85,11 @@ fn a_batch_fails_when_all_of_its_chunks_are_given_up() {
         load.prepare(&database).await;
         database.note_failed_attempt(load.chunks[0].id(), "what really happened").await.unwrap();
         let first = give_up(&database, &load, 0).await;
-        assert_eq!(first, GivenUp::Failed { batch: BatchStatus::Processing, became_final: false });
+        let (batch, error) = (BatchStatus::Processing, "what really happened".to_owned());
+        assert_eq!(first, GivenUp::Failed { batch, became_final: false, error });
         let second = give_up(&database, &load, 1).await;
-        assert_eq!(second, GivenUp::Failed { batch: BatchStatus::Failed, became_final: true });
+        let (batch, error) = (BatchStatus::Failed, "given up".to_owned());
+        assert_eq!(second, GivenUp::Failed { batch, became_final: true, error });
         let view = shown(&database, &load).await;
         assert_eq!((view.chunks, view.items_failed, view.items_processed), (chunks(0, 2), 10, 0));
         let rows = test.rows("SELECT last_error FROM batch_chunks ORDER BY chunk_index").await;
