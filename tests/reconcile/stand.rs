@@ -39,9 +39,9 @@ pub(crate) struct Stand {
     /// A connection of the test's own.
     pub(crate) sql: Client,
     config: DatabaseConfig,
-    dynamodb: aws_sdk_dynamodb::Client,
+    pub(crate) dynamodb: aws_sdk_dynamodb::Client,
     sqs: aws_sdk_sqs::Client,
-    table: String,
+    pub(crate) table: String,
     received: String,
     chunks: String,
 }

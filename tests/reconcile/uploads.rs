@@ -1,4 +1,5 @@
-use accepted::Stored;
+use accepted::{Stored, Wanted};
+use aws_sdk_dynamodb::types::AttributeValue;
 use catalog::NewBatch;
 use futures_util::future::join_all;
 use ingestion::Viewer;
@@ -38,6 +39,26 @@ async fn an_upload_that_was_never_used_expires_once() {
         assert_eq!(run(&stand.reconcile()).await.unwrap().objects.found, 1);
         stand.work().await;
         completed(stand, never_used.metadata.batch_id).await;
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn an_item_of_another_form_does_not_hide_the_others() {
+    stand_test(async |stand| {
+        let (junk, never_used) = (upload(3), upload(2));
+        stand.accept(&junk).await;
+        stand.accept(&never_used).await;
+        let text = |id: uuid::Uuid| AttributeValue::S(id.to_string());
+        let spoil = stand.dynamodb.update_item().table_name(&stand.table);
+        let spoil = spoil.key("tenantId", text(junk.metadata.tenant_id));
+        let spoil = spoil.key("batchId", text(junk.metadata.batch_id));
+        spoil.update_expression("REMOVE receivedAt, loadType").send().await.unwrap();
+        assert_eq!(run(&stand.reconcile()).await.unwrap().uploads.expired, 1);
+        let viewer = Viewer::whole(never_used.metadata.tenant_id);
+        let recent = stand.accepted.recent(&viewer, &Wanted::default(), Timestamp::now(), 10).await.unwrap();
+        let ids: Vec<_> = recent.batches.iter().map(|batch| batch.metadata.batch_id).collect();
+        assert_eq!(ids, [never_used.metadata.batch_id]);
     })
     .await;
 }

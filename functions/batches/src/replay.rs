@@ -89,6 +89,13 @@ impl Batches {
             uris.iter().filter_map(|uri| self.objects.key(uri)).map(str::to_owned).collect();
         let there = self.objects.there(keys).await.map_err(|error| from_storage(&error))?;
         if there.len() < uris.len() {
+            let gone: Vec<&str> = uris
+                .iter()
+                .filter(|uri| self.objects.key(uri).is_none_or(|key| !there.contains(key)))
+                .map(String::as_str)
+                .collect();
+            let objects = gone.join(", ");
+            tracing::warn!(event_type = "batch.objects_gone", objects, "the batch cannot be replayed");
             return Err(not_replayable(NotReplayable::ObjectsGone));
         }
         let outcome = self.database.replay(viewer, batch_id, &request).await;

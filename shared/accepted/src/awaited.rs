@@ -6,6 +6,7 @@
 //! partition's.
 
 use aws_sdk_dynamodb::error::SdkError;
+use aws_sdk_dynamodb::operation::query::builders::QueryFluentBuilder;
 use aws_sdk_dynamodb::operation::update_item::UpdateItemError;
 use aws_sdk_dynamodb::operation::update_item::builders::UpdateItemFluentBuilder;
 use aws_sdk_dynamodb::types::{AttributeValue, ReturnValuesOnConditionCheckFailure};
@@ -15,7 +16,7 @@ use jiff::Timestamp;
 use serde::Deserialize;
 use uuid::Uuid;
 
-use crate::item::{text, time};
+use crate::item::{readable, text, time};
 use crate::{Accepted, AcceptedError, Item};
 
 /// The index.
@@ -23,6 +24,9 @@ pub const AWAITED_INDEX: &str = "awaited-index";
 
 /// How many keys of the index there are.
 pub const SHARDS: u8 = 16;
+
+/// Pages of a shard that one call asks for.
+const PAGES: u8 = 8;
 
 /// An upload that was not heard of when its time was over.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
@@ -81,7 +85,7 @@ impl Accepted {
     /// each of the [`SHARDS`].
     ///
     /// # Errors
-    /// When the table does not answer, or an item has another form.
+    /// When the table does not answer. An item of another form is logged and left out.
     pub async fn awaited(&self, before: Timestamp, limit: u16) -> Result<Vec<AwaitedUpload>, AcceptedError> {
         let mut awaited = Vec::new();
         for number in 0..SHARDS {
@@ -94,10 +98,7 @@ impl Accepted {
                 .expression_attribute_values(":awaited", shard(number))
                 .expression_attribute_values(":before", time(before))
                 .limit(i32::from(limit.max(1)));
-            let page = query.send().await.map_err(AcceptedError::unavailable)?;
-            for item in page.items.unwrap_or_default() {
-                awaited.push(read(item)?);
-            }
+            awaited.extend(of_shard(query, limit).await?);
         }
         awaited.sort_by_key(|upload| upload.awaited_until);
         Ok(awaited)
@@ -199,8 +200,25 @@ impl Accepted {
     }
 }
 
+/// A shard's first uploads. What cannot be read stays in the index, so the next page is asked where
+/// such items leave no room for others.
+async fn of_shard(query: QueryFluentBuilder, limit: u16) -> Result<Vec<AwaitedUpload>, AcceptedError> {
+    let (mut found, mut from) = (Vec::new(), None);
+    for _ in 0..PAGES {
+        let page = query.clone().set_exclusive_start_key(from).send().await;
+        let page = page.map_err(AcceptedError::unavailable)?;
+        found.extend(readable(page.items.unwrap_or_default(), read));
+        from = page.last_evaluated_key;
+        if from.is_none() || found.len() >= usize::from(limit) {
+            break;
+        }
+    }
+    found.truncate(usize::from(limit.max(1)));
+    Ok(found)
+}
+
 fn read(item: Item) -> Result<AwaitedUpload, AcceptedError> {
-    serde_dynamo::from_item(item).map_err(AcceptedError::unreadable)
+    malformed::from_item(item).map_err(AcceptedError::unreadable)
 }
 
 /// The change of an item whose payload is there.

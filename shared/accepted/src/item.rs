@@ -90,7 +90,7 @@ fn set(cnpjs: &CnpjAccess) -> Option<AttributeValue> {
 
 /// Reads an item.
 pub(crate) fn read(item: Item) -> Result<AcceptedBatch, AcceptedError> {
-    let stored: Stored = serde_dynamo::from_item(item).map_err(AcceptedError::unreadable)?;
+    let stored: Stored = malformed::from_item(item).map_err(AcceptedError::unreadable)?;
     let upload_expires_at = stored.upload_expires_at();
     Ok(AcceptedBatch {
         metadata: PayloadMetadata {
@@ -107,6 +107,33 @@ pub(crate) fn read(item: Item) -> Result<AcceptedBatch, AcceptedError> {
         cnpjs: stored.cnpjs.map_or(CnpjAccess::Any, CnpjAccess::Only),
         upload_expires_at,
     })
+}
+
+/// Reads those of many items that have the right form. The others are logged and left out, so that
+/// one of them does not hide what is beside it.
+pub(crate) fn readable<T>(
+    items: Vec<Item>,
+    read: impl Fn(Item) -> Result<T, AcceptedError>,
+) -> impl Iterator<Item = T> {
+    items.into_iter().filter_map(move |item| {
+        let [tenant, batch_id] = ["tenantId", "batchId"].map(|name| key(&item, name));
+        let refused = |error: &AcceptedError| {
+            let error: &dyn std::error::Error = error;
+            tracing::error!(
+                event_type = "accepted.item_malformed",
+                tenant,
+                batch_id,
+                error,
+                "a batch item is left out"
+            );
+        };
+        read(item).inspect_err(refused).ok()
+    })
+}
+
+/// A part of an item's key. A tenant's id and a batch's have 36 characters.
+fn key(item: &Item, name: &str) -> Option<String> {
+    Some(item.get(name)?.as_s().ok()?.chars().take(36).collect())
 }
 
 pub(crate) fn text(value: impl Display) -> AttributeValue {
@@ -180,6 +207,14 @@ mod tests {
         let arrived = read(item).unwrap();
         assert_eq!(arrived.upload_expires_at, None);
         assert_eq!(arrived.status(Timestamp::MAX), BatchStatus::Received);
+    }
+
+    #[test]
+    fn one_item_of_another_form_does_not_hide_the_others() {
+        let mut junk = of(&batch(), Timestamp::UNIX_EPOCH);
+        junk.remove("loadType");
+        let items = vec![Item::new(), of(&batch(), Timestamp::UNIX_EPOCH), junk];
+        assert_eq!(readable(items, read).collect::<Vec<_>>(), [batch()]);
     }
 
     #[test]

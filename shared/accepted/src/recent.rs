@@ -39,7 +39,7 @@ impl Accepted {
     /// gives those that the viewer is shown and that are wanted, with the wanted status at `now`.
     ///
     /// # Errors
-    /// When the table does not answer, or an item has another form.
+    /// When the table does not answer. An item of another form is logged and left out.
     pub async fn recent(
         &self,
         viewer: &Viewer,
@@ -65,8 +65,7 @@ impl Accepted {
         }
         let page = query.send().await.map_err(AcceptedError::unavailable)?;
         let looked_to = page.last_evaluated_key.map(|key| batch_of(&key)).transpose()?;
-        let items = page.items.unwrap_or_default();
-        let mut batches = items.into_iter().map(item::read).collect::<Result<Vec<_>, _>>()?;
+        let mut batches: Vec<_> = item::readable(page.items.unwrap_or_default(), item::read).collect();
         batches.retain(|batch| viewer.sees(batch));
         batches.retain(|batch| wanted.status.is_none_or(|status| batch.status(now) == status));
         Ok(Recent { batches, looked_to })

@@ -7,7 +7,13 @@ use idempotency::StoreError;
 /// with `what` could not be done.
 pub fn from_store(error: &StoreError, what: &str) -> Problem {
     let cause: &dyn std::error::Error = error;
-    tracing::error!(event_type = "idempotency.unavailable", error = cause, "{what}");
+    let event_type = match error {
+        StoreError::Unreadable(_) => "idempotency.unreadable",
+        StoreError::Unavailable(_) | StoreError::TooLarge { .. } | StoreError::Unlabelled(_) => {
+            "idempotency.unavailable"
+        }
+    };
+    tracing::error!(event_type, error = cause, "{what}");
     let detail = match error {
         StoreError::Unavailable(_) => {
             "the idempotency store cannot be reached; this attempt executed nothing"

@@ -24,7 +24,7 @@ pub enum AuditEvent {
     InProgress,
     /// A write came too late: the record belongs to another execution by now, and was not changed.
     Fenced,
-    /// A stored response is missing or altered.
+    /// A record has another form, or a stored response is missing or altered.
     Unreadable,
 }
 

@@ -115,7 +115,11 @@ impl Store {
         transition: &Transition,
     ) -> Result<Result<(), Record>, StoreError> {
         let detail = Detail::Request(request);
-        write(&self.dynamodb, &self.table, &request.pk(), transition, detail).await
+        let written = write(&self.dynamodb, &self.table, &request.pk(), transition, detail).await;
+        if let Err(StoreError::Unreadable(_)) = written {
+            self.unreadable(request);
+        }
+        written
     }
 
     /// The record is the request's own by now.

@@ -36,7 +36,7 @@ pub const IDEMPOTENCY_TAKEOVERS: &str = "IdempotencyTakeovers";
 pub const IDEMPOTENCY_IN_DOUBT: &str = "IdempotencyInDoubt";
 /// Writes that came too late and changed nothing.
 pub const IDEMPOTENCY_FENCED: &str = "IdempotencyFenced";
-/// Results that are missing or altered.
+/// Records of another form, and results that are missing or altered.
 pub const IDEMPOTENCY_UNREADABLE: &str = "IdempotencyUnreadable";
 
 /// Payloads that were cut into chunks.

@@ -68,6 +68,19 @@ async fn a_response_that_is_gone_or_altered_is_an_error_and_never_a_second_execu
 }
 
 #[tokio::test]
+async fn a_record_of_another_form_is_an_error_that_is_counted() {
+    let place = Place::make().await;
+    let asked = Asked::new(&json!({}));
+    done(&place, &asked, &prepared("done")).await;
+    place.set(&asked, "attempt", AttributeValue::S("hunter2".to_owned())).await;
+    let error = place.store.claim(&asked.request()).await.unwrap_err();
+    let StoreError::Unreadable(cause) = error else { panic!("{error}") };
+    assert_eq!(cause.to_string(), "/attempt: the value has the wrong type");
+    assert_eq!(place.heard(), [AuditEvent::Claimed, AuditEvent::Unreadable]);
+    place.remove().await;
+}
+
+#[tokio::test]
 async fn without_a_bucket_what_no_record_can_hold_is_refused_before_anything_is_stored() {
     let place = Place::make().await;
     let store = Store::new(place.dynamodb.clone(), place.name.clone());
