@@ -1,11 +1,16 @@
 //! Serves `GET /v1/inovafarma/batches`, one batch, its items in error, and its replay.
 
+use std::process::ExitCode;
+
 use batches::Batches;
 use lambda_http::{Error, run, service_fn};
 
 #[tokio::main(flavor = "current_thread")]
-async fn main() -> Result<(), Error> {
-    telemetry::init(&std::env::var("LOG_LEVEL").unwrap_or_default());
+async fn main() -> ExitCode {
+    function::run(env!("CARGO_PKG_NAME"), serve()).await
+}
+
+async fn serve() -> Result<(), Error> {
     let batches = Batches::from_environment(env!("CARGO_PKG_NAME")).await?;
     let batches = &batches;
     run(service_fn(async |request| Ok::<_, Error>(batches.handle(request).await))).await

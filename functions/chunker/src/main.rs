@@ -1,5 +1,6 @@
 //! Cuts stored payloads into chunks.
 
+use std::process::ExitCode;
 use std::time::Duration;
 
 use accepted::Accepted;
@@ -13,8 +14,11 @@ use transport::ChunksReady;
 use worker::Visibility;
 
 #[tokio::main(flavor = "current_thread")]
-async fn main() -> Result<(), Error> {
-    telemetry::init(&std::env::var("LOG_LEVEL").unwrap_or_default());
+async fn main() -> ExitCode {
+    function::run(env!("CARGO_PKG_NAME"), serve()).await
+}
+
+async fn serve() -> Result<(), Error> {
     let mut environment = Environment::of_process();
     let table: String = environment.required("BATCHES_TABLE");
     let bucket: String = environment.required("PAYLOAD_BUCKET");
@@ -38,7 +42,7 @@ async fn main() -> Result<(), Error> {
     let chunker = &chunker;
     run(service_fn(async |event: LambdaEvent<Value>| {
         let ends_at = event.context.deadline();
-        Ok::<_, Error>(chunker.handle(event.payload, ends_at).await?)
+        function::answered(chunker.handle(event.payload, ends_at).await)
     }))
     .await
 }

@@ -1,6 +1,7 @@
 use std::str::FromStr;
 
 use aws::Environment;
+use ingestion::SourceZone;
 use ingestion::chunk::{ChunkItems, InvalidPlan, Plan};
 use jiff::tz::TimeZone;
 
@@ -25,7 +26,7 @@ impl Settings {
     pub fn read<F: Fn(&str) -> Option<String>>(environment: &mut Environment<F>) -> Self {
         let Items(items) = environment.optional("CHUNK_ITEMS", Items(ChunkItems::default()));
         let usual = Bounds::default();
-        let Zone(zone) = environment.required("TIME_ZONE");
+        let SourceZone(zone) = environment.required("TIME_ZONE");
         Self {
             plan: Plan { items, ..Plan::default() },
             max_payload_bytes: environment.optional("MAX_PAYLOAD_BYTES", 200_000_000),
@@ -46,23 +47,6 @@ impl FromStr for Items {
     fn from_str(text: &str) -> Result<Self, String> {
         let items: u16 = text.parse().map_err(|error: std::num::ParseIntError| error.to_string())?;
         ChunkItems::try_from(items).map(Self).map_err(|error: InvalidPlan| error.to_string())
-    }
-}
-
-/// UTC stands in for a missing or unknown zone, with which no function starts.
-struct Zone(TimeZone);
-
-impl Default for Zone {
-    fn default() -> Self {
-        Self(TimeZone::UTC)
-    }
-}
-
-impl FromStr for Zone {
-    type Err = jiff::Error;
-
-    fn from_str(text: &str) -> Result<Self, jiff::Error> {
-        TimeZone::get(text).map(Self)
     }
 }
 

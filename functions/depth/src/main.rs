@@ -1,12 +1,17 @@
 //! Serves `POST /queue/depth`.
 
+use std::process::ExitCode;
+
 use depth::DepthRequest;
 use gateway::{Gateway, Records};
 use lambda_http::{Error, run, service_fn};
 
 #[tokio::main(flavor = "current_thread")]
-async fn main() -> Result<(), Error> {
-    telemetry::init(&std::env::var("LOG_LEVEL").unwrap_or_default());
+async fn main() -> ExitCode {
+    function::run(env!("CARGO_PKG_NAME"), serve()).await
+}
+
+async fn serve() -> Result<(), Error> {
     let gateway = Gateway::from_environment(env!("CARGO_PKG_NAME"), Records::None).await?;
     let gateway = &gateway;
     run(service_fn(async |request| Ok::<_, Error>(gateway.handle::<DepthRequest>(request).await))).await

@@ -11,10 +11,12 @@ mod response;
 use std::panic::AssertUnwindSafe;
 use std::time::{Duration, SystemTime};
 
+use aws::EnvironmentError;
 use aws_lambda_events::cloudformation::CloudFormationCustomResourceRequest as Request;
 use catalog::{Database, DatabaseError, Migrated};
 use clock::Deadline;
 use futures_util::FutureExt as _;
+use malformed::Malformed;
 use serde_json::{Value, json};
 
 pub use response::ResponseError;
@@ -29,6 +31,9 @@ const RESERVE: Duration = Duration::from_secs(10);
 pub enum MigrateError {
     #[error(transparent)]
     Database(#[from] DatabaseError),
+    /// A parameter that no function of the ingest starts with. The deployment fails instead.
+    #[error("a parameter of the ingest is not usable: {0}")]
+    Settings(EnvironmentError),
     #[error("the migrations did not finish in time")]
     OutOfTime,
     #[error("the migrations crashed")]
@@ -39,13 +44,15 @@ pub enum MigrateError {
 #[derive(Debug, thiserror::Error)]
 pub enum InvocationError {
     #[error("the event is malformed")]
-    Form(#[from] serde_json::Error),
+    Form(#[from] Malformed),
     #[error("CloudFormation's request is of an unknown type")]
     UnknownType,
+    #[error("the event is neither a request of CloudFormation nor an empty object")]
+    UnknownEvent,
     #[error("cannot respond to CloudFormation")]
     Response(#[from] ResponseError),
-    /// A direct invocation's. Its caller sees only this text.
-    #[error("the schema is not up to date: {0}")]
+    /// A direct invocation's.
+    #[error("the schema is not up to date")]
     Migrate(#[source] MigrateError),
 }
 
@@ -55,16 +62,19 @@ pub enum InvocationError {
 /// too.
 #[derive(Debug)]
 pub struct Migrate<F> {
+    settings: Result<(), EnvironmentError>,
     database: F,
     client: ResponseClient,
 }
 
 impl<F: AsyncFn() -> Result<Database, DatabaseError>> Migrate<F> {
-    pub fn new(database: F) -> Self {
-        Self { database, client: ResponseClient::new() }
+    /// `settings` says whether the functions of the ingest can start with their parameters. A
+    /// deployment fails if they cannot, before they are deployed.
+    pub fn new(settings: Result<(), EnvironmentError>, database: F) -> Self {
+        Self { settings, database, client: ResponseClient::new() }
     }
 
-    /// Handles a request of CloudFormation, or a direct invocation, which has no `RequestType`. The
+    /// Handles a request of CloudFormation, or a direct invocation, which is an empty object. The
     /// invocation is cut off at `ends_at`.
     ///
     /// # Errors
@@ -72,10 +82,13 @@ impl<F: AsyncFn() -> Result<Database, DatabaseError>> Migrate<F> {
     /// failed.
     pub async fn handle(&self, event: Value, ends_at: SystemTime) -> Result<Value, InvocationError> {
         if event.get("RequestType").is_none() {
+            if event.as_object().is_none_or(|members| !members.is_empty()) {
+                return Err(InvocationError::UnknownEvent);
+            }
             let migrated = self.migrate(ends_at).await.map_err(InvocationError::Migrate)?;
             return Ok(json!({"applied": migrated.applied, "version": migrated.version}));
         }
-        let request: Request = serde_json::from_value(event)?;
+        let request: Request = malformed::from_value(event)?;
         let pending = Pending::of(request).ok_or(InvocationError::UnknownType)?;
         let response = match pending.action {
             Action::Keep => pending.unchanged(),
@@ -89,17 +102,23 @@ impl<F: AsyncFn() -> Result<Database, DatabaseError>> Migrate<F> {
     }
 
     async fn migrate(&self, ends_at: SystemTime) -> Result<Migrated, MigrateError> {
-        let deadline = Deadline::of_invocation(ends_at, RESERVE);
-        // Boxed, because the migrations' future is too deep for the compiler to lay out in one.
-        let work = Box::pin(async { (self.database)().await?.migrate().await });
-        let work = AssertUnwindSafe(work).catch_unwind();
-        let outcome = match deadline.run(work).await {
-            Ok(Ok(outcome)) => outcome.map_err(MigrateError::Database),
-            Ok(Err(_)) => Err(MigrateError::Crashed),
-            Err(_) => Err(MigrateError::OutOfTime),
+        let outcome = match &self.settings {
+            Ok(()) => self.migrate_before(Deadline::of_invocation(ends_at, RESERVE)).await,
+            Err(wrong) => Err(MigrateError::Settings(wrong.clone())),
         };
         report(&outcome);
         outcome
+    }
+
+    async fn migrate_before(&self, deadline: Deadline) -> Result<Migrated, MigrateError> {
+        // Boxed, because the migrations' future is too deep for the compiler to lay out in one.
+        let work = Box::pin(async { (self.database)().await?.migrate().await });
+        let work = AssertUnwindSafe(work).catch_unwind();
+        match deadline.run(work).await {
+            Ok(Ok(outcome)) => outcome.map_err(MigrateError::Database),
+            Ok(Err(_)) => Err(MigrateError::Crashed),
+            Err(_) => Err(MigrateError::OutOfTime),
+        }
     }
 }
 

@@ -1,20 +1,28 @@
 //! Applies the database's migrations.
 
-use aws::Sdk;
+use std::process::ExitCode;
+
+use aws::{Environment, Sdk};
 use catalog::Database;
+use ingestion::SourceZone;
 use lambda_runtime::{Error, LambdaEvent, run, service_fn};
 use migrate::Migrate;
 use serde_json::Value;
 
 #[tokio::main(flavor = "current_thread")]
-async fn main() -> Result<(), Error> {
-    telemetry::init(&std::env::var("LOG_LEVEL").unwrap_or_default());
+async fn main() -> ExitCode {
+    function::run(env!("CARGO_PKG_NAME"), serve()).await
+}
+
+async fn serve() -> Result<(), Error> {
     let sdk = Sdk::from_environment().await;
     let sdk = &sdk;
-    let migrate = Migrate::new(async || Database::from_environment(sdk).await);
+    let mut environment = Environment::of_process();
+    let _: SourceZone = environment.required("TIME_ZONE");
+    let migrate = Migrate::new(environment.check(), async || Database::from_environment(sdk).await);
     let migrate = &migrate;
     run(service_fn(async |event: LambdaEvent<Value>| {
-        Ok::<_, Error>(migrate.handle(event.payload, event.context.deadline()).await?)
+        function::answered(migrate.handle(event.payload, event.context.deadline()).await)
     }))
     .await
 }

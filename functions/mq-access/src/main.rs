@@ -1,5 +1,7 @@
 //! The only function in the brokers' network, and the only one that speaks to brokers.
 
+use std::process::ExitCode;
+
 use aws::{Environment, Sdk};
 use gateway::{WorkOrder, records};
 use lambda_runtime::{Error, LambdaEvent, run, service_fn};
@@ -7,8 +9,11 @@ use mq_access::{MqAccess, Secrets};
 use rabbitmq::RabbitMq;
 
 #[tokio::main(flavor = "current_thread")]
-async fn main() -> Result<(), Error> {
-    telemetry::init(&std::env::var("LOG_LEVEL").unwrap_or_default());
+async fn main() -> ExitCode {
+    function::run(env!("CARGO_PKG_NAME"), serve()).await
+}
+
+async fn serve() -> Result<(), Error> {
     let mut environment = Environment::of_process();
     let table = environment.required("IDEMPOTENCY_TABLE");
     let results_bucket = environment.optional("RESULTS_BUCKET", String::new());

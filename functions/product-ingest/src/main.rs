@@ -1,11 +1,16 @@
 //! Serves `POST /v1/inovafarma/products` and `POST /v1/inovafarma/products/uploads`.
 
+use std::process::ExitCode;
+
 use lambda_http::{Error, run, service_fn};
 use product_ingest::ProductIngest;
 
 #[tokio::main(flavor = "current_thread")]
-async fn main() -> Result<(), Error> {
-    telemetry::init(&std::env::var("LOG_LEVEL").unwrap_or_default());
+async fn main() -> ExitCode {
+    function::run(env!("CARGO_PKG_NAME"), serve()).await
+}
+
+async fn serve() -> Result<(), Error> {
     let ingest = ProductIngest::from_environment(env!("CARGO_PKG_NAME")).await?;
     let ingest = &ingest;
     run(service_fn(async |request| Ok::<_, Error>(ingest.handle(request).await))).await

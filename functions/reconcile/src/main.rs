@@ -1,5 +1,7 @@
 //! Finds what stalled on its way through the ingest, and restarts it.
 
+use std::process::ExitCode;
+
 use accepted::Accepted;
 use aws::{Environment, Sdk};
 use catalog::Database;
@@ -10,8 +12,11 @@ use serde_json::Value;
 use transport::PayloadsReceived;
 
 #[tokio::main(flavor = "current_thread")]
-async fn main() -> Result<(), Error> {
-    telemetry::init(&std::env::var("LOG_LEVEL").unwrap_or_default());
+async fn main() -> ExitCode {
+    function::run(env!("CARGO_PKG_NAME"), serve()).await
+}
+
+async fn serve() -> Result<(), Error> {
     let mut environment = Environment::of_process();
     let table: String = environment.required("BATCHES_TABLE");
     let bucket: String = environment.required("PAYLOAD_BUCKET");
@@ -31,7 +36,7 @@ async fn main() -> Result<(), Error> {
     let reconcile = &reconcile;
     run(service_fn(async |event: LambdaEvent<Value>| {
         let ends_at = event.context.deadline();
-        Ok::<_, Error>(reconcile.handle(&event.payload, ends_at).await?)
+        function::answered(reconcile.handle(&event.payload, ends_at).await)
     }))
     .await
 }

@@ -1,5 +1,6 @@
 //! Writes chunks to the database.
 
+use std::process::ExitCode;
 use std::time::Duration;
 
 use aws::{Environment, Sdk};
@@ -12,8 +13,11 @@ use upsert::Upsert;
 use worker::Visibility;
 
 #[tokio::main(flavor = "current_thread")]
-async fn main() -> Result<(), Error> {
-    telemetry::init(&std::env::var("LOG_LEVEL").unwrap_or_default());
+async fn main() -> ExitCode {
+    function::run(env!("CARGO_PKG_NAME"), serve()).await
+}
+
+async fn serve() -> Result<(), Error> {
     let mut environment = Environment::of_process();
     let bucket: String = environment.required("PAYLOAD_BUCKET");
     let queue_url: String = environment.required("CHUNKS_QUEUE_URL");
@@ -33,7 +37,7 @@ async fn main() -> Result<(), Error> {
     let upsert = &upsert;
     run(service_fn(async |event: LambdaEvent<Value>| {
         let ends_at = event.context.deadline();
-        Ok::<_, Error>(upsert.handle(event.payload, ends_at).await?)
+        function::answered(upsert.handle(event.payload, ends_at).await)
     }))
     .await
 }

@@ -14,8 +14,10 @@ mod cnpj;
 pub mod generate;
 pub mod payload;
 pub mod product;
+mod source_zone;
 pub mod split;
 mod viewer;
 
 pub use cnpj::{Cnpj, CnpjError};
+pub use source_zone::SourceZone;
 pub use viewer::Viewer;

@@ -93,6 +93,22 @@ where
     }
 }
 
+/// An error with its causes. Some libraries repeat the cause in the error's own text; it is there
+/// once then.
+fn chain(error: &(dyn std::error::Error + 'static)) -> String {
+    let mut chain = error.to_string();
+    let mut source = error.source();
+    while let Some(cause) = source {
+        let text = cause.to_string();
+        if !chain.ends_with(&text) {
+            chain.push_str(": ");
+            chain.push_str(&text);
+        }
+        source = cause.source();
+    }
+    chain
+}
+
 /// Collects fields as JSON.
 struct Collect<'a>(&'a mut Map<String, Value>);
 
@@ -124,14 +140,7 @@ impl Visit for Collect<'_> {
     }
 
     fn record_error(&mut self, field: &Field, value: &(dyn std::error::Error + 'static)) {
-        let mut chain = value.to_string();
-        let mut source = value.source();
-        while let Some(cause) = source {
-            chain.push_str(": ");
-            chain.push_str(&cause.to_string());
-            source = cause.source();
-        }
-        self.put(field, chain);
+        self.put(field, chain(value));
     }
 
     fn record_debug(&mut self, field: &Field, value: &dyn Debug) {
@@ -175,12 +184,12 @@ mod tests {
     }
 
     #[test]
-    fn an_error_is_logged_with_its_causes() {
+    fn an_error_is_logged_with_each_cause_once() {
         #[derive(Debug)]
-        struct Outer(std::num::ParseIntError);
+        struct Outer(std::num::ParseIntError, bool);
         impl fmt::Display for Outer {
             fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-                f.write_str("no port")
+                if self.1 { write!(f, "no port: {}", self.0) } else { f.write_str("no port") }
             }
         }
         impl std::error::Error for Outer {
@@ -188,8 +197,10 @@ mod tests {
                 Some(&self.0)
             }
         }
-        let error = Outer("x".parse::<u16>().unwrap_err());
-        let line = logged(|| tracing::error!(error = &error as &dyn std::error::Error, "failed"));
-        assert_eq!(line["context"]["error"], "no port: invalid digit found in string");
+        for repeats in [false, true] {
+            let error = Outer("x".parse::<u16>().unwrap_err(), repeats);
+            let line = logged(|| tracing::error!(error = &error as &dyn std::error::Error, "failed"));
+            assert_eq!(line["context"]["error"], "no port: invalid digit found in string");
+        }
     }
 }

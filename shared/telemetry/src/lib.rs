@@ -12,15 +12,60 @@ use tracing_subscriber::{EnvFilter, Registry};
 
 /// Libraries whose own events say nothing that ours do not, unless something is wrong. `lapin` is
 /// silent: it logs returned messages with their bodies.
-const QUIET: &str = "aws_config=warn,aws_smithy_runtime=warn,aws_smithy_http_client=warn,aws_runtime=warn,\
-                     hyper=warn,hyper_util=warn,lambda_runtime=warn,lambda_runtime_api_client=warn,lapin=off,\
-                     aws_smithy_runtime_api=warn,rustls=warn,h2=warn";
+///
+/// `aws_` are all crates of the SDK. `lambda_runtime::layers::panic` logs the debug form of an
+/// invocation's error; `function::answered` logs it with its causes.
+const QUIET: &str = "aws_=warn,hyper=warn,hyper_util=warn,lambda_runtime=warn,lambda_runtime_api_client=warn,\
+                     lambda_runtime::layers::panic=off,lapin=off,rustls=warn,h2=warn";
 
 /// Sends every event to standard output, one JSON object a line. `level` is what `LOG_LEVEL` says;
 /// an unknown level is `info`.
 pub fn init(level: &str) {
     let level: tracing::Level = level.parse().unwrap_or(tracing::Level::INFO);
-    let filter = EnvFilter::new(format!("{level},{QUIET}"));
+    let filter = filter(level);
     // A second initialization, as in tests of one process, keeps the first.
     let _ = Registry::default().with(filter).with(Envelope::stdout()).try_init();
+}
+
+fn filter(level: tracing::Level) -> EnvFilter {
+    EnvFilter::new(format!("{level},{QUIET}"))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::Write;
+    use std::sync::{Arc, Mutex};
+
+    use super::*;
+
+    #[derive(Clone, Default)]
+    struct Sink(Arc<Mutex<Vec<u8>>>);
+
+    impl Write for Sink {
+        fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
+            self.0.lock().unwrap().extend_from_slice(bytes);
+            Ok(bytes.len())
+        }
+
+        fn flush(&mut self) -> std::io::Result<()> {
+            Ok(())
+        }
+    }
+
+    #[test]
+    fn at_the_level_debug_the_log_is_still_ours() {
+        let sink = Sink::default();
+        let writer = sink.clone();
+        let layer = Envelope::to(move || writer.clone());
+        let subscriber = Registry::default().with(filter(tracing::Level::DEBUG)).with(layer);
+        tracing::subscriber::with_default(subscriber, || {
+            tracing::debug!(target: "aws_sdk_dynamodb::operation::get_item", "theirs");
+            tracing::debug!(target: "aws_smithy_runtime::client::orchestrator", "theirs");
+            tracing::error!(target: "lambda_runtime::layers::panic", "theirs");
+            tracing::warn!(target: "aws_sdk_dynamodb", "a warning");
+            tracing::debug!("ours");
+        });
+        let text = String::from_utf8(sink.0.lock().unwrap().clone()).unwrap();
+        assert!(!text.contains("theirs") && text.contains("a warning") && text.contains("ours"), "{text}");
+    }
 }

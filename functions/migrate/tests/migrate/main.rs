@@ -8,8 +8,10 @@ mod listener;
 
 use std::time::{Duration, SystemTime};
 
+use aws::Environment;
 use catalog::{Database, DatabaseConfig, DatabaseError};
 use database::Fresh;
+use ingestion::SourceZone;
 use listener::Listener;
 use migrate::{InvocationError, Migrate};
 use serde_json::{Value, json};
@@ -41,7 +43,7 @@ fn nowhere() -> Result<Database, DatabaseError> {
 #[tokio::test]
 async fn creation_applies_everything_and_an_update_finds_nothing_left() {
     let (fresh, listener) = (Fresh::create().await, Listener::start(&[]).await);
-    let migrate = Migrate::new(async || at(&fresh.url));
+    let migrate = Migrate::new(Ok(()), async || at(&fresh.url));
     migrate.handle(sample("create", &listener.url), deadline()).await.unwrap();
     migrate.handle(sample("update", &listener.url), deadline()).await.unwrap();
 
@@ -64,7 +66,7 @@ async fn creation_applies_everything_and_an_update_finds_nothing_left() {
 #[tokio::test]
 async fn a_person_is_told_what_was_applied() {
     let fresh = Fresh::create().await;
-    let migrate = Migrate::new(async || at(&fresh.url));
+    let migrate = Migrate::new(Ok(()), async || at(&fresh.url));
     let first = migrate.handle(sample("direct", ""), deadline()).await.unwrap();
     let second = migrate.handle(sample("direct", ""), deadline()).await.unwrap();
     assert!(!first["applied"].as_array().unwrap().is_empty(), "{first}");
@@ -75,7 +77,7 @@ async fn a_person_is_told_what_was_applied() {
 #[tokio::test]
 async fn two_at_once_apply_each_migration_once() {
     let fresh = Fresh::create().await;
-    let migrate = Migrate::new(async || at(&fresh.url));
+    let migrate = Migrate::new(Ok(()), async || at(&fresh.url));
     let one = || migrate.handle(json!({}), deadline());
     let (first, second) = tokio::join!(one(), one());
     let applied = [first.unwrap(), second.unwrap()].map(|answer| answer["applied"].as_array().unwrap().len());
@@ -88,7 +90,7 @@ async fn two_at_once_apply_each_migration_once() {
 #[tokio::test]
 async fn a_rollback_leaves_a_schema_that_is_ahead_as_it_is() {
     let (fresh, listener) = (Fresh::create().await, Listener::start(&[]).await);
-    let migrate = Migrate::new(async || at(&fresh.url));
+    let migrate = Migrate::new(Ok(()), async || at(&fresh.url));
     migrate.handle(json!({}), deadline()).await.unwrap();
     fresh.pretend_a_later_migration(10_000).await;
     migrate.handle(sample("update", &listener.url), deadline()).await.unwrap();
@@ -105,7 +107,7 @@ async fn a_rollback_leaves_a_schema_that_is_ahead_as_it_is() {
 #[tokio::test]
 async fn deletion_is_answered_without_a_database() {
     let listener = Listener::start(&[]).await;
-    let migrate = Migrate::new(async || panic!("a deletion needs no database"));
+    let migrate = Migrate::new(Ok(()), async || panic!("a deletion needs no database"));
     migrate.handle(sample("delete", &listener.url), deadline()).await.unwrap();
     assert_eq!(listener.answers()[0]["Status"], "SUCCESS");
     assert_eq!(listener.answers()[0]["PhysicalResourceId"], "database-schema");
@@ -114,13 +116,13 @@ async fn deletion_is_answered_without_a_database() {
 #[tokio::test]
 async fn every_failure_is_answered_and_shows_no_secret() {
     let listener = Listener::start(&[]).await;
-    let unreachable = Migrate::new(async || nowhere());
+    let unreachable = Migrate::new(Ok(()), async || nowhere());
     unreachable.handle(sample("create", &listener.url), deadline()).await.unwrap();
-    let unusable = Migrate::new(async || at(&format!("mysql://integrahub:{PASSWORD}@127.0.0.1/x")));
+    let unusable = Migrate::new(Ok(()), async || at(&format!("mysql://integrahub:{PASSWORD}@127.0.0.1/x")));
     unusable.handle(sample("update", &listener.url), deadline()).await.unwrap();
-    let crashing = Migrate::new(async || panic!("{PASSWORD}"));
+    let crashing = Migrate::new(Ok(()), async || panic!("{PASSWORD}"));
     crashing.handle(sample("create", &listener.url), deadline()).await.unwrap();
-    let late = Migrate::new(async || {
+    let late = Migrate::new(Ok(()), async || {
         tokio::time::sleep(Duration::from_secs(3600)).await;
         nowhere()
     });
@@ -141,7 +143,7 @@ async fn every_failure_is_answered_and_shows_no_secret() {
 #[tokio::test]
 async fn an_answer_that_is_refused_is_sent_again_and_then_reported_without_its_address() {
     let listener = Listener::start(&[503, 500]).await;
-    let migrate = Migrate::new(async || nowhere());
+    let migrate = Migrate::new(Ok(()), async || nowhere());
     migrate.handle(sample("delete", &listener.url), deadline()).await.unwrap();
     assert_eq!(listener.answers().len(), 3);
 
@@ -153,7 +155,31 @@ async fn an_answer_that_is_refused_is_sent_again_and_then_reported_without_its_a
 
 #[tokio::test]
 async fn a_person_is_told_of_a_failure() {
-    let migrate = Migrate::new(async || nowhere());
+    let migrate = Migrate::new(Ok(()), async || nowhere());
     let failure = migrate.handle(json!({}), deadline()).await.unwrap_err();
-    assert_eq!(failure.to_string(), "the schema is not up to date: the database cannot be reached");
+    assert_eq!(failure.to_string(), "the schema is not up to date");
+    let cause = std::error::Error::source(&failure).unwrap();
+    assert_eq!(cause.to_string(), "the database cannot be reached");
+}
+
+#[tokio::test]
+async fn a_parameter_that_no_function_starts_with_fails_the_deployment() {
+    let listener = Listener::start(&[]).await;
+    let mut environment = Environment::of(|_| Some("America/Sao_Paolo".to_owned()));
+    let _: SourceZone = environment.required("TIME_ZONE");
+    let migrate = Migrate::new(environment.check(), async || panic!("nothing is migrated"));
+    migrate.handle(sample("create", &listener.url), deadline()).await.unwrap();
+    let answer = &listener.answers()[0];
+    assert_eq!(answer["Status"], "FAILED");
+    let reason = answer["Reason"].as_str().unwrap();
+    assert!(reason.contains("TIME_ZONE") && reason.contains("America/Sao_Paolo"), "{reason}");
+}
+
+#[tokio::test]
+async fn an_event_that_nobody_sends_migrates_nothing() {
+    let migrate = Migrate::new(Ok(()), async || panic!("nothing is migrated"));
+    for event in [json!([]), json!(7), json!(null), json!({"requestType": "Create"})] {
+        let failure = migrate.handle(event, deadline()).await.unwrap_err();
+        assert!(matches!(failure, InvocationError::UnknownEvent), "{failure}");
+    }
 }

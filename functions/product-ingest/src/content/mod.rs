@@ -112,8 +112,8 @@ fn length(bytes: &[u8]) -> u64 {
 
 fn corrupt(error: &std::io::Error) -> Problem {
     let detail = match error.kind() {
-        std::io::ErrorKind::UnexpectedEof => "the body is a gzip that breaks off".to_owned(),
-        _ => format!("the body begins like a gzip but cannot be inflated to its end: {error}"),
+        std::io::ErrorKind::UnexpectedEof => "the body is a gzip that breaks off",
+        _ => "the body begins like a gzip but cannot be inflated to its end",
     };
     Problem::new(Reason::ContentCorrupt, detail)
 }

@@ -88,7 +88,7 @@ impl ItemRules {
             return Err(Fault {
                 code: ItemErrorCode::CnpjNotAllowed,
                 field: Some(Field::CNPJ.name().into()),
-                detail: "the tenant may not load this CNPJ".into(),
+                detail: "the API key may not load this CNPJ".into(),
             });
         }
         let set = members.set;
