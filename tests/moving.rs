@@ -67,7 +67,6 @@ async fn messages_arrive_with_everything_that_they_had() {
     let (old, new) = (broker.queue().await, broker.queue().await);
     let mut headers = FieldTable::new();
     headers.insert("text".try_into().unwrap(), text("ação"));
-    headers.insert("number".try_into().unwrap(), FieldValue::l(-7));
     let properties = BasicProperties::default()
         .with_message_id("foreign-1")
         .with_correlation_id("c-1")

@@ -52,7 +52,7 @@ pub(crate) fn alternatives(schema: &'static Value) -> Vec<&'static Value> {
     let schema = resolved(schema);
     match schema.get("anyOf").and_then(Value::as_array) {
         // An `anyOf` of `required` alone tells which members go together.
-        Some(any) if any.iter().all(|one| one.get("required").is_none()) => {
+        Some(any) if any.iter().all(|one| one.get("required").is_none() || one.get("type").is_some()) => {
             any.iter().flat_map(alternatives).filter(|one| one["type"] != "null").collect()
         }
         _ => vec![schema],

@@ -44,14 +44,18 @@ impl Access {
         name
     }
 
-    /// The same with these queues only.
+    /// The same with these queues only. It spells the broker's host as the allow-list does not, which
+    /// would allow any queue.
     pub async fn limited_profile(&self, tenant: &str, queues: &[&str]) -> String {
         let name = self.profile(tenant).await;
         let pk = AttributeValue::S(format!("PROFILE#{tenant}#{name}"));
         let patterns = queues.iter().map(|queue| AttributeValue::S((*queue).to_owned())).collect();
         let update = self.dynamodb.update_item().table_name(&self.table).key("pk", pk);
-        let update = update.update_expression("SET #queues = :queues");
+        let update = update.update_expression("SET #queues = :queues, #target.connName = :connName");
         let update = update.expression_attribute_names("#queues", "queues");
+        let update = update.expression_attribute_names("#target", "target");
+        let conn_name = crate::variable("RABBIT_CONN_NAME").replace("127.0.0.1", "127.1");
+        let update = update.expression_attribute_values(":connName", AttributeValue::S(conn_name));
         update.expression_attribute_values(":queues", AttributeValue::L(patterns)).send().await.unwrap();
         name
     }

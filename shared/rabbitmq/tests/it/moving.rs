@@ -11,7 +11,7 @@ use mq::{
 use rabbitmq::{RabbitMq, Settings};
 
 use crate::raw::{self, MESSAGE_ID, short_string};
-use crate::support::{Bench, access, rabbit, soon};
+use crate::support::{Bench, COMMIT, PLENTY, access, consume, rabbit, soon};
 use crate::taking::fill;
 
 const MEBIBYTE: usize = 1024 * 1024;
@@ -232,7 +232,11 @@ async fn what_cannot_be_put_again_as_it_is_stays() {
     assert_eq!(why(&report), stays);
     assert_eq!(report.messages[0].msg_id.as_deref(), Some(&[0xff][..]));
     assert_eq!(into.bodies().await, ["plain"]);
-    assert_eq!(from.bodies().await, ["binary id", "two headers of one name", "copied"]);
+    // The independent client could not read what is left.
+    let unit = rabbit().fetch(&access(), &from.queue, &consume(COMMIT, 10, 0), PLENTY, soon()).await.unwrap();
+    let left: Vec<_> = unit.consumed().messages.iter().map(|message| message.body.0.clone()).collect();
+    assert_eq!(left, [&b"binary id"[..], b"two headers of one name", b"copied"]);
+    unit.commit(soon()).await.unwrap();
     from.clean().await;
     into.clean().await;
 }
