@@ -1,6 +1,12 @@
 //! A queue manager for tests, behind the stand-in for IBM MQ's client library. README.md says what
 //! it covers, and what it cannot show.
 
+#![allow(
+    missing_docs,
+    clippy::must_use_candidate,
+    reason = "the names are IBM's, whose documentation says what they mean"
+)]
+
 mod clock;
 mod command_server;
 pub mod configuration;

@@ -221,6 +221,9 @@ fn check_options(get: &Get) -> Result<(), Reason> {
     if options & ELSEWHERE != 0 {
         return Err(Reason(mq::MQRC_OPTION_ENVIRONMENT_ERROR));
     }
+    if options & mq::MQGMO_PROPERTIES_IN_HANDLE != 0 && !get.takes_properties {
+        return Err(Reason(mq::MQRC_HMSG_ERROR));
+    }
     let units = mq::MQGMO_SYNCPOINT | mq::MQGMO_NO_SYNCPOINT | mq::MQGMO_SYNCPOINT_IF_PERSISTENT;
     let places = BROWSES | mq::MQGMO_MSG_UNDER_CURSOR;
     let browses = options & BROWSES != 0;

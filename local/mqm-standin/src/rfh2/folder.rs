@@ -1,6 +1,5 @@
 //! The folders of MQRFH2: elements with a data type each.
 
-use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
 use crate::protocol::{Property, Value};
@@ -11,12 +10,15 @@ const DEFAULT: &str = "usr";
 /// How deep elements may nest.
 const MAX_DEPTH: usize = 32;
 
-/// One text for each folder.
+/// One text for each folder, in the order in which properties name them.
 pub(super) fn write(properties: &[Property]) -> Vec<String> {
-    let mut folders: BTreeMap<&str, Vec<(&str, &Value)>> = BTreeMap::new();
+    let mut folders: Vec<(&str, Vec<(&str, &Value)>)> = Vec::new();
     for property in properties {
         let (folder, name) = property.name.split_once('.').unwrap_or((DEFAULT, &property.name));
-        folders.entry(folder).or_default().push((name, &property.value));
+        match folders.iter_mut().find(|(there, _)| *there == folder) {
+            Some((_, inside)) => inside.push((name, &property.value)),
+            None => folders.push((folder, vec![(name, &property.value)])),
+        }
     }
     let write_folder = |(folder, properties): (&str, Vec<(&str, &Value)>)| {
         let is_known = matches!(folder, "usr" | "jms" | "mcd" | "mqext");
