@@ -2,7 +2,7 @@
 
 use std::io::{Read as _, Write as _};
 
-use end_to_end::{Broker, Gateway, KEY_A, variable};
+use end_to_end::{Broker, Gateway, KEY_A, PHARMACY_KEY, variable};
 use flate2::Compression;
 use flate2::read::GzDecoder;
 use flate2::write::GzEncoder;
@@ -80,4 +80,8 @@ fn the_smoke_test_of_deployments_passes_here() {
     let passed = smoke(KEY_A);
     assert!(passed.status.success(), "{}", String::from_utf8_lossy(&passed.stdout));
     assert!(!smoke("no-such-key").status.success());
+    // Its establishments are others than the one that the script loads.
+    let limited = String::from_utf8(smoke(PHARMACY_KEY).stdout).unwrap();
+    assert!(limited.contains("skip  batch: the key may not load"), "{limited}");
+    assert!(!limited.contains("is in the database"), "{limited}");
 }

@@ -22,7 +22,7 @@ impl Caller {
     /// load too much would be worse than one that does not work.
     pub(crate) fn of(principal: &Principal) -> Result<Self, Problem> {
         let viewer = Viewer::limited(principal.tenant_id()?, principal.cnpjs());
-        let viewer = viewer.map_err(|error| access::refused(&error))?;
+        let viewer = viewer.map_err(|error| principal.refused("cnpjs", &error))?;
         Ok(Self { tenant_id: viewer.tenant_id(), cnpjs: viewer.cnpjs().clone() })
     }
 }

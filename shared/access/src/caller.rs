@@ -50,6 +50,8 @@ impl fmt::Display for Scope {
 pub struct Principal {
     /// The tenant's id, as the key's item has it.
     pub tenant: String,
+    /// The key of the API key's item, for logs. It holds the API key's hash.
+    item: String,
     scopes: BTreeSet<Scope>,
     cnpjs: Option<BTreeSet<String>>,
 }
@@ -57,7 +59,8 @@ pub struct Principal {
 impl Principal {
     /// A caller whose scopes hold for all establishments of the tenant.
     pub fn new(tenant: impl Into<String>, scopes: impl IntoIterator<Item = Scope>) -> Self {
-        Self { tenant: tenant.into(), scopes: scopes.into_iter().collect(), cnpjs: None }
+        let scopes = scopes.into_iter().collect();
+        Self { tenant: tenant.into(), item: String::new(), scopes, cnpjs: None }
     }
 
     /// The tenant as a UUID, as the ingest needs it.
@@ -65,7 +68,7 @@ impl Principal {
     /// # Errors
     /// `API_KEY_INVALID` if the key's item has something else.
     pub fn tenant_id(&self) -> Result<Uuid, Problem> {
-        self.tenant.parse().map_err(|error: uuid::Error| refused(&error))
+        self.tenant.parse().map_err(|error: uuid::Error| self.refused("tenantId", &error))
     }
 
     /// The establishments that the caller is about, as the access table has them; `None` if it is
@@ -73,6 +76,15 @@ impl Principal {
     #[must_use]
     pub const fn cnpjs(&self) -> Option<&BTreeSet<String>> {
         self.cnpjs.as_ref()
+    }
+
+    /// Refuses a key whose item has a member that cannot be read: a guess might be wider than what
+    /// was meant.
+    #[must_use]
+    pub fn refused(&self, member: &str, error: &(dyn std::error::Error + 'static)) -> Problem {
+        let pk = self.item.as_str();
+        tracing::error!(event_type = "access.item_malformed", pk, member, error, "an API key's item is refused");
+        invalid()
     }
 
     /// # Errors
@@ -115,7 +127,8 @@ pub async fn authenticate_by(
     let api_key = api_key(headers, names)?;
     let item = store.key(api_key).await?.ok_or_else(invalid)?;
     let scopes = Scope::ALL.into_iter().filter(|scope| item.scopes.contains(scope.as_str()));
-    Ok(Principal { cnpjs: item.cnpjs, ..Principal::new(item.tenant_id, scopes) })
+    let item_key = AccessStore::pk(api_key);
+    Ok(Principal { cnpjs: item.cnpjs, item: item_key, ..Principal::new(item.tenant_id, scopes) })
 }
 
 fn api_key<'a>(headers: &'a HeaderMap, names: &[&str]) -> Result<&'a str, Problem> {
@@ -128,13 +141,6 @@ fn api_key<'a>(headers: &'a HeaderMap, names: &[&str]) -> Result<&'a str, Proble
         return Err(Problem::new(Reason::ApiKeyInvalid, "different API keys were sent"));
     }
     value.to_str().ok().filter(|key| !key.is_empty() && key.len() <= 256).ok_or_else(invalid)
-}
-
-/// Refuses a key whose item has limits that cannot be read: a guess might be wider than what was
-/// meant.
-pub fn refused(error: &(dyn std::error::Error + 'static)) -> Problem {
-    tracing::error!(event_type = "access.item_malformed", error, "an API key's item is refused");
-    invalid()
 }
 
 fn invalid() -> Problem {

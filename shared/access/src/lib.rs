@@ -4,5 +4,5 @@
 mod caller;
 mod store;
 
-pub use caller::{API_KEY, PRODUCTS_API_KEYS, Principal, Scope, authenticate, authenticate_by, refused};
+pub use caller::{API_KEY, PRODUCTS_API_KEYS, Principal, Scope, authenticate, authenticate_by};
 pub use store::{AccessStore, KeyItem};

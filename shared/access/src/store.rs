@@ -17,6 +17,8 @@ use sha2::{Digest as _, Sha256};
 
 /// How long an item, or its absence, is remembered. A revoked key stops working within this time.
 const REMEMBERED: Duration = Duration::from_secs(60);
+/// When a profile may be asked for again that was refused, in seconds: no correction is seen before.
+const PROFILE_REPAIR: u32 = 60;
 /// Guessed keys must not fill the memory.
 const MAX_REMEMBERED: usize = 10_000;
 
@@ -89,13 +91,18 @@ impl AccessStore {
         Self { dynamodb, table, remembered: Remembered::new(REMEMBERED, MAX_REMEMBERED) }
     }
 
+    /// The key of an API key's item.
+    pub(crate) fn pk(api_key: &str) -> String {
+        format!("KEY#{}", hex::encode(Sha256::digest(api_key.as_bytes())))
+    }
+
     /// The item of an API key. Only the key's hash is ever stored or sent. An item of another form
     /// is logged and refused.
     ///
     /// # Errors
     /// `STORE_UNAVAILABLE` if the table cannot be read.
     pub async fn key(&self, api_key: &str) -> Result<Option<KeyItem>, Problem> {
-        let pk = format!("KEY#{}", hex::encode(Sha256::digest(api_key.as_bytes())));
+        let pk = Self::pk(api_key);
         let Some(item) = self.item(&pk).await? else { return Ok(None) };
         Ok(read_key(item).map_err(|error| refused(&pk, &error)).ok())
     }
@@ -109,7 +116,8 @@ impl AccessStore {
         let Some(item) = self.item(&pk).await? else { return Ok(None) };
         malformed::from_value(item).map(Some).map_err(|error| {
             refused(&pk, &error);
-            unavailable()
+            let detail = format!("the target profile {name} cannot be read; an operator has to correct its item");
+            Problem::new(Reason::StoreUnavailable, detail).retry_after(PROFILE_REPAIR)
         })
     }
 

@@ -128,6 +128,8 @@ impl Reason {
     #[must_use]
     pub const fn default_retry_after(self) -> Option<u32> {
         match self.status() {
+            // A retry with the same key goes on where the work may have ended.
+            _ if matches!(self, Self::OutcomeInDoubt) => Some(1),
             429 => Some(60),
             503 => Some(1),
             504 => Some(5),
