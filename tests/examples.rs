@@ -48,7 +48,8 @@ fn every_request_with_a_body_has_an_example() {
     }
 }
 
-/// Sends an example as it stands, but for the queue if it names no place: a test has one of its own.
+/// Sends an example as it stands, but for the queue if it names no place: a test has one of its
+/// own.
 async fn send(gateway: &Gateway, example: &Example, path: &str, queue: &str) -> Answer {
     let mut body = example.value.clone();
     let named = if body.get("from").is_some() { &mut body["from"] } else { &mut body };

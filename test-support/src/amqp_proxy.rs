@@ -96,7 +96,8 @@ impl AmqpProxy {
         Self { port, wire, server }
     }
 
-    /// Cuts every connection at the `nth` such frame from now on, counted from 0; the frame does not pass.
+    /// Cuts every connection at the `nth` such frame from now on, counted from 0; the frame does
+    /// not pass.
     pub fn cut_at(&self, method: Method, nth: usize, cut: Cut) -> Reached {
         self.trap(None, method, nth, Then::Cut(cut))
     }
@@ -117,8 +118,8 @@ impl AmqpProxy {
         Reached(receiver)
     }
 
-    /// Lets new connections find a broker whose cluster has another name, which ends with this letter;
-    /// or the right name again.
+    /// Lets new connections find a broker whose cluster has another name, which ends with this
+    /// letter; or the right name again.
     pub fn name_cluster(&self, last_letter: Option<u8>) {
         *self.wire.cluster.lock().unwrap() = last_letter;
     }
@@ -137,7 +138,8 @@ impl AmqpProxy {
         self.cut(Cut::Reset);
     }
 
-    /// Ends every fault. What was cut silently ends now, so that the broker puts back what it had given out.
+    /// Ends every fault. What was cut silently ends now, so that the broker puts back what it had
+    /// given out.
     pub async fn heal(&mut self) {
         *self.wire.trap.lock().unwrap() = None;
         self.cut(Cut::Fin);

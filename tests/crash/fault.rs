@@ -305,7 +305,8 @@ impl Fault {
                 let reached = stand.network.cut_at(GET_OK, 0, cut);
                 cut_and(stand, asked, reached, |_| ()).await
             }
-            // The first message goes alone and is confirmed alone. That of a move is then acknowledged.
+            // The first message goes alone and is confirmed alone. That of a move is then
+            // acknowledged.
             Self::ConfirmsCut(cut) => {
                 let nth = if asked.operation == Operation::Move { 0 } else { 1 };
                 let reached = stand.network.cut_at(ACK, nth, cut);

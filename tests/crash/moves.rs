@@ -32,8 +32,8 @@ pub(crate) const MOVE_ONLY: &[Fault] = &[
 ];
 
 impl Journey {
-    /// Every message is at its old place or at its new one; in both, or twice at the new one, only where the answer
-    /// counts it.
+    /// Every message is at its old place or at its new one; in both, or twice at the new one, only
+    /// where the answer counts it.
     pub(crate) async fn check_moved(&self, stand: &Stand, done: &Answer) -> usize {
         let answer = done.json();
         let number = |name: &str| usize::try_from(answer[name].as_u64().unwrap()).unwrap();

@@ -66,7 +66,8 @@ COMMANDS = {
         *(f"sqs:{action}" for action in ("DeleteMessage", "GetQueueAttributes", "ReceiveMessage", "SendMessage", "StartMessageMoveTask")),
     },
 }
-# `sam delete` empties its bucket for code. The Terraform module makes the stack without a change set, and reads what it has made.
+# `sam delete` empties its bucket for code. The Terraform module makes the stack without a change
+# set, and reads what it has made.
 OTHER_TOOLS = {
     *(f"s3:{action}" for action in ("DeleteObject", "DeleteObjectVersion", "ListBucketVersions")),
     *(f"cloudformation:{action}" for action in ("ContinueUpdateRollback", "CreateStack", "GetStackPolicy", "UpdateStack")),

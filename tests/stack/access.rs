@@ -44,8 +44,8 @@ impl Access {
         name
     }
 
-    /// The same with these queues only. It spells the broker's host as the allow-list does not, which
-    /// would allow any queue.
+    /// The same with these queues only. It spells the broker's host as the allow-list does not,
+    /// which would allow any queue.
     pub async fn limited_profile(&self, tenant: &str, queues: &[&str]) -> String {
         let name = self.profile(tenant).await;
         let pk = AttributeValue::S(format!("PROFILE#{tenant}#{name}"));

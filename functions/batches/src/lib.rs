@@ -102,7 +102,8 @@ impl Batches {
 
 /// The caller, as every query takes it.
 fn viewer(principal: &Principal) -> Result<Viewer, Problem> {
-    Viewer::limited(principal.tenant_id()?, principal.cnpjs()).map_err(|error| principal.refused("cnpjs", &error))
+    Viewer::limited(principal.tenant_id()?, principal.cnpjs())
+        .map_err(|error| principal.refused("cnpjs", &error))
 }
 
 fn batch(text: &str) -> Result<Uuid, Problem> {

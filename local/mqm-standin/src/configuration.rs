@@ -21,7 +21,7 @@ pub enum ConfigurationError {
     Queue { queue: String, fault: String },
 }
 
-#[derive(Debug, Clone, Deserialize)]
+#[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Configuration {
     pub name: String,
@@ -48,14 +48,14 @@ pub struct Configuration {
     pub queues: Vec<Queue>,
 }
 
-#[derive(Debug, Clone, Deserialize)]
+#[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct User {
     pub name: String,
     pub password: String,
 }
 
-#[derive(Debug, Clone, Deserialize)]
+#[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Channel {
     pub name: String,
@@ -72,7 +72,7 @@ pub struct Channel {
     pub max_message_length: i32,
 }
 
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum ChannelKind {
     #[default]
@@ -82,7 +82,7 @@ pub enum ChannelKind {
 }
 
 /// What users may do with queues, by name or by a prefix before `**`.
-#[derive(Debug, Clone, Deserialize)]
+#[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Authority {
     pub users: Vec<String>,
@@ -90,7 +90,7 @@ pub struct Authority {
     pub allow: Vec<Right>,
 }
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Right {
     Browse,
@@ -106,7 +106,7 @@ pub enum Right {
     Administer,
 }
 
-#[derive(Debug, Clone, Deserialize)]
+#[derive(Clone, Debug, Deserialize)]
 pub struct Queue {
     pub name: String,
     #[serde(default)]

@@ -6,7 +6,7 @@ use libmqm_sys as mq;
 use serde::Deserialize;
 
 /// A call that shall go wrong.
-#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Fault {
     /// Such as MQPUT.
@@ -26,7 +26,7 @@ pub(crate) struct Fault {
     when: When,
 }
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum Effect {
     /// The call returns this reason code.
@@ -35,7 +35,7 @@ pub(crate) enum Effect {
     Cut(bool),
 }
 
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum When {
     /// The call is not carried out.

@@ -114,7 +114,8 @@ def test_structures_have_ibms_layout(source, name):
         layout += kind * count
         plain = member[0].lstrip("_")
         for spelling in (plain, plain + "Ptr"):
-            # The package puts padding before these two that IBM's C header, and so the bindings, have not.
+            # The package puts padding before these two that IBM's C header, and so the bindings,
+            # have not.
             if spelling in known and not spelling.startswith("QuantumSafe"):
                 assert known[spelling] == start, f"{name}.{spelling}"
                 compared += 1

@@ -83,7 +83,13 @@ impl Principal {
     #[must_use]
     pub fn refused(&self, member: &str, error: &(dyn std::error::Error + 'static)) -> Problem {
         let pk = self.item.as_str();
-        tracing::error!(event_type = "access.item_malformed", pk, member, error, "an API key's item is refused");
+        tracing::error!(
+            event_type = "access.item_malformed",
+            pk,
+            member,
+            error,
+            "an API key's item is refused"
+        );
         invalid()
     }
 

@@ -17,7 +17,8 @@ use sha2::{Digest as _, Sha256};
 
 /// How long an item, or its absence, is remembered. A revoked key stops working within this time.
 const REMEMBERED: Duration = Duration::from_secs(60);
-/// When a profile may be asked for again that was refused, in seconds: no correction is seen before.
+/// When a profile may be asked for again that was refused, in seconds: no correction is seen
+/// before.
 const PROFILE_REPAIR: u32 = 60;
 /// Guessed keys must not fill the memory.
 const MAX_REMEMBERED: usize = 10_000;
@@ -116,7 +117,8 @@ impl AccessStore {
         let Some(item) = self.item(&pk).await? else { return Ok(None) };
         malformed::from_value(item).map(Some).map_err(|error| {
             refused(&pk, &error);
-            let detail = format!("the target profile {name} cannot be read; an operator has to correct its item");
+            let detail =
+                format!("the target profile {name} cannot be read; an operator has to correct its item");
             Problem::new(Reason::StoreUnavailable, detail).retry_after(PROFILE_REPAIR)
         })
     }

@@ -85,8 +85,8 @@ impl InlineTargets {
 }
 
 impl AllowedTargets<'_> {
-    /// Whether `target` is allowed at every one of its addresses. Without a queue and an exchange it
-    /// stands for a connection alone.
+    /// Whether `target` is allowed at every one of its addresses. Without a queue and an exchange
+    /// it stands for a connection alone.
     pub(crate) fn cover(&self, target: &Target) -> bool {
         self.everywhere(target, |entry| entry.covers_connection(target))
     }

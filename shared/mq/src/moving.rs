@@ -90,8 +90,8 @@ impl Serialize for Considered {
 /// What a move did, or would do.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct MoveReport {
-    /// The messages that were moved, and the first [`Self::MOST_STAYING`] of those that stay, in the
-    /// order of the queue.
+    /// The messages that were moved, and the first [`Self::MOST_STAYING`] of those that stay, in
+    /// the order of the queue.
     pub messages: Vec<Considered>,
     /// How many messages were to be moved and stay.
     pub stayed: u64,

@@ -7,9 +7,9 @@ use crate::target::Target;
 
 impl Target {
     /// Names the place of the target's messages, in 64 hexadecimal characters: a digest of the kind
-    /// of broker, the virtual host or queue manager, the queue (or exchange and routing key), the set
-    /// of addresses, and `cluster`, the name that the connected broker gives its cluster. So the nodes of one cluster
-    /// are one place, and brokers of one list that are no cluster are not.
+    /// of broker, the virtual host or queue manager, the queue (or exchange and routing key), the
+    /// set of addresses, and `cluster`, the name that the connected broker gives its cluster. So
+    /// the nodes of one cluster are one place, and brokers of one list that are no cluster are not.
     ///
     /// Two targets of the same place may differ in user, secrets and TLS.
     pub fn place(&self, cluster: Option<&str>) -> String {

@@ -228,8 +228,8 @@ impl Target {
         Ok(target)
     }
 
-    /// The target, which came of [`Self::resolve`] with the same arguments, with the queues that its
-    /// caller might as well have named in it.
+    /// The target, which came of [`Self::resolve`] with the same arguments, with the queues that
+    /// its caller might as well have named in it.
     #[must_use]
     pub fn with_reach(
         self,

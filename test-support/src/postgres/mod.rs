@@ -49,8 +49,8 @@ pub struct Server<'a> {
 }
 
 impl Server<'_> {
-    /// Prepares the first start: the cluster will have a superuser `postgres` with this password, and
-    /// what these statements make, one a line.
+    /// Prepares the first start: the cluster will have a superuser `postgres` with this password,
+    /// and what these statements make, one a line.
     ///
     /// # Errors
     /// The files cannot be written.

@@ -24,7 +24,7 @@ pub(crate) struct Connection {
 }
 
 /// How threads share a handle: MQCNO_HANDLE_SHARE_*.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Sharing {
     None(ThreadId),
     Block,
@@ -32,7 +32,7 @@ enum Sharing {
 }
 
 /// What MQSTAT reports of asynchronous puts since it was asked last.
-#[derive(Debug, Clone, Default)]
+#[derive(Clone, Debug, Default)]
 pub(crate) struct Asynchronous {
     pub(crate) succeeded: i32,
     pub(crate) warned: i32,

@@ -22,7 +22,7 @@ pub(super) struct Parameter {
     pub(super) value: Value,
 }
 
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Value {
     Number(i32),
     Numbers(Vec<i32>),

@@ -16,7 +16,7 @@ const REWRITE_AFTER: u64 = 256 * 1024 * 1024;
 
 const MAX_RECORD: u32 = u32::MAX / 2;
 
-#[derive(Debug, Clone, Serialize, Deserialize)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub(crate) enum Record {
     Define(Definition),
     Delete(Chars),

@@ -13,13 +13,13 @@ use crate::selector::Selector;
 
 /// The place of a message on its queue: by priority if the queue delivers so, then as they were
 /// put. It stays when a message is backed out.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub(crate) struct Place {
     rank: u8,
     pub(crate) sequence: u64,
 }
 
-#[derive(Debug, Clone, Serialize, Deserialize)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub(crate) struct Stored {
     pub(crate) message: Message,
     /// In milliseconds since 1970.
@@ -33,7 +33,7 @@ impl Stored {
 }
 
 /// A message that others cannot get: who holds it, and why.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Hold {
     /// Put in a unit of work of this session.
     Put(u64),

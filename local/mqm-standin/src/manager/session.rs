@@ -17,7 +17,7 @@ pub(crate) struct Session {
     pub(crate) work: Vec<Work>,
 }
 
-#[derive(Debug, Clone)]
+#[derive(Clone, Debug)]
 pub(crate) struct Work {
     pub(crate) queue: Chars,
     pub(crate) id: u64,
@@ -25,7 +25,7 @@ pub(crate) struct Work {
     pub(crate) kind: WorkKind,
 }
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum WorkKind {
     Put,
     Get,

@@ -11,7 +11,7 @@ use crate::configuration::{Configuration, Right};
 use crate::definition::Definition;
 use crate::protocol::{Chars, Reason};
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Phase {
     Running,
     /// Calls that ask to fail then do; others go on.

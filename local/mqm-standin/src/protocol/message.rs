@@ -12,7 +12,7 @@ pub type Id = [u8; 24];
 const UNDEFINED_LENGTH: i32 = mq::MQOL_UNDEFINED;
 
 /// The members of MQMD, version 2, with MQ's values for the numbers.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Descriptor {
     pub report: i32,
     pub message_type: i32,
@@ -38,14 +38,14 @@ pub struct Descriptor {
     pub original_length: i32,
 }
 
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct IdentityContext {
     pub user: Chars,
     pub accounting_token: [u8; 32],
     pub data: Chars,
 }
 
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct OriginContext {
     pub application_type: i32,
     pub application: Chars,
@@ -83,7 +83,7 @@ impl Default for Descriptor {
 }
 
 /// A message property, by its name without the folder `usr`.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Property {
     pub name: String,
     pub value: Value,
@@ -92,7 +92,7 @@ pub struct Property {
     pub copy: i32,
 }
 
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub enum Value {
     Null,
     Boolean(bool),
@@ -119,7 +119,7 @@ impl Property {
     }
 }
 
-#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Message {
     pub descriptor: Descriptor,
     pub properties: Vec<Property>,

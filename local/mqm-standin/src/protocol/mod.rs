@@ -15,11 +15,11 @@ use libmqm_sys as mq;
 use serde::{Deserialize, Serialize};
 
 /// A reason code of MQ's that ends a call with MQCC_FAILED.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("MQRC {0}")]
 pub struct Reason(pub i32);
 
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub enum Request {
     Connect(Connect),
     Disconnect,
@@ -78,7 +78,7 @@ impl std::fmt::Debug for Connect {
 }
 
 /// MQOD and the options of MQOPEN.
-#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Open {
     pub object_type: i32,
     pub name: Chars,
@@ -89,7 +89,7 @@ pub struct Open {
     pub options: i32,
 }
 
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Put {
     pub target: Target,
     /// MQPMO_*.
@@ -99,13 +99,13 @@ pub struct Put {
     pub message: Message,
 }
 
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub enum Target {
     Handle(i32),
     Object(Open),
 }
 
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Get {
     pub handle: i32,
     /// MQGMO_*.
@@ -122,7 +122,7 @@ pub struct Get {
 }
 
 /// The members of MQMD and MQGMO that choose a message; `None` matches any.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Match {
     pub message_id: Option<Id>,
     pub correlation_id: Option<Id>,
@@ -133,21 +133,21 @@ pub struct Match {
 }
 
 /// An attribute of a queue or queue manager.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Attribute {
     Number(i32),
     /// Padded to the attribute's length.
     Text(#[serde(with = "serde_bytes")] Vec<u8>),
 }
 
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Reply {
     pub completion: i32,
     pub reason: i32,
     pub answer: Answer,
 }
 
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub enum Answer {
     None,
     Connected(Connected),
@@ -158,7 +158,7 @@ pub enum Answer {
     Inquired(Vec<Option<Attribute>>),
 }
 
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Connected {
     pub queue_manager: Chars,
     pub connection_id: Id,
@@ -166,7 +166,7 @@ pub struct Connected {
     pub max_message_length: i32,
 }
 
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Opened {
     pub handle: i32,
     /// What MQOD.ObjectName becomes: the name of a dynamic queue that was created.
@@ -175,14 +175,14 @@ pub struct Opened {
     pub resolved_manager: Chars,
 }
 
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Receipt {
     pub descriptor: Descriptor,
     pub resolved_queue: Chars,
     pub resolved_manager: Chars,
 }
 
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Got {
     /// The body is cut to the buffer's length.
     pub message: Message,

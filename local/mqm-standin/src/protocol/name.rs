@@ -6,7 +6,7 @@ const DEFAULT_PORT: u16 = 1414;
 
 /// One address of a connection name, `host(port)`. It stands for a unix socket of that name in the
 /// stand-in's directory, so that an address where nothing listens is a file that is not there.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ConnectionName {
     host: String,
     port: u16,

@@ -8,7 +8,7 @@ use libmqm_sys as mq;
 use super::{Comparison, Condition, Expression};
 use crate::protocol::{Chars, Descriptor, Message, Value};
 
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Clone, Debug, PartialEq)]
 pub(super) enum Operand {
     Text(String),
     Integer(i64),

@@ -9,10 +9,10 @@ use crate::rfh2;
 use evaluate::Operand;
 
 /// A parsed selection string.
-#[derive(Debug, Clone)]
+#[derive(Clone, Debug)]
 pub(crate) struct Selector(Condition);
 
-#[derive(Debug, Clone)]
+#[derive(Clone, Debug)]
 enum Condition {
     And(Box<Condition>, Box<Condition>),
     Or(Box<Condition>, Box<Condition>),
@@ -26,7 +26,7 @@ enum Condition {
     Holds(Expression),
 }
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Comparison {
     Equal,
     NotEqual,
@@ -36,7 +36,7 @@ enum Comparison {
     GreaterOrEqual,
 }
 
-#[derive(Debug, Clone)]
+#[derive(Clone, Debug)]
 enum Expression {
     Literal(Operand),
     Property(String),

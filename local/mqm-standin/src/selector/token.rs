@@ -1,6 +1,6 @@
 //! The words of a selection string.
 
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Clone, Debug, PartialEq)]
 pub(super) enum Token {
     /// A name or keyword.
     Word(String),

@@ -1,5 +1,5 @@
-//! Where the server keeps its files. PostgreSQL refuses to run as root, so for root it runs as another user, and that
-//! user must be able to get there: below a home such as `/root` it is not.
+//! Where the server keeps its files. PostgreSQL refuses to run as root, so for root it runs as
+//! another user, and that user must be able to get there: below a home such as `/root` it is not.
 
 use std::fs::Permissions;
 use std::os::unix::fs::{PermissionsExt as _, chown, symlink};
@@ -16,7 +16,8 @@ use crate::layout::Layout;
 const ELSEWHERE: &str = "elsewhere";
 const PREFIX: &str = "integrahub-postgres-";
 
-/// A directory that is the server's alone: `own`, or a temporary one that `own` links to. No user: ourselves.
+/// A directory that is the server's alone: `own`, or a temporary one that `own` links to. No user:
+/// ourselves.
 ///
 /// # Errors
 /// There is no user to run it as, or the file system refuses.

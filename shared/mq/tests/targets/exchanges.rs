@@ -120,7 +120,8 @@ fn a_message_s_own_routing_key_needs_the_same_grant() {
     assert!(check(orders.clone(), "", "new.2").is_ok());
     assert!(matches!(check(orders.clone(), "", "old"), Err(TargetError::NotAllowed(_))));
     assert!(check(orders, "rabbitmq://*:5672/?exchanges=orders&routingKeys=old", "old").is_ok());
-    // What the profile grants holds for what the profile names, and not where the request leads elsewhere.
+    // What the profile grants holds for what the profile names, and not where the request leads
+    // elsewhere.
     let elsewhere = json!({"exchange": "orders", "routingKey": "new.1", "queueManager": "other"});
     let entry = "rabbitmq://*:5672/?exchanges=orders&routingKeys=new.1";
     assert!(check(elsewhere.clone(), entry, "new.1").is_ok());

@@ -39,8 +39,8 @@ pub(crate) struct Moving {
     puts: Channel,
     /// The name that the broker knows the connection's user by.
     login: Option<String>,
-    /// Queues that took a message of this move. The first one to each goes alone, so it is known for
-    /// certain whether the queue takes messages.
+    /// Queues that took a message of this move. The first one to each goes alone, so it is known
+    /// for certain whether the queue takes messages.
     known: HashSet<QueueName>,
     /// What is put together.
     window: Vec<Parcel>,
@@ -162,8 +162,8 @@ impl Moving {
         Ok(())
     }
 
-    /// Whether the broker may refuse the message, so that it must not take others with it: it checks
-    /// that `user_id` is the connection's user.
+    /// Whether the broker may refuse the message, so that it must not take others with it: it
+    /// checks that `user_id` is the connection's user.
     fn goes_alone(&self, parcel: &Parcel) -> bool {
         let user = parcel.properties.user_id().as_ref().map(ShortString::as_str);
         !self.known.contains(&parcel.to) || user.is_some_and(|user| self.login.as_deref() != Some(user))
