@@ -43,5 +43,6 @@ async fn the_deployed_function_looks_when_the_schedule_says_so() {
         }
     }
     let refused = invoke(&lambda, "another-source").await.unwrap_err();
-    assert_eq!(refused["errorMessage"], "the event is not known");
+    let message = "the event is not known: the event is neither the schedule's nor empty";
+    assert_eq!(refused["errorMessage"], message);
 }
