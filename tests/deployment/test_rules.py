@@ -77,6 +77,8 @@ POSSIBLE = [
     ("DatabasePort", "5432"),
     ("DatabaseEngineVersion", "15.10"),
     ("DatabaseEngineVersion", "17.4"),
+    ("InlineTargets", "rabbitmq://mq.example.com:5671/?exchanges=orders&routingKeys=eu.*"),
+    ("InlineTargets", "rabbitmq://mq.example.com:5671/ORDER?.*?tenant=1111 rabbitmq://[::1]:5672/*"),
     ("InlineTargets", " rabbitmq://*.mq.example.com:*/ORDERS.*?tenant=1111,2222&vhost=/&secrets=secret://mq/orders-*; ibmmq://b:1414/Q "),
 ]
 
