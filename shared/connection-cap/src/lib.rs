@@ -1,0 +1,326 @@
+//! The bound on open connections that all brokers of an execution environment share.
+//!
+//! A connection holds a [`Permit`] from before it is opened until it has really ended, whether it
+//! is used, idle, or hangs in a call that does not return. Brokers keep idle connections on a
+//! [`Shelf`]. When the bound is reached, the connection that was idle for longest makes room,
+//! whichever broker it belongs to.
+
+use std::fmt;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, PoisonError, Weak};
+use std::time::{Duration, Instant};
+
+use clock::Deadline;
+use tokio::sync::Notify;
+
+/// How long a connection that makes room may take to end before another one makes room too.
+const TO_END: Duration = Duration::from_secs(1);
+
+/// Idle connections of one broker.
+pub trait Shelf: Send + Sync {
+    /// Since when the connection that was idle for longest has been idle.
+    fn oldest(&self) -> Option<Instant>;
+
+    /// Begins to close that connection. Its permit returns when it has ended. `false` if none is
+    /// idle any more.
+    fn close_oldest(&self) -> bool;
+}
+
+/// At most so many connections are open at once.
+pub struct ConnectionCap {
+    max: usize,
+    open: AtomicUsize,
+    /// How many of them will never end.
+    lost: AtomicUsize,
+    /// All permits are lost.
+    exhausted: Notify,
+    shelves: Mutex<Vec<Weak<dyn Shelf>>>,
+    /// A permit returned, or a connection became idle.
+    changed: Notify,
+    /// Callers are served in the order in which they came.
+    turn: tokio::sync::Mutex<()>,
+}
+
+/// The right to have one connection open.
+pub struct Permit(Arc<ConnectionCap>);
+
+impl Permit {
+    /// The connection will not end before its process does.
+    pub fn forfeit(self) {
+        self.0.lost.fetch_add(1, Ordering::SeqCst);
+        self.0.exhausted.notify_one();
+        std::mem::forget(self);
+    }
+}
+
+/// A connection that was idle, or the right to open another.
+#[derive(Debug)]
+pub enum Admitted<T> {
+    /// One that was idle.
+    Idle(T),
+    /// The right to open one.
+    New(Permit),
+}
+
+impl ConnectionCap {
+    /// At least one connection may always be open.
+    #[must_use]
+    pub fn new(max: usize) -> Arc<Self> {
+        Arc::new(Self {
+            max: max.max(1),
+            open: AtomicUsize::new(0),
+            lost: AtomicUsize::new(0),
+            exhausted: Notify::new(),
+            shelves: Mutex::default(),
+            changed: Notify::new(),
+            turn: tokio::sync::Mutex::default(),
+        })
+    }
+
+    /// How many connections may be open at once.
+    #[must_use]
+    pub fn max(&self) -> usize {
+        self.max
+    }
+
+    /// How many connections there are, those included that are ending.
+    #[must_use]
+    pub fn open(&self) -> usize {
+        self.open.load(Ordering::SeqCst)
+    }
+
+    /// Waits until no connection can be opened any more, because as many as may be open will never
+    /// end.
+    pub async fn exhausted(&self) {
+        loop {
+            let notified = self.exhausted.notified();
+            if self.lost.load(Ordering::SeqCst) >= self.max {
+                return;
+            }
+            notified.await;
+        }
+    }
+
+    /// Idle connections on `shelf` make room from now on, for as long as the shelf is there.
+    pub fn add(&self, shelf: Weak<dyn Shelf>) {
+        self.shelves.lock().unwrap_or_else(PoisonError::into_inner).push(shelf);
+    }
+
+    /// Tells those who wait that a connection has become idle.
+    pub fn became_idle(&self) {
+        self.changed.notify_waiters();
+    }
+
+    /// Gives what `idle` finds, or else the right to open a connection. `None` if neither was to be
+    /// had before `deadline`.
+    pub async fn admit<T>(
+        self: &Arc<Self>,
+        mut idle: impl FnMut() -> Option<T>,
+        deadline: Deadline,
+    ) -> Option<Admitted<T>> {
+        let _turn = deadline.run(self.turn.lock()).await.ok()?;
+        let mut is_room_made = false;
+        loop {
+            let mut changed = std::pin::pin!(self.changed.notified());
+            // Before the look, so that no change after it is missed.
+            changed.as_mut().enable();
+            if let Some(found) = idle() {
+                return Some(Admitted::Idle(found));
+            }
+            if let Some(permit) = self.permit() {
+                return Some(Admitted::New(permit));
+            }
+            // One connection makes room for one caller, unless it does not end.
+            is_room_made = is_room_made || self.make_room();
+            if deadline.min(TO_END).run(changed).await.is_err() {
+                if deadline.has_passed() {
+                    return None;
+                }
+                is_room_made = false;
+            }
+        }
+    }
+
+    fn permit(self: &Arc<Self>) -> Option<Permit> {
+        let more = |open: usize| (open < self.max).then_some(open + 1);
+        self.open.fetch_update(Ordering::SeqCst, Ordering::SeqCst, more).ok()?;
+        Some(Permit(Arc::clone(self)))
+    }
+
+    /// Begins to close the connection that was idle for longest. `false` if none was idle.
+    fn make_room(&self) -> bool {
+        let shelves: Vec<_> = {
+            let mut shelves = self.shelves.lock().unwrap_or_else(PoisonError::into_inner);
+            shelves.retain(|shelf| shelf.strong_count() > 0);
+            shelves.iter().filter_map(Weak::upgrade).collect()
+        };
+        let oldest = shelves.iter().filter_map(|shelf| Some((shelf.oldest()?, shelf)));
+        match oldest.min_by_key(|(since, _)| *since) {
+            Some((_, shelf)) => shelf.close_oldest(),
+            None => false,
+        }
+    }
+}
+
+impl fmt::Debug for ConnectionCap {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("ConnectionCap")
+            .field("max", &self.max)
+            .field("open", &self.open())
+            .finish_non_exhaustive()
+    }
+}
+
+impl fmt::Debug for Permit {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("Permit").finish_non_exhaustive()
+    }
+}
+
+impl Drop for Permit {
+    fn drop(&mut self) {
+        self.0.open.fetch_sub(1, Ordering::SeqCst);
+        self.0.changed.notify_waiters();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const SOON: Duration = Duration::from_millis(50);
+
+    #[derive(Default)]
+    struct Idle(Mutex<Vec<(Instant, Permit)>>);
+
+    impl Idle {
+        fn of(cap: &Arc<ConnectionCap>) -> Arc<Self> {
+            let shelf = Arc::new(Self::default());
+            let weak: Weak<Self> = Arc::downgrade(&shelf);
+            cap.add(weak);
+            shelf
+        }
+
+        fn keep(&self, cap: &ConnectionCap, permit: Permit) {
+            self.0.lock().unwrap().push((Instant::now(), permit));
+            cap.became_idle();
+        }
+
+        fn len(&self) -> usize {
+            self.0.lock().unwrap().len()
+        }
+    }
+
+    impl Shelf for Idle {
+        fn oldest(&self) -> Option<Instant> {
+            self.0.lock().unwrap().first().map(|(since, _)| *since)
+        }
+
+        fn close_oldest(&self) -> bool {
+            self.0.lock().unwrap().remove(0);
+            true
+        }
+    }
+
+    async fn admit(cap: &Arc<ConnectionCap>) -> Option<Permit> {
+        match cap.admit(|| None::<()>, Deadline::after(SOON)).await? {
+            Admitted::New(permit) => Some(permit),
+            Admitted::Idle(()) => None,
+        }
+    }
+
+    #[tokio::test]
+    async fn no_more_connections_are_open_than_the_cap_allows() {
+        let cap = ConnectionCap::new(2);
+        let (first, second) = (admit(&cap).await.unwrap(), admit(&cap).await.unwrap());
+        assert!(admit(&cap).await.is_none());
+        drop(first);
+        assert!(admit(&cap).await.is_some());
+        drop(second);
+        assert_eq!(cap.open(), 0);
+    }
+
+    #[tokio::test]
+    async fn the_connection_that_was_idle_for_longest_makes_room_whichever_broker_s_it_is() {
+        let cap = ConnectionCap::new(3);
+        let (one, other) = (Idle::of(&cap), Idle::of(&cap));
+        for shelf in [&one, &other, &one] {
+            let permit = admit(&cap).await.unwrap();
+            shelf.keep(&cap, permit);
+        }
+        let _in_use = admit(&cap).await.unwrap();
+        assert_eq!((one.len(), other.len(), cap.open()), (1, 1, 3));
+        let _too = admit(&cap).await.unwrap();
+        assert_eq!((one.len(), other.len(), cap.open()), (1, 0, 3));
+    }
+
+    #[tokio::test]
+    async fn who_waits_gets_what_becomes_idle_or_free() {
+        let cap = ConnectionCap::new(1);
+        let shelf = Idle::of(&cap);
+        let permit = admit(&cap).await.unwrap();
+        let waiting = tokio::spawn({
+            let cap = Arc::clone(&cap);
+            let shelf = Arc::clone(&shelf);
+            async move {
+                let take = || shelf.0.lock().unwrap().pop();
+                cap.admit(take, Deadline::after(Duration::from_secs(5))).await
+            }
+        });
+        tokio::time::sleep(SOON).await;
+        shelf.keep(&cap, permit);
+        assert!(matches!(waiting.await.unwrap(), Some(Admitted::Idle(_))));
+        assert_eq!(cap.open(), 0);
+    }
+
+    /// Closes nothing before it is told to.
+    #[derive(Default)]
+    struct Slow {
+        idle: Mutex<Vec<(Instant, Permit)>>,
+        ending: Mutex<Vec<Permit>>,
+    }
+
+    impl Shelf for Slow {
+        fn oldest(&self) -> Option<Instant> {
+            self.idle.lock().unwrap().first().map(|(since, _)| *since)
+        }
+
+        fn close_oldest(&self) -> bool {
+            self.ending.lock().unwrap().push(self.idle.lock().unwrap().remove(0).1);
+            true
+        }
+    }
+
+    #[tokio::test]
+    async fn one_connection_ends_for_one_caller_whatever_else_changes_meanwhile() {
+        let cap = ConnectionCap::new(3);
+        let shelf = Arc::new(Slow::default());
+        let weak: Weak<Slow> = Arc::downgrade(&shelf);
+        cap.add(weak);
+        for _ in 0..3 {
+            let permit = admit(&cap).await.unwrap();
+            shelf.idle.lock().unwrap().push((Instant::now(), permit));
+        }
+        let waiting = tokio::spawn({
+            let cap = Arc::clone(&cap);
+            async move { cap.admit(|| None::<()>, Deadline::after(Duration::from_secs(5))).await }
+        });
+        for _ in 0..5 {
+            tokio::time::sleep(Duration::from_millis(10)).await;
+            cap.became_idle();
+        }
+        assert_eq!((shelf.idle.lock().unwrap().len(), shelf.ending.lock().unwrap().len()), (2, 1));
+        shelf.ending.lock().unwrap().clear();
+        assert!(matches!(waiting.await.unwrap(), Some(Admitted::New(_))));
+        assert_eq!((shelf.idle.lock().unwrap().len(), cap.open()), (2, 2));
+    }
+
+    #[tokio::test]
+    async fn a_shelf_that_is_gone_is_forgotten() {
+        let cap = ConnectionCap::new(1);
+        let shelf = Idle::of(&cap);
+        shelf.keep(&cap, admit(&cap).await.unwrap());
+        drop(shelf);
+        assert!(admit(&cap).await.is_some());
+    }
+}

@@ -1,0 +1,261 @@
+//! The connection test: a connection of its own, step by step.
+//!
+//! The client connects in one call, which resolves names, connects, sets TLS up and logs in. What
+//! it ends with says which step failed. It does not say whether names were resolved, so that step
+//! is always skipped: what this process resolves is not what the client does.
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use clock::Deadline;
+use libmqm_sys as mqi;
+use metering::milliseconds;
+use mq::{Access, BrokerError, QueueName, TestReport, TestStep, Tls};
+
+use crate::errors::{During, PRODUCT};
+use crate::facts::{QueueKind, QueueManager};
+use crate::mqi::Refusal;
+use crate::pools::Pools;
+use crate::session::Session;
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum Step {
+    Resolve,
+    Connect,
+    Tls,
+    Authenticate,
+    OpenQueue,
+}
+
+impl Step {
+    const ALL: [Self; 5] = [Self::Resolve, Self::Connect, Self::Tls, Self::Authenticate, Self::OpenQueue];
+
+    fn name(self) -> &'static str {
+        match self {
+            Self::Resolve => "resolve",
+            Self::Connect => "connect",
+            Self::Tls => "tls",
+            Self::Authenticate => "authenticate",
+            Self::OpenQueue => "openQueue",
+        }
+    }
+
+    /// The step at which a connection ended with this error.
+    fn of(error: &BrokerError) -> Self {
+        let Some(refusal) = error.cause().and_then(|cause| cause.downcast_ref::<Refusal>()) else {
+            return Self::Connect;
+        };
+        match refusal.reason {
+            mqi::MQRC_NOT_AUTHORIZED
+            | mqi::MQRC_SECURITY_ERROR
+            | mqi::MQRC_CONNECTION_NOT_AUTHORIZED
+            | mqi::MQRC_CHANNEL_BLOCKED
+            | mqi::MQRC_CSP_ERROR
+            | mqi::MQRC_PASSWORD_PROTECTION_ERROR
+            | mqi::MQRC_Q_MGR_NAME_ERROR => Self::Authenticate,
+            mqi::MQRC_SCO_ERROR..=mqi::MQRC_SSL_PEER_NAME_ERROR
+            | mqi::MQRC_UNSUPPORTED_CIPHER_SUITE
+            | mqi::MQRC_SSL_CERTIFICATE_REVOKED
+            | mqi::MQRC_SSL_CERT_STORE_ERROR
+            | mqi::MQRC_CHANNEL_SSL_ERROR
+            | mqi::MQRC_SSL_ALT_PROVIDER_REQUIRED
+            | mqi::MQRC_CERT_LABEL_NOT_ALLOWED => Self::Tls,
+            _ => Self::Connect,
+        }
+    }
+}
+
+/// How far a test came.
+#[derive(Default)]
+struct Log {
+    durations: Vec<(Step, Duration)>,
+    failure: Option<(Step, BrokerError)>,
+    latency: Option<Duration>,
+    version: Option<String>,
+}
+
+pub(crate) async fn test(
+    pools: &Arc<Pools>,
+    access: &Access,
+    queue: Option<&QueueName>,
+    deadline: Deadline,
+) -> TestReport {
+    let mut log = Log::default();
+    run(&mut log, pools, access, queue, deadline).await;
+    if let Some((step, error)) = &log.failure {
+        let error: &dyn std::error::Error = error;
+        tracing::warn!(event_type = "connection.test_failed", step = step.name(), error, "A test failed");
+    }
+    report(log)
+}
+
+async fn run(
+    log: &mut Log,
+    pools: &Arc<Pools>,
+    access: &Access,
+    queue: Option<&QueueName>,
+    deadline: Deadline,
+) {
+    let (session, took) = match pools.open_fresh(access, deadline).await {
+        Ok(opened) => opened,
+        Err(error) => {
+            let at = Step::of(&error);
+            let before = of_connecting(access).filter(|step| *step < at);
+            log.durations.extend(before.map(|step| (step, Duration::ZERO)));
+            log.failure = Some((at, error));
+            return;
+        }
+    };
+    let took = |step| if step == Step::Connect { took } else { Duration::ZERO };
+    log.durations.extend(of_connecting(access).map(|step| (step, took(step))));
+    look(log, &session, queue, deadline).await;
+    // The connection ends with its session.
+}
+
+/// The steps that one call of the client goes through. A table of channels may ask for TLS as well,
+/// but the client does not say whether it did.
+fn of_connecting(access: &Access) -> impl Iterator<Item = Step> {
+    let is_plain = access.endpoint.tls == Tls::Off;
+    [Step::Connect, Step::Tls, Step::Authenticate]
+        .into_iter()
+        .filter(move |step| *step != Step::Tls || !is_plain)
+}
+
+/// Measures a round trip, asks the queue manager who it is, and opens the queue.
+async fn look(log: &mut Log, session: &Session, queue: Option<&QueueName>, deadline: Deadline) {
+    let asked = session.call(deadline, |connection| {
+        let started = Instant::now();
+        let version = QueueManager::ask_version(connection);
+        Ok((started.elapsed(), version))
+    });
+    match asked.await {
+        Ok((took, version)) => {
+            log.latency = Some(took);
+            log.version = version_of(session.queue_manager(), version.ok());
+        }
+        Err(failure) => {
+            log.failure = Some((Step::OpenQueue, failure.into_error(During::Connection)));
+            return;
+        }
+    }
+    let Some(queue) = queue else { return };
+    let started = Instant::now();
+    let name = queue.as_str().to_owned();
+    let opened = session.call(deadline, move |connection| QueueKind::ask(connection, &name)).await;
+    match opened {
+        Ok(_) => log.durations.push((Step::OpenQueue, started.elapsed())),
+        Err(failure) => log.failure = Some((Step::OpenQueue, failure.into_error(During::Queue(queue)))),
+    }
+}
+
+/// As `9.4.5.0 (command level 945, UNIX, CCSID 1208)`.
+fn version_of(queue_manager: Option<&QueueManager>, version: Option<String>) -> Option<String> {
+    let Some(facts) = queue_manager else { return version };
+    let details =
+        format!("command level {}, {}, CCSID {}", facts.command_level, facts.platform(), facts.ccsid);
+    Some(match version {
+        Some(version) => format!("{version} ({details})"),
+        None => details,
+    })
+}
+
+fn report(log: Log) -> TestReport {
+    let Log { durations, failure, latency, version } = log;
+    let steps = Step::ALL.into_iter().map(|step| shown(step, &durations, failure.as_ref())).collect();
+    TestReport {
+        ok: failure.is_none(),
+        product: PRODUCT.to_owned(),
+        version,
+        latency_ms: latency.map(milliseconds),
+        blocked: None,
+        steps,
+    }
+}
+
+fn shown(step: Step, durations: &[(Step, Duration)], failure: Option<&(Step, BrokerError)>) -> TestStep {
+    let took = durations.iter().find(|(done, _)| *done == step).map(|(_, took)| *took);
+    let name = step.name();
+    match failure {
+        Some((at, error)) if *at == step => TestStep {
+            name,
+            ok: Some(false),
+            code: Some(code(*at, error)),
+            detail: Some(error.to_string()),
+            ..TestStep::default()
+        },
+        _ => match took {
+            // The client does these within the call that connects.
+            Some(took) if took.is_zero() => TestStep { name, ok: Some(true), ..TestStep::default() },
+            Some(took) => TestStep {
+                name,
+                ok: Some(true),
+                duration_ms: Some(milliseconds(took)),
+                ..TestStep::default()
+            },
+            None => TestStep { name, skipped: true, ..TestStep::default() },
+        },
+    }
+}
+
+/// What a caller can act on.
+fn code(step: Step, error: &BrokerError) -> &'static str {
+    match (error, step) {
+        (BrokerError::Timeout { .. }, _) => "BROKER_TIMEOUT",
+        (_, Step::Tls) => "TLS_FAILED",
+        (BrokerError::Rejected { .. }, Step::Authenticate) => "QUEUE_MANAGER_REFUSED",
+        (BrokerError::QueueNotFound { .. }, _) => "QUEUE_NOT_FOUND",
+        (BrokerError::AuthenticationFailed { .. }, _) => "AUTHENTICATION_FAILED",
+        (BrokerError::Unreachable { .. }, _) => "BROKER_UNREACHABLE",
+        (BrokerError::PoolTimeout { .. }, _) => "POOL_TIMEOUT",
+        (BrokerError::Unsupported { .. }, _) => "UNSUPPORTED_BY_BROKER",
+        (_, _) => "BROKER_REJECTED",
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::mqi::Verb;
+
+    fn refused(reason: mqi::MQLONG) -> BrokerError {
+        Refusal::failed(Verb::Connect, reason).into_error(During::LogIn { queue_manager: "QM1" })
+    }
+
+    #[test]
+    fn the_reason_of_a_connection_names_the_step_that_failed() {
+        for (reason, step, of) in [
+            (2538, Step::Connect, "BROKER_UNREACHABLE"),
+            (2537, Step::Connect, "BROKER_UNREACHABLE"),
+            (2540, Step::Connect, "BROKER_REJECTED"),
+            (2393, Step::Tls, "TLS_FAILED"),
+            (2381, Step::Tls, "TLS_FAILED"),
+            (2398, Step::Tls, "TLS_FAILED"),
+            (2035, Step::Authenticate, "AUTHENTICATION_FAILED"),
+            (2058, Step::Authenticate, "QUEUE_MANAGER_REFUSED"),
+        ] {
+            let error = refused(reason);
+            assert_eq!((Step::of(&error), code(step, &error)), (step, of), "{reason}");
+        }
+    }
+
+    #[test]
+    fn steps_after_the_one_that_failed_are_skipped() {
+        let durations = vec![(Step::Connect, Duration::ZERO)];
+        let log = Log { durations, failure: Some((Step::Tls, refused(2393))), ..Log::default() };
+        let report = report(log);
+        assert!(!report.ok);
+        let oks: Vec<_> = report.steps.iter().map(|step| (step.ok, step.skipped)).collect();
+        assert_eq!(
+            oks,
+            [(None, true), (Some(true), false), (Some(false), false), (None, true), (None, true)]
+        );
+    }
+
+    #[test]
+    fn a_queue_manager_is_shown_with_its_version_level_platform_and_character_set() {
+        let facts = QueueManager { platform: 3, command_level: 945, ccsid: 1208, ..QueueManager::default() };
+        let shown = version_of(Some(&facts), Some("9.4.5.0".to_owned())).unwrap();
+        assert_eq!(shown, "9.4.5.0 (command level 945, UNIX, CCSID 1208)");
+        assert_eq!(version_of(None, None), None);
+    }
+}

@@ -1,0 +1,137 @@
+//! What a look at the queue proves after a commit in doubt.
+//!
+//! Only what is found proves something. A message that was put and is there was committed, with its
+//! whole unit of work; but an earlier attempt may have put it under the same id, in a unit of work
+//! that ended elsewhere. So after earlier attempts all messages of the unit have to be there. The
+//! messages that were got were not taken if all of them are there again. One that is not there
+//! proves nothing: somebody else may have taken it meanwhile, or the queue manager may not have
+//! noticed yet that the connection broke.
+
+#[cfg(test)]
+mod model;
+mod rule;
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use clock::Deadline;
+use libmqm_sys as mqi;
+use mq::{Access, MessageId, QueueName};
+
+use crate::mqi::{Connection, Got, Object, Properties, Refusal, Take};
+use crate::pools::Pools;
+use rule::Needed;
+
+pub(crate) use rule::Evidence;
+
+/// How many messages are looked for at most if one is enough, the last ones first: others take from
+/// the front. Each costs a round trip.
+const MOST: usize = 8;
+
+/// How many messages are looked for if all of them have to be there. A doubt about more stays.
+const MOST_OF_ALL: usize = 1_000;
+
+/// What is kept of the time for a look, if a commit is not answered.
+pub(crate) const TO_RESOLVE: Duration = Duration::from_secs(1);
+
+/// The pauses before each look.
+const LOOKS: [Duration; 3] = [Duration::ZERO, Duration::from_millis(150), Duration::from_millis(400)];
+
+/// Keeps a message that was got in mind, up to one more than can be looked for.
+pub(crate) fn remember(taken: &mut Vec<Evidence>, md: &mqi::MQMD) {
+    if taken.len() <= MOST_OF_ALL {
+        taken.push(Evidence::of(md));
+    }
+}
+
+/// Whether all messages of a unit of work are on the queue for certain.
+pub(crate) async fn is_unit_on_queue(
+    pools: &Arc<Pools>,
+    access: &Access,
+    queue: &QueueName,
+    ids: &[MessageId],
+    is_first_attempt: bool,
+    deadline: Deadline,
+) -> bool {
+    let needed = Needed::of_put(is_first_attempt);
+    let most = if needed == Needed::One { MOST } else { MOST_OF_ALL };
+    if ids.is_empty() || (needed == Needed::All && ids.len() > most) {
+        return false;
+    }
+    let ids: Vec<_> = ids.iter().rev().take(most).map(|id| id.0).collect();
+    search(pools, access, queue, ids, needed, |_| true, deadline).await
+}
+
+/// Whether all messages that were got are back on the queue for certain.
+pub(crate) async fn are_all_back(
+    pools: &Arc<Pools>,
+    access: &Access,
+    queue: &QueueName,
+    taken: &[Evidence],
+    deadline: Deadline,
+) -> bool {
+    if taken.is_empty() || taken.len() > MOST_OF_ALL {
+        return false;
+    }
+    let taken: Vec<_> = taken.iter().rev().copied().collect();
+    let ids = taken.iter().map(|evidence| evidence.message_id).collect();
+    let is_back = move |found: &Evidence| taken.iter().any(|evidence| evidence.came_back_as(found));
+    search(pools, access, queue, ids, Needed::OF_GOT, is_back, deadline).await
+}
+
+/// Looks for messages by their ids over a connection that answers, and again a little later: the
+/// queue manager may not have noticed yet that the other connection broke. What goes wrong proves
+/// nothing.
+async fn search(
+    pools: &Arc<Pools>,
+    access: &Access,
+    queue: &QueueName,
+    ids: Vec<mqi::MQBYTE24>,
+    needed: Needed,
+    is_proof: impl Fn(&Evidence) -> bool + Send + Sync + 'static,
+    deadline: Deadline,
+) -> bool {
+    let (ids, is_proof) = (Arc::new(ids), Arc::new(is_proof));
+    let mut found = false;
+    for pause in LOOKS {
+        if found || pause >= deadline.remaining() {
+            break;
+        }
+        tokio::time::sleep(pause).await;
+        let Ok(session) = pools.acquire(access, deadline).await else { break };
+        let (name, ids, is_proof) = (queue.as_str().to_owned(), Arc::clone(&ids), Arc::clone(&is_proof));
+        let job = move |connection: &Connection| look(connection, &name, &ids, needed, &*is_proof);
+        let Ok(proved) = session.call(deadline, job).await else { break };
+        session.finish();
+        found = proved;
+    }
+    tracing::info!(event_type = "commit.resolved", found, "looked for the messages of a commit in doubt");
+    found
+}
+
+fn look(
+    connection: &Connection,
+    queue: &str,
+    ids: &[mqi::MQBYTE24],
+    needed: Needed,
+    is_proof: impl Fn(&Evidence) -> bool,
+) -> Result<bool, Refusal> {
+    let queue = Object::open_queue(connection, queue, mqi::MQOO_BROWSE)?;
+    let properties = Properties::new(connection)?;
+    for id in ids {
+        let take = Take {
+            // The body is not wanted; looking at a message does not take what is cut off.
+            options: mqi::MQGMO_BROWSE_FIRST | mqi::MQGMO_ACCEPT_TRUNCATED_MSG,
+            message_id: Some(*id),
+            ..Take::default()
+        };
+        let is_there = match queue.get(&take, &properties, &mut [])? {
+            Got::Message { descriptor, .. } => is_proof(&Evidence::of(&descriptor)),
+            _ => false,
+        };
+        if let Some(certain) = needed.settled_by(is_there) {
+            return Ok(certain);
+        }
+    }
+    Ok(needed.at_the_end())
+}

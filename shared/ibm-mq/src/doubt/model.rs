@@ -1,0 +1,304 @@
+//! A queue, a unit of work whose commit is not answered, another consumer, and a look at the queue
+//! at any moment: what the rules call certain has to be true in every course of events.
+//!
+//! Two messages belong to the unit of work. Until the queue manager has noticed that the connection
+//! is gone, neither side of the commit has happened.
+
+use libmqm_sys as mqi;
+use stateright::{Checker as _, Model, Property};
+
+use super::rule::{Evidence, Needed};
+
+/// The messages of the unit of work.
+const MESSAGES: [u8; 2] = [0, 1];
+/// How often the other consumer gets a message.
+const THEIR_GETS: u8 = 3;
+
+/// Whose unit of work.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+enum Whose {
+    /// An attempt's that went before.
+    Earlier,
+    Ours,
+    /// The other consumer's.
+    Theirs,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+enum Place {
+    Queue,
+    Put(Whose),
+    Got(Whose),
+    /// Got for good.
+    Removed(Whose),
+    /// Its put was backed out.
+    Never,
+}
+
+/// One message, or a copy of it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+struct Instance {
+    message: u8,
+    put_at: mqi::MQCHAR,
+    backouts: i32,
+    place: Place,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+struct World {
+    instances: Vec<Instance>,
+    their_gets: u8,
+    /// How many messages were looked for.
+    looked: usize,
+    verdict: Option<Verdict>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+enum Verdict {
+    /// Put: the messages were committed. Got: they were not taken.
+    Certain,
+    InDoubt,
+    /// Got: they were taken. No rule says so; a mutation does.
+    Taken,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Doubt {
+    FirstPut,
+    LaterPut,
+    Got,
+}
+
+/// The rules, or one that is wrong.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Rule {
+    Ours,
+    /// What is not found was taken.
+    NotFoundIsTaken,
+    /// One message proves the unit of work in a later attempt, too.
+    OneProvesALaterPut,
+    /// One message that is back proves that all are.
+    OneBackProvesAll,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Action {
+    /// The queue manager ends a unit of work.
+    End(Whose, bool),
+    /// The other consumer gets a message.
+    Take(usize),
+    /// We look for the next message and find this one, if any.
+    Look(Option<usize>),
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Course {
+    doubt: Doubt,
+    rule: Rule,
+}
+
+fn instance(message: u8, put_at: mqi::MQCHAR, place: Place) -> Instance {
+    Instance { message, put_at, backouts: 0, place }
+}
+
+impl Instance {
+    fn evidence(&self) -> Evidence {
+        Evidence {
+            message_id: [self.message; 24],
+            correlation_id: [0; 24],
+            put_date: [0; 8],
+            put_time: [self.put_at; 8],
+            backout_count: self.backouts,
+        }
+    }
+
+    /// What the end of a unit of work makes of it.
+    fn end(&mut self, whose: Whose, committed: bool) {
+        self.place = match (self.place, committed) {
+            (Place::Put(of), true) if of == whose => Place::Queue,
+            (Place::Put(of), false) if of == whose => Place::Never,
+            (Place::Got(of), true) if of == whose => Place::Removed(whose),
+            (Place::Got(of), false) if of == whose => {
+                self.backouts += 1;
+                Place::Queue
+            }
+            (place, _) => place,
+        };
+    }
+
+    fn is_held_by(&self, whose: Whose) -> bool {
+        matches!(self.place, Place::Put(of) | Place::Got(of) if of == whose)
+    }
+
+    fn was_committed(&self) -> bool {
+        !matches!(self.place, Place::Put(_) | Place::Never)
+    }
+}
+
+impl Course {
+    fn needed(self) -> Needed {
+        match (self.doubt, self.rule) {
+            (Doubt::LaterPut, Rule::OneProvesALaterPut) | (Doubt::Got, Rule::OneBackProvesAll) => Needed::One,
+            (Doubt::FirstPut, _) => Needed::of_put(true),
+            (Doubt::LaterPut, _) => Needed::of_put(false),
+            (Doubt::Got, _) => Needed::OF_GOT,
+        }
+    }
+
+    fn proves(self, found: &Instance) -> bool {
+        // As it was when we got it.
+        let got = Instance { put_at: 1, backouts: 0, ..*found };
+        self.doubt != Doubt::Got || got.evidence().came_back_as(&found.evidence())
+    }
+
+    fn verdict(self, world: &World, is_there: bool) -> Option<Verdict> {
+        let needed = self.needed();
+        let is_last = world.looked + 1 == MESSAGES.len();
+        let certain = needed.settled_by(is_there).or(is_last.then(|| needed.at_the_end()))?;
+        Some(match certain {
+            true => Verdict::Certain,
+            false if self.rule == Rule::NotFoundIsTaken => Verdict::Taken,
+            false => Verdict::InDoubt,
+        })
+    }
+
+    /// Whether the verdict is true, whatever comes later.
+    fn is_true(self, world: &World) -> bool {
+        let every = |holds: &dyn Fn(&Instance) -> bool| {
+            MESSAGES
+                .iter()
+                .all(|message| world.instances.iter().any(|it| it.message == *message && holds(it)))
+        };
+        match (world.verdict, self.doubt) {
+            (Some(Verdict::Certain), Doubt::FirstPut | Doubt::LaterPut) => every(&Instance::was_committed),
+            (Some(Verdict::Certain), Doubt::Got) => every(&|it| it.place != Place::Removed(Whose::Ours)),
+            (Some(Verdict::Taken), _) => {
+                // They were got and are gone, or will be.
+                let ours =
+                    |it: &Instance| matches!(it.place, Place::Got(Whose::Ours) | Place::Removed(Whose::Ours));
+                every(&ours)
+            }
+            (Some(Verdict::InDoubt) | None, _) => true,
+        }
+    }
+}
+
+impl Model for Course {
+    type State = World;
+    type Action = Action;
+
+    fn init_states(&self) -> Vec<World> {
+        let ours = match self.doubt {
+            Doubt::FirstPut | Doubt::LaterPut => Place::Put(Whose::Ours),
+            Doubt::Got => Place::Got(Whose::Ours),
+        };
+        let unit = MESSAGES.map(|message| instance(message, 1, ours)).to_vec();
+        let others: Vec<Vec<Instance>> = match self.doubt {
+            Doubt::FirstPut => vec![Vec::new()],
+            // An earlier attempt died, with a unit of work that was smaller, or as large.
+            Doubt::LaterPut => (0..=MESSAGES.len())
+                .map(|count| {
+                    MESSAGES
+                        .iter()
+                        .take(count)
+                        .map(|message| instance(*message, 0, Place::Put(Whose::Earlier)))
+                        .collect()
+                })
+                .collect(),
+            // Copies that a retry of their produce put, at another time or with the same time.
+            Doubt::Got => vec![
+                Vec::new(),
+                vec![instance(0, 2, Place::Queue)],
+                vec![instance(0, 1, Place::Queue)],
+                MESSAGES.map(|message| instance(message, 1, Place::Queue)).to_vec(),
+            ],
+        };
+        let world = |more: Vec<Instance>| World {
+            instances: [unit.clone(), more].concat(),
+            their_gets: THEIR_GETS,
+            looked: 0,
+            verdict: None,
+        };
+        others.into_iter().map(world).collect()
+    }
+
+    fn actions(&self, world: &World, actions: &mut Vec<Action>) {
+        for whose in [Whose::Earlier, Whose::Ours, Whose::Theirs] {
+            if world.instances.iter().any(|it| it.is_held_by(whose)) {
+                actions.extend([Action::End(whose, true), Action::End(whose, false)]);
+            }
+        }
+        let on_queue = || world.instances.iter().enumerate().filter(|(_, it)| it.place == Place::Queue);
+        if world.their_gets > 0 {
+            actions.extend(on_queue().map(|(index, _)| Action::Take(index)));
+        }
+        let sought = MESSAGES.get(world.looked).filter(|_| world.verdict.is_none());
+        if let Some(sought) = sought {
+            let found: Vec<_> = on_queue().filter(|(_, it)| it.message == *sought).collect();
+            actions.extend(found.iter().map(|(index, _)| Action::Look(Some(*index))));
+            if found.is_empty() {
+                actions.push(Action::Look(None));
+            }
+        }
+    }
+
+    fn next_state(&self, world: &World, action: Action) -> Option<World> {
+        let mut next = world.clone();
+        match action {
+            Action::End(whose, committed) => {
+                next.instances.iter_mut().for_each(|it| it.end(whose, committed));
+            }
+            Action::Take(index) => {
+                next.instances.get_mut(index)?.place = Place::Got(Whose::Theirs);
+                next.their_gets -= 1;
+            }
+            Action::Look(found) => {
+                let found = found.and_then(|index| world.instances.get(index));
+                next.verdict = self.verdict(world, found.is_some_and(|found| self.proves(found)));
+                next.looked += 1;
+            }
+        }
+        Some(next)
+    }
+
+    fn properties(&self) -> Vec<Property<Self>> {
+        vec![
+            Property::always("what is certain is true", |course: &Self, world: &World| course.is_true(world)),
+            Property::sometimes("a doubt is resolved", |_, world: &World| {
+                world.verdict == Some(Verdict::Certain)
+            }),
+            Property::sometimes("a doubt stays", |_, world: &World| {
+                matches!(world.verdict, Some(Verdict::InDoubt | Verdict::Taken))
+            }),
+        ]
+    }
+}
+
+/// Whether a course of events makes something certain that is not true, and how many states there
+/// are.
+fn is_breached(doubt: Doubt, rule: Rule) -> (bool, usize) {
+    let checker = Course { doubt, rule }.checker().spawn_bfs().join();
+    let found = checker.discoveries();
+    assert!(found.contains_key("a doubt is resolved") && found.contains_key("a doubt stays"), "{doubt:?}");
+    (found.contains_key("what is certain is true"), checker.unique_state_count())
+}
+
+#[test]
+fn what_a_look_makes_certain_is_true() {
+    for doubt in [Doubt::FirstPut, Doubt::LaterPut, Doubt::Got] {
+        let (is_breached, states) = is_breached(doubt, Rule::Ours);
+        assert!(!is_breached && states > 50, "{doubt:?}: {states} states");
+    }
+}
+
+/// A checker that finds nothing proves nothing, unless it finds what is there.
+#[test]
+fn a_rule_that_is_wrong_is_found() {
+    for (doubt, rule) in [
+        (Doubt::Got, Rule::NotFoundIsTaken),
+        (Doubt::LaterPut, Rule::OneProvesALaterPut),
+        (Doubt::Got, Rule::OneBackProvesAll),
+    ] {
+        assert!(is_breached(doubt, rule).0, "nobody misses {rule:?}");
+    }
+}

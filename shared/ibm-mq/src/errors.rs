@@ -1,0 +1,161 @@
+//! What a refusal of the library means to a caller.
+
+use libmqm_sys::{self as mqi, MQLONG};
+use mq::{BrokerError, BrokerReply, QueueName};
+
+use crate::mqi::Refusal;
+use crate::reason::{Kind, Reason};
+
+pub(crate) const PRODUCT: &str = "IBM MQ";
+
+/// What was going on.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum During<'a> {
+    /// Connecting to the queue manager of this name.
+    LogIn {
+        queue_manager: &'a str,
+    },
+    Queue(&'a QueueName),
+    /// Something that concerns the connection alone.
+    Connection,
+}
+
+impl During<'_> {
+    fn what(self) -> String {
+        match self {
+            Self::LogIn { queue_manager: "" } => "IBM MQ gave no connection".to_owned(),
+            Self::LogIn { queue_manager } => format!("IBM MQ gave no connection to {queue_manager}"),
+            Self::Queue(queue) => format!("IBM MQ refused an operation on the queue {queue}"),
+            Self::Connection => "IBM MQ refused an operation".to_owned(),
+        }
+    }
+}
+
+impl Refusal {
+    pub(crate) fn into_error(self, during: During<'_>) -> BrokerError {
+        let Reason { code, name, kind, words } = Reason::of(self.reason);
+        let detail = format!("{} ({code}, {name}). {words}", during.what());
+        let error = match (kind, during) {
+            (Kind::Authentication, During::LogIn { .. }) => BrokerError::authentication_failed(detail),
+            (Kind::UnknownQueue, During::Queue(queue)) => BrokerError::queue_not_found(queue.clone()),
+            (Kind::UnknownQueue | Kind::Authentication | Kind::Rejected, _) => BrokerError::rejected(detail),
+            (Kind::Full, _) => BrokerError::queue_full(detail),
+            (Kind::Unreachable, _) => BrokerError::unreachable(detail),
+            (Kind::TooLarge, _) => BrokerError::too_large(detail),
+            (Kind::Unsupported, _) => BrokerError::unsupported(detail),
+            (Kind::InDoubt, _) => BrokerError::in_doubt(detail),
+        };
+        error.with_reply(self.reply()).caused_by(self)
+    }
+
+    /// What the queue manager said, for the caller.
+    fn reply(self) -> BrokerReply {
+        let Reason { code, name, .. } = Reason::of(self.reason);
+        BrokerReply { product: PRODUCT, code: code.into(), name }
+    }
+
+    /// Whether the connection may be used for other work.
+    pub(crate) fn spares_the_connection(self) -> bool {
+        !matches!(Reason::of(self.reason).kind, Kind::Unreachable | Kind::InDoubt)
+            && !is_internal(self.reason)
+    }
+}
+
+/// Whether the library itself may be in a state that nobody knows.
+fn is_internal(reason: MQLONG) -> bool {
+    matches!(
+        reason,
+        mqi::MQRC_UNEXPECTED_ERROR | mqi::MQRC_CALL_IN_PROGRESS | mqi::MQRC_STORAGE_NOT_AVAILABLE
+    )
+}
+
+/// What a commit came to that was not confirmed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Uncommitted {
+    /// Nothing of the unit of work happened.
+    BackedOut,
+    /// It may have happened.
+    InDoubt,
+}
+
+impl Uncommitted {
+    /// What the reason of an MQCMIT says. Only what certainly comes before the commit is not in
+    /// doubt: the queue manager's word that it backed out, and what the library refuses itself.
+    pub(crate) fn of(refusal: Refusal) -> Self {
+        match refusal.reason {
+            mqi::MQRC_BACKED_OUT
+            | mqi::MQRC_HCONN_ERROR
+            | mqi::MQRC_ENVIRONMENT_ERROR
+            | mqi::MQRC_FUNCTION_NOT_SUPPORTED => Self::BackedOut,
+            _ => Self::InDoubt,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::mqi::Verb;
+
+    fn queue() -> QueueName {
+        QueueName::try_from("ORDERS".to_owned()).unwrap()
+    }
+
+    fn refusal(reason: MQLONG) -> Refusal {
+        Refusal::failed(Verb::Put, reason)
+    }
+
+    #[test]
+    fn a_refusal_tells_its_code_its_name_and_what_to_do() {
+        let queue = queue();
+        let error = refusal(2053).into_error(During::Queue(&queue));
+        assert!(matches!(error, BrokerError::QueueFull { .. }), "{error:?}");
+        let reply = error.reply().unwrap();
+        assert_eq!((reply.product, reply.code, reply.name), ("IBM MQ", 2053, "MQRC_Q_FULL"));
+        let text = error.to_string();
+        assert!(text.contains("ORDERS") && text.contains("2053, MQRC_Q_FULL") && text.contains("MAXDEPTH"));
+        // Where an answer has no place for the code itself, its text has it.
+        let error = refusal(2538).into_error(During::LogIn { queue_manager: "QM1" });
+        assert!(error.to_string().contains("QM1 (2538, MQRC_HOST_NOT_AVAILABLE)"), "{error}");
+    }
+
+    #[test]
+    fn the_same_code_is_a_wrong_login_at_a_connection_and_a_refusal_at_a_queue() {
+        let queue = queue();
+        let at_login = refusal(2035).into_error(During::LogIn { queue_manager: "QM1" });
+        assert!(matches!(at_login, BrokerError::AuthenticationFailed { .. }), "{at_login:?}");
+        let at_queue = refusal(2035).into_error(During::Queue(&queue));
+        assert!(matches!(at_queue, BrokerError::Rejected { .. }), "{at_queue:?}");
+    }
+
+    #[test]
+    fn a_queue_is_not_found_only_if_it_is_the_one_that_was_named() {
+        let queue = queue();
+        let missing = refusal(2085).into_error(During::Queue(&queue));
+        assert!(matches!(missing, BrokerError::QueueNotFound { .. }), "{missing:?}");
+        for other in [2082, 2087, 2196] {
+            let error = refusal(other).into_error(During::Queue(&queue));
+            assert!(matches!(error, BrokerError::Rejected { .. }), "{error:?}");
+        }
+    }
+
+    #[test]
+    fn a_commit_is_in_doubt_unless_it_certainly_did_not_happen() {
+        for reason in [2003, 2018] {
+            assert_eq!(Uncommitted::of(refusal(reason)), Uncommitted::BackedOut, "{reason}");
+        }
+        for reason in [2009, 2549, 2122, 2123, 2124, 2162, 2195, 2102, 99_999] {
+            assert_eq!(Uncommitted::of(refusal(reason)), Uncommitted::InDoubt, "{reason}");
+        }
+    }
+
+    #[test]
+    fn a_connection_is_used_again_only_if_it_is_known_to_be_well() {
+        for reason in [2053, 2085, 2030, 2016] {
+            assert!(refusal(reason).spares_the_connection(), "{reason}");
+        }
+        for reason in [2009, 2018, 2161, 2195, 2219, 2549] {
+            assert!(!refusal(reason).spares_the_connection(), "{reason}");
+        }
+    }
+}

@@ -1,0 +1,162 @@
+//! What a queue manager says of itself and of its queues.
+
+use libmqm_sys::{self as mqi, MQLONG};
+
+use crate::mqi::{Connection, Object, Refusal};
+
+/// What a queue manager says of itself. A user may connect and not be allowed to ask.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct QueueManager {
+    pub(crate) name: String,
+    /// Tells it from every other queue manager, also one of the same name.
+    pub(crate) id: String,
+    pub(crate) platform: MQLONG,
+    pub(crate) command_level: MQLONG,
+    pub(crate) ccsid: MQLONG,
+    /// How many messages a unit of work may have.
+    pub(crate) max_uncommitted: u64,
+}
+
+impl QueueManager {
+    pub(crate) fn ask(connection: &Connection) -> Result<Self, Refusal> {
+        let queue_manager = Object::open_queue_manager(connection)?;
+        let (numbers, texts) = queue_manager.inquire(
+            &[
+                mqi::MQIA_PLATFORM,
+                mqi::MQIA_COMMAND_LEVEL,
+                mqi::MQIA_CODED_CHAR_SET_ID,
+                mqi::MQIA_MAX_UNCOMMITTED_MSGS,
+            ],
+            &[
+                (mqi::MQCA_Q_MGR_NAME, mqi::MQ_Q_MGR_NAME_LENGTH),
+                (mqi::MQCA_Q_MGR_IDENTIFIER, mqi::MQ_Q_MGR_IDENTIFIER_LENGTH),
+            ],
+        )?;
+        let mut texts = texts.into_iter();
+        let [platform, command_level, ccsid, max] = array(&numbers);
+        Ok(Self {
+            name: texts.next().unwrap_or_default(),
+            id: texts.next().unwrap_or_default(),
+            platform,
+            command_level,
+            ccsid,
+            max_uncommitted: u64::try_from(max).unwrap_or_default(),
+        })
+    }
+
+    /// As `9.4.5.0`; queue managers before 7.1 do not know.
+    pub(crate) fn ask_version(connection: &Connection) -> Result<String, Refusal> {
+        let queue_manager = Object::open_queue_manager(connection)?;
+        let (_, texts) = queue_manager.inquire(&[], &[(mqi::MQCA_VERSION, mqi::MQ_VERSION_LENGTH)])?;
+        let digits = texts.into_iter().next().unwrap_or_default();
+        let parts = [0..2, 2..4, 4..6, 6..8].map(|range| {
+            let part = digits.get(range).unwrap_or_default();
+            part.strip_prefix('0').unwrap_or(part).to_owned()
+        });
+        Ok(parts.join("."))
+    }
+
+    pub(crate) fn platform(&self) -> String {
+        match self.platform {
+            mqi::MQPL_ZOS => "z/OS".to_owned(),
+            mqi::MQPL_UNIX => "UNIX".to_owned(),
+            mqi::MQPL_OS400 => "IBM i".to_owned(),
+            mqi::MQPL_WINDOWS_NT | mqi::MQPL_WINDOWS => "Windows".to_owned(),
+            mqi::MQPL_APPLIANCE => "appliance".to_owned(),
+            mqi::MQPL_NSK => "NonStop".to_owned(),
+            other => format!("platform {other}"),
+        }
+    }
+}
+
+/// What a queue is.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum QueueKind {
+    Local(LocalQueue),
+    /// A queue that has no messages of its own, by the name of its kind.
+    Elsewhere(&'static str),
+}
+
+/// A queue with messages, perhaps behind an alias.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct LocalQueue {
+    pub(crate) depth: u64,
+    pub(crate) max_depth: u64,
+    pub(crate) open_input: u64,
+    pub(crate) open_output: u64,
+    /// 0 is none.
+    pub(crate) backout_threshold: u64,
+    /// Empty is none.
+    pub(crate) backout_queue: String,
+}
+
+/// How many aliases may follow one another. IBM MQ allows one; a definition that leads back to
+/// itself must not keep us.
+const MOST_ALIASES: usize = 4;
+
+impl QueueKind {
+    /// Asks what the queue of this name is, and follows aliases to their base.
+    pub(crate) fn ask(connection: &Connection, name: &str) -> Result<Self, Refusal> {
+        let mut name = name.to_owned();
+        for steps in 0..MOST_ALIASES {
+            let is_alias = steps > 0;
+            let queue = match Object::open_queue(connection, &name, mqi::MQOO_INQUIRE) {
+                // A topic, for example.
+                Err(Refusal { reason: mqi::MQRC_UNKNOWN_OBJECT_NAME, .. }) if is_alias => {
+                    return Ok(Self::Elsewhere("an alias of something that is no queue here"));
+                }
+                opened => opened?,
+            };
+            let (numbers, _) = queue.inquire(&[mqi::MQIA_Q_TYPE], &[])?;
+            match array::<1>(&numbers) {
+                [mqi::MQQT_LOCAL] => return LocalQueue::ask(&queue).map(Self::Local),
+                [mqi::MQQT_ALIAS] => {
+                    let (_, texts) = queue.inquire(&[], &[(mqi::MQCA_BASE_Q_NAME, mqi::MQ_Q_NAME_LENGTH)])?;
+                    name = texts.into_iter().next().unwrap_or_default();
+                }
+                [mqi::MQQT_REMOTE] if is_alias => {
+                    return Ok(Self::Elsewhere("an alias of a definition of a remote queue"));
+                }
+                [mqi::MQQT_REMOTE] => return Ok(Self::Elsewhere("a definition of a remote queue")),
+                [mqi::MQQT_CLUSTER] if is_alias => {
+                    return Ok(Self::Elsewhere(
+                        "an alias of a queue of the cluster at another queue manager",
+                    ));
+                }
+                [mqi::MQQT_CLUSTER] => {
+                    return Ok(Self::Elsewhere("a queue of the cluster at another queue manager"));
+                }
+                [_] => return Ok(Self::Elsewhere("of an unknown type")),
+            }
+        }
+        Ok(Self::Elsewhere("an alias of aliases"))
+    }
+}
+
+impl LocalQueue {
+    fn ask(queue: &Object<'_>) -> Result<Self, Refusal> {
+        let (numbers, texts) = queue.inquire(
+            &[
+                mqi::MQIA_CURRENT_Q_DEPTH,
+                mqi::MQIA_MAX_Q_DEPTH,
+                mqi::MQIA_OPEN_INPUT_COUNT,
+                mqi::MQIA_OPEN_OUTPUT_COUNT,
+                mqi::MQIA_BACKOUT_THRESHOLD,
+            ],
+            &[(mqi::MQCA_BACKOUT_REQ_Q_NAME, mqi::MQ_Q_NAME_LENGTH)],
+        )?;
+        let [depth, max_depth, open_input, open_output, backout_threshold] =
+            array::<5>(&numbers).map(|number| u64::try_from(number).unwrap_or_default());
+        let backout_queue = texts.into_iter().next().unwrap_or_default();
+        Ok(Self { depth, max_depth, open_input, open_output, backout_threshold, backout_queue })
+    }
+}
+
+/// The first numbers, of which the library gives as many as it was asked for.
+fn array<const N: usize>(numbers: &[MQLONG]) -> [MQLONG; N] {
+    let mut values = [0; N];
+    for (value, number) in values.iter_mut().zip(numbers) {
+        *value = *number;
+    }
+    values
+}

@@ -1,0 +1,211 @@
+//! Getting messages from a queue as one unit of work, and what becomes of it.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use async_trait::async_trait;
+use clock::Deadline;
+use libmqm_sys::{self as mqi, MQLONG};
+use mq::{
+    Access, Ack, AckMode, BackoutRule, BrokerError, ConsumeCommand, Consumed, Done, QueueName, UnitOfWork,
+};
+
+use crate::depth::fail_to_get;
+use crate::doubt::{self, Evidence};
+use crate::errors::During;
+use crate::mqi::Connection;
+use crate::outgoing::selected;
+use crate::pools::Pools;
+use crate::session::{Failure, Session};
+use crate::taking::{self, Plan, Taken};
+
+/// What the queue manager says of an expression that it cannot select by.
+const OF_EXPRESSIONS: [MQLONG; 5] = [
+    mqi::MQRC_SELECTOR_SYNTAX_ERROR,
+    mqi::MQRC_SELECTOR_INVALID_FOR_TYPE,
+    mqi::MQRC_SELECTION_STRING_ERROR,
+    mqi::MQRC_SELECTION_NOT_AVAILABLE,
+    mqi::MQRC_CONTENT_ERROR,
+];
+/// What is kept of the time when waiting for a first message, for all that follows.
+const WAIT_MARGIN: Duration = Duration::from_millis(750);
+/// What is kept of the time when taking messages.
+const TAKE_MARGIN: Duration = Duration::from_millis(250);
+pub(crate) async fn fetch(
+    pools: &Arc<Pools>,
+    access: &Access,
+    queue: &QueueName,
+    command: &ConsumeCommand,
+    max_bytes: usize,
+    deadline: Deadline,
+) -> Result<Box<dyn UnitOfWork>, BrokerError> {
+    let session = pools.acquire(access, deadline).await?;
+    let (plan, wait) = match plan(queue, command, max_bytes, deadline) {
+        Ok(planned) => planned,
+        Err(error) => {
+            session.finish();
+            return Err(error);
+        }
+    };
+    let abandoned = session.abandoned();
+    let taken = session.call(deadline, move |connection| taking::take(connection, &plan, &abandoned)).await;
+    let mut taken = match taken {
+        Ok(taken) => taken,
+        Err(failure) => {
+            let error = fail_to_get(session, failure, queue, deadline).await;
+            return Err(if is_about_expression(failure) { error.at("/selector/expression") } else { error });
+        }
+    };
+    wait.tell(&mut taken.consumed);
+    if taken.first_is_too_large && taken.moved == 0 {
+        let _ = session.back_out(deadline).await;
+        return Err(BrokerError::too_large(format!(
+            "the first message of the queue {queue} alone exceeds what an answer can carry"
+        )));
+    }
+    let place = Place { pools: Arc::clone(pools), access: access.clone(), queue: queue.clone() };
+    let unit = Unit { session, place, taken };
+    match command.mode {
+        AckMode::Take(Ack::Commit | Ack::Rollback) => Ok(Box::new(unit)),
+        AckMode::Take(Ack::None) => Ok(Box::new(unit.remove(deadline).await?)),
+        AckMode::Browse => {
+            unit.session.finish();
+            Ok(Box::new(Done { consumed: unit.taken.consumed, removed: false }))
+        }
+    }
+}
+
+fn is_about_expression(failure: Failure) -> bool {
+    matches!(failure, Failure::Refused(refusal) if OF_EXPRESSIONS.contains(&refusal.reason))
+}
+
+/// The wait that is applied.
+struct Wait {
+    seconds: u32,
+    is_cut: bool,
+}
+
+impl Wait {
+    fn tell(&self, consumed: &mut Consumed) {
+        consumed.wait_seconds_applied = self.seconds;
+        if self.is_cut {
+            consumed.warnings.push("the wait was cut short by the time that the request has".to_owned());
+        }
+    }
+}
+
+fn plan(
+    queue: &QueueName,
+    command: &ConsumeCommand,
+    max_bytes: usize,
+    deadline: Deadline,
+) -> Result<(Plan, Wait), BrokerError> {
+    let id = |bytes: Option<&mq::IdBytes>, member: &str| {
+        bytes.map(|bytes| selected(&bytes.0, format!("/selector/{member}"))).transpose()
+    };
+    let asked = Duration::from_secs(command.wait_seconds.get().into());
+    let available = deadline.earlier_by(WAIT_MARGIN).remaining();
+    let wait = asked.min(available);
+    let plan = Plan {
+        queue: queue.as_str().to_owned(),
+        most: usize::try_from(command.max_messages.get()).unwrap_or(usize::MAX),
+        max_bytes,
+        message_id: id(command.selector.msg_id_base64.as_ref(), "msgIdBase64")?,
+        correlation_id: id(command.selector.correl_id_base64.as_ref(), "correlIdBase64")?,
+        expression: command.selector.expression.as_ref().map(|text| text.as_str().to_owned()),
+        convert: command.convert,
+        is_browse: command.mode == AckMode::Browse,
+        moves_poison: command.backout == BackoutRule::Requeue && command.mode != AckMode::Take(Ack::Rollback),
+        wait_until: Deadline::after(wait).instant().into_std(),
+        stop_at: deadline.earlier_by(TAKE_MARGIN.min(deadline.remaining() / 4)).instant().into_std(),
+    };
+    let seconds = u32::try_from(wait.as_secs()).unwrap_or(u32::MAX);
+    Ok((plan, Wait { seconds, is_cut: available < asked }))
+}
+
+/// Where messages came from, for a look at it.
+pub(crate) struct Place {
+    pub(crate) pools: Arc<Pools>,
+    pub(crate) access: Access,
+    pub(crate) queue: QueueName,
+}
+
+/// Messages that were got and wait for their commit. Dropping it ends the connection, and backs
+/// them out.
+struct Unit {
+    session: Session,
+    place: Place,
+    taken: Taken,
+}
+
+#[async_trait]
+impl UnitOfWork for Unit {
+    fn consumed(&self) -> &Consumed {
+        &self.taken.consumed
+    }
+
+    async fn commit(self: Box<Self>, deadline: Deadline) -> Result<(), BrokerError> {
+        let Self { session, place, taken } = *self;
+        commit(session, &place, &taken.evidence, deadline).await
+    }
+
+    async fn rollback(self: Box<Self>, deadline: Deadline) -> Result<(), BrokerError> {
+        // The messages go back in every case: a connection that ends backs out. Without an answer
+        // nobody knows when.
+        self.session.back_out(deadline).await.map_err(|failure| failure.into_error(During::Connection))
+    }
+}
+
+impl Unit {
+    /// Removes the messages at once.
+    ///
+    /// # Errors
+    /// If they are certainly on the queue again. If that is not known, they are given with a
+    /// warning: nobody else may ever get them.
+    async fn remove(self, deadline: Deadline) -> Result<Done, BrokerError> {
+        let Self { session, place, taken } = self;
+        let removed = commit(session, &place, &taken.evidence, deadline).await;
+        let mut consumed = taken.consumed;
+        consumed.warnings.push(match removed {
+            Ok(()) => {
+                "the messages were removed at once, outside any transaction; they are lost if this answer is"
+                    .to_owned()
+            }
+            Err(error @ BrokerError::InDoubt { .. }) => format!(
+                "the messages were removed, and are lost if this answer is, or they will be delivered again: {error}"
+            ),
+            Err(error) => return Err(error),
+        });
+        Ok(Done { consumed, removed: true })
+    }
+}
+
+/// Commits the unit of work. If its outcome is in doubt, a look at the queue may settle it.
+async fn commit(
+    session: Session,
+    place: &Place,
+    evidence: &[Evidence],
+    deadline: Deadline,
+) -> Result<(), BrokerError> {
+    let during = During::Queue(&place.queue);
+    let until = deadline.earlier_by(doubt::TO_RESOLVE.min(deadline.remaining() / 4));
+    let failure = match session.call(until, Connection::commit).await {
+        Ok(()) => {
+            session.finish();
+            return Ok(());
+        }
+        Err(failure) => failure,
+    };
+    if !failure.may_have_committed() {
+        return Err(session.fail(failure, during, deadline).await);
+    }
+    drop(session);
+    let Place { pools, access, queue } = place;
+    let error = failure.into_error(during);
+    if doubt::are_all_back(pools, access, queue, evidence, deadline).await {
+        let detail = format!("the messages were not taken and are back on the queue: {error}");
+        return Err(BrokerError::unreachable(detail).standing_for(&error));
+    }
+    let detail = format!("IBM MQ did not confirm the commit: {error}");
+    Err(error.left_in_doubt(detail))
+}

@@ -1,0 +1,235 @@
+//! A key repository, from the secret that holds it to the file that the client reads.
+//!
+//! The secret is a JSON object: `{"kdb": "<base64>", "sth": "<base64>"}` for a CMS key database
+//! with its stash file, or `{"p12": "<base64>", "password": "…"}` for a PKCS#12 one (MQ 9.3 or
+//! later). Both may have a `certificateLabel`.
+
+use std::fmt;
+use std::fs::{self, DirBuilder, OpenOptions};
+use std::io::{self, Write as _};
+use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _};
+use std::path::{Path, PathBuf};
+
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use secrecy::{ExposeSecret as _, SecretString};
+use serde::Deserialize;
+use sha2::{Digest as _, Sha256};
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+struct Secret {
+    kdb: Option<String>,
+    sth: Option<String>,
+    p12: Option<String>,
+    password: Option<String>,
+    certificate_label: Option<String>,
+}
+
+/// A key repository that has been read.
+pub(crate) struct KeyRepository {
+    /// The name that the client is told: that of a key database goes without its `.kdb`, as clients
+    /// before 9.3 want it.
+    name: &'static str,
+    files: Vec<(&'static str, Vec<u8>)>,
+    pub(crate) password: Option<SecretString>,
+    pub(crate) certificate_label: Option<String>,
+    identity: Identity,
+}
+
+/// Tells key repositories apart by all that they are made of, their passwords and labels included.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Identity([u8; 32]);
+
+/// Why a secret is no key repository. Nothing of its content is shown.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub(crate) enum Malformed {
+    #[error("it is not a JSON object with kdb and sth, or p12 and password, and perhaps certificateLabel")]
+    Json,
+    #[error("it must have either kdb with sth or password, or p12 with password or sth")]
+    Members,
+    #[error("a file in it is not base64 with padding (RFC 4648, section 4)")]
+    Base64,
+    #[error("its certificateLabel is longer than 64 bytes")]
+    Label,
+}
+
+impl KeyRepository {
+    pub(crate) fn parse(secret: &SecretString) -> Result<Self, Malformed> {
+        let Secret { kdb, sth, p12, password, certificate_label } =
+            serde_json::from_str(secret.expose_secret()).map_err(|_| Malformed::Json)?;
+        let decode = |text: String| STANDARD.decode(text).map_err(|_| Malformed::Base64);
+        if certificate_label.as_ref().is_some_and(|label| label.len() > 64) {
+            return Err(Malformed::Label);
+        }
+        if sth.is_none() && password.is_none() {
+            return Err(Malformed::Members);
+        }
+        let (name, file, repository) = match (kdb, p12) {
+            (Some(kdb), None) => ("key", "key.kdb", kdb),
+            (None, Some(p12)) => ("key.p12", "key.p12", p12),
+            _ => return Err(Malformed::Members),
+        };
+        let mut files = vec![(file, decode(repository)?)];
+        if let Some(stash) = sth {
+            files.push(("key.sth", decode(stash)?));
+        }
+        let identity = Identity::of(&files, password.as_deref(), certificate_label.as_deref());
+        let password = password.map(SecretString::from);
+        Ok(Self { name, files, password, certificate_label, identity })
+    }
+
+    pub(crate) fn identity(&self) -> Identity {
+        self.identity
+    }
+
+    /// Writes the files below `directory`, for nobody else to read, until what is returned is
+    /// dropped. What processes that are no more left there is removed.
+    pub(crate) fn write(&self, directory: &Path) -> io::Result<Written> {
+        DirBuilder::new().recursive(true).mode(0o700).create(directory)?;
+        sweep(directory)?;
+        let place = directory.join(format!("{}-{}", std::process::id(), hex::encode(self.identity.0)));
+        DirBuilder::new().mode(0o700).create(&place)?;
+        let written = Written { file: place.join(self.name), place };
+        for (name, content) in &self.files {
+            let path = written.place.join(name);
+            OpenOptions::new().write(true).create_new(true).mode(0o600).open(path)?.write_all(content)?;
+        }
+        Ok(written)
+    }
+}
+
+impl fmt::Debug for KeyRepository {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("KeyRepository").field("identity", &self.identity).finish_non_exhaustive()
+    }
+}
+
+impl Identity {
+    fn of(files: &[(&str, Vec<u8>)], password: Option<&str>, label: Option<&str>) -> Self {
+        let mut digest = Sha256::new();
+        let texts = [("password", password), ("label", label)];
+        let texts = texts.into_iter().filter_map(|(name, text)| Some((name, text?.as_bytes())));
+        for (name, content) in files.iter().map(|(name, content)| (*name, content.as_slice())).chain(texts) {
+            for part in [name.as_bytes(), content] {
+                digest.update(part.len().to_be_bytes());
+                digest.update(part);
+            }
+        }
+        Self(digest.finalize().into())
+    }
+}
+
+/// The files of a key repository. Dropping it removes them.
+#[derive(Debug)]
+pub(crate) struct Written {
+    place: PathBuf,
+    file: PathBuf,
+}
+
+impl Written {
+    /// The name that the client is told.
+    pub(crate) fn file(&self) -> &Path {
+        &self.file
+    }
+}
+
+impl Drop for Written {
+    fn drop(&mut self) {
+        remove(&self.place);
+    }
+}
+
+/// Nothing depends on the removal, so a failure is only logged.
+fn remove(place: &Path) {
+    if let Err(error) = fs::remove_dir_all(place) {
+        let error: &dyn std::error::Error = &error;
+        tracing::warn!(event_type = "key_repository.not_removed", error, "a key repository stays on disk");
+    }
+}
+
+/// Removes what this process, which has none in use now, and others that have ended left behind.
+fn sweep(directory: &Path) -> io::Result<()> {
+    for entry in fs::read_dir(directory)? {
+        let entry = entry?;
+        let name = entry.file_name();
+        let process = name.to_str().and_then(|name| name.split_once('-')).map(|(process, _)| process);
+        let Some(process) = process.and_then(|process| process.parse::<u32>().ok()) else { continue };
+        if process == std::process::id() || !Path::new("/proc").join(process.to_string()).exists() {
+            remove(&entry.path());
+        }
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::fs::PermissionsExt as _;
+
+    use super::*;
+
+    fn parse(json: &str) -> Result<KeyRepository, Malformed> {
+        KeyRepository::parse(&json.to_owned().into())
+    }
+
+    #[test]
+    fn a_secret_is_a_key_database_or_a_pkcs_12_one() {
+        let kdb = parse(r#"{"kdb":"AQI=","sth":"Aw==","certificateLabel":"app"}"#).unwrap();
+        assert_eq!(kdb.files, [("key.kdb", vec![1, 2]), ("key.sth", vec![3])]);
+        assert_eq!(kdb.certificate_label.as_deref(), Some("app"));
+        let p12 = parse(r#"{"p12":"AQI=","password":"s3cret"}"#).unwrap();
+        assert_eq!(p12.files, [("key.p12", vec![1, 2])]);
+        assert!(p12.password.is_some());
+        for (json, why) in [
+            ("-----BEGIN CERTIFICATE-----", Malformed::Json),
+            (r#"{"kdb":"AQI=","sth":"Aw==","more":1}"#, Malformed::Json),
+            (r#"{"kdb":"AQI="}"#, Malformed::Members),
+            (r#"{"kdb":"AQI=","p12":"AQI=","password":"x"}"#, Malformed::Members),
+            (r#"{"password":"x"}"#, Malformed::Members),
+            (r#"{"p12":"?","password":"x"}"#, Malformed::Base64),
+        ] {
+            assert_eq!(parse(json).err(), Some(why), "{json}");
+        }
+        let long = format!(r#"{{"p12":"AQI=","password":"x","certificateLabel":"{}"}}"#, "a".repeat(65));
+        assert_eq!(parse(&long).err(), Some(Malformed::Label));
+    }
+
+    #[test]
+    fn files_are_for_their_owner_alone_and_go_when_nobody_needs_them() {
+        let directory = tempfile::tempdir().unwrap();
+        let left = |process: u32| directory.path().join(format!("{process}-abc"));
+        // Of a process that has ended (numbers are below 2^22), and of one that lives.
+        for process in [4_194_305, 1] {
+            fs::create_dir(left(process)).unwrap();
+        }
+        // A file of somebody else's does not stop a connection.
+        fs::write(directory.path().join("4194305-file"), "").unwrap();
+        let written = parse(r#"{"kdb":"AQI=","sth":"Aw=="}"#).unwrap().write(directory.path()).unwrap();
+        for (name, content) in [("key.kdb", vec![1, 2]), ("key.sth", vec![3])] {
+            let file = written.file().with_file_name(name);
+            assert_eq!(fs::read(&file).unwrap(), content);
+            assert_eq!(fs::metadata(&file).unwrap().permissions().mode() & 0o777, 0o600);
+        }
+        let place = written.file().parent().unwrap().to_owned();
+        assert_eq!(fs::metadata(&place).unwrap().permissions().mode() & 0o777, 0o700);
+        assert_eq!(fs::read_dir(&place).unwrap().count(), 2);
+        assert_eq!((left(4_194_305).exists(), left(1).exists()), (false, true));
+        drop(written);
+        assert!(!place.exists());
+    }
+
+    #[test]
+    fn repositories_differ_by_content_password_and_label() {
+        let of = |json: &str| parse(json).unwrap().identity();
+        let one = r#"{"p12":"AQI=","password":"a"}"#;
+        assert_eq!(of(one), of(one));
+        for other in [
+            r#"{"p12":"AQM=","password":"a"}"#,
+            r#"{"p12":"AQI=","password":"b"}"#,
+            r#"{"p12":"AQI=","password":"a","certificateLabel":"app"}"#,
+            r#"{"kdb":"AQI=","password":"a"}"#,
+        ] {
+            assert_ne!(of(one), of(other), "{other}");
+        }
+    }
+}

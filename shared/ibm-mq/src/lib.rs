@@ -1,0 +1,159 @@
+//! [`mq::Broker`] over the MQI, for IBM MQ.
+//!
+//! IBM's client library is loaded when the first connection is made. Each connection belongs to a
+//! thread of its own, since the library wants that; what is to be done is sent there. Connections
+//! are kept between requests, under a cap that all brokers share. They live in a function that is
+//! frozen between invocations: one that was idle for long is probed or ended, every wait has a
+//! deadline, and a connection whose state is uncertain is never used again. Ending one backs out
+//! what was not committed.
+//!
+//! ```text
+//! IbmMq -> Pools -> Session -> Worker (a thread) -> mqi (the library)
+//!    |
+//!    v
+//! produce -> Putting      fetch -> taking -> poison      moving      depth, check -> facts
+//!        \____________________/___________________________/
+//!                doubt
+//! ```
+
+mod body_text;
+mod check;
+mod dead_letter;
+mod depth;
+mod doubt;
+mod errors;
+mod facts;
+mod fetch;
+mod incoming;
+mod key_repository;
+mod login;
+mod members;
+mod moving;
+mod mqi;
+mod outgoing;
+mod poison;
+mod pools;
+mod produce;
+mod property_names;
+mod putting;
+mod reason;
+mod session;
+mod settings;
+mod taking;
+mod tls;
+mod worker;
+
+use std::fmt;
+use std::sync::Arc;
+
+use async_trait::async_trait;
+use connection_cap::ConnectionCap;
+use mq::{
+    Access, Broker, BrokerError, ConsumeCommand, Deadline, DepthReport, MoveCommand, MoveReport, Outgoing,
+    PoolReport, QueueName, Reach, ReadyToPut, Relocation, TestReport, UnitOfWork,
+};
+
+use crate::pools::Pools;
+pub use crate::settings::Settings;
+
+/// How many bytes of messages an operation holds at once, at most: a message that is moved, as it
+/// came and as it goes.
+pub const MOST_HELD: usize = 16 * 1024 * 1024;
+
+/// The bytes of memory that IBM's client takes beside its connections.
+pub const LIBRARY_MEMORY: usize = 48 * 1024 * 1024;
+
+/// IBM MQ, at every target.
+pub struct IbmMq {
+    pools: Arc<Pools>,
+}
+
+impl IbmMq {
+    /// As many connections are open at any time as `cap` allows, those of other brokers included.
+    /// Nothing is loaded before the first one.
+    #[must_use]
+    pub fn new(settings: Settings, cap: Arc<ConnectionCap>) -> Self {
+        Self { pools: Pools::new(settings, cap) }
+    }
+
+    /// Ends idle connections that are too old to be used again. A function that was frozen calls
+    /// this when it goes on, whatever its request is.
+    pub fn end_stale(&self) {
+        self.pools.end_stale();
+    }
+}
+
+impl fmt::Debug for IbmMq {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("IbmMq").field("pools", &self.pools.reports()).finish()
+    }
+}
+
+#[async_trait]
+impl Broker for IbmMq {
+    fn wire_id(&self, id: mq::MessageId) -> Vec<u8> {
+        id.0.to_vec()
+    }
+
+    async fn connect_to_put<'a>(
+        &self,
+        access: &Access,
+        queue: &'a QueueName,
+        outgoing: &'a Outgoing,
+        deadline: Deadline,
+    ) -> Result<Box<dyn ReadyToPut + 'a>, BrokerError> {
+        let connected = produce::connect(&self.pools, access, queue, outgoing, deadline).await?;
+        Ok(Box::new(connected))
+    }
+
+    async fn fetch(
+        &self,
+        access: &Access,
+        queue: &QueueName,
+        command: &ConsumeCommand,
+        max_bytes: usize,
+        deadline: Deadline,
+    ) -> Result<Box<dyn UnitOfWork>, BrokerError> {
+        fetch::fetch(&self.pools, access, queue, command, max_bytes, deadline).await
+    }
+
+    async fn connect_to_move(
+        &self,
+        access: &Access,
+        queue: &QueueName,
+        command: &MoveCommand,
+        reach: &Reach,
+        deadline: Deadline,
+    ) -> Result<Box<dyn Relocation>, BrokerError> {
+        let moving = moving::connect(&self.pools, access, queue, command, reach, deadline).await?;
+        Ok(Box::new(moving))
+    }
+
+    async fn preview_move(
+        &self,
+        access: &Access,
+        queue: &QueueName,
+        command: &MoveCommand,
+        reach: &Reach,
+        deadline: Deadline,
+    ) -> Result<MoveReport, BrokerError> {
+        moving::preview(&self.pools, access, queue, command, reach, deadline).await
+    }
+
+    async fn depth(
+        &self,
+        access: &Access,
+        queue: &QueueName,
+        deadline: Deadline,
+    ) -> Result<DepthReport, BrokerError> {
+        depth::depth(&self.pools, access, queue, deadline).await
+    }
+
+    async fn test(&self, access: &Access, queue: Option<&QueueName>, deadline: Deadline) -> TestReport {
+        check::test(&self.pools, access, queue, deadline).await
+    }
+
+    fn pools(&self) -> Vec<PoolReport> {
+        self.pools.reports()
+    }
+}

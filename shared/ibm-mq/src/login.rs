@@ -1,0 +1,245 @@
+//! From a target with its secrets to what the client is given.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use libmqm_sys::MQLONG;
+use mq::{Access, Address, BrokerError, Tls};
+use secrecy::ExposeSecret as _;
+
+use crate::key_repository::{KeyRepository, Malformed};
+use crate::mqi::{ChannelTls, Login, Route};
+use crate::settings::Settings;
+use crate::tls::TlsLease;
+
+/// What the client chooses from if a target names no cipher specification (MQ 9.1.1 or later).
+const ANY_CIPHER: &str = "ANY_TLS12_OR_HIGHER";
+
+/// The longest user and password that a client sends (MQ_CLIENT_USER_ID_LENGTH,
+/// MQ_CSP_PASSWORD_LENGTH).
+const LONGEST_USER: usize = libmqm_sys::MQ_CLIENT_USER_ID_LENGTH;
+const LONGEST_PASSWORD: usize = libmqm_sys::MQ_CSP_PASSWORD_LENGTH;
+
+/// What connects to the target, but for where its key repository is.
+#[derive(Clone, Debug)]
+pub(crate) struct Wanted {
+    login: Login,
+    tls: Option<WantedTls>,
+}
+
+#[derive(Clone, Debug)]
+struct WantedTls {
+    repository: Arc<KeyRepository>,
+    cipher_spec: String,
+}
+
+impl Wanted {
+    pub(crate) fn queue_manager(&self) -> &str {
+        &self.login.queue_manager
+    }
+
+    /// The key repository that the connection needs.
+    pub(crate) fn key_repository(&self) -> Option<&KeyRepository> {
+        self.tls.as_ref().map(|tls| &*tls.repository)
+    }
+
+    /// What the client is given, with the key repository that is leased.
+    pub(crate) fn with_key_repository_of(&self, lease: Option<&TlsLease>) -> Login {
+        let tls = self.tls.as_ref().zip(lease).map(|(wanted, lease)| ChannelTls {
+            is_joined: lease.is_joined(),
+            repository: lease.file().to_owned(),
+            password: wanted.repository.password.clone(),
+            cipher_spec: wanted.cipher_spec.clone(),
+            certificate_label: wanted.repository.certificate_label.clone(),
+        });
+        Login { tls, ..self.login.clone() }
+    }
+}
+
+/// What connects to the target.
+///
+/// # Errors
+/// If the target is not complete, or its key repository cannot be used.
+pub(crate) fn login(access: &Access, settings: &Settings) -> Result<Wanted, BrokerError> {
+    let endpoint = &access.endpoint;
+    let tls = match &endpoint.tls {
+        Tls::Off => None,
+        Tls::On { cipher_spec, .. } => {
+            let cipher_spec = cipher_spec.clone().unwrap_or_else(|| ANY_CIPHER.to_owned());
+            Some(WantedTls { repository: Arc::new(key_repository(access)?), cipher_spec })
+        }
+    };
+    let route = match (&endpoint.ccdt_url, &endpoint.channel) {
+        (Some(url), _) => Route::Table { url: table(url)? },
+        (None, Some(name)) => {
+            Route::Channel { name: name.clone(), conn_name: conn_name(&endpoint.addresses) }
+        }
+        (None, None) => {
+            return Err(BrokerError::unsupported("IBM MQ needs target.channel beside connName"));
+        }
+    };
+    let login = Login {
+        queue_manager: endpoint.queue_manager.clone(),
+        route,
+        tls: None,
+        credentials: credentials(access)?,
+        application: settings.application.clone(),
+        heartbeat: seconds(settings.heartbeat),
+    };
+    Ok(Wanted { login, tls })
+}
+
+fn credentials(access: &Access) -> Result<Option<mq::Credentials>, BrokerError> {
+    let Some(credentials) = &access.credentials else {
+        return match &access.endpoint.user {
+            // The client would send its own user instead, which is not the one that was asked for.
+            Some(_) => Err(BrokerError::unsupported("IBM MQ needs a password (passwordRef) beside a user")),
+            None => Ok(None),
+        };
+    };
+    if credentials.user.len() > LONGEST_USER || credentials.password.expose_secret().len() > LONGEST_PASSWORD
+    {
+        let detail = format!(
+            "IBM MQ takes a user of up to {LONGEST_USER} and a password of up to {LONGEST_PASSWORD} bytes"
+        );
+        return Err(BrokerError::authentication_failed(detail));
+    }
+    Ok(Some(credentials.clone()))
+}
+
+/// The addresses as the client reads them; it tries them in order.
+fn conn_name(addresses: &[Address]) -> String {
+    addresses.iter().map(|Address { host, port }| format!("{host}({port})")).collect::<Vec<_>>().join(",")
+}
+
+/// A table's place, which is a file or behind https: the client would also follow other schemes.
+fn table(url: &str) -> Result<String, BrokerError> {
+    let is_known = ["file://", "https://"].iter().any(|scheme| url.starts_with(scheme));
+    if is_known {
+        Ok(url.to_owned())
+    } else {
+        Err(BrokerError::unsupported("ccdtUrl must begin with file:// or https://"))
+    }
+}
+
+fn key_repository(access: &Access) -> Result<KeyRepository, BrokerError> {
+    let secret = match (&access.key_store, &access.trust_store) {
+        (Some(secret), None) | (None, Some(secret)) => secret,
+        (None, None) => {
+            return Err(BrokerError::unsupported(
+                "TLS with IBM MQ needs a key repository: name it in ssl.keyStoreRef or ssl.trustStoreRef",
+            ));
+        }
+        (Some(_), Some(_)) => {
+            return Err(BrokerError::unsupported(
+                "IBM MQ has one key repository for certificates and authorities: name it in ssl.keyStoreRef or \
+                 ssl.trustStoreRef, not in both",
+            ));
+        }
+    };
+    let malformed = |why: Malformed| {
+        BrokerError::authentication_failed(format!("the secret of the key repository cannot be used: {why}"))
+    };
+    KeyRepository::parse(secret).map_err(malformed)
+}
+
+fn seconds(duration: Duration) -> MQLONG {
+    MQLONG::try_from(duration.as_secs()).unwrap_or(MQLONG::MAX)
+}
+
+#[cfg(test)]
+mod tests {
+    use mq::{BrokerKind, Credentials, Endpoint};
+
+    use super::*;
+    use crate::tls::TlsInUse;
+
+    fn access() -> Access {
+        Access {
+            endpoint: Endpoint {
+                broker: BrokerKind::IbmMq,
+                queue_manager: "QM1".to_owned(),
+                channel: Some("DEV.APP.SVRCONN".to_owned()),
+                addresses: [("one", 1414), ("fe80::1", 1415)]
+                    .map(|(host, port)| Address { host: host.to_owned(), port })
+                    .to_vec(),
+                ccdt_url: None,
+                tls: Tls::Off,
+                user: None,
+                password_ref: None,
+            },
+            credentials: Some(Credentials { user: "app".to_owned(), password: "s3cret".into() }),
+            trust_store: None,
+            key_store: None,
+            secret_version: String::new(),
+        }
+    }
+
+    fn refused(access: &Access) -> String {
+        login(access, &Settings::default()).unwrap_err().to_string()
+    }
+
+    #[test]
+    fn addresses_are_given_to_the_client_in_their_order() {
+        let login = login(&access(), &Settings::default()).unwrap().with_key_repository_of(None);
+        let Route::Channel { name, conn_name } = login.route else { panic!("{:?}", login.route) };
+        assert!(login.tls.is_none());
+        assert_eq!((name.as_str(), conn_name.as_str()), ("DEV.APP.SVRCONN", "one(1414),fe80::1(1415)"));
+        assert_eq!(login.heartbeat, 60);
+    }
+
+    #[test]
+    fn a_table_is_a_file_or_behind_https() {
+        let mut access = access();
+        for (url, fine) in [
+            ("file:///opt/AMQCLCHL.TAB", true),
+            ("https://ccdt.example/t.json", true),
+            ("http://x/", false),
+            ("ftp://x", false),
+        ] {
+            access.endpoint.ccdt_url = Some(url.to_owned());
+            let login = login(&access, &Settings::default());
+            let is_table = login.is_ok_and(|wanted| matches!(wanted.login.route, Route::Table { .. }));
+            assert_eq!(is_table, fine, "{url}");
+        }
+    }
+
+    #[test]
+    fn what_is_missing_in_a_target_is_said() {
+        let mut without_channel = access();
+        without_channel.endpoint.channel = None;
+        assert!(refused(&without_channel).contains("target.channel"));
+        let mut without_password = access();
+        without_password.credentials = None;
+        without_password.endpoint.user = Some("app".to_owned());
+        assert!(refused(&without_password).contains("passwordRef"));
+        let mut long = access();
+        long.credentials = Some(Credentials { user: "app".to_owned(), password: "x".repeat(257).into() });
+        assert!(refused(&long).contains("256 bytes"));
+    }
+
+    #[test]
+    fn tls_has_one_key_repository_in_a_file_of_its_own() {
+        let settings = Settings::default();
+        let mut access = access();
+        access.endpoint.tls = Tls::On { key_store_ref: None, trust_store_ref: None, cipher_spec: None };
+        assert!(refused(&access).contains("key repository"));
+        access.trust_store = Some(r#"{"p12":"AQI=","password":"s3cret","certificateLabel":"app"}"#.into());
+        let wanted = login(&access, &settings).unwrap();
+        let (directory, in_use) = (tempfile::tempdir().unwrap(), Arc::<TlsInUse>::default());
+        let lease = || in_use.lease(wanted.key_repository().unwrap(), directory.path()).unwrap().unwrap();
+        let (first, second) = (lease(), lease());
+        let tls = wanted.with_key_repository_of(Some(&first)).tls.unwrap();
+        assert_eq!(tls.cipher_spec, ANY_CIPHER);
+        assert_eq!(tls.certificate_label.as_deref(), Some("app"));
+        assert_eq!((&*tls.repository, tls.is_joined), (first.file(), false));
+        assert!(wanted.with_key_repository_of(Some(&second)).tls.unwrap().is_joined);
+        access.key_store = access.trust_store.clone();
+        assert!(refused(&access).contains("not in both"));
+        access.trust_store = None;
+        access.key_store = Some("-----BEGIN".into());
+        let error = login(&access, &settings).unwrap_err();
+        assert!(matches!(error, BrokerError::AuthenticationFailed { .. }), "{error:?}");
+        assert!(!error.to_string().contains("BEGIN"), "{error}");
+    }
+}

@@ -1,0 +1,292 @@
+//! Moving messages from one queue to others of the same queue manager.
+//!
+//! A message is looked at and locked, put at its new place, and got from the old one, all in one
+//! unit of work. So it is at exactly one place at any time, and one that its new place refuses was
+//! never taken: neither its position nor its backout count changes.
+
+mod route;
+mod source;
+
+use std::sync::{Arc, mpsc};
+use std::time::{Duration, Instant};
+
+use async_trait::async_trait;
+use clock::Deadline;
+use mq::{
+    Access, BrokerError, Destination, MoveCommand, MoveFailure, MoveReport, Put, QueueName, Reach, Relocation,
+};
+use tokio::sync::oneshot;
+
+use crate::depth::fail_to_get;
+use crate::doubt;
+use crate::errors::During;
+use crate::fetch::Place;
+use crate::mqi::{Connection, Refusal};
+use crate::outgoing::selected;
+use crate::pools::Pools;
+use crate::session::{Failure, Session};
+use crate::worker::{NoAnswer, wait_for};
+use route::Route;
+use source::{Plan, Source, Window};
+
+/// What is kept of the time for the commit of what was put.
+const MARGIN: Duration = Duration::from_secs(1);
+
+/// How many messages a unit of work may have if the queue manager does not say (its default).
+const USUAL_MAXUMSGS: u64 = 10_000;
+
+/// A move on one connection.
+pub(crate) struct Moving {
+    /// `None` after a commit that was not confirmed.
+    open: Option<Open>,
+    place: Place,
+    /// What was put last and not committed.
+    window: Window,
+}
+
+/// The connection. Dropping it backs out what is not committed, and ends it.
+struct Open {
+    session: Session,
+    steps: mpsc::Sender<Step>,
+}
+
+type Answer<T> = oneshot::Sender<Result<T, Refusal>>;
+
+enum Step {
+    Put { limit: usize, stop_at: Instant, answer: Answer<Window> },
+    Commit(Answer<()>),
+    Finish(oneshot::Sender<MoveReport>),
+}
+
+pub(crate) async fn connect(
+    pools: &Arc<Pools>,
+    access: &Access,
+    queue: &QueueName,
+    command: &MoveCommand,
+    reach: &Reach,
+    deadline: Deadline,
+) -> Result<Moving, BrokerError> {
+    let msg_ids = ids(command)?;
+    let session = pools.acquire(access, deadline).await?;
+    let plan = plan(&session, queue, command, reach, msg_ids);
+    let (steps, todo) = mpsc::channel();
+    let (opened, is_open) = oneshot::channel();
+    let begun = session.begin(move |connection| work(connection, &plan, opened, &todo));
+    let opened = match begun {
+        Ok(()) => wait_for(is_open, deadline).await.map_err(Failure::from),
+        Err(failure) => Err(failure),
+    };
+    let place = Place { pools: Arc::clone(pools), access: access.clone(), queue: queue.clone() };
+    match opened {
+        Ok(Ok(())) => Ok(Moving { open: Some(Open { session, steps }), place, window: Window::default() }),
+        Ok(Err((refusal, at))) => {
+            drop(steps);
+            Err(did_not_open(session, refusal, (queue, &at), deadline).await)
+        }
+        Err(failure) => Err(session.fail(failure, During::Queue(queue), deadline).await),
+    }
+}
+
+/// Says what a move would do, by a look at the messages.
+pub(crate) async fn preview(
+    pools: &Arc<Pools>,
+    access: &Access,
+    queue: &QueueName,
+    command: &MoveCommand,
+    reach: &Reach,
+    deadline: Deadline,
+) -> Result<MoveReport, BrokerError> {
+    let msg_ids = ids(command)?;
+    let session = pools.acquire(access, deadline).await?;
+    let plan = Plan { is_preview: true, ..plan(&session, queue, command, reach, msg_ids) };
+    let limit = usize::try_from(command.max.get()).unwrap_or(usize::MAX);
+    let stop_at = stop_at(deadline);
+    let shown = session.call(deadline, move |connection| {
+        let mut source = match Source::open(connection, &plan) {
+            Ok(source) => source,
+            Err((refusal, at)) => return Ok(Err((refusal, at))),
+        };
+        source.fill(limit, stop_at)?;
+        Ok(Ok(source.report()))
+    });
+    match shown.await {
+        Ok(Ok(report)) => {
+            session.finish();
+            Ok(report)
+        }
+        Ok(Err((refusal, at))) => Err(did_not_open(session, refusal, (queue, &at), deadline).await),
+        Err(failure) => Err(session.fail(failure, During::Queue(queue), deadline).await),
+    }
+}
+
+/// Ends a session whose queue `from`, or another one, was not opened.
+async fn did_not_open(
+    session: Session,
+    refusal: Refusal,
+    (from, at): (&QueueName, &QueueName),
+    deadline: Deadline,
+) -> BrokerError {
+    if from == at {
+        fail_to_get(session, refusal.into(), from, deadline).await
+    } else {
+        session.fail(refusal.into(), During::Queue(at), deadline).await
+    }
+}
+
+fn plan(
+    session: &Session,
+    queue: &QueueName,
+    command: &MoveCommand,
+    reach: &Reach,
+    msg_ids: Option<Vec<libmqm_sys::MQBYTE24>>,
+) -> Plan {
+    let facts = session.queue_manager();
+    let most = facts.map_or(USUAL_MAXUMSGS, |facts| facts.max_uncommitted.max(2));
+    let manager = facts.map(|facts| facts.name.clone());
+    Plan {
+        queue: queue.clone(),
+        destination: match &command.to {
+            Destination::Queue(to) => Some(to.clone()),
+            Destination::Origin => None,
+        },
+        route: Route::new(queue.clone(), command.to.clone(), reach.clone(), manager),
+        msg_ids,
+        // A message counts twice: as it is put, and as it is got.
+        most: usize::try_from(most / 2).unwrap_or(usize::MAX),
+        abandoned: session.abandoned(),
+        is_preview: false,
+    }
+}
+
+fn ids(command: &MoveCommand) -> Result<Option<Vec<libmqm_sys::MQBYTE24>>, BrokerError> {
+    let Some(ids) = &command.msg_ids else { return Ok(None) };
+    let id = |(index, id): (usize, &mq::IdBytes)| selected(&id.0, format!("/selector/msgIdsBase64/{index}"));
+    ids.iter().enumerate().map(id).collect::<Result<_, _>>().map(Some)
+}
+
+fn stop_at(deadline: Deadline) -> Instant {
+    deadline.earlier_by(MARGIN.min(deadline.remaining() / 4)).instant().into_std()
+}
+
+/// What the thread does until nobody tells it any more.
+fn work(
+    connection: &Connection,
+    plan: &Plan,
+    opened: oneshot::Sender<Result<(), (Refusal, QueueName)>>,
+    todo: &mpsc::Receiver<Step>,
+) {
+    let mut source = match Source::open(connection, plan) {
+        Ok(source) => source,
+        Err(refused) => {
+            let _ = opened.send(Err(refused));
+            return;
+        }
+    };
+    let _ = opened.send(Ok(()));
+    for step in todo {
+        match step {
+            Step::Put { limit, stop_at, answer } => {
+                let _ = answer.send(source.fill(limit, stop_at));
+            }
+            Step::Commit(answer) => {
+                let _ = answer.send(connection.commit());
+            }
+            Step::Finish(answer) => {
+                let _ = answer.send(source.report());
+                return;
+            }
+        }
+    }
+}
+
+impl Moving {
+    async fn step<T>(&self, step: impl FnOnce(Answer<T>) -> Step, deadline: Deadline) -> Result<T, Failure> {
+        let Some(open) = &self.open else { return Err(NoAnswer::Gone.into()) };
+        let (answer, answered) = oneshot::channel();
+        // If the thread has ended, nobody answers.
+        let _ = open.steps.send(step(answer));
+        Ok(wait_for(answered, deadline).await??)
+    }
+
+    /// What a commit that was not confirmed came to.
+    ///
+    /// Only that nothing was moved can be certain. A message at its new place proves nothing, since
+    /// another client that moves it keeps its id and its times.
+    async fn unsettled(&mut self, failure: Failure, deadline: Deadline) -> MoveFailure {
+        let Window { count, evidence, .. } = std::mem::take(&mut self.window);
+        let may_have_committed = failure.may_have_committed();
+        let error = failure.into_error(During::Queue(&self.place.queue));
+        if !may_have_committed {
+            return MoveFailure { error, in_doubt: 0 };
+        }
+        // As long as the connection lives, its unit of work may hold the messages.
+        self.open = None;
+        let Place { pools, access, queue } = &self.place;
+        if doubt::are_all_back(pools, access, queue, &evidence, deadline).await {
+            let detail =
+                format!("the last {count} messages were not moved and are back on the queue: {error}");
+            return MoveFailure { error: BrokerError::unreachable(detail).standing_for(&error), in_doubt: 0 };
+        }
+        let detail = format!(
+            "IBM MQ did not confirm the commit of {count} messages, which are either at their old places or at \
+             their new ones: {error}"
+        );
+        MoveFailure { error: error.left_in_doubt(detail), in_doubt: count }
+    }
+}
+
+#[async_trait]
+impl Relocation for Moving {
+    fn cluster(&self) -> Option<&str> {
+        self.open.as_ref().and_then(|open| open.session.cluster())
+    }
+
+    /// A unit of work happens wholly or not at all.
+    fn most_in_doubt(&self) -> u64 {
+        0
+    }
+
+    async fn put(&mut self, limit: u64, deadline: Deadline) -> Result<Put, MoveFailure> {
+        let limit = usize::try_from(limit).unwrap_or(usize::MAX);
+        let stop_at = stop_at(deadline);
+        let window = self.step(|answer| Step::Put { limit, stop_at, answer }, deadline).await;
+        self.window = window.map_err(|failure| MoveFailure {
+            error: failure.into_error(During::Queue(&self.place.queue)),
+            in_doubt: 0,
+        })?;
+        Ok(Put { count: self.window.count, is_certain: false, is_last: self.window.is_last })
+    }
+
+    async fn settle(&mut self, deadline: Deadline) -> Result<(), MoveFailure> {
+        if self.window.count == 0 {
+            return Ok(());
+        }
+        let until = deadline.earlier_by(doubt::TO_RESOLVE.min(deadline.remaining() / 4));
+        match self.step(Step::Commit, until).await {
+            Ok(()) => {
+                self.window = Window::default();
+                Ok(())
+            }
+            Err(failure) => Err(self.unsettled(failure, deadline).await),
+        }
+    }
+
+    async fn finish(self: Box<Self>, deadline: Deadline) -> MoveReport {
+        // The messages were moved all the same.
+        let unknown = || MoveReport {
+            truncated: true,
+            warnings: vec!["the connection broke before it was said which messages were moved".to_owned()],
+            ..MoveReport::default()
+        };
+        let Some(Open { session, steps }) = self.open else { return unknown() };
+        let (answer, answered) = oneshot::channel();
+        let _ = steps.send(Step::Finish(answer));
+        match wait_for(answered, deadline).await {
+            Ok(report) => {
+                session.finish();
+                report
+            }
+            Err(_) => unknown(),
+        }
+    }
+}

@@ -1,0 +1,75 @@
+//! Where a message goes, and why it stays.
+
+use std::collections::HashMap;
+
+use libmqm_sys as mqi;
+use mq::{Destination, QueueName, Reach, Stay};
+
+use crate::dead_letter::{Origin, origin};
+
+/// Where messages go.
+#[derive(Clone, Debug)]
+pub(super) struct Route {
+    from: QueueName,
+    to: Destination,
+    reach: Reach,
+    /// The queue manager's name, unless the user may not ask.
+    manager: Option<String>,
+    /// Queues that take no messages, and why.
+    closed: HashMap<QueueName, Stay>,
+}
+
+/// What becomes of a message.
+#[derive(Debug)]
+pub(super) struct Decision {
+    pub(super) to: Option<QueueName>,
+    pub(super) stays: Option<Stay>,
+    /// The dead-letter header, which goes away if the message goes back to where it was put first.
+    pub(super) without: Option<Origin>,
+}
+
+impl Route {
+    pub(super) fn new(from: QueueName, to: Destination, reach: Reach, manager: Option<String>) -> Self {
+        Self { from, to, reach, manager, closed: HashMap::new() }
+    }
+
+    pub(super) fn decide(&self, md: &mqi::MQMD, body: &[u8]) -> Decision {
+        match &self.to {
+            Destination::Queue(to) => {
+                Decision { to: Some(to.clone()), stays: self.closed.get(to).copied(), without: None }
+            }
+            Destination::Origin => self.back(origin(md, body)),
+        }
+    }
+
+    fn back(&self, origin: Option<Origin>) -> Decision {
+        let Some(origin) = origin else {
+            return Decision { to: None, stays: Some(Stay::NoOrigin), without: None };
+        };
+        let Ok(to) = QueueName::try_from(origin.queue.clone()) else {
+            return Decision { to: None, stays: Some(Stay::NoOrigin), without: None };
+        };
+        let is_elsewhere = !origin.queue_manager.is_empty()
+            && self.manager.as_ref().is_none_or(|name| *name != origin.queue_manager);
+        let stays = if to == self.from {
+            Some(Stay::SameQueue)
+        } else if is_elsewhere {
+            Some(Stay::Unroutable)
+        } else if !self.reach.contains(&to) {
+            Some(Stay::NotAllowed)
+        } else {
+            self.closed.get(&to).copied()
+        };
+        Decision { to: Some(to), stays, without: Some(origin) }
+    }
+
+    /// Puts nothing more on this queue.
+    pub(super) fn close(&mut self, to: QueueName, why: Stay) {
+        self.closed.insert(to, why);
+    }
+
+    /// Whether no message can be moved any more.
+    pub(super) fn is_closed(&self) -> bool {
+        matches!(&self.to, Destination::Queue(to) if self.closed.contains_key(to))
+    }
+}

@@ -1,0 +1,348 @@
+//! The queue that messages are moved from, on the connection's thread.
+
+use std::collections::{HashMap, VecDeque};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Instant;
+
+use libmqm_sys::{self as mqi, MQLONG};
+use mq::{Considered, MoveReport, QueueName, Stay};
+
+use super::route::{Decision, Route};
+use crate::dead_letter::{Origin, deaths};
+use crate::doubt::{self, Evidence};
+use crate::facts::QueueKind;
+use crate::mqi::{Connection, Effect, Got, Object, Properties, Refusal, Take, Verb};
+use crate::reason::{Kind, Reason};
+
+/// How many messages are looked at, at most.
+const MOST_EXAMINED: u64 = 10_000;
+
+/// A unit of work ends with so many bytes: it occupies the queue manager's log until then.
+const UNIT_BYTES: usize = 16 * 1024 * 1024;
+
+/// The buffer that every message is looked at with. One that is longer is looked at again.
+const BUFFER: usize = 64 * 1024;
+
+/// What is to be moved.
+pub(super) struct Plan {
+    pub(super) queue: QueueName,
+    /// Where all messages go, if they go to one queue.
+    pub(super) destination: Option<QueueName>,
+    pub(super) route: Route,
+    pub(super) msg_ids: Option<Vec<mqi::MQBYTE24>>,
+    /// How many messages a unit of work may have.
+    pub(super) most: usize,
+    pub(super) abandoned: Arc<AtomicBool>,
+    /// Nothing is moved.
+    pub(super) is_preview: bool,
+}
+
+/// What was put in one unit of work.
+#[derive(Debug, Default)]
+pub(super) struct Window {
+    pub(super) count: u64,
+    pub(super) is_last: bool,
+    /// The messages, for a commit in doubt.
+    pub(super) evidence: Vec<Evidence>,
+}
+
+/// A queue that messages are put on.
+struct Target<'c> {
+    queue: Object<'c>,
+    /// `MQPMO_SET_ALL_CONTEXT`, unless the user may not set it.
+    context: MQLONG,
+}
+
+pub(super) struct Source<'c> {
+    connection: &'c Connection,
+    plan: &'c Plan,
+    route: Route,
+    queue: Object<'c>,
+    properties: Properties<'c>,
+    /// Of messages that are got after they were put.
+    ignored: Properties<'c>,
+    targets: HashMap<QueueName, Target<'c>>,
+    /// The ids that are looked for still, if only some messages are moved.
+    ids: Option<VecDeque<mqi::MQBYTE24>>,
+    is_first_look: bool,
+    /// How many messages may still be looked at. What comes to the queue after the move began is
+    /// not moved.
+    left: u64,
+    has_more: bool,
+    buffer: Vec<u8>,
+    report: MoveReport,
+    is_over: bool,
+}
+
+/// A message that was looked at and locked, as far as its body is in the buffer.
+struct Seen {
+    md: Box<mqi::MQMD>,
+    length: usize,
+    /// The whole body's length.
+    of: usize,
+}
+
+/// What a queue did with a message.
+enum Given {
+    Taken,
+    Stays(Stay),
+}
+
+impl<'c> Source<'c> {
+    /// Opens the queue, and the one that all messages go to. What is refused is said with the queue
+    /// that it is about.
+    pub(super) fn open(connection: &'c Connection, plan: &'c Plan) -> Result<Self, (Refusal, QueueName)> {
+        let here = |refusal| (refusal, plan.queue.clone());
+        let to_get = if plan.is_preview { 0 } else { mqi::MQOO_INPUT_SHARED };
+        let queue = Object::open_queue(connection, &plan.queue, mqi::MQOO_BROWSE | to_get).map_err(here)?;
+        let depth = depth(connection, &plan.queue).map_err(here)?;
+        let mut source = Self {
+            connection,
+            plan,
+            route: plan.route.clone(),
+            queue,
+            properties: Properties::new(connection).map_err(here)?,
+            ignored: Properties::new(connection).map_err(here)?,
+            targets: HashMap::new(),
+            ids: plan.msg_ids.clone().map(VecDeque::from),
+            is_first_look: true,
+            left: depth.unwrap_or(MOST_EXAMINED).min(MOST_EXAMINED),
+            has_more: depth.is_some_and(|depth| depth > MOST_EXAMINED),
+            buffer: vec![0; BUFFER],
+            report: MoveReport::default(),
+            is_over: false,
+        };
+        if let Some(to) = &plan.destination {
+            source.target(to).map_err(|refusal| (refusal, to.clone()))?;
+        }
+        Ok(source)
+    }
+
+    /// Puts up to `limit` messages at their new places and gets them from the old one, in the open
+    /// unit of work.
+    pub(super) fn fill(&mut self, limit: usize, stop_at: Instant) -> Result<Window, Refusal> {
+        let limit = limit.min(self.plan.most);
+        let mut window = Window::default();
+        let (mut moved, mut bytes) = (0, 0);
+        while !self.is_over && moved < limit && bytes < UNIT_BYTES {
+            if self.plan.abandoned.load(Ordering::SeqCst) || Instant::now() >= stop_at {
+                self.report.warnings.push("the time ended before all messages were looked at".to_owned());
+                self.end(true);
+                break;
+            }
+            let Some(seen) = self.look()? else { break };
+            let decision = self.route.decide(&seen.md, self.buffer.get(..seen.length).unwrap_or_default());
+            let considered = considered(&seen, &decision, &self.buffer);
+            match self.give(&seen, &decision)? {
+                Given::Taken => {
+                    (moved, bytes) = (moved + 1, bytes + if self.plan.is_preview { 0 } else { seen.of });
+                    doubt::remember(&mut window.evidence, &seen.md);
+                    self.report.messages.push(considered);
+                }
+                Given::Stays(why) => self.keep(considered, why),
+            }
+        }
+        window.count = u64::try_from(moved).unwrap_or(u64::MAX);
+        window.is_last = self.is_over;
+        Ok(window)
+    }
+
+    /// What was moved and what stays. How many messages are left is asked again.
+    pub(super) fn report(&mut self) -> MoveReport {
+        let remaining = depth(self.connection, &self.plan.queue).ok().flatten();
+        MoveReport { remaining, ..std::mem::take(&mut self.report) }
+    }
+
+    fn end(&mut self, is_truncated: bool) {
+        self.is_over = true;
+        self.report.truncated |= is_truncated;
+    }
+
+    /// Looks at the next message that may be moved, and locks it.
+    fn look(&mut self) -> Result<Option<Seen>, Refusal> {
+        loop {
+            if self.left == 0 {
+                self.end(self.has_more);
+                return Ok(None);
+            }
+            let message_id = match &self.ids {
+                None => None,
+                Some(ids) => match ids.front() {
+                    Some(id) => Some(*id),
+                    None => {
+                        self.end(false);
+                        return Ok(None);
+                    }
+                },
+            };
+            let which = if self.is_first_look { mqi::MQGMO_BROWSE_FIRST } else { mqi::MQGMO_BROWSE_NEXT };
+            if let Some(seen) = self.browse(which, message_id)? {
+                self.is_first_look = false;
+                self.left -= 1;
+                self.report.examined += 1;
+                return Ok(Some(seen));
+            }
+            match &mut self.ids {
+                // The next id may be in front of this one.
+                Some(ids) => {
+                    ids.pop_front();
+                    self.is_first_look = true;
+                }
+                None => {
+                    self.end(false);
+                    return Ok(None);
+                }
+            }
+        }
+    }
+
+    fn browse(&mut self, which: MQLONG, message_id: Option<mqi::MQBYTE24>) -> Result<Option<Seen>, Refusal> {
+        let lock = if self.plan.is_preview { 0 } else { mqi::MQGMO_LOCK };
+        let take =
+            Take { options: which | lock | mqi::MQGMO_ACCEPT_TRUNCATED_MSG, message_id, ..Take::default() };
+        match self.queue.get(&take, &self.properties, &mut self.buffer)? {
+            Got::Message { descriptor: md, length, of, .. } => Ok(Some(Seen { md, length, of })),
+            Got::Nothing | Got::TooLong { .. } => Ok(None),
+        }
+    }
+
+    /// Gives a message to the queue that it is to go to, and takes it from this one.
+    fn give(&mut self, seen: &Seen, decision: &Decision) -> Result<Given, Refusal> {
+        let Decision { to: Some(to), stays: None, without } = decision else {
+            return Ok(Given::Stays(decision.stays.unwrap_or(Stay::NoOrigin)));
+        };
+        if seen.of > crate::MOST_HELD {
+            return Ok(Given::Stays(Stay::TooLarge));
+        }
+        if let Err(refusal) = self.target(to) {
+            return self.refused(to, refusal);
+        }
+        if self.plan.is_preview {
+            return Ok(Given::Taken);
+        }
+        if seen.length < seen.of {
+            self.buffer.resize(seen.of, 0);
+            let whole = self.browse(mqi::MQGMO_BROWSE_MSG_UNDER_CURSOR, None)?;
+            if whole.is_none_or(|whole| whole.length < seen.of) {
+                return Err(Refusal::failed(Verb::Get, mqi::MQRC_NO_MSG_UNDER_CURSOR));
+            }
+        }
+        match self.put(seen, to, without.as_ref()) {
+            Ok(()) => {
+                self.take()?;
+                Ok(Given::Taken)
+            }
+            Err(refusal) => self.refused(to, refusal),
+        }
+    }
+
+    fn put(&mut self, seen: &Seen, to: &QueueName, without: Option<&Origin>) -> Result<(), Refusal> {
+        let target = self.targets.get(to);
+        let target = target.ok_or(Refusal::failed(Verb::Put, mqi::MQRC_HOBJ_ERROR))?;
+        let mut md = *seen.md;
+        let body = self.buffer.get(..seen.of).unwrap_or_default();
+        let body = match without {
+            Some(origin) => origin.take_off(&mut md, body),
+            None => body,
+        };
+        let options = mqi::MQPMO_SYNCPOINT | target.context;
+        if let Some(reason) = target.queue.put(&mut md, options, Some(&self.properties), None, body)? {
+            let Reason { code, name, words, .. } = Reason::of(reason);
+            let warning =
+                format!("IBM MQ warned of messages that were put on {to} ({code}, {name}). {words}");
+            if !self.report.warnings.contains(&warning) {
+                self.report.warnings.push(warning);
+            }
+        }
+        Ok(())
+    }
+
+    /// Gets the message that was looked at. Its body is put already, and need not come again.
+    fn take(&self) -> Result<(), Refusal> {
+        let take = Take {
+            options: mqi::MQGMO_SYNCPOINT | mqi::MQGMO_MSG_UNDER_CURSOR | mqi::MQGMO_ACCEPT_TRUNCATED_MSG,
+            ..Take::default()
+        };
+        match self.queue.get(&take, &self.ignored, &mut [])? {
+            Got::Message { .. } => Ok(()),
+            // It is locked, so it cannot have gone; what was put must not stay.
+            Got::Nothing | Got::TooLong { .. } => {
+                Err(Refusal::failed(Verb::Get, mqi::MQRC_NO_MSG_UNDER_CURSOR))
+            }
+        }
+    }
+
+    /// The queue, open to put on.
+    fn target(&mut self, to: &QueueName) -> Result<(), Refusal> {
+        if self.targets.contains_key(to) {
+            return Ok(());
+        }
+        let with_context = mqi::MQOO_OUTPUT | mqi::MQOO_SET_ALL_CONTEXT;
+        let target = match Object::open_queue(self.connection, to, with_context) {
+            Ok(queue) => Target { queue, context: mqi::MQPMO_SET_ALL_CONTEXT },
+            Err(Refusal { reason: mqi::MQRC_NOT_AUTHORIZED, .. }) => {
+                let queue = Object::open_queue(self.connection, to, mqi::MQOO_OUTPUT)?;
+                self.report.warnings.push(format!(
+                    "the user may not set all context on {to} (+setall), so messages there say that the gateway put \
+                     them, and when it did"
+                ));
+                Target { queue, context: mqi::MQPMO_NONE }
+            }
+            Err(refusal) => return Err(refusal),
+        };
+        self.targets.insert(to.clone(), target);
+        Ok(())
+    }
+
+    /// Why a message stays that a queue refused. A refusal that is not about the message closes the
+    /// queue.
+    fn refused(&mut self, to: &QueueName, refusal: Refusal) -> Result<Given, Refusal> {
+        // What was put before is gone with the unit of work, or has to go: a message that was put
+        // with a warning is in it.
+        let is_certain = refusal.effect == Effect::Nothing;
+        if !is_certain || !refusal.spares_the_connection() || refusal.reason == mqi::MQRC_BACKED_OUT {
+            return Err(refusal);
+        }
+        let Reason { code, name, kind, .. } = Reason::of(refusal.reason);
+        let why = match kind {
+            Kind::TooLarge => return Ok(Given::Stays(Stay::TooLarge)),
+            Kind::UnknownQueue => Stay::Unroutable,
+            _ => Stay::Refused,
+        };
+        self.route.close(to.clone(), why);
+        self.report.warnings.push(format!("nothing more was put on {to} ({code}, {name})"));
+        Ok(Given::Stays(why))
+    }
+
+    fn keep(&mut self, considered: Considered, why: Stay) {
+        self.report.stayed += 1;
+        if self.report.stayed <= MoveReport::MOST_STAYING {
+            self.report.messages.push(Considered { stays: Some(why), ..considered });
+        }
+        if self.route.is_closed() {
+            self.end(self.left > 0 || self.has_more);
+        }
+    }
+}
+
+fn considered(seen: &Seen, decision: &Decision, buffer: &[u8]) -> Considered {
+    let deaths = deaths(&seen.md, buffer.get(..seen.length).unwrap_or_default());
+    Considered {
+        msg_id: (seen.md.MsgId != [0; 24]).then(|| seen.md.MsgId.to_vec()),
+        to: decision.to.clone(),
+        stays: None,
+        deaths: u64::try_from(deaths.len()).unwrap_or(u64::MAX),
+        backout_count: u64::try_from(seen.md.BackoutCount).unwrap_or_default(),
+    }
+}
+
+/// The queue's depth, if the user may ask.
+fn depth(connection: &Connection, queue: &str) -> Result<Option<u64>, Refusal> {
+    match QueueKind::ask(connection, queue) {
+        Ok(QueueKind::Local(facts)) => Ok(Some(facts.depth)),
+        Ok(QueueKind::Elsewhere(_)) => Ok(None),
+        Err(refusal) if refusal.spares_the_connection() => Ok(None),
+        Err(refusal) => Err(refusal),
+    }
+}

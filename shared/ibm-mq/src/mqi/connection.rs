@@ -1,0 +1,233 @@
+//! One connection to a queue manager.
+#![allow(unsafe_code)]
+
+use std::fmt;
+use std::marker::PhantomData;
+use std::path::PathBuf;
+
+use ::mq::Credentials;
+use libmqm_sys::{self as mq, MQLONG};
+use secrecy::{ExposeSecret as _, SecretString};
+
+use super::structures::{self, fill};
+use super::{Codes, Effect, Library, Refusal, Verb, length_of};
+use crate::reason::Reason;
+
+/// Where the queue manager is.
+#[derive(Clone, Debug)]
+pub(crate) enum Route {
+    /// By a channel's definition of our own.
+    Channel { name: String, conn_name: String },
+    /// By a client channel definition table, whose entry the queue manager's name chooses.
+    Table { url: String },
+}
+
+/// What a connection occupies until it has ended.
+pub(crate) trait Occupied: Send + 'static {
+    /// The connection will not end before its process does.
+    fn keep(self: Box<Self>);
+}
+
+/// What protects a channel.
+#[derive(Clone, Debug)]
+pub(crate) struct ChannelTls {
+    /// Whether another connection of this process has these settings already. The client warns of
+    /// that (2391), and uses the settings that it has.
+    pub(crate) is_joined: bool,
+    /// The file of the key repository.
+    pub(crate) repository: PathBuf,
+    /// If there is no stash file beside the repository.
+    pub(crate) password: Option<SecretString>,
+    pub(crate) cipher_spec: String,
+    pub(crate) certificate_label: Option<String>,
+}
+
+/// Everything that a connection is made of.
+#[derive(Clone, Debug)]
+pub(crate) struct Login {
+    /// Empty for the default one, with a leading `*` for any of a group.
+    pub(crate) queue_manager: String,
+    pub(crate) route: Route,
+    pub(crate) tls: Option<ChannelTls>,
+    pub(crate) credentials: Option<Credentials>,
+    /// What an administrator sees beside the connection; at most 28 bytes.
+    pub(crate) application: String,
+    /// Seconds between the heartbeats that we ask for.
+    pub(crate) heartbeat: MQLONG,
+}
+
+/// How often a connection that ends tries to back out.
+const BACK_OUTS: usize = 3;
+
+/// With these the queue manager has backed out by itself: the connection is no more.
+const ENDED: [MQLONG; 5] = [
+    mq::MQRC_CONNECTION_BROKEN,
+    mq::MQRC_HCONN_ERROR,
+    mq::MQRC_Q_MGR_STOPPING,
+    mq::MQRC_Q_MGR_NOT_AVAILABLE,
+    mq::MQRC_CONNECTION_STOPPING,
+];
+
+/// An open connection, of the thread that made it. Dropping it backs out what was not committed,
+/// and disconnects. A connection that cannot back out is left open: its messages stay locked until
+/// this process ends, and then the queue manager backs them out.
+pub(crate) struct Connection {
+    library: &'static Library,
+    handle: mq::MQHCONN,
+    /// What the connection occupies. It is given back once the connection has ended, and never if
+    /// it is left open.
+    occupied: Option<Box<dyn Occupied>>,
+    /// Other threads must not use the handle.
+    thread: PhantomData<*const ()>,
+}
+
+impl Connection {
+    /// Connects in one attempt at each address, and blocks until that has ended. `occupied` belongs
+    /// to the connection until it has ended.
+    pub(crate) fn open(
+        library: &'static Library,
+        login: &Login,
+        occupied: impl Occupied,
+    ) -> Result<Self, Refusal> {
+        let mut cno = structures::connect_options();
+        cno.Options = mq::MQCNO_CLIENT_BINDING | mq::MQCNO_RECONNECT_DISABLED | mq::MQCNO_HANDLE_SHARE_NONE;
+        fill(&mut cno.ApplName, &login.application);
+
+        let mut channel = structures::channel();
+        channel.HeartbeatInterval = login.heartbeat;
+        match &login.route {
+            Route::Channel { name, conn_name } => {
+                fill(&mut channel.ChannelName, name);
+                fill(&mut channel.ConnectionName, conn_name);
+            }
+            Route::Table { url } => {
+                cno.CCDTUrlPtr = url.as_ptr().cast_mut().cast();
+                cno.CCDTUrlLength = length_of(url.as_bytes());
+            }
+        }
+
+        let mut security = structures::security();
+        if let Some(credentials) = &login.credentials {
+            let password = credentials.password.expose_secret();
+            security.CSPUserIdPtr = credentials.user.as_ptr().cast_mut().cast();
+            security.CSPUserIdLength = length_of(credentials.user.as_bytes());
+            security.CSPPasswordPtr = password.as_ptr().cast_mut().cast();
+            security.CSPPasswordLength = length_of(password.as_bytes());
+            cno.SecurityParmsPtr = std::ptr::from_mut(&mut security);
+        }
+
+        let mut tls = structures::tls();
+        if let Some(wanted) = &login.tls {
+            fill(&mut channel.SSLCipherSpec, &wanted.cipher_spec);
+            fill(&mut tls.KeyRepository, &wanted.repository.to_string_lossy());
+            if let Some(label) = &wanted.certificate_label {
+                fill(&mut tls.CertificateLabel, label);
+            }
+            if let Some(password) = &wanted.password {
+                let password = password.expose_secret();
+                // With a password of the key repository (MQ 9.3 or later).
+                tls.Version = mq::MQSCO_VERSION_6;
+                tls.KeyRepoPasswordPtr = password.as_ptr().cast_mut().cast();
+                tls.KeyRepoPasswordLength = length_of(password.as_bytes());
+            }
+            cno.SSLConfigPtr = std::ptr::from_mut(&mut tls);
+        }
+        // A channel's definition would take the place of a table.
+        if let Route::Channel { .. } = login.route {
+            cno.ClientConnPtr = std::ptr::from_mut(&mut channel).cast();
+        }
+
+        let mut name = [0; 48];
+        fill(&mut name, &login.queue_manager);
+        let mut handle = mq::MQHC_UNUSABLE_HCONN;
+        let Codes { mut completion, mut reason } = Codes::UNSET;
+        // SAFETY: `cno` and what it points to (`channel`, `security`, `tls`, and the texts of
+        // `login`) live until the call returns, and every length is that of its text. The library
+        // only reads the texts, although it takes them as mutable.
+        unsafe {
+            library.functions().MQCONNX(&name, &mut cno, &mut handle, &mut completion, &mut reason);
+        }
+        let joins = login.tls.as_ref().is_some_and(|tls| tls.is_joined);
+        let verb = if joins { Verb::Join } else { Verb::Connect };
+        let checked = Codes { completion, reason }.check(verb);
+        if let Err(refusal @ Refusal { effect: Effect::Nothing, .. }) = checked {
+            return Err(refusal);
+        }
+        // A warning that is not harmless came with a connection, which ends here then.
+        let this = Self { library, handle, occupied: Some(Box::new(occupied)), thread: PhantomData };
+        checked.map(|_| this)
+    }
+
+    pub(super) fn library(&self) -> &'static Library {
+        self.library
+    }
+
+    pub(super) fn handle(&self) -> mq::MQHCONN {
+        self.handle
+    }
+
+    /// Commits the unit of work.
+    ///
+    /// # Errors
+    /// If that did not happen, or may not have: the reason says which. Warnings are errors here,
+    /// for example that the queue manager backed the unit of work out.
+    pub(crate) fn commit(&self) -> Result<(), Refusal> {
+        let Codes { mut completion, mut reason } = Codes::UNSET;
+        // SAFETY: the handle is open, and this is its thread.
+        unsafe { self.library.functions().MQCMIT(self.handle, &mut completion, &mut reason) };
+        Codes { completion, reason }.check(Verb::Commit).map(drop)
+    }
+
+    /// Whether nothing is open any more: backed out, or ended with the connection.
+    fn is_backed_out(&self) -> bool {
+        (0..BACK_OUTS).any(|_| match self.back_out() {
+            Ok(()) => true,
+            Err(refusal) => ENDED.contains(&refusal.reason),
+        })
+    }
+
+    /// Gives nothing back that the connection occupies, for as long as this process lives.
+    fn leave_open(&mut self, why: &str) {
+        tracing::error!(event_type = "connection.left_open", "{why}");
+        if let Some(occupied) = self.occupied.take() {
+            occupied.keep();
+        }
+    }
+
+    /// Backs the unit of work out.
+    pub(crate) fn back_out(&self) -> Result<(), Refusal> {
+        let Codes { mut completion, mut reason } = Codes::UNSET;
+        // SAFETY: the handle is open, and this is its thread.
+        unsafe { self.library.functions().MQBACK(self.handle, &mut completion, &mut reason) };
+        Codes { completion, reason }.check(Verb::BackOut).map(drop)
+    }
+}
+
+impl Drop for Connection {
+    fn drop(&mut self) {
+        // A disconnection commits what is left open, so that has to be backed out first.
+        if !self.is_backed_out() {
+            self.leave_open("cannot back out, so the connection stays open: a disconnection would commit");
+            return;
+        }
+        let Codes { mut completion, mut reason } = Codes::UNSET;
+        // SAFETY: the handle is open, this is its thread, and nobody uses it afterwards.
+        unsafe { self.library.functions().MQDISC(&mut self.handle, &mut completion, &mut reason) };
+        match (Codes { completion, reason }).check(Verb::Disconnect) {
+            Ok(_) => {}
+            Err(refusal) if ENDED.contains(&refusal.reason) => {
+                tracing::debug!(event_type = "connection.lost", reason = refusal.reason, "MQDISC failed");
+            }
+            Err(refusal) => {
+                let name = Reason::of(refusal.reason).name;
+                self.leave_open(&format!("cannot disconnect ({name}), so the connection stays open"));
+            }
+        }
+    }
+}
+
+impl fmt::Debug for Connection {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Connection").finish_non_exhaustive()
+    }
+}

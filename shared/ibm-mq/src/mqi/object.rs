@@ -1,0 +1,310 @@
+//! Queues and the queue manager, as they are opened on a connection.
+#![allow(unsafe_code)]
+
+use std::fmt;
+
+use libmqm_sys::{self as mq, MQLONG};
+
+use super::structures::{self, UTF_8, fill, text_of};
+use super::{Codes, Connection, Properties, Refusal, Verb, length_of};
+
+/// Something that is open on a connection. Dropping it closes it.
+pub(crate) struct Object<'c> {
+    connection: &'c Connection,
+    handle: mq::MQHOBJ,
+    /// The name under which it is open.
+    name: String,
+}
+
+/// How a message is looked for.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Take {
+    /// `MQGMO_SYNCPOINT` and other options; what every get has is added.
+    pub(crate) options: MQLONG,
+    /// How long the call may block, in milliseconds.
+    pub(crate) wait: MQLONG,
+    pub(crate) message_id: Option<mq::MQBYTE24>,
+    pub(crate) correlation_id: Option<mq::MQBYTE24>,
+    /// Whether the queue manager is asked for UTF-8.
+    pub(crate) convert: bool,
+}
+
+/// What a get ended with.
+#[derive(Debug)]
+pub(crate) enum Got {
+    /// The first `length` bytes of the buffer are the body, of `of` bytes that it has. A warning
+    /// says that it came otherwise than it was asked for, for example unconverted.
+    Message {
+        descriptor: Box<mq::MQMD>,
+        length: usize,
+        of: usize,
+        warning: Option<MQLONG>,
+    },
+    Nothing,
+    /// A message of this length, which the buffer is too short for. It stays where it was.
+    TooLong {
+        length: usize,
+    },
+}
+
+impl<'c> Object<'c> {
+    pub(crate) fn open_queue(
+        connection: &'c Connection,
+        name: &str,
+        options: MQLONG,
+    ) -> Result<Self, Refusal> {
+        Self::open_exactly(connection, name, options, None)
+    }
+
+    /// Opens a queue to get or look at messages whose properties satisfy `expression`.
+    pub(crate) fn open_selection(
+        connection: &'c Connection,
+        name: &str,
+        options: MQLONG,
+        expression: &str,
+    ) -> Result<Self, Refusal> {
+        Self::open_exactly(connection, name, options, Some(expression))
+    }
+
+    fn open_exactly(
+        connection: &'c Connection,
+        name: &str,
+        options: MQLONG,
+        expression: Option<&str>,
+    ) -> Result<Self, Refusal> {
+        let queue = Self::open(connection, mq::MQOT_Q, name, options, expression)?;
+        if queue.name == name {
+            return Ok(queue);
+        }
+        // From a model queue the queue manager has made another one, which nobody asked for.
+        queue.discard();
+        Err(Refusal::failed(Verb::Open, mq::MQRC_Q_TYPE_ERROR))
+    }
+
+    pub(crate) fn open_queue_manager(connection: &'c Connection) -> Result<Self, Refusal> {
+        Self::open(connection, mq::MQOT_Q_MGR, "", mq::MQOO_INQUIRE, None)
+    }
+
+    fn open(
+        connection: &'c Connection,
+        kind: MQLONG,
+        name: &str,
+        options: MQLONG,
+        expression: Option<&str>,
+    ) -> Result<Self, Refusal> {
+        let mut od = structures::object(kind);
+        fill(&mut od.ObjectName, name);
+        if let Some(expression) = expression {
+            od.SelectionString = structures::name(expression);
+        }
+        let options = options | mq::MQOO_FAIL_IF_QUIESCING;
+        let mut handle = mq::MQHO_UNUSABLE_HOBJ;
+        let Codes { mut completion, mut reason } = Codes::UNSET;
+        // SAFETY: the connection is open, and this is its thread, since a `Connection` does not
+        // leave it. `od` points to the selection alone, which outlives the call and is only read.
+        unsafe {
+            connection.library().functions().MQOPEN(
+                connection.handle(),
+                &mut od,
+                options,
+                &mut handle,
+                &mut completion,
+                &mut reason,
+            );
+        }
+        Codes { completion, reason }.check(Verb::Open)?;
+        Ok(Self { connection, handle, name: text_of(&od.ObjectName) })
+    }
+
+    /// Puts a message under the descriptor, which gets what the queue manager fills in, with the
+    /// properties. Gives the reason of a warning.
+    pub(crate) fn put(
+        &self,
+        descriptor: &mut mq::MQMD,
+        options: MQLONG,
+        properties: Option<&Properties<'_>>,
+        context: Option<&Object<'_>>,
+        body: &[u8],
+    ) -> Result<Option<MQLONG>, Refusal> {
+        let mut pmo = structures::put_options();
+        pmo.Options = options | mq::MQPMO_FAIL_IF_QUIESCING;
+        pmo.OriginalMsgHandle = properties.map_or(mq::MQHM_NONE, Properties::handle);
+        pmo.Context = context.map_or(mq::MQHO_NONE, |object| object.handle);
+        let Codes { mut completion, mut reason } = Codes::UNSET;
+        // SAFETY: the handles are open and of this thread's connection. The descriptor is an MQMD
+        // of the version that it says. The library only reads the body, whose length is its own.
+        unsafe {
+            self.connection.library().functions().MQPUT(
+                self.connection.handle(),
+                self.handle,
+                std::ptr::from_mut(descriptor).cast(),
+                &mut pmo,
+                length_of(body),
+                body.as_ptr().cast_mut().cast(),
+                &mut completion,
+                &mut reason,
+            );
+        }
+        Codes { completion, reason }.check(Verb::Put)
+    }
+
+    /// Gets a message with its properties, or looks at one, as `take` says. The buffer keeps its
+    /// length.
+    pub(crate) fn get(
+        &self,
+        take: &Take,
+        properties: &Properties<'_>,
+        buffer: &mut [u8],
+    ) -> Result<Got, Refusal> {
+        let mut md = structures::descriptor();
+        let mut gmo = structures::get_options();
+        gmo.Options = take.options | mq::MQGMO_FAIL_IF_QUIESCING | mq::MQGMO_PROPERTIES_IN_HANDLE;
+        if take.wait > 0 {
+            gmo.Options |= mq::MQGMO_WAIT;
+            gmo.WaitInterval = take.wait;
+        }
+        if take.convert {
+            gmo.Options |= mq::MQGMO_CONVERT;
+            md.CodedCharSetId = UTF_8;
+        }
+        if let Some(id) = take.message_id {
+            md.MsgId = id;
+            gmo.MatchOptions |= mq::MQMO_MATCH_MSG_ID;
+        }
+        if let Some(id) = take.correlation_id {
+            md.CorrelId = id;
+            gmo.MatchOptions |= mq::MQMO_MATCH_CORREL_ID;
+        }
+        gmo.MsgHandle = properties.handle();
+        let mut length = 0;
+        let Codes { mut completion, mut reason } = Codes::UNSET;
+        // SAFETY: the handles are open and of this thread's connection. The descriptor is an MQMD
+        // of the version that it says. The buffer is ours to write, and its length is its own.
+        unsafe {
+            self.connection.library().functions().MQGET(
+                self.connection.handle(),
+                self.handle,
+                std::ptr::from_mut(&mut md).cast(),
+                &mut gmo,
+                length_of(buffer),
+                buffer.as_mut_ptr().cast(),
+                &mut length,
+                &mut completion,
+                &mut reason,
+            );
+        }
+        let length = usize::try_from(length).unwrap_or_default();
+        match reason {
+            mq::MQRC_NO_MSG_AVAILABLE => return Ok(Got::Nothing),
+            // Without leave to truncate, the message stays where it is.
+            mq::MQRC_TRUNCATED_MSG_FAILED => return Ok(Got::TooLong { length }),
+            _ => {}
+        }
+        let warning = Codes { completion, reason }.check(Verb::Get)?;
+        Ok(Got::Message { descriptor: Box::new(md), length: length.min(buffer.len()), of: length, warning })
+    }
+
+    /// Gives up the lock of the message under the browse cursor.
+    pub(crate) fn unlock(&self) -> Result<(), Refusal> {
+        let mut md = structures::descriptor();
+        let mut gmo = structures::get_options();
+        gmo.Options = mq::MQGMO_UNLOCK;
+        let mut length = 0;
+        let Codes { mut completion, mut reason } = Codes::UNSET;
+        // SAFETY: the handles are open and of this thread's connection. No message is returned, so
+        // there is no buffer.
+        unsafe {
+            self.connection.library().functions().MQGET(
+                self.connection.handle(),
+                self.handle,
+                std::ptr::from_mut(&mut md).cast(),
+                &mut gmo,
+                0,
+                std::ptr::null_mut(),
+                &mut length,
+                &mut completion,
+                &mut reason,
+            );
+        }
+        Codes { completion, reason }.check(Verb::Unlock).map(drop)
+    }
+
+    /// The values of attributes: integers, and texts with their lengths.
+    pub(crate) fn inquire(
+        &self,
+        integers: &[MQLONG],
+        texts: &[(MQLONG, usize)],
+    ) -> Result<(Vec<MQLONG>, Vec<String>), Refusal> {
+        let count = |length: usize| MQLONG::try_from(length).unwrap_or(MQLONG::MAX);
+        let mut selectors: Vec<_> =
+            integers.iter().copied().chain(texts.iter().map(|(selector, _)| *selector)).collect();
+        let mut numbers = vec![0; integers.len()];
+        let mut characters = vec![0; texts.iter().map(|(_, length)| length).sum()];
+        let Codes { mut completion, mut reason } = Codes::UNSET;
+        // SAFETY: the handles are open and of this thread's connection. Selectors and results are
+        // passed with their own lengths.
+        unsafe {
+            self.connection.library().functions().MQINQ(
+                self.connection.handle(),
+                self.handle,
+                count(selectors.len()),
+                selectors.as_mut_ptr(),
+                count(numbers.len()),
+                numbers.as_mut_ptr(),
+                count(characters.len()),
+                characters.as_mut_ptr(),
+                &mut completion,
+                &mut reason,
+            );
+        }
+        // A warning, too: some attribute is none of this kind of object, or does not fit.
+        Codes { completion, reason }.check(Verb::Inquire)?;
+        let mut rest: &[mq::MQCHAR] = &characters;
+        let mut values = Vec::with_capacity(texts.len());
+        for (_, length) in texts {
+            let (value, after) = rest.split_at_checked(*length).unwrap_or((rest, &[]));
+            values.push(text_of(value));
+            rest = after;
+        }
+        Ok((numbers, values))
+    }
+
+    /// Closes a queue that was made from a model queue, and deletes it.
+    fn discard(mut self) {
+        self.close(mq::MQCO_DELETE_PURGE);
+    }
+
+    fn close(&mut self, options: MQLONG) {
+        if self.handle == mq::MQHO_UNUSABLE_HOBJ {
+            return;
+        }
+        let Codes { mut completion, mut reason } = Codes::UNSET;
+        // SAFETY: the handles are open and of this thread's connection.
+        unsafe {
+            self.connection.library().functions().MQCLOSE(
+                self.connection.handle(),
+                &mut self.handle,
+                options,
+                &mut completion,
+                &mut reason,
+            );
+        }
+        // Whatever it says, the handle is not used again; the connection's end closes it.
+        self.handle = mq::MQHO_UNUSABLE_HOBJ;
+        if let Err(refusal) = (Codes { completion, reason }).check(Verb::Close) {
+            tracing::debug!(event_type = "queue.not_closed", reason = refusal.reason, "MQCLOSE failed");
+        }
+    }
+}
+
+impl Drop for Object<'_> {
+    fn drop(&mut self) {
+        self.close(mq::MQCO_NONE);
+    }
+}
+
+impl fmt::Debug for Object<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Object").field("name", &self.name).finish_non_exhaustive()
+    }
+}

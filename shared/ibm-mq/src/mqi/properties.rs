@@ -1,0 +1,278 @@
+//! A message's properties, which a message handle holds.
+#![allow(unsafe_code)]
+
+use std::fmt;
+
+use libmqm_sys::{self as mq, MQLONG};
+
+use super::structures;
+use super::{Codes, Connection, Refusal, Verb, length_of};
+
+/// A property's value, of one of IBM MQ's types.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) enum PropertyValue {
+    Null,
+    Boolean(bool),
+    Bytes(Vec<u8>),
+    Int8(i8),
+    Int16(i16),
+    Int32(i32),
+    Int64(i64),
+    Float32(f32),
+    Float64(f64),
+    Text(String),
+    /// Text that could not be made UTF-8.
+    TextBytes(Vec<u8>),
+}
+
+/// The properties of one message at a time. Dropping them deletes the handle.
+pub(crate) struct Properties<'c> {
+    connection: &'c Connection,
+    handle: mq::MQHMSG,
+}
+
+/// The longest name that IBM MQ returns, with room for a terminator.
+const LONGEST_NAME: usize = mq::MQ_MAX_PROPERTY_NAME_LENGTH + 1;
+
+impl<'c> Properties<'c> {
+    pub(crate) fn new(connection: &'c Connection) -> Result<Self, Refusal> {
+        let options = structures::create_message_handle();
+        let mut handle = mq::MQHM_UNUSABLE_HMSG;
+        let Codes { mut completion, mut reason } = Codes::UNSET;
+        // SAFETY: the connection is open, and this is its thread.
+        unsafe {
+            connection.library().functions().MQCRTMH(
+                connection.handle(),
+                &options,
+                &mut handle,
+                &mut completion,
+                &mut reason,
+            );
+        }
+        Codes { completion, reason }.check(Verb::CreateHandle)?;
+        Ok(Self { connection, handle })
+    }
+
+    pub(super) fn handle(&self) -> mq::MQHMSG {
+        self.handle
+    }
+
+    /// Sets a property, in place of one of the same name.
+    pub(crate) fn set(&self, name: &str, value: &PropertyValue) -> Result<(), Refusal> {
+        let options = structures::set_property();
+        let name = structures::name(name);
+        let mut descriptor = structures::property_descriptor();
+        let (kind, value) = value.to_wire();
+        let Codes { mut completion, mut reason } = Codes::UNSET;
+        // SAFETY: the handles are of this thread's connection. The library only reads the name and
+        // the value, which outlive the call and are passed with their own lengths.
+        unsafe {
+            self.connection.library().functions().MQSETMP(
+                self.connection.handle(),
+                self.handle,
+                &options,
+                &name,
+                &mut descriptor,
+                kind,
+                length_of(&value),
+                value.as_ptr().cast_mut().cast(),
+                &mut completion,
+                &mut reason,
+            );
+        }
+        Codes { completion, reason }.check(Verb::SetProperty).map(drop)
+    }
+
+    /// All properties in their order, or `None` if names and values exceed `limit` bytes.
+    pub(crate) fn read(&self, limit: usize) -> Result<Option<Vec<(String, PropertyValue)>>, Refusal> {
+        let mut found = Vec::new();
+        let mut left = limit;
+        let mut name = [0; LONGEST_NAME];
+        let mut value = vec![0; 1024];
+        let mut which = mq::MQIMPO_INQ_FIRST;
+        loop {
+            let Some(read) = self.inquire(which, &mut name, &mut value, left)? else {
+                return Ok(Some(found));
+            };
+            let Read::Property { name, kind, length } = read else { return Ok(None) };
+            let bytes = value.get(..length).unwrap_or_default();
+            match left.checked_sub(name.len() + length) {
+                Some(rest) => left = rest,
+                None => return Ok(None),
+            }
+            found.push((name, PropertyValue::from_wire(kind, bytes)));
+            which = mq::MQIMPO_INQ_NEXT;
+        }
+    }
+
+    /// Asks for one property, and once more if its value is longer than thought.
+    fn inquire(
+        &self,
+        which: MQLONG,
+        name: &mut [u8; LONGEST_NAME],
+        value: &mut Vec<u8>,
+        limit: usize,
+    ) -> Result<Option<Read>, Refusal> {
+        match self.inquire_once(which, name, value) {
+            Err(Refusal { reason: mq::MQRC_PROPERTY_NOT_AVAILABLE, .. }) => Ok(None),
+            Ok(Read::TooLong { length }) if length <= limit => {
+                value.resize(length, 0);
+                self.inquire_once(mq::MQIMPO_INQ_PROP_UNDER_CURSOR, name, value).map(Some)
+            }
+            other => other.map(Some),
+        }
+    }
+
+    fn inquire_once(
+        &self,
+        which: MQLONG,
+        name: &mut [u8; LONGEST_NAME],
+        value: &mut [u8],
+    ) -> Result<Read, Refusal> {
+        let mut options = structures::inquire_property();
+        options.Options = which | mq::MQIMPO_CONVERT_VALUE;
+        options.ReturnedName.VSPtr = name.as_mut_ptr().cast();
+        options.ReturnedName.VSBufSize = length_of(name);
+        let any = structures::name("%");
+        let mut descriptor = structures::property_descriptor();
+        let (mut kind, mut length) = (mq::MQTYPE_AS_SET, 0);
+        let Codes { mut completion, mut reason } = Codes::UNSET;
+        // SAFETY: the handles are of this thread's connection. The buffers for name and value are
+        // ours to write and are passed with their own lengths.
+        unsafe {
+            self.connection.library().functions().MQINQMP(
+                self.connection.handle(),
+                self.handle,
+                &mut options,
+                &any,
+                &mut descriptor,
+                &mut kind,
+                length_of(value),
+                value.as_mut_ptr().cast(),
+                &mut length,
+                &mut completion,
+                &mut reason,
+            );
+        }
+        let length = usize::try_from(length).unwrap_or_default();
+        if reason == mq::MQRC_PROPERTY_VALUE_TOO_BIG {
+            return Ok(Read::TooLong { length });
+        }
+        // What cannot be converted comes as it is.
+        Codes { completion, reason }.check(Verb::InquireProperty)?;
+        let named = usize::try_from(options.ReturnedName.VSLength).unwrap_or_default();
+        let name = String::from_utf8_lossy(name.get(..named).unwrap_or_default()).into_owned();
+        Ok(Read::Property { name, kind, length: length.min(value.len()) })
+    }
+}
+
+enum Read {
+    Property { name: String, kind: MQLONG, length: usize },
+    TooLong { length: usize },
+}
+
+impl Drop for Properties<'_> {
+    fn drop(&mut self) {
+        let options = structures::delete_message_handle();
+        let Codes { mut completion, mut reason } = Codes::UNSET;
+        // SAFETY: the handles are of this thread's connection, and nobody uses this one afterwards.
+        unsafe {
+            self.connection.library().functions().MQDLTMH(
+                self.connection.handle(),
+                &mut self.handle,
+                &options,
+                &mut completion,
+                &mut reason,
+            );
+        }
+        // Whatever it says, the handle is not used again; the connection's end deletes it.
+        if let Err(refusal) = (Codes { completion, reason }).check(Verb::DeleteHandle) {
+            tracing::debug!(event_type = "properties.not_deleted", reason = refusal.reason, "MQDLTMH failed");
+        }
+    }
+}
+
+impl fmt::Debug for Properties<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Properties").finish_non_exhaustive()
+    }
+}
+
+impl PropertyValue {
+    /// Its type and its bytes, numbers in the machine's order.
+    fn to_wire(&self) -> (MQLONG, Vec<u8>) {
+        match self {
+            Self::Null => (mq::MQTYPE_NULL, Vec::new()),
+            Self::Boolean(value) => (mq::MQTYPE_BOOLEAN, MQLONG::from(*value).to_ne_bytes().to_vec()),
+            Self::Bytes(bytes) => (mq::MQTYPE_BYTE_STRING, bytes.clone()),
+            Self::TextBytes(bytes) => (mq::MQTYPE_STRING, bytes.clone()),
+            Self::Int8(value) => (mq::MQTYPE_INT8, value.to_ne_bytes().to_vec()),
+            Self::Int16(value) => (mq::MQTYPE_INT16, value.to_ne_bytes().to_vec()),
+            Self::Int32(value) => (mq::MQTYPE_INT32, value.to_ne_bytes().to_vec()),
+            Self::Int64(value) => (mq::MQTYPE_INT64, value.to_ne_bytes().to_vec()),
+            Self::Float32(value) => (mq::MQTYPE_FLOAT32, value.to_ne_bytes().to_vec()),
+            Self::Float64(value) => (mq::MQTYPE_FLOAT64, value.to_ne_bytes().to_vec()),
+            Self::Text(text) => (mq::MQTYPE_STRING, text.clone().into_bytes()),
+        }
+    }
+
+    /// The value of a type that IBM MQ names. What is not of its type's length is given as bytes.
+    fn from_wire(kind: MQLONG, bytes: &[u8]) -> Self {
+        let raw = || Self::Bytes(bytes.to_vec());
+        macro_rules! number {
+            ($variant:ident, $type:ty) => {
+                bytes.try_into().map_or_else(|_| raw(), |bytes| Self::$variant(<$type>::from_ne_bytes(bytes)))
+            };
+        }
+        match kind {
+            mq::MQTYPE_NULL => Self::Null,
+            mq::MQTYPE_BOOLEAN => Self::Boolean(bytes.iter().any(|byte| *byte != 0)),
+            mq::MQTYPE_INT8 => number!(Int8, i8),
+            mq::MQTYPE_INT16 => number!(Int16, i16),
+            mq::MQTYPE_INT32 => number!(Int32, i32),
+            mq::MQTYPE_INT64 => number!(Int64, i64),
+            mq::MQTYPE_FLOAT32 => number!(Float32, f32),
+            mq::MQTYPE_FLOAT64 => number!(Float64, f64),
+            mq::MQTYPE_STRING => match std::str::from_utf8(bytes) {
+                Ok(text) => Self::Text(text.to_owned()),
+                Err(_) => Self::TextBytes(bytes.to_vec()),
+            },
+            _ => raw(),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn values_survive_their_wire_form() {
+        let values = [
+            PropertyValue::Null,
+            PropertyValue::Boolean(true),
+            PropertyValue::Boolean(false),
+            PropertyValue::Bytes(vec![0, 255]),
+            PropertyValue::Int8(-1),
+            PropertyValue::Int16(-2),
+            PropertyValue::Int32(-3),
+            PropertyValue::Int64(i64::MIN),
+            PropertyValue::Float32(1.5),
+            PropertyValue::Float64(-2.25),
+            PropertyValue::Text("é".to_owned()),
+            PropertyValue::TextBytes(vec![0xff]),
+        ];
+        for value in values {
+            let (kind, bytes) = value.to_wire();
+            assert_eq!(PropertyValue::from_wire(kind, &bytes), value);
+        }
+    }
+
+    #[test]
+    fn what_is_not_of_its_type_s_form_is_given_as_bytes() {
+        for kind in [mq::MQTYPE_INT32, 12_345] {
+            let bytes = vec![0xff, 0xfe, 0xfd];
+            assert_eq!(PropertyValue::from_wire(kind, &bytes), PropertyValue::Bytes(bytes));
+        }
+    }
+}

@@ -1,0 +1,296 @@
+//! The MQI's structures, as a call finds them that has nothing to say: IBM's initial values.
+//!
+//! Layouts, identifiers and constants are those of the bindings. What is zero in IBM's initial
+//! values is zero here because the whole structure is, and names are filled with blanks.
+#![allow(unsafe_code)]
+
+use std::ffi::{CStr, c_char};
+use std::mem::MaybeUninit;
+
+use libmqm_sys::{self as mq, MQLONG};
+
+/// A structure of the MQI: integers, arrays of them, and pointers.
+///
+/// # Safety
+/// All bits zero is a value of the type.
+unsafe trait Structure: Sized {}
+
+macro_rules! structures {
+    ($($name:ident),*) => {
+        $(
+            // SAFETY: integers, arrays of integers, and raw pointers, which may be null.
+            unsafe impl Structure for mq::$name {}
+        )*
+    };
+}
+
+structures!(
+    MQMD, MQOD, MQGMO, MQPMO, MQCNO, MQCD, MQSCO, MQCSP, MQCMHO, MQDMHO, MQSMPO, MQIMPO, MQPD, MQCHARV
+);
+
+fn zero<T: Structure>() -> T {
+    // SAFETY: `Structure` promises that zero is a value.
+    unsafe { MaybeUninit::zeroed().assume_init() }
+}
+
+/// The four characters that a structure begins with.
+fn id(name: &CStr) -> mq::MQCHAR4 {
+    let mut id = [0; 4];
+    fill(&mut id, &name.to_string_lossy());
+    id
+}
+
+/// Writes `text` into a field of fixed length, which blanks fill. What does not fit is cut: callers
+/// check lengths where they come from outside.
+pub(crate) fn fill<const N: usize>(field: &mut [c_char; N], text: &str) {
+    let bytes = text.bytes().chain(std::iter::repeat(b' '));
+    for (place, byte) in field.iter_mut().zip(bytes) {
+        *place = c_char::from_ne_bytes([byte]);
+    }
+}
+
+/// The text of a field of fixed length, without what fills it. Characters of another set than UTF-8
+/// become U+FFFD.
+pub(crate) fn text_of(field: &[c_char]) -> String {
+    let bytes: Vec<u8> = field.iter().flat_map(|c| c.to_ne_bytes()).take_while(|byte| *byte != 0).collect();
+    String::from_utf8_lossy(&bytes).trim_end_matches(' ').to_owned()
+}
+
+/// A message descriptor for a datagram without properties.
+pub(crate) fn descriptor() -> mq::MQMD {
+    let mut md: mq::MQMD = zero();
+    md.StrucId = id(mq::MQMD_STRUC_ID);
+    md.Version = mq::MQMD_VERSION_2;
+    md.MsgType = mq::MQMT_DATAGRAM;
+    md.Expiry = mq::MQEI_UNLIMITED;
+    md.Encoding = mq::MQENC_NATIVE;
+    md.CodedCharSetId = mq::MQCCSI_Q_MGR;
+    md.Priority = mq::MQPRI_PRIORITY_AS_Q_DEF;
+    md.Persistence = mq::MQPER_PERSISTENCE_AS_Q_DEF;
+    md.MsgSeqNumber = 1;
+    md.OriginalLength = mq::MQOL_UNDEFINED;
+    for text in [&mut md.ReplyToQ, &mut md.ReplyToQMgr] {
+        fill(text, "");
+    }
+    for text in [&mut md.Format, &mut md.PutDate, &mut md.PutTime] {
+        fill(text, "");
+    }
+    fill(&mut md.UserIdentifier, "");
+    fill(&mut md.ApplIdentityData, "");
+    fill(&mut md.PutApplName, "");
+    fill(&mut md.ApplOriginData, "");
+    md
+}
+
+pub(super) fn object(kind: MQLONG) -> mq::MQOD {
+    let mut od: mq::MQOD = zero();
+    od.StrucId = id(mq::MQOD_STRUC_ID);
+    od.Version = mq::MQOD_VERSION_4;
+    od.ObjectType = kind;
+    fill(&mut od.DynamicQName, "AMQ.*");
+    for name in [&mut od.ObjectName, &mut od.ObjectQMgrName, &mut od.ResolvedQName, &mut od.ResolvedQMgrName]
+    {
+        fill(name, "");
+    }
+    fill(&mut od.AlternateUserId, "");
+    for text in [&mut od.ObjectString, &mut od.SelectionString, &mut od.ResObjectString] {
+        text.VSCCSID = mq::MQCCSI_APPL;
+    }
+    od
+}
+
+pub(super) fn get_options() -> mq::MQGMO {
+    let mut gmo: mq::MQGMO = zero();
+    gmo.StrucId = id(mq::MQGMO_STRUC_ID);
+    gmo.Version = mq::MQGMO_VERSION_4;
+    fill(&mut gmo.ResolvedQName, "");
+    for status in [&mut gmo.GroupStatus, &mut gmo.SegmentStatus, &mut gmo.Segmentation, &mut gmo.Reserved1] {
+        *status = c_char::from_ne_bytes([b' ']);
+    }
+    gmo.ReturnedLength = mq::MQRL_UNDEFINED;
+    gmo
+}
+
+pub(super) fn put_options() -> mq::MQPMO {
+    let mut pmo: mq::MQPMO = zero();
+    pmo.StrucId = id(mq::MQPMO_STRUC_ID);
+    pmo.Version = mq::MQPMO_VERSION_3;
+    pmo.Timeout = -1;
+    fill(&mut pmo.ResolvedQName, "");
+    fill(&mut pmo.ResolvedQMgrName, "");
+    pmo.PubLevel = 9;
+    pmo
+}
+
+pub(super) fn connect_options() -> mq::MQCNO {
+    let mut cno: mq::MQCNO = zero();
+    cno.StrucId = id(mq::MQCNO_STRUC_ID);
+    // With a name of the application (MQ 9.1.2 or later).
+    cno.Version = mq::MQCNO_VERSION_7;
+    cno
+}
+
+/// The definition of a client's channel.
+pub(super) fn channel() -> mq::MQCD {
+    let mut cd: mq::MQCD = zero();
+    // With a certificate's label (MQ 8 or later).
+    cd.Version = mq::MQCD_VERSION_11;
+    cd.StrucLength = MQLONG::try_from(mq::MQCD_LENGTH_11).unwrap_or_default();
+    cd.ChannelType = mq::MQCHT_CLNTCONN;
+    cd.TransportType = mq::MQXPT_TCP;
+    cd.ExitNameLength = MQLONG::try_from(mq::MQ_EXIT_NAME_LENGTH).unwrap_or_default();
+    cd.ExitDataLength = MQLONG::try_from(mq::MQ_EXIT_DATA_LENGTH).unwrap_or_default();
+    cd.DiscInterval = 6_000;
+    cd.ShortRetryCount = 10;
+    cd.ShortRetryInterval = 60;
+    cd.LongRetryCount = 999_999_999;
+    cd.LongRetryInterval = 1_200;
+    cd.SeqNumberWrap = 999_999_999;
+    cd.MaxMsgLength = MAX_MESSAGE;
+    cd.BatchSize = 50;
+    cd.MCAType = mq::exits::MQMCAT_PROCESS;
+    cd.MsgRetryCount = 10;
+    cd.MsgRetryInterval = 1_000;
+    cd.NonPersistentMsgSpeed = mq::exits::MQNPMS_FAST;
+    cd.KeepAliveInterval = mq::exits::MQKAI_AUTO;
+    cd.HdrCompList = [mq::MQCOMPRESS_NONE, mq::MQCOMPRESS_NOT_AVAILABLE];
+    cd.MsgCompList = [mq::MQCOMPRESS_NOT_AVAILABLE; 16];
+    if let Some(first) = cd.MsgCompList.first_mut() {
+        *first = mq::MQCOMPRESS_NONE;
+    }
+    cd.CLWLChannelWeight = 50;
+    cd.ChannelMonitoring = mq::MQMON_OFF;
+    cd.ChannelStatistics = mq::MQMON_OFF;
+    // A conversation is a channel instance here, so that the cap on connections is one on
+    // instances.
+    cd.SharingConversations = 1;
+    cd.PropertyControl = mq::MQPROP_COMPATIBILITY;
+    cd.MaxInstances = 999_999_999;
+    cd.MaxInstancesPerClient = 999_999_999;
+    cd.ConnectionAffinity = mq::MQCAFTY_PREFERRED;
+    cd.BatchDataLimit = 5_000;
+    cd.UseDLQ = mq::MQUSEDLQ_YES;
+    cd.DefReconnect = mq::exits::MQRCN_NO;
+    cd
+}
+
+/// The longest message that IBM MQ carries, in bytes.
+const MAX_MESSAGE: MQLONG = 104_857_600;
+
+pub(super) fn security() -> mq::MQCSP {
+    let mut csp: mq::MQCSP = zero();
+    csp.StrucId = id(mq::MQCSP_STRUC_ID);
+    csp.Version = mq::MQCSP_VERSION_1;
+    csp.AuthenticationType = mq::MQCSP_AUTH_USER_ID_AND_PWD;
+    csp
+}
+
+pub(super) fn tls() -> mq::MQSCO {
+    let mut sco: mq::MQSCO = zero();
+    sco.StrucId = id(mq::MQSCO_STRUC_ID);
+    // With a certificate's label (MQ 8 or later).
+    sco.Version = mq::MQSCO_VERSION_5;
+    sco.EncryptionPolicySuiteB = [mq::MQ_SUITE_B_NONE, 0, 0, 0];
+    sco
+}
+
+pub(super) fn create_message_handle() -> mq::MQCMHO {
+    let mut options: mq::MQCMHO = zero();
+    options.StrucId = id(mq::MQCMHO_STRUC_ID);
+    options.Version = mq::MQCMHO_VERSION_1;
+    options
+}
+
+pub(super) fn delete_message_handle() -> mq::MQDMHO {
+    let mut options: mq::MQDMHO = zero();
+    options.StrucId = id(mq::MQDMHO_STRUC_ID);
+    options.Version = mq::MQDMHO_VERSION_1;
+    options
+}
+
+pub(super) fn set_property() -> mq::MQSMPO {
+    let mut options: mq::MQSMPO = zero();
+    options.StrucId = id(mq::MQSMPO_STRUC_ID);
+    options.Version = mq::MQSMPO_VERSION_1;
+    options.ValueEncoding = mq::MQENC_NATIVE;
+    options.ValueCCSID = UTF_8;
+    options
+}
+
+pub(super) fn inquire_property() -> mq::MQIMPO {
+    let mut options: mq::MQIMPO = zero();
+    options.StrucId = id(mq::MQIMPO_STRUC_ID);
+    options.Version = mq::MQIMPO_VERSION_1;
+    options.RequestedEncoding = mq::MQENC_NATIVE;
+    options.RequestedCCSID = UTF_8;
+    options.ReturnedEncoding = mq::MQENC_NATIVE;
+    fill(&mut options.TypeString, "");
+    options.ReturnedName.VSCCSID = UTF_8;
+    options
+}
+
+pub(super) fn property_descriptor() -> mq::MQPD {
+    let mut pd: mq::MQPD = zero();
+    pd.StrucId = id(mq::MQPD_STRUC_ID);
+    pd.Version = mq::MQPD_VERSION_1;
+    pd.Support = mq::MQPD_SUPPORT_OPTIONAL;
+    pd.CopyOptions = mq::MQCOPY_DEFAULT;
+    pd
+}
+
+/// A name in UTF-8 that a call reads. The text has to outlive the structure.
+pub(super) fn name(text: &str) -> mq::MQCHARV {
+    let mut name: mq::MQCHARV = zero();
+    name.VSPtr = text.as_ptr().cast_mut().cast();
+    name.VSLength = super::length_of(text.as_bytes());
+    name.VSBufSize = name.VSLength;
+    name.VSCCSID = UTF_8;
+    name
+}
+
+/// The coded character set of UTF-8.
+pub(super) const UTF_8: MQLONG = 1208;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The lengths that IBM's headers name for the versions that are used here.
+    #[test]
+    fn structures_are_as_long_as_their_versions_say() {
+        let longs = |length: usize| length;
+        assert_eq!(size_of::<mq::MQMD>(), longs(mq::MQMD_CURRENT_LENGTH));
+        assert_eq!(size_of::<mq::MQOD>(), mq::MQOD_CURRENT_LENGTH);
+        assert_eq!(size_of::<mq::MQGMO>(), mq::MQGMO_CURRENT_LENGTH);
+        assert_eq!(size_of::<mq::MQPMO>(), mq::MQPMO_CURRENT_LENGTH);
+        assert_eq!(size_of::<mq::MQIMPO>(), mq::MQIMPO_CURRENT_LENGTH);
+        assert_eq!(size_of::<mq::MQSMPO>(), mq::MQSMPO_CURRENT_LENGTH);
+        assert_eq!(size_of::<mq::MQPD>(), mq::MQPD_CURRENT_LENGTH);
+        assert_eq!(size_of::<mq::MQCMHO>(), mq::MQCMHO_CURRENT_LENGTH);
+        assert_eq!(size_of::<mq::MQDMHO>(), mq::MQDMHO_CURRENT_LENGTH);
+        assert_eq!(std::mem::offset_of!(mq::MQCNO, BalanceParmsPtr), mq::MQCNO_LENGTH_7);
+        assert_eq!(std::mem::offset_of!(mq::MQSCO, KeyRepoPasswordPtr), mq::MQSCO_LENGTH_5);
+        assert_eq!(std::mem::offset_of!(mq::MQSCO, HTTPSCertValidation), mq::MQSCO_LENGTH_6);
+        assert_eq!(std::mem::offset_of!(mq::MQCSP, Reserved3), mq::MQCSP_LENGTH_1);
+        assert_eq!(std::mem::offset_of!(mq::MQCD, SPLProtection), mq::MQCD_LENGTH_11);
+    }
+
+    #[test]
+    fn structures_begin_with_their_identifiers() {
+        assert_eq!(text_of(&descriptor().StrucId), "MD");
+        assert_eq!(text_of(&object(mq::MQOT_Q).StrucId), "OD");
+        assert_eq!(text_of(&get_options().StrucId), "GMO");
+        assert_eq!(text_of(&create_message_handle().StrucId), "CMHO");
+    }
+
+    #[test]
+    fn texts_of_fixed_length_are_filled_and_read_back() {
+        let mut field = [0; 8];
+        for (text, read) in [("MQSTR", "MQSTR"), ("", ""), ("LONGERTHAN8", "LONGERTH"), (" A B ", " A B")] {
+            fill(&mut field, text);
+            assert_eq!(text_of(&field), read);
+        }
+        fill(&mut field, "AB\0CD");
+        assert_eq!(text_of(&field), "AB");
+    }
+}

@@ -1,0 +1,127 @@
+//! The calls of the MQI, and which of their warnings mean that what was asked for was done.
+
+use libmqm_sys::{self as mq, MQLONG};
+
+/// A call, as it is used here.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Verb {
+    Connect,
+    /// MQCONNX with TLS settings that another connection has too.
+    Join,
+    Commit,
+    BackOut,
+    Disconnect,
+    Open,
+    Put,
+    Get,
+    /// MQGET that gives up a lock.
+    Unlock,
+    Inquire,
+    Close,
+    CreateHandle,
+    DeleteHandle,
+    SetProperty,
+    InquireProperty,
+}
+
+/// The message was got. What it warns of is about conversion, or about a header in the body.
+const OF_GETS: [MQLONG; 26] = [
+    mq::MQRC_TRUNCATED_MSG_ACCEPTED,
+    mq::MQRC_FORMAT_ERROR,
+    mq::MQRC_SOURCE_CCSID_ERROR,
+    mq::MQRC_SOURCE_INTEGER_ENC_ERROR,
+    mq::MQRC_SOURCE_DECIMAL_ENC_ERROR,
+    mq::MQRC_SOURCE_FLOAT_ENC_ERROR,
+    mq::MQRC_TARGET_CCSID_ERROR,
+    mq::MQRC_TARGET_INTEGER_ENC_ERROR,
+    mq::MQRC_TARGET_DECIMAL_ENC_ERROR,
+    mq::MQRC_TARGET_FLOAT_ENC_ERROR,
+    mq::MQRC_NOT_CONVERTED,
+    mq::MQRC_CONVERTED_MSG_TOO_BIG,
+    mq::MQRC_DH_ERROR,
+    mq::MQRC_DLH_ERROR,
+    mq::MQRC_SOURCE_LENGTH_ERROR,
+    mq::MQRC_TARGET_LENGTH_ERROR,
+    mq::MQRC_SOURCE_BUFFER_ERROR,
+    mq::MQRC_TARGET_BUFFER_ERROR,
+    mq::MQRC_IIH_ERROR,
+    mq::MQRC_DBCS_ERROR,
+    mq::MQRC_CONVERTED_STRING_TOO_BIG,
+    mq::MQRC_MDE_ERROR,
+    mq::MQRC_PARTIALLY_CONVERTED,
+    mq::MQRC_WIH_ERROR,
+    mq::MQRC_RFH_ERROR,
+    mq::MQRC_RFH_FORMAT_ERROR,
+];
+
+impl Verb {
+    #[cfg(test)]
+    pub(crate) const ALL: [Self; 15] = [
+        Self::Connect,
+        Self::Join,
+        Self::Commit,
+        Self::BackOut,
+        Self::Disconnect,
+        Self::Open,
+        Self::Put,
+        Self::Get,
+        Self::Unlock,
+        Self::Inquire,
+        Self::Close,
+        Self::CreateHandle,
+        Self::DeleteHandle,
+        Self::SetProperty,
+        Self::InquireProperty,
+    ];
+
+    pub(crate) const fn name(self) -> &'static str {
+        match self {
+            Self::Connect | Self::Join => "MQCONNX",
+            Self::Commit => "MQCMIT",
+            Self::BackOut => "MQBACK",
+            Self::Disconnect => "MQDISC",
+            Self::Open => "MQOPEN",
+            Self::Put => "MQPUT",
+            Self::Get | Self::Unlock => "MQGET",
+            Self::Inquire => "MQINQ",
+            Self::Close => "MQCLOSE",
+            Self::CreateHandle => "MQCRTMH",
+            Self::DeleteHandle => "MQDLTMH",
+            Self::SetProperty => "MQSETMP",
+            Self::InquireProperty => "MQINQMP",
+        }
+    }
+
+    /// The warnings after which the call has done all that is relied on. Any other warning counts
+    /// as a failure with its reason: a commit may be pending, a connection may have other TLS
+    /// settings, an attribute may be missing.
+    pub(crate) const fn harmless_warnings(self) -> &'static [MQLONG] {
+        match self {
+            // A program that chooses queues of a cluster is missing, at the queue manager.
+            Self::Connect => &[mq::MQRC_CLUSTER_EXIT_LOAD_ERROR],
+            // The settings of before hold, and they are the same.
+            Self::Join => &[mq::MQRC_CLUSTER_EXIT_LOAD_ERROR, mq::MQRC_SSL_ALREADY_INITIALIZED],
+            // Only what is to be backed out is left when a connection ends.
+            Self::Disconnect => &[mq::MQRC_BACKED_OUT],
+            // The message is there, with the highest priority that there is, or without a report
+            // that the queue manager does not know.
+            Self::Put => &[mq::MQRC_PRIORITY_EXCEEDS_MAXIMUM, mq::MQRC_UNKNOWN_REPORT_OPTION],
+            Self::Get => &OF_GETS,
+            Self::Unlock => &[mq::MQRC_NO_MSG_LOCKED],
+            Self::Close => &[mq::MQRC_INCOMPLETE_GROUP, mq::MQRC_INCOMPLETE_MSG],
+            Self::InquireProperty => &[
+                mq::MQRC_RFH_FORMAT_ERROR,
+                mq::MQRC_PROP_VALUE_NOT_CONVERTED,
+                mq::MQRC_PROP_TYPE_NOT_SUPPORTED,
+                mq::MQRC_PROP_NAME_NOT_CONVERTED,
+            ],
+            Self::Commit
+            | Self::BackOut
+            | Self::Open
+            | Self::Inquire
+            | Self::CreateHandle
+            | Self::DeleteHandle
+            | Self::SetProperty => &[],
+        }
+    }
+}

@@ -1,0 +1,383 @@
+//! The connections of all targets, under the cap that all brokers share.
+
+use std::fmt::Write as _;
+use std::fs;
+use std::io;
+use std::path::PathBuf;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::time::{Duration, Instant};
+
+use clock::Deadline;
+use connection_cap::{Admitted, ConnectionCap, Permit, Shelf};
+use mq::{Access, BrokerError, BrokerKind, Endpoint, PoolReport};
+
+use crate::errors::During;
+use crate::facts::QueueManager;
+use crate::login::{Wanted, login};
+use crate::mqi::{Connection, Library, LoadError, Login, Refusal};
+use crate::session::{Idle, Session};
+use crate::settings::Settings;
+use crate::tls::{TlsInUse, TlsLease};
+use crate::worker::{Belongings, NoAnswer, Worker};
+
+/// How long to wait before a second attempt to connect; later ones wait twice as long each.
+const FIRST_DELAY: Duration = Duration::from_millis(500);
+/// How long other TLS settings may take to come out of use.
+const TLS_WAIT: Duration = Duration::from_secs(2);
+
+/// Everything that identifies a connection.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Key {
+    endpoint: Endpoint,
+    secret_version: String,
+}
+
+impl Key {
+    fn of(access: &Access) -> Self {
+        Self { endpoint: access.endpoint.clone(), secret_version: access.secret_version.clone() }
+    }
+
+    fn target(&self) -> String {
+        PoolReport::target_of(BrokerKind::IbmMq, &self.endpoint.addresses, &self.endpoint.queue_manager)
+    }
+
+    fn has_tls(&self) -> bool {
+        matches!(self.endpoint.tls, mq::Tls::On { .. })
+    }
+}
+
+/// The connections of all targets.
+pub(crate) struct Pools {
+    settings: Settings,
+    cap: Arc<ConnectionCap>,
+    tls: Arc<TlsInUse>,
+    library: Arc<Mutex<Option<&'static Library>>>,
+    shelf: Arc<IdleShelf>,
+}
+
+/// The idle ones, the least recently used first, and whose the others are.
+#[derive(Default)]
+struct IdleShelf(Mutex<Connections>);
+
+#[derive(Default)]
+struct Connections {
+    idle: Vec<Idle>,
+    in_use: Vec<Arc<Key>>,
+}
+
+impl IdleShelf {
+    fn lock(&self) -> MutexGuard<'_, Connections> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Shelf for IdleShelf {
+    fn oldest(&self) -> Option<Instant> {
+        self.lock().idle.first().map(|idle| idle.since)
+    }
+
+    fn close_oldest(&self) -> bool {
+        let mut connections = self.lock();
+        if connections.idle.is_empty() {
+            return false;
+        }
+        // Its thread disconnects, and returns the permit after that.
+        drop(connections.idle.remove(0));
+        true
+    }
+}
+
+/// One entry for a connection in use.
+pub(crate) struct InUse {
+    shelf: Arc<IdleShelf>,
+    key: Arc<Key>,
+}
+
+impl InUse {
+    pub(crate) fn new(pools: &Pools, key: Arc<Key>) -> Self {
+        pools.shelf.lock().in_use.push(Arc::clone(&key));
+        Self { shelf: Arc::clone(&pools.shelf), key }
+    }
+
+    pub(crate) fn end(self) -> Arc<Key> {
+        Arc::clone(&self.key)
+    }
+}
+
+impl Drop for InUse {
+    fn drop(&mut self) {
+        let mut connections = self.shelf.lock();
+        if let Some(index) = connections.in_use.iter().position(|key| Arc::ptr_eq(key, &self.key)) {
+            connections.in_use.swap_remove(index);
+        }
+    }
+}
+
+/// Why a thread has no connection.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum NoConnection {
+    #[error(transparent)]
+    Library(#[from] LoadError),
+    #[error("{} cannot be made", .0.display())]
+    DataPath(PathBuf, #[source] io::Error),
+    #[error(transparent)]
+    Refused(#[from] Refusal),
+}
+
+impl NoConnection {
+    pub(crate) fn into_error(self, queue_manager: &str) -> BrokerError {
+        match self {
+            Self::Refused(refusal) => refusal.into_error(During::LogIn { queue_manager }),
+            Self::Library(error) => {
+                let detail = format!(
+                    "IBM MQ's client library is not part of this deployment, or cannot be loaded: {error}"
+                );
+                BrokerError::unreachable(detail).caused_by(error)
+            }
+            Self::DataPath(..) => {
+                BrokerError::unreachable("IBM MQ's client has no place for its files").caused_by(self)
+            }
+        }
+    }
+}
+
+impl Pools {
+    pub(crate) fn new(settings: Settings, cap: Arc<ConnectionCap>) -> Arc<Self> {
+        let shelf = Arc::new(IdleShelf::default());
+        let weak: Weak<IdleShelf> = Arc::downgrade(&shelf);
+        cap.add(weak);
+        Arc::new(Self { settings, cap, tls: TlsInUse::of_process(), library: Arc::default(), shelf })
+    }
+
+    pub(crate) fn settings(&self) -> &Settings {
+        &self.settings
+    }
+
+    /// A connection to the target that answers: one that is idle, or a new one. A queue manager
+    /// that cannot be reached is tried again for a while, and half of the time is kept for what the
+    /// connection is wanted for.
+    pub(crate) async fn acquire(
+        self: &Arc<Self>,
+        access: &Access,
+        deadline: Deadline,
+    ) -> Result<Session, BrokerError> {
+        let started = Instant::now();
+        let login = login(access, &self.settings)?;
+        let key = Arc::new(Key::of(access));
+        let retry_until = deadline.min(self.settings.retry_for.min(deadline.remaining() / 2));
+        let (mut delay, mut attempts) = (FIRST_DELAY, 1_u32);
+        loop {
+            let error = match self.attempt(&key, &login, deadline).await {
+                Ok(session) => return Ok(session),
+                Err(error) => error,
+            };
+            if !is_worth_another_attempt(&error) || delay >= retry_until.remaining() {
+                return Err(tried(error, attempts, started.elapsed()));
+            }
+            tokio::time::sleep(delay.mul_f64(1.0 - fastrand::f64() / 2.0)).await;
+            delay *= 2;
+            attempts += 1;
+        }
+    }
+
+    async fn attempt(
+        self: &Arc<Self>,
+        key: &Arc<Key>,
+        login: &Wanted,
+        deadline: Deadline,
+    ) -> Result<Session, BrokerError> {
+        loop {
+            match self.admit(|| self.take_idle(key), deadline).await? {
+                Admitted::Idle(idle) => {
+                    if let Some(session) = idle.revive(Arc::clone(self), deadline).await {
+                        return Ok(session);
+                    }
+                    tracing::info!(
+                        event_type = "connection.lost",
+                        "a connection did not answer after being idle"
+                    );
+                }
+                Admitted::New(permit) => return self.connect(key, login, permit, deadline).await,
+            }
+        }
+    }
+
+    async fn admit<T>(
+        &self,
+        idle: impl FnMut() -> Option<T>,
+        deadline: Deadline,
+    ) -> Result<Admitted<T>, BrokerError> {
+        let admitted = self.cap.admit(idle, deadline.min(self.settings.pool_timeout)).await;
+        admitted.ok_or_else(|| {
+            tracing::warn!(
+                event_type = "pool.timeout",
+                cap = self.cap.max(),
+                "no connection became free in time"
+            );
+            BrokerError::pool_timeout()
+        })
+    }
+
+    /// A connection of its own, which no other request has used, with how long it took.
+    pub(crate) async fn open_fresh(
+        self: &Arc<Self>,
+        access: &Access,
+        deadline: Deadline,
+    ) -> Result<(Session, Duration), BrokerError> {
+        let login = login(access, &self.settings)?;
+        let key = Arc::new(Key::of(access));
+        match self.admit(|| None::<()>, deadline).await? {
+            Admitted::New(permit) => {
+                let started = Instant::now();
+                let session = self.connect(&key, &login, permit, deadline).await?;
+                Ok((session, started.elapsed()))
+            }
+            Admitted::Idle(()) => Err(BrokerError::pool_timeout()),
+        }
+    }
+
+    async fn connect(
+        self: &Arc<Self>,
+        key: &Arc<Key>,
+        wanted: &Wanted,
+        permit: Permit,
+        deadline: Deadline,
+    ) -> Result<Session, BrokerError> {
+        let started = Instant::now();
+        let tls = self.tls_lease(wanted, deadline).await?;
+        let (library, settings) = (Arc::clone(&self.library), self.settings.clone());
+        let login = wanted.with_key_repository_of(tls.as_ref());
+        let connect = move |belongings| open(&library, &settings, &login, belongings);
+        let connected = Worker::start(connect, Belongings::new(permit, tls), deadline).await;
+        let result = match connected {
+            Ok(Ok(connected)) => Ok(connected),
+            Ok(Err(error)) => Err(error.into_error(wanted.queue_manager())),
+            Err(NoAnswer::TimedOut) => {
+                Err(BrokerError::timeout("IBM MQ did not answer the connection in time"))
+            }
+            Err(error @ NoAnswer::Gone) => {
+                Err(BrokerError::unreachable("the connection's thread ended").caused_by(error))
+            }
+        };
+        let (took_ms, target) =
+            (u64::try_from(started.elapsed().as_millis()).unwrap_or(u64::MAX), key.target());
+        match result {
+            Ok((worker, facts)) => {
+                tracing::info!(event_type = "connection.established", target, took_ms, "connected to IBM MQ");
+                Ok(Session::new(worker, facts.map(Arc::new), Arc::clone(self), Arc::clone(key)))
+            }
+            Err(error) => {
+                let cause: &dyn std::error::Error = &error;
+                tracing::warn!(
+                    event_type = "connection.failed",
+                    target,
+                    took_ms,
+                    error = cause,
+                    "no connection to IBM MQ"
+                );
+                Err(error)
+            }
+        }
+    }
+
+    /// The right to use the login's TLS settings, for which idle connections with others make room.
+    async fn tls_lease(&self, wanted: &Wanted, deadline: Deadline) -> Result<Option<TlsLease>, BrokerError> {
+        let Some(repository) = wanted.key_repository() else { return Ok(None) };
+        let until = deadline.min(TLS_WAIT);
+        loop {
+            let lease = self.tls.lease(repository, &self.settings.secrets).map_err(|error| {
+                BrokerError::unreachable("the key repository could not be written for the client")
+                    .caused_by(error)
+            })?;
+            if let Some(lease) = lease {
+                return Ok(Some(lease));
+            }
+            self.shelf.lock().idle.retain(|idle| !idle.key.has_tls());
+            if until.has_passed() {
+                return Err(BrokerError::unreachable(
+                    "connections with another key repository are in use here, and IBM MQ's client has one for \
+                     the whole process; try again",
+                ));
+            }
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        }
+    }
+
+    /// Ends the idle connections of any target that are past use.
+    pub(crate) fn end_stale(&self) {
+        self.shelf.lock().idle.retain(|idle| !idle.is_dead(self.settings.heartbeat));
+    }
+
+    /// The idle connection of the target that was used last. Those of any target that are past use
+    /// end.
+    fn take_idle(&self, key: &Key) -> Option<Idle> {
+        self.end_stale();
+        let mut connections = self.shelf.lock();
+        let last = connections.idle.iter().rposition(|idle| *idle.key == *key)?;
+        Some(connections.idle.remove(last))
+    }
+
+    pub(crate) fn keep(&self, idle: Idle) {
+        self.shelf.lock().idle.push(idle);
+        self.cap.became_idle();
+    }
+
+    /// The connections of each target, whatever their users.
+    pub(crate) fn reports(&self) -> Vec<PoolReport> {
+        let connections = self.shelf.lock();
+        let idle = connections.idle.iter().map(|idle| (idle.key.target(), false));
+        let used = connections.in_use.iter().map(|key| (key.target(), true));
+        PoolReport::by_target(idle.chain(used), self.cap.max())
+    }
+}
+
+/// Connects, on the thread that is to own the connection.
+fn open(
+    library: &Mutex<Option<&'static Library>>,
+    settings: &Settings,
+    login: &Login,
+    belongings: Belongings,
+) -> Result<(Connection, Option<QueueManager>), NoConnection> {
+    let library = loaded(library, settings)?;
+    let connection = Connection::open(library, login, belongings)?;
+    let queue_manager = match QueueManager::ask(&connection) {
+        Ok(queue_manager) => Some(queue_manager),
+        Err(refusal) if refusal.spares_the_connection() => None,
+        Err(refusal) => return Err(refusal.into()),
+    };
+    Ok((connection, queue_manager))
+}
+
+fn loaded(
+    library: &Mutex<Option<&'static Library>>,
+    settings: &Settings,
+) -> Result<&'static Library, NoConnection> {
+    let mut library = library.lock().unwrap_or_else(PoisonError::into_inner);
+    if let Some(library) = *library {
+        return Ok(library);
+    }
+    if let Some(path) = &settings.data_path {
+        fs::create_dir_all(path).map_err(|error| NoConnection::DataPath(path.clone(), error))?;
+    }
+    // It stays for as long as the process: it has threads of its own.
+    let loaded: &'static Library = Box::leak(Box::new(Library::load(&settings.library)?));
+    *library = Some(loaded);
+    Ok(loaded)
+}
+
+/// Whether another attempt to connect may succeed soon. Nothing was sent yet.
+fn is_worth_another_attempt(error: &BrokerError) -> bool {
+    // A library that is missing does not appear.
+    let is_missing = error.cause().is_some_and(|cause| cause.is::<LoadError>());
+    error.is_transient() && !is_missing
+}
+
+/// As the last of several attempts; the caller learns how many there were.
+fn tried(mut error: BrokerError, attempts: u32, took: Duration) -> BrokerError {
+    if attempts > 1
+        && let BrokerError::Unreachable { detail, .. } | BrokerError::Timeout { detail, .. } = &mut error
+    {
+        let _ = write!(detail, " (tried {attempts} times in {:.1} s)", took.as_secs_f64());
+    }
+    error
+}

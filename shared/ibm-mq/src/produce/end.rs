@@ -1,0 +1,140 @@
+//! How a produce ends: what is on the queue, what may be, and why there is no more.
+
+use std::sync::Arc;
+
+use libmqm_sys::MQLONG;
+use mq::{Access, BrokerError, MessageId, ProduceFailure, ProduceReport, QueueName};
+
+use super::{Producer, UNIT_BYTES};
+use crate::doubt;
+use crate::errors::During;
+use crate::members;
+use crate::pools::Pools;
+use crate::reason::Reason;
+use crate::session::{Failure, Session};
+
+/// Where messages go, for a look at it.
+#[derive(Clone, Copy)]
+pub(super) struct Place<'a> {
+    pub(super) pools: &'a Arc<Pools>,
+    pub(super) access: &'a Access,
+    pub(super) queue: &'a QueueName,
+}
+
+/// Why a producer stopped early.
+pub(super) enum Stop {
+    OutOfTime,
+    Unusable(String),
+    /// With the number of the message that was refused, if one was.
+    Put(Failure, Option<u64>),
+    Commit(Failure),
+}
+
+impl Producer<'_> {
+    pub(super) fn report(&self) -> ProduceReport {
+        let enqueued = self.next.saturating_sub(self.from);
+        let wire_id = |index: u64| Some(self.outgoing.message_id(index).0.to_vec());
+        let mut warnings = Vec::new();
+        if !self.transaction.enabled && self.units > 1 && self.pacer.is_none() {
+            warnings.push(format!(
+                "the messages took {} units of work, because one has at most {} messages and about {UNIT_BYTES} bytes",
+                self.units, self.most
+            ));
+        }
+        let warned = |(reason, count): (&MQLONG, &u64)| {
+            let Reason { code, name, words, .. } = Reason::of(*reason);
+            format!("IBM MQ warned of {count} of the messages ({code}, {name}). {words}")
+        };
+        warnings.extend(self.warned.iter().map(warned));
+        ProduceReport {
+            enqueued,
+            bytes: self.bytes,
+            transactions: if self.transaction.enabled { self.units } else { 0 },
+            atomic: self.transaction.enabled || (self.units <= 1 && self.from == 0),
+            latency: self.latencies.report(),
+            first_id: (enqueued > 0).then(|| wire_id(self.from)).flatten(),
+            last_id: (enqueued > 0).then(|| wire_id(self.next.saturating_sub(1))).flatten(),
+            warnings,
+        }
+    }
+
+    /// Ends the session and says what is on the queue, what may be, and why there is no more.
+    pub(super) async fn explain(
+        mut self,
+        stop: Stop,
+        session: Session,
+        place: Place<'_>,
+    ) -> Result<ProduceReport, ProduceFailure> {
+        let deadline = self.deadline;
+        let error = match stop {
+            Stop::OutOfTime => {
+                // The connection's end backs out as well.
+                let _ = session.back_out(deadline).await;
+                let of = self.outgoing.count();
+                BrokerError::timeout(format!("the time ended after {} of {of} messages", self.next))
+            }
+            Stop::Unusable(detail) => {
+                let _ = session.back_out(deadline).await;
+                BrokerError::unsupported(detail)
+            }
+            Stop::Put(failure, at) => {
+                let error = session.fail(failure, During::Queue(place.queue), deadline).await;
+                match (failure, at) {
+                    (Failure::Refused(refusal), Some(at)) => {
+                        members::blame(self.outgoing, at, refusal.reason, error)
+                    }
+                    _ => error,
+                }
+            }
+            Stop::Commit(failure) => {
+                let during = During::Queue(place.queue);
+                if !failure.may_have_committed() {
+                    session.fail(failure, during, deadline).await
+                } else {
+                    drop(session);
+                    match self.resolve(failure, place).await {
+                        Resolved::Done => return Ok(self.report()),
+                        Resolved::Stopped(error) => error,
+                        Resolved::InDoubt(error, in_doubt) => {
+                            return Err(ProduceFailure { error, committed: self.next, in_doubt });
+                        }
+                    }
+                }
+            }
+        };
+        Err(ProduceFailure { error, committed: self.next, in_doubt: Vec::new() })
+    }
+
+    /// Looks for the unit of work's messages. In a first attempt, one that is there proves that all
+    /// of them were committed.
+    async fn resolve(&mut self, failure: Failure, place: Place<'_>) -> Resolved {
+        let ids: Vec<MessageId> =
+            (self.next..self.index()).map(|index| self.outgoing.message_id(index)).collect();
+        let Place { pools, access, queue } = place;
+        let is_first = self.outgoing.is_first_attempt();
+        if doubt::is_unit_on_queue(pools, access, queue, &ids, is_first, self.deadline).await {
+            self.committed();
+            if self.next >= self.outgoing.count() {
+                return Resolved::Done;
+            }
+            return Resolved::Stopped(BrokerError::unreachable(format!(
+                "the connection broke after a commit, which turned out to have happened; {} of {} messages are on \
+                 the queue",
+                self.next,
+                self.outgoing.count()
+            )));
+        }
+        let error = failure.into_error(During::Queue(place.queue));
+        let detail = format!("{} messages were put and their commit was not confirmed: {error}", ids.len());
+        Resolved::InDoubt(error.left_in_doubt(detail), ids)
+    }
+}
+
+/// What a look at the queue came to after a commit in doubt.
+enum Resolved {
+    /// Everything is on the queue.
+    Done,
+    /// The unit of work is on the queue, and others are not.
+    Stopped(BrokerError),
+    InDoubt(BrokerError, Vec<MessageId>),
+}

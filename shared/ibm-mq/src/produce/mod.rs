@@ -1,0 +1,370 @@
+//! Putting messages on a queue, in units of work that happen wholly or not at all.
+
+mod end;
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use async_trait::async_trait;
+use clock::Deadline;
+use libmqm_sys::MQLONG;
+use metering::{Latencies, Pacer};
+use mq::{Access, BrokerError, Outgoing, ProduceFailure, ProduceReport, QueueName, ReadyToPut, Transaction};
+use tokio::sync::watch;
+
+use crate::doubt;
+use crate::errors::During;
+use crate::members;
+use crate::outgoing::{self, Context, Prepared, Preparer};
+use crate::pools::Pools;
+use crate::produce::end::{Place, Stop};
+use crate::putting::{Handed, Putting, Unfinished};
+use crate::session::Session;
+
+/// How many messages, and how many bytes of them, go to the connection's thread at once.
+const BATCH: usize = 256;
+const BATCH_BYTES: usize = 1024 * 1024;
+
+/// How many bytes a unit of work takes if no transactions are asked for. A unit of work occupies
+/// the queue manager's log until it ends.
+const UNIT_BYTES: usize = 16 * 1024 * 1024;
+
+/// How many messages a unit of work may have if the queue manager does not say (its default).
+const USUAL_MAXUMSGS: u64 = 10_000;
+
+/// How long messages that are paced wait for their commit if no transactions are asked for.
+const PACED_UNIT: Duration = Duration::from_millis(250);
+
+/// If the pace leaves this much time before the next message, those before are committed first.
+const PAUSE: Duration = Duration::from_millis(20);
+
+/// What is kept of the time for the last commit.
+const MARGIN: Duration = Duration::from_millis(500);
+
+/// A connection on which nothing has been put yet.
+pub(crate) struct Connected<'a> {
+    session: Session,
+    pools: Arc<Pools>,
+    access: Access,
+    queue: &'a QueueName,
+    outgoing: &'a Outgoing,
+}
+
+/// Refuses what IBM MQ can never do, and connects.
+pub(crate) async fn connect<'a>(
+    pools: &Arc<Pools>,
+    access: &Access,
+    queue: &'a QueueName,
+    outgoing: &'a Outgoing,
+    deadline: Deadline,
+) -> Result<Connected<'a>, BrokerError> {
+    members::check(outgoing)?;
+    let session = pools.acquire(access, deadline).await?;
+    Ok(Connected { session, pools: Arc::clone(pools), access: access.clone(), queue, outgoing })
+}
+
+#[async_trait]
+impl ReadyToPut for Connected<'_> {
+    fn cluster(&self) -> Option<&str> {
+        self.session.cluster()
+    }
+
+    async fn put(
+        self: Box<Self>,
+        from: u64,
+        confirmed: &watch::Sender<u64>,
+        deadline: Deadline,
+    ) -> Result<ProduceReport, ProduceFailure> {
+        put(*self, from, confirmed, deadline).await
+    }
+}
+
+async fn put(
+    Connected { session, pools, access, queue, outgoing }: Connected<'_>,
+    from: u64,
+    confirmed: &watch::Sender<u64>,
+    deadline: Deadline,
+) -> Result<ProduceReport, ProduceFailure> {
+    let nothing = |error| ProduceFailure { error, committed: from, in_doubt: Vec::new() };
+    let most = session.queue_manager().map_or(USUAL_MAXUMSGS, |facts| facts.max_uncommitted.max(1));
+    let Some(latencies) = Latencies::new() else {
+        session.finish();
+        return Err(nothing(BrokerError::rejected("latencies cannot be measured")));
+    };
+    if let Err(error) = fits_units(outgoing, from, most) {
+        session.finish();
+        return Err(nothing(error));
+    }
+    let context = Context {
+        user: access.credentials.as_ref().map_or("", |login| login.user.as_str()),
+        application: &pools.settings().application,
+    };
+    let preparer = match Preparer::new(outgoing, context) {
+        Ok(preparer) => preparer,
+        Err(detail) => {
+            session.finish();
+            return Err(nothing(BrokerError::unsupported(detail)));
+        }
+    };
+    let sets_context = outgoing::sets_context(outgoing);
+    let putting = match Putting::open(&session, queue, sets_context, deadline).await {
+        Ok(putting) => putting,
+        Err(failure) => return Err(nothing(session.fail(failure, During::Queue(queue), deadline).await)),
+    };
+    let mut producer = Producer {
+        outgoing,
+        preparer,
+        transaction: outgoing.transaction(),
+        most,
+        confirmed,
+        from,
+        next: from,
+        unit: Unit::default(),
+        units: 0,
+        bytes: 0,
+        pacer: outgoing.rate_limit_per_sec().map(|rate| Pacer::new(rate, tokio::time::Instant::now())),
+        due: None,
+        latencies,
+        warned: BTreeMap::new(),
+        deadline,
+        stop_at: deadline.earlier_by(MARGIN.min(deadline.remaining() / 4)),
+    };
+    let stop = producer.run(&putting).await.err();
+    // The thread is free for other work now.
+    drop(putting);
+    match stop {
+        None => {
+            session.finish();
+            Ok(producer.report())
+        }
+        Some(stop) => producer.explain(stop, session, Place { pools: &pools, access: &access, queue }).await,
+    }
+}
+
+/// What is put and not committed.
+#[derive(Default)]
+struct Unit {
+    times: Vec<Instant>,
+    bytes: usize,
+    began: Option<Instant>,
+}
+
+/// What a unit of work was filled to.
+enum Filled {
+    /// Its messages are put.
+    Put,
+    /// They are committed as well.
+    Committed,
+}
+
+impl Unit {
+    fn add(&mut self, handed: Handed, warned: &mut BTreeMap<MQLONG, u64>) {
+        self.times.extend(handed.times);
+        for reason in handed.warnings {
+            *warned.entry(reason).or_default() += 1;
+        }
+    }
+}
+
+struct Producer<'a> {
+    outgoing: &'a Outgoing,
+    preparer: Preparer<'a>,
+    transaction: Transaction,
+    /// How many messages a unit of work may have.
+    most: u64,
+    confirmed: &'a watch::Sender<u64>,
+    from: u64,
+    /// The first message that is not known to be on the queue.
+    next: u64,
+    unit: Unit,
+    units: u64,
+    bytes: u64,
+    pacer: Option<Pacer>,
+    /// The time of the next message, if it has been given one.
+    due: Option<tokio::time::Instant>,
+    latencies: Latencies,
+    /// How many messages were put with which warning.
+    warned: BTreeMap<MQLONG, u64>,
+    deadline: Deadline,
+    stop_at: Deadline,
+}
+
+impl Producer<'_> {
+    async fn run(&mut self, putting: &Putting) -> Result<(), Stop> {
+        while self.next < self.outgoing.count() {
+            let filled = self.fill(putting).await;
+            match filled {
+                Ok(Filled::Put) => self.commit(putting).await?,
+                Ok(Filled::Committed) => {}
+                // What is there counts, unless it was to be all or nothing.
+                Err(Stop::OutOfTime) if !self.transaction.enabled && !self.unit.times.is_empty() => {
+                    self.commit(putting).await?;
+                    return Err(Stop::OutOfTime);
+                }
+                Err(stop) => return Err(stop),
+            }
+        }
+        Ok(())
+    }
+
+    /// Puts the messages of one unit of work. The last ones go to the thread with the commit, which
+    /// saves a wait for it.
+    async fn fill(&mut self, putting: &Putting) -> Result<Filled, Stop> {
+        while !self.is_full() {
+            let batch = self.batch().await?;
+            if batch.is_empty() {
+                break;
+            }
+            let bytes: usize = batch.iter().map(|message| message.body.len()).sum();
+            self.unit.began.get_or_insert_with(Instant::now);
+            self.unit.bytes += bytes;
+            let (index, left) = (self.index() + count(batch.len()), self.left_in_unit());
+            if index >= self.outgoing.count() || left <= count(batch.len()) {
+                self.put_last(putting, batch).await?;
+                return Ok(Filled::Committed);
+            }
+            let handed =
+                putting.put(batch, self.deadline).await.map_err(|(failure, at)| Stop::Put(failure, at))?;
+            self.unit.add(handed, &mut self.warned);
+        }
+        Ok(Filled::Put)
+    }
+
+    /// Puts the last messages of a unit of work, and commits it.
+    async fn put_last(&mut self, putting: &Putting, batch: Vec<Prepared>) -> Result<(), Stop> {
+        let length = batch.len();
+        let put = putting.put_and_commit(batch, self.commit_until()).await;
+        match put {
+            Ok(handed) => {
+                self.unit.add(handed, &mut self.warned);
+                self.confirm();
+                Ok(())
+            }
+            Err(Unfinished::Put(failure, at)) => Err(Stop::Put(failure, at)),
+            Err(Unfinished::Commit(failure, handed)) => {
+                let unknown = || Handed { times: vec![Instant::now(); length], warnings: Vec::new() };
+                self.unit.add(handed.unwrap_or_else(unknown), &mut self.warned);
+                Err(Stop::Commit(failure))
+            }
+        }
+    }
+
+    /// The index of the next message to put.
+    fn index(&self) -> u64 {
+        self.next + count(self.unit.times.len())
+    }
+
+    fn is_full(&self) -> bool {
+        if self.index() >= self.outgoing.count() || self.left_in_unit() == 0 {
+            return true;
+        }
+        let has_waited = |began: Instant| self.pacer.is_some() && began.elapsed() >= PACED_UNIT;
+        !self.transaction.enabled
+            && (self.unit.bytes >= UNIT_BYTES || self.unit.began.is_some_and(has_waited))
+    }
+
+    fn left_in_unit(&self) -> u64 {
+        let size = if self.transaction.enabled {
+            let size = u64::from(self.transaction.tx_size.get());
+            // As the transactions would lie if they had begun with the first message.
+            size - (self.next - self.from) % size
+        } else {
+            self.most
+        };
+        size.saturating_sub(count(self.unit.times.len()))
+    }
+
+    /// The next messages, as many as are due and go to the thread at once. There are none if the
+    /// pace leaves so much time that those before should be committed first.
+    async fn batch(&mut self) -> Result<Vec<Prepared>, Stop> {
+        let most = usize::try_from(self.left_in_unit()).unwrap_or(usize::MAX).min(BATCH);
+        let (mut batch, mut bytes) = (Vec::new(), 0);
+        while batch.len() < most && bytes < BATCH_BYTES {
+            if self.stop_at.has_passed() {
+                // What was prepared is not put.
+                return Err(Stop::OutOfTime);
+            }
+            if !self.is_due(batch.is_empty()).await? {
+                break;
+            }
+            let index = self.index() + count(batch.len());
+            match self.preparer.prepare(index).map_err(Stop::Unusable)? {
+                Some(message) => {
+                    bytes += message.body.len();
+                    batch.push(message);
+                }
+                None => break,
+            }
+            self.due = None;
+        }
+        Ok(batch)
+    }
+
+    /// Whether the pace allows the next message now; waits for that if it is the first of a batch.
+    async fn is_due(&mut self, may_wait: bool) -> Result<bool, Stop> {
+        let Some(pacer) = &mut self.pacer else { return Ok(true) };
+        let now = tokio::time::Instant::now();
+        let due = *self.due.get_or_insert_with(|| pacer.due(now));
+        if due <= now {
+            return Ok(true);
+        }
+        let should_commit = !self.transaction.enabled && !self.unit.times.is_empty() && due - now >= PAUSE;
+        if !may_wait || should_commit {
+            return Ok(false);
+        }
+        if due >= self.stop_at.instant() {
+            return Err(Stop::OutOfTime);
+        }
+        tokio::time::sleep_until(due).await;
+        Ok(true)
+    }
+
+    async fn commit(&mut self, putting: &Putting) -> Result<(), Stop> {
+        putting.commit(self.commit_until()).await.map_err(Stop::Commit)?;
+        self.confirm();
+        Ok(())
+    }
+
+    fn commit_until(&self) -> Deadline {
+        self.deadline.earlier_by(doubt::TO_RESOLVE.min(self.deadline.remaining() / 4))
+    }
+
+    /// The queue manager has confirmed the commit.
+    fn confirm(&mut self) {
+        for time in &self.unit.times {
+            self.latencies.record(time.elapsed());
+        }
+        self.committed();
+    }
+
+    /// The unit of work is on the queue.
+    fn committed(&mut self) {
+        let unit = std::mem::take(&mut self.unit);
+        self.next += count(unit.times.len());
+        self.bytes += count(unit.bytes);
+        self.units += 1;
+        let on_queue = self.next;
+        self.confirmed.send_if_modified(|known| {
+            let is_more = on_queue > *known;
+            *known = on_queue.max(*known);
+            is_more
+        });
+    }
+}
+
+/// Refuses transactions that the queue manager would refuse after having taken a part of one.
+fn fits_units(outgoing: &Outgoing, from: u64, most: u64) -> Result<(), BrokerError> {
+    let transaction = outgoing.transaction();
+    let size = u64::from(transaction.tx_size.get()).min(outgoing.count().saturating_sub(from));
+    if transaction.enabled && size > most {
+        return Err(BrokerError::unsupported(format!(
+            "a transaction of {size} messages is larger than the queue manager allows, which is {most} (MAXUMSGS)"
+        )));
+    }
+    Ok(())
+}
+
+fn count(length: usize) -> u64 {
+    u64::try_from(length).unwrap_or(u64::MAX)
+}

@@ -1,0 +1,123 @@
+//! Names of headers as names of IBM MQ's message properties, and back.
+//!
+//! A property's name is an identifier of Java without the words of selectors, and a dot in it makes
+//! a folder. Letters, digits and `_` stay as they are. Every other byte of the name in UTF-8
+//! becomes `$` and two hexadecimal digits, and so does the first character of a name that would
+//! begin with a digit or be reserved: `x-trace` is `x$2dtrace`. A receiver that speaks JMS finds it
+//! under that name.
+
+use std::fmt::Write as _;
+
+/// Words of selectors, which are no names in any case.
+const WORDS: [&str; 12] =
+    ["AND", "BETWEEN", "ESCAPE", "FALSE", "IN", "IS", "LIKE", "NOT", "NULL", "OR", "TRUE", "MQ"];
+
+/// Properties of the gateway's own, for what the message descriptor has no room for. No header has
+/// such a name: what follows the `$` is not hexadecimal.
+pub(crate) const CONTENT_TYPE: &str = "$contentType";
+pub(crate) const CONTENT_ENCODING: &str = "$contentEncoding";
+pub(crate) const TYPE: &str = "$type";
+
+/// The folder of an application's own properties, which may lead a name.
+const USER_FOLDER: &str = "usr.";
+
+/// The property's name for a header's.
+pub(crate) fn to_property(name: &str) -> String {
+    let mut property = String::with_capacity(name.len());
+    let is_reserved = is_reserved(name);
+    for (index, byte) in name.bytes().enumerate() {
+        let is_plain = byte.is_ascii_alphanumeric() || byte == b'_';
+        let is_hidden = index == 0 && (is_reserved || byte.is_ascii_digit());
+        if is_plain && !is_hidden {
+            property.push(char::from(byte));
+        } else {
+            let _ = write!(property, "${byte:02x}");
+        }
+    }
+    property
+}
+
+/// The header's name for a property's. A name that [`to_property`] would not have made is given as
+/// it is.
+pub(crate) fn from_property(property: &str) -> String {
+    let property = property.strip_prefix(USER_FOLDER).unwrap_or(property);
+    match decode(property) {
+        Some(name) if to_property(&name) == property => name,
+        _ => property.to_owned(),
+    }
+}
+
+fn is_reserved(name: &str) -> bool {
+    let begins = |start: &str| name.get(..start.len()).is_some_and(|head| head.eq_ignore_ascii_case(start));
+    WORDS.iter().any(|word| name.eq_ignore_ascii_case(word))
+        || begins("JMS")
+        || begins("Root")
+        || begins("MQ")
+}
+
+fn decode(property: &str) -> Option<String> {
+    let mut bytes = Vec::with_capacity(property.len());
+    let mut rest = property.bytes();
+    while let Some(byte) = rest.next() {
+        if byte != b'$' {
+            bytes.push(byte);
+            continue;
+        }
+        let digits = [rest.next()?, rest.next()?];
+        let digits = std::str::from_utf8(&digits).ok()?;
+        bytes.push(u8::from_str_radix(digits, 16).ok()?);
+    }
+    String::from_utf8(bytes).ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    #[test]
+    fn names_that_ibm_mq_forbids_are_mapped_and_others_stay() {
+        for (name, property) in [
+            ("k1", "k1"),
+            ("traceId", "traceId"),
+            ("x-trace", "x$2dtrace"),
+            ("com.acme", "com$2eacme"),
+            ("1st", "$31st"),
+            ("null", "$6eull"),
+            ("JMSType", "$4aMSType"),
+            ("mqps", "$6dqps"),
+            ("a$b", "a$24b"),
+            ("é", "$c3$a9"),
+        ] {
+            assert_eq!(to_property(name), property);
+            assert_eq!(from_property(property), name);
+        }
+        assert_eq!(from_property("usr.k1"), "k1");
+    }
+
+    #[test]
+    fn the_gateway_s_own_properties_are_no_header_s() {
+        for name in [CONTENT_TYPE, CONTENT_ENCODING, TYPE] {
+            assert_eq!((from_property(name), to_property(name) == name), (name.to_owned(), false));
+        }
+    }
+
+    #[test]
+    fn names_of_others_are_shown_as_they_are() {
+        for name in ["a$41", "a$", "a$zz", "$ff", "mcd.Msd", "JMSXGroupID", "a.b"] {
+            assert_eq!(from_property(name), name);
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn every_name_comes_back(name in "\\PC{1,40}") {
+            let property = to_property(&name);
+            let is_allowed = |c: char| c.is_ascii_alphanumeric() || c == '_' || c == '$';
+            prop_assert!(property.chars().all(is_allowed), "{property}");
+            prop_assert!(!property.starts_with(|c: char| c.is_ascii_digit()));
+            prop_assert_eq!(from_property(&property), name);
+        }
+    }
+}

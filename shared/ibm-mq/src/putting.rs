@@ -1,0 +1,231 @@
+//! Messages on their way to a queue, on the connection's thread.
+
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, mpsc};
+use std::time::Instant;
+
+use clock::Deadline;
+use libmqm_sys::{self as mqi, MQLONG};
+use tokio::sync::oneshot;
+
+use crate::mqi::{Connection, Object, Properties, PropertyValue, Refusal};
+use crate::outgoing::Prepared;
+use crate::session::{Failure, Session};
+use crate::worker::{NoAnswer, wait_for};
+
+/// The property in which each message says which of its produce's it is.
+const SEQUENCE: &str = "sequence";
+
+/// A queue that is open to put on. Dropping it closes the queue; what is not committed stays in the
+/// connection's unit of work.
+pub(crate) struct Putting {
+    steps: mpsc::Sender<Step>,
+}
+
+/// Messages that are in the unit of work.
+#[derive(Debug, Default)]
+pub(crate) struct Handed {
+    /// When each was handed over.
+    pub(crate) times: Vec<Instant>,
+    /// The reason code of each warning.
+    pub(crate) warnings: Vec<MQLONG>,
+}
+
+/// A put that was refused, and the message's number in its produce.
+type RefusedPut = (Refusal, u64);
+
+type Answer<T> = oneshot::Sender<Result<T, Refusal>>;
+
+enum Step {
+    Put(Vec<Prepared>, oneshot::Sender<Result<Handed, RefusedPut>>),
+    /// The last messages of a unit of work.
+    PutAndCommit(Vec<Prepared>, Arc<Decision>, oneshot::Sender<Result<Handed, Refused>>),
+    Commit(Answer<()>),
+}
+
+/// Whether a unit of work is committed, which the thread decides when it comes to the commit, or
+/// the caller who waits no longer.
+#[derive(Debug, Default)]
+struct Decision(AtomicBool);
+
+impl Decision {
+    /// `true` for the first one.
+    fn is_ours(&self) -> bool {
+        !self.0.swap(true, Ordering::SeqCst)
+    }
+}
+
+/// Why the last messages of a unit of work were not committed, on the thread.
+enum Refused {
+    Put(RefusedPut),
+    Commit(Refusal, Handed),
+    /// Nobody waited any more.
+    GivenUp,
+}
+
+/// Why the last messages of a unit of work are not known to be committed.
+pub(crate) enum Unfinished {
+    /// They were not put. With the number of the message that was refused, if one was.
+    Put(Failure, Option<u64>),
+    /// The commit ended so. What was put is known if the thread answered.
+    Commit(Failure, Option<Handed>),
+}
+
+impl Putting {
+    /// Opens the queue. With `sets_context` the messages say themselves who put them and when.
+    pub(crate) async fn open(
+        session: &Session,
+        queue: &str,
+        sets_context: bool,
+        deadline: Deadline,
+    ) -> Result<Self, Failure> {
+        let (steps, todo) = mpsc::channel();
+        let (opened, is_open) = oneshot::channel();
+        let queue = queue.to_owned();
+        session.begin(move |connection| work(connection, &queue, sets_context, opened, &todo))?;
+        wait_for(is_open, deadline).await??;
+        Ok(Self { steps })
+    }
+
+    /// Puts messages into the unit of work.
+    ///
+    /// # Errors
+    /// With the number of the message that was refused, if one was.
+    pub(crate) async fn put(
+        &self,
+        messages: Vec<Prepared>,
+        deadline: Deadline,
+    ) -> Result<Handed, (Failure, Option<u64>)> {
+        match self.take(|answer| Step::Put(messages, answer), deadline).await {
+            Ok(put) => put.map_err(|(refusal, at)| (refusal.into(), Some(at))),
+            Err(no_answer) => Err((no_answer.into(), None)),
+        }
+    }
+
+    /// Puts the last messages of a unit of work, and commits it. If there is no answer in time
+    /// before the commit has begun, it does not begin.
+    pub(crate) async fn put_and_commit(
+        &self,
+        messages: Vec<Prepared>,
+        deadline: Deadline,
+    ) -> Result<Handed, Unfinished> {
+        let decision = Arc::new(Decision::default());
+        let theirs = Arc::clone(&decision);
+        match self.take(|answer| Step::PutAndCommit(messages, theirs, answer), deadline).await {
+            Ok(Ok(handed)) => Ok(handed),
+            Ok(Err(Refused::Put((refusal, at)))) => Err(Unfinished::Put(refusal.into(), Some(at))),
+            Ok(Err(Refused::Commit(refusal, handed))) => {
+                Err(Unfinished::Commit(refusal.into(), Some(handed)))
+            }
+            Ok(Err(Refused::GivenUp)) => Err(Unfinished::Put(NoAnswer::TimedOut.into(), None)),
+            Err(no_answer) if decision.is_ours() => Err(Unfinished::Put(no_answer.into(), None)),
+            Err(no_answer) => Err(Unfinished::Commit(no_answer.into(), None)),
+        }
+    }
+
+    pub(crate) async fn commit(&self, deadline: Deadline) -> Result<(), Failure> {
+        Ok(self.take(Step::Commit, deadline).await??)
+    }
+
+    async fn take<T>(
+        &self,
+        step: impl FnOnce(oneshot::Sender<T>) -> Step,
+        deadline: Deadline,
+    ) -> Result<T, NoAnswer> {
+        let (answer, answered) = oneshot::channel();
+        // If the thread has ended, nobody answers.
+        let _ = self.steps.send(step(answer));
+        wait_for(answered, deadline).await
+    }
+}
+
+/// What the thread does until nobody tells it any more.
+fn work(
+    connection: &Connection,
+    queue: &str,
+    sets_context: bool,
+    opened: Answer<()>,
+    todo: &mpsc::Receiver<Step>,
+) {
+    let (to_open, to_put) = match sets_context {
+        true => {
+            (mqi::MQOO_OUTPUT | mqi::MQOO_SET_ALL_CONTEXT, mqi::MQPMO_SYNCPOINT | mqi::MQPMO_SET_ALL_CONTEXT)
+        }
+        false => (mqi::MQOO_OUTPUT, mqi::MQPMO_SYNCPOINT),
+    };
+    let queue = match Object::open_queue(connection, queue, to_open) {
+        Ok(queue) => queue,
+        Err(refusal) => {
+            let _ = opened.send(Err(refusal));
+            return;
+        }
+    };
+    let _ = opened.send(Ok(()));
+    let mut last = None;
+    for step in todo {
+        match step {
+            Step::Put(messages, answer) => {
+                let _ = answer.send(put_all(connection, &queue, to_put, messages, &mut last));
+            }
+            Step::PutAndCommit(messages, decision, answer) => {
+                let put = put_all(connection, &queue, to_put, messages, &mut last);
+                let _ = answer.send(put.map_err(Refused::Put).and_then(|handed| {
+                    if !decision.is_ours() {
+                        return Err(Refused::GivenUp);
+                    }
+                    match connection.commit() {
+                        Ok(()) => Ok(handed),
+                        Err(refusal) => Err(Refused::Commit(refusal, handed)),
+                    }
+                }));
+            }
+            Step::Commit(answer) => {
+                let _ = answer.send(connection.commit());
+            }
+        }
+    }
+}
+
+/// The properties of the last message, which the next one may share.
+type Last<'c> = Option<(Arc<Vec<(String, PropertyValue)>>, Properties<'c>)>;
+
+fn put_all<'c>(
+    connection: &'c Connection,
+    queue: &Object<'_>,
+    options: MQLONG,
+    messages: Vec<Prepared>,
+    last: &mut Last<'c>,
+) -> Result<Handed, RefusedPut> {
+    let mut handed = Handed { times: Vec::with_capacity(messages.len()), warnings: Vec::new() };
+    for message in messages {
+        let number = message.sequence;
+        let properties = properties(connection, &message, last).map_err(|refusal| (refusal, number))?;
+        let Prepared { mut descriptor, properties: shared, body, .. } = message;
+        handed.times.push(Instant::now());
+        let warning = queue.put(&mut descriptor, options, Some(&properties), None, &body);
+        handed.warnings.extend(warning.map_err(|refusal| (refusal, number))?);
+        *last = Some((shared, properties));
+    }
+    Ok(handed)
+}
+
+/// The message's properties in a handle, which is the last message's if it has the same.
+fn properties<'c>(
+    connection: &'c Connection,
+    message: &Prepared,
+    last: &mut Last<'c>,
+) -> Result<Properties<'c>, Refusal> {
+    let properties = match last.take() {
+        Some((shared, properties)) if Arc::ptr_eq(&shared, &message.properties) => properties,
+        _ => {
+            let properties = Properties::new(connection)?;
+            for (name, value) in message.properties.iter() {
+                properties.set(name, value)?;
+            }
+            properties
+        }
+    };
+    let sequence = i64::try_from(message.sequence).unwrap_or(i64::MAX);
+    properties.set(SEQUENCE, &PropertyValue::Int64(sequence))?;
+    Ok(properties)
+}

@@ -1,0 +1,145 @@
+//! The thread that owns a connection.
+//!
+//! A connection and every handle on it belong to one thread, so what is to be done with it is sent
+//! there. The thread ends when nobody can send any more: it backs out, disconnects, and returns its
+//! permit. A call of the library that does not return cannot be stopped. Its thread keeps the
+//! permit until it does return, so that it counts against the cap, and nobody waits for it beyond
+//! the deadline. A connection that cannot be ended keeps its permit for good.
+
+use std::fmt;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, mpsc};
+use std::thread;
+
+use clock::Deadline;
+use connection_cap::Permit;
+use tokio::sync::oneshot;
+
+use crate::mqi::{Connection, Occupied};
+use crate::tls::TlsLease;
+
+type Job = Box<dyn FnOnce(&Connection) + Send>;
+
+/// The thread's other end. Dropping it ends the connection.
+pub(crate) struct Worker {
+    jobs: mpsc::Sender<Job>,
+    /// Raised when nobody waits any more, for jobs that make many calls.
+    abandoned: Arc<AtomicBool>,
+}
+
+/// Why there is no answer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub(crate) enum NoAnswer {
+    #[error("the call did not return in time")]
+    TimedOut,
+    /// The thread has ended.
+    #[error("the connection's thread has ended")]
+    Gone,
+}
+
+/// What belongs to a connection until it has ended.
+#[derive(Debug)]
+pub(crate) struct Belongings {
+    permit: Permit,
+    tls: Option<TlsLease>,
+}
+
+impl Belongings {
+    pub(crate) fn new(permit: Permit, tls: Option<TlsLease>) -> Self {
+        Self { permit, tls }
+    }
+}
+
+impl Occupied for Belongings {
+    fn keep(self: Box<Self>) {
+        self.permit.forfeit();
+        std::mem::forget(self.tls);
+    }
+}
+
+impl Worker {
+    /// Starts a thread that makes a connection, and waits for it until `deadline`. `connect` runs
+    /// on the thread and gives the connection, which has the belongings, with what the caller is
+    /// told of it.
+    ///
+    /// # Errors
+    /// If no thread could be had, or the connection did not come in time.
+    pub(crate) async fn start<T, E>(
+        connect: impl FnOnce(Belongings) -> Result<(Connection, T), E> + Send + 'static,
+        belongings: Belongings,
+        deadline: Deadline,
+    ) -> Result<Result<(Self, T), E>, NoAnswer>
+    where
+        T: Send + 'static,
+        E: Send + 'static,
+    {
+        let (jobs, queue) = mpsc::channel::<Job>();
+        let (answer, answered) = oneshot::channel();
+        let body = move || match connect(belongings) {
+            // If nobody waits for it any more, the channel is closed, and the loop ends at once.
+            Ok((connection, told)) => {
+                let _ = answer.send(Ok(told));
+                for job in queue {
+                    job(&connection);
+                }
+            }
+            Err(error) => {
+                let _ = answer.send(Err(error));
+            }
+        };
+        thread::Builder::new().name("ibm-mq".to_owned()).spawn(body).map_err(|_| NoAnswer::Gone)?;
+        let told = wait_for(answered, deadline).await?;
+        Ok(told.map(|told| (Self { jobs, abandoned: Arc::default() }, told)))
+    }
+
+    /// Whether the worker has been given up; for jobs that take long.
+    pub(crate) fn abandoned(&self) -> Arc<AtomicBool> {
+        Arc::clone(&self.abandoned)
+    }
+
+    /// Runs `job` with the connection, and waits for what it gives until `deadline`. A job that
+    /// takes longer goes on, and what it gives is dropped.
+    ///
+    /// # Errors
+    /// If the answer did not come in time. The worker is of no use then.
+    pub(crate) async fn run<T: Send + 'static>(
+        &self,
+        deadline: Deadline,
+        job: impl FnOnce(&Connection) -> T + Send + 'static,
+    ) -> Result<T, NoAnswer> {
+        let (answer, answered) = oneshot::channel();
+        self.begin(move |connection| {
+            let _ = answer.send(job(connection));
+        })?;
+        wait_for(answered, deadline).await
+    }
+
+    /// Runs `job` with the connection, and does not wait for it.
+    ///
+    /// # Errors
+    /// If the thread has ended.
+    pub(crate) fn begin(&self, job: impl FnOnce(&Connection) + Send + 'static) -> Result<(), NoAnswer> {
+        self.jobs.send(Box::new(job)).map_err(|_| NoAnswer::Gone)
+    }
+}
+
+/// Waits for what the thread answers.
+pub(crate) async fn wait_for<T>(answer: oneshot::Receiver<T>, deadline: Deadline) -> Result<T, NoAnswer> {
+    match deadline.run(answer).await {
+        Ok(Ok(given)) => Ok(given),
+        Ok(Err(_)) => Err(NoAnswer::Gone),
+        Err(_) => Err(NoAnswer::TimedOut),
+    }
+}
+
+impl Drop for Worker {
+    fn drop(&mut self) {
+        self.abandoned.store(true, Ordering::SeqCst);
+    }
+}
+
+impl fmt::Debug for Worker {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Worker").finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,147 @@
+use std::time::{Duration, Instant};
+
+use ibm_mq::Settings;
+use mq::{Access, Address, Broker as _, BrokerError, Credentials, Deadline, TestReport, Tls};
+use serde_json::json;
+
+use crate::support::{Client, QueueManager, code, deadline, queue};
+
+async fn refused(client: &Client, access: &Access) -> BrokerError {
+    let soon = Deadline::after(Duration::from_secs(3));
+    client.broker.depth(access, &queue("DEV.QUEUE.1"), soon).await.unwrap_err()
+}
+
+fn failed_at(report: &TestReport) -> (&'static str, &'static str) {
+    let step = report.steps.iter().find(|step| step.ok == Some(false)).unwrap();
+    (step.name, step.code.unwrap())
+}
+
+#[tokio::test]
+async fn a_test_goes_step_by_step_and_says_who_answers() {
+    let manager = QueueManager::start();
+    let client = manager.client();
+    let report = client.broker.test(&client.access, Some(&queue("DEV.QUEUE.1")), deadline()).await;
+    assert!(report.ok, "{report:?}");
+    let steps: Vec<_> = report.steps.iter().map(|step| (step.name, step.ok)).collect();
+    let all = ["resolve", "connect", "tls", "authenticate", "openQueue"];
+    let all = all.map(|name| (name, (!matches!(name, "resolve" | "tls")).then_some(true)));
+    assert_eq!(steps, all);
+    assert_eq!(report.product, "IBM MQ");
+    let version = report.version.unwrap();
+    assert!(version.contains("command level") && version.contains("CCSID 1208"), "{version}");
+    assert!(report.latency_ms.is_some());
+    let missing = client.broker.test(&client.access, Some(&queue("DEV.NOT.THERE")), deadline()).await;
+    assert_eq!(failed_at(&missing), ("openQueue", "QUEUE_NOT_FOUND"));
+}
+
+#[tokio::test]
+async fn a_wrong_password_a_wrong_channel_and_a_wrong_queue_manager_are_told_apart() {
+    let manager = QueueManager::start();
+    let client = manager.client();
+    let mut access = client.access.clone();
+    access.credentials = Some(Credentials { user: "app".to_owned(), password: "wrong".into() });
+    let error = refused(&client, &access).await;
+    assert!(matches!(error, BrokerError::AuthenticationFailed { .. }), "{error:?}");
+    assert_eq!(code(&error), Some(2035));
+    assert_eq!(
+        failed_at(&client.broker.test(&access, None, deadline()).await),
+        ("authenticate", "AUTHENTICATION_FAILED")
+    );
+    let mut access = client.access.clone();
+    access.endpoint.channel = Some("NO.SUCH.CHANNEL".to_owned());
+    assert_eq!(code(&refused(&client, &access).await), Some(2540));
+    let mut access = client.access.clone();
+    access.endpoint.queue_manager = "OTHER".to_owned();
+    assert_eq!(code(&refused(&client, &access).await), Some(2058));
+    client.has_open(0).await;
+}
+
+#[tokio::test]
+async fn addresses_are_tried_in_order_and_one_that_is_down_is_tried_again() {
+    let mut manager = QueueManager::start();
+    let client = manager.client();
+    let mut access = client.access.clone();
+    access.endpoint.addresses.insert(0, Address { host: "127.0.0.1".to_owned(), port: 9 });
+    assert!(client.broker.depth(&access, &queue("DEV.QUEUE.1"), deadline()).await.is_ok());
+
+    manager.kill();
+    let started = Instant::now();
+    let error = refused(&client, &client.access.clone()).await;
+    assert!(matches!(error, BrokerError::Unreachable { .. }), "{error:?}");
+    assert!(error.to_string().contains("tried"), "{error}");
+    assert!(started.elapsed() < Duration::from_secs(3));
+    let later = async {
+        tokio::time::sleep(Duration::from_millis(300)).await;
+        manager.run();
+    };
+    let name = queue("DEV.QUEUE.1");
+    let (depth, ()) = tokio::join!(client.broker.depth(&client.access, &name, deadline()), later);
+    assert_eq!(depth.unwrap().current_depth, 0);
+}
+
+#[tokio::test]
+async fn a_library_that_is_missing_is_said_at_once() {
+    let manager = QueueManager::start();
+    let present = manager.client();
+    let settings = Settings { library: "/opt/none/libmqm_r.so".into(), ..Settings::default() };
+    let broker = ibm_mq::IbmMq::new(settings, std::sync::Arc::clone(&present.cap));
+    let started = Instant::now();
+    let error = broker.depth(&present.access, &queue("DEV.QUEUE.1"), deadline()).await.unwrap_err();
+    assert!(matches!(error, BrokerError::Unreachable { .. }), "{error:?}");
+    assert!(error.to_string().contains("/opt/none/libmqm_r.so"), "{error}");
+    assert!(started.elapsed() < Duration::from_secs(2));
+}
+
+#[tokio::test]
+async fn a_group_s_name_and_an_empty_one_take_whichever_queue_manager_answers() {
+    let manager = QueueManager::start();
+    let client = manager.client();
+    for name in ["", "*GROUP"] {
+        let mut access = client.access.clone();
+        access.endpoint.queue_manager = name.to_owned();
+        let depth = client.broker.depth(&access, &queue("DEV.QUEUE.1"), deadline()).await;
+        assert!(depth.is_ok(), "{name}: {depth:?}");
+    }
+}
+
+#[tokio::test]
+async fn a_quiescing_queue_manager_is_unreachable() {
+    let manager = QueueManager::start();
+    let client = manager.client();
+    client.fill("DEV.QUEUE.1", 1).await;
+    manager.control(&json!("quiesce"));
+    let error = refused(&client, &client.access.clone()).await;
+    assert!(matches!(error, BrokerError::Unreachable { .. }), "{error:?}");
+    manager.control(&json!("reset"));
+    assert_eq!(client.take("DEV.QUEUE.1", 1).await.messages.len(), 1);
+}
+
+/// The stand-in has no TLS, so the connection is refused, and nobody needs the repository.
+#[tokio::test]
+async fn a_key_repository_that_no_connection_uses_is_on_no_disk() {
+    let manager = QueueManager::start();
+    let secrets = tempfile::tempdir().unwrap();
+    let settings = Settings { secrets: secrets.path().to_owned(), ..Settings::default() };
+    let client = manager.client_with(settings, 2);
+    let mut access = client.access.clone();
+    access.endpoint.tls = Tls::On { key_store_ref: None, trust_store_ref: None, cipher_spec: None };
+    access.trust_store = Some(r#"{"p12": "AQI=", "password": "s3cret"}"#.into());
+    assert_eq!(code(&refused(&client, &access).await), Some(2393));
+    client.has_open(0).await;
+    assert_eq!(std::fs::read_dir(secrets.path()).unwrap().count(), 0);
+}
+
+/// The client resolves names as it connects, and only it knows how that went.
+#[tokio::test]
+async fn a_host_that_is_not_there_is_what_the_client_says_of_it() {
+    let manager = QueueManager::start();
+    let client = manager.client();
+    let mut access = client.access.clone();
+    access.endpoint.addresses = vec![Address { host: "no-such-host.invalid".to_owned(), port: 1414 }];
+    let report = client.broker.test(&access, None, deadline()).await;
+    assert_eq!(failed_at(&report), ("connect", "BROKER_UNREACHABLE"));
+    let steps: Vec<_> = report.steps.iter().map(|step| (step.name, step.skipped)).collect();
+    assert_eq!(steps[0], ("resolve", true));
+    let connect = report.steps.iter().find(|step| step.name == "connect").unwrap();
+    assert!(connect.detail.as_ref().unwrap().contains("2538"), "{connect:?}");
+}

@@ -1,0 +1,23 @@
+//! The broker against the stand-in of `local/mqm-standin`: its library is loaded as IBM's is, and
+//! each test has a queue manager of its own behind it. What the stand-in cannot show (TLS, real
+//! channels, timing, conversion tables) is not tested here.
+
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    clippy::indexing_slicing,
+    reason = "these are tests"
+)]
+
+mod backing_out;
+mod browsing;
+mod connecting;
+mod consuming;
+mod in_doubt;
+mod inquiring;
+mod moving;
+mod pooling;
+mod producing;
+mod storm;
+mod support;

@@ -1,0 +1,118 @@
+use std::time::{Duration, Instant};
+
+use ibm_mq::Settings;
+use mq::{Ack, AckMode, Broker as _, BrokerError, Deadline};
+
+use crate::support::{QueueManager, consume, deadline, queue, texts};
+
+const COMMIT: AckMode = AckMode::Take(Ack::Commit);
+
+#[tokio::test]
+async fn a_connection_is_kept_for_its_target_and_user_and_makes_room_for_others() {
+    let manager = QueueManager::start();
+    let client = manager.client_with(Settings::default(), 2);
+    for _ in 0..3 {
+        client.broker.depth(&client.access, &queue("DEV.QUEUE.1"), deadline()).await.unwrap();
+    }
+    assert_eq!((client.cap.open(), manager.connections()), (1, 1));
+    for version in ["2", "3", "4"] {
+        let mut access = client.access.clone();
+        access.secret_version = version.to_owned();
+        client.broker.depth(&access, &queue("DEV.QUEUE.1"), deadline()).await.unwrap();
+    }
+    client.has_open(2).await;
+    assert_eq!(manager.connections(), 2);
+    let [report] = &client.broker.pools()[..] else { panic!("{:?}", client.broker.pools()) };
+    assert_eq!((report.open, report.in_use, report.max_size), (2, 0, 2));
+    assert_eq!(report.target, format!("ibmmq://localhost:{}/{}", manager.port, manager.name));
+}
+
+#[tokio::test]
+async fn no_more_connections_are_open_than_the_cap_allows() {
+    let manager = QueueManager::start();
+    let settings = Settings { pool_timeout: Duration::from_millis(300), ..Settings::default() };
+    let client = manager.client_with(settings, 1);
+    client.put("DEV.QUEUE.1", &texts(&["a"]), "a").await.unwrap();
+    let unit = client.fetch("DEV.QUEUE.1", &consume(1, COMMIT)).await.unwrap();
+    let error = client.broker.depth(&client.access, &queue("DEV.QUEUE.1"), deadline()).await.unwrap_err();
+    assert!(matches!(error, BrokerError::PoolTimeout { .. }), "{error}");
+    unit.commit(deadline()).await.unwrap();
+    assert!(client.broker.depth(&client.access, &queue("DEV.QUEUE.1"), deadline()).await.is_ok());
+}
+
+#[tokio::test]
+async fn ten_clients_share_a_channel_that_admits_five() {
+    let manager = QueueManager::start();
+    let clients: Vec<_> = (0..10)
+        .map(|_| {
+            let mut client = manager.client_with(Settings::default(), 1);
+            client.access.endpoint.channel = Some("DEV.NARROW.SVRCONN".to_owned());
+            client
+        })
+        .collect();
+    let mut admitted = 0;
+    for client in &clients {
+        let soon = Deadline::after(Duration::from_millis(600));
+        match client.broker.depth(&client.access, &queue("DEV.QUEUE.1"), soon).await {
+            Ok(_) => admitted += 1,
+            Err(BrokerError::Unreachable { detail, .. }) => assert!(detail.contains("2537"), "{detail}"),
+            Err(error) => panic!("{error}"),
+        }
+    }
+    assert_eq!(admitted, 5);
+}
+
+#[tokio::test]
+async fn a_connection_that_was_idle_for_long_is_probed_and_replaced_if_it_is_dead() {
+    let mut manager = QueueManager::start();
+    let settings = Settings { heartbeat: Duration::from_millis(400), ..Settings::default() };
+    let client = manager.client_with(settings, 1);
+    let depth = async || client.broker.depth(&client.access, &queue("DEV.QUEUE.1"), deadline()).await;
+    depth().await.unwrap();
+    manager.kill();
+    manager.run();
+    tokio::time::sleep(Duration::from_millis(300)).await;
+    depth().await.unwrap();
+    assert_eq!(client.cap.open(), 1);
+    tokio::time::sleep(Duration::from_millis(1_000)).await;
+    depth().await.unwrap();
+    assert_eq!((client.cap.open(), manager.connections()), (1, 1));
+}
+
+#[tokio::test]
+async fn connections_that_were_idle_for_long_end_whatever_the_next_request_is_about() {
+    let manager = QueueManager::start();
+    let settings = Settings { heartbeat: Duration::from_millis(200), ..Settings::default() };
+    let client = manager.client_with(settings, 2);
+    client.broker.depth(&client.access, &queue("DEV.QUEUE.1"), deadline()).await.unwrap();
+    client.broker.end_stale();
+    assert_eq!(client.broker.pools().len(), 1);
+    tokio::time::sleep(Duration::from_millis(500)).await;
+    client.broker.end_stale();
+    assert!(client.broker.pools().is_empty());
+    client.has_open(0).await;
+}
+
+/// Where the library hangs, the deadline holds, and the thread counts until it returns.
+#[tokio::test]
+async fn a_call_that_does_not_return_is_left_alone_and_counted() {
+    let manager = QueueManager::start();
+    let client =
+        manager.client_with(Settings { pool_timeout: Duration::from_millis(200), ..Settings::default() }, 1);
+    client.broker.depth(&client.access, &queue("DEV.QUEUE.1"), deadline()).await.unwrap();
+    let frozen = manager.frozen();
+    let started = Instant::now();
+    let soon = Deadline::after(Duration::from_millis(500));
+    let error = client.broker.depth(&client.access, &queue("DEV.QUEUE.1"), soon).await.unwrap_err();
+    // It is probed first, and there is no place for another connection.
+    let is_in_time = matches!(error, BrokerError::Timeout { .. } | BrokerError::PoolTimeout { .. });
+    assert!(is_in_time, "{error}");
+    assert!(started.elapsed() < Duration::from_secs(2));
+    let error = client.broker.depth(&client.access, &queue("DEV.QUEUE.1"), deadline()).await.unwrap_err();
+    assert!(matches!(error, BrokerError::PoolTimeout { .. }), "{error}");
+    assert_eq!(client.cap.open(), 1);
+    drop(frozen);
+    client.has_open(0).await;
+    assert!(client.broker.depth(&client.access, &queue("DEV.QUEUE.1"), deadline()).await.is_ok());
+    assert_eq!(manager.connections(), 1);
+}
