@@ -8,6 +8,7 @@ use serde_json::{Value, json};
 
 use crate::fault::Fault;
 use crate::manager::{Phase, Session, State};
+use crate::protocol::{Chars, Descriptor, Message, Value as Property};
 use crate::server::Server;
 
 #[derive(Debug, Deserialize)]
@@ -25,6 +26,8 @@ enum Command {
         instances: Option<usize>,
     },
     Status,
+    /// Takes the messages off this queue that are committed and that nobody holds, and shows them.
+    Take(String),
 }
 
 /// Longer lines are refused.
@@ -67,6 +70,7 @@ fn carry_out(server: &Server, command: Command) -> Value {
             }
         }
         Command::Status => return status(&state, server.faults.count()),
+        Command::Take(queue) => return take(&mut state, &Chars::from(queue.as_str())),
     }
     json!({ "ok": true })
 }
@@ -83,5 +87,45 @@ fn status(state: &State, faults: usize) -> Value {
     let connections: Vec<Value> = state.sessions.values().map(connection).collect();
     let depths: serde_json::Map<String, Value> =
         state.queues.iter().map(|(name, queue)| (name.to_string(), queue.depth().into())).collect();
-    json!({ "connections": connections, "faults": faults, "depths": depths })
+    let ready: serde_json::Map<String, Value> =
+        state.queues.iter().map(|(name, queue)| (name.to_string(), queue.ready().into())).collect();
+    json!({ "connections": connections, "faults": faults, "depths": depths, "ready": ready })
+}
+
+fn take(state: &mut State, name: &Chars) -> Value {
+    let Some(queue) = state.queues.get_mut(name) else {
+        return json!({ "error": format!("no queue {name}") });
+    };
+    let taken = queue.clear();
+    state.forget(name, &taken);
+    let messages: Vec<Value> = taken.iter().map(|(_, stored)| shown(&stored.message)).collect();
+    json!({ "messages": messages })
+}
+
+fn shown(message: &Message) -> Value {
+    let property = |value: &Property| match value {
+        Property::Null => Value::Null,
+        Property::Boolean(value) => json!(value),
+        Property::Bytes(bytes) => json!(hex(bytes)),
+        Property::Int8(value) => json!(value),
+        Property::Int16(value) => json!(value),
+        Property::Int32(value) => json!(value),
+        Property::Int64(value) => json!(value),
+        Property::Float32(value) => json!(value),
+        Property::Float64(value) => json!(value),
+        Property::Text(text) => json!(text),
+    };
+    let properties: serde_json::Map<String, Value> =
+        message.properties.iter().map(|of| (of.name.clone(), property(&of.value))).collect();
+    let Descriptor { message_id, backout_count, .. } = &message.descriptor;
+    json!({
+        "messageId": hex(message_id),
+        "backoutCount": backout_count,
+        "properties": properties,
+        "body": hex(&message.body),
+    })
+}
+
+fn hex(bytes: &[u8]) -> String {
+    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
 }

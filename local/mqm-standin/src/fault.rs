@@ -31,8 +31,12 @@ pub(crate) struct Fault {
 pub(crate) enum Effect {
     /// The call returns this reason code.
     Reason(i32),
+    /// The call is carried out, and warns with this reason code if it ends well.
+    Warning(i32),
     /// The connection is lost.
     Cut(bool),
+    /// The call is never answered.
+    Hang(bool),
 }
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
@@ -116,5 +120,8 @@ mod tests {
         assert_eq!(faults.of("MQPUT", "app"), Some((Effect::Reason(2053), When::Before)));
         assert_eq!(faults.of("MQPUT", "app"), None);
         assert_eq!(faults.count(), 0);
+        let warning: Fault = serde_json::from_str(r#"{"verb":"MQPUT","warning":2049}"#).unwrap();
+        faults.add(warning);
+        assert_eq!(faults.of("MQPUT", "app"), Some((Effect::Warning(2049), When::Before)));
     }
 }

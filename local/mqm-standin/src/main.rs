@@ -25,6 +25,9 @@ enum Command {
         /// Keeps persistent messages; made if it is not there.
         #[arg(long)]
         journal: Option<PathBuf>,
+        /// Run until a signal comes, whatever becomes of standard input.
+        #[arg(long)]
+        detached: bool,
     },
     /// Send a line of JSON to the control socket, and print the answer.
     Control {
@@ -38,7 +41,9 @@ enum Command {
 
 fn main() -> ExitCode {
     let done = match Command::parse() {
-        Command::Run { directory, configuration, journal } => run(&directory, &configuration, journal),
+        Command::Run { directory, configuration, journal, detached } => {
+            run(&directory, &configuration, journal).map(|()| wait(detached))
+        }
         Command::Control { directory, queue_manager, line } => control(&directory, &queue_manager, &line),
     };
     match done {
@@ -59,15 +64,25 @@ fn run(
     let listeners = configuration.listeners()?;
     let name = configuration.name.clone();
     std::fs::create_dir_all(directory)?;
+    // Held until the process ends.
     let lock = File::create(directory.join(format!("{name}.lock")))?;
     lock.try_lock().map_err(|_| format!("{name} runs in {} already", directory.display()))?;
     let journal = journal.unwrap_or_else(|| directory.join(format!("{name}.journal")));
     let server = Arc::new(Server::new(Manager::start(configuration, &journal)?));
     server.listen(directory, &name, &listeners)?;
+    std::mem::forget(lock);
     writeln!(io::stdout(), "ready")?;
-    // Ends with whoever started it, without being told.
-    io::copy(&mut io::stdin().lock(), &mut io::sink())?;
     Ok(())
+}
+
+/// Ends with whoever started it, without being told, or by a signal alone.
+fn wait(detached: bool) {
+    let _ = io::copy(&mut io::stdin().lock(), &mut io::sink());
+    if detached {
+        loop {
+            std::thread::park();
+        }
+    }
 }
 
 fn control(directory: &Path, name: &str, line: &str) -> Result<(), Box<dyn std::error::Error>> {

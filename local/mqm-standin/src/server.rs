@@ -46,12 +46,14 @@ impl Server {
         let Ok(Request::Connect(connect)) = protocol::read(&mut socket) else { return };
         let application = connect.application.to_string();
         let fault = self.faults.of("MQCONN", &application);
-        if let Some((Effect::Reason(reason), _)) = fault {
-            let _ = protocol::write(&mut socket, &Reply::failed(reason));
-            return;
-        }
-        if fault.is_some() {
-            return;
+        match fault {
+            Some((Effect::Reason(reason), _)) => {
+                let _ = protocol::write(&mut socket, &Reply::failed(reason));
+                return;
+            }
+            Some((Effect::Hang(_), _)) => return until_gone(&socket),
+            Some((Effect::Cut(_), _)) => return,
+            Some((Effect::Warning(_), _)) | None => {}
         }
         let (session, answer) = match self.manager.connect(&connect) {
             Ok(connected) => connected,
@@ -61,7 +63,11 @@ impl Server {
             }
         };
         let mut commits = false;
-        if protocol::write(&mut socket, &Reply::ok(answer)).is_ok() {
+        let reply = match fault {
+            Some((Effect::Warning(reason), _)) => Reply::warning(reason, answer),
+            _ => Reply::ok(answer),
+        };
+        if protocol::write(&mut socket, &reply).is_ok() {
             commits = self.converse(&mut socket, session, &application);
         }
         self.manager.disconnect(session, commits);
@@ -78,8 +84,13 @@ impl Server {
                 Some((Effect::Reason(mq::MQRC_CONNECTION_BROKEN), when)) => Some((Effect::Cut(true), when)),
                 fault => fault,
             };
-            if matches!(fault, Some((Effect::Cut(_), When::Before))) {
-                return false;
+            match fault {
+                Some((Effect::Cut(_), When::Before)) => return false,
+                Some((Effect::Hang(_), When::Before)) => {
+                    until_gone(socket);
+                    return false;
+                }
+                _ => {}
             }
             if fault.is_none() && request == Request::Disconnect {
                 return true;
@@ -90,8 +101,14 @@ impl Server {
                     let answer = self.call(session, request, socket).answer;
                     Reply { completion: completion(reason), reason, answer }
                 }
+                Some((Effect::Warning(reason), _)) => warned(self.call(session, request, socket), reason),
                 Some((Effect::Cut(_), _)) => {
                     self.call(session, request, socket);
+                    return false;
+                }
+                Some((Effect::Hang(_), _)) => {
+                    self.call(session, request, socket);
+                    until_gone(socket);
                     return false;
                 }
                 None => self.call(session, request, socket),
@@ -114,6 +131,14 @@ impl Server {
             self.manager.call(session, Request::Back, &|| false);
         }
         Reply { completion: completion(reason), reason, answer: Answer::None }
+    }
+}
+
+/// The reply with a warning, unless it is a failure.
+fn warned(reply: Reply, reason: i32) -> Reply {
+    match reply.completion {
+        mq::MQCC_FAILED => reply,
+        _ => Reply::warning(reason, reply.answer),
     }
 }
 
@@ -140,8 +165,17 @@ fn accept(path: &Path, serve: impl Fn(UnixStream) + Clone + Send + 'static) -> i
 
 /// Whether the peer has closed its end.
 fn has_gone(socket: &UnixStream) -> bool {
+    closes(socket, PollTimeout::ZERO)
+}
+
+/// Waits until the peer closes its end.
+fn until_gone(socket: &UnixStream) {
+    while !closes(socket, PollTimeout::NONE) {}
+}
+
+fn closes(socket: &UnixStream, within: PollTimeout) -> bool {
     let mut polled = [PollFd::new(socket.as_fd(), PollFlags::empty())];
     let ends = PollFlags::POLLHUP | PollFlags::POLLERR;
-    let _ = poll(&mut polled, PollTimeout::ZERO);
+    let _ = poll(&mut polled, within);
     polled.iter().any(|polled| polled.revents().is_some_and(|events| events.intersects(ends)))
 }

@@ -30,6 +30,15 @@ def test_a_connection_is_lost_around_a_commit(daemon, qm, when, expected):
     assert depth(connect(), "DEV.QUEUE.1") == expected
 
 
+def test_what_is_committed_can_be_taken_past_every_client(daemon, qm):
+    put(qm, "DEV.QUEUE.1", b"one")
+    put(qm, "DEV.QUEUE.1", b"two", syncpoint=True)
+    taken = daemon.control({"take": "DEV.QUEUE.1"})["messages"]
+    assert [bytes.fromhex(message["body"]) for message in taken] == [b"one"]
+    qm.commit()
+    assert depth(qm, "DEV.QUEUE.1") == 1
+
+
 def test_a_commit_that_backs_out_is_a_warning(daemon, qm):
     put(qm, "DEV.QUEUE.1", syncpoint=True)
     daemon.fault("MQCMIT", reason=CMQC.MQRC_BACKED_OUT)

@@ -2,8 +2,8 @@
 
 use std::collections::BTreeMap;
 use std::os::unix::net::UnixStream;
-use std::path::PathBuf;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, TryLockError};
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, TryLockError};
 use std::thread::ThreadId;
 
 use libmqm_sys as mq;
@@ -13,6 +13,9 @@ use mqm_standin::protocol::{
 
 /// Names the directory of the stand-in's sockets.
 const DIRECTORY: &str = "MQM_STANDIN_DIR";
+
+/// This library's file.
+const LIBRARY: &str = "libmqm_r.so";
 
 #[derive(Debug)]
 pub(crate) struct Connection {
@@ -74,10 +77,9 @@ pub(crate) fn open(request: &Connect, addresses: &[ConnectionName]) -> Result<Op
     {
         return Ok(Opened::Already(handle));
     }
-    let directory = std::env::var_os(DIRECTORY).map(PathBuf::from).unwrap_or_default();
     let mut failure = Reason(mq::MQRC_HOST_NOT_AVAILABLE);
     for address in addresses {
-        match connect(request, &address.socket(&directory)) {
+        match connect(request, &socket(address)) {
             Ok((socket, connected)) => {
                 let connection = Connection {
                     socket: Mutex::new(Some(socket)),
@@ -100,6 +102,29 @@ pub(crate) fn open(request: &Connect, addresses: &[ConnectionName]) -> Result<Op
         }
     }
     Err(failure)
+}
+
+/// The socket of an address: in the directory that the environment names, or else beside this
+/// library or where the process is.
+fn socket(address: &ConnectionName) -> PathBuf {
+    if let Some(directory) = std::env::var_os(DIRECTORY) {
+        return address.socket(Path::new(&directory));
+    }
+    let beside = own_directory().map(|directory| address.socket(directory)).filter(|socket| socket.exists());
+    beside.unwrap_or_else(|| address.socket(Path::new("")))
+}
+
+/// Where this library was loaded from, as the system lists what is mapped (proc_pid_maps(5)).
+fn own_directory() -> Option<&'static Path> {
+    static DIRECTORY: OnceLock<Option<PathBuf>> = OnceLock::new();
+    let find = || {
+        let maps = std::fs::read_to_string("/proc/self/maps").ok()?;
+        let path = maps.lines().filter_map(|line| line.find('/').and_then(|at| line.get(at..)));
+        let library =
+            path.map(Path::new).find(|path| path.file_name().is_some_and(|name| name == LIBRARY))?;
+        library.parent().map(Path::to_owned)
+    };
+    DIRECTORY.get_or_init(find).as_deref()
 }
 
 /// The connection that this thread has to that queue manager and shares with no other.

@@ -17,6 +17,22 @@ const ELSEWHERE: i32 = mq::MQPMO_LOGICAL_ORDER;
 const PASSES: i32 = mq::MQPMO_PASS_IDENTITY_CONTEXT | mq::MQPMO_PASS_ALL_CONTEXT;
 const SETS: i32 = mq::MQPMO_SET_IDENTITY_CONTEXT | mq::MQPMO_SET_ALL_CONTEXT;
 
+/// MAXPRTY, which nobody can change.
+const HIGHEST_PRIORITY: i32 = 9;
+
+/// The report options that this queue manager knows. It sends no report.
+const REPORTS: i32 = mq::MQRO_EXCEPTION_WITH_FULL_DATA
+    | mq::MQRO_EXPIRATION_WITH_FULL_DATA
+    | mq::MQRO_COA_WITH_FULL_DATA
+    | mq::MQRO_COD_WITH_FULL_DATA
+    | mq::MQRO_PAN
+    | mq::MQRO_NAN
+    | mq::MQRO_ACTIVITY
+    | mq::MQRO_PASS_CORREL_ID
+    | mq::MQRO_PASS_MSG_ID
+    | mq::MQRO_DISCARD_MSG
+    | mq::MQRO_PASS_DISCARD_AND_EXPIRY;
+
 /// Context options of MQPMO, and what MQOPEN must have had for each.
 const CONTEXTS: [(i32, i32); 4] = [
     (mq::MQPMO_PASS_IDENTITY_CONTEXT, mq::MQOO_PASS_IDENTITY_CONTEXT),
@@ -165,13 +181,16 @@ impl State {
     ) -> Result<Option<i32>, Reason> {
         let definition = self.definition(through)?;
         check_descriptor(descriptor)?;
+        let has_unknown_report = check_report(descriptor.report)?;
         if descriptor.persistence == mq::MQPER_PERSISTENCE_AS_Q_DEF {
             descriptor.persistence = definition.number_of(mq::MQIA_DEF_PERSISTENCE);
         }
         if descriptor.priority == mq::MQPRI_PRIORITY_AS_Q_DEF {
             descriptor.priority = definition.number_of(mq::MQIA_DEF_PRIORITY);
         }
-        let warning = (descriptor.priority > 9).then_some(mq::MQRC_PRIORITY_EXCEEDS_MAXIMUM);
+        let is_above = descriptor.priority > HIGHEST_PRIORITY;
+        let warning = is_above.then_some(mq::MQRC_PRIORITY_EXCEEDS_MAXIMUM);
+        let warning = warning.or(has_unknown_report.then_some(mq::MQRC_UNKNOWN_REPORT_OPTION));
         if matches!(descriptor.ccsid, mq::MQCCSI_Q_MGR | mq::MQCCSI_APPL) {
             descriptor.ccsid = self.configuration.ccsid;
         }
@@ -262,6 +281,16 @@ fn check_options(options: i32) -> Result<(), Reason> {
         return Err(Reason(mq::MQRC_OPTION_ENVIRONMENT_ERROR));
     }
     Ok(())
+}
+
+/// Whether there is a report option that is not known, which some bits may be and others not. Those
+/// of MQRO_ACCEPT_UNSUP_IF_XMIT_MASK may be on the way to another queue manager only.
+fn check_report(report: i32) -> Result<bool, Reason> {
+    let unknown = report & !REPORTS;
+    if unknown & !mq::MQRO_ACCEPT_UNSUP_MASK != 0 {
+        return Err(Reason(mq::MQRC_REPORT_OPTIONS_ERROR));
+    }
+    Ok(unknown != 0)
 }
 
 fn check_descriptor(descriptor: &Descriptor) -> Result<(), Reason> {

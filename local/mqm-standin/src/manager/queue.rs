@@ -95,6 +95,11 @@ impl Queue {
         self.ready.len() + self.held.len() - self.got
     }
 
+    /// How many messages are committed and not held by anybody.
+    pub(crate) fn ready(&self) -> usize {
+        self.ready.len()
+    }
+
     pub(crate) fn is_full(&self) -> bool {
         let most = usize::try_from(self.definition.number_of(mq::MQIA_MAX_Q_DEPTH)).unwrap_or_default();
         self.depth() >= most
