@@ -1,0 +1,141 @@
+//! Connections that are kept between uses, under a bound.
+
+use std::fmt;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use mq::Deadline;
+use rabbitmq::parts::{Connector, events};
+use rabbitmq::{ConnectionConfig, ConnectionError, Jitter, PoolStats, RetryPolicy};
+
+use crate::capacity::Capacity;
+use crate::pooled::PooledConnection;
+
+/// How long the polite end of a channel may take when its connection goes back.
+const RESET: Duration = Duration::from_secs(3);
+
+/// For how long a broker that cannot be reached is tried again, within half of the caller's time.
+const RETRY_FOR: Duration = Duration::from_secs(8);
+
+/// How large a pool is, and how long it lets wait.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct PoolLimits {
+    /// How many connections may be open at once, in use or not; at least 1.
+    pub max_size: usize,
+    /// How long [`acquire`](ConnectionPool::acquire) waits for one of them to become free; at least
+    /// 1 s.
+    pub timeout: Duration,
+}
+
+impl Default for PoolLimits {
+    fn default() -> Self {
+        Self { max_size: 5, timeout: Duration::from_secs(10) }
+    }
+}
+
+/// A limit out of its range.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[expect(missing_docs, reason = "each variant's message says which range it is")]
+pub enum InvalidPoolLimits {
+    #[error("a pool has one connection at least")]
+    MaxSize,
+    #[error("a pool lets wait for a second at least")]
+    Timeout,
+}
+
+/// Why a pool gave no connection.
+#[derive(Clone, Debug, thiserror::Error)]
+pub enum PoolError {
+    /// Every connection that the pool may have was in use.
+    #[error("no connection to the broker became free in time")]
+    PoolTimeout,
+    /// The pool was closed.
+    #[error("the pool is closed")]
+    Closed,
+    /// No connection could be opened.
+    #[error(transparent)]
+    Connection(#[from] ConnectionError),
+}
+
+/// The connections of one configuration, `ConnectionPool` of the connection model. Who waits gets a
+/// connection in the order of waiting, and may stop waiting at any point.
+pub struct ConnectionPool {
+    connector: Connector,
+    capacity: Arc<Capacity>,
+}
+
+impl ConnectionPool {
+    /// # Errors
+    /// When a limit is out of its range.
+    pub fn new(config: ConnectionConfig, limits: PoolLimits) -> Result<Self, InvalidPoolLimits> {
+        if limits.max_size == 0 {
+            return Err(InvalidPoolLimits::MaxSize);
+        }
+        if limits.timeout < Duration::from_secs(1) {
+            return Err(InvalidPoolLimits::Timeout);
+        }
+        let connector = Connector::new(Arc::new(config));
+        Ok(Self { connector, capacity: Arc::new(Capacity::new(limits)) })
+    }
+
+    /// Takes a connection that answers: one that is idle, or a new one. Dropping it cuts it;
+    /// [`release`](Self::release) keeps it for others. A broker that cannot be reached is tried
+    /// again for a while, and half of the time is kept for what the connection is wanted for.
+    ///
+    /// # Errors
+    /// [`PoolError::PoolTimeout`] when none became free in time, or why a new one could not be had.
+    pub async fn acquire(&self, deadline: Deadline) -> Result<PooledConnection, PoolError> {
+        let started = Instant::now();
+        let Some((place, idle)) = self.capacity.enter(deadline).await else {
+            if let Some(peer) = self.connector.peer() {
+                events::pool_timeout(&peer, started.elapsed(), self.capacity.max_size());
+            }
+            return Err(PoolError::PoolTimeout);
+        };
+        if self.capacity.is_closed() {
+            return Err(PoolError::Closed);
+        }
+        // One is enough for a use; the others wait for their own.
+        if let Some(mut idle) = idle
+            && idle.answers(deadline).await
+        {
+            idle.mark_in_use(place);
+            events::acquired(idle.peer(), started.elapsed(), false, self.get_stats());
+            return Ok(idle);
+        }
+        let retry_until = deadline.min(RETRY_FOR.min(deadline.remaining() / 2));
+        let retry = RetryPolicy::default().with_jitter(Jitter::Half);
+        let (connection, channel, health) =
+            Box::pin(self.connector.persist(retry, retry_until, deadline)).await?;
+        let pooled = PooledConnection::new(connection, channel, health, place);
+        events::acquired(pooled.peer(), started.elapsed(), true, self.get_stats());
+        Ok(pooled)
+    }
+
+    /// Gives a connection back, for others to use. Its channel ends with all that was open on it.
+    pub async fn release(&self, connection: PooledConnection) {
+        connection.release(Deadline::after(RESET)).await;
+    }
+
+    /// Closes the connections that are idle, and those in use as they come back. Nobody gets one
+    /// any more.
+    pub async fn close(&self) {
+        for idle in self.capacity.close() {
+            idle.close().await;
+        }
+    }
+
+    /// The counts at this moment.
+    pub fn get_stats(&self) -> PoolStats {
+        self.capacity.stats()
+    }
+}
+
+impl fmt::Debug for ConnectionPool {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("ConnectionPool")
+            .field("config", self.connector.config())
+            .field("stats", &self.get_stats())
+            .finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,100 @@
+//! A real broker, by way of a proxy that breaks connections, and a queue on it.
+
+use std::path::Path;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
+
+use lapin::options::{BasicPublishOptions, ConfirmSelectOptions, QueueDeclareOptions, QueueDeleteOptions};
+use lapin::types::{FieldTable, ShortString};
+use lapin::uri::AMQPUri;
+use lapin::{BasicProperties, Channel, Connection, ConnectionProperties};
+use mq::Deadline;
+use rabbitmq_connection::{ConnectionArguments, ConnectionConfig};
+use secrecy::SecretString;
+use test_support::proxy::Proxy;
+
+static QUEUES: AtomicUsize = AtomicUsize::new(0);
+
+fn url() -> String {
+    std::env::var("AMQP_URL").expect(
+        "AMQP_URL is not set: these tests need a RabbitMQ broker; run them with `make test`, which starts one",
+    )
+}
+
+pub(crate) fn uri() -> AMQPUri {
+    url().parse().expect("AMQP_URL is an AMQP URL")
+}
+
+pub(crate) async fn proxy() -> Proxy {
+    let broker = uri().authority;
+    Proxy::start((broker.host, broker.port)).await
+}
+
+/// What a program is told to connect to the broker by way of a port of this machine.
+pub(crate) fn arguments(port: u16) -> ConnectionArguments {
+    let uri = uri();
+    ConnectionArguments {
+        host: Some("127.0.0.1".to_owned()),
+        port: Some(port.into()),
+        user: Some(uri.authority.userinfo.username),
+        password: Some(SecretString::from(uri.authority.userinfo.password)),
+        vhost: Some(uri.vhost),
+        ..Default::default()
+    }
+}
+
+/// The configuration that these arguments and the defaults make.
+pub(crate) fn load(arguments: &ConnectionArguments) -> ConnectionConfig {
+    arguments.load_from(|_| None, Path::new("no-such-file")).unwrap()
+}
+
+pub(crate) fn soon() -> Deadline {
+    Deadline::after(Duration::from_secs(20))
+}
+
+/// A queue of the test's own with an independent client.
+pub(crate) struct Queue {
+    _connection: Connection,
+    channel: Channel,
+    pub(crate) name: ShortString,
+}
+
+impl Queue {
+    pub(crate) async fn declare() -> Self {
+        let connection = Connection::connect(&url(), ConnectionProperties::default()).await.expect("connect");
+        let channel = connection.create_channel().await.expect("channel");
+        channel.confirm_select(ConfirmSelectOptions::default()).await.expect("confirms");
+        let number = QUEUES.fetch_add(1, Ordering::Relaxed);
+        let name = ShortString::from(format!("test.connection.{}.{number}", std::process::id()));
+        let options = QueueDeclareOptions { durable: true, ..Default::default() };
+        channel.queue_declare(name.clone(), options, FieldTable::default()).await.expect("declare");
+        Self { _connection: connection, channel, name }
+    }
+
+    pub(crate) async fn put(&self, body: &[u8]) {
+        let options = BasicPublishOptions { mandatory: true, ..Default::default() };
+        let properties = BasicProperties::default();
+        let confirm = self.channel.basic_publish("".into(), self.name.clone(), options, body, properties);
+        let confirm = confirm.await.expect("publish").await.expect("confirm");
+        assert!(confirm.is_ack() && confirm.take_message().is_none());
+    }
+
+    /// How many messages are ready, once the broker has settled on `expected`.
+    pub(crate) async fn ready(&self, expected: u32) -> u32 {
+        let options = QueueDeclareOptions { passive: true, ..Default::default() };
+        let mut ready = 0;
+        for _ in 0..100 {
+            let queue = self.channel.queue_declare(self.name.clone(), options, FieldTable::default()).await;
+            ready = queue.expect("passive declare").message_count();
+            if ready == expected {
+                break;
+            }
+            tokio::time::sleep(Duration::from_millis(50)).await;
+        }
+        ready
+    }
+
+    pub(crate) async fn delete(self) {
+        self.channel.queue_delete(self.name, QueueDeleteOptions::default()).await.expect("delete");
+    }
+}
