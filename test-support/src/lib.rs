@@ -20,5 +20,6 @@ pub mod ports;
 pub mod postgres;
 pub mod proxy;
 pub mod rabbitmq;
+pub mod root;
 pub mod runtime_api;
 pub mod sqs;

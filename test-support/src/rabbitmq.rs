@@ -13,6 +13,7 @@ use tokio::net::TcpStream;
 use tokio::process::{Child, Command};
 
 use crate::ports;
+use crate::root::Root;
 
 /// Debian's launchers that run as their caller; the ones in `/usr/sbin` switch to the system's user
 /// and the system's directories.
@@ -21,6 +22,7 @@ pub const PROGRAMS: &str = "/usr/lib/rabbitmq/bin";
 /// Where a node keeps its files, and its ports on 127.0.0.1.
 #[derive(Clone, Debug)]
 pub struct Node {
+    pub root: Root,
     pub home: PathBuf,
     /// As `name@localhost`.
     pub name: &'static str,
@@ -31,9 +33,9 @@ pub struct Node {
 
 /// Erlang's port mapper. RabbitMQ would start one by itself, as a daemon that outlives it.
 #[must_use]
-pub fn epmd(port: u16) -> Command {
-    let mut command = Command::new("epmd");
-    command.env_clear().args(["-address", "127.0.0.1", "-port", &port.to_string()]);
+pub fn epmd(root: &Root, port: u16) -> Command {
+    let mut command = Command::from(root.command("epmd"));
+    command.args(["-address", "127.0.0.1", "-port", &port.to_string()]);
     command
 }
 
@@ -86,9 +88,8 @@ impl Node {
     }
 
     fn command(&self, program: &str) -> Command {
-        let mut command = Command::new(Path::new(PROGRAMS).join(program));
+        let mut command = Command::from(self.root.command(Path::new(PROGRAMS).join(program)));
         command
-            .env_clear()
             .current_dir(&self.home)
             // Where the cookie is made.
             .env("HOME", &self.home)
@@ -106,36 +107,69 @@ impl Node {
 pub struct RabbitMq {
     pub node: Node,
     server: Child,
-    _epmd: Child,
+    /// Nodes that were started together share the last one's.
+    _epmd: Option<Child>,
     _home: TempDir,
 }
 
 impl RabbitMq {
-    /// Starts a node of this name with what `configure` says: the lines of `rabbitmq.conf`, besides
-    /// that of the listener, and the plugins. It may write files into the node's home.
+    /// Starts a node of this version and name with what `configure` says: the lines of
+    /// `rabbitmq.conf`, besides that of the listener, and the plugins. It may write files into the
+    /// node's home.
     ///
     /// # Panics
     /// RabbitMQ is not installed, or does not start.
     pub async fn start<const N: usize>(
+        root: Root,
         name: &'static str,
-        configure: impl FnOnce(&Node) -> (String, [&'static str; N]),
+        configure: impl Fn(&Node) -> (String, [&'static str; N]),
     ) -> Self {
         assert!(
-            Path::new(PROGRAMS).join("rabbitmq-server").exists(),
+            root.directory().is_some() || Path::new(PROGRAMS).join("rabbitmq-server").exists(),
             "there is no RabbitMQ in {PROGRAMS}: `make test` installs it, or `apt-get install rabbitmq-server`"
         );
-        let home = tempfile::Builder::new().prefix("integrahub-rabbitmq-").tempdir().unwrap();
-        let [port, distribution_port, epmd_port] = ports::free().unwrap();
-        let node = Node { home: home.path().to_owned(), name, port, distribution_port, epmd_port };
-        let (configuration, plugins) = configure(&node);
-        node.prepare(&configuration, &plugins).unwrap();
-        let mut epmd = epmd(epmd_port);
+        let mut nodes = Self::start_together(root, &[name], configure).await;
+        nodes.remove(0)
+    }
+
+    /// Starts nodes of these names at once, as a cluster wants it that is being formed. They share
+    /// a port mapper, which ends with the last one.
+    ///
+    /// # Panics
+    /// As [`RabbitMq::start`].
+    pub async fn start_together<const N: usize>(
+        root: Root,
+        names: &[&'static str],
+        configure: impl Fn(&Node) -> (String, [&'static str; N]),
+    ) -> Vec<Self> {
+        let [epmd_port] = ports::free().unwrap();
+        let mut epmd = epmd(&root, epmd_port);
         let epmd = epmd.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null()).kill_on_drop(true);
         let epmd = epmd.spawn().expect("start epmd");
         listens(epmd_port).await;
-        let mut this = Self { server: launch(&node), node, _epmd: epmd, _home: home };
-        this.is_up().await;
-        this
+        let start = |name: &&'static str| Self::launched(root.clone(), name, epmd_port, &configure);
+        let mut nodes: Vec<_> = names.iter().map(start).collect();
+        for node in &mut nodes {
+            node.is_up().await;
+        }
+        if let Some(last) = nodes.last_mut() {
+            last._epmd = Some(epmd);
+        }
+        nodes
+    }
+
+    fn launched<const N: usize>(
+        root: Root,
+        name: &'static str,
+        epmd_port: u16,
+        configure: impl Fn(&Node) -> (String, [&'static str; N]),
+    ) -> Self {
+        let home = tempfile::Builder::new().prefix("integrahub-rabbitmq-").tempdir().unwrap();
+        let [port, distribution_port] = ports::free().unwrap();
+        let node = Node { root, home: home.path().to_owned(), name, port, distribution_port, epmd_port };
+        let (configuration, plugins) = configure(&node);
+        node.prepare(&configuration, &plugins).unwrap();
+        Self { server: launch(&node), node, _epmd: None, _home: home }
     }
 
     /// Ends the node and waits until it is gone: politely, or by `SIGKILL`.
@@ -145,17 +179,24 @@ impl RabbitMq {
         self.server.wait().await.expect("wait for the broker");
     }
 
+    /// Starts a node that was ended, and waits until it has recovered its queues: it listens before
+    /// that, and refuses who asks for them.
     pub async fn start_again(&mut self) {
         self.server = launch(&self.node);
         self.is_up().await;
+        self.ctl(&["await_startup"]).await;
     }
 
-    /// What an administrator does with `rabbitmqctl`.
-    pub async fn ctl(&self, arguments: &[&str]) {
+    /// What an administrator does with `rabbitmqctl`, and what it prints.
+    ///
+    /// # Panics
+    /// It fails.
+    pub async fn ctl(&self, arguments: &[&str]) -> String {
         let mut ctl = self.node.ctl();
         let ctl = ctl.args(arguments).stdin(Stdio::null()).kill_on_drop(true);
         let output = ctl.output().await.expect("run rabbitmqctl");
         assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+        String::from_utf8_lossy(&output.stdout).into_owned()
     }
 
     /// Waits until it listens, or fails with what it logged when it ended instead.

@@ -1,9 +1,10 @@
 //! May this caller go there, with these secrets?
 
 use crate::inline::AllowedTargets;
+use crate::profile::Profile;
 use crate::reach::Reach;
 use crate::secret_ref::SecretRef;
-use crate::target::{AuthSpec, Profile, SslSpec, Target, TargetError, TargetSpec};
+use crate::target::{AuthSpec, SslSpec, Target, TargetError, TargetSpec};
 
 /// The question whether a caller may use `target`, which came of `inline` over `profile`.
 pub(crate) struct Authorization<'a> {

@@ -5,12 +5,12 @@ use async_trait::async_trait;
 use clock::Deadline;
 use tokio::sync::watch;
 
-use crate::command::ConsumeCommand;
+use crate::command::{ConsumeCommand, MaxMessages, WaitSeconds};
 use crate::connection::Access;
 use crate::content::Outgoing;
 use crate::error::BrokerError;
 use crate::exchange::Exchange;
-use crate::message::MessageId;
+use crate::message::{MessageId, ReceivedMessage};
 use crate::moving::{MoveCommand, MoveReport};
 use crate::names::QueueName;
 use crate::reach::Reach;
@@ -163,6 +163,32 @@ pub trait Broker: Send + Sync {
         deadline: Deadline,
     ) -> Result<Box<dyn UnitOfWork>, BrokerError>;
 
+    /// Gets messages as [`Self::fetch`] does, but also a first message that alone exceeds
+    /// `max_bytes`: by itself, if its body has at most `largest` bytes. The caller can tell by its
+    /// size.
+    ///
+    /// Without another word it is asked for a second time. A broker that counts how often a message
+    /// goes back, or that has no room for every body, says what it does.
+    async fn fetch_large(
+        &self,
+        access: &Access,
+        queue: &QueueName,
+        command: &ConsumeCommand,
+        max_bytes: usize,
+        largest: usize,
+        deadline: Deadline,
+    ) -> Result<Box<dyn UnitOfWork>, BrokerError> {
+        let fetched = self.fetch(access, queue, command, max_bytes, deadline).await;
+        let Err(BrokerError::MessageTooLarge { .. }) = fetched else { return fetched };
+        // It was there, so nothing is waited for: at worst another client has it by now.
+        let one = ConsumeCommand {
+            max_messages: MaxMessages::default(),
+            wait_seconds: WaitSeconds::try_from(0_i64).unwrap_or_default(),
+            ..command.clone()
+        };
+        self.fetch(access, queue, &one, ReceivedMessage::most_carried(largest), deadline).await
+    }
+
     /// Connects to move messages from `queue` to others, which have to be within `reach` if the
     /// messages themselves name them.
     async fn connect_to_move(
@@ -201,4 +227,32 @@ pub trait Broker: Send + Sync {
 
     /// The connections that are open.
     fn pools(&self) -> Vec<PoolReport>;
+}
+
+/// Messages of which nothing is left to settle: looked at and put back, or removed for good.
+#[derive(Debug)]
+pub struct Done {
+    /// What a response shows.
+    pub consumed: Consumed,
+    /// Whether they have left the queue.
+    pub removed: bool,
+}
+
+#[async_trait]
+impl UnitOfWork for Done {
+    fn consumed(&self) -> &Consumed {
+        &self.consumed
+    }
+
+    async fn commit(self: Box<Self>, _: Deadline) -> Result<(), BrokerError> {
+        Ok(())
+    }
+
+    async fn rollback(self: Box<Self>, _: Deadline) -> Result<(), BrokerError> {
+        if self.removed {
+            let detail = "the messages were removed when they were taken and cannot be put back";
+            return Err(BrokerError::unsupported(detail));
+        }
+        Ok(())
+    }
 }

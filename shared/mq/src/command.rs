@@ -7,6 +7,7 @@ use crate::base64_bytes::{Base64Bytes, IdBytes};
 use crate::bounded::bounded;
 pub use crate::explicit::ExplicitMessage;
 use crate::headers::Headers;
+use crate::names::SelectorExpression;
 use crate::properties::{OwnProps, Properties};
 use crate::template::Template;
 
@@ -93,6 +94,32 @@ pub enum CorrelIdMode {
     Fixed,
 }
 
+/// The member of `mqProps` that a fixed correlation id comes from.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub enum CorrelIdMember {
+    /// `fixedCorrelIdBase64`, with `correlIdMode`.
+    #[default]
+    FixedCorrelIdBase64,
+    /// `correlIdBase64` alone.
+    CorrelIdBase64,
+}
+
+impl CorrelIdMember {
+    /// The member's name.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::FixedCorrelIdBase64 => "fixedCorrelIdBase64",
+            Self::CorrelIdBase64 => "correlIdBase64",
+        }
+    }
+
+    fn is_usual(&self) -> bool {
+        *self == Self::default()
+    }
+}
+
 /// What every message of a produce gets, unless it says otherwise of itself.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
@@ -106,6 +133,8 @@ pub struct MqProps {
     #[serde(default)]
     pub correl_id_mode: CorrelIdMode,
     pub fixed_correl_id_base64: Option<IdBytes>,
+    #[serde(default, skip_serializing_if = "CorrelIdMember::is_usual")]
+    pub correl_id_member: CorrelIdMember,
     #[serde(default, skip_serializing_if = "Properties::is_empty")]
     pub properties: Box<Properties>,
 }
@@ -119,6 +148,7 @@ impl MqProps {
             expiry_ms: own.expiry_ms.or(self.expiry_ms),
             correl_id_mode: self.correl_id_mode,
             fixed_correl_id_base64: self.fixed_correl_id_base64.clone(),
+            correl_id_member: self.correl_id_member,
             properties: Box::new(self.properties.overlaid_with(&own.properties)),
         }
     }
@@ -197,6 +227,17 @@ pub enum AckMode {
     Browse,
 }
 
+/// What becomes of a first message that no response can carry.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Large {
+    /// The request is refused, and the message stays on the queue.
+    #[default]
+    Refuse,
+    /// Its body is stored, and the response says where.
+    Store,
+}
+
 /// Which messages to get. If the broker has no selectors, a non-empty one is refused.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
@@ -204,14 +245,28 @@ pub enum AckMode {
 pub struct Selector {
     pub correl_id_base64: Option<IdBytes>,
     pub msg_id_base64: Option<IdBytes>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub expression: Option<SelectorExpression>,
 }
 
 impl Selector {
     /// Whether it selects nothing in particular. A request may send an empty one to any broker.
     #[must_use]
     pub fn is_empty(&self) -> bool {
-        self.correl_id_base64.is_none() && self.msg_id_base64.is_none()
+        self.correl_id_base64.is_none() && self.msg_id_base64.is_none() && self.expression.is_none()
     }
+}
+
+/// What becomes of a message that was backed out as often as its queue's threshold says (IBM MQ,
+/// BOTHRESH).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum BackoutRule {
+    /// A consume moves it to the queue's backout queue (BOQNAME).
+    #[default]
+    Requeue,
+    /// It is in the answer, which warns of it.
+    Report,
 }
 
 /// Get messages from a queue.
@@ -226,6 +281,12 @@ pub struct ConsumeCommand {
     pub mode: AckMode,
     /// Which messages to get.
     pub selector: Selector,
+    /// Whether the queue manager is asked for bodies in UTF-8 (IBM MQ).
+    #[serde(default)]
+    pub convert: bool,
+    /// The rule of the target's profile, which is known where the work is done.
+    #[serde(skip)]
+    pub backout: BackoutRule,
     /// What in the request has no effect, for the answer's `warnings`.
     pub warnings: Vec<String>,
 }

@@ -67,7 +67,7 @@ pub struct OutgoingMessage {
     pub id: MessageId,
     /// The index within the request, from 0: the value of the property `sequence`.
     pub sequence: u64,
-    /// At most 4 MiB.
+    /// At most 4 MiB, or 32 MiB if it was uploaded.
     pub body: Vec<u8>,
     /// Where the correlation id comes from.
     pub correl_id: CorrelId,
@@ -106,20 +106,33 @@ pub struct Outgoing {
     headers: Headers,
     rate_limit_per_sec: Option<RateLimit>,
     transaction: Transaction,
+    earlier_attempts: u32,
 }
 
 impl Outgoing {
     /// Copies what the messages are made of, and makes none yet.
     #[must_use]
     pub fn new(command: &ProduceCommand, seed: ContentSeed) -> Self {
-        Self {
-            seed,
-            source: command.source.clone(),
-            props: command.props.clone(),
-            headers: command.headers.clone(),
-            rate_limit_per_sec: command.rate_limit_per_sec,
-            transaction: command.transaction,
-        }
+        Self::of(command.clone(), seed)
+    }
+
+    /// The same without a copy, which counts where bodies are large.
+    #[must_use]
+    pub fn of(command: ProduceCommand, seed: ContentSeed) -> Self {
+        let ProduceCommand { source, props, headers, rate_limit_per_sec, transaction, warnings: _ } = command;
+        Self { seed, source, props, headers, rate_limit_per_sec, transaction, earlier_attempts: 0 }
+    }
+
+    /// The same after attempts that may have put some of the messages, with the same ids.
+    #[must_use]
+    pub fn after(self, earlier_attempts: u32) -> Self {
+        Self { earlier_attempts, ..self }
+    }
+
+    /// Whether no earlier attempt can have put any of the messages.
+    #[must_use]
+    pub fn is_first_attempt(&self) -> bool {
+        self.earlier_attempts == 0
     }
 
     /// How many messages there are, those of earlier attempts included.
@@ -159,6 +172,36 @@ impl Outgoing {
     pub fn routing_key(&self, index: u64, of_all: &RoutingKey) -> String {
         let own = self.own(index).and_then(|own| own.routing_key.as_ref());
         own.unwrap_or(of_all).render(&self.seed, index)
+    }
+
+    /// A JSON Pointer to `member` where the message at `index` has it from: in itself if `is_own`
+    /// says so of its own properties, otherwise in what the request says of all.
+    #[must_use]
+    pub fn pointer(&self, index: u64, member: &str, is_own: impl FnOnce(&OwnProps) -> bool) -> String {
+        match self.own(index).is_some_and(is_own) {
+            true => format!("/messages/{index}/{member}"),
+            false => format!("/mqProps/{member}"),
+        }
+    }
+
+    /// A JSON Pointer to the correlation id of the message at `index`.
+    #[must_use]
+    pub fn correl_id_pointer(&self, index: u64) -> String {
+        match self.explicit(index).is_some_and(|message| message.correl_id.is_some()) {
+            true => format!("/messages/{index}/correlIdBase64"),
+            false => format!("/mqProps/{}", self.props.correl_id_member.name()),
+        }
+    }
+
+    /// A JSON Pointer to the header of this name of the message at `index`.
+    #[must_use]
+    pub fn header_pointer(&self, index: u64, name: &str) -> String {
+        // RFC 6901, section 3.
+        let escaped = name.replace('~', "~0").replace('/', "~1");
+        match self.explicit(index).is_some_and(|message| message.headers.contains(name)) {
+            true => format!("/messages/{index}/headers/{escaped}"),
+            false => format!("/headers/{escaped}"),
+        }
     }
 
     fn own(&self, index: u64) -> Option<&OwnProps> {

@@ -66,8 +66,9 @@ pub enum BrokerError {
     /// The broker was asked to commit and its answer never came.
     #[error("{detail}")]
     InDoubt { detail: String, reply: Option<BrokerReply>, source: Option<Cause> },
+    /// `pointer` is the JSON Pointer of the request's member at fault, if it is one.
     #[error("{detail}")]
-    Unsupported { detail: String, reply: Option<BrokerReply>, source: Option<Cause> },
+    Unsupported { detail: String, pointer: Option<String>, reply: Option<BrokerReply>, source: Option<Cause> },
     #[error("{detail}")]
     MessageTooLarge { detail: String, reply: Option<BrokerReply>, source: Option<Cause> },
     /// Every connection that the cap allows was in use.
@@ -122,11 +123,25 @@ impl BrokerError {
     }
 
     pub fn unsupported(detail: impl Into<String>) -> Self {
-        Self::Unsupported { detail: detail.into(), reply: None, source: None }
+        Self::Unsupported { detail: detail.into(), pointer: None, reply: None, source: None }
+    }
+
+    pub fn unsupported_member(pointer: impl Into<String>, detail: impl Into<String>) -> Self {
+        let pointer = Some(pointer.into());
+        Self::Unsupported { detail: detail.into(), pointer, reply: None, source: None }
     }
 
     pub fn too_large(detail: impl Into<String>) -> Self {
         Self::MessageTooLarge { detail: detail.into(), reply: None, source: None }
+    }
+
+    /// Adds a JSON Pointer to the member that it is about, if it is about what a broker cannot do.
+    #[must_use]
+    pub fn at(mut self, member: impl Into<String>) -> Self {
+        if let Self::Unsupported { pointer, .. } = &mut self {
+            *pointer = Some(member.into());
+        }
+        self
     }
 
     /// Adds what the broker said.

@@ -7,6 +7,7 @@
 use serde::{Deserialize, Deserializer, Serialize, Serializer, de, ser};
 
 use crate::base64_bytes::{Base64Bytes, IdBytes};
+use crate::body_ref::BodyRef;
 use crate::command::{ExpiryMs, Persistence, Priority};
 use crate::exchange::RoutingKey;
 use crate::headers::Headers;
@@ -19,6 +20,8 @@ pub struct ExplicitMessage {
     pub body: Base64Bytes,
     /// Whether the body came as text, which then names its media type.
     pub is_text: bool,
+    /// The uploaded body that is read in the place of `body`, which is empty then.
+    pub body_ref: Option<Box<BodyRef>>,
     /// They take precedence over those of the request.
     pub headers: Headers,
     /// Takes precedence over the request's `correlIdMode`.
@@ -32,7 +35,7 @@ impl ExplicitMessage {
     #[must_use]
     pub fn of_text(body: &str) -> Self {
         let body = Base64Bytes(body.as_bytes().to_vec());
-        Self { body, is_text: true, headers: Headers::default(), correl_id: None, own: None }
+        Self { body, is_text: true, body_ref: None, headers: Headers::default(), correl_id: None, own: None }
     }
 }
 
@@ -42,6 +45,8 @@ struct Written<'a> {
     text: Option<&'a str>,
     #[serde(rename = "b", skip_serializing_if = "Option::is_none")]
     binary: Option<&'a Base64Bytes>,
+    #[serde(rename = "r", skip_serializing_if = "Option::is_none")]
+    body_ref: Option<&'a BodyRef>,
     #[serde(rename = "h", skip_serializing_if = "Headers::is_empty")]
     headers: &'a Headers,
     #[serde(rename = "c", skip_serializing_if = "Option::is_none")]
@@ -65,6 +70,8 @@ struct Read {
     text: Option<String>,
     #[serde(rename = "b")]
     binary: Option<Base64Bytes>,
+    #[serde(rename = "r")]
+    body_ref: Option<Box<BodyRef>>,
     #[serde(rename = "h", default)]
     headers: Headers,
     #[serde(rename = "c")]
@@ -85,11 +92,13 @@ impl Serialize for ExplicitMessage {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         let text = self.is_text.then(|| std::str::from_utf8(&self.body.0)).transpose();
         let text = text.map_err(ser::Error::custom)?;
-        let binary = if self.is_text { None } else { Some(&self.body) };
+        let body_ref = self.body_ref.as_deref();
+        let binary = if self.is_text || body_ref.is_some() { None } else { Some(&self.body) };
         let own = self.own.as_deref();
         let written = Written {
             text,
             binary,
+            body_ref,
             headers: &self.headers,
             correl_id: self.correl_id.as_ref(),
             persistence: own.and_then(|own| own.persistence),
@@ -105,10 +114,11 @@ impl Serialize for ExplicitMessage {
 impl<'de> Deserialize<'de> for ExplicitMessage {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         let read = Read::deserialize(deserializer)?;
-        let (body, is_text) = match (read.text, read.binary) {
-            (Some(text), None) => (Base64Bytes(text.into_bytes()), true),
-            (None, Some(bytes)) => (bytes, false),
-            _ => return Err(de::Error::custom("a message has either t or b")),
+        let (body, is_text) = match (read.text, read.binary, &read.body_ref) {
+            (Some(text), None, None) => (Base64Bytes(text.into_bytes()), true),
+            (None, Some(bytes), None) => (bytes, false),
+            (None, None, Some(_)) => (Base64Bytes::default(), false),
+            _ => return Err(de::Error::custom("a message has one of t, b and r")),
         };
         let own = OwnProps {
             persistence: read.persistence,
@@ -117,6 +127,13 @@ impl<'de> Deserialize<'de> for ExplicitMessage {
             properties: read.properties,
             routing_key: read.routing_key,
         };
-        Ok(Self { body, is_text, headers: read.headers, correl_id: read.correl_id, own: own.boxed() })
+        Ok(Self {
+            body,
+            is_text,
+            body_ref: read.body_ref,
+            headers: read.headers,
+            correl_id: read.correl_id,
+            own: own.boxed(),
+        })
     }
 }

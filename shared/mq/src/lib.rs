@@ -9,6 +9,7 @@
 mod address;
 mod authorization;
 mod base64_bytes;
+mod body_ref;
 mod bounded;
 mod broker;
 mod command;
@@ -26,6 +27,7 @@ mod moving;
 mod names;
 mod origin;
 mod place;
+mod profile;
 mod properties;
 mod reach;
 mod report;
@@ -36,14 +38,15 @@ mod time;
 
 pub use address::{Address, ConnName};
 pub use base64_bytes::{Base64Bytes, IdBytes};
+pub use body_ref::{BodyRef, UploadSize};
 pub use bounded::List;
-pub use broker::{Broker, MoveFailure, ProduceFailure, Put, ReadyToPut, Relocation, UnitOfWork};
+pub use broker::{Broker, Done, MoveFailure, ProduceFailure, Put, ReadyToPut, Relocation, UnitOfWork};
 // A broker's operations take it, so it is part of this interface.
 pub use clock::Deadline;
 pub use command::{
-    Ack, AckMode, Batch, BatchCount, ConsumeCommand, CorrelIdMode, ExpiryMs, ExplicitMessage, MaxMessages,
-    MessageSize, MqProps, Payload, Persistence, Priority, ProduceCommand, ProduceSource, RateLimit, Selector,
-    Transaction, TxSize, WaitSeconds,
+    Ack, AckMode, BackoutRule, Batch, BatchCount, ConsumeCommand, CorrelIdMember, CorrelIdMode, ExpiryMs,
+    ExplicitMessage, Large, MaxMessages, MessageSize, MqProps, Payload, Persistence, Priority,
+    ProduceCommand, ProduceSource, RateLimit, Selector, Transaction, TxSize, WaitSeconds,
 };
 pub use connection::{Access, Credentials};
 pub use content::{ContentSeed, CorrelId, Outgoing, OutgoingMessage};
@@ -52,18 +55,22 @@ pub use exchange::{Exchange, ExchangeName, RoutingKey};
 pub use header_value::{Decimal, Float32, Float64, HeaderValue};
 pub use headers::{HeaderName, Headers};
 pub use inline::{AllowedTargets, InlineTargets, InlineTargetsError};
-pub use message::{Death, MessageBody, MessageId, ReceivedMessage, Unreadable};
+pub use message::{
+    BodyAsText, Death, MessageBody, MessageId, ReceivedMessage, StoredBody, Unreadable, WithStoredBody,
+};
 pub use moving::{Considered, Destination, MaxMoves, MoveCommand, MoveReport, Stay};
 pub use names::{
-    BodyText, CcdtUrl, ChannelName, CipherSpec, ProfileName, QueueManagerName, QueueName, UserName,
+    BodyText, CcdtUrl, ChannelName, CipherSpec, ProfileName, QueueManagerName, QueueName, SelectorExpression,
+    UserName,
 };
 pub use origin::PasswordOrigin;
+pub use profile::Profile;
 pub use properties::{
     Group, GroupId, GroupSequence, MessageType, MqLong, OwnProps, Properties, PropertyText, ReplyQueueManager,
 };
 pub use reach::Reach;
 pub use report::{Consumed, DepthReport, Latency, PoolReport, ProduceReport, TestReport, TestStep};
 pub use secret_ref::SecretRef;
-pub use target::{AuthSpec, BrokerKind, Endpoint, Profile, SslSpec, Target, TargetError, TargetSpec, Tls};
+pub use target::{AuthSpec, BrokerKind, Endpoint, SslSpec, Target, TargetError, TargetSpec, Tls};
 pub use template::{Template, TemplateError};
 pub use time::Time;

@@ -25,9 +25,41 @@ impl MessageId {
     }
 }
 
-/// A body as it came. Its JSON form always has `bodyBase64`, and `bodyText` if it is UTF-8.
+/// What `bodyText` shows of a body.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub enum BodyAsText {
+    /// The body, if it is UTF-8.
+    #[default]
+    IfUtf8,
+    /// This, which the body is in another character set.
+    Is(String),
+    /// Nothing: the body is in a character set that is not known here, whatever its bytes look
+    /// like.
+    Unknown,
+}
+
+/// A body as it came. Its JSON form always has `bodyBase64`; [`BodyAsText`] says when it has
+/// `bodyText`.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct MessageBody(pub Vec<u8>);
+
+/// Where a body is that no response can carry, and what it is.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct StoredBody {
+    /// The path at which the caller gets it.
+    pub url: String,
+    /// Its length in bytes.
+    pub size: u64,
+    /// Its SHA-256, in lower-case hexadecimal digits.
+    pub sha256: String,
+}
+
+/// How a response shows a body.
+#[derive(Clone, Copy)]
+enum ShownBody<'a> {
+    Base64(&'a str),
+    Stored(&'a StoredBody),
+}
 
 /// A message that was got or browsed, with everything that the answer says of it. What a broker or
 /// a message does not have is `None`.
@@ -39,6 +71,8 @@ pub struct ReceivedMessage {
     pub correl_id: Option<Vec<u8>>,
     /// The body's bytes, unconverted.
     pub body: MessageBody,
+    /// What is shown of it as text.
+    pub text: BodyAsText,
     /// With their types, as far as the broker keeps them.
     pub headers: BTreeMap<String, HeaderValue>,
     /// As the publisher set it, or the broker's default.
@@ -122,20 +156,48 @@ impl ReceivedMessage {
     /// carries a response's body as a JSON string.
     #[must_use]
     pub fn carried_size(&self) -> usize {
-        let mut carried = Carried(base64_bytes::encoded_len(self.body.0.len()));
-        // Counting does not fail.
-        let _ = serde_json::to_writer(&mut carried, &WithoutBase64(self));
-        carried.0
+        carried(base64_bytes::encoded_len(self.body.0.len()), &WithoutBase64(self))
     }
 
-    /// Writes the message with `base64` as its body's base64.
-    fn write<S: Serializer>(&self, serializer: S, base64: &str) -> Result<S::Ok, S::Error> {
-        let mut json = serializer.serialize_struct("ReceivedMessage", 33)?;
+    fn body_text(&self) -> Option<&str> {
+        match &self.text {
+            BodyAsText::IfUtf8 => std::str::from_utf8(&self.body.0).ok(),
+            BodyAsText::Is(text) => Some(text),
+            BodyAsText::Unknown => None,
+        }
+    }
+
+    /// The most that [`carried_size`](Self::carried_size) counts for a message whose body has
+    /// `body` bytes: in base64, and as text of control characters, each of which is escaped twice.
+    /// Properties and headers have a megabyte.
+    #[must_use]
+    pub const fn most_carried(body: usize) -> usize {
+        body.saturating_mul(9).saturating_add(1_000_000)
+    }
+
+    /// The message as a response shows it that does not carry its body.
+    #[must_use]
+    pub const fn with_stored_body<'a>(&'a self, body: &'a StoredBody) -> WithStoredBody<'a> {
+        WithStoredBody { message: self, body }
+    }
+
+    fn write<S: Serializer>(&self, serializer: S, body: ShownBody<'_>) -> Result<S::Ok, S::Error> {
+        let mut json = serializer.serialize_struct("ReceivedMessage", 36)?;
         json.serialize_field("msgIdBase64", &self.msg_id.as_deref().map(Base64Bytes::encode))?;
         json.serialize_field("correlIdBase64", &self.correl_id.as_deref().map(Base64Bytes::encode))?;
-        json.serialize_field("bodyBase64", base64)?;
-        if let Ok(text) = std::str::from_utf8(&self.body.0) {
-            json.serialize_field("bodyText", text)?;
+        match body {
+            ShownBody::Base64(base64) => {
+                json.serialize_field("bodyBase64", base64)?;
+                if let Some(text) = self.body_text() {
+                    json.serialize_field("bodyText", text)?;
+                }
+            }
+            ShownBody::Stored(StoredBody { url, size, sha256 }) => {
+                json.serialize_field("bodyBase64", &None::<&str>)?;
+                json.serialize_field("bodyUrl", url)?;
+                json.serialize_field("bodySize", size)?;
+                json.serialize_field("bodySha256", sha256)?;
+            }
         }
         json.serialize_field("headers", &self.headers)?;
         json.serialize_field("persistence", &self.persistence)?;
@@ -180,7 +242,28 @@ impl ReceivedMessage {
 
 impl Serialize for ReceivedMessage {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        self.write(serializer, &Base64Bytes::encode(&self.body.0))
+        self.write(serializer, ShownBody::Base64(&Base64Bytes::encode(&self.body.0)))
+    }
+}
+
+/// A message whose body a response names and does not carry.
+#[derive(Clone, Copy, Debug)]
+pub struct WithStoredBody<'a> {
+    message: &'a ReceivedMessage,
+    body: &'a StoredBody,
+}
+
+impl WithStoredBody<'_> {
+    /// How many bytes it takes in a response: see [`ReceivedMessage::carried_size`].
+    #[must_use]
+    pub fn carried_size(&self) -> usize {
+        carried(0, self)
+    }
+}
+
+impl Serialize for WithStoredBody<'_> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        self.message.write(serializer, ShownBody::Stored(self.body))
     }
 }
 
@@ -190,8 +273,16 @@ struct WithoutBase64<'a>(&'a ReceivedMessage);
 
 impl Serialize for WithoutBase64<'_> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        self.0.write(serializer, "")
+        self.0.write(serializer, ShownBody::Base64(""))
     }
+}
+
+/// How many bytes `shown` takes beside `more`.
+fn carried(more: usize, shown: &impl Serialize) -> usize {
+    let mut carried = Carried(more);
+    // Counting does not fail.
+    let _ = serde_json::to_writer(&mut carried, shown);
+    carried.0
 }
 
 /// Counts the bytes of a JSON text as a JSON string carries them.
@@ -244,11 +335,18 @@ mod tests {
                 };
                 message.deaths = vec![Death { queue: Some(text.clone()), routing_keys: vec![text.clone()], ..Death::default() }];
                 message.cluster_id = Some(text.clone());
-                message.unreadable.0.insert("headers", text.into_bytes());
+                message.unreadable.0.insert("headers", text.clone().into_bytes());
+                message.text = BodyAsText::Is(text);
             }
             let json = serde_json::to_string(&message).unwrap();
             let escapes = json.bytes().filter(|byte| matches!(byte, b'"' | b'\\')).count();
             prop_assert_eq!(message.carried_size(), json.len() + escapes);
+            prop_assert!(message.carried_size() <= ReceivedMessage::most_carried(message.body.0.len()));
+            let stored = StoredBody { url: "/messages/bodies/1".to_owned(), size: 80, sha256: "ab".repeat(32) };
+            let stored = message.with_stored_body(&stored);
+            let json = serde_json::to_string(&stored).unwrap();
+            let escapes = json.bytes().filter(|byte| matches!(byte, b'"' | b'\\')).count();
+            prop_assert_eq!(stored.carried_size(), json.len() + escapes);
         }
     }
 }

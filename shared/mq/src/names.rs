@@ -35,6 +35,12 @@ text!(
 );
 
 text!(
+    /// A condition on the properties of messages, in the syntax of JMS selectors. IBM MQ's limit
+    /// (MQ_SELECTOR_LENGTH) is beyond what a request without messages may have.
+    SelectorExpression, 1..=2_048, not_control, "must not contain control characters"
+);
+
+text!(
     /// The body of a message as text. It shares the 4 MB of a request with everything else.
     BodyText, 0..=4_194_304, |_| true, "any text"
 );

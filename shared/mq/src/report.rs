@@ -1,6 +1,7 @@
 //! What a broker answers.
 
 use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
 
 use crate::address::Address;
 use crate::message::ReceivedMessage;
@@ -93,8 +94,18 @@ pub struct TestReport {
     pub version: Option<String>,
     /// Absent if no connection was opened.
     pub latency_ms: Option<f64>,
+    /// Why the broker accepts no messages for now, if it says so.
+    pub blocked: Option<String>,
     /// All steps in their order, skipped ones included.
     pub steps: Vec<TestStep>,
+}
+
+impl TestReport {
+    /// Whether the broker refused the user, the password or the certificate.
+    #[must_use]
+    pub fn is_login_refused(&self) -> bool {
+        self.steps.iter().any(|step| step.name == "authenticate" && step.ok == Some(false))
+    }
 }
 
 /// One pool of connections, as `GET /status` shows it.
@@ -112,6 +123,24 @@ pub struct PoolReport {
 }
 
 impl PoolReport {
+    /// The pools of connections, each of which is given by its target and whether a request uses
+    /// it.
+    #[must_use]
+    pub fn by_target(connections: impl Iterator<Item = (String, bool)>, max_size: usize) -> Vec<Self> {
+        let mut reports = BTreeMap::new();
+        for (target, is_used) in connections {
+            let report = reports.entry(target).or_insert_with_key(|target: &String| Self {
+                target: target.clone(),
+                open: 0,
+                in_use: 0,
+                max_size,
+            });
+            report.open += 1;
+            report.in_use += usize::from(is_used);
+        }
+        reports.into_values().collect()
+    }
+
     /// The `target` of the pool of these addresses, tried in this order.
     pub fn target_of(broker: BrokerKind, addresses: &[Address], queue_manager: &str) -> String {
         let addresses: Vec<_> = addresses.iter().map(ToString::to_string).collect();

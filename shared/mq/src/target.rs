@@ -4,16 +4,17 @@
 use std::fmt;
 
 use serde::{Deserialize, Serialize};
-use wildmatch::WildMatch;
 
 use crate::address::{Address, ConnName};
 use crate::authorization::Authorization;
+use crate::command::BackoutRule;
 use crate::exchange::{Exchange, ExchangeName, RoutingKey};
 use crate::inline::AllowedTargets;
 use crate::names::{
     CcdtUrl, ChannelName, CipherSpec, QueueManagerName, QueueName, UserName, is_of_an_ibm_name,
 };
 use crate::origin::PasswordOrigin;
+use crate::profile::Profile;
 use crate::reach::Reach;
 use crate::secret_ref::SecretRef;
 
@@ -77,49 +78,6 @@ pub struct AuthSpec {
     pub password_ref: Option<SecretRef>,
 }
 
-/// A target kept on the server, with patterns (`*`, `?`) of the further queues that a request may
-/// name on it, and of exchanges with the routing keys that it may use there.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase", deny_unknown_fields)]
-pub struct Profile {
-    /// What a request may leave out. A request's own members take precedence.
-    pub target: TargetSpec,
-    /// Patterns of queues, beside the target's own.
-    #[serde(default)]
-    pub queues: Vec<String>,
-    /// Patterns of exchanges, beside the target's own.
-    #[serde(default)]
-    pub exchanges: Vec<String>,
-    /// Patterns of the routing keys that may be used with them; empty allows any.
-    #[serde(default)]
-    pub routing_keys: Vec<String>,
-}
-
-impl Profile {
-    pub(crate) fn covers_queue(&self, queue: &QueueName) -> bool {
-        self.target.queue.as_ref() == Some(queue)
-            || self.queues.iter().any(|pattern| WildMatch::new(pattern).matches(queue.as_str()))
-    }
-
-    /// Whether both the exchange and the routing key are the profile's own, or match a pattern.
-    pub(crate) fn covers_exchange(&self, exchange: &Exchange) -> bool {
-        let name = exchange.name.as_str();
-        let is_own = self.target.exchange.as_ref() == Some(&exchange.name);
-        let has_own_key = self.target.routing_key.clone().unwrap_or_default() == exchange.routing_key;
-        (is_own || self.exchanges.iter().any(|pattern| WildMatch::new(pattern).matches(name)))
-            && ((is_own && has_own_key)
-                || self
-                    .routing_keys
-                    .iter()
-                    .any(|pattern| exchange.routing_key.is_covered_by(&WildMatch::new(pattern))))
-    }
-
-    pub(crate) fn covers_addresses(&self, addresses: &[Address]) -> bool {
-        let own = self.target.conn_name.as_ref().map_or(&[][..], ConnName::addresses);
-        addresses.iter().all(|address| own.contains(address))
-    }
-}
-
 /// How the connection is protected.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
@@ -171,6 +129,9 @@ pub struct Target {
     /// The queues that the work may use beside its own, if it asked for others.
     #[serde(default, skip_serializing_if = "Reach::is_none")]
     pub reach: Reach,
+    /// The profile's rule for messages past a backout threshold.
+    #[serde(default)]
+    pub backout: BackoutRule,
 }
 
 impl fmt::Display for Target {
@@ -223,7 +184,8 @@ impl Target {
         if inline.ccdt_url.is_some() {
             return Err(TargetError::invalid("/target/ccdtUrl", "is allowed in profiles only"));
         }
-        let target = merge(base, inline).complete(inline)?;
+        let backout = profile.map(|profile| profile.backout).unwrap_or_default();
+        let target = Self { backout, ..merge(base, inline).complete(inline)? };
         Authorization { profile, inline, target: &target, allowed }.check()?;
         Ok(target)
     }
@@ -308,9 +270,11 @@ impl TargetSpec {
             self.check_for_ibm_mq(inline)?;
         }
         let exchange = self.exchange(inline)?;
-        let queue_manager = match (self.queue_manager.filter(|name| !name.is_empty()), broker) {
-            (Some(name), _) => name.into(),
-            (None, BrokerKind::RabbitMq) => "/".to_owned(),
+        let queue_manager = match (self.queue_manager, broker) {
+            // Empty or `*` and a name at IBM MQ: whichever queue manager the channel leads to.
+            (Some(name), BrokerKind::IbmMq) => name.into(),
+            (Some(name), BrokerKind::RabbitMq) if !name.is_empty() => name.into(),
+            (_, BrokerKind::RabbitMq) => "/".to_owned(),
             (None, BrokerKind::IbmMq) => {
                 return Err(TargetError::invalid("/target/queueManager", "is required for ibmmq"));
             }
@@ -346,7 +310,8 @@ impl TargetSpec {
             password_ref: auth.password_ref,
         };
         let (password_origin, reach) = (PasswordOrigin::default(), Reach::default());
-        Ok(Target { endpoint, queue: self.queue, exchange, password_origin, reach })
+        let backout = BackoutRule::default();
+        Ok(Target { endpoint, queue: self.queue, exchange, password_origin, reach, backout })
     }
 
     /// The exchange with its routing key. A target names a queue or an exchange.
@@ -375,11 +340,12 @@ impl TargetSpec {
     fn check_for_ibm_mq(&self, inline: &Self) -> Result<(), TargetError> {
         let is_name = |name: &str| name.len() <= 48 && name.chars().all(is_of_an_ibm_name);
         let is_short = |text: String| text.len() <= 264;
+        let is_manager = |name: &str| name.len() <= 48 && is_name(name.strip_prefix('*').unwrap_or(name));
         let name_rule = "must be at most 48 letters, digits and ./_% for ibmmq";
         let members = [
             (
                 "/target/queueManager",
-                self.queue_manager.as_deref().is_none_or(is_name),
+                self.queue_manager.as_deref().is_none_or(is_manager),
                 name_rule,
                 inline.queue_manager.is_some(),
             ),

@@ -6,8 +6,8 @@ use std::str::FromStr;
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
-/// A time since 1970. Its text is RFC 3339 in UTC, or the number of seconds where the year would be
-/// beyond 9999, which AMQP's times can be.
+/// A time since 1970. Its text is RFC 3339 in UTC, or the number of seconds if it is after
+/// [`Self::LATEST_TEXT`], which AMQP's times can be.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
 pub struct Time {
@@ -16,6 +16,9 @@ pub struct Time {
 }
 
 impl Time {
+    /// The last time that is written as RFC 3339.
+    pub const LATEST_TEXT: &str = "9999-12-30T22:00:00Z";
+
     /// The longest text: a fraction of nine digits, and an offset.
     pub const MAX_BYTES: usize = "2026-09-21T14:13:20.123456789+00:00".len();
 
@@ -31,7 +34,7 @@ impl Time {
         self.seconds
     }
 
-    /// The time, if it is one of the years up to 9999.
+    /// The time, if it is not after [`Self::LATEST_TEXT`].
     #[must_use]
     pub fn as_timestamp(self) -> Option<Timestamp> {
         let seconds = i64::try_from(self.seconds).ok()?;
@@ -69,20 +72,37 @@ impl FromStr for Time {
             let time = text.parse().map(Self::from_seconds).map_err(|_| "is beyond 64 bits".to_owned())?;
             return match time.as_timestamp() {
                 None => Ok(time),
-                Some(_) => Err("is a number of seconds; write it as RFC 3339 up to the year 9999".to_owned()),
+                Some(_) => {
+                    Err(format!("is a number of seconds; write it as RFC 3339 up to {}", Self::LATEST_TEXT))
+                }
             };
         }
         let malformed = || "is not a time of RFC 3339, as 2026-09-21T14:13:20Z".to_owned();
         if !is_rfc_3339(text) {
             return Err(malformed());
         }
-        text.parse::<Timestamp>().map_err(|_| malformed())?.try_into()
+        let beyond = |_| if is_in_the_last_days(text) { beyond_the_latest() } else { malformed() };
+        text.parse::<Timestamp>().map_err(beyond)?.try_into()
     }
 }
 
+fn beyond_the_latest() -> String {
+    format!("must not be after {}", Time::LATEST_TEXT)
+}
+
+/// Whether a text in the form of RFC 3339 names one of the last days that have four digits for
+/// their year. An offset may put such a time where no [`Timestamp`] is.
+fn is_in_the_last_days(text: &str) -> bool {
+    let local = text.split_at_checked(FORM.len()).map(|(local, _)| local);
+    let local = local.and_then(|local| local.parse::<jiff::civil::DateTime>().ok());
+    local.is_some_and(|local| (local.year(), local.month()) == (9999, 12) && local.day() >= 30)
+}
+
+/// `YYYY-MM-DDTHH:MM:SS`, with a zero for each digit.
+const FORM: &[u8] = b"0000-00-00T00:00:00";
+
 /// Whether `text` has the form of RFC 3339, section 5.6. The library reads others, too.
 fn is_rfc_3339(text: &str) -> bool {
-    const FORM: &[u8] = b"0000-00-00T00:00:00";
     let Some((date_time, rest)) = text.as_bytes().split_at_checked(FORM.len()) else { return false };
     let has_form = |(byte, form): (&u8, &u8)| match form {
         b'0' => byte.is_ascii_digit(),
@@ -117,5 +137,27 @@ impl TryFrom<String> for Time {
 impl From<Time> for String {
     fn from(time: Time) -> Self {
         time.to_string()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_time_beyond_the_latest_is_refused_for_that_and_not_for_its_form() {
+        assert!(Time::LATEST_TEXT.parse::<Time>().is_ok());
+        for late in ["9999-12-30T22:00:01Z", "9999-12-31T23:59:59Z", "9999-12-30T21:00:00.5-02:00"] {
+            assert_eq!(late.parse::<Time>(), Err(beyond_the_latest()), "{late}");
+        }
+        for malformed in ["9999-12-32T00:00:00Z", "9999-02-30T00:00:00Z", "9999-12-31 00:00:00Z", "late"] {
+            let why = malformed.parse::<Time>().unwrap_err();
+            assert!(why.contains("is not a time"), "{malformed}: {why}");
+        }
+        // AMQP's times go on, as numbers.
+        let next = Time::LATEST_TEXT.parse::<Time>().unwrap().as_seconds() + 1;
+        assert_eq!(next.to_string().parse::<Time>(), Ok(Time::from_seconds(next)));
+        assert_eq!(Time::from_seconds(next).to_string(), next.to_string());
+        assert!((next - 1).to_string().parse::<Time>().unwrap_err().contains("RFC 3339"));
     }
 }

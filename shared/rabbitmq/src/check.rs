@@ -3,15 +3,20 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use lapin::options::BasicQosOptions;
+use lapin::BasicProperties;
+use lapin::options::{BasicPublishOptions, BasicQosOptions};
+use lapin::types::ShortString;
+use metering::milliseconds;
 use mq::{Access, BrokerError, Deadline, QueueName, TestReport, TestStep};
 
 use crate::connect::{Step, StepError, StepLog};
 use crate::connection::Connection;
 use crate::errors::{During, Failure, PRODUCT};
-use crate::latency::milliseconds;
 use crate::pools::ConnectionPools;
 use crate::session::{call, inspect};
+
+/// How long the broker may take to say whether it accepts messages.
+const BLOCKED: Duration = Duration::from_secs(1);
 
 pub(crate) async fn test(
     pool: &Arc<ConnectionPools>,
@@ -19,7 +24,7 @@ pub(crate) async fn test(
     queue: Option<&QueueName>,
     deadline: Deadline,
 ) -> TestReport {
-    let (connector, _place) = match pool.acquire_place(access, deadline).await {
+    let (connector, _place) = match pool.acquire_place(access).await {
         Ok(acquired) => acquired,
         Err(error) => return report(&StepLog::default(), Some(&failed(Step::Resolve, error))),
     };
@@ -33,10 +38,38 @@ pub(crate) async fn test(
         let error: &dyn std::error::Error = error;
         tracing::warn!(event_type = "connection.test_failed", step = step.name(), error, "A test failed");
     }
+    let blocked = blocked(&connection, deadline).await;
     let version = connection.server.version.clone();
     let product = connection.server.product.clone();
     connection.close().await;
-    TestReport { product, version, latency_ms: latency.map(milliseconds), ..report(&log, failure.as_ref()) }
+    let latency_ms = latency.map(milliseconds);
+    TestReport { product, version, latency_ms, blocked, ..report(&log, failure.as_ref()) }
+}
+
+/// Asks whether the broker accepts messages, and says why if it does not. It tells only a
+/// connection that publishes. So an empty message goes to the default exchange, under a name that
+/// no queue has, and the broker returns it. `None` also if this cannot be known, as for a user who
+/// may not write.
+async fn blocked(connection: &Connection, deadline: Deadline) -> Option<String> {
+    let deadline = deadline.min(BLOCKED);
+    let channel = connection.open_channel(deadline).await.ok()?;
+    let key = format!("integrahub.connection-test.{:032x}", fastrand::u128(..));
+    let key = ShortString::try_new(key).ok()?;
+    let options = BasicPublishOptions { mandatory: true, ..BasicPublishOptions::default() };
+    let nothing = BasicProperties::default();
+    let question = async {
+        call(deadline, channel.basic_publish(ShortString::default(), key, options, &[], nothing)).await?;
+        // A broker that blocks the connection says so before it would read this.
+        call(deadline, channel.basic_qos(1, BasicQosOptions::default())).await
+    };
+    let shortage = tokio::select! {
+        shortage = connection.until_blocked() => Some(shortage),
+        _ = question => connection.blocked(),
+    };
+    if shortage.is_none() {
+        let _ = connection.close_channel(&channel, deadline).await;
+    }
+    shortage.map(|shortage| shortage.to_string())
 }
 
 /// Measures one round trip, and opens the queue.
@@ -103,7 +136,7 @@ fn report(log: &StepLog, failure: Option<&StepError>) -> TestReport {
             }
         })
         .collect();
-    TestReport { ok, product: PRODUCT.to_owned(), version: None, latency_ms: None, steps }
+    TestReport { ok, product: PRODUCT.to_owned(), version: None, latency_ms: None, blocked: None, steps }
 }
 
 /// What a caller can act on.

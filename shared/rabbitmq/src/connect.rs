@@ -139,7 +139,8 @@ pub(crate) async fn open(
     if let Some(tls) = config.tls() {
         socket = log.run(Step::Tls, deadline, address, secure(socket, address, tls)).await?;
     }
-    let noticed = Arc::new(Noticed::default());
+    let peer = Peer::new(config, address);
+    let noticed = Arc::new(Noticed::of(peer.clone()));
     let pulse = Arc::new(Pulse::new());
     let broken_by = Arc::new(OnceLock::new());
     let transport = Transport::new(socket, Arc::clone(&noticed), Arc::clone(&pulse), Arc::clone(&broken_by));
@@ -150,7 +151,7 @@ pub(crate) async fn open(
     }
     let amqp = amqp?;
     let server = noticed.greeting().map(Server::from_greeting).unwrap_or_default();
-    Ok(Connection::new(amqp, hangup, (config, Peer::new(config, address)), server, (pulse, noticed)))
+    Ok(Connection::new(amqp, hangup, (config, peer), server, (pulse, noticed)))
 }
 
 /// Under TLS 1.3 the broker judges the client's certificate after the handshake, and then breaks

@@ -6,28 +6,34 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use clock::Moment;
-use futures_util::Stream;
+use futures_util::StreamExt as _;
 use lapin::{Channel, Event};
 use mq::Deadline;
 
 use crate::config::{ConnectionConfig, Host};
-use crate::errors::{During, Failure, chain};
+use crate::errors::{During, Failure, chain, classify};
 use crate::events::{self, Peer};
-use crate::frame_filter::Noticed;
+use crate::frame_filter::{Noticed, Shortage};
 use crate::health::HealthStatus;
 use crate::intake::Intake;
 use crate::server::Server;
 use crate::transport::Hangup;
 
+/// How long a connection that was idle may take to answer before another one is opened: one that is
+/// trusted, and one that is not.
+const TRUSTED: Duration = Duration::from_secs(3);
+const PROBE: Duration = Duration::from_secs(1);
+
 /// How long a polite close may take.
 const CLOSE_TIMEOUT: Duration = Duration::from_millis(500);
 
 /// An open AMQP connection. Dropping it cuts it: the broker puts back what was not acknowledged.
-pub(crate) struct Connection {
+pub struct Connection {
     // Before `amqp`, so that nothing is said any more on a connection that is given up.
     hangup: Hangup,
     amqp: lapin::Connection,
-    pub(crate) peer: Peer,
+    /// The other end, as the log names it.
+    pub peer: Peer,
     pub(crate) server: Server,
     pulse: Arc<Pulse>,
     noticed: Arc<Noticed>,
@@ -48,7 +54,10 @@ impl Connection {
     }
 
     /// Opens a channel: a round trip to the broker.
-    pub(crate) async fn open_channel(&self, deadline: Deadline) -> Result<Channel, Failure> {
+    ///
+    /// # Errors
+    /// The broker refuses, or does not answer in time.
+    pub async fn open_channel(&self, deadline: Deadline) -> Result<Channel, Failure> {
         match deadline.run(self.amqp.create_channel()).await {
             Ok(channel) => Ok(channel?),
             Err(_) => Err(Failure::Deadline),
@@ -62,30 +71,74 @@ impl Connection {
         Ok((channel, HealthStatus::healthy(started.elapsed())))
     }
 
+    /// Opens a channel on a connection that was idle, which proves that it lives. `None` if it does
+    /// not answer as soon as one may expect of it.
+    pub async fn reopen(&self, staleness: Staleness, deadline: Deadline) -> Option<(Channel, HealthStatus)> {
+        let opened = match staleness {
+            Staleness::Fresh => self.timed_channel(deadline.min(TRUSTED)).await.ok(),
+            Staleness::Doubtful => match self.probe(deadline.min(PROBE)).await {
+                (Some(channel), health) => Some((channel, health)),
+                (None, _) => None,
+            },
+            Staleness::Dead => None,
+        };
+        if opened.is_none() {
+            events::lost(&self.peer, "it did not answer after being idle");
+        }
+        opened
+    }
+
+    /// Ends a channel of the connection with all that was open on it.
+    ///
+    /// # Errors
+    /// The broker does not answer; the connection is of no use any more.
+    pub async fn close_channel(&self, channel: &Channel, deadline: Deadline) -> Result<(), Failure> {
+        match deadline.run(channel.close(200, "OK".into())).await {
+            Ok(closed) => Ok(closed?),
+            Err(_) => Err(Failure::Deadline),
+        }
+    }
+
     /// The largest frame that either side may send, in bytes.
     pub(crate) fn frame_max(&self) -> usize {
         usize::try_from(self.amqp.configuration().frame_max()).unwrap_or(usize::MAX)
     }
 
     /// What the library believes; a dead network is not known to it.
-    pub(crate) fn is_connected(&self) -> bool {
+    pub fn is_connected(&self) -> bool {
         self.amqp.status().connected()
     }
 
     /// Whether it can be used, as far as the library knows: a broker that is short of memory blocks
     /// it.
-    pub(crate) fn seems_open(&self) -> bool {
-        self.is_connected() && !self.amqp.status().blocked()
+    pub fn seems_open(&self) -> bool {
+        self.is_connected() && self.blocked().is_none()
     }
 
-    pub(crate) fn mark_used(&self) {
+    /// Why, if the broker has said that it reads nothing more from it.
+    pub(crate) fn blocked(&self) -> Option<Shortage> {
+        self.noticed.blocked()
+    }
+
+    /// Waits until the broker says so.
+    pub(crate) async fn until_blocked(&self) -> Shortage {
+        self.noticed.until_blocked().await
+    }
+
+    /// Why it is given up: that it is blocked, or `otherwise`.
+    pub(crate) fn why_given_up(&self, otherwise: &'static str) -> &'static str {
+        if self.blocked().is_some() { "RabbitMQ has blocked it" } else { otherwise }
+    }
+
+    /// Begins the time in which the connection is idle.
+    pub fn mark_used(&self) {
         *self.last_used.lock().unwrap_or_else(PoisonError::into_inner) = Moment::now();
     }
 
     /// How much can be expected of the connection after the time that it was idle. Where the
     /// program runs all the time, a heartbeat is as good as a use; a function that was frozen
     /// cannot tell when a heartbeat came.
-    pub(crate) fn staleness(&self) -> Staleness {
+    pub fn staleness(&self) -> Staleness {
         let idle = self.last_used.lock().unwrap_or_else(PoisonError::into_inner).age();
         let silent = match self.host {
             Host::Function => idle,
@@ -94,12 +147,18 @@ impl Connection {
         Staleness::of(silent, self.heartbeat())
     }
 
+    /// Whether it may be kept for later.
+    pub(crate) fn is_worth_keeping(&self) -> bool {
+        self.seems_open() && self.staleness() != Staleness::Dead
+    }
+
     /// What both sides agreed on; 0 is none.
-    pub(crate) fn heartbeat(&self) -> Duration {
+    pub fn heartbeat(&self) -> Duration {
         Duration::from_secs(self.amqp.configuration().heartbeat().into())
     }
 
-    pub(crate) fn pulse(&self) -> Arc<Pulse> {
+    /// When the broker was last heard of.
+    pub fn pulse(&self) -> Arc<Pulse> {
         Arc::clone(&self.pulse)
     }
 
@@ -113,12 +172,27 @@ impl Connection {
         self.noticed.intake()
     }
 
-    pub(crate) fn events(&self) -> impl Stream<Item = Event> + Send + 'static {
-        self.amqp.events_listener()
+    /// Nobody receives messages on the connection any more.
+    pub fn mark_unused(&self) {
+        self.intake().unbind();
+        self.mark_used();
+    }
+
+    /// Waits until the library finds the connection broken, and says why.
+    pub fn broken(&self) -> impl Future<Output = String> + Send + 'static {
+        let mut events = Box::pin(self.amqp.events_listener());
+        async move {
+            while let Some(event) = events.next().await {
+                if let Event::Error(error) = event {
+                    return chain(&classify(&error, During::Connection));
+                }
+            }
+            "it was closed".to_owned()
+        }
     }
 
     /// Asks the broker for an answer.
-    pub(crate) async fn check_health(&self, deadline: Deadline) -> HealthStatus {
+    pub async fn check_health(&self, deadline: Deadline) -> HealthStatus {
         self.probe(deadline).await.1
     }
 
@@ -139,12 +213,12 @@ impl Connection {
     }
 
     /// Ends the connection at once, whoever else holds it.
-    pub(crate) fn cut(&self) {
+    pub fn cut(&self) {
         self.hangup.hang_up();
     }
 
     /// Ends the connection politely, or not at all politely where that takes too long.
-    pub(crate) async fn close(&self) {
+    pub async fn close(&self) {
         let closed = tokio::time::timeout(CLOSE_TIMEOUT, self.amqp.close(200, "OK".into())).await;
         events::disconnected(&self.peer, matches!(closed, Ok(Ok(()))));
     }
@@ -158,7 +232,7 @@ impl fmt::Debug for Connection {
 
 /// When the broker was last heard of.
 #[derive(Debug)]
-pub(crate) struct Pulse {
+pub struct Pulse {
     start: Instant,
     milliseconds: AtomicU64,
 }
@@ -173,7 +247,8 @@ impl Pulse {
         self.milliseconds.store(elapsed, Ordering::Relaxed);
     }
 
-    pub(crate) fn age(&self) -> Duration {
+    /// How long ago that was.
+    pub fn age(&self) -> Duration {
         let beat = Duration::from_millis(self.milliseconds.load(Ordering::Relaxed));
         self.start.elapsed().saturating_sub(beat)
     }
@@ -182,9 +257,12 @@ impl Pulse {
 /// How far a connection that was idle can be trusted. A function that is frozen between invocations
 /// sends no heartbeats, and a broker that misses two of them hangs up.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Staleness {
+pub enum Staleness {
+    /// It can be used.
     Fresh,
+    /// It has to answer first.
     Doubtful,
+    /// The other side has given it up.
     Dead,
 }
 

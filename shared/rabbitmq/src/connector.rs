@@ -20,32 +20,44 @@ pub(crate) const MOST_ADDRESSES: usize = 16;
 
 /// Connects to the addresses of a configuration in order, and remembers which one worked.
 #[derive(Debug)]
-pub(crate) struct Connector {
+pub struct Connector {
     config: Arc<ConnectionConfig>,
     preferred: AtomicUsize,
 }
 
 impl Connector {
-    pub(crate) fn new(config: Arc<ConnectionConfig>) -> Self {
+    /// The first address is tried first until another one worked.
+    #[must_use]
+    pub fn new(config: Arc<ConnectionConfig>) -> Self {
         Self { config, preferred: AtomicUsize::new(0) }
     }
 
-    pub(crate) fn config(&self) -> &ConnectionConfig {
+    /// What it connects by.
+    pub fn config(&self) -> &ConnectionConfig {
         &self.config
     }
 
+    /// Tries the address with this index first.
+    pub(crate) fn preferring(self, index: usize) -> Self {
+        Self { preferred: AtomicUsize::new(index), ..self }
+    }
+
+    /// The index of the address that is tried first.
+    pub(crate) fn preferred(&self) -> usize {
+        self.preferred.load(Ordering::Relaxed)
+    }
+
     /// The address that is tried first, for the log. A configuration has one at least.
-    pub(crate) fn peer(&self) -> Option<Peer> {
-        let preferred = self.preferred.load(Ordering::Relaxed);
-        self.config.addresses().get(preferred).map(|address| Peer::new(&self.config, address))
+    pub fn peer(&self) -> Option<Peer> {
+        self.config.addresses().get(self.preferred()).map(|address| Peer::new(&self.config, address))
     }
 
     /// Connects in one round: each address is tried once.
     ///
     /// # Errors
     /// What the last address said. A refusal ends the round: it would be the same everywhere.
-    pub(crate) async fn connect(&self, deadline: Deadline) -> Result<Connection, StepError> {
-        self.round(deadline, &mut Dials::new()).await.1
+    pub async fn connect(&self, deadline: Deadline) -> Result<Connection, ConnectionError> {
+        Ok(self.round(deadline, &mut Dials::new()).await.1?)
     }
 
     /// Connects in one round, and says how far the attempt came that succeeded, or the last one.
@@ -61,7 +73,7 @@ impl Connector {
     ///
     /// # Errors
     /// What the last address of the last round said, and how many rounds there were.
-    pub(crate) async fn persist(
+    pub async fn persist(
         &self,
         mut retry: RetryPolicy,
         retry_until: Deadline,
@@ -127,7 +139,7 @@ impl Connector {
 
     /// The addresses as configured, with the one that worked last in front.
     fn order(&self) -> Vec<usize> {
-        let preferred = self.preferred.load(Ordering::Relaxed);
+        let preferred = self.preferred();
         let count = self.config.addresses().len().min(MOST_ADDRESSES);
         let others = (0..count).filter(|index| *index != preferred);
         std::iter::once(preferred).chain(others).collect()

@@ -4,20 +4,32 @@
 use std::error::Error;
 use std::time::Duration;
 
+use metering::milliseconds;
 use mq::{Address, BrokerError};
 use tracing::{debug, info, warn};
 
 use crate::config::ConnectionConfig;
 use crate::health::HealthStatus;
-use crate::latency::milliseconds;
-use crate::pool::PoolStats;
 
 /// What stands where the model has a password.
 const REDACTED: &str = "***REDACTED***";
 
+/// How many connections a pool has.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct PoolStats {
+    /// Connections that are open.
+    pub total: usize,
+    /// Those that were acquired and not released.
+    pub in_use: usize,
+    /// Those that are idle.
+    pub available: usize,
+    /// How many may be open at once.
+    pub max_size: usize,
+}
+
 /// The other end of a connection and who asked for it, as the log names them.
 #[derive(Clone, Debug)]
-pub(crate) struct Peer {
+pub struct Peer {
     pub(crate) address: Address,
     vhost: String,
     user: String,
@@ -77,7 +89,8 @@ pub(crate) fn failed(peer: &Peer, step: &str, error: &BrokerError, addresses_tri
     );
 }
 
-pub(crate) fn lost(peer: &Peer, why: &str) {
+/// The connection to `peer` is given up.
+pub fn lost(peer: &Peer, why: &str) {
     event!(
         warn,
         "connection.lost",
@@ -88,7 +101,31 @@ pub(crate) fn lost(peer: &Peer, why: &str) {
     );
 }
 
-pub(crate) fn reconnecting(peer: &Peer, attempt: u64, delay: Duration) {
+/// The broker reads nothing more from the connection, because it is short of memory or disk space.
+/// It says so to connections that publish.
+pub(crate) fn blocked(peer: &Peer, reason: &str) {
+    event!(
+        warn,
+        "connection.blocked",
+        peer,
+        reason,
+        "RabbitMQ at {} has blocked the connection: {reason}",
+        peer.address
+    );
+}
+
+pub(crate) fn unblocked(peer: &Peer) {
+    event!(
+        info,
+        "connection.unblocked",
+        peer,
+        "RabbitMQ at {} reads from the connection again",
+        peer.address
+    );
+}
+
+/// Another attempt to connect begins after `delay`.
+pub fn reconnecting(peer: &Peer, attempt: u64, delay: Duration) {
     event!(
         warn,
         "connection.reconnecting",
@@ -111,7 +148,8 @@ pub(crate) fn disconnected(peer: &Peer, polite: bool) {
     );
 }
 
-pub(crate) fn acquired(peer: &Peer, waited: Duration, is_new: bool, stats: PoolStats) {
+/// A connection of a pool is used, after a wait.
+pub fn acquired(peer: &Peer, waited: Duration, is_new: bool, stats: PoolStats) {
     event!(
         debug,
         "pool.connection_acquired",
@@ -127,7 +165,8 @@ pub(crate) fn acquired(peer: &Peer, waited: Duration, is_new: bool, stats: PoolS
     );
 }
 
-pub(crate) fn released(peer: &Peer, stats: PoolStats) {
+/// A connection goes back to its pool.
+pub fn released(peer: &Peer, stats: PoolStats) {
     event!(
         debug,
         "pool.connection_released",
@@ -141,7 +180,8 @@ pub(crate) fn released(peer: &Peer, stats: PoolStats) {
     );
 }
 
-pub(crate) fn pool_timeout(peer: &Peer, waited: Duration, max_size: usize) {
+/// No connection of a pool became free in time.
+pub fn pool_timeout(peer: &Peer, waited: Duration, max_size: usize) {
     event!(
         warn,
         "pool.timeout",

@@ -1,14 +1,16 @@
 //! Getting messages from a queue.
 
-use mq::{Access, Ack, AckMode, BrokerError, ConsumeCommand, Deadline, QueueName, UnitOfWork};
+use mq::{Access, Ack, AckMode, BrokerError, ConsumeCommand, Deadline, Done, QueueName, UnitOfWork};
 use std::sync::Arc;
 
 use crate::errors::During;
+use crate::intake::held_alone;
 use crate::pools::ConnectionPools;
 use crate::queue_facts::{self, QueueFacts, QueueKind};
+use crate::server::Counted;
 use crate::session::Session;
-use crate::taking::{Full, Taking};
-use crate::unit_of_work::{Done, Taken};
+use crate::taking::{Full, Room, Taking};
+use crate::unit_of_work::Taken;
 
 /// Why a connection is cut on which messages are under way that are not let in.
 const EXCEEDED: &str = "more was on its way than a fetch may hold";
@@ -18,24 +20,35 @@ pub(crate) async fn fetch(
     access: &Access,
     queue: &QueueName,
     command: &ConsumeCommand,
-    max_bytes: usize,
+    room: Room,
     deadline: Deadline,
 ) -> Result<Box<dyn UnitOfWork>, BrokerError> {
     if !command.selector.is_empty() {
         return Err(BrokerError::unsupported("RabbitMQ cannot select messages by their properties"));
     }
-    let (session, taking) = take(pool, access, queue, command, max_bytes, deadline).await?;
+    if command.convert {
+        return Err(BrokerError::unsupported(
+            "RabbitMQ knows no character sets, so it cannot convert bodies",
+        ));
+    }
+    let (session, taking) = take(pool, access, queue, command, room, deadline).await?;
     if matches!(taking.stop, Some(Full::First)) {
-        let error = too_large(queue, taking.returns);
+        let error = too_large(queue, room, taking.returns, session.server().counted());
         if taking.has_exceeded_the_intake {
             session.abandon(EXCEEDED);
         } else {
+            session.give_back(queue, deadline).await;
             session.finish(deadline).await;
         }
         return Err(error);
     }
-    let mut taken =
-        Taken { session, queue: queue.clone(), last_tag: taking.last_tag, consumed: taking.consumed };
+    let mut taken = Taken {
+        session,
+        queue: queue.clone(),
+        last_tag: taking.last_tag,
+        has_excess: taking.has_excess,
+        consumed: taking.consumed,
+    };
     match command.mode {
         AckMode::Take(Ack::Commit | Ack::Rollback) => Ok(Box::new(taken)),
         AckMode::Take(Ack::None) => Ok(Box::new(remove(taken, deadline).await)),
@@ -55,12 +68,13 @@ async fn take<'a>(
     access: &Access,
     queue: &'a QueueName,
     command: &'a ConsumeCommand,
-    max_bytes: usize,
+    room: Room,
     deadline: Deadline,
 ) -> Result<(Session, Taking<'a>), BrokerError> {
-    let session = open(pool, access, deadline).await?;
-    let mut taking = Taking::new(queue, command, max_bytes);
-    if let AckMode::Browse | AckMode::Take(Ack::Rollback) = command.mode {
+    let session = open(pool, access, room, deadline).await?;
+    let mut taking = Taking::new(queue, command, room);
+    let goes_back = matches!(command.mode, AckMode::Browse | AckMode::Take(Ack::Rollback));
+    if goes_back && session.server().counted() == Counted::EveryReturn {
         match refuse_to_requeue(&session, queue, deadline).await {
             Ok(facts) => taking = taking.knowing(facts),
             Err(error) => {
@@ -82,10 +96,10 @@ async fn take<'a>(
             }
             // Another client is the queue's only consumer; that does not keep anyone from asking
             // for single messages. The refusal closed the channel and so put back what was taken.
-            Taking::new(queue, command, max_bytes).one_by_one()
+            Taking::new(queue, command, room).one_by_one()
         }
     };
-    let session = open(pool, access, deadline).await?;
+    let session = open(pool, access, room, deadline).await?;
     match taking.run(&session, deadline).await {
         Ok(()) => Ok((session, taking)),
         Err(failure) => Err(session.fail(failure, During::Queue(queue))),
@@ -96,21 +110,29 @@ async fn take<'a>(
 async fn open(
     pool: &Arc<ConnectionPools>,
     access: &Access,
+    room: Room,
     deadline: Deadline,
 ) -> Result<Session, BrokerError> {
     let session = Session::open(pool, access, deadline).await?;
     session.intake().bind(pool.settings().most_held);
+    if let Some(largest) = room.alone {
+        session.intake().let_in_alone(held_alone(largest));
+    }
     Ok(session)
 }
 
-/// A quorum queue says how often the message had gone back, and goes on counting.
-fn too_large(queue: &QueueName, returns: Option<u64>) -> BrokerError {
-    let counted = returns.map_or_else(String::new, |returns| {
+/// A quorum queue that counts every return says how often the message had gone back.
+fn too_large(queue: &QueueName, room: Room, returns: Option<u64>, counted: Counted) -> BrokerError {
+    let counted = returns.filter(|_| counted == Counted::EveryReturn).map_or_else(String::new, |returns| {
         let times = returns.saturating_add(1);
         format!("; its queue has counted that it went back {times} times, and drops it past a delivery limit")
     });
+    let bound = match room.alone {
+        None => "an answer can carry".to_owned(),
+        Some(largest) => format!("can be stored for an answer, which are {largest} bytes"),
+    };
     BrokerError::too_large(format!(
-        "the first message of the queue {queue} alone exceeds what an answer can carry{counted}"
+        "the first message of the queue {queue} alone exceeds what {bound}{counted}"
     ))
 }
 
@@ -127,9 +149,21 @@ async fn remove(taken: Taken, deadline: Deadline) -> Done {
     Done { consumed, removed: true }
 }
 
-/// Refuses where putting messages back is not harmless. A quorum queue counts every return, and
-/// past its delivery limit it drops the message.
-pub(crate) async fn refuse_to_requeue(
+/// Refuses where putting messages back is not harmless.
+pub(crate) async fn refuse_harm(
+    session: &Session,
+    queue: &QueueName,
+    deadline: Deadline,
+) -> Result<(), BrokerError> {
+    match session.server().counted() {
+        Counted::Failures => Ok(()),
+        Counted::EveryReturn => refuse_to_requeue(session, queue, deadline).await.map(drop),
+    }
+}
+
+/// Refuses what may be a quorum queue that counts every return: it drops the message past its
+/// delivery limit, which a policy may set and no client can see.
+async fn refuse_to_requeue(
     session: &Session,
     queue: &QueueName,
     deadline: Deadline,

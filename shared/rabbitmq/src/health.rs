@@ -3,8 +3,7 @@
 use std::time::Duration;
 
 use jiff::Timestamp;
-
-use crate::latency::milliseconds;
+use metering::milliseconds;
 
 /// The health of a connection and of the broker behind it, `HealthStatus` of the connection model.
 /// It is a record: it does not change, and a later look gives another one.
@@ -33,7 +32,8 @@ impl HealthStatus {
         }
     }
 
-    pub(crate) fn unhealthy(is_connected: bool, latency: Duration, error: impl Into<String>) -> Self {
+    /// A look that found no answer.
+    pub fn unhealthy(is_connected: bool, latency: Duration, error: impl Into<String>) -> Self {
         Self {
             is_connected,
             broker_available: false,

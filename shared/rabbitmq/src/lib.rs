@@ -7,18 +7,15 @@
 //! what was not acknowledged.
 //!
 //! ```text
-//! RabbitMq -> ConnectionPools -> ConnectionPool -> Connector -> Transport -> FrameFilter
-//!    |            |  PooledConnection      ^
+//! RabbitMq -> ConnectionPools -> Connector -> Connection -> Transport -> FrameFilter
+//!    |            |
 //!    v            v
-//! produce, fetch, depth, check          ConnectionManager, ConnectionMonitor
-//! on a Session
+//! produce, fetch, depth, check on a Session, which is a PooledConnection
 //! ```
 //!
-//! A program that runs all the time uses the same parts without the gateway: a [`ConnectionConfig`]
-//! read from its surroundings, and a [`ConnectionManager`] that holds one connection or a
-//! [`ConnectionPool`] of several.
+//! A program that runs all the time uses the crate `rabbitmq-connection`, which is built from the
+//! same [`parts`].
 
-mod capacity;
 mod check;
 mod config;
 mod connect;
@@ -34,14 +31,9 @@ mod frame_filter;
 mod header_value;
 mod health;
 mod intake;
-mod latency;
-mod manager;
 mod message;
-mod monitor;
 mod moving;
-mod pacer;
 mod place;
-mod pool;
 mod pooled;
 mod pools;
 mod produce;
@@ -51,7 +43,6 @@ mod queue_facts;
 mod retry;
 mod server;
 mod session;
-mod state;
 mod taking;
 mod tls;
 mod transport;
@@ -62,25 +53,34 @@ use std::fmt;
 use std::sync::Arc;
 
 use async_trait::async_trait;
+use connection_cap::ConnectionCap;
 use mq::{
     Access, Broker, BrokerError, ConsumeCommand, Deadline, DepthReport, Exchange, MoveCommand, MoveReport,
     Outgoing, PoolReport, QueueName, Reach, ReadyToPut, Relocation, TestReport, UnitOfWork,
 };
 
-pub use crate::config::{
-    ConfigError, ConfigFault, ConnectionArguments, ConnectionConfig, Host, Settings, TlsConfig,
-};
-pub use crate::errors::{ConnectionError, PoolError};
+pub use crate::config::{ConfigError, ConfigFault, ConnectionConfig, Host, Login, Settings, TlsConfig};
+pub use crate::errors::ConnectionError;
+pub use crate::events::PoolStats;
 pub use crate::health::HealthStatus;
-pub use crate::intake::MOST_HELD;
-pub use crate::manager::ConnectionManager;
-pub use crate::monitor::ConnectionMonitor;
+pub use crate::intake::{MOST_HELD, held_alone};
 use crate::place::Place;
-pub use crate::pool::{ConnectionPool, InvalidPoolLimits, PoolLimits, PoolStats};
-pub use crate::pooled::PooledConnection;
 use crate::pools::ConnectionPools;
 pub use crate::retry::{InvalidRetryPolicy, Jitter, RetryPolicy, RetryStats};
-pub use crate::state::{ConnectionState, IllegalTransition};
+use crate::taking::Room;
+
+/// What a connection is made of, for other ways to keep connections than that of a function.
+pub mod parts {
+    pub use crate::connection::{Connection, Pulse, Staleness};
+    pub use crate::connector::Connector;
+    pub use crate::errors::Failure;
+    pub use crate::events::Peer;
+
+    /// The events of the log that are told by who keeps connections.
+    pub mod events {
+        pub use crate::events::{acquired, lost, pool_timeout, reconnecting, released};
+    }
+}
 
 /// RabbitMQ, at every target.
 pub struct RabbitMq {
@@ -98,7 +98,15 @@ impl RabbitMq {
     /// The same with further settings. A `cap` of 0 counts as 1.
     #[must_use]
     pub fn with_settings(settings: Settings) -> Self {
-        Self { pool: ConnectionPools::new(Settings { cap: settings.cap.max(1), ..settings }) }
+        let cap = ConnectionCap::new(settings.cap);
+        Self { pool: ConnectionPools::new(settings, cap) }
+    }
+
+    /// As many connections are open at any time as `cap` allows, those of other brokers included.
+    #[must_use]
+    pub fn sharing(cap: Arc<ConnectionCap>) -> Self {
+        let settings = Settings { cap: cap.max(), ..Settings::default() };
+        Self { pool: ConnectionPools::new(settings, cap) }
     }
 }
 
@@ -144,7 +152,22 @@ impl Broker for RabbitMq {
         max_bytes: usize,
         deadline: Deadline,
     ) -> Result<Box<dyn UnitOfWork>, BrokerError> {
-        fetch::fetch(&self.pool, access, queue, command, max_bytes, deadline).await
+        fetch::fetch(&self.pool, access, queue, command, Room::of(max_bytes), deadline).await
+    }
+
+    /// A message that goes back is marked as redelivered, and a quorum queue counts it. So the
+    /// message is taken at once, and not asked for a second time.
+    async fn fetch_large(
+        &self,
+        access: &Access,
+        queue: &QueueName,
+        command: &ConsumeCommand,
+        max_bytes: usize,
+        largest: usize,
+        deadline: Deadline,
+    ) -> Result<Box<dyn UnitOfWork>, BrokerError> {
+        let room = Room::of(max_bytes).with_large(largest);
+        fetch::fetch(&self.pool, access, queue, command, room, deadline).await
     }
 
     async fn connect_to_move(

@@ -18,8 +18,11 @@ use crate::header_value::{from_amqp, short, to_amqp};
 const TRANSIENT: u8 = 1;
 const PERSISTENT: u8 = 2;
 
-/// The header in which quorum queues count how often a message came back.
+/// The header in which quorum queues count what their delivery limit is about: how often a message
+/// came back, and from RabbitMQ 4.3 on how often it failed.
 const DELIVERY_COUNT: &str = "x-delivery-count";
+/// The header in which quorum queues count how often a message came back, from RabbitMQ 4.3 on.
+const ACQUIRED_COUNT: &str = "x-acquired-count";
 
 /// AMQP 0-9-1 has no properties for these. The headers have the names and types under which JMS
 /// knows them, as IBM MQ's and RabbitMQ's own clients for JMS do.
@@ -144,7 +147,7 @@ fn headers(outgoing: &Outgoing, sequence: u64, own: &Properties) -> Result<Field
 
 /// A message as it was delivered, whoever put it.
 pub(crate) fn received(delivery: Delivery) -> ReceivedMessage {
-    let counted = returns(&delivery);
+    let counted = times_back(&delivery);
     let own = &delivery.properties;
     let (headers, mut unreadable) = own.headers().as_ref().map(shown).unwrap_or_default();
     let mut id = |text: &Option<ShortString>, name| match text {
@@ -254,10 +257,19 @@ fn group(headers: &BTreeMap<String, HeaderValue>) -> Option<Group> {
     Some(Group { id, sequence, last })
 }
 
-/// How often a message went back to its queue, where the queue counts that: quorum queues do, from
-/// 0 on.
-pub(crate) fn returns(delivery: &Delivery) -> Option<u64> {
-    delivery.properties.headers().as_ref()?.inner().get(DELIVERY_COUNT).and_then(integer)
+/// How often a message went back in a way that counts towards a delivery limit. Quorum queues say
+/// so; from RabbitMQ 4.0 on, only of messages that did.
+pub(crate) fn counted_returns(delivery: &Delivery) -> Option<u64> {
+    count(delivery, DELIVERY_COUNT)
+}
+
+/// How often a message went back in whatever way, where its queue counts that.
+pub(crate) fn times_back(delivery: &Delivery) -> Option<u64> {
+    count(delivery, ACQUIRED_COUNT).or_else(|| counted_returns(delivery))
+}
+
+fn count(delivery: &Delivery, header: &str) -> Option<u64> {
+    delivery.properties.headers().as_ref()?.inner().get(header).and_then(integer)
 }
 
 fn timestamp(seconds: u64) -> Option<Timestamp> {

@@ -1,142 +1,36 @@
-//! A connection of a pool.
+//! A connection in use.
 
-use std::fmt;
-use std::time::Duration;
-
-use jiff::Timestamp;
 use lapin::Channel;
 use mq::Deadline;
 
-use crate::capacity::Place;
-use crate::connection::{Connection, Staleness};
-use crate::errors::{ConnectionError, Failure};
-use crate::events::{self, Peer};
-use crate::health::HealthStatus;
+use crate::connection::Connection;
+use crate::events;
+use crate::pools::Place;
 
-/// How long a connection that was idle may take to answer before another one is opened.
-const TRUSTED: Duration = Duration::from_secs(3);
-const PROBE: Duration = Duration::from_secs(1);
-
-/// A connection with a channel, `PooledConnection` of the connection model. Dropping one that is in
-/// use cuts it, so whatever was open on it ends;
-/// [`ConnectionPool::release`](crate::ConnectionPool::release) keeps it.
-pub struct PooledConnection {
+/// A connection with a channel of its user. Dropping it cuts it, so whatever was open on it ends.
+pub(crate) struct PooledConnection {
     // In this order: the connection ends before its place becomes free.
     connection: Connection,
     channel: Channel,
-    created_at: Timestamp,
-    last_used: Timestamp,
-    health: HealthStatus,
-    place: Option<Place>,
+    place: Place,
 }
 
 impl PooledConnection {
-    /// A connection in use, which has just answered with `health`.
-    pub(crate) fn new(connection: Connection, channel: Channel, health: HealthStatus, place: Place) -> Self {
-        let now = Timestamp::now();
-        Self { connection, channel, created_at: now, last_used: now, health, place: Some(place) }
+    pub(crate) fn new(connection: Connection, channel: Channel, place: Place) -> Self {
+        Self { connection, channel, place }
     }
 
-    /// A channel of the connection's user, with nothing open on it at first.
-    pub fn channel(&self) -> &Channel {
+    pub(crate) fn channel(&self) -> &Channel {
         &self.channel
-    }
-
-    /// Whether it was acquired and not released.
-    pub fn in_use(&self) -> bool {
-        self.place.is_some()
-    }
-
-    /// When the connection was opened.
-    pub fn created_at(&self) -> Timestamp {
-        self.created_at
-    }
-
-    /// When it was last acquired or released.
-    pub fn last_used(&self) -> Timestamp {
-        self.last_used
-    }
-
-    /// What the last look at the connection found: the broker opens a channel for each use, and how
-    /// soon it did is looked at.
-    pub fn health_status(&self) -> &HealthStatus {
-        &self.health
-    }
-
-    /// Asks the broker for an answer, and says whether it came.
-    pub async fn check_health(&mut self, deadline: Deadline) -> bool {
-        self.health = self.connection.check_health(deadline).await;
-        self.health.is_healthy()
-    }
-
-    /// Ends the channel with all that was open on it, and opens another one.
-    ///
-    /// # Errors
-    /// When the broker did not answer; the connection is of no use any more.
-    pub async fn reset(&mut self, deadline: Deadline) -> Result<(), ConnectionError> {
-        self.close_channel(deadline).await?;
-        self.channel = self.connection.open_channel(deadline).await?;
-        Ok(())
     }
 
     pub(crate) fn connection(&self) -> &Connection {
         &self.connection
     }
 
-    pub(crate) fn peer(&self) -> &Peer {
-        &self.connection.peer
-    }
-
-    pub(crate) fn seems_open(&self) -> bool {
-        self.connection.seems_open()
-    }
-
-    pub(crate) fn staleness(&self) -> Staleness {
-        self.connection.staleness()
-    }
-
-    /// Opens a channel on a connection that was idle, which proves that it lives.
-    pub(crate) async fn answers(&mut self, deadline: Deadline) -> bool {
-        let opened = match self.staleness() {
-            Staleness::Fresh => self.connection.timed_channel(deadline.min(TRUSTED)).await.ok(),
-            Staleness::Doubtful => match self.connection.probe(deadline.min(PROBE)).await {
-                (Some(channel), health) => Some((channel, health)),
-                (None, _) => None,
-            },
-            Staleness::Dead => None,
-        };
-        match opened {
-            Some((channel, health)) => (self.channel, self.health) = (channel, health),
-            None => {
-                events::lost(self.peer(), "it did not answer after being idle");
-                return false;
-            }
-        }
-        true
-    }
-
-    pub(crate) fn mark_in_use(&mut self, place: Place) {
-        self.mark_used();
-        self.place = Some(place);
-    }
-
-    /// Ends the use and gives the place, which the caller passes on.
-    fn mark_available(&mut self) -> Option<Place> {
-        self.connection.intake().unbind();
-        self.mark_used();
-        self.place.take()
-    }
-
-    fn mark_used(&mut self) {
-        self.connection.mark_used();
-        self.last_used = Timestamp::now();
-    }
-
-    /// Ends the channel and keeps the connection for others.
+    /// Ends the channel and keeps the connection for the next request.
     pub(crate) async fn release(self, deadline: Deadline) {
-        if self.place.as_ref().is_none_or(Place::pool_is_closed) {
-            self.close().await;
-        } else if self.close_channel(deadline).await.is_ok() {
+        if self.connection.close_channel(&self.channel, deadline).await.is_ok() {
             self.keep();
         } else {
             self.abandon("its channel did not close");
@@ -144,42 +38,18 @@ impl PooledConnection {
     }
 
     /// Keeps the connection, which must have no channel open.
-    pub(crate) fn keep(mut self) {
-        if !self.seems_open() {
-            return self.abandon("it was closed while in use");
+    pub(crate) fn keep(self) {
+        if !self.connection.seems_open() {
+            let why = self.connection.why_given_up("it was closed while in use");
+            return self.abandon(why);
         }
-        if let Some(place) = self.mark_available()
-            && !place.pool_is_closed()
-        {
-            place.keep(self);
-        }
+        let Self { connection, channel: _, place } = self;
+        connection.mark_unused();
+        place.keep(connection);
     }
 
     /// Cuts the connection, whose state is not known.
     pub(crate) fn abandon(self, why: &str) {
-        events::lost(self.peer(), why);
-    }
-
-    pub(crate) async fn close(self) {
-        self.connection.close().await;
-    }
-
-    async fn close_channel(&self, deadline: Deadline) -> Result<(), Failure> {
-        match deadline.run(self.channel.close(200, "OK".into())).await {
-            Ok(closed) => Ok(closed?),
-            Err(_) => Err(Failure::Deadline),
-        }
-    }
-}
-
-impl fmt::Debug for PooledConnection {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("PooledConnection")
-            .field("connection", &self.connection)
-            .field("in_use", &self.in_use())
-            .field("created_at", &self.created_at)
-            .field("last_used", &self.last_used)
-            .field("health_status", &self.health)
-            .finish_non_exhaustive()
+        events::lost(&self.connection.peer, why);
     }
 }

@@ -1,25 +1,28 @@
-//! The pools of all targets, under one cap.
+//! The connections that are kept between requests, under one cap over all targets and brokers.
+//!
+//! An environment serves one request at a time, so nobody waits for another request's connection: a
+//! request that wants more of them at once than the cap allows is refused, after idle connections
+//! had a moment to make room.
 
-use std::sync::{Arc, Mutex, PoisonError};
+use std::hash::{DefaultHasher, Hash as _, Hasher as _};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::time::{Duration, Instant};
 
-use mq::{Access, BrokerError, Deadline, Endpoint, PoolReport, Tls};
-use secrecy::{ExposeSecret as _, SecretString};
+use connection_cap::{Admitted, ConnectionCap, Permit, Shelf};
+use mq::{Access, Address, BrokerError, Deadline, Endpoint, PoolReport};
 
-use crate::capacity::{Capacity, Member, Place};
 use crate::config::{ConnectionConfig, Settings};
+use crate::connection::Connection;
 use crate::connector::Connector;
-use crate::events;
-use crate::pool::{ConnectionPool, PoolLimits};
+use crate::events::{self, PoolStats};
 use crate::pooled::PooledConnection;
+use crate::retry::{Jitter, RetryPolicy};
 
-/// How many targets are remembered for each connection that may be open.
-const POOLS_PER_CONNECTION: usize = 8;
+/// How long an idle connection may take to make room for a new one.
+const ROOM: Duration = Duration::from_secs(2);
 
-/// How many bytes the targets take that are remembered without a connection.
-const REMEMBERED_BYTES: usize = 1024 * 1024;
-
-/// What an address or a pool takes beside its texts.
-const OVERHEAD: usize = 512;
+/// For how many targets it is remembered which of their addresses answered last.
+const MOST_REMEMBERED: usize = 64;
 
 /// Everything that identifies a connection.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -28,175 +31,262 @@ struct Key {
     secret_version: String,
 }
 
-/// A target that is remembered.
-struct Remembered {
-    key: Key,
-    pool: Arc<ConnectionPool>,
-    bytes: usize,
+impl Key {
+    fn of(access: &Access) -> Arc<Self> {
+        Arc::new(Self { endpoint: access.endpoint.clone(), secret_version: access.secret_version.clone() })
+    }
+
+    /// Broker, addresses and virtual host, without the user.
+    fn target(&self) -> String {
+        let Endpoint { broker, addresses, queue_manager, .. } = &self.endpoint;
+        PoolReport::target_of(*broker, addresses, queue_manager)
+    }
 }
 
-/// A pool for each target. The cap holds for all of them together, and the least recently used
-/// connection makes room for a new one, whatever its target.
+/// The connections to all targets. The least recently used one makes room for a new one.
 pub(crate) struct ConnectionPools {
     settings: Settings,
-    capacity: Arc<Capacity>,
+    cap: Arc<ConnectionCap>,
+    shelf: Arc<IdleShelf>,
+}
+
+#[derive(Default)]
+struct IdleShelf(Mutex<State>);
+
+/// A connection that nobody uses. It ends before its permit returns.
+struct Idle {
+    owner: Arc<Key>,
+    since: Instant,
+    connection: Connection,
+    permit: Permit,
+}
+
+#[derive(Default)]
+struct State {
     /// The least recently used first.
-    pools: Mutex<Vec<Remembered>>,
+    idle: Vec<Idle>,
+    /// One entry for each connection that is in use or about to be made.
+    in_use: Vec<Arc<Key>>,
+    /// Lists of addresses, by their hash, and which of each list answered last; the latest last.
+    /// Two lists with one hash would cost an attempt at the wrong address.
+    answered: Vec<(u64, usize)>,
+}
+
+impl State {
+    /// Takes the idle connection that `wanted` accepts and that was used last, and all that are
+    /// past use.
+    fn take(&mut self, wanted: impl Fn(&Key) -> bool) -> (Option<Idle>, Vec<Idle>) {
+        let (usable, past): (Vec<_>, Vec<_>) =
+            std::mem::take(&mut self.idle).into_iter().partition(|idle| idle.connection.is_worth_keeping());
+        self.idle = usable;
+        let last = self.idle.iter().rposition(|idle| wanted(&idle.owner));
+        (last.map(|index| self.idle.remove(index)), past)
+    }
+
+    fn leave(&mut self, key: &Arc<Key>) {
+        if let Some(index) = self.in_use.iter().position(|other| Arc::ptr_eq(other, key)) {
+            self.in_use.swap_remove(index);
+        }
+    }
+
+    /// Notes that the address with this index answered.
+    fn remember(&mut self, list: u64, index: usize) {
+        self.answered.retain(|(known, _)| *known != list);
+        self.answered.push((list, index));
+        if self.answered.len() > MOST_REMEMBERED {
+            self.answered.remove(0);
+        }
+    }
+}
+
+impl IdleShelf {
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Shelf for IdleShelf {
+    fn oldest(&self) -> Option<Instant> {
+        self.lock().idle.first().map(|idle| idle.since)
+    }
+
+    fn close_oldest(&self) -> bool {
+        let oldest = {
+            let mut state = self.lock();
+            if state.idle.is_empty() { None } else { Some(state.idle.remove(0)) }
+        };
+        let Some(Idle { connection, permit, .. }) = oldest else { return false };
+        // Who asked for room waits for the permit, and so for the polite end.
+        tokio::spawn(async move {
+            connection.close().await;
+            drop(permit);
+        });
+        true
+    }
+}
+
+/// The right to one connection in use.
+pub(crate) struct Place {
+    pools: Arc<ConnectionPools>,
+    key: Arc<Key>,
+    /// Absent once it belongs to an idle connection.
+    permit: Option<Permit>,
+}
+
+impl Drop for Place {
+    fn drop(&mut self) {
+        if self.permit.is_some() {
+            self.pools.lock().leave(&self.key);
+        }
+    }
+}
+
+impl Place {
+    /// Keeps `connection`, which was in use in this place, as an idle one.
+    pub(crate) fn keep(mut self, connection: Connection) {
+        let Some(permit) = self.permit.take() else { return };
+        let peer = connection.peer.clone();
+        let owner = Arc::clone(&self.key);
+        {
+            let mut state = self.pools.lock();
+            state.leave(&self.key);
+            state.idle.push(Idle { owner, since: Instant::now(), connection, permit });
+        }
+        self.pools.cap.became_idle();
+        events::released(&peer, self.pools.stats(&self.key));
+    }
 }
 
 impl ConnectionPools {
-    pub(crate) fn new(settings: Settings) -> Arc<Self> {
-        let limits = PoolLimits { max_size: settings.cap, timeout: settings.pool_timeout };
-        Arc::new(Self { settings, capacity: Arc::new(Capacity::new(limits)), pools: Mutex::default() })
+    /// As many connections are open at once as `cap` allows, those of its other users included.
+    pub(crate) fn new(settings: Settings, cap: Arc<ConnectionCap>) -> Arc<Self> {
+        let shelf = Arc::new(IdleShelf::default());
+        let weak: Weak<IdleShelf> = Arc::downgrade(&shelf);
+        cap.add(weak);
+        Arc::new(Self { settings, cap, shelf })
     }
 
     pub(crate) fn settings(&self) -> &Settings {
         &self.settings
     }
 
-    /// A connection to the target, with a channel open on it.
+    /// A connection to the target, with a channel open on it: one that is idle and answers, or a
+    /// new one. A broker that cannot be reached is tried again for a while, and half of the time is
+    /// kept for what the connection is wanted for.
     pub(crate) async fn acquire(
-        &self,
+        self: &Arc<Self>,
         access: &Access,
         deadline: Deadline,
     ) -> Result<PooledConnection, BrokerError> {
-        let pool = self.pool(access)?;
-        Ok(pool.acquire(deadline).await?)
+        let started = Instant::now();
+        let (connector, key) = (self.connector(access)?, Key::of(access));
+        let (place, idle) = self.enter(&connector, &key, |idle| *idle == *key, deadline).await?;
+        // One is enough for a use; the others wait for their own.
+        if let Some(idle) = idle
+            && let Some((channel, _)) = idle.reopen(idle.staleness(), deadline).await
+        {
+            idle.mark_used();
+            events::acquired(&idle.peer, started.elapsed(), false, self.stats(&key));
+            return Ok(PooledConnection::new(idle, channel, place));
+        }
+        let retry_until = deadline.min(self.settings.retry_for.min(deadline.remaining() / 2));
+        let retry = RetryPolicy::default().with_jitter(Jitter::Half);
+        let (connection, channel, _) = Box::pin(connector.persist(retry, retry_until, deadline)).await?;
+        self.lock().remember(hash(connector.config().addresses()), connector.preferred());
+        events::acquired(&connection.peer, started.elapsed(), true, self.stats(&key));
+        Ok(PooledConnection::new(connection, channel, place))
     }
 
     /// What makes a connection of its own, with its place under the cap.
     pub(crate) async fn acquire_place(
-        &self,
+        self: &Arc<Self>,
         access: &Access,
-        deadline: Deadline,
     ) -> Result<(Connector, Place), BrokerError> {
-        let config = Arc::new(ConnectionConfig::for_target(access, &self.settings)?);
-        let member = Arc::new(Member::new(Arc::clone(&config)));
-        let Some((place, _)) = self.capacity.enter(&member, deadline).await else {
-            events::pool_timeout(&member.peer(), self.settings.pool_timeout, self.settings.cap);
-            return Err(BrokerError::pool_timeout());
+        let connector = self.connector(access)?;
+        let (place, _) = self.enter(&connector, &Key::of(access), |_| false, Deadline::after(ROOM)).await?;
+        Ok((connector, place))
+    }
+
+    fn connector(&self, access: &Access) -> Result<Connector, BrokerError> {
+        let config = ConnectionConfig::for_target(access, &self.settings)?;
+        let list = hash(config.addresses());
+        let answered = self.lock().answered.iter().find(|(known, _)| *known == list).map(|known| known.1);
+        Ok(Connector::new(Arc::new(config)).preferring(answered.unwrap_or_default()))
+    }
+
+    async fn enter(
+        self: &Arc<Self>,
+        connector: &Connector,
+        key: &Arc<Key>,
+        wanted: impl Fn(&Key) -> bool,
+        deadline: Deadline,
+    ) -> Result<(Place, Option<Connection>), BrokerError> {
+        let started = Instant::now();
+        let take_idle = || {
+            let (idle, past) = self.lock().take(&wanted);
+            for past in past {
+                let why = past.connection.why_given_up("it was closed or idle for too long");
+                events::lost(&past.connection.peer, why);
+            }
+            idle
         };
-        Ok((Connector::new(config), place))
-    }
-
-    pub(crate) fn reports(&self) -> Vec<PoolReport> {
-        self.capacity.reports()
-    }
-
-    /// The pool of a target. One without connections is remembered for the address that answered
-    /// last, as long as there are neither too many nor too large ones.
-    fn pool(&self, access: &Access) -> Result<Arc<ConnectionPool>, BrokerError> {
-        let key = Key { endpoint: access.endpoint.clone(), secret_version: access.secret_version.clone() };
-        let mut pools = self.pools.lock().unwrap_or_else(PoisonError::into_inner);
-        let entry = match pools.iter().position(|known| known.key == key) {
-            Some(index) => pools.remove(index),
+        let (permit, idle) = match self.cap.admit(take_idle, deadline.min(ROOM)).await {
+            Some(Admitted::Idle(Idle { connection, permit, .. })) => (permit, Some(connection)),
+            Some(Admitted::New(permit)) => (permit, None),
             None => {
-                let config = Arc::new(ConnectionConfig::for_target(access, &self.settings)?);
-                let capacity = Arc::clone(&self.capacity);
-                let pool = Arc::new(ConnectionPool::sharing(config, capacity, self.settings.retry_for));
-                Remembered { key, pool, bytes: bytes(access) }
+                if let Some(peer) = connector.peer() {
+                    events::pool_timeout(&peer, started.elapsed(), self.cap.max());
+                }
+                return Err(BrokerError::pool_timeout());
             }
         };
-        let pool = Arc::clone(&entry.pool);
-        forget_unused(&mut pools, self.settings.cap * POOLS_PER_CONNECTION - 1, entry.bytes);
-        pools.push(entry);
-        Ok(pool)
+        self.lock().in_use.push(Arc::clone(key));
+        Ok((Place { pools: Arc::clone(self), key: Arc::clone(key), permit: Some(permit) }, idle))
+    }
+
+    /// The connections to the same target as the same user.
+    fn stats(&self, key: &Key) -> PoolStats {
+        let state = self.lock();
+        let available = state.idle.iter().filter(|idle| *idle.owner == *key).count();
+        let in_use = state.in_use.iter().filter(|owner| ***owner == *key).count();
+        PoolStats { total: available + in_use, in_use, available, max_size: self.cap.max() }
+    }
+
+    /// The connections of each target, whatever their users.
+    pub(crate) fn reports(&self) -> Vec<PoolReport> {
+        let state = self.lock();
+        let idle = state.idle.iter().map(|idle| (idle.owner.target(), false));
+        let used = state.in_use.iter().map(|owner| (owner.target(), true));
+        PoolReport::by_target(idle.chain(used), self.cap.max())
+    }
+
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.shelf.lock()
     }
 }
 
-/// Forgets pools without connections, the least recently used first, until at most `count` are left
-/// and there is room for `bytes`.
-fn forget_unused(pools: &mut Vec<Remembered>, count: usize, bytes: usize) {
-    let mut excess = pools.len().saturating_sub(count);
-    let all = pools.iter().fold(bytes, |sum, known| sum.saturating_add(known.bytes));
-    let mut excess_bytes = all.saturating_sub(REMEMBERED_BYTES);
-    pools.retain(|known| {
-        if (excess == 0 && excess_bytes == 0) || known.pool.has_connections() {
-            return true;
-        }
-        excess = excess.saturating_sub(1);
-        excess_bytes = excess_bytes.saturating_sub(known.bytes);
-        false
-    });
-}
-
-/// What a target takes: its key, and the configuration that its pool's parts share.
-fn bytes(access: &Access) -> usize {
-    let endpoint = &access.endpoint;
-    let text = |text: &Option<String>| text.as_ref().map_or(0, String::len);
-    let secret =
-        |secret: &Option<SecretString>| secret.as_ref().map_or(0, |secret| secret.expose_secret().len());
-    let addresses: usize = endpoint.addresses.iter().map(|address| address.host.len() + OVERHEAD).sum();
-    let cipher = match &endpoint.tls {
-        Tls::On { cipher_spec, .. } => text(cipher_spec),
-        Tls::Off => 0,
-    };
-    let shared = addresses
-        + endpoint.queue_manager.len()
-        + text(&endpoint.channel)
-        + text(&endpoint.ccdt_url)
-        + text(&endpoint.user)
-        + cipher
-        + access.secret_version.len();
-    let credentials = access
-        .credentials
-        .as_ref()
-        .map_or(0, |login| login.user.len() + login.password.expose_secret().len());
-    OVERHEAD + 2 * shared + credentials + secret(&access.trust_store) + secret(&access.key_store)
+fn hash(addresses: &[Address]) -> u64 {
+    let mut hasher = DefaultHasher::new();
+    for Address { host, port } in addresses {
+        (host, port).hash(&mut hasher);
+    }
+    hasher.finish()
 }
 
 #[cfg(test)]
 mod tests {
-    use mq::{Address, BrokerKind};
-
     use super::*;
 
-    fn access(number: usize, addresses: usize, filler: usize) -> Access {
-        let host = |index| format!("broker-{index}.example");
-        Access {
-            endpoint: Endpoint {
-                broker: BrokerKind::RabbitMq,
-                queue_manager: format!("host-{number}"),
-                channel: None,
-                addresses: (0..addresses).map(|index| Address { host: host(index), port: 5672 }).collect(),
-                ccdt_url: None,
-                tls: Tls::Off,
-                user: None,
-                password_ref: None,
-            },
-            credentials: Some(mq::Credentials { user: "app".to_owned(), password: "s3cret".into() }),
-            trust_store: None,
-            key_store: None,
-            secret_version: "v".repeat(filler),
-        }
-    }
-
-    fn remembered(pools: &ConnectionPools) -> (usize, usize) {
-        let pools = pools.pools.lock().unwrap();
-        (pools.len(), pools.iter().map(|known| known.bytes).sum())
-    }
-
-    #[tokio::test]
-    async fn targets_are_remembered_up_to_a_number_and_a_size() {
-        let pools = ConnectionPools::new(Settings::default());
+    #[test]
+    fn the_address_that_answered_is_remembered_for_the_latest_targets() {
+        let mut state = State::default();
+        let address = |number| vec![Address { host: format!("broker-{number}.example"), port: 5672 }];
         for number in 0..200 {
-            pools.pool(&access(number, 1, 3)).unwrap();
+            state.remember(hash(&address(number)), number);
         }
-        assert_eq!(remembered(&pools).0, Settings::default().cap * POOLS_PER_CONNECTION);
-        // The one that was used last stays.
-        let last = pools.pool(&access(199, 1, 3)).unwrap();
-        assert!(Arc::ptr_eq(&last, &pools.pool(&access(199, 1, 3)).unwrap()));
-
-        for number in 0..200 {
-            pools.pool(&access(number, 16, 60_000)).unwrap();
-            assert!(remembered(&pools).1 <= REMEMBERED_BYTES);
-        }
-        let (count, bytes) = remembered(&pools);
-        assert!((4..10).contains(&count), "{count} of {bytes} bytes");
-        // One that is larger than all there may be is alone.
-        pools.pool(&access(0, 16, 2_000_000)).unwrap();
-        assert_eq!(remembered(&pools).0, 1);
-        pools.pool(&access(1, 1, 3)).unwrap();
-        assert_eq!(remembered(&pools).0, 1);
+        assert_eq!(state.answered.len(), MOST_REMEMBERED);
+        state.remember(hash(&address(150)), 3);
+        let last = state.answered.last();
+        assert_eq!((state.answered.len(), last), (MOST_REMEMBERED, Some(&(hash(&address(150)), 3))));
     }
 }

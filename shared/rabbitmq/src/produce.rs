@@ -6,6 +6,7 @@ use std::time::Duration;
 use amq_protocol::frame::{AMQPContentHeader, AMQPFrame, gen_frame};
 use async_trait::async_trait;
 use lapin::options::ConfirmSelectOptions;
+use metering::{Latencies, Pacer};
 use mq::{
     Access, BrokerError, Deadline, MessageId, Outgoing, ProduceFailure, ProduceReport, ReadyToPut,
     Transaction,
@@ -14,9 +15,7 @@ use tokio::sync::watch;
 
 use crate::content_header::CLASS_BASIC;
 use crate::errors::{Failure, NACK, NO_ROUTE};
-use crate::latency::Latencies;
 use crate::message::{check, properties};
-use crate::pacer::Pacer;
 use crate::place::Place;
 use crate::pools::ConnectionPools;
 use crate::progress::Progress;
@@ -57,7 +56,7 @@ pub(crate) async fn connect<'a>(
 #[async_trait]
 impl ReadyToPut for Connected<'_> {
     fn cluster(&self) -> Option<&str> {
-        self.session.cluster()
+        self.session.server().cluster.as_deref()
     }
 
     async fn put(
@@ -278,11 +277,12 @@ fn unknown(
     committed: u64,
 ) -> ProduceFailure {
     let refused_alone = is_refused_alone(&failure, published);
+    let why = session.blocked_note();
     let error = place.fail(session, failure);
     if refused_alone {
         return ProduceFailure { error, committed, in_doubt: Vec::new() };
     }
-    let detail = format!("{} messages were sent and not confirmed: {error}", in_doubt.len());
+    let detail = format!("{} messages were sent and not confirmed: {error}{why}", in_doubt.len());
     let error = error.left_in_doubt(detail);
     ProduceFailure { error, committed, in_doubt }
 }

@@ -1,7 +1,8 @@
 //! What kind of queue it is. AMQP has no method that tells, but a declaration that contradicts a
 //! queue is refused with the first argument that differs and its current value. So we declare with
 //! a queue type that does not exist, which creates nothing in any case, and agree to one argument
-//! after the other until the type is what remains.
+//! after the other until the type is what remains. A delivery limit that is no number serves in the
+//! same way.
 
 use std::collections::BTreeMap;
 
@@ -14,8 +15,9 @@ use crate::session::{Session, call, inspect, short};
 
 const QUEUE_TYPE: &str = "x-queue-type";
 const OVERFLOW: &str = "x-overflow";
-/// No queue type has this name.
-const NO_TYPE: &str = "integrahub-asks-for-the-type";
+const DELIVERY_LIMIT: &str = "x-delivery-limit";
+/// No queue type has this name, and no limit this value.
+const NOTHING: &str = "integrahub-asks-for-this";
 /// A queue has fewer arguments than this.
 const MAX_QUESTIONS: usize = 20;
 
@@ -54,38 +56,29 @@ pub(crate) async fn learn(
     queue: &QueueName,
     deadline: Deadline,
 ) -> Result<QueueFacts, BrokerError> {
-    let unknown =
-        |why: &str| BrokerError::unsupported(format!("the type of the queue {queue} is not known: {why}"));
-    let mut question = Question::default();
-    for _ in 0..MAX_QUESTIONS {
-        let channel = throwaway(session, deadline).await?;
-        let answer =
-            call(deadline, channel.queue_declare(short(queue), question.options, question.table())).await;
-        let refusal = match answer {
-            Err(Failure::Amqp(error)) if error.is_amqp_soft_error() => error.to_string(),
-            Err(failure) => return Err(failure.into_error(During::Queue(queue))),
-            Ok(_) => return Err(unknown("the broker accepted a queue type that does not exist")),
-        };
-        if refusal.contains("ACCESS_REFUSED") {
-            return Err(unknown("the user lacks the permission `configure` on it, which the question takes"));
-        }
-        match question.learn(&refusal) {
-            Some(Learned::Kind(kind)) => {
-                let auto_delete = question.options.auto_delete;
-                return Ok(QueueFacts { kind, auto_delete, arguments: question.arguments });
-            }
-            Some(Learned::Argument) => {}
-            None => {
-                // There is none, perhaps: such a queue cannot be declared, whether or not there is
-                // another one.
-                let channel = throwaway(session, deadline).await?;
-                let exists = inspect(&channel, queue, deadline).await;
-                exists.map_err(|failure| failure.into_error(During::Queue(queue)))?;
-                return Err(unknown("the broker did not say"));
-            }
-        }
+    let mut question = Question::about(QUEUE_TYPE);
+    let current = question.ask(session, queue, deadline).await?;
+    let auto_delete = question.options.auto_delete;
+    Ok(QueueFacts { kind: kind(&current), auto_delete, arguments: question.arguments })
+}
+
+/// The delivery limit that a quorum queue was declared with, if it was; a negative one is none. A
+/// policy may set a lower one, which no client can see.
+pub(crate) async fn declared_delivery_limit(
+    session: &Session,
+    queue: &QueueName,
+    facts: &QueueFacts,
+    deadline: Deadline,
+) -> Option<i64> {
+    if facts.kind != QueueKind::Quorum {
+        return None;
     }
-    Err(unknown("the broker did not say"))
+    let mut question = Question::about(DELIVERY_LIMIT);
+    question.arguments = facts.arguments.clone();
+    question.arguments.insert(QUEUE_TYPE.to_owned(), AMQPValue::LongString("quorum".into()));
+    let current = question.ask(session, queue, deadline).await.ok()?;
+    // Of two values, the broker does not say the type.
+    quoted(&current)?.parse().ok()
 }
 
 async fn throwaway(session: &Session, deadline: Deadline) -> Result<lapin::Channel, BrokerError> {
@@ -95,25 +88,65 @@ async fn throwaway(session: &Session, deadline: Deadline) -> Result<lapin::Chann
 /// A declaration, as far as the broker has let us complete it.
 #[derive(Debug)]
 struct Question {
+    /// The argument whose value is asked for.
+    wanted: &'static str,
     options: QueueDeclareOptions,
     arguments: BTreeMap<String, AMQPValue>,
     corrected: Vec<String>,
 }
 
-impl Default for Question {
-    fn default() -> Self {
-        let options = QueueDeclareOptions { durable: true, ..QueueDeclareOptions::default() };
-        Self { options, arguments: BTreeMap::new(), corrected: Vec::new() }
-    }
-}
-
 #[derive(Debug, PartialEq, Eq)]
 enum Learned {
     Argument,
-    Kind(QueueKind),
+    /// What the broker said of the value that is asked for.
+    Wanted(String),
 }
 
 impl Question {
+    fn about(wanted: &'static str) -> Self {
+        let options = QueueDeclareOptions { durable: true, ..QueueDeclareOptions::default() };
+        Self { wanted, options, arguments: BTreeMap::new(), corrected: Vec::new() }
+    }
+
+    /// Asks until the value that is wanted is what differs.
+    async fn ask(
+        &mut self,
+        session: &Session,
+        queue: &QueueName,
+        deadline: Deadline,
+    ) -> Result<String, BrokerError> {
+        let unknown = |why: &str| {
+            BrokerError::unsupported(format!("the type of the queue {queue} is not known: {why}"))
+        };
+        for _ in 0..MAX_QUESTIONS {
+            let channel = throwaway(session, deadline).await?;
+            let declare = channel.queue_declare(short(queue), self.options, self.table());
+            let refusal = match call(deadline, declare).await {
+                Err(Failure::Amqp(error)) if error.is_amqp_soft_error() => error.to_string(),
+                Err(failure) => return Err(failure.into_error(During::Queue(queue))),
+                Ok(_) => return Err(unknown("the broker accepted an argument that cannot be")),
+            };
+            if refusal.contains("ACCESS_REFUSED") {
+                return Err(unknown(
+                    "the user lacks the permission `configure` on it, which the question takes",
+                ));
+            }
+            match self.learn(&refusal) {
+                Some(Learned::Wanted(current)) => return Ok(current),
+                Some(Learned::Argument) => {}
+                None => {
+                    // There is none, perhaps: such a queue cannot be declared, whether or not there
+                    // is another one.
+                    let channel = throwaway(session, deadline).await?;
+                    let exists = inspect(&channel, queue, deadline).await;
+                    exists.map_err(|failure| failure.into_error(During::Queue(queue)))?;
+                    break;
+                }
+            }
+        }
+        Err(unknown("the broker did not say"))
+    }
+
     fn table(&self) -> FieldTable {
         let mut table = FieldTable::default();
         for (name, value) in &self.arguments {
@@ -121,7 +154,7 @@ impl Question {
                 table.insert(name, value.clone());
             }
         }
-        table.insert(QUEUE_TYPE.into(), AMQPValue::LongString(NO_TYPE.into()));
+        table.insert(self.wanted.into(), AMQPValue::LongString(NOTHING.into()));
         table
     }
 
@@ -130,8 +163,8 @@ impl Question {
         let (_, rest) = refusal.split_once("inequivalent arg '")?;
         let (name, rest) = rest.split_once('\'')?;
         let (_, current) = rest.rsplit_once(" but current is ")?;
-        if name == QUEUE_TYPE {
-            return Some(Learned::Kind(kind(current)));
+        if name == self.wanted {
+            return Some(Learned::Wanted(current.to_owned()));
         }
         // An argument that differs a second time was not understood.
         if self.corrected.iter().any(|known| known == name) {
@@ -212,13 +245,15 @@ mod tests {
             ),
         ];
         for (text, kind) in cases {
-            assert_eq!(Question::default().learn(&refusal(text)), Some(Learned::Kind(kind)), "{text}");
+            let learned = Question::about(QUEUE_TYPE).learn(&refusal(text));
+            let Some(Learned::Wanted(current)) = learned else { panic!("{text}: {learned:?}") };
+            assert_eq!(super::kind(&current), kind, "{text}");
         }
     }
 
     #[test]
     fn arguments_that_differ_are_agreed_to_once() {
-        let mut question = Question::default();
+        let mut question = Question::about(QUEUE_TYPE);
         let durable = refusal("'durable' for queue 'q' in vhost '/': received 'true' but current is 'false'");
         let length = refusal(
             "'x-max-length' for queue 'q' in vhost '/': received none but current is the value '2' of type 'signedint'",
@@ -233,8 +268,8 @@ mod tests {
     proptest! {
         #[test]
         fn no_text_makes_the_reading_fail(text in ".*") {
-            let _ = Question::default().learn(&text);
-            let _ = Question::default().learn(&refusal(&text));
+            let _ = Question::about(QUEUE_TYPE).learn(&text);
+            let _ = Question::about(QUEUE_TYPE).learn(&refusal(&text));
         }
     }
 }

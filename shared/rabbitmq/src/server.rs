@@ -1,10 +1,28 @@
-//! What a broker says of itself.
+//! What a broker says of itself, and what follows from its version.
 
 use amq_protocol::frame::{AMQPFrame, parsing::parse_frame};
 use lapin::protocol::{AMQPClass, connection};
 use lapin::types::{AMQPValue, FieldTable};
 
 use crate::errors::PRODUCT;
+
+/// The first version whose quorum queues count failures apart from returns.
+const COUNTS_FAILURES: (u32, u32) = (4, 3);
+/// The first version whose quorum queues have a delivery limit unless their owner sets another one.
+const LIMITS_DELIVERIES: (u32, u32) = (4, 0);
+/// That limit.
+const DEFAULT_DELIVERY_LIMIT: u64 = 20;
+
+/// What a quorum queue counts towards its delivery limit. A message that exceeds it is dropped or
+/// dead-lettered.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Counted {
+    /// Whatever goes back, in every way that there is.
+    EveryReturn,
+    /// What a client rejects (`basic.reject`), and what it has not settled when its channel ends.
+    /// What it gives back by `basic.nack` is not counted.
+    Failures,
+}
 
 /// The product, the version and the cluster's name of the server properties.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -35,11 +53,66 @@ impl Server {
             cluster: text("cluster_name"),
         }
     }
+
+    /// Of an unknown product or version, the worst is assumed.
+    pub(crate) fn counted(&self) -> Counted {
+        match self.is_at_least(COUNTS_FAILURES) {
+            true => Counted::Failures,
+            false => Counted::EveryReturn,
+        }
+    }
+
+    /// The limit of quorum queues whose owner set none, where there is one.
+    pub(crate) fn default_delivery_limit(&self) -> Option<u64> {
+        self.is_at_least(LIMITS_DELIVERIES).then_some(DEFAULT_DELIVERY_LIMIT)
+    }
+
+    fn is_at_least(&self, wanted: (u32, u32)) -> bool {
+        let release = self.version.as_deref().and_then(release);
+        self.product == PRODUCT && release.is_some_and(|release| release >= wanted)
+    }
+}
+
+/// Major and minor of `4.3.6` or `4.3.0-rc.1`.
+fn release(version: &str) -> Option<(u32, u32)> {
+    let mut parts = version.split('.').map(str::parse);
+    Some((parts.next()?.ok()?, parts.next()?.ok()?))
 }
 
 fn text(properties: &FieldTable, name: &str) -> Option<String> {
     match properties.inner().get(name)? {
         AMQPValue::LongString(text) => String::from_utf8(text.as_bytes().to_vec()).ok(),
         _ => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn server(product: &str, version: Option<&str>) -> Server {
+        Server { product: product.to_owned(), version: version.map(str::to_owned), cluster: None }
+    }
+
+    #[test]
+    fn what_counts_follows_from_the_version_and_is_everything_where_that_is_unknown() {
+        let cases = [
+            (Some("3.10.8"), Counted::EveryReturn, None),
+            (Some("3.13.7"), Counted::EveryReturn, None),
+            (Some("4.0.5"), Counted::EveryReturn, Some(20)),
+            (Some("4.2.10"), Counted::EveryReturn, Some(20)),
+            (Some("4.3.0-rc.1"), Counted::Failures, Some(20)),
+            (Some("4.10.0"), Counted::Failures, Some(20)),
+            (Some("10.0.0"), Counted::Failures, Some(20)),
+            (Some("4"), Counted::EveryReturn, None),
+            (Some("4.x"), Counted::EveryReturn, None),
+            (Some(""), Counted::EveryReturn, None),
+            (None, Counted::EveryReturn, None),
+        ];
+        for (version, counted, limit) in cases {
+            let server = server(PRODUCT, version);
+            assert_eq!((server.counted(), server.default_delivery_limit()), (counted, limit), "{version:?}");
+        }
+        assert_eq!(server("LavinMQ", Some("4.3.0")).counted(), Counted::EveryReturn);
     }
 }

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use lapin::Channel;
-use lapin::options::QueueDeclareOptions;
+use lapin::options::{BasicNackOptions, QueueDeclareOptions};
 use lapin::types::{FieldTable, ShortString};
 use mq::{Access, BrokerError, Deadline, QueueName};
 
@@ -11,6 +11,7 @@ use crate::errors::{During, Failure};
 use crate::intake::Intake;
 use crate::pooled::PooledConnection;
 use crate::pools::ConnectionPools;
+use crate::server::{Counted, Server};
 
 /// A channel and the connection under it. Dropping a session cuts the connection, so whatever was
 /// open on it ends: the broker puts unacknowledged messages back.
@@ -38,9 +39,19 @@ impl Session {
         self.0.connection().intake()
     }
 
-    /// The name of the cluster that the broker belongs to, if the broker told it.
-    pub(crate) fn cluster(&self) -> Option<&str> {
-        self.0.connection().server.cluster.as_deref()
+    /// What the broker said of itself.
+    pub(crate) fn server(&self) -> &Server {
+        &self.0.connection().server
+    }
+
+    /// What to add to a caller's answer if the broker has said that it reads nothing more.
+    pub(crate) fn blocked_note(&self) -> String {
+        match self.0.connection().blocked() {
+            Some(shortage) => {
+                format!("; RabbitMQ has blocked this connection ({shortage}) and accepts no messages for now")
+            }
+            None => String::new(),
+        }
     }
 
     /// How many messages the broker has given back as unroutable on the connection.
@@ -56,6 +67,26 @@ impl Session {
     /// Whether the library still believes in channel and connection.
     pub(crate) fn seems_open(&self) -> bool {
         self.channel().status().connected() && self.0.connection().seems_open()
+    }
+
+    /// Gives back whatever is unsettled on the channel in the way that a quorum queue does not
+    /// count, if the broker has one. Otherwise, and for what does not arrive, the channel's end
+    /// does it.
+    pub(crate) async fn give_back(&self, queue: &QueueName, deadline: Deadline) {
+        if self.server().counted() == Counted::EveryReturn {
+            return;
+        }
+        if self.nack_all(deadline).await.is_ok() {
+            // Its answer comes after the messages are on their way to the queue.
+            let _ = inspect(self.channel(), queue, deadline).await;
+        }
+    }
+
+    /// Gives back whatever is unsettled on the channel.
+    pub(crate) async fn nack_all(&self, deadline: Deadline) -> Result<(), Failure> {
+        // Tag 0 with `multiple` stands for all deliveries.
+        let options = BasicNackOptions { multiple: true, requeue: true };
+        call(deadline, self.channel().basic_nack(0, options)).await
     }
 
     /// Closes the channel and keeps the connection for the next request.

@@ -5,6 +5,7 @@ use lapin::options::BasicAckOptions;
 use mq::{BrokerError, Consumed, Deadline, QueueName, UnitOfWork};
 
 use crate::errors::{During, Failure};
+use crate::server::Counted;
 use crate::session::{Session, call, inspect};
 
 /// Deliveries that wait for their settlement. Dropping it puts them back, because it cuts the
@@ -12,16 +13,18 @@ use crate::session::{Session, call, inspect};
 pub(crate) struct Taken {
     pub(crate) session: Session,
     pub(crate) queue: QueueName,
-    /// The last delivery in hand; it stands for all before it. What came after it did not fit.
+    /// The last delivery in hand; it stands for all before it.
     pub(crate) last_tag: Option<u64>,
+    /// Whether more was delivered, which did not fit.
+    pub(crate) has_excess: bool,
     pub(crate) consumed: Consumed,
 }
 
 impl Taken {
     /// Acknowledges what is in hand, and asks for the queue's state on the same channel: the broker
-    /// answers in order, so its answer proves that the acknowledgement arrived. A quorum queue
-    /// settles later, and gets what is settled before the channel's end: see
-    /// [`Taking`](crate::taking::Taking) for how much that may be.
+    /// answers in order, so its answer proves that the acknowledgement arrived at the channel. A
+    /// quorum queue settles later, and gets what is settled before the channel's end unless it
+    /// loses its leader then: see [`Taking`](crate::taking::Taking) for how much that may be.
     async fn acknowledge(&self, tag: u64, deadline: Deadline) -> Result<(), BrokerError> {
         if !self.session.seems_open() {
             return Err(not_ours_any_more());
@@ -36,6 +39,10 @@ impl Taken {
             Ok(()) => {}
             Err(failure) if failure.was_not_sent() => return Err(not_ours_any_more()),
             Err(failure) => return Err(in_doubt(failure)),
+        }
+        if self.has_excess && self.session.server().counted() == Counted::Failures {
+            // The question that follows shows whether it arrived.
+            let _ = self.session.nack_all(deadline).await;
         }
         match inspect(self.session.channel(), &self.queue, deadline).await {
             Ok(_) => Ok(()),
@@ -53,9 +60,7 @@ impl Taken {
     /// Removes the messages and says what was in hand.
     pub(crate) async fn remove(self, deadline: Deadline) -> (Consumed, Result<(), BrokerError>) {
         let Some(tag) = self.last_tag else {
-            // Where anything was delivered, the channel's end puts it back.
-            self.session.finish(deadline).await;
-            return (self.consumed, Ok(()));
+            return (self.restore(deadline).await, Ok(()));
         };
         let result = self.acknowledge(tag, deadline).await;
         if result.is_ok() {
@@ -66,8 +71,11 @@ impl Taken {
 
     /// Puts the messages back and says what was in hand. It cannot fail: the end of the channel
     /// puts them back, in their places, and where the broker does not answer, the connection is
-    /// cut. (A quorum queue would put at its end what a `basic.nack` returns.)
+    /// cut.
     pub(crate) async fn restore(self, deadline: Deadline) -> Consumed {
+        if self.last_tag.is_some() || self.has_excess {
+            self.session.give_back(&self.queue, deadline).await;
+        }
         self.session.finish(deadline).await;
         self.consumed
     }
@@ -89,31 +97,6 @@ impl UnitOfWork for Taken {
 
     async fn rollback(self: Box<Self>, deadline: Deadline) -> Result<(), BrokerError> {
         self.restore(deadline).await;
-        Ok(())
-    }
-}
-
-/// Messages of which nothing is left to settle: looked at and put back, or removed for good.
-pub(crate) struct Done {
-    pub(crate) consumed: Consumed,
-    pub(crate) removed: bool,
-}
-
-#[async_trait]
-impl UnitOfWork for Done {
-    fn consumed(&self) -> &Consumed {
-        &self.consumed
-    }
-
-    async fn commit(self: Box<Self>, _: Deadline) -> Result<(), BrokerError> {
-        Ok(())
-    }
-
-    async fn rollback(self: Box<Self>, _: Deadline) -> Result<(), BrokerError> {
-        if self.removed {
-            let detail = "the messages were removed when they were taken and cannot be put back";
-            return Err(BrokerError::unsupported(detail));
-        }
         Ok(())
     }
 }

@@ -6,10 +6,10 @@ use std::time::Instant;
 
 use lapin::BasicProperties;
 use lapin::types::ShortString;
+use metering::Latencies;
 use mq::{Deadline, MessageId};
 
 use crate::errors::Failure;
-use crate::latency::Latencies;
 use crate::progress::Progress;
 use crate::publish::{Answer, Outcome, Publish};
 use crate::session::Session;

@@ -7,9 +7,10 @@ use std::ffi::OsStr;
 use std::fs::File;
 use std::io::{self, Write as _};
 use std::os::unix::fs::{OpenOptionsExt as _, chown};
-use std::os::unix::process::CommandExt as _;
 use std::path::Path;
 use std::process::Command;
+
+use crate::root::Root;
 
 pub use cluster::{Cluster, PASSWORD};
 pub use programs::programs;
@@ -65,11 +66,11 @@ impl Server<'_> {
     /// # Errors
     /// PostgreSQL is not installed.
     pub fn command(&self) -> io::Result<Command> {
-        let programs =
-            programs().ok_or_else(|| io::Error::new(io::ErrorKind::NotFound, "there is no PostgreSQL"))?;
-        let mut command = Command::new("sh");
+        let root = Root::of_postgresql();
+        let programs = programs(&root)
+            .ok_or_else(|| io::Error::new(io::ErrorKind::NotFound, "there is no PostgreSQL"))?;
+        let mut command = root.command("sh");
         command
-            .env_clear()
             .envs(std::env::var_os("PATH").map(|path| ("PATH", path)))
             .env("BINARIES", programs)
             .env("PORT", self.port.to_string())
@@ -77,7 +78,7 @@ impl Server<'_> {
             .args(self.settings.iter().flat_map(|setting| [OsStr::new("-c"), setting.as_ref()]))
             .current_dir(self.directory);
         if let Some(account) = self.account {
-            command.uid(account.uid).gid(account.gid);
+            root.run_as(&mut command, account.uid, account.gid);
         }
         Ok(command)
     }

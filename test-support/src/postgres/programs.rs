@@ -2,12 +2,19 @@
 
 use std::path::{Path, PathBuf};
 
+use crate::root::Root;
+
 /// Debian has them here, by version, and not on the path.
 const DEBIAN: &str = "/usr/lib/postgresql";
 
-/// The directory with the programs of the newest version, or of the one on the path.
+/// The directory with the programs of the newest version in a root, as those who entered it see it.
+/// On the machine itself they may be on the path instead.
 #[must_use]
-pub fn programs() -> Option<PathBuf> {
+pub fn programs(root: &Root) -> Option<PathBuf> {
+    if let Some(directory) = root.directory() {
+        let found = newest(&directory.join(DEBIAN.trim_start_matches('/')))?;
+        return found.strip_prefix(directory).ok().map(|found| Path::new("/").join(found));
+    }
     newest(Path::new(DEBIAN)).or_else(|| {
         let path = std::env::var_os("PATH")?;
         std::env::split_paths(&path).find(|directory| has_server(directory))

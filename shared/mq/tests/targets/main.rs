@@ -230,6 +230,9 @@ fn names_are_as_long_as_their_broker_allows() {
     for (member, within, beyond) in [
         ("queueManager", "M".repeat(48), "M".repeat(49)),
         ("queueManager", "A.B_C/D%".to_owned(), "A B".to_owned()),
+        // Whichever queue manager the channel leads to.
+        ("queueManager", "*GROUP".to_owned(), "GROUP*".to_owned()),
+        ("queueManager", String::new(), "**".to_owned()),
         ("queue", "Q".repeat(48), "Q".repeat(49)),
         ("connName", format!("{},{}", hosts(200), hosts(59)), format!("{},{}", hosts(200), hosts(60))),
     ] {

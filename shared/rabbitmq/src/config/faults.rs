@@ -8,10 +8,6 @@ use secrecy::ExposeSecret as _;
 
 use super::ConnectionConfig;
 
-pub(super) const PORT: RangeInclusive<i64> = 1..=65_535;
-pub(super) const TIMEOUT: RangeInclusive<i64> = 1..=300;
-pub(super) const HEARTBEAT: RangeInclusive<i64> = 0..=3_600;
-
 /// AMQP carries a virtual host as a short string.
 const VHOST_MAX: usize = 255;
 
@@ -35,23 +31,17 @@ impl fmt::Display for ConfigFault {
 #[error("{}", .0.iter().map(ToString::to_string).collect::<Vec<_>>().join("; "))]
 pub struct ConfigError(pub Vec<ConfigFault>);
 
-/// Collects faults, so that all are told at once.
-#[derive(Default)]
-pub(super) struct Faults(Vec<ConfigFault>);
+struct Faults(Vec<ConfigFault>);
 
 impl Faults {
-    pub(super) fn push(&mut self, setting: impl Into<String>, reason: impl Into<String>) {
-        self.0.push(ConfigFault { setting: setting.into(), reason: reason.into() });
-    }
-
-    pub(super) fn into_result(self) -> Result<(), ConfigError> {
-        if self.0.is_empty() { Ok(()) } else { Err(ConfigError(self.0)) }
+    fn push(&mut self, setting: &str, reason: impl Into<String>) {
+        self.0.push(ConfigFault { setting: setting.to_owned(), reason: reason.into() });
     }
 }
 
 /// The rules that hold whatever the source.
 pub(super) fn check(config: &ConnectionConfig) -> Result<(), ConfigError> {
-    let mut faults = Faults::default();
+    let mut faults = Faults(Vec::new());
     for address in &config.addresses {
         if address.host.is_empty() {
             faults.push("host", "is empty");
@@ -77,13 +67,13 @@ pub(super) fn check(config: &ConnectionConfig) -> Result<(), ConfigError> {
     if config.vhost.len() > VHOST_MAX {
         faults.push("vhost", format!("has more than {VHOST_MAX} bytes"));
     }
-    if !within(&TIMEOUT, config.timeout.as_secs()) {
+    if !within(&ConnectionConfig::TIMEOUT_SECONDS, config.timeout.as_secs()) {
         faults.push("timeout", "is not within 1 to 300");
     }
-    if !within(&HEARTBEAT, config.heartbeat.into()) {
+    if !within(&ConnectionConfig::HEARTBEAT_SECONDS, config.heartbeat.into()) {
         faults.push("heartbeat", "is not within 0 to 3600");
     }
-    faults.into_result()
+    if faults.0.is_empty() { Ok(()) } else { Err(ConfigError(faults.0)) }
 }
 
 fn within(range: &RangeInclusive<i64>, value: u64) -> bool {

@@ -1,24 +1,29 @@
 //! What a connection is made of.
 
 mod faults;
-mod sources;
-mod tls_files;
 
 use std::fmt;
 use std::net::IpAddr;
+use std::ops::RangeInclusive;
 use std::time::Duration;
 
 use lapin::types::Heartbeat;
 use lapin::uri::{AMQPAuthority, AMQPQueryString, AMQPScheme, AMQPUri, AMQPUserInfo, SASLMechanism};
-use mq::{Access, Address, BrokerError, Tls};
+use mq::{Access, Address, BrokerError, Credentials, Tls};
 use secrecy::{ExposeSecret as _, SecretString};
 use tracing::warn;
 
 use crate::frame_filter::FRAME_MAX;
 use crate::intake::MOST_HELD;
+use crate::tls;
 
 pub use self::faults::{ConfigError, ConfigFault};
-pub use self::sources::ConnectionArguments;
+
+/// How long a single address may take to connect and log in, unless somebody says otherwise.
+const TIMEOUT: Duration = Duration::from_secs(30);
+
+/// Likewise the seconds between heartbeats.
+const HEARTBEAT: Heartbeat = 60;
 
 /// What replaces a heartbeat of 0 in a function, in seconds.
 const FUNCTION_HEARTBEAT: Heartbeat = 60;
@@ -47,8 +52,6 @@ pub enum Host {
 pub struct Settings {
     /// How many connections may be open at once, over all targets.
     pub cap: usize,
-    /// How long a caller waits for one of them to become free.
-    pub pool_timeout: Duration,
     /// How long a single address may take to connect and log in.
     pub connect_timeout: Duration,
     /// Seconds between heartbeats. The broker may ask for less.
@@ -66,9 +69,8 @@ impl Default for Settings {
     fn default() -> Self {
         Self {
             cap: 5,
-            pool_timeout: Duration::from_secs(10),
-            connect_timeout: Duration::from_secs(30),
-            heartbeat: 60,
+            connect_timeout: TIMEOUT,
+            heartbeat: HEARTBEAT,
             most_held: MOST_HELD,
             retry_for: Duration::from_secs(8),
             host: Host::default(),
@@ -91,6 +93,29 @@ pub struct ConnectionConfig {
     host: Host,
 }
 
+/// How a client shows who it is.
+#[derive(Clone, Debug)]
+pub enum Login {
+    /// SASL PLAIN.
+    Password {
+        /// Not empty, and without NUL.
+        user: String,
+        /// Not empty, and without NUL.
+        password: SecretString,
+    },
+    /// SASL EXTERNAL: the client's certificate is the login.
+    Certificate,
+}
+
+impl Login {
+    fn into_parts(self) -> (String, SecretString, SASLMechanism) {
+        match self {
+            Self::Password { user, password } => (user, password, SASLMechanism::Plain),
+            Self::Certificate => (String::new(), SecretString::default(), SASLMechanism::External),
+        }
+    }
+}
+
 /// PEM material of a connection under TLS. The broker's certificate is always verified.
 #[derive(Clone, Debug, Default)]
 pub struct TlsConfig {
@@ -100,7 +125,65 @@ pub struct TlsConfig {
     pub key_store: Option<SecretString>,
 }
 
+impl TlsConfig {
+    /// Checks that the material can be used.
+    ///
+    /// # Errors
+    /// What is wrong with it, without showing any of it.
+    pub fn check(&self) -> Result<(), BrokerError> {
+        tls::connector(self).map(drop)
+    }
+}
+
 impl ConnectionConfig {
+    /// What a port may be.
+    pub const PORT: RangeInclusive<i64> = 1..=65_535;
+    /// What a timeout may be, in seconds.
+    pub const TIMEOUT_SECONDS: RangeInclusive<i64> = 1..=300;
+    /// What a heartbeat may be, in seconds.
+    pub const HEARTBEAT_SECONDS: RangeInclusive<i64> = 0..=3_600;
+
+    /// A connection to this address and virtual host, without TLS, with a timeout of 30 s and a
+    /// heartbeat of 60 s, in a process that runs all the time.
+    ///
+    /// # Errors
+    /// With everything that is wrong.
+    pub fn new(address: Address, vhost: String, login: Login) -> Result<Self, ConfigError> {
+        let (user, password, mechanism) = login.into_parts();
+        let config = Self {
+            addresses: vec![address],
+            vhost,
+            user,
+            password,
+            tls: None,
+            timeout: TIMEOUT,
+            heartbeat: HEARTBEAT,
+            mechanism,
+            host: Host::Process,
+        };
+        config.checked()
+    }
+
+    fn checked(self) -> Result<Self, ConfigError> {
+        faults::check(&self).map(|()| self)
+    }
+
+    /// # Errors
+    /// It is out of its range.
+    pub fn with_timeout(mut self, timeout: Duration) -> Result<Self, ConfigError> {
+        self.timeout = timeout;
+        self.checked()
+    }
+
+    /// Seconds between heartbeats; 0 is none.
+    ///
+    /// # Errors
+    /// It is out of its range.
+    pub fn with_heartbeat(mut self, heartbeat: Heartbeat) -> Result<Self, ConfigError> {
+        self.heartbeat = heartbeat;
+        self.checked()
+    }
+
     /// The configuration of the gateway's connections to a target.
     ///
     /// # Errors
@@ -126,13 +209,13 @@ impl ConnectionConfig {
         // A client certificate alone is an identity. RabbitMQ's own default user is for its own
         // machine.
         let has_key = tls.as_ref().is_some_and(|tls| tls.key_store.is_some());
-        let (user, password, mechanism) = match &access.credentials {
-            Some(credentials) => {
-                (credentials.user.clone(), credentials.password.clone(), SASLMechanism::Plain)
+        let login = match &access.credentials {
+            Some(Credentials { user, password }) => {
+                Login::Password { user: user.clone(), password: password.clone() }
             }
-            None if has_key => (String::new(), SecretString::default(), SASLMechanism::External),
+            None if has_key => Login::Certificate,
             None if endpoint.addresses.iter().all(is_loopback) => {
-                (GUEST.to_owned(), SecretString::from(GUEST), SASLMechanism::Plain)
+                Login::Password { user: GUEST.to_owned(), password: SecretString::from(GUEST) }
             }
             None => {
                 return Err(unsupported(
@@ -140,6 +223,7 @@ impl ConnectionConfig {
                 ));
             }
         };
+        let (user, password, mechanism) = login.into_parts();
         let config = Self {
             addresses: endpoint.addresses.clone(),
             vhost: endpoint.queue_manager.clone(),
@@ -151,7 +235,7 @@ impl ConnectionConfig {
             mechanism,
             host: Host::Process,
         };
-        faults::check(&config).map_err(|error| unsupported(&error.to_string()))?;
+        let config = config.checked().map_err(|error| unsupported(&error.to_string()))?;
         Ok(config.running_in(settings.host))
     }
 
@@ -184,7 +268,7 @@ impl ConnectionConfig {
     /// When the host is empty or the port 0.
     pub fn with_fallback(mut self, address: Address) -> Result<Self, ConfigError> {
         self.addresses.push(address);
-        faults::check(&self).map(|()| self)
+        self.checked()
     }
 
     /// Where connections go, in order. There is at least one address.

@@ -8,13 +8,16 @@
 //! beginning passes, and what comes after it is dropped here. A message that the broker returns
 //! loses its body, which nobody reads.
 
+mod noticed;
+
 use std::collections::HashMap;
 use std::io;
-use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, OnceLock};
+use std::sync::Arc;
 
 use crate::content_header::{self, Place};
-use crate::intake::{Admission, Intake};
+use crate::intake::Admission;
+
+pub(crate) use noticed::{Noticed, Shortage};
 
 const METHOD: u8 = 1;
 const CONTENT_HEADER: u8 = 2;
@@ -32,31 +35,6 @@ pub(crate) const FRAME_MAX: u32 = 131_072;
 const BASIC_RETURN: [u8; 4] = [0, 60, 0, 50];
 const BASIC_DELIVER: [u8; 4] = [0, 60, 0, 60];
 const BASIC_GET_OK: [u8; 4] = [0, 60, 0, 71];
-
-/// What was noticed on the way, and what may pass.
-#[derive(Debug, Default)]
-pub(crate) struct Noticed {
-    greeting: OnceLock<Vec<u8>>,
-    returns: AtomicU64,
-    intake: Intake,
-}
-
-impl Noticed {
-    /// The broker's first frame.
-    pub(crate) fn greeting(&self) -> Option<&[u8]> {
-        self.greeting.get().map(Vec::as_slice)
-    }
-
-    /// How many messages the broker has given back as unroutable. It counts before the library
-    /// learns anything from the same or a later frame.
-    pub(crate) fn returns(&self) -> u64 {
-        self.returns.load(Ordering::Acquire)
-    }
-
-    pub(crate) fn intake(&self) -> &Intake {
-        &self.intake
-    }
-}
 
 /// What the content that comes next on a channel belongs to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -154,19 +132,19 @@ impl FrameFilter {
             Some(&BODY) if self.content(frame).is_some_and(Content::has_no_bodies) => Rest::IsDropped,
             _ => self.pass(frame),
         };
-        if self.noticed.greeting.get().is_none() {
-            let greeting = self.ready.get(start..).unwrap_or_default().to_vec();
-            self.noticed.greeting.get_or_init(|| greeting);
-        }
+        self.noticed.greet(|| self.ready.get(start..).unwrap_or_default().to_vec());
     }
 
     fn finish_method(&mut self, frame: &[u8]) -> Rest {
         let Some(arguments) = payload(frame) else { return self.pass(frame) };
+        if channel(frame) == 0 {
+            self.noticed.note_connection(arguments);
+        }
         let content = if arguments.starts_with(&BASIC_RETURN) {
-            self.noticed.returns.fetch_add(1, Ordering::Release);
+            self.noticed.note_return();
             Some(Content::Returned)
         } else {
-            delivery_tag(arguments).map(|tag| match self.noticed.intake.is_closed() {
+            delivery_tag(arguments).map(|tag| match self.noticed.intake().is_closed() {
                 true => Content::Dropped,
                 false => Content::Delivery(tag),
             })
@@ -201,7 +179,7 @@ impl FrameFilter {
         let read = content_header::read(header, place.as_ref());
         let rewritten = match content {
             Some(Content::Delivery(tag))
-                if self.noticed.intake.admit(tag, read.weight) == Admission::Hollow =>
+                if self.noticed.intake().admit(tag, read.weight) == Admission::Hollow =>
             {
                 self.contents.insert(channel(frame), Content::Hollow);
                 Some(content_header::hollow())
@@ -326,6 +304,8 @@ fn foreign_fields(method: [u8; 4]) -> &'static [Field] {
     match (class, method) {
         // connection.close and channel.close
         (10, 50) | (20, 40) => &[Skip(2), Text],
+        // connection.blocked
+        (10, 60) => &[Text],
         // basic.return
         (60, 50) => &[Skip(2), Text, Exchange, RoutingKey],
         // basic.deliver

@@ -51,6 +51,40 @@ fn messages_that_come_back_are_counted_before_anything_passes() {
     assert_eq!(noticed.returns(), 2);
 }
 
+#[test]
+fn the_broker_says_why_it_blocks_a_connection_and_that_it_reads_again() {
+    let noticed = Arc::new(Noticed::default());
+    let mut filter = FrameFilter::new(Arc::clone(&noticed));
+    let method = |payload: &[u8]| rebuilt(&[METHOD, 0, 0], payload);
+    let blocked = |reason: &[u8]| {
+        let length = u8::try_from(reason.len()).unwrap();
+        method(&[&[0, 10, 0, 60, length], reason].concat())
+    };
+    let cases = [
+        (blocked(b"low on memory"), Some(Shortage::Memory)),
+        (blocked(b"low on disk"), Some(Shortage::Disk)),
+        (method(&[0, 10, 0, 61]), None),
+        (blocked(b"low on memory & disk"), Some(Shortage::MemoryAndDisk)),
+        (blocked(b"\xff"), Some(Shortage::Other)),
+        (method(&[0, 10, 0, 61]), None),
+    ];
+    for (frame, expected) in cases {
+        filter.push(&frame).unwrap();
+        assert_eq!(noticed.blocked(), expected, "{frame:?}");
+        let passed = all_of(&mut filter);
+        assert!(parse_frame(passed.as_slice()).is_ok_and(|(rest, _)| rest.is_empty()), "{passed:?}");
+    }
+    // Not as long as it says, and no argument at all.
+    for arguments in [&[9, b'x'][..], &[]] {
+        filter.push(&method(&[&[0, 10, 0, 60], arguments].concat())).unwrap();
+        assert_eq!(noticed.blocked(), Some(Shortage::Other));
+        filter.push(&method(&[0, 10, 0, 61])).unwrap();
+    }
+    // On another channel it says nothing of the connection.
+    filter.push(&rebuilt(&[METHOD, 0, 1], &[0, 10, 0, 60, 1, b'x'])).unwrap();
+    assert_eq!(noticed.blocked(), None);
+}
+
 fn method(channel: u16, method: basic::AMQPMethod) -> Vec<u8> {
     let frame = AMQPFrame::Method(channel, AMQPClass::Basic(method));
     gen_frame(&frame)(Vec::new().into()).unwrap().into_inner().0

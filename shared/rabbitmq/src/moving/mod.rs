@@ -85,7 +85,7 @@ pub(crate) async fn preview(
 ) -> Result<MoveReport, BrokerError> {
     let session = Session::open(pool, access, deadline).await?;
     let most_held = pool.settings().most_held;
-    if let Err(error) = crate::fetch::refuse_to_requeue(&session, queue, deadline).await {
+    if let Err(error) = crate::fetch::refuse_harm(&session, queue, deadline).await {
         session.finish(deadline).await;
         return Err(error);
     }
@@ -255,13 +255,14 @@ impl Moving {
 
     /// The messages of the window may be at both places.
     fn in_doubt(&self, what: &str, cause: &BrokerError) -> MoveFailure {
-        let count = self.window.len();
-        let error = cause.clone().left_in_doubt(format!("{count} messages {what}: {cause}"));
+        let (count, why) = (self.window.len(), self.source.session.blocked_note());
+        let error = cause.clone().left_in_doubt(format!("{count} messages {what}: {cause}{why}"));
         MoveFailure { error, in_doubt: u64::try_from(count).unwrap_or(u64::MAX) }
     }
 
     /// Acknowledges the window, and asks for the queue's state on the same channel: its answer
-    /// proves that the acknowledgements arrived.
+    /// proves that the acknowledgements arrived at the channel. A quorum queue that loses its
+    /// leader at that moment may not have them.
     async fn acknowledge(&mut self, deadline: Deadline) -> Result<(), Failure> {
         let channel = self.source.session.channel();
         let multiple = BasicAckOptions { multiple: true };
@@ -293,7 +294,7 @@ impl Moving {
 #[async_trait]
 impl Relocation for Moving {
     fn cluster(&self) -> Option<&str> {
-        self.source.session.cluster()
+        self.source.session.server().cluster.as_deref()
     }
 
     fn most_in_doubt(&self) -> u64 {

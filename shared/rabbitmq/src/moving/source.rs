@@ -11,13 +11,17 @@ use mq::{BrokerError, Considered, Deadline, MoveCommand, MoveReport, QueueName, 
 use super::route::{self, Route};
 use crate::content_header;
 use crate::errors::{During, Failure};
-use crate::message::returns;
+use crate::message::times_back;
 use crate::queue_facts::{self, QueueKind};
+use crate::server::Counted;
 use crate::session::{Session, call, inspect, short};
 
 /// How many messages are looked at, at most. Those that are not moved are hidden from others until
 /// the end.
 const MOST_EXAMINED: u64 = 10_000;
+/// How many messages go back to a queue other than a classic one, at most: each is returned by a
+/// command of its own, of which a channel sends about 32 at once, and forgets the rest if it ends.
+const MOST_RETURNED: u64 = 32;
 
 /// A message that is to be put somewhere.
 pub(super) struct Parcel {
@@ -46,8 +50,8 @@ pub(super) struct Source {
     /// How many messages are in hand that will go back.
     held: u64,
     stayed: u64,
-    /// Whether the queue counts what returns to it, once that was asked.
-    counts_returns: Option<bool>,
+    /// Whether the queue is a classic one, once that was asked.
+    is_classic: Option<bool>,
     /// The bytes of messages that a window may hold.
     most_held: usize,
     /// With the tags of their deliveries.
@@ -76,7 +80,7 @@ impl Source {
         let selected: Option<HashSet<Vec<u8>>> =
             command.msg_ids.as_ref().map(|ids| ids.iter().map(|id| id.0.clone()).collect());
         if selected.is_some()
-            && let Err(error) = crate::fetch::refuse_to_requeue(&session, queue, deadline).await
+            && let Err(error) = crate::fetch::refuse_harm(&session, queue, deadline).await
         {
             session.finish(deadline).await;
             return Err(error);
@@ -92,7 +96,7 @@ impl Source {
             ready: Some(ready),
             held: 0,
             stayed: 0,
-            counts_returns: None,
+            is_classic: None,
             most_held,
             considered: Vec::new(),
             examined: 0,
@@ -141,6 +145,14 @@ impl Source {
                 self.end(true);
                 break;
             }
+            if self.held >= MOST_RETURNED && !self.is_classic(deadline).await {
+                self.warnings.push(format!(
+                    "the queue {} takes back {MOST_RETURNED} messages at once, so no further ones were looked at",
+                    self.queue
+                ));
+                self.end(true);
+                break;
+            }
             let options = BasicGetOptions { no_ack: false };
             let get = self.session.channel().basic_get(short(&self.queue), options);
             let Some(message) = call(deadline, get).await? else {
@@ -172,7 +184,7 @@ impl Source {
             to: decision.to.clone(),
             stays: None,
             deaths: route::deaths(&delivery.properties),
-            backout_count: returns(&delivery).unwrap_or(u64::from(delivery.redelivered)),
+            backout_count: times_back(&delivery).unwrap_or(u64::from(delivery.redelivered)),
         };
         if is_hollow {
             // Its content is still on its way, and was not looked at.
@@ -216,7 +228,8 @@ impl Source {
         if self.route.is_closed() {
             self.end(has_more);
         }
-        if !self.is_over && self.counts_returns(deadline).await {
+        let counts_returns = self.session.server().counted() == Counted::EveryReturn;
+        if !self.is_over && counts_returns && !self.is_classic(deadline).await {
             self.warnings.push(format!(
                 "the queue {} counts what returns to it and may drop it past a limit, so the move ended at the first message that stays",
                 self.queue
@@ -236,22 +249,24 @@ impl Source {
         self.considered.push((tag, considered));
     }
 
-    /// What cannot be found out is taken for a queue that counts.
-    async fn counts_returns(&mut self, deadline: Deadline) -> bool {
-        if let Some(known) = self.counts_returns {
+    /// What cannot be found out is taken for a queue that counts what returns to it.
+    async fn is_classic(&mut self, deadline: Deadline) -> bool {
+        if let Some(known) = self.is_classic {
             return known;
         }
         let facts = queue_facts::learn(&self.session, &self.queue, deadline).await;
-        let counts = !facts.is_ok_and(|facts| facts.kind == QueueKind::Classic);
-        *self.counts_returns.insert(counts)
+        *self.is_classic.insert(facts.is_ok_and(|facts| facts.kind == QueueKind::Classic))
     }
 
     /// Ends the session, which returns what is in hand: what was not moved, and `more` messages.
     pub(super) async fn finish(self, more: u64, deadline: Deadline) -> MoveReport {
-        let Self { session, held, stayed, ready, mut considered, examined, warnings, .. } = self;
+        let Self { session, queue, held, stayed, ready, mut considered, examined, warnings, .. } = self;
         if self.has_exceeded_the_intake {
             session.abandon("more was on its way than a move may hold");
         } else {
+            if held > 0 || more > 0 {
+                session.give_back(&queue, deadline).await;
+            }
             session.finish(deadline).await;
         }
         considered.sort_by_key(|(tag, _)| *tag);

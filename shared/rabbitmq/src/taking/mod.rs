@@ -2,16 +2,17 @@
 //! is not kept.
 
 mod consumers;
+mod limits;
 
 use std::time::Duration;
 
 use futures_util::stream::StreamExt as _;
 use lapin::message::Delivery;
 use lapin::options::BasicGetOptions;
-use mq::{ConsumeCommand, Consumed, Deadline, QueueName};
+use mq::{ConsumeCommand, Consumed, Deadline, QueueName, ReceivedMessage};
 
 use crate::errors::Failure;
-use crate::message::{received, returns};
+use crate::message::{counted_returns, received};
 use crate::queue_facts::{self, QueueFacts, QueueKind};
 use crate::session::{Session, call, inspect, short};
 use consumers::stop_consumer;
@@ -39,11 +40,34 @@ const POLL: Duration = Duration::from_millis(250);
 /// taken some of them, so this is not waited for without end.
 const RETURN: Duration = Duration::from_secs(1);
 
+/// What may be taken.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Room {
+    /// The most bytes that all messages may take in an answer.
+    together: usize,
+    /// The largest body of a first message that alone takes more than that, if such a message is
+    /// taken at all.
+    pub(crate) alone: Option<usize>,
+}
+
+impl Room {
+    pub(crate) const fn of(max_bytes: usize) -> Self {
+        Self { together: max_bytes, alone: None }
+    }
+
+    /// The same with room for one message that alone exceeds it.
+    pub(crate) const fn with_large(self, largest: usize) -> Self {
+        Self { alone: Some(largest), ..self }
+    }
+}
+
 /// Why no more is taken.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Full {
     /// The next message does not fit any more.
     Next,
+    /// The first message is larger than all may be together, and was taken alone.
+    Alone,
     /// The very first one does not.
     First,
 }
@@ -71,7 +95,7 @@ pub(crate) enum Full {
 pub(crate) struct Taking<'a> {
     queue: &'a QueueName,
     command: &'a ConsumeCommand,
-    max_bytes: usize,
+    room: Room,
     size: usize,
     largest: usize,
     consumers: usize,
@@ -88,18 +112,22 @@ pub(crate) struct Taking<'a> {
     pub(crate) has_exceeded_the_intake: bool,
     /// How often the last delivery had gone back; quorum queues alone say so.
     pub(crate) returns: Option<u64>,
-    /// The last delivery that was kept. What came after it goes back when the channel ends.
+    /// The last delivery that was kept. What came after it goes back.
     pub(crate) last_tag: Option<u64>,
+    /// Whether anything came after it.
+    pub(crate) has_excess: bool,
+    /// How often messages that were kept had gone back; of those only that had.
+    failed: Vec<u64>,
     pub(crate) stop: Option<Full>,
     pub(crate) consumed: Consumed,
 }
 
 impl<'a> Taking<'a> {
-    pub(crate) fn new(queue: &'a QueueName, command: &'a ConsumeCommand, max_bytes: usize) -> Self {
+    pub(crate) fn new(queue: &'a QueueName, command: &'a ConsumeCommand, room: Room) -> Self {
         Self {
             queue,
             command,
-            max_bytes,
+            room,
             size: 0,
             largest: 0,
             consumers: 0,
@@ -112,6 +140,8 @@ impl<'a> Taking<'a> {
             has_exceeded_the_intake: false,
             returns: None,
             last_tag: None,
+            has_excess: false,
+            failed: Vec::new(),
             stop: None,
             consumed: Consumed::default(),
         }
@@ -131,7 +161,7 @@ impl<'a> Taking<'a> {
 
     /// What was kept is got again, on another connection.
     pub(crate) fn again(self) -> Self {
-        let mut again = Self::new(self.queue, self.command, self.max_bytes).one_by_one();
+        let mut again = Self::new(self.queue, self.command, self.room).one_by_one();
         again.kept_before = Some(self.consumed.messages.len());
         again.ready_before = self.ready_before;
         again.consumed.wait_seconds_applied = self.consumed.wait_seconds_applied;
@@ -144,7 +174,9 @@ impl<'a> Taking<'a> {
     pub(crate) async fn run(&mut self, session: &Session, deadline: Deadline) -> Result<(), Failure> {
         if self.kept_before.is_some() {
             self.wait_for_the_return(session, deadline).await?;
-            return self.drain(session, deadline).await;
+            self.drain(session, deadline).await?;
+            self.tell_of_the_limit(session, deadline).await;
+            return Ok(());
         }
         let available = deadline.earlier_by(WAIT_MARGIN).remaining();
         let wait = Duration::from_secs(self.command.wait_seconds.get().into()).min(available);
@@ -163,6 +195,7 @@ impl<'a> Taking<'a> {
         if matches!(self.stop, Some(Full::Next)) {
             self.consumed.truncated = true;
         }
+        self.tell_of_the_limit(session, deadline).await;
         Ok(())
     }
 
@@ -238,14 +271,7 @@ impl<'a> Taking<'a> {
     fn is_hardly_room_for_what_went_back(&self) -> bool {
         self.returns.is_some_and(|returns| returns > 0)
             && !self.consumed.messages.is_empty()
-            && self.size.saturating_add(self.largest) > self.max_bytes
-    }
-
-    fn tell_of_settlements(&mut self) {
-        self.consumed.truncated = true;
-        self.consumed.warnings.push(format!(
-            "only {MOST_SETTLEMENTS} messages can be taken one by one from a queue that is not known to be a classic one"
-        ));
+            && self.size.saturating_add(self.largest) > self.room.together
     }
 
     /// What is known of the queue. It is asked once, and only where it matters.
@@ -278,7 +304,7 @@ impl<'a> Taking<'a> {
         }
         let taken = self.consumed.messages.len();
         let wanted = self.max_messages().saturating_sub(taken);
-        let fitting = self.max_bytes.saturating_sub(self.size) / self.largest.max(1);
+        let fitting = self.room.together.saturating_sub(self.size) / self.largest.max(1);
         ready.min(wanted).min(fitting).min((taken * GROWTH).max(FIRST_PREFETCH)).min(u16::MAX.into())
     }
 
@@ -323,8 +349,9 @@ impl<'a> Taking<'a> {
     /// Keeps a message, unless it does not fit, or would overtake one that does not.
     fn keep(&mut self, session: &Session, delivery: Delivery) {
         let tag = delivery.delivery_tag;
-        self.returns = returns(&delivery);
+        self.returns = counted_returns(&delivery);
         if self.stop.is_some() {
+            self.has_excess = true;
             return;
         }
         if session.intake().was_exceeded_by(tag) {
@@ -334,13 +361,23 @@ impl<'a> Taking<'a> {
         // And the comma between two messages.
         let carried = message.carried_size().saturating_add(1);
         let size = self.size.saturating_add(carried);
-        if size > self.max_bytes {
-            return self.be_full();
+        if size > self.room.together {
+            if !self.may_come_alone(&message) {
+                self.has_excess = true;
+                return self.be_full();
+            }
+            self.stop = Some(Full::Alone);
         }
+        self.failed.extend(self.returns.filter(|returns| *returns > 0));
         self.size = size;
         self.largest = self.largest.max(carried);
         self.last_tag = Some(tag);
         self.consumed.messages.push(message);
+    }
+
+    fn may_come_alone(&self, message: &ReceivedMessage) -> bool {
+        let fits = self.room.alone.is_some_and(|largest| message.body.0.len() <= largest);
+        fits && self.consumed.messages.is_empty()
     }
 
     fn be_full(&mut self) {

@@ -6,6 +6,7 @@ use std::path::Path;
 use serde_json::json;
 use test_support::ports;
 use test_support::rabbitmq::{Node, RabbitMq};
+use test_support::root::Root;
 
 use crate::authority::Authority;
 
@@ -34,7 +35,7 @@ impl Broker {
     pub(crate) async fn start(password: &str, outsider: &str) -> Self {
         let [tls_port] = ports::free().unwrap();
         let authority = Authority::new();
-        let server = RabbitMq::start("faults@localhost", |Node { home, .. }| {
+        let server = RabbitMq::start(Root::of_rabbitmq(), "faults@localhost", |Node { home, .. }| {
             std::fs::write(home.join("definitions.json"), definitions(password, outsider)).unwrap();
             let limits = format!(
                 "load_definitions = {}\nmax_message_size = {MAX_MESSAGE}\ndisk_free_limit.absolute = 50MB\n",

@@ -5,7 +5,8 @@ use std::path::Path;
 use std::sync::Arc;
 
 use mq::{Access, Address, Broker as _, BrokerError, QueueName, Tls};
-use rabbitmq::{ConnectionArguments, ConnectionConfig, ConnectionManager, RabbitMq, TlsConfig};
+use rabbitmq::{RabbitMq, TlsConfig};
+use rabbitmq_connection::{ConnectionArguments, ConnectionManager};
 use secrecy::SecretString;
 use tokio::sync::Mutex;
 
@@ -113,7 +114,7 @@ async fn certificate_as_login(broker: &Broker, rabbit: &RabbitMq, queue: &QueueN
         "AMQP_KEY_FILE" => Some(path("key.pem").display().to_string()),
         _ => None,
     };
-    let config = ConnectionConfig::load_from(&arguments, environment, Path::new("no-such-file")).unwrap();
+    let config = arguments.load_from(environment, Path::new("no-such-file")).unwrap();
     assert_eq!(config.connection_url(), format!("amqps://127.0.0.1:{}/", broker.tls_port));
     let manager = ConnectionManager::new(config);
     manager.connect(soon()).await.unwrap();

@@ -3,11 +3,15 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use mq::{Broker as _, BrokerError, ExplicitMessage, ProduceSource, QueueName};
+use mq::{
+    Broker as _, BrokerError, Deadline, Destination, ExplicitMessage, MaxMoves, MoveCommand, MoveFailure,
+    Outgoing, ProduceSource, QueueName, Reach,
+};
 use rabbitmq::RabbitMq;
 use tokio::sync::Mutex;
 
 use crate::broker::{Broker, FULL_BY_POLICY, MAX_MESSAGE};
+use crate::log;
 use crate::observer::{FieldValue, Observer};
 use crate::report::{kind, outcome, row, timed};
 use crate::support::{
@@ -52,52 +56,133 @@ pub(crate) async fn full_queues() {
     }
 }
 
+const ALARM: &str = "memory alarm (blocked connection)";
+
 /// A broker under a memory alarm stops reading from connections that publish. What was sent may be
 /// read afterwards.
 pub(crate) async fn memory_alarm(broker: Arc<Mutex<Broker>>) {
-    const FAULT: &str = "memory alarm (blocked connection)";
-    let (observer, queue) = (Observer::connect().await, queue("alarm"));
-    observer.declare(&queue, &[]).await;
+    let (observer, queue, to) = (Observer::connect().await, queue("alarm"), queue("alarm-to"));
+    for queue in [&queue, &to] {
+        observer.declare(queue, &[]).await;
+    }
     let rabbit = RabbitMq::new(5);
     produce(&rabbit, &access(), &queue, &messages(4, None), 0, soon()).await.expect("store");
     let broker = broker.lock().await;
+    assert_eq!(rabbit.test(&access(), Some(&queue), soon()).await.blocked, None);
     broker.ctl(&["set_vm_memory_high_watermark", "0.00001"]).await;
 
     let more = messages(10, None);
-    for _ in 0..2 {
+    for attempt in 1..=2 {
         let deadline = after(2_000);
         let (result, took) = timed(deadline, produce(&rabbit, &access(), &queue, &more, 4, deadline)).await;
         let failure = result.unwrap_err();
-        assert!(matches!(failure.error, BrokerError::InDoubt { .. }), "{failure:?}");
+        let BrokerError::InDoubt { detail, .. } = &failure.error else { panic!("{failure:?}") };
+        assert!(detail.contains("has blocked this connection (low on memory)"), "{detail}");
         assert_eq!((failure.committed, failure.in_doubt.len()), (4, 1), "{failure:?}");
         assert_eq!(rabbit.pools(), vec![], "a blocked connection is not kept");
+        assert_eq!(blocked_and_unblocked(), (attempt, 0));
         row(
-            FAULT,
+            ALARM,
             "produce of 6",
             kind(&failure.error),
             took,
             "the one in doubt, once the alarm is over, or not",
         );
     }
+    what_works_under_an_alarm(&rabbit, &queue).await;
+    assert_eq!(blocked_and_unblocked(), (3, 0));
+
     let deadline = after(2_000);
-    let (result, took) = timed(deadline, rabbit.depth(&access(), &queue, deadline)).await;
+    let (result, took) = timed(deadline, move_one(&rabbit, &queue, &to, deadline)).await;
+    let failure = result.unwrap_err();
+    let BrokerError::InDoubt { detail, .. } = &failure.error else { panic!("{failure:?}") };
+    assert!(detail.contains("has blocked this connection (low on memory)"), "{detail}");
+    assert_eq!((failure.in_doubt, blocked_and_unblocked()), (1, (4, 0)));
+    row(ALARM, "move of 1", kind(&failure.error), took, "at one place or at both");
+
+    let waiting = messages(13, None);
+    an_alarm_ends_while_a_produce_waits(&broker, &rabbit, &queue, &waiting).await;
+    let mut there = observer.drain(&queue).await.ids();
+    let moved = observer.drain(&to).await.ids();
+    assert!(moved.is_subset(&ids(&more, 2..3)), "{moved:?}");
+    there.extend(moved);
+    let certain = &ids(&more, 2..4) | &ids(&waiting, 10..13);
+    check_produced(&there, &certain, &ids(&more, 4..5));
+    works_again(&rabbit, &access(), &queue).await;
+    for queue in [&queue, &to] {
+        observer.delete(queue).await;
+    }
+}
+
+/// Nothing that publishes; the connection test says what is wrong.
+async fn what_works_under_an_alarm(rabbit: &RabbitMq, queue: &QueueName) {
+    let deadline = after(2_000);
+    let (result, took) = timed(deadline, rabbit.depth(&access(), queue, deadline)).await;
     assert_eq!(result.as_ref().unwrap().current_depth, 4);
-    row(FAULT, "depth", outcome(&result), took, "unchanged");
+    row(ALARM, "depth", outcome(&result), took, "unchanged");
     let command = consume(COMMIT, 2);
     let took = async {
-        let unit = rabbit.fetch(&access(), &queue, &command, PLENTY, deadline).await?;
+        let unit = rabbit.fetch(&access(), queue, &command, PLENTY, deadline).await?;
         unit.commit(deadline).await
     };
     let (result, took) = timed(deadline, took).await;
     assert!(result.is_ok(), "{result:?}");
-    row(FAULT, "consume of 2", outcome(&result), took, "2 fewer");
+    row(ALARM, "consume of 2", outcome(&result), took, "2 fewer");
+    let deadline = after(3_000);
+    let (report, took) = timed(deadline, rabbit.test(&access(), Some(queue), deadline)).await;
+    assert_eq!((report.ok, report.blocked.as_deref()), (true, Some("low on memory")), "{report:?}");
+    row(ALARM, "connection test", "ok, blocked", took, "unchanged");
+}
 
-    broker.ctl(&["set_vm_memory_high_watermark", "0.4"]).await;
+/// The produce is done then, on the connection that was blocked.
+async fn an_alarm_ends_while_a_produce_waits(
+    broker: &Broker,
+    rabbit: &RabbitMq,
+    queue: &QueueName,
+    waiting: &Outgoing,
+) {
+    let access = access();
+    let produced = produce(rabbit, &access, queue, waiting, 10, soon());
+    let end = async {
+        while blocked_and_unblocked().0 < 5 {
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        }
+        broker.ctl(&["set_vm_memory_high_watermark", "0.4"]).await;
+    };
+    let (produced, ()) = tokio::join!(produced, end);
+    assert_eq!(produced.expect("unblocked").enqueued, 3);
+    assert_eq!(blocked_and_unblocked(), (5, 1), "each says so once");
+    let [unblocked] = &log::events("connection.unblocked")[..] else { panic!() };
+    assert_eq!(unblocked["context"]["host"], "127.0.0.1", "{unblocked}");
     tokio::time::sleep(Duration::from_millis(500)).await;
-    let there = observer.drain(&queue).await.ids();
-    check_produced(&there, &ids(&more, 2..4), &ids(&more, 4..5));
-    works_again(&rabbit, &access(), &queue).await;
-    observer.delete(&queue).await;
+    assert_eq!(rabbit.test(&access, Some(queue), soon()).await.blocked, None);
+}
+
+/// How many connections were logged as blocked, and as not blocked any more.
+fn blocked_and_unblocked() -> (usize, usize) {
+    let blocked = log::events("connection.blocked");
+    assert!(blocked.iter().all(|event| event["context"]["reason"] == "low on memory"), "{blocked:?}");
+    (blocked.len(), log::events("connection.unblocked").len())
+}
+
+/// Moves the first message.
+async fn move_one(
+    rabbit: &RabbitMq,
+    from: &QueueName,
+    to: &QueueName,
+    deadline: Deadline,
+) -> Result<(), MoveFailure> {
+    let command = MoveCommand {
+        to: Destination::Queue(to.clone()),
+        max: MaxMoves::try_from(1).expect("in range"),
+        msg_ids: None,
+    };
+    let reach = Reach::default();
+    let early = |error| MoveFailure { error, in_doubt: 0 };
+    let mut moving =
+        rabbit.connect_to_move(&access(), from, &command, &reach, deadline).await.map_err(early)?;
+    moving.put(1, deadline).await?;
+    moving.settle(deadline).await
 }
 
 /// The broker's own limit; what AMQP itself cannot carry never leaves.
@@ -116,6 +201,7 @@ pub(crate) async fn oversized_messages() {
     let failure = result.unwrap_err();
     assert_eq!(kind(&failure.error), "MessageTooLarge", "{failure:?}");
     assert_eq!(failure.error.reply().map(|reply| reply.code), Some(406), "{failure:?}");
+    assert!(failure.error.to_string().contains(&format!("{MAX_MESSAGE} bytes")), "{failure:?}");
     assert_eq!((failure.committed, failure.in_doubt.len()), (0, 0), "{failure:?}");
     assert_eq!(observer.count(&queue).await, 0);
     row("oversized message", "produce, the first one", kind(&failure.error), took, "0");

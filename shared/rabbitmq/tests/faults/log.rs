@@ -5,6 +5,7 @@ use std::sync::LazyLock;
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
+use serde_json::Value;
 use telemetry::Envelope;
 use test_support::log::Sink;
 use tracing_subscriber::EnvFilter;
@@ -26,6 +27,13 @@ pub(crate) fn note(text: &str) {
 
 pub(crate) fn text() -> String {
     LOG.text()
+}
+
+/// The events of this type, with their fields.
+pub(crate) fn events(event_type: &str) -> Vec<Value> {
+    let lines = text();
+    let lines = lines.lines().filter_map(|line| serde_json::from_str::<Value>(line).ok());
+    lines.filter(|event| event["event_type"] == event_type).collect()
 }
 
 /// Which of `secrets` can be read in the log, as they are or in a form that they travel in.

@@ -33,6 +33,29 @@ impl Observer {
         panic!("the independent client cannot connect");
     }
 
+    /// One for queues that are there, once they answer: after a crash the broker takes logins
+    /// before it has recovered every queue.
+    pub(crate) async fn of(queues: &[&QueueName]) -> Self {
+        for _ in 0..50 {
+            let observer = Self::connect().await;
+            if observer.finds(queues).await {
+                return observer;
+            }
+            tokio::time::sleep(Duration::from_millis(200)).await;
+        }
+        panic!("{queues:?} do not answer");
+    }
+
+    async fn finds(&self, queues: &[&QueueName]) -> bool {
+        for queue in queues {
+            let declare = QueueDeclareArguments::new(queue.as_str()).passive(true).finish();
+            if self.channel.queue_declare(declare).await.is_err() {
+                return false;
+            }
+        }
+        true
+    }
+
     /// Declares a durable queue.
     pub(crate) async fn declare(&self, queue: &QueueName, arguments: &[(&str, FieldValue)]) {
         let mut table = FieldTable::new();

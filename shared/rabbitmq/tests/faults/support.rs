@@ -128,12 +128,22 @@ pub(crate) fn ids(outgoing: &Outgoing, indexes: std::ops::Range<u64>) -> BTreeSe
     indexes.map(|index| outgoing.message_id(index).to_hex()).collect()
 }
 
+/// Whether the broker is of this version or a later one.
+pub(crate) async fn is_at_least(major: u32, minor: u32) -> bool {
+    let report = RabbitMq::new(1).test(&access(), None, soon()).await;
+    let version = report.version.expect("a version");
+    let mut parts = version.split('.').map(|part| part.parse::<u32>().expect("a number"));
+    (parts.next(), parts.next()) >= (Some(major), Some(minor))
+}
+
 pub(crate) fn consume(mode: AckMode, max: i64) -> ConsumeCommand {
     ConsumeCommand {
         max_messages: MaxMessages::try_from(max).expect("in range"),
         wait_seconds: WaitSeconds::try_from(0).expect("in range"),
         mode,
         selector: Selector::default(),
+        convert: false,
+        backout: mq::BackoutRule::default(),
         warnings: Vec::new(),
     }
 }

@@ -107,7 +107,7 @@ impl Aftermath {
     /// Counts what is on the queues, now that the broker can be asked, and goes on with the same
     /// [`RabbitMq`].
     pub(crate) async fn settle(self) {
-        let observer = Observer::connect().await;
+        let observer = Observer::of(&[&self.publishing, &self.consuming]).await;
         let on_source = self.count_consumed(&observer).await;
         row(self.fault, "consume", outcome(&self.committed.0), self.committed.1, &on_source);
         let on_queue = self.count_produced(&observer).await;

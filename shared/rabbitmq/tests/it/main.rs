@@ -9,23 +9,19 @@
     reason = "these are tests"
 )]
 
-mod authority;
-mod checklist;
-mod configuration;
 mod connecting;
-mod encrypted;
 mod exchanges;
 mod fetching;
 mod foreign;
 mod intake;
-mod invariants;
+mod large;
 mod logging;
 mod moving;
-mod pool_bounds;
 mod producing;
 mod proxy;
 mod quorum;
 mod raw;
+mod reach;
 mod retrying;
 mod shared_queues;
 mod support;

@@ -11,9 +11,9 @@ use lapin::types::{AMQPValue, FieldTable};
 use lapin::uri::AMQPUri;
 use lapin::{BasicProperties, Channel, Connection, ConnectionProperties};
 use mq::{
-    Access, Ack, AckMode, Address, BatchCount, BrokerKind, ConsumeCommand, ContentSeed, Credentials,
-    Deadline, Endpoint, ExplicitMessage, Headers, MaxMessages, MessageSize, MqProps, Outgoing, Payload,
-    ProduceCommand, ProduceSource, QueueName, Selector, Tls, Transaction, WaitSeconds,
+    Access, Ack, AckMode, Address, BatchCount, Broker as _, BrokerKind, ConsumeCommand, ContentSeed,
+    Credentials, Deadline, Endpoint, ExplicitMessage, Headers, MaxMessages, MessageSize, MqProps, Outgoing,
+    Payload, ProduceCommand, ProduceSource, QueueName, Selector, Tls, Transaction, WaitSeconds,
 };
 use rabbitmq::RabbitMq;
 use secrecy::SecretString;
@@ -66,6 +66,14 @@ pub(crate) fn access_at(addresses: &[(&str, u16)]) -> Access {
 
 pub(crate) fn rabbit() -> RabbitMq {
     RabbitMq::new(5)
+}
+
+/// Whether the broker is of this version or a later one.
+pub(crate) async fn is_at_least(major: u32, minor: u32) -> bool {
+    let report = rabbit().test(&access(), None, soon()).await;
+    let version = report.version.expect("a version");
+    let mut parts = version.split('.').map(|part| part.parse::<u32>().expect("a number"));
+    (parts.next(), parts.next()) >= (Some(major), Some(minor))
 }
 
 pub(crate) fn soon() -> Deadline {
@@ -171,6 +179,8 @@ pub(crate) fn consume(mode: AckMode, max: i64, wait: i64) -> ConsumeCommand {
         wait_seconds: WaitSeconds::try_from(wait).expect("in range"),
         mode,
         selector: Selector::default(),
+        convert: false,
+        backout: mq::BackoutRule::default(),
         warnings: Vec::new(),
     }
 }

@@ -1,14 +1,19 @@
 //! The one place that turns what the client library says into the gateway's vocabulary.
 
+mod replies;
+
 use std::error::Error;
 use std::fmt::Write as _;
 use std::time::Duration;
 
 use lapin::ErrorKind;
-use lapin::protocol::{AMQPError, AMQPErrorKind, AMQPHardError, AMQPSoftError};
+use lapin::protocol::{AMQPErrorKind, AMQPSoftError};
 use mq::{BrokerError, BrokerReply, QueueName};
 
 use crate::connect::StepError;
+use replies::{classify_reply, reply};
+
+pub(crate) use replies::{NACK, NO_ROUTE};
 
 pub(crate) const PRODUCT: &str = "RabbitMQ";
 
@@ -22,7 +27,8 @@ pub(crate) enum During<'a> {
 
 /// Why an exchange with the broker did not end well.
 #[derive(Clone, Debug)]
-pub(crate) enum Failure {
+pub enum Failure {
+    /// The client library's error, or the broker's refusal.
     Amqp(lapin::Error),
     /// The deadline passed while an answer was awaited.
     Deadline,
@@ -102,11 +108,15 @@ pub enum ConnectionError {
 }
 
 impl ConnectionError {
-    pub(crate) fn timeout() -> Self {
+    /// No answer came before the deadline.
+    #[must_use]
+    pub fn timeout() -> Self {
         Self::from(Failure::Deadline)
     }
 
-    pub(crate) fn lost() -> Self {
+    /// The connection was lost before it was used.
+    #[must_use]
+    pub fn lost() -> Self {
         Self::Other(BrokerError::unreachable("the connection to RabbitMQ was lost"))
     }
 
@@ -162,29 +172,6 @@ impl From<ConnectionError> for BrokerError {
     }
 }
 
-/// Why a pool gave no connection.
-#[derive(Clone, Debug, thiserror::Error)]
-#[expect(missing_docs, reason = "each variant's message says what went wrong")]
-pub enum PoolError {
-    /// Every connection that the pool may have was in use.
-    #[error("no connection to the broker became free in time")]
-    PoolTimeout,
-    #[error("the pool is closed")]
-    Closed,
-    #[error(transparent)]
-    Connection(#[from] ConnectionError),
-}
-
-impl From<PoolError> for BrokerError {
-    fn from(error: PoolError) -> Self {
-        match error {
-            PoolError::PoolTimeout => Self::pool_timeout(),
-            PoolError::Closed => Self::unreachable(error.to_string()),
-            PoolError::Connection(error) => error.into(),
-        }
-    }
-}
-
 /// What `error` means to a caller. Its text is the operator's.
 pub(crate) fn classify(error: &lapin::Error, during: During<'_>) -> BrokerError {
     let classified = match error.kind() {
@@ -229,111 +216,10 @@ fn classify_kind(kind: &ErrorKind, during: During<'_>) -> BrokerError {
     }
 }
 
-fn classify_reply(error: &AMQPError, during: During<'_>) -> BrokerError {
-    use AMQPErrorKind::{Hard, Soft};
-    let said = reply(error);
-    let rejected = |what: &str| BrokerError::rejected(format!("RabbitMQ refused {what}"));
-    let classified = match (error.kind(), during) {
-        (Soft(AMQPSoftError::ACCESSREFUSED), During::LogIn { .. }) => {
-            BrokerError::authentication_failed("RabbitMQ refused the user or the password")
-        }
-        (Hard(AMQPHardError::NOTALLOWED), During::LogIn { vhost }) => {
-            rejected(&format!("the virtual host `{vhost}`"))
-        }
-        (Hard(AMQPHardError::INTERNALERROR), During::LogIn { vhost }) => {
-            rejected(&format!("the login to the virtual host `{vhost}` because of a fault of its own"))
-        }
-        (Soft(AMQPSoftError::NOTFOUND), During::Queue(queue)) => BrokerError::queue_not_found(queue.clone()),
-        (Soft(AMQPSoftError::CONTENTTOOLARGE), _) => too_large(),
-        // AMQP has no code for it, and other preconditions have the same.
-        (Soft(AMQPSoftError::PRECONDITIONFAILED), _)
-            if error.get_message().as_str().contains("message size") =>
-        {
-            too_large()
-        }
-        (Hard(AMQPHardError::NOTIMPLEMENTED), _) => {
-            BrokerError::unsupported("RabbitMQ does not implement this")
-        }
-        (Hard(AMQPHardError::CONNECTIONFORCED), _) => {
-            BrokerError::unreachable("RabbitMQ closed the connection")
-        }
-        (Soft(AMQPSoftError::ACCESSREFUSED), During::Queue(queue)) => {
-            rejected(&format!("the user access to the queue {queue}"))
-        }
-        (Soft(AMQPSoftError::RESOURCELOCKED), During::Queue(queue)) => rejected(&format!(
-            "access to the queue {queue}: another connection owns it, or it has a single active consumer"
-        )),
-        (
-            Soft(
-                AMQPSoftError::ACCESSREFUSED
-                | AMQPSoftError::NOTFOUND
-                | AMQPSoftError::RESOURCELOCKED
-                | AMQPSoftError::PRECONDITIONFAILED
-                | AMQPSoftError::NOROUTE
-                | AMQPSoftError::NOCONSUMERS,
-            )
-            | Hard(
-                AMQPHardError::INVALIDPATH
-                | AMQPHardError::FRAMEERROR
-                | AMQPHardError::SYNTAXERROR
-                | AMQPHardError::COMMANDINVALID
-                | AMQPHardError::CHANNELERROR
-                | AMQPHardError::UNEXPECTEDFRAME
-                | AMQPHardError::RESOURCEERROR
-                | AMQPHardError::NOTALLOWED
-                | AMQPHardError::INTERNALERROR,
-            ),
-            _,
-        ) => rejected(&format!("the request: {} ({})", said.name, said.code)),
-    };
-    classified.with_reply(said)
-}
-
-fn too_large() -> BrokerError {
-    BrokerError::too_large("the message is larger than RabbitMQ accepts")
-}
-
-fn reply(error: &AMQPError) -> BrokerReply {
-    BrokerReply { product: PRODUCT, code: i64::from(error.get_id()), name: reply_name(error.kind()) }
-}
-
-/// A refused publish. `basic.nack` carries no reply code, so this is the method's own number in its
-/// class (RabbitMQ's extension of AMQP 0-9-1: class 60, method 120).
-pub(crate) const NACK: BrokerReply = BrokerReply { product: PRODUCT, code: 120, name: "basic.nack" };
-
-/// A message that was returned, since no queue takes it (AMQP 0-9-1, `no-route`).
-pub(crate) const NO_ROUTE: BrokerReply = BrokerReply { product: PRODUCT, code: 312, name: "NO_ROUTE" };
-
-/// The name that the AMQP specification gives a reply code.
-fn reply_name(kind: &AMQPErrorKind) -> &'static str {
-    match kind {
-        AMQPErrorKind::Soft(kind) => match kind {
-            AMQPSoftError::CONTENTTOOLARGE => "CONTENT_TOO_LARGE",
-            AMQPSoftError::NOROUTE => "NO_ROUTE",
-            AMQPSoftError::NOCONSUMERS => "NO_CONSUMERS",
-            AMQPSoftError::ACCESSREFUSED => "ACCESS_REFUSED",
-            AMQPSoftError::NOTFOUND => "NOT_FOUND",
-            AMQPSoftError::RESOURCELOCKED => "RESOURCE_LOCKED",
-            AMQPSoftError::PRECONDITIONFAILED => "PRECONDITION_FAILED",
-        },
-        AMQPErrorKind::Hard(kind) => match kind {
-            AMQPHardError::CONNECTIONFORCED => "CONNECTION_FORCED",
-            AMQPHardError::INVALIDPATH => "INVALID_PATH",
-            AMQPHardError::FRAMEERROR => "FRAME_ERROR",
-            AMQPHardError::SYNTAXERROR => "SYNTAX_ERROR",
-            AMQPHardError::COMMANDINVALID => "COMMAND_INVALID",
-            AMQPHardError::CHANNELERROR => "CHANNEL_ERROR",
-            AMQPHardError::UNEXPECTEDFRAME => "UNEXPECTED_FRAME",
-            AMQPHardError::RESOURCEERROR => "RESOURCE_ERROR",
-            AMQPHardError::NOTALLOWED => "NOT_ALLOWED",
-            AMQPHardError::NOTIMPLEMENTED => "NOT_IMPLEMENTED",
-            AMQPHardError::INTERNALERROR => "INTERNAL_ERROR",
-        },
-    }
-}
-
 #[cfg(test)]
 mod tests {
+    use lapin::protocol::{AMQPError, AMQPHardError};
+
     use super::*;
 
     /// What no caller may read.
@@ -379,6 +265,20 @@ mod tests {
                     assert!(chain(&error).contains(THEIRS), "{}", chain(&error));
                 }
             }
+        }
+    }
+
+    #[test]
+    fn the_limit_that_a_message_exceeds_is_named() {
+        let refused = |said: &str| {
+            let kind = AMQPErrorKind::Soft(AMQPSoftError::PRECONDITIONFAILED);
+            let refusal = ErrorKind::ProtocolError(AMQPError::new(kind, said.into())).into();
+            classify(&refusal, During::Connection).to_string()
+        };
+        let said = "PRECONDITION_FAILED - message size 25165824 is larger than configured max size 16777216";
+        assert!(refused(said).ends_with("its limit is 16777216 bytes (`max_message_size`)"));
+        for unknown in ["message size", "message size 99999999999999999999999999"] {
+            assert!(refused(unknown).ends_with("larger than RabbitMQ accepts"), "{}", refused(unknown));
         }
     }
 

@@ -1,0 +1,56 @@
+//! Targets that the server knows by name, and what requests may change of them.
+
+use serde::{Deserialize, Serialize};
+use wildmatch::WildMatch;
+
+use crate::address::{Address, ConnName};
+use crate::command::BackoutRule;
+use crate::exchange::Exchange;
+use crate::names::QueueName;
+use crate::target::TargetSpec;
+
+/// A target kept on the server, with patterns (`*`, `?`) of the further queues that a request may
+/// name on it, and of exchanges with the routing keys that it may use there.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct Profile {
+    /// What a request may leave out. A request's own members take precedence.
+    pub target: TargetSpec,
+    /// Patterns of queues, beside the target's own.
+    #[serde(default)]
+    pub queues: Vec<String>,
+    /// Patterns of exchanges, beside the target's own.
+    #[serde(default)]
+    pub exchanges: Vec<String>,
+    /// Patterns of the routing keys that may be used with them; empty allows any.
+    #[serde(default)]
+    pub routing_keys: Vec<String>,
+    /// What becomes of messages past a backout threshold.
+    #[serde(default)]
+    pub backout: BackoutRule,
+}
+
+impl Profile {
+    pub(crate) fn covers_queue(&self, queue: &QueueName) -> bool {
+        self.target.queue.as_ref() == Some(queue)
+            || self.queues.iter().any(|pattern| WildMatch::new(pattern).matches(queue.as_str()))
+    }
+
+    /// Whether both the exchange and the routing key are the profile's own, or match a pattern.
+    pub(crate) fn covers_exchange(&self, exchange: &Exchange) -> bool {
+        let name = exchange.name.as_str();
+        let is_own = self.target.exchange.as_ref() == Some(&exchange.name);
+        let has_own_key = self.target.routing_key.clone().unwrap_or_default() == exchange.routing_key;
+        (is_own || self.exchanges.iter().any(|pattern| WildMatch::new(pattern).matches(name)))
+            && ((is_own && has_own_key)
+                || self
+                    .routing_keys
+                    .iter()
+                    .any(|pattern| exchange.routing_key.is_covered_by(&WildMatch::new(pattern))))
+    }
+
+    pub(crate) fn covers_addresses(&self, addresses: &[Address]) -> bool {
+        let own = self.target.conn_name.as_ref().map_or(&[][..], ConnName::addresses);
+        addresses.iter().all(|address| own.contains(address))
+    }
+}

@@ -1,0 +1,124 @@
+//! What the broker refuses with, by AMQP's reply codes.
+
+use lapin::protocol::{AMQPError, AMQPErrorKind, AMQPHardError, AMQPSoftError};
+use mq::{BrokerError, BrokerReply};
+
+use super::{During, PRODUCT};
+
+/// What a reply code of the broker means in the gateway's vocabulary.
+pub(super) fn classify_reply(error: &AMQPError, during: During<'_>) -> BrokerError {
+    use AMQPErrorKind::{Hard, Soft};
+    let said = reply(error);
+    let rejected = |what: &str| BrokerError::rejected(format!("RabbitMQ refused {what}"));
+    let classified = match (error.kind(), during) {
+        (Soft(AMQPSoftError::ACCESSREFUSED), During::LogIn { .. }) => {
+            BrokerError::authentication_failed("RabbitMQ refused the user or the password")
+        }
+        (Hard(AMQPHardError::NOTALLOWED), During::LogIn { vhost }) => {
+            rejected(&format!("the virtual host `{vhost}`"))
+        }
+        (Hard(AMQPHardError::INTERNALERROR), During::LogIn { vhost }) => {
+            rejected(&format!("the login to the virtual host `{vhost}` because of a fault of its own"))
+        }
+        (Soft(AMQPSoftError::NOTFOUND), During::Queue(queue)) => BrokerError::queue_not_found(queue.clone()),
+        (Soft(AMQPSoftError::CONTENTTOOLARGE), _) => too_large(None),
+        // AMQP has no code for it, and other preconditions have the same.
+        (Soft(AMQPSoftError::PRECONDITIONFAILED), _)
+            if error.get_message().as_str().contains("message size") =>
+        {
+            too_large(last_number(error.get_message().as_str()))
+        }
+        (Hard(AMQPHardError::NOTIMPLEMENTED), During::Queue(queue)) => BrokerError::unsupported(format!(
+            "RabbitMQ does not implement this for the queue {queue}: streams, and a few other kinds, cannot be \
+             read message by message"
+        )),
+        (Hard(AMQPHardError::NOTIMPLEMENTED), _) => {
+            BrokerError::unsupported("RabbitMQ does not implement this")
+        }
+        (Hard(AMQPHardError::CONNECTIONFORCED), _) => {
+            BrokerError::unreachable("RabbitMQ closed the connection")
+        }
+        (Soft(AMQPSoftError::ACCESSREFUSED), During::Queue(queue)) => {
+            rejected(&format!("the user access to the queue {queue}"))
+        }
+        (Soft(AMQPSoftError::RESOURCELOCKED), During::Queue(queue)) => rejected(&format!(
+            "access to the queue {queue}: another connection owns it, or it has a single active consumer"
+        )),
+        (
+            Soft(
+                AMQPSoftError::ACCESSREFUSED
+                | AMQPSoftError::NOTFOUND
+                | AMQPSoftError::RESOURCELOCKED
+                | AMQPSoftError::PRECONDITIONFAILED
+                | AMQPSoftError::NOROUTE
+                | AMQPSoftError::NOCONSUMERS,
+            )
+            | Hard(
+                AMQPHardError::INVALIDPATH
+                | AMQPHardError::FRAMEERROR
+                | AMQPHardError::SYNTAXERROR
+                | AMQPHardError::COMMANDINVALID
+                | AMQPHardError::CHANNELERROR
+                | AMQPHardError::UNEXPECTEDFRAME
+                | AMQPHardError::RESOURCEERROR
+                | AMQPHardError::NOTALLOWED
+                | AMQPHardError::INTERNALERROR,
+            ),
+            _,
+        ) => rejected(&format!("the request: {} ({})", said.name, said.code)),
+    };
+    classified.with_reply(said)
+}
+
+fn too_large(limit: Option<u64>) -> BrokerError {
+    let detail = "the message is larger than RabbitMQ accepts";
+    BrokerError::too_large(match limit {
+        Some(limit) => format!("{detail}: its limit is {limit} bytes (`max_message_size`)"),
+        None => detail.to_owned(),
+    })
+}
+
+/// The number that RabbitMQ's words end with. The words themselves are for the log.
+fn last_number(said: &str) -> Option<u64> {
+    said.rsplit(|c: char| !c.is_ascii_digit()).find(|digits| !digits.is_empty())?.parse().ok()
+}
+
+/// The broker's reply, by its code and the name of it.
+pub(super) fn reply(error: &AMQPError) -> BrokerReply {
+    BrokerReply { product: PRODUCT, code: i64::from(error.get_id()), name: reply_name(error.kind()) }
+}
+
+/// A refused publish. `basic.nack` carries no reply code, so this is the method's own number in its
+/// class (RabbitMQ's extension of AMQP 0-9-1: class 60, method 120).
+pub(crate) const NACK: BrokerReply = BrokerReply { product: PRODUCT, code: 120, name: "basic.nack" };
+
+/// A message that was returned, since no queue takes it (AMQP 0-9-1, `no-route`).
+pub(crate) const NO_ROUTE: BrokerReply = BrokerReply { product: PRODUCT, code: 312, name: "NO_ROUTE" };
+
+/// The name that the AMQP specification gives a reply code.
+fn reply_name(kind: &AMQPErrorKind) -> &'static str {
+    match kind {
+        AMQPErrorKind::Soft(kind) => match kind {
+            AMQPSoftError::CONTENTTOOLARGE => "CONTENT_TOO_LARGE",
+            AMQPSoftError::NOROUTE => "NO_ROUTE",
+            AMQPSoftError::NOCONSUMERS => "NO_CONSUMERS",
+            AMQPSoftError::ACCESSREFUSED => "ACCESS_REFUSED",
+            AMQPSoftError::NOTFOUND => "NOT_FOUND",
+            AMQPSoftError::RESOURCELOCKED => "RESOURCE_LOCKED",
+            AMQPSoftError::PRECONDITIONFAILED => "PRECONDITION_FAILED",
+        },
+        AMQPErrorKind::Hard(kind) => match kind {
+            AMQPHardError::CONNECTIONFORCED => "CONNECTION_FORCED",
+            AMQPHardError::INVALIDPATH => "INVALID_PATH",
+            AMQPHardError::FRAMEERROR => "FRAME_ERROR",
+            AMQPHardError::SYNTAXERROR => "SYNTAX_ERROR",
+            AMQPHardError::COMMANDINVALID => "COMMAND_INVALID",
+            AMQPHardError::CHANNELERROR => "CHANNEL_ERROR",
+            AMQPHardError::UNEXPECTEDFRAME => "UNEXPECTED_FRAME",
+            AMQPHardError::RESOURCEERROR => "RESOURCE_ERROR",
+            AMQPHardError::NOTALLOWED => "NOT_ALLOWED",
+            AMQPHardError::NOTIMPLEMENTED => "NOT_IMPLEMENTED",
+            AMQPHardError::INTERNALERROR => "INTERNAL_ERROR",
+        },
+    }
+}

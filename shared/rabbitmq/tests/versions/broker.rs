@@ -1,0 +1,147 @@
+//! A broker of one version, with the gateway's client and an independent one.
+
+use std::time::Duration;
+
+use amqprs::FieldTable;
+pub(crate) use amqprs::FieldValue;
+use amqprs::channel::{
+    BasicGetArguments, BasicRejectArguments, Channel, QueueDeclareArguments, QueueDeleteArguments,
+};
+use amqprs::connection::{Connection, OpenConnectionArguments};
+use mq::{Access, Address, Broker as _, BrokerKind, Credentials, Deadline, Endpoint, QueueName, Tls};
+use rabbitmq::RabbitMq;
+use secrecy::SecretString;
+use test_support::rabbitmq::RabbitMq as Server;
+use test_support::root::Root;
+
+const USER: &str = "app";
+const PASSWORD: &str = "only-for-tests";
+
+pub(crate) struct Broker {
+    pub(crate) gateway: RabbitMq,
+    pub(crate) access: Access,
+    channel: Channel,
+    _connection: Connection,
+    server: Server,
+}
+
+impl Broker {
+    pub(crate) async fn start(root: Root) -> Self {
+        let server = Server::start(root, "versions@localhost", |_| {
+            let lines = format!(
+                "default_user = {USER}\ndefault_pass = {PASSWORD}\ndisk_free_limit.absolute = 50MB\n"
+            );
+            (lines, [])
+        })
+        .await;
+        let port = server.node.port;
+        let arguments = OpenConnectionArguments::new("127.0.0.1", port, USER, PASSWORD);
+        let connection = Connection::open(&arguments).await.expect("connect");
+        let channel = connection.open_channel(None).await.expect("open a channel");
+        let this = Self {
+            gateway: RabbitMq::new(5),
+            access: access(port),
+            channel,
+            _connection: connection,
+            server,
+        };
+        this.is_usable().await;
+        this
+    }
+
+    /// Listening is not all: for the first moments quorum queues cannot be declared.
+    async fn is_usable(&self) {
+        let queue = QueueName::try_from("first".to_owned()).unwrap();
+        self.declare(&queue, &[("x-queue-type", text("quorum"))]).await;
+        self.delete(&queue).await;
+    }
+
+    /// Major and minor, as the broker says itself.
+    pub(crate) async fn version(&self) -> String {
+        let report = self.gateway.test(&self.access, None, soon()).await;
+        let version = report.version.expect("a version");
+        version.split('.').take(2).collect::<Vec<_>>().join(".")
+    }
+
+    /// Declares a durable queue.
+    pub(crate) async fn declare(&self, queue: &QueueName, arguments: &[(&str, FieldValue)]) {
+        let mut table = FieldTable::new();
+        for (name, value) in arguments {
+            table.insert((*name).try_into().unwrap(), value.clone());
+        }
+        let declare = QueueDeclareArguments::new(queue.as_str()).durable(true).arguments(table).finish();
+        self.channel.queue_declare(declare).await.expect("declare");
+    }
+
+    /// How many messages are ready, once there are as many as `expected`, or after a while.
+    pub(crate) async fn settled(&self, queue: &QueueName, expected: u32, patience: Duration) -> u32 {
+        let until = tokio::time::Instant::now() + patience;
+        loop {
+            let declare = QueueDeclareArguments::new(queue.as_str()).passive(true).finish();
+            let (_, ready, _) = self.channel.queue_declare(declare).await.expect("ask").expect("an answer");
+            if ready == expected || tokio::time::Instant::now() > until {
+                return ready;
+            }
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        }
+    }
+
+    /// Takes every message for good.
+    pub(crate) async fn bodies(&self, queue: &QueueName) -> Vec<String> {
+        let mut bodies = Vec::new();
+        let get = || BasicGetArguments { queue: queue.to_string(), no_ack: true };
+        while let Some((_, _, body)) = self.channel.basic_get(get()).await.expect("get") {
+            bodies.push(String::from_utf8(body).expect("text"));
+        }
+        bodies
+    }
+
+    /// Takes messages as a consumer does that cannot process them.
+    pub(crate) async fn reject(&self, queue: &QueueName, count: u32) {
+        assert_eq!(self.settled(queue, count, Duration::from_secs(5)).await, count);
+        for _ in 0..count {
+            let get = BasicGetArguments { queue: queue.to_string(), no_ack: false };
+            let (got, _, _) = self.channel.basic_get(get).await.expect("get").expect("a message");
+            let reject = BasicRejectArguments { delivery_tag: got.delivery_tag(), requeue: false };
+            self.channel.basic_reject(reject).await.expect("reject");
+        }
+    }
+
+    /// Lets quorum queues try each half second to hand on what was not accepted, and not only after
+    /// three minutes.
+    pub(crate) async fn retry_dead_letters_soon(&self) {
+        let setting = "application:set_env(rabbit, dead_letter_worker_publisher_confirm_timeout, 500).";
+        self.server.ctl(&["eval", setting]).await;
+    }
+
+    pub(crate) async fn delete(&self, queue: &QueueName) {
+        self.channel.queue_delete(QueueDeleteArguments::new(queue.as_str())).await.expect("delete");
+    }
+}
+
+pub(crate) fn text(text: &str) -> FieldValue {
+    FieldValue::S(text.try_into().unwrap())
+}
+
+pub(crate) fn soon() -> Deadline {
+    Deadline::after(Duration::from_secs(20))
+}
+
+fn access(port: u16) -> Access {
+    Access {
+        endpoint: Endpoint {
+            broker: BrokerKind::RabbitMq,
+            queue_manager: "/".to_owned(),
+            channel: None,
+            addresses: vec![Address { host: "127.0.0.1".to_owned(), port }],
+            ccdt_url: None,
+            tls: Tls::Off,
+            user: Some(USER.to_owned()),
+            password_ref: None,
+        },
+        credentials: Some(Credentials { user: USER.to_owned(), password: SecretString::from(PASSWORD) }),
+        trust_store: None,
+        key_store: None,
+        secret_version: "1".to_owned(),
+    }
+}

@@ -1,0 +1,257 @@
+//! What becomes of messages that a queue dead-letters, by the strategy that its owner chose. The
+//! gateway moves them back, and an independent client counts.
+
+use std::time::Duration;
+
+use amqprs::FieldValue;
+use mq::{Ack, AckMode, Broker as _, BrokerError, Destination, MaxMoves, MoveCommand, QueueName};
+
+use crate::broker::{Broker, soon, text};
+use crate::operations::{PLENTY, fetch, new_queue, produce, put};
+use crate::reach::everywhere;
+use crate::table::Row;
+
+/// How long a dead letter may take to arrive, which is tried again each half second.
+const ARRIVAL: Duration = Duration::from_secs(4);
+
+#[derive(Clone, Copy, Debug)]
+enum Strategy {
+    Classic,
+    AtMostOnce,
+    AtLeastOnce,
+    /// Declared without the overflow that it needs.
+    AtLeastOnceWithoutReject,
+}
+
+impl Strategy {
+    const ALL: [Self; 4] =
+        [Self::Classic, Self::AtMostOnce, Self::AtLeastOnce, Self::AtLeastOnceWithoutReject];
+
+    const fn name(self) -> &'static str {
+        match self {
+            Self::Classic => "classic",
+            Self::AtMostOnce => "quorum, `at-most-once`",
+            Self::AtLeastOnce => "quorum, `at-least-once`, `reject-publish`",
+            Self::AtLeastOnceWithoutReject => "quorum, `at-least-once` alone",
+        }
+    }
+
+    fn arguments(self) -> Vec<(&'static str, FieldValue)> {
+        let kind = |kind: &str| ("x-queue-type", text(kind));
+        let strategy = |strategy: &str| ("x-dead-letter-strategy", text(strategy));
+        match self {
+            Self::Classic => vec![kind("classic")],
+            Self::AtMostOnce => vec![kind("quorum"), strategy("at-most-once")],
+            Self::AtLeastOnce => {
+                vec![kind("quorum"), strategy("at-least-once"), ("x-overflow", text("reject-publish"))]
+            }
+            Self::AtLeastOnceWithoutReject => vec![kind("quorum"), strategy("at-least-once")],
+        }
+    }
+}
+
+#[derive(Clone, Copy, Debug)]
+enum Case {
+    Rejected,
+    DeliveryLimit,
+    NoRoom,
+    NoQueue,
+    Full,
+    Waiting,
+}
+
+impl Case {
+    const ALL: [Self; 6] =
+        [Self::Rejected, Self::DeliveryLimit, Self::NoRoom, Self::NoQueue, Self::Full, Self::Waiting];
+
+    const fn name(self) -> &'static str {
+        match self {
+            Self::Rejected => "3 rejected by a consumer, then moved to `origin`",
+            Self::DeliveryLimit => "3 past their delivery limit, then moved to `origin`",
+            Self::NoRoom => "3 rejected, and the dead-letter queue is full at 1 until it is emptied",
+            Self::NoQueue => "3 rejected, and the dead-letter queue is declared afterwards",
+            Self::Full => "produce of 6, one by one, to a queue that is full at 3",
+            Self::Waiting => "the same after 3 were rejected that have nowhere to go",
+        }
+    }
+
+    /// What the queue is declared with besides.
+    fn arguments(self) -> Vec<(&'static str, FieldValue)> {
+        match self {
+            Self::Rejected | Self::NoRoom | Self::NoQueue => Vec::new(),
+            Self::DeliveryLimit => vec![("x-delivery-limit", FieldValue::I(1))],
+            Self::Full | Self::Waiting => vec![("x-max-length", FieldValue::I(3))],
+        }
+    }
+}
+
+/// Every case with every strategy.
+pub(crate) async fn all(broker: &Broker) -> Vec<Row> {
+    broker.retry_dead_letters_soon().await;
+    let mut rows = Vec::new();
+    for case in Case::ALL {
+        for strategy in Strategy::ALL {
+            if let (Case::DeliveryLimit, Strategy::Classic) = (case, strategy) {
+                continue;
+            }
+            let outcome = Queues::declare(broker, case, strategy).await.outcome(case).await;
+            rows.push(Row { operation: case.name().to_owned(), queue: strategy.name().to_owned(), outcome });
+        }
+    }
+    rows
+}
+
+/// A queue and the one for its dead letters.
+struct Queues<'a> {
+    broker: &'a Broker,
+    orders: QueueName,
+    dead: QueueName,
+}
+
+impl<'a> Queues<'a> {
+    async fn declare(broker: &'a Broker, case: Case, strategy: Strategy) -> Self {
+        let (orders, dead) = (new_queue(), new_queue());
+        let mut arguments =
+            vec![("x-dead-letter-exchange", text("")), ("x-dead-letter-routing-key", text(dead.as_str()))];
+        arguments.extend(strategy.arguments());
+        arguments.extend(case.arguments());
+        broker.declare(&orders, &arguments).await;
+        match case {
+            Case::NoQueue | Case::Waiting => {}
+            Case::NoRoom => {
+                let full = [("x-max-length", FieldValue::I(1)), ("x-overflow", text("reject-publish"))];
+                broker.declare(&dead, &full).await;
+            }
+            _ => broker.declare(&dead, &[]).await,
+        }
+        Self { broker, orders, dead }
+    }
+
+    async fn outcome(self, case: Case) -> String {
+        let Self { broker, orders, dead } = &self;
+        let outcome = match case {
+            Case::Full => self.fill(0).await,
+            Case::Rejected => {
+                produce(broker, orders).await.unwrap();
+                broker.reject(orders, 3).await;
+                self.move_back().await
+            }
+            Case::DeliveryLimit => {
+                produce(broker, orders).await.unwrap();
+                for _ in 0..2 {
+                    broker.settled(orders, 3, ARRIVAL).await;
+                    // The function ends with the messages in hand.
+                    drop(fetch(broker, orders, AckMode::Take(Ack::Commit), PLENTY).await.unwrap());
+                }
+                self.move_back().await
+            }
+            Case::NoRoom => {
+                produce(broker, orders).await.unwrap();
+                broker.reject(orders, 3).await;
+                broker.settled(dead, 1, ARRIVAL).await;
+                // The others are refused meanwhile.
+                tokio::time::sleep(Duration::from_secs(1)).await;
+                self.arrived().await
+            }
+            Case::NoQueue => {
+                produce(broker, orders).await.unwrap();
+                broker.reject(orders, 3).await;
+                // It is tried once before, at least.
+                tokio::time::sleep(Duration::from_secs(1)).await;
+                broker.declare(dead, &[]).await;
+                self.arrived().await
+            }
+            Case::Waiting => {
+                produce(broker, orders).await.unwrap();
+                broker.reject(orders, 3).await;
+                let depth = broker.gateway.depth(&broker.access, orders, soon()).await.unwrap();
+                let filled = self.fill(3).await;
+                format!("depth {}; {filled}", depth.current_depth)
+            }
+        };
+        for queue in [orders, dead] {
+            broker.delete(queue).await;
+        }
+        outcome
+    }
+
+    /// Moves the dead letters to where they came from, and says what is there then.
+    async fn move_back(&self) -> String {
+        let Self { broker, orders, dead } = self;
+        let dead_lettered = broker.settled(dead, 3, ARRIVAL).await;
+        let command =
+            MoveCommand { to: Destination::Origin, max: MaxMoves::try_from(10).unwrap(), msg_ids: None };
+        let (access, reach) = (&broker.access, everywhere());
+        let mut moving =
+            broker.gateway.connect_to_move(access, dead, &command, &reach, soon()).await.unwrap();
+        let mut moved = 0;
+        loop {
+            let put = moving.put(10, soon()).await.unwrap();
+            moving.settle(soon()).await.unwrap();
+            moved += put.count;
+            if put.is_last {
+                break;
+            }
+        }
+        moving.finish(soon()).await;
+        broker.settled(orders, 3, ARRIVAL).await;
+        let there = broker.bodies(orders).await;
+        assert_eq!(broker.settled(dead, 0, ARRIVAL).await, 0);
+        assert_eq!(there.len(), usize::try_from(moved).unwrap(), "{there:?}");
+        format!("{dead_lettered} dead-lettered, {moved} moved back")
+    }
+
+    /// How many of three dead letters come, if they are taken as they come.
+    async fn arrived(&self) -> String {
+        let mut there = Vec::new();
+        let until = tokio::time::Instant::now() + ARRIVAL;
+        while tokio::time::Instant::now() < until && there.len() < 3 {
+            there.extend(self.broker.bodies(&self.dead).await);
+            tokio::time::sleep(Duration::from_millis(50)).await;
+        }
+        there.sort();
+        there.dedup();
+        assert_eq!(self.broker.settled(&self.orders, 0, ARRIVAL).await, 0);
+        // How many, is a matter of time.
+        let outcome = match there.len() {
+            3 => "none lost",
+            0 => "all lost",
+            _ => "some lost",
+        };
+        outcome.to_owned()
+    }
+
+    /// Puts one message after the other until one is refused, and says where they are.
+    async fn fill(&self, before: usize) -> String {
+        let Self { broker, orders, dead } = self;
+        let mut confirmed = Vec::new();
+        let mut end = "all confirmed".to_owned();
+        for n in 0..6 {
+            let body = format!("n{n}");
+            match put(broker, orders, &[&body]).await {
+                Ok(()) => confirmed.push(body),
+                Err(error @ BrokerError::QueueFull { .. }) => {
+                    assert_eq!(error.reply().map(|reply| reply.name), Some("basic.nack"), "{error:?}");
+                    end = format!("`QUEUE_FULL` after {n}");
+                    break;
+                }
+                Err(error) => panic!("{error:?}"),
+            }
+        }
+        let expected = u32::try_from(confirmed.len()).unwrap();
+        let there = match before {
+            0 => expected - broker.settled(dead, expected.saturating_sub(3), ARRIVAL).await,
+            _ => expected.min(3),
+        };
+        broker.settled(orders, there, ARRIVAL).await;
+        let kept = broker.bodies(orders).await;
+        let dead_letters = if before == 0 { broker.bodies(dead).await } else { Vec::new() };
+        let mut all: Vec<_> = kept.iter().chain(&dead_letters).cloned().collect();
+        all.sort();
+        match confirmed.iter().filter(|body| !all.contains(body)).count() {
+            0 if dead_letters.is_empty() => format!("{end}, all of those on the queue"),
+            0 => format!("{end}, {} on the queue and {} dead-lettered", kept.len(), dead_letters.len()),
+            lost => format!("{end}, {lost} lost"),
+        }
+    }
+}

@@ -1,0 +1,76 @@
+//! What each operation does on each type of queue, and what becomes of dead letters, by version of
+//! RabbitMQ: the tables in `docs/rabbitmq.md`. Every version that is on this machine is started and
+//! asked, and the test fails if the document says otherwise. `scripts/brokers.sh` brings the
+//! versions that Debian has for other releases. `BROKERS=all` asks all of them, otherwise the
+//! machine's own and the newest are.
+
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    clippy::indexing_slicing,
+    clippy::print_stdout,
+    reason = "these are tests"
+)]
+
+mod broker;
+mod dead_letters;
+mod operations;
+mod queues;
+#[path = "../it/reach.rs"]
+mod reach;
+mod table;
+
+use test_support::root::Root;
+
+use crate::broker::Broker;
+use crate::table::{Head, Table};
+
+/// From the versions that `scripts/brokers.sh` makes, those that are asked.
+fn roots() -> Vec<Root> {
+    let others: &[&str] = match std::env::var("BROKERS").as_deref() {
+        Ok("all") => &["rabbitmq-4.0", "rabbitmq-4.3"],
+        _ => &["rabbitmq-4.3"],
+    };
+    let others = others.iter().filter_map(|name| {
+        let root = Root::usable(name);
+        if root.is_none() {
+            println!("SKIPPED: {name} cannot be used here; `scripts/brokers.sh make {name}` brings it, or says why not");
+        }
+        root
+    });
+    std::iter::once(Root::default()).chain(others).collect()
+}
+
+/// What the tables' heads begin with.
+const OPERATIONS: Head = ["operation", "queue"];
+const DEAD_LETTERS: Head = ["what happens", "queue"];
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn each_operation_does_on_each_version_what_the_documentation_says() {
+    let (mut operations, mut dead_letters) = (Table::new(OPERATIONS), Table::new(DEAD_LETTERS));
+    let columns = roots().into_iter().map(|root| {
+        tokio::spawn(async move {
+            let broker = Broker::start(root).await;
+            let rows = (operations::all(&broker).await, dead_letters::all(&broker).await);
+            (broker.version().await, rows)
+        })
+    });
+    for column in columns.collect::<Vec<_>>() {
+        let (version, rows) = column.await.unwrap();
+        operations.add(&version, rows.0);
+        dead_letters.add(&version, rows.1);
+    }
+    let mut differences = Vec::new();
+    for (head, seen) in [(OPERATIONS, operations), (DEAD_LETTERS, dead_letters)] {
+        println!("{seen}");
+        let said = Table::of_the_documentation(head);
+        let versions = seen.versions();
+        assert!(
+            versions.iter().any(|version| said.has(version)),
+            "the documentation has none of {versions:?}"
+        );
+        differences.extend(said.differences(&seen));
+    }
+    assert!(differences.is_empty(), "docs/rabbitmq.md says otherwise:\n{}", differences.join("\n"));
+}
