@@ -1,4 +1,4 @@
-//! Objects that are created once and never replaced: by us, or by a client with a signed request.
+//! Objects that get the bytes that they are named for, by us or by a client with a signed request.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -54,6 +54,24 @@ impl Objects {
         }
     }
 
+    /// Writes an object in place of the one with that ETag, or where there is none yet.
+    ///
+    /// # Errors
+    /// [`ObjectError::Replaced`] if there is another one by now, and otherwise if S3 does not take
+    /// it.
+    pub async fn put_over(
+        &self,
+        key: &str,
+        etag: Option<String>,
+        content_type: &str,
+        bytes: Vec<u8>,
+    ) -> Result<(), ObjectError> {
+        let only_new = etag.is_none().then(|| "*".to_owned());
+        let put = self.client.put_object().bucket(&self.bucket).key(key).content_type(content_type);
+        let put = put.set_if_match(etag).set_if_none_match(only_new).body(ByteStream::from(bytes));
+        put.send().await.map(drop).map_err(|error| ObjectError::of(key, error))
+    }
+
     /// Signs the creation of an object of `length` bytes, from `now` (in whole seconds) on.
     ///
     /// # Errors
@@ -65,21 +83,31 @@ impl Objects {
         now: Timestamp,
         expires_in: Duration,
     ) -> Result<SignedPut, ObjectError> {
-        let presigning = PresigningConfig::builder().start_time(now.into()).expires_in(expires_in).build();
-        let presigning = presigning.map_err(|error| ObjectError::broken(&object.key, error))?;
-        let signed = self
-            .put_new(object)
-            .content_length(length)
-            .customize()
-            .mutate_request(|request| drop(request.headers_mut().remove(TRACE)))
-            .presigned(presigning)
-            .await
-            .map_err(|error| ObjectError::broken(&object.key, error))?;
-        let headers = signed.headers().map(|(name, value)| (name.to_owned(), value.to_owned())).collect();
-        Ok(SignedPut { url: signed.uri().to_owned(), headers })
+        let put = self.put_new(object).content_length(length);
+        sign(put, &object.key, now, expires_in).await
+    }
+
+    /// Signs the same for an object that may be there already: it is written again, and lives from
+    /// then on. Its key has to follow from its bytes.
+    ///
+    /// # Errors
+    /// As for [`sign_create`](Self::sign_create).
+    pub async fn sign_rewrite(
+        &self,
+        object: &NewObject,
+        length: i64,
+        now: Timestamp,
+        expires_in: Duration,
+    ) -> Result<SignedPut, ObjectError> {
+        let put = self.put_object(object).content_length(length);
+        sign(put, &object.key, now, expires_in).await
     }
 
     fn put_new(&self, object: &NewObject) -> PutObjectFluentBuilder {
+        self.put_object(object).if_none_match("*")
+    }
+
+    fn put_object(&self, object: &NewObject) -> PutObjectFluentBuilder {
         self.client
             .put_object()
             .bucket(&self.bucket)
@@ -88,6 +116,23 @@ impl Objects {
             .set_content_encoding(object.content_encoding.map(str::to_owned))
             .checksum_sha256(STANDARD.encode(object.sha256))
             .set_metadata(Some(object.metadata.clone().into_iter().collect()))
-            .if_none_match("*")
     }
+}
+
+async fn sign(
+    put: PutObjectFluentBuilder,
+    key: &str,
+    now: Timestamp,
+    expires_in: Duration,
+) -> Result<SignedPut, ObjectError> {
+    let presigning = PresigningConfig::builder().start_time(now.into()).expires_in(expires_in).build();
+    let presigning = presigning.map_err(|error| ObjectError::broken(key, error))?;
+    let signed = put
+        .customize()
+        .mutate_request(|request| drop(request.headers_mut().remove(TRACE)))
+        .presigned(presigning)
+        .await
+        .map_err(|error| ObjectError::broken(key, error))?;
+    let headers = signed.headers().map(|(name, value)| (name.to_owned(), value.to_owned())).collect();
+    Ok(SignedPut { url: signed.uri().to_owned(), headers })
 }

@@ -1,6 +1,8 @@
-//! The ingest's objects in S3, in one bucket: payloads as they came, and the chunks cut from them.
+//! Objects in S3: the ingest's payloads and the chunks cut from them, and the bodies of messages
+//! that clients upload.
 
 mod body;
+mod copy;
 mod create;
 mod each;
 mod error;
@@ -9,6 +11,7 @@ mod tags;
 mod uri;
 
 pub use body::ObjectBody;
+pub use copy::{CopyOf, Version};
 pub use create::{NewObject, SignedPut};
 pub use error::ObjectError;
 pub use list::{Listed, Page};
@@ -42,6 +45,12 @@ impl Objects {
     #[must_use]
     pub const fn new(client: Client, bucket: String) -> Self {
         Self { client, bucket }
+    }
+
+    /// Another bucket, seen through the same client.
+    #[must_use]
+    pub fn in_bucket(&self, bucket: &str) -> Self {
+        Self { client: self.client.clone(), bucket: bucket.to_owned() }
     }
 
     /// The bucket's name.
@@ -112,15 +121,31 @@ impl Objects {
     pub async fn get(&self, key: &str, limit: usize) -> Result<Vec<u8>, ObjectError> {
         let request = self.client.get_object().bucket(&self.bucket).key(key);
         let mut object = request.send().await.map_err(|error| ObjectError::of(key, error))?;
-        let mut bytes = Vec::new();
+        let too_large = || ObjectError::TooLarge { key: key.to_owned(), limit };
+        let length =
+            object.content_length.and_then(|length| usize::try_from(length).ok()).unwrap_or_default();
+        if length > limit {
+            return Err(too_large());
+        }
+        let mut bytes = Vec::with_capacity(length);
         while let Some(frame) = object.body.next().await {
             let frame = frame.map_err(|error| ObjectError::broken(key, error))?;
             if bytes.len().saturating_add(frame.len()) > limit {
-                return Err(ObjectError::TooLarge { key: key.to_owned(), limit });
+                return Err(too_large());
             }
             bytes.extend_from_slice(&frame);
         }
         Ok(bytes)
+    }
+
+    /// Writes an object of that media type. Repeated with the same bytes, it changes nothing.
+    ///
+    /// # Errors
+    /// If S3 does not take it.
+    pub async fn put_as(&self, key: &str, content_type: &str, bytes: Vec<u8>) -> Result<(), ObjectError> {
+        let body = ByteStream::from(bytes);
+        let request = self.client.put_object().bucket(&self.bucket).key(key).content_type(content_type);
+        request.body(body).send().await.map(drop).map_err(|error| ObjectError::of(key, error))
     }
 
     /// Writes an object. Repeated with the same bytes, it changes nothing.

@@ -1,5 +1,9 @@
-use aws_sdk_s3::types::Object;
+use std::borrow::Cow;
+
+use aws_sdk_s3::primitives::DateTime;
+use aws_sdk_s3::types::{EncodingType, Object};
 use jiff::Timestamp;
+use percent_encoding::percent_decode_str;
 
 use crate::{ObjectError, Objects};
 
@@ -10,6 +14,10 @@ pub struct Listed {
     pub key: String,
     /// When it was put.
     pub modified_at: Timestamp,
+    /// Tells one version of the object from another.
+    pub etag: String,
+    /// Bytes of the object as it is stored.
+    pub length: u64,
 }
 
 /// Part of a listing.
@@ -29,16 +37,33 @@ impl Objects {
     /// If S3 does not answer.
     pub async fn list(&self, prefix: &str, from: Option<String>) -> Result<Page, ObjectError> {
         let request = self.client.list_objects_v2().bucket(&self.bucket).prefix(prefix);
-        let request = request.set_continuation_token(from);
+        // XML has no form for some characters that keys may have.
+        let request = request.set_continuation_token(from).encoding_type(EncodingType::Url);
         let found = request.send().await.map_err(|error| ObjectError::of(prefix, error))?;
-        let objects = found.contents.unwrap_or_default().into_iter().filter_map(listed).collect();
+        let is_encoded = found.encoding_type == Some(EncodingType::Url);
+        let objects = found.contents.unwrap_or_default().into_iter();
+        let objects = objects.filter_map(|object| listed(object, is_encoded)).collect();
         Ok(Page { objects, next: found.next_continuation_token })
     }
 }
 
 /// S3 leaves neither member out.
-fn listed(object: Object) -> Option<Listed> {
-    let modified_at = object.last_modified?;
-    let nanosecond = i32::try_from(modified_at.subsec_nanos()).ok()?;
-    Some(Listed { key: object.key?, modified_at: Timestamp::new(modified_at.secs(), nanosecond).ok()? })
+fn listed(object: Object, is_encoded: bool) -> Option<Listed> {
+    let key = object.key?;
+    Some(Listed {
+        modified_at: timestamp(object.last_modified?)?,
+        etag: object.e_tag.unwrap_or_default(),
+        length: object.size.and_then(|size| size.try_into().ok()).unwrap_or_default(),
+        key: if is_encoded { decoded(&key)? } else { key },
+    })
+}
+
+/// A key as S3 encodes it in a listing, where a plus sign is a space.
+fn decoded(key: &str) -> Option<String> {
+    let key = key.replace('+', " ");
+    percent_decode_str(&key).decode_utf8().ok().map(Cow::into_owned)
+}
+
+pub(crate) fn timestamp(time: DateTime) -> Option<Timestamp> {
+    Timestamp::new(time.secs(), i32::try_from(time.subsec_nanos()).ok()?).ok()
 }

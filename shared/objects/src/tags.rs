@@ -1,4 +1,7 @@
-//! The tag `state=final`, by which the bucket's lifecycle expires an object.
+//! Tags: `state=final`, by which the bucket's lifecycle expires an object, and those of objects
+//! that others put.
+
+use std::collections::BTreeMap;
 
 use aws_sdk_s3::types::{Tag, Tagging};
 
@@ -22,6 +25,35 @@ impl Objects {
     pub async fn untag_final(&self, uris: Vec<String>) -> Result<(), ObjectError> {
         let untagged = self.each(uris, async |objects, uri| objects.untag(&uri).await).await;
         untagged.into_iter().collect()
+    }
+
+    /// Gives one version of an object these tags, in place of all others. Idempotent.
+    ///
+    /// # Errors
+    /// If it is gone, or S3 does not answer.
+    pub async fn tag_as(
+        &self,
+        key: &str,
+        version_id: Option<&str>,
+        tags: &[(&str, String)],
+    ) -> Result<(), ObjectError> {
+        let tags = tags.iter().map(|(name, value)| Tag::builder().key(*name).value(value).build());
+        let tags = tags.collect::<Result<Vec<_>, _>>();
+        let tagging = tags.and_then(|tags| Tagging::builder().set_tag_set(Some(tags)).build());
+        let tagging = tagging.map_err(|error| ObjectError::broken(key, error))?;
+        let request = self.client.put_object_tagging().bucket(&self.bucket).key(key).tagging(tagging);
+        let tagged = request.set_version_id(version_id.map(str::to_owned)).send().await;
+        tagged.map(drop).map_err(|error| ObjectError::of(key, error))
+    }
+
+    /// An object's tags.
+    ///
+    /// # Errors
+    /// If it is gone, or S3 does not answer.
+    pub async fn tags(&self, key: &str) -> Result<BTreeMap<String, String>, ObjectError> {
+        let request = self.client.get_object_tagging().bucket(&self.bucket).key(key);
+        let found = request.send().await.map_err(|error| ObjectError::of(key, error))?;
+        Ok(found.tag_set.into_iter().map(|tag| (tag.key, tag.value)).collect())
     }
 
     async fn tag(&self, uri: &str) -> Result<(), ObjectError> {

@@ -86,7 +86,7 @@ pub async fn open_accepted(
 /// If the object is not there, is not a payload, or storage does not answer.
 pub async fn open(objects: &Objects, key: &str) -> Result<Payload, PayloadError> {
     let head = objects.head(key).await?;
-    let metadata = PayloadMetadata::from_map(&head.metadata)?;
+    let metadata = PayloadMetadata::from_map(&head.metadata, objects.bucket())?;
     let span = tracing::Span::current();
     span.record("correlation_id", &metadata.trace_id);
     span.record("tenant", tracing::field::display(metadata.tenant_id));

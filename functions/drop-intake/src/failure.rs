@@ -1,0 +1,57 @@
+use accepted::AcceptedError;
+use access::GrantError;
+use idempotency::{NoFingerprint, OnceError, StoreError};
+use objects::ObjectError;
+use retry::{Retry, Retryable};
+use transport::UnknownNotice;
+
+/// Why an object was neither taken nor refused. It stays where it is.
+#[derive(Debug, thiserror::Error)]
+#[expect(missing_docs, reason = "each variant's message says what went wrong")]
+pub enum IntakeError {
+    #[error("cannot read the notification")]
+    Notice(#[from] UnknownNotice),
+    #[error("the object is in bucket {0}, where nothing is dropped")]
+    OtherBucket(String),
+    #[error("storage error")]
+    Object(#[from] ObjectError),
+    #[error("cannot tell whether the tenant may drop objects")]
+    Grant(#[from] GrantError),
+    #[error("the tenant's item DROPS# has something else than CNPJs")]
+    Cnpjs(#[source] ingestion::CnpjError),
+    #[error("cannot write the batch's item")]
+    Accepted(#[from] AcceptedError),
+    #[error("cannot identify the object")]
+    Fingerprint(#[from] NoFingerprint),
+    #[error("cannot claim the object's record")]
+    Store(#[from] StoreError),
+    #[error("another attempt at this object is under way")]
+    InProgress,
+    #[error("the object's idempotency key was used for something else")]
+    Conflict,
+}
+
+impl Retryable for IntakeError {
+    fn retry(&self) -> Retry {
+        match self {
+            Self::Notice(error) => error.retry(),
+            Self::Object(error) => error.retry(),
+            Self::Accepted(error) => error.retry(),
+            Self::Store(StoreError::Unavailable(_)) | Self::Grant(GrantError::Unavailable) => Retry::Later,
+            Self::InProgress => Retry::Contended,
+            Self::Grant(GrantError::Malformed) | Self::Cnpjs(_) => Retry::AfterRepair,
+            Self::OtherBucket(_) | Self::Fingerprint(_) | Self::Store(_) | Self::Conflict => Retry::Never,
+        }
+    }
+}
+
+impl From<OnceError<Self>> for IntakeError {
+    fn from(error: OnceError<Self>) -> Self {
+        match error {
+            OnceError::InProgress { .. } => Self::InProgress,
+            OnceError::Conflict => Self::Conflict,
+            OnceError::Store(error) => Self::Store(error),
+            OnceError::Work(error) => error,
+        }
+    }
+}

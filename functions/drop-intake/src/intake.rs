@@ -1,0 +1,196 @@
+//! One object: taken as a batch, refused, or left alone.
+
+use std::time::Duration;
+
+use accepted::Stored;
+use drops::{DropName, NotADrop, State, received, result_key};
+use idempotency::{ClaimRequest, Delivery, Execution, Fingerprint, IdempotencyKey, KeyForm, OperationType};
+use ingestion::Viewer;
+use ingestion::payload::{self, AcceptedBatch, PayloadMetadata, Source};
+use ingestion::product::CnpjAccess;
+use jiff::Timestamp;
+use objects::{CopyOf, ObjectError, Objects, Version};
+use serde_json::{Map, Value, json};
+use telemetry::metrics;
+use transport::VersionNotice;
+use uuid::Uuid;
+
+use crate::refusal::Refusal;
+use crate::{DropIntake, IntakeError};
+
+/// The kind of work, as records name it.
+const DROP: OperationType = OperationType::named("DROP");
+
+/// Kept for a hundred years, as the keys of batches are, so that no version is loaded again under
+/// another id.
+const RETENTION: Duration = Duration::from_secs(100 * 365 * 86_400);
+
+/// The most that S3 copies in one request: 5 GB (Amazon S3 User Guide, "Copying objects").
+const MAX_COPY: u64 = 5_000_000_000;
+
+/// How long the copy may be on its way. Then the batch is shown as expired, as an upload that was
+/// never used is, until an attempt makes the copy.
+const ARRIVES_WITHIN: Duration = Duration::from_mins(15);
+
+/// An object that may become a batch.
+struct Found {
+    name: DropName,
+    source: Source,
+    version: Version,
+    cnpjs: CnpjAccess,
+}
+
+impl DropIntake {
+    pub(crate) async fn process(&self, notice: &VersionNotice) -> Result<(), IntakeError> {
+        let (bucket, key) = (&notice.object.bucket, &notice.object.key);
+        let dropped = self.dropped_in(bucket)?;
+        let name = match DropName::read(key) {
+            Ok(name) => Ok(name),
+            Err(NotADrop::Unknown(unknown)) => Err(Refusal::Key(unknown)),
+            Err(NotADrop::Ignored) => {
+                tracing::info!(
+                    event_type = "drop.ignored",
+                    "a marker, a file that is not finished, or another object is left alone"
+                );
+                return Ok(());
+            }
+        };
+        let version = match dropped.version(key, notice.version_id.as_deref()).await {
+            Err(ObjectError::Missing { .. }) => {
+                tracing::info!(event_type = "drop.gone", "the object was deleted before it was looked at");
+                return Ok(());
+            }
+            version => version?,
+        };
+        if version.length == 0 {
+            tracing::info!(event_type = "drop.ignored", "an object without bytes is left alone");
+            return Ok(());
+        }
+        let source = Source {
+            bucket: bucket.clone(),
+            key: key.clone(),
+            etag: version.etag.clone(),
+            version_id: version.id.clone(),
+        };
+        let name = match name {
+            Ok(name) => name,
+            Err(refusal) => return self.refuse(&source, refusal).await,
+        };
+        tracing::Span::current().record("tenant", tracing::field::display(name.tenant_id));
+        let largest = self.max_bytes.min(MAX_COPY);
+        if version.length > largest {
+            return self.refuse(&source, Refusal::TooLarge(largest)).await;
+        }
+        match self.access.drop_grant(&name.tenant_id.to_string()).await? {
+            None => self.refuse(&source, Refusal::NotAllowed).await,
+            Some(grant) if *bucket != self.objects.bucket() && !grant.buckets.contains(bucket) => {
+                self.refuse(&source, Refusal::OtherBucket).await
+            }
+            Some(grant) => {
+                let viewer = Viewer::limited(name.tenant_id, grant.cnpjs.as_ref());
+                let cnpjs = viewer.map_err(IntakeError::Cnpjs)?.cnpjs().clone();
+                self.take_once(&Found { name, source, version, cnpjs }).await
+            }
+        }
+    }
+
+    /// Idempotent by the object's version.
+    async fn take_once(&self, found: &Found) -> Result<(), IntakeError> {
+        let Found { name, source, version, .. } = found;
+        let key = drops::idempotency_key(source, version.modified_at);
+        let key = IdempotencyKey::parse_canonical(&key, KeyForm::Text).map_err(|_| IntakeError::Conflict)?;
+        let (tenant, trace_id) = (name.tenant_id.to_string(), Uuid::new_v4().to_string());
+        tracing::Span::current().record("correlation_id", &trace_id);
+        let claim = ClaimRequest {
+            operation: DROP,
+            tenant: &tenant,
+            key: &key,
+            fingerprint: &Fingerprint::of(&json!({
+                "load_type": name.load_type, "media_type": name.media_type, "etag": source.etag,
+            }))?,
+            target: &format!("products:{}", name.load_type),
+            trace_id: &trace_id,
+            retention: RETENTION,
+        };
+        match self.records.once(&claim, async |execution| self.take(found, execution).await).await? {
+            Delivery::Executed => metrics::count(self.service, &[metrics::DROPS_ACCEPTED], Map::new()),
+            Delivery::Duplicate => {
+                tracing::info!(event_type = "drop.known", "this version of the object is a batch already");
+            }
+        }
+        Ok(())
+    }
+
+    /// Makes the batch that a claim is for; the same in every attempt, but for the trace.
+    async fn take(&self, found: &Found, execution: &Execution) -> Result<(), IntakeError> {
+        let Found { name, source, version, cnpjs } = found;
+        let Execution { idempotency_key, fingerprint, created_at, .. } = execution;
+        let batch_id = payload::batch_id(name.tenant_id, idempotency_key, fingerprint.as_str(), *created_at);
+        tracing::Span::current().record("batch_id", tracing::field::display(batch_id));
+        let metadata = PayloadMetadata {
+            batch_id,
+            tenant_id: name.tenant_id,
+            load_type: name.load_type,
+            media_type: name.media_type,
+            idempotency_key: idempotency_key.clone(),
+            received_at: *created_at,
+            checksum: None,
+            trace_id: execution.trace_id.clone(),
+            source: Some(source.clone()),
+        };
+        let batch = AcceptedBatch {
+            metadata,
+            payload_bytes: None,
+            cnpjs: cnpjs.clone(),
+            upload_expires_at: Some(Timestamp::now() + ARRIVES_WITHIN),
+        };
+        match self.accepted.put(&batch).await? {
+            // An earlier attempt died after the copy.
+            Stored::Arrived | Stored::Gone => return Ok(()),
+            Stored::Written => {}
+        }
+        // Result and tags come before the copy, so that they cannot replace those of a final batch.
+        self.write_result(source, &received(source, batch_id)).await?;
+        let tags = drops::tags(source, State::Accepted(batch_id));
+        let dropped = self.dropped_in(&source.bucket)?;
+        dropped.tag_as(&source.key, source.version_id.as_deref(), &tags).await?;
+        let copy = CopyOf {
+            bucket: &source.bucket,
+            encoded_key: &payload::encoded_key(&source.key),
+            version,
+            key: &batch.metadata.key(),
+            content_type: name.media_type.as_str(),
+            metadata: batch.metadata.to_map(),
+        };
+        self.copier.copy(copy).await?;
+        self.accepted.note_arrival(name.tenant_id, batch_id).await?;
+        tracing::info!(event_type = "drop.accepted", bytes = version.length, "a dropped object is a batch");
+        Ok(())
+    }
+
+    /// A bucket that objects are dropped into.
+    pub(crate) fn dropped_in(&self, bucket: &str) -> Result<Objects, IntakeError> {
+        let is_known = bucket == self.objects.bucket() || Some(bucket) == self.drop_bucket.as_deref();
+        is_known
+            .then(|| self.objects.in_bucket(bucket))
+            .ok_or_else(|| IntakeError::OtherBucket(bucket.to_owned()))
+    }
+
+    /// Writes the first result of a version, unless the object has another version by now, which
+    /// may have a result already. If that result is written after the first request here, the last
+    /// one fails; if it was written before, the check in between does.
+    pub(crate) async fn write_result(&self, source: &Source, result: &Value) -> Result<(), IntakeError> {
+        let dropped = self.dropped_in(&source.bucket)?;
+        let key = result_key(&source.key);
+        let there = match dropped.version(&key, None).await {
+            Err(ObjectError::Missing { .. }) => None,
+            there => Some(there?.etag),
+        };
+        let version = dropped.version(&source.key, source.version_id.as_deref()).await?;
+        if version.etag != source.etag {
+            return Err(ObjectError::Replaced { key: source.key.clone() }.into());
+        }
+        let result = result.to_string().into_bytes();
+        Ok(dropped.put_over(&key, there, "application/json", result).await?)
+    }
+}

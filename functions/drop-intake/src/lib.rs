@@ -1,0 +1,58 @@
+//! Takes objects that pipelines drop into S3 as batches.
+//!
+//! A version of an object is one batch, however often it is announced: its record is claimed by a
+//! key that follows from the version. The batch's id follows from the claim, and S3 copies the
+//! version, and no other, to the key of the batch's payload. From there on it is a payload as any
+//! other. An attempt may die at any point: the next one writes the same item and makes the same
+//! copy.
+//!
+//! What is refused stays where it is. Its tags and its result say why.
+
+#![allow(missing_docs, reason = "only main.rs and tests use what is public here")]
+
+mod failure;
+mod intake;
+mod job;
+mod refusal;
+mod settings;
+
+pub use failure::IntakeError;
+
+use std::time::SystemTime;
+
+use accepted::Accepted;
+use access::AccessStore;
+use idempotency::Store;
+use objects::Objects;
+use serde_json::Value;
+use worker::{BatchResponse, UnknownEvent, Visibility};
+
+/// The function, with everything that it needs injected.
+#[derive(Debug)]
+pub struct DropIntake {
+    service: &'static str,
+    access: AccessStore,
+    records: Store,
+    accepted: Accepted,
+    /// The payload bucket.
+    objects: Objects,
+    /// A further bucket that objects are dropped into.
+    drop_bucket: Option<String>,
+    /// The payload bucket, with time for copies.
+    copier: Objects,
+    /// Of the queue that notifications come from.
+    visibility: Visibility,
+    /// The most bytes that an object may have.
+    max_bytes: u64,
+}
+
+impl DropIntake {
+    /// Handles the messages of one invocation, which is cut off at `ends_at`, and returns those to
+    /// retry.
+    ///
+    /// # Errors
+    /// If the event as a whole cannot be read.
+    pub async fn handle(&self, event: Value, ends_at: SystemTime) -> Result<BatchResponse, UnknownEvent> {
+        worker::serve(self, event, ends_at).await
+    }
+}

@@ -1,0 +1,66 @@
+//! Objects that become no batch.
+
+use drops::{State, UnknownKey, refused};
+use ingestion::payload::Source;
+use serde_json::json;
+use telemetry::metrics;
+
+use crate::{DropIntake, IntakeError};
+
+/// Why an object is refused.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Refusal {
+    Key(UnknownKey),
+    NotAllowed,
+    /// The tenant's grant is not about this bucket.
+    OtherBucket,
+    TooLarge(u64),
+}
+
+impl Refusal {
+    /// As tags, results and logs name it.
+    const fn reason(self) -> &'static str {
+        match self {
+            Self::Key(UnknownKey::Form) => "KEY_UNKNOWN",
+            Self::Key(UnknownKey::Ending) => "CONTENT_TYPE",
+            Self::Key(UnknownKey::Control) => "KEY_CONTROL_CHARACTER",
+            Self::Key(UnknownKey::Length) => "KEY_TOO_LONG",
+            Self::NotAllowed => "TENANT_NOT_ALLOWED",
+            Self::OtherBucket => "BUCKET_NOT_ALLOWED",
+            Self::TooLarge(_) => "MAX_PAYLOAD_EXCEEDED",
+        }
+    }
+
+    fn detail(self) -> String {
+        match self {
+            Self::Key(unknown) => unknown.to_string(),
+            Self::NotAllowed => "the tenant has no grant to drop objects".to_owned(),
+            Self::OtherBucket => "the tenant's grant does not name this bucket".to_owned(),
+            Self::TooLarge(limit) => format!("the object has more than {limit} bytes"),
+        }
+    }
+}
+
+impl DropIntake {
+    /// Leaves an object where it is, and says why beside it. A key of which no
+    /// other can be made has no result: its tags and the log say why. Repeated, it says the same.
+    pub(crate) async fn refuse(&self, source: &Source, refusal: Refusal) -> Result<(), IntakeError> {
+        let (reason, detail) = (refusal.reason(), refusal.detail());
+        if !matches!(refusal, Refusal::Key(UnknownKey::Length | UnknownKey::Control)) {
+            self.write_result(source, &refused(source, reason, &detail)).await?;
+        }
+        let tags = drops::tags(source, State::Refused(reason));
+        let dropped = self.dropped_in(&source.bucket)?;
+        dropped.tag_as(&source.key, source.version_id.as_deref(), &tags).await?;
+        tracing::warn!(
+            event_type = "drop.refused",
+            object = source.key,
+            reason,
+            detail,
+            "a dropped object is refused"
+        );
+        let properties = [("object".to_owned(), json!(source.key)), ("reason".to_owned(), json!(reason))];
+        metrics::count(self.service, &[metrics::DROPS_REFUSED], properties.into_iter().collect());
+        Ok(())
+    }
+}

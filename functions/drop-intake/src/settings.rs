@@ -1,0 +1,48 @@
+//! Building [`DropIntake`] from the function's environment.
+
+use std::time::Duration;
+
+use accepted::Accepted;
+use access::AccessStore;
+use aws::{Environment, EnvironmentError, Sdk};
+use objects::Objects;
+use worker::Visibility;
+
+use crate::DropIntake;
+
+/// How long S3 may take for a copy: less than the lease of a claim, and than an invocation.
+const COPY: Duration = Duration::from_secs(20);
+
+impl DropIntake {
+    /// Reads the function's variables and builds its clients.
+    ///
+    /// # Errors
+    /// If variables are missing or wrong; the error names all of them.
+    pub async fn from_environment(service: &'static str) -> Result<Self, EnvironmentError> {
+        let mut environment = Environment::of_process();
+        let access_table = environment.required("ACCESS_TABLE");
+        let idempotency_table = environment.required("IDEMPOTENCY_TABLE");
+        let batches_table = environment.required("BATCHES_TABLE");
+        let bucket: String = environment.required("PAYLOAD_BUCKET");
+        let drop_bucket: String = environment.optional("DROP_BUCKET", String::new());
+        let queue_url = environment.required("DROPS_QUEUE_URL");
+        let max_bytes = environment.required("MAX_PAYLOAD_BYTES");
+        let base = Duration::from_secs(environment.optional("RETRY_BASE_SECONDS", 10));
+        environment.check()?;
+
+        let sdk = Sdk::from_environment().await;
+        let dynamodb = aws_sdk_dynamodb::Client::new(sdk.standard());
+        let s3 = |sdk| aws_sdk_s3::Client::new(&sdk);
+        Ok(Self {
+            service,
+            access: AccessStore::new(dynamodb.clone(), access_table),
+            records: endpoint::records(&sdk, dynamodb.clone(), idempotency_table, String::new(), service),
+            accepted: Accepted::new(dynamodb, batches_table),
+            objects: Objects::new(s3(sdk.objects()), bucket.clone()),
+            drop_bucket: Some(drop_bucket).filter(|name| !name.is_empty()),
+            copier: Objects::new(s3(sdk.single_attempt(COPY)), bucket),
+            visibility: Visibility::new(aws_sdk_sqs::Client::new(sdk.standard()), queue_url, base),
+            max_bytes,
+        })
+    }
+}

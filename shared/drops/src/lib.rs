@@ -1,0 +1,12 @@
+//! Objects that pipelines drop into S3 in place of a request: what their keys say, what tells one
+//! from another, and the result that is written beside them. No I/O.
+
+#![forbid(unsafe_code)]
+
+mod name;
+mod result;
+mod source;
+
+pub use name::{DropName, MAX_ENCODED, NotADrop, PREFIX, RESULTS, UnknownKey, errors_key, result_key};
+pub use result::{ErrorsFile, final_result, received, refused};
+pub use source::{Seen, State, idempotency_key, may_be_of, seen, tags};

@@ -1,0 +1,223 @@
+//! Keys of dropped objects: `drop/<tenant>/<delta|full>/<any name>.json|.ndjson[.gz]`.
+
+use ingestion::payload::{LoadType, MediaType, encoded_key};
+use uuid::Uuid;
+
+/// The beginning of the keys of dropped objects.
+pub const PREFIX: &str = "drop/";
+/// The beginning of the keys of their results.
+pub const RESULTS: &str = "drop-results/";
+
+/// The longest key, percent-encoded. The payload's metadata holds it, and the key of a result is
+/// longer: S3 takes 2 KB of metadata and 1024 bytes of a key.
+pub const MAX_ENCODED: usize = 1000;
+
+/// Endings of files that a tool has not finished, and of its markers.
+const UNFINISHED: [&str; 11] = [
+    "~",
+    ".tmp",
+    ".temp",
+    ".part",
+    ".partial",
+    ".filepart",
+    ".crdownload",
+    ".inprogress",
+    ".swp",
+    "._copying_",
+    "_$folder$",
+];
+
+/// What the key of a dropped object says.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct DropName {
+    /// Whose products it has.
+    pub tenant_id: Uuid,
+    /// What it says about products that it lacks.
+    pub load_type: LoadType,
+    /// How it holds its items. Whether it is gzip is read from its bytes.
+    pub media_type: MediaType,
+}
+
+/// Why a key does not name a catalogue.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum NotADrop {
+    /// It is a folder's marker, another marker, a file that is not finished, or not among the
+    /// dropped objects at all.
+    Ignored,
+    /// Somebody may have meant something by it.
+    Unknown(UnknownKey),
+}
+
+/// A key that somebody may have meant something by.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[expect(missing_docs, reason = "each variant's message says what went wrong")]
+pub enum UnknownKey {
+    #[error("the key must be drop/<tenant id in lower case>/<delta or full>/<name>")]
+    Form,
+    #[error("the name must end with .json, .ndjson, .json.gz or .ndjson.gz")]
+    Ending,
+    #[error("the key must have no control characters")]
+    Control,
+    #[error("the percent-encoded key must have at most {MAX_ENCODED} characters")]
+    Length,
+}
+
+impl DropName {
+    /// Reads an object's key.
+    ///
+    /// # Errors
+    /// If the object is left alone, or cannot be understood.
+    pub fn read(key: &str) -> Result<Self, NotADrop> {
+        let path = key.strip_prefix(PREFIX).ok_or(NotADrop::Ignored)?;
+        if path.split('/').any(is_hidden) || is_unfinished(path) {
+            return Err(NotADrop::Ignored);
+        }
+        if key.contains(char::is_control) {
+            return Err(NotADrop::Unknown(UnknownKey::Control));
+        }
+        if encoded_key(key).len() > MAX_ENCODED {
+            return Err(NotADrop::Unknown(UnknownKey::Length));
+        }
+        Self::of(path).map_err(NotADrop::Unknown)
+    }
+
+    fn of(path: &str) -> Result<Self, UnknownKey> {
+        let mut segments = path.splitn(3, '/');
+        let mut next = || segments.next().ok_or(UnknownKey::Form);
+        let (tenant, load_type, name) = (next()?, next()?, next()?);
+        let tenant_id = Uuid::try_parse(tenant).map_err(|_| UnknownKey::Form)?;
+        // Policies compare prefixes as text, so a tenant has one spelling.
+        if tenant_id.to_string() != tenant {
+            return Err(UnknownKey::Form);
+        }
+        let load_type = load_type.parse().map_err(|_| UnknownKey::Form)?;
+        Ok(Self { tenant_id, load_type, media_type: media_type(name)? })
+    }
+}
+
+/// The key of the result of a dropped object.
+#[must_use]
+pub fn result_key(key: &str) -> String {
+    format!("{RESULTS}{}.json", key.strip_prefix(PREFIX).unwrap_or(key))
+}
+
+/// The key of the items in error of a dropped object.
+#[must_use]
+pub fn errors_key(key: &str) -> String {
+    format!("{RESULTS}{}.errors.ndjson", key.strip_prefix(PREFIX).unwrap_or(key))
+}
+
+/// A folder's marker ends with a slash. Names with `_` and `.` at the beginning are hidden, as
+/// Hadoop and Spark understand them: `_SUCCESS`, `_temporary/…`, `.part-0.crc`.
+fn is_hidden(segment: &str) -> bool {
+    segment.is_empty() || segment.starts_with(['_', '.'])
+}
+
+fn is_unfinished(path: &str) -> bool {
+    let path = path.to_ascii_lowercase();
+    UNFINISHED.iter().any(|ending| path.ends_with(ending))
+}
+
+fn media_type(name: &str) -> Result<MediaType, UnknownKey> {
+    let name = name.to_ascii_lowercase();
+    let name = name.strip_suffix(".gz").unwrap_or(&name);
+    let (stem, ending) = name.rsplit_once('.').ok_or(UnknownKey::Ending)?;
+    match ending {
+        _ if stem.is_empty() || stem.ends_with('/') => Err(UnknownKey::Ending),
+        "json" => Ok(MediaType::Json),
+        "ndjson" => Ok(MediaType::NdJson),
+        _ => Err(UnknownKey::Ending),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    const TENANT: &str = "11111111-1111-4111-8111-111111111111";
+
+    fn read(rest: &str) -> Result<DropName, NotADrop> {
+        DropName::read(&format!("drop/{TENANT}/{rest}"))
+    }
+
+    #[test]
+    fn a_key_says_whose_products_it_has_and_how() {
+        for (rest, load_type, media_type) in [
+            ("delta/loja-12.json", LoadType::Delta, MediaType::Json),
+            ("full/loja-12.ndjson", LoadType::Full, MediaType::NdJson),
+            ("full/2026/11/22/part-00000.json.gz", LoadType::Full, MediaType::Json),
+            ("delta/PREÇOS de hoje+1.NDJSON.GZ", LoadType::Delta, MediaType::NdJson),
+            ("delta/a.b.c_.json", LoadType::Delta, MediaType::Json),
+        ] {
+            let tenant_id = TENANT.parse().unwrap();
+            assert_eq!(read(rest), Ok(DropName { tenant_id, load_type, media_type }), "{rest}");
+        }
+    }
+
+    #[test]
+    fn markers_and_unfinished_files_are_left_alone() {
+        for rest in [
+            "",
+            "full/",
+            "full/folder/",
+            "full/_SUCCESS",
+            "full/_temporary/0/part-0.json",
+            "full/.part-0.json.crc",
+            "full/.hidden.json",
+            "full/a.json.tmp",
+            "full/a.json.TMP",
+            "full/a.json.part",
+            "full/a.json.filepart",
+            "full/a.json~",
+            "full/job_$folder$",
+            "full/a.json._COPYING_",
+        ] {
+            assert_eq!(read(rest), Err(NotADrop::Ignored), "{rest}");
+        }
+        for key in ["drop/", "incoming/a.json", "drop-results/a.json.json", "Drop/a.json"] {
+            assert_eq!(DropName::read(key), Err(NotADrop::Ignored), "{key}");
+        }
+    }
+
+    #[test]
+    fn keys_that_somebody_may_have_meant_something_by_are_refused() {
+        for (key, why) in [
+            (format!("drop/{TENANT}"), UnknownKey::Form),
+            (format!("drop/{TENANT}/full"), UnknownKey::Form),
+            (format!("drop/{TENANT}/Full/a.json"), UnknownKey::Form),
+            (format!("drop/{TENANT}/all/a.json"), UnknownKey::Form),
+            ("drop/AAAAAAAA-1111-4111-8111-111111111111/full/a.json".to_owned(), UnknownKey::Form),
+            ("drop/11111111111141118111111111111111/full/a.json".to_owned(), UnknownKey::Form),
+            ("drop/pharmacy/full/a.json".to_owned(), UnknownKey::Form),
+            (format!("drop/{TENANT}/full/a\0.json"), UnknownKey::Control),
+            (format!("drop/{TENANT}/full/a\tb\u{1}.json"), UnknownKey::Control),
+            (format!("drop/{TENANT}/full/a"), UnknownKey::Ending),
+            (format!("drop/{TENANT}/full/a.csv"), UnknownKey::Ending),
+            (format!("drop/{TENANT}/full/a.json.zip"), UnknownKey::Ending),
+            (format!("drop/{TENANT}/full/a.gz"), UnknownKey::Ending),
+            (format!("drop/{TENANT}/full/{}.json", "é".repeat(160)), UnknownKey::Length),
+        ] {
+            assert_eq!(DropName::read(&key), Err(NotADrop::Unknown(why)), "{key}");
+        }
+        assert!(read(&format!("full/{}.json", "é".repeat(150))).is_ok());
+    }
+
+    #[test]
+    fn results_lie_beside_their_objects() {
+        let key = format!("drop/{TENANT}/full/a/b.json");
+        assert_eq!(result_key(&key), format!("drop-results/{TENANT}/full/a/b.json.json"));
+        assert_eq!(errors_key(&key), format!("drop-results/{TENANT}/full/a/b.json.errors.ndjson"));
+    }
+
+    proptest! {
+        #[test]
+        fn what_is_read_leaves_room_for_its_result(key in "\\PC{0,1100}") {
+            let key = format!("drop/{TENANT}/full/{key}.json");
+            if DropName::read(&key).is_ok() {
+                prop_assert!(errors_key(&key).len() <= 1024);
+            }
+        }
+    }
+}

@@ -1,0 +1,81 @@
+//! Objects that others put, and copies of them.
+
+use std::collections::BTreeMap;
+
+use aws_sdk_s3::types::{MetadataDirective, TaggingDirective};
+use jiff::Timestamp;
+
+use crate::list::timestamp;
+use crate::{ObjectError, Objects};
+
+/// One version of an object that others may replace at any time.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Version {
+    /// If the bucket keeps versions.
+    pub id: Option<String>,
+    /// Tells one version of the object from another.
+    pub etag: String,
+    /// Bytes of the object as it is stored.
+    pub length: u64,
+    /// When it was put, in whole seconds.
+    pub modified_at: Timestamp,
+}
+
+/// What a copy is to be, beside its bytes. It has no tags.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct CopyOf<'a> {
+    /// The bucket of the object that is copied.
+    pub bucket: &'a str,
+    /// Its key there, percent-encoded.
+    pub encoded_key: &'a str,
+    /// The version that is copied, and no other.
+    pub version: &'a Version,
+    /// The copy's key in this bucket.
+    pub key: &'a str,
+    /// The media type of the content.
+    pub content_type: &'a str,
+    /// By names without the prefix `x-amz-meta-`.
+    pub metadata: BTreeMap<String, String>,
+}
+
+impl Objects {
+    /// Reads what an object is; the newest version, or one of a bucket that keeps versions.
+    ///
+    /// # Errors
+    /// If it does not exist, or S3 does not answer.
+    pub async fn version(&self, key: &str, id: Option<&str>) -> Result<Version, ObjectError> {
+        let request = self.client.head_object().bucket(&self.bucket).key(key);
+        let request = request.set_version_id(id.map(str::to_owned));
+        let head = request.send().await.map_err(|error| ObjectError::of(key, error))?;
+        let modified_at = head.last_modified.and_then(timestamp);
+        Ok(Version {
+            // A bucket that does not keep versions yet calls the only one "null".
+            id: head.version_id.filter(|id| id != "null"),
+            etag: head.e_tag.unwrap_or_default(),
+            length: head.content_length.and_then(|length| length.try_into().ok()).unwrap_or_default(),
+            modified_at: modified_at.ok_or_else(|| ObjectError::broken(key, "the object has no time"))?,
+        })
+    }
+
+    /// Copies an object into this bucket, without reading it. Repeated, it makes the same object.
+    ///
+    /// # Errors
+    /// [`ObjectError::Replaced`] if the object has another version by now, and otherwise if it is
+    /// gone, larger than 5 GB, or S3 does not answer in time; then it may have been copied.
+    pub async fn copy(&self, copy: CopyOf<'_>) -> Result<(), ObjectError> {
+        let CopyOf { bucket, encoded_key, version, key, content_type, metadata } = copy;
+        let of_version = version.id.as_ref().map(|id| format!("?versionId={id}")).unwrap_or_default();
+        let request = self
+            .client
+            .copy_object()
+            .bucket(&self.bucket)
+            .key(key)
+            .copy_source(format!("{bucket}/{encoded_key}{of_version}"))
+            .copy_source_if_match(&version.etag)
+            .metadata_directive(MetadataDirective::Replace)
+            .tagging_directive(TaggingDirective::Replace)
+            .content_type(content_type)
+            .set_metadata(Some(metadata.into_iter().collect()));
+        request.send().await.map(drop).map_err(|error| ObjectError::of(encoded_key, error))
+    }
+}
