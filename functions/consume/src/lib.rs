@@ -1,14 +1,28 @@
-//! `POST /messages/consume`: get or browse messages.
+//! `POST /messages/consume`: get or browse messages. `GET /messages/bodies/{body_id}`: the body of
+//! one that no answer could carry.
 
 use access::Scope;
-use api::{Problem, Route};
-use gateway::{KeyRule, NamedTarget, Operation, Plan, QueueRule, Work};
+use api::{Problem, Route, path_parameter};
+use gateway::{Gateway, KeyRule, NamedTarget, Operation, Plan, QueueRule, STORED_BODY, Work};
 use idempotency::OperationType;
-use mq::{Ack, AckMode, ConsumeCommand, MaxMessages, ProfileName, Selector, TargetSpec, TxSize, WaitSeconds};
+use lambda_http::{Body, Request, Response};
+use mq::{
+    Ack, AckMode, BackoutRule, ConsumeCommand, Large, MaxMessages, ProfileName, Selector, TargetSpec, TxSize,
+    WaitSeconds,
+};
 use serde::Deserialize;
 
 /// The kind of work, as records name it.
 const CONSUME: OperationType = OperationType::named("CONSUME");
+
+/// Answers a request for either route.
+pub async fn handle(gateway: &Gateway, request: Request) -> Response<Body> {
+    if path_parameter(STORED_BODY.path, request.uri().path()).is_some() {
+        gateway.stored_body(CONSUME, request).await
+    } else {
+        gateway.handle::<ConsumeRequest>(request).await
+    }
+}
 
 /// The body of a request.
 #[derive(Debug, Deserialize)]
@@ -24,8 +38,12 @@ pub struct ConsumeRequest {
     browse_only: bool,
     #[serde(default)]
     selector: Option<Selector>,
+    #[serde(default)]
+    convert: bool,
     transaction: Option<ConsumeTransaction>,
     ack: Option<Ack>,
+    #[serde(default)]
+    large: Large,
 }
 
 /// Accepted for symmetry with a produce: a call is one unit of work whatever its size.
@@ -54,21 +72,34 @@ impl Operation for ConsumeRequest {
                 "transaction has no effect: a call is one unit of work, whatever its txSize".to_owned(),
             );
         }
+        let large = self.large;
         let mode =
             if self.browse_only { AckMode::Browse } else { AckMode::Take(self.ack.unwrap_or_default()) };
+        if large == Large::Store && matches!(mode, AckMode::Browse | AckMode::Take(Ack::None)) {
+            // What is stored lives as long as the record, which has to exist before a message goes.
+            return Err(Problem::violation(
+                "/large",
+                "may be store with ack commit or rollback: a browse and ack none record nothing beforehand",
+            ));
+        }
         let command = ConsumeCommand {
             max_messages: self.max_messages,
             wait_seconds: self.wait_seconds,
             mode,
             selector: self.selector.unwrap_or_default(),
+            convert: self.convert,
+            backout: BackoutRule::default(),
             warnings,
         };
         let named = NamedTarget::in_members(self.target_ref, self.target);
         Ok(match mode {
             AckMode::Browse => Plan::read(named, |target| Work::Browse { target, command }),
-            AckMode::Take(_) => {
-                Plan::change(named, CONSUME, |target, execution| Work::Consume { target, command, execution })
-            }
+            AckMode::Take(_) => Plan::change(named, CONSUME, move |target, execution| Work::Consume {
+                target,
+                command,
+                large,
+                execution,
+            }),
         })
     }
 }
@@ -86,7 +117,11 @@ mod tests {
     #[test]
     fn a_browse_is_a_read_and_everything_else_a_change() {
         assert_eq!(plan(json!({"targetRef": "local", "browseOnly": true})).unwrap().scope, Scope::MqRead);
-        for body in [json!({"targetRef": "local"}), json!({"targetRef": "local", "ack": "rollback"})] {
+        for body in [
+            json!({"targetRef": "local"}),
+            json!({"targetRef": "local", "ack": "rollback", "large": "store"}),
+            json!({"targetRef": "local", "large": "refuse", "ack": "none"}),
+        ] {
             assert_eq!(plan(body).unwrap().scope, Scope::MqWrite);
         }
     }
@@ -109,6 +144,9 @@ mod tests {
             (json!({"maxMessages": 10_001}), "/maxMessages"),
             (json!({"waitSeconds": 61}), "/waitSeconds"),
             (json!({"ack": "maybe"}), "/ack"),
+            (json!({"large": "maybe"}), "/large"),
+            (json!({"large": "store", "ack": "none"}), "/large"),
+            (json!({"large": "store", "browseOnly": true}), "/large"),
             (json!({"transaction": {"txSize": 0}}), "/transaction/txSize"),
             (json!({"selector": {"msgIdBase64": "?"}}), "/selector/msgIdBase64"),
         ] {

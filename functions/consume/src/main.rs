@@ -1,8 +1,7 @@
-//! Serves `POST /messages/consume`.
+//! Serves `POST /messages/consume` and `GET /messages/bodies/{body_id}`.
 
 use std::process::ExitCode;
 
-use consume::ConsumeRequest;
 use gateway::{Gateway, Records};
 use lambda_http::{Error, run, service_fn};
 
@@ -14,5 +13,5 @@ async fn main() -> ExitCode {
 async fn serve() -> Result<(), Error> {
     let gateway = Gateway::from_environment(env!("CARGO_PKG_NAME"), Records::Kept).await?;
     let gateway = &gateway;
-    run(service_fn(async |request| Ok::<_, Error>(gateway.handle::<ConsumeRequest>(request).await))).await
+    run(service_fn(async |request| Ok::<_, Error>(consume::handle(gateway, request).await))).await
 }

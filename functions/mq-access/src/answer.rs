@@ -6,8 +6,8 @@ use api::Reply;
 use idempotency::{Execution, LeftBehind, Prepared, StoreError};
 use jiff::Timestamp;
 use mq::{
-    Ack, AckMode, Base64Bytes, ConsumeCommand, Consumed, DepthReport, PoolReport, ProduceCommand,
-    ProduceReport, QueueName, ReceivedMessage, Target, TestReport,
+    Ack, AckMode, Base64Bytes, ConsumeCommand, Consumed, DepthReport, PoolReport, ProduceReport, QueueName,
+    ReceivedMessage, StoredBody, Target, TestReport, WithStoredBody,
 };
 use serde::Serialize;
 use serde_json::{Value, json};
@@ -23,7 +23,8 @@ const MAX_IN_A_PROBLEM: usize = 850;
 /// A produce that was done.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Produced<'a> {
-    pub(crate) command: &'a ProduceCommand,
+    /// What the request was warned of.
+    pub(crate) warnings: &'a [String],
     pub(crate) report: &'a ProduceReport,
     /// As it began at its place.
     pub(crate) execution: &'a Execution,
@@ -32,12 +33,12 @@ pub(crate) struct Produced<'a> {
 }
 
 pub(crate) fn produced(target: &Target, produced: &Produced<'_>, took: Duration) -> Reply {
-    let Produced { command, report, execution, count } = produced;
+    let Produced { warnings, report, execution, count } = produced;
     let resumed_from = execution.progress.done;
     let end = execution.progress.advanced(*count, 0);
     let left = &execution.whereabouts.left_behind;
     let moved = moved(left, *count);
-    let warnings: Vec<_> = command.warnings.iter().chain(&report.warnings).chain(&moved).collect();
+    let warnings: Vec<_> = warnings.iter().chain(&report.warnings).chain(&moved).collect();
     let id = |id: &Option<Vec<u8>>| id.as_deref().map(Base64Bytes::encode);
     let body = json!({
         "target": target.to_string(),
@@ -110,7 +111,22 @@ struct ConsumeAnswer<'a> {
     wait_seconds_applied: u32,
     duration_ms: u64,
     warnings: Vec<&'a String>,
-    messages: &'a [ReceivedMessage],
+    messages: Messages<'a>,
+}
+
+/// The messages of an answer. One whose body is stored comes alone.
+#[derive(Serialize)]
+#[serde(untagged)]
+enum Messages<'a> {
+    Whole(&'a [ReceivedMessage]),
+    Stored(Vec<WithStoredBody<'a>>),
+}
+
+/// Messages in hand, and where the body of the only one is, if no answer can carry it.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct InHand<'a> {
+    pub(crate) consumed: &'a Consumed,
+    pub(crate) stored: Option<&'a StoredBody>,
 }
 
 /// # Errors
@@ -118,18 +134,26 @@ struct ConsumeAnswer<'a> {
 pub(crate) fn consumed(
     target: &Target,
     command: &ConsumeCommand,
-    consumed: &Consumed,
+    InHand { consumed, stored }: InHand<'_>,
     took: Duration,
 ) -> Result<Prepared, StoreError> {
+    let messages = match stored {
+        None => Messages::Whole(&consumed.messages),
+        Some(body) => {
+            Messages::Stored(consumed.messages.iter().map(|message| message.with_stored_body(body)).collect())
+        }
+    };
+    // What lies behind a stored message was not looked at.
+    let may_have_left_more = stored.is_some() && command.max_messages.get() > 1;
     let answer = ConsumeAnswer {
         target: target.to_string(),
         count: consumed.messages.len(),
         ack: ack(command.mode),
-        truncated: consumed.truncated,
+        truncated: consumed.truncated || may_have_left_more,
         wait_seconds_applied: consumed.wait_seconds_applied,
         duration_ms: millis(took),
         warnings: command.warnings.iter().chain(&consumed.warnings).collect(),
-        messages: &consumed.messages,
+        messages,
     };
     Prepared::json(200, &answer)
 }
@@ -164,6 +188,7 @@ pub(crate) fn test(report: &TestReport) -> Reply {
         "ok": report.ok,
         "broker": {"product": report.product, "version": report.version},
         "latencyMs": report.latency_ms,
+        "blocked": report.blocked,
         "steps": report.steps,
     });
     Reply::json(200, &body)
@@ -175,7 +200,14 @@ pub(crate) fn untested(unusable: &Unusable) -> Reply {
     let failed =
         json!({"name": "authenticate", "ok": false, "code": unusable.code(), "detail": unusable.to_string()});
     let steps = [skipped("resolve"), skipped("connect"), skipped("tls"), failed, skipped("openQueue")];
-    Reply::json(200, &json!({"ok": false, "broker": Value::Null, "latencyMs": Value::Null, "steps": steps}))
+    let body = json!({
+        "ok": false,
+        "broker": Value::Null,
+        "latencyMs": Value::Null,
+        "blocked": Value::Null,
+        "steps": steps,
+    });
+    Reply::json(200, &body)
 }
 
 pub(crate) fn pools(pools: &[PoolReport]) -> Reply {
@@ -305,10 +337,13 @@ mod tests {
                 wait_seconds: WaitSeconds::default(),
                 mode: AckMode::Take(Ack::Commit),
                 selector: Selector::default(),
+                convert: false,
+                backout: mq::BackoutRule::default(),
                 warnings: Vec::new(),
             };
             let got = Consumed { messages, ..Consumed::default() };
-            let prepared = consumed(&target(), &command, &got, Duration::ZERO).unwrap();
+            let in_hand = InHand { consumed: &got, stored: None };
+            let prepared = consumed(&target(), &command, in_hand, Duration::ZERO).unwrap();
             let certain = prepared.response().clone();
             let doubtful = prepared.in_doubt();
             let rest = certain.body.strip_prefix(r#"{"deliveryInDoubt":false,"#).unwrap();

@@ -3,9 +3,14 @@
 use api::{Problem, Reason, Reply};
 use gateway::{from_broker, from_store};
 use idempotency::{Execution, Outcome, Prepared, StoreError, WriteOutcome};
-use mq::{Ack, AckMode, BrokerError, ConsumeCommand, Consumed, Deadline, Target, UnitOfWork};
+use mq::{
+    Access, Ack, AckMode, BrokerError, ConsumeCommand, Consumed, Deadline, Large, QueueName, Target,
+    UnitOfWork,
+};
 use tokio::time::Instant;
 
+use crate::answer::InHand;
+use crate::large::LARGEST_BODY;
 use crate::{MqAccess, Ready, answer, taken_over};
 
 /// What becomes of messages in hand once their answer is stored.
@@ -16,22 +21,25 @@ enum Settlement {
 }
 
 /// What fits into a response as Lambda carries it (6 MB) beside its other members.
-const MAX_CARRIED: usize = 5_500_000;
+pub(crate) const MAX_CARRIED: usize = 5_500_000;
 
 impl MqAccess {
     /// Gets messages as one unit of work: stores the response first, then settles at the broker,
     /// then completes the record. A crash before the response is stored puts the messages back;
     /// after it, a retry answers with what is stored. With `ack: none` the messages are removed as
     /// they are got, and a crash before the record is completed loses them.
+    ///
+    /// The body of a `large` message is stored before the response that names it. A crash in
+    /// between leaves an object that no response names.
     pub(crate) async fn consume(
         &self,
         target: Target,
-        command: &ConsumeCommand,
+        (command, large): (&ConsumeCommand, Large),
         execution: &Execution,
         deadline: Deadline,
     ) -> Result<Reply, Problem> {
         let started = Instant::now();
-        let (ready, unit) = match self.fetched(target, command, MAX_CARRIED, deadline).await {
+        let (ready, unit) = match self.fetched(target, command, large, deadline).await {
             Ok(fetched) => fetched,
             Err(problem) => {
                 self.fail(execution, &problem, execution.progress).await;
@@ -45,8 +53,15 @@ impl MqAccess {
             AckMode::Take(Ack::Commit) => Settlement::Removed,
             AckMode::Take(Ack::Rollback) | AckMode::Browse => Settlement::PutBack,
         };
-        let prepared = answer::consumed(&ready.target, command, unit.consumed(), started.elapsed());
-        let prepared = match self.prepare(execution, prepared, deadline).await {
+        let prepared = match self.stored_body(execution, unit.consumed(), large, deadline).await {
+            Ok(stored) => {
+                let in_hand = InHand { consumed: unit.consumed(), stored: stored.as_ref() };
+                let prepared = answer::consumed(&ready.target, command, in_hand, started.elapsed());
+                self.prepare(execution, prepared, deadline).await
+            }
+            Err(problem) => Err(problem),
+        };
+        let prepared = match prepared {
             Ok(prepared) => prepared,
             Err(problem) => {
                 // The messages go back whatever becomes of the roll-back: the channel ends with it.
@@ -81,7 +96,8 @@ impl MqAccess {
         started: Instant,
     ) -> Result<Reply, Problem> {
         let answer = |consumed: &Consumed| {
-            let answer = answer::consumed(target, command, consumed, started.elapsed());
+            let in_hand = InHand { consumed, stored: None };
+            let answer = answer::consumed(target, command, in_hand, started.elapsed());
             answer.map(Prepared::into_response).map_err(|error| unstored(&error))
         };
         let response = answer(consumed)?;
@@ -126,8 +142,9 @@ impl MqAccess {
         deadline: Deadline,
     ) -> Result<Reply, Problem> {
         let started = Instant::now();
-        let (ready, unit) = self.fetched(target, command, MAX_CARRIED, deadline).await?;
-        let shown = answer::consumed(&ready.target, command, unit.consumed(), started.elapsed());
+        let (ready, unit) = self.fetched(target, command, Large::Refuse, deadline).await?;
+        let in_hand = InHand { consumed: unit.consumed(), stored: None };
+        let shown = answer::consumed(&ready.target, command, in_hand, started.elapsed());
         unit.rollback(deadline).await.map_err(|error| from_broker(&error))?;
         shown.map(Prepared::into_response).map_err(|error| unstored(&error))
     }
@@ -136,17 +153,37 @@ impl MqAccess {
         &self,
         target: Target,
         command: &ConsumeCommand,
-        max_bytes: usize,
+        large: Large,
         deadline: Deadline,
     ) -> Result<(Ready<'_>, Box<dyn UnitOfWork>), Problem> {
         let ready = self.ready(target, deadline).await?;
         let queue = ready.queue()?;
-        let unit = ready.broker.fetch(&ready.access, queue, command, max_bytes, ready.deadline).await;
+        let command = &ConsumeCommand { backout: ready.target.backout, ..command.clone() };
+        let mut unit = fetch(&ready, &ready.access, queue, command, large).await;
+        if let Some(access) = self.renewed_login(&ready, unit.as_ref().err()).await {
+            unit = fetch(&ready, &access, queue, command, large).await;
+        }
         unit.map(|unit| (ready, unit)).map_err(|error| from_broker(&error))
     }
 }
 
-fn unstored(error: &StoreError) -> Problem {
+async fn fetch(
+    ready: &Ready<'_>,
+    access: &Access,
+    queue: &QueueName,
+    command: &ConsumeCommand,
+    large: Large,
+) -> Result<Box<dyn UnitOfWork>, BrokerError> {
+    let Ready { broker, deadline, .. } = ready;
+    match large {
+        Large::Refuse => broker.fetch(access, queue, command, MAX_CARRIED, *deadline).await,
+        Large::Store => {
+            broker.fetch_large(access, queue, command, MAX_CARRIED, LARGEST_BODY, *deadline).await
+        }
+    }
+}
+
+pub(crate) fn unstored(error: &StoreError) -> Problem {
     from_store(error, "cannot store the result")
 }
 

@@ -7,12 +7,16 @@
 #![allow(missing_docs, reason = "only main.rs and tests use what is public here")]
 
 mod answer;
+mod brokers;
 mod consume;
+mod large;
 mod pool_users;
 mod produce;
 mod relocation;
 mod secrets;
+mod uploaded;
 
+pub use brokers::Brokers;
 pub use secrets::{Secrets, Unusable};
 
 use std::error::Error as _;
@@ -23,23 +27,28 @@ use futures_util::future::BoxFuture;
 use gateway::{Work, WorkOrder, from_broker, in_progress};
 use idempotency::{Execution, Outcome, Progress, Store, WriteOutcome};
 use jiff::Timestamp;
-use mq::{Access, Broker, BrokerKind, Deadline, QueueName, Target};
-use rabbitmq::RabbitMq;
+use mq::{Access, Broker, BrokerError, Deadline, QueueName, Target};
+use objects::Objects;
 use tracing::Instrument as _;
 
 use crate::pool_users::PoolUsers;
 
 /// The bytes of memory that the function needs with a cap of `connections`, whatever it is asked
-/// and whatever lies on a queue: itself, the secrets that it remembers, its connections' buffers,
-/// the messages of one fetch, and what an order or an answer of 6 MB becomes as it is parsed, built
-/// and stored.
+/// and whatever lies on a queue: itself, IBM MQ's client, the secrets that it remembers, its
+/// connections' buffers, the messages of one fetch or move or the uploaded bodies of a produce, and
+/// what an order or an answer of 6 MB becomes as it is parsed, built and stored; or, in their
+/// place, one message that no answer can carry.
 #[must_use]
 pub const fn memory(connections: usize) -> usize {
-    128 * MEBIBYTE
-        + secrets::MEMORY
-        + connections * 16 * MEBIBYTE
-        + rabbitmq::MOST_HELD
-        + COPIES_OF_A_PAYLOAD * 6 * MEBIBYTE
+    let most_held = max(rabbitmq::MOST_HELD, ibm_mq::MOST_HELD);
+    let order_or_answer = COPIES_OF_A_PAYLOAD * 6 * MEBIBYTE;
+    let usual = max(most_held, uploaded::MOST_HELD) + order_or_answer;
+    let messages = max(usual, rabbitmq::held_alone(large::LARGEST_BODY));
+    128 * MEBIBYTE + secrets::MEMORY + connections * 16 * MEBIBYTE + ibm_mq::LIBRARY_MEMORY + messages
+}
+
+const fn max(one: usize, other: usize) -> usize {
+    if one > other { one } else { other }
 }
 
 const MEBIBYTE: usize = 1024 * 1024;
@@ -54,8 +63,9 @@ const TO_RECORD: Duration = Duration::from_secs(3);
 pub struct MqAccess {
     store: Store,
     secrets: Secrets,
-    rabbitmq: RabbitMq,
+    brokers: Brokers,
     pool_users: PoolUsers,
+    uploads: Option<Objects>,
 }
 
 /// A target that is ready for a broker.
@@ -73,12 +83,19 @@ impl Ready<'_> {
 }
 
 impl MqAccess {
-    pub fn new(store: Store, secrets: Secrets, rabbitmq: RabbitMq) -> Self {
-        Self { store, secrets, rabbitmq, pool_users: PoolUsers::default() }
+    pub fn new(store: Store, secrets: Secrets, brokers: Brokers) -> Self {
+        Self { store, secrets, brokers, pool_users: PoolUsers::default(), uploads: None }
+    }
+
+    /// The same with the bucket of uploaded bodies.
+    #[must_use]
+    pub fn with_uploads(self, uploads: Objects) -> Self {
+        Self { uploads: Some(uploads), ..self }
     }
 
     /// Answers an order before `ends_at`, when the invocation is cut off.
     pub async fn handle(&self, order: WorkOrder, ends_at: SystemTime) -> Reply {
+        self.brokers.end_stale();
         let deadline = Deadline::of_invocation(ends_at, TO_RECORD);
         let span = tracing::error_span!("order", correlation_id = %order.trace_id, tenant = order.tenant);
         if let Some(target) = order.work.target() {
@@ -103,10 +120,10 @@ impl MqAccess {
     fn answer(&self, tenant: &str, work: Work, deadline: Deadline) -> BoxFuture<'_, Result<Reply, Problem>> {
         match work {
             Work::Produce { target, command, execution } => Box::pin(async move {
-                self.executed(&execution, self.produce(target, &command, &execution, deadline)).await
+                self.executed(&execution, self.produce(target, command, &execution, deadline)).await
             }),
-            Work::Consume { target, command, execution } => Box::pin(async move {
-                self.executed(&execution, self.consume(target, &command, &execution, deadline)).await
+            Work::Consume { target, command, large, execution } => Box::pin(async move {
+                self.executed(&execution, self.consume(target, (&command, large), &execution, deadline)).await
             }),
             Work::Browse { target, command } => {
                 Box::pin(async move { self.browse(target, &command, deadline).await })
@@ -120,7 +137,7 @@ impl MqAccess {
             Work::Depth { target } => Box::pin(self.depth(target, deadline)),
             Work::Test { target } => Box::pin(async move { Ok(self.test(&target, deadline).await) }),
             Work::Pools => {
-                let pools = answer::pools(&self.pool_users.of(tenant, self.rabbitmq.pools()));
+                let pools = answer::pools(&self.pool_users.of(tenant, self.brokers.pools()));
                 Box::pin(async { Ok(pools) })
             }
         }
@@ -144,32 +161,47 @@ impl MqAccess {
     async fn depth(&self, target: Target, deadline: Deadline) -> Result<Reply, Problem> {
         let ready = self.ready(target, deadline).await?;
         let queue = ready.queue()?;
-        let report =
-            ready.broker.depth(&ready.access, queue, deadline).await.map_err(|error| from_broker(&error))?;
+        let mut report = ready.broker.depth(&ready.access, queue, deadline).await;
+        if let Some(access) = self.renewed_login(&ready, report.as_ref().err()).await {
+            report = ready.broker.depth(&access, queue, deadline).await;
+        }
+        let report = report.map_err(|error| from_broker(&error))?;
         Ok(answer::depth(&ready.target, queue, &report, Timestamp::now()))
     }
 
     /// A secret that cannot be read is a result of the test, as a wrong password is.
     async fn test(&self, target: &Target, deadline: Deadline) -> Reply {
         match self.secrets.access(target, deadline).await {
-            Ok(access) => answer::test(&self.rabbitmq.test(&access, target.queue.as_ref(), deadline).await),
+            Ok(access) => {
+                let broker = self.brokers.of(target.endpoint.broker);
+                let mut report = broker.test(&access, target.queue.as_ref(), deadline).await;
+                if report.is_login_refused()
+                    && let Some(access) = self.secrets.renewed(target, &access, deadline).await
+                {
+                    report = broker.test(&access, target.queue.as_ref(), deadline).await;
+                }
+                answer::test(&report)
+            }
             Err(unusable) => answer::untested(&unusable),
         }
     }
 
     /// Reads the target's secrets and finds its broker.
     async fn ready(&self, target: Target, deadline: Deadline) -> Result<Ready<'_>, Problem> {
-        let broker: &dyn Broker = match target.endpoint.broker {
-            BrokerKind::RabbitMq => &self.rabbitmq,
-            BrokerKind::IbmMq => {
-                return Err(Problem::new(
-                    Reason::UnsupportedByBroker,
-                    "this deployment does not speak to IBM MQ yet",
-                ));
-            }
-        };
+        let broker = self.brokers.of(target.endpoint.broker);
         let access = self.secrets.access(&target, deadline).await?;
         Ok(Ready { broker, access, target, deadline })
+    }
+
+    /// The target's secrets as they are now, if the broker refused the login and they are others
+    /// than it refused: they may have been rotated since they were read.
+    async fn renewed_login(&self, ready: &Ready<'_>, error: Option<&BrokerError>) -> Option<Access> {
+        match error {
+            Some(BrokerError::AuthenticationFailed { .. }) => {
+                self.secrets.renewed(&ready.target, &ready.access, ready.deadline).await
+            }
+            _ => None,
+        }
     }
 
     /// Ends an execution with its reply. Where another one has the record by now, the work is done

@@ -1,12 +1,18 @@
 //! The only function in the brokers' network, and the only one that speaks to brokers.
 
+use std::path::PathBuf;
 use std::process::ExitCode;
+use std::time::Duration;
 
 use aws::{Environment, Sdk};
 use gateway::{WorkOrder, records};
+use ibm_mq::Settings;
 use lambda_runtime::{Error, LambdaEvent, run, service_fn};
-use mq_access::{MqAccess, Secrets};
-use rabbitmq::RabbitMq;
+use mq_access::{Brokers, MqAccess, Secrets};
+use objects::Objects;
+
+/// How long the request that left the last connection open has for its response.
+const TO_ANSWER: Duration = Duration::from_secs(5);
 
 #[tokio::main(flavor = "current_thread")]
 async fn main() -> ExitCode {
@@ -18,15 +24,34 @@ async fn serve() -> Result<(), Error> {
     let table = environment.required("IDEMPOTENCY_TABLE");
     let results_bucket = environment.optional("RESULTS_BUCKET", String::new());
     let connection_cap = environment.optional("CONNECTION_CAP", 5);
+    let library = environment.optional("IBM_MQ_LIBRARY", PathBuf::from(Settings::LIBRARY));
+    let data_path = environment.optional("MQ_OVERRIDE_DATA_PATH", PathBuf::from("/tmp/mqm"));
     environment.check()?;
 
     let sdk = Sdk::from_environment().await;
     let dynamodb = aws_sdk_dynamodb::Client::new(sdk.standard());
+    let uploads = results_bucket.clone();
     let store = records(&sdk, dynamodb, table, results_bucket, "mq-access");
-    let mq_access = MqAccess::new(store, Secrets::new(&sdk), RabbitMq::new(connection_cap));
+    let ibm_mq = Settings { library, data_path: Some(data_path), ..Settings::default() };
+    let brokers = Brokers::new(connection_cap, ibm_mq);
+    let exhausted = brokers.exhausted();
+    let mq_access = MqAccess::new(store, Secrets::new(&sdk), brokers);
+    let mq_access = if uploads.is_empty() {
+        mq_access
+    } else {
+        mq_access.with_uploads(Objects::new(aws_sdk_s3::Client::new(&sdk.objects()), uploads))
+    };
     let mq_access = &mq_access;
-    run(service_fn(async |event: LambdaEvent<WorkOrder>| {
+    let requests = run(service_fn(async |event: LambdaEvent<WorkOrder>| {
         Ok::<_, Error>(mq_access.handle(event.payload, event.context.deadline()).await)
-    }))
-    .await
+    }));
+    // No request could reach a broker here any more, so none is harmed by the end.
+    let useless = async {
+        exhausted.await;
+        tokio::time::sleep(TO_ANSWER).await;
+    };
+    tokio::select! {
+        ended = requests => ended,
+        () = useless => Err("no connection can be opened any more, since all were left open".into()),
+    }
 }

@@ -6,8 +6,8 @@ use api::{Problem, Reply};
 use gateway::{from_produce, from_store};
 use idempotency::{Execution, LeftBehind, Outcome, Place, WriteOutcome};
 use mq::{
-    BrokerError, ContentSeed, Deadline, MessageId, Outgoing, ProduceCommand, ProduceFailure, ReadyToPut,
-    Target,
+    Access, BrokerError, ContentSeed, Deadline, MessageId, Outgoing, ProduceCommand, ProduceFailure,
+    ReadyToPut, Target,
 };
 use tokio::sync::watch;
 use tokio::time::{Instant, MissedTickBehavior};
@@ -24,22 +24,34 @@ impl MqAccess {
     pub(crate) async fn produce(
         &self,
         target: Target,
-        command: &ProduceCommand,
+        command: ProduceCommand,
         execution: &Execution,
         deadline: Deadline,
     ) -> Result<Reply, Problem> {
-        let started = Instant::now();
-        let ready = match self.ready(target, deadline).await {
-            Ok(ready) => ready,
+        let (started, count) = (Instant::now(), command.source.count());
+        let prepared = async {
+            let command = self.with_uploaded_bodies(&execution.tenant, command, deadline).await?;
+            Ok::<_, Problem>((command, self.ready(target, deadline).await?))
+        };
+        let (mut command, ready) = match prepared.await {
+            Ok(prepared) => prepared,
             Err(problem) => {
+                let left = execution.whereabouts.left_by(execution.progress);
+                let problem = with_elsewhere(problem, &left, count);
                 self.fail(execution, &problem, execution.progress).await;
                 return Err(problem);
             }
         };
-        let outgoing = Outgoing::new(command, seed(execution));
-        let connected = match connect(&ready, &outgoing).await {
+        let warnings = std::mem::take(&mut command.warnings);
+        let outgoing = Outgoing::of(command, seed(execution)).after(execution.earlier_attempts());
+        let mut connected = connect(&ready, &ready.access, &outgoing).await;
+        let renewed = self.renewed_login(&ready, connected.as_ref().err()).await;
+        if let Some(access) = &renewed {
+            connected = connect(&ready, access, &outgoing).await;
+        }
+        let connected = match connected {
             Ok(connected) => connected,
-            Err(error) => return Err(self.not_connected(execution, error, outgoing.count()).await),
+            Err(error) => return Err(self.not_connected(execution, error, count).await),
         };
         let execution = &self.arrived(&ready.target, execution, connected.cluster()).await?;
         let from = execution.progress.done;
@@ -52,11 +64,11 @@ impl MqAccess {
         };
         match produced {
             Ok(report) => {
-                let produced = Produced { command, report: &report, execution, count: outgoing.count() };
+                let produced = Produced { warnings: &warnings, report: &report, execution, count };
                 let reply = answer::produced(&ready.target, &produced, started.elapsed());
                 self.end(execution, &Outcome::Completed(reply.clone()), reply).await
             }
-            Err(failure) => Err(self.not_put(&ready, execution, failure, outgoing.count()).await),
+            Err(failure) => Err(self.not_put(&ready, execution, failure, count).await),
         }
     }
 
@@ -137,9 +149,10 @@ impl MqAccess {
 /// Connects to the target's queue, or to its exchange.
 async fn connect<'a>(
     ready: &'a Ready<'_>,
+    access: &Access,
     outgoing: &'a Outgoing,
 ) -> Result<Box<dyn ReadyToPut + 'a>, BrokerError> {
-    let Ready { broker, access, target, deadline } = ready;
+    let Ready { broker, target, deadline, .. } = ready;
     match (&target.exchange, &target.queue) {
         (Some(exchange), _) => broker.connect_to_publish(access, exchange, outgoing, *deadline).await,
         (None, Some(queue)) => broker.connect_to_put(access, queue, outgoing, *deadline).await,

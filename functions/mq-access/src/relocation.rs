@@ -6,13 +6,15 @@ use std::time::Duration;
 use api::{Problem, Reply};
 use gateway::{from_broker, from_move, from_store};
 use idempotency::{Execution, LeftBehind, Outcome, StoreError, WriteOutcome};
-use mq::{BrokerError, Considered, Deadline, MoveCommand, MoveFailure, MoveReport, Relocation, Target};
+use mq::{
+    BrokerError, Considered, Deadline, MoveCommand, MoveFailure, MoveReport, QueueName, Relocation, Target,
+};
 use serde::Serialize;
 use serde_json::{Value, json};
 use tokio::time::Instant;
 
 use crate::produce::with_elsewhere;
-use crate::{MqAccess, answer, taken_over};
+use crate::{MqAccess, Ready, answer, taken_over};
 
 /// How a move ended before its end.
 enum Stopped {
@@ -32,6 +34,7 @@ struct Done<'a> {
     /// How many messages were moved, by all attempts.
     moved: u64,
     possible_duplicates: u64,
+    possibly_moved: u64,
 }
 
 impl MqAccess {
@@ -45,22 +48,20 @@ impl MqAccess {
         deadline: Deadline,
     ) -> Result<Reply, Problem> {
         let started = Instant::now();
-        let ready = match self.ready(target, deadline).await {
+        let (ready, queue) = match self.ready_with_queue(target, deadline).await {
             Ok(ready) => ready,
             Err(problem) => {
                 self.fail(execution, &problem, execution.progress).await;
                 return Err(problem);
             }
         };
-        let queue = match ready.queue() {
-            Ok(queue) => queue,
-            Err(problem) => {
-                self.fail(execution, &problem, execution.progress).await;
-                return Err(problem);
-            }
-        };
+        let queue = &queue;
         let (access, reach) = (&ready.access, &ready.target.reach);
-        let connect = ready.broker.connect_to_move(access, queue, command, reach, ready.deadline).await;
+        let mut connect = ready.broker.connect_to_move(access, queue, command, reach, ready.deadline).await;
+        let renewed = self.renewed_login(&ready, connect.as_ref().err()).await;
+        if let Some(access) = &renewed {
+            connect = ready.broker.connect_to_move(access, queue, command, reach, ready.deadline).await;
+        }
         let mut moving = match connect {
             Ok(moving) => moving,
             Err(error) => return Err(self.did_not_begin(execution, error, command).await),
@@ -68,9 +69,14 @@ impl MqAccess {
         let execution = &self.arrived(&ready.target, execution, moving.cluster()).await?;
         match self.move_all(&mut *moving, command, execution, ready.deadline).await {
             Ok(moved) => {
-                let possible_duplicates = possible_duplicates(execution, moving.most_in_doubt());
+                let most_in_doubt = moving.most_in_doubt();
                 let report = moving.finish(ready.deadline).await;
-                let done = Done { execution, moved, possible_duplicates };
+                let done = Done {
+                    execution,
+                    moved,
+                    possible_duplicates: possible_duplicates(execution, most_in_doubt),
+                    possibly_moved: possibly_moved(execution, most_in_doubt, max(command)),
+                };
                 let reply = answered(&ready.target, command, Some(&done), &report, started.elapsed());
                 self.end(execution, &Outcome::Completed(reply.clone()), reply).await
             }
@@ -90,6 +96,16 @@ impl MqAccess {
         }
     }
 
+    async fn ready_with_queue(
+        &self,
+        target: Target,
+        deadline: Deadline,
+    ) -> Result<(Ready<'_>, QueueName), Problem> {
+        let ready = self.ready(target, deadline).await?;
+        let queue = ready.queue()?.clone();
+        Ok((ready, queue))
+    }
+
     /// Says what a move would do.
     pub(crate) async fn preview_move(
         &self,
@@ -100,7 +116,10 @@ impl MqAccess {
         let started = Instant::now();
         let ready = self.ready(target, deadline).await?;
         let (access, queue, reach) = (&ready.access, ready.queue()?, &ready.target.reach);
-        let report = ready.broker.preview_move(access, queue, command, reach, ready.deadline).await;
+        let mut report = ready.broker.preview_move(access, queue, command, reach, ready.deadline).await;
+        if let Some(access) = &self.renewed_login(&ready, report.as_ref().err()).await {
+            report = ready.broker.preview_move(access, queue, command, reach, ready.deadline).await;
+        }
         let report = report.map_err(|error| from_broker(&error))?;
         Ok(answered(&ready.target, command, None, &report, started.elapsed()))
     }
@@ -179,6 +198,18 @@ fn possible_duplicates(execution: &Execution, most_in_doubt: u64) -> u64 {
     in_doubt.min(most_in_doubt.saturating_mul(u64::from(execution.earlier_attempts())))
 }
 
+/// How many messages earlier attempts may have moved beyond those that are counted. Only where a
+/// message is never at both places: otherwise it counts as a possible duplicate. An attempt moves
+/// at most `max`.
+fn possibly_moved(execution: &Execution, most_in_doubt: u64, max: u64) -> u64 {
+    if most_in_doubt > 0 {
+        return 0;
+    }
+    let progress = execution.progress;
+    let in_doubt = progress.in_doubt.saturating_add(progress.repeated);
+    in_doubt.min(max.saturating_mul(u64::from(execution.earlier_attempts())))
+}
+
 /// The body of an answer; of a dry run without `done`.
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
@@ -188,6 +219,7 @@ struct MoveAnswer<'a> {
     moved: u64,
     resumed_from: u64,
     possible_duplicates: u64,
+    possibly_moved: u64,
     elsewhere: Value,
     stayed: u64,
     examined: u64,
@@ -215,6 +247,7 @@ fn answered(
         moved: done.map_or(by_destination.values().sum(), |done| done.moved),
         resumed_from: done.map_or(0, |done| done.execution.progress.done),
         possible_duplicates: done.map_or(0, |done| done.possible_duplicates),
+        possibly_moved: done.map_or(0, |done| done.possibly_moved),
         elsewhere: answer::elsewhere(left, max(command)),
         stayed: report.stayed,
         examined: report.examined,

@@ -10,7 +10,7 @@ use mq::{Access, Credentials, Deadline, Endpoint, PasswordOrigin, ProfileName, S
 use secrecy::{ExposeSecret as _, SecretString};
 use serde::Deserialize;
 
-/// How long a secret is used before it is read again; a rotated one takes effect within this time.
+/// How long a secret is used before it is read again. One that the broker refuses is read at once.
 const REMEMBERED: Duration = Duration::from_secs(300);
 /// More secrets than an environment has connections; a further one is read each time.
 const MAX_REMEMBERED: usize = 100;
@@ -93,13 +93,8 @@ impl Secrets {
     /// Reads everything that `target` refers to.
     pub(crate) async fn access(&self, target: &Target, deadline: Deadline) -> Result<Access, Unusable> {
         let endpoint = &target.endpoint;
-        let (key_store_ref, trust_store_ref) = match &endpoint.tls {
-            Tls::Off => (None, None),
-            Tls::On { key_store_ref, trust_store_ref, .. } => {
-                (key_store_ref.as_ref(), trust_store_ref.as_ref())
-            }
-        };
-        let password = self.optional(endpoint.password_ref.as_ref(), deadline).await?;
+        let [password_ref, key_store_ref, trust_store_ref] = references(endpoint);
+        let password = self.optional(password_ref, deadline).await?;
         let credentials = login(endpoint, &target.password_origin, password.as_ref())?;
         let key_store = self.optional(key_store_ref, deadline).await?;
         let trust_store = self.optional(trust_store_ref, deadline).await?;
@@ -113,6 +108,21 @@ impl Secrets {
             key_store: key_store.map(|secret| secret.value),
             secret_version,
         })
+    }
+
+    /// Reads everything anew that `target` refers to, after the broker refused the login with
+    /// `refused`. Nothing if it is still the same.
+    pub(crate) async fn renewed(
+        &self,
+        target: &Target,
+        refused: &Access,
+        deadline: Deadline,
+    ) -> Option<Access> {
+        for reference in references(&target.endpoint).into_iter().flatten() {
+            self.remembered.forget(reference);
+        }
+        let access = self.access(target, deadline).await.ok()?;
+        (access.secret_version != refused.secret_version).then_some(access)
     }
 
     async fn optional(
@@ -155,6 +165,15 @@ impl Secrets {
         let value = parameter.value.ok_or("the parameter is empty")?;
         Ok(Secret { value: value.into(), version: parameter.version.to_string() })
     }
+}
+
+/// What an endpoint refers to: password, key store, trust store.
+fn references(endpoint: &Endpoint) -> [Option<&SecretRef>; 3] {
+    let (key_store, trust_store) = match &endpoint.tls {
+        Tls::Off => (None, None),
+        Tls::On { key_store_ref, trust_store_ref, .. } => (key_store_ref.as_ref(), trust_store_ref.as_ref()),
+    };
+    [endpoint.password_ref.as_ref(), key_store, trust_store]
 }
 
 /// The login of an endpoint with the secret that it names.

@@ -1,4 +1,5 @@
-//! `POST /messages/produce`: put messages on a queue.
+//! `POST /messages/produce`: put messages on a queue. `POST /messages/bodies`: announce the upload
+//! of a body that no request can carry.
 
 mod message;
 mod request;
@@ -7,14 +8,24 @@ use std::collections::HashSet;
 
 use access::Scope;
 use api::{Problem, Reason, Route};
-use gateway::{KeyRule, NamedTarget, Operation, Plan, QueueRule, TIME_BUDGET, Work};
+use gateway::{Gateway, KeyRule, NamedTarget, Operation, Plan, QueueRule, TIME_BUDGET, UPLOADED_BODY, Work};
 use idempotency::OperationType;
+use lambda_http::{Body, Request, Response};
 use mq::{ExplicitMessage, ProduceCommand, ProduceSource, RoutingKey};
 
 pub use request::ProduceRequest;
 
 /// The kind of work, as records name it.
 const PRODUCE: OperationType = OperationType::named("PRODUCE");
+
+/// Answers a request for either route.
+pub async fn handle(gateway: &Gateway, request: Request) -> Response<Body> {
+    if request.uri().path() == UPLOADED_BODY.path {
+        gateway.announce_body(request).await
+    } else {
+        gateway.handle::<ProduceRequest>(request).await
+    }
+}
 
 impl Operation for ProduceRequest {
     const ROUTE: Route = Route::post("/messages/produce");

@@ -1,10 +1,9 @@
-//! Serves `POST /messages/produce`.
+//! Serves `POST /messages/produce` and `POST /messages/bodies`.
 
 use std::process::ExitCode;
 
 use gateway::{Gateway, Records};
 use lambda_http::{Error, run, service_fn};
-use produce::ProduceRequest;
 
 #[tokio::main(flavor = "current_thread")]
 async fn main() -> ExitCode {
@@ -14,5 +13,5 @@ async fn main() -> ExitCode {
 async fn serve() -> Result<(), Error> {
     let gateway = Gateway::from_environment(env!("CARGO_PKG_NAME"), Records::Kept).await?;
     let gateway = &gateway;
-    run(service_fn(async |request| Ok::<_, Error>(gateway.handle::<ProduceRequest>(request).await))).await
+    run(service_fn(async |request| Ok::<_, Error>(produce::handle(gateway, request).await))).await
 }

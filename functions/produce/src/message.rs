@@ -2,9 +2,9 @@
 
 use api::Problem;
 use mq::{
-    Base64Bytes, BodyText, CorrelIdMode, ExpiryMs, ExplicitMessage, Group, Headers, IdBytes, MessageType,
-    MqLong, MqProps, OwnProps, Persistence, Priority, Properties, PropertyText, ReplyQueueManager,
-    RoutingKey, Time,
+    Base64Bytes, BodyRef, BodyText, CorrelIdMember, CorrelIdMode, ExpiryMs, ExplicitMessage, Group, Headers,
+    IdBytes, MessageType, MqLong, MqProps, OwnProps, Persistence, Priority, Properties, PropertyText,
+    ReplyQueueManager, RoutingKey, Time,
 };
 use serde::Deserialize;
 
@@ -70,6 +70,7 @@ form!(
     MessageSpec {
         body_base64: Option<Base64Bytes>,
         body_text: Option<BodyText>,
+        body_ref: Option<BodyRef>,
         #[serde(default)]
         headers: Headers,
         persistence: Option<Persistence>,
@@ -83,6 +84,10 @@ impl PropsSpec {
     /// `SCHEMA_VIOLATION` where the correlation id is given in two ways.
     pub(crate) fn into_props(mut self) -> Result<MqProps, Problem> {
         let properties = self.take_properties();
+        let member = match self.correl_id_base64 {
+            Some(_) => CorrelIdMember::CorrelIdBase64,
+            None => CorrelIdMember::default(),
+        };
         let (mode, fixed) = match (self.correl_id_base64, self.correl_id_mode, self.fixed_correl_id_base64) {
             (None, mode, fixed) => (mode, fixed),
             (own @ Some(_), CorrelIdMode::None, None) => (CorrelIdMode::Fixed, own),
@@ -97,6 +102,7 @@ impl PropsSpec {
             expiry_ms: self.expiry_ms,
             correl_id_mode: mode,
             fixed_correl_id_base64: fixed,
+            correl_id_member: member,
             properties: Box::new(properties),
         })
     }
@@ -104,14 +110,15 @@ impl PropsSpec {
 
 impl MessageSpec {
     /// # Errors
-    /// `SCHEMA_VIOLATION` where the message has no body, or two.
+    /// `SCHEMA_VIOLATION` where the message has no body, or several.
     pub(crate) fn checked(mut self, index: usize) -> Result<ExplicitMessage, Problem> {
         let properties = self.take_properties();
-        let (body, is_text) = match (self.body_base64, self.body_text) {
-            (Some(body), None) => (body, false),
-            (None, Some(text)) => (Base64Bytes(String::from(text).into_bytes()), true),
+        let (body, is_text) = match (self.body_base64, self.body_text, self.body_ref) {
+            (Some(body), None, None) => (body, false),
+            (None, Some(text), None) => (Base64Bytes(String::from(text).into_bytes()), true),
+            (None, None, Some(_)) => (Base64Bytes::default(), false),
             _ => {
-                let detail = "takes either bodyBase64 or bodyText";
+                let detail = "takes one of bodyBase64, bodyText and bodyRef";
                 return Err(Problem::violation(format!("/messages/{index}"), detail));
             }
         };
@@ -125,6 +132,7 @@ impl MessageSpec {
         Ok(ExplicitMessage {
             body,
             is_text,
+            body_ref: self.body_ref.map(Box::new),
             headers: self.headers,
             correl_id: self.correl_id_base64,
             own: own.boxed(),

@@ -2,8 +2,8 @@
 
 use api::Problem;
 use mq::{
-    Base64Bytes, Batch, CorrelIdMode, Headers, List, MqProps, Payload, ProduceCommand, ProduceSource,
-    ProfileName, TargetSpec, Template,
+    Base64Bytes, Batch, BodyRef, CorrelIdMode, ExplicitMessage, Headers, List, MqProps, Payload,
+    ProduceCommand, ProduceSource, ProfileName, TargetSpec, Template,
 };
 use serde::Deserialize;
 
@@ -100,7 +100,12 @@ fn explicit(
         return Err(Problem::violation("/batch/count", "cannot be used together with messages"));
     }
     let messages = messages.into_vec().into_iter().enumerate().map(|(index, message)| message.checked(index));
-    Ok(ProduceSource::Explicit { messages: messages.collect::<Result<_, _>>()? })
+    let messages: Vec<ExplicitMessage> = messages.collect::<Result<_, _>>()?;
+    if messages.iter().filter(|message| message.body_ref.is_some()).count() > BodyRef::MOST {
+        let detail = format!("may have a bodyRef {} times", BodyRef::MOST);
+        return Err(Problem::violation("/messages", detail));
+    }
+    Ok(ProduceSource::Explicit { messages })
 }
 
 fn generated(payload: PayloadSpec, batch: &Batch) -> Result<ProduceSource, Problem> {
@@ -177,6 +182,8 @@ mod tests {
                 "/messages/1",
             ),
             (json!({"messages": [{}]}), "/messages/0"),
+            (json!({"messages": [{"bodyText": "a", "bodyRef": "0a".repeat(32)}]}), "/messages/0"),
+            (json!({"messages": vec![json!({"bodyRef": "0a".repeat(32)}); 101]}), "/messages"),
             (json!({"payload": {"mode": "fixed"}}), "/payload/fixedBase64"),
             (json!({"payload": {"mode": "template"}}), "/payload/template"),
             (json!({"payload": {"template": "{{seq}}"}}), "/payload/template"),
@@ -229,6 +236,8 @@ mod tests {
                 json!({"messages": [{"bodyText": "", "group": {"id": {"base64": "?"}}}]}),
                 "/messages/0/group/id/base64",
             ),
+            (json!({"messages": [{"bodyRef": "0A".repeat(32)}]}), "/messages/0/bodyRef"),
+            (json!({"messages": [{"bodyRef": "0a"}]}), "/messages/0/bodyRef"),
             (json!({"colour": "red"}), "/colour"),
         ] {
             let found = pointer(body.clone());

@@ -6,9 +6,10 @@ use access::{AccessStore, Principal};
 use api::{Problem, Reason, Reply, TraceId, body, json};
 use endpoint::{Keyed, check_route, from_key};
 use http::HeaderMap;
-use idempotency::{ClaimRequest, Fingerprint, IdempotencyKey, KeyError};
+use idempotency::{ClaimRequest, Fingerprint, IdempotencyKey, KeyError, KeyForm};
 use lambda_http::{Body, Request, Response};
 use mq::InlineTargets;
+use objects::Objects;
 
 use crate::idempotent::{Idempotency, outcome};
 use crate::mq_access::MqAccess;
@@ -29,6 +30,8 @@ pub struct Gateway {
     pub inline_targets: InlineTargets,
     /// Absent where every operation of the function is a read.
     pub idempotency: Option<Idempotency>,
+    /// Where clients put bodies that no request can carry, if the function takes such.
+    pub uploads: Option<Objects>,
 }
 
 /// A request that passed every check but its target's.
@@ -43,7 +46,7 @@ struct Checked {
 impl Gateway {
     /// Answers a request for `O`.
     pub async fn handle<O: Operation>(&self, request: Request) -> Response<Body> {
-        let keyed = if O::KEY == KeyRule::Ignored { Keyed::No } else { Keyed::Yes };
+        let keyed = if O::KEY == KeyRule::Ignored { Keyed::No } else { Keyed::Yes(KeyForm::Uuid) };
         endpoint::serve(self.service, O::ROUTE.path, keyed, request.headers(), async |trace_id| {
             self.answer::<O>(&request, trace_id).await
         })
@@ -69,7 +72,7 @@ impl Gateway {
             PlannedWork::Change(operation, work) => (operation, work),
         };
         let (Some(idempotency), Some(key)) = (&self.idempotency, &key) else {
-            return Err(from_key(KeyError::Missing));
+            return Err(from_key(KeyError::Missing(KeyForm::Uuid)));
         };
         let claim = ClaimRequest {
             operation,
@@ -100,7 +103,7 @@ impl Gateway {
         let plan = json::read::<O>(value)?.plan()?;
         principal.require_any(&[plan.scope])?;
         if matches!(plan.work, PlannedWork::Change(..)) && key.is_none() {
-            return Err(from_key(KeyError::Missing));
+            return Err(from_key(KeyError::Missing(KeyForm::Uuid)));
         }
         Ok(Checked { principal, key, retention, fingerprint, plan })
     }
@@ -112,9 +115,9 @@ impl Gateway {
         let (Some(idempotency), false) = (&self.idempotency, O::KEY == KeyRule::Ignored) else {
             return Ok((None, Duration::ZERO));
         };
-        let key = match (IdempotencyKey::of(headers), O::KEY) {
+        let key = match (IdempotencyKey::of(headers, KeyForm::Uuid), O::KEY) {
             (Ok(key), _) => Some(key),
-            (Err(KeyError::Missing), KeyRule::RequiredUnlessRead) => None,
+            (Err(KeyError::Missing(_)), KeyRule::RequiredUnlessRead) => None,
             (Err(error), _) => return Err(from_key(error)),
         };
         let retention = idempotency

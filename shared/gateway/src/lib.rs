@@ -9,8 +9,10 @@ mod operation;
 mod problems;
 mod protocol;
 mod settings;
+mod stored_body;
 mod target;
 mod target_request;
+mod uploaded_body;
 
 pub use budget::{Budget, NoLease};
 pub use endpoint::{AuditTrail, from_store, in_progress, records};
@@ -21,4 +23,6 @@ pub use operation::{Further, KeyRule, Operation, Plan, PlannedWork, QueueRule, T
 pub use problems::{from_broker, from_move, from_produce, from_target};
 pub use protocol::{Work, WorkOrder};
 pub use settings::Records;
+pub use stored_body::{STORED_BODY, stored_body_url};
 pub use target_request::{NamedTarget, TargetPlace, TargetRequest};
+pub use uploaded_body::{UPLOADED_BODY, uploaded_body_key};

@@ -21,7 +21,10 @@ pub fn from_broker(error: &BrokerError) -> Problem {
         BrokerError::MessageTooLarge { .. } => Reason::MessageTooLarge,
         BrokerError::PoolTimeout { .. } => Reason::PoolTimeout,
     };
-    let problem = Problem::new(reason, error.to_string()).caused_by(error.cause().cloned());
+    let mut problem = Problem::new(reason, error.to_string()).caused_by(error.cause().cloned());
+    if let BrokerError::Unsupported { pointer: Some(pointer), detail, .. } = error {
+        problem.faults = vec![Fault { pointer: pointer.clone(), detail: detail.clone() }];
+    }
     match error.reply() {
         Some(reply) => problem.extension("broker", json!(reply)),
         None => problem,

@@ -2,7 +2,7 @@
 
 use api::TraceId;
 use idempotency::Execution;
-use mq::{ConsumeCommand, MoveCommand, ProduceCommand, Target};
+use mq::{ConsumeCommand, Large, MoveCommand, ProduceCommand, Target};
 use serde::{Deserialize, Serialize};
 
 /// Work for the function that speaks to brokers.
@@ -30,6 +30,9 @@ pub enum Work {
     Consume {
         target: Target,
         command: ConsumeCommand,
+        /// Absent in orders of a version that knew of nothing else.
+        #[serde(default)]
+        large: Large,
         execution: Execution,
     },
     Browse {

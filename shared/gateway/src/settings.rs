@@ -4,6 +4,7 @@ use access::AccessStore;
 use aws::{Environment, EnvironmentError, Sdk};
 use endpoint::{expiry_bounds, records, reuse_limits};
 use mq::InlineTargets;
+use objects::Objects;
 
 use crate::budget::Budget;
 use crate::front::Gateway;
@@ -42,6 +43,9 @@ impl Gateway {
 
         let sdk = Sdk::from_environment().await;
         let dynamodb = aws_sdk_dynamodb::Client::new(sdk.standard());
+        // What clients upload is in the bucket of results.
+        let uploads = kept.as_ref().map(|(_, bucket, ..)| bucket.clone()).filter(|bucket| !bucket.is_empty());
+        let uploads = uploads.map(|bucket| Objects::new(aws_sdk_s3::Client::new(&sdk.objects()), bucket));
         let lambda = aws_sdk_lambda::Client::new(&sdk.single_attempt(MqAccess::PATIENCE));
         Ok(Self {
             service,
@@ -49,6 +53,7 @@ impl Gateway {
             mq_access: MqAccess::new(lambda, mq_access)
                 .with_budget(budget.map(|(table, limit)| Budget::new(dynamodb.clone(), table, limit))),
             inline_targets,
+            uploads,
             idempotency: kept.map(|(table, results_bucket, reuse, expiry)| {
                 let store = records(&sdk, dynamodb, table, results_bucket, service).with_reuse_limits(reuse);
                 Idempotency { store, expiry }

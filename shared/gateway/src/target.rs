@@ -2,7 +2,7 @@
 
 use access::AccessStore;
 use api::{Fault, Problem, Reason};
-use mq::{AllowedTargets, BrokerKind, PasswordOrigin, Profile, QueueName, Target, TargetError, TargetSpec};
+use mq::{AllowedTargets, PasswordOrigin, Profile, QueueName, Target, TargetError, TargetSpec};
 
 use crate::operation::{Further, QueueRule};
 use crate::problems::from_target;
@@ -98,12 +98,6 @@ fn complete(
         target
             .check_routing_key(key, profile, inline, allowed)
             .map_err(|error| of_message(*index, &error))?;
-    }
-    if target.endpoint.broker == BrokerKind::IbmMq {
-        return Err(Problem::new(
-            Reason::UnsupportedByBroker,
-            "this deployment does not speak to IBM MQ yet",
-        ));
     }
     Ok(Target { password_origin: password_origin(named), ..target })
 }

@@ -1,0 +1,50 @@
+//! The brokers that the function speaks to, under one cap on their connections.
+
+use std::sync::Arc;
+
+use connection_cap::ConnectionCap;
+use ibm_mq::IbmMq;
+use mq::{Broker, BrokerKind, PoolReport};
+use rabbitmq::RabbitMq;
+
+/// One of each kind.
+#[derive(Debug)]
+pub struct Brokers {
+    cap: Arc<ConnectionCap>,
+    rabbitmq: RabbitMq,
+    ibm_mq: IbmMq,
+}
+
+impl Brokers {
+    /// At most `cap` connections are open at any time, over all targets of all kinds.
+    #[must_use]
+    pub fn new(cap: usize, ibm_mq: ibm_mq::Settings) -> Self {
+        let cap = ConnectionCap::new(cap);
+        let (rabbitmq, ibm_mq) = (RabbitMq::sharing(cap.clone()), IbmMq::new(ibm_mq, cap.clone()));
+        Self { cap, rabbitmq, ibm_mq }
+    }
+
+    /// Waits until no connection can be opened in this process any more.
+    pub fn exhausted(&self) -> impl Future<Output = ()> + use<> {
+        let cap = self.cap.clone();
+        async move { cap.exhausted().await }
+    }
+
+    pub(crate) fn of(&self, kind: BrokerKind) -> &dyn Broker {
+        match kind {
+            BrokerKind::RabbitMq => &self.rabbitmq,
+            BrokerKind::IbmMq => &self.ibm_mq,
+        }
+    }
+
+    /// Ends idle connections that are too old to be used again, whatever the request is about.
+    pub(crate) fn end_stale(&self) {
+        self.ibm_mq.end_stale();
+    }
+
+    pub(crate) fn pools(&self) -> Vec<PoolReport> {
+        let mut pools = self.rabbitmq.pools();
+        pools.extend(self.ibm_mq.pools());
+        pools
+    }
+}

@@ -1,0 +1,61 @@
+//! Messages that no answer can carry: the body is stored, and the answer says where.
+
+use std::time::Duration;
+
+use api::{Problem, Reason};
+use gateway::stored_body_url;
+use idempotency::Execution;
+use mq::{Consumed, Deadline, Large, StoredBody};
+use sha2::{Digest as _, Sha256};
+
+use crate::MqAccess;
+use crate::consume::{MAX_CARRIED, unstored};
+
+/// The largest body that is stored: what IBM MQ takes at most, 100 MB. The function's memory holds
+/// it twice.
+pub(crate) const LARGEST_BODY: usize = 100 * 1024 * 1024;
+
+/// How long S3 may take for a body: what it may take for any object, and a second for each so many
+/// bytes.
+const TO_STORE: Duration = Duration::from_millis(2_600);
+const BYTES_PER_SECOND: usize = 8 * 1024 * 1024;
+
+impl MqAccess {
+    /// Stores the body of a message that no answer can carry, if that is what is in hand. The
+    /// message must not leave its queue before.
+    pub(crate) async fn stored_body(
+        &self,
+        execution: &Execution,
+        consumed: &Consumed,
+        large: Large,
+        deadline: Deadline,
+    ) -> Result<Option<StoredBody>, Problem> {
+        let (Large::Store, [message]) = (large, consumed.messages.as_slice()) else { return Ok(None) };
+        if message.carried_size() <= MAX_CARRIED {
+            return Ok(None);
+        }
+        let body = &message.body.0;
+        let sha256: [u8; 32] = Sha256::digest(body).into();
+        let mut stored = StoredBody {
+            url: String::new(),
+            size: u64::try_from(body.len()).unwrap_or(u64::MAX),
+            sha256: hex::encode(sha256),
+        };
+        if message.with_stored_body(&stored).carried_size() > MAX_CARRIED - LONGEST_URL {
+            let detail = "the first message of the queue has properties that exceed what an answer can carry";
+            return Err(Problem::new(Reason::MessageTooLarge, detail));
+        }
+        let time = deadline.remaining().min(time_to_store(body.len()));
+        let attached = self.store.attach(execution, body.clone(), sha256, time).await;
+        stored.url = stored_body_url(&attached.map_err(|error| unstored(&error))?);
+        Ok(Some(stored))
+    }
+}
+
+/// Of a path that names an attachment.
+const LONGEST_URL: usize = 200;
+
+fn time_to_store(bytes: usize) -> Duration {
+    let seconds = u64::try_from(bytes / BYTES_PER_SECOND).unwrap_or(u64::MAX);
+    TO_STORE.saturating_add(Duration::from_secs(seconds))
+}

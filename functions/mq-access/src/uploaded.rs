@@ -1,0 +1,96 @@
+//! Bodies that a produce names: they are read before anything is put.
+
+use api::{Fault, Problem, Reason};
+use gateway::uploaded_body_key;
+use mq::{Base64Bytes, BodyRef, Deadline, ProduceCommand, ProduceSource};
+use objects::ObjectError;
+use sha2::{Digest as _, Sha256};
+
+use crate::MqAccess;
+
+/// How many bytes the bodies of a request may have together: as many as one of them may have.
+const MOST_TOGETHER: usize = 32 * 1024 * 1024;
+
+/// The most bytes that such bodies take in memory: as they were read, in the messages on their way
+/// to the broker, in the client library's frames, and as the broker returns them.
+pub(crate) const MOST_HELD: usize = 4 * MOST_TOGETHER;
+
+impl MqAccess {
+    /// The command with the bytes of the bodies that it names.
+    pub(crate) async fn with_uploaded_bodies(
+        &self,
+        tenant: &str,
+        mut command: ProduceCommand,
+        deadline: Deadline,
+    ) -> Result<ProduceCommand, Problem> {
+        let ProduceSource::Explicit { messages } = &mut command.source else { return Ok(command) };
+        let mut left = MOST_TOGETHER;
+        for (index, message) in messages.iter_mut().enumerate() {
+            let Some(body) = message.body_ref.take() else { continue };
+            let uploaded = self.uploaded(tenant, &body, index, left);
+            let bytes = deadline.run(uploaded).await.map_err(|_| too_late())??;
+            left = left.saturating_sub(bytes.len());
+            message.body = Base64Bytes(bytes);
+        }
+        Ok(command)
+    }
+
+    /// The bytes with this digest, of which there may be `limit`. S3 has compared them when they
+    /// were uploaded. They are compared again, so that no attempt puts anything else, whatever
+    /// happened to the object since.
+    async fn uploaded(
+        &self,
+        tenant: &str,
+        body: &BodyRef,
+        index: usize,
+        limit: usize,
+    ) -> Result<Vec<u8>, Problem> {
+        let uploads = self.uploads.as_ref().ok_or_else(unavailable)?;
+        let at_fault = |reason, detail: String| {
+            let pointer = format!("/messages/{index}/bodyRef");
+            Problem::faulty(reason, vec![Fault { pointer, detail }])
+        };
+        let not_there = |detail: &str| Err(at_fault(Reason::BodyNotFound, detail.to_owned()));
+        match uploads.get(&uploaded_body_key(tenant, body), limit).await {
+            Ok(bytes) if Sha256::digest(&bytes).as_slice() == body.sha256() => Ok(bytes),
+            Ok(_) => {
+                tracing::error!(event_type = "uploads.altered", "an uploaded body is not what its name says");
+                not_there("what was uploaded has been altered; upload it again")
+            }
+            Err(ObjectError::Missing { .. }) => {
+                not_there("no such body was uploaded, or it has expired; upload it again")
+            }
+            Err(ObjectError::TooLarge { .. }) => {
+                let detail =
+                    format!("the uploaded bodies of a request may have {MOST_TOGETHER} bytes together");
+                Err(at_fault(Reason::MaxPayloadExceeded, detail))
+            }
+            Err(error) => {
+                let error: &dyn std::error::Error = &error;
+                tracing::error!(event_type = "uploads.unavailable", error, "cannot read an uploaded body");
+                Err(unavailable())
+            }
+        }
+    }
+}
+
+fn unavailable() -> Problem {
+    Problem::new(Reason::StoreUnavailable, "an uploaded body cannot be read now; this attempt put nothing")
+}
+
+fn too_late() -> Problem {
+    let detail = "reading the uploaded bodies took all the time there was; this attempt put nothing";
+    Problem::new(Reason::StoreUnavailable, detail)
+}
+
+#[cfg(test)]
+mod tests {
+    use mq::UploadSize;
+
+    use super::*;
+
+    #[test]
+    fn the_largest_upload_can_be_put() {
+        assert_eq!(usize::try_from(UploadSize::MAX), Ok(MOST_TOGETHER));
+    }
+}

@@ -1,0 +1,82 @@
+//! `POST /messages/bodies`: announce a body that no request can carry. The client puts it into S3
+//! by a signed URL, and names it in a produce by its SHA-256.
+//!
+//! The object is named by tenant and digest, so announcing and putting it again changes nothing but
+//! the day on which it expires. No key is needed, and nothing is recorded.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use access::Scope;
+use api::{Problem, Reason, Reply, Route, body, json};
+use endpoint::{Keyed, check_route};
+use jiff::Timestamp;
+use lambda_http::{Body, Request, Response};
+use mq::{BodyRef, UploadSize};
+use objects::NewObject;
+use serde::Deserialize;
+use serde_json::json;
+
+use crate::front::Gateway;
+
+/// The route.
+pub const UPLOADED_BODY: Route = Route::post("/messages/bodies");
+
+/// How long a signed URL can be used: the upload has to begin by then.
+const VALID: Duration = Duration::from_secs(900);
+
+/// The key of an uploaded body's object. The tenant is always the caller's own.
+#[must_use]
+pub fn uploaded_body_key(tenant: &str, body: &BodyRef) -> String {
+    format!("uploads/{tenant}/{body}")
+}
+
+/// The body of a request.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Announcement {
+    size: UploadSize,
+    sha256: BodyRef,
+}
+
+impl Gateway {
+    /// Answers an announcement.
+    pub async fn announce_body(&self, request: Request) -> Response<Body> {
+        endpoint::serve(self.service, UPLOADED_BODY.path, Keyed::No, request.headers(), async |_| {
+            check_route(UPLOADED_BODY, &request)?;
+            self.sign_upload(&request).await
+        })
+        .await
+    }
+
+    async fn sign_upload(&self, request: &Request) -> Result<Reply, Problem> {
+        let principal = access::authenticate(&self.access, request.headers()).await?;
+        tracing::Span::current().record("tenant", &principal.tenant);
+        principal.require_any(&[Scope::MqWrite])?;
+        let value = json::parse(&body::json(request.headers(), request.body(), body::MAX_COMMAND)?)?;
+        let Announcement { size, sha256 } = json::read(value)?;
+        let uploads = self.uploads.as_ref().ok_or_else(unavailable)?;
+        let object = NewObject {
+            key: uploaded_body_key(&principal.tenant, &sha256),
+            content_type: "application/octet-stream",
+            content_encoding: None,
+            metadata: BTreeMap::new(),
+            sha256: *sha256.sha256(),
+        };
+        // Signatures know no more of a time than its seconds.
+        let now = Timestamp::from_second(Timestamp::now().as_second()).unwrap_or_default();
+        let signed = uploads.sign_rewrite(&object, i64::from(size.get()), now, VALID).await;
+        let put = signed.map_err(|error| {
+            let error: &dyn std::error::Error = &error;
+            tracing::error!(event_type = "uploads.unavailable", error, "cannot sign an upload");
+            unavailable()
+        })?;
+        let upload =
+            json!({"method": "PUT", "url": put.url, "headers": put.headers, "expiresAt": now + VALID});
+        Ok(Reply::json(201, &json!({"bodyRef": sha256, "upload": upload})))
+    }
+}
+
+fn unavailable() -> Problem {
+    Problem::new(Reason::StoreUnavailable, "bodies cannot be uploaded now")
+}
