@@ -13,7 +13,7 @@ use tokio_postgres::Row;
 use tokio_postgres::types::Json;
 use uuid::Uuid;
 
-use crate::connection::{Connection, Session};
+use crate::connection::{Connection, Params, Session};
 use crate::database::Database;
 use crate::error::DatabaseError;
 use crate::pruning::fail_too_old;
@@ -93,9 +93,22 @@ impl PayloadFailure {
     }
 }
 
-const INSERT: &str = "INSERT INTO batches (batch_id, tenant_id, load_type, media_type, idempotency_key, trace_id, \
-     received_at, allowed_cnpjs, payload_uri, payload_checksum, status, deactivation) \
-     VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12) ON CONFLICT (batch_id) DO NOTHING";
+/// Inserts a batch, whatever comes after its values.
+macro_rules! insert {
+    ($conflict:literal) => {
+        concat!(
+            "INSERT INTO batches (batch_id, tenant_id, load_type, media_type, idempotency_key, trace_id, ",
+            "received_at, allowed_cnpjs, payload_uri, payload_checksum, status, deactivation, source) ",
+            "VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13)",
+            $conflict
+        )
+    };
+}
+/// Inserts a batch unless it is there. It names no constraint: if it named one of the table's two,
+/// two runs that insert one batch at once could wait for each other, each in another index.
+const INSERT_IF_ABSENT: &str = insert!(" ON CONFLICT DO NOTHING");
+/// Inserts a batch, or fails because of the constraint that is in its way.
+const INSERT: &str = insert!("");
 /// Locks a batch's row until the transaction ends, and returns what [`LockedBatch::of`] reads. It
 /// is always the last lock that a transaction takes.
 pub(crate) const LOCK: &str = "SELECT status, generation, load_type, received_at, planner, chunk_items, items_parsed, \
@@ -245,26 +258,35 @@ async fn find_or_insert(session: &mut Session<'_>, batch: &NewBatch) -> Result<L
         LoadType::Delta => Deactivation::NotApplicable,
         LoadType::Full => Deactivation::Pending,
     };
-    session
-        .execute(
-            INSERT,
-            &[
-                &metadata.batch_id,
-                &metadata.tenant_id,
-                &metadata.load_type.as_str(),
-                &metadata.media_type.as_str(),
-                &metadata.idempotency_key,
-                &metadata.trace_id,
-                &metadata.received_at,
-                &allowed,
-                &batch.payload_uri,
-                &metadata.checksum,
-                &BatchStatus::Received.as_str(),
-                &Json(deactivation),
-            ],
-        )
-        .await?;
-    let mut found = lock(session, metadata.batch_id).await?;
+    let deactivation = Json(deactivation);
+    let received = BatchStatus::Received.as_str();
+    let (load_type, media_type) = (metadata.load_type.as_str(), metadata.media_type.as_str());
+    let source = metadata.source.as_ref().map(Json);
+    let row: Params<'_> = &[
+        &metadata.batch_id,
+        &metadata.tenant_id,
+        &load_type,
+        &media_type,
+        &metadata.idempotency_key,
+        &metadata.trace_id,
+        &metadata.received_at,
+        &allowed,
+        &batch.payload_uri,
+        &metadata.checksum,
+        &received,
+        &deactivation,
+        &source,
+    ];
+    session.execute(INSERT_IF_ABSENT, row).await?;
+    let found = match lock(session, metadata.batch_id).await {
+        // Another batch has the key, unless it was deleted since.
+        Err(DatabaseError::UnknownBatch(_)) => {
+            session.execute(INSERT, row).await?;
+            lock(session, metadata.batch_id).await
+        }
+        found => found,
+    };
+    let mut found = found?;
     found.status = found.status.after(BatchEvent::PayloadArrived)?;
     Ok(found)
 }

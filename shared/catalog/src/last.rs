@@ -15,14 +15,16 @@ pub struct FinalBatch {
     pub batch_id: Uuid,
     /// The generation that ended. What releases the objects checks that there is no later one.
     pub generation: Generation,
+    /// The key under which it was accepted.
+    pub idempotency_key: String,
     /// Of its payload and its chunks.
     pub uris: Vec<String>,
 }
 
-const OBJECTS: &str = "WITH final AS (SELECT batch_id, generation, payload_uri FROM batches WHERE batch_id = $1 \
+const OBJECTS: &str = "WITH final AS (SELECT batch_id, generation, idempotency_key, payload_uri FROM batches WHERE batch_id = $1 \
          AND status IN ('COMPLETED', 'PARTIAL_FAIL', 'FAILED', 'EXPIRED')) \
-     SELECT generation, payload_uri AS uri FROM final \
-     UNION ALL SELECT final.generation, chunk_uri FROM batch_chunks JOIN final USING (batch_id)";
+     SELECT generation, idempotency_key, payload_uri AS uri FROM final \
+     UNION ALL SELECT final.generation, final.idempotency_key, chunk_uri FROM batch_chunks JOIN final USING (batch_id)";
 const IS_FINAL: &str = "SELECT FROM batches WHERE batch_id = $1 AND generation = $2 \
      AND status IN ('COMPLETED', 'PARTIAL_FAIL', 'FAILED', 'EXPIRED')";
 
@@ -40,8 +42,9 @@ impl Database {
         let rows = self.read(OBJECTS, &[&batch_id]).await?;
         let Some(row) = rows.first() else { return Ok(None) };
         let generation = generation(row, "generation")?;
+        let idempotency_key = row.try_get("idempotency_key")?;
         let uris = rows.iter().map(|row| row.try_get("uri")).collect::<Result<_, _>>()?;
-        Ok(Some(FinalBatch { batch_id, generation, uris }))
+        Ok(Some(FinalBatch { batch_id, generation, idempotency_key, uris }))
     }
 
     /// Records that the objects of a batch have their tags, if it is still final in this

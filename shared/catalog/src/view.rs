@@ -3,7 +3,7 @@
 use ingestion::Viewer;
 use ingestion::batch::{BatchStatus, Deactivation, DeactivationReport};
 use ingestion::chunk::Generation;
-use ingestion::payload::LoadType;
+use ingestion::payload::{LoadType, Source, SourceKey};
 use jiff::Timestamp;
 use serde::Serialize;
 use tokio_postgres::Row;
@@ -12,6 +12,7 @@ use uuid::Uuid;
 
 use crate::account::changes;
 use crate::batch::{PayloadFailure, generation};
+use crate::connection::Params;
 use crate::database::Database;
 use crate::error::DatabaseError;
 use crate::rows::{count, word};
@@ -24,6 +25,8 @@ pub struct BatchView {
     pub batch_id: Uuid,
     pub load_type: LoadType,
     pub status: BatchStatus,
+    /// The dropped object that it was made of.
+    pub source: Option<Source>,
     pub received_at: Timestamp,
     pub started_at: Option<Timestamp>,
     pub finished_at: Option<Timestamp>,
@@ -75,12 +78,14 @@ pub struct ChunksView {
 }
 
 /// Which batches a list contains.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct BatchFilter {
     /// Only batches with this status.
     pub status: Option<BatchStatus>,
     /// Only batches of this load type.
     pub load_type: Option<LoadType>,
+    /// Only batches that were made of dropped objects with this key.
+    pub source_key: Option<SourceKey>,
 }
 
 macro_rules! batches_where {
@@ -88,7 +93,7 @@ macro_rules! batches_where {
         concat!(
             "SELECT batch_id, load_type, status, received_at, started_at, finished_at, generation, payload_bytes, ",
             "payload_checksum, items_parsed, items_failed, items_partial, errors_omitted + rejected_unlisted AS errors_omitted, inserted, updated, unchanged, stale, chunks_pending, ",
-            "chunks_done, chunks_failed, deactivation, error FROM batches b WHERE ",
+            "chunks_done, chunks_failed, deactivation, error, source FROM batches b WHERE ",
             visible!("$1", $cnpjs),
             " AND ",
             $condition
@@ -102,6 +107,13 @@ const PAGE: &str = batches_where!(
     "batch_id < $2 AND ($3::text IS NULL OR status = $3) AND ($4::text IS NULL OR load_type = $4) \
      ORDER BY batch_id DESC LIMIT $5"
 );
+/// Of one key, by its index.
+const PAGE_OF_SOURCE: &str = batches_where!(
+    "$6",
+    "batch_id < $2 AND ($3::text IS NULL OR status = $3) AND ($4::text IS NULL OR load_type = $4) \
+     AND source->>'key' = $7 ORDER BY batch_id DESC LIMIT $5"
+);
+
 impl Database {
     /// A batch; `None` if the viewer is shown none of that id.
     ///
@@ -128,7 +140,13 @@ impl Database {
         let status = filter.status.map(BatchStatus::as_str);
         let load_type = filter.load_type.map(LoadType::as_str);
         let (tenant_id, cnpjs, limit) = (viewer.tenant_id(), viewer.limits(), i64::from(limit));
-        let found = self.read(PAGE, &[&tenant_id, &before, &status, &load_type, &limit, &cnpjs]).await?;
+        let found = match filter.source_key.as_ref().map(SourceKey::as_str) {
+            None => self.read(PAGE, &[&tenant_id, &before, &status, &load_type, &limit, &cnpjs]).await?,
+            Some(key) => {
+                let values: Params<'_> = &[&tenant_id, &before, &status, &load_type, &limit, &cnpjs, &key];
+                self.read(PAGE_OF_SOURCE, values).await?
+            }
+        };
         found.iter().map(view).collect()
     }
 }
@@ -151,6 +169,7 @@ fn view(row: &Row) -> Result<BatchView, DatabaseError> {
         batch_id: row.try_get("batch_id")?,
         load_type: word(row, "load_type")?,
         status: word(row, "status")?,
+        source: row.try_get::<_, Option<Json<Source>>>("source")?.map(|Json(source)| source),
         received_at: row.try_get("received_at")?,
         started_at: row.try_get("started_at")?,
         finished_at: row.try_get("finished_at")?,

@@ -101,6 +101,7 @@ mod tests {
                 received_at: Timestamp::UNIX_EPOCH,
                 checksum: None,
                 trace_id: String::new(),
+                source: None,
             },
             payload_bytes: None,
             cnpjs: cnpjs.clone(),

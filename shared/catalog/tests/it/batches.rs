@@ -72,6 +72,24 @@ fn two_runs_at_once_make_one_batch() {
 }
 
 #[test]
+fn runs_that_insert_one_batch_at_once_meet_no_deadlock() {
+    database_test(async |test| {
+        let runs = [test.open(), test.open(), test.open()];
+        for _ in 0..100 {
+            let load = Load::delta(0);
+            let [first, second, third] =
+                runs.each_ref().map(|database| database.begin_chunking(&load.batch, plan(700)));
+            let begun = tokio::join!(first, second, third);
+            let expected = ChunkingOutcome::Chunk { plan: plan(700), generation: Generation::FIRST };
+            assert_eq!(
+                [begun.0.unwrap(), begun.1.unwrap(), begun.2.unwrap()],
+                [expected.clone(), expected.clone(), expected]
+            );
+        }
+    });
+}
+
+#[test]
 fn after_the_seal_a_run_announces_what_is_pending_and_nothing_once_it_is_done() {
     database_test(async |test| {
         let database = test.open();

@@ -2,7 +2,7 @@ use catalog::{BatchFilter, Seal};
 use ingestion::Viewer;
 use ingestion::batch::BatchStatus;
 use ingestion::chunk::{Generation, Plan};
-use ingestion::payload::LoadType;
+use ingestion::payload::{LoadType, Source};
 use serde_json::json;
 use uuid::Uuid;
 
@@ -32,7 +32,7 @@ fn a_batch_is_shown_as_the_contract_has_it() {
         let mut shown = serde_json::to_value(view).unwrap();
         assert!(shown["started_at"].take().is_string());
         let expected = json!({
-            "batch_id": load.id(), "load_type": "full", "status": "PROCESSING",
+            "batch_id": load.id(), "load_type": "full", "status": "PROCESSING", "source": null,
             "received_at": "2026-11-21T10:00:00Z", "started_at": null, "finished_at": null, "generation": 1,
             "payload": {"bytes": 2200, "checksum": "ab".repeat(32)},
             "items_parsed": 22, "items_processed": 10, "items_failed": 2, "errors_omitted": 0, "items_partial": 0,
@@ -89,7 +89,11 @@ fn batches_are_listed_newest_first_in_pages() {
         let first = ids(BatchFilter::default(), 4, None).await;
         assert_eq!(first, newest[..4]);
         assert_eq!(ids(BatchFilter::default(), 4, first.last().copied()).await, newest[4..]);
-        let done = BatchFilter { status: Some(BatchStatus::Completed), load_type: Some(LoadType::Full) };
+        let done = BatchFilter {
+            status: Some(BatchStatus::Completed),
+            load_type: Some(LoadType::Full),
+            source_key: None,
+        };
         assert_eq!(ids(done, 10, None).await, [loads[3].id(), loads[1].id()]);
         assert!(
             database
@@ -98,6 +102,37 @@ fn batches_are_listed_newest_first_in_pages() {
                 .unwrap()
                 .is_empty()
         );
+    });
+}
+
+#[test]
+fn batches_of_dropped_objects_are_listed_by_the_object_s_key() {
+    database_test(async |test| {
+        let database = test.open();
+        let dropped = |received_at, key: &str| {
+            let mut load = Load::delta(received_at).keys(0..1);
+            load.batch.metadata.source = Some(Source {
+                bucket: "drops".to_owned(),
+                key: key.to_owned(),
+                etag: "\"ab\"".to_owned(),
+                version_id: None,
+            });
+            load
+        };
+        let loads = [dropped(0, "drop/1/a.json"), dropped(1, "drop/1/a.json"), dropped(2, "drop/1/b.json")];
+        for load in loads.iter().chain([&Load::delta(3).keys(0..1)]) {
+            load.run(&database).await;
+        }
+        let viewer = Viewer::whole(loads[0].batch.metadata.tenant_id);
+        let filter =
+            BatchFilter { source_key: Some("drop/1/a.json".parse().unwrap()), ..BatchFilter::default() };
+        let page = database.batches(&viewer, &filter, 10, None).await.unwrap();
+        let found: Vec<_> = page.iter().map(|batch| (batch.batch_id, batch.source.clone())).collect();
+        let expected =
+            [1, 0].map(|load: usize| (loads[load].id(), loads[load].batch.metadata.source.clone()));
+        assert_eq!(found, expected);
+        let full = BatchFilter { load_type: Some(LoadType::Full), ..filter };
+        assert_eq!(database.batches(&viewer, &full, 10, None).await.unwrap(), []);
     });
 }
 

@@ -45,6 +45,14 @@ pub fn payload_key(received_at: Timestamp, batch_id: Uuid) -> String {
     format!("{}{batch_id}", payload_prefix(received_at))
 }
 
+/// The object of a batch's payload, by the time that the batch's id has; `None` if it has none.
+#[must_use]
+pub fn payload_key_of(batch_id: Uuid) -> Option<String> {
+    let (seconds, _) = batch_id.get_timestamp()?.to_unix();
+    let received_at = Timestamp::from_second(i64::try_from(seconds).ok()?).ok()?;
+    Some(payload_key(received_at, batch_id))
+}
+
 /// The beginning of the keys of all payloads that were received in the hour of that time.
 #[must_use]
 pub fn payload_prefix(hour: Timestamp) -> String {

@@ -3,7 +3,7 @@ use std::collections::BTreeMap;
 use jiff::Timestamp;
 use uuid::Uuid;
 
-use super::{LoadType, MediaType};
+use super::{LoadType, MediaType, Source};
 
 /// The metadata of a payload's object, from which alone the batch can be made.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -25,6 +25,8 @@ pub struct PayloadMetadata {
     pub checksum: Option<String>,
     /// Of the request that brought the batch.
     pub trace_id: String,
+    /// The dropped object that it is a copy of; `None` if a request brought it.
+    pub source: Option<Source>,
 }
 
 /// An object that is not a payload of this system.
@@ -60,14 +62,16 @@ impl PayloadMetadata {
             (RECEIVED_AT, format!("{:.6}", self.received_at)),
             (TRACE_ID, self.trace_id.clone()),
         ];
-        always.into_iter().chain(checksum).map(|(name, value)| (name.to_owned(), value)).collect()
+        let source = self.source.iter().flat_map(Source::to_map);
+        let all = always.into_iter().chain(checksum).chain(source);
+        all.map(|(name, value)| (name.to_owned(), value)).collect()
     }
 
-    /// Reads what [`to_map`](Self::to_map) wrote; other names are ignored.
+    /// Reads what [`to_map`](Self::to_map) wrote on an object in `bucket`; other names are ignored.
     ///
     /// # Errors
     /// If a name is missing, or its value has another form.
-    pub fn from_map(map: &BTreeMap<String, String>) -> Result<Self, InvalidMetadata> {
+    pub fn from_map(map: &BTreeMap<String, String>, bucket: &str) -> Result<Self, InvalidMetadata> {
         Ok(Self {
             batch_id: parsed(map, BATCH_ID)?,
             tenant_id: parsed(map, TENANT_ID)?,
@@ -77,6 +81,7 @@ impl PayloadMetadata {
             received_at: parsed(map, RECEIVED_AT)?,
             checksum: map.get(CHECKSUM).map(|text| checksum(text)).transpose()?,
             trace_id: parsed(map, TRACE_ID)?,
+            source: Source::from_map(map, bucket)?,
         })
     }
 }

@@ -8,11 +8,15 @@ mod accepted;
 mod key;
 mod media;
 mod metadata;
+mod source;
 
 pub use accepted::AcceptedBatch;
-pub use key::{batch_id, batch_of_payload, chunk_key, generation_of_chunk, payload_key, payload_prefix};
+pub use key::{
+    batch_id, batch_of_payload, chunk_key, generation_of_chunk, payload_key, payload_key_of, payload_prefix,
+};
 pub use media::{LoadType, MediaType, UnknownLoadType, UnknownMediaType};
 pub use metadata::{InvalidMetadata, PayloadMetadata};
+pub use source::{InvalidSourceKey, Source, SourceKey, encoded_key};
 
 #[cfg(test)]
 mod tests;

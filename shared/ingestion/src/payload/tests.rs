@@ -27,6 +27,7 @@ fn metadata() -> PayloadMetadata {
         received_at,
         checksum: Some("ab".repeat(32)),
         trace_id: "trace-1".to_owned(),
+        source: None,
     }
 }
 
@@ -103,12 +104,12 @@ fn what_is_missing_or_malformed_is_named() {
     {
         let mut map = whole.clone();
         map.remove(name);
-        assert_eq!(PayloadMetadata::from_map(&map), Err(InvalidMetadata::Missing(name)));
+        assert_eq!(PayloadMetadata::from_map(&map, "payloads"), Err(InvalidMetadata::Missing(name)));
     }
     for name in ["batch-id", "tenant-id", "load-type", "media-type", "received-at", "content-sha256"] {
         let mut map = whole.clone();
         map.insert(name.to_owned(), "something".to_owned());
-        assert_eq!(PayloadMetadata::from_map(&map), Err(InvalidMetadata::Malformed(name)));
+        assert_eq!(PayloadMetadata::from_map(&map, "payloads"), Err(InvalidMetadata::Malformed(name)));
     }
 }
 
@@ -147,6 +148,8 @@ fn a_payload_s_key_tells_its_batch_and_its_hour() {
     assert_eq!(key, payload_key(metadata.received_at, metadata.batch_id));
     assert!(key.starts_with(&payload_prefix(metadata.received_at)));
     assert_eq!(batch_of_payload(&key), Some(metadata.batch_id));
+    assert_eq!(payload_key_of(metadata.batch_id), Some(key.clone()));
+    assert_eq!(payload_key_of(Uuid::nil()), None);
     let upper = key.rsplit_once('/').map(|(folder, id)| format!("{folder}/{}", id.to_uppercase()));
     for other in [
         "",
@@ -164,6 +167,7 @@ proptest! {
     fn metadata_survives_its_object(
         batch: u128, tenant: u128, full: bool, lines: bool, micros in 0_i64..4_000_000_000_000_000,
         checksum in prop::option::of("[0-9a-f]{64}"), trace_id in "[!-~]{1,128}",
+        is_dropped: bool, name in "\\PC{0,60}",
     ) {
         let metadata = PayloadMetadata {
             batch_id: Uuid::from_u128(batch),
@@ -174,13 +178,19 @@ proptest! {
             received_at: Timestamp::from_microsecond(micros).unwrap(),
             checksum,
             trace_id,
+            source: is_dropped.then(|| Source {
+                bucket: "drops".to_owned(),
+                key: format!("drop/{name}"),
+                etag: "\"ab\"".to_owned(),
+                version_id: None,
+            }),
         };
-        prop_assert_eq!(PayloadMetadata::from_map(&metadata.to_map()), Ok(metadata));
+        prop_assert_eq!(PayloadMetadata::from_map(&metadata.to_map(), "payloads"), Ok(metadata));
     }
 
     #[test]
     fn foreign_metadata_is_an_error_and_no_panic(map in prop::collection::btree_map("[a-z-]{1,16}", "\\PC{0,20}", 0..8)) {
         let map: BTreeMap<String, String> = map;
-        prop_assert!(PayloadMetadata::from_map(&map).is_err());
+        prop_assert!(PayloadMetadata::from_map(&map, "payloads").is_err());
     }
 }

@@ -1,0 +1,146 @@
+use std::collections::BTreeMap;
+use std::str::FromStr;
+
+use serde::{Deserialize, Serialize};
+use url::form_urlencoded;
+
+use super::InvalidMetadata;
+
+const BUCKET: &str = "drop-bucket";
+const KEY: &str = "drop-key";
+const ETAG: &str = "drop-etag";
+const VERSION: &str = "drop-version";
+
+/// The version of an object in S3 that a batch was made of, if no request brought it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Source {
+    /// The bucket that it lies in.
+    pub bucket: String,
+    /// Its key there.
+    pub key: String,
+    /// As S3 has it, with its quotation marks.
+    pub etag: String,
+    /// If the bucket keeps versions.
+    pub version_id: Option<String>,
+}
+
+impl Source {
+    /// What the payload's object says about it, by names without the prefix `x-amz-meta-`.
+    pub(super) fn to_map(&self) -> impl Iterator<Item = (&'static str, String)> {
+        let version = self.version_id.as_ref().map(|id| (VERSION, id.clone()));
+        let always =
+            [(BUCKET, self.bucket.clone()), (KEY, encoded_key(&self.key)), (ETAG, self.etag.clone())];
+        always.into_iter().chain(version)
+    }
+
+    /// Reads what [`to_map`](Self::to_map) wrote; `None` if a request brought the payload. Objects
+    /// that were dropped into the payload's own `bucket` had no name for it once.
+    pub(super) fn from_map(
+        map: &BTreeMap<String, String>,
+        bucket: &str,
+    ) -> Result<Option<Self>, InvalidMetadata> {
+        let Some(key) = map.get(KEY) else { return Ok(None) };
+        let text = |name| map.get(name).cloned().ok_or(InvalidMetadata::Missing(name));
+        Ok(Some(Self {
+            bucket: map.get(BUCKET).map_or(bucket, String::as_str).to_owned(),
+            key: decoded_key(key).ok_or(InvalidMetadata::Malformed(KEY))?,
+            etag: text(ETAG)?,
+            version_id: map.get(VERSION).cloned(),
+        }))
+    }
+}
+
+/// The key of an object in S3, by which a list of batches is filtered.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SourceKey(String);
+
+/// A text that no object in S3 can have for its key.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("must be an object's key, of 1 to {} bytes", SourceKey::MAX)]
+pub struct InvalidSourceKey;
+
+impl SourceKey {
+    /// The most bytes of a key (Amazon S3 User Guide, "Naming Amazon S3 objects").
+    pub const MAX: usize = 1024;
+
+    /// The key.
+    #[must_use]
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+}
+
+impl FromStr for SourceKey {
+    type Err = InvalidSourceKey;
+
+    /// PostgreSQL's text has no NUL.
+    fn from_str(text: &str) -> Result<Self, InvalidSourceKey> {
+        let is_key = (1..=Self::MAX).contains(&text.len()) && !text.contains('\0');
+        is_key.then(|| Self(text.to_owned())).ok_or(InvalidSourceKey)
+    }
+}
+
+/// An object's key as a URL's path has it.
+#[must_use]
+pub fn encoded_key(key: &str) -> String {
+    let segment = |segment: &str| form_urlencoded::byte_serialize(segment.as_bytes()).collect::<String>();
+    // A plus sign that belongs to the key is encoded by now; the others are spaces.
+    key.split('/').map(segment).collect::<Vec<_>>().join("/").replace('+', "%20")
+}
+
+/// A key that was [encoded](encoded_key).
+fn decoded_key(key: &str) -> Option<String> {
+    let key = key.replace('+', "%2B");
+    form_urlencoded::parse(key.as_bytes()).next().map(|(key, _)| key.into_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn source() -> Source {
+        Source {
+            bucket: "payloads".to_owned(),
+            key: "drop/1/full/PREÇOS de hoje+1.json".to_owned(),
+            etag: "\"ab-2\"".to_owned(),
+            version_id: None,
+        }
+    }
+
+    fn map(source: &Source) -> BTreeMap<String, String> {
+        source.to_map().map(|(name, value)| (name.to_owned(), value)).collect()
+    }
+
+    #[test]
+    fn a_payload_s_object_says_what_it_was_made_of() {
+        for source in [source(), Source { version_id: Some("v1".to_owned()), ..source() }] {
+            assert_eq!(Source::from_map(&map(&source), "other"), Ok(Some(source)));
+        }
+        assert_eq!(Source::from_map(&BTreeMap::new(), "payloads"), Ok(None));
+        let mut map = map(&source());
+        map.remove(BUCKET);
+        assert_eq!(Source::from_map(&map, "payloads"), Ok(Some(source())));
+        map.remove(ETAG);
+        assert_eq!(Source::from_map(&map, "payloads"), Err(InvalidMetadata::Missing(ETAG)));
+    }
+
+    #[test]
+    fn a_key_to_look_for_is_one_that_an_object_can_have() {
+        for text in ["", "a\0b", &"é".repeat(513)] {
+            assert_eq!(text.parse::<SourceKey>(), Err(InvalidSourceKey), "{text:?}");
+        }
+        let longest = "é".repeat(512);
+        assert_eq!(longest.parse::<SourceKey>().unwrap().as_str(), longest);
+    }
+
+    proptest! {
+        #[test]
+        fn any_key_survives_its_encoding(key in "\\PC{0,60}") {
+            let text = encoded_key(&key);
+            prop_assert!(text.is_ascii() && !text.contains([' ', '+', '?']));
+            prop_assert_eq!(decoded_key(&text).unwrap_or_default(), key);
+        }
+    }
+}
