@@ -26,7 +26,7 @@ use access::{AccessStore, PRODUCTS_API_KEYS, Principal};
 use api::{Problem, Reason, Reply, TraceId, respond};
 use catalog::{BatchView, Database, DatabaseError};
 use endpoint::Keyed;
-use idempotency::{ExpiryBounds, Store};
+use idempotency::{ExpiryBounds, KeyForm, Store};
 use ingestion::Viewer;
 use lambda_http::{Body, Request, Response};
 use objects::{ObjectError, Objects};
@@ -58,7 +58,7 @@ impl Batches {
         }
         let asked = route::asked(request.method().as_str(), request.uri().path());
         let endpoint = asked.as_ref().map_or(Endpoint::List, |asked| asked.endpoint);
-        let keyed = if endpoint == Endpoint::Replay { Keyed::Yes } else { Keyed::No };
+        let keyed = if endpoint == Endpoint::Replay { Keyed::Yes(KeyForm::Text) } else { Keyed::No };
         let path = endpoint.route().path;
         endpoint::serve(self.service, path, keyed, request.headers(), async |trace_id| {
             self.answer(asked?, &request, trace_id).await

@@ -9,7 +9,7 @@ use api::{Problem, Reason, Reply, TraceId, body, json};
 use catalog::{BatchView, BegunReplay, ReplayOutcome, ReplayRequest};
 use endpoint::{Done, from_key};
 use http::HeaderMap;
-use idempotency::{ClaimRequest, Execution, Fingerprint, IdempotencyKey, OperationType};
+use idempotency::{ClaimRequest, Execution, Fingerprint, IdempotencyKey, KeyForm, OperationType};
 use ingestion::Viewer;
 use ingestion::batch::{ChunkCounts, Deactivation, NotReplayable, Replay, ReplayedBatch};
 use lambda_http::Request;
@@ -43,7 +43,7 @@ impl Batches {
         trace_id: &TraceId,
     ) -> Result<Reply, Problem> {
         let headers = request.headers();
-        let key = IdempotencyKey::of(headers).map_err(from_key)?;
+        let key = IdempotencyKey::of(headers, KeyForm::Text).map_err(from_key)?;
         let retention = self.retention(headers)?;
         let value = json::parse(&body::json(headers, request.body(), body::MAX_COMMAND)?)?;
         let fingerprint = fingerprint(batch_id, &value)?;
@@ -116,7 +116,7 @@ impl Batches {
         let Err(error) = payloads::notify(&self.objects, &self.payloads, payload_uri).await else { return };
         let event_type = match error {
             NotifyError::Elsewhere(_) => "batch.elsewhere",
-            NotifyError::Queue(_) => "batch.not_told",
+            NotifyError::Queue(_) => "batch.notification_failed",
         };
         let error: &dyn std::error::Error = &error;
         tracing::error!(
@@ -200,6 +200,7 @@ mod tests {
                 received_at: jiff::Timestamp::UNIX_EPOCH,
                 checksum: None,
                 trace_id: String::new(),
+                source: None,
             },
             payload_bytes: None,
             cnpjs: ingestion::product::CnpjAccess::Any,

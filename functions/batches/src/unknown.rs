@@ -51,10 +51,11 @@ impl Batches {
     ) -> Result<Unknown, Problem> {
         let &Span { filter, before, down_to, now } = span;
         let is_limited = viewer.limits().is_some();
-        let is_filtered = is_limited || filter.status.is_some() || filter.load_type.is_some();
+        let is_filtered = is_limited || *filter != BatchFilter::default();
         // Where every item is wanted, so many are enough.
         let (at_once, looks) = if is_filtered { (MAX_PAGE, MAX_LOOKS) } else { (wanted, 1) };
-        let mut items = Wanted { before, down_to, status: filter.status, load_type: filter.load_type };
+        let BatchFilter { status, load_type, ref source_key } = *filter;
+        let mut items = Wanted { before, down_to, status, load_type, source_key: source_key.clone() };
         let mut found = Unknown::default();
         for _ in 0..looks {
             let page = self.accepted.recent(viewer, &items, now, at_once).await;

@@ -19,6 +19,7 @@ pub(crate) fn of(batch: &AcceptedBatch, now: Timestamp) -> BatchView {
         batch_id: metadata.batch_id,
         load_type: metadata.load_type,
         status,
+        source: metadata.source.clone(),
         received_at: metadata.received_at,
         started_at: None,
         finished_at: batch.upload_expires_at.filter(|_| is_over),

@@ -12,7 +12,7 @@ use objects::Head;
 use telemetry::metrics::{self, Measure};
 use transport::Origin;
 
-use crate::cutter::{Cut, Job};
+use crate::cutter::{Cut, CutSpec};
 use crate::pipeline::{self, Outcome};
 use crate::storage::Stored;
 use crate::unusable::Unusable;
@@ -105,7 +105,7 @@ impl Chunker {
     ) -> Result<(), ChunkerError> {
         let began = Instant::now();
         let metadata = &batch.metadata;
-        let job = Job {
+        let spec = CutSpec {
             format: match metadata.media_type {
                 MediaType::Json => Format::Array,
                 MediaType::NdJson => Format::Lines,
@@ -125,7 +125,7 @@ impl Chunker {
             batch_id: metadata.batch_id,
             generation,
         };
-        match pipeline::run(job, &mut source, &output).await.map_err(ChunkerError::Run)? {
+        match pipeline::run(spec, &mut source, &output).await.map_err(ChunkerError::Run)? {
             Outcome::Cut(cut) => {
                 report(&cut, began);
                 self.seal(batch, generation, cut).await

@@ -29,7 +29,7 @@ impl Default for Bounds {
 
 /// How one payload is cut.
 #[derive(Clone, Debug)]
-pub struct Job {
+pub struct CutSpec {
     pub format: Format,
     pub rules: ItemRules,
     pub plan: Plan,
@@ -106,21 +106,21 @@ pub(crate) struct End {
 }
 
 impl Cutter {
-    pub(crate) fn new(job: Job) -> Self {
+    pub(crate) fn new(spec: CutSpec) -> Self {
         let items = Items {
-            rules: job.rules,
-            planner: Planner::new(job.plan, job.batch, job.generation),
+            rules: spec.rules,
+            planner: Planner::new(spec.plan, spec.batch, spec.generation),
             parsed: 0,
             in_error: 0,
             unreadable_keys: 0,
             partial: PartialItems::default(),
-            bounds: job.bounds,
+            bounds: spec.bounds,
             cnpjs: HashSet::new(),
             last_cnpj: None,
             chunks: Vec::new(),
             errors: Vec::new(),
         };
-        Self { splitter: Splitter::new(job.format, ITEM_LIMIT), items, expected: job.checksum }
+        Self { splitter: Splitter::new(spec.format, ITEM_LIMIT), items, expected: spec.checksum }
     }
 
     /// Takes the next bytes of content.

@@ -20,7 +20,7 @@ mod settings;
 mod storage;
 mod unusable;
 
-pub use cutter::{Bounds, Cut, CutChunk, Job, MAX_ITEM_ERRORS};
+pub use cutter::{Bounds, Cut, CutChunk, CutSpec, MAX_ITEM_ERRORS};
 pub use failure::{ChunkerError, InvocationError};
 pub use settings::Settings;
 pub use unusable::{Unusable, UnusableCode};

@@ -13,7 +13,7 @@ use std::io::Write as _;
 use std::process::Command;
 
 use bytes::Bytes;
-use chunker::Job;
+use chunker::CutSpec;
 use chunker::pipeline::{Outcome, Output, RunError, Source, run};
 use flate2::Compression;
 use flate2::write::GzEncoder;
@@ -162,7 +162,7 @@ fn peak_kib() -> u64 {
 async fn read_one_form() {
     let form = std::env::var(FORM).unwrap();
     let (format, mut payload) = Endless::of(&form);
-    let job = Job {
+    let spec = CutSpec {
         format,
         rules: ItemRules { zone: TimeZone::UTC, cnpjs: CnpjAccess::Any },
         plan: Plan::default(),
@@ -172,7 +172,7 @@ async fn read_one_form() {
         bounds: chunker::Bounds::default(),
         checksum: None,
     };
-    let Outcome::Cut(cut) = run(job, &mut payload, &Nowhere).await.unwrap() else { panic!("{form}") };
+    let Outcome::Cut(cut) = run(spec, &mut payload, &Nowhere).await.unwrap() else { panic!("{form}") };
     assert!(cut.bytes >= 199_000_000, "{form}: {} bytes", cut.bytes);
     assert_eq!(cut.items_parsed, u64::try_from(payload.count).unwrap());
     // The items of 1 MB are all too large, and nearly all others are cut into chunks.

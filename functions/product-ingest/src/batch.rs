@@ -63,6 +63,7 @@ pub(crate) fn metadata(
         received_at: execution.created_at,
         checksum,
         trace_id: execution.trace_id.clone(),
+        source: None,
     }
 }
 

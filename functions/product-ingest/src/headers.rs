@@ -3,7 +3,7 @@
 use api::{Problem, Reason};
 use endpoint::from_key;
 use http::HeaderMap;
-use idempotency::{ExpiryBounds, IdempotencyKey};
+use idempotency::{ExpiryBounds, IdempotencyKey, KeyForm};
 use ingestion::payload::{LoadType, UnknownLoadType};
 
 const LOAD_TYPE: &str = "x-inova-load-type";
@@ -19,7 +19,7 @@ impl IngestHeaders {
     /// # Errors
     /// 400 for the first header that is missing or wrong, or that has no meaning here.
     pub(crate) fn of(headers: &HeaderMap) -> Result<Self, Problem> {
-        let key = IdempotencyKey::of(headers).map_err(from_key)?;
+        let key = IdempotencyKey::of(headers, KeyForm::Text).map_err(from_key)?;
         if headers.contains_key(ExpiryBounds::HEADER) {
             let detail =
                 "leave the header Idempotency-Expiry-Seconds away: keys of batches are kept for good";
@@ -63,7 +63,7 @@ mod tests {
     fn the_first_fault_is_named() {
         for (sent, reason) in [
             (&[][..], Reason::IdempotencyKeyRequired),
-            (&[("idempotency-key", "1"), (LOAD_TYPE, "full")], Reason::IdempotencyKeyMalformed),
+            (&[("idempotency-key", "a b"), (LOAD_TYPE, "full")], Reason::IdempotencyKeyMalformed),
             (
                 &[KEY, (LOAD_TYPE, "full"), (ExpiryBounds::HEADER, "7200")],
                 Reason::IdempotencyExpiryOutOfRange,

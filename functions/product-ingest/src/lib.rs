@@ -25,7 +25,7 @@ use access::{AccessStore, PRODUCTS_API_KEYS, Principal, Scope};
 use api::{Problem, Reason, Reply, TraceId};
 use endpoint::{Keyed, check_route};
 use http::HeaderMap;
-use idempotency::Store;
+use idempotency::{KeyForm, Store};
 use lambda_http::{Body, Request, Response};
 use payloads::Payloads;
 
@@ -55,10 +55,16 @@ impl ProductIngest {
     pub async fn handle(&self, request: Request) -> Response<Body> {
         let path = request.uri().path();
         let route = if path == UPLOADS.path { UPLOADS } else { PRODUCTS };
-        endpoint::serve(self.service, route.path, Keyed::Yes, request.headers(), async |trace_id| {
-            check_route(route, &request)?;
-            self.answer(&request, trace_id).await
-        })
+        endpoint::serve(
+            self.service,
+            route.path,
+            Keyed::Yes(KeyForm::Text),
+            request.headers(),
+            async |trace_id| {
+                check_route(route, &request)?;
+                self.answer(&request, trace_id).await
+            },
+        )
         .await
     }
 

@@ -165,6 +165,7 @@ fn recorded(
         received_at,
         checksum: None,
         trace_id: trace_id.as_str().to_owned(),
+        source: None,
     })
 }
 

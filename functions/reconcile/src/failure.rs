@@ -22,14 +22,23 @@ pub enum Look {
     Kept,
     /// Uploads whose time is over.
     Uploads,
+    /// Dropped objects that were neither taken nor refused.
+    Drops,
     /// Batches that are older than the history of loads.
     History,
 }
 
 impl Look {
     /// In the order in which they are taken.
-    pub(crate) const ALL: [Self; 6] =
-        [Self::Objects, Self::Stopped, Self::Unfinished, Self::Kept, Self::Uploads, Self::History];
+    pub(crate) const ALL: [Self; 7] = [
+        Self::Objects,
+        Self::Stopped,
+        Self::Unfinished,
+        Self::Kept,
+        Self::Uploads,
+        Self::Drops,
+        Self::History,
+    ];
 
     /// As logs name it.
     #[must_use]
@@ -40,6 +49,7 @@ impl Look {
             Self::Unfinished => "unfinished",
             Self::Kept => "kept",
             Self::Uploads => "uploads",
+            Self::Drops => "drops",
             Self::History => "history",
         }
     }

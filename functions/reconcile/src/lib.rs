@@ -6,7 +6,8 @@
 //! 2. stalled batches, because a message was lost, or its handler died too often;
 //! 3. batches whose chunks are all written, but that were not finalized;
 //! 4. final batches whose objects do not expire, because a function died before it tagged them;
-//! 5. uploads whose time is over: never used, or without a notification.
+//! 5. uploads whose time is over: never used, or without a notification;
+//! 6. dropped objects that were neither taken nor refused, because their notification was lost.
 //!
 //! It also ends and deletes batches that are older than the history of loads.
 //!
@@ -20,6 +21,7 @@
 #![allow(missing_docs, reason = "only main.rs and tests use what is public here")]
 
 mod claimed;
+mod dropped;
 mod failure;
 mod history;
 mod kept;
@@ -33,7 +35,7 @@ mod unfinished;
 mod uploads;
 
 pub use failure::{Look, ReconcileError};
-pub use report::{BatchesReport, HistoryReport, ObjectsReport, Report, UploadsReport};
+pub use report::{BatchesReport, DropsReport, HistoryReport, ObjectsReport, Report, UploadsReport};
 pub use settings::Settings;
 pub use trigger::UnknownEvent;
 
@@ -63,12 +65,16 @@ pub struct Reconcile {
     pub accepted: Accepted,
     pub database: Database,
     pub queue: PayloadsReceived,
+    /// The queue of dropped objects, if the deployment takes any.
+    pub drops: Option<PayloadsReceived>,
+    /// A bucket that objects are dropped into, beside the payload bucket.
+    pub drop_bucket: Option<String>,
     pub settings: Settings,
 }
 
 /// The number of looks, by which the time is divided.
-const LOOKS: u32 = 6;
-const _: () = assert!(Look::ALL.len() == 6);
+const LOOKS: u32 = 7;
+const _: () = assert!(Look::ALL.len() == 7);
 
 impl Reconcile {
     /// Does all looks within the time of an invocation, which is cut off at `ends_at`.
@@ -104,6 +110,7 @@ impl Reconcile {
             Look::Unfinished => self.finalize_batches(deadline, &mut report.batches).await,
             Look::Kept => self.release_objects(deadline, &mut report.batches).await,
             Look::Uploads => self.settle_uploads(deadline, &mut report.uploads).await,
+            Look::Drops => self.notify_drops(deadline, &mut report.drops).await,
             Look::History => self.prune(deadline, &mut report.history).await,
         }
     }

@@ -21,16 +21,21 @@ async fn serve() -> Result<(), Error> {
     let table: String = environment.required("BATCHES_TABLE");
     let bucket: String = environment.required("PAYLOAD_BUCKET");
     let queue_url: String = environment.required("BATCHES_QUEUE_URL");
+    let drops_url: String = environment.optional("DROPS_QUEUE_URL", String::new());
+    let drop_bucket: String = environment.optional("DROP_BUCKET", String::new());
     let guard = catalog::deactivation_guard(&mut environment);
     let settings = Settings::read(&mut environment);
     environment.check()?;
 
     let sdk = Sdk::from_environment().await;
+    let sqs = aws_sdk_sqs::Client::new(sdk.standard());
     let reconcile = Reconcile {
         objects: Objects::new(aws_sdk_s3::Client::new(&sdk.objects()), bucket),
         accepted: Accepted::new(aws_sdk_dynamodb::Client::new(sdk.standard()), table),
         database: Database::from_environment(&sdk).await?.with_guard(guard),
-        queue: PayloadsReceived::new(aws_sdk_sqs::Client::new(sdk.standard()), queue_url),
+        queue: PayloadsReceived::new(sqs.clone(), queue_url),
+        drops: (!drops_url.is_empty()).then(|| PayloadsReceived::new(sqs, drops_url)),
+        drop_bucket: Some(drop_bucket).filter(|name| !name.is_empty()),
         settings,
     };
     let reconcile = &reconcile;

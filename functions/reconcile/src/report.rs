@@ -8,6 +8,7 @@ pub struct Report {
     pub objects: ObjectsReport,
     pub batches: BatchesReport,
     pub uploads: UploadsReport,
+    pub drops: DropsReport,
     pub history: HistoryReport,
 }
 
@@ -27,10 +28,10 @@ pub struct ObjectsReport {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct BatchesReport {
     /// Restarted.
-    pub set_going: u64,
+    pub restarted: u64,
     pub finalized: u64,
     /// Final, and their objects were released.
-    pub let_go: u64,
+    pub released: u64,
     /// Restarted in vain for too long; `None` if the database did not say.
     pub stuck: Option<u64>,
 }
@@ -44,6 +45,14 @@ pub struct UploadsReport {
     pub found: u64,
     /// Used, and known to the database.
     pub arrived: u64,
+}
+
+/// Dropped objects.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct DropsReport {
+    pub seen: u64,
+    /// Neither taken nor refused, and their notification was sent again.
+    pub found: u64,
 }
 
 /// Batches that are older than the history.
@@ -66,11 +75,12 @@ impl Report {
         let counted = [
             (metrics::OBJECTS_FOUND, self.objects.found),
             (metrics::OBJECTS_FOREIGN, self.objects.foreign),
-            (metrics::BATCHES_SET_GOING, self.batches.set_going),
+            (metrics::BATCHES_RESTARTED, self.batches.restarted),
             (metrics::BATCHES_FINALIZED, self.batches.finalized),
-            (metrics::BATCHES_LET_GO, self.batches.let_go),
+            (metrics::BATCHES_RELEASED, self.batches.released),
             (metrics::UPLOADS_EXPIRED, self.uploads.expired),
             (metrics::UPLOADS_FOUND, self.uploads.found),
+            (metrics::DROPS_FOUND, self.drops.found),
             (metrics::BATCHES_TOO_OLD, self.history.too_old),
             (metrics::BATCHES_PRUNED, self.history.batches_pruned),
             (metrics::ROWS_PRUNED, self.history.rows_pruned),

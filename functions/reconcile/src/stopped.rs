@@ -58,8 +58,8 @@ impl Reconcile {
             let _entered = claimed::span_of(batch).entered();
             match notified {
                 Ok(()) => {
-                    report.set_going = report.set_going.saturating_add(1);
-                    tracing::warn!(event_type = "batch.set_going", "a stalled batch was restarted");
+                    report.restarted = report.restarted.saturating_add(1);
+                    tracing::warn!(event_type = "batch.restarted", "a stalled batch was restarted");
                 }
                 // It keeps its claim, and its place behind the others.
                 Err(error) if error.retry() == Retry::Never => first.note(error.into()),

@@ -7,7 +7,7 @@ use std::time::Duration;
 use aws_sdk_dynamodb::types::AttributeValue;
 use ingestion::Cnpj;
 use ingestion::batch::BatchStatus;
-use ingestion::payload::{AcceptedBatch, LoadType, MediaType, PayloadMetadata};
+use ingestion::payload::{AcceptedBatch, LoadType, MediaType, PayloadMetadata, Source};
 use ingestion::product::CnpjAccess;
 use jiff::Timestamp;
 use serde::Deserialize;
@@ -33,6 +33,8 @@ struct Stored {
     payload_bytes: Option<u64>,
     upload_expires_at: Option<Timestamp>,
     cnpjs: Option<BTreeSet<Cnpj>>,
+    /// Of a dropped object.
+    source: Option<Source>,
     status: BatchStatus,
     /// Of an upload that is waited for.
     awaited: Option<String>,
@@ -68,6 +70,7 @@ pub(crate) fn of(batch: &AcceptedBatch, now: Timestamp) -> Item {
         ("payloadBytes", payload_bytes.map(|bytes| AttributeValue::N(bytes.to_string()))),
         ("uploadExpiresAt", upload_expires_at.map(time)),
         ("cnpjs", set(cnpjs)),
+        ("source", metadata.source.as_ref().map(map)),
     ];
     let sometimes = sometimes.into_iter().filter_map(|(name, value)| Some((name, value?)));
     let awaited = upload_expires_at.map(|expires_at| awaited::attributes(metadata.batch_id, expires_at));
@@ -88,6 +91,14 @@ fn set(cnpjs: &CnpjAccess) -> Option<AttributeValue> {
     }
 }
 
+/// A dropped object, with the names of its members.
+fn map(source: &Source) -> AttributeValue {
+    let Source { bucket, key, etag, version_id } = source;
+    let version_id = version_id.as_ref().map(|id| ("version_id", id));
+    let members = [("bucket", bucket), ("key", key), ("etag", etag)].into_iter().chain(version_id);
+    AttributeValue::M(members.map(|(name, value)| (name.to_owned(), text(value))).collect())
+}
+
 /// Reads an item.
 pub(crate) fn read(item: Item) -> Result<AcceptedBatch, AcceptedError> {
     let stored: Stored = malformed::from_item(item).map_err(AcceptedError::unreadable)?;
@@ -102,6 +113,7 @@ pub(crate) fn read(item: Item) -> Result<AcceptedBatch, AcceptedError> {
             received_at: stored.received_at,
             checksum: stored.checksum,
             trace_id: stored.trace_id,
+            source: stored.source,
         },
         payload_bytes: stored.payload_bytes,
         cnpjs: stored.cnpjs.map_or(CnpjAccess::Any, CnpjAccess::Only),
@@ -160,6 +172,7 @@ mod tests {
                 received_at: "2026-11-21T10:00:00.123Z".parse().unwrap(),
                 checksum: Some("ab".repeat(32)),
                 trace_id: "trace-1".to_owned(),
+                source: None,
             },
             payload_bytes: Some(14_100_000),
             cnpjs: CnpjAccess::Only(BTreeSet::from(["11222333000181".parse().unwrap()])),
@@ -176,7 +189,18 @@ mod tests {
             ..batch()
         };
         let none = AcceptedBatch { cnpjs: CnpjAccess::Only(BTreeSet::new()), ..batch() };
-        for batch in [batch(), only_seen, none] {
+        let source = |version_id| Source {
+            bucket: "drops".to_owned(),
+            key: "drop/1/full/a.json".to_owned(),
+            etag: "\"ab\"".to_owned(),
+            version_id,
+        };
+        let dropped = |version_id| AcceptedBatch {
+            metadata: PayloadMetadata { source: Some(source(version_id)), ..batch().metadata },
+            ..batch()
+        };
+        let versioned = dropped(Some("v1".to_owned()));
+        for batch in [batch(), only_seen, none, dropped(None), versioned] {
             assert_eq!(read(of(&batch, Timestamp::UNIX_EPOCH)).unwrap(), batch);
         }
     }

@@ -2,7 +2,7 @@
 
 use ingestion::Viewer;
 use ingestion::batch::BatchStatus;
-use ingestion::payload::{AcceptedBatch, LoadType};
+use ingestion::payload::{AcceptedBatch, LoadType, SourceKey};
 use jiff::Timestamp;
 use uuid::Uuid;
 
@@ -12,7 +12,7 @@ use crate::{Accepted, AcceptedError, item};
 pub const MAX_PAGE: u16 = 1000;
 
 /// Which items are wanted.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Wanted {
     /// Only batches older than this one.
     pub before: Option<Uuid>,
@@ -22,6 +22,8 @@ pub struct Wanted {
     pub status: Option<BatchStatus>,
     /// Only batches of this load type.
     pub load_type: Option<LoadType>,
+    /// Only batches that were made of dropped objects with this key.
+    pub source_key: Option<SourceKey>,
 }
 
 /// What a look at the items found.
@@ -63,6 +65,14 @@ impl Accepted {
         if let Some(load_type) = wanted.load_type {
             query = query.expression_attribute_values(":loadType", item::text(load_type));
         }
+        if let Some(key) = &wanted.source_key {
+            // Both are reserved words.
+            let names = [("#source", "source"), ("#key", "key")];
+            for (name, attribute) in names {
+                query = query.expression_attribute_names(name, attribute);
+            }
+            query = query.expression_attribute_values(":sourceKey", item::text(key.as_str()));
+        }
         let page = query.send().await.map_err(AcceptedError::unavailable)?;
         let looked_to = page.last_evaluated_key.map(|key| batch_of(&key)).transpose()?;
         let mut batches: Vec<_> = item::readable(page.items.unwrap_or_default(), item::read).collect();
@@ -90,6 +100,7 @@ impl Wanted {
         let terms = [
             is_upload.then_some("attribute_exists(uploadExpiresAt)"),
             self.load_type.map(|_| "loadType = :loadType"),
+            self.source_key.as_ref().map(|_| "#source.#key = :sourceKey"),
         ];
         let terms: Vec<&str> = terms.into_iter().flatten().collect();
         (!terms.is_empty()).then(|| terms.join(" AND "))

@@ -13,10 +13,15 @@
 //! the chunks are announced again. A batch that was given up goes on in its first generation; the
 //! same is then done for its payload.
 //!
+//! Before that, a batch that was made of a dropped object gets its result beside the object, and
+//! the object gets the tag too.
+//!
 //! The database records that the objects of a batch have their tags. If that record is missing,
 //! because a function died or storage failed, the objects can be released later.
 
 #![forbid(unsafe_code)]
+
+mod dropped;
 
 use catalog::{Database, DatabaseError, FinalBatch};
 use ingestion::batch::BatchStatus;
@@ -33,7 +38,7 @@ const MAX_ROUNDS: u8 = 4;
 pub enum RetentionError {
     #[error("database error")]
     Database(#[from] DatabaseError),
-    #[error("cannot tag object")]
+    #[error("storage error")]
     Object(#[from] ObjectError),
     #[error("the batch was replayed again and again")]
     Unsettled,
@@ -107,7 +112,10 @@ pub async fn tag_as_seen(
     objects: &Objects,
     batch: &FinalBatch,
 ) -> Result<Seen, RetentionError> {
-    let tagged = objects.tag_final(batch.uris.clone()).await;
+    let tagged = match dropped::publish(database, objects, batch).await {
+        Ok(()) => objects.tag_final(batch.uris.clone()).await.map_err(RetentionError::Object),
+        Err(error) => Err(error),
+    };
     let is_final = match &tagged {
         Ok(()) => database.note_released(batch.batch_id, batch.generation).await?,
         Err(_) => database.is_final_in(batch.batch_id, batch.generation).await?,

@@ -1,5 +1,5 @@
 use cloud_event::{Attributes, Event, EventError};
-use idempotency_key::IdempotencyKey;
+use idempotency_key::{IdempotencyKey, KeyForm};
 use ingestion::chunk::ChunkReady;
 use jiff::Timestamp;
 use uuid::Uuid;
@@ -30,8 +30,8 @@ pub fn chunk_event(origin: &Origin, chunk: ChunkReady, now: Timestamp) -> Result
         event_type: ChunkReady::EVENT_TYPE.to_owned(),
         subject: Some(chunk.chunk_index.to_string()),
         time: now,
-        idempotency_key: key("idempotencykey", &chunk.chunk_id().to_string())?,
-        source_idempotency_key: Some(key("source_idempotency_key", &origin.idempotency_key)?),
+        idempotency_key: key("idempotencykey", &chunk.chunk_id().to_string(), KeyForm::Uuid)?,
+        source_idempotency_key: Some(key("source_idempotency_key", &origin.idempotency_key, KeyForm::Text)?),
         tenant: origin.tenant_id.to_string(),
         trace_id: origin.trace_id.clone(),
         traceparent: None,
@@ -66,8 +66,12 @@ pub fn record_chunk(event: &ChunkEvent) {
     span.record("cnpj", chunk.cnpj.as_str());
 }
 
-fn key(attribute: &'static str, value: &str) -> Result<IdempotencyKey, EventError> {
-    IdempotencyKey::parse(value).map_err(|_| EventError::Attribute { attribute, fault: "must be a UUID" })
+fn key(attribute: &'static str, value: &str, form: KeyForm) -> Result<IdempotencyKey, EventError> {
+    let fault = match form {
+        KeyForm::Uuid => "must be a UUID in lower case",
+        KeyForm::Text => "must be 1 to 255 visible ASCII characters",
+    };
+    IdempotencyKey::parse_canonical(value, form).map_err(|_| EventError::Attribute { attribute, fault })
 }
 
 #[cfg(test)]

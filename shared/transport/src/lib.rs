@@ -7,6 +7,8 @@ mod probe;
 mod queue;
 
 pub use event::{ChunkEvent, Origin, chunk_event, read_chunk_event, record_chunk};
-pub use payload::{PayloadNotice, PayloadsReceived, UnknownNotice, read_payload_notices};
+pub use payload::{
+    PayloadNotice, PayloadsReceived, UnknownNotice, VersionNotice, read_payload_notices, read_version_notices,
+};
 pub use probe::{QueueAway, probe};
 pub use queue::{AnnounceError, ChunksReady};

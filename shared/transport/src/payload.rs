@@ -21,6 +21,15 @@ pub struct PayloadNotice {
     pub key: String,
 }
 
+/// One version of an object that a notification names.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct VersionNotice {
+    /// The object.
+    pub object: PayloadNotice,
+    /// If the bucket keeps versions.
+    pub version_id: Option<String>,
+}
+
 /// A message that is not a notification of S3.
 #[derive(Debug, thiserror::Error)]
 #[expect(missing_docs, reason = "each variant's message says what went wrong")]
@@ -52,6 +61,14 @@ struct TestEvent {
 /// # Errors
 /// If it is not an S3 event.
 pub fn read_payload_notices(event: Value) -> Result<Vec<PayloadNotice>, UnknownNotice> {
+    Ok(read_version_notices(event)?.into_iter().map(|notice| notice.object).collect())
+}
+
+/// The same with the versions, for objects that others may replace.
+///
+/// # Errors
+/// If it is not an S3 event.
+pub fn read_version_notices(event: Value) -> Result<Vec<VersionNotice>, UnknownNotice> {
     if let Ok(test) = TestEvent::deserialize(&event)
         && test.event == "s3:TestEvent"
     {
@@ -68,12 +85,13 @@ fn is_created(record: &S3EventRecord) -> bool {
         .is_some_and(|name| name.trim_start_matches("s3:").starts_with("ObjectCreated:"))
 }
 
-fn notice(record: S3EventRecord) -> Result<PayloadNotice, UnknownNotice> {
+fn notice(record: S3EventRecord) -> Result<VersionNotice, UnknownNotice> {
     let bucket = record.s3.bucket.name.ok_or(UnknownNotice::Unnamed)?;
     let key = record.s3.object.key.ok_or(UnknownNotice::Unnamed)?;
     // S3 encodes keys like a form: a space is a plus sign.
     let (key, _) = form_urlencoded::parse(key.as_bytes()).next().ok_or(UnknownNotice::Unnamed)?;
-    Ok(PayloadNotice { bucket, key: key.into_owned() })
+    let object = PayloadNotice { bucket, key: key.into_owned() };
+    Ok(VersionNotice { object, version_id: record.s3.object.version_id.filter(|id| id != "null") })
 }
 
 /// The queue of payloads that were stored.

@@ -116,7 +116,7 @@ impl Visibility {
         };
         let error: &dyn std::error::Error = error.as_ref();
         tracing::warn!(
-            event_type = "message.not_put_off",
+            event_type = "message.visibility_unchanged",
             error,
             "cannot change the message's visibility timeout; its queue's timeout holds"
         );

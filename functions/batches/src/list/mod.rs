@@ -10,7 +10,7 @@ use api::{Problem, Reply};
 use catalog::{BatchFilter, BatchView};
 use ingestion::Viewer;
 use ingestion::batch::BatchStatus;
-use ingestion::payload::LoadType;
+use ingestion::payload::{LoadType, SourceKey};
 use jiff::Timestamp;
 use serde::Serialize;
 use uuid::Uuid;
@@ -34,14 +34,18 @@ impl Batches {
     pub(crate) async fn list(&self, viewer: &Viewer, query: &str) -> Result<Reply, Problem> {
         let query = Query::parse(query);
         let limit = query.limit(DEFAULT, 1..=MAX)?;
-        let filter = BatchFilter { status: query.status()?, load_type: query.parsed("load_type")? };
+        let filter = BatchFilter {
+            status: query.status()?,
+            load_type: query.parsed("load_type")?,
+            source_key: query.parsed("source_key")?,
+        };
         let list = list_of(viewer, &filter);
         let before = match query.text("cursor")? {
             None => None,
             Some(cursor) => {
                 let position = list.position(cursor);
                 Some(Uuid::from_bytes(position.ok_or_else(|| {
-                    invalid("cursor", "must be the next_cursor of a page with the same status and load_type")
+                    invalid("cursor", "must be the next_cursor of a page with the same filters")
                 })?))
             }
         };
@@ -115,7 +119,9 @@ fn merge(
 
 fn list_of(viewer: &Viewer, filter: &BatchFilter) -> ListOf {
     let status = filter.status.map_or("", BatchStatus::as_str);
-    ListOf::new(viewer.tenant_id(), &["batches", status, filter.load_type.map_or("", LoadType::as_str)])
+    let load_type = filter.load_type.map_or("", LoadType::as_str);
+    let source_key = filter.source_key.as_ref().map_or("", SourceKey::as_str);
+    ListOf::new(viewer.tenant_id(), &["batches", status, load_type, source_key])
 }
 
 #[cfg(test)]

@@ -11,7 +11,7 @@ use tokio::sync::mpsc::{Receiver, Sender, channel};
 use tokio::task::{JoinSet, spawn_blocking};
 
 use crate::content::{Content, Whole};
-use crate::cutter::{Cut, CutChunk, Cutter, End, Job};
+use crate::cutter::{Cut, CutChunk, CutSpec, Cutter, End};
 use crate::unusable::Unusable;
 
 /// Chunks that are stored at once, at most, and their bytes together. One chunk alone may be
@@ -62,14 +62,14 @@ pub enum Outcome {
 ///
 /// # Errors
 /// If the source or the output fail. The next run stores everything again.
-pub async fn run(job: Job, source: &mut impl Source, output: &impl Output) -> Result<Outcome, RunError> {
+pub async fn run(spec: CutSpec, source: &mut impl Source, output: &impl Output) -> Result<Outcome, RunError> {
     let (frames_in, frames) = channel(FRAMES);
     let (steps_in, steps) = channel(WINDOWS);
     let (found_in, found) = channel(FOUND);
     let (made_in, made) = channel(FOUND);
-    let max_bytes = job.max_bytes;
+    let max_bytes = spec.max_bytes;
     let unpacking = spawn_blocking(move || unpack(max_bytes, frames, &steps_in));
-    let cutting = spawn_blocking(move || cut(job, steps, &found_in));
+    let cutting = spawn_blocking(move || cut(spec, steps, &found_in));
     let packing = spawn_blocking(move || pack(found, &made_in));
     let ((), chunks) = try_join(feed(source, frames_in), gather(made, output)).await?;
     unpacking.await?;
@@ -131,8 +131,8 @@ enum Found {
 }
 
 /// Cuts windows of content; `None` if they do not come to their end, or the receiver is gone.
-fn cut(job: Job, mut steps: Receiver<Step>, found: &Sender<Found>) -> Option<Result<Cut, Unusable>> {
-    let mut cutter = Cutter::new(job);
+fn cut(spec: CutSpec, mut steps: Receiver<Step>, found: &Sender<Found>) -> Option<Result<Cut, Unusable>> {
+    let mut cutter = Cutter::new(spec);
     loop {
         match steps.blocking_recv()? {
             Step::Window(window) => {

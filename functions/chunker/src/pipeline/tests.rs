@@ -59,8 +59,8 @@ impl Output for Kept {
     }
 }
 
-fn job(format: Format) -> Job {
-    Job {
+fn spec(format: Format) -> CutSpec {
+    CutSpec {
         format,
         rules: ItemRules { zone: TimeZone::UTC, cnpjs: CnpjAccess::Any },
         plan: Plan::default(),
@@ -72,10 +72,10 @@ fn job(format: Format) -> Job {
     }
 }
 
-fn run_on(job: Job, payload: &[u8], frame: usize) -> (Outcome, Kept) {
+fn run_on(spec: CutSpec, payload: &[u8], frame: usize) -> (Outcome, Kept) {
     let kept = Kept::default();
     let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
-    let outcome = runtime.block_on(run(job, &mut Frames::of(payload, frame), &kept)).unwrap();
+    let outcome = runtime.block_on(run(spec, &mut Frames::of(payload, frame), &kept)).unwrap();
     (outcome, kept)
 }
 
@@ -86,14 +86,14 @@ fn gzip(content: &[u8]) -> Vec<u8> {
 }
 
 fn cut(format: Format, payload: &[u8]) -> (Cut, Kept) {
-    match run_on(job(format), payload, 1000) {
+    match run_on(spec(format), payload, 1000) {
         (Outcome::Cut(cut), kept) => (cut, kept),
         (unusable, _) => panic!("{unusable:?}"),
     }
 }
 
 fn unusable(format: Format, payload: &[u8]) -> (UnusableCode, Option<u64>) {
-    match run_on(job(format), payload, 1000) {
+    match run_on(spec(format), payload, 1000) {
         (Outcome::Unusable { why, .. }, _) => (why.code, why.byte_offset),
         (cut, _) => panic!("{cut:?}"),
     }
@@ -286,7 +286,7 @@ fn content_that_is_not_what_it_should_be_is_corrupt() {
     for (checksum, is_right) in
         [(hex::encode(<sha2::Sha256 as sha2::Digest>::digest(&payload)), true), ("ab".repeat(32), false)]
     {
-        let (outcome, _) = run_on(Job { checksum: Some(checksum), ..job(Format::Array) }, &whole, 1000);
+        let (outcome, _) = run_on(CutSpec { checksum: Some(checksum), ..spec(Format::Array) }, &whole, 1000);
         match outcome {
             Outcome::Cut(_) => assert!(is_right),
             Outcome::Unusable { why, stored } => {
@@ -329,7 +329,7 @@ fn more_establishments_than_a_batch_may_have_fail_the_payload() {
         items.collect::<String>().into_bytes()
     };
     let bounds = Bounds { cnpjs: 700, ..Bounds::default() };
-    let of = |count| run_on(Job { bounds, ..job(Format::Lines) }, &lines(count), 1000).0;
+    let of = |count| run_on(CutSpec { bounds, ..spec(Format::Lines) }, &lines(count), 1000).0;
     let Outcome::Cut(cut) = of(700) else { panic!("700 are allowed") };
     assert_eq!((cut.items_parsed, cut.items_in_error), (1400, 0));
     let Outcome::Unusable { why, .. } = of(701) else { panic!("701 are not") };
@@ -339,7 +339,7 @@ fn more_establishments_than_a_batch_may_have_fail_the_payload() {
 #[test]
 fn a_payload_that_fails_late_says_how_many_chunks_it_left() {
     let payload = Catalogue { items: 2500, ..Catalogue::default() }.payload(Layout::Array);
-    let (outcome, kept) = run_on(job(Format::Array), &payload[..payload.len() - 1], 1000);
+    let (outcome, kept) = run_on(spec(Format::Array), &payload[..payload.len() - 1], 1000);
     let Outcome::Unusable { why, stored } = outcome else { panic!("{outcome:?}") };
     assert_eq!((why.byte_offset, stored), (Some(u64::try_from(payload.len() - 1).unwrap()), 2));
     assert_eq!(kept.files.lock().unwrap().len(), 2);
@@ -351,7 +351,7 @@ fn storage_that_fails_ends_the_run() {
     let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
     for broken in [0, 4] {
         let kept = Kept { broken: Some(broken), ..Kept::default() };
-        let result = runtime.block_on(run(job(Format::Array), &mut Frames::of(&payload, 1000), &kept));
+        let result = runtime.block_on(run(spec(Format::Array), &mut Frames::of(&payload, 1000), &kept));
         assert_eq!(result.unwrap_err().to_string(), "storage is away");
     }
 }
@@ -367,8 +367,8 @@ proptest! {
         let (layout, format) = if lines { (Layout::Lines, Format::Lines) } else { (Layout::Pretty, Format::Array) };
         let payload = catalogue.payload(layout);
         let stored = if compressed { gzip(&payload) } else { payload.clone() };
-        let (whole, whole_kept) = run_on(job(format), &payload, payload.len());
-        let (framed, framed_kept) = run_on(job(format), &stored, frame);
+        let (whole, whole_kept) = run_on(spec(format), &payload, payload.len());
+        let (framed, framed_kept) = run_on(spec(format), &stored, frame);
         prop_assert_eq!(whole, framed);
         prop_assert_eq!(&*whole_kept.files.lock().unwrap(), &*framed_kept.files.lock().unwrap());
         prop_assert_eq!(&*whole_kept.errors.lock().unwrap(), &*framed_kept.errors.lock().unwrap());
@@ -377,7 +377,7 @@ proptest! {
     #[test]
     fn arbitrary_bytes_come_to_an_end_and_no_panic(bytes in prop::collection::vec(any::<u8>(), 0..2000), lines: bool, as_gzip: bool) {
         let bytes = if as_gzip { [&[0x1f, 0x8b, 8, 0], bytes.as_slice()].concat() } else { bytes };
-        let (outcome, _) = run_on(job(if lines { Format::Lines } else { Format::Array }), &bytes, 64);
+        let (outcome, _) = run_on(spec(if lines { Format::Lines } else { Format::Array }), &bytes, 64);
         if let Outcome::Cut(cut) = outcome {
             prop_assert!(cut.items_parsed >= cut.items_in_error);
         }
