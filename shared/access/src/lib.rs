@@ -1,8 +1,8 @@
-//! Who calls and what they may do: API keys with their scopes and establishments, and the tenants'
-//! target profiles, which are kept in one DynamoDB table.
+//! Who calls and what they may do: API keys with their scopes and establishments, the tenants'
+//! target profiles, and their grants to drop objects into S3. All are kept in one DynamoDB table.
 
 mod caller;
 mod store;
 
 pub use caller::{API_KEY, PRODUCTS_API_KEYS, Principal, Scope, authenticate, authenticate_by};
-pub use store::{AccessStore, KeyItem};
+pub use store::{AccessStore, DropGrant, GrantError, KeyItem};

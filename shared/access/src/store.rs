@@ -1,6 +1,7 @@
 //! The access table: API keys and target profiles, read through a cache of one minute.
 //!
-//! Items have one key, `pk`: `KEY#<SHA-256 of the API key, in hex>` and `PROFILE#<tenant>#<name>`.
+//! Items have one key, `pk`: `KEY#<SHA-256 of the API key, in hex>`, `PROFILE#<tenant>#<name>` and
+//! `DROPS#<tenant>`.
 
 use std::collections::BTreeSet;
 use std::error::Error;
@@ -50,15 +51,58 @@ struct StoredKey {
     name: String,
 }
 
-/// Why an item is not an API key's.
+/// A tenant's permission to drop objects into S3: what they may load.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct DropGrant {
+    /// The establishments whose products they may have; `None` if it is all of the tenant's.
+    pub cnpjs: Option<BTreeSet<String>>,
+    /// Buckets that they may come from beside the stack's own, whose policy the stack does not
+    /// write.
+    pub buckets: BTreeSet<String>,
+}
+
+/// The item as an operator writes it. As with keys, nothing wide is a default.
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+struct StoredGrant {
+    cnpjs: Option<BTreeSet<String>>,
+    all_cnpjs: Option<bool>,
+    #[serde(default)]
+    buckets: BTreeSet<String>,
+}
+
+/// Why it is not known whether a tenant may drop objects.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum GrantError {
+    /// The table cannot be read.
+    #[error("the access table cannot be read")]
+    Unavailable,
+    /// The log says what is wrong. An operator has to correct it.
+    #[error("the tenant's item DROPS# has another form")]
+    Malformed,
+}
+
+/// Why an item is not an API key's, or a grant.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 enum NoKey {
     #[error("it has another form")]
     Form(#[from] Malformed),
     #[error("it has both cnpjs and allCnpjs")]
     Both,
-    #[error("a key with a scope products:* needs cnpjs, or allCnpjs with the value true")]
+    #[error("a key with a scope products:*, and a grant, need cnpjs, or allCnpjs with the value true")]
     Neither,
+}
+
+impl TryFrom<StoredGrant> for DropGrant {
+    type Error = NoKey;
+
+    fn try_from(stored: StoredGrant) -> Result<Self, NoKey> {
+        match (stored.cnpjs, stored.all_cnpjs.unwrap_or_default()) {
+            (Some(_), true) => Err(NoKey::Both),
+            (None, false) => Err(NoKey::Neither),
+            (cnpjs, _) => Ok(Self { cnpjs, buckets: stored.buckets }),
+        }
+    }
 }
 
 impl TryFrom<StoredKey> for KeyItem {
@@ -123,6 +167,20 @@ impl AccessStore {
         })
     }
 
+    /// Whether a tenant may drop objects into S3, and what they may load; `None` if it may not.
+    ///
+    /// # Errors
+    /// If the table cannot be read, or the item has another form, which is logged.
+    pub async fn drop_grant(&self, tenant: &str) -> Result<Option<DropGrant>, GrantError> {
+        let pk = format!("DROPS#{tenant}");
+        let Some(item) = self.item(&pk).await.map_err(|_| GrantError::Unavailable)? else { return Ok(None) };
+        let grant = read_grant(item).map_err(|error| {
+            refused(&pk, &error);
+            GrantError::Malformed
+        });
+        grant.map(Some)
+    }
+
     async fn item(&self, pk: &str) -> Result<Option<serde_json::Value>, Problem> {
         if let Some(found) = self.remembered.get(pk) {
             return Ok(found);
@@ -179,6 +237,10 @@ fn refused(pk: &str, error: &(dyn Error + 'static)) {
     );
 }
 
+fn read_grant(item: serde_json::Value) -> Result<DropGrant, NoKey> {
+    malformed::from_value::<StoredGrant>(item)?.try_into()
+}
+
 fn read_key(item: serde_json::Value) -> Result<KeyItem, NoKey> {
     malformed::from_value::<StoredKey>(item)?.try_into()
 }
@@ -220,6 +282,26 @@ mod tests {
     fn a_key_about_something_else_is_about_no_establishment() {
         assert_eq!(key(json!({"scopes": ["mq:read"]})).unwrap().cnpjs, Some(BTreeSet::new()));
         assert_eq!(key(json!({})).unwrap().scopes, BTreeSet::new());
+    }
+
+    #[test]
+    fn a_grant_says_which_establishments_it_is_about() {
+        let some = read_grant(json!({"cnpjs": ["11222333000181"]})).unwrap();
+        assert_eq!(some.cnpjs, Some(BTreeSet::from(["11222333000181".to_owned()])));
+        assert_eq!(
+            (some.buckets, read_grant(json!({"allCnpjs": true})).unwrap().cnpjs),
+            (BTreeSet::new(), None)
+        );
+        let elsewhere = read_grant(json!({"allCnpjs": true, "buckets": ["partner-files"]})).unwrap();
+        assert_eq!(elsewhere.buckets, BTreeSet::from(["partner-files".to_owned()]));
+        for unclear in [
+            json!({}),
+            json!({"allCnpjs": false}),
+            json!({"allCnpjs": true, "cnpjs": ["11222333000181"]}),
+            json!({"allCnpjs": true, "cnpj": ["11222333000181"]}),
+        ] {
+            assert!(read_grant(unclear.clone()).is_err(), "{unclear}");
+        }
     }
 
     #[test]

@@ -4,7 +4,7 @@
 //! The `cloudevents-sdk` crate has no bounds on attributes, keeps data as a dynamic value and
 //! brings code for transports that nobody uses here; the form itself is fixed by [`Event::SCHEMA`].
 
-use idempotency_key::{Fingerprint, IdempotencyKey, NoFingerprint};
+use idempotency_key::{Fingerprint, IdempotencyKey, KeyForm, NoFingerprint};
 use jiff::Timestamp;
 use malformed::Malformed;
 use retry::{Retry, Retryable};
@@ -128,8 +128,8 @@ impl<T: DeserializeOwned> Event<T> {
             return Err(wrong("data", "must be an object"));
         };
         let source_key = sent.get(SOURCE_KEY).map(|key| match key {
-            Value::String(key) => parse_key(SOURCE_KEY, key),
-            _ => Err(wrong(SOURCE_KEY, KEY)),
+            Value::String(key) => parse_key(SOURCE_KEY, key, KeyForm::Text),
+            _ => Err(wrong(SOURCE_KEY, TEXT_KEY)),
         });
         let attributes = Attributes {
             id: text(&mut members, "id")?,
@@ -137,7 +137,11 @@ impl<T: DeserializeOwned> Event<T> {
             event_type: text(&mut members, "type")?,
             subject: members.contains_key("subject").then(|| text(&mut members, "subject")).transpose()?,
             time: parse_time(&text(&mut members, "time")?)?,
-            idempotency_key: parse_key("idempotencykey", &text(&mut members, "idempotencykey")?)?,
+            idempotency_key: parse_key(
+                "idempotencykey",
+                &text(&mut members, "idempotencykey")?,
+                KeyForm::Uuid,
+            )?,
             source_idempotency_key: source_key.transpose()?,
             tenant: text(&mut members, "tenant")?,
             trace_id: text(&mut members, "traceid")?,
@@ -206,6 +210,7 @@ impl<T> Serialize for Event<T> {
 
 const TEXT: &str = "must be a string of 1 to 255 characters without control characters";
 const KEY: &str = "must be a UUID in lower case (RFC 9562, versions 1 to 8)";
+const TEXT_KEY: &str = "must be 1 to 255 visible ASCII characters, and a UUID in lower case";
 const SOURCE: &str = "must be an absolute path of at most 255 characters: letters, digits and /._~@:-";
 const TIME: &str = "must be a time in UTC (RFC 3339, with T and Z)";
 const TRACE_ID: &str = "must be 1 to 128 visible ASCII characters";
@@ -271,9 +276,12 @@ fn constant(
 }
 
 /// Events have one spelling of a key; a client's header has more.
-fn parse_key(attribute: &'static str, value: &str) -> Result<IdempotencyKey, EventError> {
-    let key = IdempotencyKey::parse(value).ok().filter(|key| key.as_str() == value);
-    key.ok_or(wrong(attribute, KEY))
+fn parse_key(attribute: &'static str, value: &str, form: KeyForm) -> Result<IdempotencyKey, EventError> {
+    let fault = match form {
+        KeyForm::Uuid => KEY,
+        KeyForm::Text => TEXT_KEY,
+    };
+    IdempotencyKey::parse_canonical(value, form).map_err(|_| wrong(attribute, fault))
 }
 
 fn parse_time(value: &str) -> Result<Timestamp, EventError> {

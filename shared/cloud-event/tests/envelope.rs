@@ -8,7 +8,7 @@
 )]
 
 use cloud_event::{Attributes, Event, EventError};
-use idempotency_key::IdempotencyKey;
+use idempotency_key::{IdempotencyKey, KeyForm};
 use jsonschema::Validator;
 use proptest::prelude::*;
 use serde::{Deserialize, Serialize};
@@ -37,8 +37,10 @@ fn attributes() -> Attributes {
         event_type: "com.example.chunk.ready".to_owned(),
         subject: Some("chunk 3".to_owned()),
         time: "2026-11-21T10:00:00.123Z".parse().unwrap(),
-        idempotency_key: IdempotencyKey::parse(KEY).unwrap(),
-        source_idempotency_key: Some(IdempotencyKey::parse(&CLIENTS_KEY.to_uppercase()).unwrap()),
+        idempotency_key: IdempotencyKey::parse(KEY, KeyForm::Uuid).unwrap(),
+        source_idempotency_key: Some(
+            IdempotencyKey::parse(&CLIENTS_KEY.to_uppercase(), KeyForm::Text).unwrap(),
+        ),
         tenant: "tenant".to_owned(),
         trace_id: "trace-1".to_owned(),
         traceparent: Some("00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01".to_owned()),
@@ -87,7 +89,10 @@ fn an_event_is_written_under_the_names_of_the_schema() {
 fn faults() -> Vec<(&'static str, Option<Value>, &'static str)> {
     let upper = KEY.to_uppercase();
     let long = "x".repeat(256);
+    let source_key = |key: &str| Some(json!({"batch": "b", "items": 1, "source_idempotency_key": key}));
     vec![
+        ("data", source_key(&upper), "and a UUID in lower case"),
+        ("data", source_key(&long), "must be 1 to 255 visible ASCII"),
         ("specversion", None, "the event's specversion is missing"),
         ("specversion", Some(json!("0.3")), "the event's specversion must be \"1.0\""),
         ("specversion", Some(json!(1.0)), "the event's specversion must be a string"),
@@ -120,8 +125,8 @@ fn faults() -> Vec<(&'static str, Option<Value>, &'static str)> {
         ("data", Some(json!([1])), "the event's data must be an object"),
         (
             "data",
-            Some(json!({"batch": "b", "items": 1, "source_idempotency_key": "mine"})),
-            "source_idempotency_key",
+            Some(json!({"batch": "b", "items": 1, "source_idempotency_key": "a b"})),
+            "source_idempotency_key must be 1 to 255 visible ASCII",
         ),
     ]
 }

@@ -120,7 +120,7 @@ pub fn in_progress(retry_after: Duration) -> Problem {
 #[must_use]
 pub fn from_key(error: KeyError) -> Problem {
     let reason = match error {
-        KeyError::Missing => Reason::IdempotencyKeyRequired,
+        KeyError::Missing(_) => Reason::IdempotencyKeyRequired,
         KeyError::Malformed(_) => Reason::IdempotencyKeyMalformed,
     };
     Problem::new(reason, error.to_string())

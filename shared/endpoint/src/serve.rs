@@ -4,7 +4,7 @@ use std::time::{Duration, Instant};
 
 use api::{Problem, Reason, Reply, Route, TraceId, respond};
 use http::HeaderMap;
-use idempotency::IdempotencyKey;
+use idempotency::{IdempotencyKey, KeyForm};
 use lambda_http::{Body, Request, Response};
 use serde_json::{Map, Value};
 use telemetry::metrics;
@@ -13,8 +13,8 @@ use tracing::Instrument as _;
 /// Whether requests carry an `Idempotency-Key`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Keyed {
-    /// Every answer repeats the key, and has a digest of its content.
-    Yes,
+    /// Every answer repeats the key, which has that form, and has a digest of its content.
+    Yes(KeyForm),
     /// A key is ignored, and nothing is recorded.
     No,
 }
@@ -42,9 +42,9 @@ pub async fn serve(
         let answer = answer(&trace_id).await;
         account(service, &answer, started.elapsed());
         let mut reply = answer.unwrap_or_else(|problem| problem.to_reply(&trace_id));
-        if keyed == Keyed::Yes {
+        if let Keyed::Yes(form) = keyed {
             reply.set_header("content-digest", reply.content_digest());
-            if let Ok(key) = IdempotencyKey::of(headers) {
+            if let Ok(key) = IdempotencyKey::of(headers, form) {
                 reply.set_header(IdempotencyKey::HEADER, key.as_sent());
             }
         }
@@ -77,6 +77,14 @@ pub fn check_route(route: Route, request: &Request) -> Result<(), Problem> {
     if request.uri().path() != route.path {
         return Err(Problem::new(Reason::RouteNotFound, "there is nothing at this path"));
     }
+    check_method(route, request)
+}
+
+/// The same of the method alone, for a path that was matched already.
+///
+/// # Errors
+/// 405.
+pub fn check_method(route: Route, request: &Request) -> Result<(), Problem> {
     if request.method() != route.method {
         let detail = format!("this path takes {} only", route.method);
         return Err(Problem::new(Reason::MethodNotAllowed, detail).header("allow", route.method));

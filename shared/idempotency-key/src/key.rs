@@ -7,6 +7,45 @@ use http::HeaderMap;
 use sfv::{BareItem, Parser};
 use uuid::{Uuid, Variant};
 
+/// What a client may choose as a key.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum KeyForm {
+    /// One UUID.
+    Uuid,
+    /// Any text of 1 to [`IdempotencyKey::MAX_TEXT`] visible ASCII characters, for senders that
+    /// name their work. A UUID is one key in all its spellings here, too.
+    Text,
+}
+
+impl KeyForm {
+    /// The longest value of the header, quotation marks, escapes and parameters included. The
+    /// response repeats it.
+    const fn max_length(self) -> usize {
+        match self {
+            Self::Uuid => 255,
+            Self::Text => 1024,
+        }
+    }
+
+    /// The one spelling of a key.
+    fn canonical(self, key: String) -> Result<String, MalformedKey> {
+        match (uuid(&key), self) {
+            (Some(uuid), _) => Ok(uuid.hyphenated().to_string()),
+            (None, Self::Text) if is_visible(&key) => Ok(key),
+            (None, _) => Err(MalformedKey(self)),
+        }
+    }
+}
+
+impl fmt::Display for KeyForm {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Uuid => f.write_str("one UUID of the 36-character form (RFC 9562, versions 1 to 8)"),
+            Self::Text => write!(f, "1 to {} visible ASCII characters", IdempotencyKey::MAX_TEXT),
+        }
+    }
+}
+
 /// A key in its one spelling, and as the client sent it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct IdempotencyKey {
@@ -14,17 +53,17 @@ pub struct IdempotencyKey {
     as_sent: String,
 }
 
-/// A value that is not a key.
+/// A value that is not a key of that form.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("must be one UUID of the 36-character form (RFC 9562, versions 1 to 8), bare or quoted")]
-pub struct MalformedKey;
+#[error("must be {0}, bare or quoted")]
+pub struct MalformedKey(pub KeyForm);
 
 /// Why a request has no key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[expect(missing_docs, reason = "each variant's message says what went wrong")]
 pub enum KeyError {
-    #[error("send one UUID in the header Idempotency-Key")]
-    Missing,
+    #[error("send a key in the header Idempotency-Key: {0}")]
+    Missing(KeyForm),
     #[error("{0}")]
     Malformed(MalformedKey),
 }
@@ -32,50 +71,59 @@ pub enum KeyError {
 impl IdempotencyKey {
     /// The header's name.
     pub const HEADER: &str = "idempotency-key";
-    /// The longest value, parameters included. The response repeats it.
-    pub const MAX_LENGTH: usize = 255;
+    /// The longest key of the form [`KeyForm::Text`].
+    pub const MAX_TEXT: usize = 255;
 
     /// # Errors
-    /// When the header is absent, there twice, or not a UUID.
-    pub fn of(headers: &HeaderMap) -> Result<Self, KeyError> {
+    /// When the header is absent, there twice, or not a key of that form.
+    pub fn of(headers: &HeaderMap, form: KeyForm) -> Result<Self, KeyError> {
         let mut values = headers.get_all(Self::HEADER).iter();
-        let value = values.next().ok_or(KeyError::Missing)?;
+        let value = values.next().ok_or(KeyError::Missing(form))?;
         if values.next().is_some() {
-            return Err(KeyError::Malformed(MalformedKey));
+            return Err(KeyError::Malformed(MalformedKey(form)));
         }
-        let value = value.to_str().map_err(|_| KeyError::Malformed(MalformedKey))?;
-        Self::parse(value).map_err(KeyError::Malformed)
+        let value = value.to_str().map_err(|_| KeyError::Malformed(MalformedKey(form)))?;
+        Self::parse(value, form).map_err(KeyError::Malformed)
     }
 
-    /// Reads a bare UUID, or a structured-field string (RFC 9651) with or without parameters.
+    /// Reads a bare key without commas, or a structured-field string (RFC 9651) with or without
+    /// parameters.
     ///
     /// # Errors
     /// When it is neither.
-    pub fn parse(value: &str) -> Result<Self, MalformedKey> {
+    pub fn parse(value: &str, form: KeyForm) -> Result<Self, MalformedKey> {
         let value = value.trim_matches([' ', '\t']);
-        if value.len() > Self::MAX_LENGTH {
-            return Err(MalformedKey);
+        if value.len() > form.max_length() {
+            return Err(MalformedKey(form));
         }
-        let uuid = if value.starts_with('"') {
-            let item: sfv::Item = Parser::new(value).parse().map_err(|_| MalformedKey)?;
+        let key = if value.starts_with('"') {
+            let item: sfv::Item = Parser::new(value).parse().map_err(|_| MalformedKey(form))?;
             match item.bare_item {
                 BareItem::String(text) => text.as_str().to_owned(),
-                _ => return Err(MalformedKey),
+                _ => return Err(MalformedKey(form)),
             }
+        } else if form == KeyForm::Text && value.contains(',') {
+            // So a front joins two headers.
+            return Err(MalformedKey(form));
         } else {
             value.to_owned()
         };
-        if uuid.len() != 36 {
-            return Err(MalformedKey);
-        }
-        let parsed = Uuid::try_parse(&uuid).map_err(|_| MalformedKey)?;
-        if parsed.get_variant() != Variant::RFC4122 || !(1..=8).contains(&parsed.get_version_num()) {
-            return Err(MalformedKey);
-        }
-        Ok(Self { canonical: parsed.hyphenated().to_string(), as_sent: value.to_owned() })
+        Ok(Self { canonical: form.canonical(key)?, as_sent: value.to_owned() })
     }
 
-    /// Lower case; the spelling under which records are kept.
+    /// Reads a key in its one spelling, as records and events have it.
+    ///
+    /// # Errors
+    /// When it is not a key of that form, or in another spelling.
+    pub fn parse_canonical(key: &str, form: KeyForm) -> Result<Self, MalformedKey> {
+        let canonical = form.canonical(key.to_owned())?;
+        if canonical != key {
+            return Err(MalformedKey(form));
+        }
+        Ok(Self { as_sent: canonical.clone(), canonical })
+    }
+
+    /// The spelling under which records are kept; a UUID in lower case.
     #[must_use]
     pub fn as_str(&self) -> &str {
         &self.canonical
@@ -92,6 +140,15 @@ impl fmt::Display for IdempotencyKey {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.canonical)
     }
+}
+
+fn uuid(key: &str) -> Option<Uuid> {
+    let uuid = Uuid::try_parse(key).ok().filter(|_| key.len() == 36)?;
+    (uuid.get_variant() == Variant::RFC4122 && (1..=8).contains(&uuid.get_version_num())).then_some(uuid)
+}
+
+fn is_visible(key: &str) -> bool {
+    (1..=IdempotencyKey::MAX_TEXT).contains(&key.len()) && key.bytes().all(|byte| byte.is_ascii_graphic())
 }
 
 /// How long records are kept: the deployment's default, and the bounds within which a client may
@@ -160,16 +217,16 @@ mod tests {
             format!("\"{KEY}\""),
             format!("\"{}\";v=1;region=\"sp\"", KEY.to_uppercase()),
         ] {
-            assert_eq!(
-                IdempotencyKey::parse(&spelling).map(|key| key.canonical),
-                Ok(KEY.to_owned()),
-                "{spelling}"
-            );
+            for form in [KeyForm::Uuid, KeyForm::Text] {
+                let key = IdempotencyKey::parse(&spelling, form).map(|key| key.canonical);
+                assert_eq!(key, Ok(KEY.to_owned()), "{spelling} as {form:?}");
+            }
         }
     }
 
     #[test]
     fn what_is_not_one_uuid_is_malformed() {
+        let malformed = Err(MalformedKey(KeyForm::Uuid));
         for text in [
             "",
             "order-17",
@@ -184,18 +241,70 @@ mod tests {
             "5c1e0a56-4a58-4aaf-9359-83ec8f663f10,5c1e0a56-4a58-4aaf-9359-83ec8f663f10",
             "\"5c1e0a56-4a58-4aaf-9359-83ec8f663f10",
         ] {
-            assert_eq!(IdempotencyKey::parse(text), Err(MalformedKey), "{text}");
+            assert_eq!(IdempotencyKey::parse(text, KeyForm::Uuid), malformed, "{text}");
         }
     }
 
     #[test]
+    fn a_text_is_a_key_as_it_stands() {
+        let longest = "x".repeat(IdempotencyKey::MAX_TEXT);
+        for (sent, key) in [
+            ("loja-12-2026-11-22", "loja-12-2026-11-22"),
+            ("Loja-12", "Loja-12"),
+            ("7", "7"),
+            ("a#b;c=\"d\"", "a#b;c=\"d\""),
+            ("\"a,b\"", "a,b"),
+            ("\"loja-12\"", "loja-12"),
+            ("\"a\\\"b\\\\\";v=1", "a\"b\\"),
+            (
+                "urn:uuid:5C1E0A56-4a58-4aaf-9359-83ec8f663f10",
+                "urn:uuid:5C1E0A56-4a58-4aaf-9359-83ec8f663f10",
+            ),
+            (&longest, &longest),
+            (&format!("\"{longest}\""), &longest),
+        ] {
+            let parsed = IdempotencyKey::parse(sent, KeyForm::Text).unwrap();
+            assert_eq!((parsed.as_str(), parsed.as_sent()), (key, sent));
+        }
+        for refused in [
+            "",
+            " ",
+            "x1,x1",
+            "\"\"",
+            "a b",
+            "\"a b\"",
+            "\"a",
+            "\"a\"b",
+            "é",
+            "a\u{7f}",
+            &(longest.clone() + "x"),
+        ] {
+            let parsed = IdempotencyKey::parse(refused, KeyForm::Text);
+            assert_eq!(parsed, Err(MalformedKey(KeyForm::Text)), "{refused}");
+        }
+    }
+
+    #[test]
+    fn what_records_hold_is_read_as_it_stands() {
+        for (key, is_canonical) in [(KEY, true), (&KEY.to_uppercase(), false), ("\"x", true), ("a b", false)]
+        {
+            let parsed = IdempotencyKey::parse_canonical(key, KeyForm::Text);
+            assert_eq!(parsed.is_ok_and(|parsed| parsed.as_str() == key), is_canonical, "{key}");
+        }
+        assert!(IdempotencyKey::parse_canonical("x", KeyForm::Uuid).is_err());
+    }
+
+    #[test]
     fn two_headers_are_malformed_and_none_is_missing() {
-        let mut headers = HeaderMap::new();
-        assert_eq!(IdempotencyKey::of(&headers), Err(KeyError::Missing));
-        headers.append(IdempotencyKey::HEADER, HeaderValue::from_static(KEY));
-        assert!(IdempotencyKey::of(&headers).is_ok());
-        headers.append(IdempotencyKey::HEADER, HeaderValue::from_static(KEY));
-        assert_eq!(IdempotencyKey::of(&headers), Err(KeyError::Malformed(MalformedKey)));
+        for form in [KeyForm::Uuid, KeyForm::Text] {
+            let mut headers = HeaderMap::new();
+            assert_eq!(IdempotencyKey::of(&headers, form), Err(KeyError::Missing(form)));
+            headers.append(IdempotencyKey::HEADER, HeaderValue::from_static(KEY));
+            assert!(IdempotencyKey::of(&headers, form).is_ok());
+            headers.append(IdempotencyKey::HEADER, HeaderValue::from_static(KEY));
+            let malformed = Err(KeyError::Malformed(MalformedKey(form)));
+            assert_eq!(IdempotencyKey::of(&headers, form), malformed);
+        }
     }
 
     #[test]
@@ -220,7 +329,9 @@ mod tests {
     proptest! {
         #[test]
         fn no_header_makes_the_parser_panic(value in "\\PC{0,60}") {
-            let _ = IdempotencyKey::parse(&value);
+            for form in [KeyForm::Uuid, KeyForm::Text] {
+                let _ = IdempotencyKey::parse(&value, form);
+            }
         }
     }
 }

@@ -5,4 +5,4 @@ mod fingerprint;
 mod key;
 
 pub use fingerprint::{Fingerprint, NoFingerprint};
-pub use key::{ExpiryBounds, ExpiryError, IdempotencyKey, KeyError, MalformedKey};
+pub use key::{ExpiryBounds, ExpiryError, IdempotencyKey, KeyError, KeyForm, MalformedKey};

@@ -14,8 +14,8 @@ use aws_sdk_dynamodb::types::{
 };
 use cloud_event::{Attributes, Event};
 use idempotency::{
-    ClaimRequest, Claimed, Delivery, Execution, Fingerprint, IdempotencyKey, OperationType, Outcome, Reply,
-    Store,
+    ClaimRequest, Claimed, Delivery, Execution, Fingerprint, IdempotencyKey, KeyForm, OperationType, Outcome,
+    Reply, Store,
 };
 use serde_json::{Value, json};
 use uuid::Uuid;
@@ -73,7 +73,7 @@ enum Bank {
 
 /// What an HTTP handler does with a request.
 async fn pay(store: &Store, key: &str, body: &Value, bank: Bank) -> Result<(), Failure> {
-    let key = IdempotencyKey::parse(key)?;
+    let key = IdempotencyKey::parse(key, KeyForm::Uuid)?;
     let fingerprint = Fingerprint::of(body)?;
     let request = ClaimRequest {
         operation: PAY,
@@ -156,8 +156,8 @@ fn attributes(id: &str, key: &str, source_key: &str) -> Result<Attributes, Failu
         event_type: "com.example.payment.made".to_owned(),
         subject: None,
         time: jiff::Timestamp::now(),
-        idempotency_key: IdempotencyKey::parse(key)?,
-        source_idempotency_key: Some(IdempotencyKey::parse(source_key)?),
+        idempotency_key: IdempotencyKey::parse(key, KeyForm::Uuid)?,
+        source_idempotency_key: Some(IdempotencyKey::parse(source_key, KeyForm::Uuid)?),
         tenant: "shop".to_owned(),
         trace_id: "trace".to_owned(),
         traceparent: None,

@@ -32,7 +32,7 @@ pub struct ClaimRequest<'a> {
 
 impl ClaimRequest<'_> {
     pub(crate) fn pk(&self) -> String {
-        self.operation.pk(self.tenant, self.key, self.target)
+        self.operation.pk(self.tenant, self.key.as_str(), self.target)
     }
 }
 

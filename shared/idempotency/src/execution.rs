@@ -143,7 +143,7 @@ mod tests {
 
     use super::*;
     use crate::protocol::Transition;
-    use crate::{IdempotencyKey, OperationType};
+    use crate::{IdempotencyKey, KeyForm, OperationType};
 
     /// Claimed at second 100, by the claim's clock.
     fn execution(retention: Duration) -> (Execution, Record) {
@@ -155,7 +155,7 @@ mod tests {
         let request = ClaimRequest {
             operation: OperationType::named("PRODUCE"),
             tenant: "tenant",
-            key: &IdempotencyKey::parse("5c1e0a56-4a58-4aaf-9359-83ec8f663f10").unwrap(),
+            key: &IdempotencyKey::parse("5c1e0a56-4a58-4aaf-9359-83ec8f663f10", KeyForm::Uuid).unwrap(),
             fingerprint: &fingerprint,
             target: "",
             trace_id: "",

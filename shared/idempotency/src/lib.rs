@@ -8,11 +8,12 @@
 //!
 //! ```no_run
 //! use idempotency::{
-//!     ClaimRequest, Claimed, Fingerprint, IdempotencyKey, OperationType, Outcome, Reply, Store,
+//!     ClaimRequest, Claimed, Fingerprint, IdempotencyKey, KeyForm, OperationType, Outcome, Reply,
+//!     Store,
 //! };
 //!
 //! # async fn handle(store: Store, body: serde_json::Value, tenant: &str, key: &str) -> Result<(), Box<dyn std::error::Error>> {
-//! let key = IdempotencyKey::parse(key)?;
+//! let key = IdempotencyKey::parse(key, KeyForm::Uuid)?;
 //! let fingerprint = Fingerprint::of(&body)?;
 //! let request = ClaimRequest {
 //!     operation: OperationType::named("PRODUCE"),
@@ -42,6 +43,8 @@
 //!   stored first, so that a crash after the effect cannot lose it. It is stored with room for its
 //!   [label](Prepared), which says after such a crash that the effect is in doubt.
 //! - A response that no record can hold is kept in S3, and is stored before the record says so.
+//! - A part of a response that no function can send is [attached](Store::attach) to its record: it
+//!   is an object of its own, which can be had as long as the record lives.
 //! - [`protocol`] is all of it without the store; a model checker goes through its states in the
 //!   tests.
 //!
@@ -49,6 +52,7 @@
 //! most 24 s, and clocks differ by at most 5 s. Nothing outlives its lease, so none is ever
 //! renewed.
 
+mod attachment;
 mod audit;
 mod claim;
 mod dynamodb;
@@ -62,12 +66,13 @@ mod results;
 mod reuse;
 mod store;
 
+pub use attachment::{AttachmentId, MalformedAttachmentId};
 pub use audit::{Audit, AuditEntry, AuditEvent, Log};
 pub use claim::{ClaimRequest, Claimed};
 pub use error::StoreError;
 pub use execution::{Execution, Outcome};
 pub use idempotency_key::{
-    ExpiryBounds, ExpiryError, Fingerprint, IdempotencyKey, KeyError, MalformedKey, NoFingerprint,
+    ExpiryBounds, ExpiryError, Fingerprint, IdempotencyKey, KeyError, KeyForm, MalformedKey, NoFingerprint,
 };
 pub use once::{Delivery, OnceError};
 pub use operation::OperationType;

@@ -44,9 +44,10 @@ impl OperationType {
         self.name
     }
 
-    /// The key of a record.
-    pub(crate) fn pk(self, tenant: &str, key: &impl fmt::Display, target: &str) -> String {
+    /// The key of a record. A client's key may hold `#`, which parts the members, and is escaped.
+    pub(crate) fn pk(self, tenant: &str, key: &str, target: &str) -> String {
         let Self { key_space, has_keys_per_target, .. } = self;
+        let key = key.replace('%', "%25").replace('#', "%23");
         if has_keys_per_target {
             format!("{key_space}#{tenant}#{key}#{target}")
         } else {
@@ -88,11 +89,16 @@ mod tests {
 
     #[test]
     fn keys_meet_only_where_they_name_the_same_thing() {
-        let pk = |operation: OperationType| operation.pk("t", &KEY, "handler");
+        let pk = |operation: OperationType| operation.pk("t", KEY, "handler");
         assert_eq!(pk(OperationType::named("PRODUCE")), format!("PRODUCE#t#{KEY}"));
         assert_eq!(pk(INGEST), format!("INGEST#t#{KEY}"));
         assert_eq!(pk(UPLOAD), pk(INGEST));
         assert_eq!(pk(EVENT), format!("EVENT#t#{KEY}#handler"));
+        assert_eq!(
+            EVENT.pk("t", "a#b%23", "c"),
+            "EVENT#t#a%23b%2523#c",
+            "no other key and target are the same"
+        );
         assert_eq!((UPLOAD.as_str(), EVENT.to_string().as_str()), ("UPLOAD", "EVENT"));
     }
 

@@ -5,9 +5,13 @@ use std::io::{Read as _, Write as _};
 use std::time::Duration;
 
 use aws_sdk_s3::Client;
+use aws_sdk_s3::config::timeout::TimeoutConfig;
 use aws_sdk_s3::error::SdkError;
 use aws_sdk_s3::operation::get_object::GetObjectError;
+use aws_sdk_s3::presigning::PresigningConfig;
 use aws_sdk_s3::primitives::ByteStream;
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
 use flate2::Compression;
 use flate2::read::GzDecoder;
 use flate2::write::GzEncoder;
@@ -23,6 +27,12 @@ const PLAIN: usize = 4 * 1024;
 const IN_RECORD: usize = 350_000;
 /// More than any response that a function can send; what inflates to more was altered.
 const MAX_BODY: u64 = 8 * 1024 * 1024;
+
+/// The media type of attachments, whatever they are.
+const BYTES: &str = "application/octet-stream";
+/// The SDK adds this header to every request that a function makes. A signed request is the
+/// client's.
+const TRACE: &str = "x-amzn-trace-id";
 
 const DAY: Duration = Duration::from_secs(86_400);
 /// The lives for which the bucket has a rule, in days: objects under `results/<days>d/` are gone
@@ -47,6 +57,42 @@ impl Bucket {
         let put = self.s3.put_object().bucket(&self.name).key(&key).content_type("application/gzip");
         put.body(ByteStream::from(gzip)).send().await.map_err(StoreError::unavailable)?;
         Ok(key)
+    }
+
+    /// Writes bytes of any length, as they are, within `time`. S3 refuses others than those of the
+    /// digest.
+    pub(crate) async fn put_attachment(
+        &self,
+        key: &str,
+        bytes: Vec<u8>,
+        sha256: [u8; 32],
+        time: Duration,
+    ) -> Result<(), StoreError> {
+        let timeouts = TimeoutConfig::builder().operation_timeout(time).build();
+        let put = self.s3.put_object().bucket(&self.name).key(key);
+        let put = put.content_type(BYTES).checksum_sha256(STANDARD.encode(sha256));
+        let put = put.body(ByteStream::from(bytes)).customize();
+        let put = put.config_override(aws_sdk_s3::config::Builder::new().timeout_config(timeouts));
+        put.send().await.map(drop).map_err(StoreError::unavailable)
+    }
+
+    /// Signs the reading of an attachment for so long; `None` if there is no such object.
+    pub(crate) async fn sign_attachment(
+        &self,
+        key: &str,
+        valid: Duration,
+    ) -> Result<Option<String>, StoreError> {
+        match self.s3.head_object().bucket(&self.name).key(key).send().await {
+            Ok(_) => {}
+            Err(SdkError::ServiceError(service)) if service.err().is_not_found() => return Ok(None),
+            Err(error) => return Err(StoreError::unavailable(error)),
+        }
+        let signing = PresigningConfig::expires_in(valid).map_err(StoreError::unavailable)?;
+        let get = self.s3.get_object().bucket(&self.name).key(key);
+        let get = get.response_content_type(BYTES).response_content_disposition("attachment").customize();
+        let signed = get.mutate_request(|request| drop(request.headers_mut().remove(TRACE)));
+        let signed = signed.presigned(signing).await.map_err(StoreError::unavailable)?;
+        Ok(Some(signed.uri().to_owned()))
     }
 
     async fn get(&self, key: &str) -> Result<Vec<u8>, StoreError> {
@@ -139,7 +185,7 @@ fn object_key(execution: &Execution) -> String {
 
 /// The shortest life that covers the retention, which counts from the end of an execution that the
 /// object precedes.
-fn life(retention: Duration) -> u64 {
+pub(crate) fn life(retention: Duration) -> u64 {
     let needed = (retention + Execution::lease()).as_secs().div_ceil(DAY.as_secs());
     LIVES.into_iter().find(|days| *days >= needed).unwrap_or(needed)
 }

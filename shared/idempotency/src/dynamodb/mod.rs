@@ -66,6 +66,13 @@ pub(crate) async fn write(
     }
 }
 
+/// Reads a record as the last write left it; `None` if there is none.
+pub(crate) async fn read(dynamodb: &Client, table: &str, pk: &str) -> Result<Option<Record>, StoreError> {
+    let get = dynamodb.get_item().table_name(table).key("pk", text(pk)).consistent_read(true);
+    let item = get.send().await.map_err(StoreError::unavailable)?.item;
+    item.map(record).transpose()
+}
+
 async fn put(
     dynamodb: &Client,
     table: &str,

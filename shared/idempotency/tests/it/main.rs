@@ -7,6 +7,7 @@
     reason = "a test fails where it finds itself wrong"
 )]
 
+mod attachments;
 mod claims;
 mod events;
 mod large;

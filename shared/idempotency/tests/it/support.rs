@@ -7,7 +7,7 @@ use aws_sdk_dynamodb::types::{
     AttributeDefinition, AttributeValue, BillingMode, KeySchemaElement, KeyType, ScalarAttributeType,
 };
 use idempotency::{
-    Audit, AuditEntry, AuditEvent, ClaimRequest, Claimed, Execution, Fingerprint, IdempotencyKey,
+    Audit, AuditEntry, AuditEvent, ClaimRequest, Claimed, Execution, Fingerprint, IdempotencyKey, KeyForm,
     OperationType, Prepared, Reply, Store,
 };
 use serde_json::{Value, json};
@@ -43,7 +43,7 @@ pub(crate) struct Asked {
 impl Asked {
     pub(crate) fn new(body: &Value) -> Self {
         Self {
-            key: IdempotencyKey::parse(&Uuid::new_v4().to_string()).unwrap(),
+            key: IdempotencyKey::parse(&Uuid::new_v4().to_string(), KeyForm::Uuid).unwrap(),
             fingerprint: Fingerprint::of(body).unwrap(),
             retention: Duration::from_secs(7200),
         }

@@ -1,0 +1,175 @@
+//! Parts of a response that no function can send: objects of their own in the results' bucket,
+//! which can be had as long as the record of their response lives.
+
+use std::fmt;
+use std::str::FromStr;
+use std::time::Duration;
+
+use idempotency_key::{IdempotencyKey, KeyForm};
+use jiff::Timestamp;
+use uuid::Uuid;
+
+use crate::error::StoreError;
+use crate::execution::Execution;
+use crate::operation::OperationType;
+use crate::protocol::{Record, Status};
+use crate::results::life;
+
+/// Names an attachment among those of a tenant's operation: the key of the request, the token of
+/// the execution that made it, and the days that its object has to live. Responses repeat it, so it
+/// has one spelling.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct AttachmentId {
+    key: String,
+    owner: Uuid,
+    days: u64,
+}
+
+/// A text that names no attachment.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("is not the name of something that was stored")]
+pub struct MalformedAttachmentId;
+
+impl AttachmentId {
+    /// Of what `execution` attaches to its response, which is one thing at most.
+    pub(crate) fn of(execution: &Execution) -> Result<Self, StoreError> {
+        let owner = Uuid::try_parse(&execution.owner).map_err(StoreError::unreadable)?;
+        let key = execution.idempotency_key.clone();
+        Ok(Self { key, owner, days: life(execution.retention()) })
+    }
+
+    /// Of the record whose response it belongs to.
+    pub(crate) fn pk(&self, operation: OperationType, tenant: &str) -> String {
+        operation.pk(tenant, &self.key, "")
+    }
+
+    /// Begins as the name of the response's own object would. The tenant is the caller's, whatever
+    /// an id says: nobody reaches what another tenant stored.
+    pub(crate) fn object_key(&self, operation: &str, tenant: &str) -> String {
+        let Self { key, owner, days } = self;
+        format!("results/{days}d/{operation}/{tenant}/{key}/{owner}.attachment")
+    }
+
+    /// Whether it belongs to the response of `record`, which holds it now. A record begins anew
+    /// after it has expired: what was attached before is not its own.
+    pub(crate) fn is_of(&self, record: &Record, now: Timestamp) -> bool {
+        let is_answered = match record.status {
+            Status::Prepared | Status::Completed => true,
+            Status::InProgress | Status::Failed => false,
+        };
+        is_answered && record.expires_at > now && self.made_before().is_some_and(|at| at >= record.created_at)
+    }
+
+    /// The latest moment at which its execution can have been claimed, by any clock.
+    fn made_before(&self) -> Option<Timestamp> {
+        let (seconds, nanoseconds) = self.owner.get_timestamp()?.to_unix();
+        let claimed = Duration::new(seconds, nanoseconds).checked_add(Execution::SKEW)?;
+        Timestamp::UNIX_EPOCH.checked_add(claimed).ok()
+    }
+}
+
+impl fmt::Display for AttachmentId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { key, owner, days } = self;
+        write!(f, "{key}.{owner}.{days}")
+    }
+}
+
+impl FromStr for AttachmentId {
+    type Err = MalformedAttachmentId;
+
+    fn from_str(text: &str) -> Result<Self, MalformedAttachmentId> {
+        let mut parts = text.splitn(3, '.');
+        let mut next = || parts.next().ok_or(MalformedAttachmentId);
+        let (key, owner, days) = (next()?, next()?, next()?);
+        let key =
+            IdempotencyKey::parse(key, KeyForm::Uuid).map_err(|_| MalformedAttachmentId)?.as_str().to_owned();
+        let owner = Uuid::try_parse(owner).map_err(|_| MalformedAttachmentId)?;
+        let days = days.parse().map_err(|_| MalformedAttachmentId)?;
+        let id = Self { key, owner, days };
+        if id.to_string() == text { Ok(id) } else { Err(MalformedAttachmentId) }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const KEY: &str = "5c1e0a56-4a58-4aaf-9359-83ec8f663f10";
+
+    fn id(text: &str) -> Result<AttachmentId, MalformedAttachmentId> {
+        text.parse()
+    }
+
+    /// Made by an execution of second 1,000.
+    fn made() -> AttachmentId {
+        let time = uuid::Timestamp::from_unix(uuid::NoContext, 1_000, 0);
+        AttachmentId { key: KEY.to_owned(), owner: Uuid::new_v7(time), days: 2 }
+    }
+
+    fn record(status: Status, created: i64, expires: i64) -> Record {
+        let at = |second| Timestamp::from_second(second).unwrap();
+        Record {
+            request_hash: "aa".to_owned(),
+            status,
+            owner: "a successor's".to_owned(),
+            attempt: 2,
+            lease_expires_at: 0,
+            created_at: at(created),
+            updated_at: at(created),
+            expires_at: at(expires),
+            progress: Default::default(),
+            whereabouts: Default::default(),
+            response: None,
+        }
+    }
+
+    #[test]
+    fn an_id_has_one_spelling_and_names_no_other_place() {
+        let made = made();
+        assert_eq!(id(&made.to_string()), Ok(made.clone()));
+        assert_eq!(
+            made.object_key("CONSUME", "t"),
+            format!("results/2d/CONSUME/t/{KEY}/{}.attachment", made.owner)
+        );
+        let owner = made.owner;
+        for text in [
+            String::new(),
+            KEY.to_owned(),
+            format!("{KEY}.{owner}"),
+            format!("{KEY}.{owner}."),
+            format!("{KEY}.{owner}.02"),
+            format!("{KEY}.{owner}.-2"),
+            format!("{KEY}.{owner}.+2"),
+            format!("{KEY}.{owner}.2/../3"),
+            format!("{KEY}.{owner}.99999999999999999999"),
+            format!("{KEY}.{}.2", owner.simple()),
+            format!("{}.{owner}.2", KEY.to_uppercase()),
+            format!("../other.{owner}.2"),
+            format!("\"{KEY}\".{owner}.2"),
+        ] {
+            assert_eq!(id(&text), Err(MalformedAttachmentId), "{text}");
+        }
+    }
+
+    #[test]
+    fn it_can_be_had_as_long_as_the_response_that_names_it() {
+        let (made, now) = (made(), Timestamp::from_second(5_000).unwrap());
+        for (status, created, expires, expected) in [
+            (Status::Completed, 1_000, 6_000, true),
+            (Status::Prepared, 1_000, 6_000, true),
+            (Status::InProgress, 1_000, 6_000, false),
+            (Status::Failed, 1_000, 6_000, false),
+            (Status::Completed, 1_000, 5_000, false),
+            // The clock of the execution was behind.
+            (Status::Completed, 1_005, 6_000, true),
+            // The key was used again since.
+            (Status::Completed, 1_006, 6_000, false),
+        ] {
+            let of = made.is_of(&record(status, created, expires), now);
+            assert_eq!(of, expected, "{status:?} {created} {expires}");
+        }
+        let timeless = AttachmentId { owner: Uuid::nil(), ..made };
+        assert!(!timeless.is_of(&record(Status::Completed, 1_000, 6_000), now));
+    }
+}
