@@ -50,7 +50,7 @@ macro_rules! reasons {
 reasons! {
     400 "ERR400_MISSING_OR_MALFORMED_HEADER" {
         IdempotencyKeyRequired = "IDEMPOTENCY_KEY_REQUIRED", "The header Idempotency-Key is required";
-        IdempotencyKeyMalformed = "IDEMPOTENCY_KEY_MALFORMED", "The header Idempotency-Key is not one UUID";
+        IdempotencyKeyMalformed = "IDEMPOTENCY_KEY_MALFORMED", "The header Idempotency-Key is malformed";
         IdempotencyExpiryOutOfRange = "IDEMPOTENCY_EXPIRY_OUT_OF_RANGE", "The header Idempotency-Expiry-Seconds is out of range";
         LoadTypeRequired = "LOAD_TYPE_REQUIRED", "The header X-Inova-Load-Type is required";
         LoadTypeInvalid = "LOAD_TYPE_INVALID", "The header X-Inova-Load-Type is neither delta nor full";
@@ -78,6 +78,7 @@ reasons! {
         QueueNotFound = "QUEUE_NOT_FOUND", "The queue does not exist";
         ExchangeNotFound = "EXCHANGE_NOT_FOUND", "The exchange does not exist";
         TargetRefNotFound = "TARGET_REF_NOT_FOUND", "The target profile does not exist";
+        BodyNotFound = "BODY_NOT_FOUND", "The stored body does not exist";
         BatchNotFound = "BATCH_NOT_FOUND", "The batch does not exist";
         RouteNotFound = "ROUTE_NOT_FOUND", "There is nothing at this path";
     }

@@ -41,6 +41,14 @@ impl<K: Eq + Hash, V: Clone> Remembered<K, V> {
         self.put_at(key, value, Moment::now());
     }
 
+    /// Forgets a value before its time.
+    pub fn forget<Q: Eq + Hash + ?Sized>(&self, key: &Q)
+    where
+        K: Borrow<Q>,
+    {
+        self.values.lock().unwrap_or_else(PoisonError::into_inner).remove(key);
+    }
+
     fn get_at<Q: Eq + Hash + ?Sized>(&self, key: &Q, now: Moment) -> Option<V>
     where
         K: Borrow<Q>,
@@ -69,6 +77,16 @@ mod tests {
     /// Two clocks, of which a frozen machine moves one.
     fn clocks() -> (Instant, SystemTime) {
         (Instant::now(), SystemTime::now())
+    }
+
+    #[test]
+    fn a_value_can_be_forgotten_before_its_time() {
+        let remembered = Remembered::new(MINUTE, 1);
+        remembered.put("key", 1);
+        remembered.forget("key");
+        assert_eq!(remembered.get("key"), None);
+        remembered.put("other", 2);
+        assert_eq!(remembered.get("other"), Some(2), "there is room again");
     }
 
     #[test]

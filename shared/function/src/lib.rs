@@ -34,7 +34,12 @@ where
 }
 
 fn log_unusable(name: &str, error: &(dyn Error + 'static)) {
-    tracing::error!(event_type = "function.unusable", function = name, error, "the function cannot start");
+    tracing::error!(
+        event_type = "function.unusable",
+        function = name,
+        error,
+        "the function cannot start or go on"
+    );
 }
 
 fn log_panic(panic: &PanicHookInfo<'_>) {
@@ -74,36 +79,19 @@ fn with_cause(error: &dyn Error) -> String {
 
 #[cfg(test)]
 mod tests {
-    use std::io::Write;
-    use std::sync::{Arc, Mutex};
-
     use serde_json::Value;
     use telemetry::Envelope;
+    use test_support::log::Sink;
     use tracing_subscriber::layer::SubscriberExt as _;
 
     use super::*;
-
-    #[derive(Clone, Default)]
-    struct Sink(Arc<Mutex<Vec<u8>>>);
-
-    impl Write for Sink {
-        fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
-            self.0.lock().unwrap().extend_from_slice(bytes);
-            Ok(bytes.len())
-        }
-
-        fn flush(&mut self) -> std::io::Result<()> {
-            Ok(())
-        }
-    }
 
     fn logged(emit: impl FnOnce()) -> Value {
         let sink = Sink::default();
         let writer = sink.clone();
         let subscriber = tracing_subscriber::registry().with(Envelope::to(move || writer.clone()));
         tracing::subscriber::with_default(subscriber, emit);
-        let bytes = sink.0.lock().unwrap().clone();
-        serde_json::from_slice(&bytes).unwrap()
+        serde_json::from_str(&sink.text()).unwrap()
     }
 
     #[derive(Debug, thiserror::Error)]

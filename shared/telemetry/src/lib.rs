@@ -33,24 +33,9 @@ fn filter(level: tracing::Level) -> EnvFilter {
 
 #[cfg(test)]
 mod tests {
-    use std::io::Write;
-    use std::sync::{Arc, Mutex};
+    use test_support::log::Sink;
 
     use super::*;
-
-    #[derive(Clone, Default)]
-    struct Sink(Arc<Mutex<Vec<u8>>>);
-
-    impl Write for Sink {
-        fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
-            self.0.lock().unwrap().extend_from_slice(bytes);
-            Ok(bytes.len())
-        }
-
-        fn flush(&mut self) -> std::io::Result<()> {
-            Ok(())
-        }
-    }
 
     #[test]
     fn at_the_level_debug_the_log_is_still_ours() {
@@ -65,7 +50,7 @@ mod tests {
             tracing::warn!(target: "aws_sdk_dynamodb", "a warning");
             tracing::debug!("ours");
         });
-        let text = String::from_utf8(sink.0.lock().unwrap().clone()).unwrap();
+        let text = sink.text();
         assert!(!text.contains("theirs") && text.contains("a warning") && text.contains("ours"), "{text}");
     }
 }

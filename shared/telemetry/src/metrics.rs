@@ -39,6 +39,13 @@ pub const IDEMPOTENCY_FENCED: &str = "IdempotencyFenced";
 /// Records of another form, and results that are missing or altered.
 pub const IDEMPOTENCY_UNREADABLE: &str = "IdempotencyUnreadable";
 
+/// Objects that were dropped into S3 and became a batch.
+pub const DROPS_ACCEPTED: &str = "DropsAccepted";
+/// Objects that were dropped into S3 and refused.
+pub const DROPS_REFUSED: &str = "DropsRefused";
+/// Dropped objects whose notification was lost and sent again.
+pub const DROPS_FOUND: &str = "DropsFound";
+
 /// Payloads that were cut into chunks.
 pub const PAYLOADS_CUT: &str = "PayloadsCut";
 /// Payloads that came to nothing as a whole.
@@ -79,11 +86,11 @@ pub const OBJECTS_FOUND: &str = "ObjectsFound";
 /// Objects under `incoming/` that are not payloads.
 pub const OBJECTS_FOREIGN: &str = "ObjectsForeign";
 /// Stalled batches whose notification was sent again.
-pub const BATCHES_SET_GOING: &str = "BatchesSetGoing";
+pub const BATCHES_RESTARTED: &str = "BatchesRestarted";
 /// Batches whose chunks were all done, and that were finalized then.
 pub const BATCHES_FINALIZED: &str = "BatchesFinalized";
 /// Final batches whose objects were released then.
-pub const BATCHES_LET_GO: &str = "BatchesLetGo";
+pub const BATCHES_RELEASED: &str = "BatchesReleased";
 /// Batches that cannot be set going, as of now.
 pub const BATCHES_STUCK: &str = "BatchesStuck";
 /// Uploads whose payload never came.
