@@ -27,7 +27,7 @@ NOT_USED = """
     elasticfilesystem:* firehose:* kinesis:* organizations:* s3files:* s3tables:* vpc-lattice:* vpce:*
     iam:AttachGroupPolicy iam:AttachUserPolicy iam:DetachGroupPolicy iam:DetachUserPolicy
     lambda:*CapacityProvider lambda:AssociateRuntimeAlias lambda:DeleteFunctionCodeSigningConfig lambda:DeleteProvisionedConcurrencyConfig
-    lambda:GetLayerVersion lambda:PutFunctionCodeSigningConfig lambda:PutFunctionScalingConfig lambda:PutProvisionedConcurrencyConfig
+    lambda:PutFunctionCodeSigningConfig lambda:PutFunctionScalingConfig lambda:PutProvisionedConcurrencyConfig
     logs:*DataProtectionPolicy logs:*IndexPolicy logs:CreateLogStream logs:PutLogEvents logs:PutBearerTokenAuthentication logs:PutLogGroupDeletionProtection
     rds:*HttpEndpoint rds:*ReadReplica rds:*Replication rds:*RoleFrom* rds:*RoleTo* rds:RestoreDBInstance* rds:RemoveFromGlobalCluster
     rds:CreateDBSnapshot rds:DescribeDBSnapshots rds:RestoreDBClusterToPointInTime
@@ -52,8 +52,11 @@ ALWAYS = {
 # service-linked role.
 OPTIONS = {"route53:AssociateVPCWithHostedZone", "secretsmanager:CreateSecret", "secretsmanager:TagResource", "iam:CreateServiceLinkedRole"}
 
+# The stack of layers/ibm-mq-client.
+LAYER = {"AWS::Lambda::LayerVersion"}
+
 # The pages whose commands are for who deploys and operates.
-PAGES = ("docs/start.md", "docs/deploy.md", "docs/operate.md", "docs/gateway.md", "docs/ingest.md", "deploy/INSTALL.md")
+PAGES = ("docs/start.md", "docs/deploy.md", "docs/operate.md", "docs/gateway.md", "docs/ibm-mq-layer.md", "docs/ingest.md", "deploy/INSTALL.md")
 # Commands that call other actions than the one of their own name.
 COMMANDS = {
     "aws cloudformation deploy": set(),  # is in ALWAYS
@@ -123,7 +126,7 @@ def documents():
     base = kinds([GATEWAY, EXISTING_DATABASE])
     needed = actions(base) | ALWAYS
     needed -= OPTIONS
-    further = (actions(kinds(SCENARIOS.values()) - base) | OPTIONS) - needed
+    further = (actions(kinds(SCENARIOS.values()) - base | LAYER) | OPTIONS) - needed
     operating = (documented() | OTHER_TOOLS) - needed
     named = {"deployer": needed, "deployer-options": further, "operator": operating}
     return {f"deploy/{name}-policy.json": document(actions) for name, actions in named.items()}

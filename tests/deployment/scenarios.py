@@ -4,6 +4,7 @@ SECRET = "arn:aws:secretsmanager:us-east-1:111122223333:secret:catalogue-AbCdEf"
 OTHER_SECRET = "arn:aws:secretsmanager:us-east-1:111122223333:secret:another-GhIjKl"
 KEY = "arn:aws:kms:us-east-1:111122223333:key/11111111-2222-4333-8444-555555555555"
 OTHER_KEY = "arn:aws:kms:us-east-1:111122223333:key/66666666-7777-4888-8999-000000000000"
+PARTNER_KEY = "arn:aws:kms:us-east-1:444455556666:key/77777777-8888-4999-8aaa-bbbbbbbbbbbb"
 
 GATEWAY = {}
 BROKERS_VPC = {"MqAccessSubnetIds": "subnet-11111111,subnet-22222222", "MqAccessSecurityGroupIds": "sg-11111111"}
@@ -13,6 +14,7 @@ BROKERS_ENDPOINTS = {
     "RouteTableIds": "rtb-11111111",
     "CreateSecretsManagerEndpoint": "true",
 }
+IBM_MQ = {"IbmMqLayerArn": "arn:aws:lambda:us-east-1:111122223333:layer:integrahub-ibm-mq-client:1"}
 EXISTING_DATABASE = {"DatabaseSecretArn": SECRET}
 DATABASE_VPC = {"DatabaseSubnetIds": "subnet-33333333,subnet-44444444", "DatabaseSecurityGroupIds": "sg-33333333"}
 DATABASE_ENDPOINTS = {
@@ -42,8 +44,10 @@ ORGANISATION = {
     "PublicReservedConcurrency": "20",
     "MqAccessReservedConcurrency": "10",
 }
+PARTNER = {"AcceptDrops": "true", "DropBucketName": "partner-files", "DropBucketAccount": "444455556666", "DropBucketKmsKeyArn": PARTNER_KEY}
 EVERYTHING = {
     **BROKERS_ENDPOINTS,
+    **IBM_MQ,
     **DATABASE_ENDPOINTS,
     **NEW_DATABASE,
     **DOMAIN,
@@ -54,12 +58,14 @@ EVERYTHING = {
     "DatabaseInsights": "true",
     "DatabaseEngineVersion": "16.8",
     "DatabaseKmsKeyArn": KEY,
+    **PARTNER,
 }
 
 SCENARIOS = {
     "gateway": GATEWAY,
     "brokers in a VPC": BROKERS_VPC,
     "brokers in a VPC with endpoints": BROKERS_ENDPOINTS,
+    "IBM MQ": IBM_MQ,
     "existing database": EXISTING_DATABASE,
     "existing database, host and name given": {**EXISTING_DATABASE, "DatabaseHost": "db.example.com", "DatabasePort": "5432", "DatabaseName": "catalogue"},
     "existing database in a VPC": {**EXISTING_DATABASE, **DATABASE_VPC},
@@ -69,6 +75,11 @@ SCENARIOS = {
     "new database with endpoints": {**NEW_DATABASE, **DATABASE_ENDPOINTS},
     "new database from a snapshot": {**NEW_DATABASE, "DatabaseSnapshotIdentifier": "integrahub-2026-11-22"},
     "ingest switched off": {**NEW_DATABASE, "IngestEnabled": "false"},
+    "drops": {**EXISTING_DATABASE, "AcceptDrops": "true"},
+    "drops, ingest switched off": {**EXISTING_DATABASE, "AcceptDrops": "true", "IngestEnabled": "false"},
+    "drops into a bucket of this account": {**EXISTING_DATABASE, "AcceptDrops": "true", "DropBucketName": "own-files"},
+    "drops into a bucket of another account": {**EXISTING_DATABASE, **PARTNER},
+    "drops into a bucket, ingest switched off": {**EXISTING_DATABASE, **PARTNER, "IngestEnabled": "false"},
     "domain": DOMAIN,
     "organisation": ORGANISATION,
     "organisation with an existing database": {**ORGANISATION, **EXISTING_DATABASE},
