@@ -1,6 +1,7 @@
 //! Deploys `template.yaml` into the AWS stand-in.
 
 use std::collections::BTreeMap;
+use std::path::Path;
 use std::process::Stdio;
 
 use serde::Deserialize;
@@ -16,14 +17,15 @@ use crate::supervisor::isolate;
 /// What the local stack sets otherwise than the template's defaults: inline targets on this machine
 /// for all tenants, wide bounds for the records' expiry, short pauses between attempts, the
 /// shortest between looks for what stopped, as many executions side by side as an account of some
-/// age allows, this machine's processor, and a database that is reached without TLS because it is
-/// on this machine too.
-const PARAMETERS: [(&str, &str); 10] = [
+/// age allows, dropped objects also from a bucket that is not the stack's, this machine's
+/// processor, and a database that is reached without TLS because it is on this machine too.
+const PARAMETERS: [(&str, &str); 12] = [
     (
         "InlineTargets",
         "rabbitmq://127.0.0.1:*/*?tenant=*&tls=optional&secrets=secret://local/*,secret://mq/app \
          rabbitmq://localhost:*/*?tenant=*&tls=optional&secrets=secret://local/*,secret://mq/app \
-         ibmmq://127.0.0.1:*/*?tenant=*&tls=optional&secrets=secret://local/*,secret://mq/app",
+         ibmmq://127.0.0.1:*/*?tenant=*&tls=optional&secrets=secret://local/*,secret://mq/app \
+         ibmmq://mq.host:1414/*?tenant=*&tls=optional&secrets=secret://local/*,secret://mq/app",
     ),
     ("IdempotencyExpiryMinSeconds", "1"),
     ("IdempotencyExpiryMaxSeconds", "2592000"),
@@ -32,9 +34,14 @@ const PARAMETERS: [(&str, &str); 10] = [
     ("ChunkerConcurrency", "5"),
     ("UpsertConcurrency", "10"),
     ("ReconcileMinutes", "2"),
+    ("AcceptDrops", "true"),
+    ("DropBucketName", DROP_BUCKET),
     ("Architecture", ARCHITECTURE),
     ("DatabaseTls", "off"),
 ];
+
+/// A bucket that the deployment does not own, and takes dropped objects from.
+pub(crate) const DROP_BUCKET: &str = "partner-files";
 
 const ARCHITECTURE: &str = if cfg!(target_arch = "aarch64") { "arm64" } else { "x86_64" };
 
@@ -70,8 +77,8 @@ impl Deployment {
     }
 }
 
-/// Deploys with the database whose credentials are in the secret of that ARN. It must answer
-/// already, because the deployment migrates it.
+/// Deploys with the database whose credentials are in the secret of that ARN, and the library by
+/// which IBM MQ is reached. The database must answer already, because the deployment migrates it.
 ///
 /// # Errors
 /// What CloudFormation or the packaging complained about.
@@ -79,6 +86,7 @@ pub(crate) async fn deploy(
     layout: &Layout,
     ministack: &Ministack,
     database_secret: &str,
+    ibm_mq_library: &Path,
 ) -> Result<Deployment, Failure> {
     let directory = layout.component_directory("deploy")?;
     let output = directory.join("deployment.json");
@@ -86,8 +94,10 @@ pub(crate) async fn deploy(
     let explain = || "run local/deploy.py".to_owned();
     let binaries = std::env::current_exe().or_explain(explain)?;
     let binaries = binaries.parent().unwrap_or(layout.root());
+    let library = ibm_mq_library.display().to_string();
     let mut parameters = BTreeMap::from(PARAMETERS);
     parameters.insert("DatabaseSecretArn", database_secret);
+    parameters.insert("IbmMqLibrary", &library);
     let parameters = serde_json::to_string(&parameters).or_explain(explain)?;
     create(&directory)?;
 

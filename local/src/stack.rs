@@ -15,9 +15,10 @@ use crate::commands::Signals;
 use crate::components::epmd::Epmd;
 use crate::components::ministack::{ACCESS_KEY_ID, Ministack, REGION, SECRET_ACCESS_KEY};
 use crate::components::postgres::Postgres;
+use crate::components::queue_manager::{self, QueueManager};
 use crate::components::rabbitmq::RabbitMq;
 use crate::console::{complain, say};
-use crate::deploy::{Deployment, deploy};
+use crate::deploy::{DROP_BUCKET, Deployment, deploy};
 use crate::env_file::{EnvFile, Variables};
 use crate::failure::{Explain as _, Failure};
 use crate::front::{self, Routes};
@@ -158,26 +159,28 @@ async fn start(
     let postgres = Postgres::new(database_port);
     let rabbitmq = RabbitMq::new(amqp_port, distribution_port, epmd_port);
     let epmd = Epmd::new(epmd_port);
+    let queue_manager = QueueManager::new(layout, rabbitmq.password())?;
     let sdk = Sdk::at(&ministack.endpoint(), REGION, ACCESS_KEY_ID, SECRET_ACCESS_KEY).await;
-    let (deployment, ()) = tokio::try_join!(
+    let (deployment, (), ()) = tokio::try_join!(
         async {
             let database_secret = async {
                 supervisor.start(&ministack).await?;
                 seed::database_secret(&sdk, &postgres).await
             };
             let (secret, ()) = tokio::try_join!(database_secret, supervisor.start(&postgres))?;
-            deploy(layout, &ministack, &secret).await
+            deploy(layout, &ministack, &secret, &queue_manager.library()).await
         },
         async {
             supervisor.start(&epmd).await?;
             supervisor.start(&rabbitmq).await
         },
+        supervisor.start(&queue_manager),
     )?;
-    seed::seed(&sdk, deployment.name("AccessTable")?, &rabbitmq).await?;
+    seed::seed(&sdk, &deployment, &rabbitmq).await?;
     say("  stored the local API keys, target profiles and secrets, and declared the queues");
 
     let base_url = format!("http://{address}");
-    let variables = variables(&base_url, &deployment, &ministack, &postgres, &rabbitmq)?;
+    let variables = variables(&base_url, &deployment, &ministack, &postgres, &rabbitmq, &queue_manager)?;
     let routes = Routes::of(&deployment)?;
     let log = front::Log::open(layout)?;
     let front = tokio::spawn(async move { front::serve(listener, address.port(), &sdk, routes, log).await });
@@ -201,6 +204,7 @@ fn variables(
     ministack: &Ministack,
     postgres: &Postgres,
     rabbitmq: &RabbitMq,
+    queue_manager: &QueueManager,
 ) -> Result<Variables, Failure> {
     Ok(vec![
         ("BASE_URL", base_url.to_owned()),
@@ -214,9 +218,14 @@ fn variables(
         ("RESULTS_BUCKET", deployment.name("ResultsBucket")?.to_owned()),
         ("ACCESS_TABLE", deployment.name("AccessTable")?.to_owned()),
         ("RABBIT_CONN_NAME", rabbitmq.conn_name()),
+        ("IBM_MQ_CONN_NAME", queue_manager::CONN_NAME.to_owned()),
+        ("IBM_MQ_DIRECTORY", queue_manager.directory().display().to_string()),
         ("PAYLOAD_BUCKET", deployment.name("PayloadBucket")?.to_owned()),
         ("BATCHES_TABLE", deployment.name("BatchesTable")?.to_owned()),
         ("BATCHES_QUEUE_URL", deployment.name("BatchesReceivedQueue")?.to_owned()),
+        ("DROP_BUCKET", DROP_BUCKET.to_owned()),
+        ("DROPS_QUEUE_URL", deployment.name("DropsReceivedQueue")?.to_owned()),
+        ("DROP_INTAKE_FUNCTION", deployment.name("DropIntakeFunction")?.to_owned()),
         ("CHUNKS_QUEUE_URL", deployment.name("ChunksReadyQueue")?.to_owned()),
         ("CHUNKER_FUNCTION", deployment.name("ChunkerFunction")?.to_owned()),
         ("UPSERT_FUNCTION", deployment.name("UpsertFunction")?.to_owned()),

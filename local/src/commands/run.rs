@@ -28,7 +28,7 @@ pub(super) async fn run(port: u16, demonstrate: bool) -> Result<ExitCode, Failur
         if demonstrate {
             let shown = tokio::select! {
                 _ = signals.wait() => return Ok(ExitCode::SUCCESS),
-                shown = demo::show(stack.base_url()) => shown,
+                shown = demo::show(stack) => shown,
             };
             shown?;
         }

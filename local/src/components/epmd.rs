@@ -1,6 +1,7 @@
 //! Erlang's port mapper. RabbitMQ would start one by itself, as a daemon that outlives it.
 
 use test_support::rabbitmq;
+use test_support::root::Root;
 use tokio::process::Command;
 
 use super::{Component, Ready};
@@ -25,7 +26,7 @@ impl Component for Epmd {
 
     fn command(&self, layout: &Layout) -> Result<Command, Failure> {
         let home = layout.component_directory(self.name())?;
-        let mut command = rabbitmq::epmd(self.port);
+        let mut command = rabbitmq::epmd(&Root::of_rabbitmq(), self.port);
         command.current_dir(home);
         Ok(command)
     }

@@ -3,9 +3,11 @@
 pub(crate) mod epmd;
 pub(crate) mod ministack;
 pub(crate) mod postgres;
+pub(crate) mod queue_manager;
 pub(crate) mod rabbitmq;
 
 use std::fmt::Debug;
+use std::path::PathBuf;
 use std::time::Duration;
 
 use nix::sys::signal::Signal;
@@ -21,6 +23,8 @@ pub(crate) enum Ready {
     Listens(u16),
     /// This URL answers with success.
     Answers(String),
+    /// Something listens at this socket.
+    Accepts(PathBuf),
     /// The PostgreSQL server of this URL takes connections and answers.
     Connects(String),
 }

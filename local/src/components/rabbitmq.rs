@@ -1,6 +1,7 @@
 //! A private RabbitMQ node: its own name, ports, cookie, data and user.
 
 use test_support::rabbitmq::Node;
+use test_support::root::Root;
 use tokio::process::Command;
 
 use super::{Component, Ready};
@@ -46,14 +47,17 @@ impl Component for RabbitMq {
     fn command(&self, layout: &Layout) -> Result<Command, Failure> {
         let home = layout.component_directory(self.name())?;
         let node = Node {
+            root: Root::of_rabbitmq(),
             home,
             name: "integrahub@localhost",
             port: self.port,
             distribution_port: self.distribution_port,
             epmd_port: self.epmd_port,
         };
+        // Before 4.0 this was the default. The bodies that the gateway takes and gives exceed the
+        // later one of 16 MiB.
         let configuration = format!(
-            "default_user = {USER}\ndefault_pass = {}\ndisk_free_limit.absolute = 50MB\n",
+            "default_user = {USER}\ndefault_pass = {}\ndisk_free_limit.absolute = 50MB\nmax_message_size = 134217728\n",
             self.password
         );
         node.prepare(&configuration, &[]).or_explain(|| format!("prepare {}", node.home.display()))?;

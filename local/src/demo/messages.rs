@@ -1,4 +1,5 @@
-//! The message gateway: what is put is counted once however often the request is repeated.
+//! The message gateway: what is put is counted once however often the request is repeated, on
+//! either broker.
 
 use serde_json::{Value, json};
 use uuid::Uuid;
@@ -10,19 +11,55 @@ use crate::failure::Failure;
 const COUNT: u64 = 1_000;
 const TAKEN: u64 = 3;
 
+const RABBITMQ: &str = "local-rabbit";
+const IBM_MQ: &str = "local-qm1";
+
 pub(super) async fn show(client: &Client) -> Result<(), Failure> {
     let produce = json!({
-        "targetRef": "local-rabbit",
+        "targetRef": RABBITMQ,
         "batch": {"count": COUNT, "messageSizeBytes": 2_048, "transaction": {"enabled": true, "txSize": 100}},
         "payload": {"mode": "random"},
     });
     let idempotency_key = Uuid::new_v4();
     let first = put(client, &idempotency_key, &produce).await?;
-    count(client, COUNT, "That is how many are on the queue").await?;
+    count(client, RABBITMQ, COUNT, "That is how many are on the queue").await?;
     take(client).await?;
     repeat(client, &idempotency_key, &produce, &first).await?;
     misuse(client, &idempotency_key, produce).await?;
-    test_connection(client).await
+    say("\n5. Test the connection to the broker");
+    test_connection(client, RABBITMQ).await?;
+    on_ibm_mq(client).await
+}
+
+/// The same routes with another profile, and what RabbitMQ cannot do.
+async fn on_ibm_mq(client: &Client) -> Result<(), Failure> {
+    say("\n6. The same on IBM MQ, here a stand-in: only the profile differs");
+    test_connection(client, IBM_MQ).await?;
+    let produce = json!({
+        "targetRef": IBM_MQ,
+        "batch": {
+            "count": COUNT, "messageSizeBytes": 2_048,
+            "transaction": {"enabled": true, "txSize": 100, "atomic": true},
+        },
+        "payload": {"mode": "random"},
+        "mqProps": {"correlIdMode": "echoMsgId"},
+    });
+    let reply = client.post("/messages/produce", Some(&Uuid::new_v4()), &produce).await?;
+    let is_atomic = reply.body.get("atomic") == Some(&Value::Bool(true));
+    reply.expect(
+        "201 with all messages enqueued, each transaction whole or not at all",
+        reply.status == 201 && reply.number("enqueued") == Some(COUNT) && is_atomic,
+    )?;
+    say(format_args!("   {} in {} ms: atomic {}", reply.status, reply.milliseconds, reply.show("atomic")));
+    count(client, IBM_MQ, COUNT, "That is how many are on the queue").await?;
+
+    let last = reply.body.get("lastMsgIdBase64").cloned().unwrap_or_default();
+    let select = json!({"targetRef": IBM_MQ, "selector": {"correlIdBase64": last}, "waitSeconds": 2});
+    let reply = client.post("/messages/consume", Some(&Uuid::new_v4()), &select).await?;
+    let is_last = reply.body.pointer("/messages/0/msgIdBase64") == Some(&last);
+    reply.expect("200 with the last message", reply.status == 200 && is_last)?;
+    say("   Taken the last one first, by its correlation id");
+    count(client, IBM_MQ, COUNT.saturating_sub(1), "Left on the queue").await
 }
 
 async fn put(client: &Client, key: &Uuid, body: &Value) -> Result<Reply, Failure> {
@@ -44,8 +81,8 @@ async fn put(client: &Client, key: &Uuid, body: &Value) -> Result<Reply, Failure
     Ok(reply)
 }
 
-async fn count(client: &Client, expected: u64, comment: &str) -> Result<(), Failure> {
-    let reply = client.post("/queue/depth", None, &json!({"targetRef": "local-rabbit"})).await?;
+async fn count(client: &Client, profile: &str, expected: u64, comment: &str) -> Result<(), Failure> {
+    let reply = client.post("/queue/depth", None, &json!({"targetRef": profile})).await?;
     let depth = reply.number("currentDepth");
     reply
         .expect(&format!("200 with a depth of {expected}"), reply.status == 200 && depth == Some(expected))?;
@@ -55,7 +92,7 @@ async fn count(client: &Client, expected: u64, comment: &str) -> Result<(), Fail
 
 async fn take(client: &Client) -> Result<(), Failure> {
     say(format_args!("\n2. Take {TAKEN} of them"));
-    let body = json!({"targetRef": "local-rabbit", "maxMessages": TAKEN, "waitSeconds": 2});
+    let body = json!({"targetRef": RABBITMQ, "maxMessages": TAKEN, "waitSeconds": 2});
     let reply = client.post("/messages/consume", Some(&Uuid::new_v4()), &body).await?;
     let taken = reply.status == 200 && reply.number("count") == Some(TAKEN);
     reply.expect(&format!("200 with {TAKEN} messages"), taken)?;
@@ -63,7 +100,7 @@ async fn take(client: &Client) -> Result<(), Failure> {
         let headers = message.get("headers").cloned().unwrap_or_default();
         say(format_args!("   a message with the properties {headers}"));
     }
-    count(client, COUNT.saturating_sub(TAKEN), "Left on the queue").await
+    count(client, RABBITMQ, COUNT.saturating_sub(TAKEN), "Left on the queue").await
 }
 
 async fn repeat(client: &Client, key: &Uuid, body: &Value, first: &Reply) -> Result<(), Failure> {
@@ -75,7 +112,7 @@ async fn repeat(client: &Client, key: &Uuid, body: &Value, first: &Reply) -> Res
         "   {} in {} ms with Idempotent-Replay: true, the same answer byte for byte",
         reply.status, reply.milliseconds
     ));
-    count(client, COUNT.saturating_sub(TAKEN), "Nothing was put twice, the queue still has").await
+    count(client, RABBITMQ, COUNT.saturating_sub(TAKEN), "Nothing was put twice, the queue still has").await
 }
 
 async fn misuse(client: &Client, key: &Uuid, mut body: Value) -> Result<(), Failure> {
@@ -91,16 +128,16 @@ async fn misuse(client: &Client, key: &Uuid, mut body: Value) -> Result<(), Fail
     Ok(())
 }
 
-async fn test_connection(client: &Client) -> Result<(), Failure> {
-    say("\n5. Test the connection to the broker");
-    let reply = client.post("/connections/test", None, &json!({"targetRef": "local-rabbit"})).await?;
+async fn test_connection(client: &Client, profile: &str) -> Result<(), Failure> {
+    let reply = client.post("/connections/test", None, &json!({"targetRef": profile})).await?;
     let works = reply.body.get("ok") == Some(&Value::Bool(true));
     reply.expect("200 with \"ok\":true", reply.status == 200 && works)?;
     let steps = reply.body.get("steps").and_then(Value::as_array).into_iter().flatten().map(|step| {
         let name = step.get("name").and_then(Value::as_str).unwrap_or_default();
-        match step.get("durationMs").and_then(Value::as_f64) {
-            Some(duration) => format!("{name} {duration:.1} ms"),
-            None => format!("{name} skipped"),
+        match (step.get("durationMs").and_then(Value::as_f64), step.get("ok")) {
+            (Some(duration), _) => format!("{name} {duration:.1} ms"),
+            (None, Some(_)) => name.to_owned(),
+            (None, None) => format!("{name} skipped"),
         }
     });
     let steps: Vec<_> = steps.collect();

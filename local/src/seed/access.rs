@@ -1,4 +1,4 @@
-//! API keys and target profiles.
+//! API keys, target profiles, and grants to drop objects.
 
 use std::collections::HashMap;
 
@@ -7,12 +7,16 @@ use aws_sdk_dynamodb::types::AttributeValue;
 use sha2::{Digest as _, Sha256};
 
 use super::QUEUES;
+use crate::components::queue_manager;
 use crate::components::rabbitmq::{RabbitMq, USER, VIRTUAL_HOST};
+use crate::deploy::DROP_BUCKET;
 use crate::failure::{Explain as _, Failure};
 
-const TENANT_A: &str = "11111111-1111-4111-8111-111111111111";
+pub(crate) const TENANT_A: &str = "11111111-1111-4111-8111-111111111111";
 const TENANT_B: &str = "22222222-2222-4222-8222-222222222222";
 const TENANT_PHARMACY: &str = "33333333-3333-4333-8333-333333333333";
+
+const PHARMACY_CNPJS: &[&str] = &["05927228000145", "11222333000181"];
 
 const ALL: &[&str] = &["mq:read", "mq:write", "mq:admin", "products:read", "products:write", "ops:read"];
 
@@ -61,39 +65,57 @@ pub(crate) const KEYS: [Key; 4] = [
         value: "local-pharmacy-key",
         tenant: TENANT_PHARMACY,
         scopes: &["products:write", "products:read"],
-        cnpjs: Cnpjs::Only(&["05927228000145", "11222333000181"]),
+        cnpjs: Cnpjs::Only(PHARMACY_CNPJS),
         purpose: "tenant 3333…, products of two CNPJs",
     },
 ];
 
 pub(super) async fn seed(dynamodb: Client, table: &str, rabbitmq: &RabbitMq) -> Result<(), Failure> {
     let keys = KEYS.iter().map(key_item);
-    let profiles = [TENANT_A, TENANT_B].into_iter().map(|tenant| profile_item(tenant, rabbitmq));
-    for item in keys.chain(profiles) {
+    let profiles = [TENANT_A, TENANT_B]
+        .into_iter()
+        .flat_map(|tenant| [profile_item(tenant, rabbitmq), queue_manager_item(tenant)]);
+    let grants = [
+        grant_item(TENANT_A, &Cnpjs::All, &[DROP_BUCKET]),
+        grant_item(TENANT_PHARMACY, &Cnpjs::Only(PHARMACY_CNPJS), &[]),
+    ];
+    for item in keys.chain(profiles).chain(grants) {
         dynamodb
             .put_item()
             .table_name(table)
             .set_item(Some(item))
             .send()
             .await
-            .or_explain(|| "store the local API keys and target profiles".into())?;
+            .or_explain(|| "store the local API keys, target profiles and grants".into())?;
     }
     Ok(())
 }
 
 fn key_item(key: &Key) -> HashMap<String, AttributeValue> {
     let hash = hex::encode(Sha256::digest(key.value.as_bytes()));
-    let cnpjs = match key.cnpjs {
-        Cnpjs::All => ("allCnpjs".to_owned(), AttributeValue::Bool(true)),
-        Cnpjs::Only(cnpjs) => ("cnpjs".to_owned(), texts(cnpjs)),
-    };
     HashMap::from([
         ("pk".to_owned(), text(&format!("KEY#{hash}"))),
         ("tenantId".to_owned(), text(key.tenant)),
         ("scopes".to_owned(), texts(key.scopes)),
         ("name".to_owned(), text(key.value)),
-        cnpjs,
+        cnpjs(&key.cnpjs),
     ])
+}
+
+/// A grant for the payload bucket and for `buckets`; DynamoDB has no empty sets.
+fn grant_item(tenant: &str, about: &Cnpjs, buckets: &[&str]) -> HashMap<String, AttributeValue> {
+    let mut item = HashMap::from([("pk".to_owned(), text(&format!("DROPS#{tenant}"))), cnpjs(about)]);
+    if !buckets.is_empty() {
+        item.insert("buckets".to_owned(), texts(buckets));
+    }
+    item
+}
+
+fn cnpjs(about: &Cnpjs) -> (String, AttributeValue) {
+    match about {
+        Cnpjs::All => ("allCnpjs".to_owned(), AttributeValue::Bool(true)),
+        Cnpjs::Only(cnpjs) => ("cnpjs".to_owned(), texts(cnpjs)),
+    }
 }
 
 fn profile_item(tenant: &str, rabbitmq: &RabbitMq) -> HashMap<String, AttributeValue> {
@@ -112,6 +134,24 @@ fn profile_item(tenant: &str, rabbitmq: &RabbitMq) -> HashMap<String, AttributeV
         ("queues".to_owned(), texts(&["*"])),
         ("exchanges".to_owned(), texts(&["*"])),
         ("routingKeys".to_owned(), texts(&["*"])),
+    ])
+}
+
+fn queue_manager_item(tenant: &str) -> HashMap<String, AttributeValue> {
+    let [queue, ..] = QUEUES;
+    let auth = [("user", text(queue_manager::USER)), ("passwordRef", text("secret://mq/app"))];
+    let target = [
+        ("broker", text("ibmmq")),
+        ("queueManager", text(queue_manager::NAME)),
+        ("queue", text(queue)),
+        ("channel", text(queue_manager::CHANNEL)),
+        ("connName", text(queue_manager::CONN_NAME)),
+        ("auth", map(auth)),
+    ];
+    HashMap::from([
+        ("pk".to_owned(), text(&format!("PROFILE#{tenant}#local-qm1"))),
+        ("target".to_owned(), map(target)),
+        ("queues".to_owned(), texts(&["*"])),
     ])
 }
 

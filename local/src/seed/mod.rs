@@ -2,17 +2,19 @@
 
 mod access;
 mod broker;
+mod drops;
 mod secrets;
 
 use std::time::Duration;
 
 use aws::Sdk;
 
-pub(crate) use access::KEYS;
+pub(crate) use access::{KEYS, TENANT_A};
 pub(crate) use broker::QUEUES;
 
 use crate::components::postgres::Postgres;
 use crate::components::rabbitmq::RabbitMq;
+use crate::deploy::Deployment;
 use crate::failure::Failure;
 
 /// The stand-in is slow while everything starts at once.
@@ -29,12 +31,14 @@ pub(crate) async fn database_secret(sdk: &Sdk, postgres: &Postgres) -> Result<St
 
 /// # Errors
 /// What could not be written.
-pub(crate) async fn seed(sdk: &Sdk, access_table: &str, rabbitmq: &RabbitMq) -> Result<(), Failure> {
+pub(crate) async fn seed(sdk: &Sdk, deployment: &Deployment, rabbitmq: &RabbitMq) -> Result<(), Failure> {
     let configuration = sdk.single_attempt(TIMEOUT);
+    let access_table = deployment.name("AccessTable")?;
     tokio::try_join!(
         access::seed(aws_sdk_dynamodb::Client::new(&configuration), access_table, rabbitmq),
         secrets::seed(aws_sdk_secretsmanager::Client::new(&configuration), rabbitmq),
         broker::declare_queues(rabbitmq),
+        drops::bucket(aws_sdk_s3::Client::new(&configuration), deployment.name("DropsReceivedQueue")?),
     )?;
     Ok(())
 }

@@ -17,7 +17,8 @@ pub(super) async fn database(secrets: Client, postgres: &Postgres) -> Result<Str
 }
 
 pub(super) async fn seed(secrets: Client, rabbitmq: &RabbitMq) -> Result<(), Failure> {
-    // `mq/app` is the same user's password under a name such as a deployment would have.
+    // `mq/app` is the password of the user at both brokers, under a name such as a deployment would
+    // have.
     let values = [
         ("local/rabbit", rabbitmq.password()),
         ("mq/app", rabbitmq.password()),

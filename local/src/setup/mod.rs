@@ -6,6 +6,7 @@ mod python;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use test_support::root::Root;
 use test_support::{postgres, rabbitmq};
 use tokio::process::Command;
 
@@ -24,11 +25,16 @@ pub(crate) async fn ensure(layout: &Layout) -> Result<(), Failure> {
     if !Path::new(rabbitmq::PROGRAMS).join("rabbitmq-server").is_file() || !on_path("epmd") {
         apt::install(layout, "RabbitMQ", &["rabbitmq-server"]).await?;
     }
-    if postgres::programs().is_none() {
+    if postgres::programs(&Root::default()).is_none() {
         apt::install_postgresql(layout).await?;
     }
     if !faketime().is_file() {
         apt::install(layout, "libfaketime", &["libfaketime"]).await?;
+    }
+    for root in [Root::of_rabbitmq(), Root::of_postgresql()] {
+        if let Some((name, command)) = root.missing() {
+            run(layout, name, "brokers", "about a minute", command.into()).await?;
+        }
     }
     python::ensure(layout).await
 }

@@ -10,7 +10,7 @@ use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use nix::sys::signal::Signal;
-use tokio::net::TcpStream;
+use tokio::net::{TcpStream, UnixStream};
 use tokio::process::{Child, Command};
 use tokio::sync::{mpsc, watch};
 
@@ -147,6 +147,7 @@ async fn watch_end(
 async fn answers(ready: Ready) -> bool {
     match ready {
         Ready::Listens(port) => TcpStream::connect(("127.0.0.1", port)).await.is_ok(),
+        Ready::Accepts(socket) => UnixStream::connect(socket).await.is_ok(),
         Ready::Answers(url) => reqwest::get(url).await.is_ok_and(|response| response.status().is_success()),
         Ready::Connects(url) => postgres::connects(&url).await,
     }
