@@ -1,12 +1,10 @@
 //! All contenders, round by round, each in a process of its own.
 
-use std::path::Path;
-use std::process::Stdio;
-
 use tokio::process::Command;
 
 use crate::Arguments;
 use crate::broker::Queues;
+use crate::contest;
 use crate::error::Error;
 use crate::report::{Results, table};
 use crate::run::{Job, Run};
@@ -32,21 +30,11 @@ impl Client {
     }
 
     fn command(self, python: &str) -> Result<Command, Error> {
-        let of_python = |script: &str| {
-            let mut command = Command::new(python);
-            command.arg(Path::new(env!("CARGO_MANIFEST_DIR")).join("python").join(script));
-            command
-        };
-        let own = |name: &str| {
-            let mut command = Command::new(std::env::current_exe()?);
-            command.arg(name);
-            Ok::<_, Error>(command)
-        };
         Ok(match self {
-            Self::Crate => own("crate")?,
-            Self::Lapin => own("lapin")?,
-            Self::Pika => of_python("with_pika.py"),
-            Self::AioPika => of_python("with_aio_pika.py"),
+            Self::Crate => contest::own("crate")?,
+            Self::Lapin => contest::own("lapin")?,
+            Self::Pika => contest::of_python(python, "with_pika.py"),
+            Self::AioPika => contest::of_python(python, "with_aio_pika.py"),
         })
     }
 }
@@ -56,7 +44,7 @@ pub(crate) async fn compare(arguments: &Arguments) -> Result<(), Error> {
     let mut results = Results::default();
     for round in 0..arguments.rounds {
         for job in Job::ALL {
-            for client in turns(round) {
+            for client in contest::turns(&Client::ALL, round) {
                 let name = queue(job, client);
                 // One queue at a time: a broker that holds several hundred thousand messages is
                 // another one for each contender.
@@ -79,38 +67,17 @@ pub(crate) async fn compare(arguments: &Arguments) -> Result<(), Error> {
     Ok(())
 }
 
-/// Everyone's turn, beginning with another one each round.
-fn turns(round: u32) -> Vec<Client> {
-    let mut turns = Client::ALL.to_vec();
-    let first = usize::try_from(round).unwrap_or_default() % turns.len();
-    turns.rotate_left(first);
-    turns
-}
-
 fn queue(job: Job, client: Client) -> String {
     format!("bench.{}.{}", job.name(), client.name().replace(' ', "-"))
 }
 
 async fn contend(arguments: &Arguments, client: Client, job: Job, queue: &str) -> Result<Run, Error> {
-    let output = client
-        .command(&arguments.python)?
+    let mut command = client.command(&arguments.python)?;
+    command
         .args([job.name(), queue])
         .env("AMQP_URL", &arguments.url)
-        .env("MESSAGES", arguments.messages.to_string())
-        .stdin(Stdio::null())
-        .stderr(Stdio::inherit())
-        .kill_on_drop(true)
-        .output()
-        .await?;
-    if !output.status.success() {
-        return Err(Error::Unexpected(format!(
-            "{} failed to {} ({})",
-            client.name(),
-            job.name(),
-            output.status
-        )));
-    }
-    Ok(serde_json::from_slice(&output.stdout)?)
+        .env("MESSAGES", arguments.messages.to_string());
+    contest::run(command, client.name(), job.name()).await
 }
 
 #[expect(clippy::print_stderr, reason = "it takes minutes")]

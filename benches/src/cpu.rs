@@ -2,11 +2,11 @@
 
 use std::time::Instant;
 
+use nix::sys::resource::{UsageWho, getrusage};
+use nix::sys::time::TimeVal;
+
 use crate::error::Error;
 use crate::run::Run;
-
-/// Linux counts in these, whatever the kernel's own clock is.
-const TICKS_PER_SECOND: f64 = 100.0;
 
 /// Measures from its making on.
 #[derive(Debug)]
@@ -26,13 +26,12 @@ impl Stopwatch {
     }
 }
 
-/// The 14th and 15th fields of proc(5)'s `stat`; the second, a name in parentheses, may hold
-/// spaces.
+/// User and system time of this process, all threads together.
 fn cpu_seconds() -> Result<f64, Error> {
-    let unreadable = || Error::Unexpected("/proc/self/stat cannot be read".to_owned());
-    let stat = std::fs::read_to_string("/proc/self/stat").map_err(|_| unreadable())?;
-    let (_, fields) = stat.rsplit_once(')').ok_or_else(unreadable)?;
-    let ticks: Vec<f64> =
-        fields.split_whitespace().skip(11).take(2).filter_map(|field| field.parse().ok()).collect();
-    if ticks.len() == 2 { Ok(ticks.iter().sum::<f64>() / TICKS_PER_SECOND) } else { Err(unreadable()) }
+    let usage = getrusage(UsageWho::RUSAGE_SELF).map_err(std::io::Error::from)?;
+    let seconds = |time: TimeVal| {
+        let part = |number: i64| u32::try_from(number).map_or(f64::INFINITY, f64::from);
+        part(time.tv_sec()) + part(time.tv_usec()) / 1e6
+    };
+    Ok(seconds(usage.user_time()) + seconds(usage.system_time()))
 }

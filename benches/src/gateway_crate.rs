@@ -94,6 +94,8 @@ fn command(max: u32) -> Result<ConsumeCommand, Error> {
         wait_seconds: WaitSeconds::try_from(0).map_err(|error| unexpected(&error))?,
         mode: AckMode::Take(Ack::Commit),
         selector: Selector::default(),
+        convert: false,
+        backout: mq::BackoutRule::default(),
         warnings: Vec::new(),
     })
 }

@@ -6,6 +6,7 @@
 //! benches idempotency  a claim's calls and CPU time beside Powertools for AWS Lambda
 //! benches ingest       cutting and writing a catalogue beside what is unavoidable, Node.js, COPY
 //! benches load         a catalogue from its object to its rows beside Node.js and Python
+//! benches mq           the crate ibm-mq beside its calls alone and IBM's client in Python
 //! benches accept       a catalogue's request beside the put of its object alone
 //! benches warm         a warm request's CPU time beyond its calls
 //! benches soak         well-behaved and hostile callers: answers, times, the functions' memory
@@ -18,6 +19,7 @@ mod accept;
 mod bare_lapin;
 mod broker;
 mod comparison;
+mod contest;
 mod cpu;
 mod database;
 mod error;
@@ -27,6 +29,7 @@ mod idempotency;
 mod ingest;
 mod keys;
 mod load;
+mod mq;
 mod recorder;
 mod report;
 mod run;
@@ -68,6 +71,8 @@ enum Command {
     Ingest(ingest::Options),
     /// Compare the way from an object in S3 to committed rows with Node.js and Python
     Load(load::Options),
+    /// Compare puts and gets on IBM MQ with the calls alone and with IBM's client in Python
+    Mq(mq::Options),
     /// Measure accepting a catalogue beside the put of its object alone
     Accept(accept::Options),
     /// Send what well-behaved and hostile callers send, for minutes
@@ -78,6 +83,9 @@ enum Command {
     /// A contender: the client library alone
     #[command(hide = true)]
     Lapin(Contender),
+    /// A contender: the crate `ibm-mq`, as mq-access calls it
+    #[command(hide = true)]
+    MqCrate(mq::Contest),
     /// A contender: a request's calls alone
     #[command(hide = true)]
     CallsAlone {
@@ -130,6 +138,7 @@ fn main() -> ExitCode {
     // What is measured beside a function has a runtime of the functions' kind.
     let mut builder = match command {
         Command::CallsAlone { .. }
+        | Command::MqCrate(_)
         | Command::Claims
         | Command::Cut { .. }
         | Command::LoadRows { .. }
@@ -158,6 +167,8 @@ async fn run(command: Command) -> Result<(), Error> {
         Command::Idempotency(options) => idempotency::run(&options).await,
         Command::Ingest(options) => ingest::run(&options).await,
         Command::Load(options) => load::run(&options).await,
+        Command::Mq(options) => mq::run(&options).await,
+        Command::MqCrate(contest) => mq::contend_as_crate(&contest).await,
         Command::Accept(options) => accept::run(&options).await,
         Command::Soak(options) => soak::run(&options).await,
         Command::LoadRows { way } => load::ours::serve(way).await,

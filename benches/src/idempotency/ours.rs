@@ -3,7 +3,8 @@
 use std::time::Duration;
 
 use ::idempotency::{
-    ClaimRequest, Claimed, Fingerprint, IdempotencyKey, OperationType, Outcome, Reply, Store, WriteOutcome,
+    ClaimRequest, Claimed, Fingerprint, IdempotencyKey, KeyForm, OperationType, Outcome, Reply, Store,
+    WriteOutcome,
 };
 use aws::Sdk;
 use nix::time::ClockId;
@@ -55,7 +56,7 @@ pub(crate) async fn serve() -> Result<(), Error> {
 async fn handle(store: &Store, request: &str, response: &Reply) -> Result<Job, Error> {
     let Request { idempotency_key, body } = serde_json::from_str(request)?;
     let unexpected = |error: &dyn std::error::Error| Error::Unexpected(error.to_string());
-    let key = IdempotencyKey::parse(&idempotency_key).map_err(|error| unexpected(&error))?;
+    let key = IdempotencyKey::parse(&idempotency_key, KeyForm::Uuid).map_err(|error| unexpected(&error))?;
     let fingerprint = Fingerprint::of(&body).map_err(|error| unexpected(&error))?;
     let claim = ClaimRequest {
         operation: OperationType::named("PRODUCE"),

@@ -47,6 +47,7 @@ pub(crate) fn new_batch(received_at: Timestamp) -> NewBatch {
         received_at,
         checksum: None,
         trace_id: "bench".to_owned(),
+        source: None,
     };
     let payload_uri = format!("s3://bench/{}", metadata.key());
     NewBatch { metadata, payload_uri, cnpjs: CnpjAccess::Any }

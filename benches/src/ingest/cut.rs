@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 use chunker::pipeline::{self, Outcome, Output, RunError, Source};
-use chunker::{Cut, Job};
+use chunker::{Cut, CutSpec};
 use clap::ValueEnum;
 use flate2::write::MultiGzDecoder;
 use futures_util::future::{BoxFuture, ready};
@@ -194,7 +194,7 @@ async fn files(payload: Bytes) -> Result<Vec<Vec<u8>>, Error> {
 
 /// The real pipeline.
 async fn cut(payload: Bytes, output: &impl Output) -> Result<Cut, Error> {
-    let job = Job {
+    let job = CutSpec {
         format: Format::Array,
         rules: rules()?,
         plan: Plan::default(),

@@ -7,11 +7,11 @@ mod report;
 mod upsert;
 
 use std::path::{Path, PathBuf};
-use std::process::Stdio;
 
 use clap::Args;
 use tokio::process::Command;
 
+use crate::contest;
 use crate::error::Error;
 use crate::ingest::cut::{Part, Pass};
 use crate::ingest::report::Cuts;
@@ -86,8 +86,8 @@ impl Contender {
     async fn go(self, payload: &Path, script: &Path) -> Result<Pass, Error> {
         let mut command = match self {
             Self::Rust(part) => {
-                let mut command = Command::new(std::env::current_exe()?);
-                command.args(["cut", part.name()]);
+                let mut command = contest::own("cut")?;
+                command.arg(part.name());
                 command
             }
             Self::Node => {
@@ -96,18 +96,8 @@ impl Contender {
                 command
             }
         };
-        let output = command
-            .arg(payload)
-            .stdin(Stdio::null())
-            .stderr(Stdio::inherit())
-            .kill_on_drop(true)
-            .output()
-            .await?;
-        if output.status.success() {
-            Ok(serde_json::from_slice(&output.stdout)?)
-        } else {
-            Err(Error::Unexpected(format!("{self:?} failed ({})", output.status)))
-        }
+        command.arg(payload);
+        contest::run(command, &format!("{self:?}"), "cut").await
     }
 }
 

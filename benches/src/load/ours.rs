@@ -9,7 +9,7 @@ use std::time::Instant;
 use aws::{Environment, Sdk};
 use catalog::{Database, DatabaseConfig, NewBatch, Seal, SealedChunk, WriteOutcome};
 use chunker::pipeline::{self, Outcome, Output, RunError};
-use chunker::{Cut, Job};
+use chunker::{Cut, CutSpec};
 use clap::ValueEnum;
 use futures_util::future::BoxFuture;
 use ingestion::chunk::{Generation, Plan, decode};
@@ -110,7 +110,7 @@ impl Loader {
     }
 
     async fn cut(&self, key: &str, batch: &NewBatch, chunks: &Chunks) -> Result<Cut, Error> {
-        let job = Job {
+        let job = CutSpec {
             format: Format::Array,
             rules: rules()?,
             plan: Plan::default(),

@@ -1,0 +1,232 @@
+//! The calls, on the thread that connects. What holds for all of them: handles come from the same
+//! connection, structures carry their versions, and buffers are passed with their own lengths and
+//! outlive the call.
+#![allow(unsafe_code)]
+
+use std::fmt;
+
+use libmqm_sys::dlopen2::{MqWrapper, MqmContainer};
+use libmqm_sys::{self as mq, MQLONG};
+
+use crate::structures::{self, fill};
+use crate::{Error, length_of};
+
+pub(crate) struct Connection {
+    library: MqmContainer,
+    handle: mq::MQHCONN,
+}
+
+/// A call that did not end well.
+#[derive(Debug)]
+pub(crate) struct Failed(&'static str, MQLONG);
+
+impl fmt::Display for Failed {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} ended with reason {}", self.0, self.1)
+    }
+}
+
+/// What a call ends with.
+struct Codes(MQLONG, MQLONG);
+
+impl Codes {
+    const UNSET: Self = Self(mq::MQCC_UNKNOWN, mq::MQRC_UNEXPECTED_ERROR);
+
+    fn check(self, verb: &'static str) -> Result<(), Failed> {
+        if self.0 == mq::MQCC_OK { Ok(()) } else { Err(Failed(verb, self.1)) }
+    }
+}
+
+impl Connection {
+    pub(crate) fn open(
+        library: &str,
+        manager: &str,
+        channel: &str,
+        address: &str,
+        (user, password): (&str, &str),
+    ) -> Result<Self, Error> {
+        // SAFETY: the path is that of IBM's client library, or of one with its functions.
+        let library = unsafe { MqmContainer::load(library) }?;
+        let mut definition = structures::channel();
+        fill(&mut definition.ChannelName, channel);
+        fill(&mut definition.ConnectionName, address);
+        let mut security = structures::security();
+        security.CSPUserIdPtr = user.as_ptr().cast_mut().cast();
+        security.CSPUserIdLength = length_of(user.as_bytes());
+        security.CSPPasswordPtr = password.as_ptr().cast_mut().cast();
+        security.CSPPasswordLength = length_of(password.as_bytes());
+        let mut options = structures::connect_options();
+        options.Options = mq::MQCNO_CLIENT_BINDING | mq::MQCNO_HANDLE_SHARE_NONE;
+        options.ClientConnPtr = std::ptr::from_mut(&mut definition).cast();
+        options.SecurityParmsPtr = std::ptr::from_mut(&mut security);
+        let mut name = [0; 48];
+        fill(&mut name, manager);
+        let (mut handle, mut codes) = (mq::MQHC_UNUSABLE_HCONN, Codes::UNSET);
+        // SAFETY: the structures and what they point to outlive the call.
+        unsafe { library.MQCONNX(&name, &mut options, &mut handle, &mut codes.0, &mut codes.1) };
+        codes.check("MQCONNX")?;
+        Ok(Self { library, handle })
+    }
+
+    fn functions(&self) -> &MqWrapper {
+        &self.library
+    }
+
+    pub(crate) fn open_queue(&self, name: &str, options: MQLONG) -> Result<mq::MQHOBJ, Failed> {
+        let mut od = structures::object(mq::MQOT_Q);
+        fill(&mut od.ObjectName, name);
+        let (mut queue, mut codes) = (mq::MQHO_UNUSABLE_HOBJ, Codes::UNSET);
+        let options = options | mq::MQOO_FAIL_IF_QUIESCING;
+        // SAFETY: as all calls here.
+        unsafe {
+            self.functions().MQOPEN(self.handle, &mut od, options, &mut queue, &mut codes.0, &mut codes.1);
+        }
+        codes.check("MQOPEN").map(|()| queue)
+    }
+
+    pub(crate) fn message_handle(&self) -> Result<mq::MQHMSG, Failed> {
+        let options = structures::create_message_handle();
+        let (mut message, mut codes) = (mq::MQHM_UNUSABLE_HMSG, Codes::UNSET);
+        // SAFETY: as all calls here.
+        unsafe {
+            self.functions().MQCRTMH(self.handle, &options, &mut message, &mut codes.0, &mut codes.1);
+        }
+        codes.check("MQCRTMH").map(|()| message)
+    }
+
+    pub(crate) fn set_property(
+        &self,
+        message: mq::MQHMSG,
+        name: &str,
+        kind: MQLONG,
+        value: &[u8],
+    ) -> Result<(), Failed> {
+        let (options, name) = (structures::set_property(), structures::name(name));
+        let mut descriptor = structures::property_descriptor();
+        let mut codes = Codes::UNSET;
+        // SAFETY: as all calls here; name and value are only read.
+        unsafe {
+            self.functions().MQSETMP(
+                self.handle,
+                message,
+                &options,
+                &name,
+                &mut descriptor,
+                kind,
+                length_of(value),
+                value.as_ptr().cast_mut().cast(),
+                &mut codes.0,
+                &mut codes.1,
+            );
+        }
+        codes.check("MQSETMP")
+    }
+
+    pub(crate) fn put(
+        &self,
+        queue: mq::MQHOBJ,
+        message: mq::MQHMSG,
+        md: &mut mq::MQMD,
+        body: &[u8],
+    ) -> Result<(), Failed> {
+        let mut options = structures::put_options();
+        options.Options = mq::MQPMO_SYNCPOINT | mq::MQPMO_FAIL_IF_QUIESCING;
+        options.OriginalMsgHandle = message;
+        let mut codes = Codes::UNSET;
+        // SAFETY: as all calls here; the body is only read.
+        unsafe {
+            self.functions().MQPUT(
+                self.handle,
+                queue,
+                std::ptr::from_mut(md).cast(),
+                &mut options,
+                length_of(body),
+                body.as_ptr().cast_mut().cast(),
+                &mut codes.0,
+                &mut codes.1,
+            );
+        }
+        codes.check("MQPUT")
+    }
+
+    /// Gets the next message, and says how long its body is.
+    pub(crate) fn get(
+        &self,
+        queue: mq::MQHOBJ,
+        message: mq::MQHMSG,
+        body: &mut [u8],
+    ) -> Result<usize, Failed> {
+        let mut md = structures::descriptor();
+        let mut options = structures::get_options();
+        options.Options = mq::MQGMO_SYNCPOINT | mq::MQGMO_FAIL_IF_QUIESCING | mq::MQGMO_PROPERTIES_IN_HANDLE;
+        options.MsgHandle = message;
+        let (mut length, mut codes) = (0, Codes::UNSET);
+        // SAFETY: as all calls here.
+        unsafe {
+            self.functions().MQGET(
+                self.handle,
+                queue,
+                std::ptr::from_mut(&mut md).cast(),
+                &mut options,
+                length_of(body),
+                body.as_mut_ptr().cast(),
+                &mut length,
+                &mut codes.0,
+                &mut codes.1,
+            );
+        }
+        codes.check("MQGET").map(|()| usize::try_from(length).unwrap_or_default())
+    }
+
+    /// Reads all properties, and says how many there are.
+    pub(crate) fn read_properties(&self, message: mq::MQHMSG) -> Result<usize, Failed> {
+        let (mut name, mut value) = ([0_u8; mq::MQ_MAX_PROPERTY_NAME_LENGTH + 1], [0_u8; 1024]);
+        let mut which = mq::MQIMPO_INQ_FIRST;
+        for count in 0.. {
+            let mut options = structures::inquire_property();
+            options.Options = which | mq::MQIMPO_CONVERT_VALUE;
+            options.ReturnedName.VSPtr = name.as_mut_ptr().cast();
+            options.ReturnedName.VSBufSize = length_of(&name);
+            let any = structures::name("%");
+            let mut descriptor = structures::property_descriptor();
+            let (mut kind, mut length, mut codes) = (mq::MQTYPE_AS_SET, 0, Codes::UNSET);
+            // SAFETY: as all calls here.
+            unsafe {
+                self.functions().MQINQMP(
+                    self.handle,
+                    message,
+                    &mut options,
+                    &any,
+                    &mut descriptor,
+                    &mut kind,
+                    length_of(&value),
+                    value.as_mut_ptr().cast(),
+                    &mut length,
+                    &mut codes.0,
+                    &mut codes.1,
+                );
+            }
+            if codes.1 == mq::MQRC_PROPERTY_NOT_AVAILABLE {
+                return Ok(count);
+            }
+            codes.check("MQINQMP")?;
+            which = mq::MQIMPO_INQ_NEXT;
+        }
+        Ok(0)
+    }
+
+    pub(crate) fn commit(&self) -> Result<(), Failed> {
+        let mut codes = Codes::UNSET;
+        // SAFETY: as all calls here.
+        unsafe { self.functions().MQCMIT(self.handle, &mut codes.0, &mut codes.1) };
+        codes.check("MQCMIT")
+    }
+}
+
+impl Drop for Connection {
+    fn drop(&mut self) {
+        let mut codes = Codes::UNSET;
+        // SAFETY: as all calls here; nobody uses the handle afterwards.
+        unsafe { self.library.MQDISC(&mut self.handle, &mut codes.0, &mut codes.1) };
+    }
+}

@@ -1,0 +1,116 @@
+//! Puts or gets messages by the calls that the crate `ibm-mq` makes, one after another on one
+//! thread, and nothing else: `bare-mqi put|get QUEUE UNIT`, with `UNIT` messages a unit of work.
+//! `benches/src/mq` starts it, and reads what it prints.
+
+mod calls;
+// The structures' initial values, which are not what is compared.
+#[path = "../../../shared/ibm-mq/src/mqi/structures.rs"]
+#[allow(dead_code, reason = "it has those of all structures that the crate uses")]
+mod structures;
+
+use std::fmt;
+use std::time::Instant;
+
+use libmqm_sys::{self as mq, MQLONG};
+use nix::sys::resource::{UsageWho, getrusage};
+
+use crate::calls::{Connection, Failed};
+
+type Error = Box<dyn std::error::Error>;
+
+fn main() -> Result<(), Error> {
+    let mut arguments = std::env::args().skip(1);
+    let mut argument = || arguments.next().ok_or("usage: bare-mqi put|get QUEUE UNIT");
+    let (job, queue, unit) = (argument()?, argument()?, argument()?.parse()?);
+    let messages = variable("MESSAGES")?.parse()?;
+    let connection = Connection::open(
+        &variable("IBM_MQ_LIBRARY")?,
+        &variable("QUEUE_MANAGER")?,
+        &variable("CHANNEL")?,
+        &variable("CONN_NAME")?,
+        (&variable("MQ_USER")?, &variable("MQ_PASSWORD")?),
+    )?;
+    let (started, before) = (Instant::now(), cpu_seconds()?);
+    match job.as_str() {
+        "put" => put(&connection, &queue, unit, messages)?,
+        "get" => get(&connection, &queue, unit, messages)?,
+        _ => return Err("the first argument is put or get".into()),
+    }
+    let (seconds, cpu) = (started.elapsed().as_secs_f64(), cpu_seconds()? - before);
+    println!(r#"{{"messages":{messages},"seconds":{seconds},"cpu_seconds":{cpu}}}"#);
+    Ok(())
+}
+
+fn variable(name: &str) -> Result<String, Error> {
+    std::env::var(name).map_err(|_| format!("{name} is not set").into())
+}
+
+fn put(connection: &Connection, queue: &str, unit: u32, messages: u32) -> Result<(), Error> {
+    let queue = connection.open_queue(queue, mq::MQOO_OUTPUT)?;
+    let properties = connection.message_handle()?;
+    connection.set_property(properties, "idempotencyKey", mq::MQTYPE_STRING, KEY.as_bytes())?;
+    let body = [0xa5; 1024];
+    for index in 0..messages {
+        let mut md = structures::descriptor();
+        md.Persistence = mq::MQPER_NOT_PERSISTENT;
+        md.Priority = 0;
+        for (byte, id) in md.MsgId.iter_mut().zip(index.to_be_bytes()) {
+            *byte = id;
+        }
+        let sequence = i64::from(index).to_ne_bytes();
+        connection.set_property(properties, "sequence", mq::MQTYPE_INT64, &sequence)?;
+        connection.put(queue, properties, &mut md, &body)?;
+        if (index + 1) % unit == 0 || index + 1 == messages {
+            connection.commit()?;
+        }
+    }
+    Ok(())
+}
+
+fn get(connection: &Connection, queue: &str, unit: u32, messages: u32) -> Result<(), Error> {
+    let queue = connection.open_queue(queue, mq::MQOO_INPUT_SHARED | mq::MQOO_SAVE_ALL_CONTEXT)?;
+    let properties = connection.message_handle()?;
+    let mut body = vec![0; 64 * 1024];
+    for index in 0..messages {
+        if connection.get(queue, properties, &mut body)? != 1024 {
+            return Err(Wrong("a body").into());
+        }
+        if connection.read_properties(properties)? != 2 {
+            return Err(Wrong("a message's properties").into());
+        }
+        if (index + 1) % unit == 0 || index + 1 == messages {
+            connection.commit()?;
+        }
+    }
+    Ok(())
+}
+
+const KEY: &str = "0190b5a8-0000-7000-8000-000000000001";
+
+#[derive(Debug)]
+struct Wrong(&'static str);
+
+impl fmt::Display for Wrong {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} is not as it was put", self.0)
+    }
+}
+
+impl std::error::Error for Wrong {}
+
+/// User and system time of this process.
+fn cpu_seconds() -> Result<f64, Error> {
+    let usage = getrusage(UsageWho::RUSAGE_SELF)?;
+    let seconds = |time: nix::sys::time::TimeVal| {
+        f64::from(u32::try_from(time.tv_sec()).unwrap_or(u32::MAX))
+            + f64::from(u32::try_from(time.tv_usec()).unwrap_or_default()) / 1e6
+    };
+    Ok(seconds(usage.user_time()) + seconds(usage.system_time()))
+}
+
+/// The length of a buffer as a call takes it.
+fn length_of(bytes: &[u8]) -> MQLONG {
+    MQLONG::try_from(bytes.len()).unwrap_or(MQLONG::MAX)
+}
+
+impl std::error::Error for Failed {}

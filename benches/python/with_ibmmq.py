@@ -1,0 +1,90 @@
+"""IBM's own client of the MQI: puts or gets messages, some to a unit of work.
+
+with_ibmmq.py put|get QUEUE UNIT [bare]: with `bare`, messages have no properties.
+"""
+
+import json
+import os
+import sys
+import time
+
+import ibmmq
+from ibmmq import CMQC
+
+MESSAGES = int(os.environ["MESSAGES"])
+BODY = b"\xa5" * 1024
+KEY = "0190b5a8-0000-7000-8000-000000000001"
+
+job, name, unit, *more = sys.argv[1:]
+unit = int(unit)
+bare = more == ["bare"]
+
+manager = ibmmq.connect(
+    os.environ["QUEUE_MANAGER"],
+    os.environ["CHANNEL"],
+    os.environ["CONN_NAME"],
+    os.environ["MQ_USER"],
+    os.environ["MQ_PASSWORD"],
+)
+
+
+def put():
+    queue = ibmmq.Queue(manager, name, CMQC.MQOO_OUTPUT | CMQC.MQOO_FAIL_IF_QUIESCING)
+    pmo = ibmmq.PMO(Version=CMQC.MQPMO_VERSION_3, Options=CMQC.MQPMO_SYNCPOINT | CMQC.MQPMO_FAIL_IF_QUIESCING)
+    if not bare:
+        handle = ibmmq.MessageHandle(manager)
+        handle.properties.set("idempotencyKey", KEY, CMQC.MQTYPE_STRING, CMQC.MQVL_NULL_TERMINATED)
+        pmo.OriginalMsgHandle = handle.get_handle()
+    for index in range(MESSAGES):
+        md = ibmmq.MD(
+            MsgId=index.to_bytes(4, "big").ljust(24, b"\0"),
+            Persistence=CMQC.MQPER_NOT_PERSISTENT,
+            Priority=0,
+        )
+        if not bare:
+            handle.properties.set("sequence", index, CMQC.MQTYPE_INT64, 0)
+        queue.put(BODY, md, pmo)
+        if (index + 1) % unit == 0 or index + 1 == MESSAGES:
+            manager.commit()
+
+
+def get():
+    queue = ibmmq.Queue(manager, name, CMQC.MQOO_INPUT_SHARED | CMQC.MQOO_FAIL_IF_QUIESCING)
+    properties = CMQC.MQGMO_NO_PROPERTIES if bare else CMQC.MQGMO_PROPERTIES_IN_HANDLE
+    options = CMQC.MQGMO_SYNCPOINT | CMQC.MQGMO_FAIL_IF_QUIESCING | properties
+    gmo = ibmmq.GMO(Version=CMQC.MQGMO_VERSION_4, Options=options)
+    if not bare:
+        handle = ibmmq.MessageHandle(manager)
+        gmo.MsgHandle = handle.get_handle()
+    for index in range(MESSAGES):
+        # A fresh descriptor, because an id in it would be matched.
+        body = queue.get(65536, ibmmq.MD(), gmo)
+        assert len(body) == 1024
+        if not bare:
+            assert read_properties(handle) == 2
+        if (index + 1) % unit == 0 or index + 1 == MESSAGES:
+            manager.commit()
+
+
+def read_properties(handle):
+    """Reads all properties, and returns how many there are."""
+    count, which = 0, CMQC.MQIMPO_INQ_FIRST
+    while True:
+        try:
+            handle.properties.get("%", impo_options=which | CMQC.MQIMPO_CONVERT_VALUE)
+        except ibmmq.MQMIError as error:
+            if error.reason != CMQC.MQRC_PROPERTY_NOT_AVAILABLE:
+                raise
+            return count
+        count, which = count + 1, CMQC.MQIMPO_INQ_NEXT
+
+
+started, cpu = time.perf_counter(), time.process_time()
+{"put": put, "get": get}[job]()
+report = {
+    "messages": MESSAGES,
+    "seconds": time.perf_counter() - started,
+    "cpu_seconds": time.process_time() - cpu,
+}
+manager.disconnect()
+print(json.dumps(report))
