@@ -11,6 +11,7 @@ use url::Url;
 use uuid::Uuid;
 
 const PRODUCE: &str = "/messages/produce";
+const MOVE: &str = "/messages/move";
 
 /// Sends a produce whose body is given as text.
 async fn produce_text(gateway: &Gateway, body: impl Into<Vec<u8>>) -> Answer {
@@ -24,6 +25,32 @@ fn inline(queue: &Queue, conn_name: &str, secret: &str) -> Value {
     let user = Url::parse(&variable("AMQP_URL")).unwrap().username().to_owned();
     let auth = json!({"user": user, "passwordRef": secret});
     json!({"target": {"broker": "rabbitmq", "connName": conn_name, "queue": queue.name, "auth": auth}})
+}
+
+/// What every operation does with a body of JSON before it asks what the body is about.
+#[tokio::test]
+async fn every_operation_refuses_bodies_that_it_cannot_take() {
+    let gateway = Gateway::new();
+    let batch = "/v1/inovafarma/batches/01a1fd8c-697b-7c4e-8d21-3f5a6b7c8d9e/replay";
+    let uploads = "/v1/inovafarma/products/uploads";
+    for path in ["/messages/consume", MOVE, "/queue/depth", "/connections/test", uploads, batch] {
+        let send = async |content_type: &str, encoding: &str, body: Vec<u8>| {
+            let key = Uuid::new_v4().to_string();
+            let headers = [
+                ("x-api-key", KEY_A),
+                ("content-type", content_type),
+                ("content-encoding", encoding),
+                ("idempotency-key", key.as_str()),
+                ("x-inova-load-type", "delta"),
+            ];
+            gateway.send("POST", path, &headers, body).await
+        };
+        let json = "application/json";
+        send(json, "", b"{".to_vec()).await.expect_problem(400, "MALFORMED_JSON");
+        send(json, "", vec![b' '; 64 * 1024 + 1]).await.expect_problem(413, "MAX_PAYLOAD_EXCEEDED");
+        send("text/plain", "", b"{}".to_vec()).await.expect_problem(415, "CONTENT_TYPE");
+        send(json, "br", b"{}".to_vec()).await.expect_problem(415, "CONTENT_ENCODING");
+    }
 }
 
 #[tokio::test]
@@ -157,7 +184,7 @@ async fn api_keys_and_scopes() {
     let queue = broker.queue().await;
     let body = queue.target();
     let json_type = ("content-type", "application/json");
-    for path in [PRODUCE, "/messages/consume", "/messages/move", "/queue/depth", "/connections/test"] {
+    for path in [PRODUCE, "/messages/consume", MOVE, "/queue/depth", "/connections/test"] {
         gateway
             .send("POST", path, &[json_type], body.to_string())
             .await

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use accepted::Accepted;
 use end_to_end::{Gateway, KEY_B, READONLY_KEY, variable};
-use ingestion::payload::{AcceptedBatch, MediaType, PayloadMetadata};
+use ingestion::payload::{AcceptedBatch, MediaType, PayloadMetadata, Source};
 use ingestion::product::CnpjAccess;
 use jiff::{SignedDuration, Timestamp};
 use serde_json::{Value, json};
@@ -82,7 +82,11 @@ async fn lists_go_from_the_newest_to_the_oldest() {
     assert_eq!(ours, loaded.iter().rev().collect::<Vec<_>>());
 
     let cursor = query.trim_start_matches("limit=1&");
-    for other in [format!("{cursor}&load_type=delta"), format!("{cursor}&status=FAILED")] {
+    for other in [
+        format!("{cursor}&load_type=delta"),
+        format!("{cursor}&status=FAILED"),
+        format!("{cursor}&source_key=x"),
+    ] {
         let answer = Gateway::new().get(&format!("{BATCHES}?{other}")).await;
         assert_eq!(answer.expect_problem(400, "INVALID_PARAMETER").json()["parameter"], "cursor");
     }
@@ -141,6 +145,28 @@ async fn a_list_by_status_leaves_no_batch_out_however_many_are_newer() {
     assert!(found.contains(&id(&waits)) && found.contains(&id(&expired)));
 }
 
+#[tokio::test]
+async fn a_list_by_an_object_has_its_batches_before_the_database_knows_them() {
+    let key = format!("drop/{TENANT_B}/full/{}/loja 12.json", Uuid::new_v4());
+    let source = |key: &str| {
+        let (bucket, etag) = ("drops".to_owned(), "\"ab\"".to_owned());
+        Some(Source { bucket, key: key.to_owned(), etag, version_id: Some("v1".to_owned()) })
+    };
+    let made_of = |key: &str| {
+        let batch = without_payload(Some(900));
+        let metadata = PayloadMetadata { source: source(key), ..batch.metadata.clone() };
+        AcceptedBatch { metadata, ..batch }
+    };
+    let (ours, other) = (made_of(&key), made_of(&format!("{key}.gz")));
+    accept(&[ours.clone(), other, without_payload(Some(900))]).await;
+    let pages = walk(&format!("limit=2&source_key={}", key.replace(' ', "%20"))).await;
+    let found: Vec<&Value> = pages.iter().flat_map(|page| page["batches"].as_array().unwrap()).collect();
+    let [batch] = &found[..] else { panic!("{found:?}") };
+    conforms("Batch", batch);
+    assert_eq!(batch["batch_id"], ours.metadata.batch_id.to_string());
+    assert_eq!(batch["source"], json!({"bucket": "drops", "key": key, "etag": "\"ab\"", "version_id": "v1"}));
+}
+
 /// What a request leaves that was refused, or died, between the item and the payload.
 #[tokio::test]
 async fn a_batch_whose_payload_was_never_stored_is_no_batch() {
@@ -170,6 +196,8 @@ async fn values_that_are_wrong_are_named() {
         (format!("{BATCHES}?limit=many"), "limit"),
         (format!("{BATCHES}?status=DONE"), "status"),
         (format!("{BATCHES}?load_type=half"), "load_type"),
+        (format!("{BATCHES}?source_key={}", "x".repeat(1025)), "source_key"),
+        (format!("{BATCHES}?source_key=%00"), "source_key"),
         (format!("{BATCHES}?cursor=abc"), "cursor"),
         (format!("{BATCHES}/17"), "batch_id"),
         (format!("{BATCHES}/17/errors"), "batch_id"),

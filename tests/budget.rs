@@ -13,7 +13,7 @@ use access::AccessStore;
 use aws_sdk_dynamodb::Client;
 use aws_sdk_dynamodb::types::AttributeValue;
 use bytes::Bytes;
-use end_to_end::{Access, variable};
+use end_to_end::{Access, Answer, contract, variable};
 use futures_util::future::join_all;
 use gateway::{Budget, Gateway, Idempotency, MqAccess, Operation};
 use http::{HeaderValue, Request, Response};
@@ -108,6 +108,7 @@ impl Stand {
             service: "budget",
             access: AccessStore::new(dynamodb.clone(), variable("ACCESS_TABLE")),
             mq_access: MqAccess::new(lambda, "mq-access".to_owned()).with_budget(Some(budget)),
+            uploads: None,
             inline_targets: "rabbitmq://**:*/*".parse::<InlineTargets>().unwrap(),
             idempotency: Some(Idempotency {
                 store: Store::new(dynamodb.clone(), table),
@@ -129,6 +130,10 @@ impl Stand {
             .body(Body::from(body.to_string()))
             .unwrap();
         let response = self.gateway.handle::<O>(request).await;
+        if response.status() == 429 {
+            let (headers, bytes) = (response.headers().clone(), response.body().to_vec());
+            contract::hold(O::ROUTE.method, O::ROUTE.path, &Answer { status: 429, headers, bytes });
+        }
         let problem: Value = serde_json::from_slice(response.body()).unwrap_or_default();
         let is_told_when = response.headers().contains_key("retry-after");
         assert_eq!(is_told_when, response.status() == 429, "{problem}");

@@ -66,6 +66,7 @@ async fn a_foreign_message_is_shown_with_everything_it_has() {
         .with_expiration("600000")
         .with_timestamp(1_700_000_000)
         .with_headers(headers)
+        .with_cluster_id("cluster")
         .finish();
     broker.publish(&queue, properties, vec![0xff, 0x01]).await;
     let answer = gateway.consume(Uuid::new_v4(), &queue.target()).await.expect(200).json();
@@ -77,7 +78,10 @@ async fn a_foreign_message_is_shown_with_everything_it_has() {
     assert_eq!(message["headers"], json!({"text": "ação", "number": -7, "table": {"inner": true}}));
     assert_eq!((&message["persistence"], &message["priority"]), (&json!("persistent"), &json!(3)));
     assert_eq!((&message["expiryMs"], &message["format"]), (&json!(600_000), &json!("application/xml")));
-    assert_eq!(message["putAt"], "2023-11-14T22:13:20.000Z");
+    assert_eq!(
+        (&message["putAt"], &message["clusterId"]),
+        (&json!("2023-11-14T22:13:20.000Z"), &json!("cluster"))
+    );
     broker.delete(&queue).await;
 }
 
@@ -163,14 +167,61 @@ async fn a_message_that_can_never_fit_is_refused_and_stays() {
 }
 
 #[tokio::test]
-async fn selectors_and_browsing_where_it_could_delete_are_refused() {
+async fn selectors_are_refused() {
     let (gateway, broker) = (Gateway::new(), Broker::connect().await);
     let queue = broker.queue().await;
     let selecting = queue.request(json!({"selector": {"correlIdBase64": "YQ=="}}));
     gateway.consume(Uuid::new_v4(), &selecting).await.expect_problem(422, "UNSUPPORTED_BY_BROKER");
-    let quorum = broker.queue_with(&[("x-queue-type", FieldValue::S("quorum".try_into().unwrap()))]).await;
-    let browse = quorum.request(json!({"browseOnly": true, "waitSeconds": 0}));
-    gateway.post("/messages/consume", &browse).await.expect_problem(422, "UNSUPPORTED_BY_BROKER");
     broker.delete(&queue).await;
+}
+
+/// The gateway counts with what the version counts: see `docs/rabbitmq.md`.
+#[tokio::test]
+async fn a_quorum_queue_is_browsed_where_that_cannot_drop_its_messages() {
+    let (gateway, broker) = (Gateway::new(), Broker::connect().await);
+    let test =
+        gateway.post("/connections/test", &json!({"targetRef": "local-rabbit"})).await.expect(200).json();
+    let version = test["broker"]["version"].as_str().unwrap();
+    let release: Vec<u32> = version.split('.').take(2).map(|part| part.parse().unwrap()).collect();
+    let arguments = [
+        ("x-queue-type", FieldValue::S("quorum".try_into().unwrap())),
+        ("x-delivery-limit", FieldValue::I(1)),
+    ];
+    let quorum = broker.queue_with(&arguments).await;
+    put(&broker, &quorum, 3).await;
+    depth_becomes(&gateway, &quorum, 3).await;
+    for time in 0..4 {
+        for ack in [None, Some("rollback")] {
+            depth_becomes(&gateway, &quorum, 3).await;
+            let response = match ack {
+                None => {
+                    let browse =
+                        quorum.request(json!({"browseOnly": true, "maxMessages": 10, "waitSeconds": 0}));
+                    gateway.post("/messages/consume", &browse).await
+                }
+                Some(ack) => {
+                    let consume = quorum.request(json!({"ack": ack, "maxMessages": 10, "waitSeconds": 0}));
+                    gateway.consume(Uuid::new_v4(), &consume).await
+                }
+            };
+            if release < vec![4, 3] {
+                response.expect_problem(422, "UNSUPPORTED_BY_BROKER");
+                continue;
+            }
+            let answer = response.expect(200).json();
+            assert_eq!(
+                (&answer["count"], &answer["messages"][0]["bodyText"]),
+                (&json!(3), &json!("message 0"))
+            );
+            assert!(answer["messages"][2]["backoutCount"].as_u64().unwrap() >= 2 * time, "{answer}");
+        }
+    }
+    if release < vec![4, 3] {
+        let other = broker.queue().await;
+        let dry = json!({"from": quorum.target(), "to": {"queue": other.name}, "dryRun": true});
+        gateway.post("/messages/move", &dry).await.expect_problem(422, "UNSUPPORTED_BY_BROKER");
+        broker.delete(&other).await;
+    }
+    depth_becomes(&gateway, &quorum, 3).await;
     broker.delete(&quorum).await;
 }

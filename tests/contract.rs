@@ -64,8 +64,12 @@ fn the_contract_describes_exactly_the_routes_of_the_template() {
 
 #[test]
 fn every_function_serves_the_routes_that_the_template_sends_it() {
-    assert_eq!(template_routes(Some("ProduceFunction")), route(produce::ProduceRequest::ROUTE));
-    assert_eq!(template_routes(Some("ConsumeFunction")), route(consume::ConsumeRequest::ROUTE));
+    let produce =
+        [produce::ProduceRequest::ROUTE, gateway::UPLOADED_BODY].into_iter().flat_map(route).collect();
+    assert_eq!(template_routes(Some("ProduceFunction")), produce);
+    let consume =
+        [consume::ConsumeRequest::ROUTE, gateway::STORED_BODY].into_iter().flat_map(route).collect();
+    assert_eq!(template_routes(Some("ConsumeFunction")), consume);
     assert_eq!(template_routes(Some("MoveMessagesFunction")), route(move_messages::MoveRequest::ROUTE));
     assert_eq!(template_routes(Some("DepthFunction")), route(depth::DepthRequest::ROUTE));
     assert_eq!(

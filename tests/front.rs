@@ -27,10 +27,11 @@ async fn a_gzip_body_arrives_intact() {
 async fn bodies_beyond_lambdas_and_api_gateways_limits_are_413_with_its_own_body() {
     let gateway = Gateway::new();
     let headers = [("x-api-key", KEY_A), ("content-type", "application/json")];
-    for size in [6 * 1024 * 1024 + 1, 10 * 1024 * 1024 + 1] {
-        let answer =
-            gateway.send("POST", "/queue/depth", &headers, vec![b' '; size]).await.expect(413).json();
-        assert!(answer["message"].is_string() && answer.get("code").is_none(), "{answer}");
+    for path in ["/queue/depth", "/v1/inovafarma/products"] {
+        for size in [6 * 1024 * 1024 + 1, 10 * 1024 * 1024 + 1] {
+            let answer = gateway.send("POST", path, &headers, vec![b' '; size]).await.expect(413).json();
+            assert_eq!(answer, json!({"message": "Request Entity Too Large"}), "{path} {size}");
+        }
     }
 }
 
@@ -65,6 +66,9 @@ async fn health_status_contract_and_docs_are_served() {
     let script = gateway.send("GET", "/docs/swagger-ui-bundle.js", &[], "").await.expect(200);
     assert!(script.header("content-type").unwrap().contains("javascript"));
     assert_eq!(script.header("content-encoding"), Some("gzip"));
+    let icon = gateway.send("GET", "/docs/favicon-32x32.png", &[], "").await.expect(200);
+    assert_eq!(icon.header("content-type"), Some("image/png"));
+    gateway.send("GET", "/docs/nothing.css", &[], "").await.expect_problem(404, "ROUTE_NOT_FOUND");
     let mut inflated = Vec::new();
     #[expect(clippy::disallowed_methods, reason = "the stack's own file")]
     GzDecoder::new(script.bytes.as_slice()).read_to_end(&mut inflated).unwrap();

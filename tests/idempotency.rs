@@ -4,12 +4,25 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use aws_sdk_dynamodb::types::AttributeValue;
-use end_to_end::{Answer, Broker, Gateway, KEY_B, Records};
+use end_to_end::{Answer, Broker, Gateway, KEY_B, On, Records, Site};
 use futures_util::future::join_all;
 use serde_json::json;
 use uuid::Uuid;
 
 const PRODUCE: &str = "/messages/produce";
+
+end_to_end::on_both! {
+    fifty_identical_requests_at_once_run_once,
+    of_two_bodies_under_one_key_one_wins_and_the_other_is_always_refused,
+    a_replay_is_the_first_response_byte_for_byte,
+    a_consume_is_replayed_with_its_messages,
+    a_result_of_megabytes_is_replayed_byte_for_byte,
+    tenants_and_operations_do_not_share_keys,
+    after_its_retention_a_key_is_new,
+    the_record_has_the_documented_attributes,
+    a_running_execution_answers_409_until_its_lease_is_over,
+    a_prepared_consume_answers_with_what_is_stored_and_says_that_it_is_in_doubt,
+}
 
 fn counted(answers: &[Answer]) -> BTreeMap<(u16, bool, String), usize> {
     let mut counts = BTreeMap::new();
@@ -21,11 +34,10 @@ fn counted(answers: &[Answer]) -> BTreeMap<(u16, bool, String), usize> {
     counts
 }
 
-#[tokio::test]
-async fn fifty_identical_requests_at_once_run_once() {
-    let (gateway, broker, key) = (Gateway::new(), Broker::connect().await, Uuid::new_v4());
+async fn fifty_identical_requests_at_once_run_once(on: On) {
+    let (gateway, broker, key) = (Gateway::new(), Site::start(on).await, Uuid::new_v4());
     let queue = broker.queue().await;
-    let body = queue.request(json!({"batch": {"count": 10}}));
+    let body = broker.request(&queue, json!({"batch": {"count": 10}}));
     let answers = join_all((0..50).map(|_| gateway.produce(key, &body))).await;
     let counts = counted(&answers);
     let executed = counts.get(&(201, false, String::new())).copied().unwrap_or_default();
@@ -43,12 +55,13 @@ async fn fifty_identical_requests_at_once_run_once() {
     broker.delete(&queue).await;
 }
 
-#[tokio::test]
-async fn of_two_bodies_under_one_key_one_wins_and_the_other_is_always_refused() {
-    let (gateway, broker, key) = (Gateway::new(), Broker::connect().await, Uuid::new_v4());
+async fn of_two_bodies_under_one_key_one_wins_and_the_other_is_always_refused(on: On) {
+    let (gateway, broker, key) = (Gateway::new(), Site::start(on).await, Uuid::new_v4());
     let queue = broker.queue().await;
-    let bodies =
-        [queue.request(json!({"batch": {"count": 3}})), queue.request(json!({"batch": {"count": 5}}))];
+    let bodies = [
+        broker.request(&queue, json!({"batch": {"count": 3}})),
+        broker.request(&queue, json!({"batch": {"count": 5}})),
+    ];
     let answers = join_all((0..50).map(|n| gateway.produce(key, &bodies[n % 2]))).await;
     let conflicts = |side: usize| {
         let of_side = answers.iter().skip(side).step_by(2);
@@ -67,12 +80,12 @@ async fn of_two_bodies_under_one_key_one_wins_and_the_other_is_always_refused() 
     broker.delete(&queue).await;
 }
 
-#[tokio::test]
-async fn a_replay_is_the_first_response_byte_for_byte() {
-    let (gateway, broker, key) = (Gateway::new(), Broker::connect().await, Uuid::new_v4());
+async fn a_replay_is_the_first_response_byte_for_byte(on: On) {
+    let (gateway, broker, key) = (Gateway::new(), Site::start(on).await, Uuid::new_v4());
     let queue = broker.queue().await;
-    let first = gateway.produce(key, &queue.target()).await.expect(201);
-    let again = gateway.produce(key, &queue.target()).await.expect(201);
+    let target = broker.request(&queue, json!({}));
+    let first = gateway.produce(key, &target).await.expect(201);
+    let again = gateway.produce(key, &target).await.expect(201);
     assert_eq!(first.bytes, again.bytes);
     for name in ["content-type", "content-digest", "idempotency-key"] {
         assert_eq!(first.header(name), again.header(name), "{name}");
@@ -84,27 +97,28 @@ async fn a_replay_is_the_first_response_byte_for_byte() {
     broker.delete(&queue).await;
 }
 
-#[tokio::test]
-async fn a_consume_is_replayed_with_its_messages() {
-    let (gateway, broker, key) = (Gateway::new(), Broker::connect().await, Uuid::new_v4());
+async fn a_consume_is_replayed_with_its_messages(on: On) {
+    let (gateway, broker, key) = (Gateway::new(), Site::start(on).await, Uuid::new_v4());
     let queue = broker.queue().await;
-    gateway.produce(Uuid::new_v4(), &queue.request(json!({"batch": {"count": 4}}))).await.expect(201);
-    let body = queue.request(json!({"maxMessages": 3}));
+    gateway
+        .produce(Uuid::new_v4(), &broker.request(&queue, json!({"batch": {"count": 4}})))
+        .await
+        .expect(201);
+    let body = broker.request(&queue, json!({"maxMessages": 3}));
     let first = gateway.consume(key, &body).await.expect(200);
     let again = gateway.consume(key, &body).await.expect(200);
     assert_eq!(first.bytes, again.bytes);
     assert_eq!(again.header("idempotent-replay"), Some("true"));
-    assert_eq!(gateway.depth(&queue.name).await, 1);
+    assert_eq!(broker.ready(&queue).await, 1);
     broker.delete(&queue).await;
 }
 
-#[tokio::test]
-async fn a_result_of_megabytes_is_replayed_byte_for_byte() {
-    let (gateway, broker, key) = (Gateway::new(), Broker::connect().await, Uuid::new_v4());
+async fn a_result_of_megabytes_is_replayed_byte_for_byte(on: On) {
+    let (gateway, broker, key) = (Gateway::new(), Site::start(on).await, Uuid::new_v4());
     let queue = broker.queue().await;
     let megabytes = json!({"batch": {"count": 35, "messageSizeBytes": 100_000}});
-    gateway.produce(Uuid::new_v4(), &queue.request(megabytes)).await.expect(201);
-    let body = queue.request(json!({"maxMessages": 100}));
+    gateway.produce(Uuid::new_v4(), &broker.request(&queue, megabytes)).await.expect(201);
+    let body = broker.request(&queue, json!({"maxMessages": 100}));
     let first = gateway.consume(key, &body).await.expect(200);
     assert_eq!(
         (first.json()["count"].as_u64(), first.json()["truncated"].as_bool()),
@@ -114,7 +128,7 @@ async fn a_result_of_megabytes_is_replayed_byte_for_byte() {
     assert!(first.bytes == again.bytes && again.header("idempotent-replay") == Some("true"));
     let record = Records::open().await.find("CONSUME", key).await.unwrap();
     assert!(record["responseLocation"].as_s().unwrap().starts_with("results/"));
-    assert_eq!(gateway.depth(&queue.name).await, 0);
+    assert_eq!(broker.ready(&queue).await, 0);
     broker.delete(&queue).await;
 }
 
@@ -186,14 +200,14 @@ async fn spelling_does_not_make_another_request_but_null_does() {
     broker.delete(&queue).await;
 }
 
-#[tokio::test]
-async fn tenants_and_operations_do_not_share_keys() {
-    let (gateway, broker, key) = (Gateway::new(), Broker::connect().await, Uuid::new_v4());
+async fn tenants_and_operations_do_not_share_keys(on: On) {
+    let (gateway, broker, key) = (Gateway::new(), Site::start(on).await, Uuid::new_v4());
     let queue = broker.queue().await;
-    gateway.produce(key, &queue.target()).await.expect(201);
-    let other = gateway.with_key(KEY_B).produce(key, &queue.target()).await.expect(201);
+    let target = broker.request(&queue, json!({}));
+    gateway.produce(key, &target).await.expect(201);
+    let other = gateway.with_key(KEY_B).produce(key, &target).await.expect(201);
     assert_eq!(other.header("idempotent-replay"), None);
-    let consumed = gateway.consume(key, &queue.target()).await.expect(200);
+    let consumed = gateway.consume(key, &target).await.expect(200);
     assert_eq!(consumed.json()["count"], 1);
     assert_eq!(broker.drain(&queue).await.len(), 1);
     broker.delete(&queue).await;
@@ -216,35 +230,35 @@ async fn what_had_no_effect_runs_again() {
     broker.delete(&queue).await;
 }
 
-#[tokio::test]
-async fn after_its_retention_a_key_is_new() {
-    let (gateway, broker, key) = (Gateway::new(), Broker::connect().await, Uuid::new_v4());
+async fn after_its_retention_a_key_is_new(on: On) {
+    let (gateway, broker, key) = (Gateway::new(), Site::start(on).await, Uuid::new_v4());
     let queue = broker.queue().await;
+    let target = broker.request(&queue, json!({}));
     let key_text = key.to_string();
     let headers = [("idempotency-key", key_text.as_str()), ("idempotency-expiry-seconds", "2")];
-    gateway.post_with(PRODUCE, &headers, &queue.target()).await.expect(201);
-    let again = gateway.post_with(PRODUCE, &headers, &queue.target()).await.expect(201);
+    gateway.post_with(PRODUCE, &headers, &target).await.expect(201);
+    let again = gateway.post_with(PRODUCE, &headers, &target).await.expect(201);
     assert_eq!(again.header("idempotent-replay"), Some("true"));
     tokio::time::sleep(Duration::from_millis(2_200)).await;
-    let other = queue.request(json!({"batch": {"count": 2}}));
+    let other = broker.request(&queue, json!({"batch": {"count": 2}}));
     let anew = gateway.post_with(PRODUCE, &headers, &other).await.expect(201);
     assert_eq!(anew.header("idempotent-replay"), None);
     assert_eq!(broker.drain(&queue).await.len(), 3);
     broker.delete(&queue).await;
 }
 
-#[tokio::test]
-async fn the_record_has_the_documented_attributes() {
-    let (gateway, broker, key) = (Gateway::new(), Broker::connect().await, Uuid::new_v4());
+async fn the_record_has_the_documented_attributes(on: On) {
+    let (gateway, broker, key) = (Gateway::new(), Site::start(on).await, Uuid::new_v4());
     let queue = broker.queue().await;
-    let answer = gateway.produce(key, &queue.target()).await.expect(201);
+    let target = broker.request(&queue, json!({}));
+    let answer = gateway.produce(key, &target).await.expect(201);
     let record = Records::open().await.find("PRODUCE", key).await.unwrap();
     let text = |name: &str| record.get(name).and_then(|value| value.as_s().ok()).cloned().unwrap_or_default();
     let number =
         |name: &str| record.get(name).and_then(|value| value.as_n().ok()).and_then(|n| n.parse::<i64>().ok());
     assert_eq!((text("status").as_str(), text("operationType").as_str()), ("COMPLETED", "PRODUCE"));
     assert_eq!((text("idempotencyKey"), text("tenantId").as_str()), (key.to_string(), end_to_end::TENANT_A));
-    assert_eq!(text("target"), format!("/:{}", queue.name));
+    assert_eq!(text("target"), broker.shown(&queue));
     assert_eq!(text("responsePayload").into_bytes(), answer.bytes);
     assert_eq!(Some(text("responseDigest").as_str()), answer.header("content-digest"));
     assert_eq!(Some(text("traceId").as_str()), answer.header("x-trace-id"));
@@ -266,11 +280,11 @@ async fn the_record_has_the_documented_attributes() {
     broker.delete(&queue).await;
 }
 
-#[tokio::test]
-async fn a_running_execution_answers_409_until_its_lease_is_over() {
-    let (gateway, broker, key) = (Gateway::new(), Broker::connect().await, Uuid::new_v4());
+async fn a_running_execution_answers_409_until_its_lease_is_over(on: On) {
+    let (gateway, broker, key) = (Gateway::new(), Site::start(on).await, Uuid::new_v4());
     let queue = broker.queue().await;
-    gateway.produce(key, &queue.target()).await.expect(201);
+    let target = broker.request(&queue, json!({}));
+    gateway.produce(key, &target).await.expect(201);
     let records = Records::open().await;
     let now = i64::try_from(
         std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap().as_millis(),
@@ -283,14 +297,13 @@ async fn a_running_execution_answers_409_until_its_lease_is_over() {
         ]
     };
     records.set("PRODUCE", key, &crashed(now + 20_000)).await;
-    let refused =
-        gateway.produce(key, &queue.target()).await.expect_problem(409, "IDEMPOTENT_REQUEST_IN_PROGRESS");
+    let refused = gateway.produce(key, &target).await.expect_problem(409, "IDEMPOTENT_REQUEST_IN_PROGRESS");
     let retry_after: u32 = refused.header("retry-after").unwrap().parse().unwrap();
     assert!((10..=20).contains(&retry_after), "{retry_after}");
-    let other = queue.request(json!({"batch": {"count": 2}}));
+    let other = broker.request(&queue, json!({"batch": {"count": 2}}));
     gateway.produce(key, &other).await.expect_problem(409, "CONFLICTING_IDEMPOTENT_REQUEST");
     records.set("PRODUCE", key, &crashed(now - 1)).await;
-    let taken_over = gateway.produce(key, &queue.target()).await.expect(201);
+    let taken_over = gateway.produce(key, &target).await.expect(201);
     assert_eq!(
         (taken_over.header("idempotent-replay"), taken_over.json()["possibleDuplicates"].as_u64()),
         (None, Some(1))
@@ -298,21 +311,21 @@ async fn a_running_execution_answers_409_until_its_lease_is_over() {
     broker.delete(&queue).await;
 }
 
-#[tokio::test]
-async fn a_prepared_consume_answers_with_what_is_stored_and_says_that_it_is_in_doubt() {
-    let (gateway, broker, key) = (Gateway::new(), Broker::connect().await, Uuid::new_v4());
+async fn a_prepared_consume_answers_with_what_is_stored_and_says_that_it_is_in_doubt(on: On) {
+    let (gateway, broker, key) = (Gateway::new(), Site::start(on).await, Uuid::new_v4());
     let queue = broker.queue().await;
-    gateway.produce(Uuid::new_v4(), &queue.target()).await.expect(201);
-    let first = gateway.consume(key, &queue.target()).await.expect(200).json();
+    let target = broker.request(&queue, json!({}));
+    gateway.produce(Uuid::new_v4(), &target).await.expect(201);
+    let first = gateway.consume(key, &target).await.expect(200).json();
     let prepared = [
         ("status", AttributeValue::S("PREPARED".to_owned())),
         ("leaseExpiresAt", AttributeValue::N("1".to_owned())),
     ];
     Records::open().await.set("CONSUME", key, &prepared).await;
-    let answer = gateway.consume(key, &queue.target()).await.expect(200);
+    let answer = gateway.consume(key, &target).await.expect(200);
     let doubtful = answer.json();
     assert_eq!((&doubtful["deliveryInDoubt"], &doubtful["messages"]), (&json!(true), &first["messages"]));
-    let replay = gateway.consume(key, &queue.target()).await.expect(200);
+    let replay = gateway.consume(key, &target).await.expect(200);
     assert_eq!((replay.bytes, replay.headers.get("idempotent-replay").is_some()), (answer.bytes, true));
     broker.delete(&queue).await;
 }

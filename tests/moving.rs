@@ -124,6 +124,7 @@ async fn dead_letters_go_back_to_where_they_died_and_strangers_stay() {
     let dead = broker.queue().await;
     let (orders, payments) = (dying_to(&broker, &dead).await, dying_to(&broker, &dead).await);
     dies(&broker, &orders, "an order").await;
+    ready_becomes(&broker, &dead, 1).await;
     dies(&broker, &payments, "a payment").await;
     ready_becomes(&broker, &dead, 2).await;
     broker.publish(&dead, BasicProperties::default(), "a stranger").await;
@@ -208,6 +209,7 @@ async fn both_queues_have_to_be_allowed() {
     let dry = of(&dead, json!({"to": to(&others), "dryRun": true}));
     gateway.post("/messages/move", &dry).await.expect_problem(403, "TARGET_NOT_ALLOWED");
     dies(&broker, &others, "of others").await;
+    ready_becomes(&broker, &dead, 1).await;
     dies(&broker, &mine, "mine").await;
     ready_becomes(&broker, &dead, 2).await;
     let answer = send(of(&dead, json!({"to": "origin"}))).await.expect(200).json();

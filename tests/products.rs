@@ -85,6 +85,48 @@ pub(crate) fn conforms(schema: &str, value: &Value) {
 }
 
 #[tokio::test]
+async fn a_sender_s_own_name_is_a_key() {
+    let unique = Uuid::new_v4().simple().to_string();
+    let (name, item) = (format!("Loja#12.{unique}:%23;\"e\""), Uuid::new_v4());
+    let named = Load::new(item).with("idempotency-key", &name);
+    let first = named.send().await.expect(202);
+    assert_eq!(first.header("idempotency-key"), Some(name.as_str()));
+    let id = batch_id(&first);
+    let payload = Payloads::open().await.only(&id).await;
+    assert_eq!(payload.metadata["idempotency-key"], name);
+
+    let quoted = format!("\"{}\";v=1", name.replace('"', "\\\""));
+    for spelling in [name.as_str(), quoted.as_str()] {
+        let again = named.clone().with("idempotency-key", spelling).send().await.expect(202);
+        assert_eq!((batch_id(&again), again.header("idempotent-replay")), (id.clone(), Some("true")));
+    }
+    let other = named.clone().body(catalogue("another"));
+    other.send().await.expect_problem(409, "CONFLICTING_IDEMPOTENT_REQUEST");
+    named.post(UPLOADS).await.expect_problem(400, "SCHEMA_VIOLATION");
+    for another in [name.to_lowercase(), format!("{name}x"), "x".repeat(223) + &unique] {
+        let another = named.clone().with("idempotency-key", &another).send().await.expect(202);
+        assert_ne!(batch_id(&another), id, "another key is another batch");
+    }
+    let long = "x".repeat(224) + &unique;
+    named.with("idempotency-key", &long).send().await.expect_problem(400, "IDEMPOTENCY_KEY_MALFORMED");
+
+    let ingest = Ingest::new();
+    assert_eq!(ingest.finished(&id).await["status"], "COMPLETED");
+    let headers = [
+        ("x-inova-api-key", KEY_A),
+        ("idempotency-key", name.as_str()),
+        ("content-type", "application/json"),
+    ];
+    let replay = || async {
+        let path = format!("/v1/inovafarma/batches/{id}/replay");
+        Gateway::new().send("POST", &path, &headers, r#"{"scope": "all"}"#).await.expect(202)
+    };
+    let (begun, again) = (replay().await, replay().await);
+    assert_eq!((begun.json(), again.header("idempotent-replay")), (again.json(), Some("true")));
+    assert_eq!(ingest.finished(&id).await["status"], "COMPLETED");
+}
+
+#[tokio::test]
 async fn a_catalogue_is_stored_before_it_is_acknowledged() {
     let payloads = Payloads::open().await;
     let key = Uuid::new_v4();
@@ -166,7 +208,7 @@ async fn headers_that_are_missing_or_wrong() {
         (right().with("x-api-key", KEY_B), 401, "API_KEY_INVALID"),
         (right().with("x-inova-api-key", READONLY_KEY), 403, "SCOPE_REQUIRED"),
         (right().without("idempotency-key"), 400, "IDEMPOTENCY_KEY_REQUIRED"),
-        (right().with("idempotency-key", "load-17"), 400, "IDEMPOTENCY_KEY_MALFORMED"),
+        (right().with("idempotency-key", "load 17"), 400, "IDEMPOTENCY_KEY_MALFORMED"),
         (right().with("idempotency-expiry-seconds", "7200"), 400, "IDEMPOTENCY_EXPIRY_OUT_OF_RANGE"),
         (right().without("x-inova-load-type"), 400, "LOAD_TYPE_REQUIRED"),
         (right().with("x-inova-load-type", "partial"), 400, "LOAD_TYPE_INVALID"),

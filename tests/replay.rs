@@ -51,7 +51,7 @@ async fn replaying_everything_changes_no_row_and_a_retry_is_the_same_replay() {
     let loaded = ingest.load(Load::full(&catalogue.payload(Layout::Array))).await;
     let batch_id = id(&loaded);
     let rows = products.of(&cnpj(&catalogue)).await;
-    payloads.let_go(batch_id).await;
+    payloads.released(batch_id).await;
 
     let (key, all) = (Uuid::new_v4(), json!({"scope": "all"}));
     let begun = ingest.replay(batch_id, key, &all).await.expect(202);
@@ -68,7 +68,7 @@ async fn replaying_everything_changes_no_row_and_a_retry_is_the_same_replay() {
     assert_eq!(batch["chunks"], json!({"total": 3, "done": 3, "failed": 0, "pending": 0}));
     assert_eq!(batch["deactivation"]["state"], "done");
     assert_eq!(products.of(&cnpj(&catalogue)).await, rows, "no row was written");
-    payloads.let_go(batch_id).await;
+    payloads.released(batch_id).await;
 
     // Spelt otherwise it is the same request, and long over.
     let again = json!({"confirm_deactivation": false, "scope": "all"});
@@ -246,11 +246,11 @@ async fn only_who_may_load_a_batch_may_replay_it() {
 async fn what_is_not_kept_any_more_cannot_be_replayed() {
     let (ingest, payloads) = (Ingest::new(), Payloads::open().await);
     let loaded = ingest.load(Load::delta(&catalogue(1_500).payload(Layout::Array))).await;
-    payloads.let_go(id(&loaded)).await;
+    payloads.released(id(&loaded)).await;
     payloads.remove(&format!("chunks/{}/1/000001", id(&loaded))).await;
     let why = refused(&ingest, id(&loaded), &json!({"scope": "all"})).await;
     assert!(why.ends_with("is not kept any more"), "{why}");
     assert_eq!(ingest.get(id(&loaded), "").await.expect(200).json()["status"], "COMPLETED");
     // What is left of it may expire again.
-    payloads.let_go(id(&loaded)).await;
+    payloads.released(id(&loaded)).await;
 }

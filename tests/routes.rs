@@ -64,6 +64,7 @@ const SCOPE: Expected = Problem(403, "SCOPE_REQUIRED");
 const NO_KEY: Expected = Problem(401, "API_KEY_REQUIRED");
 const INVALID: Expected = Problem(401, "API_KEY_INVALID");
 const NO_PROFILE: Expected = Problem(404, "TARGET_REF_NOT_FOUND");
+const NO_BODY: Expected = Problem(404, "BODY_NOT_FOUND");
 const NO_BATCH: Expected = Problem(404, "BATCH_NOT_FOUND");
 const NOTHING_FAILED: Expected = Problem(409, "BATCH_NOT_REPLAYABLE");
 
@@ -130,6 +131,16 @@ fn rows(target: &Value, batch_id: &str) -> Vec<Row> {
     vec![
         Row::post("/messages/produce", target, changes(201)),
         Row::post("/messages/consume", &consume, changes(200)),
+        Row::post(
+            "/messages/bodies",
+            &json!({"size": 2, "sha256": "ab".repeat(32)}),
+            closed([Gives(201), SCOPE, Gives(201), Gives(201), SCOPE, SCOPE], SCOPE),
+        ),
+        Row::get(
+            "/messages/bodies/{body_id}",
+            closed([NO_BODY, SCOPE, NO_BODY, NO_BODY, SCOPE, SCOPE], SCOPE),
+        )
+        .at(format!("/messages/bodies/{batch_id}.{batch_id}.2")),
         Row::post("/messages/move", &moves, changes(200)),
         Row::post("/queue/depth", target, reads()),
         Row::post("/connections/test", target, reads()),

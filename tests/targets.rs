@@ -1,5 +1,7 @@
 //! A caller reaches what profiles and the allow-list cover, and nothing else.
 
+use std::time::Duration;
+
 use end_to_end::{Access, Answer, Broker, Gateway, TENANT_A, variable};
 use serde_json::json;
 use url::Url;
@@ -54,6 +56,43 @@ async fn no_request_sends_secrets_to_another_host() {
     }
 }
 
+#[tokio::test]
+async fn a_secret_that_was_rotated_is_read_again_when_the_broker_refuses_it() {
+    let (gateway, access, broker) = (Gateway::new(), Access::open().await, Broker::connect().await);
+    let queue = broker.queue().await;
+    let amqp = Url::parse(&variable("AMQP_URL")).unwrap();
+    let sdk = aws::Sdk::from_environment().await.single_attempt(Duration::from_secs(20));
+    let secrets = aws_sdk_secretsmanager::Client::new(&sdk);
+    let operations =
+        ["/connections/test", "/queue/depth", "/messages/produce", "/messages/consume", "/messages/move"];
+    for operation in operations {
+        let secret = format!("local/rotated-{}", Uuid::new_v4());
+        secrets.create_secret().name(&secret).secret_string("not-yet").send().await.unwrap();
+        let auth = json!({"user": amqp.username(), "passwordRef": format!("secret://{secret}")});
+        let target = json!({"broker": "rabbitmq", "connName": variable("RABBIT_CONN_NAME"), "queue": queue.name,
+                            "auth": auth});
+        let target_ref = access.profile_of(TENANT_A, &target).await;
+        let body = json!({"targetRef": target_ref});
+        let refused = gateway.post("/queue/depth", &body).await;
+        refused.expect_problem(502, "AUTHENTICATION_FAILED");
+        let password = amqp.password().unwrap();
+        secrets.put_secret_value().secret_id(&secret).secret_string(password).send().await.unwrap();
+        let answer = match operation {
+            "/queue/depth" | "/connections/test" => gateway.post(operation, &body).await,
+            "/messages/move" => {
+                let moving = json!({"from": body, "to": "origin", "max": 1});
+                gateway.post_once(operation, Uuid::new_v4(), &moving).await
+            }
+            operation => gateway.post_once(operation, Uuid::new_v4(), &body).await,
+        };
+        let answer = answer.expect(if operation == "/messages/produce" { 201 } else { 200 }).json();
+        if operation == "/connections/test" {
+            assert_eq!(answer["ok"], json!(true), "{answer}");
+        }
+    }
+    broker.delete(&queue).await;
+}
+
 /// The secret holds a password and no user.
 #[tokio::test]
 async fn a_password_without_a_user_is_told_of_whoever_names_it() {
@@ -85,12 +124,4 @@ async fn a_profile_that_contradicts_itself_is_no_fault_of_the_request() {
     let answer = gateway.post("/queue/depth", &json!({"targetRef": name})).await;
     let answer = answer.expect_problem(503, "STORE_UNAVAILABLE");
     assert_eq!(answer.json()["detail"], "the profile names both connName and ccdtUrl");
-}
-
-#[tokio::test]
-async fn ibm_mq_is_not_served_yet_and_says_so() {
-    let gateway = Gateway::new();
-    let body = json!({"target": {"queueManager": "QM1", "queue": "DEV.QUEUE.1", "channel": "DEV.APP.SVRCONN", "connName": "127.0.0.1(1414)"}});
-    gateway.produce(Uuid::new_v4(), &body).await.expect_problem(422, "UNSUPPORTED_BY_BROKER");
-    gateway.post("/queue/depth", &body).await.expect_problem(422, "UNSUPPORTED_BY_BROKER");
 }

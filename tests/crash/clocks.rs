@@ -11,7 +11,7 @@ const NEARLY_ALL: f64 = 4.5;
 #[tokio::test]
 async fn a_clock_that_differs_within_its_bounds_refuses_nothing() {
     for ahead in [NEARLY_ALL, -NEARLY_ALL] {
-        let stand = Stand::start_with_clock(Some(ahead)).await;
+        let stand = Stand::start_with_clock(ahead).await;
         let queue = stand.broker.queue().await;
         let produce = stand.request(Operation::Produce, &queue, json!({"batch": {"count": 3}}));
         let consume = stand.request(Operation::Consume, &queue, json!({"maxMessages": 3}));

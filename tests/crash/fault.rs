@@ -2,10 +2,11 @@
 
 use std::time::Duration;
 
-use end_to_end::Queue;
+use end_to_end::{Queue, Site};
 use test_support::amqp_proxy::{ACK, Cut, GET_OK, PUBLISH, QUEUE_DECLARE_OK, Reached};
 use tokio::task::JoinHandle;
 
+use crate::ibm_mq::AtManager;
 use crate::moves::MOVE_ONLY;
 use crate::stand::faults::{Blow, Held, Op};
 use crate::stand::{Asked, Operation, Reply, Stand};
@@ -66,6 +67,8 @@ pub(crate) enum Fault {
     CommitAnswerCut(Cut),
     /// Lambda's Invoke of `mq-access`.
     Handover(Blow),
+    /// At a queue manager of IBM MQ.
+    AtManager(AtManager),
     /// Wherever it may be after a while.
     AtAnyMoment(Victim),
 }
@@ -140,35 +143,6 @@ pub(crate) const AT_ANY_MOMENT: &[Fault] = &[
     Fault::AtAnyMoment(Victim::Connection),
 ];
 
-/// What befalls a produce that takes long enough to note how far it is.
-pub(crate) const PACED: &[Fault] = &[
-    Fault::KilledAfterCheckpoint,
-    Fault::KilledMidway,
-    Fault::CutMidway(Cut::Fin),
-    Fault::Store(Op::Checkpoint, Blow::DropRequest),
-    Fault::Store(Op::Checkpoint, Blow::DropAnswer),
-    Fault::Store(Op::Checkpoint, Blow::Late(LATE)),
-    Fault::StoreEvery(Op::Checkpoint, Blow::SwallowRequest),
-    Fault::StoreEvery(Op::Checkpoint, Blow::Status(500)),
-];
-
-/// What befalls a consume whose result no record can hold.
-pub(crate) const LARGE: &[Fault] = &[
-    Fault::KilledBeforeObject,
-    Fault::KilledAfterObject,
-    Fault::KilledBeforeCommit,
-    Fault::KilledBeforeCompletion,
-    Fault::KilledAfterCompletion,
-    Fault::Store(Op::PutObject, Blow::DropRequest),
-    Fault::Store(Op::PutObject, Blow::DropAnswer),
-    Fault::Store(Op::PutObject, Blow::Status(503)),
-    Fault::StoreEvery(Op::PutObject, Blow::DropRequest),
-    Fault::StoreEvery(Op::PutObject, Blow::DropAnswer),
-    Fault::StoreEvery(Op::PutObject, Blow::SwallowRequest),
-    Fault::StoreEvery(Op::PutObject, Blow::Status(500)),
-    Fault::CommitCut(Cut::Fin),
-];
-
 /// What a fault strikes: the request, and its size.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Struck<'a> {
@@ -214,7 +188,7 @@ impl Fault {
             Self::BrokerDown | Self::BrokerAndStoreDown => "503 BROKER_UNREACHABLE",
             Self::CutMidway(_) if operation == Operation::Consume => "503 BROKER_UNREACHABLE",
             Self::Handover(Blow::Status(429) | Blow::Late(_)) => "503 BUSY",
-            Self::AtAnyMoment(_) => panic!("it depends on the moment"),
+            Self::AtAnyMoment(_) | Self::AtManager(_) => panic!("it depends on the moment"),
             Self::KilledOnArrival
             | Self::KilledMidway
             | Self::KilledBeforeCommit
@@ -236,7 +210,12 @@ impl Fault {
     /// Asks while this happens.
     pub(crate) async fn strike(self, stand: &mut Stand, struck: Struck<'_>) -> Reply {
         let Struck { asked, at, .. } = struck;
-        match self {
+        let fault = match stand.broker {
+            Site::RabbitMq(_) => self,
+            Site::IbmMq(..) => self.on_ibm_mq(asked.operation),
+        };
+        match fault {
+            Self::AtManager(at_manager) => at_manager.strike(stand, struck).await,
             Self::FrontKilledBeforeClaim => {
                 let held = stand.faults.hold_request(Op::Claim);
                 held_and(stand, asked, held, |stand| stand.front(asked.operation).kill()).await
@@ -289,12 +268,12 @@ impl Fault {
                 stand.ask(asked).await
             }
             Self::BrokerAndStoreDown => {
-                stand.network.stop().await;
+                stand.stop_broker().await;
                 stand.faults.every(Op::Fail, Blow::DropRequest);
                 stand.ask(asked).await
             }
             Self::BrokerDown => {
-                stand.network.stop().await;
+                stand.stop_broker().await;
                 stand.ask(asked).await
             }
             Self::CutMidway(cut) if asked.operation != Operation::Consume => {

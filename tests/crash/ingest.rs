@@ -50,17 +50,19 @@ impl Ingest {
     }
 
     async fn send(&self, key: Uuid, level: u32) -> Answer {
-        answer(&self.function.invoke(event(key, level).to_string().into()).await)
+        let event = event(key, level);
+        answer(&event, &self.function.invoke(event.to_string().into()).await)
     }
 
     /// Sends, and kills the function where the request of a step is held.
     async fn die(&self, key: Uuid, mut held: Held) {
         let function = self.function.clone();
-        let event = event(key, 6).to_string();
-        let sent = tokio::spawn(async move { function.invoke(event.into()).await });
+        let event = event(key, 6);
+        let payload = event.to_string();
+        let sent = tokio::spawn(async move { function.invoke(payload.into()).await });
         held.reached().await;
         self.function.kill();
-        assert_eq!(answer(&sent.await.unwrap()).status, 500);
+        assert_eq!(answer(&event, &sent.await.unwrap()).status, 500);
         drop(held);
         self.faults.clear();
         self.function.settled().await;

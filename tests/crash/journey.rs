@@ -5,11 +5,12 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::io::Write as _;
 use std::time::{Duration, Instant};
 
-use amqprs::{BasicProperties, FieldValue};
 use aws_sdk_dynamodb::types::AttributeValue;
-use end_to_end::{Answer, Queue};
+use end_to_end::{Answer, Found, Queue, variable};
 use flate2::write::GzDecoder;
 use serde_json::{Value, json};
+use sha2::{Digest as _, Sha256};
+use url::Url;
 
 use crate::fault::{Fault, Struck};
 use crate::results;
@@ -33,6 +34,8 @@ pub(crate) enum Load {
     Paced,
     /// A consume whose result no record can hold.
     Large,
+    /// A consume of a message that no answer can carry.
+    Stored,
 }
 
 /// Within so many microseconds most operations have begun and ended.
@@ -41,6 +44,8 @@ const MOMENTS: u64 = 80_000;
 const PACE: usize = 40;
 /// Of one message. Four of them make a result that no record can hold, compressed.
 const LARGE: usize = 100_000;
+/// Of a message that no answer can carry, as text and in base64.
+const STORED: usize = 2_400_000;
 
 /// One operation, from its first request to the end.
 #[derive(Debug)]
@@ -69,6 +74,7 @@ impl Journey {
             Load::Usual => random.usize(2..120),
             Load::Paced => PACE * 2,
             Load::Large => random.usize(4..8),
+            Load::Stored => random.usize(2..4),
         };
         let (mut there, mut into) = (BTreeSet::new(), None);
         let members = match (operation, load) {
@@ -81,7 +87,8 @@ impl Journey {
             }),
             (Operation::Consume, _) => {
                 there = put_some(stand, &queue, load, count, random).await;
-                json!({"maxMessages": count, "waitSeconds": 0})
+                let large = if load == Load::Stored { "store" } else { "refuse" };
+                json!({"maxMessages": count, "waitSeconds": 0, "large": large})
             }
             (Operation::Move, _) => {
                 there = put_some(stand, &queue, load, count, random).await;
@@ -196,10 +203,8 @@ impl Journey {
         let number = |name: &str| usize::try_from(answer[name].as_u64().unwrap()).unwrap();
         assert_eq!(number("enqueued"), self.count);
         let mut by_index: BTreeMap<i64, Vec<(String, Vec<u8>)>> = BTreeMap::new();
-        for (properties, body) in settled(stand, &self.queue).await {
-            let Some(FieldValue::l(index)) = header(&properties, "sequence") else { panic!("no sequence") };
-            let id = properties.message_id().cloned().unwrap_or_default();
-            by_index.entry(index).or_default().push((id, body));
+        for Found { id, sequence, body } in settled(stand, &self.queue).await {
+            by_index.entry(sequence.unwrap()).or_default().push((id, body));
         }
         let indexes: Vec<_> = (0..i64::try_from(self.count).unwrap()).collect();
         assert_eq!(
@@ -223,10 +228,13 @@ impl Journey {
     /// Every message is in the answer or on the queue; in both only where the answer says that it
     /// may be.
     async fn check_consumed(&self, stand: &Stand, done: &Answer) -> usize {
-        let answered = messages(done);
+        let answered = self.messages(done);
+        for message in done.json()["messages"].as_array().unwrap() {
+            check_stored(stand, message).await;
+        }
         for reply in self.replies.iter().filter(|reply| reply.answer.status == 200) {
             assert_eq!(
-                messages(&reply.answer),
+                self.messages(&reply.answer),
                 answered,
                 "two answers under one key hold different messages"
             );
@@ -236,7 +244,7 @@ impl Journey {
         let (mut left, started) = (Vec::new(), Instant::now());
         loop {
             let more = stand.broker.drain(&self.queue).await;
-            left.extend(more.into_iter().map(|(_, body)| String::from_utf8(body).unwrap()));
+            left.extend(more.into_iter().map(|found| String::from_utf8(found.body).unwrap()));
             let all: BTreeSet<_> = got.iter().chain(&left).cloned().collect();
             if all == self.there {
                 break;
@@ -255,6 +263,33 @@ impl Journey {
         );
         both
     }
+
+    /// The bodies of an answer's messages; of one that is stored, the one that it names.
+    fn messages(&self, answer: &Answer) -> Vec<String> {
+        let body = |message: &Value| match message["bodySha256"].as_str() {
+            None => message["bodyText"].as_str().unwrap().to_owned(),
+            Some(digest) => self.there.iter().find(|body| sha256(body.as_bytes()) == digest).unwrap().clone(),
+        };
+        answer.json()["messages"].as_array().unwrap().iter().map(body).collect()
+    }
+}
+
+/// A body that an answer names can be had. The signature is for the proxy's name, and is verified
+/// where there is none (`tests/large.rs`).
+async fn check_stored(stand: &Stand, message: &Value) {
+    let Some(path) = message["bodyUrl"].as_str() else { return };
+    let redirect = stand.get(path).await;
+    assert_eq!(redirect.status, 303, "{}", told(&redirect));
+    let signed = Url::parse(redirect.header("location").unwrap()).unwrap();
+    let body = reqwest::get(format!("{}{}", variable("AWS_ENDPOINT_URL"), signed.path())).await.unwrap();
+    let body = body.error_for_status().unwrap().bytes().await.unwrap();
+    let size = u64::try_from(body.len()).unwrap();
+    let expected = (Some(size), Some(sha256(&body)));
+    assert_eq!((message["bodySize"].as_u64(), message["bodySha256"].as_str().map(str::to_owned)), expected);
+}
+
+fn sha256(bytes: &[u8]) -> String {
+    hex::encode(Sha256::digest(bytes))
 }
 
 /// Puts messages on a queue, more than are asked for.
@@ -266,9 +301,7 @@ async fn put_some(
     random: &mut fastrand::Rng,
 ) -> BTreeSet<String> {
     let there = stored(load, count + random.usize(0..=count), random);
-    for body in &there {
-        stand.broker.publish(queue, BasicProperties::default(), body.clone()).await;
-    }
+    stand.broker.put(queue, there.iter().map(String::as_str)).await;
     ready_becomes(stand, queue, there.len()).await;
     there
 }
@@ -317,27 +350,14 @@ async fn recorded(record: &Record) -> Vec<u8> {
 fn stored(load: Load, count: usize, random: &mut fastrand::Rng) -> BTreeSet<String> {
     let mut body = |n| match load {
         Load::Large => (0..LARGE).map(|_| random.alphanumeric()).collect(),
+        Load::Stored => (0..STORED).map(|_| random.alphanumeric()).collect(),
         Load::Usual | Load::Paced => format!("message {n}"),
     };
     (0..count).map(&mut body).collect()
 }
 
-fn messages(answer: &Answer) -> Vec<String> {
-    let answer = answer.json();
-    answer["messages"]
-        .as_array()
-        .unwrap()
-        .iter()
-        .map(|it| it["bodyText"].as_str().unwrap().to_owned())
-        .collect()
-}
-
-pub(crate) fn header(properties: &BasicProperties, name: &str) -> Option<FieldValue> {
-    properties.headers()?.get(&name.try_into().unwrap()).cloned()
-}
-
 /// Everything on the queue, also what a broken connection had still in it.
-pub(crate) async fn settled(stand: &Stand, queue: &Queue) -> Vec<(BasicProperties, Vec<u8>)> {
+pub(crate) async fn settled(stand: &Stand, queue: &Queue) -> Vec<Found> {
     let mut messages = stand.broker.drain(queue).await;
     tokio::time::sleep(Duration::from_millis(30)).await;
     messages.extend(stand.broker.drain(queue).await);

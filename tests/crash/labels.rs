@@ -46,5 +46,5 @@ async fn publish(stand: &Stand, queue: &Queue, name: &str, value: &str) {
     headers.insert(name.try_into().unwrap(), FieldValue::S(value.to_owned().try_into().unwrap()));
     let mut properties = BasicProperties::default();
     properties.with_headers(headers);
-    stand.broker.publish(queue, properties, "a message").await;
+    stand.broker.rabbitmq().publish(queue, properties, "a message").await;
 }

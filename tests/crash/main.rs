@@ -19,7 +19,9 @@
 mod batches;
 mod clocks;
 mod dead_letter;
+mod drops;
 mod fault;
+mod ibm_mq;
 mod ingest;
 mod journey;
 mod labels;
@@ -34,10 +36,12 @@ mod states;
 mod storm;
 mod time_outs;
 mod unacknowledged;
+mod uploads;
 mod zombies;
 
 use std::cell::RefCell;
 
+use end_to_end::On;
 use stand::Stand;
 
 /// How many times every fault is tried.
@@ -47,9 +51,13 @@ fn seeds() -> u64 {
 
 /// Does each piece of work once, in a few stands at a time: most of it is waiting.
 async fn in_parallel<T>(work: impl IntoIterator<Item = T>, each: impl AsyncFn(&mut Stand, T)) {
+    in_parallel_on(On::RabbitMq, work, each).await;
+}
+
+async fn in_parallel_on<T>(on: On, work: impl IntoIterator<Item = T>, each: impl AsyncFn(&mut Stand, T)) {
     let work = RefCell::new(work.into_iter());
     let worker = async || {
-        let mut stand = Stand::start().await;
+        let mut stand = Stand::start_on(on).await;
         loop {
             let Some(piece) = work.borrow_mut().next() else { break };
             each(&mut stand, piece).await;

@@ -2,14 +2,45 @@
 
 use std::time::{Duration, Instant};
 
-use crate::fault::{Fault, LARGE, PACED};
+use test_support::amqp_proxy::Cut;
+
+use crate::fault::{Fault, LATE};
 use crate::journey::{Journey, Load, ready_becomes, told};
-use crate::stand::faults::Op;
+use crate::stand::faults::{Blow, Op};
 use crate::stand::{Operation, Reply, Stand};
 use crate::{in_parallel, seeds};
 
 /// Within this time a client is told that the store cannot be reached.
 const STORE_UNAVAILABLE_WITHIN: Duration = Duration::from_secs(3);
+
+/// What befalls a produce that takes long enough to note how far it is.
+const PACED: &[Fault] = &[
+    Fault::KilledAfterCheckpoint,
+    Fault::KilledMidway,
+    Fault::CutMidway(Cut::Fin),
+    Fault::Store(Op::Checkpoint, Blow::DropRequest),
+    Fault::Store(Op::Checkpoint, Blow::DropAnswer),
+    Fault::Store(Op::Checkpoint, Blow::Late(LATE)),
+    Fault::StoreEvery(Op::Checkpoint, Blow::SwallowRequest),
+    Fault::StoreEvery(Op::Checkpoint, Blow::Status(500)),
+];
+
+/// What befalls a consume whose result no record can hold, or of whose message the body is stored.
+const LARGE: &[Fault] = &[
+    Fault::KilledBeforeObject,
+    Fault::KilledAfterObject,
+    Fault::KilledBeforeCommit,
+    Fault::KilledBeforeCompletion,
+    Fault::KilledAfterCompletion,
+    Fault::Store(Op::PutObject, Blow::DropRequest),
+    Fault::Store(Op::PutObject, Blow::DropAnswer),
+    Fault::Store(Op::PutObject, Blow::Status(503)),
+    Fault::StoreEvery(Op::PutObject, Blow::DropRequest),
+    Fault::StoreEvery(Op::PutObject, Blow::DropAnswer),
+    Fault::StoreEvery(Op::PutObject, Blow::SwallowRequest),
+    Fault::StoreEvery(Op::PutObject, Blow::Status(500)),
+    Fault::CommitCut(Cut::Fin),
+];
 
 #[tokio::test]
 async fn a_produce_ends_well_after_every_fault() {
@@ -34,6 +65,11 @@ async fn a_long_produce_goes_on_after_its_last_checkpoint() {
 #[tokio::test]
 async fn a_large_result_ends_well_after_every_fault() {
     each(Operation::Consume, Load::Large, LARGE).await;
+}
+
+#[tokio::test]
+async fn a_message_whose_body_is_stored_ends_well_after_every_fault() {
+    each(Operation::Consume, Load::Stored, LARGE).await;
 }
 
 /// What takes longer on a machine that does too much else may end otherwise, because functions wait

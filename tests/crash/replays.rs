@@ -104,7 +104,7 @@ async fn send(function: &Function, batch_id: &str, key: Uuid) -> Answer {
         "x-inova-api-key": KEY_A,
     });
     let event = http_event("POST", &path, headers, br#"{"scope":"all"}"#);
-    answer(&function.invoke(event.to_string().into()).await)
+    answer(&event, &function.invoke(event.to_string().into()).await)
 }
 
 #[tokio::test]

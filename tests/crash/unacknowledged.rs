@@ -1,7 +1,6 @@
 //! `ack: none`: the messages are gone from the queue before anything is stored. What the function
 //! holds, it answers with, whatever becomes of the record.
 
-use amqprs::BasicProperties;
 use end_to_end::{Answer, Queue};
 use serde_json::json;
 
@@ -11,7 +10,7 @@ use crate::stand::{Asked, Operation, Stand};
 
 async fn one_message(stand: &Stand) -> (Queue, Asked) {
     let queue = stand.broker.queue().await;
-    stand.broker.publish(&queue, BasicProperties::default(), "a message").await;
+    stand.broker.put(&queue, ["a message"]).await;
     ready_becomes(stand, &queue, 1).await;
     let asked =
         stand.request(Operation::Consume, &queue, json!({"ack": "none", "maxMessages": 5, "waitSeconds": 0}));

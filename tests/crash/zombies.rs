@@ -2,16 +2,26 @@
 
 use std::time::Duration;
 
+use end_to_end::On;
+
 use crate::fault::TOO_LATE;
 use crate::journey::{Journey, Load, told};
 use crate::stand::faults::{Held, Op};
 use crate::stand::function::Frozen;
 use crate::stand::{Operation, Reply, Stand};
 
-#[tokio::test]
-async fn a_late_completion_is_refused() {
+end_to_end::on_both! {
+    a_late_completion_is_refused,
+    a_late_end_is_refused_while_the_successor_works,
+    what_a_zombie_still_puts_are_the_same_messages,
+    a_zombie_stops_at_its_next_checkpoint,
+    a_zombie_with_messages_in_hand_puts_them_back,
+    a_zombie_that_still_commits_removes_what_was_answered,
+}
+
+async fn a_late_completion_is_refused(on: On) {
     for operation in [Operation::Produce, Operation::Consume] {
-        let (mut stand, mut journey) = begin(operation, Load::Usual).await;
+        let (mut stand, mut journey) = begin(on, operation, Load::Usual).await;
         let mut held = stand.faults.hold_request(Op::Complete);
         let late = stand.ask_later(&journey.asked);
         held.reached().await;
@@ -27,23 +37,22 @@ async fn a_late_completion_is_refused() {
 }
 
 /// Its successor is still at work: nothing but owner and attempt tells the two apart.
-#[tokio::test]
-async fn a_late_end_is_refused_while_the_successor_works() {
+async fn a_late_end_is_refused_while_the_successor_works(on: On) {
     for (operation, end_of_zombie) in [
         (Operation::Produce, Op::Complete),
         (Operation::Produce, Op::Fail),
         (Operation::Consume, Op::Complete),
         (Operation::Consume, Op::Fail),
     ] {
-        let (mut stand, mut journey) = begin(operation, Load::Usual).await;
+        let (mut stand, mut journey) = begin(on, operation, Load::Usual).await;
         let mut first = stand.faults.hold_request(end_of_zombie);
         if end_of_zombie == Op::Fail {
-            stand.network.stop().await;
+            stand.stop_broker().await;
         }
         let late = stand.ask_later(&journey.asked);
         first.reached().await;
         let frozen = stand.mq_access.freeze();
-        stand.network.heal().await;
+        stand.heal_broker().await;
         stand.age(&journey.asked).await;
         let mut second = stand.faults.hold_request(Op::Complete);
         let successor = stand.ask_later(&journey.asked);
@@ -61,9 +70,8 @@ async fn a_late_end_is_refused_while_the_successor_works() {
     }
 }
 
-#[tokio::test]
-async fn what_a_zombie_still_puts_are_the_same_messages() {
-    let (mut stand, mut journey) = begin(Operation::Produce, Load::Paced).await;
+async fn what_a_zombie_still_puts_are_the_same_messages(on: On) {
+    let (mut stand, mut journey) = begin(on, Operation::Produce, Load::Paced).await;
     let late = stand.ask_later(&journey.asked);
     while journey.on_queue(&stand).await.0 < 10 {
         tokio::time::sleep(Duration::from_millis(10)).await;
@@ -80,9 +88,8 @@ async fn what_a_zombie_still_puts_are_the_same_messages() {
 
 /// Another execution goes on after the checkpoint of one that stands still, which finds at its next
 /// one that it lost, and stops.
-#[tokio::test]
-async fn a_zombie_stops_at_its_next_checkpoint() {
-    let (mut stand, mut journey) = begin(Operation::Produce, Load::Paced).await;
+async fn a_zombie_stops_at_its_next_checkpoint(on: On) {
+    let (mut stand, mut journey) = begin(on, Operation::Produce, Load::Paced).await;
     let mut held = stand.faults.hold_answer(Op::Checkpoint);
     let late = stand.ask_later(&journey.asked);
     held.reached().await;
@@ -102,9 +109,8 @@ async fn a_zombie_stops_at_its_next_checkpoint() {
 }
 
 /// The messages in a zombie's hand are nobody else's, and go back when it finds that it lost.
-#[tokio::test]
-async fn a_zombie_with_messages_in_hand_puts_them_back() {
-    let (mut stand, mut journey) = begin(Operation::Consume, Load::Usual).await;
+async fn a_zombie_with_messages_in_hand_puts_them_back(on: On) {
+    let (mut stand, mut journey) = begin(on, Operation::Consume, Load::Usual).await;
     let mut held = stand.faults.hold_request(Op::Prepare);
     let late = stand.ask_later(&journey.asked);
     held.reached().await;
@@ -120,9 +126,8 @@ async fn a_zombie_with_messages_in_hand_puts_them_back() {
 
 /// Its result was stored, so the successor answers with that; the zombie's commit then removes what
 /// was answered.
-#[tokio::test]
-async fn a_zombie_that_still_commits_removes_what_was_answered() {
-    let (mut stand, mut journey) = begin(Operation::Consume, Load::Usual).await;
+async fn a_zombie_that_still_commits_removes_what_was_answered(on: On) {
+    let (mut stand, mut journey) = begin(on, Operation::Consume, Load::Usual).await;
     let mut held = stand.faults.hold_answer(Op::Prepare);
     let late = stand.ask_later(&journey.asked);
     held.reached().await;
@@ -142,7 +147,7 @@ async fn a_zombie_that_still_commits_removes_what_was_answered() {
 #[tokio::test]
 async fn a_late_order_is_not_executed() {
     let late_order = async |operation| {
-        let (mut stand, mut journey) = begin(operation, Load::Usual).await;
+        let (mut stand, mut journey) = begin(On::RabbitMq, operation, Load::Usual).await;
         let mut held = stand.faults.hold_request(Op::Invoke);
         let late = stand.ask_later(&journey.asked);
         held.reached().await;
@@ -163,8 +168,8 @@ async fn a_late_order_is_not_executed() {
     tokio::join!(late_order(Operation::Produce), late_order(Operation::Consume));
 }
 
-async fn begin(operation: Operation, load: Load) -> (Stand, Journey) {
-    let stand = Stand::start().await;
+async fn begin(on: On, operation: Operation, load: Load) -> (Stand, Journey) {
+    let stand = Stand::start_on(on).await;
     let journey = Journey::begin(&stand, operation, load, &mut fastrand::Rng::with_seed(1)).await;
     (stand, journey)
 }

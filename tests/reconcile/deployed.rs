@@ -34,7 +34,7 @@ async fn the_deployed_function_looks_when_the_schedule_says_so() {
         };
         for count in [
             "/objects/found",
-            "/batches/set_going",
+            "/batches/restarted",
             "/batches/stuck",
             "/uploads/expired",
             "/history/behind_minutes",

@@ -8,6 +8,7 @@
 )]
 
 mod deployed;
+mod drops;
 mod history;
 mod replays;
 mod stand;
@@ -115,8 +116,8 @@ async fn chunks_that_were_never_announced_are_written() {
         stand.age(1).await;
         let runs = [stand.reconcile(), stand.reconcile()];
         let reports = join_all(runs.iter().map(run)).await;
-        let set_going: u64 = reports.iter().map(|report| report.as_ref().unwrap().batches.set_going).sum();
-        assert_eq!(set_going, 1);
+        let restarted: u64 = reports.iter().map(|report| report.as_ref().unwrap().batches.restarted).sum();
+        assert_eq!(restarted, 1);
         assert_eq!(stand.work().await, (1, 3));
         completed(stand, batch_id).await;
     })
@@ -136,7 +137,7 @@ async fn a_run_of_the_chunker_that_died_is_repeated() {
         );
         stand.sql.batch_execute(&sql).await.unwrap();
         stand.age(1).await;
-        assert_eq!(run(&stand.reconcile()).await.unwrap().batches.set_going, 1);
+        assert_eq!(run(&stand.reconcile()).await.unwrap().batches.restarted, 1);
         assert_eq!(stand.work().await, (1, 1));
         completed(stand, batch_id).await;
         assert_eq!(stand.batch(batch_id).await.changes.inserted, 700);
@@ -181,7 +182,7 @@ async fn a_batch_that_restarting_does_not_help_is_reported_after_a_day() {
         stand.age(25).await;
         for _ in 0..2 {
             let report = run(&stand.reconcile()).await.unwrap();
-            assert_eq!((report.batches.set_going, report.batches.stuck), (0, Some(1)));
+            assert_eq!((report.batches.restarted, report.batches.stuck), (0, Some(1)));
         }
         assert_eq!(stand.work().await, (0, 0));
     })
@@ -222,7 +223,7 @@ async fn a_notification_that_failed_is_sent_by_the_next_run() {
         let ReconcileError::Looks(looks) = &failed else { panic!("{failed:?}") };
         assert_eq!(looks[..], [Look::Objects, Look::Stopped], "the others did their work");
         let report = run(&stand.reconcile()).await.unwrap();
-        let told = (report.objects.found, report.batches.set_going, report.uploads.expired);
+        let told = (report.objects.found, report.batches.restarted, report.uploads.expired);
         assert_eq!(told, (1, 1, 0), "the upload had expired in the run before");
         assert_eq!(stand.work().await, (2, 2));
         completed(stand, stopped).await;

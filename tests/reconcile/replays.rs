@@ -131,7 +131,7 @@ async fn objects_that_were_not_released_at_the_end_of_their_batch_are_released_l
         assert_eq!(stand.work().await, (1, 2));
         let uris = stand.database().final_batch(batch_id).await.unwrap().unwrap().uris;
         stand.age(1).await;
-        assert_eq!(run(&stand.reconcile()).await.unwrap().batches.let_go, 0, "they have been");
+        assert_eq!(run(&stand.reconcile()).await.unwrap().batches.released, 0, "they have been");
 
         // As if `upsert` had died between the batch's end and its objects' last tag. One object is
         // gone.
@@ -141,9 +141,9 @@ async fn objects_that_were_not_released_at_the_end_of_their_batch_are_released_l
         let (gone, left) = uris.split_last().unwrap();
         let gone = objects.key(gone).unwrap();
         stand.s3.delete_object().bucket(&stand.bucket).key(gone).send().await.unwrap();
-        assert_eq!(run(&stand.reconcile()).await.unwrap().batches.let_go, 1);
+        assert_eq!(run(&stand.reconcile()).await.unwrap().batches.released, 1);
         assert_eq!(tagged(stand, left).await, 2);
-        assert_eq!(run(&stand.reconcile()).await.unwrap().batches.let_go, 0);
+        assert_eq!(run(&stand.reconcile()).await.unwrap().batches.released, 0);
 
         // Without storage, the batch waits until its time has doubled.
         stand
@@ -155,9 +155,9 @@ async fn objects_that_were_not_released_at_the_end_of_their_batch_are_released_l
         without.objects = Objects::new(stand.s3.clone(), format!("{}-gone", stand.bucket));
         let ReconcileError::Looks(looks) = run(&without).await.unwrap_err() else { panic!() };
         assert!(looks.contains(&Look::Kept), "{looks:?}");
-        assert_eq!(run(&stand.reconcile()).await.unwrap().batches.let_go, 0);
+        assert_eq!(run(&stand.reconcile()).await.unwrap().batches.released, 0);
         stand.age(2).await;
-        assert_eq!(run(&stand.reconcile()).await.unwrap().batches.let_go, 1);
+        assert_eq!(run(&stand.reconcile()).await.unwrap().batches.released, 1);
 
         // A new generation has an end of its own.
         let ReplayOutcome::Begun(_) = replay(stand, batch_id).await else { panic!() };

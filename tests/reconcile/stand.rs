@@ -44,6 +44,7 @@ pub(crate) struct Stand {
     pub(crate) table: String,
     received: String,
     chunks: String,
+    dropped: String,
 }
 
 /// Runs a test in a stand of its own, and takes the stand down however the test ends.
@@ -75,6 +76,7 @@ impl Stand {
         Self {
             received: queue("received").await,
             chunks: queue("chunks").await,
+            dropped: queue("dropped").await,
             accepted: Accepted::new(dynamodb.clone(), name.clone()),
             sql: connect(&config).await,
             bucket: name.clone(),
@@ -100,7 +102,7 @@ impl Stand {
         }
         self.s3.delete_bucket().bucket(&self.bucket).send().await.unwrap();
         self.dynamodb.delete_table().table_name(&self.table).send().await.unwrap();
-        for queue in [&self.received, &self.chunks] {
+        for queue in [&self.received, &self.chunks, &self.dropped] {
             self.sqs.delete_queue().queue_url(queue).send().await.unwrap();
         }
         let Self { sql, config, .. } = self;
@@ -124,6 +126,8 @@ impl Stand {
             accepted: self.accepted.clone(),
             database: self.database(),
             queue: PayloadsReceived::new(self.sqs.clone(), self.received.clone()),
+            drops: Some(PayloadsReceived::new(self.sqs.clone(), self.dropped.clone())),
+            drop_bucket: None,
             settings: Settings { object_age: Duration::ZERO, ..Settings::default() },
         }
     }
@@ -190,6 +194,23 @@ impl Stand {
             lost += 1;
         }
         lost
+    }
+
+    /// The objects that are notified to the function that takes what is dropped.
+    pub(crate) async fn notified_drops(&self) -> Vec<String> {
+        self.notified_objects().await.into_iter().map(|(_, key)| key).collect()
+    }
+
+    /// Takes all notifications of dropped objects, and returns buckets and keys.
+    pub(crate) async fn notified_objects(&self) -> Vec<(String, String)> {
+        let mut keys = Vec::new();
+        while let Some(event) = self.take(&self.dropped).await {
+            let body = event["Records"][0]["body"].as_str().unwrap();
+            let notices = transport::read_payload_notices(serde_json::from_str(body).unwrap()).unwrap();
+            keys.extend(notices.into_iter().map(|notice| (notice.bucket, notice.key)));
+        }
+        keys.sort();
+        keys
     }
 
     /// Takes a message from a queue, as the event of a function.
@@ -263,6 +284,7 @@ pub(crate) fn batch(load_type: LoadType) -> AcceptedBatch {
             received_at: Timestamp::now(),
             checksum: None,
             trace_id: "reconcile-test".to_owned(),
+            source: None,
         },
         payload_bytes: None,
         cnpjs: CnpjAccess::Any,

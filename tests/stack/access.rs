@@ -62,8 +62,16 @@ impl Access {
 
     /// A profile of the tenant with this target, under a name of its own.
     pub async fn profile_of(&self, tenant: &str, target: &Value) -> String {
+        self.profile_with(tenant, target, json!({})).await
+    }
+
+    /// The same with further members beside the target.
+    pub async fn profile_with(&self, tenant: &str, target: &Value, members: Value) -> String {
         let name = format!("test-{}", Uuid::new_v4());
-        self.put(&json!({"pk": format!("PROFILE#{tenant}#{name}"), "target": target})).await;
+        let mut item = json!({"pk": format!("PROFILE#{tenant}#{name}"), "target": target});
+        let Value::Object(members) = members else { panic!("members are an object") };
+        item.as_object_mut().unwrap().extend(members);
+        self.put(&item).await;
         name
     }
 

@@ -28,12 +28,13 @@ impl Broker {
     /// Connects to the stack's broker.
     pub async fn connect() -> Self {
         let url = Url::parse(&crate::variable("AMQP_URL")).unwrap();
-        let arguments = OpenConnectionArguments::new(
-            url.host_str().unwrap(),
-            url.port().unwrap(),
-            url.username(),
-            url.password().unwrap(),
-        );
+        Self::at((url.host_str().unwrap(), url.port().unwrap()), url.username(), url.password().unwrap())
+            .await
+    }
+
+    /// Connects to a broker of the test's own.
+    pub async fn at((host, port): (&str, u16), user: &str, password: &str) -> Self {
+        let arguments = OpenConnectionArguments::new(host, port, user, password);
         let connection = Connection::open(&arguments).await.unwrap();
         let channel = connection.open_channel(None).await.unwrap();
         channel.confirm_select(ConfirmSelectArguments::new(false)).await.unwrap();

@@ -19,17 +19,22 @@
 
 mod access;
 mod broker;
+pub mod contract;
 mod gateway;
 mod ingest;
 mod payloads;
+mod queue_manager;
 mod records;
+mod site;
 
 pub use access::Access;
 pub use broker::{Broker, Queue};
 pub use gateway::{Answer, Gateway, KEY_A, KEY_B, PHARMACY_KEY, READONLY_KEY, TENANT_A};
 pub use ingest::{Ingest, Load, Product, Products};
 pub use payloads::{Payload, Payloads, gzip};
+pub use queue_manager::QueueManager;
 pub use records::Records;
+pub use site::{Found, On, Site};
 
 /// A variable of the stack's environment.
 ///

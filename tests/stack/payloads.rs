@@ -49,7 +49,7 @@ impl Payloads {
     }
 
     /// Waits until everything that a batch left may expire.
-    pub async fn let_go(&self, batch_id: &str) {
+    pub async fn released(&self, batch_id: &str) {
         let mut keys = self.keys(batch_id).await;
         let chunks = self.s3.list_objects_v2().bucket(&self.bucket).prefix(format!("chunks/{batch_id}/"));
         let chunks = chunks.send().await.unwrap().contents.unwrap_or_default();

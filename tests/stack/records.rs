@@ -1,6 +1,7 @@
 //! The idempotency table, looked at from outside.
 
 use std::collections::HashMap;
+use std::fmt::Display;
 use std::time::Duration;
 
 use aws_sdk_dynamodb::Client;
@@ -25,12 +26,12 @@ impl Records {
         Self { dynamodb: Client::new(&sdk), table: crate::variable("IDEMPOTENCY_TABLE") }
     }
 
-    fn key(operation: &str, key: Uuid) -> AttributeValue {
+    fn key(operation: &str, key: impl Display) -> AttributeValue {
         AttributeValue::S(format!("{operation}#{TENANT_A}#{key}"))
     }
 
     /// The record's attributes, or `None`.
-    pub async fn find(&self, operation: &str, key: Uuid) -> Option<HashMap<String, AttributeValue>> {
+    pub async fn find(&self, operation: &str, key: impl Display) -> Option<HashMap<String, AttributeValue>> {
         let get = self.dynamodb.get_item().table_name(&self.table).key("pk", Self::key(operation, key));
         get.consistent_read(true).send().await.unwrap().item
     }
@@ -56,7 +57,7 @@ impl Records {
 
     /// Puts the record back into the state of an execution that never ended, as a crash would have
     /// left it.
-    pub async fn set(&self, operation: &str, key: Uuid, attributes: &[(&str, AttributeValue)]) {
+    pub async fn set(&self, operation: &str, key: impl Display, attributes: &[(&str, AttributeValue)]) {
         let mut update =
             self.dynamodb.update_item().table_name(&self.table).key("pk", Self::key(operation, key));
         let mut assignments = Vec::new();

@@ -9,7 +9,7 @@ use test_support::http_server::{Answer, response};
 use tokio::sync::oneshot;
 
 /// How long a crash point may take to be reached.
-const PATIENCE: Duration = Duration::from_secs(10);
+const PATIENCE: Duration = Duration::from_secs(20);
 
 /// A request, by what it means.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -137,18 +137,28 @@ impl Faults {
 
     /// Holds the next request of a kind before it is done.
     pub(crate) fn hold_request(&self, op: Op) -> Held {
-        self.hold(op, true)
+        self.hold_nth_request(op, 0)
+    }
+
+    /// Holds the `nth` request of a kind, counted from 0, before it is done.
+    pub(crate) fn hold_nth_request(&self, op: Op, nth: usize) -> Held {
+        self.hold(op, nth, true)
     }
 
     /// Holds the next request's answer.
     pub(crate) fn hold_answer(&self, op: Op) -> Held {
-        self.hold(op, false)
+        self.hold_nth_answer(op, 0)
     }
 
-    fn hold(&self, op: Op, before: bool) -> Held {
+    /// Holds the answer to the `nth` request of a kind.
+    pub(crate) fn hold_nth_answer(&self, op: Op, nth: usize) -> Held {
+        self.hold(op, nth, false)
+    }
+
+    fn hold(&self, op: Op, nth: usize, before: bool) -> Held {
         let ((arrived, reached), (go, gone)) = (oneshot::channel(), oneshot::channel());
         let effect = Effect::Hold { before, reached: arrived, go: gone };
-        self.add(Rule { op: Some(op), skip: 0, left: 1, effect });
+        self.add(Rule { op: Some(op), skip: nth, left: 1, effect });
         Held { reached: Some(reached), go }
     }
 

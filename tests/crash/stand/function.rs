@@ -115,6 +115,13 @@ impl Function {
         Frozen(busy)
     }
 
+    /// Whether no process waits for an invocation any more.
+    pub(crate) fn has_ended(&self) -> bool {
+        let mut idle = self.0.idle.lock().unwrap();
+        idle.retain_mut(Environment::is_alive);
+        idle.is_empty()
+    }
+
     /// The next invocation starts a process.
     pub(crate) fn end_idle(&self) {
         self.0.idle.lock().unwrap().clear();

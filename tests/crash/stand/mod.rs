@@ -14,7 +14,7 @@ use std::time::{Duration, Instant};
 use aws_sdk_dynamodb::types::AttributeValue;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
-use end_to_end::{Answer, Broker, KEY_A, Queue, Records, variable};
+use end_to_end::{Answer, KEY_A, On, Queue, Records, Site, contract, variable};
 use http::{HeaderMap, HeaderName, HeaderValue};
 use serde_json::{Map, Value, json};
 use test_support::amqp_proxy::AmqpProxy;
@@ -77,7 +77,7 @@ pub(crate) struct Reply {
 pub(crate) struct Stand {
     /// On the way to DynamoDB, to S3, and from the HTTP functions to `mq-access`.
     pub(crate) faults: Faults,
-    /// On the way to the broker.
+    /// On the way to RabbitMQ.
     pub(crate) network: AmqpProxy,
     pub(crate) lambda: Lambda,
     pub(crate) produce: Function,
@@ -85,19 +85,27 @@ pub(crate) struct Stand {
     pub(crate) move_messages: Function,
     pub(crate) mq_access: Function,
     /// A client of the broker that shares no code with the gateway.
-    pub(crate) broker: Broker,
+    pub(crate) broker: Site,
     pub(crate) records: Records,
     pub(crate) stores: StoreProxy,
 }
 
 impl Stand {
     pub(crate) async fn start() -> Self {
-        Self::start_with_clock(None).await
+        Self::start_on(On::RabbitMq).await
     }
 
-    /// A stand in which the clock of `mq-access` is ahead of everybody's by so many seconds, if
-    /// any.
-    pub(crate) async fn start_with_clock(ahead: Option<f64>) -> Self {
+    pub(crate) async fn start_on(on: On) -> Self {
+        Self::start_with(on, None).await
+    }
+
+    /// A stand on RabbitMQ in which the clock of `mq-access` is ahead of everybody's by so many
+    /// seconds.
+    pub(crate) async fn start_with_clock(ahead: f64) -> Self {
+        Self::start_with(On::RabbitMq, Some(ahead)).await
+    }
+
+    async fn start_with(on: On, ahead: Option<f64>) -> Self {
         let broker = Url::parse(&variable("AMQP_URL")).unwrap();
         let broker = (broker.host_str().unwrap().to_owned(), broker.port().unwrap());
         let (faults, network) = (Faults::default(), AmqpProxy::start(broker).await);
@@ -120,7 +128,7 @@ impl Stand {
                 &variables,
             ),
             mq_access,
-            broker: Broker::connect().await,
+            broker: Site::start(on).await,
             records: Records::open().await,
             stores,
         };
@@ -130,15 +138,37 @@ impl Stand {
 
     /// A request about a queue, by way of the network that fails.
     pub(crate) fn request(&self, operation: Operation, queue: &Queue, members: Value) -> Asked {
-        let user = Url::parse(&variable("AMQP_URL")).unwrap().username().to_owned();
-        let named = json!({"target": {
-            "broker": "rabbitmq", "queue": queue.name, "connName": format!("127.0.0.1:{}", self.network.port),
-            "auth": {"user": user, "passwordRef": "secret://local/rabbit"},
-        }});
+        let named = json!({ "target": self.target(queue) });
         let mut body = if operation == Operation::Move { json!({ "from": named }) } else { named };
         let Value::Object(members) = members else { panic!("members are an object") };
         body.as_object_mut().unwrap().extend(members);
         Asked { operation, key: Uuid::new_v4(), body }
+    }
+
+    fn target(&self, queue: &Queue) -> Value {
+        if let Site::IbmMq(manager, _) = &self.broker {
+            return manager.target(&queue.name);
+        }
+        let user = Url::parse(&variable("AMQP_URL")).unwrap().username().to_owned();
+        json!({
+            "broker": "rabbitmq", "queue": queue.name, "connName": format!("127.0.0.1:{}", self.network.port),
+            "auth": {"user": user, "passwordRef": "secret://local/rabbit"},
+        })
+    }
+
+    /// The broker takes no connections, and breaks those that it has.
+    pub(crate) async fn stop_broker(&mut self) {
+        match &self.broker {
+            Site::RabbitMq(_) => self.network.stop().await,
+            Site::IbmMq(manager, _) => drop(manager.control(&json!("stop"))),
+        }
+    }
+
+    pub(crate) async fn heal_broker(&mut self) {
+        match &self.broker {
+            Site::RabbitMq(_) => self.network.heal().await,
+            Site::IbmMq(manager, _) => drop(manager.control(&json!("reset"))),
+        }
     }
 
     pub(crate) fn front(&self, operation: Operation) -> &Function {
@@ -160,8 +190,15 @@ impl Stand {
         tokio::spawn(async move {
             let started = Instant::now();
             let invoked = function.invoke(event.to_string().into()).await;
-            Reply { answer: answer(&invoked), took: started.elapsed() }
+            Reply { answer: answer(&event, &invoked), took: started.elapsed() }
         })
+    }
+
+    /// Asks the function of consumes for a path of its own.
+    pub(crate) async fn get(&self, path: &str) -> Answer {
+        let headers = json!({"x-api-key": KEY_A, "x-forwarded-proto": "http"});
+        let event = http_event("GET", path, headers, b"");
+        answer(&event, &self.consume.invoke(event.to_string().into()).await)
     }
 
     /// Ends every fault, waits until nothing is at work any more, and replaces the processes that
@@ -169,7 +206,7 @@ impl Stand {
     pub(crate) async fn heal(&mut self) {
         self.faults.clear();
         self.lambda.heal();
-        self.network.heal().await;
+        self.heal_broker().await;
         self.warm().await;
     }
 
@@ -238,7 +275,8 @@ pub(crate) fn store_variables(stores: &StoreProxy) -> Vec<(&'static str, String)
 /// What the template's `!Ref`s stand for in the local stack: its tables and buckets, and parameters
 /// that it sets.
 pub(crate) fn references() -> HashMap<&'static str, String> {
-    let inline = "rabbitmq://127.0.0.1:*/*?tenant=*&tls=optional&secrets=secret://local/*";
+    let inline = "rabbitmq://127.0.0.1:*/*?tenant=*&tls=optional&secrets=secret://local/* \
+                  ibmmq://127.0.0.1:*/*?tenant=*&tls=optional&secrets=secret://mq/app";
     HashMap::from([
         ("AccessTable", variable("ACCESS_TABLE")),
         ("IdempotencyTable", variable("IDEMPOTENCY_TABLE")),
@@ -247,6 +285,7 @@ pub(crate) fn references() -> HashMap<&'static str, String> {
         ("PayloadBucket", variable("PAYLOAD_BUCKET")),
         ("MqAccessFunction", "mq-access".to_owned()),
         ("InlineTargets", inline.to_owned()),
+        ("IbmMqLibrary", format!("{}/libmqm_r.so", variable("IBM_MQ_DIRECTORY"))),
         ("IdempotencyExpiryMinSeconds", "1".to_owned()),
     ])
 }
@@ -285,8 +324,16 @@ pub(crate) fn http_event(method: &str, path: &str, mut headers: Value, body: &[u
 }
 
 /// As API Gateway answers: its own 500 for a function that failed, its own 503 for one that took
-/// too long.
-pub(crate) fn answer(invoked: &Invoked) -> Answer {
+/// too long. The answer is held to the contract.
+pub(crate) fn answer(event: &Value, invoked: &Invoked) -> Answer {
+    let answer = of_invocation(invoked);
+    let http = &event["requestContext"]["http"];
+    contract::hold(http["method"].as_str().unwrap(), http["path"].as_str().unwrap(), &answer);
+    answer
+}
+
+/// The same without the contract, for what no client gets.
+pub(crate) fn of_invocation(invoked: &Invoked) -> Answer {
     let own = |status, message: &str| Answer {
         status,
         headers: HeaderMap::new(),

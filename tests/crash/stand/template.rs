@@ -49,7 +49,7 @@ impl Template {
             .filter(|(name, _)| {
                 !name.starts_with("DATABASE_") && !given.iter().any(|(known, _)| known == name)
             })
-            .map(|(name, value)| (name.to_owned(), self.resolve(value)))
+            .filter_map(|(name, value)| Some((name.to_owned(), self.resolve(value)?)))
             .collect();
         Deployed {
             timeout: Duration::from_secs(number("Timeout")),
@@ -58,22 +58,35 @@ impl Template {
         }
     }
 
-    fn resolve(&self, value: &Value) -> String {
+    /// A value as text; `None` if it is no value.
+    fn resolve(&self, value: &Value) -> Option<String> {
         match value {
-            Value::String(text) => text.clone(),
-            Value::Number(number) => number.to_string(),
-            Value::Tagged(tagged) if tagged.tag == "Ref" => {
-                let name = tagged.value.as_str().unwrap();
-                if name == "AWS::StackName" {
-                    return "integrahub".to_owned();
-                }
-                self.references.get(name).cloned().unwrap_or_else(|| {
+            Value::String(text) => Some(text.clone()),
+            Value::Number(number) => Some(number.to_string()),
+            Value::Tagged(tagged) if tagged.tag == "Ref" => match tagged.value.as_str().unwrap() {
+                "AWS::NoValue" => None,
+                "AWS::StackName" => Some("integrahub".to_owned()),
+                name => self.references.get(name).cloned().or_else(|| {
                     let default = &self.root["Parameters"][name]["Default"];
                     assert!(!default.is_null(), "{name} is neither a parameter nor a known resource");
                     self.resolve(default)
-                })
+                }),
+            },
+            Value::Tagged(tagged) if tagged.tag == "If" => {
+                let condition = &self.root["Conditions"][tagged.value[0].as_str().unwrap()];
+                self.resolve(&tagged.value[if self.holds(condition) { 1 } else { 2 }])
             }
-            other => panic!("a variable of the template is neither text nor !Ref: {other:?}"),
+            other => panic!("a variable of the template is neither text, !Ref nor !If: {other:?}"),
+        }
+    }
+
+    fn holds(&self, condition: &Value) -> bool {
+        match condition {
+            Value::Tagged(tagged) if tagged.tag == "Not" => !self.holds(&tagged.value[0]),
+            Value::Tagged(tagged) if tagged.tag == "Equals" => {
+                self.resolve(&tagged.value[0]) == self.resolve(&tagged.value[1])
+            }
+            other => panic!("a condition of the template is neither !Not nor !Equals: {other:?}"),
         }
     }
 }

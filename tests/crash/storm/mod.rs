@@ -1,7 +1,7 @@
 //! The whole ingest in a storm: functions are killed at random, messages are delivered twice and
 //! out of order, requests to S3, SQS and DynamoDB fail, S3's news is lost, and the database
 //! crashes. When it has passed, everything that was accepted is in the table or in the errors,
-//! once, and all of it replayed changes nothing.
+//! once, and all of it replayed changes nothing. Then the history of loads is deleted.
 //!
 //! `STORM_SECONDS=n` makes it last longer, `STORM_SEED=n` makes the same catalogues again.
 
@@ -65,6 +65,9 @@ async fn whatever_was_accepted_is_there_once_after_a_storm() {
     world.come_to_rest(&sent, PATIENCE).await;
     model.check(&world.database().await).await;
     assert_eq!(world.snapshot().await, before, "replayed, nothing changes");
+
+    world.forget_batches(PATIENCE).await;
+    assert_eq!(world.snapshot().await, before, "with the history deleted, nothing changes");
 }
 
 /// Ends processes at any moment of their work.

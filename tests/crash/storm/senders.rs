@@ -90,9 +90,9 @@ impl Tenant {
             "x-inova-api-key": self.api_key,
             "x-inova-load-type": if is_full { "full" } else { "delta" },
         });
-        let event = http_event("POST", PATH, headers, &body).to_string();
+        let event = http_event("POST", PATH, headers, &body);
         for _ in 0..TRIES {
-            let taken = answer(&self.ingest.invoke(event.clone().into()).await);
+            let taken = answer(&event, &self.ingest.invoke(event.to_string().into()).await);
             match taken.status {
                 202 => {
                     let batch = taken.json();

@@ -94,6 +94,8 @@ impl World {
             ("BATCHES_FAILED_QUEUE_URL", batches_failed.url.clone()),
             ("CHUNKS_FAILED_QUEUE_URL", chunks_failed.url.clone()),
             ("UNHANDLED_QUEUE_URL", unhandled.url.clone()),
+            // Nothing is dropped here.
+            ("DROPS_QUEUE_URL", String::new()),
             ("RETRY_BASE_SECONDS", "1".to_owned()),
             // The smallest there is, so that a catalogue has several.
             ("CHUNK_ITEMS", "500".to_owned()),
@@ -200,6 +202,27 @@ impl World {
         }
     }
 
+    /// Lets the history of loads end now, and the scheduled function run until no batch is left. It
+    /// deletes none whose objects are not released.
+    pub(crate) async fn forget_batches(&self, patience: Duration) {
+        let database = self.database().await;
+        let sql = "UPDATE batches SET finished_at = received_at; \
+             UPDATE batch_history SET kept_since = now(), announced_at = now() - interval '11 min'";
+        database.batch_execute(sql).await.unwrap();
+        // A payload whose batch is deleted is found again and fails, since no lifecycle removed it.
+        let left = "SELECT count(*) FROM batches WHERE error->>'code' IS DISTINCT FROM 'TOO_OLD'";
+        let begin = Instant::now();
+        loop {
+            self.reconcile.invoke(json!({}).to_string().into()).await;
+            let left: i64 = database.query_one(left, &[]).await.unwrap().get(0);
+            if left == 0 {
+                return;
+            }
+            assert!(begin.elapsed() < patience, "{left} batches are not deleted");
+            tokio::time::sleep(Duration::from_millis(500)).await;
+        }
+    }
+
     /// Asks for a replay as a user would, until it is taken.
     pub(crate) async fn replay(&self, batch: &Sent, scope: &str) {
         let path = format!("/v1/inovafarma/batches/{}/replay", batch.batch_id);
@@ -210,7 +233,7 @@ impl World {
         });
         let body = json!({"scope": scope}).to_string();
         let event = http_event("POST", &path, headers, body.as_bytes());
-        let replayed = answer(&self.batches.invoke(event.to_string().into()).await);
+        let replayed = answer(&event, &self.batches.invoke(event.to_string().into()).await);
         // A late success may have been faster than the replay of what failed.
         let came_late = replayed.status == 409 && scope == "failed";
         assert!(replayed.status == 202 || came_late, "{}", String::from_utf8_lossy(&replayed.bytes));

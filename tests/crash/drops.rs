@@ -1,0 +1,240 @@
+//! `drop-intake` dies at every step of taking an object, and the object is replaced while it is
+//! taken. However it went, each version that is announced again is one batch: one id, one item, one
+//! payload.
+
+use std::collections::HashMap;
+use std::time::Duration;
+
+use aws_sdk_dynamodb::types::AttributeValue;
+use end_to_end::{Records, TENANT_A, variable};
+use ingestion::payload::Source;
+use serde_json::{Value, json};
+use uuid::Uuid;
+
+use crate::stand::faults::{Faults, Held, Op};
+use crate::stand::function::{Function, Invoked};
+use crate::stand::store::StoreProxy;
+use crate::stand::template::Template;
+use crate::stand::{references, store_variables};
+
+/// The writes of one object, in their order, each with how many of its kind are before it: the
+/// claim, the item, the result, the tags, the copy, the record's end.
+const STEPS: [(Op, usize); 6] = [
+    (Op::Claim, 0),
+    (Op::PutBatch, 0),
+    (Op::PutObject, 0),
+    (Op::PutObject, 1),
+    (Op::PutObject, 2),
+    (Op::Complete, 0),
+];
+const COPY: (Op, usize) = STEPS[4];
+
+/// The function, a bucket of its own without notifications, and the proxy between them.
+struct Intake {
+    faults: Faults,
+    function: Function,
+    records: Records,
+    s3: aws_sdk_s3::Client,
+    items: aws_sdk_dynamodb::Client,
+    bucket: String,
+    _stores: StoreProxy,
+}
+
+impl Intake {
+    async fn start() -> Self {
+        let sdk = aws::Sdk::from_environment().await.single_attempt(Duration::from_secs(20));
+        let s3 = aws_sdk_s3::Client::new(&sdk);
+        let bucket = format!("drops-{}", Uuid::new_v4().simple());
+        s3.create_bucket().bucket(&bucket).send().await.unwrap();
+        let faults = Faults::default();
+        let stores = StoreProxy::start(faults.clone()).await;
+        let mut variables = store_variables(&stores);
+        variables.push(("PAYLOAD_BUCKET", bucket.clone()));
+        variables.push(("DROPS_QUEUE_URL", variable("DROPS_QUEUE_URL")));
+        let deployed = Template::read(references()).function_with("DropIntakeFunction", &variables);
+        let function = Function::new("drop-intake", deployed, &variables);
+        function.warm().await;
+        Self {
+            faults,
+            function,
+            records: Records::open().await,
+            items: aws_sdk_dynamodb::Client::new(&sdk),
+            s3,
+            bucket,
+            _stores: stores,
+        }
+    }
+
+    /// Puts a version of an object, and returns its idempotency key.
+    async fn put(&self, key: &str, content: &str) -> String {
+        let put = self.s3.put_object().bucket(&self.bucket).key(key);
+        put.body(content.as_bytes().to_vec().into()).send().await.unwrap();
+        let head = self.s3.head_object().bucket(&self.bucket).key(key).send().await.unwrap();
+        let source = Source {
+            bucket: self.bucket.clone(),
+            key: key.to_owned(),
+            etag: head.e_tag.unwrap(),
+            version_id: None,
+        };
+        let modified_at = jiff::Timestamp::from_second(head.last_modified.unwrap().secs()).unwrap();
+        drops::idempotency_key(&source, modified_at)
+    }
+
+    /// Announces an object, and returns whether the message is done.
+    async fn announce(&self, key: &str) -> bool {
+        match self.function.invoke(self.event(key).into()).await {
+            Invoked::Answered(answer) => {
+                let answer: Value = serde_json::from_slice(&answer).unwrap();
+                answer["batchItemFailures"].as_array().unwrap().is_empty()
+            }
+            Invoked::Failed(_) | Invoked::TimedOut(_) => false,
+        }
+    }
+
+    fn event(&self, key: &str) -> String {
+        let notification = json!({"Records": [{
+            "eventVersion": "2.2", "eventSource": "aws:s3", "awsRegion": "us-east-1",
+            "eventTime": "2026-11-22T01:00:00Z", "eventName": "ObjectCreated:Put", "userIdentity": {},
+            "requestParameters": {}, "responseElements": {},
+            "s3": {"s3SchemaVersion": "1.0", "bucket": {"name": self.bucket}, "object": {"key": key}},
+        }]});
+        let message = json!({"eventSource": "aws:sqs", "messageId": "m-1", "body": notification.to_string()});
+        json!({"Records": [message]}).to_string()
+    }
+
+    /// Announces an object, and kills the function where a request is held.
+    async fn die(&self, key: &str, mut held: Held) {
+        let (function, event) = (self.function.clone(), self.event(key));
+        let sent = tokio::spawn(async move { function.invoke(event.into()).await });
+        held.reached().await;
+        self.function.kill();
+        assert!(matches!(sent.await.unwrap(), Invoked::Failed(_)));
+        drop(held);
+        self.faults.clear();
+        self.function.settled().await;
+    }
+
+    /// What the time does to a record, if there is one: its lease is over.
+    async fn age(&self, idempotency_key: &str) {
+        if let Some(record) = self.records.find("DROP", idempotency_key).await
+            && record["status"].as_s().is_ok_and(|status| status == "IN_PROGRESS")
+        {
+            let over = AttributeValue::N("1".to_owned());
+            self.records.set("DROP", idempotency_key, &[("leaseExpiresAt", over)]).await;
+        }
+    }
+
+    /// The items of all batches that the key ever made.
+    async fn batches(&self, idempotency_key: &str) -> Vec<HashMap<String, AttributeValue>> {
+        let query = self
+            .items
+            .query()
+            .table_name(variable("BATCHES_TABLE"))
+            .key_condition_expression("tenantId = :tenant")
+            .filter_expression("idempotencyKey = :key")
+            .expression_attribute_values(":tenant", AttributeValue::S(TENANT_A.to_owned()))
+            .expression_attribute_values(":key", AttributeValue::S(idempotency_key.to_owned()));
+        query.into_paginator().items().send().try_collect().await.unwrap()
+    }
+
+    /// The payloads of a batch.
+    async fn payloads(&self, batch_id: &str) -> Vec<String> {
+        let list = self.s3.list_objects_v2().bucket(&self.bucket).prefix("incoming/").send().await.unwrap();
+        let keys = list.contents.unwrap_or_default().into_iter().filter_map(|object| object.key);
+        keys.filter(|key| key.ends_with(batch_id)).collect()
+    }
+
+    async fn get(&self, key: &str) -> Vec<u8> {
+        let object = self.s3.get_object().bucket(&self.bucket).key(key).send().await.unwrap();
+        object.body.collect().await.unwrap().to_vec()
+    }
+
+    async fn result(&self, key: &str) -> Value {
+        serde_json::from_slice(&self.get(&drops::result_key(key)).await).unwrap()
+    }
+
+    async fn tags(&self, key: &str) -> HashMap<String, String> {
+        let tags = self.s3.get_object_tagging().bucket(&self.bucket).key(key).send().await.unwrap();
+        tags.tag_set.into_iter().map(|tag| (tag.key, tag.value)).collect()
+    }
+
+    /// The version is one batch, which has arrived, and everything says so.
+    async fn is_one_batch(&self, key: &str, idempotency_key: &str, content: &str, what: &str) {
+        let batches = self.batches(idempotency_key).await;
+        let [batch] = &batches[..] else { panic!("{what}: {batches:?}") };
+        let batch_id = batch["batchId"].as_s().unwrap();
+        assert_eq!(batch["status"].as_s().unwrap(), "RECEIVED", "{what}");
+        let payloads = self.payloads(batch_id).await;
+        let [payload] = &payloads[..] else { panic!("{what}: {payloads:?}") };
+        assert_eq!(self.get(payload).await, content.as_bytes(), "{what}");
+        let (result, tags) = (self.result(key).await, self.tags(key).await);
+        assert_eq!(
+            (&result["status"], &result["batch_id"]),
+            (&json!("RECEIVED"), &json!(batch_id)),
+            "{what}"
+        );
+        assert_eq!((tags["drop"].as_str(), &tags["batch"]), ("accepted", batch_id), "{what}");
+    }
+}
+
+fn key(name: &str) -> String {
+    format!("drop/{TENANT_A}/delta/{name}.json")
+}
+
+#[tokio::test]
+async fn an_object_survives_a_crash_at_every_step() {
+    let intake = Intake::start().await;
+    for (index, (op, nth)) in STEPS.into_iter().enumerate() {
+        for before in [true, false] {
+            let what = format!("{} {op:?} {nth}", if before { "before" } else { "after" });
+            let (key, content) = (key(&format!("{index}-{before}")), format!("[{index}]"));
+            let idempotency_key = intake.put(&key, &content).await;
+            let held = if before {
+                intake.faults.hold_nth_request(op, nth)
+            } else {
+                intake.faults.hold_nth_answer(op, nth)
+            };
+            intake.die(&key, held).await;
+            intake.age(&idempotency_key).await;
+            assert!(intake.announce(&key).await, "{what}");
+            intake.is_one_batch(&key, &idempotency_key, &content, &what).await;
+            assert!(intake.announce(&key).await, "{what}");
+            intake.is_one_batch(&key, &idempotency_key, &content, &what).await;
+        }
+    }
+}
+
+#[tokio::test]
+async fn an_object_that_is_replaced_while_it_is_taken_is_another_batch_and_no_mixture() {
+    let intake = Intake::start().await;
+    let key = key("replaced");
+    let first = intake.put(&key, "[1]").await;
+    let (op, nth) = COPY;
+    let mut held = intake.faults.hold_nth_request(op, nth);
+    let (function, event) = (intake.function.clone(), intake.event(&key));
+    let sent = tokio::spawn(async move { function.invoke(event.into()).await });
+    held.reached().await;
+    let second = intake.put(&key, "[1,2]").await;
+    assert_ne!(first, second);
+    held.release();
+    let Invoked::Answered(answer) = sent.await.unwrap() else { panic!() };
+    let answer: Value = serde_json::from_slice(&answer).unwrap();
+    assert_eq!(answer["batchItemFailures"], json!([{"itemIdentifier": "m-1"}]));
+    // Nobody will ever put the first version's payload.
+    let batches = intake.batches(&first).await;
+    assert_eq!(batches[0]["status"].as_s().unwrap(), "AWAITING_UPLOAD");
+    assert!(intake.payloads(batches[0]["batchId"].as_s().unwrap()).await.is_empty());
+    assert!(intake.announce(&key).await);
+    intake.is_one_batch(&key, &second, "[1,2]", "the second version").await;
+}
+
+#[tokio::test]
+async fn deliveries_side_by_side_make_one_batch() {
+    let intake = Intake::start().await;
+    let key = key("twice");
+    let idempotency_key = intake.put(&key, "[]").await;
+    let both = tokio::join!(intake.announce(&key), intake.announce(&key), intake.announce(&key));
+    assert!(both.0 || both.1 || both.2, "one of them took it");
+    assert!(intake.announce(&key).await);
+    intake.is_one_batch(&key, &idempotency_key, "[]", "announced four times").await;
+}

@@ -1,0 +1,294 @@
+//! The gateway on IBM MQ, over the stand-in's library and queue managers.
+
+mod bodies;
+mod certainty;
+mod faults;
+mod members;
+
+use end_to_end::{Access, Answer, Gateway, QueueManager, TENANT_A};
+use serde_json::{Value, json};
+use uuid::Uuid;
+
+/// A produce of texts.
+fn texts(bodies: &[&str]) -> Value {
+    let messages: Vec<_> = bodies.iter().map(|body| json!({"bodyText": body})).collect();
+    json!({ "messages": messages })
+}
+
+fn bodies(answer: &Value) -> Vec<&str> {
+    let messages = answer["messages"].as_array().unwrap().iter();
+    messages.map(|message| message["bodyText"].as_str().unwrap_or_default()).collect()
+}
+
+/// What every consume of these tests says, and more.
+fn taking(more: Value) -> Value {
+    let mut members = json!({"maxMessages": 100, "waitSeconds": 0});
+    let Value::Object(more) = more else { panic!("members are an object") };
+    members.as_object_mut().unwrap().extend(more);
+    members
+}
+
+async fn put(gateway: &Gateway, manager: &QueueManager, queue: &str, members: Value) -> Value {
+    gateway.produce(Uuid::new_v4(), &manager.request(queue, members)).await.expect(201).json()
+}
+
+async fn take(gateway: &Gateway, manager: &QueueManager, queue: &str, members: Value) -> Value {
+    let body = manager.request(queue, taking(members));
+    gateway.consume(Uuid::new_v4(), &body).await.expect(200).json()
+}
+
+#[track_caller]
+fn refused(answer: Answer, status: u16, reason: &str, code: u16) {
+    let problem = answer.expect_problem(status, reason).json();
+    assert_eq!((&problem["broker"]["product"], &problem["broker"]["code"]), (&json!("IBM MQ"), &json!(code)));
+}
+
+#[tokio::test]
+async fn the_requests_of_the_specification_work_as_they_stand_there() {
+    let gateway = Gateway::new();
+    let produce = json!({
+        "target": {
+            "queueManager": "QM1", "queue": "DEV.QUEUE.1", "channel": "DEV.APP.SVRCONN",
+            "connName": "mq.host:1414", "ccdtUrl": null, "ssl": {"enabled": false},
+            "auth": {"user": "app", "passwordRef": "secret://mq/app"}
+        },
+        "batch": {
+            "count": 1000, "messageSizeBytes": 2048, "rateLimitPerSec": null,
+            "transaction": {"enabled": true, "txSize": 100}
+        },
+        "payload": {"mode": "random"},
+        "mqProps": {"persistence": "persistent", "priority": 0, "expiryMs": 0, "correlIdMode": "none"},
+        "headers": {"k1": "v1"}
+    });
+    let target = json!({
+        "queueManager": "QM1", "queue": "DEV.QUEUE.1", "channel": "DEV.APP.SVRCONN", "connName": "mq.host:1414"
+    });
+    let consume = json!({
+        "target": target, "maxMessages": 500, "waitSeconds": 20, "browseOnly": false,
+        "selector": {"correlIdBase64": null, "msgIdBase64": null},
+        "transaction": {"enabled": true, "txSize": 100}, "ack": "commit"
+    });
+    let depth = json!({ "target": target });
+    let key = Uuid::new_v4();
+    let first = gateway.produce(key, &produce).await.expect(201);
+    let answer = first.json();
+    assert_eq!(
+        (
+            &answer["target"],
+            &answer["enqueued"],
+            &answer["transactions"],
+            &answer["atomic"],
+            &answer["bytes"]
+        ),
+        (&json!("QM1:DEV.QUEUE.1"), &json!(1000), &json!(10), &json!(true), &json!(2_048_000))
+    );
+    let again = gateway.produce(key, &produce).await.expect(201);
+    assert_eq!((again.header("idempotent-replay"), &again.bytes), (Some("true"), &first.bytes));
+    let measured = gateway.post("/queue/depth", &depth).await.expect(200).json();
+    assert_eq!(
+        (&measured["currentDepth"], &measured["maxDepth"]),
+        (&json!(1000), &json!(5000)),
+        "{measured}"
+    );
+    for left in [500, 0] {
+        let got = gateway.consume(Uuid::new_v4(), &consume).await.expect(200).json();
+        assert_eq!((&got["count"], &got["messages"][0]["headers"]["k1"]), (&json!(500), &json!("v1")));
+        assert_eq!(got["messages"][0]["persistence"], "persistent");
+        let measured = gateway.post("/queue/depth", &depth).await.expect(200).json();
+        assert_eq!(measured["currentDepth"], left);
+    }
+}
+
+#[tokio::test]
+async fn a_profile_leads_to_its_queue_and_a_request_to_another() {
+    let gateway = Gateway::new();
+    let on = |queue: &str| json!({"targetRef": "local-qm1", "target": {"queue": queue}});
+    let with = |members: Value| {
+        let mut body = on("DEV.QUEUE.3");
+        body.as_object_mut().unwrap().extend(members.as_object().unwrap().clone());
+        body
+    };
+    let answer = gateway.produce(Uuid::new_v4(), &with(texts(&["one"]))).await.expect(201).json();
+    assert_eq!((&answer["target"], &answer["atomic"]), (&json!("QM1:DEV.QUEUE.3"), &json!(true)));
+    let got = gateway.consume(Uuid::new_v4(), &with(taking(json!({})))).await.expect(200).json();
+    assert_eq!(bodies(&got), ["one"]);
+    let tested = gateway.post("/connections/test", &on("DEV.QUEUE.2")).await.expect(200).json();
+    assert_eq!((&tested["ok"], &tested["broker"]["product"]), (&json!(true), &json!("IBM MQ")), "{tested}");
+    let wrong = json!({
+        "targetRef": "local-qm1", "target": {"auth": {"user": "app", "passwordRef": "secret://local/wrong"}}
+    });
+    let tested = gateway.post("/connections/test", &wrong).await.expect(200).json();
+    let failed = tested["steps"].as_array().unwrap().iter().find(|step| step["ok"] == false).unwrap();
+    assert_eq!((&failed["name"], &failed["code"]), (&json!("authenticate"), &json!("AUTHENTICATION_FAILED")));
+}
+
+#[tokio::test]
+async fn what_is_put_comes_back_with_its_properties_and_a_browse_changes_nothing() {
+    let (gateway, manager) = (Gateway::new(), QueueManager::start());
+    let props = json!({
+        "persistence": "nonpersistent", "priority": 7, "correlIdMode": "echoMsgId", "replyTo": "DEV.QUEUE.2",
+        "messageType": "request", "contentType": "application/json", "type": "order"
+    });
+    let headers = json!({"x-kind": "order", "count": 3, "flag": true, "raw": {"base64": "AQI="}});
+    let mut members = texts(&["{\"order\":17}"]);
+    members.as_object_mut().unwrap().extend([("mqProps".to_owned(), props), ("headers".to_owned(), headers)]);
+    let put = put(&gateway, &manager, "DEV.QUEUE.1", members).await;
+    let browse = manager.request("DEV.QUEUE.1", taking(json!({"browseOnly": true})));
+    for _ in 0..2 {
+        let shown = gateway.post("/messages/consume", &browse).await.expect(200).json();
+        let message = &shown["messages"][0];
+        assert_eq!((&shown["count"], &shown["warnings"]), (&json!(1), &json!([])));
+        assert_eq!(
+            (&message["msgIdBase64"], &message["correlIdBase64"]),
+            (&put["firstMsgIdBase64"], &put["firstMsgIdBase64"])
+        );
+        assert_eq!((&message["bodyText"], &message["format"]), (&json!("{\"order\":17}"), &json!("MQSTR")));
+        let properties =
+            ["persistence", "priority", "replyTo", "messageType", "contentType", "type", "ccsid"];
+        assert_eq!(
+            properties.map(|name| message[name].clone()),
+            [
+                json!("nonpersistent"),
+                json!(7),
+                json!("DEV.QUEUE.2"),
+                json!("request"),
+                json!("application/json"),
+                json!("order"),
+                json!(1208)
+            ]
+        );
+        let headers =
+            ["x-kind", "count", "flag", "raw", "sequence"].map(|name| message["headers"][name].clone());
+        assert_eq!(headers, [json!("order"), json!(3), json!(true), json!({"base64": "AQI="}), json!(0)]);
+        assert_eq!((&message["backoutCount"], &message["userId"]), (&json!(0), &json!("app")));
+    }
+    let back = take(&gateway, &manager, "DEV.QUEUE.1", json!({"ack": "rollback"})).await;
+    assert_eq!(back["messages"][0]["backoutCount"], 0);
+    let got = take(&gateway, &manager, "DEV.QUEUE.1", json!({})).await;
+    assert_eq!(
+        (&got["messages"][0]["backoutCount"], &got["messages"][0]["redelivered"]),
+        (&json!(1), &json!(true))
+    );
+    assert_eq!(manager.depth("DEV.QUEUE.1"), 0);
+}
+
+#[tokio::test]
+async fn messages_are_selected_by_their_ids_and_by_an_expression() {
+    let (gateway, manager) = (Gateway::new(), QueueManager::start());
+    let mut ids = Vec::new();
+    for (body, amount) in [("a", 1), ("b", 20), ("c", 300)] {
+        let mut members = texts(&[body]);
+        members["headers"] = json!({"amount": amount});
+        members["mqProps"] = json!({"correlIdMode": "echoMsgId"});
+        ids.push(put(&gateway, &manager, "DEV.QUEUE.1", members).await["firstMsgIdBase64"].clone());
+    }
+    let by = |selector: Value| json!({"selector": selector, "ack": "rollback"});
+    let got = take(&gateway, &manager, "DEV.QUEUE.1", by(json!({"correlIdBase64": ids[1]}))).await;
+    assert_eq!(bodies(&got), ["b"]);
+    let got = take(&gateway, &manager, "DEV.QUEUE.1", by(json!({"msgIdBase64": ids[2]}))).await;
+    assert_eq!(bodies(&got), ["c"]);
+    let got = take(&gateway, &manager, "DEV.QUEUE.1", by(json!({"expression": "amount > 10"}))).await;
+    assert_eq!(bodies(&got), ["b", "c"]);
+    let wrong = manager.request("DEV.QUEUE.1", taking(by(json!({"expression": "amount >"}))));
+    refused(gateway.consume(Uuid::new_v4(), &wrong).await, 422, "UNSUPPORTED_BY_BROKER", 2459);
+    assert_eq!(manager.depth("DEV.QUEUE.1"), 3);
+}
+
+#[tokio::test]
+async fn refusals_say_the_reason_code() {
+    let (gateway, mut manager) = (Gateway::new(), QueueManager::start());
+    let one = |queue: &str| manager.request(queue, texts(&["one"]));
+    let produce = async |body: &Value| gateway.produce(Uuid::new_v4(), body).await;
+    produce(&one("DEV.NO.SUCH.QUEUE")).await.expect_problem(404, "QUEUE_NOT_FOUND");
+    let mut wrong = one("DEV.QUEUE.1");
+    wrong["target"]["auth"]["passwordRef"] = json!("secret://local/wrong");
+    refused(produce(&wrong).await, 502, "AUTHENTICATION_FAILED", 2035);
+    let full = manager.request("DEV.SMALL", texts(&["1", "2", "3", "4"]));
+    refused(produce(&full).await, 502, "QUEUE_FULL", 2053);
+    // All or nothing: the three that would have fitted are not there either.
+    assert_eq!(manager.depth("DEV.SMALL"), 0);
+    let large = manager.request("DEV.SMALL", texts(&["x".repeat(1_025).as_str()]));
+    refused(produce(&large).await, 422, "MESSAGE_TOO_LARGE", 2030);
+    let mut other = one("DEV.QUEUE.1");
+    other["target"]["queueManager"] = json!("ANOTHER");
+    refused(produce(&other).await, 502, "BROKER_REJECTED", 2058);
+    let mut channel = one("DEV.QUEUE.1");
+    channel["target"]["channel"] = json!("NO.SUCH.CHANNEL");
+    refused(produce(&channel).await, 502, "BROKER_REJECTED", 2540);
+    for name in ["", "*GROUP"] {
+        let mut any = manager.request("DEV.QUEUE.1", json!({}));
+        any["target"]["queueManager"] = json!(name);
+        gateway.post("/queue/depth", &any).await.expect(200);
+    }
+    let alias =
+        gateway.post("/queue/depth", &manager.request("DEV.ALIAS", json!({}))).await.expect(200).json();
+    assert_eq!(alias["currentDepth"], 0);
+    let remote = gateway.post("/queue/depth", &manager.request("DEV.REMOTE", json!({}))).await;
+    remote.expect_problem(422, "UNSUPPORTED_BY_BROKER");
+    let body = one("DEV.QUEUE.1");
+    manager.kill();
+    produce(&body).await.expect_problem(503, "BROKER_UNREACHABLE");
+}
+
+#[tokio::test]
+async fn a_message_past_the_threshold_goes_to_the_backout_queue_unless_the_profile_says_otherwise() {
+    let (gateway, manager) = (Gateway::new(), QueueManager::start());
+    let access = Access::open().await;
+    let reporting =
+        access.profile_with(TENANT_A, &manager.target("DEV.POISON"), json!({"backout": "report"})).await;
+    put(&gateway, &manager, "DEV.POISON", texts(&["poison"])).await;
+    for _ in 0..3 {
+        take(&gateway, &manager, "DEV.POISON", json!({"ack": "rollback"})).await;
+    }
+    let mut body = taking(json!({"ack": "rollback"}));
+    body["targetRef"] = json!(reporting);
+    let shown = gateway.consume(Uuid::new_v4(), &body).await.expect(200).json();
+    assert_eq!(bodies(&shown), ["poison"]);
+    body["ack"] = json!("commit");
+    body["maxMessages"] = json!(1);
+    put(&gateway, &manager, "DEV.POISON", texts(&["fine"])).await;
+    let got = gateway.consume(Uuid::new_v4(), &body).await.expect(200).json();
+    assert_eq!((bodies(&got), manager.depth("DEV.BACKOUT")), (vec!["poison"], 0));
+    assert!(got["warnings"].to_string().contains("threshold is 3"), "{got}");
+
+    put(&gateway, &manager, "DEV.POISON", texts(&["worse"])).await;
+    let fine = take(&gateway, &manager, "DEV.POISON", json!({"maxMessages": 1})).await;
+    assert_eq!(bodies(&fine), ["fine"]);
+    for _ in 0..3 {
+        take(&gateway, &manager, "DEV.POISON", json!({"ack": "rollback"})).await;
+    }
+    let got = take(&gateway, &manager, "DEV.POISON", json!({})).await;
+    assert_eq!((&got["count"], manager.depth("DEV.POISON"), manager.depth("DEV.BACKOUT")), (&json!(0), 0, 1));
+    assert!(got["warnings"].to_string().contains("moved to DEV.BACKOUT"), "{got}");
+}
+
+#[tokio::test]
+async fn messages_are_moved_in_one_unit_of_work_and_a_retry_repeats_the_answer() {
+    let (gateway, manager) = (Gateway::new(), QueueManager::start());
+    put(&gateway, &manager, "DEV.QUEUE.1", texts(&["a", "b", "c"])).await;
+    let request = |more: Value| {
+        let mut body = json!({"from": {"target": manager.target("DEV.QUEUE.1")}, "to": {"queue": "DEV.QUEUE.2"}, "max": 2});
+        body.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
+        body
+    };
+    let shown = gateway.post("/messages/move", &request(json!({"dryRun": true}))).await.expect(200).json();
+    assert_eq!((&shown["moved"], &shown["dryRun"]), (&json!(2), &json!(true)));
+    assert_eq!(manager.depth("DEV.QUEUE.2"), 0);
+    let key = Uuid::new_v4();
+    let first = gateway.move_messages(key, &request(json!({}))).await.expect(200);
+    let answer = first.json();
+    assert_eq!(
+        (&answer["moved"], &answer["remaining"], &answer["possibleDuplicates"]),
+        (&json!(2), &json!(1), &json!(0)),
+        "{answer}"
+    );
+    let again = gateway.move_messages(key, &request(json!({}))).await.expect(200);
+    assert_eq!((again.header("idempotent-replay"), &again.bytes), (Some("true"), &first.bytes));
+    let got = take(&gateway, &manager, "DEV.QUEUE.2", json!({})).await;
+    assert_eq!(bodies(&got), ["a", "b"]);
+    let missing = request(json!({"to": {"queue": "DEV.NO.SUCH.QUEUE"}}));
+    gateway.move_messages(Uuid::new_v4(), &missing).await.expect_problem(404, "QUEUE_NOT_FOUND");
+    let stays =
+        gateway.move_messages(Uuid::new_v4(), &request(json!({"to": "origin"}))).await.expect(200).json();
+    assert_eq!((&stays["moved"], &stays["messages"][0]["reason"]), (&json!(0), &json!("NO_ORIGIN")));
+}

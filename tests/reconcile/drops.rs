@@ -1,0 +1,120 @@
+//! Dropped objects whose notification was lost.
+
+use aws_sdk_s3::types::{Tag, Tagging};
+use end_to_end::TENANT_A;
+use ingestion::payload::payload_key_of;
+use reconcile::DropsReport;
+use uuid::Uuid;
+
+use crate::stand::{Stand, run, stand_test};
+
+fn key(name: &str) -> String {
+    format!("drop/{TENANT_A}/delta/{name}")
+}
+
+async fn put(stand: &Stand, name: &str, bytes: &[u8]) -> String {
+    let put = stand.s3.put_object().bucket(&stand.bucket).key(key(name)).body(bytes.to_vec().into());
+    put.send().await.unwrap().e_tag.unwrap()
+}
+
+/// What the function does that takes an object, before it makes the payload.
+async fn accept(stand: &Stand, name: &str, etag: &str) -> Uuid {
+    let batch_id = Uuid::now_v7();
+    let tag = |name: &str, value: &str| Tag::builder().key(name).value(value).build().unwrap();
+    let tags = Tagging::builder()
+        .tag_set(tag("drop", "accepted"))
+        .tag_set(tag("batch", &batch_id.to_string()))
+        .tag_set(tag("etag", etag.trim_matches('"')));
+    let put = stand.s3.put_object_tagging().bucket(&stand.bucket).key(key(name));
+    put.tagging(tags.build().unwrap()).send().await.unwrap();
+    batch_id
+}
+
+async fn settle(stand: &Stand, name: &str, etag: &str) {
+    let batch_id = accept(stand, name, etag).await;
+    let payload = stand.s3.put_object().bucket(&stand.bucket).key(payload_key_of(batch_id).unwrap());
+    payload.body(b"[]".to_vec().into()).send().await.unwrap();
+}
+
+#[tokio::test]
+async fn an_object_that_nobody_looked_at_is_notified_again() {
+    stand_test(async |stand| {
+        for (name, bytes) in
+            [("lost +1é.json", &b"[]"[..]), ("_SUCCESS", b"x"), ("empty.json", b""), ("a.json.tmp", b"[")]
+        {
+            put(stand, name, bytes).await;
+        }
+        // What cannot be understood is refused by the function that is notified.
+        put(stand, "lost.csv", b"a;b").await;
+        let etag = put(stand, "taken.json", b"[1]").await;
+        settle(stand, "taken.json", &etag).await;
+        let report = run(&stand.reconcile()).await.unwrap();
+        assert_eq!(report.drops, DropsReport { seen: 6, found: 2 });
+        assert_eq!(stand.notified_drops().await, [key("lost +1é.json"), key("lost.csv")]);
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn an_object_that_was_accepted_and_never_copied_is_notified_again() {
+    stand_test(async |stand| {
+        let etag = put(stand, "half.json", b"[]").await;
+        accept(stand, "half.json", &etag).await;
+        assert_eq!(run(&stand.reconcile()).await.unwrap().drops, DropsReport { seen: 1, found: 1 });
+        assert_eq!(stand.notified_drops().await, [key("half.json")]);
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn tags_of_an_earlier_version_do_not_hide_an_object() {
+    stand_test(async |stand| {
+        let earlier = put(stand, "again.json", b"[]").await;
+        put(stand, "again.json", b"[2]").await;
+        settle(stand, "again.json", &earlier).await;
+        assert_eq!(run(&stand.reconcile()).await.unwrap().drops.found, 1);
+        assert_eq!(stand.notified_drops().await, [key("again.json")]);
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn young_objects_and_deployments_that_take_none_are_left_alone() {
+    stand_test(async |stand| {
+        put(stand, "young.json", b"[]").await;
+        let mut reconcile = stand.reconcile();
+        reconcile.settings.object_age = reconcile::Settings::default().object_age;
+        assert_eq!(run(&reconcile).await.unwrap().drops, DropsReport { seen: 1, found: 0 });
+        reconcile.drops = None;
+        assert_eq!(run(&reconcile).await.unwrap().drops, DropsReport::default());
+        assert!(stand.notified_drops().await.is_empty());
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn lost_notifications_of_another_bucket_are_found_whatever_becomes_of_the_first() {
+    stand_test(async |stand| {
+        let other = format!("partner-{}", Uuid::new_v4().simple());
+        stand.s3.create_bucket().bucket(&other).send().await.unwrap();
+        let lost = stand.s3.put_object().bucket(&other).key(key("lost.json")).body(b"[]".to_vec().into());
+        lost.send().await.unwrap();
+        // A name that XML has no form for ends no look.
+        let odd = key("a\u{1}b\tc+d e.json");
+        stand.s3.put_object().bucket(&other).key(&odd).body(b"[]".to_vec().into()).send().await.unwrap();
+        put(stand, "own.json", b"[]").await;
+        let mut reconcile = stand.reconcile();
+        reconcile.drop_bucket = Some(other.clone());
+        assert_eq!(run(&reconcile).await.unwrap().drops, DropsReport { seen: 3, found: 3 });
+        let mut expected =
+            [(stand.bucket.clone(), key("own.json")), (other.clone(), key("lost.json")), (other, odd)];
+        expected.sort();
+        assert_eq!(stand.notified_objects().await, expected);
+
+        // The owner of the other bucket has taken it away.
+        reconcile.drop_bucket = Some("no-such-bucket".to_owned());
+        assert!(run(&reconcile).await.is_err());
+        assert_eq!(stand.notified_drops().await, [key("own.json")]);
+    })
+    .await;
+}

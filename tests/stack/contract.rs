@@ -1,0 +1,329 @@
+//! The contract, openapi.yaml, as every response of a test is held to it.
+//!
+//! Objects of responses are closed here even if the contract leaves them open to clients, so the
+//! code cannot add a member or a header that the contract lacks. What a response had is noted in a
+//! file of the stack. At the end of a whole run, `make test` compares the notes with [`described`],
+//! so the contract cannot describe what no response has.
+
+use std::collections::{BTreeSet, HashMap};
+use std::fs::OpenOptions;
+use std::io::Write as _;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, LazyLock, Mutex};
+
+use jsonschema::{Draft, Validator};
+use serde_json::{Map, Value, json};
+
+use crate::gateway::Answer;
+
+static CONTRACT: LazyLock<Value> = LazyLock::new(|| {
+    let mut contract = serde_norway::from_str(include_str!("../../openapi.yaml")).unwrap();
+    close(&mut contract);
+    contract
+});
+
+/// What this process has noted already.
+static NOTED: Mutex<BTreeSet<String>> = Mutex::new(BTreeSet::new());
+
+/// Each schema is compiled once.
+static VALIDATORS: LazyLock<Mutex<HashMap<String, Arc<Validator>>>> = LazyLock::new(Mutex::default);
+
+/// Headers that belong to HTTP itself, or to the front.
+const OF_HTTP: [&str; 10] = [
+    "allow",
+    "apigw-requestid",
+    "cache-control",
+    "connection",
+    "content-encoding",
+    "content-length",
+    "content-security-policy",
+    "content-type",
+    "date",
+    "transfer-encoding",
+];
+
+/// What API Gateway itself responds, `{"message": …}`.
+const OF_API_GATEWAY: [u16; 4] = [413, 429, 500, 503];
+
+/// A response of the contract, or of no route.
+struct Described {
+    /// What its schemas are called in notes.
+    name: String,
+    headers: Map<String, Value>,
+    content: Map<String, Value>,
+}
+
+/// Fails the test if a response is not one that the contract describes.
+///
+/// # Panics
+/// With what is wrong.
+#[track_caller]
+pub fn hold(method: &str, path: &str, answer: &Answer) {
+    match check(method, path, answer) {
+        Ok(seen) => note(seen),
+        Err(wrong) => {
+            let body = String::from_utf8_lossy(&answer.bytes);
+            panic!(
+                "openapi.yaml describes another response: {method} {path} {}: {wrong}\n{body}",
+                answer.status
+            )
+        }
+    }
+}
+
+/// What is seen in a response that is as described.
+fn check(method: &str, path: &str, answer: &Answer) -> Result<BTreeSet<String>, String> {
+    let mut seen = BTreeSet::new();
+    let media_type = answer.header("content-type").unwrap_or_default();
+    let media_type = media_type.split(';').next().unwrap_or_default().trim();
+    if OF_API_GATEWAY.contains(&answer.status) && media_type != "application/problem+json" {
+        let is_its_own = |body: &Value| {
+            body.as_object().is_some_and(|body| body.len() == 1 && body["message"].is_string())
+        };
+        let body = serde_json::from_slice(&answer.bytes).ok();
+        if body.as_ref().is_some_and(is_its_own) {
+            return Ok(seen);
+        }
+    }
+    let described = described_response(method, path, answer.status)?;
+    for (name, value) in &answer.headers {
+        if OF_HTTP.contains(&name.as_str()) {
+            continue;
+        }
+        let header = described.headers.iter().find(|(known, _)| known.eq_ignore_ascii_case(name.as_str()));
+        let (_, header) = header.ok_or_else(|| format!("the header {name} is not described"))?;
+        let value = value.to_str().map_err(|error| error.to_string())?;
+        let header = resolved(header);
+        let value = if header["schema"]["type"] == "integer" {
+            serde_json::from_str(value).map_err(|error| format!("{name}: {error}"))?
+        } else {
+            json!(value)
+        };
+        valid(&format!("header {name}"), &header["schema"], &value)?;
+    }
+    let content = described.content.get(media_type);
+    let content = content.ok_or_else(|| format!("the media type {media_type:?} is not described"))?;
+    seen.insert(format!("{} {media_type}", described.name));
+    if media_type == "application/json" || media_type.ends_with("+json") {
+        // serde_json gives names that begin so a meaning of its own, and messages may have any.
+        let body = String::from_utf8_lossy(&answer.bytes).replace("\"$serde_json::", "\"serde_json::");
+        let body = serde_json::from_str(&body).map_err(|error| error.to_string())?;
+        let name = format!("{} {media_type}", described.name);
+        valid(&name, &content["schema"], &body)?;
+        members(&name, &content["schema"], Some(&body), &mut seen);
+    }
+    Ok(seen)
+}
+
+fn described_response(method: &str, path: &str, status: u16) -> Result<Described, String> {
+    let path = path.split('?').next().unwrap_or_default();
+    let paths = CONTRACT["paths"].as_object().unwrap();
+    let route = paths.iter().find(|(template, _)| matches(template, path));
+    let operation = route
+        .and_then(|(template, operations)| Some((template, operations.get(method.to_ascii_lowercase())?)));
+    let Some((template, operation)) = operation else {
+        let expected = if route.is_some() { 405 } else { 404 };
+        if status != expected {
+            return Err(format!("no route takes this, so the status should be {expected}"));
+        }
+        let schema = json!({"schema": {"$ref": "#/components/schemas/Problem"}});
+        return Ok(Described {
+            name: format!("no route {status}"),
+            headers: CONTRACT["components"]["headers"].as_object().unwrap().clone(),
+            content: Map::from_iter([("application/problem+json".to_owned(), schema)]),
+        });
+    };
+    let response = operation["responses"].get(status.to_string()).ok_or("the status is not described")?;
+    let response = resolved(response);
+    let of = |member: &str| response.get(member).and_then(Value::as_object).cloned().unwrap_or_default();
+    let name = format!("{} {template} {status}", method.to_ascii_uppercase());
+    Ok(Described { name, headers: of("headers"), content: of("content") })
+}
+
+/// Whether a path is one of a template's, in which `{name}` stands for one segment.
+fn matches(template: &str, path: &str) -> bool {
+    let (mut expected, mut segments) = (template.split('/'), path.split('/'));
+    let all = expected
+        .by_ref()
+        .zip(segments.by_ref())
+        .all(|(expected, segment)| expected == segment || (expected.starts_with('{') && !segment.is_empty()));
+    all && template.split('/').count() == path.split('/').count()
+}
+
+/// Closes the objects of the contract that do not say whether they have further members.
+fn close(schema: &mut Value) {
+    match schema {
+        Value::Object(members) => {
+            let is_object = match members.get("type") {
+                Some(Value::String(one)) => one == "object",
+                Some(Value::Array(some)) => some.contains(&json!("object")),
+                _ => false,
+            };
+            if is_object {
+                members.entry("additionalProperties").or_insert(json!(false));
+            }
+            for (name, member) in members {
+                // What an example has is no schema.
+                if !["example", "examples"].contains(&name.as_str()) {
+                    close(member);
+                }
+            }
+        }
+        Value::Array(items) => items.iter_mut().for_each(close),
+        _ => {}
+    }
+}
+
+fn resolved(schema: &Value) -> &Value {
+    match schema.get("$ref").and_then(Value::as_str) {
+        None => schema,
+        Some(reference) => {
+            let found = CONTRACT.pointer(&reference[1..]);
+            resolved(found.unwrap_or_else(|| panic!("{reference} is not in the contract")))
+        }
+    }
+}
+
+fn valid(name: &str, schema: &Value, instance: &Value) -> Result<(), String> {
+    let validator = Arc::clone(VALIDATORS.lock().unwrap().entry(name.to_owned()).or_insert_with(|| {
+        let mut schema = schema.clone();
+        schema["components"] = json!({"schemas": CONTRACT["components"]["schemas"]});
+        let options = jsonschema::options().with_draft(Draft::Draft202012).should_validate_formats(true);
+        Arc::new(options.build(&schema).unwrap())
+    }));
+    let faults: Vec<_> =
+        validator.iter_errors(instance).map(|fault| format!("{}: {fault}", fault.instance_path())).collect();
+    if faults.is_empty() { Ok(()) } else { Err(faults.join("; ")) }
+}
+
+/// The members and the listed values that a schema describes: all of them, or those that an
+/// instance has. They are named after the schema that has them: of one that has a name, whoever
+/// refers to it.
+fn members(at: &str, schema: &Value, instance: Option<&Value>, found: &mut BTreeSet<String>) {
+    if let Some(reference) = schema.get("$ref").and_then(Value::as_str) {
+        let name = reference.rsplit('/').next().unwrap_or_default();
+        return members(name, resolved(schema), instance, found);
+    }
+    for value in schema.get("enum").and_then(Value::as_array).into_iter().flatten() {
+        if value.is_string() && instance.is_none_or(|instance| instance == value) {
+            found.insert(format!("{at}: {value}"));
+        }
+    }
+    for (name, member) in schema.get("properties").and_then(Value::as_object).into_iter().flatten() {
+        let value = instance.map(|instance| instance.get(name));
+        if value == Some(None) {
+            continue;
+        }
+        let at = format!("{at}/{name}");
+        if found.insert(at.clone()) || instance.is_some() {
+            members(&at, member, value.flatten(), found);
+        }
+    }
+    if let Some(schema) = schema.get("items") {
+        match instance {
+            None => members(at, schema, None, found),
+            Some(list) => {
+                for item in list.as_array().into_iter().flatten() {
+                    members(at, schema, Some(item), found);
+                }
+            }
+        }
+    }
+    for word in ["allOf", "anyOf", "oneOf"] {
+        for schema in schema.get(word).and_then(Value::as_array).into_iter().flatten() {
+            members(at, schema, instance, found);
+        }
+    }
+}
+
+/// Everything that the contract describes of responses: each of them, each member of a body, and
+/// each value of a list.
+#[must_use]
+pub fn described() -> BTreeSet<String> {
+    let mut described = BTreeSet::new();
+    each_response(|name, content| {
+        described.insert(name.to_owned());
+        members(name, &content["schema"], None, &mut described);
+    });
+    described
+}
+
+/// Calls `visit` with the name and the content of each response, by media type.
+fn each_response(mut visit: impl FnMut(&str, &Value)) {
+    for (path, operations) in CONTRACT["paths"].as_object().unwrap() {
+        for (method, operation) in operations.as_object().unwrap() {
+            for (status, response) in operation["responses"].as_object().unwrap() {
+                let content = resolved(response).get("content").and_then(Value::as_object);
+                for (media_type, content) in content.into_iter().flatten() {
+                    visit(&format!("{} {path} {status} {media_type}", method.to_uppercase()), content);
+                }
+            }
+        }
+    }
+}
+
+/// The examples of responses that are not as their own schema says, with what is wrong.
+#[must_use]
+pub fn wrong_examples() -> Vec<String> {
+    let mut wrong = Vec::new();
+    each_response(|name, content| {
+        let several = content.get("examples").and_then(Value::as_object);
+        let several = several.into_iter().flatten().map(|(_, example)| &example["value"]);
+        for example in content.get("example").into_iter().chain(several) {
+            wrong.extend(
+                valid(name, &content["schema"], example).err().map(|fault| format!("{name}: {fault}")),
+            );
+        }
+    });
+    wrong
+}
+
+/// Whether a body is a problem of the contract.
+///
+/// # Errors
+/// With what is wrong.
+pub fn problem(body: &Value) -> Result<(), String> {
+    valid("Problem", &json!({"$ref": "#/components/schemas/Problem"}), body)
+}
+
+/// Holds a value that a response can have to a schema of the contract, and notes it as seen.
+///
+/// # Errors
+/// With what is wrong.
+pub fn made(schema: &str, value: &Value) -> Result<(), String> {
+    let reference = json!({"$ref": format!("#/components/schemas/{schema}")});
+    valid(schema, &reference, value)?;
+    let mut seen = BTreeSet::new();
+    members(schema, &reference, Some(value), &mut seen);
+    note(seen);
+    Ok(())
+}
+
+fn note(seen: BTreeSet<String>) {
+    let Some(path) = notes() else { return };
+    let mut noted = NOTED.lock().unwrap();
+    let lines: String =
+        seen.into_iter().filter(|line| noted.insert(line.clone())).map(|line| line + "\n").collect();
+    if !lines.is_empty() {
+        let mut file = OpenOptions::new().create(true).append(true).open(path).unwrap();
+        // At once, so that no other test's lines come in between.
+        file.write_all(lines.as_bytes()).unwrap();
+    }
+}
+
+/// The file of notes beside the stack's logs, which each run empties; none for a stack that
+/// somebody started by hand.
+fn notes() -> Option<PathBuf> {
+    let stack = PathBuf::from(std::env::var_os("INTEGRAHUB_STACK_ENV")?);
+    Some(stack.parent().unwrap_or(Path::new(".")).join("logs/responses-seen"))
+}
+
+/// What was noted of responses since the stack was started.
+///
+/// # Panics
+/// If there are no notes.
+#[must_use]
+pub fn seen() -> BTreeSet<String> {
+    let notes = notes().unwrap_or_else(|| panic!("tests run by `make test`"));
+    std::fs::read_to_string(notes).unwrap().lines().map(str::to_owned).collect()
+}
