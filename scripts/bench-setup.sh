@@ -1,11 +1,13 @@
 #!/usr/bin/env bash
-# Installs the contenders of `make bench`, pinned: the packages of the Python programs, and three
-# programs in Node.js: the function as it would be deployed, the one that cuts catalogues and the
-# one that loads them.
+# Installs the contenders of `make bench`, pinned: the packages of the Python programs, those of
+# IBM's client among them, and three programs in Node.js: the function as it would be deployed, the
+# one that cuts catalogues and the one that loads them.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
 scripts/python-env.sh .local/bench/python benches/python/requirements.txt
+# IBM's client, as the tests of local/mqm-standin have it.
+scripts/python-env.sh .local/mqm-standin local/mqm-standin/requirements.txt
 
 # Chained by &&, because `set -e` has no effect within a condition.
 the_function() {

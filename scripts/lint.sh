@@ -10,7 +10,7 @@ environment=.local/lint
 
 sam_validate() {
   scripts/python-env.sh .local/deployment scripts/deployment-requirements.txt &&
-    AWS_EC2_METADATA_DISABLED=true SAM_CLI_TELEMETRY=0 .local/deployment/bin/sam validate --lint --region us-east-1
+    AWS_EC2_METADATA_DISABLED=true SAM_CLI_TELEMETRY=0 .local/deployment/bin/sam validate --lint --region us-east-1 --template "$1"
 }
 
 # Lines, tables and headings; then links between pages and to headings.
@@ -50,8 +50,10 @@ check "width of comments" comments
 check "errors that quote their input" quoting_errors
 check "clippy" cargo clippy --quiet --workspace --all-targets -- -D warnings
 check "Python environment" scripts/python-env.sh "$environment" scripts/lint-requirements.txt
-check "template.yaml" "$environment/bin/cfn-lint" --regions us-east-1 --template template.yaml
-check "template.yaml with SAM CLI" sam_validate
+layer=layers/ibm-mq-client/template.yaml
+check "templates" "$environment/bin/cfn-lint" --regions us-east-1 --template template.yaml "$layer"
+check "template.yaml with SAM CLI" sam_validate template.yaml
+check "$layer with SAM CLI" sam_validate "$layer"
 check "Python environment" scripts/python-env.sh .local/checkov scripts/checkov-requirements.txt
 check "security of template.yaml" .local/checkov/bin/checkov --config-file .checkov.yaml
 check "openapi.yaml" "$environment/bin/openapi-spec-validator" openapi.yaml

@@ -64,5 +64,8 @@ find . -name integrahub.cdx.json -not -path './.local/*' -delete
 python scripts/release.py --template template.yaml --built "$target" --output "$output" --version "$version"
 cp openapi.yaml LICENSE CHANGELOG.md "$output/"
 [ -d deploy ] && cp -R deploy/. "$output/"
+# The recipe of the layer with IBM MQ's client, as git has it. IBM's files have a licence of their
+# own, so no release may have any of them, such as an archive that lies in that folder.
+git ls-files -z layers | xargs -0 cp --parents -t "$output"
 (cd "$output" && find . -type f ! -name SHA256SUMS -print0 | LC_ALL=C sort -z | xargs -0 sha256sum >SHA256SUMS)
 echo "$output: $(du -sh "$output" | cut -f1), $(find "$output/functions" -name '*.zip' | wc -l) zips"
