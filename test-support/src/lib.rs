@@ -14,6 +14,7 @@
 )]
 
 pub mod amqp_proxy;
+pub mod built;
 pub mod http_server;
 pub mod log;
 pub mod ports;

@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdout, Command, Stdio};
 
 use serde_json::{Value, json};
+use test_support::built::{self, MQ_MANAGER};
 use url::Url;
 use uuid::Uuid;
 
@@ -64,10 +65,7 @@ impl QueueManager {
 
     /// Runs it, again after it was killed.
     pub fn run(&mut self) {
-        let test = std::env::current_exe().unwrap();
-        let program = test.ancestors().map(|directory| directory.join("mqm-standin"));
-        let program = program.take(4).find(|path| path.is_file()).unwrap();
-        let mut child = Command::new(program)
+        let mut child = Command::new(built::find(MQ_MANAGER).unwrap())
             .args(["run", "--directory"])
             .arg(&self.directory)
             .arg("--configuration")

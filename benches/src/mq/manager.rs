@@ -10,6 +10,7 @@ use nix::time::ClockId;
 use nix::unistd::Pid;
 use serde_json::{Value, json};
 use tempfile::TempDir;
+use test_support::built::{self, MQ_LIBRARY, MQ_MANAGER};
 use tokio::io::AsyncBufReadExt as _;
 use tokio::process::{Child, Command};
 
@@ -33,12 +34,13 @@ pub(super) struct Manager {
 
 impl Manager {
     pub(super) async fn start() -> Result<Self, Error> {
-        let program = std::env::current_exe()?;
-        let library = program.with_file_name("libmqm_r.so");
         let directory = tempfile::tempdir()?;
+        // In a directory of its own, because the Python client searches one for it.
+        let library = directory.path().join(MQ_LIBRARY);
+        std::os::unix::fs::symlink(built::find(MQ_LIBRARY)?, &library)?;
         let configuration = directory.path().join("queue-manager.toml");
         std::fs::write(&configuration, configured())?;
-        let mut child = Command::new(program.with_file_name("mqm-standin"))
+        let mut child = Command::new(built::find(MQ_MANAGER)?)
             .arg("run")
             .arg("--directory")
             .arg(directory.path())
@@ -51,7 +53,7 @@ impl Manager {
         let failed = || Error::Unexpected("the queue manager does not start".to_owned());
         let output = child.stdout.take().ok_or_else(failed)?;
         let first = tokio::io::BufReader::new(output).lines().next_line().await?;
-        if first.as_deref() != Some("ready") || !library.is_file() {
+        if first.as_deref() != Some("ready") {
             return Err(failed());
         }
         let pid = child.id().and_then(|pid| i32::try_from(pid).ok()).ok_or_else(failed)?;

@@ -1,8 +1,8 @@
 //! The stand-in for IBM MQ: the queue manager `QM1`, and the library by which clients reach it.
 
 use std::path::{Path, PathBuf};
-use std::time::SystemTime;
 
+use test_support::built::{self, MQ_LIBRARY, MQ_MANAGER};
 use tokio::process::Command;
 
 use super::{Component, Ready};
@@ -15,8 +15,6 @@ pub(crate) const USER: &str = "app";
 /// The stand-in's sockets have such names; no port of the machine is used.
 pub(crate) const CONN_NAME: &str = "127.0.0.1:1414";
 
-const PROGRAM: &str = "mqm-standin";
-const LIBRARY: &str = "libmqm_r.so";
 const CONFIGURATION: &str = include_str!("../../qm1.toml");
 
 #[derive(Debug)]
@@ -40,7 +38,7 @@ impl QueueManager {
 
     /// The library, which finds the sockets beside itself.
     pub(crate) fn library(&self) -> PathBuf {
-        self.directory.join(LIBRARY)
+        self.directory.join(MQ_LIBRARY)
     }
 }
 
@@ -50,15 +48,14 @@ impl Component for QueueManager {
     }
 
     fn command(&self, _: &Layout) -> Result<Command, Failure> {
-        let explain = || "find the queue manager's program".to_owned();
-        let binaries = std::env::current_exe().or_explain(explain)?;
-        let binaries = binaries.parent().unwrap_or(Path::new("."));
-        let library = newest(&[binaries.join(LIBRARY), binaries.join("deps").join(LIBRARY)])?;
+        let explain = || "find the stand-in for IBM MQ".to_owned();
+        let program = built::find(MQ_MANAGER).or_explain(explain)?;
+        let library = built::find(MQ_LIBRARY).or_explain(explain)?;
         std::fs::copy(&library, self.library()).or_explain(|| format!("copy {}", library.display()))?;
         let configuration = self.directory.join("qm1.toml");
         let text = CONFIGURATION.replace("@PASSWORD@", &self.password);
         std::fs::write(&configuration, text).or_explain(|| format!("write {}", configuration.display()))?;
-        let mut command = Command::new(binaries.join(PROGRAM));
+        let mut command = Command::new(program);
         command.env_clear();
         command
             .args(["run", "--detached", "--directory"])
@@ -75,16 +72,4 @@ impl Component for QueueManager {
     fn usual(&self) -> &'static str {
         "usually at once"
     }
-}
-
-/// The library of this build; `cargo` leaves it in either place.
-fn newest(places: &[PathBuf]) -> Result<PathBuf, Failure> {
-    let built = places.iter().filter_map(|path| Some((modified(path)?, path)));
-    built.max().map(|(_, path)| path.clone()).ok_or_else(|| {
-        Failure::new(format!("{LIBRARY} is missing: run `cargo build --workspace --lib --bins`."))
-    })
-}
-
-fn modified(path: &Path) -> Option<SystemTime> {
-    path.metadata().and_then(|file| file.modified()).ok()
 }

@@ -7,6 +7,8 @@ use std::fs::File;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
+use test_support::built::{self, MQ_LIBRARY, MQ_MANAGER};
+
 fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../../..").canonicalize().unwrap()
 }
@@ -26,19 +28,10 @@ fn environment(root: &Path) -> PathBuf {
 
 /// A directory with the library alone. Cargo builds it beside the tests, among other libraries.
 fn library() -> tempfile::TempDir {
-    let tests = std::env::current_exe().unwrap();
-    let library = tests.with_file_name("libmqm_r.so");
+    let library = built::find(MQ_LIBRARY).unwrap();
     let directory = tempfile::tempdir().unwrap();
-    std::os::unix::fs::symlink(library, directory.path().join("libmqm_r.so")).unwrap();
+    std::os::unix::fs::symlink(library, directory.path().join(MQ_LIBRARY)).unwrap();
     directory
-}
-
-/// The queue manager's program, which cargo builds one directory above the tests.
-fn program() -> PathBuf {
-    let tests = std::env::current_exe().unwrap();
-    let program = tests.parent().and_then(Path::parent).unwrap().join("mqm-standin");
-    assert!(program.exists(), "build the workspace's programs first: cargo build --workspace --bins --tests");
-    program
 }
 
 fn pytest(file: &str) {
@@ -50,7 +43,7 @@ fn pytest(file: &str) {
         .args(["-m", "pytest", "-q", "-p", "no:cacheprovider", file])
         .current_dir(root.join("local/mqm-standin/tests"))
         .env("LD_LIBRARY_PATH", library.path())
-        .env("MQM_STANDIN_PROGRAM", program())
+        .env("MQM_STANDIN_PROGRAM", built::find(MQ_MANAGER).unwrap())
         .env("MQM_STANDIN_SOCKETS", sockets.path())
         .env("MQM_STANDIN_CARGO", env!("CARGO"))
         .env("PYTHONDONTWRITEBYTECODE", "1")

@@ -7,9 +7,10 @@ use std::ffi::CStr;
 
 use libmqm_sys::dlopen2::MqmContainer;
 use libmqm_sys::{self as mq, Mqi as _};
+use test_support::built::{self, MQ_LIBRARY};
 
 fn load() -> MqmContainer {
-    let library = std::env::current_exe().unwrap().with_file_name("libmqm_r.so");
+    let library = built::find(MQ_LIBRARY).unwrap();
     // SAFETY: the library runs no code when it is loaded, and has the functions of the MQI.
     unsafe { MqmContainer::load(library) }.unwrap()
 }

@@ -18,6 +18,7 @@ use mq::{
 };
 use serde_json::{Value, json};
 use tempfile::TempDir;
+use test_support::built::{self, MQ_LIBRARY, MQ_MANAGER};
 use tokio::sync::watch;
 
 /// Tells the stand-in's library where its sockets are. Without it they are where the process is.
@@ -33,14 +34,6 @@ pub(crate) struct QueueManager {
     pub(crate) name: String,
     pub(crate) port: u16,
     _files: TempDir,
-}
-
-fn built(file: &str) -> PathBuf {
-    let test = std::env::current_exe().unwrap();
-    let mut places = test.ancestors().skip(1).take(2).map(|directory| directory.join(file));
-    places
-        .find(|path| path.is_file())
-        .unwrap_or_else(|| panic!("build the workspace first: there is no {file}"))
 }
 
 pub(crate) fn deadline() -> Deadline {
@@ -84,7 +77,7 @@ impl QueueManager {
     }
 
     pub(crate) fn run(&mut self) {
-        let mut child = Command::new(built("mqm-standin"))
+        let mut child = Command::new(built::find(MQ_MANAGER).unwrap())
             .arg("run")
             .arg("--directory")
             .arg(&self.directory)
@@ -165,7 +158,7 @@ impl QueueManager {
 
     pub(crate) fn client_with(&self, settings: Settings, cap: usize) -> Client {
         let cap = ConnectionCap::new(cap);
-        let settings = Settings { library: built("libmqm_r.so"), ..settings };
+        let settings = Settings { library: built::find(MQ_LIBRARY).unwrap(), ..settings };
         Client { broker: IbmMq::new(settings, Arc::clone(&cap)), access: self.access(), cap }
     }
 }
