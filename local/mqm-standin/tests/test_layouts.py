@@ -5,6 +5,7 @@ import ctypes
 import json
 import os
 import pathlib
+import platform
 import re
 import struct
 import subprocess
@@ -25,6 +26,8 @@ STRUCTURES = {
 def bindings():
     """The sources of libmqm-sys that cargo builds."""
     command = [os.environ["MQM_STANDIN_CARGO"], "metadata", "--format-version", "1", "--locked", "--offline"]
+    # What other platforms need was never downloaded.
+    command += ["--filter-platform", f"{platform.machine()}-unknown-linux-gnu"]
     metadata = json.loads(subprocess.run(command, cwd=HERE, capture_output=True, check=True).stdout)
     package = next(package for package in metadata["packages"] if package["name"] == "libmqm-sys")
     folder = pathlib.Path(package["manifest_path"]).parent / "src/pregen/x86_64-linux"

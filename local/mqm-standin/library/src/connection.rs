@@ -11,6 +11,9 @@ use mqm_standin::protocol::{
     self, Answer, Chars, Connect, Connected, ConnectionName, Reason, Reply, Request,
 };
 
+use crate::consumption::Consumption;
+use crate::exports::Callback;
+
 /// Names the directory of the stand-in's sockets.
 const DIRECTORY: &str = "MQM_STANDIN_DIR";
 
@@ -24,6 +27,7 @@ pub(crate) struct Connection {
     sharing: Sharing,
     queue_manager: Chars,
     pub(crate) asynchronous: Mutex<Asynchronous>,
+    pub(crate) consumption: Consumption<Callback>,
 }
 
 /// How threads share a handle: MQCNO_HANDLE_SHARE_*.
@@ -86,6 +90,7 @@ pub(crate) fn open(request: &Connect, addresses: &[ConnectionName]) -> Result<Op
                     sharing,
                     queue_manager: connected.queue_manager.clone(),
                     asynchronous: Mutex::default(),
+                    consumption: Consumption::default(),
                 };
                 let mut connections = connections();
                 connections.last += 1;
@@ -147,18 +152,31 @@ fn connect(request: &Connect, path: &std::path::Path) -> Result<(UnixStream, Con
     }
 }
 
+/// The connection, if this thread may use it now.
 pub(crate) fn find(handle: i32) -> Result<Arc<Connection>, Reason> {
+    let connection = find_to_control(handle)?;
+    connection.consumption.admit()?;
+    Ok(connection)
+}
+
+/// The connection, also while its callbacks are called by another thread.
+pub(crate) fn find_to_control(handle: i32) -> Result<Arc<Connection>, Reason> {
     let connection = connections().by_handle.get(&handle).cloned();
     let connection = connection.ok_or(Reason(mq::MQRC_HCONN_ERROR))?;
     match connection.sharing {
-        Sharing::None(owner) if owner != std::thread::current().id() => Err(Reason(mq::MQRC_HCONN_ERROR)),
+        Sharing::None(owner)
+            if owner != std::thread::current().id() && !connection.consumption.is_caller() =>
+        {
+            Err(Reason(mq::MQRC_HCONN_ERROR))
+        }
         _ => Ok(connection),
     }
 }
 
-/// Ends a connection. What was not committed is: MQDISC commits.
+/// Ends a connection. What was not committed is: MQDISC commits. Callbacks are stopped first.
 pub(crate) fn close(handle: i32) -> Result<(), Reason> {
-    let connection = find(handle)?;
+    let connection = find_to_control(handle)?;
+    connection.consumption.stop();
     let result = connection.call(&Request::Disconnect);
     connections().by_handle.remove(&handle);
     result.map(|_| ())

@@ -3,6 +3,7 @@
 
 mod ccdt;
 mod connection;
+mod consumption;
 mod descriptor;
 mod exports;
 mod handle;

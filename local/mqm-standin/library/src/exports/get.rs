@@ -39,7 +39,7 @@ pub unsafe extern "C" fn MQGET(
 /// # Safety
 ///
 /// As for [`MQGET`].
-unsafe fn get(
+pub(super) unsafe fn get(
     number: mq::MQHCONN,
     object: mq::MQHOBJ,
     md: mq::PMQVOID,

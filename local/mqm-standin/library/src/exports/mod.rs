@@ -4,6 +4,7 @@
 // C finds them by their names, not by their paths.
 #![allow(unreachable_pub)]
 
+mod callback;
 mod connect;
 mod get;
 mod handle;
@@ -18,6 +19,8 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use libmqm_sys as mq;
 use mqm_standin::protocol::Reason;
+
+pub(crate) use callback::Callback;
 
 /// How a call ended: a reason code, which is a warning unless it is MQRC_NONE.
 type Ended = Result<i32, Reason>;

@@ -3,7 +3,7 @@
 use libmqm_sys as mq;
 use mqm_standin::protocol::{Answer, Attribute, Chars, Open, Reason, Request};
 
-use super::{answer, data, fill, get_or, set};
+use super::{answer, callback, data, fill, get_or, set};
 use crate::connection;
 use crate::structures::{Borrowed, bytes, field, text};
 
@@ -30,6 +30,7 @@ pub unsafe extern "C" fn MQOPEN(
             let mut od = Borrowed::read(descriptor)?;
             let reply = connection.call(&Request::Open(open(&od, options)?))?;
             if let Answer::Opened(opened) = reply.answer {
+                connection.consumption.opened(opened.handle, options);
                 set(object, opened.handle);
                 od.value.ObjectName = field(&opened.name);
                 resolved(&mut od.value, &opened.resolved_queue, &opened.resolved_manager);
@@ -87,7 +88,10 @@ pub unsafe extern "C" fn MQCLOSE(
     unsafe {
         answer(completion, reason, || {
             let handle = get_or(object, mq::MQHO_UNUSABLE_HOBJ);
-            let reply = connection::find(connection)?.call(&Request::Close { handle, options })?;
+            let number = connection;
+            let connection = connection::find(number)?;
+            let reply = connection.call(&Request::Close { handle, options })?;
+            callback::closed(number, &connection, handle);
             set(object, mq::MQHO_UNUSABLE_HOBJ);
             Ok(reply.reason)
         });

@@ -54,36 +54,3 @@ pub unsafe extern "C" fn MQSUBRQ(
     // SAFETY: the caller keeps to the MQI.
     unsafe { refuse(connection, mq::MQRC_HOBJ_ERROR, completion, reason) };
 }
-
-/// # Safety
-///
-/// As for [`MQSUB`].
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn MQCB(
-    connection: mq::MQHCONN,
-    _operation: mq::MQLONG,
-    _callback: *mut mq::MQCBD,
-    _object: mq::MQHOBJ,
-    _descriptor: mq::PMQVOID,
-    _options: *mut mq::MQGMO,
-    completion: *mut mq::MQLONG,
-    reason: *mut mq::MQLONG,
-) {
-    // SAFETY: the caller keeps to the MQI.
-    unsafe { refuse(connection, mq::MQRC_FUNCTION_NOT_SUPPORTED, completion, reason) };
-}
-
-/// # Safety
-///
-/// As for [`MQSUB`].
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn MQCTL(
-    connection: mq::MQHCONN,
-    _operation: mq::MQLONG,
-    _options: *mut mq::MQCTLO,
-    completion: *mut mq::MQLONG,
-    reason: *mut mq::MQLONG,
-) {
-    // SAFETY: the caller keeps to the MQI.
-    unsafe { refuse(connection, mq::MQRC_FUNCTION_NOT_SUPPORTED, completion, reason) };
-}
