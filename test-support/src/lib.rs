@@ -20,6 +20,7 @@ pub mod log;
 pub mod ports;
 pub mod postgres;
 pub mod proxy;
+pub mod queue_manager;
 pub mod rabbitmq;
 pub mod root;
 pub mod runtime_api;

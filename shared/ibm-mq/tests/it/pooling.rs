@@ -24,7 +24,7 @@ async fn a_connection_is_kept_for_its_target_and_user_and_makes_room_for_others(
     assert_eq!(manager.connections(), 2);
     let [report] = &client.broker.pools()[..] else { panic!("{:?}", client.broker.pools()) };
     assert_eq!((report.open, report.in_use, report.max_size), (2, 0, 2));
-    assert_eq!(report.target, format!("ibmmq://localhost:{}/{}", manager.port, manager.name));
+    assert_eq!(report.target, format!("ibmmq://localhost:{}/{}", manager.port, manager.name()));
 }
 
 #[tokio::test]

@@ -1,9 +1,7 @@
 //! A queue manager for one test, and short ways to ask the broker for things.
 
-use std::io::{BufRead as _, BufReader, Write as _};
-use std::os::unix::net::UnixStream;
+use std::ops::{Deref, DerefMut};
 use std::path::{Path, PathBuf};
-use std::process::{Child, ChildStdout, Command, Stdio};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -16,9 +14,9 @@ use mq::{
     ProduceCommand, ProduceFailure, ProduceReport, ProduceSource, QueueName, Selector, Tls, Transaction,
     UnitOfWork,
 };
-use serde_json::{Value, json};
+use serde_json::Value;
 use tempfile::TempDir;
-use test_support::built::{self, MQ_LIBRARY, MQ_MANAGER};
+use test_support::built::{self, MQ_LIBRARY};
 use tokio::sync::watch;
 
 /// Tells the stand-in's library where its sockets are. Without it they are where the process is.
@@ -28,12 +26,23 @@ pub(crate) const MAX_BYTES: usize = 5_500_000;
 
 /// A queue manager that ends with its test.
 pub(crate) struct QueueManager {
-    process: Option<(Child, BufReader<ChildStdout>)>,
-    directory: PathBuf,
-    configuration: PathBuf,
-    pub(crate) name: String,
+    daemon: test_support::queue_manager::QueueManager,
     pub(crate) port: u16,
     _files: TempDir,
+}
+
+impl Deref for QueueManager {
+    type Target = test_support::queue_manager::QueueManager;
+
+    fn deref(&self) -> &Self::Target {
+        &self.daemon
+    }
+}
+
+impl DerefMut for QueueManager {
+    fn deref_mut(&mut self) -> &mut Self::Target {
+        &mut self.daemon
+    }
 }
 
 pub(crate) fn deadline() -> Deadline {
@@ -61,83 +70,26 @@ impl QueueManager {
         let name = format!("QT{port}");
         let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../local/mqm-standin/qm1.toml");
         let text = std::fs::read_to_string(source).unwrap();
-        let text: Vec<String> = text
-            .lines()
-            .map(|line| match line.split_once('=') {
-                Some(("name ", " \"QM1\"")) => format!("name = \"{name}\""),
-                Some(("listeners ", _)) => format!("listeners = [\"localhost({port})\"]"),
-                _ => line.to_owned(),
-            })
-            .collect();
-        let configuration = files.path().join("queue-manager.toml");
-        std::fs::write(&configuration, text.join("\n")).unwrap();
-        let mut this = Self { process: None, directory, configuration, name, port, _files: files };
-        this.run();
-        this
-    }
-
-    pub(crate) fn run(&mut self) {
-        let mut child = Command::new(built::find(MQ_MANAGER).unwrap())
-            .arg("run")
-            .arg("--directory")
-            .arg(&self.directory)
-            .arg("--configuration")
-            .arg(&self.configuration)
-            .stdin(Stdio::piped())
-            .stdout(Stdio::piped())
-            .spawn()
-            .unwrap();
-        let mut output = BufReader::new(child.stdout.take().unwrap());
-        let mut line = String::new();
-        output.read_line(&mut line).unwrap();
-        assert_eq!(line.trim(), "ready");
-        self.process = Some((child, output));
-    }
-
-    /// Kills it. What was persistent and committed outlives it.
-    pub(crate) fn kill(&mut self) {
-        if let Some((mut child, _)) = self.process.take() {
-            child.kill().unwrap();
-            child.wait().unwrap();
-        }
-    }
-
-    /// Sends a line to the control socket.
-    pub(crate) fn control(&self, line: &Value) -> Value {
-        let mut socket = UnixStream::connect(self.directory.join(format!("{}.control", self.name))).unwrap();
-        writeln!(socket, "{line}").unwrap();
-        let mut answer = String::new();
-        BufReader::new(socket).read_line(&mut answer).unwrap();
-        let answer: Value = serde_json::from_str(&answer).unwrap();
-        assert!(answer.get("error").is_none(), "{answer}");
-        answer
-    }
-
-    pub(crate) fn fault(&self, fault: &Value) {
-        self.control(&json!({ "fault": fault }));
-    }
-
-    pub(crate) fn connections(&self) -> usize {
-        self.control(&json!("status"))["connections"].as_array().unwrap().len()
-    }
-
-    pub(crate) fn depth(&self, queue: &str) -> u64 {
-        self.control(&json!("status"))["depths"][queue].as_u64().unwrap()
+        let daemon = test_support::queue_manager::QueueManager::start(
+            &directory,
+            &name,
+            &format!("localhost({port})"),
+            &text,
+        );
+        Self { daemon, port, _files: files }
     }
 
     /// Takes what is committed and not held off a queue, past every client, and returns the bodies.
     pub(crate) fn drain(&self, queue: &str) -> Vec<String> {
-        let taken = self.control(&json!({ "take": queue }));
         let body = |message: &Value| hex::decode(message["body"].as_str().unwrap()).unwrap();
-        let messages = taken["messages"].as_array().unwrap().iter();
-        messages.map(|message| String::from_utf8(body(message)).unwrap()).collect()
+        self.take(queue).iter().map(|message| String::from_utf8(body(message)).unwrap()).collect()
     }
 
     pub(crate) fn access(&self) -> Access {
         Access {
             endpoint: Endpoint {
                 broker: BrokerKind::IbmMq,
-                queue_manager: self.name.clone(),
+                queue_manager: self.name().to_owned(),
                 channel: Some("DEV.APP.SVRCONN".to_owned()),
                 addresses: vec![Address { host: "localhost".to_owned(), port: self.port }],
                 ccdt_url: None,
@@ -160,12 +112,6 @@ impl QueueManager {
         let cap = ConnectionCap::new(cap);
         let settings = Settings { library: built::find(MQ_LIBRARY).unwrap(), ..settings };
         Client { broker: IbmMq::new(settings, Arc::clone(&cap)), access: self.access(), cap }
-    }
-}
-
-impl Drop for QueueManager {
-    fn drop(&mut self) {
-        self.kill();
     }
 }
 
@@ -297,8 +243,8 @@ pub(crate) struct Frozen(nix::unistd::Pid);
 
 impl QueueManager {
     pub(crate) fn frozen(&self) -> Frozen {
-        let (child, _) = self.process.as_ref().unwrap();
-        let pid = nix::unistd::Pid::from_raw(i32::try_from(child.id()).unwrap());
+        let id = self.id().unwrap();
+        let pid = nix::unistd::Pid::from_raw(i32::try_from(id).unwrap());
         nix::sys::signal::kill(pid, nix::sys::signal::Signal::SIGSTOP).unwrap();
         Frozen(pid)
     }
