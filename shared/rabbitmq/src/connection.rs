@@ -1,5 +1,6 @@
 //! One open connection, and how it ends.
 
+use std::collections::HashSet;
 use std::fmt;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -8,7 +9,7 @@ use std::time::{Duration, Instant};
 use clock::Moment;
 use futures_util::StreamExt as _;
 use lapin::{Channel, Event};
-use mq::Deadline;
+use mq::{Deadline, QueueName};
 
 use crate::config::{ConnectionConfig, Host};
 use crate::errors::{During, Failure, chain, classify};
@@ -38,7 +39,29 @@ pub struct Connection {
     pulse: Arc<Pulse>,
     noticed: Arc<Noticed>,
     host: Host,
+    /// Queues that are no quorum queues, as far as is known.
+    pub(crate) leaderless: Leaderless,
     last_used: Mutex<Moment>,
+}
+
+/// The names of some queues, forgotten where they become many.
+#[derive(Debug, Default)]
+pub(crate) struct Leaderless(Mutex<HashSet<QueueName>>);
+
+impl Leaderless {
+    const MOST: usize = 64;
+
+    pub(crate) fn contains(&self, queue: &QueueName) -> bool {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).contains(queue)
+    }
+
+    pub(crate) fn insert(&self, queue: &QueueName) {
+        let mut names = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        if names.len() >= Self::MOST {
+            names.clear();
+        }
+        names.insert(queue.clone());
+    }
 }
 
 impl Connection {
@@ -50,7 +73,17 @@ impl Connection {
         (pulse, noticed): (Arc<Pulse>, Arc<Noticed>),
     ) -> Self {
         let last_used = Mutex::new(Moment::now());
-        Self { hangup, amqp, peer, server, pulse, noticed, host: config.runs_in(), last_used }
+        Self {
+            hangup,
+            amqp,
+            peer,
+            server,
+            pulse,
+            noticed,
+            host: config.runs_in(),
+            leaderless: Leaderless::default(),
+            last_used,
+        }
     }
 
     /// Opens a channel: a round trip to the broker.

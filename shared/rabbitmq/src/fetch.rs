@@ -47,6 +47,8 @@ pub(crate) async fn fetch(
         queue: queue.clone(),
         last_tag: taking.last_tag,
         has_excess: taking.has_excess,
+        kind: taking.kind(),
+        holders: taking.holders(),
         consumed: taking.consumed,
     };
     match command.mode {

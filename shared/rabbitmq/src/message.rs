@@ -14,6 +14,7 @@ use mq::{
 use crate::content_header;
 use crate::deaths::deaths;
 use crate::header_value::{from_amqp, short, to_amqp};
+use crate::misfit::Misfit;
 
 const TRANSIENT: u8 = 1;
 const PERSISTENT: u8 = 2;
@@ -38,6 +39,16 @@ const ROUTING_HEADERS: [&str; 2] = ["CC", "BCC"];
 /// channel without such a consumer.
 const DIRECT_REPLY_TO: &str = "amq.rabbitmq.reply-to";
 
+/// Whether a message has a property.
+type IsSet = fn(&Properties) -> bool;
+
+/// Members for properties that IBM MQ alone has.
+const OF_IBM_MQ: [(&str, IsSet); 3] = [
+    ("replyToQueueManager", |properties| properties.reply_to_queue_manager.is_some()),
+    ("report", |properties| properties.report.is_some()),
+    ("feedback", |properties| properties.feedback.is_some()),
+];
+
 /// A correlation id that AMQP can carry.
 ///
 /// # Errors
@@ -55,35 +66,40 @@ pub(crate) fn correlation_id(id: MessageId, correl_id: &CorrelId) -> Result<Opti
 }
 
 /// Refuses what RabbitMQ has no form for, in the message at `index`.
-pub(crate) fn check(outgoing: &Outgoing, index: u64) -> Result<(), String> {
-    correlation_id(outgoing.message_id(index), &outgoing.correl_id(index))?;
+pub(crate) fn check(outgoing: &Outgoing, index: u64) -> Result<(), Misfit> {
+    let at = (outgoing, index);
+    correlation_id(outgoing.message_id(index), &outgoing.correl_id(index))
+        .map_err(|detail| Misfit::correl_id(at, detail))?;
     let props = outgoing.props_of(index);
-    let properties = &props.properties;
-    let of_ibm_mq = [
-        ("replyToQueueManager", properties.reply_to_queue_manager.is_some()),
-        ("report", properties.report.is_some()),
-        ("feedback", properties.feedback.is_some()),
-    ];
-    if let Some((name, _)) = of_ibm_mq.into_iter().find(|(_, is_set)| *is_set) {
-        return Err(format!("RabbitMQ has no property `{name}`"));
+    for (name, is_set) in OF_IBM_MQ {
+        if is_set(&props.properties) {
+            let detail = format!("RabbitMQ has no property `{name}`");
+            return Err(Misfit::property(at, name, |own| is_set(&own.properties), detail));
+        }
     }
-    if properties.reply_to.as_deref() == Some(DIRECT_REPLY_TO) {
-        return Err(format!("replies to {DIRECT_REPLY_TO} would reach no consumer of the gateway's"));
+    if props.properties.reply_to.as_deref() == Some(DIRECT_REPLY_TO) {
+        let detail = format!("replies to {DIRECT_REPLY_TO} would reach no consumer of the gateway's");
+        return Err(Misfit::property(at, "replyTo", |own| own.properties.reply_to.is_some(), detail));
     }
     if let Some(name) = ROUTING_HEADERS.into_iter().find(|name| outgoing.has_header(index, name)) {
-        return Err(format!("the header `{name}` would send the message to further queues on RabbitMQ"));
+        let detail = format!("the header `{name}` would send the message to further queues on RabbitMQ");
+        return Err(Misfit::header(at, name, detail));
     }
     Ok(())
 }
 
 /// The properties of an outgoing message.
-pub(crate) fn properties(outgoing: &Outgoing, message: &OutgoingMessage) -> Result<BasicProperties, String> {
+pub(crate) fn properties(outgoing: &Outgoing, message: &OutgoingMessage) -> Result<BasicProperties, Misfit> {
+    let at = (outgoing, message.sequence);
+    let text = |text: &str, member, is_set: IsSet| {
+        short(text).map_err(|detail| Misfit::property(at, member, |own| is_set(&own.properties), detail))
+    };
     let props = outgoing.props_of(message.sequence);
     let own = &*props.properties;
     let content_type = own.content_type.as_deref().unwrap_or(message.content_type);
     let mut properties = BasicProperties::default()
         .with_message_id(message.id.to_hex().into())
-        .with_content_type(short(content_type)?)
+        .with_content_type(text(content_type, "contentType", |own| own.content_type.is_some())?)
         .with_delivery_mode(match props.persistence {
             Persistence::Persistent => PERSISTENT,
             Persistence::Nonpersistent => TRANSIENT,
@@ -99,29 +115,32 @@ pub(crate) fn properties(outgoing: &Outgoing, message: &OutgoingMessage) -> Resu
     if let Some(seconds) = own.timestamp.map(Time::as_seconds).or_else(created_at) {
         properties = properties.with_timestamp(seconds);
     }
-    if let Some(id) = correlation_id(message.id, &message.correl_id)? {
+    let correl_id = correlation_id(message.id, &message.correl_id);
+    if let Some(id) = correl_id.map_err(|detail| Misfit::correl_id(at, detail))? {
         properties = properties.with_correlation_id(id);
     }
     if let Some(queue) = &own.reply_to {
-        properties = properties.with_reply_to(short(queue)?);
+        properties = properties.with_reply_to(text(queue, "replyTo", |own| own.reply_to.is_some())?);
     }
     if let Some(encoding) = &own.content_encoding {
-        properties = properties.with_content_encoding(short(encoding)?);
+        let encoding = text(encoding, "contentEncoding", |own| own.content_encoding.is_some())?;
+        properties = properties.with_content_encoding(encoding);
     }
     if let Some(kind) = &own.kind {
-        properties = properties.with_type(short(kind)?);
+        properties = properties.with_type(text(kind, "type", |own| own.kind.is_some())?);
     }
     if let Some(app_id) = &own.app_id {
-        properties = properties.with_app_id(short(app_id)?);
+        properties = properties.with_app_id(text(app_id, "appId", |own| own.app_id.is_some())?);
     }
     Ok(properties)
 }
 
 /// The caller's headers, then those of properties that AMQP does not have, then the gateway's own.
-fn headers(outgoing: &Outgoing, sequence: u64, own: &Properties) -> Result<FieldTable, String> {
+fn headers(outgoing: &Outgoing, sequence: u64, own: &Properties) -> Result<FieldTable, Misfit> {
     let mut headers = FieldTable::default();
     for (name, value) in outgoing.headers(sequence).iter() {
-        headers.insert(short(name)?, to_amqp(value)?);
+        let refused = |detail| Misfit::header((outgoing, sequence), name, detail);
+        headers.insert(short(name).map_err(refused)?, to_amqp(value).map_err(refused)?);
     }
     if let Some(message_type) = own.message_type {
         headers.insert(MESSAGE_TYPE.into(), AMQPValue::LongInt(message_type.as_number()));

@@ -4,6 +4,7 @@ use lapin::types::ShortString;
 use mq::{BrokerError, Exchange, Outgoing, QueueName};
 
 use crate::errors::{During, Failure};
+use crate::misfit::Misfit;
 use crate::session::{Session, short};
 
 /// Reply codes of AMQP 0-9-1 (section 1.2).
@@ -27,12 +28,13 @@ impl Place<'_> {
     }
 
     /// The routing key of the message at `index`.
-    pub(crate) fn routing_key(self, outgoing: &Outgoing, index: u64) -> Result<ShortString, String> {
+    pub(crate) fn routing_key(self, outgoing: &Outgoing, index: u64) -> Result<ShortString, Misfit> {
         match self {
             Self::Queue(queue) => Ok(short(queue)),
             Self::Exchange(exchange) => {
                 let key = outgoing.routing_key(index, &exchange.routing_key);
-                ShortString::try_new(key).map_err(|error| error.to_string())
+                ShortString::try_new(key)
+                    .map_err(|error| Misfit::routing_key((outgoing, index), error.to_string()))
             }
         }
     }

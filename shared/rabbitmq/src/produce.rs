@@ -16,6 +16,7 @@ use tokio::sync::watch;
 use crate::content_header::CLASS_BASIC;
 use crate::errors::{Failure, NACK, NO_ROUTE};
 use crate::message::{check, properties};
+use crate::misfit::Misfit;
 use crate::place::Place;
 use crate::pools::ConnectionPools;
 use crate::progress::Progress;
@@ -132,7 +133,7 @@ struct Producer<'a> {
 /// Why a producer stopped early.
 enum Stop {
     OutOfTime,
-    Unusable(String),
+    Unusable(Misfit),
     Window(Settled),
 }
 
@@ -152,15 +153,15 @@ impl Producer<'_> {
                 Verdict::AllConfirmed => self.bytes += bytes,
                 _ => return Err(Stop::Window(settled)),
             }
-            if let Some(detail) = unusable {
-                return Err(Stop::Unusable(detail));
+            if let Some(misfit) = unusable {
+                return Err(Stop::Unusable(misfit));
             }
         }
         Ok(())
     }
 
     /// Publishes a window's messages, up to one that AMQP cannot carry.
-    async fn fill(&mut self, window: &mut Window<'_>) -> Result<(), String> {
+    async fn fill(&mut self, window: &mut Window<'_>) -> Result<(), Misfit> {
         // The first message goes alone: a queue that does not exist, or refuses, is known for
         // certain then.
         let limit = if self.next == self.from { 1 } else { self.left_in_transaction() };
@@ -247,9 +248,9 @@ impl Producer<'_> {
                     format!("the time ended after {committed} of {} messages", self.outgoing.count());
                 fail(BrokerError::timeout(detail), Vec::new())
             }
-            Stop::Unusable(detail) => {
+            Stop::Unusable(misfit) => {
                 session.finish(self.deadline).await;
-                fail(BrokerError::unsupported(detail), Vec::new())
+                fail(misfit.into(), Vec::new())
             }
             Stop::Window(Settled { verdict, published, in_doubt, .. }) => match verdict {
                 Verdict::Unknown(failure) => unknown(failure, session, place, published, in_doubt, committed),
@@ -326,7 +327,7 @@ fn refuse_up_front(outgoing: &Outgoing) -> Result<(), BrokerError> {
         return Err(BrokerError::unsupported(detail));
     }
     for index in 0..outgoing.count() {
-        check(outgoing, index).map_err(BrokerError::unsupported)?;
+        check(outgoing, index)?;
         if !outgoing.differs_by_message() {
             break;
         }
@@ -337,8 +338,7 @@ fn refuse_up_front(outgoing: &Outgoing) -> Result<(), BrokerError> {
 /// Refuses a message whose properties AMQP does not carry, or not in one frame, before any is sent.
 fn fits_frames(outgoing: &Outgoing, from: u64, frame_max: usize) -> Result<(), BrokerError> {
     for index in from..outgoing.count() {
-        let size = header_frame_size(outgoing, index).map_err(BrokerError::unsupported)?;
-        let Some(size) = size else { continue };
+        let Some(size) = header_frame_size(outgoing, index)? else { continue };
         if size > frame_max {
             return Err(BrokerError::too_large(format!(
                 "the properties of message {index} take {size} bytes; RabbitMQ accepts {frame_max} here"
@@ -351,7 +351,7 @@ fn fits_frames(outgoing: &Outgoing, from: u64, frame_max: usize) -> Result<(), B
     Ok(())
 }
 
-fn header_frame_size(outgoing: &Outgoing, index: u64) -> Result<Option<usize>, String> {
+fn header_frame_size(outgoing: &Outgoing, index: u64) -> Result<Option<usize>, Misfit> {
     let Some(message) = outgoing.message(index) else { return Ok(None) };
     let properties = properties(outgoing, &message)?;
     let header = AMQPContentHeader { class_id: CLASS_BASIC.into(), body_size: 0, properties };

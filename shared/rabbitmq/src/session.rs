@@ -44,6 +44,16 @@ impl Session {
         &self.0.connection().server
     }
 
+    /// Whether this was noted of the queue on the connection.
+    pub(crate) fn has_no_leader_to_lose(&self, queue: &QueueName) -> bool {
+        self.0.connection().leaderless.contains(queue)
+    }
+
+    /// Notes that the queue is no quorum queue, or not known to be one.
+    pub(crate) fn note_no_leader_to_lose(&self, queue: &QueueName) {
+        self.0.connection().leaderless.insert(queue);
+    }
+
     /// What to add to a caller's answer if the broker has said that it reads nothing more.
     pub(crate) fn blocked_note(&self) -> String {
         match self.0.connection().blocked() {

@@ -4,7 +4,9 @@ use async_trait::async_trait;
 use lapin::options::BasicAckOptions;
 use mq::{BrokerError, Consumed, Deadline, QueueName, UnitOfWork};
 
-use crate::errors::{During, Failure};
+use crate::errors::During;
+use crate::leader::{self, Holders, Unproven};
+use crate::queue_facts::QueueKind;
 use crate::server::Counted;
 use crate::session::{Session, call, inspect};
 
@@ -17,20 +19,28 @@ pub(crate) struct Taken {
     pub(crate) last_tag: Option<u64>,
     /// Whether more was delivered, which did not fit.
     pub(crate) has_excess: bool,
+    /// The queue's kind, if it was asked.
+    pub(crate) kind: Option<QueueKind>,
+    /// How many consumers a quorum queue counts until the messages are settled.
+    pub(crate) holders: usize,
     pub(crate) consumed: Consumed,
 }
 
 impl Taken {
     /// Acknowledges what is in hand, and asks for the queue's state on the same channel: the broker
     /// answers in order, so its answer proves that the acknowledgement arrived at the channel. A
-    /// quorum queue settles later, and gets what is settled before the channel's end unless it
-    /// loses its leader then: see [`Taking`](crate::taking::Taking) for how much that may be.
+    /// quorum queue settles later, and may lose its leader before, so it is asked until it shows
+    /// that it has.
     async fn acknowledge(&self, tag: u64, deadline: Deadline) -> Result<(), BrokerError> {
         if !self.session.seems_open() {
             return Err(not_ours_any_more());
         }
-        let in_doubt = |failure: Failure| {
-            let error = failure.into_error(During::Queue(&self.queue));
+        let holders = match self.is_on_a_quorum_queue(deadline).await {
+            true => Some(Holders::count(&self.session, &self.queue, self.holders.max(1), deadline).await?),
+            false => None,
+        };
+        let in_doubt = |unproven: Unproven| {
+            let error = unproven.into_error(&self.queue);
             let detail = format!("RabbitMQ did not confirm the acknowledgement: {error}");
             error.left_in_doubt(detail)
         };
@@ -38,22 +48,35 @@ impl Taken {
         match call(deadline, ack).await {
             Ok(()) => {}
             Err(failure) if failure.was_not_sent() => return Err(not_ours_any_more()),
-            Err(failure) => return Err(in_doubt(failure)),
+            Err(failure) => return Err(in_doubt(failure.into())),
         }
         if self.has_excess && self.session.server().counted() == Counted::Failures {
             // The question that follows shows whether it arrived.
             let _ = self.session.nack_all(deadline).await;
         }
-        match inspect(self.session.channel(), &self.queue, deadline).await {
+        let settled = match holders {
+            Some(holders) => holders.fewer(&self.session, &self.queue, deadline).await,
+            None => inspect(self.session.channel(), &self.queue, deadline).await.map_err(Unproven::from),
+        };
+        match settled {
             Ok(_) => Ok(()),
-            Err(failure) if failure.refuses_a_delivery_tag() => {
+            Err(Unproven::Failure(failure)) if failure.refuses_a_delivery_tag() => {
                 Err(failure.into_error(During::Queue(&self.queue)))
             }
-            Err(failure) => match failure.reply().map(|reply| reply.code) {
-                // The question was refused, which comes after the acknowledgement.
-                Some(403..=405) => Ok(()),
-                _ => Err(in_doubt(failure)),
-            },
+            // The question was refused, which comes after the acknowledgement.
+            Err(Unproven::Failure(failure))
+                if failure.reply().is_some_and(|reply| matches!(reply.code, 403..=405)) =>
+            {
+                Ok(())
+            }
+            Err(unproven) => Err(in_doubt(unproven)),
+        }
+    }
+
+    async fn is_on_a_quorum_queue(&self, deadline: Deadline) -> bool {
+        match &self.kind {
+            Some(kind) => *kind == QueueKind::Quorum,
+            None => leader::is_quorum(&self.session, &self.queue, deadline).await,
         }
     }
 

@@ -10,13 +10,14 @@ use std::time::Duration;
 use async_trait::async_trait;
 use lapin::options::{BasicAckOptions, BasicPublishOptions, ConfirmSelectOptions};
 use lapin::types::ShortString;
-use lapin::{Channel, Confirmation, PublisherConfirm};
+use lapin::{Channel, Confirmation, PublisherConfirm, Queue};
 use mq::{
     Access, BrokerError, Deadline, Destination, MoveCommand, MoveFailure, MoveReport, Put, QueueName, Reach,
     Relocation, Stay,
 };
 
 use crate::errors::{During, Failure};
+use crate::leader::{Holders, Unproven};
 use crate::pools::ConnectionPools;
 use crate::session::{Session, call, inspect, short};
 use source::{Parcel, Source};
@@ -261,9 +262,46 @@ impl Moving {
     }
 
     /// Acknowledges the window, and asks for the queue's state on the same channel: its answer
-    /// proves that the acknowledgements arrived at the channel. A quorum queue that loses its
-    /// leader at that moment may not have them.
-    async fn acknowledge(&mut self, deadline: Deadline) -> Result<(), Failure> {
+    /// proves that the acknowledgements arrived at the channel. A quorum queue is asked until it
+    /// shows that it has them: it may lose its leader at that moment.
+    async fn acknowledge(&mut self, deadline: Deadline) -> Result<(), BrokerError> {
+        let holders = match self.source.is_quorum(deadline).await {
+            true => {
+                let (session, queue) = (&self.source.session, &self.source.queue);
+                Some(Holders::count(session, queue, self.window.len(), deadline).await?)
+            }
+            false => None,
+        };
+        let queue = self.source.queue.clone();
+        let settled = match self.send_acknowledgements(deadline).await {
+            Ok(()) => self.settled(holders, deadline).await,
+            Err(failure) => Err(failure.into()),
+        };
+        match settled {
+            Ok(state) => {
+                self.source.ready = Some(state.message_count().into());
+                Ok(())
+            }
+            // The question was refused, which comes after the acknowledgements.
+            Err(Unproven::Failure(failure))
+                if failure.reply().is_some_and(|reply| matches!(reply.code, 403..=405)) =>
+            {
+                self.source.end(true);
+                Ok(())
+            }
+            Err(unproven) => Err(unproven.into_error(&queue)),
+        }
+    }
+
+    async fn settled(&self, holders: Option<Holders>, deadline: Deadline) -> Result<Queue, Unproven> {
+        let (session, queue) = (&self.source.session, &self.source.queue);
+        match holders {
+            Some(holders) => holders.fewer(session, queue, deadline).await,
+            None => Ok(inspect(session.channel(), queue, deadline).await?),
+        }
+    }
+
+    async fn send_acknowledgements(&self, deadline: Deadline) -> Result<(), Failure> {
         let channel = self.source.session.channel();
         let multiple = BasicAckOptions { multiple: true };
         match self.window.last() {
@@ -276,18 +314,7 @@ impl Moving {
                 }
             }
         }
-        match inspect(channel, &self.source.queue, deadline).await {
-            Ok(state) => {
-                self.source.ready = Some(state.message_count().into());
-                Ok(())
-            }
-            // The question was refused, which comes after the acknowledgements.
-            Err(failure) if failure.reply().is_some_and(|reply| matches!(reply.code, 403..=405)) => {
-                self.source.end(true);
-                Ok(())
-            }
-            Err(failure) => Err(failure),
-        }
+        Ok(())
     }
 }
 
@@ -324,8 +351,7 @@ impl Relocation for Moving {
         if self.window.is_empty() {
             return Ok(());
         }
-        if let Err(failure) = self.acknowledge(deadline).await {
-            let error = failure.into_error(During::Queue(&self.source.queue));
+        if let Err(error) = self.acknowledge(deadline).await {
             return Err(self.in_doubt("are at their new places, and may be back at the old one too", &error));
         }
         for Parcel { tag, considered, .. } in std::mem::take(&mut self.window) {

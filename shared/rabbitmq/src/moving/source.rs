@@ -11,6 +11,7 @@ use mq::{BrokerError, Considered, Deadline, MoveCommand, MoveReport, QueueName, 
 use super::route::{self, Route};
 use crate::content_header;
 use crate::errors::{During, Failure};
+use crate::leader;
 use crate::message::times_back;
 use crate::queue_facts::{self, QueueKind};
 use crate::server::Counted;
@@ -52,6 +53,8 @@ pub(super) struct Source {
     stayed: u64,
     /// Whether the queue is a classic one, once that was asked.
     is_classic: Option<bool>,
+    /// Whether it is a quorum queue, once that was asked.
+    is_quorum: Option<bool>,
     /// The bytes of messages that a window may hold.
     most_held: usize,
     /// With the tags of their deliveries.
@@ -97,6 +100,7 @@ impl Source {
             held: 0,
             stayed: 0,
             is_classic: None,
+            is_quorum: None,
             most_held,
             considered: Vec::new(),
             examined: 0,
@@ -256,6 +260,15 @@ impl Source {
         }
         let facts = queue_facts::learn(&self.session, &self.queue, deadline).await;
         *self.is_classic.insert(facts.is_ok_and(|facts| facts.kind == QueueKind::Classic))
+    }
+
+    /// Whether the queue may lose a leader; `false` if it cannot be found out.
+    pub(super) async fn is_quorum(&mut self, deadline: Deadline) -> bool {
+        if let Some(known) = self.is_quorum {
+            return known;
+        }
+        let is_quorum = leader::is_quorum(&self.session, &self.queue, deadline).await;
+        *self.is_quorum.insert(is_quorum)
     }
 
     /// Ends the session, which returns what is in hand: what was not moved, and `more` messages.

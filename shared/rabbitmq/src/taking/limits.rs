@@ -1,9 +1,9 @@
-//! What the caller is told of the limits that a queue has.
+//! What is known of the queue when messages were taken, and what the caller is told of its limits.
 
 use mq::Deadline;
 
-use super::{MOST_SETTLEMENTS, Taking};
-use crate::queue_facts;
+use super::{Facts, MOST_SETTLEMENTS, Taking};
+use crate::queue_facts::{self, QueueKind};
 use crate::server::Counted;
 use crate::session::Session;
 
@@ -47,5 +47,19 @@ impl Taking<'_> {
             "{at_the_limit} of the messages {how} {limit} times or more: {whose}, the queue drops or dead-letters \
              them the next time"
         ));
+    }
+
+    /// The queue's kind, if it was asked.
+    pub(crate) fn kind(&self) -> Option<QueueKind> {
+        match &self.facts {
+            Facts::Known(facts) => Some(facts.kind.clone()),
+            Facts::Unknown | Facts::NotAsked => None,
+        }
+    }
+
+    /// How many consumers hold what was kept, as a quorum queue counts: one for each message that
+    /// was got alone, and each that brought some. Of these, the last one may hold the excess too.
+    pub(crate) fn holders(&self) -> usize {
+        self.settlements.saturating_sub(usize::from(self.has_excess))
     }
 }

@@ -20,7 +20,12 @@ pub(crate) struct Observer {
 
 impl Observer {
     pub(crate) async fn connect() -> Self {
-        let (port, user, password) = support::login();
+        Self::at(support::login().0).await
+    }
+
+    /// One on the node that listens on this port.
+    pub(crate) async fn at(port: u16) -> Self {
+        let (_, user, password) = support::login();
         let arguments = OpenConnectionArguments::new("127.0.0.1", port, &user, &password);
         for _ in 0..100 {
             if let Ok(connection) = Connection::open(&arguments).await

@@ -280,3 +280,30 @@ async fn what_a_dropped_unit_of_work_held_returns_to_its_place() {
     assert_eq!(left[200..], numbered(300)[200..]);
     bench.clean().await;
 }
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn commits_beside_other_consumers_are_certain() {
+    // Others come and go in the same moment, and one stays.
+    let bench = queue("beside-others", "quorum", &[]).await;
+    fill(&bench, (0..600).map(|number| named(number, 0))).await;
+    let seen = stream::iter(0..6)
+        .map(async |_| {
+            let (rabbit, mut seen) = (rabbit(), Vec::new());
+            loop {
+                let command = consume(COMMIT, 7, 0);
+                let unit = rabbit.fetch(&access(), &bench.queue, &command, PLENTY, soon()).await.unwrap();
+                if unit.consumed().messages.is_empty() {
+                    return seen;
+                }
+                seen.extend(names(&unit.consumed().messages));
+                unit.commit(soon()).await.unwrap();
+            }
+        })
+        .buffer_unordered(6)
+        .concat()
+        .await;
+    let once: BTreeSet<_> = seen.iter().cloned().collect();
+    assert_eq!((seen.len(), once), (600, numbered(600).into_iter().collect()));
+    assert_eq!(found(&bench.queue).await, Vec::<String>::new());
+    bench.clean().await;
+}

@@ -1,0 +1,135 @@
+//! A member of a request that RabbitMQ cannot carry.
+
+use mq::{BrokerError, Outgoing, OwnProps};
+
+/// What is wrong with a member, and where the request has it. There is none without a place.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Misfit {
+    pointer: String,
+    detail: String,
+}
+
+impl Misfit {
+    /// About `member` of the message at `index`, which has it itself if `is_own` says so.
+    pub(crate) fn property(
+        (outgoing, index): (&Outgoing, u64),
+        member: &str,
+        is_own: impl FnOnce(&OwnProps) -> bool,
+        detail: impl Into<String>,
+    ) -> Self {
+        Self { pointer: outgoing.pointer(index, member, is_own), detail: detail.into() }
+    }
+
+    /// About the correlation id of the message at `index`.
+    pub(crate) fn correl_id((outgoing, index): (&Outgoing, u64), detail: impl Into<String>) -> Self {
+        Self { pointer: outgoing.correl_id_pointer(index), detail: detail.into() }
+    }
+
+    /// About the header of this name of the message at `index`.
+    pub(crate) fn header((outgoing, index): (&Outgoing, u64), name: &str, detail: impl Into<String>) -> Self {
+        Self { pointer: outgoing.header_pointer(index, name), detail: detail.into() }
+    }
+
+    /// About the routing key of the message at `index`, which is its own or the target's.
+    pub(crate) fn routing_key(at: (&Outgoing, u64), detail: impl Into<String>) -> Self {
+        let mut is_own = false;
+        let own = |own: &OwnProps| {
+            is_own = own.routing_key.is_some();
+            is_own
+        };
+        let misfit = Self::property(at, "routingKey", own, detail);
+        if is_own { misfit } else { Self { pointer: "/target/routingKey".to_owned(), ..misfit } }
+    }
+}
+
+impl From<Misfit> for BrokerError {
+    fn from(Misfit { pointer, detail }: Misfit) -> Self {
+        Self::unsupported_member(pointer, detail)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeMap;
+
+    use jiff::Timestamp;
+    use mq::{
+        Base64Bytes, ContentSeed, CorrelIdMode, ExplicitMessage, HeaderName, Headers, MqLong, MqProps,
+        ProduceCommand, ProduceSource, Properties, Transaction,
+    };
+
+    use super::*;
+    use crate::message::check;
+
+    /// Two messages, of which the first one says nothing of itself.
+    fn refused(change: impl FnOnce(&mut ProduceCommand, &mut ExplicitMessage), index: u64) -> Misfit {
+        let mut second = ExplicitMessage::of_text("b");
+        let mut command = ProduceCommand {
+            source: ProduceSource::Explicit { messages: Vec::new() },
+            rate_limit_per_sec: None,
+            transaction: Transaction::default(),
+            props: MqProps::default(),
+            headers: Headers::default(),
+            warnings: Vec::new(),
+        };
+        change(&mut command, &mut second);
+        command.source = ProduceSource::Explicit { messages: vec![ExplicitMessage::of_text("a"), second] };
+        let at = Timestamp::from_second(1_790_000_000).unwrap();
+        let outgoing = Outgoing::new(&command, ContentSeed::new("tenant", "key", "fingerprint", at));
+        check(&outgoing, index).unwrap_err()
+    }
+
+    fn header(name: &str) -> Headers {
+        let name = HeaderName::try_from(name.to_owned()).unwrap();
+        Headers::try_from(BTreeMap::from([(name, "value".to_owned())])).unwrap()
+    }
+
+    #[test]
+    fn a_property_is_refused_where_the_request_has_it() {
+        let number = Some(MqLong::try_from(1).unwrap());
+        let text = |text: &str| Some(text.to_owned().try_into().unwrap());
+        let cases = [
+            (Properties { report: number, ..Properties::default() }, "report"),
+            (Properties { feedback: number, ..Properties::default() }, "feedback"),
+            (
+                Properties {
+                    reply_to_queue_manager: Some("QM1".to_owned().try_into().unwrap()),
+                    ..Properties::default()
+                },
+                "replyToQueueManager",
+            ),
+            (Properties { reply_to: text("amq.rabbitmq.reply-to"), ..Properties::default() }, "replyTo"),
+        ];
+        for (properties, member) in cases {
+            let of_all = properties.clone();
+            let misfit = refused(|command, _| *command.props.properties = of_all, 0);
+            assert_eq!(misfit.pointer, format!("/mqProps/{member}"));
+            let own = OwnProps { properties, ..OwnProps::default() };
+            let misfit = refused(|_, second| second.own = own.boxed(), 1);
+            assert_eq!(misfit.pointer, format!("/messages/1/{member}"));
+        }
+    }
+
+    #[test]
+    fn a_header_and_a_correlation_id_are_refused_where_the_request_has_them() {
+        let of_all = refused(|command, _| command.headers = header("CC"), 0);
+        assert_eq!(of_all.pointer, "/headers/CC");
+        let own = refused(|_, second| second.headers = header("BCC"), 1);
+        assert_eq!(own.pointer, "/messages/1/headers/BCC");
+        let fixed = refused(
+            |command, _| {
+                command.props.correl_id_mode = CorrelIdMode::Fixed;
+                command.props.fixed_correl_id_base64 = Some(Base64Bytes(vec![b'x'; 256]));
+            },
+            0,
+        );
+        assert_eq!(fixed.pointer, "/mqProps/fixedCorrelIdBase64");
+        let own = refused(|_, second| second.correl_id = Some(Base64Bytes(vec![0xff])), 1);
+        assert_eq!(own.pointer, "/messages/1/correlIdBase64");
+        let error = BrokerError::from(own);
+        assert!(
+            matches!(&error, BrokerError::Unsupported { pointer: Some(pointer), .. } if pointer == "/messages/1/correlIdBase64"),
+            "{error:?}"
+        );
+    }
+}
