@@ -14,6 +14,7 @@
 )]
 
 pub mod amqp_proxy;
+pub mod event_bus;
 pub mod http_server;
 pub mod log;
 pub mod ports;

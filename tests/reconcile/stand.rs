@@ -19,6 +19,7 @@ use ingestion::payload::{AcceptedBatch, LoadType, MediaType, PayloadMetadata};
 use ingestion::product::CnpjAccess;
 use jiff::{SignedDuration, Timestamp};
 use objects::Objects;
+use publisher::Publisher;
 use reconcile::{Reconcile, ReconcileError, Report, Settings};
 use secrecy::ExposeSecret as _;
 use serde_json::{Value, json};
@@ -125,6 +126,7 @@ impl Stand {
             objects: Objects::new(self.s3.clone(), self.bucket.clone()),
             accepted: self.accepted.clone(),
             database: self.database(),
+            publisher: Publisher::new(Vec::new()),
             queue: PayloadsReceived::new(self.sqs.clone(), self.received.clone()),
             drops: Some(PayloadsReceived::new(self.sqs.clone(), self.dropped.clone())),
             drop_bucket: None,
@@ -154,6 +156,7 @@ impl Stand {
         let upsert = Upsert {
             objects: Objects::new(self.s3.clone(), self.bucket.clone()),
             database: self.database(),
+            publisher: Publisher::new(Vec::new()),
             queue: ChunksReady::new(self.sqs.clone(), self.chunks.clone()),
             visibility: Visibility::new(self.sqs.clone(), self.chunks.clone(), Duration::from_secs(1)),
         };
@@ -174,6 +177,7 @@ impl Stand {
             objects: Objects::new(self.s3.clone(), self.bucket.clone()),
             accepted: self.accepted.clone(),
             database: self.database(),
+            publisher: Publisher::new(Vec::new()),
             queue: ChunksReady::new(self.sqs.clone(), self.chunks.clone()),
             visibility: Visibility::new(self.sqs.clone(), self.received.clone(), Duration::from_secs(1)),
             settings: chunker::Settings::read(&mut environment),
