@@ -29,6 +29,7 @@ mod loads;
 mod moving;
 mod produce;
 mod products;
+mod published;
 mod queues;
 mod replay;
 mod responses;

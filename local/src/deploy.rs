@@ -12,6 +12,7 @@ use crate::components::ministack::{ACCESS_KEY_ID, Ministack, REGION, SECRET_ACCE
 use crate::console;
 use crate::failure::{Explain as _, Failure};
 use crate::layout::{Layout, create};
+use crate::seed;
 use crate::supervisor::isolate;
 
 /// What the local stack sets otherwise than the template's defaults: inline targets on this machine
@@ -98,6 +99,9 @@ pub(crate) async fn deploy(
     let mut parameters = BTreeMap::from(PARAMETERS);
     parameters.insert("DatabaseSecretArn", database_secret);
     parameters.insert("IbmMqLibrary", &library);
+    let (bus, topic) = (seed::bus_arn(), seed::topic_arn());
+    parameters.insert("EventBusArn", &bus);
+    parameters.insert("EventTopicArn", &topic);
     let parameters = serde_json::to_string(&parameters).or_explain(explain)?;
     create(&directory)?;
 

@@ -176,11 +176,17 @@ async fn start(
         },
         supervisor.start(&queue_manager),
     )?;
-    seed::seed(&sdk, &deployment, &rabbitmq).await?;
+    let event_queues = seed::seed(&sdk, &deployment, &rabbitmq).await?;
     say("  stored the local API keys, target profiles and secrets, and declared the queues");
 
     let base_url = format!("http://{address}");
-    let variables = variables(&base_url, &deployment, &ministack, &postgres, &rabbitmq, &queue_manager)?;
+    let mut variables = variables(&base_url, &deployment, &ministack, &postgres, &rabbitmq, &queue_manager)?;
+    variables.extend([
+        ("EVENT_BUS_ARN", seed::bus_arn()),
+        ("EVENTS_QUEUE_URL", event_queues.of_the_bus),
+        ("EVENT_TOPIC_ARN", seed::topic_arn()),
+        ("EVENT_TOPIC_QUEUE_URL", event_queues.of_the_topic),
+    ]);
     let routes = Routes::of(&deployment)?;
     let log = front::Log::open(layout)?;
     let front = tokio::spawn(async move { front::serve(listener, address.port(), &sdk, routes, log).await });

@@ -15,6 +15,7 @@
 
 pub mod amqp_proxy;
 pub mod built;
+pub mod event_bus;
 pub mod http_server;
 pub mod log;
 pub mod ports;

@@ -45,6 +45,11 @@ ORGANISATION = {
     "MqAccessReservedConcurrency": "10",
 }
 PARTNER = {"AcceptDrops": "true", "DropBucketName": "partner-files", "DropBucketAccount": "444455556666", "DropBucketKmsKeyArn": PARTNER_KEY}
+EVENTS = {
+    "EventBusArn": "arn:aws:events:us-east-1:111122223333:event-bus/news",
+    "EventTopicArn": "arn:aws:sns:us-east-1:111122223333:news",
+    "EventKmsKeyArn": OTHER_KEY,
+}
 EVERYTHING = {
     **BROKERS_ENDPOINTS,
     **IBM_MQ,
@@ -59,6 +64,7 @@ EVERYTHING = {
     "DatabaseEngineVersion": "16.8",
     "DatabaseKmsKeyArn": KEY,
     **PARTNER,
+    **EVENTS,
 }
 
 SCENARIOS = {
@@ -80,6 +86,9 @@ SCENARIOS = {
     "drops into a bucket of this account": {**EXISTING_DATABASE, "AcceptDrops": "true", "DropBucketName": "own-files"},
     "drops into a bucket of another account": {**EXISTING_DATABASE, **PARTNER},
     "drops into a bucket, ingest switched off": {**EXISTING_DATABASE, **PARTNER, "IngestEnabled": "false"},
+    "events on a bus": {**EXISTING_DATABASE, "EventBusArn": EVENTS["EventBusArn"]},
+    "events on a topic, in a VPC with endpoints": {**EXISTING_DATABASE, **DATABASE_ENDPOINTS, "EventTopicArn": EVENTS["EventTopicArn"]},
+    "events, ingest switched off": {**EXISTING_DATABASE, **EVENTS, "IngestEnabled": "false"},
     "domain": DOMAIN,
     "organisation": ORGANISATION,
     "organisation with an existing database": {**ORGANISATION, **EXISTING_DATABASE},

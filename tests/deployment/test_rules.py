@@ -46,6 +46,7 @@ REFUSED = [
     ({"DropBucketName": "partner-files"}, "AcceptDrops=true"),
     ({"AcceptDrops": "true", "DropBucketAccount": "444455556666"}, "DropBucketName"),
     ({"AcceptDrops": "true", "DropBucketKmsKeyArn": KEY}, "DropBucketName, the bucket that it encrypts"),
+    ({"EventKmsKeyArn": KEY}, "EventTopicArn, the topic that it encrypts"),
     ({"DomainName": "api.example.com"}, "CertificateArn"),
     ({"CertificateArn": DOMAIN["CertificateArn"]}, "DomainName"),
     ({"HostedZoneId": "Z1"}, "DomainName"),

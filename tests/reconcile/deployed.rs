@@ -38,6 +38,7 @@ async fn the_deployed_function_looks_when_the_schedule_says_so() {
             "/batches/stuck",
             "/uploads/expired",
             "/history/behind_minutes",
+            "/events/behind_minutes",
         ] {
             assert!(report.pointer(count).unwrap().is_u64(), "{count} of {report}");
         }

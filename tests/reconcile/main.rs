@@ -9,6 +9,7 @@
 
 mod deployed;
 mod drops;
+mod events;
 mod history;
 mod replays;
 mod stand;

@@ -2,6 +2,7 @@
 //! test calls the functions itself. The bucket sends no notifications, as if all of them were lost.
 
 use std::panic::{AssertUnwindSafe, resume_unwind};
+use std::sync::OnceLock;
 use std::time::{Duration, SystemTime};
 
 use accepted::Accepted;
@@ -19,10 +20,12 @@ use ingestion::payload::{AcceptedBatch, LoadType, MediaType, PayloadMetadata};
 use ingestion::product::CnpjAccess;
 use jiff::{SignedDuration, Timestamp};
 use objects::Objects;
+use publisher::Publisher;
 use reconcile::{Reconcile, ReconcileError, Report, Settings};
 use secrecy::ExposeSecret as _;
 use serde_json::{Value, json};
 use serde_norway::Value as Yaml;
+use test_support::event_bus::FakeEventBus;
 use tokio_postgres::{Client, NoTls};
 use transport::{ChunksReady, PayloadsReceived};
 use upsert::Upsert;
@@ -45,6 +48,7 @@ pub(crate) struct Stand {
     received: String,
     chunks: String,
     dropped: String,
+    publisher: OnceLock<Publisher>,
 }
 
 /// Runs a test in a stand of its own, and takes the stand down however the test ends.
@@ -79,6 +83,7 @@ impl Stand {
             dropped: queue("dropped").await,
             accepted: Accepted::new(dynamodb.clone(), name.clone()),
             sql: connect(&config).await,
+            publisher: OnceLock::new(),
             bucket: name.clone(),
             table: name,
             s3,
@@ -125,6 +130,7 @@ impl Stand {
             objects: Objects::new(self.s3.clone(), self.bucket.clone()),
             accepted: self.accepted.clone(),
             database: self.database(),
+            publisher: self.publisher(),
             queue: PayloadsReceived::new(self.sqs.clone(), self.received.clone()),
             drops: Some(PayloadsReceived::new(self.sqs.clone(), self.dropped.clone())),
             drop_bucket: None,
@@ -145,7 +151,18 @@ impl Stand {
     }
 
     pub(crate) fn database(&self) -> Database {
-        Database::new(self.config.clone())
+        Database::new(self.config.clone()).with_outbox(self.publisher().outbox())
+    }
+
+    /// Lets the functions publish events to this bus from now on.
+    pub(crate) async fn publish_to(&self, bus: &FakeEventBus) {
+        let sdk = aws::Sdk::at(&bus.endpoint(), "us-east-1", "key", "secret").await;
+        let settings = publisher::Settings { bus: Some("news".to_owned()), topic: None };
+        self.publisher.set(Publisher::of(&sdk, settings)).unwrap();
+    }
+
+    fn publisher(&self) -> Publisher {
+        self.publisher.get().cloned().unwrap_or_else(|| Publisher::new(Vec::new()))
     }
 
     /// Handles all messages, and returns how many were about payloads and about chunks.
@@ -154,6 +171,7 @@ impl Stand {
         let upsert = Upsert {
             objects: Objects::new(self.s3.clone(), self.bucket.clone()),
             database: self.database(),
+            publisher: self.publisher(),
             queue: ChunksReady::new(self.sqs.clone(), self.chunks.clone()),
             visibility: Visibility::new(self.sqs.clone(), self.chunks.clone(), Duration::from_secs(1)),
         };
@@ -174,6 +192,7 @@ impl Stand {
             objects: Objects::new(self.s3.clone(), self.bucket.clone()),
             accepted: self.accepted.clone(),
             database: self.database(),
+            publisher: self.publisher(),
             queue: ChunksReady::new(self.sqs.clone(), self.chunks.clone()),
             visibility: Visibility::new(self.sqs.clone(), self.received.clone(), Duration::from_secs(1)),
             settings: chunker::Settings::read(&mut environment),

@@ -20,7 +20,9 @@ impl Job for Chunker {
 
     async fn run(&self, notice: PayloadNotice, _: &Record) -> Result<(), ChunkerError> {
         tracing::Span::current().record("object", &notice.key);
-        self.process(&notice).await
+        let done = self.process(&notice).await;
+        self.publisher.publish_committed(&self.database).await;
+        done
     }
 
     fn visibility(&self, _: &Record) -> Option<&Visibility> {

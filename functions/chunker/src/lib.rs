@@ -32,6 +32,7 @@ use catalog::{Database, NewBatch};
 use ingestion::payload::{AcceptedBatch, PayloadMetadata};
 use ingestion::product::CnpjAccess;
 use objects::Objects;
+use publisher::Publisher;
 use serde_json::Value;
 use transport::{ChunksReady, PayloadNotice};
 use worker::{BatchResponse, Visibility};
@@ -45,6 +46,7 @@ pub struct Chunker {
     pub objects: Objects,
     pub accepted: Accepted,
     pub database: Database,
+    pub publisher: Publisher,
     pub queue: ChunksReady,
     /// Of the queue that notifications come from.
     pub visibility: Visibility,

@@ -9,6 +9,7 @@ use catalog::Database;
 use chunker::{Chunker, Settings};
 use lambda_runtime::{Error, LambdaEvent, run, service_fn};
 use objects::Objects;
+use publisher::Publisher;
 use serde_json::Value;
 use transport::ChunksReady;
 use worker::Visibility;
@@ -27,14 +28,18 @@ async fn serve() -> Result<(), Error> {
     let base = Duration::from_secs(environment.optional("RETRY_BASE_SECONDS", 10));
     let settings = Settings::read(&mut environment);
     let guard = catalog::deactivation_guard(&mut environment);
+    let events = publisher::Settings::read(&mut environment);
     environment.check()?;
 
     let sdk = Sdk::from_environment().await;
+    let publisher = Publisher::of(&sdk, events);
     let sqs = aws_sdk_sqs::Client::new(sdk.standard());
+    let database = Database::from_environment(&sdk).await?.with_outbox(publisher.outbox());
     let chunker = Chunker {
         objects: Objects::new(aws_sdk_s3::Client::new(&sdk.objects()), bucket),
         accepted: Accepted::new(aws_sdk_dynamodb::Client::new(sdk.standard()), table),
-        database: Database::from_environment(&sdk).await?.with_guard(guard),
+        database: database.with_guard(guard),
+        publisher,
         queue: ChunksReady::new(sqs.clone(), queue_url),
         visibility: Visibility::new(sqs, own_queue_url, base),
         settings,

@@ -23,7 +23,7 @@ impl Job for DeadLetter {
     }
 
     async fn run(&self, work: Work, _: &Record) -> Result<(), DeadLetterError> {
-        match work {
+        let done = match work {
             Work::Chunk(event) => {
                 record_chunk(&event);
                 self.give_up_chunk(event.data()).await
@@ -34,7 +34,9 @@ impl Job for DeadLetter {
                 span.record("batch_id", batch_of_payload(&notice.key).map(tracing::field::display));
                 self.give_up_payload(&notice).await
             }
-        }
+        };
+        self.publisher.publish_committed(&self.database).await;
+        done
     }
 
     fn visibility(&self, record: &Record) -> Option<&Visibility> {

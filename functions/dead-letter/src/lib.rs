@@ -24,6 +24,7 @@ use std::time::SystemTime;
 use accepted::Accepted;
 use catalog::Database;
 use objects::Objects;
+use publisher::Publisher;
 use serde_json::Value;
 use worker::{BatchResponse, UnknownEvent, Visibility};
 
@@ -36,6 +37,7 @@ pub struct DeadLetter {
     pub objects: Objects,
     pub accepted: Accepted,
     pub database: Database,
+    pub publisher: Publisher,
     /// The queues that messages come from.
     pub sources: Vec<Visibility>,
     pub unhandled: UnhandledQueue,

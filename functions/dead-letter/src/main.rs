@@ -9,6 +9,7 @@ use catalog::Database;
 use dead_letter::{DeadLetter, UnhandledQueue};
 use lambda_runtime::{Error, LambdaEvent, run, service_fn};
 use objects::Objects;
+use publisher::Publisher;
 use serde_json::Value;
 use worker::Visibility;
 
@@ -26,15 +27,18 @@ async fn serve() -> Result<(), Error> {
     let unhandled: String = environment.required("UNHANDLED_QUEUE_URL");
     let base = Duration::from_secs(environment.optional("RETRY_BASE_SECONDS", 10));
     let earlier_receives = environment.optional("MAX_RECEIVES", 5);
+    let events = publisher::Settings::read(&mut environment);
     environment.check()?;
 
     let sdk = Sdk::from_environment().await;
+    let publisher = Publisher::of(&sdk, events);
     let sqs = aws_sdk_sqs::Client::new(sdk.standard());
     let source = |queue_url| Visibility::new(sqs.clone(), queue_url, base).after_receives(earlier_receives);
     let dead_letter = DeadLetter {
         objects: Objects::new(aws_sdk_s3::Client::new(&sdk.objects()), bucket),
         accepted: Accepted::new(aws_sdk_dynamodb::Client::new(sdk.standard()), table),
-        database: Database::from_environment(&sdk).await?,
+        database: Database::from_environment(&sdk).await?.with_outbox(publisher.outbox()),
+        publisher,
         sources: sources.map(source).into(),
         unhandled: UnhandledQueue::new(sqs.clone(), unhandled),
     };

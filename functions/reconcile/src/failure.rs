@@ -4,6 +4,7 @@ use accepted::AcceptedError;
 use catalog::DatabaseError;
 use objects::ObjectError;
 use payloads::{NotifyError, PayloadError};
+use publisher::PublishError;
 use retention::RetentionError;
 use retry::{Retry, Retryable};
 
@@ -26,11 +27,13 @@ pub enum Look {
     Drops,
     /// Batches that are older than the history of loads.
     History,
+    /// Events that were not published.
+    Events,
 }
 
 impl Look {
     /// In the order in which they are taken.
-    pub(crate) const ALL: [Self; 7] = [
+    pub(crate) const ALL: [Self; 8] = [
         Self::Objects,
         Self::Stopped,
         Self::Unfinished,
@@ -38,6 +41,7 @@ impl Look {
         Self::Uploads,
         Self::Drops,
         Self::History,
+        Self::Events,
     ];
 
     /// As logs name it.
@@ -51,6 +55,7 @@ impl Look {
             Self::Uploads => "uploads",
             Self::Drops => "drops",
             Self::History => "history",
+            Self::Events => "events",
         }
     }
 }
@@ -91,6 +96,8 @@ pub(crate) enum LookError {
     Retention(#[from] RetentionError),
     #[error("nobody was notified of a payload")]
     Notify(#[from] NotifyError),
+    #[error("events were not published")]
+    Publish(#[from] PublishError),
     #[error("not enough time for all of it")]
     OutOfTime,
 }
@@ -104,6 +111,7 @@ impl Retryable for LookError {
             Self::Database(error) => error.retry(),
             Self::Retention(error) => error.retry(),
             Self::Notify(error) => error.retry(),
+            Self::Publish(error) => error.retry(),
             Self::OutOfTime => Retry::OutOfTime,
         }
     }

@@ -7,7 +7,8 @@
 //! 3. batches whose chunks are all written, but that were not finalized;
 //! 4. final batches whose objects do not expire, because a function died before it tagged them;
 //! 5. uploads whose time is over: never used, or without a notification;
-//! 6. dropped objects that were neither taken nor refused, because their notification was lost.
+//! 6. dropped objects that were neither taken nor refused, because their notification was lost;
+//! 7. events that were not published, because the bus or the topic was away, or a function died.
 //!
 //! It also ends and deletes batches that are older than the history of loads.
 //!
@@ -22,6 +23,7 @@
 
 mod claimed;
 mod dropped;
+mod events;
 mod failure;
 mod history;
 mod kept;
@@ -35,7 +37,9 @@ mod unfinished;
 mod uploads;
 
 pub use failure::{Look, ReconcileError};
-pub use report::{BatchesReport, DropsReport, HistoryReport, ObjectsReport, Report, UploadsReport};
+pub use report::{
+    BatchesReport, DropsReport, EventsReport, HistoryReport, ObjectsReport, Report, UploadsReport,
+};
 pub use settings::Settings;
 pub use trigger::UnknownEvent;
 
@@ -45,6 +49,7 @@ use accepted::Accepted;
 use catalog::Database;
 use clock::Deadline;
 use objects::Objects;
+use publisher::Publisher;
 use retry::Retryable as _;
 use serde_json::Value;
 use tracing::Instrument as _;
@@ -64,6 +69,7 @@ pub struct Reconcile {
     pub objects: Objects,
     pub accepted: Accepted,
     pub database: Database,
+    pub publisher: Publisher,
     pub queue: PayloadsReceived,
     /// The queue of dropped objects, if the deployment takes any.
     pub drops: Option<PayloadsReceived>,
@@ -73,8 +79,8 @@ pub struct Reconcile {
 }
 
 /// The number of looks, by which the time is divided.
-const LOOKS: u32 = 7;
-const _: () = assert!(Look::ALL.len() == 7);
+const LOOKS: u32 = 8;
+const _: () = assert!(Look::ALL.len() == 8);
 
 impl Reconcile {
     /// Does all looks within the time of an invocation, which is cut off at `ends_at`.
@@ -92,6 +98,9 @@ impl Reconcile {
             let span = tracing::error_span!("look", look = look.as_str());
             let looking = deadline.run(Box::pin(self.look(look, share, &mut report)));
             let outcome = looking.instrument(span).await.unwrap_or(Err(LookError::OutOfTime));
+            // What is not published in time stays for the last look.
+            let publishing = self.publisher.publish_committed(&self.database);
+            let _published = deadline.run(Box::pin(publishing)).await;
             if let Err(failure) = outcome {
                 let error: &dyn std::error::Error = &failure;
                 let (look_name, retry) = (look.as_str(), failure.retry());
@@ -112,6 +121,7 @@ impl Reconcile {
             Look::Uploads => self.settle_uploads(deadline, &mut report.uploads).await,
             Look::Drops => self.notify_drops(deadline, &mut report.drops).await,
             Look::History => self.prune(deadline, &mut report.history).await,
+            Look::Events => self.publish_events(deadline, &mut report.events).await,
         }
     }
 }

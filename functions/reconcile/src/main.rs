@@ -7,6 +7,7 @@ use aws::{Environment, Sdk};
 use catalog::Database;
 use lambda_runtime::{Error, LambdaEvent, run, service_fn};
 use objects::Objects;
+use publisher::Publisher;
 use reconcile::{Reconcile, Settings};
 use serde_json::Value;
 use transport::PayloadsReceived;
@@ -25,14 +26,18 @@ async fn serve() -> Result<(), Error> {
     let drop_bucket: String = environment.optional("DROP_BUCKET", String::new());
     let guard = catalog::deactivation_guard(&mut environment);
     let settings = Settings::read(&mut environment);
+    let events = publisher::Settings::read(&mut environment);
     environment.check()?;
 
     let sdk = Sdk::from_environment().await;
+    let publisher = Publisher::of(&sdk, events);
     let sqs = aws_sdk_sqs::Client::new(sdk.standard());
+    let database = Database::from_environment(&sdk).await?.with_outbox(publisher.outbox());
     let reconcile = Reconcile {
         objects: Objects::new(aws_sdk_s3::Client::new(&sdk.objects()), bucket),
         accepted: Accepted::new(aws_sdk_dynamodb::Client::new(sdk.standard()), table),
-        database: Database::from_environment(&sdk).await?.with_guard(guard),
+        database: database.with_guard(guard),
+        publisher,
         queue: PayloadsReceived::new(sqs.clone(), queue_url),
         drops: (!drops_url.is_empty()).then(|| PayloadsReceived::new(sqs, drops_url)),
         drop_bucket: Some(drop_bucket).filter(|name| !name.is_empty()),

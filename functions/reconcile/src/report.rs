@@ -10,6 +10,7 @@ pub struct Report {
     pub uploads: UploadsReport,
     pub drops: DropsReport,
     pub history: HistoryReport,
+    pub events: EventsReport,
 }
 
 /// Payloads that never became batches.
@@ -68,6 +69,18 @@ pub struct HistoryReport {
     pub behind_minutes: Option<u64>,
 }
 
+/// Events that were not published when their facts were committed.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct EventsReport {
+    /// Published by this run.
+    pub published: u64,
+    /// Refused by the bus or the topic, which took others.
+    pub refused: u64,
+    /// How long the oldest event has been waiting; `None` if the database did not say, or no event
+    /// is published at all.
+    pub behind_minutes: Option<u64>,
+}
+
 impl Report {
     /// Writes the metrics, zeros too.
     pub(crate) fn measure(&self, failures: usize) {
@@ -84,15 +97,18 @@ impl Report {
             (metrics::BATCHES_TOO_OLD, self.history.too_old),
             (metrics::BATCHES_PRUNED, self.history.batches_pruned),
             (metrics::ROWS_PRUNED, self.history.rows_pruned),
+            (metrics::EVENTS_REPUBLISHED, self.events.published),
             (metrics::RECONCILE_FAILURES, failures),
         ];
         // An unknown number must not end an alarm.
         let stuck = self.batches.stuck.map(|stuck| (metrics::BATCHES_STUCK, stuck));
         let behind = self.history.behind_minutes.map(|minutes| (metrics::PRUNING_BEHIND, minutes));
+        let events = self.events.behind_minutes.map(|minutes| (metrics::EVENTS_BEHIND, minutes));
         let measures: Vec<_> = counted
             .into_iter()
             .chain(stuck)
             .chain(behind)
+            .chain(events)
             .map(|(name, value)| (name, Measure::Count(value)))
             .collect();
         metrics::measure(crate::SERVICE, &measures, Map::new());

@@ -21,6 +21,8 @@ pub struct Settings {
     /// How long after its time an upload may still be under way: one that began in time may end
     /// later.
     pub upload_grace: Duration,
+    /// How long an event is left to the function that committed it.
+    pub events_after: Duration,
     /// How long a batch is kept after its end.
     pub history: Duration,
 }
@@ -35,6 +37,7 @@ impl Default for Settings {
             given_up_after: Duration::from_hours(24),
             unfinished_for: Duration::from_mins(5),
             upload_grace: Duration::from_hours(1),
+            events_after: Duration::from_mins(1),
             history: DAY * 90,
         }
     }
@@ -54,8 +57,8 @@ const LONGER_THAN_PAYLOADS: u64 = 15;
 impl Settings {
     /// Reads `RECONCILE_MINUTES` (the schedule's interval), `RECONCILE_HOURS`, and in seconds
     /// `RECONCILE_OBJECT_AGE`, `RECONCILE_STOPPED_FOR`, `RECONCILE_GIVEN_UP_AFTER`,
-    /// `RECONCILE_UNFINISHED_FOR` and `RECONCILE_UPLOAD_GRACE`; and `HISTORY_DAYS`, which must fit
-    /// `PAYLOAD_RETENTION_DAYS`.
+    /// `RECONCILE_UNFINISHED_FOR`, `RECONCILE_UPLOAD_GRACE` and `RECONCILE_EVENTS_AFTER`; and
+    /// `HISTORY_DAYS`, which must fit `PAYLOAD_RETENTION_DAYS`.
     pub fn read<F: Fn(&str) -> Option<String>>(environment: &mut Environment<F>) -> Self {
         let usual = Self::default();
         let minutes = environment.optional("RECONCILE_MINUTES", NonZeroU16::MIN.saturating_add(4));
@@ -70,6 +73,7 @@ impl Settings {
             given_up_after: seconds("RECONCILE_GIVEN_UP_AFTER", usual.given_up_after),
             unfinished_for: seconds("RECONCILE_UNFINISHED_FOR", usual.unfinished_for),
             upload_grace: seconds("RECONCILE_UPLOAD_GRACE", usual.upload_grace),
+            events_after: seconds("RECONCILE_EVENTS_AFTER", usual.events_after),
             history: history(environment, hours.get()),
         }
     }

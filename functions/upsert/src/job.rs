@@ -18,7 +18,9 @@ impl Job for Upsert {
 
     async fn run(&self, event: ChunkEvent, record: &Record) -> Result<(), UpsertError> {
         record_chunk(&event);
-        self.process(&event, record).await
+        let done = self.process(&event, record).await;
+        self.publisher.publish_committed(&self.database).await;
+        done
     }
 
     fn visibility(&self, _: &Record) -> Option<&Visibility> {

@@ -21,6 +21,7 @@ use ingestion::batch::ChunkResult;
 use ingestion::chunk::{Chunk, ChunkId, ChunkReady, decode};
 use ingestion::payload::generation_of_chunk;
 use objects::Objects;
+use publisher::Publisher;
 use retry::{Retry, Retryable as _};
 use serde_json::{Map, Value};
 use telemetry::metrics::{self, Measure};
@@ -45,6 +46,7 @@ const MAX_FILE: usize = 32 * 1024 * 1024;
 pub struct Upsert {
     pub objects: Objects,
     pub database: Database,
+    pub publisher: Publisher,
     /// The queue that chunks come from.
     pub queue: ChunksReady,
     /// Of the same queue.

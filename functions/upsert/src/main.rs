@@ -7,6 +7,7 @@ use aws::{Environment, Sdk};
 use catalog::Database;
 use lambda_runtime::{Error, LambdaEvent, run, service_fn};
 use objects::Objects;
+use publisher::Publisher;
 use serde_json::Value;
 use transport::ChunksReady;
 use upsert::Upsert;
@@ -24,13 +25,17 @@ async fn serve() -> Result<(), Error> {
     let base = Duration::from_secs(environment.optional("RETRY_BASE_SECONDS", 10));
     let guard = catalog::deactivation_guard(&mut environment);
     let listed_errors = environment.optional("LISTED_ITEM_ERRORS", catalog::LISTED_ITEM_ERRORS);
+    let events = publisher::Settings::read(&mut environment);
     environment.check()?;
 
     let sdk = Sdk::from_environment().await;
+    let publisher = Publisher::of(&sdk, events);
     let sqs = aws_sdk_sqs::Client::new(sdk.standard());
+    let database = Database::from_environment(&sdk).await?.with_outbox(publisher.outbox());
     let upsert = Upsert {
         objects: Objects::new(aws_sdk_s3::Client::new(&sdk.objects()), bucket),
-        database: Database::from_environment(&sdk).await?.with_guard(guard).with_listed_errors(listed_errors),
+        database: database.with_guard(guard).with_listed_errors(listed_errors),
+        publisher,
         queue: ChunksReady::new(sqs.clone(), queue_url.clone()),
         visibility: Visibility::new(sqs, queue_url, base),
     };

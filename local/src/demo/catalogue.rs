@@ -24,13 +24,15 @@ const PATIENCE: Duration = Duration::from_secs(60);
 const POLL: Duration = Duration::from_millis(100);
 const FINAL: [&str; 3] = ["COMPLETED", "PARTIAL_FAIL", "FAILED"];
 
-pub(super) async fn show(client: &Client) -> Result<(), Failure> {
+/// Returns the id of the first batch.
+pub(super) async fn show(client: &Client) -> Result<String, Failure> {
     let catalogue = Catalogue { items: ITEMS, ..Catalogue::default() };
     let key = Uuid::new_v4();
     let first = load(client, &key, &catalogue).await?;
     again(client, &key, &catalogue, &first).await?;
     shorter(client, catalogue).await?;
-    replay(client, &first).await
+    replay(client, &first).await?;
+    Ok(first)
 }
 
 async fn load(client: &Client, key: &Uuid, catalogue: &Catalogue) -> Result<String, Failure> {

@@ -8,6 +8,7 @@ use serde_json::Value;
 use uuid::Uuid;
 
 use super::client::Client;
+use super::variable;
 use crate::components::ministack::{ACCESS_KEY_ID, REGION, SECRET_ACCESS_KEY};
 use crate::console::say;
 use crate::env_file::Variables;
@@ -22,11 +23,8 @@ const POLL: Duration = Duration::from_millis(100);
 
 pub(super) async fn show(client: &Client, variables: &Variables) -> Result<(), Failure> {
     say("\n11. Drop a file of 3,000 products into S3, in place of a request");
-    let variable = |name: &str| {
-        let found = variables.iter().find(|(known, _)| *known == name);
-        found.map(|(_, value)| value.as_str()).ok_or_else(|| Failure::new(format!("{name} is not known")))
-    };
-    let (endpoint, bucket) = (variable("AWS_ENDPOINT_URL")?, variable("PAYLOAD_BUCKET")?);
+    let (endpoint, bucket) =
+        (variable(variables, "AWS_ENDPOINT_URL")?, variable(variables, "PAYLOAD_BUCKET")?);
     let sdk = Sdk::at(endpoint, REGION, ACCESS_KEY_ID, SECRET_ACCESS_KEY).await;
     let s3 = aws_sdk_s3::Client::new(&sdk.objects());
     let path = format!("{TENANT_A}/delta/{}/loja-12.ndjson", Uuid::new_v4());

@@ -3,8 +3,10 @@
 mod catalogue;
 mod client;
 mod drops;
+mod events;
 mod messages;
 
+use crate::env_file::Variables;
 use crate::failure::Failure;
 use crate::seed::KEYS;
 use crate::stack::Stack;
@@ -18,6 +20,13 @@ pub(crate) async fn show(stack: &Stack) -> Result<(), Failure> {
     let [key, ..] = &KEYS;
     let client = Client::new(stack.base_url(), key.value);
     messages::show(&client).await?;
-    catalogue::show(&client).await?;
-    drops::show(&client, stack.variables()).await
+    let batch_id = catalogue::show(&client).await?;
+    drops::show(&client, stack.variables()).await?;
+    events::show(stack.variables(), &batch_id).await
+}
+
+/// A variable of the stack.
+fn variable<'a>(variables: &'a Variables, name: &str) -> Result<&'a str, Failure> {
+    let found = variables.iter().find(|(known, _)| *known == name);
+    found.map(|(_, value)| value.as_str()).ok_or_else(|| Failure::new(format!("{name} is not known")))
 }

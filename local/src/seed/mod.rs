@@ -3,6 +3,7 @@
 mod access;
 mod broker;
 mod drops;
+mod events;
 mod secrets;
 
 use std::time::Duration;
@@ -11,6 +12,7 @@ use aws::Sdk;
 
 pub(crate) use access::{KEYS, TENANT_A};
 pub(crate) use broker::QUEUES;
+pub(crate) use events::{EventQueues, bus_arn, topic_arn};
 
 use crate::components::postgres::Postgres;
 use crate::components::rabbitmq::RabbitMq;
@@ -29,16 +31,28 @@ pub(crate) async fn database_secret(sdk: &Sdk, postgres: &Postgres) -> Result<St
     secrets::database(aws_sdk_secretsmanager::Client::new(&sdk.single_attempt(TIMEOUT)), postgres).await
 }
 
+/// Returns the queues that events are delivered to.
+///
 /// # Errors
 /// What could not be written.
-pub(crate) async fn seed(sdk: &Sdk, deployment: &Deployment, rabbitmq: &RabbitMq) -> Result<(), Failure> {
+pub(crate) async fn seed(
+    sdk: &Sdk,
+    deployment: &Deployment,
+    rabbitmq: &RabbitMq,
+) -> Result<EventQueues, Failure> {
     let configuration = sdk.single_attempt(TIMEOUT);
     let access_table = deployment.name("AccessTable")?;
-    tokio::try_join!(
+    let clients = events::Clients {
+        bus: aws_sdk_eventbridge::Client::new(&configuration),
+        topic: aws_sdk_sns::Client::new(&configuration),
+        sqs: aws_sdk_sqs::Client::new(&configuration),
+    };
+    let ((), (), (), (), queues) = tokio::try_join!(
         access::seed(aws_sdk_dynamodb::Client::new(&configuration), access_table, rabbitmq),
         secrets::seed(aws_sdk_secretsmanager::Client::new(&configuration), rabbitmq),
         broker::declare_queues(rabbitmq),
         drops::bucket(aws_sdk_s3::Client::new(&configuration), deployment.name("DropsReceivedQueue")?),
+        events::destinations(&clients),
     )?;
-    Ok(())
+    Ok(queues)
 }

@@ -10,6 +10,7 @@ use tokio_postgres::types::Json;
 use crate::batch::LockedBatch;
 use crate::connection::Session;
 use crate::error::DatabaseError;
+use crate::outbox;
 use crate::rows::{bigint, count, word};
 
 /// Sums up the chunks of a batch, for [`settle_by`].
@@ -72,6 +73,9 @@ pub(crate) async fn settle_by(
             ],
         )
         .await?;
+    if !undecided {
+        outbox::settled(session, batch, status, counts).await?;
+    }
     Ok(Settled { status, undecided })
 }
 

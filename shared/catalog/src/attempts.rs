@@ -9,7 +9,8 @@ use crate::batch::{generation, lock};
 use crate::connection::{Connection, Session};
 use crate::database::Database;
 use crate::error::DatabaseError;
-use crate::rows::word;
+use crate::outbox;
+use crate::rows::{count, word};
 
 /// What happened to a chunk that was given up.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -36,7 +37,7 @@ const NOTE: &str = "UPDATE batch_chunks SET attempts = attempts + 1, last_error 
 const STATE: &str = "SELECT generation, status FROM batch_chunks WHERE batch_id = $1 AND chunk_index = $2 \
      FOR NO KEY UPDATE";
 const FAIL: &str = "UPDATE batch_chunks SET status = $3, last_error = COALESCE(last_error, $4) \
-     WHERE batch_id = $1 AND chunk_index = $2 RETURNING last_error";
+     WHERE batch_id = $1 AND chunk_index = $2 RETURNING last_error, items";
 
 impl Database {
     /// Records that an attempt to write a chunk failed, and why, unless the chunk is done. If the
@@ -98,8 +99,10 @@ async fn fail(connection: &mut Connection, place: &Place, error: &str) -> Result
     }
     let failed =
         session.query_opt(FAIL, &[&place.batch_id, &index, &after.as_str(), &shortened(error)]).await?;
-    let error = failed.ok_or_else(|| place.unknown())?.try_get("last_error")?;
+    let failed = failed.ok_or_else(|| place.unknown())?;
+    let (error, items): (String, _) = (failed.try_get("last_error")?, count(&failed, "items")?);
     let batch = lock(&mut session, place.batch_id).await?;
+    outbox::chunk_given_up(&mut session, &batch, place.index, items, &error).await?;
     let settled = settle(&mut session, &batch).await?;
     session.commit().await?;
     let became_final = settled.status.is_final() && !batch.status.is_final();

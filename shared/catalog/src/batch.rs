@@ -16,6 +16,7 @@ use uuid::Uuid;
 use crate::connection::{Connection, Params, Session};
 use crate::database::Database;
 use crate::error::DatabaseError;
+use crate::outbox;
 use crate::pruning::fail_too_old;
 use crate::rows::{cnpj, count, word};
 
@@ -245,6 +246,10 @@ async fn fail_found(
         return Ok(found.status);
     };
     session.execute(FAIL, &[&found.batch_id, &status.as_str(), &Json(failure)]).await?;
+    // Given up again, it is what it was.
+    if !found.is_given_up || failure.code != PayloadFailure::GIVEN_UP {
+        outbox::ended(session, found.batch_id).await?;
+    }
     Ok(status)
 }
 
@@ -277,16 +282,19 @@ async fn find_or_insert(session: &mut Session<'_>, batch: &NewBatch) -> Result<L
         &deactivation,
         &source,
     ];
-    session.execute(INSERT_IF_ABSENT, row).await?;
+    let mut inserted = session.execute(INSERT_IF_ABSENT, row).await?;
     let found = match lock(session, metadata.batch_id).await {
         // Another batch has the key, unless it was deleted since.
         Err(DatabaseError::UnknownBatch(_)) => {
-            session.execute(INSERT, row).await?;
+            inserted = session.execute(INSERT, row).await?;
             lock(session, metadata.batch_id).await
         }
         found => found,
     };
     let mut found = found?;
+    if inserted > 0 {
+        outbox::received(session, metadata.batch_id).await?;
+    }
     found.status = found.status.after(BatchEvent::PayloadArrived)?;
     Ok(found)
 }

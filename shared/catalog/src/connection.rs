@@ -10,9 +10,11 @@ use tokio_postgres::types::ToSql;
 use tokio_postgres::{
     Client, Config, GenericClient, IsolationLevel, NoTls, Row, RowStream, Statement, Transaction,
 };
+use uuid::Uuid;
 
 use crate::config::{DatabaseConfig, Tls};
 use crate::error::DatabaseError;
+use crate::outbox::Outbox;
 use crate::tls;
 
 const CONNECT: Duration = Duration::from_secs(5);
@@ -41,12 +43,21 @@ pub(crate) struct Connection {
     /// Whether the table held all rows of the last chunk that was written on it. Then it probably
     /// holds those of the next one too.
     pub(crate) nothing_differed: bool,
+    pub(crate) events: Events,
+}
+
+/// The events that transactions write.
+#[derive(Default)]
+pub(crate) struct Events {
+    pub(crate) outbox: Outbox,
+    /// The batches whose events are committed, and not published yet.
+    pub(crate) committed: Vec<Uuid>,
 }
 
 impl Connection {
     pub(crate) async fn open(config: &DatabaseConfig) -> Result<Self, DatabaseError> {
         let client = connect(config, SESSION).await?;
-        Ok(Self { client, statements: HashMap::new(), nothing_differed: false })
+        Ok(Self { client, statements: HashMap::new(), nothing_differed: false, events: Events::default() })
     }
 
     /// Whether it still works. After a freeze, only a query can tell.
@@ -67,10 +78,10 @@ impl Connection {
 
     /// Begins a transaction. Each of its statements sees what was committed before that statement.
     pub(crate) async fn begin(&mut self) -> Result<Session<'_>, DatabaseError> {
-        let Self { client, statements, .. } = self;
+        let Self { client, statements, events, .. } = self;
         let transaction =
             client.build_transaction().isolation_level(IsolationLevel::ReadCommitted).start().await?;
-        Ok(Session { transaction, statements })
+        Ok(Session { transaction, statements, events, written: Vec::new() })
     }
 }
 
@@ -78,6 +89,9 @@ impl Connection {
 pub(crate) struct Session<'a> {
     pub(crate) transaction: Transaction<'a>,
     statements: &'a mut HashMap<&'static str, Statement>,
+    events: &'a mut Events,
+    /// The batches whose events this transaction wrote.
+    written: Vec<Uuid>,
 }
 
 impl Session<'_> {
@@ -144,8 +158,22 @@ impl Session<'_> {
         Ok(self.transaction.execute(&statement, params).await?)
     }
 
+    pub(crate) const fn outbox(&self) -> Outbox {
+        self.events.outbox
+    }
+
+    /// Notes that this transaction wrote an event of a batch, which may be published once it is
+    /// committed.
+    pub(crate) fn wrote_event_of(&mut self, batch_id: Uuid) {
+        if !self.written.contains(&batch_id) {
+            self.written.push(batch_id);
+        }
+    }
+
     pub(crate) async fn commit(self) -> Result<(), DatabaseError> {
-        Ok(self.transaction.commit().await?)
+        self.transaction.commit().await?;
+        self.events.committed.extend(self.written);
+        Ok(())
     }
 }
 

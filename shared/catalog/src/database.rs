@@ -1,15 +1,18 @@
 use std::fmt;
+use std::sync::{MutexGuard, PoisonError};
 use std::time::Duration;
 
 use ingestion::batch::DeactivationGuard;
 use tokio::sync::Mutex;
 use tokio::time::{Instant, timeout_at};
 use tokio_postgres::Row;
+use uuid::Uuid;
 
 use crate::config::DatabaseConfig;
 use crate::connection::{Connection, Params};
 use crate::error::DatabaseError;
 use crate::item_errors::LISTED_ITEM_ERRORS;
+use crate::outbox::Outbox;
 use crate::secret::DatabaseSecret;
 
 /// How long a call may take in all: less than the 30 s of the functions that write.
@@ -26,6 +29,9 @@ pub struct Database {
     guard: DeactivationGuard,
     listed_errors: u64,
     budget: Duration,
+    outbox: Outbox,
+    /// The batches whose events were committed on connections of this process.
+    committed: std::sync::Mutex<Vec<Uuid>>,
 }
 
 enum Source {
@@ -67,6 +73,8 @@ impl Database {
             guard: DeactivationGuard::default(),
             listed_errors: LISTED_ITEM_ERRORS,
             budget: BUDGET,
+            outbox: Outbox::default(),
+            committed: std::sync::Mutex::default(),
         }
     }
 
@@ -83,6 +91,12 @@ impl Database {
         Self { listed_errors, ..self }
     }
 
+    /// With events for what happens to batches, which the caller publishes.
+    #[must_use]
+    pub fn with_outbox(self, outbox: Outbox) -> Self {
+        Self { outbox, ..self }
+    }
+
     /// With another time limit for each call, instead of 25 s.
     #[must_use]
     pub fn with_budget(self, budget: Duration) -> Self {
@@ -95,6 +109,10 @@ impl Database {
     /// If it does not.
     pub async fn ping(&self) -> Result<(), DatabaseError> {
         self.with_connection(async |_| Ok(())).await
+    }
+
+    pub(crate) fn committed(&self) -> MutexGuard<'_, Vec<Uuid>> {
+        self.committed.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     pub(crate) const fn guard(&self) -> DeactivationGuard {
@@ -126,7 +144,9 @@ impl Database {
         let call = async {
             let mut slot = self.connection.lock().await;
             let mut connection = self.reuse_or_open(&mut slot).await?;
+            connection.events.outbox = self.outbox;
             let result = work(&mut connection).await;
+            self.committed().append(&mut connection.events.committed);
             *slot = Some(connection);
             result
         };

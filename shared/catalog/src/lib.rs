@@ -58,6 +58,7 @@ mod item_errors;
 mod last;
 mod locks;
 mod migrate;
+mod outbox;
 mod place;
 mod pruning;
 mod replay;
@@ -79,6 +80,9 @@ pub use finalize::{Finalized, deactivation_guard};
 pub use item_errors::{ItemErrorPage, LISTED_ITEM_ERRORS};
 pub use last::FinalBatch;
 pub use migrate::Migrated;
+pub use outbox::{
+    Backlog, BatchFinal, BatchHeld, BatchReceived, ChunkGivenUp, ErrorsByCode, Links, Outbox, OutboxEvent,
+};
 pub use pruning::Pruned;
 pub use replay::{BegunReplay, ReplayOutcome, ReplayRequest};
 pub use seal::{Seal, SealOutcome, SealedChunk};

@@ -26,6 +26,7 @@ use crate::batch::{LockedBatch, PayloadFailure, lock};
 use crate::connection::{Connection, Session};
 use crate::database::Database;
 use crate::error::DatabaseError;
+use crate::outbox;
 use crate::stopped::{self, StoppedBatch};
 
 /// A transaction that began before a time was announced has ended after this time. The server ends
@@ -215,5 +216,6 @@ pub(crate) async fn fail_too_old(
             &[&batch.batch_id, &status.as_str(), &Json(PayloadFailure::too_old()), &Json(deactivation)],
         )
         .await?;
+    outbox::ended(session, batch.batch_id).await?;
     Ok(status)
 }

@@ -88,19 +88,24 @@ pub struct BatchFilter {
     pub source_key: Option<SourceKey>,
 }
 
-macro_rules! batches_where {
-    ($cnpjs:literal, $condition:literal) => {
+macro_rules! batches {
+    () => {
         concat!(
             "SELECT batch_id, load_type, status, received_at, started_at, finished_at, generation, payload_bytes, ",
             "payload_checksum, items_parsed, items_failed, items_partial, errors_omitted + rejected_unlisted AS errors_omitted, inserted, updated, unchanged, stale, chunks_pending, ",
             "chunks_done, chunks_failed, deactivation, error, source FROM batches b WHERE ",
-            visible!("$1", $cnpjs),
-            " AND ",
-            $condition
         )
     };
 }
 
+macro_rules! batches_where {
+    ($cnpjs:literal, $condition:literal) => {
+        concat!(batches!(), visible!("$1", $cnpjs), " AND ", $condition)
+    };
+}
+
+/// For those who may see every batch; the columns that [`view`] reads.
+pub(crate) const OF_ANY_TENANT: &str = concat!(batches!(), "batch_id = $1");
 const ONE: &str = batches_where!("$3", "batch_id = $2");
 const PAGE: &str = batches_where!(
     "$6",
@@ -159,7 +164,7 @@ fn warnings(items_partial: u64) -> Vec<&'static str> {
     if items_partial > 0 { vec![PARTIAL] } else { Vec::new() }
 }
 
-fn view(row: &Row) -> Result<BatchView, DatabaseError> {
+pub(crate) fn view(row: &Row) -> Result<BatchView, DatabaseError> {
     let Json(deactivation): Json<Deactivation> = row.try_get("deactivation")?;
     let changes = changes(row)?;
     let items_partial = count(row, "items_partial")?;

@@ -21,8 +21,8 @@ const MAX_TEXT: usize = 255;
 /// What an event says of itself, beside its data.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Attributes {
-    /// Tells this publication from every other of the same source. What is announced again gets a
-    /// new one, and keeps its idempotency key.
+    /// Tells this event from every other of the same source. A chunk that is announced again gets
+    /// a new one; an event of the outbox keeps its own however often it is published.
     pub id: String,
     /// Who published it: a URI reference that is an absolute path, as `/batches/17`.
     pub source: String,
@@ -87,6 +87,15 @@ impl Retryable for EventError {
 impl Event {
     /// The JSON Schema (2020-12) of all events.
     pub const SCHEMA: &str = include_str!("../schemas/event.schema.json");
+
+    /// The types of the events that this project publishes for others, each with the JSON Schema
+    /// (2020-12) of its data.
+    pub const DATA_SCHEMAS: [(&str, &str); 4] = [
+        ("integrahub.batch.received", include_str!("../schemas/batch.received.schema.json")),
+        ("integrahub.batch.final", include_str!("../schemas/batch.final.schema.json")),
+        ("integrahub.batch.held", include_str!("../schemas/batch.held.schema.json")),
+        ("integrahub.chunk.given_up", include_str!("../schemas/chunk.given_up.schema.json")),
+    ];
 }
 
 impl<T: Serialize> Event<T> {

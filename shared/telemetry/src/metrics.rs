@@ -105,6 +105,10 @@ pub const BATCHES_PRUNED: &str = "BatchesPruned";
 pub const ROWS_PRUNED: &str = "RowsPruned";
 /// How long the next batch to delete has been waiting, in minutes.
 pub const PRUNING_BEHIND: &str = "PruningBehindMinutes";
+/// Events that stayed in the outbox, and were published then.
+pub const EVENTS_REPUBLISHED: &str = "EventsRepublished";
+/// How long the oldest event has been waiting to be published, in minutes.
+pub const EVENTS_BEHIND: &str = "EventsBehindMinutes";
 /// Looks that failed.
 pub const RECONCILE_FAILURES: &str = "ReconcileFailures";
 

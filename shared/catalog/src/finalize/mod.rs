@@ -34,6 +34,7 @@ use crate::connection::{Connection, Session};
 use crate::database::Database;
 use crate::error::DatabaseError;
 use crate::locks::{self, Hold};
+use crate::outbox;
 use crate::rows::{bigint, cnpj, texts, word};
 
 /// Establishments of a slice.
@@ -289,6 +290,7 @@ async fn end(
     deactivation: Deactivation,
 ) -> Result<Finalized, DatabaseError> {
     let before = batch.status;
+    outbox::held(session, batch.batch_id, deactivation).await?;
     let status = settle(session, &LockedBatch { deactivation, ..batch }).await?.status;
     Ok(Finalized { status, became_final: status.is_final() && !before.is_final() })
 }

@@ -17,6 +17,7 @@ mod end_of_load;
 mod lookups;
 mod migrations;
 mod model;
+mod outbox;
 mod pruning;
 mod queries;
 mod refused;

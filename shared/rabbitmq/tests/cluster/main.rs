@@ -45,11 +45,11 @@ const RETURN: Duration = Duration::from_secs(10);
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_quorum_queue_that_loses_its_leader_loses_no_message() {
-    let root = std::env::var("CLUSTER")
-        .map_or(Some(Root::default()), |v| Root::usable(&v))
-        .filter(|_| std::env::var("BROKERS").is_ok_and(|all| all == "all"));
+    // CLUSTER=rabbitmq-4.0 breaks a cluster of that version.
+    let version = std::env::var("CLUSTER").unwrap_or_else(|_| "rabbitmq-4.3".to_owned());
+    let root = Root::usable(&version).filter(|_| std::env::var("BROKERS").is_ok_and(|all| all == "all"));
     let Some(root) = root else {
-        println!("SKIPPED: without BROKERS=all, or without RabbitMQ 4.3, there is no cluster to break");
+        println!("SKIPPED: without BROKERS=all, or without {version}, there is no cluster to break");
         return;
     };
     let mut nodes = Nodes::start(root).await;

@@ -1,0 +1,46 @@
+use catalog::Outbox;
+use clock::Deadline;
+
+use crate::Reconcile;
+use crate::failure::LookError;
+use crate::report::EventsReport;
+
+/// Events that one run publishes at most.
+const LIMIT: u32 = 1000;
+
+impl Reconcile {
+    /// Publishes the events that stayed in the outbox, and says how long the oldest one has been
+    /// there. Does nothing if events have no destination.
+    pub(crate) async fn publish_events(
+        &self,
+        deadline: Deadline,
+        report: &mut EventsReport,
+    ) -> Result<(), LookError> {
+        if self.publisher.outbox() == Outbox::Unused {
+            return Ok(());
+        }
+        let older_than = self.settings.events_after;
+        let left = self.publisher.publish_left(&self.database, older_than, LIMIT, deadline).await;
+        // An answer also when the destination is away: the alarm is about that.
+        let backlog = self.database.backlog().await?;
+        report.behind_minutes = Some(backlog.oldest.as_secs() / 60);
+        let left = left?;
+        report.published = left.published;
+        report.refused = left.refused;
+        if left.published > 0 {
+            tracing::warn!(
+                event_type = "events.republished",
+                events = left.published,
+                "events that stayed in the outbox were published"
+            );
+        }
+        if left.is_more {
+            tracing::warn!(
+                event_type = "look.limited",
+                waiting = backlog.events,
+                "there may be more events than one run publishes"
+            );
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,149 @@
+use std::collections::BTreeMap;
+
+use ingestion::batch::{BatchStatus, DeactivationReport};
+use ingestion::chunk::Generation;
+use ingestion::payload::{LoadType, Source};
+use jiff::Timestamp;
+use serde::Serialize;
+use uuid::Uuid;
+
+use super::Fact;
+use crate::batch::PayloadFailure;
+use crate::view::{BatchView, ChangesView, ChunksView};
+
+/// How many listed items are in error, by the code of the error.
+pub type ErrorsByCode = BTreeMap<String, u64>;
+
+/// A batch is known: its payload is stored, and the first run over it began.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[expect(missing_docs, reason = "`batch.received.schema.json` describes each member")]
+pub struct BatchReceived {
+    pub batch_id: Uuid,
+    pub load_type: LoadType,
+    pub received_at: Timestamp,
+    pub source: Option<Source>,
+    pub links: Links,
+}
+
+/// A batch is final, in this generation and with this outcome.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[expect(missing_docs, reason = "`batch.final.schema.json` describes each member")]
+pub struct BatchFinal {
+    pub batch_id: Uuid,
+    pub generation: Generation,
+    pub load_type: LoadType,
+    pub status: BatchStatus,
+    pub received_at: Timestamp,
+    pub started_at: Option<Timestamp>,
+    pub finished_at: Option<Timestamp>,
+    pub source: Option<Source>,
+    pub items_parsed: u64,
+    pub items_processed: u64,
+    pub items_failed: u64,
+    pub items_partial: u64,
+    pub changes: ChangesView,
+    pub deactivation: DeactivationReport,
+    pub chunks: ChunksView,
+    pub errors_by_code: ErrorsByCode,
+    pub errors_omitted: u64,
+    pub error: Option<PayloadFailure>,
+    pub links: Links,
+}
+
+/// A full load would deactivate so many products that somebody has to confirm it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[expect(missing_docs, reason = "`batch.held.schema.json` describes each member")]
+pub struct BatchHeld {
+    pub batch_id: Uuid,
+    pub generation: Generation,
+    pub received_at: Timestamp,
+    pub source: Option<Source>,
+    pub would_deactivate: u64,
+    pub deactivated: u64,
+    pub links: Links,
+}
+
+/// A chunk was not written, after as many attempts as the deployment allows.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[expect(missing_docs, reason = "`chunk.given_up.schema.json` describes each member")]
+pub struct ChunkGivenUp {
+    pub batch_id: Uuid,
+    pub generation: Generation,
+    pub chunk_index: u32,
+    pub items: u64,
+    pub error: String,
+    pub links: Links,
+}
+
+/// Where the API has more about a batch: paths below the API's address.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[expect(missing_docs, reason = "the schemas of the events describe each member")]
+pub struct Links {
+    pub batch: String,
+    pub errors: String,
+    pub replay: String,
+}
+
+impl Fact for BatchReceived {
+    const EVENT_TYPE: &'static str = "integrahub.batch.received";
+}
+
+impl Fact for BatchFinal {
+    const EVENT_TYPE: &'static str = "integrahub.batch.final";
+}
+
+impl Fact for BatchHeld {
+    const EVENT_TYPE: &'static str = "integrahub.batch.held";
+}
+
+impl Fact for ChunkGivenUp {
+    const EVENT_TYPE: &'static str = "integrahub.chunk.given_up";
+}
+
+impl Links {
+    pub(super) fn of(batch_id: Uuid) -> Self {
+        let batch = format!("/v1/inovafarma/batches/{batch_id}");
+        Self { errors: format!("{batch}/errors"), replay: format!("{batch}/replay"), batch }
+    }
+}
+
+impl BatchReceived {
+    pub(super) fn of(batch: BatchView) -> Self {
+        let BatchView { batch_id, load_type, received_at, source, .. } = batch;
+        Self { batch_id, load_type, received_at, source, links: Links::of(batch_id) }
+    }
+}
+
+impl BatchFinal {
+    pub(super) fn of(batch: BatchView, errors_by_code: ErrorsByCode) -> Self {
+        Self {
+            batch_id: batch.batch_id,
+            generation: batch.generation,
+            load_type: batch.load_type,
+            status: batch.status,
+            received_at: batch.received_at,
+            started_at: batch.started_at,
+            finished_at: batch.finished_at,
+            source: batch.source,
+            items_parsed: batch.items_parsed,
+            items_processed: batch.items_processed,
+            items_failed: batch.items_failed,
+            items_partial: batch.items_partial,
+            changes: batch.changes,
+            deactivation: batch.deactivation,
+            chunks: batch.chunks,
+            errors_by_code,
+            errors_omitted: batch.errors_omitted,
+            error: batch.error,
+            links: Links::of(batch.batch_id),
+        }
+    }
+}
+
+impl BatchHeld {
+    pub(super) fn of(batch: BatchView, would_deactivate: u64, deactivated: u64) -> Self {
+        let BatchView { batch_id, generation, received_at, source, .. } = batch;
+        let links = Links::of(batch_id);
+        Self { batch_id, generation, received_at, source, would_deactivate, deactivated, links }
+    }
+}

@@ -1,0 +1,119 @@
+//! The outbox: events that are to be published.
+//!
+//! An event is written in the transaction of its fact, so there is one exactly if the fact is
+//! durable. Who committed it publishes it at once and deletes it; `reconcile` publishes what stayed
+//! behind. So an event is published at least once, and each time with the same id.
+
+mod facts;
+mod queue;
+
+pub use facts::{BatchFinal, BatchHeld, BatchReceived, ChunkGivenUp, ErrorsByCode, Links};
+pub use queue::{Backlog, OutboxEvent};
+
+use ingestion::batch::{BatchStatus, ChunkCounts, Deactivation};
+use serde::Serialize;
+use tokio_postgres::types::Json;
+use uuid::Uuid;
+
+use crate::batch::LockedBatch;
+use crate::connection::Session;
+use crate::error::DatabaseError;
+use crate::rows::count;
+use crate::view::{self, BatchView};
+
+/// Whether facts are written to the outbox.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Outbox {
+    /// Each fact with its event, because events have a destination.
+    Written,
+    /// Nothing is written, and no statement is spent on it.
+    #[default]
+    Unused,
+}
+
+/// A fact that is an event.
+trait Fact: Serialize {
+    const EVENT_TYPE: &'static str;
+}
+
+/// The batch's own values, since the batch may be gone when its event is published.
+const WRITE: &str = "INSERT INTO outbox (event_id, event_type, batch_id, tenant_id, idempotency_key, trace_id, data) \
+     SELECT $2, $3, batch_id, tenant_id, idempotency_key, trace_id, $4 FROM batches WHERE batch_id = $1";
+const ERRORS: &str =
+    "SELECT code, count(*) AS errors FROM batch_item_errors WHERE batch_id = $1 GROUP BY code ORDER BY code";
+
+/// Writes that a batch is known.
+pub(crate) async fn received(session: &mut Session<'_>, batch_id: Uuid) -> Result<(), DatabaseError> {
+    if session.outbox() == Outbox::Unused {
+        return Ok(());
+    }
+    let batch = shown(session, batch_id).await?;
+    write(session, batch_id, &BatchReceived::of(batch)).await
+}
+
+/// Writes that a batch is final, if its outcome is another one than before: it became final, or a
+/// chunk that was given up was written after all.
+pub(crate) async fn settled(
+    session: &mut Session<'_>,
+    before: &LockedBatch,
+    status: BatchStatus,
+    chunks: ChunkCounts,
+) -> Result<(), DatabaseError> {
+    let is_new = !before.status.is_final() || before.status != status || before.chunks != chunks;
+    if status.is_final() && is_new { ended(session, before.batch_id).await } else { Ok(()) }
+}
+
+/// Writes that a batch is final, as it is in the present transaction.
+pub(crate) async fn ended(session: &mut Session<'_>, batch_id: Uuid) -> Result<(), DatabaseError> {
+    if session.outbox() == Outbox::Unused {
+        return Ok(());
+    }
+    let batch = shown(session, batch_id).await?;
+    let mut by_code = ErrorsByCode::new();
+    for row in session.query(ERRORS, &[&batch_id]).await? {
+        by_code.insert(row.try_get("code")?, count(&row, "errors")?);
+    }
+    write(session, batch_id, &BatchFinal::of(batch, by_code)).await
+}
+
+/// Writes that the guard holds a batch's deactivation.
+pub(crate) async fn held(
+    session: &mut Session<'_>,
+    batch_id: Uuid,
+    deactivation: Deactivation,
+) -> Result<(), DatabaseError> {
+    let Deactivation::Held { would_deactivate, deactivated } = deactivation else { return Ok(()) };
+    if session.outbox() == Outbox::Unused {
+        return Ok(());
+    }
+    let batch = shown(session, batch_id).await?;
+    write(session, batch_id, &BatchHeld::of(batch, would_deactivate, deactivated)).await
+}
+
+/// Writes that a chunk of a locked batch was given up.
+pub(crate) async fn chunk_given_up(
+    session: &mut Session<'_>,
+    batch: &LockedBatch,
+    chunk_index: u32,
+    items: u64,
+    error: &str,
+) -> Result<(), DatabaseError> {
+    if session.outbox() == Outbox::Unused {
+        return Ok(());
+    }
+    let LockedBatch { batch_id, generation, .. } = *batch;
+    let (error, links) = (error.to_owned(), Links::of(batch_id));
+    write(session, batch_id, &ChunkGivenUp { batch_id, generation, chunk_index, items, error, links }).await
+}
+
+async fn shown(session: &mut Session<'_>, batch_id: Uuid) -> Result<BatchView, DatabaseError> {
+    let row = session.query_opt(view::OF_ANY_TENANT, &[&batch_id]).await?;
+    view::view(&row.ok_or(DatabaseError::UnknownBatch(batch_id))?)
+}
+
+async fn write<F: Fact>(session: &mut Session<'_>, batch_id: Uuid, fact: &F) -> Result<(), DatabaseError> {
+    let data = serde_json::to_value(fact).map_err(|_| DatabaseError::Unreadable("an event's data"))?;
+    session.execute(WRITE, &[&batch_id, &Uuid::now_v7(), &F::EVENT_TYPE, &Json(data)]).await?;
+    session.wrote_event_of(batch_id);
+    Ok(())
+}

@@ -1,0 +1,136 @@
+//! Taking events out of the outbox.
+
+use std::time::Duration;
+
+use jiff::Timestamp;
+use serde_json::Value;
+use tokio_postgres::Row;
+use tokio_postgres::types::Json;
+use uuid::Uuid;
+
+use crate::database::Database;
+use crate::error::DatabaseError;
+use crate::rows::count;
+
+/// An event that is to be published.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[expect(missing_docs, reason = "columns of `outbox`, under their names")]
+pub struct OutboxEvent {
+    /// Its place in the outbox, which ascends within a batch.
+    pub sequence: i64,
+    /// The same whenever the event is published.
+    pub event_id: Uuid,
+    pub event_type: String,
+    pub batch_id: Uuid,
+    pub tenant_id: Uuid,
+    /// Of the request that brought the batch.
+    pub idempotency_key: String,
+    /// Of the same request.
+    pub trace_id: String,
+    pub occurred_at: Timestamp,
+    pub data: Value,
+}
+
+/// Events that wait to be published.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Backlog {
+    /// How many they are.
+    pub events: u64,
+    /// How long ago the fact of the oldest one was committed.
+    pub oldest: Duration,
+}
+
+macro_rules! events {
+    ($condition:literal) => {
+        concat!(
+            "SELECT sequence, event_id, event_type, batch_id, tenant_id, idempotency_key, trace_id, occurred_at, data ",
+            "FROM outbox WHERE ",
+            $condition
+        )
+    };
+}
+
+const OF_BATCH: &str = events!("batch_id = $1 ORDER BY sequence LIMIT $2");
+/// Events that were refused come last, so that they do not stand in the way of the others.
+const LEFT: &str = events!(
+    "occurred_at <= clock_timestamp() - $1 * interval '1 second' ORDER BY refused_at NULLS FIRST, sequence LIMIT $2"
+);
+const REMOVE: &str = "DELETE FROM outbox WHERE sequence = ANY($1)";
+const REFUSE: &str = "UPDATE outbox SET refused_at = clock_timestamp() WHERE sequence = ANY($1)";
+const BACKLOG: &str = "SELECT count(*) AS events, \
+     COALESCE(extract(epoch FROM clock_timestamp() - min(occurred_at))::double precision, 0) AS seconds FROM outbox";
+
+impl Database {
+    /// The batches of which this process committed events since it was last asked. It asks nobody,
+    /// so it is free when there is none.
+    pub fn batches_with_events(&self) -> Vec<Uuid> {
+        std::mem::take(&mut *self.committed())
+    }
+
+    /// Up to `limit` events of a batch that are not published yet, in their order.
+    ///
+    /// # Errors
+    /// If the database fails.
+    pub async fn events_of(&self, batch_id: Uuid, limit: u32) -> Result<Vec<OutboxEvent>, DatabaseError> {
+        self.read(OF_BATCH, &[&batch_id, &i64::from(limit)]).await?.iter().map(event).collect()
+    }
+
+    /// Up to `limit` events that have not been published for this long, in the order of their
+    /// batches; those that were refused come last. Two callers may get the same events.
+    ///
+    /// # Errors
+    /// If the database fails.
+    pub async fn events_left(
+        &self,
+        older_than: Duration,
+        limit: u32,
+    ) -> Result<Vec<OutboxEvent>, DatabaseError> {
+        let left = self.read(LEFT, &[&older_than.as_secs_f64(), &i64::from(limit)]).await?;
+        left.iter().map(event).collect()
+    }
+
+    /// Takes published events out of the outbox, by their places, and marks those that were
+    /// refused. Idempotent.
+    ///
+    /// # Errors
+    /// If the database fails. Then the events are published again.
+    pub async fn note_published(&self, published: &[i64], refused: &[i64]) -> Result<(), DatabaseError> {
+        self.with_connection(async |connection| {
+            let mut session = connection.begin().await?;
+            if !published.is_empty() {
+                session.execute(REMOVE, &[&published]).await?;
+            }
+            if !refused.is_empty() {
+                session.execute(REFUSE, &[&refused]).await?;
+            }
+            session.commit().await
+        })
+        .await
+    }
+
+    /// The events that wait to be published.
+    ///
+    /// # Errors
+    /// If the database fails.
+    pub async fn backlog(&self) -> Result<Backlog, DatabaseError> {
+        let rows = self.read(BACKLOG, &[]).await?;
+        let Some(row) = rows.first() else { return Ok(Backlog::default()) };
+        let oldest = Duration::try_from_secs_f64(row.try_get("seconds")?).unwrap_or_default();
+        Ok(Backlog { events: count(row, "events")?, oldest })
+    }
+}
+
+fn event(row: &Row) -> Result<OutboxEvent, DatabaseError> {
+    let Json(data) = row.try_get("data")?;
+    Ok(OutboxEvent {
+        sequence: row.try_get("sequence")?,
+        event_id: row.try_get("event_id")?,
+        event_type: row.try_get("event_type")?,
+        batch_id: row.try_get("batch_id")?,
+        tenant_id: row.try_get("tenant_id")?,
+        idempotency_key: row.try_get("idempotency_key")?,
+        trace_id: row.try_get("trace_id")?,
+        occurred_at: row.try_get("occurred_at")?,
+        data,
+    })
+}

@@ -1,0 +1,318 @@
+//! Events are written with their facts, or not at all.
+
+use std::collections::BTreeSet;
+use std::time::Duration;
+
+use catalog::{
+    ChunkingOutcome, Database, GivenUp, Outbox, OutboxEvent, PayloadFailure, ReplayOutcome, ReplayRequest,
+    WriteOutcome,
+};
+use cloud_event::Event;
+use futures_util::future::join_all;
+use ingestion::Viewer;
+use ingestion::batch::{BatchStatus, Replay, ReplayScope};
+use ingestion::chunk::{Generation, Plan};
+use serde_json::{Value, json};
+use uuid::Uuid;
+
+use crate::support::{Load, TENANT, TestDatabase, at, database_test};
+
+const RECEIVED: &str = "integrahub.batch.received";
+const FINAL: &str = "integrahub.batch.final";
+const HELD: &str = "integrahub.batch.held";
+const GIVEN_UP: &str = "integrahub.chunk.given_up";
+
+fn open(test: &TestDatabase) -> Database {
+    test.open().with_outbox(Outbox::Written)
+}
+
+async fn events(database: &Database, load: &Load) -> Vec<OutboxEvent> {
+    let events = database.events_of(load.id(), 100).await.unwrap();
+    for event in &events {
+        conforms(event);
+        assert_eq!((event.batch_id, event.tenant_id, &*event.trace_id), (load.id(), TENANT, "trace"));
+        assert_eq!(event.idempotency_key, load.batch.metadata.idempotency_key);
+    }
+    let ids: BTreeSet<Uuid> = events.iter().map(|event| event.event_id).collect();
+    assert_eq!(ids.len(), events.len(), "each event has an id of its own");
+    events
+}
+
+fn types(events: &[OutboxEvent]) -> Vec<&str> {
+    events.iter().map(|event| event.event_type.as_str()).collect()
+}
+
+/// The data are as the schema says, and the schema names each of their members.
+fn conforms(event: &OutboxEvent) {
+    let (_, schema) =
+        Event::DATA_SCHEMAS.into_iter().find(|(of_type, _)| *of_type == event.event_type).unwrap();
+    let mut schema: Value = serde_json::from_str(schema).unwrap();
+    close(&mut schema);
+    let mut data = event.data.clone();
+    data["source_idempotency_key"] = event.idempotency_key.as_str().into();
+    let validator = jsonschema::options().should_validate_formats(true).build(&schema).unwrap();
+    let errors: Vec<String> = validator.iter_errors(&data).map(|error| error.to_string()).collect();
+    assert!(errors.is_empty(), "{errors:?} in {data}");
+}
+
+/// Allows no member that the schema does not name.
+fn close(schema: &mut Value) {
+    if let Value::Object(members) = schema {
+        members.values_mut().for_each(close);
+        if members.get("properties").is_some_and(Value::is_object) && members.contains_key("type") {
+            members.entry("additionalProperties").or_insert(json!(false));
+        }
+    }
+}
+
+#[test]
+fn a_batch_is_received_and_final_with_its_account() {
+    database_test(async |test| {
+        let database = open(test);
+        let load = Load::full(0).keys(0..3).keys(3..6).error(Some(7)).error(Some(8));
+        assert_eq!(load.run(&database).await, BatchStatus::Completed);
+        assert_eq!(database.batches_with_events(), [load.id(), load.id()]);
+        assert_eq!(database.batches_with_events(), [] as [Uuid; 0], "they are named once");
+        let events = events(&database, &load).await;
+        assert_eq!(types(&events), [RECEIVED, FINAL]);
+        let data = &events[1].data;
+        assert_eq!((&data["status"], &data["generation"]), (&json!("COMPLETED"), &json!(1)));
+        assert_eq!(data["errors_by_code"], json!({"FIELD_INVALID": 2}));
+        assert_eq!((&data["items_processed"], &data["items_failed"]), (&json!(6), &json!(2)));
+        assert_eq!(data["changes"]["inserted"], 6);
+        assert_eq!(data["chunks"], json!({"total": 2, "done": 2, "failed": 0, "pending": 0}));
+        assert_eq!(data["deactivation"]["state"], "done");
+        assert_eq!(data["links"]["errors"], format!("/v1/inovafarma/batches/{}/errors", load.id()));
+        assert!(data["finished_at"].is_string(), "the account is that of the end");
+    });
+}
+
+#[test]
+fn nothing_is_written_where_events_have_no_destination() {
+    database_test(async |test| {
+        let database = test.open();
+        Load::full(0).keys(0..3).run(&database).await;
+        let load = Load::delta(1).keys(0..3);
+        load.prepare(&database).await;
+        database.fail_chunk(load.id(), Generation::FIRST, 0, "given up").await.unwrap();
+        assert_eq!(test.number("SELECT count(*) FROM outbox").await, 0);
+        assert_eq!(
+            test.number(
+                "SELECT COALESCE(last_value, 0) FROM pg_sequences WHERE sequencename = 'outbox_sequence_seq'"
+            )
+            .await,
+            0
+        );
+        assert_eq!(database.batches_with_events(), [] as [Uuid; 0]);
+    });
+}
+
+#[test]
+fn a_fact_that_is_rolled_back_is_no_event() {
+    database_test(async |test| {
+        let database = open(test);
+        let load = Load::delta(0).keys(0..3);
+        // It fails when everything is written and the transaction commits.
+        test.execute(
+            "CREATE FUNCTION refuse() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN RAISE EXCEPTION 'not now'; END $$; \
+             CREATE CONSTRAINT TRIGGER refuse AFTER INSERT ON outbox DEFERRABLE INITIALLY DEFERRED \
+                 FOR EACH ROW EXECUTE FUNCTION refuse()",
+        )
+        .await;
+        database.begin_chunking(&load.batch, Plan::default()).await.unwrap_err();
+        assert_eq!(test.number("SELECT count(*) FROM outbox").await, 0);
+        assert_eq!(test.number("SELECT count(*) FROM batches").await, 0);
+        assert_eq!(database.batches_with_events(), [] as [Uuid; 0]);
+
+        test.execute("DROP TRIGGER refuse ON outbox").await;
+        load.run(&database).await;
+        assert_eq!(types(&events(&database, &load).await), [RECEIVED, FINAL]);
+    });
+}
+
+#[test]
+fn a_batch_that_many_runs_insert_at_once_is_received_once() {
+    database_test(async |test| {
+        let load = Load::delta(0).keys(0..3);
+        let databases: Vec<Database> = (0..6).map(|_| open(test)).collect();
+        let begun = databases.iter().map(|database| database.begin_chunking(&load.batch, Plan::default()));
+        for outcome in join_all(begun).await {
+            assert!(matches!(outcome.unwrap(), ChunkingOutcome::Chunk { .. }));
+        }
+        assert_eq!(types(&events(&databases[0], &load).await), [RECEIVED]);
+        let named: Vec<Uuid> = databases.iter().flat_map(Database::batches_with_events).collect();
+        assert_eq!(named, [load.id()], "the run that inserted it publishes");
+    });
+}
+
+#[test]
+fn a_chunk_is_given_up_once_and_its_batch_is_final_again_when_it_is_written_after_all() {
+    database_test(async |test| {
+        let database = open(test);
+        let load = Load::delta(0).keys(0..3).keys(3..10);
+        load.prepare(&database).await;
+        database.write_chunk(&load.chunks[0]).await.unwrap();
+        for _ in 0..2 {
+            database.fail_chunk(load.id(), Generation::FIRST, 1, "no answer").await.unwrap();
+        }
+        let found = events(&database, &load).await;
+        assert_eq!(types(&found), [RECEIVED, GIVEN_UP, FINAL]);
+        assert_eq!(found[2].data["status"], "PARTIAL_FAIL");
+        let chunk = &found[1].data;
+        assert_eq!((&chunk["chunk_index"], &chunk["items"]), (&json!(1), &json!(7)));
+        assert_eq!((&chunk["error"], &chunk["generation"]), (&json!("no answer"), &json!(1)));
+
+        database.write_chunk(&load.chunks[1]).await.unwrap();
+        let again = database.write_chunk(&load.chunks[1]).await.unwrap();
+        assert!(matches!(again, WriteOutcome::AlreadyDone { .. }), "{again:?}");
+        let found = events(&database, &load).await;
+        assert_eq!(types(&found), [RECEIVED, GIVEN_UP, FINAL, FINAL]);
+        assert_eq!(found[3].data["status"], "COMPLETED");
+    });
+}
+
+#[test]
+fn a_full_load_of_chunks_that_were_given_up_is_final_again_only_when_it_is_decided() {
+    database_test(async |test| {
+        let database = open(test);
+        let load = Load::full(0).keys(0..3).keys(3..10);
+        load.prepare(&database).await;
+        for index in 0..2 {
+            let given_up = database.fail_chunk(load.id(), Generation::FIRST, index, "no answer").await;
+            assert!(matches!(given_up.unwrap(), GivenUp::Failed { .. }));
+        }
+        for chunk in &load.chunks {
+            database.write_chunk(chunk).await.unwrap();
+        }
+        let found = events(&database, &load).await;
+        assert_eq!(types(&found), [RECEIVED, GIVEN_UP, GIVEN_UP, FINAL, FINAL, FINAL]);
+        let outcome =
+            |event: &OutboxEvent| (event.data["status"].clone(), event.data["chunks"]["failed"].clone());
+        assert_eq!(outcome(&found[3]), (json!("FAILED"), json!(2)));
+        assert_eq!(outcome(&found[4]), (json!("PARTIAL_FAIL"), json!(1)));
+        assert_eq!(outcome(&found[5]), (json!("COMPLETED"), json!(0)));
+        assert_eq!(found[5].data["deactivation"]["state"], "done");
+    });
+}
+
+#[test]
+fn a_load_that_the_guard_holds_is_held_and_final_and_final_again_once_it_is_confirmed() {
+    database_test(async |test| {
+        let database = open(test);
+        Load::full(0).keys((0..200).map(|key| key * 2)).run(&database).await;
+        let load = Load::full(1).keys((0..60).map(|key| key * 2));
+        load.run(&database).await;
+        let found = events(&database, &load).await;
+        assert_eq!(types(&found), [RECEIVED, HELD, FINAL]);
+        assert_eq!(
+            (&found[1].data["would_deactivate"], &found[1].data["deactivated"]),
+            (&json!(140), &json!(0))
+        );
+        assert_eq!(found[2].data["deactivation"]["state"], "held");
+
+        let request = ReplayRequest {
+            replay: Replay { scope: ReplayScope::Failed, confirm_deactivation: true },
+            idempotency_key: Uuid::new_v4().to_string(),
+            requested_at: at(2),
+        };
+        let outcome = database.replay(&Viewer::whole(TENANT), load.id(), &request).await.unwrap();
+        assert!(matches!(outcome, ReplayOutcome::Begun(_)), "{outcome:?}");
+        assert_eq!(events(&database, &load).await.len(), 3, "a replay that begins is no event");
+        database.finalize(load.id()).await.unwrap();
+        database.finalize(load.id()).await.unwrap();
+        let found = events(&database, &load).await;
+        assert_eq!(types(&found), [RECEIVED, HELD, FINAL, FINAL]);
+        let data = &found[3].data;
+        assert_eq!((&data["generation"], &data["changes"]["deactivated"]), (&json!(2), &json!(140)));
+    });
+}
+
+#[test]
+fn a_payload_that_cannot_be_read_is_received_and_final_with_its_error() {
+    database_test(async |test| {
+        let database = open(test);
+        let load = Load::delta(0);
+        let failure = PayloadFailure {
+            code: PayloadFailure::GIVEN_UP.into(),
+            detail: "its processing failed repeatedly".to_owned(),
+            byte_offset: None,
+        };
+        for _ in 0..2 {
+            database.fail_payload(&load.batch, &failure).await.unwrap();
+        }
+        let found = events(&database, &load).await;
+        assert_eq!(types(&found), [RECEIVED, FINAL]);
+        assert_eq!(
+            (&found[1].data["status"], &found[1].data["error"]["code"]),
+            (&json!("FAILED"), &json!("GIVEN_UP"))
+        );
+
+        // It is cut after all, and turns out to be broken.
+        database.begin_chunking(&load.batch, Plan::default()).await.unwrap();
+        let broken = PayloadFailure { code: "MALFORMED_JSON".into(), byte_offset: Some(17), ..failure };
+        for _ in 0..2 {
+            database.fail_payload(&load.batch, &broken).await.unwrap();
+        }
+        let found = events(&database, &load).await;
+        assert_eq!(types(&found), [RECEIVED, FINAL, FINAL]);
+        assert_eq!(found[2].data["error"]["byte_offset"], 17);
+    });
+}
+
+#[test]
+fn batches_that_end_because_they_are_too_old_are_final_without_an_event_for_each_chunk() {
+    database_test(async |test| {
+        let database = open(test);
+        let (sealed, uncut) = (Load::full(10).keys(0..3).keys(3..6), Load::delta(10).keys(20..23));
+        sealed.prepare(&database).await;
+        database.begin_chunking(&uncut.batch, Plan::default()).await.unwrap();
+        test.keep_since(20).await;
+        database.end_too_old(10).await.unwrap();
+        for load in [&sealed, &uncut] {
+            let found = events(&database, load).await;
+            assert_eq!(types(&found), [RECEIVED, FINAL]);
+            assert_eq!(found[1].data["error"]["code"], "TOO_OLD");
+        }
+    });
+}
+
+#[test]
+fn two_publishers_at_once_see_the_same_events_and_each_may_take_them_out() {
+    database_test(async |test| {
+        let database = open(test);
+        let loads = [Load::delta(0).keys(0..3), Load::delta(1).keys(0..3)];
+        for load in &loads {
+            load.run(&database).await;
+        }
+        let (one, other) = (open(test), open(test));
+        let (found, same) =
+            tokio::join!(one.events_left(Duration::ZERO, 3), other.events_left(Duration::ZERO, 3));
+        let (found, same) = (found.unwrap(), same.unwrap());
+        assert_eq!(found, same);
+        assert_eq!(types(&found), [RECEIVED, FINAL, RECEIVED], "in the order of the facts");
+        let places: Vec<i64> = found.iter().map(|event| event.sequence).collect();
+        let taken = tokio::join!(one.note_published(&places, &[]), other.note_published(&places, &[]));
+        taken.0.unwrap();
+        taken.1.unwrap();
+        let left = one.events_left(Duration::ZERO, 100).await.unwrap();
+        assert_eq!((types(&left), left[0].batch_id), (vec![FINAL], loads[1].id()));
+        assert_eq!(one.events_left(Duration::from_mins(1), 100).await.unwrap(), [], "not yet left behind");
+    });
+}
+
+#[test]
+fn an_event_that_is_refused_comes_last_and_counts_as_waiting() {
+    database_test(async |test| {
+        let database = open(test);
+        assert_eq!(database.backlog().await.unwrap(), catalog::Backlog::default());
+        Load::delta(0).keys(0..3).run(&database).await;
+        Load::delta(1).keys(0..3).run(&database).await;
+        test.execute("UPDATE outbox SET occurred_at = occurred_at - interval '1 hour'").await;
+        let found = database.events_left(Duration::from_mins(1), 100).await.unwrap();
+        database.note_published(&[found[1].sequence], &[found[0].sequence]).await.unwrap();
+        let left = database.events_left(Duration::from_mins(1), 100).await.unwrap();
+        assert_eq!(left, [found[2].clone(), found[3].clone(), found[0].clone()]);
+        let backlog = database.backlog().await.unwrap();
+        assert_eq!((backlog.events, backlog.oldest.as_secs() / 60), (3, 60));
+    });
+}

@@ -1,0 +1,110 @@
+//! A database, a bus and a topic of one test.
+
+use aws::Sdk;
+use catalog::{Database, DatabaseConfig, NewBatch, PayloadFailure};
+use cloud_event::Event;
+use ingestion::chunk::Plan;
+use ingestion::payload::{LoadType, MediaType, PayloadMetadata};
+use ingestion::product::CnpjAccess;
+use publisher::{Publisher, Settings};
+use serde_json::Value;
+use test_support::event_bus::FakeEventBus;
+use test_support::postgres::Cluster;
+use tokio_postgres::{Client, NoTls};
+use uuid::Uuid;
+
+pub(crate) const RECEIVED: &str = "integrahub.batch.received";
+pub(crate) const FINAL: &str = "integrahub.batch.final";
+const BUS: &str = "arn:aws:events:us-east-1:111122223333:event-bus/news";
+const TOPIC: &str = "arn:aws:sns:us-east-1:111122223333:news";
+/// A topic that keeps its messages in order.
+pub(crate) const FIFO: &str = "arn:aws:sns:us-east-1:111122223333:news.fifo";
+
+pub(crate) struct Stand {
+    pub(crate) bus: FakeEventBus,
+    /// A connection of the test's own.
+    pub(crate) sql: Client,
+    config: DatabaseConfig,
+    _cluster: Cluster,
+}
+
+impl Stand {
+    pub(crate) async fn open() -> Self {
+        let cluster = Cluster::start(&[]).await;
+        let config = DatabaseConfig::from_url(&cluster.url()).unwrap();
+        Database::new(config.clone()).migrate().await.unwrap();
+        let (sql, connection) = tokio_postgres::connect(&cluster.url(), NoTls).await.unwrap();
+        tokio::spawn(connection);
+        Self { bus: FakeEventBus::start().await, sql, config, _cluster: cluster }
+    }
+
+    async fn publisher(&self, settings: Settings) -> Publisher {
+        Publisher::of(&Sdk::at(&self.bus.endpoint(), "us-east-1", "key", "secret").await, settings)
+    }
+
+    /// To the bus alone.
+    pub(crate) async fn to_the_bus(&self) -> Publisher {
+        self.publisher(Settings { bus: Some(BUS.to_owned()), topic: None }).await
+    }
+
+    /// To the bus and the topic.
+    pub(crate) async fn to_both(&self) -> Publisher {
+        self.publisher(Settings { bus: Some(BUS.to_owned()), topic: Some(TOPIC.to_owned()) }).await
+    }
+
+    /// To a topic of this ARN alone.
+    pub(crate) async fn to_the_topic(&self, arn: &str) -> Publisher {
+        self.publisher(Settings { bus: None, topic: Some(arn.to_owned()) }).await
+    }
+
+    /// As a process has it.
+    pub(crate) fn database(&self, publisher: &Publisher) -> Database {
+        Database::new(self.config.clone()).with_outbox(publisher.outbox())
+    }
+
+    pub(crate) async fn waiting(&self) -> i64 {
+        self.sql.query_one("SELECT count(*) FROM outbox", &[]).await.unwrap().get(0)
+    }
+}
+
+pub(crate) fn batch() -> NewBatch {
+    let metadata = PayloadMetadata {
+        batch_id: Uuid::now_v7(),
+        tenant_id: Uuid::from_u128(0x1111_1111_1111_4111_8111_1111_1111_1111),
+        load_type: LoadType::Delta,
+        media_type: MediaType::Json,
+        idempotency_key: "loja-12-2026-11-22".to_owned(),
+        received_at: "2026-11-21T10:00:00Z".parse().unwrap(),
+        checksum: None,
+        trace_id: "trace-1".to_owned(),
+        source: None,
+    };
+    let payload_uri = format!("s3://payloads/{}", metadata.key());
+    NewBatch { metadata, payload_uri, cnpjs: CnpjAccess::Any }
+}
+
+/// The first fact of a batch.
+pub(crate) async fn begin(database: &Database, batch: &NewBatch) {
+    database.begin_chunking(batch, Plan::default()).await.unwrap();
+}
+
+/// Its last one.
+pub(crate) async fn end(database: &Database, batch: &NewBatch) {
+    let detail = "it ends in the middle".to_owned();
+    let failure = PayloadFailure { code: "MALFORMED_JSON".into(), detail, byte_offset: Some(17) };
+    database.fail_payload(batch, &failure).await.unwrap();
+}
+
+pub(crate) fn types(events: &[Value]) -> Vec<&str> {
+    events.iter().map(|event| event["type"].as_str().unwrap()).collect()
+}
+
+/// The envelope and the data are as their schemas say.
+pub(crate) fn conforms(event: &Value) {
+    let (_, data) = Event::DATA_SCHEMAS.into_iter().find(|(of_type, _)| event["type"] == *of_type).unwrap();
+    for (schema, value) in [(Event::SCHEMA, event), (data, &event["data"])] {
+        let schema = serde_json::from_str(schema).unwrap();
+        let validator = jsonschema::options().should_validate_formats(true).build(&schema).unwrap();
+        validator.validate(value).unwrap();
+    }
+}

@@ -1,0 +1,151 @@
+//! A stand-in for EventBridge and SNS that records what they take, refuses single entries, and can
+//! be away.
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use bytes::Bytes;
+use http::Request;
+use serde_json::{Value, json};
+
+use crate::http_server::{Answer, Server, response};
+
+/// A bus and a topic behind one endpoint.
+#[derive(Debug)]
+pub struct FakeEventBus {
+    server: Server,
+    state: Arc<Mutex<State>>,
+}
+
+#[derive(Debug, Default)]
+struct State {
+    is_away: bool,
+    refused: Vec<String>,
+    /// The entries of each call to the bus.
+    calls: Vec<Vec<Value>>,
+    /// The events that each took.
+    on_the_bus: Vec<Value>,
+    on_the_topic: Vec<Value>,
+    /// The attributes of the topic's messages.
+    attributes: Vec<BTreeMap<String, String>>,
+}
+
+impl FakeEventBus {
+    pub async fn start() -> Self {
+        let state = Arc::new(Mutex::new(State::default()));
+        let shared = Arc::clone(&state);
+        let server = Server::start(move |request: Request<Bytes>| {
+            let shared = Arc::clone(&shared);
+            async move { shared.lock().unwrap_or_else(PoisonError::into_inner).answer(&request) }
+        })
+        .await;
+        Self { server, state }
+    }
+
+    /// The endpoint for a client.
+    #[must_use]
+    pub fn endpoint(&self) -> String {
+        self.server.url()
+    }
+
+    /// Answers every call with an error, until it is back.
+    pub fn go_away(&self, is_away: bool) {
+        self.with(|state| state.is_away = is_away);
+    }
+
+    /// Refuses events of these types, and takes others of the same call.
+    pub fn refuse(&self, types: &[&str]) {
+        self.with(|state| state.refused = types.iter().map(|name| (*name).to_owned()).collect());
+    }
+
+    /// The events that the bus took.
+    #[must_use]
+    pub fn on_the_bus(&self) -> Vec<Value> {
+        self.with(|state| state.on_the_bus.clone())
+    }
+
+    /// The events that the topic took.
+    #[must_use]
+    pub fn on_the_topic(&self) -> Vec<Value> {
+        self.with(|state| state.on_the_topic.clone())
+    }
+
+    /// The parameters of the topic's entries, without the prefix that each has.
+    #[must_use]
+    pub fn attributes(&self) -> Vec<BTreeMap<String, String>> {
+        self.with(|state| state.attributes.clone())
+    }
+
+    /// The entries of each call to the bus.
+    #[must_use]
+    pub fn calls(&self) -> Vec<Vec<Value>> {
+        self.with(|state| state.calls.clone())
+    }
+
+    fn with<T>(&self, read: impl FnOnce(&mut State) -> T) -> T {
+        read(&mut self.state.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+}
+
+impl State {
+    fn answer(&mut self, request: &Request<Bytes>) -> Answer {
+        if self.is_away {
+            return Some(response(503, "{}"));
+        }
+        if request.headers().get("x-amz-target").is_some_and(|target| target == "AWSEvents.PutEvents") {
+            return Some(self.put_events(request.body()));
+        }
+        Some(self.publish_batch(request.body()))
+    }
+
+    fn put_events(&mut self, body: &[u8]) -> http::Response<Bytes> {
+        let body: Value = serde_json::from_slice(body).unwrap();
+        let entries = body["Entries"].as_array().unwrap().clone();
+        let mut results = Vec::new();
+        for entry in &entries {
+            if self.refused.iter().any(|refused| entry["DetailType"] == refused.as_str()) {
+                results.push(json!({"ErrorCode": "InternalFailure", "ErrorMessage": "not this one"}));
+            } else {
+                self.on_the_bus.push(serde_json::from_str(entry["Detail"].as_str().unwrap()).unwrap());
+                results.push(json!({"EventId": "1"}));
+            }
+        }
+        let failed = results.iter().filter(|result| result.get("ErrorCode").is_some()).count();
+        self.calls.push(entries);
+        response(200, json!({"FailedEntryCount": failed, "Entries": results}).to_string())
+    }
+
+    fn publish_batch(&mut self, body: &[u8]) -> http::Response<Bytes> {
+        let mut entries: BTreeMap<usize, BTreeMap<String, String>> = BTreeMap::new();
+        for (name, value) in url::form_urlencoded::parse(body) {
+            if let Some((number, member)) =
+                name.strip_prefix("PublishBatchRequestEntries.member.").and_then(|rest| rest.split_once('.'))
+            {
+                entries
+                    .entry(number.parse().unwrap())
+                    .or_default()
+                    .insert(member.to_owned(), value.into_owned());
+            }
+        }
+        let (mut taken, mut failed) = (String::new(), String::new());
+        for entry in entries.into_values() {
+            let (id, event) = (&entry["Id"], serde_json::from_str::<Value>(&entry["Message"]).unwrap());
+            if self.refused.iter().any(|refused| event["type"] == refused.as_str()) {
+                failed += &format!(
+                    "<member><Id>{id}</Id><Code>InternalError</Code><SenderFault>false</SenderFault></member>"
+                );
+            } else {
+                taken += &format!("<member><Id>{id}</Id><MessageId>1</MessageId></member>");
+                self.on_the_topic.push(event);
+                self.attributes.push(entry);
+            }
+        }
+        response(
+            200,
+            format!(
+                "<PublishBatchResponse><PublishBatchResult><Successful>{taken}</Successful>\
+                 <Failed>{failed}</Failed></PublishBatchResult></PublishBatchResponse>"
+            ),
+        )
+    }
+}

@@ -1,0 +1,101 @@
+"""Who publishes events, where to, and by which way out of a VPC."""
+
+import pytest
+from cloudformation import allowed, deploy
+from scenarios import DATABASE_ENDPOINTS, EVENTS, EXISTING_DATABASE, SCENARIOS
+
+PUBLISHERS = {"Chunker", "Upsert", "DeadLetter", "Reconcile"}
+BOTH = {**EXISTING_DATABASE, **EVENTS}
+
+
+def variables(stack):
+    """The variables about events, by the function that has them."""
+    found = {}
+    for name, function in stack.of("AWS::Lambda::Function").items():
+        given = function["Properties"].get("Environment", {}).get("Variables", {})
+        of_events = {variable: value for variable, value in given.items() if variable.startswith("EVENT_")}
+        if of_events:
+            found[name.removesuffix("Function")] = of_events
+    return found
+
+
+def attached(stack):
+    return {name.removesuffix("Role") for name, role in stack.of("AWS::IAM::Role").items() if "«EventAccess»" in role["Properties"].get("ManagedPolicyArns", [])}
+
+
+def statements(stack):
+    return [(each["Action"], each["Resource"]) for each in stack.properties("EventAccess")["PolicyDocument"]["Statement"]]
+
+
+def test_the_functions_that_end_batches_publish_and_no_others():
+    stack = deploy(BOTH)
+    assert attached(stack) == PUBLISHERS
+    assert variables(stack) == {name: {"EVENT_BUS": EVENTS["EventBusArn"], "EVENT_TOPIC_ARN": EVENTS["EventTopicArn"]} for name in PUBLISHERS}
+    assert statements(stack) == [
+        ("events:PutEvents", EVENTS["EventBusArn"]),
+        ("sns:Publish", EVENTS["EventTopicArn"]),
+        (["kms:Decrypt", "kms:GenerateDataKey"], EVENTS["EventKmsKeyArn"]),
+    ]
+    for name, role in stack.of("AWS::IAM::Role").items():
+        assert "PutEvents" not in str(role) and "sns:Publish" not in str(role), name
+
+
+def test_a_right_is_given_for_what_is_there():
+    on_a_bus = deploy(SCENARIOS["events on a bus"])
+    assert statements(on_a_bus) == [("events:PutEvents", EVENTS["EventBusArn"])]
+    assert variables(on_a_bus)["Upsert"] == {"EVENT_BUS": EVENTS["EventBusArn"]}
+    on_a_topic = deploy(SCENARIOS["events on a topic, in a VPC with endpoints"])
+    assert statements(on_a_topic) == [("sns:Publish", EVENTS["EventTopicArn"])]
+    assert variables(on_a_topic)["Upsert"] == {"EVENT_TOPIC_ARN": EVENTS["EventTopicArn"]}
+
+
+@pytest.mark.parametrize("parameters", [EXISTING_DATABASE, SCENARIOS["events, ingest switched off"]], ids=["no destination", "no ingest"])
+def test_nothing_is_made_or_paid_where_no_event_is_published(parameters):
+    stack = deploy(parameters)
+    assert not {"EventAccess", "EventsBehindAlarm", "DatabaseEventBusEndpoint", "DatabaseEventTopicEndpoint"} & set(stack.resources)
+    assert variables(stack) == {} and attached(stack) == set()
+
+
+@pytest.mark.parametrize(
+    "parameters, services",
+    [
+        (EXISTING_DATABASE, {"sqs", "secretsmanager"}),
+        ({**EXISTING_DATABASE, "EventBusArn": EVENTS["EventBusArn"]}, {"sqs", "secretsmanager", "events"}),
+        ({**EXISTING_DATABASE, "EventTopicArn": EVENTS["EventTopicArn"]}, {"sqs", "secretsmanager", "sns"}),
+        (BOTH, {"sqs", "secretsmanager", "events", "sns"}),
+    ],
+    ids=["none", "bus", "topic", "both"],
+)
+def test_a_vpc_with_endpoints_has_one_for_each_destination(parameters, services):
+    stack = deploy({**parameters, **DATABASE_ENDPOINTS})
+    endpoints = [endpoint["Properties"] for endpoint in stack.of("AWS::EC2::VPCEndpoint").values()]
+    interfaces = [endpoint for endpoint in endpoints if endpoint["VpcEndpointType"] == "Interface"]
+    assert {endpoint["ServiceName"].rsplit(".", 1)[1] for endpoint in interfaces} == services
+    for endpoint in interfaces:
+        assert endpoint["PrivateDnsEnabled"] is True
+        assert endpoint["SecurityGroupIds"] == ["«DatabaseEndpointsSecurityGroup.GroupId»"] or endpoint["SecurityGroupIds"] == ["«DatabaseEndpointsSecurityGroup»"]
+
+
+def test_an_alarm_watches_events_that_stay():
+    alarm = deploy(BOTH).properties("EventsBehindAlarm")
+    assert (alarm["MetricName"], int(alarm["Threshold"])) == ("EventsBehindMinutes", 15)
+    assert {each["Name"]: each["Value"] for each in alarm["Dimensions"]}["service"] == "reconcile"
+
+
+@pytest.mark.parametrize(
+    "parameter, value, is_allowed",
+    [
+        ("EventBusArn", EVENTS["EventBusArn"], True),
+        ("EventBusArn", "arn:aws-cn:events:cn-north-1:111122223333:event-bus/a/b.c_d-e", True),
+        ("EventBusArn", "news", False),
+        ("EventBusArn", EVENTS["EventTopicArn"], False),
+        ("EventTopicArn", EVENTS["EventTopicArn"], True),
+        ("EventTopicArn", f"{EVENTS['EventTopicArn']}.fifo", True),
+        ("EventTopicArn", f"{EVENTS['EventTopicArn']}.other", False),
+        ("EventTopicArn", "arn:aws:sqs:us-east-1:111122223333:news", False),
+        ("EventKmsKeyArn", EVENTS["EventKmsKeyArn"], True),
+        ("EventKmsKeyArn", "alias/events", False),
+    ],
+)
+def test_values_that_name_nothing_are_refused(parameter, value, is_allowed):
+    assert allowed(parameter, value) is is_allowed

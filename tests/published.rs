@@ -1,0 +1,157 @@
+//! The events of a batch, as a rule of the bus and a subscription of the topic deliver them.
+
+use std::time::{Duration, Instant};
+
+use aws_sdk_eventbridge::types::Target;
+use aws_sdk_sqs::Client;
+use cloud_event::Event;
+use end_to_end::{Ingest, Load, variable};
+use ingestion::generate::{Catalogue, Layout};
+use serde_json::{Value, json};
+use uuid::Uuid;
+
+/// How long an event may take on a busy machine.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+const RECEIVED: &str = "integrahub.batch.received";
+const FINAL: &str = "integrahub.batch.final";
+
+/// A receiver of the events that one request leads to: a queue of its own behind the bus, and one
+/// behind the topic.
+struct Receiver {
+    sqs: Client,
+    name: String,
+    of_the_bus: String,
+    of_the_topic: String,
+}
+
+impl Receiver {
+    async fn of(key: Uuid) -> Self {
+        let sdk = aws::Sdk::from_environment().await.single_attempt(PATIENCE);
+        let sqs = Client::new(&sdk);
+        let name = format!("events-{}", key.simple());
+        let queue = async |kind: &str| {
+            let made = sqs.create_queue().queue_name(format!("{name}-{kind}")).send().await;
+            made.unwrap().queue_url.unwrap()
+        };
+        let receiver = Self {
+            of_the_bus: queue("bus").await,
+            of_the_topic: queue("topic").await,
+            name: name.clone(),
+            sqs,
+        };
+        let of_the_key = json!({"data": {"source_idempotency_key": [key.to_string()]}});
+        receiver.subscribe(&aws_sdk_sns::Client::new(&sdk), &of_the_key).await;
+        let pattern = json!({"source": ["integrahub"], "detail": of_the_key});
+        receiver.rule(&aws_sdk_eventbridge::Client::new(&sdk), &pattern).await;
+        receiver
+    }
+
+    async fn rule(&self, client: &aws_sdk_eventbridge::Client, pattern: &Value) {
+        let bus = variable("EVENT_BUS_ARN");
+        let bus = bus.rsplit('/').next().unwrap();
+        let rule = client.put_rule().name(&self.name).event_bus_name(bus).event_pattern(pattern.to_string());
+        rule.send().await.unwrap();
+        let target = Target::builder().id("queue").arn(arn(&self.of_the_bus)).build().unwrap();
+        let targets = client.put_targets().rule(&self.name).event_bus_name(bus).targets(target);
+        targets.send().await.unwrap();
+    }
+
+    async fn subscribe(&self, client: &aws_sdk_sns::Client, filter: &Value) {
+        let subscribe = client.subscribe().topic_arn(variable("EVENT_TOPIC_ARN")).protocol("sqs");
+        let subscribe = subscribe.endpoint(arn(&self.of_the_topic)).attributes("RawMessageDelivery", "true");
+        let subscribe = subscribe.attributes("FilterPolicyScope", "MessageBody");
+        subscribe.attributes("FilterPolicy", filter.to_string()).send().await.unwrap();
+    }
+
+    /// Waits until so many events are in a queue, and takes them.
+    async fn take(&self, queue: &str, count: usize) -> Vec<Value> {
+        let began = Instant::now();
+        let mut found = Vec::new();
+        while found.len() < count {
+            assert!(began.elapsed() < PATIENCE, "only {found:?}");
+            let receive = self.sqs.receive_message().queue_url(queue).max_number_of_messages(10);
+            let received = receive.wait_time_seconds(1).send().await.unwrap();
+            for message in received.messages.unwrap_or_default() {
+                let receipt = message.receipt_handle.unwrap();
+                self.sqs.delete_message().queue_url(queue).receipt_handle(receipt).send().await.unwrap();
+                found.push(serde_json::from_str(&message.body.unwrap()).unwrap());
+            }
+        }
+        found
+    }
+}
+
+/// A queue's URL ends with its account and its name.
+fn arn(queue_url: &str) -> String {
+    let mut parts = queue_url.rsplit('/');
+    let (name, account) = (parts.next().unwrap(), parts.next().unwrap());
+    format!("arn:aws:sqs:us-east-1:{account}:{name}")
+}
+
+fn conforms(event: &Value) {
+    let (_, data) = Event::DATA_SCHEMAS.into_iter().find(|(of_type, _)| event["type"] == *of_type).unwrap();
+    for (schema, value) in [(Event::SCHEMA, event), (data, &event["data"])] {
+        let schema = serde_json::from_str(schema).unwrap();
+        let validator = jsonschema::options().should_validate_formats(true).build(&schema).unwrap();
+        validator.validate(value).unwrap();
+    }
+}
+
+fn catalogue(seed: u64) -> Vec<u8> {
+    Catalogue { seed, items: 1200, establishments: 2, ..Catalogue::default() }.payload(Layout::Array)
+}
+
+async fn accepted(ingest: &Ingest, key: Uuid, load: Load<'_>) -> String {
+    let answer = ingest.send(key, load).await.expect(202).json();
+    answer["batch_id"].as_str().unwrap().to_owned()
+}
+
+#[tokio::test]
+async fn a_batch_is_received_and_final_for_whoever_listens_to_the_bus_or_the_topic() {
+    let (ingest, key) = (Ingest::new(), Uuid::new_v4());
+    let receiver = Receiver::of(key).await;
+    let batch_id = accepted(&ingest, key, Load::delta(&catalogue(4711))).await;
+    let batch = ingest.finished(&batch_id).await;
+    let delivered = receiver.take(&receiver.of_the_bus, 2).await;
+    for event in &delivered {
+        assert_eq!(
+            (&event["source"], &event["detail-type"]),
+            (&json!("integrahub"), &event["detail"]["type"])
+        );
+        conforms(&event["detail"]);
+        assert_eq!(event["detail"]["data"]["batch_id"], batch_id.as_str());
+    }
+    let of_type =
+        |name: &str| &delivered.iter().find(|event| event["detail-type"] == name).unwrap()["detail"];
+    assert_eq!(of_type(RECEIVED)["data"]["load_type"], "delta");
+    let account = &of_type(FINAL)["data"];
+    for member in
+        ["status", "generation", "changes", "chunks", "deactivation", "items_parsed", "items_failed"]
+    {
+        assert_eq!(account[member], batch[member], "{member}");
+    }
+    let path = account["links"]["batch"].as_str().unwrap();
+    assert_eq!(path, format!("/v1/inovafarma/batches/{batch_id}"));
+    let mut on_the_topic = receiver.take(&receiver.of_the_topic, 2).await;
+    on_the_topic.sort_by_key(|event| event["time"].to_string());
+    assert_eq!(on_the_topic, [of_type(RECEIVED).clone(), of_type(FINAL).clone()]);
+}
+
+#[tokio::test]
+async fn a_payload_that_cannot_be_read_is_final_with_its_error_and_a_replay_makes_it_final_again() {
+    let (ingest, key) = (Ingest::new(), Uuid::new_v4());
+    let receiver = Receiver::of(key).await;
+    let batch_id = accepted(&ingest, key, Load::delta(b"[{\"CNPJ\": ")).await;
+    let batch = ingest.finished(&batch_id).await;
+    let delivered = receiver.take(&receiver.of_the_bus, 2).await;
+    let last = delivered.iter().find(|event| event["detail-type"] == FINAL).unwrap();
+    conforms(&last["detail"]);
+    assert_eq!(last["detail"]["data"]["status"], "FAILED");
+    assert_eq!(last["detail"]["data"]["error"], batch["error"]);
+    ingest.replay(&batch_id, Uuid::new_v4(), &json!({"scope": "all"})).await.expect(202);
+    let delivered = receiver.take(&receiver.of_the_bus, 1).await;
+    assert_eq!(delivered[0]["detail-type"], FINAL);
+    assert_eq!(delivered[0]["detail"]["data"]["generation"], 2);
+    assert_ne!(delivered[0]["detail"]["id"], last["detail"]["id"]);
+}
