@@ -20,8 +20,9 @@ pub struct QueueManager {
 }
 
 impl QueueManager {
-    /// Starts one. `text` is a configuration, in which the name `QM1` and the listeners are replaced.
-    /// A listener is a connection name, as `localhost(1414)`: a part of the name of a socket.
+    /// Starts one. `text` is a configuration, in which the name `QM1` and the listeners are
+    /// replaced. A listener is a connection name, as `localhost(1414)`: a part of the name of a
+    /// socket.
     pub fn start(directory: &Path, name: &str, listener: &str, text: &str) -> Self {
         let text: Vec<String> = text
             .lines()

@@ -109,8 +109,8 @@ impl Publisher {
         if self.destinations.is_empty() { Outbox::Unused } else { Outbox::Written }
     }
 
-    /// Publishes the events that this process committed, after those of the same batches that stayed
-    /// behind, and logs what goes wrong. Free if nothing was committed.
+    /// Publishes the events that this process committed, after those of the same batches that
+    /// stayed behind, and logs what goes wrong. Free if nothing was committed.
     pub async fn publish_committed(&self, database: &Database) {
         let batches: BTreeSet<Uuid> = database.batches_with_events().into_iter().collect();
         if batches.is_empty() || self.destinations.is_empty() {
