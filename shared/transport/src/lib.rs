@@ -5,6 +5,7 @@ mod event;
 mod payload;
 mod probe;
 mod queue;
+pub mod text;
 
 pub use event::{ChunkEvent, Origin, chunk_event, read_chunk_event, record_chunk};
 pub use payload::{
