@@ -18,16 +18,29 @@ of each partition.
 A topic that a client asks about and allows to be made has four partitions. Producers with sequence
 numbers, consumer groups and offsets work as in Kafka. Creating topics over the protocol, TLS and
 SASL do not.
+
+A relay stands before each broker, because of one mistake of the mock. It answers a version of
+ApiVersions that it does not know in a form that is no form of Kafka's, which clients other than
+librdkafka cannot read. The relay gives the answer of a Kafka broker: in the oldest form, with the
+versions to use instead.
 """
 
 import argparse
+import asyncio
 import ctypes
 import importlib.util
 import json
 import pathlib
+import struct
 import sys
+import threading
 
 PRODUCER = 0
+HOST = "127.0.0.1"
+
+API_VERSIONS = 18
+NEWEST_API_VERSIONS = 2
+UNSUPPORTED_VERSION = 35
 
 
 def library():
@@ -40,6 +53,53 @@ def library():
     loaded.rd_kafka_mock_cluster_bootstraps.restype = ctypes.c_char_p
     loaded.rd_kafka_err2str.restype = ctypes.c_char_p
     return loaded
+
+
+class Relay:
+    """Passes on what comes for one broker, but for requests that the mock answers wrongly."""
+
+    def __init__(self, port):
+        self.port = port
+
+    async def listen(self):
+        server = await asyncio.start_server(self.serve, HOST, 0)
+        return server.sockets[0].getsockname()[1]
+
+    async def serve(self, reader, writer):
+        try:
+            broker = await asyncio.open_connection(HOST, self.port)
+        except OSError:
+            writer.close()
+            return
+        answers = asyncio.create_task(self.copy(broker[0], writer))
+        try:
+            while True:
+                size = await reader.readexactly(4)
+                request = await reader.readexactly(int.from_bytes(size, "big"))
+                api, version, correlation = struct.unpack_from(">hhi", request)
+                if api == API_VERSIONS and version > NEWEST_API_VERSIONS:
+                    known = (1, API_VERSIONS, 0, NEWEST_API_VERSIONS)
+                    answer = struct.pack(">ihihhh", correlation, UNSUPPORTED_VERSION, *known)
+                    writer.write(struct.pack(">i", len(answer)) + answer)
+                else:
+                    broker[1].write(size + request)
+                    await broker[1].drain()
+        except (asyncio.IncompleteReadError, OSError):
+            pass
+        finally:
+            broker[1].close()
+            await answers
+
+    @staticmethod
+    async def copy(reader, writer):
+        try:
+            while data := await reader.read(65536):
+                writer.write(data)
+                await writer.drain()
+        except OSError:
+            pass
+        finally:
+            writer.close()
 
 
 class Cluster:
@@ -56,7 +116,18 @@ class Cluster:
         self.cluster = ctypes.c_void_p(self.kafka.rd_kafka_handle_mock_cluster(ctypes.c_void_p(handle)))
 
     def bootstrap_servers(self):
-        return self.kafka.rd_kafka_mock_cluster_bootstraps(self.cluster).decode()
+        """Starts the relays, and lets the brokers name them in place of themselves."""
+        loop = asyncio.new_event_loop()
+        threading.Thread(target=loop.run_forever, daemon=True).start()
+        servers = []
+        brokers = self.kafka.rd_kafka_mock_cluster_bootstraps(self.cluster).decode().split(",")
+        for number, broker in enumerate(brokers, 1):
+            relay = Relay(int(broker.rpartition(":")[2]))
+            port = asyncio.run_coroutine_threadsafe(relay.listen(), loop).result()
+            if self.call("broker_set_host_port", number, HOST.encode(), port):
+                raise SystemExit(f"broker {number} cannot be relayed")
+            servers.append(f"{HOST}:{port}")
+        return ",".join(servers)
 
     def obey(self, command):
         match command:
