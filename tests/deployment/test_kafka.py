@@ -131,7 +131,7 @@ def test_the_functions_learn_the_cluster():
 
 def test_lag_raises_an_alarm_and_is_on_the_dashboard():
     stack = deploy(EVERYTHING)
-    alarm = stack.properties("KafkaLagAlarmOfChunks")
+    alarm = stack.properties("KafkaLagOfChunksAlarm")
     assert alarm["MetricName"] == "OffsetLag" and alarm["AlarmActions"]
     assert "OffsetLag" in json.dumps(json.loads(stack.properties("IngestDashboard")["DashboardBody"]))
     over_sqs = deploy({**{name: value for name, value in EVERYTHING.items() if "Kafka" not in name}, "ChunkTransport": "sqs"})

@@ -26,7 +26,8 @@ pub(crate) fn body(value: Option<&[u8]>) -> Cow<'_, str> {
     let text = if text.chars().all(is_accepted) {
         text
     } else {
-        let replace = |character| if is_accepted(character) { character } else { char::REPLACEMENT_CHARACTER };
+        let replace =
+            |character| if is_accepted(character) { character } else { char::REPLACEMENT_CHARACTER };
         text.chars().map(replace).collect::<String>().into()
     };
     if text.len() <= LONGEST_BODY {

@@ -80,7 +80,13 @@ impl Record {
     /// The record that an event itself is, if its sender invoked the function.
     #[must_use]
     pub fn of_invocation(event: &Value) -> Self {
-        Self { id: None, body: Some(event.to_string().into_bytes()), receipt: None, source: None, parked_from: None }
+        Self {
+            id: None,
+            body: Some(event.to_string().into_bytes()),
+            receipt: None,
+            source: None,
+            parked_from: None,
+        }
     }
 
     fn of_message(message: SqsMessage) -> Result<Self, UnknownEvent> {

@@ -31,10 +31,13 @@ async fn a_chunk_s_event_stays_as_it_is_in_its_tenant_s_group() {
     assert_eq!(entry["MessageBody"], std::str::from_utf8(&sample).unwrap());
     assert_eq!(entry["DelaySeconds"], 10);
     assert_eq!(entry["MessageGroupId"], "11111111-1111-4111-8111-111111111111-5");
-    assert_eq!(entry["MessageAttributes"], json!({
-        "kafka_record": {"DataType": "String", "StringValue": "chunks.ready-0@16"},
-        "reason": {"DataType": "String", "StringValue": "linebreak"},
-    }));
+    assert_eq!(
+        entry["MessageAttributes"],
+        json!({
+            "kafka_record": {"DataType": "String", "StringValue": "chunks.ready-0@16"},
+            "reason": {"DataType": "String", "StringValue": "linebreak"},
+        })
+    );
 }
 
 #[tokio::test]

@@ -38,7 +38,8 @@ async fn what_fails_is_parked_and_its_partition_goes_on() {
     for source in ["aws:kafka", "SelfManagedKafka"] {
         let queue = Queue::start().await;
         let words = Words::new(&queue);
-        let mut event = event(&[&["a", "later", "never", "unreadable", "repair", "moved", "b"], &["contended", "c"]]);
+        let mut event =
+            event(&[&["a", "later", "never", "unreadable", "repair", "moved", "b"], &["contended", "c"]]);
         event["eventSource"] = source.into();
         let response = serve(&words, event, SystemTime::now() + TIME).await.unwrap();
         assert_eq!(response, BatchResponse::default());
@@ -54,7 +55,9 @@ async fn a_record_that_cannot_be_parked_fails_the_invocation_and_stops_its_parti
     let queue = Queue::start().await;
     let words = Words::new(&queue);
     let served = served(&words, &[&["a", "later refused", "b"], &["c", "later", "d"]], TIME).await;
-    let Err(ServeError::Unsettled { record, source: ParkError::Queue(_) }) = served else { panic!("{served:?}") };
+    let Err(ServeError::Unsettled { record, source: ParkError::Queue(_) }) = served else {
+        panic!("{served:?}")
+    };
     assert_eq!(record, "chunks.ready-0@11");
     assert_eq!(words.begun(), ["a", "later", "c", "later", "d"]);
     assert_eq!(words.parked(), ["chunks.ready-1@11"]);
