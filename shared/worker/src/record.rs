@@ -102,7 +102,7 @@ impl Record {
         })
     }
 
-    fn of_partition(partition: &str, record: KafkaRecord) -> Self {
+    fn of_partition(partition: &str, record: &KafkaRecord) -> Self {
         let topic_partition = partition.to_owned();
         Self {
             id: Some(RecordId::Offset { topic_partition, offset: record.offset }),
@@ -148,7 +148,7 @@ pub fn lanes(event: Value) -> Result<Vec<Vec<Record>>, UnknownEvent> {
 
 fn lane(partition: &str, mut records: Vec<KafkaRecord>) -> Vec<Record> {
     records.sort_by_key(|record| record.offset);
-    records.into_iter().map(|record| Record::of_partition(partition, record)).collect()
+    records.iter().map(|record| Record::of_partition(partition, record)).collect()
 }
 
 #[cfg(test)]
