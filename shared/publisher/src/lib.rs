@@ -207,8 +207,8 @@ impl Publisher {
         Ok(())
     }
 
-    /// Publishes the events of rows in their order, and takes those out of the outbox that every destination
-    /// took. Returns how many these are, and how many were refused.
+    /// Publishes the events of rows in their order, and takes those out of the outbox that every
+    /// destination took. Returns how many these are, and how many were refused.
     async fn publish_rows(
         &self,
         database: &Database,

@@ -22,8 +22,8 @@ impl Topic {
     }
 
     /// Publishes events to the topic: the message is the whole envelope, and the attributes `type`
-    /// and `tenant` are for filters. On a FIFO topic events are in message groups: those of a batch in
-    /// one. Returns those that SNS refused.
+    /// and `tenant` are for filters. On a FIFO topic events are in message groups: those of a batch
+    /// in one. Returns those that SNS refused.
     pub(crate) async fn publish(&self, events: &[Encoded]) -> Result<Vec<(i64, Refusal)>, PublishError> {
         let entries = events.iter().map(|event| self.entry(event)).collect::<Result<_, _>>()?;
         let request = self.client.publish_batch().topic_arn(&self.arn);
