@@ -1,11 +1,12 @@
-//! The events of a batch, as a rule of the bus and a subscription of the topic deliver them.
+//! The events of batches and of requests in doubt, as a rule of the bus and a subscription of the
+//! topic deliver them.
 
 use std::time::{Duration, Instant};
 
 use aws_sdk_eventbridge::types::Target;
 use aws_sdk_sqs::Client;
 use cloud_event::Event;
-use end_to_end::{Ingest, Load, variable};
+use end_to_end::{Gateway, Ingest, Load, QueueManager, variable};
 use ingestion::generate::{Catalogue, Layout};
 use serde_json::{Value, json};
 use uuid::Uuid;
@@ -15,6 +16,7 @@ const PATIENCE: Duration = Duration::from_secs(60);
 
 const RECEIVED: &str = "integrahub.batch.received";
 const FINAL: &str = "integrahub.batch.final";
+const IN_DOUBT: &str = "integrahub.message.in_doubt";
 
 /// A receiver of the events that one request leads to: a queue of its own behind the bus, and one
 /// behind the topic.
@@ -154,4 +156,45 @@ async fn a_payload_that_cannot_be_read_is_final_with_its_error_and_a_replay_make
     assert_eq!(delivered[0]["detail-type"], FINAL);
     assert_eq!(delivered[0]["detail"]["data"]["generation"], 2);
     assert_ne!(delivered[0]["detail"]["id"], last["detail"]["id"]);
+}
+
+/// A produce that fails with messages in doubt, and a consume of which nobody knows whether its
+/// messages are removed.
+#[tokio::test]
+async fn requests_in_doubt_are_events_before_anybody_asks_again() {
+    let (gateway, manager) = (Gateway::new(), QueueManager::start());
+    let batch = json!({"count": 30, "messageSizeBytes": 20, "transaction": {"enabled": true, "txSize": 10, "atomic": true}});
+    let mut produce = manager.request("DEV.QUEUE.1", json!({"batch": batch, "payload": {"mode": "random"}}));
+    let key = Uuid::new_v4();
+    let receiver = Receiver::of(key).await;
+    manager.fault(&json!({"verb": "MQCMIT", "nth": 2, "cut": true}));
+    gateway.produce(key, &produce).await.expect_problem(502, "OUTCOME_IN_DOUBT");
+    let event = receiver.take(&receiver.of_the_topic, 1).await.remove(0);
+    conforms(&event);
+    assert_eq!((&event["type"], &event["data"]["operation"]), (&json!(IN_DOUBT), &json!("produce")));
+    assert_eq!((&event["data"]["cause"], &event["data"]["attempt"]), (&json!("broker"), &json!(1)));
+    assert_eq!(
+        (&event["data"]["messages_done"], &event["data"]["messages_in_doubt"]),
+        (&json!(10), &json!(10))
+    );
+    assert!(event["subject"].as_str().unwrap().contains("DEV.QUEUE.1"), "{event}");
+
+    produce["batch"]["count"] = json!(3);
+    gateway.produce(Uuid::new_v4(), &produce).await.expect(201);
+    let key = Uuid::new_v4();
+    let receiver = Receiver::of(key).await;
+    let consume = manager.request("DEV.QUEUE.1", json!({"maxMessages": 100, "ack": "commit"}));
+    manager.fault(&json!({"verb": "MQCMIT", "cut": true, "when": "after"}));
+    gateway.consume(key, &consume).await.expect_problem(502, "OUTCOME_IN_DOUBT");
+    let delivered = receiver.take(&receiver.of_the_bus, 1).await.remove(0);
+    let event = &delivered["detail"];
+    conforms(event);
+    assert_eq!(
+        (&delivered["detail-type"], &event["data"]["operation"]),
+        (&json!(IN_DOUBT), &json!("consume"))
+    );
+    assert_eq!(
+        (&event["data"]["cause"], &event["data"]["messages_in_doubt"]),
+        (&json!("broker"), &Value::Null)
+    );
 }

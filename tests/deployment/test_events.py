@@ -4,7 +4,8 @@ import pytest
 from cloudformation import allowed, deploy
 from scenarios import DATABASE_ENDPOINTS, EVENTS, EXISTING_DATABASE, SCENARIOS
 
-PUBLISHERS = {"Chunker", "Upsert", "DeadLetter", "Reconcile"}
+OF_BATCHES = {"Chunker", "Upsert", "DeadLetter", "Reconcile"}
+PUBLISHERS = {*OF_BATCHES, "Doubts"}
 BOTH = {**EXISTING_DATABASE, **EVENTS}
 
 
@@ -27,7 +28,7 @@ def statements(stack):
     return [(each["Action"], each["Resource"]) for each in stack.properties("EventAccess")["PolicyDocument"]["Statement"]]
 
 
-def test_the_functions_that_end_batches_publish_and_no_others():
+def test_the_functions_that_end_batches_or_find_doubts_publish_and_no_others():
     stack = deploy(BOTH)
     assert attached(stack) == PUBLISHERS
     assert variables(stack) == {name: {"EVENT_BUS": EVENTS["EventBusArn"], "EVENT_TOPIC_ARN": EVENTS["EventTopicArn"]} for name in PUBLISHERS}
@@ -49,11 +50,33 @@ def test_a_right_is_given_for_what_is_there():
     assert variables(on_a_topic)["Upsert"] == {"EVENT_TOPIC_ARN": EVENTS["EventTopicArn"]}
 
 
-@pytest.mark.parametrize("parameters", [EXISTING_DATABASE, SCENARIOS["events, ingest switched off"]], ids=["no destination", "no ingest"])
-def test_nothing_is_made_or_paid_where_no_event_is_published(parameters):
-    stack = deploy(parameters)
-    assert not {"EventAccess", "EventsBehindAlarm", "DatabaseEventBusEndpoint", "DatabaseEventTopicEndpoint"} & set(stack.resources)
+def test_nothing_is_made_or_paid_where_no_event_is_published():
+    stack = deploy(EXISTING_DATABASE)
+    made = {"EventAccess", "EventsBehindAlarm", "DoubtsFunction", "DoubtsRole", "DoubtsBehindAlarm", "DatabaseEventBusEndpoint", "DatabaseEventTopicEndpoint"}
+    assert not made & set(stack.resources)
     assert variables(stack) == {} and attached(stack) == set()
+    assert "StreamSpecification" not in stack.properties("IdempotencyTable")
+
+
+def test_without_the_ingest_the_doubts_of_the_gateway_are_published_alone():
+    stack = deploy(SCENARIOS["events, ingest switched off"])
+    assert attached(stack) == set(variables(stack)) == {"Doubts"}
+    assert not {"EventsBehindAlarm", "DatabaseEventBusEndpoint", "DatabaseEventTopicEndpoint"} & set(stack.resources)
+
+
+def test_the_stream_of_records_comes_again_until_it_is_published():
+    stack = deploy(BOTH)
+    assert stack.properties("IdempotencyTable")["StreamSpecification"] == {"StreamViewType": "NEW_AND_OLD_IMAGES"}
+    [mapping] = [each["Properties"] for each in stack.of("AWS::Lambda::EventSourceMapping").values() if each["Properties"]["FunctionName"] == "«DoubtsFunction»"]
+    assert mapping["EventSourceArn"] == "«IdempotencyTable.StreamArn»"
+    assert (mapping["StartingPosition"], mapping["MaximumRetryAttempts"]) == ("TRIM_HORIZON", -1)
+    assert mapping["FunctionResponseTypes"] == ["ReportBatchItemFailures"]
+    assert "MaximumRecordAgeInSeconds" not in mapping, "the stream alone decides when a change is forgotten"
+
+
+def test_an_alarm_watches_changes_that_wait():
+    alarm = deploy(BOTH).properties("DoubtsBehindAlarm")
+    assert (alarm["MetricName"], int(alarm["Threshold"]), int(alarm["Period"])) == ("IteratorAge", 900_000, 900)
 
 
 @pytest.mark.parametrize(

@@ -74,6 +74,7 @@ impl MqAccess {
             Ok(()) => self.end(execution, &Outcome::AsPrepared, prepared.into_response()).await,
             // The record stays prepared: after its lease a retry answers with what is stored.
             Err(error @ BrokerError::InDoubt { .. }) => {
+                self.note_doubt(execution).await;
                 Err(from_broker(&error).retry_after(whole_lease(execution)))
             }
             // The messages are back on the queue: a retry gets them again.
@@ -82,6 +83,14 @@ impl MqAccess {
                 self.fail(execution, &problem, execution.progress).await;
                 Err(problem)
             }
+        }
+    }
+
+    /// Lets readers of the records' stream learn of a doubt before a retry asks for it.
+    async fn note_doubt(&self, execution: &Execution) {
+        if let Err(error) = self.store.note_doubt(execution).await {
+            let error: &dyn std::error::Error = &error;
+            tracing::warn!(event_type = "idempotency.unavailable", error, "cannot note a doubt");
         }
     }
 

@@ -42,6 +42,7 @@
 //! - Work whose effect becomes final at one moment [prepares](Store::prepare): the response is
 //!   stored first, so that a crash after the effect cannot lose it. It is stored with room for its
 //!   [label](Prepared), which says after such a crash that the effect is in doubt.
+//! - Whoever reads the table's stream finds work whose outcome is not known: [`Doubtful`].
 //! - A response that no record can hold is kept in S3, and is stored before the record says so.
 //! - A part of a response that no function can send is [attached](Store::attach) to its record: it
 //!   is an object of its own, which can be had as long as the record lives.
@@ -55,6 +56,7 @@
 mod attachment;
 mod audit;
 mod claim;
+mod doubt;
 mod dynamodb;
 mod error;
 mod execution;
@@ -69,6 +71,7 @@ mod store;
 pub use attachment::{AttachmentId, MalformedAttachmentId};
 pub use audit::{Audit, AuditEntry, AuditEvent, Log};
 pub use claim::{ClaimRequest, Claimed};
+pub use doubt::{Cause, Doubt, Doubtful};
 pub use error::StoreError;
 pub use execution::{Execution, Outcome};
 pub use idempotency_key::{

@@ -11,7 +11,7 @@ use uuid::Uuid;
 use crate::attachment::AttachmentId;
 use crate::audit::{Audit, AuditEntry, AuditEvent, Log};
 use crate::claim::{ClaimRequest, Claimed};
-use crate::dynamodb::{Detail, read, text, write};
+use crate::dynamodb::{self, Detail, read, text, write};
 use crate::error::StoreError;
 use crate::execution::{Execution, Outcome};
 use crate::operation::OperationType;
@@ -319,6 +319,18 @@ impl Store {
             }
         };
         self.settle(execution, &transition, detail).await
+    }
+
+    /// Notes that the effect of a prepared response may have become final, or not. The record is
+    /// as it was for everybody else; readers of the table's stream learn of it at once
+    /// ([`Doubtful`](crate::Doubtful)).
+    ///
+    /// # Errors
+    /// When the store cannot be reached. They learn of it then once the record is taken over.
+    pub async fn note_doubt(&self, execution: &Execution) -> Result<WriteOutcome, StoreError> {
+        let token = execution.token();
+        let noted = dynamodb::note_doubt(&self.dynamodb, &self.table, &execution.pk, &token, now());
+        Ok(if noted.await? { WriteOutcome::Applied } else { WriteOutcome::Fenced })
     }
 
     /// [Finishes](Self::finish) an execution. `None` if the record could not be written:

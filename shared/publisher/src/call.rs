@@ -68,7 +68,7 @@ mod tests {
             id: sequence.to_string(),
             event_type: String::new(),
             tenant: String::new(),
-            batch_id: String::new(),
+            group: String::new(),
             time: SystemTime::UNIX_EPOCH,
             json: "x".repeat(*size),
         };

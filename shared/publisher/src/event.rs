@@ -1,4 +1,4 @@
-//! From a row of the outbox to the envelope.
+//! From a row of the outbox, or another fact, to the envelope.
 
 use std::time::SystemTime;
 
@@ -33,10 +33,19 @@ pub(crate) struct Encoded {
     pub(crate) id: String,
     pub(crate) event_type: String,
     pub(crate) tenant: String,
-    pub(crate) batch_id: String,
+    pub(crate) group: String,
     pub(crate) time: SystemTime,
     /// The whole envelope.
     pub(crate) json: String,
+}
+
+/// An event of a fact that is durable elsewhere than in the catalogue.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Fact {
+    /// What is published.
+    pub event: Published,
+    /// The message group on a FIFO topic: 1 to 128 visible ASCII characters.
+    pub group: String,
 }
 
 /// The event of a row: the same however often it is made.
@@ -66,18 +75,27 @@ pub fn event_of(row: &OutboxEvent) -> Result<Published, EventError> {
 
 impl Encoded {
     pub(crate) fn of(row: &OutboxEvent) -> Result<Self, UnpublishableEvent> {
-        let event = event_of(row)?;
-        let json = serde_json::to_string(&event).map_err(UnpublishableEvent::Json)?;
+        Self::of_event(row.sequence, &event_of(row)?, row.batch_id.to_string())
+    }
+
+    /// `sequence` tells it from the others of a call.
+    pub(crate) fn of_event(
+        sequence: i64,
+        event: &Published,
+        group: String,
+    ) -> Result<Self, UnpublishableEvent> {
+        let json = serde_json::to_string(event).map_err(UnpublishableEvent::Json)?;
         if json.len() > MAX_BYTES {
             return Err(UnpublishableEvent::TooLarge(json.len()));
         }
+        let attributes = event.attributes();
         Ok(Self {
-            sequence: row.sequence,
-            id: row.event_id.to_string(),
-            event_type: row.event_type.clone(),
-            tenant: row.tenant_id.to_string(),
-            batch_id: row.batch_id.to_string(),
-            time: SystemTime::from(row.occurred_at),
+            sequence,
+            id: attributes.id.clone(),
+            event_type: attributes.event_type.clone(),
+            tenant: attributes.tenant.clone(),
+            group,
+            time: SystemTime::from(attributes.time),
             json,
         })
     }

@@ -1,5 +1,5 @@
-//! Publishes the events of the catalogue's outbox to an event bus of EventBridge, a topic of SNS,
-//! or both.
+//! Publishes events to an event bus of EventBridge, a topic of SNS, or both: those of the
+//! catalogue's outbox, and those of [facts](Publisher::publish) that are durable elsewhere.
 //!
 //! A function that committed events publishes them at once, by
 //! [`publish_committed`](Publisher::publish_committed), and never fails because of it.
@@ -14,7 +14,7 @@ mod topic;
 
 pub use bus::EventBus;
 pub use call::{PublishError, Refusal};
-pub use event::{Published, UnpublishableEvent, event_of};
+pub use event::{Fact, Published, UnpublishableEvent, event_of};
 pub use topic::Topic;
 
 use std::collections::BTreeSet;
@@ -60,6 +60,15 @@ pub struct Settings {
 #[derive(Clone, Debug)]
 pub struct Publisher {
     destinations: Vec<Destination>,
+}
+
+/// Facts that were not all published.
+#[derive(Debug)]
+pub struct Unpublished {
+    /// The index of the first one that may not have been. Some after it may have been.
+    pub first: usize,
+    /// Why. Without it, a destination refused some and took others, which is logged.
+    pub why: Option<PublishError>,
 }
 
 /// What [`publish_left`](Publisher::publish_left) did.
@@ -119,7 +128,7 @@ impl Publisher {
         let publishing = async {
             for batch_id in batches {
                 let events = database.events_of(batch_id, OF_ONE_BATCH).await?;
-                self.publish(database, &events).await?;
+                self.publish_rows(database, &events).await?;
             }
             Ok::<_, PublishError>(())
         };
@@ -153,7 +162,7 @@ impl Publisher {
         while !self.destinations.is_empty() && !deadline.has_passed() {
             let page = room.min(PAGE);
             let events = database.events_left(older_than, page).await?;
-            let (published, refused) = self.publish(database, &events).await?;
+            let (published, refused) = self.publish_rows(database, &events).await?;
             left.published = left.published.saturating_add(published);
             left.refused = left.refused.saturating_add(refused);
             left.is_more = u32::try_from(events.len()).is_ok_and(|read| read >= page);
@@ -166,9 +175,45 @@ impl Publisher {
         Ok(left)
     }
 
-    /// Publishes events in their order, and takes those out of the outbox that every destination
-    /// took. Returns how many these are, and how many were refused.
-    async fn publish(&self, database: &Database, events: &[OutboxEvent]) -> Result<(u64, u64), PublishError> {
+    /// Publishes the events of facts, in their order. An event that no destination can ever take is
+    /// logged and left out.
+    ///
+    /// # Errors
+    /// If a destination did not take all of them. Repeated, the same events have the same ids.
+    pub async fn publish(&self, facts: &[Fact]) -> Result<(), Unpublished> {
+        let mut encoded = Vec::with_capacity(facts.len());
+        for (sequence, Fact { event, group }) in (0..).zip(facts) {
+            match Encoded::of_event(sequence, event, group.clone()) {
+                Ok(event) => encoded.push(event),
+                Err(error) => log_refusal(sequence, &event.attributes().event_type, &error),
+            }
+        }
+        let index = |sequence: i64| usize::try_from(sequence).unwrap_or_default();
+        for call in call::calls(&encoded) {
+            let refused = match self.send(call).await {
+                Ok(refused) => refused,
+                Err(error) => {
+                    let first = call.first().map_or(0, |event| index(event.sequence));
+                    return Err(Unpublished { first, why: Some(error) });
+                }
+            };
+            for (sequence, refusal) in &refused {
+                log_refusal(*sequence, type_of(call, *sequence), refusal);
+            }
+            if let Some(first) = refused.iter().map(|(sequence, _)| *sequence).min() {
+                return Err(Unpublished { first: index(first), why: None });
+            }
+        }
+        Ok(())
+    }
+
+    /// Publishes the events of rows in their order, and takes those out of the outbox that every
+    /// destination took. Returns how many these are, and how many were refused.
+    async fn publish_rows(
+        &self,
+        database: &Database,
+        events: &[OutboxEvent],
+    ) -> Result<(u64, u64), PublishError> {
         let mut refused = BTreeSet::new();
         let mut encoded = Vec::with_capacity(events.len());
         for event in events {
@@ -190,8 +235,7 @@ impl Publisher {
                 }
             };
             for (sequence, refusal) in &found {
-                let event = call.iter().find(|event| event.sequence == *sequence);
-                log_refusal(*sequence, event.map_or("", |event| event.event_type.as_str()), refusal);
+                log_refusal(*sequence, type_of(call, *sequence), refusal);
                 refused.insert(*sequence);
             }
             let taken: Vec<i64> = call
@@ -226,12 +270,16 @@ impl Publisher {
     }
 }
 
+fn type_of(call: &[Encoded], sequence: i64) -> &str {
+    call.iter().find(|event| event.sequence == sequence).map_or("", |event| event.event_type.as_str())
+}
+
 fn log_refusal(sequence: i64, of_type: &str, why: &(dyn std::error::Error + 'static)) {
     tracing::error!(
         event_type = "event.refused",
         sequence,
         of_type,
         error = why,
-        "an event was not published and stays in the outbox"
+        "an event was not published"
     );
 }

@@ -22,8 +22,8 @@ impl Topic {
     }
 
     /// Publishes events to the topic: the message is the whole envelope, and the attributes `type`
-    /// and `tenant` are for filters. On a FIFO topic a batch is a message group. Returns those that
-    /// SNS refused.
+    /// and `tenant` are for filters. On a FIFO topic events are in message groups: those of a batch
+    /// in one. Returns those that SNS refused.
     pub(crate) async fn publish(&self, events: &[Encoded]) -> Result<Vec<(i64, Refusal)>, PublishError> {
         let entries = events.iter().map(|event| self.entry(event)).collect::<Result<_, _>>()?;
         let request = self.client.publish_batch().topic_arn(&self.arn);
@@ -48,7 +48,7 @@ impl Topic {
             .message(&event.json)
             .message_attributes("type", attribute(&event.event_type)?)
             .message_attributes("tenant", attribute(&event.tenant)?)
-            .set_message_group_id(is_fifo.then(|| event.batch_id.clone()))
+            .set_message_group_id(is_fifo.then(|| event.group.clone()))
             .set_message_deduplication_id(is_fifo.then(|| event.id.clone()))
             .build()
             .map_err(failed)

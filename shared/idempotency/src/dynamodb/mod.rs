@@ -73,6 +73,35 @@ pub(crate) async fn read(dynamodb: &Client, table: &str, pk: &str) -> Result<Opt
     item.map(record).transpose()
 }
 
+/// Notes beside a prepared record that its effect is in doubt. The protocol does not look at it.
+/// Returns whether the record was still the token's.
+pub(crate) async fn note_doubt(
+    dynamodb: &Client,
+    table: &str,
+    pk: &str,
+    token: &Token,
+    now: Timestamp,
+) -> Result<bool, StoreError> {
+    let mut to = Expression::default();
+    to.set("doubtNotedAt", iso(now));
+    to.on(OWN_PREPARED, mine(token, &[Status::Prepared]));
+    let update = dynamodb
+        .update_item()
+        .table_name(table)
+        .key("pk", text(pk))
+        .update_expression(to.update())
+        .condition_expression(to.condition)
+        .set_expression_attribute_names(Some(to.names))
+        .set_expression_attribute_values(Some(to.values));
+    match update.send().await {
+        Ok(_) => Ok(true),
+        Err(SdkError::ServiceError(error)) if error.err().is_conditional_check_failed_exception() => {
+            Ok(false)
+        }
+        Err(error) => Err(StoreError::unavailable(error)),
+    }
+}
+
 async fn put(
     dynamodb: &Client,
     table: &str,

@@ -1,0 +1,47 @@
+//! The event of a doubt.
+
+use cloud_event::{Attributes, Event, EventError};
+use idempotency::{Cause, Doubt, IdempotencyKey, KeyForm};
+use publisher::Published;
+use serde_json::json;
+
+const EVENT_TYPE: &str = "integrahub.message.in_doubt";
+
+/// Characters that the name of a target may have in an event.
+const LONGEST_TARGET: usize = 255;
+
+/// The event: the same however often it is made.
+pub(crate) fn of(doubt: &Doubt) -> Result<Published, EventError> {
+    let key = |attribute, text: &str| {
+        let fault = "is not a key";
+        IdempotencyKey::parse_canonical(text, KeyForm::Uuid)
+            .map_err(|_| EventError::Attribute { attribute, fault })
+    };
+    let id = doubt.id.to_string();
+    let target: String = doubt.target.chars().filter(|c| !c.is_control()).take(LONGEST_TARGET).collect();
+    let attributes = Attributes {
+        idempotency_key: key("idempotencykey", &id)?,
+        id,
+        source: "/messages".to_owned(),
+        event_type: EVENT_TYPE.to_owned(),
+        subject: (!target.is_empty()).then(|| target.clone()),
+        time: doubt.noticed_at,
+        source_idempotency_key: Some(key("source_idempotency_key", &doubt.idempotency_key)?),
+        tenant: doubt.tenant.clone(),
+        trace_id: doubt.trace_id.clone(),
+        traceparent: None,
+    };
+    let cause = match doubt.cause {
+        Cause::Broker => "broker",
+        Cause::Interrupted => "interrupted",
+    };
+    let data = json!({
+        "operation": doubt.operation.to_lowercase(),
+        "target": target,
+        "attempt": doubt.attempt,
+        "cause": cause,
+        "messages_done": doubt.done,
+        "messages_in_doubt": doubt.in_doubt,
+    });
+    Event::new(attributes, data)
+}

@@ -1,0 +1,25 @@
+//! Tells others which requests of the gateway left messages in doubt.
+
+use std::process::ExitCode;
+
+use aws::{Environment, Sdk};
+use doubts::Doubts;
+use lambda_runtime::{Error, LambdaEvent, run, service_fn};
+use publisher::Publisher;
+use serde_json::Value;
+
+#[tokio::main(flavor = "current_thread")]
+async fn main() -> ExitCode {
+    function::run(env!("CARGO_PKG_NAME"), serve()).await
+}
+
+async fn serve() -> Result<(), Error> {
+    let mut environment = Environment::of_process();
+    let events = publisher::Settings::read(&mut environment);
+    environment.check()?;
+    let sdk = Sdk::from_environment().await;
+    let doubts = Doubts { publisher: Publisher::of(&sdk, events) };
+    let doubts = &doubts;
+    run(service_fn(async |event: LambdaEvent<Value>| function::answered(doubts.handle(event.payload).await)))
+        .await
+}

@@ -1,0 +1,275 @@
+//! What a change of a record says about messages of which nobody knows whether they were put or
+//! removed.
+//!
+//! Whoever reads the table's stream sees each change, as it was before and after.
+
+use std::collections::HashMap;
+
+use aws_sdk_dynamodb::types::AttributeValue;
+use jiff::Timestamp;
+use malformed::Malformed;
+use serde::Deserialize;
+use sha2::{Digest as _, Sha256};
+use uuid::Uuid;
+
+use crate::operation::OperationType;
+use crate::protocol::Status;
+
+/// How a doubt arose.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Cause {
+    /// The broker's answer to what would have made the work final never came, or did not tell.
+    Broker,
+    /// The attempt ended without a word: it crashed, or ran out of time.
+    Interrupted,
+}
+
+/// Work whose outcome is not known.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Doubt {
+    /// The same however often the change is read.
+    pub id: Uuid,
+    /// What kind of work it is.
+    pub operation: String,
+    /// Whose request it is.
+    pub tenant: String,
+    /// The request's key, in its one spelling.
+    pub idempotency_key: String,
+    /// What the work was done to.
+    pub target: String,
+    /// Of the request that made the attempt.
+    pub trace_id: String,
+    /// The attempt's number, from 1.
+    pub attempt: u32,
+    /// How it arose.
+    pub cause: Cause,
+    /// Units that are known to be done.
+    pub done: u64,
+    /// Units after those that may have been done, at most; `None` if nobody knows how many.
+    pub in_doubt: Option<u64>,
+    /// When it was noticed.
+    pub noticed_at: Timestamp,
+}
+
+/// Kinds of work whose outcome can be in doubt.
+#[derive(Clone, Copy, Debug)]
+pub struct Doubtful<'a> {
+    /// Work that does units one after the other, and notes how far it came.
+    pub resumable: &'a [OperationType],
+    /// Work whose effect becomes final at one moment, after its response was prepared. An attempt
+    /// that ends before has no effect.
+    pub prepared: &'a [OperationType],
+}
+
+/// What `doubt` looks at. The table has items of other forms too.
+#[derive(Debug, Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Image {
+    pk: String,
+    operation_type: String,
+    idempotency_key: String,
+    tenant_id: String,
+    #[serde(default)]
+    target: String,
+    #[serde(default)]
+    trace_id: String,
+    status: Status,
+    attempt: u32,
+    updated_at: Timestamp,
+    #[serde(default)]
+    checkpoint: u64,
+    #[serde(default)]
+    in_doubt: u64,
+    doubt_noted_at: Option<Timestamp>,
+}
+
+impl Doubtful<'_> {
+    /// The doubt that a change of the table brings; `None` if it brings none. An item that is no
+    /// record of such work changes nothing here.
+    ///
+    /// - An attempt **failed** with more units in doubt than it began with.
+    /// - A prepared response's effect was [noted](crate::Store::note_doubt) to be in doubt.
+    /// - An attempt was **taken over** before it ended: it was cut off.
+    /// - A record **expired** before its attempt ended, and no retry ever asked for it.
+    ///
+    /// # Errors
+    /// If a record of such work has another form.
+    pub fn doubt(
+        &self,
+        old: Option<HashMap<String, AttributeValue>>,
+        new: Option<HashMap<String, AttributeValue>>,
+    ) -> Result<Option<Doubt>, Malformed> {
+        let old = old.filter(|item| self.is_about(item)).map(malformed::from_item::<Image>).transpose()?;
+        let new = new.filter(|item| self.is_about(item)).map(malformed::from_item::<Image>).transpose()?;
+        let Some(old) = old else { return Ok(None) };
+        Ok(match new {
+            None if self.is_open(&old) => Some(old.doubt(Cause::Interrupted, None, old.updated_at)),
+            None => None,
+            Some(new) => self.between(&old, &new),
+        })
+    }
+
+    fn between(&self, old: &Image, new: &Image) -> Option<Doubt> {
+        if new.attempt > old.attempt {
+            return self.is_open(old).then(|| old.doubt(Cause::Interrupted, None, new.updated_at));
+        }
+        if let (None, Some(noted_at)) = (old.doubt_noted_at, new.doubt_noted_at) {
+            return Some(new.doubt(Cause::Broker, None, noted_at));
+        }
+        let is_in_doubt = new.status == Status::Failed && new.in_doubt > old.in_doubt;
+        is_in_doubt.then(|| new.doubt(Cause::Broker, Some(new.in_doubt), new.updated_at))
+    }
+
+    fn is_about(&self, item: &HashMap<String, AttributeValue>) -> bool {
+        let operation = item.get("operationType").and_then(|value| value.as_s().ok());
+        operation.is_some_and(|name| is_among(self.resumable, name) || is_among(self.prepared, name))
+    }
+
+    /// Whether an attempt that ends here leaves a doubt that nobody was told of.
+    fn is_open(&self, image: &Image) -> bool {
+        match image.status {
+            Status::InProgress => is_among(self.resumable, &image.operation_type),
+            Status::Prepared => image.doubt_noted_at.is_none(),
+            Status::Completed | Status::Failed => false,
+        }
+    }
+}
+
+fn is_among(operations: &[OperationType], name: &str) -> bool {
+    operations.iter().any(|operation| operation.as_str() == name)
+}
+
+impl Image {
+    fn doubt(&self, cause: Cause, in_doubt: Option<u64>, noticed_at: Timestamp) -> Doubt {
+        Doubt {
+            id: self.id(),
+            operation: self.operation_type.clone(),
+            tenant: self.tenant_id.clone(),
+            idempotency_key: self.idempotency_key.clone(),
+            target: self.target.clone(),
+            trace_id: self.trace_id.clone(),
+            attempt: self.attempt,
+            cause,
+            done: self.checkpoint,
+            // An attempt that was cut off leaves the largest number.
+            in_doubt: in_doubt.filter(|count| *count < u64::MAX / 2),
+            noticed_at,
+        }
+    }
+
+    /// An attempt ends in doubt once.
+    fn id(&self) -> Uuid {
+        let mut hash = Sha256::new();
+        hash.update(b"integrahub.message.in_doubt");
+        hash.update(self.attempt.to_be_bytes());
+        hash.update(self.pk.as_bytes());
+        let hash: [u8; 32] = hash.finalize().into();
+        uuid::Builder::from_custom_bytes(hash.first_chunk().copied().unwrap_or_default()).into_uuid()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::dynamodb::{number, text};
+
+    const PRODUCE: OperationType = OperationType::named("PRODUCE");
+    const CONSUME: OperationType = OperationType::named("CONSUME");
+    const DOUBTFUL: Doubtful<'static> = Doubtful { resumable: &[PRODUCE], prepared: &[CONSUME] };
+
+    type Item = HashMap<String, AttributeValue>;
+
+    fn item(operation: OperationType, status: Status, attempt: u32) -> Item {
+        let key = "5c1e0a56-4a58-4aaf-9359-83ec8f663f10";
+        [
+            ("pk", text(&format!("{operation}#t#{key}"))),
+            ("operationType", text(operation.as_str())),
+            ("idempotencyKey", text(key)),
+            ("tenantId", text("t")),
+            ("target", text("QM1:ORDERS")),
+            ("traceId", text("trace")),
+            ("status", text(status.as_str())),
+            ("attempt", number(attempt)),
+            ("updatedAt", text("2026-11-23T10:00:00.000Z")),
+        ]
+        .map(|(name, value)| (name.to_owned(), value))
+        .into()
+    }
+
+    fn with(mut item: Item, name: &str, value: AttributeValue) -> Item {
+        item.insert(name.to_owned(), value);
+        item
+    }
+
+    fn doubt(old: Item, new: Option<Item>) -> Option<Doubt> {
+        DOUBTFUL.doubt(Some(old), new).unwrap()
+    }
+
+    #[test]
+    fn an_attempt_that_fails_with_units_in_doubt_says_how_many() {
+        let running = with(item(PRODUCE, Status::InProgress, 1), "checkpoint", number(10));
+        let failed = with(item(PRODUCE, Status::Failed, 1), "checkpoint", number(20));
+        assert_eq!(doubt(running.clone(), Some(with(failed.clone(), "inDoubt", number(0)))), None);
+        let found = doubt(running, Some(with(failed, "inDoubt", number(3)))).unwrap();
+        assert_eq!((found.cause, found.done, found.in_doubt), (Cause::Broker, 20, Some(3)));
+        assert_eq!((found.operation.as_str(), found.tenant.as_str(), found.attempt), ("PRODUCE", "t", 1));
+    }
+
+    #[test]
+    fn a_doubt_is_told_once_and_not_by_each_attempt_that_comes_after_it() {
+        let failed = with(item(PRODUCE, Status::Failed, 1), "inDoubt", number(3));
+        let again = with(item(PRODUCE, Status::InProgress, 2), "inDoubt", number(3));
+        assert_eq!(doubt(failed, Some(again.clone())), None, "the failure told of it");
+        let failed_again = with(item(PRODUCE, Status::Failed, 2), "inDoubt", number(3));
+        assert_eq!(doubt(again, Some(failed_again)), None, "nothing was added");
+    }
+
+    #[test]
+    fn an_attempt_that_was_cut_off_is_in_doubt_once_it_is_taken_over_or_expires() {
+        let running = with(item(PRODUCE, Status::InProgress, 1), "checkpoint", number(10));
+        let next = with(item(PRODUCE, Status::InProgress, 2), "inDoubt", number(u64::MAX));
+        let taken_over = doubt(running.clone(), Some(next.clone())).unwrap();
+        assert_eq!((taken_over.cause, taken_over.done), (Cause::Interrupted, 10));
+        assert_eq!((taken_over.attempt, taken_over.in_doubt), (1, None));
+        assert_eq!(doubt(running, None).unwrap().id, taken_over.id, "it is the same attempt's");
+        let after = doubt(next, None).unwrap();
+        assert_ne!(after.id, taken_over.id);
+        assert_eq!((after.attempt, after.in_doubt), (2, None));
+    }
+
+    #[test]
+    fn a_prepared_response_is_in_doubt_if_that_was_noted_or_its_attempt_was_cut_off() {
+        let prepared = item(CONSUME, Status::Prepared, 1);
+        let noted = with(prepared.clone(), "doubtNotedAt", text("2026-11-23T10:00:00.000Z"));
+        let found = doubt(prepared.clone(), Some(noted.clone())).unwrap();
+        assert_eq!((found.cause, found.in_doubt), (Cause::Broker, None));
+        let next = item(CONSUME, Status::Prepared, 2);
+        assert_eq!(doubt(prepared.clone(), Some(next.clone())).unwrap().cause, Cause::Interrupted);
+        assert_eq!(doubt(noted.clone(), Some(next)), None, "it was told");
+        assert_eq!(doubt(prepared, None).unwrap().id, found.id);
+        assert_eq!(doubt(noted, None), None);
+    }
+
+    #[test]
+    fn work_that_ended_or_had_no_effect_is_not_in_doubt() {
+        for status in [Status::Completed, Status::Failed] {
+            assert_eq!(doubt(item(PRODUCE, status, 1), None), None);
+            assert_eq!(doubt(item(CONSUME, Status::Prepared, 1), Some(item(CONSUME, status, 1))), None);
+        }
+        let unprepared = item(CONSUME, Status::InProgress, 1);
+        assert_eq!(doubt(unprepared.clone(), None), None);
+        assert_eq!(doubt(unprepared, Some(item(CONSUME, Status::InProgress, 2))), None);
+        assert_eq!(DOUBTFUL.doubt(None, Some(item(PRODUCE, Status::InProgress, 1))).unwrap(), None);
+    }
+
+    #[test]
+    fn other_items_of_the_table_are_left_alone_and_broken_records_are_refused() {
+        let ingest = item(OperationType::named("INGEST"), Status::InProgress, 1);
+        assert_eq!(doubt(ingest, None), None);
+        let counter = Item::from([("pk".to_owned(), text("REUSE#t")), ("count".to_owned(), number(1))]);
+        assert_eq!(doubt(counter, None), None);
+        let mut broken = item(PRODUCE, Status::InProgress, 1);
+        broken.remove("attempt");
+        assert!(DOUBTFUL.doubt(Some(broken), None).is_err());
+    }
+}
