@@ -40,6 +40,8 @@ pub enum AnnounceError {
     Queue(#[source] Box<aws_sdk_sqs::Error>),
     #[error("SQS rejected {count} messages, the first with {code}")]
     Refused { count: usize, code: String },
+    #[error("Kafka did not take the chunks")]
+    Topic(#[from] kafka::ProduceError),
 }
 
 impl Retryable for AnnounceError {
@@ -48,6 +50,7 @@ impl Retryable for AnnounceError {
             Self::Event(error) => error.retry(),
             Self::Json(_) => Retry::Never,
             Self::Queue(_) | Self::Refused { .. } => Retry::Later,
+            Self::Topic(error) => error.retry(),
         }
     }
 }
