@@ -12,7 +12,7 @@ first line. Then it reads commands, one JSON object a line, and answers each wit
     {"delay": 1, "ms": 500}                 a broker's time to answer
     {"leader": 2, "topic": "chunks.ready", "partition": 0}
 
-It ends when its input does. Nothing outlives it: the records are in memory, at most 5 MB or 100,000
+It ends when its input does, or with `--forever` by a signal. Nothing outlives it: the records are in memory, at most 5 MB or 100,000
 of each partition.
 
 A topic that a client asks about and allows to be made has four partitions. Producers with sequence
@@ -31,6 +31,7 @@ import ctypes
 import importlib.util
 import json
 import pathlib
+import signal
 import struct
 import sys
 import threading
@@ -58,11 +59,12 @@ def library():
 class Relay:
     """Passes on what comes for one broker, but for requests that the mock answers wrongly."""
 
-    def __init__(self, port):
+    def __init__(self, port, own_port):
         self.port = port
+        self.own_port = own_port
 
     async def listen(self):
-        server = await asyncio.start_server(self.serve, HOST, 0)
+        server = await asyncio.start_server(self.serve, HOST, self.own_port)
         return server.sockets[0].getsockname()[1]
 
     async def serve(self, reader, writer):
@@ -115,14 +117,16 @@ class Cluster:
             raise SystemExit(error.value.decode())
         self.cluster = ctypes.c_void_p(self.kafka.rd_kafka_handle_mock_cluster(ctypes.c_void_p(handle)))
 
-    def bootstrap_servers(self):
-        """Starts the relays, and lets the brokers name them in place of themselves."""
+    def bootstrap_servers(self, ports):
+        """Starts the relays, at these ports as far as there are any, and lets the brokers name them
+        in place of themselves."""
         loop = asyncio.new_event_loop()
         threading.Thread(target=loop.run_forever, daemon=True).start()
         servers = []
         brokers = self.kafka.rd_kafka_mock_cluster_bootstraps(self.cluster).decode().split(",")
         for number, broker in enumerate(brokers, 1):
-            relay = Relay(int(broker.rpartition(":")[2]))
+            own_port = ports[number - 1] if number <= len(ports) else 0
+            relay = Relay(int(broker.rpartition(":")[2]), own_port)
             port = asyncio.run_coroutine_threadsafe(relay.listen(), loop).result()
             if self.call("broker_set_host_port", number, HOST.encode(), port):
                 raise SystemExit(f"broker {number} cannot be relayed")
@@ -162,10 +166,19 @@ class Cluster:
 
 
 def main():
-    arguments = argparse.ArgumentParser(description=__doc__.split("\n\n")[0])
-    arguments.add_argument("--brokers", type=int, default=3)
-    cluster = Cluster(arguments.parse_args().brokers)
-    print(cluster.bootstrap_servers(), flush=True)
+    parser = argparse.ArgumentParser(description=__doc__.split("\n\n")[0])
+    parser.add_argument("--brokers", type=int, default=3)
+    parser.add_argument("--ports", type=int, nargs="*", default=[], help="of the brokers, in place of any")
+    parser.add_argument("--topic", help="a topic to create, as name:partitions")
+    parser.add_argument("--forever", action="store_true", help="read no commands")
+    arguments = parser.parse_args()
+    cluster = Cluster(arguments.brokers)
+    if arguments.topic:
+        topic, _, partitions = arguments.topic.rpartition(":")
+        cluster.obey({"topic": topic, "partitions": int(partitions), "replication": arguments.brokers})
+    print(cluster.bootstrap_servers(arguments.ports), flush=True)
+    if arguments.forever:
+        signal.pause()
     for line in sys.stdin:
         print(json.dumps(cluster.obey(json.loads(line))), flush=True)
 

@@ -86,7 +86,7 @@ impl Topic {
                 Some(value) => krafka::Record::new(TOPIC, value.as_bytes().to_vec()),
                 None => krafka::Record::tombstone(TOPIC, "key"),
             };
-            producer.send(record).await.unwrap();
+            let _place = producer.send(record).await.unwrap();
         }
     }
 }
