@@ -79,8 +79,8 @@ impl<F: AsyncFn() -> Result<Database, DatabaseError>> Migrate<F> {
         Self { settings, database, topic: None, client: ResponseClient::new() }
     }
 
-    /// Creates this topic, too, unless it exists. A deployment fails if it neither exists nor can be
-    /// created, before the functions that use it are deployed.
+    /// Creates this topic, too, unless it exists. A deployment fails if it neither exists nor can
+    /// be created, before the functions that use it are deployed.
     #[must_use]
     pub fn with_topic(mut self, topic: Option<Topic>) -> Self {
         self.topic = topic;

@@ -51,6 +51,16 @@ impl Retryable for ConnectError {
 /// somebody to repair the deployment or the cluster.
 pub(crate) fn of_client(error: &KrafkaError) -> Retry {
     match error {
+        // Of several brokers that were tried, the last one's failure counts.
+        KrafkaError::Network(network) => match network.get_ref() {
+            // The broker ended the handshake, for example because of the client's certificate.
+            Some(cause) if cause.is::<rustls::Error>() => Retry::AfterRepair,
+            Some(cause) => {
+                let last = cause.source().and_then(|source| source.downcast_ref());
+                last.map_or(Retry::Later, of_client)
+            }
+            None => Retry::Later,
+        },
         // The client that failed is not used again, so these end with it.
         KrafkaError::DeliveryTimeout { .. }
         | KrafkaError::Closed { .. }

@@ -4,8 +4,7 @@ use std::sync::Arc;
 
 use aws::Sdk;
 use kafka::{Cluster, ProduceError, Producer, SecretFault};
-use krafka::error::ErrorCode;
-use krafka::testing::{ApiKey, Control, FakeBroker};
+use krafka::testing::FakeBroker;
 use rcgen::{BasicConstraints, CertificateParams, CertifiedIssuer, IsCa, KeyPair};
 use retry::{Retry, Retryable as _};
 use tokio::io::copy_bidirectional;
@@ -116,10 +115,11 @@ async fn a_certificate_of_another_authority_needs_repair() {
 }
 
 #[tokio::test]
-async fn a_password_that_the_broker_refuses_needs_repair_and_is_not_shown() {
+async fn a_login_that_the_broker_refuses_needs_repair_and_the_password_is_not_shown() {
     let authority = Authority::new();
     let (broker, servers) = behind_tls(&authority, false).await;
-    broker.on(ApiKey::SaslHandshake, |_| Control::Error(ErrorCode::UnsupportedSaslMechanism));
+    // It refuses SCRAM at once.
+    broker.require_sasl_plain("u", "another");
     let secret = serde_json::json!({"username": "u", "password": "hidden", "ca": authority.0.pem()});
     let (producer, secrets) = producer(&servers, "scram", &secret).await;
     for _ in 0..2 {
