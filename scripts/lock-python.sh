@@ -13,7 +13,7 @@ scripts/python-env.sh "$environment" scripts/uv-requirements.txt
 
 upgrade=()
 [ "${UPGRADE:-0}" = 1 ] && upgrade=(--upgrade)
-for input in local/requirements.in local/mqm-standin/requirements.in scripts/*-requirements.in benches/python/requirements.in; do
+for input in local/requirements.in local/kafka/requirements.in local/mqm-standin/requirements.in scripts/*-requirements.in benches/python/requirements.in; do
   output=${input%.in}.txt
   UV_CUSTOM_COMPILE_COMMAND="scripts/lock-python.sh" \
     "$environment/bin/uv" pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-annotate \

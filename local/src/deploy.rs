@@ -8,6 +8,7 @@ use serde::Deserialize;
 use tokio::io::{AsyncBufReadExt as _, BufReader};
 use tokio::process::Command;
 
+use crate::components::kafka::Kafka;
 use crate::components::ministack::{ACCESS_KEY_ID, Ministack, REGION, SECRET_ACCESS_KEY};
 use crate::console;
 use crate::failure::{Explain as _, Failure};
@@ -78,8 +79,8 @@ impl Deployment {
     }
 }
 
-/// Deploys with the database whose credentials are in the secret of that ARN, and the library by
-/// which IBM MQ is reached. The database must answer already, because the deployment migrates it.
+/// Deploys with the database whose credentials are in the secret of that ARN, the library by which
+/// IBM MQ is reached, and Kafka for chunks if there is one. The database must answer already, because the deployment migrates it.
 ///
 /// # Errors
 /// What CloudFormation or the packaging complained about.
@@ -88,6 +89,7 @@ pub(crate) async fn deploy(
     ministack: &Ministack,
     database_secret: &str,
     ibm_mq_library: &Path,
+    kafka: Option<&Kafka>,
 ) -> Result<Deployment, Failure> {
     let directory = layout.component_directory("deploy")?;
     let output = directory.join("deployment.json");
@@ -102,6 +104,14 @@ pub(crate) async fn deploy(
     let (bus, topic) = (seed::bus_arn(), seed::topic_arn());
     parameters.insert("EventBusArn", &bus);
     parameters.insert("EventTopicArn", &topic);
+    let servers = kafka.map(Kafka::bootstrap_servers);
+    if let Some(servers) = &servers {
+        parameters.extend([
+            ("ChunkTransport", "kafka"),
+            ("KafkaAuthentication", "none"),
+            ("KafkaBootstrapServers", servers),
+        ]);
+    }
     let parameters = serde_json::to_string(&parameters).or_explain(explain)?;
     create(&directory)?;
 

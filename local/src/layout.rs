@@ -60,6 +60,11 @@ impl Layout {
         self.shared().join("python")
     }
 
+    /// Of the stand-in for Kafka.
+    pub(crate) fn kafka_python(&self) -> PathBuf {
+        self.shared().join("kafka")
+    }
+
     pub(crate) fn env_file(&self) -> PathBuf {
         self.state.join("env")
     }

@@ -13,6 +13,7 @@ use tokio::task::JoinHandle;
 
 use crate::commands::Signals;
 use crate::components::epmd::Epmd;
+use crate::components::kafka::{self, Kafka};
 use crate::components::ministack::{ACCESS_KEY_ID, Ministack, REGION, SECRET_ACCESS_KEY};
 use crate::components::postgres::Postgres;
 use crate::components::queue_manager::{self, QueueManager};
@@ -153,13 +154,14 @@ async fn start(
     layout.start_afresh()?;
     setup::ensure(layout).await?;
 
-    let [aws_port, database_port, amqp_port, distribution_port, epmd_port] =
+    let [aws_port, database_port, amqp_port, distribution_port, epmd_port, kafka_port] =
         test_support::ports::free().or_explain(|| "find free ports on 127.0.0.1".to_owned())?;
     let ministack = Ministack::new(aws_port);
     let postgres = Postgres::new(database_port);
     let rabbitmq = RabbitMq::new(amqp_port, distribution_port, epmd_port);
     let epmd = Epmd::new(epmd_port);
     let queue_manager = QueueManager::new(layout, rabbitmq.password())?;
+    let kafka = kafka::is_wanted().then(|| Kafka::new(kafka_port));
     let sdk = Sdk::at(&ministack.endpoint(), REGION, ACCESS_KEY_ID, SECRET_ACCESS_KEY).await;
     let (deployment, (), ()) = tokio::try_join!(
         async {
@@ -167,8 +169,14 @@ async fn start(
                 supervisor.start(&ministack).await?;
                 seed::database_secret(&sdk, &postgres).await
             };
-            let (secret, ()) = tokio::try_join!(database_secret, supervisor.start(&postgres))?;
-            deploy(layout, &ministack, &secret, &queue_manager.library()).await
+            let broker = async {
+                match &kafka {
+                    Some(kafka) => supervisor.start(kafka).await,
+                    None => Ok(()),
+                }
+            };
+            let (secret, (), ()) = tokio::try_join!(database_secret, supervisor.start(&postgres), broker)?;
+            deploy(layout, &ministack, &secret, &queue_manager.library(), kafka.as_ref()).await
         },
         async {
             supervisor.start(&epmd).await?;
@@ -176,6 +184,10 @@ async fn start(
         },
         supervisor.start(&queue_manager),
     )?;
+    if let Some(kafka) = &kafka {
+        supervisor.start(&kafka.poller(layout, &ministack, deployment.name("UpsertFunction")?)?).await?;
+        say("  chunks go through Kafka, here a stand-in");
+    }
     let event_queues = seed::seed(&sdk, &deployment, &rabbitmq).await?;
     say("  stored the local API keys, target profiles and secrets, and declared the queues");
 

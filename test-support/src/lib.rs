@@ -15,8 +15,10 @@
 
 pub mod amqp_proxy;
 pub mod built;
+pub mod environment;
 pub mod event_bus;
 pub mod http_server;
+pub mod kafka;
 pub mod log;
 pub mod ports;
 pub mod postgres;

@@ -50,6 +50,19 @@ EVENTS = {
     "EventTopicArn": "arn:aws:sns:us-east-1:111122223333:news",
     "EventKmsKeyArn": OTHER_KEY,
 }
+MSK = {
+    "ChunkTransport": "kafka",
+    "KafkaBootstrapServers": "b-1.example.com:9098,b-2.example.com:9098",
+    "KafkaClusterArn": "arn:aws:kafka:us-east-1:111122223333:cluster/catalogue/11111111-2222-4333-8444-555555555555-1",
+}
+MSK_SCRAM = {**MSK, "KafkaAuthentication": "scram", "KafkaSecretArn": OTHER_SECRET}
+OTHER_KAFKA = {
+    "ChunkTransport": "kafka",
+    "KafkaBootstrapServers": "b-1.example.com:9093,b-2.example.com:9093",
+    "KafkaAuthentication": "mtls",
+    "KafkaSecretArn": OTHER_SECRET,
+    "KafkaCaSecretArn": SECRET,
+}
 EVERYTHING = {
     **BROKERS_ENDPOINTS,
     **IBM_MQ,
@@ -65,6 +78,7 @@ EVERYTHING = {
     "DatabaseKmsKeyArn": KEY,
     **PARTNER,
     **EVENTS,
+    **MSK_SCRAM,
 }
 
 SCENARIOS = {
@@ -89,6 +103,12 @@ SCENARIOS = {
     "events on a bus": {**EXISTING_DATABASE, "EventBusArn": EVENTS["EventBusArn"]},
     "events on a topic, in a VPC with endpoints": {**EXISTING_DATABASE, **DATABASE_ENDPOINTS, "EventTopicArn": EVENTS["EventTopicArn"]},
     "events, ingest switched off": {**EXISTING_DATABASE, **EVENTS, "IngestEnabled": "false"},
+    "chunks over MSK": {**EXISTING_DATABASE, **MSK},
+    "chunks over MSK, with SCRAM": {**EXISTING_DATABASE, **MSK_SCRAM},
+    "chunks over another Kafka": {**EXISTING_DATABASE, **OTHER_KAFKA},
+    "chunks over another Kafka, in a VPC": {**EXISTING_DATABASE, **DATABASE_VPC, **OTHER_KAFKA},
+    "chunks over another Kafka, without login": {**EXISTING_DATABASE, **DATABASE_VPC, "ChunkTransport": "kafka", "KafkaBootstrapServers": "kafka:9092", "KafkaAuthentication": "none"},
+    "chunks over MSK, ingest switched off": {**EXISTING_DATABASE, **MSK, "IngestEnabled": "false"},
     "domain": DOMAIN,
     "organisation": ORGANISATION,
     "organisation with an existing database": {**ORGANISATION, **EXISTING_DATABASE},

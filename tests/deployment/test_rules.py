@@ -2,7 +2,7 @@
 
 import pytest
 from cloudformation import allowed, deploy, refusals, source
-from scenarios import BROKERS_ENDPOINTS, DATABASE_ENDPOINTS, DOMAIN, EXISTING_DATABASE, KEY, NEW_DATABASE, SCENARIOS, SECRET
+from scenarios import BROKERS_ENDPOINTS, DATABASE_ENDPOINTS, DOMAIN, EXISTING_DATABASE, KEY, MSK, MSK_SCRAM, NEW_DATABASE, OTHER_KAFKA, SCENARIOS, SECRET
 
 
 def without(parameters, *names):
@@ -47,6 +47,16 @@ REFUSED = [
     ({"AcceptDrops": "true", "DropBucketAccount": "444455556666"}, "DropBucketName"),
     ({"AcceptDrops": "true", "DropBucketKmsKeyArn": KEY}, "DropBucketName, the bucket that it encrypts"),
     ({"EventKmsKeyArn": KEY}, "EventTopicArn, the topic that it encrypts"),
+    (without(MSK, "KafkaBootstrapServers"), "ChunkTransport=kafka needs KafkaBootstrapServers"),
+    *((without({**MSK_SCRAM, **OTHER_KAFKA}, *({"ChunkTransport", "KafkaBootstrapServers", "KafkaSecretArn", "KafkaCaSecretArn", "KafkaAuthentication"} - {name})), "need ChunkTransport=kafka") for name in ("KafkaBootstrapServers", "KafkaSecretArn", "KafkaCaSecretArn")),
+    (without(MSK, "ChunkTransport", "KafkaBootstrapServers"), "need ChunkTransport=kafka"),
+    (without(MSK, "KafkaClusterArn"), "iam needs KafkaClusterArn"),
+    ({**MSK, "KafkaSecretArn": SECRET}, "Leave KafkaSecretArn empty"),
+    ({**without(OTHER_KAFKA, "KafkaCaSecretArn"), "KafkaAuthentication": "none"}, "none uses no secret"),
+    (without(MSK_SCRAM, "KafkaSecretArn"), "scram and mtls need KafkaSecretArn"),
+    (without(OTHER_KAFKA, "KafkaSecretArn"), "scram and mtls need KafkaSecretArn"),
+    ({**MSK_SCRAM, "KafkaCaSecretArn": SECRET}, "Leave it empty with KafkaClusterArn"),
+    ({**without(OTHER_KAFKA, "KafkaSecretArn"), "KafkaAuthentication": "none"}, "KafkaCaSecretArn needs"),
     ({"DomainName": "api.example.com"}, "CertificateArn"),
     ({"CertificateArn": DOMAIN["CertificateArn"]}, "DomainName"),
     ({"HostedZoneId": "Z1"}, "DomainName"),
@@ -76,6 +86,12 @@ IMPOSSIBLE = [
     ("DropBucketKmsKeyArn", "alias/partner"),
     ("IbmMqLayerArn", "integrahub-ibm-mq-client:1"),
     ("IbmMqLayerArn", "arn:aws:lambda:us-east-1:111122223333:function:integrahub-ibm-mq-client:1"),
+    ("KafkaBootstrapServers", "b-1.example.com"),
+    ("KafkaBootstrapServers", "b-1.example.com:0"),
+    ("KafkaBootstrapServers", "b-1.example.com:9092, b-2.example.com:9092"),
+    ("KafkaClusterArn", "arn:aws:kafka:us-east-1:111122223333:cluster/catalogue"),
+    ("KafkaChunksTopic", "chunks ready"),
+    ("KafkaChunksTopic", "."),
     ("InlineTargets", "hello"),
     ("InlineTargets", "rabbitmq://a.example.com:5671/"),
     ("InlineTargets", "rabbitmq://a.example.com:5671/ORDERS, rabbitmq://b.example.com:5671/STOCK"),

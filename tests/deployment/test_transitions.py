@@ -14,12 +14,15 @@ from scenarios import (
     EXISTING_DATABASE,
     GATEWAY,
     IBM_MQ,
+    MSK,
     NEW_DATABASE,
     ORGANISATION,
+    OTHER_KAFKA,
     OTHER_KEY,
     OTHER_SECRET,
     PARTNER,
     SCENARIOS,
+    SECRET,
 )
 
 OFF = {"IngestEnabled": "false"}
@@ -35,6 +38,7 @@ TRANSITIONS = {
     "a domain and back": [GATEWAY, DOMAIN, GATEWAY],
     "drops and back": [EXISTING_DATABASE, {**EXISTING_DATABASE, "AcceptDrops": "true"}, EXISTING_DATABASE],
     "drops into another account's bucket and back": [EXISTING_DATABASE, {**EXISTING_DATABASE, **PARTNER}, EXISTING_DATABASE],
+    "Kafka and back": [EXISTING_DATABASE, {**EXISTING_DATABASE, **MSK}, {**EXISTING_DATABASE, **OTHER_KAFKA}, EXISTING_DATABASE],
     "a reader and back": [NEW_DATABASE, {**NEW_DATABASE, "DatabaseReader": "true"}, NEW_DATABASE],
 }
 
@@ -72,6 +76,11 @@ OTHER = {
     "IbmMqLibrary": "/opt/another/libmqm_r.so",
     "IdempotencyTableName": "another",
     "InlineTargets": "rabbitmq://b.example.com:5671/A",
+    "KafkaBootstrapServers": "b-9.example.com:9098",
+    "KafkaCaSecretArn": OTHER_SECRET,
+    "KafkaChunksTopic": "other.chunks",
+    "KafkaClusterArn": "arn:aws:kafka:us-east-1:111122223333:cluster/other/99999999-2222-4333-8444-555555555555-1",
+    "KafkaSecretArn": SECRET,
     "KmsKeyArn": OTHER_KEY,
     "MqAccessReservedConcurrency": "7",
     "MqAccessSecurityGroupIds": "sg-88888888",
@@ -87,7 +96,8 @@ OTHER = {
     "VpcId": "vpc-88888888",
 }
 
-BASES = {"gateway": GATEWAY, "existing database": IN_VPC, "new database": NEW_DATABASE, "everything": EVERYTHING, "organisation": ORGANISATION}
+OVER_KAFKA = {**EXISTING_DATABASE, **OTHER_KAFKA}
+BASES = {"gateway": GATEWAY, "Kafka": OVER_KAFKA, "existing database": IN_VPC, "new database": NEW_DATABASE, "everything": EVERYTHING, "organisation": ORGANISATION}
 
 
 def others(name):

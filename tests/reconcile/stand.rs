@@ -27,7 +27,7 @@ use serde_json::{Value, json};
 use serde_norway::Value as Yaml;
 use test_support::event_bus::FakeEventBus;
 use tokio_postgres::{Client, NoTls};
-use transport::{ChunksReady, PayloadsReceived};
+use transport::{ChunkAnnouncer, ChunksReady, PayloadsReceived};
 use upsert::Upsert;
 use uuid::Uuid;
 use worker::Visibility;
@@ -193,7 +193,7 @@ impl Stand {
             accepted: self.accepted.clone(),
             database: self.database(),
             publisher: self.publisher(),
-            queue: ChunksReady::new(self.sqs.clone(), self.chunks.clone()),
+            announcer: ChunkAnnouncer::Queue(ChunksReady::new(self.sqs.clone(), self.chunks.clone())),
             visibility: Visibility::new(self.sqs.clone(), self.received.clone(), Duration::from_secs(1)),
             settings: chunker::Settings::read(&mut environment),
         };

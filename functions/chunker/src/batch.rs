@@ -75,7 +75,7 @@ impl Chunker {
                 cnpj: chunk.cnpj,
                 items: chunk.items,
             });
-            self.queue.announce(&origin, chunks).await?;
+            self.announcer.announce(&origin, chunks).await?;
         }
         tracing::info!(
             event_type = "batch.announced_again",
@@ -159,7 +159,7 @@ impl Chunker {
             cnpj: chunk.first_cnpj,
             items: chunk.items,
         });
-        Ok(self.queue.announce(&origin(batch), chunks).await?)
+        Ok(self.announcer.announce(&origin(batch), chunks).await?)
     }
 
     fn sealed(&self, batch: &NewBatch, generation: Generation, cut: Cut) -> Seal {

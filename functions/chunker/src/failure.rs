@@ -4,7 +4,7 @@ use objects::ObjectError;
 use payloads::PayloadError;
 use retry::{Retry, Retryable};
 use transport::{AnnounceError, UnknownNotice};
-use worker::{Failure, UnknownEvent};
+use worker::{Failure, ServeError};
 
 use crate::pipeline::RunError;
 
@@ -51,7 +51,7 @@ impl Retryable for ChunkerError {
 #[expect(missing_docs, reason = "each variant's message says what went wrong")]
 pub enum InvocationError {
     #[error(transparent)]
-    Event(#[from] UnknownEvent),
+    Serve(#[from] ServeError),
     /// The notification came by itself, so there is no message to return to its queue.
     #[error(transparent)]
     Payload(#[from] Failure<ChunkerError>),

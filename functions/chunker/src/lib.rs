@@ -34,7 +34,7 @@ use ingestion::product::CnpjAccess;
 use objects::Objects;
 use publisher::Publisher;
 use serde_json::Value;
-use transport::{ChunksReady, PayloadNotice};
+use transport::{ChunkAnnouncer, PayloadNotice};
 use worker::{BatchResponse, Visibility};
 
 /// This function's name in metrics.
@@ -47,7 +47,7 @@ pub struct Chunker {
     pub accepted: Accepted,
     pub database: Database,
     pub publisher: Publisher,
-    pub queue: ChunksReady,
+    pub announcer: ChunkAnnouncer,
     /// Of the queue that notifications come from.
     pub visibility: Visibility,
     pub settings: Settings,

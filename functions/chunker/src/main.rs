@@ -11,7 +11,7 @@ use lambda_runtime::{Error, LambdaEvent, run, service_fn};
 use objects::Objects;
 use publisher::Publisher;
 use serde_json::Value;
-use transport::ChunksReady;
+use transport::{ChunkAnnouncer, ChunkTransport};
 use worker::Visibility;
 
 #[tokio::main(flavor = "current_thread")]
@@ -23,7 +23,7 @@ async fn serve() -> Result<(), Error> {
     let mut environment = Environment::of_process();
     let table: String = environment.required("BATCHES_TABLE");
     let bucket: String = environment.required("PAYLOAD_BUCKET");
-    let queue_url: String = environment.required("CHUNKS_QUEUE_URL");
+    let transport = ChunkTransport::read(&mut environment);
     let own_queue_url: String = environment.required("BATCHES_QUEUE_URL");
     let base = Duration::from_secs(environment.optional("RETRY_BASE_SECONDS", 10));
     let settings = Settings::read(&mut environment);
@@ -40,7 +40,7 @@ async fn serve() -> Result<(), Error> {
         accepted: Accepted::new(aws_sdk_dynamodb::Client::new(sdk.standard()), table),
         database: database.with_guard(guard),
         publisher,
-        queue: ChunksReady::new(sqs.clone(), queue_url),
+        announcer: ChunkAnnouncer::new(transport, &sdk, sqs.clone()),
         visibility: Visibility::new(sqs, own_queue_url, base),
         settings,
     };

@@ -26,7 +26,7 @@ use catalog::Database;
 use objects::Objects;
 use publisher::Publisher;
 use serde_json::Value;
-use worker::{BatchResponse, UnknownEvent, Visibility};
+use worker::{BatchResponse, ServeError, Visibility};
 
 /// This function's name in metrics.
 const SERVICE: &str = "dead-letter";
@@ -49,7 +49,7 @@ impl DeadLetter {
     ///
     /// # Errors
     /// If the event as a whole cannot be read.
-    pub async fn handle(&self, event: Value, ends_at: SystemTime) -> Result<BatchResponse, UnknownEvent> {
+    pub async fn handle(&self, event: Value, ends_at: SystemTime) -> Result<BatchResponse, ServeError> {
         worker::serve(self, event, ends_at).await
     }
 }

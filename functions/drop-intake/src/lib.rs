@@ -25,7 +25,7 @@ use access::AccessStore;
 use idempotency::Store;
 use objects::Objects;
 use serde_json::Value;
-use worker::{BatchResponse, UnknownEvent, Visibility};
+use worker::{BatchResponse, ServeError, Visibility};
 
 /// The function, with everything that it needs injected.
 #[derive(Debug)]
@@ -52,7 +52,7 @@ impl DropIntake {
     ///
     /// # Errors
     /// If the event as a whole cannot be read.
-    pub async fn handle(&self, event: Value, ends_at: SystemTime) -> Result<BatchResponse, UnknownEvent> {
+    pub async fn handle(&self, event: Value, ends_at: SystemTime) -> Result<BatchResponse, ServeError> {
         worker::serve(self, event, ends_at).await
     }
 }

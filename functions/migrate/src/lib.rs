@@ -1,4 +1,5 @@
-//! Migrates the database's schema: as a custom resource of CloudFormation, or invoked directly.
+//! Migrates the database's schema, and creates the topic of chunks if Kafka is their transport: as
+//! a custom resource of CloudFormation, or invoked directly.
 //!
 //! CloudFormation waits for a response at the URL that its request names, so that URL gets one
 //! whatever happens. It knows success and failure only, and shows the reason of a failure to the
@@ -16,6 +17,7 @@ use aws_lambda_events::cloudformation::CloudFormationCustomResourceRequest as Re
 use catalog::{Database, DatabaseError, Migrated};
 use clock::Deadline;
 use futures_util::FutureExt as _;
+use kafka::{Topic, TopicError, TopicState};
 use malformed::Malformed;
 use serde_json::{Value, json};
 
@@ -34,6 +36,8 @@ pub enum MigrateError {
     /// A parameter that no function of the ingest starts with. The deployment fails instead.
     #[error("a parameter of the ingest is not usable: {0}")]
     Settings(EnvironmentError),
+    #[error(transparent)]
+    Topic(#[from] TopicError),
     #[error("the migrations did not finish in time")]
     OutOfTime,
     #[error("the migrations crashed")]
@@ -64,6 +68,7 @@ pub enum InvocationError {
 pub struct Migrate<F> {
     settings: Result<(), EnvironmentError>,
     database: F,
+    topic: Option<Topic>,
     client: ResponseClient,
 }
 
@@ -71,7 +76,15 @@ impl<F: AsyncFn() -> Result<Database, DatabaseError>> Migrate<F> {
     /// `settings` says whether the functions of the ingest can start with their parameters. A
     /// deployment fails if they cannot, before they are deployed.
     pub fn new(settings: Result<(), EnvironmentError>, database: F) -> Self {
-        Self { settings, database, client: ResponseClient::new() }
+        Self { settings, database, topic: None, client: ResponseClient::new() }
+    }
+
+    /// Creates this topic, too, unless it exists. A deployment fails if it neither exists nor can
+    /// be created, before the functions that use it are deployed.
+    #[must_use]
+    pub fn with_topic(mut self, topic: Option<Topic>) -> Self {
+        self.topic = topic;
+        self
     }
 
     /// Handles a request of CloudFormation, or a direct invocation, which is an empty object. The
@@ -112,12 +125,26 @@ impl<F: AsyncFn() -> Result<Database, DatabaseError>> Migrate<F> {
 
     async fn migrate_before(&self, deadline: Deadline) -> Result<Migrated, MigrateError> {
         // Boxed, because the migrations' future is too deep for the compiler to lay out in one.
-        let work = Box::pin(async { (self.database)().await?.migrate().await });
+        let work = Box::pin(async {
+            if let Some(topic) = &self.topic {
+                tell(topic.ensure().await?);
+            }
+            Ok::<_, MigrateError>((self.database)().await?.migrate().await?)
+        });
         let work = AssertUnwindSafe(work).catch_unwind();
         match deadline.run(work).await {
-            Ok(Ok(outcome)) => outcome.map_err(MigrateError::Database),
+            Ok(Ok(outcome)) => outcome,
             Ok(Err(_)) => Err(MigrateError::Crashed),
             Err(_) => Err(MigrateError::OutOfTime),
+        }
+    }
+}
+
+fn tell(state: TopicState) {
+    match state {
+        TopicState::Created => tracing::info!(event_type = "topic.created", "the topic was created"),
+        TopicState::Exists { partitions } => {
+            tracing::info!(event_type = "topic.exists", partitions, "the topic exists and stays as it is");
         }
     }
 }

@@ -1,13 +1,15 @@
 use std::time::Duration;
 
+use retry::{Retry, Retryable as _};
 use transport::{ChunkEvent, read_chunk_event, record_chunk};
-use worker::{Job, Record, Visibility};
+use worker::{Failure, Job, KAFKA_RECORD, ParkError, Record, Visibility};
 
 use crate::{Upsert, UpsertError};
 
 impl Job for Upsert {
     const SUBJECT: &'static str = "chunk";
-    const RESERVE: Duration = Duration::from_secs(1);
+    /// Long enough to park what is left of a batch of Kafka.
+    const RESERVE: Duration = Duration::from_secs(3);
 
     type Work = ChunkEvent;
     type Error = UpsertError;
@@ -16,15 +18,36 @@ impl Job for Upsert {
         Ok(vec![chunk(record)?])
     }
 
-    async fn run(&self, event: ChunkEvent, record: &Record) -> Result<(), UpsertError> {
+    async fn run(&self, event: ChunkEvent, _: &Record) -> Result<(), UpsertError> {
         record_chunk(&event);
-        let done = self.process(&event, record).await;
+        let done = self.process(&event).await;
         self.publisher.publish_committed(&self.database).await;
         done
     }
 
     fn visibility(&self, _: &Record) -> Option<&Visibility> {
         Some(&self.visibility)
+    }
+
+    async fn park(&self, failure: &Failure<UpsertError>, record: &Record) -> Result<(), ParkError> {
+        let id = record.id.as_ref().map(ToString::to_string).unwrap_or_default();
+        let reason = match failure {
+            Failure::Job(error) => error.note(),
+            Failure::OutOfTime => failure.to_string(),
+        };
+        let attributes = [(KAFKA_RECORD, id.as_str()), ("reason", &reason)];
+        let parking = self.queue.park(record.body.as_deref(), &attributes, self.pause(failure));
+        Box::pin(parking).await.map_err(|error| ParkError::Queue(error.into()))
+    }
+}
+
+impl Upsert {
+    /// How long a parked record waits. What no retry helps, and what was never tried, does not.
+    fn pause(&self, failure: &Failure<UpsertError>) -> Duration {
+        match failure.retry() {
+            Retry::Later | Retry::Contended | Retry::AfterRepair => self.visibility.first_pause(),
+            Retry::OutOfTime | Retry::Never => Duration::ZERO,
+        }
     }
 }
 
@@ -35,7 +58,6 @@ fn chunk(record: &Record) -> Result<ChunkEvent, UpsertError> {
 
 #[cfg(test)]
 mod tests {
-    use retry::{Retry, Retryable as _};
     use worker::lanes;
 
     use super::*;

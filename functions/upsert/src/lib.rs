@@ -6,6 +6,9 @@
 //! attempts, or soon if no retry can help, its event goes to the dead-letter queue. A chunk that
 //! only waited for the locks of its establishments did not fail: for an hour, its event is sent
 //! again as a new message.
+//!
+//! Kafka counts no attempts. So a record that fails is parked: it goes to the queue of chunks as a
+//! message, which is retried and given up like any other.
 
 #![allow(missing_docs, reason = "only main.rs and tests use what is public here")]
 
@@ -27,7 +30,7 @@ use serde_json::{Map, Value};
 use telemetry::metrics::{self, Measure};
 use tokio::time::{Instant, timeout};
 use transport::{ChunkEvent, ChunksReady};
-use worker::{BatchResponse, Record, UnknownEvent, Visibility};
+use worker::{BatchResponse, ServeError, Visibility};
 
 /// This function's name in metrics.
 const SERVICE: &str = "upsert";
@@ -47,28 +50,28 @@ pub struct Upsert {
     pub objects: Objects,
     pub database: Database,
     pub publisher: Publisher,
-    /// The queue that chunks come from.
+    /// The queue that chunks come from, and that records of Kafka are parked in.
     pub queue: ChunksReady,
     /// Of the same queue.
     pub visibility: Visibility,
 }
 
 impl Upsert {
-    /// Handles the records of one invocation, which is cut off at `ends_at`, and returns those to
-    /// retry.
+    /// Handles the records of one invocation, which is cut off at `ends_at`, and returns the
+    /// messages to retry.
     ///
     /// # Errors
-    /// If the event as a whole cannot be read.
-    pub async fn handle(&self, event: Value, ends_at: SystemTime) -> Result<BatchResponse, UnknownEvent> {
+    /// If the event as a whole cannot be read, or a record of Kafka was neither written nor parked.
+    pub async fn handle(&self, event: Value, ends_at: SystemTime) -> Result<BatchResponse, ServeError> {
         worker::serve(self, event, ends_at).await
     }
 
-    async fn process(&self, event: &ChunkEvent, record: &Record) -> Result<(), UpsertError> {
+    async fn process(&self, event: &ChunkEvent) -> Result<(), UpsertError> {
         let began = Instant::now();
         let ready = event.data();
         let written = match self.write(ready).await {
             Ok(written) => written,
-            Err(error) if error.retry() == Retry::Contended && may_wait(event, record) => {
+            Err(error) if error.retry() == Retry::Contended && may_wait(event) => {
                 return self.resend(event, error).await;
             }
             Err(error) => {
@@ -148,11 +151,10 @@ impl Upsert {
     }
 }
 
-/// Whether a chunk may wait for locks without an attempt being counted. Only a message of SQS can
-/// be sent again. Its event keeps its time, so that waiting has an end.
-fn may_wait(event: &ChunkEvent, record: &Record) -> bool {
-    let waited = SystemTime::from(event.attributes().time).elapsed().unwrap_or_default();
-    record.receipt.is_some() && waited < LONGEST_WAIT
+/// Whether a chunk may wait for locks without an attempt being counted. Its event keeps its time, so
+/// that waiting has an end.
+fn may_wait(event: &ChunkEvent) -> bool {
+    SystemTime::from(event.attributes().time).elapsed().unwrap_or_default() < LONGEST_WAIT
 }
 
 fn report(written: WriteOutcome, took: Duration) {

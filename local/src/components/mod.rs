@@ -1,6 +1,7 @@
 //! The programs that the stack consists of, one file each.
 
 pub(crate) mod epmd;
+pub(crate) mod kafka;
 pub(crate) mod ministack;
 pub(crate) mod postgres;
 pub(crate) mod queue_manager;

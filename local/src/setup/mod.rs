@@ -10,6 +10,7 @@ use test_support::root::Root;
 use test_support::{postgres, rabbitmq};
 use tokio::process::Command;
 
+use crate::components::kafka;
 use crate::console;
 use crate::failure::{Explain as _, Failure};
 use crate::layout::Layout;
@@ -36,7 +37,8 @@ pub(crate) async fn ensure(layout: &Layout) -> Result<(), Failure> {
             run(layout, name, "brokers", "about a minute", command.into()).await?;
         }
     }
-    python::ensure(layout).await
+    python::ensure(layout).await?;
+    if kafka::is_wanted() { python::ensure_kafka(layout).await } else { Ok(()) }
 }
 
 /// Shifts the clock of a single process; tests run functions whose clocks differ.

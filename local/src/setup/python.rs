@@ -32,6 +32,16 @@ pub(super) async fn ensure(layout: &Layout) -> Result<(), Failure> {
     std::fs::write(&stamp, wanted).or_explain(|| format!("write {}", stamp.display()))
 }
 
+/// The same for the stand-in for Kafka, by the script that tests use for it too.
+///
+/// # Errors
+/// The script failed.
+pub(super) async fn ensure_kafka(layout: &Layout) -> Result<(), Failure> {
+    let mut script = Command::new(layout.root().join("scripts/python-env.sh"));
+    script.arg(layout.kafka_python()).arg("local/kafka/requirements.txt").kill_on_drop(true);
+    run(layout, "the stand-in for Kafka", "kafka-packages", "usually 10 s", script).await
+}
+
 async fn runs(environment: &Path) -> bool {
     let output = Command::new(environment.join("bin/python")).args(["-c", "import ministack"]).output().await;
     output.is_ok_and(|output| output.status.success())

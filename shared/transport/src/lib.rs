@@ -1,11 +1,14 @@
 //! The ingest's messages: the notification of a stored payload, the event of a chunk that is ready,
-//! and the queues that they are sent to.
+//! and the queues and the topic that they are sent to.
 
+mod announcer;
 mod event;
 mod payload;
 mod probe;
 mod queue;
+pub mod text;
 
+pub use announcer::{ChunkAnnouncer, ChunkTransport};
 pub use event::{ChunkEvent, Origin, chunk_event, read_chunk_event, record_chunk};
 pub use payload::{
     PayloadNotice, PayloadsReceived, UnknownNotice, VersionNotice, read_payload_notices, read_version_notices,

@@ -1,14 +1,15 @@
 use std::time::Duration;
 
 use aws_sdk_sqs::Client;
-use aws_sdk_sqs::types::SendMessageBatchRequestEntry;
+use aws_sdk_sqs::error::BuildError;
+use aws_sdk_sqs::types::{MessageAttributeValue, SendMessageBatchRequestEntry};
 use cloud_event::EventError;
 use ingestion::Cnpj;
 use ingestion::chunk::ChunkReady;
 use jiff::Timestamp;
 use retry::{Retry, Retryable};
 
-use crate::{ChunkEvent, Origin, chunk_event};
+use crate::{ChunkEvent, Origin, chunk_event, read_chunk_event, text};
 
 /// Messages that SQS takes in one call.
 const AT_ONCE: usize = 10;
@@ -39,6 +40,8 @@ pub enum AnnounceError {
     Queue(#[source] Box<aws_sdk_sqs::Error>),
     #[error("SQS rejected {count} messages, the first with {code}")]
     Refused { count: usize, code: String },
+    #[error("Kafka did not take the chunks")]
+    Topic(#[from] kafka::ProduceError),
 }
 
 impl Retryable for AnnounceError {
@@ -47,6 +50,7 @@ impl Retryable for AnnounceError {
             Self::Event(error) => error.retry(),
             Self::Json(_) => Retry::Never,
             Self::Queue(_) | Self::Refused { .. } => Retry::Later,
+            Self::Topic(error) => error.retry(),
         }
     }
 }
@@ -94,6 +98,36 @@ impl ChunksReady {
         self.send(vec![entry(0, event, pause)?]).await
     }
 
+    /// Sends what a record of another transport held, as a message that is delivered after `pause`,
+    /// with attributes. The value may have any form: see [`text`](crate::text). Sent twice, it is
+    /// there twice.
+    ///
+    /// # Errors
+    /// If SQS does not take it.
+    pub async fn park(
+        &self,
+        value: Option<&[u8]>,
+        attributes: &[(&str, &str)],
+        pause: Duration,
+    ) -> Result<(), AnnounceError> {
+        let mut entry = SendMessageBatchRequestEntry::builder()
+            .id("0")
+            .set_delay_seconds(delay(pause))
+            .message_body(text::body(value));
+        if let Some(event) = value.and_then(|value| read_chunk_event(value).ok()) {
+            entry = entry.message_group_id(group(&event.attributes().tenant, &event.data().cnpj));
+        }
+        for (name, value) in attributes {
+            let value = text::attribute(value);
+            if value.is_empty() {
+                continue;
+            }
+            let value = MessageAttributeValue::builder().data_type("String").string_value(value).build();
+            entry = entry.message_attributes(*name, value.map_err(refused)?);
+        }
+        self.send(vec![entry.build().map_err(refused)?]).await
+    }
+
     /// Sends messages until SQS has taken each of them.
     async fn send(&self, mut entries: Vec<SendMessageBatchRequestEntry>) -> Result<(), AnnounceError> {
         let mut pause = FIRST_PAUSE;
@@ -118,15 +152,23 @@ fn entry(
     event: &ChunkEvent,
     pause: Duration,
 ) -> Result<SendMessageBatchRequestEntry, AnnounceError> {
-    // Rounded up, as a visibility timeout is.
-    let seconds = i32::try_from(pause.as_millis().div_ceil(1000)).unwrap_or(i32::MAX);
     SendMessageBatchRequestEntry::builder()
         .id(place.to_string())
-        .set_delay_seconds((seconds > 0).then_some(seconds))
+        .set_delay_seconds(delay(pause))
         .message_group_id(group(&event.attributes().tenant, &event.data().cnpj))
         .message_body(serde_json::to_string(event).map_err(AnnounceError::Json)?)
         .build()
-        .map_err(|error| AnnounceError::Queue(Box::new(error.into())))
+        .map_err(refused)
+}
+
+fn refused(error: BuildError) -> AnnounceError {
+    AnnounceError::Queue(Box::new(error.into()))
+}
+
+/// A pause in seconds, rounded up, as a visibility timeout is; `None` is the queue's own.
+fn delay(pause: Duration) -> Option<i32> {
+    let seconds = i32::try_from(pause.as_millis().div_ceil(1000)).unwrap_or(i32::MAX);
+    (seconds > 0).then_some(seconds)
 }
 
 /// The message group of an establishment's chunks. SQS gives groups with much in flight less of the

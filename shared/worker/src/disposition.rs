@@ -2,7 +2,8 @@ use retry::{Retry, Retryable};
 
 use crate::Record;
 
-/// What becomes of a record whose work failed.
+/// What becomes of a message whose work failed. A record of Kafka is parked, unless it is
+/// acknowledged.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Disposition {
     /// It is acknowledged: the job has moved it elsewhere.
@@ -52,10 +53,11 @@ impl<E: Retryable + 'static> Retryable for Failure<E> {
 }
 
 impl<E: Retryable + 'static> Failure<E> {
-    /// A permanent failure is the same at each receive, so only the first is an error.
+    /// A permanent failure is the same at each delivery, so only the first is an error.
     pub(crate) fn log(&self, subject: &str, record: &Record) {
         let error: &dyn std::error::Error = self;
-        let is_repeated = record.receipt.as_ref().is_some_and(|receipt| receipt.receives() > 1);
+        let is_received_again = record.receipt.as_ref().is_some_and(|receipt| receipt.receives() > 1);
+        let is_repeated = is_received_again || record.parked_from.is_some();
         match self.retry() {
             Retry::Later | Retry::Contended | Retry::OutOfTime => {
                 let event_type = format!("{subject}.interrupted");

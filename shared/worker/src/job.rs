@@ -4,12 +4,25 @@ use retry::Retryable;
 
 use crate::{Disposition, Failure, Record, Visibility};
 
+/// Why a record of Kafka was not parked.
+#[derive(Debug, thiserror::Error)]
+#[expect(missing_docs, reason = "each variant's message says what went wrong")]
+pub enum ParkError {
+    #[error("this function takes no records of Kafka")]
+    NoQueue,
+    #[error("the queue did not take the record")]
+    Queue(#[source] Box<dyn std::error::Error + Send + Sync>),
+    #[error("the queue did not answer within the invocation's time")]
+    OutOfTime,
+}
+
 /// Work that a queue asks for.
 pub trait Job {
     /// What a unit of work is about, in log messages and as the first word of their `event_type`.
     const SUBJECT: &'static str;
 
-    /// The part of an invocation's time that is kept free for visibility timeouts and the answer.
+    /// The part of an invocation's time that is kept free for visibility timeouts, for parking
+    /// records of Kafka and for the answer.
     const RESERVE: Duration;
 
     /// A unit of work.
@@ -36,5 +49,16 @@ pub trait Job {
     fn dispose(&self, failure: &Failure<Self::Error>, record: &Record) -> impl Future<Output = Disposition> {
         failure.log(Self::SUBJECT, record);
         std::future::ready(Disposition::of(failure.retry()))
+    }
+
+    /// Moves a record of Kafka whose work failed to a queue, which counts attempts and lets other
+    /// records pass. Until the future is done, the record counts as neither done nor moved; it may
+    /// be moved twice. By default there is no such queue.
+    fn park(
+        &self,
+        _failure: &Failure<Self::Error>,
+        _record: &Record,
+    ) -> impl Future<Output = Result<(), ParkError>> {
+        std::future::ready(Err(ParkError::NoQueue))
     }
 }

@@ -8,18 +8,21 @@
 //!   `batch_id`, `chunk_id` and `cnpj` the job records as it learns them;
 //! - it logs a failure once, and decides by the error's [`Retry`](retry::Retry) when the message
 //!   becomes visible again;
-//! - it answers with the records that failed, so that the others are not delivered again.
+//! - it answers with the messages that failed, so that the others are not delivered again;
+//! - it has the job park a record of Kafka that failed, and fails the invocation if that fails.
 
 mod disposition;
 mod job;
+mod partitions;
 mod record;
 mod response;
 mod serve;
 mod visibility;
 
 pub use disposition::{Disposition, Failure};
-pub use job::Job;
-pub use record::{Record, RecordId, UnknownEvent, is_from_queue, lanes};
+pub use job::{Job, ParkError};
+pub use partitions::ServeError;
+pub use record::{KAFKA_RECORD, Record, RecordId, UnknownEvent, is_from_queue, lanes};
 pub use response::{BatchResponse, ItemFailure};
 pub use serve::{serve, serve_directly};
 pub use visibility::{Receipt, Visibility};

@@ -3,15 +3,32 @@
 use std::collections::BTreeMap;
 use std::fmt;
 
-use aws_lambda_events::kafka::{KafkaEvent, KafkaRecord};
 use aws_lambda_events::sqs::{SqsEvent, SqsMessage};
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use malformed::Malformed;
-use serde::Serialize;
+use serde::Deserialize;
 use serde_json::Value;
 
 use crate::Receipt;
+
+/// The attribute of a message that holds a parked record of Kafka: which one, as
+/// `topic-partition@offset`.
+pub const KAFKA_RECORD: &str = "kafka_record";
+
+/// An event of Kafka, with what is read of it. Other members may have any form, such as the headers
+/// that a foreign producer wrote: an event that cannot be read would block its partitions.
+#[derive(Deserialize)]
+struct KafkaEvent {
+    records: BTreeMap<String, Vec<KafkaRecord>>,
+}
+
+#[derive(Deserialize)]
+struct KafkaRecord {
+    offset: i64,
+    #[serde(default)]
+    value: Value,
+}
 
 /// One record as it was delivered.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -24,21 +41,18 @@ pub struct Record {
     pub receipt: Option<Receipt>,
     /// The ARN of the queue that a message came from.
     pub source: Option<String>,
+    /// The record of Kafka that was parked as this message, as `topic-partition@offset`.
+    pub parked_from: Option<String>,
 }
 
-/// How a record is named in the answer.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-#[serde(untagged)]
+/// A record's name.
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub enum RecordId {
-    /// A message of SQS.
+    /// A message of SQS, by its id.
     Message(String),
-    /// A record of Kafka. Lambda delivers a partition again from the first one that is named.
+    /// A record of Kafka.
     #[expect(missing_docs, reason = "as Lambda names them in the event")]
-    Offset {
-        #[serde(rename = "topic-partition")]
-        topic_partition: String,
-        offset: i64,
-    },
+    Offset { topic_partition: String, offset: i64 },
 }
 
 impl fmt::Display for RecordId {
@@ -66,26 +80,36 @@ impl Record {
     /// The record that an event itself is, if its sender invoked the function.
     #[must_use]
     pub fn of_invocation(event: &Value) -> Self {
-        Self { id: None, body: Some(event.to_string().into_bytes()), receipt: None, source: None }
+        Self {
+            id: None,
+            body: Some(event.to_string().into_bytes()),
+            receipt: None,
+            source: None,
+            parked_from: None,
+        }
     }
 
     fn of_message(message: SqsMessage) -> Result<Self, UnknownEvent> {
         let receipt = Receipt::of(&message);
+        let parked_from = message.message_attributes.get(KAFKA_RECORD);
+        let parked_from = parked_from.and_then(|attribute| attribute.string_value.clone());
         Ok(Self {
             id: Some(RecordId::Message(message.message_id.ok_or(UnknownEvent::NoId)?)),
             body: message.body.map(String::into_bytes),
             receipt,
             source: message.event_source_arn,
+            parked_from,
         })
     }
 
-    fn of_partition(partition: &str, record: KafkaRecord) -> Self {
+    fn of_partition(partition: &str, record: &KafkaRecord) -> Self {
         let topic_partition = partition.to_owned();
         Self {
             id: Some(RecordId::Offset { topic_partition, offset: record.offset }),
-            body: record.value.and_then(|value| STANDARD.decode(value).ok()),
+            body: record.value.as_str().and_then(|value| STANDARD.decode(value).ok()),
             receipt: None,
             source: None,
+            parked_from: None,
         }
     }
 }
@@ -96,7 +120,7 @@ pub fn is_from_queue(event: &Value) -> bool {
     is_from_kafka(event) || is_from_sqs(event)
 }
 
-fn is_from_kafka(event: &Value) -> bool {
+pub(crate) fn is_from_kafka(event: &Value) -> bool {
     let source = event.get("eventSource").and_then(Value::as_str);
     matches!(source, Some("aws:kafka" | "SelfManagedKafka"))
 }
@@ -105,16 +129,15 @@ fn is_from_sqs(event: &Value) -> bool {
     event.pointer("/Records/0/eventSource").and_then(Value::as_str) == Some("aws:sqs")
 }
 
-/// Sorts an event's records into lanes. The records of a lane are handled in their order up to the
-/// first failure. A partition of Kafka is a lane; so is each message of SQS.
+/// Sorts an event's records into lanes. The records of a lane are handled in their order. A partition
+/// of Kafka is a lane; so is each message of SQS.
 ///
 /// # Errors
 /// If the event as a whole cannot be read.
 pub fn lanes(event: Value) -> Result<Vec<Vec<Record>>, UnknownEvent> {
     if is_from_kafka(&event) {
         let event: KafkaEvent = malformed::from_value(event)?;
-        let partitions: BTreeMap<_, _> = event.records.into_iter().collect();
-        return Ok(partitions.into_iter().map(|(name, records)| lane(&name, records)).collect());
+        return Ok(event.records.into_iter().map(|(name, records)| lane(&name, records)).collect());
     }
     if !is_from_sqs(&event) {
         return Err(UnknownEvent::Source);
@@ -125,7 +148,7 @@ pub fn lanes(event: Value) -> Result<Vec<Vec<Record>>, UnknownEvent> {
 
 fn lane(partition: &str, mut records: Vec<KafkaRecord>) -> Vec<Record> {
     records.sort_by_key(|record| record.offset);
-    records.into_iter().map(|record| Record::of_partition(partition, record)).collect()
+    records.iter().map(|record| Record::of_partition(partition, record)).collect()
 }
 
 #[cfg(test)]
@@ -138,12 +161,13 @@ mod tests {
     #[test]
     fn a_record_without_a_readable_value_is_still_a_record() {
         let event = json!({"eventSource": "aws:kafka", "bootstrapServers": "b-1:9092", "records": {"chunks.ready-0": [
-            {"topic": "chunks.ready", "partition": 0, "offset": 2, "timestamp": 1, "headers": [], "value": "~"},
-            {"topic": "chunks.ready", "partition": 0, "offset": 1, "timestamp": 1, "headers": [], "value": null},
+            {"topic": "chunks.ready", "partition": 0, "offset": 2, "timestamp": 1, "headers": [{"h": [255, "foreign"]}], "value": "~"},
+            {"topic": "chunks.ready", "partition": 0, "offset": 1, "timestamp": null, "value": null},
+            {"offset": 3, "value": {"not": "text"}}, {"offset": 0},
         ]}});
         let lanes = lanes(event).unwrap();
         let ids: Vec<_> = lanes[0].iter().map(|record| record.id.as_ref().unwrap().to_string()).collect();
-        assert_eq!(ids, ["chunks.ready-0@1", "chunks.ready-0@2"]);
+        assert_eq!(ids, [0, 1, 2, 3].map(|offset| format!("chunks.ready-0@{offset}")));
         assert!(lanes.len() == 1 && lanes[0].iter().all(|record| record.body.is_none()));
     }
 

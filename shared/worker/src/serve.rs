@@ -5,27 +5,26 @@ use serde_json::Value;
 use tracing::field::Empty;
 use tracing::{Instrument as _, Span};
 
-use crate::{BatchResponse, Disposition, Failure, ItemFailure, Job, Record, UnknownEvent, lanes};
+use crate::partitions::{self, ServeError};
+use crate::record::is_from_kafka;
+use crate::{BatchResponse, Disposition, Failure, ItemFailure, Job, Record, lanes};
 
-/// Handles the records of an invocation, which is cut off at `ends_at`, and answers with those that
-/// are to be delivered again.
+/// Handles the records of an invocation, which is cut off at `ends_at`, and answers with the
+/// messages that are to be delivered again. Records of Kafka that fail are parked.
 ///
 /// # Errors
-/// If the event as a whole cannot be read.
-pub async fn serve<J: Job>(
-    job: &J,
-    event: Value,
-    ends_at: SystemTime,
-) -> Result<BatchResponse, UnknownEvent> {
+/// If the event as a whole cannot be read, or a record of Kafka was neither done nor parked.
+pub async fn serve<J: Job>(job: &J, event: Value, ends_at: SystemTime) -> Result<BatchResponse, ServeError> {
+    if is_from_kafka(&event) {
+        partitions::serve(job, lanes(event)?, ends_at).await?;
+        return Ok(BatchResponse::default());
+    }
     let deadline = Deadline::of_invocation(ends_at, J::RESERVE);
     let mut response = BatchResponse::default();
-    for lane in lanes(event)? {
-        for record in lane {
-            if handle(job, &record, deadline).await.is_err() {
-                let failed = record.id.map(|id| ItemFailure { item_identifier: id });
-                response.batch_item_failures.extend(failed);
-                break;
-            }
+    for record in lanes(event)?.into_iter().flatten() {
+        if handle(job, &record, deadline).await.is_err() {
+            let failed = record.id.map(|id| ItemFailure { item_identifier: id.to_string() });
+            response.batch_item_failures.extend(failed);
         }
     }
     Ok(response)
@@ -44,16 +43,25 @@ pub async fn serve_directly<J: Job>(
     handle(job, &Record::of_invocation(event), deadline).await
 }
 
-/// Does all of a record's work, up to the first failure. An error returns the record to its queue.
+/// Does all of a message's work, up to the first failure. An error returns the message to its queue.
 async fn handle<J: Job>(job: &J, record: &Record, deadline: Deadline) -> Result<(), Failure<J::Error>> {
-    let works = match job.read(record) {
-        Ok(works) => works,
-        Err(error) => return settle(job, record, Failure::Job(error)).instrument(span(record)).await,
-    };
+    match work(job, record, deadline).await {
+        Ok(()) => Ok(()),
+        Err((failure, span)) => settle(job, record, failure).instrument(span).await,
+    }
+}
+
+/// Does all of a record's work, up to the first failure, which comes with its span.
+pub(crate) async fn work<J: Job>(
+    job: &J,
+    record: &Record,
+    deadline: Deadline,
+) -> Result<(), (Failure<J::Error>, Span)> {
+    let works = job.read(record).map_err(|error| (Failure::Job(error), span(record)))?;
     for work in works {
         let span = span(record);
         if let Err(failure) = run(job, work, record, deadline).instrument(span.clone()).await {
-            return settle(job, record, failure).instrument(span).await;
+            return Err((failure, span));
         }
     }
     Ok(())
@@ -89,7 +97,7 @@ async fn run<J: Job>(
     }
 }
 
-/// Has the job decide about a record that failed, and sets its visibility timeout accordingly.
+/// Has the job decide about a message that failed, and sets its visibility timeout accordingly.
 async fn settle<J: Job>(
     job: &J,
     record: &Record,

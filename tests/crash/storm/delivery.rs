@@ -16,8 +16,8 @@ use crate::stand::function::{Function, Invoked};
 const LOST: f64 = 0.2;
 /// The shares of messages that are delivered twice at the same time, and again later although they
 /// were taken.
-const TWICE: f64 = 0.2;
-const FORGOTTEN: f64 = 0.1;
+pub(super) const TWICE: f64 = 0.2;
+pub(super) const FORGOTTEN: f64 = 0.1;
 
 #[derive(Clone, Debug)]
 pub(crate) struct Queue {
@@ -57,19 +57,25 @@ pub(crate) struct Delivery {
     workers: Vec<JoinHandle<()>>,
 }
 
+/// The weather, and what was seen in it.
 #[derive(Debug, Default)]
-struct Shared {
+pub(super) struct Shared {
     stormy: AtomicBool,
     random: Mutex<fastrand::Rng>,
-    delivered: AtomicUsize,
-    failed: AtomicUsize,
+    pub(super) delivered: AtomicUsize,
+    pub(super) failed: AtomicUsize,
     lost: AtomicUsize,
-    twice: AtomicUsize,
+    pub(super) twice: AtomicUsize,
 }
 
 impl Shared {
-    fn chance(&self, probability: f64) -> bool {
+    pub(super) fn chance(&self, probability: f64) -> bool {
         self.stormy.load(Ordering::Relaxed) && self.random.lock().unwrap().f64() < probability
+    }
+
+    /// A number below `end`, which is not 0.
+    pub(super) fn below(&self, end: usize) -> usize {
+        self.random.lock().unwrap().usize(..end)
     }
 }
 
@@ -90,6 +96,10 @@ impl Delivery {
             }
         }
         Self { client: client.clone(), queues, shared, workers }
+    }
+
+    pub(super) fn weather(&self) -> &Arc<Shared> {
+        &self.shared
     }
 
     pub(crate) fn begin_storm(&self, random: fastrand::Rng) {

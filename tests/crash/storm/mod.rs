@@ -3,11 +3,13 @@
 //! crashes. When it has passed, everything that was accepted is in the table or in the errors,
 //! once, and all of it replayed changes nothing. Then the history of loads is deleted.
 //!
-//! `STORM_SECONDS=n` makes it last longer, `STORM_SEED=n` makes the same catalogues again.
+//! `STORM_SECONDS=n` makes it last longer, `STORM_SEED=n` makes the same catalogues again, and
+//! `KAFKA=1` lets chunks go through Kafka, whose brokers fail too.
 
 mod delivery;
 mod model;
 mod senders;
+mod topic;
 mod world;
 
 use std::sync::Arc;
@@ -38,7 +40,8 @@ async fn whatever_was_accepted_is_there_once_after_a_storm() {
     let seed = number("STORM_SEED", fastrand::u64(..));
     let lasts = Duration::from_secs(number("STORM_SECONDS", USUAL));
     println!("STORM_SEED={seed} STORM_SECONDS={}", lasts.as_secs());
-    let world = World::start().await;
+    let over_kafka = std::env::var("KAFKA").is_ok_and(|value| value == "1");
+    let world = if over_kafka { World::over_kafka().await } else { World::start().await };
     let mut random = fastrand::Rng::with_seed(seed);
 
     let mut sending = JoinSet::new();
@@ -86,6 +89,9 @@ async fn kills(world: &World, lasts: Duration, mut random: fastrand::Rng) -> usi
 async fn crashes(world: &World, lasts: Duration) {
     for _ in 0..2 {
         tokio::time::sleep(lasts / 3).await;
+        if let Some(topic) = &world.topic {
+            topic.fail_for(Duration::from_secs(1)).await;
+        }
         world.cluster.restart().await;
     }
 }
@@ -120,6 +126,26 @@ async fn batches_over_the_same_products_do_not_stop_each_other() {
     for batch in &sent {
         assert_eq!(world.status(batch.batch_id).await, Some(BatchStatus::Completed));
     }
+}
+
+/// Chunks go through Kafka to their rows, and what is no chunk's ends where people look, without
+/// standing in the way of the others.
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn chunks_that_go_through_kafka_are_written_and_foreign_records_do_not_stop_them() {
+    let world = World::over_kafka().await;
+    let topic = world.topic.as_ref().unwrap();
+    topic.spoil(&[Some("no event"), None, Some(r#"{"specversion":"1.0"}"#)]).await;
+    let [tenant] = &world.tenants(1).await[..] else { panic!("one tenant") };
+    let mut sent = Vec::new();
+    for seed in 0..3 {
+        sent.push(tenant.send_one(&mut fastrand::Rng::with_seed(seed)).await);
+    }
+    world.come_to_rest(&sent, PATIENCE).await;
+    let database = world.database().await;
+    Model::of(&sent).check(&database).await;
+    let sql = "SELECT count(*) FROM batch_chunks WHERE status = 'DONE'";
+    assert!(database.query_one(sql, &[]).await.unwrap().get::<_, i64>(0) >= 3);
+    assert_eq!(world.unhandled().await, 3, "{}", world.delivery.summary());
 }
 
 /// Notes how many connections the functions have at most.

@@ -26,6 +26,7 @@ use crate::stand::{answer, http_event, references, store_variables};
 
 use super::delivery::{Delivery, Queue, Source};
 use super::senders::{Sent, Tenant};
+use super::topic::Topic;
 
 /// Executions at a time of each function that reads a queue.
 const UPSERTS: usize = 4;
@@ -43,6 +44,8 @@ pub(crate) struct World {
     pub(crate) cluster: Cluster,
     pub(crate) faults: Faults,
     pub(crate) delivery: Delivery,
+    /// If chunks go through Kafka. What fails of them goes through the queue.
+    pub(crate) topic: Option<Topic>,
     ingest: Function,
     batches: Function,
     chunker: Function,
@@ -64,6 +67,15 @@ struct Clients {
 
 impl World {
     pub(crate) async fn start() -> Self {
+        Self::with(None).await
+    }
+
+    /// With Kafka between the chunker and `upsert`.
+    pub(crate) async fn over_kafka() -> Self {
+        Self::with(Some(Topic::start())).await
+    }
+
+    async fn with(mut topic: Option<Topic>) -> Self {
         let name = format!("storm-{}", Uuid::new_v4().simple());
         let clients = Clients::new().await;
         let cluster = Cluster::start(&[]).await;
@@ -105,6 +117,7 @@ impl World {
             ("RECONCILE_STOPPED_FOR", STILL_SECONDS.to_string()),
             ("RECONCILE_UNFINISHED_FOR", STILL_SECONDS.to_string()),
         ]);
+        variables.extend(topic.iter().flat_map(Topic::variables));
         let template = Template::read(references());
         let function = |name: &str, logical_id: &str| {
             Function::new(name, template.function_with(logical_id, &variables), &variables)
@@ -121,7 +134,11 @@ impl World {
                 Source { queue: chunks_failed, function: dead_letter.clone(), at_once: DEAD_LETTERS },
             ],
         );
+        if let Some(topic) = &mut topic {
+            topic.deliver_to(&upsert, delivery.weather());
+        }
         Self {
+            topic,
             ingest: function("product-ingest", "ProductIngestFunction"),
             batches: function("batches", "BatchesFunction"),
             reconcile: function("reconcile", "ReconcileFunction"),
@@ -194,7 +211,8 @@ impl World {
                     _ => open.push(batch.batch_id),
                 }
             }
-            if open.is_empty() && self.delivery.is_idle().await {
+            let is_read = self.topic.as_ref().is_none_or(Topic::is_idle);
+            if open.is_empty() && is_read && self.delivery.is_idle().await {
                 return;
             }
             assert!(begin.elapsed() < patience, "still open: {open:?}; {}", self.delivery.summary());

@@ -5,6 +5,7 @@
 
 mod database;
 mod listener;
+mod topic;
 
 use std::time::{Duration, SystemTime};
 

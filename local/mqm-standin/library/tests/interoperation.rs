@@ -4,27 +4,10 @@
 
 #![cfg(test)]
 
-use std::fs::File;
-use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use test_support::built::{self, MQ_LIBRARY, MQ_MANAGER};
-
-fn root() -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("../../..").canonicalize().unwrap()
-}
-
-/// Makes the environment of a client below `.local/`. Tests are processes of their own, and one
-/// makes it.
-fn environment(root: &Path, script: &str, name: &str, source: &str) -> PathBuf {
-    std::fs::create_dir_all(root.join(".local")).unwrap();
-    let lock = File::create(root.join(format!(".local/{name}.lock"))).unwrap();
-    lock.lock().unwrap();
-    let environment = format!(".local/{name}");
-    let made = Command::new(script).args([&environment, source]).current_dir(root).status();
-    assert!(made.unwrap().success(), "{environment} could not be made");
-    root.join(environment)
-}
+use test_support::environment::{environment, repository};
 
 /// A directory with the library alone. Cargo builds it beside the tests, among other libraries.
 fn library() -> tempfile::TempDir {
@@ -51,9 +34,9 @@ fn run(command: &mut Command) -> String {
 }
 
 fn pytest(file: &str) {
-    let root = root();
+    let root = repository();
     let python = ("scripts/python-env.sh", "local/mqm-standin/requirements.txt");
-    let environment = environment(&root, python.0, "mqm-standin", python.1);
+    let environment = environment(python.0, "mqm-standin", python.1);
     let output = run(Command::new(environment.join("bin/python"))
         .args(["-m", "pytest", "-q", "-p", "no:cacheprovider", file])
         .current_dir(root.join("local/mqm-standin/tests"))
@@ -67,9 +50,9 @@ fn pytest(file: &str) {
 /// IBM's client for Node.js finds the library by its name too, and gets messages by callbacks.
 #[test]
 fn the_client_for_node_works() {
-    let root = root();
+    let root = repository();
     let source = "local/mqm-standin/node";
-    let environment = environment(&root, "scripts/node-env.sh", "mqm-standin-node", source);
+    let environment = environment("scripts/node-env.sh", "mqm-standin-node", source);
     let output = run(Command::new("npm")
         .args(["test", "--silent"])
         .current_dir(environment)

@@ -7,6 +7,7 @@
     reason = "a test fails where it finds itself wrong"
 )]
 
+mod parking;
 mod partial_failures;
 mod payloads;
 mod queue;

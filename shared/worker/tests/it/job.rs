@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use retry::{Retry, Retryable};
 use serde_json::{Value, json};
-use worker::{Disposition, Failure, Job, Record, Visibility};
+use worker::{Disposition, Failure, Job, ParkError, Record, Visibility};
 
 use crate::queue::Queue;
 
@@ -14,6 +14,7 @@ use crate::queue::Queue;
 pub(crate) struct Words {
     visibility: Visibility,
     done: Mutex<Vec<String>>,
+    parked: Mutex<Vec<String>>,
 }
 
 #[derive(Debug, thiserror::Error)]
@@ -29,7 +30,12 @@ impl Retryable for Told {
 impl Words {
     pub(crate) fn new(queue: &Queue) -> Self {
         let visibility = Visibility::new(queue.client(), queue.url(), Duration::from_secs(10));
-        Self { visibility, done: Mutex::default() }
+        Self { visibility, done: Mutex::default(), parked: Mutex::default() }
+    }
+
+    /// The records that were parked, in their order.
+    pub(crate) fn parked(&self) -> Vec<String> {
+        self.parked.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
     /// The words that were begun, in their order.
@@ -77,11 +83,22 @@ impl Job for Words {
         }
         Plain.dispose(failure, record).await
     }
+
+    async fn park(&self, _: &Failure<Told>, record: &Record) -> Result<(), ParkError> {
+        match record.body.as_deref() {
+            Some(b"later refused") => Err(ParkError::Queue("the queue is away".into())),
+            Some(b"later unanswered") => std::future::pending().await,
+            _ => {
+                self.parked.lock().unwrap().push(record.id.as_ref().unwrap().to_string());
+                Ok(())
+            }
+        }
+    }
 }
 
 /// A job that decides as all do.
 #[derive(Debug)]
-struct Plain;
+pub(crate) struct Plain;
 
 impl Job for Plain {
     const SUBJECT: &'static str = Words::SUBJECT;
@@ -91,11 +108,11 @@ impl Job for Plain {
     type Error = Told;
 
     fn read(&self, _: &Record) -> Result<Vec<()>, Told> {
-        Ok(Vec::new())
+        Ok(vec![()])
     }
 
     async fn run(&self, (): (), _: &Record) -> Result<(), Told> {
-        Ok(())
+        Err(Told(Retry::Later))
     }
 
     fn visibility(&self, _: &Record) -> Option<&Visibility> {

@@ -9,6 +9,7 @@
 
 mod job;
 mod logging;
+mod partitions;
 mod queue;
 mod serving;
 mod visibility;

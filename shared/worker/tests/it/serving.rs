@@ -2,10 +2,8 @@
 
 use std::time::{Duration, SystemTime};
 
-use base64::Engine as _;
-use base64::engine::general_purpose::STANDARD;
 use serde_json::{Value, json};
-use worker::{BatchResponse, Failure, UnknownEvent, serve, serve_directly};
+use worker::{BatchResponse, Failure, ServeError, UnknownEvent, serve, serve_directly};
 
 use crate::job::{Words, messages};
 use crate::queue::Queue;
@@ -91,32 +89,6 @@ async fn work_that_outlasts_its_time_is_cut_off_and_left_to_the_queue() {
 }
 
 #[tokio::test]
-async fn a_partition_stops_at_its_first_failure_and_the_others_go_on() {
-    let record = |partition: i64, offset: i64, value: &str| {
-        json!({
-            "topic": "chunks.ready", "partition": partition, "offset": offset, "timestamp": 1_800_000_000_000_i64,
-            "timestampType": "CREATE_TIME", "key": STANDARD.encode("05927228000145"),
-            "value": STANDARD.encode(value), "headers": [{"content-type": [97, 112, 112]}],
-        })
-    };
-    for source in ["aws:kafka", "SelfManagedKafka"] {
-        let queue = Queue::start().await;
-        let words = Words::new(&queue);
-        let event = json!({"eventSource": source, "bootstrapServers": "b-1:9092", "records": {
-            "chunks.ready-1": [record(1, 7, "d")],
-            "chunks.ready-0": [record(0, 17, "c"), record(0, 15, "a"), record(0, 16, "later")],
-        }});
-        let response = serve(&words, event, SystemTime::now() + TIME).await.unwrap();
-        assert_eq!(words.begun(), ["a", "later", "d"]);
-        assert_eq!(
-            serde_json::to_value(response).unwrap(),
-            json!({"batchItemFailures": [{"itemIdentifier": {"topic-partition": "chunks.ready-0", "offset": 16}}]})
-        );
-        assert_eq!(queue.calls().await, 0, "Kafka has no visibility timeouts");
-    }
-}
-
-#[tokio::test]
 async fn an_event_that_is_itself_the_record_fails_as_a_whole() {
     let queue = Queue::start().await;
     let words = Words::new(&queue);
@@ -126,5 +98,5 @@ async fn an_event_that_is_itself_the_record_fails_as_a_whole() {
     assert!(matches!(failed, Err(Failure::OutOfTime)));
     assert_eq!(words.begun(), ["1"]);
     let unknown = serve(&words, json!({}), ends_at).await;
-    assert!(matches!(unknown, Err(UnknownEvent::Source)));
+    assert!(matches!(unknown, Err(ServeError::Event(UnknownEvent::Source))));
 }

@@ -1,0 +1,46 @@
+//! The topic of chunks, which comes before the schema.
+
+use aws::{Environment, Sdk};
+use kafka::{Cluster, Settings, Topic, TopicPlan};
+use krafka::testing::{ApiKey, FakeBroker};
+use migrate::{InvocationError, Migrate, MigrateError};
+
+use crate::listener::Listener;
+use crate::{deadline, nowhere, sample};
+
+async fn topic(servers: &str) -> Topic {
+    let mut environment = Environment::of(|name| match name {
+        "KAFKA_BOOTSTRAP_SERVERS" => Some(servers.to_owned()),
+        "KAFKA_AUTHENTICATION" => Some("none".to_owned()),
+        _ => None,
+    });
+    let settings = Settings::read(&mut environment);
+    environment.check().unwrap();
+    let sdk = Sdk::at("http://127.0.0.1:9", "us-east-1", "id", "key").await;
+    Topic::new(Cluster::new(settings, &sdk), TopicPlan { partitions: 3, replication: Some(1) })
+}
+
+#[tokio::test]
+async fn the_topic_is_created_before_the_database_is_asked_and_once() {
+    let broker = FakeBroker::start().await.unwrap();
+    let topic = topic(&broker.bootstrap_servers()).await;
+    let migrate = Migrate::new(Ok(()), async || nowhere()).with_topic(Some(topic));
+    for _ in 0..2 {
+        let failed = migrate.handle(sample("direct", ""), deadline()).await.unwrap_err();
+        assert!(matches!(failed, InvocationError::Migrate(MigrateError::Database(_))), "{failed:?}");
+    }
+    assert_eq!(broker.request_count(ApiKey::CreateTopics), 1);
+    assert_eq!(broker.next_offset("chunks.ready", 2), Some(0), "it has three partitions");
+}
+
+#[tokio::test]
+async fn a_cluster_that_is_away_fails_the_deployment_and_is_named() {
+    let [port] = test_support::ports::free().unwrap();
+    let servers = format!("127.0.0.1:{port}");
+    let listener = Listener::start(&[]).await;
+    let migrate = Migrate::new(Ok(()), async || nowhere()).with_topic(Some(topic(&servers).await));
+    migrate.handle(sample("create", &listener.url), deadline()).await.unwrap();
+    let answers = listener.answers();
+    assert_eq!(answers[0]["Status"], "FAILED");
+    assert!(answers[0]["Reason"].as_str().unwrap().contains(&servers), "{answers:?}");
+}

@@ -1,0 +1,102 @@
+//! Records of Kafka.
+//!
+//! Kafka counts no attempts, and what is not committed blocks what comes after it. So a record that
+//! fails is parked: its job moves it to a queue, where it is retried and given up like any message.
+//! Lambda commits a batch as a whole, unless its mapping reports partial failures, which not every
+//! mapping can. So there are two answers: success if every record is done or parked, and an error
+//! otherwise, after which Lambda delivers the whole batch again.
+
+use std::time::{Duration, SystemTime};
+
+use clock::Deadline;
+use tracing::Instrument as _;
+
+use crate::serve::work;
+use crate::{Disposition, Failure, Job, ParkError, Record, UnknownEvent};
+
+/// The part of the reserve that is kept for the answer, also while the queue does not answer.
+const ANSWER: Duration = Duration::from_millis(300);
+
+/// Why an invocation failed as a whole.
+#[derive(Debug, thiserror::Error)]
+#[expect(missing_docs, reason = "each variant's message says what went wrong")]
+pub enum ServeError {
+    #[error(transparent)]
+    Event(#[from] UnknownEvent),
+    /// Lambda delivers the batch again. What is done is done once: jobs are idempotent.
+    #[error("{record} was neither done nor parked")]
+    Unsettled { record: String, source: ParkError },
+    #[error("the time was over before {record} began")]
+    OutOfTime { record: String },
+}
+
+/// Handles the records of each partition in their order. If one can be neither done nor parked,
+/// those after it wait for the next delivery; other partitions go on.
+///
+/// Without time for another record the invocation fails, so that the next one continues where this
+/// one was done. But if this one parked a record, it parks the rest too: the next delivery begins
+/// with the same records, of which those that take all the time would do so each time.
+pub(crate) async fn serve<J: Job>(
+    job: &J,
+    partitions: Vec<Vec<Record>>,
+    ends_at: SystemTime,
+) -> Result<(), ServeError> {
+    let working = Deadline::of_invocation(ends_at, J::RESERVE);
+    let parking = Deadline::of_invocation(ends_at, ANSWER);
+    let mut has_parked = false;
+    let mut unsettled = None;
+    for partition in partitions {
+        for record in partition {
+            if working.has_passed() && !has_parked {
+                unsettled.get_or_insert(ServeError::OutOfTime { record: name(&record) });
+                break;
+            }
+            match settle(job, &record, working, parking).await {
+                Ok(Settled::Done) => {}
+                Ok(Settled::Parked) => has_parked = true,
+                Err(source) => {
+                    unsettled.get_or_insert(ServeError::Unsettled { record: name(&record), source });
+                    break;
+                }
+            }
+        }
+    }
+    unsettled.map_or(Ok(()), Err)
+}
+
+/// What became of a record.
+enum Settled {
+    Done,
+    Parked,
+}
+
+async fn settle<J: Job>(
+    job: &J,
+    record: &Record,
+    working: Deadline,
+    parking: Deadline,
+) -> Result<Settled, ParkError> {
+    let Err((failure, span)) = work(job, record, working).await else { return Ok(Settled::Done) };
+    park(job, record, failure, parking).instrument(span).await
+}
+
+async fn park<J: Job>(
+    job: &J,
+    record: &Record,
+    failure: Failure<J::Error>,
+    deadline: Deadline,
+) -> Result<Settled, ParkError> {
+    if Box::pin(job.dispose(&failure, record)).await == Disposition::Acknowledge {
+        return Ok(Settled::Done);
+    }
+    let parking = deadline.run(Box::pin(job.park(&failure, record)));
+    parking.await.unwrap_or(Err(ParkError::OutOfTime))?;
+    let event_type = format!("{}.parked", J::SUBJECT);
+    tracing::info!(event_type, "the record of Kafka was moved to the queue, which retries it");
+    Ok(Settled::Parked)
+}
+
+/// As `topic-partition@offset`.
+fn name(record: &Record) -> String {
+    record.id.as_ref().map(ToString::to_string).unwrap_or_default()
+}

@@ -1,0 +1,38 @@
+//! Environments of other languages' programs, which scripts of this repository make below
+//! `.local/`.
+
+use std::fs::File;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+/// The root of the repository.
+///
+/// # Panics
+/// The directory that this was built in is gone.
+#[must_use]
+pub fn repository() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("..").canonicalize().unwrap()
+}
+
+/// Lets a script, as `scripts/python-env.sh`, make the environment `.local/<name>` from `source`,
+/// unless it is there, and returns its directory. Tests are processes of their own, and one makes
+/// it.
+///
+/// # Panics
+/// The script fails, for example because no package index can be reached.
+#[must_use]
+pub fn environment(script: &str, name: &str, source: &str) -> PathBuf {
+    let root = repository();
+    std::fs::create_dir_all(root.join(".local")).unwrap();
+    let lock = File::create(root.join(format!(".local/{name}.lock"))).unwrap();
+    lock.lock().unwrap();
+    let environment = format!(".local/{name}");
+    // What it says goes to standard error, where a program's own output does not stand.
+    let made = Command::new(script).args([&environment, source]).current_dir(&root).output().unwrap();
+    assert!(
+        made.status.success(),
+        "{environment} could not be made: {}",
+        String::from_utf8_lossy(&made.stderr)
+    );
+    root.join(environment)
+}

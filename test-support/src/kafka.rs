@@ -1,0 +1,163 @@
+//! The stand-in for Kafka: a cluster of `local/kafka/broker.py` in a process of its own, which ends
+//! with its value. That file says what it can do.
+
+use std::io::{BufRead as _, BufReader, Write as _};
+use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
+use std::sync::Mutex;
+
+use nix::sys::signal::{Signal, kill};
+use nix::unistd::Pid;
+use serde_json::{Value, json};
+
+use crate::environment;
+
+/// Errors of Kafka's protocol, for [`Broker::fail`] and [`Broker::fail_next`].
+pub mod code {
+    /// `UNKNOWN_TOPIC_OR_PARTITION`.
+    pub const UNKNOWN_TOPIC: i16 = 3;
+    /// `NOT_LEADER_OR_FOLLOWER`.
+    pub const NOT_LEADER: i16 = 6;
+    /// `REQUEST_TIMED_OUT`.
+    pub const TIMED_OUT: i16 = 7;
+    /// `NOT_ENOUGH_REPLICAS`.
+    pub const TOO_FEW_REPLICAS: i16 = 19;
+    /// `TOPIC_AUTHORIZATION_FAILED`.
+    pub const NOT_AUTHORIZED: i16 = 29;
+    /// `INVALID_RECORD`.
+    pub const INVALID_RECORD: i16 = 87;
+    /// Not an error of the protocol: the broker closes the connection instead of answering
+    /// (librdkafka's `RD_KAFKA_RESP_ERR__TRANSPORT`).
+    pub const DISCONNECTED: i16 = -195;
+}
+
+/// Kinds of requests, for [`Broker::fail_next`].
+pub mod api {
+    /// `Produce`.
+    pub const PRODUCE: i16 = 0;
+    /// `Metadata`.
+    pub const METADATA: i16 = 3;
+    /// `InitProducerId`.
+    pub const INIT_PRODUCER_ID: i16 = 22;
+}
+
+/// A cluster of three brokers without TLS and logins. A topic that a client asks about and allows
+/// to be made has four partitions.
+#[derive(Debug)]
+pub struct Broker {
+    process: Child,
+    console: Mutex<(ChildStdin, BufReader<ChildStdout>)>,
+    bootstrap_servers: String,
+}
+
+impl Broker {
+    /// Starts a cluster. The first start in a checkout installs its Python environment.
+    ///
+    /// # Panics
+    /// It does not start.
+    #[must_use]
+    pub fn start() -> Self {
+        let home = environment::environment("scripts/python-env.sh", "kafka", "local/kafka/requirements.txt");
+        let mut process = Command::new(home.join("bin/python"))
+            .arg(environment::repository().join("local/kafka/broker.py"))
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .spawn()
+            .unwrap();
+        let input = process.stdin.take().unwrap();
+        let mut output = BufReader::new(process.stdout.take().unwrap());
+        let mut line = String::new();
+        output.read_line(&mut line).unwrap();
+        assert!(line.starts_with("127.0.0.1:"), "the stand-in for Kafka does not start: {line}");
+        Self { process, console: Mutex::new((input, output)), bootstrap_servers: line.trim().to_owned() }
+    }
+
+    /// As `127.0.0.1:40381,127.0.0.1:35887,127.0.0.1:35101`.
+    #[must_use]
+    pub fn bootstrap_servers(&self) -> &str {
+        &self.bootstrap_servers
+    }
+
+    /// The process of the whole cluster.
+    #[must_use]
+    pub fn id(&self) -> u32 {
+        self.process.id()
+    }
+
+    /// Creates a topic with three replicas.
+    pub fn create_topic(&self, topic: &str, partitions: u16) {
+        self.control(&json!({"topic": topic, "partitions": partitions, "replication": 3}));
+    }
+
+    /// Answers requests about a topic with this error from now on; 0 ends it.
+    pub fn fail(&self, topic: &str, code: i16) {
+        self.control(&json!({"fail": topic, "code": code}));
+    }
+
+    /// Answers the next requests of a kind with these errors, one each.
+    pub fn fail_next(&self, api: i16, codes: &[i16]) {
+        self.control(&json!({"next": api, "codes": codes}));
+    }
+
+    /// Takes a broker, from 1 to 3, off the network. Its connections are closed, and its partitions
+    /// keep it as their leader.
+    pub fn take_down(&self, broker: u8) {
+        self.control(&json!({"down": broker}));
+    }
+
+    /// Puts a broker on the network again.
+    pub fn bring_up(&self, broker: u8) {
+        self.control(&json!({"up": broker}));
+    }
+
+    /// Lets the cluster stand still: it takes connections and answers nothing.
+    pub fn pause(&self) {
+        self.signal(Signal::SIGSTOP);
+    }
+
+    /// Lets a cluster that stands still go on.
+    pub fn resume(&self) {
+        self.signal(Signal::SIGCONT);
+    }
+
+    fn signal(&self, signal: Signal) {
+        kill(Pid::from_raw(i32::try_from(self.process.id()).unwrap()), signal).unwrap();
+    }
+
+    /// Gives the stand-in a command, which its file describes.
+    ///
+    /// # Panics
+    /// It refuses the command.
+    pub fn control(&self, command: &Value) {
+        let mut console = self.console.lock().unwrap();
+        let (input, output) = &mut *console;
+        writeln!(input, "{command}").unwrap();
+        let mut answer = String::new();
+        output.read_line(&mut answer).unwrap();
+        assert_eq!(answer.trim(), "{}", "{command}");
+    }
+}
+
+impl Drop for Broker {
+    fn drop(&mut self) {
+        // A failure here would hide the test's own.
+        let _gone = self.process.kill();
+        let _reaped = self.process.wait();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_cluster_starts_obeys_and_ends() {
+        let broker = Broker::start();
+        assert_eq!(broker.bootstrap_servers().split(',').count(), 3);
+        broker.create_topic("chunks.ready", 6);
+        broker.fail_next(api::PRODUCE, &[code::NOT_LEADER]);
+        let address = broker.bootstrap_servers().split(',').next().unwrap().to_owned();
+        drop(std::net::TcpStream::connect(&address).unwrap());
+        drop(broker);
+        assert!(std::net::TcpStream::connect(&address).is_err());
+    }
+}

@@ -1,0 +1,189 @@
+//! Kafka between the chunker and `upsert`, and what brings its records to the function, as Lambda
+//! does: in order within a partition, a batch again until the function took it. In a storm batches
+//! also come twice at the same time, and again later, as after a rebalance.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use krafka::Kafka;
+use krafka::consumer::{Consumer, ConsumerRecord};
+use serde_json::{Value, json};
+use test_support::kafka::Broker;
+use tokio::task::JoinHandle;
+
+use super::delivery::{FORGOTTEN, Shared, TWICE};
+use crate::stand::function::{Function, Invoked};
+
+const TOPIC: &str = "chunks.ready";
+const PARTITIONS: u16 = 4;
+/// Records that one execution gets at most.
+const BATCH: usize = 5;
+/// How long a reader waits for records, and before it delivers a batch again.
+const PAUSE: Duration = Duration::from_millis(200);
+
+#[derive(Debug)]
+pub(crate) struct Topic {
+    broker: Broker,
+    readers: Vec<(JoinHandle<()>, Arc<AtomicBool>)>,
+}
+
+impl Topic {
+    pub(crate) fn start() -> Self {
+        let broker = Broker::start();
+        broker.create_topic(TOPIC, PARTITIONS);
+        Self { broker, readers: Vec::new() }
+    }
+
+    /// What the chunker needs to know.
+    pub(crate) fn variables(&self) -> [(&'static str, String); 4] {
+        [
+            ("CHUNK_TRANSPORT", "kafka".to_owned()),
+            ("KAFKA_AUTHENTICATION", "none".to_owned()),
+            ("KAFKA_BOOTSTRAP_SERVERS", self.broker.bootstrap_servers().to_owned()),
+            ("KAFKA_CHUNKS_TOPIC", TOPIC.to_owned()),
+        ]
+    }
+
+    /// Begins to bring records to a function, an execution for each partition.
+    pub(crate) fn deliver_to(&mut self, function: &Function, shared: &Arc<Shared>) {
+        for partition in 0..i32::from(PARTITIONS) {
+            let is_idle = Arc::new(AtomicBool::new(false));
+            let reader = Reader {
+                servers: self.broker.bootstrap_servers().to_owned(),
+                partition,
+                function: function.clone(),
+                shared: Arc::clone(shared),
+                is_idle: Arc::clone(&is_idle),
+            };
+            self.readers.push((tokio::spawn(reader.read()), is_idle));
+        }
+    }
+
+    /// Whether every record was taken, as far as the readers have looked.
+    pub(crate) fn is_idle(&self) -> bool {
+        self.readers.iter().all(|(_, is_idle)| is_idle.load(Ordering::Relaxed))
+    }
+
+    /// Takes the cluster away for a while: it stands still, and then a broker is off the network.
+    pub(crate) async fn fail_for(&self, time: Duration) {
+        self.broker.pause();
+        tokio::time::sleep(time).await;
+        self.broker.resume();
+        self.broker.take_down(1);
+        tokio::time::sleep(time).await;
+        self.broker.bring_up(1);
+    }
+
+    /// Puts records that no chunker wrote among the others.
+    pub(crate) async fn spoil(&self, values: &[Option<&str>]) {
+        let kafka = Kafka::builder(self.broker.bootstrap_servers()).connect().await.unwrap();
+        let producer = kafka.producer().build().await.unwrap();
+        for value in values {
+            let record = match value {
+                Some(value) => krafka::Record::new(TOPIC, value.as_bytes().to_vec()),
+                None => krafka::Record::tombstone(TOPIC, "key"),
+            };
+            let _place = producer.send(record).await.unwrap();
+        }
+    }
+}
+
+impl Drop for Topic {
+    fn drop(&mut self) {
+        self.readers.iter().for_each(|(reader, _)| reader.abort());
+    }
+}
+
+struct Reader {
+    servers: String,
+    partition: i32,
+    function: Function,
+    shared: Arc<Shared>,
+    is_idle: Arc<AtomicBool>,
+}
+
+impl Reader {
+    async fn read(self) {
+        let consumer = self.consumer().await;
+        let mut earlier = Vec::new();
+        loop {
+            let Ok(records) = consumer.poll(PAUSE).await else {
+                tokio::time::sleep(PAUSE).await;
+                continue;
+            };
+            self.is_idle.store(records.is_empty(), Ordering::Relaxed);
+            for batch in records.chunks(BATCH) {
+                let event = event(self.partition, batch).to_string();
+                self.until_taken(&event).await;
+                earlier.push(event);
+                if self.shared.chance(FORGOTTEN) {
+                    let from = self.shared.below(earlier.len());
+                    for event in &earlier[from..] {
+                        self.until_taken(event).await;
+                    }
+                }
+            }
+        }
+    }
+
+    async fn consumer(&self) -> Consumer {
+        let kafka = Kafka::builder(self.servers.as_str()).connect().await.unwrap();
+        let consumer = kafka.consumer_without_group().build().await.unwrap();
+        consumer.assign(TOPIC, vec![self.partition]).await.unwrap();
+        consumer.seek_to_beginning(TOPIC, self.partition).await.unwrap();
+        consumer
+    }
+
+    async fn until_taken(&self, event: &str) {
+        loop {
+            let taken = if self.shared.chance(TWICE) {
+                self.shared.twice.fetch_add(1, Ordering::Relaxed);
+                let (one, other) = tokio::join!(self.invoke(event), self.invoke(event));
+                one || other
+            } else {
+                self.invoke(event).await
+            };
+            if taken {
+                return;
+            }
+            tokio::time::sleep(PAUSE).await;
+        }
+    }
+
+    /// Whether the function took the batch: anything but an error commits it.
+    async fn invoke(&self, event: &str) -> bool {
+        self.shared.delivered.fetch_add(1, Ordering::Relaxed);
+        let invoked = self.function.invoke(event.to_owned().into()).await;
+        let taken = matches!(invoked, Invoked::Answered(_));
+        if !taken {
+            self.shared.failed.fetch_add(1, Ordering::Relaxed);
+        }
+        taken
+    }
+}
+
+/// As Lambda hands over records.
+fn event(partition: i32, records: &[ConsumerRecord]) -> Value {
+    let text = |bytes: &Option<_>| bytes.as_ref().map(|bytes| STANDARD.encode(bytes));
+    let records: Vec<Value> = records
+        .iter()
+        .map(|record| {
+            json!({
+                "topic": TOPIC,
+                "partition": record.partition,
+                "offset": record.offset,
+                "timestamp": record.timestamp,
+                "timestampType": "CREATE_TIME",
+                "key": text(&record.key),
+                "value": text(&record.value),
+                "headers": [],
+            })
+        })
+        .collect();
+    let mut partitions = serde_json::Map::new();
+    partitions.insert(format!("{TOPIC}-{partition}"), Value::Array(records));
+    json!({"eventSource": "SelfManagedKafka", "bootstrapServers": "127.0.0.1:9092", "records": partitions})
+}

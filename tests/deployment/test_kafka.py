@@ -1,0 +1,138 @@
+"""Chunks over Kafka: the mapping, who may do what, and that nothing of it is there with SQS."""
+
+import json
+
+import pytest
+from cloudformation import deploy
+from scenarios import DATABASE_VPC, EVERYTHING, EXISTING_DATABASE, MSK, MSK_SCRAM, OTHER_KAFKA, OTHER_SECRET, SCENARIOS, SECRET
+
+OVER_MSK = {**EXISTING_DATABASE, **MSK}
+OVER_OTHERS = {**EXISTING_DATABASE, **OTHER_KAFKA}
+CLUSTER = MSK["KafkaClusterArn"]
+TOPIC = CLUSTER.replace(":cluster/", ":topic/") + "/chunks.ready"
+GROUP = CLUSTER.replace(":cluster/", ":group/") + "/integrahub-upsert"
+
+
+def kafka_resources(stack):
+    return {name for name in stack.resources if "Kafka" in name or "Msk" in name}
+
+
+def variables(stack):
+    found = {}
+    for name, function in stack.of("AWS::Lambda::Function").items():
+        given = function["Properties"].get("Environment", {}).get("Variables", {})
+        ours = {variable: value for variable, value in given.items() if "KAFKA" in variable or variable == "CHUNK_TRANSPORT"}
+        if ours:
+            found[name.removesuffix("Function")] = ours
+    return found
+
+
+def statements(stack, policy):
+    given = stack.properties(policy)["PolicyDocument"]["Statement"]
+    return {(action, each["Resource"]) for each in given if each["Effect"] == "Allow" for action in ([each["Action"]] if isinstance(each["Action"], str) else each["Action"])}
+
+
+def attached(stack, policy):
+    return {name.removesuffix("Role") for name, role in stack.of("AWS::IAM::Role").items() if f"«{policy}»" in role["Properties"].get("ManagedPolicyArns", [])}
+
+
+@pytest.mark.parametrize("parameters", [EXISTING_DATABASE, SCENARIOS["chunks over MSK, ingest switched off"]], ids=["sqs", "no ingest"])
+def test_nothing_is_there_without_kafka(parameters):
+    stack = deploy(parameters)
+    assert kafka_resources(stack) == set() and variables(stack) == {}
+    assert "kafka" not in json.dumps(stack.resources).lower()
+
+
+def test_a_mapping_reads_from_the_beginning_and_never_gives_up():
+    for parameters, name, other in [(OVER_MSK, "UpsertFromMsk", "UpsertFromKafka"), (OVER_OTHERS, "UpsertFromKafka", "UpsertFromMsk")]:
+        stack = deploy(parameters)
+        assert other not in stack.resources
+        mapping = stack.properties(name)
+        assert mapping["StartingPosition"] == "TRIM_HORIZON"
+        assert mapping["Topics"] == ["chunks.ready"] and int(mapping["BatchSize"]) == 10
+        # With a destination Lambda gives up after ten attempts, and sends it offsets alone.
+        assert not {"DestinationConfig", "MaximumRetryAttempts", "MaximumRecordAgeInSeconds", "FunctionResponseTypes"} & set(mapping)
+        assert "UpsertFunctionReady" in stack.resources, "what is parked is read too"
+
+
+def test_a_mapping_finds_its_cluster_and_group():
+    msk = deploy(OVER_MSK).properties("UpsertFromMsk")
+    assert msk["EventSourceArn"] == CLUSTER and "SourceAccessConfigurations" not in msk
+    assert msk["AmazonManagedKafkaEventSourceConfig"] == {"ConsumerGroupId": "integrahub-upsert"}
+    other = deploy(OVER_OTHERS).properties("UpsertFromKafka")
+    assert other["SelfManagedEventSource"]["Endpoints"]["KafkaBootstrapServers"] == OTHER_KAFKA["KafkaBootstrapServers"].split(",")
+    assert other["SelfManagedKafkaEventSourceConfig"] == {"ConsumerGroupId": "integrahub-upsert"}
+
+
+@pytest.mark.parametrize(
+    "parameters, name, access",
+    [
+        ({**EXISTING_DATABASE, **MSK_SCRAM}, "UpsertFromMsk", [("SASL_SCRAM_512_AUTH", OTHER_SECRET)]),
+        ({**EXISTING_DATABASE, **MSK_SCRAM, "KafkaAuthentication": "mtls"}, "UpsertFromMsk", [("CLIENT_CERTIFICATE_TLS_AUTH", OTHER_SECRET)]),
+        (OVER_OTHERS, "UpsertFromKafka", [("CLIENT_CERTIFICATE_TLS_AUTH", OTHER_SECRET), ("SERVER_ROOT_CA_CERTIFICATE", SECRET)]),
+        (
+            SCENARIOS["chunks over another Kafka, without login"],
+            "UpsertFromKafka",
+            [("VPC_SUBNET", "subnet:subnet-33333333"), ("VPC_SECURITY_GROUP", "security_group:sg-33333333")],
+        ),
+    ],
+    ids=["SCRAM", "mTLS", "an authority", "a network"],
+)
+def test_a_mapping_logs_in_as_the_functions_do(parameters, name, access):
+    given = deploy(parameters).properties(name)["SourceAccessConfigurations"]
+    assert [(each["Type"], each["URI"]) for each in given] == access
+
+
+def test_each_role_may_do_what_its_function_does():
+    stack = deploy(OVER_MSK)
+    assert attached(stack, "KafkaProduceAccess") == {"Chunker", "Migrate"}
+    assert attached(stack, "KafkaConsumeAccess") == {"Upsert"}
+    assert statements(stack, "KafkaProduceAccess") == {
+        ("kafka-cluster:Connect", CLUSTER),
+        ("kafka-cluster:WriteDataIdempotently", CLUSTER),
+        ("kafka-cluster:CreateTopic", TOPIC),
+        ("kafka-cluster:DescribeTopic", TOPIC),
+        ("kafka-cluster:WriteData", TOPIC),
+    }
+    assert statements(stack, "KafkaConsumeAccess") == {
+        ("kafka:DescribeCluster", CLUSTER),
+        ("kafka:DescribeClusterV2", CLUSTER),
+        ("kafka:GetBootstrapBrokers", CLUSTER),
+        ("kafka-cluster:Connect", CLUSTER),
+        ("kafka-cluster:DescribeClusterDynamicConfiguration", CLUSTER),
+        ("kafka-cluster:DescribeTopic", TOPIC),
+        ("kafka-cluster:ReadData", TOPIC),
+        ("kafka-cluster:DescribeGroup", GROUP),
+        ("kafka-cluster:AlterGroup", GROUP),
+    }
+
+
+def test_secrets_are_read_by_those_who_log_in_with_them():
+    stack = deploy(OVER_OTHERS)
+    assert statements(stack, "KafkaProduceAccess") == {("secretsmanager:GetSecretValue", OTHER_SECRET)}
+    assert statements(stack, "KafkaConsumeAccess") == {("secretsmanager:GetSecretValue", OTHER_SECRET), ("secretsmanager:GetSecretValue", SECRET)}
+    scram = statements(deploy({**EXISTING_DATABASE, **MSK_SCRAM}), "KafkaConsumeAccess")
+    assert ("kafka:ListScramSecrets", CLUSTER) in scram and ("secretsmanager:GetSecretValue", OTHER_SECRET) in scram
+
+
+def test_the_functions_learn_the_cluster():
+    given = variables(deploy({**OVER_OTHERS, **DATABASE_VPC}))
+    shared = {
+        "CHUNK_TRANSPORT": "kafka",
+        "KAFKA_AUTHENTICATION": "mtls",
+        "KAFKA_BOOTSTRAP_SERVERS": OTHER_KAFKA["KafkaBootstrapServers"],
+        "KAFKA_CHUNKS_TOPIC": "chunks.ready",
+        "KAFKA_SECRET_ARN": OTHER_SECRET,
+    }
+    assert set(given) == {"Chunker", "Migrate"}
+    assert given["Chunker"] == shared
+    assert {**given["Migrate"], "KAFKA_CHUNKS_PARTITIONS": 0, "KAFKA_CHUNKS_REPLICATION": 0} == {**shared, "KAFKA_CHUNKS_PARTITIONS": 0, "KAFKA_CHUNKS_REPLICATION": 0}
+
+
+def test_lag_raises_an_alarm_and_is_on_the_dashboard():
+    stack = deploy(EVERYTHING)
+    alarm = stack.properties("KafkaLagOfChunksAlarm")
+    assert alarm["MetricName"] == "OffsetLag" and alarm["AlarmActions"]
+    assert "OffsetLag" in json.dumps(json.loads(stack.properties("IngestDashboard")["DashboardBody"]))
+    over_sqs = deploy({**{name: value for name, value in EVERYTHING.items() if "Kafka" not in name}, "ChunkTransport": "sqs"})
+    assert "OffsetLag" not in json.dumps(json.loads(over_sqs.properties("IngestDashboard")["DashboardBody"]))
