@@ -151,8 +151,8 @@ impl Upsert {
     }
 }
 
-/// Whether a chunk may wait for locks without an attempt being counted. Its event keeps its time, so
-/// that waiting has an end.
+/// Whether a chunk may wait for locks without an attempt being counted. Its event keeps its time,
+/// so that waiting has an end.
 fn may_wait(event: &ChunkEvent) -> bool {
     SystemTime::from(event.attributes().time).elapsed().unwrap_or_default() < LONGEST_WAIT
 }

@@ -129,8 +129,8 @@ fn is_from_sqs(event: &Value) -> bool {
     event.pointer("/Records/0/eventSource").and_then(Value::as_str) == Some("aws:sqs")
 }
 
-/// Sorts an event's records into lanes. The records of a lane are handled in their order. A partition
-/// of Kafka is a lane; so is each message of SQS.
+/// Sorts an event's records into lanes. The records of a lane are handled in their order. A
+/// partition of Kafka is a lane; so is each message of SQS.
 ///
 /// # Errors
 /// If the event as a whole cannot be read.

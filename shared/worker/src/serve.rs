@@ -43,7 +43,8 @@ pub async fn serve_directly<J: Job>(
     handle(job, &Record::of_invocation(event), deadline).await
 }
 
-/// Does all of a message's work, up to the first failure. An error returns the message to its queue.
+/// Does all of a message's work, up to the first failure. An error returns the message to its
+/// queue.
 async fn handle<J: Job>(job: &J, record: &Record, deadline: Deadline) -> Result<(), Failure<J::Error>> {
     match work(job, record, deadline).await {
         Ok(()) => Ok(()),
