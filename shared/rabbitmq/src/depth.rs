@@ -7,7 +7,7 @@ use mq::{Access, BrokerError, Deadline, DepthReport, QueueName};
 use crate::errors::During;
 use crate::leader;
 use crate::pools::ConnectionPools;
-use crate::session::{Session, inspect};
+use crate::session::Session;
 
 /// Counts the messages that are ready, and the consumers. AMQP tells nothing else of a queue. A
 /// quorum queue that has no leader for a moment shows 0 of both, so it is asked again.
@@ -18,11 +18,7 @@ pub(crate) async fn depth(
     deadline: Deadline,
 ) -> Result<DepthReport, BrokerError> {
     let session = Session::open(pool, access, deadline).await?;
-    let counted = match inspect(session.channel(), queue, deadline).await {
-        Ok(state) => leader::look_again(&session, queue, state, deadline).await,
-        Err(failure) => Err(failure),
-    };
-    match counted {
+    match leader::counts(&session, queue, deadline).await {
         Ok(state) => {
             session.finish(deadline).await;
             Ok(DepthReport {

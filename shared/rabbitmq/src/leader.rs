@@ -49,14 +49,14 @@ fn shows_a_leader(state: &Queue) -> bool {
     state.message_count() > 0 || state.consumer_count() > 0
 }
 
-/// Looks again at a queue that seems to be empty, if it is a quorum queue: that is what a queue
-/// without a leader shows too.
-pub(crate) async fn look_again(
+/// A queue's counts. One that seems to be empty is looked at again if it is a quorum queue: that is
+/// what a queue without a leader shows too.
+pub(crate) async fn counts(
     session: &Session,
     queue: &QueueName,
-    mut state: Queue,
     deadline: Deadline,
 ) -> Result<Queue, Failure> {
+    let mut state = inspect(session.channel(), queue, deadline).await?;
     if shows_a_leader(&state) || !is_quorum(session, queue, deadline).await {
         return Ok(state);
     }

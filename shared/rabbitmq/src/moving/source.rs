@@ -15,7 +15,7 @@ use crate::leader;
 use crate::message::times_back;
 use crate::queue_facts::{self, QueueKind};
 use crate::server::Counted;
-use crate::session::{Session, call, inspect, short};
+use crate::session::{Session, call, short};
 
 /// How many messages are looked at, at most. Those that are not moved are hidden from others until
 /// the end.
@@ -76,7 +76,7 @@ impl Source {
         reach: &Reach,
         deadline: Deadline,
     ) -> Result<Self, BrokerError> {
-        let state = match inspect(session.channel(), queue, deadline).await {
+        let state = match leader::counts(&session, queue, deadline).await {
             Ok(state) => state,
             Err(failure) => return Err(session.fail(failure, During::Queue(queue))),
         };
