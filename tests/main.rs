@@ -37,3 +37,4 @@ mod routes;
 mod targets;
 mod template;
 mod uploads;
+mod webhooks;
