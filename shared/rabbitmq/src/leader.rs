@@ -138,8 +138,7 @@ impl Holders {
     ) -> Result<Self, BrokerError> {
         let until = deadline.min(PATIENCE);
         let during = During::Queue(queue);
-        let channel =
-            session.throwaway_channel(until).await.map_err(|failure| failure.into_error(during))?;
+        let channel = session.throwaway_channel(until).await.map_err(|failure| failure.into_error(during))?;
         let counted = Self::count_on(&channel, queue, settled, until).await;
         // The connection is kept only without channels.
         let _ = call(deadline, channel.close(200, "OK".into())).await;
