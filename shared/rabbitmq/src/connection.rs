@@ -1,6 +1,6 @@
 //! One open connection, and how it ends.
 
-use std::collections::HashSet;
+use std::collections::HashMap;
 use std::fmt;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -17,6 +17,7 @@ use crate::events::{self, Peer};
 use crate::frame_filter::{Noticed, Shortage};
 use crate::health::HealthStatus;
 use crate::intake::Intake;
+use crate::leader::Leadership;
 use crate::server::Server;
 use crate::transport::Hangup;
 
@@ -39,28 +40,27 @@ pub struct Connection {
     pulse: Arc<Pulse>,
     noticed: Arc<Noticed>,
     host: Host,
-    /// Queues that are no quorum queues, as far as is known.
-    pub(crate) leaderless: Leaderless,
+    pub(crate) known_queues: KnownQueues,
     last_used: Mutex<Moment>,
 }
 
-/// The names of some queues, forgotten where they become many.
+/// Queues for which a commit needs no question of its own, forgotten where they become many.
 #[derive(Debug, Default)]
-pub(crate) struct Leaderless(Mutex<HashSet<QueueName>>);
+pub(crate) struct KnownQueues(Mutex<HashMap<QueueName, Leadership>>);
 
-impl Leaderless {
+impl KnownQueues {
     const MOST: usize = 64;
 
-    pub(crate) fn contains(&self, queue: &QueueName) -> bool {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).contains(queue)
+    pub(crate) fn get(&self, queue: &QueueName) -> Option<Leadership> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).get(queue).copied()
     }
 
-    pub(crate) fn insert(&self, queue: &QueueName) {
-        let mut names = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        if names.len() >= Self::MOST {
-            names.clear();
+    pub(crate) fn insert(&self, queue: &QueueName, leadership: Leadership) {
+        let mut known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        if known.len() >= Self::MOST {
+            known.clear();
         }
-        names.insert(queue.clone());
+        known.insert(queue.clone(), leadership);
     }
 }
 
@@ -81,7 +81,7 @@ impl Connection {
             pulse,
             noticed,
             host: config.runs_in(),
-            leaderless: Leaderless::default(),
+            known_queues: KnownQueues::default(),
             last_used,
         }
     }

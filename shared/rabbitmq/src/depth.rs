@@ -22,9 +22,9 @@ pub(crate) async fn depth(
         Ok(state) => {
             session.finish(deadline).await;
             Ok(DepthReport {
-                current_depth: state.message_count().into(),
+                current_depth: state.messages.into(),
                 max_depth: None,
-                open_input_count: Some(state.consumer_count().into()),
+                open_input_count: Some(state.consumers.into()),
                 open_output_count: None,
             })
         }

@@ -24,12 +24,12 @@ pub(crate) async fn fetch(
     deadline: Deadline,
 ) -> Result<Box<dyn UnitOfWork>, BrokerError> {
     if !command.selector.is_empty() {
-        return Err(BrokerError::unsupported("RabbitMQ cannot select messages by their properties"));
+        let detail = "RabbitMQ cannot select messages by their properties";
+        return Err(BrokerError::unsupported_member("/selector", detail));
     }
     if command.convert {
-        return Err(BrokerError::unsupported(
-            "RabbitMQ knows no character sets, so it cannot convert bodies",
-        ));
+        let detail = "RabbitMQ knows no character sets, so it cannot convert bodies";
+        return Err(BrokerError::unsupported_member("/convert", detail));
     }
     let (session, taking) = take(pool, access, queue, command, room, deadline).await?;
     if matches!(taking.stop, Some(Full::First)) {

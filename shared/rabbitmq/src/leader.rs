@@ -9,13 +9,14 @@
 
 use std::time::Duration;
 
-use lapin::Queue;
+use lapin::Channel;
 use lapin::options::{BasicGetOptions, BasicNackOptions};
 use mq::{BrokerError, Deadline, QueueName};
 
 use crate::errors::{During, Failure};
 use crate::queue_facts::{self, QueueKind};
-use crate::session::{Session, call, inspect, short};
+use crate::session::{Counts, Session, call, inspect, short};
+use crate::settlement::Unproven;
 
 /// How long a queue may have no leader, and how long it may take to apply an acknowledgement.
 const PATIENCE: Duration = Duration::from_secs(10);
@@ -27,26 +28,54 @@ const LONGEST_PAUSE: Duration = Duration::from_millis(100);
 /// How long an empty queue is looked at that may have no leader.
 const SECOND_LOOK: Duration = Duration::from_millis(500);
 
-/// Whether it is a quorum queue, as far as the user may know. It is asked once on a connection for
-/// queues of other types.
-pub(crate) async fn is_quorum(session: &Session, queue: &QueueName, deadline: Deadline) -> bool {
-    if session.has_no_leader_to_lose(queue) {
-        return false;
-    }
-    match queue_facts::learn(session, queue, deadline).await {
-        Ok(facts) if facts.kind == QueueKind::Quorum => true,
-        Ok(_) | Err(BrokerError::Unsupported { .. }) => {
-            session.note_no_leader_to_lose(queue);
-            false
+/// Whether a queue may lose a leader, and with it an acknowledgement.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Leadership {
+    /// It is a quorum queue.
+    Elected,
+    /// It is a classic queue or a stream.
+    Absent,
+    /// The broker does not tell this user, or names a type that this version does not know.
+    Unknown,
+}
+
+impl From<&QueueKind> for Leadership {
+    fn from(kind: &QueueKind) -> Self {
+        match kind {
+            QueueKind::Quorum => Self::Elected,
+            QueueKind::Classic | QueueKind::Stream => Self::Absent,
+            QueueKind::Other(_) => Self::Unknown,
         }
-        // The question that follows shows what is wrong.
-        Err(_) => false,
     }
 }
 
+/// Whether the queue may lose a leader. For queues other than quorum queues, the broker is asked
+/// once on a connection.
+///
+/// # Errors
+/// The broker did not answer, or there is no such queue. Nothing is noted then.
+pub(crate) async fn leadership(
+    session: &Session,
+    queue: &QueueName,
+    deadline: Deadline,
+) -> Result<Leadership, BrokerError> {
+    if let Some(noted) = session.noted_leadership(queue) {
+        return Ok(noted);
+    }
+    let leadership = match queue_facts::learn(session, queue, deadline).await {
+        Ok(facts) => Leadership::from(&facts.kind),
+        Err(BrokerError::Unsupported { .. }) => Leadership::Unknown,
+        Err(error) => return Err(error),
+    };
+    if leadership != Leadership::Elected {
+        session.note_leadership(queue, leadership);
+    }
+    Ok(leadership)
+}
+
 /// Whether an answer is that of a queue which has a leader for certain.
-fn shows_a_leader(state: &Queue) -> bool {
-    state.message_count() > 0 || state.consumer_count() > 0
+fn shows_a_leader(counts: Counts) -> bool {
+    counts.messages > 0 || counts.consumers > 0
 }
 
 /// A queue's counts. One that seems to be empty is looked at again if it is a quorum queue: that is
@@ -55,46 +84,37 @@ pub(crate) async fn counts(
     session: &Session,
     queue: &QueueName,
     deadline: Deadline,
-) -> Result<Queue, Failure> {
-    let mut state = inspect(session.channel(), queue, deadline).await?;
-    if shows_a_leader(&state) || !is_quorum(session, queue, deadline).await {
-        return Ok(state);
+) -> Result<Counts, Failure> {
+    let counts = inspect(session.channel(), queue, deadline).await?;
+    if shows_a_leader(counts) {
+        return Ok(counts);
     }
+    match leadership(session, queue, deadline).await {
+        Ok(Leadership::Absent | Leadership::Unknown) => Ok(counts),
+        // Where the broker could not say, it may be a quorum queue.
+        Ok(Leadership::Elected) | Err(_) => {
+            look_again(|| inspect(session.channel(), queue, deadline), deadline).await
+        }
+    }
+}
+
+/// Asks a queue that showed counts of 0 until it shows others, for as long as an election takes.
+async fn look_again<E, Answer: Future<Output = Result<Counts, E>>>(
+    mut ask: impl FnMut() -> Answer,
+    deadline: Deadline,
+) -> Result<Counts, E> {
     let until = deadline.min(SECOND_LOOK);
-    while !shows_a_leader(&state) && !until.has_passed() {
+    loop {
         tokio::time::sleep(LONGEST_PAUSE.min(until.remaining())).await;
-        state = inspect(session.channel(), queue, deadline).await?;
-    }
-    Ok(state)
-}
-
-/// Why it is not known that an acknowledgement was applied.
-#[derive(Debug)]
-pub(crate) enum Unproven {
-    Failure(Failure),
-    /// The queue went on counting those whose messages were acknowledged.
-    StillHeld,
-}
-
-impl From<Failure> for Unproven {
-    fn from(failure: Failure) -> Self {
-        Self::Failure(failure)
-    }
-}
-
-impl Unproven {
-    pub(crate) fn into_error(self, queue: &QueueName) -> BrokerError {
-        match self {
-            Self::Failure(failure) => failure.into_error(During::Queue(queue)),
-            Self::StillHeld => {
-                BrokerError::timeout(format!("the quorum queue {queue} did not apply it in time"))
-            }
+        let counts = ask().await?;
+        if shows_a_leader(counts) || until.has_passed() {
+            return Ok(counts);
         }
     }
 }
 
 /// How many consumers a quorum queue counts, those included that hold messages to be acknowledged.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Holders {
     /// How many it will count at most.
     left: u32,
@@ -104,9 +124,12 @@ pub(crate) struct Holders {
 
 impl Holders {
     /// Counts them, once the queue has a leader. `settled` of them hold what will be acknowledged.
+    /// It asks on a channel of its own: a refusal closes the channel that it answers, and on the
+    /// one with the deliveries RabbitMQ 4.3 would count that as a failure of each.
     ///
     /// # Errors
-    /// There is no leader in time, or the connection is lost. Nothing was acknowledged.
+    /// There is no leader in time, the broker refuses, or the connection is lost. Nothing was
+    /// acknowledged.
     pub(crate) async fn count(
         session: &Session,
         queue: &QueueName,
@@ -114,13 +137,27 @@ impl Holders {
         deadline: Deadline,
     ) -> Result<Self, BrokerError> {
         let until = deadline.min(PATIENCE);
+        let during = During::Queue(queue);
+        let channel = session.throwaway_channel(until).await.map_err(|failure| failure.into_error(during))?;
+        let counted = Self::count_on(&channel, queue, settled, until).await;
+        // The connection is kept only without channels.
+        let _ = call(deadline, channel.close(200, "OK".into())).await;
+        counted
+    }
+
+    async fn count_on(
+        channel: &Channel,
+        queue: &QueueName,
+        settled: usize,
+        until: Deadline,
+    ) -> Result<Self, BrokerError> {
         let mut pause = FIRST_PAUSE;
         loop {
-            let no_leader = match inspect(session.channel(), queue, until).await {
-                Ok(state) if shows_a_leader(&state) => {
+            let no_leader = match inspect(channel, queue, until).await {
+                Ok(counts) if shows_a_leader(counts) => {
                     let settled = u32::try_from(settled).unwrap_or(u32::MAX);
-                    let left = state.consumer_count().saturating_sub(settled);
-                    return Ok(Self { left, may_be_empty: left == 0 && state.message_count() == 0 });
+                    let left = counts.consumers.saturating_sub(settled);
+                    return Ok(Self { left, may_be_empty: left == 0 && counts.messages == 0 });
                 }
                 Ok(_) => until.has_passed(),
                 Err(Failure::Deadline) => true,
@@ -144,20 +181,20 @@ impl Holders {
         session: &Session,
         queue: &QueueName,
         deadline: Deadline,
-    ) -> Result<Queue, Unproven> {
+    ) -> Result<Counts, Unproven> {
         let until = deadline.min(PATIENCE);
         let election = deadline.min(ELECTION);
         let mut pause = FIRST_PAUSE;
         loop {
-            let state = inspect(session.channel(), queue, until).await?;
-            let is_fewer = state.consumer_count() <= self.left;
-            if is_fewer && shows_a_leader(&state) {
-                return Ok(state);
+            let counts = inspect(session.channel(), queue, until).await?;
+            let is_fewer = counts.consumers <= self.left;
+            if is_fewer && shows_a_leader(counts) {
+                return Ok(counts);
             }
             // Others may have emptied the queue, and left.
             let may_be_empty = self.may_be_empty || election.has_passed();
             if is_fewer && may_be_empty && is_really_empty(session, queue, until).await? {
-                return Ok(state);
+                return Ok(counts);
             }
             if until.has_passed() {
                 return Err(Unproven::StillHeld);
@@ -183,5 +220,65 @@ async fn is_really_empty(session: &Session, queue: &QueueName, until: Deadline) 
         call(until, channel.basic_nack(message.delivery.delivery_tag, back)).await?;
         return Ok(false);
     }
-    Ok(inspect(channel, queue, until).await?.consumer_count() == 0)
+    Ok(inspect(channel, queue, until).await?.consumers == 0)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::convert::Infallible;
+    use std::future::ready;
+
+    use super::*;
+
+    /// Lets a broker answer with these counts, the last one again and again, and says what is made
+    /// of them and how often it was asked.
+    async fn look(answers: &[(u32, u32)], deadline: Deadline) -> (Counts, usize) {
+        let mut asked = 0;
+        let ask = || {
+            let (messages, consumers) = answers[asked.min(answers.len() - 1)];
+            asked += 1;
+            ready(Ok::<_, Infallible>(Counts { messages, consumers }))
+        };
+        let Ok(counts) = look_again(ask, deadline).await;
+        (counts, asked)
+    }
+
+    #[tokio::test]
+    async fn a_queue_that_finds_a_leader_is_reported_with_its_own_counts() {
+        let deadline = Deadline::after(Duration::from_secs(20));
+        for shown in [(7, 0), (0, 1)] {
+            let (counts, asked) = look(&[(0, 0), (0, 0), shown], deadline).await;
+            assert_eq!((counts.messages, counts.consumers, asked), (shown.0, shown.1, 3));
+        }
+    }
+
+    #[tokio::test]
+    async fn a_queue_that_goes_on_showing_nothing_is_empty_after_the_time_of_an_election() {
+        let begun = tokio::time::Instant::now();
+        let (counts, asked) = look(&[(0, 0)], Deadline::after(Duration::from_secs(20))).await;
+        assert_eq!(counts, Counts { messages: 0, consumers: 0 });
+        assert!(begun.elapsed() >= SECOND_LOOK && asked > 1, "{:?}, asked {asked} times", begun.elapsed());
+    }
+
+    #[tokio::test]
+    async fn a_second_look_ends_with_the_request() {
+        let begun = tokio::time::Instant::now();
+        look(&[(0, 0)], Deadline::after(Duration::from_millis(50))).await;
+        assert!(begun.elapsed() < SECOND_LOOK);
+    }
+
+    #[tokio::test]
+    async fn a_failure_ends_the_second_look() {
+        let ask = || ready(Err::<Counts, _>(Failure::Deadline));
+        let failed = look_again(ask, Deadline::after(Duration::from_secs(20))).await;
+        assert!(matches!(failed, Err(Failure::Deadline)));
+    }
+
+    #[test]
+    fn a_type_that_is_not_known_may_have_a_leader() {
+        assert_eq!(Leadership::from(&QueueKind::Quorum), Leadership::Elected);
+        assert_eq!(Leadership::from(&QueueKind::Classic), Leadership::Absent);
+        assert_eq!(Leadership::from(&QueueKind::Stream), Leadership::Absent);
+        assert_eq!(Leadership::from(&QueueKind::Other("delayed".to_owned())), Leadership::Unknown);
+    }
 }

@@ -45,6 +45,7 @@ mod queue_facts;
 mod retry;
 mod server;
 mod session;
+mod settlement;
 mod taking;
 mod tls;
 mod transport;

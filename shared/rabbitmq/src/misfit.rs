@@ -2,10 +2,11 @@
 
 use mq::{BrokerError, Outgoing, OwnProps};
 
-/// What is wrong with a member, and where the request has it. There is none without a place.
+/// What is wrong with a member, and where the request has it. Only what may come from a profile is
+/// without a place.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Misfit {
-    pointer: String,
+    pointer: Option<String>,
     detail: String,
 }
 
@@ -17,20 +18,21 @@ impl Misfit {
         is_own: impl FnOnce(&OwnProps) -> bool,
         detail: impl Into<String>,
     ) -> Self {
-        Self { pointer: outgoing.pointer(index, member, is_own), detail: detail.into() }
+        Self { pointer: Some(outgoing.pointer(index, member, is_own)), detail: detail.into() }
     }
 
     /// About the correlation id of the message at `index`.
     pub(crate) fn correl_id((outgoing, index): (&Outgoing, u64), detail: impl Into<String>) -> Self {
-        Self { pointer: outgoing.correl_id_pointer(index), detail: detail.into() }
+        Self { pointer: Some(outgoing.correl_id_pointer(index)), detail: detail.into() }
     }
 
     /// About the header of this name of the message at `index`.
     pub(crate) fn header((outgoing, index): (&Outgoing, u64), name: &str, detail: impl Into<String>) -> Self {
-        Self { pointer: outgoing.header_pointer(index, name), detail: detail.into() }
+        Self { pointer: Some(outgoing.header_pointer(index, name)), detail: detail.into() }
     }
 
-    /// About the routing key of the message at `index`, which is its own or the target's.
+    /// About the routing key of the message at `index`. If it is the target's, it may be a
+    /// profile's, and there is nothing to point to.
     pub(crate) fn routing_key(at: (&Outgoing, u64), detail: impl Into<String>) -> Self {
         let mut is_own = false;
         let own = |own: &OwnProps| {
@@ -38,13 +40,16 @@ impl Misfit {
             is_own
         };
         let misfit = Self::property(at, "routingKey", own, detail);
-        if is_own { misfit } else { Self { pointer: "/target/routingKey".to_owned(), ..misfit } }
+        if is_own { misfit } else { Self { pointer: None, ..misfit } }
     }
 }
 
 impl From<Misfit> for BrokerError {
     fn from(Misfit { pointer, detail }: Misfit) -> Self {
-        Self::unsupported_member(pointer, detail)
+        match pointer {
+            Some(pointer) => Self::unsupported_member(pointer, detail),
+            None => Self::unsupported(detail),
+        }
     }
 }
 
@@ -103,19 +108,19 @@ mod tests {
         for (properties, member) in cases {
             let of_all = properties.clone();
             let misfit = refused(|command, _| *command.props.properties = of_all, 0);
-            assert_eq!(misfit.pointer, format!("/mqProps/{member}"));
+            assert_eq!(misfit.pointer, Some(format!("/mqProps/{member}")));
             let own = OwnProps { properties, ..OwnProps::default() };
             let misfit = refused(|_, second| second.own = own.boxed(), 1);
-            assert_eq!(misfit.pointer, format!("/messages/1/{member}"));
+            assert_eq!(misfit.pointer, Some(format!("/messages/1/{member}")));
         }
     }
 
     #[test]
     fn a_header_and_a_correlation_id_are_refused_where_the_request_has_them() {
         let of_all = refused(|command, _| command.headers = header("CC"), 0);
-        assert_eq!(of_all.pointer, "/headers/CC");
+        assert_eq!(of_all.pointer.as_deref(), Some("/headers/CC"));
         let own = refused(|_, second| second.headers = header("BCC"), 1);
-        assert_eq!(own.pointer, "/messages/1/headers/BCC");
+        assert_eq!(own.pointer.as_deref(), Some("/messages/1/headers/BCC"));
         let fixed = refused(
             |command, _| {
                 command.props.correl_id_mode = CorrelIdMode::Fixed;
@@ -123,13 +128,34 @@ mod tests {
             },
             0,
         );
-        assert_eq!(fixed.pointer, "/mqProps/fixedCorrelIdBase64");
+        assert_eq!(fixed.pointer.as_deref(), Some("/mqProps/fixedCorrelIdBase64"));
         let own = refused(|_, second| second.correl_id = Some(Base64Bytes(vec![0xff])), 1);
-        assert_eq!(own.pointer, "/messages/1/correlIdBase64");
+        assert_eq!(own.pointer.as_deref(), Some("/messages/1/correlIdBase64"));
         let error = BrokerError::from(own);
         assert!(
             matches!(&error, BrokerError::Unsupported { pointer: Some(pointer), .. } if pointer == "/messages/1/correlIdBase64"),
             "{error:?}"
         );
+    }
+
+    #[test]
+    fn a_routing_key_is_pointed_to_only_in_a_message() {
+        let key = || Some("k".to_owned().try_into().unwrap());
+        let mut second = ExplicitMessage::of_text("b");
+        second.own = OwnProps { routing_key: key(), ..OwnProps::default() }.boxed();
+        let command = ProduceCommand {
+            source: ProduceSource::Explicit { messages: vec![ExplicitMessage::of_text("a"), second] },
+            rate_limit_per_sec: None,
+            transaction: Transaction::default(),
+            props: MqProps::default(),
+            headers: Headers::default(),
+            warnings: Vec::new(),
+        };
+        let at = Timestamp::from_second(1_790_000_000).unwrap();
+        let outgoing = Outgoing::new(&command, ContentSeed::new("tenant", "key", "fingerprint", at));
+        let own = Misfit::routing_key((&outgoing, 1), "too long");
+        assert_eq!(own.pointer.as_deref(), Some("/messages/1/routingKey"));
+        // A profile may have it, and no request names it then.
+        assert_eq!(Misfit::routing_key((&outgoing, 0), "too long").pointer, None);
     }
 }

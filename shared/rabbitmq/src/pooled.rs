@@ -28,8 +28,12 @@ impl PooledConnection {
         &self.connection
     }
 
-    /// Ends the channel and keeps the connection for the next request.
+    /// Ends the channel, if the broker has not done so, and keeps the connection for the next
+    /// request.
     pub(crate) async fn release(self, deadline: Deadline) {
+        if !self.channel.status().connected() {
+            return self.keep();
+        }
         if self.connection.close_channel(&self.channel, deadline).await.is_ok() {
             self.keep();
         } else {

@@ -9,6 +9,7 @@ use mq::{Access, BrokerError, Deadline, QueueName};
 
 use crate::errors::{During, Failure};
 use crate::intake::Intake;
+use crate::leader::Leadership;
 use crate::pooled::PooledConnection;
 use crate::pools::ConnectionPools;
 use crate::server::{Counted, Server};
@@ -44,14 +45,14 @@ impl Session {
         &self.0.connection().server
     }
 
-    /// Whether this was noted of the queue on the connection.
-    pub(crate) fn has_no_leader_to_lose(&self, queue: &QueueName) -> bool {
-        self.0.connection().leaderless.contains(queue)
+    /// What was noted of the queue on the connection.
+    pub(crate) fn noted_leadership(&self, queue: &QueueName) -> Option<Leadership> {
+        self.0.connection().known_queues.get(queue)
     }
 
-    /// Notes that the queue is no quorum queue, or not known to be one.
-    pub(crate) fn note_no_leader_to_lose(&self, queue: &QueueName) {
-        self.0.connection().leaderless.insert(queue);
+    /// Notes it until the connection ends.
+    pub(crate) fn note_leadership(&self, queue: &QueueName, leadership: Leadership) {
+        self.0.connection().known_queues.insert(queue, leadership);
     }
 
     /// What to add to a caller's answer if the broker has said that it reads nothing more.
@@ -135,13 +136,24 @@ pub(crate) fn short(queue: &QueueName) -> ShortString {
     ShortString::try_new(queue.as_str()).unwrap_or_default()
 }
 
-/// Asks for a queue's state: a synchronous method that the broker answers after everything before
+/// What a passive declaration tells of a queue.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Counts {
+    /// How many messages are ready.
+    pub(crate) messages: u32,
+    /// How many consumers there are.
+    pub(crate) consumers: u32,
+}
+
+/// Asks for a queue's counts: a synchronous method that the broker answers after everything before
 /// it on the channel.
 pub(crate) async fn inspect(
     channel: &Channel,
     queue: &QueueName,
     deadline: Deadline,
-) -> Result<lapin::Queue, Failure> {
+) -> Result<Counts, Failure> {
     let options = QueueDeclareOptions { passive: true, ..QueueDeclareOptions::default() };
-    call(deadline, channel.queue_declare(short(queue), options, FieldTable::default())).await
+    let declare = channel.queue_declare(short(queue), options, FieldTable::default());
+    let queue = call(deadline, declare).await?;
+    Ok(Counts { messages: queue.message_count(), consumers: queue.consumer_count() })
 }

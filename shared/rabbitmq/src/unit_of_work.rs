@@ -4,11 +4,11 @@ use async_trait::async_trait;
 use lapin::options::BasicAckOptions;
 use mq::{BrokerError, Consumed, Deadline, QueueName, UnitOfWork};
 
-use crate::errors::During;
-use crate::leader::{self, Holders, Unproven};
+use crate::leader;
 use crate::queue_facts::QueueKind;
 use crate::server::Counted;
-use crate::session::{Session, call, inspect};
+use crate::session::{Session, call};
+use crate::settlement::{Proof, Unproven};
 
 /// Deliveries that wait for their settlement. Dropping it puts them back, because it cuts the
 /// connection.
@@ -27,18 +27,21 @@ pub(crate) struct Taken {
 }
 
 impl Taken {
-    /// Acknowledges what is in hand, and asks for the queue's state on the same channel: the broker
-    /// answers in order, so its answer proves that the acknowledgement arrived at the channel. A
-    /// quorum queue settles later, and may lose its leader before, so it is asked until it shows
-    /// that it has.
-    async fn acknowledge(&self, tag: u64, deadline: Deadline) -> Result<(), BrokerError> {
+    /// Prepares the proof that an acknowledgement is applied.
+    async fn prepare(&self, deadline: Deadline) -> Result<Proof, BrokerError> {
         if !self.session.seems_open() {
             return Err(not_ours_any_more());
         }
-        let holders = match self.is_on_a_quorum_queue(deadline).await {
-            true => Some(Holders::count(&self.session, &self.queue, self.holders.max(1), deadline).await?),
-            false => None,
+        let leadership = match &self.kind {
+            Some(kind) => kind.into(),
+            None => leader::leadership(&self.session, &self.queue, deadline).await?,
         };
+        let holders = self.holders.max(1);
+        Proof::prepare(leadership, &self.session, &self.queue, holders, deadline).await
+    }
+
+    /// Acknowledges what is in hand, and waits for the proof that the queue has applied it.
+    async fn acknowledge(&self, tag: u64, proof: Proof, deadline: Deadline) -> Result<(), BrokerError> {
         let in_doubt = |unproven: Unproven| {
             let error = unproven.into_error(&self.queue);
             let detail = format!("RabbitMQ did not confirm the acknowledgement: {error}");
@@ -54,38 +57,24 @@ impl Taken {
             // The question that follows shows whether it arrived.
             let _ = self.session.nack_all(deadline).await;
         }
-        let settled = match holders {
-            Some(holders) => holders.fewer(&self.session, &self.queue, deadline).await,
-            None => inspect(self.session.channel(), &self.queue, deadline).await.map_err(Unproven::from),
-        };
-        match settled {
+        match proof.obtain(&self.session, &self.queue, deadline).await {
             Ok(_) => Ok(()),
-            Err(Unproven::Failure(failure)) if failure.refuses_a_delivery_tag() => {
-                Err(failure.into_error(During::Queue(&self.queue)))
-            }
-            // The question was refused, which comes after the acknowledgement.
-            Err(Unproven::Failure(failure))
-                if failure.reply().is_some_and(|reply| matches!(reply.code, 403..=405)) =>
-            {
-                Ok(())
-            }
+            Err(unproven) if unproven.is_a_refused_tag() => Err(unproven.into_error(&self.queue)),
             Err(unproven) => Err(in_doubt(unproven)),
         }
     }
 
-    async fn is_on_a_quorum_queue(&self, deadline: Deadline) -> bool {
-        match &self.kind {
-            Some(kind) => *kind == QueueKind::Quorum,
-            None => leader::is_quorum(&self.session, &self.queue, deadline).await,
-        }
-    }
-
-    /// Removes the messages and says what was in hand.
+    /// Removes the messages and says what was in hand. What is not acknowledged for lack of a proof
+    /// is put back.
     pub(crate) async fn remove(self, deadline: Deadline) -> (Consumed, Result<(), BrokerError>) {
         let Some(tag) = self.last_tag else {
             return (self.restore(deadline).await, Ok(()));
         };
-        let result = self.acknowledge(tag, deadline).await;
+        let proof = match self.prepare(deadline).await {
+            Ok(proof) => proof,
+            Err(error) => return (self.restore(deadline).await, Err(error)),
+        };
+        let result = self.acknowledge(tag, proof, deadline).await;
         if result.is_ok() {
             self.session.finish(deadline).await;
         }

@@ -10,16 +10,16 @@ use std::time::Duration;
 use async_trait::async_trait;
 use lapin::options::{BasicAckOptions, BasicPublishOptions, ConfirmSelectOptions};
 use lapin::types::ShortString;
-use lapin::{Channel, Confirmation, PublisherConfirm, Queue};
+use lapin::{Channel, Confirmation, PublisherConfirm};
 use mq::{
     Access, BrokerError, Deadline, Destination, MoveCommand, MoveFailure, MoveReport, Put, QueueName, Reach,
     Relocation, Stay,
 };
 
 use crate::errors::{During, Failure};
-use crate::leader::{Holders, Unproven};
 use crate::pools::ConnectionPools;
 use crate::session::{Session, call, inspect, short};
+use crate::settlement::Proof;
 use source::{Parcel, Source};
 
 /// How many messages are at both places at a time, at most: those that are put together, confirmed
@@ -261,44 +261,34 @@ impl Moving {
         MoveFailure { error, in_doubt: u64::try_from(count).unwrap_or(u64::MAX) }
     }
 
-    /// Acknowledges the window, and asks for the queue's state on the same channel: its answer
-    /// proves that the acknowledgements arrived at the channel. A quorum queue is asked until it
-    /// shows that it has them: it may lose its leader at that moment.
+    /// Acknowledges the window, and waits for the proof that the queue has applied it.
     async fn acknowledge(&mut self, deadline: Deadline) -> Result<(), BrokerError> {
-        let holders = match self.source.is_quorum(deadline).await {
-            true => {
-                let (session, queue) = (&self.source.session, &self.source.queue);
-                Some(Holders::count(session, queue, self.window.len(), deadline).await?)
+        let proof = match self.prepare(deadline).await {
+            Ok(proof) => proof,
+            Err(error) => {
+                // The connection is cut next, which would count as a failure of what is in hand.
+                self.source.session.give_back(&self.source.queue, deadline).await;
+                return Err(error);
             }
-            false => None,
         };
-        let queue = self.source.queue.clone();
+        let (session, queue) = (&self.source.session, &self.source.queue);
         let settled = match self.send_acknowledgements(deadline).await {
-            Ok(()) => self.settled(holders, deadline).await,
+            Ok(()) => proof.obtain(session, queue, deadline).await,
             Err(failure) => Err(failure.into()),
         };
-        match settled {
-            Ok(state) => {
-                self.source.ready = Some(state.message_count().into());
-                Ok(())
-            }
-            // The question was refused, which comes after the acknowledgements.
-            Err(Unproven::Failure(failure))
-                if failure.reply().is_some_and(|reply| matches!(reply.code, 403..=405)) =>
-            {
-                self.source.end(true);
-                Ok(())
-            }
-            Err(unproven) => Err(unproven.into_error(&queue)),
+        match settled.map_err(|unproven| unproven.into_error(queue))? {
+            Some(counts) => self.source.ready = Some(counts.messages.into()),
+            // The broker has closed the channel.
+            None => self.source.end(true),
         }
+        Ok(())
     }
 
-    async fn settled(&self, holders: Option<Holders>, deadline: Deadline) -> Result<Queue, Unproven> {
+    /// Prepares the proof that the window's acknowledgements are applied.
+    async fn prepare(&mut self, deadline: Deadline) -> Result<Proof, BrokerError> {
+        let leadership = self.source.leadership(deadline).await?;
         let (session, queue) = (&self.source.session, &self.source.queue);
-        match holders {
-            Some(holders) => holders.fewer(session, queue, deadline).await,
-            None => Ok(inspect(session.channel(), queue, deadline).await?),
-        }
+        Proof::prepare(leadership, session, queue, self.window.len(), deadline).await
     }
 
     async fn send_acknowledgements(&self, deadline: Deadline) -> Result<(), Failure> {

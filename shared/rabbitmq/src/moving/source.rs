@@ -11,7 +11,7 @@ use mq::{BrokerError, Considered, Deadline, MoveCommand, MoveReport, QueueName, 
 use super::route::{self, Route};
 use crate::content_header;
 use crate::errors::{During, Failure};
-use crate::leader;
+use crate::leader::{self, Leadership};
 use crate::message::times_back;
 use crate::queue_facts::{self, QueueKind};
 use crate::server::Counted;
@@ -53,8 +53,8 @@ pub(super) struct Source {
     stayed: u64,
     /// Whether the queue is a classic one, once that was asked.
     is_classic: Option<bool>,
-    /// Whether it is a quorum queue, once that was asked.
-    is_quorum: Option<bool>,
+    /// Whether it may lose a leader, once the broker has said so.
+    leadership: Option<Leadership>,
     /// The bytes of messages that a window may hold.
     most_held: usize,
     /// With the tags of their deliveries.
@@ -88,7 +88,7 @@ impl Source {
             session.finish(deadline).await;
             return Err(error);
         }
-        let ready = u64::from(state.message_count());
+        let ready = u64::from(state.messages);
         Ok(Self {
             session,
             queue: queue.clone(),
@@ -100,7 +100,7 @@ impl Source {
             held: 0,
             stayed: 0,
             is_classic: None,
-            is_quorum: None,
+            leadership: None,
             most_held,
             considered: Vec::new(),
             examined: 0,
@@ -262,13 +262,13 @@ impl Source {
         *self.is_classic.insert(facts.is_ok_and(|facts| facts.kind == QueueKind::Classic))
     }
 
-    /// Whether the queue may lose a leader; `false` if it cannot be found out.
-    pub(super) async fn is_quorum(&mut self, deadline: Deadline) -> bool {
-        if let Some(known) = self.is_quorum {
-            return known;
+    /// Whether the queue may lose a leader. It is kept for the move once the broker has said so.
+    pub(super) async fn leadership(&mut self, deadline: Deadline) -> Result<Leadership, BrokerError> {
+        if let Some(known) = self.leadership {
+            return Ok(known);
         }
-        let is_quorum = leader::is_quorum(&self.session, &self.queue, deadline).await;
-        *self.is_quorum.insert(is_quorum)
+        let leadership = leader::leadership(&self.session, &self.queue, deadline).await?;
+        Ok(*self.leadership.insert(leadership))
     }
 
     /// Ends the session, which returns what is in hand: what was not moved, and `more` messages.

@@ -203,7 +203,7 @@ impl<'a> Taking<'a> {
     /// that was cut, and until then what lay behind would come first.
     async fn wait_for_the_return(&self, session: &Session, deadline: Deadline) -> Result<(), Failure> {
         let until = deadline.min(RETURN);
-        while inspect(session.channel(), self.queue, deadline).await?.message_count() < self.ready_before
+        while inspect(session.channel(), self.queue, deadline).await?.messages < self.ready_before
             && !until.has_passed()
         {
             tokio::time::sleep(RETURN / 50).await;

@@ -1,7 +1,7 @@
-//! A cluster of three nodes whose quorum queue loses its leader while the gateway publishes, and
-//! while it holds messages to commit. An independent client counts by message id, on a node that
-//! lives: nothing that was confirmed is lost, only what was named as in doubt is twice, and each
-//! message of a commit is gone or back.
+//! A cluster of three nodes whose quorum queue loses its leader while the gateway publishes or
+//! moves, and while it holds messages to commit. An independent client counts by message id, on a
+//! node that lives: nothing that was confirmed is lost, only what was named as in doubt is twice,
+//! and each message of a commit is gone or back.
 
 #![allow(
     clippy::unwrap_used,
@@ -17,10 +17,13 @@ mod broker {
     pub(crate) const USER: &str = "app";
 }
 mod counted;
+mod moved;
 mod nodes;
 #[allow(dead_code, reason = "the faults use all of it")]
 #[path = "../faults/observer.rs"]
 mod observer;
+#[path = "../it/reach.rs"]
+mod reach;
 #[allow(dead_code, reason = "the faults use all of it")]
 #[path = "../faults/support.rs"]
 mod support;
@@ -57,6 +60,7 @@ async fn a_quorum_queue_that_loses_its_leader_loses_no_message() {
     // The client is on the leader's node, so that it loses its connection too, and then on another
     // one, whose channel finds the new leader.
     for client in [0, 1] {
+        moved::moving(&mut nodes, client).await;
         publishing(&mut nodes, client).await;
         committing(&mut nodes, client).await;
         let counts = counted::committing(&mut nodes, client).await;

@@ -223,8 +223,12 @@ async fn a_produce_that_loses_its_connection_names_what_is_in_doubt() {
 #[tokio::test]
 async fn a_commit_without_an_answer_is_in_doubt_and_a_rollback_is_not() {
     let (bench, proxy, rabbit) = (Bench::new("commit-doubt").await, Proxy::start().await, rabbit());
-    bench.put_numbered(2).await;
     let access = proxy.access();
+    // The connection knows the queue's kind from here on, and asks for nothing before it commits.
+    bench.put_numbered(1).await;
+    let unit = rabbit.fetch(&access, &bench.queue, &consume(COMMIT, 1, 0), PLENTY, soon()).await.unwrap();
+    unit.commit(soon()).await.unwrap();
+    bench.put_numbered(2).await;
     for is_commit in [true, false] {
         let unit = rabbit.fetch(&access, &bench.queue, &consume(COMMIT, 2, 0), PLENTY, soon()).await.unwrap();
         proxy.freeze();

@@ -182,12 +182,19 @@ async fn a_queue_that_goes_away_ends_the_wait() {
 }
 
 #[tokio::test]
-async fn selectors_are_refused() {
+async fn selectors_and_conversions_are_refused_at_their_members() {
     let bench = Bench::new("selector").await;
-    let mut command = consume(COMMIT, 1, 0);
-    command.selector = Selector { msg_id_base64: Some(Base64Bytes(vec![1])), ..Selector::default() };
-    let error = rabbit().fetch(&access(), &bench.queue, &command, PLENTY, soon()).await.err().unwrap();
-    assert!(matches!(error, BrokerError::Unsupported { .. }));
+    let mut selected = consume(COMMIT, 1, 0);
+    selected.selector = Selector { msg_id_base64: Some(Base64Bytes(vec![1])), ..Selector::default() };
+    let mut converted = consume(COMMIT, 1, 0);
+    converted.convert = true;
+    for (command, at) in [(selected, "/selector"), (converted, "/convert")] {
+        let error = rabbit().fetch(&access(), &bench.queue, &command, PLENTY, soon()).await.err().unwrap();
+        assert!(
+            matches!(&error, BrokerError::Unsupported { pointer: Some(pointer), .. } if pointer == at),
+            "{error:?}"
+        );
+    }
     bench.clean().await;
 }
 

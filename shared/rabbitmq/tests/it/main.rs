@@ -23,6 +23,7 @@ mod quorum;
 mod raw;
 mod reach;
 mod retrying;
+mod settling;
 mod shared_queues;
 mod support;
 mod taking;

@@ -166,7 +166,10 @@ async fn what_amqp_cannot_do_is_refused_before_anything_is_sent() {
         .produce(&access(), &bench.queue, &Outgoing::new(&atomic, seed()), 0, &unwatched(), soon())
         .await
         .unwrap_err();
-    assert!(matches!(failure.error, BrokerError::Unsupported { .. }));
+    assert!(
+        matches!(&failure.error, BrokerError::Unsupported { pointer: Some(pointer), .. } if pointer == "/transaction/atomic"),
+        "{failure:?}"
+    );
     assert_eq!(bench.ready(0).await, 0);
     bench.clean().await;
 }

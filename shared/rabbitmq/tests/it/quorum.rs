@@ -282,7 +282,7 @@ async fn what_a_dropped_unit_of_work_held_returns_to_its_place() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn commits_beside_other_consumers_are_certain() {
+async fn commits_beside_other_consumers_end_and_each_message_is_given_to_one() {
     // Others come and go in the same moment, and one stays.
     let bench = queue("beside-others", "quorum", &[]).await;
     fill(&bench, (0..600).map(|number| named(number, 0))).await;

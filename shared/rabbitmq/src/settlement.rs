@@ -1,0 +1,155 @@
+//! Whether an acknowledgement was applied. AMQP does not answer one, so a question follows on the
+//! same channel, which the broker handles after it. This is the one place that says which answers
+//! to the question prove what, on which kind of queue.
+//!
+//! | the question is | not a quorum queue | a quorum queue | not known |
+//! |---|---|---|---|
+//! | answered | applied | applied once the count has fallen | taken as applied |
+//! | refused: 403, 405 | applied | in doubt | in doubt |
+//! | refused: 404 | in doubt | in doubt | in doubt |
+//! | refused: 406 for an unknown tag | not applied | not applied | not applied |
+//! | anything else | in doubt | in doubt | in doubt |
+//!
+//! A classic queue is one process, which gets what the channel sent it before it hears of the
+//! channel's end: a refused question (403, 405) comes after the acknowledgement. One that does not
+//! exist (404) may be on a node that is lost, and return with it. A quorum queue may lose its
+//! leader before it has applied the acknowledgement, and the channel that would send it again is
+//! closed by each refusal.
+
+use mq::{BrokerError, Deadline, QueueName};
+
+use crate::errors::{During, Failure};
+use crate::leader::{Holders, Leadership};
+use crate::session::{Counts, Session, inspect};
+
+/// Reply codes of AMQP 0-9-1 (section 1.2).
+const ACCESS_REFUSED: i64 = 403;
+const RESOURCE_LOCKED: i64 = 405;
+
+/// What will prove that an acknowledgement was applied.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Proof {
+    /// The broker's next answer on the channel: the queue has no leader to lose.
+    Answer,
+    /// The same, for lack of a better one: the queue may have a leader to lose.
+    AnswerAlone,
+    /// That the queue counts fewer who hold its messages.
+    Count(Holders),
+}
+
+/// Why it is not known that an acknowledgement was applied.
+#[derive(Debug)]
+pub(crate) enum Unproven {
+    Failure(Failure),
+    /// The queue went on counting those whose messages were acknowledged.
+    StillHeld,
+}
+
+impl From<Failure> for Unproven {
+    fn from(failure: Failure) -> Self {
+        Self::Failure(failure)
+    }
+}
+
+impl Unproven {
+    /// Whether the broker refused the acknowledgement itself, so that it did nothing.
+    pub(crate) fn is_a_refused_tag(&self) -> bool {
+        matches!(self, Self::Failure(failure) if failure.refuses_a_delivery_tag())
+    }
+
+    pub(crate) fn into_error(self, queue: &QueueName) -> BrokerError {
+        match self {
+            Self::Failure(failure) => failure.into_error(During::Queue(queue)),
+            Self::StillHeld => {
+                BrokerError::timeout(format!("the quorum queue {queue} did not apply it in time"))
+            }
+        }
+    }
+}
+
+impl Proof {
+    /// Prepares the proof before the acknowledgement of what `holders` consumers hold.
+    ///
+    /// # Errors
+    /// The queue has no leader in time, or cannot be asked. Nothing may be acknowledged then.
+    pub(crate) async fn prepare(
+        leadership: Leadership,
+        session: &Session,
+        queue: &QueueName,
+        holders: usize,
+        deadline: Deadline,
+    ) -> Result<Self, BrokerError> {
+        Ok(match leadership {
+            Leadership::Elected => Self::Count(Holders::count(session, queue, holders, deadline).await?),
+            Leadership::Absent => Self::Answer,
+            Leadership::Unknown => Self::AnswerAlone,
+        })
+    }
+
+    /// Waits for the proof after the acknowledgement, and says what the queue counts then, if the
+    /// broker told.
+    ///
+    /// # Errors
+    /// It does not come: the acknowledgement may or may not be applied.
+    pub(crate) async fn obtain(
+        self,
+        session: &Session,
+        queue: &QueueName,
+        deadline: Deadline,
+    ) -> Result<Option<Counts>, Unproven> {
+        let answer = match self {
+            Self::Count(holders) => holders.fewer(session, queue, deadline).await,
+            Self::Answer | Self::AnswerAlone => {
+                inspect(session.channel(), queue, deadline).await.map_err(Unproven::from)
+            }
+        };
+        match answer {
+            Ok(counts) => Ok(Some(counts)),
+            Err(Unproven::Failure(failure)) if self.is_given_by_the_refusal(&failure) => Ok(None),
+            Err(unproven) => Err(unproven),
+        }
+    }
+
+    /// Whether the refusal of the question proves that the acknowledgement before it was applied.
+    fn is_given_by_the_refusal(self, failure: &Failure) -> bool {
+        match (self, failure.reply()) {
+            (Self::Answer, Some(reply)) => matches!(reply.code, ACCESS_REFUSED | RESOURCE_LOCKED),
+            (Self::Answer, None) | (Self::AnswerAlone | Self::Count(_), _) => false,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use lapin::ErrorKind;
+    use lapin::protocol::{AMQPError, AMQPErrorKind, AMQPHardError, AMQPSoftError};
+
+    use super::*;
+
+    fn refused(kind: AMQPErrorKind) -> Failure {
+        lapin::Error::from(ErrorKind::ProtocolError(AMQPError::new(kind, "refused".into()))).into()
+    }
+
+    #[test]
+    fn a_refusal_proves_an_acknowledgement_only_where_no_leader_can_be_lost() {
+        use AMQPErrorKind::{Hard, Soft};
+        let all = [
+            (Soft(AMQPSoftError::ACCESSREFUSED), true),
+            (Soft(AMQPSoftError::RESOURCELOCKED), true),
+            (Soft(AMQPSoftError::NOTFOUND), false),
+            (Soft(AMQPSoftError::PRECONDITIONFAILED), false),
+            (Hard(AMQPHardError::CONNECTIONFORCED), false),
+            (Hard(AMQPHardError::INTERNALERROR), false),
+        ];
+        for (kind, proves) in all {
+            let failure = refused(kind.clone());
+            assert_eq!(Proof::Answer.is_given_by_the_refusal(&failure), proves, "{kind:?}");
+            assert!(!Proof::AnswerAlone.is_given_by_the_refusal(&failure), "{kind:?}");
+            let count = Proof::Count(Holders::default());
+            assert!(!count.is_given_by_the_refusal(&failure), "{kind:?}");
+        }
+        for proof in [Proof::Answer, Proof::AnswerAlone] {
+            assert!(!proof.is_given_by_the_refusal(&Failure::Deadline));
+        }
+    }
+}

@@ -1,0 +1,89 @@
+//! A move whose old queue loses its leader. Each message is at one place, and at both only if the
+//! move said that it may be.
+
+use std::collections::BTreeSet;
+use std::time::Duration;
+
+use mq::{Broker as _, Destination, MaxMoves, MoveCommand, MoveFailure, QueueName, Relocation};
+use rabbitmq::RabbitMq;
+
+use crate::nodes::Nodes;
+use crate::observer::{FieldValue, Observer};
+use crate::reach::everywhere;
+use crate::support::{after, ids, messages, produce, queue, soon};
+use crate::{RETURN, declare, observe};
+
+const COUNT: u64 = 1_000;
+/// How many messages are moved before the leader is killed.
+const BEFORE: u64 = 320;
+
+/// A quorum queue that is led by a node which lives.
+async fn destination(nodes: &Nodes) -> QueueName {
+    let queue = queue("moved-to");
+    let quorum = FieldValue::S("quorum".try_into().unwrap());
+    Observer::at(nodes.port(1)).await.declare(&queue, &[("x-queue-type", quorum)]).await;
+    queue
+}
+
+/// Moves until `enough`, all or a failure, and says how many messages certainly left.
+async fn relocate(moving: &mut dyn Relocation, enough: u64) -> (u64, Result<(), MoveFailure>) {
+    let mut moved = 0;
+    while moved < enough {
+        let put = match moving.put(COUNT, after(15_000)).await {
+            Ok(put) => put,
+            Err(failure) => return (moved, Err(failure)),
+        };
+        if let Err(failure) = moving.settle(after(15_000)).await {
+            return (moved, Err(failure));
+        }
+        moved += put.count;
+        if put.is_last {
+            break;
+        }
+    }
+    (moved, Ok(()))
+}
+
+/// Kills the leader of the old queue while its messages are moved.
+pub(crate) async fn moving(nodes: &mut Nodes, client: usize) {
+    let (from, to) = (declare(nodes, "moved-from").await, destination(nodes).await);
+    let (rabbit, access) = (RabbitMq::new(5), nodes.access(client));
+    let outgoing = messages(i64::try_from(COUNT).unwrap(), None);
+    produce(&rabbit, &access, &from, &outgoing, 0, soon()).await.expect("store");
+    let command = MoveCommand {
+        to: Destination::Queue(to.clone()),
+        max: MaxMoves::try_from(i64::try_from(COUNT).unwrap()).unwrap(),
+        msg_ids: None,
+    };
+    let connected = rabbit.connect_to_move(&access, &from, &command, &everywhere(), soon()).await;
+    let mut moving = connected.expect("connect");
+    let (before, begun) = relocate(&mut *moving, BEFORE).await;
+    begun.expect("there is a leader");
+    let blow = async {
+        tokio::time::sleep(Duration::from_millis(5)).await;
+        nodes.kill(0).await;
+    };
+    let ((after_it, result), ()) = tokio::join!(relocate(&mut *moving, COUNT - before), blow);
+    // What is in hand goes back.
+    drop(moving);
+    let moved = before + after_it;
+    let in_doubt = result.as_ref().err().map_or(0, |failure| failure.in_doubt);
+    nodes.start_again(0).await;
+    tokio::time::sleep(RETURN).await;
+    let observer = observe(nodes, &from).await;
+    let (left, there) = (observer.drain(&from).await, observer.drain(&to).await);
+    assert_eq!(&left.ids() | &there.ids(), ids(&outgoing, 0..COUNT), "{result:?}: messages are lost");
+    assert_eq!((left.duplicates(), there.duplicates()), (BTreeSet::new(), BTreeSet::new()));
+    assert!(ids(&outgoing, 0..moved).is_disjoint(&left.ids()), "{result:?}: what left is back");
+    let at_both = u64::try_from((&left.ids() & &there.ids()).len()).unwrap();
+    let arrived = u64::try_from(there.ids().len()).unwrap();
+    assert!(at_both <= in_doubt, "{result:?}: {at_both} are at both places");
+    assert!((moved..=moved + in_doubt).contains(&arrived), "{result:?}: {arrived} arrived, {moved} told");
+    println!(
+        "leader killed in mid-move, client on {}: {moved} of {COUNT} moved, {in_doubt} in doubt, {at_both} at both places, {}",
+        if client == 0 { "its node" } else { "another node" },
+        result.map_or_else(|failure| failure.error.to_string(), |()| "done".to_owned()),
+    );
+    observer.delete(&from).await;
+    observer.delete(&to).await;
+}
