@@ -1,18 +1,19 @@
 #!/usr/bin/env bash
 # scripts/bench.sh [PART…]: builds the programs to measure and prints a table for each part. Without
-# an argument it runs all parts: startup, clients, mq, warm, idempotency, ingest, load and accept.
+# an argument it runs all parts: startup, clients, mq, warm, idempotency, ingest, load, accept and
+# transport.
 # SMOKE=1 runs the parts at their smallest size with development binaries: it shows that they work,
 # and its figures mean nothing.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
 parts=("$@")
-((${#parts[@]})) || parts=(startup clients mq warm idempotency ingest load accept)
+((${#parts[@]})) || parts=(startup clients mq warm idempotency ingest load accept transport)
 for part in "${parts[@]}"; do
   case $part in
-  startup | clients | mq | warm | idempotency | ingest | load | accept) ;;
+  startup | clients | mq | warm | idempotency | ingest | load | accept | transport) ;;
   *)
-    echo "scripts/bench.sh has no part $part; choose startup, clients, mq, warm, idempotency, ingest, load or accept" >&2
+    echo "scripts/bench.sh has no part $part; choose startup, clients, mq, warm, idempotency, ingest, load, accept or transport" >&2
     exit 2
     ;;
   esac
@@ -20,7 +21,7 @@ done
 
 scripts/bench-setup.sh
 if [ "${SMOKE:-0}" = 1 ]; then
-  export STARTS=${STARTS:-1} MESSAGES=${MESSAGES:-100} REQUESTS=${REQUESTS:-5} ITEMS=${ITEMS:-2000} ROUNDS=${ROUNDS:-1}
+  export STARTS=${STARTS:-1} MESSAGES=${MESSAGES:-100} REQUESTS=${REQUESTS:-5} CATALOGUES=${CATALOGUES:-2} ITEMS=${ITEMS:-2000} ROUNDS=${ROUNDS:-1}
   binaries=${CARGO_TARGET_DIR:-target}/debug
   # The same build as for the tests, so that nothing is compiled twice.
   cargo build --workspace --bins --tests
@@ -31,11 +32,15 @@ else
   cargo build --release --workspace --lib --bins
 fi
 
-# Nothing else may run while functions start. IBM MQ's part has a queue manager of its own.
+# Nothing else may run while functions start. IBM MQ's part has a queue manager of its own, and the
+# transports have stacks of their own, except at the smallest size: there one stack does, with SQS.
 with_stack=()
 for part in "${parts[@]}"; do
   case $part in
   startup | mq) "$binaries/benches" "$part" ;;
+  transport)
+    if [ "${SMOKE:-0}" = 1 ]; then with_stack+=("$part"); else "$binaries/benches" "$part"; fi
+    ;;
   *) with_stack+=("$part") ;;
   esac
 done

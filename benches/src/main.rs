@@ -8,6 +8,7 @@
 //! benches load         a catalogue from its object to its rows beside Node.js and Python
 //! benches mq           the crate ibm-mq beside its calls alone and IBM's client in Python
 //! benches accept       a catalogue's request beside the put of its object alone
+//! benches transport    catalogues from request to row over SQS and over Kafka
 //! benches warm         a warm request's CPU time beyond its calls
 //! benches soak         well-behaved and hostile callers: answers, times, the functions' memory
 //! ```
@@ -36,6 +37,7 @@ mod run;
 mod soak;
 mod startup;
 mod template;
+mod transport;
 mod warm;
 
 use std::path::PathBuf;
@@ -75,6 +77,8 @@ enum Command {
     Mq(mq::Options),
     /// Measure accepting a catalogue beside the put of its object alone
     Accept(accept::Options),
+    /// Compare SQS and Kafka as the transport of chunks
+    Transport(transport::Options),
     /// Send what well-behaved and hostile callers send, for minutes
     Soak(soak::Options),
     /// A contender: the crate `rabbitmq`, as mq-access calls it
@@ -170,6 +174,7 @@ async fn run(command: Command) -> Result<(), Error> {
         Command::Mq(options) => mq::run(&options).await,
         Command::MqCrate(contest) => mq::contend_as_crate(&contest).await,
         Command::Accept(options) => accept::run(&options).await,
+        Command::Transport(options) => transport::run(&options).await,
         Command::Soak(options) => soak::run(&options).await,
         Command::LoadRows { way } => load::ours::serve(way).await,
         Command::Accepts { requests, results } => accept::measure::run(requests, &results).await,

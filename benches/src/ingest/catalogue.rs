@@ -30,8 +30,13 @@ pub(super) fn file(items: u32) -> Result<NamedTempFile, Error> {
 
 /// An edition as clients send it.
 pub(crate) fn gzip(items: u32, number: u32) -> Result<Vec<u8>, Error> {
+    compressed(&edition(items, number))
+}
+
+/// A catalogue as clients send it.
+pub(crate) fn compressed(catalogue: &Catalogue) -> Result<Vec<u8>, Error> {
     let mut gzip = GzEncoder::new(Vec::new(), Compression::default());
-    gzip.write_all(&edition(items, number).payload(Layout::Array))?;
+    gzip.write_all(&catalogue.payload(Layout::Array))?;
     Ok(gzip.finish()?)
 }
 

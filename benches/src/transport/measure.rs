@@ -1,0 +1,128 @@
+//! Sends catalogues at once and follows each to its end.
+
+use std::time::Duration;
+
+use futures_util::future::try_join_all;
+use ingestion::generate::Catalogue;
+use jiff::Timestamp;
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+use tokio::time::{Instant, sleep};
+use uuid::Uuid;
+
+use crate::error::Error;
+use crate::ingest::catalogue::compressed;
+use crate::ingest::unexpected;
+
+const PRODUCTS: &str = "/v1/inovafarma/products";
+const BATCHES: &str = "/v1/inovafarma/batches";
+/// The key of the local stack's first tenant.
+const API_KEY: &str = "local-dev-key-a";
+/// Chunks of different establishments are written at the same time.
+const ESTABLISHMENTS: u32 = 4;
+/// Items of the load that only starts the functions.
+const WARM_UP: u32 = 2_000;
+const PAUSE: Duration = Duration::from_millis(200);
+const PATIENCE: Duration = Duration::from_secs(600);
+
+/// What one load took, in seconds.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub(super) struct Load {
+    /// From the first 202 to the last catalogue's end.
+    pub(super) whole: f64,
+    /// From each catalogue's 202 to its end.
+    pub(super) each: Vec<f64>,
+    /// From a small catalogue's 202 to its end, with nothing else on its way.
+    pub(super) alone: f64,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Times {
+    received_at: Timestamp,
+    finished_at: Timestamp,
+}
+
+pub(super) async fn load(base_url: &str, catalogues: u32, items: u32) -> Result<Load, Error> {
+    let sender = Sender { client: reqwest::Client::new(), base_url };
+    // The second one finds the functions running.
+    for _ in 0..2 {
+        sender.send(WARM_UP).await?;
+    }
+    let alone = sender.send(WARM_UP).await?.seconds();
+    let all = try_join_all((0..catalogues).map(|_| sender.send(items))).await?;
+    let first = all.iter().map(|times| times.received_at).min();
+    let last = all.iter().map(|times| times.finished_at).max();
+    let (Some(received_at), Some(finished_at)) = (first, last) else {
+        return Err(Error::Unexpected("no catalogue was sent".to_owned()));
+    };
+    let whole = Times { received_at, finished_at }.seconds();
+    Ok(Load { whole, each: all.into_iter().map(Times::seconds).collect(), alone })
+}
+
+impl Times {
+    fn of(batch: &Value) -> Result<Self, Error> {
+        let time = |member: &str| {
+            let text = batch.get(member).and_then(Value::as_str).unwrap_or_default();
+            text.parse::<Timestamp>().map_err(|error| unexpected(&error))
+        };
+        Ok(Self { received_at: time("received_at")?, finished_at: time("finished_at")? })
+    }
+
+    fn seconds(self) -> f64 {
+        self.finished_at.duration_since(self.received_at).as_secs_f64()
+    }
+}
+
+struct Sender<'a> {
+    client: reqwest::Client,
+    base_url: &'a str,
+}
+
+impl Sender<'_> {
+    /// Sends a catalogue of products that no other one has, and waits for its end.
+    async fn send(&self, items: u32) -> Result<Times, Error> {
+        let key = Uuid::new_v4();
+        let (seed, _) = key.as_u64_pair();
+        let catalogue = Catalogue { seed, items, establishments: ESTABLISHMENTS, ..Catalogue::default() };
+        let payload = compressed(&catalogue)?;
+        let request = self
+            .client
+            .post(format!("{}{PRODUCTS}", self.base_url))
+            .header("x-inova-api-key", API_KEY)
+            .header("x-inova-load-type", "delta")
+            .header("idempotency-key", key.to_string())
+            .header("content-type", "application/json")
+            .header("content-encoding", "gzip")
+            .body(payload);
+        let accepted = self.json(request, 202).await?;
+        let batch_id = accepted.get("batch_id").and_then(Value::as_str).unwrap_or_default();
+        let began = Instant::now();
+        loop {
+            let get = self.client.get(format!("{}{BATCHES}/{batch_id}", self.base_url));
+            let batch = self.json(get.header("x-inova-api-key", API_KEY), 200).await?;
+            let status = batch.get("status").and_then(Value::as_str).unwrap_or_default();
+            let done = batch.get("items_processed").and_then(Value::as_u64);
+            match status {
+                "COMPLETED" if done == Some(items.into()) => return Times::of(&batch),
+                "COMPLETED" | "PARTIAL_FAIL" | "FAILED" => {
+                    return Err(Error::Unexpected(format!("a catalogue ended as {batch}")));
+                }
+                _ if began.elapsed() > PATIENCE => {
+                    return Err(Error::Unexpected(format!("a catalogue does not end: {batch}")));
+                }
+                _ => sleep(PAUSE).await,
+            }
+        }
+    }
+
+    async fn json(&self, request: reqwest::RequestBuilder, expected: u16) -> Result<Value, Error> {
+        let response = request.send().await.map_err(|error| unexpected(&error))?;
+        let status = response.status().as_u16();
+        let body = response.bytes().await.map_err(|error| unexpected(&error))?;
+        if status == expected {
+            Ok(serde_json::from_slice(&body)?)
+        } else {
+            Err(Error::Unexpected(format!("{status}: {}", String::from_utf8_lossy(&body))))
+        }
+    }
+}
