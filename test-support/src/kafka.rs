@@ -10,6 +10,7 @@ use nix::unistd::Pid;
 use serde_json::{Value, json};
 
 use crate::environment;
+use crate::freeze::freeze;
 
 /// Errors of Kafka's protocol, for [`Broker::fail`] and [`Broker::fail_next`].
 pub mod code {
@@ -111,16 +112,16 @@ impl Broker {
 
     /// Lets the cluster stand still: it takes connections and answers nothing.
     pub fn pause(&self) {
-        self.signal(Signal::SIGSTOP);
+        freeze(self.pid());
     }
 
     /// Lets a cluster that stands still go on.
     pub fn resume(&self) {
-        self.signal(Signal::SIGCONT);
+        kill(self.pid(), Signal::SIGCONT).unwrap();
     }
 
-    fn signal(&self, signal: Signal) {
-        kill(Pid::from_raw(i32::try_from(self.process.id()).unwrap()), signal).unwrap();
+    fn pid(&self) -> Pid {
+        Pid::from_raw(i32::try_from(self.process.id()).unwrap())
     }
 
     /// Gives the stand-in a command, which its file describes.

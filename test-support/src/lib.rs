@@ -17,6 +17,7 @@ pub mod amqp_proxy;
 pub mod built;
 pub mod environment;
 pub mod event_bus;
+pub mod freeze;
 pub mod http_server;
 pub mod kafka;
 pub mod log;

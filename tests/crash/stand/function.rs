@@ -7,6 +7,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
+use test_support::freeze::freeze;
 
 use super::environment::Environment;
 use super::template::Deployed;
@@ -111,7 +112,7 @@ impl Function {
     pub(crate) fn freeze(&self) -> Frozen {
         let busy = self.busy();
         assert!(!busy.is_empty(), "nothing of {} is at work", self.0.settings.name);
-        busy.iter().for_each(|pid| kill(*pid, Signal::SIGSTOP).unwrap());
+        busy.iter().copied().for_each(freeze);
         Frozen(busy)
     }
 

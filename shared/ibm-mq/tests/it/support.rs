@@ -17,6 +17,7 @@ use mq::{
 use serde_json::Value;
 use tempfile::TempDir;
 use test_support::built::{self, MQ_LIBRARY};
+use test_support::freeze::freeze;
 use tokio::sync::watch;
 
 /// Tells the stand-in's library where its sockets are. Without it they are where the process is.
@@ -245,7 +246,7 @@ impl QueueManager {
     pub(crate) fn frozen(&self) -> Frozen {
         let id = self.id().unwrap();
         let pid = nix::unistd::Pid::from_raw(i32::try_from(id).unwrap());
-        nix::sys::signal::kill(pid, nix::sys::signal::Signal::SIGSTOP).unwrap();
+        freeze(pid);
         Frozen(pid)
     }
 }

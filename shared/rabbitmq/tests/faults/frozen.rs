@@ -7,6 +7,7 @@ use std::time::{Duration, Instant};
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 use rabbitmq::Settings;
+use test_support::freeze::freeze;
 use tokio::io::{AsyncBufReadExt as _, AsyncReadExt as _, BufReader};
 use tokio::process::Command;
 
@@ -39,7 +40,7 @@ pub(crate) async fn by_a_signal() {
     let talk = async {
         while let Some(line) = lines.next_line().await.expect("a line") {
             if line == READY {
-                kill(pid, Signal::SIGSTOP).expect("freeze");
+                freeze(pid);
                 tokio::time::sleep(FREEZE).await;
                 kill(pid, Signal::SIGCONT).expect("unfreeze");
             } else {
