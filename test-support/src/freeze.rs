@@ -8,7 +8,6 @@ use nix::unistd::Pid;
 
 /// Threads stop within microseconds, unless the machine is busy.
 const PATIENCE: Duration = Duration::from_secs(10);
-const PAUSE: Duration = Duration::from_millis(1);
 
 /// Lets a process stand still, and returns once each of its threads does: a thread that runs when
 /// the signal is sent could still answer a request afterwards. SIGCONT lets it go on.
@@ -20,7 +19,7 @@ pub fn freeze(pid: Pid) {
     let began = Instant::now();
     while !stands_still(pid) {
         assert!(began.elapsed() < PATIENCE, "process {pid} does not stop");
-        std::thread::sleep(PAUSE);
+        std::thread::yield_now();
     }
 }
 

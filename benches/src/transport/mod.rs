@@ -1,5 +1,5 @@
-//! Catalogues from request to row with their chunks announced over SQS and over Kafka: the same load
-//! to a stack of each kind, in turn.
+//! Catalogues from request to row with their chunks announced over SQS and over Kafka: the same
+//! load to a stack of each kind, in turn.
 
 mod measure;
 mod report;
