@@ -22,16 +22,21 @@ impl<'a> Query<'a> {
         Self(values)
     }
 
-    /// The value of a name; an empty one is as good as none.
+    /// The value of a name as it stands.
+    fn value(&self, name: &str) -> Result<Option<&str>, Problem> {
+        match self.0.get(name) {
+            None => Ok(None),
+            Some((value, 1)) => Ok(Some(value.as_ref())),
+            Some(_) => Err(invalid(name, "is given more than once")),
+        }
+    }
+
+    /// The text of a name of which the contract says that it may be empty, which is as good as none.
     ///
     /// # Errors
     /// 400 if it is given more than once.
     pub(crate) fn text(&self, name: &str) -> Result<Option<&str>, Problem> {
-        match self.0.get(name) {
-            None => Ok(None),
-            Some((value, 1)) => Ok(Some(value).filter(|value| !value.is_empty()).map(AsRef::as_ref)),
-            Some(_) => Err(invalid(name, "is given more than once")),
-        }
+        Ok(self.value(name)?.filter(|value| !value.is_empty()))
     }
 
     /// A number within bounds.
@@ -39,7 +44,7 @@ impl<'a> Query<'a> {
     /// # Errors
     /// 400 for anything else.
     pub(crate) fn limit(&self, default: u16, bounds: RangeInclusive<u16>) -> Result<u16, Problem> {
-        let Some(text) = self.text("limit")? else { return Ok(default) };
+        let Some(text) = self.value("limit")? else { return Ok(default) };
         let number = if text.bytes().all(|byte| byte.is_ascii_digit()) { text.parse().ok() } else { None };
         number.filter(|number| bounds.contains(number)).ok_or_else(|| {
             invalid("limit", format!("must be a number from {} to {}", bounds.start(), bounds.end()))
@@ -51,8 +56,18 @@ impl<'a> Query<'a> {
     /// # Errors
     /// 400 for anything else, with what the type says of it.
     pub(crate) fn parsed<T: FromStr<Err: ToString>>(&self, name: &str) -> Result<Option<T>, Problem> {
-        let text = self.text(name)?;
-        text.map(str::parse).transpose().map_err(|error: T::Err| invalid(name, error.to_string()))
+        self.value(name)?.map(|text| typed(name, text)).transpose()
+    }
+
+    /// A value of a type of its own, of a name of which the contract says that it may be empty.
+    ///
+    /// # Errors
+    /// 400 for anything else, with what the type says of it.
+    pub(crate) fn parsed_or_empty<T: FromStr<Err: ToString>>(
+        &self,
+        name: &str,
+    ) -> Result<Option<T>, Problem> {
+        self.text(name)?.map(|text| typed(name, text)).transpose()
     }
 
     /// A batch's status.
@@ -60,13 +75,17 @@ impl<'a> Query<'a> {
     /// # Errors
     /// 400 for anything else.
     pub(crate) fn status(&self) -> Result<Option<BatchStatus>, Problem> {
-        let Some(text) = self.text("status")? else { return Ok(None) };
+        let Some(text) = self.value("status")? else { return Ok(None) };
         let known = BatchStatus::ALL.into_iter().find(|status| status.as_str() == text);
         known.map(Some).ok_or_else(|| {
             let all = BatchStatus::ALL.map(BatchStatus::as_str).join(", ");
             invalid("status", format!("must be one of {all}"))
         })
     }
+}
+
+fn typed<T: FromStr<Err: ToString>>(name: &str, text: &str) -> Result<T, Problem> {
+    text.parse().map_err(|error: T::Err| invalid(name, error.to_string()))
 }
 
 /// A value in the path or the query that cannot be used.
@@ -93,9 +112,16 @@ mod tests {
 
     #[test]
     fn what_is_wrong_names_its_parameter() {
-        for text in
-            ["limit=0", "limit=201", "limit=-1", "limit=+1", "limit=1e1", "limit=70000", "limit=1&limit=1"]
-        {
+        for text in [
+            "limit=",
+            "limit=0",
+            "limit=201",
+            "limit=-1",
+            "limit=+1",
+            "limit=1e1",
+            "limit=70000",
+            "limit=1&limit=1",
+        ] {
             let problem = Query::parse(text).limit(50, 1..=200).unwrap_err();
             assert_eq!(
                 (problem.reason, &problem.extensions["parameter"]),
@@ -103,7 +129,11 @@ mod tests {
             );
             assert!(problem.detail.starts_with("limit "), "{text}");
         }
-        assert!(Query::parse("status=received").status().is_err());
-        assert!(Query::parse("load_type=Full").parsed::<LoadType>("load_type").is_err());
+        for text in ["status=received", "status="] {
+            assert!(Query::parse(text).status().is_err(), "{text}");
+        }
+        for text in ["load_type=Full", "load_type="] {
+            assert!(Query::parse(text).parsed::<LoadType>("load_type").is_err(), "{text}");
+        }
     }
 }

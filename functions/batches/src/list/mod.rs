@@ -37,7 +37,7 @@ impl Batches {
         let filter = BatchFilter {
             status: query.status()?,
             load_type: query.parsed("load_type")?,
-            source_key: query.parsed("source_key")?,
+            source_key: query.parsed_or_empty("source_key")?,
         };
         let list = list_of(viewer, &filter);
         let before = match query.text("cursor")? {
