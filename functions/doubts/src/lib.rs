@@ -61,7 +61,9 @@ impl Doubts {
         };
         let error = unpublished.why.as_ref().map(|error| error as &dyn std::error::Error);
         tracing::warn!(event_type = "doubts.unpublished", error, "the changes will be delivered again");
-        let failed = sequence_numbers.into_iter().nth(unpublished.first);
+        // From the first one, if the publisher names none that there is: no failure at all would
+        // mean that everything is published.
+        let failed = sequence_numbers.get(unpublished.first).or(sequence_numbers.first()).cloned();
         let failed = failed.map(|item_identifier| Failed { item_identifier });
         Ok(StreamResponse { batch_item_failures: failed.into_iter().collect() })
     }

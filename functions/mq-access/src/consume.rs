@@ -42,7 +42,7 @@ impl MqAccess {
         let (ready, unit) = match self.fetched(target, command, large, deadline).await {
             Ok(fetched) => fetched,
             Err(problem) => {
-                self.fail(execution, &problem, execution.progress).await;
+                self.fail(execution, &problem).await;
                 return Err(problem);
             }
         };
@@ -66,7 +66,7 @@ impl MqAccess {
             Err(problem) => {
                 // The messages go back whatever becomes of the roll-back: the channel ends with it.
                 let _ = unit.rollback(deadline).await;
-                self.fail(execution, &problem, execution.progress).await;
+                self.fail(execution, &problem).await;
                 return Err(problem);
             }
         };
@@ -80,7 +80,7 @@ impl MqAccess {
             // The messages are back on the queue: a retry gets them again.
             Err(error) => {
                 let problem = from_broker(&error);
-                self.fail(execution, &problem, execution.progress).await;
+                self.fail(execution, &problem).await;
                 Err(problem)
             }
         }

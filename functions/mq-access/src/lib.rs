@@ -25,7 +25,7 @@ use std::time::{Duration, SystemTime};
 use api::{Problem, Reason, Reply};
 use futures_util::future::BoxFuture;
 use gateway::{Work, WorkOrder, from_broker, in_progress};
-use idempotency::{Execution, Outcome, Progress, Store, WriteOutcome};
+use idempotency::{Execution, Outcome, Store, WriteOutcome};
 use jiff::Timestamp;
 use mq::{Access, Broker, BrokerError, Deadline, QueueName, Target};
 use objects::Objects;
@@ -154,7 +154,7 @@ impl MqAccess {
         }
         let detail = "the work was handed over too late to start; nothing was done";
         let problem = Problem::new(Reason::Busy, detail);
-        self.fail(execution, &problem, execution.progress).await;
+        self.fail(execution, &problem).await;
         Err(problem)
     }
 
@@ -213,9 +213,16 @@ impl MqAccess {
         }
     }
 
-    /// Ends an execution as failed, which leaves it to be run again.
-    async fn fail(&self, execution: &Execution, problem: &Problem, progress: Progress) {
-        let outcome = Outcome::Failed { error: problem.to_string(), progress };
+    /// Ends an execution that did nothing, which leaves it to be run again.
+    async fn fail(&self, execution: &Execution, problem: &Problem) {
+        self.fail_at(execution, problem, execution.progress.done, 0).await;
+    }
+
+    /// Ends an execution that came to the `done`th of its units and left `in_doubt` of those after
+    /// it in doubt. It is left to be run again.
+    async fn fail_at(&self, execution: &Execution, problem: &Problem, done: u64, in_doubt: u64) {
+        let progress = execution.progress.advanced(done, in_doubt);
+        let outcome = Outcome::Failed { error: problem.to_string(), progress, in_doubt };
         self.store.end(execution, &outcome).await;
     }
 }

@@ -38,7 +38,7 @@ impl MqAccess {
             Err(problem) => {
                 let left = execution.whereabouts.left_by(execution.progress);
                 let problem = with_elsewhere(problem, &left, count);
-                self.fail(execution, &problem, execution.progress).await;
+                self.fail(execution, &problem).await;
                 return Err(problem);
             }
         };
@@ -86,7 +86,7 @@ impl MqAccess {
             Ok(None) => Err(taken_over()),
             Err(error) => {
                 let problem = from_store(&error, "cannot record the move to another place");
-                self.fail(execution, &problem, execution.progress).await;
+                self.fail(execution, &problem).await;
                 Err(problem)
             }
         }
@@ -98,7 +98,7 @@ impl MqAccess {
         let failure = ProduceFailure { error, committed: 0, in_doubt: Vec::new() };
         let left = execution.whereabouts.left_by(execution.progress);
         let problem = with_elsewhere(from_produce(&failure, |_| Vec::new()), &left, count);
-        self.fail(execution, &problem, execution.progress).await;
+        self.fail(execution, &problem).await;
         problem
     }
 
@@ -114,7 +114,7 @@ impl MqAccess {
         let left = &execution.whereabouts.left_behind;
         let problem = with_elsewhere(from_produce(&failure, wire_id), left, count);
         let in_doubt = u64::try_from(failure.in_doubt.len()).unwrap_or(u64::MAX);
-        self.fail(execution, &problem, execution.progress.advanced(failure.committed, in_doubt)).await;
+        self.fail_at(execution, &problem, failure.committed, in_doubt).await;
         problem
     }
 

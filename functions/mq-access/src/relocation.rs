@@ -51,7 +51,7 @@ impl MqAccess {
         let (ready, queue) = match self.ready_with_queue(target, deadline).await {
             Ok(ready) => ready,
             Err(problem) => {
-                self.fail(execution, &problem, execution.progress).await;
+                self.fail(execution, &problem).await;
                 return Err(problem);
             }
         };
@@ -84,13 +84,13 @@ impl MqAccess {
             Err(Stopped::Unnoted { error, moved }) => {
                 let problem =
                     from_store(&error, "cannot record what was moved").extension("moved", json!(moved));
-                self.fail(execution, &problem, execution.progress.advanced(moved, 0)).await;
+                self.fail_at(execution, &problem, moved, 0).await;
                 Err(problem)
             }
             Err(Stopped::Failed { failure, done, settled }) => {
                 let left = &execution.whereabouts.left_behind;
                 let problem = with_elsewhere(from_move(&failure, settled), left, max(command));
-                self.fail(execution, &problem, execution.progress.advanced(done, failure.in_doubt)).await;
+                self.fail_at(execution, &problem, done, failure.in_doubt).await;
                 Err(problem)
             }
         }
@@ -181,7 +181,7 @@ impl MqAccess {
         let left = execution.whereabouts.left_by(execution.progress);
         let failure = MoveFailure { error, in_doubt: 0 };
         let problem = with_elsewhere(from_move(&failure, 0), &left, max(command));
-        self.fail(execution, &problem, execution.progress).await;
+        self.fail(execution, &problem).await;
         problem
     }
 }

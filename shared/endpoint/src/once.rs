@@ -58,7 +58,8 @@ pub async fn once(
         }
         Ok(Done::Recorded(reply)) => Ok(reply),
         Err(NotDone::Failed(problem)) => {
-            let outcome = Outcome::Failed { error: problem.to_string(), progress: execution.progress };
+            let outcome =
+                Outcome::Failed { error: problem.to_string(), progress: execution.progress, in_doubt: 0 };
             store.end(&execution, &outcome).await;
             Err(problem)
         }

@@ -109,7 +109,8 @@ async fn execute(store: &Store, execution: &Execution, body: &Value, bank: Bank)
     }
     while progress.done < orders {
         if matches!(bank, Bank::DownAfter(paid) if progress.done >= paid) {
-            let failed = Outcome::Failed { error: "the bank does not answer".to_owned(), progress };
+            let failed =
+                Outcome::Failed { error: "the bank does not answer".to_owned(), progress, in_doubt: 0 };
             store.finish(execution, &failed).await?;
             return Ok(format!("503 {} of {orders} paid, the rest on a retry", progress.done));
         }

@@ -45,7 +45,7 @@ pub struct Doubt {
     pub cause: Cause,
     /// Units that are known to be done.
     pub done: u64,
-    /// Units after those that may have been done, at most; `None` if nobody knows how many.
+    /// Units after those that this attempt may have done, at most; `None` if nobody knows how many.
     pub in_doubt: Option<u64>,
     /// When it was noticed.
     pub noticed_at: Timestamp,
@@ -75,11 +75,13 @@ struct Image {
     trace_id: String,
     status: Status,
     attempt: u32,
+    created_at: Timestamp,
     updated_at: Timestamp,
     #[serde(default)]
     checkpoint: u64,
+    /// Of the attempt that failed. `inDoubt` has what earlier ones left too.
     #[serde(default)]
-    in_doubt: u64,
+    attempt_in_doubt: u64,
     doubt_noted_at: Option<Timestamp>,
 }
 
@@ -87,7 +89,7 @@ impl Doubtful<'_> {
     /// The doubt that a change of the table brings; `None` if it brings none. An item that is no
     /// record of such work changes nothing here.
     ///
-    /// - An attempt **failed** with more units in doubt than it began with.
+    /// - An attempt **failed** with units that it put in doubt itself.
     /// - A prepared response's effect was [noted](crate::Store::note_doubt) to be in doubt.
     /// - An attempt was **taken over** before it ended: it was cut off.
     /// - A record **expired** before its attempt ended, and no retry ever asked for it.
@@ -116,8 +118,9 @@ impl Doubtful<'_> {
         if let (None, Some(noted_at)) = (old.doubt_noted_at, new.doubt_noted_at) {
             return Some(new.doubt(Cause::Broker, None, noted_at));
         }
-        let is_in_doubt = new.status == Status::Failed && new.in_doubt > old.in_doubt;
-        is_in_doubt.then(|| new.doubt(Cause::Broker, Some(new.in_doubt), new.updated_at))
+        let has_failed = old.status.is_open() && new.status == Status::Failed;
+        let in_doubt = new.attempt_in_doubt;
+        (has_failed && in_doubt > 0).then(|| new.doubt(Cause::Broker, Some(in_doubt), new.updated_at))
     }
 
     fn is_about(&self, item: &HashMap<String, AttributeValue>) -> bool {
@@ -151,17 +154,18 @@ impl Image {
             attempt: self.attempt,
             cause,
             done: self.checkpoint,
-            // An attempt that was cut off leaves the largest number.
-            in_doubt: in_doubt.filter(|count| *count < u64::MAX / 2),
+            in_doubt,
             noticed_at,
         }
     }
 
-    /// An attempt ends in doubt once.
+    /// An attempt ends in doubt once. A key that expired may be claimed again, and its attempts
+    /// count from 1 then.
     fn id(&self) -> Uuid {
         let mut hash = Sha256::new();
         hash.update(b"integrahub.message.in_doubt");
         hash.update(self.attempt.to_be_bytes());
+        hash.update(self.created_at.as_millisecond().to_be_bytes());
         hash.update(self.pk.as_bytes());
         let hash: [u8; 32] = hash.finalize().into();
         uuid::Builder::from_custom_bytes(hash.first_chunk().copied().unwrap_or_default()).into_uuid()
@@ -190,6 +194,7 @@ mod tests {
             ("traceId", text("trace")),
             ("status", text(status.as_str())),
             ("attempt", number(attempt)),
+            ("createdAt", text("2026-11-23T09:59:00.000Z")),
             ("updatedAt", text("2026-11-23T10:00:00.000Z")),
         ]
         .map(|(name, value)| (name.to_owned(), value))
@@ -209,19 +214,39 @@ mod tests {
     fn an_attempt_that_fails_with_units_in_doubt_says_how_many() {
         let running = with(item(PRODUCE, Status::InProgress, 1), "checkpoint", number(10));
         let failed = with(item(PRODUCE, Status::Failed, 1), "checkpoint", number(20));
-        assert_eq!(doubt(running.clone(), Some(with(failed.clone(), "inDoubt", number(0)))), None);
-        let found = doubt(running, Some(with(failed, "inDoubt", number(3)))).unwrap();
+        assert_eq!(doubt(running.clone(), Some(with(failed.clone(), "attemptInDoubt", number(0)))), None);
+        let found = doubt(running, Some(with(failed, "attemptInDoubt", number(3)))).unwrap();
         assert_eq!((found.cause, found.done, found.in_doubt), (Cause::Broker, 20, Some(3)));
         assert_eq!((found.operation.as_str(), found.tenant.as_str(), found.attempt), ("PRODUCE", "t", 1));
     }
 
     #[test]
     fn a_doubt_is_told_once_and_not_by_each_attempt_that_comes_after_it() {
-        let failed = with(item(PRODUCE, Status::Failed, 1), "inDoubt", number(3));
+        let failed = with(item(PRODUCE, Status::Failed, 1), "attemptInDoubt", number(3));
         let again = with(item(PRODUCE, Status::InProgress, 2), "inDoubt", number(3));
-        assert_eq!(doubt(failed, Some(again.clone())), None, "the failure told of it");
+        assert_eq!(doubt(failed.clone(), Some(again.clone())), None, "the failure told of it");
         let failed_again = with(item(PRODUCE, Status::Failed, 2), "inDoubt", number(3));
+        let failed_again = with(failed_again, "attemptInDoubt", number(0));
         assert_eq!(doubt(again, Some(failed_again)), None, "nothing was added");
+        assert_eq!(doubt(failed.clone(), Some(with(failed, "ttl", number(1)))), None, "it failed before");
+    }
+
+    #[test]
+    fn what_earlier_attempts_left_does_not_hide_the_doubt_of_a_later_one() {
+        for before in [2, 3, 50, u64::MAX] {
+            let running = with(item(PRODUCE, Status::InProgress, 2), "inDoubt", number(before));
+            // It put what was in doubt once more, and left three of its own.
+            let failed = with(item(PRODUCE, Status::Failed, 2), "inDoubt", number(3));
+            let found = doubt(running, Some(with(failed, "attemptInDoubt", number(3)))).unwrap();
+            assert_eq!((found.cause, found.attempt, found.in_doubt), (Cause::Broker, 2, Some(3)));
+        }
+    }
+
+    #[test]
+    fn a_key_that_is_used_again_after_it_expired_has_doubts_of_its_own() {
+        let first = item(PRODUCE, Status::InProgress, 1);
+        let later = with(first.clone(), "createdAt", text("2026-11-30T09:59:00.000Z"));
+        assert_ne!(doubt(first, None).unwrap().id, doubt(later, None).unwrap().id);
     }
 
     #[test]
@@ -245,7 +270,10 @@ mod tests {
         assert_eq!((found.cause, found.in_doubt), (Cause::Broker, None));
         let next = item(CONSUME, Status::Prepared, 2);
         assert_eq!(doubt(prepared.clone(), Some(next.clone())).unwrap().cause, Cause::Interrupted);
-        assert_eq!(doubt(noted.clone(), Some(next)), None, "it was told");
+        assert_eq!(doubt(noted.clone(), Some(next.clone())), None, "it was told");
+        let taken_over = with(next, "doubtNotedAt", text("2026-11-23T10:01:00.000Z"));
+        assert_eq!(doubt(prepared.clone(), Some(taken_over.clone())).unwrap().attempt, 1);
+        assert_eq!(doubt(taken_over, Some(item(CONSUME, Status::Prepared, 3))), None, "it was told");
         assert_eq!(doubt(prepared, None).unwrap().id, found.id);
         assert_eq!(doubt(noted, None), None);
     }

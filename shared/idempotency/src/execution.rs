@@ -133,8 +133,15 @@ pub enum Outcome {
     /// Retries are answered with the response that was [prepared](crate::Store::prepare).
     AsPrepared,
     /// Retries run again, from where this execution got to.
-    #[expect(missing_docs, reason = "the record keeps both, under these names")]
-    Failed { error: String, progress: Progress },
+    Failed {
+        /// What people read of it.
+        error: String,
+        /// From where they run.
+        progress: Progress,
+        /// How many units this attempt left in doubt itself, at most. `progress` counts them too,
+        /// with those of earlier attempts.
+        in_doubt: u64,
+    },
 }
 
 #[cfg(test)]

@@ -65,7 +65,8 @@ impl Store {
                 Ok(Delivery::Executed)
             }
             Err(error) => {
-                let outcome = Outcome::Failed { error: error.to_string(), progress: execution.progress };
+                let outcome =
+                    Outcome::Failed { error: error.to_string(), progress: execution.progress, in_doubt: 0 };
                 self.end(&execution, &outcome).await;
                 Err(OnceError::Work(error))
             }

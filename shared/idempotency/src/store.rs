@@ -312,10 +312,10 @@ impl Store {
             Outcome::Completed(_) | Outcome::AsPrepared => {
                 (Transition::Complete { token, response, now, retention }, Detail::Took(took))
             }
-            Outcome::Failed { error, progress } => {
+            Outcome::Failed { error, progress, in_doubt } => {
                 let whereabouts = execution.whereabouts.clone();
                 let fail = Transition::Fail { token, progress: *progress, whereabouts, now, retention };
-                (fail, Detail::Failed { took, error })
+                (fail, Detail::Failed { took, error, in_doubt: *in_doubt })
             }
         };
         self.settle(execution, &transition, detail).await

@@ -29,7 +29,7 @@ type Item = HashMap<String, AttributeValue>;
 pub(crate) enum Detail<'a> {
     Request(&'a ClaimRequest<'a>),
     Took(Duration),
-    Failed { took: Duration, error: &'a str },
+    Failed { took: Duration, error: &'a str, in_doubt: u64 },
     None,
 }
 
@@ -165,6 +165,16 @@ impl Expression {
     /// DynamoDB's own.
     fn set(&mut self, name: &'static str, value: AttributeValue) {
         self.set.push(format!("#{name} = :{name}"));
+        self.place(name, value);
+    }
+
+    /// Sets an attribute that is not there yet.
+    fn set_first(&mut self, name: &'static str, value: AttributeValue) {
+        self.set.push(format!("#{name} = if_not_exists(#{name}, :{name})"));
+        self.place(name, value);
+    }
+
+    fn place(&mut self, name: &'static str, value: AttributeValue) {
         self.names.insert(format!("#{name}"), name.to_owned());
         self.values.insert(format!(":{name}"), value);
     }
@@ -223,7 +233,13 @@ fn expression(transition: &Transition, detail: Detail<'_>) -> Expression {
             if let Detail::Request(request) = detail {
                 to.set("traceId", text(request.trace_id));
             }
+            if *seen_status == Status::Prepared {
+                // The attempt that ended leaves the doubt, and this one does nothing that could add
+                // another.
+                to.set_first("doubtNotedAt", iso(*now));
+            }
             to.remove("errorMessage");
+            to.remove("attemptInDoubt");
             let seen_values = [
                 (":oldOwner", text(&seen.owner)),
                 (":oldAttempt", number(seen.attempt)),
@@ -268,8 +284,9 @@ fn expression(transition: &Transition, detail: Detail<'_>) -> Expression {
     set_times(&mut to, transition);
     match detail {
         Detail::Took(took) => to.set("durationMs", number(took.as_millis())),
-        Detail::Failed { took, error } => {
+        Detail::Failed { took, error, in_doubt } => {
             to.set("durationMs", number(took.as_millis()));
+            to.set("attemptInDoubt", number(in_doubt));
             to.set("errorMessage", text(error));
         }
         Detail::Request(_) | Detail::None => {}

@@ -45,7 +45,7 @@ async fn an_execution_that_was_taken_over_writes_nothing_more() {
     assert_eq!(second.progress, Progress { done: 3, in_doubt: u64::MAX, repeated: 0 });
     assert_eq!(second.created_at, first.created_at);
     let late = Progress { done: 9, in_doubt: 0, repeated: 0 };
-    let failed = Outcome::Failed { error: "late".to_owned(), progress: late };
+    let failed = Outcome::Failed { error: "late".to_owned(), progress: late, in_doubt: 0 };
     assert_eq!(place.store.checkpoint(&first, late).await.unwrap(), WriteOutcome::Fenced);
     assert_eq!(place.store.prepare(&first, &prepared("late")).await.unwrap(), WriteOutcome::Fenced);
     assert_eq!(place.store.finish(&first, &failed).await.unwrap(), WriteOutcome::Fenced);
@@ -82,7 +82,11 @@ async fn a_failure_keeps_the_checkpoint_and_what_is_in_doubt() {
     let asked = Asked::new(&json!({}));
     let first = place.execution(&asked).await;
     let progress = Progress { done: 4, in_doubt: 2, repeated: 1 };
-    place.store.finish(&first, &Outcome::Failed { error: "cut".to_owned(), progress }).await.unwrap();
+    place
+        .store
+        .finish(&first, &Outcome::Failed { error: "cut".to_owned(), progress, in_doubt: 2 })
+        .await
+        .unwrap();
     assert_eq!(place.execution(&asked).await.progress, progress);
     place.remove().await;
 }
@@ -132,7 +136,7 @@ async fn a_record_that_is_kept_for_a_second_does_not_expire_before_its_lease() {
     let asked = Asked { retention: Duration::from_secs(1), ..Asked::new(&json!({})) };
     let first = place.execution(&asked).await;
     does_not_expire_in_its_lease(&place, &asked).await;
-    let failed = Outcome::Failed { error: String::new(), progress: Progress::default() };
+    let failed = Outcome::Failed { error: String::new(), progress: Progress::default(), in_doubt: 0 };
     place.store.finish(&first, &failed).await.unwrap();
     place.execution(&asked).await;
     does_not_expire_in_its_lease(&place, &asked).await;
