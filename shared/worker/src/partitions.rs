@@ -86,14 +86,19 @@ async fn park<J: Job>(
     failure: Failure<J::Error>,
     deadline: Deadline,
 ) -> Result<Settled, ParkError> {
-    if Box::pin(job.dispose(&failure, record)).await == Disposition::Acknowledge {
-        return Ok(Settled::Done);
+    let settling = async {
+        if job.dispose(&failure, record).await == Disposition::Acknowledge {
+            return Ok(Settled::Done);
+        }
+        job.park(&failure, record).await.map(|()| Settled::Parked)
+    };
+    let settled = deadline.run(Box::pin(settling)).await.unwrap_or(Err(ParkError::OutOfTime))?;
+    if matches!(settled, Settled::Done) {
+        return Ok(settled);
     }
-    let parking = deadline.run(Box::pin(job.park(&failure, record)));
-    parking.await.unwrap_or(Err(ParkError::OutOfTime))?;
     let event_type = format!("{}.parked", J::SUBJECT);
     tracing::info!(event_type, "the record of Kafka was moved to the queue, which retries it");
-    Ok(Settled::Parked)
+    Ok(settled)
 }
 
 /// As `topic-partition@offset`.

@@ -78,8 +78,10 @@ impl Job for Words {
     }
 
     async fn dispose(&self, failure: &Failure<Told>, record: &Record) -> Disposition {
-        if record.body.as_ref().is_some_and(|body| body.starts_with(b"moved")) {
-            return Disposition::Acknowledge;
+        match record.body.as_deref() {
+            Some(b"moved unanswered") => return std::future::pending().await,
+            Some(body) if body.starts_with(b"moved") => return Disposition::Acknowledge,
+            _ => {}
         }
         Plain.dispose(failure, record).await
     }
