@@ -57,9 +57,10 @@ impl Journey {
         }
         let twice = copies.values().filter(|copies| **copies > 1).count();
         let (possible, earlier) = (number("possibleDuplicates"), self.replies.len().saturating_sub(1));
-        // A unit of work of IBM MQ has as many messages as the move, and is at one place.
+        // A unit of work of IBM MQ has as many messages as the move, and is at one place. A broker
+        // that was lost may have all again that left a classic queue of RabbitMQ.
         let (in_doubt, window) = match stand.broker {
-            Site::RabbitMq(_) => (WINDOW, WINDOW),
+            Site::RabbitMq(_) => (WINDOW + self.count, WINDOW),
             Site::IbmMq(..) => (0, self.count),
         };
         assert!(possible <= in_doubt * earlier, "{possible} possible duplicates after {earlier} attempts");

@@ -25,7 +25,7 @@ use std::time::{Duration, SystemTime};
 use api::{Problem, Reason, Reply};
 use futures_util::future::BoxFuture;
 use gateway::{Work, WorkOrder, from_broker, in_progress};
-use idempotency::{Execution, Outcome, Store, WriteOutcome};
+use idempotency::{Execution, Outcome, Progress, Store, WriteOutcome};
 use jiff::Timestamp;
 use mq::{Access, Broker, BrokerError, Deadline, QueueName, Target};
 use objects::Objects;
@@ -222,6 +222,10 @@ impl MqAccess {
     /// it in doubt. It is left to be run again.
     async fn fail_at(&self, execution: &Execution, problem: &Problem, done: u64, in_doubt: u64) {
         let progress = execution.progress.advanced(done, in_doubt);
+        self.fail_with(execution, problem, progress, in_doubt).await;
+    }
+
+    async fn fail_with(&self, execution: &Execution, problem: &Problem, progress: Progress, in_doubt: u64) {
         let outcome = Outcome::Failed { error: problem.to_string(), progress, in_doubt };
         self.store.end(execution, &outcome).await;
     }

@@ -90,7 +90,10 @@ impl MqAccess {
             Err(Stopped::Failed { failure, done, settled }) => {
                 let left = &execution.whereabouts.left_behind;
                 let problem = with_elsewhere(from_move(&failure, settled), left, max(command));
-                self.fail_at(execution, &problem, done, failure.in_doubt).await;
+                let progress = execution.progress.advanced(done, failure.in_doubt);
+                let returned = if failure.error.may_mean_a_lost_broker() { moving.may_return() } else { 0 };
+                let progress = progress.repeating(returned);
+                self.fail_with(execution, &problem, progress, failure.in_doubt).await;
                 Err(problem)
             }
         }
@@ -190,11 +193,18 @@ fn max(command: &MoveCommand) -> u64 {
     command.max.get().into()
 }
 
+/// A number of units that nobody counted.
+const UNCOUNTED: u64 = u64::MAX / 2;
+
 /// How many messages may be at a new place twice, or at both places. Only an attempt that did not
-/// end well leaves any, and each at most those that it had in hand.
+/// end well leaves any. One that failed says how many, and one that ended without a word left at
+/// most those that it had in hand.
 fn possible_duplicates(execution: &Execution, most_in_doubt: u64) -> u64 {
     let progress = execution.progress;
     let in_doubt = progress.in_doubt.saturating_add(progress.repeated);
+    if in_doubt < UNCOUNTED && most_in_doubt > 0 {
+        return in_doubt;
+    }
     in_doubt.min(most_in_doubt.saturating_mul(u64::from(execution.earlier_attempts())))
 }
 

@@ -96,6 +96,12 @@ pub trait Relocation: Send {
     /// The most messages that may be at both places after an end without a word.
     fn most_in_doubt(&self) -> u64;
 
+    /// How many messages left their old place so lately that they may be there again, because the
+    /// broker ended before it had written down that they left.
+    fn may_return(&self) -> u64 {
+        0
+    }
+
     /// Puts the next messages at their new places, at most `limit`. What cannot be put stays.
     async fn put(&mut self, limit: u64, deadline: Deadline) -> Result<Put, MoveFailure>;
 

@@ -78,6 +78,12 @@ pub enum BrokerError {
 
 #[expect(missing_docs, reason = "a constructor makes the variant of its name, without reply and cause")]
 impl BrokerError {
+    /// Whether the broker may have ended, as far as the error tells.
+    #[must_use]
+    pub const fn may_mean_a_lost_broker(&self) -> bool {
+        matches!(self, Self::Unreachable { .. } | Self::Timeout { .. } | Self::InDoubt { .. })
+    }
+
     #[must_use]
     pub fn queue_not_found(queue: QueueName) -> Self {
         Self::QueueNotFound { queue, reply: None, source: None }

@@ -86,6 +86,12 @@ impl Proof {
         })
     }
 
+    /// Whether it shows that other nodes know of the acknowledgement too. Otherwise the broker may
+    /// have it in memory alone.
+    pub(crate) const fn is_replicated(self) -> bool {
+        matches!(self, Self::Count(_))
+    }
+
     /// Waits for the proof after the acknowledgement, and says what the queue counts then, if the
     /// broker told.
     ///

@@ -27,6 +27,12 @@ impl Progress {
         }
     }
 
+    /// The same, where `count` more of the units that are done may be done twice by then.
+    #[must_use]
+    pub const fn repeating(self, count: u64) -> Self {
+        Self { repeated: self.repeated.saturating_add(count), ..self }
+    }
+
     /// Where an attempt begins that does everything once more: all that was done or in doubt may be
     /// done twice by then.
     #[must_use]

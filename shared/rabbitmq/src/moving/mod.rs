@@ -1,11 +1,12 @@
 //! Moving messages from one queue to others, as they are.
 
 mod route;
+mod settled;
 mod source;
 
 use std::collections::HashSet;
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use async_trait::async_trait;
 use lapin::options::{BasicAckOptions, BasicPublishOptions, ConfirmSelectOptions};
@@ -20,6 +21,7 @@ use crate::errors::{During, Failure};
 use crate::pools::ConnectionPools;
 use crate::session::{Session, call, inspect, short};
 use crate::settlement::Proof;
+use settled::Settled;
 use source::{Parcel, Source};
 
 /// How many messages are at both places at a time, at most: those that are put together, confirmed
@@ -47,6 +49,8 @@ pub(crate) struct Moving {
     window: Vec<Parcel>,
     /// Got, but not to be put together with the window.
     next: Option<Parcel>,
+    /// What left the queue lately.
+    settled: Settled,
 }
 
 pub(crate) async fn connect(
@@ -69,7 +73,8 @@ pub(crate) async fn connect(
     match open_puts(&source.session, deadline).await {
         Ok(puts) => {
             let login = access.credentials.as_ref().map(|login| login.user.clone());
-            Ok(Moving { source, puts, login, known: HashSet::new(), window: Vec::new(), next: None })
+            let settled = Settled::new(source.session.server().writes_acknowledgements_within());
+            Ok(Moving { source, puts, login, known: HashSet::new(), window: Vec::new(), next: None, settled })
         }
         Err(failure) => Err(source.session.fail(failure, During::Connection)),
     }
@@ -276,7 +281,11 @@ impl Moving {
             Ok(()) => proof.obtain(session, queue, deadline).await,
             Err(failure) => Err(failure.into()),
         };
-        match settled.map_err(|unproven| unproven.into_error(queue))? {
+        let counts = settled.map_err(|unproven| unproven.into_error(queue))?;
+        if !proof.is_replicated() {
+            self.settled.add(self.window.len(), Instant::now());
+        }
+        match counts {
             Some(counts) => self.source.ready = Some(counts.messages.into()),
             // The broker has closed the channel.
             None => self.source.end(true),
@@ -316,6 +325,10 @@ impl Relocation for Moving {
 
     fn most_in_doubt(&self) -> u64 {
         u64::try_from(WINDOW).unwrap_or(u64::MAX)
+    }
+
+    fn may_return(&self) -> u64 {
+        self.settled.lately()
     }
 
     async fn put(&mut self, limit: u64, deadline: Deadline) -> Result<Put, MoveFailure> {
