@@ -94,7 +94,9 @@ impl Source {
             queue: queue.clone(),
             route: Route::new(queue.clone(), command.to.clone(), reach.clone()),
             selected,
-            left: ready.min(MOST_EXAMINED),
+            // One is asked for even if the count is 0. A stream counts late, and cannot be read so;
+            // and a quorum queue without a leader shows that it has none.
+            left: ready.clamp(1, MOST_EXAMINED),
             has_more: ready > MOST_EXAMINED,
             ready: Some(ready),
             held: 0,

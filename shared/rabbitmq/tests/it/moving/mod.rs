@@ -345,3 +345,19 @@ async fn a_queue_that_does_not_exist_has_nothing_to_move() {
         rabbit().connect_to_move(&access(), &absent.queue, &wanted, &everywhere(), soon()).await.map(drop);
     assert!(matches!(refused, Err(BrokerError::QueueNotFound { queue, .. }) if queue == absent.queue));
 }
+
+/// Its count follows statistics, so it is 0 at first.
+#[tokio::test]
+async fn a_stream_is_refused_and_never_taken_for_an_empty_queue() {
+    let (from, into) = (queue("move", "stream").await, Bench::new("move-from-stream").await);
+    from.put_numbered(3).await;
+    let rabbit = rabbit();
+    let wanted = command(to(&into), 10);
+    let mut moving =
+        rabbit.connect_to_move(&access(), &from.queue, &wanted, &everywhere(), soon()).await.unwrap();
+    let refused = moving.put(10, soon()).await.map(drop).unwrap_err();
+    assert!(matches!(refused.error, BrokerError::Unsupported { .. }), "{:?}", refused.error);
+    assert_eq!((refused.in_doubt, into.count().await), (0, 0));
+    from.clean().await;
+    into.clean().await;
+}
