@@ -1,7 +1,5 @@
 //! What a broker says of itself, and what follows from its version.
 
-use std::time::Duration;
-
 use amq_protocol::frame::{AMQPFrame, parsing::parse_frame};
 use lapin::protocol::{AMQPClass, connection};
 use lapin::types::{AMQPValue, FieldTable};
@@ -14,10 +12,6 @@ const COUNTS_FAILURES: (u32, u32) = (4, 3);
 const LIMITS_DELIVERIES: (u32, u32) = (4, 0);
 /// That limit.
 const DEFAULT_DELIVERY_LIMIT: u64 = 20;
-/// The first version that knows only the second layout of classic queues. Killed at once after an
-/// acknowledgement, 4.3 had the messages again once in four runs, and after 20 ms never. With the
-/// first layout, 3.10 had them after 100 ms, and after 200 ms never.
-const WRITES_SOON: (u32, u32) = (4, 0);
 
 /// What a quorum queue counts towards its delivery limit. A message that exceeds it is dropped or
 /// dead-lettered.
@@ -71,11 +65,6 @@ impl Server {
     /// The limit of quorum queues whose owner set none, where there is one.
     pub(crate) fn default_delivery_limit(&self) -> Option<u64> {
         self.is_at_least(LIMITS_DELIVERIES).then_some(DEFAULT_DELIVERY_LIMIT)
-    }
-
-    /// How long a classic queue may have an acknowledgement in memory alone.
-    pub(crate) fn writes_acknowledgements_within(&self) -> Duration {
-        Duration::from_millis(if self.is_at_least(WRITES_SOON) { 200 } else { 1000 })
     }
 
     fn is_at_least(&self, wanted: (u32, u32)) -> bool {

@@ -1,12 +1,11 @@
 //! Moving messages from one queue to others, as they are.
 
 mod route;
-mod settled;
 mod source;
 
 use std::collections::HashSet;
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use async_trait::async_trait;
 use lapin::options::{BasicAckOptions, BasicPublishOptions, ConfirmSelectOptions};
@@ -21,7 +20,6 @@ use crate::errors::{During, Failure};
 use crate::pools::ConnectionPools;
 use crate::session::{Session, call, inspect, short};
 use crate::settlement::Proof;
-use settled::Settled;
 use source::{Parcel, Source};
 
 /// How many messages are at both places at a time, at most: those that are put together, confirmed
@@ -49,8 +47,9 @@ pub(crate) struct Moving {
     window: Vec<Parcel>,
     /// Got, but not to be put together with the window.
     next: Option<Parcel>,
-    /// What left the queue lately.
-    settled: Settled,
+    /// Messages that left a queue which is not replicated. It writes down on its disk that they left
+    /// once it has little else to do, and a broker that is killed before has them again.
+    settled: u64,
 }
 
 pub(crate) async fn connect(
@@ -73,8 +72,8 @@ pub(crate) async fn connect(
     match open_puts(&source.session, deadline).await {
         Ok(puts) => {
             let login = access.credentials.as_ref().map(|login| login.user.clone());
-            let settled = Settled::new(source.session.server().writes_acknowledgements_within());
-            Ok(Moving { source, puts, login, known: HashSet::new(), window: Vec::new(), next: None, settled })
+            let (known, window) = (HashSet::new(), Vec::new());
+            Ok(Moving { source, puts, login, known, window, next: None, settled: 0 })
         }
         Err(failure) => Err(source.session.fail(failure, During::Connection)),
     }
@@ -283,7 +282,7 @@ impl Moving {
         };
         let counts = settled.map_err(|unproven| unproven.into_error(queue))?;
         if !proof.is_replicated() {
-            self.settled.add(self.window.len(), Instant::now());
+            self.settled += u64::try_from(self.window.len()).unwrap_or(u64::MAX);
         }
         match counts {
             Some(counts) => self.source.ready = Some(counts.messages.into()),
@@ -328,7 +327,7 @@ impl Relocation for Moving {
     }
 
     fn may_return(&self) -> u64 {
-        self.settled.lately()
+        self.settled
     }
 
     async fn put(&mut self, limit: u64, deadline: Deadline) -> Result<Put, MoveFailure> {
