@@ -80,8 +80,8 @@ impl Deployment {
 }
 
 /// Deploys with the database whose credentials are in the secret of that ARN, the library by which
-/// IBM MQ is reached, and Kafka for chunks and events if there is one. The database must answer already,
-/// because the deployment migrates it.
+/// IBM MQ is reached, and Kafka for chunks and events if there is one. The database must answer
+/// already, because the deployment migrates it.
 ///
 /// # Errors
 /// What CloudFormation or the packaging complained about.
