@@ -169,12 +169,12 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__.split("\n\n")[0])
     parser.add_argument("--brokers", type=int, default=3)
     parser.add_argument("--ports", type=int, nargs="*", default=[], help="of the brokers, in place of any")
-    parser.add_argument("--topic", help="a topic to create, as name:partitions")
+    parser.add_argument("--topics", nargs="*", default=[], help="to create, each as name:partitions")
     parser.add_argument("--forever", action="store_true", help="read no commands")
     arguments = parser.parse_args()
     cluster = Cluster(arguments.brokers)
-    if arguments.topic:
-        topic, _, partitions = arguments.topic.rpartition(":")
+    for given in arguments.topics:
+        topic, _, partitions = given.rpartition(":")
         cluster.obey({"topic": topic, "partitions": int(partitions), "replication": arguments.brokers})
     print(cluster.bootstrap_servers(arguments.ports), flush=True)
     if arguments.forever:

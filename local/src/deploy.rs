@@ -8,7 +8,7 @@ use serde::Deserialize;
 use tokio::io::{AsyncBufReadExt as _, BufReader};
 use tokio::process::Command;
 
-use crate::components::kafka::Kafka;
+use crate::components::kafka::{EVENTS_TOPIC, Kafka};
 use crate::components::ministack::{ACCESS_KEY_ID, Ministack, REGION, SECRET_ACCESS_KEY};
 use crate::console;
 use crate::failure::{Explain as _, Failure};
@@ -80,8 +80,8 @@ impl Deployment {
 }
 
 /// Deploys with the database whose credentials are in the secret of that ARN, the library by which
-/// IBM MQ is reached, and Kafka for chunks if there is one. The database must answer already,
-/// because the deployment migrates it.
+/// IBM MQ is reached, and Kafka for chunks and events if there is one. The database must answer
+/// already, because the deployment migrates it.
 ///
 /// # Errors
 /// What CloudFormation or the packaging complained about.
@@ -111,6 +111,7 @@ pub(crate) async fn deploy(
             ("ChunkTransport", "kafka"),
             ("KafkaAuthentication", "none"),
             ("KafkaBootstrapServers", servers),
+            ("KafkaEventsTopic", EVENTS_TOPIC),
         ]);
     }
     let parameters = serde_json::to_string(&parameters).or_explain(explain)?;

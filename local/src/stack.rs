@@ -186,7 +186,7 @@ async fn start(
     )?;
     if let Some(kafka) = &kafka {
         supervisor.start(&kafka.poller(layout, &ministack, deployment.name("UpsertFunction")?)?).await?;
-        say("  chunks go through Kafka, here a stand-in");
+        say("  chunks and events of batches go through Kafka, here a stand-in");
     }
     let event_queues = seed::seed(&sdk, &deployment, &rabbitmq).await?;
     say("  stored the local API keys, target profiles and secrets, and declared the queues");
@@ -199,6 +199,10 @@ async fn start(
         ("EVENT_TOPIC_ARN", seed::topic_arn()),
         ("EVENT_TOPIC_QUEUE_URL", event_queues.of_the_topic),
     ]);
+    if let Some(kafka) = &kafka {
+        variables.push(("KAFKA_BOOTSTRAP_SERVERS", kafka.bootstrap_servers()));
+        variables.push(("KAFKA_EVENTS_TOPIC", kafka::EVENTS_TOPIC.to_owned()));
+    }
     let routes = Routes::of(&deployment)?;
     let log = front::Log::open(layout)?;
     let front = tokio::spawn(async move { front::serve(listener, address.port(), &sdk, routes, log).await });

@@ -20,6 +20,7 @@ pub struct FakeEventBus {
 #[derive(Debug, Default)]
 struct State {
     is_away: bool,
+    is_bus_away: bool,
     refused: Vec<String>,
     /// The entries of each call to the bus.
     calls: Vec<Vec<Value>>,
@@ -51,6 +52,11 @@ impl FakeEventBus {
     /// Answers every call with an error, until it is back.
     pub fn go_away(&self, is_away: bool) {
         self.with(|state| state.is_away = is_away);
+    }
+
+    /// The same for the bus alone.
+    pub fn bus_goes_away(&self, is_away: bool) {
+        self.with(|state| state.is_bus_away = is_away);
     }
 
     /// Refuses events of these types, and takes others of the same call.
@@ -93,7 +99,8 @@ impl State {
             return Some(response(503, "{}"));
         }
         if request.headers().get("x-amz-target").is_some_and(|target| target == "AWSEvents.PutEvents") {
-            return Some(self.put_events(request.body()));
+            let is_away = self.is_bus_away;
+            return Some(if is_away { response(503, "{}") } else { self.put_events(request.body()) });
         }
         Some(self.publish_batch(request.body()))
     }

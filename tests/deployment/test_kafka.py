@@ -4,12 +4,14 @@ import json
 
 import pytest
 from cloudformation import deploy
-from scenarios import DATABASE_VPC, EVERYTHING, EXISTING_DATABASE, MSK, MSK_SCRAM, OTHER_KAFKA, OTHER_SECRET, SCENARIOS, SECRET
+from scenarios import DATABASE_VPC, EVENTS, EVERYTHING, EXISTING_DATABASE, MSK, MSK_SCRAM, OTHER_KAFKA, OTHER_SECRET, SCENARIOS, SECRET
 
 OVER_MSK = {**EXISTING_DATABASE, **MSK}
 OVER_OTHERS = {**EXISTING_DATABASE, **OTHER_KAFKA}
 CLUSTER = MSK["KafkaClusterArn"]
 TOPIC = CLUSTER.replace(":cluster/", ":topic/") + "/chunks.ready"
+EVENTS_TOPIC = CLUSTER.replace(":cluster/", ":topic/") + "/batches.received"
+PUBLISHERS = {"Chunker", "Upsert", "DeadLetter", "Reconcile"}
 GROUP = CLUSTER.replace(":cluster/", ":group/") + "/integrahub-upsert"
 
 
@@ -127,6 +129,60 @@ def test_the_functions_learn_the_cluster():
     assert set(given) == {"Chunker", "Migrate"}
     assert given["Chunker"] == shared
     assert {**given["Migrate"], "KAFKA_CHUNKS_PARTITIONS": 0, "KAFKA_CHUNKS_REPLICATION": 0} == {**shared, "KAFKA_CHUNKS_PARTITIONS": 0, "KAFKA_CHUNKS_REPLICATION": 0}
+
+
+def test_those_who_publish_events_may_write_to_their_topic_and_to_no_other():
+    stack = deploy(SCENARIOS["events over MSK"])
+    assert attached(stack, "KafkaEventsAccess") == PUBLISHERS
+    assert statements(stack, "KafkaEventsAccess") == {
+        ("kafka-cluster:Connect", CLUSTER),
+        ("kafka-cluster:WriteDataIdempotently", CLUSTER),
+        ("kafka-cluster:DescribeTopic", EVENTS_TOPIC),
+        ("kafka-cluster:WriteData", EVENTS_TOPIC),
+    }
+    [policy] = stack.properties("MigrateRole")["Policies"]
+    created = [each["Action"] for each in policy["PolicyDocument"]["Statement"] if each.get("Resource") == EVENTS_TOPIC]
+    assert created == [["kafka-cluster:CreateTopic", "kafka-cluster:DescribeTopic"]]
+    over_others = deploy(SCENARIOS["events over another Kafka and a bus, in a VPC"])
+    assert statements(over_others, "KafkaEventsAccess") == {("secretsmanager:GetSecretValue", OTHER_SECRET)}
+    assert "kafka-cluster:CreateTopic" not in json.dumps(over_others.resources)
+
+
+def test_those_who_publish_events_learn_the_topic_and_reach_the_cluster():
+    stack = deploy(SCENARIOS["events over another Kafka and a bus, in a VPC"])
+    given = variables(stack)
+    connection = {
+        "KAFKA_AUTHENTICATION": "mtls",
+        "KAFKA_BOOTSTRAP_SERVERS": OTHER_KAFKA["KafkaBootstrapServers"],
+        "KAFKA_EVENTS_TOPIC": "batches.received",
+        "KAFKA_SECRET_ARN": OTHER_SECRET,
+    }
+    assert set(given) == {*PUBLISHERS, "Migrate"}
+    chunks = {"CHUNK_TRANSPORT": "kafka", "KAFKA_CHUNKS_TOPIC": "chunks.ready"}
+    assert given["Chunker"] == {**connection, **chunks}
+    assert all(given[name] == connection for name in PUBLISHERS - {"Chunker"})
+    assert given["Migrate"].items() >= {**connection, **chunks}.items()
+    network = stack.properties("ChunkerFunction")["VpcConfig"]
+    assert all(stack.properties(f"{name}Function")["VpcConfig"] == network for name in given)
+    assert stack.properties("Migration")["EventsTopic"] == "batches.received", "a new topic is created"
+    assert "KAFKA_SECRET_ARN" not in variables(deploy(SCENARIOS["events over MSK"]))["Upsert"]
+
+
+def test_a_topic_of_kafka_is_watched_and_brings_no_function_of_the_gateway():
+    stack = deploy(SCENARIOS["events over MSK"])
+    assert "EventsBehindAlarm" in stack.resources
+    assert not {"EventAccess", "DoubtsFunction", "DoubtsRole"} & set(stack.resources)
+    assert "StreamSpecification" not in stack.properties("IdempotencyTable")
+    beside = deploy({**SCENARIOS["events over MSK"], **EVENTS})
+    assert "Doubts" not in variables(beside) and "DoubtsFunction" in beside.resources
+
+
+@pytest.mark.parametrize("parameters", [OVER_MSK, SCENARIOS["events over MSK, ingest switched off"]], ids=["no topic", "no ingest"])
+def test_nothing_publishes_over_kafka_without_a_topic_or_an_ingest(parameters):
+    stack = deploy(parameters)
+    assert not {"KafkaEventsAccess", "EventsBehindAlarm"} & set(stack.resources)
+    assert not [name for name, given in variables(stack).items() if "KAFKA_EVENTS_TOPIC" in given]
+    assert "EventsTopic" not in stack.resources.get("Migration", {}).get("Properties", {})
 
 
 def test_lag_raises_an_alarm_and_is_on_the_dashboard():

@@ -10,10 +10,12 @@ from scenarios import (
     BROKERS_VPC,
     DATABASE_VPC,
     DOMAIN,
+    EVENTS,
     EVERYTHING,
     EXISTING_DATABASE,
     GATEWAY,
     IBM_MQ,
+    KAFKA_EVENTS,
     MSK,
     NEW_DATABASE,
     ORGANISATION,
@@ -39,6 +41,12 @@ TRANSITIONS = {
     "drops and back": [EXISTING_DATABASE, {**EXISTING_DATABASE, "AcceptDrops": "true"}, EXISTING_DATABASE],
     "drops into another account's bucket and back": [EXISTING_DATABASE, {**EXISTING_DATABASE, **PARTNER}, EXISTING_DATABASE],
     "Kafka and back": [EXISTING_DATABASE, {**EXISTING_DATABASE, **MSK}, {**EXISTING_DATABASE, **OTHER_KAFKA}, EXISTING_DATABASE],
+    "events over Kafka and back": [
+        {**EXISTING_DATABASE, **MSK},
+        {**EXISTING_DATABASE, **MSK, **KAFKA_EVENTS},
+        {**EXISTING_DATABASE, **MSK, **KAFKA_EVENTS, **EVENTS},
+        {**EXISTING_DATABASE, **MSK},
+    ],
     "a reader and back": [NEW_DATABASE, {**NEW_DATABASE, "DatabaseReader": "true"}, NEW_DATABASE],
 }
 
@@ -80,6 +88,7 @@ OTHER = {
     "KafkaCaSecretArn": OTHER_SECRET,
     "KafkaChunksTopic": "other.chunks",
     "KafkaClusterArn": "arn:aws:kafka:us-east-1:111122223333:cluster/other/99999999-2222-4333-8444-555555555555-1",
+    "KafkaEventsTopic": "other.events",
     "KafkaSecretArn": SECRET,
     "KmsKeyArn": OTHER_KEY,
     "MqAccessReservedConcurrency": "7",

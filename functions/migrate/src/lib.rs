@@ -1,5 +1,5 @@
-//! Migrates the database's schema, and creates the topic of chunks if Kafka is their transport: as
-//! a custom resource of CloudFormation, or invoked directly.
+//! Migrates the database's schema, and creates the topics of chunks and events if there is Kafka:
+//! as a custom resource of CloudFormation, or invoked directly.
 //!
 //! CloudFormation waits for a response at the URL that its request names, so that URL gets one
 //! whatever happens. It knows success and failure only, and shows the reason of a failure to the
@@ -68,7 +68,7 @@ pub enum InvocationError {
 pub struct Migrate<F> {
     settings: Result<(), EnvironmentError>,
     database: F,
-    topic: Option<Topic>,
+    topics: Vec<Topic>,
     client: ResponseClient,
 }
 
@@ -76,14 +76,14 @@ impl<F: AsyncFn() -> Result<Database, DatabaseError>> Migrate<F> {
     /// `settings` says whether the functions of the ingest can start with their parameters. A
     /// deployment fails if they cannot, before they are deployed.
     pub fn new(settings: Result<(), EnvironmentError>, database: F) -> Self {
-        Self { settings, database, topic: None, client: ResponseClient::new() }
+        Self { settings, database, topics: Vec::new(), client: ResponseClient::new() }
     }
 
-    /// Creates this topic, too, unless it exists. A deployment fails if it neither exists nor can
-    /// be created, before the functions that use it are deployed.
+    /// Creates these topics, too, unless they exist. A deployment fails if one neither exists nor
+    /// can be created, before the functions that use it are deployed.
     #[must_use]
-    pub fn with_topic(mut self, topic: Option<Topic>) -> Self {
-        self.topic = topic;
+    pub fn with_topics(mut self, topics: Vec<Topic>) -> Self {
+        self.topics = topics;
         self
     }
 
@@ -126,8 +126,8 @@ impl<F: AsyncFn() -> Result<Database, DatabaseError>> Migrate<F> {
     async fn migrate_before(&self, deadline: Deadline) -> Result<Migrated, MigrateError> {
         // Boxed, because the migrations' future is too deep for the compiler to lay out in one.
         let work = Box::pin(async {
-            if let Some(topic) = &self.topic {
-                tell(topic.ensure().await?);
+            for topic in &self.topics {
+                tell(topic.name(), topic.ensure().await?);
             }
             Ok::<_, MigrateError>((self.database)().await?.migrate().await?)
         });
@@ -140,12 +140,17 @@ impl<F: AsyncFn() -> Result<Database, DatabaseError>> Migrate<F> {
     }
 }
 
-fn tell(state: TopicState) {
+fn tell(topic: &str, state: TopicState) {
     match state {
-        TopicState::Created => tracing::info!(event_type = "topic.created", "the topic was created"),
-        TopicState::Exists { partitions } => {
-            tracing::info!(event_type = "topic.exists", partitions, "the topic exists and stays as it is");
+        TopicState::Created => {
+            tracing::info!(event_type = "topic.created", topic, "the topic {topic} was created");
         }
+        TopicState::Exists { partitions } => tracing::info!(
+            event_type = "topic.exists",
+            topic,
+            partitions,
+            "the topic {topic} exists and stays as it is"
+        ),
     }
 }
 

@@ -1,4 +1,4 @@
-//! Applies the database's migrations, and creates the topic of chunks.
+//! Applies the database's migrations, and creates the topics of Kafka.
 
 use std::process::ExitCode;
 
@@ -21,9 +21,9 @@ async fn serve() -> Result<(), Error> {
     let sdk = &sdk;
     let mut environment = Environment::of_process();
     let _: SourceZone = environment.required("TIME_ZONE");
-    let topic = topic(&mut environment, sdk);
+    let topics = topics(&mut environment, sdk);
     let migrate = Migrate::new(environment.check(), async || Database::from_environment(sdk).await);
-    let migrate = migrate.with_topic(topic);
+    let migrate = migrate.with_topics(topics);
     let migrate = &migrate;
     run(service_fn(async |event: LambdaEvent<Value>| {
         function::answered(migrate.handle(event.payload, event.context.deadline()).await)
@@ -31,8 +31,11 @@ async fn serve() -> Result<(), Error> {
     .await
 }
 
-/// The topic of chunks, if Kafka is their transport.
-fn topic<F: Fn(&str) -> Option<String>>(environment: &mut Environment<F>, sdk: &Sdk) -> Option<Topic> {
-    let settings = ChunkTransport::read_kafka(environment)?;
-    Some(Topic::new(Cluster::new(settings, sdk), TopicPlan::read(environment)))
+/// The topic of chunks, if Kafka is their transport, and that of events, if there is one.
+fn topics<F: Fn(&str) -> Option<String>>(environment: &mut Environment<F>, sdk: &Sdk) -> Vec<Topic> {
+    let chunks = ChunkTransport::read_kafka(environment);
+    let events = kafka::Settings::read_events(environment);
+    let plan = TopicPlan::read(environment);
+    let topic = |settings| Topic::new(Cluster::new(settings, sdk), plan);
+    chunks.into_iter().chain(events).map(topic).collect()
 }

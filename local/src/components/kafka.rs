@@ -1,5 +1,5 @@
-//! Kafka between the chunker and `upsert`, if that is asked for: a stand-in for a cluster, and one
-//! for what brings its records to the function.
+//! Kafka between the chunker and `upsert` and for the events of batches, if that is asked for: a
+//! stand-in for a cluster, and one for what brings the records of chunks to the function.
 
 use std::path::PathBuf;
 
@@ -12,9 +12,12 @@ use crate::layout::Layout;
 
 /// The default of the template's parameter.
 const TOPIC: &str = "chunks.ready";
+/// Where the events of batches go.
+pub(crate) const EVENTS_TOPIC: &str = "batches.received";
 /// The default of the template's parameter.
 const BATCH: &str = "10";
-const PARTITIONS: u16 = 12;
+/// Of each topic.
+pub(crate) const PARTITIONS: u16 = 12;
 
 /// Whether this environment asks for it.
 pub(crate) fn is_wanted() -> bool {
@@ -66,7 +69,8 @@ impl Component for Kafka {
     fn command(&self, layout: &Layout) -> Result<Command, Failure> {
         let mut command = python(layout);
         command.arg(layout.root().join("local/kafka/broker.py")).args(["--forever", "--brokers", "1"]);
-        command.args(["--ports", &self.port.to_string(), "--topic", &format!("{TOPIC}:{PARTITIONS}")]);
+        command.args(["--ports", &self.port.to_string(), "--topics"]);
+        command.args([TOPIC, EVENTS_TOPIC].map(|topic| format!("{topic}:{PARTITIONS}")));
         Ok(command)
     }
 

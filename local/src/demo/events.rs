@@ -1,5 +1,6 @@
 //! Whoever comes next: the events of a batch, as a rule of the bus delivered them to a queue.
 
+use std::collections::BTreeSet;
 use std::time::{Duration, Instant};
 
 use aws::Sdk;
@@ -20,14 +21,15 @@ const AT_ONCE: i32 = 10;
 const FINAL: &str = "integrahub.batch.final";
 
 /// Prints the events of a batch that was loaded and replayed, and takes all others off the queue.
-pub(super) async fn show(variables: &Variables, batch_id: &str) -> Result<(), Failure> {
+/// Returns the ids of the batch's.
+pub(super) async fn show(variables: &Variables, batch_id: &str) -> Result<BTreeSet<String>, Failure> {
     say("\n12. Read the events of the first batch, which was final twice");
     let queue_url = variable(variables, "EVENTS_QUEUE_URL")?;
     let sdk =
         Sdk::at(variable(variables, "AWS_ENDPOINT_URL")?, REGION, ACCESS_KEY_ID, SECRET_ACCESS_KEY).await;
     let sqs = aws_sdk_sqs::Client::new(sdk.standard());
     let begin = Instant::now();
-    let mut finals = 0;
+    let (mut finals, mut ids) = (0, BTreeSet::new());
     while finals < 2 {
         if begin.elapsed() > PATIENCE {
             return Err(Failure::new(format!(
@@ -39,11 +41,13 @@ pub(super) async fn show(variables: &Variables, batch_id: &str) -> Result<(), Fa
             if is_ours {
                 let of_type = event.pointer("/detail/type").and_then(Value::as_str).unwrap_or_default();
                 finals += u32::from(of_type == FINAL);
+                let id = event.pointer("/detail/id").and_then(Value::as_str).unwrap_or_default();
+                ids.insert(id.to_owned());
                 say(format_args!("   {of_type}: {}", event.get("detail").unwrap_or(&Value::Null)));
             }
         }
     }
-    Ok(())
+    Ok(ids)
 }
 
 /// Takes messages off the queue, as EventBridge put them there.

@@ -4,6 +4,7 @@ mod catalogue;
 mod client;
 mod drops;
 mod events;
+mod kafka;
 mod messages;
 
 use crate::env_file::Variables;
@@ -22,7 +23,11 @@ pub(crate) async fn show(stack: &Stack) -> Result<(), Failure> {
     messages::show(&client).await?;
     let batch_id = catalogue::show(&client).await?;
     drops::show(&client, stack.variables()).await?;
-    events::show(stack.variables(), &batch_id).await
+    let published = events::show(stack.variables(), &batch_id).await?;
+    if stack.variables().iter().any(|(name, _)| *name == kafka::SERVERS) {
+        kafka::show(stack.variables(), &batch_id, &published).await?;
+    }
+    Ok(())
 }
 
 /// A variable of the stack.

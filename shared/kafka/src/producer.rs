@@ -22,6 +22,7 @@ const REQUEST_BYTES: usize = 256 * 1024;
 pub struct Record {
     key: String,
     value: Vec<u8>,
+    headers: Vec<(&'static str, String)>,
 }
 
 /// Why records were not sent. Some of them may have been.
@@ -55,7 +56,19 @@ impl Record {
     /// Records with the same key keep their order.
     #[must_use]
     pub fn new(key: impl Into<String>, value: Vec<u8>) -> Self {
-        Self { key: key.into(), value }
+        Self { key: key.into(), value, headers: Vec::new() }
+    }
+
+    /// Adds a header after those that it has.
+    #[must_use]
+    pub fn with_header(mut self, name: &'static str, value: impl Into<String>) -> Self {
+        self.headers.push((name, value.into()));
+        self
+    }
+
+    fn to(self, topic: &str) -> krafka::Record {
+        let record = krafka::Record::new(topic, self.value).key(self.key);
+        self.headers.into_iter().fold(record, |record, (name, value)| record.header(name, value))
     }
 }
 
@@ -132,8 +145,7 @@ impl Producer {
         let sending = async {
             let mut handles: Vec<DeliveryHandle> = Vec::with_capacity(records);
             for record in batch {
-                let record = krafka::Record::new(topic, record.value).key(record.key);
-                handles.push(client.producer.enqueue(record).await?);
+                handles.push(client.producer.enqueue(record.to(topic)).await?);
             }
             for handle in handles {
                 let _place = handle.await?;

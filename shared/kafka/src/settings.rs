@@ -16,7 +16,7 @@ const LONGEST_TOPIC: usize = 249;
 pub struct Settings {
     /// Brokers to ask first for the others.
     pub servers: BootstrapServers,
-    /// The topic of chunks.
+    /// Where records go.
     pub topic: TopicName,
     /// How to log in. Everything but [`Authentication::None`] is encrypted.
     pub authentication: Authentication,
@@ -60,13 +60,25 @@ pub struct InvalidServers;
 pub struct InvalidTopic;
 
 impl Settings {
-    /// Reads `KAFKA_BOOTSTRAP_SERVERS`, `KAFKA_CHUNKS_TOPIC` (`chunks.ready` by default),
-    /// `KAFKA_AUTHENTICATION` (`none`, `iam`, `scram` or `mtls`) and `KAFKA_SECRET_ARN`, which
-    /// `scram` and `mtls` need.
+    /// Of the topic of chunks. Reads `KAFKA_BOOTSTRAP_SERVERS`, `KAFKA_CHUNKS_TOPIC`
+    /// (`chunks.ready` by default), `KAFKA_AUTHENTICATION` (`none`, `iam`, `scram` or `mtls`) and
+    /// `KAFKA_SECRET_ARN`, which `scram` and `mtls` need.
     pub fn read<F: Fn(&str) -> Option<String>>(environment: &mut Environment<F>) -> Self {
+        let topic = environment.optional("KAFKA_CHUNKS_TOPIC", TopicName(CHUNKS.to_owned()));
+        Self::of_topic(topic, environment)
+    }
+
+    /// Of the topic of events, which `KAFKA_EVENTS_TOPIC` names. Without it there is none, and
+    /// nothing else is read.
+    pub fn read_events<F: Fn(&str) -> Option<String>>(environment: &mut Environment<F>) -> Option<Self> {
+        let topic: NamedTopic = environment.optional("KAFKA_EVENTS_TOPIC", NamedTopic(None));
+        Some(Self::of_topic(topic.0?, environment))
+    }
+
+    fn of_topic<F: Fn(&str) -> Option<String>>(topic: TopicName, environment: &mut Environment<F>) -> Self {
         Self {
             servers: environment.required("KAFKA_BOOTSTRAP_SERVERS"),
-            topic: environment.optional("KAFKA_CHUNKS_TOPIC", TopicName(CHUNKS.to_owned())),
+            topic,
             authentication: Authentication::read(environment),
         }
     }
@@ -81,6 +93,17 @@ impl Authentication {
             Kind::Scram => Self::Scram { secret_arn: environment.required("KAFKA_SECRET_ARN") },
             Kind::Mtls => Self::Mtls { secret_arn: environment.required("KAFKA_SECRET_ARN") },
         }
+    }
+}
+
+/// A topic that may have no name.
+struct NamedTopic(Option<TopicName>);
+
+impl FromStr for NamedTopic {
+    type Err = InvalidTopic;
+
+    fn from_str(text: &str) -> Result<Self, InvalidTopic> {
+        text.parse().map(|name| Self(Some(name)))
     }
 }
 
@@ -185,6 +208,32 @@ mod tests {
         assert_eq!(settings.servers.as_str(), "b-1.example:9098,b-2.example:9098");
         assert_eq!(settings.topic.as_str(), "chunks.ready");
         assert_eq!(settings.authentication, Authentication::Iam);
+    }
+
+    #[test]
+    fn a_topic_of_events_is_there_if_it_is_named() {
+        let read = |variables: &[(&str, &str)]| {
+            let find = |name: &str| {
+                variables.iter().find(|(key, _)| *key == name).map(|(_, value)| (*value).to_owned())
+            };
+            let mut environment = Environment::of(find);
+            let settings = Settings::read_events(&mut environment);
+            environment.check().map(|()| settings).map_err(|error| error.to_string())
+        };
+        let cluster = [("KAFKA_BOOTSTRAP_SERVERS", "b-1.example:9092"), ("KAFKA_AUTHENTICATION", "none")];
+        assert_eq!(read(&[]), Ok(None));
+        assert_eq!(read(&cluster), Ok(None));
+        let [servers, login] = cluster;
+        let settings = read(&[servers, login, ("KAFKA_EVENTS_TOPIC", "batches.received")]).unwrap().unwrap();
+        assert_eq!(settings.topic.as_str(), "batches.received");
+        assert_eq!(settings.servers.as_str(), "b-1.example:9092");
+        let wrong = read(&[("KAFKA_EVENTS_TOPIC", "batches.received")]).unwrap_err();
+        assert!(
+            wrong.contains("KAFKA_BOOTSTRAP_SERVERS") && wrong.contains("KAFKA_AUTHENTICATION"),
+            "{wrong}"
+        );
+        let wrong = read(&[("KAFKA_EVENTS_TOPIC", "batches received")]).unwrap_err();
+        assert!(wrong.contains("KAFKA_EVENTS_TOPIC: must be"), "{wrong}");
     }
 
     #[test]

@@ -94,6 +94,12 @@ impl Topic {
         Self { cluster, plan }
     }
 
+    /// Its name.
+    #[must_use]
+    pub fn name(&self) -> &str {
+        self.cluster.settings.topic.as_str()
+    }
+
     /// Creates the topic unless it exists. Idempotent by the topic's name. An existing topic needs
     /// no right to create.
     ///
@@ -101,7 +107,7 @@ impl Topic {
     /// If it does not exist and is not created, or the cluster cannot be asked.
     pub async fn ensure(&self) -> Result<TopicState, TopicError> {
         let kafka = self.cluster.connect().await?;
-        let name = self.cluster.settings.topic.as_str();
+        let name = self.name();
         let ensuring = async {
             match self.existing(&kafka).await? {
                 Some(state) => Ok(state),
@@ -115,7 +121,7 @@ impl Topic {
     }
 
     async fn existing(&self, kafka: &Kafka) -> Result<Option<TopicState>, TopicError> {
-        let name = self.cluster.settings.topic.as_str();
+        let name = self.name();
         let options = DescribeTopicsOptions::default().timeout(self.cluster.patience);
         let answer = kafka.admin().describe_topics([name], options).await;
         let described = answer.map_err(|source| self.refused(source))?.remove(name);
@@ -131,7 +137,7 @@ impl Topic {
     }
 
     async fn create(&self, kafka: &Kafka) -> Result<TopicState, TopicError> {
-        let name = self.cluster.settings.topic.as_str();
+        let name = self.name();
         let replication = self.plan.replication.and_then(|copies| i16::try_from(copies).ok()).unwrap_or(-1);
         let topic = NewTopic::new(name, i32::from(self.plan.partitions), replication);
         let topic = topic.map_err(|source| self.refused(source))?;

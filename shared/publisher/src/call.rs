@@ -16,6 +16,8 @@ pub enum PublishError {
     Bus(#[source] Box<aws_sdk_eventbridge::Error>),
     #[error("the call to SNS failed")]
     Topic(#[source] Box<aws_sdk_sns::Error>),
+    #[error("Kafka did not take the events")]
+    Kafka(#[source] Box<kafka::ProduceError>),
     #[error("database error")]
     Database(#[from] DatabaseError),
 }
@@ -24,6 +26,7 @@ impl Retryable for PublishError {
     fn retry(&self) -> Retry {
         match self {
             Self::Bus(_) | Self::Topic(_) => Retry::Later,
+            Self::Kafka(error) => error.retry(),
             Self::Database(error) => error.retry(),
         }
     }

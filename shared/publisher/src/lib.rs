@@ -1,20 +1,28 @@
-//! Publishes events to an event bus of EventBridge, a topic of SNS, or both: those of the
-//! catalogue's outbox, and those of [facts](Publisher::publish) that are durable elsewhere.
+//! Publishes events to an event bus of EventBridge, a topic of SNS, a topic of Kafka, or several of
+//! them: those of the catalogue's outbox, and those of [facts](Publisher::publish) that are durable
+//! elsewhere.
 //!
 //! A function that committed events publishes them at once, by
 //! [`publish_committed`](Publisher::publish_committed), and never fails because of it.
 //! `reconcile` publishes what stayed behind, by [`publish_left`](Publisher::publish_left). Either
 //! takes an event out of the outbox only after every destination has taken it. So an event is
 //! published at least once, and each time with the same id.
+//!
+//! Destinations get the events of a call side by side, so one that is away keeps no other from
+//! them. It gets no further call of the same run. The others do, and get these events again with
+//! the next run.
 
 mod bus;
 mod call;
 mod event;
+mod kafka_topic;
+mod round;
 mod topic;
 
 pub use bus::EventBus;
 pub use call::{PublishError, Refusal};
 pub use event::{Fact, Published, UnpublishableEvent, event_of};
+pub use kafka_topic::KafkaTopic;
 pub use topic::Topic;
 
 use std::collections::BTreeSet;
@@ -27,6 +35,7 @@ use tokio::time::timeout;
 use uuid::Uuid;
 
 use event::Encoded;
+use round::Round;
 
 /// The time that publishing at once may take. What is not published by then stays in the outbox.
 const AT_ONCE: Duration = Duration::from_secs(6);
@@ -45,6 +54,8 @@ pub enum Destination {
     Bus(EventBus),
     /// Subscriptions of the topic filter them.
     Topic(Topic),
+    /// Consumers read them in the order of each batch.
+    Kafka(KafkaTopic),
 }
 
 /// The destinations of the deployment.
@@ -52,8 +63,10 @@ pub enum Destination {
 pub struct Settings {
     /// Name or ARN of an event bus.
     pub bus: Option<String>,
-    /// ARN of a topic.
+    /// ARN of a topic of SNS.
     pub topic: Option<String>,
+    /// A topic of Kafka.
+    pub kafka: Option<kafka::Settings>,
 }
 
 /// Publishes events to every destination.
@@ -83,12 +96,13 @@ pub struct Left {
 }
 
 impl Settings {
-    /// Reads `EVENT_BUS` (a name or an ARN) and `EVENT_TOPIC_ARN`. Without either, no event is
-    /// written or published.
+    /// Reads `EVENT_BUS` (a name or an ARN), `EVENT_TOPIC_ARN`, and the variables of
+    /// [`kafka::Settings::read_events`]. Without a destination, no event is written or published.
     pub fn read<F: Fn(&str) -> Option<String>>(environment: &mut Environment<F>) -> Self {
         let mut given =
             |name| Some(environment.optional(name, String::new())).filter(|text| !text.is_empty());
-        Self { bus: given("EVENT_BUS"), topic: given("EVENT_TOPIC_ARN") }
+        let (bus, topic) = (given("EVENT_BUS"), given("EVENT_TOPIC_ARN"));
+        Self { bus, topic, kafka: kafka::Settings::read_events(environment) }
     }
 }
 
@@ -109,7 +123,8 @@ impl Publisher {
         let topic = settings
             .topic
             .map(|arn| Destination::Topic(Topic::new(aws_sdk_sns::Client::new(sdk.standard()), arn)));
-        Self::new(bus.into_iter().chain(topic).collect())
+        let kafka = settings.kafka.map(|settings| Destination::Kafka(KafkaTopic::new(settings, sdk)));
+        Self::new(bus.into_iter().chain(topic).chain(kafka).collect())
     }
 
     /// Whether the database has to write events.
@@ -126,11 +141,12 @@ impl Publisher {
             return;
         }
         let publishing = async {
+            let mut round = Round::new(&self.destinations);
             for batch_id in batches {
                 let events = database.events_of(batch_id, OF_ONE_BATCH).await?;
-                self.publish_rows(database, &events).await?;
+                publish_rows(&mut round, database, &events).await?;
             }
-            Ok::<_, PublishError>(())
+            round.end()
         };
         let error: Box<dyn std::error::Error> = match timeout(AT_ONCE, Box::pin(publishing)).await {
             Ok(Ok(())) => return,
@@ -158,13 +174,17 @@ impl Publisher {
         deadline: Deadline,
     ) -> Result<Left, PublishError> {
         let mut left = Left::default();
+        let mut round = Round::new(&self.destinations);
         let mut room = limit;
         while !self.destinations.is_empty() && !deadline.has_passed() {
             let page = room.min(PAGE);
             let events = database.events_left(older_than, page).await?;
-            let (published, refused) = self.publish_rows(database, &events).await?;
+            let (published, refused) = publish_rows(&mut round, database, &events).await?;
             left.published = left.published.saturating_add(published);
             left.refused = left.refused.saturating_add(refused);
+            if round.has_failed() {
+                break;
+            }
             left.is_more = u32::try_from(events.len()).is_ok_and(|read| read >= page);
             room = room.saturating_sub(page);
             // Refused events come last, so a page with one has nothing but them after it.
@@ -172,6 +192,7 @@ impl Publisher {
                 break;
             }
         }
+        round.end()?;
         Ok(left)
     }
 
@@ -189,85 +210,63 @@ impl Publisher {
             }
         }
         let index = |sequence: i64| usize::try_from(sequence).unwrap_or_default();
+        let mut round = Round::new(&self.destinations);
         for call in call::calls(&encoded) {
-            let refused = match self.send(call).await {
-                Ok(refused) => refused,
-                Err(error) => {
-                    let first = call.first().map_or(0, |event| index(event.sequence));
-                    return Err(Unpublished { first, why: Some(error) });
-                }
-            };
+            let refused = round.send(call).await;
             for (sequence, refusal) in &refused {
                 log_refusal(*sequence, type_of(call, *sequence), refusal);
             }
-            if let Some(first) = refused.iter().map(|(sequence, _)| *sequence).min() {
-                return Err(Unpublished { first: index(first), why: None });
+            let first = if round.has_failed() {
+                call.first().map(|event| event.sequence)
+            } else {
+                refused.iter().map(|(sequence, _)| *sequence).min()
+            };
+            if let Some(first) = first {
+                return Err(Unpublished { first: index(first), why: round.end().err() });
             }
         }
         Ok(())
     }
+}
 
-    /// Publishes the events of rows in their order, and takes those out of the outbox that every
-    /// destination took. Returns how many these are, and how many were refused.
-    async fn publish_rows(
-        &self,
-        database: &Database,
-        events: &[OutboxEvent],
-    ) -> Result<(u64, u64), PublishError> {
-        let mut refused = BTreeSet::new();
-        let mut encoded = Vec::with_capacity(events.len());
-        for event in events {
-            match Encoded::of(event) {
-                Ok(event) => encoded.push(event),
-                Err(error) => {
-                    log_refusal(event.sequence, &event.event_type, &error);
-                    refused.insert(event.sequence);
-                }
+/// Publishes the events of rows in their order, and takes those out of the outbox that every
+/// destination took. Returns how many these are, and how many were refused. The round knows the
+/// destinations that failed.
+async fn publish_rows(
+    round: &mut Round<'_>,
+    database: &Database,
+    events: &[OutboxEvent],
+) -> Result<(u64, u64), PublishError> {
+    let mut refused = BTreeSet::new();
+    let mut encoded = Vec::with_capacity(events.len());
+    for event in events {
+        match Encoded::of(event) {
+            Ok(event) => encoded.push(event),
+            Err(error) => {
+                log_refusal(event.sequence, &event.event_type, &error);
+                refused.insert(event.sequence);
             }
         }
-        let (mut published, mut failure) = (0, None);
-        for call in call::calls(&encoded) {
-            let found = match self.send(call).await {
-                Ok(found) => found,
-                Err(error) => {
-                    failure = Some(error);
-                    break;
-                }
-            };
-            for (sequence, refusal) in &found {
-                log_refusal(*sequence, type_of(call, *sequence), refusal);
-                refused.insert(*sequence);
-            }
-            let taken: Vec<i64> = call
-                .iter()
-                .map(|event| event.sequence)
-                .filter(|sequence| !refused.contains(sequence))
-                .collect();
-            database.note_published(&taken, &[]).await?;
-            published += u64::try_from(taken.len()).unwrap_or(u64::MAX);
-        }
-        if !refused.is_empty() {
-            let places: Vec<i64> = refused.iter().copied().collect();
-            database.note_published(&[], &places).await?;
-        }
-        match failure {
-            Some(error) => Err(error),
-            None => Ok((published, u64::try_from(refused.len()).unwrap_or(u64::MAX))),
-        }
     }
-
-    /// Sends the events of one call to every destination, and returns those that one of them
-    /// refused.
-    async fn send(&self, call: &[Encoded]) -> Result<Vec<(i64, Refusal)>, PublishError> {
-        let mut refused = Vec::new();
-        for destination in &self.destinations {
-            refused.extend(match destination {
-                Destination::Bus(bus) => Box::pin(bus.put(call)).await?,
-                Destination::Topic(topic) => Box::pin(topic.publish(call)).await?,
-            });
+    let mut published = 0;
+    for call in call::calls(&encoded) {
+        for (sequence, refusal) in round.send(call).await {
+            log_refusal(sequence, type_of(call, sequence), &refusal);
+            refused.insert(sequence);
         }
-        Ok(refused)
+        if round.has_failed() {
+            continue;
+        }
+        let taken: Vec<i64> =
+            call.iter().map(|event| event.sequence).filter(|sequence| !refused.contains(sequence)).collect();
+        database.note_published(&taken, &[]).await?;
+        published += u64::try_from(taken.len()).unwrap_or(u64::MAX);
     }
+    if !refused.is_empty() {
+        let places: Vec<i64> = refused.iter().copied().collect();
+        database.note_published(&[], &places).await?;
+    }
+    Ok((published, u64::try_from(refused.len()).unwrap_or(u64::MAX)))
 }
 
 fn type_of(call: &[Encoded], sequence: i64) -> &str {

@@ -21,7 +21,7 @@ impl Stand {
         let bus = FakeEventBus::start().await;
         let sdk = Sdk::at(&bus.endpoint(), "us-east-1", "key", "secret").await;
         let name = |kind: &str| Some(format!("arn:aws:{kind}:us-east-1:111122223333:news"));
-        let settings = Settings { bus: name("events"), topic: name("sns") };
+        let settings = Settings { bus: name("events"), topic: name("sns"), kafka: None };
         Self { doubts: Doubts { publisher: Publisher::of(&sdk, settings) }, bus }
     }
 

@@ -17,6 +17,12 @@ fn broker() -> Broker {
     broker
 }
 
+/// The numbers of the records, of which there are at least this many.
+async fn numbers(broker: &Broker, count: usize) -> HashSet<u32> {
+    let records = read(broker.bootstrap_servers(), PARTITIONS, count).await;
+    records.into_iter().map(|(_, _, number)| number).collect()
+}
+
 /// Connecting and one batch, each with its patience, and some seconds for a machine under load.
 const AT_MOST: Duration = Duration::from_secs(2 * PATIENCE.as_secs() + 5);
 
@@ -38,12 +44,7 @@ async fn refusals_that_pass_are_overcome() {
     let producer = producer(broker.bootstrap_servers()).await;
     broker.fail_next(api::PRODUCE, &[code::TOO_FEW_REPLICAS, code::NOT_LEADER, code::TIMED_OUT]);
     producer.send(records(0..30)).await.unwrap();
-    let numbers: HashSet<u32> = read(broker.bootstrap_servers(), PARTITIONS, 30)
-        .await
-        .into_iter()
-        .map(|(_, _, number)| number)
-        .collect();
-    assert_eq!(numbers, (0..30).collect());
+    assert_eq!(numbers(&broker, 30).await, (0..30).collect());
 }
 
 #[tokio::test]
@@ -89,12 +90,7 @@ async fn a_cluster_that_stays_silent_is_given_up_in_time_and_used_again_afterwar
     broker.resume();
     // The same records again. Those that the first call wrote are there twice.
     producer.send(records(10..20)).await.unwrap();
-    let numbers: HashSet<u32> = read(broker.bootstrap_servers(), PARTITIONS, 20)
-        .await
-        .into_iter()
-        .map(|(_, _, number)| number)
-        .collect();
-    assert_eq!(numbers, (0..20).collect());
+    assert_eq!(numbers(&broker, 20).await, (0..20).collect());
 }
 
 #[tokio::test]
@@ -145,10 +141,5 @@ async fn a_call_that_is_dropped_leaves_a_usable_producer() {
     broker.resume();
     assert!(dropped.is_err(), "the cluster stood still");
     producer.send(records(10..20)).await.unwrap();
-    let numbers: HashSet<u32> = read(broker.bootstrap_servers(), PARTITIONS, 20)
-        .await
-        .into_iter()
-        .map(|(_, _, number)| number)
-        .collect();
-    assert_eq!(numbers, (0..20).collect());
+    assert_eq!(numbers(&broker, 20).await, (0..20).collect());
 }

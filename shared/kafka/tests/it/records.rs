@@ -1,12 +1,12 @@
 use std::collections::HashMap;
 use std::time::Duration;
 
-use kafka::Producer;
+use kafka::{Producer, Record};
 use krafka::producer::murmur2;
 use krafka::testing::{ApiKey, FakeBroker};
 use test_support::kafka::Broker;
 
-use crate::support::{TOPIC, cluster, producer, read, records};
+use crate::support::{TOPIC, cluster, consume, producer, read, records};
 
 #[tokio::test]
 async fn records_of_one_key_keep_their_order_in_the_partition_that_java_chooses() {
@@ -29,6 +29,19 @@ async fn records_of_one_key_keep_their_order_in_the_partition_that_java_chooses(
         }
     }
     assert_eq!(last.len(), 10);
+}
+
+#[tokio::test]
+async fn headers_arrive_in_their_order() {
+    let broker = Broker::start();
+    broker.create_topic(TOPIC, 1);
+    let record = Record::new("batch", b"7".to_vec());
+    let record = record.with_header("content-type", "application/json").with_header("type", "é");
+    producer(broker.bootstrap_servers()).await.send(vec![record]).await.unwrap();
+    let read = consume(broker.bootstrap_servers(), 1, 1).await;
+    let headers = read[0].headers.iter();
+    let headers: Vec<_> = headers.map(|(name, value)| (name.as_str(), value.as_deref().unwrap())).collect();
+    assert_eq!(headers, [("content-type", b"application/json".as_slice()), ("type", "é".as_bytes())]);
 }
 
 /// The values are those of `UtilsTest` in Kafka's own repository.

@@ -3,6 +3,7 @@ use std::time::Duration;
 use aws::{Environment, Sdk};
 use kafka::{Cluster, Producer, Record, Settings};
 use krafka::Kafka;
+use krafka::consumer::ConsumerRecord;
 
 pub(crate) const TOPIC: &str = "chunks.ready";
 pub(crate) const PATIENCE: Duration = Duration::from_secs(4);
@@ -40,23 +41,26 @@ pub(crate) fn key(number: u32) -> String {
 
 /// Waits for this many records, and then a moment for more of them: partition, key, number.
 pub(crate) async fn read(servers: &str, partitions: i32, count: usize) -> Vec<(i32, String, u32)> {
+    let text = |bytes: Option<_>| String::from_utf8(AsRef::<[u8]>::as_ref(&bytes.unwrap()).to_vec()).unwrap();
+    let number =
+        |record: ConsumerRecord| (record.partition, text(record.key), text(record.value).parse().unwrap());
+    consume(servers, partitions, count).await.into_iter().map(number).collect()
+}
+
+/// The same with all that a record has.
+pub(crate) async fn consume(servers: &str, partitions: i32, count: usize) -> Vec<ConsumerRecord> {
     let kafka = Kafka::builder(servers).connect().await.unwrap();
     let consumer = kafka.consumer_without_group().build().await.unwrap();
     consumer.assign(TOPIC, (0..partitions).collect()).await.unwrap();
     for partition in 0..partitions {
         consumer.seek_to_beginning(TOPIC, partition).await.unwrap();
     }
-    let text = |bytes: Option<_>| String::from_utf8(AsRef::<[u8]>::as_ref(&bytes.unwrap()).to_vec()).unwrap();
     let (mut read, mut waits) = (Vec::new(), 0);
     while waits < 20 {
         let records = consumer.poll(Duration::from_millis(500)).await.unwrap();
         // Once all are there, one poll more finds those that are too many.
         waits += if read.len() >= count && records.is_empty() { 20 } else { usize::from(records.is_empty()) };
-        read.extend(
-            records
-                .into_iter()
-                .map(|record| (record.partition, text(record.key), text(record.value).parse().unwrap())),
-        );
+        read.extend(records);
     }
     read
 }

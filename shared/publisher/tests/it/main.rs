@@ -1,4 +1,4 @@
-//! The outbox of a real PostgreSQL, against a stand-in for EventBridge and SNS.
+//! The outbox of a real PostgreSQL, against stand-ins for EventBridge, SNS and Kafka.
 
 #![allow(
     clippy::unwrap_used,
@@ -8,5 +8,6 @@
 )]
 
 mod at_once;
+mod kafka_topic;
 mod left;
 mod stand;

@@ -1,11 +1,12 @@
 //! A database, a bus and a topic of one test.
 
-use aws::Sdk;
+use aws::{Environment, Sdk};
 use catalog::{Database, DatabaseConfig, NewBatch, PayloadFailure};
 use cloud_event::Event;
 use ingestion::chunk::Plan;
 use ingestion::payload::{LoadType, MediaType, PayloadMetadata};
 use ingestion::product::CnpjAccess;
+use krafka::testing::FakeBroker;
 use publisher::{Publisher, Settings};
 use serde_json::Value;
 use test_support::event_bus::FakeEventBus;
@@ -19,6 +20,9 @@ const BUS: &str = "arn:aws:events:us-east-1:111122223333:event-bus/news";
 const TOPIC: &str = "arn:aws:sns:us-east-1:111122223333:news";
 /// A topic that keeps its messages in order.
 pub(crate) const FIFO: &str = "arn:aws:sns:us-east-1:111122223333:news.fifo";
+
+/// A topic of Kafka.
+pub(crate) const KAFKA_TOPIC: &str = "batches.received";
 
 pub(crate) struct Stand {
     pub(crate) bus: FakeEventBus,
@@ -44,17 +48,28 @@ impl Stand {
 
     /// To the bus alone.
     pub(crate) async fn to_the_bus(&self) -> Publisher {
-        self.publisher(Settings { bus: Some(BUS.to_owned()), topic: None }).await
+        self.publisher(Settings { bus: Some(BUS.to_owned()), ..Settings::default() }).await
     }
 
     /// To the bus and the topic.
     pub(crate) async fn to_both(&self) -> Publisher {
-        self.publisher(Settings { bus: Some(BUS.to_owned()), topic: Some(TOPIC.to_owned()) }).await
+        self.publisher(both()).await
     }
 
     /// To a topic of this ARN alone.
     pub(crate) async fn to_the_topic(&self, arn: &str) -> Publisher {
-        self.publisher(Settings { bus: None, topic: Some(arn.to_owned()) }).await
+        self.publisher(Settings { topic: Some(arn.to_owned()), ..Settings::default() }).await
+    }
+
+    /// To the bus, the topic of SNS, and a topic of this cluster.
+    pub(crate) async fn to_all(&self, broker: &FakeBroker) -> Publisher {
+        let kafka = kafka_settings(&broker.bootstrap_servers());
+        self.publisher(Settings { kafka: Some(kafka), ..both() }).await
+    }
+
+    /// To a topic of Kafka alone.
+    pub(crate) async fn to_kafka(&self, servers: &str) -> Publisher {
+        self.publisher(Settings { kafka: Some(kafka_settings(servers)), ..Settings::default() }).await
     }
 
     /// As a process has it.
@@ -65,6 +80,22 @@ impl Stand {
     pub(crate) async fn waiting(&self) -> i64 {
         self.sql.query_one("SELECT count(*) FROM outbox", &[]).await.unwrap().get(0)
     }
+}
+
+fn both() -> Settings {
+    Settings { bus: Some(BUS.to_owned()), topic: Some(TOPIC.to_owned()), kafka: None }
+}
+
+fn kafka_settings(servers: &str) -> kafka::Settings {
+    let mut environment = Environment::of(|name| match name {
+        "KAFKA_BOOTSTRAP_SERVERS" => Some(servers.to_owned()),
+        "KAFKA_AUTHENTICATION" => Some("none".to_owned()),
+        "KAFKA_EVENTS_TOPIC" => Some(KAFKA_TOPIC.to_owned()),
+        _ => None,
+    });
+    let settings = Settings::read(&mut environment).kafka;
+    environment.check().unwrap();
+    settings.unwrap()
 }
 
 pub(crate) fn batch() -> NewBatch {
