@@ -12,11 +12,13 @@ mod senders;
 mod topic;
 mod world;
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use ingestion::batch::BatchStatus;
+use serde_json::Value;
 use tokio::task::JoinSet;
 use tokio_postgres::Client;
 
@@ -146,6 +148,45 @@ async fn chunks_that_go_through_kafka_are_written_and_foreign_records_do_not_sto
     let sql = "SELECT count(*) FROM batch_chunks WHERE status = 'DONE'";
     assert!(database.query_one(sql, &[]).await.unwrap().get::<_, i64>(0) >= 3);
     assert_eq!(world.unhandled().await, 3, "{}", world.delivery.summary());
+}
+
+/// The functions as they are deployed publish to each destination.
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn a_batch_is_received_and_final_in_a_topic_of_kafka_by_the_same_events_as_on_the_bus() {
+    let world = World::with_events().await;
+    let [tenant] = &world.tenants(1).await[..] else { panic!("one tenant") };
+    let mut sent = Vec::new();
+    for seed in 0..2 {
+        sent.push(tenant.send_one(&mut fastrand::Rng::with_seed(seed)).await);
+    }
+    let (database, begin) = (world.database().await, Instant::now());
+    loop {
+        world.come_to_rest(&sent, PATIENCE).await;
+        let row = database.query_one("SELECT count(*) FROM outbox", &[]).await.unwrap();
+        if row.get::<_, i64>(0) == 0 {
+            break;
+        }
+        assert!(begin.elapsed() < PATIENCE, "events stay in the outbox");
+    }
+
+    let on_the_bus = world.bus.as_ref().unwrap().on_the_bus();
+    let in_the_topic = world.topic.as_ref().unwrap().events(2 * sent.len()).await;
+    for batch in &sent {
+        let batch_id = batch.batch_id.to_string();
+        let is_ours = |event: &&Value| event["data"]["batch_id"] == batch_id.as_str();
+        let bus = without_repeats(on_the_bus.iter().filter(is_ours));
+        let ours = in_the_topic.iter().filter(|(key, _)| *key == batch_id);
+        let topic = without_repeats(ours.map(|(_, event)| event));
+        let types: Vec<&Value> = topic.iter().map(|event| &event["type"]).collect();
+        assert_eq!(types, ["integrahub.batch.received", "integrahub.batch.final"], "{topic:?}");
+        assert_eq!(topic, bus, "with the same ids and data");
+    }
+}
+
+/// The first of each id, as a reader keeps them.
+fn without_repeats<'a>(events: impl Iterator<Item = &'a Value>) -> Vec<&'a Value> {
+    let mut ids = BTreeSet::new();
+    events.filter(|event| ids.insert(event["id"].to_string())).collect()
 }
 
 /// Notes how many connections the functions have at most.

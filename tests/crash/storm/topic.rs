@@ -4,7 +4,7 @@
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
@@ -18,11 +18,15 @@ use super::delivery::{FORGOTTEN, Shared, TWICE};
 use crate::stand::function::{Function, Invoked};
 
 const TOPIC: &str = "chunks.ready";
+/// Where the events of batches go, if they do.
+pub(crate) const EVENTS: &str = "batches.received";
 const PARTITIONS: u16 = 4;
 /// Records that one execution gets at most.
 const BATCH: usize = 5;
 /// How long a reader waits for records, and before it delivers a batch again.
 const PAUSE: Duration = Duration::from_millis(200);
+/// How long events may take to be there.
+const EVENTS_PATIENCE: Duration = Duration::from_secs(30);
 
 #[derive(Debug)]
 pub(crate) struct Topic {
@@ -34,6 +38,7 @@ impl Topic {
     pub(crate) fn start() -> Self {
         let broker = Broker::start();
         broker.create_topic(TOPIC, PARTITIONS);
+        broker.create_topic(EVENTS, PARTITIONS);
         Self { broker, readers: Vec::new() }
     }
 
@@ -45,6 +50,28 @@ impl Topic {
             ("KAFKA_BOOTSTRAP_SERVERS", self.broker.bootstrap_servers().to_owned()),
             ("KAFKA_CHUNKS_TOPIC", TOPIC.to_owned()),
         ]
+    }
+
+    /// Waits for this many events, and then a moment for more of them: the keys, and what they are.
+    pub(crate) async fn events(&self, count: usize) -> Vec<(String, Value)> {
+        let kafka = Kafka::builder(self.broker.bootstrap_servers()).connect().await.unwrap();
+        let consumer = kafka.consumer_without_group().build().await.unwrap();
+        let partitions = 0..i32::from(PARTITIONS);
+        consumer.assign(EVENTS, partitions.clone().collect()).await.unwrap();
+        for partition in partitions {
+            consumer.seek_to_beginning(EVENTS, partition).await.unwrap();
+        }
+        let (mut events, begin) = (Vec::new(), Instant::now());
+        loop {
+            let records = consumer.poll(PAUSE * 5).await.unwrap();
+            if records.is_empty() && (events.len() >= count || begin.elapsed() > EVENTS_PATIENCE) {
+                return events;
+            }
+            events.extend(records.into_iter().map(|record| {
+                let key = String::from_utf8(record.key.unwrap().to_vec()).unwrap();
+                (key, serde_json::from_slice(&record.value.unwrap()).unwrap())
+            }));
+        }
     }
 
     /// Begins to bring records to a function, an execution for each partition.

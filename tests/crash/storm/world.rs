@@ -14,6 +14,7 @@ use end_to_end::variable;
 use ingestion::batch::BatchStatus;
 use serde_json::json;
 use sha2::{Digest as _, Sha256};
+use test_support::event_bus::FakeEventBus;
 use test_support::postgres::{Cluster, PASSWORD};
 use tokio_postgres::{Client, NoTls};
 use uuid::Uuid;
@@ -26,7 +27,7 @@ use crate::stand::{answer, http_event, references, store_variables};
 
 use super::delivery::{Delivery, Queue, Source};
 use super::senders::{Sent, Tenant};
-use super::topic::Topic;
+use super::topic::{EVENTS, Topic};
 
 /// Executions at a time of each function that reads a queue.
 const UPSERTS: usize = 4;
@@ -46,6 +47,8 @@ pub(crate) struct World {
     pub(crate) delivery: Delivery,
     /// If chunks go through Kafka. What fails of them goes through the queue.
     pub(crate) topic: Option<Topic>,
+    /// If events are published. They then also go to the topic's cluster.
+    pub(crate) bus: Option<FakeEventBus>,
     ingest: Function,
     batches: Function,
     chunker: Function,
@@ -67,15 +70,20 @@ struct Clients {
 
 impl World {
     pub(crate) async fn start() -> Self {
-        Self::with(None).await
+        Self::with(None, None).await
     }
 
     /// With Kafka between the chunker and `upsert`.
     pub(crate) async fn over_kafka() -> Self {
-        Self::with(Some(Topic::start())).await
+        Self::with(Some(Topic::start()), None).await
     }
 
-    async fn with(mut topic: Option<Topic>) -> Self {
+    /// The same, and the events of batches on a bus and in a topic of the same cluster.
+    pub(crate) async fn with_events() -> Self {
+        Self::with(Some(Topic::start()), Some(FakeEventBus::start().await)).await
+    }
+
+    async fn with(mut topic: Option<Topic>, bus: Option<FakeEventBus>) -> Self {
         let name = format!("storm-{}", Uuid::new_v4().simple());
         let clients = Clients::new().await;
         let cluster = Cluster::start(&[]).await;
@@ -118,6 +126,13 @@ impl World {
             ("RECONCILE_UNFINISHED_FOR", STILL_SECONDS.to_string()),
         ]);
         variables.extend(topic.iter().flat_map(Topic::variables));
+        if let Some(bus) = &bus {
+            variables.extend([
+                ("EVENT_BUS", "news".to_owned()),
+                ("AWS_ENDPOINT_URL_EVENTBRIDGE", bus.endpoint()),
+                ("KAFKA_EVENTS_TOPIC", EVENTS.to_owned()),
+            ]);
+        }
         let template = Template::read(references());
         let function = |name: &str, logical_id: &str| {
             Function::new(name, template.function_with(logical_id, &variables), &variables)
@@ -139,6 +154,7 @@ impl World {
         }
         Self {
             topic,
+            bus,
             ingest: function("product-ingest", "ProductIngestFunction"),
             batches: function("batches", "BatchesFunction"),
             reconcile: function("reconcile", "ReconcileFunction"),
