@@ -20,6 +20,8 @@ use crate::stand::{Asked, Operation, Record, Reply, Stand};
 /// How many times a client asks. One would do but for the leases and for what a sequence of faults
 /// leaves.
 const TRIES: usize = 8;
+/// How long a client waits whose request met a store that did not answer in time.
+const BUSY: Duration = Duration::from_secs(1);
 /// How long an execution keeps others out, in seconds.
 pub(crate) const LEASE: u64 = 37;
 /// How long the broker may take to put back what a lost connection had in hand.
@@ -146,6 +148,8 @@ impl Journey {
                     assert!((1..=LEASE).contains(&seconds), "Retry-After: {seconds}");
                     stand.age(&self.asked).await;
                 }
+                // A machine under load can be too slow for a time-out. Nothing was done then.
+                503 if answer.json()["reason"] == "STORE_UNAVAILABLE" => tokio::time::sleep(BUSY).await,
                 status => panic!("nothing is wrong any more, and the answer is {status}: {}", told(answer)),
             }
         }
