@@ -31,7 +31,7 @@ impl<'a> Query<'a> {
         }
     }
 
-    /// The text of a name of which the contract says that it may be empty, which is as good as none.
+    /// The text of a name that may be empty, as the contract says; that is as good as none.
     ///
     /// # Errors
     /// 400 if it is given more than once.
@@ -59,7 +59,7 @@ impl<'a> Query<'a> {
         self.value(name)?.map(|text| typed(name, text)).transpose()
     }
 
-    /// A value of a type of its own, of a name of which the contract says that it may be empty.
+    /// A value of a type of its own, of a name that may be empty, as the contract says.
     ///
     /// # Errors
     /// 400 for anything else, with what the type says of it.
