@@ -96,8 +96,8 @@ pub trait Relocation: Send {
     /// The most messages that may be at both places after an end without a word.
     fn most_in_doubt(&self) -> u64;
 
-    /// How many messages left their old place and may be there again if the broker has ended, because
-    /// it had not written down that they left.
+    /// How many messages left their old place and may be there again if the broker has ended,
+    /// because it had not written down that they left.
     fn may_return(&self) -> u64 {
         0
     }

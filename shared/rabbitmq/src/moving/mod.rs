@@ -47,8 +47,8 @@ pub(crate) struct Moving {
     window: Vec<Parcel>,
     /// Got, but not to be put together with the window.
     next: Option<Parcel>,
-    /// Messages that left a queue which is not replicated. It writes down on its disk that they left
-    /// once it has little else to do, and a broker that is killed before has them again.
+    /// Messages that left a queue which is not replicated. It writes down on its disk that they
+    /// left once it has little else to do, and a broker that is killed before has them again.
     settled: u64,
 }
 
