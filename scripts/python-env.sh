@@ -9,9 +9,13 @@ environment=$1
 requirements=$2
 
 cmp -s "$requirements" "$environment/requirements.txt" && exit 0
+# One at a time: another command may be making it.
+mkdir -p "$(dirname "$environment")"
+exec 9>"$environment.lock"
+flock 9
+cmp -s "$requirements" "$environment/requirements.txt" && exit 0
 echo "  Installing $(grep -c '==' "$requirements") packages of $requirements into $environment, about 20 s"
 log=.local/setup-$(basename "$environment").log
-mkdir -p "$(dirname "$environment")"
 # --no-deps, because the file has every transitive package, and pip refuses some that another
 # package requires with extras.
 if python3 -m venv --clear "$environment" >"$log" 2>&1 &&
