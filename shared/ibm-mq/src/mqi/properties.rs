@@ -63,6 +63,7 @@ impl<'c> Properties<'c> {
         let name = structures::name(name);
         let mut descriptor = structures::property_descriptor();
         let (kind, value) = value.to_wire();
+        let value = value.as_ref();
         let Codes { mut completion, mut reason } = Codes::UNSET;
         // SAFETY: the handles are of this thread's connection. The library only reads the name and
         // the value, which outlive the call and are passed with their own lengths.
@@ -74,7 +75,7 @@ impl<'c> Properties<'c> {
                 &name,
                 &mut descriptor,
                 kind,
-                length_of(&value),
+                length_of(value),
                 value.as_ptr().cast_mut().cast(),
                 &mut completion,
                 &mut reason,
@@ -198,21 +199,48 @@ impl fmt::Debug for Properties<'_> {
     }
 }
 
+/// A value's bytes: those that it has, or a number's, of which the first are it.
+enum Wire<'v> {
+    Bytes(&'v [u8]),
+    Number([u8; 8], usize),
+}
+
+impl Wire<'_> {
+    /// A number's bytes, eight at most.
+    fn of<const N: usize>(number: [u8; N]) -> Self {
+        const { assert!(N <= 8) }
+        let mut bytes = [0; 8];
+        for (place, byte) in bytes.iter_mut().zip(number) {
+            *place = byte;
+        }
+        Self::Number(bytes, N)
+    }
+}
+
+impl AsRef<[u8]> for Wire<'_> {
+    fn as_ref(&self) -> &[u8] {
+        match self {
+            Self::Bytes(bytes) => bytes,
+            Self::Number(bytes, length) => bytes.get(..*length).unwrap_or_default(),
+        }
+    }
+}
+
 impl PropertyValue {
     /// Its type and its bytes, numbers in the machine's order.
-    fn to_wire(&self) -> (MQLONG, Vec<u8>) {
+    fn to_wire(&self) -> (MQLONG, Wire<'_>) {
         match self {
-            Self::Null => (mq::MQTYPE_NULL, Vec::new()),
-            Self::Boolean(value) => (mq::MQTYPE_BOOLEAN, MQLONG::from(*value).to_ne_bytes().to_vec()),
-            Self::Bytes(bytes) => (mq::MQTYPE_BYTE_STRING, bytes.clone()),
-            Self::TextBytes(bytes) => (mq::MQTYPE_STRING, bytes.clone()),
-            Self::Int8(value) => (mq::MQTYPE_INT8, value.to_ne_bytes().to_vec()),
-            Self::Int16(value) => (mq::MQTYPE_INT16, value.to_ne_bytes().to_vec()),
-            Self::Int32(value) => (mq::MQTYPE_INT32, value.to_ne_bytes().to_vec()),
-            Self::Int64(value) => (mq::MQTYPE_INT64, value.to_ne_bytes().to_vec()),
-            Self::Float32(value) => (mq::MQTYPE_FLOAT32, value.to_ne_bytes().to_vec()),
-            Self::Float64(value) => (mq::MQTYPE_FLOAT64, value.to_ne_bytes().to_vec()),
-            Self::Text(text) => (mq::MQTYPE_STRING, text.clone().into_bytes()),
+            Self::Null => (mq::MQTYPE_NULL, Wire::Bytes(&[])),
+            Self::Boolean(value) => (mq::MQTYPE_BOOLEAN, Wire::of(MQLONG::from(*value).to_ne_bytes())),
+            Self::Bytes(bytes) => (mq::MQTYPE_BYTE_STRING, Wire::Bytes(bytes)),
+            Self::TextBytes(bytes) => (mq::MQTYPE_STRING, Wire::Bytes(bytes)),
+            Self::Int8(value) => (mq::MQTYPE_INT8, Wire::of(value.to_ne_bytes())),
+            Self::Int16(value) => (mq::MQTYPE_INT16, Wire::of(value.to_ne_bytes())),
+            Self::Int32(value) => (mq::MQTYPE_INT32, Wire::of(value.to_ne_bytes())),
+            Self::Int64(value) => (mq::MQTYPE_INT64, Wire::of(value.to_ne_bytes())),
+            Self::Float32(value) => (mq::MQTYPE_FLOAT32, Wire::of(value.to_ne_bytes())),
+            Self::Float64(value) => (mq::MQTYPE_FLOAT64, Wire::of(value.to_ne_bytes())),
+            Self::Text(text) => (mq::MQTYPE_STRING, Wire::Bytes(text.as_bytes())),
         }
     }
 
@@ -264,7 +292,7 @@ mod tests {
         ];
         for value in values {
             let (kind, bytes) = value.to_wire();
-            assert_eq!(PropertyValue::from_wire(kind, &bytes), value);
+            assert_eq!(PropertyValue::from_wire(kind, bytes.as_ref()), value);
         }
     }
 
