@@ -29,10 +29,16 @@ pub(crate) enum PropertyValue {
 pub(crate) struct Properties<'c> {
     connection: &'c Connection,
     handle: mq::MQHMSG,
+    /// Where names and values are read to. They are empty until the first is.
+    name: Vec<u8>,
+    value: Vec<u8>,
 }
 
 /// The longest name that IBM MQ returns, with room for a terminator.
 const LONGEST_NAME: usize = mq::MQ_MAX_PROPERTY_NAME_LENGTH + 1;
+
+/// How long a value may be that does not have to be asked for twice.
+const USUAL_VALUE: usize = 1024;
 
 impl<'c> Properties<'c> {
     pub(crate) fn new(connection: &'c Connection) -> Result<Self, Refusal> {
@@ -50,7 +56,7 @@ impl<'c> Properties<'c> {
             );
         }
         Codes { completion, reason }.check(Verb::CreateHandle)?;
-        Ok(Self { connection, handle })
+        Ok(Self { connection, handle, name: Vec::new(), value: Vec::new() })
     }
 
     pub(super) fn handle(&self) -> mq::MQHMSG {
@@ -85,18 +91,21 @@ impl<'c> Properties<'c> {
     }
 
     /// All properties in their order, or `None` if names and values exceed `limit` bytes.
-    pub(crate) fn read(&self, limit: usize) -> Result<Option<Vec<(String, PropertyValue)>>, Refusal> {
+    pub(crate) fn read(&mut self, limit: usize) -> Result<Option<Vec<(String, PropertyValue)>>, Refusal> {
+        self.name.resize(LONGEST_NAME, 0);
+        // A long value of the last message was an exception.
+        self.value.truncate(USUAL_VALUE);
+        self.value.shrink_to(USUAL_VALUE);
+        self.value.resize(USUAL_VALUE, 0);
         let mut found = Vec::new();
         let mut left = limit;
-        let mut name = [0; LONGEST_NAME];
-        let mut value = vec![0; 1024];
         let mut which = mq::MQIMPO_INQ_FIRST;
         loop {
-            let Some(read) = self.inquire(which, &mut name, &mut value, left)? else {
+            let Some(read) = self.inquire(which, left)? else {
                 return Ok(Some(found));
             };
             let Read::Property { name, kind, length } = read else { return Ok(None) };
-            let bytes = value.get(..length).unwrap_or_default();
+            let bytes = self.value.get(..length).unwrap_or_default();
             match left.checked_sub(name.len() + length) {
                 Some(rest) => left = rest,
                 None => return Ok(None),
@@ -107,29 +116,19 @@ impl<'c> Properties<'c> {
     }
 
     /// Asks for one property, and once more if its value is longer than thought.
-    fn inquire(
-        &self,
-        which: MQLONG,
-        name: &mut [u8; LONGEST_NAME],
-        value: &mut Vec<u8>,
-        limit: usize,
-    ) -> Result<Option<Read>, Refusal> {
-        match self.inquire_once(which, name, value) {
+    fn inquire(&mut self, which: MQLONG, limit: usize) -> Result<Option<Read>, Refusal> {
+        match self.inquire_once(which) {
             Err(Refusal { reason: mq::MQRC_PROPERTY_NOT_AVAILABLE, .. }) => Ok(None),
             Ok(Read::TooLong { length }) if length <= limit => {
-                value.resize(length, 0);
-                self.inquire_once(mq::MQIMPO_INQ_PROP_UNDER_CURSOR, name, value).map(Some)
+                self.value.resize(length, 0);
+                self.inquire_once(mq::MQIMPO_INQ_PROP_UNDER_CURSOR).map(Some)
             }
             other => other.map(Some),
         }
     }
 
-    fn inquire_once(
-        &self,
-        which: MQLONG,
-        name: &mut [u8; LONGEST_NAME],
-        value: &mut [u8],
-    ) -> Result<Read, Refusal> {
+    fn inquire_once(&mut self, which: MQLONG) -> Result<Read, Refusal> {
+        let Self { connection, handle, name, value } = self;
         let mut options = structures::inquire_property();
         options.Options = which | mq::MQIMPO_CONVERT_VALUE;
         options.ReturnedName.VSPtr = name.as_mut_ptr().cast();
@@ -141,9 +140,9 @@ impl<'c> Properties<'c> {
         // SAFETY: the handles are of this thread's connection. The buffers for name and value are
         // ours to write and are passed with their own lengths.
         unsafe {
-            self.connection.library().functions().MQINQMP(
-                self.connection.handle(),
-                self.handle,
+            connection.library().functions().MQINQMP(
+                connection.handle(),
+                *handle,
                 &mut options,
                 &any,
                 &mut descriptor,

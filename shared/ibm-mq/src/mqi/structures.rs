@@ -55,7 +55,7 @@ pub(crate) fn fill<const N: usize>(field: &mut [c_char; N], text: &str) {
 pub(crate) fn text_in(field: &[c_char]) -> Cow<'_, str> {
     // SAFETY: a `c_char` is a byte, with a sign or without, and every byte is a value of both.
     let bytes = unsafe { std::slice::from_raw_parts(field.as_ptr().cast::<u8>(), field.len()) };
-    let text = bytes.split(|byte| *byte == 0).next().unwrap_or_default();
+    let text = CStr::from_bytes_until_nul(bytes).map_or(bytes, CStr::to_bytes);
     let length = text.iter().rposition(|byte| *byte != b' ').map_or(0, |last| last + 1);
     String::from_utf8_lossy(text.get(..length).unwrap_or_default())
 }
