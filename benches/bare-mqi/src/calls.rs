@@ -16,6 +16,13 @@ pub(crate) struct Connection {
     handle: mq::MQHCONN,
 }
 
+/// A property as a caller keeps it.
+pub(crate) struct Property {
+    pub(crate) name: String,
+    pub(crate) kind: MQLONG,
+    pub(crate) value: Vec<u8>,
+}
+
 /// A call that did not end well.
 #[derive(Debug)]
 pub(crate) struct Failed(&'static str, MQLONG);
@@ -149,14 +156,15 @@ impl Connection {
         codes.check("MQPUT")
     }
 
-    /// Gets the next message, and says how long its body is.
+    /// Gets the next message into the descriptor, the handle and the buffer, and says how long its
+    /// body is.
     pub(crate) fn get(
         &self,
         queue: mq::MQHOBJ,
         message: mq::MQHMSG,
+        md: &mut mq::MQMD,
         body: &mut [u8],
     ) -> Result<usize, Failed> {
-        let mut md = structures::descriptor();
         let mut options = structures::get_options();
         options.Options = mq::MQGMO_SYNCPOINT | mq::MQGMO_FAIL_IF_QUIESCING | mq::MQGMO_PROPERTIES_IN_HANDLE;
         options.MsgHandle = message;
@@ -166,7 +174,7 @@ impl Connection {
             self.functions().MQGET(
                 self.handle,
                 queue,
-                std::ptr::from_mut(&mut md).cast(),
+                std::ptr::from_mut(md).cast(),
                 &mut options,
                 length_of(body),
                 body.as_mut_ptr().cast(),
@@ -178,11 +186,12 @@ impl Connection {
         codes.check("MQGET").map(|()| usize::try_from(length).unwrap_or_default())
     }
 
-    /// Reads all properties, and says how many there are.
-    pub(crate) fn read_properties(&self, message: mq::MQHMSG) -> Result<usize, Failed> {
+    /// All properties.
+    pub(crate) fn properties(&self, message: mq::MQHMSG) -> Result<Vec<Property>, Failed> {
         let (mut name, mut value) = ([0_u8; mq::MQ_MAX_PROPERTY_NAME_LENGTH + 1], [0_u8; 1024]);
         let mut which = mq::MQIMPO_INQ_FIRST;
-        for count in 0.. {
+        let mut all = Vec::new();
+        loop {
             let mut options = structures::inquire_property();
             options.Options = which | mq::MQIMPO_CONVERT_VALUE;
             options.ReturnedName.VSPtr = name.as_mut_ptr().cast();
@@ -207,12 +216,13 @@ impl Connection {
                 );
             }
             if codes.1 == mq::MQRC_PROPERTY_NOT_AVAILABLE {
-                return Ok(count);
+                return Ok(all);
             }
             codes.check("MQINQMP")?;
+            let name = String::from_utf8_lossy(first(&name, options.ReturnedName.VSLength)).into_owned();
+            all.push(Property { name, kind, value: first(&value, length).to_vec() });
             which = mq::MQIMPO_INQ_NEXT;
         }
-        Ok(0)
     }
 
     pub(crate) fn commit(&self) -> Result<(), Failed> {
@@ -221,6 +231,11 @@ impl Connection {
         unsafe { self.functions().MQCMIT(self.handle, &mut codes.0, &mut codes.1) };
         codes.check("MQCMIT")
     }
+}
+
+/// The first bytes of a buffer.
+fn first(buffer: &[u8], length: MQLONG) -> &[u8] {
+    buffer.get(..usize::try_from(length).unwrap_or_default()).unwrap_or_default()
 }
 
 impl Drop for Connection {

@@ -1,6 +1,11 @@
 //! Puts or gets messages by the calls that the crate `ibm-mq` makes, one after another on one
-//! thread, and nothing else: `bare-mqi put|get QUEUE UNIT`, with `UNIT` messages a unit of work.
-//! `benches/src/mq` starts it, and reads what it prints.
+//! thread: `bare-mqi put|get QUEUE UNIT`, with `UNIT` messages a unit of work. `benches/src/mq`
+//! starts it, and reads what it prints.
+//!
+//! Around the calls it does what no caller of the MQI can leave out: it takes each message that it
+//! got out of the call's buffers, and has all of a unit of work until that is committed. It uses
+//! nothing of the crate's but the initial values of the structures, and what it puts is made
+//! already.
 
 mod calls;
 // The structures' initial values, which are not what is compared.
@@ -14,7 +19,7 @@ use std::time::Instant;
 use libmqm_sys::{self as mq, MQLONG};
 use nix::sys::resource::{UsageWho, getrusage};
 
-use crate::calls::{Connection, Failed};
+use crate::calls::{Connection, Failed, Property};
 
 type Error = Box<dyn std::error::Error>;
 
@@ -49,7 +54,7 @@ fn put(connection: &Connection, queue: &str, unit: u32, messages: u32) -> Result
     let queue = connection.open_queue(queue, mq::MQOO_OUTPUT)?;
     let properties = connection.message_handle()?;
     connection.set_property(properties, "idempotencyKey", mq::MQTYPE_STRING, KEY.as_bytes())?;
-    let body = [0xa5; 1024];
+    let body = [0xa5; BODY];
     for index in 0..messages {
         let mut md = structures::descriptor();
         md.Persistence = mq::MQPER_NOT_PERSISTENT;
@@ -67,32 +72,57 @@ fn put(connection: &Connection, queue: &str, unit: u32, messages: u32) -> Result
     Ok(())
 }
 
+/// A message as a caller keeps it.
+struct Kept {
+    descriptor: mq::MQMD,
+    body: Vec<u8>,
+    properties: Vec<Property>,
+}
+
 fn get(connection: &Connection, queue: &str, unit: u32, messages: u32) -> Result<(), Error> {
     let queue = connection.open_queue(queue, mq::MQOO_INPUT_SHARED | mq::MQOO_SAVE_ALL_CONTEXT)?;
-    let properties = connection.message_handle()?;
-    let mut body = vec![0; 64 * 1024];
+    let handle = connection.message_handle()?;
+    let mut buffer = vec![0; 64 * 1024];
+    let mut kept = Vec::new();
     for index in 0..messages {
-        if connection.get(queue, properties, &mut body)? != 1024 {
-            return Err(Wrong("a body").into());
-        }
-        if connection.read_properties(properties)? != 2 {
-            return Err(Wrong("a message's properties").into());
-        }
+        let mut descriptor = structures::descriptor();
+        let length = connection.get(queue, handle, &mut descriptor, &mut buffer)?;
+        let body = buffer.get(..length).unwrap_or_default().to_vec();
+        kept.push(Kept { descriptor, body, properties: connection.properties(handle)? });
         if (index + 1) % unit == 0 || index + 1 == messages {
             connection.commit()?;
+            if !kept.iter().all(is_whole) {
+                return Err(Wrong.into());
+            }
+            kept.clear();
         }
     }
     Ok(())
 }
 
+fn is_whole(message: &Kept) -> bool {
+    let has = |name: &str, kind: MQLONG, length: usize| {
+        let is_it =
+            |known: &Property| known.name == name && known.kind == kind && known.value.len() == length;
+        message.properties.iter().any(is_it)
+    };
+    message.body.len() == BODY
+        && message.properties.len() == 2
+        && has("idempotencyKey", mq::MQTYPE_STRING, KEY.len())
+        && has("sequence", mq::MQTYPE_INT64, size_of::<i64>())
+        && message.descriptor.PutDate != [0; 8]
+}
+
+/// The length of a body in bytes.
+const BODY: usize = 1024;
 const KEY: &str = "0190b5a8-0000-7000-8000-000000000001";
 
 #[derive(Debug)]
-struct Wrong(&'static str);
+struct Wrong;
 
 impl fmt::Display for Wrong {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{} is not as it was put", self.0)
+        f.write_str("a message is not as it was put")
     }
 }
 

@@ -6,7 +6,7 @@ use libmqm_sys::{self as mqi, MQDLH, MQLONG};
 use mq::{Death, Time};
 
 use crate::incoming::put_at;
-use crate::mqi::text_of;
+use crate::mqi::text_in;
 use crate::reason::Reason;
 
 /// IBM MQ's format of a body that begins with a dead-letter header.
@@ -17,7 +17,7 @@ const REVERSED: MQLONG = mqi::MQENC_INTEGER_REVERSED;
 
 /// What the header of the body says, if there is one. The body keeps it.
 pub(crate) fn deaths(md: &mqi::MQMD, body: &[u8]) -> Vec<Death> {
-    if text_of(&md.Format) != DEAD_LETTER {
+    if text_in(&md.Format) != DEAD_LETTER {
         return Vec::new();
     }
     death(md.Encoding, body).into_iter().collect()
@@ -62,7 +62,7 @@ impl Origin {
 /// Where the message goes back to, if its body begins with a dead-letter header. The beginning of a
 /// body is enough.
 pub(crate) fn origin(md: &mqi::MQMD, body: &[u8]) -> Option<Origin> {
-    if text_of(&md.Format) != DEAD_LETTER || body.get(..4)? != b"DLH " || body.len() < size_of::<MQDLH>() {
+    if text_in(&md.Format) != DEAD_LETTER || body.get(..4)? != b"DLH " || body.len() < size_of::<MQDLH>() {
         return None;
     }
     let text = |offset, length| text_at(body, offset, length);
@@ -145,7 +145,7 @@ mod tests {
         let origin = origin(&md, &body).unwrap();
         assert_eq!((origin.queue.as_str(), origin.queue_manager.as_str()), ("ORDERS", "QM1"));
         assert_eq!(origin.take_off(&mut md, &body), b"body");
-        assert_eq!((text_of(&md.Format).as_str(), md.Encoding, md.CodedCharSetId), ("MQSTR", 273, 819));
+        assert_eq!((&*text_in(&md.Format), md.Encoding, md.CodedCharSetId), ("MQSTR", 273, 819));
         assert_eq!(super::origin(&md, &body), None);
     }
 

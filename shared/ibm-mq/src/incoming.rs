@@ -13,7 +13,7 @@ use mq::{
 
 use crate::body_text::as_text;
 use crate::dead_letter::deaths;
-use crate::mqi::{PropertyValue, text_of};
+use crate::mqi::{PropertyValue, text_in};
 use crate::property_names::{CONTENT_ENCODING, CONTENT_TYPE, TYPE, from_property};
 
 /// A message as it was got, whoever put it.
@@ -23,7 +23,8 @@ pub(crate) fn received(
     body: Vec<u8>,
 ) -> ReceivedMessage {
     let backout_count = u64::try_from(md.BackoutCount).unwrap_or_default();
-    let put_at = put_at(&text_of(&md.PutDate), &text_of(&md.PutTime));
+    let put_at = put_at(&text_in(&md.PutDate), &text_in(&md.PutTime));
+    let format = text_in(&md.Format);
     ReceivedMessage {
         msg_id: id(md.MsgId),
         correl_id: id(md.CorrelId),
@@ -35,18 +36,18 @@ pub(crate) fn received(
         expiry_ms: u64::try_from(md.Expiry).ok().map(|tenths| tenths.saturating_mul(100)),
         backout_count,
         put_at,
-        format: Some(text_of(&md.Format)).filter(|format| !format.is_empty()),
+        format: filled(&format),
         redelivered: backout_count > 0,
         delivery_count: Some(backout_count),
-        user_id: Some(text_of(&md.UserIdentifier)).filter(|user| !user.is_empty()),
+        user_id: filled(&text_in(&md.UserIdentifier)),
         properties: Properties {
-            reply_to: text(text_of(&md.ReplyToQ)),
+            reply_to: text(&text_in(&md.ReplyToQ)),
             reply_to_queue_manager: queue_manager(md),
             message_type: MessageType::from_number(md.MsgType),
             content_type: take(&mut properties, CONTENT_TYPE),
             content_encoding: take(&mut properties, CONTENT_ENCODING),
             kind: take(&mut properties, TYPE),
-            app_id: text(text_of(&md.PutApplName)),
+            app_id: text(&text_in(&md.PutApplName)),
             group: group(md),
             timestamp: put_at.and_then(|at| Time::try_from(at).ok()),
             report: number(md.Report),
@@ -55,7 +56,7 @@ pub(crate) fn received(
         ccsid: Some(md.CodedCharSetId),
         encoding: Some(md.Encoding),
         deaths: deaths(md, &body),
-        text: as_text(&text_of(&md.Format), md.CodedCharSetId, &body),
+        text: as_text(&format, md.CodedCharSetId, &body),
         headers: properties
             .into_iter()
             .map(|(name, value)| (from_property(&name), value.into()))
@@ -70,12 +71,17 @@ fn id(bytes: mqi::MQBYTE24) -> Option<Vec<u8>> {
     (bytes != [0; 24]).then(|| bytes.to_vec())
 }
 
-fn queue_manager(md: &mqi::MQMD) -> Option<ReplyQueueManager> {
-    ReplyQueueManager::try_from(text_of(&md.ReplyToQMgr)).ok().filter(|name| !name.is_empty())
+/// A text, unless it is empty.
+fn filled(text: &str) -> Option<String> {
+    (!text.is_empty()).then(|| text.to_owned())
 }
 
-fn text(text: String) -> Option<PropertyText> {
-    PropertyText::try_from(text).ok().filter(|text| !text.is_empty())
+fn queue_manager(md: &mqi::MQMD) -> Option<ReplyQueueManager> {
+    filled(&text_in(&md.ReplyToQMgr)).and_then(|name| ReplyQueueManager::try_from(name).ok())
+}
+
+fn text(text: &str) -> Option<PropertyText> {
+    filled(text).and_then(|text| PropertyText::try_from(text).ok())
 }
 
 /// A number, unless it is the one that every message has.

@@ -41,6 +41,9 @@ pub(crate) fn to_property(name: &str) -> String {
 /// it is.
 pub(crate) fn from_property(property: &str) -> String {
     let property = property.strip_prefix(USER_FOLDER).unwrap_or(property);
+    if !property.contains('$') {
+        return property.to_owned();
+    }
     match decode(property) {
         Some(name) if to_property(&name) == property => name,
         _ => property.to_owned(),

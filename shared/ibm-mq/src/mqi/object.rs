@@ -5,7 +5,7 @@ use std::fmt;
 
 use libmqm_sys::{self as mq, MQLONG};
 
-use super::structures::{self, UTF_8, fill, text_of};
+use super::structures::{self, UTF_8, fill, text_in};
 use super::{Codes, Connection, Properties, Refusal, Verb, length_of};
 
 /// Something that is open on a connection. Dropping it closes it.
@@ -113,7 +113,7 @@ impl<'c> Object<'c> {
             );
         }
         Codes { completion, reason }.check(Verb::Open)?;
-        Ok(Self { connection, handle, name: text_of(&od.ObjectName) })
+        Ok(Self { connection, handle, name: text_in(&od.ObjectName).into_owned() })
     }
 
     /// Puts a message under the descriptor, which gets what the queue manager fills in, with the
@@ -263,7 +263,7 @@ impl<'c> Object<'c> {
         let mut values = Vec::with_capacity(texts.len());
         for (_, length) in texts {
             let (value, after) = rest.split_at_checked(*length).unwrap_or((rest, &[]));
-            values.push(text_of(value));
+            values.push(text_in(value).into_owned());
             rest = after;
         }
         Ok((numbers, values))

@@ -29,10 +29,16 @@ pub(crate) enum PropertyValue {
 pub(crate) struct Properties<'c> {
     connection: &'c Connection,
     handle: mq::MQHMSG,
+    /// Where names and values are read to. They are empty until the first is.
+    name: Vec<u8>,
+    value: Vec<u8>,
 }
 
 /// The longest name that IBM MQ returns, with room for a terminator.
 const LONGEST_NAME: usize = mq::MQ_MAX_PROPERTY_NAME_LENGTH + 1;
+
+/// How long a value may be that does not have to be asked for twice.
+const USUAL_VALUE: usize = 1024;
 
 impl<'c> Properties<'c> {
     pub(crate) fn new(connection: &'c Connection) -> Result<Self, Refusal> {
@@ -50,7 +56,7 @@ impl<'c> Properties<'c> {
             );
         }
         Codes { completion, reason }.check(Verb::CreateHandle)?;
-        Ok(Self { connection, handle })
+        Ok(Self { connection, handle, name: Vec::new(), value: Vec::new() })
     }
 
     pub(super) fn handle(&self) -> mq::MQHMSG {
@@ -63,6 +69,7 @@ impl<'c> Properties<'c> {
         let name = structures::name(name);
         let mut descriptor = structures::property_descriptor();
         let (kind, value) = value.to_wire();
+        let value = value.as_ref();
         let Codes { mut completion, mut reason } = Codes::UNSET;
         // SAFETY: the handles are of this thread's connection. The library only reads the name and
         // the value, which outlive the call and are passed with their own lengths.
@@ -74,7 +81,7 @@ impl<'c> Properties<'c> {
                 &name,
                 &mut descriptor,
                 kind,
-                length_of(&value),
+                length_of(value),
                 value.as_ptr().cast_mut().cast(),
                 &mut completion,
                 &mut reason,
@@ -84,18 +91,21 @@ impl<'c> Properties<'c> {
     }
 
     /// All properties in their order, or `None` if names and values exceed `limit` bytes.
-    pub(crate) fn read(&self, limit: usize) -> Result<Option<Vec<(String, PropertyValue)>>, Refusal> {
+    pub(crate) fn read(&mut self, limit: usize) -> Result<Option<Vec<(String, PropertyValue)>>, Refusal> {
+        self.name.resize(LONGEST_NAME, 0);
+        // A long value of the last message was an exception.
+        self.value.truncate(USUAL_VALUE);
+        self.value.shrink_to(USUAL_VALUE);
+        self.value.resize(USUAL_VALUE, 0);
         let mut found = Vec::new();
         let mut left = limit;
-        let mut name = [0; LONGEST_NAME];
-        let mut value = vec![0; 1024];
         let mut which = mq::MQIMPO_INQ_FIRST;
         loop {
-            let Some(read) = self.inquire(which, &mut name, &mut value, left)? else {
+            let Some(read) = self.inquire(which, left)? else {
                 return Ok(Some(found));
             };
             let Read::Property { name, kind, length } = read else { return Ok(None) };
-            let bytes = value.get(..length).unwrap_or_default();
+            let bytes = self.value.get(..length).unwrap_or_default();
             match left.checked_sub(name.len() + length) {
                 Some(rest) => left = rest,
                 None => return Ok(None),
@@ -106,29 +116,19 @@ impl<'c> Properties<'c> {
     }
 
     /// Asks for one property, and once more if its value is longer than thought.
-    fn inquire(
-        &self,
-        which: MQLONG,
-        name: &mut [u8; LONGEST_NAME],
-        value: &mut Vec<u8>,
-        limit: usize,
-    ) -> Result<Option<Read>, Refusal> {
-        match self.inquire_once(which, name, value) {
+    fn inquire(&mut self, which: MQLONG, limit: usize) -> Result<Option<Read>, Refusal> {
+        match self.inquire_once(which) {
             Err(Refusal { reason: mq::MQRC_PROPERTY_NOT_AVAILABLE, .. }) => Ok(None),
             Ok(Read::TooLong { length }) if length <= limit => {
-                value.resize(length, 0);
-                self.inquire_once(mq::MQIMPO_INQ_PROP_UNDER_CURSOR, name, value).map(Some)
+                self.value.resize(length, 0);
+                self.inquire_once(mq::MQIMPO_INQ_PROP_UNDER_CURSOR).map(Some)
             }
             other => other.map(Some),
         }
     }
 
-    fn inquire_once(
-        &self,
-        which: MQLONG,
-        name: &mut [u8; LONGEST_NAME],
-        value: &mut [u8],
-    ) -> Result<Read, Refusal> {
+    fn inquire_once(&mut self, which: MQLONG) -> Result<Read, Refusal> {
+        let Self { connection, handle, name, value } = self;
         let mut options = structures::inquire_property();
         options.Options = which | mq::MQIMPO_CONVERT_VALUE;
         options.ReturnedName.VSPtr = name.as_mut_ptr().cast();
@@ -140,9 +140,9 @@ impl<'c> Properties<'c> {
         // SAFETY: the handles are of this thread's connection. The buffers for name and value are
         // ours to write and are passed with their own lengths.
         unsafe {
-            self.connection.library().functions().MQINQMP(
-                self.connection.handle(),
-                self.handle,
+            connection.library().functions().MQINQMP(
+                connection.handle(),
+                *handle,
                 &mut options,
                 &any,
                 &mut descriptor,
@@ -198,21 +198,48 @@ impl fmt::Debug for Properties<'_> {
     }
 }
 
+/// A value's bytes: those that it has, or a number's, of which the first are it.
+enum Wire<'v> {
+    Bytes(&'v [u8]),
+    Number([u8; 8], usize),
+}
+
+impl Wire<'_> {
+    /// A number's bytes, eight at most.
+    fn of<const N: usize>(number: [u8; N]) -> Self {
+        const { assert!(N <= 8) }
+        let mut bytes = [0; 8];
+        for (place, byte) in bytes.iter_mut().zip(number) {
+            *place = byte;
+        }
+        Self::Number(bytes, N)
+    }
+}
+
+impl AsRef<[u8]> for Wire<'_> {
+    fn as_ref(&self) -> &[u8] {
+        match self {
+            Self::Bytes(bytes) => bytes,
+            Self::Number(bytes, length) => bytes.get(..*length).unwrap_or_default(),
+        }
+    }
+}
+
 impl PropertyValue {
     /// Its type and its bytes, numbers in the machine's order.
-    fn to_wire(&self) -> (MQLONG, Vec<u8>) {
+    fn to_wire(&self) -> (MQLONG, Wire<'_>) {
         match self {
-            Self::Null => (mq::MQTYPE_NULL, Vec::new()),
-            Self::Boolean(value) => (mq::MQTYPE_BOOLEAN, MQLONG::from(*value).to_ne_bytes().to_vec()),
-            Self::Bytes(bytes) => (mq::MQTYPE_BYTE_STRING, bytes.clone()),
-            Self::TextBytes(bytes) => (mq::MQTYPE_STRING, bytes.clone()),
-            Self::Int8(value) => (mq::MQTYPE_INT8, value.to_ne_bytes().to_vec()),
-            Self::Int16(value) => (mq::MQTYPE_INT16, value.to_ne_bytes().to_vec()),
-            Self::Int32(value) => (mq::MQTYPE_INT32, value.to_ne_bytes().to_vec()),
-            Self::Int64(value) => (mq::MQTYPE_INT64, value.to_ne_bytes().to_vec()),
-            Self::Float32(value) => (mq::MQTYPE_FLOAT32, value.to_ne_bytes().to_vec()),
-            Self::Float64(value) => (mq::MQTYPE_FLOAT64, value.to_ne_bytes().to_vec()),
-            Self::Text(text) => (mq::MQTYPE_STRING, text.clone().into_bytes()),
+            Self::Null => (mq::MQTYPE_NULL, Wire::Bytes(&[])),
+            Self::Boolean(value) => (mq::MQTYPE_BOOLEAN, Wire::of(MQLONG::from(*value).to_ne_bytes())),
+            Self::Bytes(bytes) => (mq::MQTYPE_BYTE_STRING, Wire::Bytes(bytes)),
+            Self::TextBytes(bytes) => (mq::MQTYPE_STRING, Wire::Bytes(bytes)),
+            Self::Int8(value) => (mq::MQTYPE_INT8, Wire::of(value.to_ne_bytes())),
+            Self::Int16(value) => (mq::MQTYPE_INT16, Wire::of(value.to_ne_bytes())),
+            Self::Int32(value) => (mq::MQTYPE_INT32, Wire::of(value.to_ne_bytes())),
+            Self::Int64(value) => (mq::MQTYPE_INT64, Wire::of(value.to_ne_bytes())),
+            Self::Float32(value) => (mq::MQTYPE_FLOAT32, Wire::of(value.to_ne_bytes())),
+            Self::Float64(value) => (mq::MQTYPE_FLOAT64, Wire::of(value.to_ne_bytes())),
+            Self::Text(text) => (mq::MQTYPE_STRING, Wire::Bytes(text.as_bytes())),
         }
     }
 
@@ -264,7 +291,7 @@ mod tests {
         ];
         for value in values {
             let (kind, bytes) = value.to_wire();
-            assert_eq!(PropertyValue::from_wire(kind, &bytes), value);
+            assert_eq!(PropertyValue::from_wire(kind, bytes.as_ref()), value);
         }
     }
 

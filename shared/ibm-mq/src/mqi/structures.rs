@@ -4,6 +4,7 @@
 //! values is zero here because the whole structure is, and names are filled with blanks.
 #![allow(unsafe_code)]
 
+use std::borrow::Cow;
 use std::ffi::{CStr, c_char};
 use std::mem::MaybeUninit;
 
@@ -51,9 +52,12 @@ pub(crate) fn fill<const N: usize>(field: &mut [c_char; N], text: &str) {
 
 /// The text of a field of fixed length, without what fills it. Characters of another set than UTF-8
 /// become U+FFFD.
-pub(crate) fn text_of(field: &[c_char]) -> String {
-    let bytes: Vec<u8> = field.iter().flat_map(|c| c.to_ne_bytes()).take_while(|byte| *byte != 0).collect();
-    String::from_utf8_lossy(&bytes).trim_end_matches(' ').to_owned()
+pub(crate) fn text_in(field: &[c_char]) -> Cow<'_, str> {
+    // SAFETY: a `c_char` is a byte, with a sign or without, and every byte is a value of both.
+    let bytes = unsafe { std::slice::from_raw_parts(field.as_ptr().cast::<u8>(), field.len()) };
+    let text = CStr::from_bytes_until_nul(bytes).map_or(bytes, CStr::to_bytes);
+    let length = text.iter().rposition(|byte| *byte != b' ').map_or(0, |last| last + 1);
+    String::from_utf8_lossy(text.get(..length).unwrap_or_default())
 }
 
 /// A message descriptor for a datagram without properties.
@@ -277,10 +281,10 @@ mod tests {
 
     #[test]
     fn structures_begin_with_their_identifiers() {
-        assert_eq!(text_of(&descriptor().StrucId), "MD");
-        assert_eq!(text_of(&object(mq::MQOT_Q).StrucId), "OD");
-        assert_eq!(text_of(&get_options().StrucId), "GMO");
-        assert_eq!(text_of(&create_message_handle().StrucId), "CMHO");
+        assert_eq!(text_in(&descriptor().StrucId), "MD");
+        assert_eq!(text_in(&object(mq::MQOT_Q).StrucId), "OD");
+        assert_eq!(text_in(&get_options().StrucId), "GMO");
+        assert_eq!(text_in(&create_message_handle().StrucId), "CMHO");
     }
 
     #[test]
@@ -288,9 +292,13 @@ mod tests {
         let mut field = [0; 8];
         for (text, read) in [("MQSTR", "MQSTR"), ("", ""), ("LONGERTHAN8", "LONGERTH"), (" A B ", " A B")] {
             fill(&mut field, text);
-            assert_eq!(text_of(&field), read);
+            assert_eq!(text_in(&field), read);
         }
         fill(&mut field, "AB\0CD");
-        assert_eq!(text_of(&field), "AB");
+        assert_eq!(text_in(&field), "AB");
+        fill(&mut field, "A \0");
+        assert_eq!(text_in(&field), "A");
+        field[1] = c_char::from_ne_bytes([0xe9]);
+        assert_eq!(text_in(&field), "A\u{fffd}");
     }
 }
