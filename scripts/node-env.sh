@@ -13,6 +13,11 @@ if ! command -v npm >/dev/null; then
   echo "npm is missing: install Node.js 20 or later, with npm." >&2
   exit 1
 fi
+# One at a time: another command may be making it.
+mkdir -p "$(dirname "$environment")"
+exec 9>"$environment.lock"
+flock 9
+[ "$stamp" = "$(cat "$environment/stamp" 2>/dev/null)" ] && exit
 echo "  Installing packages of $source/package-lock.json in $environment, about 10 s"
 log=.local/setup-$(basename "$environment").log
 rm -rf "$environment"

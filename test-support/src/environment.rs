@@ -1,7 +1,6 @@
 //! Environments of other languages' programs, which scripts of this repository make below
 //! `.local/`.
 
-use std::fs::File;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
@@ -15,17 +14,14 @@ pub fn repository() -> PathBuf {
 }
 
 /// Lets a script, as `scripts/python-env.sh`, make the environment `.local/<name>` from `source`,
-/// unless it is there, and returns its directory. Tests are processes of their own, and one makes
-/// it.
+/// unless it is there, and returns its directory. Tests are processes of their own that may ask for
+/// it at once: the script lets one make it while the others wait.
 ///
 /// # Panics
 /// The script fails, for example because no package index can be reached.
 #[must_use]
 pub fn environment(script: &str, name: &str, source: &str) -> PathBuf {
     let root = repository();
-    std::fs::create_dir_all(root.join(".local")).unwrap();
-    let lock = File::create(root.join(format!(".local/{name}.lock"))).unwrap();
-    lock.lock().unwrap();
     let environment = format!(".local/{name}");
     // What it says goes to standard error, where a program's own output does not stand.
     let made = Command::new(script).args([&environment, source]).current_dir(&root).output().unwrap();
