@@ -8,7 +8,7 @@ use idempotency::OperationType;
 use lambda_http::{Body, Request, Response};
 use mq::{
     Ack, AckMode, BackoutRule, ConsumeCommand, Large, MaxMessages, ProfileName, Selector, TargetSpec, TxSize,
-    WaitSeconds,
+    WaitSeconds, or_default,
 };
 use serde::Deserialize;
 
@@ -30,19 +30,19 @@ pub async fn handle(gateway: &Gateway, request: Request) -> Response<Body> {
 pub struct ConsumeRequest {
     target: Option<TargetSpec>,
     target_ref: Option<ProfileName>,
-    #[serde(default)]
+    #[serde(default, deserialize_with = "or_default")]
     max_messages: MaxMessages,
-    #[serde(default)]
+    #[serde(default, deserialize_with = "or_default")]
     wait_seconds: WaitSeconds,
-    #[serde(default)]
+    #[serde(default, deserialize_with = "or_default")]
     browse_only: bool,
     #[serde(default)]
     selector: Option<Selector>,
-    #[serde(default)]
+    #[serde(default, deserialize_with = "or_default")]
     convert: bool,
     transaction: Option<ConsumeTransaction>,
     ack: Option<Ack>,
-    #[serde(default)]
+    #[serde(default, deserialize_with = "or_default")]
     large: Large,
 }
 
@@ -50,9 +50,9 @@ pub struct ConsumeRequest {
 #[derive(Debug, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 struct ConsumeTransaction {
-    #[serde(default)]
+    #[serde(default, deserialize_with = "or_default")]
     enabled: bool,
-    #[serde(default, rename = "txSize")]
+    #[serde(default, deserialize_with = "or_default", rename = "txSize")]
     _tx_size: TxSize,
 }
 
@@ -135,6 +135,16 @@ mod tests {
             "transaction": {"enabled": true, "txSize": 100}, "ack": "commit"
         });
         assert!(plan(body).is_ok());
+    }
+
+    #[test]
+    fn null_is_the_same_as_absent() {
+        let body = json!({"targetRef": "local", "target": null, "maxMessages": null, "waitSeconds": null,
+                          "browseOnly": null, "selector": null, "convert": null, "ack": null, "large": null,
+                          "transaction": {"enabled": null, "txSize": null}});
+        let read = |body| format!("{:?}", api::json::read::<ConsumeRequest>(body).unwrap());
+        let absent = json!({"targetRef": "local", "transaction": {}});
+        assert_eq!(read(body), read(absent));
     }
 
     #[test]

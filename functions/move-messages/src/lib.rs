@@ -7,7 +7,7 @@ use access::Scope;
 use api::{Problem, Route};
 use gateway::{Further, KeyRule, NamedTarget, Operation, Plan, QueueRule, TargetPlace, Work};
 use idempotency::OperationType;
-use mq::{Destination, IdBytes, List, MaxMoves, MoveCommand, ProfileName, TargetSpec};
+use mq::{Destination, IdBytes, List, MaxMoves, MoveCommand, ProfileName, TargetSpec, or_default};
 use serde::Deserialize;
 
 use crate::destination::To;
@@ -19,14 +19,14 @@ const MOVE: OperationType = OperationType::named("MOVE");
 #[derive(Debug, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct MoveRequest {
-    #[serde(default)]
+    #[serde(default, deserialize_with = "or_default")]
     from: From,
     to: To,
-    #[serde(default)]
+    #[serde(default, deserialize_with = "or_default")]
     max: MaxMoves,
-    #[serde(default)]
+    #[serde(default, deserialize_with = "or_default")]
     selector: MoveSelector,
-    #[serde(default)]
+    #[serde(default, deserialize_with = "or_default")]
     dry_run: bool,
 }
 
@@ -53,7 +53,7 @@ impl Operation for MoveRequest {
 
     fn plan(self) -> Result<Plan, Problem> {
         let From { target, target_ref } = self.from;
-        let named = NamedTarget { target_ref, target, place: TargetPlace::From, routing_keys: Vec::new() };
+        let named = NamedTarget { place: TargetPlace::From, ..NamedTarget::in_members(target_ref, target) };
         let command = MoveCommand {
             to: self.to.0,
             max: self.max,

@@ -4,7 +4,7 @@ use api::Problem;
 use mq::{
     Base64Bytes, BodyRef, BodyText, CorrelIdMember, CorrelIdMode, ExpiryMs, ExplicitMessage, Group, Headers,
     IdBytes, MessageType, MqLong, MqProps, OwnProps, Persistence, Priority, Properties, PropertyText,
-    ReplyQueueManager, RoutingKey, Time,
+    ReplyQueueManager, RoutingKey, Time, or_default,
 };
 use serde::Deserialize;
 
@@ -55,11 +55,11 @@ macro_rules! form {
 form!(
     /// `mqProps`: what holds for every message that does not say otherwise of itself.
     PropsSpec {
-        #[serde(default)]
+        #[serde(default, deserialize_with = "or_default")]
         persistence: Persistence,
-        #[serde(default)]
+        #[serde(default, deserialize_with = "or_default")]
         priority: Priority,
-        #[serde(default)]
+        #[serde(default, deserialize_with = "or_default")]
         correl_id_mode: CorrelIdMode,
         fixed_correl_id_base64: Option<IdBytes>,
     }
@@ -71,7 +71,7 @@ form!(
         body_base64: Option<Base64Bytes>,
         body_text: Option<BodyText>,
         body_ref: Option<BodyRef>,
-        #[serde(default)]
+        #[serde(default, deserialize_with = "or_default")]
         headers: Headers,
         persistence: Option<Persistence>,
         priority: Option<Priority>,

@@ -3,7 +3,7 @@
 use api::Problem;
 use mq::{
     Base64Bytes, Batch, BodyRef, CorrelIdMode, ExplicitMessage, Headers, List, MqProps, Payload,
-    ProduceCommand, ProduceSource, ProfileName, TargetSpec, Template,
+    ProduceCommand, ProduceSource, ProfileName, TargetSpec, Template, or_default,
 };
 use serde::Deserialize;
 
@@ -15,13 +15,13 @@ use crate::message::{MessageSpec, PropsSpec};
 pub struct ProduceRequest {
     target: Option<TargetSpec>,
     target_ref: Option<ProfileName>,
-    #[serde(default)]
+    #[serde(default, deserialize_with = "or_default")]
     batch: Batch,
     payload: Option<PayloadSpec>,
     messages: Option<Messages>,
-    #[serde(default)]
+    #[serde(default, deserialize_with = "or_default")]
     mq_props: PropsSpec,
-    #[serde(default)]
+    #[serde(default, deserialize_with = "or_default")]
     headers: Headers,
 }
 
@@ -32,7 +32,7 @@ type Messages = List<MessageSpec, 1, 100_000>;
 #[derive(Debug, Default, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 struct PayloadSpec {
-    #[serde(default)]
+    #[serde(default, deserialize_with = "or_default")]
     mode: PayloadMode,
     fixed_base64: Option<Base64Bytes>,
     template: Option<Template>,
@@ -143,6 +143,25 @@ mod tests {
 
     fn pointer(body: Value) -> String {
         command(body).unwrap_err().faults[0].pointer.clone()
+    }
+
+    #[test]
+    fn null_is_the_same_as_absent() {
+        let read = |body: Value| format!("{:?}", command(body).unwrap());
+        let none = json!({"count": null, "messageSizeBytes": null, "rateLimitPerSec": null,
+                          "transaction": {"enabled": null, "txSize": null, "atomic": null}});
+        let props = json!({"persistence": null, "priority": null, "expiryMs": null, "correlIdMode": null,
+                           "fixedCorrelIdBase64": null, "replyTo": null, "group": null, "timestamp": null});
+        let payload = json!({"mode": null, "fixedBase64": null, "template": null});
+        let nulls =
+            json!({"target": null, "batch": none, "mqProps": props, "headers": null, "payload": payload});
+        assert_eq!(read(nulls), read(json!({})));
+        let nulls =
+            json!({"target": null, "batch": null, "mqProps": null, "payload": null, "messages": null});
+        assert_eq!(read(nulls), read(json!({})));
+        let nulls =
+            json!({"bodyText": "x", "bodyBase64": null, "headers": null, "priority": null, "group": null});
+        assert_eq!(read(json!({"messages": [nulls]})), read(json!({"messages": [{"bodyText": "x"}]})));
     }
 
     #[test]

@@ -8,6 +8,7 @@ use crate::bounded::bounded;
 pub use crate::explicit::ExplicitMessage;
 use crate::headers::Headers;
 use crate::names::SelectorExpression;
+use crate::optional::or_default;
 use crate::properties::{OwnProps, Properties};
 use crate::template::Template;
 
@@ -52,7 +53,7 @@ pub struct Batch {
     pub count: Option<BatchCount>,
     pub message_size_bytes: Option<MessageSize>,
     pub rate_limit_per_sec: Option<RateLimit>,
-    #[serde(default)]
+    #[serde(default, deserialize_with = "or_default")]
     pub transaction: Transaction,
 }
 
@@ -62,11 +63,11 @@ pub struct Batch {
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 #[expect(missing_docs, reason = "`transaction` of `ProduceRequest` in openapi.yaml describes each member")]
 pub struct Transaction {
-    #[serde(default)]
+    #[serde(default, deserialize_with = "or_default")]
     pub enabled: bool,
-    #[serde(default)]
+    #[serde(default, deserialize_with = "or_default")]
     pub tx_size: TxSize,
-    #[serde(default)]
+    #[serde(default, deserialize_with = "or_default")]
     pub atomic: bool,
 }
 

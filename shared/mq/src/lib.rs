@@ -25,6 +25,7 @@ mod inline;
 mod message;
 mod moving;
 mod names;
+mod optional;
 mod origin;
 mod place;
 mod profile;
@@ -63,6 +64,7 @@ pub use names::{
     BodyText, CcdtUrl, ChannelName, CipherSpec, ProfileName, QueueManagerName, QueueName, SelectorExpression,
     UserName,
 };
+pub use optional::or_default;
 pub use origin::PasswordOrigin;
 pub use profile::Profile;
 pub use properties::{
