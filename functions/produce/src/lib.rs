@@ -37,7 +37,8 @@ impl Operation for ProduceRequest {
     fn plan(self) -> Result<Plan, Problem> {
         let (target_ref, target, command) = self.into_parts()?;
         check_time_budget(&command)?;
-        let named = NamedTarget::in_members(target_ref, target).with_routing_keys(routing_keys(&command));
+        let named = NamedTarget::in_members(target_ref, target)
+            .with_routing_keys(routing_keys(&command), all_have_routing_keys(&command));
         Ok(Plan::change(named, PRODUCE, |target, execution| Work::Produce { target, command, execution }))
     }
 }
@@ -49,6 +50,12 @@ fn routing_keys(command: &ProduceCommand) -> Vec<(usize, RoutingKey)> {
     let mut seen = HashSet::new();
     let keys = messages.iter().enumerate().filter_map(|(index, message)| Some((index, own(message)?)));
     keys.filter(|(_, key)| seen.insert(key.as_str().to_owned())).collect()
+}
+
+/// Whether no message goes where the target's own routing key leads.
+fn all_have_routing_keys(command: &ProduceCommand) -> bool {
+    let ProduceSource::Explicit { messages } = &command.source else { return false };
+    messages.iter().all(|message| message.own.as_ref().is_some_and(|own| own.routing_key.is_some()))
 }
 
 /// Refuses a pace at which the messages cannot be put within one request.

@@ -2,7 +2,7 @@
 
 use access::AccessStore;
 use api::{Fault, Problem, Reason};
-use mq::{AllowedTargets, PasswordOrigin, Profile, QueueName, Target, TargetError, TargetSpec};
+use mq::{AllowedTargets, PasswordOrigin, Profile, QueueName, RoutingKey, Target, TargetError, TargetSpec};
 
 use crate::operation::{Further, QueueRule};
 use crate::problems::from_target;
@@ -80,7 +80,15 @@ fn complete(
     if profile.is_none() && inline.is_none() {
         return Err(Problem::violation("/target", "name a target or a targetRef"));
     }
-    let target = Target::resolve(profile, inline, allowed).map_err(|error| {
+    let first = named.first_of_the_only_keys();
+    let resolved = match first {
+        None => Target::resolve(profile, inline, allowed),
+        Some((_, key)) => resolve_with_key(profile, inline, allowed, key),
+    };
+    let target = resolved.map_err(|error| {
+        if let (TargetError::Invalid { pointer: "/target/routingKey", .. }, Some((index, _))) = (&error, first) {
+            return of_message(*index, &error);
+        }
         if let (TargetError::Profile(_), Some(name)) = (&error, &named.target_ref) {
             tracing::error!(event_type = "profile.unusable", profile = name.as_str(), %error, "a target profile cannot be used");
         }
@@ -100,6 +108,23 @@ fn complete(
             .map_err(|error| of_message(*index, &error))?;
     }
     Ok(Target { password_origin: password_origin(named), ..target })
+}
+
+/// Resolves a target whose own routing key no message uses: the caller must be allowed to use
+/// `key`, and not the target's own.
+fn resolve_with_key(
+    profile: Option<&Profile>,
+    inline: Option<&TargetSpec>,
+    allowed: AllowedTargets<'_>,
+    key: &RoutingKey,
+) -> Result<Target, TargetError> {
+    let with_key = TargetSpec { routing_key: Some(key.clone()), ..inline.cloned().unwrap_or_default() };
+    let mut target = Target::resolve(profile, Some(&with_key), allowed)?;
+    if let Some(exchange) = &mut target.exchange {
+        let own = profile.and_then(|profile| profile.target.routing_key.clone());
+        exchange.routing_key = own.unwrap_or_default();
+    }
+    Ok(target)
 }
 
 /// A message whose routing key is not allowed, or goes to no exchange.
@@ -176,6 +201,7 @@ mod tests {
             target: None,
             place: TargetPlace::From,
             routing_keys: Vec::new(),
+            all_have_one: false,
         };
         let none = InlineTargets::default();
         let check = |queue: &str| {
@@ -189,6 +215,38 @@ mod tests {
         let pointer = |problem: Problem| nowhere.place.point(problem).faults[0].pointer.clone();
         assert_eq!(pointer(Problem::violation("/target/queue", "is required")), "/from/target/queue");
         assert!(pointer(problem).starts_with("/from/target/"));
+    }
+
+    #[test]
+    fn a_routing_key_that_no_message_uses_need_not_be_allowed() {
+        let profile = json!({"target": {"broker": "rabbitmq", "connName": "h:1"},
+                             "exchanges": ["orders"], "routingKeys": ["orders.*"]});
+        let profile: Profile = serde_json::from_value(profile).unwrap();
+        let key = |text: &str| RoutingKey::try_from(text.to_owned()).unwrap();
+        let resolve = |target: Value, keys: &[&str], all_have_one| {
+            let target: TargetSpec = serde_json::from_value(target).unwrap();
+            let keys = keys.iter().enumerate().map(|(index, text)| (index, key(text))).collect();
+            let named = NamedTarget::in_members(None, Some(target)).with_routing_keys(keys, all_have_one);
+            complete(Some(&profile), InlineTargets::default().of("tenant"), &named, QueueRule::OrExchange)
+        };
+        let orders = json!({"exchange": "orders"});
+        let target = resolve(orders.clone(), &["orders.new", "orders.old"], true).unwrap();
+        assert_eq!(target.exchange.unwrap().routing_key, RoutingKey::default(), "the record names no key");
+        let refused = |target: &Value, keys: &[&str], all_have_one| {
+            let problem = resolve(target.clone(), keys, all_have_one).unwrap_err();
+            (problem.reason, problem.faults.first().map(|fault| fault.pointer.clone()))
+        };
+        let forbidden = (Reason::TargetNotAllowed, None);
+        assert_eq!(refused(&orders, &["orders.new"], false), forbidden);
+        assert_eq!(refused(&orders, &["orders.new", "other"], true), forbidden);
+        assert_eq!(refused(&orders, &["other"], true), forbidden);
+        assert_eq!(refused(&json!({"exchange": "others"}), &["orders.new"], true), forbidden);
+        assert_eq!(
+            refused(&json!({"exchange": "orders", "routingKey": "other"}), &["orders.new"], true),
+            forbidden
+        );
+        let to_queue = refused(&json!({"queue": "Q"}), &["orders.new"], true);
+        assert_eq!(to_queue, (Reason::SchemaViolation, Some("/messages/0/routingKey".to_owned())));
     }
 
     #[test]

@@ -49,19 +49,28 @@ pub struct NamedTarget {
     pub place: TargetPlace,
     /// The routing keys that messages have for themselves, each with the first message that has it.
     pub routing_keys: Vec<(usize, RoutingKey)>,
+    /// Whether every message has one for itself, so that the target's own is not used.
+    pub all_have_one: bool,
 }
 
 impl NamedTarget {
     /// The target of an operation that has it in members of its own.
     #[must_use]
     pub const fn in_members(target_ref: Option<ProfileName>, target: Option<TargetSpec>) -> Self {
-        Self { target_ref, target, place: TargetPlace::Member, routing_keys: Vec::new() }
+        Self { target_ref, target, place: TargetPlace::Member, routing_keys: Vec::new(), all_have_one: false }
     }
 
     /// With routing keys that messages have for themselves.
     #[must_use]
-    pub fn with_routing_keys(self, routing_keys: Vec<(usize, RoutingKey)>) -> Self {
-        Self { routing_keys, ..self }
+    pub fn with_routing_keys(self, routing_keys: Vec<(usize, RoutingKey)>, all_have_one: bool) -> Self {
+        Self { routing_keys, all_have_one, ..self }
+    }
+
+    /// The first of the messages' routing keys, if the target's own is neither used nor named by
+    /// the request.
+    pub(crate) fn first_of_the_only_keys(&self) -> Option<&(usize, RoutingKey)> {
+        let names_one = self.target.as_ref().is_some_and(|target| target.routing_key.is_some());
+        self.routing_keys.first().filter(|_| self.all_have_one && !names_one)
     }
 }
 
@@ -103,7 +112,13 @@ impl TargetRequest {
             return Err(Problem::violation("", detail));
         }
         let place = TargetPlace::Body;
-        Ok(NamedTarget { target_ref: None, target: Some(bare), place, routing_keys: Vec::new() })
+        Ok(NamedTarget {
+            target_ref: None,
+            target: Some(bare),
+            place,
+            routing_keys: Vec::new(),
+            all_have_one: false,
+        })
     }
 }
 
