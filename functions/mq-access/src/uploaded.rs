@@ -51,12 +51,15 @@ impl MqAccess {
             Problem::faulty(reason, vec![Fault { pointer, detail }])
         };
         let not_there = |detail: &str| Err(at_fault(Reason::BodyNotFound, detail.to_owned()));
+        let altered = || {
+            tracing::error!(event_type = "uploads.altered", "an uploaded body is not what its name says");
+            not_there("what was uploaded has been altered; upload it again")
+        };
         match uploads.get(&uploaded_body_key(tenant, body), limit).await {
             Ok(bytes) if Sha256::digest(&bytes).as_slice() == body.sha256() => Ok(bytes),
-            Ok(_) => {
-                tracing::error!(event_type = "uploads.altered", "an uploaded body is not what its name says");
-                not_there("what was uploaded has been altered; upload it again")
-            }
+            Ok(_) => altered(),
+            // No upload is larger than all may be together.
+            Err(ObjectError::TooLarge { .. }) if limit == MOST_TOGETHER => altered(),
             Err(ObjectError::Missing { .. }) => {
                 not_there("no such body was uploaded, or it has expired; upload it again")
             }
