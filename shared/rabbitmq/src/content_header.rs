@@ -18,6 +18,9 @@ const VALUE: usize = 160;
 /// answer.
 const COPIES: usize = 4;
 
+/// What the properties of a message may take that is not let in.
+const MOST_OF_A_HOLLOW: usize = 256 * 1024;
+
 /// Begins the names of headers that hold moved properties; other publishers' names have no reason
 /// to.
 const MOVED: &str = "\0integrahub:";
@@ -63,6 +66,8 @@ const HEADERS_FLAG: u16 = 1 << 13;
 pub(crate) struct Read {
     /// What the message takes in memory at most, in bytes.
     pub(crate) weight: usize,
+    /// What its properties take of that.
+    pub(crate) properties: usize,
     /// The payload in a form that can be parsed, or `None` where it is in one already, or cannot be
     /// helped.
     pub(crate) rewritten: Option<Vec<u8>>,
@@ -95,8 +100,8 @@ pub(crate) fn read(payload: &[u8], place: Option<&Place>) -> Read {
         payload.get(BODY_SIZE..).and_then(<[u8]>::first_chunk).map_or(0, |size| u64::from_be_bytes(*size));
     // The library gathers a body in room that grows twofold.
     let body = usize::try_from(body).unwrap_or(usize::MAX).saturating_mul(2);
-    let header = payload.len().saturating_mul(COPIES).saturating_add(values.saturating_mul(VALUE));
-    Read { weight: body.saturating_add(header), rewritten }
+    let properties = payload.len().saturating_mul(COPIES).saturating_add(values.saturating_mul(VALUE));
+    Read { weight: body.saturating_add(properties), properties, rewritten }
 }
 
 /// [`Read::rewritten`], with the entries of `moved`; `values` counts those of the table.
@@ -144,8 +149,17 @@ fn readable(payload: &[u8], mut moved: Vec<u8>, values: &mut usize) -> Option<Ve
     Some([prelude, &flags, &before, &length, &table, &after].concat())
 }
 
+/// The content header of a message that is not let in. Its properties stay, because the queue's
+/// counts and the id are among them, unless they take much themselves.
+pub(crate) fn hollow(payload: &[u8], read: &Read) -> Vec<u8> {
+    match read.properties {
+        ..=MOST_OF_A_HOLLOW => without_body(read.rewritten.as_deref().unwrap_or(payload)),
+        _ => bare(),
+    }
+}
+
 /// A content header of a message without body and properties.
-pub(crate) fn hollow() -> Vec<u8> {
+pub(crate) fn bare() -> Vec<u8> {
     let mut payload = vec![0; PRELUDE + 2];
     if let Some(class) = payload.get_mut(1) {
         *class = CLASS_BASIC;

@@ -12,9 +12,6 @@ use crate::session::Session;
 use crate::taking::{Full, Room, Taking};
 use crate::unit_of_work::Taken;
 
-/// Why a connection is cut on which messages are under way that are not let in.
-const EXCEEDED: &str = "more was on its way than a fetch may hold";
-
 pub(crate) async fn fetch(
     pool: &Arc<ConnectionPools>,
     access: &Access,
@@ -35,7 +32,7 @@ pub(crate) async fn fetch(
     if matches!(taking.stop, Some(Full::First)) {
         let error = too_large(queue, room, taking.returns, session.server().counted());
         if taking.has_exceeded_the_intake {
-            session.abandon(EXCEEDED);
+            session.cut(queue, deadline).await;
         } else {
             session.give_back(queue, deadline).await;
             session.finish(deadline).await;
@@ -74,6 +71,7 @@ async fn take<'a>(
     deadline: Deadline,
 ) -> Result<(Session, Taking<'a>), BrokerError> {
     let session = open(pool, access, room, deadline).await?;
+    let most_held = pool.settings().most_held;
     let mut taking = Taking::new(queue, command, room);
     let goes_back = matches!(command.mode, AckMode::Browse | AckMode::Take(Ack::Rollback));
     if goes_back && session.server().counted() == Counted::EveryReturn {
@@ -85,9 +83,9 @@ async fn take<'a>(
             }
         }
     }
-    let mut taking = match taking.run(&session, deadline).await {
+    let mut taking = match taking.run(&session, most_held, deadline).await {
         Ok(()) if taking.has_exceeded_the_intake && !taking.consumed.messages.is_empty() => {
-            session.abandon(EXCEEDED);
+            session.cut(queue, deadline).await;
             taking.again()
         }
         Ok(()) => return Ok((session, taking)),
@@ -102,7 +100,7 @@ async fn take<'a>(
         }
     };
     let session = open(pool, access, room, deadline).await?;
-    match taking.run(&session, deadline).await {
+    match taking.run(&session, most_held, deadline).await {
         Ok(()) => Ok((session, taking)),
         Err(failure) => Err(session.fail(failure, During::Queue(queue))),
     }

@@ -41,7 +41,7 @@ pub(crate) struct Intake {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Admission {
     Whole,
-    /// The first that exceeds the intake: the library is given it without its content, so that the
+    /// The first that exceeds the intake: the library is given it without its body, so that the
     /// fetch learns of it.
     Hollow,
 }
@@ -105,7 +105,7 @@ impl Intake {
         Admission::Hollow
     }
 
-    /// Whether this delivery came without its content.
+    /// Whether this delivery came without its body.
     pub(crate) fn was_exceeded_by(&self, tag: u64) -> bool {
         self.exceeded_by.load(Ordering::Acquire) == tag
     }

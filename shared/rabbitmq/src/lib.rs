@@ -23,6 +23,7 @@ mod connection;
 mod connector;
 mod content_header;
 mod deaths;
+mod delivery_limit;
 mod depth;
 mod errors;
 mod events;

@@ -277,18 +277,23 @@ fn group(headers: &BTreeMap<String, HeaderValue>) -> Option<Group> {
 }
 
 /// How often a message went back in a way that counts towards a delivery limit. Quorum queues say
-/// so; from RabbitMQ 4.0 on, only of messages that did.
+/// so; from RabbitMQ 4.0 on, only of messages that did. A message may have gone back without that,
+/// and then the header is what its publisher wrote: it counts as little as other counts allow.
 pub(crate) fn counted_returns(delivery: &Delivery) -> Option<u64> {
-    count(delivery, DELIVERY_COUNT)
+    let counted = count(delivery, DELIVERY_COUNT)?;
+    Some(count(delivery, ACQUIRED_COUNT).map_or(counted, |times| counted.min(times)))
 }
 
-/// How often a message went back in whatever way, where its queue counts that.
+/// How often a message went back in whatever way, where its queue counts that. Other queues leave
+/// what a publisher wrote there.
 pub(crate) fn times_back(delivery: &Delivery) -> Option<u64> {
     count(delivery, ACQUIRED_COUNT).or_else(|| counted_returns(delivery))
 }
 
+/// A message that never went back counts nothing, whatever its publisher wrote.
 fn count(delivery: &Delivery, header: &str) -> Option<u64> {
-    delivery.properties.headers().as_ref()?.inner().get(header).and_then(integer)
+    let count = delivery.properties.headers().as_ref()?.inner().get(header).and_then(integer);
+    count.filter(|count| delivery.redelivered || *count == 0)
 }
 
 fn timestamp(seconds: u64) -> Option<Timestamp> {
@@ -311,6 +316,25 @@ pub(crate) fn integer(value: &AMQPValue) -> Option<u64> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_publisher_counts_no_returns() {
+        let counted = |redelivered, headers: &[(&str, i64)]| {
+            let mut table = FieldTable::default();
+            for (name, count) in headers {
+                table.insert((*name).into(), AMQPValue::LongLongInt(*count));
+            }
+            let mut delivery = Delivery::mock(1, "".into(), "q".into(), redelivered, Vec::new());
+            delivery.properties = BasicProperties::default().with_headers(table);
+            (counted_returns(&delivery), times_back(&delivery))
+        };
+        assert_eq!(counted(false, &[(DELIVERY_COUNT, 50)]), (None, None));
+        assert_eq!(counted(false, &[(DELIVERY_COUNT, 0)]), (Some(0), Some(0)));
+        assert_eq!(counted(true, &[(DELIVERY_COUNT, 2)]), (Some(2), Some(2)));
+        assert_eq!(counted(true, &[(DELIVERY_COUNT, 50), (ACQUIRED_COUNT, 3)]), (Some(3), Some(3)));
+        assert_eq!(counted(true, &[(DELIVERY_COUNT, 1), (ACQUIRED_COUNT, 3)]), (Some(1), Some(3)));
+        assert_eq!(counted(true, &[(DELIVERY_COUNT, -1)]), (None, None));
+    }
 
     #[test]
     fn correlation_ids_are_what_amqp_carries() {

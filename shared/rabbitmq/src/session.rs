@@ -1,6 +1,7 @@
 //! One operation's channel on a connection of the pool.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use lapin::Channel;
 use lapin::options::{BasicNackOptions, QueueDeclareOptions};
@@ -13,6 +14,9 @@ use crate::leader::Leadership;
 use crate::pooled::PooledConnection;
 use crate::pools::ConnectionPools;
 use crate::server::{Counted, Server};
+
+/// How long to wait for what is on its way, before a connection is cut.
+pub(crate) const UNDER_WAY: Duration = Duration::from_secs(5);
 
 /// A channel and the connection under it. Dropping a session cuts the connection, so whatever was
 /// open on it ends: the broker puts unacknowledged messages back.
@@ -105,9 +109,33 @@ impl Session {
         self.0.release(deadline).await;
     }
 
-    /// Cuts the connection, on which more is under way than is wanted. All of it goes back.
-    pub(crate) fn abandon(self, why: &str) {
-        self.0.abandon(why);
+    /// Cuts the connection, on which more is on its way than the intake lets in. All of it goes
+    /// back to `queue`.
+    ///
+    /// A quorum queue may count what is in hand then as failed. So it is given back before, where
+    /// that is not counted, and the end of what is on its way is awaited, which is dropped as it
+    /// comes.
+    pub(crate) async fn cut(self, queue: &QueueName, deadline: Deadline) {
+        self.give_back(queue, self.until_the_cut(deadline)).await;
+        self.0.abandon("more was on its way than it lets in");
+    }
+
+    /// Until when to wait for what is on its way on a connection that will be cut, if at all.
+    pub(crate) fn until_the_cut(&self, deadline: Deadline) -> Deadline {
+        match self.server().counted() {
+            Counted::EveryReturn => Deadline::after(Duration::ZERO),
+            Counted::Failures => deadline.min(UNDER_WAY),
+        }
+    }
+
+    /// Waits until what was not let in has passed, and lets in as much as before. Says whether it
+    /// has; otherwise the connection is of no use.
+    pub(crate) async fn let_pass(&self, queue: &QueueName, most: usize, deadline: Deadline) -> bool {
+        let has_passed = inspect(self.channel(), queue, deadline.min(UNDER_WAY)).await.is_ok();
+        if has_passed {
+            self.intake().bind(most);
+        }
+        has_passed
     }
 
     /// Ends the session after `failure` and says what that means. The connection is kept only where

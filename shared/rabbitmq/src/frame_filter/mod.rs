@@ -182,7 +182,7 @@ impl FrameFilter {
                 if self.noticed.intake().admit(tag, read.weight) == Admission::Hollow =>
             {
                 self.contents.insert(channel(frame), Content::Hollow);
-                Some(content_header::hollow())
+                Some(content_header::hollow(header, &read))
             }
             Some(Content::Returned) => {
                 self.contents.insert(channel(frame), Content::Hollow);

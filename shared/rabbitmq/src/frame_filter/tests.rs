@@ -103,7 +103,7 @@ fn delivery(tag: u64, body: &[u8]) -> Vec<u8> {
 }
 
 fn content(body: &[u8]) -> Vec<u8> {
-    let mut header = content_header::hollow();
+    let mut header = content_header::bare();
     header[4..12].copy_from_slice(&u64::try_from(body.len()).unwrap().to_be_bytes());
     let bodies = body.chunks(1_000).flat_map(|chunk| frame(BODY, chunk));
     frame(CONTENT_HEADER, &header).into_iter().chain(bodies).collect()

@@ -153,7 +153,7 @@ impl Moving {
                 None => self.source.next(stop_at, deadline).await?,
             };
             let Some(parcel) = next else { break };
-            let alone = self.goes_alone(&parcel);
+            let alone = self.goes_alone(&parcel, deadline).await;
             if alone && !self.window.is_empty() {
                 self.next = Some(parcel);
                 break;
@@ -168,10 +168,12 @@ impl Moving {
     }
 
     /// Whether the broker may refuse the message, so that it must not take others with it: it
-    /// checks that `user_id` is the connection's user.
-    fn goes_alone(&self, parcel: &Parcel) -> bool {
+    /// checks that `user_id` is the connection's user. Or it must not be refused with others.
+    async fn goes_alone(&mut self, parcel: &Parcel, deadline: Deadline) -> bool {
         let user = parcel.properties.user_id().as_ref().map(ShortString::as_str);
-        !self.known.contains(&parcel.to) || user.is_some_and(|user| self.login.as_deref() != Some(user))
+        !self.known.contains(&parcel.to)
+            || user.is_some_and(|user| self.login.as_deref() != Some(user))
+            || self.source.is_at_risk(parcel.considered.backout_count, deadline).await
     }
 
     /// Puts the window. What is left in it afterwards is confirmed.

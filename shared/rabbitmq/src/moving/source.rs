@@ -1,6 +1,8 @@
 //! The queue that messages are moved from, and what is known of those that were looked at.
 
-use std::collections::HashSet;
+mod returns;
+
+use std::collections::{HashMap, HashSet};
 
 use lapin::BasicProperties;
 use lapin::message::Delivery;
@@ -10,11 +12,10 @@ use mq::{BrokerError, Considered, Deadline, MoveCommand, MoveReport, QueueName, 
 
 use super::route::{self, Route};
 use crate::content_header;
+use crate::delivery_limit::DeliveryLimit;
 use crate::errors::{During, Failure};
 use crate::leader::{self, Leadership};
-use crate::message::times_back;
-use crate::queue_facts::{self, QueueKind};
-use crate::server::Counted;
+use crate::queue_facts::QueueFacts;
 use crate::session::{Session, call, short};
 
 /// How many messages are looked at, at most. Those that are not moved are hidden from others until
@@ -51,8 +52,15 @@ pub(super) struct Source {
     /// How many messages are in hand that will go back.
     held: u64,
     stayed: u64,
-    /// Whether the queue is a classic one, once that was asked.
-    is_classic: Option<bool>,
+    /// What is known of the queue, once it was asked: nothing, if the broker did not say.
+    facts: Option<Option<QueueFacts>>,
+    /// Its delivery limit, once that was asked.
+    limit: Option<Option<DeliveryLimit>>,
+    /// By tag, how often messages in hand went back before in a way that counts; of those only that
+    /// did.
+    counts: HashMap<u64, u64>,
+    /// Whether the move ended because of a message that stays.
+    is_ended_by_a_stay: bool,
     /// Whether it may lose a leader, once the broker has said so.
     leadership: Option<Leadership>,
     /// The bytes of messages that a window may hold.
@@ -101,7 +109,10 @@ impl Source {
             ready: Some(ready),
             held: 0,
             stayed: 0,
-            is_classic: None,
+            facts: None,
+            limit: None,
+            counts: HashMap::new(),
+            is_ended_by_a_stay: false,
             leadership: None,
             most_held,
             considered: Vec::new(),
@@ -178,6 +189,7 @@ impl Source {
 
     async fn examine(&mut self, delivery: Delivery, deadline: Deadline) -> Option<Parcel> {
         let tag = delivery.delivery_tag;
+        let times_back = self.count(&delivery, deadline).await;
         let is_hollow = self.session.intake().was_exceeded_by(tag);
         let msg_id = message_id(&delivery);
         if !is_hollow && !self.is_selected(msg_id.as_deref()) {
@@ -190,10 +202,9 @@ impl Source {
             to: decision.to.clone(),
             stays: None,
             deaths: route::deaths(&delivery.properties),
-            backout_count: times_back(&delivery).unwrap_or(u64::from(delivery.redelivered)),
+            backout_count: times_back,
         };
         if is_hollow {
-            // Its content is still on its way, and was not looked at.
             self.has_exceeded_the_intake = true;
             self.end(self.left > 0 || self.has_more);
             self.keep(tag, Considered { to: None, ..considered }, Stay::TooLarge, deadline).await;
@@ -234,12 +245,8 @@ impl Source {
         if self.route.is_closed() {
             self.end(has_more);
         }
-        let counts_returns = self.session.server().counted() == Counted::EveryReturn;
-        if !self.is_over && counts_returns && !self.is_classic(deadline).await {
-            self.warnings.push(format!(
-                "the queue {} counts what returns to it and may drop it past a limit, so the move ended at the first message that stays",
-                self.queue
-            ));
+        if !self.is_over && self.counts_returns(deadline).await {
+            self.is_ended_by_a_stay = true;
             self.end(has_more);
         }
     }
@@ -252,16 +259,8 @@ impl Source {
 
     /// Notes a message that was moved.
     pub(super) fn moved(&mut self, tag: u64, considered: Considered) {
+        self.counts.remove(&tag);
         self.considered.push((tag, considered));
-    }
-
-    /// What cannot be found out is taken for a queue that counts what returns to it.
-    async fn is_classic(&mut self, deadline: Deadline) -> bool {
-        if let Some(known) = self.is_classic {
-            return known;
-        }
-        let facts = queue_facts::learn(&self.session, &self.queue, deadline).await;
-        *self.is_classic.insert(facts.is_ok_and(|facts| facts.kind == QueueKind::Classic))
     }
 
     /// Whether the queue may lose a leader. It is kept for the move once the broker has said so.
@@ -274,10 +273,11 @@ impl Source {
     }
 
     /// Ends the session, which returns what is in hand: what was not moved, and `more` messages.
-    pub(super) async fn finish(self, more: u64, deadline: Deadline) -> MoveReport {
+    pub(super) async fn finish(mut self, more: u64, deadline: Deadline) -> MoveReport {
+        let gone = self.tell_of_returns(more, deadline).await;
         let Self { session, queue, held, stayed, ready, mut considered, examined, warnings, .. } = self;
         if self.has_exceeded_the_intake {
-            session.abandon("more was on its way than a move may hold");
+            session.cut(&queue, deadline).await;
         } else {
             if held > 0 || more > 0 {
                 session.give_back(&queue, deadline).await;
@@ -289,7 +289,8 @@ impl Source {
             messages: considered.into_iter().map(|(_, considered)| considered).collect(),
             stayed,
             examined,
-            remaining: ready.map(|ready| ready.saturating_add(held).saturating_add(more)),
+            remaining: ready
+                .map(|ready| ready.saturating_add(held).saturating_add(more).saturating_sub(gone)),
             truncated: self.is_truncated,
             warnings,
         }

@@ -10,9 +10,9 @@ use lapin::options::{BasicCancelOptions, BasicConsumeOptions, BasicQosOptions};
 use lapin::types::FieldTable;
 use mq::Deadline;
 
-use super::Taking;
+use super::{TAKE_MARGIN, Taking};
 use crate::errors::Failure;
-use crate::session::{Session, call, inspect, short};
+use crate::session::{Session, UNDER_WAY, call, inspect, short};
 
 /// Begins the consumers' tags.
 const CONSUMER: &str = "integrahub";
@@ -55,17 +55,9 @@ impl Taking<'_> {
                 break;
             }
         }
-        // The answer to a cancellation comes after all that is still on its way.
-        let stopped =
-            try_join_all(consumers.iter().map(|consumer| stop_consumer(session, consumer, deadline)));
-        tokio::select! {
-            biased;
-            () = session.intake().exceeded() => {
-                self.exceed_the_intake();
-                return Ok(last);
-            }
-            stopped = stopped => stopped?,
-        };
+        if !self.stop_all(session, &consumers, deadline).await? {
+            return Ok(last);
+        }
         let mut late = 0;
         for consumer in &mut consumers {
             while let Some(delivery) = self.delivered_before_it_went(session, consumer, deadline).await? {
@@ -76,6 +68,30 @@ impl Taking<'_> {
         self.settlements += usize::from(late > 0 && last == Some(0));
         *ready = ready.saturating_sub(late);
         Ok(last.map(|brought| brought + late))
+    }
+
+    /// Lets consumers go, and says whether all that was on its way to them has come. Not if that is
+    /// more than the connection lets in.
+    async fn stop_all(
+        &mut self,
+        session: &Session,
+        consumers: &[Consumer],
+        deadline: Deadline,
+    ) -> Result<bool, Failure> {
+        // The answer to a cancellation comes after all that is still on its way.
+        let stopped =
+            try_join_all(consumers.iter().map(|consumer| stop_consumer(session, consumer, deadline)));
+        let mut stopped = std::pin::pin!(stopped);
+        tokio::select! {
+            biased;
+            () = session.intake().exceeded() => {
+                self.exceed_the_intake();
+                // They are given nothing more, so that what is on its way can pass.
+                let _ = deadline.earlier_by(TAKE_MARGIN).min(UNDER_WAY).run(stopped).await;
+                Ok(false)
+            }
+            stopped = &mut stopped => stopped.map(|_| true),
+        }
     }
 
     /// Takes up to `count` messages that a consumer brings without a long pause.

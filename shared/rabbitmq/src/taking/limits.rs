@@ -1,10 +1,10 @@
 //! What is known of the queue when messages were taken, and what the caller is told of its limits.
 
-use mq::Deadline;
+use mq::{Deadline, ReceivedMessage};
 
 use super::{Facts, MOST_SETTLEMENTS, Taking};
-use crate::queue_facts::{self, QueueKind};
-use crate::server::Counted;
+use crate::delivery_limit::DeliveryLimit;
+use crate::queue_facts::QueueKind;
 use crate::session::Session;
 
 impl Taking<'_> {
@@ -15,38 +15,39 @@ impl Taking<'_> {
         ));
     }
 
+    /// Says what follows from how often the messages went back.
+    pub(super) async fn judge_the_counts(&mut self, session: &Session, deadline: Deadline) {
+        self.forget_what_publishers_counted(session, deadline).await;
+        self.tell_of_the_limit(session, deadline).await;
+    }
+
     /// Warns of messages that their queue drops, or dead-letters, when they go back once more.
-    pub(super) async fn tell_of_the_limit(&mut self, session: &Session, deadline: Deadline) {
+    async fn tell_of_the_limit(&mut self, session: &Session, deadline: Deadline) {
         // A connection that brought too much answers nothing any more.
         if self.failed.is_empty() || self.has_exceeded_the_intake {
             return;
         }
         let queue = self.queue;
-        let declared = match self.ask(session, deadline).await {
-            Some(facts) => queue_facts::declared_delivery_limit(session, queue, facts, deadline).await,
-            None => None,
-        };
-        let limit = match declared {
-            Some(declared) => u64::try_from(declared).ok(),
-            None => session.server().default_delivery_limit(),
-        };
-        let Some(limit) = limit else { return };
-        let at_the_limit = self.failed.iter().filter(|failed| **failed >= limit).count();
-        if at_the_limit == 0 {
+        let facts = self.ask(session, deadline).await;
+        let limit = DeliveryLimit::of(session, queue, facts, deadline).await;
+        let warning = limit.and_then(|limit| limit.warning(&self.failed, "the next time"));
+        self.consumed.warnings.extend(warning);
+    }
+
+    /// A classic queue counts no returns, so what looks like it is a header of the publisher's.
+    async fn forget_what_publishers_counted(&mut self, session: &Session, deadline: Deadline) {
+        let is_counted = |message: &ReceivedMessage| message.delivery_count.is_some_and(|count| count > 0);
+        if self.has_exceeded_the_intake || !self.consumed.messages.iter().any(is_counted) {
             return;
         }
-        let how = match session.server().counted() {
-            Counted::EveryReturn => "went back to the queue",
-            Counted::Failures => "failed",
-        };
-        let whose = match declared {
-            Some(_) => "as its owner set the delivery limit",
-            None => "unless its owner set another delivery limit than RabbitMQ's default",
-        };
-        self.consumed.warnings.push(format!(
-            "{at_the_limit} of the messages {how} {limit} times or more: {whose}, the queue drops or dead-letters \
-             them the next time"
-        ));
+        if self.ask(session, deadline).await.is_none_or(|facts| facts.kind != QueueKind::Classic) {
+            return;
+        }
+        self.failed.clear();
+        for message in &mut self.consumed.messages {
+            message.delivery_count = None;
+            message.backout_count = message.redelivered.into();
+        }
     }
 
     /// The queue's kind, if it was asked.

@@ -90,8 +90,9 @@ pub(crate) enum Full {
 ///
 /// Whatever the sizes are, the connection's [`Intake`](crate::intake::Intake) lets in a bounded
 /// number of bytes. What exceeds it is still on its way, and everything that the broker says comes
-/// after it, so that connection is of no use any more. The messages that were kept are at the
-/// queue's head again when it is cut, and another run gets as many of them, one by one.
+/// after it. If it does not pass soon, that connection is of no use any more. The messages that were
+/// kept are at the queue's head again when it is cut, and another run gets as many of them, one by
+/// one.
 pub(crate) struct Taking<'a> {
     queue: &'a QueueName,
     command: &'a ConsumeCommand,
@@ -171,11 +172,17 @@ impl<'a> Taking<'a> {
     }
 
     /// Takes messages, after having waited for the first one where there was none.
-    pub(crate) async fn run(&mut self, session: &Session, deadline: Deadline) -> Result<(), Failure> {
+    /// The connection lets in `most_held` bytes.
+    pub(crate) async fn run(
+        &mut self,
+        session: &Session,
+        most_held: usize,
+        deadline: Deadline,
+    ) -> Result<(), Failure> {
         if self.kept_before.is_some() {
             self.wait_for_the_return(session, deadline).await?;
             self.drain(session, deadline).await?;
-            self.tell_of_the_limit(session, deadline).await;
+            self.judge_the_counts(session, deadline).await;
             return Ok(());
         }
         let available = deadline.earlier_by(WAIT_MARGIN).remaining();
@@ -195,7 +202,14 @@ impl<'a> Taking<'a> {
         if matches!(self.stop, Some(Full::Next)) {
             self.consumed.truncated = true;
         }
-        self.tell_of_the_limit(session, deadline).await;
+        let passes = deadline.earlier_by(TAKE_MARGIN);
+        if self.has_exceeded_the_intake
+            && !self.consumed.messages.is_empty()
+            && session.let_pass(self.queue, most_held, passes).await
+        {
+            (self.has_exceeded_the_intake, self.has_excess) = (false, true);
+        }
+        self.judge_the_counts(session, deadline).await;
         Ok(())
     }
 
@@ -328,6 +342,8 @@ impl<'a> Taking<'a> {
             && let Ok(Some(delivery)) = first
         {
             self.keep(session, delivery?);
+            let stopped = stop_consumer(session, &consumer, deadline);
+            let _ = session.until_the_cut(deadline.earlier_by(TAKE_MARGIN)).run(stopped).await;
             return Ok(());
         }
         stop_consumer(session, &consumer, deadline).await?;

@@ -12,8 +12,12 @@ use futures_util::stream;
 use lapin::BasicProperties;
 use lapin::options::QueueDeclareOptions;
 use lapin::types::AMQPValue;
-use mq::{AckMode, Broker as _, BrokerError, QueueName, UnitOfWork};
+use mq::{
+    AckMode, Broker as _, BrokerError, Destination, MaxMoves, MoveCommand, QueueName, Stay, UnitOfWork,
+};
+use rabbitmq::{RabbitMq, Settings};
 
+use crate::reach::everywhere;
 use crate::support::{Bench, COMMIT, PLENTY, ROLLBACK, access, consume, is_at_least, rabbit, soon, uri};
 use crate::taking::fill;
 
@@ -262,6 +266,61 @@ async fn what_is_looked_at_on_a_quorum_queue_stays_whatever_its_limit_is() {
     assert_eq!(left.iter().collect::<BTreeSet<_>>(), numbered(40)[taken..].iter().collect());
     assert_eq!(left[30 - taken..], numbered(40)[30..]);
     bench.clean().await;
+}
+
+/// With a delivery limit of 1, the second failure of a message would drop it.
+#[tokio::test]
+async fn what_exceeds_the_memory_bound_costs_no_message() {
+    if !is_at_least(4, 3).await {
+        return;
+    }
+    let (bench, into) = (
+        queue("over-the-bound", "quorum", &[("x-delivery-limit", AMQPValue::LongInt(1))]).await,
+        Bench::new("over-the-bound-to").await,
+    );
+    let large = 3 * 1024 * 1024;
+    // The first ones let a consumer ask for more than the bound allows.
+    fill(&bench, (0..60).map(|number| named(number, if number % 20 == 19 { large } else { 0 }))).await;
+    let rabbit = RabbitMq::with_settings(Settings { most_held: 4 * 1024 * 1024, ..Settings::default() });
+    let to = MoveCommand {
+        to: Destination::Queue(into.queue.clone()),
+        max: MaxMoves::try_from(1_000).unwrap(),
+        msg_ids: None,
+    };
+    for time in 0..4 {
+        for mode in [AckMode::Browse, ROLLBACK] {
+            let command = consume(mode, 1_000, 0);
+            let unit = rabbit.fetch(&access(), &bench.queue, &command, PLENTY, soon()).await.unwrap();
+            assert!(unit.consumed().truncated, "{time} {mode:?}");
+            unit.rollback(soon()).await.unwrap();
+            assert_eq!(bench.ready(60).await, 60, "{time} {mode:?}");
+        }
+        let report = rabbit.preview_move(&access(), &bench.queue, &to, &everywhere(), soon()).await.unwrap();
+        assert!(report.messages.iter().any(|message| message.stays == Some(Stay::TooLarge)), "{report:?}");
+        assert_eq!(bench.ready(60).await, 60, "{time} preview");
+    }
+    assert_eq!(found(&bench.queue).await.into_iter().collect::<BTreeSet<_>>().len(), 60);
+    // One that is waited for, and a move that ends at one.
+    for _ in 0..4 {
+        let (access, command) = (access(), consume(ROLLBACK, 10, 5));
+        let fetch = rabbit.fetch(&access, &bench.queue, &command, PLENTY, soon());
+        let put = async {
+            tokio::time::sleep(Duration::from_millis(200)).await;
+            if bench.count().await == 0 {
+                bench.put(&named(0, large), BasicProperties::default()).await;
+            }
+        };
+        let (refused, ()) = tokio::join!(fetch, put);
+        assert!(matches!(refused.map(drop), Err(BrokerError::MessageTooLarge { .. })));
+        assert_eq!(bench.ready(1).await, 1);
+        let mut moving =
+            rabbit.connect_to_move(&access, &bench.queue, &to, &everywhere(), soon()).await.unwrap();
+        assert_eq!(moving.put(10, soon()).await.unwrap().count, 0);
+        assert_eq!(moving.finish(soon()).await.remaining, Some(1));
+        assert_eq!(bench.ready(1).await, 1);
+    }
+    bench.clean().await;
+    into.clean().await;
 }
 
 #[tokio::test]

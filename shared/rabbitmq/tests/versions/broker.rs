@@ -9,7 +9,7 @@ use amqprs::channel::{
 };
 use amqprs::connection::{Connection, OpenConnectionArguments};
 use mq::{Access, Address, Broker as _, BrokerKind, Credentials, Deadline, Endpoint, QueueName, Tls};
-use rabbitmq::RabbitMq;
+use rabbitmq::{RabbitMq, Settings};
 use secrecy::SecretString;
 use test_support::rabbitmq::RabbitMq as Server;
 use test_support::root::Root;
@@ -17,8 +17,13 @@ use test_support::root::Root;
 const USER: &str = "app";
 const PASSWORD: &str = "only-for-tests";
 
+/// Fewer bytes than three of the tests' messages take in memory, and more than two.
+const TWO_MESSAGES: usize = 5_000;
+
 pub(crate) struct Broker {
     pub(crate) gateway: RabbitMq,
+    /// The same that holds two messages at a time.
+    pub(crate) narrow: RabbitMq,
     pub(crate) access: Access,
     channel: Channel,
     _connection: Connection,
@@ -40,6 +45,7 @@ impl Broker {
         let channel = connection.open_channel(None).await.expect("open a channel");
         let this = Self {
             gateway: RabbitMq::new(5),
+            narrow: RabbitMq::with_settings(Settings { most_held: TWO_MESSAGES, ..Settings::default() }),
             access: access(port),
             channel,
             _connection: connection,

@@ -9,6 +9,7 @@ use mq::{
     MaxMessages, MqProps, Outgoing, ProduceCommand, ProduceSource, QueueName, Selector, Transaction,
     UnitOfWork, WaitSeconds,
 };
+use rabbitmq::RabbitMq;
 use tokio::sync::watch;
 
 use crate::broker::{Broker, soon};
@@ -42,10 +43,12 @@ enum Operation {
     End,
     /// The first message fits into no answer.
     TooLarge,
+    /// A browse meets a message that exceeds what is held in memory.
+    OverTheBound,
 }
 
 impl Operation {
-    const ALL: [Self; 8] = [
+    const ALL: [Self; 9] = [
         Self::Produce,
         Self::Depth,
         Self::Take(COMMIT),
@@ -54,6 +57,7 @@ impl Operation {
         Self::Return(AckMode::Browse),
         Self::End,
         Self::TooLarge,
+        Self::OverTheBound,
     ];
 
     fn name(self) -> String {
@@ -66,6 +70,7 @@ impl Operation {
             Self::Return(_) => format!("`ack: rollback`, {TIMES} attempts"),
             Self::End => format!("the function ends before a commit, {TIMES} attempts"),
             Self::TooLarge => format!("a message that fits into no response, {TIMES} attempts"),
+            Self::OverTheBound => format!("browse over the memory bound, {TIMES} attempts"),
         }
     }
 }
@@ -96,7 +101,9 @@ async fn outcome(broker: &Broker, operation: Operation, queue: &QueueName) -> St
         Operation::Produce => produced.map_or_else(|error| reason(&error), |()| "confirmed".to_owned()),
         Operation::Depth => depth(broker, queue).await,
         Operation::Take(mode) => take(broker, queue, mode).await,
-        Operation::Return(_) | Operation::End | Operation::TooLarge => again(broker, queue, operation).await,
+        Operation::Return(_) | Operation::End | Operation::TooLarge | Operation::OverTheBound => {
+            again(broker, queue, operation).await
+        }
     }
 }
 
@@ -137,6 +144,16 @@ pub(crate) async fn fetch(
     mode: AckMode,
     room: usize,
 ) -> Result<Box<dyn UnitOfWork>, BrokerError> {
+    fetch_with(&broker.gateway, broker, queue, mode, room).await
+}
+
+async fn fetch_with(
+    gateway: &RabbitMq,
+    broker: &Broker,
+    queue: &QueueName,
+    mode: AckMode,
+    room: usize,
+) -> Result<Box<dyn UnitOfWork>, BrokerError> {
     let command = ConsumeCommand {
         max_messages: MaxMessages::try_from(10).unwrap(),
         wait_seconds: WaitSeconds::try_from(0).unwrap(),
@@ -146,7 +163,7 @@ pub(crate) async fn fetch(
         backout: mq::BackoutRule::default(),
         warnings: Vec::new(),
     };
-    broker.gateway.fetch(&broker.access, queue, &command, room, soon()).await
+    gateway.fetch(&broker.access, queue, &command, room, soon()).await
 }
 
 async fn take(broker: &Broker, queue: &QueueName, mode: AckMode) -> String {
@@ -174,12 +191,19 @@ async fn again(broker: &Broker, queue: &QueueName, operation: Operation) -> Stri
                 Ok(()) => panic!("it fits"),
             },
             _ => {
-                let mode = if let Operation::Return(mode) = operation { mode } else { COMMIT };
-                let unit = match fetch(broker, queue, mode, PLENTY).await {
+                let (mode, gateway) = match operation {
+                    Operation::Return(mode) => (mode, &broker.gateway),
+                    Operation::OverTheBound => (AckMode::Browse, &broker.narrow),
+                    _ => (COMMIT, &broker.gateway),
+                };
+                let unit = match fetch_with(gateway, broker, queue, mode, PLENTY).await {
                     Ok(unit) => unit,
                     Err(error) => return reason(&error),
                 };
                 let consumed = unit.consumed();
+                if matches!(operation, Operation::OverTheBound) {
+                    assert_eq!((consumed.messages.len(), consumed.truncated), (2, true));
+                }
                 returned = consumed.messages.iter().map(|message| message.backout_count).max().unwrap_or(0);
                 if consumed
                     .warnings

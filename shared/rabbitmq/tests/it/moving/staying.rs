@@ -91,6 +91,64 @@ async fn what_a_queue_refuses_or_none_takes_stays() {
 }
 
 #[tokio::test]
+async fn what_a_full_queue_refuses_does_not_return_together_past_its_limit() {
+    let options = || QueueDeclareOptions { durable: true, ..Default::default() };
+    let limited = [
+        ("x-queue-type", AMQPValue::LongString("quorum".into())),
+        ("x-delivery-limit", AMQPValue::LongInt(1)),
+    ];
+    let full = [
+        ("x-max-length", AMQPValue::LongInt(2)),
+        ("x-overflow", AMQPValue::LongString("reject-publish".into())),
+    ];
+    let from = Bench::with("at-its-limit", options(), &limited).await;
+    let into = Bench::with("full", options(), &full).await;
+    from.put_numbered(20).await;
+    let rabbit = rabbit();
+    let (moved, report) = relocate(&rabbit, &from, &command(to(&into), 20)).await;
+    let left = u32::try_from(20 - moved).unwrap();
+    assert_eq!(from.ready(left).await, left, "what returns for the first time is kept: {report:?}");
+    let counts = !is_at_least(4, 3).await;
+    let warns = |report: &mq::MoveReport, of: &str| report.warnings.iter().any(|text| text.contains(of));
+    assert_eq!(warns(&report, &format!("it counts {} now", report.stayed)), counts, "{report:?}");
+    let (moved, report) = relocate(&rabbit, &from, &command(to(&into), 20)).await;
+    assert_eq!((moved, report.stayed > 0), (0, true), "{report:?}");
+    let gone = u32::from(counts);
+    assert_eq!(from.ready(left - gone).await, left - gone, "one at most is lost: {report:?}");
+    assert_eq!(report.remaining, Some((left - gone).into()), "{report:?}");
+    assert_eq!(
+        warns(&report, "1 of the messages went back to the queue 1 times or more"),
+        counts,
+        "{report:?}"
+    );
+    from.clean().await;
+    into.clean().await;
+}
+
+/// Only a quorum queue counts, and it writes its own count over the publisher's.
+#[tokio::test]
+async fn a_publisher_cannot_make_a_message_look_returned() {
+    let (from, into) = (Bench::new("counted-from").await, Bench::new("counted-to").await);
+    let mut headers = FieldTable::default();
+    headers.insert("x-delivery-count".into(), AMQPValue::LongLongInt(50));
+    from.put(b"m", BasicProperties::default().with_headers(headers)).await;
+    let rabbit = rabbit();
+    for times in [0, 1, 1] {
+        let unit =
+            rabbit.fetch(&access(), &from.queue, &consume(COMMIT, 10, 0), PLENTY, soon()).await.unwrap();
+        let consumed = unit.consumed();
+        assert_eq!((consumed.messages[0].delivery_count, consumed.messages[0].backout_count), (None, times));
+        assert_eq!(consumed.warnings, Vec::<String>::new());
+        unit.rollback(soon()).await.unwrap();
+        assert_eq!(from.ready(1).await, 1);
+    }
+    let (moved, report) = relocate(&rabbit, &from, &command(to(&into), 10)).await;
+    assert_eq!((moved, report.messages[0].backout_count), (1, 1));
+    from.clean().await;
+    into.clean().await;
+}
+
+#[tokio::test]
 async fn a_message_that_is_larger_than_a_move_may_hold_stays_and_ends_it() {
     let (from, into) = (Bench::new("large-from").await, Bench::new("large-to").await);
     from.put(b"small", BasicProperties::default()).await;

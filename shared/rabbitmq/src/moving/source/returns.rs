@@ -1,0 +1,100 @@
+//! What it does to a message of the queue that it goes back, and what the caller is told of it.
+
+use lapin::message::Delivery;
+use mq::Deadline;
+
+use super::Source;
+use crate::delivery_limit::DeliveryLimit;
+use crate::leader::Leadership;
+use crate::message::{counted_returns, times_back};
+use crate::queue_facts::{self, QueueFacts, QueueKind};
+use crate::server::Counted;
+
+impl Source {
+    /// Notes how often a message went back before, and says it. What looks like that on a classic
+    /// queue is a header of the publisher's.
+    pub(super) async fn count(&mut self, delivery: &Delivery, deadline: Deadline) -> u64 {
+        let times = times_back(delivery);
+        if times.is_some_and(|times| times > 0) && self.is_classic(deadline).await {
+            return delivery.redelivered.into();
+        }
+        if let Some(counted) = counted_returns(delivery).filter(|counted| *counted > 0) {
+            self.counts.insert(delivery.delivery_tag, counted);
+        }
+        times.unwrap_or(u64::from(delivery.redelivered))
+    }
+
+    /// Whether the queue counts what returns to it, and may drop it past a limit.
+    pub(super) async fn counts_returns(&mut self, deadline: Deadline) -> bool {
+        self.session.server().counted() == Counted::EveryReturn
+            && self.session.noted_leadership(&self.queue) != Some(Leadership::Absent)
+            && !self.is_classic(deadline).await
+    }
+
+    /// Whether a message could be lost if it returned together with others: its queue counts that,
+    /// and it has returned before, or may not return at all.
+    pub(in crate::moving) async fn is_at_risk(&mut self, times_back: u64, deadline: Deadline) -> bool {
+        if !self.counts_returns(deadline).await {
+            return false;
+        }
+        times_back > 0 || self.limit(deadline).await.is_some_and(|limit| limit.is_reached_by(0))
+    }
+
+    async fn limit(&mut self, deadline: Deadline) -> Option<DeliveryLimit> {
+        if let Some(known) = self.limit {
+            return known;
+        }
+        self.learn(deadline).await;
+        let facts = self.facts.as_ref().and_then(Option::as_ref);
+        *self.limit.insert(DeliveryLimit::of(&self.session, &self.queue, facts, deadline).await)
+    }
+
+    async fn learn(&mut self, deadline: Deadline) -> Option<&QueueFacts> {
+        if self.facts.is_none() {
+            let facts = queue_facts::learn(&self.session, &self.queue, deadline).await.ok();
+            let leadership = facts.as_ref().map(|facts| Leadership::from(&facts.kind));
+            if leadership == Some(Leadership::Absent) {
+                self.session.note_leadership(&self.queue, Leadership::Absent);
+            }
+            self.leadership = self.leadership.or(leadership);
+            self.facts = Some(facts);
+        }
+        self.facts.as_ref()?.as_ref()
+    }
+
+    /// What cannot be found out is taken for a queue that counts what returns to it.
+    pub(super) async fn is_classic(&mut self, deadline: Deadline) -> bool {
+        self.learn(deadline).await.is_some_and(|facts| facts.kind == QueueKind::Classic)
+    }
+
+    /// Warns of what goes back, and of what its queue will drop or dead-letter. Says how many
+    /// messages will be gone for certain.
+    pub(super) async fn tell_of_returns(&mut self, more: u64, deadline: Deadline) -> u64 {
+        let returning = self.held.saturating_add(more);
+        if returning == 0 {
+            return 0;
+        }
+        let counts_returns = self.counts_returns(deadline).await;
+        if counts_returns {
+            let end = match self.is_ended_by_a_stay {
+                true => ", so the move ended at the first message that stays",
+                false => "",
+            };
+            self.warnings.push(format!(
+                "the queue {} counts what returns to it and may drop it past a limit{end}: it counts {returning} now",
+                self.queue
+            ));
+        }
+        // A connection that brought too much answers nothing any more.
+        if self.has_exceeded_the_intake || (!counts_returns && self.counts.is_empty()) {
+            return 0;
+        }
+        let Some(limit) = self.limit(deadline).await else { return 0 };
+        let mut counts: Vec<_> = self.counts.values().copied().collect();
+        counts.resize(usize::try_from(returning).unwrap_or(usize::MAX).max(counts.len()), 0);
+        let when = if counts_returns { "now that they return" } else { "the next time" };
+        self.warnings.extend(limit.warning(&counts, when));
+        let gone = counts.iter().filter(|count| limit.is_passed_by_a_return(**count)).count();
+        u64::try_from(gone).unwrap_or(u64::MAX)
+    }
+}
