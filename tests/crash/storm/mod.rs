@@ -1,12 +1,15 @@
 //! The whole ingest in a storm: functions are killed at random, messages are delivered twice and
 //! out of order, requests to S3, SQS and DynamoDB fail, S3's news is lost, and the database
-//! crashes. When it has passed, everything that was accepted is in the table or in the errors,
+//! crashes. Some catalogues are sent, and some are files that a job drops and writes again. When it
+//! has passed, everything that was accepted is in the table or in the errors,
 //! once, and all of it replayed changes nothing. Then the history of loads is deleted.
 //!
 //! `STORM_SECONDS=n` makes it last longer, `STORM_SEED=n` makes the same catalogues again, and
 //! `KAFKA=1` lets chunks go through Kafka, whose brokers fail too.
 
+mod clients;
 mod delivery;
+mod drops;
 mod model;
 mod senders;
 mod topic;
@@ -24,10 +27,13 @@ use tokio_postgres::Client;
 
 use crate::stand::function::Function;
 
+use self::drops::{Dropped, Foreign};
 use model::Model;
 use senders::Sent;
 use world::World;
 
+/// How many of the tenants also drop files.
+const JOBS: usize = 2;
 /// How long the weather is bad where nothing else is said.
 const USUAL: u64 = 20;
 /// How long everything may take to come to its end in good weather, on a busy machine.
@@ -46,18 +52,29 @@ async fn whatever_was_accepted_is_there_once_after_a_storm() {
     let world = if over_kafka { World::over_kafka().await } else { World::start().await };
     let mut random = fastrand::Rng::with_seed(seed);
 
-    let mut sending = JoinSet::new();
-    for tenant in world.tenants(6).await {
+    let tenants = world.tenants(6).await;
+    let (mut sending, mut dropping) = (JoinSet::new(), JoinSet::new());
+    let job = world.job(&tenants[0]).await;
+    let foreign = Foreign::drop(&job).await;
+    for tenant in &tenants[..JOBS] {
+        dropping.spawn(world.job(tenant).await.drop_for(lasts, random.fork()));
+    }
+    for tenant in tenants {
         sending.spawn(tenant.send_for(lasts, random.fork()));
     }
     world.delivery.begin_storm(random.fork());
     world.faults.weather(0.05, random.fork());
     let (killed, ()) = tokio::join!(kills(&world, lasts, random.fork()), crashes(&world, lasts));
-    let sent: Vec<Sent> = sending.join_all().await.into_iter().flatten().collect();
+    let mut sent: Vec<Sent> = sending.join_all().await.into_iter().flatten().collect();
+    let dropped: Vec<Dropped> = dropping.join_all().await.into_iter().flatten().collect();
     world.faults.clear();
     world.delivery.end_storm();
 
+    let taken = drops::taken(&world, &dropped, PATIENCE).await;
+    println!("{} versions of files, of which {} were taken", dropped.len(), taken.len());
+    sent.extend(taken);
     world.come_to_rest(&sent, PATIENCE).await;
+    drops::told(&world, &job, &foreign, &dropped, PATIENCE).await;
     let model = Model::of(&sent);
     model.check(&world.database().await).await;
     println!("{} batches, {} items, {killed} kills, {}", sent.len(), model.items(), world.delivery.summary());

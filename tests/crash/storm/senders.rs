@@ -46,8 +46,8 @@ pub(crate) struct Sent {
 
 #[derive(Clone, Debug)]
 pub(crate) struct Tenant {
-    id: Uuid,
-    api_key: String,
+    pub(super) id: Uuid,
+    pub(super) api_key: String,
     cnpjs: [String; 2],
     ingest: Function,
     records: aws_sdk_dynamodb::Client,
@@ -126,7 +126,7 @@ impl Tenant {
             .unwrap();
     }
 
-    fn catalogue(&self, random: &mut fastrand::Rng) -> (Vec<Value>, Vec<SentItem>) {
+    pub(super) fn catalogue(&self, random: &mut fastrand::Rng) -> (Vec<Value>, Vec<SentItem>) {
         let unreadable = random.f64() < 0.2;
         let one = |random: &mut fastrand::Rng| {
             let key = (self.cnpjs[random.usize(0..2)].clone(), format!("p{}", random.u32(0..PRODUCTS)));

@@ -3,29 +3,26 @@
 
 use std::time::{Duration, Instant};
 
-use aws_sdk_dynamodb::types::{AttributeValue, BillingMode};
-use aws_sdk_s3::types::{
-    Event, FilterRule, FilterRuleName, NotificationConfiguration, NotificationConfigurationFilter,
-    QueueConfiguration, S3KeyFilter,
-};
-use aws_sdk_sqs::types::QueueAttributeName;
+use aws_sdk_dynamodb::types::AttributeValue;
 use catalog::{Database, DatabaseConfig};
 use end_to_end::variable;
 use ingestion::batch::BatchStatus;
-use serde_json::json;
+use serde_json::{Value, json};
 use sha2::{Digest as _, Sha256};
 use test_support::event_bus::FakeEventBus;
-use test_support::postgres::{Cluster, PASSWORD};
+use test_support::postgres::Cluster;
 use tokio_postgres::{Client, NoTls};
 use uuid::Uuid;
 
 use crate::stand::faults::Faults;
-use crate::stand::function::Function;
+use crate::stand::function::{Function, Invoked};
 use crate::stand::store::StoreProxy;
 use crate::stand::template::Template;
 use crate::stand::{answer, http_event, references, store_variables};
 
+use super::clients::Clients;
 use super::delivery::{Delivery, Queue, Source};
+use super::drops::Job;
 use super::senders::{Sent, Tenant};
 use super::topic::{EVENTS, Topic};
 
@@ -33,6 +30,7 @@ use super::topic::{EVENTS, Topic};
 const UPSERTS: usize = 4;
 const CHUNKERS: usize = 2;
 const DEAD_LETTERS: usize = 1;
+const INTAKES: usize = 2;
 /// The functions' connections to the database at most: one for each execution, `batches` and
 /// `reconcile` included.
 pub(crate) const CONNECTIONS: i64 = 4 + 2 + 2 + 1 + 1;
@@ -51,21 +49,15 @@ pub(crate) struct World {
     pub(crate) bus: Option<FakeEventBus>,
     ingest: Function,
     batches: Function,
+    intake: Function,
     chunker: Function,
     upsert: Function,
     dead_letter: Function,
     reconcile: Function,
+    bucket: String,
     unhandled: Queue,
     clients: Clients,
     _stores: StoreProxy,
-}
-
-/// Of the test itself, past the proxy.
-struct Clients {
-    sqs: aws_sdk_sqs::Client,
-    s3: aws_sdk_s3::Client,
-    dynamodb: aws_sdk_dynamodb::Client,
-    secrets: aws_sdk_secretsmanager::Client,
 }
 
 impl World {
@@ -94,7 +86,9 @@ impl World {
         let received = clients.queue(&name, "batches-received", Some((&batches_failed, 5))).await;
         let chunks_failed = clients.queue(&name, "chunks-failed", Some((&unhandled, 1000))).await;
         let ready = clients.queue(&name, "chunks-ready", Some((&chunks_failed, 5))).await;
-        clients.bucket(&name, &received).await;
+        // A storm outlasts what an object may fail, and nobody is to look at it.
+        let dropped = clients.queue(&name, "drops-received", Some((&unhandled, 1000))).await;
+        clients.bucket(&name, &received, &dropped).await;
         clients.batches_table(&name).await;
         clients.secret(&name).await;
 
@@ -114,8 +108,7 @@ impl World {
             ("BATCHES_FAILED_QUEUE_URL", batches_failed.url.clone()),
             ("CHUNKS_FAILED_QUEUE_URL", chunks_failed.url.clone()),
             ("UNHANDLED_QUEUE_URL", unhandled.url.clone()),
-            // Nothing is dropped here.
-            ("DROPS_QUEUE_URL", String::new()),
+            ("DROPS_QUEUE_URL", dropped.url.clone()),
             ("RETRY_BASE_SECONDS", "1".to_owned()),
             // The smallest there is, so that a catalogue has several.
             ("CHUNK_ITEMS", "500".to_owned()),
@@ -137,12 +130,14 @@ impl World {
         let function = |name: &str, logical_id: &str| {
             Function::new(name, template.function_with(logical_id, &variables), &variables)
         };
+        let intake = function("drop-intake", "DropIntakeFunction");
         let chunker = function("chunker", "ChunkerFunction");
         let upsert = function("upsert", "UpsertFunction");
         let dead_letter = function("dead-letter", "DeadLetterFunction");
         let delivery = Delivery::start(
             &clients.sqs,
             vec![
+                Source { queue: dropped, function: intake.clone(), at_once: INTAKES },
                 Source { queue: received, function: chunker.clone(), at_once: CHUNKERS },
                 Source { queue: ready, function: upsert.clone(), at_once: UPSERTS },
                 Source { queue: batches_failed, function: dead_letter.clone(), at_once: DEAD_LETTERS },
@@ -161,6 +156,8 @@ impl World {
             cluster,
             faults,
             delivery,
+            intake,
+            bucket: name,
             chunker,
             upsert,
             dead_letter,
@@ -171,8 +168,16 @@ impl World {
     }
 
     pub(crate) fn functions(&self) -> impl Iterator<Item = &Function> {
-        [&self.ingest, &self.batches, &self.chunker, &self.upsert, &self.dead_letter, &self.reconcile]
-            .into_iter()
+        [
+            &self.ingest,
+            &self.batches,
+            &self.intake,
+            &self.chunker,
+            &self.upsert,
+            &self.dead_letter,
+            &self.reconcile,
+        ]
+        .into_iter()
     }
 
     /// New tenants, each with an API key.
@@ -196,6 +201,45 @@ impl World {
         tenants
     }
 
+    /// A job that may drop a tenant's files.
+    pub(crate) async fn job(&self, tenant: &Tenant) -> Job {
+        let put = self.clients.dynamodb.put_item().table_name(variable("ACCESS_TABLE"));
+        put.item("pk", AttributeValue::S(format!("DROPS#{}", tenant.id)))
+            .item("allCnpjs", AttributeValue::Bool(true))
+            .send()
+            .await
+            .unwrap();
+        Job::new(tenant.clone(), self.clients.s3.clone(), self.bucket.clone())
+    }
+
+    /// Lets the scheduled function run.
+    pub(crate) async fn reconcile(&self) {
+        self.reconcile.invoke(json!({}).to_string().into()).await;
+    }
+
+    /// Asks for batches, as API Gateway does.
+    pub(crate) async fn ask(&self, event: &Value) -> Invoked {
+        self.batches.invoke(event.to_string().into()).await
+    }
+
+    /// The keys of all payloads.
+    pub(crate) async fn payloads(&self) -> Vec<String> {
+        let list = self.clients.s3.list_objects_v2().bucket(&self.bucket).prefix("incoming/");
+        let mut pages = list.into_paginator().send();
+        let mut keys = Vec::new();
+        while let Some(page) = pages.next().await {
+            keys.extend(
+                page.unwrap().contents.unwrap_or_default().into_iter().filter_map(|object| object.key),
+            );
+        }
+        keys
+    }
+
+    /// The stack's records and their like.
+    pub(crate) const fn records(&self) -> &aws_sdk_dynamodb::Client {
+        &self.clients.dynamodb
+    }
+
     /// A connection that no function uses.
     pub(crate) async fn database(&self) -> Client {
         let mut config: tokio_postgres::Config = self.cluster.url().parse().unwrap();
@@ -215,7 +259,7 @@ impl World {
     pub(crate) async fn come_to_rest(&self, sent: &[Sent], patience: Duration) {
         let begin = Instant::now();
         loop {
-            self.reconcile.invoke(json!({}).to_string().into()).await;
+            self.reconcile().await;
             let mut open = Vec::new();
             for batch in sent {
                 match self.status(batch.batch_id).await {
@@ -247,7 +291,7 @@ impl World {
         let left = "SELECT count(*) FROM batches WHERE error->>'code' IS DISTINCT FROM 'TOO_OLD'";
         let begin = Instant::now();
         loop {
-            self.reconcile.invoke(json!({}).to_string().into()).await;
+            self.reconcile().await;
             let left: i64 = database.query_one(left, &[]).await.unwrap().get(0);
             if left == 0 {
                 return;
@@ -282,78 +326,5 @@ impl World {
 
     pub(crate) async fn unhandled(&self) -> usize {
         self.unhandled.length(&self.clients.sqs).await
-    }
-}
-
-impl Clients {
-    async fn new() -> Self {
-        let sdk = aws::Sdk::from_environment().await;
-        // A test waits longer than the functions do.
-        let sdk = sdk.single_attempt(Duration::from_secs(20));
-        Self {
-            sqs: aws_sdk_sqs::Client::new(&sdk),
-            s3: aws_sdk_s3::Client::from_conf(
-                aws_sdk_s3::config::Builder::from(&sdk).force_path_style(true).build(),
-            ),
-            dynamodb: aws_sdk_dynamodb::Client::new(&sdk),
-            secrets: aws_sdk_secretsmanager::Client::new(&sdk),
-        }
-    }
-
-    /// A queue, and where its messages go after so many receives.
-    async fn queue(&self, world: &str, name: &str, redrive: Option<(&Queue, u32)>) -> Queue {
-        let mut create = self.sqs.create_queue().queue_name(format!("{world}-{name}"));
-        // Short, because nobody wants to wait for what a killed function held.
-        create = create.attributes(QueueAttributeName::VisibilityTimeout, "8");
-        if let Some((dead, receives)) = redrive {
-            let policy = json!({"deadLetterTargetArn": dead.arn, "maxReceiveCount": receives});
-            create = create.attributes(QueueAttributeName::RedrivePolicy, policy.to_string());
-        }
-        let url = create.send().await.unwrap().queue_url.unwrap();
-        let get = self.sqs.get_queue_attributes().queue_url(&url);
-        let attributes = get.attribute_names(QueueAttributeName::QueueArn).send().await.unwrap();
-        let arn = attributes.attributes.unwrap()[&QueueAttributeName::QueueArn].clone();
-        Queue { url, arn }
-    }
-
-    /// A bucket that tells the queue of payloads, and of nothing else.
-    async fn bucket(&self, world: &str, received: &Queue) {
-        self.s3.create_bucket().bucket(world).send().await.unwrap();
-        let prefix = FilterRule::builder().name(FilterRuleName::Prefix).value("incoming/").build();
-        let filter = S3KeyFilter::builder().filter_rules(prefix).build();
-        let tell = QueueConfiguration::builder()
-            .queue_arn(&received.arn)
-            .events(Event::S3ObjectCreated)
-            .filter(NotificationConfigurationFilter::builder().key(filter).build());
-        let tell = NotificationConfiguration::builder().queue_configurations(tell.build().unwrap()).build();
-        let put = self.s3.put_bucket_notification_configuration().bucket(world);
-        put.notification_configuration(tell).send().await.unwrap();
-    }
-
-    /// A table like the stack's.
-    async fn batches_table(&self, world: &str) {
-        let described = self.dynamodb.describe_table().table_name(variable("BATCHES_TABLE")).send().await;
-        let table = described.unwrap().table.unwrap();
-        let mut create = self
-            .dynamodb
-            .create_table()
-            .table_name(world)
-            .billing_mode(BillingMode::PayPerRequest)
-            .set_attribute_definitions(table.attribute_definitions)
-            .set_key_schema(table.key_schema);
-        for index in table.global_secondary_indexes.unwrap_or_default() {
-            let index = aws_sdk_dynamodb::types::GlobalSecondaryIndex::builder()
-                .set_index_name(index.index_name)
-                .set_key_schema(index.key_schema)
-                .set_projection(index.projection)
-                .build();
-            create = create.global_secondary_indexes(index.unwrap());
-        }
-        create.send().await.unwrap();
-    }
-
-    async fn secret(&self, world: &str) {
-        let secret = json!({"username": "postgres", "password": PASSWORD}).to_string();
-        self.secrets.create_secret().name(world).secret_string(secret).send().await.unwrap();
     }
 }

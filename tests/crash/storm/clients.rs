@@ -1,0 +1,98 @@
+//! The test's own access to the stores, and what a world needs of them.
+
+use std::time::Duration;
+
+use aws_sdk_dynamodb::types::BillingMode;
+use aws_sdk_s3::types::{
+    Event, FilterRule, FilterRuleName, NotificationConfiguration, NotificationConfigurationFilter,
+    QueueConfiguration, S3KeyFilter,
+};
+use aws_sdk_sqs::types::QueueAttributeName;
+use end_to_end::variable;
+use serde_json::json;
+use test_support::postgres::PASSWORD;
+
+use super::delivery::Queue;
+
+/// Of the test itself, past the proxy.
+pub(super) struct Clients {
+    pub(super) sqs: aws_sdk_sqs::Client,
+    pub(super) s3: aws_sdk_s3::Client,
+    pub(super) dynamodb: aws_sdk_dynamodb::Client,
+    secrets: aws_sdk_secretsmanager::Client,
+}
+
+impl Clients {
+    pub(super) async fn new() -> Self {
+        let sdk = aws::Sdk::from_environment().await;
+        // A test waits longer than the functions do.
+        let sdk = sdk.single_attempt(Duration::from_secs(20));
+        Self {
+            sqs: aws_sdk_sqs::Client::new(&sdk),
+            s3: aws_sdk_s3::Client::from_conf(
+                aws_sdk_s3::config::Builder::from(&sdk).force_path_style(true).build(),
+            ),
+            dynamodb: aws_sdk_dynamodb::Client::new(&sdk),
+            secrets: aws_sdk_secretsmanager::Client::new(&sdk),
+        }
+    }
+
+    /// A queue, and where its messages go after so many receives.
+    pub(super) async fn queue(&self, world: &str, name: &str, redrive: Option<(&Queue, u32)>) -> Queue {
+        let mut create = self.sqs.create_queue().queue_name(format!("{world}-{name}"));
+        // Short, because nobody wants to wait for what a killed function held.
+        create = create.attributes(QueueAttributeName::VisibilityTimeout, "8");
+        if let Some((dead, receives)) = redrive {
+            let policy = json!({"deadLetterTargetArn": dead.arn, "maxReceiveCount": receives});
+            create = create.attributes(QueueAttributeName::RedrivePolicy, policy.to_string());
+        }
+        let url = create.send().await.unwrap().queue_url.unwrap();
+        let get = self.sqs.get_queue_attributes().queue_url(&url);
+        let attributes = get.attribute_names(QueueAttributeName::QueueArn).send().await.unwrap();
+        let arn = attributes.attributes.unwrap()[&QueueAttributeName::QueueArn].clone();
+        Queue { url, arn }
+    }
+
+    /// A bucket that tells one queue of payloads and one of dropped files, and of nothing else.
+    pub(super) async fn bucket(&self, world: &str, received: &Queue, dropped: &Queue) {
+        self.s3.create_bucket().bucket(world).send().await.unwrap();
+        let tell = |queue: &Queue, prefix: &str| {
+            let prefix = FilterRule::builder().name(FilterRuleName::Prefix).value(prefix).build();
+            let filter = S3KeyFilter::builder().filter_rules(prefix).build();
+            let tell = QueueConfiguration::builder().queue_arn(&queue.arn).events(Event::S3ObjectCreated);
+            tell.filter(NotificationConfigurationFilter::builder().key(filter).build()).build().unwrap()
+        };
+        let told = NotificationConfiguration::builder()
+            .queue_configurations(tell(received, "incoming/"))
+            .queue_configurations(tell(dropped, "drop/"));
+        let put = self.s3.put_bucket_notification_configuration().bucket(world);
+        put.notification_configuration(told.build()).send().await.unwrap();
+    }
+
+    /// A table like the stack's.
+    pub(super) async fn batches_table(&self, world: &str) {
+        let described = self.dynamodb.describe_table().table_name(variable("BATCHES_TABLE")).send().await;
+        let table = described.unwrap().table.unwrap();
+        let mut create = self
+            .dynamodb
+            .create_table()
+            .table_name(world)
+            .billing_mode(BillingMode::PayPerRequest)
+            .set_attribute_definitions(table.attribute_definitions)
+            .set_key_schema(table.key_schema);
+        for index in table.global_secondary_indexes.unwrap_or_default() {
+            let index = aws_sdk_dynamodb::types::GlobalSecondaryIndex::builder()
+                .set_index_name(index.index_name)
+                .set_key_schema(index.key_schema)
+                .set_projection(index.projection)
+                .build();
+            create = create.global_secondary_indexes(index.unwrap());
+        }
+        create.send().await.unwrap();
+    }
+
+    pub(super) async fn secret(&self, world: &str) {
+        let secret = json!({"username": "postgres", "password": PASSWORD}).to_string();
+        self.secrets.create_secret().name(world).secret_string(secret).send().await.unwrap();
+    }
+}
