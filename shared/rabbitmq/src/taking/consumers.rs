@@ -10,7 +10,7 @@ use lapin::options::{BasicCancelOptions, BasicConsumeOptions, BasicQosOptions};
 use lapin::types::FieldTable;
 use mq::Deadline;
 
-use super::{TAKE_MARGIN, Taking};
+use super::{POLL, TAKE_MARGIN, Taking};
 use crate::errors::Failure;
 use crate::session::{Session, UNDER_WAY, call, inspect, short};
 
@@ -68,6 +68,46 @@ impl Taking<'_> {
         self.settlements += usize::from(late > 0 && last == Some(0));
         *ready = ready.saturating_sub(late);
         Ok(last.map(|brought| brought + late))
+    }
+
+    /// Waits for one message with a consumer, which is gone again when this returns.
+    pub(super) async fn wait_for_first(
+        &mut self,
+        session: &Session,
+        wait: Deadline,
+        deadline: Deadline,
+    ) -> Result<(), Failure> {
+        if !self.may_consume(session, deadline).await {
+            while self.consumed.messages.is_empty() && self.stop.is_none() && !wait.has_passed() {
+                tokio::time::sleep(POLL.min(wait.remaining())).await;
+                self.drain(session, deadline).await?;
+            }
+            return Ok(());
+        }
+        let mut consumer = self.start_consumer(session, 1, deadline).await?;
+        let first = wait.run(consumer.next()).await;
+        if session.intake().is_exceeded()
+            && let Ok(Some(delivery)) = first
+        {
+            self.keep(session, delivery?);
+            let stopped = stop_consumer(session, &consumer, deadline);
+            let _ = session.until_the_cut(deadline.earlier_by(TAKE_MARGIN)).run(stopped).await;
+            return Ok(());
+        }
+        stop_consumer(session, &consumer, deadline).await?;
+        let first = match first {
+            Ok(Some(delivery)) => Some(delivery?),
+            // The broker ended the consumer, because the queue went away. Asking for a message
+            // tells.
+            Ok(None) => return self.drain(session, deadline).await,
+            // A message may have come while the consumer went.
+            Err(_) => self.delivered_before_it_went(session, &mut consumer, deadline).await?,
+        };
+        if let Some(delivery) = first {
+            self.settlements += 1;
+            self.keep(session, delivery);
+        }
+        Ok(())
     }
 
     /// Lets consumers go, and says whether all that was on its way to them has come. Not if that is
@@ -130,7 +170,7 @@ impl Taking<'_> {
     /// Each consumer has a tag of its own: a quorum queue goes on counting where one left off that
     /// has the same tag and unsettled messages, which the broker (3.10) does not survive on its
     /// channel.
-    pub(super) async fn start_consumer(
+    async fn start_consumer(
         &mut self,
         session: &Session,
         prefetch: usize,
@@ -158,7 +198,7 @@ impl Taking<'_> {
     /// What a consumer that is gone was given before. The library has all of it by now, but does
     /// not always end the consumer when the queue is deleted in the same moment; then the queue is
     /// asked, and what is in doubt is cut.
-    pub(super) async fn delivered_before_it_went(
+    async fn delivered_before_it_went(
         &self,
         session: &Session,
         consumer: &mut Consumer,
@@ -174,10 +214,6 @@ impl Taking<'_> {
     }
 }
 
-pub(super) async fn stop_consumer(
-    session: &Session,
-    consumer: &Consumer,
-    deadline: Deadline,
-) -> Result<(), Failure> {
+async fn stop_consumer(session: &Session, consumer: &Consumer, deadline: Deadline) -> Result<(), Failure> {
     call(deadline, session.channel().basic_cancel(consumer.tag(), BasicCancelOptions::default())).await
 }

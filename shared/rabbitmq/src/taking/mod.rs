@@ -6,7 +6,6 @@ mod limits;
 
 use std::time::Duration;
 
-use futures_util::stream::StreamExt as _;
 use lapin::message::Delivery;
 use lapin::options::BasicGetOptions;
 use mq::{ConsumeCommand, Consumed, Deadline, QueueName, ReceivedMessage};
@@ -15,7 +14,6 @@ use crate::errors::Failure;
 use crate::message::{counted_returns, received};
 use crate::queue_facts::{self, QueueFacts, QueueKind};
 use crate::session::{Session, call, inspect, short};
-use consumers::stop_consumer;
 
 /// With how many commands a quorum queue may have to be told what was settled: one for each message
 /// that was got alone, and one for each consumer. A channel sends so many at once and keeps the
@@ -320,46 +318,6 @@ impl<'a> Taking<'a> {
         let wanted = self.max_messages().saturating_sub(taken);
         let fitting = self.room.together.saturating_sub(self.size) / self.largest.max(1);
         ready.min(wanted).min(fitting).min((taken * GROWTH).max(FIRST_PREFETCH)).min(u16::MAX.into())
-    }
-
-    /// Waits for one message with a consumer, which is gone again when this returns.
-    async fn wait_for_first(
-        &mut self,
-        session: &Session,
-        wait: Deadline,
-        deadline: Deadline,
-    ) -> Result<(), Failure> {
-        if !self.may_consume(session, deadline).await {
-            while self.consumed.messages.is_empty() && self.stop.is_none() && !wait.has_passed() {
-                tokio::time::sleep(POLL.min(wait.remaining())).await;
-                self.drain(session, deadline).await?;
-            }
-            return Ok(());
-        }
-        let mut consumer = self.start_consumer(session, 1, deadline).await?;
-        let first = wait.run(consumer.next()).await;
-        if session.intake().is_exceeded()
-            && let Ok(Some(delivery)) = first
-        {
-            self.keep(session, delivery?);
-            let stopped = stop_consumer(session, &consumer, deadline);
-            let _ = session.until_the_cut(deadline.earlier_by(TAKE_MARGIN)).run(stopped).await;
-            return Ok(());
-        }
-        stop_consumer(session, &consumer, deadline).await?;
-        let first = match first {
-            Ok(Some(delivery)) => Some(delivery?),
-            // The broker ended the consumer, because the queue went away. Asking for a message
-            // tells.
-            Ok(None) => return self.drain(session, deadline).await,
-            // A message may have come while the consumer went.
-            Err(_) => self.delivered_before_it_went(session, &mut consumer, deadline).await?,
-        };
-        if let Some(delivery) = first {
-            self.settlements += 1;
-            self.keep(session, delivery);
-        }
-        Ok(())
     }
 
     /// Keeps a message, unless it does not fit, or would overtake one that does not.
