@@ -22,8 +22,8 @@ pub struct Profile {
     /// Patterns of exchanges, beside the target's own.
     #[serde(default)]
     pub exchanges: Vec<String>,
-    /// Patterns of the routing keys that may be used with them. The target's own exchange also takes
-    /// the target's own key; without a pattern, nothing else is allowed.
+    /// Patterns of the routing keys that may be used with them. The target's own exchange also
+    /// takes the target's own key; without a pattern, nothing else is allowed.
     #[serde(default)]
     pub routing_keys: Vec<String>,
     /// What becomes of messages past a backout threshold.

@@ -88,9 +88,9 @@ pub(crate) enum Full {
 ///
 /// Whatever the sizes are, the connection's [`Intake`](crate::intake::Intake) lets in a bounded
 /// number of bytes. What exceeds it is still on its way, and everything that the broker says comes
-/// after it. If it does not pass soon, that connection is of no use any more. The messages that were
-/// kept are at the queue's head again when it is cut, and another run gets as many of them, one by
-/// one.
+/// after it. If it does not pass soon, that connection is of no use any more. The messages that
+/// were kept are at the queue's head again when it is cut, and another run gets as many of them,
+/// one by one.
 pub(crate) struct Taking<'a> {
     queue: &'a QueueName,
     command: &'a ConsumeCommand,
