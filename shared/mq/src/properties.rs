@@ -76,7 +76,7 @@ pub struct Group {
     pub id: GroupId,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub sequence: Option<GroupSequence>,
-    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    #[serde(default, deserialize_with = "crate::or_default", skip_serializing_if = "std::ops::Not::not")]
     pub last: bool,
 }
 

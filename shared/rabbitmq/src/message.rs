@@ -290,10 +290,11 @@ pub(crate) fn times_back(delivery: &Delivery) -> Option<u64> {
     count(delivery, ACQUIRED_COUNT).or_else(|| counted_returns(delivery))
 }
 
-/// A message that never went back counts nothing, whatever its publisher wrote.
+/// A message that never went back counts nothing, and one that did does not count 0, whatever its
+/// publisher wrote.
 fn count(delivery: &Delivery, header: &str) -> Option<u64> {
     let count = delivery.properties.headers().as_ref()?.inner().get(header).and_then(integer);
-    count.filter(|count| delivery.redelivered || *count == 0)
+    count.filter(|count| delivery.redelivered == (*count > 0))
 }
 
 fn timestamp(seconds: u64) -> Option<Timestamp> {
@@ -330,6 +331,7 @@ mod tests {
         };
         assert_eq!(counted(false, &[(DELIVERY_COUNT, 50)]), (None, None));
         assert_eq!(counted(false, &[(DELIVERY_COUNT, 0)]), (Some(0), Some(0)));
+        assert_eq!(counted(true, &[(DELIVERY_COUNT, 0)]), (None, None));
         assert_eq!(counted(true, &[(DELIVERY_COUNT, 2)]), (Some(2), Some(2)));
         assert_eq!(counted(true, &[(DELIVERY_COUNT, 50), (ACQUIRED_COUNT, 3)]), (Some(3), Some(3)));
         assert_eq!(counted(true, &[(DELIVERY_COUNT, 1), (ACQUIRED_COUNT, 3)]), (Some(1), Some(3)));

@@ -99,7 +99,7 @@ pub(crate) async fn preview(
     let stop_at = stop_at(deadline);
     for _ in 0..command.max.get() {
         source.bind_intake();
-        let next = source.next(stop_at, deadline).await;
+        let next = source.next(0, stop_at, deadline).await;
         let Some(parcel) = next.map_err(|failure| failure.into_error(During::Queue(queue)))? else { break };
         if known.contains(&parcel.to) || expect_queue(&source.session, &parcel.to, deadline).await.is_ok() {
             known.insert(parcel.to);
@@ -150,7 +150,10 @@ impl Moving {
         while self.window.len() < limit && bytes < WINDOW_BYTES {
             let next = match self.next.take() {
                 Some(parcel) => Some(parcel),
-                None => self.source.next(stop_at, deadline).await?,
+                None => {
+                    let in_hand = u64::try_from(self.window.len()).unwrap_or(u64::MAX);
+                    self.source.next(in_hand, stop_at, deadline).await?
+                }
             };
             let Some(parcel) = next else { break };
             let alone = self.goes_alone(&parcel, deadline).await;
@@ -168,12 +171,13 @@ impl Moving {
     }
 
     /// Whether the broker may refuse the message, so that it must not take others with it: it
-    /// checks that `user_id` is the connection's user. Or it must not be refused with others.
+    /// checks that `user_id` is the connection's user. Or it must not be refused with others, since
+    /// their queue counts it, and nobody can see the limit that a policy sets.
     async fn goes_alone(&mut self, parcel: &Parcel, deadline: Deadline) -> bool {
         let user = parcel.properties.user_id().as_ref().map(ShortString::as_str);
         !self.known.contains(&parcel.to)
             || user.is_some_and(|user| self.login.as_deref() != Some(user))
-            || self.source.is_at_risk(parcel.considered.backout_count, deadline).await
+            || self.source.counts_returns(deadline).await
     }
 
     /// Puts the window. What is left in it afterwards is confirmed.

@@ -146,9 +146,11 @@ impl Source {
         self.held == 0
     }
 
-    /// The next message that is to be put somewhere.
+    /// The next message that is to be put somewhere, where `in_hand` others wait for that. None may
+    /// be got until those are away, if the queue could not take all of them back.
     pub(super) async fn next(
         &mut self,
+        in_hand: u64,
         stop_at: Deadline,
         deadline: Deadline,
     ) -> Result<Option<Parcel>, Failure> {
@@ -162,7 +164,10 @@ impl Source {
                 self.end(true);
                 break;
             }
-            if self.held >= MOST_RETURNED && !self.is_classic(deadline).await {
+            if self.held.saturating_add(in_hand) >= MOST_RETURNED && !self.is_classic(deadline).await {
+                if in_hand > 0 {
+                    break;
+                }
                 self.warnings.push(format!(
                     "the queue {} takes back {MOST_RETURNED} messages at once, so no further ones were looked at",
                     self.queue

@@ -25,19 +25,10 @@ impl Source {
     }
 
     /// Whether the queue counts what returns to it, and may drop it past a limit.
-    pub(super) async fn counts_returns(&mut self, deadline: Deadline) -> bool {
+    pub(in crate::moving) async fn counts_returns(&mut self, deadline: Deadline) -> bool {
         self.session.server().counted() == Counted::EveryReturn
             && self.session.noted_leadership(&self.queue) != Some(Leadership::Absent)
             && !self.is_classic(deadline).await
-    }
-
-    /// Whether a message could be lost if it returned together with others: its queue counts that,
-    /// and it has returned before, or may not return at all.
-    pub(in crate::moving) async fn is_at_risk(&mut self, times_back: u64, deadline: Deadline) -> bool {
-        if !self.counts_returns(deadline).await {
-            return false;
-        }
-        times_back > 0 || self.limit(deadline).await.is_some_and(|limit| limit.is_reached_by(0))
     }
 
     async fn limit(&mut self, deadline: Deadline) -> Option<DeliveryLimit> {
