@@ -1,8 +1,9 @@
 //! Bodies that no request can carry: they are uploaded, and a produce names them.
 
 use std::collections::BTreeMap;
+use std::time::Duration;
 
-use end_to_end::{Broker, Gateway, KEY_A, KEY_B, READONLY_KEY};
+use end_to_end::{Broker, Gateway, KEY_A, KEY_B, READONLY_KEY, TENANT_A, variable};
 use serde_json::{Value, json};
 use sha2::{Digest as _, Sha256};
 use test_support::rabbitmq::RabbitMq;
@@ -94,6 +95,26 @@ async fn a_body_goes_in_by_reference_and_comes_out_stored_and_goes_in_again() {
         // What comes out names what goes in.
         reference = message["bodySha256"].clone();
     }
+    broker.delete(&queue).await;
+}
+
+/// S3 compares what is uploaded; whoever may write to the bucket can still replace it.
+#[tokio::test]
+async fn an_upload_that_was_replaced_is_not_put_however_large_it_is() {
+    let (gateway, broker) = (Gateway::new(), Broker::connect().await);
+    let queue = broker.queue().await;
+    let sdk = aws::Sdk::from_environment().await.single_attempt(Duration::from_secs(60));
+    let s3 = aws_sdk_s3::Client::new(&sdk);
+    for length in [10, LARGEST + 1] {
+        let reference = uploaded(&gateway, &bytes(10)).await;
+        let key = format!("uploads/{TENANT_A}/{}", reference.as_str().unwrap());
+        let put = s3.put_object().bucket(variable("RESULTS_BUCKET")).key(key).body(bytes(length).into());
+        put.send().await.unwrap();
+        let produce = queue.request(json!({"messages": [{"bodyRef": reference}]}));
+        let refused = gateway.produce(Uuid::new_v4(), &produce).await.expect_problem(404, "BODY_NOT_FOUND");
+        assert_eq!(refused.json()["errors"][0]["pointer"], "/messages/0/bodyRef", "{length}");
+    }
+    assert!(broker.drain(&queue).await.is_empty());
     broker.delete(&queue).await;
 }
 
