@@ -4,8 +4,7 @@
 use std::collections::{BTreeMap, HashMap};
 use std::time::{Duration, Instant};
 
-use aws_sdk_dynamodb::types::AttributeValue;
-use end_to_end::{gzip, variable};
+use end_to_end::gzip;
 use ingestion::payload::Source;
 use jiff::Timestamp;
 use serde_json::{Value, json};
@@ -16,8 +15,9 @@ use super::world::World;
 use crate::stand::{answer, http_event};
 
 const BATCHES: &str = "/v1/inovafarma/batches";
-/// Names of one job, so that most files are written again, also while they are read.
-const NAMES: [(&str, bool); 3] = [("a.json", false), ("b 2.ndjson", false), ("c.json.gz", true)];
+/// Names of one job, so that most files are written again, also while they are read. The one with
+/// gzip is a full load.
+const NAMES: [&str; 3] = ["a.json", "b 2.ndjson", "c.json.gz"];
 
 /// A job of a tenant's.
 #[derive(Clone, Debug)]
@@ -56,17 +56,17 @@ impl Job {
     }
 
     async fn drop_one(&self, random: &mut fastrand::Rng) -> Dropped {
-        let (name, is_gzip) = NAMES[random.usize(..NAMES.len())];
-        let is_full = name.starts_with('c');
+        let name = NAMES[random.usize(..NAMES.len())];
+        let is_full = name.ends_with(".gz");
         let load = if is_full { "full" } else { "delta" };
         let key = format!("drop/{}/{load}/{name}", self.tenant.id);
         let (members, items) = self.tenant.catalogue(random);
-        let text = if name.contains("ndjson") {
+        let text = if name.ends_with(".ndjson") {
             members.iter().map(|member| format!("{member}\n")).collect()
         } else {
             Value::Array(members).to_string()
         };
-        let bytes = if is_gzip { gzip(text.as_bytes(), 1) } else { text.into_bytes() };
+        let bytes = if is_full { gzip(text.as_bytes(), 1) } else { text.into_bytes() };
         let (etag, modified_at) = self.put(&key, bytes).await;
         let source =
             Source { bucket: self.bucket.clone(), key: key.clone(), etag: etag.clone(), version_id: None };
@@ -133,10 +133,12 @@ pub(crate) async fn taken(world: &World, dropped: &[Dropped], patience: Duration
     let begin = Instant::now();
     loop {
         world.reconcile().await;
+        // Nothing comes after this, if nothing is under way now.
+        let is_idle = world.delivery.is_idle().await;
+        let payloads = world.payloads().await;
         let (mut sent, mut open) = (Vec::new(), Vec::new());
         for (key, versions) in by_key(dropped) {
             let shown = batches_of(world, versions[0], key).await;
-            let payloads = world.payloads().await;
             for version in &versions {
                 let mut of_it = shown.iter().filter(|batch| batch["source"]["etag"] == version.etag.as_str());
                 let batch = of_it.next();
@@ -149,14 +151,14 @@ pub(crate) async fn taken(world: &World, dropped: &[Dropped], patience: Duration
                     Some(batch) => sent.push(version.as_sent(batch)),
                     // Only a version that was replaced before it was copied is no batch.
                     None if version.etag == versions[versions.len() - 1].etag => {
-                        version.age(world).await;
+                        version.tenant.age("DROP", &version.idempotency_key).await;
                         open.push(format!("{key} {}", version.etag));
                     }
                     None => {}
                 }
             }
         }
-        if open.is_empty() && world.delivery.is_idle().await {
+        if open.is_empty() && is_idle {
             return sent;
         }
         assert!(begin.elapsed() < patience, "not taken: {open:?}; {}", world.delivery.summary());
@@ -246,24 +248,6 @@ impl Dropped {
             is_full: self.is_full,
             received_at: batch["received_at"].as_str().unwrap().parse().unwrap(),
             items: self.items.clone(),
-        }
-    }
-
-    /// What the time does to the record of an attempt that was killed: its lease is over.
-    async fn age(&self, world: &World) {
-        let update = world.records().update_item().table_name(variable("IDEMPOTENCY_TABLE"));
-        let aged = update
-            .key("pk", AttributeValue::S(format!("DROP#{}#{}", self.tenant.id, self.idempotency_key)))
-            .update_expression("SET leaseExpiresAt = :over")
-            .condition_expression("#status = :under_way")
-            .expression_attribute_names("#status", "status")
-            .expression_attribute_values(":over", AttributeValue::N("1".to_owned()))
-            .expression_attribute_values(":under_way", AttributeValue::S("IN_PROGRESS".to_owned()))
-            .send()
-            .await;
-        if let Err(error) = aged {
-            let error = error.into_service_error();
-            assert!(error.is_conditional_check_failed_exception(), "{error:?}");
         }
     }
 }

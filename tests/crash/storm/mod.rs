@@ -1,8 +1,8 @@
 //! The whole ingest in a storm: functions are killed at random, messages are delivered twice and
 //! out of order, requests to S3, SQS and DynamoDB fail, S3's news is lost, and the database
 //! crashes. Some catalogues are sent, and some are files that a job drops and writes again. When it
-//! has passed, everything that was accepted is in the table or in the errors,
-//! once, and all of it replayed changes nothing. Then the history of loads is deleted.
+//! has passed, everything that was accepted is in the table or in the errors, once, and all of it
+//! replayed changes nothing. Then the history of loads is deleted.
 //!
 //! `STORM_SECONDS=n` makes it last longer, `STORM_SEED=n` makes the same catalogues again, and
 //! `KAFKA=1` lets chunks go through Kafka, whose brokers fail too.

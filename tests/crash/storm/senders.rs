@@ -105,7 +105,7 @@ impl Tenant {
                         items,
                     };
                 }
-                409 => self.age(key).await,
+                409 => self.age("INGEST", &key.to_string()).await,
                 500 | 503 => tokio::time::sleep(Duration::from_millis(100)).await,
                 _ => panic!("{}: {}", taken.status, String::from_utf8_lossy(&taken.bytes)),
             }
@@ -113,17 +113,22 @@ impl Tenant {
         panic!("{key} was never taken");
     }
 
-    /// What the time does to the record of an execution that was killed: its lease is over.
-    async fn age(&self, key: Uuid) {
+    /// Ends the lease of an execution that was killed, as the time does. One that is done has none.
+    pub(super) async fn age(&self, operation: &str, key: &str) {
         let update = self.records.update_item().table_name(variable("IDEMPOTENCY_TABLE"));
-        update
-            .key("pk", AttributeValue::S(format!("INGEST#{}#{key}", self.id)))
+        let aged = update
+            .key("pk", AttributeValue::S(format!("{operation}#{}#{key}", self.id)))
             .update_expression("SET leaseExpiresAt = :over")
-            .condition_expression("attribute_exists(pk)")
+            .condition_expression("#status = :under_way")
+            .expression_attribute_names("#status", "status")
             .expression_attribute_values(":over", AttributeValue::N("1".to_owned()))
+            .expression_attribute_values(":under_way", AttributeValue::S("IN_PROGRESS".to_owned()))
             .send()
-            .await
-            .unwrap();
+            .await;
+        if let Err(error) = aged {
+            let error = error.into_service_error();
+            assert!(error.is_conditional_check_failed_exception(), "{error:?}");
+        }
     }
 
     pub(super) fn catalogue(&self, random: &mut fastrand::Rng) -> (Vec<Value>, Vec<SentItem>) {

@@ -235,11 +235,6 @@ impl World {
         keys
     }
 
-    /// The stack's records and their like.
-    pub(crate) const fn records(&self) -> &aws_sdk_dynamodb::Client {
-        &self.clients.dynamodb
-    }
-
     /// A connection that no function uses.
     pub(crate) async fn database(&self) -> Client {
         let mut config: tokio_postgres::Config = self.cluster.url().parse().unwrap();
