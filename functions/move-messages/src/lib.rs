@@ -93,6 +93,16 @@ mod tests {
     }
 
     #[test]
+    fn null_is_the_same_as_absent() {
+        let read = |body| format!("{:?}", api::json::read::<MoveRequest>(body).unwrap());
+        let nulls = json!({"from": null, "to": "origin", "max": null, "selector": null, "dryRun": null});
+        assert_eq!(read(nulls), read(json!({"to": "origin"})));
+        let nulls = json!({"from": {"target": null, "targetRef": "local"}, "to": "origin",
+                           "selector": {"msgIdsBase64": null}});
+        assert_eq!(read(nulls), read(json!({"from": {"targetRef": "local"}, "to": "origin"})));
+    }
+
+    #[test]
     fn what_does_not_fit_is_named() {
         let to = json!("origin");
         for (body, expected) in [

@@ -162,6 +162,8 @@ mod tests {
         let nulls =
             json!({"bodyText": "x", "bodyBase64": null, "headers": null, "priority": null, "group": null});
         assert_eq!(read(json!({"messages": [nulls]})), read(json!({"messages": [{"bodyText": "x"}]})));
+        let group = |group: Value| read(json!({"mqProps": {"group": group}}));
+        assert_eq!(group(json!({"id": "a", "sequence": null, "last": null})), group(json!({"id": "a"})));
     }
 
     #[test]

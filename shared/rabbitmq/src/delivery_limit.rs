@@ -41,7 +41,7 @@ impl DeliveryLimit {
 
     /// Whether the queue drops or dead-letters a message the next time that counts, which has
     /// counted so often.
-    pub(crate) const fn is_reached_by(self, count: u64) -> bool {
+    const fn is_reached_by(self, count: u64) -> bool {
         count >= self.times
     }
 

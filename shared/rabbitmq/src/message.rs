@@ -277,8 +277,8 @@ fn group(headers: &BTreeMap<String, HeaderValue>) -> Option<Group> {
 }
 
 /// How often a message went back in a way that counts towards a delivery limit. Quorum queues say
-/// so; from RabbitMQ 4.0 on, only of messages that did. A message may have gone back without that,
-/// and then the header is what its publisher wrote: it counts as little as other counts allow.
+/// so; from RabbitMQ 4.0 on, only of messages that did. The header of another message is its
+/// publisher's, so a message never counts more failures than returns.
 pub(crate) fn counted_returns(delivery: &Delivery) -> Option<u64> {
     let counted = count(delivery, DELIVERY_COUNT)?;
     Some(count(delivery, ACQUIRED_COUNT).map_or(counted, |times| counted.min(times)))

@@ -16,7 +16,9 @@ use crate::pools::ConnectionPools;
 use crate::server::{Counted, Server};
 
 /// How long to wait for what is on its way, before a connection is cut.
-pub(crate) const UNDER_WAY: Duration = Duration::from_secs(5);
+const UNDER_WAY: Duration = Duration::from_secs(5);
+/// How long to wait then for what is given back to be on its way.
+const FAREWELL: Duration = Duration::from_millis(500);
 
 /// A channel and the connection under it. Dropping a session cuts the connection, so whatever was
 /// open on it ends: the broker puts unacknowledged messages back.
@@ -109,27 +111,17 @@ impl Session {
         self.0.release(deadline).await;
     }
 
-    /// Cuts the connection, on which more is on its way than the intake lets in. All of it goes
-    /// back to `queue`.
-    ///
-    /// A quorum queue may count what is in hand then as failed. So it is given back before, where
-    /// that is not counted, and the end of what is on its way is awaited, which is dropped as it
-    /// comes.
+    /// Cuts the connection, on which more is on its way than has passed in time. All of it goes
+    /// back to `queue`, and first by [`Self::give_back`], because a quorum queue may count what is
+    /// in hand at the end of a connection as failed.
     pub(crate) async fn cut(self, queue: &QueueName, deadline: Deadline) {
-        self.give_back(queue, self.until_the_cut(deadline)).await;
+        self.give_back(queue, deadline.min(FAREWELL)).await;
         self.0.abandon("more was on its way than it lets in");
     }
 
-    /// Until when to wait for what is on its way on a connection that will be cut, if at all.
-    pub(crate) fn until_the_cut(&self, deadline: Deadline) -> Deadline {
-        match self.server().counted() {
-            Counted::EveryReturn => Deadline::after(Duration::ZERO),
-            Counted::Failures => deadline.min(UNDER_WAY),
-        }
-    }
-
-    /// Waits until what was not let in has passed, and lets in as much as before. Says whether it
-    /// has; otherwise the connection is of no use.
+    /// Waits until what was not let in has passed, which is dropped as it comes, and then lets in
+    /// `most` bytes again. Says whether it has passed in time; otherwise the connection is to be
+    /// [`cut`](Self::cut).
     pub(crate) async fn let_pass(&self, queue: &QueueName, most: usize, deadline: Deadline) -> bool {
         let has_passed = inspect(self.channel(), queue, deadline.min(UNDER_WAY)).await.is_ok();
         if has_passed {

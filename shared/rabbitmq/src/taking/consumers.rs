@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use futures_util::future::{try_join, try_join_all};
+use futures_util::future::{FutureExt as _, try_join, try_join_all};
 use futures_util::stream::StreamExt as _;
 use lapin::Consumer;
 use lapin::message::Delivery;
@@ -10,9 +10,9 @@ use lapin::options::{BasicCancelOptions, BasicConsumeOptions, BasicQosOptions};
 use lapin::types::FieldTable;
 use mq::Deadline;
 
-use super::{POLL, TAKE_MARGIN, Taking};
+use super::{POLL, Taking};
 use crate::errors::Failure;
-use crate::session::{Session, UNDER_WAY, call, inspect, short};
+use crate::session::{Session, call, inspect, short};
 
 /// Begins the consumers' tags.
 const CONSUMER: &str = "integrahub";
@@ -90,8 +90,7 @@ impl Taking<'_> {
             && let Ok(Some(delivery)) = first
         {
             self.keep(session, delivery?);
-            let stopped = stop_consumer(session, &consumer, deadline);
-            let _ = session.until_the_cut(deadline.earlier_by(TAKE_MARGIN)).run(stopped).await;
+            ask_to_go(stop_consumer(session, &consumer, deadline));
             return Ok(());
         }
         stop_consumer(session, &consumer, deadline).await?;
@@ -126,8 +125,7 @@ impl Taking<'_> {
             biased;
             () = session.intake().exceeded() => {
                 self.exceed_the_intake();
-                // They are given nothing more, so that what is on its way can pass.
-                let _ = deadline.earlier_by(TAKE_MARGIN).min(UNDER_WAY).run(stopped).await;
+                ask_to_go(stopped);
                 Ok(false)
             }
             stopped = &mut stopped => stopped.map(|_| true),
@@ -212,6 +210,12 @@ impl Taking<'_> {
             }
         }
     }
+}
+
+/// Sends cancellations without waiting for their answers, which come after all that is on its way:
+/// the consumers are given nothing more, not even what goes back.
+fn ask_to_go<T>(stopped: impl Future<Output = T>) {
+    let _ = stopped.now_or_never();
 }
 
 async fn stop_consumer(session: &Session, consumer: &Consumer, deadline: Deadline) -> Result<(), Failure> {

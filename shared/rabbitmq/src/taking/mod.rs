@@ -169,8 +169,8 @@ impl<'a> Taking<'a> {
         again
     }
 
-    /// Takes messages, after having waited for the first one where there was none.
-    /// The connection lets in `most_held` bytes.
+    /// Takes messages, after having waited for the first one where there was none. The connection
+    /// lets in `most_held` bytes.
     pub(crate) async fn run(
         &mut self,
         session: &Session,
@@ -201,10 +201,7 @@ impl<'a> Taking<'a> {
             self.consumed.truncated = true;
         }
         let passes = deadline.earlier_by(TAKE_MARGIN);
-        if self.has_exceeded_the_intake
-            && !self.consumed.messages.is_empty()
-            && session.let_pass(self.queue, most_held, passes).await
-        {
+        if self.has_exceeded_the_intake && session.let_pass(self.queue, most_held, passes).await {
             (self.has_exceeded_the_intake, self.has_excess) = (false, true);
         }
         self.judge_the_counts(session, deadline).await;

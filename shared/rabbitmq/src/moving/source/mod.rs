@@ -194,8 +194,12 @@ impl Source {
 
     async fn examine(&mut self, delivery: Delivery, deadline: Deadline) -> Option<Parcel> {
         let tag = delivery.delivery_tag;
-        let times_back = self.count(&delivery, deadline).await;
         let is_hollow = self.session.intake().was_exceeded_by(tag);
+        if is_hollow {
+            let has_passed = self.session.let_pass(&self.queue, self.most_held, deadline).await;
+            self.has_exceeded_the_intake = !has_passed;
+        }
+        let times_back = self.count(&delivery, deadline).await;
         let msg_id = message_id(&delivery);
         if !is_hollow && !self.is_selected(msg_id.as_deref()) {
             self.held += 1;
@@ -210,7 +214,6 @@ impl Source {
             backout_count: times_back,
         };
         if is_hollow {
-            self.has_exceeded_the_intake = true;
             self.end(self.left > 0 || self.has_more);
             self.keep(tag, Considered { to: None, ..considered }, Stay::TooLarge, deadline).await;
             return None;

@@ -1,4 +1,4 @@
-//! What it does to a message of the queue that it goes back, and what the caller is told of it.
+//! Counts how often messages went back to the queue, and tells the caller which are at risk.
 
 use lapin::message::Delivery;
 use mq::Deadline;
@@ -40,8 +40,9 @@ impl Source {
         *self.limit.insert(DeliveryLimit::of(&self.session, &self.queue, facts, deadline).await)
     }
 
+    /// A connection that brought too much answers nothing any more, so it is not asked.
     async fn learn(&mut self, deadline: Deadline) -> Option<&QueueFacts> {
-        if self.facts.is_none() {
+        if self.facts.is_none() && !self.has_exceeded_the_intake {
             let facts = queue_facts::learn(&self.session, &self.queue, deadline).await.ok();
             let leadership = facts.as_ref().map(|facts| Leadership::from(&facts.kind));
             if leadership == Some(Leadership::Absent) {
@@ -72,11 +73,10 @@ impl Source {
                 false => "",
             };
             self.warnings.push(format!(
-                "the queue {} counts what returns to it and may drop it past a limit{end}: it counts {returning} now",
+                "the queue {} counts what returns to it and may drop it past a limit{end}: messages that return now: {returning}",
                 self.queue
             ));
         }
-        // A connection that brought too much answers nothing any more.
         if self.has_exceeded_the_intake || (!counts_returns && self.counts.is_empty()) {
             return 0;
         }

@@ -110,7 +110,7 @@ async fn what_a_full_queue_refuses_does_not_return_together_past_its_limit() {
     assert_eq!(from.ready(left).await, left, "what returns for the first time is kept: {report:?}");
     let counts = !is_at_least(4, 3).await;
     let warns = |report: &mq::MoveReport, of: &str| report.warnings.iter().any(|text| text.contains(of));
-    assert_eq!(warns(&report, "it counts 1 now"), counts, "{report:?}");
+    assert_eq!(warns(&report, "messages that return now: 1"), counts, "{report:?}");
     assert!(!counts || report.stayed == 1, "one at a time, since a policy may allow no return: {report:?}");
     let (moved, report) = relocate(&rabbit, &from, &command(to(&into), 20)).await;
     assert_eq!((moved, report.stayed > 0), (0, true), "{report:?}");
