@@ -9,7 +9,7 @@ use serde::{Serialize, Serializer};
 
 use crate::base64_bytes::{self, Base64Bytes};
 use crate::command::Persistence;
-use crate::header_value::HeaderValue;
+use crate::header_value::{HeaderValue, Weight};
 use crate::properties::{Group, GroupId, GroupSequence, Properties};
 use crate::time::Time;
 
@@ -151,12 +151,59 @@ impl<'a> ShownGroup<'a> {
     }
 }
 
+/// What a byte of text takes at most: a control character becomes six, whose backslash is escaped
+/// again. Base64 takes less.
+const LONGEST_CHARACTER: usize = 7;
+
+/// What a header's value takes at most beside the bytes that it weighs: the digits of the largest
+/// decimal or number of 64 bits with a fraction, its type's name, and punctuation.
+const LONGEST_VALUE: usize = 512;
+
+/// What all other members take at most, with the names of all.
+const LONGEST_MEMBERS: usize = 2048;
+
 impl ReceivedMessage {
     /// How many bytes the message takes in a response: its JSON, escaped once more because Lambda
     /// carries a response's body as a JSON string.
     #[must_use]
     pub fn carried_size(&self) -> usize {
         carried(base64_bytes::encoded_len(self.body.0.len()), &WithoutBase64(self))
+    }
+
+    /// At least [`carried_size`](Self::carried_size), and known without writing JSON.
+    #[must_use]
+    pub fn carried_at_most(&self) -> usize {
+        if !self.deaths.is_empty() || !self.unreadable.0.is_empty() {
+            // They are rare, and have forms of their own.
+            return self.carried_size();
+        }
+        let own = &self.properties;
+        let text = match &self.text {
+            BodyAsText::IfUtf8 => self.body.0.len(),
+            BodyAsText::Is(text) => text.len(),
+            BodyAsText::Unknown => 0,
+        };
+        let texts = [&self.format, &self.exchange, &self.routing_key, &self.user_id, &self.cluster_id]
+            .map(|text| text.as_ref().map_or(0, String::len));
+        let properties = [&own.reply_to, &own.content_type, &own.content_encoding, &own.kind, &own.app_id]
+            .map(|text| text.as_ref().map_or(0, |text| text.len()));
+        let named = own.reply_to_queue_manager.as_ref().map_or(0, |name| name.len());
+        let ids = [&self.msg_id, &self.correl_id].map(|id| id.as_ref().map_or(0, Vec::len));
+        let group = own.group.as_ref().map_or(0, |group| match &group.id {
+            GroupId::Text(text) => text.len(),
+            GroupId::Bytes(bytes) => bytes.0.len(),
+        });
+        let header = |(name, value): (&String, &HeaderValue)| {
+            value.weigh().plus(Weight { values: 0, bytes: name.len() })
+        };
+        let headers = self.headers.iter().map(header).fold(Weight::default(), Weight::plus);
+        let bytes =
+            texts.iter().chain(&properties).chain(&ids).fold(text, |sum, more| sum.saturating_add(*more));
+        let bytes = bytes.saturating_add(named).saturating_add(group).saturating_add(headers.bytes);
+        base64_bytes::encoded_len(self.body.0.len())
+            .saturating_add(bytes.saturating_mul(LONGEST_CHARACTER))
+            .saturating_add(headers.values.saturating_mul(LONGEST_VALUE))
+            .saturating_add(LONGEST_MEMBERS)
     }
 
     fn body_text(&self) -> Option<&str> {
@@ -305,7 +352,73 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
-    use crate::properties::PropertyText;
+    use crate::header_value::{Decimal, Float64};
+    use crate::properties::{MessageType, MqLong, PropertyText};
+
+    #[test]
+    fn the_longest_forms_of_all_members_are_within_the_bound() {
+        let long = |length| "\u{1}".repeat(length);
+        let text = || PropertyText::try_from(long(255)).ok();
+        let id = GroupId::Bytes(Base64Bytes(vec![0xff; 24]));
+        let headers = [
+            HeaderValue::Float64(Float64::from(f64::MIN)),
+            HeaderValue::Float64(Float64::from(-f64::MIN_POSITIVE)),
+            HeaderValue::Decimal(Decimal { scale: 255, digits: u32::MAX }),
+            HeaderValue::Int64(i64::MIN),
+            HeaderValue::Time(Time::from_seconds(u64::MAX)),
+            HeaderValue::Null,
+            HeaderValue::TextBytes(vec![0xff; 40]),
+            HeaderValue::Text(long(40)),
+            HeaderValue::Array(vec![HeaderValue::UInt8(1); 9]),
+            HeaderValue::Table(BTreeMap::from([(long(9), HeaderValue::Bytes(vec![0; 9]))])),
+            HeaderValue::Table(BTreeMap::from([("time".to_owned(), HeaderValue::Text("noon".to_owned()))])),
+        ];
+        let message = ReceivedMessage {
+            msg_id: Some(vec![0xff; 24]),
+            correl_id: Some(vec![0xff; 255]),
+            body: MessageBody(long(80).into_bytes()),
+            headers: headers
+                .into_iter()
+                .enumerate()
+                .map(|(at, value)| (format!("{at}\u{1}"), value))
+                .collect(),
+            priority: u8::MAX,
+            expiry_ms: Some(u64::MAX),
+            backout_count: u64::MAX,
+            put_at: Some(Timestamp::MAX),
+            format: Some(long(30)),
+            exchange: Some(long(255)),
+            routing_key: Some(long(255)),
+            delivery_count: Some(u64::MAX),
+            user_id: Some(long(255)),
+            cluster_id: Some(long(255)),
+            properties: Properties {
+                reply_to: text(),
+                reply_to_queue_manager: None,
+                message_type: Some(MessageType::Datagram),
+                content_type: text(),
+                content_encoding: text(),
+                kind: text(),
+                app_id: text(),
+                group: Some(Group { id, sequence: GroupSequence::try_from(999_999_999).ok(), last: true }),
+                timestamp: Some(Time::from_seconds(u64::MAX)),
+                report: MqLong::try_from(i64::from(i32::MIN)).ok(),
+                feedback: MqLong::try_from(i64::from(i32::MIN)).ok(),
+            },
+            ccsid: Some(i32::MIN),
+            encoding: Some(i32::MIN),
+            ..ReceivedMessage::default()
+        };
+        assert!(message.carried_size() <= message.carried_at_most());
+        // The same without what weighs much, so that only the constant is left.
+        let bare = ReceivedMessage {
+            headers: BTreeMap::new(),
+            body: MessageBody::default(),
+            text: BodyAsText::Unknown,
+            ..message
+        };
+        assert!(bare.carried_size() <= bare.carried_at_most());
+    }
 
     proptest! {
         #[test]
@@ -342,6 +455,7 @@ mod tests {
             let escapes = json.bytes().filter(|byte| matches!(byte, b'"' | b'\\')).count();
             prop_assert_eq!(message.carried_size(), json.len() + escapes);
             prop_assert!(message.carried_size() <= ReceivedMessage::most_carried(message.body.0.len()));
+            prop_assert!(message.carried_size() <= message.carried_at_most());
             let stored = StoredBody { url: "/messages/bodies/1".to_owned(), size: 80, sha256: "ab".repeat(32) };
             let stored = message.with_stored_body(&stored);
             let json = serde_json::to_string(&stored).unwrap();
