@@ -16,8 +16,8 @@ use crate::errors::During;
 use crate::mqi::Connection;
 use crate::outgoing::selected;
 use crate::pools::Pools;
-use crate::session::{Failure, Session};
-use crate::taking::{self, Plan, Taken};
+use crate::session::{Failure, Session, Told};
+use crate::taking::{self, Plan, Selection, Taken, Wait};
 
 /// What the queue manager says of an expression that it cannot select by.
 const OF_EXPRESSIONS: [MQLONG; 5] = [
@@ -39,24 +39,24 @@ pub(crate) async fn fetch(
     max_bytes: usize,
     deadline: Deadline,
 ) -> Result<Box<dyn UnitOfWork>, BrokerError> {
-    let session = pools.acquire(access, deadline).await?;
-    let (plan, wait) = match plan(queue, command, max_bytes, deadline) {
-        Ok(planned) => planned,
-        Err(error) => {
-            session.finish();
-            return Err(error);
-        }
+    let selection = selection(command)?;
+    let job = |session: &Session| {
+        let plan = plan(queue, command, selection.clone(), max_bytes, deadline);
+        let abandoned = session.abandoned();
+        move |connection: &Connection, told: Told<_>| taking::take(connection, &plan, &abandoned, told)
     };
-    let abandoned = session.abandoned();
-    let taken = session.call(deadline, move |connection| taking::take(connection, &plan, &abandoned)).await;
-    let mut taken = match taken {
+    let (session, begun) = pools.begin(access, deadline, job).await?;
+    let taken = match begun {
+        Ok(taken) => session.answer(taken, deadline).await,
+        Err(failure) => Err(failure),
+    };
+    let taken = match taken {
         Ok(taken) => taken,
         Err(failure) => {
             let error = fail_to_get(session, failure, queue, deadline).await;
             return Err(if is_about_expression(failure) { error.at("/selector/expression") } else { error });
         }
     };
-    wait.tell(&mut taken.consumed);
     if taken.first_is_too_large && taken.moved == 0 {
         let _ = session.back_out(deadline).await;
         return Err(BrokerError::too_large(format!(
@@ -79,48 +79,40 @@ fn is_about_expression(failure: Failure) -> bool {
     matches!(failure, Failure::Refused(refusal) if OF_EXPRESSIONS.contains(&refusal.reason))
 }
 
-/// The wait that is applied.
-struct Wait {
-    seconds: u32,
-    is_cut: bool,
-}
-
-impl Wait {
-    fn tell(&self, consumed: &mut Consumed) {
-        consumed.wait_seconds_applied = self.seconds;
-        if self.is_cut {
-            consumed.warnings.push("the wait was cut short by the time that the request has".to_owned());
-        }
-    }
-}
-
-fn plan(
-    queue: &QueueName,
-    command: &ConsumeCommand,
-    max_bytes: usize,
-    deadline: Deadline,
-) -> Result<(Plan, Wait), BrokerError> {
+fn selection(command: &ConsumeCommand) -> Result<Selection, BrokerError> {
     let id = |bytes: Option<&mq::IdBytes>, member: &str| {
         bytes.map(|bytes| selected(&bytes.0, format!("/selector/{member}"))).transpose()
     };
-    let asked = Duration::from_secs(command.wait_seconds.get().into());
-    let available = deadline.earlier_by(WAIT_MARGIN).remaining();
-    let wait = asked.min(available);
-    let plan = Plan {
-        queue: queue.as_str().to_owned(),
-        most: usize::try_from(command.max_messages.get()).unwrap_or(usize::MAX),
-        max_bytes,
+    Ok(Selection {
         message_id: id(command.selector.msg_id_base64.as_ref(), "msgIdBase64")?,
         correlation_id: id(command.selector.correl_id_base64.as_ref(), "correlIdBase64")?,
         expression: command.selector.expression.as_ref().map(|text| text.as_str().to_owned()),
+    })
+}
+
+/// What is done on a connection that is there now.
+fn plan(
+    queue: &QueueName,
+    command: &ConsumeCommand,
+    selection: Selection,
+    max_bytes: usize,
+    deadline: Deadline,
+) -> Plan {
+    let asked = Duration::from_secs(command.wait_seconds.get().into());
+    let available = deadline.earlier_by(WAIT_MARGIN).remaining();
+    let wait = asked.min(available);
+    Plan {
+        queue: queue.as_str().to_owned(),
+        most: usize::try_from(command.max_messages.get()).unwrap_or(usize::MAX),
+        max_bytes,
+        selection,
         convert: command.convert,
         is_browse: command.mode == AckMode::Browse,
         moves_poison: command.backout == BackoutRule::Requeue && command.mode != AckMode::Take(Ack::Rollback),
+        wait: Wait { seconds: u32::try_from(wait.as_secs()).unwrap_or(u32::MAX), is_cut: available < asked },
         wait_until: Deadline::after(wait).instant().into_std(),
         stop_at: deadline.earlier_by(TAKE_MARGIN.min(deadline.remaining() / 4)).instant().into_std(),
-    };
-    let seconds = u32::try_from(wait.as_secs()).unwrap_or(u32::MAX);
-    Ok((plan, Wait { seconds, is_cut: available < asked }))
+    }
 }
 
 /// Where messages came from, for a look at it.

@@ -15,7 +15,7 @@ use crate::errors::During;
 use crate::facts::QueueManager;
 use crate::login::{Wanted, login};
 use crate::mqi::{Connection, Library, LoadError, Login, Refusal};
-use crate::session::{Idle, Session};
+use crate::session::{Failure, Idle, PROBE, Session, Told};
 use crate::settings::Settings;
 use crate::tls::{TlsInUse, TlsLease};
 use crate::worker::{Belongings, NoAnswer, Worker};
@@ -153,22 +153,52 @@ impl Pools {
         &self.settings
     }
 
-    /// A connection to the target that answers: one that is idle, or a new one. A queue manager
-    /// that cannot be reached is tried again for a while, and half of the time is kept for what the
-    /// connection is wanted for.
+    /// A connection to the target that answers: one that is idle, or a new one.
     pub(crate) async fn acquire(
         self: &Arc<Self>,
         access: &Access,
         deadline: Deadline,
     ) -> Result<Session, BrokerError> {
+        let probe = |session: &Session| {
+            let is_new = session.is_new();
+            move |connection: &Connection, told: Told<()>| {
+                // Backs out nothing, in one exchange.
+                let _ = told.send(if is_new { Ok(()) } else { connection.back_out() });
+            }
+        };
+        let (session, answer) = self.begin(access, deadline, probe).await?;
+        match answer {
+            Ok(()) => Ok(session),
+            Err(failure) => Err(session.fail(failure, During::Connection, deadline).await),
+        }
+    }
+
+    /// Begins an operation on a connection to the target: on one that is idle, or on a new one. The
+    /// operation's own first call shows whether an idle one still answers. If it does not, the
+    /// operation begins on another connection, with another job. A queue manager that cannot be
+    /// reached is tried again for a while, and half of the time is kept for what the connection is
+    /// wanted for.
+    ///
+    /// # Errors
+    /// If there is no connection. How the first call ended is given with the session.
+    pub(crate) async fn begin<T, J>(
+        self: &Arc<Self>,
+        access: &Access,
+        deadline: Deadline,
+        job: impl Fn(&Session) -> J,
+    ) -> Result<(Session, Result<T, Failure>), BrokerError>
+    where
+        T: Send + 'static,
+        J: FnOnce(&Connection, Told<T>) + Send + 'static,
+    {
         let started = Instant::now();
         let login = login(access, &self.settings)?;
         let key = Arc::new(Key::of(access));
         let retry_until = deadline.min(self.settings.retry_for.min(deadline.remaining() / 2));
         let (mut delay, mut attempts) = (FIRST_DELAY, 1_u32);
         loop {
-            let error = match self.attempt(&key, &login, deadline).await {
-                Ok(session) => return Ok(session),
+            let error = match self.attempt(&key, &login, deadline, &job).await {
+                Ok(begun) => return Ok(begun),
                 Err(error) => error,
             };
             if !is_worth_another_attempt(&error) || delay >= retry_until.remaining() {
@@ -180,24 +210,35 @@ impl Pools {
         }
     }
 
-    async fn attempt(
+    async fn attempt<T, J>(
         self: &Arc<Self>,
         key: &Arc<Key>,
         login: &Wanted,
         deadline: Deadline,
-    ) -> Result<Session, BrokerError> {
+        job: impl Fn(&Session) -> J,
+    ) -> Result<(Session, Result<T, Failure>), BrokerError>
+    where
+        T: Send + 'static,
+        J: FnOnce(&Connection, Told<T>) + Send + 'static,
+    {
         loop {
             match self.admit(|| self.take_idle(key), deadline).await? {
                 Admitted::Idle(idle) => {
-                    if let Some(session) = idle.revive(Arc::clone(self), deadline).await {
-                        return Ok(session);
+                    let session = idle.into_session(Arc::clone(self));
+                    let answer = session.first(deadline.min(PROBE), job(&session)).await;
+                    match answer {
+                        Err(failure) if failure.is_of_a_lost_connection() => tracing::info!(
+                            event_type = "connection.lost",
+                            "a connection did not answer after being idle"
+                        ),
+                        answer => return Ok((session, answer)),
                     }
-                    tracing::info!(
-                        event_type = "connection.lost",
-                        "a connection did not answer after being idle"
-                    );
                 }
-                Admitted::New(permit) => return self.connect(key, login, permit, deadline).await,
+                Admitted::New(permit) => {
+                    let session = self.connect(key, login, permit, deadline).await?;
+                    let answer = session.first(deadline, job(&session)).await;
+                    return Ok((session, answer));
+                }
             }
         }
     }

@@ -10,7 +10,7 @@ use tokio::sync::oneshot;
 
 use crate::mqi::{Connection, Object, Properties, PropertyValue, Refusal};
 use crate::outgoing::Prepared;
-use crate::session::{Failure, Session};
+use crate::session::{Failure, Told};
 use crate::worker::{NoAnswer, wait_for};
 
 /// The property in which each message says which of its produce's it is.
@@ -34,13 +34,11 @@ pub(crate) struct Handed {
 /// A put that was refused, and the message's number in its produce.
 type RefusedPut = (Refusal, u64);
 
-type Answer<T> = oneshot::Sender<Result<T, Refusal>>;
-
 enum Step {
     Put(Vec<Prepared>, oneshot::Sender<Result<Handed, RefusedPut>>),
     /// The last messages of a unit of work.
     PutAndCommit(Vec<Prepared>, Arc<Decision>, oneshot::Sender<Result<Handed, Refused>>),
-    Commit(Answer<()>),
+    Commit(Told<()>),
 }
 
 /// Whether a unit of work is committed, which the thread decides when it comes to the commit, or
@@ -72,19 +70,11 @@ pub(crate) enum Unfinished {
 }
 
 impl Putting {
-    /// Opens the queue. With `sets_context` the messages say themselves who put them and when.
-    pub(crate) async fn open(
-        session: &Session,
-        queue: &str,
-        sets_context: bool,
-        deadline: Deadline,
-    ) -> Result<Self, Failure> {
-        let (steps, todo) = mpsc::channel();
-        let (opened, is_open) = oneshot::channel();
+    /// The job that opens the queue, and puts what the one who is told says then. With
+    /// `sets_context` the messages say themselves who put them and when.
+    pub(crate) fn job(queue: &str, sets_context: bool) -> impl FnOnce(&Connection, Told<Self>) + use<> {
         let queue = queue.to_owned();
-        session.begin(move |connection| work(connection, &queue, sets_context, opened, &todo))?;
-        wait_for(is_open, deadline).await??;
-        Ok(Self { steps })
+        move |connection, told| work(connection, &queue, sets_context, told)
     }
 
     /// Puts messages into the unit of work.
@@ -140,13 +130,7 @@ impl Putting {
 }
 
 /// What the thread does until nobody tells it any more.
-fn work(
-    connection: &Connection,
-    queue: &str,
-    sets_context: bool,
-    opened: Answer<()>,
-    todo: &mpsc::Receiver<Step>,
-) {
+fn work(connection: &Connection, queue: &str, sets_context: bool, told: Told<Putting>) {
     let (to_open, to_put) = match sets_context {
         true => {
             (mqi::MQOO_OUTPUT | mqi::MQOO_SET_ALL_CONTEXT, mqi::MQPMO_SYNCPOINT | mqi::MQPMO_SET_ALL_CONTEXT)
@@ -156,11 +140,13 @@ fn work(
     let queue = match Object::open_queue(connection, queue, to_open) {
         Ok(queue) => queue,
         Err(refusal) => {
-            let _ = opened.send(Err(refusal));
+            let _ = told.send(Err(refusal));
             return;
         }
     };
-    let _ = opened.send(Ok(()));
+    // If nobody waits any more, the channel is closed, and the loop ends at once.
+    let (steps, todo) = mpsc::channel();
+    let _ = told.send(Ok(Putting { steps }));
     let mut last = None;
     for step in todo {
         match step {

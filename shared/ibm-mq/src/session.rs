@@ -5,16 +5,21 @@ use std::sync::atomic::AtomicBool;
 use std::time::{Duration, Instant};
 
 use clock::{Deadline, Moment};
+use libmqm_sys as mqi;
 use mq::BrokerError;
+use tokio::sync::oneshot;
 
 use crate::errors::{During, Uncommitted};
 use crate::facts::QueueManager;
-use crate::mqi::{Connection, Refusal};
+use crate::mqi::{Connection, Refusal, Verb};
 use crate::pools::{InUse, Key, Pools};
-use crate::worker::{NoAnswer, Worker};
+use crate::worker::{NoAnswer, Worker, wait_for};
 
 /// How long a connection that was idle may take to answer before another one is opened.
-const PROBE: Duration = Duration::from_secs(1);
+pub(crate) const PROBE: Duration = Duration::from_secs(1);
+
+/// Where a job on the connection's thread says what its first call came to.
+pub(crate) type Told<T> = oneshot::Sender<Result<T, Refusal>>;
 
 /// A connection in use. Dropping it ends the connection, and backs out what is open on it.
 pub(crate) struct Session {
@@ -22,6 +27,8 @@ pub(crate) struct Session {
     queue_manager: Option<Arc<QueueManager>>,
     pools: Arc<Pools>,
     in_use: InUse,
+    /// Whether it was opened for this operation, and answered then.
+    is_new: bool,
 }
 
 /// A connection that nobody uses.
@@ -51,6 +58,18 @@ impl Failure {
         }
     }
 
+    /// Whether the first call on a connection that was idle shows that it is of no use any more.
+    /// That the queue manager is quiescing is an answer, which another connection would not change.
+    pub(crate) fn is_of_a_lost_connection(self) -> bool {
+        match self {
+            Self::Refused(Refusal { reason: mqi::MQRC_Q_MGR_QUIESCING, .. }) => false,
+            // What is left open on it cannot be undone.
+            Self::Refused(Refusal { verb: Verb::BackOut, .. }) => true,
+            Self::Refused(refusal) => !refusal.spares_the_connection(),
+            Self::NoAnswer(_) => true,
+        }
+    }
+
     pub(crate) fn into_error(self, during: During<'_>) -> BrokerError {
         match self {
             Self::Refused(refusal) => refusal.into_error(during),
@@ -70,7 +89,11 @@ impl Session {
         key: Arc<Key>,
     ) -> Self {
         let in_use = InUse::new(&pools, key);
-        Self { worker, queue_manager, pools, in_use }
+        Self { worker, queue_manager, pools, in_use, is_new: true }
+    }
+
+    pub(crate) fn is_new(&self) -> bool {
+        self.is_new
     }
 
     /// What the queue manager said of itself when it was connected to, unless the user may not ask.
@@ -100,14 +123,43 @@ impl Session {
         Ok(self.worker.run(deadline, job).await??)
     }
 
+    /// Begins the operation's job on the connection's thread, and waits until it has told what its
+    /// first call came to. What an earlier operation may have left open is backed out before.
+    ///
+    /// # Errors
+    /// What the first call ended with, or that there was no answer in time.
+    pub(crate) async fn first<T: Send + 'static>(
+        &self,
+        deadline: Deadline,
+        job: impl FnOnce(&Connection, Told<T>) + Send + 'static,
+    ) -> Result<T, Failure> {
+        let (told, answer) = oneshot::channel();
+        self.begin(move |connection| match connection.back_out_leftovers() {
+            Ok(()) => job(connection, told),
+            Err(refusal) => {
+                let _ = told.send(Err(refusal));
+            }
+        })?;
+        self.answer(answer, deadline).await
+    }
+
+    /// Waits for what a job on the connection's thread answers later.
+    pub(crate) async fn answer<T>(
+        &self,
+        answer: oneshot::Receiver<Result<T, Refusal>>,
+        deadline: Deadline,
+    ) -> Result<T, Failure> {
+        Ok(wait_for(answer, deadline).await??)
+    }
+
     /// Begins a job on the connection's thread, which is told what to do while it runs.
     pub(crate) fn begin(&self, job: impl FnOnce(&Connection) + Send + 'static) -> Result<(), Failure> {
         Ok(self.worker.begin(job)?)
     }
 
-    /// Keeps the connection, on which no unit of work may be open, for the next request.
+    /// Keeps the connection for the next request. No unit of work may be open on it.
     pub(crate) fn finish(self) {
-        let Self { worker, queue_manager, pools, in_use } = self;
+        let Self { worker, queue_manager, pools, in_use, .. } = self;
         let key = in_use.end();
         let idle = Idle { key, since: Instant::now(), last_used: Moment::now(), worker, queue_manager };
         pools.keep(idle);
@@ -139,11 +191,10 @@ impl Idle {
         self.last_used.age() > heartbeat * 2
     }
 
-    /// Puts it into use if it answers. A queue manager may have been restarted since.
-    pub(crate) async fn revive(self, pools: Arc<Pools>, deadline: Deadline) -> Option<Session> {
+    /// Puts it into use. Whether it still answers is not known: a queue manager may have been
+    /// restarted since.
+    pub(crate) fn into_session(self, pools: Arc<Pools>) -> Session {
         let session = Session::new(self.worker, self.queue_manager, pools, self.key);
-        // Backs out nothing, in one exchange.
-        let answer = session.call(deadline.min(PROBE), Connection::back_out).await;
-        answer.is_ok().then_some(session)
+        Session { is_new: false, ..session }
     }
 }

@@ -5,17 +5,18 @@
 //! the queue. From there on each message is looked at and locked, and got from under the cursor if
 //! it fits. So what does not fit was never taken, and its backout count stays.
 
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use libmqm_sys::{self as mqi, MQLONG};
 use mq::{Consumed, ReceivedMessage};
+use tokio::sync::oneshot;
 
 use crate::doubt::{self, Evidence};
 use crate::incoming::received;
 use crate::mqi::{Connection, Got, Object, Properties, Refusal, Take};
 use crate::poison::{Poison, Verdict};
+use crate::session::Told;
 
 /// How long one call may block. A call that blocks cannot be stopped.
 const SLICE: Duration = Duration::from_millis(500);
@@ -40,18 +41,32 @@ pub(crate) struct Plan {
     pub(crate) queue: String,
     pub(crate) most: usize,
     pub(crate) max_bytes: usize,
-    pub(crate) message_id: Option<mqi::MQBYTE24>,
-    pub(crate) correlation_id: Option<mqi::MQBYTE24>,
-    /// Properties that messages have to have.
-    pub(crate) expression: Option<String>,
+    pub(crate) selection: Selection,
     pub(crate) convert: bool,
     pub(crate) is_browse: bool,
     /// Whether messages past the backout threshold are moved.
     pub(crate) moves_poison: bool,
+    pub(crate) wait: Wait,
     /// Until when a first message is waited for.
     pub(crate) wait_until: Instant,
     /// Until when messages are taken.
     pub(crate) stop_at: Instant,
+}
+
+/// Which messages are wanted, if not all.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Selection {
+    pub(crate) message_id: Option<mqi::MQBYTE24>,
+    pub(crate) correlation_id: Option<mqi::MQBYTE24>,
+    /// Properties that messages have to have.
+    pub(crate) expression: Option<String>,
+}
+
+/// The wait that is applied.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Wait {
+    pub(crate) seconds: u32,
+    pub(crate) is_cut: bool,
 }
 
 /// What was taken. It is in the connection's unit of work.
@@ -66,29 +81,50 @@ pub(crate) struct Taken {
     pub(crate) first_is_too_large: bool,
 }
 
-/// Takes or shows messages as `plan` says, until it is `abandoned`.
-pub(crate) fn take(
-    connection: &Connection,
-    plan: &Plan,
-    abandoned: &Arc<AtomicBool>,
-) -> Result<Taken, Refusal> {
-    let mut careful = plan.is_browse;
-    loop {
-        let mut taking = Taking::open(connection, plan, careful)?;
-        match taking.run(abandoned)? {
-            Ended::Done => return Ok(taking.taken),
-            Ended::MustLook => {
-                // What was taken goes back, and is taken again after a look at each.
-                drop(taking);
-                connection.back_out()?;
-                careful = true;
-            }
+impl Taken {
+    fn nothing(plan: &Plan) -> Self {
+        let mut taken = Self::default();
+        taken.consumed.wait_seconds_applied = plan.wait.seconds;
+        if plan.wait.is_cut {
+            let warning = "the wait was cut short by the time that the request has";
+            taken.consumed.warnings.push(warning.to_owned());
         }
+        taken
     }
 }
 
+/// Opens the queue, and tells where what is taken or shown will come. Takes or shows messages as
+/// `plan` says then, until it is `abandoned`.
+pub(crate) fn take(
+    connection: &Connection,
+    plan: &Plan,
+    abandoned: &AtomicBool,
+    told: Told<oneshot::Receiver<Result<Taken, Refusal>>>,
+) {
+    let mut taking = match Taking::open(connection, plan) {
+        Ok(taking) => taking,
+        Err(refusal) => {
+            let _ = told.send(Err(refusal));
+            return;
+        }
+    };
+    let (answer, taken) = oneshot::channel();
+    if told.send(Ok(taken)).is_err() {
+        // Nobody waits any more.
+        return;
+    }
+    let ended = taking.run_to_the_end(abandoned);
+    let taken = ended.map(|()| std::mem::take(&mut taking.taken));
+    if plan.is_browse {
+        // Nothing else is done on the connection, so the queue is closed before it is free.
+        drop(taking);
+    }
+    // Otherwise it is closed while the caller works, and before the commit.
+    let _ = answer.send(taken);
+}
+
 fn open<'c>(connection: &'c Connection, plan: &Plan, options: MQLONG) -> Result<Object<'c>, Refusal> {
-    match &plan.expression {
+    match &plan.selection.expression {
         Some(expression) => Object::open_selection(connection, &plan.queue, options, expression),
         None => Object::open_queue(connection, &plan.queue, options),
     }
@@ -110,8 +146,37 @@ struct Taking<'c> {
     careful: bool,
     is_first_look: bool,
     buffer: Vec<u8>,
-    size: usize,
+    room: Room,
     taken: Taken,
+}
+
+/// How much of the answer the messages take. What each takes at most is known at once, and what it
+/// does take is counted once that matters: when by the first sum half of the answer is full.
+#[derive(Debug, Default)]
+struct Room {
+    /// What is known exactly, of so many messages.
+    exact: usize,
+    counted: usize,
+    /// What the others take at most.
+    at_most: usize,
+}
+
+impl Room {
+    fn left(&mut self, messages: &[ReceivedMessage], max_bytes: usize) -> usize {
+        let left = |room: &Self| max_bytes.saturating_sub(room.exact.saturating_add(room.at_most));
+        if self.at_most > 0 && left(self) < max_bytes / 2 {
+            let others = messages.get(self.counted..).unwrap_or_default();
+            self.exact += others.iter().map(ReceivedMessage::carried_size).sum::<usize>();
+            (self.counted, self.at_most) = (messages.len(), 0);
+        }
+        left(self)
+    }
+}
+
+impl Drop for Taking<'_> {
+    fn drop(&mut self) {
+        self.connection.keep_buffer(std::mem::take(&mut self.buffer));
+    }
 }
 
 /// A message that came, or why none did.
@@ -125,26 +190,34 @@ enum Next {
 }
 
 impl<'c> Taking<'c> {
-    fn open(connection: &'c Connection, plan: &'c Plan, careful: bool) -> Result<Self, Refusal> {
-        let mut options = 0;
-        if !plan.is_browse {
-            options |= mqi::MQOO_INPUT_SHARED | mqi::MQOO_SAVE_ALL_CONTEXT;
-        }
-        if careful {
-            options |= mqi::MQOO_BROWSE;
-        }
+    fn open(connection: &'c Connection, plan: &'c Plan) -> Result<Self, Refusal> {
+        let options = match plan.is_browse {
+            true => mqi::MQOO_BROWSE,
+            false => mqi::MQOO_INPUT_SHARED | mqi::MQOO_SAVE_ALL_CONTEXT,
+        };
         Ok(Self {
             plan,
             connection,
             queue: open(connection, plan, options)?,
             properties: Properties::new(connection)?,
             poison: Poison::new(connection, &plan.queue),
-            careful,
+            careful: plan.is_browse,
             is_first_look: true,
-            buffer: vec![0; 64 * 1024],
-            size: 0,
-            taken: Taken::default(),
+            buffer: connection.take_buffer(),
+            room: Room::default(),
+            taken: Taken::nothing(plan),
         })
+    }
+
+    fn run_to_the_end(&mut self, abandoned: &AtomicBool) -> Result<(), Refusal> {
+        while let Ended::MustLook = self.run(abandoned)? {
+            // What was taken goes back, and is taken again after a look at each.
+            self.connection.back_out()?;
+            self.look_from_now_on()?;
+            self.room = Room::default();
+            self.taken = Taken::nothing(self.plan);
+        }
+        Ok(())
     }
 
     fn run(&mut self, abandoned: &AtomicBool) -> Result<Ended, Refusal> {
@@ -173,13 +246,13 @@ impl<'c> Taking<'c> {
         Ok(Ended::Done)
     }
 
-    fn left(&self) -> usize {
-        self.plan.max_bytes.saturating_sub(self.size)
+    fn left(&mut self) -> usize {
+        self.room.left(&self.taken.consumed.messages, self.plan.max_bytes)
     }
 
     fn keep(&mut self, md: &mqi::MQMD, message: ReceivedMessage, size: usize) {
         doubt::remember(&mut self.taken.evidence, md);
-        self.size += size;
+        self.room.at_most += size;
         self.taken.consumed.messages.push(message);
     }
 
@@ -189,6 +262,7 @@ impl<'c> Taking<'c> {
         let options = mqi::MQOO_INPUT_SHARED | mqi::MQOO_SAVE_ALL_CONTEXT | mqi::MQOO_BROWSE;
         self.queue = open(self.connection, self.plan, options)?;
         self.careful = true;
+        self.is_first_look = true;
         Ok(())
     }
 
@@ -274,8 +348,8 @@ impl<'c> Taking<'c> {
         let take = Take {
             options,
             wait: MQLONG::try_from(wait.as_millis()).unwrap_or(MQLONG::MAX),
-            message_id: self.plan.message_id.filter(|_| !is_by_cursor),
-            correlation_id: self.plan.correlation_id.filter(|_| !is_by_cursor),
+            message_id: self.plan.selection.message_id.filter(|_| !is_by_cursor),
+            correlation_id: self.plan.selection.correlation_id.filter(|_| !is_by_cursor),
             convert: self.plan.convert,
         };
         loop {
@@ -303,7 +377,11 @@ impl<'c> Taking<'c> {
         let properties = self.properties.read(self.plan.max_bytes.min(MOST_PROPERTIES))?;
         let is_beyond = properties.is_none();
         let message = received(&md, properties.unwrap_or_default(), body);
-        let size = if is_beyond { usize::MAX } else { message.carried_size() };
+        let size = match message.carried_at_most() {
+            _ if is_beyond => usize::MAX,
+            at_most if at_most <= self.left() => at_most,
+            _ => message.carried_size(),
+        };
         if let Some(reason) = warning {
             self.warn(reason);
         }

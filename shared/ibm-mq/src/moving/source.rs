@@ -21,9 +21,6 @@ const MOST_EXAMINED: u64 = 10_000;
 /// A unit of work ends with so many bytes: it occupies the queue manager's log until then.
 const UNIT_BYTES: usize = 16 * 1024 * 1024;
 
-/// The buffer that every message is looked at with. One that is longer is looked at again.
-const BUFFER: usize = 64 * 1024;
-
 /// What is to be moved.
 pub(super) struct Plan {
     pub(super) queue: QueueName,
@@ -70,6 +67,7 @@ pub(super) struct Source<'c> {
     /// not moved.
     left: u64,
     has_more: bool,
+    /// What every message is looked at with. One that is longer is looked at again.
     buffer: Vec<u8>,
     report: MoveReport,
     is_over: bool,
@@ -109,7 +107,7 @@ impl<'c> Source<'c> {
             is_first_look: true,
             left: depth.unwrap_or(MOST_EXAMINED).min(MOST_EXAMINED),
             has_more: depth.is_some_and(|depth| depth > MOST_EXAMINED),
-            buffer: vec![0; BUFFER],
+            buffer: connection.take_buffer(),
             report: MoveReport::default(),
             is_over: false,
         };
@@ -323,6 +321,12 @@ impl<'c> Source<'c> {
         if self.route.is_closed() {
             self.end(self.left > 0 || self.has_more);
         }
+    }
+}
+
+impl Drop for Source<'_> {
+    fn drop(&mut self) {
+        self.connection.keep_buffer(std::mem::take(&mut self.buffer));
     }
 }
 

@@ -1,6 +1,7 @@
 //! One connection to a queue manager.
 #![allow(unsafe_code)]
 
+use std::cell::{Cell, RefCell};
 use std::fmt;
 use std::marker::PhantomData;
 use std::path::PathBuf;
@@ -56,6 +57,9 @@ pub(crate) struct Login {
     pub(crate) heartbeat: MQLONG,
 }
 
+/// How long the buffer is that bodies are read to. A message that does not fit takes a longer one.
+pub(crate) const BUFFER: usize = 64 * 1024;
+
 /// How often a connection that ends tries to back out.
 const BACK_OUTS: usize = 3;
 
@@ -77,6 +81,10 @@ pub(crate) struct Connection {
     /// What the connection occupies. It is given back once the connection has ended, and never if
     /// it is left open.
     occupied: Option<Box<dyn Occupied>>,
+    /// Whether a message may have been put or got since the last commit or backout.
+    has_unit_of_work: Cell<bool>,
+    /// Where bodies are read to, between the operations that read any.
+    buffer: RefCell<Vec<u8>>,
     /// Other threads must not use the handle.
     thread: PhantomData<*const ()>,
 }
@@ -154,7 +162,14 @@ impl Connection {
             return Err(refusal);
         }
         // A warning that is not harmless came with a connection, which ends here then.
-        let this = Self { library, handle, occupied: Some(Box::new(occupied)), thread: PhantomData };
+        let this = Self {
+            library,
+            handle,
+            occupied: Some(Box::new(occupied)),
+            has_unit_of_work: Cell::new(false),
+            buffer: RefCell::default(),
+            thread: PhantomData,
+        };
         checked.map(|_| this)
     }
 
@@ -175,7 +190,34 @@ impl Connection {
         let Codes { mut completion, mut reason } = Codes::UNSET;
         // SAFETY: the handle is open, and this is its thread.
         unsafe { self.library.functions().MQCMIT(self.handle, &mut completion, &mut reason) };
-        Codes { completion, reason }.check(Verb::Commit).map(drop)
+        Codes { completion, reason }.check(Verb::Commit)?;
+        self.has_unit_of_work.set(false);
+        Ok(())
+    }
+
+    /// A call that may put or get a message in the unit of work is about to be made.
+    pub(super) fn begins_unit_of_work(&self) {
+        self.has_unit_of_work.set(true);
+    }
+
+    /// Backs out what an earlier operation may have left open, so that nobody commits it with work
+    /// of their own.
+    pub(crate) fn back_out_leftovers(&self) -> Result<(), Refusal> {
+        if self.has_unit_of_work.get() { self.back_out() } else { Ok(()) }
+    }
+
+    /// A buffer of at least [`BUFFER`] bytes, of unknown content.
+    pub(crate) fn take_buffer(&self) -> Vec<u8> {
+        let mut buffer = self.buffer.take();
+        buffer.resize(buffer.len().max(BUFFER), 0);
+        buffer
+    }
+
+    /// Keeps a buffer for the next operation, unless a message has made it longer than usual.
+    pub(crate) fn keep_buffer(&self, buffer: Vec<u8>) {
+        if buffer.len() == BUFFER {
+            self.buffer.replace(buffer);
+        }
     }
 
     /// Whether nothing is open any more: backed out, or ended with the connection.
@@ -199,7 +241,9 @@ impl Connection {
         let Codes { mut completion, mut reason } = Codes::UNSET;
         // SAFETY: the handle is open, and this is its thread.
         unsafe { self.library.functions().MQBACK(self.handle, &mut completion, &mut reason) };
-        Codes { completion, reason }.check(Verb::BackOut).map(drop)
+        Codes { completion, reason }.check(Verb::BackOut)?;
+        self.has_unit_of_work.set(false);
+        Ok(())
     }
 }
 

@@ -128,6 +128,9 @@ impl<'c> Object<'c> {
     ) -> Result<Option<MQLONG>, Refusal> {
         let mut pmo = structures::put_options();
         pmo.Options = options | mq::MQPMO_FAIL_IF_QUIESCING;
+        if options & mq::MQPMO_SYNCPOINT != 0 {
+            self.connection.begins_unit_of_work();
+        }
         pmo.OriginalMsgHandle = properties.map_or(mq::MQHM_NONE, Properties::handle);
         pmo.Context = context.map_or(mq::MQHO_NONE, |object| object.handle);
         let Codes { mut completion, mut reason } = Codes::UNSET;
@@ -159,6 +162,9 @@ impl<'c> Object<'c> {
         let mut md = structures::descriptor();
         let mut gmo = structures::get_options();
         gmo.Options = take.options | mq::MQGMO_FAIL_IF_QUIESCING | mq::MQGMO_PROPERTIES_IN_HANDLE;
+        if take.options & mq::MQGMO_SYNCPOINT != 0 {
+            self.connection.begins_unit_of_work();
+        }
         if take.wait > 0 {
             gmo.Options |= mq::MQGMO_WAIT;
             gmo.WaitInterval = take.wait;

@@ -20,7 +20,7 @@ use crate::outgoing::{self, Context, Prepared, Preparer};
 use crate::pools::Pools;
 use crate::produce::end::{Place, Stop};
 use crate::putting::{Handed, Putting, Unfinished};
-use crate::session::Session;
+use crate::session::{Failure, Session};
 
 /// How many messages, and how many bytes of them, go to the connection's thread at once.
 const BATCH: usize = 256;
@@ -45,6 +45,8 @@ const MARGIN: Duration = Duration::from_millis(500);
 /// A connection on which nothing has been put yet.
 pub(crate) struct Connected<'a> {
     session: Session,
+    /// The queue, or what the queue manager said when it was to be opened.
+    opened: Result<Putting, Failure>,
     pools: Arc<Pools>,
     access: Access,
     queue: &'a QueueName,
@@ -60,8 +62,10 @@ pub(crate) async fn connect<'a>(
     deadline: Deadline,
 ) -> Result<Connected<'a>, BrokerError> {
     members::check(outgoing)?;
-    let session = pools.acquire(access, deadline).await?;
-    Ok(Connected { session, pools: Arc::clone(pools), access: access.clone(), queue, outgoing })
+    let sets_context = outgoing::sets_context(outgoing);
+    let job = |_: &Session| Putting::job(queue, sets_context);
+    let (session, opened) = pools.begin(access, deadline, job).await?;
+    Ok(Connected { session, opened, pools: Arc::clone(pools), access: access.clone(), queue, outgoing })
 }
 
 #[async_trait]
@@ -81,12 +85,16 @@ impl ReadyToPut for Connected<'_> {
 }
 
 async fn put(
-    Connected { session, pools, access, queue, outgoing }: Connected<'_>,
+    Connected { session, opened, pools, access, queue, outgoing }: Connected<'_>,
     from: u64,
     confirmed: &watch::Sender<u64>,
     deadline: Deadline,
 ) -> Result<ProduceReport, ProduceFailure> {
     let nothing = |error| ProduceFailure { error, committed: from, in_doubt: Vec::new() };
+    let putting = match opened {
+        Ok(putting) => putting,
+        Err(failure) => return Err(nothing(session.fail(failure, During::Queue(queue), deadline).await)),
+    };
     let most = session.queue_manager().map_or(USUAL_MAXUMSGS, |facts| facts.max_uncommitted.max(1));
     let Some(latencies) = Latencies::new() else {
         session.finish();
@@ -106,11 +114,6 @@ async fn put(
             session.finish();
             return Err(nothing(BrokerError::unsupported(detail)));
         }
-    };
-    let sets_context = outgoing::sets_context(outgoing);
-    let putting = match Putting::open(&session, queue, sets_context, deadline).await {
-        Ok(putting) => putting,
-        Err(failure) => return Err(nothing(session.fail(failure, During::Queue(queue), deadline).await)),
     };
     let mut producer = Producer {
         outgoing,

@@ -39,7 +39,7 @@ async fn a_connection_that_is_left_open_keeps_its_place_under_the_cap() {
     let client = manager.client_with(settings, 1);
     client.put("DEV.QUEUE.1", &texts(&["a"]), "a").await.unwrap();
     manager.fault(&json!({"verb": "MQPUT", "reason": 2053}));
-    manager.fault(&json!({"verb": "MQBACK", "nth": 2, "reason": 2102, "times": 9}));
+    manager.fault(&json!({"verb": "MQBACK", "reason": 2102, "times": 9}));
     client.put("DEV.QUEUE.1", &texts(&["b"]), "b").await.unwrap_err();
     let name = queue("DEV.QUEUE.1");
     let error = client.broker.depth(&client.access, &name, deadline()).await.unwrap_err();

@@ -2,8 +2,9 @@ use std::time::{Duration, Instant};
 
 use ibm_mq::Settings;
 use mq::{Ack, AckMode, Broker as _, BrokerError, Deadline};
+use serde_json::json;
 
-use crate::support::{QueueManager, consume, deadline, queue, texts};
+use crate::support::{QueueManager, bodies, consume, deadline, queue, texts};
 
 const COMMIT: AckMode = AckMode::Take(Ack::Commit);
 
@@ -77,6 +78,66 @@ async fn a_connection_that_was_idle_for_long_is_probed_and_replaced_if_it_is_dea
     tokio::time::sleep(Duration::from_millis(1_000)).await;
     depth().await.unwrap();
     assert_eq!((client.cap.open(), manager.connections()), (1, 1));
+}
+
+/// The open of the queue is the probe.
+#[tokio::test]
+async fn a_put_and_a_get_begin_again_on_another_connection_if_the_idle_one_is_dead() {
+    let mut manager = QueueManager::start();
+    let client = manager.client_with(Settings::default(), 1);
+    for (round, key) in ["a", "b", "c"].into_iter().enumerate() {
+        assert_eq!(client.put("DEV.QUEUE.1", &texts(&[key]), key).await.unwrap().enqueued, 1);
+        manager.kill();
+        manager.run();
+        if round == 1 {
+            manager.fault(&json!({"verb": "MQOPEN", "reason": 2162}));
+        }
+        assert_eq!(bodies(&client.take("DEV.QUEUE.1", 5).await), [key]);
+        manager.fault(&json!({"verb": "MQOPEN", "cut": true}));
+    }
+    assert_eq!((client.cap.open(), manager.depth("DEV.QUEUE.1")), (1, 0));
+}
+
+#[tokio::test]
+async fn what_the_queue_manager_says_of_the_queue_is_no_reason_for_another_connection() {
+    let manager = QueueManager::start();
+    let client = manager.client_with(Settings::default(), 1);
+    client.put("DEV.QUEUE.1", &texts(&["a"]), "a").await.unwrap();
+    for (reason, code) in [(2085, None), (2035, Some(2035)), (2045, Some(2045))] {
+        manager.fault(&json!({"verb": "MQOPEN", "reason": reason}));
+        let error = client.fetch("DEV.QUEUE.1", &consume(1, COMMIT)).await.map(drop).unwrap_err();
+        match code {
+            None => assert!(matches!(error, BrokerError::QueueNotFound { .. }), "{error}"),
+            Some(code) => assert_eq!(error.reply().map(|reply| reply.code), Some(code), "{error}"),
+        }
+        let failure = {
+            manager.fault(&json!({"verb": "MQOPEN", "reason": reason}));
+            client.put("DEV.QUEUE.1", &texts(&["b"]), "b").await.unwrap_err()
+        };
+        assert_eq!((failure.committed, client.cap.open()), (0, 1), "{failure}");
+    }
+    assert_eq!((manager.connections(), manager.depth("DEV.QUEUE.1")), (1, 1));
+}
+
+/// A connection that hangs while it is tried takes no message once it goes on.
+#[tokio::test]
+async fn a_get_that_was_given_up_while_the_queue_was_opened_takes_nothing() {
+    let manager = QueueManager::start();
+    let settings = Settings { pool_timeout: Duration::from_millis(200), ..Settings::default() };
+    let client = manager.client_with(settings, 1);
+    client.put("DEV.QUEUE.1", &texts(&["a"]), "a").await.unwrap();
+    let frozen = manager.frozen();
+    let command = consume(1, COMMIT);
+    let error = client.fetch("DEV.QUEUE.1", &command).await.map(drop).unwrap_err();
+    assert!(matches!(error, BrokerError::PoolTimeout { .. }), "{error}");
+    drop(frozen);
+    client.has_open(0).await;
+    assert_eq!(manager.depth("DEV.QUEUE.1"), 1);
+    let taken = client.take("DEV.QUEUE.1", 5).await;
+    assert_eq!(
+        (bodies(&taken), taken.messages.first().map(|message| message.backout_count)),
+        (vec!["a".to_owned()], Some(0))
+    );
 }
 
 #[tokio::test]
