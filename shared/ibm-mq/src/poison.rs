@@ -15,7 +15,17 @@ use crate::reason::Reason;
 pub(crate) struct Poison<'c> {
     connection: &'c Connection,
     queue: &'c str,
-    known: Option<Option<LocalQueue>>,
+    known: Option<Known>,
+}
+
+/// What is known of the queue.
+#[derive(Clone, Debug)]
+enum Known {
+    Local(LocalQueue),
+    /// It has no messages of its own, so nothing comes back to it.
+    Elsewhere,
+    /// The user may not ask.
+    Nothing,
 }
 
 /// What becomes of a message.
@@ -49,7 +59,15 @@ impl<'c> Poison<'c> {
         if message.backout_count == 0 {
             return Ok(Verdict::Fine);
         }
-        let Some(facts) = self.facts()? else { return Ok(Verdict::Fine) };
+        let facts = match self.known()? {
+            Known::Local(facts) => facts,
+            Known::Elsewhere => return Ok(Verdict::Fine),
+            Known::Nothing => {
+                let warning = "messages were backed out before, and whether that is past the queue's threshold is \
+                               not known: the user may not inquire the queue (+inq)";
+                return Ok(Verdict::Kept { warning: warning.to_owned() });
+            }
+        };
         if facts.backout_threshold == 0 || message.backout_count < facts.backout_threshold {
             return Ok(Verdict::Fine);
         }
@@ -89,17 +107,19 @@ impl<'c> Poison<'c> {
         }
     }
 
-    /// What the queue says of its poison, if the user may ask.
-    fn facts(&mut self) -> Result<Option<LocalQueue>, Refusal> {
-        if self.known.is_none() {
-            self.known = Some(match QueueKind::ask(self.connection, self.queue) {
-                Ok(QueueKind::Local(facts)) => Some(facts),
-                Ok(QueueKind::Elsewhere(_)) => None,
-                Err(refusal) if refusal.spares_the_connection() => None,
-                Err(refusal) => return Err(refusal),
-            });
+    /// What the queue says of its poison, which is asked once.
+    fn known(&mut self) -> Result<Known, Refusal> {
+        if let Some(known) = &self.known {
+            return Ok(known.clone());
         }
-        Ok(self.known.clone().flatten())
+        let known = match QueueKind::ask(self.connection, self.queue) {
+            Ok(QueueKind::Local(facts)) => Known::Local(facts),
+            Ok(QueueKind::Elsewhere(_)) => Known::Elsewhere,
+            Err(refusal) if refusal.spares_the_connection() => Known::Nothing,
+            Err(refusal) => return Err(refusal),
+        };
+        self.known = Some(known.clone());
+        Ok(known)
     }
 }
 

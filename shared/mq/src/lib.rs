@@ -36,6 +36,7 @@ mod secret_ref;
 mod target;
 mod template;
 mod time;
+mod warnings;
 
 pub use address::{Address, ConnName};
 pub use base64_bytes::{Base64Bytes, IdBytes};
@@ -76,3 +77,4 @@ pub use secret_ref::SecretRef;
 pub use target::{AuthSpec, BrokerKind, Endpoint, SslSpec, Target, TargetError, TargetSpec, Tls};
 pub use template::{Template, TemplateError};
 pub use time::Time;
+pub use warnings::Warnings;

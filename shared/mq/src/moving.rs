@@ -8,6 +8,7 @@ use serde::{Deserialize, Serialize};
 use crate::base64_bytes::{Base64Bytes, IdBytes};
 use crate::bounded::bounded;
 use crate::names::QueueName;
+use crate::warnings::Warnings;
 
 bounded!(
     /// How many messages a move takes at most.
@@ -102,7 +103,7 @@ pub struct MoveReport {
     /// There may be more messages to move: the time or another bound ended the move.
     pub truncated: bool,
     /// What the caller should know, for the answer's `warnings`.
-    pub warnings: Vec<String>,
+    pub warnings: Warnings,
 }
 
 impl MoveReport {

@@ -6,6 +6,7 @@ use std::collections::BTreeMap;
 use crate::address::Address;
 use crate::message::ReceivedMessage;
 use crate::target::BrokerKind;
+use crate::warnings::Warnings;
 
 /// Milliseconds from handing a message to the broker to its confirmation.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
@@ -35,7 +36,7 @@ pub struct ProduceReport {
     /// The id of the last message that this execution put.
     pub last_id: Option<Vec<u8>>,
     /// What the broker did otherwise than the caller may expect.
-    pub warnings: Vec<String>,
+    pub warnings: Warnings,
 }
 
 /// Messages in hand, and what could not be taken along.
@@ -48,7 +49,7 @@ pub struct Consumed {
     /// The wait that was applied, in seconds: the one asked for, or what the time budget left.
     pub wait_seconds_applied: u32,
     /// What the broker did otherwise than the caller may expect.
-    pub warnings: Vec<String>,
+    pub warnings: Warnings,
 }
 
 /// The state of a queue; `None` for what the broker does not report.

@@ -9,7 +9,7 @@ use lapin::options::ConfirmSelectOptions;
 use metering::{Latencies, Pacer};
 use mq::{
     Access, BrokerError, Deadline, MessageId, Outgoing, ProduceFailure, ProduceReport, ReadyToPut,
-    Transaction,
+    Transaction, Warnings,
 };
 use tokio::sync::watch;
 
@@ -210,7 +210,7 @@ impl Producer<'_> {
     fn report(&self) -> ProduceReport {
         let enqueued = self.next.saturating_sub(self.from);
         let wire_id = |index: u64| Some(self.outgoing.message_id(index).to_hex().into_bytes());
-        let mut warnings = Vec::new();
+        let mut warnings = Warnings::default();
         if self.outgoing.has_priorities() {
             warnings
                 .push("RabbitMQ honours a priority only on queues declared with x-max-priority".to_owned());

@@ -275,7 +275,9 @@ impl Relocation for Moving {
         // The messages were moved all the same.
         let unknown = || MoveReport {
             truncated: true,
-            warnings: vec!["the connection broke before it was said which messages were moved".to_owned()],
+            warnings: ["the connection broke before it was said which messages were moved".to_owned()]
+                .into_iter()
+                .collect(),
             ..MoveReport::default()
         };
         let Some(Open { session, steps }) = self.open else { return unknown() };

@@ -249,9 +249,7 @@ impl<'c> Source<'c> {
             let Reason { code, name, words, .. } = Reason::of(reason);
             let warning =
                 format!("IBM MQ warned of messages that were put on {to} ({code}, {name}). {words}");
-            if !self.report.warnings.contains(&warning) {
-                self.report.warnings.push(warning);
-            }
+            self.report.warnings.push(warning);
         }
         Ok(())
     }

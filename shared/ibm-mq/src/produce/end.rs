@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use libmqm_sys::MQLONG;
-use mq::{Access, BrokerError, MessageId, ProduceFailure, ProduceReport, QueueName};
+use mq::{Access, BrokerError, MessageId, ProduceFailure, ProduceReport, QueueName, Warnings};
 
 use super::{Producer, UNIT_BYTES};
 use crate::doubt;
@@ -34,7 +34,7 @@ impl Producer<'_> {
     pub(super) fn report(&self) -> ProduceReport {
         let enqueued = self.next.saturating_sub(self.from);
         let wire_id = |index: u64| Some(self.outgoing.message_id(index).0.to_vec());
-        let mut warnings = Vec::new();
+        let mut warnings = Warnings::default();
         if !self.transaction.enabled && self.units > 1 && self.pacer.is_none() {
             warnings.push(format!(
                 "the messages took {} units of work, because one has at most {} messages and about {UNIT_BYTES} bytes",

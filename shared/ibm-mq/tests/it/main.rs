@@ -16,6 +16,7 @@ mod connecting;
 mod consuming;
 mod in_doubt;
 mod inquiring;
+mod limits;
 mod moving;
 mod pooling;
 mod producing;

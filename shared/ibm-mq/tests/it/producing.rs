@@ -195,13 +195,13 @@ async fn what_the_queue_manager_warns_of_is_in_the_report_and_the_messages_are_t
     manager.fault(&json!({"verb": "MQPUT", "nth": 2, "times": 3, "warning": 2049}));
     let report = client.put("DEV.QUEUE.1", &in_transactions_of(2, generated(5)), "a").await.unwrap();
     assert_eq!((report.enqueued, manager.depth("DEV.QUEUE.1")), (5, 5));
-    let [warning] = report.warnings.as_slice() else { panic!("{:?}", report.warnings) };
+    let [warning] = &report.warnings[..] else { panic!("{:?}", report.warnings) };
     assert!(warning.contains("3 of the messages (2049, MQRC_PRIORITY_EXCEEDS_MAXIMUM)"), "{warning}");
     // A report option that no queue manager knows, and one that may not be unknown.
     let mut unknown = texts(&["a", "b"]);
     unknown.props.properties.report = Some(8_i64.try_into().unwrap());
     let report = client.put("DEV.QUEUE.2", &unknown, "b").await.unwrap();
-    let [warning] = report.warnings.as_slice() else { panic!("{:?}", report.warnings) };
+    let [warning] = &report.warnings[..] else { panic!("{:?}", report.warnings) };
     assert!(warning.contains("2 of the messages (2104, MQRC_UNKNOWN_REPORT_OPTION)"), "{warning}");
     unknown.props.properties.report = Some(0x0004_0000_i64.try_into().unwrap());
     let failure = client.put("DEV.QUEUE.2", &unknown, "c").await.unwrap_err();

@@ -58,6 +58,11 @@ impl QueueManager {
     /// Starts one with the queues of `local/mqm-standin/qm1.toml`, under a name and a port of its
     /// own.
     pub(crate) fn start() -> Self {
+        Self::start_with(|text| text)
+    }
+
+    /// Starts one with another configuration than the usual one.
+    pub(crate) fn start_with(change: impl FnOnce(String) -> String) -> Self {
         let files = tempfile::tempdir().unwrap();
         let directory = match std::env::var_os(DIRECTORY) {
             Some(shared) => PathBuf::from(shared),
@@ -70,7 +75,7 @@ impl QueueManager {
         let port = u16::try_from(1_024 + std::process::id() % 60_000).unwrap();
         let name = format!("QT{port}");
         let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../local/mqm-standin/qm1.toml");
-        let text = std::fs::read_to_string(source).unwrap();
+        let text = change(std::fs::read_to_string(source).unwrap());
         let daemon = test_support::queue_manager::QueueManager::start(
             &directory,
             &name,

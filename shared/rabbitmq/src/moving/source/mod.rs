@@ -8,7 +8,7 @@ use lapin::BasicProperties;
 use lapin::message::Delivery;
 use lapin::options::BasicGetOptions;
 use lapin::types::AMQPValue;
-use mq::{BrokerError, Considered, Deadline, MoveCommand, MoveReport, QueueName, Reach, Stay};
+use mq::{BrokerError, Considered, Deadline, MoveCommand, MoveReport, QueueName, Reach, Stay, Warnings};
 
 use super::route::{self, Route};
 use crate::content_header;
@@ -71,7 +71,7 @@ pub(super) struct Source {
     is_over: bool,
     is_truncated: bool,
     has_exceeded_the_intake: bool,
-    warnings: Vec<String>,
+    warnings: Warnings,
 }
 
 impl Source {
@@ -120,7 +120,7 @@ impl Source {
             is_over: false,
             is_truncated: false,
             has_exceeded_the_intake: false,
-            warnings: Vec::new(),
+            warnings: Warnings::default(),
         })
     }
 

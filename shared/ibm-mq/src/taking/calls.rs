@@ -1,0 +1,173 @@
+//! The calls that look at messages and get them.
+
+use std::time::Duration;
+
+use libmqm_sys::{self as mqi, MQLONG};
+
+use super::{Next, Taking};
+use crate::incoming::received;
+use crate::mqi::{Got, Refusal, Take};
+use crate::reason::Reason;
+
+/// What the longest form of a byte of a body takes in an answer: base64, and a control character
+/// that is escaped twice in its text.
+const LONGEST_FORM: usize = 9;
+
+/// What is kept for properties and other members when a message is got without a look at it.
+const BESIDE_BODY: usize = 64 * 1024;
+
+/// What the properties of one message may take. A larger body than an answer can carry has not
+/// more.
+const MOST_PROPERTIES: usize = 8 * 1024 * 1024;
+
+/// What a byte of text becomes at most when it is converted to UTF-8.
+const LONGEST_CONVERSION: usize = 4;
+
+/// Options of calls that look at a message.
+const LOOKS: MQLONG = mqi::MQGMO_BROWSE_FIRST | mqi::MQGMO_BROWSE_NEXT;
+
+impl Taking<'_> {
+    /// Gets a message that surely fits.
+    pub(super) fn get(&mut self, wait: Duration) -> Result<Next, Refusal> {
+        let most = self.surely_fits();
+        self.call(mqi::MQGMO_SYNCPOINT, wait, most, Next::MayNotFit)
+    }
+
+    /// Gets a message that surely fits, or the first one if it may fit.
+    pub(super) fn get_unseen(&mut self, wait: Duration) -> Result<Next, Refusal> {
+        let is_first = self.taken.consumed.messages.is_empty();
+        let most = if is_first { self.may_fit() } else { self.surely_fits() };
+        self.call(mqi::MQGMO_SYNCPOINT, wait, most, Next::DoesNotFit)
+    }
+
+    /// The longest body that fits in whatever form.
+    fn surely_fits(&mut self) -> usize {
+        self.left().saturating_sub(BESIDE_BODY) / LONGEST_FORM
+    }
+
+    /// The longest body that fits in its shortest form, which is base64.
+    fn may_fit(&mut self) -> usize {
+        self.left() / 4 * 3
+    }
+
+    /// Looks at a message, and gets it if it fits.
+    pub(super) fn look_and_get(&mut self, wait: Duration) -> Result<Next, Refusal> {
+        match self.look(wait, mqi::MQGMO_LOCK)? {
+            Next::Message(_, _, size) if size > self.left() => {
+                self.queue.unlock()?;
+                Ok(Next::DoesNotFit)
+            }
+            Next::Message(..) => {
+                // It is locked, so nobody else can have taken it.
+                self.call(
+                    mqi::MQGMO_SYNCPOINT | mqi::MQGMO_MSG_UNDER_CURSOR,
+                    Duration::ZERO,
+                    usize::MAX,
+                    Next::DoesNotFit,
+                )
+            }
+            other => Ok(other),
+        }
+    }
+
+    /// Looks at the message after the last one that was looked at.
+    pub(super) fn look(&mut self, wait: Duration, options: MQLONG) -> Result<Next, Refusal> {
+        let which = if self.is_first_look { mqi::MQGMO_BROWSE_FIRST } else { mqi::MQGMO_BROWSE_NEXT };
+        let most = self.may_fit();
+        let next = self.call(which | options, wait, most, Next::DoesNotFit)?;
+        match next {
+            // While there was nothing, the cursor stayed in front of the first message.
+            Next::Nothing => {}
+            _ => self.is_first_look = false,
+        }
+        match next {
+            Next::Message(_, _, size) if self.plan.is_browse && size > self.left() => Ok(Next::DoesNotFit),
+            next => Ok(next),
+        }
+    }
+
+    /// Calls the library, and again with a longer buffer if that is what it takes and a body of at
+    /// most `most` bytes is wanted; `if_longer` stands for a longer one.
+    fn call(
+        &mut self,
+        options: MQLONG,
+        wait: Duration,
+        most: usize,
+        if_longer: Next,
+    ) -> Result<Next, Refusal> {
+        let is_by_cursor = options & mqi::MQGMO_MSG_UNDER_CURSOR != 0;
+        let mut take = Take {
+            options,
+            wait: MQLONG::try_from(wait.as_millis()).unwrap_or(MQLONG::MAX),
+            message_id: self.plan.selection.message_id.filter(|_| !is_by_cursor),
+            correlation_id: self.plan.selection.correlation_id.filter(|_| !is_by_cursor),
+            convert: self.plan.convert,
+        };
+        loop {
+            let length = self.buffer.len().min(most);
+            let buffer = self.buffer.get_mut(..length).unwrap_or_default();
+            let got = match self.queue.get(&take, &self.properties, buffer) {
+                Err(Refusal { reason: mqi::MQRC_SYNCPOINT_LIMIT_REACHED, .. }) if self.has_any() => {
+                    return Ok(self.is_full());
+                }
+                got => got?,
+            };
+            match got {
+                Got::Nothing => return Ok(Next::Nothing),
+                Got::TooLong { length } if length > most => return Ok(if_longer),
+                Got::TooLong { length } => self.buffer.resize(length.max(self.buffer.len() * 2), 0),
+                // What was only looked at may be looked at again, with room for what it becomes.
+                Got::Message { warning: Some(mqi::MQRC_CONVERTED_MSG_TOO_BIG), of, .. }
+                    if options & LOOKS != 0 && length < most =>
+                {
+                    self.buffer.resize(of.saturating_mul(LONGEST_CONVERSION).max(self.buffer.len() * 2), 0);
+                    take.options = options & !LOOKS | mqi::MQGMO_BROWSE_MSG_UNDER_CURSOR;
+                    (take.message_id, take.correlation_id) = (None, None);
+                }
+                Got::Message { descriptor, length, warning, .. } => {
+                    return self.received(descriptor, length, warning);
+                }
+            }
+        }
+    }
+
+    /// Whether there is anything in the unit of work.
+    pub(super) fn has_any(&self) -> bool {
+        !self.taken.consumed.messages.is_empty() || self.taken.moved > 0
+    }
+
+    /// The unit of work has as many messages as the queue manager allows.
+    fn is_full(&mut self) -> Next {
+        self.warn(mqi::MQRC_SYNCPOINT_LIMIT_REACHED);
+        Next::DoesNotFit
+    }
+
+    fn received(
+        &mut self,
+        md: Box<mqi::MQMD>,
+        length: usize,
+        warning: Option<MQLONG>,
+    ) -> Result<Next, Refusal> {
+        let body = self.buffer.get(..length).unwrap_or_default().to_vec();
+        // Properties that exceed every answer make a message that fits into none.
+        let properties = self.properties.read(self.plan.max_bytes.min(MOST_PROPERTIES))?;
+        let is_beyond = properties.is_none();
+        let message = received(&md, properties.unwrap_or_default(), body);
+        let size = match message.carried_at_most() {
+            _ if is_beyond => usize::MAX,
+            at_most if at_most <= self.left() => at_most,
+            _ => message.carried_size(),
+        };
+        if let Some(reason) = warning {
+            self.warn(reason);
+        }
+        Ok(Next::Message(md, Box::new(message), size))
+    }
+
+    /// Says once what the library warned of.
+    fn warn(&mut self, reason: MQLONG) {
+        let known = Reason::of(reason);
+        let text = format!("{} ({reason}, {})", known.words, known.name);
+        self.taken.consumed.warnings.push(text);
+    }
+}

@@ -1,0 +1,283 @@
+//! Taking or showing what is on a queue, on the connection's thread.
+//!
+//! A message is got without a look at it first, as long as it surely fits: the buffer is as long as
+//! a body may be that takes the rest of the answer in its longest form, and what is longer stays on
+//! the queue. From there on each message is looked at and locked, and got from under the cursor if
+//! it fits. So what does not fit was never taken, and its backout count stays. The same holds for
+//! bodies that are converted, whose length is not known before. A user who may not browse the queue
+//! gets messages without a look, and what does not fit goes back.
+
+mod calls;
+mod plan;
+mod room;
+
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+
+use libmqm_sys as mqi;
+use mq::ReceivedMessage;
+use tokio::sync::oneshot;
+
+use crate::doubt;
+use crate::mqi::{Connection, Object, Properties, Refusal};
+use crate::poison::{Poison, Verdict};
+use crate::session::Told;
+use room::Room;
+
+pub(crate) use self::plan::{Plan, Selection, Taken, Wait};
+
+/// How long one call may block. A call that blocks cannot be stopped.
+const SLICE: Duration = Duration::from_millis(500);
+
+/// How many messages may be moved to a backout queue in one unit of work.
+const MOST_MOVED: usize = 100;
+
+/// Opens the queue, and tells where what is taken or shown will come. Takes or shows messages as
+/// `plan` says then, until it is `abandoned`.
+pub(crate) fn take(
+    connection: &Connection,
+    plan: &Plan,
+    abandoned: &AtomicBool,
+    told: Told<oneshot::Receiver<Result<Taken, Refusal>>>,
+) {
+    let mut taking = match Taking::begin(connection, plan) {
+        Ok(taking) => taking,
+        Err(refusal) => {
+            let _ = told.send(Err(refusal));
+            return;
+        }
+    };
+    let (answer, taken) = oneshot::channel();
+    if told.send(Ok(taken)).is_err() {
+        // Nobody waits any more.
+        return;
+    }
+    let ended = taking.run_to_the_end(abandoned);
+    let taken = ended.map(|()| std::mem::take(&mut taking.taken));
+    if plan.is_browse {
+        // Nothing else is done on the connection, so the queue is closed before it is free.
+        drop(taking);
+    }
+    // Otherwise it is closed while the caller works, and before the commit.
+    let _ = answer.send(taken);
+}
+
+/// How messages are taken.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Way {
+    /// They are only shown.
+    Look,
+    /// Each is got, as long as it surely fits.
+    Get,
+    /// Each is looked at before it is got.
+    LookAndGet,
+    /// Each is got, since the user may not look.
+    GetUnseen,
+}
+
+/// Opens the queue as `way` wants it, or without a look if the user may only get.
+fn open<'c>(connection: &'c Connection, plan: &Plan, way: Way) -> Result<(Object<'c>, Way), Refusal> {
+    let to_get = mqi::MQOO_INPUT_SHARED | mqi::MQOO_SAVE_ALL_CONTEXT;
+    let options = match way {
+        Way::Look => mqi::MQOO_BROWSE,
+        Way::LookAndGet => to_get | mqi::MQOO_BROWSE,
+        Way::Get | Way::GetUnseen => to_get,
+    };
+    let opened = match &plan.selection.expression {
+        Some(expression) => Object::open_selection(connection, &plan.queue, options, expression),
+        None => Object::open_queue(connection, &plan.queue, options),
+    };
+    match opened {
+        Err(Refusal { reason: mqi::MQRC_NOT_AUTHORIZED, .. }) if way == Way::LookAndGet => {
+            open(connection, plan, Way::GetUnseen)
+        }
+        opened => opened.map(|queue| (queue, way)),
+    }
+}
+
+enum Ended {
+    Done,
+    /// A message was got that does not fit, because of what is beside its body.
+    Exceeded,
+}
+
+struct Taking<'c> {
+    plan: &'c Plan,
+    connection: &'c Connection,
+    queue: Object<'c>,
+    properties: Properties<'c>,
+    poison: Poison<'c>,
+    way: Way,
+    /// How many messages are taken at most.
+    most: usize,
+    is_first_look: bool,
+    buffer: Vec<u8>,
+    room: Room,
+    taken: Taken,
+}
+
+impl Drop for Taking<'_> {
+    fn drop(&mut self) {
+        self.connection.keep_buffer(std::mem::take(&mut self.buffer));
+    }
+}
+
+/// A message that came, or why none did.
+enum Next {
+    Message(Box<mqi::MQMD>, Box<ReceivedMessage>, usize),
+    Nothing,
+    /// It exceeds the rest of the answer.
+    DoesNotFit,
+    /// It may exceed the rest of the answer.
+    MayNotFit,
+}
+
+impl<'c> Taking<'c> {
+    fn begin(connection: &'c Connection, plan: &'c Plan) -> Result<Self, Refusal> {
+        let way = match (plan.is_browse, plan.convert) {
+            (true, _) => Way::Look,
+            (false, true) => Way::LookAndGet,
+            (false, false) => Way::Get,
+        };
+        let (queue, way) = open(connection, plan, way)?;
+        let mut taking = Self {
+            plan,
+            connection,
+            queue,
+            properties: Properties::new(connection)?,
+            poison: Poison::new(connection, &plan.queue),
+            way,
+            most: plan.most,
+            is_first_look: true,
+            buffer: connection.take_buffer(),
+            room: Room::default(),
+            taken: Taken::nothing(plan),
+        };
+        taking.say_if_unseen();
+        Ok(taking)
+    }
+
+    fn run_to_the_end(&mut self, abandoned: &AtomicBool) -> Result<(), Refusal> {
+        while let Ended::Exceeded = self.run(abandoned)? {
+            // What was taken goes back, and is taken again after a look at each. Without a look,
+            // only what came before the message that does not fit is taken again.
+            let in_hand = self.taken.consumed.messages.len();
+            self.connection.back_out()?;
+            self.room = Room::default();
+            self.taken = Taken::nothing(self.plan);
+            if self.way != Way::GetUnseen {
+                self.look_from_now_on()?;
+                continue;
+            }
+            self.most = in_hand;
+            self.taken.consumed.truncated = true;
+            self.taken.first_is_too_large = in_hand == 0;
+            self.say_if_unseen();
+        }
+        Ok(())
+    }
+
+    fn end_before_what_does_not_fit(&mut self) {
+        self.taken.first_is_too_large = self.taken.consumed.messages.is_empty();
+        self.taken.consumed.truncated = true;
+    }
+
+    fn say_if_unseen(&mut self) {
+        if self.way == Way::GetUnseen {
+            self.taken.consumed.warnings.push(
+                "the user may not browse the queue (+browse), so messages were taken without a look at their \
+                 length: one that does not fit into an answer goes back, which its backout count says",
+            );
+        }
+    }
+
+    fn run(&mut self, abandoned: &AtomicBool) -> Result<Ended, Refusal> {
+        while self.taken.consumed.messages.len() < self.most {
+            let (md, message, size) = match self.next(abandoned)? {
+                Next::Message(md, message, size) => (md, message, size),
+                Next::Nothing => break,
+                Next::DoesNotFit => {
+                    self.end_before_what_does_not_fit();
+                    break;
+                }
+                Next::MayNotFit => {
+                    self.look_from_now_on()?;
+                    continue;
+                }
+            };
+            if size > self.left() {
+                // Only what was looked at first cannot come here.
+                return Ok(Ended::Exceeded);
+            }
+            if !self.is_moved(&md, &message)? {
+                self.keep(&md, *message, size);
+            }
+        }
+        Ok(Ended::Done)
+    }
+
+    fn left(&mut self) -> usize {
+        self.room.left(&self.taken.consumed.messages, self.plan.max_bytes)
+    }
+
+    fn keep(&mut self, md: &mqi::MQMD, message: ReceivedMessage, size: usize) {
+        doubt::remember(&mut self.taken.evidence, md);
+        self.room.at_most += size;
+        self.taken.consumed.messages.push(message);
+    }
+
+    /// Opens the queue so that messages can be looked at before they are got. What is in hand stays
+    /// in hand.
+    fn look_from_now_on(&mut self) -> Result<(), Refusal> {
+        (self.queue, self.way) = open(self.connection, self.plan, Way::LookAndGet)?;
+        self.is_first_look = true;
+        self.say_if_unseen();
+        Ok(())
+    }
+
+    /// The next message, waited for in slices if it is the first.
+    fn next(&mut self, abandoned: &AtomicBool) -> Result<Next, Refusal> {
+        loop {
+            if abandoned.load(Ordering::SeqCst) || Instant::now() >= self.plan.stop_at {
+                return Ok(Next::Nothing);
+            }
+            let wait = self.wait();
+            let next = match self.way {
+                Way::Look => self.look(wait, 0)?,
+                Way::Get => self.get(wait)?,
+                Way::LookAndGet => self.look_and_get(wait)?,
+                Way::GetUnseen => self.get_unseen(wait)?,
+            };
+            if !matches!(next, Next::Nothing) || self.wait().is_zero() {
+                return Ok(next);
+            }
+        }
+    }
+
+    /// How long the next call may wait: not at all if there is a message already.
+    fn wait(&self) -> Duration {
+        if self.has_any() {
+            return Duration::ZERO;
+        }
+        self.plan.wait_until.saturating_duration_since(Instant::now()).min(SLICE)
+    }
+
+    /// Moves the message that was just got, if it came back too often.
+    fn is_moved(&mut self, md: &mqi::MQMD, message: &ReceivedMessage) -> Result<bool, Refusal> {
+        let may_move = self.plan.moves_poison && !self.plan.is_browse && self.taken.moved < MOST_MOVED;
+        let verdict =
+            self.poison.judge(md, message, &self.queue, &self.properties, may_move && !self.plan.convert)?;
+        match verdict {
+            Verdict::Fine => Ok(false),
+            Verdict::Moved { warning } => {
+                self.taken.moved += 1;
+                self.taken.consumed.warnings.push(warning);
+                Ok(true)
+            }
+            Verdict::Kept { warning } => {
+                self.taken.consumed.warnings.push(warning);
+                Ok(false)
+            }
+        }
+    }
+}

@@ -1,0 +1,85 @@
+//! What a caller should know beside a result.
+
+use std::ops::Deref;
+
+use serde::Serialize;
+
+/// The `warnings` of an answer: each text once, in their order, and at most
+/// [`MOST`](Self::MOST) of them. Further ones are counted in one more text, so that what is said of
+/// single messages does not grow with their number.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+#[serde(transparent)]
+pub struct Warnings {
+    texts: Vec<String>,
+    #[serde(skip)]
+    left_out: usize,
+}
+
+impl Warnings {
+    /// How many different texts an answer has.
+    pub const MOST: usize = 32;
+
+    /// Adds a text, unless it is there already.
+    pub fn push(&mut self, text: impl Into<String>) {
+        let text = text.into();
+        if self.texts.contains(&text) {
+            return;
+        }
+        if self.texts.len() < Self::MOST {
+            self.texts.push(text);
+            return;
+        }
+        self.left_out += 1;
+        self.texts.truncate(Self::MOST);
+        self.texts.push(format!("there were {} more warnings", self.left_out));
+    }
+}
+
+impl Extend<String> for Warnings {
+    fn extend<T: IntoIterator<Item = String>>(&mut self, texts: T) {
+        for text in texts {
+            self.push(text);
+        }
+    }
+}
+
+impl FromIterator<String> for Warnings {
+    fn from_iter<T: IntoIterator<Item = String>>(texts: T) -> Self {
+        let mut warnings = Self::default();
+        warnings.extend(texts);
+        warnings
+    }
+}
+
+impl Deref for Warnings {
+    type Target = [String];
+
+    fn deref(&self) -> &[String] {
+        &self.texts
+    }
+}
+
+impl<'a> IntoIterator for &'a Warnings {
+    type Item = &'a String;
+    type IntoIter = std::slice::Iter<'a, String>;
+
+    fn into_iter(self) -> Self::IntoIter {
+        self.texts.iter()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_text_is_said_once_and_further_texts_are_counted() {
+        let mut warnings: Warnings = ["a", "b", "a"].map(str::to_owned).into_iter().collect();
+        assert_eq!(*warnings, ["a", "b"]);
+        warnings.extend((0..100).map(|number| format!("message {number}")));
+        assert_eq!(warnings.len(), Warnings::MOST + 1);
+        assert_eq!(warnings.last().map(String::as_str), Some("there were 70 more warnings"));
+        warnings.push("a");
+        assert_eq!(serde_json::to_value(&warnings).unwrap().as_array().unwrap().len(), Warnings::MOST + 1);
+    }
+}
