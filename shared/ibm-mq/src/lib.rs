@@ -17,6 +17,7 @@
 //! ```
 
 mod body_text;
+mod channel_table;
 mod check;
 mod dead_letter;
 mod depth;

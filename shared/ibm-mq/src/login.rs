@@ -69,10 +69,15 @@ pub(crate) fn login(access: &Access, settings: &Settings) -> Result<Wanted, Brok
             Some(WantedTls { repository: Arc::new(key_repository(access)?), cipher_spec })
         }
     };
+    if let (Some(_), Tls::On { cipher_spec: Some(_), .. }) = (&endpoint.ccdt_url, &endpoint.tls) {
+        return Err(BrokerError::unsupported(
+            "ssl.cipherSpec has no effect beside ccdtUrl: each channel of the table has its own",
+        ));
+    }
     let route = match (&endpoint.ccdt_url, &endpoint.channel) {
         (Some(url), _) => Route::Table { url: table(url)? },
         (None, Some(name)) => {
-            Route::Channel { name: name.clone(), conn_name: conn_name(&endpoint.addresses) }
+            Route::Channel { name: name.clone(), conn_name: Address::in_ibm_form(&endpoint.addresses) }
         }
         (None, None) => {
             return Err(BrokerError::unsupported("IBM MQ needs target.channel beside connName"));
@@ -105,11 +110,6 @@ fn credentials(access: &Access) -> Result<Option<mq::Credentials>, BrokerError> 
         return Err(BrokerError::authentication_failed(detail));
     }
     Ok(Some(credentials.clone()))
-}
-
-/// The addresses as the client reads them; it tries them in order.
-fn conn_name(addresses: &[Address]) -> String {
-    addresses.iter().map(|Address { host, port }| format!("{host}({port})")).collect::<Vec<_>>().join(",")
 }
 
 /// A table's place, which is a file or behind https: the client would also follow other schemes.
@@ -202,6 +202,20 @@ mod tests {
             let is_table = login.is_ok_and(|wanted| matches!(wanted.login.route, Route::Table { .. }));
             assert_eq!(is_table, fine, "{url}");
         }
+    }
+
+    #[test]
+    fn a_table_has_the_cipher_specifications() {
+        let mut access = access();
+        access.endpoint.ccdt_url = Some("file:///opt/mqm/files/ccdt.json".to_owned());
+        access.key_store = Some(r#"{"p12":"AQI=","password":"s3cret"}"#.into());
+        let mut tls = |cipher_spec| {
+            access.endpoint.tls = Tls::On { key_store_ref: None, trust_store_ref: None, cipher_spec };
+            login(&access, &Settings::default())
+        };
+        assert!(tls(None).is_ok());
+        let refused = tls(Some("ANY_TLS13".to_owned())).unwrap_err().to_string();
+        assert!(refused.contains("ssl.cipherSpec"), "{refused}");
     }
 
     #[test]

@@ -11,10 +11,11 @@ use clock::Deadline;
 use connection_cap::{Admitted, ConnectionCap, Permit, Shelf};
 use mq::{Access, BrokerError, BrokerKind, Endpoint, PoolReport};
 
+use crate::channel_table::{self, NoPromise};
 use crate::errors::During;
 use crate::facts::QueueManager;
 use crate::login::{Wanted, login};
-use crate::mqi::{Connection, Library, LoadError, Login, Refusal};
+use crate::mqi::{Connection, Library, LoadError, Login, Refusal, Route};
 use crate::session::{Failure, Idle, PROBE, Session, Told};
 use crate::settings::Settings;
 use crate::tls::{TlsInUse, TlsLease};
@@ -121,6 +122,8 @@ pub(crate) enum NoConnection {
     #[error("{} cannot be made", .0.display())]
     DataPath(PathBuf, #[source] io::Error),
     #[error(transparent)]
+    Table(#[from] NoPromise),
+    #[error(transparent)]
     Refused(#[from] Refusal),
 }
 
@@ -133,6 +136,10 @@ impl NoConnection {
                     "IBM MQ's client library is not part of this deployment, or cannot be loaded: {error}"
                 );
                 BrokerError::unreachable(detail).caused_by(error)
+            }
+            Self::Table(error) => {
+                let detail = error.to_string();
+                BrokerError::unsupported(detail).caused_by(error)
             }
             Self::DataPath(..) => {
                 BrokerError::unreachable("IBM MQ's client has no place for its files").caused_by(self)
@@ -380,6 +387,9 @@ fn open(
     belongings: Belongings,
 ) -> Result<(Connection, Option<QueueManager>), NoConnection> {
     let library = loaded(library, settings)?;
+    if let (Route::Table { url }, Some(_)) = (&login.route, &login.tls) {
+        channel_table::promises_tls(url, &login.queue_manager)?;
+    }
     let connection = Connection::open(library, login, belongings)?;
     let queue_manager = match QueueManager::ask(&connection) {
         Ok(queue_manager) => Some(queue_manager),

@@ -90,6 +90,8 @@ mod tests {
     use libmqm_constants::mapping::MQRC_MAPSTR;
 
     use super::*;
+    use crate::errors::Uncommitted;
+    use crate::mqi::{Refusal, Verb};
 
     #[test]
     fn every_line_of_the_table_is_read_and_they_are_in_order() {
@@ -141,7 +143,10 @@ mod tests {
                 Kind::Authentication => "502 `AUTHENTICATION_FAILED`, at a queue 502 `BROKER_REJECTED`",
                 Kind::UnknownQueue => "404 `QUEUE_NOT_FOUND`",
                 Kind::Full => "502 `QUEUE_FULL`",
-                Kind::Unreachable => "503 `BROKER_UNREACHABLE`, at a commit 502 `OUTCOME_IN_DOUBT`",
+                Kind::Unreachable => match Uncommitted::of(Refusal::failed(Verb::Commit, row.code)) {
+                    Uncommitted::BackedOut => "503 `BROKER_UNREACHABLE`",
+                    Uncommitted::InDoubt => "503 `BROKER_UNREACHABLE`, at a commit 502 `OUTCOME_IN_DOUBT`",
+                },
                 Kind::TooLarge => "422 `MESSAGE_TOO_LARGE`",
                 Kind::Unsupported => "422 `UNSUPPORTED_BY_BROKER`",
                 Kind::Rejected => "502 `BROKER_REJECTED`",

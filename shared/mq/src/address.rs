@@ -18,6 +18,12 @@ pub struct Address {
 impl Address {
     /// The longest name of a host, in characters (RFC 1035, section 2.3.4).
     pub const MAX_HOST: usize = 253;
+
+    /// The addresses as IBM MQ's client reads them, which tries them in order.
+    #[must_use]
+    pub fn in_ibm_form(addresses: &[Self]) -> String {
+        addresses.iter().map(|Self { host, port }| format!("{host}({port})")).collect::<Vec<_>>().join(",")
+    }
 }
 
 impl fmt::Display for Address {

@@ -339,7 +339,7 @@ impl TargetSpec {
     /// and MQ_CONN_NAME_LENGTH.
     fn check_for_ibm_mq(&self, inline: &Self) -> Result<(), TargetError> {
         let is_name = |name: &str| name.len() <= 48 && name.chars().all(is_of_an_ibm_name);
-        let is_short = |text: String| text.len() <= 264;
+        let is_short = |name: &ConnName| Address::in_ibm_form(name.addresses()).len() <= 264;
         let is_manager = |name: &str| name.len() <= 48 && is_name(name.strip_prefix('*').unwrap_or(name));
         let name_rule = "must be at most 48 letters, digits and ./_% for ibmmq";
         let members = [
@@ -352,8 +352,8 @@ impl TargetSpec {
             ("/target/queue", self.queue.as_deref().is_none_or(is_name), name_rule, inline.queue.is_some()),
             (
                 "/target/connName",
-                self.conn_name.clone().map(String::from).is_none_or(is_short),
-                "must be at most 264 bytes long for ibmmq",
+                self.conn_name.as_ref().is_none_or(is_short),
+                "must be at most 264 bytes long for ibmmq, with each port in parentheses",
                 inline.conn_name.is_some(),
             ),
         ];

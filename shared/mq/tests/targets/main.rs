@@ -88,6 +88,11 @@ fn a_fault_of_the_profile_is_not_the_requests() {
     let both = json!({"queueManager": "Q", "connName": "h:1", "ccdtUrl": "file:///x"});
     assert_eq!(fault(both, json!({"queue": "R"})), "names both connName and ccdtUrl");
     let long = json!({"queueManager": "M".repeat(49), "connName": "h:1", "queue": "Q"});
+    // As the client reads it, this takes two more characters.
+    let addresses = format!("{}:1,{}:1", "a".repeat(130), "b".repeat(129));
+    assert_eq!(addresses.len(), 264);
+    let full = json!({"queueManager": "M", "connName": addresses, "queue": "Q"});
+    assert!(fault(full, json!({})).contains("parentheses"));
     let rule = "must be at most 48 letters, digits and ./_% for ibmmq";
     assert_eq!(fault(long.clone(), json!({})), format!("has a queueManager that {rule}"));
     assert_eq!(fault(long, json!({"queueManager": "N".repeat(49)})), "/target/queueManager");
