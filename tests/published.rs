@@ -3,10 +3,11 @@
 
 use std::time::{Duration, Instant};
 
+use aws_sdk_dynamodb::types::AttributeValue;
 use aws_sdk_eventbridge::types::Target;
 use aws_sdk_sqs::Client;
 use cloud_event::Event;
-use end_to_end::{Gateway, Ingest, Load, QueueManager, variable};
+use end_to_end::{Gateway, Ingest, Load, QueueManager, Records, variable};
 use ingestion::generate::{Catalogue, Layout};
 use serde_json::{Value, json};
 use uuid::Uuid;
@@ -197,4 +198,30 @@ async fn requests_in_doubt_are_events_before_anybody_asks_again() {
         (&event["data"]["cause"], &event["data"]["messages_in_doubt"]),
         (&json!("broker"), &Value::Null)
     );
+}
+
+/// What a crash leaves behind a produce whose key is used again after it expired, and before
+/// DynamoDB deletes the record.
+#[tokio::test]
+async fn a_request_that_was_cut_off_is_an_event_even_if_its_key_is_used_again_after_it_expired() {
+    let (gateway, manager, records) = (Gateway::new(), QueueManager::start(), Records::open().await);
+    let batch = json!({"count": 3, "messageSizeBytes": 20});
+    let produce = manager.request("DEV.QUEUE.1", json!({"batch": batch, "payload": {"mode": "random"}}));
+    let key = Uuid::new_v4();
+    let receiver = Receiver::of(key).await;
+    gateway.produce(key, &produce).await.expect(201);
+    let text = |value: &str| AttributeValue::S(value.to_owned());
+    let number = |value: &str| AttributeValue::N(value.to_owned());
+    let cut_off = [
+        ("status", text("IN_PROGRESS")),
+        ("checkpoint", number("2")),
+        ("leaseExpiresAt", number("1")),
+        ("expiresAt", text("2020-01-01T00:00:00.000Z")),
+    ];
+    records.set("PRODUCE", key, &cut_off).await;
+    gateway.produce(key, &produce).await.expect(201);
+    let event = receiver.take(&receiver.of_the_topic, 1).await.remove(0);
+    conforms(&event);
+    assert_eq!((&event["type"], &event["data"]["cause"]), (&json!(IN_DOUBT), &json!("interrupted")));
+    assert_eq!((&event["data"]["attempt"], &event["data"]["messages_done"]), (&json!(1), &json!(2)));
 }

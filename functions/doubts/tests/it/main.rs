@@ -48,9 +48,10 @@ fn batch(names: &[&str]) -> (Value, Vec<String>) {
     (json!({ "Records": records }), numbers)
 }
 
-const SAMPLES: [(&str, &str, &str, u64); 4] = [
+const SAMPLES: [(&str, &str, &str, u64); 5] = [
     ("failed-in-doubt", "produce", "broker", 200),
     ("taken-over", "produce", "interrupted", 100),
+    ("key-used-again", "produce", "interrupted", 100),
     ("commit-in-doubt", "consume", "broker", 0),
     ("expired", "move", "interrupted", 7),
 ];
