@@ -20,11 +20,14 @@ async fn put(stand: &Stand, name: &str, bytes: &[u8]) -> String {
 /// What the function does that takes an object, before it makes the payload.
 async fn accept(stand: &Stand, name: &str, etag: &str) -> Uuid {
     let batch_id = Uuid::now_v7();
+    let head = stand.s3.head_object().bucket(&stand.bucket).key(key(name)).send().await.unwrap();
+    let modified_at = jiff::Timestamp::from_second(head.last_modified.unwrap().secs()).unwrap();
     let tag = |name: &str, value: &str| Tag::builder().key(name).value(value).build().unwrap();
     let tags = Tagging::builder()
         .tag_set(tag("drop", "accepted"))
         .tag_set(tag("batch", &batch_id.to_string()))
-        .tag_set(tag("etag", etag.trim_matches('"')));
+        .tag_set(tag("etag", etag.trim_matches('"')))
+        .tag_set(tag("modified", &modified_at.to_string()));
     let put = stand.s3.put_object_tagging().bucket(&stand.bucket).key(key(name));
     put.tagging(tags.build().unwrap()).send().await.unwrap();
     batch_id

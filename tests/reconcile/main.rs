@@ -12,6 +12,7 @@ mod drops;
 mod events;
 mod history;
 mod replays;
+mod results;
 mod stand;
 mod uploads;
 

@@ -2,6 +2,7 @@
 
 use drops::{State, UnknownKey, refused};
 use ingestion::payload::Source;
+use objects::Version;
 use serde_json::json;
 use telemetry::metrics;
 
@@ -44,12 +45,17 @@ impl Refusal {
 impl DropIntake {
     /// Leaves an object where it is, and says why beside it. A key of which no
     /// other can be made has no result: its tags and the log say why. Repeated, it says the same.
-    pub(crate) async fn refuse(&self, source: &Source, refusal: Refusal) -> Result<(), IntakeError> {
+    pub(crate) async fn refuse(
+        &self,
+        source: &Source,
+        version: &Version,
+        refusal: Refusal,
+    ) -> Result<(), IntakeError> {
         let (reason, detail) = (refusal.reason(), refusal.detail());
         if !matches!(refusal, Refusal::Key(UnknownKey::Length | UnknownKey::Control)) {
-            self.write_result(source, &refused(source, reason, &detail)).await?;
+            self.write_result(source, version, &refused(source, reason, &detail)).await?;
         }
-        let tags = drops::tags(source, State::Refused(reason));
+        let tags = drops::tags(source, version.modified_at, State::Refused(reason));
         let dropped = self.dropped_in(&source.bucket)?;
         dropped.tag_as(&source.key, source.version_id.as_deref(), &tags).await?;
         tracing::warn!(

@@ -111,7 +111,7 @@ async fn notify_drop(
         Err(ObjectError::Missing { .. }) => return Ok(false),
         tags => tags?,
     };
-    let is_done = match drops::seen(&tags, &object.etag) {
+    let is_done = match drops::seen(&tags, &object.etag, object.modified_at) {
         None => false,
         Some(Seen::Settled) => true,
         Some(Seen::Accepted(batch_id)) => has_payload(payloads, batch_id).await?,
