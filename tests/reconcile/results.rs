@@ -4,13 +4,14 @@ use std::time::Duration;
 
 use drops::Seen;
 use end_to_end::TENANT_A;
+use futures_util::future::join_all;
 use ingestion::payload::{AcceptedBatch, LoadType, Source};
-use jiff::Timestamp;
+use jiff::{SignedDuration, Timestamp};
 use objects::Objects;
 use serde_json::{Value, json};
 use uuid::Uuid;
 
-use crate::stand::{Stand, batch, run, stand_test};
+use crate::stand::{Stand, batch, run, stand_test, upload};
 
 const BYTES: &[u8] = br#"[{"CNPJ": "not one", "SHOPID": 1, "PRODUCTID": "1"}]"#;
 
@@ -115,6 +116,79 @@ async fn the_same_bytes_written_again_are_another_object_which_does_not_expire()
         write(stand, &drops::result_key(&key()), &refusal).await;
         end(stand, &batch).await;
         assert_eq!(result(stand).await, refusal);
+    })
+    .await;
+}
+
+/// An object that was accepted two hours ago, and deleted before it was copied.
+async fn gone(stand: &Stand) -> (AcceptedBatch, Source) {
+    let (source, modified_at) = drop_object(stand, BYTES).await;
+    let mut batch = upload(2);
+    batch.metadata.idempotency_key = drops::idempotency_key(&source, modified_at);
+    batch.metadata.source = Some(source.clone());
+    stand.accept(&batch).await;
+    let received = drops::received(&source, batch.metadata.batch_id);
+    write(stand, &drops::result_key(&key()), &received).await;
+    stand.s3.delete_object().bucket(&stand.bucket).key(key()).send().await.unwrap();
+    (batch, source)
+}
+
+#[tokio::test]
+async fn the_result_of_an_object_that_was_deleted_before_its_copy_says_that_it_expired() {
+    stand_test(async |stand| {
+        let (batch, source) = gone(stand).await;
+        let runs = [stand.reconcile(), stand.reconcile(), stand.reconcile()];
+        for report in join_all(runs.iter().map(run)).await {
+            report.unwrap();
+        }
+        let expired = drops::expired(&source, batch.metadata.batch_id);
+        assert_eq!(result(stand).await, expired);
+
+        // An attempt extends the time after all, and then another run sees what it did.
+        let objects = Objects::new(stand.s3.clone(), stand.bucket.clone());
+        retention::note_under_way(&objects, &batch.metadata).await.unwrap();
+        assert_eq!(result(stand).await["status"], "RECEIVED");
+        retention::note_expired(&objects, &batch.metadata).await.unwrap();
+        assert_eq!(result(stand).await, expired);
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn a_batch_that_expires_leaves_the_result_of_a_later_version_and_of_its_own_end() {
+    stand_test(async |stand| {
+        let (batch, source) = gone(stand).await;
+        let later = Source { etag: "\"ab\"".to_owned(), ..source.clone() };
+        let objects = Objects::new(stand.s3.clone(), stand.bucket.clone());
+        for written in [
+            drops::received(&later, Uuid::now_v7()),
+            drops::refused(&later, "TENANT_NOT_ALLOWED", "no grant"),
+            json!({"object": source, "status": "COMPLETED", "batch_id": batch.metadata.batch_id}),
+        ] {
+            write(stand, &drops::result_key(&key()), &written).await;
+            retention::note_expired(&objects, &batch.metadata).await.unwrap();
+            assert_eq!(result(stand).await, written);
+        }
+        assert_eq!(run(&stand.reconcile()).await.unwrap().uploads.expired, 1);
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn a_result_that_cannot_be_written_does_not_hold_up_other_uploads() {
+    stand_test(async |stand| {
+        let (mut lost, never_used) = (upload(3), upload(2));
+        let bucket = format!("gone-{}", Uuid::new_v4().simple());
+        let etag = "\"ab\"".to_owned();
+        lost.metadata.source = Some(Source { bucket, key: key(), etag, version_id: None });
+        stand.accept(&lost).await;
+        stand.accept(&never_used).await;
+        run(&stand.reconcile()).await.unwrap_err();
+        let left = stand.accepted.awaited(Timestamp::MAX, 10).await.unwrap();
+        let [left] = &left[..] else { panic!("{left:?}") };
+        assert_eq!(left.batch_id, lost.metadata.batch_id);
+        let soon = Timestamp::now() + SignedDuration::from_mins(30);
+        assert_eq!(stand.accepted.awaited(soon, 10).await.unwrap(), [], "it is looked at later");
     })
     .await;
 }
