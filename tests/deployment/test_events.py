@@ -43,6 +43,12 @@ def test_the_functions_that_end_batches_or_find_doubts_publish_and_no_others():
         assert "PutEvents" not in str(role) and "sns:Publish" not in str(role), name
 
 
+def test_the_function_that_refuses_dropped_files_publishes_too():
+    stack = deploy({**BOTH, "AcceptDrops": "true"})
+    assert attached(stack) == set(variables(stack)) == {*PUBLISHERS, "DropIntake"}
+    assert "VpcConfig" not in stack.properties("DropIntakeFunction")
+
+
 def test_a_right_is_given_for_what_is_there():
     on_a_bus = deploy(SCENARIOS["events on a bus"])
     assert statements(on_a_bus) == [("events:PutEvents", EVENTS["EventBusArn"])]

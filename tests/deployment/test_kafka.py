@@ -168,6 +168,19 @@ def test_those_who_publish_events_learn_the_topic_and_reach_the_cluster():
     assert "KAFKA_SECRET_ARN" not in variables(deploy(SCENARIOS["events over MSK"]))["Upsert"]
 
 
+def test_the_function_that_refuses_dropped_files_is_in_the_network_only_for_the_topic():
+    drops = {"AcceptDrops": "true"}
+    with_topic = deploy({**SCENARIOS["events over another Kafka and a bus, in a VPC"], **drops})
+    assert attached(with_topic, "KafkaEventsAccess") == {*PUBLISHERS, "DropIntake"}
+    function = with_topic.properties("DropIntakeFunction")
+    assert function["VpcConfig"] == with_topic.properties("ChunkerFunction")["VpcConfig"]
+    assert variables(with_topic)["DropIntake"] == variables(with_topic)["Upsert"]
+    assert "«NetworkInterfaces»" in with_topic.properties("DropIntakeRole")["ManagedPolicyArns"]
+    without = deploy({**EXISTING_DATABASE, **DATABASE_VPC, **drops})
+    assert "VpcConfig" not in without.properties("DropIntakeFunction") and "DropIntake" not in variables(without)
+    assert "«NetworkInterfaces»" not in without.properties("DropIntakeRole")["ManagedPolicyArns"]
+
+
 def test_a_topic_of_kafka_is_watched_and_brings_no_function_of_the_gateway():
     stack = deploy(SCENARIOS["events over MSK"])
     assert "EventsBehindAlarm" in stack.resources

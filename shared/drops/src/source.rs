@@ -41,6 +41,18 @@ pub fn idempotency_key(source: &Source, modified_at: Timestamp) -> String {
     format!("drop:{}:{}", hex::encode(half), name.chars().take(SHOWN).collect::<String>())
 }
 
+/// The id of the event of a refusal: the same however often the version is refused for that reason.
+#[must_use]
+pub fn refusal_id(source: &Source, modified_at: Timestamp, reason: &str) -> Uuid {
+    let mut hash = Sha256::new();
+    hash.update(b"integrahub.drop.refused");
+    hash.update(idempotency_key(source, modified_at));
+    hash.update([0]);
+    hash.update(reason);
+    let hash: [u8; 32] = hash.finalize().into();
+    uuid::Builder::from_custom_bytes(hash.first_chunk().copied().unwrap_or_default()).into_uuid()
+}
+
 /// Whether a batch with this idempotency key may have been made of a dropped object. The payload's
 /// object decides.
 #[must_use]
@@ -152,6 +164,16 @@ mod tests {
         let source = Source { version_id: Some("v1".to_owned()), ..source() };
         let (early, late) = (Timestamp::UNIX_EPOCH, "2026-11-22T01:00:01Z".parse().unwrap());
         assert_eq!(idempotency_key(&source, early), idempotency_key(&source, late));
+    }
+
+    #[test]
+    fn a_refusal_has_one_id_for_a_version_and_a_reason() {
+        let [time, later] =
+            ["2026-11-22T01:00:00Z", "2026-11-22T01:00:01Z"].map(|time| time.parse().unwrap());
+        let id = refusal_id(&source(), time, "KEY_UNKNOWN");
+        assert_eq!(id, refusal_id(&source(), time, "KEY_UNKNOWN"));
+        assert_ne!(id, refusal_id(&source(), later, "KEY_UNKNOWN"));
+        assert_ne!(id, refusal_id(&source(), time, "CONTENT_TYPE"));
     }
 
     #[test]
