@@ -4,7 +4,7 @@ import json
 
 import pytest
 from cloudformation import deploy
-from scenarios import DATABASE_VPC, EVENTS, EVERYTHING, EXISTING_DATABASE, MSK, MSK_SCRAM, OTHER_KAFKA, OTHER_SECRET, SCENARIOS, SECRET
+from scenarios import DATABASE_VPC, EVENTS, EVERYTHING, EXISTING_DATABASE, KEY, MSK, MSK_SCRAM, OTHER_KAFKA, OTHER_SECRET, SCENARIOS, SECRET
 
 OVER_MSK = {**EXISTING_DATABASE, **MSK}
 OVER_OTHERS = {**EXISTING_DATABASE, **OTHER_KAFKA}
@@ -175,10 +175,10 @@ def test_the_function_that_refuses_dropped_files_is_in_the_network_only_for_the_
     function = with_topic.properties("DropIntakeFunction")
     assert function["VpcConfig"] == with_topic.properties("ChunkerFunction")["VpcConfig"]
     assert variables(with_topic)["DropIntake"] == variables(with_topic)["Upsert"]
-    assert "«NetworkInterfaces»" in with_topic.properties("DropIntakeRole")["ManagedPolicyArns"]
+    with_keys = deploy({**SCENARIOS["events over another Kafka and a bus, in a VPC"], **drops, "SecretKmsKeyArns": KEY})
+    assert "«SecretKmsKeyAccess»" in with_keys.properties("DropIntakeRole")["ManagedPolicyArns"]
     without = deploy({**EXISTING_DATABASE, **DATABASE_VPC, **drops})
     assert "VpcConfig" not in without.properties("DropIntakeFunction") and "DropIntake" not in variables(without)
-    assert "«NetworkInterfaces»" not in without.properties("DropIntakeRole")["ManagedPolicyArns"]
 
 
 def test_a_topic_of_kafka_is_watched_and_brings_no_function_of_the_gateway():
