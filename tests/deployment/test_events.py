@@ -4,7 +4,7 @@ import json
 
 import pytest
 from cloudformation import ROOT, allowed, deploy
-from scenarios import DATABASE_ENDPOINTS, EVENTS, EXISTING_DATABASE, SCENARIOS
+from scenarios import DATABASE_ENDPOINTS, EVENTS, EXISTING_DATABASE, GATEWAY, SCENARIOS
 
 OF_BATCHES = {"Chunker", "Upsert", "DeadLetter", "Reconcile"}
 PUBLISHERS = {*OF_BATCHES, "Doubts"}
@@ -121,6 +121,14 @@ def test_the_changes_of_a_request_that_succeeds_start_none():
     gone = {**claimed, "eventName": "REMOVE", "dynamodb": {"OldImage": states[-1]}}
     for change in [claimed, *later, again, gone]:
         assert not any(matches(pattern, change) for pattern in filters()), change
+
+
+def test_events_that_cannot_be_published_are_in_a_queue_with_an_alarm_also_without_the_ingest():
+    stack = deploy(SCENARIOS["events, ingest switched off"])
+    assert stack.properties("DoubtsFunction")["Environment"]["Variables"]["UNHANDLED_QUEUE_URL"] == "«UnhandledQueue»"
+    assert "«UnhandledQueue.Arn»" in json.dumps(stack.properties("DoubtsRole")["Policies"], ensure_ascii=False)
+    assert "UnhandledDepthAlarm" in stack.resources
+    assert "UnhandledDepthAlarm" not in deploy(GATEWAY).resources
 
 
 def test_an_alarm_watches_changes_that_wait():
