@@ -1,12 +1,13 @@
-//! The events of batches and of requests in doubt, as a rule of the bus and a subscription of the
+//! The events of batches, of refused objects and of requests in doubt, as a rule of the bus and a subscription of the
 //! topic deliver them.
 
 use std::time::{Duration, Instant};
 
+use aws_sdk_dynamodb::types::AttributeValue;
 use aws_sdk_eventbridge::types::Target;
 use aws_sdk_sqs::Client;
 use cloud_event::Event;
-use end_to_end::{Gateway, Ingest, Load, QueueManager, variable};
+use end_to_end::{Gateway, Ingest, Load, QueueManager, Records, TENANT_A, variable};
 use ingestion::generate::{Catalogue, Layout};
 use serde_json::{Value, json};
 use uuid::Uuid;
@@ -16,6 +17,7 @@ const PATIENCE: Duration = Duration::from_secs(60);
 
 const RECEIVED: &str = "integrahub.batch.received";
 const FINAL: &str = "integrahub.batch.final";
+const REFUSED: &str = "integrahub.drop.refused";
 const IN_DOUBT: &str = "integrahub.message.in_doubt";
 
 /// A receiver of the events that one request leads to: a queue of its own behind the bus, and one
@@ -29,6 +31,11 @@ struct Receiver {
 
 impl Receiver {
     async fn of(key: Uuid) -> Self {
+        Self::of_those_with(key, &json!({"data": {"source_idempotency_key": [key.to_string()]}})).await
+    }
+
+    /// A receiver of this name, of the events that a filter matches.
+    async fn of_those_with(key: Uuid, filter: &Value) -> Self {
         let sdk = aws::Sdk::from_environment().await.single_attempt(PATIENCE);
         let sqs = Client::new(&sdk);
         let name = format!("events-{}", key.simple());
@@ -42,9 +49,8 @@ impl Receiver {
             name: name.clone(),
             sqs,
         };
-        let of_the_key = json!({"data": {"source_idempotency_key": [key.to_string()]}});
-        receiver.subscribe(&aws_sdk_sns::Client::new(&sdk), &of_the_key).await;
-        let pattern = json!({"source": ["integrahub"], "detail": of_the_key});
+        receiver.subscribe(&aws_sdk_sns::Client::new(&sdk), filter).await;
+        let pattern = json!({"source": ["integrahub"], "detail": filter});
         receiver.rule(&aws_sdk_eventbridge::Client::new(&sdk), &pattern).await;
         receiver
     }
@@ -197,4 +203,47 @@ async fn requests_in_doubt_are_events_before_anybody_asks_again() {
         (&event["data"]["cause"], &event["data"]["messages_in_doubt"]),
         (&json!("broker"), &Value::Null)
     );
+}
+
+#[tokio::test]
+async fn an_object_that_is_refused_is_an_event_for_whoever_listens_to_the_bus_or_the_topic() {
+    let sdk = aws::Sdk::from_environment().await.single_attempt(PATIENCE);
+    let (s3, bucket) = (aws_sdk_s3::Client::new(&sdk), variable("PAYLOAD_BUCKET"));
+    let id = Uuid::new_v4();
+    let key = format!("drop/{TENANT_A}/everything/{id}.json");
+    let receiver = Receiver::of_those_with(id, &json!({"data": {"object": {"key": [key]}}})).await;
+    let put = s3.put_object().bucket(&bucket).key(&key).body(b"[]".to_vec().into()).send().await.unwrap();
+    let delivered = receiver.take(&receiver.of_the_bus, 1).await.remove(0);
+    let event = &delivered["detail"];
+    conforms(event);
+    assert_eq!((&delivered["detail-type"], &event["tenant"]), (&json!(REFUSED), &json!(TENANT_A)));
+    let object = json!({"bucket": bucket, "key": key, "etag": put.e_tag, "version_id": null});
+    assert_eq!((&event["data"]["object"], &event["data"]["reason"]), (&object, &json!("KEY_UNKNOWN")));
+    assert_eq!(receiver.take(&receiver.of_the_topic, 1).await, [event.clone()]);
+}
+
+/// What a crash leaves behind a produce whose key is used again after it expired, and before
+/// DynamoDB deletes the record.
+#[tokio::test]
+async fn a_request_that_was_cut_off_is_an_event_even_if_its_key_is_used_again_after_it_expired() {
+    let (gateway, manager, records) = (Gateway::new(), QueueManager::start(), Records::open().await);
+    let batch = json!({"count": 3, "messageSizeBytes": 20});
+    let produce = manager.request("DEV.QUEUE.1", json!({"batch": batch, "payload": {"mode": "random"}}));
+    let key = Uuid::new_v4();
+    let receiver = Receiver::of(key).await;
+    gateway.produce(key, &produce).await.expect(201);
+    let text = |value: &str| AttributeValue::S(value.to_owned());
+    let number = |value: &str| AttributeValue::N(value.to_owned());
+    let cut_off = [
+        ("status", text("IN_PROGRESS")),
+        ("checkpoint", number("2")),
+        ("leaseExpiresAt", number("1")),
+        ("expiresAt", text("2020-01-01T00:00:00.000Z")),
+    ];
+    records.set("PRODUCE", key, &cut_off).await;
+    gateway.produce(key, &produce).await.expect(201);
+    let event = receiver.take(&receiver.of_the_topic, 1).await.remove(0);
+    conforms(&event);
+    assert_eq!((&event["type"], &event["data"]["cause"]), (&json!(IN_DOUBT), &json!("interrupted")));
+    assert_eq!((&event["data"]["attempt"], &event["data"]["messages_done"]), (&json!(1), &json!(2)));
 }

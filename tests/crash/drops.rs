@@ -9,6 +9,7 @@ use aws_sdk_dynamodb::types::AttributeValue;
 use end_to_end::{Records, TENANT_A, variable};
 use ingestion::payload::Source;
 use serde_json::{Value, json};
+use test_support::event_bus::FakeEventBus;
 use uuid::Uuid;
 
 use crate::stand::faults::{Faults, Held, Op};
@@ -37,6 +38,7 @@ struct Intake {
     s3: aws_sdk_s3::Client,
     items: aws_sdk_dynamodb::Client,
     bucket: String,
+    bus: FakeEventBus,
     _stores: StoreProxy,
 }
 
@@ -50,7 +52,12 @@ impl Intake {
         let stores = StoreProxy::start(faults.clone()).await;
         let mut variables = store_variables(&stores);
         variables.push(("PAYLOAD_BUCKET", bucket.clone()));
-        variables.push(("DROPS_QUEUE_URL", variable("DROPS_QUEUE_URL")));
+        let bus = FakeEventBus::start().await;
+        variables.extend([
+            ("DROPS_QUEUE_URL", variable("DROPS_QUEUE_URL")),
+            ("EVENT_BUS", "news".to_owned()),
+            ("AWS_ENDPOINT_URL_EVENTBRIDGE", bus.endpoint()),
+        ]);
         let deployed = Template::read(references()).function_with("DropIntakeFunction", &variables);
         let function = Function::new("drop-intake", deployed, &variables);
         function.warm().await;
@@ -61,6 +68,7 @@ impl Intake {
             items: aws_sdk_dynamodb::Client::new(&sdk),
             s3,
             bucket,
+            bus,
             _stores: stores,
         }
     }
@@ -237,4 +245,25 @@ async fn deliveries_side_by_side_make_one_batch() {
     assert!(both.0 || both.1 || both.2, "one of them took it");
     assert!(intake.announce(&key).await);
     intake.is_one_batch(&key, &idempotency_key, "[]", "announced four times").await;
+}
+
+#[tokio::test]
+async fn a_refusal_is_published_at_least_once_and_tagged_when_it_was() {
+    let intake = Intake::start().await;
+    let key = format!("drop/{TENANT_A}/all/refused.json");
+    intake.put(&key, "[]").await;
+    intake.bus.go_away(true);
+    assert!(!intake.announce(&key).await);
+    assert_eq!(intake.result(&key).await["status"], "REFUSED");
+    assert!(intake.tags(&key).await.is_empty(), "reconcile would announce it again");
+
+    intake.bus.go_away(false);
+    let held = intake.faults.hold_nth_request(Op::PutObject, 1);
+    intake.die(&key, held).await;
+    assert!(intake.announce(&key).await);
+    assert_eq!(intake.tags(&key).await["reason"], "KEY_UNKNOWN");
+    let events = intake.bus.on_the_bus();
+    let [first, second] = &events[..] else { panic!("{events:?}") };
+    assert_eq!((&first["id"], &first["data"]), (&second["id"], &second["data"]));
+    assert_eq!((&first["type"], &first["tenant"]), (&json!("integrahub.drop.refused"), &json!(TENANT_A)));
 }

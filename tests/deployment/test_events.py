@@ -1,8 +1,10 @@
 """Who publishes events, where to, and by which way out of a VPC."""
 
+import json
+
 import pytest
-from cloudformation import allowed, deploy
-from scenarios import DATABASE_ENDPOINTS, EVENTS, EXISTING_DATABASE, SCENARIOS
+from cloudformation import ROOT, allowed, deploy
+from scenarios import DATABASE_ENDPOINTS, EVENTS, EXISTING_DATABASE, GATEWAY, SCENARIOS
 
 OF_BATCHES = {"Chunker", "Upsert", "DeadLetter", "Reconcile"}
 PUBLISHERS = {*OF_BATCHES, "Doubts"}
@@ -41,6 +43,12 @@ def test_the_functions_that_end_batches_or_find_doubts_publish_and_no_others():
         assert "PutEvents" not in str(role) and "sns:Publish" not in str(role), name
 
 
+def test_the_function_that_refuses_dropped_files_publishes_too():
+    stack = deploy({**BOTH, "AcceptDrops": "true"})
+    assert attached(stack) == set(variables(stack)) == {*PUBLISHERS, "DropIntake"}
+    assert "VpcConfig" not in stack.properties("DropIntakeFunction")
+
+
 def test_a_right_is_given_for_what_is_there():
     on_a_bus = deploy(SCENARIOS["events on a bus"])
     assert statements(on_a_bus) == [("events:PutEvents", EVENTS["EventBusArn"])]
@@ -72,6 +80,55 @@ def test_the_stream_of_records_comes_again_until_it_is_published():
     assert (mapping["StartingPosition"], mapping["MaximumRetryAttempts"]) == ("TRIM_HORIZON", -1)
     assert mapping["FunctionResponseTypes"] == ["ReportBatchItemFailures"]
     assert "MaximumRecordAgeInSeconds" not in mapping, "the stream alone decides when a change is forgotten"
+
+
+def matches(pattern, value):
+    """Whether a filter of Lambda matches, of those forms that the template uses."""
+    if isinstance(pattern, dict):
+        return isinstance(value, dict) and all(matches(each, value.get(name)) for name, each in pattern.items())
+
+    def one(wanted):
+        if not isinstance(wanted, dict):
+            return wanted == value
+        if "exists" in wanted:
+            return wanted["exists"] is (value is not None)
+        return value is not None and value not in wanted["anything-but"]
+
+    return any(one(wanted) for wanted in pattern)
+
+
+def changes(sample):
+    return json.loads((ROOT / f"events/doubts/{sample}.json").read_text())["Records"]
+
+
+def filters():
+    [mapping] = [each["Properties"] for each in deploy(BOTH).of("AWS::Lambda::EventSourceMapping").values() if each["Properties"]["FunctionName"] == "«DoubtsFunction»"]
+    return [json.loads(each["Pattern"]) for each in mapping["FilterCriteria"]["Filters"]]
+
+
+@pytest.mark.parametrize("sample", ["failed-in-doubt", "commit-in-doubt", "taken-over", "expired", "key-used-again"])
+def test_each_change_that_brings_a_doubt_starts_an_invocation(sample):
+    assert all(any(matches(pattern, change) for pattern in filters()) for change in changes(sample))
+
+
+def test_the_changes_of_a_request_that_succeeds_start_none():
+    assert len(filters()) <= 5, "AWS allows no more"
+    claimed = next(change for change in changes("no-doubt") if change["eventName"] == "INSERT")
+    image = claimed["dynamodb"]["NewImage"]
+    states = [image, {**image, "checkpoint": {"N": "100"}}, {**image, "checkpoint": {"N": "200"}}, {**image, "checkpoint": {"N": "200"}, "status": {"S": "COMPLETED"}}]
+    later = [{**claimed, "eventName": "MODIFY", "dynamodb": {"OldImage": old, "NewImage": new}} for old, new in zip(states, states[1:])]
+    again = {**claimed, "eventName": "MODIFY", "dynamodb": {"OldImage": states[-1], "NewImage": image}}
+    gone = {**claimed, "eventName": "REMOVE", "dynamodb": {"OldImage": states[-1]}}
+    for change in [claimed, *later, again, gone]:
+        assert not any(matches(pattern, change) for pattern in filters()), change
+
+
+def test_events_that_cannot_be_published_are_in_a_queue_with_an_alarm_also_without_the_ingest():
+    stack = deploy(SCENARIOS["events, ingest switched off"])
+    assert stack.properties("DoubtsFunction")["Environment"]["Variables"]["UNHANDLED_QUEUE_URL"] == "«UnhandledQueue»"
+    assert "«UnhandledQueue.Arn»" in json.dumps(stack.properties("DoubtsRole")["Policies"], ensure_ascii=False)
+    assert "UnhandledDepthAlarm" in stack.resources
+    assert "UnhandledDepthAlarm" not in deploy(GATEWAY).resources
 
 
 def test_an_alarm_watches_changes_that_wait():

@@ -4,7 +4,7 @@ import json
 
 import pytest
 from cloudformation import deploy
-from scenarios import DATABASE_VPC, EVENTS, EVERYTHING, EXISTING_DATABASE, MSK, MSK_SCRAM, OTHER_KAFKA, OTHER_SECRET, SCENARIOS, SECRET
+from scenarios import DATABASE_VPC, EVENTS, EVERYTHING, EXISTING_DATABASE, KEY, MSK, MSK_SCRAM, OTHER_KAFKA, OTHER_SECRET, SCENARIOS, SECRET
 
 OVER_MSK = {**EXISTING_DATABASE, **MSK}
 OVER_OTHERS = {**EXISTING_DATABASE, **OTHER_KAFKA}
@@ -166,6 +166,19 @@ def test_those_who_publish_events_learn_the_topic_and_reach_the_cluster():
     assert all(stack.properties(f"{name}Function")["VpcConfig"] == network for name in given)
     assert stack.properties("Migration")["EventsTopic"] == "batches.received", "a new topic is created"
     assert "KAFKA_SECRET_ARN" not in variables(deploy(SCENARIOS["events over MSK"]))["Upsert"]
+
+
+def test_the_function_that_refuses_dropped_files_is_in_the_network_only_for_the_topic():
+    drops = {"AcceptDrops": "true"}
+    with_topic = deploy({**SCENARIOS["events over another Kafka and a bus, in a VPC"], **drops})
+    assert attached(with_topic, "KafkaEventsAccess") == {*PUBLISHERS, "DropIntake"}
+    function = with_topic.properties("DropIntakeFunction")
+    assert function["VpcConfig"] == with_topic.properties("ChunkerFunction")["VpcConfig"]
+    assert variables(with_topic)["DropIntake"] == variables(with_topic)["Upsert"]
+    with_keys = deploy({**SCENARIOS["events over another Kafka and a bus, in a VPC"], **drops, "SecretKmsKeyArns": KEY})
+    assert "«SecretKmsKeyAccess»" in with_keys.properties("DropIntakeRole")["ManagedPolicyArns"]
+    without = deploy({**EXISTING_DATABASE, **DATABASE_VPC, **drops})
+    assert "VpcConfig" not in without.properties("DropIntakeFunction") and "DropIntake" not in variables(without)
 
 
 def test_a_topic_of_kafka_is_watched_and_brings_no_function_of_the_gateway():

@@ -72,7 +72,8 @@ def test_functions_may_use_the_keys_of_what_they_use():
         attached = role["Properties"]["ManagedPolicyArns"]
         assert "«KmsKeyAccess»" in attached, name
         assert "«FormerKmsKeyAccess»" in attached, name
-        reads_secrets = "secretsmanager:GetSecretValue" in json.dumps(role["Properties"]["Policies"])
+        shared = [stack.properties("KafkaEventsAccess")] if "«KafkaEventsAccess»" in attached else []
+        reads_secrets = "secretsmanager:GetSecretValue" in json.dumps([role["Properties"]["Policies"], *shared])
         assert ("«SecretKmsKeyAccess»" in attached) == reads_secrets, name
 
 

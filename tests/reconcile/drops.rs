@@ -1,7 +1,10 @@
 //! Dropped objects whose notification was lost.
 
+use std::time::Duration;
+
 use aws_sdk_s3::types::{Tag, Tagging};
 use end_to_end::TENANT_A;
+use futures_util::future::join_all;
 use ingestion::payload::payload_key_of;
 use reconcile::DropsReport;
 use uuid::Uuid;
@@ -20,11 +23,14 @@ async fn put(stand: &Stand, name: &str, bytes: &[u8]) -> String {
 /// What the function does that takes an object, before it makes the payload.
 async fn accept(stand: &Stand, name: &str, etag: &str) -> Uuid {
     let batch_id = Uuid::now_v7();
+    let head = stand.s3.head_object().bucket(&stand.bucket).key(key(name)).send().await.unwrap();
+    let modified_at = jiff::Timestamp::from_second(head.last_modified.unwrap().secs()).unwrap();
     let tag = |name: &str, value: &str| Tag::builder().key(name).value(value).build().unwrap();
     let tags = Tagging::builder()
         .tag_set(tag("drop", "accepted"))
         .tag_set(tag("batch", &batch_id.to_string()))
-        .tag_set(tag("etag", etag.trim_matches('"')));
+        .tag_set(tag("etag", etag.trim_matches('"')))
+        .tag_set(tag("modified", &modified_at.to_string()));
     let put = stand.s3.put_object_tagging().bucket(&stand.bucket).key(key(name));
     put.tagging(tags.build().unwrap()).send().await.unwrap();
     batch_id
@@ -113,8 +119,48 @@ async fn lost_notifications_of_another_bucket_are_found_whatever_becomes_of_the_
 
         // The owner of the other bucket has taken it away.
         reconcile.drop_bucket = Some("no-such-bucket".to_owned());
+        put(stand, "later.json", b"[]").await;
         assert!(run(&reconcile).await.is_err());
-        assert_eq!(stand.notified_drops().await, [key("own.json")]);
+        assert!(stand.notified_drops().await.contains(&key("later.json")));
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn what_one_run_has_no_room_for_is_notified_by_the_next_ones() {
+    stand_test(async |stand| {
+        run(&stand.reconcile()).await.unwrap();
+        let names: Vec<String> = (0..1100).map(|number| format!("{number:04}.json")).collect();
+        for some in names.chunks(50) {
+            join_all(some.iter().map(|name| put(stand, name, b"[]"))).await;
+        }
+        let mut notified = Vec::new();
+        for expected in [500, 500, 100] {
+            assert_eq!(run(&stand.reconcile()).await.unwrap().drops.found, expected);
+            notified.extend(stand.notified_drops().await);
+        }
+        let all: Vec<String> = names.iter().map(|name| key(name)).collect();
+        assert_eq!(notified, all, "each once, also if its age has not doubled");
+        put(stand, "0000-late.json", b"[]").await;
+        run(&stand.reconcile()).await.unwrap();
+        assert!(stand.notified_drops().await.contains(&key("0000-late.json")), "it begins again");
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn an_object_whose_notification_was_rejected_is_notified_by_the_next_run() {
+    stand_test(async |stand| {
+        let mut reconcile = stand.reconcile();
+        run(&reconcile).await.unwrap();
+        put(stand, "lost.json", b"[]").await;
+        let queue = reconcile.drops.replace(stand.without_queue().queue);
+        // Until the next run its age does not double.
+        tokio::time::sleep(Duration::from_secs(3)).await;
+        run(&reconcile).await.unwrap_err();
+        reconcile.drops = queue;
+        assert_eq!(run(&reconcile).await.unwrap().drops.found, 1);
+        assert_eq!(stand.notified_drops().await, [key("lost.json")]);
     })
     .await;
 }

@@ -12,6 +12,7 @@ mod drops;
 mod events;
 mod history;
 mod replays;
+mod results;
 mod stand;
 mod uploads;
 
@@ -197,9 +198,17 @@ async fn a_run_without_its_database_fails_and_the_next_makes_up_for_it() {
         stand.accept(&stand::upload(2)).await;
         let failed = run(&stand.without_database()).await.unwrap_err();
         let ReconcileError::Looks(looks) = &failed else { panic!("{failed:?}") };
-        let all = [Look::Objects, Look::Stopped, Look::Unfinished, Look::Kept, Look::Uploads, Look::History];
+        let all = [
+            Look::Objects,
+            Look::Stopped,
+            Look::Unfinished,
+            Look::Kept,
+            Look::Uploads,
+            Look::Drops,
+            Look::History,
+        ];
         assert_eq!(looks[..], all);
-        let names = "objects, stopped, unfinished, kept, uploads, history";
+        let names = "objects, stopped, unfinished, kept, uploads, drops, history";
         assert!(failed.to_string().ends_with(names), "{failed}");
         assert_eq!(stand.work().await, (0, 0));
         let report = run(&stand.reconcile()).await.unwrap();

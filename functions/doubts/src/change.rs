@@ -2,6 +2,7 @@
 
 use std::collections::HashMap;
 
+use jiff::{SignedDuration, Timestamp};
 use serde::Deserialize;
 use serde_dynamo::Item;
 
@@ -21,6 +22,8 @@ pub(crate) struct Change {
 #[serde(rename_all = "PascalCase")]
 struct Images {
     sequence_number: String,
+    /// Seconds since 1970.
+    approximate_creation_date_time: Option<f64>,
     old_image: Option<Item>,
     new_image: Option<Item>,
 }
@@ -29,11 +32,19 @@ struct Images {
 type Image<Value> = Option<HashMap<String, Value>>;
 
 impl Change {
+    /// When the change was made. One without a time counts as made now, and is never given up.
+    pub(crate) fn made_at(&self) -> Timestamp {
+        let seconds = self.dynamodb.approximate_creation_date_time.unwrap_or(f64::INFINITY);
+        let since = SignedDuration::try_from_secs_f64(seconds).ok();
+        let made_at = since.and_then(|since| Timestamp::UNIX_EPOCH.checked_add(since).ok());
+        made_at.unwrap_or_else(Timestamp::now)
+    }
+
     /// The change's sequence number, and the item before and after it.
     pub(crate) fn into_images<Value: From<serde_dynamo::AttributeValue>>(
         self,
     ) -> (String, Image<Value>, Image<Value>) {
-        let Images { sequence_number, old_image, new_image } = self.dynamodb;
+        let Images { sequence_number, old_image, new_image, .. } = self.dynamodb;
         (sequence_number, old_image.map(Into::into), new_image.map(Into::into))
     }
 }

@@ -3,7 +3,7 @@
 use std::process::ExitCode;
 
 use aws::{Environment, Sdk};
-use doubts::Doubts;
+use doubts::{Doubts, UnhandledQueue};
 use lambda_runtime::{Error, LambdaEvent, run, service_fn};
 use publisher::Publisher;
 use serde_json::Value;
@@ -15,10 +15,13 @@ async fn main() -> ExitCode {
 
 async fn serve() -> Result<(), Error> {
     let mut environment = Environment::of_process();
+    let unhandled: String = environment.required("UNHANDLED_QUEUE_URL");
     let events = publisher::Settings::read(&mut environment);
     environment.check()?;
     let sdk = Sdk::from_environment().await;
-    let doubts = Doubts { publisher: Publisher::of(&sdk, events) };
+    let sqs = aws_sdk_sqs::Client::new(sdk.standard());
+    let unhandled = UnhandledQueue::new(sqs, unhandled);
+    let doubts = Doubts { publisher: Publisher::of(&sdk, events), unhandled };
     let doubts = &doubts;
     run(service_fn(async |event: LambdaEvent<Value>| function::answered(doubts.handle(event.payload).await)))
         .await

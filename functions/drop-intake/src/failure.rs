@@ -2,6 +2,7 @@ use accepted::AcceptedError;
 use access::GrantError;
 use idempotency::{NoFingerprint, OnceError, StoreError};
 use objects::ObjectError;
+use publisher::PublishError;
 use retry::{Retry, Retryable};
 use transport::UnknownNotice;
 
@@ -25,6 +26,9 @@ pub enum IntakeError {
     Fingerprint(#[from] NoFingerprint),
     #[error("cannot claim the object's record")]
     Store(#[from] StoreError),
+    /// Without a cause, a destination refused it alone, which is logged.
+    #[error("the event of a refusal was not published")]
+    Unpublished(#[source] Option<PublishError>),
     #[error("another attempt at this object is under way")]
     InProgress,
     #[error("the object's idempotency key was used for something else")]
@@ -38,6 +42,7 @@ impl Retryable for IntakeError {
             Self::Object(error) => error.retry(),
             Self::Accepted(error) => error.retry(),
             Self::Store(StoreError::Unavailable(_)) | Self::Grant(GrantError::Unavailable) => Retry::Later,
+            Self::Unpublished(error) => error.as_ref().map_or(Retry::Later, Retryable::retry),
             Self::InProgress => Retry::Contended,
             Self::Grant(GrantError::Malformed) | Self::Cnpjs(_) => Retry::AfterRepair,
             Self::OtherBucket(_) | Self::Fingerprint(_) | Self::Store(_) | Self::Conflict => Retry::Never,

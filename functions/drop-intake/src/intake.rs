@@ -74,17 +74,17 @@ impl DropIntake {
         };
         let name = match name {
             Ok(name) => name,
-            Err(refusal) => return self.refuse(&source, refusal).await,
+            Err(refusal) => return self.refuse(&source, &version, refusal).await,
         };
         tracing::Span::current().record("tenant", tracing::field::display(name.tenant_id));
         let largest = self.max_bytes.min(MAX_COPY);
         if version.length > largest {
-            return self.refuse(&source, Refusal::TooLarge(largest)).await;
+            return self.refuse(&source, &version, Refusal::TooLarge(largest)).await;
         }
         match self.access.drop_grant(&name.tenant_id.to_string()).await? {
-            None => self.refuse(&source, Refusal::NotAllowed).await,
+            None => self.refuse(&source, &version, Refusal::NotAllowed).await,
             Some(grant) if *bucket != self.objects.bucket() && !grant.buckets.contains(bucket) => {
-                self.refuse(&source, Refusal::OtherBucket).await
+                self.refuse(&source, &version, Refusal::OtherBucket).await
             }
             Some(grant) => {
                 let viewer = Viewer::limited(name.tenant_id, grant.cnpjs.as_ref());
@@ -150,8 +150,8 @@ impl DropIntake {
             Stored::Written => {}
         }
         // Result and tags come before the copy, so that they cannot replace those of a final batch.
-        self.write_result(source, &received(source, batch_id)).await?;
-        let tags = drops::tags(source, State::Accepted(batch_id));
+        self.write_result(source, version, &received(source, batch_id)).await?;
+        let tags = drops::tags(source, version.modified_at, State::Accepted(batch_id));
         let dropped = self.dropped_in(&source.bucket)?;
         dropped.tag_as(&source.key, source.version_id.as_deref(), &tags).await?;
         let copy = CopyOf {
@@ -179,15 +179,17 @@ impl DropIntake {
     /// Writes the first result of a version, unless the object has another version by now, which
     /// may have a result already. If that result is written after the first request here, the last
     /// one fails; if it was written before, the check in between does.
-    pub(crate) async fn write_result(&self, source: &Source, result: &Value) -> Result<(), IntakeError> {
+    pub(crate) async fn write_result(
+        &self,
+        source: &Source,
+        version: &Version,
+        result: &Value,
+    ) -> Result<(), IntakeError> {
         let dropped = self.dropped_in(&source.bucket)?;
         let key = result_key(&source.key);
-        let there = match dropped.version(&key, None).await {
-            Err(ObjectError::Missing { .. }) => None,
-            there => Some(there?.etag),
-        };
-        let version = dropped.version(&source.key, source.version_id.as_deref()).await?;
-        if version.etag != source.etag {
+        let there = dropped.etag(&key).await?;
+        let by_now = dropped.version(&source.key, source.version_id.as_deref()).await?;
+        if by_now != *version {
             return Err(ObjectError::Replaced { key: source.key.clone() }.into());
         }
         let result = result.to_string().into_bytes();

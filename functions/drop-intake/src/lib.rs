@@ -6,10 +6,11 @@
 //! other. An attempt may die at any point: the next one writes the same item and makes the same
 //! copy.
 //!
-//! What is refused stays where it is. Its tags and its result say why.
+//! What is refused stays where it is. Its tags, its result and an event say why.
 
 #![allow(missing_docs, reason = "only main.rs and tests use what is public here")]
 
+mod event;
 mod failure;
 mod intake;
 mod job;
@@ -24,6 +25,7 @@ use accepted::Accepted;
 use access::AccessStore;
 use idempotency::Store;
 use objects::Objects;
+use publisher::Publisher;
 use serde_json::Value;
 use worker::{BatchResponse, ServeError, Visibility};
 
@@ -40,6 +42,7 @@ pub struct DropIntake {
     drop_bucket: Option<String>,
     /// The payload bucket, with time for copies.
     copier: Objects,
+    publisher: Publisher,
     /// Of the queue that notifications come from.
     visibility: Visibility,
     /// The most bytes that an object may have.

@@ -2,10 +2,11 @@
 
 use drops::{State, UnknownKey, refused};
 use ingestion::payload::Source;
+use objects::Version;
 use serde_json::json;
 use telemetry::metrics;
 
-use crate::{DropIntake, IntakeError};
+use crate::{DropIntake, IntakeError, event};
 
 /// Why an object is refused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -42,14 +43,22 @@ impl Refusal {
 }
 
 impl DropIntake {
-    /// Leaves an object where it is, and says why beside it. A key of which no
-    /// other can be made has no result: its tags and the log say why. Repeated, it says the same.
-    pub(crate) async fn refuse(&self, source: &Source, refusal: Refusal) -> Result<(), IntakeError> {
+    /// Leaves an object where it is, and says why beside it and by an event. A key of which no
+    /// other can be made has no result, and no later attempt can decide otherwise. Repeated, it says
+    /// the same.
+    pub(crate) async fn refuse(
+        &self,
+        source: &Source,
+        version: &Version,
+        refusal: Refusal,
+    ) -> Result<(), IntakeError> {
         let (reason, detail) = (refusal.reason(), refusal.detail());
         if !matches!(refusal, Refusal::Key(UnknownKey::Length | UnknownKey::Control)) {
-            self.write_result(source, &refused(source, reason, &detail)).await?;
+            self.write_result(source, version, &refused(source, reason, &detail)).await?;
         }
-        let tags = drops::tags(source, State::Refused(reason));
+        // Before the tags: as long as they are missing, reconcile leads here again.
+        self.publish(source, version, reason, &detail).await?;
+        let tags = drops::tags(source, version.modified_at, State::Refused(reason));
         let dropped = self.dropped_in(&source.bucket)?;
         dropped.tag_as(&source.key, source.version_id.as_deref(), &tags).await?;
         tracing::warn!(
@@ -62,5 +71,25 @@ impl DropIntake {
         let properties = [("object".to_owned(), json!(source.key)), ("reason".to_owned(), json!(reason))];
         metrics::count(self.service, &[metrics::DROPS_REFUSED], properties.into_iter().collect());
         Ok(())
+    }
+    /// Publishes the event of a refusal to the destinations of the deployment. What can never be
+    /// published is logged and left out.
+    async fn publish(
+        &self,
+        source: &Source,
+        version: &Version,
+        reason: &str,
+        detail: &str,
+    ) -> Result<(), IntakeError> {
+        match event::of(source, version, reason, detail) {
+            Ok(fact) => {
+                self.publisher.publish(&[fact]).await.map_err(|left| IntakeError::Unpublished(left.why))
+            }
+            Err(error) => {
+                let error: &dyn std::error::Error = &error;
+                tracing::error!(event_type = "event.refused", error, "a refusal has no event");
+                Ok(())
+            }
+        }
     }
 }

@@ -6,6 +6,7 @@ use accepted::Accepted;
 use access::AccessStore;
 use aws::{Environment, EnvironmentError, Sdk};
 use objects::Objects;
+use publisher::Publisher;
 use worker::Visibility;
 
 use crate::DropIntake;
@@ -28,6 +29,7 @@ impl DropIntake {
         let queue_url = environment.required("DROPS_QUEUE_URL");
         let max_bytes = environment.required("MAX_PAYLOAD_BYTES");
         let base = Duration::from_secs(environment.optional("RETRY_BASE_SECONDS", 10));
+        let events = publisher::Settings::read(&mut environment);
         environment.check()?;
 
         let sdk = Sdk::from_environment().await;
@@ -41,6 +43,7 @@ impl DropIntake {
             objects: Objects::new(s3(sdk.objects()), bucket.clone()),
             drop_bucket: Some(drop_bucket).filter(|name| !name.is_empty()),
             copier: Objects::new(s3(sdk.single_attempt(COPY)), bucket),
+            publisher: Publisher::of(&sdk, events),
             visibility: Visibility::new(aws_sdk_sqs::Client::new(sdk.standard()), queue_url, base),
             max_bytes,
         })

@@ -1,25 +1,22 @@
-use std::time::Duration;
-
 use clock::Deadline;
-use drops::{DropName, NotADrop, PREFIX, Seen};
-use futures_util::StreamExt as _;
-use futures_util::stream;
+use drops::{PREFIX, Seen};
+use futures_util::future::join_all;
 use ingestion::payload::payload_key_of;
 use jiff::Timestamp;
-use objects::{Listed, ObjectError, Objects};
+use objects::{Listed, ObjectError, Objects, Page};
 use payloads::NotifyError;
 use transport::PayloadsReceived;
 use uuid::Uuid;
 
+use crate::Reconcile;
 use crate::failure::{FirstError, LookError};
+use crate::pass::Pass;
 use crate::report::DropsReport;
-use crate::{Reconcile, Settings};
 
-/// Notifications that one run sends at most, of one bucket.
+/// Notifications that one run sends at most, of one bucket. The next run goes on there.
 const LIMIT: u64 = 500;
 
-/// Objects of one bucket that one run lists at most. They expire some days after their batches
-/// ended.
+/// Objects of one bucket that one run lists, give or take a page.
 const LISTED: u64 = 50_000;
 
 /// Objects whose tags are read at once.
@@ -48,6 +45,7 @@ impl Reconcile {
         first.into_result()
     }
 
+    /// Notes after each page how far the pass has come, so that a run that is cut off is no loss.
     async fn notify_drops_in(
         &self,
         objects: &Objects,
@@ -55,48 +53,77 @@ impl Reconcile {
         deadline: Deadline,
         report: &mut DropsReport,
     ) -> Result<(), LookError> {
-        let now = Timestamp::now();
-        let mut first = FirstError::default();
-        let mut from = None;
+        let last = self.database.drop_look(objects.bucket()).await?;
+        let mut pass = Pass::after(last, Timestamp::now(), &self.settings);
+        let (begin, mut from) = (pass.look.after.clone(), None);
         loop {
             if deadline.has_passed() {
                 return Err(LookError::OutOfTime);
+            }
+            let page = objects.list_after(PREFIX, begin.as_deref(), from).await?;
+            report.seen = report.seen.saturating_add(u64::try_from(page.objects.len()).unwrap_or(u64::MAX));
+            let came = self.notify_page(objects, queue, deadline, &page, &mut pass, report).await;
+            self.database.note_drop_look(objects.bucket(), &pass.look).await?;
+            came?;
+            if pass.look.after.is_none() {
+                return Ok(());
             }
             if report.found >= LIMIT || report.seen >= LISTED {
                 tracing::warn!(
                     event_type = "look.limited",
                     bucket = objects.bucket(),
-                    "there may be more dropped objects than one run looks at"
+                    "there may be more dropped objects than one run looks at; the next run goes on there"
                 );
-                break;
+                return Ok(());
             }
-            let page = objects.list(PREFIX, from).await?;
-            report.seen = report.seen.saturating_add(u64::try_from(page.objects.len()).unwrap_or(u64::MAX));
-            let due = page.objects.into_iter().filter(|object| self.is_due(object, now));
-            let mut notified = stream::iter(due.collect::<Vec<_>>())
-                .map(|object| {
-                    Box::pin(async move { notify_drop(&self.objects, objects, queue, &object).await })
-                })
-                .buffer_unordered(AT_ONCE);
-            while let Some(notified) = notified.next().await {
+            from = page.next;
+        }
+    }
+
+    /// Sends the notifications of a page, and moves the pass to its last object, or to the last one
+    /// that there was room and time for. An object whose tags cannot be read is left to the next
+    /// pass, so that it does not hold up the others.
+    async fn notify_page(
+        &self,
+        objects: &Objects,
+        queue: &PayloadsReceived,
+        deadline: Deadline,
+        page: &Page,
+        pass: &mut Pass,
+        report: &mut DropsReport,
+    ) -> Result<(), LookError> {
+        let due: Vec<&Listed> =
+            page.objects.iter().filter(|object| pass.is_due(object, &self.settings)).collect();
+        let mut first = FirstError::default();
+        let mut left = due.into_iter();
+        while !left.as_slice().is_empty() {
+            if deadline.has_passed() {
+                return Err(LookError::OutOfTime);
+            }
+            let room = usize::try_from(LIMIT.saturating_sub(report.found)).unwrap_or(usize::MAX);
+            if room == 0 {
+                return first.into_result();
+            }
+            let some: Vec<&Listed> = left.by_ref().take(AT_ONCE.min(room)).collect();
+            let notifying =
+                some.iter().map(|object| Box::pin(notify_drop(&self.objects, objects, queue, object)));
+            for notified in join_all(notifying).await {
                 match notified {
                     Ok(true) => report.found = report.found.saturating_add(1),
                     Ok(false) => {}
+                    // A queue that rejects one message would reject the next.
+                    Err(failure @ LookError::Notify(_)) => return Err(failure),
                     Err(failure) => first.note(failure),
                 }
             }
-            from = page.next;
-            if from.is_none() || !first.is_none() {
-                break;
-            }
+            pass.look.after = some.last().map(|object| object.key.clone());
         }
+        pass.look.after = match (&page.next, page.objects.last()) {
+            (None, _) => None,
+            (Some(_), Some(object)) => Some(object.key.clone()),
+            (Some(_), None) => pass.look.after.take(),
+        };
         first.into_result()
-    }
-
-    fn is_due(&self, object: &Listed, now: Timestamp) -> bool {
-        let age = Duration::try_from(now.duration_since(object.modified_at)).unwrap_or_default();
-        let is_left_alone = object.length == 0 || DropName::read(&object.key) == Err(NotADrop::Ignored);
-        !is_left_alone && is_due(age, &self.settings)
     }
 }
 
@@ -111,7 +138,7 @@ async fn notify_drop(
         Err(ObjectError::Missing { .. }) => return Ok(false),
         tags => tags?,
     };
-    let is_done = match drops::seen(&tags, &object.etag) {
+    let is_done = match drops::seen(&tags, &object.etag, object.modified_at) {
         None => false,
         Some(Seen::Settled) => true,
         Some(Seen::Accepted(batch_id)) => has_payload(payloads, batch_id).await?,
@@ -134,40 +161,4 @@ async fn notify_drop(
 async fn has_payload(payloads: &Objects, batch_id: Uuid) -> Result<bool, ObjectError> {
     let key = payload_key_of(batch_id);
     Ok(!payloads.there(key.into_iter().collect()).await?.is_empty())
-}
-
-/// Whether an object of that age is notified by this run: once it is old enough, and then each time
-/// that its age has doubled. Nothing remembers it, so a run overlaps with the one before, and an
-/// object may be notified by both; one notification too many does no harm.
-fn is_due(age: Duration, settings: &Settings) -> bool {
-    let Settings { object_age, interval, hours, .. } = *settings;
-    let doublings = |age: Duration| {
-        let least = object_age.as_millis().max(1);
-        (age >= object_age).then(|| (age.as_millis() / least).max(1).ilog2())
-    };
-    let before = age.checked_sub(interval.saturating_add(interval / 2)).and_then(doublings);
-    age < Duration::from_hours(u64::from(hours)) && doublings(age) != before
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn an_object_is_notified_when_it_is_old_enough_and_when_its_age_has_doubled() {
-        let settings = Settings::default();
-        let at = |minutes: u64| is_due(Duration::from_mins(minutes), &settings);
-        // Every five minutes: the run at 10 to 17 minutes, at 20 to 27, and so on.
-        let due: Vec<u64> = (0..100).filter(|minutes| at(*minutes)).collect();
-        let expected: Vec<u64> = [10..18, 20..28, 40..48, 80..88].into_iter().flatten().collect();
-        assert_eq!(due, expected);
-        assert!((0..5).all(|offset| (0..20).any(|run| at(run * 5 + offset))), "whenever the runs begin");
-        assert!(!at(72 * 60), "it is looked for three days long");
-    }
-
-    #[test]
-    fn each_object_is_old_at_once_if_nothing_is_waited_for() {
-        let settings = Settings { object_age: Duration::ZERO, ..Settings::default() };
-        assert!(is_due(Duration::ZERO, &settings));
-    }
 }

@@ -29,6 +29,7 @@ mod history;
 mod kept;
 mod notify;
 mod objects_found;
+mod pass;
 mod report;
 mod settings;
 mod stopped;

@@ -2,6 +2,8 @@ use std::collections::HashSet;
 
 use accepted::{AwaitedUpload, Taken};
 use clock::Deadline;
+use ingestion::Viewer;
+use ingestion::batch::BatchStatus;
 use jiff::{SignedDuration, Timestamp};
 use objects::ObjectError;
 use uuid::Uuid;
@@ -59,15 +61,10 @@ impl Reconcile {
         let (batch_id, tenant) = (upload.batch_id.to_string(), upload.tenant_id.to_string());
         match self.objects.head(&upload.key()).await {
             Err(ObjectError::Missing { .. }) => {
-                // A payload that arrives later is still processed: S3 sends its notification.
-                if self.accepted.expire(upload).await? {
-                    report.expired = report.expired.saturating_add(1);
-                    tracing::info!(
-                        event_type = "upload.expired",
-                        batch_id,
-                        tenant,
-                        "an upload was never used"
-                    );
+                if let Err(failure) = self.expire(upload, report).await {
+                    // It must not stay before those that can be settled.
+                    self.look_again(upload, now, grace).await?;
+                    return Err(failure);
                 }
                 return Ok(());
             }
@@ -86,7 +83,41 @@ impl Reconcile {
                 "the notification of an upload was sent again"
             );
         }
-        // Until the database knows it, it is checked again when the time since its end has doubled.
+        // Until the database knows it, it is checked again.
+        self.look_again(upload, now, grace).await
+    }
+
+    /// Marks an upload as never used. A payload that arrives later is still processed: S3 sends its
+    /// notification.
+    async fn expire(&self, upload: &AwaitedUpload, report: &mut UploadsReport) -> Result<(), LookError> {
+        // The result beside a dropped object comes first: once the item is marked, nothing leads
+        // here again.
+        let viewer = Viewer::whole(upload.tenant_id);
+        let batch = self.accepted.get(&viewer, upload.batch_id).await?;
+        if let Some(batch) = &batch {
+            retention::note_expired(&self.objects, &batch.metadata).await?;
+        }
+        if self.accepted.expire(upload).await? {
+            report.expired = report.expired.saturating_add(1);
+            let (batch_id, tenant) = (upload.batch_id.to_string(), upload.tenant_id.to_string());
+            tracing::info!(event_type = "upload.expired", batch_id, tenant, "an upload was never used");
+            return Ok(());
+        }
+        // Another run expired it, or its payload is being put after all.
+        let by_now = self.accepted.get(&viewer, upload.batch_id).await?;
+        match by_now.filter(|batch| batch.status(Timestamp::now()) != BatchStatus::Expired) {
+            Some(batch) => Ok(retention::note_under_way(&self.objects, &batch.metadata).await?),
+            None => Ok(()),
+        }
+    }
+
+    /// Looks again when the time since the upload's end has doubled.
+    async fn look_again(
+        &self,
+        upload: &AwaitedUpload,
+        now: Timestamp,
+        grace: SignedDuration,
+    ) -> Result<(), LookError> {
         let next = now.saturating_add(now.duration_since(upload.expires_at())).unwrap_or(Timestamp::MAX);
         let next = next.saturating_sub(grace).unwrap_or(now);
         Ok(self.accepted.look_again(upload, next).await?)

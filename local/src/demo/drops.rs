@@ -21,7 +21,8 @@ const ITEMS: u32 = 3_000;
 const PATIENCE: Duration = Duration::from_secs(60);
 const POLL: Duration = Duration::from_millis(100);
 
-pub(super) async fn show(client: &Client, variables: &Variables) -> Result<(), Failure> {
+/// Drops a file, and prints its result and how it came about. Returns the batch's id.
+pub(super) async fn show(client: &Client, variables: &Variables) -> Result<String, Failure> {
     say("\n11. Drop a file of 3,000 products into S3, in place of a request");
     let (endpoint, bucket) =
         (variable(variables, "AWS_ENDPOINT_URL")?, variable(variables, "PAYLOAD_BUCKET")?);
@@ -38,7 +39,7 @@ pub(super) async fn show(client: &Client, variables: &Variables) -> Result<(), F
     let result = loop {
         let result = read_result(&s3, bucket, &result_key).await?;
         let status = result.get("status").and_then(Value::as_str).unwrap_or("no result yet").to_owned();
-        if ["COMPLETED", "PARTIAL_FAIL", "FAILED", "REFUSED"].contains(&status.as_str()) {
+        if ["COMPLETED", "PARTIAL_FAIL", "FAILED", "EXPIRED", "REFUSED"].contains(&status.as_str()) {
             say(format_args!("   {seen}{status} after {:.1} s", begin.elapsed().as_secs_f64()));
             break result;
         }
@@ -54,7 +55,8 @@ pub(super) async fn show(client: &Client, variables: &Variables) -> Result<(), F
     let batch_id = result.get("batch_id").and_then(Value::as_str).unwrap_or_default();
     let batch = client.get(&format!("/v1/inovafarma/batches/{batch_id}")).await?;
     let is_loaded = batch.number("items_processed") == Some(u64::from(ITEMS));
-    batch.expect("a COMPLETED batch of 3,000 items", batch.show("status") == "COMPLETED" && is_loaded)
+    batch.expect("a COMPLETED batch of 3,000 items", batch.show("status") == "COMPLETED" && is_loaded)?;
+    Ok(batch_id.to_owned())
 }
 
 /// What lies beside the file; null if there is nothing yet.

@@ -1,4 +1,4 @@
-//! Whoever comes next: the events of a batch, as a rule of the bus delivered them to a queue.
+//! Whoever comes next: the events of batches, as a rule of the bus delivered them to a queue.
 
 use std::collections::BTreeSet;
 use std::time::{Duration, Instant};
@@ -17,34 +17,47 @@ const PATIENCE: Duration = Duration::from_secs(30);
 /// The most that a receive takes.
 const AT_ONCE: i32 = 10;
 
+const RECEIVED: &str = "integrahub.batch.received";
 /// The last event of a batch that nothing happens to.
 const FINAL: &str = "integrahub.batch.final";
 
-/// Prints the events of a batch that was loaded and replayed, and takes all others off the queue.
-/// Returns the ids of the batch's.
-pub(super) async fn show(variables: &Variables, batch_id: &str) -> Result<BTreeSet<String>, Failure> {
-    say("\n12. Read the events of the first batch, which was final twice");
+/// Prints the events of a batch that was loaded and replayed, and of one that was dropped into S3,
+/// and takes all others off the queue. Returns the ids of those that it printed.
+pub(super) async fn show(
+    variables: &Variables,
+    replayed: &str,
+    dropped: &str,
+) -> Result<BTreeSet<String>, Failure> {
+    say("\n12. Read the events of the first batch, which was final twice, and of the dropped file");
     let queue_url = variable(variables, "EVENTS_QUEUE_URL")?;
     let sdk =
         Sdk::at(variable(variables, "AWS_ENDPOINT_URL")?, REGION, ACCESS_KEY_ID, SECRET_ACCESS_KEY).await;
     let sqs = aws_sdk_sqs::Client::new(sdk.standard());
-    let begin = Instant::now();
-    let (mut finals, mut ids) = (0, BTreeSet::new());
-    while finals < 2 {
+    let mut missing = vec![
+        (replayed, RECEIVED),
+        (replayed, FINAL),
+        (replayed, FINAL),
+        (dropped, RECEIVED),
+        (dropped, FINAL),
+    ];
+    let (begin, mut ids) = (Instant::now(), BTreeSet::new());
+    while !missing.is_empty() {
         if begin.elapsed() > PATIENCE {
             return Err(Failure::new(format!(
-                "The demonstration failed: {finals} of 2 events {FINAL} of the batch {batch_id} arrived"
+                "The demonstration failed: these events did not arrive: {missing:?}"
             )));
         }
         for event in receive(&sqs, queue_url).await? {
-            let is_ours = event.pointer("/detail/data/batch_id").and_then(Value::as_str) == Some(batch_id);
-            if is_ours {
-                let of_type = event.pointer("/detail/type").and_then(Value::as_str).unwrap_or_default();
-                finals += u32::from(of_type == FINAL);
-                let id = event.pointer("/detail/id").and_then(Value::as_str).unwrap_or_default();
-                ids.insert(id.to_owned());
-                say(format_args!("   {of_type}: {}", event.get("detail").unwrap_or(&Value::Null)));
+            let text = |path| event.pointer(path).and_then(Value::as_str).unwrap_or_default();
+            let (batch_id, of_type) = (text("/detail/data/batch_id"), text("/detail/type"));
+            if ![replayed, dropped].contains(&batch_id) {
+                continue;
             }
+            if ids.insert(text("/detail/id").to_owned()) {
+                let place = missing.iter().position(|one| *one == (batch_id, of_type));
+                place.map(|place| missing.swap_remove(place));
+            }
+            say(format_args!("   {of_type}: {}", event.get("detail").unwrap_or(&Value::Null)));
         }
     }
     Ok(ids)

@@ -21,11 +21,11 @@ pub(crate) async fn show(stack: &Stack) -> Result<(), Failure> {
     let [key, ..] = &KEYS;
     let client = Client::new(stack.base_url(), key.value);
     messages::show(&client).await?;
-    let batch_id = catalogue::show(&client).await?;
-    drops::show(&client, stack.variables()).await?;
-    let published = events::show(stack.variables(), &batch_id).await?;
+    let sent = catalogue::show(&client).await?;
+    let dropped = drops::show(&client, stack.variables()).await?;
+    let published = events::show(stack.variables(), &sent, &dropped).await?;
     if stack.variables().iter().any(|(name, _)| *name == kafka::SERVERS) {
-        kafka::show(stack.variables(), &batch_id, &published).await?;
+        kafka::show(stack.variables(), &published).await?;
     }
     Ok(())
 }

@@ -85,14 +85,22 @@ impl DropName {
         let mut segments = path.splitn(3, '/');
         let mut next = || segments.next().ok_or(UnknownKey::Form);
         let (tenant, load_type, name) = (next()?, next()?, next()?);
-        let tenant_id = Uuid::try_parse(tenant).map_err(|_| UnknownKey::Form)?;
-        // Policies compare prefixes as text, so a tenant has one spelling.
-        if tenant_id.to_string() != tenant {
-            return Err(UnknownKey::Form);
-        }
+        let tenant_id = tenant_id(tenant).ok_or(UnknownKey::Form)?;
         let load_type = load_type.parse().map_err(|_| UnknownKey::Form)?;
         Ok(Self { tenant_id, load_type, media_type: media_type(name)? })
     }
+}
+
+/// The tenant under whose prefix a key is, whatever else the key says; `None` if it is under none.
+#[must_use]
+pub fn tenant_of(key: &str) -> Option<Uuid> {
+    let (tenant, _) = key.strip_prefix(PREFIX)?.split_once('/')?;
+    tenant_id(tenant)
+}
+
+/// Policies compare prefixes as text, so a tenant has one spelling.
+fn tenant_id(text: &str) -> Option<Uuid> {
+    Uuid::try_parse(text).ok().filter(|id| id.to_string() == text)
 }
 
 /// The key of the result of a dropped object.
@@ -202,6 +210,14 @@ mod tests {
             assert_eq!(DropName::read(&key), Err(NotADrop::Unknown(why)), "{key}");
         }
         assert!(read(&format!("full/{}.json", "é".repeat(150))).is_ok());
+    }
+
+    #[test]
+    fn a_key_that_is_not_understood_may_still_name_its_tenant() {
+        assert_eq!(tenant_of(&format!("drop/{TENANT}/all/a\0.csv")), TENANT.parse().ok());
+        for key in [format!("drop/{TENANT}"), format!("{TENANT}/a"), "drop/pharmacy/full/a.json".to_owned()] {
+            assert_eq!(tenant_of(&key), None, "{key}");
+        }
     }
 
     #[test]

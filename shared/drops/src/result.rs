@@ -22,6 +22,12 @@ pub fn received(source: &Source, batch_id: Uuid) -> Value {
     json!({"object": source, "status": "RECEIVED", "batch_id": batch_id})
 }
 
+/// The object was accepted as a batch, and was gone or replaced before it was copied.
+#[must_use]
+pub fn expired(source: &Source, batch_id: Uuid) -> Value {
+    json!({"object": source, "status": "EXPIRED", "batch_id": batch_id})
+}
+
 /// The object became no batch. It stays where it is.
 #[must_use]
 pub fn refused(source: &Source, reason: &str, detail: &str) -> Value {
@@ -69,6 +75,7 @@ mod tests {
         let without = final_result(&source, Uuid::nil(), &batch, ErrorsFile { listed: 0, omitted: 0 });
         assert_eq!(without["errors"]["key"], Value::Null);
         assert_eq!(received(&source, Uuid::nil())["status"], "RECEIVED");
+        assert_eq!(expired(&source, Uuid::nil())["status"], "EXPIRED");
         let refused = refused(&Source { version_id: Some("v1".to_owned()), ..source }, "EMPTY", "no bytes");
         assert_eq!((&refused["reason"], &refused["object"]["version_id"]), (&json!("EMPTY"), &json!("v1")));
     }

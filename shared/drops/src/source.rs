@@ -41,6 +41,18 @@ pub fn idempotency_key(source: &Source, modified_at: Timestamp) -> String {
     format!("drop:{}:{}", hex::encode(half), name.chars().take(SHOWN).collect::<String>())
 }
 
+/// The id of the event of a refusal: the same however often the version is refused for that reason.
+#[must_use]
+pub fn refusal_id(source: &Source, modified_at: Timestamp, reason: &str) -> Uuid {
+    let mut hash = Sha256::new();
+    hash.update(b"integrahub.drop.refused");
+    hash.update(idempotency_key(source, modified_at));
+    hash.update([0]);
+    hash.update(reason);
+    let hash: [u8; 32] = hash.finalize().into();
+    uuid::Builder::from_custom_bytes(hash.first_chunk().copied().unwrap_or_default()).into_uuid()
+}
+
 /// Whether a batch with this idempotency key may have been made of a dropped object. The payload's
 /// object decides.
 #[must_use]
@@ -48,10 +60,19 @@ pub fn may_be_of(idempotency_key: &str) -> bool {
     idempotency_key.starts_with("drop:")
 }
 
-/// The tags of an object. They name its version, because an object that is written again has no
-/// tags, and one that is tagged too late has another version's.
+/// Whether a batch with this idempotency key was made of the version that a bucket has: of its id,
+/// or of its ETag and the time when it was written.
 #[must_use]
-pub fn tags(source: &Source, state: State<'_>) -> Vec<(&'static str, String)> {
+pub fn is_version_of(batch_key: &str, source: &Source, etag: &str, modified_at: Timestamp) -> bool {
+    let there = Source { etag: etag.to_owned(), ..source.clone() };
+    idempotency_key(&there, modified_at) == batch_key
+}
+
+/// The tags of an object. They name its version by its ETag and the time when it was written,
+/// because an object that is written again has no tags, and one that is tagged too late has another
+/// version's.
+#[must_use]
+pub fn tags(source: &Source, modified_at: Timestamp, state: State<'_>) -> Vec<(&'static str, String)> {
     let (word, more) = match state {
         State::Accepted(batch_id) => ("accepted", vec![("batch", batch_id.to_string())]),
         State::Final(batch_id) => {
@@ -59,7 +80,11 @@ pub fn tags(source: &Source, state: State<'_>) -> Vec<(&'static str, String)> {
         }
         State::Refused(reason) => ("refused", vec![("reason", reason.to_owned())]),
     };
-    let always = [("drop", word.to_owned()), ("etag", bare(&source.etag).to_owned())];
+    let always = [
+        ("drop", word.to_owned()),
+        ("etag", bare(&source.etag).to_owned()),
+        ("modified", second(modified_at)),
+    ];
     always.into_iter().chain(more).collect()
 }
 
@@ -72,15 +97,21 @@ pub enum Seen {
     Settled,
 }
 
-/// What the tags of an object say; `None` if nobody has looked at the version of this ETag.
+/// What the tags of an object say; `None` if nobody has looked at the version of this ETag that was
+/// written then.
 #[must_use]
-pub fn seen(tags: &BTreeMap<String, String>, etag: &str) -> Option<Seen> {
+pub fn seen(tags: &BTreeMap<String, String>, etag: &str, modified_at: Timestamp) -> Option<Seen> {
     let tag = |name| tags.get(name).map(String::as_str);
     match (tag("drop")?, tag("state")) {
-        _ if tag("etag")? != bare(etag) => None,
+        _ if tag("etag")? != bare(etag) || tag("modified")? != second(modified_at) => None,
         ("accepted", None) => Some(Seen::Accepted(tag("batch")?.parse().ok()?)),
         _ => Some(Seen::Settled),
     }
+}
+
+/// The header of an object and a listing have whole seconds in common.
+fn second(time: Timestamp) -> String {
+    Timestamp::from_second(time.as_second()).unwrap_or(time).to_string()
 }
 
 /// Tags have no quotation marks.
@@ -136,6 +167,16 @@ mod tests {
     }
 
     #[test]
+    fn a_refusal_has_one_id_for_a_version_and_a_reason() {
+        let [time, later] =
+            ["2026-11-22T01:00:00Z", "2026-11-22T01:00:01Z"].map(|time| time.parse().unwrap());
+        let id = refusal_id(&source(), time, "KEY_UNKNOWN");
+        assert_eq!(id, refusal_id(&source(), time, "KEY_UNKNOWN"));
+        assert_ne!(id, refusal_id(&source(), later, "KEY_UNKNOWN"));
+        assert_ne!(id, refusal_id(&source(), time, "CONTENT_TYPE"));
+    }
+
+    #[test]
     fn a_key_says_that_a_batch_may_be_of_a_drop() {
         assert!(may_be_of(&idempotency_key(&source(), Timestamp::UNIX_EPOCH)));
         assert!(!may_be_of("5c1e0a56-4a58-4aaf-9359-83ec8f663f10"));
@@ -144,17 +185,33 @@ mod tests {
     #[test]
     fn tags_are_of_one_version() {
         let batch_id = Uuid::from_u128(7);
+        let [time, listed, later] =
+            ["2026-11-22T01:00:00Z", "2026-11-22T01:00:00.731Z", "2026-11-22T01:00:01Z"]
+                .map(|time| time.parse().unwrap());
         for (state, expected) in [
             (State::Accepted(batch_id), Seen::Accepted(batch_id)),
             (State::Final(batch_id), Seen::Settled),
             (State::Refused("EMPTY"), Seen::Settled),
         ] {
-            let tags = tags(&source(), state).into_iter().map(|(name, value)| (name.to_owned(), value));
-            let tags: BTreeMap<_, _> = tags.collect();
+            let tags = tags(&source(), time, state);
+            let tags: BTreeMap<_, _> =
+                tags.into_iter().map(|(name, value)| (name.to_owned(), value)).collect();
             assert_eq!(tags.contains_key("state"), matches!(state, State::Final(_)));
-            assert_eq!(seen(&tags, "\"ab-2\""), Some(expected), "{tags:?}");
-            assert_eq!(seen(&tags, "\"ab-3\""), None, "{tags:?}");
+            assert_eq!(seen(&tags, "\"ab-2\"", time), Some(expected), "{tags:?}");
+            assert_eq!(seen(&tags, "\"ab-2\"", listed), Some(expected), "{tags:?}");
+            assert_eq!(seen(&tags, "\"ab-3\"", time), None, "{tags:?}");
+            assert_eq!(seen(&tags, "\"ab-2\"", later), None, "the same bytes, written again: {tags:?}");
         }
-        assert_eq!(seen(&BTreeMap::new(), "\"ab-2\""), None);
+        assert_eq!(seen(&BTreeMap::new(), "\"ab-2\"", time), None);
+    }
+
+    #[test]
+    fn a_batch_was_made_of_one_version() {
+        let [time, later] =
+            ["2026-11-22T01:00:00Z", "2026-11-22T01:00:01Z"].map(|time| time.parse().unwrap());
+        let key = idempotency_key(&source(), time);
+        assert!(is_version_of(&key, &source(), "\"ab-2\"", time));
+        assert!(!is_version_of(&key, &source(), "\"ab-3\"", time));
+        assert!(!is_version_of(&key, &source(), "\"ab-2\"", later), "the same bytes, written again");
     }
 }

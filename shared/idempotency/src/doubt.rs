@@ -92,7 +92,8 @@ impl Doubtful<'_> {
     /// - An attempt **failed** with units that it put in doubt itself.
     /// - A prepared response's effect was [noted](crate::Store::note_doubt) to be in doubt.
     /// - An attempt was **taken over** before it ended: it was cut off.
-    /// - A record **expired** before its attempt ended, and no retry ever asked for it.
+    /// - A record **expired** before its attempt ended, and no retry ever asked for it: DynamoDB
+    ///   deleted it, or its key was claimed again before that.
     ///
     /// # Errors
     /// If a record of such work has another form.
@@ -112,7 +113,8 @@ impl Doubtful<'_> {
     }
 
     fn between(&self, old: &Image, new: &Image) -> Option<Doubt> {
-        if new.attempt > old.attempt {
+        // A claim over an expired record replaces it, and counts attempts from 1 again.
+        if new.attempt > old.attempt || new.created_at != old.created_at {
             return self.is_open(old).then(|| old.doubt(Cause::Interrupted, None, new.updated_at));
         }
         if let (None, Some(noted_at)) = (old.doubt_noted_at, new.doubt_noted_at) {
@@ -247,6 +249,27 @@ mod tests {
         let first = item(PRODUCE, Status::InProgress, 1);
         let later = with(first.clone(), "createdAt", text("2026-11-30T09:59:00.000Z"));
         assert_ne!(doubt(first, None).unwrap().id, doubt(later, None).unwrap().id);
+    }
+
+    #[test]
+    fn a_claim_over_an_expired_record_tells_of_the_attempt_that_it_replaces() {
+        let claimed_later = |operation| {
+            let claimed = item(operation, Status::InProgress, 1);
+            with(claimed, "createdAt", text("2026-11-30T09:59:00.000Z"))
+        };
+        for attempt in [1, 3] {
+            let cut_off = with(item(PRODUCE, Status::InProgress, attempt), "checkpoint", number(10));
+            let found = doubt(cut_off.clone(), Some(claimed_later(PRODUCE))).unwrap();
+            assert_eq!((found.cause, found.attempt, found.done), (Cause::Interrupted, attempt, 10));
+            assert_eq!(doubt(cut_off, None).unwrap().id, found.id, "as if DynamoDB had deleted it");
+        }
+        let prepared = item(CONSUME, Status::Prepared, 1);
+        assert_eq!(doubt(prepared.clone(), Some(claimed_later(CONSUME))).unwrap().cause, Cause::Interrupted);
+        let noted = with(prepared, "doubtNotedAt", text("2026-11-23T10:00:00.000Z"));
+        assert_eq!(doubt(noted, Some(claimed_later(CONSUME))), None, "it was told");
+        for status in [Status::Completed, Status::Failed] {
+            assert_eq!(doubt(item(PRODUCE, status, 2), Some(claimed_later(PRODUCE))), None);
+        }
     }
 
     #[test]

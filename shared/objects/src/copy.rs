@@ -57,6 +57,18 @@ impl Objects {
         })
     }
 
+    /// The ETag of the object that is there, for [`put_over`](Self::put_over); `None` if none is.
+    ///
+    /// # Errors
+    /// If S3 does not answer.
+    pub async fn etag(&self, key: &str) -> Result<Option<String>, ObjectError> {
+        match self.version(key, None).await {
+            Ok(version) => Ok(Some(version.etag)),
+            Err(ObjectError::Missing { .. }) => Ok(None),
+            Err(error) => Err(error),
+        }
+    }
+
     /// Copies an object into this bucket, without reading it. Repeated, it makes the same object.
     ///
     /// # Errors

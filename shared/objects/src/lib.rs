@@ -119,6 +119,15 @@ impl Objects {
     /// # Errors
     /// If it does not exist, is larger, or its body breaks off.
     pub async fn get(&self, key: &str, limit: usize) -> Result<Vec<u8>, ObjectError> {
+        self.get_to_replace(key, limit).await.map(|(bytes, _)| bytes)
+    }
+
+    /// The same with the object's ETag, so that [`put_over`](Self::put_over) replaces what was read
+    /// and nothing else.
+    ///
+    /// # Errors
+    /// As for [`get`](Self::get).
+    pub async fn get_to_replace(&self, key: &str, limit: usize) -> Result<(Vec<u8>, String), ObjectError> {
         let request = self.client.get_object().bucket(&self.bucket).key(key);
         let mut object = request.send().await.map_err(|error| ObjectError::of(key, error))?;
         let too_large = || ObjectError::TooLarge { key: key.to_owned(), limit };
@@ -135,7 +144,7 @@ impl Objects {
             }
             bytes.extend_from_slice(&frame);
         }
-        Ok(bytes)
+        Ok((bytes, object.e_tag.unwrap_or_default()))
     }
 
     /// Writes an object of that media type. Repeated with the same bytes, it changes nothing.

@@ -36,7 +36,23 @@ impl Objects {
     /// # Errors
     /// If S3 does not answer.
     pub async fn list(&self, prefix: &str, from: Option<String>) -> Result<Page, ObjectError> {
+        self.list_after(prefix, None, from).await
+    }
+
+    /// The same from the first key after `after` on, which need not be there. On further pages the
+    /// continuation token counts.
+    ///
+    /// # Errors
+    /// If S3 does not answer.
+    pub async fn list_after(
+        &self,
+        prefix: &str,
+        after: Option<&str>,
+        from: Option<String>,
+    ) -> Result<Page, ObjectError> {
         let request = self.client.list_objects_v2().bucket(&self.bucket).prefix(prefix);
+        let after = after.filter(|after| from.is_none() && !after.is_empty());
+        let request = request.set_start_after(after.map(str::to_owned));
         // XML has no form for some characters that keys may have.
         let request = request.set_continuation_token(from).encoding_type(EncodingType::Url);
         let found = request.send().await.map_err(|error| ObjectError::of(prefix, error))?;

@@ -1,32 +1,24 @@
 //! Batches that were made of dropped objects: their results, and the objects that may expire.
 
 use catalog::{BatchView, Database, FinalBatch};
-use drops::{ErrorsFile, State, errors_key, final_result, result_key};
+use drops::{ErrorsFile, State, errors_key, final_result};
 use ingestion::Viewer;
-use ingestion::payload::{PayloadMetadata, Source, batch_of_payload};
+use ingestion::payload::{PayloadMetadata, batch_of_payload};
+use jiff::Timestamp;
 use objects::{ObjectError, Objects};
-use serde::Deserialize;
-use uuid::Uuid;
 
 use crate::RetentionError;
+use crate::results::{About, Found, found, replace, unless_replaced};
 
 /// Bytes of the file of items in error. The functions that write it have little memory.
 const MAX_ERRORS: usize = 8_000_000;
 /// Items in error that are read at once.
 const PAGE: u32 = 1000;
-/// Bytes of a result that is read: more than any has.
-const MAX_RESULT: usize = 1_000_000;
 
-/// What is read of a result that is there.
-#[derive(Deserialize)]
-struct Written {
-    batch_id: Option<Uuid>,
-    object: Object,
-}
-
-#[derive(Deserialize)]
-struct Object {
-    etag: String,
+/// The items in error, a line each, as the API has them.
+struct Errors {
+    lines: Vec<u8>,
+    file: ErrorsFile,
 }
 
 /// Writes the result of a batch that was made of a dropped object, and lets the object expire. Does
@@ -52,50 +44,61 @@ pub(crate) async fn publish(
     let dropped = metadata.and_then(|metadata| Some((metadata.source?, metadata.tenant_id)));
     let Some((source, tenant_id)) = dropped else { return Ok(()) };
     let objects = &objects.in_bucket(&source.bucket);
-    let viewer = Viewer::whole(tenant_id);
-    if let Some(view) = database.batch(&viewer, batch.batch_id).await? {
-        write(database, objects, &viewer, &source, &view).await?;
-    }
-    expire(objects, &source, batch.batch_id).await
+    let about = About { batch_id: batch.batch_id, batch_key: &batch.idempotency_key, source: &source };
+    let viewer = &Viewer::whole(tenant_id);
+    unless_replaced(async || write_final(database, objects, viewer, &about).await).await?;
+    expire(objects, &about).await
 }
 
-async fn write(
+/// A later version has its first result before its batch can have items in error. So the items in
+/// error that are there are looked at first: if they are a later version's, its result is there
+/// too.
+async fn write_final(
     database: &Database,
     objects: &Objects,
     viewer: &Viewer,
-    source: &Source,
-    batch: &BatchView,
+    about: &About<'_>,
 ) -> Result<(), RetentionError> {
-    // A replay has begun. Its end writes the result.
-    if !batch.status.is_final() || is_about_later(objects, source, batch.batch_id).await? {
+    let errors_key = errors_key(&about.source.key);
+    let errors_there = objects.etag(&errors_key).await?;
+    let found = found(objects, about.source).await?;
+    // Without a final batch, a replay has begun. Its end writes the result.
+    let batch = database.batch(viewer, about.batch_id).await?.filter(|batch| batch.status.is_final());
+    let Some(batch) = batch else { return Ok(()) };
+    if is_of_a_later_version(objects, about, &found).await? {
         return Ok(());
     }
-    let errors = write_errors(database, objects, viewer, source, batch).await?;
-    let result = final_result(source, batch.batch_id, batch, errors).to_string().into_bytes();
-    Ok(objects.put_as(&result_key(&source.key), "application/json", result).await?)
+    let Errors { lines, file } = errors_of(database, viewer, &batch).await?;
+    if file.listed > 0 {
+        objects.put_over(&errors_key, errors_there, "application/x-ndjson", lines).await?;
+    }
+    let result = final_result(about.source, about.batch_id, &batch, file);
+    Ok(replace(objects, about.source, found, &result).await?)
 }
 
 /// Whether the result that is there is about a later version of the object, which was taken or
 /// refused.
-async fn is_about_later(objects: &Objects, source: &Source, batch_id: Uuid) -> Result<bool, RetentionError> {
-    let found = match objects.get(&result_key(&source.key), MAX_RESULT).await {
-        Err(ObjectError::Missing { .. } | ObjectError::TooLarge { .. }) => return Ok(false),
-        found => found?,
-    };
+async fn is_of_a_later_version(
+    objects: &Objects,
+    about: &About<'_>,
+    found: &Found,
+) -> Result<bool, ObjectError> {
     // Whatever else somebody put there is replaced.
-    let Ok(Written { batch_id: other, object }) = serde_json::from_slice(&found) else { return Ok(false) };
+    let Some(written) = &found.written else { return Ok(false) };
     // Ids of batches are in the order of their receipt.
-    Ok(other.map_or(object.etag != source.etag, |other| other > batch_id))
+    if let Some(other) = written.batch_id {
+        return Ok(other > about.batch_id);
+    }
+    // A refusal has no batch, and the same bytes that were written again have the same ETag.
+    Ok(!written.is_about(about.source) || written_at(objects, about).await?.is_none())
 }
 
-/// Writes the items in error, a line each, as the API does.
-async fn write_errors(
+/// Reads the items in error.
+async fn errors_of(
     database: &Database,
-    objects: &Objects,
     viewer: &Viewer,
-    source: &Source,
     batch: &BatchView,
-) -> Result<ErrorsFile, RetentionError> {
+) -> Result<Errors, RetentionError> {
     let (mut lines, mut listed, mut after) = (Vec::new(), 0_u64, None);
     'pages: while let Some(page) = database.item_errors(viewer, batch.batch_id, after, PAGE).await? {
         for error in &page.errors {
@@ -112,24 +115,30 @@ async fn write_errors(
             break;
         }
     }
-    if listed > 0 {
-        objects.put_as(&errors_key(&source.key), "application/x-ndjson", lines).await?;
-    }
-    Ok(ErrorsFile { listed, omitted: batch.items_failed.saturating_sub(listed) })
+    Ok(Errors { lines, file: ErrorsFile { listed, omitted: batch.items_failed.saturating_sub(listed) } })
 }
 
-/// Lets the object expire, unless it was written again: then it is another batch's.
-async fn expire(objects: &Objects, source: &Source, batch_id: Uuid) -> Result<(), RetentionError> {
-    let version_id = source.version_id.as_deref();
-    match objects.version(&source.key, version_id).await {
-        Ok(version) if version.etag == source.etag => {
-            let tags = drops::tags(source, State::Final(batch_id));
-            match objects.tag_as(&source.key, version_id, &tags).await {
-                Err(ObjectError::Missing { .. }) => Ok(()),
-                tagged => Ok(tagged?),
-            }
+/// Lets the object expire, unless it was written again: then it is another batch's, also with the
+/// same bytes.
+async fn expire(objects: &Objects, about: &About<'_>) -> Result<(), RetentionError> {
+    let Some(modified_at) = written_at(objects, about).await? else { return Ok(()) };
+    let tags = drops::tags(about.source, modified_at, State::Final(about.batch_id));
+    match objects.tag_as(&about.source.key, about.source.version_id.as_deref(), &tags).await {
+        Err(ObjectError::Missing { .. }) => Ok(()),
+        tagged => Ok(tagged?),
+    }
+}
+
+/// When the version was written that the batch was made of; `None` if it is gone, or another one is
+/// in its place.
+async fn written_at(objects: &Objects, about: &About<'_>) -> Result<Option<Timestamp>, ObjectError> {
+    let source = about.source;
+    match objects.version(&source.key, source.version_id.as_deref()).await {
+        Ok(there) => {
+            let is_it = drops::is_version_of(about.batch_key, source, &there.etag, there.modified_at);
+            Ok(is_it.then_some(there.modified_at))
         }
-        Ok(_) | Err(ObjectError::Missing { .. }) => Ok(()),
-        Err(error) => Err(error.into()),
+        Err(ObjectError::Missing { .. }) => Ok(None),
+        Err(error) => Err(error),
     }
 }

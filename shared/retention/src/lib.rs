@@ -14,7 +14,7 @@
 //! same is then done for its payload.
 //!
 //! Before that, a batch that was made of a dropped object gets its result beside the object, and
-//! the object gets the tag too.
+//! the object gets the tag too. A batch that expired gets its result by [`note_expired`].
 //!
 //! The database records that the objects of a batch have their tags. If that record is missing,
 //! because a function died or storage failed, the objects can be released later.
@@ -22,6 +22,9 @@
 #![forbid(unsafe_code)]
 
 mod dropped;
+mod results;
+
+pub use results::{note_expired, note_under_way};
 
 use catalog::{Database, DatabaseError, FinalBatch};
 use ingestion::batch::BatchStatus;
@@ -29,7 +32,8 @@ use objects::{ObjectError, Objects};
 use retry::{Retry, Retryable};
 use uuid::Uuid;
 
-/// How often a batch may be replayed and become final again while its objects are being tagged.
+/// How often a batch may be replayed and become final again while its objects are being tagged, and
+/// how often another function may write a result that this one is about to write.
 const MAX_ROUNDS: u8 = 4;
 
 /// Why it is not known which objects of a batch may expire. At worst they are kept.

@@ -116,6 +116,8 @@ async fn put(
         ("owner".to_owned(), text(&record.owner)),
         ("attempt".to_owned(), number(record.attempt)),
         ("leaseExpiresAt".to_owned(), number(record.lease_expires_at)),
+        // By it, a filter of the table's stream knows a claim over an expired record.
+        ("checkpoint".to_owned(), number(record.progress.done)),
         ("createdAt".to_owned(), iso(record.created_at)),
         ("updatedAt".to_owned(), iso(record.updated_at)),
         ("expiresAt".to_owned(), iso(record.expires_at)),

@@ -1,0 +1,38 @@
+//! Events that no destination may ever take, for people.
+
+use aws_sdk_sqs::Client;
+use aws_sdk_sqs::types::MessageAttributeValue;
+use publisher::Published;
+
+/// The unhandled queue. It keeps messages for 14 days.
+#[derive(Clone, Debug)]
+pub struct UnhandledQueue {
+    client: Client,
+    queue_url: String,
+}
+
+/// Why an event is not in the queue.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum NotParked {
+    #[error("the event cannot be serialized")]
+    Json(#[from] serde_json::Error),
+    #[error("SQS did not take the event")]
+    Queue(#[from] aws_sdk_sqs::Error),
+}
+
+impl UnhandledQueue {
+    #[must_use]
+    pub const fn new(client: Client, queue_url: String) -> Self {
+        Self { client, queue_url }
+    }
+
+    /// Sends an event as it would have been published, with the reason. Repeated, it is there twice.
+    pub(crate) async fn park(&self, event: &Published, reason: &str) -> Result<(), NotParked> {
+        let reason = MessageAttributeValue::builder().data_type("String").string_value(reason).build();
+        let reason = reason.map_err(aws_sdk_sqs::Error::from)?;
+        let send = self.client.send_message().queue_url(&self.queue_url);
+        let send = send.message_body(serde_json::to_string(event)?).message_attributes("reason", reason);
+        send.send().await.map_err(aws_sdk_sqs::Error::from)?;
+        Ok(())
+    }
+}

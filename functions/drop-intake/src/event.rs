@@ -1,0 +1,65 @@
+//! The event of an object that was refused.
+
+use cloud_event::{Attributes, Event, EventError};
+use idempotency::{IdempotencyKey, KeyForm};
+use ingestion::payload::Source;
+use jiff::Timestamp;
+use objects::Version;
+use publisher::Fact;
+use serde_json::json;
+
+const EVENT_TYPE: &str = "integrahub.drop.refused";
+
+/// Characters that the name of an object may have in an event's attribute. The data have all.
+const LONGEST_SUBJECT: usize = 255;
+
+/// What stands for the tenant if the key names none.
+const NO_TENANT: &str = "unknown";
+
+/// The event of a refusal. Its id and data are the same however often it is made.
+pub(crate) fn of(source: &Source, version: &Version, reason: &str, detail: &str) -> Result<Fact, EventError> {
+    let id = drops::refusal_id(source, version.modified_at, reason).to_string();
+    let subject: String = source.key.chars().filter(|c| !c.is_control()).take(LONGEST_SUBJECT).collect();
+    let (attribute, fault) = ("idempotencykey", "is not a key");
+    let attributes = Attributes {
+        idempotency_key: IdempotencyKey::parse_canonical(&id, KeyForm::Uuid)
+            .map_err(|_| EventError::Attribute { attribute, fault })?,
+        // Nothing else has it: no request led to the object.
+        trace_id: id.clone(),
+        source: "/drops".to_owned(),
+        event_type: EVENT_TYPE.to_owned(),
+        subject: (!subject.is_empty()).then_some(subject),
+        time: Timestamp::now(),
+        source_idempotency_key: None,
+        tenant: drops::tenant_of(&source.key).map_or_else(|| NO_TENANT.to_owned(), |id| id.to_string()),
+        traceparent: None,
+        id: id.clone(),
+    };
+    let data = json!({"object": source, "reason": reason, "detail": detail});
+    Ok(Fact { event: Event::new(attributes, data)?, group: id })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn refused(key: &str) -> Fact {
+        let (bucket, etag) = ("payloads".to_owned(), "\"ab\"".to_owned());
+        let source = Source { bucket, key: key.to_owned(), etag: etag.clone(), version_id: None };
+        let version = Version { id: None, etag, length: 2, modified_at: Timestamp::UNIX_EPOCH };
+        of(&source, &version, "KEY_UNKNOWN", "the key is unknown").unwrap()
+    }
+
+    #[test]
+    fn every_key_has_an_event_and_the_same_one_each_time() {
+        let long = format!("drop/{}", "é".repeat(500));
+        for key in ["drop/a", "drop/pharmacy/full/a.json", "drop/a\0\t.json", &long] {
+            let (first, second) = (refused(key), refused(key));
+            let (first, second) = (first.event.attributes().clone(), second.event.attributes().clone());
+            assert_eq!((first.id, first.idempotency_key), (second.id, second.idempotency_key));
+            assert_eq!(first.tenant, "unknown");
+        }
+        let tenant = "11111111-1111-4111-8111-111111111111";
+        assert_eq!(refused(&format!("drop/{tenant}/all/a")).event.attributes().tenant, tenant);
+    }
+}
