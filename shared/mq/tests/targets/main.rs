@@ -240,7 +240,7 @@ fn names_are_as_long_as_their_broker_allows() {
         ("queueManager", "*GROUP".to_owned(), "GROUP*".to_owned()),
         ("queueManager", String::new(), "**".to_owned()),
         ("queue", "Q".repeat(48), "Q".repeat(49)),
-        ("connName", format!("{},{}", hosts(200), hosts(59)), format!("{},{}", hosts(200), hosts(60))),
+        ("connName", format!("{},{}", hosts(200), hosts(57)), format!("{},{}", hosts(200), hosts(58))),
     ] {
         assert_eq!(pointer("ibmmq", member, &within), None, "{member}: {within}");
         assert_eq!(pointer("ibmmq", member, &beyond), Some(&*format!("/target/{member}")), "{beyond}");
