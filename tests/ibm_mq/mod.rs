@@ -3,6 +3,7 @@
 mod bodies;
 mod certainty;
 mod faults;
+mod interoperation;
 mod members;
 
 use end_to_end::{Access, Answer, Gateway, QueueManager, TENANT_A};

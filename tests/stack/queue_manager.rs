@@ -48,6 +48,11 @@ impl QueueManager {
         Self::start_with(&text.replace(&named("DEV.QUEUE.3"), &queue))
     }
 
+    /// The password of its users, which the stack's brokers share.
+    pub fn password() -> String {
+        Url::parse(&crate::variable("AMQP_URL")).unwrap().password().unwrap().to_owned()
+    }
+
     fn start_with(text: &str) -> Self {
         let directory = PathBuf::from(crate::variable("IBM_MQ_DIRECTORY"));
         let id = Uuid::new_v4();
@@ -55,8 +60,7 @@ impl QueueManager {
         let [high, low, ..] = id.as_bytes();
         // A port has to be named; it is a part of the name of a socket and of nothing else.
         let port = u16::from_be_bytes([high % 128 + 64, *low]);
-        let password = Url::parse(&crate::variable("AMQP_URL")).unwrap().password().unwrap().to_owned();
-        let text = text.replace("@PASSWORD@", &password);
+        let text = text.replace("@PASSWORD@", &Self::password());
         let listener = format!("127.0.0.1({port})");
         Self { daemon: queue_manager::QueueManager::start(&directory, &name, &listener, &text), port }
     }
