@@ -1,5 +1,5 @@
-//! The events of batches, of refused objects and of requests in doubt, as a rule of the bus and a subscription of the
-//! topic deliver them.
+//! The events of batches, of refused objects and of requests in doubt, as a rule of the bus and a
+//! subscription of the topic deliver them.
 
 use std::time::{Duration, Instant};
 

@@ -36,8 +36,8 @@ const DOUBTFUL: Doubtful<'static> = Doubtful {
     prepared: &[OperationType::named("CONSUME")],
 };
 
-/// How long an event is tried that a destination refuses while it answers. A refusal may be for want
-/// of capacity.
+/// How long an event is tried that a destination refuses while it answers. A refusal may be for
+/// want of capacity.
 const REFUSED_FOR: Duration = Duration::from_mins(15);
 
 /// How long an event is tried while a destination does not answer. The stream forgets its change

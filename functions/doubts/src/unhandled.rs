@@ -15,7 +15,7 @@ pub struct UnhandledQueue {
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum NotParked {
     #[error("the event cannot be serialized")]
-    Json(#[from] serde_json::Error),
+    Json(#[source] serde_json::Error),
     #[error("SQS did not take the event")]
     Queue(#[from] aws_sdk_sqs::Error),
 }
@@ -26,12 +26,15 @@ impl UnhandledQueue {
         Self { client, queue_url }
     }
 
-    /// Sends an event as it would have been published, with the reason. Repeated, it is there twice.
+    /// Sends an event as it would have been published, with the reason. Repeated, it is there
+    /// twice.
     pub(crate) async fn park(&self, event: &Published, reason: &str) -> Result<(), NotParked> {
         let reason = MessageAttributeValue::builder().data_type("String").string_value(reason).build();
         let reason = reason.map_err(aws_sdk_sqs::Error::from)?;
         let send = self.client.send_message().queue_url(&self.queue_url);
-        let send = send.message_body(serde_json::to_string(event)?).message_attributes("reason", reason);
+        let send = send
+            .message_body(serde_json::to_string(event).map_err(NotParked::Json)?)
+            .message_attributes("reason", reason);
         send.send().await.map_err(aws_sdk_sqs::Error::from)?;
         Ok(())
     }

@@ -44,8 +44,8 @@ impl Refusal {
 
 impl DropIntake {
     /// Leaves an object where it is, and says why beside it and by an event. A key of which no
-    /// other can be made has no result, and no later attempt can decide otherwise. Repeated, it says
-    /// the same.
+    /// other can be made has no result, and no later attempt can decide otherwise. Repeated, it
+    /// says the same.
     pub(crate) async fn refuse(
         &self,
         source: &Source,

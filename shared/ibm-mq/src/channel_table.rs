@@ -7,6 +7,7 @@
 use std::fs::File;
 use std::io::{self, Read as _};
 
+use malformed::Malformed;
 use serde::Deserialize;
 
 /// The longest table that is read, in bytes. A channel takes about 1 KiB.
@@ -25,7 +26,7 @@ pub(crate) enum NoPromise {
     #[error("the table of channels has more than {LONGEST} bytes")]
     TooLong,
     #[error("the table of channels is not in JSON as IBM describes it, so ssl.enabled cannot be kept")]
-    Malformed(#[source] serde_json::Error),
+    Malformed(#[source] Malformed),
     #[error(
         "the channel {0} of the table has no transmissionSecurity.cipherSpecification, although the target wants TLS"
     )]
@@ -67,7 +68,7 @@ pub(crate) fn promises_tls(url: &str, queue_manager: &str) -> Result<(), NoPromi
     if read.map_err(NoPromise::Unreadable)? > usize::try_from(LONGEST).unwrap_or(usize::MAX) {
         return Err(NoPromise::TooLong);
     }
-    let table: Table = serde_json::from_slice(&text).map_err(NoPromise::Malformed)?;
+    let table: Table = malformed::from_slice(&text).map_err(NoPromise::Malformed)?;
     // A group's name has a star before it, which the table has not.
     let wanted = queue_manager.strip_prefix('*').unwrap_or(queue_manager).trim();
     let unprotected =
