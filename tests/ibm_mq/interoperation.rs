@@ -58,7 +58,7 @@ impl Client {
         serde_json::from_str(&answer).unwrap_or_else(|error| panic!("{command}: {error}: {answer}"))
     }
 
-    fn get(&mut self, queue: &str, more: Value) -> Vec<Value> {
+    fn get(&mut self, queue: &str, more: &Value) -> Vec<Value> {
         let mut command = json!({"do": "get", "queue": queue});
         command.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
         self.ask(&command)["messages"].as_array().unwrap().clone()
@@ -94,9 +94,9 @@ async fn ibm_s_client_gets_what_the_gateway_puts() {
     let first = hex_of(&answer["firstMsgIdBase64"]);
 
     assert_eq!(client.ask(&json!({"do": "depth", "queue": "DEV.QUEUE.1"}))["depth"], 2);
-    let shown = client.get("DEV.QUEUE.1", json!({"browse": true}));
-    let back = client.get("DEV.QUEUE.1", json!({"rollback": true}));
-    let selected = client.get("DEV.QUEUE.1", json!({"id": first}));
+    let shown = client.get("DEV.QUEUE.1", &json!({"browse": true}));
+    let back = client.get("DEV.QUEUE.1", &json!({"rollback": true}));
+    let selected = client.get("DEV.QUEUE.1", &json!({"id": first}));
     assert_eq!((shown.len(), back.len(), selected.len()), (2, 2, 1));
     let message = &selected[0];
     assert_eq!((&message["body"], &message["id"]), (&json!(hex::encode("ação")), &json!(first)));
@@ -147,7 +147,7 @@ async fn the_gateway_gets_what_ibm_s_client_puts() {
         let got = take(&gateway, &manager, "DEV.QUEUE.1", selector).await;
         assert_eq!((&got["count"], hex_of(&got["messages"][0]["bodyBase64"])), (&json!(1), body));
     }
-    let back = client.get("DEV.QUEUE.1", json!({"rollback": true}));
+    let back = client.get("DEV.QUEUE.1", &json!({"rollback": true}));
     assert_eq!(back.iter().map(|message| message["BackoutCount"].clone()).collect::<Vec<_>>(), [2, 1]);
 
     let got = take(&gateway, &manager, "DEV.QUEUE.1", json!({})).await;
