@@ -219,7 +219,7 @@ async fn an_object_that_is_refused_is_an_event_for_whoever_listens_to_the_bus_or
     assert_eq!((&delivered["detail-type"], &event["tenant"]), (&json!(REFUSED), &json!(TENANT_A)));
     let object = json!({"bucket": bucket, "key": key, "etag": put.e_tag, "version_id": null});
     assert_eq!((&event["data"]["object"], &event["data"]["reason"]), (&object, &json!("KEY_UNKNOWN")));
-    assert_eq!(receiver.take(&receiver.of_the_topic, 1).await, std::slice::from_ref(&event));
+    assert_eq!(receiver.take(&receiver.of_the_topic, 1).await, std::slice::from_ref(event));
 }
 
 /// What a crash leaves behind a produce whose key is used again after it expired, and before
