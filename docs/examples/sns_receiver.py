@@ -1,0 +1,128 @@
+#!/usr/bin/env python3
+"""A webhook behind SNS: verifies each message's signature, and prints the event that it carries.
+
+Usage: sns_receiver.py TOPIC_ARN [PORT]. It needs the package cryptography, and a proxy before it that
+ends TLS, because SNS posts to the HTTPS address of a public host. docs/events.md describes the topic
+and the subscription.
+"""
+
+import base64
+import json
+import re
+import sys
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from urllib.parse import urlsplit
+from urllib.request import urlopen
+
+from cryptography import x509
+from cryptography.exceptions import InvalidSignature
+from cryptography.hazmat.primitives import hashes
+from cryptography.hazmat.primitives.asymmetric import padding, rsa
+
+# An SNS message has 256 KiB at most, which JSON may escape to more.
+LONGEST_BODY = 2_000_000
+LONGEST_CERTIFICATE = 100_000
+SECONDS = 5
+
+# What SNS signs, in this order.
+NOTIFICATION = ("Message", "MessageId", "Subject", "Timestamp", "TopicArn", "Type")
+CONFIRMATION = ("Message", "MessageId", "SubscribeURL", "Timestamp", "Token", "TopicArn", "Type")
+SIGNED = {"Notification": NOTIFICATION, "SubscriptionConfirmation": CONFIRMATION, "UnsubscribeConfirmation": CONFIRMATION}
+
+
+class Forged(Exception):
+    """The message is not one that SNS signed for the topic."""
+
+
+def fetch(url):
+    with urlopen(url, timeout=SECONDS) as answer:
+        return answer.read(LONGEST_CERTIFICATE)
+
+
+class Receiver:
+    """Verifies the messages of one topic. Certificates are fetched once."""
+
+    def __init__(self, topic_arn, fetch=fetch):
+        self.topic_arn = topic_arn
+        self.fetch = fetch
+        self.certificates = {}
+
+    def read(self, body):
+        """Returns the event of a message; None if it carries none. Confirms the subscription if SNS asks for it."""
+        message = self.verified(body)
+        if message["Type"] == "SubscriptionConfirmation":
+            self.fetch(self.of_sns(message["SubscribeURL"]))
+        return json.loads(message["Message"]) if message["Type"] == "Notification" else None
+
+    def verified(self, body):
+        try:
+            message = json.loads(body)
+            names = [name for name in SIGNED[message["Type"]] if name in message]
+            text = "".join(f"{name}\n{message[name]}\n" for name in names)
+            url, version, topic = message["SigningCertURL"], message["SignatureVersion"], message["TopicArn"]
+            signature = base64.b64decode(message["Signature"], validate=True)
+        except (ValueError, KeyError, TypeError) as error:
+            raise Forged("not a message of SNS") from error
+        if topic != self.topic_arn:
+            raise Forged("of another topic")
+        if version != "2":
+            raise Forged("not signed with SHA-256: set the topic's SignatureVersion to 2")
+        try:
+            self.key(self.of_sns(url)).verify(signature, text.encode(), padding.PKCS1v15(), hashes.SHA256())
+        except InvalidSignature as error:
+            raise Forged("the signature is of something else") from error
+        return message
+
+    def of_sns(self, url):
+        """The address, if it is of SNS in the topic's region. Anybody can name an address in a message."""
+        region = self.topic_arn.split(":")[3]
+        parts = urlsplit(url) if isinstance(url, str) else urlsplit("")
+        if parts.scheme != "https" or not re.fullmatch(rf"sns\.{re.escape(region)}\.amazonaws\.com(\.cn)?", parts.netloc):
+            raise Forged("an address that is not of SNS")
+        return url
+
+    def key(self, url):
+        if not urlsplit(url).path.endswith(".pem"):
+            raise Forged("an address that is not of a certificate")
+        key = self.certificates.get(url)
+        if key is None:
+            key = x509.load_pem_x509_certificate(self.fetch(url)).public_key()
+            if not isinstance(key, rsa.RSAPublicKey):
+                raise Forged("a certificate without an RSA key")
+            # SNS has one certificate at a time.
+            self.certificates = {url: key}
+        return key
+
+
+def serve(receiver, handle, port):
+    """A server that calls `handle` with each event. SNS retries a message that is not answered with 2xx."""
+
+    class Handler(BaseHTTPRequestHandler):
+        timeout = SECONDS
+
+        def do_POST(self):
+            try:
+                length = int(self.headers.get("Content-Length", ""))
+            except ValueError:
+                return self.send_error(411)
+            if not 0 <= length <= LONGEST_BODY:
+                return self.send_error(413)
+            try:
+                event = receiver.read(self.rfile.read(length))
+            except Forged as forged:
+                return self.send_error(403, str(forged))
+            if event is not None:
+                # An event may come again: remember its id.
+                handle(event)
+            self.send_response(204)
+            self.end_headers()
+
+        def log_message(self, *_):
+            """Addresses and paths of callers are not logged."""
+
+    return ThreadingHTTPServer(("127.0.0.1", port), Handler)
+
+
+if __name__ == "__main__":
+    topic_arn, port = sys.argv[1], int(sys.argv[2]) if len(sys.argv) > 2 else 8000
+    serve(Receiver(topic_arn), lambda event: print(json.dumps(event), flush=True), port).serve_forever()
