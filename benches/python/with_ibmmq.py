@@ -1,6 +1,7 @@
 """IBM's own client of the MQI: puts or gets messages, some to a unit of work.
 
-with_ibmmq.py put|get QUEUE UNIT [bare]: with `bare`, messages have no properties.
+with_ibmmq.py put|get QUEUE UNIT [bare|reopen]: with `bare`, messages have no properties; with
+`reopen`, the queue is opened and closed for each unit of work.
 """
 
 import json
@@ -17,7 +18,7 @@ KEY = "0190b5a8-0000-7000-8000-000000000001"
 
 job, name, unit, *more = sys.argv[1:]
 unit = int(unit)
-bare = more == ["bare"]
+bare, reopens = more == ["bare"], more == ["reopen"]
 
 manager = ibmmq.connect(
     os.environ["QUEUE_MANAGER"],
@@ -28,8 +29,25 @@ manager = ibmmq.connect(
 )
 
 
+def opened(options):
+    return ibmmq.Queue(manager, name, options | CMQC.MQOO_FAIL_IF_QUIESCING)
+
+
+def end_unit(queue, options, index):
+    """Commits with the last message of a unit of work. Returns the queue for the next message."""
+    if (index + 1) % unit and index + 1 < MESSAGES:
+        return queue
+    if not reopens:
+        manager.commit()
+        return queue
+    queue.close()
+    manager.commit()
+    return opened(options) if index + 1 < MESSAGES else None
+
+
 def put():
-    queue = ibmmq.Queue(manager, name, CMQC.MQOO_OUTPUT | CMQC.MQOO_FAIL_IF_QUIESCING)
+    output = CMQC.MQOO_OUTPUT
+    queue = opened(output)
     pmo = ibmmq.PMO(Version=CMQC.MQPMO_VERSION_3, Options=CMQC.MQPMO_SYNCPOINT | CMQC.MQPMO_FAIL_IF_QUIESCING)
     if not bare:
         handle = ibmmq.MessageHandle(manager)
@@ -44,12 +62,12 @@ def put():
         if not bare:
             handle.properties.set("sequence", index, CMQC.MQTYPE_INT64, 0)
         queue.put(BODY, md, pmo)
-        if (index + 1) % unit == 0 or index + 1 == MESSAGES:
-            manager.commit()
+        queue = end_unit(queue, output, index)
 
 
 def get():
-    queue = ibmmq.Queue(manager, name, CMQC.MQOO_INPUT_SHARED | CMQC.MQOO_FAIL_IF_QUIESCING)
+    shared = CMQC.MQOO_INPUT_SHARED
+    queue = opened(shared)
     properties = CMQC.MQGMO_NO_PROPERTIES if bare else CMQC.MQGMO_PROPERTIES_IN_HANDLE
     options = CMQC.MQGMO_SYNCPOINT | CMQC.MQGMO_FAIL_IF_QUIESCING | properties
     gmo = ibmmq.GMO(Version=CMQC.MQGMO_VERSION_4, Options=options)
@@ -62,8 +80,7 @@ def get():
         assert len(body) == 1024
         if not bare:
             assert read_properties(handle) == 2
-        if (index + 1) % unit == 0 or index + 1 == MESSAGES:
-            manager.commit()
+        queue = end_unit(queue, shared, index)
 
 
 def read_properties(handle):

@@ -16,6 +16,8 @@ pub(super) enum Contender {
     Crate,
     Bare,
     Python,
+    /// Opens the queue for each unit of work, as a request has to.
+    ReopeningPython,
     /// Without properties, which costs it fewer calls than the others make.
     PlainPython,
 }
@@ -33,13 +35,15 @@ pub(crate) struct Contest {
 }
 
 impl Contender {
-    pub(super) const ALL: [Self; 4] = [Self::Crate, Self::Bare, Self::Python, Self::PlainPython];
+    pub(super) const ALL: [Self; 5] =
+        [Self::Crate, Self::Bare, Self::Python, Self::ReopeningPython, Self::PlainPython];
 
     pub(super) const fn name(self) -> &'static str {
         match self {
             Self::Crate => "IntegraHub",
             Self::Bare => "the same calls alone",
             Self::Python => "ibmmq (Python)",
+            Self::ReopeningPython => "ibmmq, queue opened for each unit",
             Self::PlainPython => "ibmmq, without properties",
         }
     }
@@ -53,8 +57,10 @@ impl Contender {
     ) -> Result<Run, Error> {
         let mut command = self.command(&options.python)?;
         command.args([job.name(), QUEUE, &unit.to_string()]);
-        if self == Self::PlainPython {
-            command.arg("bare");
+        match self {
+            Self::ReopeningPython => _ = command.arg("reopen"),
+            Self::PlainPython => _ = command.arg("bare"),
+            Self::Crate | Self::Bare | Self::Python => {}
         }
         command
             .env("MESSAGES", options.messages.to_string())
@@ -73,7 +79,9 @@ impl Contender {
         Ok(match self {
             Self::Crate => contest::own("mq-crate")?,
             Self::Bare => Command::new(std::env::current_exe()?.with_file_name("bare-mqi")),
-            Self::Python | Self::PlainPython => contest::of_python(python, "with_ibmmq.py"),
+            Self::Python | Self::ReopeningPython | Self::PlainPython => {
+                contest::of_python(python, "with_ibmmq.py")
+            }
         })
     }
 }

@@ -30,8 +30,8 @@ pub(crate) struct Options {
     /// Messages of each run
     #[arg(long, env = "MESSAGES", default_value_t = 20_000)]
     messages: u32,
-    /// Runs of each contender; a multiple of four gives each the same turns
-    #[arg(long, env = "ROUNDS", default_value_t = 4)]
+    /// Runs of each contender; a multiple of five gives each the same turns
+    #[arg(long, env = "ROUNDS", default_value_t = 5)]
     rounds: u32,
     /// Starts of mq-access with the library, and without
     #[arg(long, env = "STARTS", default_value_t = 40)]
@@ -114,7 +114,7 @@ async fn contend(
 #[expect(clippy::print_stderr, reason = "it takes minutes")]
 fn progress(round: u32, contender: Contender, job: Job, unit: u32, run: Run) {
     eprintln!(
-        "round {}  {} {:>3} a unit  {:<28}  {:>7.0} messages/s  {:>6.1} µs of CPU a message",
+        "round {}  {} {:>3} a unit  {:<33}  {:>7.0} messages/s  {:>6.1} µs of CPU a message",
         round + 1,
         job.name(),
         unit,
