@@ -7,11 +7,11 @@ and the subscription.
 """
 
 import base64
+import datetime
 import json
 import re
 import sys
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from urllib.parse import urlsplit
 from urllib.request import urlopen
 
 from cryptography import x509
@@ -61,7 +61,7 @@ class Receiver:
             text = "".join(f"{name}\n{message[name]}\n" for name in names)
             url, version, topic = message["SigningCertURL"], message["SignatureVersion"], message["TopicArn"]
             signature = base64.b64decode(message["Signature"], validate=True)
-        except (ValueError, KeyError, TypeError) as error:
+        except (ValueError, KeyError, TypeError, RecursionError) as error:
             raise Forged("not a message of SNS") from error
         if topic != self.topic_arn:
             raise Forged("of another topic")
@@ -75,22 +75,26 @@ class Receiver:
 
     def of_sns(self, url):
         """The address, if it is of SNS in the topic's region. Anybody can name an address in a message."""
-        region = self.topic_arn.split(":")[3]
-        parts = urlsplit(url) if isinstance(url, str) else urlsplit("")
-        if parts.scheme != "https" or not re.fullmatch(rf"sns\.{re.escape(region)}\.amazonaws\.com(\.cn)?", parts.netloc):
+        region = re.escape(self.topic_arn.split(":")[3])
+        if not isinstance(url, str) or not re.match(rf"https://sns\.{region}\.amazonaws\.com(\.cn)?/", url):
             raise Forged("an address that is not of SNS")
         return url
 
     def key(self, url):
-        if not urlsplit(url).path.endswith(".pem"):
+        # Other addresses of SNS answer with what their caller made it store.
+        if not re.fullmatch(r"https://[^/?#]+/SimpleNotificationService-[0-9a-f]+\.pem", url):
             raise Forged("an address that is not of a certificate")
-        key = self.certificates.get(url)
-        if key is None:
-            key = x509.load_pem_x509_certificate(self.fetch(url)).public_key()
-            if not isinstance(key, rsa.RSAPublicKey):
-                raise Forged("a certificate without an RSA key")
+        certificate = self.certificates.get(url)
+        if certificate is None:
+            certificate = x509.load_pem_x509_certificate(self.fetch(url))
             # SNS has one certificate at a time.
-            self.certificates = {url: key}
+            self.certificates = {url: certificate}
+        now = datetime.datetime.now(datetime.timezone.utc)
+        if not certificate.not_valid_before_utc <= now <= certificate.not_valid_after_utc:
+            raise Forged("a certificate that is not valid now")
+        key = certificate.public_key()
+        if not isinstance(key, rsa.RSAPublicKey):
+            raise Forged("a certificate without an RSA key")
         return key
 
 
@@ -111,6 +115,9 @@ def serve(receiver, handle, port):
                 event = receiver.read(self.rfile.read(length))
             except Forged as forged:
                 return self.send_error(403, str(forged))
+            except (OSError, ValueError):
+                # No certificate came, or what came is none. SNS sends the message again.
+                return self.send_error(503)
             if event is not None:
                 # An event may come again: remember its id.
                 handle(event)

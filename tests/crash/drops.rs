@@ -6,6 +6,7 @@ use std::collections::HashMap;
 use std::time::Duration;
 
 use aws_sdk_dynamodb::types::AttributeValue;
+use aws_sdk_s3::types::{BucketVersioningStatus, VersioningConfiguration};
 use end_to_end::{Records, TENANT_A, variable};
 use ingestion::payload::Source;
 use serde_json::{Value, json};
@@ -90,7 +91,11 @@ impl Intake {
 
     /// Announces an object, and returns whether the message is done.
     async fn announce(&self, key: &str) -> bool {
-        match self.function.invoke(self.event(key).into()).await {
+        self.is_done(self.event(key)).await
+    }
+
+    async fn is_done(&self, event: String) -> bool {
+        match self.function.invoke(event.into()).await {
             Invoked::Answered(answer) => {
                 let answer: Value = serde_json::from_slice(&answer).unwrap();
                 answer["batchItemFailures"].as_array().unwrap().is_empty()
@@ -100,19 +105,28 @@ impl Intake {
     }
 
     fn event(&self, key: &str) -> String {
+        self.event_of(key, None)
+    }
+
+    fn event_of(&self, key: &str, version_id: Option<&str>) -> String {
+        let object = json!({"key": key, "versionId": version_id});
         let notification = json!({"Records": [{
             "eventVersion": "2.2", "eventSource": "aws:s3", "awsRegion": "us-east-1",
             "eventTime": "2026-11-22T01:00:00Z", "eventName": "ObjectCreated:Put", "userIdentity": {},
             "requestParameters": {}, "responseElements": {},
-            "s3": {"s3SchemaVersion": "1.0", "bucket": {"name": self.bucket}, "object": {"key": key}},
+            "s3": {"s3SchemaVersion": "1.0", "bucket": {"name": self.bucket}, "object": object},
         }]});
         let message = json!({"eventSource": "aws:sqs", "messageId": "m-1", "body": notification.to_string()});
         json!({"Records": [message]}).to_string()
     }
 
     /// Announces an object, and kills the function where a request is held.
-    async fn die(&self, key: &str, mut held: Held) {
-        let (function, event) = (self.function.clone(), self.event(key));
+    async fn die(&self, key: &str, held: Held) {
+        self.die_of(self.event(key), held).await;
+    }
+
+    async fn die_of(&self, event: String, mut held: Held) {
+        let function = self.function.clone();
         let sent = tokio::spawn(async move { function.invoke(event.into()).await });
         held.reached().await;
         self.function.kill();
@@ -150,6 +164,30 @@ impl Intake {
         let list = self.s3.list_objects_v2().bucket(&self.bucket).prefix("incoming/").send().await.unwrap();
         let keys = list.contents.unwrap_or_default().into_iter().filter_map(|object| object.key);
         keys.filter(|key| key.ends_with(batch_id)).collect()
+    }
+
+    /// From now on the bucket keeps versions.
+    async fn keep_versions(&self) {
+        let enabled = VersioningConfiguration::builder().status(BucketVersioningStatus::Enabled).build();
+        let put = self.s3.put_bucket_versioning().bucket(&self.bucket);
+        put.versioning_configuration(enabled).send().await.unwrap();
+    }
+
+    /// Puts a version of an object that keeps its others; its id, and its idempotency key.
+    async fn put_version(&self, key: &str, content: &str) -> (String, String) {
+        let put = self.s3.put_object().bucket(&self.bucket).key(key);
+        let put = put.body(content.as_bytes().to_vec().into()).send().await.unwrap();
+        let (bucket, key, etag) = (self.bucket.clone(), key.to_owned(), put.e_tag.unwrap());
+        let source = Source { bucket, key, etag, version_id: put.version_id.clone() };
+        (put.version_id.unwrap(), drops::idempotency_key(&source, jiff::Timestamp::UNIX_EPOCH))
+    }
+
+    /// The id of the only batch of a version.
+    async fn batch_of(&self, idempotency_key: &str) -> String {
+        let batches = self.batches(idempotency_key).await;
+        let [batch] = &batches[..] else { panic!("{batches:?}") };
+        assert_eq!(batch["status"].as_s().unwrap(), "RECEIVED");
+        batch["batchId"].as_s().unwrap().to_owned()
     }
 
     async fn get(&self, key: &str) -> Vec<u8> {
@@ -234,6 +272,62 @@ async fn an_object_that_is_replaced_while_it_is_taken_is_another_batch_and_no_mi
     assert!(intake.payloads(batches[0]["batchId"].as_s().unwrap()).await.is_empty());
     assert!(intake.announce(&key).await);
     intake.is_one_batch(&key, &second, "[1,2]", "the second version").await;
+}
+
+/// Else it would replace the products and the result of its successor.
+#[tokio::test]
+async fn a_version_that_is_announced_after_its_successor_is_an_earlier_batch_without_a_result() {
+    let intake = Intake::start().await;
+    intake.keep_versions().await;
+    let key = key("versions");
+    let (older, older_key) = intake.put_version(&key, "[1]").await;
+    let (newer, newer_key) = intake.put_version(&key, "[1,2]").await;
+    assert!(intake.is_done(intake.event_of(&key, Some(&newer))).await);
+    let newest = intake.batch_of(&newer_key).await;
+    let result = intake.result(&key).await;
+    assert_eq!((&result["batch_id"], &result["object"]["version_id"]), (&json!(newest), &json!(newer)));
+
+    let late = intake.event_of(&key, Some(&older));
+    for (op, nth) in [(Op::PutBatch, 0), COPY] {
+        let held = intake.faults.hold_nth_answer(op, nth.saturating_sub(1));
+        intake.die_of(late.clone(), held).await;
+        intake.age(&older_key).await;
+    }
+    assert!(intake.is_done(late.clone()).await);
+    assert!(intake.is_done(late).await);
+    let earlier = intake.batch_of(&older_key).await;
+    // Ids of batches are in the order of their receipt.
+    assert!(earlier < newest, "{earlier} {newest}");
+    let payloads = intake.payloads(&earlier).await;
+    assert_eq!((payloads.len(), intake.get(&payloads[0]).await), (1, b"[1]".to_vec()));
+    assert_eq!(intake.result(&key).await, result);
+    assert_eq!(intake.tags(&key).await["batch"], newest);
+
+    // A later version that is deleted leaves the attempt's decision as it was.
+    let (third, third_key) = intake.put_version(&key, "[3]").await;
+    let (fourth, _) = intake.put_version(&key, "[4]").await;
+    let event = intake.event_of(&key, Some(&third));
+    intake.die_of(event.clone(), intake.faults.hold_nth_answer(Op::PutBatch, 0)).await;
+    intake.age(&third_key).await;
+    intake.s3.delete_object().bucket(&intake.bucket).key(&key).version_id(fourth).send().await.unwrap();
+    assert!(intake.is_done(event).await);
+    intake.batch_of(&third_key).await;
+}
+
+/// The result is its successor's.
+#[tokio::test]
+async fn an_older_version_that_is_refused_has_tags_and_no_result() {
+    let intake = Intake::start().await;
+    intake.keep_versions().await;
+    let key = format!("drop/{TENANT_A}/all/versions.json");
+    let (older, _) = intake.put_version(&key, "[1]").await;
+    let (newer, _) = intake.put_version(&key, "[2]").await;
+    for version in [&newer, &older] {
+        assert!(intake.is_done(intake.event_of(&key, Some(version))).await);
+        assert_eq!(intake.result(&key).await["object"]["version_id"], json!(newer));
+        let tags = intake.s3.get_object_tagging().bucket(&intake.bucket).key(&key).version_id(version);
+        assert!(tags.send().await.unwrap().tag_set.iter().any(|tag| tag.value == "KEY_UNKNOWN"));
+    }
 }
 
 #[tokio::test]

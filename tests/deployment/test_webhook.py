@@ -22,11 +22,13 @@ CERTIFICATE = "https://sns.us-east-1.amazonaws.com/SimpleNotificationService-012
 EVENT = {"specversion": "1.0", "id": "1", "type": "integrahub.batch.final", "data": {"status": "FAILED"}}
 
 
-def self_made(key):
+def self_made(key, days=1):
+    """A certificate that ends, or ended, so many days from now."""
     name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "sns.amazonaws.com")])
     now = datetime.datetime.now(datetime.timezone.utc)
     builder = x509.CertificateBuilder().subject_name(name).issuer_name(name).public_key(key.public_key())
-    builder = builder.serial_number(1).not_valid_before(now).not_valid_after(now + datetime.timedelta(days=1))
+    builder = builder.serial_number(1).not_valid_before(now - datetime.timedelta(days=9))
+    builder = builder.not_valid_after(now + datetime.timedelta(days=days))
     return builder.sign(key, hashes.SHA256()).public_bytes(serialization.Encoding.PEM)
 
 
@@ -49,13 +51,13 @@ def notification(**more):
 
 class Posted:
     def __init__(self):
-        self.events, self.fetched = [], []
+        self.events, self.fetched, self.certificate = [], [], PEM
         self.server = sns_receiver.serve(sns_receiver.Receiver(TOPIC, self.fetch), self.events.append, 0)
         threading.Thread(target=self.server.serve_forever, daemon=True).start()
 
     def fetch(self, url):
         self.fetched.append(url)
-        return PEM
+        return self.certificate
 
     def post(self, body):
         connection = http.client.HTTPConnection("127.0.0.1", self.server.server_address[1], timeout=10)
@@ -101,6 +103,9 @@ ELSEWHERE = [
     "https://sns.eu-west-1.amazonaws.com/a.pem",
     "https://example.com/sns.us-east-1.amazonaws.com/a.pem",
     "https://sns.us-east-1.amazonaws.com/?a.pem",
+    "https://sns.us-east-1.amazonaws.com/SimpleNotificationService-0123.pem?Action=GetEndpointAttributes",
+    "https://sns.us-east-1.amazonaws.com/a/SimpleNotificationService-0123.pem",
+    "https://[sns.us-east-1.amazonaws.com/a.pem",
     None,
 ]
 
@@ -125,12 +130,20 @@ def test_no_certificate_of_another_address_is_fetched(posted, url):
         {name: value for name, value in notification().items() if name != "Signature"},
         [],
         b"{",
+        b"[" * 100_000,
         b"\xff",
     ],
-    ids=["message", "subject", "type", "signature", "version", "key", "hash", "topic", "unsigned", "list", "cut off", "no text"],
+    ids=["message", "subject", "type", "signature", "version", "key", "hash", "topic", "unsigned", "list", "cut off", "deep", "no text"],
 )
 def test_what_sns_did_not_sign_for_the_topic_is_refused(posted, message):
     assert posted.post(message) == 403
+    assert posted.events == []
+
+
+@pytest.mark.parametrize("certificate, status", [(self_made(KEY, days=-1), 403), (b"none", 503)], ids=["over", "none"])
+def test_a_certificate_has_to_be_one_that_is_valid(posted, certificate, status):
+    posted.certificate = certificate
+    assert posted.post(notification()) == status
     assert posted.events == []
 
 

@@ -124,16 +124,16 @@ impl DropIntake {
     /// Makes the batch that a claim is for; the same in every attempt, but for the trace.
     async fn take(&self, found: &Found, execution: &Execution) -> Result<(), IntakeError> {
         let Found { name, source, version, cnpjs } = found;
-        let Execution { idempotency_key, fingerprint, created_at, .. } = execution;
-        let batch_id = payload::batch_id(name.tenant_id, idempotency_key, fingerprint.as_str(), *created_at);
+        let received_at = self.received_at(found, execution).await?;
+        let batch_id = batch_id(name.tenant_id, execution, received_at);
         tracing::Span::current().record("batch_id", tracing::field::display(batch_id));
         let metadata = PayloadMetadata {
             batch_id,
             tenant_id: name.tenant_id,
             load_type: name.load_type,
             media_type: name.media_type,
-            idempotency_key: idempotency_key.clone(),
-            received_at: *created_at,
+            idempotency_key: execution.idempotency_key.clone(),
+            received_at,
             checksum: None,
             trace_id: execution.trace_id.clone(),
             source: Some(source.clone()),
@@ -168,6 +168,28 @@ impl DropIntake {
         Ok(())
     }
 
+    /// When the batch counts as received, which decides whose data are newer. That is the time of
+    /// the claim, unless the bucket keeps versions and a later one was there by then: that one may
+    /// be claimed already. All attempts say the same, because they follow the first one that wrote
+    /// its batch.
+    async fn received_at(&self, found: &Found, execution: &Execution) -> Result<Timestamp, IntakeError> {
+        let Found { name, source, version, .. } = found;
+        let claimed_at = execution.created_at;
+        if version.id.is_none() {
+            return Ok(claimed_at);
+        }
+        // A later version was written after this one, and claimed after that.
+        let written_at = version.modified_at.min(claimed_at);
+        let viewer = Viewer::whole(name.tenant_id);
+        for time in [claimed_at, written_at] {
+            if self.accepted.get(&viewer, batch_id(name.tenant_id, execution, time)).await?.is_some() {
+                return Ok(time);
+            }
+        }
+        let is_newest = is_newest(&self.dropped_in(&source.bucket)?, source, version).await?;
+        Ok(if is_newest { claimed_at } else { written_at })
+    }
+
     /// A bucket that objects are dropped into.
     pub(crate) fn dropped_in(&self, bucket: &str) -> Result<Objects, IntakeError> {
         let is_known = bucket == self.objects.bucket() || Some(bucket) == self.drop_bucket.as_deref();
@@ -178,7 +200,8 @@ impl DropIntake {
 
     /// Writes the first result of a version, unless the object has another version by now, which
     /// may have a result already. If that result is written after the first request here, the last
-    /// one fails; if it was written before, the check in between does.
+    /// one fails; if it was written before, the check in between finds out. A bucket that keeps
+    /// versions still has this one, which then goes without a result.
     pub(crate) async fn write_result(
         &self,
         source: &Source,
@@ -188,11 +211,28 @@ impl DropIntake {
         let dropped = self.dropped_in(&source.bucket)?;
         let key = result_key(&source.key);
         let there = dropped.etag(&key).await?;
-        let by_now = dropped.version(&source.key, source.version_id.as_deref()).await?;
-        if by_now != *version {
+        if !is_newest(&dropped, source, version).await? {
+            if version.id.is_some() {
+                return Ok(());
+            }
             return Err(ObjectError::Replaced { key: source.key.clone() }.into());
         }
         let result = result.to_string().into_bytes();
         Ok(dropped.put_over(&key, there, "application/json", result).await?)
+    }
+}
+
+/// Of an attempt at a claim, for a batch that counts as received at that time.
+fn batch_id(tenant_id: Uuid, execution: &Execution, received_at: Timestamp) -> Uuid {
+    let Execution { idempotency_key, fingerprint, .. } = execution;
+    payload::batch_id(tenant_id, idempotency_key, fingerprint.as_str(), received_at)
+}
+
+/// Whether the object has no later version, and was not deleted.
+async fn is_newest(dropped: &Objects, source: &Source, version: &Version) -> Result<bool, ObjectError> {
+    match dropped.version(&source.key, None).await {
+        Ok(there) => Ok(there == *version),
+        Err(ObjectError::Missing { .. }) => Ok(false),
+        Err(error) => Err(error),
     }
 }

@@ -20,6 +20,10 @@ impl IngestHeaders {
     /// 400 for the first header that is missing or wrong, or that has no meaning here.
     pub(crate) fn of(headers: &HeaderMap) -> Result<Self, Problem> {
         let key = IdempotencyKey::of(headers, KeyForm::Text).map_err(from_key)?;
+        if drops::may_be_of(key.as_str()) {
+            let detail = "a key that begins with drop: is that of a dropped file; send another one";
+            return Err(Problem::new(Reason::IdempotencyKeyMalformed, detail));
+        }
         if headers.contains_key(ExpiryBounds::HEADER) {
             let detail =
                 "leave the header Idempotency-Expiry-Seconds away: keys of batches are kept for good";
@@ -50,6 +54,15 @@ mod tests {
     use super::*;
 
     const KEY: (&str, &str) = ("idempotency-key", "5c1e0a56-4a58-4aaf-9359-83ec8f663f10");
+
+    #[test]
+    fn a_key_of_a_dropped_file_is_refused_in_each_spelling() {
+        for key in ["drop:0f:loja.json", "\"drop:0f:loja.json\""] {
+            let sent = [("idempotency-key", key), ("x-inova-load-type", "delta")];
+            assert_eq!(of(&sent), Err(Reason::IdempotencyKeyMalformed), "{key}");
+        }
+        assert_eq!(of(&[("idempotency-key", "drops"), ("x-inova-load-type", "delta")]), Ok(LoadType::Delta));
+    }
 
     fn of(sent: &[(&'static str, &'static str)]) -> Result<LoadType, Reason> {
         let mut headers = HeaderMap::new();
