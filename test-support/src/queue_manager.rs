@@ -117,6 +117,12 @@ impl QueueManager {
         self.control(&json!("status"))
     }
 
+    /// Puts a message on a queue past every client, as an application elsewhere would.
+    pub fn put(&self, queue: &str, format: &str, ccsid: i32, body: &[u8]) {
+        let message = json!({"queue": queue, "format": format, "ccsid": ccsid, "body": hex::encode(body)});
+        self.control(&json!({ "put": message }));
+    }
+
     /// Takes the messages of a queue that are committed and that nobody holds, past every client.
     pub fn take(&self, queue: &str) -> Vec<Value> {
         self.control(&json!({ "take": queue }))["messages"].as_array().unwrap().clone()

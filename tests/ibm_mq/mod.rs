@@ -2,9 +2,11 @@
 
 mod bodies;
 mod certainty;
+mod conversion;
 mod faults;
 mod interoperation;
 mod members;
+mod tables;
 
 use end_to_end::{Access, Answer, Gateway, QueueManager, TENANT_A};
 use serde_json::{Value, json};

@@ -3,11 +3,12 @@
 use std::io::{BufRead, BufReader, Write};
 use std::os::unix::net::UnixStream;
 
+use libmqm_sys as mq;
 use serde::Deserialize;
 use serde_json::{Value, json};
 
 use crate::fault::Fault;
-use crate::manager::{Phase, Session, State};
+use crate::manager::{Phase, Session, State, Stored};
 use crate::protocol::{Chars, Descriptor, Message, Value as Property};
 use crate::server::Server;
 
@@ -28,10 +29,22 @@ enum Command {
     Status,
     /// Takes the messages off this queue that are committed and that nobody holds, and shows them.
     Take(String),
+    Put(Put),
+}
+
+/// A message as an application elsewhere would put it, past every client.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Put {
+    queue: String,
+    format: String,
+    ccsid: i32,
+    /// In hexadecimal digits.
+    body: String,
 }
 
 /// Longer lines are refused.
-const MAX_LINE: u64 = 64 * 1024;
+const MAX_LINE: u64 = 1024 * 1024;
 
 pub(crate) fn serve(server: &Server, socket: &UnixStream) {
     let mut reader = BufReader::new(socket);
@@ -70,6 +83,7 @@ fn carry_out(server: &Server, command: Command) -> Value {
             }
         }
         Command::Status => return status(&state, server.faults.count()),
+        Command::Put(wanted) => return put(&mut state, &wanted),
         Command::Take(queue) => return take(&mut state, &Chars::from(queue.as_str())),
     }
     json!({ "ok": true })
@@ -102,6 +116,29 @@ fn take(state: &mut State, name: &Chars) -> Value {
     json!({ "messages": messages })
 }
 
+/// The message is not persistent, and nothing about it is checked.
+fn put(state: &mut State, wanted: &Put) -> Value {
+    let Some(body) = unhex(&wanted.body) else {
+        return json!({ "error": "the body has other than hexadecimal digits" });
+    };
+    let sequence = state.number();
+    let descriptor = Descriptor {
+        ccsid: wanted.ccsid,
+        format: Chars::from(wanted.format.as_str()),
+        priority: 0,
+        persistence: mq::MQPER_NOT_PERSISTENT,
+        message_id: state.id(sequence),
+        ..Descriptor::default()
+    };
+    let Some(queue) = state.queues.get_mut(&Chars::from(wanted.queue.as_str())) else {
+        return json!({ "error": format!("no queue {}", wanted.queue) });
+    };
+    let place = queue.place(descriptor.priority, sequence);
+    let message = Message { descriptor, properties: Vec::new(), body };
+    queue.add(place, Stored { message, expires: None }, None);
+    json!({ "ok": true })
+}
+
 fn shown(message: &Message) -> Value {
     let property = |value: &Property| match value {
         Property::Null => Value::Null,
@@ -128,4 +165,11 @@ fn shown(message: &Message) -> Value {
 
 fn hex(bytes: &[u8]) -> String {
     bytes.iter().map(|byte| format!("{byte:02x}")).collect()
+}
+
+fn unhex(digits: &str) -> Option<Vec<u8>> {
+    let digits = digits.chars().map(|digit| u8::try_from(digit.to_digit(16)?).ok());
+    let digits = digits.collect::<Option<Vec<u8>>>()?;
+    let (pairs, rest) = digits.as_chunks::<2>();
+    rest.is_empty().then(|| pairs.iter().map(|[high, low]| high * 16 + low).collect())
 }

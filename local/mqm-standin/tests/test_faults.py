@@ -39,6 +39,13 @@ def test_what_is_committed_can_be_taken_past_every_client(daemon, qm):
     assert depth(qm, "DEV.QUEUE.1") == 1
 
 
+def test_a_message_can_be_put_past_every_client(daemon, qm):
+    daemon.control({"put": {"queue": "DEV.QUEUE.1", "format": "MQSTR", "ccsid": 37, "body": "838186"}})
+    body, md = get(open_queue(qm, "DEV.QUEUE.1"))
+    assert (body.decode("cp037"), md.Format, md.CodedCharSetId) == ("caf", CMQC.MQFMT_STRING, 37)
+    assert md.MsgId != CMQC.MQMI_NONE
+
+
 def test_a_commit_that_backs_out_is_a_warning(daemon, qm):
     put(qm, "DEV.QUEUE.1", syncpoint=True)
     daemon.fault("MQCMIT", reason=CMQC.MQRC_BACKED_OUT)

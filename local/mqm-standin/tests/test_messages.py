@@ -182,6 +182,47 @@ def test_text_is_converted_when_asked(qm):
     assert warned.error.message == b"\x01\x02"
 
 
+@pytest.mark.parametrize("ccsid, codec, empty", [
+    (819, "latin-1", b""), (37, "cp037", b""), (500, "cp500", b""), (1252, "cp1252", b"\x81\x8d\x8f\x90\x9d"),
+])
+def test_every_character_of_a_set_is_converted_as_python_converts_it(qm, ccsid, codec, empty):
+    body = bytes(byte for byte in range(256) if byte not in empty)
+    put(qm, "DEV.QUEUE.1", body, Format=CMQC.MQFMT_STRING, CodedCharSetId=ccsid)
+    queue = open_queue(qm, "DEV.QUEUE.1")
+    text, md = get(queue, CMQC.MQGMO_CONVERT, md=ibmmq.MD(CodedCharSetId=1208))
+    assert (text.decode(), md.CodedCharSetId) == (body.decode(codec), 1208)
+    put(qm, "DEV.QUEUE.1", text, Format=CMQC.MQFMT_STRING, CodedCharSetId=1208)
+    back, md = get(queue, CMQC.MQGMO_CONVERT, md=ibmmq.MD(CodedCharSetId=ccsid))
+    assert (back, md.CodedCharSetId) == (body, ccsid)
+
+
+def test_a_body_that_outgrows_its_buffer_comes_unconverted_and_is_got(qm):
+    put(qm, "DEV.QUEUE.1", "café".encode("cp037"), Format=CMQC.MQFMT_STRING, CodedCharSetId=37)
+    queue = open_queue(qm, "DEV.QUEUE.1")
+    # Too long even before the conversion: it stays.
+    with Refused(CMQC.MQRC_TRUNCATED_MSG_FAILED, CMQC.MQCC_WARNING):
+        get(queue, CMQC.MQGMO_CONVERT, md=ibmmq.MD(CodedCharSetId=1208), length=3)
+    assert depth(qm, "DEV.QUEUE.1") == 1
+    md = ibmmq.MD(CodedCharSetId=1208)
+    with Refused(CMQC.MQRC_CONVERTED_MSG_TOO_BIG, CMQC.MQCC_WARNING) as warned:
+        get(queue, CMQC.MQGMO_CONVERT | CMQC.MQGMO_SYNCPOINT, md=md, length=4)
+    assert (warned.error.message.decode("cp037"), warned.error.original_length, md.CodedCharSetId) == ("café", 4, 37)
+    with Refused(CMQC.MQRC_NO_MSG_AVAILABLE):
+        get(queue)
+    qm.backout()
+    md = ibmmq.MD(CodedCharSetId=1208)
+    body, _ = get(queue, CMQC.MQGMO_CONVERT, md=md, length=5)
+    assert (body.decode(), md.CodedCharSetId, md.BackoutCount) == ("café", 1208, 1)
+
+
+def test_a_body_that_outgrows_its_buffer_is_cut_if_that_was_asked_for(qm):
+    put(qm, "DEV.QUEUE.1", "café".encode("cp037"), Format=CMQC.MQFMT_STRING, CodedCharSetId=37)
+    how = CMQC.MQGMO_CONVERT | CMQC.MQGMO_ACCEPT_TRUNCATED_MSG
+    with Refused(CMQC.MQRC_TRUNCATED_MSG_ACCEPTED, CMQC.MQCC_WARNING) as cut:
+        get(open_queue(qm, "DEV.QUEUE.1"), how, md=ibmmq.MD(CodedCharSetId=1208), length=4)
+    assert (cut.error.message, cut.error.original_length) == ("café".encode()[:4], 4)
+
+
 def test_a_put_through_an_alias_reaches_its_base_queue(qm):
     put(qm, "DEV.ALIAS", b"x")
     assert depth(qm, "DEV.QUEUE.2") == 1

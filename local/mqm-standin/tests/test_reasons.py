@@ -54,17 +54,36 @@ def test_the_environment_may_say_where_to_connect_to(daemon, monkeypatch):
         ibmmq.QueueManager("QM1")
 
 
+def by_table(table, name):
+    """Connects by a table of channels."""
+    csp = ibmmq.CSP(CSPUserId="app", CSPPassword="passw0rd")
+    qm = ibmmq.QueueManager(None)
+    qm.connect_with_options(name, csp=csp, cno=ibmmq.CNO(Version=CMQC.MQCNO_VERSION_6, CCDTUrl=f"file://{table}"))
+    return qm
+
+
 def test_a_table_may_say_where_to_connect_to(daemon, tmp_path):
     connection = {"connection": [{"host": "localhost", "port": 1414}], "queueManager": "QM1"}
     table = tmp_path / "ccdt.json"
     table.write_text(json.dumps({"channel": [{"name": "DEV.APP.SVRCONN", "clientConnection": connection}]}))
-    csp = ibmmq.CSP(CSPUserId="app", CSPPassword="passw0rd")
-    qm = ibmmq.QueueManager(None)
-    qm.connect_with_options("QM1", csp=csp, cno=ibmmq.CNO(Version=CMQC.MQCNO_VERSION_6, CCDTUrl=f"file://{table}"))
-    put(qm, "DEV.QUEUE.1")
+    put(by_table(table, "QM1"), "DEV.QUEUE.1")
     with Refused(CMQC.MQRC_Q_MGR_NAME_ERROR):
-        ibmmq.QueueManager(None).connect_with_options(
-            "QM2", csp=csp, cno=ibmmq.CNO(Version=CMQC.MQCNO_VERSION_6, CCDTUrl=f"file://{table}"))
+        by_table(table, "QM2")
+
+
+def test_channels_of_a_table_are_tried_in_alphabetical_order(daemon, tmp_path):
+    def channel(name, *ports):
+        connection = [{"host": "localhost", "port": port} for port in ports]
+        return {"name": name, "clientConnection": {"connection": connection, "queueManager": "QM1"}}
+
+    table = tmp_path / "ccdt.json"
+    # Nothing listens at the first one, and the one after that is the one that refuses this user.
+    channels = [channel("DEV.ADMIN.SVRCONN", 9, 1414), channel("DEV.APP.SVRCONN", 1414), channel("A", 9)]
+    table.write_text(json.dumps({"channel": channels}))
+    with Refused(CMQC.MQRC_NOT_AUTHORIZED):
+        by_table(table, "QM1")
+    table.write_text(json.dumps({"channel": channels[1:]}))
+    put(by_table(table, "QM1"), "DEV.QUEUE.1")
 
 
 def test_a_channel_admits_so_many_connections(daemon):

@@ -48,9 +48,9 @@ fn port() -> u16 {
     1414
 }
 
-/// The channel and addresses that a table has for a queue manager, or for a group by `*NAME`. Of
-/// several channels the first in alphabetical order is taken, as if none had a weight.
-pub(crate) fn find(url: &str, queue_manager: &Chars) -> Result<(Chars, Vec<ConnectionName>), Reason> {
+/// The channels and addresses that a table has for a queue manager, or for a group by `*NAME`, in the
+/// order in which they are tried: channels in alphabetical order, as if none had a weight.
+pub(crate) fn find(url: &str, queue_manager: &Chars) -> Result<Vec<(Chars, ConnectionName)>, Reason> {
     let table = read(url).ok_or(Reason(mq::MQRC_CCDT_URL_ERROR))?;
     let name = queue_manager.to_string();
     let wanted = name.strip_prefix('*').unwrap_or(&name);
@@ -63,15 +63,19 @@ pub(crate) fn find(url: &str, queue_manager: &Chars) -> Result<(Chars, Vec<Conne
             fits.then_some((channel.name, connection.connection, channel.transmission_security))
         })
         .collect();
-    channels.sort_by(|one, other| one.0.cmp(&other.0));
-    let (name, connections, security) =
-        channels.into_iter().next().ok_or(Reason(mq::MQRC_Q_MGR_NAME_ERROR))?;
-    if !security.cipher_specification.trim().is_empty() {
+    if channels.is_empty() {
+        return Err(Reason(mq::MQRC_Q_MGR_NAME_ERROR));
+    }
+    if channels.iter().any(|(_, _, security)| !security.cipher_specification.trim().is_empty()) {
         return Err(Reason(mq::MQRC_SSL_INITIALIZATION_ERROR));
     }
+    channels.sort_by(|one, other| one.0.cmp(&other.0));
     let address = |connection: &Connection| format!("{}({})", connection.host, connection.port);
-    let addresses: Vec<String> = connections.iter().map(address).collect();
-    Ok((Chars::from(name.as_str()), ConnectionName::list(&addresses.join(","))))
+    let route = channels.iter().flat_map(|(name, connections, _)| {
+        let addresses: Vec<_> = connections.iter().map(address).collect();
+        ConnectionName::list(&addresses.join(",")).into_iter().map(|at| (Chars::from(name.as_str()), at))
+    });
+    Ok(route.collect())
 }
 
 /// A file by its path or `file:` URL. There is no network here to fetch a table from.
@@ -88,7 +92,7 @@ mod tests {
     use std::io::Write as _;
 
     use libmqm_sys as mq;
-    use mqm_standin::protocol::{Chars, Reason};
+    use mqm_standin::protocol::{Chars, ConnectionName, Reason};
 
     use super::find;
 
@@ -102,13 +106,16 @@ mod tests {
     ]}"#;
 
     #[test]
-    fn a_table_leads_to_the_channel_of_a_queue_manager() {
+    fn a_table_leads_to_the_channels_of_a_queue_manager() {
         let mut file = tempfile::NamedTempFile::new().unwrap();
         file.write_all(TABLE.as_bytes()).unwrap();
         let url = format!("file://{}", file.path().display());
         for name in ["QM1", "*QM1"] {
-            let (channel, addresses) = find(&url, &Chars::from(name)).unwrap();
-            assert_eq!((channel, addresses.len()), (Chars::from("A"), 2));
+            let route = find(&url, &Chars::from(name)).unwrap();
+            let wanted = [("A", "one(1414)"), ("A", "two(1414)"), ("B", "two(1415)")];
+            let wanted =
+                wanted.map(|(channel, at)| (Chars::from(channel), ConnectionName::parse(at).unwrap()));
+            assert_eq!(route, wanted);
         }
         let refused = |url: &str, name: &str| find(url, &Chars::from(name)).unwrap_err();
         assert_eq!(refused(&url, "QM2"), Reason(mq::MQRC_SSL_INITIALIZATION_ERROR));

@@ -66,8 +66,8 @@ pub(crate) enum Opened {
     Already(i32),
 }
 
-/// Connects to the first address that answers.
-pub(crate) fn open(request: &Connect, addresses: &[ConnectionName]) -> Result<Opened, Reason> {
+/// Connects by the first of these channels and addresses that answers.
+pub(crate) fn open(request: &Connect, route: &[(Chars, ConnectionName)]) -> Result<Opened, Reason> {
     let thread = std::thread::current().id();
     let sharing = if request.options & mq::MQCNO_HANDLE_SHARE_BLOCK != 0 {
         Sharing::Block
@@ -82,7 +82,8 @@ pub(crate) fn open(request: &Connect, addresses: &[ConnectionName]) -> Result<Op
         return Ok(Opened::Already(handle));
     }
     let mut failure = Reason(mq::MQRC_HOST_NOT_AVAILABLE);
-    for address in addresses {
+    for (channel, address) in route {
+        let request = Connect { channel: channel.clone(), ..request.clone() };
         match connect(request, &socket(address)) {
             Ok((socket, connected)) => {
                 let connection = Connection {
@@ -141,10 +142,10 @@ fn of_thread(sharing: Sharing, queue_manager: &Chars) -> Option<i32> {
     own.next().map(|(handle, _)| *handle)
 }
 
-fn connect(request: &Connect, path: &std::path::Path) -> Result<(UnixStream, Connected), Reason> {
+fn connect(request: Connect, path: &Path) -> Result<(UnixStream, Connected), Reason> {
     let absent = Reason(mq::MQRC_HOST_NOT_AVAILABLE);
     let mut socket = UnixStream::connect(path).map_err(|_| absent)?;
-    protocol::write(&mut socket, &Request::Connect(request.clone())).map_err(|_| absent)?;
+    protocol::write(&mut socket, &Request::Connect(request)).map_err(|_| absent)?;
     let reply: Reply = protocol::read(&mut socket).map_err(|_| Reason(mq::MQRC_CONNECTION_BROKEN))?;
     match reply.answer {
         Answer::Connected(connected) => Ok((socket, connected)),

@@ -30,6 +30,20 @@ const ELSEWHERE: i32 = mq::MQGMO_LOGICAL_ORDER
 /// How often a waiting get looks whether its caller is still there.
 const LOOK: Duration = Duration::from_millis(200);
 
+/// A message as a get wants it.
+struct Shaped {
+    message: Message,
+    /// The length of the body before its conversion.
+    length: usize,
+    warning: Option<i32>,
+}
+
+impl Get {
+    fn has_room_for(&self, message: &Message) -> bool {
+        u32::try_from(message.body.len()).is_ok_and(|length| length <= self.buffer_length)
+    }
+}
+
 impl Manager {
     pub(super) fn get(&self, session: u64, get: &Get, has_gone: HasGone<'_>) -> Reply {
         let waits = get.options & mq::MQGMO_WAIT != 0;
@@ -98,24 +112,31 @@ impl State {
             let left = at.saturating_sub(crate::clock::now()) / 100;
             message.descriptor.expiry = i32::try_from(left).unwrap_or(i32::MAX).max(1);
         }
-        let (message, warning) = self.shape(get, message, control)?;
-        self.deliver(session, get, (name, id, place), message, warning)
+        let shaped = self.shape(get, message, control)?;
+        self.deliver(session, get, (name, id, place), shaped)
     }
 
     /// The message as this get wants it: properties where they belong, and converted.
-    fn shape(&self, get: &Get, message: Message, control: i32) -> Result<(Message, Option<i32>), Reason> {
+    fn shape(&self, get: &Get, message: Message, control: i32) -> Result<Shaped, Reason> {
         let message = crate::properties::arrange(message, get, control)?;
-        if get.options & mq::MQGMO_CONVERT == 0 {
-            return Ok((message, None));
+        let length = message.body.len();
+        let shaped = |message, warning| Ok(Shaped { message, length, warning });
+        let may_be_cut = get.options & mq::MQGMO_ACCEPT_TRUNCATED_MSG != 0;
+        // A message that stays on the queue is not converted.
+        if get.options & mq::MQGMO_CONVERT == 0 || (!get.has_room_for(&message) && !may_be_cut) {
+            return shaped(message, None);
         }
         let ccsid = match get.ccsid {
             mq::MQCCSI_Q_MGR | mq::MQCCSI_APPL => self.configuration.ccsid,
             ccsid => ccsid,
         };
-        Ok(match convert::convert(&message, ccsid, get.encoding) {
-            Ok(converted) => (converted.unwrap_or(message), None),
-            Err(Reason(reason)) => (message, Some(reason)),
-        })
+        match convert::convert(&message, ccsid, get.encoding) {
+            Ok(Some(converted)) if get.has_room_for(&converted) || may_be_cut => shaped(converted, None),
+            // Before the conversion it fits, so it is got.
+            Ok(Some(_)) => shaped(message, Some(mq::MQRC_CONVERTED_MSG_TOO_BIG)),
+            Ok(None) => shaped(message, None),
+            Err(Reason(reason)) => shaped(message, Some(reason)),
+        }
     }
 
     /// Which message this get is about.
@@ -143,11 +164,11 @@ impl State {
         session: u64,
         get: &Get,
         (name, id, place): (Chars, u64, Place),
-        mut message: Message,
-        warning: Option<i32>,
+        Shaped { mut message, length, warning }: Shaped,
     ) -> Result<Reply, Reason> {
-        let full_length = u32::try_from(message.body.len()).unwrap_or(u32::MAX);
-        let is_cut = full_length > get.buffer_length;
+        let is_cut = !get.has_room_for(&message);
+        let full_length = if is_cut { length } else { message.body.len() };
+        let full_length = u32::try_from(full_length).unwrap_or(u32::MAX);
         let counts = !is_cut || get.options & mq::MQGMO_ACCEPT_TRUNCATED_MSG != 0;
         if counts {
             let in_unit = get.options & mq::MQGMO_SYNCPOINT != 0

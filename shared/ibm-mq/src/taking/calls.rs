@@ -53,11 +53,7 @@ impl Taking<'_> {
     /// Looks at a message, and gets it if it fits.
     pub(super) fn look_and_get(&mut self, wait: Duration) -> Result<Next, Refusal> {
         match self.look(wait, mqi::MQGMO_LOCK)? {
-            Next::Message(_, _, size) if size > self.left() => {
-                self.queue.unlock()?;
-                Ok(Next::DoesNotFit)
-            }
-            Next::Message(..) => {
+            Next::Message(_, _, size) if size <= self.left() => {
                 // It is locked, so nobody else can have taken it.
                 self.call(
                     mqi::MQGMO_SYNCPOINT | mqi::MQGMO_MSG_UNDER_CURSOR,
@@ -65,6 +61,10 @@ impl Taking<'_> {
                     usize::MAX,
                     Next::DoesNotFit,
                 )
+            }
+            Next::Message(..) | Next::DoesNotFit => {
+                self.queue.unlock()?;
+                Ok(Next::DoesNotFit)
             }
             other => Ok(other),
         }
@@ -96,19 +96,25 @@ impl Taking<'_> {
         if_longer: Next,
     ) -> Result<Next, Refusal> {
         let is_by_cursor = options & mqi::MQGMO_MSG_UNDER_CURSOR != 0;
-        let mut take = Take {
+        let first = Take {
             options,
             wait: MQLONG::try_from(wait.as_millis()).unwrap_or(MQLONG::MAX),
             message_id: self.plan.selection.message_id.filter(|_| !is_by_cursor),
             correlation_id: self.plan.selection.correlation_id.filter(|_| !is_by_cursor),
             convert: self.plan.convert,
         };
+        let mut take = first;
         loop {
             let length = self.buffer.len().min(most);
             let buffer = self.buffer.get_mut(..length).unwrap_or_default();
             let got = match self.queue.get(&take, &self.properties, buffer) {
                 Err(Refusal { reason: mqi::MQRC_SYNCPOINT_LIMIT_REACHED, .. }) if self.has_any() => {
                     return Ok(self.is_full());
+                }
+                // Somebody took it between two looks.
+                Err(Refusal { reason: mqi::MQRC_NO_MSG_UNDER_CURSOR, .. }) if take.options != options => {
+                    take = first;
+                    continue;
                 }
                 got => got?,
             };
@@ -118,9 +124,13 @@ impl Taking<'_> {
                 Got::TooLong { length } => self.buffer.resize(length.max(self.buffer.len() * 2), 0),
                 // What was only looked at may be looked at again, with room for what it becomes.
                 Got::Message { warning: Some(mqi::MQRC_CONVERTED_MSG_TOO_BIG), of, .. }
-                    if options & LOOKS != 0 && length < most =>
+                    if options & LOOKS != 0 =>
                 {
-                    self.buffer.resize(of.saturating_mul(LONGEST_CONVERSION).max(self.buffer.len() * 2), 0);
+                    if length == most {
+                        return Ok(if_longer);
+                    }
+                    let longest = of.saturating_mul(LONGEST_CONVERSION).max(self.buffer.len() * 2);
+                    self.buffer.resize(longest.min(most), 0);
                     take.options = options & !LOOKS | mqi::MQGMO_BROWSE_MSG_UNDER_CURSOR;
                     (take.message_id, take.correlation_id) = (None, None);
                 }

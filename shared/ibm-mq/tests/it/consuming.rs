@@ -217,25 +217,6 @@ async fn an_expression_selects_by_headers() {
 }
 
 #[tokio::test]
-async fn bodies_are_converted_on_request_and_come_as_they_are_if_they_cannot_be() {
-    let manager = QueueManager::start();
-    let client = manager.client();
-    client.put("DEV.QUEUE.1", &texts(&["ação"]), "a").await.unwrap();
-    client.put("DEV.QUEUE.1", &generated(1), "b").await.unwrap();
-    let convert = ConsumeCommand { convert: true, ..consume(5, COMMIT) };
-    let unit = client.fetch("DEV.QUEUE.1", &convert).await.unwrap();
-    let consumed = unit.consumed().clone();
-    unit.commit(deadline()).await.unwrap();
-    // Text is UTF-8 already; bytes have no format that could be converted.
-    assert_eq!((consumed.messages.len(), consumed.messages[0].ccsid), (2, Some(1208)));
-    assert_eq!(
-        (consumed.messages[0].body.0.as_slice(), consumed.messages[1].body.0.len()),
-        ("ação".as_bytes(), 100)
-    );
-    assert_eq!(manager.depth("DEV.QUEUE.1"), 0);
-}
-
-#[tokio::test]
 async fn refusals_of_a_queue_are_told_and_leave_the_connection_usable() {
     let manager = QueueManager::start();
     let client = manager.client();

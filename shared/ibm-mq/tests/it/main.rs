@@ -1,6 +1,6 @@
 //! The broker against the stand-in of `local/mqm-standin`: its library is loaded as IBM's is, and
 //! each test has a queue manager of its own behind it. What the stand-in cannot show (TLS, real
-//! channels, timing, conversion tables) is not tested here.
+//! channels, timing, IBM's tables of conversion) is not tested here.
 
 #![allow(
     clippy::unwrap_used,
@@ -12,8 +12,10 @@
 
 mod backing_out;
 mod browsing;
+mod ccdt;
 mod connecting;
 mod consuming;
+mod converting;
 mod in_doubt;
 mod inquiring;
 mod limits;

@@ -8,11 +8,8 @@ use crate::ccdt;
 use crate::connection::{self, Opened};
 use crate::structures::{Borrowed, bytes, channel, locate, referred};
 
-/// Where a client connects to, and as whom.
-struct Route {
-    channel: Chars,
-    addresses: Vec<ConnectionName>,
-}
+/// Where a client connects to: channels and their addresses, in the order in which they are tried.
+type Route = Vec<(Chars, ConnectionName)>;
 
 /// # Safety
 ///
@@ -37,7 +34,7 @@ pub unsafe extern "C" fn MQCONN(
                 application: application(&Chars::default()),
                 options: mq::MQCNO_NONE,
             };
-            connect(request, route, handle).map(|(_, reason)| reason)
+            connect(&request, &route, handle).map(|(_, reason)| reason)
         });
     }
 }
@@ -85,7 +82,7 @@ unsafe fn with_options(
         options: cno.value.Options,
     };
     // SAFETY: as above.
-    let (opened, reason) = unsafe { connect(request, route, handle) }?;
+    let (opened, reason) = unsafe { connect(&request, &route, handle) }?;
     if let Opened::New(_, connected) = opened {
         cno.value.ConnectionId = connected.connection_id;
         // SAFETY: as above.
@@ -98,12 +95,11 @@ unsafe fn with_options(
 ///
 /// `handle` may be written.
 unsafe fn connect(
-    mut request: Connect,
-    route: Route,
+    request: &Connect,
+    route: &Route,
     handle: *mut mq::MQHCONN,
 ) -> Result<(Opened, i32), Reason> {
-    request.channel = route.channel;
-    let opened = connection::open(&request, &route.addresses);
+    let opened = connection::open(request, route);
     let number = match &opened {
         Ok(Opened::New(number, _) | Opened::Already(number)) => *number,
         Err(_) => mq::MQHC_UNUSABLE_HCONN,
@@ -149,7 +145,7 @@ unsafe fn route(cno: &Borrowed<mq::MQCNO>, queue_manager: &Chars) -> Result<Rout
         // SAFETY: as above.
         let url = unsafe { referred(pointer, offset, cno.value.CCDTUrlLength, cno.start()) };
         return match url.filter(|url| !url.is_empty()) {
-            Some(url) => from_table(&String::from_utf8_lossy(&url), queue_manager),
+            Some(url) => ccdt::find(&String::from_utf8_lossy(&url), queue_manager),
             None => from_environment(queue_manager),
         };
     };
@@ -165,14 +161,12 @@ unsafe fn route(cno: &Borrowed<mq::MQCNO>, queue_manager: &Chars) -> Result<Rout
     let long = Chars::from_field(&bytes(&cd.ConnectionName));
     let short = Chars::from_field(&bytes(&cd.ShortConnectionName));
     let name = if long.is_blank() { short } else { long };
-    Ok(Route {
-        channel: Chars::from_field(&bytes(&cd.ChannelName)),
-        addresses: ConnectionName::list(&name.to_string()),
-    })
+    Ok(by(&Chars::from_field(&bytes(&cd.ChannelName)), &name.to_string()))
 }
 
-fn from_table(url: &str, queue_manager: &Chars) -> Result<Route, Reason> {
-    ccdt::find(url, queue_manager).map(|(channel, addresses)| Route { channel, addresses })
+/// A channel to the addresses of a connection name.
+fn by(channel: &Chars, name: &str) -> Route {
+    ConnectionName::list(name).into_iter().map(|address| (channel.clone(), address)).collect()
 }
 
 /// `MQSERVER`: channel, transport and connection name, with slashes between them. Without it,
@@ -181,12 +175,12 @@ fn from_environment(queue_manager: &Chars) -> Result<Route, Reason> {
     let no_definition = Reason(mq::MQRC_Q_MGR_NAME_ERROR);
     let Ok(server) = std::env::var("MQSERVER") else {
         let url = std::env::var("MQCCDTURL").map_err(|_| no_definition)?;
-        return from_table(&url, queue_manager);
+        return ccdt::find(&url, queue_manager);
     };
     let mut parts = server.splitn(3, '/');
     match (parts.next(), parts.next(), parts.next()) {
         (Some(channel), Some(transport), Some(name)) if transport.eq_ignore_ascii_case("TCP") => {
-            Ok(Route { channel: Chars::from(channel), addresses: ConnectionName::list(name) })
+            Ok(by(&Chars::from(channel), name))
         }
         _ => Err(no_definition),
     }

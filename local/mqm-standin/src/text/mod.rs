@@ -1,4 +1,6 @@
-//! Text in the character sets that need no table.
+//! Text in a few character sets.
+
+mod single_byte;
 
 use libmqm_sys as mq;
 
@@ -20,7 +22,6 @@ pub fn decode(bytes: &[u8], ccsid: i32, encoding: i32) -> Result<String, Reason>
         UTF_8 => String::from_utf8(bytes.to_vec()).map_err(|_| not_converted),
         ASCII if bytes.is_ascii() => Ok(String::from_utf8_lossy(bytes).into_owned()),
         ASCII => Err(not_converted),
-        LATIN_1 => Ok(bytes.iter().copied().map(char::from).collect()),
         _ if UTF_16.contains(&ccsid) => {
             let (pairs, rest) = bytes.as_chunks::<2>();
             let read = if is_reversed(encoding) { u16::from_le_bytes } else { u16::from_be_bytes };
@@ -28,7 +29,7 @@ pub fn decode(bytes: &[u8], ccsid: i32, encoding: i32) -> Result<String, Reason>
             let text = String::from_utf16(&units).map_err(|_| not_converted)?;
             if rest.is_empty() { Ok(text) } else { Err(not_converted) }
         }
-        _ => Err(Reason(mq::MQRC_SOURCE_CCSID_ERROR)),
+        _ => single_byte::decode(bytes, ccsid).ok_or(Reason(mq::MQRC_SOURCE_CCSID_ERROR)),
     }
 }
 
@@ -39,11 +40,16 @@ pub fn encode(text: &str, ccsid: i32, encoding: i32) -> Result<Vec<u8>, Reason> 
         UTF_8 => Ok(text.as_bytes().to_vec()),
         ASCII if text.is_ascii() => Ok(text.as_bytes().to_vec()),
         ASCII => Err(not_converted),
-        LATIN_1 => text.chars().map(u8::try_from).collect::<Result<_, _>>().map_err(|_| not_converted),
         _ if UTF_16.contains(&ccsid) => {
             let write = if is_reversed(encoding) { u16::to_le_bytes } else { u16::to_be_bytes };
             Ok(text.encode_utf16().flat_map(write).collect())
         }
-        _ => Err(Reason(mq::MQRC_TARGET_CCSID_ERROR)),
+        _ => {
+            let bytes = single_byte::bytes(ccsid).ok_or(Reason(mq::MQRC_TARGET_CCSID_ERROR))?;
+            text.chars()
+                .map(|character| bytes.get(&character).copied())
+                .collect::<Option<_>>()
+                .ok_or(not_converted)
+        }
     }
 }
