@@ -117,6 +117,11 @@ impl QueueManager {
         self.control(&json!("status"))
     }
 
+    /// Puts a message on a queue, past every client.
+    pub fn put(&self, queue: &str, message: &Value) {
+        self.control(&json!({"put": {"queue": queue, "messages": [message]}}));
+    }
+
     /// Takes the messages of a queue that are committed and that nobody holds, past every client.
     pub fn take(&self, queue: &str) -> Vec<Value> {
         self.control(&json!({ "take": queue }))["messages"].as_array().unwrap().clone()

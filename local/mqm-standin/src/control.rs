@@ -8,8 +8,9 @@ use serde_json::{Value, json};
 
 use crate::fault::Fault;
 use crate::manager::{Phase, Session, State};
-use crate::protocol::{Chars, Descriptor, Message, Value as Property};
+use crate::protocol::{Chars, Reason};
 use crate::server::Server;
+use crate::shown::Shown;
 
 #[derive(Debug, Deserialize)]
 #[serde(rename_all = "snake_case", deny_unknown_fields)]
@@ -28,10 +29,15 @@ enum Command {
     Status,
     /// Takes the messages off this queue that are committed and that nobody holds, and shows them.
     Take(String),
+    /// Puts messages on this queue and commits them, whatever their length.
+    Put {
+        queue: String,
+        messages: Vec<Shown>,
+    },
 }
 
-/// Longer lines are refused.
-const MAX_LINE: u64 = 64 * 1024;
+/// Longer lines are refused. A message counts twice, for its hexadecimal digits.
+const MAX_LINE: u64 = 16 * 1024 * 1024;
 
 pub(crate) fn serve(server: &Server, socket: &UnixStream) {
     let mut reader = BufReader::new(socket);
@@ -71,6 +77,11 @@ fn carry_out(server: &Server, command: Command) -> Value {
         }
         Command::Status => return status(&state, server.faults.count()),
         Command::Take(queue) => return take(&mut state, &Chars::from(queue.as_str())),
+        Command::Put { queue, messages } => {
+            if let Err(error) = put(&mut state, &Chars::from(queue.as_str()), messages) {
+                return json!({ "error": error });
+            }
+        }
     }
     json!({ "ok": true })
 }
@@ -98,34 +109,14 @@ fn take(state: &mut State, name: &Chars) -> Value {
     };
     let taken = queue.clear();
     state.forget(name, &taken);
-    let messages: Vec<Value> = taken.iter().map(|(_, stored)| shown(&stored.message)).collect();
+    let messages: Vec<Shown> = taken.iter().map(|(_, stored)| Shown::from(&stored.message)).collect();
     json!({ "messages": messages })
 }
 
-fn shown(message: &Message) -> Value {
-    let property = |value: &Property| match value {
-        Property::Null => Value::Null,
-        Property::Boolean(value) => json!(value),
-        Property::Bytes(bytes) => json!(hex(bytes)),
-        Property::Int8(value) => json!(value),
-        Property::Int16(value) => json!(value),
-        Property::Int32(value) => json!(value),
-        Property::Int64(value) => json!(value),
-        Property::Float32(value) => json!(value),
-        Property::Float64(value) => json!(value),
-        Property::Text(text) => json!(text),
-    };
-    let properties: serde_json::Map<String, Value> =
-        message.properties.iter().map(|of| (of.name.clone(), property(&of.value))).collect();
-    let Descriptor { message_id, backout_count, .. } = &message.descriptor;
-    json!({
-        "messageId": hex(message_id),
-        "backoutCount": backout_count,
-        "properties": properties,
-        "body": hex(&message.body),
-    })
-}
-
-fn hex(bytes: &[u8]) -> String {
-    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
+fn put(state: &mut State, name: &Chars, messages: Vec<Shown>) -> Result<(), String> {
+    for shown in messages {
+        let put = state.put_committed(name, shown.message()?);
+        put.map_err(|Reason(reason)| format!("{name} refuses a message: {reason}"))?;
+    }
+    Ok(())
 }

@@ -39,6 +39,16 @@ def test_what_is_committed_can_be_taken_past_every_client(daemon, qm):
     assert depth(qm, "DEV.QUEUE.1") == 1
 
 
+def test_a_message_can_be_put_past_every_client(daemon, qm):
+    message = {"messageId": "1d" * 24, "priority": 4, "properties": {"kind": "order"}, "body": b"one".hex()}
+    daemon.control({"put": {"queue": "DEV.QUEUE.1", "messages": [message]}})
+    body, md = get(open_queue(qm, "DEV.QUEUE.1"), CMQC.MQGMO_NO_SYNCPOINT | CMQC.MQGMO_NO_PROPERTIES)
+    assert (body, md.MsgId, md.Priority) == (b"one", b"\x1d" * 24, 4)
+    daemon.control({"put": {"queue": "DEV.QUEUE.1", "messages": [message]}})
+    [taken] = daemon.control({"take": "DEV.QUEUE.1"})["messages"]
+    assert {**taken, **message} == taken
+
+
 def test_a_commit_that_backs_out_is_a_warning(daemon, qm):
     put(qm, "DEV.QUEUE.1", syncpoint=True)
     daemon.fault("MQCMIT", reason=CMQC.MQRC_BACKED_OUT)
