@@ -10,7 +10,8 @@ local=${CARGO_TARGET_DIR:-target}/debug/local
 own='binary_id(rabbitmq::versions) + binary_id(rabbitmq::cluster)'
 broker='binary_id(/^rabbitmq(-connection)?::it$/) + binary_id(rabbitmq::faults) +
   (binary_id(end-to-end::end-to-end) and
-    test(/^(consume|produce|moving|exchanges|queues|idempotency|replay|targets|large|body_refs|equality)::/))'
+    test(/^(consume|produce|moving|rabbitmq|queues|idempotency|replay|targets|large|body_refs|equality)::/)
+    and not test(/::ibm_mq::/))'
 database='binary_id(catalog::it) +
   (binary_id(end-to-end::end-to-end) and test(/^(batches|loads|products|uploads|chunking|events)::/))'
 

@@ -3,15 +3,21 @@
 
 use std::io::Write as _;
 
-use end_to_end::{Answer, Broker, Gateway, KEY_A, PHARMACY_KEY, Queue, READONLY_KEY, variable};
+use end_to_end::{
+    Answer, Broker, Gateway, KEY_A, On, PHARMACY_KEY, QueueManager, READONLY_KEY, Site, variable,
+};
 use flate2::Compression;
 use flate2::write::GzEncoder;
-use serde_json::{Value, json};
-use url::Url;
+use serde_json::json;
 use uuid::Uuid;
 
 const PRODUCE: &str = "/messages/produce";
 const MOVE: &str = "/messages/move";
+
+end_to_end::on_both! {
+    targets_that_do_not_exist_or_do_not_answer,
+    a_problem_repeats_no_secret_and_no_body,
+}
 
 /// Sends a produce whose body is given as text.
 async fn produce_text(gateway: &Gateway, body: impl Into<Vec<u8>>) -> Answer {
@@ -19,12 +25,6 @@ async fn produce_text(gateway: &Gateway, body: impl Into<Vec<u8>>) -> Answer {
     let headers =
         [("x-api-key", KEY_A), ("content-type", "application/json"), ("idempotency-key", key.as_str())];
     gateway.send("POST", PRODUCE, &headers, body).await
-}
-
-fn inline(queue: &Queue, conn_name: &str, secret: &str) -> Value {
-    let user = Url::parse(&variable("AMQP_URL")).unwrap().username().to_owned();
-    let auth = json!({"user": user, "passwordRef": secret});
-    json!({"target": {"broker": "rabbitmq", "connName": conn_name, "queue": queue.name, "auth": auth}})
 }
 
 /// What every operation does with a body of JSON before it asks what the body is about.
@@ -227,18 +227,20 @@ async fn idempotency_headers() {
     broker.delete(&queue).await;
 }
 
-#[tokio::test]
-async fn targets_that_do_not_exist_or_do_not_answer() {
-    let (gateway, broker) = (Gateway::new(), Broker::connect().await);
-    let queue = broker.queue().await;
-    let rabbit = variable("RABBIT_CONN_NAME");
-    let missing = Queue { name: format!("test.{}", Uuid::new_v4()) };
+async fn targets_that_do_not_exist_or_do_not_answer(on: On) {
+    let (gateway, site) = (Gateway::new(), Site::start(on).await);
+    let queue = site.queue().await;
+    let inline = |pointer: &str, value: &str| {
+        let mut target = site.inline(&queue);
+        *target.pointer_mut(pointer).unwrap() = json!(value);
+        json!({ "target": target })
+    };
     let cases = [
         (json!({"targetRef": "nowhere"}), 404, "TARGET_REF_NOT_FOUND"),
-        (missing.target(), 404, "QUEUE_NOT_FOUND"),
-        (inline(&queue, &rabbit, "secret://local/wrong"), 502, "AUTHENTICATION_FAILED"),
-        (inline(&queue, &rabbit, "secret://local/absent"), 502, "AUTHENTICATION_FAILED"),
-        (inline(&queue, "127.0.0.1:1", "secret://local/rabbit"), 503, "BROKER_UNREACHABLE"),
+        (site.request(&site.missing_queue(), json!({})), 404, "QUEUE_NOT_FOUND"),
+        (inline("/auth/passwordRef", "secret://local/wrong"), 502, "AUTHENTICATION_FAILED"),
+        (inline("/auth/passwordRef", "secret://local/absent"), 502, "AUTHENTICATION_FAILED"),
+        (inline("/connName", "127.0.0.1:1"), 503, "BROKER_UNREACHABLE"),
     ];
     for (body, status, reason) in cases {
         for path in [PRODUCE, "/messages/consume"] {
@@ -247,40 +249,26 @@ async fn targets_that_do_not_exist_or_do_not_answer() {
         }
         gateway.post("/queue/depth", &body).await.expect_problem(status, reason);
     }
-    assert_eq!(gateway.depth(&queue.name).await, 0);
-    broker.delete(&queue).await;
+    assert_eq!(site.ready(&queue).await, 0);
+    site.delete(&queue).await;
 }
 
-#[tokio::test]
-async fn a_problem_shows_the_brokers_reply() {
-    let gateway = Gateway::new();
-    let missing = Queue { name: format!("test.{}", Uuid::new_v4()) }.target();
-    let replies = [
-        (PRODUCE, json!({"product": "RabbitMQ", "code": 312, "name": "NO_ROUTE"})),
-        ("/messages/consume", json!({"product": "RabbitMQ", "code": 404, "name": "NOT_FOUND"})),
-    ];
-    for (path, reply) in replies {
-        let answer = gateway.post_once(path, Uuid::new_v4(), &missing).await;
-        assert_eq!(answer.expect_problem(404, "QUEUE_NOT_FOUND").json()["broker"], reply, "{path}");
-    }
-}
-
-#[tokio::test]
-async fn a_problem_repeats_no_secret_and_no_body() {
-    let (gateway, broker) = (Gateway::new(), Broker::connect().await);
-    let queue = broker.queue().await;
-    let password = Url::parse(&variable("AMQP_URL")).unwrap().password().unwrap().to_owned();
-    let wrong = inline(&queue, &variable("RABBIT_CONN_NAME"), "secret://local/wrong");
-    let body = queue.request(json!({"batch": {"count": "hunter2"}}));
+async fn a_problem_repeats_no_secret_and_no_body(on: On) {
+    let (gateway, site) = (Gateway::new(), Site::start(on).await);
+    let queue = site.queue().await;
+    let mut wrong = json!({"target": site.inline(&queue)});
+    wrong["target"]["auth"]["passwordRef"] = json!("secret://local/wrong");
+    let body = site.request(&queue, json!({"batch": {"count": "hunter2"}}));
     for answer in
         [gateway.produce(Uuid::new_v4(), &wrong).await, gateway.produce(Uuid::new_v4(), &body).await]
     {
-        let text = String::from_utf8(answer.bytes).unwrap();
+        assert!(answer.status >= 400, "{answer:?}");
+        let (text, password) = (String::from_utf8(answer.bytes).unwrap(), QueueManager::password());
         for secret in [password.as_str(), "hunter2", KEY_A, &variable("IDEMPOTENCY_TABLE")] {
             assert!(!text.contains(secret), "{secret} in {text}");
         }
     }
-    broker.delete(&queue).await;
+    site.delete(&queue).await;
 }
 
 #[tokio::test]

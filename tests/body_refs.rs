@@ -3,15 +3,23 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use end_to_end::{Broker, Gateway, KEY_A, KEY_B, READONLY_KEY, TENANT_A, variable};
+use end_to_end::{Fact, Gateway, KEY_A, KEY_B, On, READONLY_KEY, Site, TENANT_A, variable};
 use serde_json::{Value, json};
 use sha2::{Digest as _, Sha256};
-use test_support::rabbitmq::RabbitMq;
-use test_support::root::Root;
 use uuid::Uuid;
 
 const BODIES: &str = "/messages/bodies";
 const LARGEST: usize = 32 * 1024 * 1024;
+
+end_to_end::on_both! {
+    uploaded_bodies_are_put_among_others_and_replayed,
+    a_body_goes_in_by_reference_and_comes_out_stored_and_goes_in_again,
+    an_upload_that_was_replaced_is_not_put_however_large_it_is,
+    of_requests_at_once_one_puts_the_bodies,
+    a_body_that_was_not_uploaded_is_named_and_nothing_is_put_until_it_is,
+    an_upload_has_the_announced_bytes_or_is_none,
+    the_bodies_of_a_request_have_a_bound_together,
+}
 
 /// Bytes that no other test uploads.
 pub(crate) fn bytes(length: usize) -> Vec<u8> {
@@ -46,13 +54,12 @@ pub(crate) async fn uploaded(gateway: &Gateway, bytes: &[u8]) -> Value {
     answer["bodyRef"].clone()
 }
 
-#[tokio::test]
-async fn uploaded_bodies_are_put_among_others_and_replayed() {
-    let (gateway, broker) = (Gateway::new(), Broker::connect().await);
-    let queue = broker.queue().await;
+async fn uploaded_bodies_are_put_among_others_and_replayed(on: On) {
+    let (gateway, site) = (Gateway::new(), Site::start_for_long_messages(on).await);
+    let queue = site.queue().await;
     let (large, small) = (bytes(9_000_000), bytes(1));
     let (first, second) = (uploaded(&gateway, &large).await, uploaded(&gateway, &small).await);
-    let body = queue.request(json!({"messages": [
+    let body = site.request(&queue, json!({"messages": [
         {"bodyText": "before"}, {"bodyRef": first, "appId": "shop"}, {"bodyRef": second}, {"bodyRef": second},
     ]}));
     let key = Uuid::new_v4();
@@ -60,14 +67,14 @@ async fn uploaded_bodies_are_put_among_others_and_replayed() {
     assert_eq!((&answer.json()["enqueued"], &answer.json()["bytes"]), (&json!(4), &json!(9_000_008)));
     let replay = gateway.produce(key, &body).await.expect(201);
     assert_eq!((replay.header("idempotent-replay"), &replay.bytes), (Some("true"), &answer.bytes));
-    let other = queue.request(json!({"messages": [{"bodyRef": second}]}));
+    let other = site.request(&queue, json!({"messages": [{"bodyRef": second}]}));
     gateway.produce(key, &other).await.expect_problem(409, "CONFLICTING_IDEMPOTENT_REQUEST");
-    let put = broker.drain(&queue).await;
-    let bodies: Vec<_> = put.iter().map(|(_, body)| body.clone()).collect();
+    let put = site.drain(&queue).await;
+    let bodies: Vec<_> = put.iter().map(|message| message.body.clone()).collect();
     assert!(bodies == [b"before".to_vec(), large, small.clone(), small], "{} messages", bodies.len());
-    assert_eq!(put[1].0.content_type().map(String::as_str), Some("application/octet-stream"));
-    assert_eq!(put[1].0.app_id().map(String::as_str), Some("shop"));
-    broker.delete(&queue).await;
+    let content_type = on.has(Fact::DefaultContentType).then_some("application/octet-stream");
+    assert_eq!((put[1].content_type.as_deref(), put[1].app_id.as_deref()), (content_type, Some("shop")));
+    site.delete(&queue).await;
 }
 
 /// As a consume stores it, and as it is downloaded.
@@ -80,14 +87,13 @@ pub(crate) async fn stored(gateway: &Gateway, consume: &Value) -> (Value, Vec<u8
     (message, got.bytes().await.unwrap().to_vec())
 }
 
-#[tokio::test]
-async fn a_body_goes_in_by_reference_and_comes_out_stored_and_goes_in_again() {
-    let (gateway, broker) = (Gateway::new(), Broker::connect().await);
-    let (queue, body) = (broker.queue().await, bytes(24 * 1024 * 1024));
-    let consume = queue.request(json!({"waitSeconds": 5, "large": "store"}));
+async fn a_body_goes_in_by_reference_and_comes_out_stored_and_goes_in_again(on: On) {
+    let (gateway, site) = (Gateway::new(), Site::start_for_long_messages(on).await);
+    let (queue, body) = (site.queue().await, bytes(24 * 1024 * 1024));
+    let consume = site.request(&queue, json!({"waitSeconds": 5, "large": "store"}));
     let mut reference = uploaded(&gateway, &body).await;
     for _ in 0..2 {
-        let produce = queue.request(json!({"messages": [{"bodyRef": reference, "type": "film"}]}));
+        let produce = site.request(&queue, json!({"messages": [{"bodyRef": reference, "type": "film"}]}));
         gateway.produce(Uuid::new_v4(), &produce).await.expect(201);
         let (message, got) = stored(&gateway, &consume).await;
         assert!(got == body, "{} bytes came", got.len());
@@ -95,14 +101,13 @@ async fn a_body_goes_in_by_reference_and_comes_out_stored_and_goes_in_again() {
         // What comes out names what goes in.
         reference = message["bodySha256"].clone();
     }
-    broker.delete(&queue).await;
+    site.delete(&queue).await;
 }
 
 /// S3 compares what is uploaded; whoever may write to the bucket can still replace it.
-#[tokio::test]
-async fn an_upload_that_was_replaced_is_not_put_however_large_it_is() {
-    let (gateway, broker) = (Gateway::new(), Broker::connect().await);
-    let queue = broker.queue().await;
+async fn an_upload_that_was_replaced_is_not_put_however_large_it_is(on: On) {
+    let (gateway, site) = (Gateway::new(), Site::start(on).await);
+    let queue = site.queue().await;
     let sdk = aws::Sdk::from_environment().await.single_attempt(Duration::from_secs(60));
     let s3 = aws_sdk_s3::Client::new(&sdk);
     for length in [10, LARGEST + 1] {
@@ -110,62 +115,62 @@ async fn an_upload_that_was_replaced_is_not_put_however_large_it_is() {
         let key = format!("uploads/{TENANT_A}/{}", reference.as_str().unwrap());
         let put = s3.put_object().bucket(variable("RESULTS_BUCKET")).key(key).body(bytes(length).into());
         put.send().await.unwrap();
-        let produce = queue.request(json!({"messages": [{"bodyRef": reference}]}));
+        let produce = site.request(&queue, json!({"messages": [{"bodyRef": reference}]}));
         let refused = gateway.produce(Uuid::new_v4(), &produce).await.expect_problem(404, "BODY_NOT_FOUND");
         assert_eq!(refused.json()["errors"][0]["pointer"], "/messages/0/bodyRef", "{length}");
     }
-    assert!(broker.drain(&queue).await.is_empty());
-    broker.delete(&queue).await;
+    assert!(site.drain(&queue).await.is_empty());
+    site.delete(&queue).await;
 }
 
-#[tokio::test]
-async fn of_requests_at_once_one_puts_the_bodies() {
-    let (gateway, broker) = (Gateway::new(), Broker::connect().await);
-    let (queue, body) = (broker.queue().await, bytes(9_000_000));
+async fn of_requests_at_once_one_puts_the_bodies(on: On) {
+    let (gateway, site) = (Gateway::new(), Site::start_for_long_messages(on).await);
+    let (queue, body) = (site.queue().await, bytes(9_000_000));
     let announced = announced(&body);
     let (one, other) = tokio::join!(gateway.post(BODIES, &announced), gateway.post(BODIES, &announced));
     let (one, other) = (one.expect(201).json(), other.expect(201).json());
     assert_eq!(tokio::join!(put(&one, body.clone()), put(&other, body.clone())), (200, 200));
     let (key, produce) = (
         Uuid::new_v4(),
-        queue.request(json!({"messages": [{"bodyRef": one["bodyRef"]}, {"bodyText": "last"}]})),
+        site.request(&queue, json!({"messages": [{"bodyRef": one["bodyRef"]}, {"bodyText": "last"}]})),
     );
     let answers = tokio::join!(gateway.produce(key, &produce), gateway.produce(key, &produce));
     let mut statuses = [answers.0.status, answers.1.status];
     statuses.sort_unstable();
     assert!(matches!(statuses, [201, 201 | 409]), "{statuses:?}");
     gateway.produce(key, &produce).await.expect(201);
-    let put: Vec<_> = broker.drain(&queue).await.into_iter().map(|(_, body)| body).collect();
+    let put: Vec<_> = site.drain(&queue).await.into_iter().map(|message| message.body).collect();
     assert!(put == [body, b"last".to_vec()], "{} messages", put.len());
-    broker.delete(&queue).await;
+    site.delete(&queue).await;
 }
 
-#[tokio::test]
-async fn a_body_that_was_not_uploaded_is_named_and_nothing_is_put_until_it_is() {
-    let (gateway, broker) = (Gateway::new(), Broker::connect().await);
-    let (queue, mine, key) = (broker.queue().await, bytes(1_000), Uuid::new_v4());
-    let body = queue.request(json!({"messages": [
-        {"bodyText": "first"}, {"bodyRef": hex::encode(Sha256::digest(&mine))},
-    ]}));
+async fn a_body_that_was_not_uploaded_is_named_and_nothing_is_put_until_it_is(on: On) {
+    let (gateway, site) = (Gateway::new(), Site::start(on).await);
+    let (queue, mine, key) = (site.queue().await, bytes(1_000), Uuid::new_v4());
+    let body = site.request(
+        &queue,
+        json!({"messages": [
+            {"bodyText": "first"}, {"bodyRef": hex::encode(Sha256::digest(&mine))},
+        ]}),
+    );
     let theirs = uploaded(&gateway.with_key(KEY_B), &mine).await;
     assert_eq!(theirs, body["messages"][1]["bodyRef"], "another tenant has the same bytes");
     for _ in 0..2 {
         let missing = gateway.produce(key, &body).await.expect_problem(404, "BODY_NOT_FOUND").json();
         assert_eq!(missing["errors"][0]["pointer"], "/messages/1/bodyRef", "{missing}");
     }
-    assert_eq!(broker.ready(&queue).await, 0);
+    assert_eq!(site.ready(&queue).await, 0);
     uploaded(&gateway, &mine).await;
     gateway.produce(key, &body).await.expect(201);
-    assert_eq!(broker.drain(&queue).await.len(), 2);
-    broker.delete(&queue).await;
+    assert_eq!(site.drain(&queue).await.len(), 2);
+    site.delete(&queue).await;
 }
 
-#[tokio::test]
-async fn an_upload_has_the_announced_bytes_or_is_none() {
-    let (gateway, broker) = (Gateway::new(), Broker::connect().await);
-    let (queue, body) = (broker.queue().await, bytes(1_000));
+async fn an_upload_has_the_announced_bytes_or_is_none(on: On) {
+    let (gateway, site) = (Gateway::new(), Site::start(on).await);
+    let (queue, body) = (site.queue().await, bytes(1_000));
     let announced = gateway.post(BODIES, &announced(&body)).await.expect(201).json();
-    let produce = queue.request(json!({"messages": [{"bodyRef": announced["bodyRef"]}]}));
+    let produce = site.request(&queue, json!({"messages": [{"bodyRef": announced["bodyRef"]}]}));
     let mut longer = body.clone();
     longer.push(0);
     for others in [bytes(1_000), longer, body[1..].to_vec(), Vec::new()] {
@@ -179,60 +184,23 @@ async fn an_upload_has_the_announced_bytes_or_is_none() {
     gateway.produce(Uuid::new_v4(), &produce).await.expect_problem(404, "BODY_NOT_FOUND");
     assert_eq!(put(&announced, body.clone()).await, 200);
     gateway.produce(Uuid::new_v4(), &produce).await.expect(201);
-    assert!(broker.drain(&queue).await[0].1 == body);
-    broker.delete(&queue).await;
+    assert!(site.drain(&queue).await[0].body == body);
+    site.delete(&queue).await;
 }
 
-#[tokio::test]
-async fn the_bodies_of_a_request_have_a_bound_together() {
-    let (gateway, broker) = (Gateway::new(), Broker::connect().await);
-    let queue = broker.queue().await;
+async fn the_bodies_of_a_request_have_a_bound_together(on: On) {
+    let (gateway, site) = (Gateway::new(), Site::start_for_long_messages(on).await);
+    let queue = site.queue().await;
     let (most, one) = (bytes(LARGEST), bytes(1));
     let (most, one) = (uploaded(&gateway, &most).await, uploaded(&gateway, &one).await);
-    let both = queue.request(json!({"messages": [{"bodyRef": most}, {"bodyRef": one}]}));
+    let both = site.request(&queue, json!({"messages": [{"bodyRef": most}, {"bodyRef": one}]}));
     let refused = gateway.produce(Uuid::new_v4(), &both).await.expect_problem(413, "MAX_PAYLOAD_EXCEEDED");
     assert_eq!(refused.json()["errors"][0]["pointer"], "/messages/1/bodyRef");
-    assert_eq!(broker.ready(&queue).await, 0);
-    let alone = queue.request(json!({"messages": [{"bodyRef": most}]}));
+    assert_eq!(site.ready(&queue).await, 0);
+    let alone = site.request(&queue, json!({"messages": [{"bodyRef": most}]}));
     gateway.produce(Uuid::new_v4(), &alone).await.expect(201);
-    assert_eq!(broker.drain(&queue).await[0].1.len(), LARGEST);
-    broker.delete(&queue).await;
-}
-
-/// The limit is the default from RabbitMQ 4.0 on.
-#[tokio::test]
-async fn a_body_over_the_broker_s_limit_is_refused_and_the_limit_is_named() {
-    let server = RabbitMq::start(Root::of_rabbitmq(), "limits@localhost", |_| {
-        ("max_message_size = 16777216\ndisk_free_limit.absolute = 50MB\n".to_owned(), [])
-    })
-    .await;
-    let port = server.node.port;
-    let (gateway, broker) = (Gateway::new(), Broker::at(("127.0.0.1", port), "guest", "guest").await);
-    let (queue, body) = (broker.queue().await, bytes(24 * 1024 * 1024));
-    let large = json!({"bodyRef": uploaded(&gateway, &body).await});
-    let small = json!({"bodyText": "small"});
-    let target = json!({"broker": "rabbitmq", "connName": format!("127.0.0.1:{port}"), "queue": queue.name});
-    let refused = async |key, messages: Value| {
-        let produce = json!({"target": target, "messages": messages});
-        let problem = gateway.produce(key, &produce).await.expect_problem(422, "MESSAGE_TOO_LARGE").json();
-        assert!(problem["detail"].as_str().unwrap().contains("its limit is 16777216 bytes"), "{problem}");
-        problem
-    };
-    let alone = refused(Uuid::new_v4(), json!([large])).await;
-    assert_eq!(broker.ready(&queue).await, 0, "{alone}");
-    // Among others it is not known which of them were stored. A retry comes upon it alone.
-    let (key, messages) = (Uuid::new_v4(), json!([small, small, large, small]));
-    let among = json!({"target": target, "messages": messages});
-    let doubtful = gateway.produce(key, &among).await.expect_problem(502, "OUTCOME_IN_DOUBT").json();
-    assert!(doubtful["detail"].as_str().unwrap().contains("its limit is 16777216 bytes"), "{doubtful}");
-    for _ in 0..5 {
-        if gateway.produce(key, &among).await.status == 422 {
-            break;
-        }
-    }
-    let at_last = refused(key, messages).await;
-    let there = broker.drain(&queue).await;
-    assert!(there.len() >= 2 && there.iter().all(|(_, body)| body == b"small"), "{at_last}");
+    assert_eq!(site.drain(&queue).await[0].body.len(), LARGEST);
+    site.delete(&queue).await;
 }
 
 #[tokio::test]

@@ -1,60 +1,60 @@
 //! Measuring queues and testing connections.
 
-use amqprs::BasicProperties;
-use end_to_end::{Broker, Gateway, variable};
+use end_to_end::{Fact, Gateway, On, Site};
 use serde_json::{Value, json};
-use url::Url;
+
+end_to_end::on_both! {
+    depth_counts_ready_messages,
+    a_connection_test_goes_through_every_step,
+    a_connection_test_says_which_step_failed,
+    a_target_by_itself_is_the_whole_body,
+}
 
 fn step<'a>(report: &'a Value, name: &str) -> &'a Value {
     report["steps"].as_array().unwrap().iter().find(|step| step["name"] == name).unwrap()
 }
 
-#[tokio::test]
-async fn depth_counts_ready_messages() {
-    let (gateway, broker) = (Gateway::new(), Broker::connect().await);
-    let queue = broker.queue().await;
-    broker.publish(&queue, BasicProperties::default(), "one").await;
-    let mut report = Value::Null;
-    for _ in 0..100 {
-        report = gateway.post("/queue/depth", &queue.target()).await.expect(200).json();
-        if report["currentDepth"] == 1 {
-            break;
-        }
-    }
+async fn depth_counts_ready_messages(on: On) {
+    let (gateway, site) = (Gateway::new(), Site::start(on).await);
+    let queue = site.queue_with(["one"]).await;
+    let report = gateway.post("/queue/depth", &site.request(&queue, json!({}))).await.expect(200).json();
     assert_eq!((&report["currentDepth"], &report["queue"]), (&json!(1), &json!(queue.name)));
-    assert_eq!((&report["openInputCount"], &report["openOutputCount"]), (&json!(0), &Value::Null));
-    assert_eq!((&report["maxDepth"], &report["target"]), (&Value::Null, &json!(format!("/:{}", queue.name))));
+    assert_eq!((&report["openInputCount"], &report["target"]), (&json!(0), &json!(site.shown(&queue))));
+    let whole = if on.has(Fact::WholeDepth) { (json!(5000), json!(0)) } else { (Value::Null, Value::Null) };
+    assert_eq!((&report["maxDepth"], &report["openOutputCount"]), (&whole.0, &whole.1), "{report}");
     assert!(report["measuredAt"].as_str().unwrap().ends_with('Z'));
-    broker.delete(&queue).await;
+    site.delete(&queue).await;
 }
 
-#[tokio::test]
-async fn a_connection_test_goes_through_every_step() {
-    let gateway = Gateway::new();
-    let report =
-        gateway.post("/connections/test", &json!({"targetRef": "local-rabbit"})).await.expect(200).json();
-    assert_eq!((&report["ok"], &report["broker"]["product"]), (&json!(true), &json!("RabbitMQ")));
+async fn a_connection_test_goes_through_every_step(on: On) {
+    let (gateway, site) = (Gateway::new(), Site::start(on).await);
+    let body = json!({"targetRef": site.profile()});
+    let report = gateway.post("/connections/test", &body).await.expect(200).json();
+    assert_eq!((&report["ok"], &report["broker"]["product"]), (&json!(true), &json!(site.product())));
     assert!(
         report["broker"]["version"].is_string() && report["latencyMs"].as_f64().unwrap() > 0.0,
         "{report}"
     );
-    for name in ["resolve", "connect", "authenticate", "openQueue"] {
+    for name in ["connect", "authenticate", "openQueue"] {
         assert_eq!(step(&report, name)["ok"], true, "{name}: {report}");
     }
+    assert_eq!(step(&report, "resolve")["ok"] == true, on.has(Fact::ResolvesNames), "{report}");
     assert_eq!(step(&report, "tls")["skipped"], true);
 }
 
-#[tokio::test]
-async fn a_connection_test_says_which_step_failed() {
-    let gateway = Gateway::new();
-    let rabbit = variable("RABBIT_CONN_NAME");
-    let user = Url::parse(&variable("AMQP_URL")).unwrap().username().to_owned();
-    let inline = |conn_name: &str, secret: &str, queue: &str| json!({"target": {"broker": "rabbitmq", "connName": conn_name, "queue": queue, "auth": {"user": user, "passwordRef": secret}}});
+async fn a_connection_test_says_which_step_failed(on: On) {
+    let (gateway, site) = (Gateway::new(), Site::start(on).await);
+    let queue = site.queue().await;
+    let with = |pointer: &str, value: &str| {
+        let mut target = site.inline(&queue);
+        *target.pointer_mut(pointer).unwrap() = json!(value);
+        json!({ "target": target })
+    };
     for (body, failing, code) in [
-        (inline("127.0.0.1:1", "secret://local/rabbit", "DEV.QUEUE.1"), "connect", "BROKER_UNREACHABLE"),
-        (inline(&rabbit, "secret://local/wrong", "DEV.QUEUE.1"), "authenticate", "AUTHENTICATION_FAILED"),
-        (inline(&rabbit, "secret://local/absent", "DEV.QUEUE.1"), "authenticate", "SECRET_UNREADABLE"),
-        (inline(&rabbit, "secret://local/rabbit", "NO.SUCH.QUEUE"), "openQueue", "QUEUE_NOT_FOUND"),
+        (with("/connName", "127.0.0.1:1"), "connect", "BROKER_UNREACHABLE"),
+        (with("/auth/passwordRef", "secret://local/wrong"), "authenticate", "AUTHENTICATION_FAILED"),
+        (with("/auth/passwordRef", "secret://local/absent"), "authenticate", "SECRET_UNREADABLE"),
+        (with("/queue", &site.missing_queue().name), "openQueue", "QUEUE_NOT_FOUND"),
     ] {
         let report = gateway.post("/connections/test", &body).await.expect(200).json();
         assert_eq!(report["ok"], false);
@@ -62,22 +62,19 @@ async fn a_connection_test_says_which_step_failed() {
         assert_eq!((&step["ok"], &step["code"]), (&json!(false), &json!(code)), "{report}");
         assert!(step["detail"].is_string(), "{report}");
     }
+    site.delete(&queue).await;
 }
 
-#[tokio::test]
-async fn a_target_by_itself_is_the_whole_body() {
-    let gateway = Gateway::new();
-    let user = Url::parse(&variable("AMQP_URL")).unwrap().username().to_owned();
-    let auth = json!({"user": user, "passwordRef": "secret://local/rabbit"});
-    let conn_name = variable("RABBIT_CONN_NAME");
-    let mut body = json!({
-        "broker": "rabbitmq", "queueManager": "/", "queue": "DEV.QUEUE.1", "connName": conn_name, "auth": auth,
-    });
+async fn a_target_by_itself_is_the_whole_body(on: On) {
+    let (gateway, site) = (Gateway::new(), Site::start(on).await);
+    let queue = site.queue().await;
+    let mut body = site.inline(&queue);
     let report = gateway.post("/connections/test", &body).await.expect(200).json();
     assert_eq!(report["ok"], true, "{report}");
     let depth = gateway.post("/queue/depth", &body).await.expect(200).json();
-    assert_eq!(depth["target"], "/:DEV.QUEUE.1");
+    assert_eq!(depth["target"], site.shown(&queue));
     body.as_object_mut().unwrap().remove("connName");
     let problem = gateway.post("/queue/depth", &body).await.expect_problem(400, "SCHEMA_VIOLATION").json();
     assert_eq!(problem["errors"][0]["pointer"], "/connName");
+    site.delete(&queue).await;
 }

@@ -117,10 +117,14 @@ impl QueueManager {
         self.control(&json!("status"))
     }
 
-    /// Puts a message on a queue past every client, as an application elsewhere would.
-    pub fn put(&self, queue: &str, format: &str, ccsid: i32, body: &[u8]) {
-        let message = json!({"queue": queue, "format": format, "ccsid": ccsid, "body": hex::encode(body)});
-        self.control(&json!({ "put": message }));
+    /// Puts a message on a queue, past every client.
+    pub fn put(&self, queue: &str, message: &Value) {
+        self.control(&json!({"put": {"queue": queue, "messages": [message]}}));
+    }
+
+    /// Puts a message in a character set, past every client.
+    pub fn put_encoded(&self, queue: &str, format: &str, ccsid: i32, body: &[u8]) {
+        self.put(queue, &json!({"format": format, "ccsid": ccsid, "body": hex::encode(body)}));
     }
 
     /// Takes the messages of a queue that are committed and that nobody holds, past every client.

@@ -6,7 +6,7 @@ use std::io::Write as _;
 use std::time::{Duration, Instant};
 
 use aws_sdk_dynamodb::types::AttributeValue;
-use end_to_end::{Answer, Found, Queue, variable};
+use end_to_end::{Answer, Message, Queue, variable};
 use flate2::write::GzDecoder;
 use serde_json::{Value, json};
 use sha2::{Digest as _, Sha256};
@@ -206,9 +206,9 @@ impl Journey {
         let answer = done.json();
         let number = |name: &str| usize::try_from(answer[name].as_u64().unwrap()).unwrap();
         assert_eq!(number("enqueued"), self.count);
-        let mut by_index: BTreeMap<i64, Vec<(String, Vec<u8>)>> = BTreeMap::new();
-        for Found { id, sequence, body } in settled(stand, &self.queue).await {
-            by_index.entry(sequence.unwrap()).or_default().push((id, body));
+        let mut by_index: BTreeMap<i64, Vec<Message>> = BTreeMap::new();
+        for message in settled(stand, &self.queue).await {
+            by_index.entry(message.sequence().unwrap()).or_default().push(message);
         }
         let indexes: Vec<_> = (0..i64::try_from(self.count).unwrap()).collect();
         assert_eq!(
@@ -361,7 +361,7 @@ fn stored(load: Load, count: usize, random: &mut fastrand::Rng) -> BTreeSet<Stri
 }
 
 /// Everything on the queue, also what a broken connection had still in it.
-pub(crate) async fn settled(stand: &Stand, queue: &Queue) -> Vec<Found> {
+pub(crate) async fn settled(stand: &Stand, queue: &Queue) -> Vec<Message> {
     let mut messages = stand.broker.drain(queue).await;
     tokio::time::sleep(Duration::from_millis(30)).await;
     messages.extend(stand.broker.drain(queue).await);

@@ -115,7 +115,7 @@ fn assert_begun_again(answer: &Answer, queue: &Queue) -> Vec<Value> {
 async fn assert_whole(stand: &Stand, queue: &Queue, more: u64) {
     let messages = settled(stand, queue).await;
     let sequences: BTreeSet<_> =
-        messages.iter().map(|found| u64::try_from(found.sequence.unwrap()).unwrap()).collect();
+        messages.iter().map(|found| u64::try_from(found.sequence().unwrap()).unwrap()).collect();
     assert_eq!(sequences, (0..COUNT).collect(), "messages are missing on {}", queue.name);
     assert_eq!(u64::try_from(messages.len()).unwrap(), COUNT + more);
 }

@@ -69,7 +69,7 @@ async fn a_killed_produce_goes_on_with_the_same_bytes_or_not_at_all() {
     assert!(from.as_u64().unwrap() > 0 && done["enqueued"] == COUNT, "{done}");
     let mut copies = BTreeMap::<usize, u64>::new();
     for message in settled(&stand, &queue).await {
-        let index = usize::try_from(message.sequence.unwrap()).unwrap();
+        let index = usize::try_from(message.sequence().unwrap()).unwrap();
         assert!(message.body == *expected(index), "message {index} has another body");
         *copies.entry(index).or_default() += 1;
     }

@@ -30,9 +30,9 @@ fn ways(messages: u64) -> [(Value, u64); 3] {
 async fn text_is_converted_to_utf_8_on_request() {
     let (gateway, manager) = (Gateway::new(), QueueManager::start());
     // ISO 8859-1, EBCDIC, and text that is longer than the buffer once it is converted.
-    manager.put("DEV.QUEUE.1", "MQSTR", 819, b"caf\xe9");
-    manager.put("DEV.QUEUE.1", "MQSTR", 37, b"\x81\x48\x46\x96");
-    manager.put("DEV.QUEUE.1", "MQSTR", 37, &[0x46; 50_000]);
+    manager.put_encoded("DEV.QUEUE.1", "MQSTR", 819, b"caf\xe9");
+    manager.put_encoded("DEV.QUEUE.1", "MQSTR", 37, b"\x81\x48\x46\x96");
+    manager.put_encoded("DEV.QUEUE.1", "MQSTR", 37, &[0x46; 50_000]);
     let long = "ã".repeat(50_000);
     for (way, left) in ways(3) {
         let got = take(&gateway, &manager, "DEV.QUEUE.1", way.clone()).await;
@@ -45,7 +45,7 @@ async fn text_is_converted_to_utf_8_on_request() {
 #[tokio::test]
 async fn text_that_cannot_be_converted_comes_as_it_is_with_a_warning_and_is_not_lost() {
     let (gateway, manager) = (Gateway::new(), QueueManager::start());
-    manager.put("DEV.QUEUE.1", "MQSTR", 850, b"caf\x82");
+    manager.put_encoded("DEV.QUEUE.1", "MQSTR", 850, b"caf\x82");
     for (way, left) in ways(1) {
         let got = take(&gateway, &manager, "DEV.QUEUE.1", way.clone()).await;
         let message = &got["messages"][0];
@@ -59,9 +59,9 @@ async fn text_that_cannot_be_converted_comes_as_it_is_with_a_warning_and_is_not_
 #[tokio::test]
 async fn text_that_is_not_converted_is_shown_if_its_characters_are_certain() {
     let (gateway, manager) = (Gateway::new(), QueueManager::start());
-    manager.put("DEV.QUEUE.1", "MQSTR", 819, b"caf\xe9");
-    manager.put("DEV.QUEUE.1", "MQSTR", 1252, b"5 \x80");
-    manager.put("DEV.QUEUE.1", "MQSTR", 37, b"\x81\x48\x46\x96");
+    manager.put_encoded("DEV.QUEUE.1", "MQSTR", 819, b"caf\xe9");
+    manager.put_encoded("DEV.QUEUE.1", "MQSTR", 1252, b"5 \x80");
+    manager.put_encoded("DEV.QUEUE.1", "MQSTR", 37, b"\x81\x48\x46\x96");
     let got = take(&gateway, &manager, "DEV.QUEUE.1", json!({})).await;
     let texts = [0, 1, 2].map(|number: usize| got["messages"][number]["bodyText"].clone());
     assert_eq!(texts, [json!("café"), json!("5 €"), Value::Null]);

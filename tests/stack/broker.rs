@@ -53,6 +53,12 @@ impl Broker {
         Queue { name }
     }
 
+    /// Declares a durable queue that takes so many messages and refuses the next one.
+    pub async fn queue_of(&self, messages: i32) -> Queue {
+        let refuses = FieldValue::S("reject-publish".try_into().unwrap());
+        self.queue_with(&[("x-max-length", FieldValue::I(messages)), ("x-overflow", refuses)]).await
+    }
+
     /// Declares a durable queue of a given name.
     pub async fn declare(&self, name: &str, arguments: &[(&str, FieldValue)]) {
         let mut table = FieldTable::new();

@@ -34,7 +34,7 @@ pub use ingest::{Ingest, Load, Product, Products};
 pub use payloads::{Payload, Payloads, gzip};
 pub use queue_manager::QueueManager;
 pub use records::Records;
-pub use site::{Found, On, Site};
+pub use site::{Fact, Message, On, Site};
 
 /// A variable of the stack's environment.
 ///

@@ -38,14 +38,21 @@ impl QueueManager {
         Self::start_with(CONFIGURATION)
     }
 
-    /// One whose queue `DEV.QUEUE.3` takes messages as long as IBM MQ has them, 100 MB.
+    /// One whose queues `DEV.QUEUE.1` to `DEV.QUEUE.3` take messages as long as IBM MQ has them,
+    /// 100 MB.
     pub fn start_for_long_messages() -> Self {
-        let named = |name: &str| format!("name = \"{name}\"");
-        let channel = format!("{}\nmax_message_length = 104857600", named("DEV.APP.SVRCONN"));
-        let queue = format!("{}\nMAXMSGL = 104857600", named("DEV.QUEUE.3"));
         let text = CONFIGURATION.replace("max_message_length = 4194304", "max_message_length = 104857600");
-        let text = text.replace(&named("DEV.APP.SVRCONN"), &channel);
-        Self::start_with(&text.replace(&named("DEV.QUEUE.3"), &queue))
+        let limits = [
+            ("DEV.APP.SVRCONN", "max_message_length"),
+            ("DEV.QUEUE.1", "MAXMSGL"),
+            ("DEV.QUEUE.2", "MAXMSGL"),
+            ("DEV.QUEUE.3", "MAXMSGL"),
+        ];
+        let text = limits.iter().fold(text, |text, (name, limit)| {
+            let named = format!("name = \"{name}\"\n");
+            text.replace(&named, &format!("{named}{limit} = 104857600\n"))
+        });
+        Self::start_with(&text)
     }
 
     /// The password of its users, which the stack's brokers share.

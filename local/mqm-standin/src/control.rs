@@ -3,14 +3,14 @@
 use std::io::{BufRead, BufReader, Write};
 use std::os::unix::net::UnixStream;
 
-use libmqm_sys as mq;
 use serde::Deserialize;
 use serde_json::{Value, json};
 
 use crate::fault::Fault;
-use crate::manager::{Phase, Session, State, Stored};
-use crate::protocol::{Chars, Descriptor, Message, Value as Property};
+use crate::manager::{Phase, Session, State};
+use crate::protocol::{Chars, Reason};
 use crate::server::Server;
+use crate::shown::Shown;
 
 #[derive(Debug, Deserialize)]
 #[serde(rename_all = "snake_case", deny_unknown_fields)]
@@ -29,22 +29,15 @@ enum Command {
     Status,
     /// Takes the messages off this queue that are committed and that nobody holds, and shows them.
     Take(String),
-    Put(Put),
+    /// Puts messages on this queue and commits them, whatever their length.
+    Put {
+        queue: String,
+        messages: Vec<Shown>,
+    },
 }
 
-/// A message as an application elsewhere would put it, past every client.
-#[derive(Debug, Deserialize)]
-#[serde(deny_unknown_fields)]
-struct Put {
-    queue: String,
-    format: String,
-    ccsid: i32,
-    /// In hexadecimal digits.
-    body: String,
-}
-
-/// Longer lines are refused.
-const MAX_LINE: u64 = 1024 * 1024;
+/// Longer lines are refused. A message counts twice, for its hexadecimal digits.
+const MAX_LINE: u64 = 16 * 1024 * 1024;
 
 pub(crate) fn serve(server: &Server, socket: &UnixStream) {
     let mut reader = BufReader::new(socket);
@@ -83,8 +76,12 @@ fn carry_out(server: &Server, command: Command) -> Value {
             }
         }
         Command::Status => return status(&state, server.faults.count()),
-        Command::Put(wanted) => return put(&mut state, &wanted),
         Command::Take(queue) => return take(&mut state, &Chars::from(queue.as_str())),
+        Command::Put { queue, messages } => {
+            if let Err(error) = put(&mut state, &Chars::from(queue.as_str()), messages) {
+                return json!({ "error": error });
+            }
+        }
     }
     json!({ "ok": true })
 }
@@ -112,64 +109,14 @@ fn take(state: &mut State, name: &Chars) -> Value {
     };
     let taken = queue.clear();
     state.forget(name, &taken);
-    let messages: Vec<Value> = taken.iter().map(|(_, stored)| shown(&stored.message)).collect();
+    let messages: Vec<Shown> = taken.iter().map(|(_, stored)| Shown::from(&stored.message)).collect();
     json!({ "messages": messages })
 }
 
-/// The message is not persistent, and nothing about it is checked.
-fn put(state: &mut State, wanted: &Put) -> Value {
-    let Some(body) = unhex(&wanted.body) else {
-        return json!({ "error": "the body has other than hexadecimal digits" });
-    };
-    let sequence = state.number();
-    let descriptor = Descriptor {
-        ccsid: wanted.ccsid,
-        format: Chars::from(wanted.format.as_str()),
-        priority: 0,
-        persistence: mq::MQPER_NOT_PERSISTENT,
-        message_id: state.id(sequence),
-        ..Descriptor::default()
-    };
-    let Some(queue) = state.queues.get_mut(&Chars::from(wanted.queue.as_str())) else {
-        return json!({ "error": format!("no queue {}", wanted.queue) });
-    };
-    let place = queue.place(descriptor.priority, sequence);
-    let message = Message { descriptor, properties: Vec::new(), body };
-    queue.add(place, Stored { message, expires: None }, None);
-    json!({ "ok": true })
-}
-
-fn shown(message: &Message) -> Value {
-    let property = |value: &Property| match value {
-        Property::Null => Value::Null,
-        Property::Boolean(value) => json!(value),
-        Property::Bytes(bytes) => json!(hex(bytes)),
-        Property::Int8(value) => json!(value),
-        Property::Int16(value) => json!(value),
-        Property::Int32(value) => json!(value),
-        Property::Int64(value) => json!(value),
-        Property::Float32(value) => json!(value),
-        Property::Float64(value) => json!(value),
-        Property::Text(text) => json!(text),
-    };
-    let properties: serde_json::Map<String, Value> =
-        message.properties.iter().map(|of| (of.name.clone(), property(&of.value))).collect();
-    let Descriptor { message_id, backout_count, .. } = &message.descriptor;
-    json!({
-        "messageId": hex(message_id),
-        "backoutCount": backout_count,
-        "properties": properties,
-        "body": hex(&message.body),
-    })
-}
-
-fn hex(bytes: &[u8]) -> String {
-    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
-}
-
-fn unhex(digits: &str) -> Option<Vec<u8>> {
-    let digits = digits.chars().map(|digit| u8::try_from(digit.to_digit(16)?).ok());
-    let digits = digits.collect::<Option<Vec<u8>>>()?;
-    let (pairs, rest) = digits.as_chunks::<2>();
-    rest.is_empty().then(|| pairs.iter().map(|[high, low]| high * 16 + low).collect())
+fn put(state: &mut State, name: &Chars, messages: Vec<Shown>) -> Result<(), String> {
+    for shown in messages {
+        let put = state.put_committed(name, shown.message()?);
+        put.map_err(|Reason(reason)| format!("{name} refuses a message: {reason}"))?;
+    }
+    Ok(())
 }

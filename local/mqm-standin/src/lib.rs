@@ -19,4 +19,5 @@ pub mod protocol;
 pub mod rfh2;
 mod selector;
 pub mod server;
+mod shown;
 pub mod text;

@@ -40,7 +40,18 @@ def test_what_is_committed_can_be_taken_past_every_client(daemon, qm):
 
 
 def test_a_message_can_be_put_past_every_client(daemon, qm):
-    daemon.control({"put": {"queue": "DEV.QUEUE.1", "format": "MQSTR", "ccsid": 37, "body": "838186"}})
+    message = {"messageId": "1d" * 24, "priority": 4, "properties": {"kind": "order"}, "body": b"one".hex()}
+    daemon.control({"put": {"queue": "DEV.QUEUE.1", "messages": [message]}})
+    body, md = get(open_queue(qm, "DEV.QUEUE.1"), CMQC.MQGMO_NO_SYNCPOINT | CMQC.MQGMO_NO_PROPERTIES)
+    assert (body, md.MsgId, md.Priority) == (b"one", b"\x1d" * 24, 4)
+    daemon.control({"put": {"queue": "DEV.QUEUE.1", "messages": [message]}})
+    [taken] = daemon.control({"take": "DEV.QUEUE.1"})["messages"]
+    assert {**taken, **message} == taken
+
+
+def test_a_message_in_another_character_set_can_be_put(daemon, qm):
+    message = {"format": "MQSTR", "ccsid": 37, "body": "838186"}
+    daemon.control({"put": {"queue": "DEV.QUEUE.1", "messages": [message]}})
     body, md = get(open_queue(qm, "DEV.QUEUE.1"))
     assert (body.decode("cp037"), md.Format, md.CodedCharSetId) == ("caf", CMQC.MQFMT_STRING, 37)
     assert md.MsgId != CMQC.MQMI_NONE

@@ -131,6 +131,10 @@ impl State {
             self.opened_queue(&name, id)?.add(place, stored, Some(Hold::Put(session)));
             return Ok(());
         }
+        self.commit_put((name, id), place, stored)
+    }
+
+    fn commit_put(&mut self, (name, id): (Chars, u64), place: Place, stored: Stored) -> Result<(), Reason> {
         if stored.message.is_persistent() {
             let puts = vec![(name.clone(), place, stored.clone())];
             self.journal.append(&Record::Commit { puts, gets: Vec::new() });
@@ -140,6 +144,23 @@ impl State {
         self.opened_queue(&name, id)?.add(place, stored, None);
         self.arrived(&name);
         Ok(())
+    }
+
+    /// Puts a message past every client, and commits it.
+    pub(crate) fn put_committed(&mut self, name: &Chars, mut message: Message) -> Result<(), Reason> {
+        let id = self.queues.get(name).ok_or(Reason(mq::MQRC_UNKNOWN_OBJECT_NAME))?.id;
+        let sequence = self.number();
+        self.complete(&mut message.descriptor, name, mq::MQPMO_NONE, sequence)?;
+        let (put_date, put_time) = crate::clock::put_date_and_time();
+        let origin = &mut message.descriptor.origin;
+        (origin.put_date, origin.put_time) = (put_date.as_str().into(), put_time.as_str().into());
+        let queue = self.opened_queue(name, id)?;
+        if queue.is_full() {
+            return Err(Reason(mq::MQRC_Q_FULL));
+        }
+        let place = queue.place(message.descriptor.priority, sequence);
+        let stored = Stored { expires: expires(message.descriptor.expiry), message };
+        self.commit_put((name.clone(), id), place, stored)
     }
 
     pub(super) fn definition(&self, name: &Chars) -> Result<&Definition, Reason> {

@@ -43,10 +43,10 @@ fn says(consumed: &Consumed, words: &str) -> bool {
 async fn text_of_other_character_sets_comes_in_utf_8_in_every_mode() {
     let manager = QueueManager::start();
     let client = manager.client();
-    manager.put("DEV.QUEUE.1", "MQSTR", LATIN_1, b"caf\xe9");
-    manager.put("DEV.QUEUE.1", "MQSTR", EBCDIC, b"\x81\x48\x46\x96");
-    manager.put("DEV.QUEUE.1", "MQSTR", EBCDIC_INTERNATIONAL, b"\x4a\xf1\x5a");
-    manager.put("DEV.QUEUE.1", "MQSTR", WINDOWS, b"5 \x80");
+    manager.put_encoded("DEV.QUEUE.1", "MQSTR", LATIN_1, b"caf\xe9");
+    manager.put_encoded("DEV.QUEUE.1", "MQSTR", EBCDIC, b"\x81\x48\x46\x96");
+    manager.put_encoded("DEV.QUEUE.1", "MQSTR", EBCDIC_INTERNATIONAL, b"\x4a\xf1\x5a");
+    manager.put_encoded("DEV.QUEUE.1", "MQSTR", WINDOWS, b"5 \x80");
     client.put("DEV.QUEUE.1", &texts(&["plain"]), "a").await.unwrap();
     let all = ["café", "ação", "[1]", "5 €", "plain"].map(|text| (json!(text), Some(1208)));
     for (mode, left) in [(BROWSE, 5), (ROLLBACK, 5), (COMMIT, 0)] {
@@ -65,9 +65,9 @@ async fn text_of_other_character_sets_comes_in_utf_8_in_every_mode() {
 async fn what_cannot_be_converted_comes_as_it_is_with_a_warning_and_is_not_lost() {
     let manager = QueueManager::start();
     let client = manager.client();
-    manager.put("DEV.QUEUE.1", "MQSTR", UNKNOWN, b"caf\x82");
-    manager.put("DEV.QUEUE.1", "MQSTR", 367, b"caf\xe9");
-    manager.put("DEV.QUEUE.1", "", LATIN_1, b"\x00\xff");
+    manager.put_encoded("DEV.QUEUE.1", "MQSTR", UNKNOWN, b"caf\x82");
+    manager.put_encoded("DEV.QUEUE.1", "MQSTR", 367, b"caf\xe9");
+    manager.put_encoded("DEV.QUEUE.1", "", LATIN_1, b"\x00\xff");
     for (mode, backed_out, left) in [(BROWSE, 0, 3), (ROLLBACK, 0, 3), (COMMIT, 1, 0)] {
         let unit = client.fetch("DEV.QUEUE.1", &converted(9, mode)).await.unwrap();
         let consumed = unit.consumed().clone();
@@ -92,9 +92,9 @@ async fn what_cannot_be_converted_comes_as_it_is_with_a_warning_and_is_not_lost(
 async fn a_body_that_outgrows_the_buffer_by_its_conversion_is_complete_in_every_mode() {
     let manager = QueueManager::start();
     let client = manager.client();
-    manager.put("DEV.QUEUE.1", "MQSTR", WINDOWS, &[0x80; 60_000]);
-    manager.put("DEV.QUEUE.1", "MQSTR", EBCDIC, &[0x46; 150_000]);
-    manager.put("DEV.QUEUE.1", "MQSTR", LATIN_1, b"\xe9");
+    manager.put_encoded("DEV.QUEUE.1", "MQSTR", WINDOWS, &[0x80; 60_000]);
+    manager.put_encoded("DEV.QUEUE.1", "MQSTR", EBCDIC, &[0x46; 150_000]);
+    manager.put_encoded("DEV.QUEUE.1", "MQSTR", LATIN_1, b"\xe9");
     let all = ["€".repeat(60_000), "ã".repeat(150_000), "é".to_owned()];
     for (mode, backed_out) in [(BROWSE, 0), (ROLLBACK, 0), (COMMIT, 1)] {
         let unit = client.fetch("DEV.QUEUE.1", &converted(9, mode)).await.unwrap();
@@ -115,7 +115,7 @@ async fn a_body_that_outgrows_the_response_by_its_conversion_was_never_taken() {
     let manager = QueueManager::start();
     let client = manager.client();
     client.put("DEV.QUEUE.1", &texts(&["a"]), "a").await.unwrap();
-    manager.put("DEV.QUEUE.1", "MQSTR", EBCDIC, &[0x46; 60_000]);
+    manager.put_encoded("DEV.QUEUE.1", "MQSTR", EBCDIC, &[0x46; 60_000]);
     for mode in [BROWSE, COMMIT] {
         let unit = client.fetch_within("DEV.QUEUE.1", &converted(9, mode), 100_000).await.unwrap();
         assert_eq!(raw(unit.consumed()), [b"a"], "{mode:?}");
@@ -138,7 +138,7 @@ async fn a_body_that_outgrows_the_response_by_its_conversion_was_never_taken() {
 async fn a_message_that_somebody_takes_between_two_looks_is_passed_over() {
     let manager = QueueManager::start();
     let client = manager.client();
-    manager.put("DEV.QUEUE.1", "MQSTR", LATIN_1, &[0xe9; 60_000]);
+    manager.put_encoded("DEV.QUEUE.1", "MQSTR", LATIN_1, &[0xe9; 60_000]);
     // Of the second look, which has a longer buffer.
     manager.fault(&json!({"verb": "MQGET", "nth": 2, "reason": 2034}));
     let unit = client.fetch("DEV.QUEUE.1", &converted(9, BROWSE)).await.unwrap();
@@ -153,8 +153,8 @@ async fn a_user_who_may_not_browse_gets_text_that_outgrows_the_buffer_as_it_is()
     let manager = QueueManager::start_with(|text| text + ONLY_GET);
     let mut reader = manager.client();
     reader.access.credentials.as_mut().unwrap().user = "other".to_owned();
-    manager.put("DEV.QUEUE.2", "MQSTR", EBCDIC, b"\x81\x48\x46\x96");
-    manager.put("DEV.QUEUE.2", "MQSTR", EBCDIC, &[0x46; 60_000]);
+    manager.put_encoded("DEV.QUEUE.2", "MQSTR", EBCDIC, b"\x81\x48\x46\x96");
+    manager.put_encoded("DEV.QUEUE.2", "MQSTR", EBCDIC, &[0x46; 60_000]);
     let unit = reader.fetch("DEV.QUEUE.2", &converted(9, COMMIT)).await.unwrap();
     let consumed = unit.consumed().clone();
     unit.commit(deadline()).await.unwrap();
@@ -168,7 +168,7 @@ async fn a_user_who_may_not_browse_gets_text_that_outgrows_the_buffer_as_it_is()
 async fn a_converted_message_past_the_threshold_is_in_the_response_and_is_not_moved() {
     let manager = QueueManager::start();
     let client = manager.client();
-    manager.put("DEV.POISON", "MQSTR", EBCDIC, b"\x81\x48\x46\x96");
+    manager.put_encoded("DEV.POISON", "MQSTR", EBCDIC, b"\x81\x48\x46\x96");
     for _ in 0..3 {
         let unit = client.fetch("DEV.POISON", &converted(1, ROLLBACK)).await.unwrap();
         unit.rollback(deadline()).await.unwrap();
@@ -194,7 +194,7 @@ async fn text_that_is_not_converted_is_shown_if_its_characters_are_certain() {
         (EBCDIC, b"\x81\x48\x46\x96", Value::Null),
     ];
     for (ccsid, body, _) in &bodies {
-        manager.put("DEV.QUEUE.1", "MQSTR", *ccsid, body);
+        manager.put_encoded("DEV.QUEUE.1", "MQSTR", *ccsid, body);
     }
     let taken = client.take("DEV.QUEUE.1", 9).await;
     assert_eq!(raw(&taken), bodies.each_ref().map(|(_, body, _)| *body));
