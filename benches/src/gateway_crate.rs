@@ -127,6 +127,7 @@ fn access(url: &str) -> Result<Access, Error> {
         }),
         trust_store: None,
         key_store: None,
+        key_files: None,
         secret_version: "1".to_owned(),
     })
 }

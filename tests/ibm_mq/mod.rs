@@ -4,6 +4,7 @@ mod bodies;
 mod certainty;
 mod faults;
 mod interoperation;
+mod key_repositories;
 mod members;
 
 use end_to_end::{Access, Answer, Gateway, QueueManager, TENANT_A};

@@ -54,6 +54,7 @@ use mq::{
     PoolReport, QueueName, Reach, ReadyToPut, Relocation, TestReport, UnitOfWork,
 };
 
+pub use crate::check::is_of_tls;
 use crate::pools::Pools;
 pub use crate::settings::Settings;
 

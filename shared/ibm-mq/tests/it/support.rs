@@ -106,6 +106,7 @@ impl QueueManager {
             credentials: Some(Credentials { user: "app".to_owned(), password: "passw0rd".into() }),
             trust_store: None,
             key_store: None,
+            key_files: None,
             secret_version: "1".to_owned(),
         }
     }

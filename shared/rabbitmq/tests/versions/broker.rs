@@ -148,6 +148,7 @@ fn access(port: u16) -> Access {
         credentials: Some(Credentials { user: USER.to_owned(), password: SecretString::from(PASSWORD) }),
         trust_store: None,
         key_store: None,
+        key_files: None,
         secret_version: "1".to_owned(),
     }
 }
