@@ -104,6 +104,7 @@ fn access() -> Access {
         trust_store: None,
         key_store: None,
         key_files: None,
+        idle: mq::IdleRule::default(),
         secret_version: "1".to_owned(),
     }
 }

@@ -60,6 +60,9 @@ const COPIES_OF_A_PAYLOAD: usize = 32;
 /// and a little.
 const TO_RECORD: Duration = Duration::from_secs(3);
 
+/// How long connections that are not kept have to end before the answer.
+const TO_CLOSE: Duration = Duration::from_secs(1);
+
 /// The function's state, which outlives invocations.
 #[derive(Debug)]
 pub struct MqAccess {
@@ -104,6 +107,7 @@ impl MqAccess {
             self.pool_users.note(&order.tenant, &target.endpoint);
         }
         let answer = self.answer(&order.tenant, order.work, deadline).instrument(span.clone()).await;
+        self.brokers.settle(deadline.min(TO_CLOSE)).instrument(span.clone()).await;
         answer.unwrap_or_else(|problem| {
             let _entered = span.enter();
             tracing::warn!(

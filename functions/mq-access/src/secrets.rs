@@ -151,6 +151,7 @@ impl Secrets {
             trust_store,
             key_store,
             key_files,
+            idle: target.idle_connections,
             secret_version: format!("{password_version}:{version}"),
         })
     }

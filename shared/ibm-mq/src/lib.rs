@@ -83,6 +83,12 @@ impl IbmMq {
     pub fn end_stale(&self) {
         self.pools.end_stale();
     }
+
+    /// Waits until the connections have ended that are not kept after their request. A function
+    /// calls this before it answers, because it may be frozen then.
+    pub async fn settle(&self, deadline: Deadline) {
+        self.pools.settle(deadline).await;
+    }
 }
 
 impl fmt::Debug for IbmMq {

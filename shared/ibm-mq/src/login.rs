@@ -181,6 +181,7 @@ mod tests {
             trust_store: None,
             key_store: None,
             key_files: None,
+            idle: mq::IdleRule::default(),
             secret_version: String::new(),
         }
     }

@@ -4,6 +4,7 @@ use std::fmt;
 use std::sync::Arc;
 
 use secrecy::{SecretSlice, SecretString};
+use serde::{Deserialize, Serialize};
 
 use crate::target::Endpoint;
 
@@ -14,6 +15,17 @@ pub struct Credentials {
     pub user: String,
     /// Shown by no `Debug` or log line.
     pub password: SecretString,
+}
+
+/// What becomes of a connection when its request ends.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum IdleRule {
+    /// It is kept for the next request with the same target.
+    #[default]
+    Keep,
+    /// It ends before the response is sent, so that no function that is frozen holds it (IBM MQ).
+    Close,
 }
 
 /// The files of a key repository of IBM MQ, and what opens it. Shown by no `Debug` or log line.
@@ -42,6 +54,8 @@ pub struct Access {
     pub key_store: Option<SecretString>,
     /// IBM MQ: the key repository, if its secret or its object is the file itself.
     pub key_files: Option<KeyFiles>,
+    /// The rule of the target's profile.
+    pub idle: IdleRule,
     /// Names the versions of all secrets above; a rotated secret is a different connection.
     pub secret_version: String,
 }

@@ -52,7 +52,7 @@ pub use command::{
     ExplicitMessage, Large, MaxMessages, MessageSize, MqProps, Payload, Persistence, Priority,
     ProduceCommand, ProduceSource, RateLimit, Selector, Transaction, TxSize, WaitSeconds,
 };
-pub use connection::{Access, Credentials, KeyFiles};
+pub use connection::{Access, Credentials, IdleRule, KeyFiles};
 pub use content::{ContentSeed, CorrelId, Outgoing, OutgoingMessage};
 pub use error::{BrokerError, BrokerReply, Cause};
 pub use exchange::{Exchange, ExchangeName, RoutingKey};

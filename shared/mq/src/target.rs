@@ -8,6 +8,7 @@ use serde::{Deserialize, Serialize};
 use crate::address::{Address, ConnName};
 use crate::authorization::Authorization;
 use crate::command::BackoutRule;
+use crate::connection::IdleRule;
 use crate::exchange::{Exchange, ExchangeName, RoutingKey};
 use crate::inline::AllowedTargets;
 use crate::key_repository::{self, Opening};
@@ -145,6 +146,9 @@ pub struct Target {
     /// The profile's rule for messages past a backout threshold.
     #[serde(default)]
     pub backout: BackoutRule,
+    /// The profile's rule for connections when requests end.
+    #[serde(default)]
+    pub idle_connections: IdleRule,
 }
 
 impl fmt::Display for Target {
@@ -200,7 +204,8 @@ impl Target {
         key_repository::check_request(inline.ssl.as_ref())?;
         key_repository::check_profile(base)?;
         let backout = profile.map(|profile| profile.backout).unwrap_or_default();
-        let target = Self { backout, ..merge(base, inline).complete(inline)? };
+        let idle_connections = profile.map(|profile| profile.idle_connections).unwrap_or_default();
+        let target = Self { backout, idle_connections, ..merge(base, inline).complete(inline)? };
         Authorization { profile, inline, target: &target, allowed }.check()?;
         Ok(target)
     }
@@ -325,8 +330,16 @@ impl TargetSpec {
             password_ref: auth.password_ref,
         };
         let (password_origin, reach) = (PasswordOrigin::default(), Reach::default());
-        let backout = BackoutRule::default();
-        Ok(Target { endpoint, queue: self.queue, exchange, password_origin, reach, backout })
+        let (backout, idle_connections) = (BackoutRule::default(), IdleRule::default());
+        Ok(Target {
+            endpoint,
+            queue: self.queue,
+            exchange,
+            password_origin,
+            reach,
+            backout,
+            idle_connections,
+        })
     }
 
     /// The exchange with its routing key. A target names a queue or an exchange.

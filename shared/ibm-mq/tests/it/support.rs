@@ -107,6 +107,7 @@ impl QueueManager {
             trust_store: None,
             key_store: None,
             key_files: None,
+            idle: mq::IdleRule::default(),
             secret_version: "1".to_owned(),
         }
     }

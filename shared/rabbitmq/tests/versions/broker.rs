@@ -149,6 +149,7 @@ fn access(port: u16) -> Access {
         trust_store: None,
         key_store: None,
         key_files: None,
+        idle: mq::IdleRule::default(),
         secret_version: "1".to_owned(),
     }
 }
