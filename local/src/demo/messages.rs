@@ -85,7 +85,7 @@ async fn rolled_back(client: &Client, left: u64) -> Result<(), Failure> {
     let backed_out = |message: &Value| message.get("backoutCount") == Some(&json!(1));
     let messages = reply.body.get("messages").and_then(Value::as_array);
     let is_counted =
-        messages.is_some_and(|found| found.len() as u64 == TAKEN && found.iter().all(backed_out));
+        messages.is_some_and(|found| u64::try_from(found.len()) == Ok(TAKEN) && found.iter().all(backed_out));
     reply.expect(
         &format!("200 with {TAKEN} messages that were backed out once"),
         reply.status == 200 && is_counted,
