@@ -12,7 +12,7 @@ LOCAL = "$${CARGO_TARGET_DIR:-target}/debug/local"
 help: ## List the targets
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-11s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
-run: cargo ## Start everything locally, show a demonstration, serve until Ctrl-C (PORT=8080; DEMO=0 skips the demonstration; RABBITMQ=4.3 POSTGRESQL=17 choose other versions, KAFKA=1 sends chunks through Kafka)
+run: cargo ## Start everything locally, show a demonstration, serve until Ctrl-C (PORT=8080; DEMO=0 skips the demonstration; RABBITMQ=4.3 POSTGRESQL=17 choose other versions, KAFKA=1 sends chunks through Kafka; TARGETS=directory adds target profiles, IBM_MQ_LIBRARY=/path/libmqm_r.so loads IBM's client)
 	@cargo build --workspace --lib --bins
 	@exec $(LOCAL) run
 

@@ -127,6 +127,8 @@ fn access(url: &str) -> Result<Access, Error> {
         }),
         trust_store: None,
         key_store: None,
+        key_files: None,
+        idle: mq::IdleRule::default(),
         secret_version: "1".to_owned(),
     })
 }

@@ -15,6 +15,7 @@ mod seed;
 mod setup;
 mod stack;
 mod supervisor;
+mod targets;
 
 use std::process::ExitCode;
 

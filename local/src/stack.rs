@@ -2,6 +2,7 @@
 
 use std::fmt;
 use std::net::SocketAddr;
+use std::path::Path;
 use std::process::ExitCode;
 use std::time::Instant;
 
@@ -27,12 +28,14 @@ use crate::function_logs::FunctionLogs;
 use crate::layout::Layout;
 use crate::lock::{Lock, Taken};
 use crate::supervisor::{Supervisor, leftovers};
+use crate::targets::Given;
 use crate::{seed, setup};
 
 /// A stack that answers.
 #[derive(Debug)]
 pub(crate) struct Stack {
     base_url: String,
+    given: Given,
     variables: Variables,
     front: JoinHandle<Result<(), Failure>>,
     function_logs: JoinHandle<FunctionLogs>,
@@ -43,6 +46,11 @@ pub(crate) struct Stack {
 impl Stack {
     pub(crate) fn base_url(&self) -> &str {
         &self.base_url
+    }
+
+    /// What the user gave to it.
+    pub(crate) fn given(&self) -> &Given {
+        &self.given
     }
 
     /// What stands in the env file.
@@ -109,13 +117,14 @@ pub(crate) async fn during(
     layout: &Layout,
     door: (TcpListener, SocketAddr),
     signals: &mut Signals,
+    given: Given,
     work: impl AsyncFnOnce(&Stack, &mut Signals) -> Result<ExitCode, Failure>,
 ) -> Result<ExitCode, Failure> {
     let (supervisor, mut ends) = Supervisor::new(layout.clone());
     let started = tokio::select! {
         stopped = signals.wait() => Ok(Err(stopped)),
         Some(ended) = ends.recv() => Err(supervisor.describe(&ended)),
-        stack = start(layout, &supervisor, door) => stack.map(Ok),
+        stack = start(layout, &supervisor, door, given) => stack.map(Ok),
     };
     let outcome = match started {
         Ok(Ok(stack)) => {
@@ -143,6 +152,7 @@ async fn start(
     layout: &Layout,
     supervisor: &Supervisor,
     (listener, address): (TcpListener, SocketAddr),
+    given: Given,
 ) -> Result<Stack, Failure> {
     let begin = Instant::now();
     say(format_args!("Starting the local stack in {}", layout.state().display()));
@@ -156,11 +166,12 @@ async fn start(
 
     let [aws_port, database_port, amqp_port, distribution_port, epmd_port, kafka_port] =
         test_support::ports::free().or_explain(|| "find free ports on 127.0.0.1".to_owned())?;
-    let ministack = Ministack::new(aws_port);
+    let ministack = Ministack::new(aws_port, given.ibm_mq_library.as_deref().and_then(Path::parent));
     let postgres = Postgres::new(database_port);
     let rabbitmq = RabbitMq::new(amqp_port, distribution_port, epmd_port);
     let epmd = Epmd::new(epmd_port);
     let queue_manager = QueueManager::new(layout, rabbitmq.password())?;
+    let library = given.ibm_mq_library.clone().unwrap_or_else(|| queue_manager.library());
     let kafka = kafka::is_wanted().then(|| Kafka::new(kafka_port));
     let sdk = Sdk::at(&ministack.endpoint(), REGION, ACCESS_KEY_ID, SECRET_ACCESS_KEY).await;
     let (deployment, (), ()) = tokio::try_join!(
@@ -176,19 +187,25 @@ async fn start(
                 }
             };
             let (secret, (), ()) = tokio::try_join!(database_secret, supervisor.start(&postgres), broker)?;
-            deploy(layout, &ministack, &secret, &queue_manager.library(), kafka.as_ref()).await
+            deploy(layout, &ministack, &secret, &library, kafka.as_ref()).await
         },
         async {
             supervisor.start(&epmd).await?;
             supervisor.start(&rabbitmq).await
         },
-        supervisor.start(&queue_manager),
+        async {
+            match &given.ibm_mq_library {
+                // Only the stand-in's library reaches it.
+                Some(_) => Ok(()),
+                None => supervisor.start(&queue_manager).await,
+            }
+        },
     )?;
     if let Some(kafka) = &kafka {
         supervisor.start(&kafka.poller(layout, &ministack, deployment.name("UpsertFunction")?)?).await?;
         say("  chunks and events of batches go through Kafka, here a stand-in");
     }
-    let event_queues = seed::seed(&sdk, &deployment, &rabbitmq).await?;
+    let event_queues = seed::seed(&sdk, &deployment, &rabbitmq, &given).await?;
     say("  stored the local API keys, target profiles and secrets, and declared the queues");
 
     let base_url = format!("http://{address}");
@@ -217,7 +234,7 @@ async fn start(
     });
     let env_file = EnvFile::publish(layout.env_file(), &variables)?;
     say(format_args!("  answering at {base_url} after {:.1} s", begin.elapsed().as_secs_f64()));
-    Ok(Stack { base_url, variables, front, function_logs, no_more_logs, env_file })
+    Ok(Stack { base_url, given, variables, front, function_logs, no_more_logs, env_file })
 }
 
 fn variables(

@@ -98,6 +98,14 @@ impl QueueManager {
         self.status()["connections"].as_array().unwrap().len()
     }
 
+    /// The most connections at a time, and how many were refused for a full channel, since a
+    /// channel's limit was last set.
+    pub fn since_limit(&self) -> (u64, u64) {
+        let status = self.status();
+        let count = |member: &str| status["since_limit"][member].as_u64().unwrap();
+        (count("most"), count("refused"))
+    }
+
     /// How many messages a queue has, uncommitted ones among them.
     pub fn depth(&self, queue: &str) -> u64 {
         self.status()["depths"][queue].as_u64().unwrap()

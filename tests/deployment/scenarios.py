@@ -36,6 +36,7 @@ ORGANISATION = {
     "KmsKeyArn": KEY,
     "FormerKmsKeyArns": OTHER_KEY,
     "SecretKmsKeyArns": f"{KEY},{OTHER_KEY}",
+    "KeyRepositoryObjects": "arn:aws:s3:::acme-keys/mq/*",
     "CorsOrigins": "https://app.example.com,https://other.example.com",
     "Rollout": "Linear10PercentEvery1Minute",
     "AlarmTopicArn": "arn:aws:sns:us-east-1:111122223333:alarms",

@@ -1,11 +1,12 @@
 """What the review of the first template found, held for each resource that there is or will be."""
 
 import json
+import re
 
 import pytest
 import yaml
 from cloudformation import ROOT, deploy, source
-from scenarios import EVERYTHING, EXISTING_DATABASE, GATEWAY, KEY, NEW_DATABASE, ORGANISATION, SCENARIOS
+from scenarios import EVERYTHING, EXISTING_DATABASE, GATEWAY, KEY, NEW_DATABASE, ORGANISATION, OTHER_KEY, SCENARIOS
 
 INTERFACES = {"ec2:CreateNetworkInterface", "ec2:DescribeNetworkInterfaces", "ec2:DeleteNetworkInterface"}
 
@@ -75,6 +76,34 @@ def test_functions_may_use_the_keys_of_what_they_use():
         shared = [stack.properties("KafkaEventsAccess")] if "«KafkaEventsAccess»" in attached else []
         reads_secrets = "secretsmanager:GetSecretValue" in json.dumps([role["Properties"]["Policies"], *shared])
         assert ("«SecretKmsKeyAccess»" in attached) == reads_secrets, name
+
+
+def test_mq_access_reads_key_repositories_from_s3_where_it_is_told_to_and_nowhere_else():
+    without = deploy()
+    assert "KeyRepositoryAccess" not in without.resources
+    assert "«KeyRepositoryAccess»" not in without.properties("MqAccessRole")["ManagedPolicyArns"]
+    objects = {"KeyRepositoryObjects": "arn:aws:s3:::acme-keys/mq/*"}
+    stack = deploy(objects)
+    holders = [name for name, role in stack.of("AWS::IAM::Role").items() if "«KeyRepositoryAccess»" in role["Properties"]["ManagedPolicyArns"]]
+    assert holders == ["MqAccessRole"]
+    [read] = stack.properties("KeyRepositoryAccess")["PolicyDocument"]["Statement"]
+    assert read == {
+        "Effect": "Allow",
+        "Action": ["s3:GetObject", "s3:GetObjectVersion"],
+        "Resource": objects["KeyRepositoryObjects"],
+        "Condition": {"StringEquals": {"aws:ResourceAccount": "111122223333"}},
+    }
+    encrypted = deploy({**objects, "SecretKmsKeyArns": f"{KEY},{OTHER_KEY}"})
+    [_, decrypt] = encrypted.properties("KeyRepositoryAccess")["PolicyDocument"]["Statement"]
+    assert (decrypt["Action"], decrypt["Resource"]) == ("kms:Decrypt", [KEY, OTHER_KEY])
+    assert decrypt["Condition"] == {"StringEquals": {"kms:ViaService": "s3.us-east-1.amazonaws.com"}}
+
+
+@pytest.mark.parametrize("arn", ["*", "arn:aws:s3:::acme-keys", "arn:aws:s3:::acme-keys/", "arn:aws:s3:::*/mq/*", "arn:aws:s3:::acme-keys/*/key.kdb"])
+def test_key_repositories_are_named_with_their_bucket(arn):
+    pattern = source()["Parameters"]["KeyRepositoryObjects"]["AllowedPattern"]
+    assert not re.fullmatch(pattern, arn)
+    assert all(re.fullmatch(pattern, fine) for fine in ["", "arn:aws:s3:::acme-keys/*", "arn:aws-cn:s3:::acme.keys/mq/key.kdb"])
 
 
 def test_the_key_s_policy_admits_every_service_that_uses_it():

@@ -90,6 +90,7 @@ OTHER = {
     "KafkaClusterArn": "arn:aws:kafka:us-east-1:111122223333:cluster/other/99999999-2222-4333-8444-555555555555-1",
     "KafkaEventsTopic": "other.events",
     "KafkaSecretArn": SECRET,
+    "KeyRepositoryObjects": "arn:aws:s3:::other-keys/mq/*",
     "KmsKeyArn": OTHER_KEY,
     "MqAccessReservedConcurrency": "7",
     "MqAccessSecurityGroupIds": "sg-88888888",

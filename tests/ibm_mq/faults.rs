@@ -4,7 +4,7 @@
 use std::collections::BTreeSet;
 use std::time::{Duration, Instant};
 
-use end_to_end::{Answer, Gateway, QueueManager};
+use end_to_end::{Access, Answer, Gateway, QueueManager, TENANT_A};
 use serde_json::{Value, json};
 use uuid::Uuid;
 
@@ -14,9 +14,6 @@ const PRODUCE: &str = "/messages/produce";
 
 /// How long retries may take in all.
 const PATIENCE: Duration = Duration::from_secs(60);
-
-/// How long a channel's limit lasts.
-const LIMITED: Duration = Duration::from_secs(15);
 
 fn generated(count: u64, size: u64) -> Value {
     json!({
@@ -157,18 +154,31 @@ fn on_queue(manager: &QueueManager, queue: &str) -> Vec<String> {
     manager.take(queue).iter().map(|message| message["body"].as_str().unwrap().to_owned()).collect()
 }
 
+/// Each caller has an execution environment of its own, so an idle connection that one of them kept
+/// would be out of reach of the others.
 #[tokio::test]
 async fn a_channel_of_five_serves_ten_at_once() {
-    let (gateway, manager) = (Gateway::new(), QueueManager::start());
+    let (gateway, manager, access) = (Gateway::new(), QueueManager::start(), Access::open().await);
     let bodies: Vec<_> = (0..60).map(|number| format!("message {number}")).collect();
     let bodies: Vec<_> = bodies.iter().map(String::as_str).collect();
-    put(&gateway, &manager, "DEV.QUEUE.2", texts(&bodies)).await;
-    manager.control(&json!({"channel_limit": {"channel": "DEV.APP.SVRCONN", "instances": 5}}));
-    let produce = manager.request("DEV.QUEUE.1", generated(20, 10));
-    let consume = manager.request("DEV.QUEUE.2", taking(json!({"maxMessages": 10})));
-    let relocate = json!({
-        "from": {"target": manager.target("DEV.QUEUE.2")}, "to": {"queue": "DEV.QUEUE.3"}, "max": 10,
-    });
+    let members = json!({"queues": ["*"], "idleConnections": "close"});
+    let profile = access.profile_with(TENANT_A, &manager.target("DEV.QUEUE.2"), members).await;
+    let on = |queue: &str, mut body: Value| {
+        body["targetRef"] = json!(profile);
+        body["target"] = json!({"queue": queue});
+        body
+    };
+    gateway.produce(Uuid::new_v4(), &on("DEV.QUEUE.2", texts(&bodies))).await.expect(201);
+    assert_eq!(manager.connections(), 0, "a response was sent before its connection had ended");
+
+    let limit = |instances: u64| {
+        manager.control(&json!({"channel_limit": {"channel": "DEV.APP.SVRCONN", "instances": instances}}))
+    };
+    limit(0);
+    let produce = on("DEV.QUEUE.1", generated(20, 10));
+    let consume = on("DEV.QUEUE.2", taking(json!({"maxMessages": 10})));
+    let from = on("DEV.QUEUE.2", json!({}));
+    let relocate = json!({"from": from, "to": {"queue": "DEV.QUEUE.3"}, "max": 10});
     let kinds =
         [(PRODUCE, &produce, 4), ("/messages/consume", &consume, 3), ("/messages/move", &relocate, 3)];
     let mut asked = Vec::new();
@@ -180,25 +190,14 @@ async fn a_channel_of_five_serves_ten_at_once() {
             }));
         }
     }
-    let lift =
-        || manager.control(&json!({"channel_limit": {"channel": "DEV.APP.SVRCONN", "instances": null}}));
-    let mut answers = std::pin::pin!(async {
-        let mut answers = Vec::new();
-        for one in asked {
-            answers.push(one.await.unwrap());
-        }
-        answers
-    });
-    // Idle connections of environments that get no more requests may hold all instances until then.
-    let answers = match tokio::time::timeout(LIMITED, &mut answers).await {
-        Ok(answers) => answers,
-        Err(_) => {
-            lift();
-            answers.await
-        }
-    };
+    // All of them wait for the channel when it opens.
+    while manager.since_limit().1 < 20 {
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
+    limit(5);
     let mut got = Vec::new();
-    for (path, answer) in answers {
+    for one in asked {
+        let (path, answer) = one.await.unwrap();
         match path {
             "/messages/consume" => {
                 assert_eq!(answer["deliveryInDoubt"], false);
@@ -208,7 +207,9 @@ async fn a_channel_of_five_serves_ten_at_once() {
             _ => assert_eq!(answer["possibleDuplicates"], 0),
         }
     }
-    lift();
+    let (most, _) = manager.since_limit();
+    assert!((1..=5).contains(&most), "{most} connections at once");
+    assert_eq!(manager.connections(), 0);
     let put = manager.take("DEV.QUEUE.1");
     let ids: BTreeSet<_> = put.iter().map(|message| message["messageId"].as_str().unwrap()).collect();
     assert_eq!((put.len(), ids.len()), (80, 80));

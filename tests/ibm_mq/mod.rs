@@ -5,6 +5,7 @@ mod certainty;
 mod conversion;
 mod faults;
 mod interoperation;
+mod key_repositories;
 mod members;
 mod tables;
 

@@ -103,6 +103,8 @@ fn access() -> Access {
         credentials: Some(Credentials { user: USER.to_owned(), password: PASSWORD.to_owned().into() }),
         trust_store: None,
         key_store: None,
+        key_files: None,
+        idle: mq::IdleRule::default(),
         secret_version: "1".to_owned(),
     }
 }

@@ -196,10 +196,11 @@ pub(crate) fn test(report: &TestReport) -> Reply {
 
 /// A test that ended before a connection: the target's secrets cannot be used.
 pub(crate) fn untested(unusable: &Unusable) -> Reply {
-    let skipped = |name: &str| json!({"name": name, "skipped": true});
-    let failed =
-        json!({"name": "authenticate", "ok": false, "code": unusable.code(), "detail": unusable.to_string()});
-    let steps = [skipped("resolve"), skipped("connect"), skipped("tls"), failed, skipped("openQueue")];
+    let step = |name: &str| match name == unusable.step() {
+        true => json!({"name": name, "ok": false, "code": unusable.code(), "detail": unusable.to_string()}),
+        false => json!({"name": name, "skipped": true}),
+    };
+    let steps = ["resolve", "connect", "tls", "authenticate", "openQueue"].map(step);
     let body = json!({
         "ok": false,
         "broker": Value::Null,

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use connection_cap::ConnectionCap;
 use ibm_mq::IbmMq;
-use mq::{Broker, BrokerKind, PoolReport};
+use mq::{Broker, BrokerKind, Deadline, PoolReport};
 use rabbitmq::RabbitMq;
 
 /// One of each kind.
@@ -40,6 +40,11 @@ impl Brokers {
     /// Ends idle connections that are too old to be used again, whatever the request is about.
     pub(crate) fn end_stale(&self) {
         self.ibm_mq.end_stale();
+    }
+
+    /// Waits for what must have ended before the function may be frozen.
+    pub(crate) async fn settle(&self, deadline: Deadline) {
+        self.ibm_mq.settle(deadline).await;
     }
 
     pub(crate) fn pools(&self) -> Vec<PoolReport> {

@@ -9,11 +9,13 @@
 mod answer;
 mod brokers;
 mod consume;
+mod key_objects;
 mod large;
 mod pool_users;
 mod produce;
 mod relocation;
 mod secrets;
+mod stores;
 mod uploaded;
 
 pub use brokers::Brokers;
@@ -58,6 +60,9 @@ const COPIES_OF_A_PAYLOAD: usize = 32;
 /// and a little.
 const TO_RECORD: Duration = Duration::from_secs(3);
 
+/// How long connections that are not kept have to end before the answer.
+const TO_CLOSE: Duration = Duration::from_secs(1);
+
 /// The function's state, which outlives invocations.
 #[derive(Debug)]
 pub struct MqAccess {
@@ -101,19 +106,19 @@ impl MqAccess {
         if let Some(target) = order.work.target() {
             self.pool_users.note(&order.tenant, &target.endpoint);
         }
-        self.answer(&order.tenant, order.work, deadline).instrument(span.clone()).await.unwrap_or_else(
-            |problem| {
-                let _entered = span.enter();
-                tracing::warn!(
-                    event_type = "order.failed",
-                    reason = problem.reason.as_str(),
-                    detail = problem.detail,
-                    error = problem.source(),
-                    "the order failed"
-                );
-                problem.to_reply(&order.trace_id)
-            },
-        )
+        let answer = self.answer(&order.tenant, order.work, deadline).instrument(span.clone()).await;
+        self.brokers.settle(deadline.min(TO_CLOSE)).instrument(span.clone()).await;
+        answer.unwrap_or_else(|problem| {
+            let _entered = span.enter();
+            tracing::warn!(
+                event_type = "order.failed",
+                reason = problem.reason.as_str(),
+                detail = problem.detail,
+                error = problem.source(),
+                "the order failed"
+            );
+            problem.to_reply(&order.trace_id)
+        })
     }
 
     /// Boxed: each kind of work is a deep nest of futures of its own.
@@ -193,15 +198,16 @@ impl MqAccess {
         Ok(Ready { broker, access, target, deadline })
     }
 
-    /// The target's secrets as they are now, if the broker refused the login and they are others
-    /// than it refused: they may have been rotated since they were read.
+    /// The target's secrets as they are now, if the broker refused the login or TLS failed, and
+    /// they are others than before: they may have been rotated since they were read.
     async fn renewed_login(&self, ready: &Ready<'_>, error: Option<&BrokerError>) -> Option<Access> {
-        match error {
-            Some(BrokerError::AuthenticationFailed { .. }) => {
-                self.secrets.renewed(&ready.target, &ready.access, ready.deadline).await
-            }
-            _ => None,
+        let is_of_secrets = error.is_some_and(|error| {
+            matches!(error, BrokerError::AuthenticationFailed { .. }) || ibm_mq::is_of_tls(error)
+        });
+        if !is_of_secrets {
+            return None;
         }
+        self.secrets.renewed(&ready.target, &ready.access, ready.deadline).await
     }
 
     /// Ends an execution with its reply. Where another one has the record by now, the work is done

@@ -1,35 +1,57 @@
 //! Reading what a target's references point to.
 
 use std::error::Error;
+use std::sync::Arc;
 use std::time::Duration;
 
 use api::{Problem, Reason};
 use aws::Sdk;
 use clock::Remembered;
-use mq::{Access, Credentials, Deadline, Endpoint, PasswordOrigin, ProfileName, SecretRef, Target, Tls};
-use secrecy::{ExposeSecret as _, SecretString};
+use mq::{
+    Access, Credentials, Deadline, Endpoint, ObjectRef, PasswordOrigin, ProfileName, SecretRef, StoreRef,
+    Target, Tls,
+};
+use secrecy::{ExposeSecret as _, SecretSlice, SecretString};
 use serde::Deserialize;
 
+use crate::key_objects::{self, KeyObjects, NoObject};
+use crate::stores::{Files, Stores};
+
 /// How long a secret is used before it is read again. One that the broker refuses is read at once.
-const REMEMBERED: Duration = Duration::from_secs(300);
+pub(crate) const REMEMBERED: Duration = Duration::from_secs(300);
 /// More secrets than an environment has connections; a further one is read each time.
 const MAX_REMEMBERED: usize = 100;
 /// The most that they take in memory: Secrets Manager keeps up to 65,536 bytes each.
-pub(crate) const MEMORY: usize = MAX_REMEMBERED * 65_536;
+pub(crate) const MEMORY: usize = MAX_REMEMBERED * 65_536 + key_objects::MEMORY;
 
-/// Secrets Manager and Parameter Store behind a cache.
+/// Secrets Manager, Parameter Store and key repositories in S3, behind a cache.
 #[derive(Debug)]
 pub struct Secrets {
     secrets_manager: aws_sdk_secretsmanager::Client,
     parameter_store: aws_sdk_ssm::Client,
+    key_objects: KeyObjects,
     remembered: Remembered<SecretRef, Secret>,
 }
 
 /// A value and the name of its version.
 #[derive(Clone, Debug)]
-struct Secret {
-    value: SecretString,
-    version: String,
+pub(crate) struct Secret {
+    pub(crate) value: Value,
+    pub(crate) version: String,
+}
+
+/// A secret is text or bytes, as it was stored.
+#[derive(Clone, Debug)]
+pub(crate) enum Value {
+    Text(SecretString),
+    Bytes(Arc<SecretSlice<u8>>),
+}
+
+/// A secret that is text.
+#[derive(Debug)]
+pub(crate) struct Text {
+    pub(crate) value: SecretString,
+    pub(crate) version: String,
 }
 
 /// Why a target's secrets cannot be used.
@@ -38,6 +60,15 @@ pub enum Unusable {
     /// The reference leads nowhere, or to something that this function may not read.
     #[error("the secret {0} cannot be read")]
     Unreadable(SecretRef),
+    /// A password or PEM is text.
+    #[error("{0} is binary, and has to be text here")]
+    Binary(StoreRef),
+    /// A stash file is binary.
+    #[error("{0} is text, and a stash file is binary")]
+    NoFile(StoreRef),
+    /// A key repository in S3 cannot be used.
+    #[error("the object {object} {why}")]
+    Object { object: ObjectRef, why: NoObject },
     /// A password without a user. Another user's name in its place would send the password as
     /// somebody else's, or log in as somebody who was not asked for.
     #[error("neither the target nor the secret {secret} names a user")]
@@ -55,8 +86,19 @@ impl Unusable {
     /// What a connection test shows at the step that it ends.
     pub(crate) fn code(&self) -> &'static str {
         match self {
-            Self::Unreadable(_) => "SECRET_UNREADABLE",
+            Self::Unreadable(_) | Self::Binary(_) | Self::NoFile(_) => "SECRET_UNREADABLE",
+            Self::Object { .. } => "OBJECT_UNREADABLE",
             Self::NoUser { .. } | Self::NoUserInProfile(_) => "USER_REQUIRED",
+        }
+    }
+
+    /// The step of a connection test that it ends.
+    pub(crate) fn step(&self) -> &'static str {
+        match self {
+            Self::NoFile(_) | Self::Object { .. } => "tls",
+            Self::Unreadable(_) | Self::Binary(_) | Self::NoUser { .. } | Self::NoUserInProfile(_) => {
+                "authenticate"
+            }
         }
     }
 }
@@ -65,9 +107,11 @@ impl From<Unusable> for Problem {
     fn from(unusable: Unusable) -> Self {
         let detail = unusable.to_string();
         match unusable {
-            Unusable::Unreadable(_) | Unusable::NoUserInProfile(_) => {
-                Self::new(Reason::AuthenticationFailed, detail)
-            }
+            Unusable::Unreadable(_)
+            | Unusable::Binary(_)
+            | Unusable::NoFile(_)
+            | Unusable::Object { .. }
+            | Unusable::NoUserInProfile(_) => Self::new(Reason::AuthenticationFailed, detail),
             Unusable::NoUser { target, .. } => Self::violation(format!("{target}/auth/user"), detail),
         }
     }
@@ -86,6 +130,7 @@ impl Secrets {
         Self {
             secrets_manager: aws_sdk_secretsmanager::Client::new(sdk.standard()),
             parameter_store: aws_sdk_ssm::Client::new(sdk.standard()),
+            key_objects: KeyObjects::new(aws_sdk_s3::Client::new(&sdk.objects())),
             remembered: Remembered::new(REMEMBERED, MAX_REMEMBERED),
         }
     }
@@ -93,20 +138,21 @@ impl Secrets {
     /// Reads everything that `target` refers to.
     pub(crate) async fn access(&self, target: &Target, deadline: Deadline) -> Result<Access, Unusable> {
         let endpoint = &target.endpoint;
-        let [password_ref, key_store_ref, trust_store_ref] = references(endpoint);
-        let password = self.optional(password_ref, deadline).await?;
+        let password = self.text(endpoint.password_ref.as_ref(), deadline).await?;
         let credentials = login(endpoint, &target.password_origin, password.as_ref())?;
-        let key_store = self.optional(key_store_ref, deadline).await?;
-        let trust_store = self.optional(trust_store_ref, deadline).await?;
-        let versions = [&password, &key_store, &trust_store];
-        let secret_version =
-            versions.map(|secret| secret.as_ref().map_or("", |secret| secret.version.as_str())).join(":");
+        let Stores { trust_store, key_store, key_files, version } = match &endpoint.tls {
+            Tls::Off => Stores::default(),
+            Tls::On { .. } => self.stores(endpoint, deadline).await?,
+        };
+        let password_version = password.map(|password| password.version).unwrap_or_default();
         Ok(Access {
             endpoint: endpoint.clone(),
             credentials,
-            trust_store: trust_store.map(|secret| secret.value),
-            key_store: key_store.map(|secret| secret.value),
-            secret_version,
+            trust_store,
+            key_store,
+            key_files,
+            idle: target.idle_connections,
+            secret_version: format!("{password_version}:{version}"),
         })
     }
 
@@ -118,21 +164,53 @@ impl Secrets {
         refused: &Access,
         deadline: Deadline,
     ) -> Option<Access> {
-        for reference in references(&target.endpoint).into_iter().flatten() {
+        for reference in secrets_of(&target.endpoint) {
             self.remembered.forget(reference);
+        }
+        for reference in Files::of(&target.endpoint.tls).all() {
+            self.forget(reference);
         }
         let access = self.access(target, deadline).await.ok()?;
         (access.secret_version != refused.secret_version).then_some(access)
     }
 
-    async fn optional(
+    pub(crate) async fn optional(
         &self,
-        reference: Option<&SecretRef>,
+        reference: Option<&StoreRef>,
         deadline: Deadline,
     ) -> Result<Option<Secret>, Unusable> {
         match reference {
-            Some(reference) => self.secret(reference, deadline).await.map(Some),
+            Some(StoreRef::Secret(reference)) => self.secret(reference, deadline).await.map(Some),
+            Some(StoreRef::Object(object)) => self.key_objects.read(object, deadline).await.map(Some),
             None => Ok(None),
+        }
+    }
+
+    /// A secret that has to be text.
+    pub(crate) async fn text(
+        &self,
+        reference: Option<&SecretRef>,
+        deadline: Deadline,
+    ) -> Result<Option<Text>, Unusable> {
+        let Some(reference) = reference else { return Ok(None) };
+        let Secret { value, version } = self.secret(reference, deadline).await?;
+        match value {
+            Value::Text(value) => Ok(Some(Text { value, version })),
+            Value::Bytes(_) => Err(Unusable::Binary(reference.clone().into())),
+        }
+    }
+
+    pub(crate) fn has(&self, reference: &StoreRef) -> bool {
+        match reference {
+            StoreRef::Secret(reference) => self.remembered.get(reference).is_some(),
+            StoreRef::Object(object) => self.key_objects.has(object),
+        }
+    }
+
+    pub(crate) fn forget(&self, reference: &StoreRef) {
+        match reference {
+            StoreRef::Secret(reference) => self.remembered.forget(reference),
+            StoreRef::Object(object) => self.key_objects.forget(object),
         }
     }
 
@@ -155,32 +233,36 @@ impl Secrets {
 
     async fn read_secret(&self, name: &str) -> Result<Secret, Box<dyn Error + Send + Sync>> {
         let output = self.secrets_manager.get_secret_value().secret_id(name).send().await?;
-        let value = output.secret_string.ok_or("the secret is binary")?;
-        Ok(Secret { value: value.into(), version: output.version_id.unwrap_or_default() })
+        let value = match (output.secret_string, output.secret_binary) {
+            (Some(text), _) => Value::Text(text.into()),
+            (None, Some(bytes)) => Value::Bytes(Arc::new(bytes.into_inner().into())),
+            (None, None) => return Err("the secret is empty".into()),
+        };
+        Ok(Secret { value, version: output.version_id.unwrap_or_default() })
     }
 
     async fn read_parameter(&self, name: &str) -> Result<Secret, Box<dyn Error + Send + Sync>> {
         let output = self.parameter_store.get_parameter().name(name).with_decryption(true).send().await?;
         let parameter = output.parameter.ok_or("the parameter is empty")?;
         let value = parameter.value.ok_or("the parameter is empty")?;
-        Ok(Secret { value: value.into(), version: parameter.version.to_string() })
+        Ok(Secret { value: Value::Text(value.into()), version: parameter.version.to_string() })
     }
 }
 
-/// What an endpoint refers to: password, key store, trust store.
-fn references(endpoint: &Endpoint) -> [Option<&SecretRef>; 3] {
-    let (key_store, trust_store) = match &endpoint.tls {
-        Tls::Off => (None, None),
-        Tls::On { key_store_ref, trust_store_ref, .. } => (key_store_ref.as_ref(), trust_store_ref.as_ref()),
+/// What an endpoint refers to that has to be text.
+fn secrets_of(endpoint: &Endpoint) -> impl Iterator<Item = &SecretRef> {
+    let store_password = match &endpoint.tls {
+        Tls::Off => None,
+        Tls::On { opening, .. } => opening.password_ref.as_ref(),
     };
-    [endpoint.password_ref.as_ref(), key_store, trust_store]
+    endpoint.password_ref.iter().chain(store_password)
 }
 
 /// The login of an endpoint with the secret that it names.
 fn login(
     endpoint: &Endpoint,
     origin: &PasswordOrigin,
-    password: Option<&Secret>,
+    password: Option<&Text>,
 ) -> Result<Option<Credentials>, Unusable> {
     let (Some(secret), Some(reference)) = (password, &endpoint.password_ref) else { return Ok(None) };
     credentials(endpoint.user.as_deref(), &secret.value).map(Some).ok_or_else(|| match origin {
@@ -226,7 +308,7 @@ mod tests {
                 user: user.map(str::to_owned),
                 password_ref: Some(reference.clone()),
             };
-            let secret = Secret { value: secret.to_owned().into(), version: String::new() };
+            let secret = Text { value: secret.to_owned().into(), version: String::new() };
             login(&endpoint, origin, Some(&secret)).map(|login| login.map(|login| login.user))
         };
         let login = |user: Option<&str>, secret: &str| login_of(&PasswordOrigin::default(), user, secret);

@@ -7,7 +7,7 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 
 use crate::fault::Fault;
-use crate::manager::{Phase, Session, State};
+use crate::manager::{Phase, Session, SinceLimit, State};
 use crate::protocol::{Chars, Reason};
 use crate::server::Server;
 use crate::shown::Shown;
@@ -74,6 +74,7 @@ fn carry_out(server: &Server, command: Command) -> Value {
                 Some(known) => known.max_instances = instances,
                 None => return json!({ "error": format!("no channel {channel}") }),
             }
+            state.since_limit = SinceLimit { most: state.sessions.len(), refused: 0 };
         }
         Command::Status => return status(&state, server.faults.count()),
         Command::Take(queue) => return take(&mut state, &Chars::from(queue.as_str())),
@@ -100,7 +101,14 @@ fn status(state: &State, faults: usize) -> Value {
         state.queues.iter().map(|(name, queue)| (name.to_string(), queue.depth().into())).collect();
     let ready: serde_json::Map<String, Value> =
         state.queues.iter().map(|(name, queue)| (name.to_string(), queue.ready().into())).collect();
-    json!({ "connections": connections, "faults": faults, "depths": depths, "ready": ready })
+    let SinceLimit { most, refused } = &state.since_limit;
+    json!({
+        "connections": connections,
+        "since_limit": { "most": most, "refused": refused },
+        "faults": faults,
+        "depths": depths,
+        "ready": ready,
+    })
 }
 
 fn take(state: &mut State, name: &Chars) -> Value {

@@ -5,10 +5,12 @@ mod signals;
 mod stop;
 mod test;
 
+use std::path::PathBuf;
 use std::process::ExitCode;
 
 use crate::failure::Failure;
 use crate::layout::Layout;
+use crate::targets::Given;
 
 pub(crate) use signals::{Signals, Stopped};
 
@@ -24,6 +26,12 @@ pub(crate) enum Command {
         /// Whether to show the demonstration: 1 or 0.
         #[arg(long, env = "DEMO", default_value_t = 1, value_parser = clap::value_parser!(u8).range(0..=1))]
         demo: u8,
+        /// IBM MQ's client library, libmqm_r.so, in place of the stand-in's.
+        #[arg(long, env = "IBM_MQ_LIBRARY")]
+        ibm_mq_library: Option<PathBuf>,
+        /// A directory with target profiles and secrets to have from the start.
+        #[arg(long, env = "TARGETS")]
+        targets: Option<PathBuf>,
     },
     /// Start a stack of the tests' own, run a command against it, stop it, and end with the
     /// command's exit code.
@@ -42,7 +50,9 @@ impl Command {
     /// The sentence to show.
     pub(crate) async fn execute(self) -> Result<ExitCode, Failure> {
         match self {
-            Self::Run { port, demo } => run::run(port, demo == 1).await,
+            Self::Run { port, demo, ibm_mq_library, targets } => {
+                run::run(port, demo == 1, Given::read(ibm_mq_library, targets.as_deref())?).await
+            }
             Self::Test { command } => test::test(command).await,
             Self::Stop => stop::stop().await,
             Self::Setup => crate::setup::ensure(&Layout::of_run()?).await.map(|()| ExitCode::SUCCESS),

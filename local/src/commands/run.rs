@@ -10,8 +10,9 @@ use crate::front;
 use crate::layout::Layout;
 use crate::seed::KEYS;
 use crate::stack::{self, Claim, Stack};
+use crate::targets::Given;
 
-pub(super) async fn run(port: u16, demonstrate: bool) -> Result<ExitCode, Failure> {
+pub(super) async fn run(port: u16, demonstrate: bool, given: Given) -> Result<ExitCode, Failure> {
     let mut signals = Signals::new()?;
     let layout = Layout::of_run()?;
     let _lock = match stack::claim(&layout, &format!("http://127.0.0.1:{port}"))? {
@@ -24,7 +25,7 @@ pub(super) async fn run(port: u16, demonstrate: bool) -> Result<ExitCode, Failur
         }
     };
     let door = front::bind(port).await?;
-    stack::during(&layout, door, &mut signals, async |stack, signals| {
+    stack::during(&layout, door, &mut signals, given, async |stack, signals| {
         if demonstrate {
             let shown = tokio::select! {
                 _ = signals.wait() => return Ok(ExitCode::SUCCESS),
@@ -33,6 +34,7 @@ pub(super) async fn run(port: u16, demonstrate: bool) -> Result<ExitCode, Failur
             shown?;
         }
         introduce(stack);
+        demo::show_targets(stack).await?;
         signals.wait().await;
         Ok(ExitCode::SUCCESS)
     })

@@ -14,6 +14,7 @@ use crate::layout::Layout;
 use crate::lock::Lock;
 use crate::stack::{self, Claim, Stack};
 use crate::supervisor::process;
+use crate::targets::Given;
 
 /// Any free one.
 const PORT: u16 = 0;
@@ -28,7 +29,7 @@ pub(super) async fn test(command: Vec<String>) -> Result<ExitCode, Failure> {
         lock = wait_for_turn(&layout) => lock?,
     };
     let door = front::bind(PORT).await?;
-    stack::during(&layout, door, &mut signals, async |stack, signals| {
+    stack::during(&layout, door, &mut signals, Given::default(), async |stack, signals| {
         execute(&command, &layout, stack, signals).await
     })
     .await

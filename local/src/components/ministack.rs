@@ -1,5 +1,7 @@
 //! The AWS stand-in.
 
+use std::path::{Path, PathBuf};
+
 use tokio::process::Command;
 
 use super::{Component, Ready};
@@ -14,11 +16,13 @@ pub(crate) const SECRET_ACCESS_KEY: &str = "test";
 #[derive(Debug)]
 pub(crate) struct Ministack {
     port: u16,
+    /// Where the libraries of IBM MQ's client find each other.
+    libraries: Option<PathBuf>,
 }
 
 impl Ministack {
-    pub(crate) fn new(port: u16) -> Self {
-        Self { port }
+    pub(crate) fn new(port: u16, libraries: Option<&Path>) -> Self {
+        Self { port, libraries: libraries.map(Path::to_owned) }
     }
 
     pub(crate) fn endpoint(&self) -> String {
@@ -60,7 +64,8 @@ impl Component for Ministack {
             .env("AWS_DEFAULT_REGION", REGION)
             .env("AWS_ACCESS_KEY_ID", ACCESS_KEY_ID)
             .env("AWS_SECRET_ACCESS_KEY", SECRET_ACCESS_KEY)
-            .env("AWS_EC2_METADATA_DISABLED", "true");
+            .env("AWS_EC2_METADATA_DISABLED", "true")
+            .envs(self.libraries.iter().map(|path| ("LD_LIBRARY_PATH", path)));
         Ok(command)
     }
 

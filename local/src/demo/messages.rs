@@ -7,6 +7,7 @@ use uuid::Uuid;
 use super::client::{Client, Reply};
 use crate::console::say;
 use crate::failure::Failure;
+use crate::targets::Given;
 
 const COUNT: u64 = 1_000;
 const TAKEN: u64 = 3;
@@ -14,7 +15,7 @@ const TAKEN: u64 = 3;
 const RABBITMQ: &str = "local-rabbit";
 const IBM_MQ: &str = "local-qm1";
 
-pub(super) async fn show(client: &Client) -> Result<(), Failure> {
+pub(super) async fn show(client: &Client, given: &Given) -> Result<(), Failure> {
     let produce = json!({
         "targetRef": RABBITMQ,
         "batch": {"count": COUNT, "messageSizeBytes": 2_048, "transaction": {"enabled": true, "txSize": 100}},
@@ -28,7 +29,13 @@ pub(super) async fn show(client: &Client) -> Result<(), Failure> {
     misuse(client, &idempotency_key, produce).await?;
     say("\n5. Test the connection to the broker");
     test_connection(client, RABBITMQ).await?;
-    on_ibm_mq(client).await
+    match &given.ibm_mq_library {
+        None => on_ibm_mq(client).await,
+        Some(library) => {
+            say(format_args!("\n6. IBM MQ is reached by {}: its queues are left alone", library.display()));
+            Ok(())
+        }
+    }
 }
 
 /// The same routes with another profile, and what RabbitMQ cannot do.
@@ -59,7 +66,32 @@ async fn on_ibm_mq(client: &Client) -> Result<(), Failure> {
     let is_last = reply.body.pointer("/messages/0/msgIdBase64") == Some(&last);
     reply.expect("200 with the last message", reply.status == 200 && is_last)?;
     say("   Taken the last one first, by its correlation id");
-    count(client, IBM_MQ, COUNT.saturating_sub(1), "Left on the queue").await
+    let left = COUNT.saturating_sub(1);
+    count(client, IBM_MQ, left, "Left on the queue").await?;
+    rolled_back(client, left).await
+}
+
+/// What leaves the queue as it is: a consume that is rolled back, which counts, and a browse.
+async fn rolled_back(client: &Client, left: u64) -> Result<(), Failure> {
+    let body = json!({"targetRef": IBM_MQ, "maxMessages": TAKEN, "waitSeconds": 2, "ack": "rollback"});
+    let reply = client.post("/messages/consume", Some(&Uuid::new_v4()), &body).await?;
+    let is_shown = reply.status == 200 && reply.number("count") == Some(TAKEN);
+    reply.expect(&format!("200 with {TAKEN} messages"), is_shown)?;
+    say(format_args!("   Taken {TAKEN} with \"ack\": \"rollback\", which backs them out"));
+    count(client, IBM_MQ, left, "Still on the queue").await?;
+
+    let body = json!({"targetRef": IBM_MQ, "maxMessages": TAKEN, "waitSeconds": 0, "browseOnly": true});
+    let reply = client.post("/messages/consume", None, &body).await?;
+    let backed_out = |message: &Value| message.get("backoutCount") == Some(&json!(1));
+    let messages = reply.body.get("messages").and_then(Value::as_array);
+    let is_counted =
+        messages.is_some_and(|found| u64::try_from(found.len()) == Ok(TAKEN) && found.iter().all(backed_out));
+    reply.expect(
+        &format!("200 with {TAKEN} messages that were backed out once"),
+        reply.status == 200 && is_counted,
+    )?;
+    say(format_args!("   Browsed the same {TAKEN}: their backoutCount is 1, and nothing was taken"));
+    count(client, IBM_MQ, left, "Still on the queue").await
 }
 
 async fn put(client: &Client, key: &Uuid, body: &Value) -> Result<Reply, Failure> {
@@ -132,16 +164,24 @@ async fn test_connection(client: &Client, profile: &str) -> Result<(), Failure> 
     let reply = client.post("/connections/test", None, &json!({"targetRef": profile})).await?;
     let works = reply.body.get("ok") == Some(&Value::Bool(true));
     reply.expect("200 with \"ok\":true", reply.status == 200 && works)?;
+    let broker = |member| reply.body.pointer(member).and_then(Value::as_str).unwrap_or_default();
+    say(format_args!("   {} {}: {}", broker("/broker/product"), broker("/broker/version"), steps(&reply)));
+    Ok(())
+}
+
+/// The steps of a connection test, with what they took or why they failed.
+pub(super) fn steps(reply: &Reply) -> String {
     let steps = reply.body.get("steps").and_then(Value::as_array).into_iter().flatten().map(|step| {
-        let name = step.get("name").and_then(Value::as_str).unwrap_or_default();
+        let text = |member: &str| step.get(member).and_then(Value::as_str).unwrap_or_default();
+        let name = text("name");
         match (step.get("durationMs").and_then(Value::as_f64), step.get("ok")) {
+            (_, Some(Value::Bool(false))) => {
+                format!("{name} failed with {}: {}", text("code"), text("detail"))
+            }
             (Some(duration), _) => format!("{name} {duration:.1} ms"),
             (None, Some(_)) => name.to_owned(),
             (None, None) => format!("{name} skipped"),
         }
     });
-    let steps: Vec<_> = steps.collect();
-    let broker = |member| reply.body.pointer(member).and_then(Value::as_str).unwrap_or_default();
-    say(format_args!("   {} {}: {}", broker("/broker/product"), broker("/broker/version"), steps.join(", ")));
-    Ok(())
+    steps.collect::<Vec<_>>().join(", ")
 }

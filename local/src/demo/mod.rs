@@ -6,6 +6,7 @@ mod drops;
 mod events;
 mod kafka;
 mod messages;
+mod targets;
 
 use crate::env_file::Variables;
 use crate::failure::Failure;
@@ -20,7 +21,7 @@ use client::Client;
 pub(crate) async fn show(stack: &Stack) -> Result<(), Failure> {
     let [key, ..] = &KEYS;
     let client = Client::new(stack.base_url(), key.value);
-    messages::show(&client).await?;
+    messages::show(&client, stack.given()).await?;
     let sent = catalogue::show(&client).await?;
     let dropped = drops::show(&client, stack.variables()).await?;
     let published = events::show(stack.variables(), &sent, &dropped).await?;
@@ -28,6 +29,16 @@ pub(crate) async fn show(stack: &Stack) -> Result<(), Failure> {
         kafka::show(stack.variables(), &published).await?;
     }
     Ok(())
+}
+
+/// Tests the connections to the user's own targets. One that fails is no failure of the stack.
+///
+/// # Errors
+/// The gateway does not answer.
+pub(crate) async fn show_targets(stack: &Stack) -> Result<(), Failure> {
+    let [key, ..] = &KEYS;
+    let client = Client::new(stack.base_url(), key.value);
+    targets::show(&client, stack.given().targets.profiles.keys()).await
 }
 
 /// A variable of the stack.

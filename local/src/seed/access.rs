@@ -11,6 +11,7 @@ use crate::components::queue_manager;
 use crate::components::rabbitmq::{RabbitMq, USER, VIRTUAL_HOST};
 use crate::deploy::DROP_BUCKET;
 use crate::failure::{Explain as _, Failure};
+use crate::targets::Given;
 
 pub(crate) const TENANT_A: &str = "11111111-1111-4111-8111-111111111111";
 const TENANT_B: &str = "22222222-2222-4222-8222-222222222222";
@@ -70,11 +71,15 @@ pub(crate) const KEYS: [Key; 4] = [
     },
 ];
 
-pub(super) async fn seed(dynamodb: Client, table: &str, rabbitmq: &RabbitMq) -> Result<(), Failure> {
+pub(super) async fn seed(
+    dynamodb: Client,
+    table: &str,
+    rabbitmq: &RabbitMq,
+    given: &Given,
+) -> Result<(), Failure> {
     let keys = KEYS.iter().map(key_item);
-    let profiles = [TENANT_A, TENANT_B]
-        .into_iter()
-        .flat_map(|tenant| [profile_item(tenant, rabbitmq), queue_manager_item(tenant)]);
+    let profiles = [TENANT_A, TENANT_B].map(|tenant| profile_items(tenant, rabbitmq, given));
+    let profiles = profiles.into_iter().collect::<Result<Vec<_>, _>>()?.into_iter().flatten();
     let grants = [
         grant_item(TENANT_A, &Cnpjs::All, &[DROP_BUCKET]),
         grant_item(TENANT_PHARMACY, &Cnpjs::Only(PHARMACY_CNPJS), &[]),
@@ -116,6 +121,25 @@ fn cnpjs(about: &Cnpjs) -> (String, AttributeValue) {
         Cnpjs::All => ("allCnpjs".to_owned(), AttributeValue::Bool(true)),
         Cnpjs::Only(cnpjs) => ("cnpjs".to_owned(), texts(cnpjs)),
     }
+}
+
+/// Profiles of the stack's own brokers, and the user's.
+fn profile_items(
+    tenant: &str,
+    rabbitmq: &RabbitMq,
+    given: &Given,
+) -> Result<Vec<HashMap<String, AttributeValue>>, Failure> {
+    let mut items = vec![profile_item(tenant, rabbitmq)];
+    if given.ibm_mq_library.is_none() {
+        items.push(queue_manager_item(tenant));
+    }
+    for (name, profile) in &given.targets.profiles {
+        let explain = || format!("store the target profile {name}");
+        let mut item: HashMap<_, _> = serde_dynamo::to_item(profile).or_explain(explain)?;
+        item.insert("pk".to_owned(), text(&format!("PROFILE#{tenant}#{name}")));
+        items.push(item);
+    }
+    Ok(items)
 }
 
 fn profile_item(tenant: &str, rabbitmq: &RabbitMq) -> HashMap<String, AttributeValue> {

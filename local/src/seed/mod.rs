@@ -18,6 +18,7 @@ use crate::components::postgres::Postgres;
 use crate::components::rabbitmq::RabbitMq;
 use crate::deploy::Deployment;
 use crate::failure::Failure;
+use crate::targets::Given;
 
 /// The stand-in is slow while everything starts at once.
 const TIMEOUT: Duration = Duration::from_secs(20);
@@ -39,6 +40,7 @@ pub(crate) async fn seed(
     sdk: &Sdk,
     deployment: &Deployment,
     rabbitmq: &RabbitMq,
+    given: &Given,
 ) -> Result<EventQueues, Failure> {
     let configuration = sdk.single_attempt(TIMEOUT);
     let access_table = deployment.name("AccessTable")?;
@@ -48,8 +50,8 @@ pub(crate) async fn seed(
         sqs: aws_sdk_sqs::Client::new(&configuration),
     };
     let ((), (), (), (), queues) = tokio::try_join!(
-        access::seed(aws_sdk_dynamodb::Client::new(&configuration), access_table, rabbitmq),
-        secrets::seed(aws_sdk_secretsmanager::Client::new(&configuration), rabbitmq),
+        access::seed(aws_sdk_dynamodb::Client::new(&configuration), access_table, rabbitmq, given),
+        secrets::seed(aws_sdk_secretsmanager::Client::new(&configuration), rabbitmq, &given.targets),
         broker::declare_queues(rabbitmq),
         drops::bucket(aws_sdk_s3::Client::new(&configuration), deployment.name("DropsReceivedQueue")?),
         events::destinations(&clients),

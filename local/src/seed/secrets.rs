@@ -1,10 +1,12 @@
 //! What `passwordRef` may name.
 
 use aws_sdk_secretsmanager::Client;
+use aws_sdk_secretsmanager::primitives::Blob;
 
 use crate::components::postgres::Postgres;
 use crate::components::rabbitmq::RabbitMq;
 use crate::failure::{Explain as _, Failure};
+use crate::targets::{Secret, Targets};
 
 const DATABASE: &str = "local/database";
 
@@ -16,22 +18,27 @@ pub(super) async fn database(secrets: Client, postgres: &Postgres) -> Result<Str
     created.arn.ok_or_else(|| Failure::new(format!("The secret {DATABASE} has no ARN.")))
 }
 
-pub(super) async fn seed(secrets: Client, rabbitmq: &RabbitMq) -> Result<(), Failure> {
+/// The stack's own secrets, and the user's. One of the user's takes the place of the stack's own of
+/// the same name.
+pub(super) async fn seed(secrets: Client, rabbitmq: &RabbitMq, targets: &Targets) -> Result<(), Failure> {
     // `mq/app` is the password of the user at both brokers, under a name such as a deployment would
     // have.
-    let values = [
+    let own = [
         ("local/rabbit", rabbitmq.password()),
         ("mq/app", rabbitmq.password()),
         ("local/wrong", "not-the-password"),
     ];
-    for (name, value) in values {
-        secrets
-            .create_secret()
-            .name(name)
-            .secret_string(value)
-            .send()
-            .await
-            .or_explain(|| format!("store the secret {name}"))?;
+    let mut all = targets.secrets.clone();
+    for (name, value) in own {
+        all.entry(name.to_owned()).or_insert_with(|| Secret::Text(value.to_owned()));
+    }
+    for (name, value) in all {
+        let create = secrets.create_secret().name(&name);
+        let create = match value {
+            Secret::Text(text) => create.secret_string(text),
+            Secret::Binary(bytes) => create.secret_binary(Blob::new(bytes)),
+        };
+        create.send().await.or_explain(|| format!("store the secret {name}"))?;
     }
     Ok(())
 }

@@ -1,8 +1,9 @@
 //! The connection test: a connection of its own, step by step.
 //!
 //! The client connects in one call, which resolves names, connects, sets TLS up and logs in. What
-//! it ends with says which step failed. It does not say whether names were resolved, so that step
-//! is always skipped: what this process resolves is not what the client does.
+//! it ends with says which step failed, but not whether a host was not found or did not answer. So
+//! the names of a target that cannot be connected to are looked up here, afterwards. Those in a
+//! table of channels are not known, and the step is skipped.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -10,13 +11,17 @@ use std::time::{Duration, Instant};
 use clock::Deadline;
 use libmqm_sys as mqi;
 use metering::milliseconds;
-use mq::{Access, BrokerError, QueueName, TestReport, TestStep, Tls};
+use mq::{Access, Address, BrokerError, QueueName, TestReport, TestStep, Tls};
 
 use crate::errors::{During, PRODUCT};
 use crate::facts::{QueueKind, QueueManager};
+use crate::key_repository::Malformed;
 use crate::mqi::Refusal;
 use crate::pools::Pools;
 use crate::session::Session;
+
+/// How long the names of a target are looked up for.
+const LOOK_UP: Duration = Duration::from_secs(2);
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Step {
@@ -42,9 +47,10 @@ impl Step {
 
     /// The step at which a connection ended with this error.
     fn of(error: &BrokerError) -> Self {
-        let Some(refusal) = error.cause().and_then(|cause| cause.downcast_ref::<Refusal>()) else {
-            return Self::Connect;
-        };
+        if error.cause().is_some_and(|cause| cause.is::<Malformed>()) {
+            return Self::Tls;
+        }
+        let Some(refusal) = refusal_of(error) else { return Self::Connect };
         match refusal.reason {
             mqi::MQRC_NOT_AUTHORIZED
             | mqi::MQRC_SECURITY_ERROR
@@ -63,6 +69,18 @@ impl Step {
             _ => Self::Connect,
         }
     }
+}
+
+/// What the client or the queue manager said.
+fn refusal_of(error: &BrokerError) -> Option<&Refusal> {
+    error.cause().and_then(|cause| cause.downcast_ref::<Refusal>())
+}
+
+/// Whether a connection ended with this error because of TLS: its key repository may have been
+/// replaced since it was read.
+#[must_use]
+pub fn is_of_tls(error: &BrokerError) -> bool {
+    Step::of(error) == Step::Tls
 }
 
 /// How far a test came.
@@ -99,9 +117,19 @@ async fn run(
     let (session, took) = match pools.open_fresh(access, deadline).await {
         Ok(opened) => opened,
         Err(error) => {
-            let at = Step::of(&error);
-            let before = of_connecting(access).filter(|step| *step < at);
-            log.durations.extend(before.map(|step| (step, Duration::ZERO)));
+            let mut at = Step::of(&error);
+            match refusal_of(&error).map(|refusal| refusal.reason) {
+                Some(mqi::MQRC_HOST_NOT_AVAILABLE | mqi::MQRC_Q_MGR_NOT_AVAILABLE) => {
+                    at = look_up(log, &access.endpoint.addresses, deadline).await;
+                }
+                // The client came so far.
+                Some(_) => {
+                    let before = of_connecting(access).filter(|step| *step < at);
+                    log.durations.extend(before.map(|step| (step, Duration::ZERO)));
+                }
+                // It was not even asked, or did not answer.
+                None => {}
+            }
             log.failure = Some((at, error));
             return;
         }
@@ -112,11 +140,29 @@ async fn run(
     // The connection ends with its session.
 }
 
+/// The step that failed if no host answered: whether any of the names can be resolved.
+async fn look_up(log: &mut Log, addresses: &[Address], deadline: Deadline) -> Step {
+    if addresses.is_empty() {
+        return Step::Connect;
+    }
+    let started = Instant::now();
+    let deadline = deadline.min(LOOK_UP);
+    for Address { host, port } in addresses {
+        if let Ok(Ok(mut found)) = deadline.run(tokio::net::lookup_host((host.as_str(), *port))).await
+            && found.next().is_some()
+        {
+            log.durations.push((Step::Resolve, started.elapsed()));
+            return Step::Connect;
+        }
+    }
+    Step::Resolve
+}
+
 /// The steps that one call of the client goes through. A table of channels may ask for TLS as well,
 /// but the client does not say whether it did.
 fn of_connecting(access: &Access) -> impl Iterator<Item = Step> {
     let is_plain = access.endpoint.tls == Tls::Off;
-    [Step::Connect, Step::Tls, Step::Authenticate]
+    [Step::Resolve, Step::Connect, Step::Tls, Step::Authenticate]
         .into_iter()
         .filter(move |step| *step != Step::Tls || !is_plain)
 }
@@ -235,7 +281,15 @@ mod tests {
         ] {
             let error = refused(reason);
             assert_eq!((Step::of(&error), code(step, &error)), (step, of), "{reason}");
+            assert_eq!(is_of_tls(&error), step == Step::Tls, "{reason}");
         }
+    }
+
+    #[test]
+    fn a_key_repository_that_cannot_be_used_is_a_failure_of_tls() {
+        let error = BrokerError::authentication_failed("wrong").caused_by(Malformed::Closed);
+        assert!(is_of_tls(&error));
+        assert!(!is_of_tls(&BrokerError::authentication_failed("wrong")));
     }
 
     #[test]

@@ -1,8 +1,9 @@
-//! A key repository, from the secret that holds it to the file that the client reads.
+//! A key repository, from what holds it to the file that the client reads.
 //!
-//! The secret is a JSON object: `{"kdb": "<base64>", "sth": "<base64>"}` for a CMS key database
-//! with its stash file, or `{"p12": "<base64>", "password": "…"}` for a PKCS#12 one (MQ 9.3 or
-//! later). Both may have a `certificateLabel`.
+//! A secret of text is a JSON object: `{"kdb": "<base64>", "sth": "<base64>"}` for a CMS key
+//! database with its stash file, or `{"p12": "<base64>", "password": "…"}` for a PKCS#12 one (MQ
+//! 9.3 or later). Both may have a `certificateLabel`. A binary secret or an object of S3 is the
+//! file itself, and the target names what opens it.
 
 use std::fmt;
 use std::fs::{self, DirBuilder, OpenOptions};
@@ -12,6 +13,7 @@ use std::path::{Path, PathBuf};
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
+use mq::KeyFiles;
 use secrecy::{ExposeSecret as _, SecretString};
 use serde::Deserialize;
 use sha2::{Digest as _, Sha256};
@@ -41,7 +43,7 @@ pub(crate) struct KeyRepository {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Identity([u8; 32]);
 
-/// Why a secret is no key repository. Nothing of its content is shown.
+/// Why a secret or an object is no key repository. Nothing of its content is shown.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub(crate) enum Malformed {
     #[error("it is not a JSON object with kdb and sth, or p12 and password, and perhaps certificateLabel")]
@@ -52,6 +54,17 @@ pub(crate) enum Malformed {
     Base64,
     #[error("its certificateLabel is longer than 64 bytes")]
     Label,
+    #[error("it is the file itself, which needs ssl.stashRef or ssl.storePasswordRef in the profile")]
+    Closed,
+    #[error(
+        "it is text, which has what opens it in itself; ssl.stashRef, ssl.storePasswordRef and \
+         ssl.certificateLabel go with a binary secret or an object of S3"
+    )]
+    Opened,
+    #[error("it is {0}, and the client takes a CMS key database (.kdb) or PKCS#12 (.p12)")]
+    Kind(&'static str),
+    #[error("its stash file has {0} bytes, and the largest has 64 KiB")]
+    Stash(usize),
 }
 
 impl KeyRepository {
@@ -79,6 +92,35 @@ impl KeyRepository {
         Ok(Self { name, files, password, certificate_label, identity })
     }
 
+    /// A key repository that is its files already.
+    pub(crate) fn of_files(files: &KeyFiles) -> Result<Self, Malformed> {
+        let KeyFiles { store, stash, password, certificate_label } = files;
+        if stash.is_none() && password.is_none() {
+            return Err(Malformed::Closed);
+        }
+        let store = store.expose_secret();
+        let (name, file) = match kind(store)? {
+            Kind::Cms => ("key", "key.kdb"),
+            Kind::Pkcs12 => ("key.p12", "key.p12"),
+        };
+        let mut files = vec![(file, store.to_vec())];
+        if let Some(stash) = stash.as_ref().map(|stash| stash.expose_secret()) {
+            if stash.len() > LARGEST_STASH {
+                return Err(Malformed::Stash(stash.len()));
+            }
+            files.push(("key.sth", stash.to_vec()));
+        }
+        let text = password.as_ref().map(|password| password.expose_secret());
+        let identity = Identity::of(&files, text, certificate_label.as_deref());
+        Ok(Self {
+            name,
+            files,
+            password: password.clone(),
+            certificate_label: certificate_label.clone(),
+            identity,
+        })
+    }
+
     pub(crate) fn identity(&self) -> Identity {
         self.identity
     }
@@ -96,6 +138,47 @@ impl KeyRepository {
             OpenOptions::new().write(true).create_new(true).mode(0o600).open(path)?.write_all(content)?;
         }
         Ok(written)
+    }
+}
+
+/// The largest stash file: what a secret can have. Those of IBM's tools have less than 200 bytes.
+const LARGEST_STASH: usize = 65_536;
+
+/// What a file is, by its content: neither secrets nor objects have to have a name that says it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Kind {
+    Cms,
+    Pkcs12,
+}
+
+/// PKCS#12 is DER or BER that begins with version 3 (RFC 7292, section 4). IBM does not publish the
+/// form of CMS key databases, so every other file is one unless it is known to be something else:
+/// the client says then that it cannot use it.
+fn kind(file: &[u8]) -> Result<Kind, Malformed> {
+    const OTHERS: [(&[u8], &str); 6] = [
+        (b"-----BEGIN ", "PEM"),
+        (b"{", "JSON, which has to be a secret of text"),
+        (b"\xFE\xED\xFE\xED", "a Java key store (JKS)"),
+        (b"\xCE\xCE\xCE\xCE", "a Java key store (JCEKS)"),
+        (b"PK\x03\x04", "a zip archive"),
+        (b"\x1F\x8B", "a gzip archive"),
+    ];
+    if file.is_empty() {
+        return Err(Malformed::Kind("empty"));
+    }
+    if let Some((_, what)) = OTHERS.iter().find(|(start, _)| file.starts_with(start)) {
+        return Err(Malformed::Kind(what));
+    }
+    let Some(rest) = file.strip_prefix(&[0x30]) else { return Ok(Kind::Cms) };
+    let content = match rest.split_first() {
+        // The length is in the lower bits, or has so many bytes, which are none if it is not known.
+        Some((length @ 0x80..=0x84, rest)) => rest.get(usize::from(length & 0x7F)..),
+        Some((..0x80, rest)) => Some(rest),
+        _ => None,
+    };
+    match content.is_some_and(|content| content.starts_with(&[2, 1, 3])) {
+        true => Ok(Kind::Pkcs12),
+        false => Err(Malformed::Kind("DER, but not PKCS#12")),
     }
 }
 
@@ -165,6 +248,7 @@ fn sweep(directory: &Path) -> io::Result<()> {
 #[cfg(test)]
 mod tests {
     use std::os::unix::fs::PermissionsExt as _;
+    use std::sync::Arc;
 
     use super::*;
 
@@ -192,6 +276,61 @@ mod tests {
         }
         let long = format!(r#"{{"p12":"AQI=","password":"x","certificateLabel":"{}"}}"#, "a".repeat(65));
         assert_eq!(parse(&long).err(), Some(Malformed::Label));
+    }
+
+    fn files(store: &[u8], stash: Option<&[u8]>, password: Option<&str>) -> KeyFiles {
+        let file = |bytes: &[u8]| Arc::new(bytes.to_vec().into());
+        KeyFiles {
+            store: file(store),
+            stash: stash.map(file),
+            password: password.map(SecretString::from),
+            certificate_label: Some("app".to_owned()),
+        }
+    }
+
+    #[test]
+    fn a_file_is_a_repository_with_a_stash_file_or_a_password() {
+        let of = |store: &[u8], stash: Option<&[u8]>, password: Option<&str>| {
+            KeyRepository::of_files(&files(store, stash, password))
+        };
+        let kdb = of(b"\0CMS", Some(&[3]), None).unwrap();
+        assert_eq!(kdb.files, [("key.kdb", b"\0CMS".to_vec()), ("key.sth", vec![3])]);
+        assert_eq!((kdb.name, kdb.certificate_label.as_deref()), ("key", Some("app")));
+        for header in [&[0x30, 5][..], &[0x30, 0x80], &[0x30, 0x81, 200], &[0x30, 0x82, 4, 210]] {
+            let store = [header, &[2, 1, 3, 0x30, 0]].concat();
+            let p12 = of(&store, None, Some("s3cret")).unwrap();
+            assert_eq!((p12.name, &p12.files), ("key.p12", &vec![("key.p12", store)]));
+            assert_eq!(p12.password.unwrap().expose_secret(), "s3cret");
+        }
+        assert_eq!(of(b"\0CMS", None, None).err(), Some(Malformed::Closed));
+        assert_eq!(of(b"\0CMS", Some(&[0; 65_537]), None).err(), Some(Malformed::Stash(65_537)));
+    }
+
+    #[test]
+    fn a_file_of_another_kind_is_named() {
+        for (file, what) in [
+            (&b""[..], "empty"),
+            (b"-----BEGIN CERTIFICATE-----", "PEM"),
+            (br#"{"p12":"AQI="}"#, "JSON"),
+            (b"\xFE\xED\xFE\xED\0\0\0\x02", "JKS"),
+            (b"\xCE\xCE\xCE\xCE\0\0\0\x02", "JCEKS"),
+            (b"PK\x03\x04", "zip"),
+            (b"\x1F\x8B\x08", "gzip"),
+            // A certificate in DER.
+            (b"\x30\x82\x03\x00\x30\x82\x02\x00", "DER"),
+            (b"\x30\x84\x03", "DER"),
+            (b"\x30", "DER"),
+        ] {
+            let error = KeyRepository::of_files(&files(file, Some(&[1]), None)).unwrap_err().to_string();
+            assert!(error.contains(what) && error.contains(".kdb"), "{error}");
+        }
+    }
+
+    #[test]
+    fn the_same_files_are_the_same_repository_however_they_came() {
+        let json = parse(r#"{"kdb":"AENNUw==","sth":"Aw==","certificateLabel":"app"}"#).unwrap();
+        let binary = KeyRepository::of_files(&files(b"\0CMS", Some(&[3]), None)).unwrap();
+        assert_eq!(json.identity(), binary.identity());
     }
 
     #[test]

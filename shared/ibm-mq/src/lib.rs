@@ -54,6 +54,7 @@ use mq::{
     PoolReport, QueueName, Reach, ReadyToPut, Relocation, TestReport, UnitOfWork,
 };
 
+pub use crate::check::is_of_tls;
 use crate::pools::Pools;
 pub use crate::settings::Settings;
 
@@ -81,6 +82,12 @@ impl IbmMq {
     /// this when it goes on, whatever its request is.
     pub fn end_stale(&self) {
         self.pools.end_stale();
+    }
+
+    /// Waits until the connections have ended that are not kept after their request. A function
+    /// calls this before it answers, because it may be frozen then.
+    pub async fn settle(&self, deadline: Deadline) {
+        self.pools.settle(deadline).await;
     }
 }
 

@@ -123,24 +123,33 @@ fn table(url: &str) -> Result<String, BrokerError> {
 }
 
 fn key_repository(access: &Access) -> Result<KeyRepository, BrokerError> {
-    let secret = match (&access.key_store, &access.trust_store) {
-        (Some(secret), None) | (None, Some(secret)) => secret,
-        (None, None) => {
+    let Tls::On { key_store_ref, trust_store_ref, opening, .. } = &access.endpoint.tls else {
+        return Err(BrokerError::unsupported("a key repository is for TLS only"));
+    };
+    let has_two_refs = key_store_ref.is_some() && trust_store_ref.is_some();
+    let read = match (&access.key_files, &access.key_store, &access.trust_store) {
+        (None, None, None) => {
             return Err(BrokerError::unsupported(
                 "TLS with IBM MQ needs a key repository: name it in ssl.keyStoreRef or ssl.trustStoreRef",
             ));
         }
-        (Some(_), Some(_)) => {
+        (Some(files), None, None) if !has_two_refs => KeyRepository::of_files(files),
+        (None, Some(secret), None) | (None, None, Some(secret)) if !has_two_refs => {
+            match opening.is_empty() {
+                true => KeyRepository::parse(secret),
+                false => Err(Malformed::Opened),
+            }
+        }
+        _ => {
             return Err(BrokerError::unsupported(
                 "IBM MQ has one key repository for certificates and authorities: name it in ssl.keyStoreRef or \
                  ssl.trustStoreRef, not in both",
             ));
         }
     };
-    let malformed = |why: Malformed| {
-        BrokerError::authentication_failed(format!("the secret of the key repository cannot be used: {why}"))
-    };
-    KeyRepository::parse(secret).map_err(malformed)
+    read.map_err(|why| {
+        BrokerError::authentication_failed(format!("the key repository cannot be used: {why}")).caused_by(why)
+    })
 }
 
 fn seconds(duration: Duration) -> MQLONG {
@@ -149,7 +158,7 @@ fn seconds(duration: Duration) -> MQLONG {
 
 #[cfg(test)]
 mod tests {
-    use mq::{BrokerKind, Credentials, Endpoint};
+    use mq::{BrokerKind, Credentials, Endpoint, KeyFiles, Opening, SecretRef};
 
     use super::*;
     use crate::tls::TlsInUse;
@@ -171,6 +180,8 @@ mod tests {
             credentials: Some(Credentials { user: "app".to_owned(), password: "s3cret".into() }),
             trust_store: None,
             key_store: None,
+            key_files: None,
+            idle: mq::IdleRule::default(),
             secret_version: String::new(),
         }
     }
@@ -210,7 +221,12 @@ mod tests {
         access.endpoint.ccdt_url = Some("file:///opt/mqm/files/ccdt.json".to_owned());
         access.key_store = Some(r#"{"p12":"AQI=","password":"s3cret"}"#.into());
         let mut tls = |cipher_spec| {
-            access.endpoint.tls = Tls::On { key_store_ref: None, trust_store_ref: None, cipher_spec };
+            access.endpoint.tls = Tls::On {
+                key_store_ref: None,
+                trust_store_ref: None,
+                cipher_spec,
+                opening: Default::default(),
+            };
             login(&access, &Settings::default())
         };
         assert!(tls(None).is_ok());
@@ -236,7 +252,12 @@ mod tests {
     fn tls_has_one_key_repository_in_a_file_of_its_own() {
         let settings = Settings::default();
         let mut access = access();
-        access.endpoint.tls = Tls::On { key_store_ref: None, trust_store_ref: None, cipher_spec: None };
+        access.endpoint.tls = Tls::On {
+            key_store_ref: None,
+            trust_store_ref: None,
+            cipher_spec: None,
+            opening: Default::default(),
+        };
         assert!(refused(&access).contains("key repository"));
         access.trust_store = Some(r#"{"p12":"AQI=","password":"s3cret","certificateLabel":"app"}"#.into());
         let wanted = login(&access, &settings).unwrap();
@@ -255,5 +276,38 @@ mod tests {
         let error = login(&access, &settings).unwrap_err();
         assert!(matches!(error, BrokerError::AuthenticationFailed { .. }), "{error:?}");
         assert!(!error.to_string().contains("BEGIN"), "{error}");
+    }
+
+    #[test]
+    fn a_file_is_opened_by_what_the_target_names_and_text_by_itself() {
+        let mut access = access();
+        let opening = Opening { certificate_label: Some("app".to_owned()), ..Opening::default() };
+        let store = |name: &str| SecretRef::SecretsManager(name.to_owned()).into();
+        access.endpoint.tls = Tls::On {
+            key_store_ref: Some(store("mq/keys")),
+            trust_store_ref: None,
+            cipher_spec: None,
+            opening: opening.clone(),
+        };
+        access.key_files = Some(KeyFiles {
+            store: Arc::new(b"\0CMS".to_vec().into()),
+            stash: None,
+            password: Some("s3cret".into()),
+            certificate_label: opening.certificate_label.clone(),
+        });
+        let wanted = login(&access, &Settings::default()).unwrap();
+        let repository = wanted.key_repository().unwrap();
+        assert!(repository.password.is_some());
+        assert_eq!(repository.certificate_label.as_deref(), Some("app"));
+        let text = Access {
+            key_files: None,
+            key_store: Some(r#"{"p12":"AQI=","password":"s3cret"}"#.into()),
+            ..access.clone()
+        };
+        assert!(refused(&text).contains("ssl.stashRef"));
+        if let Tls::On { trust_store_ref, .. } = &mut access.endpoint.tls {
+            *trust_store_ref = Some(store("mq/other"));
+        }
+        assert!(refused(&access).contains("not in both"));
     }
 }

@@ -9,7 +9,8 @@ use std::time::{Duration, Instant};
 
 use clock::Deadline;
 use connection_cap::{Admitted, ConnectionCap, Permit, Shelf};
-use mq::{Access, BrokerError, BrokerKind, Endpoint, PoolReport};
+use libmqm_sys::{MQRC_CHANNEL_NOT_AVAILABLE, MQRC_MAX_CONNS_LIMIT_REACHED};
+use mq::{Access, BrokerError, BrokerKind, Endpoint, IdleRule, PoolReport};
 
 use crate::channel_table::{self, NoPromise};
 use crate::errors::During;
@@ -19,7 +20,7 @@ use crate::mqi::{Connection, Library, LoadError, Login, Refusal, Route};
 use crate::session::{Failure, Idle, PROBE, Session, Told};
 use crate::settings::Settings;
 use crate::tls::{TlsInUse, TlsLease};
-use crate::worker::{Belongings, NoAnswer, Worker};
+use crate::worker::{Belongings, Closing, NoAnswer, Worker};
 
 /// How long to wait before a second attempt to connect; later ones wait twice as long each.
 const FIRST_DELAY: Duration = Duration::from_millis(500);
@@ -31,11 +32,16 @@ const TLS_WAIT: Duration = Duration::from_secs(2);
 pub(crate) struct Key {
     endpoint: Endpoint,
     secret_version: String,
+    pub(crate) idle: IdleRule,
 }
 
 impl Key {
     fn of(access: &Access) -> Self {
-        Self { endpoint: access.endpoint.clone(), secret_version: access.secret_version.clone() }
+        Self {
+            endpoint: access.endpoint.clone(),
+            secret_version: access.secret_version.clone(),
+            idle: access.idle,
+        }
     }
 
     fn target(&self) -> String {
@@ -54,6 +60,8 @@ pub(crate) struct Pools {
     tls: Arc<TlsInUse>,
     library: Arc<Mutex<Option<&'static Library>>>,
     shelf: Arc<IdleShelf>,
+    /// Those that are not kept.
+    closing: Arc<Closing>,
 }
 
 /// The idle ones, the least recently used first, and whose the others are.
@@ -69,6 +77,14 @@ struct Connections {
 impl IdleShelf {
     fn lock(&self) -> MutexGuard<'_, Connections> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl IdleShelf {
+    /// Ends the idle connections to the same queue manager, whoever they belong to: they take
+    /// places that a request needs now.
+    fn end_at(&self, key: &Key) {
+        self.lock().idle.retain(|idle| idle.key.target() != key.target());
     }
 }
 
@@ -153,7 +169,14 @@ impl Pools {
         let shelf = Arc::new(IdleShelf::default());
         let weak: Weak<IdleShelf> = Arc::downgrade(&shelf);
         cap.add(weak);
-        Arc::new(Self { settings, cap, tls: TlsInUse::of_process(), library: Arc::default(), shelf })
+        Arc::new(Self {
+            settings,
+            cap,
+            tls: TlsInUse::of_process(),
+            library: Arc::default(),
+            shelf,
+            closing: Arc::default(),
+        })
     }
 
     pub(crate) fn settings(&self) -> &Settings {
@@ -208,6 +231,9 @@ impl Pools {
                 Ok(begun) => return Ok(begun),
                 Err(error) => error,
             };
+            if has_too_many_connections(&error) {
+                self.shelf.end_at(&key);
+            }
             if !is_worth_another_attempt(&error) || delay >= retry_until.remaining() {
                 return Err(tried(error, attempts, started.elapsed()));
             }
@@ -296,7 +322,8 @@ impl Pools {
         let (library, settings) = (Arc::clone(&self.library), self.settings.clone());
         let login = wanted.with_key_repository_of(tls.as_ref());
         let connect = move |belongings| open(&library, &settings, &login, belongings);
-        let connected = Worker::start(connect, Belongings::new(permit, tls), deadline).await;
+        let closing = (key.idle == IdleRule::Close).then(|| Arc::clone(&self.closing));
+        let connected = Worker::start(connect, Belongings::new(permit, tls), closing, deadline).await;
         let result = match connected {
             Ok(Ok(connected)) => Ok(connected),
             Ok(Err(error)) => Err(error.into_error(wanted.queue_manager())),
@@ -349,6 +376,11 @@ impl Pools {
             }
             tokio::time::sleep(Duration::from_millis(20)).await;
         }
+    }
+
+    /// Waits until the connections that are not kept have ended, but not beyond `deadline`.
+    pub(crate) async fn settle(&self, deadline: Deadline) {
+        self.closing.settle(deadline).await;
     }
 
     /// Ends the idle connections of any target that are past use.
@@ -421,6 +453,14 @@ fn is_worth_another_attempt(error: &BrokerError) -> bool {
     // A library that is missing does not appear.
     let is_missing = error.cause().is_some_and(|cause| cause.is::<LoadError>());
     error.is_transient() && !is_missing
+}
+
+/// Whether the channel or the queue manager has as many connections as it may.
+fn has_too_many_connections(error: &BrokerError) -> bool {
+    let refusal = error.cause().and_then(|cause| cause.downcast_ref::<Refusal>());
+    refusal.is_some_and(|refusal| {
+        matches!(refusal.reason, MQRC_CHANNEL_NOT_AVAILABLE | MQRC_MAX_CONNS_LIMIT_REACHED)
+    })
 }
 
 /// As the last of several attempts; the caller learns how many there were.

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use clock::{Deadline, Moment};
 use libmqm_sys as mqi;
-use mq::BrokerError;
+use mq::{BrokerError, IdleRule};
 use tokio::sync::oneshot;
 
 use crate::errors::{During, Uncommitted};
@@ -157,10 +157,14 @@ impl Session {
         Ok(self.worker.begin(job)?)
     }
 
-    /// Keeps the connection for the next request. No unit of work may be open on it.
+    /// Keeps the connection for the next request, or ends it if its target's rule says so. No unit
+    /// of work may be open on it.
     pub(crate) fn finish(self) {
         let Self { worker, queue_manager, pools, in_use, .. } = self;
         let key = in_use.end();
+        if key.idle == IdleRule::Close {
+            return;
+        }
         let idle = Idle { key, since: Instant::now(), last_used: Moment::now(), worker, queue_manager };
         pools.keep(idle);
     }

@@ -6,9 +6,10 @@
 //! permit until it does return, so that it counts against the cap, and nobody waits for it beyond
 //! the deadline. A connection that cannot be ended keeps its permit for good.
 
+use std::convert::Infallible;
 use std::fmt;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, mpsc};
+use std::sync::{Arc, Mutex, PoisonError, mpsc};
 use std::thread;
 
 use clock::Deadline;
@@ -25,6 +26,31 @@ pub(crate) struct Worker {
     jobs: mpsc::Sender<Job>,
     /// Raised when nobody waits any more, for jobs that make many calls.
     abandoned: Arc<AtomicBool>,
+    /// Resolves when the thread has ended. It goes to `closing` when this end is dropped.
+    ended: Option<Ended>,
+    closing: Option<Arc<Closing>>,
+}
+
+type Ended = oneshot::Receiver<Infallible>;
+
+/// Threads whose connections end, and which somebody waits for.
+#[derive(Debug, Default)]
+pub(crate) struct Closing(Mutex<Vec<Ended>>);
+
+impl Closing {
+    /// Waits until they have ended, but not beyond `deadline`.
+    pub(crate) async fn settle(&self, deadline: Deadline) {
+        let threads = std::mem::take(&mut *self.0.lock().unwrap_or_else(PoisonError::into_inner));
+        for thread in threads {
+            // The sender is dropped when the thread ends.
+            if deadline.run(thread).await.is_err() {
+                tracing::warn!(
+                    event_type = "connection.not_closed",
+                    "a connection to IBM MQ did not end before the response"
+                );
+            }
+        }
+    }
 }
 
 /// Why there is no answer.
@@ -60,13 +86,14 @@ impl Occupied for Belongings {
 impl Worker {
     /// Starts a thread that makes a connection, and waits for it until `deadline`. `connect` runs
     /// on the thread and gives the connection, which has the belongings, with what the caller is
-    /// told of it.
+    /// told of it. With `closing` somebody waits there for the thread's end.
     ///
     /// # Errors
     /// If no thread could be had, or the connection did not come in time.
     pub(crate) async fn start<T, E>(
         connect: impl FnOnce(Belongings) -> Result<(Connection, T), E> + Send + 'static,
         belongings: Belongings,
+        closing: Option<Arc<Closing>>,
         deadline: Deadline,
     ) -> Result<Result<(Self, T), E>, NoAnswer>
     where
@@ -75,21 +102,27 @@ impl Worker {
     {
         let (jobs, queue) = mpsc::channel::<Job>();
         let (answer, answered) = oneshot::channel();
-        let body = move || match connect(belongings) {
-            // If nobody waits for it any more, the channel is closed, and the loop ends at once.
-            Ok((connection, told)) => {
-                let _ = answer.send(Ok(told));
-                for job in queue {
-                    job(&connection);
+        let (end, ended) = oneshot::channel::<Infallible>();
+        let body = move || {
+            // Dropped after the connection, which has ended then.
+            let _end = end;
+            match connect(belongings) {
+                // If nobody waits for it any more, the channel is closed, and the loop ends at
+                // once.
+                Ok((connection, told)) => {
+                    let _ = answer.send(Ok(told));
+                    for job in queue {
+                        job(&connection);
+                    }
                 }
-            }
-            Err(error) => {
-                let _ = answer.send(Err(error));
+                Err(error) => {
+                    let _ = answer.send(Err(error));
+                }
             }
         };
         thread::Builder::new().name("ibm-mq".to_owned()).spawn(body).map_err(|_| NoAnswer::Gone)?;
         let told = wait_for(answered, deadline).await?;
-        Ok(told.map(|told| (Self { jobs, abandoned: Arc::default() }, told)))
+        Ok(told.map(|told| (Self { jobs, abandoned: Arc::default(), ended: Some(ended), closing }, told)))
     }
 
     /// Whether the worker has been given up; for jobs that take long.
@@ -135,6 +168,9 @@ pub(crate) async fn wait_for<T>(answer: oneshot::Receiver<T>, deadline: Deadline
 impl Drop for Worker {
     fn drop(&mut self) {
         self.abandoned.store(true, Ordering::SeqCst);
+        if let (Some(closing), Some(ended)) = (&self.closing, self.ended.take()) {
+            closing.0.lock().unwrap_or_else(PoisonError::into_inner).push(ended);
+        }
     }
 }
 

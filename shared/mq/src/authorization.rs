@@ -4,6 +4,7 @@ use crate::inline::AllowedTargets;
 use crate::profile::Profile;
 use crate::reach::Reach;
 use crate::secret_ref::SecretRef;
+use crate::store_ref::StoreRef;
 use crate::target::{AuthSpec, SslSpec, Target, TargetError, TargetSpec};
 
 /// The question whether a caller may use `target`, which came of `inline` over `profile`.
@@ -103,14 +104,14 @@ impl Authorization<'_> {
         Ok(())
     }
 
-    /// The secrets that the request itself names.
+    /// The secrets that the request itself names. It can name no objects.
     fn named_secrets(&self) -> impl Iterator<Item = &SecretRef> {
         let auth = self.inline.auth.as_ref();
         let ssl = self.inline.ssl.as_ref();
         let named = [
             auth.and_then(|auth| auth.password_ref.as_ref()),
-            ssl.and_then(|ssl| ssl.key_store_ref.as_ref()),
-            ssl.and_then(|ssl| ssl.trust_store_ref.as_ref()),
+            ssl.and_then(|ssl| ssl.key_store_ref.as_ref()).and_then(StoreRef::secret),
+            ssl.and_then(|ssl| ssl.trust_store_ref.as_ref()).and_then(StoreRef::secret),
         ];
         named.into_iter().flatten()
     }

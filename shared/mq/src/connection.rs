@@ -1,8 +1,10 @@
 //! All that a broker needs to connect.
 
 use std::fmt;
+use std::sync::Arc;
 
-use secrecy::SecretString;
+use secrecy::{SecretSlice, SecretString};
+use serde::{Deserialize, Serialize};
 
 use crate::target::Endpoint;
 
@@ -13,6 +15,30 @@ pub struct Credentials {
     pub user: String,
     /// Shown by no `Debug` or log line.
     pub password: SecretString,
+}
+
+/// What becomes of a connection when its request ends.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum IdleRule {
+    /// It is kept for the next request with the same target.
+    #[default]
+    Keep,
+    /// It ends before the response is sent, so that no function that is frozen holds it (IBM MQ).
+    Close,
+}
+
+/// The files of a key repository of IBM MQ, and what opens it. Shown by no `Debug` or log line.
+#[derive(Clone, Debug)]
+pub struct KeyFiles {
+    /// The CMS or PKCS#12 file.
+    pub store: Arc<SecretSlice<u8>>,
+    /// The stash file that belongs to it.
+    pub stash: Option<Arc<SecretSlice<u8>>>,
+    /// In place of a stash file.
+    pub password: Option<SecretString>,
+    /// The client's own certificate.
+    pub certificate_label: Option<String>,
 }
 
 /// An [`Endpoint`] with its secrets in hand.
@@ -26,6 +52,10 @@ pub struct Access {
     pub trust_store: Option<SecretString>,
     /// A client certificate with its key, in PEM.
     pub key_store: Option<SecretString>,
+    /// IBM MQ: the key repository, if its secret or its object is the file itself.
+    pub key_files: Option<KeyFiles>,
+    /// The rule of the target's profile.
+    pub idle: IdleRule,
     /// Names the versions of all secrets above; a rotated secret is a different connection.
     pub secret_version: String,
 }

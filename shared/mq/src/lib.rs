@@ -22,6 +22,7 @@ mod header_value;
 mod headers;
 mod host_pattern;
 mod inline;
+mod key_repository;
 mod message;
 mod moving;
 mod names;
@@ -33,6 +34,7 @@ mod properties;
 mod reach;
 mod report;
 mod secret_ref;
+mod store_ref;
 mod target;
 mod template;
 mod time;
@@ -50,20 +52,21 @@ pub use command::{
     ExplicitMessage, Large, MaxMessages, MessageSize, MqProps, Payload, Persistence, Priority,
     ProduceCommand, ProduceSource, RateLimit, Selector, Transaction, TxSize, WaitSeconds,
 };
-pub use connection::{Access, Credentials};
+pub use connection::{Access, Credentials, IdleRule, KeyFiles};
 pub use content::{ContentSeed, CorrelId, Outgoing, OutgoingMessage};
 pub use error::{BrokerError, BrokerReply, Cause};
 pub use exchange::{Exchange, ExchangeName, RoutingKey};
 pub use header_value::{Decimal, Float32, Float64, HeaderValue};
 pub use headers::{HeaderName, Headers};
 pub use inline::{AllowedTargets, InlineTargets, InlineTargetsError};
+pub use key_repository::Opening;
 pub use message::{
     BodyAsText, Death, MessageBody, MessageId, ReceivedMessage, StoredBody, Unreadable, WithStoredBody,
 };
 pub use moving::{Considered, Destination, MaxMoves, MoveCommand, MoveReport, Stay};
 pub use names::{
-    BodyText, CcdtUrl, ChannelName, CipherSpec, ProfileName, QueueManagerName, QueueName, SelectorExpression,
-    UserName,
+    BodyText, CcdtUrl, CertificateLabel, ChannelName, CipherSpec, ProfileName, QueueManagerName, QueueName,
+    SelectorExpression, UserName,
 };
 pub use optional::or_default;
 pub use origin::PasswordOrigin;
@@ -74,6 +77,7 @@ pub use properties::{
 pub use reach::Reach;
 pub use report::{Consumed, DepthReport, Latency, PoolReport, ProduceReport, TestReport, TestStep};
 pub use secret_ref::SecretRef;
+pub use store_ref::{ObjectRef, StoreRef};
 pub use target::{AuthSpec, BrokerKind, Endpoint, SslSpec, Target, TargetError, TargetSpec, Tls};
 pub use template::{Template, TemplateError};
 pub use time::Time;

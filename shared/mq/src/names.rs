@@ -21,6 +21,10 @@ text!(
     CipherSpec, 1..=32, is_of_a_cipher_spec, "must consist of letters, digits and _"
 );
 text!(
+    /// The label of a certificate in a key repository of IBM MQ (MQ_CERT_LABEL_LENGTH).
+    CertificateLabel, 1..=64, not_control, "must not contain control characters"
+);
+text!(
     /// Where a client channel definition table is; in profiles only.
     CcdtUrl, 1..=2048, not_control, "must not contain control characters"
 );

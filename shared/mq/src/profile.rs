@@ -5,6 +5,7 @@ use wildmatch::WildMatch;
 
 use crate::address::{Address, ConnName};
 use crate::command::BackoutRule;
+use crate::connection::IdleRule;
 use crate::exchange::Exchange;
 use crate::names::QueueName;
 use crate::target::TargetSpec;
@@ -29,6 +30,9 @@ pub struct Profile {
     /// What becomes of messages past a backout threshold.
     #[serde(default)]
     pub backout: BackoutRule,
+    /// What becomes of connections when requests end.
+    #[serde(default)]
+    pub idle_connections: IdleRule,
 }
 
 impl Profile {

@@ -102,10 +102,11 @@ pub struct TestReport {
 }
 
 impl TestReport {
-    /// Whether the broker refused the user, the password or the certificate.
+    /// Whether the broker refused the user, the password or the certificate, or TLS failed.
     #[must_use]
     pub fn is_login_refused(&self) -> bool {
-        self.steps.iter().any(|step| step.name == "authenticate" && step.ok == Some(false))
+        let is_of_secrets = |step: &TestStep| ["tls", "authenticate"].contains(&step.name);
+        self.steps.iter().any(|step| is_of_secrets(step) && step.ok == Some(false))
     }
 }
 

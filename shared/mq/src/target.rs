@@ -8,15 +8,19 @@ use serde::{Deserialize, Serialize};
 use crate::address::{Address, ConnName};
 use crate::authorization::Authorization;
 use crate::command::BackoutRule;
+use crate::connection::IdleRule;
 use crate::exchange::{Exchange, ExchangeName, RoutingKey};
 use crate::inline::AllowedTargets;
+use crate::key_repository::{self, Opening};
 use crate::names::{
-    CcdtUrl, ChannelName, CipherSpec, QueueManagerName, QueueName, UserName, is_of_an_ibm_name,
+    CcdtUrl, CertificateLabel, ChannelName, CipherSpec, QueueManagerName, QueueName, UserName,
+    is_of_an_ibm_name,
 };
 use crate::origin::PasswordOrigin;
 use crate::profile::Profile;
 use crate::reach::Reach;
 use crate::secret_ref::SecretRef;
+use crate::store_ref::StoreRef;
 
 /// The product behind a target. A target that does not say is IBM MQ, as the contract has it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
@@ -64,9 +68,12 @@ pub struct TargetSpec {
 #[expect(missing_docs, reason = "`Target` in openapi.yaml describes each member")]
 pub struct SslSpec {
     pub enabled: Option<bool>,
-    pub key_store_ref: Option<SecretRef>,
-    pub trust_store_ref: Option<SecretRef>,
+    pub key_store_ref: Option<StoreRef>,
+    pub trust_store_ref: Option<StoreRef>,
     pub cipher_spec: Option<CipherSpec>,
+    pub stash_ref: Option<StoreRef>,
+    pub store_password_ref: Option<SecretRef>,
+    pub certificate_label: Option<CertificateLabel>,
 }
 
 /// The member `auth` of a [`TargetSpec`]: a user, and where the password is kept.
@@ -85,9 +92,16 @@ pub enum Tls {
     /// Plain TCP.
     Off,
     /// TLS with the server's certificate verified. `key_store_ref` holds the client certificate;
-    /// `trust_store_ref` replaces the system's authorities; `cipher_spec` is IBM MQ's.
+    /// `trust_store_ref` replaces the system's authorities; `cipher_spec` and `opening` are IBM
+    /// MQ's.
     #[expect(missing_docs, reason = "the variant's description names its fields")]
-    On { key_store_ref: Option<SecretRef>, trust_store_ref: Option<SecretRef>, cipher_spec: Option<String> },
+    On {
+        key_store_ref: Option<StoreRef>,
+        trust_store_ref: Option<StoreRef>,
+        cipher_spec: Option<String>,
+        #[serde(default, skip_serializing_if = "Opening::is_empty")]
+        opening: Opening,
+    },
 }
 
 /// Everything that identifies a connection, but for the versions of its secrets.
@@ -132,6 +146,9 @@ pub struct Target {
     /// The profile's rule for messages past a backout threshold.
     #[serde(default)]
     pub backout: BackoutRule,
+    /// The profile's rule for connections when requests end.
+    #[serde(default)]
+    pub idle_connections: IdleRule,
 }
 
 impl fmt::Display for Target {
@@ -184,8 +201,11 @@ impl Target {
         if inline.ccdt_url.is_some() {
             return Err(TargetError::invalid("/target/ccdtUrl", "is allowed in profiles only"));
         }
+        key_repository::check_request(inline.ssl.as_ref())?;
+        key_repository::check_profile(base)?;
         let backout = profile.map(|profile| profile.backout).unwrap_or_default();
-        let target = Self { backout, ..merge(base, inline).complete(inline)? };
+        let idle_connections = profile.map(|profile| profile.idle_connections).unwrap_or_default();
+        let target = Self { backout, idle_connections, ..merge(base, inline).complete(inline)? };
         Authorization { profile, inline, target: &target, allowed }.check()?;
         Ok(target)
     }
@@ -228,7 +248,7 @@ impl Target {
 }
 
 impl TargetError {
-    fn invalid(pointer: &'static str, detail: &str) -> Self {
+    pub(crate) fn invalid(pointer: &'static str, detail: &str) -> Self {
         Self::Invalid { pointer, detail: detail.to_owned() }
     }
 }
@@ -248,12 +268,7 @@ fn merge(base: &TargetSpec, over: &TargetSpec) -> TargetSpec {
         channel: over.channel.clone().or_else(|| base.channel.clone()),
         conn_name: over.conn_name.clone().or_else(|| base.conn_name.clone()),
         ccdt_url: if over.conn_name.is_some() { None } else { base.ccdt_url.clone() },
-        ssl: Some(SslSpec {
-            enabled: ssl(over).enabled.or(ssl(base).enabled),
-            key_store_ref: ssl(over).key_store_ref.or(ssl(base).key_store_ref),
-            trust_store_ref: ssl(over).trust_store_ref.or(ssl(base).trust_store_ref),
-            cipher_spec: ssl(over).cipher_spec.or(ssl(base).cipher_spec),
-        }),
+        ssl: Some(key_repository::merge(ssl(base), ssl(over))),
         auth: Some(AuthSpec {
             user: auth(over).user.or(auth(base).user),
             password_ref: auth(over).password_ref.or(auth(base).password_ref),
@@ -295,6 +310,11 @@ impl TargetSpec {
                 key_store_ref: ssl.key_store_ref,
                 trust_store_ref: ssl.trust_store_ref,
                 cipher_spec: ssl.cipher_spec.map(String::from),
+                opening: Opening {
+                    stash_ref: ssl.stash_ref,
+                    password_ref: ssl.store_password_ref,
+                    certificate_label: ssl.certificate_label.map(String::from),
+                },
             }
         } else {
             Tls::Off
@@ -310,8 +330,16 @@ impl TargetSpec {
             password_ref: auth.password_ref,
         };
         let (password_origin, reach) = (PasswordOrigin::default(), Reach::default());
-        let backout = BackoutRule::default();
-        Ok(Target { endpoint, queue: self.queue, exchange, password_origin, reach, backout })
+        let (backout, idle_connections) = (BackoutRule::default(), IdleRule::default());
+        Ok(Target {
+            endpoint,
+            queue: self.queue,
+            exchange,
+            password_origin,
+            reach,
+            backout,
+            idle_connections,
+        })
     }
 
     /// The exchange with its routing key. A target names a queue or an exchange.

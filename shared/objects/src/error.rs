@@ -10,6 +10,13 @@ use retry::{Retry, Retryable};
 pub enum ObjectError {
     #[error("object {key} does not exist")]
     Missing { key: String },
+    /// It may also not exist: S3 says so only to those who may list the bucket.
+    #[error("access to object {key} is denied")]
+    Denied {
+        key: String,
+        #[source]
+        source: Box<dyn Error + Send + Sync>,
+    },
     /// The object there now is not the one whose beginning was read.
     #[error("object {key} was replaced while it was being read")]
     Replaced { key: String },
@@ -29,7 +36,8 @@ impl Retryable for ObjectError {
     fn retry(&self) -> Retry {
         match self {
             // A replaced object is read from its beginning by the next attempt.
-            Self::Replaced { .. } | Self::Storage { .. } => Retry::Later,
+            // A right may be granted meanwhile.
+            Self::Replaced { .. } | Self::Denied { .. } | Self::Storage { .. } => Retry::Later,
             Self::Missing { .. } | Self::TooLarge { .. } | Self::Elsewhere { .. } => Retry::Never,
         }
     }
@@ -42,6 +50,7 @@ impl ObjectError {
     {
         match error.raw_response().map(|response| response.status().as_u16()) {
             Some(404) => Self::Missing { key: key.to_owned() },
+            Some(403) => Self::Denied { key: key.to_owned(), source: error.into() },
             Some(412) => Self::Replaced { key: key.to_owned() },
             _ => Self::broken(key, error),
         }

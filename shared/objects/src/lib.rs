@@ -20,6 +20,7 @@ pub use uri::uri_of;
 use std::collections::{BTreeMap, HashSet};
 
 use aws_sdk_s3::Client;
+use aws_sdk_s3::operation::get_object::GetObjectOutput;
 use aws_sdk_s3::primitives::ByteStream;
 
 /// The bucket.
@@ -130,21 +131,28 @@ impl Objects {
     pub async fn get_to_replace(&self, key: &str, limit: usize) -> Result<(Vec<u8>, String), ObjectError> {
         let request = self.client.get_object().bucket(&self.bucket).key(key);
         let mut object = request.send().await.map_err(|error| ObjectError::of(key, error))?;
-        let too_large = || ObjectError::TooLarge { key: key.to_owned(), limit };
-        let length =
-            object.content_length.and_then(|length| usize::try_from(length).ok()).unwrap_or_default();
-        if length > limit {
-            return Err(too_large());
-        }
-        let mut bytes = Vec::with_capacity(length);
-        while let Some(frame) = object.body.next().await {
-            let frame = frame.map_err(|error| ObjectError::broken(key, error))?;
-            if bytes.len().saturating_add(frame.len()) > limit {
-                return Err(too_large());
-            }
-            bytes.extend_from_slice(&frame);
-        }
+        let bytes = whole(&mut object, key, limit).await?;
         Ok((bytes, object.e_tag.unwrap_or_default()))
+    }
+
+    /// Reads a version of an object, or the latest one, with what tells it from others: its version
+    /// where the bucket keeps versions, and its ETag where it does not.
+    ///
+    /// # Errors
+    /// As for [`get`](Self::get).
+    pub async fn get_version(
+        &self,
+        key: &str,
+        version: Option<&str>,
+        limit: usize,
+    ) -> Result<(Vec<u8>, String), ObjectError> {
+        let request = self.client.get_object().bucket(&self.bucket).key(key);
+        let request = request.set_version_id(version.map(str::to_owned));
+        let mut object = request.send().await.map_err(|error| ObjectError::of(key, error))?;
+        let bytes = whole(&mut object, key, limit).await?;
+        // Objects that were written before the bucket kept versions have this one in common.
+        let version = object.version_id.filter(|version| version != "null");
+        Ok((bytes, version.or(object.e_tag).unwrap_or_default()))
     }
 
     /// Writes an object of that media type. Repeated with the same bytes, it changes nothing.
@@ -166,4 +174,22 @@ impl Objects {
         let request = self.client.put_object().bucket(&self.bucket).key(key).body(body);
         request.send().await.map(drop).map_err(|error| ObjectError::of(key, error))
     }
+}
+
+/// The body of an object, of at most `limit` bytes.
+async fn whole(object: &mut GetObjectOutput, key: &str, limit: usize) -> Result<Vec<u8>, ObjectError> {
+    let too_large = || ObjectError::TooLarge { key: key.to_owned(), limit };
+    let length = object.content_length.and_then(|length| usize::try_from(length).ok()).unwrap_or_default();
+    if length > limit {
+        return Err(too_large());
+    }
+    let mut bytes = Vec::with_capacity(length);
+    while let Some(frame) = object.body.next().await {
+        let frame = frame.map_err(|error| ObjectError::broken(key, error))?;
+        if bytes.len().saturating_add(frame.len()) > limit {
+            return Err(too_large());
+        }
+        bytes.extend_from_slice(&frame);
+    }
+    Ok(bytes)
 }

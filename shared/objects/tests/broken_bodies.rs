@@ -1,5 +1,5 @@
 //! A body that breaks off is resumed where it broke, as long as the object is the same. No mock
-//! server breaks bodies off, so this one writes to its socket.
+//! server breaks bodies off or denies anything, so this one writes to its socket.
 
 #![allow(
     clippy::unwrap_used,
@@ -27,6 +27,8 @@ enum Answer {
     Altered,
     /// The object is another one by now.
     Replaced,
+    /// The caller may not read it.
+    Denied,
 }
 
 /// A server with one object. It gives the requests' heads when it has given its answers.
@@ -51,17 +53,19 @@ async fn server(answers: &'static [Answer]) -> (Objects, tokio::task::JoinHandle
                 Answer::BreakOff(bytes) => ("206 Partial Content", rest.len(), &rest[..*bytes]),
                 Answer::Whole | Answer::Altered => ("206 Partial Content", rest.len(), rest),
                 Answer::Replaced => ("412 Precondition Failed", 0, &[][..]),
+                Answer::Denied => ("403 Forbidden", 0, &[][..]),
             };
             let checksum = match answer {
                 Answer::Altered => "x-amz-checksum-crc32: AAAAAA==\r\n",
-                Answer::BreakOff(_) | Answer::Whole | Answer::Replaced => "",
+                Answer::BreakOff(_) | Answer::Whole | Answer::Replaced | Answer::Denied => "",
             };
             let said = format!(
                 "HTTP/1.1 {status}\r\ncontent-length: {length}\r\netag: \"1\"\r\n{checksum}connection: close\r\n\r\n"
             );
             stream.write_all(said.as_bytes()).await.unwrap();
-            stream.write_all(body).await.unwrap();
-            stream.shutdown().await.unwrap();
+            // A client that has seen enough is gone by now.
+            let _ = stream.write_all(body).await;
+            let _ = stream.shutdown().await;
             heads.push(head);
         }
         heads
@@ -119,4 +123,18 @@ async fn a_body_that_never_comes_is_given_up() {
     .await;
     assert!(matches!(read(&objects).await, Err(ObjectError::Storage { .. })));
     serving.await.unwrap();
+}
+
+#[tokio::test]
+async fn a_version_is_read_whole_or_said_to_be_denied_or_too_large() {
+    let (objects, serving) = server(&[Answer::Whole, Answer::Whole, Answer::Denied]).await;
+    let read = async |limit: usize| objects.get_version("mq/key.kdb", Some("v1"), limit).await;
+    let (bytes, version) = read(CONTENT.len()).await.unwrap();
+    assert_eq!((bytes.as_slice(), version.as_str()), (CONTENT, "\"1\""));
+    let too_large = read(CONTENT.len() - 1).await;
+    assert!(matches!(too_large, Err(ObjectError::TooLarge { .. })), "{too_large:?}");
+    let denied = read(CONTENT.len()).await;
+    assert!(matches!(denied, Err(ObjectError::Denied { .. })), "{denied:?}");
+    let heads = serving.await.unwrap();
+    assert!(heads.iter().all(|head| head.contains("versionid=v1")), "{heads:?}");
 }

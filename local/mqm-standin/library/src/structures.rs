@@ -44,6 +44,10 @@ versioned! {
         ClientConnOffset, ConnTag, SSLConfigPtr, ConnectionId, CCDTUrlPtr, ApplName, BalanceParmsPtr
     ];
     MQCSP, MQCSP_STRUC_ID, MQRC_CSP_ERROR: [Reserved3, Reserved4];
+    MQSCO, MQSCO_STRUC_ID, MQRC_SCO_ERROR: [
+        KeyResetCount, EncryptionPolicySuiteB, CertificateValPolicy, CertificateLabel, KeyRepoPasswordPtr,
+        HTTPSCertValidation
+    ];
     MQIMPO, MQIMPO_STRUC_ID, MQRC_IMPO_ERROR: [];
     MQSMPO, MQSMPO_STRUC_ID, MQRC_SMPO_ERROR: [];
     MQPD, MQPD_STRUC_ID, MQRC_PD_ERROR: [];

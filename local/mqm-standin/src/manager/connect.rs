@@ -31,6 +31,7 @@ impl State {
         }
         let instances = self.sessions.values().filter(|session| session.channel == request.channel).count();
         if channel.max_instances.is_some_and(|most| instances >= most) {
+            self.since_limit.refused += 1;
             return Err(Reason(mq::MQRC_CHANNEL_NOT_AVAILABLE));
         }
         let user = self.user(channel, request)?;
@@ -48,6 +49,7 @@ impl State {
                 work: Vec::new(),
             },
         );
+        self.since_limit.most = self.since_limit.most.max(self.sessions.len());
         let answer = Connected {
             queue_manager: name,
             connection_id,

@@ -24,7 +24,7 @@ pub(crate) use journal::Record;
 pub(crate) use put::expires;
 pub(crate) use queue::{Place, Queue, Search, Stored};
 pub(crate) use session::Session;
-pub(crate) use state::{Phase, State};
+pub(crate) use state::{Phase, SinceLimit, State};
 
 #[derive(Debug, thiserror::Error)]
 pub enum StartError {

@@ -27,7 +27,18 @@ pub(crate) struct State {
     pub(crate) queues: BTreeMap<Chars, Queue>,
     pub(crate) sessions: BTreeMap<u64, Session>,
     pub(crate) journal: Journal,
+    /// Since the limit of a channel was last set.
+    pub(crate) since_limit: SinceLimit,
     next: u64,
+}
+
+/// What connections came to.
+#[derive(Debug, Default)]
+pub(crate) struct SinceLimit {
+    /// The most that there were at a time.
+    pub(crate) most: usize,
+    /// How many were refused because their channel had as many as it admits.
+    pub(crate) refused: usize,
 }
 
 impl State {
@@ -38,6 +49,7 @@ impl State {
             queues: BTreeMap::new(),
             sessions: BTreeMap::new(),
             journal,
+            since_limit: SinceLimit::default(),
             next: 0,
         }
     }

@@ -1,7 +1,7 @@
 use std::time::{Duration, Instant};
 
 use ibm_mq::Settings;
-use mq::{Ack, AckMode, Broker as _, BrokerError, Deadline};
+use mq::{Ack, AckMode, Broker as _, BrokerError, Deadline, IdleRule};
 use serde_json::json;
 
 use crate::support::{QueueManager, bodies, consume, deadline, queue, texts};
@@ -61,6 +61,35 @@ async fn ten_clients_share_a_channel_that_admits_five() {
         }
     }
     assert_eq!(admitted, 5);
+}
+
+#[tokio::test]
+async fn a_connection_that_is_not_kept_has_ended_before_the_answer() {
+    let manager = QueueManager::start();
+    let mut client = manager.client();
+    client.access.idle = IdleRule::Close;
+    client.put("DEV.QUEUE.1", &texts(&["a"]), "a").await.unwrap();
+    client.broker.settle(deadline()).await;
+    assert_eq!((client.cap.open(), manager.connections()), (0, 0));
+    assert_eq!(bodies(&client.take("DEV.QUEUE.1", 1).await), ["a"]);
+    client.broker.depth(&client.access, &queue("NO.SUCH.QUEUE"), deadline()).await.unwrap_err();
+    client.broker.settle(deadline()).await;
+    assert_eq!((client.cap.open(), manager.connections()), (0, 0));
+}
+
+#[tokio::test]
+async fn an_idle_connection_makes_room_in_its_channel_for_one_of_another_user() {
+    let manager = QueueManager::start();
+    let client = manager.client();
+    let mut other = client.access.clone();
+    other.secret_version = "2".to_owned();
+    manager.control(&json!({"channel_limit": {"channel": "DEV.APP.SVRCONN", "instances": 1}}));
+    for access in [&client.access, &other, &client.access] {
+        client.broker.depth(access, &queue("DEV.QUEUE.1"), deadline()).await.unwrap();
+    }
+    let (most, refused) = manager.since_limit();
+    assert_eq!(most, 1);
+    assert!(refused >= 2, "{refused}");
 }
 
 #[tokio::test]

@@ -106,6 +106,8 @@ impl QueueManager {
             credentials: Some(Credentials { user: "app".to_owned(), password: "passw0rd".into() }),
             trust_store: None,
             key_store: None,
+            key_files: None,
+            idle: mq::IdleRule::default(),
             secret_version: "1".to_owned(),
         }
     }

@@ -4,6 +4,7 @@
 
 mod exchanges;
 mod grants;
+mod key_repositories;
 mod reach;
 
 use mq::{Address, ConnName, InlineTargets, Profile, Target, TargetError, TargetSpec, Tls};

@@ -20,7 +20,12 @@ use crate::support::{access, after, queue, soon, works_again};
 fn over_tls(host: &str, port: u16, tls: TlsConfig, version: &str) -> Access {
     let mut access = access();
     access.endpoint.addresses = vec![Address { host: host.to_owned(), port }];
-    access.endpoint.tls = Tls::On { key_store_ref: None, trust_store_ref: None, cipher_spec: None };
+    access.endpoint.tls = Tls::On {
+        key_store_ref: None,
+        trust_store_ref: None,
+        cipher_spec: None,
+        opening: Default::default(),
+    };
     Access {
         trust_store: tls.trust_store,
         key_store: tls.key_store,

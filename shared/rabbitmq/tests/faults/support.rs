@@ -69,6 +69,8 @@ pub(crate) fn access_at(addresses: &[(&str, u16)]) -> Access {
         credentials: Some(Credentials { user, password: SecretString::from(password) }),
         trust_store: None,
         key_store: None,
+        key_files: None,
+        idle: mq::IdleRule::default(),
         secret_version: "1".to_owned(),
     }
 }

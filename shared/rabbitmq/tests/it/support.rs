@@ -60,6 +60,8 @@ pub(crate) fn access_at(addresses: &[(&str, u16)]) -> Access {
         }),
         trust_store: None,
         key_store: None,
+        key_files: None,
+        idle: mq::IdleRule::default(),
         secret_version: "1".to_owned(),
     }
 }

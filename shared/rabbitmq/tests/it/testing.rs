@@ -79,7 +79,12 @@ async fn the_step_that_fails_is_named() {
     );
 
     let mut tls = access_at(&[(&uri.authority.host, uri.authority.port)]);
-    tls.endpoint.tls = Tls::On { key_store_ref: None, trust_store_ref: None, cipher_spec: None };
+    tls.endpoint.tls = Tls::On {
+        key_store_ref: None,
+        trust_store_ref: None,
+        cipher_spec: None,
+        opening: Default::default(),
+    };
     let report = rabbit.test(&tls, Some(&bench.queue), soon()).await;
     assert_eq!(outline(&report), ["resolve", "connect", "tls!TLS_FAILED", "authenticate-", "openQueue-"]);
 }

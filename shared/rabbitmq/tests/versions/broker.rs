@@ -148,6 +148,8 @@ fn access(port: u16) -> Access {
         credentials: Some(Credentials { user: USER.to_owned(), password: SecretString::from(PASSWORD) }),
         trust_store: None,
         key_store: None,
+        key_files: None,
+        idle: mq::IdleRule::default(),
         secret_version: "1".to_owned(),
     }
 }

@@ -1,5 +1,7 @@
 //! MQCONN, MQCONNX, MQDISC.
 
+use std::path::Path;
+
 use libmqm_sys as mq;
 use mqm_standin::protocol::{Chars, Connect, ConnectionName, Reason};
 
@@ -156,7 +158,8 @@ unsafe fn route(cno: &Borrowed<mq::MQCNO>, queue_manager: &Chars) -> Result<Rout
     }
     if version >= mq::MQCD_VERSION_7 && !Chars::from_field(&bytes(&cd.SSLCipherSpec)).is_blank() {
         // There is no TLS here, and a connection without must not look like one with it.
-        return Err(Reason(mq::MQRC_SSL_INITIALIZATION_ERROR));
+        // SAFETY: as above.
+        return Err(unsafe { refused_tls(cno) });
     }
     let long = Chars::from_field(&bytes(&cd.ConnectionName));
     let short = Chars::from_field(&bytes(&cd.ShortConnectionName));
@@ -167,6 +170,35 @@ unsafe fn route(cno: &Borrowed<mq::MQCNO>, queue_manager: &Chars) -> Result<Rout
 /// A channel to the addresses of a connection name.
 fn by(channel: &Chars, name: &str) -> Route {
     ConnectionName::list(name).into_iter().map(|address| (channel.clone(), address)).collect()
+}
+
+/// Why there is no TLS connection: the key repository cannot be opened, or only that there is no
+/// TLS here. Its content is not read.
+///
+/// # Safety
+///
+/// What `cno` refers to is there.
+unsafe fn refused_tls(cno: &Borrowed<mq::MQCNO>) -> Reason {
+    let no_tls = Reason(mq::MQRC_SSL_INITIALIZATION_ERROR);
+    let pointer = cno.value.SSLConfigPtr.cast_const().cast();
+    // SAFETY: the caller says so.
+    let Some(at) = (unsafe { locate(pointer, cno.value.SSLConfigOffset, cno.start()) }) else {
+        return no_tls;
+    };
+    // SAFETY: as above.
+    let sco = match unsafe { Borrowed::read(at.cast_mut().cast::<mq::MQSCO>()) } {
+        Ok(sco) => sco.value,
+        Err(reason) => return reason,
+    };
+    let repository = Chars::from_field(&bytes(&sco.KeyRepository)).to_string();
+    let file = Path::new(&repository);
+    // The name of a CMS key database may go without its `.kdb`.
+    let is_there = file.is_file() || file.with_extension("kdb").is_file();
+    let is_open = sco.KeyRepoPasswordLength > 0 || file.with_extension("sth").is_file();
+    match is_there && is_open {
+        true => no_tls,
+        false => Reason(mq::MQRC_KEY_REPOSITORY_ERROR),
+    }
 }
 
 /// `MQSERVER`: channel, transport and connection name, with slashes between them. Without it,

@@ -1,0 +1,86 @@
+//! Key repositories that are objects of S3, read whole and remembered like secrets.
+
+use std::sync::Arc;
+
+use clock::Remembered;
+use mq::{Deadline, ObjectRef};
+use objects::{ObjectError, Objects};
+
+use crate::secrets::{REMEMBERED, Secret, Unusable, Value};
+
+/// The largest object that is read. A key repository with all public authorities has a third of it.
+const LARGEST: usize = 1024 * 1024;
+/// More objects than processes of IBM's client have key repositories; a further one is read each
+/// time.
+const MAX_REMEMBERED: usize = 8;
+/// The most that they take in memory.
+pub(crate) const MEMORY: usize = MAX_REMEMBERED * LARGEST;
+
+/// Objects of any bucket that the function may read, behind a cache.
+#[derive(Debug)]
+pub(crate) struct KeyObjects {
+    s3: aws_sdk_s3::Client,
+    remembered: Remembered<ObjectRef, Secret>,
+}
+
+/// Why an object is no key repository.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum NoObject {
+    #[error("does not exist")]
+    Missing,
+    /// Without the right to list the bucket, S3 also says so of an object that does not exist.
+    #[error("does not exist, or mq-access may not read it (parameter KeyRepositoryObjects)")]
+    Denied,
+    #[error("is larger than 1 MiB, the most that a key repository may have")]
+    TooLarge,
+    #[error("cannot be read from S3 now, or its bucket is in another region")]
+    Unavailable,
+}
+
+impl NoObject {
+    fn of(error: &ObjectError) -> Self {
+        match error {
+            ObjectError::Missing { .. } => Self::Missing,
+            ObjectError::Denied { .. } => Self::Denied,
+            ObjectError::TooLarge { .. } => Self::TooLarge,
+            ObjectError::Replaced { .. } | ObjectError::Elsewhere { .. } | ObjectError::Storage { .. } => {
+                Self::Unavailable
+            }
+        }
+    }
+}
+
+impl KeyObjects {
+    pub(crate) fn new(s3: aws_sdk_s3::Client) -> Self {
+        Self { s3, remembered: Remembered::new(REMEMBERED, MAX_REMEMBERED) }
+    }
+
+    /// The object's bytes, and which version of it they are.
+    pub(crate) async fn read(&self, object: &ObjectRef, deadline: Deadline) -> Result<Secret, Unusable> {
+        if let Some(known) = self.remembered.get(object) {
+            return Ok(known);
+        }
+        let bucket = Objects::new(self.s3.clone(), object.bucket().to_owned());
+        let read = deadline.run(bucket.get_version(object.key(), object.version(), LARGEST)).await;
+        let read = read.unwrap_or_else(|elapsed| {
+            Err(ObjectError::Storage { key: object.key().to_owned(), source: elapsed.into() })
+        });
+        let (bytes, version) = read.map_err(|error| {
+            let why = NoObject::of(&error);
+            let error: &(dyn std::error::Error + 'static) = &error;
+            tracing::error!(event_type = "key_repository.unreadable", %object, error, "an object cannot be read");
+            Unusable::Object { object: object.clone(), why }
+        })?;
+        let secret = Secret { value: Value::Bytes(Arc::new(bytes.into())), version };
+        self.remembered.put(object.clone(), secret.clone());
+        Ok(secret)
+    }
+
+    pub(crate) fn has(&self, object: &ObjectRef) -> bool {
+        self.remembered.get(object).is_some()
+    }
+
+    pub(crate) fn forget(&self, object: &ObjectRef) {
+        self.remembered.forget(object);
+    }
+}

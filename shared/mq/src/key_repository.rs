@@ -1,0 +1,103 @@
+//! IBM MQ's key repository in a profile: which file, and what opens it.
+//!
+//! A key store or a trust store that is a secret of text has everything in it. One that is the file
+//! itself, a binary secret or an object of S3, needs a stash file or a password beside it. Only
+//! profiles name such files: a request's secrets are granted one by one, and objects are not.
+
+use serde::{Deserialize, Serialize};
+
+use crate::secret_ref::SecretRef;
+use crate::store_ref::StoreRef;
+use crate::target::{BrokerKind, SslSpec, TargetError, TargetSpec};
+
+/// What opens a key repository whose store is the file itself.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Opening {
+    /// The stash file.
+    pub stash_ref: Option<StoreRef>,
+    /// The password, in place of a stash file.
+    pub password_ref: Option<SecretRef>,
+    /// The label of the client's own certificate.
+    pub certificate_label: Option<String>,
+}
+
+impl Opening {
+    /// Whether there is nothing beside the store.
+    #[must_use]
+    pub const fn is_empty(&self) -> bool {
+        self.stash_ref.is_none() && self.password_ref.is_none() && self.certificate_label.is_none()
+    }
+}
+
+/// What a request may not say of TLS.
+pub(crate) fn check_request(ssl: Option<&SslSpec>) -> Result<(), TargetError> {
+    let Some(ssl) = ssl else { return Ok(()) };
+    let is_object = |store: &Option<StoreRef>| store.as_ref().is_some_and(StoreRef::is_object);
+    let objects = [
+        ("/target/ssl/keyStoreRef", is_object(&ssl.key_store_ref)),
+        ("/target/ssl/trustStoreRef", is_object(&ssl.trust_store_ref)),
+    ];
+    if let Some((pointer, _)) = objects.into_iter().find(|(_, is_object)| *is_object) {
+        return Err(TargetError::invalid(pointer, "may be an object of S3 in profiles only"));
+    }
+    match opening_members(ssl).into_iter().find(|(_, is_there)| *is_there) {
+        Some((pointer, _)) => Err(TargetError::invalid(pointer, "is allowed in profiles only")),
+        None => Ok(()),
+    }
+}
+
+/// The members of a request over those of its profile. What opens the profile's store does not open
+/// a store of the request's.
+pub(crate) fn merge(base: SslSpec, over: SslSpec) -> SslSpec {
+    let names_store = over.key_store_ref.is_some() || over.trust_store_ref.is_some();
+    let opening = if names_store { SslSpec::default() } else { base.clone() };
+    SslSpec {
+        enabled: over.enabled.or(base.enabled),
+        key_store_ref: over.key_store_ref.or(base.key_store_ref),
+        trust_store_ref: over.trust_store_ref.or(base.trust_store_ref),
+        cipher_spec: over.cipher_spec.or(base.cipher_spec),
+        stash_ref: opening.stash_ref,
+        store_password_ref: opening.store_password_ref,
+        certificate_label: opening.certificate_label,
+    }
+}
+
+/// Checks what only a profile can name.
+pub(crate) fn check_profile(base: &TargetSpec) -> Result<(), TargetError> {
+    let Some(ssl) = &base.ssl else { return Ok(()) };
+    let fault = |pointer: &str, detail: &str| {
+        Err(TargetError::Profile(format!("names a key repository wrongly: {pointer} {detail}")))
+    };
+    let stores = [
+        ("/target/ssl/keyStoreRef", ssl.key_store_ref.as_ref()),
+        ("/target/ssl/trustStoreRef", ssl.trust_store_ref.as_ref()),
+    ];
+    let has_store = stores.iter().any(|(_, store)| store.is_some());
+    let object = stores.into_iter().find(|(_, store)| store.is_some_and(StoreRef::is_object));
+    let opening = opening_members(ssl).into_iter().find(|(_, is_there)| *is_there);
+    match (base.broker.unwrap_or_default(), object, opening) {
+        (BrokerKind::RabbitMq, Some((pointer, _)), _) => {
+            fault(pointer, "must be a secret for rabbitmq, with PEM in it")
+        }
+        (BrokerKind::RabbitMq, None, Some((pointer, _))) => fault(pointer, "is for ibmmq only"),
+        (BrokerKind::IbmMq, _, Some((pointer, _))) if !has_store => {
+            fault(pointer, "goes with keyStoreRef or trustStoreRef only")
+        }
+        (BrokerKind::IbmMq, Some((pointer, _)), _)
+            if ssl.stash_ref.is_none() && ssl.store_password_ref.is_none() =>
+        {
+            fault(pointer, "is an object of S3, which needs stashRef or storePasswordRef beside it")
+        }
+        _ => Ok(()),
+    }
+}
+
+/// The members that open a store, and whether they are there.
+fn opening_members(ssl: &SslSpec) -> [(&'static str, bool); 3] {
+    [
+        ("/target/ssl/stashRef", ssl.stash_ref.is_some()),
+        ("/target/ssl/storePasswordRef", ssl.store_password_ref.is_some()),
+        ("/target/ssl/certificateLabel", ssl.certificate_label.is_some()),
+    ]
+}
