@@ -73,6 +73,12 @@ impl Functions {
     /// Seals a batch of these chunks, whose objects the test stores. The payload's notification
     /// makes the chunker announce them.
     async fn seal(&self, metadata: &PayloadMetadata, chunks: &[Chunk]) {
+        self.seal_quietly(metadata, chunks).await;
+        self.put(metadata, b"[]".to_vec()).await;
+    }
+
+    /// The same without a payload, so that nobody announces the chunks.
+    async fn seal_quietly(&self, metadata: &PayloadMetadata, chunks: &[Chunk]) {
         self.begin(metadata).await;
         let sealed = chunks.iter().map(|chunk| SealedChunk {
             index: chunk.index(),
@@ -93,7 +99,6 @@ impl Functions {
         };
         let outcome = self.database.seal(metadata.batch_id, Generation::FIRST, &seal).await.unwrap();
         assert_eq!(outcome, SealOutcome::Sealed(BatchStatus::Processing));
-        self.put(metadata, b"[]".to_vec()).await;
     }
 
     /// Announces a chunk once more.
@@ -215,6 +220,30 @@ async fn a_batch_whose_only_chunk_is_gone_is_failed() {
         error.starts_with("cannot read the chunk's object: ") && error.ends_with(" does not exist"),
         "{error}"
     );
+}
+
+#[tokio::test]
+async fn an_event_that_names_another_object_gives_no_chunk_up() {
+    let functions = Functions::open().await;
+    let (batch, other) = (batch(MediaType::Json), batch(MediaType::Json));
+    let cut = chunks(&batch, 1);
+    functions.seal_quietly(&batch, &cut).await;
+    let ready = functions.ready(&cut[0], &batch);
+    let elsewhere = functions.ready(&chunks(&other, 1)[0], &other).chunk_uri;
+    let later = ready.chunk_uri.replace("/1/", "/2/");
+    for (chunk_uri, status) in [
+        (elsewhere, "PENDING"),
+        ("s3://other/chunks/1".to_owned(), "PENDING"),
+        (later, "PENDING"),
+        (ready.chunk_uri.clone(), "FAILED"),
+    ] {
+        let named = ChunkReady { chunk_uri: chunk_uri.clone(), ..ready.clone() };
+        let event = chunk_event(&origin(&batch), named, Timestamp::now()).unwrap();
+        let event = message("m-1", &serde_json::to_string(&event).unwrap());
+        let handled = json!({"batchItemFailures": []});
+        assert_eq!(functions.invoke(DEAD_LETTER, &event).await.unwrap(), handled, "{chunk_uri}");
+        assert_eq!(attempts(batch.batch_id).await[0].0, status, "{chunk_uri}");
+    }
 }
 
 /// Makes the database refuse to let the chunker begin, for a reason of its own. The function of

@@ -16,6 +16,8 @@ pub enum DeadLetterError {
     Notice(#[from] UnknownNotice),
     #[error(transparent)]
     Payload(#[from] PayloadError),
+    #[error("the event names {0}, which is not its chunk's object")]
+    OtherObject(String),
     #[error("the batch was never accepted")]
     NotAccepted,
     #[error("database error")]
@@ -25,7 +27,7 @@ pub enum DeadLetterError {
 impl Retryable for DeadLetterError {
     fn retry(&self) -> Retry {
         match self {
-            Self::Json(_) | Self::NotAccepted => Retry::Never,
+            Self::Json(_) | Self::OtherObject(_) | Self::NotAccepted => Retry::Never,
             Self::Event(error) => error.retry(),
             Self::Notice(error) => error.retry(),
             Self::Payload(error) => error.retry(),

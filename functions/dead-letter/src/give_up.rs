@@ -23,8 +23,12 @@ const LOST_DETAIL: &str = "its payload is no longer in storage; send the product
 const NO_ATTEMPT_NOTED: &str = "its processing failed repeatedly, and no attempt could note why";
 
 impl DeadLetter {
-    /// Gives up a chunk. Idempotent by its place and generation.
+    /// Gives up a chunk. Idempotent by its place and generation. An event that names another object
+    /// says nothing about the chunk, whose own event may still come.
     pub(crate) async fn give_up_chunk(&self, chunk: &ChunkReady) -> Result<(), DeadLetterError> {
+        if self.objects.key(&chunk.chunk_uri).and_then(|key| chunk.cut_in(key)).is_none() {
+            return Err(DeadLetterError::OtherObject(chunk.chunk_uri.clone()));
+        }
         let given_up = self
             .database
             .fail_chunk(chunk.batch_id, chunk.generation, chunk.chunk_index, NO_ATTEMPT_NOTED)

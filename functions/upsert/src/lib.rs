@@ -22,7 +22,6 @@ use std::time::{Duration, SystemTime};
 use catalog::{Database, WriteOutcome};
 use ingestion::batch::ChunkResult;
 use ingestion::chunk::{Chunk, ChunkId, ChunkReady, decode};
-use ingestion::payload::generation_of_chunk;
 use objects::Objects;
 use publisher::Publisher;
 use retry::{Retry, Retryable as _};
@@ -134,13 +133,10 @@ impl Upsert {
         tracing::warn!(event_type = "chunk.attempt_not_noted", error, "the failed attempt was not noted");
     }
 
-    /// Reads the chunk that an event announces, and checks that it is the right one. The object of
-    /// a replayed chunk may be of an earlier generation.
+    /// Reads the chunk that an event announces, and checks that it is the right one.
     async fn read_chunk(&self, ready: &ChunkReady) -> Result<Chunk, UpsertError> {
         let ChunkReady { batch_id, generation, chunk_index, ref chunk_uri, .. } = *ready;
-        let of_this_chunk = |key| Some((key, generation_of_chunk(key, batch_id, chunk_index)?));
-        let found = self.objects.key(chunk_uri).and_then(of_this_chunk);
-        let found = found.filter(|(_, cut_in)| *cut_in <= generation);
+        let found = self.objects.key(chunk_uri).and_then(|key| Some((key, ready.cut_in(key)?)));
         let (key, cut_in) = found.ok_or_else(|| UpsertError::OtherObject(chunk_uri.clone()))?;
         let chunk = decode(&self.objects.get(key, MAX_FILE).await?)?;
         if chunk.id() == ChunkId::of(batch_id, cut_in, chunk_index) {

@@ -3,6 +3,7 @@ use uuid::Uuid;
 
 use super::{ChunkId, Generation};
 use crate::Cnpj;
+use crate::payload::generation_of_chunk;
 
 /// Says that a chunk is ready to be written. It is the data of an event, whose envelope has the
 /// tenant, the trace and the client's key. Unknown members are ignored, so that a newer sender may
@@ -28,5 +29,13 @@ impl ChunkReady {
     #[must_use]
     pub fn chunk_id(&self) -> ChunkId {
         ChunkId::of(self.batch_id, self.generation, self.chunk_index)
+    }
+
+    /// The generation under which an object holds this chunk; `None` if it is another object. That
+    /// of a replayed chunk may be of an earlier generation.
+    #[must_use]
+    pub fn cut_in(&self, key: &str) -> Option<Generation> {
+        let cut_in = generation_of_chunk(key, self.batch_id, self.chunk_index)?;
+        (cut_in <= self.generation).then_some(cut_in)
     }
 }
