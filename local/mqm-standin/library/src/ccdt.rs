@@ -48,8 +48,8 @@ fn port() -> u16 {
     1414
 }
 
-/// The channels and addresses that a table has for a queue manager, or for a group by `*NAME`, in the
-/// order in which they are tried: channels in alphabetical order, as if none had a weight.
+/// The channels and addresses that a table has for a queue manager, or for a group by `*NAME`, in
+/// the order in which they are tried: channels in alphabetical order, as if none had a weight.
 pub(crate) fn find(url: &str, queue_manager: &Chars) -> Result<Vec<(Chars, ConnectionName)>, Reason> {
     let table = read(url).ok_or(Reason(mq::MQRC_CCDT_URL_ERROR))?;
     let name = queue_manager.to_string();
