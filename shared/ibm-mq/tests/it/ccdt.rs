@@ -53,7 +53,12 @@ fn by(url: &str, access: &Access) -> Access {
 
 /// The same with `ssl.enabled`.
 fn with_tls(mut access: Access) -> Access {
-    access.endpoint.tls = Tls::On { key_store_ref: None, trust_store_ref: None, cipher_spec: None };
+    access.endpoint.tls = Tls::On {
+        key_store_ref: None,
+        trust_store_ref: None,
+        cipher_spec: None,
+        opening: Default::default(),
+    };
     access.key_store = Some(r#"{"p12": "AQI=", "password": "s3cret"}"#.into());
     access
 }
