@@ -185,16 +185,6 @@ async fn shown(
     })
 }
 
-async fn tested(stand: &Stand) -> Row {
-    let target = stand.site.request(&stand.queue, json!({}));
-    let answer = stand.gateway.post("/connections/test", &target).await;
-    Row::new("connection test: steps that succeed", &answer, |answer| {
-        let steps = answer["steps"].as_array().unwrap().iter().filter(|step| step["ok"] == true);
-        let names: Vec<_> = steps.map(|step| step["name"].as_str().unwrap()).collect();
-        (names.join(" "), names.contains(&"resolve"))
-    })
-}
-
 /// The lines that show a fact.
 async fn rows(fact: Fact, stand: &Stand) -> Vec<Row> {
     match fact {
@@ -254,7 +244,6 @@ async fn rows(fact: Fact, stand: &Stand) -> Vec<Row> {
                 .await,
             ]
         }
-        Fact::ResolvesNames => vec![tested(stand).await],
     }
 }
 

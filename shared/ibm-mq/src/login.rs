@@ -287,7 +287,7 @@ mod tests {
             key_store_ref: Some(store("mq/keys")),
             trust_store_ref: None,
             cipher_spec: None,
-            opening: opening.clone(),
+            opening: Box::new(opening.clone()),
         };
         access.key_files = Some(KeyFiles {
             store: Arc::new(b"\0CMS".to_vec().into()),

@@ -100,7 +100,7 @@ pub enum Tls {
         trust_store_ref: Option<StoreRef>,
         cipher_spec: Option<String>,
         #[serde(default, skip_serializing_if = "Opening::is_empty")]
-        opening: Opening,
+        opening: Box<Opening>,
     },
 }
 
@@ -310,11 +310,11 @@ impl TargetSpec {
                 key_store_ref: ssl.key_store_ref,
                 trust_store_ref: ssl.trust_store_ref,
                 cipher_spec: ssl.cipher_spec.map(String::from),
-                opening: Opening {
+                opening: Box::new(Opening {
                     stash_ref: ssl.stash_ref,
                     password_ref: ssl.store_password_ref,
                     certificate_label: ssl.certificate_label.map(String::from),
-                },
+                }),
             }
         } else {
             Tls::Off

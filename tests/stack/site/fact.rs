@@ -29,12 +29,10 @@ pub enum Fact {
     FractionsOfSeconds,
     /// A correlation id may be any bytes.
     BinaryCorrelationIds,
-    /// A connection test says whether the broker's name was resolved.
-    ResolvesNames,
 }
 
 impl Fact {
-    pub const ALL: [Self; 12] = [
+    pub const ALL: [Self; 11] = [
         Self::UnitsOfWork,
         Self::LooksRedeliver,
         Self::Selectors,
@@ -46,7 +44,6 @@ impl Fact {
         Self::DefaultContentType,
         Self::FractionsOfSeconds,
         Self::BinaryCorrelationIds,
-        Self::ResolvesNames,
     ];
 }
 
@@ -55,7 +52,7 @@ impl On {
     pub const fn has(self, fact: Fact) -> bool {
         let is_rabbitmq = matches!(self, Self::RabbitMq);
         match fact {
-            Fact::LooksRedeliver | Fact::DefaultContentType | Fact::ResolvesNames => is_rabbitmq,
+            Fact::LooksRedeliver | Fact::DefaultContentType => is_rabbitmq,
             Fact::UnitsOfWork
             | Fact::Selectors
             | Fact::Conversion

@@ -6,8 +6,9 @@ use super::PayloadMetadata;
 use crate::chunk::Generation;
 
 /// A batch's id: a UUID of version 7 (RFC 9562) whose time is that of the batch's receipt, which is
-/// the first claim's for a request, and whose other bits are a SHA-256 of the tenant, the client's key, the fingerprint and that time. All attempts
-/// of one request get the same id, and no other request does.
+/// the first claim's for a request, and whose other bits are a SHA-256 of the tenant, the client's
+/// key, the fingerprint and that time. All attempts of one request get the same id, and no other
+/// request does.
 #[must_use]
 pub fn batch_id(tenant_id: Uuid, idempotency_key: &str, fingerprint: &str, received_at: Timestamp) -> Uuid {
     let milliseconds = u64::try_from(received_at.as_millisecond()).unwrap_or_default();
