@@ -110,7 +110,7 @@ impl KeyRepository {
             }
             files.push(("key.sth", stash.to_vec()));
         }
-        let text = password.as_ref().map(|password| password.expose_secret());
+        let text = password.as_ref().map(SecretString::expose_secret);
         let identity = Identity::of(&files, text, certificate_label.as_deref());
         Ok(Self {
             name,
