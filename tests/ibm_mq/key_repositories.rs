@@ -110,7 +110,7 @@ async fn a_binary_secret_is_the_file_and_another_one_its_stash_file_or_password(
     let text = stores.profile(json!({"keyStoreRef": kdb, "stashRef": password})).await;
     stores.fails(&text, ("tls", "SECRET_UNREADABLE", "a stash file is binary")).await;
     let binary = stores.profile(json!({"keyStoreRef": kdb, "storePasswordRef": sth})).await;
-    stores.fails(&binary, ("authenticate", "SECRET_UNREADABLE", "has to be text")).await;
+    stores.fails(&binary, ("tls", "SECRET_UNREADABLE", "has to be text")).await;
     // Every operation says the same, not the test alone.
     let answer = stores.gateway.post("/queue/depth", &json!({"targetRef": binary})).await;
     answer.expect_problem(502, "AUTHENTICATION_FAILED");

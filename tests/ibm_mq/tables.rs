@@ -57,6 +57,9 @@ async fn a_table_that_is_missing_or_does_not_name_the_queue_manager_is_said() {
         let profile = access.profile_of(TENANT_A, &target).await;
         let answer = gateway.produce(Uuid::new_v4(), &on(&profile, texts(&["one"]))).await;
         refused(answer, 502, "BROKER_REJECTED", code);
+        let tested = gateway.post("/connections/test", &on(&profile, json!({}))).await.expect(200).json();
+        let (resolve, connect) = (&tested["steps"][0], &tested["steps"][1]);
+        assert_eq!((&resolve["skipped"], &connect["ok"]), (&json!(true), &json!(false)), "{tested}");
     }
     assert_eq!(manager.depth("DEV.QUEUE.1"), 0);
 }

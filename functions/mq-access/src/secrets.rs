@@ -80,6 +80,9 @@ pub enum Unusable {
     /// The same, if the profile names the password.
     #[error("neither the profile {} nor its secret names a user", .0.as_str())]
     NoUserInProfile(ProfileName),
+    /// One of those that TLS needs.
+    #[error(transparent)]
+    OfTls(Box<Self>),
 }
 
 impl Unusable {
@@ -89,17 +92,13 @@ impl Unusable {
             Self::Unreadable(_) | Self::Binary(_) | Self::NoFile(_) => "SECRET_UNREADABLE",
             Self::Object { .. } => "OBJECT_UNREADABLE",
             Self::NoUser { .. } | Self::NoUserInProfile(_) => "USER_REQUIRED",
+            Self::OfTls(unusable) => unusable.code(),
         }
     }
 
     /// The step of a connection test that it ends.
-    pub(crate) fn step(&self) -> &'static str {
-        match self {
-            Self::NoFile(_) | Self::Object { .. } => "tls",
-            Self::Unreadable(_) | Self::Binary(_) | Self::NoUser { .. } | Self::NoUserInProfile(_) => {
-                "authenticate"
-            }
-        }
+    pub(crate) const fn step(&self) -> &'static str {
+        if matches!(self, Self::OfTls(_)) { "tls" } else { "authenticate" }
     }
 }
 
@@ -113,6 +112,7 @@ impl From<Unusable> for Problem {
             | Unusable::Object { .. }
             | Unusable::NoUserInProfile(_) => Self::new(Reason::AuthenticationFailed, detail),
             Unusable::NoUser { target, .. } => Self::violation(format!("{target}/auth/user"), detail),
+            Unusable::OfTls(unusable) => (*unusable).into(),
         }
     }
 }

@@ -44,6 +44,10 @@ impl<'a> Files<'a> {
 
 impl Secrets {
     pub(crate) async fn stores(&self, endpoint: &Endpoint, deadline: Deadline) -> Result<Stores, Unusable> {
+        self.read_stores(endpoint, deadline).await.map_err(|unusable| Unusable::OfTls(Box::new(unusable)))
+    }
+
+    async fn read_stores(&self, endpoint: &Endpoint, deadline: Deadline) -> Result<Stores, Unusable> {
         let Tls::On { opening, .. } = &endpoint.tls else { return Ok(Stores::default()) };
         let files = Files::of(&endpoint.tls);
         // A file and its stash file are replaced together, so they are read together.

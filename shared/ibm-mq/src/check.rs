@@ -122,6 +122,10 @@ async fn run(
                 Some(mqi::MQRC_HOST_NOT_AVAILABLE | mqi::MQRC_Q_MGR_NOT_AVAILABLE) => {
                     at = look_up(log, &access.endpoint.addresses, deadline).await;
                 }
+                // A table may have no channel to it, and then the client went nowhere.
+                Some(mqi::MQRC_Q_MGR_NAME_ERROR) if access.endpoint.addresses.is_empty() => {
+                    at = Step::Connect;
+                }
                 // The client came so far.
                 Some(_) => {
                     let before = of_connecting(access).filter(|step| *step < at);
@@ -158,13 +162,16 @@ async fn look_up(log: &mut Log, addresses: &[Address], deadline: Deadline) -> St
     Step::Resolve
 }
 
-/// The steps that one call of the client goes through. A table of channels may ask for TLS as well,
-/// but the client does not say whether it did.
+/// The steps that one call of the client goes through, as far as they are known. A table of channels
+/// may ask for TLS as well, but the client does not say whether it did, nor which names it resolved.
 fn of_connecting(access: &Access) -> impl Iterator<Item = Step> {
     let is_plain = access.endpoint.tls == Tls::Off;
-    [Step::Resolve, Step::Connect, Step::Tls, Step::Authenticate]
-        .into_iter()
-        .filter(move |step| *step != Step::Tls || !is_plain)
+    let has_names = !access.endpoint.addresses.is_empty();
+    [Step::Resolve, Step::Connect, Step::Tls, Step::Authenticate].into_iter().filter(move |step| match step {
+        Step::Resolve => has_names,
+        Step::Tls => !is_plain,
+        _ => true,
+    })
 }
 
 /// Measures a round trip, asks the queue manager who it is, and opens the queue.

@@ -155,16 +155,22 @@ enum Kind {
 /// form of CMS key databases, so every other file is one unless it is known to be something else:
 /// the client says then that it cannot use it.
 fn kind(file: &[u8]) -> Result<Kind, Malformed> {
-    const OTHERS: [(&[u8], &str); 6] = [
-        (b"-----BEGIN ", "PEM"),
-        (b"{", "JSON, which has to be a secret of text"),
+    const OTHERS: [(&[u8], &str); 5] = [
         (b"\xFE\xED\xFE\xED", "a Java key store (JKS)"),
         (b"\xCE\xCE\xCE\xCE", "a Java key store (JCEKS)"),
         (b"PK\x03\x04", "a zip archive"),
+        (b"PK\x05\x06", "an empty zip archive"),
         (b"\x1F\x8B", "a gzip archive"),
     ];
     if file.is_empty() {
         return Err(Malformed::Kind("empty"));
+    }
+    if let Some(text) = as_text(file) {
+        return Err(Malformed::Kind(match text {
+            _ if text.contains("-----BEGIN ") => "PEM",
+            _ if text.starts_with('{') => "JSON, which has to be a secret of text",
+            _ => "text",
+        }));
     }
     if let Some((_, what)) = OTHERS.iter().find(|(start, _)| file.starts_with(start)) {
         return Err(Malformed::Kind(what));
@@ -180,6 +186,13 @@ fn kind(file: &[u8]) -> Result<Kind, Malformed> {
         true => Ok(Kind::Pkcs12),
         false => Err(Malformed::Kind("DER, but not PKCS#12")),
     }
+}
+
+/// A file that is text, without what may be before it.
+fn as_text(file: &[u8]) -> Option<&str> {
+    let text = std::str::from_utf8(file).ok()?.trim_start_matches('\u{FEFF}').trim_start();
+    let is_text = text.chars().all(|character| !character.is_control() || character.is_ascii_whitespace());
+    is_text.then_some(text)
 }
 
 impl fmt::Debug for KeyRepository {
@@ -319,7 +332,11 @@ mod tests {
             // A certificate in DER.
             (b"\x30\x82\x03\x00\x30\x82\x02\x00", "DER"),
             (b"\x30\x84\x03", "DER"),
-            (b"\x30", "DER"),
+            (b"\x30\x82", "DER"),
+            (b"\xEF\xBB\xBF\n-----BEGIN CERTIFICATE-----\n", "PEM"),
+            (b"Bag Attributes\n    friendlyName: app\n-----BEGIN PRIVATE KEY-----\n", "PEM"),
+            (b"<Error><Code>NoSuchKey</Code></Error>", "text"),
+            (b"PK\x05\x06\0\0", "zip"),
         ] {
             let error = KeyRepository::of_files(&files(file, Some(&[1]), None)).unwrap_err().to_string();
             assert!(error.contains(what) && error.contains(".kdb"), "{error}");

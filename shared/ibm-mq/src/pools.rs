@@ -81,10 +81,14 @@ impl IdleShelf {
 }
 
 impl IdleShelf {
-    /// Ends the idle connections to the same queue manager, whoever they belong to: they take
-    /// places that a request needs now.
-    fn end_at(&self, key: &Key) {
-        self.lock().idle.retain(|idle| idle.key.target() != key.target());
+    /// Ends the idle connections that take places which a request needs now, whoever they belong
+    /// to.
+    fn end_for(&self, key: &Key, full: Full) {
+        let is_on_it = |other: &Key| match full {
+            Full::Channel => other.endpoint.channel == key.endpoint.channel,
+            Full::QueueManager => true,
+        };
+        self.lock().idle.retain(|idle| idle.key.target() != key.target() || !is_on_it(&idle.key));
     }
 }
 
@@ -231,8 +235,8 @@ impl Pools {
                 Ok(begun) => return Ok(begun),
                 Err(error) => error,
             };
-            if has_too_many_connections(&error) {
-                self.shelf.end_at(&key);
+            if let Some(full) = Full::of(&error) {
+                self.shelf.end_for(&key, full);
             }
             if !is_worth_another_attempt(&error) || delay >= retry_until.remaining() {
                 return Err(tried(error, attempts, started.elapsed()));
@@ -455,12 +459,21 @@ fn is_worth_another_attempt(error: &BrokerError) -> bool {
     error.is_transient() && !is_missing
 }
 
-/// Whether the channel or the queue manager has as many connections as it may.
-fn has_too_many_connections(error: &BrokerError) -> bool {
-    let refusal = error.cause().and_then(|cause| cause.downcast_ref::<Refusal>());
-    refusal.is_some_and(|refusal| {
-        matches!(refusal.reason, MQRC_CHANNEL_NOT_AVAILABLE | MQRC_MAX_CONNS_LIMIT_REACHED)
-    })
+/// What has as many connections as it may.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Full {
+    Channel,
+    QueueManager,
+}
+
+impl Full {
+    fn of(error: &BrokerError) -> Option<Self> {
+        match error.cause().and_then(|cause| cause.downcast_ref::<Refusal>())?.reason {
+            MQRC_CHANNEL_NOT_AVAILABLE => Some(Self::Channel),
+            MQRC_MAX_CONNS_LIMIT_REACHED => Some(Self::QueueManager),
+            _ => None,
+        }
+    }
 }
 
 /// As the last of several attempts; the caller learns how many there were.

@@ -5,7 +5,7 @@ use crate::profile::Profile;
 use crate::reach::Reach;
 use crate::secret_ref::SecretRef;
 use crate::store_ref::StoreRef;
-use crate::target::{AuthSpec, SslSpec, Target, TargetError, TargetSpec};
+use crate::target::{AuthSpec, BrokerKind, SslSpec, Target, TargetError, TargetSpec};
 
 /// The question whether a caller may use `target`, which came of `inline` over `profile`.
 pub(crate) struct Authorization<'a> {
@@ -88,8 +88,12 @@ impl Authorization<'_> {
         let inline_auth = self.inline.auth.clone().unwrap_or_default();
         let inline_ssl = self.inline.ssl.clone().unwrap_or_default();
         let has = |auth: &AuthSpec| auth.password_ref.is_some() && inline_auth.password_ref.is_none();
-        let has_key = |ssl: &SslSpec| ssl.key_store_ref.is_some() && inline_ssl.key_store_ref.is_none();
-        base.auth.as_ref().is_some_and(has) || base.ssl.as_ref().is_some_and(has_key)
+        // IBM MQ's one key repository has the client's key, whichever member names it.
+        let is_repository = self.target.endpoint.broker == BrokerKind::IbmMq;
+        let names_key =
+            |ssl: &SslSpec| ssl.key_store_ref.is_some() || is_repository && ssl.trust_store_ref.is_some();
+        base.auth.as_ref().is_some_and(has)
+            || base.ssl.as_ref().is_some_and(|ssl| names_key(ssl) && !names_key(&inline_ssl))
     }
 
     /// Every secret that the request itself names has to be granted for every host that it goes to.

@@ -76,6 +76,13 @@ pub(crate) fn check_profile(base: &TargetSpec) -> Result<(), TargetError> {
     let has_store = stores.iter().any(|(_, store)| store.is_some());
     let object = stores.into_iter().find(|(_, store)| store.is_some_and(StoreRef::is_object));
     let opening = opening_members(ssl).into_iter().find(|(_, is_there)| *is_there);
+    let is_ibm_mq = base.broker.unwrap_or_default() == BrokerKind::IbmMq;
+    if is_ibm_mq && stores.iter().all(|(_, store)| store.is_some()) {
+        return fault("/target/ssl/trustStoreRef", "is beside keyStoreRef, and ibmmq has one key repository");
+    }
+    if is_ibm_mq && ssl.stash_ref.is_some() && ssl.store_password_ref.is_some() {
+        return fault("/target/ssl/storePasswordRef", "is beside stashRef, and one of them opens the file");
+    }
     match (base.broker.unwrap_or_default(), object, opening) {
         (BrokerKind::RabbitMq, Some((pointer, _)), _) => {
             fault(pointer, "must be a secret for rabbitmq, with PEM in it")

@@ -1,5 +1,8 @@
 //! Client channel definition tables in JSON, from a file.
 
+use std::fs::File;
+use std::io::{BufReader, Read as _};
+
 use mqm_standin::protocol::{Chars, ConnectionName, Reason};
 use serde::Deserialize;
 
@@ -82,9 +85,9 @@ pub(crate) fn find(url: &str, queue_manager: &Chars) -> Result<Vec<(Chars, Conne
 fn read(url: &str) -> Option<Table> {
     let url = url.trim();
     let path = url.strip_prefix("file://").unwrap_or(url);
-    let length = std::fs::metadata(path).ok()?.len();
-    let text = if length <= MAX_LENGTH { std::fs::read_to_string(path).ok()? } else { return None };
-    serde_json::from_str(&text).ok()
+    // What has no length, such as a device, has an end here too.
+    let file = File::open(path).ok()?;
+    serde_json::from_reader(BufReader::new(file.take(MAX_LENGTH))).ok()
 }
 
 #[cfg(test)]

@@ -55,6 +55,17 @@ fn a_profile_whose_key_repository_cannot_be_opened_is_at_fault() {
             "/target/ssl/trustStoreRef",
         ),
         (json!({"stashRef": "secret://mq/stash"}), "/target/ssl/stashRef"),
+        (
+            json!({"keyStoreRef": "secret://mq/keys", "trustStoreRef": "secret://mq/keys"}),
+            "/target/ssl/trustStoreRef",
+        ),
+        (
+            json!({
+                "keyStoreRef": "secret://mq/kdb", "stashRef": "secret://mq/stash",
+                "storePasswordRef": "secret://mq/password",
+            }),
+            "/target/ssl/storePasswordRef",
+        ),
         (json!({"storePasswordRef": "secret://mq/password"}), "/target/ssl/storePasswordRef"),
         (json!({"certificateLabel": "app"}), "/target/ssl/certificateLabel"),
     ] {
@@ -101,6 +112,18 @@ fn a_request_names_no_file() {
             Err(TargetError::Invalid { pointer, .. }) => assert_eq!(pointer, format!("/target/ssl/{member}")),
             other => panic!("{member}: {other:?}"),
         }
+    }
+}
+
+/// It has the client's key, and would be used for a host that the profile does not name.
+#[test]
+fn a_key_repository_goes_to_the_profile_s_hosts_only() {
+    for member in ["keyStoreRef", "trustStoreRef"] {
+        let ssl = json!({"enabled": true, member: "secret://mq/keys"});
+        let elsewhere = json!({"connName": "other.example.com(1414)"});
+        let refused = resolve(&ssl, elsewhere.clone()).unwrap_err();
+        assert!(matches!(refused, TargetError::NotAllowed(_)), "{member}: {refused:?}");
+        resolve(&json!({"enabled": false}), elsewhere).unwrap();
     }
 }
 
