@@ -49,7 +49,8 @@ async fn stays(function: &Function, body: &str) -> bool {
 fn chunk() -> String {
     let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../events/dead-letter/chunk.json");
     let event: Value = serde_json::from_slice(&std::fs::read(path).unwrap()).unwrap();
-    event["Records"][0]["body"].as_str().unwrap().to_owned()
+    let bucket = format!("s3://{}/", variable("PAYLOAD_BUCKET"));
+    event["Records"][0]["body"].as_str().unwrap().replace("s3://payloads/", &bucket)
 }
 
 /// The news of a payload of a batch that is final.
