@@ -162,8 +162,9 @@ async fn look_up(log: &mut Log, addresses: &[Address], deadline: Deadline) -> St
     Step::Resolve
 }
 
-/// The steps that one call of the client goes through, as far as they are known. A table of channels
-/// may ask for TLS as well, but the client does not say whether it did, nor which names it resolved.
+/// The steps that one call of the client goes through, as far as they are known. A table of
+/// channels may ask for TLS as well, but the client does not say whether it did, nor which names it
+/// resolved.
 fn of_connecting(access: &Access) -> impl Iterator<Item = Step> {
     let is_plain = access.endpoint.tls == Tls::Off;
     let has_names = !access.endpoint.addresses.is_empty();
