@@ -140,10 +140,7 @@ impl Secrets {
         let endpoint = &target.endpoint;
         let password = self.text(endpoint.password_ref.as_ref(), deadline).await?;
         let credentials = login(endpoint, &target.password_origin, password.as_ref())?;
-        let Stores { trust_store, key_store, key_files, version } = match &endpoint.tls {
-            Tls::Off => Stores::default(),
-            Tls::On { .. } => self.stores(endpoint, deadline).await?,
-        };
+        let Stores { trust_store, key_store, key_files, version } = self.stores(endpoint, deadline).await?;
         let password_version = password.map(|password| password.version).unwrap_or_default();
         Ok(Access {
             endpoint: endpoint.clone(),

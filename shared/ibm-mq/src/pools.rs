@@ -78,11 +78,8 @@ impl IdleShelf {
     fn lock(&self) -> MutexGuard<'_, Connections> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
-}
 
-impl IdleShelf {
-    /// Ends the idle connections that take places which a request needs now, whoever they belong
-    /// to.
+    /// Ends idle connections, also those of other targets, to make room for one with this key.
     fn end_for(&self, key: &Key, full: Full) {
         let is_on_it = |other: &Key| match full {
             Full::Channel => other.endpoint.channel == key.endpoint.channel,
