@@ -4,17 +4,18 @@
 use std::collections::BTreeSet;
 use std::time::{Duration, Instant};
 
-use mq::{Access, Broker as _, BrokerError, Outgoing, ProduceFailure, QueueName, UnitOfWork};
+use mq::{Access, Broker as _, BrokerError, Deadline, Outgoing, ProduceFailure, QueueName, UnitOfWork};
 use rabbitmq::{RabbitMq, Settings};
 
 use crate::observer::Observer;
 use crate::report::{kind, outcome, row, timed};
 use crate::support::{COMMIT, PLENTY, after, consume, ids, messages, produce, queue, soon, works_again};
 
-/// How many messages are published, and at what pace: for 8.8 s, so that a fault meets the
-/// publishing even if an administrator's command takes seconds to start.
-const PUBLISHED: i64 = 4_400;
-const PACE: i64 = 500;
+/// How many messages are published, and at what pace: for 44 s, so that a fault meets the publishing
+/// even where an administrator's command takes long to start, as it does on a busy machine.
+const PUBLISHED: i64 = 8_800;
+const PACE: i64 = 200;
+const PUBLISHING: Duration = Duration::from_secs((PUBLISHED / PACE).unsigned_abs());
 /// How many messages there are to consume, and how many of them are in hand.
 const STORED: i64 = 20;
 const IN_HAND: i64 = 10;
@@ -62,15 +63,14 @@ impl Victims {
     }
 
     /// Publishes until `blow` has its effect, then commits, and then uses the connection that was
-    /// idle. `blow` says when it struck; each operation has `patience` milliseconds from then on.
+    /// idle, with `patience` milliseconds each. `blow` says when it struck.
     pub(crate) async fn suffer(self, patience: u64, blow: impl Future<Output = Instant>) -> Aftermath {
         let Self { fault, rabbit, access, publishing, consuming, outgoing, unit } = self;
         let (failure, took) = {
-            // The deadline is set when the blow falls, because nobody knows how long an
-            // administrator takes.
+            // Nobody knows when the blow falls, so there is time enough for all messages.
             let (strike, mut struck) = tokio::sync::watch::channel(None);
             let publish = async {
-                let deadline = after(9_000 + patience);
+                let deadline = Deadline::after(PUBLISHING + Duration::from_millis(patience));
                 let result = produce(&rabbit, &access, &publishing, &outgoing, 0, deadline).await;
                 (result.expect_err("the fault met the publishing"), Instant::now())
             };
