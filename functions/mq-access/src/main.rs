@@ -34,7 +34,7 @@ async fn serve() -> Result<(), Error> {
     let store = records(&sdk, dynamodb, table, results_bucket, "mq-access");
     let ibm_mq = Settings { library, data_path: Some(data_path), ..Settings::default() };
     let brokers = Brokers::new(connection_cap, ibm_mq);
-    let exhausted = brokers.exhausted();
+    let exhausted = brokers.exhausted(TO_ANSWER);
     let mq_access = MqAccess::new(store, Secrets::new(&sdk), brokers);
     let mq_access = if uploads.is_empty() {
         mq_access
@@ -45,13 +45,9 @@ async fn serve() -> Result<(), Error> {
     let requests = run(service_fn(async |event: LambdaEvent<WorkOrder>| {
         Ok::<_, Error>(mq_access.handle(event.payload, event.context.deadline()).await)
     }));
-    // No request could reach a broker here any more, so none is harmed by the end.
-    let useless = async {
-        exhausted.await;
-        tokio::time::sleep(TO_ANSWER).await;
-    };
     tokio::select! {
         ended = requests => ended,
-        () = useless => Err("no connection can be opened any more, since all were left open".into()),
+        // No request could reach a broker here any more, so none is harmed by the end.
+        () = exhausted => Err("no connection can be opened any more, since all were left open or hang".into()),
     }
 }

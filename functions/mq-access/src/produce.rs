@@ -4,10 +4,10 @@ use std::time::Duration;
 
 use api::{Problem, Reply};
 use gateway::{from_produce, from_store};
-use idempotency::{Execution, LeftBehind, Outcome, Place, WriteOutcome};
+use idempotency::{Execution, LeftBehind, Outcome, Place, Progress, StoreError, WriteOutcome};
 use mq::{
     Access, BrokerError, ContentSeed, Deadline, MessageId, Outgoing, ProduceCommand, ProduceFailure,
-    ReadyToPut, Target,
+    ReadyToPut, Target, Unconfirmed,
 };
 use tokio::sync::watch;
 use tokio::time::{Instant, MissedTickBehavior};
@@ -49,11 +49,12 @@ impl MqAccess {
         if let Some(access) = &renewed {
             connected = connect(&ready, access, &outgoing).await;
         }
-        let connected = match connected {
+        let mut connected = match connected {
             Ok(connected) => connected,
             Err(error) => return Err(self.not_connected(execution, error, count).await),
         };
-        let execution = &self.arrived(&ready.target, execution, connected.cluster()).await?;
+        let arrived = self.arrived(&ready.target, execution, connected.cluster()).await?;
+        let execution = &self.found(connected.as_mut(), (execution, arrived), count, ready.deadline).await?;
         let from = execution.progress.done;
         let confirmed = watch::Sender::new(from);
         let produced = tokio::select! {
@@ -70,6 +71,32 @@ impl MqAccess {
             }
             Err(failure) => Err(self.not_put(&ready, execution, failure, count).await),
         }
+    }
+
+    /// The execution as it goes on behind what its predecessors turned out to have put. That is there
+    /// once if there was one of them. Of several, one that stood still may put it a second time.
+    async fn found(
+        &self,
+        connected: &mut (dyn ReadyToPut + '_),
+        (before, mut execution): (&Execution, Execution),
+        count: u64,
+        deadline: Deadline,
+    ) -> Result<Execution, Problem> {
+        let progress = execution.progress;
+        let Some(unconfirmed) = unconfirmed(before, progress) else { return Ok(execution) };
+        let done = connected.find(unconfirmed, deadline).await;
+        let progress = match execution.earlier_attempts() {
+            1 => progress.found(done, count),
+            _ => progress.advanced(done, 0),
+        };
+        match self.store.checkpoint(&execution, progress).await {
+            Ok(WriteOutcome::Applied) => {}
+            Ok(WriteOutcome::Fenced) => return Err(taken_over()),
+            // The next attempt finds it, too.
+            Err(error) => unwritten(&error),
+        }
+        execution.progress = progress;
+        Ok(execution)
     }
 
     /// Takes the execution to the place that the broker turned out to be. Messages that an earlier
@@ -133,17 +160,29 @@ impl MqAccess {
             match self.store.checkpoint(execution, execution.progress.advanced(done, 0)).await {
                 Ok(WriteOutcome::Applied) => {}
                 Ok(WriteOutcome::Fenced) => return,
-                Err(error) => {
-                    let error: &dyn std::error::Error = &error;
-                    tracing::warn!(
-                        event_type = "idempotency.unavailable",
-                        error,
-                        "cannot write a checkpoint"
-                    );
-                }
+                Err(error) => unwritten(&error),
             }
         }
     }
+}
+
+/// What attempts before an execution may have put at its place, where it begins with `progress`.
+fn unconfirmed(before: &Execution, progress: Progress) -> Option<Unconfirmed> {
+    let (from, is_here) = (progress.done, progress.in_doubt > 0);
+    // Before the first checkpoint nobody notes where the messages are put.
+    let is_unnoted = before.whereabouts.place.is_none() && before.progress.done == 0;
+    match (is_here, is_unnoted) {
+        (true, _) => Some(Unconfirmed { from, most: progress.in_doubt, is_here }),
+        (false, true) if before.progress.in_doubt > 0 => {
+            Some(Unconfirmed { from, most: before.progress.in_doubt, is_here })
+        }
+        (false, _) => None,
+    }
+}
+
+fn unwritten(error: &StoreError) {
+    let error: &dyn std::error::Error = error;
+    tracing::warn!(event_type = "idempotency.unavailable", error, "cannot write a checkpoint");
 }
 
 /// Connects to the target's queue, or to its exchange.

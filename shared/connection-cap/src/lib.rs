@@ -4,10 +4,14 @@
 //! is used, idle, or hangs in a call that does not return. Brokers keep idle connections on a
 //! [`Shelf`]. When the bound is reached, the connection that was idle for longest makes room,
 //! whichever broker it belongs to.
+//!
+//! A connection that is to end, and whose call does not return, keeps its permit until it does. If
+//! nothing else is left, nobody can open a connection any more, and [`ConnectionCap::exhausted`]
+//! says so.
 
 use std::fmt;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, PoisonError, Weak};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::{Duration, Instant};
 
 use clock::Deadline;
@@ -15,6 +19,10 @@ use tokio::sync::Notify;
 
 /// How long a connection that makes room may take to end before another one makes room too.
 const TO_END: Duration = Duration::from_secs(1);
+
+/// How long a connection that is to end takes at most: more than any work has. One that takes
+/// longer hangs.
+const HANGS: Duration = Duration::from_secs(30);
 
 /// Idle connections of one broker.
 pub trait Shelf: Send + Sync {
@@ -32,7 +40,10 @@ pub struct ConnectionCap {
     open: AtomicUsize,
     /// How many of them will never end.
     lost: AtomicUsize,
-    /// All permits are lost.
+    /// Those that are to end.
+    ending: Mutex<Vec<Ending>>,
+    hangs_after: Duration,
+    /// Permits may be lost, or hang, all of them.
     exhausted: Notify,
     shelves: Mutex<Vec<Weak<dyn Shelf>>>,
     /// A permit returned, or a connection became idle.
@@ -42,14 +53,54 @@ pub struct ConnectionCap {
 }
 
 /// The right to have one connection open.
-pub struct Permit(Arc<ConnectionCap>);
+pub struct Permit {
+    cap: Arc<ConnectionCap>,
+    is_lost: bool,
+    /// Shows the others that it is there.
+    token: Arc<()>,
+}
+
+/// A connection that is to end, since when.
+struct Ending {
+    since: Instant,
+    permit: Weak<()>,
+}
+
+/// Somebody who decides when a connection is to end, while its permit is elsewhere.
+#[derive(Debug)]
+pub struct Overseer {
+    cap: Arc<ConnectionCap>,
+    permit: Weak<()>,
+}
+
+impl Overseer {
+    /// The connection is to end from now on.
+    pub fn ends(self) {
+        let ending = Ending { since: Instant::now(), permit: self.permit };
+        let mut all = self.cap.ending();
+        all.retain(Ending::is_open);
+        all.push(ending);
+    }
+}
+
+impl Ending {
+    fn is_open(&self) -> bool {
+        self.permit.strong_count() > 0
+    }
+}
 
 impl Permit {
+    /// For the one who says when the connection is to end.
+    #[must_use]
+    pub fn overseer(&self) -> Overseer {
+        Overseer { cap: Arc::clone(&self.cap), permit: Arc::downgrade(&self.token) }
+    }
+
     /// The connection will not end before its process does.
-    pub fn forfeit(self) {
-        self.0.lost.fetch_add(1, Ordering::SeqCst);
-        self.0.exhausted.notify_one();
-        std::mem::forget(self);
+    pub fn forfeit(mut self) {
+        self.is_lost = true;
+        self.cap.lost.fetch_add(1, Ordering::SeqCst);
+        self.cap.exhausted.notify_one();
     }
 }
 
@@ -66,10 +117,18 @@ impl ConnectionCap {
     /// At least one connection may always be open.
     #[must_use]
     pub fn new(max: usize) -> Arc<Self> {
+        Self::hanging_after(max, HANGS)
+    }
+
+    /// The same, where a connection hangs that takes longer than this to end.
+    #[must_use]
+    pub fn hanging_after(max: usize, hangs_after: Duration) -> Arc<Self> {
         Arc::new(Self {
             max: max.max(1),
             open: AtomicUsize::new(0),
             lost: AtomicUsize::new(0),
+            ending: Mutex::default(),
+            hangs_after,
             exhausted: Notify::new(),
             shelves: Mutex::default(),
             changed: Notify::new(),
@@ -90,15 +149,27 @@ impl ConnectionCap {
     }
 
     /// Waits until no connection can be opened any more, because as many as may be open will never
-    /// end.
+    /// end, or hang and somebody waited for one in vain.
     pub async fn exhausted(&self) {
         loop {
             let notified = self.exhausted.notified();
-            if self.lost.load(Ordering::SeqCst) >= self.max {
+            if self.is_exhausted() {
                 return;
             }
             notified.await;
         }
+    }
+
+    /// Whether as many connections as may be open will never end, or hang.
+    #[must_use]
+    pub fn is_exhausted(&self) -> bool {
+        let hangs = |ending: &&Ending| ending.is_open() && ending.since.elapsed() >= self.hangs_after;
+        let hanging = self.ending().iter().filter(hangs).count();
+        self.lost.load(Ordering::SeqCst) + hanging >= self.max
+    }
+
+    fn ending(&self) -> MutexGuard<'_, Vec<Ending>> {
+        self.ending.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Idle connections on `shelf` make room from now on, for as long as the shelf is there.
@@ -134,6 +205,8 @@ impl ConnectionCap {
             is_room_made = is_room_made || self.make_room();
             if deadline.min(TO_END).run(changed).await.is_err() {
                 if deadline.has_passed() {
+                    // Only now, so that they had time to end: a function may have been frozen.
+                    self.exhausted.notify_one();
                     return None;
                 }
                 is_room_made = false;
@@ -144,7 +217,7 @@ impl ConnectionCap {
     fn permit(self: &Arc<Self>) -> Option<Permit> {
         let more = |open: usize| (open < self.max).then_some(open + 1);
         self.open.fetch_update(Ordering::SeqCst, Ordering::SeqCst, more).ok()?;
-        Some(Permit(Arc::clone(self)))
+        Some(Permit { cap: Arc::clone(self), is_lost: false, token: Arc::default() })
     }
 
     /// Begins to close the connection that was idle for longest. `false` if none was idle.
@@ -179,8 +252,10 @@ impl fmt::Debug for Permit {
 
 impl Drop for Permit {
     fn drop(&mut self) {
-        self.0.open.fetch_sub(1, Ordering::SeqCst);
-        self.0.changed.notify_waiters();
+        if !self.is_lost {
+            self.cap.open.fetch_sub(1, Ordering::SeqCst);
+            self.cap.changed.notify_waiters();
+        }
     }
 }
 
@@ -322,5 +397,47 @@ mod tests {
         shelf.keep(&cap, admit(&cap).await.unwrap());
         drop(shelf);
         assert!(admit(&cap).await.is_some());
+    }
+
+    /// Whether the cap says within a moment that it is exhausted.
+    async fn says_exhausted(cap: &ConnectionCap) -> bool {
+        Deadline::after(SOON).run(cap.exhausted()).await.is_ok()
+    }
+
+    #[tokio::test]
+    async fn a_process_whose_connections_are_lost_or_hang_is_exhausted() {
+        let cap = ConnectionCap::hanging_after(3, SOON);
+        let [lost, hanging, used] =
+            [admit(&cap).await, admit(&cap).await, admit(&cap).await].map(Option::unwrap);
+        lost.forfeit();
+        hanging.overseer().ends();
+        let overseer = used.overseer();
+        assert!(admit(&cap).await.is_none());
+        assert!(!says_exhausted(&cap).await, "one is in use");
+        overseer.ends();
+        assert!(admit(&cap).await.is_none());
+        tokio::time::sleep(SOON).await;
+        assert!(admit(&cap).await.is_none());
+        assert!(says_exhausted(&cap).await);
+        // Its call returned after all.
+        drop(hanging);
+        assert!(!cap.is_exhausted());
+        assert!(admit(&cap).await.is_some());
+        assert_eq!(cap.open(), 2, "what is lost stays open");
+    }
+
+    #[tokio::test]
+    async fn those_who_wait_for_the_exhaustion_learn_of_it() {
+        let cap = ConnectionCap::hanging_after(1, SOON);
+        let permit = admit(&cap).await.unwrap();
+        permit.overseer().ends();
+        let waiting = tokio::spawn({
+            let cap = Arc::clone(&cap);
+            async move { cap.exhausted().await }
+        });
+        tokio::time::sleep(SOON * 2).await;
+        assert!(!waiting.is_finished(), "nobody needs a connection");
+        assert!(admit(&cap).await.is_none());
+        Deadline::after(Duration::from_secs(5)).run(waiting).await.unwrap().unwrap();
     }
 }

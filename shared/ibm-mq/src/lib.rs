@@ -22,6 +22,7 @@ mod check;
 mod dead_letter;
 mod depth;
 mod doubt;
+mod earlier;
 mod errors;
 mod facts;
 mod fetch;

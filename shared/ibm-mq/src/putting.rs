@@ -8,6 +8,7 @@ use clock::Deadline;
 use libmqm_sys::{self as mqi, MQLONG};
 use tokio::sync::oneshot;
 
+use crate::earlier;
 use crate::mqi::{Connection, Object, Properties, PropertyValue, Refusal};
 use crate::outgoing::Prepared;
 use crate::session::{Failure, Told};
@@ -39,6 +40,8 @@ enum Step {
     /// The last messages of a unit of work.
     PutAndCommit(Vec<Prepared>, Arc<Decision>, oneshot::Sender<Result<Handed, Refused>>),
     Commit(Told<()>),
+    /// Look for what was put before, at another handle.
+    Find(earlier::Look, Told<u64>),
 }
 
 /// Whether a unit of work is committed, which the thread decides when it comes to the commit, or
@@ -117,6 +120,11 @@ impl Putting {
         Ok(self.take(Step::Commit, deadline).await??)
     }
 
+    /// Looks on the queue for what was put before.
+    pub(crate) async fn find(&self, look: earlier::Look, deadline: Deadline) -> Result<u64, Failure> {
+        Ok(self.take(|answer| Step::Find(look, answer), deadline).await??)
+    }
+
     async fn take<T>(
         &self,
         step: impl FnOnce(oneshot::Sender<T>) -> Step,
@@ -130,14 +138,14 @@ impl Putting {
 }
 
 /// What the thread does until nobody tells it any more.
-fn work(connection: &Connection, queue: &str, sets_context: bool, told: Told<Putting>) {
+fn work(connection: &Connection, name: &str, sets_context: bool, told: Told<Putting>) {
     let (to_open, to_put) = match sets_context {
         true => {
             (mqi::MQOO_OUTPUT | mqi::MQOO_SET_ALL_CONTEXT, mqi::MQPMO_SYNCPOINT | mqi::MQPMO_SET_ALL_CONTEXT)
         }
         false => (mqi::MQOO_OUTPUT, mqi::MQPMO_SYNCPOINT),
     };
-    let queue = match Object::open_queue(connection, queue, to_open) {
+    let queue = match Object::open_queue(connection, name, to_open) {
         Ok(queue) => queue,
         Err(refusal) => {
             let _ = told.send(Err(refusal));
@@ -167,6 +175,9 @@ fn work(connection: &Connection, queue: &str, sets_context: bool, told: Told<Put
             }
             Step::Commit(answer) => {
                 let _ = answer.send(connection.commit());
+            }
+            Step::Find(look, answer) => {
+                let _ = answer.send(look.at(connection, name));
             }
         }
     }

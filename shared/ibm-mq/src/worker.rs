@@ -4,7 +4,8 @@
 //! there. The thread ends when nobody can send any more: it backs out, disconnects, and returns its
 //! permit. A call of the library that does not return cannot be stopped. Its thread keeps the
 //! permit until it does return, so that it counts against the cap, and nobody waits for it beyond
-//! the deadline. A connection that cannot be ended keeps its permit for good.
+//! the deadline. The cap is told that it should have ended. A connection that cannot be ended keeps
+//! its permit for good.
 
 use std::convert::Infallible;
 use std::fmt;
@@ -13,7 +14,7 @@ use std::sync::{Arc, Mutex, PoisonError, mpsc};
 use std::thread;
 
 use clock::Deadline;
-use connection_cap::Permit;
+use connection_cap::{Overseer, Permit};
 use tokio::sync::oneshot;
 
 use crate::mqi::{Connection, Occupied};
@@ -28,6 +29,7 @@ pub(crate) struct Worker {
     abandoned: Arc<AtomicBool>,
     /// Resolves when the thread has ended. It goes to `closing` when this end is dropped.
     ended: Option<Ended>,
+    overseer: Option<Overseer>,
     closing: Option<Arc<Closing>>,
 }
 
@@ -103,6 +105,7 @@ impl Worker {
         let (jobs, queue) = mpsc::channel::<Job>();
         let (answer, answered) = oneshot::channel();
         let (end, ended) = oneshot::channel::<Infallible>();
+        let overseer = belongings.permit.overseer();
         let body = move || {
             // Dropped after the connection, which has ended then.
             let _end = end;
@@ -121,8 +124,11 @@ impl Worker {
             }
         };
         thread::Builder::new().name("ibm-mq".to_owned()).spawn(body).map_err(|_| NoAnswer::Gone)?;
+        // Dropped if the connection does not come in time: it ends as soon as it is there.
+        let worker =
+            Self { jobs, abandoned: Arc::default(), ended: Some(ended), overseer: Some(overseer), closing };
         let told = wait_for(answered, deadline).await?;
-        Ok(told.map(|told| (Self { jobs, abandoned: Arc::default(), ended: Some(ended), closing }, told)))
+        Ok(told.map(|told| (worker, told)))
     }
 
     /// Whether the worker has been given up; for jobs that take long.
@@ -168,6 +174,9 @@ pub(crate) async fn wait_for<T>(answer: oneshot::Receiver<T>, deadline: Deadline
 impl Drop for Worker {
     fn drop(&mut self) {
         self.abandoned.store(true, Ordering::SeqCst);
+        if let Some(overseer) = self.overseer.take() {
+            overseer.ends();
+        }
         if let (Some(closing), Some(ended)) = (&self.closing, self.ended.take()) {
             closing.0.lock().unwrap_or_else(PoisonError::into_inner).push(ended);
         }

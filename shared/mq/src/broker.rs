@@ -43,12 +43,30 @@ pub trait UnitOfWork: Send {
     async fn rollback(self: Box<Self>, deadline: Deadline) -> Result<(), BrokerError>;
 }
 
+/// What earlier attempts at a produce may have put.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Unconfirmed {
+    /// How many of the first messages are known to have been put.
+    pub from: u64,
+    /// How many after those may have been put, at most.
+    pub most: u64,
+    /// Whether they were put here if they were put, unless somebody moved them.
+    pub is_here: bool,
+}
+
 /// A connection on which nothing has been put yet. The broker has said which one it is, so the
 /// caller can tell whether messages of an earlier attempt are there.
 #[async_trait]
 pub trait ReadyToPut: Send {
     /// What the broker calls the cluster that it belongs to, if it says so.
     fn cluster(&self) -> Option<&str>;
+
+    /// Looks for what earlier attempts put and nobody confirmed, and answers how many of the first
+    /// messages were put here for certain. A broker that cannot look knows of no more than before.
+    async fn find(&mut self, unconfirmed: Unconfirmed, deadline: Deadline) -> u64 {
+        let _ = deadline;
+        unconfirmed.from
+    }
 
     /// Puts the messages from index `from` on, in order, each confirmed by the broker, paced by
     /// their rate and grouped in their transactions. `confirmed` is raised as confirms come in:

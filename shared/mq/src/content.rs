@@ -129,6 +129,12 @@ impl Outgoing {
         Self { earlier_attempts, ..self }
     }
 
+    /// What the messages' ids are made from.
+    #[must_use]
+    pub fn seed(&self) -> &ContentSeed {
+        &self.seed
+    }
+
     /// Whether no earlier attempt can have put any of the messages.
     #[must_use]
     pub fn is_first_attempt(&self) -> bool {

@@ -44,7 +44,9 @@ pub use address::{Address, ConnName};
 pub use base64_bytes::{Base64Bytes, IdBytes};
 pub use body_ref::{BodyRef, UploadSize};
 pub use bounded::List;
-pub use broker::{Broker, Done, MoveFailure, ProduceFailure, Put, ReadyToPut, Relocation, UnitOfWork};
+pub use broker::{
+    Broker, Done, MoveFailure, ProduceFailure, Put, ReadyToPut, Relocation, Unconfirmed, UnitOfWork,
+};
 // A broker's operations take it, so it is part of this interface.
 pub use clock::Deadline;
 pub use command::{

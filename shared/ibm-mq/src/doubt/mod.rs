@@ -119,19 +119,28 @@ fn look(
     let queue = Object::open_queue(connection, queue, mqi::MQOO_BROWSE)?;
     let properties = Properties::new(connection)?;
     for id in ids {
-        let take = Take {
-            // The body is not wanted; looking at a message does not take what is cut off.
-            options: mqi::MQGMO_BROWSE_FIRST | mqi::MQGMO_ACCEPT_TRUNCATED_MSG,
-            message_id: Some(*id),
-            ..Take::default()
-        };
-        let is_there = match queue.get(&take, &properties, &mut [])? {
-            Got::Message { descriptor, .. } => is_proof(&Evidence::of(&descriptor)),
-            _ => false,
-        };
+        let is_there = find(&queue, &properties, *id)?.is_some_and(|found| is_proof(&Evidence::of(&found)));
         if let Some(certain) = needed.settled_by(is_there) {
             return Ok(certain);
         }
     }
     Ok(needed.at_the_end())
+}
+
+/// Looks for the message with this id on a queue that is open to browse.
+pub(crate) fn find(
+    queue: &Object<'_>,
+    properties: &Properties<'_>,
+    id: mqi::MQBYTE24,
+) -> Result<Option<Box<mqi::MQMD>>, Refusal> {
+    let take = Take {
+        // The body is not wanted; looking at a message does not take what is cut off.
+        options: mqi::MQGMO_BROWSE_FIRST | mqi::MQGMO_ACCEPT_TRUNCATED_MSG,
+        message_id: Some(id),
+        ..Take::default()
+    };
+    Ok(match queue.get(&take, properties, &mut [])? {
+        Got::Message { descriptor, .. } => Some(descriptor),
+        _ => None,
+    })
 }

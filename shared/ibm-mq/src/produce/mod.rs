@@ -10,10 +10,14 @@ use async_trait::async_trait;
 use clock::Deadline;
 use libmqm_sys::MQLONG;
 use metering::{Latencies, Pacer};
-use mq::{Access, BrokerError, Outgoing, ProduceFailure, ProduceReport, QueueName, ReadyToPut, Transaction};
+use mq::{
+    Access, BrokerError, Outgoing, ProduceFailure, ProduceReport, QueueName, ReadyToPut, Transaction,
+    Unconfirmed,
+};
 use tokio::sync::watch;
 
 use crate::doubt;
+use crate::earlier::Look;
 use crate::errors::During;
 use crate::members;
 use crate::outgoing::{self, Context, Prepared, Preparer};
@@ -41,6 +45,9 @@ const PAUSE: Duration = Duration::from_millis(20);
 
 /// What is kept of the time for the last commit.
 const MARGIN: Duration = Duration::from_millis(500);
+
+/// How long a look for what earlier attempts put may take.
+const TO_FIND: Duration = Duration::from_secs(5);
 
 /// A connection on which nothing has been put yet.
 pub(crate) struct Connected<'a> {
@@ -72,6 +79,26 @@ pub(crate) async fn connect<'a>(
 impl ReadyToPut for Connected<'_> {
     fn cluster(&self) -> Option<&str> {
         self.session.cluster()
+    }
+
+    /// A user who may not browse, and a queue that is elsewhere, leave it at what is known.
+    async fn find(&mut self, unconfirmed: Unconfirmed, deadline: Deadline) -> u64 {
+        let Unconfirmed { from, most, is_here } = unconfirmed;
+        let Ok(putting) = &self.opened else { return from };
+        let until = deadline.min(TO_FIND.min(deadline.remaining() / 4));
+        let end = from.saturating_add(most).min(self.outgoing.count());
+        let look = Look { from, end, is_here, seed: self.outgoing.seed().clone(), until };
+        let found = putting.find(look, deadline).await;
+        let error = found.as_ref().err().map(|failure| failure as &(dyn std::error::Error + 'static));
+        let found = *found.as_ref().unwrap_or(&from);
+        tracing::info!(
+            event_type = "produce.found",
+            from,
+            found,
+            error,
+            "looked for what earlier attempts put"
+        );
+        found
     }
 
     async fn put(

@@ -22,5 +22,6 @@ mod limits;
 mod moving;
 mod pooling;
 mod producing;
+mod resuming;
 mod storm;
 mod support;

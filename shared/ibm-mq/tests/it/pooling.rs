@@ -1,5 +1,6 @@
 use std::time::{Duration, Instant};
 
+use connection_cap::ConnectionCap;
 use ibm_mq::Settings;
 use mq::{Ack, AckMode, Broker as _, BrokerError, Deadline, IdleRule};
 use serde_json::json;
@@ -205,4 +206,31 @@ async fn a_call_that_does_not_return_is_left_alone_and_counted() {
     client.has_open(0).await;
     assert!(client.broker.depth(&client.access, &queue("DEV.QUEUE.1"), deadline()).await.is_ok());
     assert_eq!(manager.connections(), 1);
+}
+
+/// As where a network drops packets: the calls are never answered, and keep their permits.
+#[tokio::test]
+async fn connections_that_hang_while_they_end_are_no_reason_to_wait_for_ever() {
+    const HANGS: Duration = Duration::from_millis(300);
+    let mut manager = QueueManager::start();
+    let cap = ConnectionCap::hanging_after(2, HANGS);
+    let settings = Settings { pool_timeout: HANGS, ..Settings::default() };
+    let mut client = manager.client_under(settings, cap);
+    client.access.idle = IdleRule::Close;
+    let depth = async || client.broker.depth(&client.access, &queue("DEV.QUEUE.1"), deadline()).await;
+    for _ in 0..2 {
+        manager.fault(&json!({"verb": "MQDISC", "hang": true}));
+        depth().await.unwrap();
+        client.broker.settle(Deadline::after(HANGS)).await;
+    }
+    assert_eq!(client.cap.open(), 2);
+    let error = depth().await.unwrap_err();
+    assert!(matches!(error, BrokerError::PoolTimeout { .. }), "{error}");
+    Deadline::after(Duration::from_secs(5)).run(client.cap.exhausted()).await.expect("exhausted");
+    // Once the calls return, all is well.
+    manager.kill();
+    manager.run();
+    client.has_open(0).await;
+    assert!(!client.cap.is_exhausted());
+    depth().await.unwrap();
 }

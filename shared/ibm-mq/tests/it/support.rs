@@ -117,7 +117,10 @@ impl QueueManager {
     }
 
     pub(crate) fn client_with(&self, settings: Settings, cap: usize) -> Client {
-        let cap = ConnectionCap::new(cap);
+        self.client_under(settings, ConnectionCap::new(cap))
+    }
+
+    pub(crate) fn client_under(&self, settings: Settings, cap: Arc<ConnectionCap>) -> Client {
         let settings = Settings { library: built::find(MQ_LIBRARY).unwrap(), ..settings };
         Client { broker: IbmMq::new(settings, Arc::clone(&cap)), access: self.access(), cap }
     }

@@ -27,6 +27,18 @@ impl Progress {
         }
     }
 
+    /// Where an attempt begins if the first `done` of `count` units turned out to be done, each of
+    /// them once.
+    #[must_use]
+    pub fn found(self, done: u64, count: u64) -> Self {
+        let done = done.max(self.done);
+        Self {
+            done,
+            in_doubt: self.in_doubt.saturating_sub(done - self.done),
+            repeated: self.repeated.min(count.saturating_sub(done)),
+        }
+    }
+
     /// The same, where `count` more of the units that are done may be done twice by then.
     #[must_use]
     pub const fn repeating(self, count: u64) -> Self {
@@ -52,6 +64,19 @@ mod tests {
         assert_eq!(before.advanced(13, 0), Progress { done: 13, in_doubt: 2, repeated: 5 });
         assert_eq!(before.advanced(100, 3), Progress { done: 100, in_doubt: 3, repeated: 7 });
         assert_eq!(before.advanced(10, 0), before);
+    }
+
+    #[test]
+    fn what_was_in_doubt_and_is_found_is_there_once() {
+        let before = Progress { done: 10, in_doubt: 5, repeated: 0 };
+        assert_eq!(before.found(13, 20), Progress { done: 13, in_doubt: 2, repeated: 0 });
+        assert_eq!(before.found(10, 20), before);
+        assert_eq!(before.found(9, 20), before);
+        // What is done now was in doubt as well.
+        assert_eq!(before.found(13, 20).advanced(20, 0), Progress { done: 20, in_doubt: 0, repeated: 2 });
+        // After an attempt whose place nobody noted.
+        let begun_again = Progress { done: 0, in_doubt: 0, repeated: u64::MAX };
+        assert_eq!(begun_again.found(13, 20), Progress { done: 13, in_doubt: 0, repeated: 7 });
     }
 
     #[test]
