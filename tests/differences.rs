@@ -1,6 +1,7 @@
 //! What differs between the brokers, as the same requests show it: the table of docs/brokers.md,
 //! and the facts on which the tests for both brokers rely.
 
+use aws_sdk_dynamodb::types::AttributeValue;
 use end_to_end::{Answer, Fact, Gateway, On, Queue, Records, Site};
 use serde_json::{Value, json};
 use uuid::Uuid;
@@ -133,16 +134,35 @@ async fn measured(stand: &Stand) -> Row {
     })
 }
 
+/// An attempt ended, had put everything, and left it in doubt.
+async fn put_again(stand: &Stand) -> Row {
+    let key = Uuid::new_v4();
+    let body = stand.site.request(&stand.queue, json!({"batch": {"count": 2}}));
+    stand.gateway.produce(key, &body).await.expect(201);
+    left_in_doubt("PRODUCE", key, 2).await;
+    let answer = stand.gateway.produce(key, &body).await;
+    let there = stand.site.drain(&stand.queue).await.len() - 3;
+    Row::new("produce, after an attempt that put two messages and left them in doubt", &answer, |answer| {
+        let possible = &answer["possibleDuplicates"];
+        (format!("`possibleDuplicates: {possible}`, {there} on the queue"), possible == 0)
+    })
+}
+
+/// Makes a record say that its attempt failed, and left so many messages in doubt.
+async fn left_in_doubt(operation: &str, key: Uuid, messages: u8) {
+    let number = |number: u8| AttributeValue::N(number.to_string());
+    let failed = AttributeValue::S("FAILED".to_owned());
+    let attributes = [("status", failed), ("checkpoint", number(0)), ("inDoubt", number(messages))];
+    Records::open().await.set(operation, key, &attributes).await;
+}
+
 /// An attempt ended and left some of the messages of a move in doubt.
 async fn moved(stand: &Stand) -> Row {
     let (key, into) = (Uuid::new_v4(), stand.site.queue().await);
     let target = stand.site.request(&stand.queue, json!({}));
     let body = json!({"from": target, "to": {"queue": into.name}, "max": 2});
     stand.gateway.move_messages(key, &body).await.expect(200);
-    let number = |number: u8| aws_sdk_dynamodb::types::AttributeValue::N(number.to_string());
-    let failed = aws_sdk_dynamodb::types::AttributeValue::S("FAILED".to_owned());
-    let attributes = [("status", failed), ("checkpoint", number(0)), ("inDoubt", number(2))];
-    Records::open().await.set("MOVE", key, &attributes).await;
+    left_in_doubt("MOVE", key, 2).await;
     let answer = stand.gateway.move_messages(key, &body).await;
     stand.site.delete(&into).await;
     Row::new("move, after an attempt that left two messages in doubt", &answer, |answer| {
@@ -206,6 +226,7 @@ async fn rows(fact: Fact, stand: &Stand) -> Vec<Row> {
         Fact::Conversion => vec![converted(stand).await],
         Fact::Priorities => vec![prioritized(stand).await],
         Fact::WholeDepth => vec![measured(stand).await],
+        Fact::FoundPuts => vec![put_again(stand).await],
         Fact::CertainMoves => vec![moved(stand).await],
         Fact::MovesById => vec![moved_by_id(stand).await],
         Fact::DefaultContentType => {

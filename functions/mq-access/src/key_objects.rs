@@ -10,11 +10,11 @@ use crate::secrets::{REMEMBERED, Secret, Unusable, Value};
 
 /// The largest object that is read. A key repository with all public authorities has a third of it.
 const LARGEST: usize = 1024 * 1024;
-/// More objects than processes of IBM's client have key repositories; a further one is read each
-/// time.
-const MAX_REMEMBERED: usize = 8;
-/// The most that they take in memory.
-pub(crate) const MEMORY: usize = MAX_REMEMBERED * LARGEST;
+/// The most that they take in memory: hundreds of key repositories as they usually are. A further
+/// one is read each time.
+pub(crate) const MEMORY: usize = 8 * LARGEST;
+/// What an object takes beside its bytes: names, and the place in the cache.
+const OVERHEAD: usize = 4096;
 
 /// Objects of any bucket that the function may read, behind a cache.
 #[derive(Debug)]
@@ -52,7 +52,7 @@ impl NoObject {
 
 impl KeyObjects {
     pub(crate) fn new(s3: aws_sdk_s3::Client) -> Self {
-        Self { s3, remembered: Remembered::new(REMEMBERED, MAX_REMEMBERED) }
+        Self { s3, remembered: Remembered::new(REMEMBERED, MEMORY) }
     }
 
     /// The object's bytes, and which version of it they are.
@@ -71,8 +71,9 @@ impl KeyObjects {
             tracing::error!(event_type = "key_repository.unreadable", %object, error, "an object cannot be read");
             Unusable::Object { object: object.clone(), why }
         })?;
+        let weight = bytes.len() + OVERHEAD;
         let secret = Secret { value: Value::Bytes(Arc::new(bytes.into())), version };
-        self.remembered.put(object.clone(), secret.clone());
+        self.remembered.put_weighing(weight, object.clone(), secret.clone());
         Ok(secret)
     }
 

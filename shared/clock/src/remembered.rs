@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use crate::Moment;
 
-/// Up to a number of values, each for a limited time from when it was put.
+/// Up to a number of values, or values up to a weight, each for a limited time from when it was put.
 ///
 /// Not `moka`: it measures lifetimes by the monotonic clock, which may stand still in a paused
 /// function, so that a revoked key would be accepted for longer. `quick_cache` knows no lifetimes.
@@ -16,7 +16,14 @@ use crate::Moment;
 pub struct Remembered<K, V> {
     lifetime: Duration,
     capacity: usize,
-    values: Mutex<HashMap<K, (Moment, V)>>,
+    values: Mutex<HashMap<K, Value<V>>>,
+}
+
+#[derive(Debug)]
+struct Value<V> {
+    since: Moment,
+    weight: usize,
+    value: V,
 }
 
 impl<K: Eq + Hash, V: Clone> Remembered<K, V> {
@@ -38,7 +45,12 @@ impl<K: Eq + Hash, V: Clone> Remembered<K, V> {
 
     /// Remembers a value from now on.
     pub fn put(&self, key: K, value: V) {
-        self.put_at(key, value, Moment::now());
+        self.put_weighing(1, key, value);
+    }
+
+    /// Remembers a value that takes so much of the capacity.
+    pub fn put_weighing(&self, weight: usize, key: K, value: V) {
+        self.put_at(weight, key, value, Moment::now());
     }
 
     /// Forgets a value before its time.
@@ -54,14 +66,17 @@ impl<K: Eq + Hash, V: Clone> Remembered<K, V> {
         K: Borrow<Q>,
     {
         let values = self.values.lock().unwrap_or_else(PoisonError::into_inner);
-        values.get(key).filter(|(since, _)| since.age_at(now) < self.lifetime).map(|(_, value)| value.clone())
+        let known = values.get(key).filter(|known| known.since.age_at(now) < self.lifetime)?;
+        Some(known.value.clone())
     }
 
-    fn put_at(&self, key: K, value: V, now: Moment) {
+    fn put_at(&self, weight: usize, key: K, value: V, now: Moment) {
         let mut values = self.values.lock().unwrap_or_else(PoisonError::into_inner);
-        values.retain(|_, (since, _)| since.age_at(now) < self.lifetime);
-        if values.len() < self.capacity || values.contains_key(&key) {
-            values.insert(key, (now, value));
+        values.retain(|_, known| known.since.age_at(now) < self.lifetime);
+        let replaced = values.get(&key).map_or(0, |known| known.weight);
+        let others = values.values().map(|known| known.weight).sum::<usize>() - replaced;
+        if others + weight <= self.capacity {
+            values.insert(key, Value { since: now, weight, value });
         }
     }
 }
@@ -94,7 +109,7 @@ mod tests {
         let (monotonic, system) = clocks();
         let at = |passed: Duration| Moment::on(monotonic + passed, system + passed);
         let remembered = Remembered::new(MINUTE, 10);
-        remembered.put_at("key", 1, at(Duration::ZERO));
+        remembered.put_at(1, "key", 1, at(Duration::ZERO));
         assert_eq!(remembered.get_at("key", at(MINUTE - Duration::from_millis(1))), Some(1));
         assert_eq!(remembered.get_at("key", at(MINUTE)), None);
         assert_eq!(remembered.get_at("other", at(Duration::ZERO)), None);
@@ -104,7 +119,7 @@ mod tests {
     fn a_machine_that_was_frozen_serves_nothing_that_is_too_old() {
         let (monotonic, system) = clocks();
         let remembered = Remembered::new(MINUTE, 10);
-        remembered.put_at("revoked", 1, Moment::on(monotonic, system));
+        remembered.put_at(1, "revoked", 1, Moment::on(monotonic, system));
         let thawed = Moment::on(monotonic, system + 10 * MINUTE);
         assert_eq!(remembered.get_at("revoked", thawed), None);
     }
@@ -115,13 +130,26 @@ mod tests {
         let at = |passed: Duration| Moment::on(monotonic + passed, system + passed);
         let remembered = Remembered::new(MINUTE, 2);
         for key in 0..5 {
-            remembered.put_at(key, key, at(Duration::ZERO));
+            remembered.put_at(1, key, key, at(Duration::ZERO));
         }
-        remembered.put_at(0, 10, at(Duration::ZERO));
+        remembered.put_at(1, 0, 10, at(Duration::ZERO));
         let known: Vec<_> = (0..5).filter_map(|key| remembered.get_at(&key, at(Duration::ZERO))).collect();
         assert_eq!(known, [10, 1]);
-        remembered.put_at(7, 7, at(MINUTE));
+        remembered.put_at(1, 7, 7, at(MINUTE));
         assert_eq!(remembered.get_at(&7, at(MINUTE)), Some(7), "the old ones made room");
+    }
+
+    #[test]
+    fn values_up_to_the_capacity_s_weight_are_remembered() {
+        let remembered = Remembered::new(MINUTE, 10);
+        for (weight, key) in [(6, "a"), (5, "too heavy"), (4, "b"), (1, "too much"), (7, "a")] {
+            remembered.put_weighing(weight, key, weight);
+        }
+        let known = ["a", "b", "too heavy", "too much"].map(|key| remembered.get(key));
+        assert_eq!(known, [Some(6), Some(4), None, None]);
+        remembered.put_weighing(5, "a", 5);
+        remembered.put_weighing(1, "c", 1);
+        assert_eq!(["a", "c"].map(|key| remembered.get(key)), [Some(5), Some(1)], "lighter than before");
     }
 
     #[test]
@@ -129,9 +157,9 @@ mod tests {
         let (monotonic, system) = clocks();
         let at = |passed: Duration| Moment::on(monotonic + passed, system + passed);
         let remembered = Remembered::new(MINUTE, 10);
-        remembered.put_at("old", 1, at(Duration::ZERO));
-        remembered.put_at("young", 2, at(MINUTE / 2));
-        remembered.put_at("new", 3, at(MINUTE));
+        remembered.put_at(1, "old", 1, at(Duration::ZERO));
+        remembered.put_at(1, "young", 2, at(MINUTE / 2));
+        remembered.put_at(1, "new", 3, at(MINUTE));
         let values = remembered.values.lock().unwrap();
         assert_eq!((values.len(), values.contains_key("old")), (2, false));
     }

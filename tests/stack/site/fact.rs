@@ -19,6 +19,8 @@ pub enum Fact {
     Priorities,
     /// The broker says how many messages a queue takes, and how often it is open to put.
     WholeDepth,
+    /// A produce finds what an earlier attempt put, and does not put it again.
+    FoundPuts,
     /// A move leaves every message at exactly one place.
     CertainMoves,
     /// A move by ids examines the messages of these ids alone.
@@ -32,13 +34,14 @@ pub enum Fact {
 }
 
 impl Fact {
-    pub const ALL: [Self; 11] = [
+    pub const ALL: [Self; 12] = [
         Self::UnitsOfWork,
         Self::LooksRedeliver,
         Self::Selectors,
         Self::Conversion,
         Self::Priorities,
         Self::WholeDepth,
+        Self::FoundPuts,
         Self::CertainMoves,
         Self::MovesById,
         Self::DefaultContentType,
@@ -58,6 +61,7 @@ impl On {
             | Fact::Conversion
             | Fact::Priorities
             | Fact::WholeDepth
+            | Fact::FoundPuts
             | Fact::CertainMoves
             | Fact::MovesById
             | Fact::FractionsOfSeconds
