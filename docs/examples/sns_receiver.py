@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
 """A webhook behind SNS: verifies each message's signature, and prints the event that it carries.
 
-Usage: sns_receiver.py TOPIC_ARN [PORT]. It needs the package cryptography, and a proxy before it that
-ends TLS, because SNS posts to the HTTPS address of a public host. docs/events.md describes the topic
-and the subscription.
+Usage: sns_receiver.py TOPIC_ARN [PORT]. It needs the package cryptography (42 or later), and a proxy
+before it that ends TLS, because SNS posts to the HTTPS address of a public host. docs/events.md
+describes the topic and the subscription.
 """
 
 import base64
@@ -12,6 +12,7 @@ import json
 import re
 import sys
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from urllib.error import HTTPError
 from urllib.request import urlopen
 
 from cryptography import x509
@@ -52,14 +53,22 @@ class Receiver:
         message = self.verified(body)
         if message["Type"] == "SubscriptionConfirmation":
             self.fetch(self.of_sns(message["SubscribeURL"]))
-        return json.loads(message["Message"]) if message["Type"] == "Notification" else None
+        try:
+            return json.loads(message["Message"]) if message["Type"] == "Notification" else None
+        except (ValueError, RecursionError):
+            # Somebody else's message, which would not become an event by being sent again.
+            return None
 
     def verified(self, body):
         try:
             message = json.loads(body)
-            names = [name for name in SIGNED[message["Type"]] if name in message]
+            names = [name for name in SIGNED[message["Type"]] if name in message or name != "Subject"]
+            # Else a part of one member could be passed off as another one.
+            if any("\n" in message[name] for name in names if name != "Message"):
+                raise ValueError("a line break")
             text = "".join(f"{name}\n{message[name]}\n" for name in names)
             url, version, topic = message["SigningCertURL"], message["SignatureVersion"], message["TopicArn"]
+            text = text.encode()
             signature = base64.b64decode(message["Signature"], validate=True)
         except (ValueError, KeyError, TypeError, RecursionError) as error:
             raise Forged("not a message of SNS") from error
@@ -68,7 +77,7 @@ class Receiver:
         if version != "2":
             raise Forged("not signed with SHA-256: set the topic's SignatureVersion to 2")
         try:
-            self.key(self.of_sns(url)).verify(signature, text.encode(), padding.PKCS1v15(), hashes.SHA256())
+            self.key(self.of_sns(url)).verify(signature, text, padding.PKCS1v15(), hashes.SHA256())
         except InvalidSignature as error:
             raise Forged("the signature is of something else") from error
         return message
@@ -86,7 +95,12 @@ class Receiver:
             raise Forged("an address that is not of a certificate")
         certificate = self.certificates.get(url)
         if certificate is None:
-            certificate = x509.load_pem_x509_certificate(self.fetch(url))
+            try:
+                certificate = x509.load_pem_x509_certificate(self.fetch(url))
+            except HTTPError as error:
+                if error.code >= 500:
+                    raise
+                raise Forged("a certificate that SNS does not have") from error
             # SNS has one certificate at a time.
             self.certificates = {url: certificate}
         now = datetime.datetime.now(datetime.timezone.utc)

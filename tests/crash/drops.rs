@@ -166,6 +166,19 @@ impl Intake {
         keys.filter(|key| key.ends_with(batch_id)).collect()
     }
 
+    /// Lets a tenant drop files from now on, or no longer.
+    async fn grant(&self, tenant: &str, is_given: bool) {
+        let (table, pk) = (variable("ACCESS_TABLE"), AttributeValue::S(format!("DROPS#{tenant}")));
+        if is_given {
+            let put = self.items.put_item().table_name(table).item("pk", pk);
+            put.item("allCnpjs", AttributeValue::Bool(true)).send().await.unwrap();
+        } else {
+            self.items.delete_item().table_name(table).key("pk", pk).send().await.unwrap();
+        }
+        // What a function remembers of a grant ends with its process.
+        self.function.end_idle();
+    }
+
     /// From now on the bucket keeps versions.
     async fn keep_versions(&self) {
         let enabled = VersioningConfiguration::builder().status(BucketVersioningStatus::Enabled).build();
@@ -272,6 +285,41 @@ async fn an_object_that_is_replaced_while_it_is_taken_is_another_batch_and_no_mi
     assert!(intake.payloads(batches[0]["batchId"].as_s().unwrap()).await.is_empty());
     assert!(intake.announce(&key).await);
     intake.is_one_batch(&key, &second, "[1,2]", "the second version").await;
+}
+
+#[tokio::test]
+async fn what_a_tenant_may_do_later_changes_no_decision_about_a_version() {
+    let (intake, tenant) = (Intake::start().await, Uuid::new_v4().to_string());
+    let key = |name: &str| format!("drop/{tenant}/delta/{name}.json");
+    let said = async |key: &str| (intake.result(key).await, intake.tags(key).await);
+
+    intake.grant(&tenant, true).await;
+    intake.put(&key("accepted"), "[1]").await;
+    assert!(intake.announce(&key("accepted")).await);
+    let accepted = said(&key("accepted")).await;
+    assert_eq!((&accepted.0["status"], accepted.1["drop"].as_str()), (&json!("RECEIVED"), "accepted"));
+    // An attempt that died has decided, too.
+    let unfinished = intake.put(&key("unfinished"), "[1]").await;
+    intake.die(&key("unfinished"), intake.faults.hold_nth_answer(Op::PutBatch, 0)).await;
+
+    intake.grant(&tenant, false).await;
+    assert!(intake.announce(&key("accepted")).await);
+    assert_eq!(said(&key("accepted")).await, accepted);
+    intake.age(&unfinished).await;
+    assert!(intake.announce(&key("unfinished")).await);
+    assert_eq!(said(&key("unfinished")).await.1["drop"], "accepted");
+    intake.put(&key("refused"), "[1]").await;
+    assert!(intake.announce(&key("refused")).await);
+    let refused = said(&key("refused")).await;
+    assert_eq!((&refused.0["status"], refused.1["drop"].as_str()), (&json!("REFUSED"), "refused"));
+
+    intake.grant(&tenant, true).await;
+    assert!(intake.announce(&key("refused")).await);
+    assert_eq!(said(&key("refused")).await, refused);
+    intake.put(&key("refused"), "[1,2]").await;
+    assert!(intake.announce(&key("refused")).await);
+    assert_eq!(said(&key("refused")).await.0["status"], "RECEIVED");
+    intake.grant(&tenant, false).await;
 }
 
 /// Else it would replace the products and the result of its successor.

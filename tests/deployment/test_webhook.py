@@ -6,6 +6,7 @@ import http.client
 import json
 import sys
 import threading
+import urllib.error
 
 import pytest
 from cloudformation import ROOT
@@ -52,7 +53,8 @@ def notification(**more):
 class Posted:
     def __init__(self):
         self.events, self.fetched, self.certificate = [], [], PEM
-        self.server = sns_receiver.serve(sns_receiver.Receiver(TOPIC, self.fetch), self.events.append, 0)
+        self.receiver = sns_receiver.Receiver(TOPIC, self.fetch)
+        self.server = sns_receiver.serve(self.receiver, self.events.append, 0)
         threading.Thread(target=self.server.serve_forever, daemon=True).start()
 
     def fetch(self, url):
@@ -128,16 +130,33 @@ def test_no_certificate_of_another_address_is_fetched(posted, url):
         signed({"Type": "Notification", "Message": json.dumps(EVENT)}, algorithm=hashes.SHA1()),
         notification(TopicArn=f"{TOPIC}-of-others"),
         {name: value for name, value in notification().items() if name != "Signature"},
+        {name: value for name, value in notification(Message="{}\nMessageId\nm-1").items() if name != "MessageId"},
+        notification(MessageId="m-1\nSubject\nadded"),
+        {**notification(), "Message": "\ud800"},
         [],
         b"{",
         b"[" * 100_000,
         b"\xff",
     ],
-    ids=["message", "subject", "type", "signature", "version", "key", "hash", "topic", "unsigned", "list", "cut off", "deep", "no text"],
+    ids=["message", "subject", "type", "signature", "version", "key", "hash", "topic", "unsigned", "moved", "split", "surrogate", "list", "cut off", "deep", "no text"],
 )
 def test_what_sns_did_not_sign_for_the_topic_is_refused(posted, message):
     assert posted.post(message) == 403
     assert posted.events == []
+
+
+def test_a_message_that_is_no_event_is_not_sent_again(posted):
+    assert posted.post(notification(Message="a text")) == 204
+    assert posted.events == []
+
+
+@pytest.mark.parametrize("code, status", [(404, 403), (503, 503)])
+def test_a_certificate_that_sns_does_not_have_is_none(posted, code, status):
+    def fetch(url):
+        raise urllib.error.HTTPError(url, code, "", None, None)
+
+    posted.receiver.fetch = fetch
+    assert posted.post(notification()) == status
 
 
 @pytest.mark.parametrize("certificate, status", [(self_made(KEY, days=-1), 403), (b"none", 503)], ids=["over", "none"])

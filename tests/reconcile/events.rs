@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use catalog::Announced;
 use ingestion::payload::LoadType;
 use reconcile::{EventsReport, Look, Reconcile, ReconcileError};
 use serde_json::Value;
@@ -62,8 +63,10 @@ async fn a_function_that_dies_between_its_commit_and_its_call_leaves_its_event_t
         assert_eq!(types(&bus.on_the_bus()), [RECEIVED]);
         // The facts of a process that never calls the bus.
         let died = stand.database();
-        let chunk = ingestion::chunk::Generation::FIRST;
-        died.fail_chunk(batch_id, chunk, 0, "no answer").await.unwrap();
+        let generation = ingestion::chunk::Generation::FIRST;
+        let key = ingestion::payload::chunk_key(batch_id, generation, 0);
+        let uri = objects::uri_of(&stand.bucket, &key);
+        died.fail_chunk(&Announced { batch_id, generation, index: 0, uri: &uri }, "no answer").await.unwrap();
         drop(died);
         assert_eq!(types(&bus.on_the_bus()), [RECEIVED]);
         let report = run(&at_once(stand)).await.unwrap().events;

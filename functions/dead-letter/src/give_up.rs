@@ -1,6 +1,6 @@
 //! Giving up a chunk that was not written, or a batch whose payload was not cut.
 
-use catalog::{GivenUp, NewBatch, PayloadFailure};
+use catalog::{Announced, GivenUp, NewBatch, PayloadFailure};
 use ingestion::Viewer;
 use ingestion::batch::{BatchStatus, ChunkStatus};
 use ingestion::chunk::ChunkReady;
@@ -26,14 +26,10 @@ impl DeadLetter {
     /// Gives up a chunk. Idempotent by its place and generation. An event that names another object
     /// says nothing about the chunk, whose own event may still come.
     pub(crate) async fn give_up_chunk(&self, chunk: &ChunkReady) -> Result<(), DeadLetterError> {
-        if self.objects.key(&chunk.chunk_uri).and_then(|key| chunk.cut_in(key)).is_none() {
-            return Err(DeadLetterError::OtherObject(chunk.chunk_uri.clone()));
-        }
-        let given_up = self
-            .database
-            .fail_chunk(chunk.batch_id, chunk.generation, chunk.chunk_index, NO_ATTEMPT_NOTED)
-            .await?;
-        match given_up {
+        let ChunkReady { batch_id, generation, chunk_index: index, ref chunk_uri, .. } = *chunk;
+        let announced = Announced { batch_id, generation, index, uri: chunk_uri };
+        match self.database.fail_chunk(&announced, NO_ATTEMPT_NOTED).await? {
+            GivenUp::OtherObject => return Err(DeadLetterError::OtherObject(chunk_uri.clone())),
             GivenUp::Failed { batch, became_final, error } => {
                 tracing::error!(
                     event_type = "chunk.given_up",

@@ -3,7 +3,6 @@
 use cloud_event::{Attributes, Event, EventError};
 use idempotency::{IdempotencyKey, KeyForm};
 use ingestion::payload::Source;
-use jiff::Timestamp;
 use objects::Version;
 use publisher::Fact;
 use serde_json::json;
@@ -16,7 +15,8 @@ const LONGEST_SUBJECT: usize = 255;
 /// What stands for the tenant if the key names none.
 const NO_TENANT: &str = "unknown";
 
-/// The event of a refusal. Its id and data are the same however often it is made.
+/// The event of a refusal. It is the same however often it is made, so its time is when the object
+/// was written.
 pub(crate) fn of(source: &Source, version: &Version, reason: &str, detail: &str) -> Result<Fact, EventError> {
     let id = drops::refusal_id(source, version.modified_at, reason).to_string();
     let subject: String = source.key.chars().filter(|c| !c.is_control()).take(LONGEST_SUBJECT).collect();
@@ -29,7 +29,7 @@ pub(crate) fn of(source: &Source, version: &Version, reason: &str, detail: &str)
         source: "/drops".to_owned(),
         event_type: EVENT_TYPE.to_owned(),
         subject: (!subject.is_empty()).then_some(subject),
-        time: Timestamp::now(),
+        time: version.modified_at,
         source_idempotency_key: None,
         tenant: drops::tenant_of(&source.key).map_or_else(|| NO_TENANT.to_owned(), |id| id.to_string()),
         traceparent: None,
@@ -41,6 +41,8 @@ pub(crate) fn of(source: &Source, version: &Version, reason: &str, detail: &str)
 
 #[cfg(test)]
 mod tests {
+    use jiff::Timestamp;
+
     use super::*;
 
     fn refused(key: &str) -> Fact {
@@ -56,7 +58,7 @@ mod tests {
         for key in ["drop/a", "drop/pharmacy/full/a.json", "drop/a\0\t.json", &long] {
             let (first, second) = (refused(key), refused(key));
             let (first, second) = (first.event.attributes().clone(), second.event.attributes().clone());
-            assert_eq!((first.id, first.idempotency_key), (second.id, second.idempotency_key));
+            assert_eq!(first, second);
             assert_eq!(first.tenant, "unknown");
         }
         let tenant = "11111111-1111-4111-8111-111111111111";

@@ -37,7 +37,6 @@ struct Found {
     name: DropName,
     source: Source,
     version: Version,
-    cnpjs: CnpjAccess,
 }
 
 impl DropIntake {
@@ -77,26 +76,38 @@ impl DropIntake {
             Err(refusal) => return self.refuse(&source, &version, refusal).await,
         };
         tracing::Span::current().record("tenant", tracing::field::display(name.tenant_id));
+        let found = Found { name, source, version };
+        let access = self.access_of(&found).await?;
+        self.decide_once(&found, access).await
+    }
+
+    /// What the object may load, or why it may not.
+    async fn access_of(&self, found: &Found) -> Result<Result<CnpjAccess, Refusal>, IntakeError> {
+        let Found { name, source, version } = found;
         let largest = self.max_bytes.min(MAX_COPY);
         if version.length > largest {
-            return self.refuse(&source, &version, Refusal::TooLarge(largest)).await;
+            return Ok(Err(Refusal::TooLarge(largest)));
         }
         match self.access.drop_grant(&name.tenant_id.to_string()).await? {
-            None => self.refuse(&source, &version, Refusal::NotAllowed).await,
-            Some(grant) if *bucket != self.objects.bucket() && !grant.buckets.contains(bucket) => {
-                self.refuse(&source, &version, Refusal::OtherBucket).await
+            None => Ok(Err(Refusal::NotAllowed)),
+            Some(grant) if source.bucket != self.objects.bucket() && !grant.buckets.contains(&source.bucket) => {
+                Ok(Err(Refusal::OtherBucket))
             }
             Some(grant) => {
                 let viewer = Viewer::limited(name.tenant_id, grant.cnpjs.as_ref());
-                let cnpjs = viewer.map_err(IntakeError::Cnpjs)?.cnpjs().clone();
-                self.take_once(&Found { name, source, version, cnpjs }).await
+                Ok(Ok(viewer.map_err(IntakeError::Cnpjs)?.cnpjs().clone()))
             }
         }
     }
 
-    /// Idempotent by the object's version.
-    async fn take_once(&self, found: &Found) -> Result<(), IntakeError> {
-        let Found { name, source, version, .. } = found;
+    /// Takes or refuses the object. The first decision about a version stays, whatever its tenant
+    /// may do later.
+    async fn decide_once(
+        &self,
+        found: &Found,
+        access: Result<CnpjAccess, Refusal>,
+    ) -> Result<(), IntakeError> {
+        let Found { name, source, version } = found;
         let key = drops::idempotency_key(source, version.modified_at);
         let key = IdempotencyKey::parse_canonical(&key, KeyForm::Text).map_err(|_| IntakeError::Conflict)?;
         let (tenant, trace_id) = (name.tenant_id.to_string(), Uuid::new_v4().to_string());
@@ -112,19 +123,49 @@ impl DropIntake {
             trace_id: &trace_id,
             retention: RETENTION,
         };
-        match self.records.once(&claim, async |execution| self.take(found, execution).await).await? {
-            Delivery::Executed => metrics::count(self.service, &[metrics::DROPS_ACCEPTED], Map::new()),
-            Delivery::Duplicate => {
-                tracing::info!(event_type = "drop.known", "this version of the object is a batch already");
-            }
+        let decided = self.records.once(&claim, async |execution| {
+            let begun = self.begun(found, execution).await?;
+            let (cnpjs, received_at) = match (begun, access) {
+                (Some(begun), _) => (begun.cnpjs, begun.metadata.received_at),
+                (None, Ok(cnpjs)) => (cnpjs, self.received_at(found, execution).await?),
+                (None, Err(refusal)) => return self.refuse(source, version, refusal).await,
+            };
+            self.take(found, cnpjs, received_at, execution).await?;
+            metrics::count(self.service, &[metrics::DROPS_ACCEPTED], Map::new());
+            Ok(())
+        });
+        if decided.await? == Delivery::Duplicate {
+            tracing::info!(event_type = "drop.known", "this version of the object was decided about before");
         }
         Ok(())
     }
 
+    /// The batch that an earlier attempt at a claim has begun to make.
+    async fn begun(&self, found: &Found, execution: &Execution) -> Result<Option<AcceptedBatch>, IntakeError> {
+        if execution.earlier_attempts() == 0 {
+            return Ok(None);
+        }
+        let Found { name, version, .. } = found;
+        let viewer = Viewer::whole(name.tenant_id);
+        for time in [execution.created_at, written_at(version, execution)] {
+            if let Some(batch) =
+                self.accepted.get(&viewer, batch_id(name.tenant_id, execution, time)).await?
+            {
+                return Ok(Some(batch));
+            }
+        }
+        Ok(None)
+    }
+
     /// Makes the batch that a claim is for; the same in every attempt, but for the trace.
-    async fn take(&self, found: &Found, execution: &Execution) -> Result<(), IntakeError> {
-        let Found { name, source, version, cnpjs } = found;
-        let received_at = self.received_at(found, execution).await?;
+    async fn take(
+        &self,
+        found: &Found,
+        cnpjs: CnpjAccess,
+        received_at: Timestamp,
+        execution: &Execution,
+    ) -> Result<(), IntakeError> {
+        let Found { name, source, version } = found;
         let batch_id = batch_id(name.tenant_id, execution, received_at);
         tracing::Span::current().record("batch_id", tracing::field::display(batch_id));
         let metadata = PayloadMetadata {
@@ -141,7 +182,7 @@ impl DropIntake {
         let batch = AcceptedBatch {
             metadata,
             payload_bytes: None,
-            cnpjs: cnpjs.clone(),
+            cnpjs,
             upload_expires_at: Some(Timestamp::now() + ARRIVES_WITHIN),
         };
         match self.accepted.put(&batch).await? {
@@ -173,21 +214,10 @@ impl DropIntake {
     /// be claimed already. All attempts say the same, because they follow the first one that wrote
     /// its batch.
     async fn received_at(&self, found: &Found, execution: &Execution) -> Result<Timestamp, IntakeError> {
-        let Found { name, source, version, .. } = found;
-        let claimed_at = execution.created_at;
-        if version.id.is_none() {
-            return Ok(claimed_at);
-        }
-        // A later version was written after this one, and claimed after that.
-        let written_at = version.modified_at.min(claimed_at);
-        let viewer = Viewer::whole(name.tenant_id);
-        for time in [claimed_at, written_at] {
-            if self.accepted.get(&viewer, batch_id(name.tenant_id, execution, time)).await?.is_some() {
-                return Ok(time);
-            }
-        }
-        let is_newest = is_newest(&self.dropped_in(&source.bucket)?, source, version).await?;
-        Ok(if is_newest { claimed_at } else { written_at })
+        let Found { source, version, .. } = found;
+        let is_newest = version.id.is_none()
+            || is_newest(&self.dropped_in(&source.bucket)?, source, version).await?;
+        Ok(if is_newest { execution.created_at } else { written_at(version, execution) })
     }
 
     /// A bucket that objects are dropped into.
@@ -220,6 +250,11 @@ impl DropIntake {
         let result = result.to_string().into_bytes();
         Ok(dropped.put_over(&key, there, "application/json", result).await?)
     }
+}
+
+/// When the version was written. A later one was written after that, and claimed after that.
+fn written_at(version: &Version, execution: &Execution) -> Timestamp {
+    version.modified_at.min(execution.created_at)
 }
 
 /// Of an attempt at a claim, for a batch that counts as received at that time.

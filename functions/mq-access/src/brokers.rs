@@ -1,7 +1,6 @@
 //! The brokers that the function speaks to, under one cap on their connections.
 
 use std::sync::Arc;
-use std::time::Duration;
 
 use connection_cap::ConnectionCap;
 use ibm_mq::IbmMq;
@@ -25,20 +24,10 @@ impl Brokers {
         Self { cap, rabbitmq, ibm_mq }
     }
 
-    /// Waits until no connection can be opened in this process any more, and those who found that
-    /// out have had `to_answer` for their responses.
-    pub fn exhausted(&self, to_answer: Duration) -> impl Future<Output = ()> + use<> {
-        let cap = self.cap.clone();
-        async move {
-            loop {
-                cap.exhausted().await;
-                tokio::time::sleep(to_answer).await;
-                // A call that hung may have returned.
-                if cap.is_exhausted() {
-                    return;
-                }
-            }
-        }
+    /// The bound on connections, which says whether any can still be opened in this process.
+    #[must_use]
+    pub fn cap(&self) -> Arc<ConnectionCap> {
+        Arc::clone(&self.cap)
     }
 
     pub(crate) fn of(&self, kind: BrokerKind) -> &dyn Broker {

@@ -2,17 +2,15 @@
 
 use std::path::PathBuf;
 use std::process::ExitCode;
-use std::time::Duration;
 
 use aws::{Environment, Sdk};
 use gateway::{WorkOrder, records};
 use ibm_mq::Settings;
-use lambda_runtime::{Error, LambdaEvent, run, service_fn};
+use lambda_runtime::layers::TracingLayer;
+use lambda_runtime::{Error, LambdaEvent, Runtime, service_fn};
 use mq_access::{Brokers, MqAccess, Secrets};
 use objects::Objects;
-
-/// How long the request that left the last connection open has for its response.
-const TO_ANSWER: Duration = Duration::from_secs(5);
+use tower::util::MapResultLayer;
 
 #[tokio::main(flavor = "current_thread")]
 async fn main() -> ExitCode {
@@ -34,7 +32,7 @@ async fn serve() -> Result<(), Error> {
     let store = records(&sdk, dynamodb, table, results_bucket, "mq-access");
     let ibm_mq = Settings { library, data_path: Some(data_path), ..Settings::default() };
     let brokers = Brokers::new(connection_cap, ibm_mq);
-    let exhausted = brokers.exhausted(TO_ANSWER);
+    let cap = brokers.cap();
     let mq_access = MqAccess::new(store, Secrets::new(&sdk), brokers);
     let mq_access = if uploads.is_empty() {
         mq_access
@@ -42,12 +40,15 @@ async fn serve() -> Result<(), Error> {
         mq_access.with_uploads(Objects::new(aws_sdk_s3::Client::new(&sdk.objects()), uploads))
     };
     let mq_access = &mq_access;
-    let requests = run(service_fn(async |event: LambdaEvent<WorkOrder>| {
+    let handler = service_fn(async |event: LambdaEvent<WorkOrder>| {
         Ok::<_, Error>(mq_access.handle(event.payload, event.context.deadline()).await)
-    }));
-    tokio::select! {
-        ended = requests => ended,
-        // No request could reach a broker here any more, so none is harmed by the end.
-        () = exhausted => Err("no connection can be opened any more, since all were left open or hang".into()),
-    }
+    });
+    // Between a response and the next request, so that no request meets the end of the process.
+    let after_a_response = MapResultLayer::new(move |sent: Result<(), Error>| match sent {
+        Ok(()) if cap.is_exhausted() => {
+            Err("no connection can be opened any more: all were left open, or hang".into())
+        }
+        sent => sent,
+    });
+    Runtime::new(handler).layer(TracingLayer::new()).layer(after_a_response).run().await
 }

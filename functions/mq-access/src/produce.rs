@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use api::{Problem, Reply};
 use gateway::{from_produce, from_store};
-use idempotency::{Execution, LeftBehind, Outcome, Place, Progress, StoreError, WriteOutcome};
+use idempotency::{Execution, LeftBehind, Outcome, Place, Progress, StoreError, Whereabouts, WriteOutcome};
 use mq::{
     Access, BrokerError, ContentSeed, Deadline, MessageId, Outgoing, ProduceCommand, ProduceFailure,
     ReadyToPut, Target, Unconfirmed,
@@ -83,7 +83,8 @@ impl MqAccess {
         deadline: Deadline,
     ) -> Result<Execution, Problem> {
         let progress = execution.progress;
-        let Some(unconfirmed) = unconfirmed(before, progress) else { return Ok(execution) };
+        let unconfirmed = unconfirmed(&before.whereabouts, before.progress, progress);
+        let Some(unconfirmed) = unconfirmed else { return Ok(execution) };
         let done = connected.find(unconfirmed, deadline).await;
         let progress = match execution.earlier_attempts() {
             1 => progress.found(done, count),
@@ -167,17 +168,19 @@ impl MqAccess {
 }
 
 /// What attempts before an execution may have put at its place, where it begins with `progress`.
-fn unconfirmed(before: &Execution, progress: Progress) -> Option<Unconfirmed> {
-    let (from, is_here) = (progress.done, progress.in_doubt > 0);
-    // Before the first checkpoint nobody notes where the messages are put.
-    let is_unnoted = before.whereabouts.place.is_none() && before.progress.done == 0;
-    match (is_here, is_unnoted) {
-        (true, _) => Some(Unconfirmed { from, most: progress.in_doubt, is_here }),
-        (false, true) if before.progress.in_doubt > 0 => {
-            Some(Unconfirmed { from, most: before.progress.in_doubt, is_here })
-        }
-        (false, _) => None,
+/// They were here if the record notes this place, and none of them may have been at another one:
+/// what that one put there may have been moved here.
+fn unconfirmed(whereabouts: &Whereabouts, before: Progress, progress: Progress) -> Option<Unconfirmed> {
+    let from = progress.done;
+    if progress.in_doubt > 0 {
+        let is_here = whereabouts.left_behind.is_empty() && progress.repeated == 0;
+        return Some(Unconfirmed { from, most: progress.in_doubt, is_here });
     }
+    // Before the first checkpoint nobody notes where the messages are put.
+    let is_unnoted = whereabouts.place.is_none() && before.done == 0;
+    // An attempt that looked in vain, or not at all, has counted them as repeated.
+    let most = before.in_doubt.max(before.repeated);
+    (is_unnoted && most > 0).then_some(Unconfirmed { from, most, is_here: false })
 }
 
 fn unwritten(error: &StoreError) {
@@ -211,5 +214,41 @@ pub(crate) fn with_elsewhere(problem: Problem, left: &[LeftBehind], count: u64) 
         problem
     } else {
         problem.extension("elsewhere", answer::elsewhere_in_a_problem(left, count))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn arrived(whereabouts: &Whereabouts, before: Progress) -> Option<Unconfirmed> {
+        let place = Place { id: "here".to_owned(), name: "here".to_owned() };
+        unconfirmed(whereabouts, before, whereabouts.arrive(before, place).progress)
+    }
+
+    #[test]
+    fn one_message_stands_for_others_only_where_all_attempts_were() {
+        let noted = |place: &str| Whereabouts {
+            place: Some(Place { id: place.to_owned(), name: place.to_owned() }),
+            left_behind: Vec::new(),
+        };
+        let crashed = |done, repeated| Progress { done, in_doubt: u64::MAX, repeated };
+        let found = |from, is_here| Some(Unconfirmed { from, most: u64::MAX, is_here });
+        assert_eq!(arrived(&noted("here"), crashed(5, 0)), found(5, true));
+        assert_eq!(arrived(&noted("there"), crashed(5, 0)), None, "it begins again");
+        assert_eq!(arrived(&Whereabouts::default(), crashed(0, 0)), found(0, false));
+        // An attempt before the last one was at a place that is left, or that nobody knows.
+        let left = LeftBehind { name: None, done: 5, in_doubt: 0 };
+        let moved = Whereabouts { left_behind: vec![left], ..noted("here") };
+        assert_eq!(arrived(&moved, crashed(5, 0)), found(5, false));
+        assert_eq!(arrived(&noted("here"), crashed(5, u64::MAX)), found(5, false));
+        let failed = Progress { repeated: u64::MAX, ..Progress::default() };
+        assert_eq!(arrived(&Whereabouts::default(), failed), found(0, false), "without a word since");
+        // Nothing is in doubt.
+        let ended = Progress { done: 5, ..Progress::default() };
+        assert_eq!(arrived(&noted("here"), ended), None);
+        assert_eq!(arrived(&Whereabouts::default(), Progress::default()), None);
+        let some = Progress { done: 5, in_doubt: 2, repeated: 0 };
+        assert_eq!(arrived(&noted("here"), some), Some(Unconfirmed { from: 5, most: 2, is_here: true }));
     }
 }

@@ -19,7 +19,7 @@ pub use failure::UpsertError;
 
 use std::time::{Duration, SystemTime};
 
-use catalog::{Database, WriteOutcome};
+use catalog::{Announced, Database, WriteOutcome};
 use ingestion::batch::ChunkResult;
 use ingestion::chunk::{Chunk, ChunkId, ChunkReady, decode};
 use objects::Objects;
@@ -122,8 +122,10 @@ impl Upsert {
         if !error.is_noted() {
             return;
         }
+        let ChunkReady { batch_id, generation, chunk_index: index, ref chunk_uri, .. } = *ready;
+        let announced = Announced { batch_id, generation, index, uri: chunk_uri };
         let note = error.note();
-        let noting = self.database.note_failed_attempt(ready.chunk_id(), &note);
+        let noting = self.database.note_failed_attempt(&announced, &note);
         let error: Box<dyn std::error::Error> = match timeout(NOTE, Box::pin(noting)).await {
             Ok(Ok(())) => return,
             Ok(Err(error)) => error.into(),

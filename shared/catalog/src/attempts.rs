@@ -28,25 +28,41 @@ pub enum GivenUp {
     Before(ChunkStatus),
     /// Its batch has a later generation, which the chunk belongs to now.
     Superseded,
+    /// It is in another object than the caller's, who knows nothing of it.
+    OtherObject,
+}
+
+/// A chunk, as an event announces it.
+#[derive(Clone, Copy, Debug)]
+pub struct Announced<'a> {
+    /// Its batch.
+    pub batch_id: Uuid,
+    /// The batch's generation.
+    pub generation: Generation,
+    /// Which of the batch's chunks.
+    pub index: u32,
+    /// The object that has it.
+    pub uri: &'a str,
 }
 
 /// Characters of an error that are kept.
 const LONGEST_ERROR: usize = 500;
 
-const NOTE: &str = "UPDATE batch_chunks SET attempts = attempts + 1, last_error = $2 WHERE chunk_id = $1 AND status <> 'DONE'";
-const STATE: &str = "SELECT generation, status FROM batch_chunks WHERE batch_id = $1 AND chunk_index = $2 \
+const NOTE: &str = "UPDATE batch_chunks SET attempts = attempts + 1, last_error = $3 \
+     WHERE chunk_id = $1 AND chunk_uri = $2 AND status <> 'DONE'";
+const STATE: &str = "SELECT generation, status, chunk_uri FROM batch_chunks WHERE batch_id = $1 AND chunk_index = $2 \
      FOR NO KEY UPDATE";
 const FAIL: &str = "UPDATE batch_chunks SET status = $3, last_error = COALESCE(last_error, $4) \
      WHERE batch_id = $1 AND chunk_index = $2 RETURNING last_error, items";
 
 impl Database {
-    /// Records that an attempt to write a chunk failed, and why, unless the chunk is done. If the
-    /// batch has moved to a later generation, the chunk id no longer exists and nothing is
-    /// recorded.
+    /// Records that an attempt to write a chunk failed, and why, unless the chunk is done or in
+    /// another object. If the batch has moved to a later generation, the chunk id no longer exists
+    /// and nothing is recorded.
     ///
     /// # Errors
     /// If the database fails.
-    pub async fn note_failed_attempt(&self, chunk: ChunkId, error: &str) -> Result<(), DatabaseError> {
+    pub async fn note_failed_attempt(&self, chunk: &Announced<'_>, error: &str) -> Result<(), DatabaseError> {
         self.with_connection(async |connection| note(connection, chunk, error).await).await
     }
 
@@ -56,31 +72,23 @@ impl Database {
     ///
     /// # Errors
     /// If the database fails or does not know the chunk.
-    pub async fn fail_chunk(
-        &self,
-        batch_id: Uuid,
-        generation: Generation,
-        index: u32,
-        error: &str,
-    ) -> Result<GivenUp, DatabaseError> {
-        let place = Place { batch_id, generation, index };
-        self.with_connection(async |connection| fail(connection, &place, error).await).await
+    pub async fn fail_chunk(&self, chunk: &Announced<'_>, error: &str) -> Result<GivenUp, DatabaseError> {
+        self.with_connection(async |connection| fail(connection, chunk, error).await).await
     }
 }
 
-struct Place {
-    batch_id: Uuid,
-    generation: Generation,
-    index: u32,
-}
-
-async fn note(connection: &mut Connection, chunk: ChunkId, error: &str) -> Result<(), DatabaseError> {
+async fn note(connection: &mut Connection, chunk: &Announced<'_>, error: &str) -> Result<(), DatabaseError> {
+    let id = ChunkId::of(chunk.batch_id, chunk.generation, chunk.index);
     let mut session = connection.begin().await?;
-    session.execute(NOTE, &[&chunk.uuid(), &shortened(error)]).await?;
+    session.execute(NOTE, &[&id.uuid(), &chunk.uri, &shortened(error)]).await?;
     session.commit().await
 }
 
-async fn fail(connection: &mut Connection, place: &Place, error: &str) -> Result<GivenUp, DatabaseError> {
+async fn fail(
+    connection: &mut Connection,
+    place: &Announced<'_>,
+    error: &str,
+) -> Result<GivenUp, DatabaseError> {
     let mut session = connection.begin().await?;
     let index = i32::try_from(place.index)?;
     // This waits for a transaction that is writing the chunk.
@@ -91,6 +99,9 @@ async fn fail(connection: &mut Connection, place: &Place, error: &str) -> Result
         std::cmp::Ordering::Greater => return Ok(GivenUp::Superseded),
         std::cmp::Ordering::Less => return Err(place.unknown()),
         std::cmp::Ordering::Equal => {}
+    }
+    if row.try_get::<_, &str>("chunk_uri")? != place.uri {
+        return Ok(GivenUp::OtherObject);
     }
     let before: ChunkStatus = word(&row, "status")?;
     let after = before.after(ChunkEvent::GivenUp);
@@ -110,12 +121,12 @@ async fn fail(connection: &mut Connection, place: &Place, error: &str) -> Result
 }
 
 /// A batch that is being cut again has no chunks until it is sealed.
-async fn missing(session: &mut Session<'_>, place: &Place) -> Result<GivenUp, DatabaseError> {
+async fn missing(session: &mut Session<'_>, place: &Announced<'_>) -> Result<GivenUp, DatabaseError> {
     let batch = lock(session, place.batch_id).await?;
     if batch.generation > place.generation { Ok(GivenUp::Superseded) } else { Err(place.unknown()) }
 }
 
-impl Place {
+impl Announced<'_> {
     const fn unknown(&self) -> DatabaseError {
         DatabaseError::UnknownChunk { batch_id: self.batch_id, index: self.index }
     }

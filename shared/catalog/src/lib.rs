@@ -72,7 +72,7 @@ mod view;
 mod visible;
 mod write;
 
-pub use attempts::GivenUp;
+pub use attempts::{Announced, GivenUp};
 pub use batch::{ChunkingOutcome, NewBatch, PayloadFailure, PendingChunk};
 pub use config::{ConfigError, DatabaseConfig, Pem, Tls};
 pub use database::Database;

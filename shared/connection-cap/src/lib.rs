@@ -6,11 +6,11 @@
 //! whichever broker it belongs to.
 //!
 //! A connection that is to end, and whose call does not return, keeps its permit until it does. If
-//! nothing else is left, nobody can open a connection any more, and [`ConnectionCap::exhausted`]
-//! says so.
+//! nothing else is left, nobody can open a connection any more, and
+//! [`ConnectionCap::is_exhausted`] says so.
 
 use std::fmt;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::{Duration, Instant};
 
@@ -43,8 +43,8 @@ pub struct ConnectionCap {
     /// Those that are to end.
     ending: Mutex<Vec<Ending>>,
     hangs_after: Duration,
-    /// Permits may be lost, or hang, all of them.
-    exhausted: Notify,
+    /// The last one who wanted a permit waited in vain.
+    is_refused: AtomicBool,
     shelves: Mutex<Vec<Weak<dyn Shelf>>>,
     /// A permit returned, or a connection became idle.
     changed: Notify,
@@ -100,7 +100,6 @@ impl Permit {
     pub fn forfeit(mut self) {
         self.is_lost = true;
         self.cap.lost.fetch_add(1, Ordering::SeqCst);
-        self.cap.exhausted.notify_one();
     }
 }
 
@@ -129,7 +128,7 @@ impl ConnectionCap {
             lost: AtomicUsize::new(0),
             ending: Mutex::default(),
             hangs_after,
-            exhausted: Notify::new(),
+            is_refused: AtomicBool::new(false),
             shelves: Mutex::default(),
             changed: Notify::new(),
             turn: tokio::sync::Mutex::default(),
@@ -148,23 +147,16 @@ impl ConnectionCap {
         self.open.load(Ordering::SeqCst)
     }
 
-    /// Waits until no connection can be opened any more, because as many as may be open will never
-    /// end, or hang and somebody waited for one in vain.
-    pub async fn exhausted(&self) {
-        loop {
-            let notified = self.exhausted.notified();
-            if self.is_exhausted() {
-                return;
-            }
-            notified.await;
-        }
-    }
-
-    /// Whether as many connections as may be open will never end, or hang.
+    /// Whether no connection can be opened any more: as many as may be open will never end, or they
+    /// hang and somebody waited for one in vain. Without that wait they may have had no time to
+    /// end, since a function is frozen between its requests.
     #[must_use]
     pub fn is_exhausted(&self) -> bool {
         let hangs = |ending: &&Ending| ending.is_open() && ending.since.elapsed() >= self.hangs_after;
-        let hanging = self.ending().iter().filter(hangs).count();
+        let hanging = match self.is_refused.load(Ordering::SeqCst) {
+            true => self.ending().iter().filter(hangs).count(),
+            false => 0,
+        };
         self.lost.load(Ordering::SeqCst) + hanging >= self.max
     }
 
@@ -199,14 +191,14 @@ impl ConnectionCap {
                 return Some(Admitted::Idle(found));
             }
             if let Some(permit) = self.permit() {
+                self.is_refused.store(false, Ordering::SeqCst);
                 return Some(Admitted::New(permit));
             }
             // One connection makes room for one caller, unless it does not end.
             is_room_made = is_room_made || self.make_room();
             if deadline.min(TO_END).run(changed).await.is_err() {
                 if deadline.has_passed() {
-                    // Only now, so that they had time to end: a function may have been frozen.
-                    self.exhausted.notify_one();
+                    self.is_refused.store(true, Ordering::SeqCst);
                     return None;
                 }
                 is_room_made = false;
@@ -399,11 +391,6 @@ mod tests {
         assert!(admit(&cap).await.is_some());
     }
 
-    /// Whether the cap says within a moment that it is exhausted.
-    async fn says_exhausted(cap: &ConnectionCap) -> bool {
-        Deadline::after(SOON).run(cap.exhausted()).await.is_ok()
-    }
-
     #[tokio::test]
     async fn a_process_whose_connections_are_lost_or_hang_is_exhausted() {
         let cap = ConnectionCap::hanging_after(3, SOON);
@@ -411,14 +398,13 @@ mod tests {
             [admit(&cap).await, admit(&cap).await, admit(&cap).await].map(Option::unwrap);
         lost.forfeit();
         hanging.overseer().ends();
-        let overseer = used.overseer();
-        assert!(admit(&cap).await.is_none());
-        assert!(!says_exhausted(&cap).await, "one is in use");
-        overseer.ends();
-        assert!(admit(&cap).await.is_none());
         tokio::time::sleep(SOON).await;
         assert!(admit(&cap).await.is_none());
-        assert!(says_exhausted(&cap).await);
+        assert!(!cap.is_exhausted(), "one is in use");
+        used.overseer().ends();
+        assert!(admit(&cap).await.is_none());
+        tokio::time::sleep(SOON).await;
+        assert!(cap.is_exhausted());
         // Its call returned after all.
         drop(hanging);
         assert!(!cap.is_exhausted());
@@ -427,17 +413,15 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn those_who_wait_for_the_exhaustion_learn_of_it() {
+    async fn a_process_is_exhausted_once_a_connection_was_needed_in_vain() {
         let cap = ConnectionCap::hanging_after(1, SOON);
         let permit = admit(&cap).await.unwrap();
         permit.overseer().ends();
-        let waiting = tokio::spawn({
-            let cap = Arc::clone(&cap);
-            async move { cap.exhausted().await }
-        });
-        tokio::time::sleep(SOON * 2).await;
-        assert!(!waiting.is_finished(), "nobody needs a connection");
+        tokio::time::sleep(SOON).await;
+        assert!(!cap.is_exhausted());
         assert!(admit(&cap).await.is_none());
-        Deadline::after(Duration::from_secs(5)).run(waiting).await.unwrap().unwrap();
+        assert!(cap.is_exhausted());
+        permit.forfeit();
+        assert!(cap.is_exhausted(), "for good");
     }
 }

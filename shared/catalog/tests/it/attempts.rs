@@ -1,8 +1,8 @@
 //! Chunks that could not be written, were given up, and were written after all.
 
 use catalog::{
-    BatchView, ChangesView, ChunkingOutcome, ChunksView, Database, DatabaseError, GivenUp, PayloadFailure,
-    SealOutcome, WriteOutcome,
+    Announced, BatchView, ChangesView, ChunkingOutcome, ChunksView, Database, DatabaseError, GivenUp,
+    PayloadFailure, SealOutcome, WriteOutcome,
 };
 use futures_util::future::join_all;
 use ingestion::Viewer;
@@ -14,7 +14,8 @@ use uuid::Uuid;
 use crate::support::{Load, database_test};
 
 async fn give_up(database: &Database, load: &Load, index: u32) -> GivenUp {
-    database.fail_chunk(load.id(), Generation::FIRST, index, "given up").await.unwrap()
+    let uri = load.uri(index);
+    database.fail_chunk(&load.announced(index, &uri), "given up").await.unwrap()
 }
 
 async fn shown(database: &Database, load: &Load) -> BatchView {
@@ -32,9 +33,13 @@ fn failed_attempts_are_noted_until_the_chunk_is_done() {
         let load = Load::delta(0).keys(0..3).keys(3..6);
         load.prepare(&database).await;
         let chunk = &load.chunks[0];
+        let uris = [load.uri(0), load.uri(1)];
+        let first = load.announced(0, &uris[0]);
         for error in ["the first", "the second\0"] {
-            database.note_failed_attempt(chunk.id(), error).await.unwrap();
+            database.note_failed_attempt(&first, error).await.unwrap();
         }
+        // What another object's event came to says nothing of the chunk.
+        database.note_failed_attempt(&load.announced(0, &uris[1]), "of another object").await.unwrap();
         let noted = async || {
             let rows = test.rows("SELECT attempts, last_error FROM batch_chunks ORDER BY chunk_index").await;
             rows.iter().map(|row| (row.get(0), row.get(1))).collect::<Vec<(i32, Option<String>)>>()
@@ -42,10 +47,9 @@ fn failed_attempts_are_noted_until_the_chunk_is_done() {
         assert_eq!(noted().await, [(2, Some("the second".to_owned())), (0, None)]);
         database.write_chunk(chunk).await.unwrap();
         // One that comes late, and one of a generation that is none any more.
-        database.note_failed_attempt(chunk.id(), "too late").await.unwrap();
-        let id = load.chunks[1].id();
+        database.note_failed_attempt(&first, "too late").await.unwrap();
         test.execute("UPDATE batch_chunks SET chunk_id = gen_random_uuid() WHERE chunk_index = 1").await;
-        database.note_failed_attempt(id, "another generation's").await.unwrap();
+        database.note_failed_attempt(&load.announced(1, &uris[1]), "another generation's").await.unwrap();
         assert_eq!(noted().await, [(3, None), (0, None)]);
     });
 }
@@ -83,7 +87,8 @@ fn a_batch_fails_when_all_of_its_chunks_are_given_up() {
         let database = test.open();
         let load = Load::full(0).keys(0..3).keys(3..10);
         load.prepare(&database).await;
-        database.note_failed_attempt(load.chunks[0].id(), "what really happened").await.unwrap();
+        let uri = load.uri(0);
+        database.note_failed_attempt(&load.announced(0, &uri), "what really happened").await.unwrap();
         let first = give_up(&database, &load, 0).await;
         let (batch, error) = (BatchStatus::Processing, "what really happened".to_owned());
         assert_eq!(first, GivenUp::Failed { batch, became_final: false, error });
@@ -112,6 +117,8 @@ fn only_a_pending_chunk_of_the_same_generation_is_given_up() {
         let before = test.number(state).await;
         assert_eq!(give_up(&database, &load, 0).await, GivenUp::Before(ChunkStatus::Done));
         assert_eq!(give_up(&database, &load, 1).await, GivenUp::Before(ChunkStatus::Failed));
+        let other = database.fail_chunk(&load.announced(2, &load.uri(1)), "of another object").await.unwrap();
+        assert_eq!(other, GivenUp::OtherObject);
         assert_eq!(test.number(state).await, before);
 
         // A replay took up the second and the third; the second failed in it already.
@@ -137,12 +144,16 @@ fn a_chunk_that_is_not_known_is_an_error_that_stays() {
         let load = Load::delta(0).keys(0..3);
         load.prepare(&database).await;
         let unknown = Uuid::now_v7();
-        let error = database.fail_chunk(unknown, Generation::FIRST, 0, "given up").await.unwrap_err();
+        let uri = load.uri(0);
+        let announced = load.announced(0, &uri);
+        let foreign = Announced { batch_id: unknown, ..announced };
+        let error = database.fail_chunk(&foreign, "given up").await.unwrap_err();
         assert!(matches!(error, DatabaseError::UnknownBatch(id) if id == unknown), "{error:?}");
         for (generation, index) in
             [(Generation::FIRST, 1), (2.try_into().unwrap(), 0), (2.try_into().unwrap(), 1)]
         {
-            let error = database.fail_chunk(load.id(), generation, index, "given up").await.unwrap_err();
+            let unknown = Announced { generation, index, ..announced };
+            let error = database.fail_chunk(&unknown, "given up").await.unwrap_err();
             assert!(matches!(error, DatabaseError::UnknownChunk { .. }), "{error:?}");
             assert!(!error.retry().is_transient());
         }

@@ -11,7 +11,7 @@ use cloud_event::Event;
 use futures_util::future::join_all;
 use ingestion::Viewer;
 use ingestion::batch::{BatchStatus, Replay, ReplayScope};
-use ingestion::chunk::{Generation, Plan};
+use ingestion::chunk::Plan;
 use serde_json::{Value, json};
 use uuid::Uuid;
 
@@ -94,7 +94,7 @@ fn nothing_is_written_where_events_have_no_destination() {
         Load::full(0).keys(0..3).run(&database).await;
         let load = Load::delta(1).keys(0..3);
         load.prepare(&database).await;
-        database.fail_chunk(load.id(), Generation::FIRST, 0, "given up").await.unwrap();
+        database.fail_chunk(&load.announced(0, &load.uri(0)), "given up").await.unwrap();
         assert_eq!(test.number("SELECT count(*) FROM outbox").await, 0);
         assert_eq!(
             test.number(
@@ -153,7 +153,7 @@ fn a_chunk_is_given_up_once_and_its_batch_is_final_again_when_it_is_written_afte
         load.prepare(&database).await;
         database.write_chunk(&load.chunks[0]).await.unwrap();
         for _ in 0..2 {
-            database.fail_chunk(load.id(), Generation::FIRST, 1, "no answer").await.unwrap();
+            database.fail_chunk(&load.announced(1, &load.uri(1)), "no answer").await.unwrap();
         }
         let found = events(&database, &load).await;
         assert_eq!(types(&found), [RECEIVED, GIVEN_UP, FINAL]);
@@ -178,7 +178,7 @@ fn a_full_load_of_chunks_that_were_given_up_is_final_again_only_when_it_is_decid
         let load = Load::full(0).keys(0..3).keys(3..10);
         load.prepare(&database).await;
         for index in 0..2 {
-            let given_up = database.fail_chunk(load.id(), Generation::FIRST, index, "no answer").await;
+            let given_up = database.fail_chunk(&load.announced(index, &load.uri(index)), "no answer").await;
             assert!(matches!(given_up.unwrap(), GivenUp::Failed { .. }));
         }
         for chunk in &load.chunks {

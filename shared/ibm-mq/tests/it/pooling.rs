@@ -226,7 +226,7 @@ async fn connections_that_hang_while_they_end_are_no_reason_to_wait_for_ever() {
     assert_eq!(client.cap.open(), 2);
     let error = depth().await.unwrap_err();
     assert!(matches!(error, BrokerError::PoolTimeout { .. }), "{error}");
-    Deadline::after(Duration::from_secs(5)).run(client.cap.exhausted()).await.expect("exhausted");
+    assert!(client.cap.is_exhausted());
     // Once the calls return, all is well.
     manager.kill();
     manager.run();

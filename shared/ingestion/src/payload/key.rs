@@ -65,8 +65,8 @@ pub fn payload_prefix(hour: Timestamp) -> String {
 pub fn batch_of_payload(key: &str) -> Option<Uuid> {
     let (_, name) = key.strip_prefix("incoming/")?.rsplit_once('/')?;
     let batch_id = Uuid::try_parse(name).ok()?;
-    // Keys have a UUID's canonical spelling only.
-    (batch_id.to_string() == name).then_some(batch_id)
+    // With the id's canonical spelling, and in the folder of its hour.
+    (payload_key_of(batch_id).as_deref() == Some(key)).then_some(batch_id)
 }
 
 impl PayloadMetadata {

@@ -157,6 +157,8 @@ fn a_payload_s_key_tells_its_batch_and_its_hour() {
         "incoming/2026/11/21/23/x",
         "chunks/019aa8ec-98d3-7e83-98f2-17f2d7e0e6d7/1/000000",
         &upper.unwrap(),
+        &format!("incoming/x/{}", metadata.batch_id),
+        &format!("incoming/2020/01/01/00/{}", metadata.batch_id),
     ] {
         assert_eq!(batch_of_payload(other), None, "{other}");
     }

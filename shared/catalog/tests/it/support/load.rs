@@ -1,4 +1,4 @@
-use catalog::{ChunkingOutcome, Database, NewBatch, Seal, SealOutcome, SealedChunk, WriteOutcome};
+use catalog::{Announced, ChunkingOutcome, Database, NewBatch, Seal, SealOutcome, SealedChunk, WriteOutcome};
 use ingestion::Cnpj;
 use ingestion::batch::BatchStatus;
 use ingestion::chunk::{Chunk, Generation, Plan, Planner};
@@ -89,6 +89,17 @@ impl Load {
 
     pub(crate) const fn id(&self) -> Uuid {
         self.batch.metadata.batch_id
+    }
+
+    /// The object of a chunk; of one that there is none of, the first one's.
+    pub(crate) fn uri(&self, index: u32) -> String {
+        let mut chunks = self.seal().chunks;
+        let index = usize::try_from(index).unwrap();
+        chunks.swap_remove(if index < chunks.len() { index } else { 0 }).uri
+    }
+
+    pub(crate) const fn announced<'a>(&self, index: u32, uri: &'a str) -> Announced<'a> {
+        Announced { batch_id: self.id(), generation: Generation::FIRST, index, uri }
     }
 
     /// Adds a chunk of these products.
