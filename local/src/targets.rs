@@ -5,9 +5,9 @@
 //! UTF-8 becomes a binary secret, such as a key repository. So no secret is on a command line.
 
 use std::collections::BTreeMap;
-use std::fs;
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
+use std::{fs, io};
 
 use mq::{InlineTargets, Profile, ProfileName, SecretRef, Target};
 use serde_json::Value;
@@ -66,12 +66,14 @@ impl Targets {
         let mut targets = Self::default();
         for path in files(directory)? {
             let is_profile = path.extension().is_some_and(|extension| extension == "json");
-            if let (true, Some(name)) = (is_profile, path.file_stem().and_then(|name| name.to_str())) {
+            if let (true, Some(name)) = (is_profile, path.file_stem().and_then(|name| name.to_str()))
+                && !name.starts_with('.')
+            {
                 targets.profiles.insert(name.to_owned(), profile(&path, name)?);
             }
         }
         let secrets = directory.join("secrets");
-        if secrets.is_dir() {
+        if secrets.exists() {
             targets.read_secrets(&secrets, "")?;
         }
         Ok(targets)
@@ -105,11 +107,20 @@ fn profile(path: &Path, name: &str) -> Result<Value, Failure> {
     let explain = || format!("read the target profile {}", path.display());
     ProfileName::try_from(name.to_owned())
         .map_err(|error| Failure::new(format!("{} names no profile: the name {error}.", path.display())))?;
-    let text = fs::read(path).or_explain(explain)?;
+    let text = content(path).or_explain(explain)?;
     let profile: Profile = malformed::from_slice(&text).or_explain(explain)?;
     let allowed = InlineTargets::default();
     Target::resolve(Some(&profile), None, allowed.of("")).or_explain(explain)?;
     malformed::from_slice(&text).or_explain(explain)
+}
+
+/// A pipe would keep the start waiting.
+fn content(path: &Path) -> io::Result<Vec<u8>> {
+    if fs::metadata(path)?.is_file() {
+        fs::read(path)
+    } else {
+        Err(io::Error::new(io::ErrorKind::InvalidInput, "it is not a file"))
+    }
 }
 
 fn secret(path: &Path) -> Result<Secret, Failure> {
@@ -120,7 +131,7 @@ fn secret(path: &Path) -> Result<Secret, Failure> {
         return Err(Failure::new(format!("{path} is a secret that others can read: chmod 600 {path}")));
     }
     // Editors end a text with a line feed, which no password has.
-    Ok(match String::from_utf8(fs::read(path).or_explain(explain)?) {
+    Ok(match String::from_utf8(content(path).or_explain(explain)?) {
         Ok(text) => Secret::Text(text.trim_end_matches(['\r', '\n']).to_owned()),
         Err(binary) => Secret::Binary(binary.into_bytes()),
     })

@@ -316,6 +316,9 @@ pub(crate) fn upload(hours_ago: i64) -> AcceptedBatch {
     let mut batch = batch(LoadType::Delta);
     let received_at = Timestamp::now() - SignedDuration::from_hours(hours_ago);
     batch.metadata.received_at = received_at;
+    // The id has the time of the receipt.
+    let seconds = received_at.as_second().unsigned_abs();
+    batch.metadata.batch_id = Uuid::new_v7(uuid::Timestamp::from_unix(uuid::NoContext, seconds, 0));
     batch.upload_expires_at = Some(received_at + SignedDuration::from_mins(15));
     batch
 }

@@ -90,7 +90,9 @@ impl DropIntake {
         }
         match self.access.drop_grant(&name.tenant_id.to_string()).await? {
             None => Ok(Err(Refusal::NotAllowed)),
-            Some(grant) if source.bucket != self.objects.bucket() && !grant.buckets.contains(&source.bucket) => {
+            Some(grant)
+                if source.bucket != self.objects.bucket() && !grant.buckets.contains(&source.bucket) =>
+            {
                 Ok(Err(Refusal::OtherBucket))
             }
             Some(grant) => {
@@ -141,15 +143,18 @@ impl DropIntake {
     }
 
     /// The batch that an earlier attempt at a claim has begun to make.
-    async fn begun(&self, found: &Found, execution: &Execution) -> Result<Option<AcceptedBatch>, IntakeError> {
+    async fn begun(
+        &self,
+        found: &Found,
+        execution: &Execution,
+    ) -> Result<Option<AcceptedBatch>, IntakeError> {
         if execution.earlier_attempts() == 0 {
             return Ok(None);
         }
         let Found { name, version, .. } = found;
         let viewer = Viewer::whole(name.tenant_id);
         for time in [execution.created_at, written_at(version, execution)] {
-            if let Some(batch) =
-                self.accepted.get(&viewer, batch_id(name.tenant_id, execution, time)).await?
+            if let Some(batch) = self.accepted.get(&viewer, batch_id(name.tenant_id, execution, time)).await?
             {
                 return Ok(Some(batch));
             }
@@ -215,8 +220,8 @@ impl DropIntake {
     /// its batch.
     async fn received_at(&self, found: &Found, execution: &Execution) -> Result<Timestamp, IntakeError> {
         let Found { source, version, .. } = found;
-        let is_newest = version.id.is_none()
-            || is_newest(&self.dropped_in(&source.bucket)?, source, version).await?;
+        let is_newest =
+            version.id.is_none() || is_newest(&self.dropped_in(&source.bucket)?, source, version).await?;
         Ok(if is_newest { execution.created_at } else { written_at(version, execution) })
     }
 

@@ -72,6 +72,7 @@ impl DropIntake {
         metrics::count(self.service, &[metrics::DROPS_REFUSED], properties.into_iter().collect());
         Ok(())
     }
+
     /// Publishes the event of a refusal to the destinations of the deployment. What can never be
     /// published is logged and left out.
     async fn publish(

@@ -12,7 +12,7 @@ use crate::secrets::{REMEMBERED, Secret, Unusable, Value};
 const LARGEST: usize = 1024 * 1024;
 /// The most that they take in memory: hundreds of key repositories as they usually are. A further
 /// one is read each time.
-pub(crate) const MEMORY: usize = 8 * LARGEST;
+pub(crate) const MEMORY: usize = 8 * (LARGEST + OVERHEAD);
 /// What an object takes beside its bytes: names, and the place in the cache.
 const OVERHEAD: usize = 4096;
 
