@@ -73,8 +73,9 @@ impl MqAccess {
         }
     }
 
-    /// The execution as it goes on behind what its predecessors turned out to have put. That is there
-    /// once if there was one of them. Of several, one that stood still may put it a second time.
+    /// The execution as it goes on behind what its predecessors turned out to have put. That is
+    /// there once if there was one of them. Of several, one that stood still may put it a second
+    /// time.
     async fn found(
         &self,
         connected: &mut (dyn ReadyToPut + '_),

@@ -60,9 +60,9 @@ impl Look {
 /// Up to where messages turned out to be there, of those from index `from` on and before `end`;
 /// `from` if none did.
 ///
-/// Looks for some of them, the last ones first, and between the last one that is there and the next
-/// one that is not by halves. Where others took only the first ones, or none, that finds the end, if
-/// any of the chosen ones is there.
+/// Looks for some of them, the last ones first, and between the last one that is there and the
+/// next one that is not by halves. Where others took only the first ones, or none, that finds the
+/// end, if any of the chosen ones is there.
 fn last<E>(from: u64, end: u64, mut is_there: impl FnMut(u64) -> Result<bool, E>) -> Result<u64, E> {
     let mut absent = end;
     let mut there = None;

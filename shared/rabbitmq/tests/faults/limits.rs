@@ -159,8 +159,8 @@ async fn an_alarm_ends_while_a_produce_waits(
     assert_eq!(rabbit.test(&access, Some(queue), soon()).await.blocked, None);
 }
 
-/// So many connections were logged as blocked, and as not blocked any more: each once. The event may
-/// come a moment after what the operation answers.
+/// So many connections were logged as blocked, and as not blocked any more: each once. The event
+/// may come a moment after what the operation answers.
 async fn logged(blocked: usize, unblocked: usize) {
     let patience = Deadline::after(Duration::from_secs(2));
     while blocked_and_unblocked() != (blocked, unblocked) && !patience.has_passed() {

@@ -11,8 +11,9 @@ use crate::observer::Observer;
 use crate::report::{kind, outcome, row, timed};
 use crate::support::{COMMIT, PLENTY, after, consume, ids, messages, produce, queue, soon, works_again};
 
-/// How many messages are published, and at what pace: for 44 s, so that a fault meets the publishing
-/// even where an administrator's command takes long to start, as it does on a busy machine.
+/// How many messages are published, and at what pace: for 44 s, so that a fault meets the
+/// publishing even where an administrator's command takes long to start, as it does on a busy
+/// machine.
 const PUBLISHED: i64 = 8_800;
 const PACE: i64 = 200;
 const PUBLISHING: Duration = Duration::from_secs((PUBLISHED / PACE).unsigned_abs());
