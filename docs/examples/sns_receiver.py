@@ -98,7 +98,7 @@ class Receiver:
             try:
                 certificate = x509.load_pem_x509_certificate(self.fetch(url))
             except HTTPError as error:
-                if error.code >= 500:
+                if error.code not in (403, 404, 410):
                     raise
                 raise Forged("a certificate that SNS does not have") from error
             # SNS has one certificate at a time.
@@ -113,7 +113,7 @@ class Receiver:
 
 
 def serve(receiver, handle, port):
-    """A server that calls `handle` with each event. SNS retries a message that is not answered with 2xx."""
+    """A server that calls `handle` with each event. SNS sends a message again that is answered with 5xx or 429."""
 
     class Handler(BaseHTTPRequestHandler):
         timeout = SECONDS

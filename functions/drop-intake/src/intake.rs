@@ -76,9 +76,7 @@ impl DropIntake {
             Err(refusal) => return self.refuse(&source, &version, refusal).await,
         };
         tracing::Span::current().record("tenant", tracing::field::display(name.tenant_id));
-        let found = Found { name, source, version };
-        let access = self.access_of(&found).await?;
-        self.decide_once(&found, access).await
+        self.decide_once(&Found { name, source, version }).await
     }
 
     /// What the object may load, or why it may not.
@@ -102,13 +100,9 @@ impl DropIntake {
         }
     }
 
-    /// Takes or refuses the object. The first decision about a version stays, whatever its tenant
-    /// may do later.
-    async fn decide_once(
-        &self,
-        found: &Found,
-        access: Result<CnpjAccess, Refusal>,
-    ) -> Result<(), IntakeError> {
+    /// Takes or refuses the object. The first decision about a version that is carried out stays,
+    /// whatever its tenant may do later.
+    async fn decide_once(&self, found: &Found) -> Result<(), IntakeError> {
         let Found { name, source, version } = found;
         let key = drops::idempotency_key(source, version.modified_at);
         let key = IdempotencyKey::parse_canonical(&key, KeyForm::Text).map_err(|_| IntakeError::Conflict)?;
@@ -126,11 +120,12 @@ impl DropIntake {
             retention: RETENTION,
         };
         let decided = self.records.once(&claim, async |execution| {
-            let begun = self.begun(found, execution).await?;
-            let (cnpjs, received_at) = match (begun, access) {
-                (Some(begun), _) => (begun.cnpjs, begun.metadata.received_at),
-                (None, Ok(cnpjs)) => (cnpjs, self.received_at(found, execution).await?),
-                (None, Err(refusal)) => return self.refuse(source, version, refusal).await,
+            let (cnpjs, received_at) = match self.begun(found, execution).await? {
+                Some(begun) => (begun.cnpjs, begun.metadata.received_at),
+                None => match self.access_of(found).await? {
+                    Ok(cnpjs) => (cnpjs, self.received_at(found, execution).await?),
+                    Err(refusal) => return self.refuse(source, version, refusal).await,
+                },
             };
             self.take(found, cnpjs, received_at, execution).await?;
             metrics::count(self.service, &[metrics::DROPS_ACCEPTED], Map::new());

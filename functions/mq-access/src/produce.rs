@@ -87,10 +87,7 @@ impl MqAccess {
         let unconfirmed = unconfirmed(&before.whereabouts, before.progress, progress);
         let Some(unconfirmed) = unconfirmed else { return Ok(execution) };
         let done = connected.find(unconfirmed, deadline).await;
-        let progress = match execution.earlier_attempts() {
-            1 => progress.found(done, count),
-            _ => progress.advanced(done, 0),
-        };
+        let progress = progress_behind(progress, done, execution.earlier_attempts(), count);
         match self.store.checkpoint(&execution, progress).await {
             Ok(WriteOutcome::Applied) => {}
             Ok(WriteOutcome::Fenced) => return Err(taken_over()),
@@ -168,6 +165,14 @@ impl MqAccess {
     }
 }
 
+/// Where an attempt begins that has found the first `done` of `count` messages.
+fn progress_behind(progress: Progress, done: u64, earlier_attempts: u32, count: u64) -> Progress {
+    match earlier_attempts {
+        1 => progress.found(done, count),
+        _ => progress.advanced(done, 0),
+    }
+}
+
 /// What attempts before an execution may have put at its place, where it begins with `progress`.
 /// They were here if the record notes this place, and none of them may have been at another one:
 /// what that one put there may have been moved here.
@@ -175,7 +180,8 @@ fn unconfirmed(whereabouts: &Whereabouts, before: Progress, progress: Progress) 
     let from = progress.done;
     if progress.in_doubt > 0 {
         let is_here = whereabouts.left_behind.is_empty() && progress.repeated == 0;
-        return Some(Unconfirmed { from, most: progress.in_doubt, is_here });
+        let most = if is_here { progress.in_doubt } else { progress.in_doubt.max(progress.repeated) };
+        return Some(Unconfirmed { from, most, is_here });
     }
     // Before the first checkpoint nobody notes where the messages are put.
     let is_unnoted = whereabouts.place.is_none() && before.done == 0;
@@ -217,6 +223,9 @@ pub(crate) fn with_elsewhere(problem: Problem, left: &[LeftBehind], count: u64) 
         problem.extension("elsewhere", answer::elsewhere_in_a_problem(left, count))
     }
 }
+
+#[cfg(test)]
+mod model;
 
 #[cfg(test)]
 mod tests {

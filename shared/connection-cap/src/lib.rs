@@ -188,6 +188,7 @@ impl ConnectionCap {
             // Before the look, so that no change after it is missed.
             changed.as_mut().enable();
             if let Some(found) = idle() {
+                self.is_refused.store(false, Ordering::SeqCst);
                 return Some(Admitted::Idle(found));
             }
             if let Some(permit) = self.permit() {
@@ -421,6 +422,8 @@ mod tests {
         assert!(!cap.is_exhausted());
         assert!(admit(&cap).await.is_none());
         assert!(cap.is_exhausted());
+        assert!(matches!(cap.admit(|| Some(()), Deadline::after(SOON)).await, Some(Admitted::Idle(()))));
+        assert!(!cap.is_exhausted(), "one was idle");
         permit.forfeit();
         assert!(cap.is_exhausted(), "for good");
     }

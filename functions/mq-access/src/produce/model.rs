@@ -1,0 +1,327 @@
+//! Attempts at a produce of two messages that look for what their predecessors put, at two queues:
+//! they crash, fail, stand still and go on, while an application takes messages and an operator
+//! moves them. What the response says has to be true in every course of events.
+//!
+//! Each message is a unit of work of its own. A look may find any of what is there, or nothing.
+
+use idempotency::{Place, Progress, Whereabouts};
+use mq::Unconfirmed;
+use stateright::{Checker as _, Expectation, HasDiscoveries, Model, Property};
+
+use super::{progress_behind, unconfirmed};
+
+const MESSAGES: usize = 2;
+const COUNT: u64 = 2;
+const QUEUES: usize = 2;
+const ATTEMPTS: usize = 3;
+
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+struct Attempt {
+    queue: usize,
+    /// With what it began to put.
+    progress: Progress,
+    whereabouts: Whereabouts,
+    next: u64,
+    /// The next message's commit took effect, and the attempt does not know it yet.
+    is_committed: bool,
+    is_over: bool,
+}
+
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
+struct World {
+    /// How many copies of each message are on each queue.
+    on_queue: [[u8; QUEUES]; MESSAGES],
+    was_on_queue: [[bool; QUEUES]; MESSAGES],
+    /// How often each message was put.
+    puts: [u8; MESSAGES],
+    takes: u8,
+    moves: u8,
+    attempts: Vec<Attempt>,
+    progress: Progress,
+    whereabouts: Whereabouts,
+    has_failed: bool,
+    /// The queue and the label that the response names.
+    answered: Option<(usize, u64)>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Action {
+    /// The next attempt arrives at a queue, looks, and may note what it found.
+    Begin {
+        queue: usize,
+        found: u64,
+        is_noted: bool,
+    },
+    Commit(usize),
+    Confirm(usize),
+    Checkpoint(usize),
+    Crash(usize),
+    /// It says what is done, and how many after that may be.
+    Fail(usize, u64),
+    Answer(usize),
+    Take(usize, usize),
+    Move(usize, usize),
+}
+
+/// The rules, or one that is wrong.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Rule {
+    Ours,
+    /// What is found stands for the rest wherever attempts were.
+    AlwaysHere,
+    /// What is found is there once, however many attempts there were.
+    AlwaysOnce,
+}
+
+/// What happens beside the attempts.
+#[derive(Clone, Copy, Debug)]
+struct Course {
+    rule: Rule,
+    takes: u8,
+    moves: u8,
+    /// Whether attempts go on after their successor has begun, at any queue, and looks may fail.
+    is_wild: bool,
+}
+
+fn place(queue: usize) -> Place {
+    Place { id: queue.to_string(), name: queue.to_string() }
+}
+
+impl World {
+    /// As a successor sees the record.
+    fn left(&self) -> Progress {
+        let in_doubt =
+            if self.has_failed || self.attempts.is_empty() { self.progress.in_doubt } else { u64::MAX };
+        Progress { in_doubt, ..self.progress }
+    }
+
+    fn may_end(&self, attempt: usize) -> bool {
+        attempt + 1 == self.attempts.len() && !self.has_failed && self.answered.is_none()
+    }
+
+    fn is_there(&self, message: u64, queue: usize) -> bool {
+        self.on_queue[usize::try_from(message).unwrap()][queue] > 0
+    }
+
+    fn add(&mut self, message: usize, queue: usize) {
+        self.on_queue[message][queue] += 1;
+        self.was_on_queue[message][queue] = true;
+    }
+}
+
+impl Course {
+    fn unconfirmed(&self, world: &World, queue: usize) -> Option<Unconfirmed> {
+        let left = world.left();
+        let arrived = world.whereabouts.arrive(left, place(queue)).progress;
+        let unconfirmed = unconfirmed(&world.whereabouts, left, arrived)?;
+        let is_here = unconfirmed.is_here || self.rule == Rule::AlwaysHere;
+        Some(Unconfirmed { is_here, ..unconfirmed })
+    }
+
+    /// What a look may come to.
+    fn findings(&self, world: &World, queue: usize) -> Vec<u64> {
+        let from = world.whereabouts.arrive(world.left(), place(queue)).progress.done;
+        let Some(Unconfirmed { most, is_here, .. }) = self.unconfirmed(world, queue) else {
+            return vec![from];
+        };
+        let end = from.saturating_add(most).min(COUNT);
+        let proves = |index: &u64| {
+            let all = (from..*index).all(|before| world.is_there(before, queue));
+            world.is_there(*index, queue) && (is_here || all)
+        };
+        let found = (from..end).filter(proves).map(|index| index + 1);
+        if self.is_wild { found.chain([from]).collect() } else { vec![found.max().unwrap_or(from)] }
+    }
+}
+
+impl Model for Course {
+    type State = World;
+    type Action = Action;
+
+    fn init_states(&self) -> Vec<World> {
+        vec![World { takes: self.takes, moves: self.moves, ..World::default() }]
+    }
+
+    fn actions(&self, world: &World, actions: &mut Vec<Action>) {
+        let is_free = self.is_wild || world.attempts.iter().all(|attempt| attempt.is_over);
+        if world.answered.is_none() && world.attempts.len() < ATTEMPTS && is_free {
+            for queue in 0..if self.is_wild { QUEUES } else { 1 } {
+                for found in self.findings(world, queue) {
+                    actions.push(Action::Begin { queue, found, is_noted: true });
+                    if self.is_wild {
+                        actions.push(Action::Begin { queue, found, is_noted: false });
+                    }
+                }
+            }
+        }
+        for (index, attempt) in world.attempts.iter().enumerate().filter(|(_, attempt)| !attempt.is_over) {
+            actions.push(Action::Crash(index));
+            if attempt.is_committed {
+                actions.push(Action::Confirm(index));
+            } else if attempt.next < COUNT {
+                actions.push(Action::Commit(index));
+            }
+            if attempt.next > attempt.progress.done {
+                actions.push(Action::Checkpoint(index));
+            }
+            if world.may_end(index) {
+                match attempt.next {
+                    COUNT => actions.push(Action::Answer(index)),
+                    _ if attempt.is_committed => actions.push(Action::Fail(index, 1)),
+                    _ => actions.extend([Action::Fail(index, 0), Action::Fail(index, 1)]),
+                }
+            }
+        }
+        for message in 0..MESSAGES {
+            for queue in (0..QUEUES).filter(|queue| world.on_queue[message][*queue] > 0) {
+                actions.extend((world.takes > 0).then_some(Action::Take(message, queue)));
+                actions.extend((world.moves > 0).then_some(Action::Move(message, queue)));
+            }
+        }
+    }
+
+    fn next_state(&self, world: &World, action: Action) -> Option<World> {
+        let mut next = world.clone();
+        match action {
+            Action::Begin { queue, found, is_noted } => {
+                let left = world.left();
+                let arrival = world.whereabouts.arrive(left, place(queue));
+                let earlier = match self.rule {
+                    Rule::AlwaysOnce => 1,
+                    Rule::Ours | Rule::AlwaysHere => u32::try_from(world.attempts.len()).unwrap(),
+                };
+                let progress = match self.unconfirmed(world, queue) {
+                    Some(_) => progress_behind(arrival.progress, found, earlier, COUNT),
+                    None => arrival.progress,
+                };
+                (next.progress, next.has_failed) = (left, false);
+                if arrival.has_moved {
+                    (next.progress, next.whereabouts) = (arrival.progress, arrival.whereabouts.clone());
+                }
+                if is_noted && progress.done > arrival.progress.done {
+                    (next.progress, next.whereabouts) = (progress, arrival.whereabouts.clone());
+                }
+                let (whereabouts, done) = (arrival.whereabouts, progress.done);
+                let fresh =
+                    Attempt { queue, progress, whereabouts, next: done, is_committed: false, is_over: false };
+                next.attempts.push(fresh);
+            }
+            Action::Commit(index) => {
+                let attempt = next.attempts.get_mut(index)?;
+                attempt.is_committed = true;
+                let (message, queue) = (usize::try_from(attempt.next).unwrap(), attempt.queue);
+                next.puts[message] += 1;
+                next.add(message, queue);
+            }
+            Action::Confirm(index) => {
+                let attempt = next.attempts.get_mut(index)?;
+                attempt.is_committed = false;
+                attempt.next += 1;
+            }
+            Action::Checkpoint(index) => {
+                let attempt = next.attempts[index].clone();
+                if !world.may_end(index) {
+                    // Its write is refused.
+                    next.attempts[index].is_over = true;
+                } else if attempt.next > next.progress.done || next.whereabouts != attempt.whereabouts {
+                    next.progress = attempt.progress.advanced(attempt.next, 0);
+                    next.whereabouts = attempt.whereabouts;
+                } else {
+                    return None;
+                }
+            }
+            Action::Crash(index) => next.attempts[index].is_over = true,
+            Action::Fail(index, in_doubt) => {
+                let attempt = next.attempts.get_mut(index)?;
+                attempt.is_over = true;
+                let progress = attempt.progress.advanced(attempt.next, in_doubt);
+                (next.has_failed, next.progress) = (true, progress);
+                next.whereabouts = attempt.whereabouts.after(progress);
+            }
+            Action::Answer(index) => {
+                let attempt = next.attempts.get_mut(index)?;
+                attempt.is_over = true;
+                next.answered =
+                    Some((attempt.queue, attempt.progress.advanced(COUNT, 0).repeated.min(COUNT)));
+            }
+            Action::Take(message, queue) => {
+                next.on_queue[message][queue] -= 1;
+                next.takes -= 1;
+            }
+            Action::Move(message, queue) => {
+                next.on_queue[message][queue] -= 1;
+                next.moves -= 1;
+                next.add(message, 1 - queue);
+            }
+        }
+        Some(next)
+    }
+
+    fn properties(&self) -> Vec<Property<Self>> {
+        vec![
+            Property::always("every message was on the queue that the response names", |_, world: &World| {
+                let Some((queue, _)) = world.answered else { return true };
+                world.was_on_queue.iter().all(|queues| queues[queue])
+            }),
+            Property::always("no more messages are twice than the response says", |_, world: &World| {
+                let Some((_, label)) = world.answered else { return true };
+                let twice = world.puts.iter().filter(|puts| **puts > 1).count();
+                u64::try_from(twice).unwrap() <= label
+            }),
+            Property::always(
+                "nothing is put twice where nobody interferes",
+                |course: &Self, world: &World| {
+                    course.is_wild || course.takes > 0 || world.puts.iter().all(|puts| *puts < 2)
+                },
+            ),
+            Property::sometimes("a successor answers", |_, world: &World| {
+                world.answered.is_some() && world.attempts.len() == ATTEMPTS
+            }),
+            Property::sometimes("a successor finds everything", |_, world: &World| {
+                let is_found = |attempt: &Attempt| attempt.progress.done == COUNT;
+                world.attempts.iter().skip(1).any(is_found) && world.answered.is_some()
+            }),
+        ]
+    }
+}
+
+/// Which of the properties do not hold, and how many states there are.
+fn breaches(course: Course) -> (Vec<&'static str>, usize) {
+    let checker = course.checker().finish_when(HasDiscoveries::AnyFailures).spawn_bfs().join();
+    let found = checker.discoveries();
+    let holds = |property: &Property<Course>| {
+        let is_discovered = found.contains_key(property.name);
+        match property.expectation {
+            Expectation::Sometimes => is_discovered,
+            _ => !is_discovered,
+        }
+    };
+    let broken = course.properties().into_iter().filter(|property| !holds(property));
+    (broken.map(|property| property.name).collect(), checker.unique_state_count())
+}
+
+const TAME: Course = Course { rule: Rule::Ours, takes: 0, moves: 0, is_wild: false };
+
+#[test]
+fn what_a_response_says_of_what_was_found_is_true() {
+    for course in [
+        TAME,
+        Course { takes: 2, ..TAME },
+        Course { is_wild: true, takes: 1, ..TAME },
+        Course { is_wild: true, moves: 1, ..TAME },
+    ] {
+        let (broken, states) = breaches(course);
+        println!("{course:?}: {states} states");
+        assert!(broken.is_empty() && states > 100, "{course:?}: {broken:?}, {states} states");
+    }
+}
+
+/// A checker that finds nothing proves nothing, unless it finds what is there.
+#[test]
+fn a_rule_that_is_wrong_is_found() {
+    let wild = Course { is_wild: true, moves: 1, ..TAME };
+    let (elsewhere, _) = breaches(Course { rule: Rule::AlwaysHere, ..wild });
+    assert!(elsewhere.contains(&"every message was on the queue that the response names"), "{elsewhere:?}");
+    let (twice, _) = breaches(Course { rule: Rule::AlwaysOnce, ..wild });
+    assert!(twice.contains(&"no more messages are twice than the response says"), "{twice:?}");
+}
