@@ -39,9 +39,9 @@ impl Observer {
     }
 
     /// One for queues that are there, once they answer: after a crash the broker takes logins
-    /// before it has recovered every queue.
+    /// before it has recovered every queue, which takes long on a busy machine.
     pub(crate) async fn of(queues: &[&QueueName]) -> Self {
-        for _ in 0..50 {
+        for _ in 0..300 {
             let observer = Self::connect().await;
             if observer.finds(queues).await {
                 return observer;
