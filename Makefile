@@ -5,6 +5,9 @@ TOOLS := $(CURDIR)/.local/tools
 export PATH := $(TOOLS)/bin:$(PATH)
 
 LOCAL = "$${CARGO_TARGET_DIR:-target}/debug/local"
+# Tests wait for programs to answer in time, so they come before what else the machine does, if this
+# user may decide that.
+AHEAD := $(shell nice -n -10 true 2>&1 | grep -q . || echo nice -n -10)
 
 .PHONY: help run test versions newest bench contract soak fuzz deployment stop lint advisories preflight release smoke cargo nextest
 .DEFAULT_GOAL := help
@@ -17,13 +20,13 @@ run: cargo ## Start everything locally, show a demonstration, serve until Ctrl-C
 	@exec $(LOCAL) run
 
 # One build of everything unifies features, so the test run compiles nothing.
-test: cargo nextest newest $(if $(filter all,$(BROKERS)),versions) ## Run all tests against a stack of their own (NEXTEST='-E "package(mq)"' selects some; BROKERS=all first runs `make versions`)
+test: cargo nextest newest ## Run all tests against a stack of their own, and name the slowest (NEXTEST='-E "package(mq)"' selects some; CONTRACT_SECONDS=45 then runs `make contract` on the same stack)
 	@cargo build --workspace --bins --tests
-	@exec $(LOCAL) test -- scripts/test.sh $(NEXTEST)
+	@exec $(AHEAD) $(LOCAL) test -- scripts/test.sh $(NEXTEST)
 
 versions: cargo nextest ## Repeat the tests of brokers and database on other versions (VERSIONS="rabbitmq-4.3 postgresql-17", BROKERS_REQUIRED=1 if none may be skipped)
 	@cargo build --workspace --bins --tests
-	@scripts/versions.sh $(NEXTEST)
+	@exec $(AHEAD) scripts/versions.sh $(NEXTEST)
 
 # What differs there is a test like any other.
 newest:
@@ -49,7 +52,7 @@ deployment: ## Test the template with SAM, CloudFormation's schemas, SAM CLI and
 stop: ## Stop the stacks of this directory, and the processes that a killed stack left running
 	@if [ -x $(LOCAL) ]; then exec $(LOCAL) stop; else echo "No stack was ever started in this directory."; fi
 
-lint: cargo ## Check format, clippy, the template and its security, the contract, the docs, licences and sources
+lint: cargo ## Check format, clippy, documentation, the template and its security, the contract, the docs, workflows, unused dependencies, licences and sources
 	@scripts/lint.sh
 
 advisories: cargo ## Check dependencies for known vulnerabilities, if the database can be fetched
@@ -64,8 +67,10 @@ release: cargo ## Build a release that deploys without a compiler: zips for both
 smoke: ## Check a deployment: make smoke URL=https://… KEY=…
 	@scripts/smoke.sh "$(URL)" "$(KEY)"
 
+# A clone that has compiled nothing begins with what another one of this machine has kept.
 cargo:
 	@command -v cargo >/dev/null || { echo "cargo is missing: install Rust with rustup (https://rustup.rs)."; exit 1; }
+	@scripts/dependencies.sh restore
 
 nextest:
 	@scripts/tool.sh cargo-nextest

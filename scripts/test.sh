@@ -1,12 +1,28 @@
 #!/usr/bin/env bash
-# scripts/test.sh [NEXTEST OPTION…]: runs the tests inside `local test`. After a whole run it
-# compares what responses had with what openapi.yaml describes.
+# scripts/test.sh [NEXTEST OPTION…]: runs the tests inside `local test` and prints the ten slowest.
+# Without options, or with those of a profile, it then compares what responses had with what
+# openapi.yaml describes, and runs the examples of the documentation. With CONTRACT_SECONDS it also
+# sends generated requests to the same stack for so long.
 set -uo pipefail
 cd "$(dirname "$0")/.."
+. scripts/steps.sh
 
 status=0
-cargo nextest run --workspace --no-fail-fast "$@" || status=$?
-if (($# == 0)); then
-  cargo nextest run --workspace --run-ignored only -E 'test(=responses::what_is_described_was_seen)' || status=$?
+profile=default
+[[ ${1:-} == --profile ]] && profile=$2
+
+slowest() {
+  echo "Slowest tests, in seconds:"
+  sed -nE 's/.*<testcase name="([^"]*)" classname="([^"]*)".* time="([^"]*)".*/\3 \2 \1/p' "$1" |
+    sort -rn | head -n 10 | awk '{ printf "  %8.1f  %s  %s\n", $1, $2, $3 }'
+}
+
+step "tests" cargo nextest run --workspace --tests --no-fail-fast "$@" || status=$?
+slowest "${CARGO_TARGET_DIR:-target}/nextest/$profile/junit.xml"
+if (($# == 0)) || [[ $profile != default ]]; then
+  step "described responses" cargo nextest run --workspace --tests --run-ignored only \
+    -E 'test(=responses::what_is_described_was_seen)' || status=$?
+  step "doc tests" cargo test --quiet --workspace --doc || status=$?
+  if [[ -n ${CONTRACT_SECONDS:-} ]]; then step "contract" scripts/schemathesis.sh inside || status=$?; fi
 fi
 exit "$status"

@@ -1,6 +1,7 @@
 //! What every bad request gets: the table of `docs/errors.md`, row by row. None is a 500, and none
 //! moves a message.
 
+use std::fmt::Write as _;
 use std::io::Write as _;
 
 use end_to_end::{
@@ -60,46 +61,35 @@ async fn bodies_that_are_not_strict_json() {
     let name = &queue.name;
     let with =
         |member: &str| format!(r#"{{"targetRef":"local-rabbit","target":{{"queue":"{name}"}},{member}}}"#);
-    for (body, reason, pointer) in [
-        (String::new(), "MALFORMED_JSON", ""),
-        ("{\"targetRef\":".to_owned(), "MALFORMED_JSON", ""),
-        (with(r#""batch":{"count":1}"#) + "{}", "MALFORMED_JSON", ""),
-        (with(r#""batch":{"count":1},"batch":{"count":2}"#), "DUPLICATE_MEMBER", "/batch"),
-        (with(r#""batch":{"count":1,"count":2}"#), "DUPLICATE_MEMBER", "/batch/count"),
-        (with(r#""batch":{"count":9007199254740993}"#), "NUMBER_OUT_OF_RANGE", "/batch/count"),
-        (with(r#""batch":{"count":100000000000000000000}"#), "NUMBER_OUT_OF_RANGE", ""),
-        (with(r#""batch":{"cuont":1}"#), "SCHEMA_VIOLATION", "/batch/cuont"),
-        (with(r#""batch":{"count":0}"#), "SCHEMA_VIOLATION", "/batch/count"),
-        (with(r#""batch":{"count":100001}"#), "SCHEMA_VIOLATION", "/batch/count"),
-        (with(r#""batch":{"count":"10"}"#), "SCHEMA_VIOLATION", "/batch/count"),
-        (with(r#""mqProps":{"priority":10}"#), "SCHEMA_VIOLATION", "/mqProps/priority"),
-        ("[]".to_owned(), "SCHEMA_VIOLATION", ""),
-        (r#"{"batch":{"count":1}}"#.to_owned(), "SCHEMA_VIOLATION", "/target"),
-        (
-            r#"{"target":{"broker":"rabbitmq","queue":"Q","connName":"127.0.0.1"}}"#.to_owned(),
-            "SCHEMA_VIOLATION",
-            "/target/connName",
-        ),
-        (
-            r#"{"target":{"broker":"rabbitmq","queue":"Q"}}"#.to_owned(),
-            "SCHEMA_VIOLATION",
-            "/target/connName",
-        ),
-        (
-            r#"{"target":{"queue":"Q","connName":"127.0.0.1:1414"}}"#.to_owned(),
-            "SCHEMA_VIOLATION",
-            "/target/queueManager",
-        ),
-        (
-            r#"{"targetRef":"local-rabbit","target":{"ccdtUrl":"http://127.0.0.1/c.json"}}"#.to_owned(),
-            "SCHEMA_VIOLATION",
-            "/target/ccdtUrl",
-        ),
-    ] {
-        let problem = produce_text(&gateway, body.clone()).await.expect_problem(400, reason).json();
-        assert_eq!(problem["code"], "ERR400_INVALID_PAYLOAD", "{body}");
-        assert_eq!(problem["errors"][0]["pointer"], pointer, "{body}: {problem}");
+    let bodies = [
+        String::new(),
+        "{\"targetRef\":".to_owned(),
+        with(r#""batch":{"count":1}"#) + "{}",
+        with(r#""batch":{"count":1},"batch":{"count":2}"#),
+        with(r#""batch":{"count":1,"count":2}"#),
+        with(r#""batch":{"count":9007199254740993}"#),
+        with(r#""batch":{"count":100000000000000000000}"#),
+        with(r#""batch":{"cuont":1}"#),
+        with(r#""batch":{"count":0}"#),
+        with(r#""batch":{"count":100001}"#),
+        with(r#""batch":{"count":"10"}"#),
+        with(r#""mqProps":{"priority":10}"#),
+        "[]".to_owned(),
+        r#"{"batch":{"count":1}}"#.to_owned(),
+        r#"{"target":{"broker":"rabbitmq","queue":"Q","connName":"127.0.0.1"}}"#.to_owned(),
+        r#"{"target":{"broker":"rabbitmq","queue":"Q"}}"#.to_owned(),
+        r#"{"target":{"queue":"Q","connName":"127.0.0.1:1414"}}"#.to_owned(),
+        r#"{"targetRef":"local-rabbit","target":{"ccdtUrl":"http://127.0.0.1/c.json"}}"#.to_owned(),
+    ];
+    let mut problems = String::new();
+    for body in bodies {
+        let answer = produce_text(&gateway, body.clone()).await;
+        let status = answer.status;
+        let mut problem = answer.json();
+        problem.as_object_mut().unwrap().remove("traceId").expect("a trace id");
+        writeln!(problems, "{body}\n{status} {problem:#}\n").unwrap();
     }
+    insta::assert_snapshot!(problems.replace(name, "QUEUE"));
     assert_eq!(gateway.depth(&queue.name).await, 0);
     broker.delete(&queue).await;
 }

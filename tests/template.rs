@@ -1,18 +1,19 @@
 //! What holds for all functions and queues of the template, those to come included.
 
 use std::collections::BTreeMap;
+use std::sync::LazyLock;
 
 use serde_norway::Value;
 
-const TEMPLATE: &str = include_str!("../template.yaml");
+static TEMPLATE: LazyLock<Value> =
+    LazyLock::new(|| serde_norway::from_str(include_str!("../template.yaml")).unwrap());
 /// What Lambda asks for between a queue's visibility timeout and its function's time-out.
 const VISIBILITY_FACTOR: u64 = 6;
 const FOURTEEN_DAYS: u64 = 14 * 24 * 60 * 60;
 
 /// The resources of one type, by logical id.
 fn resources(kind: &str) -> BTreeMap<String, Value> {
-    let template: Value = serde_norway::from_str(TEMPLATE).unwrap();
-    let resources = template["Resources"].as_mapping().unwrap();
+    let resources = TEMPLATE["Resources"].as_mapping().unwrap();
     resources
         .iter()
         .filter(|(_, resource)| resource["Type"] == kind)
@@ -138,7 +139,6 @@ fn who_has_no_key_cannot_take_the_database_s_connections() {
 
 /// Whether the template's rules whose names start so let these values of parameters through.
 fn rules_accept(start: &str, parameters: &[(&str, u64)]) -> bool {
-    let template: Value = serde_norway::from_str(TEMPLATE).unwrap();
     let of = |reference: &Value| {
         let Value::Tagged(tagged) = reference else { panic!("{reference:?} is no reference") };
         let name = tagged.value.as_str().unwrap();
@@ -149,7 +149,7 @@ fn rules_accept(start: &str, parameters: &[(&str, u64)]) -> bool {
         let Value::Tagged(tagged) = value else { panic!("{value:?} is no function") };
         tagged.value.clone()
     };
-    let rules = template["Rules"].as_mapping().unwrap().iter();
+    let rules = TEMPLATE["Rules"].as_mapping().unwrap().iter();
     let about_them = rules.filter(|(name, _)| name.as_str().unwrap().starts_with(start));
     let holds = |rule: &Value| {
         let condition = untagged(&rule["RuleCondition"]);
@@ -165,8 +165,7 @@ fn rules_accept(start: &str, parameters: &[(&str, u64)]) -> bool {
 
 /// The values that a parameter may have.
 fn allowed(name: &str) -> Vec<u64> {
-    let template: Value = serde_norway::from_str(TEMPLATE).unwrap();
-    let values = template["Parameters"][name]["AllowedValues"].as_sequence().unwrap();
+    let values = TEMPLATE["Parameters"][name]["AllowedValues"].as_sequence().unwrap();
     values.iter().map(|value| value.as_u64().unwrap()).collect()
 }
 

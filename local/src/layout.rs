@@ -47,10 +47,6 @@ impl Layout {
         self.root.join("local/deploy.py")
     }
 
-    pub(crate) fn requirements(&self) -> PathBuf {
-        self.root.join("local/requirements.txt")
-    }
-
     /// What set-up leaves behind is shared by all stacks of the repository.
     pub(crate) fn shared(&self) -> PathBuf {
         self.root.join(".local")

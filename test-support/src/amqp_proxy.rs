@@ -11,7 +11,7 @@ use tokio::task::JoinHandle;
 
 use crate::ports;
 
-const PATIENCE: Duration = Duration::from_secs(10);
+const PATIENCE: Duration = Duration::from_secs(60);
 const PROTOCOL_HEADER: usize = 8;
 const METHOD: u8 = 1;
 

@@ -7,7 +7,7 @@ use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 
 /// Threads stop within microseconds, unless the machine is busy.
-const PATIENCE: Duration = Duration::from_secs(10);
+const PATIENCE: Duration = Duration::from_secs(60);
 
 /// Lets a process stand still, and returns once each of its threads does: a thread that runs when
 /// the signal is sent could still answer a request afterwards. SIGCONT lets it go on.

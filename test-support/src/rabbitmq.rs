@@ -220,11 +220,11 @@ fn launch(node: &Node) -> Child {
 }
 
 async fn listens(port: u16) {
-    for _ in 0..600 {
+    for _ in 0..1800 {
         if TcpStream::connect((Ipv4Addr::LOCALHOST, port)).await.is_ok() {
             return;
         }
         tokio::time::sleep(Duration::from_millis(100)).await;
     }
-    panic!("nothing listens on port {port} after a minute");
+    panic!("nothing listens on port {port} after three minutes");
 }

@@ -8,9 +8,8 @@ use std::path::PathBuf;
 use std::process::Command;
 
 const SCRIPT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../scripts/brokers.sh");
-/// Where the script keeps the directories, unless this variable says otherwise.
-const HOME: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../.local/brokers");
-const HOME_VARIABLE: &str = "BROKERS_HOME";
+/// Names the directory of `scripts/cached.sh`.
+const CACHE: &str = "INTEGRAHUB_CACHE";
 
 /// Where a server's programs come from. By default, they are the machine's own.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -61,8 +60,7 @@ impl Root {
     /// The directory that has its `/usr`; the machine's own has none.
     #[must_use]
     pub fn directory(&self) -> Option<PathBuf> {
-        let home = || std::env::var_os(HOME_VARIABLE).map_or_else(|| PathBuf::from(HOME), PathBuf::from);
-        self.0.as_ref().map(|name| home().join(name))
+        self.0.as_ref().map(|name| cache().join("brokers").join(name))
     }
 
     /// A command of one of its programs, with an empty environment. The process that is started
@@ -75,7 +73,7 @@ impl Root {
             return command;
         };
         let mut command = Command::new(SCRIPT);
-        command.env_clear().envs(std::env::var_os(HOME_VARIABLE).map(|home| (HOME_VARIABLE, home)));
+        command.env_clear().env(CACHE, cache());
         command.args(["enter", name]).arg(program);
         command
     }
@@ -88,4 +86,14 @@ impl Root {
             Some(_) => command.env("AS", format!("{uid}:{gid}")),
         };
     }
+}
+
+/// The directory that every clone of this machine shares, as `scripts/cached.sh` finds it.
+fn cache() -> PathBuf {
+    let named =
+        |variable: &str| std::env::var_os(variable).filter(|value| !value.is_empty()).map(PathBuf::from);
+    named(CACHE).unwrap_or_else(|| {
+        let home = || named("HOME").unwrap_or_default().join(".cache");
+        named("XDG_CACHE_HOME").unwrap_or_else(home).join("integrahub")
+    })
 }

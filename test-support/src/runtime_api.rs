@@ -13,7 +13,7 @@ use uuid::Uuid;
 use crate::http_server::{self, Server, response};
 
 /// How long a function may take until it asks for an event.
-const PATIENCE: Duration = Duration::from_secs(30);
+const PATIENCE: Duration = Duration::from_secs(90);
 
 /// What a function answered, and when.
 #[derive(Clone, Debug)]

@@ -11,7 +11,7 @@ use crate::stand::{Operation, Reply, Stand};
 use crate::{in_parallel, seeds};
 
 /// Within this time a client is told that the store cannot be reached.
-const STORE_UNAVAILABLE_WITHIN: Duration = Duration::from_secs(3);
+const STORE_UNAVAILABLE_WITHIN: Duration = Duration::from_secs(10);
 
 /// What befalls a produce that takes long enough to note how far it is.
 const PACED: &[Fault] = &[

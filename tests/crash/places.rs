@@ -14,7 +14,7 @@ use crate::stand::faults::{Blow, Op};
 use crate::stand::{Asked, Operation, Stand};
 
 const COUNT: u64 = 60;
-const PATIENCE: Duration = Duration::from_secs(10);
+const PATIENCE: Duration = Duration::from_secs(60);
 
 /// Takes long enough for a checkpoint.
 fn paced() -> Value {

@@ -5,10 +5,13 @@ use std::time::Duration;
 use end_to_end::On;
 
 use crate::fault::TOO_LATE;
-use crate::journey::{Journey, Load, told};
+use crate::journey::{Journey, Load, ask_in_time, told};
 use crate::stand::faults::{Held, Op};
 use crate::stand::function::Frozen;
 use crate::stand::{Operation, Reply, Stand};
+
+/// Less than a function waits for its store.
+const STORE_PATIENCE: Duration = Duration::from_secs(2);
 
 end_to_end::on_both! {
     a_late_completion_is_refused,
@@ -21,53 +24,75 @@ end_to_end::on_both! {
 
 async fn a_late_completion_is_refused(on: On) {
     for operation in [Operation::Produce, Operation::Consume] {
-        let (mut stand, mut journey) = begin(on, operation, Load::Usual).await;
-        let mut held = stand.faults.hold_request(Op::Complete);
-        let late = stand.ask_later(&journey.asked);
-        held.reached().await;
-        let frozen = stand.mq_access.freeze();
-        let winner = take_over(&stand, &mut journey).await;
-        let recorded = stand.record(&journey.asked).await;
-        go_on(held, frozen).await;
-        let loser = late.await.unwrap();
-        assert_eq!(stand.record(&journey.asked).await, recorded, "{operation:?}: the record was changed");
-        check_loser(operation, &loser, &winner);
-        end(&mut stand, journey, &winner).await;
+        until_in_time(async || late_completion(on, operation).await).await;
     }
+}
+
+async fn late_completion(on: On, operation: Operation) -> Duration {
+    let (mut stand, mut journey) = begin(on, operation, Load::Usual).await;
+    let mut held = stand.faults.hold_request(Op::Complete);
+    let late = stand.ask_later(&journey.asked);
+    held.reached().await;
+    let frozen = stand.mq_access.freeze();
+    let winner = take_over(&stand, &mut journey).await;
+    let recorded = stand.record(&journey.asked).await;
+    let stood_still = go_on(held, frozen).await;
+    let loser = late.await.unwrap();
+    assert_eq!(stand.record(&journey.asked).await, recorded, "{operation:?}: the record was changed");
+    if stood_still < STORE_PATIENCE {
+        check_loser(operation, &loser, &winner);
+    }
+    end(&mut stand, journey, &winner).await;
+    stood_still
 }
 
 /// Its successor is still at work: nothing but owner and attempt tells the two apart.
 async fn a_late_end_is_refused_while_the_successor_works(on: On) {
-    for (operation, end_of_zombie) in [
-        (Operation::Produce, Op::Complete),
-        (Operation::Produce, Op::Fail),
-        (Operation::Consume, Op::Complete),
-        (Operation::Consume, Op::Fail),
-    ] {
-        let (mut stand, mut journey) = begin(on, operation, Load::Usual).await;
-        let mut first = stand.faults.hold_request(end_of_zombie);
-        if end_of_zombie == Op::Fail {
-            stand.stop_broker().await;
+    for operation in [Operation::Produce, Operation::Consume] {
+        for end_of_zombie in [Op::Complete, Op::Fail] {
+            until_in_time(async || late_end(on, operation, end_of_zombie).await).await;
         }
-        let late = stand.ask_later(&journey.asked);
-        first.reached().await;
-        let frozen = stand.mq_access.freeze();
-        stand.heal_broker().await;
-        stand.age(&journey.asked).await;
-        let mut second = stand.faults.hold_request(Op::Complete);
-        let successor = stand.ask_later(&journey.asked);
-        second.reached().await;
-        let at_work = stand.record(&journey.asked).await;
-        go_on(first, frozen).await;
-        let loser = late.await.unwrap();
-        assert!(loser.answer.status >= 400, "{operation:?}: {}", told(&loser.answer));
-        assert_eq!(stand.record(&journey.asked).await, at_work, "{operation:?}, {end_of_zombie:?}");
-        second.release();
-        let winner = successor.await.unwrap();
-        assert!(winner.answer.status < 300, "{}", told(&winner.answer));
-        journey.replies.push(winner.clone());
-        end(&mut stand, journey, &winner).await;
     }
+}
+
+async fn late_end(on: On, operation: Operation, end_of_zombie: Op) -> Duration {
+    let (mut stand, mut journey) = begin(on, operation, Load::Usual).await;
+    let mut first = stand.faults.hold_request(end_of_zombie);
+    if end_of_zombie == Op::Fail {
+        stand.stop_broker().await;
+    }
+    let late = stand.ask_later(&journey.asked);
+    first.reached().await;
+    let frozen = stand.mq_access.freeze();
+    stand.heal_broker().await;
+    stand.age(&journey.asked).await;
+    let mut second = stand.faults.hold_request(Op::Complete);
+    let successor = stand.ask_later(&journey.asked);
+    second.reached().await;
+    let at_work = stand.record(&journey.asked).await;
+    let stood_still = go_on(first, frozen).await;
+    let loser = late.await.unwrap();
+    if stood_still < STORE_PATIENCE {
+        assert!(loser.answer.status >= 400, "{operation:?}: {}", told(&loser.answer));
+    }
+    assert_eq!(stand.record(&journey.asked).await, at_work, "{operation:?}, {end_of_zombie:?}");
+    second.release();
+    let winner = successor.await.unwrap();
+    assert!(winner.answer.status < 300, "{}", told(&winner.answer));
+    journey.replies.push(winner.clone());
+    end(&mut stand, journey, &winner).await;
+    stood_still
+}
+
+/// Repeats an experiment until its zombie went on while it still waited for its store: one that has
+/// given up learns nothing of its successor. The experiment says how long it stood still.
+async fn until_in_time(experiment: impl AsyncFn() -> Duration) {
+    for _ in 0..10 {
+        if experiment().await < STORE_PATIENCE {
+            return;
+        }
+    }
+    panic!("this machine is too slow: ten zombies had given up their store before they went on");
 }
 
 async fn what_a_zombie_still_puts_are_the_same_messages(on: On) {
@@ -177,7 +202,7 @@ async fn begin(on: On, operation: Operation, load: Load) -> (Stand, Journey) {
 /// The lease ends, and another request takes over while the first execution stands still.
 async fn take_over(stand: &Stand, journey: &mut Journey) -> Reply {
     stand.age(&journey.asked).await;
-    let winner = stand.ask(&journey.asked).await;
+    let winner = ask_in_time(stand, &journey.asked).await;
     assert!(winner.answer.status < 300, "{}", told(&winner.answer));
     journey.replies.push(winner.clone());
     winner
@@ -194,11 +219,11 @@ fn check_loser(operation: Operation, loser: &Reply, winner: &Reply) {
     );
 }
 
-/// What was held comes late, and then its process wakes.
-async fn go_on(held: Held, frozen: Frozen) {
+/// What was held comes late, and then its process wakes. Says how long that stood still.
+async fn go_on(held: Held, frozen: Frozen) -> Duration {
     held.release();
     tokio::time::sleep(Duration::from_millis(50)).await;
-    frozen.thaw();
+    frozen.thaw()
 }
 
 async fn end(stand: &mut Stand, journey: Journey, winner: &Reply) {

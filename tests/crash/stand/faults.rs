@@ -9,7 +9,7 @@ use test_support::http_server::{Answer, response};
 use tokio::sync::oneshot;
 
 /// How long a crash point may take to be reached.
-const PATIENCE: Duration = Duration::from_secs(20);
+const PATIENCE: Duration = Duration::from_secs(60);
 
 /// A request, by what it means.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]

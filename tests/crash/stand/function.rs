@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 use nix::sys::signal::{Signal, kill};
@@ -13,7 +13,7 @@ use super::environment::Environment;
 use super::template::Deployed;
 
 /// How long invocations may take to end.
-const PATIENCE: Duration = Duration::from_secs(30);
+const PATIENCE: Duration = Duration::from_secs(90);
 
 #[derive(Debug)]
 pub(crate) struct Settings {
@@ -113,7 +113,7 @@ impl Function {
         let busy = self.busy();
         assert!(!busy.is_empty(), "nothing of {} is at work", self.0.settings.name);
         busy.iter().copied().for_each(freeze);
-        Frozen(busy)
+        Frozen { processes: busy, since: Instant::now() }
     }
 
     /// Whether no process waits for an invocation any more.
@@ -145,10 +145,15 @@ impl Function {
 
 /// Processes that stand still.
 #[derive(Debug)]
-pub(crate) struct Frozen(Vec<Pid>);
+pub(crate) struct Frozen {
+    processes: Vec<Pid>,
+    since: Instant,
+}
 
 impl Frozen {
-    pub(crate) fn thaw(self) {
-        self.0.iter().for_each(|pid| kill(*pid, Signal::SIGCONT).unwrap());
+    /// Lets them go on, and says how long they stood still.
+    pub(crate) fn thaw(self) -> Duration {
+        self.processes.iter().for_each(|pid| kill(*pid, Signal::SIGCONT).unwrap());
+        self.since.elapsed()
     }
 }

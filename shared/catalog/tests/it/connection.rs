@@ -38,7 +38,7 @@ fn a_connection_that_was_cut_between_calls_is_made_again() {
 #[tokio::test]
 async fn a_server_that_was_restarted_is_found_again() {
     let cluster = Cluster::start(&[]).await;
-    let test = TestDatabase::create(&config(&cluster), None, None).await;
+    let test = TestDatabase::create(&config(&cluster), None, "").await;
     let database = test.open();
     database.migrate().await.unwrap();
     let load = Load::delta(0).keys(0..4).keys(4..8);

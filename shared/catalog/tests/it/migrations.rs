@@ -87,7 +87,7 @@ fn a_migration_that_fails_leaves_nothing_and_can_be_repeated() {
 #[tokio::test]
 async fn a_server_that_is_away_is_unavailable() {
     let cluster = Cluster::start(&[]).await;
-    let database = TestDatabase::create(&config(&cluster), None, None).await;
+    let database = TestDatabase::create(&config(&cluster), None, "").await;
     cluster.stop(nix::sys::signal::Signal::SIGQUIT);
     let error = Database::new(database.config()).migrate().await.unwrap_err();
     assert!(error.retry().is_transient(), "{error:?}");

@@ -41,24 +41,24 @@ impl Observer {
     /// One for queues that are there, once they answer: after a crash the broker takes logins
     /// before it has recovered every queue, which takes long on a busy machine.
     pub(crate) async fn of(queues: &[&QueueName]) -> Self {
+        let mut refused = None;
         for _ in 0..300 {
             let observer = Self::connect().await;
-            if observer.finds(queues).await {
-                return observer;
+            match observer.find(queues).await {
+                Ok(()) => return observer,
+                Err(error) => refused = Some(error),
             }
             tokio::time::sleep(Duration::from_millis(200)).await;
         }
-        panic!("{queues:?} do not answer");
+        panic!("{queues:?} do not answer: {refused:?}");
     }
 
-    async fn finds(&self, queues: &[&QueueName]) -> bool {
+    async fn find(&self, queues: &[&QueueName]) -> Result<(), amqprs::error::Error> {
         for queue in queues {
             let declare = QueueDeclareArguments::new(queue.as_str()).passive(true).finish();
-            if self.channel.queue_declare(declare).await.is_err() {
-                return false;
-            }
+            self.channel.queue_declare(declare).await?;
         }
-        true
+        Ok(())
     }
 
     /// Declares a durable queue.

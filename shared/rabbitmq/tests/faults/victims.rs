@@ -21,7 +21,7 @@ const PUBLISHING: Duration = Duration::from_secs((PUBLISHED / PACE).unsigned_abs
 const STORED: i64 = 20;
 const IN_HAND: i64 = 10;
 /// How long the broker may take to put back what a lost connection had in hand.
-const PUT_BACK: Duration = Duration::from_secs(15);
+const PUT_BACK: Duration = Duration::from_secs(60);
 
 pub(crate) struct Victims {
     fault: &'static str,

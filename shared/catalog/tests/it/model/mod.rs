@@ -246,17 +246,22 @@ const DEACTIVATIONS: &str = "CREATE TABLE deactivations (key_hash bigint); \
      CREATE TRIGGER note_deactivation AFTER UPDATE ON products FOR EACH ROW \
          WHEN (OLD.active AND NOT NEW.active) EXECUTE FUNCTION note_deactivation()";
 
+/// How many histories a test plays; more of them by a variable.
+fn cases() -> Config {
+    let cases = std::env::var("CATALOG_CASES").map_or(16, |cases| cases.parse().unwrap());
+    Config { cases, failure_persistence: None, max_shrink_iters: 300, ..Config::default() }
+}
+
 /// Draws histories and plays each on an empty database.
-fn histories(cases: u32, play: &impl AsyncFn(&TestDatabase, &History, &[Load])) {
+fn histories(play: &impl AsyncFn(&TestDatabase, &History, &[Load])) {
     database_test(async |test| {
         test.execute(DEACTIVATIONS).await;
-        let cases = std::env::var("CATALOG_CASES").map_or(cases, |cases| cases.parse().unwrap());
-        let config = Config { cases, failure_persistence: None, max_shrink_iters: 300, ..Config::default() };
         tokio::task::block_in_place(|| {
             let runtime = tokio::runtime::Handle::current();
-            let run = TestRunner::new(config).run(&history(), |history| {
+            let run = TestRunner::new(cases()).run(&history(), |history| {
                 runtime.block_on(async {
-                    test.execute("TRUNCATE products, batches, deactivations CASCADE").await;
+                    test.execute("DELETE FROM products; DELETE FROM batches; DELETE FROM deactivations")
+                        .await;
                     let loads: Vec<Load> = history.drafts.iter().map(Draft::load).collect();
                     play(test, &history, &loads).await;
                     check(test, &loads, &history.drafts).await;
@@ -270,7 +275,7 @@ fn histories(cases: u32, play: &impl AsyncFn(&TestDatabase, &History, &[Load])) 
 
 #[test]
 fn the_table_ends_as_the_model_says_whatever_the_order() {
-    histories(48, &async |test, history, loads| {
+    histories(&async |test, history, loads| {
         let database = test.open();
         let mut prepared = BTreeSet::new();
         for step in history.order() {
@@ -286,7 +291,7 @@ fn the_table_ends_as_the_model_says_whatever_the_order() {
 
 #[test]
 fn replaying_everything_in_the_end_changes_no_row() {
-    histories(32, &async |test, history, loads| {
+    histories(&async |test, history, loads| {
         let database = test.open();
         for load in loads {
             load.prepare(&database).await;
@@ -317,7 +322,7 @@ fn replaying_everything_in_the_end_changes_no_row() {
 
 #[test]
 fn the_table_ends_as_the_model_says_where_everything_happens_at_once() {
-    histories(32, &async |test, history, loads| {
+    histories(&async |test, history, loads| {
         let mut tasks = JoinSet::new();
         for load in loads {
             load.prepare(&test.open()).await;

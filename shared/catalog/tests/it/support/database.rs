@@ -1,5 +1,6 @@
 use std::panic::{AssertUnwindSafe, resume_unwind};
 use std::sync::Arc;
+use std::time::Duration;
 
 use catalog::{Database, DatabaseConfig, Pruned};
 use futures_util::FutureExt as _;
@@ -39,8 +40,14 @@ fn run(collation: Option<&str>, test: impl AsyncFnOnce(&TestDatabase)) {
                 (server::config(&cluster), Some(cluster))
             }
         };
-        let database = TestDatabase::create(&server, cluster, collation).await;
-        database.open().migrate().await.unwrap();
+        let database = match collation {
+            None => TestDatabase::migrated(&server, cluster).await,
+            Some(collation) => {
+                let database = TestDatabase::create(&server, cluster, &collated(collation)).await;
+                database.open().migrate().await.unwrap();
+                database
+            }
+        };
         let outcome = AssertUnwindSafe(test(&database)).catch_unwind().await;
         database.drop(&server).await;
         if let Err(panic) = outcome {
@@ -49,16 +56,47 @@ fn run(collation: Option<&str>, test: impl AsyncFnOnce(&TestDatabase)) {
     });
 }
 
+fn collated(collation: &str) -> String {
+    format!(" TEMPLATE template0 {collation}")
+}
+
 impl TestDatabase {
+    /// A database that the migrations were applied to: a copy of one that the first of the tests
+    /// at this server prepares for all of them.
+    async fn migrated(server: &DatabaseConfig, cluster: Option<Arc<Cluster>>) -> Self {
+        const TEMPLATE: &str = "migrated";
+        // Also held while copying: PostgreSQL copies no database that is in use.
+        const LOCK: &str = "SELECT pg_advisory_lock(hashtext('the template of the tests'))";
+        let administrator = connect(server).await;
+        administrator.batch_execute(LOCK).await.unwrap();
+        let exists = "SELECT 1 FROM pg_database WHERE datname = $1";
+        if administrator.query_opt(exists, &[&TEMPLATE]).await.unwrap().is_none() {
+            let made = Self::create(server, cluster.clone(), "").await;
+            made.open().migrate().await.unwrap();
+            let Self { config: DatabaseConfig { dbname, .. }, client, .. } = made;
+            drop(client);
+            let rename = format!("ALTER DATABASE {dbname} RENAME TO {TEMPLATE}");
+            // A connection that was closed takes a moment to end.
+            let mut renamed = administrator.batch_execute(&rename).await;
+            for _ in 0..500 {
+                if renamed.is_ok() {
+                    break;
+                }
+                tokio::time::sleep(Duration::from_millis(20)).await;
+                renamed = administrator.batch_execute(&rename).await;
+            }
+            renamed.unwrap();
+        }
+        Self::create(server, cluster, &format!(" TEMPLATE {TEMPLATE}")).await
+    }
+
     pub(crate) async fn create(
         server: &DatabaseConfig,
         cluster: Option<Arc<Cluster>>,
-        collation: Option<&str>,
+        options: &str,
     ) -> Self {
         let dbname = format!("test_{}", uuid::Uuid::new_v4().simple());
-        let collation =
-            collation.map(|collation| format!(" TEMPLATE template0 {collation}")).unwrap_or_default();
-        connect(server).await.batch_execute(&format!("CREATE DATABASE {dbname}{collation}")).await.unwrap();
+        connect(server).await.batch_execute(&format!("CREATE DATABASE {dbname}{options}")).await.unwrap();
         let config = DatabaseConfig { dbname, ..server.clone() };
         let client = connect(&config).await;
         Self { config, client, _cluster: cluster }

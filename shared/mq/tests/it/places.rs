@@ -1,7 +1,5 @@
 //! Which targets are one place, and which are not.
 
-#![allow(clippy::unwrap_used, clippy::indexing_slicing, reason = "these are tests")]
-
 use mq::{InlineTargets, Profile, Target};
 use serde_json::{Value, json};
 

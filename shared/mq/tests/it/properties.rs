@@ -1,7 +1,5 @@
 //! A message's own properties win over those of all, and orders carry them as they are.
 
-#![allow(clippy::unwrap_used, reason = "these are tests")]
-
 use jiff::Timestamp;
 use mq::{
     ContentSeed, ExpiryMs, ExplicitMessage, Group, GroupId, GroupSequence, Headers, IdBytes, MessageType,

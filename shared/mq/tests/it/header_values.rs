@@ -1,7 +1,5 @@
 //! A header's value has one JSON form, in which no type is taken for another.
 
-#![allow(clippy::unwrap_used, clippy::indexing_slicing, reason = "these are tests")]
-
 use std::collections::BTreeMap;
 
 use mq::{Decimal, HeaderName, HeaderValue, Headers, Time};

@@ -1,7 +1,5 @@
 //! Messages are the same whenever they are made again, and different from one another.
 
-#![allow(clippy::unwrap_used, clippy::indexing_slicing, reason = "these are tests")]
-
 use std::collections::{BTreeMap, HashSet};
 
 use jiff::Timestamp;

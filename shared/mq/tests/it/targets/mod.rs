@@ -1,7 +1,5 @@
 //! Which targets a caller may use, and what they become.
 
-#![allow(clippy::unwrap_used, clippy::indexing_slicing, reason = "these are tests")]
-
 mod exchanges;
 mod grants;
 mod key_repositories;

@@ -1,0 +1,57 @@
+#!/usr/bin/env bash
+# scripts/dependencies.sh restore|save: keeps what cargo compiled of other people's crates for the
+# next clone of this machine, since a fresh clone would compile the same again for minutes.
+#
+# `restore` copies it into a clone that has compiled nothing yet, `save` out of one that has. Both
+# copy and never link, so clones that work side by side share no file. What is kept belongs to one
+# Cargo.lock, manifest, toolchain and set of flags; the three that were used last are kept.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+. scripts/cached.sh
+
+target=${CARGO_TARGET_DIR:-target}
+flags() {
+  env | grep -E '^(CARGO_(BUILD|PROFILE)|RUSTFLAGS)' | sort || true
+}
+key=$({ cat Cargo.lock Cargo.toml rust-toolchain.toml && rustc -vV && flags; } | sha256sum | cut -c1-16)
+kept=$cache/dependencies/$key
+
+# What `make lint` compiles lies in a directory of its own.
+trees=(debug lint/debug)
+
+case ${1:-} in
+restore)
+  [[ -d $kept && ! -e $target/debug ]] || exit 0
+  echo "  Copying compiled dependencies from $kept"
+  mkdir -p "$target"
+  cp --archive --reflink=auto "$kept/." "$target"
+  touch "$kept"
+  ;;
+save)
+  [[ ! -d $kept ]] || exit 0
+  mkdir -p "$cache/dependencies"
+  part=$(mktemp -d "$cache/dependencies/part.XXXXXX")
+  trap 'rm -rf "$part"' EXIT
+  for tree in "${trees[@]}"; do
+    [[ -d $target/$tree ]] || continue
+    mkdir -p "$part/all/$tree"
+    for directory in .fingerprint build deps; do
+      cp --archive --link "$target/$tree/$directory" "$part/all/$tree/"
+    done
+    cargo clean --quiet --workspace --target-dir "$part/all/${tree%debug}"
+  done
+  # Links so far.
+  cp --archive --reflink=auto "$part/all" "$part/kept"
+  cp "$target/CACHEDIR.TAG" "$part/kept/" 2>/dev/null || true
+  chmod 755 "$part/kept"
+  mv -T "$part/kept" "$kept" 2>/dev/null || true
+  # Three are enough for the branches that somebody works on.
+  find "$cache/dependencies" -mindepth 1 -maxdepth 1 -not -name 'part.*' -printf '%T@ %p\n' |
+    sort -rn | tail -n +4 | cut -d' ' -f2- | xargs -r rm -rf
+  echo "  Kept compiled dependencies in $kept ($(du -sh "$kept" | cut -f1))"
+  ;;
+*)
+  sed -n '2,/^set /s/^# \{0,1\}//p' scripts/dependencies.sh >&2
+  exit 2
+  ;;
+esac

@@ -1,0 +1,73 @@
+# Sourced by .ci/run, .ci/nightly and scripts/test.sh: runs steps and reports what each one cost.
+#
+#   step NAME COMMAND…     runs a command, and shows what it prints
+#   beside NAME COMMAND…   runs it with the processor time that the others leave; `await` shows it
+#   await NAME…            waits for those
+#   report                 prints a table of all steps; fails if one of them failed
+#
+# A step that calls a script with steps of its own has these as rows behind its own row.
+export TIMEFORMAT='%0R %0U %0S'
+
+if [[ -z ${STEPS:-} ]]; then
+  STEPS=$(mktemp -d)
+  export STEPS
+  trap 'kill $(jobs -p) 2>/dev/null; rm -rf "$STEPS"' EXIT
+fi
+
+# Checking has no time limits, so it gets what the others leave.
+idle=(nice -n 19)
+if chrt --idle 0 true 2>/dev/null; then idle=(chrt --idle 0); fi
+
+step() {
+  local name=$1 status=0
+  shift
+  echo "== $name"
+  { time { "$@" </dev/null 2>&1 | tee "$STEPS/$name.log"; }; } 2>"$STEPS/$name.time" || status=$?
+  row "$name" "$status"
+  return "$status"
+}
+
+beside() {
+  local name=$1
+  shift
+  {
+    local status=0
+    { time "${idle[@]}" "$@" </dev/null >"$STEPS/$name.log" 2>&1; } 2>"$STEPS/$name.time" || status=$?
+    echo "$status" >"$STEPS/$name.end"
+  } &
+}
+
+await() {
+  local name
+  for name in "$@"; do
+    while [[ ! -e $STEPS/$name.end ]] && [[ -n $(jobs -pr) ]]; do wait -n || true; done
+    echo "== $name"
+    cat "$STEPS/$name.log"
+    row "$name" "$(cat "$STEPS/$name.end" 2>/dev/null || echo 1)"
+  done
+}
+
+# row NAME STATUS
+row() {
+  local wall user system
+  read -r wall user system <"$STEPS/$1.time" || wall=0 user=0 system=0
+  printf '%s\t%s\t%s\t%s\n' "$1" "$wall" "$((user + system))" "$2" >>"$STEPS/rows"
+}
+
+report() {
+  local name wall cpu status failed=0
+  while IFS=$'\t' read -r name wall cpu status; do
+    ((status == 0)) && continue
+    failed=1
+    printf '\n== The end of %s, which failed\n' "$name"
+    tail -n 25 "$STEPS/$name.log"
+  done <"$STEPS/rows"
+  echo
+  grep -h '^SKIPPED' "$STEPS"/*.log | sort -u || true
+  printf '\n%-34s %8s %12s  %s\n' step seconds 'processor s' result
+  while IFS=$'\t' read -r name wall cpu status; do
+    printf '%-34s %8s %12s  %s\n' "$name" "$wall" "$cpu" "$([[ $status == 0 ]] && echo passed || echo "FAILED ($status)")"
+  done <"$STEPS/rows"
+  printf '%-34s %8s\n' all "$SECONDS"
+  return "$failed"
+}
