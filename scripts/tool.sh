@@ -14,9 +14,9 @@ cargo-nextest) version=0.9.151 minutes=3 options=(--no-default-features) ;;
 cargo-deny) version=0.20.2 minutes=2 options=() ;;
 cargo-fuzz) version=0.13.1 minutes=1 options=() ;;
 cargo-cyclonedx) version=0.5.9 minutes=2 options=() ;;
-# It reads every source itself.
+# They read every source themselves.
 cargo-machete) version=0.9.2 minutes=2 profile=release options=() ;;
-cargo-sort-derives) version=0.14.1 minutes=1 options=() ;;
+cargo-sort-derives) version=0.14.1 minutes=2 profile=release options=() ;;
 *)
   echo "scripts/tool.sh has no version for the tool $1" >&2
   exit 2
@@ -48,6 +48,6 @@ compile() {
   trap - EXIT
 }
 
-cached ".local/tools/$name" "tools/$name-$version" compile
+cached ".local/tools/$name" "tools/$name-$version-$profile" compile
 mkdir -p .local/tools/bin
 ln -sfn "../$name/bin/$name" ".local/tools/bin/$name"

@@ -35,7 +35,7 @@ use world::World;
 /// How many of the tenants also drop files.
 const JOBS: usize = 2;
 /// How long the weather is bad where nothing else is said.
-const USUAL: u64 = 20;
+const USUAL: u64 = 10;
 /// How long everything may take to come to its end in good weather, on a busy machine.
 const PATIENCE: Duration = Duration::from_secs(240);
 
