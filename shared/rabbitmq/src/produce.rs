@@ -3,7 +3,6 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use amq_protocol::frame::{AMQPContentHeader, AMQPFrame, gen_frame};
 use async_trait::async_trait;
 use lapin::options::ConfirmSelectOptions;
 use metering::{Latencies, Pacer};
@@ -13,7 +12,7 @@ use mq::{
 };
 use tokio::sync::watch;
 
-use crate::content_header::CLASS_BASIC;
+use crate::content_header;
 use crate::errors::{Failure, NACK, NO_ROUTE};
 use crate::message::{check, properties};
 use crate::misfit::Misfit;
@@ -353,10 +352,7 @@ fn fits_frames(outgoing: &Outgoing, from: u64, frame_max: usize) -> Result<(), B
 
 fn header_frame_size(outgoing: &Outgoing, index: u64) -> Result<Option<usize>, Misfit> {
     let Some(message) = outgoing.message(index) else { return Ok(None) };
-    let properties = properties(outgoing, &message)?;
-    let header = AMQPContentHeader { class_id: CLASS_BASIC.into(), body_size: 0, properties };
-    let frame = AMQPFrame::Header(1, header);
-    Ok(gen_frame(&frame)(Vec::new().into()).ok().map(|written| written.into_inner().0.len()))
+    Ok(content_header::frame_size(&properties(outgoing, &message)?))
 }
 
 #[cfg(test)]

@@ -16,6 +16,7 @@ mod foreign;
 mod intake;
 mod large;
 mod logging;
+mod long_headers;
 mod moving;
 mod producing;
 mod proxy;
