@@ -23,6 +23,7 @@ mod proxy;
 mod quorum;
 mod raw;
 mod reach;
+mod refused;
 mod retrying;
 mod settling;
 mod shared_queues;

@@ -141,6 +141,11 @@ impl Source {
         self.is_truncated |= is_truncated;
     }
 
+    /// Adds to what the caller should know.
+    pub(super) fn warn(&mut self, warning: String) {
+        self.warnings.push(warning);
+    }
+
     /// Whether nothing is in hand that will go back.
     pub(super) fn holds_none(&self) -> bool {
         self.held == 0
