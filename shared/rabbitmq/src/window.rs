@@ -281,8 +281,11 @@ fn judge(messages: &[Published], returned: &HashSet<String>, failure: Option<Fai
     let prefix = messages.iter().take_while(is_on_queue).count();
     let rest = messages.get(prefix..).unwrap_or_default();
     let may_be_somewhere = |message: &&Published| message.may_be_delayed || !was_returned(&message.id);
-    let (refused, in_doubt): (Vec<_>, Vec<_>) =
-        rest.iter().filter(may_be_somewhere).partition(|message| message.outcome == Outcome::Refused);
+    let (refused, in_doubt): (Vec<_>, Vec<_>) = rest
+        .iter()
+        .filter(may_be_somewhere)
+        .copied()
+        .partition(|message: &Published| message.outcome == Outcome::Refused);
     let ids = |messages: Vec<Published>| messages.into_iter().map(|message| message.id).collect();
     let unknown =
         rest.iter().any(|message| message.outcome == Outcome::Unknown && !was_returned(&message.id));

@@ -6,7 +6,8 @@ use amq_protocol::frame::parsing::parse_content_header;
 use lapin::message::Delivery;
 use lapin::types::AMQPValue;
 
-use super::{MOVED, body_size, named, of_headers};
+use super::names::MOVED;
+use super::{body_size, named, of_headers};
 
 /// Follows [`MOVED`] in the name of the header that holds the length.
 const LENGTH: &str = "length";

@@ -1,15 +1,20 @@
 //! The properties of a message as bytes. What the client library cannot parse moves into a header
-//! of its own, as the bytes it is, under a name that [`moved`] knows. What does not fit into a frame
+//! of its own, as the bytes it is, under a name that [`moved`] knows; a publisher's own header of
+//! such a name is given another one ([`names`]). What does not fit into a frame
 //! travels with the body, from which [`restore`] takes it.
 
 mod carried;
+mod names;
 
+use std::borrow::Cow;
 use std::collections::HashSet;
 
 use amq_protocol::frame::{AMQPContentHeader, AMQPFrame, gen_frame};
 use lapin::BasicProperties;
 
 pub(crate) use carried::{carrier, restore};
+use names::{MOVED, escaped};
+pub(crate) use names::{as_published, is_reserved};
 
 /// How deep tables and arrays may nest. Deeper ones are shown as bytes.
 pub(crate) const MAX_DEPTH: usize = 24;
@@ -28,10 +33,6 @@ const COPIES: usize = 4;
 
 /// What the properties of a message may take that is not let in.
 const MOST_OF_A_HOLLOW: usize = 256 * 1024;
-
-/// Begins the names of headers that hold moved properties; other publishers' names have no reason
-/// to.
-const MOVED: &str = "\0integrahub:";
 
 pub(crate) const CONTENT_TYPE: &str = "content_type";
 const HEADERS: &str = "headers";
@@ -137,7 +138,9 @@ struct Sorted<'a> {
     flags: u16,
     before: Vec<u8>,
     /// The headers, and whether they can be read.
-    table: Option<(&'a [u8], bool)>,
+    table: Option<(Cow<'a, [u8]>, bool)>,
+    /// Whether headers have other names than they came with.
+    is_renamed: bool,
     after: Vec<u8>,
     /// Entries of what is moved.
     moved: Vec<u8>,
@@ -154,7 +157,7 @@ impl<'a> Sorted<'a> {
             return None;
         }
         let mut moved = place.entries()?;
-        let (mut before, mut after, mut table) = (Vec::new(), Vec::new(), None);
+        let (mut before, mut after, mut table, mut is_renamed) = (Vec::new(), Vec::new(), None, false);
         for (index, (name, kind)) in PROPERTIES.iter().enumerate() {
             let flag = 1 << (15 - index);
             if flags & flag == 0 {
@@ -165,7 +168,12 @@ impl<'a> Sorted<'a> {
             match kind {
                 Kind::Table => {
                     flags &= !flag;
-                    table = Some((content, table_is_readable(content, 0, values)));
+                    let is_readable = table_is_readable(content, 0, values);
+                    let renamed = if is_readable { escaped(content) } else { Some(Cow::Borrowed(content)) };
+                    is_renamed = matches!(renamed, Some(Cow::Owned(_)));
+                    // A name may be too long for another one.
+                    table =
+                        Some(renamed.map_or((Cow::Borrowed(content), false), |table| (table, is_readable)));
                 }
                 Kind::ShortString if std::str::from_utf8(content).is_err() => {
                     flags &= !flag;
@@ -175,11 +183,12 @@ impl<'a> Sorted<'a> {
                 _ => after.extend_from_slice(whole),
             }
         }
-        rest.is_empty().then_some(Self { prelude, flags, before, table, after, moved })
+        rest.is_empty().then_some(Self { prelude, flags, before, table, is_renamed, after, moved })
     }
 
     fn is_readable(&self) -> bool {
-        self.moved.is_empty() && self.table.is_none_or(|(_, is_readable)| is_readable)
+        let is_readable = self.table.as_ref().is_none_or(|(_, is_readable)| *is_readable);
+        self.moved.is_empty() && is_readable && !self.is_renamed
     }
 
     /// The payload with these headers beside those that are moved.
@@ -199,7 +208,7 @@ fn readable(payload: &[u8], place: &Place, values: &mut usize) -> Option<Vec<u8>
     if sorted.is_readable() {
         return None;
     }
-    Some(match sorted.table {
+    Some(match &sorted.table {
         None => sorted.with(&[]),
         Some((table, true)) => sorted.with(table),
         Some((table, false)) => sorted.with(&entry(HEADERS, table).unwrap_or_default()),

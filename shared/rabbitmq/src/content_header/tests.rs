@@ -131,6 +131,44 @@ fn properties_that_came_in_a_body_are_given_back() {
     assert_eq!(delivery.data, b"12345");
 }
 
+fn header(name: &[u8]) -> Vec<u8> {
+    [&short(name)[..], b"x", &[0, 0, 0, 6], b"forged"].concat()
+}
+
+#[test]
+fn a_publisher_s_header_of_any_name_says_nothing_of_a_property() {
+    let own = PROPERTIES.iter().map(|(name, _)| *name).chain([EXCHANGE, ROUTING_KEY, "length", "", "é"]);
+    for (name, nuls) in own.flat_map(|name| (0..4).map(move |nuls| (name, nuls))) {
+        let name = format!("{}integrahub:{name}", "\0".repeat(nuls));
+        let table = [header(b"before"), header(name.as_bytes()), header(b"after")].concat();
+        let original = payload(HEADERS_FLAG, b"", &table);
+        let properties = parsed(rewritten(&original).as_ref().unwrap_or(&original)).unwrap();
+        let names: Vec<_> = properties.headers().as_ref().unwrap().inner().keys().collect();
+        assert!(names.iter().all(|name| moved(name.as_str()).is_none()), "{names:?}");
+        let mut delivery = Delivery::mock(1, "".into(), "q".into(), false, vec![b'b'; 10]);
+        delivery.properties = properties.clone();
+        assert!(!restore(&mut delivery), "{name:?}");
+        let published = names.iter().map(|name| as_published(name.as_str()).unwrap_or(name.as_str()));
+        let published: HashSet<_> = published.collect();
+        assert_eq!(published, HashSet::from(["before", name.as_str(), "after"]));
+        // Whatever moves beside it has a name of its own.
+        let place = Place { exchange: Some(vec![0xff]), routing_key: None };
+        let properties = parsed(&read(&original, &place).rewritten.unwrap()).unwrap();
+        assert_eq!(bytes(&properties, EXCHANGE), Some(vec![0xff]), "{name:?}");
+        assert_eq!(properties.headers().as_ref().unwrap().inner().len(), 4, "{name:?}");
+    }
+}
+
+#[test]
+fn headers_are_shown_as_bytes_if_a_reserved_name_is_too_long_for_another_one() {
+    for (length, is_too_long) in [(254, false), (255, true)] {
+        let name = format!("{:a<length$}", "\0integrahub:");
+        let table = header(name.as_bytes());
+        let properties = parsed(&rewritten(&payload(HEADERS_FLAG, b"", &table)).unwrap()).unwrap();
+        assert_eq!(bytes(&properties, HEADERS), is_too_long.then_some(table), "{length}");
+    }
+}
+
 #[test]
 fn a_message_weighs_its_body_and_every_value_of_its_table() {
     let weight = |size: u64, table: &[u8]| {

@@ -101,7 +101,7 @@ impl FrameFilter {
             left: 0,
             rest: Rest::Passes,
             oversized: None,
-            frame_max: bytes(FRAME_MAX),
+            frame_max: in_bytes(FRAME_MAX),
             contents: HashMap::new(),
             places: HashMap::new(),
             ready: Vec::new(),
@@ -140,7 +140,7 @@ impl FrameFilter {
             let mut frame = std::mem::take(&mut self.partial);
             self.finish(&frame);
             frame.clear();
-            frame.shrink_to(bytes(FRAME_MAX));
+            frame.shrink_to(in_bytes(FRAME_MAX));
             self.partial = frame;
         }
         Ok(rest)
@@ -233,8 +233,11 @@ impl FrameFilter {
         let is_gathered = self.left == 0;
         let header = if is_gathered { frame::payload(frame) } else { frame.get(frame::HEADER..) };
         let header = header.unwrap_or_default();
-        let read = if is_gathered { content_header::read } else { content_header::too_long }(header, &place);
-        let whole = Cow::Borrowed(read.rewritten.as_deref().unwrap_or(header));
+        let read = match is_gathered {
+            true => content_header::read(header, &place),
+            false => content_header::too_long(header, &place),
+        };
+        let whole: Cow<'_, [u8]> = Cow::Borrowed(read.rewritten.as_deref().unwrap_or(header));
         let fits = whole.len() <= self.most_payload();
         let is_carried = !fits && is_gathered && self.noticed.intake().is_bound();
         let short = || content_header::without_headers(header, &place);
@@ -246,7 +249,7 @@ impl FrameFilter {
             }
             Some(Content::Delivery(_)) if is_carried => {
                 self.pass_payload(frame, &content_header::carrier(&whole));
-                let body = [&[BODY], frame.get(1..3).unwrap_or_default()].concat();
+                let body = [&[BODY][..], frame.get(1..3).unwrap_or_default()].concat();
                 for piece in whole.chunks(self.most_payload()) {
                     self.pass_payload(&body, piece);
                 }
@@ -315,7 +318,7 @@ impl FrameFilter {
         self.taken += length;
         if self.taken == self.ready.len() {
             self.ready.clear();
-            self.ready.shrink_to(2 * bytes(FRAME_MAX));
+            self.ready.shrink_to(2 * in_bytes(FRAME_MAX));
             self.taken = 0;
         }
         length
@@ -331,12 +334,12 @@ impl Content {
 /// The largest frame that both sides agree on, as the library does, where the broker proposes one.
 fn agreed(proposed: u32) -> usize {
     match proposed {
-        0 => bytes(FRAME_MAX),
-        _ => bytes(proposed.clamp(*FRAME_MAX_RANGE.start(), *FRAME_MAX_RANGE.end())),
+        0 => in_bytes(FRAME_MAX),
+        _ => in_bytes(proposed.clamp(*FRAME_MAX_RANGE.start(), *FRAME_MAX_RANGE.end())),
     }
 }
 
-fn bytes(size: u32) -> usize {
+fn in_bytes(size: u32) -> usize {
     usize::try_from(size).unwrap_or(usize::MAX)
 }
 
