@@ -21,6 +21,10 @@ async fn properties_that_ibm_mq_cannot_carry_are_refused_with_a_pointer() {
     let long_id = "A".repeat(36);
     for (props, at) in [
         (json!({"replyTo": "Q".repeat(49)}), "replyTo"),
+        (json!({"replyTo": "a\0b"}), "replyTo"),
+        (json!({"replyTo": "a b"}), "replyTo"),
+        (json!({"appId": "trail "}), "appId"),
+        (json!({"group": {"id": "g\0"}}), "group"),
         (json!({"correlIdBase64": long_id}), "correlIdBase64"),
         (json!({"group": {"id": {"base64": long_id}}}), "group"),
         // The queue manager refuses this itself.

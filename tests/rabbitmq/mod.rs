@@ -4,6 +4,7 @@ mod dead_letters;
 mod equality;
 mod exchanges;
 mod queues;
+mod refusals;
 
 use std::time::Duration;
 

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use api::{Problem, Reply};
 use gateway::{from_broker, from_move, from_store};
-use idempotency::{Execution, LeftBehind, Outcome, StoreError, WriteOutcome};
+use idempotency::{Execution, LeftBehind, Outcome, Progress, StoreError, WriteOutcome};
 use mq::{
     BrokerError, Considered, Deadline, MoveCommand, MoveFailure, MoveReport, QueueName, Relocation, Target,
 };
@@ -69,12 +69,13 @@ impl MqAccess {
         let execution = &self.arrived(&ready.target, execution, moving.cluster()).await?;
         match self.move_all(&mut *moving, command, execution, ready.deadline).await {
             Ok(moved) => {
-                let most_in_doubt = moving.most_in_doubt();
+                let (most_in_doubt, left_somewhere) = (moving.most_in_doubt(), moving.left_somewhere());
                 let report = moving.finish(ready.deadline).await;
+                let possible_duplicates = possible_duplicates(execution, most_in_doubt);
                 let done = Done {
                     execution,
                     moved,
-                    possible_duplicates: possible_duplicates(execution, most_in_doubt),
+                    possible_duplicates: possible_duplicates.saturating_add(left_somewhere),
                     possibly_moved: possibly_moved(execution, most_in_doubt, max(command)),
                 };
                 let reply = answered(&ready.target, command, Some(&done), &report, started.elapsed());
@@ -84,13 +85,14 @@ impl MqAccess {
             Err(Stopped::Unnoted { error, moved }) => {
                 let problem =
                     from_store(&error, "cannot record what was moved").extension("moved", json!(moved));
-                self.fail_at(execution, &problem, moved, 0).await;
+                let progress = progress(execution, (moved, 0), &*moving);
+                self.fail_with(execution, &problem, progress, 0).await;
                 Err(problem)
             }
             Err(Stopped::Failed { failure, done, settled }) => {
                 let left = &execution.whereabouts.left_behind;
                 let problem = with_elsewhere(from_move(&failure, settled), left, max(command));
-                let progress = execution.progress.advanced(done, failure.in_doubt);
+                let progress = progress(execution, (done, failure.in_doubt), &*moving);
                 let returned = if failure.error.may_mean_a_lost_broker() { moving.may_return() } else { 0 };
                 let progress = progress.repeating(returned);
                 self.fail_with(execution, &problem, progress, failure.in_doubt).await;
@@ -137,13 +139,15 @@ impl MqAccess {
     ) -> Result<u64, Stopped> {
         let mut moved = execution.progress.done;
         while moved < max(command) {
+            let left_before = moving.left_somewhere();
             let put = moving.put(max(command) - moved, deadline).await;
             let put = put.map_err(|failure| Stopped::Failed { failure, done: moved, settled: moved })?;
-            if put.count == 0 {
+            if put.count == 0 && (put.is_last || moving.left_somewhere() == left_before) {
                 break;
             }
             let done = moved.saturating_add(put.count);
-            let mut noted = if put.is_certain { self.note(execution, done).await } else { Ok(()) };
+            let now = progress(execution, (done, 0), moving);
+            let mut noted = if put.is_certain { self.note(execution, now, done).await } else { Ok(()) };
             if let Err(Stopped::TakenOver) = noted {
                 return Err(Stopped::TakenOver);
             }
@@ -155,7 +159,7 @@ impl MqAccess {
             })?;
             moved = done;
             if !put.is_certain {
-                noted = self.note(execution, moved).await;
+                noted = self.note(execution, now, moved).await;
             }
             noted?;
             if put.is_last {
@@ -165,9 +169,9 @@ impl MqAccess {
         Ok(moved)
     }
 
-    /// Notes how many messages are at their new places.
-    async fn note(&self, execution: &Execution, moved: u64) -> Result<(), Stopped> {
-        match self.store.checkpoint(execution, execution.progress.advanced(moved, 0)).await {
+    /// Notes how many messages are at their new places, and how many of those that stay may be too.
+    async fn note(&self, execution: &Execution, progress: Progress, moved: u64) -> Result<(), Stopped> {
+        match self.store.checkpoint(execution, progress).await {
             Ok(WriteOutcome::Applied) => Ok(()),
             Ok(WriteOutcome::Fenced) => Err(Stopped::TakenOver),
             Err(error) => Err(Stopped::Unnoted { error, moved }),
@@ -189,6 +193,11 @@ impl MqAccess {
     }
 }
 
+/// Where an execution is with `done` messages at their new places, and `in_doubt` more that may be.
+fn progress(execution: &Execution, (done, in_doubt): (u64, u64), moving: &dyn Relocation) -> Progress {
+    execution.progress.advanced(done, in_doubt).repeating(moving.left_somewhere())
+}
+
 fn max(command: &MoveCommand) -> u64 {
     command.max.get().into()
 }
@@ -196,16 +205,17 @@ fn max(command: &MoveCommand) -> u64 {
 /// A number of units that nobody counted.
 const UNCOUNTED: u64 = u64::MAX / 2;
 
-/// How many messages may be at a new place twice, or at both places. Only an attempt that did not
-/// end well leaves any. One that failed says how many, and one that ended without a word left at
-/// most those that it had in hand.
+/// How many messages earlier attempts may have left at a new place twice, or at both places. An
+/// attempt that failed says how many, and so does the record of messages that a queue refused. One
+/// that ended without a word left at most those that it had in hand.
 fn possible_duplicates(execution: &Execution, most_in_doubt: u64) -> u64 {
-    let progress = execution.progress;
-    let in_doubt = progress.in_doubt.saturating_add(progress.repeated);
-    if in_doubt < UNCOUNTED && most_in_doubt > 0 {
-        return in_doubt;
+    let Progress { in_doubt, repeated, .. } = execution.progress;
+    let all = in_doubt.saturating_add(repeated);
+    if most_in_doubt == 0 || all < UNCOUNTED {
+        return if most_in_doubt == 0 { 0 } else { all };
     }
-    in_doubt.min(most_in_doubt.saturating_mul(u64::from(execution.earlier_attempts())))
+    let counted = if repeated < UNCOUNTED { repeated } else { 0 };
+    most_in_doubt.saturating_mul(u64::from(execution.earlier_attempts())).saturating_add(counted)
 }
 
 /// How many messages earlier attempts may have moved beyond those that are counted. Only where a

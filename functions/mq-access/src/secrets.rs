@@ -13,6 +13,7 @@ use mq::{
 };
 use secrecy::{ExposeSecret as _, SecretSlice, SecretString};
 use serde::Deserialize;
+use serde::de::IgnoredAny;
 
 use crate::key_objects::{self, KeyObjects, NoObject};
 use crate::stores::{Files, Stores};
@@ -63,6 +64,10 @@ pub enum Unusable {
     /// A password or PEM is text.
     #[error("{0} is binary, and has to be text here")]
     Binary(StoreRef),
+    /// A secret that is a JSON object, of another form than a login. It is not sent to a broker as
+    /// the password that it would be otherwise.
+    #[error("the secret {0} is a JSON object, and not one with the texts `password` and `username`")]
+    NoLogin(SecretRef),
     /// A stash file is binary.
     #[error("{0} is text, and a stash file is binary")]
     NoFile(StoreRef),
@@ -89,7 +94,7 @@ impl Unusable {
     /// What a connection test shows at the step that it ends.
     pub(crate) fn code(&self) -> &'static str {
         match self {
-            Self::Unreadable(_) | Self::Binary(_) | Self::NoFile(_) => "SECRET_UNREADABLE",
+            Self::Unreadable(_) | Self::Binary(_) | Self::NoLogin(_) | Self::NoFile(_) => "SECRET_UNREADABLE",
             Self::Object { .. } => "OBJECT_UNREADABLE",
             Self::NoUser { .. } | Self::NoUserInProfile(_) => "USER_REQUIRED",
             Self::OfTls(unusable) => unusable.code(),
@@ -108,6 +113,7 @@ impl From<Unusable> for Problem {
         match unusable {
             Unusable::Unreadable(_)
             | Unusable::Binary(_)
+            | Unusable::NoLogin(_)
             | Unusable::NoFile(_)
             | Unusable::Object { .. }
             | Unusable::NoUserInProfile(_) => Self::new(Reason::AuthenticationFailed, detail),
@@ -262,7 +268,9 @@ fn login(
     password: Option<&Text>,
 ) -> Result<Option<Credentials>, Unusable> {
     let (Some(secret), Some(reference)) = (password, &endpoint.password_ref) else { return Ok(None) };
-    credentials(endpoint.user.as_deref(), &secret.value).map(Some).ok_or_else(|| match origin {
+    let found = credentials(endpoint.user.as_deref(), &secret.value);
+    let found = found.map_err(|NoLogin| Unusable::NoLogin(reference.clone()))?;
+    found.map(Some).ok_or_else(|| match origin {
         PasswordOrigin::Request { target } => {
             Unusable::NoUser { secret: reference.clone(), target: target.clone() }
         }
@@ -270,16 +278,25 @@ fn login(
     })
 }
 
+/// A JSON object that is no login.
+#[derive(Debug, PartialEq, Eq)]
+struct NoLogin;
+
 /// A secret is a password, or a JSON object with `password` and perhaps `username`; the target's
-/// own user wins.
-fn credentials(user: Option<&str>, secret: &SecretString) -> Option<Credentials> {
-    let pair: Option<UserAndPassword> = serde_json::from_str(secret.expose_secret()).ok();
-    let (username, password) = match pair {
-        Some(pair) => (pair.username, pair.password.into()),
-        None => (None, secret.clone()),
+/// own user wins. Whatever else is a password, also if it is JSON. `None` without a user.
+fn credentials(user: Option<&str>, secret: &SecretString) -> Result<Option<Credentials>, NoLogin> {
+    // Editors write a byte order mark before JSON, which nobody sees.
+    let text = secret.expose_secret();
+    let json = text.strip_prefix('\u{feff}').unwrap_or(text);
+    let is_object = json.trim_start().starts_with('{') && serde_json::from_str::<IgnoredAny>(json).is_ok();
+    let (username, password) = if is_object {
+        let pair: UserAndPassword = serde_json::from_str(json).map_err(|_| NoLogin)?;
+        (pair.username, pair.password.into())
+    } else {
+        (None, secret.clone())
     };
-    let user = user.map(str::to_owned).or(username)?;
-    Some(Credentials { user, password })
+    let Some(user) = user.map(str::to_owned).or(username) else { return Ok(None) };
+    Ok(Some(Credentials { user, password }))
 }
 
 #[cfg(test)]
@@ -287,7 +304,7 @@ mod tests {
     use super::*;
 
     fn pair(user: Option<&str>, secret: &str) -> Option<(String, String)> {
-        let found = credentials(user, &secret.to_owned().into())?;
+        let found = credentials(user, &secret.to_owned().into()).unwrap()?;
         Some((found.user, found.password.expose_secret().to_owned()))
     }
 
@@ -334,5 +351,38 @@ mod tests {
         assert_eq!(pair(None, json), Some(("rotated".to_owned(), "s3cret".to_owned())));
         assert_eq!(pair(Some("app"), json), Some(("app".to_owned(), "s3cret".to_owned())));
         assert_eq!(pair(None, "s3cret"), None);
+        let marked = format!("\u{feff}{json}");
+        assert_eq!(pair(None, &marked), Some(("rotated".to_owned(), "s3cret".to_owned())));
+        let more = r#" {"username":null,"password":"s3cret","engine":"mq","port":5671}"#;
+        assert_eq!(pair(Some("app"), more), Some(("app".to_owned(), "s3cret".to_owned())));
+        // Passwords that look like JSON, or nearly.
+        for password in
+            ["12345", "null", "\"s3cret\"", r#"["a","b"]"#, "{", "{s3cret}", "\u{feff}s3cret", "{}x"]
+        {
+            assert_eq!(pair(Some("app"), password), Some(("app".to_owned(), password.to_owned())));
+        }
+    }
+
+    #[test]
+    fn a_json_object_of_another_form_is_no_password() {
+        for object in [
+            r#"{"username":"u2","password":12345}"#,
+            r#"{"Username":"u2","Password":"s3cret"}"#,
+            r#"{"username":"u2"}"#,
+            r#"{"username":2,"password":"s3cret"}"#,
+            r#"{"password":"a","password":"b"}"#,
+            r#"{"username":"a","username":"b","password":"c"}"#,
+            r#"{"password":["s3cret"]}"#,
+            " {}\n",
+            "\u{feff}{}",
+        ] {
+            for user in [None, Some("app")] {
+                assert!(matches!(credentials(user, &object.to_owned().into()), Err(NoLogin)), "{object}");
+            }
+        }
+        let reference = SecretRef::SecretsManager("local/rabbit".to_owned());
+        let problem = Problem::from(Unusable::NoLogin(reference));
+        assert_eq!(problem.reason, Reason::AuthenticationFailed);
+        assert!(problem.detail.starts_with("the secret secret://local/rabbit is a JSON object"), "{problem}");
     }
 }

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use access::{AccessStore, Principal};
-use api::{Problem, Reason, Reply, TraceId, body, json};
+use api::{Fault, Problem, Reason, Reply, TraceId, body, json};
 use endpoint::{Keyed, check_route, from_key};
 use http::HeaderMap;
 use idempotency::{ClaimRequest, Fingerprint, IdempotencyKey, KeyError, KeyForm};
@@ -97,7 +97,8 @@ impl Gateway {
         tracing::Span::current().record("tenant", &principal.tenant);
         principal.require_any(O::SCOPES)?;
         let (key, retention) = self.idempotency_headers::<O>(headers)?;
-        let value = json::parse(&body::json(headers, request.body(), O::MAX_BODY)?)?;
+        let body = body::json(headers, request.body(), O::MAX_BODY)?;
+        let value = json::parse(&body).map_err(with_advice)?;
         let fingerprint = Fingerprint::of(&value)
             .map_err(|error| Problem::new(Reason::MalformedJson, error.to_string()))?;
         let plan = json::read::<O>(value)?.plan()?;
@@ -132,5 +133,49 @@ impl Gateway {
             unanswered.log();
             unanswered.as_problem()
         })
+    }
+}
+
+/// Says how a header's integer is written that no JSON number can be. As a text, it would be a text
+/// to its receiver.
+fn with_advice(problem: Problem) -> Problem {
+    let is_header = |fault: &Fault| fault.pointer.split('/').any(|member| member == "headers");
+    if problem.reason != Reason::NumberOutOfRange || !problem.faults.iter().any(is_header) {
+        return problem;
+    }
+    let advised = |mut fault: Fault| {
+        if is_header(&fault) {
+            fault.detail.push_str("; write it {\"int64\": \"…\"}");
+        }
+        fault
+    };
+    let faults = problem.faults.into_iter().map(advised).collect();
+    Problem::faulty(problem.reason, faults)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_header_s_integer_that_is_too_large_is_written_as_one_and_nothing_else_becomes_a_text() {
+        let detail = |body: &str| {
+            let problem = with_advice(json::parse(body.as_bytes()).unwrap_err());
+            assert_eq!(problem.reason, Reason::NumberOutOfRange, "{body}");
+            problem.detail
+        };
+        for body in [
+            r#"{"headers": {"ts": 1559224445019561728}}"#,
+            r#"{"messages": [{"headers": {"deep": [{"ts": -1559224445019561728}]}}]}"#,
+        ] {
+            assert!(detail(body).ends_with(r#"; write it {"int64": "…"}"#), "{}", detail(body));
+        }
+        for body in
+            [r#"{"maxMessages": 1559224445019561728}"#, r#"{"batch": {"count": 1000000000000000000000}}"#]
+        {
+            assert!(detail(body).ends_with("(2^53-1)"), "{}", detail(body));
+        }
+        let other = with_advice(json::parse(br#"{"headers": {"a": 1, "a": 2}}"#).unwrap_err());
+        assert!(!other.detail.contains("int64"), "{}", other.detail);
     }
 }

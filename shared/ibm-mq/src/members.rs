@@ -115,20 +115,39 @@ fn check_properties(own: &Properties) -> Result<(), Misfit> {
         (Member::ReplyTo, own.reply_to.as_deref(), mqi::MQ_Q_NAME_LENGTH),
         (Member::AppId, own.app_id.as_deref(), mqi::MQ_PUT_APPL_NAME_LENGTH),
     ];
-    for (member, text, most) in texts {
-        if text.is_some_and(|text| text.len() > most) {
-            let detail = format!("must not have more than {most} bytes for IBM MQ");
-            return Err(Misfit { member, detail });
-        }
-    }
     let is_request = own.message_type == Some(MessageType::Request);
     if is_request && own.reply_to.as_deref().is_none_or(|queue| queue.trim().is_empty()) {
         let detail = "is required if messageType is request: IBM MQ carries no request without it".to_owned();
         return Err(Misfit { member: Member::ReplyToOfRequest, detail });
     }
+    for (member, text, most) in texts {
+        let Some(text) = text else { continue };
+        fixed(text, most).map_err(|detail| Misfit { member, detail })?;
+        if member == Member::ReplyTo && !text.chars().all(mq::is_of_an_ibm_name) {
+            let detail = "must be a queue's name for IBM MQ, of letters, digits and ./_%".to_owned();
+            return Err(Misfit { member, detail });
+        }
+    }
     let of = |member| move |detail| Misfit { member, detail };
     own.timestamp.map_or(Ok(()), |at| put_at(at).map(drop)).map_err(of(Member::Timestamp))?;
     own.group.as_ref().map_or(Ok(()), |group| group_id(group).map(drop)).map_err(of(Member::Group))
+}
+
+/// Refuses a text that a field of fixed length would alter: it ends at a NUL, and blanks fill it.
+fn fixed(text: &str, most: usize) -> Result<(), String> {
+    if text.is_empty() {
+        return Err("must not be empty for IBM MQ, which has no such text but none".to_owned());
+    }
+    if text.len() > most {
+        return Err(format!("must not have more than {most} bytes for IBM MQ"));
+    }
+    if text.contains('\0') {
+        return Err("must not contain NUL, at which IBM MQ ends it".to_owned());
+    }
+    if text.ends_with(' ') {
+        return Err("must not end with a blank, which IBM MQ takes away".to_owned());
+    }
+    Ok(())
 }
 
 #[cfg(test)]
@@ -136,6 +155,7 @@ mod tests {
     use mq::{Base64Bytes, Group, GroupId, Time};
 
     use super::*;
+    use crate::mqi::{fill, text_in};
 
     #[test]
     fn what_ibm_mq_cannot_carry_is_refused_by_its_member() {
@@ -159,5 +179,54 @@ mod tests {
         ] {
             assert_eq!(check_properties(&own).unwrap_err().member, member, "{own:?}");
         }
+    }
+
+    #[test]
+    fn a_text_that_a_field_of_fixed_length_would_alter_is_refused_and_any_other_one_comes_back() {
+        const REPLY_TO: usize = mqi::MQ_Q_NAME_LENGTH;
+        const APP_ID: usize = mqi::MQ_PUT_APPL_NAME_LENGTH;
+        fn comes_back<const N: usize>(text: &str) -> bool {
+            let mut field = [0; N];
+            fill(&mut field, text);
+            !text.is_empty() && text_in(&field) == text
+        }
+        let texts = ["", " ", "\0", "a\0b", "a\0", "\0a", "a ", "a  ", " a", "a b", "ü", "A.b/c_%", "a\n"];
+        let longest =
+            ["a".repeat(APP_ID), "a".repeat(APP_ID + 1), "a".repeat(REPLY_TO), "a".repeat(REPLY_TO + 1)];
+        for text in texts.into_iter().chain(longest.iter().map(String::as_str)) {
+            let value = || Some(text.to_owned().try_into().unwrap());
+            let app_id = Properties { app_id: value(), ..Properties::default() };
+            assert_eq!(check_properties(&app_id).is_ok(), comes_back::<APP_ID>(text), "appId {text:?}");
+            let reply_to = Properties { reply_to: value(), ..Properties::default() };
+            let is_name =
+                text.chars().all(|letter| letter.is_ascii_alphanumeric() || "./_%".contains(letter));
+            let is_carried = is_name && comes_back::<REPLY_TO>(text);
+            assert_eq!(check_properties(&reply_to).is_ok(), is_carried, "replyTo {text:?}");
+        }
+    }
+
+    #[test]
+    fn an_id_of_a_group_that_would_come_back_shorter_is_refused() {
+        let group =
+            |id: &[u8]| Group { id: GroupId::Bytes(Base64Bytes(id.to_vec())), sequence: None, last: false };
+        let cases: [(&[u8], bool); 8] = [
+            (b"", false),
+            (b"\0", false),
+            (&[0; 24], false),
+            (b"g", true),
+            (b"g\0", false),
+            (b"g\0g", true),
+            (&[1; 24], true),
+            (&[1; 25], false),
+        ];
+        for (id, is_carried) in cases {
+            let own = Properties { group: Some(group(id)), ..Properties::default() };
+            assert_eq!(check_properties(&own).is_ok(), is_carried, "{id:?}");
+        }
+        // All bytes of an id that queue managers make.
+        let mut made = [1; 24];
+        made[23] = 0;
+        let own = Properties { group: Some(group(&made)), ..Properties::default() };
+        assert_eq!(check_properties(&own), Ok(()));
     }
 }

@@ -171,9 +171,11 @@ pub(crate) fn correlation_id(id: MessageId, correl_id: &CorrelId) -> Result<mqi:
     match correl_id {
         CorrelId::None => Ok([0; 24]),
         CorrelId::EchoMsgId => Ok(id.0),
-        CorrelId::Bytes(bytes) => {
-            padded(bytes).ok_or_else(|| "IBM MQ carries correlation ids of at most 24 bytes".to_owned())
-        }
+        CorrelId::Bytes(bytes) => match padded(bytes) {
+            None => Err("IBM MQ carries correlation ids of at most 24 bytes".to_owned()),
+            Some(NO_ID) => Err("to IBM MQ an id of no bytes, or of zeros alone, is none".to_owned()),
+            Some(id) => Ok(id),
+        },
     }
 }
 
@@ -187,6 +189,9 @@ pub(crate) fn group_id(group: &Group) -> Result<mqi::MQBYTE24, String> {
         Some(NO_GROUP) => {
             Err("to IBM MQ an id of no bytes, or of zeros alone, is none, and it would make one up"
                 .to_owned())
+        }
+        Some(_) if bytes.len() < NO_GROUP.len() && bytes.ends_with(&[0]) => {
+            Err("must not end with NUL, with which IBM MQ fills an id".to_owned())
         }
         Some(id) => Ok(id),
     }
@@ -272,6 +277,9 @@ mod tests {
         assert_eq!((&short[..3], &short[3..]), (&b"abc"[..], &[0; 21][..]));
         assert!(correlation_id(id, &CorrelId::Bytes(vec![1; 24])).is_ok());
         assert!(correlation_id(id, &CorrelId::Bytes(vec![1; 25])).is_err());
+        for none in [0, 1, 24] {
+            assert!(correlation_id(id, &CorrelId::Bytes(vec![0; none])).is_err(), "{none}");
+        }
     }
 
     #[test]

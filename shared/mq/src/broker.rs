@@ -94,7 +94,8 @@ pub struct MoveFailure {
 /// Messages that are put at their new places and still in hand at the old one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Put {
-    /// How many they are; 0 only if no more will be put.
+    /// How many they are; 0 only if no more will be put, or if more is [left
+    /// somewhere](Relocation::left_somewhere) than before.
     pub count: u64,
     /// Whether they are at their new places whatever happens from now on. If not, they come there
     /// when they leave the old one, in one unit of work.
@@ -117,6 +118,13 @@ pub trait Relocation: Send {
     /// How many messages left their old place and may be there again if the broker has ended,
     /// because it had not written down that they left.
     fn may_return(&self) -> u64 {
+        0
+    }
+
+    /// How many messages stay at their old place, and may be at another one too, because the queue
+    /// that refused them does not prove that they are not. A [`put`](Self::put) leaves no more of
+    /// them than [may be in doubt](Self::most_in_doubt).
+    fn left_somewhere(&self) -> u64 {
         0
     }
 

@@ -68,7 +68,7 @@ pub use message::{
 pub use moving::{Considered, Destination, MaxMoves, MoveCommand, MoveReport, Stay};
 pub use names::{
     BodyText, CcdtUrl, CertificateLabel, ChannelName, CipherSpec, ProfileName, QueueManagerName, QueueName,
-    SelectorExpression, UserName,
+    SelectorExpression, UserName, is_of_an_ibm_name,
 };
 pub use optional::or_default;
 pub use origin::PasswordOrigin;

@@ -50,7 +50,8 @@ text!(
 );
 
 /// A character that names of IBM MQ's objects may hold (IBM MQ, "Rules for naming IBM MQ objects").
-pub(crate) fn is_of_an_ibm_name(character: char) -> bool {
+#[must_use]
+pub fn is_of_an_ibm_name(character: char) -> bool {
     character.is_ascii_alphanumeric() || "./_%".contains(character)
 }
 

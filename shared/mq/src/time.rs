@@ -78,6 +78,12 @@ impl FromStr for Time {
             };
         }
         let malformed = || "is not a time of RFC 3339, as 2026-09-21T14:13:20Z".to_owned();
+        if text.len() > Self::MAX_BYTES {
+            return Err(malformed());
+        }
+        // RFC 3339 lets T and Z be written in lower case.
+        let text = text.to_ascii_uppercase();
+        let text = text.as_str();
         if !is_rfc_3339(text) {
             return Err(malformed());
         }
@@ -143,6 +149,28 @@ impl From<Time> for String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_time_has_one_value_in_every_spelling_of_rfc_3339() {
+        let expected = "2026-01-01T10:00:00Z".parse::<Time>().unwrap();
+        for text in [
+            "2026-01-01t10:00:00z",
+            "2026-01-01T10:00:00z",
+            "2026-01-01t10:00:00Z",
+            "2026-01-01t10:00:00.000z",
+            "2026-01-01t12:00:00+02:00",
+            "2026-01-01T10:00:00-00:00",
+        ] {
+            assert_eq!(text.parse(), Ok(expected), "{text}");
+            assert_eq!(text.parse::<Time>().unwrap().to_string(), "2026-01-01T10:00:00Z");
+        }
+        // A leap second is the one before it.
+        assert_eq!("2016-12-31t23:59:60z".parse(), "2016-12-31T23:59:59Z".parse::<Time>());
+        let long = format!("2026-01-01T10:00:00.{}Z", "0".repeat(20));
+        for text in ["2026-01-01 10:00:00z", "2026-01-01_10:00:00z", "2026-01-01T10:00:00y", "t", &long] {
+            assert!(text.parse::<Time>().is_err(), "{text}");
+        }
+    }
 
     #[test]
     fn a_time_beyond_the_latest_is_refused_for_that_and_not_for_its_form() {

@@ -158,19 +158,13 @@ pub(crate) async fn open(
 /// the connection. What it says of that is not always read before the connection is gone.
 fn suspect_the_certificate(error: &mut BrokerError, broken_by: Option<&Arc<io::Error>>) {
     let BrokerError::Unreachable { detail, .. } = error else { return };
-    match broken_by.filter(|why| matches!(tls_error(why), Some(rustls::Error::AlertReceived(_)))) {
+    match broken_by.filter(|why| matches!(tls::error(why), Some(rustls::Error::AlertReceived(_)))) {
         Some(why) => {
             let detail = "RabbitMQ refused the client certificate, or that there is none";
             *error = BrokerError::authentication_failed(detail).caused_by(Arc::clone(why));
         }
         None => detail.push_str("; under TLS, RabbitMQ may want another client certificate"),
     }
-}
-
-/// What the TLS library says within an error of the stream, which may be wrapped more than once.
-fn tls_error(error: &io::Error) -> Option<&rustls::Error> {
-    let inner = error.get_ref()?;
-    inner.downcast_ref::<rustls::Error>().or_else(|| tls_error(inner.downcast_ref::<io::Error>()?))
 }
 
 async fn resolve(address: &Address) -> Result<Vec<SocketAddr>, BrokerError> {
@@ -219,11 +213,9 @@ async fn dial(
 async fn secure(socket: Socket, address: &Address, tls: &TlsConfig) -> Result<Socket, BrokerError> {
     let connector = tls::connector(tls)?;
     socket.into_rustls(&connector, &address.host).await.map_err(|error| {
-        let whose = match tls_error(&error) {
-            Some(rustls::Error::InvalidCertificate(_)) => ", whose certificate is not valid here",
-            _ => "",
-        };
-        BrokerError::unreachable(format!("no TLS connection to {address}{whose}")).caused_by(error)
+        let why = tls::error(&error).and_then(tls::why);
+        let why = why.map_or_else(String::new, |why| format!(", {why}"));
+        BrokerError::unreachable(format!("no TLS connection to {address}{why}")).caused_by(error)
     })
 }
 

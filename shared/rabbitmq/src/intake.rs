@@ -78,6 +78,11 @@ impl Intake {
         self.bind(usize::MAX);
     }
 
+    /// Whether a fetch has bound it, which knows what a message looks like that was let in.
+    pub(crate) fn is_bound(&self) -> bool {
+        self.left.load(Ordering::Acquire) != usize::MAX
+    }
+
     /// Whether deliveries are dropped with all that belongs to them, because one has exceeded the
     /// intake. They go back when their channel ends.
     pub(crate) fn is_closed(&self) -> bool {

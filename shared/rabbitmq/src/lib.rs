@@ -43,6 +43,7 @@ mod produce;
 mod progress;
 mod publish;
 mod queue_facts;
+mod refusal;
 mod retry;
 mod server;
 mod session;

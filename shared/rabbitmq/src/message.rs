@@ -85,6 +85,15 @@ pub(crate) fn check(outgoing: &Outgoing, index: u64) -> Result<(), Misfit> {
         let detail = format!("the header `{name}` would send the message to further queues on RabbitMQ");
         return Err(Misfit::header(at, name, detail));
     }
+    if let Some(name) = outgoing
+        .headers(index)
+        .iter()
+        .map(|(name, _)| name)
+        .find(|name| content_header::is_reserved(name.as_bytes()))
+    {
+        let detail = "names that begin with NUL and `integrahub:` are the gateway's own on RabbitMQ";
+        return Err(Misfit::header(at, name, detail));
+    }
     Ok(())
 }
 
@@ -224,7 +233,8 @@ fn shown(table: &FieldTable) -> (BTreeMap<String, HeaderValue>, BTreeMap<&'stati
                 unreadable.insert(property, bytes.as_slice().to_vec());
             }
             _ => {
-                headers.insert(name.to_string(), from_amqp(value));
+                let name = content_header::as_published(name.as_str()).unwrap_or(name.as_str());
+                headers.insert(name.to_owned(), from_amqp(value));
             }
         }
     }

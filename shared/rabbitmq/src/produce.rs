@@ -3,24 +3,22 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use amq_protocol::frame::{AMQPContentHeader, AMQPFrame, gen_frame};
 use async_trait::async_trait;
 use lapin::options::ConfirmSelectOptions;
 use metering::{Latencies, Pacer};
 use mq::{
-    Access, BrokerError, Deadline, MessageId, Outgoing, ProduceFailure, ProduceReport, ReadyToPut,
-    Transaction, Warnings,
+    Access, BrokerError, Deadline, Outgoing, ProduceFailure, ProduceReport, ReadyToPut, Transaction, Warnings,
 };
 use tokio::sync::watch;
 
-use crate::content_header::CLASS_BASIC;
-use crate::errors::{Failure, NACK, NO_ROUTE};
+use crate::content_header;
+use crate::errors::{Failure, NO_ROUTE};
 use crate::message::{check, properties};
 use crate::misfit::Misfit;
 use crate::place::Place;
 use crate::pools::ConnectionPools;
 use crate::progress::Progress;
-use crate::queue_facts;
+use crate::refusal;
 use crate::session::{Session, call};
 use crate::window::{Settled, Verdict, Window};
 
@@ -252,32 +250,34 @@ impl Producer<'_> {
                 session.finish(self.deadline).await;
                 fail(misfit.into(), Vec::new())
             }
-            Stop::Window(Settled { verdict, published, in_doubt, .. }) => match verdict {
-                Verdict::Unknown(failure) => unknown(failure, session, place, published, in_doubt, committed),
+            Stop::Window(settled) => match &settled.verdict {
+                Verdict::Unknown(failure) => unknown(failure.clone(), session, place, settled, committed),
                 Verdict::Refused => {
-                    let error = refused(&session, place, self.deadline).await;
+                    let refusal = refusal::explain(&session, place, self.deadline).await;
                     session.finish(self.deadline).await;
-                    fail(error, in_doubt)
+                    let in_doubt = if refusal.is_nowhere { settled.in_doubt } else { settled.all_in_doubt() };
+                    fail(refusal.error, in_doubt)
                 }
                 Verdict::Returned | Verdict::AllConfirmed => {
                     session.finish(self.deadline).await;
-                    fail(place.unroutable().with_reply(NO_ROUTE), in_doubt)
+                    fail(place.unroutable().with_reply(NO_ROUTE), settled.all_in_doubt())
                 }
             },
         }
     }
 }
 
-/// Explains a window of which some messages were neither confirmed nor refused.
+/// Explains a window of which some messages were neither confirmed nor refused. What was refused may
+/// be at another queue, and nobody can be asked.
 fn unknown(
     failure: Failure,
     session: Session,
     place: Place<'_>,
-    published: usize,
-    in_doubt: Vec<MessageId>,
+    settled: Settled,
     committed: u64,
 ) -> ProduceFailure {
-    let refused_alone = is_refused_alone(&failure, published);
+    let refused_alone = is_refused_alone(&failure, settled.published);
+    let in_doubt = settled.all_in_doubt();
     let why = session.blocked_note();
     let error = place.fail(session, failure);
     if refused_alone {
@@ -292,31 +292,6 @@ fn unknown(
 /// message. Over one of several, it is not known which of them it had stored.
 fn is_refused_alone(failure: &Failure, published: usize) -> bool {
     published == 1 && failure.spares_the_connection()
-}
-
-/// Says why the broker refused a message with `basic.nack`, as far as can be known: a queue with a
-/// length limit of its own that rejects publishes is full. A limit that a policy sets is not shown
-/// to clients.
-async fn refused(session: &Session, place: Place<'_>, deadline: Deadline) -> BrokerError {
-    let queue = match place {
-        Place::Queue(queue) => queue,
-        Place::Exchange(exchange) => {
-            let detail = format!(
-                "RabbitMQ refused a message (basic.nack): a queue behind the exchange {} is full and rejects, or could not store it",
-                exchange.name
-            );
-            return BrokerError::rejected(detail).with_reply(NACK);
-        }
-    };
-    let facts = queue_facts::learn(session, queue, deadline).await.ok();
-    if facts.is_some_and(|facts| facts.rejects_when_full()) {
-        let detail = format!("the queue {queue} is full and rejects further messages");
-        return BrokerError::queue_full(detail).with_reply(NACK);
-    }
-    let detail = format!(
-        "RabbitMQ refused a message (basic.nack): the queue {queue} is full under a policy that rejects, or could not store it"
-    );
-    BrokerError::rejected(detail).with_reply(NACK)
 }
 
 /// Refuses what cannot be done whatever the broker says.
@@ -353,10 +328,7 @@ fn fits_frames(outgoing: &Outgoing, from: u64, frame_max: usize) -> Result<(), B
 
 fn header_frame_size(outgoing: &Outgoing, index: u64) -> Result<Option<usize>, Misfit> {
     let Some(message) = outgoing.message(index) else { return Ok(None) };
-    let properties = properties(outgoing, &message)?;
-    let header = AMQPContentHeader { class_id: CLASS_BASIC.into(), body_size: 0, properties };
-    let frame = AMQPFrame::Header(1, header);
-    Ok(gen_frame(&frame)(Vec::new().into()).ok().map(|written| written.into_inner().0.len()))
+    Ok(content_header::frame_size(&properties(outgoing, &message)?))
 }
 
 #[cfg(test)]

@@ -14,7 +14,6 @@ use crate::errors::{During, Failure};
 use crate::session::{Session, call, inspect, short};
 
 const QUEUE_TYPE: &str = "x-queue-type";
-const OVERFLOW: &str = "x-overflow";
 const DELIVERY_LIMIT: &str = "x-delivery-limit";
 /// No queue type has this name, and no limit this value.
 const NOTHING: &str = "integrahub-asks-for-this";
@@ -35,15 +34,8 @@ pub(crate) struct QueueFacts {
     pub(crate) kind: QueueKind,
     /// Whether it goes away with its last consumer.
     pub(crate) auto_delete: bool,
-    arguments: BTreeMap<String, AMQPValue>,
-}
-
-impl QueueFacts {
-    /// Whether the queue was declared to refuse messages when it is full.
-    pub(crate) fn rejects_when_full(&self) -> bool {
-        matches!(self.arguments.get(OVERFLOW), Some(AMQPValue::LongString(text))
-            if text.as_bytes().starts_with(b"reject-publish"))
-    }
+    /// What it was declared with.
+    pub(crate) arguments: BTreeMap<String, AMQPValue>,
 }
 
 /// Finds out the kind of `queue` and the arguments that it was declared with.

@@ -22,6 +22,9 @@ const MAX_BYTES: usize = 8 * 1024 * 1024;
 /// more than they do.
 const BATCH: usize = 64;
 
+/// The header by which a publisher asks the plugin for delayed messages to keep one.
+const DELAY: &str = "x-delay";
+
 /// Publishes on one channel, of which a limited number is in flight. The broker's answers are
 /// judged together at the end, when all have come, never one by one: the client library attaches a
 /// returned message to any confirm that is near, not to its own. They are looked at in the order of
@@ -32,7 +35,7 @@ pub(crate) struct Window<'a> {
     progress: Progress<'a>,
     /// What the connection had seen returned before.
     earlier_returns: u64,
-    messages: Vec<(MessageId, Outcome)>,
+    messages: Vec<Published>,
     /// Those of the last messages whose answer has not been noted, in their order.
     in_flight: VecDeque<InFlight<'a>>,
     /// How many messages of the window are confirmed without a gap.
@@ -43,6 +46,16 @@ pub(crate) struct Window<'a> {
     bytes: usize,
     bytes_in_flight: usize,
     opened: Instant,
+}
+
+/// A message that was published.
+#[derive(Clone, Copy, Debug)]
+struct Published {
+    id: MessageId,
+    outcome: Outcome,
+    /// Whether an exchange may keep it for later. Such an exchange routes it to no queue now, so it
+    /// comes back and is delivered all the same.
+    may_be_delayed: bool,
 }
 
 struct InFlight<'a> {
@@ -57,7 +70,8 @@ pub(crate) enum Verdict {
     AllConfirmed,
     /// No queue took the first message that was not confirmed.
     Returned,
-    /// The broker refused the first message that was not confirmed.
+    /// The broker refused the first message that was not confirmed, which need not mean that it is
+    /// nowhere.
     Refused,
     /// What became of some messages is not known.
     Unknown(Failure),
@@ -71,8 +85,18 @@ pub(crate) struct Settled {
     pub(crate) published: usize,
     /// How many from the first one on are on the queue.
     pub(crate) prefix: u64,
-    /// Which of the rest are, or may be, on the queue.
+    /// Which of the rest are, or may be, on a queue, but for those that were refused.
     pub(crate) in_doubt: Vec<MessageId>,
+    /// Which of the rest the broker refused.
+    pub(crate) refused: Vec<MessageId>,
+}
+
+impl Settled {
+    /// Every message that may be on a queue, if a refusal proves nothing.
+    pub(crate) fn all_in_doubt(mut self) -> Vec<MessageId> {
+        self.in_doubt.append(&mut self.refused);
+        self.in_doubt
+    }
 }
 
 impl<'a> Window<'a> {
@@ -140,12 +164,16 @@ impl<'a> Window<'a> {
         latencies: &mut Latencies,
     ) {
         let (bytes, at) = (body.len(), Instant::now());
+        let headers = properties.headers().as_ref();
+        // The default exchange delays nothing.
+        let may_be_delayed =
+            !self.exchange.as_str().is_empty() && headers.is_some_and(|headers| headers.contains_key(DELAY));
         let publish =
             Publish::begin(self.session.channel(), self.exchange.clone(), routing_key, body, properties);
         if let Some(failure) = publish.failure() {
             self.fail(failure.clone());
         }
-        self.messages.push((id, Outcome::Unknown));
+        self.messages.push(Published { id, outcome: Outcome::Unknown, may_be_delayed });
         self.bytes += bytes;
         self.bytes_in_flight += bytes;
         self.in_flight.push_back(InFlight { bytes, at, publish });
@@ -219,10 +247,10 @@ impl<'a> Window<'a> {
         if let Some(failure) = answer.failure {
             self.fail(failure);
         }
-        if let Some((_, noted)) = self.messages.get_mut(position) {
-            *noted = answer.outcome;
+        if let Some(published) = self.messages.get_mut(position) {
+            published.outcome = answer.outcome;
         }
-        while self.messages.get(self.confirmed).is_some_and(|(_, outcome)| *outcome == Outcome::Confirmed) {
+        while self.messages.get(self.confirmed).is_some_and(|next| next.outcome == Outcome::Confirmed) {
             self.confirmed += 1;
         }
     }
@@ -246,29 +274,33 @@ impl<'a> Window<'a> {
     }
 }
 
-fn judge(messages: &[(MessageId, Outcome)], returned: &HashSet<String>, failure: Option<Failure>) -> Settled {
+fn judge(messages: &[Published], returned: &HashSet<String>, failure: Option<Failure>) -> Settled {
     let was_returned = |id: &MessageId| !returned.is_empty() && returned.contains(&id.to_hex());
     let is_on_queue =
-        |(id, outcome): &&(MessageId, Outcome)| *outcome == Outcome::Confirmed && !was_returned(id);
+        |message: &&Published| message.outcome == Outcome::Confirmed && !was_returned(&message.id);
     let prefix = messages.iter().take_while(is_on_queue).count();
     let rest = messages.get(prefix..).unwrap_or_default();
-    let in_doubt = rest
+    let may_be_somewhere = |message: &&Published| message.may_be_delayed || !was_returned(&message.id);
+    let (refused, in_doubt): (Vec<_>, Vec<_>) = rest
         .iter()
-        .filter(|(id, outcome)| *outcome != Outcome::Refused && !was_returned(id))
-        .map(|(id, _)| *id)
-        .collect();
-    let unknown = rest.iter().any(|(id, outcome)| *outcome == Outcome::Unknown && !was_returned(id));
+        .filter(may_be_somewhere)
+        .copied()
+        .partition(|message: &Published| message.outcome == Outcome::Refused);
+    let ids = |messages: Vec<Published>| messages.into_iter().map(|message| message.id).collect();
+    let unknown =
+        rest.iter().any(|message| message.outcome == Outcome::Unknown && !was_returned(&message.id));
     let verdict = match rest.first() {
         None => Verdict::AllConfirmed,
         Some(_) if unknown => Verdict::Unknown(failure.unwrap_or(Failure::Deadline)),
-        Some((id, _)) if was_returned(id) => Verdict::Returned,
+        Some(first) if was_returned(&first.id) => Verdict::Returned,
         Some(_) => Verdict::Refused,
     };
     Settled {
         verdict,
         published: messages.len(),
         prefix: u64::try_from(prefix).unwrap_or(u64::MAX),
-        in_doubt,
+        in_doubt: ids(in_doubt),
+        refused: ids(refused),
     }
 }
 
@@ -282,30 +314,38 @@ mod tests {
         MessageId([u8::try_from(index).unwrap(); 24])
     }
 
-    fn outcomes() -> impl Strategy<Value = Vec<(Outcome, bool)>> {
+    fn published() -> impl Strategy<Value = Vec<(Outcome, bool, bool)>> {
         let outcome = prop_oneof![Just(Outcome::Confirmed), Just(Outcome::Refused), Just(Outcome::Unknown)];
-        prop::collection::vec((outcome, any::<bool>()), 0..40)
+        prop::collection::vec((outcome, any::<bool>(), any::<bool>()), 0..40)
     }
 
     proptest! {
         #[test]
-        fn the_prefix_is_certain_and_whatever_may_be_on_the_queue_is_named(cases in outcomes()) {
-            let messages: Vec<_> = cases.iter().enumerate().map(|(i, (outcome, _))| (id(i), *outcome)).collect();
+        fn the_prefix_is_certain_and_whatever_may_be_on_a_queue_is_named(cases in published()) {
+            let message = |(i, (outcome, _, delayed)): (usize, &(Outcome, bool, bool))| {
+                Published { id: id(i), outcome: *outcome, may_be_delayed: *delayed }
+            };
+            let messages: Vec<_> = cases.iter().enumerate().map(message).collect();
             let returned: HashSet<_> = cases
                 .iter()
                 .enumerate()
-                .filter(|(_, (_, returned))| *returned)
+                .filter(|(_, (_, returned, _))| *returned)
                 .map(|(i, _)| id(i).to_hex())
                 .collect();
             let settled = judge(&messages, &returned, None);
             let prefix = usize::try_from(settled.prefix).unwrap();
-            for (i, (outcome, returned)) in cases.iter().enumerate() {
+            for (i, (outcome, returned, delayed)) in cases.iter().enumerate() {
                 let confirmed = *outcome == Outcome::Confirmed && !returned;
-                let may_be_there = *outcome != Outcome::Refused && !returned;
+                let may_be_there = !returned || *delayed;
+                let was_refused = *outcome == Outcome::Refused;
                 prop_assert!(i >= prefix || confirmed);
-                prop_assert_eq!(settled.in_doubt.contains(&id(i)), i >= prefix && may_be_there);
+                let is_in = |ids: &[MessageId]| ids.contains(&id(i));
+                prop_assert_eq!(is_in(&settled.in_doubt), i >= prefix && may_be_there && !was_refused);
+                prop_assert_eq!(is_in(&settled.refused), i >= prefix && may_be_there && was_refused);
             }
             prop_assert_eq!(matches!(settled.verdict, Verdict::AllConfirmed), prefix == cases.len());
+            let doubts = settled.in_doubt.len() + settled.refused.len();
+            prop_assert_eq!(settled.all_in_doubt().len(), doubts);
         }
     }
 }

@@ -1,6 +1,6 @@
 //! Attempts at a produce of two messages that look for what their predecessors put, at two queues:
-//! they crash, fail, stand still and go on, while an application takes messages and an operator
-//! moves them. What the response says has to be true in every course of events.
+//! they crash, fail, stand still and go on, while an application takes messages, an operator moves
+//! them, and a queue refuses messages and leaves copies of them elsewhere. What the response says has to be true in every course of events.
 //!
 //! Each message is a unit of work of its own. A look may find any of what is there, or nothing.
 
@@ -58,6 +58,8 @@ enum Action {
     Crash(usize),
     /// It says what is done, and how many after that may be.
     Fail(usize, u64),
+    /// The next message is refused, and is at a dead-letter queue.
+    Refuse(usize),
     Answer(usize),
     Take(usize, usize),
     Move(usize, usize),
@@ -71,6 +73,8 @@ enum Rule {
     AlwaysHere,
     /// What is found is there once, however many attempts there were.
     AlwaysOnce,
+    /// What is refused is nowhere.
+    RefusedIsNowhere,
 }
 
 /// What happens beside the attempts.
@@ -79,6 +83,8 @@ struct Course {
     rule: Rule,
     takes: u8,
     moves: u8,
+    /// Whether messages are refused.
+    refuses: bool,
     /// Whether attempts go on after their successor has begun, at any queue, and looks may fail.
     is_wild: bool,
 }
@@ -168,7 +174,10 @@ impl Model for Course {
                 match attempt.next {
                     COUNT => actions.push(Action::Answer(index)),
                     _ if attempt.is_committed => actions.push(Action::Fail(index, 1)),
-                    _ => actions.extend([Action::Fail(index, 0), Action::Fail(index, 1)]),
+                    _ => {
+                        actions.extend([Action::Fail(index, 0), Action::Fail(index, 1)]);
+                        actions.extend(self.refuses.then_some(Action::Refuse(index)));
+                    }
                 }
             }
         }
@@ -188,7 +197,9 @@ impl Model for Course {
                 let arrival = world.whereabouts.arrive(left, place(queue));
                 let earlier = match self.rule {
                     Rule::AlwaysOnce => 1,
-                    Rule::Ours | Rule::AlwaysHere => u32::try_from(world.attempts.len()).unwrap(),
+                    Rule::Ours | Rule::AlwaysHere | Rule::RefusedIsNowhere => {
+                        u32::try_from(world.attempts.len()).unwrap()
+                    }
                 };
                 let progress = match self.unconfirmed(world, queue) {
                     Some(_) => progress_behind(arrival.progress, found, earlier, COUNT),
@@ -231,6 +242,12 @@ impl Model for Course {
                 }
             }
             Action::Crash(index) => next.attempts[index].is_over = true,
+            Action::Refuse(index) => {
+                let message = usize::try_from(world.attempts.get(index)?.next).unwrap();
+                next.puts[message] += 1;
+                let in_doubt = u64::from(self.rule != Rule::RefusedIsNowhere);
+                return self.next_state(&next, Action::Fail(index, in_doubt));
+            }
             Action::Fail(index, in_doubt) => {
                 let attempt = next.attempts.get_mut(index)?;
                 attempt.is_over = true;
@@ -271,7 +288,8 @@ impl Model for Course {
             Property::always(
                 "nothing is put twice where nobody interferes",
                 |course: &Self, world: &World| {
-                    course.is_wild || course.takes > 0 || world.puts.iter().all(|puts| *puts < 2)
+                    let is_interfered = course.is_wild || course.refuses || course.takes > 0;
+                    is_interfered || world.puts.iter().all(|puts| *puts < 2)
                 },
             ),
             Property::sometimes("a successor answers", |_, world: &World| {
@@ -300,7 +318,7 @@ fn breaches(course: Course) -> (Vec<&'static str>, usize) {
     (broken.map(|property| property.name).collect(), checker.unique_state_count())
 }
 
-const TAME: Course = Course { rule: Rule::Ours, takes: 0, moves: 0, is_wild: false };
+const TAME: Course = Course { rule: Rule::Ours, takes: 0, moves: 0, refuses: false, is_wild: false };
 
 #[test]
 fn what_a_response_says_of_what_was_found_is_true() {
@@ -309,6 +327,8 @@ fn what_a_response_says_of_what_was_found_is_true() {
         Course { takes: 2, ..TAME },
         Course { is_wild: true, takes: 1, ..TAME },
         Course { is_wild: true, moves: 1, ..TAME },
+        Course { refuses: true, takes: 1, ..TAME },
+        Course { refuses: true, is_wild: true, ..TAME },
     ] {
         let (broken, states) = breaches(course);
         println!("{course:?}: {states} states");
@@ -324,4 +344,7 @@ fn a_rule_that_is_wrong_is_found() {
     assert!(elsewhere.contains(&"every message was on the queue that the response names"), "{elsewhere:?}");
     let (twice, _) = breaches(Course { rule: Rule::AlwaysOnce, ..wild });
     assert!(twice.contains(&"no more messages are twice than the response says"), "{twice:?}");
+    let refuses = Course { refuses: true, ..TAME };
+    let (refused, _) = breaches(Course { rule: Rule::RefusedIsNowhere, ..refuses });
+    assert!(refused.contains(&"no more messages are twice than the response says"), "{refused:?}");
 }

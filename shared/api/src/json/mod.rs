@@ -40,9 +40,7 @@ pub fn parse(bytes: &[u8]) -> Result<Value, Problem> {
     match offset {
         None => Ok(value),
         Some(offset) => {
-            let detail = format!(
-                "the integer at byte {offset} is beyond ±9007199254740991 (2^53-1); send it as a string"
-            );
+            let detail = format!("the integer at byte {offset} is beyond ±9007199254740991 (2^53-1)");
             Err(whole(Reason::NumberOutOfRange, detail))
         }
     }

@@ -70,7 +70,7 @@ impl<'a> Strict<'a> {
 
     fn integer<E: Error>(&self, value: impl Into<Number>, magnitude: u64) -> Result<Value, E> {
         if magnitude > MAX_INTEGER {
-            let detail = "is an integer beyond ±9007199254740991 (2^53-1); send it as a string".to_owned();
+            let detail = "is an integer beyond ±9007199254740991 (2^53-1)".to_owned();
             return Err(self.refuse(self.path, Reason::NumberOutOfRange, detail));
         }
         Ok(Value::Number(value.into()))

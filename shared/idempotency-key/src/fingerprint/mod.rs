@@ -20,7 +20,7 @@ pub struct Fingerprint(String);
 #[derive(Debug, thiserror::Error)]
 pub enum NoFingerprint {
     /// Beyond that, different integers have one canonical form, since its numbers are doubles.
-    #[error("the integer {0} is beyond ±9007199254740991 (2^53-1), send it as a string")]
+    #[error("the integer {0} is beyond ±9007199254740991 (2^53-1)")]
     IntegerTooLarge(serde_json::Number),
     /// The canonical form could not be written.
     #[error("the body has no canonical form: {0}")]

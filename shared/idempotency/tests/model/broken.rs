@@ -48,10 +48,14 @@ pub(crate) enum Guard {
     PutFirst,
     /// What earlier attempts had in hand may be at both places.
     CountHands,
+    /// A message that was refused may be somewhere all the same.
+    DoubtRefusals,
+    /// The record knows of a refused message before another one is put.
+    NoteRefusals,
 }
 
 impl Guard {
-    pub(crate) const ALL: [Self; 20] = [
+    pub(crate) const ALL: [Self; 22] = [
         Self::OwnToken,
         Self::OpenStatus,
         Self::Lease,
@@ -72,6 +76,8 @@ impl Guard {
         Self::PlaceOfWork,
         Self::PutFirst,
         Self::CountHands,
+        Self::DoubtRefusals,
+        Self::NoteRefusals,
     ];
 }
 

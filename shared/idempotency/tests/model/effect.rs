@@ -7,14 +7,18 @@ use crate::scenario::Kind;
 pub(crate) enum Effect {
     /// Where the one message is.
     Consume(Message),
-    /// How often each message was put, at each place.
-    Produce([[u8; MESSAGES]; PLACES]),
-    /// Where each message is at its old place, and how often it was put at the new one.
-    Move { old: [Message; MESSAGES], new: [u8; MESSAGES] },
+    /// How often each message was put, at each place, and where a refusal left it last.
+    Produce([[u8; MESSAGES]; PLACES + 1]),
+    /// Where each message is at its old place, how often it was put at the new one, and how often a
+    /// refusal left it elsewhere.
+    Move { old: [Message; MESSAGES], new: [u8; MESSAGES], aside: [u8; MESSAGES] },
 }
 
 pub(crate) const MESSAGES: usize = 2;
 pub(crate) const PLACES: usize = 2;
+/// Where a message is that a place refused: at another queue behind an exchange, or at a dead-letter
+/// queue.
+pub(crate) const ASIDE: usize = PLACES;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum Message {
@@ -28,8 +32,10 @@ impl Effect {
     pub(crate) fn new(kind: Kind) -> Self {
         match kind {
             Kind::Consume => Self::Consume(Message::OnQueue),
-            Kind::Produce => Self::Produce([[0; MESSAGES]; PLACES]),
-            Kind::Move => Self::Move { old: [Message::OnQueue; MESSAGES], new: [0; MESSAGES] },
+            Kind::Produce => Self::Produce([[0; MESSAGES]; PLACES + 1]),
+            Kind::Move => {
+                Self::Move { old: [Message::OnQueue; MESSAGES], new: [0; MESSAGES], aside: [0; MESSAGES] }
+            }
         }
     }
 

@@ -151,8 +151,15 @@ fn where_it_matters(guard: Guard) -> Scenario {
         | Guard::PrepareFirst
         | Guard::KeepPrepared
         | Guard::OwnClaim => Scenario::of(Kind::Consume, &same),
-        Guard::OpenStatus | Guard::KeepCheckpoint | Guard::KeepDoubt => Scenario::of(Kind::Produce, &same),
+        Guard::OpenStatus | Guard::KeepCheckpoint | Guard::KeepDoubt | Guard::DoubtRefusals => {
+            Scenario::of(Kind::Produce, &same)
+        }
         Guard::PutFirst | Guard::CountHands => Scenario::of(Kind::Move, &same),
+        Guard::NoteRefusals => {
+            let mut scenario = Scenario::of(Kind::Move, &["a"]);
+            (scenario.parties[0].requests, scenario.faults) = (2, 2);
+            scenario
+        }
         Guard::Skew => Scenario::of(Kind::Consume, &same).clocks(1, 5, 0),
         Guard::TolerantStart => Scenario::of(Kind::Consume, &same).clocks(0, 0, 5),
         Guard::SamePlace

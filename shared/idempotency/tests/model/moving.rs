@@ -1,7 +1,7 @@
 //! Moving messages: each is put at its new place, noted, and then removed from the old one.
 
 use idempotency::Place;
-use idempotency::protocol::{Arrival, Transition};
+use idempotency::protocol::{Arrival, Progress, Transition};
 use jiff::Timestamp;
 
 use crate::broken::Guard;
@@ -24,8 +24,12 @@ pub(crate) fn begins(granted: Granted) -> Step {
         done,
         hand: None,
         noted: false,
+        is_refusal_unnoted: false,
     })
 }
+
+/// A number of messages that nobody counted.
+const UNCOUNTED: u64 = u64::MAX / 2;
 
 /// How many messages may be at both places, or twice at the new one. Each attempt has one message
 /// in hand at most.
@@ -33,13 +37,19 @@ fn possible_duplicates(scenario: &Scenario, granted: &Granted) -> u64 {
     if scenario.is_without(Guard::CountHands) {
         return 0;
     }
-    let in_doubt = granted.progress.in_doubt.saturating_add(granted.progress.repeated);
-    in_doubt.min(u64::from(granted.token.attempt) - 1)
+    let Progress { in_doubt, repeated, .. } = granted.progress;
+    let all = in_doubt.saturating_add(repeated);
+    if all < UNCOUNTED {
+        return all;
+    }
+    let counted = if repeated < UNCOUNTED { repeated } else { 0 };
+    (u64::from(granted.token.attempt) - 1).saturating_add(counted)
 }
 
 impl Successors<'_> {
     pub(crate) fn moves(&mut self, w: usize, moving: &Moving, now: Timestamp) {
         match moving.hand {
+            None if moving.is_refusal_unnoted => self.notes_refusal(w, moving, now),
             None => self.puts_or_ends(w, moving),
             Some(_) if !moving.noted => self.notes_move(w, moving, now),
             Some(message) => self.settles(w, moving, message),
@@ -52,6 +62,7 @@ impl Successors<'_> {
         let Some(message) = next else {
             self.happens(format!("{w} has moved all"), |scenario, world| {
                 let response = response(granted, "moved", possible_duplicates(scenario, granted), 0);
+                world.effect.release(w);
                 world.workers[w].step = Step::Complete { granted: granted.clone(), response };
             });
             return;
@@ -69,17 +80,49 @@ impl Successors<'_> {
         if self.world.faults_left == 0 {
             return;
         }
+        self.happens(format!("{w}'s put of {message} is refused and left aside"), |scenario, world| {
+            world.faults_left -= 1;
+            world.effect.take(w, message);
+            world.effect.leave_aside(message);
+            world.may_hold[0] = true;
+            let granted = Granted { progress: granted.progress.repeating(1), ..granted.clone() };
+            let is_refusal_unnoted = !scenario.is_without(Guard::NoteRefusals);
+            world.workers[w].step = Step::Move(Moving { granted, is_refusal_unnoted, ..moving.clone() });
+        });
         for arrived in [true, false] {
             self.happens(format!("{w}'s put of {message} is in doubt (done: {arrived})"), |_, world| {
                 world.faults_left -= 1;
                 if arrived {
                     world.effect.arrive(message);
                 }
+                world.effect.release(w);
                 world.may_hold[0] = true;
                 let progress = granted.progress.advanced(*done, 1);
                 world.workers[w].step = Step::Fail { granted: granted.clone(), progress };
             });
         }
+    }
+
+    /// The record learns of a message that was refused, and may be elsewhere, before another one is
+    /// put.
+    fn notes_refusal(&mut self, w: usize, moving: &Moving, now: Timestamp) {
+        let Moving { granted, done, .. } = moving;
+        let (token, whereabouts) = (granted.token.clone(), granted.whereabouts.clone());
+        let progress = granted.progress.advanced(*done, 0);
+        let note = Transition::Checkpoint { token, progress, whereabouts, now };
+        self.calls(w, &note, |_, world, called| {
+            world.workers[w].step = match called {
+                Called::Done(_) => Step::Move(Moving { is_refusal_unnoted: false, ..moving.clone() }),
+                Called::Refused(_) => {
+                    world.effect.release(w);
+                    Step::Idle
+                }
+                Called::Unavailable => {
+                    world.effect.release(w);
+                    Step::Fail { granted: granted.clone(), progress }
+                }
+            };
+        });
     }
 
     /// The record learns of the message before it leaves the old place. If it cannot, the message
@@ -100,6 +143,7 @@ impl Successors<'_> {
                     if let Some(message) = moving.hand {
                         world.effect.leave(w, message);
                     }
+                    world.effect.release(w);
                     Step::Fail { granted: granted.clone(), progress }
                 }
             };
@@ -149,6 +193,12 @@ impl Effect {
     fn arrive(&mut self, message: usize) {
         if let Self::Move { new, .. } = self {
             new[message] = new[message].saturating_add(1);
+        }
+    }
+
+    fn leave_aside(&mut self, message: usize) {
+        if let Self::Move { aside, .. } = self {
+            aside[message] = aside[message].saturating_add(1);
         }
     }
 

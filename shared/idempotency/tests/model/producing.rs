@@ -6,7 +6,7 @@ use jiff::Timestamp;
 
 use crate::broken::Guard;
 use crate::calls::Called;
-use crate::effect::MESSAGES;
+use crate::effect::{ASIDE, MESSAGES};
 use crate::scenario::Scenario;
 use crate::steps::Successors;
 use crate::world::{Granted, Putting, Step, response};
@@ -91,6 +91,13 @@ impl Successors<'_> {
         if self.world.faults_left == 0 {
             return;
         }
+        self.happens(format!("{w}'s put of {done} at {at} is refused and left aside"), |scenario, world| {
+            world.faults_left -= 1;
+            world.effect.put(ASIDE, done);
+            world.may_hold[at] = true;
+            let in_doubt = u64::from(!scenario.is_without(Guard::DoubtRefusals));
+            world.workers[w].step = Step::Fail { granted: granted.clone(), progress: of(done, in_doubt) };
+        });
         for (arrived, in_doubt) in [(true, 1), (false, 1), (false, 0)] {
             self.happens(format!("{w}'s put of {done} at {at} fails (done: {arrived})"), |_, world| {
                 world.faults_left -= 1;

@@ -60,13 +60,15 @@ pub(crate) struct Putting {
     pub(crate) noted: u64,
 }
 
-/// `done` messages are moved; the one in hand is put at its new place, and perhaps noted.
+/// `done` messages are moved; the one in hand is put at its new place, and perhaps noted. One that
+/// was refused is held until the end, and the record may not know of it.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct Moving {
     pub(crate) granted: Granted,
     pub(crate) done: u64,
     pub(crate) hand: Option<usize>,
     pub(crate) noted: bool,
+    pub(crate) is_refusal_unnoted: bool,
 }
 
 /// What a worker does next.
@@ -229,8 +231,11 @@ impl World {
                 self.breach(Invariant::Unlabelled);
             }
         }
-        if let Effect::Move { old, new } = self.effect.clone() {
-            let is_double = |at: &usize| new[*at] > 1 || (new[*at] > 0 && old[*at] != Message::Removed);
+        if let Effect::Move { old, new, aside } = self.effect.clone() {
+            let is_double = |at: &usize| {
+                let elsewhere = new[*at].saturating_add(aside[*at]);
+                elsewhere > 1 || (elsewhere > 0 && old[*at] != Message::Removed)
+            };
             let doubles = u64::try_from((0..MESSAGES).filter(is_double).count()).unwrap();
             if doubles > labelled(&response) {
                 self.breach(Invariant::Unlabelled);
@@ -276,7 +281,7 @@ impl World {
         if self.workers.iter().filter(|worker| worker.step.is_work()).count() > 1 {
             self.breach(Invariant::TwoAtOnce);
         }
-        if let Effect::Move { old, new } = &self.effect
+        if let Effect::Move { old, new, .. } = &self.effect
             && (0..MESSAGES).any(|at| old[at] == Message::Removed && new[at] == 0)
         {
             self.breach(Invariant::Lost);

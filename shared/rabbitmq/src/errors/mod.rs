@@ -282,6 +282,60 @@ mod tests {
         }
     }
 
+    /// In the words of RabbitMQ's own source.
+    #[test]
+    fn a_refusal_that_passes_is_told_from_one_that_stays() {
+        let refused = |kind: AMQPHardError, said: &str, during| {
+            let refusal = AMQPError::new(AMQPErrorKind::Hard(kind), said.into());
+            classify(&ErrorKind::ProtocolError(refusal).into(), during)
+        };
+        let not_allowed = |said: &str| {
+            refused(
+                AMQPHardError::NOTALLOWED,
+                &format!("NOT_ALLOWED - {said}"),
+                During::LogIn { vhost: "/v" },
+            )
+        };
+        for (said, limit) in [
+            (
+                "access to vhost '/v' refused for user 'u': connection limit (20) is reached",
+                "connections of the virtual host (20)",
+            ),
+            (
+                "connection refused for user 'u': user connection limit (3) is reached",
+                "connections of the user (3)",
+            ),
+            ("connection refused: node connection limit (1000) is reached", "connections of the node (1000)"),
+            (
+                "number of channels opened for user 'u' has reached the maximum allowed user limit of (7)",
+                "channels of the user (7)",
+            ),
+            (
+                "number of channels opened on node 'rabbit@h' has reached the maximum allowed limit of (9)",
+                "channels of the node (9)",
+            ),
+        ] {
+            let error = not_allowed(said);
+            assert!(matches!(error, BrokerError::Unreachable { .. }), "{error:?}");
+            assert_eq!(error.to_string(), format!("RabbitMQ's limit of {limit} is reached"));
+            assert_eq!(error.reply().map(|reply| reply.code), Some(530));
+        }
+        let down = "INTERNAL_ERROR - access to vhost '/v' refused for user 'u': vhost '/v' is down";
+        let down = refused(AMQPHardError::INTERNALERROR, down, During::LogIn { vhost: "/v" });
+        assert!(matches!(down, BrokerError::Unreachable { .. }), "{down:?}");
+        let resources = refused(AMQPHardError::RESOURCEERROR, "RESOURCE_ERROR", During::Connection);
+        assert!(matches!(resources, BrokerError::Unreachable { .. }), "{resources:?}");
+        for said in [
+            "vhost /v not found",
+            "access to vhost '/v' refused for user 'u'",
+            "access to vhost '/v' refused for user 'u': the limit of patience is reached",
+        ] {
+            let error = not_allowed(said);
+            assert!(matches!(error, BrokerError::Rejected { .. }), "{error:?}");
+            assert_eq!(error.to_string(), "RabbitMQ refused the virtual host `/v`");
+        }
+    }
+
     #[test]
     fn an_operating_system_s_words_are_for_the_log() {
         let broken = || lapin::Error::from(std::io::Error::other(THEIRS));

@@ -10,10 +10,16 @@ pub(super) fn classify_reply(error: &AMQPError, during: During<'_>) -> BrokerErr
     use AMQPErrorKind::{Hard, Soft};
     let said = reply(error);
     let rejected = |what: &str| BrokerError::rejected(format!("RabbitMQ refused {what}"));
+    if let (Hard(AMQPHardError::NOTALLOWED | AMQPHardError::INTERNALERROR), Some(passing)) =
+        (error.kind(), passing(error.get_message().as_str()))
+    {
+        return BrokerError::unreachable(passing).with_reply(said);
+    }
     let classified = match (error.kind(), during) {
         (Soft(AMQPSoftError::ACCESSREFUSED), During::LogIn { .. }) => {
             BrokerError::authentication_failed("RabbitMQ refused the user or the password")
         }
+        (Hard(AMQPHardError::RESOURCEERROR), _) => BrokerError::unreachable("RabbitMQ lacks resources"),
         (Hard(AMQPHardError::NOTALLOWED), During::LogIn { vhost }) => {
             rejected(&format!("the virtual host `{vhost}`"))
         }
@@ -60,7 +66,6 @@ pub(super) fn classify_reply(error: &AMQPError, during: During<'_>) -> BrokerErr
                 | AMQPHardError::COMMANDINVALID
                 | AMQPHardError::CHANNELERROR
                 | AMQPHardError::UNEXPECTEDFRAME
-                | AMQPHardError::RESOURCEERROR
                 | AMQPHardError::NOTALLOWED
                 | AMQPHardError::INTERNALERROR,
             ),
@@ -68,6 +73,27 @@ pub(super) fn classify_reply(error: &AMQPError, during: During<'_>) -> BrokerErr
         ) => rejected(&format!("the request: {} ({})", said.name, said.code)),
     };
     classified.with_reply(said)
+}
+
+/// What a refusal means that passes by itself. AMQP has no codes for these: their words tell them
+/// from a virtual host that does not exist (RabbitMQ, `rabbit_reader.erl`).
+fn passing(said: &str) -> Option<String> {
+    if said.contains("vhost") && said.ends_with(" is down") {
+        return Some("RabbitMQ has not started the virtual host, or has stopped it".to_owned());
+    }
+    let connections = said.contains("connection limit (");
+    if !connections && !said.contains("has reached the maximum allowed ") {
+        return None;
+    }
+    let what = if connections { "connections" } else { "channels" };
+    let whose = match said {
+        said if said.contains("node connection limit") || said.contains("opened on node") => "the node",
+        said if said.contains("access to vhost") => "the virtual host",
+        _ => "the user",
+    };
+    let limit = said.rsplit_once('(').and_then(|(_, limit)| last_number(limit));
+    let limit = limit.map_or_else(String::new, |limit| format!(" ({limit})"));
+    Some(format!("RabbitMQ's limit of {what} of {whose}{limit} is reached"))
 }
 
 fn too_large(limit: Option<u64>) -> BrokerError {

@@ -4,17 +4,27 @@
 //! is the next one's problem: one publisher's binary correlation id would block a queue for good.
 //! So such frames are rewritten into what the library can read.
 //!
+//! A frame may also be larger than was agreed: AMQP cannot split a content header, to which the
+//! broker adds where a message dies, and other clients may agree on more. Such a content header
+//! passes in the message's body, where [`content_header::restore`] finds it, and such a body in
+//! several frames. What nobody fetches, but a program's own channel brings, has nobody to look
+//! there, and comes without the headers, which are named.
+//!
 //! It also bounds what the library holds: of a message that exceeds the [`Intake`] only the
 //! beginning passes, and what comes after it is dropped here. A message that the broker returns
 //! loses its body, which nobody reads.
 
+mod frame;
+mod method;
 mod noticed;
 
+use std::borrow::Cow;
 use std::collections::HashMap;
 use std::io;
+use std::ops::RangeInclusive;
 use std::sync::Arc;
 
-use crate::content_header::{self, Place};
+use crate::content_header::{self, Place, Read};
 use crate::intake::Admission;
 
 pub(crate) use noticed::{Noticed, Shortage};
@@ -22,19 +32,18 @@ pub(crate) use noticed::{Noticed, Shortage};
 const METHOD: u8 = 1;
 const CONTENT_HEADER: u8 = 2;
 const BODY: u8 = 3;
-const FRAME_END: u8 = 0xCE;
-
-/// A frame's type, channel and size.
-const FRAME_HEADER: usize = 7;
+const HEARTBEAT: u8 = 8;
 
 /// The largest frame that either side may send, in bytes: RabbitMQ's default. The library keeps
 /// room for 64 of them, so a broker may not choose another size.
 pub(crate) const FRAME_MAX: u32 = 131_072;
 
-/// The class and the method of what a message's content follows.
-const BASIC_RETURN: [u8; 4] = [0, 60, 0, 50];
-const BASIC_DELIVER: [u8; 4] = [0, 60, 0, 60];
-const BASIC_GET_OK: [u8; 4] = [0, 60, 0, 71];
+/// What may be agreed on instead. AMQP names the least.
+const FRAME_MAX_RANGE: RangeInclusive<u32> = 4096..=FRAME_MAX;
+
+/// The largest content header that is gathered, in bytes. The message of a larger one is not let
+/// in: nobody knows how large it may be.
+const MOST_GATHERED: usize = 1024 * 1024;
 
 /// What the content that comes next on a channel belongs to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -55,6 +64,14 @@ enum Rest {
     IsDropped,
 }
 
+/// A body frame that is larger than was agreed.
+struct Oversized {
+    /// Its type and channel.
+    start: Vec<u8>,
+    /// How many bytes of its payload have not passed.
+    left: usize,
+}
+
 /// Follows the frames of an incoming AMQP stream.
 pub(crate) struct FrameFilter {
     noticed: Arc<Noticed>,
@@ -63,6 +80,10 @@ pub(crate) struct FrameFilter {
     /// How many bytes are left of a frame that is not gathered.
     left: usize,
     rest: Rest,
+    /// A body frame that passes in several.
+    oversized: Option<Oversized>,
+    /// The largest frame that the library takes, in bytes.
+    frame_max: usize,
     /// By channel, of which the broker may use 65,535.
     contents: HashMap<u16, Content>,
     /// By channel, of the delivery whose content comes next: exchange and routing key where they
@@ -79,6 +100,8 @@ impl FrameFilter {
             partial: Vec::new(),
             left: 0,
             rest: Rest::Passes,
+            oversized: None,
+            frame_max: in_bytes(FRAME_MAX),
             contents: HashMap::new(),
             places: HashMap::new(),
             ready: Vec::new(),
@@ -102,54 +125,86 @@ impl FrameFilter {
         Ok(())
     }
 
-    /// Gathers the next frame, or its header where that decides, and gives back the bytes after it.
+    /// Gathers the next frame, or as much of it as decides, and gives back the bytes after it.
     fn gather<'a>(&mut self, bytes: &'a [u8]) -> io::Result<&'a [u8]> {
         if self.partial.is_empty()
-            && let Some((frame, rest)) = bytes.split_at_checked(wanted(bytes)?)
+            && let Some((frame, rest)) = bytes.split_at_checked(self.wanted(bytes)?)
         {
             self.finish(frame);
             return Ok(rest);
         }
-        let missing = wanted(&self.partial)?.saturating_sub(self.partial.len()).min(bytes.len());
+        let missing = self.wanted(&self.partial)?.saturating_sub(self.partial.len()).min(bytes.len());
         let (mine, rest) = bytes.split_at(missing);
         self.partial.extend_from_slice(mine);
-        if self.partial.len() >= wanted(&self.partial)? {
+        if self.partial.len() >= self.wanted(&self.partial)? {
             let mut frame = std::mem::take(&mut self.partial);
             self.finish(&frame);
             frame.clear();
+            frame.shrink_to(in_bytes(FRAME_MAX));
             self.partial = frame;
         }
         Ok(rest)
     }
 
+    /// How much of the frame that `bytes` begin with is needed before it can be judged. What is no
+    /// frame at all passes, so that the library says what it is.
+    fn wanted(&self, bytes: &[u8]) -> io::Result<usize> {
+        if let Some(body) = &self.oversized {
+            return Ok(body.left.min(self.most_payload()));
+        }
+        let (Some(kind), Some(length)) = (bytes.first(), frame::length(bytes)) else {
+            return Ok(frame::HEADER);
+        };
+        match *kind {
+            METHOD if length <= self.frame_max => Ok(length),
+            CONTENT_HEADER if length <= MOST_GATHERED => Ok(length),
+            CONTENT_HEADER => Ok(frame::HEADER + content_header::PRELUDE),
+            // No message has such a frame.
+            METHOD | HEARTBEAT if length > self.frame_max => {
+                let detail = format!("a frame of {length} bytes came, where {} were agreed", self.frame_max);
+                Err(io::Error::new(io::ErrorKind::InvalidData, detail))
+            }
+            _ => Ok(frame::HEADER),
+        }
+    }
+
+    /// The largest payload of a frame, in bytes.
+    fn most_payload(&self) -> usize {
+        self.frame_max.saturating_sub(frame::HEADER + 1)
+    }
+
     /// Passes a frame on or drops it; of one that is not gathered, this decides for its rest.
     fn finish(&mut self, frame: &[u8]) {
-        self.left = frame_length(frame).unwrap_or_default().saturating_sub(frame.len());
+        if let Some(body) = self.oversized.take() {
+            return self.finish_piece(body, frame);
+        }
+        self.left = frame::length(frame).unwrap_or_default().saturating_sub(frame.len());
         let start = self.ready.len();
         self.rest = match frame.first() {
             Some(&METHOD) => self.finish_method(frame),
             Some(&CONTENT_HEADER) => self.finish_content_header(frame),
-            Some(&BODY) if self.content(frame).is_some_and(Content::has_no_bodies) => Rest::IsDropped,
+            Some(&BODY) => self.finish_body(frame),
             _ => self.pass(frame),
         };
         self.noticed.greet(|| self.ready.get(start..).unwrap_or_default().to_vec());
     }
 
     fn finish_method(&mut self, frame: &[u8]) -> Rest {
-        let Some(arguments) = payload(frame) else { return self.pass(frame) };
-        if channel(frame) == 0 {
+        let Some(arguments) = frame::payload(frame) else { return self.pass(frame) };
+        let channel = frame::channel(frame);
+        if channel == 0 {
             self.noticed.note_connection(arguments);
+            self.frame_max = method::proposed_frame_max(arguments).map_or(self.frame_max, agreed);
         }
-        let content = if arguments.starts_with(&BASIC_RETURN) {
+        let content = if arguments.starts_with(&method::BASIC_RETURN) {
             self.noticed.note_return();
             Some(Content::Returned)
         } else {
-            delivery_tag(arguments).map(|tag| match self.noticed.intake().is_closed() {
+            method::delivery_tag(arguments).map(|tag| match self.noticed.intake().is_closed() {
                 true => Content::Dropped,
                 false => Content::Delivery(tag),
             })
         };
-        let channel = channel(frame);
         match content {
             Some(content) => self.contents.insert(channel, content),
             None => self.contents.remove(&channel),
@@ -159,8 +214,8 @@ impl FrameFilter {
         }
         let start = self.ready.len();
         self.ready.extend_from_slice(frame);
-        if let Some(arguments) = self.ready.get_mut(start..).and_then(payload_mut) {
-            let place = make_method_readable(arguments);
+        if let Some(arguments) = self.ready.get_mut(start..).and_then(frame::payload_mut) {
+            let place = method::make_readable(arguments);
             self.places.remove(&channel);
             if matches!(content, Some(Content::Delivery(_))) && place != Place::default() {
                 self.places.insert(channel, place);
@@ -174,26 +229,74 @@ impl FrameFilter {
         if content == Some(Content::Dropped) {
             return Rest::IsDropped;
         }
-        let Some(header) = payload(frame) else { return self.pass(frame) };
-        let place = self.places.remove(&channel(frame));
-        let read = content_header::read(header, place.as_ref());
-        let rewritten = match content {
-            Some(Content::Delivery(tag))
-                if self.noticed.intake().admit(tag, read.weight) == Admission::Hollow =>
-            {
-                self.contents.insert(channel(frame), Content::Hollow);
-                Some(content_header::hollow(header, &read))
+        let place = self.places.remove(&frame::channel(frame)).unwrap_or_default();
+        let is_gathered = self.left == 0;
+        let header = if is_gathered { frame::payload(frame) } else { frame.get(frame::HEADER..) };
+        let header = header.unwrap_or_default();
+        let read = match is_gathered {
+            true => content_header::read(header, &place),
+            false => content_header::too_long(header, &place),
+        };
+        let whole: Cow<'_, [u8]> = Cow::Borrowed(read.rewritten.as_deref().unwrap_or(header));
+        let fits = whole.len() <= self.most_payload();
+        let is_carried = !fits && is_gathered && self.noticed.intake().is_bound();
+        let short = || content_header::without_headers(header, &place);
+        match content {
+            Some(Content::Delivery(tag)) if !self.admits(tag, &read, is_carried.then_some(whole.len())) => {
+                self.contents.insert(frame::channel(frame), Content::Hollow);
+                let shown = if fits && content_header::is_light(&read) { whole } else { short().into() };
+                self.pass_payload(frame, &content_header::without_body(&shown));
+            }
+            Some(Content::Delivery(_)) if is_carried => {
+                self.pass_payload(frame, &content_header::carrier(&whole));
+                let body = [&[BODY][..], frame.get(1..3).unwrap_or_default()].concat();
+                for piece in whole.chunks(self.most_payload()) {
+                    self.pass_payload(&body, piece);
+                }
             }
             Some(Content::Returned) => {
-                self.contents.insert(channel(frame), Content::Hollow);
-                Some(content_header::without_body(read.rewritten.as_deref().unwrap_or(header)))
+                self.contents.insert(frame::channel(frame), Content::Hollow);
+                let shown = if fits { whole } else { short().into() };
+                self.pass_payload(frame, &content_header::without_body(&shown));
             }
-            _ => read.rewritten,
-        };
-        match rewritten {
-            None => self.pass(frame),
-            Some(rewritten) => self.pass(&rebuilt(frame, &rewritten)),
+            _ if fits && read.rewritten.is_none() => return self.pass(frame),
+            _ if fits => self.pass_payload(frame, &whole),
+            _ => self.pass_payload(frame, &short()),
         }
+        Rest::IsDropped
+    }
+
+    /// Whether a delivery is let in, which may have `carried` bytes of properties in its body.
+    fn admits(&self, tag: u64, read: &Read, carried: Option<usize>) -> bool {
+        let carried = carried.unwrap_or_default().saturating_mul(2);
+        self.noticed.intake().admit(tag, read.weight.saturating_add(carried)) == Admission::Whole
+    }
+
+    fn finish_body(&mut self, frame: &[u8]) -> Rest {
+        if self.content(frame).is_some_and(Content::has_no_bodies) {
+            return Rest::IsDropped;
+        }
+        if self.left <= self.most_payload() + 1 {
+            return self.pass(frame);
+        }
+        let start = frame.get(..3).unwrap_or_default().to_vec();
+        // Without its end.
+        self.oversized = Some(Oversized { start, left: self.left.saturating_sub(1) });
+        self.left = 0;
+        Rest::IsDropped
+    }
+
+    fn finish_piece(&mut self, mut body: Oversized, payload: &[u8]) {
+        self.pass_payload(&body.start, payload);
+        body.left = body.left.saturating_sub(payload.len());
+        match body.left {
+            0 => (self.left, self.rest) = (1, Rest::IsDropped),
+            _ => self.oversized = Some(body),
+        }
+    }
+
+    fn pass_payload(&mut self, frame: &[u8], payload: &[u8]) {
+        frame::write(&mut self.ready, frame, payload);
     }
 
     fn pass(&mut self, frame: &[u8]) -> Rest {
@@ -202,7 +305,7 @@ impl FrameFilter {
     }
 
     fn content(&self, frame: &[u8]) -> Option<Content> {
-        self.contents.get(&channel(frame)).copied()
+        self.contents.get(&frame::channel(frame)).copied()
     }
 
     /// Moves what is ready into `buf` and says how much that was.
@@ -215,6 +318,7 @@ impl FrameFilter {
         self.taken += length;
         if self.taken == self.ready.len() {
             self.ready.clear();
+            self.ready.shrink_to(2 * in_bytes(FRAME_MAX));
             self.taken = 0;
         }
         length
@@ -227,130 +331,16 @@ impl Content {
     }
 }
 
-/// How much of the frame that `bytes` begin with is needed before it can be judged. What is no
-/// frame at all passes, so that the library says what it is.
-fn wanted(bytes: &[u8]) -> io::Result<usize> {
-    let (Some(kind), Some(length)) = (bytes.first(), frame_length(bytes)) else { return Ok(FRAME_HEADER) };
-    let fits = u32::try_from(length).is_ok_and(|length| length <= FRAME_MAX);
-    match *kind {
-        METHOD | CONTENT_HEADER if fits => Ok(length),
-        METHOD | CONTENT_HEADER | BODY if !fits => {
-            let detail = format!("a frame of {length} bytes came, where {FRAME_MAX} were agreed");
-            Err(io::Error::new(io::ErrorKind::InvalidData, detail))
-        }
-        _ => Ok(FRAME_HEADER),
+/// The largest frame that both sides agree on, as the library does, where the broker proposes one.
+fn agreed(proposed: u32) -> usize {
+    match proposed {
+        0 => in_bytes(FRAME_MAX),
+        _ => in_bytes(proposed.clamp(*FRAME_MAX_RANGE.start(), *FRAME_MAX_RANGE.end())),
     }
 }
 
-/// The whole length of the frame that `bytes` begin with, its end octet included.
-fn frame_length(bytes: &[u8]) -> Option<usize> {
-    let [_, _, _, size @ ..] = bytes.first_chunk::<FRAME_HEADER>()?;
-    usize::try_from(u32::from_be_bytes(*size)).ok()?.checked_add(FRAME_HEADER + 1)
-}
-
-fn channel(frame: &[u8]) -> u16 {
-    match frame {
-        [_, high, low, ..] => u16::from_be_bytes([*high, *low]),
-        _ => 0,
-    }
-}
-
-fn payload(frame: &[u8]) -> Option<&[u8]> {
-    frame.get(FRAME_HEADER..frame.len().checked_sub(1)?)
-}
-
-fn payload_mut(frame: &mut [u8]) -> Option<&mut [u8]> {
-    let end = frame.len().checked_sub(1)?;
-    frame.get_mut(FRAME_HEADER..end)
-}
-
-/// The tag of the delivery that a method begins, if it begins one.
-fn delivery_tag(arguments: &[u8]) -> Option<u64> {
-    let (method, rest) = arguments.split_first_chunk::<4>()?;
-    let rest = match *method {
-        BASIC_GET_OK => rest,
-        BASIC_DELIVER => {
-            let (consumer, rest) = rest.split_first()?;
-            rest.get(usize::from(*consumer)..)?
-        }
-        _ => return None,
-    };
-    Some(u64::from_be_bytes(*rest.first_chunk()?))
-}
-
-/// `frame` with another payload.
-fn rebuilt(frame: &[u8], payload: &[u8]) -> Vec<u8> {
-    let mut rebuilt = frame.get(..3).unwrap_or_default().to_vec();
-    rebuilt.extend(u32::try_from(payload.len()).unwrap_or(u32::MAX).to_be_bytes());
-    rebuilt.extend_from_slice(payload);
-    rebuilt.push(FRAME_END);
-    rebuilt
-}
-
-/// A part of a method's arguments.
-#[derive(Clone, Copy)]
-enum Field {
-    Skip(usize),
-    Text,
-    Exchange,
-    RoutingKey,
-}
-
-/// Where others' bytes may stand in a method: an exchange or routing key, or a text that the broker
-/// cut to length.
-fn foreign_fields(method: [u8; 4]) -> &'static [Field] {
-    use Field::{Exchange, RoutingKey, Skip, Text};
-    let [_, class, _, method] = method;
-    match (class, method) {
-        // connection.close and channel.close
-        (10, 50) | (20, 40) => &[Skip(2), Text],
-        // connection.blocked
-        (10, 60) => &[Text],
-        // basic.return
-        (60, 50) => &[Skip(2), Text, Exchange, RoutingKey],
-        // basic.deliver
-        (60, 60) => &[Text, Skip(9), Exchange, RoutingKey],
-        // basic.get-ok
-        (60, 71) => &[Skip(9), Exchange, RoutingKey],
-        _ => &[],
-    }
-}
-
-/// Replaces what is not UTF-8 by question marks, and says what exchange and routing key were.
-fn make_method_readable(payload: &mut [u8]) -> Place {
-    let mut place = Place::default();
-    let Some((method, mut rest)) = payload.split_first_chunk_mut::<4>() else { return place };
-    for field in foreign_fields(*method) {
-        let length = match field {
-            Field::Skip(length) => *length,
-            Field::Text | Field::Exchange | Field::RoutingKey => {
-                let Some((length, tail)) = rest.split_first_mut() else { return place };
-                rest = tail;
-                usize::from(*length)
-            }
-        };
-        let Some((part, tail)) = rest.split_at_mut_checked(length) else { return place };
-        rest = tail;
-        if matches!(field, Field::Skip(_)) || std::str::from_utf8(part).is_ok() {
-            continue;
-        }
-        match field {
-            Field::Exchange => place.exchange = Some(part.to_vec()),
-            Field::RoutingKey => place.routing_key = Some(part.to_vec()),
-            Field::Text | Field::Skip(_) => {}
-        }
-        make_utf8(part);
-    }
-    place
-}
-
-fn make_utf8(text: &mut [u8]) {
-    while let Err(error) = std::str::from_utf8(text) {
-        match text.get_mut(error.valid_up_to()) {
-            Some(byte) => *byte = b'?',
-            None => return,
-        }
-    }
+fn in_bytes(size: u32) -> usize {
+    usize::try_from(size).unwrap_or(usize::MAX)
 }
 
 #[cfg(test)]

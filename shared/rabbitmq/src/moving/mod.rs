@@ -3,7 +3,7 @@
 mod route;
 mod source;
 
-use std::collections::HashSet;
+use std::collections::{BTreeMap, HashSet};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -18,6 +18,7 @@ use mq::{
 
 use crate::errors::{During, Failure};
 use crate::pools::ConnectionPools;
+use crate::refusal;
 use crate::session::{Session, call, inspect, short};
 use crate::settlement::Proof;
 use source::{Parcel, Source};
@@ -50,6 +51,8 @@ pub(crate) struct Moving {
     /// Messages that left a queue which is not replicated. It writes down on its disk that they
     /// left once it has little else to do, and a broker that is killed before has them again.
     settled: u64,
+    /// Messages that stay, and that the queue which refused them may have left somewhere.
+    left_somewhere: u64,
 }
 
 pub(crate) async fn connect(
@@ -73,7 +76,7 @@ pub(crate) async fn connect(
         Ok(puts) => {
             let login = access.credentials.as_ref().map(|login| login.user.clone());
             let (known, window) = (HashSet::new(), Vec::new());
-            Ok(Moving { source, puts, login, known, window, next: None, settled: 0 })
+            Ok(Moving { source, puts, login, known, window, next: None, settled: 0, left_somewhere: 0 })
         }
         Err(failure) => Err(source.session.fail(failure, During::Connection)),
     }
@@ -246,14 +249,25 @@ impl Moving {
 
     /// Leaves in the window what was confirmed. A queue that refused a message is not tried again.
     async fn judge(&mut self, confirmed: &[bool], deadline: Deadline) {
+        let mut refused: BTreeMap<QueueName, u64> = BTreeMap::new();
         for (parcel, confirmed) in std::mem::take(&mut self.window).into_iter().zip(confirmed) {
             if *confirmed {
                 self.known.insert(parcel.to.clone());
                 self.window.push(parcel);
             } else {
+                *refused.entry(parcel.to.clone()).or_default() += 1;
                 self.source.route.close(parcel.to.clone(), Stay::Refused);
                 self.source.keep(parcel.tag, parcel.considered, Stay::Refused, deadline).await;
             }
+        }
+        for (queue, count) in refused {
+            if refusal::by_queue(&self.source.session, &queue, deadline).await.is_nowhere {
+                continue;
+            }
+            self.left_somewhere += count;
+            self.source.warn(format!(
+                "the queue {queue} refused {count} messages, which stay, and may also be there or at its dead-letter exchange"
+            ));
         }
     }
 
@@ -336,8 +350,13 @@ impl Relocation for Moving {
         self.settled
     }
 
+    fn left_somewhere(&self) -> u64 {
+        self.left_somewhere
+    }
+
     async fn put(&mut self, limit: u64, deadline: Deadline) -> Result<Put, MoveFailure> {
         let limit = usize::try_from(limit).unwrap_or(usize::MAX).min(WINDOW);
+        let before = self.left_somewhere;
         loop {
             self.source.bind_intake();
             self.gather(limit, deadline).await.map_err(|failure| MoveFailure {
@@ -348,7 +367,8 @@ impl Relocation for Moving {
                 self.publish(deadline).await?;
             }
             let is_last = self.source.is_over() && self.next.is_none();
-            if is_last || !self.window.is_empty() {
+            let is_in_doubt = self.left_somewhere > before;
+            if is_last || is_in_doubt || !self.window.is_empty() {
                 let count = u64::try_from(self.window.len()).unwrap_or(u64::MAX);
                 return Ok(Put { count, is_certain: true, is_last });
             }

@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 
 use lapin::BasicProperties;
-use lapin::types::{AMQPValue, FieldTable};
+use lapin::types::{AMQPValue, FieldTable, ShortString};
 use mq::{Destination, QueueName, Reach, Stay};
 
 use crate::content_header;
@@ -111,15 +111,18 @@ fn text(value: &AMQPValue) -> Option<String> {
     }
 }
 
-/// The properties as they were put, without what the queue added to the delivery.
+/// The properties as they were put, without what the queue added to the delivery, and under the
+/// names that their publisher gave them.
 pub(super) fn as_put(properties: BasicProperties) -> BasicProperties {
     let Some(headers) = properties.headers().as_ref() else { return properties };
-    if !COUNTS.iter().any(|name| headers.contains_key(name)) {
+    let is_count = |name: &ShortString| COUNTS.contains(&name.as_str());
+    let published = |name: &ShortString| content_header::as_published(name.as_str()).map(ShortString::from);
+    if !headers.inner().keys().any(|name| is_count(name) || published(name).is_some()) {
         return properties;
     }
-    let kept = headers.inner().iter().filter(|(name, _)| !COUNTS.contains(&name.as_str()));
+    let kept = headers.inner().iter().filter(|(name, _)| !is_count(name));
     let kept: FieldTable = kept
-        .map(|(name, value)| (name.clone(), value.clone()))
+        .map(|(name, value)| (published(name).unwrap_or_else(|| name.clone()), value.clone()))
         .collect::<std::collections::BTreeMap<_, _>>()
         .into();
     properties.with_headers(kept)
@@ -208,5 +211,13 @@ mod tests {
         assert_eq!(as_put(counted), with(&[("kind", long("order"))]));
         let plain = with(&[("kind", long("order"))]);
         assert_eq!(as_put(plain.clone()), plain);
+    }
+
+    #[test]
+    fn a_header_is_put_under_the_name_that_its_publisher_gave_it() {
+        let renamed = with(&[("\0\0integrahub:exchange", long("forged")), ("kind", long("order"))]);
+        assert_eq!(stays(&to_queue(), &renamed), None);
+        let published = with(&[("\0integrahub:exchange", long("forged")), ("kind", long("order"))]);
+        assert_eq!(as_put(renamed), published);
     }
 }

@@ -10,6 +10,7 @@ use lapin::message::Delivery;
 use lapin::options::BasicGetOptions;
 use mq::{ConsumeCommand, Consumed, Deadline, QueueName, ReceivedMessage};
 
+use crate::content_header;
 use crate::errors::Failure;
 use crate::message::{counted_returns, received};
 use crate::queue_facts::{self, QueueFacts, QueueKind};
@@ -318,8 +319,9 @@ impl<'a> Taking<'a> {
     }
 
     /// Keeps a message, unless it does not fit, or would overtake one that does not.
-    fn keep(&mut self, session: &Session, delivery: Delivery) {
+    fn keep(&mut self, session: &Session, mut delivery: Delivery) {
         let tag = delivery.delivery_tag;
+        content_header::restore(&mut delivery);
         self.returns = counted_returns(&delivery);
         if self.stop.is_some() {
             self.has_excess = true;

@@ -3,7 +3,7 @@
 use std::ops::{Deref, DerefMut};
 use std::path::Path;
 
-use serde_json::json;
+use serde_json::{Value, json};
 use test_support::ports;
 use test_support::rabbitmq::{Node, RabbitMq};
 use test_support::root::Root;
@@ -14,6 +14,10 @@ use crate::authority::Authority;
 pub(crate) const MAX_MESSAGE: i64 = 1_000_000;
 /// Queues whose names begin with this are full at three messages, by policy.
 pub(crate) const FULL_BY_POLICY: &str = "faults.policy.";
+
+/// And these ones, which dead-letter what they refuse to [`DEAD_BY_POLICY`].
+pub(crate) const DEAD_LETTERING_BY_POLICY: &str = "faults.dead-lettering.";
+pub(crate) const DEAD_BY_POLICY: &str = "faults.dead";
 
 pub(crate) const USER: &str = "app";
 /// May log in and do nothing.
@@ -66,6 +70,19 @@ impl DerefMut for Broker {
     }
 }
 
+/// A policy for queues whose names begin so.
+fn policy(start: &str, definition: &Value) -> Value {
+    let pattern = format!("^{}", start.replace('.', r"\."));
+    json!({
+        "vhost": "/",
+        "name": start,
+        "pattern": pattern,
+        "apply-to": "queues",
+        "priority": 0,
+        "definition": definition,
+    })
+}
+
 fn definitions(password: &str, outsider: &str) -> String {
     let user = |name: &str, password: &str| json!({"name": name, "password": password, "tags": ""});
     let definitions = json!({
@@ -80,14 +97,15 @@ fn definitions(password: &str, outsider: &str) -> String {
             {"user": CERTIFIED, "vhost": "/", "configure": ".*", "write": ".*", "read": ".*"},
             {"user": OUTSIDER, "vhost": "/", "configure": "", "write": "", "read": ""},
         ],
-        "policies": [{
-            "vhost": "/",
-            "name": "full",
-            "pattern": format!("^{}", FULL_BY_POLICY.replace('.', r"\.")),
-            "apply-to": "queues",
-            "priority": 0,
-            "definition": {"max-length": 3, "overflow": "reject-publish"},
-        }],
+        "policies": [
+            policy(FULL_BY_POLICY, &json!({"max-length": 3, "overflow": "reject-publish"})),
+            policy(DEAD_LETTERING_BY_POLICY, &json!({
+                "max-length": 3,
+                "overflow": "reject-publish-dlx",
+                "dead-letter-exchange": "",
+                "dead-letter-routing-key": DEAD_BY_POLICY,
+            })),
+        ],
     });
     definitions.to_string()
 }

@@ -1,5 +1,6 @@
 //! Limits of the broker: full queues, its memory, the size of a message.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -10,7 +11,7 @@ use mq::{
 use rabbitmq::RabbitMq;
 use tokio::sync::Mutex;
 
-use crate::broker::{Broker, FULL_BY_POLICY, MAX_MESSAGE};
+use crate::broker::{Broker, DEAD_BY_POLICY, DEAD_LETTERING_BY_POLICY, FULL_BY_POLICY, MAX_MESSAGE};
 use crate::log;
 use crate::observer::{FieldValue, Observer};
 use crate::report::{kind, outcome, row, timed};
@@ -30,11 +31,22 @@ pub(crate) async fn full_queues() {
     let by_policy =
         QueueName::try_from(format!("{FULL_BY_POLICY}{}", std::process::id())).expect("a queue name");
     observer.declare(&by_policy, &[]).await;
+    let dead = QueueName::try_from(DEAD_BY_POLICY.to_owned()).expect("a queue name");
+    observer.declare(&dead, &[]).await;
+    let dead_lettering = format!("{DEAD_LETTERING_BY_POLICY}{}", std::process::id());
+    let dead_lettering = QueueName::try_from(dead_lettering).expect("a queue name");
+    observer.declare(&dead_lettering, &[]).await;
+    // A classic queue's own overflow overrules a policy's.
+    let overruling = format!("{DEAD_LETTERING_BY_POLICY}overruled.{}", std::process::id());
+    let overruling = QueueName::try_from(overruling).expect("a queue name");
+    observer.declare(&overruling, &arguments).await;
     let cases = [
-        ("full queue that rejects (its own `x-overflow`)", full, "QueueFull"),
-        ("full queue that rejects (by policy)", by_policy, "Rejected"),
+        ("full queue that rejects (its own `x-overflow`)", full, "QueueFull", false, 0),
+        ("full queue that rejects (by policy)", by_policy, "Rejected", true, 0),
+        ("full queue that dead-letters what it rejects (by policy)", dead_lettering, "Rejected", true, 1),
+        ("the same policy on a queue with an `x-overflow` of its own", overruling, "QueueFull", false, 0),
     ];
-    for (fault, queue, expected) in cases {
+    for (fault, queue, expected, is_in_doubt, fewest_dead) in cases {
         let rabbit = RabbitMq::new(5);
         let (deadline, outgoing) = (after(3_000), messages(50, None));
         let (result, took) =
@@ -42,7 +54,14 @@ pub(crate) async fn full_queues() {
         let failure = result.unwrap_err();
         assert_eq!(kind(&failure.error), expected, "{failure:?}");
         let there = observer.drain(&queue).await;
-        let in_doubt = failure.in_doubt.iter().map(|id| id.to_hex()).collect();
+        let in_doubt: BTreeSet<_> = failure.in_doubt.iter().map(|id| id.to_hex()).collect();
+        assert_eq!(!in_doubt.is_empty(), is_in_doubt, "{fault}: {failure:?}");
+        let dead_letters = observer.drain(&dead).await.ids();
+        assert!(dead_letters.len() >= fewest_dead, "{fault}: {dead_letters:?}");
+        assert!(
+            dead_letters.iter().all(|id| in_doubt.contains(id)),
+            "{fault}: {dead_letters:?} of {in_doubt:?}"
+        );
         check_produced(&there.ids(), &ids(&outgoing, 0..failure.committed), &in_doubt);
         let on_queue = format!(
             "{}: {} confirmed, {} named as in doubt",
@@ -54,6 +73,7 @@ pub(crate) async fn full_queues() {
         works_again(&rabbit, &access(), &queue).await;
         observer.delete(&queue).await;
     }
+    observer.delete(&dead).await;
 }
 
 const ALARM: &str = "memory alarm (blocked connection)";

@@ -1,12 +1,20 @@
 //! Messages of any shape that others may put.
 
+use std::collections::BTreeMap;
+
 use lapin::BasicProperties;
 use lapin::types::{AMQPValue, DecimalValue, FieldArray, FieldTable};
-use mq::{Broker as _, Persistence, ReceivedMessage};
+use mq::{
+    Broker as _, BrokerError, Destination, HeaderName, HeaderValue, Headers, MaxMoves, MoveCommand, Outgoing,
+    Persistence, ReceivedMessage,
+};
 use serde_json::json;
 
 use crate::raw::{self, CORRELATION_ID, HEADERS, MESSAGE_ID, long_string, short_string};
-use crate::support::{Bench, COMMIT, PLENTY, access, consume, rabbit, soon};
+use crate::reach::everywhere;
+use crate::support::{
+    Bench, COMMIT, PLENTY, access, command, consume, explicit, rabbit, seed, soon, unwatched,
+};
 
 async fn fetched(bench: &Bench, max: i64) -> Vec<ReceivedMessage> {
     let rabbit = rabbit();
@@ -103,6 +111,55 @@ async fn ids_that_are_not_utf8_neither_block_the_queue_nor_get_lost() {
     assert_eq!(messages[3].body.0, b"m0");
     assert_eq!(bench.ready(0).await, 0);
     bench.clean().await;
+}
+
+#[tokio::test]
+async fn a_header_of_a_name_of_the_gateway_s_own_is_a_header_like_any_other() {
+    let (bench, into) = (Bench::new("forged").await, Bench::new("forged-to").await);
+    let names = ["exchange", "routing_key", "headers", "message_id", "user_id", "length"];
+    let names = names.map(|name| format!("\0integrahub:{name}"));
+    let table: Vec<u8> = names
+        .iter()
+        .flat_map(|name| [&short_string(name.as_bytes())[..], b"x", &long_string(b"forged")].concat())
+        .collect();
+    raw::put(&bench.queue, HEADERS, &long_string(&table), b"forged").await;
+    bench.put_numbered(1).await;
+
+    let to = Destination::Queue(into.queue.clone());
+    let everything = MoveCommand { to, max: MaxMoves::try_from(10).unwrap(), msg_ids: None };
+    let rabbit = rabbit();
+    let mut moving =
+        rabbit.connect_to_move(&access(), &bench.queue, &everything, &everywhere(), soon()).await.unwrap();
+    let mut moved = 0;
+    while moved < 2 {
+        moved += moving.put(10, soon()).await.unwrap().count;
+        moving.settle(soon()).await.unwrap();
+    }
+    assert_eq!(moving.finish(soon()).await.stayed, 0);
+
+    let messages = fetched(&into, 10).await;
+    assert_eq!(messages.len(), 2);
+    assert_eq!(messages[0].exchange.as_deref(), Some(""));
+    assert_eq!(messages[0].routing_key.as_deref(), Some(into.queue.as_str()));
+    assert_eq!((&messages[0].msg_id, &messages[0].body.0), (&None, &b"forged".to_vec()));
+    assert!(messages[0].unreadable.0.is_empty(), "{:?}", messages[0].unreadable);
+    let expected = names.iter().map(|name| (name.clone(), HeaderValue::Bytes(b"forged".to_vec())));
+    assert_eq!(messages[0].headers, expected.collect::<BTreeMap<_, _>>());
+
+    for name in &names {
+        let mut produced = command(explicit(&["a"]));
+        let forged = (HeaderName::try_from(name.clone()).unwrap(), HeaderValue::Boolean(true));
+        produced.headers = Headers::try_from(BTreeMap::from([forged])).unwrap();
+        let outgoing = Outgoing::new(&produced, seed());
+        let refused = rabbit.produce(&access(), &bench.queue, &outgoing, 0, &unwatched(), soon()).await;
+        let error = refused.unwrap_err().error;
+        assert!(
+            matches!(&error, BrokerError::Unsupported { pointer: Some(at), .. } if at.starts_with("/headers/")),
+            "{error:?}"
+        );
+    }
+    bench.clean().await;
+    into.clean().await;
 }
 
 #[tokio::test]

@@ -141,6 +141,11 @@ impl Source {
         self.is_truncated |= is_truncated;
     }
 
+    /// Adds to what the caller should know.
+    pub(super) fn warn(&mut self, warning: String) {
+        self.warnings.push(warning);
+    }
+
     /// Whether nothing is in hand that will go back.
     pub(super) fn holds_none(&self) -> bool {
         self.held == 0
@@ -192,8 +197,9 @@ impl Source {
         Ok(None)
     }
 
-    async fn examine(&mut self, delivery: Delivery, deadline: Deadline) -> Option<Parcel> {
+    async fn examine(&mut self, mut delivery: Delivery, deadline: Deadline) -> Option<Parcel> {
         let tag = delivery.delivery_tag;
+        let was_carried = content_header::restore(&mut delivery);
         let is_hollow = self.session.intake().was_exceeded_by(tag);
         if is_hollow {
             let has_passed = self.session.let_pass(&self.queue, self.most_held, deadline).await;
@@ -218,14 +224,18 @@ impl Source {
             self.keep(tag, Considered { to: None, ..considered }, Stay::TooLarge, deadline).await;
             return None;
         }
+        let properties = route::as_put(delivery.properties);
+        // What came in one frame goes in one.
+        let does_not_fit = || {
+            let size = content_header::frame_size(&properties);
+            was_carried && size.is_none_or(|size| size > self.session.frame_max())
+        };
         match (decision.to, decision.stays) {
-            (Some(to), None) => Some(Parcel {
-                tag,
-                to,
-                properties: route::as_put(delivery.properties),
-                body: delivery.data,
-                considered,
-            }),
+            (Some(_), None) if does_not_fit() => {
+                self.keep(tag, considered, Stay::NotReproducible, deadline).await;
+                None
+            }
+            (Some(to), None) => Some(Parcel { tag, to, properties, body: delivery.data, considered }),
             (_, stays) => {
                 self.keep(tag, considered, stays.unwrap_or(Stay::NoOrigin), deadline).await;
                 None

@@ -5,6 +5,8 @@ use proptest::prelude::*;
 
 use super::*;
 
+mod sizes;
+
 fn filtered(stream: &[u8], cuts: &[usize]) -> Vec<u8> {
     let mut filter = FrameFilter::new(Arc::default());
     let mut out = Vec::new();
@@ -24,6 +26,12 @@ fn filtered(stream: &[u8], cuts: &[usize]) -> Vec<u8> {
         }
     }
     out
+}
+
+fn rebuilt(start: &[u8], payload: &[u8]) -> Vec<u8> {
+    let mut frame = Vec::new();
+    frame::write(&mut frame, start, payload);
+    frame
 }
 
 fn frame(kind: u8, payload: &[u8]) -> Vec<u8> {
@@ -103,8 +111,8 @@ fn delivery(tag: u64, body: &[u8]) -> Vec<u8> {
 }
 
 fn content(body: &[u8]) -> Vec<u8> {
-    let mut header = content_header::bare();
-    header[4..12].copy_from_slice(&u64::try_from(body.len()).unwrap().to_be_bytes());
+    let size = u64::try_from(body.len()).unwrap().to_be_bytes();
+    let header = [&[0, 60, 0, 0][..], &size, &[0, 0]].concat();
     let bodies = body.chunks(1_000).flat_map(|chunk| frame(BODY, chunk));
     frame(CONTENT_HEADER, &header).into_iter().chain(bodies).collect()
 }
@@ -166,19 +174,6 @@ fn a_message_that_comes_back_loses_its_body() {
     let returned = method(1, basic::AMQPMethod::Return(returned));
     filter.push(&[returned.clone(), content(&[7; 50_000])].concat()).unwrap();
     assert_eq!(all_of(&mut filter), [returned, content(&[])].concat());
-}
-
-#[test]
-fn a_frame_larger_than_agreed_ends_the_stream() {
-    for kind in [METHOD, CONTENT_HEADER, BODY] {
-        let mut filter = FrameFilter::new(Arc::default());
-        let length = FRAME_MAX - 7;
-        let start = [&[kind, 0, 1][..], &length.to_be_bytes()].concat();
-        assert!(filter.push(&start).is_err(), "{kind}");
-        let mut filter = FrameFilter::new(Arc::default());
-        let start = [&[kind, 0, 1][..], &(length - 1).to_be_bytes()].concat();
-        assert!(filter.push(&start).is_ok(), "{kind}");
-    }
 }
 
 proptest! {

@@ -1,0 +1,332 @@
+//! The properties of a message as bytes. What the client library cannot parse moves into a header
+//! of its own, as the bytes it is, under a name that [`moved`] knows; a publisher's own header of
+//! such a name is given another one ([`names`]). What does not fit into a frame
+//! travels with the body, from which [`restore`] takes it.
+
+mod carried;
+mod names;
+
+use std::borrow::Cow;
+use std::collections::HashSet;
+
+use amq_protocol::frame::{AMQPContentHeader, AMQPFrame, gen_frame};
+use lapin::BasicProperties;
+
+pub(crate) use carried::{carrier, restore};
+use names::{MOVED, escaped};
+pub(crate) use names::{as_published, is_reserved};
+
+/// How deep tables and arrays may nest. Deeper ones are shown as bytes.
+pub(crate) const MAX_DEPTH: usize = 24;
+
+/// Class, weight and body size.
+pub(crate) const PRELUDE: usize = 12;
+/// Class and weight.
+const BODY_SIZE: usize = 4;
+
+/// What a value of a table takes in memory at most, as the library's and as the gateway's, beside
+/// its bytes.
+const VALUE: usize = 160;
+/// How often a header's bytes are held at most: as they came, moved, parsed, and as text of an
+/// answer.
+const COPIES: usize = 4;
+
+/// What the properties of a message may take that is not let in.
+const MOST_OF_A_HOLLOW: usize = 256 * 1024;
+
+pub(crate) const CONTENT_TYPE: &str = "content_type";
+const HEADERS: &str = "headers";
+pub(crate) const CORRELATION_ID: &str = "correlation_id";
+pub(crate) const MESSAGE_ID: &str = "message_id";
+pub(crate) const EXCHANGE: &str = "exchange";
+pub(crate) const ROUTING_KEY: &str = "routing_key";
+
+/// The class of `basic` methods and their content.
+const CLASS_BASIC: u8 = 60;
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Kind {
+    ShortString,
+    Table,
+    Octet,
+    Timestamp,
+}
+
+/// The properties of class `basic`, from the flags' highest bit on.
+const PROPERTIES: [(&str, Kind); 14] = [
+    (CONTENT_TYPE, Kind::ShortString),
+    ("content_encoding", Kind::ShortString),
+    (HEADERS, Kind::Table),
+    ("delivery_mode", Kind::Octet),
+    ("priority", Kind::Octet),
+    (CORRELATION_ID, Kind::ShortString),
+    ("reply_to", Kind::ShortString),
+    ("expiration", Kind::ShortString),
+    (MESSAGE_ID, Kind::ShortString),
+    ("timestamp", Kind::Timestamp),
+    ("type", Kind::ShortString),
+    ("user_id", Kind::ShortString),
+    ("app_id", Kind::ShortString),
+    ("cluster_id", Kind::ShortString),
+];
+const HEADERS_FLAG: u16 = 1 << 13;
+/// One of no property, and one that says that more flags follow, of which `basic` has none.
+const UNKNOWN_FLAGS: u16 = 3;
+
+/// What the filter learns of a content header.
+pub(crate) struct Read {
+    /// What the message takes in memory at most, in bytes.
+    pub(crate) weight: usize,
+    /// What its properties take of that.
+    pub(crate) properties: usize,
+    /// The payload in a form that can be parsed, or `None` where it is in one already.
+    pub(crate) rewritten: Option<Vec<u8>>,
+}
+
+/// Where a delivery was published to, as far as that is not text. No property holds it, but it
+/// moves as those do.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Place {
+    pub(crate) exchange: Option<Vec<u8>>,
+    pub(crate) routing_key: Option<Vec<u8>>,
+}
+
+impl Place {
+    fn entries(&self) -> Option<Vec<u8>> {
+        let entry = |name, bytes: &Option<Vec<u8>>| match bytes {
+            Some(bytes) => entry(name, bytes),
+            None => Some(Vec::new()),
+        };
+        Some([entry(EXCHANGE, &self.exchange)?, entry(ROUTING_KEY, &self.routing_key)?].concat())
+    }
+}
+
+/// Reads a content header's payload; `place` moves into it.
+pub(crate) fn read(payload: &[u8], place: &Place) -> Read {
+    let mut values = 0;
+    let rewritten = readable(payload, place, &mut values);
+    // The library gathers a body in room that grows twofold.
+    let body = usize::try_from(body_size(payload)).unwrap_or(usize::MAX).saturating_mul(2);
+    let properties = payload.len().saturating_mul(COPIES).saturating_add(values.saturating_mul(VALUE));
+    Read { weight: body.saturating_add(properties), properties, rewritten }
+}
+
+/// What is known of a content header that is too long to be gathered, of which `payload` is the
+/// beginning.
+pub(crate) fn too_long(payload: &[u8], place: &Place) -> Read {
+    Read { weight: usize::MAX, properties: usize::MAX, rewritten: Some(unparsable(payload, &[], place)) }
+}
+
+/// The size of the frame in which the library writes these properties, if it can.
+pub(crate) fn frame_size(properties: &BasicProperties) -> Option<usize> {
+    let properties = properties.clone();
+    let header = AMQPContentHeader { class_id: CLASS_BASIC.into(), body_size: 0, properties };
+    let frame = AMQPFrame::Header(1, header);
+    Some(gen_frame(&frame)(Vec::new().into()).ok()?.into_inner().0.len())
+}
+
+/// The size of the body that a content header's payload announces.
+fn body_size(payload: &[u8]) -> u64 {
+    payload.get(BODY_SIZE..).and_then(<[u8]>::first_chunk).map_or(0, |size| u64::from_be_bytes(*size))
+}
+
+/// A payload's properties, sorted by whether the library can read them.
+struct Sorted<'a> {
+    /// Class, weight and body size.
+    prelude: &'a [u8],
+    /// Those of the properties that stay, without the headers'.
+    flags: u16,
+    before: Vec<u8>,
+    /// The headers, and whether they can be read.
+    table: Option<(Cow<'a, [u8]>, bool)>,
+    /// Whether headers have other names than they came with.
+    is_renamed: bool,
+    after: Vec<u8>,
+    /// Entries of what is moved.
+    moved: Vec<u8>,
+}
+
+impl<'a> Sorted<'a> {
+    /// `values` counts those of the table. `None` where no property can be told from the next.
+    fn of(payload: &'a [u8], place: &Place, values: &mut usize) -> Option<Self> {
+        let (prelude, rest) = payload.split_at_checked(PRELUDE)?;
+        let (flags, mut rest) = rest.split_first_chunk::<2>()?;
+        let mut flags = u16::from_be_bytes(*flags);
+        let is_basic = prelude.starts_with(&[0, CLASS_BASIC]);
+        if !is_basic || flags & UNKNOWN_FLAGS != 0 {
+            return None;
+        }
+        let mut moved = place.entries()?;
+        let (mut before, mut after, mut table, mut is_renamed) = (Vec::new(), Vec::new(), None, false);
+        for (index, (name, kind)) in PROPERTIES.iter().enumerate() {
+            let flag = 1 << (15 - index);
+            if flags & flag == 0 {
+                continue;
+            }
+            let (whole, content, tail) = split(*kind, rest)?;
+            rest = tail;
+            match kind {
+                Kind::Table => {
+                    flags &= !flag;
+                    let is_readable = table_is_readable(content, 0, values);
+                    let renamed = if is_readable { escaped(content) } else { Some(Cow::Borrowed(content)) };
+                    is_renamed = matches!(renamed, Some(Cow::Owned(_)));
+                    // A name may be too long for another one.
+                    table =
+                        Some(renamed.map_or((Cow::Borrowed(content), false), |table| (table, is_readable)));
+                }
+                Kind::ShortString if std::str::from_utf8(content).is_err() => {
+                    flags &= !flag;
+                    moved.extend(entry(name, content)?);
+                }
+                _ if flag > HEADERS_FLAG => before.extend_from_slice(whole),
+                _ => after.extend_from_slice(whole),
+            }
+        }
+        rest.is_empty().then_some(Self { prelude, flags, before, table, is_renamed, after, moved })
+    }
+
+    fn is_readable(&self) -> bool {
+        let is_readable = self.table.as_ref().is_none_or(|(_, is_readable)| *is_readable);
+        self.moved.is_empty() && is_readable && !self.is_renamed
+    }
+
+    /// The payload with these headers beside those that are moved.
+    fn with(&self, headers: &[u8]) -> Vec<u8> {
+        let length = headers.len().saturating_add(self.moved.len());
+        let length = u32::try_from(length).unwrap_or(u32::MAX).to_be_bytes();
+        let flags = (self.flags | HEADERS_FLAG).to_be_bytes();
+        [self.prelude, &flags, &self.before, &length, headers, &self.moved, &self.after].concat()
+    }
+}
+
+/// [`Read::rewritten`]; `values` counts those of the table.
+fn readable(payload: &[u8], place: &Place, values: &mut usize) -> Option<Vec<u8>> {
+    let Some(sorted) = Sorted::of(payload, place, values) else {
+        return Some(unparsable(payload, payload.get(PRELUDE..).unwrap_or_default(), place));
+    };
+    if sorted.is_readable() {
+        return None;
+    }
+    Some(match &sorted.table {
+        None => sorted.with(&[]),
+        Some((table, true)) => sorted.with(table),
+        Some((table, false)) => sorted.with(&entry(HEADERS, table).unwrap_or_default()),
+    })
+}
+
+/// The payload with the headers' name alone, for where they do not fit. It is less than the
+/// smallest frame that can be agreed on.
+pub(crate) fn without_headers(payload: &[u8], place: &Place) -> Vec<u8> {
+    match Sorted::of(payload, place, &mut 0) {
+        Some(sorted) => sorted.with(&entry(HEADERS, &[]).unwrap_or_default()),
+        None => unparsable(payload, &[], place),
+    }
+}
+
+/// A content header of the same body, with bytes that are `shown` as its headers.
+fn unparsable(payload: &[u8], shown: &[u8], place: &Place) -> Vec<u8> {
+    let moved = [entry(HEADERS, shown), place.entries()].map(Option::unwrap_or_default).concat();
+    of_headers(body_size(payload), &moved)
+}
+
+/// A content header of headers alone.
+fn of_headers(body: u64, table: &[u8]) -> Vec<u8> {
+    let length = u32::try_from(table.len()).unwrap_or(u32::MAX).to_be_bytes();
+    let class = [0, CLASS_BASIC, 0, 0];
+    [&class[..], &body.to_be_bytes(), &HEADERS_FLAG.to_be_bytes(), &length, table].concat()
+}
+
+/// Whether the properties of a message that is not let in may pass, with the queue's counts and the
+/// id, or take much themselves.
+pub(crate) fn is_light(read: &Read) -> bool {
+    read.properties <= MOST_OF_A_HOLLOW
+}
+
+/// The content header with a body size of 0.
+pub(crate) fn without_body(payload: &[u8]) -> Vec<u8> {
+    let mut payload = payload.to_vec();
+    if let Some(size) = payload.get_mut(BODY_SIZE..PRELUDE) {
+        size.fill(0);
+    }
+    payload
+}
+
+/// Splits a property off: all its bytes, those of its value, and the rest.
+fn split(kind: Kind, bytes: &[u8]) -> Option<(&[u8], &[u8], &[u8])> {
+    let (prefix, length) = match kind {
+        Kind::ShortString => (1, usize::from(*bytes.first()?)),
+        Kind::Table => (4, usize::try_from(u32::from_be_bytes(*bytes.first_chunk()?)).ok()?),
+        Kind::Octet => (0, 1),
+        Kind::Timestamp => (0, 8),
+    };
+    let (whole, rest) = bytes.split_at_checked(length.checked_add(prefix)?)?;
+    Some((whole, whole.get(prefix..)?, rest))
+}
+
+/// A table's entry that holds `bytes` under the name of a moved property.
+fn entry(name: &str, bytes: &[u8]) -> Option<Vec<u8>> {
+    let length = u32::try_from(bytes.len()).ok()?.to_be_bytes();
+    named(name, b'x', &[&length, bytes].concat())
+}
+
+/// A table's entry of the gateway's own.
+fn named(name: &str, kind: u8, value: &[u8]) -> Option<Vec<u8>> {
+    let name = format!("{MOVED}{name}");
+    let length = u8::try_from(name.len()).ok()?;
+    Some([&[length], name.as_bytes(), &[kind], value].concat())
+}
+
+/// A table with two values of one name is not readable either: the library would keep one of them.
+fn table_is_readable(mut bytes: &[u8], depth: usize, values: &mut usize) -> bool {
+    let mut names = HashSet::new();
+    while !bytes.is_empty() {
+        let Some((_, name, rest)) = split(Kind::ShortString, bytes) else { return false };
+        let Some(rest) = after_value(rest, depth, values) else { return false };
+        if std::str::from_utf8(name).is_err() || !names.insert(name) {
+            return false;
+        }
+        bytes = rest;
+    }
+    true
+}
+
+fn array_is_readable(mut bytes: &[u8], depth: usize, values: &mut usize) -> bool {
+    while !bytes.is_empty() {
+        let Some(rest) = after_value(bytes, depth, values) else { return false };
+        bytes = rest;
+    }
+    true
+}
+
+/// What follows the value that `bytes` begin with, or `None` where it cannot be read.
+fn after_value<'a>(bytes: &'a [u8], depth: usize, values: &mut usize) -> Option<&'a [u8]> {
+    *values += 1;
+    let (kind, rest) = bytes.split_first()?;
+    let length = match kind {
+        b't' | b'b' | b'B' => 1,
+        b's' | b'U' | b'u' => 2,
+        b'I' | b'i' | b'f' => 4,
+        b'D' => 5,
+        b'L' | b'l' | b'd' | b'T' => 8,
+        b'V' => 0,
+        b'S' | b'x' => return split(Kind::Table, rest).map(|(_, _, rest)| rest),
+        b'A' | b'F' if depth < MAX_DEPTH => {
+            let (_, content, rest) = split(Kind::Table, rest)?;
+            let nested = if *kind == b'A' { array_is_readable } else { table_is_readable };
+            return nested(content, depth + 1, values).then_some(rest);
+        }
+        _ => return None,
+    };
+    rest.get(length..)
+}
+
+/// The property, exchange or routing key that a header of this name holds, if [`readable`] made it.
+pub(crate) fn moved(name: &str) -> Option<&'static str> {
+    let name = name.strip_prefix(MOVED)?;
+    let mut known = PROPERTIES.iter().map(|(property, _)| *property).chain([EXCHANGE, ROUTING_KEY]);
+    known.find(|property| *property == name)
+}
+
+#[cfg(test)]
+mod tests;

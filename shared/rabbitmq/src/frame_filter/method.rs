@@ -1,0 +1,96 @@
+//! Methods of which others choose a part.
+
+use crate::content_header::Place;
+
+/// The class and the method of what a message's content follows.
+pub(super) const BASIC_RETURN: [u8; 4] = [0, 60, 0, 50];
+const BASIC_DELIVER: [u8; 4] = [0, 60, 0, 60];
+const BASIC_GET_OK: [u8; 4] = [0, 60, 0, 71];
+/// What the broker proposes for the connection.
+const CONNECTION_TUNE: [u8; 4] = [0, 10, 0, 30];
+
+/// The tag of the delivery that a method begins, if it begins one.
+pub(super) fn delivery_tag(arguments: &[u8]) -> Option<u64> {
+    let (method, rest) = arguments.split_first_chunk::<4>()?;
+    let rest = match *method {
+        BASIC_GET_OK => rest,
+        BASIC_DELIVER => {
+            let (consumer, rest) = rest.split_first()?;
+            rest.get(usize::from(*consumer)..)?
+        }
+        _ => return None,
+    };
+    Some(u64::from_be_bytes(*rest.first_chunk()?))
+}
+
+/// The largest frame that the broker proposes, in bytes, if the method says so; 0 for any.
+pub(super) fn proposed_frame_max(arguments: &[u8]) -> Option<u32> {
+    let proposal = arguments.strip_prefix(&CONNECTION_TUNE)?;
+    Some(u32::from_be_bytes(*proposal.get(2..)?.first_chunk()?))
+}
+
+/// A part of a method's arguments.
+#[derive(Clone, Copy)]
+enum Field {
+    Skip(usize),
+    Text,
+    Exchange,
+    RoutingKey,
+}
+
+/// Where others' bytes may stand in a method: an exchange or routing key, or a text that the broker
+/// cut to length.
+fn foreign_fields(method: [u8; 4]) -> &'static [Field] {
+    use Field::{Exchange, RoutingKey, Skip, Text};
+    let [_, class, _, method] = method;
+    match (class, method) {
+        // connection.close and channel.close
+        (10, 50) | (20, 40) => &[Skip(2), Text],
+        // connection.blocked
+        (10, 60) => &[Text],
+        // basic.return
+        (60, 50) => &[Skip(2), Text, Exchange, RoutingKey],
+        // basic.deliver
+        (60, 60) => &[Text, Skip(9), Exchange, RoutingKey],
+        // basic.get-ok
+        (60, 71) => &[Skip(9), Exchange, RoutingKey],
+        _ => &[],
+    }
+}
+
+/// Replaces what is not UTF-8 by question marks, and says what exchange and routing key were.
+pub(super) fn make_readable(payload: &mut [u8]) -> Place {
+    let mut place = Place::default();
+    let Some((method, mut rest)) = payload.split_first_chunk_mut::<4>() else { return place };
+    for field in foreign_fields(*method) {
+        let length = match field {
+            Field::Skip(length) => *length,
+            Field::Text | Field::Exchange | Field::RoutingKey => {
+                let Some((length, tail)) = rest.split_first_mut() else { return place };
+                rest = tail;
+                usize::from(*length)
+            }
+        };
+        let Some((part, tail)) = rest.split_at_mut_checked(length) else { return place };
+        rest = tail;
+        if matches!(field, Field::Skip(_)) || std::str::from_utf8(part).is_ok() {
+            continue;
+        }
+        match field {
+            Field::Exchange => place.exchange = Some(part.to_vec()),
+            Field::RoutingKey => place.routing_key = Some(part.to_vec()),
+            Field::Text | Field::Skip(_) => {}
+        }
+        make_utf8(part);
+    }
+    place
+}
+
+fn make_utf8(text: &mut [u8]) {
+    while let Err(error) = std::str::from_utf8(text) {
+        match text.get_mut(error.valid_up_to()) {
+            Some(byte) => *byte = b'?',
+            None => return,
+        }
+    }
+}

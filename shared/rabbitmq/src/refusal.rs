@@ -1,0 +1,125 @@
+//! What a refusal (`basic.nack`) tells of the message. It says that one of the queues did not take
+//! the message, and not that it is nowhere: another queue behind the exchange may have it, the
+//! queue may have dead-lettered what it refused, and RabbitMQ also refuses what a queue had in hand
+//! that crashed, or whose node was lost.
+//!
+//! So a refused message is in doubt, unless the queue proves that it was full and leaves nothing
+//! behind. It must be the only queue that the message was sent to, be declared with the overflow
+//! `reject-publish`, which no policy overrules on a classic queue, and still hold as many messages
+//! as it was declared to hold at most. Quorum queues know no other overflow that refuses.
+
+use lapin::Channel;
+use lapin::types::AMQPValue;
+use mq::{BrokerError, Deadline, QueueName};
+
+use crate::errors::{Failure, NACK};
+use crate::place::Place;
+use crate::queue_facts::{self, QueueFacts, QueueKind};
+use crate::session::{Session, call, inspect};
+
+const OVERFLOW: &str = "x-overflow";
+const MAX_LENGTH: &str = "x-max-length";
+
+/// What is known of a refusal.
+#[derive(Debug)]
+pub(crate) struct Refusal {
+    pub(crate) error: BrokerError,
+    /// Whether the refused messages are at no queue.
+    pub(crate) is_nowhere: bool,
+}
+
+/// Finds out why messages were refused that were sent to a place.
+pub(crate) async fn explain(session: &Session, place: Place<'_>, deadline: Deadline) -> Refusal {
+    match place {
+        Place::Queue(queue) => by_queue(session, queue, deadline).await,
+        Place::Exchange(exchange) => {
+            let detail = format!(
+                "RabbitMQ refused a message (basic.nack): a queue behind the exchange {} is full and rejects, or could not store it; other queues may have it",
+                exchange.name
+            );
+            Refusal { error: BrokerError::rejected(detail).with_reply(NACK), is_nowhere: false }
+        }
+    }
+}
+
+/// Finds out why a queue refused messages that were sent to it alone.
+pub(crate) async fn by_queue(session: &Session, queue: &QueueName, deadline: Deadline) -> Refusal {
+    let facts = queue_facts::learn(session, queue, deadline).await.ok();
+    let is_nowhere = match facts.as_ref().and_then(most_before_it_refuses) {
+        Some(most) => ready(session, queue, deadline).await.is_ok_and(|ready| u64::from(ready) >= most),
+        None => false,
+    };
+    let error = match facts.and_then(|facts| overflow(&facts)) {
+        Some(_) if is_nowhere => {
+            BrokerError::queue_full(format!("the queue {queue} is full and rejects further messages"))
+        }
+        Some(overflow) if overflow.starts_with("reject-publish") => BrokerError::queue_full(format!(
+            "the queue {queue} was full and rejects further messages; those that it refused may be there or at its dead-letter exchange"
+        )),
+        _ => BrokerError::rejected(format!(
+            "RabbitMQ refused a message (basic.nack): the queue {queue} is full under a policy that rejects, or could not store it; the message may be there or at its dead-letter exchange"
+        )),
+    };
+    Refusal { error: error.with_reply(NACK), is_nowhere }
+}
+
+fn overflow(facts: &QueueFacts) -> Option<String> {
+    match facts.arguments.get(OVERFLOW) {
+        Some(AMQPValue::LongString(text)) => Some(text.to_string()),
+        _ => None,
+    }
+}
+
+/// How many messages the queue holds at least when it is full and refuses further ones, if that
+/// leaves nothing behind.
+fn most_before_it_refuses(facts: &QueueFacts) -> Option<u64> {
+    let is_known = matches!(facts.kind, QueueKind::Classic | QueueKind::Quorum);
+    let leaves_nothing = overflow(facts).is_some_and(|overflow| overflow == "reject-publish");
+    let most = facts.arguments.get(MAX_LENGTH).and_then(crate::message::integer);
+    most.filter(|_| is_known && leaves_nothing)
+}
+
+async fn ready(session: &Session, queue: &QueueName, deadline: Deadline) -> Result<u32, Failure> {
+    // The broker ends a channel on which it refuses the question.
+    let channel: Channel = session.throwaway_channel(deadline).await?;
+    let counts = inspect(&channel, queue, deadline).await?;
+    let _ = call(deadline, channel.close(200, "OK".into())).await;
+    Ok(counts.messages)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_a_queue_that_leaves_nothing_behind_proves_that_a_message_is_nowhere() {
+        use QueueKind::{Classic, Other, Quorum, Stream};
+        let text = |text: &str| AMQPValue::LongString(text.into());
+        let plain = || (OVERFLOW, text("reject-publish"));
+        let limit = || (MAX_LENGTH, AMQPValue::LongLongInt(3));
+        let bytes = ("x-max-length-bytes", AMQPValue::LongLongInt(3));
+        let cases = [
+            (Classic, vec![plain(), limit()], Some(3)),
+            (Quorum, vec![plain(), limit()], Some(3)),
+            // A policy's limit may be what it was full by.
+            (Classic, vec![plain()], None),
+            (Classic, vec![plain(), bytes], None),
+            // Also a policy's, which no client can see, may dead-letter.
+            (Classic, vec![limit()], None),
+            (Classic, vec![], None),
+            (Classic, vec![(OVERFLOW, text("reject-publish-dlx")), limit()], None),
+            (Classic, vec![(OVERFLOW, text("drop-head")), limit()], None),
+            (Classic, vec![(OVERFLOW, text("reject-publish-")), limit()], None),
+            (Classic, vec![(OVERFLOW, AMQPValue::Boolean(true)), limit()], None),
+            (Classic, vec![plain(), (MAX_LENGTH, AMQPValue::LongLongInt(-1))], None),
+            (Classic, vec![plain(), (MAX_LENGTH, text("3"))], None),
+            (Stream, vec![plain(), limit()], None),
+            (Other("delayed".to_owned()), vec![plain(), limit()], None),
+        ];
+        for (kind, arguments, expected) in cases {
+            let arguments = arguments.into_iter().map(|(name, value)| (name.to_owned(), value)).collect();
+            let facts = QueueFacts { kind, auto_delete: false, arguments };
+            assert_eq!(most_before_it_refuses(&facts), expected, "{facts:?}");
+        }
+    }
+}
