@@ -2,8 +2,8 @@ use std::collections::HashSet;
 
 use ingestion::Cnpj;
 use ingestion::chunk::{Chunk, Generation, Plan, Planner};
-use ingestion::product::{BatchStamp, ItemError, ItemPlace, ItemRules, PartialItems};
-use ingestion::split::{Format, ITEM_LIMIT, Piece, Splitter};
+use ingestion::product::{BatchStamp, ItemError, ItemErrorCode, ItemPlace, ItemRules, PartialItems, Product};
+use ingestion::split::{Format, ITEM_LIMIT, NotJson, Piece, Splitter};
 
 use crate::content::Whole;
 use crate::unusable::{Unusable, UnusableCode};
@@ -51,7 +51,7 @@ pub struct Cut {
     pub checksum: String,
     pub items_parsed: u64,
     pub items_in_error: u64,
-    /// Items in error without a readable key.
+    /// Items in error that may be of any product: without a readable key, or not JSON.
     pub unreadable_keys: u64,
     /// Products whose items lack members that other items have.
     pub items_partial: u64,
@@ -170,33 +170,42 @@ impl Cutter {
 }
 
 impl Items {
-    fn take(&mut self, piece: Piece<'_>) {
-        self.parsed = self.parsed.saturating_add(1);
-        let parsed = match piece {
+    fn take(&mut self, piece: Piece<'_>) -> Result<(), NotJson> {
+        match piece {
             Piece::Item { index, offset, bytes } => {
-                self.rules.parse(ItemPlace { index, offset }, bytes).map(|product| (product, index))
+                match self.rules.parse(ItemPlace { index, offset }, bytes) {
+                    Ok(product) => self.add(product, index),
+                    Err(error) if error.code == ItemErrorCode::MalformedJson => return Err(NotJson),
+                    Err(error) => self.refuse(error),
+                }
+            }
+            Piece::Broken { index, offset, bytes } => {
+                self.refuse(self.rules.broken(ItemPlace { index, offset }, bytes));
             }
             Piece::TooLarge { index, offset, length } => {
-                Err(ItemError::too_large(index, offset, length, ITEM_LIMIT))
+                self.refuse(ItemError::too_large(index, offset, length, ITEM_LIMIT));
             }
-        };
-        match parsed {
-            Ok((product, index)) => {
-                self.partial.add(product.members);
-                let cnpj = product.key.cnpj;
-                if self.last_cnpj.replace(cnpj) != Some(cnpj) && self.cnpjs.len() <= self.bounds.cnpjs {
-                    self.cnpjs.insert(cnpj);
-                }
-                self.chunks.extend(self.planner.push(product, index));
-            }
-            Err(error) => {
-                self.in_error = self.in_error.saturating_add(1);
-                let unreadable = error.key.complete().is_none();
-                self.unreadable_keys = self.unreadable_keys.saturating_add(u64::from(unreadable));
-                if self.in_error <= self.bounds.listed_errors {
-                    self.errors.push(error);
-                }
-            }
+        }
+        Ok(())
+    }
+
+    fn add(&mut self, product: Product<'_>, index: u64) {
+        self.parsed = self.parsed.saturating_add(1);
+        self.partial.add(product.members);
+        let cnpj = product.key.cnpj;
+        if self.last_cnpj.replace(cnpj) != Some(cnpj) && self.cnpjs.len() <= self.bounds.cnpjs {
+            self.cnpjs.insert(cnpj);
+        }
+        self.chunks.extend(self.planner.push(product, index));
+    }
+
+    fn refuse(&mut self, error: ItemError) {
+        self.parsed = self.parsed.saturating_add(1);
+        self.in_error = self.in_error.saturating_add(1);
+        let unreadable = error.settled_key().is_none();
+        self.unreadable_keys = self.unreadable_keys.saturating_add(u64::from(unreadable));
+        if self.in_error <= self.bounds.listed_errors {
+            self.errors.push(error);
         }
     }
 

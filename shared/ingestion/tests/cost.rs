@@ -5,8 +5,8 @@
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test fails where it finds itself wrong")]
 
 use allocation_counter::{AllocationInfo, measure};
-use ingestion::product::{CnpjAccess, ItemPlace, ItemRules, RowHasher};
-use ingestion::split::{Format, ITEM_LIMIT, Piece, Splitter};
+use ingestion::product::{CnpjAccess, ItemErrorCode, ItemPlace, ItemRules, RowHasher};
+use ingestion::split::{Format, ITEM_LIMIT, NotJson, Piece, Splitter};
 use jiff::tz::TimeZone;
 
 const RULES: ItemRules = ItemRules { zone: TimeZone::UTC, cnpjs: CnpjAccess::Any };
@@ -101,9 +101,18 @@ fn split(format: Format, payload: &str) -> AllocationInfo {
     measure(|| {
         let mut splitter = Splitter::new(format, ITEM_LIMIT);
         let mut take = |piece: Piece<'_>| {
-            if let Piece::Item { index, offset, bytes } = piece {
-                drop(RULES.parse(ItemPlace { index, offset }, bytes));
+            match piece {
+                Piece::Item { index, offset, bytes } => {
+                    let item = RULES.parse(ItemPlace { index, offset }, bytes);
+                    let is_json = !matches!(item, Err(error) if error.code == ItemErrorCode::MalformedJson);
+                    return if is_json { Ok(()) } else { Err(NotJson) };
+                }
+                Piece::Broken { index, offset, bytes } => {
+                    drop(RULES.broken(ItemPlace { index, offset }, bytes));
+                }
+                Piece::TooLarge { .. } => {}
             }
+            Ok(())
         };
         let fed = payload.as_bytes().chunks(1000).try_for_each(|window| splitter.feed(window, &mut take));
         let _ = fed.and_then(|()| splitter.finish(&mut take));

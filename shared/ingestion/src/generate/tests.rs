@@ -9,7 +9,7 @@ use crate::chunk::{Generation, Plan, Planner, encode};
 use crate::product::{
     BatchStamp, CnpjAccess, ItemErrorCode, ItemPlace, ItemRules, ProductKey, RowHash, known_members,
 };
-use crate::split::{Format, ITEM_LIMIT, Piece, Splitter};
+use crate::split::{Format, ITEM_LIMIT, NotJson, Piece, Splitter};
 
 type Loaded = (BTreeMap<ProductKey, RowHash>, Vec<ItemErrorCode>, u32);
 
@@ -21,11 +21,22 @@ fn load(payload: &[u8], format: Format, cnpjs: CnpjAccess) -> Loaded {
     let (mut chunks, mut errors) = (Vec::new(), Vec::new());
     let mut splitter = Splitter::new(format, ITEM_LIMIT);
     let mut sink = |piece: Piece<'_>| {
-        let Piece::Item { index, offset, bytes } = piece else { panic!("{piece:?}") };
-        match rules.parse(ItemPlace { index, offset }, bytes) {
-            Ok(product) => chunks.extend(planner.push(product, index)),
+        let parsed = match piece {
+            Piece::Item { index, offset, bytes } => {
+                rules.parse(ItemPlace { index, offset }, bytes).map(|product| (product, index))
+            }
+            Piece::Broken { index, offset, bytes } => {
+                errors.push(rules.broken(ItemPlace { index, offset }, bytes).code);
+                return Ok(());
+            }
+            Piece::TooLarge { .. } => panic!("{piece:?}"),
+        };
+        match parsed {
+            Ok((product, index)) => chunks.extend(planner.push(product, index)),
+            Err(error) if error.code == ItemErrorCode::MalformedJson => return Err(NotJson),
             Err(error) => errors.push(error.code),
         }
+        Ok(())
     };
     payload.chunks(65_536).for_each(|window| splitter.feed(window, &mut sink).unwrap());
     splitter.finish(&mut sink).unwrap();

@@ -50,8 +50,7 @@ pub struct PartialKey {
 }
 
 impl PartialKey {
-    /// The key, if all of it could be read. Then the product counts as contained in its batch,
-    /// although the item is in error.
+    /// The key, if all of it could be read.
     #[must_use]
     pub fn complete(&self) -> Option<ProductKey> {
         Some(ProductKey { cnpj: self.cnpj?, shop_id: self.shop_id?, product_id: self.product_id.clone()? })
@@ -59,6 +58,14 @@ impl PartialKey {
 }
 
 impl ItemError {
+    /// The key of the one product that the item is about, which counts as contained in its batch
+    /// although the item is in error. A text that is not JSON may hold other products beside the
+    /// one whose key it begins with, so it has none.
+    #[must_use]
+    pub fn settled_key(&self) -> Option<ProductKey> {
+        if self.code == ItemErrorCode::MalformedJson { None } else { self.key.complete() }
+    }
+
     /// The error of an item that the splitter skipped.
     #[must_use]
     pub fn too_large(item_index: u64, byte_offset: u64, length: u64, limit: usize) -> Self {
@@ -84,6 +91,12 @@ pub(super) struct Fault {
 impl Fault {
     pub(super) fn invalid(field: impl Into<Cow<'static, str>>, detail: impl Into<Cow<'static, str>>) -> Self {
         Self { code: ItemErrorCode::FieldInvalid, field: Some(field.into()), detail: detail.into() }
+    }
+
+    /// The fault of a text that is an item and was taken for none.
+    pub(super) const fn not_json() -> Self {
+        let detail = Cow::Borrowed("it is not JSON");
+        Self { code: ItemErrorCode::MalformedJson, field: None, detail }
     }
 
     pub(super) fn malformed(error: &serde_json::Error) -> Self {

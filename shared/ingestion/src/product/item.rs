@@ -7,7 +7,8 @@ use jiff::Timestamp;
 use jiff::tz::TimeZone;
 use serde::de::IgnoredAny;
 
-use super::attributes::{Attribute, AttributeReader};
+use super::attributes::{Attribute, AttributeReader, Group};
+use super::date::Day;
 use super::error::Fault;
 use super::field::Field;
 use super::members::Members;
@@ -76,6 +77,21 @@ impl ItemRules {
         })
     }
 
+    /// The error of a text that is not JSON, with the key that it begins with.
+    #[must_use]
+    pub fn broken(&self, place: ItemPlace, text: &[u8]) -> ItemError {
+        let mut members = Members::default();
+        let fault = members.read(text).map_or_else(|error| Fault::malformed(&error), |()| Fault::not_json());
+        ItemError {
+            item_index: place.index,
+            byte_offset: place.offset,
+            code: fault.code,
+            field: None,
+            detail: format!("{}; it may hold further products, which are not loaded", fault.detail).into(),
+            key: partial_key(&members),
+        }
+    }
+
     fn product<'a>(&self, members: &mut Members<'a>, item: &'a [u8]) -> Result<Product<'a>, Fault> {
         must_be_object(item)?;
         members.read(item).map_err(|error| Fault::malformed(&error))?;
@@ -134,10 +150,12 @@ impl<'a> AttributeReader<'a> for ItemAttributes<'_, 'a> {
     }
 
     fn time(&mut self, attribute: &'static Attribute) -> Result<Option<Timestamp>, Fault> {
+        // A creation is not compared with anything, and a change is with those of its day.
+        let day = if attribute.group() == Group::Item { Day::End } else { Day::Begin };
         attribute
             .members
             .iter()
-            .try_fold(None, |latest, member| Ok(latest.max(self.members.date(*member, self.zone)?)))
+            .try_fold(None, |latest, member| Ok(latest.max(self.members.date(*member, self.zone, day)?)))
     }
 
     fn json(&mut self, _: &'static Attribute) -> Result<Option<Cow<'a, str>>, Fault> {
