@@ -160,13 +160,14 @@ impl Database {
 pub(crate) fn view(row: &Row) -> Result<BatchView, DatabaseError> {
     let Json(deactivation): Json<Deactivation> = row.try_get("deactivation")?;
     let changes = changes(row)?;
+    let status = word(row, "status")?;
     let items_partial = count(row, "items_partial")?;
     let (pending, done, failed) =
         (count(row, "chunks_pending")?, count(row, "chunks_done")?, count(row, "chunks_failed")?);
     Ok(BatchView {
         batch_id: row.try_get("batch_id")?,
         load_type: word(row, "load_type")?,
-        status: word(row, "status")?,
+        status,
         source: row.try_get::<_, Option<Json<Source>>>("source")?.map(|Json(source)| source),
         received_at: row.try_get("received_at")?,
         started_at: row.try_get("started_at")?,
@@ -193,7 +194,7 @@ pub(crate) fn view(row: &Row) -> Result<BatchView, DatabaseError> {
                 _ => 0,
             },
         },
-        deactivation: deactivation.report(),
+        deactivation: deactivation.report(status),
         chunks: ChunksView {
             total: pending.saturating_add(done).saturating_add(failed),
             done,

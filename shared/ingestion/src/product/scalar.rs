@@ -5,11 +5,11 @@ use std::borrow::Cow;
 use jiff::Timestamp;
 use jiff::tz::TimeZone;
 
+use super::date::{self, Day};
 use super::error::Fault;
 use super::field::Field;
 use super::members::Members;
 use super::scan::Json;
-use super::date::{self, Day};
 use super::{Decimal, Price};
 
 /// A member's value by its JSON type.
