@@ -5,11 +5,12 @@
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test fails where it finds itself wrong")]
 
 use allocation_counter::{AllocationInfo, measure};
-use ingestion::product::{CnpjAccess, ItemErrorCode, ItemPlace, ItemRules, RowHasher};
+use ingestion::product::{CnpjAccess, ItemErrorCode, ItemPlace, ItemRules, PartialPolicy, RowHasher};
 use ingestion::split::{Format, ITEM_LIMIT, NotJson, Piece, Splitter};
 use jiff::tz::TimeZone;
 
-const RULES: ItemRules = ItemRules { zone: TimeZone::UTC, cnpjs: CnpjAccess::Any };
+const RULES: ItemRules =
+    ItemRules { zone: TimeZone::UTC, cnpjs: CnpjAccess::Any, partial: PartialPolicy::Warn };
 
 /// The length of a shape at one time.
 const LENGTH: usize = 32 * 1024;

@@ -6,7 +6,7 @@ use flate2::Compression;
 use flate2::write::GzEncoder;
 use ingestion::chunk::{Generation, Plan, decode};
 use ingestion::generate::{Catalogue, Layout};
-use ingestion::product::{BatchStamp, CnpjAccess, ItemErrorCode, ItemRules};
+use ingestion::product::{BatchStamp, CnpjAccess, ItemErrorCode, ItemRules, PartialPolicy};
 use ingestion::split::{Format, ITEM_LIMIT};
 use jiff::Timestamp;
 use jiff::tz::TimeZone;
@@ -62,7 +62,7 @@ impl Output for Kept {
 fn spec(format: Format) -> CutSpec {
     CutSpec {
         format,
-        rules: ItemRules { zone: TimeZone::UTC, cnpjs: CnpjAccess::Any },
+        rules: ItemRules { zone: TimeZone::UTC, cnpjs: CnpjAccess::Any, partial: PartialPolicy::Warn },
         plan: Plan::default(),
         batch: BatchStamp::new(Timestamp::from_second(1_800_000_000).unwrap(), uuid::Uuid::from_u128(7)),
         generation: Generation::FIRST,

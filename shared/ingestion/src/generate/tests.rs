@@ -7,7 +7,8 @@ use uuid::Uuid;
 use super::*;
 use crate::chunk::{Generation, Plan, Planner, encode};
 use crate::product::{
-    BatchStamp, CnpjAccess, ItemErrorCode, ItemPlace, ItemRules, ProductKey, RowHash, known_members,
+    BatchStamp, CnpjAccess, ItemErrorCode, ItemPlace, ItemRules, PartialPolicy, ProductKey, RowHash,
+    known_members,
 };
 use crate::split::{Format, ITEM_LIMIT, NotJson, Piece, Splitter};
 
@@ -15,7 +16,8 @@ type Loaded = (BTreeMap<ProductKey, RowHash>, Vec<ItemErrorCode>, u32);
 
 /// Takes a payload as the chunker will, in windows of 64 KiB.
 fn load(payload: &[u8], format: Format, cnpjs: CnpjAccess) -> Loaded {
-    let rules = ItemRules { zone: TimeZone::fixed(Offset::constant(-3)), cnpjs };
+    let rules =
+        ItemRules { zone: TimeZone::fixed(Offset::constant(-3)), cnpjs, partial: PartialPolicy::Warn };
     let batch = BatchStamp::new(Timestamp::from_second(1_800_000_000).unwrap(), Uuid::nil());
     let mut planner = Planner::new(Plan::default(), batch, Generation::FIRST);
     let (mut chunks, mut errors) = (Vec::new(), Vec::new());
@@ -106,7 +108,7 @@ fn eans_have_their_check_digit() {
 fn chunks_of_a_catalogue_are_the_same_in_every_run() {
     let catalogue = Catalogue { items: 700, ..Catalogue::default() };
     let file = || {
-        let rules = ItemRules { zone: TimeZone::UTC, cnpjs: CnpjAccess::Any };
+        let rules = ItemRules { zone: TimeZone::UTC, cnpjs: CnpjAccess::Any, partial: PartialPolicy::Warn };
         let batch = BatchStamp::new(Timestamp::UNIX_EPOCH, Uuid::nil());
         let mut planner = Planner::new(Plan::default(), batch, Generation::FIRST);
         for index in 0..catalogue.items {

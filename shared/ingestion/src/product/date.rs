@@ -44,7 +44,7 @@ pub(crate) enum DateError {
 pub(crate) fn parse(text: &str, zone: &TimeZone, day: Day) -> Result<Timestamp, DateError> {
     let instant = match plain(text) {
         Some(local) => at(local, zone)?,
-        None => any(text, zone, day)?,
+        None => in_any_form(text, zone, day)?,
     };
     if instant < EARLIEST {
         return Err(DateError::TooEarly);
@@ -53,7 +53,7 @@ pub(crate) fn parse(text: &str, zone: &TimeZone, day: Day) -> Result<Timestamp, 
 }
 
 /// Reads all forms but the plain ones.
-fn any(text: &str, zone: &TimeZone, day: Day) -> Result<Timestamp, DateError> {
+fn in_any_form(text: &str, zone: &TimeZone, day: Day) -> Result<Timestamp, DateError> {
     if text.contains('/') {
         return at(brazilian(text, day).ok_or(DateError::Form)?, zone);
     }
@@ -299,13 +299,13 @@ mod tests {
             let date = Timestamp::from_second(second).unwrap().to_zoned(TimeZone::UTC).datetime();
             let text = date.strftime(form).to_string();
             prop_assert_eq!(plain(&text), Some(date));
-            prop_assert_eq!(any(&text, &TimeZone::UTC, Day::End), Ok(Timestamp::from_second(second).unwrap()));
+            prop_assert_eq!(in_any_form(&text, &TimeZone::UTC, Day::End), Ok(Timestamp::from_second(second).unwrap()));
         }
 
         #[test]
         fn what_is_read_as_plain_is_no_other_date(text in "[0-2][0-9]{3}-[01][0-9]-[0-3][0-9][ T][0-2][0-9]:[0-6][0-9]:[0-6][0-9]") {
             if let Some(date) = plain(&text) {
-                prop_assert_eq!(Ok(at(date, &TimeZone::UTC).unwrap()), any(&text, &TimeZone::UTC, Day::End));
+                prop_assert_eq!(Ok(at(date, &TimeZone::UTC).unwrap()), in_any_form(&text, &TimeZone::UTC, Day::End));
             }
         }
 

@@ -12,6 +12,7 @@ use super::date::Day;
 use super::error::Fault;
 use super::field::Field;
 use super::members::Members;
+use super::partial::{MemberSet, PartialPolicy};
 use super::scalar::Scalar;
 use super::{Attributes, Decimal, ItemError, ItemErrorCode, PartialKey, Price, Product, ProductKey, extra};
 use crate::Cnpj;
@@ -58,6 +59,8 @@ pub struct ItemRules {
     pub zone: TimeZone,
     /// What the batch may load; items of other establishments are in error.
     pub cnpjs: CnpjAccess,
+    /// Whether items may lack members.
+    pub partial: PartialPolicy,
 }
 
 impl ItemRules {
@@ -109,6 +112,9 @@ impl ItemRules {
         }
         let set = members.set;
         let attributes = Attributes::read(&mut ItemAttributes { members, zone: &self.zone })?;
+        if self.partial == PartialPolicy::Refuse {
+            must_be_whole(set)?;
+        }
         Ok(Product { key, attributes, members: set })
     }
 }
@@ -169,6 +175,17 @@ fn must_be_object(item: &[u8]) -> Result<(), Fault> {
     }
     let _: IgnoredAny = serde_json::from_slice(item).map_err(|error| Fault::malformed(&error))?;
     Err(Fault { code: ItemErrorCode::NotAnObject, field: None, detail: "an item must be an object".into() })
+}
+
+/// An item replaces its whole product, so each member that it lacks would clear a column.
+fn must_be_whole(members: MemberSet) -> Result<(), Fault> {
+    let lacking: Vec<&'static str> = members.lacking().map(Field::name).collect();
+    let Some(first) = lacking.first().copied() else { return Ok(()) };
+    let detail = format!(
+        "it lacks {}, which would be cleared; send each member, with null where there is no value",
+        lacking.join(", ")
+    );
+    Err(Fault { code: ItemErrorCode::FieldRequired, field: Some(first.into()), detail: detail.into() })
 }
 
 fn required(field: Field) -> Fault {

@@ -1,5 +1,5 @@
 use super::apart::{Part, PartState, is_outside_brackets, parts};
-use super::{Format, NotJson, Piece, Sink, is_white, length};
+use super::{Format, Piece, Sink, is_white, length};
 
 /// The item that is being read: its bytes from earlier windows, or only its length once it is
 /// beyond the limit.

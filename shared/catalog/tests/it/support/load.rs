@@ -72,6 +72,7 @@ impl Load {
             received_at: at(received_at),
             checksum: None,
             trace_id: "trace".to_owned(),
+            partial: ingestion::product::PartialPolicy::Warn,
             source: None,
         };
         let payload_uri = format!("s3://payloads/{}", metadata.key());
