@@ -12,9 +12,16 @@ const PARTIAL: &str = "some items lack members that other items of the payload h
 const UNREADABLE: &str = "some items are not JSON or have no readable key, see the errors: they may hold \
     further products, which were not loaded";
 
+/// A batch of which nothing was valid is complete, and did nothing.
+const NOTHING: &str = "no item of the payload was valid, so nothing was loaded; see the errors";
+
 /// The warnings of a batch's row.
 pub(crate) fn warnings(row: &Row) -> Result<Vec<&'static str>, DatabaseError> {
     let mut warnings = Vec::new();
+    let parsed = count(row, "items_parsed")?;
+    if parsed > 0 && parsed == count(row, "items_in_error")? {
+        warnings.push(NOTHING);
+    }
     if count(row, "items_partial")? > 0 {
         warnings.push(PARTIAL);
     }
