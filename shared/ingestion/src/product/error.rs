@@ -4,6 +4,7 @@ use serde::{Deserialize, Serialize};
 
 use super::ProductKey;
 use crate::Cnpj;
+use crate::split::error_place;
 
 /// Why one item did not become a product, as the batch's error report shows it. It shows the item's
 /// key, and no other value.
@@ -80,6 +81,13 @@ impl ItemError {
     }
 }
 
+/// What is wrong with a text, without the line and column that `serde_json` adds.
+pub(super) fn without_place(error: &serde_json::Error) -> String {
+    let text = error.to_string();
+    let place = format!(" at line {} column {}", error.line(), error.column());
+    text.strip_suffix(&place).unwrap_or(&text).to_owned()
+}
+
 /// What is wrong with a member of an item.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Fault {
@@ -99,7 +107,11 @@ impl Fault {
         Self { code: ItemErrorCode::MalformedJson, field: None, detail }
     }
 
-    pub(super) fn malformed(error: &serde_json::Error) -> Self {
-        Self { code: ItemErrorCode::MalformedJson, field: None, detail: error.to_string().into() }
+    /// The fault of an item's text. `serde_json` counts lines within the item, which nobody could
+    /// find in a payload, so the fault counts bytes.
+    pub(super) fn malformed(text: &[u8], error: &serde_json::Error) -> Self {
+        let place = error_place(text, error).saturating_sub(1);
+        let detail = format!("{} at byte {place} of the item", without_place(error));
+        Self { code: ItemErrorCode::MalformedJson, field: None, detail: detail.into() }
     }
 }

@@ -84,7 +84,8 @@ impl ItemRules {
     #[must_use]
     pub fn broken(&self, place: ItemPlace, text: &[u8]) -> ItemError {
         let mut members = Members::default();
-        let fault = members.read(text).map_or_else(|error| Fault::malformed(&error), |()| Fault::not_json());
+        let fault =
+            members.read(text).map_or_else(|error| Fault::malformed(text, &error), |()| Fault::not_json());
         ItemError {
             item_index: place.index,
             byte_offset: place.offset,
@@ -97,7 +98,7 @@ impl ItemRules {
 
     fn product<'a>(&self, members: &mut Members<'a>, item: &'a [u8]) -> Result<Product<'a>, Fault> {
         must_be_object(item)?;
-        members.read(item).map_err(|error| Fault::malformed(&error))?;
+        members.read(item).map_err(|error| Fault::malformed(item, &error))?;
         if let Some(field) = members.repeated() {
             return Err(Fault::invalid(field.name(), "it is given more than once"));
         }
@@ -173,7 +174,7 @@ fn must_be_object(item: &[u8]) -> Result<(), Fault> {
     if item.first() == Some(&b'{') {
         return Ok(());
     }
-    let _: IgnoredAny = serde_json::from_slice(item).map_err(|error| Fault::malformed(&error))?;
+    let _: IgnoredAny = serde_json::from_slice(item).map_err(|error| Fault::malformed(item, &error))?;
     Err(Fault { code: ItemErrorCode::NotAnObject, field: None, detail: "an item must be an object".into() })
 }
 

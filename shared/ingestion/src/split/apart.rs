@@ -99,13 +99,13 @@ fn read(text: &[u8]) -> Read {
     let mut values = serde_json::Deserializer::from_slice(text).into_iter::<IgnoredAny>();
     match values.next() {
         Some(Ok(_)) => Read::Complete(values.byte_offset()),
-        Some(Err(error)) if !error.is_eof() => Read::Broken(offset(text, &error)),
+        Some(Err(error)) if !error.is_eof() => Read::Broken(error_place(text, &error)),
         Some(Err(_)) | None => Read::Unfinished,
     }
 }
 
-/// Where an error was found.
-fn offset(text: &[u8], error: &serde_json::Error) -> usize {
+/// How many bytes of a text its reader took up to an error, the one at fault included.
+pub(crate) fn error_place(text: &[u8], error: &serde_json::Error) -> usize {
     let lines = error.line().saturating_sub(1);
     let line = memchr::memchr_iter(b'\n', text).take(lines).last().map_or(0, |feed| feed + 1);
     line.saturating_add(error.column())

@@ -40,6 +40,7 @@ use array::ArraySplitter;
 use lines::LineSplitter;
 use open_item::OpenItem;
 
+pub(crate) use apart::error_place;
 pub(crate) use value::Value;
 
 /// The default limit of an item's bytes: many times what a product has.

@@ -23,6 +23,32 @@ fn failure(item: &[u8]) -> (ItemErrorCode, Option<String>) {
 }
 
 #[test]
+fn a_fault_of_the_syntax_is_found_at_its_byte_whatever_the_layout() {
+    for item in [with(r#""PRICE": 5,}"#), with("\n  \"PRICE\": 5,\n\n }"), with("\"PRICE\":5,\r\n}\n")] {
+        let error = parse(item.as_bytes()).unwrap_err();
+        assert_eq!(error.code, ItemErrorCode::MalformedJson);
+        let place = item.find('}').unwrap();
+        assert!(error.detail.ends_with(&format!(" at byte {place} of the item")), "{item}: {}", error.detail);
+        assert!(!error.detail.contains("line"), "{}", error.detail);
+    }
+}
+
+#[test]
+fn a_name_that_is_given_twice_is_named_itself() {
+    let long = "x".repeat(500);
+    for (members, field, name) in [
+        (r#""ATTRS":1,"ATTRS":2"#.to_owned(), "ATTRS", "it is given"),
+        (r#""ATTRS":{"cor":1,"cor":2}"#.to_owned(), "ATTRS", "its member cor is given"),
+        (r#""ATTRS":[{"a":{"b":1,"b":2}}]"#.to_owned(), "ATTRS", "its member b is given"),
+        (format!(r#""ATTRS":{{"{long}":1,"{long}":2}}"#), "ATTRS", &long[..100]),
+    ] {
+        let error = parse(with(&members).as_bytes()).unwrap_err();
+        assert_eq!((error.code, error.field.as_deref()), (ItemErrorCode::FieldInvalid, Some(field)));
+        assert!(error.detail.contains(name) && error.detail.len() < 200, "{}", error.detail);
+    }
+}
+
+#[test]
 fn an_item_that_lacks_members_is_refused_if_the_load_says_so() {
     let refuse = ItemRules { partial: PartialPolicy::Refuse, ..rules() };
     let place = ItemPlace { index: 0, offset: 0 };
