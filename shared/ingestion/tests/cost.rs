@@ -15,8 +15,9 @@ const RULES: ItemRules =
 /// The length of a shape at one time.
 const LENGTH: usize = 32 * 1024;
 /// Bytes that may be allocated for each byte of content: for a line of two bytes the error that
-/// says what is wrong with it, for a member of six its place in a list that doubles as it grows.
-const BYTES_PER_BYTE: u64 = 128;
+/// says what is wrong with it, which is made again once nothing can be told apart in the line; for
+/// a member of six its place in a list that doubles as it grows.
+const BYTES_PER_BYTE: u64 = 512;
 /// What a length of four times may cost more than four times, in percent: lists grow in steps.
 const SLACK: u64 = 150;
 /// What each shape may cost beside its length.
@@ -89,6 +90,12 @@ fn payloads(length: usize) -> Vec<(&'static str, Format, String)> {
         ("one item that never ends", Format::Array, format!("[{}", r#"{"a":["#.repeat(length / 6))),
         ("one text that never ends", Format::Array, format!(r#"["{}"#, r#"\""#.repeat(length / 2))),
         ("one line that never ends", Format::Lines, "{".repeat(length)),
+        ("objects of one line", Format::Lines, right.repeat(length / right.len())),
+        (
+            "items beside mistakes",
+            Format::Array,
+            format!("[{}]", many(length, |_| r#"{"a":"1" x"}"#.to_owned())),
+        ),
         ("white space", Format::Array, " ".repeat(length)),
     ]
 }
