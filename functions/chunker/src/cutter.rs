@@ -136,7 +136,7 @@ impl Cutter {
     /// Takes the next bytes of content.
     pub(crate) fn take(&mut self, window: &[u8]) -> Result<(), Unusable> {
         let items = &mut self.items;
-        self.splitter.feed(window, &mut |piece| items.take(piece))?;
+        self.splitter.feed(window, &mut |piece: Piece<'_>| items.take(piece))?;
         self.items.bounded()
     }
 
@@ -153,7 +153,7 @@ impl Cutter {
     /// Ends the content.
     pub(crate) fn finish(mut self, whole: Whole) -> Result<End, Unusable> {
         let items = &mut self.items;
-        self.splitter.finish(&mut |piece| items.take(piece))?;
+        self.splitter.finish(&mut |piece: Piece<'_>| items.take(piece))?;
         self.items.bounded()?;
         if self.format == Format::Lines {
             self.items.are_lines()?;

@@ -88,10 +88,7 @@ impl PayloadMetadata {
             received_at: parsed(map, RECEIVED_AT)?,
             checksum: map.get(CHECKSUM).map(|text| checksum(text)).transpose()?,
             trace_id: parsed(map, TRACE_ID)?,
-            partial: match map.contains_key(PARTIAL) {
-                true => parsed(map, PARTIAL)?,
-                false => PartialPolicy::default(),
-            },
+            partial: if map.contains_key(PARTIAL) { parsed(map, PARTIAL)? } else { PartialPolicy::default() },
             source: Source::from_map(map, bucket)?,
         })
     }

@@ -25,7 +25,7 @@ pub(super) struct Part {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum PartState {
-    /// It is JSON, but for its encoding.
+    /// It is JSON, but for its encoding; or it was not read any more.
     Sound,
     /// It is not JSON.
     Broken,
@@ -52,8 +52,8 @@ pub(super) fn parts(text: &[u8], format: Format) -> Vec<Part> {
     let mut start = 0;
     while start < text.len() {
         let rest = text.get(start..).unwrap_or_default();
-        let read = if unread == 0 { Read::Broken(0) } else { read(rest) };
-        let (next, state) = match read {
+        let (next, state) = match read(rest, unread) {
+            Read::Not => (None, PartState::Sound),
             Read::Complete(end) => {
                 unread = unread.saturating_sub(end);
                 match behind(rest, end, format) {
@@ -87,6 +87,7 @@ pub(super) fn is_outside_brackets(text: &[u8]) -> bool {
 }
 
 enum Read {
+    Not,
     /// Its first value has this many bytes.
     Complete(usize),
     Unfinished,
@@ -94,8 +95,11 @@ enum Read {
     Broken(usize),
 }
 
-/// Reads a text's first value.
-fn read(text: &[u8]) -> Read {
+/// Reads a text's first value, unless its neighbours were read too often.
+fn read(text: &[u8], unread: usize) -> Read {
+    if unread == 0 {
+        return Read::Not;
+    }
     let mut values = serde_json::Deserializer::from_slice(text).into_iter::<IgnoredAny>();
     match values.next() {
         Some(Ok(_)) => Read::Complete(values.byte_offset()),
