@@ -45,11 +45,13 @@ impl Part {
     }
 }
 
-/// The parts of a text in their order.
+/// The parts of a text in their order; at least one, and none is empty unless the text is.
 pub(super) fn parts(text: &[u8], format: Format) -> Vec<Part> {
+    let Some(mut start) = text.iter().position(|byte| !is_separator(*byte)) else {
+        return vec![Part { place: 0..text.len(), state: PartState::Broken }];
+    };
     let mut parts = Vec::new();
     let mut unread = text.len().saturating_mul(READINGS);
-    let mut start = 0;
     while start < text.len() {
         let rest = text.get(start..).unwrap_or_default();
         let (next, state) = match read(rest, unread) {
@@ -145,6 +147,7 @@ fn next_item(text: &[u8], format: Format) -> Option<usize> {
             b'{' if names_a_member(text, at) => {
                 is_behind_an_item || (is_first_on_line && !matches!(before, None | Some(b':' | b'[')))
             }
+            b',' => false,
             // Whatever follows a line that ends with a carriage return.
             _ => format == Format::Lines && is_first_on_line && is_behind_an_item,
         };
