@@ -1,6 +1,8 @@
 //! Valid items beside mistakes: each is found, or is within a piece that says that it may hold
 //! others, or the payload fails. None is lost without a word.
 
+use std::ops::Range;
+
 use super::*;
 
 const LIMIT: usize = 2000;
@@ -116,17 +118,22 @@ fn contains(found: &[Found], at: usize, item: &str) -> bool {
     })
 }
 
-/// Whether a piece that is not JSON, or was too large to be read, covers the item.
+/// Whether pieces that are not JSON, or were too large to be read, cover the item.
 fn is_covered(found: &[Found], at: usize, item: &str) -> bool {
-    found.iter().any(|found| {
-        let (offset, length) = match found {
-            Found::Item(..) => return false,
-            Found::Broken(_, offset, bytes) => (*offset, bytes.len()),
-            Found::TooLarge(_, offset, length) => (*offset, usize::try_from(*length).unwrap()),
-        };
-        let offset = usize::try_from(offset).unwrap();
-        offset <= at && at + item.len() <= offset + length
-    })
+    let places: Vec<Range<usize>> = found
+        .iter()
+        .filter_map(|found| {
+            let (offset, length) = match found {
+                Found::Item(..) => return None,
+                Found::Broken(_, offset, bytes) => (*offset, bytes.len()),
+                Found::TooLarge(_, offset, length) => (*offset, usize::try_from(*length).unwrap()),
+            };
+            let offset = usize::try_from(offset).unwrap();
+            Some(offset..offset + length)
+        })
+        .collect();
+    let within = |place| places.iter().any(|piece| piece.contains(&place));
+    item.bytes().enumerate().all(|(place, byte)| within(at + place) || byte == b',' || is_white(byte))
 }
 
 #[test]
