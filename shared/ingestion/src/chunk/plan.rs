@@ -46,8 +46,8 @@ impl PlannerVersion {
 
     /// Whether this version of the program cuts by it.
     #[must_use]
-    pub fn is_current(self) -> bool {
-        self == Self::CURRENT
+    pub const fn is_current(self) -> bool {
+        self.0 == Self::CURRENT.0
     }
 }
 
