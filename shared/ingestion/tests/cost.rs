@@ -17,7 +17,7 @@ const LENGTH: usize = 32 * 1024;
 /// Bytes that may be allocated for each byte of content: for a line of two bytes the error that
 /// says what is wrong with it, which is made again once nothing can be told apart in the line; for
 /// a member of six its place in a list that doubles as it grows.
-const BYTES_PER_BYTE: u64 = 512;
+const BYTES_PER_BYTE: u64 = 1024;
 /// What a length of four times may cost more than four times, in percent: lists grow in steps.
 const SLACK: u64 = 150;
 /// What each shape may cost beside its length.
