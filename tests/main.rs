@@ -25,6 +25,7 @@ mod ibm_mq;
 mod idempotency;
 mod large;
 mod loads;
+mod mistakes;
 mod moving;
 mod produce;
 mod products;

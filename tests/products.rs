@@ -213,6 +213,7 @@ async fn headers_that_are_missing_or_wrong() {
         (right().without("x-inova-load-type"), 400, "LOAD_TYPE_REQUIRED"),
         (right().with("x-inova-load-type", "partial"), 400, "LOAD_TYPE_INVALID"),
         (right().with("x-inova-load-type", "FULL"), 400, "LOAD_TYPE_INVALID"),
+        (right().with("x-inova-partial-items", "Refuse"), 400, "PARTIAL_ITEMS_INVALID"),
         (right().without("content-type"), 415, "CONTENT_TYPE"),
         (right().with("content-type", "text/csv"), 415, "CONTENT_TYPE"),
         (right().with("content-type", "application/json; charset=latin1"), 415, "CONTENT_TYPE"),

@@ -55,7 +55,7 @@ fn batch(status: BatchStatus, deactivation: Deactivation, code: &'static str) ->
         items_partial: 0,
         errors_omitted: 0,
         changes: ChangesView::default(),
-        deactivation: deactivation.report(),
+        deactivation: deactivation.report(status),
         chunks: ChunksView::default(),
         error: Some(PayloadFailure { code: code.into(), detail: "detail".to_owned(), byte_offset: Some(7) }),
         warnings: vec!["a warning"],
@@ -72,8 +72,8 @@ fn a_batch_is_as_the_contract_describes_it_in_every_state() {
     let failed = codes.map(|code| batch(BatchStatus::Failed, deactivation, code));
     let code = PayloadFailure::GIVEN_UP;
     let statuses = BatchStatus::ALL.into_iter().map(|status| batch(status, deactivation, code));
-    use SkipReason::{EmptyLoad, LaterFullLoad, TooLate, UnreadableKey};
-    let skipped = [LaterFullLoad, UnreadableKey, SkipReason::TooManyErrors, TooLate, EmptyLoad]
+    use SkipReason::{EmptyLoad, FailedLoad, LaterFullLoad, TooLate, UnreadableKey};
+    let skipped = [LaterFullLoad, UnreadableKey, SkipReason::TooManyErrors, TooLate, EmptyLoad, FailedLoad]
         .map(|reason| batch(BatchStatus::Completed, Deactivation::Skipped { reason }, code));
     let source = |version_id| Source {
         bucket: "payloads".to_owned(),

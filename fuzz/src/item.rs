@@ -7,7 +7,7 @@ use std::sync::LazyLock;
 use ingestion::chunk::{Generation, Plan, Planner, decode, encode};
 use ingestion::product::{
     Attribute, AttributeWriter, BatchStamp, CnpjAccess, Decimal, ItemError, ItemErrorCode, ItemPlace,
-    ItemRules, MAX_PRODUCT_ID, Price, Product, RowHash, known_members,
+    ItemRules, MAX_PRODUCT_ID, PartialPolicy, Price, Product, RowHash, known_members,
 };
 use jiff::Timestamp;
 use jiff::tz::{Offset, TimeZone};
@@ -18,8 +18,11 @@ use uuid::Uuid;
 
 use crate::{without_white_end, without_white_start};
 
-static RULES: LazyLock<ItemRules> =
-    LazyLock::new(|| ItemRules { zone: TimeZone::fixed(Offset::constant(-3)), cnpjs: CnpjAccess::Any });
+static RULES: LazyLock<ItemRules> = LazyLock::new(|| ItemRules {
+    zone: TimeZone::fixed(Offset::constant(-3)),
+    cnpjs: CnpjAccess::Any,
+    partial: PartialPolicy::Warn,
+});
 
 /// The input is one item, or the members that a valid item gets besides its key.
 pub fn check(input: &[u8]) {

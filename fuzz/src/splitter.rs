@@ -1,7 +1,7 @@
 //! The splitter beside `serde_json`, beside a plain reading of lines, and beside itself at other
-//! windows.
+//! windows; and whether all of a payload is in some piece.
 
-use ingestion::split::{Format, PayloadError, PayloadFault, Piece, Splitter};
+use ingestion::split::{Format, NotJson, PayloadError, PayloadFault, Piece, Splitter};
 use serde_json::value::RawValue;
 
 use crate::{without_white_end, without_white_start};
@@ -13,6 +13,7 @@ const HEAD: usize = 8;
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum Found {
     Item { index: u64, offset: u64, bytes: Vec<u8> },
+    Broken { index: u64, offset: u64, bytes: Vec<u8> },
     TooLarge { index: u64, offset: u64, length: u64 },
 }
 
@@ -34,7 +35,10 @@ pub fn check(input: &[u8]) {
     }
     match format {
         Format::Array => as_serde_json_reads(payload, limit, found, *result),
-        Format::Lines => assert_eq!(outcome, lines(payload, limit)),
+        Format::Lines => as_lines_are_read(payload, limit, found, *result),
+    }
+    if result.is_ok() {
+        nothing_is_lost(payload, format, found);
     }
 }
 
@@ -43,9 +47,15 @@ fn split(format: Format, limit: usize, windows: &[&[u8]]) -> Outcome {
     let mut splitter = Splitter::new(format, limit);
     let mut sink = |piece: Piece<'_>| {
         found.push(match piece {
+            Piece::Item { bytes, .. } if !is_json(bytes) => return Err(NotJson),
             Piece::Item { index, offset, bytes } => Found::Item { index, offset, bytes: bytes.to_vec() },
+            Piece::Broken { index, offset, bytes } => {
+                assert!(!is_json(bytes), "JSON is called broken at {offset}");
+                Found::Broken { index, offset, bytes: bytes.to_vec() }
+            }
             Piece::TooLarge { index, offset, length } => Found::TooLarge { index, offset, length },
         });
+        Ok(())
     };
     let fed = windows.iter().try_for_each(|window| splitter.feed(window, &mut sink));
     let result = fed.and_then(|()| splitter.finish(&mut sink));
@@ -74,7 +84,7 @@ fn in_order(payload: &[u8], found: &[Found]) {
     let mut end = 0;
     for (number, found) in found.iter().enumerate() {
         let (index, offset, length) = match found {
-            Found::Item { index, offset, bytes } => {
+            Found::Item { index, offset, bytes } | Found::Broken { index, offset, bytes } => {
                 let at = usize::try_from(*offset).expect("an offset within memory");
                 assert_eq!(payload.get(at..at + bytes.len()), Some(bytes.as_slice()), "at {offset}");
                 assert!(!bytes.is_empty());
@@ -104,32 +114,59 @@ fn as_serde_json_reads(payload: &[u8], limit: usize, found: &[Found], result: Re
         assert_eq!(result, Ok(()));
         assert_eq!(found, items);
     } else if result.is_ok() {
-        let all_valid = found.iter().all(|found| match found {
-            Found::Item { bytes, .. } => serde_json::from_slice::<&RawValue>(bytes).is_ok(),
-            Found::TooLarge { .. } => false,
-        });
-        assert!(!all_valid, "serde_json refuses what is an array here");
+        let is_item = |found| matches!(found, &Found::Item { .. });
+        assert!(!found.iter().all(is_item), "serde_json refuses what is an array here");
     }
 }
 
-/// The payload's lines by the definition: between line feeds, without white space around them,
-/// blank ones left out.
-fn lines(payload: &[u8], limit: usize) -> Outcome {
+/// Each line that is JSON is an item: between line feeds, without white space around it, blank ones
+/// left out.
+fn as_lines_are_read(payload: &[u8], limit: usize, found: &[Found], result: Result<(), PayloadError>) {
     let unmarked = payload.strip_prefix(BYTE_ORDER_MARK).unwrap_or(payload);
-    let mut found = Vec::new();
     let mut at = payload.len() - unmarked.len();
+    let mut is_empty = true;
     for line in unmarked.split(|byte| *byte == b'\n') {
         let content = without_white_start(line);
-        if !content.is_empty() {
-            let offset = at + line.len() - content.len();
-            // White space behind an item counts towards its limit.
-            found.push(piece(found.len(), offset, without_white_end(content), content.len(), limit));
+        let offset = at + line.len() - content.len();
+        is_empty &= content.is_empty();
+        // White space behind an item counts towards its limit.
+        if is_json(content) && content.len() <= limit {
+            let item = without_white_end(content);
+            assert!(
+                found.iter().any(|found| matches!(found, Found::Item { offset: at, bytes, .. }
+                    if usize::try_from(*at) == Ok(offset) && bytes == item)),
+                "the line at {offset} is no item"
+            );
         }
         at += line.len() + 1;
     }
     let empty = PayloadError { fault: PayloadFault::Empty, offset: length(payload) };
-    let result = if found.is_empty() { Err(empty) } else { Ok(()) };
-    (found, result)
+    assert_eq!(result, if is_empty { Err(empty) } else { Ok(()) });
+}
+
+/// Between the pieces there is white space and commas, and around those of an array its brackets. So
+/// no item is lost: it is in a piece that is not JSON, or too large, if it is no piece of its own.
+fn nothing_is_lost(payload: &[u8], format: Format, found: &[Found]) {
+    let mut rest = payload.to_vec();
+    for found in found {
+        let (offset, length) = match found {
+            Found::Item { offset, bytes, .. } | Found::Broken { offset, bytes, .. } => {
+                (*offset, length(bytes))
+            }
+            Found::TooLarge { offset, length, .. } => (*offset, *length),
+        };
+        let place = |place| usize::try_from(place).expect("a place within memory");
+        rest[place(offset)..place(offset + length)].fill(b' ');
+    }
+    let rest = rest.strip_prefix(BYTE_ORDER_MARK).unwrap_or(&rest);
+    let between: Vec<u8> =
+        rest.iter().copied().filter(|byte| !matches!(byte, b' ' | b'\t' | b'\n' | b'\r' | b',')).collect();
+    let expected: &[u8] = if format == Format::Array { b"[]" } else { b"" };
+    assert_eq!(between, expected, "something is in no piece");
+}
+
+fn is_json(bytes: &[u8]) -> bool {
+    serde_json::from_slice::<&RawValue>(bytes).is_ok()
 }
 
 fn piece(index: usize, offset: usize, bytes: &[u8], counted: usize, limit: usize) -> Found {

@@ -126,6 +126,7 @@ pub(crate) fn batch(media_type: MediaType) -> PayloadMetadata {
         received_at: Timestamp::now(),
         checksum: None,
         trace_id: "chunking-test".to_owned(),
+        partial: ingestion::product::PartialPolicy::Warn,
         source: None,
     }
 }

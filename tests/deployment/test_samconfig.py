@@ -41,6 +41,11 @@ def test_production_shifts_requests_gradually_and_names_nothing_that_an_account_
     assert "MqAccessReservedConcurrency" not in given
 
 
+def test_production_refuses_items_that_would_clear_members():
+    given = overrides(read(CONFIG.read_text())["production"]["global"]["parameters"]["parameter_overrides"])
+    assert (given["PartialItems"], source()["Parameters"]["PartialItems"]["Default"]) == ("refuse", "warn")
+
+
 def test_a_commented_parameter_is_one_of_the_template_too():
     for name, value in re.findall(r'^\s*# "(\w+)=(.*)",$', CONFIG.read_text(), re.MULTILINE):
         assert allowed(name, value), f"{name}={value}"

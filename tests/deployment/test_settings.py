@@ -215,3 +215,11 @@ def test_a_dashboard_shows_metrics_of_what_is_there(name):
     for widget in body["widgets"]:
         assert widget["x"] + widget["width"] <= 24
     assert not deploy().of("AWS::CloudWatch::Dashboard")
+
+
+@pytest.mark.parametrize("policy", ["warn", "refuse"])
+def test_both_ways_in_say_what_becomes_of_items_that_lack_members(policy):
+    functions = deploy({**EVERYTHING, "PartialItems": policy}).of("AWS::Lambda::Function")
+    variables = {name: function["Properties"]["Environment"]["Variables"] for name, function in functions.items()}
+    found = {name: given["PARTIAL_ITEMS"] for name, given in variables.items() if "PARTIAL_ITEMS" in given}
+    assert found == {"ProductIngestFunction": policy, "DropIntakeFunction": policy}

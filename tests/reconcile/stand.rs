@@ -303,6 +303,7 @@ pub(crate) fn batch(load_type: LoadType) -> AcceptedBatch {
             received_at: Timestamp::now(),
             checksum: None,
             trace_id: "reconcile-test".to_owned(),
+            partial: ingestion::product::PartialPolicy::Warn,
             source: None,
         },
         payload_bytes: None,

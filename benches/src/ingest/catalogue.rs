@@ -7,7 +7,7 @@ use flate2::Compression;
 use flate2::write::GzEncoder;
 use ingestion::generate::{Catalogue, Layout};
 use ingestion::payload::{LoadType, MediaType, PayloadMetadata};
-use ingestion::product::{CnpjAccess, ItemRules};
+use ingestion::product::{CnpjAccess, ItemRules, PartialPolicy};
 use jiff::Timestamp;
 use jiff::tz::TimeZone;
 use tempfile::NamedTempFile;
@@ -52,6 +52,7 @@ pub(crate) fn new_batch(received_at: Timestamp) -> NewBatch {
         received_at,
         checksum: None,
         trace_id: "bench".to_owned(),
+        partial: ingestion::product::PartialPolicy::Warn,
         source: None,
     };
     let payload_uri = format!("s3://bench/{}", metadata.key());
@@ -62,5 +63,5 @@ pub(crate) fn new_batch(received_at: Timestamp) -> NewBatch {
 /// is said.
 pub(crate) fn rules() -> Result<ItemRules, Error> {
     let zone = TimeZone::get("America/Sao_Paulo").map_err(|error| unexpected(&error))?;
-    Ok(ItemRules { zone, cnpjs: CnpjAccess::Any })
+    Ok(ItemRules { zone, cnpjs: CnpjAccess::Any, partial: PartialPolicy::Warn })
 }

@@ -200,6 +200,7 @@ mod tests {
                 received_at: jiff::Timestamp::UNIX_EPOCH,
                 checksum: None,
                 trace_id: String::new(),
+                partial: ingestion::product::PartialPolicy::Warn,
                 source: None,
             },
             payload_bytes: None,

@@ -12,8 +12,8 @@ pub(crate) fn of(batch: &AcceptedBatch, now: Timestamp) -> BatchView {
     let status = batch.status(now);
     let is_over = status == BatchStatus::Expired;
     let deactivation = match metadata.load_type {
-        LoadType::Full if !is_over => Deactivation::Pending,
-        LoadType::Full | LoadType::Delta => Deactivation::NotApplicable,
+        LoadType::Full => Deactivation::Pending,
+        LoadType::Delta => Deactivation::NotApplicable,
     };
     BatchView {
         batch_id: metadata.batch_id,
@@ -31,7 +31,7 @@ pub(crate) fn of(batch: &AcceptedBatch, now: Timestamp) -> BatchView {
         items_partial: 0,
         errors_omitted: 0,
         changes: ChangesView::default(),
-        deactivation: deactivation.report(),
+        deactivation: deactivation.report(status),
         chunks: ChunksView::default(),
         error: None,
         warnings: Vec::new(),

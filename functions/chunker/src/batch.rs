@@ -110,7 +110,11 @@ impl Chunker {
                 MediaType::Json => Format::Array,
                 MediaType::NdJson => Format::Lines,
             },
-            rules: ItemRules { zone: self.settings.zone.clone(), cnpjs: batch.cnpjs.clone() },
+            rules: ItemRules {
+                zone: self.settings.zone.clone(),
+                cnpjs: batch.cnpjs.clone(),
+                partial: metadata.partial,
+            },
             plan,
             batch: BatchStamp::new(metadata.received_at, metadata.batch_id),
             generation,

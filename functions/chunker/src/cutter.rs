@@ -2,8 +2,10 @@ use std::collections::HashSet;
 
 use ingestion::Cnpj;
 use ingestion::chunk::{Chunk, Generation, Plan, Planner};
-use ingestion::product::{BatchStamp, ItemError, ItemPlace, ItemRules, PartialItems};
-use ingestion::split::{Format, ITEM_LIMIT, Piece, Splitter};
+use ingestion::product::{
+    BatchStamp, ItemError, ItemErrorCode, ItemPlace, ItemRules, PartialItems, PartialKey, Product,
+};
+use ingestion::split::{Format, ITEM_LIMIT, NotJson, Piece, Splitter};
 
 use crate::content::Whole;
 use crate::unusable::{Unusable, UnusableCode};
@@ -51,7 +53,7 @@ pub struct Cut {
     pub checksum: String,
     pub items_parsed: u64,
     pub items_in_error: u64,
-    /// Items in error without a readable key.
+    /// Items in error that may be of any product: without a readable key, or not JSON.
     pub unreadable_keys: u64,
     /// Products whose items lack members that other items have.
     pub items_partial: u64,
@@ -75,6 +77,7 @@ pub struct CutChunk {
 /// found.
 #[derive(Debug)]
 pub(crate) struct Cutter {
+    format: Format,
     splitter: Splitter,
     items: Items,
     expected: Option<String>,
@@ -87,6 +90,10 @@ struct Items {
     parsed: u64,
     in_error: u64,
     unreadable_keys: u64,
+    /// Items that are objects, as far as anybody can tell.
+    objects: u64,
+    /// The place of the first item that is none.
+    first_other: Option<u64>,
     partial: PartialItems,
     bounds: Bounds,
     cnpjs: HashSet<Cnpj>,
@@ -113,6 +120,8 @@ impl Cutter {
             parsed: 0,
             in_error: 0,
             unreadable_keys: 0,
+            objects: 0,
+            first_other: None,
             partial: PartialItems::default(),
             bounds: spec.bounds,
             cnpjs: HashSet::new(),
@@ -120,13 +129,14 @@ impl Cutter {
             chunks: Vec::new(),
             errors: Vec::new(),
         };
-        Self { splitter: Splitter::new(spec.format, ITEM_LIMIT), items, expected: spec.checksum }
+        let splitter = Splitter::new(spec.format, ITEM_LIMIT);
+        Self { format: spec.format, splitter, items, expected: spec.checksum }
     }
 
     /// Takes the next bytes of content.
     pub(crate) fn take(&mut self, window: &[u8]) -> Result<(), Unusable> {
         let items = &mut self.items;
-        self.splitter.feed(window, &mut |piece| items.take(piece))?;
+        self.splitter.feed(window, &mut |piece: Piece<'_>| items.take(piece))?;
         self.items.bounded()
     }
 
@@ -143,8 +153,11 @@ impl Cutter {
     /// Ends the content.
     pub(crate) fn finish(mut self, whole: Whole) -> Result<End, Unusable> {
         let items = &mut self.items;
-        self.splitter.finish(&mut |piece| items.take(piece))?;
+        self.splitter.finish(&mut |piece: Piece<'_>| items.take(piece))?;
         self.items.bounded()?;
+        if self.format == Format::Lines {
+            self.items.are_lines()?;
+        }
         if self.expected.is_some_and(|expected| expected != whole.checksum) {
             return Err(Unusable {
                 code: UnusableCode::ContentCorrupt,
@@ -170,34 +183,67 @@ impl Cutter {
 }
 
 impl Items {
-    fn take(&mut self, piece: Piece<'_>) {
-        self.parsed = self.parsed.saturating_add(1);
-        let parsed = match piece {
+    fn take(&mut self, piece: Piece<'_>) -> Result<(), NotJson> {
+        match piece {
             Piece::Item { index, offset, bytes } => {
-                self.rules.parse(ItemPlace { index, offset }, bytes).map(|product| (product, index))
+                match self.rules.parse(ItemPlace { index, offset }, bytes) {
+                    Ok(product) => self.add(product, index),
+                    Err(error) if error.code == ItemErrorCode::MalformedJson => return Err(NotJson),
+                    Err(error) => self.refuse(error),
+                }
+            }
+            Piece::Broken { index, offset, bytes } => {
+                self.refuse(self.rules.broken(ItemPlace { index, offset }, bytes));
             }
             Piece::TooLarge { index, offset, length } => {
-                Err(ItemError::too_large(index, offset, length, ITEM_LIMIT))
-            }
-        };
-        match parsed {
-            Ok((product, index)) => {
-                self.partial.add(product.members);
-                let cnpj = product.key.cnpj;
-                if self.last_cnpj.replace(cnpj) != Some(cnpj) && self.cnpjs.len() <= self.bounds.cnpjs {
-                    self.cnpjs.insert(cnpj);
-                }
-                self.chunks.extend(self.planner.push(product, index));
-            }
-            Err(error) => {
-                self.in_error = self.in_error.saturating_add(1);
-                let unreadable = error.key.complete().is_none();
-                self.unreadable_keys = self.unreadable_keys.saturating_add(u64::from(unreadable));
-                if self.in_error <= self.bounds.listed_errors {
-                    self.errors.push(error);
-                }
+                self.refuse(ItemError::too_large(index, offset, length, ITEM_LIMIT));
             }
         }
+        Ok(())
+    }
+
+    fn add(&mut self, product: Product<'_>, index: u64) {
+        self.parsed = self.parsed.saturating_add(1);
+        self.objects = self.objects.saturating_add(1);
+        self.partial.add(product.members);
+        let cnpj = product.key.cnpj;
+        if self.last_cnpj.replace(cnpj) != Some(cnpj) && self.cnpjs.len() <= self.bounds.cnpjs {
+            self.cnpjs.insert(cnpj);
+        }
+        self.chunks.extend(self.planner.push(product, index));
+    }
+
+    fn refuse(&mut self, error: ItemError) {
+        self.parsed = self.parsed.saturating_add(1);
+        self.in_error = self.in_error.saturating_add(1);
+        // What begins with members of a key is a product with a mistake.
+        let is_no_object = matches!(error.code, ItemErrorCode::MalformedJson | ItemErrorCode::NotAnObject);
+        if is_no_object && error.key == PartialKey::default() {
+            self.first_other.get_or_insert(error.byte_offset);
+        } else {
+            self.objects = self.objects.saturating_add(1);
+        }
+        let unreadable = error.settled_key().is_none();
+        self.unreadable_keys = self.unreadable_keys.saturating_add(u64::from(unreadable));
+        if self.in_error <= self.bounds.listed_errors {
+            self.errors.push(error);
+        }
+    }
+
+    /// A payload in lines of which none is an object is another kind of file: HTML, CSV, an archive,
+    /// an array.
+    fn are_lines(&self) -> Result<(), Unusable> {
+        if self.objects > 0 {
+            return Ok(());
+        }
+        Err(Unusable {
+            code: UnusableCode::MalformedJson,
+            detail: format!(
+                "none of its {} lines is an object; send an array as application/json, and other files not at all",
+                self.parsed
+            ),
+            byte_offset: self.first_other,
+        })
     }
 
     fn bounded(&self) -> Result<(), Unusable> {

@@ -24,9 +24,9 @@ enum Form {
     Gzip(Box<MultiGzDecoder<Vec<u8>>>),
 }
 
-/// Bytes that begin as gzip and are not, or that break off.
+/// Bytes that begin as gzip and are not, that break off, or that continue as something else.
 #[derive(Debug, thiserror::Error)]
-#[error("the gzip stream is damaged or breaks off")]
+#[error("the gzip stream is damaged, breaks off, or has other bytes behind its end")]
 pub(crate) struct Corrupt(#[from] std::io::Error);
 
 impl Decoder {

@@ -13,7 +13,7 @@ pub struct Unusable {
 /// The code by which a batch's `error` names it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum UnusableCode {
-    /// It is not an array of items, or breaks off.
+    /// It is not an array of items, breaks off, or has no object in any line.
     MalformedJson,
     /// It begins as gzip and is not, or its checksum is not the accepted one.
     ContentCorrupt,

@@ -22,7 +22,7 @@ use flate2::write::GzEncoder;
 use futures_util::future::BoxFuture;
 use ingestion::chunk::{Generation, Plan};
 use ingestion::generate::{Catalogue, Layout};
-use ingestion::product::{BatchStamp, CnpjAccess, ItemError, ItemErrorCode, ItemRules};
+use ingestion::product::{BatchStamp, CnpjAccess, ItemError, ItemErrorCode, ItemRules, PartialPolicy};
 use ingestion::split::Format;
 use jiff::Timestamp;
 use jiff::tz::TimeZone;
@@ -169,7 +169,7 @@ async fn read_one_form() {
     let (format, mut payload) = Endless::of(&form);
     let spec = CutSpec {
         format,
-        rules: ItemRules { zone: TimeZone::UTC, cnpjs: CnpjAccess::Any },
+        rules: ItemRules { zone: TimeZone::UTC, cnpjs: CnpjAccess::Any, partial: PartialPolicy::Warn },
         plan: Plan::default(),
         batch: BatchStamp::new(Timestamp::UNIX_EPOCH, uuid::Uuid::nil()),
         generation: Generation::FIRST,

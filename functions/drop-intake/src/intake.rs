@@ -177,6 +177,7 @@ impl DropIntake {
             received_at,
             checksum: None,
             trace_id: execution.trace_id.clone(),
+            partial: self.partial,
             source: Some(source.clone()),
         };
         let batch = AcceptedBatch {

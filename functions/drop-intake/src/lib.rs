@@ -24,6 +24,7 @@ use std::time::SystemTime;
 use accepted::Accepted;
 use access::AccessStore;
 use idempotency::Store;
+use ingestion::product::PartialPolicy;
 use objects::Objects;
 use publisher::Publisher;
 use serde_json::Value;
@@ -47,6 +48,8 @@ pub struct DropIntake {
     visibility: Visibility,
     /// The most bytes that an object may have.
     max_bytes: u64,
+    /// What becomes of items that lack members.
+    partial: PartialPolicy,
 }
 
 impl DropIntake {

@@ -5,6 +5,7 @@ use std::time::Duration;
 use accepted::Accepted;
 use access::AccessStore;
 use aws::{Environment, EnvironmentError, Sdk};
+use ingestion::product::PartialPolicy;
 use objects::Objects;
 use publisher::Publisher;
 use worker::Visibility;
@@ -28,6 +29,7 @@ impl DropIntake {
         let drop_bucket: String = environment.optional("DROP_BUCKET", String::new());
         let queue_url = environment.required("DROPS_QUEUE_URL");
         let max_bytes = environment.required("MAX_PAYLOAD_BYTES");
+        let partial = environment.optional("PARTIAL_ITEMS", PartialPolicy::default());
         let base = Duration::from_secs(environment.optional("RETRY_BASE_SECONDS", 10));
         let events = publisher::Settings::read(&mut environment);
         environment.check()?;
@@ -46,6 +48,7 @@ impl DropIntake {
             publisher: Publisher::of(&sdk, events),
             visibility: Visibility::new(aws_sdk_sqs::Client::new(sdk.standard()), queue_url, base),
             max_bytes,
+            partial,
         })
     }
 }

@@ -5,7 +5,7 @@ use api::{Problem, Reason};
 use idempotency::{Execution, Fingerprint};
 use ingestion::Viewer;
 use ingestion::payload::{self, LoadType, MediaType, PayloadMetadata};
-use ingestion::product::CnpjAccess;
+use ingestion::product::{CnpjAccess, PartialPolicy};
 use serde_json::Value;
 use uuid::Uuid;
 
@@ -32,11 +32,16 @@ impl Caller {
 pub(crate) struct Kind {
     pub(crate) load_type: LoadType,
     pub(crate) media_type: MediaType,
+    pub(crate) partial: PartialPolicy,
 }
 
-/// The fingerprint of what makes two requests the same.
-pub(crate) fn fingerprint(of: &Value) -> Result<Fingerprint, Problem> {
-    Fingerprint::of(of).map_err(|error| Problem::new(Reason::MalformedJson, error.to_string()))
+/// The fingerprint of what makes two requests the same: these members, and the policy about partial
+/// items if the request names one. What the deployment says instead may change between two attempts.
+pub(crate) fn fingerprint(mut of: Value, partial: Option<PartialPolicy>) -> Result<Fingerprint, Problem> {
+    if let (Some(partial), Some(members)) = (partial, of.as_object_mut()) {
+        members.insert("partial_items".to_owned(), partial.as_str().into());
+    }
+    Fingerprint::of(&of).map_err(|error| Problem::new(Reason::MalformedJson, error.to_string()))
 }
 
 /// The id of the batch that a claim is for; the same in every attempt.
@@ -63,6 +68,7 @@ pub(crate) fn metadata(
         received_at: execution.created_at,
         checksum,
         trace_id: execution.trace_id.clone(),
+        partial: kind.partial,
         source: None,
     }
 }

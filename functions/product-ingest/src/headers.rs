@@ -5,14 +5,18 @@ use endpoint::from_key;
 use http::HeaderMap;
 use idempotency::{ExpiryBounds, IdempotencyKey, KeyForm};
 use ingestion::payload::{LoadType, UnknownLoadType};
+use ingestion::product::{PartialPolicy, UnknownPartialPolicy};
 
 const LOAD_TYPE: &str = "x-inova-load-type";
+const PARTIAL_ITEMS: &str = "x-inova-partial-items";
 
 /// The headers that both routes need.
 #[derive(Debug)]
 pub(crate) struct IngestHeaders {
     pub(crate) key: IdempotencyKey,
     pub(crate) load_type: LoadType,
+    /// What becomes of items that lack members, if the request says so.
+    pub(crate) partial: Option<PartialPolicy>,
 }
 
 impl IngestHeaders {
@@ -29,7 +33,7 @@ impl IngestHeaders {
                 "leave the header Idempotency-Expiry-Seconds away: keys of batches are kept for good";
             return Err(Problem::new(Reason::IdempotencyExpiryOutOfRange, detail));
         }
-        Ok(Self { key, load_type: load_type(headers)? })
+        Ok(Self { key, load_type: load_type(headers)?, partial: partial(headers)? })
     }
 }
 
@@ -45,6 +49,17 @@ fn load_type(headers: &HeaderMap) -> Result<LoadType, Problem> {
         value.to_str().unwrap_or_default().trim().parse()
     };
     parsed.map_err(|error| Problem::new(Reason::LoadTypeInvalid, error.to_string()))
+}
+
+fn partial(headers: &HeaderMap) -> Result<Option<PartialPolicy>, Problem> {
+    let mut values = headers.get_all(PARTIAL_ITEMS).iter();
+    let Some(value) = values.next() else { return Ok(None) };
+    let parsed = if values.next().is_some() {
+        Err(UnknownPartialPolicy)
+    } else {
+        value.to_str().unwrap_or_default().trim().parse()
+    };
+    parsed.map(Some).map_err(|error| Problem::new(Reason::PartialItemsInvalid, error.to_string()))
 }
 
 #[cfg(test)]
@@ -86,6 +101,12 @@ mod tests {
             (&[KEY, (LOAD_TYPE, "FULL")], Reason::LoadTypeInvalid),
             (&[KEY, (LOAD_TYPE, "full,delta")], Reason::LoadTypeInvalid),
             (&[KEY, (LOAD_TYPE, "full"), (LOAD_TYPE, "full")], Reason::LoadTypeInvalid),
+            (&[KEY, (LOAD_TYPE, "full"), (PARTIAL_ITEMS, "")], Reason::PartialItemsInvalid),
+            (&[KEY, (LOAD_TYPE, "full"), (PARTIAL_ITEMS, "Refuse")], Reason::PartialItemsInvalid),
+            (
+                &[KEY, (LOAD_TYPE, "full"), (PARTIAL_ITEMS, "warn"), (PARTIAL_ITEMS, "warn")],
+                Reason::PartialItemsInvalid,
+            ),
         ] {
             assert_eq!(of(sent), Err(reason), "{sent:?}");
         }

@@ -26,6 +26,7 @@ use api::{Problem, Reason, Reply, TraceId};
 use endpoint::{Keyed, check_route};
 use http::HeaderMap;
 use idempotency::{KeyForm, Store};
+use ingestion::product::PartialPolicy;
 use lambda_http::{Body, Request, Response};
 use payloads::Payloads;
 
@@ -39,6 +40,8 @@ pub struct ProductIngest {
     payloads: Payloads,
     /// The most bytes that a payload may have, decoded.
     max_payload: u64,
+    /// What becomes of items that lack members, unless a request says so.
+    partial: PartialPolicy,
     /// How long the URL of an upload can be used.
     upload_expiry: Duration,
 }

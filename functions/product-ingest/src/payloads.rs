@@ -91,6 +91,7 @@ mod tests {
             received_at: "2026-11-21T10:00:00.123Z".parse().unwrap(),
             checksum: None,
             trace_id: "trace-1".to_owned(),
+            partial: ingestion::product::PartialPolicy::Warn,
             source: None,
         }
     }

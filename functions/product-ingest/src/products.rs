@@ -30,16 +30,18 @@ impl ProductIngest {
         trace_id: &TraceId,
     ) -> Result<Reply, Problem> {
         let headers = request.headers();
-        let IngestHeaders { key, load_type } = IngestHeaders::of(headers)?;
-        let kind = Kind { load_type, media_type: media_type(headers)? };
+        let IngestHeaders { key, load_type, partial } = IngestHeaders::of(headers)?;
+        let kind =
+            Kind { load_type, media_type: media_type(headers)?, partial: partial.unwrap_or(self.partial) };
         let claimed = body::content_encoding(headers)?;
         let content = Content::read(request.body(), claimed, self.max_payload)?;
         let caller = Caller::of(principal)?;
-        let fingerprint = fingerprint(&json!({
+        let members = json!({
             "load_type": kind.load_type,
             "media_type": kind.media_type,
             "checksum": content.checksum,
-        }))?;
+        });
+        let fingerprint = fingerprint(members, partial)?;
         let claim = ClaimRequest {
             operation: INGEST,
             tenant: &principal.tenant,

@@ -5,6 +5,7 @@ use std::time::Duration;
 use accepted::Accepted;
 use access::AccessStore;
 use aws::{Environment, EnvironmentError, Sdk};
+use ingestion::product::PartialPolicy;
 use objects::Objects;
 
 use crate::ProductIngest;
@@ -22,6 +23,7 @@ impl ProductIngest {
         let batches_table = environment.required("BATCHES_TABLE");
         let bucket = environment.required("PAYLOAD_BUCKET");
         let max_payload = environment.required("MAX_PAYLOAD_BYTES");
+        let partial = environment.optional("PARTIAL_ITEMS", PartialPolicy::default());
         let upload_expiry = Duration::from_secs(environment.optional("UPLOAD_EXPIRY_SECONDS", 900));
         let reuse = endpoint::reuse_limits(&mut environment);
         environment.check()?;
@@ -37,6 +39,7 @@ impl ProductIngest {
             accepted: Accepted::new(dynamodb, batches_table),
             payloads: Payloads::new(Objects::new(s3, bucket)),
             max_payload,
+            partial,
             upload_expiry,
         })
     }

@@ -64,11 +64,11 @@ impl ProductIngest {
         request: &Request,
         trace_id: &TraceId,
     ) -> Result<Reply, Problem> {
-        let IngestHeaders { key, load_type } = IngestHeaders::of(request.headers())?;
+        let IngestHeaders { key, load_type, partial } = IngestHeaders::of(request.headers())?;
         let value = json::parse(&body::json(request.headers(), request.body(), body::MAX_COMMAND)?)?;
-        let fingerprint = fingerprint(&json!({"load_type": load_type, "body": value}))?;
+        let fingerprint = fingerprint(json!({"load_type": load_type, "body": value}), partial)?;
         let Upload { media_type, announced } = upload(value, self.max_payload)?;
-        let kind = Kind { load_type, media_type };
+        let kind = Kind { load_type, media_type, partial: partial.unwrap_or(self.partial) };
         let caller = Caller::of(principal)?;
         let claim = ClaimRequest {
             operation: UPLOAD,
@@ -165,6 +165,7 @@ fn recorded(
         received_at,
         checksum: None,
         trace_id: trace_id.as_str().to_owned(),
+        partial: kind.partial,
         source: None,
     })
 }

@@ -8,7 +8,7 @@ use aws_sdk_dynamodb::types::AttributeValue;
 use ingestion::Cnpj;
 use ingestion::batch::BatchStatus;
 use ingestion::payload::{AcceptedBatch, LoadType, MediaType, PayloadMetadata, Source};
-use ingestion::product::CnpjAccess;
+use ingestion::product::{CnpjAccess, PartialPolicy};
 use jiff::Timestamp;
 use serde::Deserialize;
 use uuid::Uuid;
@@ -33,6 +33,8 @@ struct Stored {
     payload_bytes: Option<u64>,
     upload_expires_at: Option<Timestamp>,
     cnpjs: Option<BTreeSet<Cnpj>>,
+    #[serde(default)]
+    partial: PartialPolicy,
     /// Of a dropped object.
     source: Option<Source>,
     status: BatchStatus,
@@ -62,6 +64,7 @@ pub(crate) fn of(batch: &AcceptedBatch, now: Timestamp) -> Item {
         ("idempotencyKey", text(&metadata.idempotency_key)),
         ("receivedAt", time(metadata.received_at)),
         ("traceId", text(&metadata.trace_id)),
+        ("partial", text(metadata.partial)),
         ("status", text(status)),
         ("ttl", AttributeValue::N((now + KEPT).as_second().to_string())),
     ];
@@ -113,6 +116,7 @@ pub(crate) fn read(item: Item) -> Result<AcceptedBatch, AcceptedError> {
             received_at: stored.received_at,
             checksum: stored.checksum,
             trace_id: stored.trace_id,
+            partial: stored.partial,
             source: stored.source,
         },
         payload_bytes: stored.payload_bytes,
@@ -172,6 +176,7 @@ mod tests {
                 received_at: "2026-11-21T10:00:00.123Z".parse().unwrap(),
                 checksum: Some("ab".repeat(32)),
                 trace_id: "trace-1".to_owned(),
+                partial: PartialPolicy::Refuse,
                 source: None,
             },
             payload_bytes: Some(14_100_000),

@@ -54,6 +54,7 @@ reasons! {
         IdempotencyExpiryOutOfRange = "IDEMPOTENCY_EXPIRY_OUT_OF_RANGE", "The header Idempotency-Expiry-Seconds is out of range";
         LoadTypeRequired = "LOAD_TYPE_REQUIRED", "The header X-Inova-Load-Type is required";
         LoadTypeInvalid = "LOAD_TYPE_INVALID", "The header X-Inova-Load-Type is neither delta nor full";
+        PartialItemsInvalid = "PARTIAL_ITEMS_INVALID", "The header X-Inova-Partial-Items is neither refuse nor warn";
     }
     400 "ERR400_INVALID_PAYLOAD" {
         MalformedJson = "MALFORMED_JSON", "The body is not JSON";

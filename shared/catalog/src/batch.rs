@@ -17,6 +17,7 @@ use crate::connection::{Connection, Params, Session};
 use crate::database::Database;
 use crate::error::DatabaseError;
 use crate::outbox;
+use crate::plan::{pin, plan};
 use crate::pruning::fail_too_old;
 use crate::rows::{cnpj, count, word};
 
@@ -117,8 +118,7 @@ pub(crate) const LOCK: &str = "SELECT status, generation, load_type, received_at
      deactivation_confirmed, deactivated_so_far, judged_missing, status = 'FAILED' AND COALESCE(error->>'code' = 'GIVEN_UP', false) AS is_given_up, \
      received_at < (SELECT kept_since FROM batch_history) AS is_too_old FROM batches WHERE batch_id = $1 FOR NO KEY UPDATE";
 const ALLOWED: &str = "SELECT allowed_cnpjs FROM batches WHERE batch_id = $1 AND tenant_id = $2";
-const CHUNKING: &str = "UPDATE batches SET status = $2, planner = $3, chunk_items = $4, \
-     started_at = COALESCE(started_at, now()), moved_at = now(), finished_at = NULL, error = NULL, \
+const CHUNKING: &str = "UPDATE batches SET status = $2, started_at = COALESCE(started_at, now()), moved_at = now(), finished_at = NULL, error = NULL, \
      objects_let_go = false WHERE batch_id = $1";
 const FAIL: &str = "UPDATE batches SET status = $2, error = $3, finished_at = now() WHERE batch_id = $1";
 const PENDING: &str = "SELECT generation, chunk_index, chunk_uri, items, first_cnpj FROM batch_chunks \
@@ -203,13 +203,9 @@ async fn begin(
     }
     let begun = match found.for_the_chunker().after(BatchEvent::ChunkingBegan) {
         Ok(status) => {
-            let plan = found.plan.unwrap_or(plan);
-            let planner = i16::try_from(u16::from(plan.planner))?;
-            let items = i16::try_from(u16::from(plan.items))?;
-            session
-                .execute(CHUNKING, &[&batch.metadata.batch_id, &status.as_str(), &planner, &items])
-                .await?;
-            ChunkingOutcome::Chunk { plan, generation: found.generation }
+            let (plan, generation) = pin(&mut session, &found, plan).await?;
+            session.execute(CHUNKING, &[&batch.metadata.batch_id, &status.as_str()]).await?;
+            ChunkingOutcome::Chunk { plan, generation }
         }
         Err(_) if found.status.is_final() => ChunkingOutcome::Final(found.status),
         Err(_) => {
@@ -372,16 +368,6 @@ fn access(row: &Row) -> Result<CnpjAccess, DatabaseError> {
     };
     let cnpjs = cnpjs.iter().map(|cnpj| cnpj.parse()).collect::<Result<_, _>>();
     Ok(CnpjAccess::Only(cnpjs.map_err(|_| DatabaseError::Unreadable("allowed_cnpjs"))?))
-}
-
-fn plan(row: &Row) -> Result<Option<Plan>, DatabaseError> {
-    let (planner, items): (Option<i16>, Option<i16>) = (row.try_get("planner")?, row.try_get("chunk_items")?);
-    let (Some(planner), Some(items)) = (planner, items) else { return Ok(None) };
-    let unknown = |_| DatabaseError::Unreadable("the batch's plan");
-    Ok(Some(Plan {
-        planner: u16::try_from(planner)?.try_into().map_err(unknown)?,
-        items: u16::try_from(items)?.try_into().map_err(unknown)?,
-    }))
 }
 
 pub(crate) fn generation(row: &Row, column: &'static str) -> Result<Generation, DatabaseError> {

@@ -61,6 +61,7 @@ mod locks;
 mod migrate;
 mod outbox;
 mod place;
+mod plan;
 mod pruning;
 mod replay;
 mod rows;
@@ -70,6 +71,7 @@ mod stopped;
 mod tls;
 mod view;
 mod visible;
+mod warnings;
 mod write;
 
 pub use attempts::{Announced, GivenUp};

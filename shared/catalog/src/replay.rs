@@ -21,6 +21,7 @@ use crate::batch::{LockedBatch, generation, lock};
 use crate::connection::{Connection, Session};
 use crate::database::Database;
 use crate::error::DatabaseError;
+use crate::plan::FORGET_ERRORS;
 use crate::rows::{bigint, count, word};
 use crate::visible::visible;
 
@@ -84,7 +85,6 @@ const RESET: &str = "UPDATE batches SET generation = $2, status = $3, deactivati
 /// batches act upon it.
 const RESET_CNPJS: &str =
     "UPDATE batch_cnpjs SET deactivation = NULL WHERE batch_id = $1 AND deactivation <> 'done'";
-const FORGET_ERRORS: &str = "DELETE FROM batch_item_errors WHERE batch_id = $1";
 const NOTE: &str = "INSERT INTO batch_replays (batch_id, generation, idempotency_key, requested_at, scope, \
      confirm_deactivation, status, chunks) VALUES ($1, $2, $3, $4, $5, $6, $7, $8)";
 

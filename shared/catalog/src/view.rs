@@ -17,6 +17,7 @@ use crate::database::Database;
 use crate::error::DatabaseError;
 use crate::rows::{count, word};
 use crate::visible::visible;
+use crate::warnings::warnings;
 
 /// A batch, with the members of the API's answer.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
@@ -92,7 +93,7 @@ macro_rules! batches {
     () => {
         concat!(
             "SELECT batch_id, load_type, status, received_at, started_at, finished_at, generation, payload_bytes, ",
-            "payload_checksum, items_parsed, items_failed, items_partial, errors_omitted + rejected_unlisted AS errors_omitted, inserted, updated, unchanged, stale, chunks_pending, ",
+            "payload_checksum, items_parsed, items_failed, items_partial, items_in_error, unreadable_keys, errors_omitted + rejected_unlisted AS errors_omitted, inserted, updated, unchanged, stale, chunks_pending, ",
             "chunks_done, chunks_failed, deactivation, error, source FROM batches b WHERE ",
         )
     };
@@ -156,24 +157,17 @@ impl Database {
     }
 }
 
-/// An item replaces its whole product, which a sender of some members may not expect.
-const PARTIAL: &str = "some items lack members that other items of the payload have, see items_partial: \
-    an item replaces its whole product, so what it lacks is cleared as by null";
-
-fn warnings(items_partial: u64) -> Vec<&'static str> {
-    if items_partial > 0 { vec![PARTIAL] } else { Vec::new() }
-}
-
 pub(crate) fn view(row: &Row) -> Result<BatchView, DatabaseError> {
     let Json(deactivation): Json<Deactivation> = row.try_get("deactivation")?;
     let changes = changes(row)?;
+    let status = word(row, "status")?;
     let items_partial = count(row, "items_partial")?;
     let (pending, done, failed) =
         (count(row, "chunks_pending")?, count(row, "chunks_done")?, count(row, "chunks_failed")?);
     Ok(BatchView {
         batch_id: row.try_get("batch_id")?,
         load_type: word(row, "load_type")?,
-        status: word(row, "status")?,
+        status,
         source: row.try_get::<_, Option<Json<Source>>>("source")?.map(|Json(source)| source),
         received_at: row.try_get("received_at")?,
         started_at: row.try_get("started_at")?,
@@ -200,7 +194,7 @@ pub(crate) fn view(row: &Row) -> Result<BatchView, DatabaseError> {
                 _ => 0,
             },
         },
-        deactivation: deactivation.report(),
+        deactivation: deactivation.report(status),
         chunks: ChunksView {
             total: pending.saturating_add(done).saturating_add(failed),
             done,
@@ -208,6 +202,6 @@ pub(crate) fn view(row: &Row) -> Result<BatchView, DatabaseError> {
             pending,
         },
         error: row.try_get::<_, Option<Json<PayloadFailure>>>("error")?.map(|Json(failure)| failure),
-        warnings: warnings(items_partial),
+        warnings: warnings(row)?,
     })
 }

@@ -69,7 +69,8 @@ impl DropName {
     /// If the object is left alone, or cannot be understood.
     pub fn read(key: &str) -> Result<Self, NotADrop> {
         let path = key.strip_prefix(PREFIX).ok_or(NotADrop::Ignored)?;
-        if path.split('/').any(is_hidden) || is_unfinished(path) {
+        let is_folder = path.is_empty() || path.ends_with('/');
+        if is_folder || path.split('/').any(is_hidden) || is_unfinished(path) {
             return Err(NotADrop::Ignored);
         }
         if key.contains(char::is_control) {
@@ -115,10 +116,11 @@ pub fn errors_key(key: &str) -> String {
     format!("{RESULTS}{}.errors.ndjson", key.strip_prefix(PREFIX).unwrap_or(key))
 }
 
-/// A folder's marker ends with a slash. Names with `_` and `.` at the beginning are hidden, as
-/// Hadoop and Spark understand them: `_SUCCESS`, `_temporary/…`, `.part-0.crc`.
+/// Names with `_` and `.` at the beginning are hidden, as Hadoop and Spark understand them:
+/// `_SUCCESS`, `_temporary/…`, `.part-0.crc`. An empty name within a key is none of them: it comes of
+/// a prefix that ends with a slash and a name that begins with one.
 fn is_hidden(segment: &str) -> bool {
-    segment.is_empty() || segment.starts_with(['_', '.'])
+    segment.starts_with(['_', '.'])
 }
 
 fn is_unfinished(path: &str) -> bool {
@@ -158,6 +160,8 @@ mod tests {
             ("full/2026/11/22/part-00000.json.gz", LoadType::Full, MediaType::Json),
             ("delta/PREÇOS de hoje+1.NDJSON.GZ", LoadType::Delta, MediaType::NdJson),
             ("delta/a.b.c_.json", LoadType::Delta, MediaType::Json),
+            ("full//loja-12.ndjson", LoadType::Full, MediaType::NdJson),
+            ("full/2026//11///loja-12.json", LoadType::Full, MediaType::Json),
         ] {
             let tenant_id = TENANT.parse().unwrap();
             assert_eq!(read(rest), Ok(DropName { tenant_id, load_type, media_type }), "{rest}");
@@ -170,6 +174,10 @@ mod tests {
             "",
             "full/",
             "full/folder/",
+            "full//",
+            "/",
+            "full//.hidden.json",
+            "full//_temporary//part-0.json",
             "full/_SUCCESS",
             "full/_temporary/0/part-0.json",
             "full/.part-0.json.crc",
@@ -195,6 +203,9 @@ mod tests {
             (format!("drop/{TENANT}"), UnknownKey::Form),
             (format!("drop/{TENANT}/full"), UnknownKey::Form),
             (format!("drop/{TENANT}/Full/a.json"), UnknownKey::Form),
+            (format!("drop/{TENANT}//full/a.json"), UnknownKey::Form),
+            (format!("drop//{TENANT}/full/a.json"), UnknownKey::Form),
+            (format!("drop/{TENANT}/full//a.csv"), UnknownKey::Ending),
             (format!("drop/{TENANT}/all/a.json"), UnknownKey::Form),
             ("drop/AAAAAAAA-1111-4111-8111-111111111111/full/a.json".to_owned(), UnknownKey::Form),
             ("drop/11111111111141118111111111111111/full/a.json".to_owned(), UnknownKey::Form),

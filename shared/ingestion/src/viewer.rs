@@ -101,6 +101,7 @@ mod tests {
                 received_at: Timestamp::UNIX_EPOCH,
                 checksum: None,
                 trace_id: String::new(),
+                partial: crate::product::PartialPolicy::Warn,
                 source: None,
             },
             payload_bytes: None,

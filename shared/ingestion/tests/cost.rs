@@ -5,17 +5,19 @@
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test fails where it finds itself wrong")]
 
 use allocation_counter::{AllocationInfo, measure};
-use ingestion::product::{CnpjAccess, ItemPlace, ItemRules, RowHasher};
-use ingestion::split::{Format, ITEM_LIMIT, Piece, Splitter};
+use ingestion::product::{CnpjAccess, ItemErrorCode, ItemPlace, ItemRules, PartialPolicy, RowHasher};
+use ingestion::split::{Format, ITEM_LIMIT, NotJson, Piece, Splitter};
 use jiff::tz::TimeZone;
 
-const RULES: ItemRules = ItemRules { zone: TimeZone::UTC, cnpjs: CnpjAccess::Any };
+const RULES: ItemRules =
+    ItemRules { zone: TimeZone::UTC, cnpjs: CnpjAccess::Any, partial: PartialPolicy::Warn };
 
 /// The length of a shape at one time.
 const LENGTH: usize = 32 * 1024;
 /// Bytes that may be allocated for each byte of content: for a line of two bytes the error that
-/// says what is wrong with it, for a member of six its place in a list that doubles as it grows.
-const BYTES_PER_BYTE: u64 = 128;
+/// says what is wrong with it, which is made again once nothing can be told apart in the line; for
+/// a member of six its place in a list that doubles as it grows.
+const BYTES_PER_BYTE: u64 = 1024;
 /// What a length of four times may cost more than four times, in percent: lists grow in steps.
 const SLACK: u64 = 150;
 /// What each shape may cost beside its length.
@@ -88,6 +90,12 @@ fn payloads(length: usize) -> Vec<(&'static str, Format, String)> {
         ("one item that never ends", Format::Array, format!("[{}", r#"{"a":["#.repeat(length / 6))),
         ("one text that never ends", Format::Array, format!(r#"["{}"#, r#"\""#.repeat(length / 2))),
         ("one line that never ends", Format::Lines, "{".repeat(length)),
+        ("objects of one line", Format::Lines, right.repeat(length / right.len())),
+        (
+            "items beside mistakes",
+            Format::Array,
+            format!("[{}]", many(length, |_| r#"{"a":"1" x"}"#.to_owned())),
+        ),
         ("white space", Format::Array, " ".repeat(length)),
     ]
 }
@@ -101,9 +109,18 @@ fn split(format: Format, payload: &str) -> AllocationInfo {
     measure(|| {
         let mut splitter = Splitter::new(format, ITEM_LIMIT);
         let mut take = |piece: Piece<'_>| {
-            if let Piece::Item { index, offset, bytes } = piece {
-                drop(RULES.parse(ItemPlace { index, offset }, bytes));
+            match piece {
+                Piece::Item { index, offset, bytes } => {
+                    let item = RULES.parse(ItemPlace { index, offset }, bytes);
+                    let is_json = !matches!(item, Err(error) if error.code == ItemErrorCode::MalformedJson);
+                    return if is_json { Ok(()) } else { Err(NotJson) };
+                }
+                Piece::Broken { index, offset, bytes } => {
+                    drop(RULES.broken(ItemPlace { index, offset }, bytes));
+                }
+                Piece::TooLarge { .. } => {}
             }
+            Ok(())
         };
         let fed = payload.as_bytes().chunks(1000).try_for_each(|window| splitter.feed(window, &mut take));
         let _ = fed.and_then(|()| splitter.finish(&mut take));

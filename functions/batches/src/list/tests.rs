@@ -19,6 +19,7 @@ fn full(id: u128) -> BatchView {
             received_at: NOW,
             checksum: None,
             trace_id: String::new(),
+            partial: ingestion::product::PartialPolicy::Warn,
             source: None,
         },
         payload_bytes: None,

@@ -5,7 +5,7 @@ use std::io::{Read as _, Write as _};
 
 use api::body::Compression;
 use api::{Problem, Reason};
-use flate2::bufread::MultiGzDecoder;
+use flate2::bufread::GzDecoder;
 use flate2::write::GzEncoder;
 use sha2::{Digest as _, Sha256};
 
@@ -18,6 +18,9 @@ use crate::uploads::UPLOADS;
 /// body on. Beyond that API Gateway answers by itself and cannot name the other way; so this limit
 /// lies below.
 pub(crate) const MAX_BODY: usize = 4_500_000;
+
+/// What each member of a gzip begins with (RFC 1952).
+const GZIP: [u8; 2] = [0x1f, 0x8b];
 
 /// How much is inflated at a time.
 const WINDOW: usize = 64 * 1024;
@@ -75,23 +78,30 @@ fn check_size(body: &[u8], max_payload: u64) -> Result<(), Problem> {
     Ok(())
 }
 
-/// Inflates to nowhere, window by window.
+/// Inflates to nowhere, window by window, one member after the other.
 fn inflated(body: &[u8], max_payload: u64) -> Result<Content, Problem> {
-    let mut decoder = MultiGzDecoder::new(body);
     let mut hash = Sha256::new();
     let mut bytes: u64 = 0;
     let mut window = vec![0; WINDOW];
-    loop {
-        let read = decoder.read(&mut window).map_err(|error| corrupt(&error))?;
-        let part = window.get(..read).unwrap_or_default();
-        if part.is_empty() {
-            break;
+    let mut rest = body;
+    while !rest.is_empty() {
+        if !rest.starts_with(&GZIP) {
+            return Err(continued(body.len().saturating_sub(rest.len()), rest.len()));
         }
-        bytes = bytes.saturating_add(length(part));
-        if bytes > max_payload {
-            return Err(too_large(max_payload));
+        let mut decoder = GzDecoder::new(rest);
+        loop {
+            let read = decoder.read(&mut window).map_err(|error| corrupt(&error))?;
+            let part = window.get(..read).unwrap_or_default();
+            if part.is_empty() {
+                break;
+            }
+            bytes = bytes.saturating_add(length(part));
+            if bytes > max_payload {
+                return Err(too_large(max_payload));
+            }
+            hash.update(part);
         }
-        hash.update(part);
+        rest = decoder.into_inner();
     }
     Ok(Content { gzip: body.to_vec(), checksum: hex::encode(hash.finalize()), bytes })
 }
@@ -115,6 +125,14 @@ fn corrupt(error: &std::io::Error) -> Problem {
         std::io::ErrorKind::UnexpectedEof => "the body is a gzip that breaks off",
         _ => "the body begins like a gzip but cannot be inflated to its end",
     };
+    Problem::new(Reason::ContentCorrupt, detail)
+}
+
+/// Bytes that are no further member.
+fn continued(end: usize, rest: usize) -> Problem {
+    let detail = format!(
+        "the body is a gzip of {end} bytes, and {rest} more bytes follow it, which are no gzip; send the gzip alone"
+    );
     Problem::new(Reason::ContentCorrupt, detail)
 }
 

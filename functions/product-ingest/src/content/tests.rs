@@ -1,3 +1,4 @@
+use flate2::bufread::MultiGzDecoder;
 use proptest::prelude::*;
 
 use super::*;
@@ -60,6 +61,22 @@ fn a_gzip_is_checked_to_its_end() {
         let body = [whole.as_slice(), garbage].concat();
         assert_eq!(refused(&body, Compression::Gzip, MAX), Reason::ContentCorrupt, "{garbage:?}");
     }
+}
+
+#[test]
+fn bytes_behind_a_gzip_are_counted_and_not_called_its_break() {
+    let whole = gzip(b"[]");
+    let (two, length) = ([whole.as_slice(), &whole].concat(), whole.len());
+    for tail in [&b"\n"[..], b"\r\n", b"text", b"\x1f", &[0; 512], b"--boundary--\r\n"] {
+        for (gzip, end) in [(&whole, length), (&two, 2 * length)] {
+            let body = [gzip.as_slice(), tail].concat();
+            let problem = Content::read(&body, Compression::Gzip, MAX).unwrap_err();
+            let expected = format!("a gzip of {end} bytes, and {} more", tail.len());
+            assert!(problem.detail.contains(&expected), "{tail:?}: {}", problem.detail);
+        }
+    }
+    let broken = Content::read(&two[..length + 5], Compression::Gzip, MAX).unwrap_err();
+    assert!(broken.detail.contains("breaks off"), "{}", broken.detail);
 }
 
 #[test]

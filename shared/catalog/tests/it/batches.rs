@@ -30,6 +30,28 @@ fn a_run_that_starts_over_keeps_the_first_ones_plan() {
 }
 
 #[test]
+fn a_batch_that_an_older_planner_began_begins_again_in_its_next_generation() {
+    database_test(async |test| {
+        let database = test.open();
+        let load = Load::full(0).keys(0..10).error(Some(3));
+        let second = Generation::FIRST.next();
+        database.begin_chunking(&load.batch, plan(700)).await.unwrap();
+        database.record_item_errors(load.id(), Generation::FIRST, &load.errors).await.unwrap();
+        test.execute("UPDATE batches SET planner = 1").await;
+        for items in [900, 1000] {
+            let begun = database.begin_chunking(&load.batch, plan(items)).await.unwrap();
+            assert_eq!(begun, ChunkingOutcome::Chunk { plan: plan(900), generation: second });
+            assert_eq!(test.number("SELECT count(*) FROM batch_item_errors").await, 0);
+        }
+        // The older run is slow, and ends after all.
+        let late = database.seal(load.id(), Generation::FIRST, &load.seal()).await.unwrap();
+        assert_eq!(late, SealOutcome::Superseded);
+        let sealed = database.seal(load.id(), second, &load.seal()).await.unwrap();
+        assert_eq!(sealed, SealOutcome::Sealed(BatchStatus::Processing));
+    });
+}
+
+#[test]
 fn what_a_batch_may_load_is_kept_with_it() {
     database_test(async |test| {
         let database = test.open();

@@ -1,4 +1,4 @@
-use catalog::{Seal, WriteOutcome};
+use catalog::{PayloadFailure, Seal, WriteOutcome};
 use ingestion::Viewer;
 use ingestion::batch::{BatchStatus, DeactivationGuard};
 use ingestion::chunk::{Generation, Plan};
@@ -290,5 +290,50 @@ fn a_failed_chunk_keeps_a_full_load_from_deactivating_until_it_is_done() {
         assert_eq!((batch, became_final), (BatchStatus::Completed, false));
         assert_eq!(test.products().await, (ids([2, 4]), ids([6])));
         assert_eq!(shown(test, &load).await["items_failed"], 0);
+    });
+}
+
+#[test]
+fn a_full_load_that_failed_says_that_it_decided_nothing_at_every_exit() {
+    database_test(async |test| {
+        let database = test.open();
+        let failure = |code: &'static str| PayloadFailure {
+            code: code.into(),
+            detail: "it did not work".to_owned(),
+            byte_offset: None,
+        };
+        let malformed = Load::full(11);
+        database.fail_payload(&malformed.batch, &failure("MALFORMED_JSON")).await.unwrap();
+        let given_up = Load::full(12);
+        database.fail_payload(&given_up.batch, &failure(PayloadFailure::GIVEN_UP)).await.unwrap();
+        let gone = Load::full(13);
+        database.begin_chunking(&gone.batch, Plan::default()).await.unwrap();
+        database.fail_without_payload(gone.id(), &failure("CONTENT_CORRUPT")).await.unwrap();
+        let (some, all) = (Load::full(14).keys([2]).keys([4]), Load::full(15).keys([6]).keys([8]));
+        for (load, failed) in [(&some, 1), (&all, 2)] {
+            load.prepare(&database).await;
+            for index in 0..failed {
+                let uri = load.uri(index);
+                database.fail_chunk(&load.announced(index, &uri), "given up").await.unwrap();
+            }
+        }
+        database.write_chunk(&some.chunks[1]).await.unwrap();
+        let old = Load::full(1);
+        test.keep_since(10).await;
+        database.begin_chunking(&old.batch, Plan::default()).await.unwrap();
+        for (load, status) in [
+            (&malformed, "FAILED"),
+            (&given_up, "FAILED"),
+            (&gone, "FAILED"),
+            (&some, "PARTIAL_FAIL"),
+            (&all, "FAILED"),
+            (&old, "FAILED"),
+        ] {
+            let shown = shown(test, load).await;
+            assert_eq!(
+                (&shown["status"], &shown["deactivation"]["state"]),
+                (&json!(status), &json!("skipped"))
+            );
+        }
     });
 }

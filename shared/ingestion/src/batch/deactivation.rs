@@ -1,5 +1,7 @@
 use serde::{Deserialize, Serialize};
 
+use super::BatchStatus;
+
 /// What happened to the products that a full load did not contain.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "state", rename_all = "snake_case")]
@@ -42,6 +44,9 @@ pub enum SkipReason {
     TooLate,
     /// It held no item, which is more likely a mistake than an empty pharmacy.
     EmptyLoad,
+    /// Its payload or some of its chunks failed, or it was never uploaded. Only a replay, or what
+    /// was given up and comes after all, can decide.
+    FailedLoad,
 }
 
 /// A deactivation as the API shows it.
@@ -65,7 +70,9 @@ impl Deactivation {
             Self::Pending
             | Self::Done { .. }
             | Self::Held { .. }
-            | Self::Skipped { reason: SkipReason::LaterFullLoad | SkipReason::TooLate } => Self::Pending,
+            | Self::Skipped {
+                reason: SkipReason::LaterFullLoad | SkipReason::TooLate | SkipReason::FailedLoad,
+            } => Self::Pending,
         }
     }
 
@@ -78,11 +85,13 @@ impl Deactivation {
         }
     }
 
-    /// The API's form of it. How many were deactivated is among the batch's changes.
+    /// The API's form of it, of a batch in this state. How many were deactivated is among the
+    /// batch's changes. Nothing is pending in a batch that is final.
     #[must_use]
-    pub const fn report(self) -> DeactivationReport {
+    pub const fn report(self, status: BatchStatus) -> DeactivationReport {
         let (state, would_deactivate, reason) = match self {
             Self::NotApplicable => ("not_applicable", 0, None),
+            Self::Pending if status.is_final() => ("skipped", 0, Some(SkipReason::FailedLoad)),
             Self::Pending => ("pending", 0, None),
             Self::Done { left_out, .. } => ("done", 0, left_out),
             Self::Skipped { reason } => ("skipped", 0, Some(reason)),
@@ -138,10 +147,20 @@ mod tests {
     }
 
     #[test]
+    fn only_a_batch_under_way_has_a_pending_deactivation() {
+        for status in BatchStatus::ALL {
+            let report = Deactivation::Pending.report(status);
+            let expected =
+                if status.is_final() { ("skipped", Some(SkipReason::FailedLoad)) } else { ("pending", None) };
+            assert_eq!((report.state, report.reason), expected, "{status}");
+        }
+    }
+
+    #[test]
     fn the_states_are_shown_as_in_the_contract() {
         for (deactivation, state, would_deactivate, reason) in [
             (Deactivation::NotApplicable, "not_applicable", 0, None),
-            (Deactivation::Pending, "pending", 0, None),
+            (Deactivation::Pending, "skipped", 0, Some("failed_load")),
             (Deactivation::Done { deactivated: 3, left_out: None }, "done", 0, None),
             (
                 Deactivation::Done { deactivated: 3, left_out: Some(SkipReason::TooLate) },
@@ -158,7 +177,7 @@ mod tests {
             ),
         ] {
             assert_eq!(
-                serde_json::to_value(deactivation.report()).unwrap(),
+                serde_json::to_value(deactivation.report(BatchStatus::PartialFail)).unwrap(),
                 serde_json::json!({"state": state, "would_deactivate": would_deactivate, "reason": reason})
             );
             // Stored, it comes back as it was.

@@ -24,11 +24,14 @@ pub enum InvalidPlan {
     Items(u16),
 }
 
-/// How payloads are cut. Any change of where a cut is, or of a chunk's bytes, is a new version, and
-/// batches that are under way keep theirs.
+/// How payloads are cut. Any change of which items a payload has, of where a cut is, or of a chunk's
+/// bytes is a new version. A batch that an older version began to cut begins again in a new
+/// generation, so that its chunks have other names, and a slow run of the older version changes
+/// nothing.
 ///
-/// Version 1: a chunk ends with the last item that the plan allows, or with the one that brings its
-/// encoded attributes to 8 MiB.
+/// A chunk ends with the last item that the plan allows, or with the one that brings its encoded
+/// attributes to 8 MiB. Since version 2, items of a text that is not JSON are told apart, and dates
+/// that nobody can mean are refused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(try_from = "u16", into = "u16")]
 pub struct PlannerVersion(u16);
@@ -39,7 +42,13 @@ pub struct PlannerVersion(u16);
 pub struct ChunkItems(u16);
 
 impl PlannerVersion {
-    const CURRENT: Self = Self(1);
+    const CURRENT: Self = Self(2);
+
+    /// Whether this version of the program cuts by it.
+    #[must_use]
+    pub const fn is_current(self) -> bool {
+        self.0 == Self::CURRENT.0
+    }
 }
 
 impl Default for PlannerVersion {
@@ -52,7 +61,8 @@ impl TryFrom<u16> for PlannerVersion {
     type Error = InvalidPlan;
 
     fn try_from(version: u16) -> Result<Self, InvalidPlan> {
-        if Self(version) == Self::CURRENT { Ok(Self::CURRENT) } else { Err(InvalidPlan::Planner(version)) }
+        let is_known = (1..=Self::CURRENT.0).contains(&version);
+        if is_known { Ok(Self(version)) } else { Err(InvalidPlan::Planner(version)) }
     }
 }
 

@@ -7,25 +7,38 @@ use uuid::Uuid;
 use super::*;
 use crate::chunk::{Generation, Plan, Planner, encode};
 use crate::product::{
-    BatchStamp, CnpjAccess, ItemErrorCode, ItemPlace, ItemRules, ProductKey, RowHash, known_members,
+    BatchStamp, CnpjAccess, ItemErrorCode, ItemPlace, ItemRules, PartialPolicy, ProductKey, RowHash,
+    known_members,
 };
-use crate::split::{Format, ITEM_LIMIT, Piece, Splitter};
+use crate::split::{Format, ITEM_LIMIT, NotJson, Piece, Splitter};
 
 type Loaded = (BTreeMap<ProductKey, RowHash>, Vec<ItemErrorCode>, u32);
 
 /// Takes a payload as the chunker will, in windows of 64 KiB.
 fn load(payload: &[u8], format: Format, cnpjs: CnpjAccess) -> Loaded {
-    let rules = ItemRules { zone: TimeZone::fixed(Offset::constant(-3)), cnpjs };
+    let rules =
+        ItemRules { zone: TimeZone::fixed(Offset::constant(-3)), cnpjs, partial: PartialPolicy::Warn };
     let batch = BatchStamp::new(Timestamp::from_second(1_800_000_000).unwrap(), Uuid::nil());
     let mut planner = Planner::new(Plan::default(), batch, Generation::FIRST);
     let (mut chunks, mut errors) = (Vec::new(), Vec::new());
     let mut splitter = Splitter::new(format, ITEM_LIMIT);
     let mut sink = |piece: Piece<'_>| {
-        let Piece::Item { index, offset, bytes } = piece else { panic!("{piece:?}") };
-        match rules.parse(ItemPlace { index, offset }, bytes) {
-            Ok(product) => chunks.extend(planner.push(product, index)),
+        let parsed = match piece {
+            Piece::Item { index, offset, bytes } => {
+                rules.parse(ItemPlace { index, offset }, bytes).map(|product| (product, index))
+            }
+            Piece::Broken { index, offset, bytes } => {
+                errors.push(rules.broken(ItemPlace { index, offset }, bytes).code);
+                return Ok(());
+            }
+            Piece::TooLarge { .. } => panic!("{piece:?}"),
+        };
+        match parsed {
+            Ok((product, index)) => chunks.extend(planner.push(product, index)),
+            Err(error) if error.code == ItemErrorCode::MalformedJson => return Err(NotJson),
             Err(error) => errors.push(error.code),
         }
+        Ok(())
     };
     payload.chunks(65_536).for_each(|window| splitter.feed(window, &mut sink).unwrap());
     splitter.finish(&mut sink).unwrap();
@@ -95,7 +108,7 @@ fn eans_have_their_check_digit() {
 fn chunks_of_a_catalogue_are_the_same_in_every_run() {
     let catalogue = Catalogue { items: 700, ..Catalogue::default() };
     let file = || {
-        let rules = ItemRules { zone: TimeZone::UTC, cnpjs: CnpjAccess::Any };
+        let rules = ItemRules { zone: TimeZone::UTC, cnpjs: CnpjAccess::Any, partial: PartialPolicy::Warn };
         let batch = BatchStamp::new(Timestamp::UNIX_EPOCH, Uuid::nil());
         let mut planner = Planner::new(Plan::default(), batch, Generation::FIRST);
         for index in 0..catalogue.items {

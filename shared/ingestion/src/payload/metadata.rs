@@ -4,6 +4,7 @@ use jiff::Timestamp;
 use uuid::Uuid;
 
 use super::{LoadType, MediaType, Source};
+use crate::product::PartialPolicy;
 
 /// The metadata of a payload's object, from which alone the batch can be made.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -25,6 +26,8 @@ pub struct PayloadMetadata {
     pub checksum: Option<String>,
     /// Of the request that brought the batch.
     pub trace_id: String,
+    /// What becomes of items that lack members.
+    pub partial: PartialPolicy,
     /// The dropped object that it is a copy of; `None` if a request brought it.
     pub source: Option<Source>,
 }
@@ -47,6 +50,8 @@ const IDEMPOTENCY_KEY: &str = "idempotency-key";
 const RECEIVED_AT: &str = "received-at";
 const CHECKSUM: &str = "content-sha256";
 const TRACE_ID: &str = "trace-id";
+/// Absent if it is the usual one.
+const PARTIAL: &str = "partial-items";
 
 impl PayloadMetadata {
     /// The metadata as an object carries it, by names without the prefix `x-amz-meta-`.
@@ -62,8 +67,10 @@ impl PayloadMetadata {
             (RECEIVED_AT, format!("{:.6}", self.received_at)),
             (TRACE_ID, self.trace_id.clone()),
         ];
+        let is_usual = self.partial == PartialPolicy::default();
+        let partial = (!is_usual).then(|| (PARTIAL, self.partial.to_string()));
         let source = self.source.iter().flat_map(Source::to_map);
-        let all = always.into_iter().chain(checksum).chain(source);
+        let all = always.into_iter().chain(checksum).chain(partial).chain(source);
         all.map(|(name, value)| (name.to_owned(), value)).collect()
     }
 
@@ -81,6 +88,7 @@ impl PayloadMetadata {
             received_at: parsed(map, RECEIVED_AT)?,
             checksum: map.get(CHECKSUM).map(|text| checksum(text)).transpose()?,
             trace_id: parsed(map, TRACE_ID)?,
+            partial: if map.contains_key(PARTIAL) { parsed(map, PARTIAL)? } else { PartialPolicy::default() },
             source: Source::from_map(map, bucket)?,
         })
     }

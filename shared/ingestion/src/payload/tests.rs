@@ -27,6 +27,7 @@ fn metadata() -> PayloadMetadata {
         received_at,
         checksum: Some("ab".repeat(32)),
         trace_id: "trace-1".to_owned(),
+        partial: crate::product::PartialPolicy::Warn,
         source: None,
     }
 }

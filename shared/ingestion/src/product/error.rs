@@ -4,6 +4,7 @@ use serde::{Deserialize, Serialize};
 
 use super::ProductKey;
 use crate::Cnpj;
+use crate::split::error_place;
 
 /// Why one item did not become a product, as the batch's error report shows it. It shows the item's
 /// key, and no other value.
@@ -50,8 +51,7 @@ pub struct PartialKey {
 }
 
 impl PartialKey {
-    /// The key, if all of it could be read. Then the product counts as contained in its batch,
-    /// although the item is in error.
+    /// The key, if all of it could be read.
     #[must_use]
     pub fn complete(&self) -> Option<ProductKey> {
         Some(ProductKey { cnpj: self.cnpj?, shop_id: self.shop_id?, product_id: self.product_id.clone()? })
@@ -59,6 +59,14 @@ impl PartialKey {
 }
 
 impl ItemError {
+    /// The key of the one product that the item is about, which counts as contained in its batch
+    /// although the item is in error. A text that is not JSON may hold other products beside the
+    /// one whose key it begins with, so it has none.
+    #[must_use]
+    pub fn settled_key(&self) -> Option<ProductKey> {
+        if self.code == ItemErrorCode::MalformedJson { None } else { self.key.complete() }
+    }
+
     /// The error of an item that the splitter skipped.
     #[must_use]
     pub fn too_large(item_index: u64, byte_offset: u64, length: u64, limit: usize) -> Self {
@@ -71,6 +79,13 @@ impl ItemError {
             key: PartialKey::default(),
         }
     }
+}
+
+/// What is wrong with a text, without the line and column that `serde_json` adds.
+pub(super) fn without_place(error: &serde_json::Error) -> String {
+    let text = error.to_string();
+    let place = format!(" at line {} column {}", error.line(), error.column());
+    text.strip_suffix(&place).unwrap_or(&text).to_owned()
 }
 
 /// What is wrong with a member of an item.
@@ -86,7 +101,17 @@ impl Fault {
         Self { code: ItemErrorCode::FieldInvalid, field: Some(field.into()), detail: detail.into() }
     }
 
-    pub(super) fn malformed(error: &serde_json::Error) -> Self {
-        Self { code: ItemErrorCode::MalformedJson, field: None, detail: error.to_string().into() }
+    /// The fault of a text that is an item and was taken for none.
+    pub(super) const fn not_json() -> Self {
+        let detail = Cow::Borrowed("it is not JSON");
+        Self { code: ItemErrorCode::MalformedJson, field: None, detail }
+    }
+
+    /// The fault of an item's text. `serde_json` counts lines within the item, which nobody could
+    /// find in a payload, so the fault counts bytes.
+    pub(super) fn malformed(text: &[u8], error: &serde_json::Error) -> Self {
+        let place = error_place(text, error).saturating_sub(1);
+        let detail = format!("{} at byte {place} of the item", without_place(error));
+        Self { code: ItemErrorCode::MalformedJson, field: None, detail: detail.into() }
     }
 }

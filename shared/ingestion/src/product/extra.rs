@@ -6,7 +6,7 @@ use std::borrow::Cow;
 use serde_json::value::RawValue;
 
 use super::Decimal;
-use super::error::Fault;
+use super::error::{Fault, without_place};
 use super::members;
 use super::scalar::Scalar;
 use super::scan::{Json, special};
@@ -42,10 +42,13 @@ fn write_object(
     let mut last: Option<&str> = None;
     json.push('{');
     for (name, value) in &members {
-        let top = top.unwrap_or(name);
         if last == Some(name) {
-            return Err(fault(top, "it is given more than once"));
+            return Err(match top {
+                None => fault(name, "it is given more than once"),
+                Some(top) => fault(top, format!("its member {} is given more than once", shown(name))),
+            });
         }
+        let top = top.unwrap_or(name);
         if last.is_some() {
             json.push(',');
         }
@@ -76,10 +79,11 @@ fn write_value(value: Json<'_>, depth: usize, top: &str, json: &mut String) -> R
 
 fn write_nested(text: &str, depth: usize, top: &str, json: &mut String) -> Result<(), Fault> {
     if text.starts_with('{') {
-        let members = members::of_object(text).map_err(|error| fault(top, error.to_string()))?;
+        let members = members::of_object(text).map_err(|error| fault(top, without_place(&error)))?;
         return write_object(members, depth, Some(top), json);
     }
-    let items: Vec<&RawValue> = serde_json::from_str(text).map_err(|error| fault(top, error.to_string()))?;
+    let items: Vec<&RawValue> =
+        serde_json::from_str(text).map_err(|error| fault(top, without_place(&error)))?;
     json.push('[');
     for (index, item) in items.into_iter().enumerate() {
         if index > 0 {
@@ -101,7 +105,7 @@ fn write_text(top: &str, text: &str, json: &mut String) -> Result<(), Fault> {
     if text.contains('\0') {
         return Err(fault(top, "it holds a NUL character"));
     }
-    let escaped = serde_json::to_string(text).map_err(|error| fault(top, error.to_string()))?;
+    let escaped = serde_json::to_string(text).map_err(|error| fault(top, without_place(&error)))?;
     json.push_str(&escaped);
     Ok(())
 }
@@ -118,7 +122,11 @@ fn plain(number: &str) -> Option<Cow<'_, str>> {
 }
 
 fn fault(name: &str, detail: impl Into<Cow<'static, str>>) -> Fault {
+    Fault::invalid(shown(name), detail)
+}
+
+/// A name as an error shows it. A NUL must not reach the error report's table either.
+fn shown(name: &str) -> String {
     let end = name.floor_char_boundary(MAX_NAME);
-    // A NUL must not reach the error report's table either.
-    Fault::invalid(name.get(..end).unwrap_or_default().replace('\0', "\u{fffd}"), detail)
+    name.get(..end).unwrap_or_default().replace('\0', "\u{fffd}")
 }

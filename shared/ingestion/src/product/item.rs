@@ -7,10 +7,12 @@ use jiff::Timestamp;
 use jiff::tz::TimeZone;
 use serde::de::IgnoredAny;
 
-use super::attributes::{Attribute, AttributeReader};
+use super::attributes::{Attribute, AttributeReader, Group};
+use super::date::Day;
 use super::error::Fault;
 use super::field::Field;
 use super::members::Members;
+use super::partial::{MemberSet, PartialPolicy};
 use super::scalar::Scalar;
 use super::{Attributes, Decimal, ItemError, ItemErrorCode, PartialKey, Price, Product, ProductKey, extra};
 use crate::Cnpj;
@@ -57,6 +59,8 @@ pub struct ItemRules {
     pub zone: TimeZone,
     /// What the batch may load; items of other establishments are in error.
     pub cnpjs: CnpjAccess,
+    /// Whether items may lack members.
+    pub partial: PartialPolicy,
 }
 
 impl ItemRules {
@@ -76,9 +80,25 @@ impl ItemRules {
         })
     }
 
+    /// The error of a text that is not JSON, with the key that it begins with.
+    #[must_use]
+    pub fn broken(&self, place: ItemPlace, text: &[u8]) -> ItemError {
+        let mut members = Members::default();
+        let fault =
+            members.read(text).map_or_else(|error| Fault::malformed(text, &error), |()| Fault::not_json());
+        ItemError {
+            item_index: place.index,
+            byte_offset: place.offset,
+            code: fault.code,
+            field: None,
+            detail: format!("{}; it may hold further products, which are not loaded", fault.detail).into(),
+            key: partial_key(&members),
+        }
+    }
+
     fn product<'a>(&self, members: &mut Members<'a>, item: &'a [u8]) -> Result<Product<'a>, Fault> {
         must_be_object(item)?;
-        members.read(item).map_err(|error| Fault::malformed(&error))?;
+        members.read(item).map_err(|error| Fault::malformed(item, &error))?;
         if let Some(field) = members.repeated() {
             return Err(Fault::invalid(field.name(), "it is given more than once"));
         }
@@ -93,6 +113,9 @@ impl ItemRules {
         }
         let set = members.set;
         let attributes = Attributes::read(&mut ItemAttributes { members, zone: &self.zone })?;
+        if self.partial == PartialPolicy::Refuse {
+            must_be_whole(set)?;
+        }
         Ok(Product { key, attributes, members: set })
     }
 }
@@ -134,10 +157,12 @@ impl<'a> AttributeReader<'a> for ItemAttributes<'_, 'a> {
     }
 
     fn time(&mut self, attribute: &'static Attribute) -> Result<Option<Timestamp>, Fault> {
+        // A creation is not compared with anything, and a change is with those of its day.
+        let day = if attribute.group() == Group::Item { Day::End } else { Day::Begin };
         attribute
             .members
             .iter()
-            .try_fold(None, |latest, member| Ok(latest.max(self.members.date(*member, self.zone)?)))
+            .try_fold(None, |latest, member| Ok(latest.max(self.members.date(*member, self.zone, day)?)))
     }
 
     fn json(&mut self, _: &'static Attribute) -> Result<Option<Cow<'a, str>>, Fault> {
@@ -149,8 +174,19 @@ fn must_be_object(item: &[u8]) -> Result<(), Fault> {
     if item.first() == Some(&b'{') {
         return Ok(());
     }
-    let _: IgnoredAny = serde_json::from_slice(item).map_err(|error| Fault::malformed(&error))?;
+    let _: IgnoredAny = serde_json::from_slice(item).map_err(|error| Fault::malformed(item, &error))?;
     Err(Fault { code: ItemErrorCode::NotAnObject, field: None, detail: "an item must be an object".into() })
+}
+
+/// An item replaces its whole product, so each member that it lacks would clear a column.
+fn must_be_whole(members: MemberSet) -> Result<(), Fault> {
+    let lacking: Vec<&'static str> = members.lacking().map(Field::name).collect();
+    let Some(first) = lacking.first().copied() else { return Ok(()) };
+    let detail = format!(
+        "it lacks {}, which would be cleared; send each member, with null where there is no value",
+        lacking.join(", ")
+    );
+    Err(Fault { code: ItemErrorCode::FieldRequired, field: Some(first.into()), detail: detail.into() })
 }
 
 fn required(field: Field) -> Fault {

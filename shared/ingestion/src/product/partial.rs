@@ -3,7 +3,56 @@
 //! An item replaces its whole product, so a member that it lacks clears its column. The owner of a
 //! source that sends some members only now and then might not notice, so such items are counted.
 
+use std::fmt;
+use std::str::FromStr;
+
+use serde::{Deserialize, Serialize};
+
 use super::field::Field;
+
+/// What becomes of an item that lacks members with a column. It is pinned with its batch.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum PartialPolicy {
+    /// It is in error, so nothing is cleared.
+    Refuse,
+    /// It clears what it lacks. If others of its payload have those members, it is counted.
+    #[default]
+    Warn,
+}
+
+/// A policy that is not known.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("must be refuse or warn")]
+pub struct UnknownPartialPolicy;
+
+impl PartialPolicy {
+    /// The policy as headers, parameters and metadata have it.
+    #[must_use]
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Refuse => "refuse",
+            Self::Warn => "warn",
+        }
+    }
+}
+
+impl FromStr for PartialPolicy {
+    type Err = UnknownPartialPolicy;
+
+    fn from_str(text: &str) -> Result<Self, UnknownPartialPolicy> {
+        [Self::Refuse, Self::Warn]
+            .into_iter()
+            .find(|known| known.as_str() == text)
+            .ok_or(UnknownPartialPolicy)
+    }
+}
+
+impl fmt::Display for PartialPolicy {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.write_str(self.as_str())
+    }
+}
 
 /// The members of an item that have a column, whatever their values. Those of the key do not count,
 /// since every item has them.
@@ -18,6 +67,13 @@ impl MemberSet {
             Field::CNPJ | Field::SHOPID | Field::PRODUCTID => self,
             _ => Self(self.0 | 1 << field.place()),
         }
+    }
+
+    /// The fields with a column that are not in it.
+    pub(super) fn lacking(self) -> impl Iterator<Item = Field> {
+        let complete = Field::ALL.iter().fold(Self::default(), |all, field| all.with(*field));
+        let lacks = move |field: &Field| complete.0 & !self.0 & 1 << field.place() != 0;
+        Field::ALL.iter().copied().filter(lacks)
     }
 
     const fn union(self, other: Self) -> Self {
@@ -82,6 +138,27 @@ mod tests {
         let set = keys.into_iter().fold(MemberSet::default(), MemberSet::with);
         assert_eq!(set, MemberSet::default());
         assert_ne!(set.with(Field::TITLE), set);
+    }
+
+    #[test]
+    fn what_a_set_lacks_is_all_but_the_key_and_its_own() {
+        assert_eq!(MemberSet::default().lacking().count(), Field::COUNT - 3);
+        let set = MemberSet::default().with(Field::TITLE).with(Field::CNPJ);
+        let lacking: Vec<Field> = set.lacking().collect();
+        assert!(lacking.len() == Field::COUNT - 4 && !lacking.contains(&Field::TITLE));
+        let all = Field::ALL.iter().fold(MemberSet::default(), |set, field| set.with(*field));
+        assert_eq!(all.lacking().count(), 0);
+    }
+
+    #[test]
+    fn a_policy_is_read_as_it_is_written() {
+        for policy in [PartialPolicy::Refuse, PartialPolicy::Warn] {
+            assert_eq!(policy.to_string().parse(), Ok(policy));
+            assert_eq!(serde_json::to_value(policy).unwrap(), policy.as_str());
+        }
+        for other in ["", "Refuse", "warn ", "ignore"] {
+            assert_eq!(other.parse::<PartialPolicy>(), Err(UnknownPartialPolicy));
+        }
     }
 
     proptest! {

@@ -5,11 +5,12 @@ use std::borrow::Cow;
 use jiff::Timestamp;
 use jiff::tz::TimeZone;
 
+use super::date::{self, Day};
 use super::error::Fault;
 use super::field::Field;
 use super::members::Members;
 use super::scan::Json;
-use super::{Decimal, Price, date};
+use super::{Decimal, Price};
 
 /// A member's value by its JSON type.
 pub(super) enum Scalar<'a> {
@@ -94,14 +95,14 @@ impl<'a> Members<'a> {
             .ok_or_else(|| Fault::invalid(field.name(), "it must be an integer of 32 bits"))
     }
 
-    pub(super) fn date(&self, field: Field, zone: &TimeZone) -> Result<Option<Timestamp>, Fault> {
+    pub(super) fn date(&self, field: Field, zone: &TimeZone, day: Day) -> Result<Option<Timestamp>, Fault> {
         match self.scalar(field)? {
             Scalar::Null => Ok(None),
             Scalar::Text(text) => match text.trim() {
                 "" => Ok(None),
-                text => date::parse(text, zone)
+                text => date::parse(text, zone, day)
                     .map(Some)
-                    .ok_or_else(|| Fault::invalid(field.name(), "it is no date of a known form")),
+                    .map_err(|error| Fault::invalid(field.name(), error.to_string())),
             },
             Scalar::Number(_) | Scalar::Boolean(_) | Scalar::Nested(_) => {
                 Err(Fault::invalid(field.name(), "it must be a date in a string"))

@@ -1,6 +1,6 @@
 use super::open_item::OpenItem;
 use super::value::Value;
-use super::{PayloadError, PayloadFault, Piece, is_white, length};
+use super::{PayloadError, PayloadFault, Sink, is_white, length};
 
 /// One JSON array over the whole payload.
 #[derive(Debug)]
@@ -31,20 +31,30 @@ impl ArraySplitter {
         &mut self,
         start: u64,
         window: &[u8],
-        sink: &mut impl FnMut(Piece<'_>),
+        sink: &mut impl Sink,
     ) -> Result<(), PayloadError> {
         let mut rest = window;
         while !rest.is_empty() {
             if let State::Item(mut value) = self.state {
-                let Some(end) = value.end_in(rest) else {
+                let end = value.end_in(rest);
+                if let Some(after) = self.tell_apart(end, rest, sink)? {
+                    rest = after;
+                    continue;
+                }
+                let Some(end) = end else {
                     self.state = State::Item(value);
                     self.open.extend(rest);
                     return Ok(());
                 };
                 let (part, after) = rest.split_at_checked(end).unwrap_or((rest, &[]));
-                self.open.end(part, sink);
+                let continues = self.open.end(part, sink);
                 self.state = State::Between;
                 rest = after;
+                if let Some((offset, beginning)) = continues {
+                    self.state = State::Next;
+                    self.feed(offset, &beginning, sink)?;
+                    continue;
+                }
             }
             let Some(white) = rest.iter().position(|byte| !is_white(*byte)) else { return Ok(()) };
             rest = rest.get(white..).unwrap_or_default();
@@ -55,16 +65,35 @@ impl ArraySplitter {
         Ok(())
     }
 
+    /// Looks for other items in the first bytes of an open item beyond the limit. If there are any,
+    /// takes these bytes and returns the rest.
+    fn tell_apart<'w>(
+        &mut self,
+        end: Option<usize>,
+        rest: &'w [u8],
+        sink: &mut impl Sink,
+    ) -> Result<Option<&'w [u8]>, PayloadError> {
+        let room = self.open.room().filter(|room| end.unwrap_or(rest.len()) > *room);
+        let Some((beginning, after)) = room.and_then(|room| rest.split_at_checked(room)) else {
+            return Ok(None);
+        };
+        let Some((offset, last)) = self.open.told_apart(beginning, sink) else { return Ok(None) };
+        self.state = State::Next;
+        self.feed(offset, &last, sink)?;
+        Ok(Some(after))
+    }
+
     /// Bytes of memory that the open item occupies.
     #[cfg(test)]
     pub(super) const fn held(&self) -> usize {
         self.open.capacity()
     }
 
-    pub(super) fn finish(self, at: u64) -> Result<(), PayloadError> {
+    pub(super) fn finish(self, at: u64, sink: &mut impl Sink) -> Result<(), PayloadError> {
         let fault = match self.state {
             State::End => return Ok(()),
             State::Start => PayloadFault::Empty,
+            State::Item(_) if self.open.end_with_array(sink) => return Ok(()),
             State::First | State::Item(_) | State::Between | State::Next => PayloadFault::Truncated,
         };
         Err(PayloadError { fault, offset: at })

@@ -1,9 +1,9 @@
 use memchr::memchr;
 
 use super::open_item::OpenItem;
-use super::{PayloadError, PayloadFault, Piece, is_white, length};
+use super::{PayloadError, PayloadFault, Sink, is_white, length};
 
-/// NDJSON, framed on line feeds alone.
+/// NDJSON, framed on line feeds. What else ends lines is found where a line is not JSON.
 #[derive(Debug)]
 pub(super) struct LineSplitter {
     open: OpenItem,
@@ -14,25 +14,41 @@ impl LineSplitter {
         Self { open }
     }
 
-    pub(super) fn feed(&mut self, start: u64, window: &[u8], sink: &mut impl FnMut(Piece<'_>)) {
+    pub(super) fn feed(&mut self, start: u64, window: &[u8], sink: &mut impl Sink) {
         let mut at = start;
         let mut rest = window;
         while let Some(feed) = memchr(b'\n', rest) {
             let (line, after) = rest.split_at(feed);
             if let Some(part) = self.part(at, line) {
-                self.open.end(part, sink);
+                let rest = self.fill(part, sink);
+                // A line is whole, so nothing of it continues.
+                let _ = self.open.end(rest, sink);
             }
             rest = after.get(1..).unwrap_or_default();
             at = start.saturating_add(length(window)).saturating_sub(length(rest));
         }
         if let Some(part) = self.part(at, rest) {
-            self.open.extend(part);
+            let rest = self.fill(part, sink);
+            self.open.extend(rest);
         }
     }
 
-    pub(super) fn finish(mut self, at: u64, sink: &mut impl FnMut(Piece<'_>)) -> Result<(), PayloadError> {
+    /// Holds the beginning of `part` where the line is beyond the limit, as long as it can be told
+    /// apart. Returns the rest.
+    fn fill<'w>(&mut self, mut part: &'w [u8], sink: &mut impl Sink) -> &'w [u8] {
+        while let Some((beginning, rest)) = self.open.room().and_then(|room| part.split_at_checked(room))
+            && !rest.is_empty()
+        {
+            let Some((offset, last)) = self.open.told_apart(beginning, sink) else { break };
+            self.open.hold(offset, last);
+            part = rest;
+        }
+        part
+    }
+
+    pub(super) fn finish(mut self, at: u64, sink: &mut impl Sink) -> Result<(), PayloadError> {
         if !self.open.is_empty() {
-            self.open.end(&[], sink);
+            let _ = self.open.end(&[], sink);
         }
         if self.open.ended() == 0 {
             return Err(PayloadError { fault: PayloadFault::Empty, offset: at });

@@ -1,29 +1,35 @@
 //! Cuts a payload into the raw bytes of its items, in one pass over windows of any size.
 //!
-//! The splitter only finds items. What is between an item's boundaries may not be JSON at all; then
-//! the item's parser reports that item alone. The payload fails only if no boundary can be trusted
-//! any more, with the byte where that shows.
+//! The splitter finds items by their brackets and quotation marks, or by line feeds. The sink reads
+//! each item, and refuses those that are not JSON: such an item may hold others, because a stray
+//! quotation mark hides where it ends. The splitter tells the items of its text apart as far as it
+//! can (`apart.rs`), and the sink gets them one by one. So a mistake costs the items next to it only
+//! if nobody can tell where they begin, and then the sink gets them as one broken piece. The payload
+//! fails only if no boundary can be trusted any more, with the byte where that shows.
 //!
 //! An item within a window is passed on from there. Only an item that crosses windows is copied, up
 //! to the limit. So the limit bounds the memory, whatever the payload holds.
 //!
 //! ```
-//! use ingestion::split::{Format, ITEM_LIMIT, Piece, Splitter};
+//! use ingestion::split::{Format, ITEM_LIMIT, NotJson, Piece, Splitter};
 //!
 //! let mut splitter = Splitter::new(Format::Array, ITEM_LIMIT);
 //! let mut items = Vec::new();
 //! let mut collect = |piece: Piece<'_>| {
 //!     if let Piece::Item { bytes, .. } = piece {
-//!         items.push(bytes.to_vec());
+//!         let item: serde_json::Value = serde_json::from_slice(bytes).map_err(|_| NotJson)?;
+//!         items.push(item["PRODUCTID"].to_string());
 //!     }
+//!     Ok(())
 //! };
 //! splitter.feed(br#"[{"PRODUCTID": 1}, {"PRODU"#, &mut collect)?;
 //! splitter.feed(br#"CTID": 2}]"#, &mut collect)?;
 //! splitter.finish(&mut collect)?;
-//! assert_eq!(items, [&br#"{"PRODUCTID": 1}"#[..], br#"{"PRODUCTID": 2}"#]);
+//! assert_eq!(items, ["1", "2"]);
 //! # Ok::<(), ingestion::split::PayloadError>(())
 //! ```
 
+mod apart;
 mod array;
 mod block;
 mod lines;
@@ -34,6 +40,7 @@ use array::ArraySplitter;
 use lines::LineSplitter;
 use open_item::OpenItem;
 
+pub(crate) use apart::error_place;
 pub(crate) use value::Value;
 
 /// The default limit of an item's bytes: many times what a product has.
@@ -46,7 +53,8 @@ const BYTE_ORDER_MARK: [u8; 3] = [0xef, 0xbb, 0xbf];
 pub enum Format {
     /// `application/json`: one array.
     Array,
-    /// `application/x-ndjson`: an item a line. A broken line spoils no other.
+    /// `application/x-ndjson`: an item a line. A broken line spoils no other. Lines may end with a
+    /// carriage return alone, and several objects may share one.
     Lines,
 }
 
@@ -62,10 +70,24 @@ pub enum Piece<'a> {
         /// The item without white space around it.
         bytes: &'a [u8],
     },
+    /// A text that is not JSON. It may hold several items, of which none could be told apart.
+    #[expect(missing_docs, reason = "the same as of an item")]
+    Broken { index: u64, offset: u64, bytes: &'a [u8] },
     /// An item beyond the limit. It was skipped without being held.
     #[expect(missing_docs, reason = "the same as of an item, and its length in bytes")]
     TooLarge { index: u64, offset: u64, length: u64 },
 }
+
+/// Takes the pieces of a payload. It refuses a [`Piece::Item`] that is not JSON. Then the splitter
+/// passes on what it can tell apart in its bytes, and as [`Piece::Broken`] what it cannot. It asks
+/// about no other piece.
+pub trait Sink: FnMut(Piece<'_>) -> Result<(), NotJson> {}
+
+impl<F: FnMut(Piece<'_>) -> Result<(), NotJson>> Sink for F {}
+
+/// The item is not JSON.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct NotJson;
 
 /// Why no further item can be found.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
@@ -125,7 +147,7 @@ impl Splitter {
     /// A splitter for one payload whose items have at most `item_limit` bytes each.
     #[must_use]
     pub fn new(format: Format, item_limit: usize) -> Self {
-        let open = OpenItem::new(item_limit);
+        let open = OpenItem::new(format, item_limit);
         let inner = match format {
             Format::Array => Inner::Array(ArraySplitter::new(open)),
             Format::Lines => Inner::Lines(LineSplitter::new(open)),
@@ -138,7 +160,7 @@ impl Splitter {
     /// # Errors
     /// If the payload cannot be split any further; then every later call fails alike. Items that
     /// were passed on before stay valid, but the payload is not.
-    pub fn feed(&mut self, window: &[u8], sink: &mut impl FnMut(Piece<'_>)) -> Result<(), PayloadError> {
+    pub fn feed(&mut self, window: &[u8], sink: &mut impl Sink) -> Result<(), PayloadError> {
         self.check()?;
         let rest = self.after_mark(window, sink)?;
         self.feed_inner(rest, sink)
@@ -148,7 +170,7 @@ impl Splitter {
     ///
     /// # Errors
     /// If it breaks off, or held nothing.
-    pub fn finish(mut self, sink: &mut impl FnMut(Piece<'_>)) -> Result<(), PayloadError> {
+    pub fn finish(mut self, sink: &mut impl Sink) -> Result<(), PayloadError> {
         self.check()?;
         if let Mark::Seen(seen) = self.mark
             && seen < BYTE_ORDER_MARK.len()
@@ -159,7 +181,7 @@ impl Splitter {
         }
         let at = self.consumed;
         match self.inner {
-            Inner::Array(array) => array.finish(at),
+            Inner::Array(array) => array.finish(at, sink),
             Inner::Lines(lines) => lines.finish(at, sink),
         }
     }
@@ -169,11 +191,7 @@ impl Splitter {
     }
 
     /// The window without a byte order mark at the payload's start.
-    fn after_mark<'w>(
-        &mut self,
-        window: &'w [u8],
-        sink: &mut impl FnMut(Piece<'_>),
-    ) -> Result<&'w [u8], PayloadError> {
+    fn after_mark<'w>(&mut self, window: &'w [u8], sink: &mut impl Sink) -> Result<&'w [u8], PayloadError> {
         let Mark::Seen(seen) = self.mark else { return Ok(window) };
         let expected = BYTE_ORDER_MARK.get(seen..).unwrap_or_default();
         let same = expected.iter().zip(window).take_while(|(mark, byte)| mark == byte).count();
@@ -192,7 +210,7 @@ impl Splitter {
         Ok(window)
     }
 
-    fn feed_inner(&mut self, window: &[u8], sink: &mut impl FnMut(Piece<'_>)) -> Result<(), PayloadError> {
+    fn feed_inner(&mut self, window: &[u8], sink: &mut impl Sink) -> Result<(), PayloadError> {
         let start = self.consumed;
         let result = match &mut self.inner {
             Inner::Array(array) => array.feed(start, window, sink),

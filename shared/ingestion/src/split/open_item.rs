@@ -1,9 +1,11 @@
-use super::{Piece, is_white, length};
+use super::apart::{Part, PartState, is_outside_brackets, parts};
+use super::{Format, Piece, Sink, is_white, length};
 
 /// The item that is being read: its bytes from earlier windows, or only its length once it is
 /// beyond the limit.
 #[derive(Debug)]
 pub(super) struct OpenItem {
+    format: Format,
     limit: usize,
     index: u64,
     offset: u64,
@@ -13,8 +15,8 @@ pub(super) struct OpenItem {
 }
 
 impl OpenItem {
-    pub(super) const fn new(limit: usize) -> Self {
-        Self { limit, index: 0, offset: 0, held: Vec::new(), skipped: None }
+    pub(super) const fn new(format: Format, limit: usize) -> Self {
+        Self { format, limit, index: 0, offset: 0, held: Vec::new(), skipped: None }
     }
 
     pub(super) const fn begin(&mut self, offset: u64) {
@@ -35,11 +37,16 @@ impl OpenItem {
         self.held.capacity()
     }
 
-    /// Keeps the end of a window that belongs to the item.
+    /// How many bytes of its next ones it can hold; `None` if it is beyond the limit already.
+    pub(super) const fn room(&self) -> Option<usize> {
+        if self.skipped.is_some() { None } else { Some(self.limit.saturating_sub(self.held.len())) }
+    }
+
+    /// Keeps the end of a window that belongs to the item. What does not fit is not held.
     pub(super) fn extend(&mut self, part: &[u8]) {
         if let Some(skipped) = &mut self.skipped {
             *skipped = skipped.saturating_add(length(part));
-        } else if self.held.len().saturating_add(part.len()) > self.limit {
+        } else if self.room().is_some_and(|room| part.len() > room) {
             self.skipped = Some(length(&self.held).saturating_add(length(part)));
             self.held.clear();
         } else {
@@ -47,21 +54,108 @@ impl OpenItem {
         }
     }
 
-    /// Passes the item on; `part` is its last part. White space at its end counts towards the
-    /// limit, and is then cut off.
-    pub(super) fn end(&mut self, part: &[u8], sink: &mut impl FnMut(Piece<'_>)) {
-        let (index, offset) = (self.index, self.offset);
+    /// Looks for other items in the first bytes of an item beyond the limit: those that are held,
+    /// and `part` up to the limit. If there are any, passes on all parts but the last one, and
+    /// returns that one's place and bytes. It may continue behind the limit.
+    pub(super) fn told_apart(&mut self, part: &[u8], sink: &mut impl Sink) -> Option<(u64, Vec<u8>)> {
+        let mut text = std::mem::take(&mut self.held);
+        let held = text.len();
+        text.extend_from_slice(part);
+        let parts = parts(&text, self.format);
+        let Some((last, before)) = parts.split_last().filter(|(_, before)| !before.is_empty()) else {
+            text.truncate(held);
+            self.held = text;
+            return None;
+        };
+        let offset = self.offset;
+        self.pass(offset, &text, before, sink);
+        Some(last.of(offset, &text))
+    }
+
+    /// Holds a part that was told apart as the item's beginning.
+    pub(super) fn hold(&mut self, offset: u64, bytes: Vec<u8>) {
+        self.offset = offset;
+        self.held = bytes;
+    }
+
+    /// Passes the item on; `part` is its last part. White space at its end counts towards the limit,
+    /// and is then cut off. An item of an array that is not JSON may have been ended too early, and
+    /// then its last part is returned, which continues.
+    pub(super) fn end(&mut self, part: &[u8], sink: &mut impl Sink) -> Option<(u64, Vec<u8>)> {
         if self.is_empty() && part.len() <= self.limit {
-            sink(Piece::Item { index, offset, bytes: without_white_end(part) });
-        } else {
-            self.extend(part);
-            match self.skipped.take() {
-                Some(length) => sink(Piece::TooLarge { index, offset, length }),
-                None => sink(Piece::Item { index, offset, bytes: without_white_end(&self.held) }),
-            }
-            self.held.clear();
+            return self.item(without_white_end(part), sink);
         }
-        self.index = self.index.saturating_add(1);
+        self.extend(part);
+        let mut held = std::mem::take(&mut self.held);
+        let continues = match self.skipped.take() {
+            Some(length) => {
+                let _ = sink(Piece::TooLarge { index: self.index, offset: self.offset, length });
+                self.index = self.index.saturating_add(1);
+                None
+            }
+            None => self.item(without_white_end(&held), sink),
+        };
+        held.clear();
+        self.held = held;
+        continues
+    }
+
+    /// Ends the payload's array within an item that is not JSON, so that its end was not found: the
+    /// payload's last bracket is the array's if it is outside the item's brackets. False if the
+    /// payload breaks off instead.
+    pub(super) fn end_with_array(mut self, sink: &mut impl Sink) -> bool {
+        let held = std::mem::take(&mut self.held);
+        let Some(text) = without_white_end(&held).strip_suffix(b"]").map(without_white_end) else {
+            return false;
+        };
+        let parts = parts(text, self.format);
+        let is_whole = parts.last().is_some_and(|last| {
+            let text = text.get(last.place.clone()).unwrap_or_default();
+            last.state != PartState::Unfinished && text.ends_with(b"}") && is_outside_brackets(text)
+        });
+        if is_whole {
+            self.pass(self.offset, text, &parts, sink);
+        }
+        is_whole
+    }
+
+    /// Passes an item on, or its parts if it is not JSON.
+    fn item(&mut self, bytes: &[u8], sink: &mut impl Sink) -> Option<(u64, Vec<u8>)> {
+        let offset = self.offset;
+        if sink(Piece::Item { index: self.index, offset, bytes }).is_ok() {
+            self.index = self.index.saturating_add(1);
+            return None;
+        }
+        let parts = parts(bytes, self.format);
+        match parts.split_last() {
+            Some((last, before))
+                if self.format == Format::Array
+                    && last.state == PartState::Unfinished
+                    && !before.is_empty() =>
+            {
+                self.pass(offset, bytes, before, sink);
+                Some(last.of(offset, bytes))
+            }
+            _ => {
+                self.pass(offset, bytes, &parts, sink);
+                None
+            }
+        }
+    }
+
+    fn pass(&mut self, offset: u64, text: &[u8], parts: &[Part], sink: &mut impl Sink) {
+        for part in parts {
+            let index = self.index;
+            let offset = part.offset(offset);
+            let bytes = text.get(part.place.clone()).unwrap_or_default();
+            // A sound part that is all of the text is the item that was refused.
+            let is_new = part.state == PartState::Sound && bytes.len() < text.len();
+            let is_taken = is_new && sink(Piece::Item { index, offset, bytes }).is_ok();
+            if !is_taken {
+                let _ = sink(Piece::Broken { index, offset, bytes });
+            }
+            self.index = self.index.saturating_add(1);
+        }
     }
 }
 

@@ -108,6 +108,7 @@ pub(crate) fn batch() -> NewBatch {
         received_at: "2026-11-21T10:00:00Z".parse().unwrap(),
         checksum: None,
         trace_id: "trace-1".to_owned(),
+        partial: ingestion::product::PartialPolicy::Warn,
         source: None,
     };
     let payload_uri = format!("s3://payloads/{}", metadata.key());

@@ -72,6 +72,7 @@ impl Load {
             received_at: at(received_at),
             checksum: None,
             trace_id: "trace".to_owned(),
+            partial: ingestion::product::PartialPolicy::Warn,
             source: None,
         };
         let payload_uri = format!("s3://payloads/{}", metadata.key());
@@ -147,7 +148,7 @@ impl Load {
 
     pub(crate) fn seal(&self) -> Seal {
         let count = |errors: usize| u64::try_from(errors).unwrap();
-        let unreadable = self.errors.iter().filter(|error| error.key.complete().is_none());
+        let unreadable = self.errors.iter().filter(|error| error.settled_key().is_none());
         let chunks = self.chunks.iter().map(|chunk| SealedChunk {
             index: chunk.index(),
             uri: format!("s3://payloads/{}", chunk_key(self.id(), Generation::FIRST, chunk.index())),

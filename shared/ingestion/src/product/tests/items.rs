@@ -23,6 +23,60 @@ fn failure(item: &[u8]) -> (ItemErrorCode, Option<String>) {
 }
 
 #[test]
+fn a_fault_of_the_syntax_is_found_at_its_byte_whatever_the_layout() {
+    for item in [with(r#""PRICE": 5,}"#), with("\n  \"PRICE\": 5,\n\n }"), with("\"PRICE\":5,\r\n}\n")] {
+        let error = parse(item.as_bytes()).unwrap_err();
+        assert_eq!(error.code, ItemErrorCode::MalformedJson);
+        let place = item.find('}').unwrap();
+        assert!(error.detail.ends_with(&format!(" at byte {place} of the item")), "{item}: {}", error.detail);
+        assert!(!error.detail.contains("line"), "{}", error.detail);
+    }
+}
+
+#[test]
+fn a_name_that_is_given_twice_is_named_itself() {
+    let long = "x".repeat(500);
+    for (members, field, name) in [
+        (r#""ATTRS":1,"ATTRS":2"#.to_owned(), "ATTRS", "it is given"),
+        (r#""ATTRS":{"cor":1,"cor":2}"#.to_owned(), "ATTRS", "its member cor is given"),
+        (r#""ATTRS":[{"a":{"b":1,"b":2}}]"#.to_owned(), "ATTRS", "its member b is given"),
+        (format!(r#""ATTRS":{{"{long}":1,"{long}":2}}"#), "ATTRS", &long[..100]),
+    ] {
+        let error = parse(with(&members).as_bytes()).unwrap_err();
+        assert_eq!((error.code, error.field.as_deref()), (ItemErrorCode::FieldInvalid, Some(field)));
+        assert!(error.detail.contains(name) && error.detail.len() < 200, "{}", error.detail);
+    }
+}
+
+#[test]
+fn an_item_that_lacks_members_is_refused_if_the_load_says_so() {
+    let refuse = ItemRules { partial: PartialPolicy::Refuse, ..rules() };
+    let place = ItemPlace { index: 0, offset: 0 };
+    let key = r#""CNPJ":"11222333000181","SHOPID":1,"PRODUCTID":"1""#;
+    let names: Vec<&str> =
+        known_members().filter(|name| !["CNPJ", "SHOPID", "PRODUCTID"].contains(name)).collect();
+    let item = |names: &[&str]| {
+        let members: String = names.iter().map(|name| format!(r#","{name}":null"#)).collect();
+        format!("{{{key}{members}}}")
+    };
+    assert!(refuse.parse(place, item(&names).as_bytes()).is_ok());
+    for (lacking, name) in names.iter().enumerate() {
+        let mut others = names.clone();
+        others.remove(lacking);
+        let item = item(&others);
+        let error = refuse.parse(place, item.as_bytes()).unwrap_err();
+        assert_eq!((error.code, error.field.as_deref()), (ItemErrorCode::FieldRequired, Some(*name)));
+        assert!(error.settled_key().is_some() && error.detail.contains(name), "{error}");
+        assert!(rules().parse(place, item.as_bytes()).is_ok());
+    }
+    let none = refuse.parse(place, item(&[]).as_bytes()).unwrap_err();
+    assert!(names.iter().all(|name| none.detail.contains(name)), "{none}");
+    // Another fault of the item comes first.
+    let wrong = format!(r#"{{{key},"PRICE":"x"}}"#);
+    assert_eq!(refuse.parse(place, wrong.as_bytes()).unwrap_err().code, ItemErrorCode::FieldInvalid);
+}
+
+#[test]
 fn an_item_of_the_source_is_read_whole() {
     let item = with(
         r#""TITLE":"Água oxigenada 10 vol.","DESCRIPTION":null,"EAN":7891234567895,"BRAND":"Farmax","NCM":"28470000",
@@ -196,8 +250,13 @@ fn an_error_carries_the_key_as_far_as_it_could_be_read() {
     let key = |item: &str| parse(item.as_bytes()).unwrap_err().key;
     let whole = key(&with(r#""PRICE":"x""#)).complete().unwrap();
     assert_eq!(whole, parse(format!("{{{KEY}}}").as_bytes()).unwrap().key);
-    // Broken off after the key: it still counts as present.
-    assert_eq!(key(&with(r#""PRICE":"#)).complete(), Some(whole));
+    // Broken off after the key: it is named, and settles nothing.
+    let broken = with(r#""PRICE":"#);
+    let error = parse(broken.as_bytes()).unwrap_err();
+    assert_eq!((error.key.complete().as_ref(), error.settled_key()), (Some(&whole), None));
+    let reported = rules().broken(ItemPlace { index: 17, offset: 10_993 }, broken.as_bytes());
+    assert_eq!((reported.key, reported.code), (error.key, error.code));
+    assert!(reported.detail.starts_with(&*error.detail) && reported.detail.contains("further products"));
     let part = key(r#"{"CNPJ":"1","SHOPID":"5","PRODUCTID":9}"#);
     assert_eq!(part, PartialKey { cnpj: None, shop_id: Some(5), product_id: Some("9".to_owned()) });
     assert_eq!(part.complete(), None);

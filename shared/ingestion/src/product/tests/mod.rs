@@ -7,7 +7,11 @@ use jiff::tz::{Offset, TimeZone};
 use super::*;
 
 fn rules() -> ItemRules {
-    ItemRules { zone: TimeZone::fixed(Offset::constant(-3)), cnpjs: CnpjAccess::Any }
+    ItemRules {
+        zone: TimeZone::fixed(Offset::constant(-3)),
+        cnpjs: CnpjAccess::Any,
+        partial: PartialPolicy::Warn,
+    }
 }
 
 fn parse(item: &[u8]) -> Result<Product<'_>, ItemError> {

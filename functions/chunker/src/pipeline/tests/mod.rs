@@ -1,3 +1,5 @@
+mod mistakes;
+
 use std::collections::{BTreeMap, VecDeque};
 use std::io::Write as _;
 use std::sync::{Arc, Mutex};
@@ -6,7 +8,7 @@ use flate2::Compression;
 use flate2::write::GzEncoder;
 use ingestion::chunk::{Generation, Plan, decode};
 use ingestion::generate::{Catalogue, Layout};
-use ingestion::product::{BatchStamp, CnpjAccess, ItemErrorCode, ItemRules};
+use ingestion::product::{BatchStamp, CnpjAccess, ItemErrorCode, ItemRules, PartialPolicy};
 use ingestion::split::{Format, ITEM_LIMIT};
 use jiff::Timestamp;
 use jiff::tz::TimeZone;
@@ -62,7 +64,7 @@ impl Output for Kept {
 fn spec(format: Format) -> CutSpec {
     CutSpec {
         format,
-        rules: ItemRules { zone: TimeZone::UTC, cnpjs: CnpjAccess::Any },
+        rules: ItemRules { zone: TimeZone::UTC, cnpjs: CnpjAccess::Any, partial: PartialPolicy::Warn },
         plan: Plan::default(),
         batch: BatchStamp::new(Timestamp::from_second(1_800_000_000).unwrap(), uuid::Uuid::from_u128(7)),
         generation: Generation::FIRST,
@@ -257,7 +259,7 @@ fn broken_lines_and_wrong_bytes_are_errors_of_their_item() {
     let payload = format!("{half}\n{ITEM}\n]\n{ITEM}{ITEM}\n{ITEM}");
     let found: Vec<_> =
         errors(Format::Lines, payload.as_bytes()).iter().map(|error| (error.0, error.2)).collect();
-    assert_eq!(found, [(0, MalformedJson), (2, MalformedJson), (3, MalformedJson)]);
+    assert_eq!(found, [(0, MalformedJson), (2, MalformedJson)]);
     // Invalid UTF-8, and a NUL as it is.
     for byte in [0xff, 0xc3, 0x00] {
         let mut item = ITEM.as_bytes().to_vec();

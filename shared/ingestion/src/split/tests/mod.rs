@@ -1,3 +1,5 @@
+mod mistakes;
+
 use proptest::prelude::*;
 use serde_json::value::RawValue;
 
@@ -6,6 +8,7 @@ use super::*;
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum Found {
     Item(u64, u64, Vec<u8>),
+    Broken(u64, u64, Vec<u8>),
     TooLarge(u64, u64, u64),
 }
 
@@ -13,23 +16,48 @@ impl From<Piece<'_>> for Found {
     fn from(piece: Piece<'_>) -> Self {
         match piece {
             Piece::Item { index, offset, bytes } => Self::Item(index, offset, bytes.to_vec()),
+            Piece::Broken { index, offset, bytes } => Self::Broken(index, offset, bytes.to_vec()),
             Piece::TooLarge { index, offset, length } => Self::TooLarge(index, offset, length),
         }
     }
 }
 
-fn split(format: Format, limit: usize, windows: &[&[u8]]) -> (Vec<Found>, Result<(), PayloadError>) {
+type Outcome = (Vec<Found>, Result<(), PayloadError>);
+
+/// Takes every item, JSON or not.
+fn split(format: Format, limit: usize, windows: &[&[u8]]) -> Outcome {
     let mut found = Vec::new();
-    let mut splitter = Splitter::new(format, limit);
-    let mut sink = |piece: Piece<'_>| found.push(Found::from(piece));
-    let fed = windows.iter().try_for_each(|window| splitter.feed(window, &mut sink));
-    let result = fed.and_then(|()| splitter.finish(&mut sink));
+    let result = feed(format, limit, windows, &mut |piece: Piece<'_>| {
+        found.push(Found::from(piece));
+        Ok(())
+    });
     (found, result)
 }
 
+/// Takes the items that are JSON, as the chunker does.
+fn split_json(format: Format, limit: usize, windows: &[&[u8]]) -> Outcome {
+    let mut found = Vec::new();
+    let result = feed(format, limit, windows, &mut |piece: Piece<'_>| {
+        if let Piece::Item { bytes, .. } = piece {
+            serde_json::from_slice::<&RawValue>(bytes).map_err(|_| NotJson)?;
+        }
+        found.push(Found::from(piece));
+        Ok(())
+    });
+    (found, result)
+}
+
+fn feed(format: Format, limit: usize, windows: &[&[u8]], sink: &mut impl Sink) -> Result<(), PayloadError> {
+    let mut splitter = Splitter::new(format, limit);
+    windows.iter().try_for_each(|window| splitter.feed(window, sink))?;
+    splitter.finish(sink)
+}
+
+type Split = fn(Format, usize, &[&[u8]]) -> Outcome;
+
 /// Splits at once and by windows of every size up to three of the scanner's blocks, beyond which
 /// nothing new happens; it must make no difference.
-fn split_every_way(format: Format, limit: usize, payload: &[u8]) -> (Vec<Found>, Result<(), PayloadError>) {
+fn every_way(split: Split, format: Format, limit: usize, payload: &[u8]) -> Outcome {
     let at_once = split(format, limit, &[payload]);
     for size in 1..=payload.len().min(200) {
         let windows: Vec<&[u8]> = payload.chunks(size).collect();
@@ -38,11 +66,16 @@ fn split_every_way(format: Format, limit: usize, payload: &[u8]) -> (Vec<Found>,
     at_once
 }
 
+fn split_every_way(format: Format, limit: usize, payload: &[u8]) -> Outcome {
+    every_way(split, format, limit, payload)
+}
+
 fn texts(found: &[Found]) -> Vec<String> {
     found
         .iter()
         .map(|found| match found {
             Found::Item(_, _, bytes) => String::from_utf8_lossy(bytes).into_owned(),
+            Found::Broken(_, _, bytes) => format!("broken: {}", String::from_utf8_lossy(bytes)),
             Found::TooLarge(_, _, length) => format!("too large: {length}"),
         })
         .collect()
@@ -172,7 +205,7 @@ fn the_limit_is_exact_at_every_window_size() {
 #[test]
 fn a_failed_splitter_stays_failed() {
     let mut splitter = Splitter::new(Format::Array, 10);
-    let mut sink = |piece: Piece<'_>| panic!("{piece:?}");
+    let mut sink = |piece: Piece<'_>| -> Result<(), NotJson> { panic!("{piece:?}") };
     let first = splitter.feed(b"{", &mut sink);
     assert!(first.is_err());
     assert_eq!(splitter.feed(b"[{}]", &mut sink), first);
@@ -183,7 +216,10 @@ fn a_failed_splitter_stays_failed() {
 fn what_is_held_is_bounded_by_the_limit() {
     let mut splitter = Splitter::new(Format::Array, 4096);
     let mut pieces = Vec::new();
-    let mut sink = |piece: Piece<'_>| pieces.push(Found::from(piece));
+    let mut sink = |piece: Piece<'_>| {
+        pieces.push(Found::from(piece));
+        Ok(())
+    };
     splitter.feed(b"[\"", &mut sink).unwrap();
     for _ in 0..4096 {
         splitter.feed(&[b'x'; 1024], &mut sink).unwrap();
@@ -259,8 +295,10 @@ proptest! {
     #[test]
     fn hostile_bytes_end_the_same_at_every_window_size(payload in hostile(), limit in 0_usize..30) {
         for format in [Format::Array, Format::Lines] {
-            let (found, _) = split_every_way(format, limit, &payload);
-            prop_assert!(found.len() <= payload.len());
+            for split in [split as Split, split_json] {
+                let (found, _) = every_way(split, format, limit, &payload);
+                prop_assert!(found.len() <= payload.len());
+            }
         }
     }
 
@@ -277,7 +315,7 @@ proptest! {
             // whole.
             let items_valid = found.iter().all(|found| match found {
                 Found::Item(_, _, bytes) => serde_json::from_slice::<&RawValue>(bytes).is_ok(),
-                Found::TooLarge(..) => false,
+                Found::Broken(..) | Found::TooLarge(..) => false,
             });
             let unmarked = payload.strip_prefix(&BYTE_ORDER_MARK).unwrap_or(&payload);
             prop_assert_eq!(serde_json::from_slice::<Vec<&RawValue>>(unmarked).is_ok(), items_valid);

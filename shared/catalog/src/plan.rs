@@ -1,0 +1,45 @@
+//! The plan that a batch's first run pins.
+
+use ingestion::chunk::{Generation, Plan};
+use tokio_postgres::Row;
+
+use crate::batch::LockedBatch;
+use crate::connection::Session;
+use crate::error::DatabaseError;
+
+const PIN: &str = "UPDATE batches SET planner = $2, chunk_items = $3, generation = $4 WHERE batch_id = $1";
+/// The items of an older planner may have other indexes.
+pub(crate) const FORGET_ERRORS: &str = "DELETE FROM batch_item_errors WHERE batch_id = $1";
+
+/// Pins `plan` for a batch that is about to be cut, unless a plan is pinned already. A batch whose
+/// planner is an older one begins again in its next generation.
+pub(crate) async fn pin(
+    session: &mut Session<'_>,
+    batch: &LockedBatch,
+    plan: Plan,
+) -> Result<(Plan, Generation), DatabaseError> {
+    let generation = match batch.plan {
+        Some(pinned) if pinned.planner.is_current() => return Ok((pinned, batch.generation)),
+        Some(_) => {
+            session.execute(FORGET_ERRORS, &[&batch.batch_id]).await?;
+            batch.generation.next()
+        }
+        None => batch.generation,
+    };
+    let planner = i16::try_from(u16::from(plan.planner))?;
+    let items = i16::try_from(u16::from(plan.items))?;
+    let number = i32::try_from(generation.number())?;
+    session.execute(PIN, &[&batch.batch_id, &planner, &items, &number]).await?;
+    Ok((plan, generation))
+}
+
+/// Reads a batch's plan from its row.
+pub(crate) fn plan(row: &Row) -> Result<Option<Plan>, DatabaseError> {
+    let (planner, items): (Option<i16>, Option<i16>) = (row.try_get("planner")?, row.try_get("chunk_items")?);
+    let (Some(planner), Some(items)) = (planner, items) else { return Ok(None) };
+    let unknown = |_| DatabaseError::Unreadable("the batch's plan");
+    Ok(Some(Plan {
+        planner: u16::try_from(planner)?.try_into().map_err(unknown)?,
+        items: u16::try_from(items)?.try_into().map_err(unknown)?,
+    }))
+}

@@ -1,0 +1,185 @@
+//! Tells the items of a text apart that is not JSON as a whole: an item with a stray quotation mark
+//! and its neighbours, objects of one line, lines that end with a carriage return.
+//!
+//! A part begins where an object can only be an item: behind another object or a comma, or first
+//! on its line, and outside brackets. In JSON, an object behind a comma or another object is always
+//! in an array. A part is sound if it is JSON and another part, or the end, follows it. Otherwise
+//! nobody knows what belongs to it: the part is broken, up to where the next one begins.
+
+use std::ops::Range;
+
+use serde::de::IgnoredAny;
+
+use super::{Format, is_white};
+
+/// How often a text may be read. Without this bound, parts that are all broken by one far mistake
+/// would each be read up to it.
+const READINGS: usize = 8;
+
+/// One part of a text.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Part {
+    pub(super) place: Range<usize>,
+    pub(super) state: PartState,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum PartState {
+    /// It is JSON, but for its encoding; or it was not read any more.
+    Sound,
+    /// It is not JSON.
+    Broken,
+    /// It is JSON so far, and the text ends within it.
+    Unfinished,
+}
+
+impl Part {
+    /// Its place in the payload, of a text that begins at `offset`.
+    pub(super) fn offset(&self, offset: u64) -> u64 {
+        offset.saturating_add(u64::try_from(self.place.start).unwrap_or(u64::MAX))
+    }
+
+    /// Its place in the payload, and all that follows it in its text.
+    pub(super) fn of(&self, offset: u64, text: &[u8]) -> (u64, Vec<u8>) {
+        (self.offset(offset), text.get(self.place.start..).unwrap_or_default().to_vec())
+    }
+}
+
+/// The parts of a text in their order; at least one, and none is empty unless the text is.
+pub(super) fn parts(text: &[u8], format: Format) -> Vec<Part> {
+    let Some(mut start) = text.iter().position(|byte| !is_separator(*byte)) else {
+        return vec![Part { place: 0..text.len(), state: PartState::Broken }];
+    };
+    let mut parts = Vec::new();
+    let mut unread = text.len().saturating_mul(READINGS);
+    while start < text.len() {
+        let rest = text.get(start..).unwrap_or_default();
+        let (next, state) = match read(rest, unread) {
+            Read::Not => (None, PartState::Sound),
+            Read::Complete(end) => {
+                unread = unread.saturating_sub(end);
+                match behind(rest, end, format) {
+                    Behind::Item(next) => (Some((next, end)), PartState::Sound),
+                    Behind::End => (Some((rest.len(), end)), PartState::Sound),
+                    Behind::Other => (None, PartState::Broken),
+                }
+            }
+            Read::Unfinished => {
+                unread = unread.saturating_sub(rest.len());
+                (Some((rest.len(), without_end(rest, rest.len()))), PartState::Unfinished)
+            }
+            Read::Broken(seen) => {
+                unread = unread.saturating_sub(seen);
+                (None, PartState::Broken)
+            }
+        };
+        let (next, end) = next.unwrap_or_else(|| {
+            let next = next_item(rest, format).unwrap_or(rest.len());
+            (next, without_end(rest, next))
+        });
+        parts.push(Part { place: start..start.saturating_add(end), state });
+        start = start.saturating_add(next);
+    }
+    parts
+}
+
+/// Whether the brackets of a text balance, strings or not.
+pub(super) fn is_outside_brackets(text: &[u8]) -> bool {
+    text.iter().fold(0, |depth, byte| depth_behind(depth, *byte)) == 0
+}
+
+enum Read {
+    Not,
+    /// Its first value has this many bytes.
+    Complete(usize),
+    Unfinished,
+    /// Not JSON, as this many bytes show.
+    Broken(usize),
+}
+
+/// Reads a text's first value, unless its neighbours were read too often.
+fn read(text: &[u8], unread: usize) -> Read {
+    if unread == 0 {
+        return Read::Not;
+    }
+    let mut values = serde_json::Deserializer::from_slice(text).into_iter::<IgnoredAny>();
+    match values.next() {
+        Some(Ok(_)) => Read::Complete(values.byte_offset()),
+        Some(Err(error)) if !error.is_eof() => Read::Broken(error_place(text, &error)),
+        Some(Err(_)) | None => Read::Unfinished,
+    }
+}
+
+/// How many bytes of a text its reader took up to an error, the one at fault included.
+pub(crate) fn error_place(text: &[u8], error: &serde_json::Error) -> usize {
+    let lines = error.line().saturating_sub(1);
+    let line = memchr::memchr_iter(b'\n', text).take(lines).last().map_or(0, |feed| feed + 1);
+    line.saturating_add(error.column())
+}
+
+enum Behind {
+    /// An item begins there.
+    Item(usize),
+    End,
+    Other,
+}
+
+/// What follows a value, behind white space and commas.
+fn behind(text: &[u8], end: usize, format: Format) -> Behind {
+    let after = text.get(end..).unwrap_or_default();
+    let Some(gap) = after.iter().position(|byte| !is_separator(*byte)) else { return Behind::End };
+    let between = after.get(..gap).unwrap_or_default();
+    let is_item = after.get(gap) == Some(&b'{') || (format == Format::Lines && between.contains(&b'\r'));
+    if is_item { Behind::Item(end.saturating_add(gap)) } else { Behind::Other }
+}
+
+/// Where the next object begins that can only be an item, behind the first byte.
+fn next_item(text: &[u8], format: Format) -> Option<usize> {
+    let mut depth = 0;
+    let (mut before, mut is_first_on_line) = (None, false);
+    for (at, byte) in text.iter().copied().enumerate() {
+        if is_white(byte) {
+            is_first_on_line |= matches!(byte, b'\r' | b'\n');
+            continue;
+        }
+        let is_behind_an_item = matches!(before, Some(b'}' | b','));
+        let begins = match byte {
+            b'{' if names_a_member(text, at) => {
+                is_behind_an_item || (is_first_on_line && !matches!(before, None | Some(b':' | b'[')))
+            }
+            b',' => false,
+            // Whatever follows a line that ends with a carriage return.
+            _ => format == Format::Lines && is_first_on_line && is_behind_an_item,
+        };
+        if depth == 0 && begins {
+            return Some(at);
+        }
+        depth = depth_behind(depth, byte);
+        (before, is_first_on_line) = (Some(byte), false);
+    }
+    None
+}
+
+/// Whether the object that begins there has a member.
+fn names_a_member(text: &[u8], at: usize) -> bool {
+    let inner = text.get(at.saturating_add(1)..).unwrap_or_default();
+    inner.iter().find(|byte| !is_white(**byte)) == Some(&b'"')
+}
+
+const fn depth_behind(depth: u64, byte: u8) -> u64 {
+    match byte {
+        b'[' => depth.saturating_add(1),
+        b']' => depth.saturating_sub(1),
+        _ => depth,
+    }
+}
+
+/// Where the text up to `end` ends without separators.
+fn without_end(text: &[u8], end: usize) -> usize {
+    let text = text.get(..end).unwrap_or(text);
+    text.iter().rposition(|byte| !is_separator(*byte)).map_or(0, |last| last + 1)
+}
+
+const fn is_separator(byte: u8) -> bool {
+    is_white(byte) || byte == b','
+}
