@@ -2,7 +2,8 @@
 
 import re
 
-from cloudformation import ROOT, deploy
+from cloudformation import ROOT, deploy, source
+from scenarios import EVENTS, EXISTING_DATABASE, MSK, NEW_DATABASE, SCENARIOS
 
 DEPLOY = (ROOT / "docs/deploy.md").read_text()
 
@@ -34,3 +35,35 @@ def test_a_vpc_is_said_to_need_what_private_names_need():
     endpoints = deploy(sample("A new one")).of("AWS::EC2::VPCEndpoint").values()
     assert any(endpoint["Properties"].get("PrivateDnsEnabled") for endpoint in endpoints)
     assert "--enable-dns-hostnames" in section("Its network")
+
+
+def alarms(parameters):
+    return len(deploy(parameters).of("AWS::CloudWatch::Alarm"))
+
+
+def test_the_numbers_of_alarms_and_resources_are_those_of_the_template():
+    bus, rollout, drops = {"EventBusArn": EVENTS["EventBusArn"]}, {"Rollout": "Canary10Percent5Minutes"}, {"AcceptDrops": "true"}
+    gateway, ingest = alarms({}), alarms(EXISTING_DATABASE)
+
+    def more(parameters):
+        return alarms({**EXISTING_DATABASE, **parameters}) - ingest
+
+    of_gateway = f"{gateway}, {alarms(rollout) - gateway} with `Rollout`, and {alarms(bus) - gateway} with events"
+    assert more(bus) == alarms(bus) - gateway
+    of_ingest = (
+        f"{ingest - gateway} more, {more(rollout) - alarms(rollout) + gateway} with `Rollout`, {more(drops)} with `AcceptDrops`, {more(MSK)} with Kafka,"
+        f" and {alarms(NEW_DATABASE) - ingest} with a new database"
+    )
+    assert f"| {of_gateway} | {of_ingest} |" in section("Idle, a month")
+    resources = sorted(len(deploy(parameters).resources) for parameters in SCENARIOS.values())
+    assert f"{resources[0]} resources for the gateway to {resources[-1]} with everything" in DEPLOY
+
+
+def test_the_functions_that_share_the_reserved_concurrency_are_counted_right():
+    def reserving(parameters):
+        functions = deploy({**parameters, "PublicReservedConcurrency": "7"}).of("AWS::Lambda::Function").values()
+        return len([function for function in functions if function["Properties"].get("ReservedConcurrentExecutions") == "7"])
+
+    gateway = reserving({})
+    said = f"There are {gateway} such functions, and {reserving(EXISTING_DATABASE) - gateway} more with the ingest."
+    assert said in source()["Parameters"]["PublicReservedConcurrency"]["Description"]
