@@ -12,9 +12,9 @@ use uuid::Uuid;
 
 use crate::products::{Load, batch_id, catalogue, conforms};
 
-const UPLOADS: &str = "/v1/inovafarma/products/uploads";
+pub(crate) const UPLOADS: &str = "/v1/inovafarma/products/uploads";
 
-fn announced(bytes: &[u8]) -> Value {
+pub(crate) fn announced(bytes: &[u8]) -> Value {
     json!({
         "content_type": "application/json",
         "content_encoding": "gzip",
@@ -29,7 +29,7 @@ async fn ask(key: Uuid, body: &Value) -> Answer {
 
 /// Puts bytes as the answer says, with some of the headers changed or, where the value is empty,
 /// left away.
-async fn put(upload: &Value, bytes: Vec<u8>, changed: &[(&str, &str)]) -> (StatusCode, String) {
+pub(crate) async fn put(upload: &Value, bytes: Vec<u8>, changed: &[(&str, &str)]) -> (StatusCode, String) {
     let upload = &upload["upload"];
     let headers = upload["headers"].as_object().unwrap();
     let mut headers: BTreeMap<&str, &str> =
