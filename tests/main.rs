@@ -34,6 +34,7 @@ mod queues;
 mod rabbitmq;
 mod replay;
 mod responses;
+mod rights;
 mod routes;
 mod targets;
 mod template;

@@ -22,8 +22,9 @@ locals {
   }
 }
 
-# An upgrade removes the objects of the release before only after the stack has been updated, because the
-# stack depends on them: an update that fails finds them when it rolls back.
+# An upgrade first adds the objects of its release, then updates the stack, and last removes those of the
+# release before. An update that fails ends the upgrade before that, so its rollback finds the former code.
+# Without create_before_destroy, Terraform removes first.
 resource "aws_s3_object" "release" {
   for_each = local.files
 
@@ -32,6 +33,10 @@ resource "aws_s3_object" "release" {
   source      = "${local.release}/${each.value}"
   source_hash = filemd5("${local.release}/${each.value}")
   kms_key_id  = var.artifact_kms_key_arn
+
+  lifecycle {
+    create_before_destroy = true
+  }
 }
 
 resource "aws_cloudformation_stack" "integrahub" {

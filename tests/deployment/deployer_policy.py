@@ -101,22 +101,47 @@ def actions(kinds):
     return {action for action in every if not any(fnmatchcase(action, pattern) for pattern in NOT_USED)}
 
 
+# What holds code, data or messages, by the name that CloudFormation gives it, which begins with the
+# stack's. The last bucket is SAM CLI's. Mappings have no names; their functions have.
+NAMED = {
+    "dynamodb": ["arn:aws:dynamodb:*:*:table/*integrahub*"],
+    "lambda": ["arn:aws:lambda:*:*:function:*integrahub*", "arn:aws:lambda:*:*:event-source-mapping:*"],
+    "logs": ["arn:aws:logs:*:*:log-group:*integrahub*"],
+    "s3": ["arn:aws:s3:::*integrahub*", "arn:aws:s3:::aws-sam-cli-managed-*"],
+    "sqs": ["arn:aws:sqs:*:*:*integrahub*"],
+}
+# Of these services, what IAM grants for all resources or none, and what is about others.
+WHEREVER = """
+    lambda:CreateEventSourceMapping lambda:ListEventSourceMappings lambda:Get*CodeSigningConfig lambda:*LayerVersion
+    logs:*Delivery logs:*Deliveries logs:*ResourcePolic* logs:DescribeLogGroups
+""".split()
+
+
+def is_named(action):
+    return action.split(":")[0] in NAMED and not any(fnmatchcase(action, pattern) for pattern in WHEREVER)
+
+
 def document(actions):
-    """Roles and policies by their names, which begin with the stack's; all else wherever it is."""
+    """What holds code, data or messages, roles and policies by their names, which begin with the stack's; all else wherever it is."""
     # IAM lists all roles or none.
     iam = {action for action in actions if action.startswith("iam:")} - {"iam:ListRoles"}
     linked, passed = iam & {"iam:CreateServiceLinkedRole"}, iam & {"iam:PassRole"}
-    statements = [{"Sid": "Resources", "Effect": "Allow", "Action": sorted(actions - iam), "Resource": "*"}]
+    named = {action for action in actions if is_named(action)}
+    statements = [{"Sid": "Any", "Effect": "Allow", "Action": sorted(actions - iam - named), "Resource": "*"}]
+    if named:
+        services = {action.split(":")[0] for action in named}
+        resources = [arn for service in sorted(services) for arn in NAMED[service]]
+        statements.append({"Sid": "Named", "Effect": "Allow", "Action": sorted(named), "Resource": resources})
     if iam - linked - passed:
         owned = ["arn:aws:iam::*:role/*integrahub*", "arn:aws:iam::*:policy/*integrahub*"]
-        statements.append({"Sid": "RolesAndPolicies", "Effect": "Allow", "Action": sorted(iam - linked - passed), "Resource": owned})
+        statements.append({"Sid": "Roles", "Effect": "Allow", "Action": sorted(iam - linked - passed), "Resource": owned})
     if passed:
         services = {"StringEquals": {"iam:PassedToService": ["lambda.amazonaws.com", "codedeploy.amazonaws.com"]}}
         pass_on = {"Action": sorted(passed), "Resource": "arn:aws:iam::*:role/*integrahub*", "Condition": services}
-        statements.append({"Sid": "RolesOfFunctions", "Effect": "Allow", **pass_on})
+        statements.append({"Sid": "Pass", "Effect": "Allow", **pass_on})
     if linked:
         own = "arn:aws:iam::*:role/aws-service-role/*"
-        statements.append({"Sid": "RolesOfServices", "Effect": "Allow", "Action": sorted(linked), "Resource": own})
+        statements.append({"Sid": "Linked", "Effect": "Allow", "Action": sorted(linked), "Resource": own})
     return {"Version": "2012-10-17", "Statement": statements}
 
 

@@ -1,12 +1,25 @@
 """The permissions that docs/deploy.md asks for are those of the resources that the template has."""
 
 import json
+from fnmatch import fnmatchcase
 
 import pytest
 from cloudformation import ROOT, deploy
 from deployer_policy import LIMIT, NOT_USED, OTHER_TOOLS, documented, documents, kinds, text
-from scenarios import SCENARIOS
+from scenarios import EVERYTHING, SCENARIOS
 from schemas import permissions
+
+BOUNDARY = "arn:aws:iam::111122223333:policy/integrahub-boundary"
+
+
+def listed(value):
+    return value if isinstance(value, list) else [value]
+
+
+def permitted(action, resource):
+    """Whether any of the policies lets the deployer do that to the resource."""
+    statements = [statement for policy in documents().values() for statement in policy["Statement"]]
+    return any(action in statement["Action"] and any(fnmatchcase(resource, arn) for arn in listed(statement["Resource"])) for statement in statements)
 
 
 @pytest.mark.parametrize("path", ["deploy/deployer-policy.json", "deploy/deployer-options-policy.json", "deploy/operator-policy.json"])
@@ -38,8 +51,6 @@ def test_only_functions_and_rollouts_get_roles():
 
 
 def test_what_is_left_out_exists_in_the_schemas():
-    from fnmatch import fnmatchcase
-
     every = {f"{a.split(':')[0].lower()}:{a.split(':')[1]}" for kind in kinds(SCENARIOS.values()) for a in permissions(kind)}
     for pattern in NOT_USED:
         assert any(fnmatchcase(action, pattern) for action in every), f"{pattern} leaves nothing out"
@@ -48,3 +59,61 @@ def test_what_is_left_out_exists_in_the_schemas():
 def test_the_stack_names_no_role_outside_the_deployer_s_reach():
     for name, role in deploy(SCENARIOS["everything"]).of("AWS::IAM::Role", "AWS::IAM::ManagedPolicy").items():
         assert not {"RoleName", "ManagedPolicyName"} & set(role["Properties"]), name
+
+
+@pytest.mark.parametrize(
+    "action, arn",
+    [
+        ("lambda:UpdateFunctionCode", "arn:aws:lambda:sa-east-1:111122223333:function:{}-ProduceFunction-1"),
+        ("lambda:UpdateFunctionConfiguration", "arn:aws:lambda:sa-east-1:111122223333:function:{}-ProduceFunction-1"),
+        ("lambda:InvokeFunction", "arn:aws:lambda:sa-east-1:111122223333:function:{}-MigrateFunction-1"),
+        ("dynamodb:DeleteTable", "arn:aws:dynamodb:sa-east-1:111122223333:table/{}-AccessTable-1"),
+        ("dynamodb:PutItem", "arn:aws:dynamodb:sa-east-1:111122223333:table/{}-AccessTable-1"),
+        ("sqs:DeleteQueue", "arn:aws:sqs:sa-east-1:111122223333:{}-UnhandledQueue-1"),
+        ("sqs:ReceiveMessage", "arn:aws:sqs:sa-east-1:111122223333:{}-UnhandledQueue-1"),
+        ("logs:DeleteLogGroup", "arn:aws:logs:sa-east-1:111122223333:log-group:/aws/lambda/{}-produce-1:*"),
+        ("s3:GetObject", "arn:aws:s3:::{}-payloadbucket-1/incoming/1"),
+        ("s3:PutBucketPolicy", "arn:aws:s3:::{}-payloadbucket-1"),
+        ("iam:PassRole", "arn:aws:iam::111122223333:role/{}-ProduceRole-1"),
+        ("iam:PutRolePolicy", "arn:aws:iam::111122223333:role/{}-ProduceRole-1"),
+    ],
+)
+def test_code_data_and_messages_are_reached_by_the_stack_s_name_alone(action, arn):
+    for stack in ("integrahub", "integrahub-dev"):
+        assert permitted(action, arn.format(stack)), stack
+    for other in ("payroll", "integra"):
+        assert not permitted(action, arn.format(other)), other
+
+
+def test_what_the_template_names_itself_can_be_reached_with_them():
+    for name, group in deploy(EVERYTHING).of("AWS::Logs::LogGroup").items():
+        arn = f"arn:aws:logs:us-east-1:111122223333:log-group:{group['Properties']['LogGroupName']}:*"
+        assert permitted("logs:CreateLogGroup", arn), name
+    # Where SAM CLI puts code.
+    assert permitted("s3:PutObject", "arn:aws:s3:::aws-sam-cli-managed-default-samclisourcebucket-1/integrahub-dev/1")
+
+
+def denied(action, resource, boundary):
+    """Whether deploy/boundary-policy.json denies that, for a role or a policy with this boundary."""
+    for statement in json.loads((ROOT / "deploy/boundary-policy.json").read_text())["Statement"]:
+        assert statement["Effect"] == "Deny"
+        others = statement.get("Condition", {}).get("StringNotEquals", {}).get("iam:PermissionsBoundary")
+        # Without the key in a request, StringNotEquals holds.
+        if action in listed(statement["Action"]) and fnmatchcase(resource, statement["Resource"]) and (others is None or boundary != others):
+            return True
+    return False
+
+
+def test_a_boundary_that_is_set_is_enforced():
+    role = "arn:aws:iam::111122223333:role/integrahub-ProduceRole-1"
+    for action in ("iam:CreateRole", "iam:PutRolePolicy", "iam:AttachRolePolicy", "iam:PutRolePermissionsBoundary"):
+        assert permitted(action, role)
+        assert not denied(action, role, BOUNDARY), action
+        for boundary in (None, "arn:aws:iam::aws:policy/AdministratorAccess"):
+            assert denied(action, role, boundary), action
+    assert denied("iam:DeleteRolePermissionsBoundary", role, BOUNDARY)
+    for action in ("iam:CreatePolicyVersion", "iam:DeletePolicyVersion", "iam:DeletePolicy"):
+        assert permitted(action, BOUNDARY) and denied(action, BOUNDARY, None), action
+    # Every role of the template takes it.
+    for name, resource in deploy({**EVERYTHING, "PermissionsBoundaryArn": BOUNDARY}).of("AWS::IAM::Role").items():
+        assert resource["Properties"]["PermissionsBoundary"] == BOUNDARY, name

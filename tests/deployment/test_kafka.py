@@ -87,14 +87,19 @@ def test_a_mapping_logs_in_as_the_functions_do(parameters, name, access):
 
 def test_each_role_may_do_what_its_function_does():
     stack = deploy(OVER_MSK)
-    assert attached(stack, "KafkaProduceAccess") == {"Chunker", "Migrate"}
+    assert attached(stack, "KafkaProduceAccess") == {"Chunker"}
+    assert attached(stack, "KafkaTopicsAccess") == {"Migrate"}
     assert attached(stack, "KafkaConsumeAccess") == {"Upsert"}
     assert statements(stack, "KafkaProduceAccess") == {
         ("kafka-cluster:Connect", CLUSTER),
         ("kafka-cluster:WriteDataIdempotently", CLUSTER),
-        ("kafka-cluster:CreateTopic", TOPIC),
         ("kafka-cluster:DescribeTopic", TOPIC),
         ("kafka-cluster:WriteData", TOPIC),
+    }
+    assert statements(stack, "KafkaTopicsAccess") == {
+        ("kafka-cluster:Connect", CLUSTER),
+        ("kafka-cluster:CreateTopic", TOPIC),
+        ("kafka-cluster:DescribeTopic", TOPIC),
     }
     assert statements(stack, "KafkaConsumeAccess") == {
         ("kafka:DescribeCluster", CLUSTER),
@@ -112,6 +117,7 @@ def test_each_role_may_do_what_its_function_does():
 def test_secrets_are_read_by_those_who_log_in_with_them():
     stack = deploy(OVER_OTHERS)
     assert statements(stack, "KafkaProduceAccess") == {("secretsmanager:GetSecretValue", OTHER_SECRET)}
+    assert statements(stack, "KafkaTopicsAccess") == {("secretsmanager:GetSecretValue", OTHER_SECRET)}
     assert statements(stack, "KafkaConsumeAccess") == {("secretsmanager:GetSecretValue", OTHER_SECRET), ("secretsmanager:GetSecretValue", SECRET)}
     scram = statements(deploy({**EXISTING_DATABASE, **MSK_SCRAM}), "KafkaConsumeAccess")
     assert ("kafka:ListScramSecrets", CLUSTER) in scram and ("secretsmanager:GetSecretValue", OTHER_SECRET) in scram
@@ -140,9 +146,8 @@ def test_those_who_publish_events_may_write_to_their_topic_and_to_no_other():
         ("kafka-cluster:DescribeTopic", EVENTS_TOPIC),
         ("kafka-cluster:WriteData", EVENTS_TOPIC),
     }
-    [policy] = stack.properties("MigrateRole")["Policies"]
-    created = [each["Action"] for each in policy["PolicyDocument"]["Statement"] if each.get("Resource") == EVENTS_TOPIC]
-    assert created == [["kafka-cluster:CreateTopic", "kafka-cluster:DescribeTopic"]]
+    created = {action for action, resource in statements(stack, "KafkaTopicsAccess") if resource == EVENTS_TOPIC}
+    assert created == {"kafka-cluster:CreateTopic", "kafka-cluster:DescribeTopic"}
     over_others = deploy(SCENARIOS["events over another Kafka and a bus, in a VPC"])
     assert statements(over_others, "KafkaEventsAccess") == {("secretsmanager:GetSecretValue", OTHER_SECRET)}
     assert "kafka-cluster:CreateTopic" not in json.dumps(over_others.resources)

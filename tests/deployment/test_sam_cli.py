@@ -11,14 +11,12 @@ nothing in its way but what it failed to remove (test_isolation.py shows the res
 import json
 import re
 import subprocess
-import tomllib
 
 import pytest
 from cloudformation import ROOT, source
 from standin import CREDENTIALS, PYTHON, Project, StandIn
 
 STACK = "integrahub-dev"
-OUTPUT = ROOT / ".local/deployment-output"
 QUIET = ("--no-confirm-changeset", "--no-progressbar")
 STORES = ("Table", "Bucket", "Queue", "Logs")
 
@@ -80,22 +78,25 @@ def assert_data(standin, resources):
     assert s3.get_object(Bucket=resources["PayloadBucket"], Key="chunks/1")["Body"].read() == b"1"
 
 
-def test_guided_with_nothing_but_enter_deploys_the_gateway(project, standin):
-    run = project.sam("deploy", "--guided", *QUIET, answers="\n" * 200)
-    OUTPUT.mkdir(parents=True, exist_ok=True)
-    (OUTPUT / "guided.txt").write_text(run.stdout)
+@pytest.mark.parametrize("page", ["README.md", "docs/deploy.md"])
+def test_the_pages_show_one_command_for_a_first_deployment(page):
+    assert first_deployment(page) == ["deploy", "--no-confirm-changeset"]
+
+
+def first_deployment(page):
+    (command,) = re.findall(r"^sam build && sam (deploy[^#\n]*)", (ROOT / page).read_text(), re.MULTILINE)
+    return command.split()
+
+
+def test_the_command_of_the_pages_deploys_the_gateway_and_asks_nothing(project, standin):
+    config = (project.directory / "samconfig.toml").read_text()
+    run = project.sam(*first_deployment("README.md"), "--no-progressbar")
     assert run.returncode == 0, run.stdout + run.stderr
     assert "Successfully created/updated stack - integrahub-dev" in run.stdout
-    assert "has no authentication" not in run.stdout + run.stderr
     assert status(standin) == "CREATE_COMPLETE"
     assert "ChunkerFunction" not in names(standin)
-    # Each parameter is asked for once, and the answers are where the next deployment finds them.
-    config = tomllib.loads((project.directory / "samconfig.toml").read_text())["default"]["deploy"]["parameters"]
-    for parameter in source()["Parameters"]:
-        assert f"Parameter {parameter}" in run.stdout
-        assert f'{parameter}="' in config["parameter_overrides"]
-    # Later deployments show what they would change, and ask.
-    assert config["confirm_changeset"] is True
+    # Parameters keep their one home.
+    assert (project.directory / "samconfig.toml").read_text() == config
 
 
 def test_a_later_deployment_asks_and_takes_enter_for_a_no(project, standin):

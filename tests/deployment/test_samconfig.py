@@ -46,6 +46,16 @@ def test_production_refuses_items_that_would_clear_members():
     assert (given["PartialItems"], source()["Parameters"]["PartialItems"]["Default"]) == ("refuse", "warn")
 
 
+def test_no_environment_reads_the_secrets_of_another_in_the_same_account():
+    configuration = read(CONFIG.read_text())
+    environments = [name for name in configuration if name != "version"]
+    assert len(environments) > 1
+    given = [overrides(configuration[name]["global"]["parameters"]["parameter_overrides"]) for name in environments]
+    prefixes = [parameters.get("SecretNamePrefix", source()["Parameters"]["SecretNamePrefix"]["Default"]) for parameters in given]
+    for number, prefix in enumerate(prefixes):
+        assert not [other for place, other in enumerate(prefixes) if place != number and other.startswith(prefix)], prefixes
+
+
 def test_a_commented_parameter_is_one_of_the_template_too():
     for name, value in re.findall(r'^\s*# "(\w+)=(.*)",$', CONFIG.read_text(), re.MULTILINE):
         assert allowed(name, value), f"{name}={value}"

@@ -2,6 +2,7 @@
 
 import json
 import re
+from fnmatch import fnmatchcase
 
 import pytest
 import yaml
@@ -106,10 +107,46 @@ def test_key_repositories_are_named_with_their_bucket(arn):
     assert all(re.fullmatch(pattern, fine) for fine in ["", "arn:aws:s3:::acme-keys/*", "arn:aws-cn:s3:::acme.keys/mq/key.kdb"])
 
 
-def test_the_key_s_policy_admits_every_service_that_uses_it():
-    policy = json.loads((ROOT / "deploy/key-policy.json").read_text())
-    services = {statement["Principal"].get("Service") for statement in policy["Statement"]}
-    assert {"logs.us-east-1.amazonaws.com", "s3.amazonaws.com", "cloudtrail.amazonaws.com"} <= services
+TRAIL = "arn:aws:cloudtrail:us-east-1:111122223333:trail/integrahub-AuditTrail-1"
+LOG_CONTEXT = {"kms:EncryptionContext:aws:logs:arn": "arn:aws:logs:us-east-1:111122223333:log-group:/aws/lambda/integrahub"}
+TRAIL_CONTEXT = {"kms:EncryptionContext:aws:cloudtrail:arn": TRAIL, "aws:SourceArn": TRAIL}
+
+
+def admits(service, action, context):
+    """Whether deploy/key-policy.json lets a service call with these condition keys, as IAM decides."""
+
+    def holds(operator, key, pattern):
+        assert operator in ("ArnLike", "StringEquals", "StringLike"), operator
+        return key in context and fnmatchcase(context[key], pattern)
+
+    for statement in json.loads((ROOT / "deploy/key-policy.json").read_text())["Statement"]:
+        actions = [statement["Action"]] if isinstance(statement["Action"], str) else statement["Action"]
+        conditions = [(operator, key, value) for operator, keys in statement.get("Condition", {}).items() for key, value in keys.items()]
+        is_meant = statement["Principal"].get("Service") == service and any(fnmatchcase(action, each) for each in actions)
+        if statement["Effect"] == "Allow" and is_meant and all(holds(*condition) for condition in conditions):
+            return True
+    return False
+
+
+@pytest.mark.parametrize(
+    "service, actions, context",
+    [
+        ("logs.us-east-1.amazonaws.com", ["Encrypt", "Decrypt", "ReEncryptFrom", "GenerateDataKey", "DescribeKey"], LOG_CONTEXT),
+        ("s3.amazonaws.com", ["Decrypt", "GenerateDataKey"], {"aws:SourceAccount": "111122223333"}),
+        ("cloudtrail.amazonaws.com", ["GenerateDataKey"], TRAIL_CONTEXT),
+        # CreateTrail asks for these without an encryption context: for Decrypt, because the bucket
+        # has a bucket key.
+        ("cloudtrail.amazonaws.com", ["Decrypt", "DescribeKey"], {"aws:SourceArn": TRAIL}),
+    ],
+)
+def test_the_key_s_policy_admits_every_service_that_uses_it_and_for_this_account_alone(service, actions, context):
+    stack = deploy({**EXISTING_DATABASE, "KmsKeyArn": KEY, "AuditDataEvents": "true"})
+    assert stack.properties("AuditTrail")["KMSKeyId"] == KEY
+    assert stack.properties("AuditBucket")["BucketEncryption"]["ServerSideEncryptionConfiguration"][0]["BucketKeyEnabled"] is True
+    elsewhere = {key: value.replace("111122223333", "444455556666") for key, value in context.items()}
+    for action in actions:
+        assert admits(service, f"kms:{action}", context), action
+        assert not admits(service, f"kms:{action}", elsewhere) and not admits(service, f"kms:{action}", {}), action
 
 
 @pytest.mark.parametrize("parameters", [GATEWAY, EXISTING_DATABASE], ids=["brokers", "database"])

@@ -9,7 +9,7 @@ import pytest
 from cloudformation import ROOT, deploy, packaged, refusals, source, translate, translated
 from scenarios import EVERYTHING, EXISTING_DATABASE, GATEWAY, SCENARIOS
 from test_transitions import BASES, others
-from versions import faults, functions, opposite_of, published, references
+from versions import faults, functions, opposite_of, published, references, versions
 
 PUBLIC = {name for name, r in source()["Resources"].items() for e in r.get("Properties", {}).get("Events", {}).values() if e["Type"] == "HttpApi"}
 SETTINGS = ["GatewaySettings", "IngestSettings"]
@@ -148,16 +148,35 @@ def test_a_setting_is_one_text_whatever_its_neighbours_are():
 
 def test_a_description_fits_with_the_longest_name_of_a_stack():
     stack = deploy(EVERYTHING)
-    for name in PUBLIC:
+    for name in versions(translated()):
         revision = 128 + len("-gateway:1000000")
         assert len(stack.properties(name)["Description"]) + revision <= 256, name
 
 
-def test_a_release_elsewhere_in_the_bucket_is_another_version():
+@cache
+def release():
     spec = importlib.util.spec_from_file_location("release", ROOT / "scripts/release.py")
-    release = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(release)
-    template = translate(release.packaged(copy.deepcopy(source()), "0.1.0"))
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return translate(module.packaged(copy.deepcopy(source()), "0.1.0"))
+
+
+def test_a_release_that_was_rolled_back_can_be_deployed_again():
+    """Its place is a setting, so each attempt has revisions of its own. The versions of the first attempt stay, and Lambda publishes no
+    other one without a change."""
+    base = {**EXISTING_DATABASE, "ArtifactBucket": "artifacts", "ArtifactPrefix": "integrahub/0.1.0"}
+    first = published(release(), base, of=versions)
+    others = set()
+    for settings in SETTINGS:
+        assert {"Name": "ARTIFACTS", "Value": {"Fn::Sub": "${ArtifactBucket}/${ArtifactPrefix}"}} in entries(release(), settings)
+        again = published(release(), base, of=versions, reference=(settings, None))
+        assert faults(first, again) == []
+        others |= {name for name in first if first[name] != again[name]}
+    assert others == set(first) == PUBLIC | {"MigrateFunction"}
+
+
+def test_a_release_elsewhere_in_the_bucket_is_another_version():
+    template = release()
     base = {**EXISTING_DATABASE, "ArtifactBucket": "artifacts", "ArtifactPrefix": "integrahub/0.1.0"}
     for change in ({"ArtifactBucket": "others"}, {"ArtifactPrefix": "integrahub/0.1.1"}, {"Architecture": "x86_64"}):
         before, after = published(template, base), published(template, {**base, **change})

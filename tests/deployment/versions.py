@@ -46,21 +46,26 @@ class Changed(Evaluator):
         return {key: value for key, value in properties.items() if key in names}
 
 
-def functions(template):
-    """The functions behind the API: the version that its alias calls, by the function's name."""
+def versions(template):
+    """The version that a function's alias calls, by the function's name."""
     aliases = [resource["Properties"] for resource in template["Resources"].values() if resource["Type"] == "AWS::Lambda::Alias"]
-    versions = {alias["FunctionName"]["Ref"]: alias["FunctionVersion"]["Fn::GetAtt"][0] for alias in aliases}
+    return {alias["FunctionName"]["Ref"]: alias["FunctionVersion"]["Fn::GetAtt"][0] for alias in aliases}
+
+
+def functions(template):
+    """The same of the functions behind the API."""
+    every = versions(template)
     # Its version only tells the custom resource that there is new code; the function itself is
     # called.
-    versions.pop("MigrateFunction")
-    return versions
+    every.pop("MigrateFunction")
+    return every
 
 
-def published(template, parameters, **changed):
+def published(template, parameters, of=functions, **changed):
     """Of each function that is there: what a version keeps, and what makes CloudFormation publish one."""
     evaluator = Changed(template, parameters, **changed)
     result = {}
-    for function, version in functions(template).items():
+    for function, version in of(template).items():
         if evaluator.is_there(function):
             properties = {key: value for key, value in template["Resources"][function]["Properties"].items() if key not in OF_THE_FUNCTION}
             kept = evaluator.replaced_with(evaluator.resolve(properties))

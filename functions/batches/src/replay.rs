@@ -55,6 +55,7 @@ impl Batches {
             tenant: &tenant,
             key: &key,
             fingerprint: &fingerprint,
+            rights: None,
             target: &format!("batches:{batch_id}"),
             trace_id: trace_id.as_str(),
             retention,

@@ -115,6 +115,8 @@ impl DropIntake {
             fingerprint: &Fingerprint::of(&json!({
                 "load_type": name.load_type, "media_type": name.media_type, "etag": source.etag,
             }))?,
+            // Nobody calls: what the version may load is decided once, within the record.
+            rights: None,
             target: &format!("products:{}", name.load_type),
             trace_id: &trace_id,
             retention: RETENTION,

@@ -3,9 +3,9 @@
 use access::Principal;
 use api::{Problem, Reason};
 use idempotency::{Execution, Fingerprint};
-use ingestion::Viewer;
 use ingestion::payload::{self, LoadType, MediaType, PayloadMetadata};
 use ingestion::product::{CnpjAccess, PartialPolicy};
+use ingestion::{Cnpj, Viewer};
 use serde_json::Value;
 use uuid::Uuid;
 
@@ -24,6 +24,17 @@ impl Caller {
         let viewer = Viewer::limited(principal.tenant_id()?, principal.cnpjs());
         let viewer = viewer.map_err(|error| principal.refused("cnpjs", &error))?;
         Ok(Self { tenant_id: viewer.tenant_id(), cnpjs: viewer.cnpjs().clone() })
+    }
+
+    /// What tells the caller's rights from those of others: the establishments that it may load.
+    /// A batch is loaded with the rights of the first request for it, so a caller with others must
+    /// not be answered as if it were theirs.
+    pub(crate) fn rights(&self) -> Result<Fingerprint, Problem> {
+        let cnpjs = match &self.cnpjs {
+            CnpjAccess::Any => Value::Null,
+            CnpjAccess::Only(cnpjs) => cnpjs.iter().map(Cnpj::as_str).collect(),
+        };
+        fingerprint(cnpjs, None)
     }
 }
 
@@ -78,6 +89,19 @@ mod tests {
     use access::Scope;
 
     use super::*;
+
+    #[test]
+    fn rights_are_the_set_of_establishments_and_none_is_not_all() {
+        let rights = |cnpjs: Option<&[&str]>| {
+            let cnpjs = cnpjs.map(|cnpjs| cnpjs.iter().map(|cnpj| cnpj.parse().unwrap()).collect());
+            let cnpjs = cnpjs.map_or(CnpjAccess::Any, CnpjAccess::Only);
+            Caller { tenant_id: Uuid::nil(), cnpjs }.rights().unwrap().to_string()
+        };
+        let (one, other) = ("11222333000181", "05927228000145");
+        assert_eq!(rights(Some(&[one, other])), rights(Some(&[other, one, "05.927.228/0001-45"])));
+        let all = [rights(None), rights(Some(&[])), rights(Some(&[one])), rights(Some(&[one, other]))];
+        assert_eq!(all.iter().collect::<std::collections::BTreeSet<_>>().len(), all.len());
+    }
 
     #[test]
     fn a_tenant_that_is_no_uuid_takes_nothing_in() {

@@ -75,6 +75,7 @@ impl ProductIngest {
             tenant: &principal.tenant,
             key: &key,
             fingerprint: &fingerprint,
+            rights: Some(&caller.rights()?),
             target: &format!("products:{load_type}"),
             trace_id: trace_id.as_str(),
             retention: RETENTION,

@@ -38,6 +38,8 @@ const SERVICE: &str = "upsert";
 const NOTE: Duration = Duration::from_secs(2);
 
 /// How long after its announcement a chunk may wait for locks without an attempt being counted.
+/// It alone ends the loop from this function to its own queue, which the template therefore lets
+/// Lambda run (`RecursiveLoop`).
 const LONGEST_WAIT: Duration = Duration::from_hours(1);
 
 /// Bytes of a chunk's file: far more than the planner allows.
@@ -70,7 +72,7 @@ impl Upsert {
         let ready = event.data();
         let written = match self.write(ready).await {
             Ok(written) => written,
-            Err(error) if error.retry() == Retry::Contended && may_wait(event) => {
+            Err(error) if error.retry() == Retry::Contended && may_wait(event, SystemTime::now()) => {
                 return self.resend(event, error).await;
             }
             Err(error) => {
@@ -150,9 +152,11 @@ impl Upsert {
 }
 
 /// Whether a chunk may wait for locks without an attempt being counted. Its event keeps its time,
-/// so that waiting has an end.
-fn may_wait(event: &ChunkEvent) -> bool {
-    SystemTime::from(event.attributes().time).elapsed().unwrap_or_default() < LONGEST_WAIT
+/// so waiting has an end. A time ahead, which only another producer of Kafka can write, would have
+/// none.
+fn may_wait(event: &ChunkEvent, now: SystemTime) -> bool {
+    let announced = SystemTime::from(event.attributes().time);
+    now.duration_since(announced).is_ok_and(|waited| waited < LONGEST_WAIT)
 }
 
 fn report(written: WriteOutcome, took: Duration) {
@@ -199,4 +203,33 @@ fn measure(result: ChunkResult, took: Duration) {
         (metrics::WRITING_TIME, Measure::duration(took)),
     ];
     metrics::measure(SERVICE, &measures, Map::new());
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn event_of(time: &str) -> ChunkEvent {
+        let path = format!("{}/../../events/upsert/chunk-ready-sqs.json", env!("CARGO_MANIFEST_DIR"));
+        let sample: Value = serde_json::from_slice(&std::fs::read(path).unwrap()).unwrap();
+        let body = sample["Records"][0]["body"].as_str().unwrap();
+        let mut event: Value = serde_json::from_str(body).unwrap();
+        event["time"] = time.into();
+        transport::read_chunk_event(event.to_string().as_bytes()).unwrap()
+    }
+
+    #[test]
+    fn a_chunk_waits_for_locks_for_an_hour_from_its_announcement_and_no_longer() {
+        let now = SystemTime::from(event_of("2026-11-25T12:00:00Z").attributes().time);
+        for (announced, may) in [
+            ("2026-11-25T12:00:00Z", true),
+            ("2026-11-25T11:00:01Z", true),
+            ("2026-11-25T11:00:00Z", false),
+            ("2026-11-24T12:00:00Z", false),
+            ("2026-11-25T12:00:01Z", false),
+            ("9999-01-01T00:00:00Z", false),
+        ] {
+            assert_eq!(may_wait(&event_of(announced), now), may, "{announced}");
+        }
+    }
 }

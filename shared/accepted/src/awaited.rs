@@ -182,7 +182,7 @@ impl Accepted {
         done(update).await.map(drop)
     }
 
-    fn update(&self, tenant_id: Uuid, batch_id: Uuid) -> UpdateItemFluentBuilder {
+    pub(crate) fn update(&self, tenant_id: Uuid, batch_id: Uuid) -> UpdateItemFluentBuilder {
         self.dynamodb
             .update_item()
             .table_name(&self.table)

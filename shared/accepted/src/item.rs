@@ -66,7 +66,7 @@ pub(crate) fn of(batch: &AcceptedBatch, now: Timestamp) -> Item {
         ("traceId", text(&metadata.trace_id)),
         ("partial", text(metadata.partial)),
         ("status", text(status)),
-        ("ttl", AttributeValue::N((now + KEPT).as_second().to_string())),
+        ("ttl", ttl(now)),
     ];
     let sometimes = [
         ("checksum", metadata.checksum.as_ref().map(text)),
@@ -83,6 +83,11 @@ pub(crate) fn of(batch: &AcceptedBatch, now: Timestamp) -> Item {
         .chain(awaited.into_iter().flatten())
         .map(|(name, value)| (name.to_owned(), value))
         .collect()
+}
+
+/// Of an item that is written at `now`.
+pub(crate) fn ttl(now: Timestamp) -> AttributeValue {
+    AttributeValue::N((now + KEPT).as_second().to_string())
 }
 
 /// Absent where any may be loaded. DynamoDB has no empty sets, so "none" is an empty list.

@@ -17,11 +17,11 @@ use std::error::Error;
 
 use aws_sdk_dynamodb::Client;
 use aws_sdk_dynamodb::error::SdkError;
-use aws_sdk_dynamodb::operation::put_item::PutItemError;
-use aws_sdk_dynamodb::types::{AttributeValue, ReturnValuesOnConditionCheckFailure};
+use aws_sdk_dynamodb::operation::update_item::UpdateItemError;
+use aws_sdk_dynamodb::types::AttributeValue;
 use ingestion::Viewer;
 use ingestion::batch::BatchStatus;
-use ingestion::payload::AcceptedBatch;
+use ingestion::payload::{AcceptedBatch, PayloadMetadata};
 use jiff::Timestamp;
 use retry::{Retry, Retryable};
 use uuid::Uuid;
@@ -49,7 +49,8 @@ pub enum AcceptedError {
 /// What an item says after a batch was put.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Stored {
-    /// What the batch says, or a later time until which its payload may be put.
+    /// What the batch said when it was first put, and a time until which its payload may be put
+    /// that is no earlier than the batch's.
     Written,
     /// That the payload arrived, so nobody may put it any more.
     Arrived,
@@ -58,11 +59,15 @@ pub enum Stored {
     Gone,
 }
 
-/// An upload may be offered for the first time, or for longer as long as its payload has not
-/// arrived.
-const OFFERED: &str = "attribute_not_exists(batchId) OR \
-    (uploadExpiresAt < :uploadExpiresAt AND (attribute_exists(awaited) OR #status = :expired))";
-const EXTENDED: &str =
+/// What changes in an item that is written again.
+const KEEP: &str = "SET #ttl = :ttl";
+
+/// The same for an upload that is offered again.
+const OFFER_AGAIN: &str = "SET #ttl = :ttl, #status = :waiting, uploadExpiresAt = :uploadExpiresAt, \
+    awaited = :awaited, awaitedUntil = :awaitedUntil";
+
+/// An upload may be offered for longer as long as its payload has not arrived.
+const IS_OPEN: &str =
     "uploadExpiresAt < :uploadExpiresAt AND (attribute_exists(awaited) OR #status = :expired)";
 
 impl Retryable for AcceptedError {
@@ -91,28 +96,61 @@ impl Accepted {
         Self { dynamodb, table }
     }
 
-    /// Writes a batch's item, by tenant and batch. Written again it says the same, except that an
-    /// upload's time is only ever extended, and only as long as its payload has not arrived.
+    /// Writes a batch's item, by tenant and batch, if there is none. One that is there keeps what
+    /// it says, among it what its payload may load: only the time until which it is kept is
+    /// extended, and that of an upload, as long as its payload has not arrived.
     ///
     /// # Errors
     /// When the table does not answer.
     pub async fn put(&self, batch: &AcceptedBatch) -> Result<Stored, AcceptedError> {
         let now = Timestamp::now();
-        let mut put = self.dynamodb.put_item().table_name(&self.table).set_item(Some(item::of(batch, now)));
-        if let Some(expires_at) = batch.upload_expires_at {
-            // By then TTL may have removed an item that said that the payload arrived.
-            let may_be_gone = now.duration_since(batch.metadata.received_at).unsigned_abs() >= item::KEPT;
-            put = put
-                .condition_expression(if may_be_gone { EXTENDED } else { OFFERED })
-                .expression_attribute_names("#status", "status")
-                .expression_attribute_values(":expired", item::text(BatchStatus::Expired))
-                .expression_attribute_values(":uploadExpiresAt", item::time(expires_at))
-                .return_values_on_condition_check_failure(ReturnValuesOnConditionCheckFailure::AllOld);
+        // By then TTL may have removed an item that said that the payload arrived.
+        let may_be_gone = batch.upload_expires_at.is_some()
+            && now.duration_since(batch.metadata.received_at).unsigned_abs() >= item::KEPT;
+        if !may_be_gone && self.create(batch, now).await? {
+            return Ok(Stored::Written);
         }
-        match put.send().await {
+        self.extend(batch, now).await
+    }
+
+    /// Returns whether there was no item.
+    async fn create(&self, batch: &AcceptedBatch, now: Timestamp) -> Result<bool, AcceptedError> {
+        let put = self.dynamodb.put_item().table_name(&self.table).set_item(Some(item::of(batch, now)));
+        match put.condition_expression("attribute_not_exists(batchId)").send().await {
+            Ok(_) => Ok(true),
+            Err(SdkError::ServiceError(answer)) if answer.err().is_conditional_check_failed_exception() => {
+                Ok(false)
+            }
+            Err(error) => Err(AcceptedError::unavailable(error)),
+        }
+    }
+
+    async fn extend(&self, batch: &AcceptedBatch, now: Timestamp) -> Result<Stored, AcceptedError> {
+        let PayloadMetadata { tenant_id, batch_id, .. } = batch.metadata;
+        let mut update = self
+            .update(tenant_id, batch_id)
+            .expression_attribute_names("#ttl", "ttl")
+            .expression_attribute_values(":ttl", item::ttl(now));
+        update = match batch.upload_expires_at {
+            None => update.update_expression(KEEP).condition_expression("attribute_exists(batchId)"),
+            Some(expires_at) => {
+                let awaited = awaited::attributes(batch_id, expires_at);
+                let awaited = awaited.map(|(name, value)| (format!(":{name}"), value));
+                awaited
+                    .into_iter()
+                    .fold(update, |update, (name, value)| update.expression_attribute_values(name, value))
+                    .update_expression(OFFER_AGAIN)
+                    .condition_expression(IS_OPEN)
+                    .expression_attribute_names("#status", "status")
+                    .expression_attribute_values(":waiting", item::text(BatchStatus::AwaitingUpload))
+                    .expression_attribute_values(":expired", item::text(BatchStatus::Expired))
+                    .expression_attribute_values(":uploadExpiresAt", item::time(expires_at))
+            }
+        };
+        match update.send().await {
             Ok(_) => Ok(Stored::Written),
             Err(SdkError::ServiceError(answer)) => match answer.into_err() {
-                PutItemError::ConditionalCheckFailedException(failed) => instead(failed.item),
+                UpdateItemError::ConditionalCheckFailedException(failed) => instead(failed.item),
                 error => Err(AcceptedError::unavailable(error)),
             },
             Err(error) => Err(AcceptedError::unavailable(error)),

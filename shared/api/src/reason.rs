@@ -88,6 +88,7 @@ reasons! {
     }
     409 "ERR409_SERVER_STATE_CONFLICT" {
         ConflictingIdempotentRequest = "CONFLICTING_IDEMPOTENT_REQUEST", "The idempotency key was used with another body";
+        ConflictingIdempotentRights = "CONFLICTING_IDEMPOTENT_RIGHTS", "The idempotency key was used with other rights";
         IdempotentRequestInProgress = "IDEMPOTENT_REQUEST_IN_PROGRESS", "The same request is being executed";
         BatchNotReplayable = "BATCH_NOT_REPLAYABLE", "The batch cannot be replayed";
     }

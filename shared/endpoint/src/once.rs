@@ -92,6 +92,10 @@ async fn claimed(store: &Store, request: &ClaimRequest<'_>) -> Result<Granted, P
             let detail = "the idempotency key was used with another body; use a new key for a new request";
             Err(Problem::new(Reason::ConflictingIdempotentRequest, detail))
         }
+        Claimed::OtherRights => {
+            let detail = "an API key with other establishments sent this request under this idempotency key; send it with that API key, or under a new idempotency key";
+            Err(Problem::new(Reason::ConflictingIdempotentRights, detail))
+        }
         Claimed::ReusedTooOften { retry_after } => {
             let detail =
                 "idempotency keys were used with other bodies too often; use a new key for a new request";

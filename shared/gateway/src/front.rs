@@ -79,6 +79,7 @@ impl Gateway {
             tenant: &principal.tenant,
             key,
             fingerprint: &fingerprint,
+            rights: None,
             target: &target_name,
             trace_id: trace_id.as_str(),
             retention,

@@ -80,6 +80,7 @@ async fn pay(store: &Store, key: &str, body: &Value, bank: Bank) -> Result<(), F
         tenant: "shop",
         key: &key,
         fingerprint: &fingerprint,
+        rights: None,
         target: "bank",
         trace_id: "trace",
         retention: DAY,
@@ -87,7 +88,7 @@ async fn pay(store: &Store, key: &str, body: &Value, bank: Bank) -> Result<(), F
     let answer = match store.claim(&request).await? {
         Claimed::Execute(execution) => execute(store, &execution, body, bank).await?,
         Claimed::Replay { response, .. } => format!("{} {} (replayed)", response.status, response.body),
-        Claimed::Conflict => "409 the key was used for another payment".to_owned(),
+        Claimed::Conflict | Claimed::OtherRights => "409 the key was used for another payment".to_owned(),
         Claimed::InProgress { retry_after } => {
             format!("409 in progress, Retry-After: {}", retry_after.as_secs())
         }
@@ -138,6 +139,7 @@ async fn handle(store: &Store, message: &[u8]) -> Result<(), Failure> {
         tenant: &attributes.tenant,
         key: &attributes.idempotency_key,
         fingerprint: event.fingerprint(),
+        rights: None,
         target: "mailer",
         trace_id: &attributes.trace_id,
         retention: DAY,

@@ -111,6 +111,7 @@ mod tests {
         let at = |second| Timestamp::from_second(second).unwrap();
         Record {
             request_hash: "aa".to_owned(),
+            rights: None,
             status,
             owner: "a successor's".to_owned(),
             attempt: 2,

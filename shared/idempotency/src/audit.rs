@@ -16,9 +16,9 @@ pub enum AuditEvent {
     AnsweredInDoubt,
     /// Answered with what was recorded.
     Replayed,
-    /// Refused: the key was used with another body.
+    /// Refused: the key was used with another body, or by a caller with other rights.
     Conflict,
-    /// Refused: keys were used with other bodies too often.
+    /// Refused: keys were used with other bodies or rights too often.
     ReusedTooOften,
     /// Refused: it is being executed.
     InProgress,

@@ -21,6 +21,9 @@ pub struct ClaimRequest<'a> {
     pub key: &'a IdempotencyKey,
     /// What tells the request from another under the key.
     pub fingerprint: &'a Fingerprint,
+    /// What tells the caller's rights from those of others, if the work depends on them. A record
+    /// without any answers every caller of the tenant.
+    pub rights: Option<&'a Fingerprint>,
     /// What the work is done to, for the index by target: `<queueManager>:<queue>`. It is part of
     /// the record's key if the operation has keys [per target](OperationType::per_target).
     pub target: &'a str,
@@ -50,7 +53,10 @@ pub enum Claimed {
     InDoubt { execution: Execution, response: Reply },
     /// The key was used with another body.
     Conflict,
-    /// Keys were used with other bodies too often; refused until `retry_after` has passed.
+    /// The key was used for the same request, by a caller with other rights.
+    OtherRights,
+    /// Keys were used with other bodies or rights too often; refused until `retry_after` has
+    /// passed.
     ReusedTooOften { retry_after: Duration },
     /// The same request is being executed.
     InProgress { retry_after: Duration },

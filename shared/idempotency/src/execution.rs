@@ -164,6 +164,7 @@ mod tests {
             tenant: "tenant",
             key: &IdempotencyKey::parse("5c1e0a56-4a58-4aaf-9359-83ec8f663f10", KeyForm::Uuid).unwrap(),
             fingerprint: &fingerprint,
+            rights: None,
             target: "",
             trace_id: "",
             retention,

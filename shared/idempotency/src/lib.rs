@@ -20,6 +20,7 @@
 //!     tenant,
 //!     key: &key,
 //!     fingerprint: &fingerprint,
+//!     rights: None,
 //!     target: "QM1:ORDERS",
 //!     trace_id: "4f3a…",
 //!     retention: std::time::Duration::from_secs(86_400),

@@ -56,7 +56,9 @@ impl Store {
             Claimed::Execute(execution) => execution,
             Claimed::Replay { .. } | Claimed::InDoubt { .. } => return Ok(Delivery::Duplicate),
             Claimed::InProgress { retry_after } => return Err(OnceError::InProgress { retry_after }),
-            Claimed::Conflict | Claimed::ReusedTooOften { .. } => return Err(OnceError::Conflict),
+            Claimed::Conflict | Claimed::OtherRights | Claimed::ReusedTooOften { .. } => {
+                return Err(OnceError::Conflict);
+            }
         };
         match work(&execution).await {
             Ok(()) => {

@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use aws_sdk_dynamodb::Client;
+use idempotency_key::Fingerprint;
 use jiff::Timestamp;
 use reply::Reply;
 use uuid::Uuid;
@@ -96,7 +97,10 @@ impl Store {
             let decision = decide(&found, request.fingerprint.as_str(), &owner, now(), request.retention);
             match decision {
                 Decision::Own => return self.granted(request, &found).await,
-                Decision::Conflict => return Ok(self.conflict(request).await),
+                Decision::Conflict => return Ok(self.conflict(request, Claimed::Conflict).await),
+                _ if !found.answers(request.rights.map(Fingerprint::as_str)) => {
+                    return Ok(self.conflict(request, Claimed::OtherRights).await);
+                }
                 Decision::Replay => return self.replay(request, &found).await,
                 Decision::InProgress { retry_after } => return Ok(self.in_progress(request, retry_after)),
                 Decision::TakeOver(take_over) => match self.send(request, &take_over).await? {
@@ -164,7 +168,7 @@ impl Store {
     }
 
     /// A conflict is answered as one even if it cannot be counted.
-    async fn conflict(&self, request: &ClaimRequest<'_>) -> Claimed {
+    async fn conflict(&self, request: &ClaimRequest<'_>, conflict: Claimed) -> Claimed {
         let counted = self.reuse.count(&self.dynamodb, &self.table, request, now()).await;
         let too_often = counted.unwrap_or_else(|error| {
             let error: &dyn std::error::Error = &error;
@@ -173,7 +177,7 @@ impl Store {
         });
         let (event, claimed) = match too_often {
             Some(retry_after) => (AuditEvent::ReusedTooOften, Claimed::ReusedTooOften { retry_after }),
-            None => (AuditEvent::Conflict, Claimed::Conflict),
+            None => (AuditEvent::Conflict, conflict),
         };
         self.audit.note(&AuditEntry::of_request(event, request));
         claimed

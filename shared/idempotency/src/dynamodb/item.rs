@@ -15,6 +15,7 @@ use crate::protocol::{Body, LeftBehind, Place, Progress, Record, Status, StoredR
 #[serde(rename_all = "camelCase")]
 struct Stored {
     request_hash: String,
+    request_rights: Option<String>,
     status: Status,
     owner: String,
     attempt: u32,
@@ -56,6 +57,7 @@ pub(crate) fn record(mut item: Item) -> Result<Record, StoreError> {
     };
     Ok(Record {
         request_hash: stored.request_hash,
+        rights: stored.request_rights,
         status: stored.status,
         owner: stored.owner,
         attempt: stored.attempt,

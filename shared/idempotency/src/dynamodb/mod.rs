@@ -131,6 +131,8 @@ async fn put(
             ("target".to_owned(), text(request.target)),
             ("traceId".to_owned(), text(request.trace_id)),
         ]);
+        let rights = request.rights.map(|rights| ("requestRights".to_owned(), text(rights.as_str())));
+        item.extend(rights);
     }
     let put = dynamodb
         .put_item()

@@ -66,6 +66,7 @@ mod tests {
     fn record(status: Status, lease_expires_at: i64) -> Record {
         Record {
             request_hash: "aa".to_owned(),
+            rights: None,
             status,
             owner: "first".to_owned(),
             attempt: 1,

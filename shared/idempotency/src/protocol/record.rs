@@ -74,6 +74,9 @@ pub enum Body {
 pub struct Record {
     /// The fingerprint of the request that made it.
     pub request_hash: String,
+    /// What tells the rights of the caller that made it from others'. `None` if the work does not
+    /// depend on them, or if the record was made before records had them.
+    pub rights: Option<String>,
     /// Where the execution stands.
     pub status: Status,
     /// A token of the execution that wrote last, fresh for each.
@@ -101,6 +104,13 @@ impl Record {
     #[must_use]
     pub fn has_expired(&self, now: Timestamp) -> bool {
         self.expires_at <= now && self.lease_expires_at <= now.as_millisecond()
+    }
+
+    /// Whether it answers a caller with these rights. A record that does not say whose it is
+    /// answers every caller, so that no retry of an earlier version's request is refused.
+    #[must_use]
+    pub fn answers(&self, rights: Option<&str>) -> bool {
+        self.rights.is_none() || self.rights.as_deref() == rights
     }
 
     /// Where the next attempt begins. If the last one ended without a word, it may have done

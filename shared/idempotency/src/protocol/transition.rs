@@ -180,6 +180,7 @@ impl Transition {
 fn claimed(request_hash: &str, owner: &str, now: Timestamp, retention: Duration) -> Record {
     Record {
         request_hash: request_hash.to_owned(),
+        rights: None,
         status: Status::InProgress,
         owner: owner.to_owned(),
         attempt: 1,

@@ -3,7 +3,9 @@
 use std::time::Duration;
 
 use aws_sdk_dynamodb::types::AttributeValue;
-use idempotency::{AuditEvent, Claimed, Outcome, Progress, StoreError, WriteOutcome};
+use idempotency::{
+    AuditEvent, ClaimRequest, Claimed, Fingerprint, Outcome, Progress, StoreError, WriteOutcome,
+};
 use serde_json::json;
 
 use crate::support::{Asked, Place, prepared, response};
@@ -30,6 +32,64 @@ async fn what_is_done_is_replayed_and_another_body_is_refused_in_every_state() {
         AuditEvent::Conflict,
     ];
     assert_eq!(place.heard(), expected);
+    place.remove().await;
+}
+
+#[tokio::test]
+async fn a_caller_with_other_rights_is_refused_in_every_state() {
+    let place = Place::make().await;
+    let asked = Asked::new(&json!({"a": 1}));
+    let [mine, others] = ["mine", "others"].map(|rights| Fingerprint::of(&json!(rights)).unwrap());
+    let with = |rights| ClaimRequest { rights, ..asked.request() };
+    let Claimed::Execute(execution) = place.store.claim(&with(Some(&mine))).await.unwrap() else { panic!() };
+    let other_body = asked.with_body(&json!({"a": 2}));
+    let other_body = ClaimRequest { rights: Some(&others), ..other_body.request() };
+    let refuses_others = async || {
+        for rights in [Some(&others), None] {
+            assert_eq!(place.store.claim(&with(rights)).await.unwrap(), Claimed::OtherRights);
+        }
+        assert_eq!(
+            place.store.claim(&other_body).await.unwrap(),
+            Claimed::Conflict,
+            "it outranks the rights"
+        );
+    };
+    refuses_others().await;
+    place.store.prepare(&execution, &prepared("done")).await.unwrap();
+    refuses_others().await;
+    place.store.finish(&execution, &Outcome::AsPrepared).await.unwrap();
+    refuses_others().await;
+    assert!(matches!(place.store.claim(&with(Some(&mine))).await.unwrap(), Claimed::Replay { .. }));
+    place.remove().await;
+}
+
+#[tokio::test]
+async fn a_takeover_keeps_whose_record_it_is() {
+    let place = Place::make().await;
+    let asked = Asked::new(&json!({}));
+    let [mine, others] = ["mine", "others"].map(|rights| Fingerprint::of(&json!(rights)).unwrap());
+    let with = |rights| ClaimRequest { rights, ..asked.request() };
+    let claimed = async |rights| place.store.claim(&with(rights)).await.unwrap();
+    let Claimed::Execute(first) = claimed(Some(&mine)).await else { panic!() };
+    let failed = Outcome::Failed { error: String::new(), progress: Progress::default(), in_doubt: 0 };
+    place.store.finish(&first, &failed).await.unwrap();
+    assert_eq!(claimed(Some(&others)).await, Claimed::OtherRights);
+    assert!(matches!(claimed(Some(&mine)).await, Claimed::Execute(second) if second.earlier_attempts() == 1));
+    assert_eq!(claimed(Some(&others)).await, Claimed::OtherRights);
+    place.remove().await;
+}
+
+#[tokio::test]
+async fn a_record_that_names_no_rights_answers_every_caller() {
+    let place = Place::make().await;
+    let asked = Asked::new(&json!({}));
+    let execution = place.execution(&asked).await;
+    place.store.finish(&execution, &Outcome::Completed(response("done"))).await.unwrap();
+    let rights = Fingerprint::of(&json!("mine")).unwrap();
+    for rights in [None, Some(&rights)] {
+        let claimed = place.store.claim(&ClaimRequest { rights, ..asked.request() }).await.unwrap();
+        assert!(matches!(claimed, Claimed::Replay { .. }), "{rights:?}");
+    }
     place.remove().await;
 }
 

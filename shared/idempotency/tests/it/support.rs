@@ -59,6 +59,7 @@ impl Asked {
             tenant: "tenant",
             key: &self.key,
             fingerprint: &self.fingerprint,
+            rights: None,
             target: "QM1:ORDERS",
             trace_id: "trace",
             retention: self.retention,

@@ -7,7 +7,7 @@ use uuid::Uuid;
 use super::*;
 use crate::batch::BatchStatus;
 use crate::chunk::Generation;
-use crate::product::CnpjAccess;
+use crate::product::{CnpjAccess, PartialPolicy};
 
 const TENANT: Uuid = Uuid::from_u128(0x1111_1111_1111_4111_8111_1111_1111_1111);
 const KEY: &str = "5c1e0a56-4a58-4aaf-9359-83ec8f663f10";
@@ -170,13 +170,14 @@ proptest! {
     fn metadata_survives_its_object(
         batch: u128, tenant: u128, full: bool, lines: bool, micros in 0_i64..4_000_000_000_000_000,
         checksum in prop::option::of("[0-9a-f]{64}"), trace_id in "[!-~]{1,128}",
-        is_dropped: bool, name in "\\PC{0,60}",
+        is_dropped: bool, refuses: bool, name in "\\PC{0,60}",
     ) {
         let metadata = PayloadMetadata {
             batch_id: Uuid::from_u128(batch),
             tenant_id: Uuid::from_u128(tenant),
             load_type: if full { LoadType::Full } else { LoadType::Delta },
             media_type: if lines { MediaType::NdJson } else { MediaType::Json },
+            partial: if refuses { PartialPolicy::Refuse } else { PartialPolicy::Warn },
             idempotency_key: KEY.to_owned(),
             received_at: Timestamp::from_microsecond(micros).unwrap(),
             checksum,

@@ -1,11 +1,12 @@
-//! Messages of a call that SQS rejects are sent again.
+//! Messages of a call that SQS rejects are sent again, and those of chunks that only waited.
 
 use std::collections::BTreeMap;
+use std::time::Duration;
 
 use ingestion::chunk::{ChunkReady, Generation};
 use serde_json::{Value, json};
 use test_support::sqs::Call;
-use transport::{AnnounceError, ChunksReady, Origin};
+use transport::{AnnounceError, ChunksReady, Origin, read_chunk_event};
 use uuid::Uuid;
 
 use crate::queue::Queue;
@@ -76,4 +77,18 @@ async fn nothing_to_announce_is_no_call() {
     let (chunks_ready, queue) = server(&[]).await;
     announce(&chunks_ready, 0).await.unwrap();
     assert!(queue.calls().await.is_empty());
+}
+
+/// Its time says how long its chunk has waited: with another one, waiting would have no end.
+#[tokio::test]
+async fn an_event_that_is_sent_again_is_the_same_event() {
+    let (chunks_ready, queue) = server(&[&[], &[]]).await;
+    announce(&chunks_ready, 1).await.unwrap();
+    let body = |call: &Call| call.body["Entries"][0]["MessageBody"].as_str().unwrap().to_owned();
+    let first = body(&queue.calls().await[0]);
+    let event = read_chunk_event(first.as_bytes()).unwrap();
+    chunks_ready.resend(&event, Duration::from_millis(7500)).await.unwrap();
+    let again = &queue.calls().await[1];
+    assert_eq!(body(again), first);
+    assert_eq!(again.body["Entries"][0]["DelaySeconds"], 8);
 }

@@ -1,0 +1,79 @@
+"""Lambda stops a function that its own messages invoke, after 16 times. Such loops are known here, and no others are there."""
+
+import pytest
+from cloudformation import deploy, references
+from scenarios import SCENARIOS
+
+
+def listed(value):
+    return value if isinstance(value, list) else [value]
+
+
+def allowed(stack, role):
+    """(action, resource) of everything that a role may do."""
+    attached = references(stack.properties(role).get("ManagedPolicyArns", []))
+    documents = [policy["PolicyDocument"] for policy in stack.properties(role)["Policies"]]
+    documents += [stack.properties(name)["PolicyDocument"] for name in attached]
+    for statement in (each for document in documents for each in document["Statement"] if each["Effect"] == "Allow"):
+        for action in listed(statement["Action"]):
+            yield from ((action, resource) for resource in listed(statement["Resource"]))
+
+
+def notified(stack, resource):
+    """The queues to which S3 may send the notification of an object that is put there."""
+    bucket, _, prefix = resource.partition("/")
+    for name in references(bucket):
+        for notification in stack.properties(name).get("NotificationConfiguration", {}).get("QueueConfigurations", []):
+            watched = notification["Filter"]["S3Key"]["Rules"][0]["Value"]
+            written = prefix.removesuffix("*")
+            if watched.startswith(written) or written.startswith(watched):
+                yield from references(notification["Queue"])
+
+
+def edges(stack):
+    """(from, to): what may lead to an invocation or a message, and where."""
+    for name, function in stack.of("AWS::Lambda::Function").items():
+        (role,) = references(function["Properties"]["Role"])
+        for action, resource in allowed(stack, role):
+            if action in ("sqs:SendMessage", "lambda:InvokeFunction"):
+                yield from ((name, target) for target in references(resource))
+            if action == "s3:PutObject":
+                yield from ((name, queue) for queue in notified(stack, resource))
+    for mapping in stack.of("AWS::Lambda::EventSourceMapping").values():
+        properties = mapping["Properties"]
+        yield from ((source, target) for source in references(properties.get("EventSourceArn", "")) for target in references(properties["FunctionName"]))
+    for name, queue in stack.of("AWS::SQS::Queue").items():
+        yield from ((name, target) for target in references(queue["Properties"].get("RedrivePolicy", {})))
+
+
+def in_loops(stack):
+    """The functions that may lead to their own invocation."""
+    known = set(edges(stack))
+    while longer := {(start, end) for start, middle in known for other, end in known if middle == other} - known:
+        known |= longer
+    return {name for name in stack.of("AWS::Lambda::Function") if (name, name) in known}
+
+
+@pytest.mark.parametrize("name", SCENARIOS)
+def test_a_function_that_may_lead_to_its_own_invocation_is_allowed_to_and_no_other(name):
+    stack = deploy(SCENARIOS[name])
+    let = {function for function, resource in stack.of("AWS::Lambda::Function").items() if resource["Properties"].get("RecursiveLoop") == "Allow"}
+    assert in_loops(stack) == let
+    # A loop that this finds needs an end of its own before it is allowed.
+    assert let <= {"UpsertFunction"}
+
+
+def test_the_ways_through_the_ingest_are_seen():
+    seen = set(edges(deploy(SCENARIOS["everything"])))
+    for way in [
+        ("DropIntakeFunction", "BatchesReceivedQueue"),
+        ("ReconcileFunction", "BatchesReceivedQueue"),
+        ("BatchesReceivedQueue", "ChunkerFunction"),
+        ("ChunkerFunction", "ChunksReadyQueue"),
+        ("ChunksReadyQueue", "UpsertFunction"),
+        ("ChunksReadyQueue", "ChunksFailedQueue"),
+        ("ChunksFailedQueue", "DeadLetterFunction"),
+        ("DeadLetterFunction", "UnhandledQueue"),
+        ("ProduceFunction", "MqAccessFunction"),
+    ]:
+        assert way in seen, way
