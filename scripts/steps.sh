@@ -63,7 +63,7 @@ report() {
     tail -n 25 "$STEPS/$name.log"
   done <"$STEPS/rows"
   echo
-  grep -h '^SKIPPED' "$STEPS"/*.log | sort -u || true
+  grep -hE '^(SKIPPED| *Summary \[)' "$STEPS"/*.log | sort -u || true
   printf '\n%-34s %8s %12s  %s\n' step seconds 'processor s' result
   while IFS=$'\t' read -r name wall cpu status; do
     printf '%-34s %8s %12s  %s\n' "$name" "$wall" "$cpu" "$([[ $status == 0 ]] && echo passed || echo "FAILED ($status)")"

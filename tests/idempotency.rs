@@ -252,13 +252,15 @@ async fn the_record_has_the_documented_attributes(on: On) {
     let queue = broker.queue().await;
     let target = broker.request(&queue, json!({}));
     let answer = gateway.produce(key, &target).await.expect(201);
-    let record = Records::open().await.find("PRODUCE", key).await.unwrap();
+    let records = Records::open().await;
+    let record = records.find("PRODUCE", key).await.unwrap();
     let text = |name: &str| record.get(name).and_then(|value| value.as_s().ok()).cloned().unwrap_or_default();
     let number =
         |name: &str| record.get(name).and_then(|value| value.as_n().ok()).and_then(|n| n.parse::<i64>().ok());
     assert_eq!((text("status").as_str(), text("operationType").as_str()), ("COMPLETED", "PRODUCE"));
     assert_eq!((text("idempotencyKey"), text("tenantId").as_str()), (key.to_string(), end_to_end::TENANT_A));
     assert_eq!(text("target"), broker.shown(&queue));
+    assert!(records.of_target(&text("target")).await.contains(&text("pk")));
     assert_eq!(text("responsePayload").into_bytes(), answer.bytes);
     assert_eq!(Some(text("responseDigest").as_str()), answer.header("content-digest"));
     assert_eq!(Some(text("traceId").as_str()), answer.header("x-trace-id"));

@@ -146,6 +146,7 @@ async fn a_store_that_is_down_is_503_and_a_retry_runs_at_once() {
             assert!(refused.header("retry-after").is_some());
             let record = ingest.records.find("INGEST", key).await.unwrap();
             assert_eq!(record["status"].as_s().unwrap(), "FAILED", "{step:?} {blow:?}");
+            assert!(!record.contains_key("target"), "the index by target is for queues");
             ingest.faults.clear();
             ingest.ends_as_one_batch(key, &format!("{step:?} {blow:?}")).await;
         }

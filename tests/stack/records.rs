@@ -36,6 +36,15 @@ impl Records {
         get.consistent_read(true).send().await.unwrap().item
     }
 
+    /// Keys of the records about a queue, as the table's index has them.
+    pub async fn of_target(&self, target: &str) -> Vec<String> {
+        let query = self.dynamodb.query().table_name(&self.table).index_name("target-index");
+        let query = query.key_condition_expression("target = :target");
+        let query = query.expression_attribute_values(":target", AttributeValue::S(target.to_owned()));
+        let items = query.send().await.unwrap().items.unwrap_or_default();
+        items.iter().map(|item| item["pk"].as_s().unwrap().clone()).collect()
+    }
+
     /// Takes attributes away from a record.
     pub async fn remove(&self, operation: &str, key: Uuid, attributes: &[&str]) {
         let update = self.dynamodb.update_item().table_name(&self.table).key("pk", Self::key(operation, key));

@@ -56,7 +56,7 @@ impl Batches {
             key: &key,
             fingerprint: &fingerprint,
             rights: None,
-            target: &format!("batches:{batch_id}"),
+            target: "",
             trace_id: trace_id.as_str(),
             retention,
         };

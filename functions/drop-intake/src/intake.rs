@@ -117,7 +117,7 @@ impl DropIntake {
             }))?,
             // Nobody calls: what the version may load is decided once, within the record.
             rights: None,
-            target: &format!("products:{}", name.load_type),
+            target: "",
             trace_id: &trace_id,
             retention: RETENTION,
         };

@@ -76,7 +76,7 @@ impl ProductIngest {
             key: &key,
             fingerprint: &fingerprint,
             rights: Some(&caller.rights()?),
-            target: &format!("products:{load_type}"),
+            target: "",
             trace_id: trace_id.as_str(),
             retention: RETENTION,
         };

@@ -100,6 +100,7 @@ impl<'a> AuditEntry<'a> {
     pub fn log(&self) {
         let Self { event, operation, tenant, idempotency_key, target, trace_id, attempt } = *self;
         let event_type = event.event_type();
+        let mq_target = (!target.is_empty()).then_some(target);
         macro_rules! entry {
             ($level:ident) => {
                 tracing::$level!(
@@ -107,7 +108,7 @@ impl<'a> AuditEntry<'a> {
                     operation,
                     tenant,
                     idempotency_key,
-                    mq_target = target,
+                    mq_target,
                     trace_id,
                     attempt,
                     "{operation} {idempotency_key}: {event_type}"

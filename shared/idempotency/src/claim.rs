@@ -24,8 +24,9 @@ pub struct ClaimRequest<'a> {
     /// What tells the caller's rights from those of others, if the work depends on them. A record
     /// without any answers every caller of the tenant.
     pub rights: Option<&'a Fingerprint>,
-    /// What the work is done to, for the index by target: `<queueManager>:<queue>`. It is part of
-    /// the record's key if the operation has keys [per target](OperationType::per_target).
+    /// Queue that the work is done to, `<queueManager>:<queue>`, by which the index finds the
+    /// record; empty if there is none. It is part of the record's key if the operation has keys
+    /// [per target](OperationType::per_target).
     pub target: &'a str,
     /// For logs and the record.
     pub trace_id: &'a str,

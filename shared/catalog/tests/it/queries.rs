@@ -38,7 +38,9 @@ fn a_batch_is_shown_as_the_contract_has_it() {
             "items_parsed": 22, "items_processed": 10, "items_failed": 2, "errors_omitted": 0, "items_partial": 0,
             "changes": {"inserted": 10, "updated": 0, "unchanged": 0, "stale": 0, "deactivated": 0},
             "deactivation": {"state": "skipped", "would_deactivate": 0, "reason": "unreadable_key"},
-            "chunks": {"total": 2, "done": 1, "failed": 0, "pending": 1}, "error": null, "warnings": [],
+            "chunks": {"total": 2, "done": 1, "failed": 0, "pending": 1}, "error": null,
+            "warnings": ["some items are not JSON or have no readable key, see the errors: they may hold \
+                further products, which were not loaded"],
         });
         assert_eq!(shown, expected);
         assert_eq!(database.batch(&Viewer::whole(Uuid::new_v4()), load.id()).await.unwrap(), None);

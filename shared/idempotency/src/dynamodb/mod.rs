@@ -118,6 +118,7 @@ async fn put(
         ("leaseExpiresAt".to_owned(), number(record.lease_expires_at)),
         // By it, a filter of the table's stream knows a claim over an expired record.
         ("checkpoint".to_owned(), number(record.progress.done)),
+        ("possibleDuplicates".to_owned(), number(record.progress.repeated)),
         ("createdAt".to_owned(), iso(record.created_at)),
         ("updatedAt".to_owned(), iso(record.updated_at)),
         ("expiresAt".to_owned(), iso(record.expires_at)),
@@ -128,9 +129,12 @@ async fn put(
             ("operationType".to_owned(), text(request.operation.as_str())),
             ("idempotencyKey".to_owned(), text(request.key.as_str())),
             ("tenantId".to_owned(), text(request.tenant)),
-            ("target".to_owned(), text(request.target)),
             ("traceId".to_owned(), text(request.trace_id)),
         ]);
+        // An index has no empty keys.
+        if !request.target.is_empty() {
+            item.insert("target".to_owned(), text(request.target));
+        }
         let rights = request.rights.map(|rights| ("requestRights".to_owned(), text(rights.as_str())));
         item.extend(rights);
     }
@@ -215,12 +219,17 @@ const OWN_PREPARED: &str = "#owner = :mine AND #attempt = :myAttempt AND #status
 const OWN_OPEN: &str = "#owner = :mine AND #attempt = :myAttempt AND #status IN (:inProgress, :prepared)";
 const OWN_FURTHER: &str = "#owner = :mine AND #attempt = :myAttempt AND #status = :inProgress AND \
                            (attribute_not_exists(checkpoint) OR checkpoint < :checkpoint OR \
+                            possibleDuplicates < :possibleDuplicates OR \
                             attribute_not_exists(placeId) OR placeId <> :placeId OR placeName <> :placeName)";
 /// For work that has no place.
 const OWN_FURTHER_OR_PLACED: &str = "#owner = :mine AND #attempt = :myAttempt AND #status = :inProgress AND \
                                      (attribute_not_exists(checkpoint) OR checkpoint < :checkpoint OR \
+                                      possibleDuplicates < :possibleDuplicates OR \
                                       attribute_exists(placeId))";
-const AS_SEEN: &str = "#owner = :oldOwner AND #attempt = :oldAttempt AND #status = :oldStatus";
+/// Records of earlier versions lack what was 0.
+const AS_SEEN: &str = "#owner = :oldOwner AND #attempt = :oldAttempt AND #status = :oldStatus AND \
+                       (attribute_not_exists(checkpoint) OR checkpoint = :checkpoint) AND \
+                       (attribute_not_exists(possibleDuplicates) OR possibleDuplicates = :possibleDuplicates)";
 
 fn expression(transition: &Transition, detail: Detail<'_>) -> Expression {
     let mut to = Expression::default();

@@ -41,6 +41,15 @@ fn progress() -> impl Strategy<Value = Progress> {
     })
 }
 
+/// Of a takeover, which finds it in the record or not.
+fn progress_seen() -> impl Strategy<Value = Progress> {
+    (0..3u64, prop_oneof![0..5u64, Just(u64::MAX)], 0..2u64).prop_map(|(done, in_doubt, repeated)| Progress {
+        done,
+        in_doubt,
+        repeated,
+    })
+}
+
 /// Nothing at its place among it.
 fn failed_with() -> impl Strategy<Value = Progress> {
     let nothing = (0..5u64).prop_map(|repeated| Progress { done: 0, in_doubt: 0, repeated });
@@ -77,7 +86,7 @@ fn transition() -> impl Strategy<Value = Transition> {
             now,
             retention
         }),
-        (token(), status(), owner(), at(), retention(), progress(), whereabouts()).prop_map(
+        (token(), status(), owner(), at(), retention(), progress_seen(), whereabouts()).prop_map(
             |(seen, seen_status, owner, now, retention, progress, whereabouts)| Transition::TakeOver {
                 seen,
                 seen_status,

@@ -26,10 +26,10 @@ pub enum Transition {
     /// Makes a record if there is none, or if the retention and the lease of the one there are both
     /// over.
     Claim { request_hash: String, owner: String, now: Timestamp, retention: Duration },
-    /// Takes over the record whose token and status are still those that were seen. Keeps the
-    /// creation time, and a prepared record's status and response. Writes progress and place
-    /// together as they were seen: a note that comes late in between must not leave the progress of
-    /// one place under the name of another.
+    /// Takes over the record whose token, status and progress are still those that were seen: a
+    /// note that came in between may count what could be there twice. Keeps the creation time, and
+    /// a prepared record's status and response. Writes progress and place together as they were
+    /// seen, so that the progress of one place is never under the name of another.
     TakeOver {
         seen: Token,
         seen_status: Status,
@@ -73,10 +73,15 @@ impl Transition {
         let is_of = |token: &Token| record.owner == token.owner && record.attempt == token.attempt;
         match self {
             Self::Claim { now, .. } => record.has_expired(*now),
-            Self::TakeOver { seen, seen_status, .. } => is_of(seen) && record.status == *seen_status,
+            Self::TakeOver { seen, seen_status, progress, .. } => {
+                let is_as_seen =
+                    record.progress.done == progress.done && record.progress.repeated == progress.repeated;
+                is_of(seen) && record.status == *seen_status && is_as_seen
+            }
             Self::Checkpoint { token, progress, whereabouts, .. } => {
-                let is_further =
-                    record.progress.done < progress.done || record.whereabouts.place != whereabouts.place;
+                let is_further = record.progress.done < progress.done
+                    || record.progress.repeated < progress.repeated
+                    || record.whereabouts.place != whereabouts.place;
                 is_of(token) && record.status == Status::InProgress && is_further
             }
             Self::Prepare { token, .. } => is_of(token) && record.status == Status::InProgress,

@@ -114,7 +114,6 @@ pub(crate) fn apply(
             };
             seen = Some(record.clone());
         }
-        (Guard::KeepCheckpoint, Transition::TakeOver { progress, .. }, _) => *progress = Progress::default(),
         (Guard::KeepDoubt, Transition::TakeOver { progress, .. }, _) => progress.in_doubt = 0,
         (Guard::PlaceOfProgress, Transition::TakeOver { whereabouts, .. }, Some(record)) => {
             whereabouts.clone_from(&record.whereabouts);
@@ -124,6 +123,9 @@ pub(crate) fn apply(
     let mut after = transition.apply(seen.as_ref())?;
     if guard == Guard::Skew && matches!(transition, Transition::Claim { .. } | Transition::TakeOver { .. }) {
         after.lease_expires_at -= i64::try_from(Execution::SKEW.as_millis()).unwrap();
+    }
+    if guard == Guard::KeepCheckpoint && matches!(transition, Transition::TakeOver { .. }) {
+        after.progress = Progress::default();
     }
     if guard == Guard::KeepPrepared && matches!(transition, Transition::TakeOver { .. }) {
         after.status = Status::InProgress;

@@ -54,14 +54,16 @@ pub(crate) fn parse(text: &str, zone: &TimeZone, day: Day) -> Result<Timestamp, 
 
 /// Reads all forms but the plain ones.
 fn in_any_form(text: &str, zone: &TimeZone, day: Day) -> Result<Timestamp, DateError> {
-    if text.contains('/') {
+    // The name of a zone has slashes, too.
+    let has_zone = text.contains('[');
+    if text.contains('/') && !has_zone {
         return at(brazilian(text, day).ok_or(DateError::Form)?, zone);
     }
     let [y1, y2, y3, y4, rest @ ..] = text.as_bytes() else { return Err(DateError::Form) };
     if ![y1, y2, y3, y4].into_iter().all(u8::is_ascii_digit) {
         return Err(DateError::Form);
     }
-    if text.contains('[') {
+    if has_zone {
         let zoned: Zoned = text.parse().map_err(|_| DateError::Zone)?;
         return Ok(zoned.timestamp());
     }
