@@ -144,8 +144,9 @@ fn as_lines_are_read(payload: &[u8], limit: usize, found: &[Found], result: Resu
     assert_eq!(result, if is_empty { Err(empty) } else { Ok(()) });
 }
 
-/// Between the pieces there is white space and commas, and around those of an array its brackets. So
-/// no item is lost: it is in a piece that is not JSON, or too large, if it is no piece of its own.
+/// Between the pieces there is white space and commas, and around those of an array its brackets.
+/// So no item is lost: it is in a piece that is not JSON, or too large, if it is no piece of its
+/// own.
 fn nothing_is_lost(payload: &[u8], format: Format, found: &[Found]) {
     let mut rest = payload.to_vec();
     for found in found {

@@ -230,8 +230,8 @@ impl Items {
         }
     }
 
-    /// A payload in lines of which none is an object is another kind of file: HTML, CSV, an archive,
-    /// an array.
+    /// A payload in lines of which none is an object is another kind of file: HTML, CSV, an
+    /// archive, an array.
     fn are_lines(&self) -> Result<(), Unusable> {
         if self.objects > 0 {
             return Ok(());

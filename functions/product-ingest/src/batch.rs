@@ -47,7 +47,8 @@ pub(crate) struct Kind {
 }
 
 /// The fingerprint of what makes two requests the same: these members, and the policy about partial
-/// items if the request names one. What the deployment says instead may change between two attempts.
+/// items if the request names one. What the deployment says instead may change between two
+/// attempts.
 pub(crate) fn fingerprint(mut of: Value, partial: Option<PartialPolicy>) -> Result<Fingerprint, Problem> {
     if let (Some(partial), Some(members)) = (partial, of.as_object_mut()) {
         members.insert("partial_items".to_owned(), partial.as_str().into());

@@ -117,8 +117,8 @@ pub fn errors_key(key: &str) -> String {
 }
 
 /// Names with `_` and `.` at the beginning are hidden, as Hadoop and Spark understand them:
-/// `_SUCCESS`, `_temporary/…`, `.part-0.crc`. An empty name within a key is none of them: it comes of
-/// a prefix that ends with a slash and a name that begins with one.
+/// `_SUCCESS`, `_temporary/…`, `.part-0.crc`. An empty name within a key is none of them: it comes
+/// of a prefix that ends with a slash and a name that begins with one.
 fn is_hidden(segment: &str) -> bool {
     segment.starts_with(['_', '.'])
 }

@@ -267,8 +267,8 @@ impl Producer<'_> {
     }
 }
 
-/// Explains a window of which some messages were neither confirmed nor refused. What was refused may
-/// be at another queue, and nobody can be asked.
+/// Explains a window of which some messages were neither confirmed nor refused. What was refused
+/// may be at another queue, and nobody can be asked.
 fn unknown(
     failure: Failure,
     session: Session,

@@ -99,7 +99,7 @@ impl ChunksReady {
     }
 
     /// Sends what a record of another transport held, as a message that is delivered after `pause`,
-    /// with attributes. The value may have any form: see [`text`](crate::text). Sent twice, it is
+    /// with attributes. The value may have any form: see [`text`]. Sent twice, it is
     /// there twice.
     ///
     /// # Errors

@@ -1,6 +1,7 @@
 //! Attempts at a produce of two messages that look for what their predecessors put, at two queues:
 //! they crash, fail, stand still and go on, while an application takes messages, an operator moves
-//! them, and a queue refuses messages and leaves copies of them elsewhere. What the response says has to be true in every course of events.
+//! them, and a queue refuses messages and leaves copies of them elsewhere. What the response says
+//! has to be true in every course of events.
 //!
 //! Each message is a unit of work of its own. A look may find any of what is there, or nothing.
 

@@ -38,8 +38,8 @@ pub(crate) enum Guard {
     CountMoved,
     /// The record knows of a move before anything is put.
     NoteMove,
-    /// A takeover writes the place that its progress is of.
-    PlaceOfProgress,
+    /// A takeover finds the progress that it saw.
+    SeenProgress,
     /// What is in doubt at a place that nobody noted is not in doubt at the next attempt's.
     DoubtOfNoPlace,
     /// An attempt that failed notes a place only where something is done or in doubt.
@@ -71,7 +71,7 @@ impl Guard {
         Self::SamePlace,
         Self::CountMoved,
         Self::NoteMove,
-        Self::PlaceOfProgress,
+        Self::SeenProgress,
         Self::DoubtOfNoPlace,
         Self::PlaceOfWork,
         Self::PutFirst,
@@ -115,8 +115,9 @@ pub(crate) fn apply(
             seen = Some(record.clone());
         }
         (Guard::KeepDoubt, Transition::TakeOver { progress, .. }, _) => progress.in_doubt = 0,
-        (Guard::PlaceOfProgress, Transition::TakeOver { whereabouts, .. }, Some(record)) => {
-            whereabouts.clone_from(&record.whereabouts);
+        (Guard::SeenProgress, Transition::TakeOver { progress, .. }, Some(record)) => {
+            (record.progress.done, record.progress.repeated) = (progress.done, progress.repeated);
+            seen = Some(record.clone());
         }
         _ => {}
     }

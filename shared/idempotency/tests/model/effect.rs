@@ -16,8 +16,8 @@ pub(crate) enum Effect {
 
 pub(crate) const MESSAGES: usize = 2;
 pub(crate) const PLACES: usize = 2;
-/// Where a message is that a place refused: at another queue behind an exchange, or at a dead-letter
-/// queue.
+/// Where a message is that a place refused: at another queue behind an exchange, or at a
+/// dead-letter queue.
 pub(crate) const ASIDE: usize = PLACES;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]

@@ -154,7 +154,7 @@ fn where_it_matters(guard: Guard) -> Scenario {
         Guard::OpenStatus | Guard::KeepCheckpoint | Guard::KeepDoubt | Guard::DoubtRefusals => {
             Scenario::of(Kind::Produce, &same)
         }
-        Guard::PutFirst | Guard::CountHands => Scenario::of(Kind::Move, &same),
+        Guard::PutFirst | Guard::CountHands | Guard::SeenProgress => Scenario::of(Kind::Move, &same),
         Guard::NoteRefusals => {
             let mut scenario = Scenario::of(Kind::Move, &["a"]);
             (scenario.parties[0].requests, scenario.faults) = (2, 2);
@@ -165,7 +165,6 @@ fn where_it_matters(guard: Guard) -> Scenario {
         Guard::SamePlace
         | Guard::CountMoved
         | Guard::NoteMove
-        | Guard::PlaceOfProgress
         | Guard::DoubtOfNoPlace
         | Guard::PlaceOfWork => {
             let mut scenario = Scenario::of(Kind::Produce, &["a"]);

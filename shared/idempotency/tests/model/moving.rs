@@ -80,6 +80,16 @@ impl Successors<'_> {
         if self.world.faults_left == 0 {
             return;
         }
+        // After an attempt that ended before it noted where it works, nothing can be counted.
+        if granted.progress.repeated < UNCOUNTED {
+            self.is_refused(w, moving, message);
+        }
+        self.is_in_doubt(w, moving, message);
+    }
+
+    /// A copy of the message is elsewhere, and the message stays where it was.
+    fn is_refused(&mut self, w: usize, moving: &Moving, message: usize) {
+        let granted = &moving.granted;
         self.happens(format!("{w}'s put of {message} is refused and left aside"), |scenario, world| {
             world.faults_left -= 1;
             world.effect.take(w, message);
@@ -89,6 +99,10 @@ impl Successors<'_> {
             let is_refusal_unnoted = !scenario.is_without(Guard::NoteRefusals);
             world.workers[w].step = Step::Move(Moving { granted, is_refusal_unnoted, ..moving.clone() });
         });
+    }
+
+    fn is_in_doubt(&mut self, w: usize, moving: &Moving, message: usize) {
+        let Moving { granted, done, .. } = moving;
         for arrived in [true, false] {
             self.happens(format!("{w}'s put of {message} is in doubt (done: {arrived})"), |_, world| {
                 world.faults_left -= 1;

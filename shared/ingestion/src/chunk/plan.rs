@@ -24,8 +24,8 @@ pub enum InvalidPlan {
     Items(u16),
 }
 
-/// How payloads are cut. Any change of which items a payload has, of where a cut is, or of a chunk's
-/// bytes is a new version. A batch that an older version began to cut begins again in a new
+/// How payloads are cut. Any change of which items a payload has, of where a cut is, or of a
+/// chunk's bytes is a new version. A batch that an older version began to cut begins again in a new
 /// generation, so that its chunks have other names, and a slow run of the older version changes
 /// nothing.
 ///

@@ -78,9 +78,9 @@ impl OpenItem {
         self.held = bytes;
     }
 
-    /// Passes the item on; `part` is its last part. White space at its end counts towards the limit,
-    /// and is then cut off. An item of an array that is not JSON may have been ended too early, and
-    /// then its last part is returned, which continues.
+    /// Passes the item on; `part` is its last part. White space at its end counts towards the
+    /// limit, and is then cut off. An item of an array that is not JSON may have been ended too
+    /// early, and then its last part is returned, which continues.
     pub(super) fn end(&mut self, part: &[u8], sink: &mut impl Sink) -> Option<(u64, Vec<u8>)> {
         if self.is_empty() && part.len() <= self.limit {
             return self.item(without_white_end(part), sink);

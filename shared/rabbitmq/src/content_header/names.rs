@@ -1,6 +1,6 @@
-//! Names of headers that the gateway keeps for itself. They begin with one NUL. A publisher may have
-//! written such a name too, or one with more NULs: it passes with one more, and loses that where it
-//! is shown or put again.
+//! Names of headers that the gateway keeps for itself. They begin with one NUL. A publisher may
+//! have written such a name too, or one with more NULs: it passes with one more, and loses that
+//! where it is shown or put again.
 
 use std::borrow::Cow;
 
