@@ -1,6 +1,6 @@
 //! What every HTTP endpoint does around its own work: the trace, the log line and the metric of a
-//! request ([`serve`]); and for work that must be done once, the claim before it, the end of its
-//! record after it, and the replay instead of it ([`once`]).
+//! request ([`serve()`]); and for work that must be done once, the claim before it, the end of its
+//! record after it, and the replay instead of it ([`once()`]).
 
 mod audit;
 mod once;

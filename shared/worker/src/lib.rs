@@ -1,6 +1,6 @@
 //! What every function behind a queue does around its own work.
 //!
-//! A [`Job`] reads a record and does its work. [`serve`] does the rest, for messages of SQS and for
+//! A [`Job`] reads a record and does its work. [`serve()`] does the rest, for messages of SQS and for
 //! records of Kafka:
 //!
 //! - it stops work in time for the answer, and starts none without time;

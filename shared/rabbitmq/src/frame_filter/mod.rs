@@ -10,9 +10,9 @@
 //! several frames. What nobody fetches, but a program's own channel brings, has nobody to look
 //! there, and comes without the headers, which are named.
 //!
-//! It also bounds what the library holds: of a message that exceeds the [`Intake`] only the
-//! beginning passes, and what comes after it is dropped here. A message that the broker returns
-//! loses its body, which nobody reads.
+//! It also bounds what the library holds: of a message that exceeds the
+//! [`Intake`](crate::intake::Intake) only the beginning passes, and what comes after it is dropped
+//! here. A message that the broker returns loses its body, which nobody reads.
 
 mod frame;
 mod method;
