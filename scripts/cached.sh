@@ -7,6 +7,10 @@
 # NAME says all that the content depends on, so it never changes: a version, or the hash of a lock
 # file. Of several clones that want it at the same moment one makes it, and the others wait.
 cache=${INTEGRAHUB_CACHE:-${XDG_CACHE_HOME:-${HOME:-}/.cache}/integrahub}
+if [[ $cache != /* ]]; then
+  echo "INTEGRAHUB_CACHE, XDG_CACHE_HOME and HOME have to be absolute paths, not $cache" >&2
+  exit 1
+fi
 
 cached() {
   local link=$1 directory=$cache/$2 lock

@@ -2,9 +2,10 @@
 # scripts/dependencies.sh restore|save: keeps what cargo compiled of other people's crates for the
 # next clone of this machine, since a fresh clone would compile the same again for minutes.
 #
-# `restore` copies it into a clone that has compiled nothing yet, `save` out of one that has. Both
-# copy and never link, so clones that work side by side share no file. What is kept belongs to one
-# Cargo.lock, manifest, toolchain and set of flags; the three that were used last are kept.
+# `restore` copies it into a clone that has compiled nothing yet, `save` out of one that has
+# compiled everything. Both copy and never link, so clones that work side by side share no file.
+# What is kept belongs to one Cargo.lock, manifest, toolchain and set of flags; the three that were
+# used last are kept. It only saves time, so a copy that fails is no failure.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 . scripts/cached.sh
@@ -23,31 +24,46 @@ case ${1:-} in
 restore)
   [[ -d $kept && ! -e $target/debug ]] || exit 0
   echo "  Copying compiled dependencies from $kept"
-  mkdir -p "$target"
-  cp --archive --reflink=auto "$kept/." "$target"
+  # Those that were used last are not removed.
   touch "$kept"
+  mkdir -p "$target"
+  rm -rf "$target"/restored.*
+  part=$(mktemp -d "$target/restored.XXXXXX")
+  trap 'rm -rf "$part"' EXIT
+  if ! cp --archive --reflink=auto "$kept/." "$part"; then
+    echo "  They cannot be copied, so they are compiled."
+    exit 0
+  fi
+  if [[ -d $part/lint && ! -e $target/lint ]]; then mv -T "$part/lint" "$target/lint"; fi
+  mv -T "$part/debug" "$target/debug"
   ;;
 save)
   [[ ! -d $kept ]] || exit 0
   mkdir -p "$cache/dependencies"
+  rm -rf "$target"/links.*
+  links=$(mktemp -d "$target/links.XXXXXX")
   part=$(mktemp -d "$cache/dependencies/part.XXXXXX")
-  trap 'rm -rf "$part"' EXIT
+  trap 'rm -rf "$links" "$part"' EXIT
   for tree in "${trees[@]}"; do
-    [[ -d $target/$tree ]] || continue
-    mkdir -p "$part/all/$tree"
+    [[ -d $target/$tree/.fingerprint ]] || continue
+    mkdir -p "$links/$tree"
     for directory in .fingerprint build deps; do
-      cp --archive --link "$target/$tree/$directory" "$part/all/$tree/"
+      cp --archive --link "$target/$tree/$directory" "$links/$tree/"
     done
-    cargo clean --quiet --workspace --target-dir "$part/all/${tree%debug}"
+    cargo clean --quiet --workspace --target-dir "$links/${tree%debug}"
   done
-  # Links so far.
-  cp --archive --reflink=auto "$part/all" "$part/kept"
-  cp "$target/CACHEDIR.TAG" "$part/kept/" 2>/dev/null || true
+  # Links so far, which would not reach another file system.
+  if ! cp --archive --reflink=auto "$links" "$part/kept"; then
+    echo "SKIPPED: keeping compiled dependencies, which cannot be copied to $cache"
+    exit 0
+  fi
   chmod 755 "$part/kept"
   mv -T "$part/kept" "$kept" 2>/dev/null || true
-  # Three are enough for the branches that somebody works on.
+  # Three are enough for the branches that somebody works on. What a run that was killed left goes
+  # after a day.
+  find "$cache/dependencies" -mindepth 1 -maxdepth 1 -name 'part.*' -mtime +0 -exec rm -rf {} +
   find "$cache/dependencies" -mindepth 1 -maxdepth 1 -not -name 'part.*' -printf '%T@ %p\n' |
-    sort -rn | tail -n +4 | cut -d' ' -f2- | xargs -r rm -rf
+    sort -rn | tail -n +4 | cut -d' ' -f2- | xargs -r -d '\n' rm -rf --
   echo "  Kept compiled dependencies in $kept ($(du -sh "$kept" | cut -f1))"
   ;;
 *)

@@ -32,15 +32,21 @@ workflows() {
 
 # Comments end at column 100, hidden lines of examples aside. rustfmt decides about code.
 comments() {
-  git ls-files -z '*.rs' '*.sh' '*.py' '*.toml' '*.yaml' Makefile .ci/run |
-    LC_ALL=C.UTF-8 xargs -0 grep -HnP '^(?=.{101}) *(//[/!]?|#) (?!# )' && return 1
-  return 0
+  local files
+  mapfile -t files < <(git ls-files '*.rs' '*.sh' '*.py' '*.toml' '*.yaml' '*.yml' Makefile .ci)
+  none LC_ALL=C.UTF-8 grep -HnP '^(?=.{101}) *(//[/!]?|#) (?!# )' "${files[@]}"
+}
+
+# none [NAME=VALUE] GREP…: whether a search worked and found nothing.
+none() {
+  local status=0
+  env "$@" || status=$?
+  ((status == 1))
 }
 
 # An error of serde quotes what it read. `malformed` reads documents from outside.
 quoting_errors() {
-  git grep -nE '#\[from\] serde_(json|dynamo)::Error' -- functions shared && return 1
-  return 0
+  none git grep -nE '#\[from\] serde_(json|dynamo)::Error' -- functions shared
 }
 
 failed=()

@@ -5,7 +5,7 @@
 #   await NAME…            waits for those
 #   report                 prints a table of all steps; fails if one of them failed
 #
-# A step that calls a script with steps of its own has these as rows behind its own row.
+# A step that calls a script with steps of its own has these as rows before its own row.
 export TIMEFORMAT='%0R %0U %0S'
 
 if [[ -z ${STEPS:-} ]]; then
@@ -13,6 +13,9 @@ if [[ -z ${STEPS:-} ]]; then
   export STEPS
   trap 'kill $(jobs -p) 2>/dev/null; rm -rf "$STEPS"' EXIT
 fi
+
+# The verdict, apart from the files: a full disk must not turn a failure into a success.
+failed=0
 
 # Checking has no time limits, so it gets what the others leave.
 idle=(nice -n 19)
@@ -22,7 +25,11 @@ step() {
   local name=$1 status=0
   shift
   echo "== $name"
-  { time { "$@" </dev/null 2>&1 | tee "$STEPS/$name.log"; }; } 2>"$STEPS/$name.time" || status=$?
+  # In a shell of its own, which does not count the time of a step beside it.
+  (
+    set -o pipefail
+    { time { "$@" </dev/null 2>&1 | tee "$STEPS/$name.log"; }; } 2>"$STEPS/$name.time"
+  ) || status=$?
   row "$name" "$status"
   return "$status"
 }
@@ -38,26 +45,32 @@ beside() {
 }
 
 await() {
-  local name
+  local name status
   for name in "$@"; do
     while [[ ! -e $STEPS/$name.end ]] && [[ -n $(jobs -pr) ]]; do wait -n || true; done
     echo "== $name"
     cat "$STEPS/$name.log"
-    row "$name" "$(cat "$STEPS/$name.end" 2>/dev/null || echo 1)"
+    status=$(cat "$STEPS/$name.end" 2>/dev/null) || true
+    row "$name" "${status:-1}"
   done
 }
 
 # row NAME STATUS
 row() {
-  local wall user system
-  read -r wall user system <"$STEPS/$1.time" || wall=0 user=0 system=0
-  printf '%s\t%s\t%s\t%s\n' "$1" "$wall" "$((user + system))" "$2" >>"$STEPS/rows"
+  local wall=0 user=0 system=0 times
+  [[ $2 == 0 ]] || failed=1
+  # A shell also writes there that a command was killed.
+  times=$(tail -n 1 "$STEPS/$1.time" 2>/dev/null) || true
+  if [[ $times =~ ^([0-9]+)\ ([0-9]+)\ ([0-9]+)$ ]]; then
+    wall=${BASH_REMATCH[1]} user=${BASH_REMATCH[2]} system=${BASH_REMATCH[3]}
+  fi
+  printf '%s\t%s\t%s\t%s\n' "$1" "$wall" "$((user + system))" "$2" >>"$STEPS/rows" || failed=1
 }
 
 report() {
-  local name wall cpu status failed=0
+  local name wall cpu status
   while IFS=$'\t' read -r name wall cpu status; do
-    ((status == 0)) && continue
+    [[ $status == 0 ]] && continue
     failed=1
     printf '\n== The end of %s, which failed\n' "$name"
     tail -n 25 "$STEPS/$name.log"

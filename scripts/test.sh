@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # scripts/test.sh [NEXTEST OPTION…]: runs the tests inside `local test` and prints the ten slowest.
-# Without options, or with those of a profile, it then compares what responses had with what
+# Without options, or with `--profile NAME` alone, it then compares what responses had with what
 # openapi.yaml describes, and runs the examples of the documentation. With CONTRACT_SECONDS it also
 # sends generated requests to the same stack for so long.
 set -uo pipefail
@@ -10,16 +10,20 @@ cd "$(dirname "$0")/.."
 status=0
 profile=default
 [[ ${1:-} == --profile ]] && profile=$2
+report=${CARGO_TARGET_DIR:-target}/nextest/$profile/junit.xml
+rm -f "$report"
 
 slowest() {
+  [[ -e $1 ]] || return 0
   echo "Slowest tests, in seconds:"
   sed -nE 's/.*<testcase name="([^"]*)" classname="([^"]*)".* time="([^"]*)".*/\3 \2 \1/p' "$1" |
     sort -rn | head -n 10 | awk '{ printf "  %8.1f  %s  %s\n", $1, $2, $3 }'
 }
 
 step "tests" cargo nextest run --workspace --tests --no-fail-fast "$@" || status=$?
-slowest "${CARGO_TARGET_DIR:-target}/nextest/$profile/junit.xml"
-if (($# == 0)) || [[ $profile != default ]]; then
+slowest "$report"
+# Not after some of the tests alone.
+if (($# == 0)) || [[ $# == 2 && $1 == --profile ]]; then
   step "described responses" cargo nextest run --workspace --tests --run-ignored only \
     -E 'test(=responses::what_is_described_was_seen)' || status=$?
   step "doc tests" cargo test --quiet --workspace --doc || status=$?

@@ -23,7 +23,9 @@ cargo-sort-derives) version=0.14.1 minutes=2 profile=release options=() ;;
   ;;
 esac
 
-command -v "$1" >/dev/null && exit 0
+# What this script put there may be of an earlier version.
+found=$(command -v "$1" || true)
+[[ -z $found || $found == "$PWD/.local/tools/"* ]] || exit 0
 if ! command -v cargo >/dev/null; then
   echo "cargo is missing: install Rust with rustup (https://rustup.rs) and start again" >&2
   exit 1
@@ -36,7 +38,8 @@ compile() {
   echo "  Compiling $name $version into $1, once; on two cores that takes about $minutes minutes"
   logged "$log" cargo install "$name" --version "$version" "${options[@]}" --locked --profile "$profile" --root "$1" &
   installing=$!
-  trap 'kill $installing 2>/dev/null || true' EXIT
+  # shellcheck disable=SC2064
+  trap "kill $installing 2>/dev/null || true" EXIT
   while kill -0 $installing 2>/dev/null; do
     sleep 1
     passed=$((SECONDS - begin))
