@@ -195,7 +195,11 @@ impl MqAccess {
 
 /// Where an execution is with `done` messages at their new places, and `in_doubt` more that may be.
 fn progress(execution: &Execution, (done, in_doubt): (u64, u64), moving: &dyn Relocation) -> Progress {
-    execution.progress.advanced(done, in_doubt).repeating(moving.left_somewhere())
+    let begun = execution.progress;
+    let advanced = begun.advanced(done, in_doubt);
+    // Doubts without a number are counted by attempts: see `possible_duplicates`.
+    let repeated = if begun.in_doubt < UNCOUNTED { advanced.repeated } else { begun.repeated };
+    Progress { repeated, ..advanced }.repeating(moving.left_somewhere())
 }
 
 fn max(command: &MoveCommand) -> u64 {

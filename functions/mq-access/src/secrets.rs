@@ -145,7 +145,12 @@ impl Secrets {
     pub(crate) async fn access(&self, target: &Target, deadline: Deadline) -> Result<Access, Unusable> {
         let endpoint = &target.endpoint;
         let password = self.text(endpoint.password_ref.as_ref(), deadline).await?;
-        let credentials = login(endpoint, &target.password_origin, password.as_ref())?;
+        let credentials = login(endpoint, &target.password_origin, password.as_ref());
+        // One that was mended meanwhile takes effect with the next request.
+        if let (Err(_), Some(reference)) = (&credentials, &endpoint.password_ref) {
+            self.remembered.forget(reference);
+        }
+        let credentials = credentials?;
         let Stores { trust_store, key_store, key_files, version } = self.stores(endpoint, deadline).await?;
         let password_version = password.map(|password| password.version).unwrap_or_default();
         Ok(Access {

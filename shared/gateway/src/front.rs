@@ -146,7 +146,7 @@ fn with_advice(problem: Problem) -> Problem {
     }
     let advised = |mut fault: Fault| {
         if is_header(&fault) {
-            fault.detail.push_str("; write it {\"int64\": \"…\"}");
+            fault.detail.push_str("; if 64 bits hold it, write it {\"int64\": \"…\"}");
         }
         fault
     };
@@ -169,7 +169,11 @@ mod tests {
             r#"{"headers": {"ts": 1559224445019561728}}"#,
             r#"{"messages": [{"headers": {"deep": [{"ts": -1559224445019561728}]}}]}"#,
         ] {
-            assert!(detail(body).ends_with(r#"; write it {"int64": "…"}"#), "{}", detail(body));
+            assert!(
+                detail(body).ends_with(r#"; if 64 bits hold it, write it {"int64": "…"}"#),
+                "{}",
+                detail(body)
+            );
         }
         for body in
             [r#"{"maxMessages": 1559224445019561728}"#, r#"{"batch": {"count": 1000000000000000000000}}"#]

@@ -219,7 +219,8 @@ impl Store {
         execution: &Execution,
         progress: Progress,
     ) -> Result<WriteOutcome, StoreError> {
-        if progress.done <= execution.progress.done {
+        let begun = execution.progress;
+        if progress.done <= begun.done && progress.repeated <= begun.repeated {
             return Ok(WriteOutcome::Applied);
         }
         let whereabouts = execution.whereabouts.clone();

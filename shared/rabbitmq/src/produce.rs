@@ -160,8 +160,7 @@ impl Producer<'_> {
 
     /// Publishes a window's messages, up to one that AMQP cannot carry.
     async fn fill(&mut self, window: &mut Window<'_>) -> Result<(), Misfit> {
-        // The first message goes alone: a queue that does not exist, or refuses, is known for
-        // certain then.
+        // The first message goes alone: a queue that does not exist is known for certain then.
         let limit = if self.next == self.from { 1 } else { self.left_in_transaction() };
         let end = self.next.saturating_add(limit);
         for message in (self.next..end).map_while(|index| self.outgoing.message(index)) {

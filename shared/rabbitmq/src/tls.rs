@@ -5,7 +5,7 @@ use std::io;
 
 use lapin::tcp::{RustlsConnector, RustlsConnectorConfig};
 use mq::BrokerError;
-use rustls::CertificateError;
+use rustls::{AlertDescription as Alert, CertificateError};
 use rustls_pki_types::pem::PemObject as _;
 use rustls_pki_types::{CertificateDer, PrivateKeyDer};
 use secrecy::{ExposeSecret as _, SecretString};
@@ -69,9 +69,24 @@ pub(crate) fn why(error: &rustls::Error) -> Option<&'static str> {
             _ => "whose certificate is not valid here",
         },
         rustls::Error::InvalidMessage(_) => "where something else than TLS may be spoken",
-        rustls::Error::PeerIncompatible(_) | rustls::Error::AlertReceived(_) => {
+        rustls::Error::PeerIncompatible(_)
+        | rustls::Error::AlertReceived(Alert::ProtocolVersion | Alert::InsufficientSecurity) => {
             "which does not agree with this client on a version or a cipher of TLS"
         }
+        // A broker that wants a certificate of its client may say no more than this.
+        rustls::Error::AlertReceived(Alert::HandshakeFailure) => {
+            "which does not agree with this client on a version or a cipher of TLS, or on its certificate"
+        }
+        rustls::Error::AlertReceived(
+            Alert::BadCertificate
+            | Alert::UnsupportedCertificate
+            | Alert::CertificateRevoked
+            | Alert::CertificateExpired
+            | Alert::CertificateUnknown
+            | Alert::CertificateRequired
+            | Alert::UnknownCA
+            | Alert::AccessDenied,
+        ) => "which does not take this client's certificate, or wants one",
         _ => return None,
     })
 }

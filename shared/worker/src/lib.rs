@@ -1,7 +1,7 @@
 //! What every function behind a queue does around its own work.
 //!
-//! A [`Job`] reads a record and does its work. [`serve()`] does the rest, for messages of SQS and for
-//! records of Kafka:
+//! A [`Job`] reads a record and does its work. [`serve()`] does the rest, for messages of SQS and
+//! for records of Kafka:
 //!
 //! - it stops work in time for the answer, and starts none without time;
 //! - it runs each unit of work in a span, whose fields `object`, `correlation_id`, `tenant`,

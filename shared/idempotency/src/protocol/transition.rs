@@ -168,6 +168,7 @@ impl Transition {
                 is_of(token)
                     && found.whereabouts.place == whereabouts.place
                     && found.progress.done >= progress.done
+                    && found.progress.repeated >= progress.repeated
             }
             Self::Prepare { token, response, .. } => {
                 is_of(token) && found.status == Status::Prepared && found.response.as_ref() == Some(response)

@@ -119,6 +119,22 @@ async fn an_execution_that_was_taken_over_writes_nothing_more() {
     place.remove().await;
 }
 
+/// A move counts what a queue refused before it has moved anything.
+#[tokio::test]
+async fn a_checkpoint_that_counts_more_is_noted_though_nothing_more_is_done() {
+    let place = Place::make().await;
+    let asked = Asked::new(&json!({}));
+    let first = place.execution(&asked).await;
+    for repeated in [2, 5] {
+        let counted = Progress { repeated, ..first.progress };
+        assert_eq!(place.store.checkpoint(&first, counted).await.unwrap(), WriteOutcome::Applied);
+    }
+    place.end_lease(&asked).await;
+    let second = place.execution(&asked).await;
+    assert_eq!(second.progress, Progress { done: 0, in_doubt: u64::MAX, repeated: 5 });
+    place.remove().await;
+}
+
 #[tokio::test]
 async fn a_write_that_is_sent_twice_is_one_write() {
     let place = Place::make().await;

@@ -107,6 +107,10 @@ fn brazilian(text: &str, day: Day) -> Option<DateTime> {
     let (hour, rest) = time.split_once(':')?;
     let is_time = rest.bytes().all(|byte| byte.is_ascii_digit() || matches!(byte, b':' | b'.'));
     let hour = digits(hour, 1..=2).filter(|_| is_time)?;
+    // Minutes and seconds may have one digit, too.
+    let is_short = |part: &str| part.split('.').next().is_some_and(|whole| whole.len() == 1);
+    let padded = |part: &str| if is_short(part) { format!("0{part}") } else { part.to_owned() };
+    let rest = rest.split(':').map(padded).collect::<Vec<_>>().join(":");
     Some(date.to_datetime(format!("{hour:02}:{rest}").parse().ok()?))
 }
 
@@ -195,6 +199,9 @@ mod tests {
             ("21/06/2026 10:30:00.5", "2026-06-21T13:30:00.5Z"),
             ("21/06/2026 10:30", "2026-06-21T13:30:00Z"),
             ("21/06/2026 9:05", "2026-06-21T12:05:00Z"),
+            ("21/06/2026 9:5", "2026-06-21T12:05:00Z"),
+            ("21/06/2026 9:5:3", "2026-06-21T12:05:03Z"),
+            ("21/06/2026 10:30:5.25", "2026-06-21T13:30:05.25Z"),
             ("21/06/2026", "2026-06-21T03:00:00Z"),
             ("1/6/2026", "2026-06-01T03:00:00Z"),
             ("1981-01-01T00:00:00Z", "1981-01-01T00:00:00Z"),
