@@ -48,7 +48,7 @@ pub struct DropIntake {
     visibility: Visibility,
     /// The most bytes that an object may have.
     max_bytes: u64,
-    /// What becomes of items that lack members.
+    /// Policy about items that lack members.
     partial: PartialPolicy,
 }
 

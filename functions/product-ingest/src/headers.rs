@@ -15,7 +15,7 @@ const PARTIAL_ITEMS: &str = "x-inova-partial-items";
 pub(crate) struct IngestHeaders {
     pub(crate) key: IdempotencyKey,
     pub(crate) load_type: LoadType,
-    /// What becomes of items that lack members, if the request says so.
+    /// Policy about items that lack members, if the request names one.
     pub(crate) partial: Option<PartialPolicy>,
 }
 

@@ -40,7 +40,7 @@ pub struct ProductIngest {
     payloads: Payloads,
     /// The most bytes that a payload may have, decoded.
     max_payload: u64,
-    /// What becomes of items that lack members, unless a request says so.
+    /// Policy about items that lack members, unless a request names another.
     partial: PartialPolicy,
     /// How long the URL of an upload can be used.
     upload_expiry: Duration,

@@ -19,7 +19,7 @@ use crate::uploads::UPLOADS;
 /// lies below.
 pub(crate) const MAX_BODY: usize = 4_500_000;
 
-/// What each member of a gzip begins with (RFC 1952).
+/// First bytes of each member of a gzip (RFC 1952).
 const GZIP: [u8; 2] = [0x1f, 0x8b];
 
 /// How much is inflated at a time.
