@@ -148,6 +148,7 @@ class Evaluator:
     def __init__(self, template, parameters, name, number):
         self.template = template
         self.values = values(parameters, template)
+        self.conditions = {}
         self.pseudo = {
             "AWS::StackName": name,
             "AWS::StackId": f"arn:aws:cloudformation:{REGION}:{ACCOUNT}:stack/{name}/{number:08x}-0000-4000-8000-000000000000",
@@ -160,7 +161,9 @@ class Evaluator:
 
     def condition(self, node):
         if isinstance(node, str):
-            return self.condition(self.template["Conditions"][node])
+            if node not in self.conditions:
+                self.conditions[node] = self.condition(self.template["Conditions"][node])
+            return self.conditions[node]
         ((function, arguments),) = node.items()
         match function:
             case "Condition":
@@ -243,8 +246,13 @@ class Evaluator:
 
 
 def deploy(parameters=None, name="integrahub", number=1, release="1"):
-    """The stack that these parameters make. Fails on a parameter, rule or reference that CloudFormation would refuse."""
-    parameters = parameters or {}
+    """The stack that these parameters make. Fails on a parameter, rule or reference that CloudFormation would refuse. Not to be changed: others get the same one."""
+    return _deployed(tuple(sorted((parameters or {}).items())), name, number, release)
+
+
+@cache
+def _deployed(parameters, name, number, release):
+    parameters = dict(parameters)
     for key, value in parameters.items():
         assert allowed(key, value), f"{key} does not take {value!r}"
     assert not refusals(parameters), refusals(parameters)

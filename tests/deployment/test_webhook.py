@@ -55,7 +55,7 @@ class Posted:
         self.events, self.fetched, self.certificate = [], [], PEM
         self.receiver = sns_receiver.Receiver(TOPIC, self.fetch)
         self.server = sns_receiver.serve(self.receiver, self.events.append, 0)
-        threading.Thread(target=self.server.serve_forever, daemon=True).start()
+        threading.Thread(target=self.server.serve_forever, args=[0.01], daemon=True).start()
 
     def fetch(self, url):
         self.fetched.append(url)

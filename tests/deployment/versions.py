@@ -16,6 +16,7 @@ class Changed(Evaluator):
     def __init__(self, template, parameters, condition=None, reference=None):
         super().__init__(template, parameters, "integrahub", 1)
         self.opposite, self.another = condition, reference
+        self.identities = {}
 
     def condition(self, node):
         return super().condition(node) != (isinstance(node, str) and node == self.opposite)
@@ -35,7 +36,9 @@ class Changed(Evaluator):
         return re.sub("«(?:another )?([A-Za-z0-9]+)(?:\\.[A-Za-z0-9.]+)?»", lambda match: match.group() + self.identity(match.group(1)), value)
 
     def identity(self, name):
-        return json.dumps(self.replaced_with(self.create_only(name)), sort_keys=True, ensure_ascii=False)
+        if name not in self.identities:
+            self.identities[name] = json.dumps(self.replaced_with(self.create_only(name)), sort_keys=True, ensure_ascii=False)
+        return self.identities[name]
 
     def create_only(self, name):
         resource = self.template["Resources"][name]
