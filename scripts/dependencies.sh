@@ -4,8 +4,9 @@
 #
 # `restore` copies it into a clone that has compiled nothing yet, `save` out of one that has
 # compiled everything. Both copy and never link, so clones that work side by side share no file.
-# What is kept belongs to one Cargo.lock, manifest, toolchain and set of flags; the three that were
-# used last are kept. It only saves time, so a copy that fails is no failure.
+# What is kept belongs to one toolchain, set of flags, Cargo.lock and manifest; a clone with another
+# lock or manifest begins with the newest of the same toolchain, and cargo compiles what differs. The
+# three that were used last are kept. It only saves time, so a copy that fails is no failure.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 . scripts/cached.sh
@@ -14,14 +15,20 @@ target=${CARGO_TARGET_DIR:-target}
 flags() {
   env | grep -E '^(CARGO_(BUILD|PROFILE)|RUSTFLAGS)' | sort || true
 }
-key=$({ cat Cargo.lock Cargo.toml rust-toolchain.toml && rustc -vV && flags; } | sha256sum | cut -c1-16)
-kept=$cache/dependencies/$key
+hash() {
+  sha256sum | cut -c1-16
+}
+fits=$({ rustc -vV && flags; } | hash)
+kept=$cache/dependencies/$fits-$(cat Cargo.lock Cargo.toml | hash)
+# It also has what earlier locks needed. The next clone begins anew when that has become much.
+most_megabytes=10000
 
 # What `make lint` compiles lies in a directory of its own.
 trees=(debug lint/debug)
 
 case ${1:-} in
 restore)
+  [[ -d $kept ]] || kept=$(ls -dt "$cache/dependencies/$fits"-* 2>/dev/null | head -n 1)
   [[ -d $kept && ! -e $target/debug ]] || exit 0
   echo "  Copying compiled dependencies from $kept"
   # Those that were used last are not removed.
@@ -52,6 +59,10 @@ save)
     done
     cargo clean --quiet --workspace --target-dir "$links/${tree%debug}"
   done
+  if (($(du -sm "$links" | cut -f1) > most_megabytes)); then
+    rm -rf "$cache/dependencies/$fits"-*
+    exit 0
+  fi
   # Links so far, which would not reach another file system.
   if ! cp --archive --reflink=auto "$links" "$part/kept"; then
     echo "SKIPPED: keeping compiled dependencies, which cannot be copied to $cache"

@@ -2,7 +2,7 @@
 //! loser does.
 //!
 //! Nothing here does I/O or looks at a clock, so that the code that runs and the model that checks
-//! it (`tests/model`) are the same. [`Transition::apply`] is what a conditional write of the store
+//! it (`model`) are the same. [`Transition::apply`] is what a conditional write of the store
 //! must do; the store's tests compare the two.
 
 mod decision;

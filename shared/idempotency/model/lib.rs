@@ -7,6 +7,7 @@
 //! [`Invariant`](invariants::Invariant). That it would find one is tested too: with any single
 //! guard taken out, it does.
 
+#![cfg(test)]
 #![allow(clippy::unwrap_used, clippy::indexing_slicing, reason = "a test fails where it finds itself wrong")]
 #![allow(clippy::print_stdout, reason = "how a breach is reached, and how far the checker looked")]
 
