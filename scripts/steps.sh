@@ -8,11 +8,24 @@
 # A step that calls a script with steps of its own has these as rows before its own row.
 export TIMEFORMAT='%0R %0U %0S'
 
+made=
 if [[ -z ${STEPS:-} ]]; then
   STEPS=$(mktemp -d)
   export STEPS
-  trap 'kill $(jobs -p) 2>/dev/null; rm -rf "$STEPS"' EXIT
+  made=$STEPS
 fi
+
+# Every step is a process group of its own, so that what ends this script ends all that it started.
+set -m
+end() {
+  local group
+  for group in $(jobs -p); do kill -- "-$group" 2>/dev/null; done
+  wait
+  [[ -z $made ]] || rm -rf "$made"
+}
+trap end EXIT
+trap 'exit 130' INT
+trap 'exit 143' TERM HUP
 
 # The verdict, apart from the files: a full disk must not turn a failure into a success.
 failed=0
@@ -25,11 +38,13 @@ step() {
   local name=$1 status=0
   shift
   echo "== $name"
-  # In a shell of its own, which does not count the time of a step beside it.
+  # In a shell of its own, which does not count the time of a step beside it. A signal ends waiting
+  # at once, and would not end a command in the foreground.
   (
     set -o pipefail
     { time { "$@" </dev/null 2>&1 | tee "$STEPS/$name.log"; }; } 2>"$STEPS/$name.time"
-  ) || status=$?
+  ) &
+  wait $! || status=$?
   row "$name" "$status"
   return "$status"
 }

@@ -51,6 +51,6 @@ compile() {
   trap - EXIT
 }
 
-cached ".local/tools/$name" "tools/$name-$version-$profile" compile
+cached ".local/tools/$name" "tools/$name-$version-$profile${options[*]}" compile
 mkdir -p .local/tools/bin
 ln -sfn "../$name/bin/$name" ".local/tools/bin/$name"
