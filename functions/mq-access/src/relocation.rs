@@ -91,7 +91,9 @@ impl MqAccess {
             }
             Err(Stopped::Failed { failure, done, settled }) => {
                 let left = &execution.whereabouts.left_behind;
-                let problem = with_elsewhere(from_move(&failure, settled), left, max(command));
+                let in_doubt = failure.in_doubt.saturating_add(moving.left_somewhere());
+                let problem = from_move(&failure.error, settled, in_doubt);
+                let problem = with_elsewhere(problem, left, max(command));
                 let progress = progress(execution, (done, failure.in_doubt), &*moving);
                 let returned = if failure.error.may_mean_a_lost_broker() { moving.may_return() } else { 0 };
                 let progress = progress.repeating(returned);
@@ -186,8 +188,7 @@ impl MqAccess {
         command: &MoveCommand,
     ) -> Problem {
         let left = execution.whereabouts.left_by(execution.progress);
-        let failure = MoveFailure { error, in_doubt: 0 };
-        let problem = with_elsewhere(from_move(&failure, 0), &left, max(command));
+        let problem = with_elsewhere(from_move(&error, 0, 0), &left, max(command));
         self.fail(execution, &problem).await;
         problem
     }

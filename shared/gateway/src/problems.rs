@@ -2,7 +2,7 @@
 //! each.
 
 use api::{Fault, Problem, Reason};
-use mq::{Base64Bytes, BrokerError, MoveFailure, ProduceFailure, TargetError};
+use mq::{Base64Bytes, BrokerError, ProduceFailure, TargetError};
 use serde_json::json;
 
 /// What a broker's error means to the caller; its cause goes to the log with the problem.
@@ -42,11 +42,12 @@ pub fn from_produce(failure: &ProduceFailure, wire_id: impl Fn(&mq::MessageId) -
     problem.extension("messagesInDoubt", json!(count)).extension("msgIdsInDoubtBase64", json!(ids))
 }
 
-/// A move that did not finish: `moved` messages are at their new places and left the old one.
+/// A move that did not finish: `moved` messages are at their new places and left the old one, and
+/// `in_doubt` that are at the old one may be at others too.
 #[must_use]
-pub fn from_move(failure: &MoveFailure, moved: u64) -> Problem {
-    let problem = from_broker(&failure.error).extension("moved", json!(moved));
-    match failure.in_doubt {
+pub fn from_move(error: &BrokerError, moved: u64, in_doubt: u64) -> Problem {
+    let problem = from_broker(error).extension("moved", json!(moved));
+    match in_doubt {
         0 => problem,
         count => problem.extension("messagesInDoubt", json!(count)),
     }
