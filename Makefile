@@ -6,8 +6,8 @@ export PATH := $(TOOLS)/bin:$(PATH)
 
 LOCAL = "$${CARGO_TARGET_DIR:-target}/debug/local"
 # Tests wait for programs to answer in time, so they come before what else the machine does, if this
-# user may decide that.
-AHEAD := $(shell nice -n -10 true 2>&1 | grep -q . || echo nice -n -10)
+# user may decide that, and their stack before them (scripts/test.sh).
+AHEAD := $(shell nice -n -15 true 2>&1 | grep -q . || echo nice -n -15)
 
 .PHONY: help run test versions newest bench contract soak fuzz deployment stop lint advisories preflight release smoke cargo nextest
 .DEFAULT_GOAL := help

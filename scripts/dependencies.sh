@@ -5,8 +5,8 @@
 # `restore` copies it into a clone that has compiled nothing yet, `save` out of one that has
 # compiled everything. Both copy and never link, so clones that work side by side share no file.
 # What is kept belongs to one toolchain, set of flags, Cargo.lock and manifest; a clone with another
-# lock or manifest begins with the newest of the same toolchain, and cargo compiles what differs. The
-# three that were used last are kept. It only saves time, so a copy that fails is no failure.
+# lock or manifest begins with the newest of the same toolchain, and cargo compiles what differs.
+# The three that were used last are kept. It only saves time, so a copy that fails is no failure.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 . scripts/cached.sh

@@ -11,7 +11,7 @@ environment=.local/lint
 
 sam_validate() {
   scripts/python-env.sh .local/deployment scripts/deployment-requirements.txt &&
-    AWS_EC2_METADATA_DISABLED=true SAM_CLI_TELEMETRY=0 .local/deployment/bin/sam validate --lint --region us-east-1 --template "$1"
+    AWS_EC2_METADATA_DISABLED=true SAM_CLI_TELEMETRY=0 .local/deployment/bin/sam validate --region us-east-1 --template "$1"
 }
 
 # Lines, tables and headings; then links between pages and to headings.

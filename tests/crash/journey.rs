@@ -279,21 +279,25 @@ impl Journey {
 /// Asks while nothing is wrong, until the store answers in time: a machine under load can be too
 /// slow for that. Nothing was done then.
 pub(crate) async fn ask_in_time(stand: &Stand, asked: &Asked) -> Reply {
+    in_time(async || stand.ask(asked).await, |reply| &reply.answer).await
+}
+
+async fn in_time<T>(ask: impl AsyncFn() -> T, answer: impl Fn(&T) -> &Answer) -> T {
     for _ in 0..TRIES {
-        let reply = stand.ask(asked).await;
-        if reply.answer.status != 503 || reply.answer.json()["reason"] != "STORE_UNAVAILABLE" {
-            return reply;
+        let given = ask().await;
+        if told(answer(&given)) != "503 STORE_UNAVAILABLE" {
+            return given;
         }
         tokio::time::sleep(BUSY).await;
     }
-    stand.ask(asked).await
+    ask().await
 }
 
 /// A body that an answer names can be had. The signature is for the proxy's name, and is verified
 /// where there is none (`tests/large.rs`).
 async fn check_stored(stand: &Stand, message: &Value) {
     let Some(path) = message["bodyUrl"].as_str() else { return };
-    let redirect = stand.get(path).await;
+    let redirect = in_time(async || stand.get(path).await, |answer| answer).await;
     assert_eq!(redirect.status, 303, "{}", told(&redirect));
     let signed = Url::parse(redirect.header("location").unwrap()).unwrap();
     let body = reqwest::get(format!("{}{}", variable("AWS_ENDPOINT_URL"), signed.path())).await.unwrap();

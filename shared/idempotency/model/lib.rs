@@ -1,11 +1,10 @@
 //! Every interleaving of a few workers over one key: crashes, lost answers, late writes, clocks
 //! that differ, expiry.
 //!
-//! The model keeps the store's record and changes it by [`idempotency::protocol`] alone, the code
+//! The model keeps the store's record and changes it by `idempotency::protocol` alone, the code
 //! that runs in production. The checker visits every state that can be reached within the bounds of
-//! a [`Scenario`](scenario::Scenario) and looks for one that breaks an
-//! [`Invariant`](invariants::Invariant). That it would find one is tested too: with any single
-//! guard taken out, it does.
+//! a `Scenario` and looks for one that breaks an `Invariant`. That it would find one is tested too:
+//! with any single guard taken out, it does.
 
 #![cfg(test)]
 #![allow(clippy::unwrap_used, clippy::indexing_slicing, reason = "a test fails where it finds itself wrong")]

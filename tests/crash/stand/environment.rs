@@ -31,6 +31,7 @@ impl Environment {
             .env("AWS_LAMBDA_FUNCTION_NAME", &settings.name)
             .env("AWS_LAMBDA_FUNCTION_MEMORY_SIZE", settings.memory_mb.to_string())
             .env("AWS_LAMBDA_FUNCTION_VERSION", "$LATEST")
+            .envs(["SSL_CERT_FILE"].iter().filter_map(|name| Some((name, std::env::var_os(name)?))))
             .stdin(Stdio::null())
             .kill_on_drop(true)
             .spawn()
