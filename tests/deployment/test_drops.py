@@ -75,9 +75,11 @@ def denies(stack, action, key):
 
 
 def test_a_sender_learns_at_once_that_drops_are_off():
-    for scenario in (GATEWAY, EXISTING_DATABASE):
+    for scenario in (GATEWAY, EXISTING_DATABASE, {"AcceptDrops": "true"}):
         stack = deploy(scenario)
         assert denies(stack, "s3:PutObject", "drop/11111111-1111-4111-8111-111111111111/full/a.json")
         assert not denies(stack, "s3:PutObject", "incoming/2026/11/26/10/1")
         assert not denies(stack, "s3:GetObject", "drop/1")
-    assert not denies(deploy(SCENARIOS["drops"]), "s3:PutObject", "drop/1")
+    # While the ingest is switched off, notifications wait.
+    for scenario in (SCENARIOS["drops"], {**SCENARIOS["drops"], "IngestEnabled": "false"}):
+        assert not denies(deploy(scenario), "s3:PutObject", "drop/1")
