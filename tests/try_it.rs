@@ -74,7 +74,6 @@ async fn the_first_request_of_each_operation_succeeds_or_waits_for_a_value() {
     let gateway = Gateway::new();
     let page = shown(&gateway).await;
     let contract = &page["spec"];
-    let mut waiting = Vec::new();
     for (path, method, operation) in operations(contract) {
         let (mut headers, mut path, mut query) =
             (vec![("x-api-key".to_owned(), KEY_A.to_owned())], path.to_owned(), String::new());
@@ -93,7 +92,8 @@ async fn the_first_request_of_each_operation_succeeds_or_waits_for_a_value() {
         }
         let id = operation["operationId"].as_str().unwrap();
         if waits {
-            waiting.push(id);
+            // Nobody else knows which batch, or which body.
+            assert!(path.contains("{batch_id}") || path.contains("{body_id}"), "{id} waits for a value");
             continue;
         }
         let mut body = String::new();
@@ -107,7 +107,6 @@ async fn the_first_request_of_each_operation_succeeds_or_waits_for_a_value() {
         let text = String::from_utf8_lossy(&answer.bytes[..answer.bytes.len().min(500)]).into_owned();
         assert!(answer.status < 300, "{method} {path}{query}: {} {text}", answer.status);
     }
-    assert_eq!(waiting, ["storedBody", "batch", "batchErrors", "replayBatch"]);
 }
 
 #[tokio::test]
