@@ -64,8 +64,8 @@ preflight: ## Check that this machine has the tools to build and deploy
 release: cargo ## Build a release that deploys without a compiler: zips for both architectures, template, checksums, components (FUNCTIONS="status depth")
 	@scripts/release.sh
 
-smoke: ## Check a deployment: make smoke URL=https://… KEY=…
-	@scripts/smoke.sh "$(URL)" "$(KEY)"
+smoke: ## Check a deployment: make smoke API=https://… API_KEY=…
+	@scripts/smoke.sh "$(API)" "$(API_KEY)"
 
 # A clone that has compiled nothing begins with what another one of this machine has kept.
 cargo:

@@ -24,7 +24,7 @@ log=$reports/log
 
 # load KEY CNPJ: loads a batch of the key's tenant, for requests that need one, and prints its id.
 load() {
-  curl --silent --show-error --fail --max-time 60 --retry 5 "$BASE_URL/v1/inovafarma/products" \
+  curl --silent --show-error --fail --max-time 60 --retry 5 "$API/v1/inovafarma/products" \
     -H "X-Api-Key: $1" -H 'X-Inova-Load-Type: delta' -H 'Content-Type: application/json' \
     -H "Idempotency-Key: $(cat /proc/sys/kernel/random/uuid)" \
     --data-binary "[{\"CNPJ\":\"$2\",\"SHOPID\":1,\"PRODUCTID\":1,\"TITLE\":\"x\"},{\"CNPJ\":\"1\"}]" |
@@ -35,7 +35,7 @@ batches="$(load local-dev-key-a 05927228000145) $(load local-pharmacy-key 112223
 # One worker: before 3.11.8, two threads that call ast.parse break each other (CPython gh-106905).
 status=0
 SCHEMATHESIS_SEED=$seed SCHEMATHESIS_BATCHES=$batches \
-  "$environment/bin/schemathesis" --config-file tests/schemathesis/schemathesis.toml run openapi.yaml --url "$BASE_URL" \
+  "$environment/bin/schemathesis" --config-file tests/schemathesis/schemathesis.toml run openapi.yaml --url "$API" \
   --seed "$seed" --max-time "${CONTRACT_SECONDS:-90}" --workers 1 --report ndjson --report-ndjson-path "$reports/requests.ndjson" |
   tee "$log" || status=$?
 # Schemathesis passes a run that had no time for any request.

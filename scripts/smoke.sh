@@ -1,15 +1,15 @@
 #!/usr/bin/env bash
-# Checks a deployment from outside: scripts/smoke.sh URL KEY, or make smoke URL=… KEY=…
-# KEY needs the scope mq:read, and its tenant a target profile named TARGET_REF (default
+# Checks a deployment from outside: scripts/smoke.sh API API_KEY, or make smoke API=… API_KEY=…
+# API_KEY needs the scope mq:read, and its tenant a target profile named TARGET_REF (default
 # local-rabbit). If the ingest is deployed, and the key has products:write and products:read for all
 # establishments, the script loads two catalogues of one product. Their CNPJ INTEGRAHUB0115 belongs
 # to nobody; the second catalogue deactivates the product of the first. Nothing else changes.
 # Exits with 1 if a check fails.
 set -u
 
-usage="usage: TARGET_REF=local-rabbit $0 URL KEY"
-url=${1:-${URL:-}}
-key=${2:-${KEY:-}}
+usage="usage: TARGET_REF=local-rabbit $0 API API_KEY"
+url=${1:-${API:-}}
+key=${2:-${API_KEY:-}}
 target_ref=${TARGET_REF:-local-rabbit}
 if [ -z "$url" ] || [ -z "$key" ]; then
   echo "$usage" >&2

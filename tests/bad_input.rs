@@ -94,6 +94,27 @@ async fn bodies_that_are_not_strict_json() {
     broker.delete(&queue).await;
 }
 
+/// A request of a few bytes asks for hundreds of gigabytes, by bodies or by headers.
+#[tokio::test]
+async fn a_produce_that_would_fill_the_broker() {
+    let (gateway, broker) = (Gateway::new(), Broker::connect().await);
+    let queue = broker.queue().await;
+    let headers = json!({"much": "x".repeat(30_000)});
+    for members in [
+        json!({"batch": {"count": 100_000, "messageSizeBytes": 4_194_304}}),
+        json!({"batch": {"count": 17, "messageSizeBytes": 4_194_304}}),
+        json!({"batch": {"count": 3_000, "messageSizeBytes": 0}, "headers": headers}),
+        json!({"messages": vec![json!({"bodyText": ""}); 3_000], "headers": headers}),
+    ] {
+        let answer = gateway.produce(Uuid::new_v4(), &queue.request(members)).await;
+        let detail = answer.json()["detail"].as_str().unwrap_or_default().to_owned();
+        answer.expect_problem(422, "EXCEEDS_VOLUME");
+        assert!(detail.contains("67108864") && detail.contains("send fewer at a time"), "{detail}");
+    }
+    assert_eq!(gateway.depth(&queue.name).await, 0);
+    broker.delete(&queue).await;
+}
+
 /// What costs a processor, a store or the broker much is refused like any other mistake: with a 400
 /// of a few bytes.
 #[tokio::test]

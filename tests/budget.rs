@@ -109,6 +109,7 @@ impl Stand {
             access: AccessStore::new(dynamodb.clone(), variable("ACCESS_TABLE")),
             mq_access: MqAccess::new(lambda, "mq-access".to_owned()).with_budget(Some(budget)),
             uploads: None,
+            max_produce_bytes: u64::MAX,
             inline_targets: "rabbitmq://**:*/*".parse::<InlineTargets>().unwrap(),
             idempotency: Some(Idempotency {
                 store: Store::new(dynamodb.clone(), table),

@@ -79,7 +79,7 @@ async fn health_status_contract_and_docs_are_served() {
 fn the_smoke_test_of_deployments_passes_here() {
     let script = concat!(env!("CARGO_MANIFEST_DIR"), "/../scripts/smoke.sh");
     let smoke = |key: &str| {
-        std::process::Command::new("bash").args([script, &variable("BASE_URL"), key]).output().unwrap()
+        std::process::Command::new("bash").args([script, &variable("API"), key]).output().unwrap()
     };
     let passed = smoke(KEY_A);
     assert!(passed.status.success(), "{}", String::from_utf8_lossy(&passed.stdout));

@@ -1,4 +1,4 @@
-//! What a tool needs to look behind the API, as lines of `NAME=value`.
+//! What a tool needs to use the API and to look behind it, as a file that a shell can source.
 
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
@@ -6,6 +6,11 @@ use std::path::{Path, PathBuf};
 use crate::failure::{Explain as _, Failure};
 
 pub(crate) type Variables = Vec<(&'static str, String)>;
+
+/// A word of a shell that is this text.
+fn quoted(value: &str) -> String {
+    format!("'{}'", value.replace('\'', r"'\''"))
+}
 
 /// There while the stack can be used, and removed when dropped.
 #[derive(Debug)]
@@ -24,7 +29,7 @@ impl EnvFile {
         let directory = path.parent().unwrap_or(Path::new("."));
         let mut file = tempfile::NamedTempFile::new_in(directory).or_explain(explain)?;
         for (name, value) in variables {
-            writeln!(file, "{name}={value}").or_explain(explain)?;
+            writeln!(file, "export {name}={}", quoted(value)).or_explain(explain)?;
         }
         file.persist(&path).or_explain(explain)?;
         Ok(Self { path })
@@ -50,10 +55,22 @@ mod tests {
     fn the_file_is_there_only_while_it_holds() {
         let directory = tempfile::tempdir().unwrap();
         let path = directory.path().join("env");
-        let variables = vec![("BASE_URL", "http://127.0.0.1:1".to_owned()), ("AWS_REGION", "r".to_owned())];
+        let variables = vec![("API", "http://127.0.0.1:1".to_owned()), ("AWS_REGION", "r".to_owned())];
         let file = EnvFile::publish(path.clone(), &variables).unwrap();
-        assert_eq!(std::fs::read_to_string(&path).unwrap(), "BASE_URL=http://127.0.0.1:1\nAWS_REGION=r\n");
+        let text = std::fs::read_to_string(&path).unwrap();
+        assert_eq!(text, "export API='http://127.0.0.1:1'\nexport AWS_REGION='r'\n");
         drop(file);
         assert!(!path.exists());
+    }
+
+    #[test]
+    fn a_shell_that_sources_the_file_passes_each_value_on_as_it_is() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("env");
+        let value = r#"amqp://it's&"a" $HOME `id` \ #word"#;
+        let _file = EnvFile::publish(path.clone(), &vec![("AMQP_URL", value.to_owned())]).unwrap();
+        let script = format!(". {} && printenv AMQP_URL", path.display());
+        let shown = std::process::Command::new("sh").args(["-euc", &script]).output().unwrap();
+        assert_eq!(String::from_utf8(shown.stdout).unwrap(), format!("{value}\n"));
     }
 }

@@ -209,7 +209,8 @@ async fn start(
     say("  stored the local API keys, target profiles and secrets, and declared the queues");
 
     let base_url = format!("http://{address}");
-    let mut variables = variables(&base_url, &deployment, &ministack, &postgres, &rabbitmq, &queue_manager)?;
+    let mut variables =
+        variables(&base_url, &given, &deployment, &ministack, &postgres, &rabbitmq, &queue_manager)?;
     variables.extend([
         ("EVENT_BUS_ARN", seed::bus_arn()),
         ("EVENTS_QUEUE_URL", event_queues.of_the_bus),
@@ -239,16 +240,22 @@ async fn start(
 
 fn variables(
     base_url: &str,
+    given: &Given,
     deployment: &Deployment,
     ministack: &Ministack,
     postgres: &Postgres,
     rabbitmq: &RabbitMq,
     queue_manager: &QueueManager,
 ) -> Result<Variables, Failure> {
+    let [key, ..] = &seed::KEYS;
     Ok(vec![
-        ("BASE_URL", base_url.to_owned()),
+        ("API", base_url.to_owned()),
+        ("API_KEY", given.api_key(key.name)),
+        ("TENANT", key.tenant.to_owned()),
         ("AWS_ENDPOINT_URL", ministack.endpoint()),
         ("AWS_REGION", REGION.to_owned()),
+        // The first version of the AWS CLI knows this one alone.
+        ("AWS_DEFAULT_REGION", REGION.to_owned()),
         ("AWS_ACCESS_KEY_ID", ACCESS_KEY_ID.to_owned()),
         ("AWS_SECRET_ACCESS_KEY", SECRET_ACCESS_KEY.to_owned()),
         ("DATABASE_URL", postgres.url()),

@@ -11,6 +11,7 @@ use std::{fs, io};
 
 use mq::{InlineTargets, Profile, ProfileName, SecretRef, Target};
 use serde_json::Value;
+use uuid::Uuid;
 
 use crate::failure::{Explain as _, Failure};
 
@@ -20,6 +21,9 @@ pub(crate) struct Given {
     /// IBM MQ's client library, in place of the stand-in's.
     pub(crate) ibm_mq_library: Option<PathBuf>,
     pub(crate) targets: Targets,
+    /// What the API keys end with beside their names, which are in the repository: whoever knows one
+    /// reaches these targets.
+    key_ending: Option<String>,
 }
 
 /// Profiles and secrets by their names.
@@ -57,7 +61,14 @@ impl Given {
             )));
         }
         let directory = directory.filter(|path| !path.as_os_str().is_empty());
-        Ok(Self { ibm_mq_library, targets: directory.map(Targets::read).transpose()?.unwrap_or_default() })
+        let targets = directory.map(Targets::read).transpose()?.unwrap_or_default();
+        let key_ending = directory.map(|_| Uuid::new_v4().simple().to_string());
+        Ok(Self { ibm_mq_library, targets, key_ending })
+    }
+
+    /// The API key of this name.
+    pub(crate) fn api_key(&self, name: &str) -> String {
+        self.key_ending.as_ref().map_or_else(|| name.to_owned(), |ending| format!("{name}-{ending}"))
     }
 }
 
@@ -172,6 +183,18 @@ mod tests {
         let text = "{\"username\": \"app\", \"password\": \"x\"}";
         assert!(matches!(&targets.secrets["mq/qm1"], Secret::Text(found) if found == text));
         assert!(matches!(&targets.secrets["mq/keys.p12"], Secret::Binary(found) if found.len() == 3));
+    }
+
+    #[test]
+    fn nobody_knows_the_keys_of_a_stack_that_reaches_targets_of_the_user_s() {
+        let directory = directory(&[("qm1.json", PROFILE)]);
+        let key = || Given::read(None, Some(directory.path())).unwrap().api_key("local-dev-key-a");
+        let (first, second) = (key(), key());
+        assert!(
+            first != second
+                && first.strip_prefix("local-dev-key-a-").is_some_and(|ending| ending.len() == 32)
+        );
+        assert_eq!(Given::read(None, None).unwrap().api_key("local-dev-key-a"), "local-dev-key-a");
     }
 
     fn refused(files: &[(&str, &[u8])]) -> String {

@@ -64,7 +64,7 @@ async fn a_missing_or_altered_result_is_never_made_again() {
     let mut altered = intact.clone();
     let middle = altered.len() / 2;
     altered[middle] ^= 1;
-    let other = end_to_end::variable("BASE_URL").into_bytes();
+    let other = end_to_end::variable("API").into_bytes();
     for damaged in [altered, intact[..middle].to_vec(), other, Vec::new()] {
         object(&record, Method::PUT, damaged).await;
         is_refused(&stand, &journey.asked).await;

@@ -113,8 +113,12 @@ NAMED = {
 # Of these services, what IAM grants for all resources or none, and what is about others.
 WHEREVER = """
     lambda:CreateEventSourceMapping lambda:ListEventSourceMappings lambda:Get*CodeSigningConfig lambda:*LayerVersion
-    logs:*Delivery logs:*Deliveries logs:*ResourcePolic* logs:DescribeLogGroups
+    logs:*Delivery logs:*Deliveries logs:*ResourcePolic* logs:DescribeLogGroups logs:GetQueryResults
 """.split()
+
+
+# The name of the table of idempotency records in `production`, which is not the stack's.
+RECORDS = "arn:aws:dynamodb:*:*:table/mq-probe-idempotency"
 
 
 def is_named(action):
@@ -154,7 +158,10 @@ def documents():
     further = (actions(kinds(SCENARIOS.values()) - base | LAYER) | OPTIONS) - needed
     operating = (documented() | OTHER_TOOLS) - needed
     named = {"deployer": needed, "deployer-options": further, "operator": operating}
-    return {f"deploy/{name}-policy.json": document(actions) for name, actions in named.items()}
+    policies = {f"deploy/{name}-policy.json": document(actions) for name, actions in named.items()}
+    table = sorted(action for action in needed if action.startswith("dynamodb:"))
+    policies["deploy/deployer-options-policy.json"]["Statement"].append({"Sid": "Records", "Effect": "Allow", "Action": table, "Resource": RECORDS})
+    return policies
 
 
 def text(policy):

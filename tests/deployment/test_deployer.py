@@ -1,6 +1,7 @@
 """The permissions that docs/deploy.md asks for are those of the resources that the template has."""
 
 import json
+import tomllib
 from fnmatch import fnmatchcase
 
 import pytest
@@ -91,6 +92,15 @@ def test_what_the_template_names_itself_can_be_reached_with_them():
         assert permitted("logs:CreateLogGroup", arn), name
     # Where SAM CLI puts code.
     assert permitted("s3:PutObject", "arn:aws:s3:::aws-sam-cli-managed-default-samclisourcebucket-1/integrahub-dev/1")
+
+
+def test_the_table_of_records_of_production_can_be_made_with_them():
+    given = tomllib.loads((ROOT / "samconfig.toml").read_text())["production"]["global"]["parameters"]["parameter_overrides"]
+    (table,) = [entry.split("=")[1] for entry in given if entry.startswith("IdempotencyTableName=")]
+    assert table == "mq-probe-idempotency", "the documents name it"
+    for action in ("CreateTable", "DescribeTable", "UpdateContinuousBackups", "UpdateTimeToLive", "DeleteTable"):
+        assert permitted(f"dynamodb:{action}", f"arn:aws:dynamodb:sa-east-1:111122223333:table/{table}"), action
+        assert not permitted(f"dynamodb:{action}", "arn:aws:dynamodb:sa-east-1:111122223333:table/payroll"), action
 
 
 def denied(action, resource, boundary):

@@ -1,8 +1,10 @@
 """Who may do what with a bucket for drops that the stack does not own."""
 
+from fnmatch import fnmatchcase
+
 import pytest
 from cloudformation import deploy
-from scenarios import EXISTING_DATABASE, PARTNER, PARTNER_KEY, SCENARIOS
+from scenarios import EXISTING_DATABASE, GATEWAY, PARTNER, PARTNER_KEY, SCENARIOS
 
 FUNCTIONS = {"ChunkerRole", "DropIntakeRole", "UpsertRole", "DeadLetterRole", "ReconcileRole"}
 BUCKET = "arn:aws:s3:::partner-files"
@@ -61,3 +63,23 @@ def test_the_functions_that_look_at_the_bucket_know_its_name(function):
     variables = deploy(SCENARIOS["drops into a bucket of another account"]).properties(function)["Environment"]["Variables"]
     assert variables["DROP_BUCKET"] == "partner-files"
     assert "DROP_BUCKET" not in deploy(SCENARIOS["drops"]).properties(function)["Environment"]["Variables"]
+
+
+def denies(stack, action, key):
+    """Whether the payload bucket's policy denies everybody that, whoever has the right."""
+    statements = stack.properties("PayloadBucketPolicy")["PolicyDocument"]["Statement"]
+    return any(
+        each["Effect"] == "Deny" and each["Principal"] == "*" and each["Action"] == action and "Condition" not in each and fnmatchcase(f"«PayloadBucket.Arn»/{key}", each["Resource"])
+        for each in statements
+    )
+
+
+def test_a_sender_learns_at_once_that_drops_are_off():
+    for scenario in (GATEWAY, EXISTING_DATABASE, {"AcceptDrops": "true"}):
+        stack = deploy(scenario)
+        assert denies(stack, "s3:PutObject", "drop/11111111-1111-4111-8111-111111111111/full/a.json")
+        assert not denies(stack, "s3:PutObject", "incoming/2026/11/26/10/1")
+        assert not denies(stack, "s3:GetObject", "drop/1")
+    # While the ingest is switched off, notifications wait.
+    for scenario in (SCENARIOS["drops"], {**SCENARIOS["drops"], "IngestEnabled": "false"}):
+        assert not denies(deploy(scenario), "s3:PutObject", "drop/1")

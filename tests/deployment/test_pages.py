@@ -1,7 +1,12 @@
 """What docs/deploy.md tells somebody to deploy can be deployed, and works."""
 
+import json
+import os
 import re
+import shutil
+import subprocess
 
+import pytest
 from cloudformation import ROOT, deploy, source
 from scenarios import EVENTS, EXISTING_DATABASE, MSK, NEW_DATABASE, SCENARIOS
 
@@ -67,3 +72,77 @@ def test_the_functions_that_share_the_reserved_concurrency_are_counted_right():
     gateway = reserving({})
     said = f"There are {gateway} such functions, and {reserving(EXISTING_DATABASE) - gateway} more with the ingest."
     assert said in source()["Parameters"]["PublicReservedConcurrency"]["Description"]
+
+
+PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md")), ROOT / "deploy/INSTALL.md"]
+
+
+def blocks(page, heading=None):
+    """The commands of a page, or of a section of it, in their order."""
+    text = page.read_text()
+    if heading:
+        (text,) = re.findall(rf"^#+ {heading}$(.*?)(?=^#+ |\\Z)", text, re.MULTILINE | re.DOTALL)
+    return [re.sub(r"^ +", "", block, flags=re.MULTILINE) for block in re.findall(r"^ *```sh\n(.*?)^ *```", text, re.MULTILINE | re.DOTALL)]
+
+
+# What `.local/env` has, and what deploy.md's `output` reads from the stack.
+LOCAL = set(re.findall(r'\("([A-Z_]+)", ', (ROOT / "local/src/stack.rs").read_text()))
+SHELL = {"HOME", "PATH", "PWD"}
+# Set on another page, which the text before the block names.
+ELSEWHERE = {"ibm-mq-layer.md": {"TENANT"}}
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_commands_are_of_the_shell_and_use_what_the_page_has_set(page):
+    """From a clean shell in the order of the page. A name that stands for the reader's own value is set nowhere and is no variable."""
+    known = SHELL | ELSEWHERE.get(page.name, set())
+    for block in blocks(page):
+        checked = subprocess.run(["bash", "-n"], input=block.replace("…", "X"), text=True, capture_output=True)
+        assert checked.returncode == 0, f"{block}\n{checked.stderr}"
+        if ". .local/env" in block:
+            known |= LOCAL
+        code = re.sub(r"'[^']*'", lambda quoted: quoted[0] if "'$" in quoted[0] else "", block)
+        known |= set(re.findall(r"(?:^|[ ;(])([A-Za-z_]\w*)=", block, re.MULTILINE)) | set(re.findall(r"\bfor (\w+) in", block))
+        unknown = set(re.findall(r"\$\{?([A-Za-z_]\w*)", code)) - known
+        assert not unknown, f"{unknown} is set nowhere before this block of {page.name}:\n{block}"
+        # One name for one thing.
+        assert not {"URL", "U", "BASE_URL", "APIKEY"} & set(re.findall(r"\$\{?([A-Za-z_]\w*)", block)), block
+
+
+@pytest.mark.skipif(not shutil.which("jq"), reason="the page's commands use jq")
+@pytest.mark.parametrize(
+    "received, is_published",
+    [
+        (None, False),
+        ({"Messages": [{"Body": '{"Records": [{"eventSource": "aws:s3"}]}', "ReceiptHandle": "r"}]}, False),
+        ({"Messages": [{"Body": "no JSON", "ReceiptHandle": "r"}]}, False),
+        ({"Messages": [{"Body": '{"specversion": "1.0", "type": "integrahub.message.in_doubt", "id": "1"}', "ReceiptHandle": "r"}]}, True),
+    ],
+    ids=["no message", "a notification", "no JSON", "an event"],
+)
+def test_only_an_event_of_the_unhandled_queue_is_published_and_deleted(tmp_path, received, is_published):
+    """Somebody who pastes all of it does not see that a command in the middle has failed."""
+    calls = tmp_path / "calls"
+    answer = tmp_path / "answer"
+    answer.write_text(json.dumps(received) if received else "")
+    aws = tmp_path / "aws"
+    aws.write_text(f'#!/bin/sh\necho "$1 $2" >> {calls}\n[ "$2" = receive-message ] && cat {answer}\nexit 0\n')
+    aws.chmod(0o755)
+    script = "output() { echo https://sqs/unhandled; }\n" + "\n".join(blocks(ROOT / "docs/operate.md", "Events in the unhandled queue"))
+    subprocess.run(["bash"], input=script, text=True, cwd=tmp_path, env={**os.environ, "PATH": f"{tmp_path}:{os.environ['PATH']}"}, capture_output=True)
+    called = calls.read_text().split("\n")[:-1]
+    assert called == ["sqs receive-message", *(["events put-events", "sns publish", "sqs delete-message"] if is_published else [])]
+
+
+def test_every_page_is_in_the_list_of_pages():
+    listed = set(re.findall(r"\]\((\w[\w-]*\.md)\)", (ROOT / "docs/README.md").read_text()))
+    assert {page.name for page in (ROOT / "docs").glob("*.md")} - {"README.md"} == listed
+
+
+def test_the_number_of_parameters_is_the_template_s():
+    assert f"each of the {len(source()['Parameters'])} parameters" in DEPLOY
+
+
+def test_the_document_s_property_is_mapped_to_its_parameter():
+    assert "IdempotencyExpiryDefaultSeconds" in source()["Parameters"]
+    assert re.search(r"`IdempotencyExpiryDefaultSeconds`[^.]*`mqprobe\.idempotency\.record-ttl`", (ROOT / "docs/idempotency.md").read_text(), re.DOTALL)

@@ -25,7 +25,7 @@ REFUSED = [
     (without(DATABASE_ENDPOINTS, "DatabaseSecurityGroupIds"), "DatabaseSecurityGroupIds"),
     ({**DATABASE_ENDPOINTS, **without(BROKERS_ENDPOINTS, "RouteTableIds"), "VpcId": "vpc-33333333"}, "CreateSecretsManagerEndpoint at false"),
     (
-        {**DATABASE_ENDPOINTS, **BROKERS_ENDPOINTS, "CreateSecretsManagerEndpoint": "false", "VpcId": "vpc-33333333", "RouteTableIds": "rtb-33333333"},
+        {**DATABASE_ENDPOINTS, **BROKERS_ENDPOINTS, "CreateSecretsManagerEndpoint": "false", "VpcId": "vpc-33333333", "RouteTableIds": "rtb-11111111,rtb-33333333"},
         "RouteTableIds empty",
     ),
     ({"CreateDatabase": "true"}, "DatabaseVpcId"),

@@ -79,6 +79,37 @@ def test_functions_may_use_the_keys_of_what_they_use():
         assert ("«SecretKmsKeyAccess»" in attached) == reads_secrets, name
 
 
+def test_the_keys_are_used_through_the_stores_alone():
+    stack = deploy(EVERYTHING)
+    services = [f"{service}.us-east-1.amazonaws.com" for service in ("dynamodb", "lambda", "s3", "sqs")]
+    for policy in ("KmsKeyAccess", "FormerKmsKeyAccess"):
+        for statement in stack.properties(policy)["PolicyDocument"]["Statement"]:
+            assert statement["Condition"] == {"StringEquals": {"kms:ViaService": services}}, policy
+
+
+def test_every_listing_of_a_bucket_is_bounded_by_a_prefix():
+    stack = deploy(EVERYTHING)
+    found = 0
+    for name, resource in stack.of("AWS::IAM::Role", "AWS::IAM::ManagedPolicy").items():
+        policies = resource["Properties"].get("Policies") or [resource["Properties"]]
+        for statement in [each for policy in policies for each in policy.get("PolicyDocument", {}).get("Statement", [])]:
+            if "s3:ListBucket" in statement["Action"]:
+                prefixes = statement["Condition"]["StringLikeIfExists"]["s3:prefix"]
+                assert "*" not in ([prefixes] if isinstance(prefixes, str) else prefixes), name
+                found += 1
+    assert found > 10
+
+
+def test_the_backup_of_records_can_be_switched_off_and_that_of_keys_and_batches_cannot():
+    def recovered(stack):
+        return {name: table["Properties"]["PointInTimeRecoverySpecification"]["PointInTimeRecoveryEnabled"] for name, table in stack.of("AWS::DynamoDB::Table").items()}
+
+    assert set(map(str, recovered(deploy()).values())) <= {"true", "True"}
+    without = recovered(deploy({"IdempotencyRecovery": "false"}))
+    assert without.pop("IdempotencyTable") == "false"
+    assert set(map(str, without.values())) <= {"true", "True"}
+
+
 def test_mq_access_reads_key_repositories_from_s3_where_it_is_told_to_and_nowhere_else():
     without = deploy()
     assert "KeyRepositoryAccess" not in without.resources

@@ -150,13 +150,16 @@ async fn what_is_refused_stays_where_it_is_and_says_why() {
         (key("pharmacy", "full", ".json"), "KEY_UNKNOWN"),
         (key(TENANT_A, "everything", ".json"), "KEY_UNKNOWN"),
         (key(TENANT_A, "full", ".csv"), "CONTENT_TYPE"),
+        (key(TENANT_A, "full", ".ndjson.gz"), "EMPTY"),
+        (key(&Uuid::new_v4().to_string(), "delta", ".json"), "EMPTY"),
     ] {
-        let etag = pipeline.put(&key, b"[]".to_vec()).await;
+        let bytes: &[u8] = if reason == "EMPTY" { b"" } else { b"[]" };
+        let etag = pipeline.put(&key, bytes.to_vec()).await;
         let result = pipeline.finished(&key, &etag).await;
         assert_eq!((&result["status"], &result["reason"]), (&json!("REFUSED"), &json!(reason)), "{key}");
         let tags = pipeline.tagged(&key, "drop", "refused").await;
         assert_eq!((tags["reason"].as_str(), tags.get("state")), (reason, None), "{key}");
-        assert_eq!(pipeline.get(&key).await.unwrap(), b"[]", "{key}");
+        assert_eq!(pipeline.get(&key).await.unwrap(), bytes, "{key}");
     }
 }
 
@@ -164,7 +167,7 @@ async fn what_is_refused_stays_where_it_is_and_says_why() {
 async fn markers_and_unfinished_files_are_left_alone() {
     let (pipeline, functions) = (Pipeline::open().await, Functions::open().await);
     let folder = format!("drop/{TENANT_A}/full/{}", Uuid::new_v4());
-    for (name, bytes) in [("", &b""[..]), ("_SUCCESS", b"x"), ("a.json.tmp", b"["), ("empty.json", b"")] {
+    for (name, bytes) in [("", &b""[..]), ("_SUCCESS", b"x"), ("a.json.tmp", b"["), ("empty", b"")] {
         let key = format!("{folder}/{name}");
         pipeline.put(&key, bytes.to_vec()).await;
         let body = notification(&functions.bucket, &key).to_string();

@@ -70,7 +70,7 @@ impl Answer {
 impl Gateway {
     /// A client with tenant A's key.
     pub fn new() -> Self {
-        let base_url = crate::variable("BASE_URL");
+        let base_url = crate::variable("API");
         // A redirect is an answer like any other.
         let http = reqwest::Client::builder().redirect(reqwest::redirect::Policy::none()).build().unwrap();
         Self { http, base_url, api_key: KEY_A.to_owned() }

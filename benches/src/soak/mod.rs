@@ -33,7 +33,7 @@ use crate::soak::tally::{Phase, Tally};
 
 #[derive(Debug, Args)]
 pub(crate) struct Options {
-    #[arg(long, env = "BASE_URL")]
+    #[arg(long, env = "API")]
     base_url: String,
     #[arg(long, env = "AMQP_URL", hide_env_values = true)]
     amqp_url: String,

@@ -26,7 +26,7 @@ pub(crate) struct Options {
     #[arg(long, env = "ROUNDS", default_value_t = 3)]
     rounds: u32,
     /// Measure the stack that answers there, and start none
-    #[arg(long, env = "BASE_URL")]
+    #[arg(long, env = "API")]
     base_url: Option<String>,
     /// Write what was measured there instead of showing it
     #[arg(long, hide = true)]

@@ -46,7 +46,8 @@ pub struct ConsumeRequest {
     large: Large,
 }
 
-/// Accepted for symmetry with a produce: a call is one unit of work whatever its size.
+/// Accepted for symmetry with a produce: a call that commits or backs out is one unit of work, of
+/// any size.
 #[derive(Debug, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 struct ConsumeTransaction {
@@ -63,15 +64,7 @@ impl Operation for ConsumeRequest {
     const QUEUE: QueueRule = QueueRule::Required;
 
     fn plan(self) -> Result<Plan, Problem> {
-        let mut warnings = Vec::new();
-        if self.browse_only && self.ack.is_some() {
-            warnings.push("ack has no effect: a browse acknowledges nothing".to_owned());
-        }
-        if self.transaction.is_some_and(|transaction| transaction.enabled) {
-            warnings.push(
-                "transaction has no effect: a call is one unit of work, whatever its txSize".to_owned(),
-            );
-        }
+        let warnings = self.warnings();
         let large = self.large;
         let mode =
             if self.browse_only { AckMode::Browse } else { AckMode::Take(self.ack.unwrap_or_default()) };
@@ -101,6 +94,21 @@ impl Operation for ConsumeRequest {
                 execution,
             }),
         })
+    }
+}
+
+impl ConsumeRequest {
+    /// What of the request has no effect.
+    fn warnings(&self) -> Vec<String> {
+        let mut warnings = Vec::new();
+        if self.browse_only && self.ack.is_some() {
+            warnings.push("ack has no effect: a browse acknowledges nothing".to_owned());
+        }
+        let unbound = self.browse_only || self.ack == Some(Ack::None);
+        if unbound && self.transaction.as_ref().is_some_and(|transaction| transaction.enabled) {
+            warnings.push("transaction has no effect: a browse and ack none are no unit of work".to_owned());
+        }
+        warnings
     }
 }
 
@@ -135,6 +143,21 @@ mod tests {
             "transaction": {"enabled": true, "txSize": 100}, "ack": "commit"
         });
         assert!(plan(body).is_ok());
+    }
+
+    #[test]
+    fn a_transaction_warns_only_if_there_is_none() {
+        let warnings = |members: Value| {
+            let mut body = json!({"targetRef": "local", "transaction": {"enabled": true, "txSize": 100}});
+            body.as_object_mut().unwrap().extend(members.as_object().unwrap().clone());
+            format!("{:?}", api::json::read::<ConsumeRequest>(body).unwrap().warnings())
+        };
+        for quiet in [json!({}), json!({"maxMessages": 500, "ack": "commit"}), json!({"ack": "rollback"})] {
+            assert_eq!(warnings(quiet.clone()), "[]", "{quiet}");
+        }
+        for said in [json!({"ack": "none"}), json!({"browseOnly": true})] {
+            assert!(warnings(said.clone()).contains("transaction has no effect"), "{said}");
+        }
     }
 
     #[test]

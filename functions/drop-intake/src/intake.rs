@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use accepted::Stored;
-use drops::{DropName, NotADrop, State, received, result_key};
+use drops::{DropName, NotADrop, State, is_left_alone, received, result_key};
 use idempotency::{ClaimRequest, Delivery, Execution, Fingerprint, IdempotencyKey, KeyForm, OperationType};
 use ingestion::Viewer;
 use ingestion::payload::{self, AcceptedBatch, PayloadMetadata, Source};
@@ -61,8 +61,11 @@ impl DropIntake {
             }
             version => version?,
         };
-        if version.length == 0 {
-            tracing::info!(event_type = "drop.ignored", "an object without bytes is left alone");
+        if is_left_alone(key, version.length) {
+            tracing::info!(
+                event_type = "drop.ignored",
+                "an object without bytes that is no catalogue is left alone"
+            );
             return Ok(());
         }
         let source = Source {
@@ -82,6 +85,9 @@ impl DropIntake {
     /// What the object may load, or why it may not.
     async fn access_of(&self, found: &Found) -> Result<Result<CnpjAccess, Refusal>, IntakeError> {
         let Found { name, source, version } = found;
+        if version.length == 0 {
+            return Ok(Err(Refusal::Empty));
+        }
         let largest = self.max_bytes.min(MAX_COPY);
         if version.length > largest {
             return Ok(Err(Refusal::TooLarge(largest)));

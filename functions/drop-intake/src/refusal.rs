@@ -15,6 +15,7 @@ pub(crate) enum Refusal {
     NotAllowed,
     /// The tenant's grant is not about this bucket.
     OtherBucket,
+    Empty,
     TooLarge(u64),
 }
 
@@ -28,6 +29,7 @@ impl Refusal {
             Self::Key(UnknownKey::Length) => "KEY_TOO_LONG",
             Self::NotAllowed => "TENANT_NOT_ALLOWED",
             Self::OtherBucket => "BUCKET_NOT_ALLOWED",
+            Self::Empty => "EMPTY",
             Self::TooLarge(_) => "MAX_PAYLOAD_EXCEEDED",
         }
     }
@@ -37,6 +39,7 @@ impl Refusal {
             Self::Key(unknown) => unknown.to_string(),
             Self::NotAllowed => "the tenant has no grant to drop objects".to_owned(),
             Self::OtherBucket => "the tenant's grant does not name this bucket".to_owned(),
+            Self::Empty => "the object has no bytes: its export may have failed".to_owned(),
             Self::TooLarge(limit) => format!("the object has more than {limit} bytes"),
         }
     }

@@ -39,7 +39,9 @@ impl Operation for ProduceRequest {
         check_time_budget(&command)?;
         let named = NamedTarget::in_members(target_ref, target)
             .with_routing_keys(routing_keys(&command), all_have_routing_keys(&command));
-        Ok(Plan::change(named, PRODUCE, |target, execution| Work::Produce { target, command, execution }))
+        let bytes = command.bytes();
+        let work = |target, execution| Work::Produce { target, command, execution };
+        Ok(Plan::change(named, PRODUCE, work).putting(bytes))
     }
 }
 

@@ -267,6 +267,27 @@ mod tests {
     }
 
     #[test]
+    fn the_bytes_of_a_request_are_those_of_all_bodies_and_headers() {
+        let bytes = |body: Value| api::json::read::<ProduceRequest>(body).unwrap().plan().unwrap().bytes;
+        assert_eq!(
+            bytes(json!({"targetRef": "a", "batch": {"count": 1000, "messageSizeBytes": 2048}})),
+            2_048_000
+        );
+        let headers = json!({"name": "v".repeat(30_000)});
+        let most = json!({"targetRef": "a", "batch": {"count": 100_000, "messageSizeBytes": 4_194_304}, "headers": headers});
+        assert_eq!(bytes(most), 100_000 * (4_194_304 + 30_004));
+        let fixed = json!({"targetRef": "a", "batch": {"count": 7}, "payload": {"mode": "fixed", "fixedBase64": "YWJj"}});
+        assert_eq!(bytes(fixed), 21);
+        let template = json!({"mode": "template", "template": "{{random(1000)}}{{uuid}}"});
+        assert_eq!(bytes(json!({"targetRef": "a", "batch": {"count": 10}, "payload": template})), 10_360);
+        let messages = json!([{"bodyText": "abc"}, {"bodyText": "", "headers": {"a": true}}]);
+        assert_eq!(
+            bytes(json!({"targetRef": "a", "messages": messages, "headers": {"bc": "d"}})),
+            3 + 2 + 2 * 3
+        );
+    }
+
+    #[test]
     fn a_pace_beyond_the_time_budget_is_refused_before_anything_runs() {
         let plan = |count: u32| {
             let body = json!({"targetRef": "local", "batch": {"count": count, "rateLimitPerSec": 10}});

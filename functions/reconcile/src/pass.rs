@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use catalog::DropLook;
-use drops::{DropName, NotADrop};
+use drops::is_left_alone;
 use jiff::Timestamp;
 use objects::Listed;
 
@@ -41,8 +41,7 @@ impl Pass {
     /// Whether an object's notification may have to be sent.
     pub(crate) fn is_due(&self, object: &Listed, settings: &Settings) -> bool {
         let age = Duration::try_from(self.now.duration_since(object.modified_at)).unwrap_or_default();
-        let is_left_alone = object.length == 0 || DropName::read(&object.key) == Err(NotADrop::Ignored);
-        !is_left_alone && is_due(age, self.since_before, settings)
+        !is_left_alone(&object.key, object.length) && is_due(age, self.since_before, settings)
     }
 }
 
@@ -136,6 +135,7 @@ mod tests {
             length: 2,
         };
         assert!(pass.is_due(&put(71), &settings));
+        assert!(pass.is_due(&Listed { length: 0, ..put(71) }, &settings), "an empty file has an answer too");
         assert!(!pass.is_due(&put(80), &settings));
     }
 }

@@ -11,6 +11,7 @@ use utoipa_swagger_ui::Config;
 
 const PAGE: &str = include_str!("../assets/docs.html");
 const START: &[u8] = include_bytes!("../assets/start.js");
+const STYLE: &[u8] = include_bytes!("../assets/page.css");
 
 /// What the page needs of Swagger UI; its other files have no use here.
 const FILES: [&str; 4] = ["favicon-32x32.png", "index.css", "swagger-ui-bundle.js", "swagger-ui.css"];
@@ -28,12 +29,14 @@ pub(crate) fn page() -> Reply {
 
 /// A file of the page, if it has one of that name.
 pub(crate) fn file(name: &str) -> Option<Response<Body>> {
-    let (content_type, bytes, gzipped): (_, Cow<'static, [u8]>, _) = if name == "start.js" {
-        ("text/javascript".to_owned(), START.into(), false)
-    } else {
-        let known = FILES.contains(&name).then_some(name)?;
-        let file = utoipa_swagger_ui::serve(known, Arc::new(Config::default())).ok()??;
-        (file.content_type, file.bytes, file.gzpipped)
+    let (content_type, bytes, gzipped): (_, Cow<'static, [u8]>, _) = match name {
+        "start.js" => ("text/javascript".to_owned(), START.into(), false),
+        "page.css" => ("text/css".to_owned(), STYLE.into(), false),
+        _ => {
+            let known = FILES.contains(&name).then_some(name)?;
+            let file = utoipa_swagger_ui::serve(known, Arc::new(Config::default())).ok()??;
+            (file.content_type, file.bytes, file.gzpipped)
+        }
     };
     let mut response = Response::new(Body::Binary(bytes.into_owned()));
     let headers = response.headers_mut();
@@ -69,7 +72,8 @@ mod tests {
             assert_eq!(response.body().starts_with(&gzip), response.headers().contains_key(CONTENT_ENCODING));
             count += 1;
         }
-        assert_eq!(count, FILES.len() + 1);
+        // And those of our own.
+        assert_eq!(count, FILES.len() + 2);
     }
 
     #[test]

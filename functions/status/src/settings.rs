@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 use access::AccessStore;
 use aws::{Environment, EnvironmentError, Sdk};
 use clock::Remembered;
-use gateway::MqAccess;
+use gateway::{Budget, MqAccess};
 use idempotency::Store;
 
 use crate::Status;
@@ -27,9 +27,15 @@ impl Status {
         let idempotency_table: String = environment.required("IDEMPOTENCY_TABLE");
         let mq_access: String = environment.required("MQ_ACCESS_FUNCTION");
         let batches = environment.optional("BATCHES_FUNCTION", String::new());
+        let limit = Budget::limit(&mut environment);
+        let budget = limit.map(|limit| (environment.required::<String>("BUDGET_TABLE"), limit));
         environment.check()?;
         let sdk = Sdk::from_environment().await;
-        let status = Self::new(&sdk, access_table, idempotency_table, mq_access);
+        let mut status = Self::new(&sdk, access_table, idempotency_table, mq_access);
+        // Asking for the connections is a work order like any other.
+        let dynamodb = aws_sdk_dynamodb::Client::new(sdk.standard());
+        let budget = budget.map(|(table, limit)| Budget::new(dynamodb, table, limit));
+        status.mq_access = status.mq_access.with_budget(budget);
         if batches.is_empty() {
             return Ok(status);
         }

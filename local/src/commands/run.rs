@@ -47,9 +47,9 @@ fn introduce(stack: &Stack) {
         "\nServing at {base_url}, Ctrl-C stops.\n  Contract to read and try: {base_url}/docs\n  X-Api-Key:"
     ));
     for key in &KEYS {
-        say(format_args!("    {:<20} {}", key.value, key.purpose));
+        say(format_args!("    {:<20} {}", stack.given().api_key(key.name), key.purpose));
     }
     say(
-        "  Behind the API: .local/env (addresses and credentials), .local/logs/functions.log and its neighbours",
+        "  In another terminal: `. .local/env` (addresses and credentials). Logs: .local/logs/functions.log and others",
     );
 }

@@ -15,7 +15,7 @@ const TIMEOUT: Duration = Duration::from_secs(40);
 pub(super) struct Client {
     http: reqwest::Client,
     base_url: String,
-    api_key: &'static str,
+    api_key: String,
 }
 
 /// An answer, and what was asked.
@@ -31,8 +31,8 @@ pub(super) struct Reply {
 }
 
 impl Client {
-    pub(super) fn new(base_url: &str, api_key: &'static str) -> Self {
-        Self { http: reqwest::Client::new(), base_url: base_url.to_owned(), api_key }
+    pub(super) fn new(base_url: &str, api_key: &str) -> Self {
+        Self { http: reqwest::Client::new(), base_url: base_url.to_owned(), api_key: api_key.to_owned() }
     }
 
     pub(super) fn base_url(&self) -> &str {
@@ -66,7 +66,7 @@ impl Client {
         self.http
             .request(method, format!("{}{path}", self.base_url))
             .timeout(TIMEOUT)
-            .header("X-Api-Key", self.api_key)
+            .header("X-Api-Key", self.api_key.as_str())
     }
 
     /// The command that does the same.

@@ -20,7 +20,7 @@ use client::Client;
 /// The first answer that is not what it should be.
 pub(crate) async fn show(stack: &Stack) -> Result<(), Failure> {
     let [key, ..] = &KEYS;
-    let client = Client::new(stack.base_url(), key.value);
+    let client = Client::new(stack.base_url(), &stack.given().api_key(key.name));
     messages::show(&client, stack.given()).await?;
     let sent = catalogue::show(&client).await?;
     let dropped = drops::show(&client, stack.variables()).await?;
@@ -37,7 +37,7 @@ pub(crate) async fn show(stack: &Stack) -> Result<(), Failure> {
 /// The gateway does not answer.
 pub(crate) async fn show_targets(stack: &Stack) -> Result<(), Failure> {
     let [key, ..] = &KEYS;
-    let client = Client::new(stack.base_url(), key.value);
+    let client = Client::new(stack.base_url(), &stack.given().api_key(key.name));
     targets::show(&client, stack.given().targets.profiles.keys()).await
 }
 

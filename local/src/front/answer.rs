@@ -13,6 +13,7 @@ pub(super) type Answer = Response<Bytes>;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Gateway {
     NotFound,
+    Forbidden,
     RequestEntityTooLarge,
     BadRequest,
     InternalServerError,
@@ -23,6 +24,7 @@ impl Gateway {
     pub(super) fn answer(self) -> Answer {
         let (status, message) = match self {
             Self::NotFound => (StatusCode::NOT_FOUND, "Not Found"),
+            Self::Forbidden => (StatusCode::FORBIDDEN, "Forbidden"),
             Self::BadRequest => (StatusCode::BAD_REQUEST, "Bad Request"),
             Self::RequestEntityTooLarge => (StatusCode::PAYLOAD_TOO_LARGE, "Request Entity Too Large"),
             Self::InternalServerError => (StatusCode::INTERNAL_SERVER_ERROR, "Internal Server Error"),

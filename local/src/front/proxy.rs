@@ -89,6 +89,9 @@ async fn handle(
 impl Front {
     async fn answer(&self, client: SocketAddr, id: &str, request: Request) -> Answer {
         let (parts, body) = request.into_parts();
+        if !is_of_this_machine(&parts.headers) {
+            return Gateway::Forbidden.answer();
+        }
         let Some(found) = self.routes.find(parts.method.as_str(), parts.uri.path()) else {
             return Gateway::NotFound.answer();
         };
@@ -148,6 +151,14 @@ fn refusal(error: &SdkError<InvokeError>) -> Gateway {
     }
 }
 
+/// Whether a request names this machine. The keys of the local stack are known to everybody, and a
+/// page of another site whose name leads here (DNS rebinding) sends that name.
+fn is_of_this_machine(headers: &http::HeaderMap) -> bool {
+    let host = headers.get(header::HOST).and_then(|host| host.to_str().ok()).unwrap_or_default();
+    let name = host.rsplit_once(':').map_or(host, |(name, _)| name);
+    name == "127.0.0.1" || name.eq_ignore_ascii_case("localhost")
+}
+
 fn declared_length(headers: &http::HeaderMap) -> usize {
     let length = headers.get(header::CONTENT_LENGTH).and_then(|value| value.to_str().ok());
     length.and_then(|length| length.parse().ok()).unwrap_or(0)
@@ -177,6 +188,24 @@ async fn read(mut body: Body, declared: usize) -> Result<Bytes, Gateway> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn other_names_of_this_machine_are_refused() {
+        let is_taken = |host: &str| {
+            let mut headers = http::HeaderMap::new();
+            headers.insert(header::HOST, HeaderValue::try_from(host).unwrap());
+            is_of_this_machine(&headers)
+        };
+        assert!(
+            ["127.0.0.1", "127.0.0.1:8080", "localhost:8080", "LOCALHOST"].iter().all(|host| is_taken(host))
+        );
+        for host in
+            ["rebound.attacker.example", "127.0.0.1.nip.io:8080", "localhost.example", "localhost.", ""]
+        {
+            assert!(!is_taken(host), "{host}");
+        }
+        assert!(!is_of_this_machine(&http::HeaderMap::new()));
+    }
 
     #[tokio::test]
     async fn a_body_of_ten_megabytes_passes_and_one_byte_more_does_not() {

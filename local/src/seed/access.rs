@@ -24,8 +24,8 @@ const ALL: &[&str] = &["mq:read", "mq:write", "mq:admin", "products:read", "prod
 /// An API key and what it may do.
 #[derive(Debug)]
 pub(crate) struct Key {
-    pub(crate) value: &'static str,
-    tenant: &'static str,
+    pub(crate) name: &'static str,
+    pub(crate) tenant: &'static str,
     scopes: &'static [&'static str],
     cnpjs: Cnpjs,
     /// For people.
@@ -42,28 +42,28 @@ enum Cnpjs {
 /// The first of them is the one that the demonstration uses.
 pub(crate) const KEYS: [Key; 4] = [
     Key {
-        value: "local-dev-key-a",
+        name: "local-dev-key-a",
         tenant: TENANT_A,
         scopes: ALL,
         cnpjs: Cnpjs::All,
         purpose: "tenant 1111…, all scopes",
     },
     Key {
-        value: "local-dev-key-b",
+        name: "local-dev-key-b",
         tenant: TENANT_B,
         scopes: ALL,
         cnpjs: Cnpjs::All,
         purpose: "tenant 2222…, all scopes",
     },
     Key {
-        value: "local-readonly-key",
+        name: "local-readonly-key",
         tenant: TENANT_A,
         scopes: &["mq:read", "products:read"],
         cnpjs: Cnpjs::All,
         purpose: "tenant 1111…, reads only",
     },
     Key {
-        value: "local-pharmacy-key",
+        name: "local-pharmacy-key",
         tenant: TENANT_PHARMACY,
         scopes: &["products:write", "products:read"],
         cnpjs: Cnpjs::Only(PHARMACY_CNPJS),
@@ -77,7 +77,7 @@ pub(super) async fn seed(
     rabbitmq: &RabbitMq,
     given: &Given,
 ) -> Result<(), Failure> {
-    let keys = KEYS.iter().map(key_item);
+    let keys = KEYS.iter().map(|key| key_item(key, given));
     let profiles = [TENANT_A, TENANT_B].map(|tenant| profile_items(tenant, rabbitmq, given));
     let profiles = profiles.into_iter().collect::<Result<Vec<_>, _>>()?.into_iter().flatten();
     let grants = [
@@ -96,13 +96,13 @@ pub(super) async fn seed(
     Ok(())
 }
 
-fn key_item(key: &Key) -> HashMap<String, AttributeValue> {
-    let hash = hex::encode(Sha256::digest(key.value.as_bytes()));
+fn key_item(key: &Key, given: &Given) -> HashMap<String, AttributeValue> {
+    let hash = hex::encode(Sha256::digest(given.api_key(key.name).as_bytes()));
     HashMap::from([
         ("pk".to_owned(), text(&format!("KEY#{hash}"))),
         ("tenantId".to_owned(), text(key.tenant)),
         ("scopes".to_owned(), texts(key.scopes)),
-        ("name".to_owned(), text(key.value)),
+        ("name".to_owned(), text(key.name)),
         cnpjs(&key.cnpjs),
     ])
 }

@@ -33,7 +33,7 @@ pub struct KeyItem {
     pub scopes: BTreeSet<String>,
     /// The establishments that the key is about; `None` if it is about all of the tenant's.
     pub cnpjs: Option<BTreeSet<String>>,
-    /// What the key is for, as logs show it.
+    /// What the key is for, as people call it. Nothing else reads it.
     pub name: String,
 }
 
@@ -157,6 +157,10 @@ impl AccessStore {
     /// # Errors
     /// `STORE_UNAVAILABLE` if the table cannot be read, or holds something else at this key.
     pub async fn profile<T: DeserializeOwned>(&self, tenant: &str, name: &str) -> Result<Option<T>, Problem> {
+        // `acme` with `eu#orders` would be the profile `orders` of the tenant `acme#eu`.
+        if name.contains('#') {
+            return Ok(None);
+        }
         let pk = format!("PROFILE#{tenant}#{name}");
         let Some(item) = self.item(&pk).await? else { return Ok(None) };
         malformed::from_value(item).map(Some).map_err(|error| {

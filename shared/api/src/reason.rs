@@ -103,6 +103,7 @@ reasons! {
     422 "ERR422_UNPROCESSABLE" {
         UnsupportedByBroker = "UNSUPPORTED_BY_BROKER", "The broker cannot do this";
         ExceedsTimeBudget = "EXCEEDS_TIME_BUDGET", "The work takes longer than one request may";
+        ExceedsVolume = "EXCEEDS_VOLUME", "The messages have more bytes than one request may put";
         MessageTooLarge = "MESSAGE_TOO_LARGE", "A message is too large";
     }
     429 "ERR429_TOO_MANY_REQUESTS" {

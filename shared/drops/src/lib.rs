@@ -8,7 +8,8 @@ mod result;
 mod source;
 
 pub use name::{
-    DropName, MAX_ENCODED, NotADrop, PREFIX, RESULTS, UnknownKey, errors_key, result_key, tenant_of,
+    DropName, MAX_ENCODED, NotADrop, PREFIX, RESULTS, UnknownKey, errors_key, is_left_alone, result_key,
+    tenant_of,
 };
 pub use result::{ErrorsFile, expired, final_result, received, refused};
 pub use source::{Seen, State, idempotency_key, is_version_of, may_be_of, refusal_id, seen, tags};

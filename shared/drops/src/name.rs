@@ -92,6 +92,13 @@ impl DropName {
     }
 }
 
+/// Whether an object gets neither tags nor a result. One without bytes does if its name is a
+/// catalogue's: an export that failed, and somebody waits for the answer.
+#[must_use]
+pub fn is_left_alone(key: &str, length: u64) -> bool {
+    DropName::read(key) == Err(NotADrop::Ignored) || (length == 0 && media_type(key).is_err())
+}
+
 /// The tenant under whose prefix a key is, whatever else the key says; `None` if it is under none.
 #[must_use]
 pub fn tenant_of(key: &str) -> Option<Uuid> {
@@ -150,6 +157,28 @@ mod tests {
 
     fn read(rest: &str) -> Result<DropName, NotADrop> {
         DropName::read(&format!("drop/{TENANT}/{rest}"))
+    }
+
+    #[test]
+    fn an_object_without_bytes_is_left_alone_unless_its_name_is_a_catalogue_s() {
+        for (rest, is_marker) in [
+            ("full/loja-12.json", false),
+            ("full/loja-12.ndjson.gz", false),
+            ("everything/loja-12.json", false),
+            ("full/loja-12.csv", true),
+            ("full/loja-12", true),
+            ("full", true),
+        ] {
+            let key = format!("drop/{TENANT}/{rest}");
+            assert_eq!(is_left_alone(&key, 0), is_marker, "{rest}");
+            assert!(!is_left_alone(&key, 1), "{rest}");
+        }
+        for rest in ["full/", "full/_SUCCESS", "full/a.json.tmp"] {
+            assert!(
+                [0, 1].iter().all(|length| is_left_alone(&format!("drop/{TENANT}/{rest}"), *length)),
+                "{rest}"
+            );
+        }
     }
 
     #[test]

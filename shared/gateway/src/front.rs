@@ -28,6 +28,8 @@ pub struct Gateway {
     pub mq_access: MqAccess,
     /// The deployment's allow-list.
     pub inline_targets: InlineTargets,
+    /// The most bytes that one request may make messages of.
+    pub max_produce_bytes: u64,
     /// Absent where every operation of the function is a read.
     pub idempotency: Option<Idempotency>,
     /// Where clients put bodies that no request can carry, if the function takes such.
@@ -104,6 +106,7 @@ impl Gateway {
             .map_err(|error| Problem::new(Reason::MalformedJson, error.to_string()))?;
         let plan = json::read::<O>(value)?.plan()?;
         principal.require_any(&[plan.scope])?;
+        check_volume(plan.bytes, self.max_produce_bytes)?;
         if matches!(plan.work, PlannedWork::Change(..)) && key.is_none() {
             return Err(from_key(KeyError::Missing(KeyForm::Uuid)));
         }
@@ -135,6 +138,18 @@ impl Gateway {
             unanswered.as_problem()
         })
     }
+}
+
+/// Refuses a request of a few bytes that would fill the broker.
+fn check_volume(bytes: u64, most: u64) -> Result<(), Problem> {
+    if bytes <= most {
+        return Ok(());
+    }
+    let detail = format!(
+        "the bodies and headers of all messages have up to {bytes} bytes together, and one request may put {most}; \
+         send fewer at a time"
+    );
+    Err(Problem::new(Reason::ExceedsVolume, detail))
 }
 
 /// Says how a header's integer is written that no JSON number can be. As a text, it would be a text

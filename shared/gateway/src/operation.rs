@@ -77,6 +77,8 @@ pub struct Plan {
     pub scope: Scope,
     /// Queues that the work reaches beside the target's.
     pub further: Further,
+    /// Bytes that the work makes of the request at most.
+    pub bytes: u64,
     /// The work itself.
     pub work: PlannedWork,
 }
@@ -93,7 +95,7 @@ impl Plan {
     /// A read, which needs the scope `mq:read`.
     pub fn read(named: NamedTarget, work: impl FnOnce(Target) -> Work + Send + 'static) -> Self {
         let work = PlannedWork::Read(Box::new(work));
-        Self { named, scope: Scope::MqRead, further: Further::None, work }
+        Self { named, scope: Scope::MqRead, further: Further::None, bytes: 0, work }
     }
 
     /// A change, which needs the scope `mq:write`.
@@ -103,7 +105,13 @@ impl Plan {
         work: impl FnOnce(Target, Execution) -> Work + Send + 'static,
     ) -> Self {
         let work = PlannedWork::Change(operation, Box::new(work));
-        Self { named, scope: Scope::MqWrite, further: Further::None, work }
+        Self { named, scope: Scope::MqWrite, further: Further::None, bytes: 0, work }
+    }
+
+    /// The same with so many bytes at most that the broker gets.
+    #[must_use]
+    pub fn putting(self, bytes: u64) -> Self {
+        Self { bytes, ..self }
     }
 
     /// The same with further queues.

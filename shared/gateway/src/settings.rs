@@ -11,6 +11,9 @@ use crate::front::Gateway;
 use crate::idempotent::Idempotency;
 use crate::mq_access::MqAccess;
 
+/// The most bytes that one request may make messages of, without a setting.
+const MAX_PRODUCE_BYTES: u64 = 64 * 1024 * 1024;
+
 /// Whether a function keeps records.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Records {
@@ -30,6 +33,7 @@ impl Gateway {
         let access_table = environment.required("ACCESS_TABLE");
         let mq_access: String = environment.required("MQ_ACCESS_FUNCTION");
         let inline_targets: InlineTargets = environment.optional("INLINE_TARGETS", InlineTargets::default());
+        let max_produce_bytes = environment.optional("MAX_PRODUCE_BYTES", MAX_PRODUCE_BYTES);
         let limit = Budget::limit(&mut environment);
         let budget = limit.map(|limit| (environment.required("BUDGET_TABLE"), limit));
         let kept = (kept == Records::Kept).then(|| {
@@ -53,6 +57,7 @@ impl Gateway {
             mq_access: MqAccess::new(lambda, mq_access)
                 .with_budget(budget.map(|(table, limit)| Budget::new(dynamodb.clone(), table, limit))),
             inline_targets,
+            max_produce_bytes,
             uploads,
             idempotency: kept.map(|(table, results_bucket, reuse, expiry)| {
                 let store = records(&sdk, dynamodb, table, results_bucket, service).with_reuse_limits(reuse);

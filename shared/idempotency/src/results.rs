@@ -23,8 +23,11 @@ use crate::protocol::{Body, StoredResponse};
 
 /// Shorter bodies are stored uncompressed, so that people can read them in the table.
 const PLAIN: usize = 4 * 1024;
-/// What fits into one item (400 KB) beside the record's other attributes.
-const IN_RECORD: usize = 350_000;
+/// A record is written again as a whole, and each KB of it is paid for. From some 5 KB on an object
+/// is cheaper.
+const IN_RECORD: usize = 8 * 1024;
+/// What fits into one item (400 KB) beside the record's other attributes, if there is no bucket.
+const IN_ITEM: usize = 350_000;
 /// More than any response that a function can send; what inflates to more was altered.
 const MAX_BODY: u64 = 8 * 1024 * 1024;
 
@@ -130,11 +133,13 @@ pub(crate) async fn store(
         return Ok(stored(Body::Text(response.body.clone())));
     }
     let gzip = compress(response.body.as_bytes()).map_err(StoreError::unavailable)?;
-    if gzip.len() <= IN_RECORD {
-        return Ok(stored(Body::Gzip(gzip)));
+    match bucket {
+        Some(bucket) if gzip.len() > IN_RECORD => {
+            bucket.put(execution, gzip).await.map(|key| stored(Body::Object(key)))
+        }
+        None if gzip.len() > IN_ITEM => Err(StoreError::TooLarge { bytes: response.body.len() }),
+        _ => Ok(stored(Body::Gzip(gzip))),
     }
-    let bucket = bucket.ok_or(StoreError::TooLarge { bytes: response.body.len() })?;
-    bucket.put(execution, gzip).await.map(|key| stored(Body::Object(key)))
 }
 
 /// Reads a stored response and makes sure that it is the one that was stored.

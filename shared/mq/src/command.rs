@@ -165,6 +165,17 @@ pub enum Payload {
     Template { template: Template },
 }
 
+impl Payload {
+    /// Bytes of the longest body.
+    fn longest(&self) -> usize {
+        match self {
+            Self::Random { size } => usize::try_from(size.get()).unwrap_or(usize::MAX),
+            Self::Fixed { body } => body.0.len(),
+            Self::Template { template } => template.max_len(),
+        }
+    }
+}
+
 /// What a produce puts.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
@@ -203,6 +214,28 @@ pub struct ProduceCommand {
     pub headers: Headers,
     /// What in the request has no effect, for the answer's `warnings`.
     pub warnings: Vec<String>,
+}
+
+impl ProduceCommand {
+    /// Bytes of all bodies and headers at most. Uploaded bodies do not count: they have a bound of
+    /// their own.
+    #[must_use]
+    pub fn bytes(&self) -> u64 {
+        let own = |message: &ExplicitMessage| message.body.0.len().saturating_add(message.headers.bytes());
+        let bodies = match &self.source {
+            ProduceSource::Generated { count, payload } => {
+                u64::from(count.get()).saturating_mul(as_u64(payload.longest()))
+            }
+            ProduceSource::Explicit { messages } => {
+                messages.iter().map(own).map(as_u64).fold(0, u64::saturating_add)
+            }
+        };
+        self.source.count().saturating_mul(as_u64(self.headers.bytes())).saturating_add(bodies)
+    }
+}
+
+fn as_u64(bytes: usize) -> u64 {
+    u64::try_from(bytes).unwrap_or(u64::MAX)
 }
 
 /// What becomes of messages that were got.

@@ -61,6 +61,11 @@ impl Headers {
         self.0.is_empty()
     }
 
+    /// Bytes of all names and values together.
+    pub(crate) fn bytes(&self) -> usize {
+        weigh(&self.0).bytes
+    }
+
     /// Names and values, in the order of the names.
     pub fn iter(&self) -> impl Iterator<Item = (&str, &HeaderValue)> {
         self.0.iter().map(|(name, value)| (name.as_str(), value))
@@ -84,14 +89,18 @@ impl Headers {
     }
 }
 
+fn weigh(headers: &BTreeMap<HeaderName, HeaderValue>) -> Weight {
+    headers
+        .iter()
+        .map(|(name, value)| value.weigh().plus(Weight { values: 0, bytes: name.as_str().len() }))
+        .fold(Weight::default(), Weight::plus)
+}
+
 impl TryFrom<BTreeMap<HeaderName, HeaderValue>> for Headers {
     type Error = String;
 
     fn try_from(headers: BTreeMap<HeaderName, HeaderValue>) -> Result<Self, String> {
-        let weight = headers
-            .iter()
-            .map(|(name, value)| value.weigh().plus(Weight { values: 0, bytes: name.as_str().len() }))
-            .fold(Weight::default(), Weight::plus);
+        let weight = weigh(&headers);
         if weight.values > Self::MAX_COUNT {
             return Err(format!("must have at most {} values, not {}", Self::MAX_COUNT, weight.values));
         }

@@ -41,6 +41,37 @@ fn the_defaults_are_those_of_the_model() {
 }
 
 #[test]
+fn the_sample_has_every_setting_with_its_default() {
+    let sample = Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/examples/config.toml"));
+    let (config, defaults) =
+        (load(&ConnectionArguments::default(), &[], sample).unwrap(), of_environment(&[]).unwrap());
+    let shown = |config: &ConnectionConfig| {
+        (config.connection_url(), config.timeout(), config.heartbeat(), config.user().to_owned())
+    };
+    assert_eq!(shown(&config), shown(&defaults));
+    let text = std::fs::read_to_string(sample).unwrap();
+    let settings = [
+        "host",
+        "port",
+        "user",
+        "password",
+        "vhost",
+        "timeout",
+        "heartbeat",
+        "tls",
+        "ca_file",
+        "cert_file",
+        "key_file",
+    ];
+    for setting in settings {
+        assert!(
+            text.lines().any(|line| line.trim_start_matches("# ").starts_with(&format!("{setting} = "))),
+            "{setting}"
+        );
+    }
+}
+
+#[test]
 fn arguments_precede_the_environment_and_that_the_file_and_that_the_defaults() {
     let file = file(
         "[amqp]\nhost = \"of-the-file\"\nport = 1111\nuser = \"of-the-file\"\npassword = \"pw-file\"\n\

@@ -1,0 +1,178 @@
+//! The commands of the pages, pasted into a clean shell in the order of the page. Under a command,
+//! a page shows what one sees: `…` stands for anything.
+
+use std::fmt::Write as _;
+use std::os::unix::fs::symlink;
+use std::path::Path;
+use std::process::{Command, Stdio};
+
+use end_to_end::variable;
+
+/// A page, and the headings under which its commands are for the local stack.
+struct Page {
+    name: &'static str,
+    text: &'static str,
+    headings: &'static [&'static str],
+}
+
+const START: Page = Page {
+    name: "start.md",
+    text: include_str!("../docs/start.md"),
+    headings: &["Open a second terminal", "Send messages", "Load products", "Find out what happened"],
+};
+const INGEST: Page = Page {
+    name: "ingest.md",
+    text: include_str!("../docs/ingest.md"),
+    headings: &["Send a catalogue", "Send a large catalogue"],
+};
+const MESSAGES: Page = Page {
+    name: "messages.md",
+    text: include_str!("../docs/messages.md"),
+    headings: &[
+        "Try the commands",
+        "Exchanges",
+        "Messages that no response can carry",
+        "Bodies that no request can carry",
+    ],
+};
+const IBM_MQ: Page =
+    Page { name: "ibm-mq.md", text: include_str!("../docs/ibm-mq.md"), headings: &["Try it"] };
+const FILES: Page = Page {
+    name: "files.md",
+    text: include_str!("../docs/files.md"),
+    headings: &["Drop a file", "Wait for its result", "Follow its batch", "Submit a refused file again"],
+};
+const IDEMPOTENCY: Page = Page {
+    name: "idempotency.md",
+    text: include_str!("../docs/idempotency.md"),
+    headings: &["Read a stored response"],
+};
+
+/// A block of commands, and what the page shows under it.
+#[derive(Debug, Default)]
+struct Block {
+    commands: String,
+    shown: String,
+}
+
+impl Page {
+    fn blocks(&self) -> Vec<Block> {
+        let (mut blocks, mut is_ours, mut fence) = (Vec::<Block>::new(), false, None);
+        let mut found = Vec::new();
+        for line in self.text.lines() {
+            match (fence, line.trim()) {
+                (None, heading) if heading.starts_with('#') => {
+                    let heading = heading.trim_start_matches('#').trim();
+                    is_ours = self.headings.contains(&heading);
+                    found.extend(is_ours.then_some(heading));
+                }
+                (None, "```sh") if is_ours => {
+                    blocks.push(Block::default());
+                    fence = Some("sh");
+                }
+                (None, "```text") if is_ours => fence = Some("text"),
+                (None, other) if other.starts_with("```") => fence = Some("other"),
+                (Some(_), "```") => fence = None,
+                (Some("sh"), _) => writeln!(blocks.last_mut().unwrap().commands, "{line}").unwrap(),
+                (Some("text"), _) => writeln!(blocks.last_mut().unwrap().shown, "{line}").unwrap(),
+                _ => {}
+            }
+        }
+        assert_eq!(found, self.headings, "the headings of {}", self.name);
+        blocks
+    }
+
+    /// Runs all blocks in one shell, which has nothing of this process's environment but what finds
+    /// programs.
+    fn run(&self) {
+        let blocks = self.blocks();
+        assert!(!blocks.is_empty());
+        let directory = tempfile::tempdir().unwrap();
+        let state = Path::new(&variable("INTEGRAHUB_STACK_ENV")).parent().unwrap().to_owned();
+        symlink(state, directory.path().join(".local")).unwrap();
+        let mut script = "set -euo pipefail\n".to_owned();
+        for (number, block) in blocks.iter().enumerate() {
+            write!(script, "{}printf '\\n{}%s\\n' {number}\n", block.commands, END).unwrap();
+        }
+        let shell = Command::new("bash")
+            .args(["--noprofile", "--norc", "-c", &script])
+            .env_clear()
+            .env("PATH", format!("{}:{AWS_CLI}", variable("PATH")))
+            .env("HOME", directory.path())
+            .env("TMPDIR", directory.path())
+            .current_dir(&directory)
+            .stdin(Stdio::null())
+            .output()
+            .unwrap();
+        let (seen, complaints) =
+            (String::from_utf8_lossy(&shell.stdout), String::from_utf8_lossy(&shell.stderr));
+        let mut rest = &*seen;
+        for (number, block) in blocks.iter().enumerate() {
+            let Some((output, behind)) = rest.split_once(&format!("\n{END}{number}\n")) else {
+                panic!("{}: this fails:\n{}\n{rest}\n{complaints}", self.name, block.commands)
+            };
+            rest = behind;
+            let missing = missing(output, &block.shown);
+            assert!(
+                missing.is_none(),
+                "{}: {missing:?} is not in the output of\n{}\n{output}\n{complaints}",
+                self.name,
+                block.commands
+            );
+        }
+    }
+}
+
+/// Where the local stack has an AWS CLI, if there is no other one.
+const AWS_CLI: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../.local/python/bin");
+
+/// Begins the line behind each block.
+const END: &str = "--- end of block ";
+
+/// The first part of what is shown that does not follow in the output.
+fn missing<'a>(mut output: &str, shown: &'a str) -> Option<&'a str> {
+    let parts = shown.lines().flat_map(|line| line.split('…')).map(str::trim);
+    for part in parts.filter(|part| !part.is_empty()) {
+        match output.split_once(part) {
+            Some((_, behind)) => output = behind,
+            None => return Some(part),
+        }
+    }
+    None
+}
+
+#[test]
+fn parts_of_what_is_shown_follow_each_other() {
+    assert_eq!(missing("HTTP/1.1 201 Created\n{\"a\":1,\"b\":2}", "HTTP/1.1 201 …\n{…\"b\":2…}"), None);
+    assert_eq!(missing("b a", "a…b"), Some("b"));
+}
+
+#[test]
+fn the_commands_of_start_work_as_printed() {
+    START.run();
+}
+
+#[test]
+fn the_commands_of_ingest_work_as_printed() {
+    INGEST.run();
+}
+
+#[test]
+fn the_commands_of_messages_work_as_printed() {
+    MESSAGES.run();
+}
+
+#[test]
+fn the_commands_of_ibm_mq_work_as_printed() {
+    IBM_MQ.run();
+}
+
+#[test]
+fn the_commands_of_files_work_as_printed() {
+    FILES.run();
+}
+
+#[test]
+fn a_stored_response_can_be_read_as_printed() {
+    IDEMPOTENCY.run();
+}
