@@ -2,10 +2,8 @@ use std::collections::HashSet;
 
 use ingestion::Cnpj;
 use ingestion::chunk::{Chunk, Generation, Plan, Planner};
-use ingestion::product::{
-    BatchStamp, ItemError, ItemErrorCode, ItemPlace, ItemRules, PartialItems, PartialKey, Product,
-};
-use ingestion::split::{Format, ITEM_LIMIT, NotJson, Piece, Splitter};
+use ingestion::product::{BatchStamp, ItemError, ItemErrorCode, ItemPlace, ItemRules, PartialItems, Product};
+use ingestion::split::{Format, ITEM_LIMIT, NotJson, Piece, Splitter, begins_an_object};
 
 use crate::content::Whole;
 use crate::unusable::{Unusable, UnusableCode};
@@ -90,7 +88,7 @@ struct Items {
     parsed: u64,
     in_error: u64,
     unreadable_keys: u64,
-    /// Items that are objects, as far as anybody can tell.
+    /// Items that are objects, or begin as one.
     objects: u64,
     /// The place of the first item that is none.
     first_other: Option<u64>,
@@ -189,14 +187,14 @@ impl Items {
                 match self.rules.parse(ItemPlace { index, offset }, bytes) {
                     Ok(product) => self.add(product, index),
                     Err(error) if error.code == ItemErrorCode::MalformedJson => return Err(NotJson),
-                    Err(error) => self.refuse(error),
+                    Err(error) => self.refuse(error, bytes),
                 }
             }
             Piece::Broken { index, offset, bytes } => {
-                self.refuse(self.rules.broken(ItemPlace { index, offset }, bytes));
+                self.refuse(self.rules.broken(ItemPlace { index, offset }, bytes), bytes);
             }
-            Piece::TooLarge { index, offset, length } => {
-                self.refuse(ItemError::too_large(index, offset, length, ITEM_LIMIT));
+            Piece::TooLarge { index, offset, length, beginning } => {
+                self.refuse(ItemError::too_large(index, offset, length, ITEM_LIMIT), beginning);
             }
         }
         Ok(())
@@ -213,15 +211,15 @@ impl Items {
         self.chunks.extend(self.planner.push(product, index));
     }
 
-    fn refuse(&mut self, error: ItemError) {
+    /// Takes the error of an item, of which `text` are the first bytes or all.
+    fn refuse(&mut self, error: ItemError, text: &[u8]) {
         self.parsed = self.parsed.saturating_add(1);
         self.in_error = self.in_error.saturating_add(1);
-        // What begins with members of a key is a product with a mistake.
-        let is_no_object = matches!(error.code, ItemErrorCode::MalformedJson | ItemErrorCode::NotAnObject);
-        if is_no_object && error.key == PartialKey::default() {
-            self.first_other.get_or_insert(error.byte_offset);
-        } else {
+        if begins_an_object(text) {
+            // A product with a mistake, wherever in it the mistake is.
             self.objects = self.objects.saturating_add(1);
+        } else {
+            self.first_other.get_or_insert(error.byte_offset);
         }
         let unreadable = error.settled_key().is_none();
         self.unreadable_keys = self.unreadable_keys.saturating_add(u64::from(unreadable));
