@@ -155,7 +155,7 @@ async fn insert(
     let details: Vec<String> = errors.iter().map(|error| error.detail.replace('\0', "\u{fffd}")).collect();
     let keys: Vec<Json<_>> = errors.iter().map(|error| Json(&error.key)).collect();
     let hashes: Vec<Option<i64>> =
-        errors.iter().map(|error| error.key.complete().map(|key| first_eight(KeyHash::of(&key).0))).collect();
+        errors.iter().map(|error| error.settled_key().map(|key| first_eight(KeyHash::of(&key).0))).collect();
     session
         .execute(INSERT, &[&batch_id, &indexes, &offsets, &codes, &fields, &details, &keys, &hashes])
         .await?;
