@@ -6,18 +6,18 @@ use ingestion::product::{BatchStamp, ItemError, ItemErrorCode, ItemPlace, ItemRu
 use ingestion::split::{Format, ITEM_LIMIT, NotJson, Piece, Splitter, begins_an_object};
 
 use crate::content::Whole;
+use crate::report::Report;
 use crate::unusable::{Unusable, UnusableCode};
 
-/// Items in error that a batch may have. With more, the source is broken rather than some items,
-/// and neither memory nor tables should hold them all.
-pub const MAX_ITEM_ERRORS: u64 = 100_000;
-
-/// Upper limits of a payload, beside its bytes.
+/// Upper limits of a payload, beside its bytes. They protect memory and the database. No number of
+/// items in error fails a payload: its report has all of them, in a file that is written as they
+/// come.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Bounds {
-    /// Establishments. A full load's end locks and judges each by itself, so they decide its cost.
+    /// Establishments. The cutter holds them, and the end of a full load locks and judges each by
+    /// itself, so they decide its cost.
     pub cnpjs: usize,
-    /// Items in error that the batch's report lists. The rest is counted.
+    /// Items in error that the database lists, the first ones of the payload.
     pub listed_errors: u64,
 }
 
@@ -55,7 +55,7 @@ pub struct Cut {
     pub unreadable_keys: u64,
     /// Products whose items lack members that other items have.
     pub items_partial: u64,
-    /// Items in error that are counted and not listed.
+    /// Items in error that only the report has.
     pub errors_omitted: u64,
     /// In the order of their indexes.
     pub chunks: Vec<CutChunk>,
@@ -98,7 +98,10 @@ struct Items {
     /// Of the item before: most often the next one has the same.
     last_cnpj: Option<Cnpj>,
     chunks: Vec<Chunk>,
+    /// Those that the database lists.
     errors: Vec<ItemError>,
+    /// All of them.
+    report: Report,
 }
 
 /// What the end of a payload yields.
@@ -106,6 +109,8 @@ struct Items {
 pub(crate) struct End {
     pub(crate) chunks: Vec<Chunk>,
     pub(crate) errors: Vec<ItemError>,
+    /// Still with its last part.
+    pub(crate) report: Report,
     /// Still without chunks.
     pub(crate) cut: Cut,
 }
@@ -126,6 +131,7 @@ impl Cutter {
             last_cnpj: None,
             chunks: Vec::new(),
             errors: Vec::new(),
+            report: Report::new(),
         };
         let splitter = Splitter::new(spec.format, ITEM_LIMIT);
         Self { format: spec.format, splitter, items, expected: spec.checksum }
@@ -148,6 +154,11 @@ impl Cutter {
         &mut self.items.errors
     }
 
+    /// A part of the report, if there is enough for one.
+    pub(crate) fn report_part(&mut self) -> Option<Vec<u8>> {
+        self.items.report.part()
+    }
+
     /// Ends the content.
     pub(crate) fn finish(mut self, whole: Whole) -> Result<End, Unusable> {
         let items = &mut self.items;
@@ -163,8 +174,8 @@ impl Cutter {
                 byte_offset: None,
             });
         }
-        let Items { planner, parsed, in_error, unreadable_keys, partial, bounds, mut chunks, errors, .. } =
-            self.items;
+        let Items { planner, parsed, in_error, unreadable_keys, partial, bounds, .. } = self.items;
+        let Items { mut chunks, errors, report, .. } = self.items;
         chunks.extend(planner.finish());
         let cut = Cut {
             bytes: whole.bytes,
@@ -176,7 +187,7 @@ impl Cutter {
             errors_omitted: in_error.saturating_sub(bounds.listed_errors),
             chunks: Vec::new(),
         };
-        Ok(End { chunks, errors, cut })
+        Ok(End { chunks, errors, report, cut })
     }
 }
 
@@ -223,6 +234,7 @@ impl Items {
         }
         let unreadable = error.settled_key().is_none();
         self.unreadable_keys = self.unreadable_keys.saturating_add(u64::from(unreadable));
+        self.report.add(&error, text);
         if self.in_error <= self.bounds.listed_errors {
             self.errors.push(error);
         }
@@ -245,22 +257,15 @@ impl Items {
     }
 
     fn bounded(&self) -> Result<(), Unusable> {
-        if self.cnpjs.len() > self.bounds.cnpjs {
-            return Err(Unusable {
-                code: UnusableCode::TooManyCnpjs,
-                detail: format!(
-                    "it has products of more than {} CNPJs; send them in several payloads",
-                    self.bounds.cnpjs
-                ),
-                byte_offset: None,
-            });
-        }
-        if self.in_error <= MAX_ITEM_ERRORS {
+        if self.cnpjs.len() <= self.bounds.cnpjs {
             return Ok(());
         }
         Err(Unusable {
-            code: UnusableCode::TooManyErrors,
-            detail: format!("more than {MAX_ITEM_ERRORS} items are in error"),
+            code: UnusableCode::TooManyCnpjs,
+            detail: format!(
+                "it has products of more than {} CNPJs; send them in several payloads",
+                self.bounds.cnpjs
+            ),
             byte_offset: None,
         })
     }
