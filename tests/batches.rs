@@ -1,16 +1,19 @@
 //! What can be asked of batches, and by whom.
 
+use std::io::Read as _;
 use std::time::Duration;
 
 use accepted::Accepted;
 use end_to_end::{Gateway, KEY_B, READONLY_KEY, variable};
-use ingestion::payload::{AcceptedBatch, MediaType, PayloadMetadata, Source};
+use flate2::read::GzDecoder;
+use ingestion::chunk::Generation;
+use ingestion::payload::{AcceptedBatch, MediaType, PayloadMetadata, Source, errors_key};
 use ingestion::product::CnpjAccess;
 use jiff::{SignedDuration, Timestamp};
 use serde_json::{Value, json};
 use uuid::Uuid;
 
-use crate::chunking::functions::batch as metadata;
+use crate::chunking::functions::{Functions, batch as metadata};
 use crate::products::{Load, batch_id, catalogue, conforms};
 
 const BATCHES: &str = "/v1/inovafarma/batches";
@@ -269,4 +272,59 @@ async fn items_in_error_are_listed_in_pages_and_as_lines() {
     assert_eq!(lines, all);
     let stranger = Gateway::new().with_key(KEY_B).get(&path).await;
     stranger.expect_problem(404, "BATCH_NOT_FOUND");
+}
+
+#[tokio::test]
+async fn all_items_in_error_can_be_downloaded_with_their_text() {
+    let key = Uuid::new_v4().to_string();
+    let right = json!({"CNPJ": "11222333000181", "SHOPID": 1, "PRODUCTID": key}).to_string();
+    let wrong = json!({"CNPJ": "11222333000182", "SHOPID": 1, "PRODUCTID": key}).to_string();
+    let load = Load::new(Uuid::new_v4()).body(format!("[{wrong}, {right}, 17]"));
+    let id = batch_id(&load.send().await.expect(202));
+    let batch = finished(&id).await;
+    conforms("Batch", &batch);
+    let path = batch["errors_url"].as_str().unwrap();
+    assert_eq!(path, format!("{BATCHES}/{id}/errors.ndjson"));
+    let redirect = Gateway::new().with_key(READONLY_KEY).get(path).await.expect(303);
+    assert_eq!(redirect.header("cache-control"), Some("no-store"));
+    let body = redirect.json();
+    conforms("ErrorsFile", &body);
+    let location = redirect.header("location").unwrap();
+    assert_eq!(body["url"], location);
+    for part in ["X-Amz-Signature=", "X-Amz-Expires=300", "X-Amz-SignedHeaders=host&", ".errors.ndjson"] {
+        assert!(location.contains(part), "{part} is not in {location}");
+    }
+    let file = reqwest::get(location).await.unwrap().error_for_status().unwrap();
+    assert_eq!(file.headers()["content-type"], "application/x-ndjson");
+    let text = unpacked(&file.bytes().await.unwrap());
+    let lines: Vec<Value> = text.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    let listed = Gateway::new().get(&format!("{BATCHES}/{id}/errors")).await.expect(200).json();
+    for (line, (listed, item)) in
+        lines.iter().zip(listed["errors"].as_array().unwrap().iter().zip([wrong.as_str(), "17"]))
+    {
+        let mut expected = listed.clone();
+        expected["item"] = json!(item);
+        expected["item_truncated"] = json!(false);
+        assert_eq!(line, &expected);
+    }
+    assert_eq!(lines.len(), 2);
+
+    Gateway::new().with_key(KEY_B).get(path).await.expect_problem(404, "BATCH_NOT_FOUND");
+    Gateway::new().with_key("nobody's").get(path).await.expect_problem(401, "API_KEY_INVALID");
+    Gateway::new().send("POST", path, &[], "").await.expect_problem(405, "METHOD_NOT_ALLOWED");
+    let none = batch_id(&Load::new(Uuid::new_v4()).body(format!("[{right}]")).send().await.expect(202));
+    assert_eq!(finished(&none).await["errors_url"], Value::Null);
+    let none = Gateway::new().get(&format!("{BATCHES}/{none}/errors.ndjson")).await;
+    none.expect_problem(404, "ERRORS_FILE_NOT_FOUND");
+    // Gone with the payload.
+    let functions = Functions::open().await;
+    let gone = errors_key(id.parse().unwrap(), Generation::FIRST);
+    functions.s3.delete_object().bucket(&functions.bucket).key(gone).send().await.unwrap();
+    Gateway::new().get(path).await.expect_problem(404, "ERRORS_FILE_NOT_FOUND");
+}
+
+fn unpacked(bytes: &[u8]) -> String {
+    let mut text = String::new();
+    GzDecoder::new(bytes).take(1_000_000).read_to_string(&mut text).unwrap();
+    text
 }

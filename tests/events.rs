@@ -91,6 +91,7 @@ const EXPECTED: &[(&str, &str, u16, &str)] = &[
     ("batches", "unknown-batch.json", 404, "BATCH_NOT_FOUND"),
     ("batches", "malformed-id.json", 400, "INVALID_PARAMETER"),
     ("batches", "errors-of-unknown-batch.json", 404, "BATCH_NOT_FOUND"),
+    ("batches", "errors-file-of-unknown-batch.json", 404, "BATCH_NOT_FOUND"),
     ("batches", "no-api-key.json", 401, "API_KEY_REQUIRED"),
     ("batches", "replay-of-unknown-batch.json", 404, "BATCH_NOT_FOUND"),
     ("batches", "replay-no-key.json", 400, "IDEMPOTENCY_KEY_REQUIRED"),

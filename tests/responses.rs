@@ -54,6 +54,7 @@ fn batch(status: BatchStatus, deactivation: Deactivation, code: &'static str) ->
         items_failed: 0,
         items_partial: 0,
         errors_omitted: 0,
+        errors_url: Some(catalog::errors_url(Uuid::now_v7())),
         changes: ChangesView::default(),
         deactivation: deactivation.report(status),
         chunks: ChunksView::default(),
@@ -64,11 +65,12 @@ fn batch(status: BatchStatus, deactivation: Deactivation, code: &'static str) ->
 
 #[test]
 fn a_batch_is_as_the_contract_describes_it_in_every_state() {
-    use UnusableCode::{ContentCorrupt, MalformedJson, MaxPayloadExceeded, TooManyCnpjs, TooManyErrors};
+    use UnusableCode::{ContentCorrupt, MalformedJson, MaxPayloadExceeded, TooManyCnpjs};
     let deactivation = Deactivation::Pending;
-    let unusable = [MalformedJson, ContentCorrupt, MaxPayloadExceeded, TooManyErrors, TooManyCnpjs];
+    let unusable = [MalformedJson, ContentCorrupt, MaxPayloadExceeded, TooManyCnpjs];
     let codes = unusable.map(UnusableCode::as_str).into_iter();
-    let codes = codes.chain([PayloadFailure::GIVEN_UP, PayloadFailure::TOO_OLD]);
+    // The last one is of earlier versions.
+    let codes = codes.chain([PayloadFailure::GIVEN_UP, PayloadFailure::TOO_OLD, "TOO_MANY_ERRORS"]);
     let failed = codes.map(|code| batch(BatchStatus::Failed, deactivation, code));
     let code = PayloadFailure::GIVEN_UP;
     let statuses = BatchStatus::ALL.into_iter().map(|status| batch(status, deactivation, code));

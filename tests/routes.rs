@@ -66,6 +66,7 @@ const INVALID: Expected = Problem(401, "API_KEY_INVALID");
 const NO_PROFILE: Expected = Problem(404, "TARGET_REF_NOT_FOUND");
 const NO_BODY: Expected = Problem(404, "BODY_NOT_FOUND");
 const NO_BATCH: Expected = Problem(404, "BATCH_NOT_FOUND");
+const NO_ERRORS: Expected = Problem(404, "ERRORS_FILE_NOT_FOUND");
 const NOTHING_FAILED: Expected = Problem(409, "BATCH_NOT_REPLAYABLE");
 
 /// What the keys that are no keys get, where one is needed.
@@ -125,6 +126,7 @@ fn rows(target: &Value, batch_id: &str) -> Vec<Row> {
     let reads = || closed([Gives(200), Gives(200), Gives(200), NO_PROFILE, SCOPE, SCOPE], SCOPE);
     let loads = |ok| closed([Gives(ok), SCOPE, Gives(ok), Gives(ok), Gives(ok), SCOPE], INVALID);
     let shows = || closed([Gives(200), Gives(200), NO_BATCH, NO_BATCH, NO_BATCH, SCOPE], INVALID);
+    let downloads = closed([NO_ERRORS, NO_ERRORS, NO_BATCH, NO_BATCH, NO_BATCH, SCOPE], INVALID);
     let replays = closed([NOTHING_FAILED, SCOPE, NO_BATCH, NO_BATCH, NO_BATCH, SCOPE], INVALID);
     let lists = closed([Gives(200), Gives(200), Gives(200), Gives(200), Gives(200), SCOPE], INVALID);
     let operates = closed([Gives(200), SCOPE, Gives(200), Gives(200), SCOPE, Gives(200)], SCOPE);
@@ -149,6 +151,7 @@ fn rows(target: &Value, batch_id: &str) -> Vec<Row> {
         Row::get("/v1/inovafarma/batches", lists),
         Row::get("/v1/inovafarma/batches/{batch_id}", shows()).at(of_batch("")),
         Row::get("/v1/inovafarma/batches/{batch_id}/errors", shows()).at(of_batch("/errors")),
+        Row::get("/v1/inovafarma/batches/{batch_id}/errors.ndjson", downloads).at(of_batch("/errors.ndjson")),
         Row::post("/v1/inovafarma/batches/{batch_id}/replay", &json!({"scope": "failed"}), replays)
             .at(of_batch("/replay")),
         Row::get("/status", operates),

@@ -5,14 +5,16 @@ use std::time::{Duration, Instant};
 use accepted::Accepted;
 use aws_sdk_dynamodb::types::AttributeValue;
 use aws_sdk_lambda::primitives::Blob;
-use catalog::{BatchView, Database, DatabaseConfig};
+use catalog::{BatchView, Database, DatabaseConfig, NewBatch};
 use end_to_end::{TENANT_A, variable};
 use ingestion::Viewer;
 use ingestion::batch::BatchStatus;
+use ingestion::chunk::Plan;
 use ingestion::payload::{AcceptedBatch, LoadType, MediaType, PayloadMetadata};
 use ingestion::product::CnpjAccess;
 use jiff::Timestamp;
 use serde_json::Value;
+use tokio_postgres::NoTls;
 use uuid::Uuid;
 
 /// How long a batch may take on a busy machine.
@@ -63,6 +65,19 @@ impl Functions {
         };
         self.accepted.put(&batch).await.unwrap();
         self.store(metadata, payload).await;
+    }
+
+    /// Leaves a batch as an earlier version does that began to cut its payload, by its planner.
+    pub(crate) async fn begun_by_an_older_planner(&self, metadata: &PayloadMetadata) {
+        let payload_uri = format!("s3://{}/{}", self.bucket, metadata.key());
+        let batch = NewBatch { metadata: metadata.clone(), payload_uri, cnpjs: CnpjAccess::Any };
+        self.database.begin_chunking(&batch, Plan::default()).await.unwrap();
+        let (client, connection) = tokio_postgres::connect(&variable("DATABASE_URL"), NoTls).await.unwrap();
+        let connection = tokio::spawn(connection);
+        let older = "UPDATE batches SET planner = 1 WHERE batch_id = $1";
+        assert_eq!(client.execute(older, &[&metadata.batch_id]).await.unwrap(), 1);
+        drop(client);
+        connection.await.unwrap().unwrap();
     }
 
     /// Stores a payload, and S3 sends its notification.

@@ -95,6 +95,7 @@ impl Functions {
             unreadable_keys: 0,
             items_partial: 0,
             errors_omitted: 0,
+            errors_uri: None,
             chunks: sealed.collect(),
         };
         let outcome = self.database.seal(metadata.batch_id, Generation::FIRST, &seal).await.unwrap();

@@ -4,13 +4,15 @@ pub(crate) mod functions;
 mod given_up;
 mod queues;
 
-use std::io::Write as _;
+use std::io::{Read as _, Write as _};
 
 use flate2::Compression;
+use flate2::read::GzDecoder;
 use flate2::write::GzEncoder;
 use ingestion::batch::BatchStatus;
+use ingestion::chunk::Generation;
 use ingestion::generate::{Catalogue, Layout};
-use ingestion::payload::{MediaType, PayloadMetadata};
+use ingestion::payload::{MediaType, PayloadMetadata, chunk_key, errors_key};
 use serde_json::{Value, json};
 use uuid::Uuid;
 
@@ -71,7 +73,6 @@ async fn a_payload_that_cannot_be_used_fails_its_batch_and_says_why() {
         (compressed[..compressed.len() / 2].to_vec(), None, "CONTENT_CORRUPT", None),
         (whole.clone(), wrong_checksum, "CONTENT_CORRUPT", None),
         (bomb, None, "MAX_PAYLOAD_EXCEEDED", Some(200_000_000)),
-        (format!("[{}{{}}]", "{},".repeat(100_000)).into_bytes(), None, "TOO_MANY_ERRORS", None),
     ] {
         let batch = PayloadMetadata { checksum, ..batch(MediaType::Json) };
         functions.put(&batch, payload).await;
@@ -86,6 +87,83 @@ async fn a_payload_that_cannot_be_used_fails_its_batch_and_says_why() {
         for (key, _) in functions.chunks(batch.batch_id).await {
             functions.released(&key).await;
         }
+    }
+}
+
+#[tokio::test]
+async fn a_payload_of_nothing_but_errors_is_complete_and_reports_each_once() {
+    let functions = Functions::open().await;
+    let batch = batch(MediaType::Json);
+    functions.put(&batch, gzip(format!("[{}{{}}]", "{},".repeat(100_000)).as_bytes())).await;
+    let notification = notification(&functions.bucket, &batch.key());
+    let runs = futures_util::future::join_all((0..2).map(|_| functions.invoke(CHUNKER, &notification))).await;
+    for answer in runs {
+        assert_eq!(answer.unwrap(), json!({"batchItemFailures": []}));
+    }
+    let settled = functions.settled(batch.batch_id).await;
+    assert!(is_completed(&settled), "{settled:?}");
+    assert_eq!(
+        (settled.items_parsed, settled.items_failed, settled.errors_omitted),
+        (100_001, 100_001, 90_001)
+    );
+    assert_eq!(settled.errors_url, Some(catalog::errors_url(batch.batch_id)));
+    let key = errors_key(batch.batch_id, Generation::FIRST);
+    functions.released(&key).await;
+    let object = functions.s3.get_object().bucket(&functions.bucket).key(&key).send().await.unwrap();
+    assert_eq!(
+        (object.content_type(), object.content_encoding()),
+        (Some("application/x-ndjson"), Some("gzip"))
+    );
+    let bytes = object.body.collect().await.unwrap().to_vec();
+    let mut text = String::new();
+    GzDecoder::new(bytes.as_slice()).take(100_000_000).read_to_string(&mut text).unwrap();
+    assert_eq!(text.lines().count(), 100_001);
+    for (index, line) in text.lines().enumerate().step_by(1000) {
+        let line: Value = serde_json::from_str(line).unwrap();
+        assert_eq!((&line["item_index"], &line["item"]), (&json!(index), &json!("{}")));
+    }
+}
+
+/// An object of several parts, each of at least 5 MiB.
+#[tokio::test]
+async fn a_report_of_many_megabytes_is_one_file() {
+    let functions = Functions::open().await;
+    let batch = batch(MediaType::NdJson);
+    let line = |_| {
+        let text: String = std::iter::repeat_with(fastrand::alphanumeric).take(200_000).collect();
+        format!("{{\"CNPJ\":\"1\",\"TITLE\":\"{text}\"}}")
+    };
+    let lines: Vec<String> = (0..80).map(line).collect();
+    functions.put(&batch, lines.join("\n").into_bytes()).await;
+    assert_eq!(functions.settled(batch.batch_id).await.items_failed, 80);
+    let key = errors_key(batch.batch_id, Generation::FIRST);
+    let object = functions.s3.get_object().bucket(&functions.bucket).key(&key).send().await.unwrap();
+    let bytes = object.body.collect().await.unwrap().to_vec();
+    assert!(bytes.len() > 2 * objects::PART, "{} bytes", bytes.len());
+    let mut text = String::new();
+    GzDecoder::new(bytes.as_slice()).take(100_000_000).read_to_string(&mut text).unwrap();
+    let found: Vec<Value> = text.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    assert!(found.iter().map(|line| line["item"].as_str().unwrap()).eq(lines.iter().map(String::as_str)));
+}
+
+/// An older planner began to cut it, and died.
+#[tokio::test]
+async fn what_an_earlier_generation_left_may_expire() {
+    let functions = Functions::open().await;
+    let batch = batch(MediaType::Json);
+    let second = Generation::FIRST.next();
+    let left =
+        [chunk_key(batch.batch_id, Generation::FIRST, 7), errors_key(batch.batch_id, Generation::FIRST)];
+    for key in &left {
+        let put = functions.s3.put_object().bucket(&functions.bucket).key(key);
+        put.body(b"left".to_vec().into()).send().await.unwrap();
+    }
+    functions.begun_by_an_older_planner(&batch).await;
+    functions.put(&batch, gzip(&catalogue(100).payload(Layout::Array))).await;
+    let settled = functions.settled(batch.batch_id).await;
+    assert_eq!((settled.generation, settled.items_processed), (second, 100));
+    for key in left.iter().chain([&chunk_key(batch.batch_id, second, 0)]) {
+        functions.released(key).await;
     }
 }
 

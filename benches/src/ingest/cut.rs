@@ -9,7 +9,7 @@ use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
-use chunker::pipeline::{self, Outcome, Output, RunError, Source};
+use chunker::pipeline::{self, Outcome, Output, ReportFile, RunError, Source};
 use chunker::{Cut, CutSpec};
 use clap::ValueEnum;
 use flate2::write::MultiGzDecoder;
@@ -157,10 +157,31 @@ impl Source for Stored {
     }
 }
 
+/// Drops a report.
+pub(crate) struct NoReport;
+
+impl ReportFile for NoReport {
+    async fn add(&mut self, _: Vec<u8>) -> Result<(), RunError> {
+        Ok(())
+    }
+
+    async fn finish(self, _: Vec<u8>) -> Result<(), RunError> {
+        Ok(())
+    }
+
+    async fn abandon(self) {}
+}
+
 /// Drops everything.
 struct Nowhere;
 
 impl Output for Nowhere {
+    type Report = NoReport;
+
+    fn report(&self) -> NoReport {
+        NoReport
+    }
+
     fn store(&self, _: u32, file: Vec<u8>) -> BoxFuture<'static, Result<(), RunError>> {
         drop(file);
         Box::pin(ready(Ok(())))
@@ -176,6 +197,12 @@ impl Output for Nowhere {
 struct Kept(Mutex<Vec<Vec<u8>>>);
 
 impl Output for Kept {
+    type Report = NoReport;
+
+    fn report(&self) -> NoReport {
+        NoReport
+    }
+
     fn store(&self, _: u32, file: Vec<u8>) -> BoxFuture<'static, Result<(), RunError>> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).push(file);
         Box::pin(ready(Ok(())))

@@ -218,6 +218,7 @@ fn seal(chunks: &[Chunk], items: u32) -> Result<Seal, Error> {
         unreadable_keys: 0,
         items_partial: 0,
         errors_omitted: 0,
+        errors_uri: None,
         chunks: chunks.iter().map(sealed).collect::<Option<_>>().ok_or_else(empty)?,
     })
 }

@@ -27,6 +27,7 @@ use super::contender::Loaded;
 use crate::error::Error;
 use crate::function::cpu;
 use crate::ingest::catalogue::{new_batch, rules};
+use crate::ingest::cut::NoReport;
 use crate::ingest::unexpected;
 
 /// Chunks that are written at once: two instances of `upsert`, with a connection each. They take
@@ -159,6 +160,12 @@ impl Chunks {
 }
 
 impl Output for Chunks {
+    type Report = NoReport;
+
+    fn report(&self) -> NoReport {
+        NoReport
+    }
+
     fn store(&self, index: u32, file: Vec<u8>) -> BoxFuture<'static, Result<(), RunError>> {
         let (objects, files, key) = (self.objects.clone(), Arc::clone(&self.files), self.key(index));
         Box::pin(async move {
@@ -205,6 +212,7 @@ fn seal(cut: Cut) -> Seal {
         unreadable_keys: cut.unreadable_keys,
         items_partial: cut.items_partial,
         errors_omitted: cut.errors_omitted,
+        errors_uri: None,
         chunks: chunks.collect(),
     }
 }

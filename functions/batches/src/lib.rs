@@ -1,5 +1,5 @@
-//! `GET /v1/inovafarma/batches`, `…/{batch_id}` and `…/{batch_id}/errors`: what became of what was
-//! loaded; `POST …/{batch_id}/replay`: do it again.
+//! `GET /v1/inovafarma/batches`, `…/{batch_id}`, `…/{batch_id}/errors` and
+//! `…/{batch_id}/errors.ndjson`: what became of what was loaded; `POST …/{batch_id}/replay`: do it again.
 //!
 //! PostgreSQL is asked first. What it does not know yet is known by the batch's item, which is
 //! shown in the same form as soon as the payload is stored or waited for: from before the answer
@@ -9,6 +9,7 @@
 
 mod cursor;
 mod errors;
+mod errors_file;
 mod format;
 mod list;
 mod query;
@@ -82,6 +83,7 @@ impl Batches {
             Endpoint::List => self.list(&viewer, query).await,
             Endpoint::One => self.one(&viewer, batch_id()?).await,
             Endpoint::Errors => self.errors(&viewer, batch_id()?, query, request.headers()).await,
+            Endpoint::ErrorsFile => self.errors_file(&viewer, batch_id()?).await,
             Endpoint::Replay => self.replay(viewer, batch_id()?, request, trace_id).await,
         }
     }

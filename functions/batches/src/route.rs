@@ -2,6 +2,7 @@
 
 use access::Scope;
 use api::{Problem, Reason, Route, path_parameter};
+use catalog::ERRORS_FILE;
 
 /// Where batches are.
 pub(crate) const BATCHES: &str = "/v1/inovafarma/batches";
@@ -12,11 +13,12 @@ pub enum Endpoint {
     List,
     One,
     Errors,
+    ErrorsFile,
     Replay,
 }
 
 impl Endpoint {
-    pub const ALL: [Self; 4] = [Self::List, Self::One, Self::Errors, Self::Replay];
+    pub const ALL: [Self; 5] = [Self::List, Self::One, Self::Errors, Self::ErrorsFile, Self::Replay];
 
     #[must_use]
     pub const fn route(self) -> Route {
@@ -24,6 +26,7 @@ impl Endpoint {
             Self::List => Route::get(BATCHES),
             Self::One => Route::get("/v1/inovafarma/batches/{batch_id}"),
             Self::Errors => Route::get("/v1/inovafarma/batches/{batch_id}/errors"),
+            Self::ErrorsFile => Route::get(ERRORS_FILE),
             Self::Replay => Route::post("/v1/inovafarma/batches/{batch_id}/replay"),
         }
     }
@@ -31,7 +34,7 @@ impl Endpoint {
     /// What an API key needs for it.
     pub(crate) const fn scope(self) -> Scope {
         match self {
-            Self::List | Self::One | Self::Errors => Scope::ProductsRead,
+            Self::List | Self::One | Self::Errors | Self::ErrorsFile => Scope::ProductsRead,
             Self::Replay => Scope::ProductsWrite,
         }
     }
@@ -70,6 +73,7 @@ mod tests {
         assert_eq!(asked("GET", BATCHES), of(Endpoint::List, ""));
         assert_eq!(asked("GET", "/v1/inovafarma/batches/1"), of(Endpoint::One, "1"));
         assert_eq!(asked("GET", "/v1/inovafarma/batches/1/errors"), of(Endpoint::Errors, "1"));
+        assert_eq!(asked("GET", "/v1/inovafarma/batches/1/errors.ndjson"), of(Endpoint::ErrorsFile, "1"));
         assert_eq!(asked("POST", "/v1/inovafarma/batches/1/replay"), of(Endpoint::Replay, "1"));
         for path in
             ["/", "/v1/inovafarma/batches/", "/v1/inovafarma/batchesx", "/v1/inovafarma/batches//errors"]

@@ -30,6 +30,7 @@ pub(crate) fn of(batch: &AcceptedBatch, now: Timestamp) -> BatchView {
         items_failed: 0,
         items_partial: 0,
         errors_omitted: 0,
+        errors_url: None,
         changes: ChangesView::default(),
         deactivation: deactivation.report(status),
         chunks: ChunksView::default(),

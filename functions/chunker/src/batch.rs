@@ -5,10 +5,10 @@ use std::time::Instant;
 
 use catalog::{ChunkingOutcome, NewBatch, PayloadFailure, PendingChunk, Seal, SealOutcome, SealedChunk};
 use ingestion::chunk::{ChunkReady, Generation, Plan};
-use ingestion::payload::{MediaType, chunk_key};
+use ingestion::payload::{MediaType, chunk_key, chunk_prefix, errors_key, errors_prefix};
 use ingestion::product::{BatchStamp, ItemRules};
 use ingestion::split::Format;
-use objects::Head;
+use objects::{Head, ObjectError};
 use telemetry::metrics::{self, Measure};
 use transport::Origin;
 
@@ -28,6 +28,7 @@ impl Chunker {
         match self.database.begin_chunking(batch, self.settings.plan).await? {
             ChunkingOutcome::Chunk { plan, generation } => {
                 self.keep_payload(batch).await?;
+                self.give_up_earlier(batch, generation).await;
                 self.cut(batch, head, plan, generation).await
             }
             ChunkingOutcome::Sealed { pending, .. } if pending.is_empty() => self.finish(batch).await,
@@ -57,6 +58,40 @@ impl Chunker {
     /// on from there sees that it was given up, and that run may die, so every run removes the tag.
     async fn keep_payload(&self, batch: &NewBatch) -> Result<(), ChunkerError> {
         Ok(self.objects.untag_final(vec![batch.payload_uri.clone()]).await?)
+    }
+
+    /// Lets the objects expire that runs of earlier generations stored before their batch begins
+    /// again. They never came to a seal, so the database knows none of them, and no later release
+    /// finds them. A failure costs storage and nothing else.
+    async fn give_up_earlier(&self, batch: &NewBatch, generation: Generation) {
+        if generation == Generation::FIRST {
+            return;
+        }
+        let batch_id = batch.metadata.batch_id;
+        for prefix in [chunk_prefix(batch_id), errors_prefix(batch_id)] {
+            if let Err(error) = self.give_up_others(&prefix, generation).await {
+                let error: &dyn std::error::Error = &error;
+                tracing::warn!(
+                    event_type = "batch.not_tagged",
+                    error,
+                    "objects of an earlier generation will not expire"
+                );
+            }
+        }
+    }
+
+    async fn give_up_others(&self, prefix: &str, generation: Generation) -> Result<(), ObjectError> {
+        let own = format!("{prefix}{}/", generation.number());
+        let mut from = None;
+        loop {
+            let page = self.objects.list(prefix, from).await?;
+            let others = page.objects.iter().filter(|object| !object.key.starts_with(&own));
+            self.objects.tag_final(others.map(|object| self.objects.uri(&object.key)).collect()).await?;
+            from = page.next;
+            if from.is_none() {
+                return Ok(());
+            }
+        }
     }
 
     /// Announces the pending chunks of a sealed batch. Those of a replay were tagged at the end of
@@ -167,6 +202,7 @@ impl Chunker {
     }
 
     fn sealed(&self, batch: &NewBatch, generation: Generation, cut: Cut) -> Seal {
+        let errors_uri = Some(self.objects.uri(&errors_key(batch.metadata.batch_id, generation)));
         let chunks = cut.chunks.into_iter().filter_map(|chunk| {
             Some(SealedChunk {
                 index: chunk.index,
@@ -184,6 +220,7 @@ impl Chunker {
             unreadable_keys: cut.unreadable_keys,
             items_partial: cut.items_partial,
             errors_omitted: cut.errors_omitted,
+            errors_uri: errors_uri.filter(|_| cut.items_in_error > 0),
             chunks: chunks.collect(),
         }
     }

@@ -2,24 +2,22 @@ use std::collections::HashSet;
 
 use ingestion::Cnpj;
 use ingestion::chunk::{Chunk, Generation, Plan, Planner};
-use ingestion::product::{
-    BatchStamp, ItemError, ItemErrorCode, ItemPlace, ItemRules, PartialItems, PartialKey, Product,
-};
-use ingestion::split::{Format, ITEM_LIMIT, NotJson, Piece, Splitter};
+use ingestion::product::{BatchStamp, ItemError, ItemErrorCode, ItemPlace, ItemRules, PartialItems, Product};
+use ingestion::split::{Format, ITEM_LIMIT, NotJson, Piece, Splitter, begins_an_object};
 
 use crate::content::Whole;
+use crate::report::Report;
 use crate::unusable::{Unusable, UnusableCode};
 
-/// Items in error that a batch may have. With more, the source is broken rather than some items,
-/// and neither memory nor tables should hold them all.
-pub const MAX_ITEM_ERRORS: u64 = 100_000;
-
-/// Upper limits of a payload, beside its bytes.
+/// Upper limits of a payload, beside its bytes. They protect memory and the database. No number of
+/// items in error fails a payload: its report has all of them, in a file that is written as they
+/// come.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Bounds {
-    /// Establishments. A full load's end locks and judges each by itself, so they decide its cost.
+    /// Establishments. The cutter holds them, and the end of a full load locks and judges each by
+    /// itself, so they decide its cost.
     pub cnpjs: usize,
-    /// Items in error that the batch's report lists. The rest is counted.
+    /// Items in error that the database lists, the first ones of the payload.
     pub listed_errors: u64,
 }
 
@@ -57,7 +55,7 @@ pub struct Cut {
     pub unreadable_keys: u64,
     /// Products whose items lack members that other items have.
     pub items_partial: u64,
-    /// Items in error that are counted and not listed.
+    /// Items in error that only the report has.
     pub errors_omitted: u64,
     /// In the order of their indexes.
     pub chunks: Vec<CutChunk>,
@@ -90,7 +88,7 @@ struct Items {
     parsed: u64,
     in_error: u64,
     unreadable_keys: u64,
-    /// Items that are objects, as far as anybody can tell.
+    /// Items that are objects, or begin as one.
     objects: u64,
     /// The place of the first item that is none.
     first_other: Option<u64>,
@@ -100,7 +98,10 @@ struct Items {
     /// Of the item before: most often the next one has the same.
     last_cnpj: Option<Cnpj>,
     chunks: Vec<Chunk>,
+    /// Those that the database lists.
     errors: Vec<ItemError>,
+    /// All of them.
+    report: Report,
 }
 
 /// What the end of a payload yields.
@@ -108,6 +109,8 @@ struct Items {
 pub(crate) struct End {
     pub(crate) chunks: Vec<Chunk>,
     pub(crate) errors: Vec<ItemError>,
+    /// Still with its last part.
+    pub(crate) report: Report,
     /// Still without chunks.
     pub(crate) cut: Cut,
 }
@@ -128,6 +131,7 @@ impl Cutter {
             last_cnpj: None,
             chunks: Vec::new(),
             errors: Vec::new(),
+            report: Report::new(),
         };
         let splitter = Splitter::new(spec.format, ITEM_LIMIT);
         Self { format: spec.format, splitter, items, expected: spec.checksum }
@@ -150,6 +154,11 @@ impl Cutter {
         &mut self.items.errors
     }
 
+    /// A part of the report, if there is enough for one.
+    pub(crate) fn report_part(&mut self) -> Option<Vec<u8>> {
+        self.items.report.part()
+    }
+
     /// Ends the content.
     pub(crate) fn finish(mut self, whole: Whole) -> Result<End, Unusable> {
         let items = &mut self.items;
@@ -165,8 +174,8 @@ impl Cutter {
                 byte_offset: None,
             });
         }
-        let Items { planner, parsed, in_error, unreadable_keys, partial, bounds, mut chunks, errors, .. } =
-            self.items;
+        let Items { planner, parsed, in_error, unreadable_keys, partial, bounds, .. } = self.items;
+        let Items { mut chunks, errors, report, .. } = self.items;
         chunks.extend(planner.finish());
         let cut = Cut {
             bytes: whole.bytes,
@@ -178,7 +187,7 @@ impl Cutter {
             errors_omitted: in_error.saturating_sub(bounds.listed_errors),
             chunks: Vec::new(),
         };
-        Ok(End { chunks, errors, cut })
+        Ok(End { chunks, errors, report, cut })
     }
 }
 
@@ -189,14 +198,14 @@ impl Items {
                 match self.rules.parse(ItemPlace { index, offset }, bytes) {
                     Ok(product) => self.add(product, index),
                     Err(error) if error.code == ItemErrorCode::MalformedJson => return Err(NotJson),
-                    Err(error) => self.refuse(error),
+                    Err(error) => self.refuse(error, bytes),
                 }
             }
             Piece::Broken { index, offset, bytes } => {
-                self.refuse(self.rules.broken(ItemPlace { index, offset }, bytes));
+                self.refuse(self.rules.broken(ItemPlace { index, offset }, bytes), bytes);
             }
-            Piece::TooLarge { index, offset, length } => {
-                self.refuse(ItemError::too_large(index, offset, length, ITEM_LIMIT));
+            Piece::TooLarge { index, offset, length, beginning } => {
+                self.refuse(ItemError::too_large(index, offset, length, ITEM_LIMIT), beginning);
             }
         }
         Ok(())
@@ -213,18 +222,19 @@ impl Items {
         self.chunks.extend(self.planner.push(product, index));
     }
 
-    fn refuse(&mut self, error: ItemError) {
+    /// Takes the error of an item, of which `text` are the first bytes or all.
+    fn refuse(&mut self, error: ItemError, text: &[u8]) {
         self.parsed = self.parsed.saturating_add(1);
         self.in_error = self.in_error.saturating_add(1);
-        // What begins with members of a key is a product with a mistake.
-        let is_no_object = matches!(error.code, ItemErrorCode::MalformedJson | ItemErrorCode::NotAnObject);
-        if is_no_object && error.key == PartialKey::default() {
-            self.first_other.get_or_insert(error.byte_offset);
-        } else {
+        if begins_an_object(text) {
+            // A product with a mistake, wherever in it the mistake is.
             self.objects = self.objects.saturating_add(1);
+        } else {
+            self.first_other.get_or_insert(error.byte_offset);
         }
         let unreadable = error.settled_key().is_none();
         self.unreadable_keys = self.unreadable_keys.saturating_add(u64::from(unreadable));
+        self.report.add(&error, text);
         if self.in_error <= self.bounds.listed_errors {
             self.errors.push(error);
         }
@@ -247,22 +257,15 @@ impl Items {
     }
 
     fn bounded(&self) -> Result<(), Unusable> {
-        if self.cnpjs.len() > self.bounds.cnpjs {
-            return Err(Unusable {
-                code: UnusableCode::TooManyCnpjs,
-                detail: format!(
-                    "it has products of more than {} CNPJs; send them in several payloads",
-                    self.bounds.cnpjs
-                ),
-                byte_offset: None,
-            });
-        }
-        if self.in_error <= MAX_ITEM_ERRORS {
+        if self.cnpjs.len() <= self.bounds.cnpjs {
             return Ok(());
         }
         Err(Unusable {
-            code: UnusableCode::TooManyErrors,
-            detail: format!("more than {MAX_ITEM_ERRORS} items are in error"),
+            code: UnusableCode::TooManyCnpjs,
+            detail: format!(
+                "it has products of more than {} CNPJs; send them in several payloads",
+                self.bounds.cnpjs
+            ),
             byte_offset: None,
         })
     }

@@ -16,11 +16,12 @@ mod decode;
 mod failure;
 mod job;
 pub mod pipeline;
+mod report;
 mod settings;
 mod storage;
 mod unusable;
 
-pub use cutter::{Bounds, Cut, CutChunk, CutSpec, MAX_ITEM_ERRORS};
+pub use cutter::{Bounds, Cut, CutChunk, CutSpec};
 pub use failure::{ChunkerError, InvocationError};
 pub use settings::Settings;
 pub use unusable::{Unusable, UnusableCode};

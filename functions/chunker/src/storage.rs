@@ -2,12 +2,12 @@ use bytes::Bytes;
 use catalog::Database;
 use futures_util::future::BoxFuture;
 use ingestion::chunk::Generation;
-use ingestion::payload::chunk_key;
+use ingestion::payload::{chunk_key, errors_key};
 use ingestion::product::ItemError;
-use objects::{ObjectBody, Objects};
+use objects::{ObjectBody, ObjectInParts, Objects};
 use uuid::Uuid;
 
-use crate::pipeline::{Output, RunError, Source};
+use crate::pipeline::{Output, ReportFile, RunError, Source};
 
 impl Source for ObjectBody {
     async fn next(&mut self) -> Result<Option<Bytes>, RunError> {
@@ -15,7 +15,29 @@ impl Source for ObjectBody {
     }
 }
 
-/// Stores a run's chunks in the bucket, and its errors in the database.
+impl ReportFile for ObjectInParts {
+    async fn add(&mut self, part: Vec<u8>) -> Result<(), RunError> {
+        Ok(Self::add(self, part).await?)
+    }
+
+    async fn finish(self, last: Vec<u8>) -> Result<(), RunError> {
+        Ok(Self::finish(self, last).await?)
+    }
+
+    async fn abandon(self) {
+        if let Err(error) = Self::abandon(self).await {
+            let error: &dyn std::error::Error = &error;
+            tracing::warn!(
+                event_type = "batch.report_left",
+                error,
+                "the parts of a report that nobody needs stay until the bucket's lifecycle removes them"
+            );
+        }
+    }
+}
+
+/// Stores a run's chunks and its report in the bucket, and the errors that are listed in the
+/// database.
 #[derive(Debug)]
 pub(crate) struct Stored<'a> {
     pub(crate) objects: &'a Objects,
@@ -25,6 +47,13 @@ pub(crate) struct Stored<'a> {
 }
 
 impl Output for Stored<'_> {
+    type Report = ObjectInParts;
+
+    fn report(&self) -> ObjectInParts {
+        let key = errors_key(self.batch_id, self.generation);
+        self.objects.in_parts(key, "application/x-ndjson", Some("gzip"))
+    }
+
     fn store(&self, index: u32, file: Vec<u8>) -> BoxFuture<'static, Result<(), RunError>> {
         let objects = self.objects.clone();
         let key = chunk_key(self.batch_id, self.generation, index);

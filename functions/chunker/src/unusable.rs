@@ -18,7 +18,6 @@ pub enum UnusableCode {
     /// It begins as gzip and is not, or its checksum is not the accepted one.
     ContentCorrupt,
     MaxPayloadExceeded,
-    TooManyErrors,
     /// It has products of more establishments than one batch may have.
     TooManyCnpjs,
 }
@@ -31,7 +30,6 @@ impl UnusableCode {
             Self::MalformedJson => "MALFORMED_JSON",
             Self::ContentCorrupt => "CONTENT_CORRUPT",
             Self::MaxPayloadExceeded => "MAX_PAYLOAD_EXCEEDED",
-            Self::TooManyErrors => "TOO_MANY_ERRORS",
             Self::TooManyCnpjs => "TOO_MANY_CNPJS",
         }
     }

@@ -16,7 +16,7 @@ use std::process::Command;
 
 use bytes::Bytes;
 use chunker::CutSpec;
-use chunker::pipeline::{Outcome, Output, RunError, Source, run};
+use chunker::pipeline::{Outcome, Output, ReportFile, RunError, Source, run};
 use flate2::Compression;
 use flate2::write::GzEncoder;
 use futures_util::future::BoxFuture;
@@ -57,6 +57,7 @@ impl Endless {
             "lines" => (Format::Lines, items(Layout::Lines), "", "\n", "\n"),
             "large" => (Format::Array, large(1_000_000), "[", ",", "]"),
             "largest" => (Format::Array, large(255_000), "[", ",", "]"),
+            "broken" => (Format::Array, broken(large(255_000)), "[", ",", "]"),
             other => panic!("{other} is no form"),
         };
         let gzip = (form == "gzip").then(|| GzEncoder::new(Vec::new(), Compression::fast()));
@@ -102,6 +103,11 @@ fn large(bytes: usize) -> Vec<String> {
         .collect()
 }
 
+/// The same items with a mistake at their end.
+fn broken(items: Vec<String>) -> Vec<String> {
+    items.into_iter().map(|item| item.replace("\"}", "\",\"PRICE\":NaN}")).collect()
+}
+
 impl Source for Endless {
     async fn next(&mut self) -> Result<Option<Bytes>, RunError> {
         while self.ready.len() < FRAME {
@@ -136,7 +142,30 @@ impl Source for Endless {
 /// Takes everything, as slowly as a network would, and keeps nothing.
 struct Nowhere;
 
+/// The same for the parts of a report.
+struct NoReport;
+
+impl ReportFile for NoReport {
+    async fn add(&mut self, part: Vec<u8>) -> Result<(), RunError> {
+        tokio::time::sleep(std::time::Duration::from_millis(50)).await;
+        drop(part);
+        Ok(())
+    }
+
+    async fn finish(self, _: Vec<u8>) -> Result<(), RunError> {
+        Ok(())
+    }
+
+    async fn abandon(self) {}
+}
+
 impl Output for Nowhere {
+    type Report = NoReport;
+
+    fn report(&self) -> NoReport {
+        NoReport
+    }
+
     fn store(&self, _: u32, file: Vec<u8>) -> BoxFuture<'static, Result<(), RunError>> {
         Box::pin(async move {
             tokio::time::sleep(std::time::Duration::from_millis(5)).await;
@@ -180,16 +209,22 @@ async fn read_one_form() {
     let Outcome::Cut(cut) = run(spec, &mut payload, &Nowhere).await.unwrap() else { panic!("{form}") };
     assert!(cut.bytes * 200 >= u64::try_from(payload.bytes).unwrap() * 199, "{form}: {} bytes", cut.bytes);
     assert_eq!(cut.items_parsed, u64::try_from(payload.count).unwrap());
-    // The items of 1 MB are all too large, and nearly all others are cut into chunks.
+    // The items of 1 MB are all too large, the broken ones are not JSON, and nearly all others are
+    // cut into chunks.
     let mostly_in_error = cut.items_in_error * 2 > cut.items_parsed;
-    assert_eq!(mostly_in_error, form == "large", "{form}: {} in error", cut.items_in_error);
+    assert_eq!(
+        mostly_in_error,
+        form == "large" || form == "broken",
+        "{form}: {} in error",
+        cut.items_in_error
+    );
     println!("{form}: {} items, {} chunks, peak {} KiB", cut.items_parsed, cut.chunks.len(), peak_kib());
     assert!(peak_kib() < LIMIT_KIB, "{form}: {} KiB at most", peak_kib());
 }
 
 #[test]
 fn payloads_of_up_to_200_mb_are_read_in_little_memory() {
-    for form in ["array", "pretty", "lines", "gzip", "large", "largest"] {
+    for form in ["array", "pretty", "lines", "gzip", "large", "largest", "broken"] {
         let read = Command::new(std::env::current_exe().unwrap())
             .args(["--exact", "read_one_form", "--ignored", "--nocapture"])
             .env(FORM, form)

@@ -1,6 +1,6 @@
 //! `POST /v1/inovafarma/products/uploads`: a payload that its client puts into S3 by a signed URL.
 //!
-//! What is recorded is the batch's id alone. Every answer is made anew from it: a URL as long as
+//! What is recorded is the batch's id and its policy about partial items. Every answer is made anew from it: a URL as long as
 //! nothing was put, since the first one may have run out, and none from then on, also when the
 //! object is gone.
 
@@ -11,6 +11,7 @@ use endpoint::Done;
 use idempotency::{ClaimRequest, IdempotencyKey, OperationType};
 use ingestion::batch::BatchStatus;
 use ingestion::payload::{AcceptedBatch, MediaType, PayloadMetadata};
+use ingestion::product::PartialPolicy;
 use jiff::Timestamp;
 use lambda_http::Request;
 use serde::Deserialize;
@@ -55,6 +56,9 @@ struct Upload {
 #[derive(Deserialize)]
 struct Recorded {
     batch_id: Uuid,
+    /// As the first request found it in its header or the deployment's parameter, which may change.
+    /// Absent in records of earlier versions.
+    partial: Option<PartialPolicy>,
 }
 
 impl ProductIngest {
@@ -81,7 +85,7 @@ impl ProductIngest {
             retention: RETENTION,
         };
         let reply = endpoint::once(&self.records, &claim, async |execution| {
-            Ok(Done::Record(created(batch_id(&caller, execution))))
+            Ok(Done::Record(created(batch_id(&caller, execution), kind.partial)))
         })
         .await?;
         let metadata = recorded(&reply, &caller, kind, &key, trace_id)?;
@@ -133,8 +137,8 @@ fn no_upload(batch_id: Uuid, status: BatchStatus) -> Value {
 }
 
 /// What is recorded, and what an answer has beside its body.
-fn created(batch_id: Uuid) -> Reply {
-    let mut reply = Reply::json(201, &json!({"batch_id": batch_id}));
+fn created(batch_id: Uuid, partial: PartialPolicy) -> Reply {
+    let mut reply = Reply::json(201, &json!({"batch_id": batch_id, "partial": partial}));
     reply.set_header("location", format!("{BATCHES}/{batch_id}"));
     reply
 }
@@ -148,8 +152,9 @@ fn recorded(
     trace_id: &TraceId,
 ) -> Result<PayloadMetadata, Problem> {
     let recorded: Option<Recorded> = serde_json::from_str(&reply.body).ok();
-    let batch = recorded.and_then(|Recorded { batch_id }| Some((batch_id, received_at(batch_id)?)));
-    let (batch_id, received_at) = batch.ok_or_else(|| {
+    let batch =
+        recorded.and_then(|Recorded { batch_id, partial }| Some((batch_id, received_at(batch_id)?, partial)));
+    let (batch_id, received_at, partial) = batch.ok_or_else(|| {
         tracing::error!(event_type = "idempotency.unreadable", "the record of an upload has another form");
         Problem::new(
             Reason::StoreUnavailable,
@@ -166,7 +171,7 @@ fn recorded(
         received_at,
         checksum: None,
         trace_id: trace_id.as_str().to_owned(),
-        partial: kind.partial,
+        partial: partial.unwrap_or(kind.partial),
         source: None,
     })
 }
@@ -207,6 +212,11 @@ fn upload(value: Value, max_payload: u64) -> Result<Upload, Problem> {
 #[cfg(test)]
 mod tests {
     use std::time::Duration;
+
+    use http::HeaderMap;
+    use idempotency::KeyForm;
+    use ingestion::payload::LoadType;
+    use ingestion::product::CnpjAccess;
 
     use super::*;
 
@@ -258,6 +268,24 @@ mod tests {
         let batch_id = ingestion::payload::batch_id(Uuid::nil(), "key", "fingerprint", claimed_at);
         assert_eq!(received_at(batch_id), Some(claimed_at));
         assert_eq!(received_at(Uuid::nil()), None);
+    }
+
+    #[test]
+    fn an_upload_keeps_the_policy_that_its_first_request_found() {
+        let caller = Caller { tenant_id: Uuid::nil(), cnpjs: CnpjAccess::Any };
+        let kind =
+            Kind { load_type: LoadType::Delta, media_type: MediaType::Json, partial: PartialPolicy::Warn };
+        let key = IdempotencyKey::parse("loja-12", KeyForm::Text).unwrap();
+        let trace_id = TraceId::of(&HeaderMap::new());
+        let batch_id = Uuid::now_v7();
+        let earlier = Reply::json(201, &json!({"batch_id": batch_id}));
+        for (reply, partial) in [
+            (created(batch_id, PartialPolicy::Refuse), PartialPolicy::Refuse),
+            (earlier, PartialPolicy::Warn),
+        ] {
+            let metadata = recorded(&reply, &caller, kind, &key, &trace_id).unwrap();
+            assert_eq!((metadata.batch_id, metadata.partial), (batch_id, partial));
+        }
     }
 
     #[test]

@@ -81,6 +81,7 @@ reasons! {
         TargetRefNotFound = "TARGET_REF_NOT_FOUND", "The target profile does not exist";
         BodyNotFound = "BODY_NOT_FOUND", "The stored body does not exist";
         BatchNotFound = "BATCH_NOT_FOUND", "The batch does not exist";
+        ErrorsFileNotFound = "ERRORS_FILE_NOT_FOUND", "The batch has no file of its items in error";
         RouteNotFound = "ROUTE_NOT_FOUND", "There is nothing at this path";
     }
     405 "ERR405_INVALID_OPERATION" {

@@ -47,6 +47,13 @@ const SHOWN: &str = concat!(
     " AS is_own, b.errors_omitted + b.rejected_unlisted AS omitted FROM batches b WHERE b.batch_id = $1 AND ",
     visible!("$2", "$3")
 );
+/// The file has items of all establishments.
+const FILE: &str = concat!(
+    "SELECT b.errors_uri FROM batches b WHERE b.batch_id = $1 AND b.errors_uri IS NOT NULL AND ($3::text[] IS NULL OR ",
+    accepted_within!("$3"),
+    ") AND ",
+    visible!("$2", "$3")
+);
 const PAGE: &str = "SELECT item_index, byte_offset, code, field, detail, key FROM batch_item_errors \
      WHERE batch_id = $1 AND item_index > $2 AND ($4::text[] IS NULL OR key->>'cnpj' IN (SELECT unnest($4::text[]))) \
      ORDER BY item_index LIMIT $3";
@@ -103,6 +110,17 @@ impl Database {
         })
         .await
     }
+
+    /// `s3://bucket/key` of the file of a batch's items in error. `None` if it has none, or if the
+    /// viewer may not see all of it: the items of a batch that others sent may be of other
+    /// establishments.
+    ///
+    /// # Errors
+    /// If the database fails.
+    pub async fn errors_uri(&self, viewer: &Viewer, batch_id: Uuid) -> Result<Option<String>, DatabaseError> {
+        let found = self.read(FILE, &[&batch_id, &viewer.tenant_id(), &viewer.limits()]).await?;
+        Ok(found.first().map(|row| row.try_get("errors_uri")).transpose()?)
+    }
 }
 
 /// Removes what the database said of these items in an earlier generation from the report.
@@ -155,7 +173,7 @@ async fn insert(
     let details: Vec<String> = errors.iter().map(|error| error.detail.replace('\0', "\u{fffd}")).collect();
     let keys: Vec<Json<_>> = errors.iter().map(|error| Json(&error.key)).collect();
     let hashes: Vec<Option<i64>> =
-        errors.iter().map(|error| error.key.complete().map(|key| first_eight(KeyHash::of(&key).0))).collect();
+        errors.iter().map(|error| error.settled_key().map(|key| first_eight(KeyHash::of(&key).0))).collect();
     session
         .execute(INSERT, &[&batch_id, &indexes, &offsets, &codes, &fields, &details, &keys, &hashes])
         .await?;

@@ -17,13 +17,14 @@ pub struct FinalBatch {
     pub generation: Generation,
     /// The key under which it was accepted.
     pub idempotency_key: String,
-    /// Of its payload and its chunks.
+    /// Of its payload, its chunks, and the file of its items in error.
     pub uris: Vec<String>,
 }
 
-const OBJECTS: &str = "WITH final AS (SELECT batch_id, generation, idempotency_key, payload_uri FROM batches WHERE batch_id = $1 \
+const OBJECTS: &str = "WITH final AS (SELECT batch_id, generation, idempotency_key, payload_uri, errors_uri FROM batches WHERE batch_id = $1 \
          AND status IN ('COMPLETED', 'PARTIAL_FAIL', 'FAILED', 'EXPIRED')) \
      SELECT generation, idempotency_key, payload_uri AS uri FROM final \
+     UNION ALL SELECT generation, idempotency_key, errors_uri FROM final WHERE errors_uri IS NOT NULL \
      UNION ALL SELECT final.generation, final.idempotency_key, chunk_uri FROM batch_chunks JOIN final USING (batch_id)";
 const IS_FINAL: &str = "SELECT FROM batches WHERE batch_id = $1 AND generation = $2 \
      AND status IN ('COMPLETED', 'PARTIAL_FAIL', 'FAILED', 'EXPIRED')";

@@ -91,5 +91,5 @@ pub use pruning::Pruned;
 pub use replay::{BegunReplay, ReplayOutcome, ReplayRequest};
 pub use seal::{Seal, SealOutcome, SealedChunk};
 pub use stopped::{Patience, StoppedBatch, Stuck};
-pub use view::{BatchFilter, BatchView, ChangesView, ChunksView, PayloadView};
+pub use view::{BatchFilter, BatchView, ChangesView, ChunksView, ERRORS_FILE, PayloadView, errors_url};
 pub use write::WriteOutcome;

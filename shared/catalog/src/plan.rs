@@ -8,8 +8,10 @@ use crate::connection::Session;
 use crate::error::DatabaseError;
 
 const PIN: &str = "UPDATE batches SET planner = $2, chunk_items = $3, generation = $4 WHERE batch_id = $1";
+/// The next run pins its own plan.
+const UNPIN: &str = "UPDATE batches SET planner = NULL, chunk_items = NULL WHERE batch_id = $1";
 /// The items of an older planner may have other indexes.
-pub(crate) const FORGET_ERRORS: &str = "DELETE FROM batch_item_errors WHERE batch_id = $1";
+const FORGET_ERRORS: &str = "DELETE FROM batch_item_errors WHERE batch_id = $1";
 
 /// Pins `plan` for a batch that is about to be cut, unless a plan is pinned already. A batch whose
 /// planner is an older one begins again in its next generation.
@@ -31,6 +33,17 @@ pub(crate) async fn pin(
     let number = i32::try_from(generation.number())?;
     session.execute(PIN, &[&batch.batch_id, &planner, &items, &number]).await?;
     Ok((plan, generation))
+}
+
+/// Forgets what was found in a payload that is to be cut again, in a generation that has begun. A
+/// plan of an older planner is forgotten too: otherwise the next run would begin yet another
+/// generation.
+pub(crate) async fn cut_anew(session: &mut Session<'_>, batch: &LockedBatch) -> Result<(), DatabaseError> {
+    session.execute(FORGET_ERRORS, &[&batch.batch_id]).await?;
+    if batch.plan.is_some_and(|plan| !plan.planner.is_current()) {
+        session.execute(UNPIN, &[&batch.batch_id]).await?;
+    }
+    Ok(())
 }
 
 /// Reads a batch's plan from its row.

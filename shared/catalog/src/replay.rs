@@ -21,7 +21,7 @@ use crate::batch::{LockedBatch, generation, lock};
 use crate::connection::{Connection, Session};
 use crate::database::Database;
 use crate::error::DatabaseError;
-use crate::plan::FORGET_ERRORS;
+use crate::plan::cut_anew;
 use crate::rows::{bigint, count, word};
 use crate::visible::visible;
 
@@ -178,7 +178,7 @@ async fn begin(
         .await?;
     session.execute(RESET_CNPJS, &[&batch.batch_id]).await?;
     if work == ReplayWork::Cut {
-        session.execute(FORGET_ERRORS, &[&batch.batch_id]).await?;
+        cut_anew(session, &batch).await?;
         return Ok(batch);
     }
     let ids = chosen

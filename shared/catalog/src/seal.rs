@@ -32,6 +32,8 @@ pub struct Seal {
     /// Items in error that were not recorded, since there were too many. Their keys are not known
     /// either.
     pub errors_omitted: u64,
+    /// `s3://bucket/key` of the file of all items in error, if there is any.
+    pub errors_uri: Option<String>,
     /// In the order of their indexes, without gaps.
     pub chunks: Vec<SealedChunk>,
 }
@@ -63,7 +65,7 @@ pub enum SealOutcome {
 }
 
 const SEAL: &str = "UPDATE batches SET status = 'PROCESSING', payload_bytes = $2, payload_checksum = $3, items_parsed = $4, \
-     items_in_error = $5, unreadable_keys = $6, deactivation = $7, items_partial = $8, errors_omitted = $9, error = NULL, \
+     items_in_error = $5, unreadable_keys = $6, deactivation = $7, items_partial = $8, errors_omitted = $9, errors_uri = $10, error = NULL, \
      objects_let_go = false, sealed_at = now() WHERE batch_id = $1";
 const CHUNKS: &str = "INSERT INTO batch_chunks (chunk_id, batch_id, generation, chunk_index, chunk_uri, first_cnpj, last_cnpj, items) \
      SELECT c.chunk_id, $1, $2, c.chunk_index, c.chunk_uri, c.first_cnpj, c.last_cnpj, c.items \
@@ -164,6 +166,7 @@ async fn write(session: &mut Session<'_>, batch: &LockedBatch, sealed: &Seal) ->
                 &Json(batch.deactivation),
                 &bigint(sealed.items_partial)?,
                 &bigint(sealed.errors_omitted)?,
+                &sealed.errors_uri,
             ],
         )
         .await?;

@@ -19,6 +19,9 @@ use crate::rows::{count, word};
 use crate::visible::visible;
 use crate::warnings::warnings;
 
+/// The route of the file of a batch's items in error.
+pub const ERRORS_FILE: &str = "/v1/inovafarma/batches/{batch_id}/errors.ndjson";
+
 /// A batch, with the members of the API's answer.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[expect(missing_docs, reason = "`Batch` in openapi.yaml describes each member")]
@@ -40,6 +43,9 @@ pub struct BatchView {
     pub items_partial: u64,
     /// Items in error that the list of them leaves out, since there are too many.
     pub errors_omitted: u64,
+    /// The path of the file of all items that the payload had in error, if there is one and the
+    /// viewer may see all of it.
+    pub errors_url: Option<String>,
     pub changes: ChangesView,
     pub deactivation: DeactivationReport,
     pub chunks: ChunksView,
@@ -89,19 +95,28 @@ pub struct BatchFilter {
     pub source_key: Option<SourceKey>,
 }
 
+/// Selects batches, for a viewer of the establishments `$cnpjs` or for one of all.
 macro_rules! batches {
     () => {
+        batches!(@ "true")
+    };
+    ($cnpjs:literal) => {
+        batches!(@ "(", $cnpjs, "::text[] IS NULL OR ", crate::visible::accepted_within!($cnpjs), ")")
+    };
+    (@ $($shown:tt)*) => {
         concat!(
             "SELECT batch_id, load_type, status, received_at, started_at, finished_at, generation, payload_bytes, ",
             "payload_checksum, items_parsed, items_failed, items_partial, items_in_error, unreadable_keys, errors_omitted + rejected_unlisted AS errors_omitted, inserted, updated, unchanged, stale, chunks_pending, ",
-            "chunks_done, chunks_failed, deactivation, error, source FROM batches b WHERE ",
+            "chunks_done, chunks_failed, deactivation, error, source, errors_uri IS NOT NULL AND ",
+            $($shown)*,
+            " AS has_errors_file FROM batches b WHERE ",
         )
     };
 }
 
 macro_rules! batches_where {
     ($cnpjs:literal, $condition:literal) => {
-        concat!(batches!(), visible!("$1", $cnpjs), " AND ", $condition)
+        concat!(batches!($cnpjs), visible!("$1", $cnpjs), " AND ", $condition)
     };
 }
 
@@ -157,15 +172,23 @@ impl Database {
     }
 }
 
+/// The path of the file of a batch's items in error.
+#[must_use]
+pub fn errors_url(batch_id: Uuid) -> String {
+    ERRORS_FILE.replace("{batch_id}", &batch_id.to_string())
+}
+
 pub(crate) fn view(row: &Row) -> Result<BatchView, DatabaseError> {
     let Json(deactivation): Json<Deactivation> = row.try_get("deactivation")?;
     let changes = changes(row)?;
     let status = word(row, "status")?;
     let items_partial = count(row, "items_partial")?;
+    let batch_id: Uuid = row.try_get("batch_id")?;
+    let has_errors_file: bool = row.try_get("has_errors_file")?;
     let (pending, done, failed) =
         (count(row, "chunks_pending")?, count(row, "chunks_done")?, count(row, "chunks_failed")?);
     Ok(BatchView {
-        batch_id: row.try_get("batch_id")?,
+        batch_id,
         load_type: word(row, "load_type")?,
         status,
         source: row.try_get::<_, Option<Json<Source>>>("source")?.map(|Json(source)| source),
@@ -182,6 +205,7 @@ pub(crate) fn view(row: &Row) -> Result<BatchView, DatabaseError> {
         items_failed: count(row, "items_failed")?,
         items_partial,
         errors_omitted: count(row, "errors_omitted")?,
+        errors_url: has_errors_file.then(|| errors_url(batch_id)),
         changes: ChangesView {
             inserted: changes.inserted,
             updated: changes.updated,

@@ -7,9 +7,11 @@ mod once;
 mod problems;
 mod serve;
 mod settings;
+mod signed;
 
 pub use audit::AuditTrail;
 pub use once::{Done, NotDone, from_key, in_progress, once, whole_seconds};
 pub use problems::from_store;
 pub use serve::{Keyed, check_method, check_route, serve};
 pub use settings::{expiry_bounds, records, reuse_limits};
+pub use signed::{SIGNED_FOR, see_signed};

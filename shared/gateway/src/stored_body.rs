@@ -4,23 +4,16 @@
 //! a signature ends with the credentials of the function that made it. So each request gets a
 //! signature of its own, after the same checks as the replay.
 
-use std::time::Duration;
-
 use access::Scope;
 use api::{Problem, Reason, Reply, Route, path_parameter};
-use endpoint::{Keyed, check_method, from_store};
+use endpoint::{Keyed, SIGNED_FOR, check_method, from_store, see_signed};
 use idempotency::{AttachmentId, OperationType};
-use jiff::Timestamp;
 use lambda_http::{Body, Request, Response};
-use serde_json::json;
 
 use crate::front::Gateway;
 
 /// The route.
 pub const STORED_BODY: Route = Route::get("/messages/bodies/{body_id}");
-
-/// How long a signed URL can be used: a download has to begin by then.
-const VALID: Duration = Duration::from_secs(300);
 
 /// The path of a stored body.
 #[must_use]
@@ -47,16 +40,9 @@ impl Gateway {
         principal.require_any(&[Scope::MqWrite])?;
         let id: AttachmentId = id.parse().map_err(|_| not_found())?;
         let idempotency = self.idempotency.as_ref().ok_or_else(not_found)?;
-        let url = idempotency.store.attachment_url(operation, &principal.tenant, &id, VALID).await;
+        let url = idempotency.store.attachment_url(operation, &principal.tenant, &id, SIGNED_FOR).await;
         let url = url.map_err(|error| from_store(&error, "cannot hand out a stored body"))?;
-        let url = url.ok_or_else(not_found)?;
-        // Signatures know no more of a time than its seconds.
-        let signed_by = Timestamp::from_second(Timestamp::now().as_second()).unwrap_or_default();
-        let mut reply = Reply::json(303, &json!({"url": url, "expiresAt": signed_by + VALID}));
-        reply.set_header("location", url);
-        // The signature is for this caller, and for now.
-        reply.set_header("cache-control", "no-store");
-        Ok(reply)
+        Ok(see_signed(url.ok_or_else(not_found)?, "expiresAt"))
     }
 }
 

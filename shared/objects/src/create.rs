@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
+use aws_sdk_s3::config::http::HttpRequest;
 use aws_sdk_s3::operation::put_object::builders::PutObjectFluentBuilder;
 use aws_sdk_s3::presigning::PresigningConfig;
 use aws_sdk_s3::primitives::ByteStream;
@@ -119,6 +120,11 @@ impl Objects {
     }
 }
 
+/// Removes what the SDK adds for the function from a request that a client is to make.
+pub(crate) fn without_trace(request: &mut HttpRequest) {
+    drop(request.headers_mut().remove(TRACE));
+}
+
 async fn sign(
     put: PutObjectFluentBuilder,
     key: &str,
@@ -129,7 +135,7 @@ async fn sign(
     let presigning = presigning.map_err(|error| ObjectError::broken(key, error))?;
     let signed = put
         .customize()
-        .mutate_request(|request| drop(request.headers_mut().remove(TRACE)))
+        .mutate_request(without_trace)
         .presigned(presigning)
         .await
         .map_err(|error| ObjectError::broken(key, error))?;

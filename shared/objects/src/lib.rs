@@ -4,9 +4,11 @@
 mod body;
 mod copy;
 mod create;
+mod download;
 mod each;
 mod error;
 mod list;
+mod parts;
 mod tags;
 mod uri;
 
@@ -15,6 +17,7 @@ pub use copy::{CopyOf, Version};
 pub use create::{NewObject, SignedPut};
 pub use error::ObjectError;
 pub use list::{Listed, Page};
+pub use parts::{ObjectInParts, PART};
 pub use uri::uri_of;
 
 use std::collections::{BTreeMap, HashSet};

@@ -1,10 +1,10 @@
-//! One pass over a payload: bytes in, chunks and errors out, within bounded memory.
+//! One pass over a payload: bytes in, chunks, errors and their report out, within bounded memory.
 
 use std::error::Error;
 use std::io;
 
 use bytes::Bytes;
-use futures_util::future::{BoxFuture, try_join};
+use futures_util::future::{BoxFuture, try_join3};
 use ingestion::chunk::{Chunk, encode};
 use ingestion::product::ItemError;
 use tokio::sync::mpsc::{Receiver, Sender, channel};
@@ -12,6 +12,7 @@ use tokio::task::{JoinSet, spawn_blocking};
 
 use crate::content::{Content, Whole};
 use crate::cutter::{Cut, CutChunk, CutSpec, Cutter, End};
+use crate::report::Report;
 use crate::unusable::Unusable;
 
 /// Chunks that are stored at once, at most, and their bytes together. One chunk alone may be
@@ -24,6 +25,8 @@ const MAX_STORING_BYTES: usize = 8 * 1024 * 1024;
 const FRAMES: usize = 8;
 const WINDOWS: usize = 8;
 const FOUND: usize = 2;
+/// The same of parts of the report, which have 5 MiB each.
+const PARTS: usize = 1;
 /// Bytes of content that are sent at once, so that threads are not woken for each frame.
 const WINDOW: usize = 64 * 1024;
 
@@ -41,6 +44,12 @@ pub trait Source {
 
 /// Where a payload's chunks and errors go. Another run stores and records the same again.
 pub trait Output {
+    /// The file of all items in error.
+    type Report: ReportFile + Send;
+
+    /// Begins the report, in place of one that an earlier run wrote.
+    fn report(&self) -> Self::Report;
+
     /// Stores a chunk's file.
     fn store(&self, index: u32, file: Vec<u8>) -> BoxFuture<'static, Result<(), RunError>>;
 
@@ -48,10 +57,23 @@ pub trait Output {
     fn record(&self, errors: &[ItemError]) -> impl Future<Output = Result<(), RunError>> + Send;
 }
 
+/// A file that is there once it is finished, and then as a whole.
+pub trait ReportFile {
+    /// Writes a part behind those before.
+    fn add(&mut self, part: Vec<u8>) -> impl Future<Output = Result<(), RunError>> + Send;
+
+    /// Writes the last part, and with it the file.
+    fn finish(self, last: Vec<u8>) -> impl Future<Output = Result<(), RunError>> + Send;
+
+    /// Gives the file up.
+    fn abandon(self) -> impl Future<Output = ()> + Send;
+}
+
 /// The outcome of a run.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Outcome {
-    /// All of its chunks are stored and all of its errors recorded.
+    /// All of its chunks are stored and all of its errors recorded. There is a report if any item
+    /// is in error.
     Cut(Cut),
     /// The payload is unusable. `stored` chunks were already uploaded and can be discarded.
     Unusable { why: Unusable, stored: u32 },
@@ -67,17 +89,27 @@ pub async fn run(spec: CutSpec, source: &mut impl Source, output: &impl Output) 
     let (steps_in, steps) = channel(WINDOWS);
     let (found_in, found) = channel(FOUND);
     let (made_in, made) = channel(FOUND);
+    let (parts_in, parts) = channel(PARTS);
     let max_bytes = spec.max_bytes;
     let unpacking = spawn_blocking(move || unpack(max_bytes, frames, &steps_in));
-    let cutting = spawn_blocking(move || cut(spec, steps, &found_in));
+    let cutting = spawn_blocking(move || cut(spec, steps, &found_in, &parts_in));
     let packing = spawn_blocking(move || pack(found, &made_in));
-    let ((), chunks) = try_join(feed(source, frames_in), gather(made, output)).await?;
+    let gathered = try_join3(feed(source, frames_in), gather(made, output), deliver(parts, output.report()));
+    let ((), chunks, file) = gathered.await?;
     unpacking.await?;
     packing.await??;
-    Ok(match cutting.await?.ok_or("the payload was not read to its end")? {
-        Ok(cut) => Outcome::Cut(Cut { chunks, ..cut }),
-        Err(why) => Outcome::Unusable { why, stored: u32::try_from(chunks.len())? },
-    })
+    match cutting.await?.ok_or("the payload was not read to its end")? {
+        Ok((cut, report)) => {
+            if let Some(last) = report.finish()? {
+                file.finish(last).await?;
+            }
+            Ok(Outcome::Cut(Cut { chunks, ..cut }))
+        }
+        Err(why) => {
+            file.abandon().await;
+            Ok(Outcome::Unusable { why, stored: u32::try_from(chunks.len())? })
+        }
+    }
 }
 
 /// Sends the payload's bytes until they end or the receiver is gone.
@@ -88,6 +120,14 @@ async fn feed(source: &mut impl Source, frames: Sender<Bytes>) -> Result<(), Run
         }
     }
     Ok(())
+}
+
+/// Writes the report's parts until they end.
+async fn deliver<F: ReportFile>(mut parts: Receiver<Vec<u8>>, mut file: F) -> Result<F, RunError> {
+    while let Some(part) = parts.recv().await {
+        file.add(part).await?;
+    }
+    Ok(file)
 }
 
 /// What unpacking sends.
@@ -130,23 +170,31 @@ enum Found {
     Errors(Vec<ItemError>),
 }
 
-/// Cuts windows of content; `None` if they do not come to their end, or the receiver is gone.
-fn cut(spec: CutSpec, mut steps: Receiver<Step>, found: &Sender<Found>) -> Option<Result<Cut, Unusable>> {
+/// Cuts windows of content; `None` if they do not come to their end, or a receiver is gone.
+fn cut(
+    spec: CutSpec,
+    mut steps: Receiver<Step>,
+    found: &Sender<Found>,
+    parts: &Sender<Vec<u8>>,
+) -> Option<Result<(Cut, Report), Unusable>> {
     let mut cutter = Cutter::new(spec);
     loop {
         match steps.blocking_recv()? {
             Step::Window(window) => {
                 let taken = cutter.take(&window);
                 forward(cutter.chunks(), pages(cutter.errors()), found)?;
+                if let Some(part) = cutter.report_part() {
+                    parts.blocking_send(part).ok()?;
+                }
                 if let Err(unusable) = taken {
                     return Some(Err(unusable));
                 }
             }
             Step::End(whole) => {
                 return match whole.and_then(|whole| cutter.finish(whole)) {
-                    Ok(End { chunks, errors, cut }) => {
+                    Ok(End { chunks, errors, report, cut }) => {
                         forward(chunks, errors.chunks(ERROR_PAGE).map(<[_]>::to_vec), found)?;
-                        Some(Ok(cut))
+                        Some(Ok((cut, report)))
                     }
                     Err(unusable) => Some(Err(unusable)),
                 };

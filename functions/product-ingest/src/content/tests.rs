@@ -80,6 +80,16 @@ fn bytes_behind_a_gzip_are_counted_and_not_called_its_break() {
 }
 
 #[test]
+fn members_are_one_content_however_many_there_are() {
+    let members: Vec<Vec<u8>> = (0..20_000_u32).map(|number| format!("{number}\n").into_bytes()).collect();
+    let content = members.concat();
+    let body: Vec<u8> = members.iter().flat_map(|member| gzip(member)).chain(gzip(b"")).collect();
+    let read = Content::read(&body, Compression::Gzip, MAX).unwrap();
+    assert_eq!(read.checksum, Content::read(&content, Compression::None, MAX).unwrap().checksum);
+    assert_eq!(read.bytes, u64::try_from(content.len()).unwrap());
+}
+
+#[test]
 fn nothing_is_refused_however_it_is_sent() {
     assert_eq!(refused(b"", Compression::None, MAX), Reason::MalformedJson);
     assert_eq!(refused(b"", Compression::Gzip, MAX), Reason::MalformedJson);

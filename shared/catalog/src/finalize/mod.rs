@@ -81,6 +81,10 @@ const DEACTIVATE: &str = "UPDATE products SET active = false, deactivated_at = n
      WHERE ctid = ANY($1) AND active";
 const DECIDED: &str =
     "UPDATE batch_cnpjs SET deactivation = $3 WHERE batch_id = $1 AND cnpj = ANY($2::bpchar[])";
+/// Whether the payload had text that is not JSON. A seal of this version skips the deactivation of
+/// such a load; an earlier one did so only if the text began without a key.
+const UNREADABLE: &str = "SELECT EXISTS (SELECT FROM batch_item_errors WHERE batch_id = $1 \
+     AND code = 'MALFORMED_JSON') AS is_unreadable";
 const PROGRESS: &str = "UPDATE batches SET deactivated_so_far = $2, moved_at = now() WHERE batch_id = $1";
 const DECISIONS: &str = "SELECT EXISTS (SELECT FROM batch_cnpjs WHERE batch_id = $1 AND deactivation IS NULL) AS undecided, \
      EXISTS (SELECT FROM batch_cnpjs WHERE batch_id = $1 AND deactivation = 'done') AS done, \
@@ -113,7 +117,12 @@ pub(crate) async fn finalize(
     let load = Load { batch_id, generation, received_at };
     let rows = session.query(UNDECIDED, &[&batch_id]).await?;
     let cnpjs = rows.iter().map(|row| cnpj(row, "cnpj")).collect::<Result<Vec<_>, _>>()?;
+    let unreadable = session.query_opt(UNREADABLE, &[&batch_id]).await?;
+    let is_unreadable = unreadable.map_or(Ok(false), |row| row.try_get("is_unreadable"))?;
     drop(session);
+    if is_unreadable && !cnpjs.is_empty() {
+        return leave_undecided(connection, batch_id).await;
+    }
     let own = OwnKeys::of(connection, batch_id, cnpjs.first()).await?;
     Finalization { connection, load, guard, own, later: LaterChunks::default() }.run(&cnpjs).await
 }
@@ -234,6 +243,23 @@ impl Finalization<'_> {
         batch.deactivated_so_far = Some(so_far);
         next(session, batch, so_far, rest).await
     }
+}
+
+/// Ends a load that may hold the products that it seems to lack. What was decided before stays so.
+async fn leave_undecided(connection: &mut Connection, batch_id: Uuid) -> Result<Finalized, DatabaseError> {
+    let mut session = connection.begin().await?;
+    let batch = batch::lock(&mut session, batch_id).await?;
+    if let Some(end) = not_ready(&session.query(READY, &[&batch_id]).await?, batch_id)? {
+        return Ok(end);
+    }
+    let reason = SkipReason::UnreadableKey;
+    let deactivation = match batch.deactivated_so_far.unwrap_or_default() {
+        0 => Deactivation::Skipped { reason },
+        deactivated => Deactivation::Done { deactivated, left_out: Some(reason) },
+    };
+    let ended = end(&mut session, batch, deactivation).await?;
+    session.commit().await?;
+    Ok(ended)
 }
 
 /// The state of the batch if there is nothing to do for it; `rows` are those of [`READY`].

@@ -1,9 +1,11 @@
 use catalog::{PayloadFailure, Seal, WriteOutcome};
 use ingestion::Viewer;
-use ingestion::batch::{BatchStatus, DeactivationGuard};
+use ingestion::batch::{BatchStatus, DeactivationGuard, ReplayScope};
 use ingestion::chunk::{Generation, Plan};
+use ingestion::product::ItemErrorCode;
 use serde_json::{Value, json};
 
+use crate::replay::confirm;
 use crate::support::{Load, TestDatabase, database_test};
 
 async fn shown(test: &TestDatabase, load: &Load) -> Value {
@@ -159,6 +161,45 @@ fn an_item_in_error_counts_as_present_if_its_key_was_read() {
         assert_eq!(test.products().await, (ids([2, 4]), ids([6])));
         let skipped = json!({"state": "skipped", "would_deactivate": 0, "reason": "unreadable_key"});
         assert_eq!(report(test, &unreadable).await.0, skipped);
+    });
+}
+
+/// Versions before planner 2 sealed a load with text that is not JSON as one that decides, if the
+/// text began with a key.
+#[test]
+fn a_load_that_an_earlier_version_sealed_or_replayed_does_not_decide_with_text_that_is_not_json() {
+    database_test(async |test| {
+        let database = test.open();
+        Load::full(1).keys([2, 4, 6]).run(&database).await;
+        let mut load = Load::full(2).keys([2]).error(Some(4));
+        load.errors[0].code = ItemErrorCode::MalformedJson;
+        database.begin_chunking(&load.batch, Plan::default()).await.unwrap();
+        database.record_item_errors(load.id(), Generation::FIRST, &load.errors).await.unwrap();
+        let seal = Seal { unreadable_keys: 0, ..load.seal() };
+        database.seal(load.id(), Generation::FIRST, &seal).await.unwrap();
+        database.write_chunk(&load.chunks[0]).await.unwrap();
+        let skipped = json!({"state": "skipped", "would_deactivate": 0, "reason": "unreadable_key"});
+        assert_eq!(report(test, &load).await, (skipped.clone(), json!(0)));
+        // The guard of the earlier version held it, and somebody confirms that.
+        test.execute(
+            "UPDATE batches SET deactivation = '{\"state\": \"held\", \"would_deactivate\": 2}' \
+             WHERE items_in_error = 1",
+        )
+        .await;
+        confirm(&database, &load, ReplayScope::Failed, true).await;
+        let end = database.finalize(load.id()).await.unwrap();
+        assert_eq!((end.status, end.became_final), (BatchStatus::Completed, true));
+        assert_eq!(report(test, &load).await, (skipped, json!(0)));
+        // A slice of it was decided before the functions were replaced.
+        test.execute(
+            "UPDATE batches SET deactivation = '{\"state\": \"pending\"}', status = 'PROCESSING', \
+             deactivated_so_far = 3, finished_at = NULL WHERE items_in_error = 1",
+        )
+        .await;
+        database.finalize(load.id()).await.unwrap();
+        let done = json!({"state": "done", "would_deactivate": 0, "reason": "unreadable_key"});
+        assert_eq!(report(test, &load).await, (done, json!(3)));
+        assert_eq!(test.products().await, (ids([2, 4, 6]), ids([])));
     });
 }
 

@@ -36,6 +36,7 @@ fn a_batch_is_shown_as_the_contract_has_it() {
             "received_at": "2026-11-21T10:00:00Z", "started_at": null, "finished_at": null, "generation": 1,
             "payload": {"bytes": 2200, "checksum": "ab".repeat(32)},
             "items_parsed": 22, "items_processed": 10, "items_failed": 2, "errors_omitted": 0, "items_partial": 0,
+            "errors_url": null,
             "changes": {"inserted": 10, "updated": 0, "unchanged": 0, "stale": 0, "deactivated": 0},
             "deactivation": {"state": "skipped", "would_deactivate": 0, "reason": "unreadable_key"},
             "chunks": {"total": 2, "done": 1, "failed": 0, "pending": 1}, "error": null,

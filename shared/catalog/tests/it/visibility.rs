@@ -2,9 +2,11 @@
 
 use std::collections::BTreeSet;
 
-use catalog::{BatchFilter, Database, ReplayOutcome, ReplayRequest};
+use catalog::{BatchFilter, Database, ReplayOutcome, ReplayRequest, Seal};
 use ingestion::Viewer;
 use ingestion::batch::{Replay, ReplayScope};
+use ingestion::chunk::{Generation, Plan};
+use ingestion::payload::errors_key;
 use ingestion::product::CnpjAccess;
 use uuid::Uuid;
 
@@ -134,5 +136,39 @@ fn what_the_key_was_about_is_kept_with_the_batch() {
         let kept = database.allowed_cnpjs(TENANT, load.id()).await.unwrap();
         assert_eq!(kept, Some(limited(&[0, 2]).cnpjs().clone()));
         assert_ne!(kept, Some(CnpjAccess::Any));
+    });
+}
+
+#[test]
+fn the_file_of_items_in_error_is_for_those_who_may_see_all_of_its_batch() {
+    database_test(async |test| {
+        let database = test.open();
+        let (mine, both) = (limited(&[0]), limited(&[0, 1]));
+        let own = sent_by(Load::delta(0).keys([0]).error(Some(1)), &mine);
+        let others = Load::delta(1).keys([0]).error(Some(2));
+        let uri = |load: &Load| format!("s3://payloads/{}", errors_key(load.id(), Generation::FIRST));
+        for load in [&own, &others] {
+            database.begin_chunking(&load.batch, Plan::default()).await.unwrap();
+            let seal = Seal { errors_uri: Some(uri(load)), ..load.seal() };
+            database.seal(load.id(), Generation::FIRST, &seal).await.unwrap();
+        }
+        for (viewer, load, is_shown) in [
+            (&mine, &own, true),
+            (&both, &own, true),
+            (&mine, &others, false),
+            (&Viewer::whole(TENANT), &others, true),
+            (&Viewer::whole(Uuid::new_v4()), &own, false),
+        ] {
+            let found = database.errors_uri(viewer, load.id()).await.unwrap();
+            assert_eq!(found, is_shown.then(|| uri(load)), "{viewer:?}");
+            let view = database.batch(viewer, load.id()).await.unwrap();
+            let url = view.and_then(|batch| batch.errors_url);
+            assert_eq!(url, is_shown.then(|| catalog::errors_url(load.id())), "{viewer:?}");
+        }
+        assert!(database.batch(&mine, others.id()).await.unwrap().is_some());
+        // It expires with the payload.
+        database.write_chunk(&own.chunks[0]).await.unwrap();
+        let left = database.final_batch(own.id()).await.unwrap().unwrap().uris;
+        assert!(left.contains(&uri(&own)) && left.len() == 3, "{left:?}");
     });
 }

@@ -28,14 +28,32 @@ pub fn batch_id(tenant_id: Uuid, idempotency_key: &str, fingerprint: &str, recei
 /// The object of a chunk. The chunks of a later generation are beside those of an earlier one.
 #[must_use]
 pub fn chunk_key(batch_id: Uuid, generation: Generation, index: u32) -> String {
-    format!("chunks/{batch_id}/{}/{index:06}", generation.number())
+    format!("{}{}/{index:06}", chunk_prefix(batch_id), generation.number())
+}
+
+/// The beginning of the keys of a batch's chunks.
+#[must_use]
+pub fn chunk_prefix(batch_id: Uuid) -> String {
+    format!("chunks/{batch_id}/")
+}
+
+/// The object of a batch's items in error, as a run of this generation found them.
+#[must_use]
+pub fn errors_key(batch_id: Uuid, generation: Generation) -> String {
+    format!("{}{}/errors.ndjson.gz", errors_prefix(batch_id), generation.number())
+}
+
+/// The beginning of the keys of the items in error that any generation found.
+#[must_use]
+pub fn errors_prefix(batch_id: Uuid) -> String {
+    format!("errors/{batch_id}/")
 }
 
 /// The generation under which an object holds that chunk of that batch; `None` if it is another
 /// object.
 #[must_use]
 pub fn generation_of_chunk(key: &str, batch_id: Uuid, index: u32) -> Option<Generation> {
-    let (generation, _) = key.strip_prefix(&format!("chunks/{batch_id}/"))?.split_once('/')?;
+    let (generation, _) = key.strip_prefix(&chunk_prefix(batch_id))?.split_once('/')?;
     let generation = Generation::try_from(generation.parse::<u32>().ok()?).ok()?;
     (chunk_key(batch_id, generation, index) == key).then_some(generation)
 }

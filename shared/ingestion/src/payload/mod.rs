@@ -12,7 +12,8 @@ mod source;
 
 pub use accepted::AcceptedBatch;
 pub use key::{
-    batch_id, batch_of_payload, chunk_key, generation_of_chunk, payload_key, payload_key_of, payload_prefix,
+    batch_id, batch_of_payload, chunk_key, chunk_prefix, errors_key, errors_prefix, generation_of_chunk,
+    payload_key, payload_key_of, payload_prefix,
 };
 pub use media::{LoadType, MediaType, UnknownLoadType, UnknownMediaType};
 pub use metadata::{InvalidMetadata, PayloadMetadata};

@@ -73,9 +73,9 @@ pub enum Piece<'a> {
     /// A text that is not JSON. It may hold several items, of which none could be told apart.
     #[expect(missing_docs, reason = "the same as of an item")]
     Broken { index: u64, offset: u64, bytes: &'a [u8] },
-    /// An item beyond the limit. It was skipped without being held.
-    #[expect(missing_docs, reason = "the same as of an item, and its length in bytes")]
-    TooLarge { index: u64, offset: u64, length: u64 },
+    /// An item beyond the limit, of which only the beginning was held.
+    #[expect(missing_docs, reason = "the same as of an item, its length, and its first bytes")]
+    TooLarge { index: u64, offset: u64, length: u64, beginning: &'a [u8] },
 }
 
 /// Takes the pieces of a payload. It refuses a [`Piece::Item`] that is not JSON. Then the splitter
@@ -84,6 +84,13 @@ pub enum Piece<'a> {
 pub trait Sink: FnMut(Piece<'_>) -> Result<(), NotJson> {}
 
 impl<F: FnMut(Piece<'_>) -> Result<(), NotJson>> Sink for F {}
+
+/// Whether a text begins as an object does in JSON: with a member, or with its end.
+#[must_use]
+pub fn begins_an_object(text: &[u8]) -> bool {
+    let mut significant = text.iter().filter(|byte| !is_white(**byte));
+    significant.next() == Some(&b'{') && matches!(significant.next(), Some(b'"' | b'}'))
+}
 
 /// The item is not JSON.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

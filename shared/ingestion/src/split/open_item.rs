@@ -1,8 +1,8 @@
 use super::apart::{Part, PartState, is_outside_brackets, parts};
 use super::{Format, Piece, Sink, is_white, length};
 
-/// The item that is being read: its bytes from earlier windows, or only its length once it is
-/// beyond the limit.
+/// The item that is being read: its bytes from earlier windows, or its first ones and its length
+/// once it is beyond the limit.
 #[derive(Debug)]
 pub(super) struct OpenItem {
     format: Format,
@@ -10,13 +10,13 @@ pub(super) struct OpenItem {
     index: u64,
     offset: u64,
     held: Vec<u8>,
-    /// Bytes so far of an item beyond the limit, which are not held.
-    skipped: Option<u64>,
+    /// Bytes so far of an item beyond the limit.
+    beyond: Option<u64>,
 }
 
 impl OpenItem {
     pub(super) const fn new(format: Format, limit: usize) -> Self {
-        Self { format, limit, index: 0, offset: 0, held: Vec::new(), skipped: None }
+        Self { format, limit, index: 0, offset: 0, held: Vec::new(), beyond: None }
     }
 
     pub(super) const fn begin(&mut self, offset: u64) {
@@ -24,7 +24,7 @@ impl OpenItem {
     }
 
     pub(super) const fn is_empty(&self) -> bool {
-        self.held.is_empty() && self.skipped.is_none()
+        self.held.is_empty() && self.beyond.is_none()
     }
 
     /// How many items were ended.
@@ -39,19 +39,20 @@ impl OpenItem {
 
     /// How many bytes of its next ones it can hold; `None` if it is beyond the limit already.
     pub(super) const fn room(&self) -> Option<usize> {
-        if self.skipped.is_some() { None } else { Some(self.limit.saturating_sub(self.held.len())) }
+        if self.beyond.is_some() { None } else { Some(self.limit.saturating_sub(self.held.len())) }
     }
 
     /// Keeps the end of a window that belongs to the item. What does not fit is not held.
     pub(super) fn extend(&mut self, part: &[u8]) {
-        if let Some(skipped) = &mut self.skipped {
-            *skipped = skipped.saturating_add(length(part));
-        } else if self.room().is_some_and(|room| part.len() > room) {
-            self.skipped = Some(length(&self.held).saturating_add(length(part)));
-            self.held.clear();
-        } else {
-            self.held.extend_from_slice(part);
+        if let Some(beyond) = &mut self.beyond {
+            *beyond = beyond.saturating_add(length(part));
+            return;
         }
+        let room = self.limit.saturating_sub(self.held.len());
+        if part.len() > room {
+            self.beyond = Some(length(&self.held).saturating_add(length(part)));
+        }
+        self.held.extend_from_slice(part.get(..room).unwrap_or(part));
     }
 
     /// Looks for other items in the first bytes of an item beyond the limit: those that are held,
@@ -87,9 +88,10 @@ impl OpenItem {
         }
         self.extend(part);
         let mut held = std::mem::take(&mut self.held);
-        let continues = match self.skipped.take() {
+        let continues = match self.beyond.take() {
             Some(length) => {
-                let _ = sink(Piece::TooLarge { index: self.index, offset: self.offset, length });
+                let (index, offset) = (self.index, self.offset);
+                let _ = sink(Piece::TooLarge { index, offset, length, beginning: &held });
                 self.index = self.index.saturating_add(1);
                 None
             }
@@ -104,6 +106,9 @@ impl OpenItem {
     /// payload's last bracket is the array's if it is outside the item's brackets. False if the
     /// payload breaks off instead.
     pub(super) fn end_with_array(mut self, sink: &mut impl Sink) -> bool {
+        if self.beyond.is_some() {
+            return false;
+        }
         let held = std::mem::take(&mut self.held);
         let Some(text) = without_white_end(&held).strip_suffix(b"]").map(without_white_end) else {
             return false;

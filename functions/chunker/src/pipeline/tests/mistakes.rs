@@ -61,7 +61,11 @@ fn a_payload_in_lines_without_an_object_is_another_kind_of_file() {
         (array.as_bytes(), 0),
         (&wide, 0),
         (b"1\n2\n\"3\"", 0),
-        (b"{\"CNPJ\":", 0),
+        (b"{'CNPJ':1}\n{CNPJ:1}", 0),
+        ("<a>x</a>".repeat(40_000).as_bytes(), 0),
+        ("1;2;3,4 ".repeat(40_000).as_bytes(), 0),
+        ("function(){return 1}".repeat(20_000).as_bytes(), 0),
+        (format!("[{}]", [ITEM; 5000].join(",")).as_bytes(), 0),
         (gzip(&gzip(array.as_bytes())).as_slice(), 0),
     ] {
         let expected = (UnusableCode::MalformedJson, Some(at));
@@ -72,6 +76,11 @@ fn a_payload_in_lines_without_an_object_is_another_kind_of_file() {
         "{}\nx".to_owned(),
         "{\"products\":[]}".to_owned(),
         ITEM.replace("Dipirona", "5\" x"),
+        // The mistake is before the key.
+        "{\"CNPJ\":".to_owned(),
+        "{\"TITLE\":\"5\" x\",\"CNPJ\":\"05927228000145\"}\n".repeat(3),
+        "{ \"PRICE\":NaN,\"SHOPID\":1}".to_owned(),
+        format!("{{\"TITLE\":\"{}\"}}", "x".repeat(ITEM_LIMIT)),
     ] {
         assert!(cut(Format::Lines, payload.as_bytes()).0.items_in_error > 0, "{payload}");
     }

@@ -1,10 +1,11 @@
 mod mistakes;
 
 use std::collections::{BTreeMap, VecDeque};
-use std::io::Write as _;
+use std::io::{Read as _, Write as _};
 use std::sync::{Arc, Mutex};
 
 use flate2::Compression;
+use flate2::read::GzDecoder;
 use flate2::write::GzEncoder;
 use ingestion::chunk::{Generation, Plan, decode};
 use ingestion::generate::{Catalogue, Layout};
@@ -15,7 +16,7 @@ use jiff::tz::TimeZone;
 use proptest::prelude::*;
 
 use super::*;
-use crate::{Bounds, MAX_ITEM_ERRORS, UnusableCode};
+use crate::{Bounds, UnusableCode};
 
 const ITEM: &str = r#"{"CNPJ":"05927228000145","SHOPID":1,"PRODUCTID":"1","TITLE":"Dipirona"}"#;
 
@@ -38,10 +39,52 @@ impl Source for Frames {
 struct Kept {
     files: Arc<Mutex<BTreeMap<u32, Vec<u8>>>>,
     errors: Mutex<Vec<ItemError>>,
+    report: Arc<Mutex<Option<Vec<u8>>>>,
     broken: Option<u32>,
 }
 
+/// Is kept once it is finished.
+struct KeptReport {
+    parts: Vec<u8>,
+    kept: Arc<Mutex<Option<Vec<u8>>>>,
+}
+
+impl ReportFile for KeptReport {
+    async fn add(&mut self, part: Vec<u8>) -> Result<(), RunError> {
+        assert!(part.len() >= objects::PART);
+        self.parts.extend(part);
+        Ok(())
+    }
+
+    async fn finish(mut self, last: Vec<u8>) -> Result<(), RunError> {
+        self.parts.extend(last);
+        *self.kept.lock().unwrap() = Some(self.parts);
+        Ok(())
+    }
+
+    async fn abandon(self) {}
+}
+
+impl Kept {
+    /// The report's lines; none if there is no report.
+    fn reported(&self) -> Vec<String> {
+        let report = self.report.lock().unwrap();
+        let Some(report) = report.as_deref() else { return Vec::new() };
+        let mut text = String::new();
+        #[expect(clippy::disallowed_methods, reason = "the test made it itself")]
+        GzDecoder::new(report).read_to_string(&mut text).unwrap();
+        assert!(text.ends_with('\n'));
+        text.lines().map(str::to_owned).collect()
+    }
+}
+
 impl Output for Kept {
+    type Report = KeptReport;
+
+    fn report(&self) -> KeptReport {
+        KeptReport { parts: Vec::new(), kept: Arc::clone(&self.report) }
+    }
+
     fn store(&self, index: u32, file: Vec<u8>) -> BoxFuture<'static, Result<(), RunError>> {
         let (files, broken) = (self.files.clone(), self.broken);
         Box::pin(async move {
@@ -89,14 +132,38 @@ fn gzip(content: &[u8]) -> Vec<u8> {
 
 fn cut(format: Format, payload: &[u8]) -> (Cut, Kept) {
     match run_on(spec(format), payload, 1000) {
-        (Outcome::Cut(cut), kept) => (cut, kept),
+        (Outcome::Cut(cut), kept) => {
+            reports_each(&cut, &kept, payload);
+            (cut, kept)
+        }
         (unusable, _) => panic!("{unusable:?}"),
+    }
+}
+
+/// Checks that the report has each item in error once, with its text.
+fn reports_each(cut: &Cut, kept: &Kept, payload: &[u8]) {
+    let lines = kept.reported();
+    assert_eq!(u64::try_from(lines.len()).unwrap(), cut.items_in_error);
+    assert_eq!(kept.report.lock().unwrap().is_some(), cut.items_in_error > 0);
+    let listed = kept.errors.lock().unwrap();
+    for (place, line) in lines.iter().enumerate() {
+        let line: serde_json::Value = serde_json::from_str(line).unwrap();
+        if let Some(listed) = listed.get(place) {
+            assert_eq!(&serde_json::from_value::<ItemError>(line.clone()).unwrap(), listed);
+        }
+        let offset = usize::try_from(line["byte_offset"].as_u64().unwrap()).unwrap();
+        if let Some(item) = line["item"].as_str().filter(|_| !payload.starts_with(&[0x1f, 0x8b])) {
+            assert!(payload[offset..].starts_with(item.as_bytes()), "{line}");
+        }
     }
 }
 
 fn unusable(format: Format, payload: &[u8]) -> (UnusableCode, Option<u64>) {
     match run_on(spec(format), payload, 1000) {
-        (Outcome::Unusable { why, .. }, _) => (why.code, why.byte_offset),
+        (Outcome::Unusable { why, .. }, kept) => {
+            assert_eq!(*kept.report.lock().unwrap(), None);
+            (why.code, why.byte_offset)
+        }
         (cut, _) => panic!("{cut:?}"),
     }
 }
@@ -308,16 +375,16 @@ fn a_bomb_and_a_payload_over_the_limit_are_cut_off() {
 }
 
 #[test]
-fn more_errors_than_anyone_reads_fail_the_payload() {
-    let lines = |count: u64| "{}\n".repeat(usize::try_from(count).unwrap());
-    let (most, kept) = cut(Format::Lines, lines(MAX_ITEM_ERRORS).as_bytes());
-    assert_eq!((most.items_in_error, most.unreadable_keys), (MAX_ITEM_ERRORS, MAX_ITEM_ERRORS));
-    // The first are listed, and the rest is counted.
+fn every_item_in_error_is_reported_however_many_there_are() {
+    let (cut, kept) = cut(Format::Lines, "{}\n".repeat(120_000).as_bytes());
+    assert_eq!((cut.items_in_error, cut.unreadable_keys), (120_000, 120_000));
+    // The database lists the first ones.
     let listed: Vec<u64> = kept.errors.lock().unwrap().iter().map(|error| error.item_index).collect();
-    assert_eq!(listed, (0..10_000).collect::<Vec<u64>>());
-    assert_eq!(most.errors_omitted, 90_000);
-    let (code, at) = unusable(Format::Lines, lines(MAX_ITEM_ERRORS + 1).as_bytes());
-    assert_eq!((code, at), (UnusableCode::TooManyErrors, None));
+    assert_eq!((listed, cut.errors_omitted), ((0..10_000).collect::<Vec<u64>>(), 110_000));
+    for (index, line) in kept.reported().iter().enumerate() {
+        let line: serde_json::Value = serde_json::from_str(line).unwrap();
+        assert_eq!((&line["item_index"], &line["item"]), (&index.into(), &"{}".into()));
+    }
 }
 
 #[test]
@@ -374,6 +441,7 @@ proptest! {
         prop_assert_eq!(whole, framed);
         prop_assert_eq!(&*whole_kept.files.lock().unwrap(), &*framed_kept.files.lock().unwrap());
         prop_assert_eq!(&*whole_kept.errors.lock().unwrap(), &*framed_kept.errors.lock().unwrap());
+        prop_assert_eq!(whole_kept.reported(), framed_kept.reported());
     }
 
     #[test]

@@ -356,3 +356,21 @@ fn a_payload_that_failed_is_cut_again_in_a_new_generation() {
         assert_eq!(view["deactivation"]["state"], "done");
     });
 }
+
+#[test]
+fn a_replay_of_a_payload_that_an_older_planner_cut_begins_one_generation() {
+    database_test(async |test| {
+        let database = test.open();
+        let load = Load::delta(1).keys([2]);
+        database.begin_chunking(&load.batch, Plan::default()).await.unwrap();
+        test.execute("UPDATE batches SET planner = 1").await;
+        let failure = PayloadFailure { code: "GIVEN_UP".into(), detail: String::new(), byte_offset: None };
+        database.fail_payload(&load.batch, &failure).await.unwrap();
+        assert_eq!(begin(&database, &load, ReplayScope::All).await.generation, SECOND);
+        let plan = Plan { items: 700.try_into().unwrap(), ..Plan::default() };
+        for later in [plan, Plan::default()] {
+            let cut = database.begin_chunking(&load.batch, later).await.unwrap();
+            assert_eq!(cut, ChunkingOutcome::Chunk { plan, generation: SECOND });
+        }
+    });
+}

@@ -164,6 +164,7 @@ impl Load {
             unreadable_keys: count(unreadable.count()),
             items_partial: 0,
             errors_omitted: 0,
+            errors_uri: None,
             chunks: chunks.collect(),
         }
     }

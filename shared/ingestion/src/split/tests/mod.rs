@@ -17,7 +17,7 @@ impl From<Piece<'_>> for Found {
         match piece {
             Piece::Item { index, offset, bytes } => Self::Item(index, offset, bytes.to_vec()),
             Piece::Broken { index, offset, bytes } => Self::Broken(index, offset, bytes.to_vec()),
-            Piece::TooLarge { index, offset, length } => Self::TooLarge(index, offset, length),
+            Piece::TooLarge { index, offset, length, .. } => Self::TooLarge(index, offset, length),
         }
     }
 }
@@ -229,6 +229,51 @@ fn what_is_held_is_bounded_by_the_limit() {
     splitter.feed(b"\"]", &mut sink).unwrap();
     splitter.finish(&mut sink).unwrap();
     assert_eq!(pieces, [Found::TooLarge(0, 1, 4 * 1024 * 1024 + 2)]);
+}
+
+#[test]
+fn an_item_beyond_the_limit_comes_with_as_many_of_its_first_bytes() {
+    for (format, payload) in [
+        (Format::Array, &b"[1, \"0123456789\"]"[..]),
+        (Format::Lines, b"1\n\"0123456789\"\n"),
+        (Format::Lines, b"1\n\"0123456789\""),
+    ] {
+        for size in 1..payload.len() {
+            let mut splitter = Splitter::new(format, 8);
+            let mut beginnings = Vec::new();
+            let mut sink = |piece: Piece<'_>| {
+                if let Piece::TooLarge { length, beginning, .. } = piece {
+                    beginnings.push((length, beginning.to_vec()));
+                }
+                Ok(())
+            };
+            for window in payload.chunks(size) {
+                splitter.feed(window, &mut sink).unwrap();
+            }
+            splitter.finish(&mut sink).unwrap();
+            assert_eq!(beginnings, [(12, b"\"0123456".to_vec())], "{format:?} by {size}");
+        }
+    }
+}
+
+/// Its array may seem to end where only the bytes end that are held.
+#[test]
+fn an_item_beyond_the_limit_ends_no_array() {
+    let payload = format!("[{{\"a\":\"1\"x \"}}]{}", "y".repeat(20));
+    for limit in 4..payload.len() + 4 {
+        let found = split_json(Format::Array, limit, &[payload.as_bytes()]);
+        assert_eq!(found.1.unwrap_err().fault, PayloadFault::Truncated, "{limit}");
+    }
+}
+
+#[test]
+fn an_object_begins_with_a_member_or_its_end() {
+    for text in ["{\"", "{ \n\"CNPJ\":", "{}", "{ }x"] {
+        assert!(begins_an_object(text.as_bytes()), "{text}");
+    }
+    for text in ["", "{", "{'a'", "{a", "[{\"a\"", "<a>", "{{\"", "\"{\""] {
+        assert!(!begins_an_object(text.as_bytes()), "{text}");
+    }
 }
 
 fn json() -> impl Strategy<Value = serde_json::Value> {

@@ -1,0 +1,108 @@
+//! Objects that are written part by part.
+
+use aws_sdk_s3::primitives::ByteStream;
+use aws_sdk_s3::types::{CompletedMultipartUpload, CompletedPart};
+
+use crate::{ObjectError, Objects};
+
+/// The fewest bytes of a part that is not the last one: 5 MiB (Amazon S3 User Guide, "Amazon S3
+/// multipart upload limits").
+pub const PART: usize = 5 * 1024 * 1024;
+
+/// An object that is being written. It exists once it is [finished](Self::finish), and then as a
+/// whole: a writer that dies before leaves what was there. The bucket's lifecycle removes the parts
+/// that it left.
+#[derive(Debug)]
+pub struct ObjectInParts {
+    objects: Objects,
+    key: String,
+    content_type: &'static str,
+    content_encoding: Option<&'static str>,
+    upload: Option<Upload>,
+}
+
+/// What S3 has so far.
+#[derive(Debug)]
+struct Upload {
+    id: String,
+    parts: Vec<CompletedPart>,
+}
+
+impl Objects {
+    /// An object to be written part by part, in place of one that may be there. No request is made
+    /// before its first part.
+    #[must_use]
+    pub fn in_parts(
+        &self,
+        key: String,
+        content_type: &'static str,
+        content_encoding: Option<&'static str>,
+    ) -> ObjectInParts {
+        ObjectInParts { objects: self.clone(), key, content_type, content_encoding, upload: None }
+    }
+}
+
+impl ObjectInParts {
+    /// Writes a part of at least [`PART`] bytes behind those before.
+    ///
+    /// # Errors
+    /// If S3 does not take it.
+    pub async fn add(&mut self, part: Vec<u8>) -> Result<(), ObjectError> {
+        let mut upload = match self.upload.take() {
+            Some(upload) => upload,
+            None => self.begin().await?,
+        };
+        let Objects { client, bucket } = &self.objects;
+        let number = i32::try_from(upload.parts.len()).unwrap_or(i32::MAX).saturating_add(1);
+        let request = client.upload_part().bucket(bucket).key(&self.key).upload_id(&upload.id);
+        let request = request.part_number(number).body(ByteStream::from(part));
+        let taken = request.send().await.map_err(|error| ObjectError::of(&self.key, error))?;
+        let part = CompletedPart::builder().part_number(number).set_e_tag(taken.e_tag);
+        upload.parts.push(part.set_checksum_crc32(taken.checksum_crc32).build());
+        self.upload = Some(upload);
+        Ok(())
+    }
+
+    /// Writes the last part, of any size, and with it the object. Repeated by another writer with
+    /// the same parts, it makes the same object.
+    ///
+    /// # Errors
+    /// If S3 does not take it; then it may have been written.
+    pub async fn finish(mut self, last: Vec<u8>) -> Result<(), ObjectError> {
+        if self.upload.is_none() {
+            let Objects { client, bucket } = &self.objects;
+            let put = client.put_object().bucket(bucket).key(&self.key).content_type(self.content_type);
+            let put = put.set_content_encoding(self.content_encoding.map(str::to_owned));
+            let put = put.body(ByteStream::from(last)).send().await;
+            return put.map(drop).map_err(|error| ObjectError::of(&self.key, error));
+        }
+        self.add(last).await?;
+        let Some(Upload { id, parts }) = self.upload else { return Ok(()) };
+        let Objects { client, bucket } = &self.objects;
+        let parts = CompletedMultipartUpload::builder().set_parts(Some(parts)).build();
+        let request = client.complete_multipart_upload().bucket(bucket).key(&self.key).upload_id(id);
+        let completed = request.multipart_upload(parts).send().await;
+        completed.map(drop).map_err(|error| ObjectError::of(&self.key, error))
+    }
+
+    /// Gives the object up.
+    ///
+    /// # Errors
+    /// If S3 does not answer. Then its lifecycle removes the parts.
+    pub async fn abandon(self) -> Result<(), ObjectError> {
+        let Some(Upload { id, .. }) = self.upload else { return Ok(()) };
+        let Objects { client, bucket } = &self.objects;
+        let aborted = client.abort_multipart_upload().bucket(bucket).key(&self.key).upload_id(id);
+        aborted.send().await.map(drop).map_err(|error| ObjectError::of(&self.key, error))
+    }
+
+    async fn begin(&self) -> Result<Upload, ObjectError> {
+        let Objects { client, bucket } = &self.objects;
+        let request = client.create_multipart_upload().bucket(bucket).key(&self.key);
+        let request = request.content_type(self.content_type);
+        let request = request.set_content_encoding(self.content_encoding.map(str::to_owned));
+        let begun = request.send().await.map_err(|error| ObjectError::of(&self.key, error))?;
+        let id = begun.upload_id.ok_or_else(|| ObjectError::broken(&self.key, "the upload has no id"))?;
+        Ok(Upload { id, parts: Vec::new() })
+    }
+}
