@@ -38,5 +38,6 @@ mod rights;
 mod routes;
 mod targets;
 mod template;
+mod typed_clients;
 mod uploads;
 mod webhooks;
