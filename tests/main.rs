@@ -20,6 +20,7 @@ mod drops;
 mod equality;
 mod events;
 mod examples;
+mod first_calls;
 mod front;
 mod ibm_mq;
 mod idempotency;
