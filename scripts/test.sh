@@ -2,7 +2,7 @@
 # scripts/test.sh [NEXTEST OPTION…]: runs the tests inside `local test` and prints the ten slowest.
 # Without options, or with `--profile NAME` alone, it then compares what responses had with what
 # openapi.yaml describes, and runs the examples of the documentation. With CONTRACT_SECONDS it also
-# sends generated requests to the same stack for so long.
+# sends generated requests to the same stack for so long, and runs programs on generated clients.
 set -uo pipefail
 cd "$(dirname "$0")/.."
 . scripts/steps.sh
@@ -34,6 +34,9 @@ if (($# == 0)) || [[ $# == 2 && $1 == --profile ]]; then
   step "described responses" cargo nextest run --workspace --tests --run-ignored only \
     -E 'test(=responses::what_is_described_was_seen)' || status=$?
   step "doc tests" cargo test --quiet --workspace --doc || status=$?
-  if [[ -n ${CONTRACT_SECONDS:-} ]]; then step "contract" scripts/schemathesis.sh inside || status=$?; fi
+  if [[ -n ${CONTRACT_SECONDS:-} ]]; then
+    step "contract" scripts/schemathesis.sh inside || status=$?
+    step "clients" scripts/clients.sh inside || status=$?
+  fi
 fi
 exit "$status"

@@ -37,7 +37,7 @@ async fn a_batch_is_its_tenant_s_from_its_202_on() {
         (path.to_uppercase().replace("/V1/INOVAFARMA/BATCHES", BATCHES), READONLY_KEY),
     ] {
         let batch = Gateway::new().with_key(key).get(&path).await.expect(200).json();
-        conforms("Batch", &batch);
+        conforms("ProductBatch", &batch);
         assert_eq!(batch["batch_id"], id);
     }
     let stranger = Gateway::new().with_key(KEY_B);
@@ -165,7 +165,7 @@ async fn a_list_by_an_object_has_its_batches_before_the_database_knows_them() {
     let pages = walk(&format!("limit=2&source_key={}", key.replace(' ', "%20"))).await;
     let found: Vec<&Value> = pages.iter().flat_map(|page| page["batches"].as_array().unwrap()).collect();
     let [batch] = &found[..] else { panic!("{found:?}") };
-    conforms("Batch", batch);
+    conforms("ProductBatch", batch);
     assert_eq!(batch["batch_id"], ours.metadata.batch_id.to_string());
     assert_eq!(batch["source"], json!({"bucket": "drops", "key": key, "etag": "\"ab\"", "version_id": "v1"}));
 }
@@ -238,7 +238,7 @@ async fn items_in_error_are_listed_in_pages_and_as_lines() {
     let load = Load::new(Uuid::new_v4()).body(items.to_string());
     let id = batch_id(&load.send().await.expect(202));
     let batch = finished(&id).await;
-    conforms("Batch", &batch);
+    conforms("ProductBatch", &batch);
     assert_eq!(
         (&batch["status"], &batch["items_parsed"], &batch["items_failed"]),
         (&json!("COMPLETED"), &json!(5), &json!(3))

@@ -37,7 +37,7 @@ async fn a_full_load_deactivates_nothing_that_it_holds_beside_a_mistake() {
         let payload = if lines { text } else { format!("[{text}]") };
         let load = Load::full(payload.as_bytes());
         let batch = ingest.load(if lines { load.lines() } else { load }).await;
-        conforms("Batch", &batch);
+        conforms("ProductBatch", &batch);
         assert_eq!((&batch["items_processed"], &batch["items_failed"]), (&json!(2), &json!(2)), "{batch}");
         let skipped = json!({"state": "skipped", "would_deactivate": 0, "reason": "unreadable_key"});
         assert_eq!(batch["deactivation"], skipped);
@@ -57,12 +57,12 @@ async fn a_full_load_deactivates_nothing_that_it_holds_beside_a_mistake() {
 async fn a_file_that_is_no_lines_fails_and_a_batch_without_a_valid_item_says_so() {
     let ingest = Ingest::new();
     let batch = ingest.load(Load::full(b"<html>\n<body>502</body>\n</html>").lines()).await;
-    conforms("Batch", &batch);
+    conforms("ProductBatch", &batch);
     assert_eq!((&batch["status"], &batch["error"]["code"]), (&json!("FAILED"), &json!("MALFORMED_JSON")));
     let skipped = json!({"state": "skipped", "would_deactivate": 0, "reason": "failed_load"});
     assert_eq!(batch["deactivation"], skipped);
     let batch = ingest.load(Load::delta(br#"[{"a":1},{"b":2}]"#)).await;
-    conforms("Batch", &batch);
+    conforms("ProductBatch", &batch);
     assert_eq!(batch["status"], "COMPLETED");
     assert!(batch["warnings"].to_string().contains("no item of the payload was valid"), "{batch}");
 }

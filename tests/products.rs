@@ -3,7 +3,8 @@
 
 use aws_sdk_dynamodb::types::AttributeValue;
 use end_to_end::{
-    Answer, Gateway, Ingest, KEY_A, KEY_B, PHARMACY_KEY, Payloads, Products, READONLY_KEY, Records, gzip,
+    Answer, Gateway, Ingest, KEY_A, KEY_B, PHARMACY_KEY, Payloads, Products, READONLY_KEY, Records, contract,
+    gzip,
 };
 use serde_json::{Value, json};
 use sha2::{Digest as _, Sha256};
@@ -72,16 +73,9 @@ pub(crate) fn batch_id(answer: &Answer) -> String {
     answer.json()["batch_id"].as_str().unwrap().to_owned()
 }
 
-/// Holds a value against a schema of the published contract.
+/// Holds a value against a schema of the contract, which is closed here.
 pub(crate) fn conforms(schema: &str, value: &Value) {
-    let contract: Value = serde_norway::from_str(include_str!("../openapi.yaml")).unwrap();
-    let document = json!({
-        "$ref": format!("#/components/schemas/{schema}"),
-        "components": contract["components"],
-    });
-    let validator = jsonschema::draft202012::new(&document).unwrap();
-    let errors: Vec<_> = validator.iter_errors(value).map(|error| error.to_string()).collect();
-    assert!(errors.is_empty(), "{value} is no {schema}: {errors:?}");
+    contract::conforms(schema, value).unwrap_or_else(|wrong| panic!("{value} is no {schema}: {wrong}"));
 }
 
 #[tokio::test]
@@ -154,7 +148,7 @@ async fn a_catalogue_is_stored_before_it_is_acknowledged() {
         assert_eq!(payload.metadata[name], value, "{name}");
     }
     let batch = Gateway::new().get(&format!("/v1/inovafarma/batches/{id}")).await.expect(200).json();
-    conforms("Batch", &batch);
+    conforms("ProductBatch", &batch);
     assert_eq!(batch["payload"], json!({"bytes": plain.body.len(), "checksum": checksum}));
 }
 
@@ -371,7 +365,7 @@ async fn a_member_that_is_absent_clears_its_column_and_is_counted() {
         item(3, json!({"QUANTITY": 4})),
     ];
     let batch = ingest.load(end_to_end::Load::delta(json!(some).to_string().as_bytes())).await;
-    conforms("Batch", &batch);
+    conforms("ProductBatch", &batch);
     assert_eq!((&batch["status"], &batch["items_partial"]), (&json!("COMPLETED"), &json!(2)));
     assert!(batch["warnings"][0].as_str().unwrap().contains("items_partial"), "{batch}");
     let text = |text: &str| Some(text.to_owned());

@@ -216,7 +216,10 @@ async fn what_is_not_at_its_end_is_refused_with_its_state() {
         assert_eq!(stated.len(), 1);
         if status != "COMPLETED" {
             let why = refused(&ingest, id(&loaded), &all).await;
-            assert_eq!(why, format!("the batch is still under way: it is {status}"));
+            assert_eq!(
+                why,
+                format!("the batch is still under way: it is {status}; wait until its status is final")
+            );
         }
     }
     assert_eq!(replayed(&ingest, id(&loaded), &all).await["changes"]["unchanged"], 3);

@@ -53,7 +53,7 @@ async fn an_upload_is_taken_once_and_as_announced() {
     let body = announced(&bytes);
     let answer = ask(key, &body).await.expect(201);
     let upload = answer.json();
-    conforms("Upload", &upload);
+    conforms("ProductUpload", &upload);
     let id = batch_id(&answer);
     let headers = upload["upload"]["headers"].as_object().unwrap();
     assert!(
@@ -63,7 +63,7 @@ async fn an_upload_is_taken_once_and_as_announced() {
     assert_eq!((&upload["status"], &upload["upload"]["method"]), (&json!("AWAITING_UPLOAD"), &json!("PUT")));
     assert_eq!(answer.header("location"), Some(format!("/v1/inovafarma/batches/{id}").as_str()));
     let batch = async || Gateway::new().get(&format!("/v1/inovafarma/batches/{id}")).await.expect(200).json();
-    conforms("Batch", &batch().await);
+    conforms("ProductBatch", &batch().await);
     assert_eq!(batch().await["status"], "AWAITING_UPLOAD");
 
     let other = vec![b'x'; bytes.len()];
@@ -96,7 +96,7 @@ async fn an_upload_is_taken_once_and_as_announced() {
     let (status, text) = put(&upload, bytes, &[]).await;
     assert_eq!(status, StatusCode::PRECONDITION_FAILED, "{text}");
     let there = ask(key, &body).await.expect(201).json();
-    conforms("Upload", &there);
+    conforms("ProductUpload", &there);
     assert_eq!(there, json!({"batch_id": id, "status": "RECEIVED", "upload": null}));
 }
 
@@ -115,7 +115,7 @@ async fn an_upload_that_was_worked_on_is_not_offered_again_when_its_payload_is_g
         payloads.remove(&key).await;
     }
     let again = ask(key, &body).await.expect(201);
-    conforms("Upload", &again.json());
+    conforms("ProductUpload", &again.json());
     assert_eq!(again.json(), json!({"batch_id": id, "status": "RECEIVED", "upload": null}));
     assert_eq!(again.header("location"), Some(format!("/v1/inovafarma/batches/{id}").as_str()));
     assert_eq!(Ingest::new().get(id, "").await.expect(200).json()["status"], "COMPLETED");

@@ -44,7 +44,7 @@ async fn each_kind_of_file_becomes_a_batch_with_its_result_beside_it() {
         let result = pipeline.finished(&key, &etag).await;
         assert_eq!(result["status"], "COMPLETED", "{key}: {result}");
         assert_eq!(result["errors"], json!({"key": null, "listed": 0, "omitted": 0}), "{key}");
-        conforms("Batch", &result["batch"]);
+        conforms("ProductBatch", &result["batch"]);
         let id = result["batch_id"].as_str().unwrap();
         let shown = ingest.finished(id).await;
         assert_eq!((&shown["load_type"], &shown["items_processed"]), (&json!(load), &json!(1200)), "{key}");

@@ -38,10 +38,9 @@ impl Batches {
         &self,
         viewer: &Viewer,
         batch_id: Uuid,
-        query: &str,
+        query: &Query<'_>,
         headers: &HeaderMap,
     ) -> Result<Reply, Problem> {
-        let query = Query::parse(query);
         let format = Format::of(headers);
         let limit = query.limit(if format == Format::Lines { MAX } else { DEFAULT }, 1..=MAX)?;
         let list = ListOf::new(viewer.tenant_id(), &["errors", &batch_id.to_string()]);

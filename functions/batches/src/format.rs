@@ -15,23 +15,30 @@ pub(crate) enum Format {
 const LINES: &str = "application/x-ndjson";
 
 impl Format {
-    /// What the client asks for by `Accept`: lines only where it names them, and nothing that it
-    /// likes better.
+    /// What the client asks for by `Accept`: lines only if it prefers them to JSON. Generated
+    /// clients name every media type of a response and read JSON alone, so a tie means JSON. A
+    /// range covers JSON if nothing narrower does (RFC 9110, section 12.5.1).
     pub(crate) fn of(headers: &HeaderMap) -> Self {
-        let (mut json, mut lines) = (0.0_f32, 0.0_f32);
+        let (mut lines, mut json, mut application, mut any) = (None, None, None, None);
         let values = headers.get_all(ACCEPT).iter().filter_map(|value| value.to_str().ok());
         for range in values.flat_map(|value| value.split(',')) {
             let mut parts = range.split(';').map(str::trim);
             let media_type = parts.next().unwrap_or_default();
             let weight = parts.find_map(|part| part.strip_prefix("q=")).map_or(Ok(1.0), str::parse);
             let weight = weight.unwrap_or(0.0);
-            if media_type.eq_ignore_ascii_case(LINES) {
-                lines = weight;
-            } else if media_type.eq_ignore_ascii_case("application/json") {
-                json = weight;
+            for (name, found) in [
+                (LINES, &mut lines),
+                ("application/json", &mut json),
+                ("application/*", &mut application),
+                ("*/*", &mut any),
+            ] {
+                if media_type.eq_ignore_ascii_case(name) {
+                    *found = Some(weight);
+                }
             }
         }
-        if lines > 0.0 && lines >= json { Self::Lines } else { Self::Json }
+        let json: f32 = json.or(application).or(any).unwrap_or(0.0);
+        if lines.is_some_and(|lines| lines > json) { Self::Lines } else { Self::Json }
     }
 }
 
@@ -70,12 +77,17 @@ mod tests {
     use super::*;
 
     #[test]
-    fn lines_are_for_those_who_name_them() {
+    fn lines_are_for_those_who_prefer_them_to_json() {
         for (accept, expected) in [
             ("application/x-ndjson", Format::Lines),
             ("Application/X-NDJSON; q=0.5", Format::Lines),
             ("application/x-ndjson, application/json;q=0.9", Format::Lines),
+            ("application/x-ndjson, */*;q=0.1", Format::Lines),
+            ("application/x-ndjson, application/json;q=0.5, */*", Format::Lines),
+            ("application/json, application/x-ndjson, application/problem+json", Format::Json),
             ("application/json, application/x-ndjson;q=0.9", Format::Json),
+            ("application/x-ndjson;q=0.1, */*", Format::Json),
+            ("application/x-ndjson;q=0.5, application/*;q=0.5", Format::Json),
             ("application/x-ndjson;q=0", Format::Json),
             ("application/x-ndjson;q=much", Format::Json),
             ("*/*", Format::Json),

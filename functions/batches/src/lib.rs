@@ -34,6 +34,7 @@ use objects::{ObjectError, Objects};
 use transport::PayloadsReceived;
 use uuid::Uuid;
 
+use crate::query::Query;
 use crate::readiness::Queues;
 use crate::route::Asked;
 
@@ -77,12 +78,12 @@ impl Batches {
         tracing::Span::current().record("tenant", &principal.tenant);
         principal.require_any(&[asked.endpoint.scope()])?;
         let viewer = viewer(&principal)?;
-        let query = request.uri().query().unwrap_or_default();
+        let query = Query::parse(request.uri().query().unwrap_or_default(), asked.endpoint.parameters())?;
         let batch_id = || batch(asked.batch_id);
         match asked.endpoint {
-            Endpoint::List => self.list(&viewer, query).await,
+            Endpoint::List => self.list(&viewer, &query).await,
             Endpoint::One => self.one(&viewer, batch_id()?).await,
-            Endpoint::Errors => self.errors(&viewer, batch_id()?, query, request.headers()).await,
+            Endpoint::Errors => self.errors(&viewer, batch_id()?, &query, request.headers()).await,
             Endpoint::ErrorsFile => self.errors_file(&viewer, batch_id()?).await,
             Endpoint::Replay => self.replay(viewer, batch_id()?, request, trace_id).await,
         }

@@ -4,22 +4,29 @@ use std::collections::BTreeMap;
 use std::ops::RangeInclusive;
 use std::str::FromStr;
 
-use api::{Problem, Reason};
+use api::{Problem, Reason, cut, nearest};
 use ingestion::batch::BatchStatus;
 use serde_json::json;
 use url::form_urlencoded;
 
-/// A query's values by their names. Names that mean nothing here are left alone.
+/// A query's values by their names, all of which the path takes.
 #[derive(Debug, Default)]
 pub(crate) struct Query<'a>(BTreeMap<String, (std::borrow::Cow<'a, str>, usize)>);
 
 impl<'a> Query<'a> {
-    pub(crate) fn parse(text: &'a str) -> Self {
+    /// Reads the query of a path that takes the parameters `known`.
+    ///
+    /// # Errors
+    /// 400 for any other parameter: of a misspelt filter, the whole list would come.
+    pub(crate) fn parse(text: &'a str, known: &[&str]) -> Result<Self, Problem> {
         let mut values = BTreeMap::new();
         for (name, value) in form_urlencoded::parse(text.as_bytes()) {
+            if !known.contains(&name.as_ref()) {
+                return Err(unknown(&name, known));
+            }
             values.entry(name.into_owned()).and_modify(|(_, times)| *times += 1).or_insert((value, 1));
         }
-        Self(values)
+        Ok(Self(values))
     }
 
     /// The value of a name as it stands.
@@ -88,6 +95,15 @@ fn typed<T: FromStr<Err: ToString>>(name: &str, text: &str) -> Result<T, Problem
     text.parse().map_err(|error: T::Err| invalid(name, error.to_string()))
 }
 
+fn unknown(name: &str, known: &[&str]) -> Problem {
+    let detail = match nearest(name, known.iter().copied()) {
+        Some(meant) => format!("is not a parameter of this path; did you mean {meant}?"),
+        None if known.is_empty() => "is not a parameter of this path, which takes none".to_owned(),
+        None => format!("is not a parameter of this path, which takes {}", known.join(", ")),
+    };
+    invalid(&cut(name, 100), detail)
+}
+
 /// A value in the path or the query that cannot be used.
 pub(crate) fn invalid(parameter: &str, detail: impl AsRef<str>) -> Problem {
     Problem::new(Reason::InvalidParameter, format!("{parameter} {}", detail.as_ref()))
@@ -100,14 +116,43 @@ mod tests {
 
     use super::*;
 
+    const KNOWN: [&str; 4] = ["limit", "cursor", "status", "load_type"];
+
+    fn parse(text: &str) -> Query<'_> {
+        Query::parse(text, &KNOWN).unwrap()
+    }
+
     #[test]
     fn values_are_read_or_named() {
-        let query = Query::parse("limit=20&status=PARTIAL_FAIL&load_type=full&cursor=&other=%ff");
+        let query = parse("limit=20&status=PARTIAL_FAIL&load_type=full&cursor=");
         assert_eq!(query.limit(50, 1..=200), Ok(20));
         assert_eq!(query.status(), Ok(Some(BatchStatus::PartialFail)));
         assert_eq!(query.parsed("load_type"), Ok(Some(LoadType::Full)));
         assert_eq!(query.text("cursor"), Ok(None));
-        assert_eq!(Query::parse("").limit(50, 1..=200), Ok(50));
+        assert_eq!(parse("").limit(50, 1..=200), Ok(50));
+    }
+
+    #[test]
+    fn a_parameter_that_the_path_lacks_is_named_and_not_ignored() {
+        for (text, parameter, detail) in [
+            ("limt=1", "limt", "limt is not a parameter of this path; did you mean limit?"),
+            ("Status=FAILED", "Status", "Status is not a parameter of this path; did you mean status?"),
+            (
+                "limit=1&page=2",
+                "page",
+                "page is not a parameter of this path, which takes limit, cursor, status, load_type",
+            ),
+        ] {
+            let problem = Query::parse(text, &KNOWN).unwrap_err();
+            assert_eq!(problem.reason, Reason::InvalidParameter);
+            assert_eq!(
+                (&problem.extensions["parameter"], problem.detail.as_str()),
+                (&json!(parameter), detail)
+            );
+        }
+        let problem = Query::parse("limit=1", &[]).unwrap_err();
+        assert_eq!(problem.detail, "limit is not a parameter of this path, which takes none");
+        assert!(Query::parse(&"x".repeat(5000), &KNOWN).unwrap_err().detail.len() < 250);
     }
 
     #[test]
@@ -122,7 +167,7 @@ mod tests {
             "limit=70000",
             "limit=1&limit=1",
         ] {
-            let problem = Query::parse(text).limit(50, 1..=200).unwrap_err();
+            let problem = parse(text).limit(50, 1..=200).unwrap_err();
             assert_eq!(
                 (problem.reason, &problem.extensions["parameter"]),
                 (Reason::InvalidParameter, &json!("limit"))
@@ -130,10 +175,10 @@ mod tests {
             assert!(problem.detail.starts_with("limit "), "{text}");
         }
         for text in ["status=received", "status="] {
-            assert!(Query::parse(text).status().is_err(), "{text}");
+            assert!(parse(text).status().is_err(), "{text}");
         }
         for text in ["load_type=Full", "load_type="] {
-            assert!(Query::parse(text).parsed::<LoadType>("load_type").is_err(), "{text}");
+            assert!(parse(text).parsed::<LoadType>("load_type").is_err(), "{text}");
         }
     }
 }

@@ -161,7 +161,12 @@ fn not_begun(wanted: &Wanted) -> Problem {
 }
 
 fn not_replayable(reason: NotReplayable) -> Problem {
-    Problem::new(Reason::BatchNotReplayable, reason.to_string())
+    let problem = Problem::new(Reason::BatchNotReplayable, reason.to_string());
+    match reason {
+        // It ends by itself.
+        NotReplayable::UnderWay(_) => problem.retry_after(5),
+        _ => problem,
+    }
 }
 
 fn from_storage(error: &ObjectError) -> Problem {
@@ -234,7 +239,10 @@ mod tests {
     #[test]
     fn a_batch_that_nobody_has_begun_with_is_not_replayed() {
         for (status, detail) in [
-            (BatchStatus::Received, "the batch is still under way: it is RECEIVED"),
+            (
+                BatchStatus::Received,
+                "the batch is still under way: it is RECEIVED; wait until its status is final",
+            ),
             (BatchStatus::AwaitingUpload, "nothing was uploaded yet"),
             (BatchStatus::Expired, "nothing was ever uploaded"),
         ] {

@@ -31,6 +31,15 @@ impl Endpoint {
         }
     }
 
+    /// The parameters of its query.
+    pub(crate) const fn parameters(self) -> &'static [&'static str] {
+        match self {
+            Self::List => &["status", "load_type", "source_key", "limit", "cursor"],
+            Self::Errors => &["limit", "cursor"],
+            Self::One | Self::ErrorsFile | Self::Replay => &[],
+        }
+    }
+
     /// What an API key needs for it.
     pub(crate) const fn scope(self) -> Scope {
         match self {

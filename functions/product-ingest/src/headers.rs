@@ -2,7 +2,7 @@
 
 use api::{Problem, Reason};
 use endpoint::from_key;
-use http::HeaderMap;
+use http::{HeaderMap, HeaderValue};
 use idempotency::{ExpiryBounds, IdempotencyKey, KeyForm};
 use ingestion::payload::{LoadType, UnknownLoadType};
 use ingestion::product::{PartialPolicy, UnknownPartialPolicy};
@@ -48,7 +48,18 @@ fn load_type(headers: &HeaderMap) -> Result<LoadType, Problem> {
     } else {
         value.to_str().unwrap_or_default().trim().parse()
     };
-    parsed.map_err(|error| Problem::new(Reason::LoadTypeInvalid, error.to_string()))
+    parsed.map_err(|error| Problem::new(Reason::LoadTypeInvalid, format!("{error}{}", other_than(value))))
+}
+
+/// What was sent instead, if it can be shown.
+fn other_than(value: &HeaderValue) -> String {
+    match value.to_str().unwrap_or_default().trim() {
+        text if text.is_empty() || text.len() > 40 => String::new(),
+        text if text.bytes().any(|byte| byte.is_ascii_uppercase()) => {
+            format!(", in lower case, not `{text}`")
+        }
+        text => format!(", not `{text}`"),
+    }
 }
 
 fn partial(headers: &HeaderMap) -> Result<Option<PartialPolicy>, Problem> {
@@ -59,7 +70,9 @@ fn partial(headers: &HeaderMap) -> Result<Option<PartialPolicy>, Problem> {
     } else {
         value.to_str().unwrap_or_default().trim().parse()
     };
-    parsed.map(Some).map_err(|error| Problem::new(Reason::PartialItemsInvalid, error.to_string()))
+    parsed
+        .map(Some)
+        .map_err(|error| Problem::new(Reason::PartialItemsInvalid, format!("{error}{}", other_than(value))))
 }
 
 #[cfg(test)]

@@ -5,6 +5,7 @@ use std::fmt;
 
 use api::{Problem, Reason};
 use http::HeaderMap;
+use http::header::AUTHORIZATION;
 use uuid::Uuid;
 
 use crate::store::AccessStore;
@@ -110,7 +111,8 @@ impl Principal {
 /// The header that carries the API key.
 pub const API_KEY: &str = "x-api-key";
 /// The headers that carry the API key on the routes of the product ingest.
-pub const PRODUCTS_API_KEYS: &[&str] = &["x-inova-api-key", API_KEY];
+pub const PRODUCTS_API_KEYS: &[&str] = &[PRODUCTS_API_KEY, API_KEY];
+const PRODUCTS_API_KEY: &str = "x-inova-api-key";
 
 /// Finds the caller by the header `X-Api-Key`.
 ///
@@ -140,8 +142,7 @@ pub async fn authenticate_by(
 fn api_key<'a>(headers: &'a HeaderMap, names: &[&str]) -> Result<&'a str, Problem> {
     let mut values = names.iter().flat_map(|name| headers.get_all(*name));
     let Some(value) = values.next() else {
-        let detail = format!("send the API key in the header {}", names.join(" or "));
-        return Err(Problem::new(Reason::ApiKeyRequired, detail));
+        return Err(Problem::new(Reason::ApiKeyRequired, missing(headers, names)));
     };
     if values.any(|other| other != value) {
         return Err(Problem::new(Reason::ApiKeyInvalid, "different API keys were sent"));
@@ -149,8 +150,23 @@ fn api_key<'a>(headers: &'a HeaderMap, names: &[&str]) -> Result<&'a str, Proble
     value.to_str().ok().filter(|key| !key.is_empty() && key.len() <= 256).ok_or_else(invalid)
 }
 
+/// Where the key belongs, and where it may have been sent instead.
+fn missing(headers: &HeaderMap, names: &[&str]) -> String {
+    let shown = |name: &&str| if *name == API_KEY { "X-Api-Key" } else { "X-Inova-Api-Key" };
+    let names: Vec<&str> = names.iter().map(shown).collect();
+    let hint = if headers.contains_key(PRODUCTS_API_KEY) {
+        "; X-Inova-Api-Key is for the routes of products only"
+    } else if headers.contains_key(AUTHORIZATION) {
+        "; Authorization is not read"
+    } else {
+        ""
+    };
+    format!("send the API key in the header {}{hint}", names.join(" or "))
+}
+
 fn invalid() -> Problem {
-    Problem::new(Reason::ApiKeyInvalid, "the API key is not known")
+    let detail = "the API key is not known here: is it complete, and of this deployment? A new key works after a minute at most";
+    Problem::new(Reason::ApiKeyInvalid, detail)
 }
 
 #[cfg(test)]

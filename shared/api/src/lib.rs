@@ -3,6 +3,7 @@
 
 pub mod body;
 pub mod json;
+mod nearest;
 mod problem;
 pub mod readiness;
 mod reason;
@@ -10,6 +11,7 @@ mod respond;
 mod route;
 mod trace;
 
+pub use nearest::nearest;
 pub use problem::{Fault, MAX_BODY, Problem, cut};
 pub use reason::Reason;
 pub use reply::Reply;

@@ -91,10 +91,14 @@ impl Problem {
     /// A body that does not fit, with the members at fault.
     #[must_use]
     pub fn faulty(reason: Reason, faults: Vec<Fault>) -> Self {
-        let detail = match faults.as_slice() {
-            [Fault { pointer, detail }] if pointer.is_empty() => detail.clone(),
-            [Fault { pointer, detail }] => format!("{}: {detail}", cut(pointer, budget::NAME)),
-            _ => format!("{} members of the body are at fault", faults.len()),
+        let first = match faults.first() {
+            None => "the body is at fault".to_owned(),
+            Some(Fault { pointer, detail }) if pointer.is_empty() => detail.clone(),
+            Some(Fault { pointer, detail }) => format!("{}: {detail}", cut(pointer, budget::NAME)),
+        };
+        let detail = match faults.len() {
+            0 | 1 => first,
+            number => format!("{first} (one of {number} faults, which `errors` lists)"),
         };
         Self { faults, ..Self::new(reason, detail) }
     }

@@ -24,7 +24,7 @@ pub const ERRORS_FILE: &str = "/v1/inovafarma/batches/{batch_id}/errors.ndjson";
 
 /// A batch, with the members of the API's answer.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-#[expect(missing_docs, reason = "`Batch` in openapi.yaml describes each member")]
+#[expect(missing_docs, reason = "`ProductBatch` in openapi.yaml describes each member")]
 pub struct BatchView {
     pub batch_id: Uuid,
     pub load_type: LoadType,
@@ -56,7 +56,7 @@ pub struct BatchView {
 
 /// The payload as it was decoded.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-#[expect(missing_docs, reason = "`Batch` in openapi.yaml describes each member")]
+#[expect(missing_docs, reason = "`ProductBatch` in openapi.yaml describes each member")]
 pub struct PayloadView {
     pub bytes: Option<u64>,
     /// SHA-256, in hex.
@@ -65,7 +65,7 @@ pub struct PayloadView {
 
 /// How the batch changed the table.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
-#[expect(missing_docs, reason = "`Batch` in openapi.yaml describes each member")]
+#[expect(missing_docs, reason = "`ProductBatch` in openapi.yaml describes each member")]
 pub struct ChangesView {
     pub inserted: u64,
     pub updated: u64,
@@ -76,7 +76,7 @@ pub struct ChangesView {
 
 /// How far the batch is.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
-#[expect(missing_docs, reason = "`Batch` in openapi.yaml describes each member")]
+#[expect(missing_docs, reason = "`ProductBatch` in openapi.yaml describes each member")]
 pub struct ChunksView {
     pub total: u64,
     pub done: u64,

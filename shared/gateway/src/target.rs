@@ -1,7 +1,7 @@
 //! From what a request says to the target that its work goes to.
 
 use access::AccessStore;
-use api::{Fault, Problem, Reason};
+use api::{Fault, Problem, Reason, cut};
 use mq::{AllowedTargets, PasswordOrigin, Profile, QueueName, RoutingKey, Target, TargetError, TargetSpec};
 
 use crate::operation::{Further, QueueRule};
@@ -33,7 +33,11 @@ pub(crate) async fn resolve(
         Some(name) => {
             let profile: Option<Profile> = access.profile(tenant, name).await?;
             Some(profile.ok_or_else(|| {
-                Problem::new(Reason::TargetRefNotFound, "there is no target profile of this name")
+                let detail = format!(
+                    "the tenant has no target profile `{}`; ask the operator of the deployment for its name",
+                    cut(name.as_str(), 100)
+                );
+                Problem::new(Reason::TargetRefNotFound, detail)
             })?)
         }
     };

@@ -1,6 +1,6 @@
 //! The body of the operations that take a target and nothing else.
 
-use api::{Fault, Problem};
+use api::{Fault, Problem, Reason};
 use mq::{
     AuthSpec, BrokerKind, CcdtUrl, ChannelName, ConnName, ExchangeName, ProfileName, QueueManagerName,
     QueueName, RoutingKey, SslSpec, TargetSpec,
@@ -108,8 +108,7 @@ impl TargetRequest {
             return Ok(NamedTarget::in_members(target_ref, target));
         }
         if target.is_some() || target_ref.is_some() {
-            let detail = "send the target's members either in `target` or by themselves";
-            return Err(Problem::violation("", detail));
+            return Err(beside_a_target(&bare));
         }
         let place = TargetPlace::Body;
         Ok(NamedTarget {
@@ -120,6 +119,17 @@ impl TargetRequest {
             all_have_one: false,
         })
     }
+}
+
+/// Members of a target that stand beside `target` or `targetRef`.
+fn beside_a_target(members: &TargetSpec) -> Problem {
+    let members = serde_json::to_value(members).unwrap_or_default();
+    let given = members.as_object().into_iter().flatten().filter(|(_, value)| !value.is_null());
+    let faults = given.map(|(name, _)| Fault {
+        pointer: format!("/{name}"),
+        detail: format!("goes into `target`: {{\"target\": {{\"{name}\": …}}}}"),
+    });
+    Problem::faulty(Reason::SchemaViolation, faults.collect())
 }
 
 impl TargetPlace {
@@ -172,8 +182,8 @@ mod tests {
             (json!({"connName": "h"}), "/connName"),
             (json!({"target": {"connName": "h"}}), "/target/connName"),
             (json!({"auth": {"usr": "a"}}), "/auth/usr"),
-            (json!({"targetRef": "a", "queue": "Q"}), ""),
-            (json!({"target": {}, "queue": "Q"}), ""),
+            (json!({"targetRef": "a", "queue": "Q"}), "/queue"),
+            (json!({"target": {}, "ssl": {"enabled": true}, "queue": "Q"}), "/queue"),
         ] {
             assert_eq!(named(body.clone()).unwrap_err().faults[0].pointer, pointer, "{body}");
         }

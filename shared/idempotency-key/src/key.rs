@@ -55,8 +55,17 @@ pub struct IdempotencyKey {
 
 /// A value that is not a key of that form.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("must be {0}, bare or quoted")]
 pub struct MalformedKey(pub KeyForm);
+
+impl fmt::Display for MalformedKey {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "must be {}, bare or quoted", self.0)?;
+        match self.0 {
+            KeyForm::Uuid => f.write_str("; only the routes of products take a name of your own"),
+            KeyForm::Text => Ok(()),
+        }
+    }
+}
 
 /// Why a request has no key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]

@@ -22,7 +22,7 @@ impl Authorization<'_> {
             None if covered => {}
             None => {
                 return Err(TargetError::NotAllowed(
-                    "no allowed inline target covers this broker, host, virtual host and queue or exchange"
+                    "no allowed inline target covers this broker, host, virtual host and queue or exchange; name a profile (targetRef), or let the operator allow it (InlineTargets)"
                         .to_owned(),
                 ));
             }

@@ -48,7 +48,7 @@ bounded!(
 /// How the messages of a produce are paced and grouped.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
-#[expect(missing_docs, reason = "`batch` of `ProduceRequest` in openapi.yaml describes each member")]
+#[expect(missing_docs, reason = "`MessageBatch` in openapi.yaml describes each member")]
 pub struct Batch {
     pub count: Option<BatchCount>,
     pub message_size_bytes: Option<MessageSize>,
@@ -61,7 +61,7 @@ pub struct Batch {
 /// of them all or nothing.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
-#[expect(missing_docs, reason = "`transaction` of `ProduceRequest` in openapi.yaml describes each member")]
+#[expect(missing_docs, reason = "`ProduceTransaction` in openapi.yaml describes each member")]
 pub struct Transaction {
     #[serde(default, deserialize_with = "or_default")]
     pub enabled: bool,
@@ -124,7 +124,7 @@ impl CorrelIdMember {
 /// What every message of a produce gets, unless it says otherwise of itself.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
-#[expect(missing_docs, reason = "`mqProps` of `ProduceRequest` in openapi.yaml describes each member")]
+#[expect(missing_docs, reason = "`MessageProperties` in openapi.yaml describes each member")]
 pub struct MqProps {
     #[serde(default)]
     pub persistence: Persistence,
@@ -158,7 +158,7 @@ impl MqProps {
 /// The body of generated messages.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
-#[expect(missing_docs, reason = "the modes of `payload` in openapi.yaml")]
+#[expect(missing_docs, reason = "`MessagePayload` in openapi.yaml describes the modes")]
 pub enum Payload {
     Random { size: MessageSize },
     Fixed { body: Base64Bytes },
@@ -275,7 +275,7 @@ pub enum Large {
 /// Which messages to get. If the broker has no selectors, a non-empty one is refused.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
-#[expect(missing_docs, reason = "`selector` of `ConsumeRequest` in openapi.yaml describes each member")]
+#[expect(missing_docs, reason = "`ConsumeSelector` in openapi.yaml describes each member")]
 pub struct Selector {
     pub correl_id_base64: Option<IdBytes>,
     pub msg_id_base64: Option<IdBytes>,

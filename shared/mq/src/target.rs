@@ -47,7 +47,7 @@ impl BrokerKind {
 /// A target as a request or a profile writes it; every member is optional until the two are merged.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
-#[expect(missing_docs, reason = "`Target` in openapi.yaml describes each member")]
+#[expect(missing_docs, reason = "`TargetFull` in openapi.yaml describes each member")]
 pub struct TargetSpec {
     pub broker: Option<BrokerKind>,
     pub queue_manager: Option<QueueManagerName>,
@@ -65,7 +65,7 @@ pub struct TargetSpec {
 /// The member `ssl` of a [`TargetSpec`].
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
-#[expect(missing_docs, reason = "`Target` in openapi.yaml describes each member")]
+#[expect(missing_docs, reason = "`TargetSsl` in openapi.yaml describes each member")]
 pub struct SslSpec {
     pub enabled: Option<bool>,
     pub key_store_ref: Option<StoreRef>,
@@ -79,7 +79,7 @@ pub struct SslSpec {
 /// The member `auth` of a [`TargetSpec`]: a user, and where the password is kept.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
-#[expect(missing_docs, reason = "`Target` in openapi.yaml describes each member")]
+#[expect(missing_docs, reason = "`TargetAuth` in openapi.yaml describes each member")]
 pub struct AuthSpec {
     pub user: Option<UserName>,
     pub password_ref: Option<SecretRef>,
@@ -291,7 +291,10 @@ impl TargetSpec {
             (Some(name), BrokerKind::RabbitMq) if !name.is_empty() => name.into(),
             (_, BrokerKind::RabbitMq) => "/".to_owned(),
             (None, BrokerKind::IbmMq) => {
-                return Err(TargetError::invalid("/target/queueManager", "is required for ibmmq"));
+                return Err(TargetError::invalid(
+                    "/target/queueManager",
+                    "is required for ibmmq, which is the broker unless `broker` says rabbitmq",
+                ));
             }
         };
         let addresses = self.conn_name.map(|name| name.addresses().to_vec()).unwrap_or_default();

@@ -298,7 +298,7 @@ fn refuse_up_front(outgoing: &Outgoing) -> Result<(), BrokerError> {
     let transaction = outgoing.transaction();
     if transaction.enabled && transaction.atomic {
         let detail = "RabbitMQ has no transaction that is all or nothing; ask without `atomic`";
-        return Err(BrokerError::unsupported_member("/transaction/atomic", detail));
+        return Err(BrokerError::unsupported_member("/batch/transaction/atomic", detail));
     }
     for index in 0..outgoing.count() {
         check(outgoing, index)?;

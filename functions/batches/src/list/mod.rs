@@ -31,8 +31,7 @@ struct Page {
 }
 
 impl Batches {
-    pub(crate) async fn list(&self, viewer: &Viewer, query: &str) -> Result<Reply, Problem> {
-        let query = Query::parse(query);
+    pub(crate) async fn list(&self, viewer: &Viewer, query: &Query<'_>) -> Result<Reply, Problem> {
         let limit = query.limit(DEFAULT, 1..=MAX)?;
         let filter = BatchFilter {
             status: query.status()?,

@@ -5,28 +5,138 @@ use serde_json::Value;
 use serde_path_to_error::Segment;
 
 use super::pointer::{Step, pointer};
-use crate::problem::Problem;
+use crate::nearest::nearest;
+use crate::problem::{Fault, Problem};
+use crate::reason::Reason;
+
+/// The most faults that one answer looks for: each costs one more reading of the body.
+const MAX_FAULTS: usize = 8;
 
 /// Reads a type from a parsed body.
 ///
 /// # Errors
-/// `SCHEMA_VIOLATION` with a pointer to the member at fault; an unknown member's pointer names it.
-pub fn read<T: DeserializeOwned>(value: Value) -> Result<T, Problem> {
-    serde_path_to_error::deserialize(value).map_err(|error| {
-        let steps = error.path().iter().filter_map(|segment| match segment {
-            Segment::Map { key } => Some(Step::Member(key)),
-            Segment::Seq { index } => Some(Step::Item(*index)),
-            Segment::Enum { .. } | Segment::Unknown => None,
+/// `SCHEMA_VIOLATION` with a pointer to each member at fault, up to the first 8; an unknown
+/// member's pointer names it. A required member that is missing is the last one that is found.
+pub fn read<T: DeserializeOwned>(mut value: Value) -> Result<T, Problem> {
+    let mut faults: Vec<Fault> = Vec::new();
+    while faults.len() < MAX_FAULTS {
+        let error = match serde_path_to_error::deserialize::<_, T>(&value) {
+            Ok(form) if faults.is_empty() => return Ok(form),
+            Ok(_) => break,
+            Err(error) => error,
+        };
+        let found = Found::of(&error);
+        if faults.iter().any(|known| found.follows_from(known)) {
+            break;
+        }
+        let is_mended = found.mend(&mut value);
+        faults.push(found.fault);
+        if !is_mended {
+            break;
+        }
+    }
+    Err(Problem::faulty(Reason::SchemaViolation, faults))
+}
+
+/// What one reading has found.
+struct Found {
+    fault: Fault,
+    /// The way to the member.
+    path: Vec<Place>,
+    kind: Kind,
+}
+
+/// A step on the way to a member, apart from the error that names it.
+enum Place {
+    Member(String),
+    Item(usize),
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Kind {
+    /// The object has no such member.
+    Unknown,
+    /// The object lacks a member.
+    Missing,
+    /// The value is not one that the member takes.
+    Unfit,
+}
+
+impl Found {
+    fn of(error: &serde_path_to_error::Error<serde_json::Error>) -> Self {
+        let message = error.inner().to_string();
+        let path: Vec<Place> = error
+            .path()
+            .iter()
+            .filter_map(|segment| match segment {
+                Segment::Map { key } => Some(Place::Member(key.clone())),
+                Segment::Seq { index } => Some(Place::Item(*index)),
+                Segment::Enum { .. } | Segment::Unknown => None,
+            })
+            .collect();
+        let steps = path.iter().map(|place| match place {
+            Place::Member(name) => Step::Member(name),
+            Place::Item(index) => Step::Item(*index),
         });
-        Problem::violation(pointer(steps), plain(&error.inner().to_string()))
-    })
+        let pointer = pointer(steps);
+        let (kind, detail) = if message.starts_with("unknown field") {
+            let name = match path.last() {
+                Some(Place::Member(name)) => name.as_str(),
+                _ => "",
+            };
+            (Kind::Unknown, unknown(name, &message))
+        } else if message.starts_with("missing field") {
+            (Kind::Missing, plain(&message))
+        } else {
+            (Kind::Unfit, plain(&message))
+        };
+        Self { fault: Fault { pointer, detail }, path, kind }
+    }
+
+    /// Whether this is only what [`mend`](Self::mend) made of a fault that is known already.
+    fn follows_from(&self, known: &Fault) -> bool {
+        let is_within = |inner: &str, outer: &str| {
+            inner.strip_prefix(outer).is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
+        };
+        let (here, there) = (self.fault.pointer.as_str(), known.pointer.as_str());
+        self.kind != Kind::Missing && (is_within(here, there) || is_within(there, here))
+    }
+
+    /// Lets the next reading pass this member: an unknown one is removed, and another one is null,
+    /// which is as good as absent. Says whether that was possible.
+    fn mend(&self, value: &mut Value) -> bool {
+        let (Some((last, above)), true) = (self.path.split_last(), self.kind != Kind::Missing) else {
+            return false;
+        };
+        let holder = above.iter().try_fold(value, |value, place| match place {
+            Place::Member(name) => value.get_mut(name),
+            Place::Item(index) => value.get_mut(index),
+        });
+        match (holder, last) {
+            (Some(Value::Object(members)), Place::Member(name)) if self.kind == Kind::Unknown => {
+                members.remove(name).is_some()
+            }
+            (Some(holder), Place::Member(name)) => holder.get_mut(name).map(Value::take).is_some(),
+            (Some(holder), Place::Item(index)) => holder.get_mut(index).map(Value::take).is_some(),
+            (None, _) => false,
+        }
+    }
+}
+
+/// What an object says of a member that it does not have: the name that was probably meant, or all
+/// names.
+fn unknown(name: &str, message: &str) -> String {
+    let listed = message.rsplit_once(", expected ").map_or("", |(_, listed)| listed);
+    let known: Vec<&str> = listed.split('`').skip(1).step_by(2).collect();
+    match nearest(name, known.iter().copied()) {
+        Some(meant) => format!("is not a member of this object; did you mean `{meant}`?"),
+        None if known.is_empty() => "is not a member of this object".to_owned(),
+        None => format!("is not a member of this object, which takes {}", known.join(", ")),
+    }
 }
 
 /// Says in a caller's words what serde found, and repeats nothing of the body.
 fn plain(message: &str) -> String {
-    if message.starts_with("unknown field") {
-        return "is not a member of this object".to_owned();
-    }
     if let Some(field) = message.strip_prefix("missing field `").and_then(|field| field.strip_suffix('`')) {
         return format!("the member `{field}` is required");
     }
@@ -34,13 +144,29 @@ fn plain(message: &str) -> String {
         let expected = message.rsplit_once("expected ").map_or("", |(_, expected)| expected);
         return format!("must be {}", expected.replace('`', "\""));
     }
-    let mismatch = message.starts_with("invalid type")
-        || message.starts_with("invalid value")
-        || message.starts_with("invalid length");
-    match message.rsplit_once(", expected ") {
-        Some((_, expected)) if mismatch => format!("must be {}", json_type(expected)),
+    let mismatch = ["invalid type: ", "invalid value: ", "invalid length: "];
+    let mismatch = mismatch.iter().find_map(|prefix| message.strip_prefix(prefix));
+    match (mismatch, message.rsplit_once(", expected ")) {
+        (Some(found), Some((_, expected))) => match found_type(found) {
+            Some(found) => format!("must be {}, not {found}", json_type(expected)),
+            None => format!("must be {}", json_type(expected)),
+        },
         _ => message.to_owned(),
     }
+}
+
+/// The type of what serde found instead, without its value.
+fn found_type(found: &str) -> Option<&'static str> {
+    let types = [
+        ("string", "a string"),
+        ("integer", "an integer"),
+        ("floating point", "a number with a fraction"),
+        ("boolean", "true or false"),
+        ("null", "null"),
+        ("map", "an object"),
+        ("sequence", "an array"),
+    ];
+    types.into_iter().find(|(name, _)| found.starts_with(name)).map(|(_, shown)| shown)
 }
 
 fn json_type(expected: &str) -> &str {
@@ -81,17 +207,53 @@ mod tests {
             (
                 json!({"items": [{"size": 1, "colour": "red"}]}),
                 "/items/0/colour",
-                "is not a member of this object",
+                "is not a member of this object, which takes size",
             ),
-            (json!({"items": [{"size": "top secret"}]}), "/items/0/size", "must be an integer"),
+            (
+                json!({"items": [{"size": 1, "siez": "red"}]}),
+                "/items/0/siez",
+                "is not a member of this object; did you mean `size`?",
+            ),
+            (json!({"items": [{"size": "top secret"}]}), "/items/0/size", "must be an integer, not a string"),
+            (
+                json!({"items": [{"size": 1.5}]}),
+                "/items/0/size",
+                "must be an integer, not a number with a fraction",
+            ),
             (json!({"items": [{}]}), "/items/0", "the member `size` is required"),
-            (json!({"items": {}}), "/items", "must be an array"),
-            (json!([]), "", "must be an object"),
+            (json!({"items": {}}), "/items", "must be an array, not an object"),
+            (json!([]), "", "must be an object, not an array"),
         ] {
             let problem = read::<Form>(value).unwrap_err();
-            let [fault] = problem.faults.as_slice() else { panic!("one fault") };
+            let [fault] = problem.faults.as_slice() else { panic!("one fault: {problem}") };
             assert_eq!((fault.pointer.as_str(), fault.detail.as_str()), (pointer, detail));
             assert!(!problem.detail.contains("top secret"));
         }
+    }
+
+    fn pointers(value: Value) -> Vec<String> {
+        read::<Form>(value).unwrap_err().faults.into_iter().map(|fault| fault.pointer).collect()
+    }
+
+    #[test]
+    fn all_faults_are_named_at_once_and_none_that_follows_from_another() {
+        let value = json!({"itmes": [], "items": [{"size": 1, "a": 1}, {"b": 1}], "more": true});
+        assert_eq!(pointers(value), ["/items/0/a", "/items/1/b", "/items/1"]);
+        let value = json!({"itmes": [], "items": [{"size": 1, "a": 1}], "more": true});
+        assert_eq!(pointers(value), ["/items/0/a", "/itmes", "/more"]);
+        // A required member that has another type is no missing one.
+        let value = json!({"items": [{"size": "a", "b": 1}]});
+        assert_eq!(pointers(value), ["/items/0/b", "/items/0/size"]);
+        // Null is no array either, so nothing behind it can be read.
+        assert_eq!(pointers(json!({"items": 1, "more": true})), ["/items"]);
+        let problem = read::<Form>(json!({"items": [], "a": 1, "b": 2})).unwrap_err();
+        let first = "/a: is not a member of this object, which takes items";
+        assert_eq!(problem.detail, format!("{first} (one of 2 faults, which `errors` lists)"));
+    }
+
+    #[test]
+    fn the_search_for_faults_ends() {
+        let items: Vec<Value> = (0..100_000).map(|_| json!({"size": 1, "a": 1})).collect();
+        assert_eq!(pointers(json!({"items": items})).len(), MAX_FAULTS);
     }
 }

@@ -5,7 +5,7 @@ use super::BatchStatus;
 /// What happened to the products that a full load did not contain.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "state", rename_all = "snake_case")]
-#[expect(missing_docs, reason = "`deactivation` of `Batch` in openapi.yaml describes the states")]
+#[expect(missing_docs, reason = "`deactivation` of `ProductBatch` in openapi.yaml describes the states")]
 pub enum Deactivation {
     /// A delta says nothing about what is not in it.
     NotApplicable,
@@ -51,7 +51,7 @@ pub enum SkipReason {
 
 /// A deactivation as the API shows it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
-#[expect(missing_docs, reason = "`deactivation` of `Batch` in openapi.yaml describes each member")]
+#[expect(missing_docs, reason = "`deactivation` of `ProductBatch` in openapi.yaml describes each member")]
 pub struct DeactivationReport {
     pub state: &'static str,
     pub would_deactivate: u64,

@@ -54,7 +54,7 @@ pub struct ReplayedBatch {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[expect(missing_docs, reason = "each variant's message says what went wrong")]
 pub enum NotReplayable {
-    #[error("the batch is still under way: it is {0}")]
+    #[error("the batch is still under way: it is {0}; wait until its status is final")]
     UnderWay(BatchStatus),
     #[error("nothing was uploaded yet")]
     NotUploaded,

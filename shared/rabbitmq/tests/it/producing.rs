@@ -167,7 +167,7 @@ async fn what_amqp_cannot_do_is_refused_before_anything_is_sent() {
         .await
         .unwrap_err();
     assert!(
-        matches!(&failure.error, BrokerError::Unsupported { pointer: Some(pointer), .. } if pointer == "/transaction/atomic"),
+        matches!(&failure.error, BrokerError::Unsupported { pointer: Some(pointer), .. } if pointer == "/batch/transaction/atomic"),
         "{failure:?}"
     );
     assert_eq!(bench.ready(0).await, 0);

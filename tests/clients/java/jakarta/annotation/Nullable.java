@@ -1,0 +1,4 @@
+package jakarta.annotation;
+
+/** Stands for the annotation of that name, which the generated client uses. */
+public @interface Nullable {}

@@ -1,0 +1,194 @@
+//! What generators of clients need of the contract. `scripts/clients.sh` runs generators; these
+//! tests say at once which rule a change breaks.
+
+use std::collections::BTreeSet;
+use std::sync::LazyLock;
+
+use serde_json::Value;
+
+static CONTRACT: LazyLock<Value> =
+    LazyLock::new(|| serde_norway::from_str(include_str!("../openapi.yaml")).unwrap());
+
+/// Calls `visit` with each schema below `value`, and with where it is.
+fn each_schema(at: &str, value: &'static Value, visit: &mut impl FnMut(&str, &'static Value)) {
+    match value {
+        Value::Object(members) => {
+            visit(at, value);
+            for (name, member) in members {
+                // What an example has is no schema.
+                if !["example", "examples"].contains(&name.as_str()) {
+                    each_schema(&format!("{at}/{name}"), member, visit);
+                }
+            }
+        }
+        Value::Array(items) => {
+            for (index, item) in items.iter().enumerate() {
+                each_schema(&format!("{at}/{index}"), item, visit);
+            }
+        }
+        _ => {}
+    }
+}
+
+/// Whether a schema takes values of a type.
+fn takes(schema: &Value, name: &str) -> bool {
+    match schema.get("type") {
+        Some(Value::String(only)) => only == name,
+        Some(Value::Array(several)) => several.iter().any(|one| one == name),
+        _ => false,
+    }
+}
+
+/// Where a rule is broken.
+fn broken(rule: impl Fn(&'static Value) -> bool) -> Vec<String> {
+    let mut found = Vec::new();
+    each_schema("", &CONTRACT, &mut |at, schema| {
+        if !rule(schema) {
+            found.push(at.to_owned());
+        }
+    });
+    found
+}
+
+#[test]
+fn an_integer_that_may_not_fit_into_32_bits_says_so() {
+    let fits = |schema: &Value| {
+        let largest = schema.get("maximum").and_then(Value::as_i64);
+        largest.is_some_and(|largest| largest <= i64::from(i32::MAX))
+    };
+    let found = broken(|schema| {
+        !takes(schema, "integer")
+            || fits(schema)
+            || schema.get("format").is_some_and(|format| format == "int64")
+    });
+    assert_eq!(found, [""; 0], "clients of Java and C# would overflow");
+}
+
+#[test]
+fn headers_of_a_message_have_values_without_a_type() {
+    let headers = &CONTRACT["components"]["schemas"]["MessageHeaders"]["additionalProperties"];
+    let received = &CONTRACT["components"]["schemas"]["ReceivedMessage"]["properties"]["headers"];
+    // Of alternatives without a discriminator a client takes the first: `13` became `true`.
+    assert_eq!((headers, &received["additionalProperties"]), (&Value::Bool(true), &Value::Bool(true)));
+}
+
+#[test]
+fn no_schema_is_made_of_what_generators_leave_out_or_cannot_build() {
+    // An `anyOf` of `required` beside `properties` makes a type `unknown`, as `not` and `if` do.
+    let found = broken(|schema| {
+        let is_schema =
+            ["type", "properties", "anyOf", "oneOf", "allOf"].iter().any(|name| schema.get(name).is_some());
+        let conditions = ["not", "if", "then", "else"].iter().any(|name| schema.get(name).is_some());
+        let parts = ["anyOf", "oneOf", "allOf"].iter().filter_map(|name| schema.get(name)?.as_array());
+        let is_bare =
+            |part: &Value| ["type", "$ref", "anyOf", "allOf"].iter().all(|name| part.get(name).is_none());
+        !is_schema || !(conditions || parts.flatten().any(is_bare))
+    });
+    assert_eq!(found, [""; 0]);
+    // A member that is `null` alone has no type in most languages. Beside another schema in an
+    // `anyOf` it says that the other one may be absent.
+    let found = broken(|schema| {
+        let properties = schema.get("properties").and_then(Value::as_object);
+        !properties
+            .into_iter()
+            .flatten()
+            .any(|(_, member)| member.get("type").is_some_and(|one| one == "null"))
+    });
+    assert_eq!(found, [""; 0]);
+    let found = broken(|schema| !takes(schema, "array") || schema.get("items").is_some());
+    assert_eq!(found, [""; 0]);
+    // A class that stands for alternatives does not become null by an alternative beside it: null
+    // has to be one of its own.
+    let is_of_alternatives = |part: &Value| {
+        let reference = part.get("$ref").and_then(Value::as_str);
+        let schema = reference.and_then(|reference| CONTRACT.pointer(&reference[1..]));
+        schema.is_some_and(|schema| schema.get("anyOf").is_some())
+    };
+    let mut found = broken(|schema| {
+        let any = schema.get("anyOf").and_then(Value::as_array);
+        let is_null = |part: &Value| part.get("type").is_some_and(|one| one == "null");
+        any.is_none_or(|any| !(any.iter().any(is_null) && any.iter().any(is_of_alternatives)))
+    });
+    // A product is only sent, and null is written without its class.
+    found.retain(|at| !at.starts_with("/components/schemas/Product/"));
+    assert_eq!(found, [""; 0]);
+    // A schema that admits null cannot be part of another one, and is a class of its own.
+    let found = broken(|schema| !(takes(schema, "object") && takes(schema, "null")));
+    assert_eq!(found, [""; 0]);
+    let found = broken(|schema| {
+        let listed = schema.get("enum").and_then(Value::as_array);
+        listed.is_none_or(|listed| !listed.contains(&Value::Null))
+    });
+    assert_eq!(found, [""; 0]);
+}
+
+#[test]
+fn schemas_have_the_names_of_the_gateway_s_document_and_none_of_a_client_s_own_types() {
+    let names: BTreeSet<&str> =
+        CONTRACT["components"]["schemas"].as_object().unwrap().keys().map(String::as_str).collect();
+    for name in ["TargetFull", "TargetOnly", "ProduceReq", "ConsumeReq"] {
+        assert!(names.contains(name), "{name}");
+    }
+    // `Headers` hides the browser's, and the others become `Batch1` beside a member of their name.
+    for name in ["Headers", "Request", "Response", "Batch", "Status", "Upload", "Error", "Object"] {
+        assert!(!names.contains(name), "{name}");
+    }
+}
+
+/// The schemas that `schema` leads to.
+fn reached(schema: &'static Value, found: &mut BTreeSet<&'static str>) {
+    each_schema("", schema, &mut |_, part| {
+        let Some(reference) = part.get("$ref").and_then(Value::as_str) else { return };
+        let Some(name) = reference.strip_prefix("#/components/schemas/") else {
+            return reached(CONTRACT.pointer(&reference[1..]).unwrap(), found);
+        };
+        if found.insert(name) {
+            reached(&CONTRACT["components"]["schemas"][name], found);
+        }
+    });
+}
+
+#[test]
+fn objects_and_lists_of_words_of_responses_may_grow() {
+    let mut of_responses = BTreeSet::new();
+    for operations in CONTRACT["paths"].as_object().unwrap().values() {
+        for operation in operations.as_object().unwrap().values() {
+            reached(&operation["responses"], &mut of_responses);
+        }
+    }
+    assert!(of_responses.len() > 30, "{of_responses:?}");
+    // What is an echo of the request, or what a broker defines.
+    let fixed = ["BatchStatus", "LoadType", "MessageType"];
+    for name in of_responses {
+        let mut closed = Vec::new();
+        each_schema(name, &CONTRACT["components"]["schemas"][name], &mut |at, schema| {
+            if schema.get("additionalProperties") == Some(&Value::Bool(false)) {
+                closed.push(at.to_owned());
+            }
+        });
+        assert_eq!(closed, [""; 0], "a client would refuse a member that is added there");
+        let schema = &CONTRACT["components"]["schemas"][name];
+        assert!(schema.get("enum").is_none() || fixed.contains(&name), "{name} takes no further word");
+    }
+}
+
+#[test]
+fn the_responses_of_the_front_are_described_beside_each_operation_s_own() {
+    for (path, operations) in CONTRACT["paths"].as_object().unwrap() {
+        for (method, operation) in operations.as_object().unwrap() {
+            for status in ["413", "429", "500", "503"] {
+                let Some(response) = operation["responses"].get(status) else {
+                    // Only what has a body can be too large.
+                    assert!(
+                        status == "413" && operation.get("requestBody").is_none(),
+                        "{method} {path} {status}"
+                    );
+                    continue;
+                };
+                let mut reached = BTreeSet::new();
+                self::reached(response, &mut reached);
+                assert!(reached.contains("FrontMessage"), "{method} {path} {status}");
+            }
+        }
+    }
+}
