@@ -204,6 +204,7 @@ async fn values_that_are_wrong_are_named() {
         (format!("{BATCHES}?cursor=abc"), "cursor"),
         (format!("{BATCHES}/17"), "batch_id"),
         (format!("{BATCHES}/17/errors"), "batch_id"),
+        (format!("{BATCHES}/17/errors.ndjson"), "batch_id"),
         (format!("{BATCHES}/{id}/errors?limit=10001"), "limit"),
         (format!("{BATCHES}/{id}/errors?cursor=abc"), "cursor"),
     ] {
@@ -282,7 +283,7 @@ async fn all_items_in_error_can_be_downloaded_with_their_text() {
     let load = Load::new(Uuid::new_v4()).body(format!("[{wrong}, {right}, 17]"));
     let id = batch_id(&load.send().await.expect(202));
     let batch = finished(&id).await;
-    conforms("Batch", &batch);
+    conforms("ProductBatch", &batch);
     let path = batch["errors_url"].as_str().unwrap();
     assert_eq!(path, format!("{BATCHES}/{id}/errors.ndjson"));
     let redirect = Gateway::new().with_key(READONLY_KEY).get(path).await.expect(303);

@@ -271,7 +271,7 @@ async fn the_mistakes_of_an_item_name_the_member_and_the_form_that_it_takes() {
         (item(1, "CNPJ", json!("11222333000182")), "CNPJ_INVALID", "CNPJ", "check digits"),
         (item(2, "PRICE", json!("12,90")), "FIELD_INVALID", "PRICE", "write 6.50 for 6,50"),
         (item(3, "PRICE", json!(true)), "FIELD_INVALID", "PRICE", "must be a number"),
-        (item(4, "SHOPID", json!("a")), "FIELD_INVALID", "SHOPID", "an integer of 32 bits"),
+        (item(4, "SHOPID", json!("a")), "FIELD_INVALID", "SHOPID", "not a number"),
         (
             item(5, "DATAATUALIZACAOPRODUTO", json!("2026-13-21")),
             "FIELD_INVALID",

@@ -6,7 +6,7 @@ use std::os::unix::fs::symlink;
 use std::path::Path;
 use std::process::{Command, Stdio};
 
-use end_to_end::variable;
+use end_to_end::{Broker, Queue, variable};
 
 /// A page, and the headings under which its commands are for the local stack.
 struct Page {
@@ -147,32 +147,41 @@ fn parts_of_what_is_shown_follow_each_other() {
     assert_eq!(missing("b a", "a…b"), Some("b"));
 }
 
-#[test]
-fn the_commands_of_start_work_as_printed() {
-    START.run();
+/// Runs a page's commands on a stack whose queues are empty, as a reader's is.
+async fn run(page: &Page) {
+    let broker = Broker::connect().await;
+    for name in ["DEV.QUEUE.1", "DEV.QUEUE.2", "DEV.QUEUE.3"] {
+        broker.drain(&Queue { name: name.to_owned() }).await;
+    }
+    page.run();
 }
 
-#[test]
-fn the_commands_of_ingest_work_as_printed() {
-    INGEST.run();
+#[tokio::test]
+async fn the_commands_of_start_work_as_printed() {
+    run(&START).await;
 }
 
-#[test]
-fn the_commands_of_messages_work_as_printed() {
-    MESSAGES.run();
+#[tokio::test]
+async fn the_commands_of_ingest_work_as_printed() {
+    run(&INGEST).await;
 }
 
-#[test]
-fn the_commands_of_ibm_mq_work_as_printed() {
-    IBM_MQ.run();
+#[tokio::test]
+async fn the_commands_of_messages_work_as_printed() {
+    run(&MESSAGES).await;
 }
 
-#[test]
-fn the_commands_of_files_work_as_printed() {
-    FILES.run();
+#[tokio::test]
+async fn the_commands_of_ibm_mq_work_as_printed() {
+    run(&IBM_MQ).await;
 }
 
-#[test]
-fn a_stored_response_can_be_read_as_printed() {
-    IDEMPOTENCY.run();
+#[tokio::test]
+async fn the_commands_of_files_work_as_printed() {
+    run(&FILES).await;
+}
+
+#[tokio::test]
+async fn a_stored_response_can_be_read_as_printed() {
+    run(&IDEMPOTENCY).await;
 }

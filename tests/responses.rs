@@ -165,7 +165,7 @@ fn the_contract_has_every_reason_why_a_message_stays() {
 }
 
 /// What no test causes, with why, or where it is tested instead.
-const NOT_SEEN: [(&str, &str); 24] = [
+const NOT_SEEN: [(&str, &str); 25] = [
     (r#"ErrorReason: "BROKER_REJECTED""#, "refusals of a broker: `shared/rabbitmq/tests/faults`"),
     (r#"ErrorReason: "EXCEEDS_TIME_BUDGET""#, "`functions/produce/src/request.rs`"),
     (r#"ErrorReason: "POOL_TIMEOUT""#, "an environment serves one request: `shared/rabbitmq/tests/it`"),
@@ -189,6 +189,7 @@ const NOT_SEEN: [(&str, &str); 24] = [
     ("POST /v1/inovafarma/products/uploads 429 application/problem+json", ONCE),
     ("POST /v1/inovafarma/batches/{batch_id}/replay 429 application/problem+json", ONCE),
     ("POST /v1/inovafarma/products/uploads 503 application/problem+json", "as for `…/products`"),
+    ("GET /v1/inovafarma/batches/{batch_id}/errors.ndjson 503 application/problem+json", "as for `…/errors`"),
     (r#"UploadStatus: "EXPIRED""#, "30 days after the request"),
 ];
 const STATUS: &str = "a store of the whole stack would be away: `functions/status/src/tests.rs`";

@@ -69,7 +69,7 @@ impl Chunker {
         }
         let batch_id = batch.metadata.batch_id;
         for prefix in [chunk_prefix(batch_id), errors_prefix(batch_id)] {
-            if let Err(error) = self.give_up_others(&prefix, generation).await {
+            if let Err(error) = self.give_up_before(&prefix, generation).await {
                 let error: &dyn std::error::Error = &error;
                 tracing::warn!(
                     event_type = "batch.not_tagged",
@@ -80,13 +80,16 @@ impl Chunker {
         }
     }
 
-    async fn give_up_others(&self, prefix: &str, generation: Generation) -> Result<(), ObjectError> {
-        let own = format!("{prefix}{}/", generation.number());
+    async fn give_up_before(&self, prefix: &str, generation: Generation) -> Result<(), ObjectError> {
+        let is_before = |key: &str| {
+            let number = key.strip_prefix(prefix).and_then(|rest| rest.split('/').next()?.parse().ok());
+            number.is_some_and(|number: u32| number < generation.number())
+        };
         let mut from = None;
         loop {
             let page = self.objects.list(prefix, from).await?;
-            let others = page.objects.iter().filter(|object| !object.key.starts_with(&own));
-            self.objects.tag_final(others.map(|object| self.objects.uri(&object.key)).collect()).await?;
+            let before = page.objects.iter().filter(|object| is_before(&object.key));
+            self.objects.tag_final(before.map(|object| self.objects.uri(&object.key)).collect()).await?;
             from = page.next;
             if from.is_none() {
                 return Ok(());

@@ -134,9 +134,12 @@ pub(crate) async fn store(
     }
     let gzip = compress(response.body.as_bytes()).map_err(StoreError::unavailable)?;
     match bucket {
-        Some(bucket) if gzip.len() > IN_RECORD => {
-            bucket.put(execution, gzip).await.map(|key| stored(Body::Object(key)))
-        }
+        Some(bucket) if gzip.len() > IN_RECORD => match bucket.put(execution, gzip.clone()).await {
+            Ok(key) => Ok(stored(Body::Object(key))),
+            // Dearer, and better than an effect without a response.
+            Err(_) if gzip.len() <= IN_ITEM => Ok(stored(Body::Gzip(gzip))),
+            Err(error) => Err(error),
+        },
         None if gzip.len() > IN_ITEM => Err(StoreError::TooLarge { bytes: response.body.len() }),
         _ => Ok(stored(Body::Gzip(gzip))),
     }

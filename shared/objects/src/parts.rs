@@ -1,7 +1,7 @@
 //! Objects that are written part by part.
 
 use aws_sdk_s3::primitives::ByteStream;
-use aws_sdk_s3::types::{CompletedMultipartUpload, CompletedPart};
+use aws_sdk_s3::types::{ChecksumAlgorithm, CompletedMultipartUpload, CompletedPart};
 
 use crate::{ObjectError, Objects};
 
@@ -99,6 +99,8 @@ impl ObjectInParts {
     async fn begin(&self) -> Result<Upload, ObjectError> {
         let Objects { client, bucket } = &self.objects;
         let request = client.create_multipart_upload().bucket(bucket).key(&self.key);
+        // The SDK sends it with each part, and S3 refuses it there unless the upload names it.
+        let request = request.checksum_algorithm(ChecksumAlgorithm::Crc32);
         let request = request.content_type(self.content_type);
         let request = request.set_content_encoding(self.content_encoding.map(str::to_owned));
         let begun = request.send().await.map_err(|error| ObjectError::of(&self.key, error))?;

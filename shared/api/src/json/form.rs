@@ -144,8 +144,10 @@ fn plain(message: &str) -> String {
         let expected = message.rsplit_once("expected ").map_or("", |(_, expected)| expected);
         return format!("must be {}", expected.replace('`', "\""));
     }
-    let mismatch = ["invalid type: ", "invalid value: ", "invalid length: "];
+    let mismatch = ["invalid type: ", "invalid value: "];
     let mismatch = mismatch.iter().find_map(|prefix| message.strip_prefix(prefix));
+    // An array where a struct could be read from one.
+    let mismatch = mismatch.or_else(|| message.starts_with("invalid length ").then_some("sequence"));
     match (mismatch, message.rsplit_once(", expected ")) {
         (Some(found), Some((_, expected))) => match found_type(found) {
             Some(found) => format!("must be {}, not {found}", json_type(expected)),

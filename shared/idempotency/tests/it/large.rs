@@ -32,7 +32,7 @@ async fn every_size_is_replayed_byte_for_byte() {
     let place = Place::make().await;
     for (bytes, attribute) in [
         (0, "responsePayload"),
-        (10_000, "responsePayload"),
+        (6_000, "responsePayload"),
         (100_000, "responseLocation"),
         (5_900_000, "responseLocation"),
     ] {
