@@ -20,7 +20,7 @@ public class Calls {
     private static final ProductsApi PRODUCTS;
 
     static {
-        CLIENT.updateBaseUri(System.getenv("BASE_URL"));
+        CLIENT.updateBaseUri(System.getenv("API"));
         CLIENT.setRequestInterceptor(request -> request.header("X-Api-Key", "local-dev-key-a"));
         MESSAGES = new MessagesApi(CLIENT);
         QUEUES = new QueuesAndConnectionsApi(CLIENT);

@@ -33,7 +33,7 @@ from integrahub.models import (
     TargetOnly,
 )
 
-BASE_URL = os.environ["BASE_URL"]
+BASE_URL = os.environ["API"]
 QUEUE = "DEV.QUEUE.1"
 FINAL = ("COMPLETED", "PARTIAL_FAIL", "FAILED", "EXPIRED")
 api = AuthenticatedClient(base_url=BASE_URL, token="local-dev-key-a", prefix="", auth_header_name="X-Api-Key")

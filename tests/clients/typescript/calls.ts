@@ -7,7 +7,7 @@ import type { components, paths } from "./schema.js";
 
 const final = ["COMPLETED", "PARTIAL_FAIL", "FAILED", "EXPIRED"];
 const named = { targetRef: "local-rabbit", target: { queue: "DEV.QUEUE.2" } };
-const baseUrl = process.env["BASE_URL"] ?? "";
+const baseUrl = process.env["API"] ?? "";
 const api = createClient<paths>({ baseUrl, headers: { "X-Api-Key": "local-dev-key-a" } });
 
 const fresh = () => ({ header: { "Idempotency-Key": randomUUID() } });
