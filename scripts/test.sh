@@ -20,8 +20,8 @@ slowest() {
     sort -rn | head -n 10 | awk '{ printf "  %8.1f  %s  %s\n", $1, $2, $3 }'
 }
 
-# The tests trust authorities of their own alone, and a process of the development profile reads those
-# of the system for 40 ms.
+# The tests trust authorities of their own alone, and a process of the development profile reads
+# those of the system for 40 ms.
 authority=/etc/ssl/certs/ISRG_Root_X1.pem
 trusting=()
 if [[ -e $authority ]]; then trusting=(env --unset=SSL_CERT_DIR SSL_CERT_FILE="$authority"); fi

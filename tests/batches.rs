@@ -325,7 +325,5 @@ async fn all_items_in_error_can_be_downloaded_with_their_text() {
 }
 
 fn unpacked(bytes: &[u8]) -> String {
-    let mut text = String::new();
-    GzDecoder::new(bytes).take(1_000_000).read_to_string(&mut text).unwrap();
-    text
+    std::io::read_to_string(GzDecoder::new(bytes).take(1_000_000)).unwrap()
 }

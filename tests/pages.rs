@@ -92,7 +92,7 @@ impl Page {
         symlink(state, directory.path().join(".local")).unwrap();
         let mut script = "set -euo pipefail\n".to_owned();
         for (number, block) in blocks.iter().enumerate() {
-            write!(script, "{}printf '\\n{}%s\\n' {number}\n", block.commands, END).unwrap();
+            writeln!(script, "{}printf '\\n{}%s\\n' {number}", block.commands, END).unwrap();
         }
         let shell = Command::new("bash")
             .args(["--noprofile", "--norc", "-c", &script])

@@ -37,7 +37,7 @@ async fn shown(gateway: &Gateway) -> Value {
         .stdin(Stdio::piped())
         .stdout(Stdio::piped())
         .spawn()
-        .expect("Node.js 20 or later");
+        .unwrap_or_else(|error| panic!("Node.js 20 or later is needed: {error}"));
     node.stdin.take().unwrap().write_all(&contract.bytes).unwrap();
     let output = node.wait_with_output().unwrap();
     assert!(output.status.success());

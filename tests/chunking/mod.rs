@@ -115,8 +115,7 @@ async fn a_payload_of_nothing_but_errors_is_complete_and_reports_each_once() {
         (Some("application/x-ndjson"), Some("gzip"))
     );
     let bytes = object.body.collect().await.unwrap().to_vec();
-    let mut text = String::new();
-    GzDecoder::new(bytes.as_slice()).take(100_000_000).read_to_string(&mut text).unwrap();
+    let text = std::io::read_to_string(GzDecoder::new(bytes.as_slice()).take(100_000_000)).unwrap();
     assert_eq!(text.lines().count(), 100_001);
     for (index, line) in text.lines().enumerate().step_by(1000) {
         let line: Value = serde_json::from_str(line).unwrap();
@@ -140,8 +139,7 @@ async fn a_report_of_many_megabytes_is_one_file() {
     let object = functions.s3.get_object().bucket(&functions.bucket).key(&key).send().await.unwrap();
     let bytes = object.body.collect().await.unwrap().to_vec();
     assert!(bytes.len() > 2 * objects::PART, "{} bytes", bytes.len());
-    let mut text = String::new();
-    GzDecoder::new(bytes.as_slice()).take(100_000_000).read_to_string(&mut text).unwrap();
+    let text = std::io::read_to_string(GzDecoder::new(bytes.as_slice()).take(100_000_000)).unwrap();
     let found: Vec<Value> = text.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
     assert!(found.iter().map(|line| line["item"].as_str().unwrap()).eq(lines.iter().map(String::as_str)));
 }

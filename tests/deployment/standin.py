@@ -59,7 +59,7 @@ class StandIn:
         }
         self.log = (directory / "log").open("w")
         self.process = subprocess.Popen([PYTHON, "-m", "ministack"], cwd=directory, env=environment, stdout=self.log, stderr=subprocess.STDOUT)
-        end = time.monotonic() + 60
+        end = time.monotonic() + 600
         while True:
             try:
                 urllib.request.urlopen(f"{self.endpoint}/_ministack/health", timeout=1).read()
@@ -112,7 +112,7 @@ class Project:
                 program.chmod(0o755)
         (built / "template.yaml").write_text(json.dumps(template))
 
-    def sam(self, *arguments, answers="", timeout=300):
+    def sam(self, *arguments, answers="", timeout=1200):
         """What SAM CLI prints. Every answer is a line; where they end, the question aborts."""
         environment = {
             **CREDENTIALS,

@@ -67,7 +67,7 @@ def test_cargo_lambda_builds_for_the_function_s_architecture(tmp_path, host, arc
     }
     # As cargo would: its subcommand is a program of its own.
     arguments = command(architecture, "mq-access")[1:]
-    run = subprocess.run([str(Path(sys.executable).parent / "cargo-lambda"), *arguments], cwd=ROOT, env=environment, capture_output=True, text=True, timeout=60)
+    run = subprocess.run([str(Path(sys.executable).parent / "cargo-lambda"), *arguments], cwd=ROOT, env=environment, capture_output=True, text=True, timeout=1200)
     assert log.exists(), run.stderr
     assert f"--target {target} " in log.read_text() and "--bin mq-access" in log.read_text()
 

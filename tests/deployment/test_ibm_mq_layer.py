@@ -38,7 +38,7 @@ def digest(path):
 def run(*arguments, **variables):
     """build.py, with these variables and no other."""
     return subprocess.run(
-        [sys.executable, "-B", LAYER / "build.py", *arguments], env={"PATH": os.environ["PATH"], **variables}, capture_output=True, text=True, timeout=60
+        [sys.executable, "-B", LAYER / "build.py", *arguments], env={"PATH": os.environ["PATH"], **variables}, capture_output=True, text=True, timeout=1200
     )
 
 
@@ -270,7 +270,7 @@ def sam(folder, *arguments, **variables):
         "PYTHONWARNINGS": "ignore",
         **variables,
     }
-    return subprocess.run([SAM, *arguments], cwd=folder, env=environment, input="", capture_output=True, text=True, timeout=120)
+    return subprocess.run([SAM, *arguments], cwd=folder, env=environment, input="", capture_output=True, text=True, timeout=1200)
 
 
 def test_sam_builds_and_deploys_the_layer_and_each_build_is_a_version_of_it(tmp_path, standin):

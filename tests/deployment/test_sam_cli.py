@@ -60,7 +60,7 @@ def status(standin, stack=STACK):
 def delete(standin, stack):
     cloudformation = standin.client("cloudformation")
     cloudformation.delete_stack(StackName=stack)
-    cloudformation.get_waiter("stack_delete_complete").wait(StackName=stack, WaiterConfig={"Delay": 1})
+    cloudformation.get_waiter("stack_delete_complete").wait(StackName=stack, WaiterConfig={"Delay": 1, "MaxAttempts": 1200})
 
 
 def put_data(standin, resources):
@@ -214,7 +214,7 @@ def test_the_local_stack_deploys_the_template_too_and_two_of_them_side_by_side(t
             env={**CREDENTIALS, "PATH": "/usr/bin:/bin", "HOME": str(tmp_path)},
             capture_output=True,
             text=True,
-            timeout=180,
+            timeout=1200,
         )
         assert run.returncode == 0, run.stdout + run.stderr
         deployed.append(json.loads(output.read_text()))

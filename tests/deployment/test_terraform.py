@@ -46,7 +46,7 @@ def test_an_upgrade_adds_then_updates_then_removes(tmp_path):
     (tmp_path / "main.tf").write_text(MODEL.format(release=lifecycle("aws_s3_object")))
 
     def terraform(*arguments):
-        done = subprocess.run(["terraform", f"-chdir={tmp_path}", *arguments, "-no-color"], capture_output=True, text=True, timeout=120)
+        done = subprocess.run(["terraform", f"-chdir={tmp_path}", *arguments, "-no-color"], capture_output=True, text=True, timeout=1200)
         assert done.returncode == 0, done.stdout + done.stderr
         return done.stdout
 

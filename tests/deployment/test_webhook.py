@@ -62,7 +62,7 @@ class Posted:
         return self.certificate
 
     def post(self, body):
-        connection = http.client.HTTPConnection("127.0.0.1", self.server.server_address[1], timeout=10)
+        connection = http.client.HTTPConnection("127.0.0.1", self.server.server_address[1], timeout=120)
         connection.request("POST", "/", body if isinstance(body, bytes) else json.dumps(body).encode())
         status = connection.getresponse().status
         connection.close()
@@ -167,7 +167,7 @@ def test_a_certificate_has_to_be_one_that_is_valid(posted, certificate, status):
 
 
 def test_a_body_has_a_bound(posted):
-    connection = http.client.HTTPConnection("127.0.0.1", posted.server.server_address[1], timeout=10)
+    connection = http.client.HTTPConnection("127.0.0.1", posted.server.server_address[1], timeout=120)
     connection.putrequest("POST", "/")
     connection.putheader("Content-Length", str(sns_receiver.LONGEST_BODY + 1))
     connection.endheaders()

@@ -1,5 +1,6 @@
 //! `GET /v1/inovafarma/batches`, `…/{batch_id}`, `…/{batch_id}/errors` and
-//! `…/{batch_id}/errors.ndjson`: what became of what was loaded; `POST …/{batch_id}/replay`: do it again.
+//! `…/{batch_id}/errors.ndjson`: what became of what was loaded; `POST …/{batch_id}/replay`: do it
+//! again.
 //!
 //! PostgreSQL is asked first. What it does not know yet is known by the batch's item, which is
 //! shown in the same form as soon as the payload is stored or waited for: from before the answer
