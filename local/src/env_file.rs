@@ -1,4 +1,4 @@
-//! What a tool needs to use the API and to look behind it, as a file that a shell can source.
+//! Addresses and keys of the API and of the stores behind it, as a file that a shell can source.
 
 use std::io::Write as _;
 use std::path::{Path, PathBuf};

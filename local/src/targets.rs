@@ -21,8 +21,8 @@ pub(crate) struct Given {
     /// IBM MQ's client library, in place of the stand-in's.
     pub(crate) ibm_mq_library: Option<PathBuf>,
     pub(crate) targets: Targets,
-    /// What the API keys end with beside their names, which are in the repository: whoever knows
-    /// one reaches these targets.
+    /// A secret ending of the API keys. Their names are in the repository, and a key reaches these
+    /// targets.
     key_ending: Option<String>,
 }
 

@@ -15,7 +15,7 @@ pub(crate) enum Format {
 const LINES: &str = "application/x-ndjson";
 
 impl Format {
-    /// What the client asks for by `Accept`: lines only if it prefers them to JSON. Generated
+    /// The format that `Accept` asks for: lines only if the client prefers them to JSON. Generated
     /// clients name every media type of a response and read JSON alone, so a tie means JSON. A
     /// range covers JSON if nothing narrower does (RFC 9110, section 12.5.1).
     pub(crate) fn of(headers: &HeaderMap) -> Self {

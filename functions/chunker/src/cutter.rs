@@ -98,9 +98,9 @@ struct Items {
     /// Of the item before: most often the next one has the same.
     last_cnpj: Option<Cnpj>,
     chunks: Vec<Chunk>,
-    /// Those that the database lists.
+    /// The errors that the database lists.
     errors: Vec<ItemError>,
-    /// All of them.
+    /// The errors of all items.
     report: Report,
 }
 

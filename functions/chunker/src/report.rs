@@ -18,7 +18,7 @@ struct Line<'a> {
     #[serde(flatten)]
     error: &'a ItemError,
     item: Option<&'a str>,
-    /// Of an item that is not UTF-8.
+    /// The bytes of an item that is not UTF-8.
     #[serde(skip_serializing_if = "Option::is_none")]
     item_base64: Option<String>,
     item_truncated: bool,

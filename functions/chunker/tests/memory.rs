@@ -103,7 +103,7 @@ fn large(bytes: usize) -> Vec<String> {
         .collect()
 }
 
-/// The same items with a mistake at their end.
+/// Puts a mistake at the end of each item.
 fn broken(items: Vec<String>) -> Vec<String> {
     items.into_iter().map(|item| item.replace("\"}", "\",\"PRICE\":NaN}")).collect()
 }
@@ -142,7 +142,7 @@ impl Source for Endless {
 /// Takes everything, as slowly as a network would, and keeps nothing.
 struct Nowhere;
 
-/// The same for the parts of a report.
+/// Takes the parts of a report and keeps none.
 struct NoReport;
 
 impl ReportFile for NoReport {

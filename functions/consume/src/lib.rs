@@ -98,7 +98,7 @@ impl Operation for ConsumeRequest {
 }
 
 impl ConsumeRequest {
-    /// What of the request has no effect.
+    /// Names the members of the request that have no effect.
     fn warnings(&self) -> Vec<String> {
         let mut warnings = Vec::new();
         if self.browse_only && self.ack.is_some() {

@@ -51,7 +51,7 @@ fn load_type(headers: &HeaderMap) -> Result<LoadType, Problem> {
     parsed.map_err(|error| Problem::new(Reason::LoadTypeInvalid, format!("{error}{}", other_than(value))))
 }
 
-/// What was sent instead, if it can be shown.
+/// Shows the value that was sent instead, if it is short text.
 fn other_than(value: &HeaderValue) -> String {
     match value.to_str().unwrap_or_default().trim() {
         text if text.is_empty() || text.len() > 40 => String::new(),

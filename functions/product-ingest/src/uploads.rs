@@ -1,7 +1,7 @@
 //! `POST /v1/inovafarma/products/uploads`: a payload that its client puts into S3 by a signed URL.
 //!
-//! What is recorded is the batch's id and its policy about partial items. Every answer is made anew
-//! from it: a URL as long as nothing was put, since the first one may have run out, and none from
+//! The record has the batch's id and its policy about partial items. Every answer is made anew from
+//! it: a URL as long as nothing was put, since the first one may have run out, and none from
 //! then on, also when the object is gone.
 
 use accepted::Stored;

@@ -56,11 +56,13 @@ impl ObjectInParts {
         let number = i32::try_from(upload.parts.len()).unwrap_or(i32::MAX).saturating_add(1);
         let request = client.upload_part().bucket(bucket).key(&self.key).upload_id(&upload.id);
         let request = request.part_number(number).body(ByteStream::from(part));
-        let taken = request.send().await.map_err(|error| ObjectError::of(&self.key, error))?;
-        let part = CompletedPart::builder().part_number(number).set_e_tag(taken.e_tag);
-        upload.parts.push(part.set_checksum_crc32(taken.checksum_crc32).build());
+        let sent = request.send().await.map(|taken| {
+            let part = CompletedPart::builder().part_number(number).set_e_tag(taken.e_tag);
+            upload.parts.push(part.set_checksum_crc32(taken.checksum_crc32).build());
+        });
+        // Also after a failure, or it could not be given up.
         self.upload = Some(upload);
-        Ok(())
+        sent.map_err(|error| ObjectError::of(&self.key, error))
     }
 
     /// Writes the last part, of any size, and with it the object. Repeated by another writer with

@@ -25,7 +25,7 @@ const MAX_STORING_BYTES: usize = 8 * 1024 * 1024;
 const FRAMES: usize = 8;
 const WINDOWS: usize = 8;
 const FOUND: usize = 2;
-/// The same of parts of the report, which have 5 MiB each.
+/// Parts of the report, of 5 MiB each, that may wait to be stored.
 const PARTS: usize = 1;
 /// Bytes of content that are sent at once, so that threads are not woken for each frame.
 const WINDOW: usize = 64 * 1024;
