@@ -8,6 +8,7 @@ cd "$(dirname "$0")/.."
 export PATH=$PWD/.local/tools/bin:$PATH
 
 environment=.local/lint
+linters=.local/linters/node_modules/.bin
 
 sam_validate() {
   scripts/python-env.sh .local/deployment scripts/deployment-requirements.txt &&
@@ -16,8 +17,7 @@ sam_validate() {
 
 # Lines, tables and headings; then links between pages and to headings.
 markdown() {
-  git ls-files -z '*.md' | xargs -0 "$environment/bin/pymarkdown" --config .markdown.toml --strict-config scan &&
-    "$environment/bin/md-dead-link-check" --config .markdown.toml
+  "$linters/markdownlint-cli2" && "$environment/bin/md-dead-link-check" --config .markdown.toml
 }
 
 # Links between items, also of private ones.
@@ -32,11 +32,9 @@ workflows() {
 
 # Two linters that read a contract as its generators do.
 contract() {
-  local bin=.local/openapi-lint/node_modules/.bin
-  scripts/node-env.sh .local/openapi-lint scripts/openapi-lint &&
-    "$bin/spectral" lint openapi.yaml --ruleset scripts/openapi-lint/spectral.yaml --fail-severity hint &&
+  "$linters/spectral" lint openapi.yaml --ruleset scripts/linters/spectral.yaml --fail-severity hint &&
     REDOCLY_TELEMETRY=off REDOCLY_SUPPRESS_UPDATE_NOTICE=true \
-      "$bin/redocly" lint openapi.yaml --config scripts/openapi-lint/redocly.yaml
+      "$linters/redocly" lint openapi.yaml --config scripts/linters/redocly.yaml
 }
 
 # Comments end at column 100, hidden lines of examples aside. rustfmt decides about code.
@@ -86,6 +84,7 @@ check "template.yaml with SAM CLI" sam_validate template.yaml
 check "$layer with SAM CLI" sam_validate "$layer"
 check "Python environment" scripts/python-env.sh .local/checkov scripts/checkov-requirements.txt
 check "security of template.yaml" .local/checkov/bin/checkov --config-file .checkov.yaml
+check "Node.js environment" scripts/node-env.sh .local/linters scripts/linters
 check "openapi.yaml" "$environment/bin/openapi-spec-validator" openapi.yaml
 check "openapi.yaml with spectral and redocly" contract
 check "Markdown" markdown
