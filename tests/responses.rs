@@ -97,12 +97,11 @@ fn batch(status: BatchStatus, deactivation: Deactivation, code: &'static str) ->
 
 #[test]
 fn a_batch_is_as_the_contract_describes_it_in_every_state() {
-    use UnusableCode::{ContentCorrupt, MalformedJson, MaxPayloadExceeded, TooManyCnpjs};
+    use UnusableCode::{ContentCorrupt, MalformedJson, MaxPayloadExceeded, TooManyCnpjs, TooManyErrors};
     let deactivation = Deactivation::Pending;
-    let unusable = [MalformedJson, ContentCorrupt, MaxPayloadExceeded, TooManyCnpjs];
+    let unusable = [MalformedJson, ContentCorrupt, MaxPayloadExceeded, TooManyCnpjs, TooManyErrors];
     let codes = unusable.map(UnusableCode::as_str).into_iter();
-    // The last one is of earlier versions.
-    let codes = codes.chain([PayloadFailure::GIVEN_UP, PayloadFailure::TOO_OLD, "TOO_MANY_ERRORS"]);
+    let codes = codes.chain([PayloadFailure::GIVEN_UP, PayloadFailure::TOO_OLD]);
     let failed = codes.map(|code| batch(BatchStatus::Failed, deactivation, code));
     let code = PayloadFailure::GIVEN_UP;
     let statuses = BatchStatus::ALL.into_iter().map(|status| batch(status, deactivation, code));

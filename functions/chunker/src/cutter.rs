@@ -9,21 +9,22 @@ use crate::content::Whole;
 use crate::report::Report;
 use crate::unusable::{Unusable, UnusableCode};
 
-/// Upper limits of a payload, beside its bytes. They protect memory and the database. No number of
-/// items in error fails a payload: its report has all of them, in a file that is written as they
-/// come.
+/// Upper limits of a payload, beside its bytes. They protect memory, time and the database.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Bounds {
     /// Establishments. The cutter holds them, and the end of a full load locks and judges each by
     /// itself, so they decide its cost.
     pub cnpjs: usize,
-    /// Items in error that the database lists, the first ones of the payload.
+    /// Items in error that the database lists, the first ones of the payload. The report has all.
     pub listed_errors: u64,
+    /// Items in error of a payload that still is a catalogue. 200 MB of `{}` have 66 million, and
+    /// their report takes longer to write than a run may last.
+    pub errors: u64,
 }
 
 impl Default for Bounds {
     fn default() -> Self {
-        Self { cnpjs: 10_000, listed_errors: catalog::LISTED_ITEM_ERRORS }
+        Self { cnpjs: 10_000, listed_errors: catalog::LISTED_ITEM_ERRORS, errors: 5_000_000 }
     }
 }
 
@@ -257,16 +258,16 @@ impl Items {
     }
 
     fn bounded(&self) -> Result<(), Unusable> {
-        if self.cnpjs.len() <= self.bounds.cnpjs {
+        let Bounds { cnpjs, errors, .. } = self.bounds;
+        let (code, detail) = if self.cnpjs.len() > cnpjs {
+            let detail = format!("it has products of more than {cnpjs} CNPJs; send them in several payloads");
+            (UnusableCode::TooManyCnpjs, detail)
+        } else if self.in_error > errors {
+            let detail = format!("more than {errors} of its items are in error; send products as docs/ingest.md says");
+            (UnusableCode::TooManyErrors, detail)
+        } else {
             return Ok(());
-        }
-        Err(Unusable {
-            code: UnusableCode::TooManyCnpjs,
-            detail: format!(
-                "it has products of more than {} CNPJs; send them in several payloads",
-                self.bounds.cnpjs
-            ),
-            byte_offset: None,
-        })
+        };
+        Err(Unusable { code, detail, byte_offset: None })
     }
 }

@@ -33,6 +33,7 @@ impl Settings {
             bounds: Bounds {
                 cnpjs: environment.optional("MAX_CNPJS", usual.cnpjs),
                 listed_errors: environment.optional("LISTED_ITEM_ERRORS", usual.listed_errors),
+                ..usual
             },
             zone,
         }

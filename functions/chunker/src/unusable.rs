@@ -20,6 +20,8 @@ pub enum UnusableCode {
     MaxPayloadExceeded,
     /// It has products of more establishments than one batch may have.
     TooManyCnpjs,
+    /// It has more items in error than any catalogue has items.
+    TooManyErrors,
 }
 
 impl UnusableCode {
@@ -31,6 +33,7 @@ impl UnusableCode {
             Self::ContentCorrupt => "CONTENT_CORRUPT",
             Self::MaxPayloadExceeded => "MAX_PAYLOAD_EXCEEDED",
             Self::TooManyCnpjs => "TOO_MANY_CNPJS",
+            Self::TooManyErrors => "TOO_MANY_ERRORS",
         }
     }
 }

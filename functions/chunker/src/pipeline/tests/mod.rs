@@ -1,3 +1,4 @@
+mod limits;
 mod mistakes;
 
 use std::collections::{BTreeMap, VecDeque};
@@ -16,7 +17,7 @@ use jiff::tz::TimeZone;
 use proptest::prelude::*;
 
 use super::*;
-use crate::{Bounds, UnusableCode};
+use crate::UnusableCode;
 
 const ITEM: &str = r#"{"CNPJ":"05927228000145","SHOPID":1,"PRODUCTID":"1","TITLE":"Dipirona"}"#;
 
@@ -363,46 +364,6 @@ fn content_that_is_not_what_it_should_be_is_corrupt() {
             }
         }
     }
-}
-
-#[test]
-fn a_bomb_and_a_payload_over_the_limit_are_cut_off() {
-    let bomb = gzip(&vec![b' '; 30_000_000]);
-    assert_eq!(unusable(Format::Array, &bomb), (UnusableCode::MaxPayloadExceeded, Some(20_000_000)));
-    let exact = |bytes: usize| vec![b' '; bytes - 2].into_iter().chain(*b"[]").collect::<Vec<u8>>();
-    assert_eq!(cut(Format::Array, &exact(20_000_000)).0.bytes, 20_000_000);
-    assert_eq!(unusable(Format::Array, &exact(20_000_001)).0, UnusableCode::MaxPayloadExceeded);
-}
-
-#[test]
-fn every_item_in_error_is_reported_however_many_there_are() {
-    let (cut, kept) = cut(Format::Lines, "{}\n".repeat(120_000).as_bytes());
-    assert_eq!((cut.items_in_error, cut.unreadable_keys), (120_000, 120_000));
-    // The database lists the first ones.
-    let listed: Vec<u64> = kept.errors.lock().unwrap().iter().map(|error| error.item_index).collect();
-    assert_eq!((listed, cut.errors_omitted), ((0..10_000).collect::<Vec<u64>>(), 110_000));
-    for (index, line) in kept.reported().iter().enumerate() {
-        let line: serde_json::Value = serde_json::from_str(line).unwrap();
-        assert_eq!((&line["item_index"], &line["item"]), (&index.into(), &"{}".into()));
-    }
-}
-
-#[test]
-fn more_establishments_than_a_batch_may_have_fail_the_payload() {
-    let lines = |count: u64| -> Vec<u8> {
-        let cnpj = |number| ingestion::Cnpj::from_base(&format!("{number:012}")).unwrap();
-        // Each comes twice, with others between.
-        let items = (1..=count).chain(1..=count).map(|number| {
-            format!("{{\"CNPJ\":\"{}\",\"SHOPID\":1,\"PRODUCTID\":1}}\n", cnpj(number).as_str())
-        });
-        items.collect::<String>().into_bytes()
-    };
-    let bounds = Bounds { cnpjs: 700, ..Bounds::default() };
-    let of = |count| run_on(CutSpec { bounds, ..spec(Format::Lines) }, &lines(count), 1000).0;
-    let Outcome::Cut(cut) = of(700) else { panic!("700 are allowed") };
-    assert_eq!((cut.items_parsed, cut.items_in_error), (1400, 0));
-    let Outcome::Unusable { why, .. } = of(701) else { panic!("701 are not") };
-    assert_eq!((why.code, why.code.as_str()), (UnusableCode::TooManyCnpjs, "TOO_MANY_CNPJS"));
 }
 
 #[test]
