@@ -3,12 +3,16 @@
 
 use std::fmt::Write as _;
 use std::io::Write as _;
+use std::time::Duration;
 
 use end_to_end::{
     Answer, Broker, Gateway, KEY_A, On, PHARMACY_KEY, QueueManager, READONLY_KEY, Site, variable,
 };
 use flate2::Compression;
 use flate2::write::GzEncoder;
+use idempotency::{
+    ClaimRequest, Claimed, Fingerprint, IdempotencyKey, KeyForm, OperationType, Outcome, Reply, Store,
+};
 use serde_json::json;
 use uuid::Uuid;
 
@@ -112,6 +116,33 @@ async fn a_produce_that_would_fill_the_broker() {
         assert!(detail.contains("67108864") && detail.contains("send fewer at a time"), "{detail}");
     }
     assert_eq!(gateway.depth(&queue.name).await, 0);
+    broker.delete(&queue).await;
+}
+
+/// A retry of a produce that was done under another `MaxProduceBytes`.
+#[tokio::test]
+async fn what_was_put_under_another_limit_is_replayed() {
+    let (gateway, broker) = (Gateway::new(), Broker::connect().await);
+    let queue = broker.queue().await;
+    let done = gateway.produce(Uuid::new_v4(), &queue.request(json!({"batch": {"count": 1}}))).await.json();
+    let body = queue.request(json!({"batch": {"count": 100_000, "messageSizeBytes": 4_194_304}}));
+    let key = Uuid::new_v4();
+    let sdk = aws::Sdk::from_environment().await.single_attempt(Duration::from_secs(20));
+    let store = Store::new(aws_sdk_dynamodb::Client::new(&sdk), variable("IDEMPOTENCY_TABLE"));
+    let claim = ClaimRequest {
+        operation: OperationType::named("PRODUCE"),
+        tenant: &variable("TENANT"),
+        key: &IdempotencyKey::parse(&key.to_string(), KeyForm::Uuid).unwrap(),
+        fingerprint: &Fingerprint::of(&body).unwrap(),
+        rights: None,
+        target: "",
+        trace_id: "",
+        retention: Duration::from_secs(600),
+    };
+    let Claimed::Execute(execution) = store.claim(&claim).await.unwrap() else { panic!("it was claimed") };
+    store.end(&execution, &Outcome::Completed(Reply::json(200, &done))).await;
+    let replay = gateway.produce(key, &body).await;
+    assert_eq!((replay.header("idempotent-replay"), replay.json()), (Some("true"), done));
     broker.delete(&queue).await;
 }
 

@@ -87,6 +87,8 @@ impl Gateway {
             retention,
         };
         endpoint::once(&idempotency.store, &claim, async |execution| {
+            // Not before: what was done under another limit is replayed.
+            check_volume(plan.bytes, self.max_produce_bytes)?;
             let order = order(work(target, execution.clone()));
             outcome(self.mq_access.execute(&order).await, execution)
         })
@@ -106,7 +108,6 @@ impl Gateway {
             .map_err(|error| Problem::new(Reason::MalformedJson, error.to_string()))?;
         let plan = json::read::<O>(value)?.plan()?;
         principal.require_any(&[plan.scope])?;
-        check_volume(plan.bytes, self.max_produce_bytes)?;
         if matches!(plan.work, PlannedWork::Change(..)) && key.is_none() {
             return Err(from_key(KeyError::Missing(KeyForm::Uuid)));
         }
