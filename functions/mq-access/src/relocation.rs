@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use api::{Problem, Reply};
 use gateway::{from_broker, from_move, from_store};
-use idempotency::{Execution, LeftBehind, Outcome, Progress, StoreError, WriteOutcome};
+use idempotency::{Execution, LeftBehind, Outcome, Progress, StoreError, Tally, WriteOutcome};
 use mq::{
     BrokerError, Considered, Deadline, MoveCommand, MoveFailure, MoveReport, QueueName, Relocation, Target,
 };
@@ -199,7 +199,7 @@ fn progress(execution: &Execution, (done, in_doubt): (u64, u64), moving: &dyn Re
     let begun = execution.progress;
     let advanced = begun.advanced(done, in_doubt);
     // Doubts without a number are counted by attempts: see `possible_duplicates`.
-    let repeated = if begun.in_doubt < UNCOUNTED { advanced.repeated } else { begun.repeated };
+    let repeated = if Tally::of(begun.in_doubt).is_whole { advanced.repeated } else { begun.repeated };
     Progress { repeated, ..advanced }.repeating(moving.left_somewhere())
 }
 
@@ -207,20 +207,16 @@ fn max(command: &MoveCommand) -> u64 {
     command.max.get().into()
 }
 
-/// A number of units that nobody counted.
-const UNCOUNTED: u64 = u64::MAX / 2;
-
 /// How many messages earlier attempts may have left at a new place twice, or at both places. An
 /// attempt that failed says how many, and so does the record of messages that a queue refused. One
 /// that ended without a word left at most those that it had in hand.
 fn possible_duplicates(execution: &Execution, most_in_doubt: u64) -> u64 {
-    let Progress { in_doubt, repeated, .. } = execution.progress;
-    let all = in_doubt.saturating_add(repeated);
-    if most_in_doubt == 0 || all < UNCOUNTED {
-        return if most_in_doubt == 0 { 0 } else { all };
+    if most_in_doubt == 0 {
+        return 0;
     }
-    let counted = if repeated < UNCOUNTED { repeated } else { 0 };
-    most_in_doubt.saturating_mul(u64::from(execution.earlier_attempts())).saturating_add(counted)
+    let Tally { counted, is_whole } = execution.progress.in_doubt_or_repeated();
+    let silent = if is_whole { 0 } else { execution.earlier_attempts() };
+    most_in_doubt.saturating_mul(silent.into()).saturating_add(counted)
 }
 
 /// How many messages earlier attempts may have moved beyond those that are counted. Only where a

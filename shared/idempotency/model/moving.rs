@@ -1,7 +1,7 @@
 //! Moving messages: each is put at its new place, noted, and then removed from the old one.
 
 use idempotency::Place;
-use idempotency::protocol::{Arrival, Progress, Transition};
+use idempotency::protocol::{Arrival, Tally, Transition};
 use jiff::Timestamp;
 
 use crate::broken::Guard;
@@ -28,22 +28,15 @@ pub(crate) fn begins(granted: Granted) -> Step {
     })
 }
 
-/// A number of messages that nobody counted.
-const UNCOUNTED: u64 = u64::MAX / 2;
-
 /// How many messages may be at both places, or twice at the new one. Each attempt has one message
 /// in hand at most.
 fn possible_duplicates(scenario: &Scenario, granted: &Granted) -> u64 {
     if scenario.is_without(Guard::CountHands) {
         return 0;
     }
-    let Progress { in_doubt, repeated, .. } = granted.progress;
-    let all = in_doubt.saturating_add(repeated);
-    if all < UNCOUNTED {
-        return all;
-    }
-    let counted = if repeated < UNCOUNTED { repeated } else { 0 };
-    (u64::from(granted.token.attempt) - 1).saturating_add(counted)
+    let Tally { counted, is_whole } = granted.progress.in_doubt_or_repeated();
+    let silent = if is_whole { 0 } else { granted.token.attempt - 1 };
+    counted.saturating_add(silent.into())
 }
 
 impl Successors<'_> {
@@ -80,10 +73,7 @@ impl Successors<'_> {
         if self.world.faults_left == 0 {
             return;
         }
-        // After an attempt that ended before it noted where it works, nothing can be counted.
-        if granted.progress.repeated < UNCOUNTED {
-            self.is_refused(w, moving, message);
-        }
+        self.is_refused(w, moving, message);
         self.is_in_doubt(w, moving, message);
     }
 

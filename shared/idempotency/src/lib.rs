@@ -81,7 +81,7 @@ pub use idempotency_key::{
 pub use once::{Delivery, OnceError};
 pub use operation::OperationType;
 pub use prepared::Prepared;
-pub use protocol::{LeftBehind, Place, Progress, Status, Whereabouts};
+pub use protocol::{LeftBehind, Place, Progress, Status, Tally, Whereabouts};
 pub use reply::Reply;
 pub use reuse::ReuseLimits;
 pub use store::{Store, WriteOutcome};

@@ -13,7 +13,7 @@ mod transition;
 
 pub use decision::{Decision, decide};
 pub use place::{Arrival, LeftBehind, Place, Whereabouts};
-pub use progress::Progress;
+pub use progress::{Progress, Tally};
 pub use record::{Body, Record, Status, StoredResponse};
 pub(crate) use transition::lease_end;
 pub use transition::{Token, Transition};

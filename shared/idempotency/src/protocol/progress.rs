@@ -14,7 +14,46 @@ pub struct Progress {
     pub repeated: u64,
 }
 
+/// Units of which some were counted, and others perhaps not.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Tally {
+    /// How many were counted.
+    pub counted: u64,
+    /// Whether there are no others.
+    pub is_whole: bool,
+}
+
+impl Tally {
+    /// The number that stands for units that nobody counted. Those that were counted beside them
+    /// come on top; an attempt that ends without a word has `u64::MAX` in doubt.
+    const UNCOUNTED: u64 = u64::MAX / 2;
+
+    /// What a number of a [`Progress`] says.
+    #[must_use]
+    pub fn of(number: u64) -> Self {
+        let on_top = number.checked_sub(Self::UNCOUNTED);
+        let counted = on_top.map_or(number, |counted| if counted < Self::UNCOUNTED / 2 { counted } else { 0 });
+        Self { counted, is_whole: on_top.is_none() }
+    }
+
+    fn and(self, number: u64) -> Self {
+        let Self { counted, is_whole } = Self::of(number);
+        Self { counted: self.counted.saturating_add(counted), is_whole: self.is_whole && is_whole }
+    }
+
+    const fn number(self) -> u64 {
+        let uncounted = if self.is_whole { 0 } else { Self::UNCOUNTED };
+        self.counted.saturating_add(uncounted)
+    }
+}
+
 impl Progress {
+    /// The units that are in doubt, or may have been done more than once.
+    #[must_use]
+    pub fn in_doubt_or_repeated(self) -> Tally {
+        Tally::of(self.in_doubt).and(self.repeated)
+    }
+
     /// Where an attempt that began here is once the first `done` units are done and `in_doubt` of
     /// the others may be. What was in doubt before and is done now may have been done twice.
     #[must_use]
@@ -49,8 +88,7 @@ impl Progress {
     /// done twice by then.
     #[must_use]
     pub(crate) fn begun_again(self) -> Self {
-        let repeated = self.done.saturating_add(self.in_doubt).saturating_add(self.repeated);
-        Self { done: 0, in_doubt: 0, repeated }
+        Self { done: 0, in_doubt: 0, repeated: self.in_doubt_or_repeated().and(self.done).number() }
     }
 }
 
@@ -75,8 +113,29 @@ mod tests {
         // What is done now was in doubt as well.
         assert_eq!(before.found(13, 20).advanced(20, 0), Progress { done: 20, in_doubt: 0, repeated: 2 });
         // After an attempt whose place nobody noted.
-        let begun_again = Progress { done: 0, in_doubt: 0, repeated: u64::MAX };
+        let begun_again = Progress { in_doubt: u64::MAX, ..Progress::default() }.begun_again();
         assert_eq!(begun_again.found(13, 20), Progress { done: 13, in_doubt: 0, repeated: 7 });
+    }
+
+    #[test]
+    fn what_is_counted_beside_what_nobody_counted_is_not_lost() {
+        let uncounted = |counted| Tally { counted, is_whole: false };
+        // As an earlier version noted it, as an attempt that ended without a word left it, and
+        // after it was moved once more.
+        for begun in [
+            Progress { repeated: u64::MAX, ..Progress::default() },
+            Progress { in_doubt: u64::MAX, ..Progress::default() },
+            Progress { in_doubt: u64::MAX - 90, ..Progress::default() }.begun_again(),
+        ] {
+            let again = begun.begun_again();
+            assert_eq!(again.in_doubt_or_repeated(), uncounted(0), "{begun:?}");
+            let failed = again.repeating(2).advanced(5, 1);
+            assert_eq!(failed.in_doubt_or_repeated(), uncounted(3));
+            assert_eq!(failed.begun_again().in_doubt_or_repeated(), uncounted(8));
+        }
+        let counted = Progress { done: 4, in_doubt: 3, repeated: 2 };
+        assert_eq!(counted.in_doubt_or_repeated(), Tally { counted: 5, is_whole: true });
+        assert_eq!(counted.begun_again(), Progress { done: 0, in_doubt: 0, repeated: 9 });
     }
 
     #[test]
