@@ -6,7 +6,9 @@
 //! So a refused message is in doubt, unless the queue proves that it was full and leaves nothing
 //! behind. It must be the only queue that the message was sent to, be declared with the overflow
 //! `reject-publish`, which no policy overrules on a classic queue, and still hold as many messages
-//! as it was declared to hold at most. Quorum queues know no other overflow that refuses.
+//! as it was declared to hold at most. Quorum queues know no other overflow that refuses. A classic
+//! queue whose process crashed and that is full when it is asked is taken for one that was full
+//! then: nothing that AMQP shows tells them apart.
 
 use lapin::Channel;
 use lapin::types::AMQPValue;
