@@ -1,7 +1,6 @@
 //! Payloads that reach a limit.
 
 use super::*;
-use crate::Bounds;
 
 #[test]
 fn a_bomb_and_a_payload_over_the_limit_are_cut_off() {

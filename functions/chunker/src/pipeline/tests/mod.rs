@@ -17,7 +17,7 @@ use jiff::tz::TimeZone;
 use proptest::prelude::*;
 
 use super::*;
-use crate::UnusableCode;
+use crate::{Bounds, UnusableCode};
 
 const ITEM: &str = r#"{"CNPJ":"05927228000145","SHOPID":1,"PRODUCTID":"1","TITLE":"Dipirona"}"#;
 
