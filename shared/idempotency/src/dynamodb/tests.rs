@@ -11,7 +11,7 @@ use proptest::prelude::*;
 use proptest::test_runner::{Config, TestRunner};
 
 use super::*;
-use crate::protocol::{Body, Place, StoredResponse, Token};
+use crate::protocol::{Body, LeftBehind, Place, Progress, Status, StoredResponse, Token, Whereabouts};
 
 fn at() -> impl Strategy<Value = Timestamp> {
     (0..200i64).prop_map(|second| Timestamp::from_second(1_800_000_000 + second).unwrap())

@@ -32,7 +32,8 @@ impl Tally {
     #[must_use]
     pub fn of(number: u64) -> Self {
         let on_top = number.checked_sub(Self::UNCOUNTED);
-        let counted = on_top.map_or(number, |counted| if counted < Self::UNCOUNTED / 2 { counted } else { 0 });
+        let counted =
+            on_top.map_or(number, |counted| if counted < Self::UNCOUNTED / 2 { counted } else { 0 });
         Self { counted, is_whole: on_top.is_none() }
     }
 
