@@ -173,6 +173,26 @@ fn objects_and_lists_of_words_of_responses_may_grow() {
 }
 
 #[test]
+fn a_success_has_one_media_type_and_a_body_in_several_has_json_first() {
+    // This type keeps the order in which the contract was written.
+    let contract: serde_norway::Value = serde_norway::from_str(include_str!("../openapi.yaml")).unwrap();
+    for (path, operations) in contract["paths"].as_mapping().unwrap() {
+        for (method, operation) in operations.as_mapping().unwrap() {
+            for (status, response) in operation["responses"].as_mapping().unwrap() {
+                let content = response.get("content").and_then(serde_norway::Value::as_mapping);
+                let is_success = status.as_str().unwrap().starts_with('2');
+                assert!(!is_success || content.is_none_or(|content| content.len() == 1), "{method:?} {path:?}");
+            }
+            // Of several, a generator offers the first, or lets its user choose.
+            let Some(body) = operation.get("requestBody") else { continue };
+            let first = body["content"].as_mapping().unwrap().keys().next();
+            let first = first.and_then(serde_norway::Value::as_str);
+            assert_eq!(first, Some("application/json"), "{method:?} {path:?}");
+        }
+    }
+}
+
+#[test]
 fn the_responses_of_the_front_are_described_beside_each_operation_s_own() {
     for (path, operations) in CONTRACT["paths"].as_object().unwrap() {
         for (method, operation) in operations.as_object().unwrap() {
