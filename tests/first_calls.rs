@@ -245,6 +245,14 @@ fn of_products() -> Vec<Row> {
         Row::text(PRODUCTS, "a,b", 415, "CONTENT_TYPE")
             .with("content-type", "text/csv")
             .says(&["send products as `Content-Type: application/json` (an array)"]),
+        Row::post(
+            &format!("{PRODUCTS}/uploads"),
+            &json!({"content_type": "application/gzip", "content_length": 17, "sha256": "ab".repeat(32)}),
+            400,
+            "SCHEMA_VIOLATION",
+        )
+        .at(&["/content_type"])
+        .says(&["application/json", "for gzip, say so in `content_encoding`"]),
         Row::get(&format!("{BATCHES}?limt=10"), 400, "INVALID_PARAMETER")
             .says(&["limt", "did you mean limit?"]),
         Row::get(&format!("{BATCHES}?page=2"), 400, "INVALID_PARAMETER")

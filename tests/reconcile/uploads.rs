@@ -84,8 +84,8 @@ async fn announcements_that_nobody_used_do_not_delay_a_lost_notification_to_the_
         let used = upload(24 * 20);
         stand.accept(&used).await;
         stand.put(&used.metadata, 10).await;
-        // More of the same shard of the index than are read at once, all older than the one that was
-        // used. The id's last byte decides about the shard.
+        // More of the same shard of the index than are read at once, all older than the one that
+        // was used. The id's last byte decides about the shard.
         let shard = used.metadata.batch_id.as_u128() & 0xff;
         for _ in 0..40 {
             let mut unused = upload(24 * 25);
