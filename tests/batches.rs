@@ -98,7 +98,7 @@ async fn lists_go_from_the_newest_to_the_oldest() {
 }
 
 /// The items of a tenant's batches, as they stand when a request begins.
-async fn accept(batches: &[AcceptedBatch]) {
+pub(crate) async fn accept(batches: &[AcceptedBatch]) {
     let sdk = aws::Sdk::from_environment().await.single_attempt(Duration::from_secs(20));
     let items = Accepted::new(aws_sdk_dynamodb::Client::new(&sdk), variable("BATCHES_TABLE"));
     for batch in batches {
@@ -107,7 +107,7 @@ async fn accept(batches: &[AcceptedBatch]) {
 }
 
 /// A batch of tenant B whose payload is nowhere; an upload that expires in so many seconds.
-fn without_payload(expires_in: Option<i64>) -> AcceptedBatch {
+pub(crate) fn without_payload(expires_in: Option<i64>) -> AcceptedBatch {
     AcceptedBatch {
         metadata: PayloadMetadata { tenant_id: TENANT_B.parse().unwrap(), ..metadata(MediaType::Json) },
         payload_bytes: None,

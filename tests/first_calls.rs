@@ -3,9 +3,12 @@
 
 use std::fmt::Write as _;
 
-use end_to_end::{Answer, Broker, Gateway, Ingest, KEY_A, Load, READONLY_KEY};
+use end_to_end::{Answer, Broker, Gateway, Ingest, KEY_A, KEY_B, Load, READONLY_KEY, variable};
 use serde_json::{Value, json};
+use url::Url;
 use uuid::Uuid;
+
+use crate::batches::{accept, without_payload};
 
 const PRODUCE: &str = "/messages/produce";
 const CONSUME: &str = "/messages/consume";
@@ -137,7 +140,7 @@ fn of_targets() -> Vec<Row> {
             404,
             "QUEUE_NOT_FOUND",
         )
-        .says(&["the queue DEV.QUEU.1 does not exist"]),
+        .says(&["the queue DEV.QUEU.1 does not exist in the virtual host `/`", "check the name"]),
         Row::post(
             DEPTH,
             &json!({"targetRef": "local-rabbit", "queue": "DEV.QUEUE.2"}),
@@ -161,6 +164,30 @@ fn of_targets() -> Vec<Row> {
         Row::post(PRODUCE, &atomic, 422, "UNSUPPORTED_BY_BROKER")
             .at(&["/batch/transaction/atomic"])
             .says(&["RabbitMQ"]),
+    ]
+}
+
+/// How the broker is to be reached, as the request itself says.
+fn of_connections() -> Vec<Row> {
+    let user = Url::parse(&variable("AMQP_URL")).unwrap().username().to_owned();
+    let connection = variable("RABBIT_CONN_NAME");
+    let inline = |password: &str, tls: bool| {
+        json!({"target": {
+            "broker": "rabbitmq", "queueManager": "/", "queue": "DEV.QUEUE.1", "connName": connection,
+            "ssl": {"enabled": tls}, "auth": {"user": user, "passwordRef": password},
+        }})
+    };
+    let plain = format!("what listens at {connection} does not speak TLS");
+    let refused = format!("RabbitMQ refused the user or the password: user `{user}`");
+    vec![
+        // Without Retry-After: the same request fails again.
+        Row::post(DEPTH, &inline("secret://local/rabbit", true), 502, "BROKER_REJECTED").says(&[
+            plain.as_str(),
+            "name the port for TLS (5671",
+            "or leave ssl.enabled away",
+        ]),
+        Row::post(DEPTH, &inline("secret://local/wrong", false), 502, "AUTHENTICATION_FAILED")
+            .says(&[refused.as_str(), "the password of secret://local/wrong, which /target/auth names"]),
     ]
 }
 
@@ -218,6 +245,14 @@ fn of_products() -> Vec<Row> {
         Row::text(PRODUCTS, "a,b", 415, "CONTENT_TYPE")
             .with("content-type", "text/csv")
             .says(&["send products as `Content-Type: application/json` (an array)"]),
+        Row::post(
+            &format!("{PRODUCTS}/uploads"),
+            &json!({"content_type": "application/gzip", "content_length": 17, "sha256": "ab".repeat(32)}),
+            400,
+            "SCHEMA_VIOLATION",
+        )
+        .at(&["/content_type"])
+        .says(&["application/json", "for gzip, say so in `content_encoding`"]),
         Row::get(&format!("{BATCHES}?limt=10"), 400, "INVALID_PARAMETER")
             .says(&["limt", "did you mean limit?"]),
         Row::get(&format!("{BATCHES}?page=2"), 400, "INVALID_PARAMETER")
@@ -232,8 +267,10 @@ fn of_products() -> Vec<Row> {
 async fn each_mistake_is_answered_with_what_is_wrong_where_and_what_to_do() {
     let gateway = Gateway::new();
     let mut wrong = String::new();
-    for row in [of_callers(), of_targets(), of_bodies(), of_products()].into_iter().flatten() {
+    let rows = [of_callers(), of_targets(), of_connections(), of_bodies(), of_products()];
+    for row in rows.into_iter().flatten() {
         let answer = row.send(&gateway).await;
+        assert!(row.status != 502 || answer.header("retry-after").is_none(), "{answer:?}");
         if let Some(missing) = row.missing(&answer) {
             writeln!(wrong, "{missing}").unwrap();
         }
@@ -268,15 +305,24 @@ async fn the_mistakes_of_an_item_name_the_member_and_the_form_that_it_takes() {
         item
     };
     let rows = [
-        (item(1, "CNPJ", json!("11222333000182")), "CNPJ_INVALID", "CNPJ", "check digits"),
-        (item(2, "PRICE", json!("12,90")), "FIELD_INVALID", "PRICE", "write 6.50 for 6,50"),
-        (item(3, "PRICE", json!(true)), "FIELD_INVALID", "PRICE", "must be a number"),
-        (item(4, "SHOPID", json!("a")), "FIELD_INVALID", "SHOPID", "not a number"),
+        (
+            item(1, "CNPJ", json!("11222333000182")),
+            "CNPJ_INVALID",
+            "CNPJ",
+            vec!["`11222333000182`: the check digits do not match", "correct it", "send the item again"],
+        ),
+        (item(2, "PRICE", json!("12,90")), "FIELD_INVALID", "PRICE", vec!["write 6.50 for 6,50"]),
+        (item(3, "PRICE", json!(true)), "FIELD_INVALID", "PRICE", vec!["must be a number"]),
+        (item(4, "SHOPID", json!("a")), "FIELD_INVALID", "SHOPID", vec!["not a number"]),
         (
             item(5, "DATAATUALIZACAOPRODUTO", json!("2026-13-21")),
             "FIELD_INVALID",
             "DATAATUALIZACAOPRODUTO",
-            "date",
+            vec![
+                "`2026-13-21`: it is no date",
+                "write 2026-11-21 10:30:00",
+                "local time of America/Sao_Paulo",
+            ],
         ),
     ];
     let payload = json!(rows.iter().map(|(item, ..)| item).collect::<Vec<_>>()).to_string();
@@ -287,6 +333,21 @@ async fn the_mistakes_of_an_item_name_the_member_and_the_form_that_it_takes() {
     for ((index, (_, code, field, says)), error) in rows.iter().enumerate().zip(&errors) {
         let found = (&error["item_index"], &error["code"], &error["field"]);
         assert_eq!(found, (&json!(index), &json!(code), &json!(field)), "{error}");
-        assert!(error["detail"].as_str().unwrap().contains(says), "{error}");
+        let detail = error["detail"].as_str().unwrap();
+        assert!(says.iter().all(|words| detail.contains(words)), "{error}");
+    }
+}
+
+/// S3's own answer to a late PUT says nothing of the batch. The batch says what to do.
+#[tokio::test]
+async fn an_upload_that_expired_says_how_to_get_another_url() {
+    let expired = without_payload(Some(-1));
+    accept(std::slice::from_ref(&expired)).await;
+    let path = format!("{BATCHES}/{}", expired.metadata.batch_id);
+    let batch = Gateway::new().with_key(KEY_B).get(&path).await.expect(200).json();
+    assert_eq!(batch["status"], "EXPIRED");
+    let warning = batch["warnings"][0].as_str().unwrap();
+    for words in ["before the URL expired", "POST …/products/uploads again", "same Idempotency-Key"] {
+        assert!(warning.contains(words), "{warning}");
     }
 }

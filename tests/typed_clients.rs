@@ -173,6 +173,45 @@ fn objects_and_lists_of_words_of_responses_may_grow() {
 }
 
 #[test]
+fn the_description_says_how_to_begin_with_operations_that_exist() {
+    let description = CONTRACT["info"]["description"].as_str().unwrap();
+    assert!(description.contains("**To begin**"));
+    let named = description.split('`').filter_map(|quoted| quoted.split_once(' '));
+    let named = named.filter(|(method, path)| ["GET", "POST"].contains(method) && path.starts_with('/'));
+    let missing: Vec<_> = named
+        .filter(|(method, path)| {
+            CONTRACT["paths"].get(path).is_none_or(|path| path.get(method.to_lowercase()).is_none())
+        })
+        .collect();
+    // What a newcomer looks for first, and the description says that it does not exist.
+    assert_eq!(missing, [("GET", "/targets")]);
+    // A document that is served leads to where it is served.
+    assert_eq!(CONTRACT["servers"][0]["url"], "/");
+}
+
+#[test]
+fn a_success_in_json_has_no_other_media_type_and_a_body_in_several_has_json_first() {
+    const JSON: &str = "application/json";
+    // This type keeps the order in which the contract was written.
+    let contract: serde_norway::Value = serde_norway::from_str(include_str!("../openapi.yaml")).unwrap();
+    for (path, operations) in contract["paths"].as_mapping().unwrap() {
+        for (method, operation) in operations.as_mapping().unwrap() {
+            for (status, response) in operation["responses"].as_mapping().unwrap() {
+                let content = response.get("content").and_then(serde_norway::Value::as_mapping);
+                let is_success = status.as_str().unwrap().starts_with('2');
+                let is_one = content.is_none_or(|content| content.len() == 1 || !content.contains_key(JSON));
+                assert!(!is_success || is_one, "{method:?} {path:?}");
+            }
+            // Of several, a generator offers the first, or lets its user choose.
+            let Some(body) = operation.get("requestBody") else { continue };
+            let first = body["content"].as_mapping().unwrap().keys().next();
+            let first = first.and_then(serde_norway::Value::as_str);
+            assert_eq!(first, Some(JSON), "{method:?} {path:?}");
+        }
+    }
+}
+
+#[test]
 fn the_responses_of_the_front_are_described_beside_each_operation_s_own() {
     for (path, operations) in CONTRACT["paths"].as_object().unwrap() {
         for (method, operation) in operations.as_object().unwrap() {

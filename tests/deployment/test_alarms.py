@@ -1,7 +1,10 @@
 """Alarms: each function has its own, none is raised by a first deployment, and each says when it is over."""
 
+import re
+from fnmatch import fnmatchcase
+
 import pytest
-from cloudformation import deploy
+from cloudformation import ROOT, deploy
 from scenarios import EVERYTHING, EXISTING_DATABASE, GATEWAY, ORGANISATION
 
 TOPIC = ORGANISATION["AlarmTopicArn"]
@@ -54,3 +57,10 @@ def test_an_alarm_notifies_when_it_is_raised_and_when_it_is_over():
         assert alarm["OKActions"] == [TOPIC], name
     for name, alarm in alarms(GATEWAY).items():
         assert not {"AlarmActions", "OKActions", "InsufficientDataActions"} & set(alarm), name
+
+
+def test_the_page_for_operators_has_a_row_for_each_alarm():
+    table = (ROOT / "docs/operate.md").read_text().split("## Alarms")[1].split("\n\n")[1]
+    rows = [name for line in table.splitlines() for name in re.findall(r"`([\w*]+)`", line.split(" | ")[0])]
+    for alarm in alarms({**EVERYTHING, **ORGANISATION}):
+        assert any(fnmatchcase(alarm.removesuffix("Alarm"), row) for row in rows), alarm

@@ -9,6 +9,9 @@ def without(parameters, *names):
     return {name: value for name, value in parameters.items() if name not in names}
 
 
+# Brokers and the database in one VPC, whose endpoint to Secrets Manager both use.
+ONE_VPC = {**BROKERS_ENDPOINTS, **DATABASE_ENDPOINTS, "VpcId": DATABASE_ENDPOINTS["DatabaseVpcId"], "CreateSecretsManagerEndpoint": "false"}
+
 # Parameters that cannot work, and what the refusal has to name.
 REFUSED = [
     ({"MqAccessSubnetIds": "subnet-1"}, "MqAccessSecurityGroupIds"),
@@ -24,10 +27,9 @@ REFUSED = [
     (without(DATABASE_ENDPOINTS, "DatabaseSubnetIds", "DatabaseSecurityGroupIds"), "DatabaseSubnetIds"),
     (without(DATABASE_ENDPOINTS, "DatabaseSecurityGroupIds"), "DatabaseSecurityGroupIds"),
     ({**DATABASE_ENDPOINTS, **without(BROKERS_ENDPOINTS, "RouteTableIds"), "VpcId": "vpc-33333333"}, "CreateSecretsManagerEndpoint at false"),
-    (
-        {**DATABASE_ENDPOINTS, **BROKERS_ENDPOINTS, "CreateSecretsManagerEndpoint": "false", "VpcId": "vpc-33333333", "RouteTableIds": "rtb-11111111,rtb-33333333"},
-        "RouteTableIds empty",
-    ),
+    ({**ONE_VPC, "RouteTableIds": "rtb-33333333"}, "none of these route tables"),
+    ({**ONE_VPC, "RouteTableIds": "rtb-11111111,rtb-33333333"}, "none of these route tables"),
+    ({**ONE_VPC, "RouteTableIds": "rtb-33333333", "DatabaseRouteTableIds": "rtb-33333333,rtb-44444444"}, "none of these route tables"),
     ({"CreateDatabase": "true"}, "DatabaseVpcId"),
     (without(NEW_DATABASE, "DatabaseVpcId"), "DatabaseVpcId"),
     (without(NEW_DATABASE, "DatabaseSubnetIds", "DatabaseSecurityGroupIds"), "DatabaseSubnetIds"),
@@ -148,6 +150,15 @@ def test_every_refusal_has_a_case():
 @pytest.mark.parametrize("name", SCENARIOS)
 def test_what_works_is_not_refused(name):
     assert refusals(SCENARIOS[name]) == []
+
+
+def test_brokers_and_database_in_one_vpc_may_have_route_tables_of_their_own():
+    for tables in ("rtb-11111111", "rtb-11111111,rtb-22222222", ""):
+        assert refusals({**ONE_VPC, "RouteTableIds": tables}) == [], tables
+    stack = deploy(ONE_VPC)
+    gateways = [endpoint["Properties"] for endpoint in stack.of("AWS::EC2::VPCEndpoint").values() if endpoint["Properties"]["VpcEndpointType"] == "Gateway"]
+    pairs = [(str(endpoint["ServiceName"]), table) for endpoint in gateways for table in endpoint["RouteTableIds"]]
+    assert len(pairs) == len(set(pairs)) == 4, "EC2 takes one endpoint for a service and a route table"
 
 
 def test_a_list_is_empty_with_no_member_and_with_an_empty_one():

@@ -43,7 +43,7 @@ async fn each_kind_of_file_becomes_a_batch_with_its_result_beside_it() {
         let etag = pipeline.put(&key, bytes.clone()).await;
         let result = pipeline.finished(&key, &etag).await;
         assert_eq!(result["status"], "COMPLETED", "{key}: {result}");
-        assert_eq!(result["errors"], json!({"key": null, "listed": 0, "omitted": 0}), "{key}");
+        assert_eq!(result["errors"], json!({"key": null, "listed": 0, "omitted": 0, "url": null}), "{key}");
         conforms("ProductBatch", &result["batch"]);
         let id = result["batch_id"].as_str().unwrap();
         let shown = ingest.finished(id).await;
@@ -133,6 +133,8 @@ async fn a_grant_limits_the_establishments_and_items_in_error_are_listed_beside_
     let errors = result["errors"]["key"].as_str().unwrap();
     assert_eq!(errors, result_key(&key).replace(".ndjson.json", ".ndjson.errors.ndjson"));
     assert_eq!((&result["errors"]["listed"], &result["errors"]["omitted"]), (&json!(2), &json!(0)));
+    let file = catalog::errors_url(result["batch_id"].as_str().unwrap().parse().unwrap());
+    assert_eq!(result["errors"]["url"], file, "{result}");
     let errors = String::from_utf8(pipeline.get(errors).await.unwrap()).unwrap();
     let errors: Vec<Value> = errors.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
     for error in &errors {

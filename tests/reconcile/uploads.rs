@@ -79,6 +79,27 @@ async fn concurrent_runs_count_each_upload_once() {
 }
 
 #[tokio::test]
+async fn announcements_that_nobody_used_do_not_delay_a_lost_notification_to_the_next_run() {
+    stand_test(async |stand| {
+        let used = upload(24 * 20);
+        stand.accept(&used).await;
+        stand.put(&used.metadata, 10).await;
+        // More of the same shard of the index than are read at once, all older than the one that
+        // was used. The id's last byte decides about the shard.
+        let shard = used.metadata.batch_id.as_u128() & 0xff;
+        for _ in 0..40 {
+            let mut unused = upload(24 * 25);
+            let id = unused.metadata.batch_id.as_u128();
+            unused.metadata.batch_id = uuid::Uuid::from_u128((id & !0xff) | shard);
+            stand.accept(&unused).await;
+        }
+        let report = run(&stand.reconcile()).await.unwrap();
+        assert_eq!((report.uploads.expired, report.uploads.found), (40, 1));
+    })
+    .await;
+}
+
+#[tokio::test]
 async fn an_upload_without_a_notification_is_found_however_old_its_request_is() {
     stand_test(async |stand| {
         // It was signed again and again: its key is of an hour that no run lists any more.

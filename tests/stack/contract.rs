@@ -46,6 +46,10 @@ const OF_HTTP: [&str; 10] = [
     "transfer-encoding",
 ];
 
+/// Where a response has its media types: those of every client, and those that a client has to
+/// prefer in `Accept`, of which generators of clients know nothing.
+const CONTENTS: [&str; 2] = ["content", "x-content-by-accept"];
+
 /// The statuses that API Gateway itself responds with, and the schema of its body.
 const OF_API_GATEWAY: [u16; 4] = [413, 429, 500, 503];
 const FRONT_MESSAGE: &str = "#/components/schemas/FrontMessage";
@@ -143,9 +147,10 @@ fn described_response(method: &str, path: &str, status: u16) -> Result<Described
     };
     let response = operation["responses"].get(status.to_string()).ok_or("the status is not described")?;
     let response = resolved(response);
-    let of = |member: &str| response.get(member).and_then(Value::as_object).cloned().unwrap_or_default();
+    let headers = response.get("headers").and_then(Value::as_object).cloned().unwrap_or_default();
+    let content = CONTENTS.iter().filter_map(|member| response.get(member)?.as_object().cloned()).flatten();
     let name = format!("{} {template} {status}", method.to_ascii_uppercase());
-    Ok(Described { name, headers: of("headers"), content: of("content") })
+    Ok(Described { name, headers, content: content.collect() })
 }
 
 /// Whether a path is one of a template's, in which `{name}` stands for one segment.
@@ -275,8 +280,9 @@ fn each_response(mut visit: impl FnMut(&str, &Value)) {
     for (path, operations) in CONTRACT["paths"].as_object().unwrap() {
         for (method, operation) in operations.as_object().unwrap() {
             for (status, response) in operation["responses"].as_object().unwrap() {
-                let content = resolved(response).get("content").and_then(Value::as_object);
-                for (media_type, content) in content.into_iter().flatten() {
+                let response = resolved(response);
+                let contents = CONTENTS.iter().filter_map(|member| response.get(member)?.as_object());
+                for (media_type, content) in contents.flatten() {
                     visit(&format!("{} {path} {status} {media_type}", method.to_uppercase()), content);
                 }
             }

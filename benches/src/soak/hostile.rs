@@ -16,8 +16,7 @@ const PAUSE: Duration = Duration::from_millis(250);
 /// The largest problem document.
 const LARGEST_PROBLEM: usize = 4096;
 /// What may be the answer to anything: a limit that says when to come back.
-const LIMITS: [&str; 5] =
-    ["TENANT_RATE_LIMIT", "TARGET_RATE_LIMIT", "KEY_REUSE_ABUSE", "BUSY", "POOL_TIMEOUT"];
+const LIMITS: [&str; 4] = ["TENANT_RATE_LIMIT", "KEY_REUSE_ABUSE", "BUSY", "POOL_TIMEOUT"];
 
 #[derive(Debug)]
 pub(super) struct Hostile {

@@ -35,6 +35,17 @@ pub(crate) fn of(batch: &AcceptedBatch, now: Timestamp) -> BatchView {
         deactivation: deactivation.report(status),
         chunks: ChunksView::default(),
         error: None,
-        warnings: Vec::new(),
+        warnings: if is_over { vec![never_came(metadata.source.is_some())] } else { Vec::new() },
+    }
+}
+
+/// What to do about a payload that did not come in time.
+const fn never_came(is_dropped: bool) -> &'static str {
+    if is_dropped {
+        "the file was deleted, moved or replaced before it was copied, so nothing of it was loaded: write it \
+         again"
+    } else {
+        "nothing was uploaded before the URL expired: send the request to POST …/products/uploads again, with \
+         the same Idempotency-Key, for a new URL"
     }
 }

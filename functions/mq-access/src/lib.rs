@@ -9,6 +9,7 @@
 mod answer;
 mod brokers;
 mod consume;
+mod explained;
 mod key_objects;
 mod large;
 mod pool_users;
@@ -106,10 +107,15 @@ impl MqAccess {
         if let Some(target) = order.work.target() {
             self.pool_users.note(&order.tenant, &target.endpoint);
         }
+        let target = order.work.target().cloned();
         let answer = self.answer(&order.tenant, order.work, deadline).instrument(span.clone()).await;
         self.brokers.settle(deadline.min(TO_CLOSE)).instrument(span.clone()).await;
         answer.unwrap_or_else(|problem| {
             let _entered = span.enter();
+            let problem = match &target {
+                Some(target) => explained::problem(problem, target),
+                None => problem,
+            };
             tracing::warn!(
                 event_type = "order.failed",
                 reason = problem.reason.as_str(),
@@ -185,7 +191,7 @@ impl MqAccess {
                 {
                     report = broker.test(&access, target.queue.as_ref(), deadline).await;
                 }
-                answer::test(&report)
+                answer::test(&explained::report(report, target))
             }
             Err(unusable) => answer::untested(&unusable),
         }

@@ -188,10 +188,12 @@ fn whole_second(time: Timestamp) -> Timestamp {
 
 fn upload(value: Value, max_payload: u64) -> Result<Upload, Problem> {
     let request: UploadRequest = json::read(value)?;
-    let media_type = request
-        .content_type
-        .parse()
-        .map_err(|error| Problem::violation("/content_type", format!("{error}, without parameters")))?;
+    let media_type = request.content_type.parse().map_err(|error| {
+        // As the other route takes it.
+        let is_gzip = request.content_type.eq_ignore_ascii_case("application/gzip");
+        let gzip = if is_gzip { "; for gzip, say so in `content_encoding`" } else { "" };
+        Problem::violation("/content_type", format!("{error}, without parameters{gzip}"))
+    })?;
     let is_gzip = match request.content_encoding.as_deref() {
         None | Some("identity") => Gzip::No,
         Some("gzip") => Gzip::Yes,

@@ -2,6 +2,7 @@ use std::collections::HashSet;
 
 use accepted::{AwaitedUpload, Taken};
 use clock::Deadline;
+use futures_util::stream::{self, StreamExt as _};
 use ingestion::Viewer;
 use ingestion::batch::BatchStatus;
 use jiff::{SignedDuration, Timestamp};
@@ -13,11 +14,28 @@ use crate::failure::{FirstError, LookError};
 use crate::notify::half_way;
 use crate::report::UploadsReport;
 
-/// Uploads that one run settles, of each of the index's shards.
+/// Uploads that are read at once, of each of the index's shards.
 const LIMIT_OF_SHARD: u16 = 32;
 
+/// Uploads that are settled side by side. One takes three calls, one after the other.
+const AT_ONCE: usize = 16;
+
+/// What became of an upload.
+enum Settled {
+    /// The database knows its batch.
+    Arrived,
+    /// Its payload is there, and its notification was sent again.
+    Found,
+    /// It was never used.
+    Expired,
+    /// Nothing, or another run did it.
+    Left,
+}
+
 impl Reconcile {
-    /// Expires uploads that were never used, and sends the notification of those that were.
+    /// Expires uploads that were never used, and sends the notification of those that were: the
+    /// oldest first, and as many as the time allows. So announcements that nobody uses delay the
+    /// notifications of others as little as can be.
     pub(crate) async fn settle_uploads(
         &self,
         deadline: Deadline,
@@ -26,20 +44,34 @@ impl Reconcile {
         let now = Timestamp::now();
         let grace = SignedDuration::try_from(self.settings.upload_grace).unwrap_or(SignedDuration::MAX);
         let over = now.saturating_sub(grace).unwrap_or(Timestamp::MIN);
-        let awaited = self.accepted.awaited(over, LIMIT_OF_SHARD).await?;
-        if awaited.is_empty() {
-            return Ok(());
-        }
-        let ids: Vec<Uuid> = awaited.iter().map(|upload| upload.batch_id).collect();
-        let unknown: HashSet<Uuid> = self.database.unknown(&ids).await?.into_iter().collect();
-        let mut first = FirstError::default();
-        for upload in awaited {
-            if deadline.has_passed() {
-                return Err(LookError::OutOfTime);
+        let (mut first, mut seen) = (FirstError::default(), HashSet::new());
+        // One that fails is the oldest again, so nothing is read behind it in this run.
+        while first.is_none() {
+            let mut awaited = self.accepted.awaited(over, LIMIT_OF_SHARD).await?;
+            // The index may still have what was settled a moment ago.
+            awaited.retain(|upload| seen.insert(upload.batch_id));
+            if awaited.is_empty() {
+                break;
             }
-            let is_known = !unknown.contains(&upload.batch_id);
-            if let Err(failure) = self.settle(&upload, is_known, now, grace, report).await {
-                first.note(failure);
+            let ids: Vec<Uuid> = awaited.iter().map(|upload| upload.batch_id).collect();
+            let unknown: HashSet<Uuid> = self.database.unknown(&ids).await?.into_iter().collect();
+            let mut settling = stream::iter(awaited)
+                .map(|upload| {
+                    let is_known = !unknown.contains(&upload.batch_id);
+                    Box::pin(async move { self.settle(&upload, is_known, now, grace).await })
+                })
+                .buffer_unordered(AT_ONCE);
+            while let Some(settled) = settling.next().await {
+                match settled {
+                    Ok(Settled::Arrived) => report.arrived = report.arrived.saturating_add(1),
+                    Ok(Settled::Found) => report.found = report.found.saturating_add(1),
+                    Ok(Settled::Expired) => report.expired = report.expired.saturating_add(1),
+                    Ok(Settled::Left) => {}
+                    Err(failure) => first.note(failure),
+                }
+                if deadline.has_passed() {
+                    return Err(LookError::OutOfTime);
+                }
             }
         }
         first.into_result()
@@ -51,30 +83,29 @@ impl Reconcile {
         is_known: bool,
         now: Timestamp,
         grace: SignedDuration,
-        report: &mut UploadsReport,
-    ) -> Result<(), LookError> {
+    ) -> Result<Settled, LookError> {
         if is_known {
             self.accepted.arrived(upload).await?;
-            report.arrived = report.arrived.saturating_add(1);
-            return Ok(());
+            return Ok(Settled::Arrived);
         }
         let (batch_id, tenant) = (upload.batch_id.to_string(), upload.tenant_id.to_string());
         match self.objects.head(&upload.key()).await {
             Err(ObjectError::Missing { .. }) => {
-                if let Err(failure) = self.expire(upload, report).await {
+                let expired = self.expire(upload).await;
+                if expired.is_err() {
                     // It must not stay before those that can be settled.
                     self.look_again(upload, now, grace).await?;
-                    return Err(failure);
                 }
-                return Ok(());
+                return expired;
             }
             head => head?,
         };
         let notified_before = half_way(upload.expires_at(), now);
         let claimed =
             self.notify_once(upload.tenant_id, upload.batch_id, &upload.key(), notified_before).await?;
+        let mut settled = Settled::Left;
         if claimed == Taken::Yes {
-            report.found = report.found.saturating_add(1);
+            settled = Settled::Found;
             tracing::warn!(
                 event_type = "upload.found",
                 object = upload.key(),
@@ -84,12 +115,13 @@ impl Reconcile {
             );
         }
         // Until the database knows it, it is checked again.
-        self.look_again(upload, now, grace).await
+        self.look_again(upload, now, grace).await?;
+        Ok(settled)
     }
 
     /// Marks an upload as never used. A payload that arrives later is still processed: S3 sends its
     /// notification.
-    async fn expire(&self, upload: &AwaitedUpload, report: &mut UploadsReport) -> Result<(), LookError> {
+    async fn expire(&self, upload: &AwaitedUpload) -> Result<Settled, LookError> {
         // The result beside a dropped object comes first: once the item is marked, nothing leads
         // here again.
         let viewer = Viewer::whole(upload.tenant_id);
@@ -98,17 +130,16 @@ impl Reconcile {
             retention::note_expired(&self.objects, &batch.metadata).await?;
         }
         if self.accepted.expire(upload).await? {
-            report.expired = report.expired.saturating_add(1);
             let (batch_id, tenant) = (upload.batch_id.to_string(), upload.tenant_id.to_string());
             tracing::info!(event_type = "upload.expired", batch_id, tenant, "an upload was never used");
-            return Ok(());
+            return Ok(Settled::Expired);
         }
         // Another run expired it, or its payload is being put after all.
         let by_now = self.accepted.get(&viewer, upload.batch_id).await?;
-        match by_now.filter(|batch| batch.status(Timestamp::now()) != BatchStatus::Expired) {
-            Some(batch) => Ok(retention::note_under_way(&self.objects, &batch.metadata).await?),
-            None => Ok(()),
+        if let Some(batch) = by_now.filter(|batch| batch.status(Timestamp::now()) != BatchStatus::Expired) {
+            retention::note_under_way(&self.objects, &batch.metadata).await?;
         }
+        Ok(Settled::Left)
     }
 
     /// Looks again when the time since the upload's end has doubled.

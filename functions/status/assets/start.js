@@ -49,6 +49,8 @@ function readsFirst(operation) {
 
 // The contract as this page shows it: the same, but for what it fills in.
 function forTrying(contract) {
+  // The policy of this page admits no other server than its own.
+  contract.servers = contract.servers.slice(0, 1);
   for (const path of Object.values(contract.paths)) {
     for (const operation of Object.values(path)) {
       if (operation.parameters) operation.parameters = operation.parameters.map((one) => prefilled(contract, one));

@@ -58,7 +58,7 @@ pub struct Principal {
 }
 
 impl Principal {
-    /// A caller whose scopes hold for all establishments of the tenant.
+    /// A caller whose scopes hold for every establishment.
     pub fn new(tenant: impl Into<String>, scopes: impl IntoIterator<Item = Scope>) -> Self {
         let scopes = scopes.into_iter().collect();
         Self { tenant: tenant.into(), item: String::new(), scopes, cnpjs: None }
@@ -73,7 +73,7 @@ impl Principal {
     }
 
     /// The establishments that the caller is about, as the access table has them; `None` if it is
-    /// about all of its tenant's.
+    /// about every establishment.
     #[must_use]
     pub const fn cnpjs(&self) -> Option<&BTreeSet<String>> {
         self.cnpjs.as_ref()

@@ -31,7 +31,8 @@ pub struct KeyItem {
     pub tenant_id: String,
     /// Names of scopes. Those that this version does not know permit nothing.
     pub scopes: BTreeSet<String>,
-    /// The establishments that the key is about; `None` if it is about all of the tenant's.
+    /// The establishments that the key is about; `None` if it is about every establishment, whoever
+    /// else loads its products.
     pub cnpjs: Option<BTreeSet<String>>,
     /// What the key is for, as people call it. Nothing else reads it.
     pub name: String,
@@ -54,7 +55,8 @@ struct StoredKey {
 /// A tenant's permission to drop objects into S3: what they may load.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct DropGrant {
-    /// The establishments whose products they may have; `None` if it is all of the tenant's.
+    /// The establishments whose products they may have; `None` if it is every establishment,
+    /// whoever else loads its products.
     pub cnpjs: Option<BTreeSet<String>>,
     /// Buckets that they may come from beside the stack's own, whose policy the stack does not
     /// write.

@@ -13,7 +13,8 @@ const UNREADABLE: &str = "some items are not JSON or have no readable key, see t
     further products, which were not loaded";
 
 /// A batch of which nothing was valid is complete, and did nothing.
-const NOTHING: &str = "no item of the payload was valid, so nothing was loaded; see the errors";
+const NOTHING: &str = "no item of the payload was valid, so nothing was loaded: GET …/errors says what is \
+    wrong with each";
 
 /// The warnings of a batch's row.
 pub(crate) fn warnings(row: &Row) -> Result<Vec<&'static str>, DatabaseError> {

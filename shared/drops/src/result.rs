@@ -44,7 +44,13 @@ pub fn final_result(source: &Source, batch_id: Uuid, batch: &impl Serialize, err
         "status": batch.get("status"),
         "batch_id": batch_id,
         "batch": batch,
-        "errors": {"key": file, "listed": errors.listed, "omitted": errors.omitted},
+        // The API's file has all items that the payload had in error, with their text.
+        "errors": {
+            "key": file,
+            "listed": errors.listed,
+            "omitted": errors.omitted,
+            "url": batch.get("errors_url"),
+        },
     })
 }
 
@@ -62,7 +68,8 @@ mod tests {
         };
         let object =
             json!({"bucket": "payloads", "key": "drop/1/full/a.json", "etag": "\"ab\"", "version_id": null});
-        let batch = json!({"status": "PARTIAL_FAIL", "items_failed": 3});
+        let url = "/v1/inovafarma/batches/00000000-0000-0000-0000-000000000000/errors.ndjson";
+        let batch = json!({"status": "PARTIAL_FAIL", "items_failed": 3, "errors_url": url});
         let ended = final_result(&source, Uuid::nil(), &batch, ErrorsFile { listed: 2, omitted: 1 });
         assert_eq!(
             (&ended["object"], &ended["status"], &ended["batch"]),
@@ -70,10 +77,11 @@ mod tests {
         );
         assert_eq!(
             ended["errors"],
-            json!({"key": "drop-results/1/full/a.json.errors.ndjson", "listed": 2, "omitted": 1})
+            json!({"key": "drop-results/1/full/a.json.errors.ndjson", "listed": 2, "omitted": 1, "url": url})
         );
+        let batch = json!({"status": "COMPLETED", "items_failed": 0, "errors_url": null});
         let without = final_result(&source, Uuid::nil(), &batch, ErrorsFile { listed: 0, omitted: 0 });
-        assert_eq!(without["errors"]["key"], Value::Null);
+        assert_eq!((&without["errors"]["key"], &without["errors"]["url"]), (&Value::Null, &Value::Null));
         assert_eq!(received(&source, Uuid::nil())["status"], "RECEIVED");
         assert_eq!(expired(&source, Uuid::nil())["status"], "EXPIRED");
         let refused = refused(&Source { version_id: Some("v1".to_owned()), ..source }, "EMPTY", "no bytes");

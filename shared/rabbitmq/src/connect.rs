@@ -96,8 +96,8 @@ pub(crate) struct StepError {
 impl StepError {
     pub(crate) fn remedy(&self) -> Remedy {
         match (self.error.is_transient(), self.step) {
-            // A certificate stays as it is.
-            (true, Step::Tls) => Remedy::AnotherAddress,
+            // A certificate stays as it is, and a port without TLS.
+            (_, Step::Tls) => Remedy::AnotherAddress,
             (true, _) => Remedy::TryAgain,
             (false, _) => Remedy::Nothing,
         }
@@ -213,8 +213,15 @@ async fn dial(
 async fn secure(socket: Socket, address: &Address, tls: &TlsConfig) -> Result<Socket, BrokerError> {
     let connector = tls::connector(tls)?;
     socket.into_rustls(&connector, &address.host).await.map_err(|error| {
-        let why = tls::error(&error).and_then(tls::why);
-        let why = why.map_or_else(String::new, |why| format!(", {why}"));
+        let refused = tls::error(&error);
+        if refused.is_some_and(tls::is_plain) {
+            return BrokerError::rejected(format!(
+                "what listens at {address} does not speak TLS: name the port for TLS (5671, unless it was \
+                 given another), or leave ssl.enabled away"
+            ))
+            .caused_by(error);
+        }
+        let why = refused.and_then(tls::why).map_or_else(String::new, |why| format!(", {why}"));
         BrokerError::unreachable(format!("no TLS connection to {address}{why}")).caused_by(error)
     })
 }

@@ -5,7 +5,7 @@ use std::io;
 
 use lapin::tcp::{RustlsConnector, RustlsConnectorConfig};
 use mq::BrokerError;
-use rustls::{AlertDescription as Alert, CertificateError};
+use rustls::{AlertDescription as Alert, CertificateError, InvalidMessage};
 use rustls_pki_types::pem::PemObject as _;
 use rustls_pki_types::{CertificateDer, PrivateKeyDer};
 use secrecy::{ExposeSecret as _, SecretString};
@@ -44,6 +44,11 @@ pub(crate) fn connector(config: &TlsConfig) -> Result<RustlsConnector, BrokerErr
 pub(crate) fn error(error: &io::Error) -> Option<&rustls::Error> {
     let inner = error.get_ref()?;
     inner.downcast_ref::<rustls::Error>().or_else(|| self::error(inner.downcast_ref::<io::Error>()?))
+}
+
+/// Whether what listens there speaks something else, such as AMQP at the port without TLS.
+pub(crate) fn is_plain(error: &rustls::Error) -> bool {
+    matches!(error, rustls::Error::InvalidMessage(InvalidMessage::InvalidContentType))
 }
 
 /// What a caller can do something about when a handshake fails, in words that follow the broker's

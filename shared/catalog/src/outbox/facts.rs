@@ -81,6 +81,8 @@ pub struct ChunkGivenUp {
 pub struct Links {
     pub batch: String,
     pub errors: String,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub errors_file: Option<String>,
     pub replay: String,
 }
 
@@ -103,7 +105,12 @@ impl Fact for ChunkGivenUp {
 impl Links {
     pub(super) fn of(batch_id: Uuid) -> Self {
         let batch = format!("/v1/inovafarma/batches/{batch_id}");
-        Self { errors: format!("{batch}/errors"), replay: format!("{batch}/replay"), batch }
+        Self {
+            errors: format!("{batch}/errors"),
+            errors_file: None,
+            replay: format!("{batch}/replay"),
+            batch,
+        }
     }
 }
 
@@ -135,7 +142,7 @@ impl BatchFinal {
             errors_by_code,
             errors_omitted: batch.errors_omitted,
             error: batch.error,
-            links: Links::of(batch.batch_id),
+            links: Links { errors_file: batch.errors_url, ..Links::of(batch.batch_id) },
         }
     }
 }

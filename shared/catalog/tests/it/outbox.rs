@@ -5,13 +5,14 @@ use std::time::Duration;
 
 use catalog::{
     ChunkingOutcome, Database, GivenUp, Outbox, OutboxEvent, PayloadFailure, ReplayOutcome, ReplayRequest,
-    WriteOutcome,
+    Seal, WriteOutcome,
 };
 use cloud_event::Event;
 use futures_util::future::join_all;
 use ingestion::Viewer;
 use ingestion::batch::{BatchStatus, Replay, ReplayScope};
-use ingestion::chunk::Plan;
+use ingestion::chunk::{Generation, Plan};
+use ingestion::payload::errors_key;
 use serde_json::{Value, json};
 use uuid::Uuid;
 
@@ -84,6 +85,27 @@ fn a_batch_is_received_and_final_with_its_account() {
         assert_eq!(data["deactivation"]["state"], "done");
         assert_eq!(data["links"]["errors"], format!("/v1/inovafarma/batches/{}/errors", load.id()));
         assert!(data["finished_at"].is_string(), "the account is that of the end");
+    });
+}
+
+#[test]
+fn the_end_links_the_file_of_items_in_error_if_there_is_one() {
+    database_test(async |test| {
+        let database = open(test);
+        let with_file = |load: &Load| {
+            let key = errors_key(load.id(), Generation::FIRST);
+            Seal { errors_uri: Some(format!("s3://payloads/{key}")), ..load.seal() }
+        };
+        let (with, without) = (Load::delta(0).keys(0..3).error(Some(7)), Load::delta(1).keys(0..3));
+        for (load, seal) in [(&with, with_file(&with)), (&without, without.seal())] {
+            database.begin_chunking(&load.batch, Plan::default()).await.unwrap();
+            database.seal(load.id(), Generation::FIRST, &seal).await.unwrap();
+            database.write_chunk(&load.chunks[0]).await.unwrap();
+        }
+        let link =
+            async |load: &Load| events(&database, load).await[1].data["links"].get("errors_file").cloned();
+        assert_eq!(link(&with).await, Some(json!(catalog::errors_url(with.id()))));
+        assert_eq!(link(&without).await, None);
     });
 }
 

@@ -22,8 +22,8 @@ pub(crate) enum Day {
 pub(crate) enum DateError {
     /// Not four digits of a year, or another form.
     #[error(
-        "it is no date of a known form, such as 2026-11-21T10:30:00, 2026-11-21T10:30:00-03:00, 2026-11-21, \
-         21/11/2026 10:30:00 or 21/11/2026"
+        "it is no date of a known form: write 2026-11-21 10:30:00, 2026-11-21 or 21/11/2026 10:30, or with \
+         its offset 2026-11-21T10:30:00-03:00"
     )]
     Form,
     /// Its zone is unknown, or has another offset then.

@@ -7,7 +7,7 @@ use crate::Cnpj;
 use crate::split::error_place;
 
 /// Why one item did not become a product, as the batch's error report shows it. It shows the item's
-/// key, and no other value.
+/// key, and of other values a CNPJ or a date that is none.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, thiserror::Error)]
 #[error("item {item_index} at byte {byte_offset}: {detail}")]
 #[expect(missing_docs, reason = "`ItemError` in openapi.yaml describes each member")]
@@ -86,6 +86,15 @@ pub(super) fn without_place(error: &serde_json::Error) -> String {
     let text = error.to_string();
     let place = format!(" at line {} column {}", error.line(), error.column());
     text.strip_suffix(&place).unwrap_or(&text).to_owned()
+}
+
+/// What is wrong with a value, after the value itself if it is as short and plain as it should be.
+/// Else it may be anything.
+pub(super) fn of_value(value: &str, detail: &str) -> String {
+    const LONGEST: usize = 40;
+    let value = value.trim();
+    let is_plain = value.bytes().all(|byte| byte.is_ascii_graphic() || byte == b' ');
+    if is_plain && value.len() <= LONGEST { format!("`{value}`: {detail}") } else { detail.to_owned() }
 }
 
 /// What is wrong with a member of an item.

@@ -9,7 +9,7 @@ use serde::de::IgnoredAny;
 
 use super::attributes::{Attribute, AttributeReader, Group};
 use super::date::Day;
-use super::error::Fault;
+use super::error::{Fault, of_value};
 use super::field::Field;
 use super::members::Members;
 use super::partial::{MemberSet, PartialPolicy};
@@ -197,11 +197,11 @@ fn required(field: Field) -> Fault {
 /// A CNPJ may come as a number. A number's text is never read as a CNPJ's text, which may hold
 /// points and letters.
 fn cnpj(members: &Members<'_>) -> Result<Cnpj, Fault> {
-    let parsed = match members.scalar(Field::CNPJ)? {
+    let (sent, parsed) = match members.scalar(Field::CNPJ)? {
         Scalar::Null => return Err(required(Field::CNPJ)),
         Scalar::Text(text) if text.trim().is_empty() => return Err(required(Field::CNPJ)),
-        Scalar::Text(text) => text.parse::<Cnpj>(),
-        Scalar::Number(number) => Cnpj::from_number(number),
+        Scalar::Text(text) => (text.clone(), text.parse::<Cnpj>()),
+        Scalar::Number(number) => (number.into(), Cnpj::from_number(number)),
         Scalar::Boolean(_) | Scalar::Nested(_) => {
             return Err(Fault::invalid(Field::CNPJ.name(), "it must be a text"));
         }
@@ -209,7 +209,8 @@ fn cnpj(members: &Members<'_>) -> Result<Cnpj, Fault> {
     parsed.map_err(|error| Fault {
         code: ItemErrorCode::CnpjInvalid,
         field: Some(Field::CNPJ.name().into()),
-        detail: error.to_string().into(),
+        detail: of_value(&sent, &format!("{error}; correct it where it comes from, and send the item again"))
+            .into(),
     })
 }
 

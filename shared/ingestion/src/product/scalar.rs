@@ -6,7 +6,7 @@ use jiff::Timestamp;
 use jiff::tz::TimeZone;
 
 use super::date::{self, Day};
-use super::error::Fault;
+use super::error::{Fault, of_value};
 use super::field::Field;
 use super::members::Members;
 use super::scan::Json;
@@ -100,9 +100,11 @@ impl<'a> Members<'a> {
             Scalar::Null => Ok(None),
             Scalar::Text(text) => match text.trim() {
                 "" => Ok(None),
-                text => date::parse(text, zone, day)
-                    .map(Some)
-                    .map_err(|error| Fault::invalid(field.name(), error.to_string())),
+                text => date::parse(text, zone, day).map(Some).map_err(|error| {
+                    let zone = zone.iana_name().unwrap_or("the deployment");
+                    let detail = format!("{error}; a time without an offset is local time of {zone}");
+                    Fault::invalid(field.name(), of_value(text, &detail))
+                }),
             },
             Scalar::Number(_) | Scalar::Boolean(_) | Scalar::Nested(_) => {
                 Err(Fault::invalid(field.name(), "it must be a date in a string"))

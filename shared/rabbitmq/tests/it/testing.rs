@@ -87,4 +87,6 @@ async fn the_step_that_fails_is_named() {
     };
     let report = rabbit.test(&tls, Some(&bench.queue), soon()).await;
     assert_eq!(outline(&report), ["resolve", "connect", "tls!TLS_FAILED", "authenticate-", "openQueue-"]);
+    let said = report.steps.iter().find_map(|step| step.detail.as_deref()).unwrap();
+    assert!(said.contains("does not speak TLS: name the port for TLS (5671"), "{said}");
 }

@@ -285,7 +285,8 @@ fn an_error_is_reported_as_the_contract_says() {
         serde_json::to_value(&error).unwrap(),
         serde_json::json!({
             "item_index": 17, "byte_offset": 10993, "code": "CNPJ_INVALID", "field": "CNPJ",
-            "detail": "the check digits do not match", "key": {"shopid": 1, "productid": "2"}
+            "detail": "`11222333000182`: the check digits do not match; correct it where it comes from, and send \
+                the item again", "key": {"shopid": 1, "productid": "2"}
         })
     );
     let large = ItemError::too_large(1, 2, 3, 2);

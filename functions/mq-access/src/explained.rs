@@ -1,0 +1,128 @@
+//! What a failure has to do with the target: where a queue was looked for, and whose login was
+//! refused. The crates of the brokers know neither who named a login nor what to do about it.
+
+use api::{Problem, Reason};
+use mq::{BrokerKind, PasswordOrigin, Target, TestReport};
+
+/// A problem with what its reader can correct.
+pub(crate) fn problem(mut problem: Problem, target: &Target) -> Problem {
+    let more = match problem.reason {
+        // Of an exchange, the same reason is about its bindings.
+        Reason::QueueNotFound if target.exchange.is_none() => place(target),
+        // What a broker said, and not a secret that cannot be read.
+        Reason::AuthenticationFailed if problem.extensions.contains_key("broker") => login(target),
+        _ => None,
+    };
+    if let Some(more) = more {
+        problem.detail.push_str(&more);
+    }
+    problem
+}
+
+/// The same of the steps of a connection test.
+pub(crate) fn report(mut report: TestReport, target: &Target) -> TestReport {
+    for step in &mut report.steps {
+        let more = match step.code {
+            Some("QUEUE_NOT_FOUND") => place(target),
+            Some("AUTHENTICATION_FAILED") => login(target),
+            _ => None,
+        };
+        if let (Some(detail), Some(more)) = (&mut step.detail, more) {
+            detail.push_str(&more);
+        }
+    }
+    report
+}
+
+/// Where a queue was looked for. IBM's client may be led to any queue manager.
+fn place(target: &Target) -> Option<String> {
+    let name = &target.endpoint.queue_manager;
+    let whole = !name.is_empty() && !name.starts_with('*');
+    let place = match target.endpoint.broker {
+        BrokerKind::RabbitMq => format!("in the virtual host `{name}`"),
+        BrokerKind::IbmMq if whole => format!("on the queue manager {name}"),
+        BrokerKind::IbmMq => "on the queue manager that the channel leads to".to_owned(),
+    };
+    Some(format!(" {place}: check the name, of which case matters, or ask the operator to create it"))
+}
+
+/// Whose login it was. A secret's own user is part of the secret, and a profile's login is for its
+/// operator alone.
+fn login(target: &Target) -> Option<String> {
+    let password = target.endpoint.password_ref.as_ref()?;
+    Some(match &target.password_origin {
+        PasswordOrigin::Profile(name) => {
+            format!(": the login of the profile {} is wrong, tell its operator", name.as_str())
+        }
+        PasswordOrigin::Request { target: pointer } => {
+            let user = target.endpoint.user.as_ref();
+            let user = user.map_or_else(|| "the secret's user".to_owned(), |user| format!("user `{user}`"));
+            format!(": {user} with the password of {password}, which {pointer}/auth names")
+        }
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use gateway::from_broker;
+    use mq::{BackoutRule, BrokerError, BrokerReply, Endpoint, IdleRule, Reach, Tls};
+
+    use super::*;
+
+    fn target(broker: BrokerKind, queue_manager: &str, password_origin: PasswordOrigin) -> Target {
+        Target {
+            endpoint: Endpoint {
+                broker,
+                queue_manager: queue_manager.to_owned(),
+                channel: None,
+                addresses: Vec::new(),
+                ccdt_url: None,
+                tls: Tls::Off,
+                user: Some("app".to_owned()),
+                password_ref: Some("secret://mq/app".to_owned().try_into().unwrap()),
+            },
+            queue: None,
+            exchange: None,
+            password_origin,
+            reach: Reach::default(),
+            backout: BackoutRule::default(),
+            idle_connections: IdleRule::default(),
+        }
+    }
+
+    fn detail(error: &BrokerError, target: &Target) -> String {
+        problem(from_broker(error), target).detail
+    }
+
+    #[test]
+    fn a_queue_that_does_not_exist_is_said_to_be_missing_in_its_place() {
+        let missing = BrokerError::queue_not_found("ORDERS".to_owned().try_into().unwrap());
+        let said = |broker, name| detail(&missing, &target(broker, name, PasswordOrigin::default()));
+        let rabbit = said(BrokerKind::RabbitMq, "/");
+        assert!(
+            rabbit.starts_with("the queue ORDERS does not exist in the virtual host `/`: check"),
+            "{rabbit}"
+        );
+        assert!(said(BrokerKind::IbmMq, "QM1").contains("on the queue manager QM1: check"));
+        assert!(said(BrokerKind::IbmMq, "*GROUP").contains("that the channel leads to: check"));
+    }
+
+    #[test]
+    fn a_refused_login_is_said_to_be_the_request_s_or_the_profile_s() {
+        let reply = BrokerReply { product: "RabbitMQ", code: 403, name: "ACCESS_REFUSED" };
+        let refused = BrokerError::authentication_failed("refused").with_reply(reply);
+        let said = |origin| detail(&refused, &target(BrokerKind::RabbitMq, "/", origin));
+        let of_request = said(PasswordOrigin::default());
+        assert_eq!(
+            of_request,
+            "refused: user `app` with the password of secret://mq/app, which /target/auth names"
+        );
+        let of_profile = said(PasswordOrigin::Profile("orders".to_owned().try_into().unwrap()));
+        assert_eq!(of_profile, "refused: the login of the profile orders is wrong, tell its operator");
+        // A secret that cannot be read is not the broker's answer.
+        let unread = BrokerError::authentication_failed("the secret cannot be read");
+        let origin = PasswordOrigin::default();
+        let unread_detail = detail(&unread, &target(BrokerKind::RabbitMq, "/", origin));
+        assert_eq!(unread_detail, "the secret cannot be read");
+    }
+}
