@@ -8,7 +8,7 @@ use lz4_flex::frame::{BlockMode, BlockSize, FrameDecoder, FrameEncoder, FrameInf
 /// Bytes of a decompressed chunk: several times what planner 1 and its largest item allow.
 const MAX_BYTES: usize = 64 * 1024 * 1024;
 
-/// Why a file is not a frame of a chunk's size.
+/// Reason for which a file is not a frame of a chunk's size.
 #[derive(Debug, thiserror::Error)]
 #[expect(missing_docs, reason = "each variant's message says what went wrong")]
 pub enum FrameError {
@@ -59,7 +59,7 @@ pub fn content(file: &[u8]) -> Result<Vec<u8>, FrameError> {
 /// without content as the end.
 struct CompleteFile<'a> {
     rest: &'a [u8],
-    /// What the decoder read last, and before that.
+    /// Bytes that the decoder read last, and before that.
     last: &'a [u8],
     before_last: &'a [u8],
 }

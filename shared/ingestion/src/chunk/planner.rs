@@ -14,15 +14,15 @@ const CHUNK_BYTES: usize = 8 * 1024 * 1024;
 /// Bytes of memory that rows share; larger ones have their own.
 const ALLOCATED_AT_ONCE: usize = 64 * 1024;
 
-/// What rows are made with, kept from one to the next.
+/// Memory that rows are made with, kept from one to the next.
 #[derive(Debug)]
 struct Memory {
     attributes: Writer,
     hasher: RowHasher,
 }
 
-/// One product of a chunk, with what decides whether its row is written at all. Its attributes are
-/// decoded only if it is.
+/// Product of a chunk, with the values that decide whether its row is written at all. Its
+/// attributes are decoded only if it is.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Row {
     /// The primary key of the row.
@@ -78,25 +78,25 @@ impl Chunk {
         self.generation
     }
 
-    /// Its place in the batch.
+    /// Returns the chunk's index in the batch.
     #[must_use]
     pub const fn index(&self) -> u32 {
         self.index
     }
 
-    /// How many valid items it was made of.
+    /// Returns the number of valid items that the chunk was made of.
     #[must_use]
     pub const fn items(&self) -> u32 {
         self.items
     }
 
-    /// How many of its items were superseded by a later version among them; they count as stale.
+    /// Counts the items that were superseded by a later version in the chunk; they count as stale.
     #[must_use]
     pub fn duplicates(&self) -> u32 {
         self.items.saturating_sub(u32::try_from(self.rows.len()).unwrap_or(u32::MAX))
     }
 
-    /// Its rows, ordered by key.
+    /// Returns the rows, ordered by key.
     #[must_use]
     pub fn rows(&self) -> &[Row] {
         &self.rows
@@ -115,7 +115,7 @@ impl Chunk {
         Self { index, ..self }
     }
 
-    /// Its establishments in their order, each once. These are locked.
+    /// Returns the chunk's establishments in their order, each once. These are locked.
     #[must_use]
     pub fn cnpjs(&self) -> Vec<Cnpj> {
         let mut cnpjs: Vec<Cnpj> = self.rows.iter().map(|row| row.key.cnpj).collect();

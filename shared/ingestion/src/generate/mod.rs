@@ -18,12 +18,12 @@ use crate::Cnpj;
 use crate::product::{ATTRIBUTES, Kind};
 use random::Random;
 
-/// How a catalogue is written down.
+/// Layout of a catalogue's text.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Layout {
-    /// One array on one line.
+    /// Array on a single line.
     Array,
-    /// One array over many lines.
+    /// Array over many lines.
     Pretty,
     /// An item a line.
     Lines,
@@ -32,7 +32,7 @@ pub enum Layout {
 /// The settings of a catalogue. Shares are in thousandths of the items.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Catalogue {
-    /// What everything random follows from.
+    /// Seed of everything random.
     pub seed: u64,
     /// Items of the payload, those with a fault included.
     pub items: u32,
@@ -87,7 +87,7 @@ impl Catalogue {
         sink(close.as_bytes());
     }
 
-    /// One item of the catalogue.
+    /// Returns an item of the catalogue.
     #[must_use]
     pub fn item(&self, index: u32, layout: Layout) -> String {
         let mut random = self.random(u64::from(index));

@@ -67,7 +67,7 @@ impl Group {
     /// In the order of their tags.
     pub(super) const ALL: [Self; 4] = [Self::Catalogue, Self::Price, Self::Stock, Self::Item];
 
-    /// Its identity in row hashes, which never changes.
+    /// Returns the identity in row hashes, which never changes.
     const fn tag(self) -> u8 {
         match self {
             Self::Catalogue => 1,
@@ -88,7 +88,7 @@ impl Sections {
         attributes.write(self);
     }
 
-    /// Where to write an attribute's value.
+    /// Writes an attribute's number, and returns the section that its value belongs in.
     fn of(&mut self, attribute: &Attribute) -> &mut Vec<u8> {
         let [catalogue, price, stock, item] = &mut self.0;
         let section = match attribute.group() {

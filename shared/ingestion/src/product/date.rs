@@ -11,13 +11,13 @@ const EARLIEST: Timestamp = Timestamp::constant(347_155_200, 0);
 /// Which instant of a day a date means that has no time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Day {
-    /// Its beginning.
+    /// Beginning of the day.
     Begin,
-    /// Its last microsecond. A change of that day may have come after any other of that day.
+    /// Last microsecond of the day. A change of that day may have come after any other of that day.
     End,
 }
 
-/// Why a text is no date of an item.
+/// Reason for which a text is no date of an item.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub(crate) enum DateError {
     /// Not four digits of a year, or another form.
@@ -26,10 +26,10 @@ pub(crate) enum DateError {
          21/11/2026 10:30:00 or 21/11/2026"
     )]
     Form,
-    /// Its zone is unknown, or has another offset then.
+    /// The date's zone is unknown, or has another offset then.
     #[error("its time zone is not known, or its offset is not the zone's")]
     Zone,
-    /// It stands for no date at all.
+    /// The text stands for no date at all.
     #[error("it is before 1981, which dates mean that are not set; leave it empty if there is none")]
     TooEarly,
 }

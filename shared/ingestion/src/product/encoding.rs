@@ -70,7 +70,7 @@ impl Attributes<'_> {
 }
 
 impl Attribute {
-    /// Its bit in the set of those that are present. Numbers are 1 to 32.
+    /// Returns the attribute's bit in the set of those that are present. Numbers are 1 to 32.
     const fn bit(&self) -> u32 {
         1 << (self.number - 1)
     }
@@ -122,7 +122,7 @@ impl AttributeWriter for Sheet<'_> {
 
 /// Reads one attribute after the other.
 struct Values<'a> {
-    /// Those that were not read yet.
+    /// Bits of the attributes that were not read yet.
     present: u32,
     rest: Reader<'a>,
 }

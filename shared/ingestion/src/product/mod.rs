@@ -33,7 +33,7 @@ pub use version::{BatchStamp, Version};
 
 pub(crate) use date::to_microseconds;
 
-/// What identifies a product: the primary key of its row, ordered as rows are written.
+/// Identity of a product: the primary key of its row, ordered as rows are written.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct ProductKey {
     /// The establishment.
@@ -44,7 +44,7 @@ pub struct ProductKey {
     pub product_id: String,
 }
 
-/// One valid item. Texts without escapes are those of the item's bytes.
+/// Product of one valid item. Texts without escapes are those of the item's bytes.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Product<'a> {
     /// The primary key of its row.

@@ -2,7 +2,7 @@ use super::open_item::OpenItem;
 use super::value::Value;
 use super::{PayloadError, PayloadFault, Sink, is_white, length};
 
-/// One JSON array over the whole payload.
+/// Splitter of one JSON array over the whole payload.
 #[derive(Debug)]
 pub(super) struct ArraySplitter {
     open: OpenItem,
