@@ -28,11 +28,11 @@ pub struct NewBatch {
     pub metadata: PayloadMetadata,
     /// `s3://bucket/key` of its payload.
     pub payload_uri: String,
-    /// What its tenant was allowed to load when it was accepted.
+    /// Establishments that its tenant was allowed to load when it was accepted.
     pub cnpjs: CnpjAccess,
 }
 
-/// What is left to do for a batch.
+/// Work that is left to do for a batch.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[expect(missing_docs, reason = "the fields are described where their types are")]
 pub enum ChunkingOutcome {
@@ -53,7 +53,7 @@ pub enum ChunkingOutcome {
 pub struct PendingChunk {
     /// In which it has to be written. A message of another generation finds nothing to do.
     pub generation: Generation,
-    /// Its place in the batch, from 0.
+    /// Index of the chunk in its batch, from 0.
     pub index: u32,
     /// `s3://bucket/key` of its file.
     pub uri: String,
@@ -63,7 +63,7 @@ pub struct PendingChunk {
     pub cnpj: Cnpj,
 }
 
-/// Why a batch failed as a whole.
+/// Failure of a batch as a whole.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct PayloadFailure {
     /// A word for programs, such as [`GIVEN_UP`](Self::GIVEN_UP).
@@ -138,7 +138,8 @@ impl Database {
         self.with_connection(async |connection| begin(connection, batch, plan).await).await
     }
 
-    /// What a tenant's batch may load, as it was accepted; `None` if the batch is not known.
+    /// Returns the establishments that a tenant's batch may load, as it was accepted; `None` if the
+    /// batch is not known.
     ///
     /// # Errors
     /// If the database fails.
@@ -350,7 +351,7 @@ impl LockedBatch {
         })
     }
 
-    /// Its state for a run over its payload, which continues a batch that was given up.
+    /// Returns the state for a run over the payload, which continues a batch that was given up.
     pub(crate) const fn for_the_chunker(&self) -> BatchStatus {
         if self.is_given_up { BatchStatus::Chunking } else { self.status }
     }

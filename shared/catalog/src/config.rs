@@ -69,7 +69,7 @@ impl TlsMode {
     }
 }
 
-/// What is wrong with a configuration. It never shows the URL, which holds a password.
+/// Fault of a configuration. It never shows the URL, which holds a password.
 #[derive(Debug, thiserror::Error)]
 #[expect(missing_docs, reason = "each variant's message says what went wrong")]
 pub enum ConfigError {

@@ -15,7 +15,7 @@ use crate::item_errors::LISTED_ITEM_ERRORS;
 use crate::outbox::Outbox;
 use crate::secret::DatabaseSecret;
 
-/// How long a call may take in all: less than the 30 s of the functions that write.
+/// Time that a call may take in all: less than the 30 s of the functions that write.
 const BUDGET: Duration = Duration::from_secs(25);
 
 /// The product catalogue and its batches.

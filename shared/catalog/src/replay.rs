@@ -28,7 +28,7 @@ use crate::visible::visible;
 /// A request for a replay.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ReplayRequest {
-    /// What is to be processed again.
+    /// Part of the batch to process again, and how.
     pub replay: Replay,
     /// The client's key, in its canonical spelling.
     pub idempotency_key: String,
@@ -53,13 +53,13 @@ pub enum ReplayOutcome {
 /// A new generation of a batch.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct BegunReplay {
-    /// Its number is at least 2.
+    /// Generation that the replay began; its number is at least 2.
     pub generation: Generation,
     /// The batch's state when the generation began.
     pub status: BatchStatus,
-    /// How many chunks became pending then.
+    /// Number of chunks that became pending then.
     pub chunks: u64,
-    /// Of the payload, whose notification starts the generation's processing.
+    /// URI of the payload, whose notification starts the generation's processing.
     pub payload_uri: String,
 }
 

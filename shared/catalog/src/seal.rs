@@ -14,7 +14,7 @@ use crate::database::Database;
 use crate::error::DatabaseError;
 use crate::rows::{bigint, texts};
 
-/// What was found in a payload, and the chunks that were stored.
+/// Counts of a payload's content, and the chunks that were stored.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Seal {
     /// Bytes of the decoded payload.
@@ -41,7 +41,7 @@ pub struct Seal {
 /// A stored chunk.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SealedChunk {
-    /// Its place in the batch, from 0.
+    /// Index of the chunk in its batch, from 0.
     pub index: u32,
     /// `s3://bucket/key` of its file.
     pub uri: String,

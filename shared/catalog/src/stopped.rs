@@ -17,10 +17,10 @@ use crate::rows::{count, word};
 /// When a batch counts as stalled.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Patience {
-    /// It has made no progress for this long. After that it is taken again whenever this time has
+    /// Time without progress after which a batch is taken. It is taken again whenever this time has
     /// doubled.
     pub stopped_for: Duration,
-    /// Its generation began no longer ago than this. After that somebody has to look at it.
+    /// Age of its generation up to which a batch is taken. After that somebody has to look at it.
     pub given_up_after: Duration,
 }
 
@@ -30,7 +30,7 @@ pub struct Patience {
 pub struct StoppedBatch {
     pub batch_id: Uuid,
     pub tenant_id: Uuid,
-    /// Of the request that brought it.
+    /// Trace id of the request that created the batch.
     pub trace_id: String,
     /// `s3://bucket/key` of its payload.
     pub payload_uri: String,
@@ -46,7 +46,7 @@ pub struct StoppedBatch {
 pub struct Stuck {
     /// All of them.
     pub count: u64,
-    /// Those received first, as many as were asked for.
+    /// Batches received first, as many as were asked for.
     pub oldest: Vec<StoppedBatch>,
 }
 

@@ -50,7 +50,7 @@ pub struct BatchView {
     pub deactivation: DeactivationReport,
     pub chunks: ChunksView,
     pub error: Option<PayloadFailure>,
-    /// What a sender should know although it is no error.
+    /// Facts that a sender should know although they are no errors.
     pub warnings: Vec<&'static str>,
 }
 
@@ -63,7 +63,7 @@ pub struct PayloadView {
     pub checksum: Option<String>,
 }
 
-/// How the batch changed the table.
+/// Changes that the batch made to the table.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 #[expect(missing_docs, reason = "`ProductBatch` in openapi.yaml describes each member")]
 pub struct ChangesView {
@@ -74,7 +74,7 @@ pub struct ChangesView {
     pub deactivated: u64,
 }
 
-/// How far the batch is.
+/// Progress of the batch.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 #[expect(missing_docs, reason = "`ProductBatch` in openapi.yaml describes each member")]
 pub struct ChunksView {
@@ -128,7 +128,7 @@ const PAGE: &str = batches_where!(
     "batch_id < $2 AND ($3::text IS NULL OR status = $3) AND ($4::text IS NULL OR load_type = $4) \
      ORDER BY batch_id DESC LIMIT $5"
 );
-/// Of one key, by its index.
+/// Selects a page of the batches of one source key, by its index.
 const PAGE_OF_SOURCE: &str = batches_where!(
     "$6",
     "batch_id < $2 AND ($3::text IS NULL OR status = $3) AND ($4::text IS NULL OR load_type = $4) \

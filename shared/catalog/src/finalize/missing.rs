@@ -60,7 +60,7 @@ pub(super) async fn lacking(
 
 /// The active products of some establishments that neither a load nor a later batch contained.
 pub(super) struct Missing {
-    /// Of each establishment the active products and those that are missing.
+    /// Numbers of active products and of missing ones, for each establishment.
     counts: Vec<(u64, u64)>,
     places: Vec<Place>,
 }

@@ -42,14 +42,14 @@ pub(super) struct Differing<'a> {
     pub(super) existing: Option<Existing>,
 }
 
-/// What the table holds of a product.
+/// Row of a product in the table.
 pub(super) struct Existing {
     /// Valid while its establishment is locked.
     pub(super) place: Place,
     pub(super) row_hash: RowHash,
     pub(super) active: bool,
     pub(super) source_updated_at: Option<Timestamp>,
-    /// Of the item that wrote it.
+    /// Version of the item that wrote the row.
     pub(super) version: Version,
 }
 
@@ -120,7 +120,7 @@ impl<'r, 'a> Ranges<'r, 'a> {
     }
 }
 
-/// How many of a chunk's first rows are looked up before the others, to see whether they are
+/// Number of a chunk's first rows that are looked up before the others, to see whether they are
 /// neighbours in the table. If they are not, little was read in vain.
 pub(super) const fn probe(rows: usize) -> usize {
     rows.div_ceil(8)
@@ -173,7 +173,7 @@ async fn neighbours<'a>(
 /// A row of the chunk and what the table holds of its product, if anything.
 type Lookup<'a> = (&'a Row, Option<StoredRow>);
 
-/// What a lookup returns of a product.
+/// Columns that a lookup returns of a product.
 struct StoredRow {
     place: Place,
     row_hash: RowHash,

@@ -23,7 +23,7 @@ fn product(establishment: u32, id: &str) -> Product<'static> {
     Product { key, attributes: Attributes::default(), members: MemberSet::default() }
 }
 
-/// One product of each of so many establishments, a thousand a chunk.
+/// Adds one product of each of so many establishments, a thousand a chunk.
 fn one_each(mut load: Load, establishments: u32, id: &str) -> Load {
     let all: Vec<u32> = (0..establishments).collect();
     for some in all.chunks(1000) {

@@ -75,7 +75,7 @@ impl World<'_> {
         take(self.test, &self.database, self.loads, step).await;
     }
 
-    /// What is too old comes to nothing, whether it was known or not.
+    /// Delivers a step that is too old, which changes nothing, whether it was known or not.
     async fn refuse(&mut self, step: Step) {
         let load = &self.loads[step.batch()];
         match step {

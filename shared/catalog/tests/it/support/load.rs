@@ -169,7 +169,7 @@ impl Load {
         }
     }
 
-    /// What the chunker does for it.
+    /// Prepares the load in the database as the chunker does.
     pub(crate) async fn prepare(&self, database: &Database) -> SealOutcome {
         let begun = database.begin_chunking(&self.batch, Plan::default()).await.unwrap();
         assert!(matches!(begun, ChunkingOutcome::Chunk { .. }), "{begun:?}");
