@@ -28,7 +28,7 @@ pub(crate) struct World {
     pub(crate) faults_left: u8,
     /// Who was granted the record last.
     holder: Option<Token>,
-    /// What clients were told, in the life of the present record.
+    /// Answers that clients were given, in the life of the present record.
     answers: Vec<Answer>,
     breaches: BTreeSet<Invariant>,
 }
@@ -71,7 +71,7 @@ pub(crate) struct Moving {
     pub(crate) is_refusal_unnoted: bool,
 }
 
-/// What a worker does next.
+/// Next step of a worker.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum Step {
     /// Nothing: the client has no answer, or a final one.
@@ -276,7 +276,7 @@ impl World {
         }
     }
 
-    /// What can be seen at any moment.
+    /// Checks the invariants that can be checked at any moment.
     pub(crate) fn inspect(&mut self) {
         if self.workers.iter().filter(|worker| worker.step.is_work()).count() > 1 {
             self.breach(Invariant::TwoAtOnce);
@@ -326,7 +326,7 @@ pub(crate) fn response(granted: &Granted, text: &str, repeated: u64, at: usize) 
     }
 }
 
-/// How many messages the response says may be there twice.
+/// Reads the number of messages that may be there twice, by the response.
 fn labelled(response: &StoredResponse) -> u64 {
     response.status.into()
 }

@@ -31,14 +31,14 @@ pub struct AttachmentId {
 pub struct MalformedAttachmentId;
 
 impl AttachmentId {
-    /// Of what `execution` attaches to its response, which is one thing at most.
+    /// Returns the id of the one thing at most that `execution` attaches to its response.
     pub(crate) fn of(execution: &Execution) -> Result<Self, StoreError> {
         let owner = Uuid::try_parse(&execution.owner).map_err(StoreError::unreadable)?;
         let key = execution.idempotency_key.clone();
         Ok(Self { key, owner, days: life(execution.retention()) })
     }
 
-    /// Of the record whose response it belongs to.
+    /// Returns the key of the record whose response the attachment belongs to.
     pub(crate) fn pk(&self, operation: OperationType, tenant: &str) -> String {
         operation.pk(tenant, &self.key, "")
     }

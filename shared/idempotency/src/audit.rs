@@ -5,7 +5,7 @@ use std::fmt::Debug;
 use crate::claim::ClaimRequest;
 use crate::execution::Execution;
 
-/// What happened.
+/// Event in the life of a record.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum AuditEvent {
     /// A new record: the request is executed.
@@ -55,15 +55,15 @@ impl AuditEvent {
 /// An entry of the audit trail. It names the request and never shows its body.
 #[derive(Clone, Copy, Debug)]
 pub struct AuditEntry<'a> {
-    /// What happened.
+    /// Event that is reported.
     pub event: AuditEvent,
-    /// What kind of work it is about.
+    /// Kind of the work.
     pub operation: &'a str,
     /// Whose request it is.
     pub tenant: &'a str,
     /// The request's key, in its one spelling.
     pub idempotency_key: &'a str,
-    /// What the work is done to.
+    /// Target of the work.
     pub target: &'a str,
     /// The request's own trace id, not that of the execution that it met.
     pub trace_id: &'a str,

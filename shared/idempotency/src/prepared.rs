@@ -5,9 +5,9 @@ use serde::Serialize;
 
 use crate::error::StoreError;
 
-/// How the body of a prepared response begins.
+/// Beginning of a prepared response's body.
 const CERTAIN: &str = r#"{"deliveryInDoubt":false,"#;
-/// How it begins once nobody can tell any more whether its effect became final.
+/// Beginning of the body once nobody can tell any more whether its effect became final.
 const IN_DOUBT: &str = r#"{"deliveryInDoubt":true,"#;
 
 /// A response that can be labelled: its body is a JSON object whose first member is

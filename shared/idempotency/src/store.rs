@@ -21,7 +21,7 @@ use crate::protocol::{Decision, Place, Progress, Record, Status, Transition, dec
 use crate::results::{self, Bucket};
 use crate::reuse::{ReuseCounter, ReuseLimits};
 
-/// How often a lost race is looked at again before the answer is "in progress".
+/// Number of times that a claim reads again after a lost race before the answer is "in progress".
 const RACES: usize = 3;
 
 /// Whether a write found its record still its own.

@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 use super::place::Whereabouts;
 use super::progress::Progress;
 
-/// Where an execution stands. Expired is computed, not stored.
+/// Status of an execution. Expired is computed, not stored.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "SCREAMING_SNAKE_CASE")]
 pub enum Status {
@@ -54,11 +54,11 @@ pub struct StoredResponse {
     pub headers: BTreeMap<String, String>,
     /// `Content-Digest` (RFC 9530) of the body as it is sent; what is read is checked against it.
     pub digest: String,
-    /// Where the body is; what is read is checked against `digest`.
+    /// Place of the body, which is checked against `digest` when it is read.
     pub body: Body,
 }
 
-/// Where a response's body is.
+/// Place of a response's body.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum Body {
     /// In the record, as it is.
@@ -74,10 +74,10 @@ pub enum Body {
 pub struct Record {
     /// The fingerprint of the request that made it.
     pub request_hash: String,
-    /// What tells the rights of the caller that made it from others'. `None` if the work does not
+    /// Fingerprint of the rights of the caller that made the record. `None` if the work does not
     /// depend on them, or if the record was made before records had them.
     pub rights: Option<String>,
-    /// Where the execution stands.
+    /// Status of the execution.
     pub status: Status,
     /// A token of the execution that wrote last, fresh for each.
     pub owner: String,
@@ -91,9 +91,9 @@ pub struct Record {
     pub updated_at: Timestamp,
     /// When the retention ends. DynamoDB deletes the item some time after.
     pub expires_at: Timestamp,
-    /// How much of the work is known to be done, and how much may be.
+    /// Units of the work that are known to be done, and those that may be.
     pub progress: Progress,
-    /// Where the progress was made.
+    /// Place of the progress.
     pub whereabouts: Whereabouts,
     /// There while the record is prepared or completed.
     pub response: Option<StoredResponse>,
@@ -113,8 +113,8 @@ impl Record {
         self.rights.is_none() || self.rights.as_deref() == rights
     }
 
-    /// Where the next attempt begins. If the last one ended without a word, it may have done
-    /// anything beyond its checkpoint.
+    /// Returns the progress with which the next attempt begins. If the last one ended without a
+    /// word, it may have done anything beyond its checkpoint.
     #[must_use]
     pub fn left_behind(&self) -> Progress {
         match self.status {

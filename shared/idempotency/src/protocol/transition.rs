@@ -9,8 +9,8 @@ use super::progress::Progress;
 use super::record::{Record, Status, StoredResponse};
 use crate::execution::Execution;
 
-/// What tells one execution from every other: later writes are made under it, and on no other's
-/// record.
+/// Token that tells one execution from every other: later writes are made under it, and on no
+/// other's record.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Token {
     /// Fresh for each execution.
