@@ -16,7 +16,7 @@ use serde::Deserialize;
 use serde::de::DeserializeOwned;
 use sha2::{Digest as _, Sha256};
 
-/// How long an item, or its absence, is remembered. A revoked key stops working within this time.
+/// Time for which an item, or its absence, is remembered. A revoked key stops working within it.
 const REMEMBERED: Duration = Duration::from_secs(60);
 /// When a profile may be asked for again that was refused, in seconds: no correction is seen
 /// before.
@@ -33,7 +33,7 @@ pub struct KeyItem {
     pub scopes: BTreeSet<String>,
     /// The establishments that the key is about; `None` if it is about all of the tenant's.
     pub cnpjs: Option<BTreeSet<String>>,
-    /// What the key is for, as people call it. Nothing else reads it.
+    /// Name that people gave the key. Nothing else reads it.
     pub name: String,
 }
 
@@ -71,7 +71,7 @@ struct StoredGrant {
     buckets: BTreeSet<String>,
 }
 
-/// Why it is not known whether a tenant may drop objects.
+/// Reason for which it is not known whether a tenant may drop objects.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum GrantError {
     /// The table cannot be read.
@@ -82,7 +82,7 @@ pub enum GrantError {
     Malformed,
 }
 
-/// Why an item is not an API key's, or a grant.
+/// Reason for which an item is neither an API key nor a grant.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 enum NoKey {
     #[error("it has another form")]

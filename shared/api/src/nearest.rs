@@ -20,7 +20,7 @@ pub fn nearest<'a>(name: &str, known: impl IntoIterator<Item = &'a str>) -> Opti
         .map(|(_, known)| known)
 }
 
-/// What of a name is more than its spelling.
+/// Returns the letters and digits of a name, in lower case.
 fn letters(name: &str) -> Vec<char> {
     name.chars()
         .take(LONGEST)

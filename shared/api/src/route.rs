@@ -1,7 +1,7 @@
 //! A method and a path.
 
-/// What a function serves. API Gateway routes by the template; a function checks again, because it
-/// can be invoked directly.
+/// Route of a function. API Gateway routes by the template; a function checks again, because it can
+/// be invoked directly.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Route {
     /// In upper case.

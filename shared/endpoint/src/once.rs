@@ -9,7 +9,7 @@ use jiff::fmt::rfc2822::DateTimePrinter;
 
 use crate::problems::from_store;
 
-/// What work did.
+/// Result of work.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Done {
     /// [`once`] records the reply, and retries get it again.
@@ -18,12 +18,12 @@ pub enum Done {
     Recorded(Reply),
 }
 
-/// Why work was not done, or may not have been.
+/// Reason for which work was not done, or may not have been.
 #[derive(Clone, Debug, PartialEq)]
 pub enum NotDone {
-    /// It certainly was not: a retry with the same key does it at once.
+    /// The work certainly was not done: a retry with the same key does it at once.
     Failed(Problem),
-    /// It may have been done. The record stays as it is until its lease expires.
+    /// The work may have been done. The record stays as it is until its lease expires.
     InDoubt(Problem),
 }
 
@@ -67,7 +67,7 @@ pub async fn once(
     }
 }
 
-/// What a claim leads to.
+/// Outcome of a claim.
 #[expect(clippy::large_enum_variant, reason = "there is one at a time, for as long as a request lasts")]
 enum Granted {
     Execution(Execution),
