@@ -22,7 +22,7 @@ use crate::{Accepted, AcceptedError, Item};
 /// The index.
 pub const AWAITED_INDEX: &str = "awaited-index";
 
-/// How many keys of the index there are.
+/// Number of keys of the index.
 pub const SHARDS: u8 = 16;
 
 /// Pages of a shard that one call asks for.
@@ -44,7 +44,7 @@ pub struct AwaitedUpload {
 }
 
 impl AwaitedUpload {
-    /// Where the payload lies, if it was put.
+    /// Returns the key of the payload's object, if it was put.
     #[must_use]
     pub fn key(&self) -> String {
         payload_key(self.received_at, self.batch_id)
@@ -57,10 +57,10 @@ impl AwaitedUpload {
     }
 }
 
-/// What came of asking for the right to tell of a payload.
+/// Result of a claim to send the notification of a payload.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Taken {
-    /// It is the caller's to tell.
+    /// The caller is to send the notification.
     Yes,
     /// Somebody told of it not long ago.
     Recently,

@@ -15,7 +15,7 @@ use uuid::Uuid;
 
 use crate::{AcceptedError, Item, awaited};
 
-/// How long an item is kept after it was written.
+/// Time for which an item is kept after it was written.
 pub(crate) const KEPT: Duration = Duration::from_secs(30 * 86_400);
 
 /// An item's attributes as they stand in the table.
@@ -35,10 +35,10 @@ struct Stored {
     cnpjs: Option<BTreeSet<Cnpj>>,
     #[serde(default)]
     partial: PartialPolicy,
-    /// Of a dropped object.
+    /// Version of the dropped object that the batch was made of.
     source: Option<Source>,
     status: BatchStatus,
-    /// Of an upload that is waited for.
+    /// Key of the index, while the upload is awaited.
     awaited: Option<String>,
 }
 
@@ -85,7 +85,7 @@ pub(crate) fn of(batch: &AcceptedBatch, now: Timestamp) -> Item {
         .collect()
 }
 
-/// Of an item that is written at `now`.
+/// Returns the expiry of an item that is written at `now`.
 pub(crate) fn ttl(now: Timestamp) -> AttributeValue {
     AttributeValue::N((now + KEPT).as_second().to_string())
 }

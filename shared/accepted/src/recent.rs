@@ -26,7 +26,7 @@ pub struct Wanted {
     pub source_key: Option<SourceKey>,
 }
 
-/// What a look at the items found.
+/// Page of a tenant's items, and how far the search went.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Recent {
     /// The newest first.
@@ -94,7 +94,8 @@ impl Wanted {
         (oldest <= newest).then_some((oldest, newest))
     }
 
-    /// What DynamoDB need not send. It decides nothing: what is left is judged by its status.
+    /// Returns a filter of items that DynamoDB need not send. The rest is still judged by its
+    /// status.
     fn filter(&self) -> Option<String> {
         let is_upload = matches!(self.status, Some(BatchStatus::AwaitingUpload | BatchStatus::Expired));
         let terms = [

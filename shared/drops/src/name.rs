@@ -27,21 +27,21 @@ const UNFINISHED: [&str; 11] = [
     "_$folder$",
 ];
 
-/// What the key of a dropped object says.
+/// Contents of a dropped object's key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct DropName {
     /// Whose products it has.
     pub tenant_id: Uuid,
-    /// What it says about products that it lacks.
+    /// Load type: what the catalogue says about products that it lacks.
     pub load_type: LoadType,
-    /// How it holds its items. Whether it is gzip is read from its bytes.
+    /// Form in which the object holds its items. Whether it is gzip is read from its bytes.
     pub media_type: MediaType,
 }
 
-/// Why a key does not name a catalogue.
+/// Reason for which a key does not name a catalogue.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum NotADrop {
-    /// It is a folder's marker, another marker, a file that is not finished, or not among the
+    /// The key is a folder's marker, another marker, a file that is not finished, or not among the
     /// dropped objects at all.
     Ignored,
     /// Somebody may have meant something by it.

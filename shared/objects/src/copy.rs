@@ -8,7 +8,7 @@ use jiff::Timestamp;
 use crate::list::timestamp;
 use crate::{ObjectError, Objects};
 
-/// One version of an object that others may replace at any time.
+/// Version of an object that others may replace at any time.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Version {
     /// If the bucket keeps versions.
@@ -21,12 +21,12 @@ pub struct Version {
     pub modified_at: Timestamp,
 }
 
-/// What a copy is to be, beside its bytes. It has no tags.
+/// Properties of a copy beside its bytes. It has no tags.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CopyOf<'a> {
     /// The bucket of the object that is copied.
     pub bucket: &'a str,
-    /// Its key there, percent-encoded.
+    /// Key of the object in that bucket, percent-encoded.
     pub encoded_key: &'a str,
     /// The version that is copied, and no other.
     pub version: &'a Version,

@@ -10,7 +10,7 @@ use crate::{ObjectError, Objects};
 /// An object as a listing names it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Listed {
-    /// Its key in the bucket.
+    /// Key of the object in the bucket.
     pub key: String,
     /// When it was put.
     pub modified_at: Timestamp,

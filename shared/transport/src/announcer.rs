@@ -9,7 +9,7 @@ use kafka::{Cluster, Producer, Record};
 
 use crate::{AnnounceError, ChunksReady, Origin, chunk_event};
 
-/// How chunks get from the chunker to `upsert`.
+/// Transport of chunks from the chunker to `upsert`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ChunkTransport {
     /// Through the queue of this URL.

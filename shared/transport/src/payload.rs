@@ -21,7 +21,7 @@ pub struct PayloadNotice {
     pub key: String,
 }
 
-/// One version of an object that a notification names.
+/// Version of an object that a notification names.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct VersionNotice {
     /// The object.

@@ -17,7 +17,7 @@ use crate::{Disposition, Failure, Job, ParkError, Record, UnknownEvent};
 /// The part of the reserve that is kept for the answer, also while the queue does not answer.
 const ANSWER: Duration = Duration::from_millis(300);
 
-/// Why an invocation failed as a whole.
+/// Reason for which an invocation failed as a whole.
 #[derive(Debug, thiserror::Error)]
 #[expect(missing_docs, reason = "each variant's message says what went wrong")]
 pub enum ServeError {
@@ -64,7 +64,7 @@ pub(crate) async fn serve<J: Job>(
     unsettled.map_or(Ok(()), Err)
 }
 
-/// What became of a record.
+/// Result of a record.
 enum Settled {
     Done,
     Parked,

@@ -30,7 +30,7 @@ struct KafkaRecord {
     value: Value,
 }
 
-/// One record as it was delivered.
+/// Record as it was delivered.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Record {
     /// `None` if the event is the record, because its sender invoked the function itself.
