@@ -6,7 +6,7 @@ use publisher::PublishError;
 use retry::{Retry, Retryable};
 use transport::UnknownNotice;
 
-/// Why an object was neither taken nor refused. It stays where it is.
+/// Reason for which an object was neither accepted nor refused. It stays in the bucket.
 #[derive(Debug, thiserror::Error)]
 #[expect(missing_docs, reason = "each variant's message says what went wrong")]
 pub enum IntakeError {

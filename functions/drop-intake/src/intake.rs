@@ -28,8 +28,8 @@ const RETENTION: Duration = Duration::from_secs(100 * 365 * 86_400);
 /// The most that S3 copies in one request: 5 GB (Amazon S3 User Guide, "Copying objects").
 const MAX_COPY: u64 = 5_000_000_000;
 
-/// How long the copy may be on its way. Then the batch is shown as expired, as an upload that was
-/// never used is, until an attempt makes the copy.
+/// Time that the copy may take to arrive. After it the batch is shown as expired, like an upload
+/// that was never used, until an attempt makes the copy.
 const ARRIVES_WITHIN: Duration = Duration::from_mins(15);
 
 /// An object that may become a batch.
@@ -82,7 +82,7 @@ impl DropIntake {
         self.decide_once(&Found { name, source, version }).await
     }
 
-    /// What the object may load, or why it may not.
+    /// Returns the establishments that the object may load, or the reason to refuse it.
     async fn access_of(&self, found: &Found) -> Result<Result<CnpjAccess, Refusal>, IntakeError> {
         let Found { name, source, version } = found;
         if version.length == 0 {
@@ -266,7 +266,7 @@ fn written_at(version: &Version, execution: &Execution) -> Timestamp {
     version.modified_at.min(execution.created_at)
 }
 
-/// Of an attempt at a claim, for a batch that counts as received at that time.
+/// Returns the batch id of an attempt at a claim, for a batch that counts as received at that time.
 fn batch_id(tenant_id: Uuid, execution: &Execution, received_at: Timestamp) -> Uuid {
     let Execution { idempotency_key, fingerprint, .. } = execution;
     payload::batch_id(tenant_id, idempotency_key, fingerprint.as_str(), received_at)

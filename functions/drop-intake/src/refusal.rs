@@ -8,7 +8,7 @@ use telemetry::metrics;
 
 use crate::{DropIntake, IntakeError, event};
 
-/// Why an object is refused.
+/// Reason for which an object is refused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Refusal {
     Key(UnknownKey),

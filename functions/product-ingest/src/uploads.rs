@@ -45,14 +45,14 @@ struct UploadRequest {
     sha256: String,
 }
 
-/// What a request announces, once it is checked.
+/// Announcement of a request, once it is checked.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Upload {
     media_type: MediaType,
     announced: Announced,
 }
 
-/// What the record of an upload holds.
+/// Content of an upload's record.
 #[derive(Deserialize)]
 struct Recorded {
     batch_id: Uuid,
@@ -93,7 +93,7 @@ impl ProductIngest {
         Ok(Reply { body: body.to_string(), ..reply })
     }
 
-    /// What the client has to do next: put its payload, or nothing if it did.
+    /// Tells the client its next step: to put its payload, or nothing if it did.
     async fn offer(
         &self,
         caller: Caller,
@@ -136,7 +136,7 @@ fn no_upload(batch_id: Uuid, status: BatchStatus) -> Value {
     json!({"batch_id": batch_id, "status": status, "upload": null})
 }
 
-/// What is recorded, and what an answer has beside its body.
+/// Makes the reply that is recorded. An answer adds its own body.
 fn created(batch_id: Uuid, partial: PartialPolicy) -> Reply {
     let mut reply = Reply::json(201, &json!({"batch_id": batch_id, "partial": partial}));
     reply.set_header("location", format!("{BATCHES}/{batch_id}"));

@@ -29,15 +29,15 @@ const RECENT_HOURS: i64 = 3;
 /// listed once an hour.
 const SLICES: i64 = 12;
 
-/// What was found about an object.
+/// Result of the check of one object.
 enum Finding {
     Notified,
-    /// Its notification was sent not long ago.
+    /// The object's notification was sent not long ago.
     Waiting,
     Foreign,
-    /// It was deleted meanwhile.
+    /// The object was deleted meanwhile.
     Gone,
-    /// It was not read.
+    /// The object was not read, because the queue rejects messages.
     Skipped,
 }
 

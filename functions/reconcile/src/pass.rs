@@ -13,10 +13,10 @@ use crate::Settings;
 /// one begins at the first.
 #[derive(Debug)]
 pub(crate) struct Pass {
-    /// What is noted of it.
+    /// Progress of the pass, as the database keeps it.
     pub(crate) look: DropLook,
     now: Timestamp,
-    /// How long ago each object was looked at by the pass before, at most.
+    /// Time since the pass before looked at each object, at most.
     since_before: Duration,
 }
 
@@ -45,7 +45,7 @@ impl Pass {
     }
 }
 
-/// How long an object is looked for.
+/// Returns the age up to which an object is looked for.
 fn looked_for(settings: &Settings) -> Duration {
     Duration::from_hours(u64::from(settings.hours))
 }

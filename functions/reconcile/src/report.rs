@@ -2,7 +2,7 @@ use serde::Serialize;
 use serde_json::Map;
 use telemetry::metrics::{self, Measure};
 
-/// What a run found: the function's answer, and its metrics.
+/// Results of a run: the function's answer, and its metrics.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Report {
     pub objects: ObjectsReport,
@@ -65,7 +65,8 @@ pub struct HistoryReport {
     pub batches_pruned: u64,
     /// Deleted, of all tables.
     pub rows_pruned: u64,
-    /// How long the next batch has been waiting to be deleted; `None` if the database did not say.
+    /// Minutes that the next batch has been waiting to be deleted; `None` if the database did not
+    /// say.
     pub behind_minutes: Option<u64>,
 }
 
@@ -76,8 +77,8 @@ pub struct EventsReport {
     pub published: u64,
     /// Refused by the bus or the topic, which took others.
     pub refused: u64,
-    /// How long the oldest event has been waiting; `None` if the database did not say, or no event
-    /// is published at all.
+    /// Minutes that the oldest event has been waiting; `None` if the database did not say, or no
+    /// event is published at all.
     pub behind_minutes: Option<u64>,
 }
 

@@ -41,7 +41,7 @@ pub struct Status {
     started: Instant,
 }
 
-/// What `mq-access` answers when it is asked for its connections.
+/// Answer of `mq-access` to a question about its connections.
 #[derive(Deserialize)]
 struct Pools {
     pools: Vec<PoolReport>,

@@ -4,7 +4,7 @@ use ingestion::chunk::ChunkFileError;
 use objects::ObjectError;
 use retry::{Retry, Retryable};
 
-/// Why a chunk was not written.
+/// Reason for which a chunk was not written.
 #[derive(Debug, thiserror::Error)]
 #[expect(missing_docs, reason = "each variant's message says what went wrong")]
 pub enum UpsertError {
