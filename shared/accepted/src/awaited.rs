@@ -37,9 +37,9 @@ pub struct AwaitedUpload {
     /// The batch, the second part of the item's key.
     pub batch_id: Uuid,
     received_at: Timestamp,
-    /// Until when it could be put, in the item's own spelling.
+    /// Time until which the payload could be put, in the item's own spelling.
     upload_expires_at: Timestamp,
-    /// When to look.
+    /// Time to look whether the payload was put.
     awaited_until: Timestamp,
 }
 
@@ -50,7 +50,7 @@ impl AwaitedUpload {
         payload_key(self.received_at, self.batch_id)
     }
 
-    /// Until when it could be put.
+    /// Returns the time until which the payload could be put.
     #[must_use]
     pub const fn expires_at(&self) -> Timestamp {
         self.upload_expires_at
@@ -62,7 +62,7 @@ impl AwaitedUpload {
 pub enum Taken {
     /// The caller is to send the notification.
     Yes,
-    /// Somebody told of it not long ago.
+    /// The notification was sent not long ago.
     Recently,
     /// The batch was never accepted.
     NotAccepted,
@@ -229,7 +229,7 @@ fn received(update: UpdateItemFluentBuilder) -> UpdateItemFluentBuilder {
         .expression_attribute_values(":received", text(BatchStatus::Received))
 }
 
-/// Whether the condition held, and if not, whether there is an item at all.
+/// Tells whether the condition held, and if not, whether there is an item at all.
 async fn done(update: UpdateItemFluentBuilder) -> Result<Taken, AcceptedError> {
     let error = match update.send().await {
         Ok(_) => return Ok(Taken::Yes),

@@ -43,8 +43,8 @@ struct Stored {
 }
 
 impl Stored {
-    /// Until when the payload may be put. Nobody may put it any more once it arrived: then the item
-    /// is not waited for, and did not expire either.
+    /// Returns the time until which the payload may be put. Nobody may put it any more once it
+    /// arrived: then the item is not waited for, and did not expire either.
     fn upload_expires_at(&self) -> Option<Timestamp> {
         let is_open = self.awaited.is_some() || self.status == BatchStatus::Expired;
         self.upload_expires_at.filter(|_| is_open)
@@ -90,7 +90,8 @@ pub(crate) fn ttl(now: Timestamp) -> AttributeValue {
     AttributeValue::N((now + KEPT).as_second().to_string())
 }
 
-/// Absent where any may be loaded. DynamoDB has no empty sets, so "none" is an empty list.
+/// Returns the set of the establishments, or none if any may be loaded. DynamoDB has no empty sets,
+/// so a set of none is an empty list.
 fn set(cnpjs: &CnpjAccess) -> Option<AttributeValue> {
     match cnpjs {
         CnpjAccess::Any => None,

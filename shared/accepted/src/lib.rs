@@ -54,15 +54,15 @@ pub enum Stored {
     Written,
     /// The item says that the payload arrived, so nobody may put it any more.
     Arrived,
-    /// Nothing: the item of an upload was removed so long after its request. What became of the
-    /// batch is known elsewhere.
+    /// The item of an upload was removed so long after its request. The batch's fate is known
+    /// elsewhere.
     Gone,
 }
 
 /// Change to an item that is written again.
 const KEEP: &str = "SET #ttl = :ttl";
 
-/// The same for an upload that is offered again.
+/// Change to the item of an upload that is offered again.
 const OFFER_AGAIN: &str = "SET #ttl = :ttl, #status = :waiting, uploadExpiresAt = :uploadExpiresAt, \
     awaited = :awaited, awaitedUntil = :awaitedUntil";
 

@@ -11,18 +11,18 @@ use crate::{Accepted, AcceptedError, item};
 /// The most items that [`Accepted::recent`] looks at in one call.
 pub const MAX_PAGE: u16 = 1000;
 
-/// Which items are wanted.
+/// Conditions of the items that are wanted.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Wanted {
-    /// Only batches older than this one.
+    /// Upper bound: batches older than this one.
     pub before: Option<Uuid>,
-    /// Only batches that are not older than this one.
+    /// Lower bound: batches that are not older than this one.
     pub down_to: Option<Uuid>,
-    /// Only batches that have this status at the time of the look.
+    /// Status of the batches at the time of the search.
     pub status: Option<BatchStatus>,
-    /// Only batches of this load type.
+    /// Load type of the batches.
     pub load_type: Option<LoadType>,
-    /// Only batches that were made of dropped objects with this key.
+    /// Key of the dropped objects that the batches were made of.
     pub source_key: Option<SourceKey>,
 }
 

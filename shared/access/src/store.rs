@@ -18,7 +18,7 @@ use sha2::{Digest as _, Sha256};
 
 /// Time for which an item, or its absence, is remembered. A revoked key stops working within it.
 const REMEMBERED: Duration = Duration::from_secs(60);
-/// When a profile may be asked for again that was refused, in seconds: no correction is seen
+/// Seconds after which a profile may be asked for again that was refused: no correction is seen
 /// before.
 const PROFILE_REPAIR: u32 = 60;
 /// Guessed keys must not fill the memory.
@@ -171,7 +171,8 @@ impl AccessStore {
         })
     }
 
-    /// Whether a tenant may drop objects into S3, and what they may load; `None` if it may not.
+    /// Tells whether a tenant may drop objects into S3, and what they may load; `None` if it may
+    /// not.
     ///
     /// # Errors
     /// If the table cannot be read, or the item has another form, which is logged.

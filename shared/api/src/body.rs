@@ -80,8 +80,8 @@ pub fn media_type<T>(headers: &HeaderMap, known: impl FnOnce(&str) -> Option<T>)
     known(essence.trim())
 }
 
-/// Whether a media type is that of a gzip, in which JSON is expected. API Gateway forwards bodies
-/// of other types than JSON and text unchanged; it may alter a gzip that is labelled
+/// Tells whether a media type is that of a gzip, in which JSON is expected. API Gateway forwards
+/// bodies of other types than JSON and text unchanged; it may alter a gzip that is labelled
 /// `application/json`.
 #[must_use]
 pub fn is_gzip(essence: &str) -> bool {

@@ -23,9 +23,9 @@ mod budget {
     pub(super) const NAME: usize = 240;
     /// The detail of one fault.
     pub(super) const FAULT: usize = 400;
-    /// All faults.
+    /// Bytes of all faults.
     pub(super) const LIST: usize = 1000;
-    /// All extensions.
+    /// Bytes of all extensions.
     pub(super) const EXTENSIONS: usize = 1000;
 }
 
@@ -206,7 +206,7 @@ const fn carried(character: char) -> usize {
     }
 }
 
-/// As many of the first `items` as take at most `max` bytes together.
+/// Returns as many of the first `items` as take at most `max` bytes together.
 fn fitting(items: impl Iterator<Item = Value>, max: usize) -> Vec<Value> {
     let mut taken = 0_usize;
     items

@@ -4,9 +4,9 @@
 /// be invoked directly.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Route {
-    /// In upper case.
+    /// HTTP method in upper case.
     pub method: &'static str,
-    /// As the contract and the template write it, with `{name}` for a segment that varies.
+    /// Path as the contract and the template write it, with `{name}` for a segment that varies.
     pub path: &'static str,
 }
 

@@ -37,7 +37,7 @@ pub(crate) async fn settle(session: &mut Session<'_>, batch: &LockedBatch) -> Re
     settle_by(session, batch, &rows).await
 }
 
-/// The same with the rows of [`TALLY`], which was asked after the batch was locked.
+/// Settles a batch by the rows of [`TALLY`], which was asked after the batch was locked.
 pub(crate) async fn settle_by(
     session: &mut Session<'_>,
     batch: &LockedBatch,

@@ -39,7 +39,7 @@ pub struct Announced<'a> {
     pub batch_id: Uuid,
     /// The batch's generation.
     pub generation: Generation,
-    /// Which of the batch's chunks.
+    /// Index of the chunk in its batch.
     pub index: u32,
     /// The object that has it.
     pub uri: &'a str,
@@ -132,7 +132,7 @@ impl Announced<'_> {
     }
 }
 
-/// As much of an error as is stored; PostgreSQL's texts have no NUL.
+/// Returns as much of an error as is stored; PostgreSQL's texts have no NUL.
 fn shortened(error: &str) -> String {
     error.chars().filter(|character| *character != '\0').take(LONGEST_ERROR).collect()
 }

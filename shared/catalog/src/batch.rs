@@ -24,7 +24,7 @@ use crate::rows::{cnpj, count, word};
 /// A batch that the database may not know yet.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct NewBatch {
-    /// As the payload's object has it.
+    /// Metadata as the payload's object has it.
     pub metadata: PayloadMetadata,
     /// `s3://bucket/key` of its payload.
     pub payload_uri: String,
@@ -41,23 +41,25 @@ pub enum ChunkingOutcome {
     /// The batch was cut and sealed before; these of its chunks are pending, and may never have
     /// been announced.
     Sealed { generation: Generation, pending: Vec<PendingChunk> },
-    /// Nothing: the batch is final.
+    /// The batch is final, so nothing is left to do.
     Final(BatchStatus),
-    /// Nothing: it was received before the history begins. A batch that was never cut is failed
-    /// now; [`end_too_old`](Database::end_too_old) ends the others that are under way.
+    /// The batch was received before the history begins, so nothing is left to do. A batch that was
+    /// never cut is failed now; [`end_too_old`](Database::end_too_old) ends the others that are
+    /// under way.
     TooOld(BatchStatus),
 }
 
 /// A chunk that waits to be written.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PendingChunk {
-    /// In which it has to be written. A message of another generation finds nothing to do.
+    /// Generation in which the chunk has to be written. A message of another one finds nothing to
+    /// do.
     pub generation: Generation,
     /// Index of the chunk in its batch, from 0.
     pub index: u32,
     /// `s3://bucket/key` of its file.
     pub uri: String,
-    /// Valid items that it was made of, duplicates included.
+    /// Valid items that the chunk was made of, duplicates included.
     pub items: u32,
     /// The first of its establishments, by which messages are grouped.
     pub cnpj: Cnpj,

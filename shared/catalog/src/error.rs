@@ -101,7 +101,8 @@ impl Retryable for DatabaseError {
 }
 
 impl DatabaseError {
-    /// Whether the database did not answer at all, so that nothing else need be tried with it now.
+    /// Tells whether the database did not answer at all, so that nothing else need be tried with it
+    /// now.
     #[must_use]
     pub const fn is_away(&self) -> bool {
         matches!(
@@ -123,8 +124,8 @@ impl DatabaseError {
         }
     }
 
-    /// Whether the fault lies with values of the rows themselves (SQLSTATE classes 22 and 23), so
-    /// that other rows may pass.
+    /// Tells whether the fault lies with values of the rows themselves (SQLSTATE classes 22 and
+    /// 23), so that other rows may pass.
     pub(crate) fn blames_the_data(&self) -> bool {
         let Self::Rejected(error) = self else { return false };
         error.code().is_some_and(|state| matches!(state.code().get(..2), Some("22" | "23")))

@@ -59,7 +59,7 @@ impl Database {
         Ok(!self.change(LET_GO, &parameters).await?.is_empty())
     }
 
-    /// Whether a batch is final in this generation, and no replay has begun.
+    /// Tells whether a batch is final in this generation, and no replay has begun.
     ///
     /// # Errors
     /// If the database fails.

@@ -23,9 +23,9 @@ pub(crate) const MOST_WITHOUT_GATE: usize = 32;
 /// other.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Hold {
-    /// By a transaction that writes their products.
+    /// Lock of a transaction that writes their products.
     Alone,
-    /// By a transaction that only has to know that nobody writes them meanwhile.
+    /// Lock of a transaction that only has to know that nobody writes them meanwhile.
     Shared,
 }
 

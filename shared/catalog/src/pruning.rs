@@ -39,7 +39,7 @@ const ANNOUNCED_BEFORE: Duration = Duration::from_mins(10);
 const BATCHES: i64 = 50;
 /// Rows of errors or establishments that one statement deletes at most.
 const ROWS: i64 = 5000;
-/// The same of chunks, which have up to 26 kB of hashes each.
+/// Chunks that one statement deletes at most; they have up to 26 kB of hashes each.
 const CHUNKS: i64 = 500;
 /// Chunks of a batch that one statement gives up at most.
 const GIVEN_UP_AT_ONCE: i64 = 1000;
@@ -89,7 +89,7 @@ macro_rules! delete {
 /// Rows that belong to batches, and may be too many for one statement.
 const DETAILS: [(&str, i64); 3] =
     [(delete!("batch_item_errors"), ROWS), (delete!("batch_chunks"), CHUNKS), (delete!("batch_cnpjs"), ROWS)];
-/// With their replays, which are few.
+/// Deletes batches with their replays, which are few.
 const DELETE: &str = "DELETE FROM batches WHERE batch_id = ANY($1) AND is_pruned";
 
 /// The result of one slice.

@@ -32,17 +32,17 @@ pub struct ReplayRequest {
     pub replay: Replay,
     /// The client's key, in its canonical spelling.
     pub idempotency_key: String,
-    /// When the key was claimed for it, the same in every attempt. By key and time, an attempt
-    /// finds what an earlier one began.
+    /// Time at which the key was claimed for it, the same in every attempt. By key and time, an
+    /// attempt finds the replay that an earlier one began.
     pub requested_at: Timestamp,
 }
 
 /// The outcome of a request.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ReplayOutcome {
-    /// This request began it.
+    /// The replay was begun by this request.
     Begun(BegunReplay),
-    /// An earlier attempt of the same request began it.
+    /// The replay was begun by an earlier attempt of the same request.
     Repeated(BegunReplay),
     /// Nothing changed, for this reason.
     NotReplayable(NotReplayable),

@@ -14,7 +14,7 @@ use crate::database::Database;
 use crate::error::DatabaseError;
 use crate::rows::{count, word};
 
-/// When a batch counts as stalled.
+/// Times that decide when a batch counts as stalled.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Patience {
     /// Time without progress after which a batch is taken. It is taken again whenever this time has
@@ -44,7 +44,7 @@ pub struct StoppedBatch {
 /// Batches that are still stalled after the time in which [`Patience`] allows to take them.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Stuck {
-    /// All of them.
+    /// Number of all stuck batches.
     pub count: u64,
     /// Batches received first, as many as were asked for.
     pub oldest: Vec<StoppedBatch>,

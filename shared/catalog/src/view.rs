@@ -84,14 +84,14 @@ pub struct ChunksView {
     pub pending: u64,
 }
 
-/// Which batches a list contains.
+/// Conditions of the batches that a list contains.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct BatchFilter {
-    /// Only batches with this status.
+    /// Status of the batches.
     pub status: Option<BatchStatus>,
-    /// Only batches of this load type.
+    /// Load type of the batches.
     pub load_type: Option<LoadType>,
-    /// Only batches that were made of dropped objects with this key.
+    /// Key of the dropped objects that the batches were made of.
     pub source_key: Option<SourceKey>,
 }
 
@@ -120,7 +120,7 @@ macro_rules! batches_where {
     };
 }
 
-/// For those who may see every batch; the columns that [`view`] reads.
+/// Selects a batch for those who may see every batch, with the columns that [`view`] reads.
 pub(crate) const OF_ANY_TENANT: &str = concat!(batches!(), "batch_id = $1");
 const ONE: &str = batches_where!("$3", "batch_id = $2");
 const PAGE: &str = batches_where!(

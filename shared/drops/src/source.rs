@@ -53,15 +53,15 @@ pub fn refusal_id(source: &Source, modified_at: Timestamp, reason: &str) -> Uuid
     uuid::Builder::from_custom_bytes(hash.first_chunk().copied().unwrap_or_default()).into_uuid()
 }
 
-/// Whether a batch with this idempotency key may have been made of a dropped object. The payload's
-/// object decides.
+/// Tells whether a batch with this idempotency key may have been made of a dropped object. The
+/// payload's object decides.
 #[must_use]
 pub fn may_be_of(idempotency_key: &str) -> bool {
     idempotency_key.starts_with("drop:")
 }
 
-/// Whether a batch with this idempotency key was made of the version that a bucket has: of its id,
-/// or of its ETag and the time when it was written.
+/// Tells whether a batch with this idempotency key was made of the version that a bucket has: of
+/// its id, or of its ETag and the time when it was written.
 #[must_use]
 pub fn is_version_of(batch_key: &str, source: &Source, etag: &str, modified_at: Timestamp) -> bool {
     let there = Source { etag: etag.to_owned(), ..source.clone() };

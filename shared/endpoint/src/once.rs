@@ -114,14 +114,14 @@ fn replay(mut reply: Reply, completed_at: Timestamp) -> Reply {
     reply
 }
 
-/// Another execution has the record.
+/// Returns the problem of a request whose record another execution has.
 #[must_use]
 pub fn in_progress(retry_after: Duration) -> Problem {
     let detail = "the same request is being executed; ask again with the same key";
     Problem::new(Reason::IdempotentRequestInProgress, detail).retry_after(whole_seconds(retry_after))
 }
 
-/// A request without a usable key.
+/// Returns the problem of a request without a usable key.
 #[must_use]
 pub fn from_key(error: KeyError) -> Problem {
     let reason = match error {
@@ -131,7 +131,7 @@ pub fn from_key(error: KeyError) -> Problem {
     Problem::new(reason, error.to_string())
 }
 
-/// For `Retry-After`: rounded up, and never 0.
+/// Rounds a duration up for `Retry-After`; the result is never 0.
 #[must_use]
 pub fn whole_seconds(duration: Duration) -> u32 {
     let seconds = duration.as_millis().div_ceil(1000).max(1);

@@ -164,7 +164,7 @@ fn is_visible(key: &str) -> bool {
 /// may choose.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ExpiryBounds {
-    /// If the client does not ask.
+    /// Time for which a record is kept if the client does not ask.
     pub default: Duration,
     /// The shortest that a client may ask for.
     pub min: Duration,

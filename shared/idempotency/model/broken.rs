@@ -160,7 +160,7 @@ trait At {
 }
 
 impl At for Decision {
-    /// The same decision, with writes that are made at `time`.
+    /// Returns the same decision, with writes that are made at `time`.
     fn at(mut self, time: Timestamp) -> Self {
         if let Self::TakeOver(Transition::TakeOver { now, .. }) = &mut self {
             *now = time;

@@ -22,13 +22,13 @@ pub(crate) enum Kind {
 /// A client's request, sent again after each refusal, and the functions that work for it.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Party {
-    /// Stands for the body.
+    /// Fingerprint that stands for the body.
     pub(crate) fingerprint: &'static str,
     /// Number of times that the request is sent.
     pub(crate) requests: u8,
-    /// By how many seconds the clock of the function that claims is ahead.
+    /// Seconds by which the clock of the function that claims is ahead.
     pub(crate) claims_ahead: i64,
-    /// And that of the function that works.
+    /// Seconds by which the clock of the function that works is ahead.
     pub(crate) works_ahead: i64,
 }
 
@@ -40,7 +40,7 @@ pub(crate) struct Scenario {
     pub(crate) crashes: u8,
     /// Number of calls that go wrong.
     pub(crate) faults: u8,
-    /// At how many places an attempt may find itself.
+    /// Number of places at which an attempt may find itself.
     pub(crate) places: usize,
     /// Seconds.
     pub(crate) retention: u64,
@@ -74,7 +74,7 @@ impl Scenario {
         self
     }
 
-    /// Whether records expire within the time that the checker looks at.
+    /// Tells whether records expire within the time that the checker looks at.
     pub(crate) fn expires(&self) -> bool {
         self.retention < 3600
     }

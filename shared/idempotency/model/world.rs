@@ -26,7 +26,7 @@ pub(crate) struct World {
     pub(crate) may_hold: [bool; PLACES],
     pub(crate) crashes_left: u8,
     pub(crate) faults_left: u8,
-    /// Who was granted the record last.
+    /// Token of the worker that was granted the record last.
     holder: Option<Token>,
     /// Answers that clients were given, in the life of the present record.
     answers: Vec<Answer>,
@@ -37,7 +37,7 @@ pub(crate) struct World {
 pub(crate) struct Worker {
     pub(crate) requests_left: u8,
     pub(crate) step: Step,
-    /// When the function that is at work is ended, whatever it does.
+    /// Time at which the function at work is ended, whatever it does.
     pub(crate) ends_at: i64,
 }
 
@@ -45,7 +45,7 @@ pub(crate) struct Worker {
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct Granted {
     pub(crate) token: Token,
-    /// By the clock of whoever claimed.
+    /// Time of the claim, by the clock of whoever claimed.
     pub(crate) claimed_at: Timestamp,
     pub(crate) progress: Progress,
     pub(crate) whereabouts: Whereabouts,
@@ -74,7 +74,7 @@ pub(crate) struct Moving {
 /// Next step of a worker.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum Step {
-    /// Nothing: the client has no answer, or a final one.
+    /// The worker does nothing: the client has no answer, or a final one.
     Idle,
     Claim {
         owner: String,
@@ -127,7 +127,7 @@ pub(crate) enum Step {
 }
 
 impl Step {
-    /// Whether the effect may be under way.
+    /// Tells whether the effect may be under way.
     pub(crate) fn is_work(&self) -> bool {
         matches!(
             self,

@@ -50,8 +50,8 @@ impl AttachmentId {
         format!("results/{days}d/{operation}/{tenant}/{key}/{owner}.attachment")
     }
 
-    /// Whether it belongs to the response of `record`, which holds it now. A record begins anew
-    /// after it has expired: what was attached before is not its own.
+    /// Tells whether the attachment belongs to the response of `record`, which holds it now. A
+    /// record begins anew after it has expired: what was attached before is not its own.
     pub(crate) fn is_of(&self, record: &Record, now: Timestamp) -> bool {
         let is_answered = match record.status {
             Status::Prepared | Status::Completed => true,

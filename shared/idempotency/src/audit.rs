@@ -20,7 +20,7 @@ pub enum AuditEvent {
     Conflict,
     /// Refused: keys were used with other bodies or rights too often.
     ReusedTooOften,
-    /// Refused: it is being executed.
+    /// Refused: the request is being executed.
     InProgress,
     /// A write came too late: the record belongs to another execution by now, and was not changed.
     Fenced,
@@ -45,7 +45,7 @@ impl AuditEvent {
         }
     }
 
-    /// Whether somebody should look at it.
+    /// Tells whether somebody should look at the event.
     #[must_use]
     pub const fn is_alarming(self) -> bool {
         matches!(self, Self::Conflict | Self::ReusedTooOften | Self::Fenced | Self::Unreadable)
@@ -59,7 +59,7 @@ pub struct AuditEntry<'a> {
     pub event: AuditEvent,
     /// Kind of the work.
     pub operation: &'a str,
-    /// Whose request it is.
+    /// Tenant of the request.
     pub tenant: &'a str,
     /// The request's key, in its one spelling.
     pub idempotency_key: &'a str,

@@ -15,7 +15,7 @@ pub struct ClaimRequest<'a> {
     /// Kind of the work; keys of different kinds meet only if one was made [with the
     /// keys](OperationType::with_keys_of) of the other.
     pub operation: OperationType,
-    /// Whose request it is; keys of different tenants never meet. Without `#`.
+    /// Tenant of the request; keys of different tenants never meet. Without `#`.
     pub tenant: &'a str,
     /// The client's key.
     pub key: &'a IdempotencyKey,
@@ -28,7 +28,7 @@ pub struct ClaimRequest<'a> {
     /// record; empty if there is none. It is part of the record's key if the operation has keys
     /// [per target](OperationType::per_target).
     pub target: &'a str,
-    /// For logs and the record.
+    /// Trace id for logs and the record.
     pub trace_id: &'a str,
     /// Time for which the result is kept, in whole seconds.
     pub retention: Duration,

@@ -27,11 +27,11 @@ pub enum Cause {
 /// Work whose outcome is not known.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Doubt {
-    /// The same however often the change is read.
+    /// Id of the doubt, the same however often the change is read.
     pub id: Uuid,
     /// Kind of the work.
     pub operation: String,
-    /// Whose request it is.
+    /// Tenant of the request.
     pub tenant: String,
     /// The request's key, in its one spelling.
     pub idempotency_key: String,
@@ -47,7 +47,7 @@ pub struct Doubt {
     pub done: u64,
     /// Units after those that this attempt may have done, at most; `None` if nobody knows how many.
     pub in_doubt: Option<u64>,
-    /// When it was noticed.
+    /// Time at which the doubt was noticed.
     pub noticed_at: Timestamp,
 }
 
@@ -131,7 +131,7 @@ impl Doubtful<'_> {
         operation.is_some_and(|name| is_among(self.resumable, name) || is_among(self.prepared, name))
     }
 
-    /// Whether an attempt that ends here leaves a doubt that nobody was told of.
+    /// Tells whether an attempt that ends here leaves a doubt that nobody was told of.
     fn is_open(&self, image: &Image) -> bool {
         match image.status {
             Status::InProgress => is_among(self.resumable, &image.operation_type),

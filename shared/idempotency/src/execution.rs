@@ -23,7 +23,7 @@ pub struct Execution {
     pub(crate) retention_seconds: u64,
     /// Kind of the work.
     pub operation: String,
-    /// Whose request it is.
+    /// Tenant of the request.
     pub tenant: String,
     /// The client's key, in its one spelling.
     pub idempotency_key: String,
@@ -33,9 +33,9 @@ pub struct Execution {
     pub trace_id: String,
     /// Fingerprint of the body; the same in every attempt.
     pub fingerprint: Fingerprint,
-    /// When the first claim was made; the same in every takeover.
+    /// Time of the first claim; the same in every takeover.
     pub created_at: Timestamp,
-    /// When this attempt was claimed.
+    /// Time at which this attempt was claimed.
     pub(crate) claimed_at: Timestamp,
     /// Progress of earlier attempts.
     pub progress: Progress,
@@ -49,7 +49,7 @@ impl Execution {
     pub const START_WITHIN: Duration = Duration::from_secs(3);
     /// The longest that work may take, which is the time-out of the function that does it.
     pub const WORK: Duration = Duration::from_secs(24);
-    /// By how much clocks may differ.
+    /// Difference that clocks may have.
     pub const SKEW: Duration = Duration::from_secs(5);
 
     /// Returns the time for which a claim keeps others out: nothing that starts in time outlives
@@ -112,7 +112,7 @@ impl Execution {
         self.attempt.saturating_sub(1)
     }
 
-    /// Whether it is too late to start.
+    /// Tells whether it is too late for the work to start.
     #[must_use]
     pub fn is_stale(&self, now: Timestamp) -> bool {
         now.as_millisecond() > self.start_before
@@ -138,7 +138,7 @@ pub enum Outcome {
     Failed {
         /// Description of the failure, for people.
         error: String,
-        /// From where they run.
+        /// Progress from which retries run.
         progress: Progress,
         /// Units that this attempt left in doubt itself, at most. `progress` counts them too, with
         /// those of earlier attempts.

@@ -56,7 +56,7 @@ impl Prepared {
         &self.0
     }
 
-    /// The same, by value.
+    /// Returns the response as it is answered where its effect became final, by value.
     #[must_use]
     pub fn into_response(self) -> Reply {
         self.0

@@ -29,7 +29,8 @@ const IN_RECORD: usize = 8 * 1024;
 /// Bytes that fit into one item (400 KB) beside the record's other attributes, if there is no
 /// bucket.
 const IN_ITEM: usize = 350_000;
-/// More than any response that a function can send; what inflates to more was altered.
+/// Bytes of a body: more than any response that a function can send. What inflates to more was
+/// altered.
 const MAX_BODY: u64 = 8 * 1024 * 1024;
 
 /// The media type of attachments, whatever they are.

@@ -20,7 +20,7 @@ pub struct ReuseLimits {
     pub per_key: u64,
     /// Conflicts of one tenant under all of its keys.
     pub per_tenant: u64,
-    /// In whole seconds; windows begin at multiples of it.
+    /// Length of a window in whole seconds; windows begin at multiples of it.
     pub window: Duration,
 }
 

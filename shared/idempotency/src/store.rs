@@ -290,7 +290,7 @@ impl Store {
         Ok(signed)
     }
 
-    /// Whether the response of a record names an attachment, at the end of a path. An id that
+    /// Tells whether the response of a record names an attachment, at the end of a path. An id that
     /// somebody altered can have the key of a record and still be that of nothing.
     async fn names(&self, record: &Record, id: &AttachmentId) -> Result<bool, StoreError> {
         let Some(stored) = &record.response else { return Ok(false) };

@@ -27,7 +27,7 @@ fn item(members: &str) -> String {
     format!(r#"{{"CNPJ":"11222333000181","SHOPID":3,"PRODUCTID":"1",{members}}}"#)
 }
 
-/// As many as fit.
+/// Returns as many members as fit.
 fn many(length: usize, each: impl Fn(usize) -> String) -> String {
     let mut text = String::new();
     for number in 0.. {

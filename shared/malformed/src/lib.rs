@@ -28,7 +28,7 @@ pub struct Malformed {
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Path(String);
 
-/// In which way a document is not as it must be.
+/// Fault of a document that is not as it must be.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Fault {
     /// The text is not JSON from here on.

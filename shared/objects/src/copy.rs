@@ -11,13 +11,13 @@ use crate::{ObjectError, Objects};
 /// Version of an object that others may replace at any time.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Version {
-    /// If the bucket keeps versions.
+    /// Version id, if the bucket keeps versions.
     pub id: Option<String>,
     /// Tells one version of the object from another.
     pub etag: String,
     /// Bytes of the object as it is stored.
     pub length: u64,
-    /// When it was put, in whole seconds.
+    /// Time at which the object was put, in whole seconds.
     pub modified_at: Timestamp,
 }
 
@@ -34,7 +34,7 @@ pub struct CopyOf<'a> {
     pub key: &'a str,
     /// The media type of the content.
     pub content_type: &'a str,
-    /// By names without the prefix `x-amz-meta-`.
+    /// Metadata by names without the prefix `x-amz-meta-`.
     pub metadata: BTreeMap<String, String>,
 }
 

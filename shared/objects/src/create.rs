@@ -26,7 +26,7 @@ pub struct NewObject {
     pub content_type: &'static str,
     /// `gzip`, if the bytes are.
     pub content_encoding: Option<&'static str>,
-    /// By names without the prefix `x-amz-meta-`.
+    /// Metadata by names without the prefix `x-amz-meta-`.
     pub metadata: BTreeMap<String, String>,
     /// SHA-256 of the bytes as they are put.
     pub sha256: [u8; 32],
@@ -37,7 +37,7 @@ pub struct NewObject {
 pub struct SignedPut {
     /// URL to send the `PUT` to; it holds the signature.
     pub url: String,
-    /// All of them are signed, so that nothing else can be put.
+    /// Headers to send; all of them are signed, so that nothing else can be put.
     pub headers: BTreeMap<String, String>,
 }
 

@@ -23,7 +23,7 @@ enum Answer {
     /// Sends so many bytes of what was asked for, promises all of it, and hangs up.
     BreakOff(usize),
     Whole,
-    /// All of it, with the checksum of something else.
+    /// Answers with all of it, and with the checksum of something else.
     Altered,
     /// The object is another one by now.
     Replaced,

@@ -79,7 +79,7 @@ pub async fn release(database: &Database, objects: &Objects, batch_id: Uuid) {
     }
 }
 
-/// The same for a caller that can try again later.
+/// Lets the objects of a final batch expire, for a caller that can try again later.
 ///
 /// # Errors
 /// If the database or storage fail; then some objects may lack the tag.

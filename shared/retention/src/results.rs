@@ -53,8 +53,8 @@ struct Object {
 }
 
 impl Written {
-    /// Whether it names this version. Without version ids, the same bytes written again have the
-    /// same name.
+    /// Tells whether the result names this version. Without version ids, the same bytes written
+    /// again have the same name.
     pub(crate) fn is_about(&self, source: &Source) -> bool {
         self.object.etag == source.etag && self.object.version_id == source.version_id
     }

@@ -24,9 +24,9 @@ pub enum ChunkTransport {
 /// Announces chunks that are ready to be written.
 #[derive(Debug)]
 pub enum ChunkAnnouncer {
-    /// On the queue.
+    /// Announces on the queue.
     Queue(ChunksReady),
-    /// In the topic.
+    /// Announces in the topic.
     Topic(Box<Producer>),
 }
 

@@ -101,7 +101,7 @@ async fn park<J: Job>(
     Ok(settled)
 }
 
-/// As `topic-partition@offset`.
+/// Names a record as `topic-partition@offset`.
 fn name(record: &Record) -> String {
     record.id.as_ref().map(ToString::to_string).unwrap_or_default()
 }

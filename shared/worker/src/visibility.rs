@@ -16,8 +16,8 @@ const FACTOR: u64 = 5;
 /// The longest pause.
 const LONGEST: Duration = Duration::from_secs(900);
 
-/// After this many receives the pause is the longest one, with the default base. A base for tests
-/// leads to a shorter one.
+/// Number of receives after which the pause is the longest one, with the default base. A base for
+/// tests leads to a shorter one.
 const RECEIVES_TO_LONGEST: u32 = 4;
 
 /// Time of the function that a call may take.
@@ -62,14 +62,14 @@ impl Visibility {
         Self { client, queue_url, base, earlier_receives: 0 }
     }
 
-    /// For a dead-letter queue: its messages bring the receive count of their source queue along,
-    /// and those receives do not lengthen the pauses.
+    /// Sets the receives to ignore, for a dead-letter queue: its messages bring the receive count
+    /// of their source queue along, and those receives do not lengthen the pauses.
     #[must_use]
     pub fn after_receives(self, earlier_receives: u32) -> Self {
         Self { earlier_receives, ..self }
     }
 
-    /// Whether an event source's ARN is this queue's.
+    /// Tells whether an event source's ARN is this queue's.
     #[must_use]
     pub fn is_of(&self, arn: &str) -> bool {
         self.queue_url.rsplit('/').next() == arn.rsplit(':').next()

@@ -93,7 +93,7 @@ impl Found {
         Self { fault: Fault { pointer, detail }, path, kind }
     }
 
-    /// Whether this is only what [`mend`](Self::mend) made of a fault that is known already.
+    /// Tells whether the fault is only what [`mend`](Self::mend) made of one that is known already.
     fn follows_from(&self, known: &Fault) -> bool {
         let is_within = |inner: &str, outer: &str| {
             inner.strip_prefix(outer).is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))

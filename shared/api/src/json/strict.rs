@@ -17,9 +17,9 @@ pub(super) const MAX_NAME: usize = 1024;
 /// Number of arrays and objects that a document may hold. The smallest object takes six bytes of
 /// text and 640 of memory; a hundred thousand messages with headers of their own take 200,000.
 pub(super) const MAX_NESTS: usize = 250_000;
-/// Up to here every integer is a double of its own (RFC 7493, section 2.2).
+/// Largest integer up to which each is a double of its own (RFC 7493, section 2.2).
 pub(super) const MAX_INTEGER: u64 = 9_007_199_254_740_991;
-/// From here on an integer literal comes as a double: 2^63.
+/// Double from which on an integer literal comes as a double: 2^63.
 const COMES_AS_DOUBLE: f64 = 9_223_372_036_854_775_808.0;
 
 /// Findings of one parse, beside the value.

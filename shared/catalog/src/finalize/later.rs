@@ -58,8 +58,8 @@ impl LaterChunks {
         Ok(Self { chunks: chunks.into_iter().collect(), asked: keys.into_iter().collect(), found })
     }
 
-    /// Which of these keys a later batch contained. `None` if there are more chunks than are
-    /// searched.
+    /// Returns those of these keys that a later batch contained. `None` if there are more chunks
+    /// than are searched.
     pub(super) async fn contained(
         &self,
         session: &mut Session<'_>,
@@ -95,7 +95,7 @@ async fn chunks(
     Ok(Some(chunks))
 }
 
-/// Which of these keys the chunks contained.
+/// Returns those of these keys that the chunks contained.
 async fn contained(
     session: &mut Session<'_>,
     chunks: &[Uuid],

@@ -95,7 +95,7 @@ impl Missing {
         self.counts.iter().map(|(_, missing)| missing).sum()
     }
 
-    /// Whether they are too many for the guard in one of the establishments.
+    /// Tells whether the missing products are too many for the guard in one of the establishments.
     pub(super) fn is_held_by(&self, guard: DeactivationGuard) -> bool {
         self.counts.iter().any(|(active, missing)| guard.holds(*active, *missing))
     }

@@ -74,8 +74,8 @@ const UNDECIDED: &str =
 const DECIDERS: &str = "SELECT c.cnpj, EXISTS (SELECT FROM batch_cnpjs l WHERE l.cnpj = c.cnpj AND l.decides \
          AND (l.received_at, l.batch_id) > ($3, $1)) AS is_left \
      FROM batch_cnpjs c WHERE c.batch_id = $1 AND c.cnpj = ANY($2::bpchar[]) AND c.deactivation IS NULL ORDER BY c.cnpj";
-/// Until the transaction ends. A plan that was made while the tables had few rows stays in use for
-/// some time after they have many.
+/// Turns scans off until the transaction ends. A plan that was made while the tables had few rows
+/// stays in use for some time after they have many.
 const NO_SCANS: &str = "SELECT set_config('enable_seqscan', 'off', true)";
 const DEACTIVATE: &str = "UPDATE products SET active = false, deactivated_at = now(), updated_at = now() \
      WHERE ctid = ANY($1) AND active";
@@ -321,7 +321,7 @@ async fn end(
     Ok(Finalized { status, became_final: status.is_final() && !before.is_final() })
 }
 
-/// Who decides about establishments, in their order.
+/// Establishments by the load that decides about them, in their order.
 struct Deciders {
     /// The load itself.
     own: Vec<Cnpj>,

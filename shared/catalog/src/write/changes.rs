@@ -109,8 +109,8 @@ impl Differing<'_> {
         existing.row_hash == self.row.row_hash
     }
 
-    /// Whether the item differs from the table, and is later than the item that the table's row is
-    /// from.
+    /// Tells whether the item differs from the table, and is later than the item that the table's
+    /// row is from.
     fn is_newer(&self) -> bool {
         self.existing
             .as_ref()

@@ -44,8 +44,8 @@ pub(super) static CREATE_SUSPECTS: LazyLock<String> = LazyLock::new(|| {
         "CREATE TEMPORARY TABLE suspect_products ON COMMIT DROP AS SELECT {columns} FROM products WITH NO DATA"
     )
 });
-/// By place, since under the establishments' locks nobody moves a row: neither the index nor the
-/// row's lock is needed to find it again.
+/// Updates rows by place, since under the establishments' locks nobody moves a row: neither the
+/// index nor the row's lock is needed to find it again.
 pub(super) static UPDATE: LazyLock<String> = LazyLock::new(|| {
     let columns: Vec<String> = version().iter().map(|column| format!("{column} = s.{column}")).collect();
     format!(

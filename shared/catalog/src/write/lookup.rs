@@ -17,7 +17,8 @@ use crate::connection::Session;
 use crate::error::DatabaseError;
 use crate::place::Place;
 
-/// All products of each range, in the order of the index. `$5` rows say that there are too many.
+/// Selects all products of each range, in the order of the index. `$5` rows say that there are too
+/// many.
 pub(super) const RANGES: &str = "SELECT r.place, p.productid, p.ctid, p.row_hash, p.active \
      FROM unnest($1::bpchar[], $2::integer[], $3::text[], $4::text[]) WITH ORDINALITY AS r (cnpj, shopid, low, high, place) \
      CROSS JOIN LATERAL (SELECT p.productid, p.ctid, p.row_hash, p.active FROM products p \
@@ -44,7 +45,7 @@ pub(super) struct Differing<'a> {
 
 /// Row of a product in the table.
 pub(super) struct Existing {
-    /// Valid while its establishment is locked.
+    /// Place of the row, valid while its establishment is locked.
     pub(super) place: Place,
     pub(super) row_hash: RowHash,
     pub(super) active: bool,
@@ -62,7 +63,7 @@ pub(super) struct Ranges<'r, 'a> {
     shops: Vec<i32>,
     lows: Vec<&'a str>,
     highs: Vec<&'a str>,
-    /// This many rows are too many to be read in one pass.
+    /// Number of rows that are too many to be read in one pass.
     too_many: i64,
 }
 

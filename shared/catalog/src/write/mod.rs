@@ -55,13 +55,13 @@ pub enum WriteOutcome {
     },
     /// The chunk belongs to a later generation of its batch now.
     Superseded,
-    /// Not written: its batch was received before the history begins, so it cannot be compared with
-    /// what came since.
+    /// The chunk is not written: its batch was received before the history begins, so it cannot be
+    /// compared with what came since.
     TooOld,
 }
 
-/// Until the transaction ends. A plan that was made while the table had few rows, when reading all
-/// of it was cheapest, stays in use for some time after it has many.
+/// Turns scans off until the transaction ends. A plan that was made while the table had few rows,
+/// when reading all of it was cheapest, stays in use for some time after it has many.
 const NO_SCANS: &str = "SELECT set_config('enable_seqscan', 'off', true)";
 /// Selects the states of history, batch and chunk: always one row.
 const STATE: &str = "SELECT h.kept_since, b.generation AS current, c.generation, c.status FROM batch_history h \
@@ -245,7 +245,7 @@ fn outcome_in(state: &[tokio_postgres::Row], chunk: &Chunk) -> Result<Option<Out
     }
 }
 
-/// When the history begins, by the rows of [`STATE`].
+/// Reads the beginning of the history from the rows of [`STATE`].
 fn kept_since(state: &[tokio_postgres::Row]) -> Result<Timestamp, DatabaseError> {
     let row = state.first().ok_or(DatabaseError::Unreadable("the beginning of the history"))?;
     Ok(row.try_get("kept_since")?)

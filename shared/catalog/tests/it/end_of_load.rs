@@ -199,7 +199,7 @@ fn two_that_end_a_load_at_once_deactivate_once_and_report_it() {
     });
 }
 
-/// So many chunks of a batch that was received later.
+/// Adds so many chunks to a batch that was received later.
 async fn many_later_chunks(test: &TestDatabase, later: Load, chunks: u32) {
     later.run(&test.open()).await;
     test.execute(&format!(

@@ -50,7 +50,7 @@ fn progress_seen() -> impl Strategy<Value = Progress> {
     })
 }
 
-/// Nothing at its place among it.
+/// Generates the progress of a failed attempt, some of it with nothing at its place.
 fn failed_with() -> impl Strategy<Value = Progress> {
     let nothing = (0..5u64).prop_map(|repeated| Progress { done: 0, in_doubt: 0, repeated });
     prop_oneof![3 => progress(), 1 => nothing]

@@ -12,7 +12,7 @@ const MAX_LEFT: usize = 8;
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Place {
-    /// The same for the same place, and for no other.
+    /// Id of the place, the same for the same place and for no other.
     pub id: String,
     /// Name for people; two places may have one name.
     pub name: String,
@@ -88,8 +88,8 @@ impl Whereabouts {
         Self { place, left_behind: self.left_behind.clone() }
     }
 
-    /// All that attempts did until now, with `progress` at the last place: as an attempt sees it
-    /// that is at none of these places, or has not come to any.
+    /// Returns all that attempts did until now, with `progress` at the last place: as an attempt
+    /// sees it that is at none of these places, or has not come to any.
     #[must_use]
     pub fn left_by(&self, progress: Progress) -> Vec<LeftBehind> {
         let mut left_behind = self.left_behind.clone();

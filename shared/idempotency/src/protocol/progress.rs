@@ -80,7 +80,8 @@ impl Progress {
         }
     }
 
-    /// The same, where `count` more of the units that are done may be done twice by then.
+    /// Returns this progress, where `count` more of the units that are done may be done twice by
+    /// then.
     #[must_use]
     pub const fn repeating(self, count: u64) -> Self {
         Self { repeated: self.repeated.saturating_add(count), ..self }

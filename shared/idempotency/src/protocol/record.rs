@@ -38,7 +38,7 @@ impl Status {
         }
     }
 
-    /// Whether an execution may still write.
+    /// Tells whether an execution may still write.
     #[must_use]
     pub const fn is_open(self) -> bool {
         matches!(self, Self::InProgress | Self::Prepared)
@@ -50,7 +50,7 @@ impl Status {
 pub struct StoredResponse {
     /// The HTTP status, or any number that tells outcomes apart.
     pub status: u16,
-    /// By lower-case name, those of each request, such as a trace id, aside.
+    /// Headers by lower-case name, those of each request, such as a trace id, aside.
     pub headers: BTreeMap<String, String>,
     /// `Content-Digest` (RFC 9530) of the body as it is sent; what is read is checked against it.
     pub digest: String,
@@ -61,9 +61,9 @@ pub struct StoredResponse {
 /// Place of a response's body.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum Body {
-    /// In the record, as it is.
+    /// Text in the record, as it is.
     Text(String),
-    /// In the record, compressed.
+    /// Bytes in the record, compressed.
     Gzip(Vec<u8>),
     /// An object of that key, compressed.
     Object(String),
@@ -85,29 +85,31 @@ pub struct Record {
     pub attempt: u32,
     /// Epoch milliseconds; 0 once the execution ended.
     pub lease_expires_at: i64,
-    /// When the key was first claimed. A takeover keeps it.
+    /// Time at which the key was first claimed. A takeover keeps it.
     pub created_at: Timestamp,
-    /// When the record was last written.
+    /// Time at which the record was last written.
     pub updated_at: Timestamp,
-    /// When the retention ends. DynamoDB deletes the item some time after.
+    /// Time at which the retention ends. DynamoDB deletes the item some time after.
     pub expires_at: Timestamp,
     /// Units of the work that are known to be done, and those that may be.
     pub progress: Progress,
     /// Place of the progress.
     pub whereabouts: Whereabouts,
-    /// There while the record is prepared or completed.
+    /// Response, there while the record is prepared or completed.
     pub response: Option<StoredResponse>,
 }
 
 impl Record {
-    /// Whether a new claim may replace it: its retention is over, and so is its lease.
+    /// Tells whether a new claim may replace the record: its retention is over, and so is its
+    /// lease.
     #[must_use]
     pub fn has_expired(&self, now: Timestamp) -> bool {
         self.expires_at <= now && self.lease_expires_at <= now.as_millisecond()
     }
 
-    /// Whether it answers a caller with these rights. A record that does not say whose it is
-    /// answers every caller, so that no retry of an earlier version's request is refused.
+    /// Tells whether the record answers a caller with these rights. A record that does not say
+    /// whose it is answers every caller, so that no retry of an earlier version's request is
+    /// refused.
     #[must_use]
     pub fn answers(&self, rights: Option<&str>) -> bool {
         self.rights.is_none() || self.rights.as_deref() == rights

@@ -99,7 +99,7 @@ impl ChunkTally {
 /// A batch's counters. They are derived from its chunks and never counted up, so they cannot drift.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Counters {
-    /// All items of the payload, those in error included.
+    /// Number of all items of the payload, those in error included.
     pub parsed: u64,
     /// Items in error, rejected by the database, or in a chunk that failed.
     pub failed: u64,

@@ -40,7 +40,7 @@ pub enum SkipReason {
     UnreadableKey,
     /// The load had more items in error than are recorded, so not all of their keys are known.
     TooManyErrors,
-    /// More has come since for its CNPJs than can be searched.
+    /// More has come since for the load's CNPJs than can be searched.
     TooLate,
     /// The load held no item, which is more likely a mistake than an empty pharmacy.
     EmptyLoad,
@@ -118,8 +118,8 @@ impl Default for DeactivationGuard {
 }
 
 impl DeactivationGuard {
-    /// Whether a load that would deactivate `missing` of `active` products has to be confirmed
-    /// first.
+    /// Tells whether a load that would deactivate `missing` of `active` products has to be
+    /// confirmed first.
     #[must_use]
     pub fn holds(self, active: u64, would_deactivate: u64) -> bool {
         let share = u128::from(would_deactivate) * 100;

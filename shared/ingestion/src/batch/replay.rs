@@ -28,7 +28,7 @@ pub enum ReplayScope {
 pub enum ReplayWork {
     /// The payload is cut again: it was never read to its end.
     Cut,
-    /// These of its chunks are written again.
+    /// Chunks of this scope are written again.
     Chunks(ReplayScope),
     /// Nothing is written again; the deactivation that was held is carried out.
     Deactivation,

@@ -107,7 +107,8 @@ impl BatchStatus {
         })
     }
 
-    /// Whether its payload and chunks may expire: only a replay would read them again.
+    /// Tells whether the batch's payload and chunks may expire: only a replay would read them
+    /// again.
     #[must_use]
     pub const fn is_final(self) -> bool {
         matches!(self, Self::Completed | Self::PartialFail | Self::Failed | Self::Expired)
@@ -136,7 +137,7 @@ impl fmt::Display for BatchStatus {
 }
 
 impl ChunkCounts {
-    /// All chunks.
+    /// Returns the number of all chunks.
     #[must_use]
     pub const fn total(self) -> u64 {
         self.pending.saturating_add(self.done).saturating_add(self.failed)

@@ -69,8 +69,8 @@ impl<'a> CompleteFile<'a> {
         Self { rest: file, last: &[], before_last: &[] }
     }
 
-    /// Whether the decoder came to the end mark and the content's checksum: 4 bytes each (LZ4 Frame
-    /// Format Description 1.6, "General Structure of LZ4 Frame format").
+    /// Tells whether the decoder came to the end mark and the content's checksum: 4 bytes each (LZ4
+    /// Frame Format Description 1.6, "General Structure of LZ4 Frame format").
     fn is_read_to_the_checksum(&self) -> bool {
         self.before_last == [0; 4] && self.last.len() == 4
     }

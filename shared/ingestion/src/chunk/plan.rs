@@ -44,7 +44,7 @@ pub struct ChunkItems(u16);
 impl PlannerVersion {
     const CURRENT: Self = Self(2);
 
-    /// Whether this version of the program cuts by it.
+    /// Tells whether this build of the program cuts by this version.
     #[must_use]
     pub const fn is_current(self) -> bool {
         self.0 == Self::CURRENT.0

@@ -33,7 +33,7 @@ pub struct Row {
     pub row_hash: RowHash,
     /// Decides which of two items wins.
     pub version: Version,
-    /// The other columns, encoded.
+    /// Attributes of the product: the other columns, encoded.
     pub attributes: EncodedAttributes,
 }
 
@@ -102,13 +102,13 @@ impl Chunk {
         &self.rows
     }
 
-    /// The same chunk in a later generation, which writes it again.
+    /// Moves the chunk to a later generation, which writes it again.
     #[must_use]
     pub fn of_generation(self, generation: Generation) -> Self {
         Self { generation, ..self }
     }
 
-    /// The same chunk at another place of its batch, so that tests can have many small ones.
+    /// Moves the chunk to another place of its batch, so that tests can have many small ones.
     #[cfg(any(test, feature = "generate"))]
     #[must_use]
     pub fn numbered(self, index: u32) -> Self {

@@ -42,8 +42,8 @@ pub struct Catalogue {
     pub bad: u32,
     /// Items that repeat an earlier one's key.
     pub duplicate: u32,
-    /// Which edition of the catalogue this is: 0 is the first; in each further one, the share
-    /// `newer` of the products has another price and a later date than in the one before.
+    /// Edition of the catalogue: 0 is the first; in each further one, the share `newer` of the
+    /// products has another price and a later date than in the one before.
     pub edition: u32,
     /// The share of products that change from one edition to the next.
     pub newer: u32,
@@ -116,7 +116,7 @@ impl Catalogue {
         Random::new(self.seed, stream)
     }
 
-    /// In how many of the editions so far the product changed.
+    /// Counts the editions so far in which the product changed.
     fn changes(&self, number: u32) -> u32 {
         let mut changes = 0;
         for edition in 1..=self.edition {
@@ -185,7 +185,7 @@ impl Catalogue {
     }
 }
 
-/// Any value of this kind.
+/// Returns any value of this kind.
 fn plain(kind: Kind, random: &mut Random) -> String {
     match kind {
         Kind::Text => text(random.pick(words::PROSE)),

@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum LoadType {
-    /// Nothing.
+    /// Products that are not in the payload stay as they are.
     Delta,
     /// Products that are not in the payload are no longer there.
     Full,

@@ -50,7 +50,7 @@ const IDEMPOTENCY_KEY: &str = "idempotency-key";
 const RECEIVED_AT: &str = "received-at";
 const CHECKSUM: &str = "content-sha256";
 const TRACE_ID: &str = "trace-id";
-/// Absent if it is the usual one.
+/// Name of the policy for partial items, absent if it is the usual one.
 const PARTIAL: &str = "partial-items";
 
 impl PayloadMetadata {

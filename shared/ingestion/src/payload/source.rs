@@ -18,9 +18,9 @@ pub struct Source {
     pub bucket: String,
     /// Key of the object in the bucket.
     pub key: String,
-    /// As S3 has it, with its quotation marks.
+    /// ETag as S3 has it, with its quotation marks.
     pub etag: String,
-    /// If the bucket keeps versions.
+    /// Version id, if the bucket keeps versions.
     pub version_id: Option<String>,
 }
 

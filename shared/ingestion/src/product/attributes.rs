@@ -31,13 +31,13 @@ pub struct Attribute {
 pub enum Kind {
     /// Kept as it was sent.
     Text,
-    /// With four decimal places.
+    /// Number with four decimal places.
     Price,
-    /// With up to 38 digits.
+    /// Number with up to 38 digits.
     Decimal,
     /// Integer of 32 bits, with a sign.
     Integer,
-    /// To the microsecond; the latest of its members.
+    /// Time to the microsecond; the latest of its members.
     Time,
     /// Every member without a column of its own: a JSON object in canonical form.
     Json,

@@ -8,7 +8,7 @@ use jiff::{Timestamp, Unit, Zoned};
 /// Excel), 1900 (SQL Server), 1970 (Unix) or 1980 (DOS). None of a product's dates is that old.
 const EARLIEST: Timestamp = Timestamp::constant(347_155_200, 0);
 
-/// Which instant of a day a date means that has no time.
+/// Instant of a day that a date without a time means.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Day {
     /// Beginning of the day.
@@ -20,7 +20,7 @@ pub(crate) enum Day {
 /// Reason for which a text is no date of an item.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub(crate) enum DateError {
-    /// Not four digits of a year, or another form.
+    /// The text does not have four digits of a year, or has another form.
     #[error(
         "it is no date of a known form, such as 2026-11-21T10:30:00, 2026-11-21T10:30:00-03:00, 2026-11-21, \
          21/11/2026 10:30:00 or 21/11/2026"

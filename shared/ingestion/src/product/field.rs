@@ -6,7 +6,7 @@ pub(super) use super::attributes::Field;
 const SLOTS: usize = 64;
 const _: () = assert!(Field::COUNT < SLOTS / 2);
 
-/// Each field in the first free slot from [`slot`] on.
+/// Table of names: each field in the first free slot from [`slot`] on.
 #[allow(clippy::indexing_slicing, reason = "an index out of range would not compile")]
 static TABLE: [Option<Field>; SLOTS] = {
     let mut table = [None; SLOTS];

@@ -23,18 +23,18 @@ pub const MAX_PRODUCT_ID: usize = 200;
 /// Place where an item was found.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ItemPlace {
-    /// From 0, in the payload's order.
+    /// Index of the item from 0, in the payload's order.
     pub index: u64,
     /// Offset of the item's first byte in the decoded payload.
     pub offset: u64,
 }
 
-/// Which establishments a tenant may load.
+/// Establishments that a tenant may load.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum CnpjAccess {
-    /// Any establishment.
+    /// Any establishment may be loaded.
     Any,
-    /// These establishments.
+    /// Only these establishments may be loaded.
     Only(BTreeSet<Cnpj>),
 }
 

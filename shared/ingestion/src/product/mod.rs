@@ -40,7 +40,7 @@ pub struct ProductKey {
     pub cnpj: Cnpj,
     /// The shop within the establishment.
     pub shop_id: i32,
-    /// As text: `25901` and `"25901"` are the same.
+    /// Id of the product as text: `25901` and `"25901"` are the same.
     pub product_id: String,
 }
 
@@ -49,7 +49,7 @@ pub struct ProductKey {
 pub struct Product<'a> {
     /// The primary key of its row.
     pub key: ProductKey,
-    /// The other columns.
+    /// Attributes of the product: the other columns.
     pub attributes: Attributes<'a>,
     /// The members that the item has, whatever their values.
     pub members: MemberSet,

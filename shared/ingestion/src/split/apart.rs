@@ -83,7 +83,7 @@ pub(super) fn parts(text: &[u8], format: Format) -> Vec<Part> {
     parts
 }
 
-/// Whether the brackets of a text balance, strings or not.
+/// Tells whether the brackets of a text balance, strings or not.
 pub(super) fn is_outside_brackets(text: &[u8]) -> bool {
     text.iter().fold(0, |depth, byte| depth_behind(depth, *byte)) == 0
 }
@@ -93,7 +93,7 @@ enum Read {
     /// The first value has this many bytes.
     Complete(usize),
     Unfinished,
-    /// Not JSON, as this many bytes show.
+    /// The text is not JSON, as this many bytes show.
     Broken(usize),
 }
 
@@ -160,7 +160,7 @@ fn next_item(text: &[u8], format: Format) -> Option<usize> {
     None
 }
 
-/// Whether the object that begins there has a member.
+/// Tells whether the object that begins there has a member.
 fn names_a_member(text: &[u8], at: usize) -> bool {
     let inner = text.get(at.saturating_add(1)..).unwrap_or_default();
     inner.iter().find(|byte| !is_white(**byte)) == Some(&b'"')

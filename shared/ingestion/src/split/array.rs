@@ -12,12 +12,12 @@ pub(super) struct ArraySplitter {
 #[derive(Clone, Copy, Debug)]
 enum State {
     Start,
-    /// After the opening bracket: an item or the end.
+    /// Place after the opening bracket: an item or the end follows.
     First,
     Item(Value),
-    /// After an item: a comma or the end.
+    /// Place after an item: a comma or the end follows.
     Between,
-    /// After a comma: an item.
+    /// Place after a comma: an item follows.
     Next,
     End,
 }

@@ -63,7 +63,7 @@ pub enum Format {
 pub enum Piece<'a> {
     /// An item within the limit.
     Item {
-        /// From 0, in the payload's order; blank lines do not count.
+        /// Index of the item from 0, in the payload's order; blank lines do not count.
         index: u64,
         /// Offset of the item's first byte in the decoded payload.
         offset: u64,
@@ -85,7 +85,7 @@ pub trait Sink: FnMut(Piece<'_>) -> Result<(), NotJson> {}
 
 impl<F: FnMut(Piece<'_>) -> Result<(), NotJson>> Sink for F {}
 
-/// Whether a text begins as an object does in JSON: with a member, or with its end.
+/// Tells whether a text begins as an object does in JSON: with a member, or with its end.
 #[must_use]
 pub fn begins_an_object(text: &[u8]) -> bool {
     let mut significant = text.iter().filter(|byte| !is_white(**byte));
@@ -102,7 +102,7 @@ pub struct NotJson;
 pub struct PayloadError {
     /// Fault at that place.
     pub fault: PayloadFault,
-    /// In the decoded payload, from 0; its length if it breaks off.
+    /// Offset in the decoded payload, from 0; its length if it breaks off.
     pub offset: u64,
 }
 
@@ -145,7 +145,7 @@ enum Inner {
 /// Part of a byte order mark that was seen.
 #[derive(Clone, Copy, Debug)]
 enum Mark {
-    /// This many of its bytes, which are held back until they prove to be one.
+    /// Number of the mark's bytes that were seen; they are held back until they prove to be one.
     Seen(usize),
     Past,
 }

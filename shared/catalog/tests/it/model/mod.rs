@@ -129,8 +129,8 @@ async fn check(test: &TestDatabase, loads: &[Load], drafts: &[Draft]) {
     books(test).await;
 }
 
-/// Which chunks are done, in their generation or an earlier one, and which loads decided about
-/// which establishments.
+/// Returns the chunks that are done, in their generation or an earlier one, and the decisions of
+/// loads about establishments.
 async fn facts(test: &TestDatabase) -> (BTreeSet<(Uuid, u32)>, BTreeSet<(Uuid, String)>) {
     let sql = "SELECT batch_id, chunk_index FROM batch_chunks WHERE key_hashes IS NOT NULL";
     let chunks = test.rows(sql).await;

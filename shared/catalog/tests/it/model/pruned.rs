@@ -125,7 +125,7 @@ impl World<'_> {
     }
 }
 
-/// After which step the history begins later, and when.
+/// Generates the steps after which the history begins later, and the times at which it begins.
 fn cuts() -> impl Strategy<Value = Vec<(usize, i64)>> {
     prop::collection::vec((0_usize..30, 0_i64..60), 1..4)
 }

@@ -25,7 +25,7 @@ impl Item {
     }
 }
 
-/// So many seconds after the beginning of a test's time.
+/// Returns the time so many seconds after the beginning of a test's time.
 pub(crate) fn at(second: i64) -> Timestamp {
     "2026-11-21T10:00:00Z".parse::<Timestamp>().unwrap() + SignedDuration::from_secs(second)
 }

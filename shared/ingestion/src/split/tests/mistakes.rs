@@ -118,7 +118,7 @@ fn contains(found: &[Found], at: usize, item: &str) -> bool {
     })
 }
 
-/// Whether pieces that are not JSON, or were too large to be read, cover the item.
+/// Tells whether pieces that are not JSON, or were too large to be read, cover the item.
 fn is_covered(found: &[Found], at: usize, item: &str) -> bool {
     let places: Vec<Range<usize>> = found
         .iter()
