@@ -17,13 +17,13 @@ use crate::{Batches, from_accepted, from_database, from_storage, not_found, view
 /// Number of times that one request asks for items: [`MAX_PAGE`] of them each time.
 const MAX_LOOKS: u8 = 4;
 
-/// Which items are looked at.
+/// Range of the items that are looked at.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Span<'a> {
     pub(crate) filter: &'a BatchFilter,
-    /// Older than this batch.
+    /// Batch before which the range begins: all are older.
     pub(crate) before: Option<Uuid>,
-    /// Not older than this batch.
+    /// Batch that ends the range: none is older.
     pub(crate) down_to: Option<Uuid>,
     pub(crate) now: Timestamp,
 }

@@ -58,7 +58,7 @@ pub struct Cut {
     pub items_partial: u64,
     /// Items in error that only the report has.
     pub errors_omitted: u64,
-    /// In the order of their indexes.
+    /// Chunks in the order of their indexes.
     pub chunks: Vec<CutChunk>,
 }
 
@@ -110,9 +110,9 @@ struct Items {
 pub(crate) struct End {
     pub(crate) chunks: Vec<Chunk>,
     pub(crate) errors: Vec<ItemError>,
-    /// Still with its last part.
+    /// Report that still has its last part.
     pub(crate) report: Report,
-    /// Still without chunks.
+    /// Results of the cut, still without chunks.
     pub(crate) cut: Cut,
 }
 

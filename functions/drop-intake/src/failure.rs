@@ -26,7 +26,8 @@ pub enum IntakeError {
     Fingerprint(#[from] NoFingerprint),
     #[error("cannot claim the object's record")]
     Store(#[from] StoreError),
-    /// Without a cause, a destination refused it alone, which is logged.
+    /// The event of a refusal was not published. Without a cause, a destination refused it alone,
+    /// which is logged.
     #[error("the event of a refusal was not published")]
     Unpublished(#[source] Option<PublishError>),
     #[error("another attempt at this object is under way")]

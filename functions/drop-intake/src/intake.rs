@@ -218,10 +218,10 @@ impl DropIntake {
         Ok(())
     }
 
-    /// When the batch counts as received, which decides whose data are newer. That is the time of
-    /// the claim, unless the bucket keeps versions and a later one was there by then: that one may
-    /// be claimed already. All attempts say the same, because they follow the first one that wrote
-    /// its batch.
+    /// Returns the time at which the batch counts as received, which decides whose data are newer.
+    /// That is the time of the claim, unless the bucket keeps versions and a later one was there by
+    /// then: that one may be claimed already. All attempts say the same, because they follow the
+    /// first one that wrote its batch.
     async fn received_at(&self, found: &Found, execution: &Execution) -> Result<Timestamp, IntakeError> {
         let Found { source, version, .. } = found;
         let is_newest =
@@ -261,7 +261,8 @@ impl DropIntake {
     }
 }
 
-/// When the version was written. A later one was written after that, and claimed after that.
+/// Returns the time at which the version was written. A later one was written after that, and
+/// claimed after that.
 fn written_at(version: &Version, execution: &Execution) -> Timestamp {
     version.modified_at.min(execution.created_at)
 }
@@ -272,7 +273,7 @@ fn batch_id(tenant_id: Uuid, execution: &Execution, received_at: Timestamp) -> U
     payload::batch_id(tenant_id, idempotency_key, fingerprint.as_str(), received_at)
 }
 
-/// Whether the object has no later version, and was not deleted.
+/// Tells whether the object has no later version, and was not deleted.
 async fn is_newest(dropped: &Objects, source: &Source, version: &Version) -> Result<bool, ObjectError> {
     match dropped.version(&source.key, None).await {
         Ok(there) => Ok(there == *version),

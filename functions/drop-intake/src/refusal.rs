@@ -20,7 +20,7 @@ pub(crate) enum Refusal {
 }
 
 impl Refusal {
-    /// As tags, results and logs name it.
+    /// Returns the reason as tags, results and logs name it.
     const fn reason(self) -> &'static str {
         match self {
             Self::Key(UnknownKey::Form) => "KEY_UNKNOWN",

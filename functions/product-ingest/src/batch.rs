@@ -9,7 +9,7 @@ use ingestion::{Cnpj, Viewer};
 use serde_json::Value;
 use uuid::Uuid;
 
-/// Whose batch it is, and what it may load.
+/// Tenant of a batch, and the establishments that the batch may load.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Caller {
     pub(crate) tenant_id: Uuid,

@@ -56,8 +56,8 @@ struct Upload {
 #[derive(Deserialize)]
 struct Recorded {
     batch_id: Uuid,
-    /// As the first request found it in its header or the deployment's parameter, which may change.
-    /// Absent in records of earlier versions.
+    /// Policy as the first request found it in its header or the deployment's parameter, which may
+    /// change. Absent in records of earlier versions.
     partial: Option<PartialPolicy>,
 }
 
@@ -131,7 +131,7 @@ impl ProductIngest {
     }
 }
 
-/// Nothing is to be put any more.
+/// Answers that nothing is to be put any more.
 fn no_upload(batch_id: Uuid, status: BatchStatus) -> Value {
     json!({"batch_id": batch_id, "status": status, "upload": null})
 }

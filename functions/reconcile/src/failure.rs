@@ -32,7 +32,7 @@ pub enum Look {
 }
 
 impl Look {
-    /// In the order in which they are taken.
+    /// Checks in the order in which they are made.
     pub(crate) const ALL: [Self; 8] = [
         Self::Objects,
         Self::Stopped,
@@ -44,7 +44,7 @@ impl Look {
         Self::Events,
     ];
 
-    /// As logs name it.
+    /// Returns the name in logs.
     #[must_use]
     pub const fn as_str(self) -> &'static str {
         match self {

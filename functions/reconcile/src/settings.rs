@@ -3,10 +3,10 @@ use std::time::Duration;
 
 use aws::Environment;
 
-/// When something counts as stalled, and how far back a run looks.
+/// Times after which something counts as stalled, and the hours that a run looks back.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Settings {
-    /// Between two runs.
+    /// Time between two runs.
     pub interval: Duration,
     /// Hours of payloads that are listed.
     pub hours: u32,

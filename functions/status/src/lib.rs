@@ -35,7 +35,7 @@ pub struct Status {
     access: AccessStore,
     records: Store,
     mq_access: MqAccess,
-    /// Absent if the deployment has no ingest.
+    /// Client of the function `batches`, absent if the deployment has no ingest.
     ingest: Option<Ingest>,
     ready: Remembered<(), Reply>,
     started: Instant,

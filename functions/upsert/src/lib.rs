@@ -151,9 +151,9 @@ impl Upsert {
     }
 }
 
-/// Whether a chunk may wait for locks without an attempt being counted. Its event keeps its time,
-/// so waiting has an end. A time ahead, which only another producer of Kafka can write, would have
-/// none.
+/// Tells whether a chunk may wait for locks without an attempt being counted. Its event keeps its
+/// time, so waiting has an end. A time ahead, which only another producer of Kafka can write, would
+/// have none.
 fn may_wait(event: &ChunkEvent, now: SystemTime) -> bool {
     let announced = SystemTime::from(event.attributes().time);
     now.duration_since(announced).is_ok_and(|waited| waited < LONGEST_WAIT)

@@ -72,8 +72,8 @@ pub trait ReportFile {
 /// The outcome of a run.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Outcome {
-    /// All of its chunks are stored and all of its errors recorded. There is a report if any item
-    /// is in error.
+    /// The payload is cut: all chunks are stored and all errors recorded. There is a report if any
+    /// item is in error.
     Cut(Cut),
     /// The payload is unusable. `stored` chunks were already uploaded and can be discarded.
     Unusable { why: Unusable, stored: u32 },

@@ -138,7 +138,7 @@ fn continued(end: usize, rest: usize) -> Problem {
     Problem::new(Reason::ContentCorrupt, detail)
 }
 
-/// More decoded content than the deployment accepts, on either route.
+/// Refuses more decoded content than the deployment accepts, on either route.
 pub(crate) fn too_large(max_payload: u64) -> Problem {
     let detail = format!("a payload may have {max_payload} bytes, once inflated");
     Problem::new(Reason::MaxPayloadExceeded, detail)
