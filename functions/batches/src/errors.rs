@@ -22,7 +22,7 @@ const DEFAULT: u16 = 100;
 /// Bytes after which a page ends: with every quote escaped, Lambda's 6 MB still carry it.
 const MAX_BYTES: usize = 4_000_000;
 
-/// With lines, how many items in error no page has.
+/// Header with the number of items in error that no page has, in a report of lines.
 const ERRORS_OMITTED: &str = "x-errors-omitted";
 
 /// A page as JSON.

@@ -5,7 +5,7 @@ use http::HeaderMap;
 use http::header::ACCEPT;
 use serde::Serialize;
 
-/// How a report is sent.
+/// Formats in which a report is sent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Format {
     Json,

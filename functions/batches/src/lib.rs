@@ -118,7 +118,7 @@ fn batch(text: &str) -> Result<Uuid, Problem> {
     Ok(batch_id)
 }
 
-/// Nobody is told whether there is such a batch that the caller may not see.
+/// Returns the same problem for a batch that is not there and for one that the caller may not see.
 fn not_found() -> Problem {
     Problem::new(Reason::BatchNotFound, "there is no batch of this id")
 }

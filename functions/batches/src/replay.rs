@@ -147,8 +147,8 @@ fn accepted(wanted: &Wanted, begun: &BegunReplay) -> Reply {
     reply
 }
 
-/// Of a batch that the database does not know: nobody has begun with it, or nothing was ever
-/// uploaded.
+/// Returns the problem of replaying a batch that the database does not know: no function has begun
+/// it, or nothing was ever uploaded.
 fn not_begun(wanted: &Wanted) -> Problem {
     let batch = ReplayedBatch {
         status: wanted.batch.status,

@@ -4,10 +4,10 @@ use access::Scope;
 use api::{Problem, Reason, Route, path_parameter};
 use catalog::ERRORS_FILE;
 
-/// Where batches are.
+/// Path of the batches.
 pub(crate) const BATCHES: &str = "/v1/inovafarma/batches";
 
-/// What can be asked for.
+/// Requests that this function serves.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Endpoint {
     List,
@@ -40,7 +40,7 @@ impl Endpoint {
         }
     }
 
-    /// What an API key needs for it.
+    /// Returns the scope that an API key needs for this request.
     pub(crate) const fn scope(self) -> Scope {
         match self {
             Self::List | Self::One | Self::Errors | Self::ErrorsFile => Scope::ProductsRead,
@@ -49,7 +49,7 @@ impl Endpoint {
     }
 }
 
-/// What a request asks for, and of which batch: its id as it was sent, empty for the list.
+/// Request, and its batch: the id as it was sent, empty for the list.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Asked<'a> {
     pub(crate) endpoint: Endpoint,

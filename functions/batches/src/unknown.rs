@@ -14,21 +14,21 @@ use uuid::Uuid;
 
 use crate::{Batches, from_accepted, from_database, from_storage, not_found, view};
 
-/// How often one request asks for items: [`MAX_PAGE`] of them each time.
+/// Number of times that one request asks for items: [`MAX_PAGE`] of them each time.
 const MAX_LOOKS: u8 = 4;
 
-/// Which items are looked at.
+/// Range of the items that are looked at.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Span<'a> {
     pub(crate) filter: &'a BatchFilter,
-    /// Older than this batch.
+    /// Batch before which the range begins: all are older.
     pub(crate) before: Option<Uuid>,
-    /// Not older than this batch.
+    /// Batch that ends the range: none is older.
     pub(crate) down_to: Option<Uuid>,
     pub(crate) now: Timestamp,
 }
 
-/// What was found of them.
+/// Batches found that PostgreSQL does not know, and how far the search went.
 #[derive(Debug, Default)]
 pub(crate) struct Unknown {
     /// The newest first.
@@ -111,8 +111,8 @@ impl Batches {
         stored.first().map(|batch| view::of(batch, now)).ok_or_else(not_found)
     }
 
-    /// Those of the batches that are more than the beginning of a request: a payload that should be
-    /// there is there. Where the request was refused, or has not come to its end, it is not.
+    /// Keeps the batches that are more than the beginning of a request: a payload that should be
+    /// there is there. It is not if the request was refused, or has not come to its end.
     async fn stored(
         &self,
         batches: Vec<AcceptedBatch>,

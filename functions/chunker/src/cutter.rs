@@ -28,7 +28,7 @@ impl Default for Bounds {
     }
 }
 
-/// How one payload is cut.
+/// Rules by which one payload is cut.
 #[derive(Clone, Debug)]
 pub struct CutSpec {
     pub format: Format,
@@ -43,10 +43,10 @@ pub struct CutSpec {
     pub checksum: Option<String>,
 }
 
-/// What a payload was found to hold.
+/// Contents of a payload, as its cut found them.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Cut {
-    /// Of the decoded content.
+    /// Bytes of the decoded content.
     pub bytes: u64,
     /// SHA-256 of the decoded content in hex.
     pub checksum: String,
@@ -58,7 +58,7 @@ pub struct Cut {
     pub items_partial: u64,
     /// Items in error that only the report has.
     pub errors_omitted: u64,
-    /// In the order of their indexes.
+    /// Chunks in the order of their indexes.
     pub chunks: Vec<CutChunk>,
 }
 
@@ -67,7 +67,7 @@ pub struct Cut {
 pub struct CutChunk {
     pub index: u32,
     pub items: u32,
-    /// Its establishments in their order, each once.
+    /// Establishments of the chunk in their order, each once.
     pub cnpjs: Vec<Cnpj>,
 }
 
@@ -96,7 +96,7 @@ struct Items {
     partial: PartialItems,
     bounds: Bounds,
     cnpjs: HashSet<Cnpj>,
-    /// Of the item before: most often the next one has the same.
+    /// CNPJ of the item before: most often the next item has the same.
     last_cnpj: Option<Cnpj>,
     chunks: Vec<Chunk>,
     /// The errors that the database lists.
@@ -105,14 +105,14 @@ struct Items {
     report: Report,
 }
 
-/// What the end of a payload yields.
+/// Chunks and errors that only the end of a payload yields.
 #[derive(Debug)]
 pub(crate) struct End {
     pub(crate) chunks: Vec<Chunk>,
     pub(crate) errors: Vec<ItemError>,
-    /// Still with its last part.
+    /// Report that still has its last part.
     pub(crate) report: Report,
-    /// Still without chunks.
+    /// Results of the cut, still without chunks.
     pub(crate) cut: Cut,
 }
 

@@ -2,7 +2,7 @@ use std::io::Write as _;
 
 use flate2::write::MultiGzDecoder;
 
-/// What gzip begins with (RFC 1952).
+/// First bytes of gzip (RFC 1952).
 const GZIP: [u8; 2] = [0x1f, 0x8b];
 
 /// Bytes of plain content that a step appends at most; gzip's decoder appends half as many.
@@ -96,7 +96,8 @@ mod tests {
         encoder.finish().unwrap()
     }
 
-    /// What the bytes decode to, in frames of `frame` bytes, and the largest window on the way.
+    /// Decodes the bytes in frames of `frame` bytes. Returns the content and the size of the
+    /// largest window.
     fn decoded(bytes: &[u8], frame: usize) -> Result<(Vec<u8>, usize), Corrupt> {
         let mut decoder = Decoder::new();
         let (mut all, mut largest) = (Vec::new(), 0);

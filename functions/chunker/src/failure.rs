@@ -8,7 +8,8 @@ use worker::{Failure, ServeError};
 
 use crate::pipeline::RunError;
 
-/// Why a payload was not brought as far as it can be here. Its object stays where it is.
+/// Reason for which a payload was not processed as far as this function can. Its object stays in
+/// the bucket.
 #[derive(Debug, thiserror::Error)]
 #[expect(missing_docs, reason = "each variant's message says what went wrong")]
 pub enum ChunkerError {
@@ -46,7 +47,7 @@ impl Retryable for ChunkerError {
     }
 }
 
-/// Why an invocation failed as a whole.
+/// Reason for which an invocation failed as a whole.
 #[derive(Debug, thiserror::Error)]
 #[expect(missing_docs, reason = "each variant's message says what went wrong")]
 pub enum InvocationError {

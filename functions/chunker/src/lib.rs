@@ -49,7 +49,7 @@ pub struct Chunker {
     pub database: Database,
     pub publisher: Publisher,
     pub announcer: ChunkAnnouncer,
-    /// Of the queue that notifications come from.
+    /// Visibility timeouts of the queue that notifications come from.
     pub visibility: Visibility,
     pub settings: Settings,
 }

@@ -10,7 +10,7 @@ use crate::Bounds;
 /// The settings of the deployment.
 #[derive(Clone, Debug)]
 pub struct Settings {
-    /// For batches that have no plan yet.
+    /// Plan of batches that have none yet.
     pub plan: Plan,
     /// Bytes of decoded content at most.
     pub max_payload_bytes: u64,

@@ -1,6 +1,6 @@
 use ingestion::split::PayloadError;
 
-/// Why a payload as a whole is unusable: its batch fails, and no product changes.
+/// Reason for which a payload as a whole is unusable: its batch fails, and no product changes.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{detail}")]
 pub struct Unusable {
@@ -13,14 +13,14 @@ pub struct Unusable {
 /// The code by which a batch's `error` names it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum UnusableCode {
-    /// It is not an array of items, breaks off, or has no object in any line.
+    /// The payload is not an array of items, breaks off, or has no object in any line.
     MalformedJson,
-    /// It begins as gzip and is not, or its checksum is not the accepted one.
+    /// The payload begins as gzip and is not, or its checksum is not the accepted one.
     ContentCorrupt,
     MaxPayloadExceeded,
-    /// It has products of more establishments than one batch may have.
+    /// The payload has products of more establishments than one batch may have.
     TooManyCnpjs,
-    /// It has more items in error than any catalogue has items.
+    /// The payload has more items in error than any catalogue has items.
     TooManyErrors,
 }
 

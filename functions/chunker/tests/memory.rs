@@ -190,7 +190,7 @@ fn peak_kib() -> u64 {
     peak.trim().trim_end_matches("kB").trim().parse().unwrap()
 }
 
-/// What the other processes do.
+/// Reads one form of payload, in the process that `read_in_little_memory` starts for it.
 #[tokio::test]
 #[ignore = "read_in_little_memory starts it for each form"]
 async fn read_one_form() {

@@ -32,7 +32,8 @@ struct Images {
 type Image<Value> = Option<HashMap<String, Value>>;
 
 impl Change {
-    /// When the change was made. One without a time counts as made now, and is never given up.
+    /// Returns the time of the change. A change without a time counts as made now, and is never
+    /// given up.
     pub(crate) fn made_at(&self) -> Timestamp {
         let seconds = self.dynamodb.approximate_creation_date_time.unwrap_or(f64::INFINITY);
         let since = SignedDuration::try_from_secs_f64(seconds).ok();

@@ -36,12 +36,12 @@ const DOUBTFUL: Doubtful<'static> = Doubtful {
     prepared: &[OperationType::named("CONSUME")],
 };
 
-/// How long an event is tried that a destination refuses while it answers. A refusal may be for
-/// want of capacity.
+/// Time for which an event is retried that a destination refuses while it answers. A refusal may be
+/// for want of capacity.
 const REFUSED_FOR: Duration = Duration::from_mins(15);
 
-/// How long an event is tried while a destination does not answer. The stream forgets its change
-/// after 24 hours.
+/// Time for which an event is retried while a destination does not answer. The stream forgets its
+/// change after 24 hours.
 const AWAY_FOR: Duration = Duration::from_hours(20);
 
 /// The function's state, which outlives invocations.
@@ -57,7 +57,7 @@ struct Found {
     made_at: Timestamp,
 }
 
-/// Where Lambda begins again: with the first change that is named.
+/// Answer to Lambda, which begins again with the first change that is named.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct StreamResponse {

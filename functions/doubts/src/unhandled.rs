@@ -11,7 +11,7 @@ pub struct UnhandledQueue {
     queue_url: String,
 }
 
-/// Why an event is not in the queue.
+/// Reason for which an event is not in the queue.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum NotParked {
     #[error("the event cannot be serialized")]

@@ -12,7 +12,7 @@ const EVENT_TYPE: &str = "integrahub.drop.refused";
 /// Characters that the name of an object may have in an event's attribute. The data have all.
 const LONGEST_SUBJECT: usize = 255;
 
-/// What stands for the tenant if the key names none.
+/// Text that stands for the tenant if the key names none.
 const NO_TENANT: &str = "unknown";
 
 /// The event of a refusal. It is the same however often it is made, so its time is when the object

@@ -6,7 +6,7 @@ use publisher::PublishError;
 use retry::{Retry, Retryable};
 use transport::UnknownNotice;
 
-/// Why an object was neither taken nor refused. It stays where it is.
+/// Reason for which an object was neither accepted nor refused. It stays in the bucket.
 #[derive(Debug, thiserror::Error)]
 #[expect(missing_docs, reason = "each variant's message says what went wrong")]
 pub enum IntakeError {
@@ -26,7 +26,8 @@ pub enum IntakeError {
     Fingerprint(#[from] NoFingerprint),
     #[error("cannot claim the object's record")]
     Store(#[from] StoreError),
-    /// Without a cause, a destination refused it alone, which is logged.
+    /// The event of a refusal was not published. Without a cause, a destination refused it alone,
+    /// which is logged.
     #[error("the event of a refusal was not published")]
     Unpublished(#[source] Option<PublishError>),
     #[error("another attempt at this object is under way")]

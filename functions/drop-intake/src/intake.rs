@@ -28,8 +28,8 @@ const RETENTION: Duration = Duration::from_secs(100 * 365 * 86_400);
 /// The most that S3 copies in one request: 5 GB (Amazon S3 User Guide, "Copying objects").
 const MAX_COPY: u64 = 5_000_000_000;
 
-/// How long the copy may be on its way. Then the batch is shown as expired, as an upload that was
-/// never used is, until an attempt makes the copy.
+/// Time that the copy may take to arrive. After it the batch is shown as expired, like an upload
+/// that was never used, until an attempt makes the copy.
 const ARRIVES_WITHIN: Duration = Duration::from_mins(15);
 
 /// An object that may become a batch.
@@ -82,7 +82,7 @@ impl DropIntake {
         self.decide_once(&Found { name, source, version }).await
     }
 
-    /// What the object may load, or why it may not.
+    /// Returns the establishments that the object may load, or the reason to refuse it.
     async fn access_of(&self, found: &Found) -> Result<Result<CnpjAccess, Refusal>, IntakeError> {
         let Found { name, source, version } = found;
         if version.length == 0 {
@@ -218,10 +218,10 @@ impl DropIntake {
         Ok(())
     }
 
-    /// When the batch counts as received, which decides whose data are newer. That is the time of
-    /// the claim, unless the bucket keeps versions and a later one was there by then: that one may
-    /// be claimed already. All attempts say the same, because they follow the first one that wrote
-    /// its batch.
+    /// Returns the time at which the batch counts as received, which decides whose data are newer.
+    /// That is the time of the claim, unless the bucket keeps versions and a later one was there by
+    /// then: that one may be claimed already. All attempts say the same, because they follow the
+    /// first one that wrote its batch.
     async fn received_at(&self, found: &Found, execution: &Execution) -> Result<Timestamp, IntakeError> {
         let Found { source, version, .. } = found;
         let is_newest =
@@ -261,18 +261,19 @@ impl DropIntake {
     }
 }
 
-/// When the version was written. A later one was written after that, and claimed after that.
+/// Returns the time at which the version was written. A later one was written after that, and
+/// claimed after that.
 fn written_at(version: &Version, execution: &Execution) -> Timestamp {
     version.modified_at.min(execution.created_at)
 }
 
-/// Of an attempt at a claim, for a batch that counts as received at that time.
+/// Returns the batch id of an attempt at a claim, for a batch that counts as received at that time.
 fn batch_id(tenant_id: Uuid, execution: &Execution, received_at: Timestamp) -> Uuid {
     let Execution { idempotency_key, fingerprint, .. } = execution;
     payload::batch_id(tenant_id, idempotency_key, fingerprint.as_str(), received_at)
 }
 
-/// Whether the object has no later version, and was not deleted.
+/// Tells whether the object has no later version, and was not deleted.
 async fn is_newest(dropped: &Objects, source: &Source, version: &Version) -> Result<bool, ObjectError> {
     match dropped.version(&source.key, None).await {
         Ok(there) => Ok(there == *version),

@@ -44,7 +44,7 @@ pub struct DropIntake {
     /// The payload bucket, with time for copies.
     copier: Objects,
     publisher: Publisher,
-    /// Of the queue that notifications come from.
+    /// Visibility timeouts of the queue that notifications come from.
     visibility: Visibility,
     /// The most bytes that an object may have.
     max_bytes: u64,

@@ -8,7 +8,7 @@ use telemetry::metrics;
 
 use crate::{DropIntake, IntakeError, event};
 
-/// Why an object is refused.
+/// Reason for which an object is refused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Refusal {
     Key(UnknownKey),
@@ -20,7 +20,7 @@ pub(crate) enum Refusal {
 }
 
 impl Refusal {
-    /// As tags, results and logs name it.
+    /// Returns the reason as tags, results and logs name it.
     const fn reason(self) -> &'static str {
         match self {
             Self::Key(UnknownKey::Form) => "KEY_UNKNOWN",

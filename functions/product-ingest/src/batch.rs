@@ -9,7 +9,7 @@ use ingestion::{Cnpj, Viewer};
 use serde_json::Value;
 use uuid::Uuid;
 
-/// Whose batch it is, and what it may load.
+/// Tenant of a batch, and the establishments that the batch may load.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Caller {
     pub(crate) tenant_id: Uuid,
@@ -26,9 +26,9 @@ impl Caller {
         Ok(Self { tenant_id: viewer.tenant_id(), cnpjs: viewer.cnpjs().clone() })
     }
 
-    /// What tells the caller's rights from those of others: the establishments that it may load.
-    /// A batch is loaded with the rights of the first request for it, so a caller with others must
-    /// not be answered as if it were theirs.
+    /// Returns the fingerprint of the caller's rights: the establishments that it may load. A batch
+    /// is loaded with the rights of the first request for it, so a caller with others must not be
+    /// answered as if it were theirs.
     pub(crate) fn rights(&self) -> Result<Fingerprint, Problem> {
         let cnpjs = match &self.cnpjs {
             CnpjAccess::Any => Value::Null,
@@ -38,7 +38,7 @@ impl Caller {
     }
 }
 
-/// What is said of a payload beside its content.
+/// Properties of a payload that the request gives beside its content.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Kind {
     pub(crate) load_type: LoadType,

@@ -42,7 +42,7 @@ pub struct ProductIngest {
     max_payload: u64,
     /// Policy about items that lack members, unless a request names another.
     partial: PartialPolicy,
-    /// How long the URL of an upload can be used.
+    /// Time for which the URL of an upload can be used.
     upload_expiry: Duration,
 }
 

@@ -40,7 +40,7 @@ impl Payloads {
         self.0.create(&object(metadata, Gzip::Yes, sha256), gzip).await
     }
 
-    /// Whether a payload's object is there.
+    /// Tells whether a payload's object is there.
     pub(crate) async fn has(&self, metadata: &PayloadMetadata) -> Result<bool, ObjectError> {
         match self.0.head(&metadata.key()).await {
             Ok(_) => Ok(true),

@@ -45,19 +45,19 @@ struct UploadRequest {
     sha256: String,
 }
 
-/// What a request announces, once it is checked.
+/// Announcement of a request, once it is checked.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Upload {
     media_type: MediaType,
     announced: Announced,
 }
 
-/// What the record of an upload holds.
+/// Content of an upload's record.
 #[derive(Deserialize)]
 struct Recorded {
     batch_id: Uuid,
-    /// As the first request found it in its header or the deployment's parameter, which may change.
-    /// Absent in records of earlier versions.
+    /// Policy as the first request found it in its header or the deployment's parameter, which may
+    /// change. Absent in records of earlier versions.
     partial: Option<PartialPolicy>,
 }
 
@@ -93,7 +93,7 @@ impl ProductIngest {
         Ok(Reply { body: body.to_string(), ..reply })
     }
 
-    /// What the client has to do next: put its payload, or nothing if it did.
+    /// Tells the client its next step: to put its payload, or nothing if it did.
     async fn offer(
         &self,
         caller: Caller,
@@ -131,12 +131,12 @@ impl ProductIngest {
     }
 }
 
-/// Nothing is to be put any more.
+/// Answers that nothing is to be put any more.
 fn no_upload(batch_id: Uuid, status: BatchStatus) -> Value {
     json!({"batch_id": batch_id, "status": status, "upload": null})
 }
 
-/// What is recorded, and what an answer has beside its body.
+/// Makes the reply that is recorded. An answer adds its own body.
 fn created(batch_id: Uuid, partial: PartialPolicy) -> Reply {
     let mut reply = Reply::json(201, &json!({"batch_id": batch_id, "partial": partial}));
     reply.set_header("location", format!("{BATCHES}/{batch_id}"));

@@ -156,8 +156,8 @@ async fn notify_drop(
     Ok(true)
 }
 
-/// Whether the copy was made that an object was accepted for. If not, no message may be left that
-/// leads to it: it failed too often.
+/// Tells whether the copy was made that an object was accepted for. If not, no message may be left
+/// that leads to it: it failed too often.
 async fn has_payload(payloads: &Objects, batch_id: Uuid) -> Result<bool, ObjectError> {
     let key = payload_key_of(batch_id);
     Ok(!payloads.there(key.into_iter().collect()).await?.is_empty())

@@ -10,7 +10,7 @@ use retry::{Retry, Retryable};
 
 use crate::trigger::UnknownEvent;
 
-/// What a run looks for. Each look is independent of the others.
+/// Checks of a run, each independent of the others.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Look {
     /// Payloads that never became batches.
@@ -32,7 +32,7 @@ pub enum Look {
 }
 
 impl Look {
-    /// In the order in which they are taken.
+    /// Checks in the order in which they are made.
     pub(crate) const ALL: [Self; 8] = [
         Self::Objects,
         Self::Stopped,
@@ -44,7 +44,7 @@ impl Look {
         Self::Events,
     ];
 
-    /// As logs name it.
+    /// Returns the name in logs.
     #[must_use]
     pub const fn as_str(self) -> &'static str {
         match self {
@@ -66,7 +66,8 @@ impl fmt::Display for Look {
     }
 }
 
-/// Why a run did not do all of its work. What it did is done; the next run does the rest.
+/// Reason for which a run did not do all of its work. The finished part stays; the next run does
+/// the rest.
 #[derive(Debug, thiserror::Error)]
 #[expect(missing_docs, reason = "each variant's message says what went wrong")]
 pub enum ReconcileError {
@@ -81,7 +82,7 @@ fn names(looks: &[Look]) -> String {
     looks.iter().map(|look| look.as_str()).collect::<Vec<_>>().join(", ")
 }
 
-/// Why a look failed.
+/// Reason for which a check failed.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum LookError {
     #[error("storage error")]

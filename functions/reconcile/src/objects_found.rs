@@ -25,19 +25,19 @@ const AT_ONCE: usize = 16;
 /// The latest hours, which every run lists: nearly all lost notifications are of these.
 const RECENT_HOURS: i64 = 3;
 
-/// Each run lists one in this number of the earlier hours, so that listing costs little and each is
-/// listed once an hour.
+/// Number of earlier hours of which each run lists one, so that listing costs little and each hour
+/// is listed once an hour.
 const SLICES: i64 = 12;
 
-/// What was found about an object.
+/// Result of the check of one object.
 enum Finding {
     Notified,
-    /// Its notification was sent not long ago.
+    /// The object's notification was sent not long ago.
     Waiting,
     Foreign,
-    /// It was deleted meanwhile.
+    /// The object was deleted meanwhile.
     Gone,
-    /// It was not read.
+    /// The object was not read, because the queue rejects messages.
     Skipped,
 }
 

@@ -13,10 +13,10 @@ use crate::Settings;
 /// one begins at the first.
 #[derive(Debug)]
 pub(crate) struct Pass {
-    /// What is noted of it.
+    /// Progress of the pass, as the database keeps it.
     pub(crate) look: DropLook,
     now: Timestamp,
-    /// How long ago each object was looked at by the pass before, at most.
+    /// Time since the pass before looked at each object, at most.
     since_before: Duration,
 }
 
@@ -38,21 +38,21 @@ impl Pass {
         Self { look, now, since_before }
     }
 
-    /// Whether an object's notification may have to be sent.
+    /// Tells whether an object's notification may have to be sent.
     pub(crate) fn is_due(&self, object: &Listed, settings: &Settings) -> bool {
         let age = Duration::try_from(self.now.duration_since(object.modified_at)).unwrap_or_default();
         !is_left_alone(&object.key, object.length) && is_due(age, self.since_before, settings)
     }
 }
 
-/// How long an object is looked for.
+/// Returns the age up to which an object is looked for.
 fn looked_for(settings: &Settings) -> Duration {
     Duration::from_hours(u64::from(settings.hours))
 }
 
-/// Whether an object of that age is notified: once it is old enough, and then each time that its
-/// age has doubled. The pass before decided the same for the age that the object had then. Nothing
-/// else remembers it, and passes may overlap; one notification too many does no harm.
+/// Tells whether an object of that age is notified: once it is old enough, and then each time that
+/// its age has doubled. The pass before decided the same for the age that the object had then.
+/// Nothing else remembers it, and passes may overlap; one notification too many does no harm.
 fn is_due(age: Duration, since_before: Duration, settings: &Settings) -> bool {
     let doublings = |age: Duration| {
         let least = settings.object_age.as_millis().max(1);

@@ -2,7 +2,7 @@ use serde::Serialize;
 use serde_json::Map;
 use telemetry::metrics::{self, Measure};
 
-/// What a run found: the function's answer, and its metrics.
+/// Results of a run: the function's answer, and its metrics.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Report {
     pub objects: ObjectsReport,
@@ -21,7 +21,7 @@ pub struct ObjectsReport {
     pub found: u64,
     /// Their notification was sent not long ago.
     pub waiting: u64,
-    /// Not payloads, or never accepted.
+    /// Objects that are no payloads, or were never accepted.
     pub foreign: u64,
 }
 
@@ -52,32 +52,33 @@ pub struct UploadsReport {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct DropsReport {
     pub seen: u64,
-    /// Neither taken nor refused, and their notification was sent again.
+    /// Objects that were neither taken nor refused, and whose notification was sent again.
     pub found: u64,
 }
 
 /// Batches that are older than the history.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct HistoryReport {
-    /// Under way, and ended.
+    /// Batches under way that were ended.
     pub too_old: u64,
-    /// Deleted.
+    /// Batches that were deleted.
     pub batches_pruned: u64,
-    /// Deleted, of all tables.
+    /// Rows of all tables that were deleted.
     pub rows_pruned: u64,
-    /// How long the next batch has been waiting to be deleted; `None` if the database did not say.
+    /// Minutes that the next batch has been waiting to be deleted; `None` if the database did not
+    /// say.
     pub behind_minutes: Option<u64>,
 }
 
 /// Events that were not published when their facts were committed.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct EventsReport {
-    /// Published by this run.
+    /// Events that this run published.
     pub published: u64,
-    /// Refused by the bus or the topic, which took others.
+    /// Events that the bus or the topic refused, which took others.
     pub refused: u64,
-    /// How long the oldest event has been waiting; `None` if the database did not say, or no event
-    /// is published at all.
+    /// Minutes that the oldest event has been waiting; `None` if the database did not say, or no
+    /// event is published at all.
     pub behind_minutes: Option<u64>,
 }
 

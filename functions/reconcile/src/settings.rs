@@ -3,27 +3,27 @@ use std::time::Duration;
 
 use aws::Environment;
 
-/// When something counts as stalled, and how far back a run looks.
+/// Times after which something counts as stalled, and the hours that a run looks back.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Settings {
-    /// Between two runs.
+    /// Time between two runs.
     pub interval: Duration,
-    /// How many hours of payloads are listed.
+    /// Hours of payloads that are listed.
     pub hours: u32,
-    /// How long a payload may be unknown to the database.
+    /// Age up to which a payload may be unknown to the database.
     pub object_age: Duration,
-    /// How long a batch may make no progress: longer than all retries of a message together.
+    /// Time for which a batch may make no progress: longer than all retries of a message together.
     pub stopped_for: Duration,
-    /// How long after its generation began a batch is restarted.
+    /// Age of its generation up to which a batch is restarted.
     pub given_up_after: Duration,
-    /// How long a batch whose chunks are all written may wait to be finalized.
+    /// Time for which a batch whose chunks are all written may wait to be finalized.
     pub unfinished_for: Duration,
-    /// How long after its time an upload may still be under way: one that began in time may end
-    /// later.
+    /// Time for which an upload may be under way after its URL expired: one that began in time may
+    /// end later.
     pub upload_grace: Duration,
-    /// How long an event is left to the function that committed it.
+    /// Time for which an event is left to the function that committed it.
     pub events_after: Duration,
-    /// How long a batch is kept after its end.
+    /// Time for which a batch is kept after its end.
     pub history: Duration,
 }
 
@@ -50,8 +50,8 @@ const DAY: Duration = Duration::from_hours(24);
 /// were still to come.
 const SHORTEST_HISTORY: u64 = 60;
 
-/// How many days longer than payloads the history is kept. Queues keep a message for 14 days, and
-/// what it is about must still be known then.
+/// Days for which the history is kept longer than payloads. Queues keep a message for 14 days, and
+/// its batch must still be known then.
 const LONGER_THAN_PAYLOADS: u64 = 15;
 
 impl Settings {
@@ -79,7 +79,8 @@ impl Settings {
     }
 }
 
-/// How long the history is kept. One that is shorter than what leans on it is refused.
+/// Reads the time for which the history is kept. A time that is too short for payloads and replays
+/// is refused.
 fn history<F: Fn(&str) -> Option<String>>(environment: &mut Environment<F>, hours: u32) -> Duration {
     let days: u64 = environment.optional("HISTORY_DAYS", 90);
     let payloads: u64 = environment.optional("PAYLOAD_RETENTION_DAYS", 30);

@@ -8,7 +8,8 @@ pub(crate) const DOCUMENT: &str = include_str!(concat!(env!("OUT_DIR"), "/openap
 /// Every path of the contract with its methods, those of other functions included.
 pub const ROUTES: &[(&str, &[&str])] = include!(concat!(env!("OUT_DIR"), "/routes.rs"));
 
-/// What becomes of a request that no route takes: another method of a path, or nothing at all.
+/// Returns the problem of a request that no route takes: 405 for another method of a path, or else
+/// 404.
 pub(crate) fn unrouted(method: &str, path: &str) -> Problem {
     match ROUTES.iter().find(|(template, _)| path_parameter(template, path).is_some()) {
         Some((_, methods)) if !methods.contains(&method) => {

@@ -13,7 +13,7 @@ const PAGE: &str = include_str!("../assets/docs.html");
 const START: &[u8] = include_bytes!("../assets/start.js");
 const STYLE: &[u8] = include_bytes!("../assets/page.css");
 
-/// What the page needs of Swagger UI; its other files have no use here.
+/// Files of Swagger UI that the page needs; the others have no use here.
 const FILES: [&str; 4] = ["favicon-32x32.png", "index.css", "swagger-ui-bundle.js", "swagger-ui.css"];
 
 /// Scripts only from here, so that nothing that a description may contain is ever run.

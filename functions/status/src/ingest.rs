@@ -19,7 +19,7 @@ pub(crate) struct Ingest {
     function: String,
 }
 
-/// What an HTTP function gives to API Gateway.
+/// Answer that an HTTP function gives to API Gateway.
 #[derive(Deserialize)]
 struct Answer {
     body: String,

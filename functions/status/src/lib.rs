@@ -35,13 +35,13 @@ pub struct Status {
     access: AccessStore,
     records: Store,
     mq_access: MqAccess,
-    /// Absent if the deployment has no ingest.
+    /// Client of the function `batches`, absent if the deployment has no ingest.
     ingest: Option<Ingest>,
     ready: Remembered<(), Reply>,
     started: Instant,
 }
 
-/// What `mq-access` answers when it is asked for its connections.
+/// Answer of `mq-access` to a question about its connections.
 #[derive(Deserialize)]
 struct Pools {
     pools: Vec<PoolReport>,

@@ -13,7 +13,7 @@ use crate::ingest::Ingest;
 
 /// An operator who looks at a system in trouble should not have to wait.
 const PATIENCE: Duration = Duration::from_secs(5);
-/// How long an answer about readiness is given again. Anybody may ask.
+/// Time for which an answer about readiness is given again. Anybody may ask.
 const READY_REMEMBERED: Duration = Duration::from_secs(5);
 
 impl Status {

@@ -4,7 +4,7 @@ use ingestion::chunk::ChunkFileError;
 use objects::ObjectError;
 use retry::{Retry, Retryable};
 
-/// Why a chunk was not written.
+/// Reason for which a chunk was not written.
 #[derive(Debug, thiserror::Error)]
 #[expect(missing_docs, reason = "each variant's message says what went wrong")]
 pub enum UpsertError {
@@ -42,7 +42,7 @@ impl UpsertError {
         std::error::Error::source(self).map_or_else(|| self.to_string(), |cause| format!("{self}: {cause}"))
     }
 
-    /// Whether the failure is worth a note with the chunk. It is not if the database is
+    /// Tells whether the failure is worth a note with the chunk. It is not if the database is
     /// unreachable, or if no chunk is known to have failed.
     pub(crate) const fn is_noted(&self) -> bool {
         match self {

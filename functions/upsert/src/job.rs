@@ -42,7 +42,7 @@ impl Job for Upsert {
 }
 
 impl Upsert {
-    /// How long a parked record waits. What no retry helps, and what was never tried, does not.
+    /// Returns the pause of a parked record: zero if no retry helps, or if it was never tried.
     fn pause(&self, failure: &Failure<UpsertError>) -> Duration {
         match failure.retry() {
             Retry::Later | Retry::Contended | Retry::AfterRepair => self.visibility.first_pause(),

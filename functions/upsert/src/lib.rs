@@ -37,9 +37,9 @@ const SERVICE: &str = "upsert";
 /// The time that noting a failed attempt may take.
 const NOTE: Duration = Duration::from_secs(2);
 
-/// How long after its announcement a chunk may wait for locks without an attempt being counted.
-/// It alone ends the loop from this function to its own queue, which the template therefore lets
-/// Lambda run (`RecursiveLoop`).
+/// Time after its announcement for which a chunk may wait for locks without an attempt being
+/// counted. This bound alone ends the loop from this function to its own queue, so the template
+/// lets Lambda run the loop (`RecursiveLoop`).
 const LONGEST_WAIT: Duration = Duration::from_hours(1);
 
 /// Bytes of a chunk's file: far more than the planner allows.
@@ -53,7 +53,7 @@ pub struct Upsert {
     pub publisher: Publisher,
     /// The queue that chunks come from, and that records of Kafka are parked in.
     pub queue: ChunksReady,
-    /// Of the same queue.
+    /// Visibility timeouts of the same queue.
     pub visibility: Visibility,
 }
 
@@ -151,9 +151,9 @@ impl Upsert {
     }
 }
 
-/// Whether a chunk may wait for locks without an attempt being counted. Its event keeps its time,
-/// so waiting has an end. A time ahead, which only another producer of Kafka can write, would have
-/// none.
+/// Tells whether a chunk may wait for locks without an attempt being counted. Its event keeps its
+/// time, so waiting has an end. A time ahead, which only another producer of Kafka can write, would
+/// have none.
 fn may_wait(event: &ChunkEvent, now: SystemTime) -> bool {
     let announced = SystemTime::from(event.attributes().time);
     now.duration_since(announced).is_ok_and(|waited| waited < LONGEST_WAIT)

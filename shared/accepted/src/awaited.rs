@@ -22,7 +22,7 @@ use crate::{Accepted, AcceptedError, Item};
 /// The index.
 pub const AWAITED_INDEX: &str = "awaited-index";
 
-/// How many keys of the index there are.
+/// Number of keys of the index.
 pub const SHARDS: u8 = 16;
 
 /// Pages of a shard that one call asks for.
@@ -37,32 +37,32 @@ pub struct AwaitedUpload {
     /// The batch, the second part of the item's key.
     pub batch_id: Uuid,
     received_at: Timestamp,
-    /// Until when it could be put, in the item's own spelling.
+    /// Time until which the payload could be put, in the item's own spelling.
     upload_expires_at: Timestamp,
-    /// When to look.
+    /// Time to look whether the payload was put.
     awaited_until: Timestamp,
 }
 
 impl AwaitedUpload {
-    /// Where the payload lies, if it was put.
+    /// Returns the key of the payload's object, if it was put.
     #[must_use]
     pub fn key(&self) -> String {
         payload_key(self.received_at, self.batch_id)
     }
 
-    /// Until when it could be put.
+    /// Returns the time until which the payload could be put.
     #[must_use]
     pub const fn expires_at(&self) -> Timestamp {
         self.upload_expires_at
     }
 }
 
-/// What came of asking for the right to tell of a payload.
+/// Result of a claim to send the notification of a payload.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Taken {
-    /// It is the caller's to tell.
+    /// The caller is to send the notification.
     Yes,
-    /// Somebody told of it not long ago.
+    /// The notification was sent not long ago.
     Recently,
     /// The batch was never accepted.
     NotAccepted,
@@ -229,7 +229,7 @@ fn received(update: UpdateItemFluentBuilder) -> UpdateItemFluentBuilder {
         .expression_attribute_values(":received", text(BatchStatus::Received))
 }
 
-/// Whether the condition held, and if not, whether there is an item at all.
+/// Tells whether the condition held, and if not, whether there is an item at all.
 async fn done(update: UpdateItemFluentBuilder) -> Result<Taken, AcceptedError> {
     let error = match update.send().await {
         Ok(_) => return Ok(Taken::Yes),

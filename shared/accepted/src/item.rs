@@ -15,7 +15,7 @@ use uuid::Uuid;
 
 use crate::{AcceptedError, Item, awaited};
 
-/// How long an item is kept after it was written.
+/// Time for which an item is kept after it was written.
 pub(crate) const KEPT: Duration = Duration::from_secs(30 * 86_400);
 
 /// An item's attributes as they stand in the table.
@@ -35,16 +35,16 @@ struct Stored {
     cnpjs: Option<BTreeSet<Cnpj>>,
     #[serde(default)]
     partial: PartialPolicy,
-    /// Of a dropped object.
+    /// Version of the dropped object that the batch was made of.
     source: Option<Source>,
     status: BatchStatus,
-    /// Of an upload that is waited for.
+    /// Key of the index, while the upload is awaited.
     awaited: Option<String>,
 }
 
 impl Stored {
-    /// Until when the payload may be put. Nobody may put it any more once it arrived: then the item
-    /// is not waited for, and did not expire either.
+    /// Returns the time until which the payload may be put. Nobody may put it any more once it
+    /// arrived: then the item is not waited for, and did not expire either.
     fn upload_expires_at(&self) -> Option<Timestamp> {
         let is_open = self.awaited.is_some() || self.status == BatchStatus::Expired;
         self.upload_expires_at.filter(|_| is_open)
@@ -85,12 +85,13 @@ pub(crate) fn of(batch: &AcceptedBatch, now: Timestamp) -> Item {
         .collect()
 }
 
-/// Of an item that is written at `now`.
+/// Returns the expiry of an item that is written at `now`.
 pub(crate) fn ttl(now: Timestamp) -> AttributeValue {
     AttributeValue::N((now + KEPT).as_second().to_string())
 }
 
-/// Absent where any may be loaded. DynamoDB has no empty sets, so "none" is an empty list.
+/// Returns the set of the establishments, or none if any may be loaded. DynamoDB has no empty sets,
+/// so a set of none is an empty list.
 fn set(cnpjs: &CnpjAccess) -> Option<AttributeValue> {
     match cnpjs {
         CnpjAccess::Any => None,

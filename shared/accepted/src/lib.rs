@@ -35,7 +35,7 @@ pub struct Accepted {
     table: String,
 }
 
-/// Why an item was not read or written.
+/// Reason for which an item was not read or written.
 #[derive(Debug, thiserror::Error)]
 pub enum AcceptedError {
     /// The table did not answer; whether a write was done is not known.
@@ -46,23 +46,23 @@ pub enum AcceptedError {
     Unreadable(#[source] Box<dyn Error + Send + Sync>),
 }
 
-/// What an item says after a batch was put.
+/// State of an item after a batch was put.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Stored {
-    /// What the batch said when it was first put, and a time until which its payload may be put
-    /// that is no earlier than the batch's.
+    /// The item has the batch as it was first put, with an upload expiry no earlier than the
+    /// batch's.
     Written,
-    /// That the payload arrived, so nobody may put it any more.
+    /// The item says that the payload arrived, so nobody may put it any more.
     Arrived,
-    /// Nothing: the item of an upload was removed so long after its request. What became of the
-    /// batch is known elsewhere.
+    /// The item of an upload was removed so long after its request. The batch's fate is known
+    /// elsewhere.
     Gone,
 }
 
-/// What changes in an item that is written again.
+/// Change to an item that is written again.
 const KEEP: &str = "SET #ttl = :ttl";
 
-/// The same for an upload that is offered again.
+/// Change to the item of an upload that is offered again.
 const OFFER_AGAIN: &str = "SET #ttl = :ttl, #status = :waiting, uploadExpiresAt = :uploadExpiresAt, \
     awaited = :awaited, awaitedUntil = :awaitedUntil";
 
@@ -175,7 +175,7 @@ impl Accepted {
     }
 }
 
-/// What an upload that was not offered found in its place.
+/// Returns the state of the item for which an upload was not offered.
 fn instead(item: Option<Item>) -> Result<Stored, AcceptedError> {
     let Some(item) = item.filter(|item| !item.is_empty()) else { return Ok(Stored::Gone) };
     // A later time stands there where the payload has not arrived.

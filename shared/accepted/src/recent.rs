@@ -11,22 +11,22 @@ use crate::{Accepted, AcceptedError, item};
 /// The most items that [`Accepted::recent`] looks at in one call.
 pub const MAX_PAGE: u16 = 1000;
 
-/// Which items are wanted.
+/// Conditions of the items that are wanted.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Wanted {
-    /// Only batches older than this one.
+    /// Upper bound: batches older than this one.
     pub before: Option<Uuid>,
-    /// Only batches that are not older than this one.
+    /// Lower bound: batches that are not older than this one.
     pub down_to: Option<Uuid>,
-    /// Only batches that have this status at the time of the look.
+    /// Status of the batches at the time of the search.
     pub status: Option<BatchStatus>,
-    /// Only batches of this load type.
+    /// Load type of the batches.
     pub load_type: Option<LoadType>,
-    /// Only batches that were made of dropped objects with this key.
+    /// Key of the dropped objects that the batches were made of.
     pub source_key: Option<SourceKey>,
 }
 
-/// What a look at the items found.
+/// Page of a tenant's items, and how far the search went.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Recent {
     /// The newest first.
@@ -94,7 +94,8 @@ impl Wanted {
         (oldest <= newest).then_some((oldest, newest))
     }
 
-    /// What DynamoDB need not send. It decides nothing: what is left is judged by its status.
+    /// Returns a filter of items that DynamoDB need not send. The rest is still judged by its
+    /// status.
     fn filter(&self) -> Option<String> {
         let is_upload = matches!(self.status, Some(BatchStatus::AwaitingUpload | BatchStatus::Expired));
         let terms = [

@@ -10,7 +10,7 @@ use uuid::Uuid;
 
 use crate::store::AccessStore;
 
-/// What an API key may be allowed to do.
+/// Permission of an API key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 #[expect(missing_docs, reason = "`ApiKey` in openapi.yaml says what each scope permits")]
 pub enum Scope {
@@ -150,7 +150,7 @@ fn api_key<'a>(headers: &'a HeaderMap, names: &[&str]) -> Result<&'a str, Proble
     value.to_str().ok().filter(|key| !key.is_empty() && key.len() <= 256).ok_or_else(invalid)
 }
 
-/// Where the key belongs, and where it may have been sent instead.
+/// Describes the header that the key belongs in, and the one that it may have been sent in instead.
 fn missing(headers: &HeaderMap, names: &[&str]) -> String {
     let shown = |name: &&str| if *name == API_KEY { "X-Api-Key" } else { "X-Inova-Api-Key" };
     let names: Vec<&str> = names.iter().map(shown).collect();

@@ -16,9 +16,9 @@ use serde::Deserialize;
 use serde::de::DeserializeOwned;
 use sha2::{Digest as _, Sha256};
 
-/// How long an item, or its absence, is remembered. A revoked key stops working within this time.
+/// Time for which an item, or its absence, is remembered. A revoked key stops working within it.
 const REMEMBERED: Duration = Duration::from_secs(60);
-/// When a profile may be asked for again that was refused, in seconds: no correction is seen
+/// Seconds after which a profile may be asked for again that was refused: no correction is seen
 /// before.
 const PROFILE_REPAIR: u32 = 60;
 /// Guessed keys must not fill the memory.
@@ -34,7 +34,7 @@ pub struct KeyItem {
     /// The establishments that the key is about; `None` if it is about every establishment, whoever
     /// else loads its products.
     pub cnpjs: Option<BTreeSet<String>>,
-    /// What the key is for, as people call it. Nothing else reads it.
+    /// Name that people gave the key. Nothing else reads it.
     pub name: String,
 }
 
@@ -73,7 +73,7 @@ struct StoredGrant {
     buckets: BTreeSet<String>,
 }
 
-/// Why it is not known whether a tenant may drop objects.
+/// Reason for which it is not known whether a tenant may drop objects.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum GrantError {
     /// The table cannot be read.
@@ -84,7 +84,7 @@ pub enum GrantError {
     Malformed,
 }
 
-/// Why an item is not an API key's, or a grant.
+/// Reason for which an item is neither an API key nor a grant.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 enum NoKey {
     #[error("it has another form")]
@@ -173,7 +173,8 @@ impl AccessStore {
         })
     }
 
-    /// Whether a tenant may drop objects into S3, and what they may load; `None` if it may not.
+    /// Tells whether a tenant may drop objects into S3, and what they may load; `None` if it may
+    /// not.
     ///
     /// # Errors
     /// If the table cannot be read, or the item has another form, which is logged.

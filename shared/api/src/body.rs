@@ -16,16 +16,16 @@ pub const MAX_JSON: usize = 4 * 1024 * 1024;
 pub const MAX_COMMAND: usize = 64 * 1024;
 
 const GZIP: [u8; 2] = [0x1f, 0x8b];
-/// What a gzip header becomes when something on the way took it for UTF-8.
+/// First bytes of a gzip body that something on the way took for UTF-8.
 const MANGLED_GZIP: [u8; 4] = [0x1f, 0xef, 0xbf, 0xbd];
 
-/// What a body is by its first bytes, whatever its headers say: fronts differ in whether they
-/// inflate a body, and in whether their headers say so.
+/// Compression of a body, by its first bytes, whatever its headers say: fronts differ in whether
+/// they inflate a body, and in whether their headers say so.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Compression {
-    /// It is sent as it is.
+    /// The body is sent as it is.
     None,
-    /// It begins as a gzip (RFC 1952).
+    /// The body begins as a gzip (RFC 1952).
     Gzip,
 }
 
@@ -80,15 +80,15 @@ pub fn media_type<T>(headers: &HeaderMap, known: impl FnOnce(&str) -> Option<T>)
     known(essence.trim())
 }
 
-/// Whether a media type is that of a gzip, in which JSON is expected. API Gateway forwards bodies
-/// of other types than JSON and text unchanged; it may alter a gzip that is labelled
+/// Tells whether a media type is that of a gzip, in which JSON is expected. API Gateway forwards
+/// bodies of other types than JSON and text unchanged; it may alter a gzip that is labelled
 /// `application/json`.
 #[must_use]
 pub fn is_gzip(essence: &str) -> bool {
     essence.eq_ignore_ascii_case("application/gzip")
 }
 
-/// What `Content-Encoding` and `Content-Type` say of the body.
+/// Returns the compression that `Content-Encoding` and `Content-Type` claim for the body.
 ///
 /// # Errors
 /// 415 for any encoding but gzip and identity, and for several.

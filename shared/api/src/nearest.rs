@@ -1,6 +1,6 @@
 //! The name that somebody probably meant.
 
-/// Longer names are compared with none: the cost is the product of both lengths.
+/// Longest name that is compared with others: the cost is the product of both lengths.
 const LONGEST: usize = 64;
 
 /// The known name that `name` is a slip of the keyboard away from: other capitals or separators, or
@@ -20,7 +20,7 @@ pub fn nearest<'a>(name: &str, known: impl IntoIterator<Item = &'a str>) -> Opti
         .map(|(_, known)| known)
 }
 
-/// What of a name is more than its spelling.
+/// Returns the letters and digits of a name, in lower case.
 fn letters(name: &str) -> Vec<char> {
     name.chars()
         .take(LONGEST)

@@ -15,26 +15,26 @@ use crate::trace::TraceId;
 /// The largest body of a problem, in bytes.
 pub const MAX_BODY: usize = 4096;
 
-/// How the bytes of a body are shared out, as JSON carries them. What the reason gives and the
-/// trace id take less than 700.
+/// Shares of a body's bytes, as JSON carries them. The reason's members and the trace id take less
+/// than 700.
 mod budget {
     pub(super) const DETAIL: usize = 600;
-    /// What a pointer may take.
+    /// Bytes of a pointer.
     pub(super) const NAME: usize = 240;
     /// The detail of one fault.
     pub(super) const FAULT: usize = 400;
-    /// All faults.
+    /// Bytes of all faults.
     pub(super) const LIST: usize = 1000;
-    /// All extensions.
+    /// Bytes of all extensions.
     pub(super) const EXTENSIONS: usize = 1000;
 }
 
-/// What is wrong with one member of a body.
+/// Fault of one member of a body.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Fault {
     /// A JSON Pointer (RFC 6901); empty for the whole body.
     pub pointer: String,
-    /// What is wrong with it; never the value itself.
+    /// Description of the fault; never the value itself.
     pub detail: String,
 }
 
@@ -52,7 +52,7 @@ impl Fault {
 pub struct Problem {
     /// Decides status, code and title.
     pub reason: Reason,
-    /// What happened in this case, and what the caller can do.
+    /// Description of this case, and of the caller's next step.
     pub detail: String,
     /// The members of the body that are at fault. Too many are cut to the first that fit.
     pub faults: Vec<Fault>,
@@ -197,7 +197,7 @@ pub fn cut(text: &str, max: usize) -> Cow<'_, str> {
     Cow::Borrowed(text)
 }
 
-/// How many bytes a character takes within a JSON string.
+/// Counts the bytes that a character takes within a JSON string.
 const fn carried(character: char) -> usize {
     match character {
         '"' | '\\' | '\n' | '\r' | '\t' | '\u{8}' | '\u{c}' => 2,
@@ -206,7 +206,7 @@ const fn carried(character: char) -> usize {
     }
 }
 
-/// As many of the first `items` as take at most `max` bytes together.
+/// Returns as many of the first `items` as take at most `max` bytes together.
 fn fitting(items: impl Iterator<Item = Value>, max: usize) -> Vec<Value> {
     let mut taken = 0_usize;
     items

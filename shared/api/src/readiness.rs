@@ -6,28 +6,28 @@ use std::time::{Duration, Instant};
 
 use serde::{Deserialize, Serialize};
 
-/// How long a dependency may take to answer before it counts as away.
+/// Time that a dependency may take to answer before it counts as away.
 const PATIENCE: Duration = Duration::from_secs(2);
-/// The same for one that asks dependencies of its own: longer, so that it can say which of them is
-/// away.
+/// Time for a dependency that asks dependencies of its own: longer, so that it can say which of
+/// them is away.
 const PATIENCE_WITH_OTHERS: Duration = Duration::from_secs(4);
 
-/// One dependency, as the contract shows it. Tables, buckets and functions stay unnamed.
+/// Dependency, as the contract shows it. Tables, buckets and functions stay unnamed.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Dependency {
-    /// As `Readiness` of the contract lists it.
+    /// Name as `Readiness` of the contract lists it.
     pub name: Cow<'static, str>,
     /// Whether it answered in time and without an error.
     pub ok: bool,
-    /// How long the answer took, rounded to a tenth.
+    /// Milliseconds until the answer, rounded to a tenth.
     pub latency_ms: f64,
 }
 
 /// The dependencies of one function.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Dependencies {
-    /// In the order in which they are shown.
+    /// Dependencies in the order in which they are shown.
     pub dependencies: Vec<Dependency>,
 }
 

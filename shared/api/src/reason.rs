@@ -5,8 +5,8 @@ use serde::{Serialize, Serializer};
 /// Declares every reason once, with its status and code.
 macro_rules! reasons {
     ($($status:literal $code:literal { $($variant:ident = $name:literal, $title:literal;)* })*) => {
-        /// Why a request was refused or failed, as clients see it. The reason decides status and
-        /// code.
+        /// Reason for which a request was refused or failed, as clients see it. The reason decides
+        /// status and code.
         #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
         pub enum Reason {
             $($(#[doc = $title] $variant,)*)*

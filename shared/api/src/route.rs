@@ -1,12 +1,12 @@
 //! A method and a path.
 
-/// What a function serves. API Gateway routes by the template; a function checks again, because it
-/// can be invoked directly.
+/// Route of a function. API Gateway routes by the template; a function checks again, because it can
+/// be invoked directly.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Route {
-    /// In upper case.
+    /// HTTP method in upper case.
     pub method: &'static str,
-    /// As the contract and the template write it, with `{name}` for a segment that varies.
+    /// Path as the contract and the template write it, with `{name}` for a segment that varies.
     pub path: &'static str,
 }
 

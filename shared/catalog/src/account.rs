@@ -26,8 +26,8 @@ const SETTLE: &str = "UPDATE batches SET status = $2, items_failed = $3, inserte
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Settled {
     pub(crate) status: BatchStatus,
-    /// It is a full load whose chunks are all done, and whose deactivation is still to be decided.
-    /// Until then its state stays as it was.
+    /// Whether a full load's chunks are all done while its deactivation is still to be decided.
+    /// Until then the batch's state stays as it was.
     pub(crate) undecided: bool,
 }
 
@@ -37,7 +37,7 @@ pub(crate) async fn settle(session: &mut Session<'_>, batch: &LockedBatch) -> Re
     settle_by(session, batch, &rows).await
 }
 
-/// The same with the rows of [`TALLY`], which was asked after the batch was locked.
+/// Settles a batch by the rows of [`TALLY`], which was asked after the batch was locked.
 pub(crate) async fn settle_by(
     session: &mut Session<'_>,
     batch: &LockedBatch,

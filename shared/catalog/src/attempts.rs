@@ -12,10 +12,10 @@ use crate::error::DatabaseError;
 use crate::outbox;
 use crate::rows::{count, word};
 
-/// What happened to a chunk that was given up.
+/// Result of giving a chunk up.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum GivenUp {
-    /// It is failed now.
+    /// The chunk is failed now.
     Failed {
         /// The batch's state after it.
         batch: BatchStatus,
@@ -24,22 +24,22 @@ pub enum GivenUp {
         /// The chunk's last error.
         error: String,
     },
-    /// It was written, or given up, before.
+    /// The chunk was written, or given up, before.
     Before(ChunkStatus),
-    /// Its batch has a later generation, which the chunk belongs to now.
+    /// The chunk belongs to a later generation of its batch now.
     Superseded,
-    /// It is in another object than the caller's, who knows nothing of it.
+    /// The chunk is in another object than the caller's, so the caller knows nothing of it.
     OtherObject,
 }
 
 /// A chunk, as an event announces it.
 #[derive(Clone, Copy, Debug)]
 pub struct Announced<'a> {
-    /// Its batch.
+    /// Batch of the chunk.
     pub batch_id: Uuid,
     /// The batch's generation.
     pub generation: Generation,
-    /// Which of the batch's chunks.
+    /// Index of the chunk in its batch.
     pub index: u32,
     /// The object that has it.
     pub uri: &'a str,
@@ -132,7 +132,7 @@ impl Announced<'_> {
     }
 }
 
-/// As much of an error as is stored; PostgreSQL's texts have no NUL.
+/// Returns as much of an error as is stored; PostgreSQL's texts have no NUL.
 fn shortened(error: &str) -> String {
     error.chars().filter(|character| *character != '\0').take(LONGEST_ERROR).collect()
 }

@@ -24,15 +24,15 @@ use crate::rows::{cnpj, count, word};
 /// A batch that the database may not know yet.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct NewBatch {
-    /// As the payload's object has it.
+    /// Metadata as the payload's object has it.
     pub metadata: PayloadMetadata,
     /// `s3://bucket/key` of its payload.
     pub payload_uri: String,
-    /// What its tenant was allowed to load when it was accepted.
+    /// Establishments that its tenant was allowed to load when it was accepted.
     pub cnpjs: CnpjAccess,
 }
 
-/// What is left to do for a batch.
+/// Work that is left to do for a batch.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[expect(missing_docs, reason = "the fields are described where their types are")]
 pub enum ChunkingOutcome {
@@ -41,29 +41,31 @@ pub enum ChunkingOutcome {
     /// The batch was cut and sealed before; these of its chunks are pending, and may never have
     /// been announced.
     Sealed { generation: Generation, pending: Vec<PendingChunk> },
-    /// Nothing: the batch is final.
+    /// The batch is final, so nothing is left to do.
     Final(BatchStatus),
-    /// Nothing: it was received before the history begins. A batch that was never cut is failed
-    /// now; [`end_too_old`](Database::end_too_old) ends the others that are under way.
+    /// The batch was received before the history begins, so nothing is left to do. A batch that was
+    /// never cut is failed now; [`end_too_old`](Database::end_too_old) ends the others that are
+    /// under way.
     TooOld(BatchStatus),
 }
 
 /// A chunk that waits to be written.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PendingChunk {
-    /// In which it has to be written. A message of another generation finds nothing to do.
+    /// Generation in which the chunk has to be written. A message of another one finds nothing to
+    /// do.
     pub generation: Generation,
-    /// Its place in the batch, from 0.
+    /// Index of the chunk in its batch, from 0.
     pub index: u32,
     /// `s3://bucket/key` of its file.
     pub uri: String,
-    /// Valid items that it was made of, duplicates included.
+    /// Valid items that the chunk was made of, duplicates included.
     pub items: u32,
     /// The first of its establishments, by which messages are grouped.
     pub cnpj: Cnpj,
 }
 
-/// Why a batch failed as a whole.
+/// Failure of a batch as a whole.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct PayloadFailure {
     /// A word for programs, such as [`GIVEN_UP`](Self::GIVEN_UP).
@@ -138,7 +140,8 @@ impl Database {
         self.with_connection(async |connection| begin(connection, batch, plan).await).await
     }
 
-    /// What a tenant's batch may load, as it was accepted; `None` if the batch is not known.
+    /// Returns the establishments that a tenant's batch may load, as it was accepted; `None` if the
+    /// batch is not known.
     ///
     /// # Errors
     /// If the database fails.
@@ -350,7 +353,7 @@ impl LockedBatch {
         })
     }
 
-    /// Its state for a run over its payload, which continues a batch that was given up.
+    /// Returns the state for a run over the payload, which continues a batch that was given up.
     pub(crate) const fn for_the_chunker(&self) -> BatchStatus {
         if self.is_given_up { BatchStatus::Chunking } else { self.status }
     }

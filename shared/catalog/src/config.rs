@@ -11,7 +11,7 @@ use url::Url;
 pub struct DatabaseConfig {
     /// The name that the server's certificate must be for.
     pub host: String,
-    /// By default 5432.
+    /// Port, by default 5432.
     pub port: u16,
     /// The database of the tables.
     pub dbname: String,
@@ -30,7 +30,7 @@ pub enum Tls {
     /// one, else against the certificates that the system trusts.
     #[expect(missing_docs, reason = "the variant's description names its field")]
     VerifyFull { ca: Option<Pem> },
-    /// For a database on the same machine.
+    /// TLS is off, for a database on the same machine.
     #[default]
     Off,
 }
@@ -69,7 +69,7 @@ impl TlsMode {
     }
 }
 
-/// What is wrong with a configuration. It never shows the URL, which holds a password.
+/// Fault of a configuration. It never shows the URL, which holds a password.
 #[derive(Debug, thiserror::Error)]
 #[expect(missing_docs, reason = "each variant's message says what went wrong")]
 pub enum ConfigError {

@@ -29,8 +29,8 @@ const SESSION: &str = "SET statement_timeout = '20s'; SET lock_timeout = '15s'; 
     SET idle_in_transaction_session_timeout = '10s'; SET client_connection_check_interval = '1s'; \
     SET jit = off; SET timezone = 'UTC'";
 
-/// For migrations, whose statements may take long. While a migration waits for a table's lock,
-/// everything that comes after it waits too, so that wait is short.
+/// Settings of migrations, whose statements may take long. While a migration waits for a table's
+/// lock, everything that comes after it waits too, so that wait is short.
 pub(crate) const MIGRATION_SESSION: &str =
     "SET statement_timeout = 0; SET lock_timeout = '10s'; SET timezone = 'UTC'";
 
@@ -60,7 +60,7 @@ impl Connection {
         Ok(Self { client, statements: HashMap::new(), nothing_differed: false, events: Events::default() })
     }
 
-    /// Whether it still works. After a freeze, only a query can tell.
+    /// Tells whether the connection still works. After a freeze, only a query can tell.
     pub(crate) async fn is_alive(&self) -> bool {
         !self.client.is_closed()
             && matches!(tokio::time::timeout(PROBE, self.client.check_connection()).await, Ok(Ok(())))

@@ -15,7 +15,7 @@ use crate::item_errors::LISTED_ITEM_ERRORS;
 use crate::outbox::Outbox;
 use crate::secret::DatabaseSecret;
 
-/// How long a call may take in all: less than the 30 s of the functions that write.
+/// Time that a call may take in all: less than the 30 s of the functions that write.
 const BUDGET: Duration = Duration::from_secs(25);
 
 /// The product catalogue and its batches.
@@ -78,32 +78,32 @@ impl Database {
         }
     }
 
-    /// With another guard on deactivations.
+    /// Sets another guard on deactivations.
     #[must_use]
     pub fn with_guard(self, guard: DeactivationGuard) -> Self {
         Self { guard, ..self }
     }
 
-    /// With another limit of listed items in error, up to which a batch's report lists those that
+    /// Sets another limit of listed items in error, up to which a batch's report lists those that
     /// the database refuses.
     #[must_use]
     pub fn with_listed_errors(self, listed_errors: u64) -> Self {
         Self { listed_errors, ..self }
     }
 
-    /// With events for what happens to batches, which the caller publishes.
+    /// Adds events for what happens to batches, which the caller publishes.
     #[must_use]
     pub fn with_outbox(self, outbox: Outbox) -> Self {
         Self { outbox, ..self }
     }
 
-    /// With another time limit for each call, instead of 25 s.
+    /// Sets another time limit for each call, instead of 25 s.
     #[must_use]
     pub fn with_budget(self, budget: Duration) -> Self {
         Self { budget, ..self }
     }
 
-    /// Whether the database answers.
+    /// Tells whether the database answers.
     ///
     /// # Errors
     /// If it does not.

@@ -10,9 +10,9 @@ use crate::error::DatabaseError;
 pub struct DropLook {
     /// The key after which it goes on, empty at its beginning; `None` if it has come to its end.
     pub after: Option<String>,
-    /// When it began.
+    /// Time at which the pass began.
     pub began_at: Timestamp,
-    /// When the pass before it began.
+    /// Time at which the pass before it began.
     pub began_before: Option<Timestamp>,
 }
 

@@ -6,8 +6,8 @@ use uuid::Uuid;
 
 use crate::config::ConfigError;
 
-/// Why a call to the database failed. Nothing was changed, unless the answer to a commit was lost:
-/// then the repeated call finds it done.
+/// Reason for which a call to the database failed. Nothing was changed, unless the answer to a
+/// commit was lost: then the repeated call finds it done.
 #[derive(Debug, thiserror::Error)]
 #[expect(missing_docs, reason = "each variant's message says what went wrong")]
 pub enum DatabaseError {
@@ -57,13 +57,13 @@ pub enum DatabaseError {
     Illegal(#[from] IllegalTransition),
 }
 
-/// What is wrong with the database's secret.
+/// Fault of the database's secret.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum SecretFault {
-    /// It has no text.
+    /// The secret has no text.
     #[error("it is binary")]
     Binary,
-    /// It is not the JSON that RDS writes.
+    /// The secret is not the JSON that RDS writes.
     #[error("it is not the JSON that RDS writes, at {0}")]
     Form(Malformed),
     /// The host is nowhere.
@@ -101,7 +101,8 @@ impl Retryable for DatabaseError {
 }
 
 impl DatabaseError {
-    /// Whether the database did not answer at all, so that nothing else need be tried with it now.
+    /// Tells whether the database did not answer at all, so that nothing else need be tried with it
+    /// now.
     #[must_use]
     pub const fn is_away(&self) -> bool {
         matches!(
@@ -123,8 +124,8 @@ impl DatabaseError {
         }
     }
 
-    /// Whether the fault lies with values of the rows themselves (SQLSTATE classes 22 and 23), so
-    /// that other rows may pass.
+    /// Tells whether the fault lies with values of the rows themselves (SQLSTATE classes 22 and
+    /// 23), so that other rows may pass.
     pub(crate) fn blames_the_data(&self) -> bool {
         let Self::Rejected(error) = self else { return false };
         error.code().is_some_and(|state| matches!(state.code().get(..2), Some("22" | "23")))

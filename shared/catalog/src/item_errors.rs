@@ -21,7 +21,7 @@ pub const LISTED_ITEM_ERRORS: u64 = 10_000;
 /// A page of a batch's items in error.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ItemErrorPage {
-    /// In the order of the payload.
+    /// Errors in the order of the payload.
     pub errors: Vec<ItemError>,
     /// Items in error of the whole batch that no page lists, since there are too many.
     pub omitted: u64,
@@ -31,7 +31,7 @@ const INSERT: &str = "INSERT INTO batch_item_errors \
      (batch_id, item_index, byte_offset, code, field, detail, key, key_hash) \
      SELECT $1, e.* FROM unnest($2::bigint[], $3::bigint[], $4::text[], $5::text[], $6::text[], $7::jsonb[], $8::bigint[]) e \
      ON CONFLICT (batch_id, item_index) DO NOTHING";
-/// Until the commit the batch stays in that generation, so that no replay misses what is recorded
+/// Holds the batch in that generation until the commit, so that no replay misses what is recorded
 /// here.
 const IS_CHUNKING: &str = "SELECT FROM batches WHERE batch_id = $1 AND generation = $2 \
      AND (status = 'CHUNKING' OR status = 'FAILED' AND error->>'code' = 'GIVEN_UP') FOR SHARE";

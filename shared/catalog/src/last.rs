@@ -17,7 +17,7 @@ pub struct FinalBatch {
     pub generation: Generation,
     /// The key under which it was accepted.
     pub idempotency_key: String,
-    /// Of its payload, its chunks, and the file of its items in error.
+    /// URIs of its payload, its chunks, and the file of its items in error.
     pub uris: Vec<String>,
 }
 
@@ -59,7 +59,7 @@ impl Database {
         Ok(!self.change(LET_GO, &parameters).await?.is_empty())
     }
 
-    /// Whether a batch is final in this generation, and no replay has begun.
+    /// Tells whether a batch is final in this generation, and no replay has begun.
     ///
     /// # Errors
     /// If the database fails.

@@ -17,14 +17,15 @@ const GATE: i64 = SPACE - 1;
 /// thousand for the one behind the gate, leave a third of it free.
 pub(crate) const MOST_WITHOUT_GATE: usize = 32;
 
-/// How establishments are locked until the transaction ends. Each transaction takes the locks in
-/// the order of their numbers, and before any other, so there is no deadlock. A transaction that
-/// shares a lock never goes on to take it alone: two of them would wait for each other.
+/// Mode in which establishments are locked until the transaction ends. Each transaction takes the
+/// locks in the order of their numbers, and before any other, so there is no deadlock. A
+/// transaction that shares a lock never goes on to take it alone: two of them would wait for each
+/// other.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Hold {
-    /// By a transaction that writes their products.
+    /// Lock of a transaction that writes their products.
     Alone,
-    /// By a transaction that only has to know that nobody writes them meanwhile.
+    /// Lock of a transaction that only has to know that nobody writes them meanwhile.
     Shared,
 }
 

@@ -55,8 +55,8 @@ impl Database {
     }
 }
 
-/// Whether the database has migrations from a later version than this one, as after a deployment
-/// that was rolled back.
+/// Tells whether the database has migrations from a later version than this one, as after a
+/// deployment that was rolled back.
 fn is_ahead(error: &refinery::Error, newest: Option<i32>) -> bool {
     matches!(error.kind(), Kind::MissingVersion(missing) if Some(missing.version()) > newest)
 }

@@ -3,7 +3,7 @@ use tokio_postgres::types::{FromSql, IsNull, ToSql, Type, accepts, to_sql_checke
 
 type Failure = Box<dyn std::error::Error + Sync + Send>;
 
-/// Where a row is in its table, as PostgreSQL's `tid` writes it: the number of its block, and its
+/// Place of a row in its table, as PostgreSQL's `tid` writes it: the number of its block, and its
 /// number there. It is valid for as long as nobody else may write the row.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct Place(pub(crate) [u8; 6]);

@@ -39,7 +39,7 @@ const ANNOUNCED_BEFORE: Duration = Duration::from_mins(10);
 const BATCHES: i64 = 50;
 /// Rows of errors or establishments that one statement deletes at most.
 const ROWS: i64 = 5000;
-/// The same of chunks, which have up to 26 kB of hashes each.
+/// Chunks that one statement deletes at most; they have up to 26 kB of hashes each.
 const CHUNKS: i64 = 500;
 /// Chunks of a batch that one statement gives up at most.
 const GIVEN_UP_AT_ONCE: i64 = 1000;
@@ -47,8 +47,7 @@ const GIVEN_UP_AT_ONCE: i64 = 1000;
 const ADVANCE: &str = "UPDATE batch_history SET kept_since = now() - $1 * interval '1 second', announced_at = now() \
      WHERE kept_since < now() - $1 * interval '1 second' AND announced_at <= now() - $2 * interval '1 second' \
      RETURNING is_only";
-/// How long ago the batch that should be deleted first became final, beyond the time for which it
-/// is kept.
+/// Selects the seconds by which the oldest final batch has outlived the time for which it is kept.
 const BEHIND: &str = "SELECT COALESCE(extract(epoch FROM now() - min(finished_at))::double precision - $1, 0) AS seconds \
      FROM (SELECT finished_at FROM batches WHERE finished_at IS NOT NULL ORDER BY finished_at LIMIT 1) AS oldest";
 
@@ -87,10 +86,10 @@ macro_rules! delete {
     };
 }
 
-/// What belongs to batches, and may be too much for one statement.
+/// Rows that belong to batches, and may be too many for one statement.
 const DETAILS: [(&str, i64); 3] =
     [(delete!("batch_item_errors"), ROWS), (delete!("batch_chunks"), CHUNKS), (delete!("batch_cnpjs"), ROWS)];
-/// With their replays, which are few.
+/// Deletes batches with their replays, which are few.
 const DELETE: &str = "DELETE FROM batches WHERE batch_id = ANY($1) AND is_pruned";
 
 /// The result of one slice.
@@ -125,7 +124,7 @@ impl Database {
         Ok(!self.change(ADVANCE, &[&kept_for, &announced]).await?.is_empty())
     }
 
-    /// How much longer than `kept_for` ago the next batch to be deleted became final.
+    /// Returns the time by which the next batch to be deleted has outlived `kept_for`.
     ///
     /// # Errors
     /// If the database fails.

@@ -28,21 +28,21 @@ use crate::visible::visible;
 /// A request for a replay.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ReplayRequest {
-    /// What is to be processed again.
+    /// Part of the batch to process again, and how.
     pub replay: Replay,
     /// The client's key, in its canonical spelling.
     pub idempotency_key: String,
-    /// When the key was claimed for it, the same in every attempt. By key and time, an attempt
-    /// finds what an earlier one began.
+    /// Time at which the key was claimed for it, the same in every attempt. By key and time, an
+    /// attempt finds the replay that an earlier one began.
     pub requested_at: Timestamp,
 }
 
 /// The outcome of a request.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ReplayOutcome {
-    /// This request began it.
+    /// The replay was begun by this request.
     Begun(BegunReplay),
-    /// An earlier attempt of the same request began it.
+    /// The replay was begun by an earlier attempt of the same request.
     Repeated(BegunReplay),
     /// Nothing changed, for this reason.
     NotReplayable(NotReplayable),
@@ -53,13 +53,13 @@ pub enum ReplayOutcome {
 /// A new generation of a batch.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct BegunReplay {
-    /// Its number is at least 2.
+    /// Generation that the replay began; its number is at least 2.
     pub generation: Generation,
     /// The batch's state when the generation began.
     pub status: BatchStatus,
-    /// How many chunks became pending then.
+    /// Number of chunks that became pending then.
     pub chunks: u64,
-    /// Of the payload, whose notification starts the generation's processing.
+    /// URI of the payload, whose notification starts the generation's processing.
     pub payload_uri: String,
 }
 

@@ -14,14 +14,14 @@ use crate::database::Database;
 use crate::error::DatabaseError;
 use crate::rows::{bigint, texts};
 
-/// What was found in a payload, and the chunks that were stored.
+/// Counts of a payload's content, and the chunks that were stored.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Seal {
     /// Bytes of the decoded payload.
     pub payload_bytes: u64,
     /// SHA-256 of the decoded payload, in hex.
     pub checksum: String,
-    /// All items of the payload, those in error included.
+    /// Number of all items of the payload, those in error included.
     pub items_parsed: u64,
     /// Items that are in no chunk.
     pub items_in_error: u64,
@@ -34,22 +34,22 @@ pub struct Seal {
     pub errors_omitted: u64,
     /// `s3://bucket/key` of the file of all items in error, if there is any.
     pub errors_uri: Option<String>,
-    /// In the order of their indexes, without gaps.
+    /// Chunks in the order of their indexes, without gaps.
     pub chunks: Vec<SealedChunk>,
 }
 
 /// A stored chunk.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SealedChunk {
-    /// Its place in the batch, from 0.
+    /// Index of the chunk in its batch, from 0.
     pub index: u32,
     /// `s3://bucket/key` of its file.
     pub uri: String,
-    /// Valid items that it was made of, duplicates included.
+    /// Valid items that the chunk was made of, duplicates included.
     pub items: u32,
     /// The first of its establishments, by which messages are grouped.
     pub first_cnpj: Cnpj,
-    /// All of its establishments.
+    /// Establishments of the chunk, all of them.
     pub cnpjs: Vec<Cnpj>,
 }
 
@@ -102,9 +102,9 @@ impl Seal {
         }
     }
 
-    /// Whether it says of each product of its establishments whether it is there, so that an
-    /// earlier full load leaves them to it. A load with items in error says nothing of their
-    /// products.
+    /// Tells whether the load says of each product of its establishments whether it is there, so
+    /// that an earlier full load leaves them to it. A load with items in error says nothing of
+    /// their products.
     const fn decides(&self, load_type: LoadType) -> bool {
         matches!(load_type, LoadType::Full) && self.items_in_error == 0
     }

@@ -10,7 +10,8 @@ use serde::Deserialize;
 use crate::config::{DatabaseConfig, Pem, TlsMode};
 use crate::error::{DatabaseError, SecretFault};
 
-/// Where the secrets are, and what the environment says in their place.
+/// Client and name of the database's secret, and the settings that the environment gives in its
+/// place.
 pub(crate) struct DatabaseSecret {
     client: Client,
     arn: String,

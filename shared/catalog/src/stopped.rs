@@ -14,13 +14,13 @@ use crate::database::Database;
 use crate::error::DatabaseError;
 use crate::rows::{count, word};
 
-/// When a batch counts as stalled.
+/// Times that decide when a batch counts as stalled.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Patience {
-    /// It has made no progress for this long. After that it is taken again whenever this time has
+    /// Time without progress after which a batch is taken. It is taken again whenever this time has
     /// doubled.
     pub stopped_for: Duration,
-    /// Its generation began no longer ago than this. After that somebody has to look at it.
+    /// Age of its generation up to which a batch is taken. After that somebody has to look at it.
     pub given_up_after: Duration,
 }
 
@@ -30,7 +30,7 @@ pub struct Patience {
 pub struct StoppedBatch {
     pub batch_id: Uuid,
     pub tenant_id: Uuid,
-    /// Of the request that brought it.
+    /// Trace id of the request that created the batch.
     pub trace_id: String,
     /// `s3://bucket/key` of its payload.
     pub payload_uri: String,
@@ -44,9 +44,9 @@ pub struct StoppedBatch {
 /// Batches that are still stalled after the time in which [`Patience`] allows to take them.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Stuck {
-    /// All of them.
+    /// Number of all stuck batches.
     pub count: u64,
-    /// Those received first, as many as were asked for.
+    /// Batches received first, as many as were asked for.
     pub oldest: Vec<StoppedBatch>,
 }
 

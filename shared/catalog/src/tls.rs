@@ -13,7 +13,7 @@ use crate::config::{ConfigError, Pem};
 /// renews them.
 const RDS: &str = include_str!("../certificates/rds.pem");
 
-/// What makes verified connections.
+/// Makes the connector of verified connections.
 pub(crate) fn connector(ca: Option<&Pem>) -> Result<MakeRustlsConnect, ConfigError> {
     let roots = match ca {
         Some(ca) => private(ca)?,
@@ -37,7 +37,8 @@ fn private(ca: &Pem) -> Result<RootCertStore, ConfigError> {
     not_empty(roots)
 }
 
-/// What the system trusts, and RDS's authorities, which no system trusts by itself.
+/// Returns the authorities that the system trusts, and those of RDS, which no system trusts by
+/// itself.
 fn public() -> Result<RootCertStore, ConfigError> {
     let mut roots = private(&Pem(RDS.to_owned()))?;
     // A system's bundle may hold certificates of kinds that are not supported.

@@ -50,7 +50,7 @@ pub struct BatchView {
     pub deactivation: DeactivationReport,
     pub chunks: ChunksView,
     pub error: Option<PayloadFailure>,
-    /// What a sender should know although it is no error.
+    /// Facts that a sender should know although they are no errors.
     pub warnings: Vec<&'static str>,
 }
 
@@ -63,7 +63,7 @@ pub struct PayloadView {
     pub checksum: Option<String>,
 }
 
-/// How the batch changed the table.
+/// Changes that the batch made to the table.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 #[expect(missing_docs, reason = "`ProductBatch` in openapi.yaml describes each member")]
 pub struct ChangesView {
@@ -74,7 +74,7 @@ pub struct ChangesView {
     pub deactivated: u64,
 }
 
-/// How far the batch is.
+/// Progress of the batch.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 #[expect(missing_docs, reason = "`ProductBatch` in openapi.yaml describes each member")]
 pub struct ChunksView {
@@ -84,14 +84,14 @@ pub struct ChunksView {
     pub pending: u64,
 }
 
-/// Which batches a list contains.
+/// Conditions of the batches that a list contains.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct BatchFilter {
-    /// Only batches with this status.
+    /// Status of the batches.
     pub status: Option<BatchStatus>,
-    /// Only batches of this load type.
+    /// Load type of the batches.
     pub load_type: Option<LoadType>,
-    /// Only batches that were made of dropped objects with this key.
+    /// Key of the dropped objects that the batches were made of.
     pub source_key: Option<SourceKey>,
 }
 
@@ -120,7 +120,7 @@ macro_rules! batches_where {
     };
 }
 
-/// For those who may see every batch; the columns that [`view`] reads.
+/// Selects a batch for those who may see every batch, with the columns that [`view`] reads.
 pub(crate) const OF_ANY_TENANT: &str = concat!(batches!(), "batch_id = $1");
 const ONE: &str = batches_where!("$3", "batch_id = $2");
 const PAGE: &str = batches_where!(
@@ -128,7 +128,7 @@ const PAGE: &str = batches_where!(
     "batch_id < $2 AND ($3::text IS NULL OR status = $3) AND ($4::text IS NULL OR load_type = $4) \
      ORDER BY batch_id DESC LIMIT $5"
 );
-/// Of one key, by its index.
+/// Selects a page of the batches of one source key, by its index.
 const PAGE_OF_SOURCE: &str = batches_where!(
     "$6",
     "batch_id < $2 AND ($3::text IS NULL OR status = $3) AND ($4::text IS NULL OR load_type = $4) \

@@ -27,24 +27,24 @@ const UNFINISHED: [&str; 11] = [
     "_$folder$",
 ];
 
-/// What the key of a dropped object says.
+/// Contents of a dropped object's key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct DropName {
-    /// Whose products it has.
+    /// Tenant whose products the object has.
     pub tenant_id: Uuid,
-    /// What it says about products that it lacks.
+    /// Load type: what the catalogue says about products that it lacks.
     pub load_type: LoadType,
-    /// How it holds its items. Whether it is gzip is read from its bytes.
+    /// Form in which the object holds its items. Whether it is gzip is read from its bytes.
     pub media_type: MediaType,
 }
 
-/// Why a key does not name a catalogue.
+/// Reason for which a key does not name a catalogue.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum NotADrop {
-    /// It is a folder's marker, another marker, a file that is not finished, or not among the
+    /// The key is a folder's marker, another marker, a file that is not finished, or not among the
     /// dropped objects at all.
     Ignored,
-    /// Somebody may have meant something by it.
+    /// The key may have been meant to name a catalogue.
     Unknown(UnknownKey),
 }
 
@@ -92,7 +92,7 @@ impl DropName {
     }
 }
 
-/// Whether an object gets neither tags nor a result. One without bytes does if its name is a
+/// Tells whether an object gets neither tags nor a result. One without bytes does if its name is a
 /// catalogue's: an export that failed, and somebody waits for the answer.
 #[must_use]
 pub fn is_left_alone(key: &str, length: u64) -> bool {

@@ -10,14 +10,14 @@ use uuid::Uuid;
 /// The part of a name that an idempotency key shows.
 const SHOWN: usize = 200;
 
-/// What the tags of a dropped object say.
+/// State that the tags of a dropped object name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum State<'a> {
-    /// It became this batch.
+    /// The object became this batch.
     Accepted(Uuid),
-    /// Its batch is final: the bucket's lifecycle expires it.
+    /// The object's batch is final: the bucket's lifecycle expires the object.
     Final(Uuid),
-    /// It became no batch, for this reason.
+    /// The object became no batch, for this reason.
     Refused(&'a str),
 }
 
@@ -53,15 +53,15 @@ pub fn refusal_id(source: &Source, modified_at: Timestamp, reason: &str) -> Uuid
     uuid::Builder::from_custom_bytes(hash.first_chunk().copied().unwrap_or_default()).into_uuid()
 }
 
-/// Whether a batch with this idempotency key may have been made of a dropped object. The payload's
-/// object decides.
+/// Tells whether a batch with this idempotency key may have been made of a dropped object. The
+/// payload's object decides.
 #[must_use]
 pub fn may_be_of(idempotency_key: &str) -> bool {
     idempotency_key.starts_with("drop:")
 }
 
-/// Whether a batch with this idempotency key was made of the version that a bucket has: of its id,
-/// or of its ETag and the time when it was written.
+/// Tells whether a batch with this idempotency key was made of the version that a bucket has: of
+/// its id, or of its ETag and the time when it was written.
 #[must_use]
 pub fn is_version_of(batch_key: &str, source: &Source, etag: &str, modified_at: Timestamp) -> bool {
     let there = Source { etag: etag.to_owned(), ..source.clone() };
@@ -88,17 +88,17 @@ pub fn tags(source: &Source, modified_at: Timestamp, state: State<'_>) -> Vec<(&
     always.into_iter().chain(more).collect()
 }
 
-/// How far an object is that was looked at.
+/// State of an object that was looked at.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Seen {
-    /// It is to become this batch. Its tags are written before the batch has its payload.
+    /// The object is to become this batch. Its tags are written before the batch has its payload.
     Accepted(Uuid),
-    /// It was refused, or its batch is final.
+    /// The object was refused, or its batch is final.
     Settled,
 }
 
-/// What the tags of an object say; `None` if nobody has looked at the version of this ETag that was
-/// written then.
+/// Reads the state from an object's tags; `None` if they are not about the version of this ETag
+/// that was written then.
 #[must_use]
 pub fn seen(tags: &BTreeMap<String, String>, etag: &str, modified_at: Timestamp) -> Option<Seen> {
     let tag = |name| tags.get(name).map(String::as_str);

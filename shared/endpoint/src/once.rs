@@ -9,7 +9,7 @@ use jiff::fmt::rfc2822::DateTimePrinter;
 
 use crate::problems::from_store;
 
-/// What work did.
+/// Result of work.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Done {
     /// [`once`] records the reply, and retries get it again.
@@ -18,12 +18,12 @@ pub enum Done {
     Recorded(Reply),
 }
 
-/// Why work was not done, or may not have been.
+/// Reason for which work was not done, or may not have been.
 #[derive(Clone, Debug, PartialEq)]
 pub enum NotDone {
-    /// It certainly was not: a retry with the same key does it at once.
+    /// The work certainly was not done: a retry with the same key does it at once.
     Failed(Problem),
-    /// It may have been done. The record stays as it is until its lease expires.
+    /// The work may have been done. The record stays as it is until its lease expires.
     InDoubt(Problem),
 }
 
@@ -67,7 +67,7 @@ pub async fn once(
     }
 }
 
-/// What a claim leads to.
+/// Outcome of a claim.
 #[expect(clippy::large_enum_variant, reason = "there is one at a time, for as long as a request lasts")]
 enum Granted {
     Execution(Execution),
@@ -114,14 +114,14 @@ fn replay(mut reply: Reply, completed_at: Timestamp) -> Reply {
     reply
 }
 
-/// Another execution has the record.
+/// Returns the problem of a request whose record another execution has.
 #[must_use]
 pub fn in_progress(retry_after: Duration) -> Problem {
     let detail = "the same request is being executed; ask again with the same key";
     Problem::new(Reason::IdempotentRequestInProgress, detail).retry_after(whole_seconds(retry_after))
 }
 
-/// A request without a usable key.
+/// Returns the problem of a request without a usable key.
 #[must_use]
 pub fn from_key(error: KeyError) -> Problem {
     let reason = match error {
@@ -131,7 +131,7 @@ pub fn from_key(error: KeyError) -> Problem {
     Problem::new(reason, error.to_string())
 }
 
-/// For `Retry-After`: rounded up, and never 0.
+/// Rounds a duration up for `Retry-After`; the result is never 0.
 #[must_use]
 pub fn whole_seconds(duration: Duration) -> u32 {
     let seconds = duration.as_millis().div_ceil(1000).max(1);

@@ -3,8 +3,8 @@
 use api::{Problem, Reason};
 use idempotency::StoreError;
 
-/// For a store that failed before anything was executed, or after everything was. Logs the error,
-/// with `what` could not be done.
+/// Answers for a store that failed before anything was executed, or after everything was. Logs the
+/// error, with `what` could not be done.
 pub fn from_store(error: &StoreError, what: &str) -> Problem {
     let cause: &dyn std::error::Error = error;
     let event_type = match error {

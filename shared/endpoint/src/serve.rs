@@ -80,7 +80,7 @@ pub fn check_route(route: Route, request: &Request) -> Result<(), Problem> {
     check_method(route, request)
 }
 
-/// The same of the method alone, for a path that was matched already.
+/// Checks the method alone, for a path that was matched already.
 ///
 /// # Errors
 /// 405.

@@ -8,7 +8,8 @@ use idempotency::{ExpiryBounds, ReuseLimits, Store};
 
 use crate::audit::AuditTrail;
 
-/// How often keys may be reused: `KEY_REUSE_LIMIT` and `KEY_REUSE_LIMIT_PER_TENANT`, a minute.
+/// Reads the limits to the reuse of keys: `KEY_REUSE_LIMIT` and `KEY_REUSE_LIMIT_PER_TENANT`, a
+/// minute.
 pub fn reuse_limits<F: Fn(&str) -> Option<String>>(environment: &mut Environment<F>) -> ReuseLimits {
     let defaults = ReuseLimits::default();
     ReuseLimits {
@@ -18,8 +19,9 @@ pub fn reuse_limits<F: Fn(&str) -> Option<String>>(environment: &mut Environment
     }
 }
 
-/// How long records may be kept: `IDEMPOTENCY_EXPIRY_DEFAULT_SECONDS`, `…_MIN_…` and `…_MAX_…`.
-/// Bounds that contradict themselves are refused with everything else that is wrong.
+/// Reads the bounds of the time for which records are kept: `IDEMPOTENCY_EXPIRY_DEFAULT_SECONDS`,
+/// `…_MIN_…` and `…_MAX_…`. Bounds that contradict themselves are refused with everything else that
+/// is wrong.
 pub fn expiry_bounds<F: Fn(&str) -> Option<String>>(environment: &mut Environment<F>) -> ExpiryBounds {
     let mut seconds = |name| Duration::from_secs(environment.required(name));
     let bounds = ExpiryBounds {

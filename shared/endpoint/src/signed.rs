@@ -9,7 +9,7 @@ use api::Reply;
 use jiff::Timestamp;
 use serde_json::{Map, Value};
 
-/// How long a signed URL can be used: a download has to begin by then.
+/// Time for which a signed URL can be used: a download has to begin by then.
 pub const SIGNED_FOR: Duration = Duration::from_secs(300);
 
 /// A 303 that leads to a URL which was just signed for [`SIGNED_FOR`]. The body names the URL, and

@@ -7,10 +7,10 @@ use http::HeaderMap;
 use sfv::{BareItem, Parser};
 use uuid::{Uuid, Variant};
 
-/// What a client may choose as a key.
+/// Form of the keys that a client may choose.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum KeyForm {
-    /// One UUID.
+    /// UUID of the 36-character form.
     Uuid,
     /// Any text of 1 to [`IdempotencyKey::MAX_TEXT`] visible ASCII characters, for senders that
     /// name their work. A UUID is one key in all its spellings here, too.
@@ -67,7 +67,7 @@ impl fmt::Display for MalformedKey {
     }
 }
 
-/// Why a request has no key.
+/// Reason for which a request has no key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[expect(missing_docs, reason = "each variant's message says what went wrong")]
 pub enum KeyError {
@@ -160,11 +160,11 @@ fn is_visible(key: &str) -> bool {
     (1..=IdempotencyKey::MAX_TEXT).contains(&key.len()) && key.bytes().all(|byte| byte.is_ascii_graphic())
 }
 
-/// How long records are kept: the deployment's default, and the bounds within which a client may
-/// choose.
+/// Times for which records are kept: the deployment's default, and the bounds within which a client
+/// may choose.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ExpiryBounds {
-    /// If the client does not ask.
+    /// Time for which a record is kept if the client does not ask.
     pub default: Duration,
     /// The shortest that a client may ask for.
     pub min: Duration,

@@ -64,14 +64,14 @@ async fn play(store: &Store) -> Result<(), Failure> {
     Ok(())
 }
 
-/// What becomes of the bank while a request is executed.
+/// State of the bank while a request is executed.
 #[derive(Clone, Copy)]
 enum Bank {
     Up,
     DownAfter(u64),
 }
 
-/// What an HTTP handler does with a request.
+/// Handles a request as an HTTP handler does.
 async fn pay(store: &Store, key: &str, body: &Value, bank: Bank) -> Result<(), Failure> {
     let key = IdempotencyKey::parse(key, KeyForm::Uuid)?;
     let fingerprint = Fingerprint::of(body)?;
@@ -126,7 +126,7 @@ async fn execute(store: &Store, execution: &Execution, body: &Value, bank: Bank)
     Ok(answer)
 }
 
-/// What a queue's handler does with a message.
+/// Handles a message as a queue's handler does.
 async fn handle(store: &Store, message: &[u8]) -> Result<(), Failure> {
     let event: Event = Event::read(message)?;
     let mail = async |_: &Execution| {

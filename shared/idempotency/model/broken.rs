@@ -10,7 +10,7 @@ use jiff::Timestamp;
 pub(crate) enum Guard {
     /// Later writes are made under the owner and attempt of their claim.
     OwnToken,
-    /// What ended is not written to any more.
+    /// A record that ended is not written to any more.
     OpenStatus,
     /// Nobody takes over before the lease is over.
     Lease,
@@ -20,7 +20,7 @@ pub(crate) enum Guard {
     StartBefore,
     /// The result is stored before the messages are removed.
     PrepareFirst,
-    /// What was prepared is answered, not executed.
+    /// A prepared response is answered; the work is not executed again.
     KeepPrepared,
     /// A takeover knows the checkpoint.
     KeepCheckpoint,
@@ -34,19 +34,20 @@ pub(crate) enum Guard {
     TolerantStart,
     /// A takeover goes on at the same place only.
     SamePlace,
-    /// What was left at another place may be there twice.
+    /// Units that were left at another place may be there twice.
     CountMoved,
     /// The record knows of a move before anything is put.
     NoteMove,
     /// A takeover finds the progress that it saw.
     SeenProgress,
-    /// What is in doubt at a place that nobody noted is not in doubt at the next attempt's.
+    /// Doubt about a place that the record does not name is no doubt about the next attempt's
+    /// place.
     DoubtOfNoPlace,
     /// An attempt that failed notes a place only where something is done or in doubt.
     PlaceOfWork,
     /// A message is put at its new place before it leaves the old one.
     PutFirst,
-    /// What earlier attempts had in hand may be at both places.
+    /// Messages that earlier attempts had in hand may be at both places.
     CountHands,
     /// A message that was refused may be somewhere all the same.
     DoubtRefusals,
@@ -159,7 +160,7 @@ trait At {
 }
 
 impl At for Decision {
-    /// The same decision, with writes that are made at `time`.
+    /// Returns the same decision, with writes that are made at `time`.
     fn at(mut self, time: Timestamp) -> Self {
         if let Self::TakeOver(Transition::TakeOver { now, .. }) = &mut self {
             *now = time;

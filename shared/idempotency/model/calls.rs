@@ -5,7 +5,7 @@ use idempotency::protocol::{Record, Transition};
 use crate::scenario::Scenario;
 use crate::world::World;
 
-/// How a call to the store ends for who makes it.
+/// Result of a call to the store, as its caller sees it.
 pub(crate) enum Called {
     /// The record after the write.
     Done(Record),
@@ -13,7 +13,7 @@ pub(crate) enum Called {
     Unavailable,
 }
 
-/// What happens to a call to the store.
+/// Fate of a call to the store.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Fate {
     Answered,
@@ -21,7 +21,7 @@ pub(crate) enum Fate {
     SentTwice,
     AnswerLost,
     RequestLost,
-    /// It arrives when its sender has given it up.
+    /// The call arrives when its sender has given it up.
     Late,
 }
 

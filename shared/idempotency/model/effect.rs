@@ -2,21 +2,21 @@
 
 use crate::scenario::Kind;
 
-/// What the workers did to the queue.
+/// Changes that the workers made to the queue.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum Effect {
-    /// Where the one message is.
+    /// State of the one message.
     Consume(Message),
-    /// How often each message was put, at each place, and where a refusal left it last.
+    /// Number of times that each message was put, at each place and, by a refusal, [aside](ASIDE).
     Produce([[u8; MESSAGES]; PLACES + 1]),
-    /// Where each message is at its old place, how often it was put at the new one, and how often a
-    /// refusal left it elsewhere.
+    /// State of each message at its old place, and the number of times that it was put at the new
+    /// one and that a refusal left it elsewhere.
     Move { old: [Message; MESSAGES], new: [u8; MESSAGES], aside: [u8; MESSAGES] },
 }
 
 pub(crate) const MESSAGES: usize = 2;
 pub(crate) const PLACES: usize = 2;
-/// Where a message is that a place refused: at another queue behind an exchange, or at a
+/// Index of the place where refused messages are: another queue behind an exchange, or a
 /// dead-letter queue.
 pub(crate) const ASIDE: usize = PLACES;
 
@@ -39,7 +39,7 @@ impl Effect {
         }
     }
 
-    /// What a worker holds goes back when it dies or lets go.
+    /// Returns the messages that a worker holds to the queue, when it dies or lets go.
     pub(crate) fn release(&mut self, worker: usize) {
         let messages = match self {
             Self::Consume(message) => std::slice::from_mut(message),

@@ -11,10 +11,10 @@ use crate::scenario::Scenario;
 use crate::steps::Successors;
 use crate::world::{Granted, Moving, Step, response};
 
-/// How many messages a request wants moved, of those that there are.
+/// Number of messages that a request wants moved, of those that there are.
 pub(crate) const WANTED: u64 = 1;
 
-/// What an attempt does first. There is one place.
+/// Returns the first step of an attempt. There is one place.
 pub(crate) fn begins(granted: Granted) -> Step {
     let place = Place { id: 0.to_string(), name: 0.to_string() };
     let Arrival { progress, whereabouts, .. } = granted.whereabouts.arrive(granted.progress, place);
@@ -28,8 +28,8 @@ pub(crate) fn begins(granted: Granted) -> Step {
     })
 }
 
-/// How many messages may be at both places, or twice at the new one. Each attempt has one message
-/// in hand at most.
+/// Counts the messages that may be at both places, or twice at the new one. Each attempt has one
+/// message in hand at most.
 fn possible_duplicates(scenario: &Scenario, granted: &Granted) -> u64 {
     if scenario.is_without(Guard::CountHands) {
         return 0;

@@ -11,7 +11,7 @@ use crate::scenario::Scenario;
 use crate::steps::Successors;
 use crate::world::{Granted, Putting, Step, response};
 
-/// What an attempt does first at its place.
+/// Returns the first step of an attempt at its place.
 pub(crate) fn arrives(scenario: &Scenario, granted: Granted, at: usize) -> Step {
     let place = Place { id: at.to_string(), name: at.to_string() };
     let Arrival { mut progress, whereabouts, mut has_moved } =

@@ -8,27 +8,27 @@ use crate::invariants::Invariant;
 use crate::steps::{Action, successors};
 use crate::world::World;
 
-/// What the workers do.
+/// Kind of work that the workers do.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum Kind {
-    /// One message is got, stored, and then removed.
+    /// Gets one message, stores it, and then removes it.
     Consume,
     /// Two messages are put, one after the other, with checkpoints.
     Produce,
-    /// One of two messages is put at its new place, noted, and then removed from the old one.
+    /// Puts one of two messages at its new place, notes it, and then removes it from the old one.
     Move,
 }
 
 /// A client's request, sent again after each refusal, and the functions that work for it.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Party {
-    /// Stands for the body.
+    /// Fingerprint that stands for the body.
     pub(crate) fingerprint: &'static str,
-    /// How often the request is sent.
+    /// Number of times that the request is sent.
     pub(crate) requests: u8,
-    /// By how many seconds the clock of the function that claims is ahead.
+    /// Seconds by which the clock of the function that claims is ahead.
     pub(crate) claims_ahead: i64,
-    /// And that of the function that works.
+    /// Seconds by which the clock of the function that works is ahead.
     pub(crate) works_ahead: i64,
 }
 
@@ -36,11 +36,11 @@ pub(crate) struct Party {
 pub(crate) struct Scenario {
     pub(crate) kind: Kind,
     pub(crate) parties: Vec<Party>,
-    /// How many functions die.
+    /// Number of functions that die.
     pub(crate) crashes: u8,
-    /// How many calls go wrong.
+    /// Number of calls that go wrong.
     pub(crate) faults: u8,
-    /// At how many places an attempt may find itself.
+    /// Number of places at which an attempt may find itself.
     pub(crate) places: usize,
     /// Seconds.
     pub(crate) retention: u64,
@@ -74,7 +74,7 @@ impl Scenario {
         self
     }
 
-    /// Whether records expire within the time that the checker looks at.
+    /// Tells whether records expire within the time that the checker looks at.
     pub(crate) fn expires(&self) -> bool {
         self.retention < 3600
     }

@@ -26,9 +26,9 @@ pub(crate) struct World {
     pub(crate) may_hold: [bool; PLACES],
     pub(crate) crashes_left: u8,
     pub(crate) faults_left: u8,
-    /// Who was granted the record last.
+    /// Token of the worker that was granted the record last.
     holder: Option<Token>,
-    /// What clients were told, in the life of the present record.
+    /// Answers that clients were given, in the life of the present record.
     answers: Vec<Answer>,
     breaches: BTreeSet<Invariant>,
 }
@@ -37,7 +37,7 @@ pub(crate) struct World {
 pub(crate) struct Worker {
     pub(crate) requests_left: u8,
     pub(crate) step: Step,
-    /// When the function that is at work is ended, whatever it does.
+    /// Time at which the function at work is ended, whatever it does.
     pub(crate) ends_at: i64,
 }
 
@@ -45,7 +45,7 @@ pub(crate) struct Worker {
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct Granted {
     pub(crate) token: Token,
-    /// By the clock of whoever claimed.
+    /// Time of the claim, by the clock of whoever claimed.
     pub(crate) claimed_at: Timestamp,
     pub(crate) progress: Progress,
     pub(crate) whereabouts: Whereabouts,
@@ -71,10 +71,10 @@ pub(crate) struct Moving {
     pub(crate) is_refusal_unnoted: bool,
 }
 
-/// What a worker does next.
+/// Next step of a worker.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum Step {
-    /// Nothing: the client has no answer, or a final one.
+    /// The worker does nothing: the client has no answer, or a final one.
     Idle,
     Claim {
         owner: String,
@@ -127,7 +127,7 @@ pub(crate) enum Step {
 }
 
 impl Step {
-    /// Whether the effect may be under way.
+    /// Tells whether the effect may be under way.
     pub(crate) fn is_work(&self) -> bool {
         matches!(
             self,
@@ -276,7 +276,7 @@ impl World {
         }
     }
 
-    /// What can be seen at any moment.
+    /// Checks the invariants that can be checked at any moment.
     pub(crate) fn inspect(&mut self) {
         if self.workers.iter().filter(|worker| worker.step.is_work()).count() > 1 {
             self.breach(Invariant::TwoAtOnce);
@@ -326,7 +326,7 @@ pub(crate) fn response(granted: &Granted, text: &str, repeated: u64, at: usize) 
     }
 }
 
-/// How many messages the response says may be there twice.
+/// Reads the number of messages that may be there twice, by the response.
 fn labelled(response: &StoredResponse) -> u64 {
     response.status.into()
 }

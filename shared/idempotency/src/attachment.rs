@@ -31,14 +31,14 @@ pub struct AttachmentId {
 pub struct MalformedAttachmentId;
 
 impl AttachmentId {
-    /// Of what `execution` attaches to its response, which is one thing at most.
+    /// Returns the id of the one thing at most that `execution` attaches to its response.
     pub(crate) fn of(execution: &Execution) -> Result<Self, StoreError> {
         let owner = Uuid::try_parse(&execution.owner).map_err(StoreError::unreadable)?;
         let key = execution.idempotency_key.clone();
         Ok(Self { key, owner, days: life(execution.retention()) })
     }
 
-    /// Of the record whose response it belongs to.
+    /// Returns the key of the record whose response the attachment belongs to.
     pub(crate) fn pk(&self, operation: OperationType, tenant: &str) -> String {
         operation.pk(tenant, &self.key, "")
     }
@@ -50,8 +50,8 @@ impl AttachmentId {
         format!("results/{days}d/{operation}/{tenant}/{key}/{owner}.attachment")
     }
 
-    /// Whether it belongs to the response of `record`, which holds it now. A record begins anew
-    /// after it has expired: what was attached before is not its own.
+    /// Tells whether the attachment belongs to the response of `record`, which holds it now. A
+    /// record begins anew after it has expired: what was attached before is not its own.
     pub(crate) fn is_of(&self, record: &Record, now: Timestamp) -> bool {
         let is_answered = match record.status {
             Status::Prepared | Status::Completed => true,

@@ -5,7 +5,7 @@ use std::fmt::Debug;
 use crate::claim::ClaimRequest;
 use crate::execution::Execution;
 
-/// What happened.
+/// Event in the life of a record.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum AuditEvent {
     /// A new record: the request is executed.
@@ -20,7 +20,7 @@ pub enum AuditEvent {
     Conflict,
     /// Refused: keys were used with other bodies or rights too often.
     ReusedTooOften,
-    /// Refused: it is being executed.
+    /// Refused: the request is being executed.
     InProgress,
     /// A write came too late: the record belongs to another execution by now, and was not changed.
     Fenced,
@@ -45,7 +45,7 @@ impl AuditEvent {
         }
     }
 
-    /// Whether somebody should look at it.
+    /// Tells whether somebody should look at the event.
     #[must_use]
     pub const fn is_alarming(self) -> bool {
         matches!(self, Self::Conflict | Self::ReusedTooOften | Self::Fenced | Self::Unreadable)
@@ -55,15 +55,15 @@ impl AuditEvent {
 /// An entry of the audit trail. It names the request and never shows its body.
 #[derive(Clone, Copy, Debug)]
 pub struct AuditEntry<'a> {
-    /// What happened.
+    /// Event that is reported.
     pub event: AuditEvent,
-    /// What kind of work it is about.
+    /// Kind of the work.
     pub operation: &'a str,
-    /// Whose request it is.
+    /// Tenant of the request.
     pub tenant: &'a str,
     /// The request's key, in its one spelling.
     pub idempotency_key: &'a str,
-    /// What the work is done to.
+    /// Target of the work.
     pub target: &'a str,
     /// The request's own trace id, not that of the execution that it met.
     pub trace_id: &'a str,

@@ -12,25 +12,25 @@ use crate::operation::OperationType;
 /// A request for the right to execute.
 #[derive(Clone, Debug)]
 pub struct ClaimRequest<'a> {
-    /// What kind of work it is; keys of different kinds meet only if one was made
-    /// [with the keys](OperationType::with_keys_of) of the other.
+    /// Kind of the work; keys of different kinds meet only if one was made [with the
+    /// keys](OperationType::with_keys_of) of the other.
     pub operation: OperationType,
-    /// Whose request it is; keys of different tenants never meet. Without `#`.
+    /// Tenant of the request; keys of different tenants never meet. Without `#`.
     pub tenant: &'a str,
     /// The client's key.
     pub key: &'a IdempotencyKey,
-    /// What tells the request from another under the key.
+    /// Fingerprint that tells the request from another under the key.
     pub fingerprint: &'a Fingerprint,
-    /// What tells the caller's rights from those of others, if the work depends on them. A record
-    /// without any answers every caller of the tenant.
+    /// Fingerprint of the caller's rights, if the work depends on them. A record without any
+    /// answers every caller of the tenant.
     pub rights: Option<&'a Fingerprint>,
     /// Queue that the work is done to, `<queueManager>:<queue>`, by which the index finds the
     /// record; empty if there is none. It is part of the record's key if the operation has keys
     /// [per target](OperationType::per_target).
     pub target: &'a str,
-    /// For logs and the record.
+    /// Trace id for logs and the record.
     pub trace_id: &'a str,
-    /// How long the result is kept, in whole seconds.
+    /// Time for which the result is kept, in whole seconds.
     pub retention: Duration,
 }
 
@@ -46,11 +46,11 @@ impl ClaimRequest<'_> {
 pub enum Claimed {
     /// The caller executes.
     Execute(Execution),
-    /// It was done before, at `completed_at`; this is the answer.
+    /// The work was done before, at `completed_at`, with this response.
     Replay { response: Reply, completed_at: Timestamp },
-    /// It was prepared by an execution whose lease is over: the response is stored, whether the
-    /// side effect was made final is not known, and the response says so. The caller answers with
-    /// it and [completes](crate::Store::finish) the execution.
+    /// The work was prepared by an execution whose lease is over: the response is stored, whether
+    /// the side effect was made final is not known, and the response says so. The caller answers
+    /// with it and [completes](crate::Store::finish) the execution.
     InDoubt { execution: Execution, response: Reply },
     /// The key was used with another body.
     Conflict,

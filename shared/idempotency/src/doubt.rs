@@ -15,7 +15,7 @@ use uuid::Uuid;
 use crate::operation::OperationType;
 use crate::protocol::Status;
 
-/// How a doubt arose.
+/// Cause of a doubt.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Cause {
     /// The broker's answer to what would have made the work final never came, or did not tell.
@@ -27,27 +27,27 @@ pub enum Cause {
 /// Work whose outcome is not known.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Doubt {
-    /// The same however often the change is read.
+    /// Id of the doubt, the same however often the change is read.
     pub id: Uuid,
-    /// What kind of work it is.
+    /// Kind of the work.
     pub operation: String,
-    /// Whose request it is.
+    /// Tenant of the request.
     pub tenant: String,
     /// The request's key, in its one spelling.
     pub idempotency_key: String,
-    /// What the work was done to.
+    /// Target of the work.
     pub target: String,
-    /// Of the request that made the attempt.
+    /// Trace id of the request that made the attempt.
     pub trace_id: String,
     /// The attempt's number, from 1.
     pub attempt: u32,
-    /// How it arose.
+    /// Cause of the doubt.
     pub cause: Cause,
     /// Units that are known to be done.
     pub done: u64,
     /// Units after those that this attempt may have done, at most; `None` if nobody knows how many.
     pub in_doubt: Option<u64>,
-    /// When it was noticed.
+    /// Time at which the doubt was noticed.
     pub noticed_at: Timestamp,
 }
 
@@ -61,7 +61,7 @@ pub struct Doubtful<'a> {
     pub prepared: &'a [OperationType],
 }
 
-/// What `doubt` looks at. The table has items of other forms too.
+/// Attributes of an item that `doubt` reads. The table has items of other forms too.
 #[derive(Debug, Deserialize)]
 #[serde(rename_all = "camelCase")]
 struct Image {
@@ -79,7 +79,8 @@ struct Image {
     updated_at: Timestamp,
     #[serde(default)]
     checkpoint: u64,
-    /// Of the attempt that failed. `inDoubt` has what earlier ones left too.
+    /// Units that the failed attempt itself left in doubt. `inDoubt` counts those of earlier
+    /// attempts too.
     #[serde(default)]
     attempt_in_doubt: u64,
     doubt_noted_at: Option<Timestamp>,
@@ -130,7 +131,7 @@ impl Doubtful<'_> {
         operation.is_some_and(|name| is_among(self.resumable, name) || is_among(self.prepared, name))
     }
 
-    /// Whether an attempt that ends here leaves a doubt that nobody was told of.
+    /// Tells whether an attempt that ends here leaves a doubt that nobody was told of.
     fn is_open(&self, image: &Image) -> bool {
         match image.status {
             Status::InProgress => is_among(self.resumable, &image.operation_type),

@@ -2,7 +2,7 @@
 
 use std::error::Error;
 
-/// What an operator needs beyond an error's own text.
+/// Source of an error, which an operator needs beyond the error's own text.
 type Cause = Box<dyn Error + Send + Sync>;
 
 /// Errors of the [`Store`](crate::Store). Their causes are for the log; none of them is for a

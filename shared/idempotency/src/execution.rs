@@ -21,25 +21,25 @@ pub struct Execution {
     /// decides, which may be ahead of the claim's by [`Self::SKEW`].
     pub start_before: i64,
     pub(crate) retention_seconds: u64,
-    /// What kind of work it is.
+    /// Kind of the work.
     pub operation: String,
-    /// Whose request it is.
+    /// Tenant of the request.
     pub tenant: String,
     /// The client's key, in its one spelling.
     pub idempotency_key: String,
-    /// What the work is done to.
+    /// Target of the work.
     pub target: String,
-    /// Of the request that made this attempt.
+    /// Trace id of the request that made this attempt.
     pub trace_id: String,
-    /// Of the body; the same in every attempt.
+    /// Fingerprint of the body; the same in every attempt.
     pub fingerprint: Fingerprint,
-    /// When the first claim was made; the same in every takeover.
+    /// Time of the first claim; the same in every takeover.
     pub created_at: Timestamp,
-    /// When this attempt was claimed.
+    /// Time at which this attempt was claimed.
     pub(crate) claimed_at: Timestamp,
-    /// What earlier attempts did.
+    /// Progress of earlier attempts.
     pub progress: Progress,
-    /// Where they did it.
+    /// Places of that progress.
     #[serde(default)]
     pub whereabouts: Whereabouts,
 }
@@ -49,10 +49,11 @@ impl Execution {
     pub const START_WITHIN: Duration = Duration::from_secs(3);
     /// The longest that work may take, which is the time-out of the function that does it.
     pub const WORK: Duration = Duration::from_secs(24);
-    /// By how much clocks may differ.
+    /// Difference that clocks may have.
     pub const SKEW: Duration = Duration::from_secs(5);
 
-    /// How long a claim keeps others out: nothing that starts in time outlives it.
+    /// Returns the time for which a claim keeps others out: nothing that starts in time outlives
+    /// it.
     ///
     /// The skew counts twice. The worker's clock may be ahead of the claim's, so the worker accepts
     /// work for that much longer than [`Self::START_WITHIN`]. And the successor's clock may be
@@ -66,7 +67,8 @@ impl Execution {
         Self::start_bound().saturating_add(Self::WORK).saturating_add(Self::SKEW)
     }
 
-    /// How long after a claim its work may start, by a clock that may be ahead of the claim's.
+    /// Returns the time after a claim within which its work may start, by a clock that may be ahead
+    /// of the claim's.
     const fn start_bound() -> Duration {
         Self::START_WITHIN.saturating_add(Self::SKEW)
     }
@@ -98,19 +100,19 @@ impl Execution {
         (Self { progress, whereabouts, ..self.clone() }, has_moved)
     }
 
-    /// How long this claim still keeps others out.
+    /// Returns the time for which this claim still keeps others out.
     #[must_use]
     pub fn lease_left(&self, now: Timestamp) -> Duration {
         Duration::try_from((self.claimed_at + Self::lease()).duration_since(now)).unwrap_or_default()
     }
 
-    /// How many attempts there were before this one.
+    /// Counts the attempts before this one.
     #[must_use]
     pub const fn earlier_attempts(&self) -> u32 {
         self.attempt.saturating_sub(1)
     }
 
-    /// Whether it is too late to start.
+    /// Tells whether it is too late for the work to start.
     #[must_use]
     pub fn is_stale(&self, now: Timestamp) -> bool {
         now.as_millisecond() > self.start_before
@@ -125,7 +127,7 @@ impl Execution {
     }
 }
 
-/// How an execution ended.
+/// Outcome of an execution.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Outcome {
     /// Retries are answered with this response.
@@ -134,12 +136,12 @@ pub enum Outcome {
     AsPrepared,
     /// Retries run again, from where this execution got to.
     Failed {
-        /// What people read of it.
+        /// Description of the failure, for people.
         error: String,
-        /// From where they run.
+        /// Progress from which retries run.
         progress: Progress,
-        /// How many units this attempt left in doubt itself, at most. `progress` counts them too,
-        /// with those of earlier attempts.
+        /// Units that this attempt left in doubt itself, at most. `progress` counts them too, with
+        /// those of earlier attempts.
         in_doubt: u64,
     },
 }

@@ -10,7 +10,7 @@ use crate::error::StoreError;
 use crate::execution::{Execution, Outcome};
 use crate::store::Store;
 
-/// What became of a delivery. Either way it is acknowledged.
+/// Result of a delivery. Either way it is acknowledged.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Delivery {
     /// The work was done now.
@@ -19,7 +19,7 @@ pub enum Delivery {
     Duplicate,
 }
 
-/// Why a delivery is not acknowledged.
+/// Reason for which a delivery is not acknowledged.
 #[derive(Debug, thiserror::Error)]
 #[expect(missing_docs, reason = "each variant's message says what went wrong")]
 pub enum OnceError<E> {

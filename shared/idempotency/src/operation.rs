@@ -24,15 +24,15 @@ impl OperationType {
         Self { name, key_space: name, has_keys_per_target: false }
     }
 
-    /// The same kind of work under the keys of another: a key that was used for one of them was
+    /// Puts this kind of work under the keys of another: a key that was used for one of them was
     /// used for both.
     #[must_use]
     pub const fn with_keys_of(self, other: Self) -> Self {
         Self { key_space: other.key_space, ..self }
     }
 
-    /// The same kind of work with keys of its own for each target, as an event is handled once by
-    /// each of its handlers.
+    /// Gives this kind of work keys of its own for each target, as an event is handled once by each
+    /// of its handlers.
     #[must_use]
     pub const fn per_target(self) -> Self {
         Self { has_keys_per_target: true, ..self }

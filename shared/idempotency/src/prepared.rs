@@ -5,9 +5,9 @@ use serde::Serialize;
 
 use crate::error::StoreError;
 
-/// How the body of a prepared response begins.
+/// Beginning of a prepared response's body.
 const CERTAIN: &str = r#"{"deliveryInDoubt":false,"#;
-/// How it begins once nobody can tell any more whether its effect became final.
+/// Beginning of the body once nobody can tell any more whether its effect became final.
 const IN_DOUBT: &str = r#"{"deliveryInDoubt":true,"#;
 
 /// A response that can be labelled: its body is a JSON object whose first member is
@@ -56,7 +56,7 @@ impl Prepared {
         &self.0
     }
 
-    /// The same, by value.
+    /// Returns the response as it is answered where its effect became final, by value.
     #[must_use]
     pub fn into_response(self) -> Reply {
         self.0

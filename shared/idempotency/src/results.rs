@@ -26,9 +26,11 @@ const PLAIN: usize = 4 * 1024;
 /// A record is written again as a whole, and each KB of it is paid for. From some 5 KB on an object
 /// is cheaper.
 const IN_RECORD: usize = 8 * 1024;
-/// What fits into one item (400 KB) beside the record's other attributes, if there is no bucket.
+/// Bytes that fit into one item (400 KB) beside the record's other attributes, if there is no
+/// bucket.
 const IN_ITEM: usize = 350_000;
-/// More than any response that a function can send; what inflates to more was altered.
+/// Bytes of a body: more than any response that a function can send. What inflates to more was
+/// altered.
 const MAX_BODY: u64 = 8 * 1024 * 1024;
 
 /// The media type of attachments, whatever they are.

@@ -13,14 +13,14 @@ use crate::claim::ClaimRequest;
 use crate::dynamodb::{number, text, ttl};
 use crate::error::StoreError;
 
-/// How many conflicts a window of time may have.
+/// Limits to the conflicts in a window of time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ReuseLimits {
-    /// Of one tenant under one key.
+    /// Conflicts of one tenant under one key.
     pub per_key: u64,
-    /// Of one tenant under all of its keys.
+    /// Conflicts of one tenant under all of its keys.
     pub per_tenant: u64,
-    /// In whole seconds; windows begin at multiples of it.
+    /// Length of a window in whole seconds; windows begin at multiples of it.
     pub window: Duration,
 }
 

@@ -21,7 +21,7 @@ use crate::protocol::{Decision, Place, Progress, Record, Status, Transition, dec
 use crate::results::{self, Bucket};
 use crate::reuse::{ReuseCounter, ReuseLimits};
 
-/// How often a lost race is looked at again before the answer is "in progress".
+/// Number of times that a claim reads again after a lost race before the answer is "in progress".
 const RACES: usize = 3;
 
 /// Whether a write found its record still its own.
@@ -290,7 +290,7 @@ impl Store {
         Ok(signed)
     }
 
-    /// Whether the response of a record names an attachment, at the end of a path. An id that
+    /// Tells whether the response of a record names an attachment, at the end of a path. An id that
     /// somebody altered can have the key of a record and still be that of nothing.
     async fn names(&self, record: &Record, id: &AttachmentId) -> Result<bool, StoreError> {
         let Some(stored) = &record.response else { return Ok(false) };

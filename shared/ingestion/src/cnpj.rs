@@ -21,7 +21,7 @@ const WEIGHTS: [u32; 12] = [5, 4, 3, 2, 9, 8, 7, 6, 5, 4, 3, 2];
 #[serde(try_from = "String", into = "String")]
 pub struct Cnpj([u8; LENGTH]);
 
-/// Why a text is not a CNPJ. The error does not show the text, which may be anything.
+/// Reason for which a text is not a CNPJ. The error does not show the text, which may be anything.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[expect(missing_docs, reason = "each variant's message says what went wrong")]
 pub enum CnpjError {
@@ -31,7 +31,7 @@ pub enum CnpjError {
     Character,
     #[error("the check digits do not match")]
     CheckDigits,
-    /// Its check digits are right, but nobody has it: programs write it if they know none.
+    /// The check digits are right, but nobody has this CNPJ: programs write it if they know none.
     #[error("a CNPJ of zeros belongs to nobody")]
     Zeros,
     /// A sign, a point or an exponent makes it the number of something else.

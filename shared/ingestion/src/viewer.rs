@@ -62,7 +62,7 @@ impl Viewer {
         }
     }
 
-    /// Whether the viewer sees a batch whose payload was not read yet.
+    /// Tells whether the viewer sees a batch whose payload was not read yet.
     #[must_use]
     pub fn sees(&self, batch: &AcceptedBatch) -> bool {
         let is_within = match (&self.cnpjs, &batch.cnpjs) {

@@ -18,16 +18,16 @@ const LENGTH: usize = 32 * 1024;
 /// says what is wrong with it, which is made again once nothing can be told apart in the line; for
 /// a member of six its place in a list that doubles as it grows.
 const BYTES_PER_BYTE: u64 = 1024;
-/// What a length of four times may cost more than four times, in percent: lists grow in steps.
+/// Percentage of its share that a longer shape may cost: lists grow in steps.
 const SLACK: u64 = 150;
-/// What each shape may cost beside its length.
+/// Allocations that each shape may cost beside its length.
 const FEW: u64 = 64;
 
 fn item(members: &str) -> String {
     format!(r#"{{"CNPJ":"11222333000181","SHOPID":3,"PRODUCTID":"1",{members}}}"#)
 }
 
-/// As many as fit.
+/// Returns as many members as fit.
 fn many(length: usize, each: impl Fn(usize) -> String) -> String {
     let mut text = String::new();
     for number in 0.. {
@@ -47,7 +47,7 @@ fn nested(depth: usize, inner: &str) -> String {
     format!("{}{inner}{}", r#"{"a":"#.repeat(depth), "}".repeat(depth))
 }
 
-/// One item of each of the worst shapes, of about this length.
+/// Returns an item of each of the worst shapes, of about this length.
 fn items(length: usize) -> Vec<(&'static str, String)> {
     let name = |number: usize| format!(r#""k{number}":1"#);
     vec![

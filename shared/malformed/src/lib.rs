@@ -15,7 +15,8 @@ use serde_json::error::Category;
 /// Characters of a path. Names of members come from outside too.
 const LONGEST_PATH: usize = 200;
 
-/// Where a document is not as it must be, and in which way. It repeats no value of the document.
+/// Place in a document that is not as it must be, and its fault. It repeats no value of the
+/// document.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{path}: {fault}")]
 pub struct Malformed {
@@ -27,17 +28,17 @@ pub struct Malformed {
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Path(String);
 
-/// In which way a document is not as it must be.
+/// Fault of a document that is not as it must be.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Fault {
-    /// It is not JSON from here on.
+    /// The text is not JSON from here on.
     Syntax {
         /// The line, from 1.
         line: usize,
         /// The column, from 1.
         column: usize,
     },
-    /// It ends in the middle.
+    /// The document ends in the middle.
     Incomplete,
     /// The object lacks this member.
     Missing(String),
@@ -78,7 +79,7 @@ impl Malformed {
         &self.path.0
     }
 
-    /// What is wrong there.
+    /// Returns the fault.
     #[must_use]
     pub const fn fault(&self) -> &Fault {
         &self.fault

@@ -3,7 +3,7 @@ use bytes::Bytes;
 
 use crate::{Head, ObjectError, Objects};
 
-/// How often a body that breaks off is resumed without a byte having come in between.
+/// Number of times that a body that breaks off is resumed without a byte having come in between.
 const MAX_RESUMES: u32 = 4;
 
 /// The bytes of one object. If the answer breaks off, the rest is requested, on the condition that

@@ -8,25 +8,25 @@ use jiff::Timestamp;
 use crate::list::timestamp;
 use crate::{ObjectError, Objects};
 
-/// One version of an object that others may replace at any time.
+/// Version of an object that others may replace at any time.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Version {
-    /// If the bucket keeps versions.
+    /// Version id, if the bucket keeps versions.
     pub id: Option<String>,
     /// Tells one version of the object from another.
     pub etag: String,
     /// Bytes of the object as it is stored.
     pub length: u64,
-    /// When it was put, in whole seconds.
+    /// Time at which the object was put, in whole seconds.
     pub modified_at: Timestamp,
 }
 
-/// What a copy is to be, beside its bytes. It has no tags.
+/// Properties of a copy beside its bytes. It has no tags.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CopyOf<'a> {
     /// The bucket of the object that is copied.
     pub bucket: &'a str,
-    /// Its key there, percent-encoded.
+    /// Key of the object in that bucket, percent-encoded.
     pub encoded_key: &'a str,
     /// The version that is copied, and no other.
     pub version: &'a Version,
@@ -34,7 +34,7 @@ pub struct CopyOf<'a> {
     pub key: &'a str,
     /// The media type of the content.
     pub content_type: &'a str,
-    /// By names without the prefix `x-amz-meta-`.
+    /// Metadata by names without the prefix `x-amz-meta-`.
     pub metadata: BTreeMap<String, String>,
 }
 

@@ -17,27 +17,27 @@ use crate::{ObjectError, Objects};
 /// client's.
 const TRACE: &str = "x-amzn-trace-id";
 
-/// What an object is to be, beside its bytes.
+/// Properties of an object beside its bytes.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct NewObject {
-    /// Its key in the bucket.
+    /// Key of the object in the bucket.
     pub key: String,
     /// The media type of the content.
     pub content_type: &'static str,
     /// `gzip`, if the bytes are.
     pub content_encoding: Option<&'static str>,
-    /// By names without the prefix `x-amz-meta-`.
+    /// Metadata by names without the prefix `x-amz-meta-`.
     pub metadata: BTreeMap<String, String>,
-    /// Of the bytes as they are put.
+    /// SHA-256 of the bytes as they are put.
     pub sha256: [u8; 32],
 }
 
-/// Where and how a client puts its bytes.
+/// Request with which a client puts its bytes.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SignedPut {
-    /// Where to send the `PUT`; it holds the signature.
+    /// URL to send the `PUT` to; it holds the signature.
     pub url: String,
-    /// All of them are signed, so that nothing else can be put.
+    /// Headers to send; all of them are signed, so that nothing else can be put.
     pub headers: BTreeMap<String, String>,
 }
 

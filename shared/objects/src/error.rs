@@ -4,13 +4,13 @@ use aws_sdk_s3::config::http::HttpResponse;
 use aws_sdk_s3::error::SdkError;
 use retry::{Retry, Retryable};
 
-/// Why an object was not read, written or tagged.
+/// Reason for which an object was not read, written or tagged.
 #[derive(Debug, thiserror::Error)]
 #[expect(missing_docs, reason = "each variant's message says what went wrong")]
 pub enum ObjectError {
     #[error("object {key} does not exist")]
     Missing { key: String },
-    /// It may also not exist: S3 says so only to those who may list the bucket.
+    /// The object may also not exist: S3 says so only to those who may list the bucket.
     #[error("access to object {key} is denied")]
     Denied {
         key: String,

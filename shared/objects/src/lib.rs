@@ -36,7 +36,7 @@ pub struct Objects {
 /// An object's metadata.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Head {
-    /// By names without the prefix `x-amz-meta-`.
+    /// Metadata by names without the prefix `x-amz-meta-`.
     pub metadata: BTreeMap<String, String>,
     /// Tells one version of the object from another.
     pub etag: String,
@@ -51,7 +51,7 @@ impl Objects {
         Self { client, bucket }
     }
 
-    /// Another bucket, seen through the same client.
+    /// Returns another bucket, seen through the same client.
     #[must_use]
     pub fn in_bucket(&self, bucket: &str) -> Self {
         Self { client: self.client.clone(), bucket: bucket.to_owned() }
@@ -126,7 +126,7 @@ impl Objects {
         self.get_to_replace(key, limit).await.map(|(bytes, _)| bytes)
     }
 
-    /// The same with the object's ETag, so that [`put_over`](Self::put_over) replaces what was read
+    /// Reads an object with its ETag, so that [`put_over`](Self::put_over) replaces what was read
     /// and nothing else.
     ///
     /// # Errors

@@ -10,9 +10,9 @@ use crate::{ObjectError, Objects};
 /// An object as a listing names it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Listed {
-    /// Its key in the bucket.
+    /// Key of the object in the bucket.
     pub key: String,
-    /// When it was put.
+    /// Time at which the object was put.
     pub modified_at: Timestamp,
     /// Tells one version of the object from another.
     pub etag: String,
@@ -23,7 +23,7 @@ pub struct Listed {
 /// Part of a listing.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Page {
-    /// In the order of their keys.
+    /// Objects in the order of their keys.
     pub objects: Vec<Listed>,
     /// The continuation token of the next page, if there is one.
     pub next: Option<String>,
@@ -39,8 +39,8 @@ impl Objects {
         self.list_after(prefix, None, from).await
     }
 
-    /// The same from the first key after `after` on, which need not be there. On further pages the
-    /// continuation token counts.
+    /// Lists objects from the first key after `after` on, which need not be there. On further pages
+    /// the continuation token counts.
     ///
     /// # Errors
     /// If S3 does not answer.

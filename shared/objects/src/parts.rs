@@ -21,7 +21,7 @@ pub struct ObjectInParts {
     upload: Option<Upload>,
 }
 
-/// What S3 has so far.
+/// Parts that S3 has so far.
 #[derive(Debug)]
 struct Upload {
     id: String,

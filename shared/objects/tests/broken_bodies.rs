@@ -17,13 +17,13 @@ use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 
 const CONTENT: &[u8] = b"0123456789abcdefghijklmnopqrstuvwxyz";
 
-/// What the server does with one request.
+/// Behaviour of the server at one request.
 #[derive(Clone, Copy)]
 enum Answer {
     /// Sends so many bytes of what was asked for, promises all of it, and hangs up.
     BreakOff(usize),
     Whole,
-    /// All of it, with the checksum of something else.
+    /// Answers with all of it, and with the checksum of something else.
     Altered,
     /// The object is another one by now.
     Replaced,

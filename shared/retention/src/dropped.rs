@@ -76,8 +76,8 @@ async fn write_final(
     Ok(replace(objects, about.source, found, &result).await?)
 }
 
-/// Whether the result that is there is about a later version of the object, which was taken or
-/// refused.
+/// Tells whether the result that is there is about a later version of the object, which was taken
+/// or refused.
 async fn is_of_a_later_version(
     objects: &Objects,
     about: &About<'_>,
@@ -129,8 +129,8 @@ async fn expire(objects: &Objects, about: &About<'_>) -> Result<(), RetentionErr
     }
 }
 
-/// When the version was written that the batch was made of; `None` if it is gone, or another one is
-/// in its place.
+/// Returns the time at which the version was written that the batch was made of; `None` if it is
+/// gone, or another one is in its place.
 async fn written_at(objects: &Objects, about: &About<'_>) -> Result<Option<Timestamp>, ObjectError> {
     let source = about.source;
     match objects.version(&source.key, source.version_id.as_deref()).await {

@@ -32,11 +32,11 @@ use objects::{ObjectError, Objects};
 use retry::{Retry, Retryable};
 use uuid::Uuid;
 
-/// How often a batch may be replayed and become final again while its objects are being tagged, and
-/// how often another function may write a result that this one is about to write.
+/// Number of times that a batch may be replayed and become final again while its objects are being
+/// tagged, and that another function may write a result that this one is about to write.
 const MAX_ROUNDS: u8 = 4;
 
-/// Why it is not known which objects of a batch may expire. At worst they are kept.
+/// Reason for which it is not known which objects of a batch may expire. At worst they are kept.
 #[derive(Debug, thiserror::Error)]
 #[expect(missing_docs, reason = "each variant's message says what went wrong")]
 pub enum RetentionError {
@@ -79,7 +79,7 @@ pub async fn release(database: &Database, objects: &Objects, batch_id: Uuid) {
     }
 }
 
-/// The same for a caller that can try again later.
+/// Lets the objects of a final batch expire, for a caller that can try again later.
 ///
 /// # Errors
 /// If the database or storage fail; then some objects may lack the tag.
@@ -100,9 +100,9 @@ pub async fn try_release(
 /// Whether a batch is still as it was seen.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Seen {
-    /// It is final in the same generation.
+    /// The batch is final in the same generation.
     Still,
-    /// It is being replayed.
+    /// The batch is being replayed.
     NoLonger,
 }
 

@@ -17,12 +17,12 @@ const MAX_RESULT: usize = 1_000_000;
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct About<'a> {
     pub(crate) batch_id: Uuid,
-    /// Its idempotency key, which follows from the version.
+    /// Idempotency key of the batch, which follows from the version.
     pub(crate) batch_key: &'a str,
     pub(crate) source: &'a Source,
 }
 
-/// What is at the place of a result.
+/// Object at the place of a result.
 #[derive(Debug)]
 pub(crate) struct Found {
     /// `None` if nothing is there.
@@ -38,7 +38,7 @@ impl Found {
     }
 }
 
-/// What is read of a result.
+/// Members of a result that are read.
 #[derive(Debug, Deserialize)]
 pub(crate) struct Written {
     status: String,
@@ -53,8 +53,8 @@ struct Object {
 }
 
 impl Written {
-    /// Whether it names this version. Without version ids, the same bytes written again have the
-    /// same name.
+    /// Tells whether the result names this version. Without version ids, the same bytes written
+    /// again have the same name.
     pub(crate) fn is_about(&self, source: &Source) -> bool {
         self.object.etag == source.etag && self.object.version_id == source.version_id
     }

@@ -56,7 +56,7 @@ pub const ITEMS_PARSED: &str = "ItemsParsed";
 pub const ITEMS_IN_ERROR: &str = "ItemsInError";
 /// Items that lack members which other items of their payload have.
 pub const ITEMS_PARTIAL: &str = "ItemsPartial";
-/// How long cutting a payload took, in milliseconds.
+/// Time that cutting a payload took, in milliseconds.
 pub const CHUNKING_TIME: &str = "ChunkingTime";
 /// Chunks that were committed.
 pub const CHUNKS_WRITTEN: &str = "ChunksWritten";
@@ -72,7 +72,7 @@ pub const ITEMS_STALE: &str = "ItemsStale";
 pub const ITEMS_REJECTED: &str = "ItemsRejected";
 /// New generations of batches.
 pub const BATCHES_REPLAYED: &str = "BatchesReplayed";
-/// How long writing a chunk took, in milliseconds.
+/// Time that writing a chunk took, in milliseconds.
 pub const WRITING_TIME: &str = "WritingTime";
 /// Chunks whose processing failed too often.
 pub const CHUNKS_GIVEN_UP: &str = "ChunksGivenUp";
@@ -103,11 +103,11 @@ pub const BATCHES_TOO_OLD: &str = "BatchesTooOld";
 pub const BATCHES_PRUNED: &str = "BatchesPruned";
 /// Rows that were deleted with these batches.
 pub const ROWS_PRUNED: &str = "RowsPruned";
-/// How long the next batch to delete has been waiting, in minutes.
+/// Time that the next batch to delete has been waiting, in minutes.
 pub const PRUNING_BEHIND: &str = "PruningBehindMinutes";
 /// Events that stayed in the outbox, and were published then.
 pub const EVENTS_REPUBLISHED: &str = "EventsRepublished";
-/// How long the oldest event has been waiting to be published, in minutes.
+/// Time that the oldest event has been waiting to be published, in minutes.
 pub const EVENTS_BEHIND: &str = "EventsBehindMinutes";
 /// Looks that failed.
 pub const RECONCILE_FAILURES: &str = "ReconcileFailures";

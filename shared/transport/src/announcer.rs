@@ -9,7 +9,7 @@ use kafka::{Cluster, Producer, Record};
 
 use crate::{AnnounceError, ChunksReady, Origin, chunk_event};
 
-/// How chunks get from the chunker to `upsert`.
+/// Transport of chunks from the chunker to `upsert`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ChunkTransport {
     /// Through the queue of this URL.
@@ -24,9 +24,9 @@ pub enum ChunkTransport {
 /// Announces chunks that are ready to be written.
 #[derive(Debug)]
 pub enum ChunkAnnouncer {
-    /// On the queue.
+    /// Announces on the queue.
     Queue(ChunksReady),
-    /// In the topic.
+    /// Announces in the topic.
     Topic(Box<Producer>),
 }
 

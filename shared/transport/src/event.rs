@@ -14,7 +14,7 @@ pub struct Origin {
     pub tenant_id: Uuid,
     /// The key of the client's request.
     pub idempotency_key: String,
-    /// Of the request that brought the batch.
+    /// Trace id of the request that created the batch.
     pub trace_id: String,
 }
 

@@ -21,12 +21,12 @@ pub struct PayloadNotice {
     pub key: String,
 }
 
-/// One version of an object that a notification names.
+/// Version of an object that a notification names.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct VersionNotice {
     /// The object.
     pub object: PayloadNotice,
-    /// If the bucket keeps versions.
+    /// Version id, if the bucket keeps versions.
     pub version_id: Option<String>,
 }
 
@@ -64,7 +64,7 @@ pub fn read_payload_notices(event: Value) -> Result<Vec<PayloadNotice>, UnknownN
     Ok(read_version_notices(event)?.into_iter().map(|notice| notice.object).collect())
 }
 
-/// The same with the versions, for objects that others may replace.
+/// Reads notifications with the versions, for objects that others may replace.
 ///
 /// # Errors
 /// If it is not an S3 event.

@@ -14,7 +14,7 @@ use crate::{ChunkEvent, Origin, chunk_event, read_chunk_event, text};
 /// Messages that SQS takes in one call.
 const AT_ONCE: usize = 10;
 
-/// How often messages are sent that SQS rejects while it takes others of the same call.
+/// Number of times that messages are sent that SQS rejects while it takes others of the same call.
 const ATTEMPTS: u32 = 4;
 /// Message groups of one tenant.
 const GROUPS: u32 = 8;
@@ -27,8 +27,8 @@ pub struct ChunksReady {
     queue_url: String,
 }
 
-/// Why a message was not sent. Of several messages, some may have been: sending those again does no
-/// harm.
+/// Reason for which a message was not sent. Of several messages, some may have been: sending those
+/// again does no harm.
 #[derive(Debug, thiserror::Error)]
 #[expect(missing_docs, reason = "each variant's message says what went wrong")]
 pub enum AnnounceError {

@@ -2,24 +2,25 @@ use retry::{Retry, Retryable};
 
 use crate::Record;
 
-/// What becomes of a message whose work failed. A record of Kafka is parked, unless it is
+/// Disposition of a message whose work failed. A record of Kafka is parked, unless it is
 /// acknowledged.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Disposition {
-    /// It is acknowledged: the job has moved it elsewhere.
+    /// The message is acknowledged: the job has moved it elsewhere.
     Acknowledge,
-    /// It is delivered again after a pause that grows with each receive.
+    /// The message is delivered again after a pause that grows with each receive.
     RetryLater,
-    /// It is delivered again after the longest pause: somebody has to repair something first.
+    /// The message is delivered again after the longest pause: somebody has to repair something
+    /// first.
     RetryAfterRepair,
-    /// It is delivered again soon, so that it is soon in the dead-letter queue.
+    /// The message is delivered again soon, so that it is soon in the dead-letter queue.
     RetrySoon,
-    /// It is delivered again when the queue's own visibility timeout is over.
+    /// The message is delivered again when the queue's own visibility timeout is over.
     LeaveToQueue,
 }
 
 impl Disposition {
-    /// What becomes of a record by what helps after its failure.
+    /// Returns the disposition of a record by what helps after its failure.
     #[must_use]
     pub const fn of(retry: Retry) -> Self {
         match retry {
@@ -33,7 +34,7 @@ impl Disposition {
     }
 }
 
-/// Why a record's work was not done.
+/// Reason for which a record's work was not done.
 #[derive(Debug, thiserror::Error)]
 #[expect(missing_docs, reason = "each variant's message says what went wrong")]
 pub enum Failure<E> {

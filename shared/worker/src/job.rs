@@ -4,7 +4,7 @@ use retry::Retryable;
 
 use crate::{Disposition, Failure, Record, Visibility};
 
-/// Why a record of Kafka was not parked.
+/// Reason for which a record of Kafka was not parked.
 #[derive(Debug, thiserror::Error)]
 #[expect(missing_docs, reason = "each variant's message says what went wrong")]
 pub enum ParkError {
@@ -18,7 +18,7 @@ pub enum ParkError {
 
 /// Work that a queue asks for.
 pub trait Job {
-    /// What a unit of work is about, in log messages and as the first word of their `event_type`.
+    /// Name of a unit of work in log messages, and the first word of their `event_type`.
     const SUBJECT: &'static str;
 
     /// The part of an invocation's time that is kept free for visibility timeouts, for parking
@@ -28,7 +28,7 @@ pub trait Job {
     /// A unit of work.
     type Work;
 
-    /// Why a record cannot be read, or its work fails. It says whether a retry helps.
+    /// Reason for which a record cannot be read, or its work fails. It says whether a retry helps.
     type Error: Retryable + 'static;
 
     /// Reads a record's units of work; none if the record asks for nothing.

@@ -17,7 +17,7 @@ use crate::{Disposition, Failure, Job, ParkError, Record, UnknownEvent};
 /// The part of the reserve that is kept for the answer, also while the queue does not answer.
 const ANSWER: Duration = Duration::from_millis(300);
 
-/// Why an invocation failed as a whole.
+/// Reason for which an invocation failed as a whole.
 #[derive(Debug, thiserror::Error)]
 #[expect(missing_docs, reason = "each variant's message says what went wrong")]
 pub enum ServeError {
@@ -64,7 +64,7 @@ pub(crate) async fn serve<J: Job>(
     unsettled.map_or(Ok(()), Err)
 }
 
-/// What became of a record.
+/// Result of a record.
 enum Settled {
     Done,
     Parked,
@@ -101,7 +101,7 @@ async fn park<J: Job>(
     Ok(settled)
 }
 
-/// As `topic-partition@offset`.
+/// Names a record as `topic-partition@offset`.
 fn name(record: &Record) -> String {
     record.id.as_ref().map(ToString::to_string).unwrap_or_default()
 }

@@ -30,14 +30,14 @@ struct KafkaRecord {
     value: Value,
 }
 
-/// One record as it was delivered.
+/// Record as it was delivered.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Record {
     /// `None` if the event is the record, because its sender invoked the function itself.
     pub id: Option<RecordId>,
     /// `None` if there is none, or if it is not in its encoding.
     pub body: Option<Vec<u8>>,
-    /// By which a message's visibility timeout is changed. Records of Kafka have none.
+    /// Receipt by which a message's visibility timeout is changed. Records of Kafka have none.
     pub receipt: Option<Receipt>,
     /// The ARN of the queue that a message came from.
     pub source: Option<String>,
@@ -114,7 +114,7 @@ impl Record {
     }
 }
 
-/// Whether an event comes from SQS or Kafka.
+/// Tells whether an event comes from SQS or Kafka.
 #[must_use]
 pub fn is_from_queue(event: &Value) -> bool {
     is_from_kafka(event) || is_from_sqs(event)

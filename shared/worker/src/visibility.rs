@@ -10,17 +10,17 @@ use aws_lambda_events::sqs::SqsMessage;
 use aws_sdk_sqs::Client;
 use tokio::time::timeout;
 
-/// What the pause grows by with each receive.
+/// Factor by which the pause grows with each receive.
 const FACTOR: u64 = 5;
 
 /// The longest pause.
 const LONGEST: Duration = Duration::from_secs(900);
 
-/// After this many receives the pause is the longest one, with the default base. A base for tests
-/// leads to a shorter one.
+/// Number of receives after which the pause is the longest one, with the default base. A base for
+/// tests leads to a shorter one.
 const RECEIVES_TO_LONGEST: u32 = 4;
 
-/// What a call may take of the function's time.
+/// Time of the function that a call may take.
 const CALL: Duration = Duration::from_millis(500);
 
 /// A queue whose failed messages are delivered again after growing pauses.
@@ -32,11 +32,11 @@ pub struct Visibility {
     earlier_receives: u32,
 }
 
-/// One delivery of a message.
+/// Delivery of a message.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Receipt {
     handle: String,
-    /// How often the message was received, this time included.
+    /// Number of times that the message was received, this time included.
     receives: u32,
 }
 
@@ -48,7 +48,7 @@ impl Receipt {
         Some(Self { handle: message.receipt_handle.clone()?, receives })
     }
 
-    /// How often the message was received, this time included.
+    /// Returns the number of times that the message was received, this time included.
     #[must_use]
     pub const fn receives(&self) -> u32 {
         self.receives
@@ -62,14 +62,14 @@ impl Visibility {
         Self { client, queue_url, base, earlier_receives: 0 }
     }
 
-    /// For a dead-letter queue: its messages bring the receive count of their source queue along,
-    /// and those receives do not lengthen the pauses.
+    /// Sets the receives to ignore, for a dead-letter queue: its messages bring the receive count
+    /// of their source queue along, and those receives do not lengthen the pauses.
     #[must_use]
     pub fn after_receives(self, earlier_receives: u32) -> Self {
         Self { earlier_receives, ..self }
     }
 
-    /// Whether an event source's ARN is this queue's.
+    /// Tells whether an event source's ARN is this queue's.
     #[must_use]
     pub fn is_of(&self, arn: &str) -> bool {
         self.queue_url.rsplit('/').next() == arn.rsplit(':').next()

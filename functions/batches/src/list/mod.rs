@@ -52,7 +52,7 @@ impl Batches {
         format::json(&Page { batches, next_cursor: last.map(|batch_id| list.cursor(batch_id.into_bytes())) })
     }
 
-    /// Up to `limit` batches, and where to look further.
+    /// Returns up to `limit` batches, and the place from which to search further.
     async fn page(
         &self,
         viewer: &Viewer,
@@ -89,7 +89,7 @@ impl Batches {
     }
 }
 
-/// Only these can a batch be in without PostgreSQL knowing it.
+/// Tells whether a batch can have this status without PostgreSQL knowing it.
 const fn may_be_unknown(status: Option<BatchStatus>) -> bool {
     matches!(status, None | Some(BatchStatus::Received | BatchStatus::AwaitingUpload | BatchStatus::Expired))
 }

@@ -36,13 +36,13 @@ const ERROR_PAGE: usize = 1000;
 /// A failure of the source or the output, not of the payload: the run has to be repeated.
 pub type RunError = Box<dyn Error + Send + Sync>;
 
-/// Where a payload's bytes come from.
+/// Origin of a payload's bytes.
 pub trait Source {
     /// The next bytes as they are stored; `None` at their end.
     fn next(&mut self) -> impl Future<Output = Result<Option<Bytes>, RunError>> + Send;
 }
 
-/// Where a payload's chunks and errors go. Another run stores and records the same again.
+/// Destination of a payload's chunks and errors. Another run stores and records the same again.
 pub trait Output {
     /// The file of all items in error.
     type Report: ReportFile + Send;
@@ -72,8 +72,8 @@ pub trait ReportFile {
 /// The outcome of a run.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Outcome {
-    /// All of its chunks are stored and all of its errors recorded. There is a report if any item
-    /// is in error.
+    /// The payload is cut: all chunks are stored and all errors recorded. There is a report if any
+    /// item is in error.
     Cut(Cut),
     /// The payload is unusable. `stored` chunks were already uploaded and can be discarded.
     Unusable { why: Unusable, stored: u32 },
@@ -130,7 +130,7 @@ async fn deliver<F: ReportFile>(mut parts: Receiver<Vec<u8>>, mut file: F) -> Re
     Ok(file)
 }
 
-/// What unpacking sends.
+/// Messages from the unpacking thread to the cutting thread.
 enum Step {
     /// The content's next bytes.
     Window(Vec<u8>),
@@ -164,7 +164,7 @@ fn unpack(max_bytes: u64, mut frames: Receiver<Bytes>, steps: &Sender<Step>) {
     }
 }
 
-/// What cutting finds.
+/// Messages from the cutting thread to the compressing thread.
 enum Found {
     Chunk(Chunk),
     Errors(Vec<ItemError>),
@@ -220,7 +220,7 @@ fn pages(errors: &mut Vec<ItemError>) -> impl Iterator<Item = Vec<ItemError>> {
     std::iter::from_fn(|| (errors.len() >= ERROR_PAGE).then(|| errors.drain(..ERROR_PAGE).collect()))
 }
 
-/// What is to be stored or recorded.
+/// Results of the compressing thread, to be stored or recorded.
 enum Made {
     File(CutChunk, Vec<u8>),
     Errors(Vec<ItemError>),

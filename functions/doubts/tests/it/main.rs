@@ -57,7 +57,7 @@ fn batch(names: &[&str]) -> (Value, Vec<String>) {
     aged_batch(names, Duration::ZERO)
 }
 
-/// The same, made so long ago.
+/// Makes a batch of the samples' changes, made so long ago, and their sequence numbers.
 fn aged_batch(names: &[&str], age: Duration) -> (Value, Vec<String>) {
     let made_at = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap() - age;
     let mut records: Vec<Value> = names.iter().map(|name| sample(name)["Records"][0].clone()).collect();

@@ -22,7 +22,7 @@ pub(crate) const MAX_BODY: usize = 4_500_000;
 /// First bytes of each member of a gzip (RFC 1952).
 const GZIP: [u8; 2] = [0x1f, 0x8b];
 
-/// How much is inflated at a time.
+/// Bytes that are inflated at a time.
 const WINDOW: usize = 64 * 1024;
 
 /// A payload that can be stored.
@@ -138,7 +138,7 @@ fn continued(end: usize, rest: usize) -> Problem {
     Problem::new(Reason::ContentCorrupt, detail)
 }
 
-/// More decoded content than the deployment accepts, on either route.
+/// Refuses more decoded content than the deployment accepts, on either route.
 pub(crate) fn too_large(max_payload: u64) -> Problem {
     let detail = format!("a payload may have {max_payload} bytes, once inflated");
     Problem::new(Reason::MaxPayloadExceeded, detail)

@@ -38,7 +38,7 @@ pub fn read<T: DeserializeOwned>(mut value: Value) -> Result<T, Problem> {
     Err(Problem::faulty(Reason::SchemaViolation, faults))
 }
 
-/// What one reading has found.
+/// Fault that one reading has found, and its place.
 struct Found {
     fault: Fault,
     /// The way to the member.
@@ -93,7 +93,7 @@ impl Found {
         Self { fault: Fault { pointer, detail }, path, kind }
     }
 
-    /// Whether this is only what [`mend`](Self::mend) made of a fault that is known already.
+    /// Tells whether the fault is only what [`mend`](Self::mend) made of one that is known already.
     fn follows_from(&self, known: &Fault) -> bool {
         let is_within = |inner: &str, outer: &str| {
             inner.strip_prefix(outer).is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
@@ -123,8 +123,8 @@ impl Found {
     }
 }
 
-/// What an object says of a member that it does not have: the name that was probably meant, or all
-/// names.
+/// Describes a member that the object does not have: with the name that was probably meant, or with
+/// all names.
 fn unknown(name: &str, message: &str) -> String {
     let listed = message.rsplit_once(", expected ").map_or("", |(_, listed)| listed);
     let known: Vec<&str> = listed.split('`').skip(1).step_by(2).collect();

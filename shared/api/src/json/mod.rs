@@ -55,7 +55,7 @@ fn malformed(detail: String) -> Problem {
     whole(Reason::MalformedJson, detail)
 }
 
-/// What the parser itself refused. Its messages repeat nothing of the text.
+/// Explains a refusal by the parser itself. Its messages repeat nothing of the text.
 fn explain(error: &serde_json::Error) -> Problem {
     let message = error.to_string();
     if message.starts_with("number out of range") {

@@ -11,7 +11,7 @@ pub(super) struct Path<'a> {
     step: Step<'a>,
 }
 
-/// One level down.
+/// Step one level down.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Step<'a> {
     Root,

@@ -10,22 +10,22 @@ use super::pointer::{Path, Step};
 use crate::problem::{Fault, Problem};
 use crate::reason::Reason;
 
-/// How deep arrays and objects may be nested.
+/// Depth to which arrays and objects may be nested.
 pub(super) const MAX_DEPTH: usize = 64;
 /// The longest name of a member, in bytes. No member of any request has a longer one.
 pub(super) const MAX_NAME: usize = 1024;
-/// How many arrays and objects a document may hold. The smallest object takes six bytes of text and
-/// 640 of memory; a hundred thousand messages with headers of their own take 200,000.
+/// Number of arrays and objects that a document may hold. The smallest object takes six bytes of
+/// text and 640 of memory; a hundred thousand messages with headers of their own take 200,000.
 pub(super) const MAX_NESTS: usize = 250_000;
-/// Up to here every integer is a double of its own (RFC 7493, section 2.2).
+/// Largest integer up to which each is a double of its own (RFC 7493, section 2.2).
 pub(super) const MAX_INTEGER: u64 = 9_007_199_254_740_991;
-/// From here on an integer literal comes as a double: 2^63.
+/// Double from which on an integer literal comes as a double: 2^63.
 const COMES_AS_DOUBLE: f64 = 9_223_372_036_854_775_808.0;
 
-/// What one parse has found, beside the value.
+/// Findings of one parse, beside the value.
 #[derive(Debug, Default)]
 pub(super) struct Findings {
-    /// Why the document is refused. The parser's own errors carry text only.
+    /// Problem for which the document is refused. The parser's own errors carry text only.
     pub(super) refusal: RefCell<Option<Problem>>,
     /// The number of arrays and objects up to now.
     nests: Cell<usize>,

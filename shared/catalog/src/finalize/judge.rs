@@ -15,7 +15,7 @@ use crate::error::DatabaseError;
 use crate::rows::{bigint, count, texts};
 
 const ONE_SNAPSHOT: &str = "SET TRANSACTION ISOLATION LEVEL REPEATABLE READ";
-/// How far the check is, if there is still something to check in this generation.
+/// Selects the progress of the check, if there is still something to check in this generation.
 const JUDGEMENT: &str = "SELECT judged_to, judged_missing, judged_held FROM batches WHERE batch_id = $1 AND generation = $2 \
      AND deactivated_so_far IS NULL AND NOT deactivation_confirmed AND deactivation->>'state' = 'pending' \
      AND received_at >= (SELECT kept_since FROM batch_history)";
@@ -24,7 +24,7 @@ const NOTE: &str = "UPDATE batches SET judged_to = $4::bpchar, judged_missing = 
      WHERE batch_id = $1 AND generation = $2 AND judged_to IS NOT DISTINCT FROM $3::bpchar AND deactivated_so_far IS NULL";
 const PASS: &str = "UPDATE batches SET deactivated_so_far = 0, moved_at = now() WHERE batch_id = $1";
 
-/// What the guard found so far.
+/// Findings of the guard so far.
 #[derive(Clone, Copy, Debug)]
 struct Judgement {
     /// The last establishment that it checked.

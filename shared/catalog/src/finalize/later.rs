@@ -30,7 +30,7 @@ const CHUNKS: &str = "SELECT c.chunk_id FROM (SELECT DISTINCT batch_id FROM batc
 const CONTAINED: &str = "SELECT DISTINCT h.key FROM batch_chunks c CROSS JOIN LATERAL unnest(c.key_hashes) AS h (key) \
      WHERE c.chunk_id = ANY($1) AND (h.key IN (SELECT unnest($2::bigint[]))) IS TRUE";
 
-/// What is known of some chunks of later batches.
+/// Keys that were looked for in some chunks of later batches.
 #[derive(Default)]
 pub(super) struct LaterChunks {
     chunks: HashSet<Uuid>,
@@ -58,8 +58,8 @@ impl LaterChunks {
         Ok(Self { chunks: chunks.into_iter().collect(), asked: keys.into_iter().collect(), found })
     }
 
-    /// Which of these keys a later batch contained. `None` if there are more chunks than are
-    /// searched.
+    /// Returns those of these keys that a later batch contained. `None` if there are more chunks
+    /// than are searched.
     pub(super) async fn contained(
         &self,
         session: &mut Session<'_>,
@@ -95,7 +95,7 @@ async fn chunks(
     Ok(Some(chunks))
 }
 
-/// Which of these keys the chunks contained.
+/// Returns those of these keys that the chunks contained.
 async fn contained(
     session: &mut Session<'_>,
     chunks: &[Uuid],

@@ -60,7 +60,7 @@ pub(super) async fn lacking(
 
 /// The active products of some establishments that neither a load nor a later batch contained.
 pub(super) struct Missing {
-    /// Of each establishment the active products and those that are missing.
+    /// Numbers of active products and of missing ones, for each establishment.
     counts: Vec<(u64, u64)>,
     places: Vec<Place>,
 }
@@ -95,7 +95,7 @@ impl Missing {
         self.counts.iter().map(|(_, missing)| missing).sum()
     }
 
-    /// Whether they are too many for the guard in one of the establishments.
+    /// Tells whether the missing products are too many for the guard in one of the establishments.
     pub(super) fn is_held_by(&self, guard: DeactivationGuard) -> bool {
         self.counts.iter().any(|(active, missing)| guard.holds(*active, *missing))
     }

@@ -69,13 +69,13 @@ const READY: &str = "SELECT status, deactivation, generation, received_at, \
 /// Columns of CNPJs are ordered by bytes, as CNPJs are here, whatever the database's collation.
 const UNDECIDED: &str =
     "SELECT cnpj FROM batch_cnpjs WHERE batch_id = $1 AND deactivation IS NULL ORDER BY cnpj";
-/// Of these establishments, those that are undecided, and whether a full load received later knows
-/// them and decides.
+/// Selects those of these establishments that are undecided, and whether a full load received later
+/// knows them and decides.
 const DECIDERS: &str = "SELECT c.cnpj, EXISTS (SELECT FROM batch_cnpjs l WHERE l.cnpj = c.cnpj AND l.decides \
          AND (l.received_at, l.batch_id) > ($3, $1)) AS is_left \
      FROM batch_cnpjs c WHERE c.batch_id = $1 AND c.cnpj = ANY($2::bpchar[]) AND c.deactivation IS NULL ORDER BY c.cnpj";
-/// Until the transaction ends. A plan that was made while the tables had few rows stays in use for
-/// some time after they have many.
+/// Turns scans off until the transaction ends. A plan that was made while the tables had few rows
+/// stays in use for some time after they have many.
 const NO_SCANS: &str = "SELECT set_config('enable_seqscan', 'off', true)";
 const DEACTIVATE: &str = "UPDATE products SET active = false, deactivated_at = now(), updated_at = now() \
      WHERE ctid = ANY($1) AND active";
@@ -134,7 +134,7 @@ struct Load {
     received_at: Timestamp,
 }
 
-/// One call's work on a full load.
+/// Work of one call on a full load.
 struct Finalization<'c> {
     connection: &'c mut Connection,
     load: Load,
@@ -143,7 +143,7 @@ struct Finalization<'c> {
     later: LaterChunks,
 }
 
-/// What is left to do after a transaction.
+/// Step that follows a transaction.
 enum Step {
     End(Finalized),
     /// The same slice again: it has more products than are deactivated at once.
@@ -151,7 +151,7 @@ enum Step {
     Next,
 }
 
-/// What comes after a slice.
+/// Work that follows a slice.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Rest {
     Slices,
@@ -321,7 +321,7 @@ async fn end(
     Ok(Finalized { status, became_final: status.is_final() && !before.is_final() })
 }
 
-/// Who decides about establishments, in their order.
+/// Establishments by the load that decides about them, in their order.
 struct Deciders {
     /// The load itself.
     own: Vec<Cnpj>,

@@ -18,7 +18,7 @@ const IS_STAGE_ABSENT: &str = "SELECT to_regclass('pg_temp.staged_products') IS 
 const REACTIVATE: &str = "UPDATE products SET active = true, deactivated_at = NULL, updated_at = now() \
      WHERE ctid = ANY($1)";
 
-/// What has to be done with a chunk's rows.
+/// Changes that a chunk's rows need.
 pub(super) struct Plan<'a> {
     insert: Vec<(&'a Row, Presence)>,
     update: Vec<(Place, &'a Row, Presence)>,
@@ -86,13 +86,14 @@ impl<'a> Plan<'a> {
         }
     }
 
-    /// What becomes of the chunk's items, including those that a later item of the chunk replaced.
+    /// Counts the outcomes of the chunk's items, including those that a later item of the chunk
+    /// replaced.
     pub(super) fn counts(&self, chunk: &Chunk) -> Changes {
         Changes { stale: self.counts.stale + u64::from(chunk.duplicates()), ..self.counts }
     }
 }
 
-/// What other batches said of the rows.
+/// Facts about the rows that come from other batches.
 struct Knowledge {
     withdrawn: HashSet<i64>,
     outranked: HashSet<i64>,
@@ -108,8 +109,8 @@ impl Differing<'_> {
         existing.row_hash == self.row.row_hash
     }
 
-    /// Whether the item differs from the table, and is later than the item that the table's row is
-    /// from.
+    /// Tells whether the item differs from the table, and is later than the item that the table's
+    /// row is from.
     fn is_newer(&self) -> bool {
         self.existing
             .as_ref()

@@ -6,17 +6,17 @@ use std::sync::LazyLock;
 use ingestion::product::{ATTRIBUTES, Attribute};
 
 const KEY: [&str; 3] = ["cnpj", "shopid", "productid"];
-/// What every version of a product brings, behind its attributes.
+/// Columns that every version of a product brings, behind its attributes.
 const VERSION: [&str; 5] = ["row_hash", "last_batch_id", "last_received_at", "last_item_index", "active"];
-/// What only a new row brings.
+/// Columns that only a new row brings.
 const NEW: [&str; 2] = ["key_hash", "deactivated_at"];
-/// What a staged row begins with: where the row that it replaces is.
+/// First column of a staged row: the place of the row that it replaces.
 const PLACE: &str = "place";
 
 /// A table that rows are copied into.
 pub(super) struct CopyTarget {
     pub(super) sql: String,
-    /// How many columns a row has.
+    /// Number of columns of a row.
     pub(super) columns: i16,
 }
 
@@ -27,8 +27,8 @@ pub(super) static STAGED_PRODUCTS: LazyLock<CopyTarget> =
 pub(super) static SUSPECT_PRODUCTS: LazyLock<CopyTarget> =
     LazyLock::new(|| CopyTarget::of("suspect_products", &new_row()));
 
-/// One table a session, emptied by each commit: a table for each chunk would leave 20 KB in the
-/// system's catalogue each time.
+/// Creates one table a session, emptied by each commit: a table for each chunk would leave 20 KB in
+/// the system's catalogue each time.
 pub(super) static CREATE_STAGED: LazyLock<String> = LazyLock::new(|| {
     format!(
         "CREATE TEMPORARY TABLE staged_products ON COMMIT DELETE ROWS AS SELECT ctid AS {PLACE}, {} \
@@ -44,8 +44,8 @@ pub(super) static CREATE_SUSPECTS: LazyLock<String> = LazyLock::new(|| {
         "CREATE TEMPORARY TABLE suspect_products ON COMMIT DROP AS SELECT {columns} FROM products WITH NO DATA"
     )
 });
-/// By place, since under the establishments' locks nobody moves a row: neither the index nor the
-/// row's lock is needed to find it again.
+/// Updates rows by place, since under the establishments' locks nobody moves a row: neither the
+/// index nor the row's lock is needed to find it again.
 pub(super) static UPDATE: LazyLock<String> = LazyLock::new(|| {
     let columns: Vec<String> = version().iter().map(|column| format!("{column} = s.{column}")).collect();
     format!(

@@ -17,7 +17,8 @@ use crate::connection::Session;
 use crate::error::DatabaseError;
 use crate::place::Place;
 
-/// All products of each range, in the order of the index. `$5` rows say that there are too many.
+/// Selects all products of each range, in the order of the index. `$5` rows say that there are too
+/// many.
 pub(super) const RANGES: &str = "SELECT r.place, p.productid, p.ctid, p.row_hash, p.active \
      FROM unnest($1::bpchar[], $2::integer[], $3::text[], $4::text[]) WITH ORDINALITY AS r (cnpj, shopid, low, high, place) \
      CROSS JOIN LATERAL (SELECT p.productid, p.ctid, p.row_hash, p.active FROM products p \
@@ -42,14 +43,14 @@ pub(super) struct Differing<'a> {
     pub(super) existing: Option<Existing>,
 }
 
-/// What the table holds of a product.
+/// Row of a product in the table.
 pub(super) struct Existing {
-    /// Valid while its establishment is locked.
+    /// Place of the row, valid while its establishment is locked.
     pub(super) place: Place,
     pub(super) row_hash: RowHash,
     pub(super) active: bool,
     pub(super) source_updated_at: Option<Timestamp>,
-    /// Of the item that wrote it.
+    /// Version of the item that wrote the row.
     pub(super) version: Version,
 }
 
@@ -62,7 +63,7 @@ pub(super) struct Ranges<'r, 'a> {
     shops: Vec<i32>,
     lows: Vec<&'a str>,
     highs: Vec<&'a str>,
-    /// This many rows are too many to be read in one pass.
+    /// Number of rows that are too many to be read in one pass.
     too_many: i64,
 }
 
@@ -120,7 +121,7 @@ impl<'r, 'a> Ranges<'r, 'a> {
     }
 }
 
-/// How many of a chunk's first rows are looked up before the others, to see whether they are
+/// Number of a chunk's first rows that are looked up before the others, to see whether they are
 /// neighbours in the table. If they are not, little was read in vain.
 pub(super) const fn probe(rows: usize) -> usize {
     rows.div_ceil(8)
@@ -173,7 +174,7 @@ async fn neighbours<'a>(
 /// A row of the chunk and what the table holds of its product, if anything.
 type Lookup<'a> = (&'a Row, Option<StoredRow>);
 
-/// What a lookup returns of a product.
+/// Columns that a lookup returns of a product.
 struct StoredRow {
     place: Place,
     row_hash: RowHash,

@@ -34,36 +34,36 @@ use crate::rows::{bigint, word};
 use changes::{Plan, apply};
 use lookup::{RANGES, Ranges, probe};
 
-/// What happened to a chunk.
+/// Result of writing a chunk.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum WriteOutcome {
-    /// It was written.
+    /// The chunk was written.
     Done {
-        /// What became of its items.
+        /// Counts of the outcomes of its items.
         result: ChunkResult,
         /// The batch's state after it.
         batch: BatchStatus,
         /// Whether this call made the batch final.
         became_final: bool,
     },
-    /// It was written before, in this generation.
+    /// The chunk was written before, in this generation.
     AlreadyDone {
         /// The batch's state now.
         batch: BatchStatus,
         /// Whether this call made the batch final.
         became_final: bool,
     },
-    /// Its batch has a later generation, which the chunk belongs to now.
+    /// The chunk belongs to a later generation of its batch now.
     Superseded,
-    /// Not written: its batch was received before the history begins, so it cannot be compared with
-    /// what came since.
+    /// The chunk is not written: its batch was received before the history begins, so it cannot be
+    /// compared with what came since.
     TooOld,
 }
 
-/// Until the transaction ends. A plan that was made while the table had few rows, when reading all
-/// of it was cheapest, stays in use for some time after it has many.
+/// Turns scans off until the transaction ends. A plan that was made while the table had few rows,
+/// when reading all of it was cheapest, stays in use for some time after it has many.
 const NO_SCANS: &str = "SELECT set_config('enable_seqscan', 'off', true)";
-/// One row always.
+/// Selects the states of history, batch and chunk: always one row.
 const STATE: &str = "SELECT h.kept_since, b.generation AS current, c.generation, c.status FROM batch_history h \
      LEFT JOIN batches b ON b.batch_id = $1 LEFT JOIN batch_chunks c ON c.batch_id = b.batch_id AND c.chunk_index = $2 \
      WHERE h.is_only";
@@ -245,7 +245,7 @@ fn outcome_in(state: &[tokio_postgres::Row], chunk: &Chunk) -> Result<Option<Out
     }
 }
 
-/// When the history begins, by the rows of [`STATE`].
+/// Reads the beginning of the history from the rows of [`STATE`].
 fn kept_since(state: &[tokio_postgres::Row]) -> Result<Timestamp, DatabaseError> {
     let row = state.first().ok_or(DatabaseError::Unreadable("the beginning of the history"))?;
     Ok(row.try_get("kept_since")?)

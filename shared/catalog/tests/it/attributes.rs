@@ -79,13 +79,13 @@ impl AttributeReader<'static> for Edges {
     }
 }
 
-/// One with every attribute, changed after the tests' other items.
+/// Returns every attribute, changed after the tests' other items.
 fn attributes() -> Attributes<'static> {
     let Ok(attributes) = Attributes::read(&mut Edges::default());
     Attributes { source_updated_at: Some("2026-11-21T10:00:00.123456Z".parse().unwrap()), ..attributes }
 }
 
-/// What the columns have as [`shown`] shows them.
+/// Expected values of the columns, as [`shown`] shows them.
 #[derive(Default)]
 struct Expected(Vec<Option<String>>);
 

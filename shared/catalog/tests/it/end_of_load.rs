@@ -23,7 +23,7 @@ fn product(establishment: u32, id: &str) -> Product<'static> {
     Product { key, attributes: Attributes::default(), members: MemberSet::default() }
 }
 
-/// One product of each of so many establishments, a thousand a chunk.
+/// Adds one product of each of so many establishments, a thousand a chunk.
 fn one_each(mut load: Load, establishments: u32, id: &str) -> Load {
     let all: Vec<u32> = (0..establishments).collect();
     for some in all.chunks(1000) {
@@ -199,7 +199,7 @@ fn two_that_end_a_load_at_once_deactivate_once_and_report_it() {
     });
 }
 
-/// So many chunks of a batch that was received later.
+/// Adds so many chunks to a batch that was received later.
 async fn many_later_chunks(test: &TestDatabase, later: Load, chunks: u32) {
     later.run(&test.open()).await;
     test.execute(&format!(

@@ -14,7 +14,7 @@ const PATIENCE: Patience =
 
 const NONE: [Uuid; 0] = [];
 
-/// As if so many minutes had passed for a batch.
+/// Ages a batch as if so many minutes had passed.
 async fn age(test: &TestDatabase, batch_id: Uuid, minutes: u32) {
     test.execute(&format!(
         "UPDATE batches SET moved_at = moved_at - interval '{minutes} min', \

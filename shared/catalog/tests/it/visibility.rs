@@ -25,7 +25,7 @@ fn sent_by(load: Load, viewer: &Viewer) -> Load {
     load
 }
 
-/// Whether each of the queries shows the batch. They have to agree.
+/// Tells whether each of the queries shows the batch. They have to agree.
 async fn is_shown(database: &Database, viewer: &Viewer, batch_id: Uuid) -> bool {
     let request = ReplayRequest {
         replay: Replay { scope: ReplayScope::All, confirm_deactivation: true },

@@ -16,7 +16,7 @@ const MAX_INTEGER: u64 = 9_007_199_254_740_991;
 #[serde(transparent)]
 pub struct Fingerprint(String);
 
-/// Why a body has no fingerprint.
+/// Reason for which a body has no fingerprint.
 #[derive(Debug, thiserror::Error)]
 pub enum NoFingerprint {
     /// Beyond that, different integers have one canonical form, since its numbers are doubles.

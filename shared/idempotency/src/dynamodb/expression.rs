@@ -72,7 +72,7 @@ const OWN_FURTHER: &str = "#owner = :mine AND #attempt = :myAttempt AND #status 
                            (attribute_not_exists(checkpoint) OR checkpoint < :checkpoint OR \
                             possibleDuplicates < :possibleDuplicates OR \
                             attribute_not_exists(placeId) OR placeId <> :placeId OR placeName <> :placeName)";
-/// For work that has no place.
+/// Condition for work that has no place.
 const OWN_FURTHER_OR_PLACED: &str = "#owner = :mine AND #attempt = :myAttempt AND #status = :inProgress AND \
                                      (attribute_not_exists(checkpoint) OR checkpoint < :checkpoint OR \
                                       possibleDuplicates < :possibleDuplicates OR \

@@ -24,7 +24,7 @@ use expression::{doubt_noted, expression};
 
 type Item = HashMap<String, AttributeValue>;
 
-/// What stands in a record beside what the protocol looks at.
+/// Attributes of a record beside those of the protocol.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Detail<'a> {
     Request(&'a ClaimRequest<'a>),

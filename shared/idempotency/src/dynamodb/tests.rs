@@ -41,7 +41,7 @@ fn progress() -> impl Strategy<Value = Progress> {
     })
 }
 
-/// Of a takeover, which finds it in the record or not.
+/// Generates the progress that a takeover saw, which the record has or not.
 fn progress_seen() -> impl Strategy<Value = Progress> {
     (0..3u64, prop_oneof![0..5u64, Just(u64::MAX)], 0..2u64).prop_map(|(done, in_doubt, repeated)| Progress {
         done,
@@ -50,7 +50,7 @@ fn progress_seen() -> impl Strategy<Value = Progress> {
     })
 }
 
-/// Nothing at its place among it.
+/// Generates the progress of a failed attempt, some of it with nothing at its place.
 fn failed_with() -> impl Strategy<Value = Progress> {
     let nothing = (0..5u64).prop_map(|repeated| Progress { done: 0, in_doubt: 0, repeated });
     prop_oneof![3 => progress(), 1 => nothing]

@@ -14,9 +14,9 @@ pub enum Decision {
     Own,
     /// The key was used with another body.
     Conflict,
-    /// It was done; the record's response is the answer.
+    /// The work was done; the record's response is the answer.
     Replay,
-    /// Somebody is at it, or was within the lease.
+    /// The request is being executed, or was within the lease.
     #[expect(missing_docs, reason = "what is left of the lease")]
     InProgress { retry_after: Duration },
     /// The record's execution ended without a result: this write takes it over.

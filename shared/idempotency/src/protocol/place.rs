@@ -4,48 +4,50 @@ use serde::{Deserialize, Serialize};
 
 use super::progress::Progress;
 
-/// How many places are told apart that were left behind; what was left at others is added up.
+/// Number of places left behind that are told apart; the units left at others are added up.
 const MAX_LEFT: usize = 8;
 
-/// Where units of work are done: an attempt goes on after an earlier one only at the same place.
+/// Place where units of work are done: an attempt goes on after an earlier one only at the same
+/// place.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Place {
-    /// The same for the same place, and for no other.
+    /// Id of the place, the same for the same place and for no other.
     pub id: String,
-    /// What people call it; two places may have one name.
+    /// Name for people; two places may have one name.
     pub name: String,
 }
 
-/// What an attempt left at a place that is not the present one.
+/// Units that an attempt left at a place that is not the present one.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct LeftBehind {
     /// The place's name. `None` if nobody noted it, or for several places.
     pub name: Option<String>,
-    /// How many units were done there.
+    /// Number of units done there.
     pub done: u64,
-    /// How many more may have been done there, at most.
+    /// Number of further units that may have been done there, at most.
     pub in_doubt: u64,
 }
 
-/// Where the progress of a record was made, and what lies elsewhere.
+/// Place of a record's progress, and the units that lie elsewhere.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Whereabouts {
-    /// Of the units that the progress counts as done or in doubt; `None` until somebody noted it.
+    /// Place of the units that the progress counts as done or in doubt; `None` until an attempt
+    /// noted it.
     pub place: Option<Place>,
     /// Oldest first, one entry for each name.
     pub left_behind: Vec<LeftBehind>,
 }
 
-/// How an attempt begins at its place.
+/// Start of an attempt at its place.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Arrival {
-    /// What the attempt begins with: an earlier attempt's progress, if it continues at the same
+    /// Progress that the attempt begins with: an earlier attempt's, if it continues at the same
     /// place.
     pub progress: Progress,
-    /// What the record says from then on.
+    /// Places that the record names from then on.
     pub whereabouts: Whereabouts,
     /// Whether the attempt begins again at another place. The record must say so before anything is
     /// done there, or a crash would make the next attempt believe the old place.
@@ -76,9 +78,9 @@ impl Whereabouts {
         }
     }
 
-    /// What a record notes of an attempt that ended with `progress`. A place where nothing is done
-    /// or in doubt is not noted: the next attempt may begin anywhere, and if it ends without a
-    /// word, its doubt must not be told of this place.
+    /// Returns the places to record after an attempt that ended with `progress`. A place where
+    /// nothing is done or in doubt is not noted: the next attempt may begin anywhere, and if it
+    /// ends without a word, its doubt must not be told of this place.
     #[must_use]
     pub fn after(&self, progress: Progress) -> Self {
         let Progress { done, in_doubt, .. } = progress;
@@ -86,8 +88,8 @@ impl Whereabouts {
         Self { place, left_behind: self.left_behind.clone() }
     }
 
-    /// All that attempts did until now, with `progress` at the last place: as an attempt sees it
-    /// that is at none of these places, or has not come to any.
+    /// Returns all that attempts did until now, with `progress` at the last place: as an attempt
+    /// sees it that is at none of these places, or has not come to any.
     #[must_use]
     pub fn left_by(&self, progress: Progress) -> Vec<LeftBehind> {
         let mut left_behind = self.left_behind.clone();

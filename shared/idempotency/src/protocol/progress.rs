@@ -6,18 +6,18 @@ use serde::{Deserialize, Serialize};
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Progress {
-    /// How many of the first units are known to be done.
+    /// Number of units, from the first, that are known to be done.
     pub done: u64,
-    /// How many after those may have been done as well, at most.
+    /// Number of units after those that may have been done as well, at most.
     pub in_doubt: u64,
-    /// How many of those that are done may have been done more than once, at most.
+    /// Number of the done units that may have been done more than once, at most.
     pub repeated: u64,
 }
 
 /// Units of which some were counted, and others perhaps not.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Tally {
-    /// How many were counted.
+    /// Number of units that were counted.
     pub counted: u64,
     /// Whether there are no others.
     pub is_whole: bool,
@@ -28,7 +28,7 @@ impl Tally {
     /// come on top; an attempt that ends without a word has `u64::MAX` in doubt.
     const UNCOUNTED: u64 = u64::MAX / 2;
 
-    /// What a number of a [`Progress`] says.
+    /// Reads a number of a [`Progress`].
     #[must_use]
     pub fn of(number: u64) -> Self {
         let on_top = number.checked_sub(Self::UNCOUNTED);
@@ -55,8 +55,9 @@ impl Progress {
         Tally::of(self.in_doubt).and(self.repeated)
     }
 
-    /// Where an attempt that began here is once the first `done` units are done and `in_doubt` of
-    /// the others may be. What was in doubt before and is done now may have been done twice.
+    /// Returns the progress of an attempt that began here once the first `done` units are done and
+    /// `in_doubt` of the others may be. Units that were in doubt before and are done now may have
+    /// been done twice.
     #[must_use]
     pub fn advanced(self, done: u64, in_doubt: u64) -> Self {
         let newly_done = done.saturating_sub(self.done);
@@ -67,8 +68,8 @@ impl Progress {
         }
     }
 
-    /// Where an attempt begins if the first `done` of `count` units turned out to be done, each of
-    /// them once.
+    /// Returns the progress with which an attempt begins if the first `done` of `count` units
+    /// turned out to be done, each of them once.
     #[must_use]
     pub fn found(self, done: u64, count: u64) -> Self {
         let done = done.max(self.done);
@@ -79,14 +80,15 @@ impl Progress {
         }
     }
 
-    /// The same, where `count` more of the units that are done may be done twice by then.
+    /// Returns this progress, where `count` more of the units that are done may be done twice by
+    /// then.
     #[must_use]
     pub const fn repeating(self, count: u64) -> Self {
         Self { repeated: self.repeated.saturating_add(count), ..self }
     }
 
-    /// Where an attempt begins that does everything once more: all that was done or in doubt may be
-    /// done twice by then.
+    /// Returns the progress with which an attempt does everything once more: all that was done or
+    /// in doubt may be done twice by then.
     #[must_use]
     pub(crate) fn begun_again(self) -> Self {
         Self { done: 0, in_doubt: 0, repeated: self.in_doubt_or_repeated().and(self.done).number() }

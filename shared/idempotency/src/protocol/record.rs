@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 use super::place::Whereabouts;
 use super::progress::Progress;
 
-/// Where an execution stands. Expired is computed, not stored.
+/// Status of an execution. Expired is computed, not stored.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "SCREAMING_SNAKE_CASE")]
 pub enum Status {
@@ -38,7 +38,7 @@ impl Status {
         }
     }
 
-    /// Whether an execution may still write.
+    /// Tells whether an execution may still write.
     #[must_use]
     pub const fn is_open(self) -> bool {
         matches!(self, Self::InProgress | Self::Prepared)
@@ -50,20 +50,20 @@ impl Status {
 pub struct StoredResponse {
     /// The HTTP status, or any number that tells outcomes apart.
     pub status: u16,
-    /// By lower-case name, those of each request, such as a trace id, aside.
+    /// Headers by lower-case name, those of each request, such as a trace id, aside.
     pub headers: BTreeMap<String, String>,
     /// `Content-Digest` (RFC 9530) of the body as it is sent; what is read is checked against it.
     pub digest: String,
-    /// Where the body is; what is read is checked against `digest`.
+    /// Place of the body, which is checked against `digest` when it is read.
     pub body: Body,
 }
 
-/// Where a response's body is.
+/// Place of a response's body.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum Body {
-    /// In the record, as it is.
+    /// Text in the record, as it is.
     Text(String),
-    /// In the record, compressed.
+    /// Bytes in the record, compressed.
     Gzip(Vec<u8>),
     /// An object of that key, compressed.
     Object(String),
@@ -74,10 +74,10 @@ pub enum Body {
 pub struct Record {
     /// The fingerprint of the request that made it.
     pub request_hash: String,
-    /// What tells the rights of the caller that made it from others'. `None` if the work does not
+    /// Fingerprint of the rights of the caller that made the record. `None` if the work does not
     /// depend on them, or if the record was made before records had them.
     pub rights: Option<String>,
-    /// Where the execution stands.
+    /// Status of the execution.
     pub status: Status,
     /// A token of the execution that wrote last, fresh for each.
     pub owner: String,
@@ -85,36 +85,38 @@ pub struct Record {
     pub attempt: u32,
     /// Epoch milliseconds; 0 once the execution ended.
     pub lease_expires_at: i64,
-    /// When the key was first claimed. A takeover keeps it.
+    /// Time at which the key was first claimed. A takeover keeps it.
     pub created_at: Timestamp,
-    /// When the record was last written.
+    /// Time at which the record was last written.
     pub updated_at: Timestamp,
-    /// When the retention ends. DynamoDB deletes the item some time after.
+    /// Time at which the retention ends. DynamoDB deletes the item some time after.
     pub expires_at: Timestamp,
-    /// How much of the work is known to be done, and how much may be.
+    /// Units of the work that are known to be done, and those that may be.
     pub progress: Progress,
-    /// Where the progress was made.
+    /// Place of the progress.
     pub whereabouts: Whereabouts,
-    /// There while the record is prepared or completed.
+    /// Response, there while the record is prepared or completed.
     pub response: Option<StoredResponse>,
 }
 
 impl Record {
-    /// Whether a new claim may replace it: its retention is over, and so is its lease.
+    /// Tells whether a new claim may replace the record: its retention is over, and so is its
+    /// lease.
     #[must_use]
     pub fn has_expired(&self, now: Timestamp) -> bool {
         self.expires_at <= now && self.lease_expires_at <= now.as_millisecond()
     }
 
-    /// Whether it answers a caller with these rights. A record that does not say whose it is
-    /// answers every caller, so that no retry of an earlier version's request is refused.
+    /// Tells whether the record answers a caller with these rights. A record that does not say
+    /// whose it is answers every caller, so that no retry of an earlier version's request is
+    /// refused.
     #[must_use]
     pub fn answers(&self, rights: Option<&str>) -> bool {
         self.rights.is_none() || self.rights.as_deref() == rights
     }
 
-    /// Where the next attempt begins. If the last one ended without a word, it may have done
-    /// anything beyond its checkpoint.
+    /// Returns the progress with which the next attempt begins. If the last one ended without a
+    /// word, it may have done anything beyond its checkpoint.
     #[must_use]
     pub fn left_behind(&self) -> Progress {
         match self.status {

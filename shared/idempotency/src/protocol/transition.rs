@@ -9,8 +9,8 @@ use super::progress::Progress;
 use super::record::{Record, Status, StoredResponse};
 use crate::execution::Execution;
 
-/// What tells one execution from every other: later writes are made under it, and on no other's
-/// record.
+/// Token that tells one execution from every other: later writes are made under it, and on no
+/// other's record.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Token {
     /// Fresh for each execution.
@@ -66,7 +66,7 @@ impl Transition {
         }
     }
 
-    /// Whether the write's condition holds.
+    /// Tells whether the write's condition holds.
     #[must_use]
     pub fn permits(&self, current: Option<&Record>) -> bool {
         let Some(record) = current else { return matches!(self, Self::Claim { .. }) };
@@ -144,7 +144,7 @@ impl Transition {
         record.expires_at = expires_at.unwrap_or(record.expires_at);
     }
 
-    /// When the record is written, and its new expiry if the write changes it.
+    /// Returns the time at which the record is written, and its new expiry if the write changes it.
     pub(crate) fn times(&self) -> (Timestamp, Option<Timestamp>) {
         match self {
             Self::Claim { now, retention, .. } | Self::TakeOver { now, retention, .. } => {
@@ -157,8 +157,8 @@ impl Transition {
         }
     }
 
-    /// Whether a record that refuses this write shows that it was done before: then only its answer
-    /// was lost.
+    /// Tells whether a record that refuses this write shows that it was done before: then only its
+    /// answer was lost.
     #[must_use]
     pub fn is_done_in(&self, found: &Record) -> bool {
         let is_of = |token: &Token| found.owner == token.owner && found.attempt == token.attempt;
@@ -205,7 +205,7 @@ pub(crate) fn lease_end(now: Timestamp) -> i64 {
     (now + Execution::lease()).as_millisecond()
 }
 
-/// Until it ends, no execution's record expires before its lease.
+/// Returns the expiry of a record that an execution holds: never before its lease ends.
 fn kept_until(now: Timestamp, retention: Duration) -> Timestamp {
     now + retention.max(Execution::lease())
 }

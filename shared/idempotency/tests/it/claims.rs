@@ -185,7 +185,8 @@ async fn a_prepared_response_is_answered_after_its_lease_and_not_executed() {
     place.remove().await;
 }
 
-/// As an alteration by hand would leave it: the answer could be given only without its label.
+/// A record as an alteration by hand would leave it: the answer could be given only without its
+/// label.
 #[tokio::test]
 async fn a_prepared_response_without_a_label_is_an_error_and_stays_as_it_is() {
     let place = Place::make().await;

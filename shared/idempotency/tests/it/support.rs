@@ -86,7 +86,7 @@ impl Place {
         Self { dynamodb, s3, name, store, heard }
     }
 
-    /// What happened since this was last asked.
+    /// Returns the events since the last call.
     pub(crate) fn heard(&self) -> Vec<AuditEvent> {
         std::mem::take(&mut *self.heard.0.lock().unwrap())
     }

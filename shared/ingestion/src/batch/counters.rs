@@ -2,7 +2,7 @@ use serde::{Deserialize, Serialize};
 
 use super::ChunkStatus;
 
-/// What happened to the items that the database took.
+/// Outcomes of the items that the database took.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Changes {
     /// Items that made a new row.
@@ -60,7 +60,7 @@ impl ChunkResult {
         if accounted == items { Ok(Self { changes, rejected }) } else { Err(Unbalanced { items, accounted }) }
     }
 
-    /// What the database took.
+    /// Returns the outcomes of the items that the database took.
     #[must_use]
     pub const fn changes(self) -> Changes {
         self.changes
@@ -99,11 +99,11 @@ impl ChunkTally {
 /// A batch's counters. They are derived from its chunks and never counted up, so they cannot drift.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Counters {
-    /// All items of the payload, those in error included.
+    /// Number of all items of the payload, those in error included.
     pub parsed: u64,
     /// Items in error, rejected by the database, or in a chunk that failed.
     pub failed: u64,
-    /// What became of the others.
+    /// Outcomes of the other items.
     pub changes: Changes,
 }
 

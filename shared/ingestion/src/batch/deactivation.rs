@@ -2,7 +2,7 @@ use serde::{Deserialize, Serialize};
 
 use super::BatchStatus;
 
-/// What happened to the products that a full load did not contain.
+/// Outcome for the products that a full load did not contain.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "state", rename_all = "snake_case")]
 #[expect(missing_docs, reason = "`deactivation` of `ProductBatch` in openapi.yaml describes the states")]
@@ -13,7 +13,7 @@ pub enum Deactivation {
     Pending,
     Done {
         deactivated: u64,
-        /// Why nothing was decided for some of its CNPJs.
+        /// Reason for which nothing was decided for some of its CNPJs.
         #[serde(default)]
         left_out: Option<SkipReason>,
     },
@@ -29,7 +29,7 @@ pub enum Deactivation {
     },
 }
 
-/// Why a full load deactivates nothing, or nothing of some CNPJs.
+/// Reason for which a full load deactivates nothing, or nothing of some CNPJs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum SkipReason {
@@ -38,14 +38,14 @@ pub enum SkipReason {
     /// An item's key could not be read, and its product may be one of those that seem to be
     /// missing.
     UnreadableKey,
-    /// It had more items in error than are recorded, so not all of their keys are known.
+    /// The load had more items in error than are recorded, so not all of their keys are known.
     TooManyErrors,
-    /// More has come since for its CNPJs than can be searched.
+    /// More has come since for the load's CNPJs than can be searched.
     TooLate,
-    /// It held no item, which is more likely a mistake than an empty pharmacy.
+    /// The load held no item, which is more likely a mistake than an empty pharmacy.
     EmptyLoad,
-    /// Its payload or some of its chunks failed, or it was never uploaded. Only a replay, or what
-    /// was given up and comes after all, can decide.
+    /// The load's payload or some of its chunks failed, or it was never uploaded. Only a replay, or
+    /// a chunk that was given up and comes after all, can decide.
     FailedLoad,
 }
 
@@ -59,7 +59,8 @@ pub struct DeactivationReport {
 }
 
 impl Deactivation {
-    /// Its state in a new generation: it is decided anew, unless the payload itself forbids it.
+    /// Returns the state in a new generation: it is decided anew, unless the payload itself forbids
+    /// it.
     #[must_use]
     pub const fn replayed(self) -> Self {
         match self {
@@ -76,7 +77,7 @@ impl Deactivation {
         }
     }
 
-    /// Its state if its batch is too old to be decided.
+    /// Returns the state of a batch that is too old to be decided.
     #[must_use]
     pub const fn too_late(self) -> Self {
         match self {
@@ -101,7 +102,7 @@ impl Deactivation {
     }
 }
 
-/// How many products of a catalogue a full load may deactivate without a confirmation.
+/// Limits to the products of a catalogue that a full load may deactivate without a confirmation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct DeactivationGuard {
     /// Per cent of the active products.
@@ -117,8 +118,8 @@ impl Default for DeactivationGuard {
 }
 
 impl DeactivationGuard {
-    /// Whether a load that would deactivate `missing` of `active` products has to be confirmed
-    /// first.
+    /// Tells whether a load that would deactivate `missing` of `active` products has to be
+    /// confirmed first.
     #[must_use]
     pub fn holds(self, active: u64, would_deactivate: u64) -> bool {
         let share = u128::from(would_deactivate) * 100;

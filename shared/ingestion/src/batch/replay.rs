@@ -6,14 +6,14 @@ use super::{BatchStatus, ChunkCounts, Deactivation};
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Replay {
-    /// How much is processed again.
+    /// Part of the batch that is processed again.
     pub scope: ReplayScope,
     /// Whether products may be deactivated in spite of their number.
     #[serde(default)]
     pub confirm_deactivation: bool,
 }
 
-/// How much of a batch is processed again.
+/// Part of a batch that is processed again.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum ReplayScope {
@@ -28,13 +28,13 @@ pub enum ReplayScope {
 pub enum ReplayWork {
     /// The payload is cut again: it was never read to its end.
     Cut,
-    /// These of its chunks are written again.
+    /// Chunks of this scope are written again.
     Chunks(ReplayScope),
     /// Nothing is written again; the deactivation that was held is carried out.
     Deactivation,
 }
 
-/// What decides whether a batch can be replayed.
+/// State that decides whether a batch can be replayed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ReplayedBatch {
     /// The batch's status now.
@@ -50,7 +50,7 @@ pub struct ReplayedBatch {
     pub is_too_old: bool,
 }
 
-/// Why a batch is not replayed.
+/// Reason for which a batch is not replayed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[expect(missing_docs, reason = "each variant's message says what went wrong")]
 pub enum NotReplayable {
@@ -62,7 +62,7 @@ pub enum NotReplayable {
     Expired,
     #[error("nothing of the batch failed")]
     NothingFailed,
-    /// Its deactivation is held, and only a confirmation changes that.
+    /// The batch's deactivation is held, and only a confirmation changes that.
     #[error("nothing of the batch failed; its deactivation is held, and confirm_deactivation carries it out")]
     OnlyHeld,
     #[error("the batch has no chunk")]

@@ -12,7 +12,7 @@ pub enum BatchStatus {
     Received,
     /// A run reads the payload, or died while it did.
     Chunking,
-    /// Its chunks are known, and some are not done.
+    /// The batch's chunks are known, and some are not done.
     Processing,
     /// Every chunk is done; items in error are in the report and do not change that.
     Completed,
@@ -24,7 +24,7 @@ pub enum BatchStatus {
     Expired,
 }
 
-/// What happens to a batch.
+/// Event in the life of a batch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum BatchEvent {
     /// The payload was stored.
@@ -42,7 +42,7 @@ pub enum BatchEvent {
     Replayed(ChunkCounts),
 }
 
-/// How many of a batch's chunks are in which state.
+/// Numbers of a batch's chunks in each state.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[expect(missing_docs, reason = "one number for each `ChunkStatus`")]
 pub struct ChunkCounts {
@@ -57,7 +57,7 @@ pub struct ChunkCounts {
 pub struct IllegalTransition {
     /// The state that the batch is in.
     pub status: BatchStatus,
-    /// What cannot happen then.
+    /// Event that cannot happen then.
     pub event: BatchEvent,
 }
 
@@ -107,7 +107,8 @@ impl BatchStatus {
         })
     }
 
-    /// Whether its payload and chunks may expire: only a replay would read them again.
+    /// Tells whether the batch's payload and chunks may expire: only a replay would read them
+    /// again.
     #[must_use]
     pub const fn is_final(self) -> bool {
         matches!(self, Self::Completed | Self::PartialFail | Self::Failed | Self::Expired)
@@ -136,7 +137,7 @@ impl fmt::Display for BatchStatus {
 }
 
 impl ChunkCounts {
-    /// All chunks.
+    /// Returns the number of all chunks.
     #[must_use]
     pub const fn total(self) -> u64 {
         self.pending.saturating_add(self.done).saturating_add(self.failed)
@@ -157,20 +158,20 @@ impl ChunkCounts {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "SCREAMING_SNAKE_CASE")]
 pub enum ChunkStatus {
-    /// It waits to be written.
+    /// The chunk waits to be written.
     Pending,
-    /// Its transaction is committed.
+    /// The chunk's transaction is committed.
     Done,
-    /// It was given up.
+    /// The chunk was given up.
     Failed,
 }
 
-/// What happens to a chunk.
+/// Event in the life of a chunk.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ChunkEvent {
-    /// Its transaction is about to commit.
+    /// The chunk's transaction is about to commit.
     Written,
-    /// Its message was received too often.
+    /// The chunk's message was received too often.
     GivenUp,
     /// A new generation writes it again.
     Replayed,

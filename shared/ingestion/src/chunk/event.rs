@@ -14,7 +14,7 @@ pub struct ChunkReady {
     pub batch_id: Uuid,
     pub generation: Generation,
     pub chunk_index: u32,
-    /// Where its file lies: `s3://bucket/key`.
+    /// URI of the chunk's file: `s3://bucket/key`.
     pub chunk_uri: String,
     /// The first of the chunk's establishments, by which messages are grouped.
     pub cnpj: Cnpj,

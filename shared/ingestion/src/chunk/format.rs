@@ -24,7 +24,7 @@ use crate::product::{BatchStamp, EncodedAttributes, KeyHash, ProductKey, RowHash
 const MAGIC: [u8; 4] = *b"IHCK";
 const VERSION: u16 = 2;
 
-/// Why a file is not a chunk that can be written.
+/// Reason for which a file is not a chunk that can be written.
 #[derive(Debug, thiserror::Error)]
 #[expect(missing_docs, reason = "each variant's message says what went wrong")]
 pub enum ChunkFileError {

@@ -8,7 +8,7 @@ use lz4_flex::frame::{BlockMode, BlockSize, FrameDecoder, FrameEncoder, FrameInf
 /// Bytes of a decompressed chunk: several times what planner 1 and its largest item allow.
 const MAX_BYTES: usize = 64 * 1024 * 1024;
 
-/// Why a file is not a frame of a chunk's size.
+/// Reason for which a file is not a frame of a chunk's size.
 #[derive(Debug, thiserror::Error)]
 #[expect(missing_docs, reason = "each variant's message says what went wrong")]
 pub enum FrameError {
@@ -59,7 +59,7 @@ pub fn content(file: &[u8]) -> Result<Vec<u8>, FrameError> {
 /// without content as the end.
 struct CompleteFile<'a> {
     rest: &'a [u8],
-    /// What the decoder read last, and before that.
+    /// Bytes that the decoder read last, and before that.
     last: &'a [u8],
     before_last: &'a [u8],
 }
@@ -69,8 +69,8 @@ impl<'a> CompleteFile<'a> {
         Self { rest: file, last: &[], before_last: &[] }
     }
 
-    /// Whether the decoder came to the end mark and the content's checksum: 4 bytes each (LZ4 Frame
-    /// Format Description 1.6, "General Structure of LZ4 Frame format").
+    /// Tells whether the decoder came to the end mark and the content's checksum: 4 bytes each (LZ4
+    /// Frame Format Description 1.6, "General Structure of LZ4 Frame format").
     fn is_read_to_the_checksum(&self) -> bool {
         self.before_last == [0; 4] && self.last.len() == 4
     }

@@ -10,7 +10,7 @@ use uuid::Uuid;
 pub struct Plan {
     /// The rules for where a chunk ends.
     pub planner: PlannerVersion,
-    /// How many items a chunk has.
+    /// Number of items of a chunk.
     pub items: ChunkItems,
 }
 
@@ -24,10 +24,10 @@ pub enum InvalidPlan {
     Items(u16),
 }
 
-/// How payloads are cut. Any change of which items a payload has, of where a cut is, or of a
-/// chunk's bytes is a new version. A batch that an older version began to cut begins again in a new
-/// generation, so that its chunks have other names, and a slow run of the older version changes
-/// nothing.
+/// Version of the way in which payloads are cut. Any change of which items a payload has, of where
+/// a cut is, or of a chunk's bytes is a new version. A batch that an older version began to cut
+/// begins again in a new generation, so that its chunks have other names, and a slow run of the
+/// older version changes nothing.
 ///
 /// A chunk ends with the last item that the plan allows, or with the one that brings its encoded
 /// attributes to 8 MiB. Since version 2, items of a text that is not JSON are told apart, and dates
@@ -36,7 +36,7 @@ pub enum InvalidPlan {
 #[serde(try_from = "u16", into = "u16")]
 pub struct PlannerVersion(u16);
 
-/// How many valid items go into a chunk: 500 to 2000, 1000 by default.
+/// Number of valid items that go into a chunk: 500 to 2000, 1000 by default.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(try_from = "u16", into = "u16")]
 pub struct ChunkItems(u16);
@@ -44,7 +44,7 @@ pub struct ChunkItems(u16);
 impl PlannerVersion {
     const CURRENT: Self = Self(2);
 
-    /// Whether this version of the program cuts by it.
+    /// Tells whether this build of the program cuts by this version.
     #[must_use]
     pub const fn is_current(self) -> bool {
         self.0 == Self::CURRENT.0
@@ -107,7 +107,7 @@ impl Generation {
         Self(self.0.saturating_add(1))
     }
 
-    /// Its number.
+    /// Returns the generation's number, from 1.
     #[must_use]
     pub const fn number(self) -> u32 {
         self.0.get()

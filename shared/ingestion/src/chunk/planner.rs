@@ -14,15 +14,15 @@ const CHUNK_BYTES: usize = 8 * 1024 * 1024;
 /// Bytes of memory that rows share; larger ones have their own.
 const ALLOCATED_AT_ONCE: usize = 64 * 1024;
 
-/// What rows are made with, kept from one to the next.
+/// Memory that rows are made with, kept from one to the next.
 #[derive(Debug)]
 struct Memory {
     attributes: Writer,
     hasher: RowHasher,
 }
 
-/// One product of a chunk, with what decides whether its row is written at all. Its attributes are
-/// decoded only if it is.
+/// Product of a chunk, with the values that decide whether its row is written at all. Its
+/// attributes are decoded only if it is.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Row {
     /// The primary key of the row.
@@ -33,7 +33,7 @@ pub struct Row {
     pub row_hash: RowHash,
     /// Decides which of two items wins.
     pub version: Version,
-    /// The other columns, encoded.
+    /// Attributes of the product: the other columns, encoded.
     pub attributes: EncodedAttributes,
 }
 
@@ -78,44 +78,44 @@ impl Chunk {
         self.generation
     }
 
-    /// Its place in the batch.
+    /// Returns the chunk's index in the batch.
     #[must_use]
     pub const fn index(&self) -> u32 {
         self.index
     }
 
-    /// How many valid items it was made of.
+    /// Returns the number of valid items that the chunk was made of.
     #[must_use]
     pub const fn items(&self) -> u32 {
         self.items
     }
 
-    /// How many of its items were superseded by a later version among them; they count as stale.
+    /// Counts the items that were superseded by a later version in the chunk; they count as stale.
     #[must_use]
     pub fn duplicates(&self) -> u32 {
         self.items.saturating_sub(u32::try_from(self.rows.len()).unwrap_or(u32::MAX))
     }
 
-    /// Its rows, ordered by key.
+    /// Returns the rows, ordered by key.
     #[must_use]
     pub fn rows(&self) -> &[Row] {
         &self.rows
     }
 
-    /// The same chunk in a later generation, which writes it again.
+    /// Moves the chunk to a later generation, which writes it again.
     #[must_use]
     pub fn of_generation(self, generation: Generation) -> Self {
         Self { generation, ..self }
     }
 
-    /// The same chunk at another place of its batch, so that tests can have many small ones.
+    /// Moves the chunk to another place of its batch, so that tests can have many small ones.
     #[cfg(any(test, feature = "generate"))]
     #[must_use]
     pub fn numbered(self, index: u32) -> Self {
         Self { index, ..self }
     }
 
-    /// Its establishments in their order, each once. These are locked.
+    /// Returns the chunk's establishments in their order, each once. These are locked.
     #[must_use]
     pub fn cnpjs(&self) -> Vec<Cnpj> {
         let mut cnpjs: Vec<Cnpj> = self.rows.iter().map(|row| row.key.cnpj).collect();

@@ -18,12 +18,12 @@ use crate::Cnpj;
 use crate::product::{ATTRIBUTES, Kind};
 use random::Random;
 
-/// How a catalogue is written down.
+/// Layout of a catalogue's text.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Layout {
-    /// One array on one line.
+    /// Array on a single line.
     Array,
-    /// One array over many lines.
+    /// Array over many lines.
     Pretty,
     /// An item a line.
     Lines,
@@ -32,7 +32,7 @@ pub enum Layout {
 /// The settings of a catalogue. Shares are in thousandths of the items.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Catalogue {
-    /// What everything random follows from.
+    /// Seed of everything random.
     pub seed: u64,
     /// Items of the payload, those with a fault included.
     pub items: u32,
@@ -42,8 +42,8 @@ pub struct Catalogue {
     pub bad: u32,
     /// Items that repeat an earlier one's key.
     pub duplicate: u32,
-    /// Which edition of the catalogue this is: 0 is the first; in each further one, the share
-    /// `newer` of the products has another price and a later date than in the one before.
+    /// Edition of the catalogue: 0 is the first; in each further one, the share `newer` of the
+    /// products has another price and a later date than in the one before.
     pub edition: u32,
     /// The share of products that change from one edition to the next.
     pub newer: u32,
@@ -87,7 +87,7 @@ impl Catalogue {
         sink(close.as_bytes());
     }
 
-    /// One item of the catalogue.
+    /// Returns an item of the catalogue.
     #[must_use]
     pub fn item(&self, index: u32, layout: Layout) -> String {
         let mut random = self.random(u64::from(index));
@@ -116,7 +116,7 @@ impl Catalogue {
         Random::new(self.seed, stream)
     }
 
-    /// In how many of the editions so far the product changed.
+    /// Counts the editions so far in which the product changed.
     fn changes(&self, number: u32) -> u32 {
         let mut changes = 0;
         for edition in 1..=self.edition {
@@ -185,7 +185,7 @@ impl Catalogue {
     }
 }
 
-/// Any value of this kind.
+/// Returns any value of this kind.
 fn plain(kind: Kind, random: &mut Random) -> String {
     match kind {
         Kind::Text => text(random.pick(words::PROSE)),

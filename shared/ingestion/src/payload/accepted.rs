@@ -4,16 +4,16 @@ use super::PayloadMetadata;
 use crate::batch::BatchStatus;
 use crate::product::CnpjAccess;
 
-/// What is known of a batch after its acceptance, before PostgreSQL knows it.
+/// Facts about a batch after its acceptance, before PostgreSQL knows it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct AcceptedBatch {
-    /// The same as the payload's object has, or will have.
+    /// Metadata as the payload's object has it, or will have it.
     pub metadata: PayloadMetadata,
     /// Bytes of the decoded content, if they were counted.
     pub payload_bytes: Option<u64>,
-    /// What the API key that brought it may load.
+    /// Establishments that the API key that brought the batch may load.
     pub cnpjs: CnpjAccess,
-    /// Until when the client may upload the payload, if it uploads it itself.
+    /// Time until which the client may upload the payload, if it uploads it itself.
     pub upload_expires_at: Option<Timestamp>,
 }
 

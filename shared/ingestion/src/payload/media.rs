@@ -3,13 +3,13 @@ use std::str::FromStr;
 
 use serde::{Deserialize, Serialize};
 
-/// What a payload means for the products that are not in it.
+/// Meaning of a payload for the products that are not in it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum LoadType {
-    /// Nothing.
+    /// Products that are not in the payload stay as they are.
     Delta,
-    /// They are no longer there.
+    /// Products that are not in the payload are no longer there.
     Full,
 }
 
@@ -43,10 +43,10 @@ impl fmt::Display for LoadType {
     }
 }
 
-/// How the items of a payload are framed.
+/// Framing of the items of a payload.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub enum MediaType {
-    /// One array of items.
+    /// Array of items.
     #[serde(rename = "application/json")]
     Json,
     /// An item a line.

@@ -13,9 +13,9 @@ pub struct PayloadMetadata {
     pub batch_id: Uuid,
     /// The tenant of the API key that brought it.
     pub tenant_id: Uuid,
-    /// What the catalogue says about products that it lacks.
+    /// Load type: what the catalogue says about products that it lacks.
     pub load_type: LoadType,
-    /// How the payload holds its items.
+    /// Form in which the payload holds its items.
     pub media_type: MediaType,
     /// The client's key, in its canonical spelling.
     pub idempotency_key: String,
@@ -24,9 +24,9 @@ pub struct PayloadMetadata {
     /// SHA-256 of the decoded content, in hex; `None` for an upload, whose content was not read
     /// yet.
     pub checksum: Option<String>,
-    /// Of the request that brought the batch.
+    /// Trace id of the request that created the batch.
     pub trace_id: String,
-    /// What becomes of items that lack members.
+    /// Policy for items that lack members.
     pub partial: PartialPolicy,
     /// The dropped object that it is a copy of; `None` if a request brought it.
     pub source: Option<Source>,
@@ -50,7 +50,7 @@ const IDEMPOTENCY_KEY: &str = "idempotency-key";
 const RECEIVED_AT: &str = "received-at";
 const CHECKSUM: &str = "content-sha256";
 const TRACE_ID: &str = "trace-id";
-/// Absent if it is the usual one.
+/// Name of the policy for partial items, absent if it is the usual one.
 const PARTIAL: &str = "partial-items";
 
 impl PayloadMetadata {

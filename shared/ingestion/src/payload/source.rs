@@ -16,16 +16,16 @@ const VERSION: &str = "drop-version";
 pub struct Source {
     /// The bucket that it lies in.
     pub bucket: String,
-    /// Its key there.
+    /// Key of the object in the bucket.
     pub key: String,
-    /// As S3 has it, with its quotation marks.
+    /// ETag as S3 has it, with its quotation marks.
     pub etag: String,
-    /// If the bucket keeps versions.
+    /// Version id, if the bucket keeps versions.
     pub version_id: Option<String>,
 }
 
 impl Source {
-    /// What the payload's object says about it, by names without the prefix `x-amz-meta-`.
+    /// Returns the metadata of the payload's object, by names without the prefix `x-amz-meta-`.
     pub(super) fn to_map(&self) -> impl Iterator<Item = (&'static str, String)> {
         let version = self.version_id.as_ref().map(|id| (VERSION, id.clone()));
         let always =

@@ -13,11 +13,11 @@ use jiff::Timestamp;
 
 use super::{Decimal, Price};
 
-/// One attribute of the list.
+/// Attribute of the list.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Attribute {
-    /// Its identity in chunk files and in row hashes: never changed, and never given to another
-    /// attribute.
+    /// Identity of the attribute in chunk files and in row hashes: never changed, and never given
+    /// to another attribute.
     pub(super) number: u8,
     pub(super) members: &'static [Field],
     name: &'static str,
@@ -26,18 +26,18 @@ pub struct Attribute {
     column: &'static str,
 }
 
-/// What values an attribute has.
+/// Kind of an attribute's values.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
     /// Kept as it was sent.
     Text,
-    /// With four decimal places.
+    /// Number with four decimal places.
     Price,
-    /// With up to 38 digits.
+    /// Number with up to 38 digits.
     Decimal,
-    /// Of 32 bits, with a sign.
+    /// Integer of 32 bits, with a sign.
     Integer,
-    /// To the microsecond; the latest of its members.
+    /// Time to the microsecond; the latest of its members.
     Time,
     /// Every member without a column of its own: a JSON object in canonical form.
     Json,
@@ -47,36 +47,36 @@ pub enum Kind {
 /// group can be compared, or get versions of its own, without the others.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Group {
-    /// What the product is.
+    /// Identity and description of the product.
     Catalogue,
-    /// What it costs.
+    /// Prices of the product.
     Price,
-    /// How much of it there is.
+    /// Quantity of the product.
     Stock,
     /// The item as a whole: when its source changed it last, in whichever group.
     Item,
 }
 
 impl Attribute {
-    /// Its name in [`Attributes`].
+    /// Returns the name in [`Attributes`].
     #[must_use]
     pub const fn name(&self) -> &'static str {
         self.name
     }
 
-    /// What values it has.
+    /// Returns the kind of the values.
     #[must_use]
     pub const fn kind(&self) -> Kind {
         self.kind
     }
 
-    /// What it changes with.
+    /// Returns the group of attributes that it changes with.
     #[must_use]
     pub const fn group(&self) -> Group {
         self.group
     }
 
-    /// Its column in the table `products`.
+    /// Returns the column in the table `products`.
     #[must_use]
     pub const fn column(&self) -> &'static str {
         self.column
@@ -140,8 +140,8 @@ macro_rules! of_kind {
 /// Makes [`Attributes`], [`ATTRIBUTES`] and [`Field`]'s variants of the list.
 macro_rules! attributes {
     ($($number:literal $name:ident: $kind:ident in $group:ident, $column:literal <- $($member:ident)*;)*) => {
-        /// What an item says of its product beside the key. A member that was not sent, or was
-        /// sent as `null`, is absent and clears its column.
+        /// Attributes of a product that an item gives beside the key. A member that was not sent,
+        /// or was sent as `null`, is absent and clears its column.
         #[derive(Clone, Debug, Default, PartialEq, Eq)]
         pub struct Attributes<'a> {
             $(#[doc = concat!("The column `", $column, "`.")] pub $name: Option<of_kind!(type $kind)>,)*
@@ -197,7 +197,7 @@ macro_rules! attributes {
             pub(super) const ALL: &[Self] =
                 &[Self::CNPJ, Self::SHOPID, Self::PRODUCTID, $($(Self::$member,)*)*];
 
-            /// Its name as the source writes it.
+            /// Returns the name as the source writes it.
             pub(super) const fn name(self) -> &'static str {
                 match self {
                     Self::CNPJ => "CNPJ",

@@ -30,7 +30,7 @@ use super::{Decimal, Price, RowHash};
 
 /// Bytes of a section from which on its hash stands for it.
 const HASHED_FROM: usize = 32;
-/// In place of a section's length: a hash follows. Sections of no bytes are left out.
+/// Byte in place of a section's length: a hash follows. Sections of no bytes are left out.
 const HASHED: u8 = 0;
 
 /// Makes row hashes, and keeps its memory from one to the next.
@@ -64,10 +64,10 @@ impl RowHasher {
 }
 
 impl Group {
-    /// In the order of their tags.
+    /// Groups in the order of their tags.
     pub(super) const ALL: [Self; 4] = [Self::Catalogue, Self::Price, Self::Stock, Self::Item];
 
-    /// Its identity in row hashes, which never changes.
+    /// Returns the identity in row hashes, which never changes.
     const fn tag(self) -> u8 {
         match self {
             Self::Catalogue => 1,
@@ -88,7 +88,7 @@ impl Sections {
         attributes.write(self);
     }
 
-    /// Where to write an attribute's value.
+    /// Writes an attribute's number, and returns the section that its value belongs in.
     fn of(&mut self, attribute: &Attribute) -> &mut Vec<u8> {
         let [catalogue, price, stock, item] = &mut self.0;
         let section = match attribute.group() {

@@ -8,28 +8,28 @@ use jiff::{Timestamp, Unit, Zoned};
 /// Excel), 1900 (SQL Server), 1970 (Unix) or 1980 (DOS). None of a product's dates is that old.
 const EARLIEST: Timestamp = Timestamp::constant(347_155_200, 0);
 
-/// Which instant of a day a date means that has no time.
+/// Instant of a day that a date without a time means.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Day {
-    /// Its beginning.
+    /// Beginning of the day.
     Begin,
-    /// Its last microsecond. A change of that day may have come after any other of that day.
+    /// Last microsecond of the day. A change of that day may have come after any other of that day.
     End,
 }
 
-/// Why a text is no date of an item.
+/// Reason for which a text is no date of an item.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub(crate) enum DateError {
-    /// Not four digits of a year, or another form.
+    /// The text does not have four digits of a year, or has another form.
     #[error(
         "it is no date of a known form: write 2026-11-21 10:30:00, 2026-11-21 or 21/11/2026 10:30, or with \
          its offset 2026-11-21T10:30:00-03:00"
     )]
     Form,
-    /// Its zone is unknown, or has another offset then.
+    /// The date's zone is unknown, or has another offset then.
     #[error("its time zone is not known, or its offset is not the zone's")]
     Zone,
-    /// It stands for no date at all.
+    /// The text stands for no date at all.
     #[error("it is before 1981, which dates mean that are not set; leave it empty if there is none")]
     TooEarly,
 }

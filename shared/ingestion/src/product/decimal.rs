@@ -22,7 +22,7 @@ pub struct Decimal {
     places: u8,
 }
 
-/// Why a text is not a number that can be stored.
+/// Reason for which a text is not a number that can be stored.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[expect(missing_docs, reason = "each variant's message says what went wrong")]
 pub enum DecimalError {
@@ -44,7 +44,7 @@ impl Decimal {
         self.units
     }
 
-    /// How many of its digits are behind the point.
+    /// Counts the digits behind the point.
     #[must_use]
     pub const fn places(self) -> u8 {
         self.places

@@ -18,7 +18,7 @@ use super::{Attributes, Decimal, Price};
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct EncodedAttributes(pub(crate) Bytes);
 
-/// These bytes are no attributes.
+/// Error for bytes that are no attributes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("the encoded attributes are damaged")]
 pub struct EncodingError;
@@ -55,7 +55,8 @@ impl Attributes<'_> {
         self.encode_in(&mut Writer::default())
     }
 
-    /// The same in the free part of `memory`, so that many items' are allocated at once.
+    /// Encodes the attributes in the free part of `memory`, so that many items' are allocated at
+    /// once.
     pub(crate) fn encode_in(&self, memory: &mut Writer) -> EncodedAttributes {
         memory.0.clear();
         memory.raw(&[0; 4]);
@@ -70,7 +71,7 @@ impl Attributes<'_> {
 }
 
 impl Attribute {
-    /// Its bit in the set of those that are present. Numbers are 1 to 32.
+    /// Returns the attribute's bit in the set of those that are present. Numbers are 1 to 32.
     const fn bit(&self) -> u32 {
         1 << (self.number - 1)
     }
@@ -122,7 +123,7 @@ impl AttributeWriter for Sheet<'_> {
 
 /// Reads one attribute after the other.
 struct Values<'a> {
-    /// Those that were not read yet.
+    /// Bits of the attributes that were not read yet.
     present: u32,
     rest: Reader<'a>,
 }

@@ -6,8 +6,8 @@ use super::ProductKey;
 use crate::Cnpj;
 use crate::split::error_place;
 
-/// Why one item did not become a product, as the batch's error report shows it. It shows the item's
-/// key, and of other values a CNPJ or a date that is none.
+/// Reason for which one item did not become a product, as the batch's error report shows it. It
+/// shows the item's key, and of other values a CNPJ or a date that is none.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, thiserror::Error)]
 #[error("item {item_index} at byte {byte_offset}: {detail}")]
 #[expect(missing_docs, reason = "`ItemError` in openapi.yaml describes each member")]
@@ -22,7 +22,7 @@ pub struct ItemError {
     pub key: PartialKey,
 }
 
-/// What is wrong with an item.
+/// Kind of an item's error.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "SCREAMING_SNAKE_CASE")]
 #[expect(missing_docs, reason = "docs/ingest.md describes the codes")]
@@ -34,7 +34,7 @@ pub enum ItemErrorCode {
     CnpjInvalid,
     CnpjNotAllowed,
     ItemTooLarge,
-    /// It passed validation, and PostgreSQL refused it.
+    /// The item passed validation, and PostgreSQL refused it.
     RejectedByDatabase,
 }
 
@@ -81,14 +81,14 @@ impl ItemError {
     }
 }
 
-/// What is wrong with a text, without the line and column that `serde_json` adds.
+/// Returns the parser's message without the line and column that `serde_json` adds.
 pub(super) fn without_place(error: &serde_json::Error) -> String {
     let text = error.to_string();
     let place = format!(" at line {} column {}", error.line(), error.column());
     text.strip_suffix(&place).unwrap_or(&text).to_owned()
 }
 
-/// What is wrong with a value, after the value itself if it is as short and plain as it should be.
+/// Detail of an error, behind the value that is wrong if it is as short and plain as it should be.
 /// Else it may be anything.
 pub(super) fn of_value(value: &str, detail: &str) -> String {
     const LONGEST: usize = 40;
@@ -97,7 +97,7 @@ pub(super) fn of_value(value: &str, detail: &str) -> String {
     if is_plain && value.len() <= LONGEST { format!("`{value}`: {detail}") } else { detail.to_owned() }
 }
 
-/// What is wrong with a member of an item.
+/// Fault of a member of an item.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Fault {
     pub(super) code: ItemErrorCode,

@@ -6,7 +6,7 @@ pub(super) use super::attributes::Field;
 const SLOTS: usize = 64;
 const _: () = assert!(Field::COUNT < SLOTS / 2);
 
-/// Each field in the first free slot from [`slot`] on.
+/// Table of names: each field in the first free slot from [`slot`] on.
 #[allow(clippy::indexing_slicing, reason = "an index out of range would not compile")]
 static TABLE: [Option<Field>; SLOTS] = {
     let mut table = [None; SLOTS];
@@ -25,8 +25,8 @@ static TABLE: [Option<Field>; SLOTS] = {
     table
 };
 
-/// Where the search for a name begins, the same in upper and lower case: by its length, its first
-/// and its last letter. The factors spread today's names over slots of their own.
+/// Returns the place where the search for a name begins, the same in upper and lower case: by its
+/// length, its first and its last letter. The factors spread today's names over slots of their own.
 const fn slot(name: &str) -> Option<usize> {
     let [first, .., last] = name.as_bytes() else { return None };
     let (first, last) = (first.to_ascii_uppercase() as usize, last.to_ascii_uppercase() as usize);
@@ -34,10 +34,10 @@ const fn slot(name: &str) -> Option<usize> {
 }
 
 impl Field {
-    /// How many fields there are.
+    /// Number of fields.
     pub(super) const COUNT: usize = Self::ALL.len();
 
-    /// Its place in a list of all fields.
+    /// Returns the field's index in a list of all fields.
     pub(super) const fn place(self) -> usize {
         self as usize
     }

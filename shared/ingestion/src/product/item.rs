@@ -20,21 +20,21 @@ use crate::Cnpj;
 /// Bytes of a product id. PostgreSQL's index would hold more, but no catalogue has such ids.
 pub const MAX_PRODUCT_ID: usize = 200;
 
-/// Where an item was found.
+/// Place where an item was found.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ItemPlace {
-    /// From 0, in the payload's order.
+    /// Index of the item from 0, in the payload's order.
     pub index: u64,
-    /// Of the item's first byte in the decoded payload.
+    /// Offset of the item's first byte in the decoded payload.
     pub offset: u64,
 }
 
-/// Which establishments a tenant may load.
+/// Establishments that a tenant may load.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum CnpjAccess {
-    /// Any establishment.
+    /// Any establishment may be loaded.
     Any,
-    /// These establishments.
+    /// Only these establishments may be loaded.
     Only(BTreeSet<Cnpj>),
 }
 
@@ -57,7 +57,7 @@ impl CnpjAccess {
 pub struct ItemRules {
     /// The time zone of the source's dates.
     pub zone: TimeZone,
-    /// What the batch may load; items of other establishments are in error.
+    /// Establishments that the batch may load; items of others are in error.
     pub cnpjs: CnpjAccess,
     /// Whether items may lack members.
     pub partial: PartialPolicy,

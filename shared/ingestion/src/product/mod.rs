@@ -33,23 +33,23 @@ pub use version::{BatchStamp, Version};
 
 pub(crate) use date::to_microseconds;
 
-/// What identifies a product: the primary key of its row, ordered as rows are written.
+/// Identity of a product: the primary key of its row, ordered as rows are written.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct ProductKey {
     /// The establishment.
     pub cnpj: Cnpj,
     /// The shop within the establishment.
     pub shop_id: i32,
-    /// As text: `25901` and `"25901"` are the same.
+    /// Id of the product as text: `25901` and `"25901"` are the same.
     pub product_id: String,
 }
 
-/// One valid item. Texts without escapes are those of the item's bytes.
+/// Product of one valid item. Texts without escapes are those of the item's bytes.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Product<'a> {
     /// The primary key of its row.
     pub key: ProductKey,
-    /// The other columns.
+    /// Attributes of the product: the other columns.
     pub attributes: Attributes<'a>,
     /// The members that the item has, whatever their values.
     pub members: MemberSet,

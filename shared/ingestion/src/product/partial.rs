@@ -10,13 +10,13 @@ use serde::{Deserialize, Serialize};
 
 use super::field::Field;
 
-/// What becomes of an item that lacks members with a column. It is pinned with its batch.
+/// Policy for items that lack members with a column. It is pinned with its batch.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum PartialPolicy {
-    /// It is in error, so nothing is cleared.
+    /// The item is in error, so nothing is cleared.
     Refuse,
-    /// It clears what it lacks. If others of its payload have those members, it is counted.
+    /// The item clears what it lacks. If others of its payload have those members, it is counted.
     #[default]
     Warn,
 }
@@ -106,7 +106,7 @@ impl PartialItems {
         }
     }
 
-    /// How many of the items lack members that others have.
+    /// Counts the items that lack members that others have.
     #[must_use]
     pub const fn count(self) -> u64 {
         self.items.saturating_sub(self.complete)

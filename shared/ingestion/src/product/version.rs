@@ -17,7 +17,7 @@ impl BatchStamp {
         Self { received_at: to_microseconds(received_at).unwrap_or(received_at), batch_id }
     }
 
-    /// When the batch was received.
+    /// Returns the time at which the batch was received.
     #[must_use]
     pub const fn received_at(&self) -> Timestamp {
         self.received_at

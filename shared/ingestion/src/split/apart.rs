@@ -12,11 +12,11 @@ use serde::de::IgnoredAny;
 
 use super::{Format, is_white};
 
-/// How often a text may be read. Without this bound, parts that are all broken by one far mistake
-/// would each be read up to it.
+/// Number of times that a text may be read. Without this bound, parts that are all broken by one
+/// far mistake would each be read up to it.
 const READINGS: usize = 8;
 
-/// One part of a text.
+/// Part of a text.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Part {
     pub(super) place: Range<usize>,
@@ -25,21 +25,21 @@ pub(super) struct Part {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum PartState {
-    /// It is JSON, but for its encoding; or it was not read any more.
+    /// The part is JSON, but for its encoding; or it was not read any more.
     Sound,
-    /// It is not JSON.
+    /// The part is not JSON.
     Broken,
-    /// It is JSON so far, and the text ends within it.
+    /// The part is JSON so far, and the text ends within it.
     Unfinished,
 }
 
 impl Part {
-    /// Its place in the payload, of a text that begins at `offset`.
+    /// Returns the part's place in the payload, for a text that begins at `offset`.
     pub(super) fn offset(&self, offset: u64) -> u64 {
         offset.saturating_add(u64::try_from(self.place.start).unwrap_or(u64::MAX))
     }
 
-    /// Its place in the payload, and all that follows it in its text.
+    /// Returns the part's place in the payload, and the text from the part on.
     pub(super) fn of(&self, offset: u64, text: &[u8]) -> (u64, Vec<u8>) {
         (self.offset(offset), text.get(self.place.start..).unwrap_or_default().to_vec())
     }
@@ -83,17 +83,17 @@ pub(super) fn parts(text: &[u8], format: Format) -> Vec<Part> {
     parts
 }
 
-/// Whether the brackets of a text balance, strings or not.
+/// Tells whether the brackets of a text balance, strings or not.
 pub(super) fn is_outside_brackets(text: &[u8]) -> bool {
     text.iter().fold(0, |depth, byte| depth_behind(depth, *byte)) == 0
 }
 
 enum Read {
     Not,
-    /// Its first value has this many bytes.
+    /// The first value has this many bytes.
     Complete(usize),
     Unfinished,
-    /// Not JSON, as this many bytes show.
+    /// The text is not JSON, as this many bytes show.
     Broken(usize),
 }
 
@@ -110,7 +110,7 @@ fn read(text: &[u8], unread: usize) -> Read {
     }
 }
 
-/// How many bytes of a text its reader took up to an error, the one at fault included.
+/// Counts the bytes of a text that its reader took up to an error, the one at fault included.
 pub(crate) fn error_place(text: &[u8], error: &serde_json::Error) -> usize {
     let lines = error.line().saturating_sub(1);
     let line = memchr::memchr_iter(b'\n', text).take(lines).last().map_or(0, |feed| feed + 1);
@@ -124,7 +124,7 @@ enum Behind {
     Other,
 }
 
-/// What follows a value, behind white space and commas.
+/// Returns what follows a value, behind white space and commas.
 fn behind(text: &[u8], end: usize, format: Format) -> Behind {
     let after = text.get(end..).unwrap_or_default();
     let Some(gap) = after.iter().position(|byte| !is_separator(*byte)) else { return Behind::End };
@@ -133,7 +133,7 @@ fn behind(text: &[u8], end: usize, format: Format) -> Behind {
     if is_item { Behind::Item(end.saturating_add(gap)) } else { Behind::Other }
 }
 
-/// Where the next object begins that can only be an item, behind the first byte.
+/// Finds the next object that can only be an item, behind the first byte.
 fn next_item(text: &[u8], format: Format) -> Option<usize> {
     let mut depth = 0;
     let (mut before, mut is_first_on_line) = (None, false);
@@ -160,7 +160,7 @@ fn next_item(text: &[u8], format: Format) -> Option<usize> {
     None
 }
 
-/// Whether the object that begins there has a member.
+/// Tells whether the object that begins there has a member.
 fn names_a_member(text: &[u8], at: usize) -> bool {
     let inner = text.get(at.saturating_add(1)..).unwrap_or_default();
     inner.iter().find(|byte| !is_white(**byte)) == Some(&b'"')
@@ -174,7 +174,7 @@ const fn depth_behind(depth: u64, byte: u8) -> u64 {
     }
 }
 
-/// Where the text up to `end` ends without separators.
+/// Returns the end of the text up to `end`, without separators.
 fn without_end(text: &[u8], end: usize) -> usize {
     let text = text.get(..end).unwrap_or(text);
     text.iter().rposition(|byte| !is_separator(*byte)).map_or(0, |last| last + 1)

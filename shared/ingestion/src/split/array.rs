@@ -2,7 +2,7 @@ use super::open_item::OpenItem;
 use super::value::Value;
 use super::{PayloadError, PayloadFault, Sink, is_white, length};
 
-/// One JSON array over the whole payload.
+/// Splitter of one JSON array over the whole payload.
 #[derive(Debug)]
 pub(super) struct ArraySplitter {
     open: OpenItem,
@@ -12,12 +12,12 @@ pub(super) struct ArraySplitter {
 #[derive(Clone, Copy, Debug)]
 enum State {
     Start,
-    /// After the opening bracket: an item or the end.
+    /// Place after the opening bracket: an item or the end follows.
     First,
     Item(Value),
-    /// After an item: a comma or the end.
+    /// Place after an item: a comma or the end follows.
     Between,
-    /// After a comma: an item.
+    /// Place after a comma: an item follows.
     Next,
     End,
 }

@@ -20,7 +20,7 @@ impl Block {
         Some(Self { quotes, brackets })
     }
 
-    /// Which bytes are within strings: each opening quotation mark and all up to the closing one,
+    /// Marks the bytes within strings: each opening quotation mark and all up to the closing one,
     /// which is outside. `inside` says whether the block begins within a string.
     pub(super) const fn inside_strings(&self, inside: bool) -> u64 {
         // Each bit becomes the parity of the quotation marks up to it.

@@ -48,7 +48,7 @@ pub const ITEM_LIMIT: usize = 256 * 1024;
 
 const BYTE_ORDER_MARK: [u8; 3] = [0xef, 0xbb, 0xbf];
 
-/// How a payload holds its items; the request's media type says which.
+/// Form in which a payload holds its items; the request's media type says which.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Format {
     /// `application/json`: one array.
@@ -58,14 +58,14 @@ pub enum Format {
     Lines,
 }
 
-/// One item's place in the payload, and its bytes unless they are too many.
+/// Place of one item in the payload, and its bytes unless they are too many.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Piece<'a> {
     /// An item within the limit.
     Item {
-        /// From 0, in the payload's order; blank lines do not count.
+        /// Index of the item from 0, in the payload's order; blank lines do not count.
         index: u64,
-        /// Of the item's first byte in the decoded payload.
+        /// Offset of the item's first byte in the decoded payload.
         offset: u64,
         /// The item without white space around it.
         bytes: &'a [u8],
@@ -85,7 +85,7 @@ pub trait Sink: FnMut(Piece<'_>) -> Result<(), NotJson> {}
 
 impl<F: FnMut(Piece<'_>) -> Result<(), NotJson>> Sink for F {}
 
-/// Whether a text begins as an object does in JSON: with a member, or with its end.
+/// Tells whether a text begins as an object does in JSON: with a member, or with its end.
 #[must_use]
 pub fn begins_an_object(text: &[u8]) -> bool {
     let mut significant = text.iter().filter(|byte| !is_white(**byte));
@@ -96,17 +96,17 @@ pub fn begins_an_object(text: &[u8]) -> bool {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct NotJson;
 
-/// Why no further item can be found.
+/// Reason for which no further item can be found.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{fault} at byte {offset}")]
 pub struct PayloadError {
-    /// What was found there.
+    /// Fault at that place.
     pub fault: PayloadFault,
-    /// In the decoded payload, from 0; its length if it breaks off.
+    /// Offset in the decoded payload, from 0; its length if it breaks off.
     pub offset: u64,
 }
 
-/// What is wrong with a payload as a whole.
+/// Fault of a payload as a whole.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[expect(missing_docs, reason = "each variant's message says what went wrong")]
 pub enum PayloadFault {
@@ -142,10 +142,10 @@ enum Inner {
     Lines(LineSplitter),
 }
 
-/// How much of a byte order mark was seen.
+/// Part of a byte order mark that was seen.
 #[derive(Clone, Copy, Debug)]
 enum Mark {
-    /// This many of its bytes, which are held back until they prove to be one.
+    /// Number of the mark's bytes that were seen; they are held back until they prove to be one.
     Seen(usize),
     Past,
 }
@@ -237,7 +237,7 @@ fn length(bytes: &[u8]) -> u64 {
     u64::try_from(bytes.len()).unwrap_or(u64::MAX)
 }
 
-/// What JSON calls white space.
+/// Tells whether JSON calls a byte white space.
 const fn is_white(byte: u8) -> bool {
     matches!(byte, b' ' | b'\t' | b'\n' | b'\r')
 }

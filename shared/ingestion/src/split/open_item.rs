@@ -27,7 +27,7 @@ impl OpenItem {
         self.held.is_empty() && self.beyond.is_none()
     }
 
-    /// How many items were ended.
+    /// Returns the number of items that were ended.
     pub(super) const fn ended(&self) -> u64 {
         self.index
     }
@@ -37,7 +37,8 @@ impl OpenItem {
         self.held.capacity()
     }
 
-    /// How many bytes of its next ones it can hold; `None` if it is beyond the limit already.
+    /// Returns the number of bytes of its next ones that the item can hold; `None` if it is beyond
+    /// the limit already.
     pub(super) const fn room(&self) -> Option<usize> {
         if self.beyond.is_some() { None } else { Some(self.limit.saturating_sub(self.held.len())) }
     }

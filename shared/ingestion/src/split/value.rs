@@ -27,7 +27,7 @@ pub(crate) enum Value {
 pub(crate) enum Text {
     Outside,
     Inside,
-    /// Within a string, after a backslash.
+    /// Place within a string, after a backslash.
     Escaped,
 }
 

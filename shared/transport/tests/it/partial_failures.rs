@@ -79,7 +79,8 @@ async fn nothing_to_announce_is_no_call() {
     assert!(queue.calls().await.is_empty());
 }
 
-/// Its time says how long its chunk has waited: with another one, waiting would have no end.
+/// The event's time says how long its chunk has waited: with another one, waiting would have no
+/// end.
 #[tokio::test]
 async fn an_event_that_is_sent_again_is_the_same_event() {
     let (chunks_ready, queue) = server(&[&[], &[]]).await;

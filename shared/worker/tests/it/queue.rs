@@ -41,7 +41,7 @@ impl Queue {
         ours.map(|call| call.body["VisibilityTimeout"].as_i64().unwrap()).collect()
     }
 
-    /// How many calls there were.
+    /// Counts the calls.
     pub(crate) async fn calls(&self) -> usize {
         self.sqs.calls().await.len()
     }

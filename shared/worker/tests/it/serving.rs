@@ -8,7 +8,7 @@ use worker::{BatchResponse, Failure, ServeError, UnknownEvent, serve, serve_dire
 use crate::job::{Words, messages};
 use crate::queue::Queue;
 
-/// In how long the invocations of these tests end.
+/// Time within which the invocations of these tests end.
 const TIME: Duration = Duration::from_secs(30);
 
 fn failed(response: &BatchResponse) -> Vec<String> {

@@ -21,7 +21,7 @@ pub(super) struct Draft {
 #[derive(Clone, Debug)]
 pub(super) struct History {
     pub(super) drafts: Vec<Draft>,
-    /// What happens when, repeated or never.
+    /// Steps in their order, repeated or left out.
     steps: Vec<Step>,
     /// Whether every chunk is delivered in the end.
     pub(super) complete: bool,

@@ -24,13 +24,13 @@ use uuid::Uuid;
 use self::history::{Draft, History, KEYS, Step, history};
 use crate::support::{Item, Load, TENANT, TestDatabase, at, cnpj, database_test, product};
 
-/// What the table holds of a product: its content and whether it is active.
+/// Content of each product in the table, and whether it is active.
 type Table = BTreeMap<String, (Option<String>, Option<i64>, bool)>;
 
-/// Of each product the item that won, by which version, and whether it is active.
+/// Winning item of each product, by which version it won, and whether it is active.
 type Winners = BTreeMap<u32, (Version, Item, bool)>;
 
-/// What is known of the time before the history begins: nothing but what the table held then.
+/// Facts about the time before the history begins: nothing but the table as it was then.
 #[derive(Default)]
 struct Baseline {
     kept_since: Option<Timestamp>,
@@ -129,8 +129,8 @@ async fn check(test: &TestDatabase, loads: &[Load], drafts: &[Draft]) {
     books(test).await;
 }
 
-/// Which chunks are done, in their generation or an earlier one, and which loads decided about
-/// which establishments.
+/// Returns the chunks that are done, in their generation or an earlier one, and the decisions of
+/// loads about establishments.
 async fn facts(test: &TestDatabase) -> (BTreeSet<(Uuid, u32)>, BTreeSet<(Uuid, String)>) {
     let sql = "SELECT batch_id, chunk_index FROM batch_chunks WHERE key_hashes IS NOT NULL";
     let chunks = test.rows(sql).await;
@@ -246,7 +246,7 @@ const DEACTIVATIONS: &str = "CREATE TABLE deactivations (key_hash bigint); \
      CREATE TRIGGER note_deactivation AFTER UPDATE ON products FOR EACH ROW \
          WHEN (OLD.active AND NOT NEW.active) EXECUTE FUNCTION note_deactivation()";
 
-/// How many histories a test plays; more of them by a variable.
+/// Returns the settings of a test: 16 histories, or as many as `CATALOG_CASES` says.
 fn cases() -> Config {
     let cases = std::env::var("CATALOG_CASES").map_or(16, |cases| cases.parse().unwrap());
     Config { cases, failure_persistence: None, max_shrink_iters: 300, ..Config::default() }

@@ -75,7 +75,7 @@ impl World<'_> {
         take(self.test, &self.database, self.loads, step).await;
     }
 
-    /// What is too old comes to nothing, whether it was known or not.
+    /// Delivers a step that is too old, which changes nothing, whether it was known or not.
     async fn refuse(&mut self, step: Step) {
         let load = &self.loads[step.batch()];
         match step {
@@ -125,7 +125,7 @@ impl World<'_> {
     }
 }
 
-/// After which step the history begins later, and when.
+/// Generates the steps after which the history begins later, and the times at which it begins.
 fn cuts() -> impl Strategy<Value = Vec<(usize, i64)>> {
     prop::collection::vec((0_usize..30, 0_i64..60), 1..4)
 }

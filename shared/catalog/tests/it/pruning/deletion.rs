@@ -51,7 +51,7 @@ fn what_ended_late_or_not_at_all_is_kept() {
     });
 }
 
-/// Its rows alone say which objects still lack the tag by which they expire.
+/// A batch's rows alone say which objects still lack the tag by which they expire.
 #[test]
 fn a_batch_is_kept_until_its_objects_are_released() {
     database_test(async |test| {
@@ -161,7 +161,7 @@ fn each_statement_deletes_a_bounded_number_of_rows() {
     });
 }
 
-/// What is to be deleted is found without looking at what is kept.
+/// Batches to be deleted are found without looking at those that are kept.
 #[test]
 fn many_batches_that_are_kept_cost_nothing() {
     database_test(async |test| {

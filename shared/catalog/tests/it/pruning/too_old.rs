@@ -197,8 +197,8 @@ fn with_the_history_deleted_the_row_s_own_version_decides() {
     });
 }
 
-/// What lost against a confirmation must not win when it is replayed after the confirmation is
-/// deleted.
+/// An item that lost against a confirmation must not win when it is replayed after the confirmation
+/// is deleted.
 #[test]
 fn what_was_overtaken_stays_so_after_what_overtook_it_is_deleted() {
     database_test(async |test| {

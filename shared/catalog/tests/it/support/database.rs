@@ -25,7 +25,7 @@ pub(crate) fn database_test(test: impl AsyncFnOnce(&TestDatabase)) {
     run(None, test);
 }
 
-/// The same in a database with this collation.
+/// Runs a test in a database with this collation.
 pub(crate) fn collated_test(collation: &str, test: impl AsyncFnOnce(&TestDatabase)) {
     run(Some(collation), test);
 }

@@ -25,7 +25,7 @@ impl Item {
     }
 }
 
-/// So many seconds after the beginning of a test's time.
+/// Returns the time so many seconds after the beginning of a test's time.
 pub(crate) fn at(second: i64) -> Timestamp {
     "2026-11-21T10:00:00Z".parse::<Timestamp>().unwrap() + SignedDuration::from_secs(second)
 }
@@ -169,7 +169,7 @@ impl Load {
         }
     }
 
-    /// What the chunker does for it.
+    /// Prepares the load in the database as the chunker does.
     pub(crate) async fn prepare(&self, database: &Database) -> SealOutcome {
         let begun = database.begin_chunking(&self.batch, Plan::default()).await.unwrap();
         assert!(matches!(begun, ChunkingOutcome::Chunk { .. }), "{begun:?}");

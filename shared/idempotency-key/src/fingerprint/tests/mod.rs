@@ -18,8 +18,8 @@ fn of(text: &str) -> Fingerprint {
     Fingerprint::of(&parsed(text)).unwrap()
 }
 
-/// What `printf '{"a":1,"b":"x"}' | sha256sum` prints: any other implementation of RFC 8785 and
-/// SHA-256 gets the same.
+/// Compares with the output of `printf '{"a":1,"b":"x"}' | sha256sum`: any other implementation of
+/// RFC 8785 and SHA-256 gets the same.
 #[test]
 fn the_fingerprint_is_plain_sha_256_of_the_canonical_form() {
     let expected = "ecf9e98ec0641e23113ff3ce8bdc78d0ddd249886517fd4a7f68cc83d4e65667";

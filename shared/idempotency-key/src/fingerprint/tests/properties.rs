@@ -56,7 +56,7 @@ fn body() -> impl Strategy<Value = Value> {
     })
 }
 
-/// Whether two values are the same to whoever reads JSON: numbers are doubles.
+/// Tells whether two values are the same to whoever reads JSON: numbers are doubles.
 fn same(one: &Value, other: &Value) -> bool {
     match (one, other) {
         (Value::Number(one), Value::Number(other)) => one.as_f64() == other.as_f64(),

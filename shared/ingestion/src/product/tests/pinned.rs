@@ -46,7 +46,7 @@ fn full() -> Attributes<'static> {
     }
 }
 
-/// One whose groups are all too short to be hashed by themselves.
+/// Returns attributes whose groups are all too short to be hashed by themselves.
 fn short() -> Attributes<'static> {
     Attributes {
         price: price(129_000),

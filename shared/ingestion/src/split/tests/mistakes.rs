@@ -12,7 +12,7 @@ fn plain(id: usize) -> String {
     format!(r#"{{"PRODUCTID":"{id}","TITLE":"AGULHA {id}","PRICE":"1.50"}}"#)
 }
 
-/// What is done to one item of a payload, or between it and the next one.
+/// Mistake in one item of a payload, or between it and the next one.
 #[derive(Clone, Copy, Debug)]
 enum Mistake {
     /// A quotation mark within a text.
@@ -54,7 +54,7 @@ fn mistaken(item: &str, mistake: Mistake) -> String {
     }
 }
 
-/// How the items of a payload are joined.
+/// Ways in which the items of a payload are joined.
 #[derive(Clone, Copy, Debug)]
 enum Join {
     Array(&'static str),
@@ -118,7 +118,7 @@ fn contains(found: &[Found], at: usize, item: &str) -> bool {
     })
 }
 
-/// Whether pieces that are not JSON, or were too large to be read, cover the item.
+/// Tells whether pieces that are not JSON, or were too large to be read, cover the item.
 fn is_covered(found: &[Found], at: usize, item: &str) -> bool {
     let places: Vec<Range<usize>> = found
         .iter()

@@ -256,7 +256,7 @@ fn an_item_beyond_the_limit_comes_with_as_many_of_its_first_bytes() {
     }
 }
 
-/// Its array may seem to end where only the bytes end that are held.
+/// The array may seem to end where only the bytes end that are held.
 #[test]
 fn an_item_beyond_the_limit_ends_no_array() {
     let payload = format!("[{{\"a\":\"1\"x \"}}]{}", "y".repeat(20));
