@@ -53,7 +53,7 @@ pub struct Upsert {
     pub publisher: Publisher,
     /// The queue that chunks come from, and that records of Kafka are parked in.
     pub queue: ChunksReady,
-    /// Visibility timeouts of the same queue.
+    /// Visibility timeouts of the queue that chunks come from.
     pub visibility: Visibility,
 }
 

@@ -17,7 +17,7 @@ pub struct FinalBatch {
     pub generation: Generation,
     /// The key under which it was accepted.
     pub idempotency_key: String,
-    /// URIs of its payload, its chunks, and the file of its items in error.
+    /// URIs of the payload, the chunks, and the file of items in error.
     pub uris: Vec<String>,
 }
 

@@ -57,7 +57,7 @@ pub struct BegunReplay {
     pub generation: Generation,
     /// The batch's state when the generation began.
     pub status: BatchStatus,
-    /// Number of chunks that became pending then.
+    /// Number of chunks that became pending with the generation.
     pub chunks: u64,
     /// URI of the payload, whose notification starts the generation's processing.
     pub payload_uri: String,

@@ -39,7 +39,7 @@ impl Effect {
         }
     }
 
-    /// Returns the messages that a worker holds to the queue, when it dies or lets go.
+    /// Puts the messages back that a worker holds, when it dies or lets go.
     pub(crate) fn release(&mut self, worker: usize) {
         let messages = match self {
             Self::Consume(message) => std::slice::from_mut(message),

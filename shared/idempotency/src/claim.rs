@@ -12,8 +12,8 @@ use crate::operation::OperationType;
 /// A request for the right to execute.
 #[derive(Clone, Debug)]
 pub struct ClaimRequest<'a> {
-    /// Kind of the work; keys of different kinds meet only if one was made [with the
-    /// keys](OperationType::with_keys_of) of the other.
+    /// Kind of the work; keys of different kinds meet only if one was made with the keys of the
+    /// other ([`with_keys_of`](OperationType::with_keys_of)).
     pub operation: OperationType,
     /// Tenant of the request; keys of different tenants never meet. Without `#`.
     pub tenant: &'a str,

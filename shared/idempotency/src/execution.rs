@@ -39,7 +39,7 @@ pub struct Execution {
     pub(crate) claimed_at: Timestamp,
     /// Progress of earlier attempts.
     pub progress: Progress,
-    /// Places of that progress.
+    /// Place of the progress, and the places where earlier attempts left units behind.
     #[serde(default)]
     pub whereabouts: Whereabouts,
 }

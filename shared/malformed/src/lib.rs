@@ -79,7 +79,7 @@ impl Malformed {
         &self.path.0
     }
 
-    /// Returns the fault.
+    /// Returns the fault of the document.
     #[must_use]
     pub const fn fault(&self) -> &Fault {
         &self.fault

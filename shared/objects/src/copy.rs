@@ -26,7 +26,7 @@ pub struct Version {
 pub struct CopyOf<'a> {
     /// The bucket of the object that is copied.
     pub bucket: &'a str,
-    /// Key of the object in that bucket, percent-encoded.
+    /// Key of the object that is copied, percent-encoded.
     pub encoded_key: &'a str,
     /// The version that is copied, and no other.
     pub version: &'a Version,

@@ -39,7 +39,7 @@ use lookup::{RANGES, Ranges, probe};
 pub enum WriteOutcome {
     /// The chunk was written.
     Done {
-        /// Counts of the outcomes of its items.
+        /// Outcomes of the chunk's items.
         result: ChunkResult,
         /// The batch's state after it.
         batch: BatchStatus,

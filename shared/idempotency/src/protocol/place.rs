@@ -24,9 +24,9 @@ pub struct Place {
 pub struct LeftBehind {
     /// The place's name. `None` if nobody noted it, or for several places.
     pub name: Option<String>,
-    /// Number of units done there.
+    /// Number of units done at the place.
     pub done: u64,
-    /// Number of further units that may have been done there, at most.
+    /// Number of further units that may have been done at the place, at most.
     pub in_doubt: u64,
 }
 

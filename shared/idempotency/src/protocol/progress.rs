@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 pub struct Progress {
     /// Number of units, from the first, that are known to be done.
     pub done: u64,
-    /// Number of units after those that may have been done as well, at most.
+    /// Number of units after the done ones that may have been done as well, at most.
     pub in_doubt: u64,
     /// Number of the done units that may have been done more than once, at most.
     pub repeated: u64,

@@ -54,11 +54,11 @@ pub struct StoredResponse {
     pub headers: BTreeMap<String, String>,
     /// `Content-Digest` (RFC 9530) of the body as it is sent; what is read is checked against it.
     pub digest: String,
-    /// Place of the body, which is checked against `digest` when it is read.
+    /// Body, which is checked against `digest` when it is read.
     pub body: Body,
 }
 
-/// Place of a response's body.
+/// Body of a stored response, in the record or in an object of its own.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum Body {
     /// Text in the record, as it is.
@@ -93,7 +93,7 @@ pub struct Record {
     pub expires_at: Timestamp,
     /// Units of the work that are known to be done, and those that may be.
     pub progress: Progress,
-    /// Place of the progress.
+    /// Place of the progress, and the places where earlier attempts left units behind.
     pub whereabouts: Whereabouts,
     /// Response, there while the record is prepared or completed.
     pub response: Option<StoredResponse>,

@@ -103,7 +103,7 @@ pub struct Counters {
     pub parsed: u64,
     /// Items in error, rejected by the database, or in a chunk that failed.
     pub failed: u64,
-    /// Outcomes of the other items.
+    /// Outcomes of the items that the database took.
     pub changes: Changes,
 }
 

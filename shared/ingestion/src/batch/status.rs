@@ -57,7 +57,7 @@ pub struct ChunkCounts {
 pub struct IllegalTransition {
     /// The state that the batch is in.
     pub status: BatchStatus,
-    /// Event that cannot happen then.
+    /// Event that cannot happen in that state.
     pub event: BatchEvent,
 }
 

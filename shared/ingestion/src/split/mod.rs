@@ -100,7 +100,7 @@ pub struct NotJson;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{fault} at byte {offset}")]
 pub struct PayloadError {
-    /// Fault at that place.
+    /// Fault at the offset.
     pub fault: PayloadFault,
     /// Offset in the decoded payload, from 0; its length if it breaks off.
     pub offset: u64,

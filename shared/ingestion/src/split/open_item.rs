@@ -37,8 +37,8 @@ impl OpenItem {
         self.held.capacity()
     }
 
-    /// Returns the number of bytes of its next ones that the item can hold; `None` if it is beyond
-    /// the limit already.
+    /// Returns the number of further bytes that the item can hold; `None` if it is beyond the limit
+    /// already.
     pub(super) const fn room(&self) -> Option<usize> {
         if self.beyond.is_some() { None } else { Some(self.limit.saturating_sub(self.held.len())) }
     }
