@@ -263,7 +263,8 @@ impl Items {
             let detail = format!("it has products of more than {cnpjs} CNPJs; send them in several payloads");
             (UnusableCode::TooManyCnpjs, detail)
         } else if self.in_error > errors {
-            let detail = format!("more than {errors} of its items are in error; send products as docs/ingest.md says");
+            let detail =
+                format!("more than {errors} of its items are in error; send products as docs/ingest.md says");
             (UnusableCode::TooManyErrors, detail)
         } else {
             return Ok(());

@@ -45,7 +45,8 @@ fn more_establishments_than_a_batch_may_have_fail_the_payload() {
 #[test]
 fn a_payload_with_more_errors_than_a_catalogue_has_items_is_none() {
     let bounds = Bounds { errors: 700, ..Bounds::default() };
-    let of = |count| run_on(CutSpec { bounds, ..spec(Format::Lines) }, "{}\n".repeat(count).as_bytes(), 1000).0;
+    let of =
+        |count| run_on(CutSpec { bounds, ..spec(Format::Lines) }, "{}\n".repeat(count).as_bytes(), 1000).0;
     let Outcome::Cut(cut) = of(700) else { panic!("700 are allowed") };
     assert_eq!(cut.items_in_error, 700);
     let Outcome::Unusable { why, .. } = of(701) else { panic!("701 are not") };
