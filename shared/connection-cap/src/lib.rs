@@ -17,10 +17,10 @@ use std::time::{Duration, Instant};
 use clock::Deadline;
 use tokio::sync::Notify;
 
-/// How long a connection that makes room may take to end before another one makes room too.
+/// Time that a connection that makes room may take to end before another one makes room too.
 const TO_END: Duration = Duration::from_secs(1);
 
-/// How long a connection that is to end takes at most: more than any work has. One that takes
+/// Longest time that a connection takes to end: more than any work has. A connection that takes
 /// longer hangs.
 const HANGS: Duration = Duration::from_secs(30);
 
@@ -38,9 +38,9 @@ pub trait Shelf: Send + Sync {
 pub struct ConnectionCap {
     max: usize,
     open: AtomicUsize,
-    /// How many of them will never end.
+    /// Number of open connections that will never end.
     lost: AtomicUsize,
-    /// Those that are to end.
+    /// Connections that are to end.
     ending: Mutex<Vec<Ending>>,
     hangs_after: Duration,
     /// The last one who wanted a permit waited in vain.
@@ -106,7 +106,7 @@ impl Permit {
 /// A connection that was idle, or the right to open another.
 #[derive(Debug)]
 pub enum Admitted<T> {
-    /// One that was idle.
+    /// A connection that was idle.
     Idle(T),
     /// The right to open one.
     New(Permit),
@@ -135,13 +135,13 @@ impl ConnectionCap {
         })
     }
 
-    /// How many connections may be open at once.
+    /// Returns the maximum number of connections that are open at once.
     #[must_use]
     pub fn max(&self) -> usize {
         self.max
     }
 
-    /// How many connections there are, those included that are ending.
+    /// Counts the connections, those included that are ending.
     #[must_use]
     pub fn open(&self) -> usize {
         self.open.load(Ordering::SeqCst)

@@ -11,7 +11,7 @@ use serde::de::DeserializeOwned;
 use crate::protocol::Work;
 use crate::target_request::NamedTarget;
 
-/// How long the broker's part of one request may take: the time-out of `mq-access` less what it
+/// Time that the broker's part of one request may take: the time-out of `mq-access` less what it
 /// takes to connect and to record the outcome.
 pub const TIME_BUDGET: Duration = Duration::from_secs(20);
 
@@ -22,7 +22,7 @@ pub enum KeyRule {
     Required,
     /// Required, unless the body asks for a read.
     RequiredUnlessRead,
-    /// It changes nothing.
+    /// The operation changes nothing.
     Ignored,
 }
 
@@ -41,7 +41,8 @@ pub enum QueueRule {
 pub trait Operation: DeserializeOwned + Send {
     /// The one route of the function.
     const ROUTE: Route;
-    /// One of these is needed to call the operation at all; a plan may need a particular one.
+    /// Scopes of which one is needed to call the operation at all; a plan may need a particular
+    /// one.
     const SCOPES: &'static [Scope];
     /// Whether requests are recorded.
     const KEY: KeyRule;
@@ -69,11 +70,11 @@ pub enum Further {
     Any,
 }
 
-/// What a request asks for, but for its target, which is resolved next.
+/// Work that a request asks for, without its target, which is resolved next.
 pub struct Plan {
     /// The target as the request names it.
     pub named: NamedTarget,
-    /// What the caller's key needs for this request.
+    /// Scope that the caller's key needs for this request.
     pub scope: Scope,
     /// Queues that the work reaches beside the target's.
     pub further: Further,
@@ -85,9 +86,9 @@ pub struct Plan {
 
 /// Work that waits for its target and, if it changes something, for the right to execute it.
 pub enum PlannedWork {
-    /// It changes nothing, so it is neither claimed nor recorded.
+    /// Work that changes nothing, so it is neither claimed nor recorded.
     Read(Box<dyn FnOnce(Target) -> Work + Send>),
-    /// It is done once for each key.
+    /// Work that is done once for each key.
     Change(OperationType, Box<dyn FnOnce(Target, Execution) -> Work + Send>),
 }
 

@@ -5,7 +5,7 @@ use std::time::Duration;
 use mq::RateLimit;
 use tokio::time::Instant;
 
-/// How far a produce that fell behind may catch up: as much as a timer is imprecise, so that no
+/// Time that a produce that fell behind may catch up: as much as a timer is imprecise, so that no
 /// burst is seen.
 const SLACK: Duration = Duration::from_millis(10);
 

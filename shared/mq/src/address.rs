@@ -64,7 +64,7 @@ impl FromStr for Address {
 pub struct ConnName(Vec<Address>);
 
 impl ConnName {
-    /// How many addresses one name may list.
+    /// Maximum number of addresses in one name.
     pub const MAX_ADDRESSES: usize = 16;
     /// Sixteen of the longest, as `host(port)`, with commas between them.
     pub const MAX_BYTES: usize = Self::MAX_ADDRESSES * (Address::MAX_HOST + "(65535),".len()) - 1;

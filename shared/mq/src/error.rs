@@ -18,7 +18,7 @@ use crate::names::QueueName;
 /// An error of a library below. It is shared, so that errors of brokers can be cloned.
 pub type Cause = Arc<dyn Error + Send + Sync>;
 
-/// What the broker itself said, for example `{"IBM MQ", 2053, "MQRC_Q_FULL"}` or `{"RabbitMQ", 403,
+/// Reply of the broker itself, for example `{"IBM MQ", 2053, "MQRC_Q_FULL"}` or `{"RabbitMQ", 403,
 /// "ACCESS_REFUSED"}`. The names are those of the specification, and no words of the broker.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[expect(missing_docs, reason = "`broker` of `Problem` in openapi.yaml describes each member")]
@@ -178,7 +178,7 @@ impl BrokerError {
         Self::InDoubt { detail: detail.into(), reply: self.reply(), source: self.cause().cloned() }
     }
 
-    /// What the broker said, for the caller.
+    /// Returns the broker's reply, for the caller.
     #[must_use]
     pub fn reply(&self) -> Option<BrokerReply> {
         *self.below().0

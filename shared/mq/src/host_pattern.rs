@@ -30,7 +30,7 @@ enum Part {
     Across,
 }
 
-/// What a host is. Numbers that only old resolvers take for an address, as in `10.1`, are neither.
+/// Kind of a host. Numbers that only old resolvers take for an address, as in `10.1`, are neither.
 enum Host {
     Address(IpAddr),
     Name,

@@ -18,7 +18,7 @@ pub struct Reach {
     /// in the profile.
     pub(crate) own_queue: Option<QueueName>,
     pub(crate) own: Vec<String>,
-    /// What the allow-list covers.
+    /// Queues that the allow-list covers.
     pub(crate) covered: ByAddress,
     /// For each secret that the request names, where it is granted.
     pub(crate) granted: Vec<ByAddress>,

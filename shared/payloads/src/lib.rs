@@ -16,7 +16,7 @@ pub struct Payload {
     pub metadata: PayloadMetadata,
 }
 
-/// Why a payload cannot be opened.
+/// Reason for which a payload cannot be opened.
 #[derive(Debug, thiserror::Error)]
 #[expect(missing_docs, reason = "each variant's message says what went wrong")]
 pub enum PayloadError {
@@ -42,7 +42,7 @@ impl Retryable for PayloadError {
     }
 }
 
-/// Why nobody was notified of a payload.
+/// Reason for which no notification of a payload was sent.
 #[derive(Debug, thiserror::Error)]
 #[expect(missing_docs, reason = "each variant's message says what went wrong")]
 pub enum NotifyError {

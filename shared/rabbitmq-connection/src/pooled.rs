@@ -50,8 +50,8 @@ impl PooledConnection {
         self.last_used
     }
 
-    /// What the last look at the connection found: the broker opens a channel for each use, and how
-    /// soon it did is looked at.
+    /// Returns the result of the connection's last check: the broker opens a channel for each use,
+    /// and the check looks at how soon it did.
     pub fn health_status(&self) -> &HealthStatus {
         &self.health
     }
