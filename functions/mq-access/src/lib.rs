@@ -56,11 +56,11 @@ const fn max(one: usize, other: usize) -> usize {
 const MEBIBYTE: usize = 1024 * 1024;
 const COPIES_OF_A_PAYLOAD: usize = 32;
 
-/// What is kept free of the invocation's time for writing the outcome: one operation of the store,
-/// and a little.
+/// Part of the invocation's time that is kept free for writing the outcome: one operation of the
+/// store, and a little.
 const TO_RECORD: Duration = Duration::from_secs(3);
 
-/// How long connections that are not kept have to end before the answer.
+/// Time that connections which are not kept have to end before the answer.
 const TO_CLOSE: Duration = Duration::from_secs(1);
 
 /// The function's state, which outlives invocations.
