@@ -48,7 +48,7 @@ impl Proxy {
         Self::after_resets(usize::MAX, (String::new(), 0)).await
     }
 
-    /// How many connections were ever accepted.
+    /// Counts the connections that were ever accepted.
     #[must_use]
     pub fn accepted(&self) -> usize {
         self.accepted.load(Ordering::SeqCst)

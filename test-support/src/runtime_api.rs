@@ -12,17 +12,17 @@ use uuid::Uuid;
 
 use crate::http_server::{self, Server, response};
 
-/// How long a function may take until it asks for an event.
+/// Time that a function may take until it asks for an event.
 const PATIENCE: Duration = Duration::from_secs(90);
 
-/// What a function answered, and when.
+/// Answer of a function, and its time.
 #[derive(Clone, Debug)]
 pub struct Answer {
     pub at: Instant,
     pub body: Bytes,
 }
 
-/// Why there is no answer.
+/// Reason for which there is no answer.
 #[derive(Clone, Debug, thiserror::Error)]
 pub enum Failure {
     /// The function reported an error.

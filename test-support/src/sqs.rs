@@ -19,7 +19,7 @@ pub struct Call {
     pub body: Value,
 }
 
-/// One answer to each call. After the last one, calls fail.
+/// Answers, each to one call. After the last one, calls fail.
 struct Answers(Mutex<VecDeque<Value>>);
 
 impl Respond for Answers {

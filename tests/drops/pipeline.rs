@@ -10,7 +10,7 @@ use ingestion::generate::Catalogue;
 use serde_json::Value;
 use uuid::Uuid;
 
-/// How long a batch may take on a busy machine.
+/// Time that a batch may take on a busy machine.
 pub(super) const PATIENCE: Duration = Duration::from_secs(120);
 
 /// A pipeline, which knows S3 and nothing else.

@@ -286,7 +286,7 @@ impl Stand {
     }
 }
 
-/// One run, called as the schedule does.
+/// Runs the function once, called as the schedule does.
 pub(crate) async fn run(reconcile: &Reconcile) -> Result<Report, ReconcileError> {
     reconcile.handle(&json!({}), SystemTime::now() + TIME).await
 }

@@ -12,7 +12,7 @@ use crate::gateway::{Answer, Gateway, KEY_A};
 const PRODUCTS: &str = "/v1/inovafarma/products";
 const BATCHES: &str = "/v1/inovafarma/batches";
 
-/// How long a batch may take on a busy machine.
+/// Time that a batch may take on a busy machine.
 const PATIENCE: Duration = Duration::from_secs(120);
 
 /// A client of the ingest.
@@ -22,7 +22,7 @@ pub struct Ingest {
     api_key: String,
 }
 
-/// What is sent.
+/// Payload to send, with the types that it is sent as.
 #[derive(Clone, Copy, Debug)]
 pub struct Load<'a> {
     pub load_type: &'a str,
