@@ -47,7 +47,7 @@ pub(super) enum Kind {
 pub(crate) struct Measured {
     pub(super) items: u32,
     pub(super) bytes: u32,
-    /// Of requests one after the other, of an accept and of a put in turn, in seconds.
+    /// Costs of requests one after the other, an accept and a put in turn, in seconds.
     pub(super) pairs: Vec<Pair>,
     /// Seconds that as many requests took eight at a time.
     pub(super) accepts_at_once: f64,

@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 
 use crate::error::Error;
 
-/// What all blocks have in common. Its body and response are those of every request.
+/// Values that all blocks have in common. The body and the response are those of every request.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct Task {
@@ -55,7 +55,7 @@ pub(crate) struct Block {
     pub(crate) keys: Vec<String>,
 }
 
-/// Of a request's body and of a response's, in bytes.
+/// Sizes of a request's body and of a response's, in bytes.
 const BODY: usize = 1024;
 const RESPONSE: usize = 300;
 

@@ -38,7 +38,7 @@ impl Phase {
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Measured {
     pub(super) phase: Phase,
-    /// Of the process that serves the connection.
+    /// CPU time of the process that serves the connection.
     pub(super) cpu: Duration,
     /// Bytes.
     pub(super) wal: u32,
@@ -137,7 +137,7 @@ impl Bench {
         measured(Phase::Copy, cpu_after.saturating_sub(cpu_before), wal_after - wal_before)
     }
 
-    /// One chunk's rows as COPY writes them.
+    /// Returns one chunk's rows as COPY writes them.
     async fn rows(&self, first: u32) -> Result<Bytes, Error> {
         let query = format!(
             "COPY (SELECT * FROM products WHERE last_item_index >= {first} AND last_item_index < {} \
@@ -155,7 +155,7 @@ impl Bench {
         Ok(self.observer.query_one(query, &[]).await?.try_get(0)?)
     }
 
-    /// Where the log of writes ends.
+    /// Returns the position where the log of writes ends.
     async fn wal(&self) -> Result<i64, Error> {
         let query = "SELECT (pg_current_wal_insert_lsn() - '0/0')::bigint";
         Ok(self.observer.query_one(query, &[]).await?.try_get(0)?)

@@ -25,7 +25,7 @@ const WARM_UP: u32 = 2_000;
 const PAUSE: Duration = Duration::from_millis(200);
 const PATIENCE: Duration = Duration::from_secs(600);
 
-/// What one load took, in seconds.
+/// Times of one load, in seconds.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(super) struct Load {
     /// From the first 202 to the last catalogue's end.

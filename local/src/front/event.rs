@@ -14,7 +14,7 @@ use super::routes::Match;
 
 const GZIP_MAGIC: [u8; 2] = [0x1f, 0x8b];
 
-/// What the connection, not the request, says.
+/// Origin of a request, as its connection shows it.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Origin {
     pub(super) client: IpAddr,
