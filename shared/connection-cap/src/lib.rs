@@ -26,7 +26,7 @@ const HANGS: Duration = Duration::from_secs(30);
 
 /// Idle connections of one broker.
 pub trait Shelf: Send + Sync {
-    /// Since when the connection that was idle for longest has been idle.
+    /// Returns the time since which the connection that was idle for longest has been idle.
     fn oldest(&self) -> Option<Instant>;
 
     /// Begins to close that connection. Its permit returns when it has ended. `false` if none is
@@ -34,7 +34,7 @@ pub trait Shelf: Send + Sync {
     fn close_oldest(&self) -> bool;
 }
 
-/// At most so many connections are open at once.
+/// Bound of the connections that are open at once.
 pub struct ConnectionCap {
     max: usize,
     open: AtomicUsize,
@@ -66,7 +66,7 @@ struct Ending {
     permit: Weak<()>,
 }
 
-/// Somebody who decides when a connection is to end, while its permit is elsewhere.
+/// Handle that decides when a connection is to end, while its permit is elsewhere.
 #[derive(Debug)]
 pub struct Overseer {
     cap: Arc<ConnectionCap>,
@@ -90,7 +90,7 @@ impl Ending {
 }
 
 impl Permit {
-    /// For the one who says when the connection is to end.
+    /// Returns a handle for the one who says when the connection is to end.
     #[must_use]
     pub fn overseer(&self) -> Overseer {
         Overseer { cap: Arc::clone(&self.cap), permit: Arc::downgrade(&self.token) }
@@ -113,13 +113,13 @@ pub enum Admitted<T> {
 }
 
 impl ConnectionCap {
-    /// At least one connection may always be open.
+    /// Returns a cap of `max` connections. At least one may always be open.
     #[must_use]
     pub fn new(max: usize) -> Arc<Self> {
         Self::hanging_after(max, HANGS)
     }
 
-    /// The same, where a connection hangs that takes longer than this to end.
+    /// Returns a cap for which a connection hangs that takes longer than `hangs_after` to end.
     #[must_use]
     pub fn hanging_after(max: usize, hangs_after: Duration) -> Arc<Self> {
         Arc::new(Self {

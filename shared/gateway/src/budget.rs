@@ -19,8 +19,8 @@ use idempotency::Execution;
 use jiff::Timestamp;
 use uuid::Uuid;
 
-/// As long as the claim of an order that changes something: nothing that starts in time outlives
-/// it.
+/// Duration of a lease, as long as the claim of an order that changes something: nothing that
+/// starts in time outlives it.
 const LEASE: Duration = Execution::lease();
 /// Lifetime of an item without leases.
 const KEPT: Duration = Duration::from_secs(86_400);

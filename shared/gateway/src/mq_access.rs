@@ -123,7 +123,7 @@ impl MqAccess {
         Self { lambda, function, budget: None }
     }
 
-    /// The same, with a limit to each tenant's orders.
+    /// Sets a limit to each tenant's orders; `None` is no limit.
     #[must_use]
     pub fn with_budget(self, budget: Option<Budget>) -> Self {
         Self { budget, ..self }

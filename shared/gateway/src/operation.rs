@@ -64,7 +64,7 @@ pub enum Further {
     #[default]
     /// The target's alone.
     None,
-    /// This one, which the caller has to be allowed as well.
+    /// A named queue, which the caller has to be allowed as well.
     Queue(QueueName),
     /// Any that messages name and the caller is allowed.
     Any,
@@ -109,13 +109,13 @@ impl Plan {
         Self { named, scope: Scope::MqWrite, further: Further::None, bytes: 0, work }
     }
 
-    /// The same with so many bytes at most that the broker gets.
+    /// Sets the most bytes that the broker gets.
     #[must_use]
     pub fn putting(self, bytes: u64) -> Self {
         Self { bytes, ..self }
     }
 
-    /// The same with further queues.
+    /// Adds the further queues that the work reaches.
     #[must_use]
     pub fn reaching(self, further: Further) -> Self {
         Self { further, ..self }

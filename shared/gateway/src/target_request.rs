@@ -60,7 +60,7 @@ impl NamedTarget {
         Self { target_ref, target, place: TargetPlace::Member, routing_keys: Vec::new(), all_have_one: false }
     }
 
-    /// With routing keys that messages have for themselves.
+    /// Adds the routing keys that messages have for themselves.
     #[must_use]
     pub fn with_routing_keys(self, routing_keys: Vec<(usize, RoutingKey)>, all_have_one: bool) -> Self {
         Self { routing_keys, all_have_one, ..self }

@@ -5,7 +5,7 @@ use std::time::Duration;
 use hdrhistogram::Histogram;
 use mq::Latency;
 
-/// As reports show a duration: to the microsecond.
+/// Returns milliseconds as reports show a duration: to the microsecond.
 #[must_use]
 pub fn milliseconds(duration: Duration) -> f64 {
     (duration.as_secs_f64() * 1e6).round() / 1e3

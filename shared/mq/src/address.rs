@@ -69,7 +69,7 @@ impl ConnName {
     /// Sixteen of the longest, as `host(port)`, with commas between them.
     pub const MAX_BYTES: usize = Self::MAX_ADDRESSES * (Address::MAX_HOST + "(65535),".len()) - 1;
 
-    /// In the order in which they are tried; at least one.
+    /// Returns the addresses in the order in which they are tried; at least one.
     #[must_use]
     pub fn addresses(&self) -> &[Address] {
         &self.0

@@ -309,7 +309,7 @@ pub enum BackoutRule {
 pub struct ConsumeCommand {
     /// The response may have fewer: see `Consumed::truncated`.
     pub max_messages: MaxMessages,
-    /// As requested. The time that is left for the request may shorten it.
+    /// Requested wait. The time that is left for the request may shorten it.
     pub wait_seconds: WaitSeconds,
     /// Settlement of the messages, or a browse.
     pub mode: AckMode,

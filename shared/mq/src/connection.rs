@@ -36,7 +36,7 @@ pub struct KeyFiles {
     pub store: Arc<SecretSlice<u8>>,
     /// The stash file that belongs to it.
     pub stash: Option<Arc<SecretSlice<u8>>>,
-    /// In place of a stash file.
+    /// Password of the file, in place of a stash file.
     pub password: Option<SecretString>,
     /// The client's own certificate.
     pub certificate_label: Option<String>,

@@ -67,7 +67,7 @@ pub struct OutgoingMessage {
     pub id: MessageId,
     /// The index within the request, from 0: the value of the property `sequence`.
     pub sequence: u64,
-    /// At most 4 MiB, or 32 MiB if it was uploaded.
+    /// Body of at most 4 MiB, or 32 MiB if it was uploaded.
     pub body: Vec<u8>,
     /// Source of the correlation id.
     pub correl_id: CorrelId,
@@ -83,7 +83,7 @@ pub enum CorrelId {
     None,
     /// The message's own id, in the broker's form.
     EchoMsgId,
-    /// At most 255 bytes, which the caller chose.
+    /// Bytes that the caller chose, at most 255.
     Bytes(Vec<u8>),
 }
 
@@ -116,14 +116,14 @@ impl Outgoing {
         Self::of(command.clone(), seed)
     }
 
-    /// The same without a copy, which counts where bodies are large.
+    /// Takes the command's parts without a copy, which counts where bodies are large.
     #[must_use]
     pub fn of(command: ProduceCommand, seed: ContentSeed) -> Self {
         let ProduceCommand { source, props, headers, rate_limit_per_sec, transaction, warnings: _ } = command;
         Self { seed, source, props, headers, rate_limit_per_sec, transaction, earlier_attempts: 0 }
     }
 
-    /// The same after attempts that may have put some of the messages, with the same ids.
+    /// Sets the number of attempts that may have put some of the messages, with the same ids.
     #[must_use]
     pub fn after(self, earlier_attempts: u32) -> Self {
         Self { earlier_attempts, ..self }
@@ -233,7 +233,7 @@ impl Outgoing {
         &self.seed.idempotency_key
     }
 
-    /// When the messages came into being: the claim's time, which a resend shares.
+    /// Returns the time at which the messages came into being: the claim's, which a resend shares.
     #[must_use]
     pub fn created_at(&self) -> Timestamp {
         self.seed.created_at

@@ -164,7 +164,7 @@ impl BrokerError {
         self
     }
 
-    /// This error in the place of another one, with what the broker said then and its cause.
+    /// Puts this error in the place of another one, with the other's broker reply and cause.
     #[must_use]
     pub fn standing_for(mut self, other: &Self) -> Self {
         let (reply, source) = self.below_mut();
@@ -172,7 +172,7 @@ impl BrokerError {
         self
     }
 
-    /// The same failure where it is not known whether the work was done.
+    /// Turns the failure into one that leaves open whether the work was done.
     #[must_use]
     pub fn left_in_doubt(self, detail: impl Into<String>) -> Self {
         Self::InDoubt { detail: detail.into(), reply: self.reply(), source: self.cause().cloned() }

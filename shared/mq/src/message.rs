@@ -31,7 +31,7 @@ pub enum BodyAsText {
     /// The body, if it is UTF-8.
     #[default]
     IfUtf8,
-    /// This, which the body is in another character set.
+    /// A text, which the body is in another character set.
     Is(String),
     /// Nothing: the body is in a character set that is not known here, whatever its bytes look
     /// like.
@@ -73,17 +73,17 @@ pub struct ReceivedMessage {
     pub body: MessageBody,
     /// Text that the response shows of the body.
     pub text: BodyAsText,
-    /// With their types, as far as the broker keeps them.
+    /// Headers with their types, as far as the broker keeps them.
     pub headers: BTreeMap<String, HeaderValue>,
-    /// As the publisher set it, or the broker's default.
+    /// Persistence that the publisher set, or the broker's default.
     pub persistence: Persistence,
-    /// As the broker has it. AMQP allows values above 9.
+    /// Priority as the broker has it. AMQP allows values above 9.
     pub priority: u8,
     /// The lifetime that the message was put with. Absent if it never expires.
     pub expiry_ms: Option<u64>,
     /// Number of times that the message was delivered before and came back.
     pub backout_count: u64,
-    /// As the publisher or the broker stamped it; RabbitMQ stamps none by itself.
+    /// Time that the publisher or the broker stamped; RabbitMQ stamps none by itself.
     pub put_at: Option<Timestamp>,
     /// The content type, or IBM MQ's format.
     pub format: Option<String>,
@@ -95,7 +95,7 @@ pub struct ReceivedMessage {
     pub redelivered: bool,
     /// Number of earlier deliveries that the queue has counted, if queues count them.
     pub delivery_count: Option<u64>,
-    /// Who put it, as the broker has verified.
+    /// User that put the message, as the broker has verified.
     pub user_id: Option<String>,
     /// A property of AMQP that has no meaning there and may be set all the same.
     pub cluster_id: Option<String>,

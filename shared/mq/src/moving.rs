@@ -19,7 +19,7 @@ bounded!(
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub enum Destination {
-    /// This queue.
+    /// A named queue.
     Queue(QueueName),
     /// The queue from which each message was first dead-lettered, by its own history.
     Origin,

@@ -6,7 +6,7 @@ use wildmatch::WildMatch;
 
 use crate::names::QueueName;
 
-/// For each address of a target, the patterns of the queues that an allow-list allows there.
+/// Patterns of the queues that an allow-list allows, for each address of a target.
 pub(crate) type ByAddress = Vec<Vec<String>>;
 
 /// The queues at a target's place that its caller may name in the target's stead. The default is
@@ -20,7 +20,7 @@ pub struct Reach {
     pub(crate) own: Vec<String>,
     /// Queues that the allow-list covers.
     pub(crate) covered: ByAddress,
-    /// For each secret that the request names, where it is granted.
+    /// Queues for which each secret that the request names is granted.
     pub(crate) granted: Vec<ByAddress>,
 }
 

@@ -42,7 +42,7 @@ pub struct ProduceReport {
 /// Messages in hand, and what could not be taken along.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Consumed {
-    /// In the order in which the queue gave them.
+    /// Messages in the order in which the queue gave them.
     pub messages: Vec<ReceivedMessage>,
     /// More messages were there than fit in an answer; they stay on the queue.
     pub truncated: bool,

@@ -52,7 +52,7 @@ pub struct TargetSpec {
     pub broker: Option<BrokerKind>,
     pub queue_manager: Option<QueueManagerName>,
     pub queue: Option<QueueName>,
-    /// In place of a queue, to put messages.
+    /// Exchange in place of a queue, to put messages.
     pub exchange: Option<ExchangeName>,
     pub routing_key: Option<RoutingKey>,
     pub channel: Option<ChannelName>,
@@ -114,7 +114,7 @@ pub struct Endpoint {
     pub queue_manager: String,
     /// IBM MQ's server-connection channel.
     pub channel: Option<String>,
-    /// In the order in which they are tried. Empty if there is a `ccdt_url`.
+    /// Addresses in the order in which they are tried. Empty if there is a `ccdt_url`.
     pub addresses: Vec<Address>,
     /// IBM MQ's client channel definition table, in place of addresses.
     pub ccdt_url: Option<String>,
@@ -137,7 +137,7 @@ pub struct Target {
     /// Exchange to which messages are published; `None` if the work is about a queue.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub exchange: Option<Exchange>,
-    /// Who named the password, for the error that says so.
+    /// Origin of the password, for the error that names it.
     #[serde(default)]
     pub password_origin: PasswordOrigin,
     /// The queues that the work may use beside its own, if it asked for others.

@@ -12,7 +12,7 @@ use transport::{AnnounceError, PayloadNotice, PayloadsReceived};
 pub struct Payload {
     /// The object's metadata as S3 has it.
     pub head: Head,
-    /// The same, read.
+    /// Metadata of the payload, read from the object's.
     pub metadata: PayloadMetadata,
 }
 

@@ -46,7 +46,7 @@ impl ConnectionMonitor {
         self.connection.heartbeat()
     }
 
-    /// When the broker was last heard of, by a heartbeat or anything else.
+    /// Returns the time at which the broker was last heard of, by a heartbeat or anything else.
     #[must_use]
     pub fn last_heartbeat(&self) -> Timestamp {
         Timestamp::now().checked_sub(self.connection.pulse().age()).unwrap_or(Timestamp::MIN)

@@ -14,7 +14,7 @@ use crate::pooled::PooledConnection;
 /// Time that the polite end of a channel may take when its connection goes back.
 const RESET: Duration = Duration::from_secs(3);
 
-/// For how long a broker that cannot be reached is tried again, within half of the caller's time.
+/// Time for which a broker that cannot be reached is tried again, within half of the caller's time.
 const RETRY_FOR: Duration = Duration::from_secs(8);
 
 /// Size of a pool, and the time that its callers may wait.

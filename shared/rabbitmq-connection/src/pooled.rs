@@ -40,12 +40,12 @@ impl PooledConnection {
         self.place.is_some()
     }
 
-    /// When the connection was opened.
+    /// Returns the time at which the connection was opened.
     pub fn created_at(&self) -> Timestamp {
         self.created_at
     }
 
-    /// When it was last acquired or released.
+    /// Returns the time at which the connection was last acquired or released.
     pub fn last_used(&self) -> Timestamp {
         self.last_used
     }

@@ -93,7 +93,7 @@ impl HeaderValue {
     pub const MAX_DEPTH: usize = 24;
     /// The longest name in a table, in bytes (AMQP 0-9-1, section 4.2.5.3).
     pub const MAX_NAME: usize = 255;
-    /// Up to here integers are plain numbers in JSON (RFC 7493, section 2.2).
+    /// Largest integer that is a plain number in JSON (RFC 7493, section 2.2).
     const MAX_PLAIN: u64 = 9_007_199_254_740_991;
 
     /// Counts the values, nested ones included, and their bytes as a broker carries them, names
