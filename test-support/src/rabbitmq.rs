@@ -24,7 +24,7 @@ pub const PROGRAMS: &str = "/usr/lib/rabbitmq/bin";
 pub struct Node {
     pub root: Root,
     pub home: PathBuf,
-    /// As `name@localhost`.
+    /// Name as `name@localhost`.
     pub name: &'static str,
     pub port: u16,
     pub distribution_port: u16,

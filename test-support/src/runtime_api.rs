@@ -84,7 +84,7 @@ pub struct RuntimeApi {
 }
 
 impl RuntimeApi {
-    /// For a function of this name.
+    /// Starts the API for a function of this name.
     pub async fn start(name: &str) -> Self {
         let (polls, polled) = mpsc::unbounded_channel();
         let (invoker, events) = mpsc::channel(1);
@@ -102,7 +102,7 @@ impl RuntimeApi {
         Self { invoker: Invoker(invoker), server, polls: polled }
     }
 
-    /// For the variable `AWS_LAMBDA_RUNTIME_API`.
+    /// Returns the value of the variable `AWS_LAMBDA_RUNTIME_API`.
     #[must_use]
     pub fn address(&self) -> String {
         format!("127.0.0.1:{}", self.server.port)

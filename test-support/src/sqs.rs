@@ -14,7 +14,7 @@ pub struct FakeSqs(MockServer);
 /// A call as the SDK sent it.
 #[derive(Clone, Debug)]
 pub struct Call {
-    /// As `AmazonSQS.SendMessage`.
+    /// Operation as `AmazonSQS.SendMessage`.
     pub operation: String,
     pub body: Value,
 }

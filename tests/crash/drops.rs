@@ -146,7 +146,7 @@ impl Intake {
         }
     }
 
-    /// The same for a record of another tenant's.
+    /// Ends the lease of a record of another tenant's.
     async fn end_lease(&self, tenant: &str, idempotency_key: &str) {
         let pk = AttributeValue::S(format!("DROP#{tenant}#{idempotency_key}"));
         let update = self.items.update_item().table_name(variable("IDEMPOTENCY_TABLE")).key("pk", pk);
@@ -187,7 +187,7 @@ impl Intake {
         self.function.end_idle();
     }
 
-    /// From now on the bucket keeps versions.
+    /// Makes the bucket keep versions from now on.
     async fn keep_versions(&self) {
         let enabled = VersioningConfiguration::builder().status(BucketVersioningStatus::Enabled).build();
         let put = self.s3.put_bucket_versioning().bucket(&self.bucket);

@@ -29,7 +29,7 @@ pub(crate) enum Fault {
     FrontKilledDuringWork,
     /// `mq-access` dies before it looks at its order.
     KilledOnArrival,
-    /// In mid-produce at the broker, or with messages in hand and nothing stored.
+    /// `mq-access` dies in mid-produce at the broker, or with messages in hand and nothing stored.
     KilledMidway,
     /// The result of a consume is stored, and the broker has heard nothing.
     KilledBeforeCommit,
@@ -65,11 +65,11 @@ pub(crate) enum Fault {
     CommitCut(Cut),
     /// A consume's acknowledgement arrives, and the answer that proves it is lost.
     CommitAnswerCut(Cut),
-    /// Lambda's Invoke of `mq-access`.
+    /// A blow strikes Lambda's Invoke of `mq-access`.
     Handover(Blow),
-    /// At a queue manager of IBM MQ.
+    /// A fault at a queue manager of IBM MQ.
     AtManager(AtManager),
-    /// Wherever it may be after a while.
+    /// The victim ends wherever it may be after a while.
     AtAnyMoment(Victim),
 }
 
@@ -148,7 +148,7 @@ pub(crate) const AT_ANY_MOMENT: &[Fault] = &[
 pub(crate) struct Struck<'a> {
     pub(crate) asked: &'a Asked,
     pub(crate) queue: &'a Queue,
-    /// At which of its messages, or when.
+    /// Index of the message at which the fault strikes, or the moment.
     pub(crate) at: usize,
     pub(crate) moment: Duration,
 }

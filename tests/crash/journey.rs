@@ -326,7 +326,7 @@ async fn put_some(
     there
 }
 
-/// The same key with another body.
+/// Returns a request with the same key and another body.
 pub(crate) fn other_body(asked: &Asked) -> Asked {
     let mut other = asked.clone();
     match asked.operation {
@@ -337,7 +337,7 @@ pub(crate) fn other_body(asked: &Asked) -> Asked {
     other
 }
 
-/// Status and reason.
+/// Returns status and reason.
 pub(crate) fn told(answer: &Answer) -> String {
     let body: Value = serde_json::from_slice(&answer.bytes).unwrap_or_default();
     match body["reason"].as_str() {
@@ -346,7 +346,7 @@ pub(crate) fn told(answer: &Answer) -> String {
     }
 }
 
-/// With what an answer says of duplicates.
+/// Returns status, reason and what an answer says of duplicates.
 fn told_more(answer: &Answer) -> String {
     let body: Value = serde_json::from_slice(&answer.bytes).unwrap_or_default();
     let members = ["resumedFrom", "possibleDuplicates", "deliveryInDoubt"];

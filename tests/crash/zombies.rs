@@ -209,8 +209,8 @@ async fn take_over(stand: &Stand, journey: &mut Journey) -> Reply {
     winner
 }
 
-/// Who lost the record answers with the winner's result, or with none: never with one that no
-/// replay will show.
+/// Checks that an execution that lost the record answers with the winner's result, or with none:
+/// never with one that no replay will show.
 fn check_loser(operation: Operation, loser: &Reply, winner: &Reply) {
     println!("{operation:?}: the zombie's client is told {}", told(&loser.answer));
     assert!(

@@ -25,7 +25,7 @@ impl Pipeline {
         Self { s3: Client::new(&sdk), bucket: variable("PAYLOAD_BUCKET") }
     }
 
-    /// The same in a bucket that the deployment does not own.
+    /// Opens the pipeline in a bucket that the deployment does not own.
     pub(super) async fn of_a_partner() -> Self {
         Self { bucket: variable("DROP_BUCKET"), ..Self::open().await }
     }

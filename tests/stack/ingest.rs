@@ -42,13 +42,13 @@ impl<'a> Load<'a> {
         Self { load_type: "delta", ..Self::full(body) }
     }
 
-    /// The same, a line each.
+    /// Declares the body to have a product on each line.
     #[must_use]
     pub const fn lines(self) -> Self {
         Self { content_type: "application/x-ndjson", ..self }
     }
 
-    /// The same, of which the body is gzip.
+    /// Declares the body to be gzip.
     #[must_use]
     pub const fn gzip(self) -> Self {
         Self { is_gzip: true, ..self }
@@ -61,7 +61,7 @@ impl Ingest {
         Self { gateway: Gateway::new(), api_key: KEY_A.to_owned() }
     }
 
-    /// The same client with another API key.
+    /// Returns the client with another API key.
     #[must_use]
     pub fn with_key(&self, api_key: &str) -> Self {
         Self { gateway: self.gateway.with_key(api_key), api_key: api_key.to_owned() }

@@ -26,7 +26,7 @@ pub(crate) struct Produced<'a> {
     /// Warnings about the request.
     pub(crate) warnings: &'a [String],
     pub(crate) report: &'a ProduceReport,
-    /// As it began at its place.
+    /// Execution as it began at its place.
     pub(crate) execution: &'a Execution,
     /// Number of messages, whichever attempt put them.
     pub(crate) count: u64,
@@ -65,8 +65,8 @@ pub(crate) fn elsewhere(left: &[LeftBehind], count: u64) -> Value {
         .collect()
 }
 
-/// The same for a problem, which has little room: names are cut, and what would exceed the room is
-/// added up in the last entry.
+/// Lists what earlier attempts left at other places for a problem, which has little room: names are
+/// cut, and what would exceed the room is added up in the last entry.
 pub(crate) fn elsewhere_in_a_problem(left: &[LeftBehind], count: u64) -> Value {
     let cut = |name: &String| api::cut(name, MAX_NAME_IN_A_PROBLEM).into_owned();
     let mut told: Vec<_> =

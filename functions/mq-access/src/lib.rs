@@ -92,7 +92,7 @@ impl MqAccess {
         Self { store, secrets, brokers, pool_users: PoolUsers::default(), uploads: None }
     }
 
-    /// The same with the bucket of uploaded bodies.
+    /// Adds the bucket of uploaded bodies.
     #[must_use]
     pub fn with_uploads(self, uploads: Objects) -> Self {
         Self { uploads: Some(uploads), ..self }

@@ -29,7 +29,7 @@ enum Stopped {
 
 /// A move that was done.
 struct Done<'a> {
-    /// As it began at its place.
+    /// Execution as it began at its place.
     execution: &'a Execution,
     /// Number of messages that were moved, by all attempts.
     moved: u64,
@@ -302,7 +302,8 @@ mod tests {
 
     use super::*;
 
-    /// As many messages as a move takes, with the longest ids and names there are.
+    /// The largest move has as many messages as one takes, with the longest ids and names there
+    /// are.
     #[test]
     fn the_answer_of_the_largest_move_can_be_carried() {
         let name: QueueName = "\"".repeat(255).try_into().unwrap();

@@ -83,7 +83,7 @@ pub enum Unusable {
         /// Place of the target's members in the request's body, as a JSON Pointer.
         target: String,
     },
-    /// The same, if the profile names the password.
+    /// A password without a user, if the profile names the password.
     #[error("neither the profile {} nor its secret names a user", .0.as_str())]
     NoUserInProfile(ProfileName),
     /// A secret that TLS needs cannot be used.

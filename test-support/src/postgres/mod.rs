@@ -45,7 +45,7 @@ pub struct Server<'a> {
     pub port: u16,
     /// Whom it runs as, if not as the caller. The directory is this account's.
     pub account: Option<Account>,
-    /// As `name=value`, besides the usual ones.
+    /// Settings as `name=value`, besides the usual ones.
     pub settings: &'a [String],
 }
 

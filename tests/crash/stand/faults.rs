@@ -244,7 +244,8 @@ async fn suffer(struck: Option<Effect>, forward: impl Future<Output = Response<B
     }
 }
 
-/// In the form of AWS's JSON protocols; of an error in another form the SDK understands the status.
+/// Returns an error in the form of AWS's JSON protocols; of one in another form the SDK understands
+/// the status only.
 fn refusal(status: u16) -> Response<Bytes> {
     let kind = match status {
         429 => "TooManyRequestsException",

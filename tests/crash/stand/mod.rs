@@ -75,9 +75,9 @@ pub(crate) struct Reply {
 /// The functions that a change goes through, and everything around them.
 #[derive(Debug)]
 pub(crate) struct Stand {
-    /// On the way to DynamoDB, to S3, and from the HTTP functions to `mq-access`.
+    /// Faults on the way to DynamoDB, to S3, and from the HTTP functions to `mq-access`.
     pub(crate) faults: Faults,
-    /// On the way to RabbitMQ.
+    /// Proxy on the way to RabbitMQ.
     pub(crate) network: AmqpProxy,
     pub(crate) lambda: Lambda,
     pub(crate) produce: Function,
@@ -323,8 +323,8 @@ pub(crate) fn http_event(method: &str, path: &str, mut headers: Value, body: &[u
     })
 }
 
-/// As API Gateway answers: its own 500 for a function that failed, its own 503 for one that took
-/// too long. The answer is held to the contract.
+/// Answers as API Gateway does: its own 500 for a function that failed, its own 503 for one that
+/// took too long. The answer is held to the contract.
 pub(crate) fn answer(event: &Value, invoked: &Invoked) -> Answer {
     let answer = of_invocation(invoked);
     let http = &event["requestContext"]["http"];
@@ -332,7 +332,7 @@ pub(crate) fn answer(event: &Value, invoked: &Invoked) -> Answer {
     answer
 }
 
-/// The same without the contract, for what no client gets.
+/// Answers as API Gateway does, but without the contract, for what no client gets.
 pub(crate) fn of_invocation(invoked: &Invoked) -> Answer {
     let own = |status, message: &str| Answer {
         status,

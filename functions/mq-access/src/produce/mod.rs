@@ -15,7 +15,7 @@ use tokio::time::{Instant, MissedTickBehavior};
 use crate::answer::Produced;
 use crate::{MqAccess, Ready, answer, taken_over};
 
-/// At least once a second, with what a write takes.
+/// Interval of checkpoints: with what a write takes, there is one at least once a second.
 const CHECKPOINT_EVERY: Duration = Duration::from_millis(800);
 
 impl MqAccess {

@@ -19,7 +19,7 @@ const ATTEMPTS: usize = 3;
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 struct Attempt {
     queue: usize,
-    /// With what it began to put.
+    /// Progress with which the attempt began to put.
     progress: Progress,
     whereabouts: Whereabouts,
     next: u64,
@@ -95,7 +95,7 @@ fn place(queue: usize) -> Place {
 }
 
 impl World {
-    /// As a successor sees the record.
+    /// Returns the progress as a successor sees the record.
     fn left(&self) -> Progress {
         let in_doubt =
             if self.has_failed || self.attempts.is_empty() { self.progress.in_doubt } else { u64::MAX };
