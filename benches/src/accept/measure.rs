@@ -36,7 +36,7 @@ const API_KEY: &str = "local-dev-key-a";
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) enum Kind {
-    /// From the event to its 202.
+    /// An accept, from the event to its 202.
     Accept,
     /// The put that an accept makes, and nothing else.
     Put,
@@ -153,7 +153,7 @@ impl Acceptance<'_> {
         }
     }
 
-    /// With everything that S3 is asked to do for a payload.
+    /// Puts a body with everything that S3 is asked to do for a payload.
     async fn put(&self, body: Vec<u8>) -> Result<(), Error> {
         let checksum = BASE64.encode(Sha256::digest(&body));
         self.s3

@@ -14,7 +14,7 @@ pub(crate) struct Task {
     pub(crate) table: String,
     /// JSON text.
     pub(crate) body: String,
-    /// The same with one other value.
+    /// JSON text of the body with one other value.
     pub(crate) other_body: String,
     pub(crate) response: Response,
 }
@@ -32,7 +32,7 @@ pub(crate) struct Response {
 pub(crate) enum Job {
     New,
     Replay,
-    /// Another body under a key that was used.
+    /// A body that differs from the one that its key was used for.
     Conflict,
 }
 

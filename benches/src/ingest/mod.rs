@@ -33,7 +33,7 @@ pub(crate) struct Options {
     database_url: Option<String>,
 }
 
-/// Who goes over the payload.
+/// Contender that goes over the payload.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Contender {
     Rust(Part),

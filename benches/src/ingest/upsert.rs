@@ -24,7 +24,7 @@ pub(super) enum Phase {
     Copy,
     Fresh,
     Unchanged,
-    /// The same rows, but with their items in another order than that of their keys.
+    /// Unchanged rows whose items come in another order than that of their keys.
     Scattered,
     Newer,
 }
@@ -148,7 +148,7 @@ impl Bench {
         Ok(parts.concat().into())
     }
 
-    /// Who serves the connection that chunks are written on.
+    /// Returns the pid of the process that serves the connection that chunks are written on.
     async fn writer(&self) -> Result<i32, Error> {
         let query = "SELECT pid FROM pg_stat_activity WHERE datname = current_database() \
              AND backend_type = 'client backend' AND pid <> pg_backend_pid()";

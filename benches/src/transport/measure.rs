@@ -28,11 +28,11 @@ const PATIENCE: Duration = Duration::from_secs(600);
 /// Times of one load, in seconds.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(super) struct Load {
-    /// From the first 202 to the last catalogue's end.
+    /// Time from the first 202 to the last catalogue's end.
     pub(super) whole: f64,
-    /// From each catalogue's 202 to its end.
+    /// Times from each catalogue's 202 to its end.
     pub(super) each: Vec<f64>,
-    /// From a small catalogue's 202 to its end, with nothing else on its way.
+    /// Time from a small catalogue's 202 to its end, with nothing else on its way.
     pub(super) alone: f64,
 }
 

@@ -53,7 +53,7 @@ pub(crate) trait Component: Debug + Send + Sync {
         Signal::SIGTERM
     }
 
-    /// When to give up waiting.
+    /// Returns the time after which waiting is given up.
     fn patience(&self) -> Duration {
         Duration::from_secs(240)
     }

@@ -32,7 +32,7 @@ const MAX_BODY: usize = 10 * 1024 * 1024;
 const MAX_EVENT: usize = 6 * 1024 * 1024;
 /// Most bytes of a too large body that are still read, so that its sender gets to read the answer.
 const MAX_DRAINED: usize = 64 * 1024 * 1024;
-/// After this API Gateway no longer waits for a function.
+/// Time after which API Gateway no longer waits for a function.
 const TIMEOUT: Duration = Duration::from_secs(30);
 /// Number of functions that may start at once for each core of the machine, and the time that an
 /// invocation counts as starting. A region starts any number; here their starts would take the time

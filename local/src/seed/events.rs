@@ -27,7 +27,7 @@ pub(crate) fn topic_arn() -> String {
     format!("arn:aws:sns:{REGION}:{ACCOUNT}:{NAME}")
 }
 
-/// Who makes what.
+/// Clients that make the bus, the topic and the queues.
 pub(super) struct Clients {
     pub(super) bus: aws_sdk_eventbridge::Client,
     pub(super) topic: aws_sdk_sns::Client,

@@ -29,7 +29,7 @@ impl Postgres {
         Self { port, password: secret() }
     }
 
-    /// With credentials.
+    /// Returns the URL of the database, with credentials.
     pub(crate) fn url(&self) -> String {
         format!("postgres://{NAME}:{}@127.0.0.1:{}/{NAME}?sslmode=disable", self.password, self.port)
     }
