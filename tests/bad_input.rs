@@ -32,7 +32,7 @@ async fn produce_text(gateway: &Gateway, body: impl Into<Vec<u8>>) -> Answer {
     gateway.send("POST", PRODUCE, &headers, body).await
 }
 
-/// What every operation does with a body of JSON before it asks what the body is about.
+/// Every operation checks a body of JSON before it asks what the body is about.
 #[tokio::test]
 async fn every_operation_refuses_bodies_that_it_cannot_take() {
     let gateway = Gateway::new();
@@ -147,8 +147,8 @@ async fn what_was_put_under_another_limit_is_replayed() {
     broker.delete(&queue).await;
 }
 
-/// What costs a processor, a store or the broker much is refused like any other mistake: with a 400
-/// of a few bytes.
+/// A body that costs a processor, a store or the broker much is refused like any other mistake:
+/// with a 400 of a few bytes.
 #[tokio::test]
 async fn bodies_that_are_out_of_all_bounds() {
     let gateway = Gateway::new();

@@ -170,7 +170,7 @@ async fn a_list_by_an_object_has_its_batches_before_the_database_knows_them() {
     assert_eq!(batch["source"], json!({"bucket": "drops", "key": key, "etag": "\"ab\"", "version_id": "v1"}));
 }
 
-/// What a request leaves that was refused, or died, between the item and the payload.
+/// A request that was refused, or died, between the item and the payload leaves only the item.
 #[tokio::test]
 async fn a_batch_whose_payload_was_never_stored_is_no_batch() {
     let left: Vec<AcceptedBatch> = (0..12).map(|_| without_payload(None)).collect();

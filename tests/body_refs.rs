@@ -77,7 +77,7 @@ async fn uploaded_bodies_are_put_among_others_and_replayed(on: On) {
     site.delete(&queue).await;
 }
 
-/// As a consume stores it, and as it is downloaded.
+/// Returns a message as a consume stores it, and its body as it is downloaded.
 pub(crate) async fn stored(gateway: &Gateway, consume: &Value) -> (Value, Vec<u8>) {
     let answer = gateway.consume(Uuid::new_v4(), consume).await.expect(200).json();
     assert_eq!(answer["count"], 1, "{answer}");

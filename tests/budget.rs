@@ -26,9 +26,9 @@ use test_support::http_server::{Server, response};
 use tokio::sync::{Semaphore, watch};
 use uuid::Uuid;
 
-/// What is reserved for `mq-access`.
+/// Concurrency that is reserved for `mq-access`.
 const RESERVED: usize = 3;
-/// What one tenant may have of it.
+/// Part of the reserved concurrency that one tenant may have.
 const LIMIT: NonZeroU32 = NonZeroU32::new(2).unwrap();
 
 /// A stand-in of Lambda with a function of limited concurrency, which waits at a browse until it is
@@ -39,7 +39,7 @@ struct Brokers {
     go: watch::Sender<bool>,
 }
 
-/// How many browses are under way, and how many were at most.
+/// Number of browses that are under way, and the most that there were at once.
 #[derive(Default)]
 struct Browsing {
     now: AtomicUsize,

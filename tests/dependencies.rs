@@ -6,7 +6,7 @@ use toml::{Table, Value};
 
 const ROOT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/..");
 const TEST_SUPPORT: &str = "test-support";
-/// What ends up in a binary.
+/// Kinds of dependencies that end up in a binary.
 const SHIPPED: [&str; 2] = ["dependencies", "build-dependencies"];
 
 fn manifest(path: &Path) -> Table {

@@ -43,7 +43,7 @@ struct Row {
     request: &'static str,
     /// Status and reason of a refusal, or what the response shows.
     cell: String,
-    /// What the response says of the fact that the line is about.
+    /// Whether the response shows the fact that the line is about.
     holds: bool,
 }
 

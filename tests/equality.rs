@@ -17,7 +17,7 @@ end_to_end::on_both! {
 
 const MESSAGES: usize = 100;
 
-/// What a produce takes of a message that a consume has returned.
+/// Members that a produce takes of a message that a consume has returned.
 const REPEATED: [&str; 13] = [
     "bodyBase64",
     "headers",
@@ -109,7 +109,7 @@ async fn take(gateway: &Gateway, site: &Site, queue: &Queue, ack: &str) -> Vec<V
     messages
 }
 
-/// What may be different when a message comes back from its queue.
+/// Removes the members that may be different when a message comes back from its queue.
 fn without_count(message: &Value) -> Value {
     let mut message = message.clone();
     for member in ["redelivered", "backoutCount", "deliveryCount"] {

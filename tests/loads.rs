@@ -27,7 +27,7 @@ fn completed(batch: &Value, changes: &Value) {
     assert_eq!(batch["changes"], expected, "{batch}");
 }
 
-/// What the table should hold, read from the payload by another parser than ours.
+/// Reads from the payload what the table should hold, by another parser than ours.
 fn expected(payload: &[u8]) -> BTreeMap<String, (String, String)> {
     let items: Vec<Value> = serde_json::from_slice(payload).unwrap();
     let entry = |item: &Value| {

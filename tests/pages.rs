@@ -123,7 +123,7 @@ impl Page {
     }
 }
 
-/// Where the local stack has an AWS CLI, if there is no other one.
+/// Directory of the local stack's AWS CLI, used if there is no other one.
 const AWS_CLI: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../.local/python/bin");
 
 /// Begins the line behind each block.

@@ -12,7 +12,7 @@ use ingestion::generate::{Catalogue, Layout};
 use serde_json::{Value, json};
 use uuid::Uuid;
 
-/// How long an event may take on a busy machine.
+/// Time that an event may take on a busy machine.
 const PATIENCE: Duration = Duration::from_secs(60);
 
 const RECEIVED: &str = "integrahub.batch.received";
@@ -222,8 +222,8 @@ async fn an_object_that_is_refused_is_an_event_for_whoever_listens_to_the_bus_or
     assert_eq!(receiver.take(&receiver.of_the_topic, 1).await, std::slice::from_ref(event));
 }
 
-/// What a crash leaves behind a produce whose key is used again after it expired, and before
-/// DynamoDB deletes the record.
+/// A produce that a crash cut off leaves a record whose key is used again after it expired, and
+/// before DynamoDB deletes it.
 #[tokio::test]
 async fn a_request_that_was_cut_off_is_an_event_even_if_its_key_is_used_again_after_it_expired() {
     let (gateway, manager, records) = (Gateway::new(), QueueManager::start(), Records::open().await);

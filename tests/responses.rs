@@ -163,7 +163,8 @@ fn the_contract_has_every_reason_why_a_message_stays() {
     assert_eq!(contract["components"]["schemas"]["StayReason"]["anyOf"][0]["enum"], json!(reasons));
 }
 
-/// What no test causes, with why, or where it is tested instead.
+/// Parts of the contract that no test causes, with the reason, or the place where they are tested
+/// instead.
 const NOT_SEEN: [(&str, &str); 25] = [
     (r#"ErrorReason: "BROKER_REJECTED""#, "refusals of a broker: `shared/rabbitmq/tests/faults`"),
     (r#"ErrorReason: "EXCEEDS_TIME_BUDGET""#, "`functions/produce/src/request.rs`"),

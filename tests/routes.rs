@@ -16,17 +16,17 @@ const CONTRACT: &str = include_str!("../openapi.yaml");
 /// Kinds of keys, in the order in which rows have their answers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Kind {
-    /// Of the tenant whose things are asked for, with every scope.
+    /// A key of the tenant whose things are asked for, with every scope.
     All,
-    /// Of the same tenant, for reading.
+    /// A key of the same tenant, for reading.
     ReadOnly,
-    /// Of the same tenant, with every scope, about other establishments.
+    /// A key of the same tenant, with every scope, about other establishments.
     Limited,
-    /// Of another tenant, with every scope.
+    /// A key of another tenant, with every scope.
     Stranger,
-    /// Of another tenant, for products of some establishments.
+    /// A key of another tenant, for products of some establishments.
     Pharmacy,
-    /// Of the same tenant, for operators.
+    /// A key of the same tenant, for operators.
     Operator,
     /// No key at all.
     None,
@@ -69,7 +69,7 @@ const NO_BATCH: Expected = Problem(404, "BATCH_NOT_FOUND");
 const NO_ERRORS: Expected = Problem(404, "ERRORS_FILE_NOT_FOUND");
 const NOTHING_FAILED: Expected = Problem(409, "BATCH_NOT_REPLAYABLE");
 
-/// What the keys that are no keys get, where one is needed.
+/// Answers where a key is needed: to no key, an unknown one and a malformed one.
 const REFUSED: [Expected; 3] = [NO_KEY, INVALID, INVALID];
 
 /// The answers of a route that needs a key: to the kinds up to [`Kind::Operator`], and to a key

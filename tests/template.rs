@@ -7,7 +7,7 @@ use serde_norway::Value;
 
 static TEMPLATE: LazyLock<Value> =
     LazyLock::new(|| serde_norway::from_str(include_str!("../template.yaml")).unwrap());
-/// What Lambda asks for between a queue's visibility timeout and its function's time-out.
+/// Factor that Lambda asks for between a queue's visibility timeout and its function's time-out.
 const VISIBILITY_FACTOR: u64 = 6;
 const FOURTEEN_DAYS: u64 = 14 * 24 * 60 * 60;
 
@@ -169,7 +169,7 @@ fn allowed(name: &str) -> Vec<u64> {
     values.iter().map(|value| value.as_u64().unwrap()).collect()
 }
 
-/// Of those that are let through, `reconcile` refuses none at its start.
+/// `reconcile` accepts at its start exactly the values that are let through.
 #[test]
 fn a_history_that_what_leans_on_it_outlives_is_not_deployed() {
     for history in allowed("HistoryDays") {

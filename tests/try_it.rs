@@ -7,8 +7,8 @@ use std::process::{Command, Stdio};
 use end_to_end::{Gateway, KEY_A};
 use serde_json::{Map, Value};
 
-/// What `start.js` hands to Swagger UI, printed, and the media type and example that each operation
-/// sends first. Only here their order is still known.
+/// Script that prints what `start.js` hands to Swagger UI, and the media type and example that each
+/// operation sends first. Only here their order is still known.
 const CAPTURE: &str = r#"
     const { readFileSync } = require("node:fs");
     let load;

@@ -39,7 +39,7 @@ fn takes(schema: &Value, name: &str) -> bool {
     }
 }
 
-/// Where a rule is broken.
+/// Lists the places where a rule is broken.
 fn broken(rule: impl Fn(&'static Value) -> bool) -> Vec<String> {
     let mut found = Vec::new();
     each_schema("", &CONTRACT, &mut |at, schema| {

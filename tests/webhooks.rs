@@ -17,9 +17,9 @@ use tokio::sync::mpsc;
 use uuid::Uuid;
 
 const PAGE: &str = include_str!("../docs/events.md");
-/// What the example takes from Secrets Manager.
+/// Key that the example takes from Secrets Manager.
 const API_KEY: &str = "a key that only the receiver knows";
-/// How long an event may take on a busy machine.
+/// Time that an event may take on a busy machine.
 const PATIENCE: Duration = Duration::from_secs(60);
 
 /// The resources of the page's example, without CloudFormation's tags.

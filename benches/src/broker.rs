@@ -9,7 +9,7 @@ use crate::error::Error;
 pub(crate) const PERSISTENT: u8 = 2;
 pub(crate) const BODY: [u8; 1024] = [0xA5; 1024];
 
-/// How many messages are published before their confirms are awaited.
+/// Number of messages that are published before their confirms are awaited.
 const WINDOW: u32 = 1000;
 
 pub(crate) struct Queues {
@@ -67,7 +67,7 @@ impl Queues {
     }
 }
 
-/// How many messages are ready.
+/// Counts the ready messages.
 pub(crate) async fn inspect(channel: &Channel, queue: &ShortString) -> Result<u32, Error> {
     let options = QueueDeclareOptions { passive: true, ..QueueDeclareOptions::default() };
     Ok(channel.queue_declare(queue.clone(), options, FieldTable::default()).await?.message_count())

@@ -9,7 +9,7 @@ use tokio::process::Command;
 
 use crate::error::Error;
 
-/// This program, with a command of its own.
+/// Returns this program with the command `name`.
 pub(crate) fn own(name: &str) -> Result<Command, Error> {
     let mut command = Command::new(std::env::current_exe()?);
     command.arg(name);

@@ -13,7 +13,7 @@ use uuid::Uuid;
 use crate::error::Error;
 use crate::function::cpu;
 
-/// Where databases are made.
+/// Server on which databases are made.
 pub(crate) struct Server {
     config: DatabaseConfig,
     administrator: Client,

@@ -18,7 +18,7 @@ pub(crate) const PATIENCE: Duration = Duration::from_secs(30);
 
 pub(crate) type Variables = Vec<(String, String)>;
 
-/// What is said of a function in the template.
+/// Function as the template describes it.
 #[derive(Clone, Debug)]
 pub(crate) struct Function {
     pub(crate) name: String,

@@ -18,7 +18,7 @@ use crate::cpu::Stopwatch;
 use crate::error::Error;
 use crate::run::{Job, Run};
 
-/// What a request may take and put.
+/// Most messages that a request may take, and put.
 const MAX_FETCHED: u32 = 10_000;
 const MAX_PRODUCED: u32 = 100_000;
 /// More than any call fetches: what is compared is taking messages, not what an answer can carry.

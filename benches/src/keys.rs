@@ -13,7 +13,7 @@ impl Keys {
         Self::of(0)
     }
 
-    /// Of one of several callers in a run.
+    /// Returns the keys of one of several callers in a run.
     pub(crate) fn of(caller: usize) -> Self {
         Self { run: jiff::Timestamp::now().as_second() & 0xffff_ffff, of: caller & 0xffff, next: 0 }
     }

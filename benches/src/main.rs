@@ -105,7 +105,7 @@ enum Command {
     /// A contender: catalogues from S3 to PostgreSQL
     #[command(hide = true)]
     LoadRows { way: Way },
-    /// What is measured of accepting: the function's code
+    /// A measurement of accepting: the function's code
     #[command(hide = true)]
     Accepts { requests: u32, results: PathBuf },
     /// A contender: a function that does nothing

@@ -57,7 +57,7 @@ impl Recorder {
         self.upstream.calls.lock().unwrap_or_else(PoisonError::into_inner).clear();
     }
 
-    /// What was asked since it last forgot.
+    /// Returns the calls since the recorder last forgot.
     pub(crate) fn calls(&self) -> Result<Vec<Call>, Error> {
         let calls = self.upstream.calls.lock().unwrap_or_else(PoisonError::into_inner);
         calls
@@ -68,7 +68,7 @@ impl Recorder {
             .collect()
     }
 
-    /// How often each operation was called since it last forgot.
+    /// Counts the calls of each operation since the recorder last forgot.
     pub(crate) fn counts(&self) -> BTreeMap<String, usize> {
         let calls = self.upstream.calls.lock().unwrap_or_else(PoisonError::into_inner);
         let mut counts = BTreeMap::new();

@@ -80,7 +80,7 @@ pub(crate) fn table(results: &Results, messages: u32, rounds: u32) -> String {
     text
 }
 
-/// What the kernel says of the processor.
+/// Describes the processor as the kernel does.
 pub(crate) fn machine() -> String {
     let cpus = std::thread::available_parallelism().map_or(0, std::num::NonZero::get);
     let info = std::fs::read_to_string("/proc/cpuinfo").unwrap_or_default();

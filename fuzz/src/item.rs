@@ -114,7 +114,8 @@ fn survives_a_chunk(product: &Product<'_>) {
     assert_eq!(row.row_hash, RowHash::of(&product.attributes));
 }
 
-/// It is an object that `jsonb` takes, and read again as members it is itself.
+/// Checks that `extra` is an object that `jsonb` takes, and that it stays itself when it is read
+/// again as members.
 fn extra_is_in_its_one_form(product: &Product<'_>) {
     let Some(extra) = &product.attributes.extra else { return };
     // Not as a `Value`, whose numbers are of 64 bits, which those of `jsonb` are not.

@@ -5,7 +5,7 @@ use api::{MAX_BODY, Problem, TraceId, json};
 use idempotency::Fingerprint;
 use serde_json::{Number, Value};
 
-/// Up to here a whole double is an integer for the parser.
+/// Largest whole double that is an integer for the parser.
 const MAX_INTEGER: f64 = 9_007_199_254_740_991.0;
 
 /// The input is a body.

@@ -6,7 +6,7 @@ pub mod json;
 pub mod request;
 pub mod splitter;
 
-/// What JSON calls white space.
+/// Tells whether JSON calls a byte white space.
 fn is_white(byte: u8) -> bool {
     matches!(byte, b' ' | b'\t' | b'\n' | b'\r')
 }

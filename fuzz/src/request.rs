@@ -16,7 +16,7 @@ use crate::json::is_the_callers;
 
 /// Lambda's limit for a synchronous invocation.
 const MAX_INVOCATION: usize = 6 * 1024 * 1024;
-/// What an order has beside what the request says.
+/// Bytes of an order beside what the request says.
 const FRAME: usize = 16 * 1024;
 
 static SAMPLE: LazyLock<WorkOrder> = LazyLock::new(|| {

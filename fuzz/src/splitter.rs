@@ -99,8 +99,8 @@ fn in_order(payload: &[u8], found: &[Found]) {
     assert!(end <= self::length(payload));
 }
 
-/// What is an array for `serde_json` is one here, with the same items; and what was split well and
-/// whose items are JSON is an array.
+/// Checks that an array for `serde_json` is one here, with the same items; and that what was split
+/// well and whose items are JSON is an array.
 fn as_serde_json_reads(payload: &[u8], limit: usize, found: &[Found], result: Result<(), PayloadError>) {
     let unmarked = payload.strip_prefix(BYTE_ORDER_MARK).unwrap_or(payload);
     let expected = serde_json::from_slice::<Vec<&RawValue>>(unmarked);

@@ -47,7 +47,8 @@ impl Layout {
         self.root.join("local/deploy.py")
     }
 
-    /// What set-up leaves behind is shared by all stacks of the repository.
+    /// Returns the directory of what set-up leaves behind, which all stacks of the repository
+    /// share.
     pub(crate) fn shared(&self) -> PathBuf {
         self.root.join(".local")
     }
@@ -56,7 +57,7 @@ impl Layout {
         self.shared().join("python")
     }
 
-    /// Of the stand-in for Kafka.
+    /// Returns the Python environment of the stand-in for Kafka.
     pub(crate) fn kafka_python(&self) -> PathBuf {
         self.shared().join("kafka")
     }

@@ -12,7 +12,7 @@ pub(crate) struct Lock {
     _file: File,
 }
 
-/// Who has it.
+/// Holder of a lock that is taken.
 #[derive(Debug)]
 pub(crate) struct Taken {
     pub(crate) holder: String,

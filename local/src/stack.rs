@@ -48,12 +48,12 @@ impl Stack {
         &self.base_url
     }
 
-    /// What the user gave to it.
+    /// Returns what the user gave to the stack.
     pub(crate) fn given(&self) -> &Given {
         &self.given
     }
 
-    /// What stands in the env file.
+    /// Returns the variables of the env file.
     pub(crate) fn variables(&self) -> &Variables {
         &self.variables
     }

@@ -15,7 +15,7 @@ use uuid::Uuid;
 
 use crate::failure::{Explain as _, Failure};
 
-/// What the user gave to the stack.
+/// Settings that the user gave to the stack.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Given {
     /// IBM MQ's client library, in place of the stand-in's.

@@ -25,10 +25,10 @@ pub const PUBLISH: Method = Method(60, 40);
 pub const ACK: Method = Method(60, 80);
 /// A first message is got.
 pub const GET_OK: Method = Method(60, 71);
-/// What follows a consumer's acknowledgement and proves that it arrived.
+/// Reply that follows a consumer's acknowledgement and proves that it arrived.
 pub const QUEUE_DECLARE_OK: Method = Method(50, 11);
 
-/// How connections break.
+/// Manner in which connections break.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Cut {
     /// Both sides are told, politely.
@@ -39,17 +39,17 @@ pub enum Cut {
     Silent,
 }
 
-/// What happens at a frame.
+/// Action of the proxy at a chosen frame.
 #[derive(Clone, Copy, Debug)]
 enum Then {
     Cut(Cut),
-    /// It is swallowed, and so is what the same side sends after it.
+    /// The frame is swallowed, and so is what the same side sends after it.
     Swallow,
 }
 
 #[derive(Debug)]
 struct Trap {
-    /// It is set once this was seen.
+    /// Method that arms the trap when it passes; `None` if the trap is armed.
     set_by: Option<Method>,
     method: Method,
     skip: usize,
@@ -57,7 +57,7 @@ struct Trap {
     then: Then,
 }
 
-/// What connections share.
+/// State that connections share.
 #[derive(Debug)]
 struct Wire {
     upstream: (String, u16),

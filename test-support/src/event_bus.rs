@@ -54,7 +54,7 @@ impl FakeEventBus {
         self.with(|state| state.is_away = is_away);
     }
 
-    /// The same for the bus alone.
+    /// Answers every call to the bus with an error, until it is back.
     pub fn bus_goes_away(&self, is_away: bool) {
         self.with(|state| state.is_bus_away = is_away);
     }

@@ -72,7 +72,7 @@ impl Broker {
         Self { process, console: Mutex::new((input, output)), bootstrap_servers: line.trim().to_owned() }
     }
 
-    /// As `127.0.0.1:40381,127.0.0.1:35887,127.0.0.1:35101`.
+    /// Returns the addresses, as `127.0.0.1:40381,127.0.0.1:35887,127.0.0.1:35101`.
     #[must_use]
     pub fn bootstrap_servers(&self) -> &str {
         &self.bootstrap_servers

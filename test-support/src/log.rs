@@ -15,7 +15,7 @@ impl Sink {
         String::from_utf8(self.0.lock().unwrap().clone()).expect("a log of text")
     }
 
-    /// Its lines, each a JSON document.
+    /// Returns the lines of the log, each a JSON document.
     #[must_use]
     pub fn lines(&self) -> Vec<Value> {
         self.text().lines().map(|line| serde_json::from_str(line).unwrap()).collect()

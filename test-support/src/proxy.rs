@@ -26,7 +26,7 @@ impl Proxy {
         Self::after_resets(0, upstream).await
     }
 
-    /// The same, except that this number of connections is closed first.
+    /// Forwards to a host and port after it has closed the first `resets` connections.
     pub async fn after_resets(resets: usize, upstream: (String, u16)) -> Self {
         let (listener, port) = ports::listen().await;
         let this =
@@ -48,7 +48,7 @@ impl Proxy {
         Self::after_resets(usize::MAX, (String::new(), 0)).await
     }
 
-    /// How many connections were ever accepted.
+    /// Counts the connections that were ever accepted.
     #[must_use]
     pub fn accepted(&self) -> usize {
         self.accepted.load(Ordering::SeqCst)

@@ -13,7 +13,7 @@ use crate::built::{self, MQ_MANAGER};
 #[derive(Debug)]
 pub struct QueueManager {
     process: Option<(Child, BufReader<ChildStdout>)>,
-    /// Where its sockets are.
+    /// Directory of the sockets.
     directory: PathBuf,
     configuration: PathBuf,
     name: String,
@@ -106,17 +106,17 @@ impl QueueManager {
         (count("most"), count("refused"))
     }
 
-    /// How many messages a queue has, uncommitted ones among them.
+    /// Counts the messages of a queue, uncommitted ones among them.
     pub fn depth(&self, queue: &str) -> u64 {
         self.status()["depths"][queue].as_u64().unwrap()
     }
 
-    /// How many messages of a queue are committed and not held by anybody.
+    /// Counts the messages of a queue that are committed and not held by any client.
     pub fn ready(&self, queue: &str) -> u64 {
         self.status()["ready"][queue].as_u64().unwrap()
     }
 
-    /// How many of the faults that were asked for have not come yet.
+    /// Counts the requested faults that have not occurred yet.
     pub fn faults(&self) -> u64 {
         self.status()["faults"].as_u64().unwrap()
     }

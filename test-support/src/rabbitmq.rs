@@ -19,12 +19,12 @@ use crate::root::Root;
 /// and the system's directories.
 pub const PROGRAMS: &str = "/usr/lib/rabbitmq/bin";
 
-/// Where a node keeps its files, and its ports on 127.0.0.1.
+/// Location of a node's files, and its ports on 127.0.0.1.
 #[derive(Clone, Debug)]
 pub struct Node {
     pub root: Root,
     pub home: PathBuf,
-    /// As `name@localhost`.
+    /// Name as `name@localhost`.
     pub name: &'static str,
     pub port: u16,
     pub distribution_port: u16,
@@ -54,7 +54,7 @@ impl Node {
             .try_for_each(|directory| std::fs::create_dir_all(self.home.join(directory)))
     }
 
-    /// What becomes the node. Its port mapper runs already.
+    /// Returns the command that becomes the node. Its port mapper runs already.
     #[must_use]
     pub fn server(&self) -> Command {
         let file = |name: &str| self.home.join(name);
@@ -187,7 +187,7 @@ impl RabbitMq {
         self.ctl(&["await_startup"]).await;
     }
 
-    /// What an administrator does with `rabbitmqctl`, and what it prints.
+    /// Runs `rabbitmqctl` as an administrator does, and returns what it prints.
     ///
     /// # Panics
     /// It fails.

@@ -11,7 +11,7 @@ const SCRIPT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../scripts/brokers.sh
 /// Names the directory of `scripts/cached.sh`.
 const CACHE: &str = "INTEGRAHUB_CACHE";
 
-/// Where a server's programs come from. By default, they are the machine's own.
+/// Directory tree with a server's programs. The default is the machine's own.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Root(Option<String>);
 
@@ -48,7 +48,8 @@ impl Root {
         self.directory().is_none_or(|directory| directory.join("version").is_file())
     }
 
-    /// Its name and the command that makes it, unless that was done or it is the machine's own.
+    /// Returns the root's name and the command that makes it, unless it is made or is the machine's
+    /// own.
     #[must_use]
     pub fn missing(&self) -> Option<(&str, Command)> {
         let name = self.0.as_deref().filter(|_| !self.is_made())?;

@@ -12,17 +12,17 @@ use uuid::Uuid;
 
 use crate::http_server::{self, Server, response};
 
-/// How long a function may take until it asks for an event.
+/// Time that a function may take until it asks for an event.
 const PATIENCE: Duration = Duration::from_secs(90);
 
-/// What a function answered, and when.
+/// Answer of a function, and its time.
 #[derive(Clone, Debug)]
 pub struct Answer {
     pub at: Instant,
     pub body: Bytes,
 }
 
-/// Why there is no answer.
+/// Reason for which there is no answer.
 #[derive(Clone, Debug, thiserror::Error)]
 pub enum Failure {
     /// The function reported an error.
@@ -84,7 +84,7 @@ pub struct RuntimeApi {
 }
 
 impl RuntimeApi {
-    /// For a function of this name.
+    /// Starts the API for a function of this name.
     pub async fn start(name: &str) -> Self {
         let (polls, polled) = mpsc::unbounded_channel();
         let (invoker, events) = mpsc::channel(1);
@@ -102,7 +102,7 @@ impl RuntimeApi {
         Self { invoker: Invoker(invoker), server, polls: polled }
     }
 
-    /// For the variable `AWS_LAMBDA_RUNTIME_API`.
+    /// Returns the value of the variable `AWS_LAMBDA_RUNTIME_API`.
     #[must_use]
     pub fn address(&self) -> String {
         format!("127.0.0.1:{}", self.server.port)

@@ -14,12 +14,12 @@ pub struct FakeSqs(MockServer);
 /// A call as the SDK sent it.
 #[derive(Clone, Debug)]
 pub struct Call {
-    /// As `AmazonSQS.SendMessage`.
+    /// Operation as `AmazonSQS.SendMessage`.
     pub operation: String,
     pub body: Value,
 }
 
-/// One answer to each call. After the last one, calls fail.
+/// Answers, each to one call. After the last one, calls fail.
 struct Answers(Mutex<VecDeque<Value>>);
 
 impl Respond for Answers {

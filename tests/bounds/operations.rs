@@ -8,7 +8,7 @@ use serde_json::Value;
 pub(crate) struct Checked {
     pub(crate) path: &'static str,
     pub(crate) plan: fn(&[u8]) -> Result<Plan, Problem>,
-    /// What serde says of a body that is not the operation's.
+    /// Serde's message for a body that is not the operation's.
     pub(crate) refusal: fn(Value) -> String,
 }
 

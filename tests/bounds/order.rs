@@ -10,7 +10,7 @@ use crate::operations::OPERATIONS;
 /// The largest body, and the most that Lambda carries in a synchronous invocation.
 const MAX_BODY: usize = api::body::MAX_JSON;
 const MAX_INVOCATION: usize = 6 * 1024 * 1024;
-/// What an order has beside its messages.
+/// Bytes of an order beside its messages.
 const FRAME: usize = 16 * 1024;
 
 /// An order as `events/` shows it, for its target and its right to execute.

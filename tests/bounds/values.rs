@@ -17,7 +17,7 @@ enum Step {
     FirstItem,
 }
 
-/// What a leaf may be, and what it may not be any more.
+/// Values within a leaf's bounds, and values beyond them.
 #[derive(Debug)]
 struct Edge {
     within: Vec<Value>,
@@ -133,7 +133,7 @@ fn walk(
     }
 }
 
-/// What has to be in a body for a value at this place to have a meaning.
+/// Returns the members that a body needs for a value at this place to have a meaning.
 fn surroundings(place: &str) -> Value {
     match place {
         "/payload/fixedBase64" => json!({"payload": {"mode": "fixed"}}),

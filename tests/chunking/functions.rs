@@ -17,7 +17,7 @@ use serde_json::Value;
 use tokio_postgres::NoTls;
 use uuid::Uuid;
 
-/// How long a batch may take on a busy machine.
+/// Time that a batch may take on a busy machine.
 const PATIENCE: Duration = Duration::from_secs(60);
 
 /// The functions, and the stores that they work with.

@@ -136,7 +136,7 @@ impl Intake {
         self.function.settled().await;
     }
 
-    /// What the time does to a record, if there is one: its lease is over.
+    /// Ends the record's lease, if there is a record, as time does.
     async fn age(&self, idempotency_key: &str) {
         if let Some(record) = self.records.find("DROP", idempotency_key).await
             && record["status"].as_s().is_ok_and(|status| status == "IN_PROGRESS")
@@ -146,7 +146,7 @@ impl Intake {
         }
     }
 
-    /// The same for a record of another tenant's.
+    /// Ends the lease of a record of another tenant's.
     async fn end_lease(&self, tenant: &str, idempotency_key: &str) {
         let pk = AttributeValue::S(format!("DROP#{tenant}#{idempotency_key}"));
         let update = self.items.update_item().table_name(variable("IDEMPOTENCY_TABLE")).key("pk", pk);
@@ -187,7 +187,7 @@ impl Intake {
         self.function.end_idle();
     }
 
-    /// From now on the bucket keeps versions.
+    /// Makes the bucket keep versions from now on.
     async fn keep_versions(&self) {
         let enabled = VersioningConfiguration::builder().status(BucketVersioningStatus::Enabled).build();
         let put = self.s3.put_bucket_versioning().bucket(&self.bucket);

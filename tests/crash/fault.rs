@@ -11,7 +11,7 @@ use crate::moves::MOVE_ONLY;
 use crate::stand::faults::{Blow, Held, Op};
 use crate::stand::{Asked, Operation, Reply, Stand};
 
-/// What ends at any moment.
+/// Process or connection that ends at any moment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Victim {
     Front,
@@ -19,17 +19,17 @@ pub(crate) enum Victim {
     Connection,
 }
 
-/// What goes wrong.
+/// Fault that a request meets.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Fault {
     /// `produce` or `consume` dies before its claim arrives.
     FrontKilledBeforeClaim,
     FrontKilledAfterClaim,
-    /// It dies while `mq-access` works, which goes on.
+    /// `produce` or `consume` dies while `mq-access` works, which goes on.
     FrontKilledDuringWork,
     /// `mq-access` dies before it looks at its order.
     KilledOnArrival,
-    /// In mid-produce at the broker, or with messages in hand and nothing stored.
+    /// `mq-access` dies in mid-produce at the broker, or with messages in hand and nothing stored.
     KilledMidway,
     /// The result of a consume is stored, and the broker has heard nothing.
     KilledBeforeCommit,
@@ -45,9 +45,9 @@ pub(crate) enum Fault {
     KilledBeforeCompletion,
     /// All is done, and nobody was told.
     KilledAfterCompletion,
-    /// One request to the store.
+    /// A blow strikes a single request to the store.
     Store(Op, Blow),
-    /// All of them of one kind.
+    /// A blow strikes all requests of one kind to the store.
     StoreEvery(Op, Blow),
     /// Everything on the way to the store, API keys included.
     StoreDown(Blow),
@@ -65,11 +65,11 @@ pub(crate) enum Fault {
     CommitCut(Cut),
     /// A consume's acknowledgement arrives, and the answer that proves it is lost.
     CommitAnswerCut(Cut),
-    /// Lambda's Invoke of `mq-access`.
+    /// A blow strikes Lambda's Invoke of `mq-access`.
     Handover(Blow),
-    /// At a queue manager of IBM MQ.
+    /// A fault at a queue manager of IBM MQ.
     AtManager(AtManager),
-    /// Wherever it may be after a while.
+    /// The victim ends wherever it may be after a while.
     AtAnyMoment(Victim),
 }
 
@@ -81,7 +81,7 @@ pub(crate) const TOO_LATE: Duration = Duration::from_millis(8_300);
 /// A queue that does not grow for so long has everything that was sent.
 const ALL_IS_PUT: Duration = Duration::from_millis(60);
 
-/// What befalls either operation. The seven kinds of crash come first.
+/// Faults that befall either operation. The seven kinds of crash come first.
 pub(crate) const EITHER: &[Fault] = &[
     Fault::FrontKilledBeforeClaim,
     Fault::FrontKilledAfterClaim,
@@ -136,25 +136,25 @@ pub(crate) const CONSUME_ONLY: &[Fault] = &[
     Fault::CommitAnswerCut(Cut::Reset),
 ];
 
-/// What no single answer can be expected of.
+/// Faults of which no single answer can be expected.
 pub(crate) const AT_ANY_MOMENT: &[Fault] = &[
     Fault::AtAnyMoment(Victim::Front),
     Fault::AtAnyMoment(Victim::MqAccess),
     Fault::AtAnyMoment(Victim::Connection),
 ];
 
-/// What a fault strikes: the request, and its size.
+/// Request that a fault strikes, with its queue and the moment.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Struck<'a> {
     pub(crate) asked: &'a Asked,
     pub(crate) queue: &'a Queue,
-    /// At which of its messages, or when.
+    /// Index of the message at which the fault strikes, or the moment.
     pub(crate) at: usize,
     pub(crate) moment: Duration,
 }
 
 impl Fault {
-    /// What can befall an operation.
+    /// Lists the faults that can befall an operation.
     pub(crate) fn of(operation: Operation) -> Vec<Self> {
         let own = match operation {
             Operation::Produce => PRODUCE_ONLY,
@@ -164,7 +164,7 @@ impl Fault {
         [EITHER, own].concat()
     }
 
-    /// One try tells as much as many.
+    /// Tells whether a try takes seconds. One try of such a fault tells as much as many.
     pub(crate) fn takes_seconds(self) -> bool {
         matches!(
             self,
@@ -174,7 +174,7 @@ impl Fault {
         )
     }
 
-    /// What a client sees that had no fault before, as status and reason.
+    /// Returns the status and reason that a client sees if no fault struck it before.
     pub(crate) fn expected(self, operation: Operation) -> &'static str {
         let done = match operation {
             Operation::Produce => "201",

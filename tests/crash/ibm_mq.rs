@@ -31,7 +31,7 @@ pub(crate) enum When {
     After,
 }
 
-/// What goes wrong at the queue manager.
+/// Fault at the queue manager.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum AtManager {
     /// `mq-access` dies while the call is under way.
@@ -51,7 +51,7 @@ use When::{After, Before};
 const BACKED_OUT: u16 = 2003;
 const CALL_INTERRUPTED: u16 = 2549;
 
-/// What befalls a commit.
+/// Faults that befall a commit.
 const AT_COMMIT: [AtManager; 9] = [
     Killed(Commit, Before),
     Killed(Commit, After),
@@ -64,7 +64,7 @@ const AT_COMMIT: [AtManager; 9] = [
     Committed(CALL_INTERRUPTED, After),
 ];
 
-/// What can befall an operation.
+/// Lists the faults that can befall an operation.
 fn faults(operation: Operation) -> Vec<Fault> {
     let own: &[Fault] = match operation {
         Operation::Produce => &[],
@@ -94,8 +94,8 @@ fn faults(operation: Operation) -> Vec<Fault> {
 }
 
 impl AtManager {
-    /// What a client is told, as status and reason: one of these. A restart may be over before the
-    /// library has noticed it.
+    /// Lists what a client may be told, as status and reason; `None` for a restart, which may be
+    /// over before the library has noticed it.
     fn expected(self, operation: Operation) -> Option<&'static [&'static str]> {
         let is_produce = operation == Operation::Produce;
         match self {
@@ -162,7 +162,7 @@ async fn reached(stand: &Stand, reply: &JoinHandle<Reply>) -> bool {
 }
 
 impl Fault {
-    /// What this is on IBM MQ.
+    /// Returns the fault of IBM MQ that corresponds to this one.
     pub(crate) fn on_ibm_mq(self, operation: Operation) -> Self {
         match (self, operation) {
             (Self::KilledMidway, Operation::Produce | Operation::Move) => {

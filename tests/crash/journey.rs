@@ -17,17 +17,17 @@ use crate::results;
 use crate::stand::faults::Op;
 use crate::stand::{Asked, Operation, Record, Reply, Stand};
 
-/// How many times a client asks. One would do but for the leases and for what a sequence of faults
-/// leaves.
+/// Number of times that a client asks. One would do but for the leases and for what a sequence of
+/// faults leaves.
 const TRIES: usize = 8;
-/// How long a client waits whose request met a store that did not answer in time.
+/// Time that a client waits whose request met a store that did not answer in time.
 const BUSY: Duration = Duration::from_secs(1);
-/// How long an execution keeps others out, in seconds.
+/// Time that an execution keeps others out, in seconds.
 pub(crate) const LEASE: u64 = 37;
-/// How long the broker may take to put back what a lost connection had in hand.
+/// Time that the broker may take to put back what a lost connection had in hand.
 pub(crate) const PUT_BACK: Duration = Duration::from_secs(60);
 
-/// How much there is to do.
+/// Amount of work in an operation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Load {
     /// Up to some hundred small messages, as fast as they go.
@@ -44,20 +44,20 @@ pub(crate) enum Load {
 const MOMENTS: u64 = 80_000;
 /// Messages a second of a paced produce.
 const PACE: usize = 40;
-/// Of one message. Four of them make a result that no record can hold, compressed.
+/// Bytes of one large message. Four of them make a compressed result that no record can hold.
 const LARGE: usize = 100_000;
-/// Of a message that no answer can carry, as text and in base64.
+/// Bytes of a message that no answer can carry, as text and in base64.
 const STORED: usize = 2_400_000;
 
-/// One operation, from its first request to the end.
+/// Operation from its first request to the end.
 #[derive(Debug)]
 pub(crate) struct Journey {
     pub(crate) asked: Asked,
     pub(crate) queue: Queue,
-    /// How many messages are put; or are asked for, of those that are there.
+    /// Number of messages that are put; or that are asked for, of those that are there.
     pub(crate) count: usize,
     pub(crate) there: BTreeSet<String>,
-    /// Where messages are moved to.
+    /// Queue to which messages are moved.
     pub(crate) into: Option<Queue>,
     /// Everything that the client was told, in order.
     pub(crate) replies: Vec<Reply>,
@@ -126,7 +126,8 @@ impl Journey {
         !self.asked.body["batch"]["rateLimitPerSec"].is_null()
     }
 
-    /// What an independent client sees at this moment, and would see without the operation.
+    /// Counts the messages that an independent client sees at this moment, and would see without
+    /// the operation.
     pub(crate) async fn on_queue(&self, stand: &Stand) -> (usize, usize) {
         (stand.broker.ready(&self.queue).await, self.there.len())
     }
@@ -157,7 +158,7 @@ impl Journey {
         );
     }
 
-    /// What the client was told, one answer after the other.
+    /// Returns the answers to the client, one after the other.
     pub(crate) fn told(&self) -> String {
         self.replies.iter().map(|reply| told_more(&reply.answer)).collect::<Vec<_>>().join(", then ")
     }
@@ -325,7 +326,7 @@ async fn put_some(
     there
 }
 
-/// The same key with another body.
+/// Returns a request with the same key and another body.
 pub(crate) fn other_body(asked: &Asked) -> Asked {
     let mut other = asked.clone();
     match asked.operation {
@@ -336,7 +337,7 @@ pub(crate) fn other_body(asked: &Asked) -> Asked {
     other
 }
 
-/// Status and reason.
+/// Returns status and reason.
 pub(crate) fn told(answer: &Answer) -> String {
     let body: Value = serde_json::from_slice(&answer.bytes).unwrap_or_default();
     match body["reason"].as_str() {
@@ -345,7 +346,7 @@ pub(crate) fn told(answer: &Answer) -> String {
     }
 }
 
-/// With what an answer says of duplicates.
+/// Returns status, reason and what an answer says of duplicates.
 fn told_more(answer: &Answer) -> String {
     let body: Value = serde_json::from_slice(&answer.bytes).unwrap_or_default();
     let members = ["resumedFrom", "possibleDuplicates", "deliveryInDoubt"];

@@ -44,7 +44,7 @@ use std::cell::RefCell;
 use end_to_end::On;
 use stand::Stand;
 
-/// How many times every fault is tried.
+/// Returns the number of times that every fault is tried.
 fn seeds() -> u64 {
     std::env::var("CRASH_SEEDS").map_or(1, |seeds| seeds.parse().expect("CRASH_SEEDS is a number"))
 }

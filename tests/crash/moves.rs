@@ -11,7 +11,7 @@ use crate::journey::{Journey, PUT_BACK};
 use crate::stand::Stand;
 use crate::stand::faults::{Blow, Op};
 
-/// How many messages a move on RabbitMQ has in hand at most.
+/// Most messages that a move on RabbitMQ has in hand.
 const WINDOW: usize = 32;
 
 pub(crate) const MOVE_ONLY: &[Fault] = &[

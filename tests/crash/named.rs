@@ -13,7 +13,7 @@ use crate::{in_parallel, seeds};
 /// Within this time a client is told that the store cannot be reached.
 const STORE_UNAVAILABLE_WITHIN: Duration = Duration::from_secs(10);
 
-/// What befalls a produce that takes long enough to note how far it is.
+/// Faults of a produce that takes long enough to note how far it is.
 const PACED: &[Fault] = &[
     Fault::KilledAfterCheckpoint,
     Fault::KilledMidway,
@@ -25,7 +25,7 @@ const PACED: &[Fault] = &[
     Fault::StoreEvery(Op::Checkpoint, Blow::Status(500)),
 ];
 
-/// What befalls a consume whose result no record can hold, or of whose message the body is stored.
+/// Faults of a consume whose result no record can hold, or of whose message the body is stored.
 const LARGE: &[Fault] = &[
     Fault::KilledBeforeObject,
     Fault::KilledAfterObject,
@@ -72,8 +72,8 @@ async fn a_message_whose_body_is_stored_ends_well_after_every_fault() {
     each(Operation::Consume, Load::Stored, LARGE).await;
 }
 
-/// What takes longer on a machine that does too much else may end otherwise, because functions wait
-/// no longer for their store either. What must hold in the end holds all the same.
+/// Time after which a try may end otherwise on a machine that does too much else, because functions
+/// wait no longer for their store either. What must hold in the end holds all the same.
 const PATIENCE: Duration = Duration::from_secs(2);
 
 async fn each(operation: Operation, load: Load, faults: &[Fault]) {

@@ -162,8 +162,7 @@ async fn a_retry_on_another_queue_begins_again_and_says_what_is_where() {
     }
 }
 
-/// As two brokers of one `connName` that are no cluster are, to which the attempts happened to
-/// connect.
+/// Attempts happened to connect to two brokers of one `connName` that are no cluster.
 #[tokio::test]
 async fn a_retry_at_another_cluster_begins_again_and_at_the_same_one_goes_on() {
     let mut stand = Stand::start().await;

@@ -67,7 +67,7 @@ impl Replays {
         self.function.settled().await;
     }
 
-    /// What the time does to a record, if there is one: its lease is over.
+    /// Ends the record's lease, if there is a record, as time does.
     async fn age(&self, key: Uuid) {
         if let Some(record) = self.records.find("REPLAY", key).await
             && record["status"].as_s().is_ok_and(|status| status == "IN_PROGRESS")

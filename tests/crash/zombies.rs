@@ -46,7 +46,8 @@ async fn late_completion(on: On, operation: Operation) -> Duration {
     stood_still
 }
 
-/// Its successor is still at work: nothing but owner and attempt tells the two apart.
+/// A late end meets a successor that is still at work: nothing but owner and attempt tells the two
+/// apart.
 async fn a_late_end_is_refused_while_the_successor_works(on: On) {
     for operation in [Operation::Produce, Operation::Consume] {
         for end_of_zombie in [Op::Complete, Op::Fail] {
@@ -149,8 +150,8 @@ async fn a_zombie_with_messages_in_hand_puts_them_back(on: On) {
     end(&mut stand, journey, &winner).await;
 }
 
-/// Its result was stored, so the successor answers with that; the zombie's commit then removes what
-/// was answered.
+/// The zombie's result was stored, so its successor answers with that; the zombie's commit then
+/// removes what was answered.
 async fn a_zombie_that_still_commits_removes_what_was_answered(on: On) {
     let (mut stand, mut journey) = begin(on, Operation::Consume, Load::Usual).await;
     let mut held = stand.faults.hold_answer(Op::Prepare);
@@ -208,8 +209,8 @@ async fn take_over(stand: &Stand, journey: &mut Journey) -> Reply {
     winner
 }
 
-/// Who lost the record answers with the winner's result, or with none: never with one that no
-/// replay will show.
+/// Checks that an execution that lost the record answers with the winner's result, or with none:
+/// never with one that no replay will show.
 fn check_loser(operation: Operation, loser: &Reply, winner: &Reply) {
     println!("{operation:?}: the zombie's client is told {}", told(&loser.answer));
     assert!(
@@ -219,7 +220,8 @@ fn check_loser(operation: Operation, loser: &Reply, winner: &Reply) {
     );
 }
 
-/// What was held comes late, and then its process wakes. Says how long that stood still.
+/// Releases what was held, then wakes its process, and returns the time that the process stood
+/// still.
 async fn go_on(held: Held, frozen: Frozen) -> Duration {
     held.release();
     tokio::time::sleep(Duration::from_millis(50)).await;

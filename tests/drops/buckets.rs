@@ -47,7 +47,7 @@ async fn a_bucket_that_the_deployment_does_not_own_is_served_and_has_all_that_is
     assert_eq!(partner.tagged(&refused, "drop", "refused").await["reason"], "BUCKET_NOT_ALLOWED");
 }
 
-/// Its owner makes the notifications, and may leave their prefix out.
+/// A bucket's owner makes the notifications, and may leave their prefix out.
 #[tokio::test]
 async fn nothing_is_written_about_objects_that_nobody_dropped() {
     let (functions, partner) = (Functions::open().await, Pipeline::of_a_partner().await);

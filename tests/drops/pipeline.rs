@@ -10,7 +10,7 @@ use ingestion::generate::Catalogue;
 use serde_json::Value;
 use uuid::Uuid;
 
-/// How long a batch may take on a busy machine.
+/// Time that a batch may take on a busy machine.
 pub(super) const PATIENCE: Duration = Duration::from_secs(120);
 
 /// A pipeline, which knows S3 and nothing else.
@@ -25,7 +25,7 @@ impl Pipeline {
         Self { s3: Client::new(&sdk), bucket: variable("PAYLOAD_BUCKET") }
     }
 
-    /// The same in a bucket that the deployment does not own.
+    /// Opens the pipeline in a bucket that the deployment does not own.
     pub(super) async fn of_a_partner() -> Self {
         Self { bucket: variable("DROP_BUCKET"), ..Self::open().await }
     }

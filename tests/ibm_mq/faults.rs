@@ -12,7 +12,7 @@ use super::{bodies, put, take, taking, texts};
 
 const PRODUCE: &str = "/messages/produce";
 
-/// How long retries may take in all.
+/// Time that retries may take in all.
 const PATIENCE: Duration = Duration::from_secs(60);
 
 fn generated(count: u64, size: u64) -> Value {

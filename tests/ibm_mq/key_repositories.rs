@@ -16,7 +16,7 @@ const STASH: &[u8] = &[7; 129];
 const PKCS_12: &[u8] = &[0x30, 0x82, 4, 210, 2, 1, 3, 0x30];
 const PEM: &[u8] = b"-----BEGIN CERTIFICATE-----";
 
-/// What the files are kept in, for one test.
+/// Stores that keep the files, for one test.
 struct Stores {
     gateway: Gateway,
     access: Access,
@@ -70,7 +70,7 @@ impl Stores {
         self.access.profile_of(TENANT_A, &target).await
     }
 
-    /// Where a test of the profile's connection fails, and with which words.
+    /// Returns the step at which a test of the profile's connection fails, its code and its detail.
     async fn failure(&self, profile: &str) -> (String, String, String) {
         let tested = self.gateway.post("/connections/test", &json!({"targetRef": profile})).await;
         let tested = tested.expect(200).json();

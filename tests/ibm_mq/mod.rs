@@ -24,7 +24,7 @@ fn bodies(answer: &Value) -> Vec<&str> {
     messages.map(|message| message["bodyText"].as_str().unwrap_or_default()).collect()
 }
 
-/// What every consume of these tests says, and more.
+/// Returns the members that every consume of these tests has, and `more`.
 fn taking(more: Value) -> Value {
     let mut members = json!({"maxMessages": 100, "waitSeconds": 0});
     let Value::Object(more) = more else { panic!("members are an object") };

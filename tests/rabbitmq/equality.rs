@@ -13,7 +13,7 @@ use uuid::Uuid;
 
 const MESSAGES: usize = 200;
 
-/// What a produce takes of a message that a consume has returned.
+/// Members that a produce takes of a message that a consume has returned.
 const REPEATED: [&str; 14] = [
     "bodyBase64",
     "headers",
@@ -171,7 +171,7 @@ async fn take(gateway: &Gateway, queue: &Queue, ack: &str) -> Vec<Value> {
     answer["messages"].as_array().unwrap().clone()
 }
 
-/// What may be different when a message comes back from its queue.
+/// Removes the members that may be different when a message comes back from its queue.
 fn without_count(message: &Value) -> Value {
     let mut message = message.clone();
     for member in ["redelivered", "backoutCount"] {
@@ -180,7 +180,8 @@ fn without_count(message: &Value) -> Value {
     message
 }
 
-/// What the independent client finds, but for what a produce sets on every message.
+/// Returns the properties that the independent client finds, but for those that a produce sets on
+/// every message.
 fn described(properties: &BasicProperties) -> impl PartialEq + std::fmt::Debug + use<> {
     let text = |text: Option<&String>| text.cloned();
     (

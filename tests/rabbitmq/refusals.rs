@@ -21,7 +21,7 @@ async fn full_at_two(broker: &Broker, dead: &Queue) -> Queue {
     broker.queue_with(&arguments).await
 }
 
-/// How often each message is at the queues, by its id.
+/// Counts the copies of each message at the queues, by its id.
 async fn copies(broker: &Broker, queues: &[&Queue]) -> BTreeMap<String, u64> {
     let mut copies = BTreeMap::new();
     for queue in queues {

@@ -7,7 +7,7 @@ use aws_sdk_lambda::primitives::Blob;
 use end_to_end::variable;
 use serde_json::Value;
 
-/// How long the function may fail, because another test takes a store away for a while.
+/// Time that the function may fail, because another test takes a store away for a while.
 const PATIENCE: Duration = Duration::from_secs(60);
 
 async fn invoke(lambda: &Client, sample: &str) -> Result<Value, Value> {

@@ -20,7 +20,7 @@ async fn put(stand: &Stand, name: &str, bytes: &[u8]) -> String {
     put.send().await.unwrap().e_tag.unwrap()
 }
 
-/// What the function does that takes an object, before it makes the payload.
+/// Does what `drop-intake` does with an object before it makes the payload.
 async fn accept(stand: &Stand, name: &str, etag: &str) -> Uuid {
     let batch_id = Uuid::now_v7();
     let head = stand.s3.head_object().bucket(&stand.bucket).key(key(name)).send().await.unwrap();

@@ -42,7 +42,7 @@ async fn result(stand: &Stand) -> Value {
     read(stand, &drops::result_key(&key())).await
 }
 
-/// What the tags say about the version that is there.
+/// Returns what the tags say about the version that is there.
 async fn seen(stand: &Stand) -> Option<Seen> {
     let objects = Objects::new(stand.s3.clone(), stand.bucket.clone());
     let (version, tags) = (objects.version(&key(), None).await.unwrap(), objects.tags(&key()).await.unwrap());

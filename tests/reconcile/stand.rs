@@ -138,13 +138,13 @@ impl Stand {
         }
     }
 
-    /// The same with a database that does not answer.
+    /// Returns the function with a database that does not answer.
     pub(crate) fn without_database(&self) -> Reconcile {
         let config = DatabaseConfig { port: 1, ..self.config.clone() };
         Reconcile { database: Database::new(config), ..self.reconcile() }
     }
 
-    /// The same with a queue that does not exist.
+    /// Returns the function with a queue that does not exist.
     pub(crate) fn without_queue(&self) -> Reconcile {
         let queue = PayloadsReceived::new(self.sqs.clone(), format!("{}-gone", self.received));
         Reconcile { queue, ..self.reconcile() }
@@ -286,7 +286,7 @@ impl Stand {
     }
 }
 
-/// One run, called as the schedule does.
+/// Runs the function once, called as the schedule does.
 pub(crate) async fn run(reconcile: &Reconcile) -> Result<Report, ReconcileError> {
     reconcile.handle(&json!({}), SystemTime::now() + TIME).await
 }

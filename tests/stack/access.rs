@@ -44,8 +44,8 @@ impl Access {
         name
     }
 
-    /// The same with these queues only. It spells the broker's host as the allow-list does not,
-    /// which would allow any queue.
+    /// Makes a copy of the tenant's profile `local-rabbit` with these queues only. It spells the
+    /// broker's host as the allow-list does not, which would allow any queue.
     pub async fn limited_profile(&self, tenant: &str, queues: &[&str]) -> String {
         let name = self.profile(tenant).await;
         let pk = AttributeValue::S(format!("PROFILE#{tenant}#{name}"));
@@ -65,7 +65,7 @@ impl Access {
         self.profile_with(tenant, target, json!({})).await
     }
 
-    /// The same with further members beside the target.
+    /// Makes a profile of the tenant with this target and further members beside it.
     pub async fn profile_with(&self, tenant: &str, target: &Value, members: Value) -> String {
         let name = format!("test-{}", Uuid::new_v4());
         let mut item = json!({"pk": format!("PROFILE#{tenant}#{name}"), "target": target});

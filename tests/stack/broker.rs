@@ -84,7 +84,7 @@ impl Broker {
         self.channel.basic_publish(properties, body.into(), arguments).await.unwrap();
     }
 
-    /// How many messages are ready.
+    /// Counts the ready messages.
     pub async fn ready(&self, queue: &Queue) -> usize {
         let declare = QueueDeclareArguments::new(&queue.name).passive(true).finish();
         let (_, messages, _) = self.channel.queue_declare(declare).await.unwrap().unwrap();

@@ -26,7 +26,7 @@ static CONTRACT: LazyLock<Value> = LazyLock::new(|| {
     contract
 });
 
-/// What this process has noted already.
+/// Parts of the contract that this process has noted already.
 static NOTED: Mutex<BTreeSet<String>> = Mutex::new(BTreeSet::new());
 
 /// Each schema is compiled once.
@@ -56,7 +56,7 @@ const FRONT_MESSAGE: &str = "#/components/schemas/FrontMessage";
 
 /// A response of the contract, or of no route.
 struct Described {
-    /// What its schemas are called in notes.
+    /// Name of the response's schemas in notes.
     name: String,
     headers: Map<String, Value>,
     content: Map<String, Value>,
@@ -80,7 +80,7 @@ pub fn hold(method: &str, path: &str, answer: &Answer) {
     }
 }
 
-/// What is seen in a response that is as described.
+/// Lists the parts of the contract that a response shows, or says how the response differs.
 fn check(method: &str, path: &str, answer: &Answer) -> Result<BTreeSet<String>, String> {
     let mut seen = BTreeSet::new();
     let media_type = answer.header("content-type").unwrap_or_default();
@@ -354,7 +354,7 @@ fn notes() -> Option<PathBuf> {
     Some(stack.parent().unwrap_or(Path::new(".")).join("logs/responses-seen"))
 }
 
-/// What was noted of responses since the stack was started.
+/// Returns the notes on responses since the stack was started.
 ///
 /// # Panics
 /// If there are no notes.

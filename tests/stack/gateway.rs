@@ -76,7 +76,7 @@ impl Gateway {
         Self { http, base_url, api_key: KEY_A.to_owned() }
     }
 
-    /// The same client with another API key.
+    /// Returns the client with another API key.
     #[must_use]
     pub fn with_key(&self, api_key: &str) -> Self {
         Self { api_key: api_key.to_owned(), ..self.clone() }

@@ -12,7 +12,7 @@ use crate::gateway::{Answer, Gateway, KEY_A};
 const PRODUCTS: &str = "/v1/inovafarma/products";
 const BATCHES: &str = "/v1/inovafarma/batches";
 
-/// How long a batch may take on a busy machine.
+/// Time that a batch may take on a busy machine.
 const PATIENCE: Duration = Duration::from_secs(120);
 
 /// A client of the ingest.
@@ -22,7 +22,7 @@ pub struct Ingest {
     api_key: String,
 }
 
-/// What is sent.
+/// Payload to send, with the types that it is sent as.
 #[derive(Clone, Copy, Debug)]
 pub struct Load<'a> {
     pub load_type: &'a str,
@@ -42,13 +42,13 @@ impl<'a> Load<'a> {
         Self { load_type: "delta", ..Self::full(body) }
     }
 
-    /// The same, a line each.
+    /// Declares the body to have a product on each line.
     #[must_use]
     pub const fn lines(self) -> Self {
         Self { content_type: "application/x-ndjson", ..self }
     }
 
-    /// The same, of which the body is gzip.
+    /// Declares the body to be gzip.
     #[must_use]
     pub const fn gzip(self) -> Self {
         Self { is_gzip: true, ..self }
@@ -61,7 +61,7 @@ impl Ingest {
         Self { gateway: Gateway::new(), api_key: KEY_A.to_owned() }
     }
 
-    /// The same client with another API key.
+    /// Returns the client with another API key.
     #[must_use]
     pub fn with_key(&self, api_key: &str) -> Self {
         Self { gateway: self.gateway.with_key(api_key), api_key: api_key.to_owned() }

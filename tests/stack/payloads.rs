@@ -8,7 +8,7 @@ use aws_sdk_s3::Client;
 use flate2::Compression;
 use flate2::write::GzEncoder;
 
-/// How long tags may take on a busy machine.
+/// Time that tags may take on a busy machine.
 const PATIENCE: Duration = Duration::from_secs(60);
 
 /// Reads payloads.
@@ -68,7 +68,7 @@ impl Payloads {
         tags.tag_set.iter().any(|tag| tag.key == "state" && tag.value == "final")
     }
 
-    /// What the bucket's lifecycle does in the end.
+    /// Removes an object, as the bucket's lifecycle does in the end.
     pub async fn remove(&self, key: &str) {
         self.s3.delete_object().bucket(&self.bucket).key(key).send().await.unwrap();
     }

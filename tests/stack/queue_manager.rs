@@ -38,8 +38,8 @@ impl QueueManager {
         Self::start_with(CONFIGURATION)
     }
 
-    /// One whose queues `DEV.QUEUE.1` to `DEV.QUEUE.3` take messages as long as IBM MQ has them,
-    /// 100 MB.
+    /// Starts a queue manager whose queues `DEV.QUEUE.1` to `DEV.QUEUE.3` take messages as long as
+    /// IBM MQ has them, 100 MB.
     pub fn start_for_long_messages() -> Self {
         let text = CONFIGURATION.replace("max_message_length = 4194304", "max_message_length = 104857600");
         let limits = [

@@ -33,7 +33,7 @@ impl fmt::Display for Failed {
     }
 }
 
-/// What a call ends with.
+/// Completion code and reason code of a call.
 struct Codes(MQLONG, MQLONG);
 
 impl Codes {

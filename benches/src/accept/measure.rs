@@ -36,7 +36,7 @@ const API_KEY: &str = "local-dev-key-a";
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) enum Kind {
-    /// From the event to its 202.
+    /// An accept, from the event to its 202.
     Accept,
     /// The put that an accept makes, and nothing else.
     Put,
@@ -47,7 +47,7 @@ pub(super) enum Kind {
 pub(crate) struct Measured {
     pub(super) items: u32,
     pub(super) bytes: u32,
-    /// Of requests one after the other, of an accept and of a put in turn, in seconds.
+    /// Costs of requests one after the other, an accept and a put in turn, in seconds.
     pub(super) pairs: Vec<Pair>,
     /// Seconds that as many requests took eight at a time.
     pub(super) accepts_at_once: f64,
@@ -153,7 +153,7 @@ impl Acceptance<'_> {
         }
     }
 
-    /// With everything that S3 is asked to do for a payload.
+    /// Puts a body with everything that S3 is asked to do for a payload.
     async fn put(&self, body: Vec<u8>) -> Result<(), Error> {
         let checksum = BASE64.encode(Sha256::digest(&body));
         self.s3

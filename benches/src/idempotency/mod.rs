@@ -88,7 +88,7 @@ fn progress(round: u32, one: &Measured) {
     eprintln!("{round}  {:<10}  {:<10}  {cpu:>6.0} µs of CPU a request", job.name(), who.name());
 }
 
-/// What a contender says at the end of a block, in a line of its own among those of its log.
+/// Prefix of the line that a contender writes at the end of a block, among those of its log.
 const ANSWER: &str = "cpu ";
 
 fn answer(line: &str) -> Option<Duration> {

@@ -52,7 +52,7 @@ pub(crate) async fn serve() -> Result<(), Error> {
     Ok(())
 }
 
-/// One request from its text on; the work is to have the response.
+/// Handles one request from its text on; the work is to have the response.
 async fn handle(store: &Store, request: &str, response: &Reply) -> Result<Job, Error> {
     let Request { idempotency_key, body } = serde_json::from_str(request)?;
     let unexpected = |error: &dyn std::error::Error| Error::Unexpected(error.to_string());

@@ -17,10 +17,10 @@ pub(crate) struct Measured {
     pub(crate) who: Who,
     pub(crate) job: Job,
     pub(crate) requests: usize,
-    /// Of all requests together.
+    /// CPU time of all requests together.
     pub(crate) cpu: Duration,
     pub(crate) calls: BTreeMap<String, usize>,
-    /// What the calls' bodies came to.
+    /// Bytes of the calls' bodies.
     pub(crate) bytes: usize,
 }
 

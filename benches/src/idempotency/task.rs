@@ -7,14 +7,14 @@ use serde_json::{Value, json};
 
 use crate::error::Error;
 
-/// What all blocks have in common. Its body and response are those of every request.
+/// Values that all blocks have in common. The body and the response are those of every request.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct Task {
     pub(crate) table: String,
     /// JSON text.
     pub(crate) body: String,
-    /// The same with one other value.
+    /// JSON text of the body with one other value.
     pub(crate) other_body: String,
     pub(crate) response: Response,
 }
@@ -32,7 +32,7 @@ pub(crate) struct Response {
 pub(crate) enum Job {
     New,
     Replay,
-    /// Another body under a key that was used.
+    /// A body that differs from the one that its key was used for.
     Conflict,
 }
 
@@ -55,7 +55,7 @@ pub(crate) struct Block {
     pub(crate) keys: Vec<String>,
 }
 
-/// Of a request's body and of a response's, in bytes.
+/// Sizes of a request's body and of a response's, in bytes.
 const BODY: usize = 1024;
 const RESPONSE: usize = 300;
 

@@ -16,12 +16,12 @@ use uuid::Uuid;
 use super::unexpected;
 use crate::error::Error;
 
-/// One edition of it; with the next one, every product changes.
+/// Returns one edition of the catalogue; with the next one, every product changes.
 pub(crate) fn edition(items: u32, edition: u32) -> Catalogue {
     Catalogue { items, edition, newer: 1000, ..Catalogue::default() }
 }
 
-/// Its first edition as clients send it: one array, in gzip.
+/// Writes the catalogue's first edition as clients send it: one array, in gzip.
 pub(super) fn file(items: u32) -> Result<NamedTempFile, Error> {
     let mut file = NamedTempFile::new()?;
     file.write_all(&gzip(items, 0)?)?;
@@ -59,8 +59,8 @@ pub(crate) fn new_batch(received_at: Timestamp) -> NewBatch {
     NewBatch { metadata, payload_uri, cnpjs: CnpjAccess::Any }
 }
 
-/// What its items are judged by: the time zone is the one that template.yaml has where nothing else
-/// is said.
+/// Returns the rules that items are judged by: the time zone is the one that template.yaml has
+/// where nothing else is said.
 pub(crate) fn rules() -> Result<ItemRules, Error> {
     let zone = TimeZone::get("America/Sao_Paulo").map_err(|error| unexpected(&error))?;
     Ok(ItemRules { zone, cnpjs: CnpjAccess::Any, partial: PartialPolicy::Warn })

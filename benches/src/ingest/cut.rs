@@ -40,9 +40,9 @@ pub(crate) enum Part {
     Pipeline,
     /// The payload inflated
     Inflate,
-    /// Its content split and every item read into a product
+    /// Content split and every item read into a product
     Parse,
-    /// What is in the chunks' files compressed
+    /// Content of the chunks' files compressed
     Compress,
     /// SHA-256 of the content, of every key and of every row
     Hash,
@@ -51,9 +51,9 @@ pub(crate) enum Part {
 /// Once over the payload.
 #[derive(Clone, Copy, Debug, Serialize, Deserialize)]
 pub(super) struct Pass {
-    /// Of decoded content that was gone over, or that what was gone over came from.
+    /// Bytes of decoded content that was gone over, or that what was gone over came from.
     pub(super) bytes: u32,
-    /// Where the contender looks at items.
+    /// Number of items, if the contender looks at items.
     pub(super) items: Option<u32>,
     pub(super) seconds: f64,
     pub(super) cpu_seconds: f64,
@@ -63,7 +63,7 @@ impl Part {
     pub(super) const ALL: [Self; 5] =
         [Self::Pipeline, Self::Inflate, Self::Parse, Self::Compress, Self::Hash];
 
-    /// What it is called on the command line.
+    /// Returns the part's name on the command line.
     pub(super) const fn name(self) -> &'static str {
         match self {
             Self::Pipeline => "pipeline",

@@ -24,8 +24,8 @@ pub(crate) struct Options {
     /// Runs of each contender
     #[arg(long, env = "ROUNDS", default_value_t = 5)]
     rounds: u32,
-    /// Where the program in Node.js is, as scripts/bench-setup.sh installs it; where it is missing,
-    /// there is no such contender
+    /// Directory of the program in Node.js, as scripts/bench-setup.sh installs it; where it is
+    /// missing, there is no such contender
     #[arg(long, env = "BENCH_NODE_INGEST", default_value = ".local/bench/node-ingest")]
     node: PathBuf,
     /// The server that writing is measured on, in databases of its own; with none, only cutting is
@@ -33,7 +33,7 @@ pub(crate) struct Options {
     database_url: Option<String>,
 }
 
-/// Who goes over the payload.
+/// Contender that goes over the payload.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Contender {
     Rust(Part),

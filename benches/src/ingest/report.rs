@@ -11,8 +11,8 @@ use crate::report::{machine, median};
 #[derive(Debug, Default)]
 pub(super) struct Cuts(Vec<(Contender, Pass)>);
 
-/// What the pipeline is compared with: contenders whose times add up, and the least multiple of
-/// their speed that it should have.
+/// Comparison of the pipeline with contenders whose times add up, and the least multiple of their
+/// speed that it should have.
 struct Row {
     name: &'static str,
     of: &'static [Contender],

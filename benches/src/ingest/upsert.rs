@@ -24,7 +24,7 @@ pub(super) enum Phase {
     Copy,
     Fresh,
     Unchanged,
-    /// The same rows, but with their items in another order than that of their keys.
+    /// Unchanged rows whose items come in another order than that of their keys.
     Scattered,
     Newer,
 }
@@ -38,7 +38,7 @@ impl Phase {
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Measured {
     pub(super) phase: Phase,
-    /// Of the process that serves the connection.
+    /// CPU time of the process that serves the connection.
     pub(super) cpu: Duration,
     /// Bytes.
     pub(super) wal: u32,
@@ -137,7 +137,7 @@ impl Bench {
         measured(Phase::Copy, cpu_after.saturating_sub(cpu_before), wal_after - wal_before)
     }
 
-    /// One chunk's rows as COPY writes them.
+    /// Returns one chunk's rows as COPY writes them.
     async fn rows(&self, first: u32) -> Result<Bytes, Error> {
         let query = format!(
             "COPY (SELECT * FROM products WHERE last_item_index >= {first} AND last_item_index < {} \
@@ -148,14 +148,14 @@ impl Bench {
         Ok(parts.concat().into())
     }
 
-    /// Who serves the connection that chunks are written on.
+    /// Returns the pid of the process that serves the connection that chunks are written on.
     async fn writer(&self) -> Result<i32, Error> {
         let query = "SELECT pid FROM pg_stat_activity WHERE datname = current_database() \
              AND backend_type = 'client backend' AND pid <> pg_backend_pid()";
         Ok(self.observer.query_one(query, &[]).await?.try_get(0)?)
     }
 
-    /// Where the log of writes ends.
+    /// Returns the position where the log of writes ends.
     async fn wal(&self) -> Result<i64, Error> {
         let query = "SELECT (pg_current_wal_insert_lsn() - '0/0')::bigint";
         Ok(self.observer.query_one(query, &[]).await?.try_get(0)?)

@@ -21,14 +21,14 @@ pub(super) enum Who {
     Python,
 }
 
-/// One catalogue from the first look at its object to the last commit.
+/// Cost of one catalogue from the first look at its object to the last commit.
 #[derive(Clone, Copy, Debug, Serialize, Deserialize)]
 pub(super) struct Loaded {
     pub(super) items: u64,
     /// Rows that were inserted or updated.
     pub(super) written: u64,
     pub(super) seconds: f64,
-    /// Of the contender's process.
+    /// CPU time of the contender's process.
     pub(super) cpu_seconds: f64,
     pub(super) peak_kilobytes: u32,
 }

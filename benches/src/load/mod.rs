@@ -29,8 +29,8 @@ pub(crate) struct Options {
     /// Runs of each contender
     #[arg(long, env = "ROUNDS", default_value_t = 5)]
     rounds: u32,
-    /// Where the program in Node.js is, as scripts/bench-setup.sh installs it; where it is missing,
-    /// there is no such contender
+    /// Directory of the program in Node.js, as scripts/bench-setup.sh installs it; where it is
+    /// missing, there is no such contender
     #[arg(long, env = "BENCH_NODE_LOAD", default_value = ".local/bench/node-load")]
     node: PathBuf,
     /// The interpreter that has psycopg; where it is missing, there is no such contender
@@ -56,7 +56,7 @@ struct Measured {
     who: Who,
     phase: Phase,
     loaded: Loaded,
-    /// Of the processes that serve the contender's connections.
+    /// CPU time of the processes that serve the contender's connections.
     postgres: Duration,
 }
 
@@ -106,8 +106,8 @@ struct Keys {
     second: String,
 }
 
-/// One contender in a database of its own. Every contender must leave the same rows, which the
-/// first one puts into `sums`.
+/// Measures one contender in a database of its own. Every contender must leave the same rows, which
+/// the first one puts into `sums`.
 async fn measure(
     who: Who,
     options: &Options,

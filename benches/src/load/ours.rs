@@ -137,7 +137,7 @@ fn trouble(what: &str) -> Error {
 /// Chunks' files by their index.
 type Files = Vec<(u32, Vec<u8>)>;
 
-/// Where chunks' files are between the two functions.
+/// Store of the chunks' files between the two functions.
 struct Chunks {
     batch_id: Uuid,
     objects: Option<Objects>,

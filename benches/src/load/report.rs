@@ -61,7 +61,7 @@ fn clock(one: &Measured) -> f64 {
     one.loaded.seconds
 }
 
-/// Of the contender and of PostgreSQL for it.
+/// Adds the CPU seconds of the contender and of PostgreSQL for it.
 fn all_cpu(one: &Measured) -> f64 {
     one.loaded.cpu_seconds + one.postgres.as_secs_f64()
 }

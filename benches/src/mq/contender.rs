@@ -22,7 +22,7 @@ pub(super) enum Contender {
     PlainPython,
 }
 
-/// What a contender in Rust is told.
+/// Arguments of a contender in Rust.
 #[derive(Debug, Args)]
 pub(crate) struct Contest {
     pub(super) job: Job,

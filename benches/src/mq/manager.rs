@@ -45,7 +45,7 @@ impl Manager {
         &self.library
     }
 
-    /// Where its sockets are.
+    /// Returns the directory of the sockets.
     pub(super) fn directory(&self) -> &Path {
         self.directory.path()
     }

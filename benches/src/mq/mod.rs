@@ -41,7 +41,7 @@ pub(crate) struct Options {
     python: String,
 }
 
-/// What a run does.
+/// Work of a run: to put messages, or to get them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum Job {
     Put,
@@ -59,10 +59,10 @@ impl Job {
     }
 }
 
-/// How many messages a unit of work has.
+/// Numbers of messages in a unit of work.
 const UNITS: [u32; 3] = [1, 10, 100];
 
-/// What one run took, in the contender's process and in the queue manager's.
+/// Cost of one run, in the contender's process and in the queue manager's.
 #[derive(Clone, Copy, Debug)]
 struct Taken {
     run: Run,

@@ -8,7 +8,7 @@ use tokio::process::Command;
 use crate::error::Error;
 use crate::function::{Environment, Function, Variables};
 
-/// Of all starts, in turn.
+/// Times of all starts, in turn.
 #[derive(Debug, Default)]
 pub(super) struct Starts {
     pub(super) with: Vec<Duration>,

@@ -15,7 +15,7 @@ pub(super) const KEY: &str = "local-dev-key-b";
 const ATTEMPTS: u32 = 10;
 const LONGEST_PAUSE: Duration = Duration::from_secs(5);
 
-/// What is wrong with an answer.
+/// Fault of an answer, in words.
 pub(super) type Wrong = String;
 
 #[derive(Debug)]

@@ -15,7 +15,7 @@ use crate::keys::Keys;
 const PAUSE: Duration = Duration::from_millis(250);
 /// The largest problem document.
 const LARGEST_PROBLEM: usize = 4096;
-/// What may be the answer to anything: a limit that says when to come back.
+/// Reasons that may be the answer to anything: a limit that says when to come back.
 const LIMITS: [&str; 4] = ["TENANT_RATE_LIMIT", "KEY_REUSE_ABUSE", "BUSY", "POOL_TIMEOUT"];
 
 #[derive(Debug)]
@@ -53,7 +53,7 @@ impl Hostile {
         }
     }
 
-    /// One long browse after the other.
+    /// Sends one long browse after the other.
     pub(super) async fn browse(mut self) {
         while self.may_go_on().await {
             self.send(&LONG_BROWSE, &self.turn(String::new(), 0)).await;

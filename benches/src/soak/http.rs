@@ -65,7 +65,7 @@ impl Call {
         Self { method, path: path.into(), headers: HeaderMap::new(), body }
     }
 
-    /// One more header. One whose value HTTP does not allow is left away.
+    /// Adds a header. A header whose value HTTP does not allow is left away.
     #[must_use]
     pub(super) fn with(mut self, name: &'static str, value: &str) -> Self {
         if let Ok(value) = HeaderValue::from_str(value) {

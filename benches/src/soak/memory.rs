@@ -10,24 +10,24 @@ type Samples = Vec<(f64, f64)>;
 
 #[derive(Debug)]
 pub(super) struct Memory {
-    /// What all processes of this stack have in their environment.
+    /// Variable that all processes of this stack have in their environment.
     mark: String,
     begin: Instant,
     functions: BTreeMap<String, Samples>,
 }
 
-/// What a function's memory did after the warm-up.
+/// Course of a function's memory after the warm-up, in MB.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct Course {
     pub(super) first: f64,
     pub(super) last: f64,
     pub(super) peak: f64,
-    /// What the line through all samples gains from one end to the other.
+    /// Gain of the line through all samples from one end to the other.
     pub(super) growth: f64,
 }
 
-/// What a line may gain, in MB and as a share of the mean: allocators keep a little more with every
-/// new largest request.
+/// Most that a line may gain, in MB and as a share of the mean: allocators keep a little more with
+/// every new largest request.
 const MOST_MB: f64 = 10.0;
 const MOST_SHARE: f64 = 0.1;
 
@@ -65,7 +65,8 @@ impl Memory {
         Some((short(name), kilobytes / 1024.0))
     }
 
-    /// What each function's memory did from then on; the second is true where it grew too much.
+    /// Returns the course of each function's memory from then on; the flag is true where it grew
+    /// too much.
     pub(super) fn courses(&self, from: f64) -> Vec<(&str, Course, bool)> {
         let courses = self.functions.iter().filter_map(|(function, samples)| {
             let after: Samples = samples.iter().copied().filter(|(at, _)| *at >= from).collect();

@@ -13,10 +13,10 @@ const PRODUCE: &str = "/messages/produce";
 const CONSUME: &str = "/messages/consume";
 const MOST: usize = 8;
 const PAUSE: Duration = Duration::from_millis(200);
-/// How often it looks for the rest of its messages.
+/// Number of times that a caller looks for the rest of its messages.
 const LOOKS: u32 = 5;
 
-/// How often each message was seen, by its body.
+/// Number of times that each message was seen, by its body.
 type Seen = BTreeMap<String, usize>;
 
 pub(super) async fn put_and_get(mut caller: Honest, queue: String) {

@@ -40,7 +40,7 @@ pub(crate) struct Options {
     /// By its processes' environment, the functions of this stack are told from others'
     #[arg(long, env = "AWS_ENDPOINT_URL")]
     endpoint: String,
-    /// How long, without the time that the last requests take
+    /// Seconds of the run, without the time that the last requests take
     #[arg(long, env = "SOAK_SECONDS", default_value_t = 1200)]
     seconds: u32,
     /// Callers that put and get messages, each with a queue of its own
@@ -53,7 +53,7 @@ pub(crate) struct Options {
 
 /// Shorter runs show that answers are right; times and memory they only report.
 const JUDGED_FROM: Duration = Duration::from_secs(120);
-/// How many times a block of each kind has its turn.
+/// Number of turns that a block of each kind has.
 const TURNS: u32 = 5;
 /// The share of the run in which nothing is compared yet: functions start, and their memory grows
 /// to its size.

@@ -10,7 +10,7 @@ use super::{BETWEEN_SAMPLES, WARM_UP};
 use crate::error::Error;
 use crate::report::machine;
 
-/// How many times longer a well-behaved caller may wait while others are hostile.
+/// Factor by which a well-behaved caller may wait longer while others are hostile.
 const MOST: f64 = 2.0;
 
 pub(super) struct Report<'a> {

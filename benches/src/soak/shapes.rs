@@ -37,7 +37,7 @@ pub(super) struct Shape {
     pub(super) call: fn(&Turn) -> Call,
 }
 
-/// What makes a request differ from the one before.
+/// Values that make a request differ from the one before.
 #[derive(Debug)]
 pub(super) struct Turn {
     pub(super) key: String,

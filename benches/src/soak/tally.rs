@@ -8,7 +8,7 @@ use tokio::time::Instant;
 
 use crate::report::percentile;
 
-/// What is going on while a request is sent.
+/// Phase of the run in which a request is sent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Phase {
     WarmUp,
@@ -30,7 +30,7 @@ impl Phase {
 }
 
 const NO_BATCH: &str = "01a1fd8c-697b-7c4e-8d21-3f5a6b7c8d9e";
-/// How many wrong answers are kept in full.
+/// Number of wrong answers that are kept in full.
 const KEPT: usize = 20;
 
 #[derive(Clone, Debug, Default)]
@@ -108,7 +108,8 @@ impl Tally {
         kinds
     }
 
-    /// How many requests of a kind, or of all, and their 95th percentile in milliseconds.
+    /// Returns the number of requests of a kind, or of all, and their 95th percentile in
+    /// milliseconds.
     pub(super) fn times(&self, kind: Option<&'static str>, phase: Phase) -> (usize, f64) {
         let counts = self.lock();
         let chosen = counts

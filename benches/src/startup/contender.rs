@@ -69,7 +69,7 @@ impl Contender {
         &self.variables
     }
 
-    /// What is uploaded.
+    /// Returns the path of what is uploaded.
     pub(crate) fn deployed(&self) -> &Path {
         &self.deployed
     }

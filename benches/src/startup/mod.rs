@@ -38,7 +38,7 @@ const REFUSED: [&str; 12] = [
     "expiry-out-of-range",
 ];
 
-/// What DynamoDB says to everything: the API key is known, and may write.
+/// Answer of DynamoDB to everything: the API key is known, and may write.
 const KNOWN_KEY: &str = r#"{"Item":{"pk":{"S":"KEY#"},"tenantId":{"S":"11111111-1111-4111-8111-111111111111"},"scopes":{"SS":["mq:read","mq:write"]}}}"#;
 
 #[derive(Debug, Args)]
@@ -46,17 +46,17 @@ pub(crate) struct Options {
     /// Starts of each contender
     #[arg(long, env = "STARTS", default_value_t = 40)]
     starts: usize,
-    /// Where the function in Node.js is, as scripts/bench-setup.sh installs it
+    /// Directory of the function in Node.js, as scripts/bench-setup.sh installs it
     #[arg(long, env = "BENCH_NODE", default_value = ".local/bench/node")]
     node: PathBuf,
 }
 
-/// One start.
+/// Times of one start.
 #[derive(Clone, Copy, Debug)]
 struct Start {
     to_poll: Duration,
     cpu_to_poll: Duration,
-    /// Where an event was given to it.
+    /// Times of the first answer, if an event was given to the function.
     answered: Option<Answered>,
 }
 
@@ -114,7 +114,7 @@ async fn start(contender: &Contender, event: Option<Bytes>) -> Result<Start, Err
     Ok(Start { to_poll: polled - spawned, cpu_to_poll, answered })
 }
 
-/// What a response's problem says it is.
+/// Status and reason in a response's problem.
 #[derive(Debug, PartialEq, Eq)]
 struct Refusal {
     status: u64,

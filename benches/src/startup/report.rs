@@ -78,7 +78,7 @@ pub(super) fn table(measured: &[Measured], starts: usize) -> String {
     text
 }
 
-/// With one decimal place.
+/// Writes megabytes with one decimal place.
 fn megabytes(bytes: u64) -> String {
     let tenths = (bytes + 50_000) / 100_000;
     format!("{}.{}", tenths / 10, tenths % 10)

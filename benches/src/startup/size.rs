@@ -15,11 +15,11 @@ pub(crate) struct Size {
     pub(crate) zipped: u64,
 }
 
-/// What a zip says of an entry, twice, beside its name; and what ends it.
+/// Bytes that a zip has for an entry, twice, beside its name; and bytes that end it.
 const ENTRY: u64 = 30 + 46;
 const END: u64 = 22;
 
-/// Of a file, or of everything in a directory.
+/// Measures a file, or everything in a directory.
 pub(crate) fn size(path: &Path) -> Result<Size, Error> {
     let mut size = Size { unpacked: 0, zipped: END };
     add(path, path, &mut size)?;

@@ -25,14 +25,14 @@ const WARM_UP: u32 = 2_000;
 const PAUSE: Duration = Duration::from_millis(200);
 const PATIENCE: Duration = Duration::from_secs(600);
 
-/// What one load took, in seconds.
+/// Times of one load, in seconds.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(super) struct Load {
-    /// From the first 202 to the last catalogue's end.
+    /// Time from the first 202 to the last catalogue's end.
     pub(super) whole: f64,
-    /// From each catalogue's 202 to its end.
+    /// Times from each catalogue's 202 to its end.
     pub(super) each: Vec<f64>,
-    /// From a small catalogue's 202 to its end, with nothing else on its way.
+    /// Time from a small catalogue's 202 to its end, with nothing else on its way.
     pub(super) alone: f64,
 }
 

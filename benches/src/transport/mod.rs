@@ -40,7 +40,7 @@ enum Transport {
 }
 
 impl Transport {
-    /// That of the stack which this process was started in.
+    /// Returns the transport of the stack which this process was started in.
     fn of_this_stack() -> Self {
         if std::env::var(KAFKA).is_ok_and(|value| value == "1") { Self::Kafka } else { Self::Sqs }
     }

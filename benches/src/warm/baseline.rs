@@ -31,13 +31,13 @@ const QUEUE: &str = "DEV.QUEUE.1";
 /// CPU time of all threads of this process.
 const OWN_CLOCK: ClockId = ClockId::CLOCK_PROCESS_CPUTIME_ID;
 
-/// What to do for every key.
+/// Calls, order and message to repeat for every key.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(crate) struct Task {
-    /// The one that the calls were recorded with.
+    /// Key that the calls were recorded with.
     pub(crate) key: String,
     pub(crate) calls: Vec<Call>,
-    /// What to invoke a function with.
+    /// Payload with which a function is invoked, if one is.
     pub(crate) order: Option<String>,
     /// Whether to put a message on a channel of its own.
     pub(crate) publish: bool,
@@ -73,7 +73,7 @@ impl Baseline {
         Ok(baseline)
     }
 
-    /// What it took for one request.
+    /// Returns the CPU time that one request took.
     pub(crate) async fn cpu_of(&mut self, key: &str) -> Result<Duration, Error> {
         self.exchange(key).await
     }
@@ -142,7 +142,7 @@ async fn invoke(lambda: &aws_sdk_lambda::Client, order: &str) -> Result<(), Erro
     invoked.map(|_| ()).map_err(failed)
 }
 
-/// One message as the gateway shapes it, confirmed, on a channel of its own.
+/// Publishes one message as the gateway shapes it, confirmed, on a channel of its own.
 async fn publish(connection: &Connection, key: &str) -> Result<(), Error> {
     let channel = connection.create_channel().await?;
     channel.confirm_select(ConfirmSelectOptions::default()).await?;

@@ -104,7 +104,7 @@ fn attributes(members: &Map<String, Value>) -> Option<Attributes> {
     members.iter().map(|(name, value)| Some((name.clone(), attribute(value)?))).collect()
 }
 
-/// Of the types that records have.
+/// Reads an attribute of the types that records have.
 fn attribute(value: &Value) -> Option<AttributeValue> {
     let (kind, value) = value.as_object()?.iter().next()?;
     Some(match kind.as_str() {

@@ -91,7 +91,7 @@ pub(crate) async fn run(options: &Options) -> Result<(), Error> {
     Ok(())
 }
 
-/// One warm request in all its parts.
+/// Parts of one warm request.
 #[derive(Debug)]
 struct Recorded {
     event: Vec<u8>,

@@ -87,14 +87,14 @@ impl Pair {
         Ok(Sent { event, answer: answer.body.to_vec() })
     }
 
-    /// What both took for one request.
+    /// Returns the CPU times that both functions took for one request.
     pub(crate) async fn cpu_of(&mut self, key: &str) -> Result<[Duration; 2], Error> {
         let [produce, mq_access] = [self.produce.cpu()?, self.mq_access.cpu()?];
         self.send(key).await?;
         Ok([self.produce.cpu()?.saturating_sub(produce), self.mq_access.cpu()?.saturating_sub(mq_access)])
     }
 
-    /// What `produce` last asked of `mq-access`, and the reply.
+    /// Returns the last order that `produce` gave to `mq-access`, and the reply.
     pub(crate) fn last_order(&self) -> (Vec<u8>, Vec<u8>) {
         let last = self.orders.last.lock().unwrap_or_else(PoisonError::into_inner);
         (last.0.to_vec(), last.1.to_vec())

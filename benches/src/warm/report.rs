@@ -8,7 +8,7 @@ use crate::report::{machine, median};
 /// CPU time beyond the calls, of both functions together.
 const GOAL_MICROS: f64 = 1000.0;
 
-/// What a request took; `wall` is the clock's time, all else CPU time.
+/// Times of a request; `wall` is the clock's time, all else CPU time.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Request {
     pub(crate) wall: Duration,

@@ -17,17 +17,17 @@ use crate::function::Environment;
 #[derive(Debug)]
 pub(crate) struct RuntimeAlone(Environment);
 
-/// What kind of event it takes.
+/// Kind of event that the function takes.
 #[derive(Clone, Copy, Debug, ValueEnum)]
 pub(crate) enum Kind {
     /// A request of API Gateway
     Http,
-    /// What one function asks of another
+    /// An order of one function to another
     Order,
 }
 
 impl RuntimeAlone {
-    /// Its answers have the size of `answer`.
+    /// Starts a function whose answers have the size of `answer`.
     pub(crate) async fn start(kind: &str, answer: &[u8]) -> Result<Self, Error> {
         let mut command = Command::new(std::env::current_exe()?);
         command.args(["runtime-alone", kind, &answer.len().to_string()]);
@@ -36,7 +36,7 @@ impl RuntimeAlone {
         Ok(Self(environment))
     }
 
-    /// What it took for one event.
+    /// Returns the CPU time that one event took.
     pub(crate) async fn cpu_of(&mut self, event: &[u8]) -> Result<Duration, Error> {
         let before = self.0.cpu()?;
         self.0.invoke(Bytes::copy_from_slice(event)).await?;

@@ -23,12 +23,12 @@ const MAX_IN_A_PROBLEM: usize = 850;
 /// A produce that was done.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Produced<'a> {
-    /// What the request was warned of.
+    /// Warnings about the request.
     pub(crate) warnings: &'a [String],
     pub(crate) report: &'a ProduceReport,
-    /// As it began at its place.
+    /// Execution as it began at its place.
     pub(crate) execution: &'a Execution,
-    /// How many messages there are, whoever put them.
+    /// Number of messages, whichever attempt put them.
     pub(crate) count: u64,
 }
 
@@ -58,15 +58,15 @@ pub(crate) fn produced(target: &Target, produced: &Produced<'_>, took: Duration)
     Reply::json(201, &body)
 }
 
-/// What earlier attempts left at other places, of `count` messages.
+/// Lists what earlier attempts left at other places, of `count` messages.
 pub(crate) fn elsewhere(left: &[LeftBehind], count: u64) -> Value {
     left.iter()
         .map(|left| json!({"target": left.name, "enqueued": left.done, "inDoubt": left.in_doubt.min(count)}))
         .collect()
 }
 
-/// The same for a problem, which has little room: names are cut, and what would exceed the room is
-/// added up in the last entry.
+/// Lists what earlier attempts left at other places for a problem, which has little room: names are
+/// cut, and what would exceed the room is added up in the last entry.
 pub(crate) fn elsewhere_in_a_problem(left: &[LeftBehind], count: u64) -> Value {
     let cut = |name: &String| api::cut(name, MAX_NAME_IN_A_PROBLEM).into_owned();
     let mut told: Vec<_> =
@@ -230,7 +230,7 @@ mod tests {
     use super::*;
     use crate::produce::with_elsewhere;
 
-    /// What a publisher could put into a message to take the label away, or to forge it.
+    /// Texts that a publisher could put into a message to take the label away, or to forge it.
     const HOSTILE: [&str; 6] = [
         "$serde_json::private::RawValue",
         "$serde_json::private::Number",

@@ -7,7 +7,7 @@ use ibm_mq::IbmMq;
 use mq::{Broker, BrokerKind, Deadline, PoolReport};
 use rabbitmq::RabbitMq;
 
-/// One of each kind.
+/// Client of each kind of broker.
 #[derive(Debug)]
 pub struct Brokers {
     cap: Arc<ConnectionCap>,

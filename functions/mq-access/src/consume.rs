@@ -13,14 +13,14 @@ use crate::answer::InHand;
 use crate::large::LARGEST_BODY;
 use crate::{MqAccess, Ready, answer, taken_over};
 
-/// What becomes of messages in hand once their answer is stored.
+/// Settlement of messages in hand once their answer is stored.
 #[derive(Clone, Copy)]
 enum Settlement {
     Removed,
     PutBack,
 }
 
-/// What fits into a response as Lambda carries it (6 MB) beside its other members.
+/// Bytes of messages that fit into a response as Lambda carries it (6 MB) beside its other members.
 pub(crate) const MAX_CARRIED: usize = 5_500_000;
 
 impl MqAccess {

@@ -13,7 +13,7 @@ const LARGEST: usize = 1024 * 1024;
 /// The most that they take in memory: hundreds of key repositories as they usually are. A further
 /// one is read each time.
 pub(crate) const MEMORY: usize = 8 * (LARGEST + OVERHEAD);
-/// What an object takes beside its bytes: names, and the place in the cache.
+/// Bytes that an object takes beside its own: names, and the place in the cache.
 const OVERHEAD: usize = 4096;
 
 /// Objects of any bucket that the function may read, behind a cache.
@@ -23,7 +23,7 @@ pub(crate) struct KeyObjects {
     remembered: Remembered<ObjectRef, Secret>,
 }
 
-/// Why an object is no key repository.
+/// Reason for which an object is no key repository.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum NoObject {
     #[error("does not exist")]

@@ -15,8 +15,8 @@ use crate::consume::{MAX_CARRIED, unstored};
 /// it twice.
 pub(crate) const LARGEST_BODY: usize = 100 * 1024 * 1024;
 
-/// How long S3 may take for a body: what it may take for any object, and a second for each so many
-/// bytes.
+/// Time that S3 may take to store a body: what it may take for any object, and a second for each
+/// `BYTES_PER_SECOND`.
 const TO_STORE: Duration = Duration::from_millis(2_600);
 const BYTES_PER_SECOND: usize = 8 * 1024 * 1024;
 
@@ -52,7 +52,7 @@ impl MqAccess {
     }
 }
 
-/// Of a path that names an attachment.
+/// Upper bound of the length of a path that names an attachment.
 const LONGEST_URL: usize = 200;
 
 fn time_to_store(bytes: usize) -> Duration {

@@ -57,11 +57,11 @@ const fn max(one: usize, other: usize) -> usize {
 const MEBIBYTE: usize = 1024 * 1024;
 const COPIES_OF_A_PAYLOAD: usize = 32;
 
-/// What is kept free of the invocation's time for writing the outcome: one operation of the store,
-/// and a little.
+/// Part of the invocation's time that is kept free for writing the outcome: one operation of the
+/// store, and a little.
 const TO_RECORD: Duration = Duration::from_secs(3);
 
-/// How long connections that are not kept have to end before the answer.
+/// Time that connections which are not kept have to end before the answer.
 const TO_CLOSE: Duration = Duration::from_secs(1);
 
 /// The function's state, which outlives invocations.
@@ -93,7 +93,7 @@ impl MqAccess {
         Self { store, secrets, brokers, pool_users: PoolUsers::default(), uploads: None }
     }
 
-    /// The same with the bucket of uploaded bodies.
+    /// Adds the bucket of uploaded bodies.
     #[must_use]
     pub fn with_uploads(self, uploads: Objects) -> Self {
         Self { uploads: Some(uploads), ..self }

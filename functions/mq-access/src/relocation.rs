@@ -16,7 +16,7 @@ use tokio::time::Instant;
 use crate::produce::with_elsewhere;
 use crate::{MqAccess, Ready, answer, taken_over};
 
-/// How a move ended before its end.
+/// Reason for which a move ended early.
 enum Stopped {
     /// `done` messages are at their new places, and `settled` of them have left the old one.
     Failed { failure: MoveFailure, done: u64, settled: u64 },
@@ -29,9 +29,9 @@ enum Stopped {
 
 /// A move that was done.
 struct Done<'a> {
-    /// As it began at its place.
+    /// Execution as it began at its place.
     execution: &'a Execution,
-    /// How many messages were moved, by all attempts.
+    /// Number of messages that were moved, by all attempts.
     moved: u64,
     possible_duplicates: u64,
     possibly_moved: u64,
@@ -194,7 +194,8 @@ impl MqAccess {
     }
 }
 
-/// Where an execution is with `done` messages at their new places, and `in_doubt` more that may be.
+/// Returns the progress of an execution with `done` messages at their new places, and `in_doubt`
+/// more that may be.
 fn progress(execution: &Execution, (done, in_doubt): (u64, u64), moving: &dyn Relocation) -> Progress {
     let begun = execution.progress;
     let advanced = begun.advanced(done, in_doubt);
@@ -207,9 +208,9 @@ fn max(command: &MoveCommand) -> u64 {
     command.max.get().into()
 }
 
-/// How many messages earlier attempts may have left at a new place twice, or at both places. An
-/// attempt that failed says how many, and so does the record of messages that a queue refused. One
-/// that ended without a word left at most those that it had in hand.
+/// Counts the messages that earlier attempts may have left at a new place twice, or at both places.
+/// An attempt that failed has recorded their number, and so has the record of messages that a queue
+/// refused. An attempt that ended without a report left at most those that it had in hand.
 fn possible_duplicates(execution: &Execution, most_in_doubt: u64) -> u64 {
     if most_in_doubt == 0 {
         return 0;
@@ -219,8 +220,8 @@ fn possible_duplicates(execution: &Execution, most_in_doubt: u64) -> u64 {
     most_in_doubt.saturating_mul(silent.into()).saturating_add(counted)
 }
 
-/// How many messages earlier attempts may have moved beyond those that are counted. Only where a
-/// message is never at both places: otherwise it counts as a possible duplicate. An attempt moves
+/// Counts the messages that earlier attempts may have moved beyond those that are counted. It is 0
+/// where a message may be at both places: there it counts as a possible duplicate. An attempt moves
 /// at most `max`.
 fn possibly_moved(execution: &Execution, most_in_doubt: u64, max: u64) -> u64 {
     if most_in_doubt > 0 {
@@ -301,7 +302,8 @@ mod tests {
 
     use super::*;
 
-    /// As many messages as a move takes, with the longest ids and names there are.
+    /// The largest move has as many messages as one takes, with the longest ids and names there
+    /// are.
     #[test]
     fn the_answer_of_the_largest_move_can_be_carried() {
         let name: QueueName = "\"".repeat(255).try_into().unwrap();

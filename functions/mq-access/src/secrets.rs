@@ -18,7 +18,8 @@ use serde::de::IgnoredAny;
 use crate::key_objects::{self, KeyObjects, NoObject};
 use crate::stores::{Files, Stores};
 
-/// How long a secret is used before it is read again. One that the broker refuses is read at once.
+/// Time that a secret is used before it is read again. A secret that the broker refuses is read at
+/// once.
 pub(crate) const REMEMBERED: Duration = Duration::from_secs(300);
 /// More secrets than an environment has connections; a further one is read each time.
 const MAX_REMEMBERED: usize = 100;
@@ -55,7 +56,7 @@ pub(crate) struct Text {
     pub(crate) version: String,
 }
 
-/// Why a target's secrets cannot be used.
+/// Reason for which a target's secrets cannot be used.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Unusable {
     /// The reference leads nowhere, or to something that this function may not read.
@@ -79,19 +80,19 @@ pub enum Unusable {
     #[error("neither the target nor the secret {secret} names a user")]
     NoUser {
         secret: SecretRef,
-        /// Where the request's body has the target's members, as a JSON Pointer.
+        /// Place of the target's members in the request's body, as a JSON Pointer.
         target: String,
     },
-    /// The same, if the profile names the password.
+    /// A password without a user, if the profile names the password.
     #[error("neither the profile {} nor its secret names a user", .0.as_str())]
     NoUserInProfile(ProfileName),
-    /// One of those that TLS needs.
+    /// A secret that TLS needs cannot be used.
     #[error(transparent)]
     OfTls(Box<Self>),
 }
 
 impl Unusable {
-    /// What a connection test shows at the step that it ends.
+    /// Returns the code that a connection test shows at the step that this error ends.
     pub(crate) fn code(&self) -> &'static str {
         match self {
             Self::Unreadable(_) | Self::Binary(_) | Self::NoLogin(_) | Self::NoFile(_) => "SECRET_UNREADABLE",
@@ -257,7 +258,7 @@ impl Secrets {
     }
 }
 
-/// What an endpoint refers to that has to be text.
+/// Lists the secrets of an endpoint that have to be text.
 fn secrets_of(endpoint: &Endpoint) -> impl Iterator<Item = &SecretRef> {
     let store_password = match &endpoint.tls {
         Tls::Off => None,

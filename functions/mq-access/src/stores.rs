@@ -7,7 +7,7 @@ use secrecy::{SecretSlice, SecretString};
 
 use crate::secrets::{Secret, Secrets, Unusable, Value};
 
-/// What a target's TLS needs.
+/// Stores and key files that a target's TLS needs.
 #[derive(Default)]
 pub(crate) struct Stores {
     pub(crate) trust_store: Option<SecretString>,
@@ -17,7 +17,7 @@ pub(crate) struct Stores {
     pub(crate) version: String,
 }
 
-/// What an endpoint's TLS refers to that may be a file.
+/// Stores and stash of an endpoint's TLS that may be files.
 #[derive(Clone, Copy, Default)]
 pub(crate) struct Files<'a> {
     key_store: Option<&'a StoreRef>,

@@ -8,7 +8,7 @@ use sha2::{Digest as _, Sha256};
 
 use crate::MqAccess;
 
-/// How many bytes the bodies of a request may have together: as many as one of them may have.
+/// Most bytes that the bodies of a request may have together: as many as one of them may have.
 const MOST_TOGETHER: usize = 32 * 1024 * 1024;
 
 /// The most bytes that such bodies take in memory: as they were read, in the messages on their way

@@ -43,7 +43,7 @@ impl Signals {
 }
 
 impl From<Stopped> for ExitCode {
-    /// As a shell reports it.
+    /// Returns the code with which a shell reports the signal.
     fn from(stopped: Stopped) -> Self {
         match stopped {
             Stopped::Interrupted => Self::from(130),

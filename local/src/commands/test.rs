@@ -18,7 +18,7 @@ use crate::targets::Given;
 
 /// Any free one.
 const PORT: u16 = 0;
-/// What an interrupted test run gets to end its tests.
+/// Time that an interrupted test run gets to end its tests.
 const GRACE: Duration = Duration::from_secs(5);
 
 pub(super) async fn test(command: Vec<String>) -> Result<ExitCode, Failure> {

@@ -16,7 +16,7 @@ pub(crate) const SECRET_ACCESS_KEY: &str = "test";
 #[derive(Debug)]
 pub(crate) struct Ministack {
     port: u16,
-    /// Where the libraries of IBM MQ's client find each other.
+    /// Directory where the libraries of IBM MQ's client find each other.
     libraries: Option<PathBuf>,
 }
 

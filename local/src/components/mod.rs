@@ -17,7 +17,7 @@ use tokio::process::Command;
 use crate::failure::Failure;
 use crate::layout::Layout;
 
-/// How a component shows that it can be used.
+/// Sign that a component can be used.
 #[derive(Clone, Debug)]
 pub(crate) enum Ready {
     /// Something listens on this port of 127.0.0.1.
@@ -45,15 +45,15 @@ pub(crate) trait Component: Debug + Send + Sync {
 
     fn ready(&self) -> Ready;
 
-    /// How long a start usually takes, for people.
+    /// Returns the usual time of a start, for people.
     fn usual(&self) -> &'static str;
 
-    /// What makes it end in an orderly way, and soon.
+    /// Returns the signal that makes the component end in an orderly way, and soon.
     fn stop_signal(&self) -> Signal {
         Signal::SIGTERM
     }
 
-    /// When to give up waiting.
+    /// Returns the time after which waiting is given up.
     fn patience(&self) -> Duration {
         Duration::from_secs(240)
     }

@@ -19,7 +19,7 @@ const CONFIGURATION: &str = include_str!("../../qm1.toml");
 
 #[derive(Debug)]
 pub(crate) struct QueueManager {
-    /// Its sockets, its journal and its library.
+    /// Directory of the sockets, the journal and the library.
     directory: PathBuf,
     password: String,
 }

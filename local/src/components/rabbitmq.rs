@@ -29,7 +29,7 @@ impl RabbitMq {
         format!("127.0.0.1:{}", self.port)
     }
 
-    /// With credentials.
+    /// Returns the URL of the broker, with credentials.
     pub(crate) fn url(&self) -> String {
         format!("amqp://{USER}:{}@{}/%2f", self.password, self.conn_name())
     }

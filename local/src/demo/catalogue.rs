@@ -19,7 +19,7 @@ const BATCHES: &str = "/v1/inovafarma/batches";
 const ITEMS: u32 = 5_000;
 const SHORTER: u32 = 4_800;
 
-/// How long a batch may take, and how often it is asked for.
+/// Time that a batch may take, and the interval at which it is asked for.
 const PATIENCE: Duration = Duration::from_secs(60);
 const POLL: Duration = Duration::from_millis(100);
 const FINAL: [&str; 3] = ["COMPLETED", "PARTIAL_FAIL", "FAILED"];

@@ -17,7 +17,7 @@ use crate::seed::TENANT_A;
 
 const ITEMS: u32 = 3_000;
 
-/// How long the file may take, and how often its result is asked for.
+/// Time that the file may take, and the interval at which its result is asked for.
 const PATIENCE: Duration = Duration::from_secs(60);
 const POLL: Duration = Duration::from_millis(100);
 
@@ -59,7 +59,7 @@ pub(super) async fn show(client: &Client, variables: &Variables) -> Result<Strin
     Ok(batch_id.to_owned())
 }
 
-/// What lies beside the file; null if there is nothing yet.
+/// Reads what lies beside the file; null if there is nothing yet.
 async fn read_result(s3: &aws_sdk_s3::Client, bucket: &str, key: &str) -> Result<Value, Failure> {
     let found = match s3.get_object().bucket(bucket).key(key).send().await {
         Err(error) if error.raw_response().is_some_and(|response| response.status().as_u16() == 404) => {

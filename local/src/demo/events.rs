@@ -12,7 +12,7 @@ use crate::console::say;
 use crate::env_file::Variables;
 use crate::failure::{Explain as _, Failure};
 
-/// How long the events may take.
+/// Time that the events may take.
 const PATIENCE: Duration = Duration::from_secs(30);
 /// The most that a receive takes.
 const AT_ONCE: i32 = 10;

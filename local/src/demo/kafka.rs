@@ -16,7 +16,7 @@ use crate::failure::{Explain as _, Failure};
 /// The variable that is there if Kafka is.
 pub(super) const SERVERS: &str = "KAFKA_BOOTSTRAP_SERVERS";
 
-/// How long the records may take.
+/// Time that the records may take.
 const PATIENCE: Duration = Duration::from_secs(30);
 const POLL: Duration = Duration::from_millis(500);
 

@@ -71,7 +71,8 @@ async fn on_ibm_mq(client: &Client) -> Result<(), Failure> {
     rolled_back(client, left).await
 }
 
-/// What leaves the queue as it is: a consume that is rolled back, which counts, and a browse.
+/// Shows two reads that leave the queue as it is: a consume that is rolled back, which counts, and
+/// a browse.
 async fn rolled_back(client: &Client, left: u64) -> Result<(), Failure> {
     let body = json!({"targetRef": IBM_MQ, "maxMessages": TAKEN, "waitSeconds": 2, "ack": "rollback"});
     let reply = client.post("/messages/consume", Some(&Uuid::new_v4()), &body).await?;

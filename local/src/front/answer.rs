@@ -9,7 +9,7 @@ use serde_json::{Map, Value, json};
 /// An HTTP answer with its whole body.
 pub(super) type Answer = Response<Bytes>;
 
-/// What the gateway itself says, in its own words.
+/// Answer of the gateway itself, in its own words.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Gateway {
     NotFound,

@@ -14,7 +14,7 @@ use super::routes::Match;
 
 const GZIP_MAGIC: [u8; 2] = [0x1f, 0x8b];
 
-/// What the connection, not the request, says.
+/// Origin of a request, as its connection shows it.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Origin {
     pub(super) client: IpAddr,
@@ -126,8 +126,8 @@ fn insert_if_any(members: &mut Map<String, Value>, name: &str, value: Value) {
     }
 }
 
-/// As text where the media type is textual and the bytes are; in base64 otherwise, every byte
-/// intact.
+/// Inserts the body as text where the media type is textual and the bytes are; in base64 otherwise,
+/// every byte intact.
 fn insert_body(members: &mut Map<String, Value>, headers: &HeaderMap, body: &[u8]) {
     let text = if is_textual(headers) && !body.starts_with(&GZIP_MAGIC) {
         std::str::from_utf8(body).ok()

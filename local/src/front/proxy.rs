@@ -30,13 +30,13 @@ use crate::failure::{Explain as _, Failure, chain};
 const MAX_BODY: usize = 10 * 1024 * 1024;
 /// Lambda's limit for an event and for an answer.
 const MAX_EVENT: usize = 6 * 1024 * 1024;
-/// How much of a body that is too large is still read, so that its sender gets to read the answer.
+/// Most bytes of a too large body that are still read, so that its sender gets to read the answer.
 const MAX_DRAINED: usize = 64 * 1024 * 1024;
-/// After this API Gateway no longer waits for a function.
+/// Time after which API Gateway no longer waits for a function.
 const TIMEOUT: Duration = Duration::from_secs(30);
-/// How many functions may start at once for each core of the machine, and how long an invocation
-/// counts as starting. A region starts any number; here their starts would take the time from each
-/// other until stores seem to be down.
+/// Number of functions that may start at once for each core of the machine, and the time that an
+/// invocation counts as starting. A region starts any number; here their starts would take the time
+/// from each other until stores seem to be down.
 const STARTS_PER_CORE: usize = 4;
 const STARTING: Duration = Duration::from_secs(1);
 

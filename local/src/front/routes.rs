@@ -11,7 +11,8 @@ pub(crate) struct Routes(Vec<Route>);
 
 #[derive(Debug)]
 struct Route {
-    /// As the template has it: `POST /messages/produce`, `ANY /docs/{proxy+}`, `$default`.
+    /// Route key as the template has it: `POST /messages/produce`, `ANY /docs/{proxy+}`,
+    /// `$default`.
     key: String,
     pattern: Pattern,
     function: String,
@@ -29,7 +30,7 @@ enum Method {
     Any,
 }
 
-/// In the order of their precedence.
+/// Segment of a path; the kinds are in the order of their precedence.
 #[derive(Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Segment {
     Literal(String),

@@ -28,7 +28,7 @@ pub(crate) struct Key {
     pub(crate) tenant: &'static str,
     scopes: &'static [&'static str],
     cnpjs: Cnpjs,
-    /// For people.
+    /// Purpose of the key, for people.
     pub(crate) purpose: &'static str,
 }
 

@@ -11,10 +11,10 @@ const ACCOUNT: &str = "000000000000";
 /// The bus, the topic and the bus's queue have one name.
 const NAME: &str = "integrahub-events";
 const TOPIC_QUEUE: &str = "integrahub-events-of-the-topic";
-/// How long a queue that nobody reads keeps an event.
+/// Time that a queue that nobody reads keeps an event, in seconds.
 const RETENTION_SECONDS: &str = "3600";
 
-/// What every event of this project matches.
+/// Pattern that every event of this project matches.
 const PATTERN: &str = r#"{"source": ["integrahub"]}"#;
 
 /// The bus's ARN, which the deployment needs before there is a bus.
@@ -27,7 +27,7 @@ pub(crate) fn topic_arn() -> String {
     format!("arn:aws:sns:{REGION}:{ACCOUNT}:{NAME}")
 }
 
-/// Who makes what.
+/// Clients that make the bus, the topic and the queues.
 pub(super) struct Clients {
     pub(super) bus: aws_sdk_eventbridge::Client,
     pub(super) topic: aws_sdk_sns::Client,

@@ -71,7 +71,7 @@ fn apt_get(prefix: &[&str], arguments: &[&str]) -> Command {
     command
 }
 
-/// How to become root without being asked for a password.
+/// Returns the prefix that makes a command run as root without a password; `None` if there is none.
 async fn privilege() -> Option<&'static [&'static str]> {
     if nix::unistd::geteuid().is_root() {
         return Some(&[]);

@@ -9,7 +9,7 @@ use super::record::Record;
 use crate::components::postgres;
 use crate::layout::Layout;
 
-/// What was thrown away with its data needs no long good-bye.
+/// Time that leftover processes get to end; short, since their data are thrown away.
 const GRACE: Duration = Duration::from_secs(2);
 
 /// Ends every process of the stack in `layout` that still runs: those of its pid files, and those

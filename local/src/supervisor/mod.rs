@@ -46,7 +46,7 @@ pub(crate) struct Ended {
 }
 
 impl Supervisor {
-    /// With it comes the channel on which components that end are reported.
+    /// Returns a supervisor, and the channel on which components that end are reported.
     pub(crate) fn new(layout: Layout) -> (Self, mpsc::UnboundedReceiver<Ended>) {
         let (report_end, ends) = mpsc::unbounded_channel();
         (Self { layout, running: Mutex::default(), report_end }, ends)

@@ -10,9 +10,9 @@ use nix::unistd::Pid;
 /// variable.
 pub(crate) const MARKER: &str = "INTEGRAHUB_LOCAL_STATE";
 
-/// When a process started, in clock ticks since boot: with it, a pid that the system gave away
-/// again is not taken for the process that had it before. None where there is no such process, or
-/// only its zombie.
+/// Returns the time at which a process started, in clock ticks since boot: with it, a pid that the
+/// system gave away again is not taken for the process that had it before. `None` where there is no
+/// such process, or only its zombie.
 pub(crate) fn start_time(pid: i32) -> Option<u64> {
     let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
     parse_start_time(&stat)
@@ -48,12 +48,12 @@ pub(crate) fn name(pid: i32) -> String {
     std::fs::read_to_string(format!("/proc/{pid}/comm")).unwrap_or_default().trim_end().to_owned()
 }
 
-/// A process that has gone already is no error.
+/// Signals a process. A process that has gone already is no error.
 pub(crate) fn signal(pid: i32, signal: Signal) {
     let _gone = kill(Pid::from_raw(pid), signal);
 }
 
-/// Likewise for all processes of a group.
+/// Signals all processes of a group. A group that has gone already is no error.
 pub(crate) fn signal_group(leader: i32, signal: Signal) {
     let _gone = killpg(Pid::from_raw(leader), signal);
 }

@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 use super::process;
 use crate::failure::{Explain as _, Failure};
 
-/// One started component, as its pid file holds it.
+/// Started component, as its pid file holds it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Record {
     pub(crate) name: String,

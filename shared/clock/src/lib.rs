@@ -34,13 +34,13 @@ impl Moment {
         Self { monotonic, system }
     }
 
-    /// How long ago this was.
+    /// Returns the time since this moment.
     #[must_use]
     pub fn age(self) -> Duration {
         self.age_at(Self::now())
     }
 
-    /// How long before `now` this was. A clock that was set back says nothing.
+    /// Returns the time from this moment to `now`. A clock that was set back is ignored.
     #[must_use]
     pub fn age_at(self, now: Self) -> Duration {
         let monotonic = now.monotonic.saturating_duration_since(self.monotonic);

@@ -8,8 +8,8 @@ use std::time::Duration;
 
 use crate::Moment;
 
-/// Up to a number of values, or values up to a weight, each for a limited time from when it was
-/// put.
+/// Cache of up to a number of values, or of values up to a weight, each for a limited time from
+/// when it was put.
 ///
 /// Not `moka`: it measures lifetimes by the monotonic clock, which may stand still in a paused
 /// function, so that a revoked key would be accepted for longer. `quick_cache` knows no lifetimes.

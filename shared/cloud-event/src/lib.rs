@@ -18,25 +18,25 @@ use serde_json::{Map, Value, json};
 const SOURCE_KEY: &str = "source_idempotency_key";
 const MAX_TEXT: usize = 255;
 
-/// What an event says of itself, beside its data.
+/// Attributes of an event, beside its data.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Attributes {
-    /// Tells this event from every other of the same source. A chunk that is announced again gets
-    /// a new one; an event of the outbox keeps its own however often it is published.
+    /// Id that tells this event from every other of the same source. A chunk that is announced
+    /// again gets a new one; an event of the outbox keeps its own however often it is published.
     pub id: String,
-    /// Who published it: a URI reference that is an absolute path, as `/batches/17`.
+    /// Publisher of the event: a URI reference that is an absolute path, as `/batches/17`.
     pub source: String,
-    /// What happened, in reverse DNS order.
+    /// Kind of the event, in reverse DNS order.
     pub event_type: String,
-    /// What it happened to.
+    /// Entity that the event is about.
     pub subject: Option<String>,
-    /// When it happened.
+    /// Time of the event.
     pub time: Timestamp,
     /// The event's own key.
     pub idempotency_key: IdempotencyKey,
     /// The key of the client's request that led to it.
     pub source_idempotency_key: Option<IdempotencyKey>,
-    /// Whose it is.
+    /// Tenant that the event belongs to.
     pub tenant: String,
     /// The trace id of the request that led to it.
     pub trace_id: String,
@@ -58,11 +58,11 @@ pub struct Event<T = Value> {
     fingerprint: Fingerprint,
 }
 
-/// Why something is not an event.
+/// Reason for which a text is not an event.
 #[derive(Debug, thiserror::Error)]
 #[expect(missing_docs, reason = "each variant's message says what went wrong")]
 pub enum EventError {
-    /// It is not JSON, or another form of it.
+    /// The text is not JSON, or JSON of another form.
     #[error("not an event")]
     Form(#[from] Malformed),
     /// An attribute is missing or wrong.
@@ -172,24 +172,25 @@ impl<T: DeserializeOwned> Event<T> {
 }
 
 impl<T> Event<T> {
-    /// What it says of itself.
+    /// Returns the event's attributes.
     pub const fn attributes(&self) -> &Attributes {
         &self.attributes
     }
 
-    /// What it says.
+    /// Returns the event's data.
     pub const fn data(&self) -> &T {
         &self.data
     }
 
-    /// What it says, for good.
+    /// Consumes the event and returns its data.
     pub fn into_data(self) -> T {
         self.data
     }
 
-    /// What tells this event from another of the same key: its type and its data as they were sent,
-    /// with the client's key. Id, time and trace belong to a publication: when the same thing is
-    /// announced again, they are others, and the fingerprint is the same.
+    /// Returns the fingerprint, which tells this event from another of the same key: its type and
+    /// its data as they were sent, with the client's key. Id, time and trace belong to a
+    /// publication: when the same thing is announced again, they are others, and the fingerprint is
+    /// the same.
     pub const fn fingerprint(&self) -> &Fingerprint {
         &self.fingerprint
     }

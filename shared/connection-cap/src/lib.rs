@@ -17,16 +17,16 @@ use std::time::{Duration, Instant};
 use clock::Deadline;
 use tokio::sync::Notify;
 
-/// How long a connection that makes room may take to end before another one makes room too.
+/// Time that a connection that makes room may take to end before another one makes room too.
 const TO_END: Duration = Duration::from_secs(1);
 
-/// How long a connection that is to end takes at most: more than any work has. One that takes
+/// Longest time that a connection takes to end: more than any work has. A connection that takes
 /// longer hangs.
 const HANGS: Duration = Duration::from_secs(30);
 
 /// Idle connections of one broker.
 pub trait Shelf: Send + Sync {
-    /// Since when the connection that was idle for longest has been idle.
+    /// Returns the time since which the connection that was idle for longest has been idle.
     fn oldest(&self) -> Option<Instant>;
 
     /// Begins to close that connection. Its permit returns when it has ended. `false` if none is
@@ -34,13 +34,13 @@ pub trait Shelf: Send + Sync {
     fn close_oldest(&self) -> bool;
 }
 
-/// At most so many connections are open at once.
+/// Bound of the connections that are open at once.
 pub struct ConnectionCap {
     max: usize,
     open: AtomicUsize,
-    /// How many of them will never end.
+    /// Number of open connections that will never end.
     lost: AtomicUsize,
-    /// Those that are to end.
+    /// Connections that are to end.
     ending: Mutex<Vec<Ending>>,
     hangs_after: Duration,
     /// The last one who wanted a permit waited in vain.
@@ -66,7 +66,7 @@ struct Ending {
     permit: Weak<()>,
 }
 
-/// Somebody who decides when a connection is to end, while its permit is elsewhere.
+/// Handle that decides when a connection is to end, while its permit is elsewhere.
 #[derive(Debug)]
 pub struct Overseer {
     cap: Arc<ConnectionCap>,
@@ -90,7 +90,7 @@ impl Ending {
 }
 
 impl Permit {
-    /// For the one who says when the connection is to end.
+    /// Returns a handle for the one who says when the connection is to end.
     #[must_use]
     pub fn overseer(&self) -> Overseer {
         Overseer { cap: Arc::clone(&self.cap), permit: Arc::downgrade(&self.token) }
@@ -106,20 +106,20 @@ impl Permit {
 /// A connection that was idle, or the right to open another.
 #[derive(Debug)]
 pub enum Admitted<T> {
-    /// One that was idle.
+    /// A connection that was idle.
     Idle(T),
     /// The right to open one.
     New(Permit),
 }
 
 impl ConnectionCap {
-    /// At least one connection may always be open.
+    /// Returns a cap of `max` connections. At least one may always be open.
     #[must_use]
     pub fn new(max: usize) -> Arc<Self> {
         Self::hanging_after(max, HANGS)
     }
 
-    /// The same, where a connection hangs that takes longer than this to end.
+    /// Returns a cap for which a connection hangs that takes longer than `hangs_after` to end.
     #[must_use]
     pub fn hanging_after(max: usize, hangs_after: Duration) -> Arc<Self> {
         Arc::new(Self {
@@ -135,13 +135,13 @@ impl ConnectionCap {
         })
     }
 
-    /// How many connections may be open at once.
+    /// Returns the maximum number of connections that are open at once.
     #[must_use]
     pub fn max(&self) -> usize {
         self.max
     }
 
-    /// How many connections there are, those included that are ending.
+    /// Counts the connections, those included that are ending.
     #[must_use]
     pub fn open(&self) -> usize {
         self.open.load(Ordering::SeqCst)

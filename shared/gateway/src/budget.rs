@@ -19,12 +19,12 @@ use idempotency::Execution;
 use jiff::Timestamp;
 use uuid::Uuid;
 
-/// As long as the claim of an order that changes something: nothing that starts in time outlives
-/// it.
+/// Duration of a lease, as long as the claim of an order that changes something: nothing that
+/// starts in time outlives it.
 const LEASE: Duration = Execution::lease();
-/// How long an item without leases is kept.
+/// Lifetime of an item without leases.
 const KEPT: Duration = Duration::from_secs(86_400);
-/// How often a full item is swept before the order is refused.
+/// Number of times that a full item is swept before the order is refused.
 const ATTEMPTS: usize = 3;
 /// The most orders that a tenant may have under way. Every order writes its tenant's item twice; a
 /// write takes a unit for each KiB of the item, and DynamoDB gives an item 1,000 units a second.
@@ -46,7 +46,7 @@ pub(crate) struct Lease {
     name: String,
 }
 
-/// Why an order may not be sent.
+/// Reason for which an order may not be sent.
 #[derive(Debug, thiserror::Error)]
 #[expect(missing_docs, reason = "each variant's message says what went wrong")]
 pub enum NoLease {

@@ -32,7 +32,7 @@ pub struct Gateway {
     pub max_produce_bytes: u64,
     /// Absent where every operation of the function is a read.
     pub idempotency: Option<Idempotency>,
-    /// Where clients put bodies that no request can carry, if the function takes such.
+    /// Bucket to which clients upload bodies that no request can carry, if the function takes such.
     pub uploads: Option<Objects>,
 }
 

@@ -16,8 +16,9 @@ pub struct Idempotency {
     pub expiry: ExpiryBounds,
 }
 
-/// What an order's answer means for its record. From the hand-over on `mq-access` writes it, unless
-/// the work certainly never started; if the answer is missing, the record is left to its lease.
+/// Maps an order's answer to the outcome of its record. From the hand-over on `mq-access` writes
+/// the record, unless the work certainly never started; if the answer is missing, the record is
+/// left to its lease.
 pub(crate) fn outcome(answer: Result<Reply, NotAnswered>, execution: &Execution) -> Result<Done, NotDone> {
     let unanswered = match answer {
         Ok(reply) => return Ok(Done::Recorded(reply)),

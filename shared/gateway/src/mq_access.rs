@@ -34,7 +34,7 @@ pub struct MqAccess {
     budget: Option<Budget>,
 }
 
-/// Why there is no answer.
+/// Reason for which there is no answer.
 #[derive(Debug, thiserror::Error)]
 #[expect(missing_docs, reason = "each variant's message says what went wrong")]
 pub enum NotAnswered {
@@ -44,12 +44,12 @@ pub enum NotAnswered {
     /// Nothing was started, and trying again would not change that.
     #[error("an order of {0} bytes is more than Lambda carries")]
     TooLarge(usize),
-    /// It was not even sent.
+    /// The order was not even sent.
     #[error("the order was not sent")]
     NotSent(#[from] NoLease),
     #[error("mq-access did not answer in time")]
     TimedOut,
-    /// It may have started, and may even have finished.
+    /// The work may have started, and may even have finished.
     #[error("mq-access gave no answer")]
     Lost(#[source] Box<dyn Error + Send + Sync>),
 }
@@ -75,9 +75,9 @@ impl NotAnswered {
         }
     }
 
-    /// What Lambda says of a function that ended without an answer, by the payload that it sends
-    /// then. If that has no type of error, the time that the call `took` decides: no function is
-    /// cut off before its time-out.
+    /// Classifies a function that ended without an answer, by the payload that Lambda sends then.
+    /// If that has no type of error, the time that the call `took` decides: no function is cut off
+    /// before its time-out.
     fn of_function_error(kind: &str, payload: &[u8], took: Duration) -> Self {
         let error = serde_json::from_slice(payload).map(|FunctionError { error_type }| error_type);
         match error {
@@ -123,7 +123,7 @@ impl MqAccess {
         Self { lambda, function, budget: None }
     }
 
-    /// The same, with a limit to each tenant's orders.
+    /// Sets a limit to each tenant's orders; `None` is no limit.
     #[must_use]
     pub fn with_budget(self, budget: Option<Budget>) -> Self {
         Self { budget, ..self }

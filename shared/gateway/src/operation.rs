@@ -11,7 +11,7 @@ use serde::de::DeserializeOwned;
 use crate::protocol::Work;
 use crate::target_request::NamedTarget;
 
-/// How long the broker's part of one request may take: the time-out of `mq-access` less what it
+/// Time that the broker's part of one request may take: the time-out of `mq-access` less what it
 /// takes to connect and to record the outcome.
 pub const TIME_BUDGET: Duration = Duration::from_secs(20);
 
@@ -22,7 +22,7 @@ pub enum KeyRule {
     Required,
     /// Required, unless the body asks for a read.
     RequiredUnlessRead,
-    /// It changes nothing.
+    /// The operation changes nothing.
     Ignored,
 }
 
@@ -41,7 +41,8 @@ pub enum QueueRule {
 pub trait Operation: DeserializeOwned + Send {
     /// The one route of the function.
     const ROUTE: Route;
-    /// One of these is needed to call the operation at all; a plan may need a particular one.
+    /// Scopes of which one is needed to call the operation at all; a plan may need a particular
+    /// one.
     const SCOPES: &'static [Scope];
     /// Whether requests are recorded.
     const KEY: KeyRule;
@@ -63,17 +64,17 @@ pub enum Further {
     #[default]
     /// The target's alone.
     None,
-    /// This one, which the caller has to be allowed as well.
+    /// A named queue, which the caller has to be allowed as well.
     Queue(QueueName),
     /// Any that messages name and the caller is allowed.
     Any,
 }
 
-/// What a request asks for, but for its target, which is resolved next.
+/// Work that a request asks for, without its target, which is resolved next.
 pub struct Plan {
     /// The target as the request names it.
     pub named: NamedTarget,
-    /// What the caller's key needs for this request.
+    /// Scope that the caller's key needs for this request.
     pub scope: Scope,
     /// Queues that the work reaches beside the target's.
     pub further: Further,
@@ -85,9 +86,9 @@ pub struct Plan {
 
 /// Work that waits for its target and, if it changes something, for the right to execute it.
 pub enum PlannedWork {
-    /// It changes nothing, so it is neither claimed nor recorded.
+    /// Work that changes nothing, so it is neither claimed nor recorded.
     Read(Box<dyn FnOnce(Target) -> Work + Send>),
-    /// It is done once for each key.
+    /// Work that is done once for each key.
     Change(OperationType, Box<dyn FnOnce(Target, Execution) -> Work + Send>),
 }
 
@@ -108,13 +109,13 @@ impl Plan {
         Self { named, scope: Scope::MqWrite, further: Further::None, bytes: 0, work }
     }
 
-    /// The same with so many bytes at most that the broker gets.
+    /// Sets the most bytes that the broker gets.
     #[must_use]
     pub fn putting(self, bytes: u64) -> Self {
         Self { bytes, ..self }
     }
 
-    /// The same with further queues.
+    /// Adds the further queues that the work reaches.
     #[must_use]
     pub fn reaching(self, further: Further) -> Self {
         Self { further, ..self }

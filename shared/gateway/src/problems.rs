@@ -5,7 +5,7 @@ use api::{Fault, Problem, Reason};
 use mq::{Base64Bytes, BrokerError, ProduceFailure, TargetError};
 use serde_json::json;
 
-/// What a broker's error means to the caller; its cause goes to the log with the problem.
+/// Maps a broker's error to the caller's problem; its cause goes to the log with the problem.
 #[must_use]
 pub fn from_broker(error: &BrokerError) -> Problem {
     let reason = match error {
@@ -53,7 +53,7 @@ pub fn from_move(error: &BrokerError, moved: u64, in_doubt: u64) -> Problem {
     }
 }
 
-/// What is wrong with a target. A profile's own fault is 503, since no request can mend it.
+/// Maps a target's fault to a problem. A profile's own fault is 503, since no request can mend it.
 #[must_use]
 pub fn from_target(error: &TargetError) -> Problem {
     match error {

@@ -9,11 +9,11 @@ use serde::{Deserialize, Serialize};
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct WorkOrder {
-    /// Of the request, for the log of `mq-access`.
+    /// Trace id of the request, for the log of `mq-access`.
     pub trace_id: TraceId,
     /// The caller's tenant.
     pub tenant: String,
-    /// What is to be done.
+    /// Work that `mq-access` is to do.
     pub work: Work,
 }
 
@@ -59,7 +59,7 @@ pub enum Work {
 }
 
 impl Work {
-    /// Where the work goes; `None` if it is about the function itself.
+    /// Returns the target of the work; `None` if it is about the function itself.
     #[must_use]
     pub const fn target(&self) -> Option<&Target> {
         match self {

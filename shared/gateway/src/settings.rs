@@ -17,9 +17,9 @@ const MAX_PRODUCE_BYTES: u64 = 64 * 1024 * 1024;
 /// Whether a function keeps records.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Records {
-    /// Its operation changes something.
+    /// The operation changes something, so its requests are recorded.
     Kept,
-    /// Its operation is a read.
+    /// The operation is a read, so its requests are not recorded.
     None,
 }
 

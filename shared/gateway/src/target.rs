@@ -8,7 +8,7 @@ use crate::operation::{Further, QueueRule};
 use crate::problems::from_target;
 use crate::target_request::NamedTarget;
 
-/// What an operation says of queues.
+/// Queues of an operation: the rule for the target's own, and the further ones.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Queues<'a> {
     pub(crate) own: QueueRule,

@@ -26,7 +26,7 @@ pub struct TargetRequest {
     auth: Option<AuthSpec>,
 }
 
-/// Where in its body a request has its target, which pointers to faults follow.
+/// Place of the target in a request's body, which pointers to faults follow.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum TargetPlace {
     /// The member `target`.
@@ -45,7 +45,7 @@ pub struct NamedTarget {
     pub target_ref: Option<ProfileName>,
     /// The members that the request gives.
     pub target: Option<TargetSpec>,
-    /// Where in the body they are, for the problem that names one.
+    /// Place of the members in the body, for the problem that names one.
     pub place: TargetPlace,
     /// The routing keys that messages have for themselves, each with the first message that has it.
     pub routing_keys: Vec<(usize, RoutingKey)>,
@@ -60,7 +60,7 @@ impl NamedTarget {
         Self { target_ref, target, place: TargetPlace::Member, routing_keys: Vec::new(), all_have_one: false }
     }
 
-    /// With routing keys that messages have for themselves.
+    /// Adds the routing keys that messages have for themselves.
     #[must_use]
     pub fn with_routing_keys(self, routing_keys: Vec<(usize, RoutingKey)>, all_have_one: bool) -> Self {
         Self { routing_keys, all_have_one, ..self }

@@ -22,7 +22,7 @@ use crate::front::Gateway;
 /// The route.
 pub const UPLOADED_BODY: Route = Route::post("/messages/bodies");
 
-/// How long a signed URL can be used: the upload has to begin by then.
+/// Validity of a signed URL: the upload has to begin by then.
 const VALID: Duration = Duration::from_secs(900);
 
 /// The key of an uploaded body's object. The tenant is always the caller's own.

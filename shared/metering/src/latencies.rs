@@ -5,13 +5,13 @@ use std::time::Duration;
 use hdrhistogram::Histogram;
 use mq::Latency;
 
-/// As reports show a duration: to the microsecond.
+/// Returns milliseconds as reports show a duration: to the microsecond.
 #[must_use]
 pub fn milliseconds(duration: Duration) -> f64 {
     (duration.as_secs_f64() * 1e6).round() / 1e3
 }
 
-/// What takes longer counts as this long.
+/// Longest latency that is told apart: what takes longer counts as this long.
 const LONGEST: Duration = Duration::from_secs(60);
 
 /// Microseconds from publish to confirm, to three digits. It grows with the longest one, because

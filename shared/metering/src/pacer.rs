@@ -5,7 +5,7 @@ use std::time::Duration;
 use mq::RateLimit;
 use tokio::time::Instant;
 
-/// How far a produce that fell behind may catch up: as much as a timer is imprecise, so that no
+/// Time that a produce that fell behind may catch up: as much as a timer is imprecise, so that no
 /// burst is seen.
 const SLACK: Duration = Duration::from_millis(10);
 
@@ -23,7 +23,7 @@ impl Pacer {
         Self { interval: Duration::from_secs(1) / rate.get(), next: now }
     }
 
-    /// When the next message is due.
+    /// Returns the time at which the next message is due.
     pub fn due(&mut self, now: Instant) -> Instant {
         let earliest = now.checked_sub(SLACK).unwrap_or(now);
         let due = self.next.max(earliest);

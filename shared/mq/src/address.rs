@@ -64,12 +64,12 @@ impl FromStr for Address {
 pub struct ConnName(Vec<Address>);
 
 impl ConnName {
-    /// How many addresses one name may list.
+    /// Maximum number of addresses in one name.
     pub const MAX_ADDRESSES: usize = 16;
     /// Sixteen of the longest, as `host(port)`, with commas between them.
     pub const MAX_BYTES: usize = Self::MAX_ADDRESSES * (Address::MAX_HOST + "(65535),".len()) - 1;
 
-    /// In the order in which they are tried; at least one.
+    /// Returns the addresses in the order in which they are tried; at least one.
     #[must_use]
     pub fn addresses(&self) -> &[Address] {
         &self.0

@@ -28,7 +28,7 @@ impl Base64Bytes {
     }
 }
 
-/// How long the base64 of `bytes` bytes is.
+/// Returns the length of `bytes` bytes in base64, padding included.
 pub(crate) fn encoded_len(bytes: usize) -> usize {
     bytes.div_ceil(3).saturating_mul(4)
 }

@@ -21,7 +21,7 @@ use crate::report::{Consumed, DepthReport, PoolReport, ProduceReport, TestReport
 #[derive(Clone, Debug, thiserror::Error)]
 #[error("{error}")]
 pub struct ProduceFailure {
-    /// Why it stopped.
+    /// Error that stopped the produce.
     pub error: BrokerError,
     /// Messages that are on the queue, those of earlier attempts included.
     pub committed: u64,
@@ -43,12 +43,12 @@ pub trait UnitOfWork: Send {
     async fn rollback(self: Box<Self>, deadline: Deadline) -> Result<(), BrokerError>;
 }
 
-/// What earlier attempts at a produce may have put.
+/// Messages that earlier attempts at a produce may have put.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Unconfirmed {
-    /// How many of the first messages are known to have been put.
+    /// Number of the first messages that are known to have been put.
     pub from: u64,
-    /// How many after those may have been put, at most.
+    /// Maximum number of messages after `from` that may have been put.
     pub most: u64,
     /// Whether they were put here if they were put, unless somebody moved them.
     pub is_here: bool,
@@ -58,7 +58,7 @@ pub struct Unconfirmed {
 /// caller can tell whether messages of an earlier attempt are there.
 #[async_trait]
 pub trait ReadyToPut: Send {
-    /// What the broker calls the cluster that it belongs to, if it says so.
+    /// Returns the broker's name of the cluster that it belongs to, if it reports one.
     fn cluster(&self) -> Option<&str>;
 
     /// Looks for what earlier attempts put and nobody confirmed, and answers how many of the first
@@ -85,16 +85,16 @@ pub trait ReadyToPut: Send {
 #[derive(Clone, Debug, thiserror::Error)]
 #[error("{error}")]
 pub struct MoveFailure {
-    /// What ended the move.
+    /// Error that ended the move.
     pub error: BrokerError,
-    /// How many messages may be at both places.
+    /// Number of messages that may be at both places.
     pub in_doubt: u64,
 }
 
 /// Messages that are put at their new places and still in hand at the old one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Put {
-    /// How many they are; 0 only if no more will be put, or if more is [left
+    /// Number of these messages; 0 only if no more will be put, or if more is [left
     /// somewhere](Relocation::left_somewhere) than before.
     pub count: u64,
     /// Whether they are at their new places whatever happens from now on. If not, they come there
@@ -109,21 +109,21 @@ pub struct Put {
 /// leaves at the old place what was not settled.
 #[async_trait]
 pub trait Relocation: Send {
-    /// What the broker calls the cluster that it belongs to, if it says so.
+    /// Returns the broker's name of the cluster that it belongs to, if it reports one.
     fn cluster(&self) -> Option<&str>;
 
     /// The most messages that may be at both places after an end without a word.
     fn most_in_doubt(&self) -> u64;
 
-    /// How many messages left their old place and may be there again if the broker has ended,
-    /// because it had not written down that they left.
+    /// Counts the messages that left their old place and may be there again if the broker has
+    /// ended, because it had not written down that they left.
     fn may_return(&self) -> u64 {
         0
     }
 
-    /// How many messages stay at their old place, and may be at another one too, because the queue
-    /// that refused them does not prove that they are not. A [`put`](Self::put) leaves no more of
-    /// them than [may be in doubt](Self::most_in_doubt).
+    /// Counts the messages that stay at their old place, and may be at another one too, because the
+    /// queue that refused them does not prove that they are not. A [`put`](Self::put) leaves no
+    /// more of them than [may be in doubt](Self::most_in_doubt).
     fn left_somewhere(&self) -> u64 {
         0
     }
@@ -138,7 +138,7 @@ pub trait Relocation: Send {
     async fn finish(self: Box<Self>, deadline: Deadline) -> MoveReport;
 }
 
-/// One kind of broker, at every target.
+/// Operations of one kind of broker, at every target.
 #[async_trait]
 pub trait Broker: Send + Sync {
     /// The bytes of an id as this broker carries them.
@@ -264,7 +264,7 @@ pub trait Broker: Send + Sync {
 /// Messages of which nothing is left to settle: looked at and put back, or removed for good.
 #[derive(Debug)]
 pub struct Done {
-    /// What a response shows.
+    /// Messages as a response shows them.
     pub consumed: Consumed,
     /// Whether they have left the queue.
     pub removed: bool,

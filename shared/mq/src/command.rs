@@ -13,7 +13,7 @@ use crate::properties::{OwnProps, Properties};
 use crate::template::Template;
 
 bounded!(
-    /// How many messages a produce puts.
+    /// Number of messages that a produce puts.
     BatchCount: u32, 1..=100_000, default 1
 );
 bounded!(
@@ -21,7 +21,7 @@ bounded!(
     MessageSize: u32, 0..=4_194_304, default 1024
 );
 bounded!(
-    /// How many messages form one transaction.
+    /// Number of messages in one transaction.
     TxSize: u32, 1..=100_000, default 100
 );
 bounded!(
@@ -33,19 +33,19 @@ bounded!(
     Priority: u8, 0..=9, default 0
 );
 bounded!(
-    /// How long a message lives, in milliseconds; 0 is for ever. AMQP carries at most 32 bits.
+    /// Lifetime of a message, in milliseconds; 0 is for ever. AMQP carries at most 32 bits.
     ExpiryMs: u32, 0..=4_294_967_295, default 0
 );
 bounded!(
-    /// How many messages a consume takes at most.
+    /// Maximum number of messages that a consume takes.
     MaxMessages: u32, 1..=10_000, default 1
 );
 bounded!(
-    /// How long a consume waits for the first message, in seconds.
+    /// Time that a consume waits for the first message, in seconds.
     WaitSeconds: u32, 0..=60, default 20
 );
 
-/// How the messages of a produce are paced and grouped.
+/// Pace and grouping of the messages of a produce.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 #[expect(missing_docs, reason = "`MessageBatch` in openapi.yaml describes each member")]
@@ -82,7 +82,7 @@ pub enum Persistence {
     Nonpersistent,
 }
 
-/// Where a message's correlation id comes from.
+/// Source of a message's correlation id.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub enum CorrelIdMode {
@@ -121,7 +121,7 @@ impl CorrelIdMember {
     }
 }
 
-/// What every message of a produce gets, unless it says otherwise of itself.
+/// Properties of every message of a produce, unless the message sets its own.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 #[expect(missing_docs, reason = "`MessageProperties` in openapi.yaml describes each member")]
@@ -141,7 +141,7 @@ pub struct MqProps {
 }
 
 impl MqProps {
-    /// What holds for a message that says `own` of itself.
+    /// Returns the properties of a message that sets `own` itself.
     pub(crate) fn overlaid_with(&self, own: &OwnProps) -> Self {
         Self {
             persistence: own.persistence.unwrap_or(self.persistence),
@@ -176,7 +176,7 @@ impl Payload {
     }
 }
 
-/// What a produce puts.
+/// Messages that a produce puts: generated, or written out by the caller.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 #[expect(missing_docs, reason = "the fields say the same as their types")]
@@ -188,7 +188,7 @@ pub enum ProduceSource {
 }
 
 impl ProduceSource {
-    /// How many messages there are.
+    /// Counts the messages.
     #[must_use]
     pub fn count(&self) -> u64 {
         match self {
@@ -202,17 +202,17 @@ impl ProduceSource {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct ProduceCommand {
-    /// Where the messages come from.
+    /// Messages to put, or how they are made.
     pub source: ProduceSource,
     /// Absent: as fast as the broker confirms.
     pub rate_limit_per_sec: Option<RateLimit>,
-    /// How the messages are grouped.
+    /// Grouping of the messages.
     pub transaction: Transaction,
     /// Properties of every message.
     pub props: MqProps,
     /// Headers of every message. Those of an explicit message take precedence.
     pub headers: Headers,
-    /// What in the request has no effect, for the answer's `warnings`.
+    /// Warnings about members of the request that have no effect, for the answer's `warnings`.
     pub warnings: Vec<String>,
 }
 
@@ -238,7 +238,7 @@ fn as_u64(bytes: usize) -> u64 {
     u64::try_from(bytes).unwrap_or(u64::MAX)
 }
 
-/// What becomes of messages that were got.
+/// Settlement of messages that were got.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Ack {
@@ -251,24 +251,24 @@ pub enum Ack {
     None,
 }
 
-/// How messages leave the queue, or do not.
+/// Effect of a consume on its queue.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub enum AckMode {
-    /// They are removed, or put back after the response.
+    /// Removes the messages, or puts them back after the response.
     Take(Ack),
-    /// They are only looked at, and nothing is recorded.
+    /// Only looks at the messages, and records nothing.
     Browse,
 }
 
-/// What becomes of a first message that no response can carry.
+/// Treatment of a first message that no response can carry.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Large {
     /// The request is refused, and the message stays on the queue.
     #[default]
     Refuse,
-    /// Its body is stored, and the response says where.
+    /// The message's body is stored, and the response says where.
     Store,
 }
 
@@ -291,7 +291,7 @@ impl Selector {
     }
 }
 
-/// What becomes of a message that was backed out as often as its queue's threshold says (IBM MQ,
+/// Treatment of a message that was backed out as often as its queue's threshold says (IBM MQ,
 /// BOTHRESH).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
@@ -299,7 +299,7 @@ pub enum BackoutRule {
     /// A consume moves it to the queue's backout queue (BOQNAME).
     #[default]
     Requeue,
-    /// It is in the answer, which warns of it.
+    /// The message is in the answer, which warns of it.
     Report,
 }
 
@@ -309,9 +309,9 @@ pub enum BackoutRule {
 pub struct ConsumeCommand {
     /// The response may have fewer: see `Consumed::truncated`.
     pub max_messages: MaxMessages,
-    /// As requested. The time that is left for the request may shorten it.
+    /// Requested wait. The time that is left for the request may shorten it.
     pub wait_seconds: WaitSeconds,
-    /// What becomes of the messages.
+    /// Settlement of the messages, or a browse.
     pub mode: AckMode,
     /// Which messages to get.
     pub selector: Selector,
@@ -321,6 +321,6 @@ pub struct ConsumeCommand {
     /// The rule of the target's profile, which is known where the work is done.
     #[serde(skip)]
     pub backout: BackoutRule,
-    /// What in the request has no effect, for the answer's `warnings`.
+    /// Warnings about members of the request that have no effect, for the answer's `warnings`.
     pub warnings: Vec<String>,
 }

@@ -17,14 +17,15 @@ pub struct Credentials {
     pub password: SecretString,
 }
 
-/// What becomes of a connection when its request ends.
+/// Treatment of a connection when its request ends.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum IdleRule {
-    /// It is kept for the next request with the same target.
+    /// Keeps the connection for the next request with the same target.
     #[default]
     Keep,
-    /// It ends before the response is sent, so that no function that is frozen holds it (IBM MQ).
+    /// Ends the connection before the response is sent, so that no function that is frozen holds it
+    /// (IBM MQ).
     Close,
 }
 
@@ -35,7 +36,7 @@ pub struct KeyFiles {
     pub store: Arc<SecretSlice<u8>>,
     /// The stash file that belongs to it.
     pub stash: Option<Arc<SecretSlice<u8>>>,
-    /// In place of a stash file.
+    /// Password of the file, in place of a stash file.
     pub password: Option<SecretString>,
     /// The client's own certificate.
     pub certificate_label: Option<String>,
@@ -44,7 +45,7 @@ pub struct KeyFiles {
 /// An [`Endpoint`] with its secrets in hand.
 #[derive(Clone)]
 pub struct Access {
-    /// Where to connect.
+    /// Address and user of the connection.
     pub endpoint: Endpoint,
     /// Absent if the target names no password.
     pub credentials: Option<Credentials>,

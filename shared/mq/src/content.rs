@@ -18,7 +18,7 @@ use crate::headers::Headers;
 use crate::message::MessageId;
 use crate::properties::OwnProps;
 
-/// What every derived byte starts from.
+/// Seed of every derived byte.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ContentSeed {
     digest: [u8; 32],
@@ -67,9 +67,9 @@ pub struct OutgoingMessage {
     pub id: MessageId,
     /// The index within the request, from 0: the value of the property `sequence`.
     pub sequence: u64,
-    /// At most 4 MiB, or 32 MiB if it was uploaded.
+    /// Body of at most 4 MiB, or 32 MiB if it was uploaded.
     pub body: Vec<u8>,
-    /// Where the correlation id comes from.
+    /// Source of the correlation id.
     pub correl_id: CorrelId,
     /// The media type: text, or bytes that nothing is known of.
     pub content_type: &'static str,
@@ -83,7 +83,7 @@ pub enum CorrelId {
     None,
     /// The message's own id, in the broker's form.
     EchoMsgId,
-    /// At most 255 bytes, which the caller chose.
+    /// Bytes that the caller chose, at most 255.
     Bytes(Vec<u8>),
 }
 
@@ -116,20 +116,20 @@ impl Outgoing {
         Self::of(command.clone(), seed)
     }
 
-    /// The same without a copy, which counts where bodies are large.
+    /// Takes the command's parts without a copy, which counts where bodies are large.
     #[must_use]
     pub fn of(command: ProduceCommand, seed: ContentSeed) -> Self {
         let ProduceCommand { source, props, headers, rate_limit_per_sec, transaction, warnings: _ } = command;
         Self { seed, source, props, headers, rate_limit_per_sec, transaction, earlier_attempts: 0 }
     }
 
-    /// The same after attempts that may have put some of the messages, with the same ids.
+    /// Sets the number of attempts that may have put some of the messages, with the same ids.
     #[must_use]
     pub fn after(self, earlier_attempts: u32) -> Self {
         Self { earlier_attempts, ..self }
     }
 
-    /// What the messages' ids are made from.
+    /// Returns the seed that the messages' ids are made from.
     #[must_use]
     pub fn seed(&self) -> &ContentSeed {
         &self.seed
@@ -141,19 +141,20 @@ impl Outgoing {
         self.earlier_attempts == 0
     }
 
-    /// How many messages there are, those of earlier attempts included.
+    /// Counts the messages, those of earlier attempts included.
     #[must_use]
     pub fn count(&self) -> u64 {
         self.source.count()
     }
 
-    /// What holds for every message that does not say otherwise of itself.
+    /// Returns the properties of every message that does not set its own.
     #[must_use]
     pub fn props(&self) -> &MqProps {
         &self.props
     }
 
-    /// What the message at `index` is put with. Nothing is copied where it says nothing of itself.
+    /// Returns the properties of the message at `index`. Nothing is copied if the message sets none
+    /// of its own.
     #[must_use]
     pub fn props_of(&self, index: u64) -> Cow<'_, MqProps> {
         match self.own(index) {
@@ -220,7 +221,7 @@ impl Outgoing {
         self.rate_limit_per_sec
     }
 
-    /// How confirms are grouped.
+    /// Returns how confirms are grouped.
     #[must_use]
     pub fn transaction(&self) -> Transaction {
         self.transaction
@@ -232,7 +233,7 @@ impl Outgoing {
         &self.seed.idempotency_key
     }
 
-    /// When the messages came into being: the claim's time, which a resend shares.
+    /// Returns the time at which the messages came into being: the claim's, which a resend shares.
     #[must_use]
     pub fn created_at(&self) -> Timestamp {
         self.seed.created_at

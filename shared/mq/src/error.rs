@@ -18,7 +18,7 @@ use crate::names::QueueName;
 /// An error of a library below. It is shared, so that errors of brokers can be cloned.
 pub type Cause = Arc<dyn Error + Send + Sync>;
 
-/// What the broker itself said, for example `{"IBM MQ", 2053, "MQRC_Q_FULL"}` or `{"RabbitMQ", 403,
+/// Reply of the broker itself, for example `{"IBM MQ", 2053, "MQRC_Q_FULL"}` or `{"RabbitMQ", 403,
 /// "ACCESS_REFUSED"}`. The names are those of the specification, and no words of the broker.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[expect(missing_docs, reason = "`broker` of `Problem` in openapi.yaml describes each member")]
@@ -164,7 +164,7 @@ impl BrokerError {
         self
     }
 
-    /// This error in the place of another one, with what the broker said then and its cause.
+    /// Puts this error in the place of another one, with the other's broker reply and cause.
     #[must_use]
     pub fn standing_for(mut self, other: &Self) -> Self {
         let (reply, source) = self.below_mut();
@@ -172,13 +172,13 @@ impl BrokerError {
         self
     }
 
-    /// The same failure where it is not known whether the work was done.
+    /// Turns the failure into one that leaves open whether the work was done.
     #[must_use]
     pub fn left_in_doubt(self, detail: impl Into<String>) -> Self {
         Self::InDoubt { detail: detail.into(), reply: self.reply(), source: self.cause().cloned() }
     }
 
-    /// What the broker said, for the caller.
+    /// Returns the broker's reply, for the caller.
     #[must_use]
     pub fn reply(&self) -> Option<BrokerReply> {
         *self.below().0

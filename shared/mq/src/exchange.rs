@@ -20,7 +20,7 @@ text!(
 pub struct RoutingKey(Template);
 
 impl RoutingKey {
-    /// What AMQP carries (a short string), once it is rendered.
+    /// Longest rendered key that AMQP carries, in bytes (a short string).
     pub const MAX_BYTES: usize = 255;
 
     /// The key, or its template, as it was sent.
@@ -79,7 +79,7 @@ impl From<RoutingKey> for String {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Exchange {
-    /// Its name.
+    /// Name of the exchange.
     pub name: ExchangeName,
     /// Empty if the request names none.
     #[serde(default)]

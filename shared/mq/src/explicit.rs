@@ -22,7 +22,7 @@ pub struct ExplicitMessage {
     pub is_text: bool,
     /// The uploaded body that is read in the place of `body`, which is empty then.
     pub body_ref: Option<Box<BodyRef>>,
-    /// They take precedence over those of the request.
+    /// Headers of this message, which take precedence over those of the request.
     pub headers: Headers,
     /// Takes precedence over the request's `correlIdMode`.
     pub correl_id: Option<IdBytes>,

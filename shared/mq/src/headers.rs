@@ -52,7 +52,7 @@ pub struct Headers(BTreeMap<HeaderName, HeaderValue>);
 impl Headers {
     /// Bytes of all names and values together.
     pub const MAX_BYTES: usize = 32 * 1024;
-    /// How many values there may be, those in tables and arrays included.
+    /// Maximum number of values, those in tables and arrays included.
     pub const MAX_COUNT: usize = 1000;
 
     /// Whether there are none.

@@ -30,7 +30,7 @@ enum Part {
     Across,
 }
 
-/// What a host is. Numbers that only old resolvers take for an address, as in `10.1`, are neither.
+/// Kind of a host. Numbers that only old resolvers take for an address, as in `10.1`, are neither.
 enum Host {
     Address(IpAddr),
     Name,
@@ -204,7 +204,7 @@ mod tests {
         "[a-z][a-z0-9-]{0,5}"
     }
 
-    /// The same question, answered by trying everything.
+    /// Tells whether the pattern covers the text, by trying everything.
     fn by_trying(pattern: &[char], text: &[char]) -> bool {
         match (pattern, text) {
             ([], _) => text.is_empty(),

@@ -33,7 +33,7 @@ use crate::target::{BrokerKind, Target, Tls};
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct InlineTargets(Vec<Entry>);
 
-/// What the list allows one tenant.
+/// Targets that the list allows one tenant.
 #[derive(Clone, Copy, Debug)]
 pub struct AllowedTargets<'a> {
     list: &'a InlineTargets,

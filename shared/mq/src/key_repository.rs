@@ -10,7 +10,8 @@ use crate::secret_ref::SecretRef;
 use crate::store_ref::StoreRef;
 use crate::target::{BrokerKind, SslSpec, TargetError, TargetSpec};
 
-/// What opens a key repository whose store is the file itself.
+/// Stash file or password, with the label of the certificate, for a key repository whose store is
+/// the file itself.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Opening {
@@ -30,7 +31,7 @@ impl Opening {
     }
 }
 
-/// What a request may not say of TLS.
+/// Refuses the members of `ssl` that only a profile may set.
 pub(crate) fn check_request(ssl: Option<&SslSpec>) -> Result<(), TargetError> {
     let Some(ssl) = ssl else { return Ok(()) };
     let is_object = |store: &Option<StoreRef>| store.as_ref().is_some_and(StoreRef::is_object);

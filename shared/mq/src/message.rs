@@ -25,13 +25,13 @@ impl MessageId {
     }
 }
 
-/// What `bodyText` shows of a body.
+/// Text that `bodyText` shows of a body.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum BodyAsText {
     /// The body, if it is UTF-8.
     #[default]
     IfUtf8,
-    /// This, which the body is in another character set.
+    /// A text, which the body is in another character set.
     Is(String),
     /// Nothing: the body is in a character set that is not known here, whatever its bytes look
     /// like.
@@ -43,18 +43,18 @@ pub enum BodyAsText {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct MessageBody(pub Vec<u8>);
 
-/// Where a body is that no response can carry, and what it is.
+/// Location, size and digest of a body that no response can carry.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct StoredBody {
     /// The path at which the caller gets it.
     pub url: String,
-    /// Its length in bytes.
+    /// Length of the body in bytes.
     pub size: u64,
-    /// Its SHA-256, in lower-case hexadecimal digits.
+    /// SHA-256 of the body, in lower-case hexadecimal digits.
     pub sha256: String,
 }
 
-/// How a response shows a body.
+/// Form in which a response shows a body.
 #[derive(Clone, Copy)]
 enum ShownBody<'a> {
     Base64(&'a str),
@@ -71,19 +71,19 @@ pub struct ReceivedMessage {
     pub correl_id: Option<Vec<u8>>,
     /// The body's bytes, unconverted.
     pub body: MessageBody,
-    /// What is shown of it as text.
+    /// Text that the response shows of the body.
     pub text: BodyAsText,
-    /// With their types, as far as the broker keeps them.
+    /// Headers with their types, as far as the broker keeps them.
     pub headers: BTreeMap<String, HeaderValue>,
-    /// As the publisher set it, or the broker's default.
+    /// Persistence that the publisher set, or the broker's default.
     pub persistence: Persistence,
-    /// As the broker has it. AMQP allows values above 9.
+    /// Priority as the broker has it. AMQP allows values above 9.
     pub priority: u8,
     /// The lifetime that the message was put with. Absent if it never expires.
     pub expiry_ms: Option<u64>,
-    /// How often the message was delivered before and came back.
+    /// Number of times that the message was delivered before and came back.
     pub backout_count: u64,
-    /// As the publisher or the broker stamped it; RabbitMQ stamps none by itself.
+    /// Time that the publisher or the broker stamped; RabbitMQ stamps none by itself.
     pub put_at: Option<Timestamp>,
     /// The content type, or IBM MQ's format.
     pub format: Option<String>,
@@ -93,25 +93,26 @@ pub struct ReceivedMessage {
     pub routing_key: Option<String>,
     /// Whether the broker says that it may have been delivered before.
     pub redelivered: bool,
-    /// How many earlier deliveries the queue has counted, where queues count them.
+    /// Number of earlier deliveries that the queue has counted, if queues count them.
     pub delivery_count: Option<u64>,
-    /// Who put it, as the broker has verified.
+    /// User that put the message, as the broker has verified.
     pub user_id: Option<String>,
     /// A property of AMQP that has no meaning there and may be set all the same.
     pub cluster_id: Option<String>,
-    /// What its publisher said of it.
+    /// Properties that the publisher set.
     pub properties: Properties,
     /// The coded character set of IBM MQ.
     pub ccsid: Option<i32>,
     /// The encoding of numbers of IBM MQ.
     pub encoding: Option<i32>,
-    /// Where it was dead-lettered, the last time first.
+    /// Queues from which the message was dead-lettered, the last time first.
     pub deaths: Vec<Death>,
-    /// What could not be read.
+    /// Parts of the message that could not be read.
     pub unreadable: Unreadable,
 }
 
-/// Why a message left a queue for its dead-letter exchange or queue, and how often.
+/// Reason for which a message left a queue for its dead-letter exchange or queue, and how often it
+/// did.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 #[expect(missing_docs, reason = "`Death` in openapi.yaml describes each member")]
@@ -151,20 +152,20 @@ impl<'a> ShownGroup<'a> {
     }
 }
 
-/// What a byte of text takes at most: a control character becomes six, whose backslash is escaped
-/// again. Base64 takes less.
+/// Most bytes that a byte of text takes: a control character becomes six, whose backslash is
+/// escaped again. Base64 takes less.
 const LONGEST_CHARACTER: usize = 7;
 
-/// What a header's value takes at most beside the bytes that it weighs: the digits of the largest
+/// Most bytes that a header's value takes beside those that it weighs: the digits of the largest
 /// decimal or number of 64 bits with a fraction, its type's name, and punctuation.
 const LONGEST_VALUE: usize = 512;
 
-/// What all other members take at most, with the names of all.
+/// Most bytes that all other members take, with the names of all.
 const LONGEST_MEMBERS: usize = 2048;
 
 impl ReceivedMessage {
-    /// How many bytes the message takes in a response: its JSON, escaped once more because Lambda
-    /// carries a response's body as a JSON string.
+    /// Counts the bytes that the message takes in a response: its JSON, escaped once more because
+    /// Lambda carries a response's body as a JSON string.
     #[must_use]
     pub fn carried_size(&self) -> usize {
         carried(base64_bytes::encoded_len(self.body.0.len()), &WithoutBase64(self))
@@ -301,7 +302,8 @@ pub struct WithStoredBody<'a> {
 }
 
 impl WithStoredBody<'_> {
-    /// How many bytes it takes in a response: see [`ReceivedMessage::carried_size`].
+    /// Counts the bytes that the message takes in a response: see
+    /// [`ReceivedMessage::carried_size`].
     #[must_use]
     pub fn carried_size(&self) -> usize {
         carried(0, self)
@@ -324,7 +326,7 @@ impl Serialize for WithoutBase64<'_> {
     }
 }
 
-/// How many bytes `shown` takes beside `more`.
+/// Counts the bytes that `shown` takes in a response, and adds `more`.
 fn carried(more: usize, shown: &impl Serialize) -> usize {
     let mut carried = Carried(more);
     // Counting does not fail.

@@ -11,15 +11,15 @@ use crate::names::QueueName;
 use crate::warnings::Warnings;
 
 bounded!(
-    /// How many messages a move takes at most.
+    /// Maximum number of messages that a move takes.
     MaxMoves: u32, 1..=1_000, default 100
 );
 
-/// Where messages are moved to.
+/// Queue to which messages are moved.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub enum Destination {
-    /// This queue.
+    /// A named queue.
     Queue(QueueName),
     /// The queue from which each message was first dead-lettered, by its own history.
     Origin,
@@ -29,7 +29,7 @@ pub enum Destination {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct MoveCommand {
-    /// Where each message goes.
+    /// Destination of each message.
     pub to: Destination,
     /// The most messages that all attempts together move.
     pub max: MaxMoves,
@@ -37,13 +37,13 @@ pub struct MoveCommand {
     pub msg_ids: Option<Vec<IdBytes>>,
 }
 
-/// Why a message stays where it is.
+/// Reason for which a message stays where it is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "SCREAMING_SNAKE_CASE")]
 pub enum Stay {
-    /// It has no dead-letter history that names a queue.
+    /// The message has no dead-letter history that names a queue.
     NoOrigin,
-    /// It came from this very queue.
+    /// The message came from this very queue.
     SameQueue,
     /// The caller may not reach the queue that it came from.
     NotAllowed,
@@ -51,11 +51,11 @@ pub enum Stay {
     Unroutable,
     /// The broker refused it: the queue is full, or one of its properties is not accepted.
     Refused,
-    /// It is larger than a move can hold.
+    /// The message is larger than a move can hold.
     TooLarge,
     /// A property of it could not be put again byte for byte.
     NotReproducible,
-    /// It would be put on other queues as well (RabbitMQ's headers `CC` and `BCC`).
+    /// The message would be put on other queues as well (RabbitMQ's headers `CC` and `BCC`).
     WouldBeCopied,
 }
 
@@ -68,9 +68,9 @@ pub struct Considered {
     pub to: Option<QueueName>,
     /// `None` if it was moved.
     pub stays: Option<Stay>,
-    /// How often it was dead-lettered, in all.
+    /// Number of times that the message was dead-lettered, in all.
     pub deaths: u64,
-    /// How often it was delivered before and came back.
+    /// Number of times that the message was delivered before and came back.
     pub backout_count: u64,
 }
 
@@ -88,21 +88,22 @@ impl Serialize for Considered {
     }
 }
 
-/// What a move did, or would do.
+/// Outcome of a move, or of its preview.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct MoveReport {
     /// The messages that were moved, and the first [`Self::MOST_STAYING`] of those that stay, in
     /// the order of the queue.
     pub messages: Vec<Considered>,
-    /// How many messages were to be moved and stay.
+    /// Number of messages that were to be moved and stay.
     pub stayed: u64,
-    /// How many messages were looked at, those included that were not selected.
+    /// Number of messages that were looked at, those included that were not selected.
     pub examined: u64,
-    /// How many messages are ready on the queue that they come from, if the broker said so.
+    /// Number of messages that are ready on the queue that they come from, if the broker reported
+    /// it.
     pub remaining: Option<u64>,
     /// There may be more messages to move: the time or another bound ended the move.
     pub truncated: bool,
-    /// What the caller should know, for the answer's `warnings`.
+    /// Facts that the caller should know, for the answer's `warnings`.
     pub warnings: Warnings,
 }
 
@@ -110,7 +111,7 @@ impl MoveReport {
     /// An answer has a limited size.
     pub const MOST_STAYING: u64 = 1_000;
 
-    /// How many messages went where.
+    /// Counts the moved messages of each destination.
     #[must_use]
     pub fn by_destination(&self) -> BTreeMap<&QueueName, u64> {
         let mut counts = BTreeMap::new();

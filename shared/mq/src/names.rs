@@ -25,7 +25,7 @@ text!(
     CertificateLabel, 1..=64, not_control, "must not contain control characters"
 );
 text!(
-    /// Where a client channel definition table is; in profiles only.
+    /// URL of a client channel definition table; in profiles only.
     CcdtUrl, 1..=2048, not_control, "must not contain control characters"
 );
 text!(

@@ -4,7 +4,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::names::ProfileName;
 
-/// Who named a target's password.
+/// Origin of a target's password: the request or the profile that named it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub enum PasswordOrigin {

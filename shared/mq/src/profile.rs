@@ -15,7 +15,7 @@ use crate::target::TargetSpec;
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct Profile {
-    /// What a request may leave out. A request's own members take precedence.
+    /// Members that a request may leave out. A request's own members take precedence.
     pub target: TargetSpec,
     /// Patterns of queues, beside the target's own.
     #[serde(default)]
@@ -27,10 +27,10 @@ pub struct Profile {
     /// takes the target's own key; without a pattern, nothing else is allowed.
     #[serde(default)]
     pub routing_keys: Vec<String>,
-    /// What becomes of messages past a backout threshold.
+    /// Treatment of messages past a backout threshold.
     #[serde(default)]
     pub backout: BackoutRule,
-    /// What becomes of connections when requests end.
+    /// Treatment of connections when requests end.
     #[serde(default)]
     pub idle_connections: IdleRule,
 }

@@ -32,7 +32,7 @@ bounded!(
     MqLong: i32, -2_147_483_648..=2_147_483_647, default 0
 );
 
-/// What a message is to its receiver (MQMD, MsgType).
+/// Purpose of a message for its receiver (MQMD, MsgType).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 #[expect(missing_docs, reason = "IBM MQ's names")]
@@ -120,8 +120,8 @@ pub struct Properties {
     pub feedback: Option<MqLong>,
 }
 
-/// What a message that the caller wrote out says of itself. It wins over what the request says of
-/// all.
+/// Properties that an explicit message sets for itself. They take precedence over those that the
+/// request sets for all.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[expect(missing_docs, reason = "docs/messages.md describes each property")]
 pub struct OwnProps {

@@ -6,7 +6,7 @@ use wildmatch::WildMatch;
 
 use crate::names::QueueName;
 
-/// For each address of a target, the patterns of the queues that an allow-list allows there.
+/// Patterns of the queues that an allow-list allows, for each address of a target.
 pub(crate) type ByAddress = Vec<Vec<String>>;
 
 /// The queues at a target's place that its caller may name in the target's stead. The default is
@@ -18,9 +18,9 @@ pub struct Reach {
     /// in the profile.
     pub(crate) own_queue: Option<QueueName>,
     pub(crate) own: Vec<String>,
-    /// What the allow-list covers.
+    /// Queues that the allow-list covers.
     pub(crate) covered: ByAddress,
-    /// For each secret that the request names, where it is granted.
+    /// Queues for which each secret that the request names is granted.
     pub(crate) granted: Vec<ByAddress>,
 }
 

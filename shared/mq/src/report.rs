@@ -29,26 +29,26 @@ pub struct ProduceReport {
     pub transactions: u64,
     /// Whether each transaction was all or nothing.
     pub atomic: bool,
-    /// Of the messages of this execution; all 0 if there were none.
+    /// Latency of the messages of this execution; all 0 if there were none.
     pub latency: Latency,
     /// The id of the first message that this execution put, as the broker carries it.
     pub first_id: Option<Vec<u8>>,
     /// The id of the last message that this execution put.
     pub last_id: Option<Vec<u8>>,
-    /// What the broker did otherwise than the caller may expect.
+    /// Warnings about what the broker did otherwise than the caller may expect.
     pub warnings: Warnings,
 }
 
 /// Messages in hand, and what could not be taken along.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Consumed {
-    /// In the order in which the queue gave them.
+    /// Messages in the order in which the queue gave them.
     pub messages: Vec<ReceivedMessage>,
     /// More messages were there than fit in an answer; they stay on the queue.
     pub truncated: bool,
     /// The wait that was applied, in seconds: the one asked for, or what the time budget left.
     pub wait_seconds_applied: u32,
-    /// What the broker did otherwise than the caller may expect.
+    /// Warnings about what the broker did otherwise than the caller may expect.
     pub warnings: Warnings,
 }
 
@@ -57,7 +57,7 @@ pub struct Consumed {
 pub struct DepthReport {
     /// Messages that can be consumed now. RabbitMQ does not count unacknowledged ones.
     pub current_depth: u64,
-    /// How many messages the queue can hold.
+    /// Number of messages that the queue can hold.
     pub max_depth: Option<u64>,
     /// Clients that have the queue open to get messages: RabbitMQ's consumers.
     pub open_input_count: Option<u64>,
@@ -65,8 +65,8 @@ pub struct DepthReport {
     pub open_output_count: Option<u64>,
 }
 
-/// One step of a connection test: done, failed with a code and a detail, or skipped because an
-/// earlier one failed.
+/// Step of a connection test: done, failed with a code and a detail, or skipped because an earlier
+/// one failed.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
 #[expect(missing_docs, reason = "`steps` of `ConnectionTestResult` in openapi.yaml describes each member")]
@@ -89,13 +89,13 @@ pub struct TestStep {
 pub struct TestReport {
     /// Whether every step succeeded or was not needed.
     pub ok: bool,
-    /// What the broker calls itself.
+    /// Product name that the broker reports.
     pub product: String,
     /// Known after the broker's greeting.
     pub version: Option<String>,
     /// Absent if no connection was opened.
     pub latency_ms: Option<f64>,
-    /// Why the broker accepts no messages for now, if it says so.
+    /// Reason for which the broker accepts no messages for now, if it reports one.
     pub blocked: Option<String>,
     /// All steps in their order, skipped ones included.
     pub steps: Vec<TestStep>,
@@ -110,7 +110,7 @@ impl TestReport {
     }
 }
 
-/// One pool of connections, as `GET /status` shows it.
+/// Pool of connections, as `GET /status` shows it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct PoolReport {
@@ -120,7 +120,8 @@ pub struct PoolReport {
     pub open: usize,
     /// Connections that a request uses now.
     pub in_use: usize,
-    /// How many may be open at once, over all pools of the execution environment.
+    /// Maximum number of connections that are open at once, over all pools of the execution
+    /// environment.
     pub max_size: usize,
 }
 

@@ -2,7 +2,7 @@ use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
-/// Where a secret is kept: `secret://name` in Secrets Manager, `ssm://name` in Parameter Store.
+/// Location of a secret: `secret://name` in Secrets Manager, `ssm://name` in Parameter Store.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
 pub enum SecretRef {

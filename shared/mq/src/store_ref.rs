@@ -4,7 +4,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::secret_ref::SecretRef;
 
-/// Where a key store or a trust store is kept: in a secret, or in an object of S3.
+/// Location of a key store or a trust store: in a secret, or in an object of S3.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
 pub enum StoreRef {

@@ -52,7 +52,7 @@ pub struct TargetSpec {
     pub broker: Option<BrokerKind>,
     pub queue_manager: Option<QueueManagerName>,
     pub queue: Option<QueueName>,
-    /// In place of a queue, to put messages.
+    /// Exchange in place of a queue, to put messages.
     pub exchange: Option<ExchangeName>,
     pub routing_key: Option<RoutingKey>,
     pub channel: Option<ChannelName>,
@@ -85,7 +85,7 @@ pub struct AuthSpec {
     pub password_ref: Option<SecretRef>,
 }
 
-/// How the connection is protected.
+/// Protection of the connection.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub enum Tls {
@@ -114,7 +114,7 @@ pub struct Endpoint {
     pub queue_manager: String,
     /// IBM MQ's server-connection channel.
     pub channel: Option<String>,
-    /// In the order in which they are tried. Empty if there is a `ccdt_url`.
+    /// Addresses in the order in which they are tried. Empty if there is a `ccdt_url`.
     pub addresses: Vec<Address>,
     /// IBM MQ's client channel definition table, in place of addresses.
     pub ccdt_url: Option<String>,
@@ -122,7 +122,7 @@ pub struct Endpoint {
     pub tls: Tls,
     /// The user to log in as. A password's secret may name one, too.
     pub user: Option<String>,
-    /// Where the password is kept. The password itself is never part of a target.
+    /// Location of the password. The password itself is never part of a target.
     pub password_ref: Option<SecretRef>,
 }
 
@@ -130,14 +130,14 @@ pub struct Endpoint {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Target {
-    /// Where to connect, and as whom.
+    /// Address and user of the connection.
     pub endpoint: Endpoint,
     /// Absent only for a connection test, which needs none.
     pub queue: Option<QueueName>,
-    /// Where messages are published; `None` if the work is about a queue.
+    /// Exchange to which messages are published; `None` if the work is about a queue.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub exchange: Option<Exchange>,
-    /// Who named the password, for the error that says so.
+    /// Origin of the password, for the error that names it.
     #[serde(default)]
     pub password_origin: PasswordOrigin,
     /// The queues that the work may use beside its own, if it asked for others.
@@ -162,7 +162,7 @@ impl fmt::Display for Target {
     }
 }
 
-/// Why a target cannot be used.
+/// Reason for which a target cannot be used.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum TargetError {
     /// A member is missing or contradicts another.

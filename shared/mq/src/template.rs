@@ -7,7 +7,7 @@ use uuid::Uuid;
 
 use crate::content::ContentSeed;
 
-/// One piece of a [`Template`].
+/// Piece of a [`Template`]: literal text, or a placeholder.
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum Piece {
     Literal(String),
@@ -18,7 +18,7 @@ enum Piece {
     Random(usize),
 }
 
-/// Why a template cannot be used.
+/// Reason for which a template cannot be used.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[expect(missing_docs, reason = "each variant's message says what is wrong")]
 pub enum TemplateError {

@@ -16,7 +16,7 @@ pub struct Warnings {
 }
 
 impl Warnings {
-    /// How many different texts an answer has.
+    /// Maximum number of different texts in an answer.
     pub const MOST: usize = 32;
 
     /// Adds a text, unless it is there already.

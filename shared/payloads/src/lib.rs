@@ -12,11 +12,11 @@ use transport::{AnnounceError, PayloadNotice, PayloadsReceived};
 pub struct Payload {
     /// The object's metadata as S3 has it.
     pub head: Head,
-    /// The same, read.
+    /// Metadata of the payload, read from the object's.
     pub metadata: PayloadMetadata,
 }
 
-/// Why a payload cannot be opened.
+/// Reason for which a payload cannot be opened.
 #[derive(Debug, thiserror::Error)]
 #[expect(missing_docs, reason = "each variant's message says what went wrong")]
 pub enum PayloadError {
@@ -42,7 +42,7 @@ impl Retryable for PayloadError {
     }
 }
 
-/// Why nobody was notified of a payload.
+/// Reason for which no notification of a payload was sent.
 #[derive(Debug, thiserror::Error)]
 #[expect(missing_docs, reason = "each variant's message says what went wrong")]
 pub enum NotifyError {

@@ -22,7 +22,7 @@ use rabbitmq_connection::{
     ConnectionArguments, ConnectionConfig, ConnectionManager, ConnectionState, Host, Jitter, RetryPolicy,
 };
 
-/// How often the connection is looked at.
+/// Interval at which the connection is checked.
 const LOOK: Duration = Duration::from_secs(5);
 
 /// Holds a connection to RabbitMQ.
@@ -57,7 +57,7 @@ struct Arguments {
     /// The longest delay between two attempts to connect, in seconds.
     #[arg(long, default_value_t = 60.0)]
     max_delay: f64,
-    /// How long to hold the connection.
+    /// Time to hold the connection, in seconds.
     #[arg(long, default_value_t = 3_600)]
     seconds: u64,
 }

@@ -39,17 +39,17 @@ const AMQPS_PORT: i64 = 5_671;
 pub struct ConnectionArguments {
     /// A name or an address.
     pub host: Option<String>,
-    /// 1 to 65535.
+    /// Port, 1 to 65535.
     pub port: Option<i64>,
     /// The user to log in as.
     pub user: Option<String>,
-    /// Shown by no `Debug` or error.
+    /// Password, shown by no `Debug` or error.
     pub password: Option<SecretString>,
     /// The virtual host, at most 255 bytes.
     pub vhost: Option<String>,
-    /// In seconds.
+    /// Timeout of a connect, in seconds.
     pub timeout: Option<i64>,
-    /// In seconds.
+    /// Heartbeat interval, in seconds.
     pub heartbeat: Option<i64>,
     /// Whether to connect under TLS. The broker's certificate is always verified.
     pub tls: Option<bool>,
@@ -76,8 +76,8 @@ impl ConnectionArguments {
         self.load_from(|name| std::env::var(name).ok(), Path::new(FILE))
     }
 
-    /// As [`load`](Self::load), from an environment and a file of the caller's choice. A file that
-    /// does not exist is none.
+    /// Reads settings as [`load`](Self::load) does, from an environment and a file of the caller's
+    /// choice. A file that does not exist is none.
     ///
     /// # Errors
     /// With every setting that is wrong.

@@ -12,7 +12,7 @@ use crate::pooled::PooledConnection;
 
 pub(crate) struct Capacity {
     limits: PoolLimits,
-    /// It hands permits out in the order of asking.
+    /// Permits, handed out in the order of asking.
     permits: Arc<Semaphore>,
     state: Mutex<State>,
 }
@@ -21,7 +21,7 @@ pub(crate) struct Capacity {
 struct State {
     /// The least recently used first.
     idle: Vec<PooledConnection>,
-    /// How many connections are in use or about to be made.
+    /// Number of connections that are in use or about to be made.
     in_use: usize,
     is_closed: bool,
 }

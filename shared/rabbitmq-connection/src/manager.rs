@@ -69,7 +69,7 @@ impl ConnectionManager {
         self
     }
 
-    /// What connections are made with.
+    /// Returns the configuration that connections are made with.
     pub fn config(&self) -> &ConnectionConfig {
         self.connector.config()
     }

@@ -10,7 +10,7 @@ use rabbitmq::HealthStatus;
 use rabbitmq::parts::{Connection, Peer, Pulse, Staleness, events};
 use tokio::task::AbortHandle;
 
-/// How long a connection whose state is doubtful may take to answer.
+/// Time that a connection whose state is doubtful may take to answer.
 const PROBE: Duration = Duration::from_secs(1);
 
 type OnLost = Box<dyn FnOnce(&str) + Send>;
@@ -40,13 +40,13 @@ impl ConnectionMonitor {
         self.alarm.disarm();
     }
 
-    /// What both sides agreed on; 0 is none.
+    /// Returns the interval that both sides agreed on; 0 is none.
     #[must_use]
     pub fn heartbeat_interval(&self) -> Duration {
         self.connection.heartbeat()
     }
 
-    /// When the broker was last heard of, by a heartbeat or anything else.
+    /// Returns the time at which the broker was last heard of, by a heartbeat or anything else.
     #[must_use]
     pub fn last_heartbeat(&self) -> Timestamp {
         Timestamp::now().checked_sub(self.connection.pulse().age()).unwrap_or(Timestamp::MIN)

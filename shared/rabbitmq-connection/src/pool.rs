@@ -11,19 +11,19 @@ use rabbitmq::{ConnectionConfig, ConnectionError, Jitter, PoolStats, RetryPolicy
 use crate::capacity::Capacity;
 use crate::pooled::PooledConnection;
 
-/// How long the polite end of a channel may take when its connection goes back.
+/// Time that the polite end of a channel may take when its connection goes back.
 const RESET: Duration = Duration::from_secs(3);
 
-/// For how long a broker that cannot be reached is tried again, within half of the caller's time.
+/// Time for which a broker that cannot be reached is tried again, within half of the caller's time.
 const RETRY_FOR: Duration = Duration::from_secs(8);
 
-/// How large a pool is, and how long it lets wait.
+/// Size of a pool, and the time that its callers may wait.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PoolLimits {
-    /// How many connections may be open at once, in use or not; at least 1.
+    /// Maximum number of connections that are open at once, in use or not; at least 1.
     pub max_size: usize,
-    /// How long [`acquire`](ConnectionPool::acquire) waits for one of them to become free; at least
-    /// 1 s.
+    /// Time that [`acquire`](ConnectionPool::acquire) waits for a connection to become free; at
+    /// least 1 s.
     pub timeout: Duration,
 }
 
@@ -43,7 +43,7 @@ pub enum InvalidPoolLimits {
     Timeout,
 }
 
-/// Why a pool gave no connection.
+/// Reason for which a pool gave no connection.
 #[derive(Clone, Debug, thiserror::Error)]
 pub enum PoolError {
     /// Every connection that the pool may have was in use.

@@ -40,18 +40,18 @@ impl PooledConnection {
         self.place.is_some()
     }
 
-    /// When the connection was opened.
+    /// Returns the time at which the connection was opened.
     pub fn created_at(&self) -> Timestamp {
         self.created_at
     }
 
-    /// When it was last acquired or released.
+    /// Returns the time at which the connection was last acquired or released.
     pub fn last_used(&self) -> Timestamp {
         self.last_used
     }
 
-    /// What the last look at the connection found: the broker opens a channel for each use, and how
-    /// soon it did is looked at.
+    /// Returns the result of the connection's last check: the broker opens a channel for each use,
+    /// and the check looks at how soon it did.
     pub fn health_status(&self) -> &HealthStatus {
         &self.health
     }

@@ -5,7 +5,7 @@
 
 use std::error::Error;
 
-/// What helps after a failure.
+/// Remedy after a failure.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Retry {
     /// The same work may succeed later: a store is away, busy or slow.
@@ -35,6 +35,6 @@ impl Retry {
 
 /// An error that knows whether trying again helps.
 pub trait Retryable: Error {
-    /// What helps after this failure.
+    /// Returns what helps after this failure.
     fn retry(&self) -> Retry;
 }

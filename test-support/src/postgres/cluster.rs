@@ -14,10 +14,10 @@ use tokio_postgres::NoTls;
 use super::{Account, Server};
 use crate::ports;
 
-/// Of the user `postgres`, whom the server lets in by this password only.
+/// Password of the user `postgres`; the server lets that user in by no other means.
 pub const PASSWORD: &str = "only-for-tests";
 
-/// How long a server may take to make its cluster and to listen.
+/// Time that a server may take to make its cluster and to listen.
 const PATIENCE: Duration = Duration::from_secs(60);
 
 /// A server with one user, `postgres`, and a database of that name. It ends when this is dropped.
@@ -71,7 +71,7 @@ impl Cluster {
         self.port
     }
 
-    /// Its database, with credentials and without TLS.
+    /// Returns the URL of the cluster's database, with credentials and without TLS.
     #[must_use]
     pub fn url(&self) -> String {
         format!("postgres://postgres:{PASSWORD}@127.0.0.1:{}/postgres?sslmode=disable", self.port)

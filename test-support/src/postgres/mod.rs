@@ -41,11 +41,11 @@ impl Account {
 #[derive(Clone, Copy, Debug)]
 pub struct Server<'a> {
     pub directory: &'a Path,
-    /// Of 127.0.0.1.
+    /// Port on 127.0.0.1.
     pub port: u16,
     /// Whom it runs as, if not as the caller. The directory is this account's.
     pub account: Option<Account>,
-    /// As `name=value`, besides the usual ones.
+    /// Settings as `name=value`, besides the usual ones.
     pub settings: &'a [String],
 }
 
@@ -60,8 +60,8 @@ impl Server<'_> {
         self.write("statements.sql", statements)
     }
 
-    /// What becomes the server. It makes the cluster first, if [`Server::prepare`] was called since
-    /// the last start.
+    /// Returns the command that becomes the server. It makes the cluster first, if
+    /// [`Server::prepare`] was called since the last start.
     ///
     /// # Errors
     /// PostgreSQL is not installed.

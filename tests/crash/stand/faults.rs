@@ -8,7 +8,7 @@ use http::Response;
 use test_support::http_server::{Answer, response};
 use tokio::sync::oneshot;
 
-/// How long a crash point may take to be reached.
+/// Time that a crash point may take to be reached.
 const PATIENCE: Duration = Duration::from_secs(60);
 
 /// A request, by what it means.
@@ -35,20 +35,20 @@ pub(crate) enum Op {
     Other,
 }
 
-/// What a rule does to a request.
+/// Effect of a rule on a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Blow {
-    /// It never arrives: the connection is closed.
+    /// The request never arrives: the connection is closed.
     DropRequest,
-    /// It is done, and the connection is closed instead of an answer.
+    /// The request is done, and the connection is closed instead of an answer.
     DropAnswer,
-    /// It never arrives, and nobody is told.
+    /// The request never arrives, and nobody is told.
     SwallowRequest,
-    /// It is done, and no answer comes.
+    /// The request is done, and no answer comes.
     SwallowAnswer,
-    /// It arrives late.
+    /// The request arrives late.
     Late(Duration),
-    /// It is refused with this status.
+    /// The request is refused with this status.
     Status(u16),
 }
 
@@ -79,7 +79,7 @@ pub(crate) struct Faults {
     weather: Arc<Mutex<Option<Weather>>>,
 }
 
-/// What strikes any request, with a probability.
+/// Blows that strike any request, with a probability.
 #[derive(Debug)]
 struct Weather {
     random: fastrand::Rng,
@@ -177,7 +177,7 @@ impl Faults {
         self.rules.lock().unwrap().clear();
     }
 
-    /// How many requests of a kind came, struck or not.
+    /// Counts the requests of a kind that came, struck or not.
     pub(crate) fn seen(&self, op: Op) -> usize {
         self.seen.lock().unwrap().iter().filter(|seen| **seen == op).count()
     }
@@ -244,7 +244,8 @@ async fn suffer(struck: Option<Effect>, forward: impl Future<Output = Response<B
     }
 }
 
-/// In the form of AWS's JSON protocols; of an error in another form the SDK understands the status.
+/// Returns an error in the form of AWS's JSON protocols; of one in another form the SDK understands
+/// the status only.
 fn refusal(status: u16) -> Response<Bytes> {
     let kind = match status {
         429 => "TooManyRequestsException",

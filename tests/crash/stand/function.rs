@@ -12,7 +12,7 @@ use test_support::freeze::freeze;
 use super::environment::Environment;
 use super::template::Deployed;
 
-/// How long invocations may take to end.
+/// Time that invocations may take to end.
 const PATIENCE: Duration = Duration::from_secs(90);
 
 #[derive(Debug)]
@@ -24,7 +24,7 @@ pub(crate) struct Settings {
     pub(crate) variables: Vec<(String, String)>,
 }
 
-/// What an invocation came to.
+/// Outcome of an invocation.
 #[derive(Clone, Debug)]
 pub(crate) enum Invoked {
     Answered(Bytes),

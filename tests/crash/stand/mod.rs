@@ -57,7 +57,7 @@ impl Operation {
     }
 }
 
-/// One request under a key, which can be asked again.
+/// Request under a key, which can be asked again.
 #[derive(Clone, Debug)]
 pub(crate) struct Asked {
     pub(crate) operation: Operation,
@@ -75,9 +75,9 @@ pub(crate) struct Reply {
 /// The functions that a change goes through, and everything around them.
 #[derive(Debug)]
 pub(crate) struct Stand {
-    /// On the way to DynamoDB, to S3, and from the HTTP functions to `mq-access`.
+    /// Faults on the way to DynamoDB, to S3, and from the HTTP functions to `mq-access`.
     pub(crate) faults: Faults,
-    /// On the way to RabbitMQ.
+    /// Proxy on the way to RabbitMQ.
     pub(crate) network: AmqpProxy,
     pub(crate) lambda: Lambda,
     pub(crate) produce: Function,
@@ -236,7 +236,7 @@ impl Stand {
         self.records.remove_access(pk).await;
     }
 
-    /// What the time does to a record, if there is one: its lease is over.
+    /// Ends the record's lease, if there is a record, as time does.
     pub(crate) async fn age(&self, asked: &Asked) {
         if self.record(asked).await.is_none() {
             return;
@@ -246,7 +246,7 @@ impl Stand {
     }
 }
 
-/// What shifts a process's clock; its timers go on as they do.
+/// Returns the variables that shift a process's clock; its timers run as before.
 fn shifted(ahead: f64) -> [(&'static str, String); 3] {
     let library = format!("/usr/lib/{}-linux-gnu/faketime/libfaketimeMT.so.1", std::env::consts::ARCH);
     assert!(std::path::Path::new(&library).is_file(), "{library} is missing: `make test` installs it");
@@ -257,7 +257,7 @@ fn shifted(ahead: f64) -> [(&'static str, String); 3] {
     ]
 }
 
-/// What a function needs to find the stores by way of the proxy.
+/// Returns the variables that a function needs to find the stores by way of the proxy.
 pub(crate) fn store_variables(stores: &StoreProxy) -> Vec<(&'static str, String)> {
     let stores_at = stores.url();
     let mut variables: Vec<_> =
@@ -272,8 +272,8 @@ pub(crate) fn store_variables(stores: &StoreProxy) -> Vec<(&'static str, String)
     variables
 }
 
-/// What the template's `!Ref`s stand for in the local stack: its tables and buckets, and parameters
-/// that it sets.
+/// Returns the values of the template's `!Ref`s in the local stack: its tables and buckets, and
+/// parameters that it sets.
 pub(crate) fn references() -> HashMap<&'static str, String> {
     let inline = "rabbitmq://127.0.0.1:*/*?tenant=*&tls=optional&secrets=secret://local/* \
                   ibmmq://127.0.0.1:*/*?tenant=*&tls=optional&secrets=secret://mq/app";
@@ -323,8 +323,8 @@ pub(crate) fn http_event(method: &str, path: &str, mut headers: Value, body: &[u
     })
 }
 
-/// As API Gateway answers: its own 500 for a function that failed, its own 503 for one that took
-/// too long. The answer is held to the contract.
+/// Answers as API Gateway does: its own 500 for a function that failed, its own 503 for one that
+/// took too long. The answer is held to the contract.
 pub(crate) fn answer(event: &Value, invoked: &Invoked) -> Answer {
     let answer = of_invocation(invoked);
     let http = &event["requestContext"]["http"];
@@ -332,7 +332,7 @@ pub(crate) fn answer(event: &Value, invoked: &Invoked) -> Answer {
     answer
 }
 
-/// The same without the contract, for what no client gets.
+/// Answers as API Gateway does, but without the contract, for what no client gets.
 pub(crate) fn of_invocation(invoked: &Invoked) -> Answer {
     let own = |status, message: &str| Answer {
         status,

@@ -7,7 +7,7 @@ use test_support::http_server::{Server, response};
 
 use super::faults::{Faults, Op};
 
-/// What belongs to one connection, or is computed anew.
+/// Headers that belong to one connection, or are computed anew.
 const OF_THE_CONNECTION: [&str; 4] = ["host", "connection", "content-length", "transfer-encoding"];
 
 /// Listens as these services and forwards to the stack's.

@@ -13,7 +13,7 @@ use serde_json::{Map, Value, json};
 pub struct Message {
     /// The message id, as requests and responses have it: in base64.
     pub id: Option<String>,
-    /// In base64, and on IBM MQ without the zeros that fill it up.
+    /// Correlation id in base64, and on IBM MQ without the zeros that fill it up.
     pub correlation_id: Option<String>,
     pub is_persistent: bool,
     pub priority: u8,
@@ -143,7 +143,8 @@ const CONTENT_ENCODING: &str = "$contentEncoding";
 const KIND: &str = "$type";
 
 impl Message {
-    /// As the control socket of the stand-in for IBM MQ takes it. Names of headers are letters.
+    /// Returns the message as the control socket of the stand-in for IBM MQ takes it. Names of
+    /// headers are letters.
     pub(super) fn to_ibm_mq(&self) -> Value {
         let id = |base64: &String| hex::encode(decoded(base64));
         let mut properties: Map<String, Value> = self.headers.clone().into_iter().collect();
@@ -168,7 +169,7 @@ impl Message {
         })
     }
 
-    /// As the control socket shows it.
+    /// Reads a message as the control socket shows it.
     pub(super) fn of_ibm_mq(shown: &Value) -> Self {
         let member = |name: &str| shown[name].as_str().unwrap();
         let bytes = |name: &str| hex::decode(member(name)).unwrap();

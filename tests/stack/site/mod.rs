@@ -53,7 +53,8 @@ const ID: usize = 24;
 pub enum Site {
     /// The stack's own, by an AMQP client.
     RabbitMq(Broker),
-    /// One that ends with its test, by its control socket, and its queues that nobody uses.
+    /// A queue manager that ends with its test, controlled by its socket, and its queues that
+    /// nobody uses.
     IbmMq(QueueManager, Mutex<Vec<&'static str>>),
 }
 
@@ -96,7 +97,7 @@ impl Site {
         manager
     }
 
-    /// What responses call the broker.
+    /// Returns the broker's name in responses.
     pub fn product(&self) -> &'static str {
         match self {
             Self::RabbitMq(_) => "RabbitMQ",
@@ -194,7 +195,7 @@ impl Site {
         }
     }
 
-    /// What answers call a queue.
+    /// Returns a queue's name in answers.
     pub fn shown(&self, queue: &Queue) -> String {
         match self {
             Self::RabbitMq(_) => format!("/:{}", queue.name),
@@ -236,7 +237,7 @@ impl Site {
         }
     }
 
-    /// How many messages are there for others to get.
+    /// Counts the messages that are there for others to get.
     pub async fn ready(&self, queue: &Queue) -> usize {
         match self {
             Self::RabbitMq(broker) => broker.ready(queue).await,

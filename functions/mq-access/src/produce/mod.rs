@@ -15,7 +15,7 @@ use tokio::time::{Instant, MissedTickBehavior};
 use crate::answer::Produced;
 use crate::{MqAccess, Ready, answer, taken_over};
 
-/// At least once a second, with what a write takes.
+/// Interval of checkpoints: with what a write takes, there is one at least once a second.
 const CHECKPOINT_EVERY: Duration = Duration::from_millis(800);
 
 impl MqAccess {
@@ -165,7 +165,7 @@ impl MqAccess {
     }
 }
 
-/// Where an attempt begins that has found the first `done` of `count` messages.
+/// Returns the progress of an attempt that has found the first `done` of `count` messages.
 fn progress_behind(progress: Progress, done: u64, earlier_attempts: u32, count: u64) -> Progress {
     match earlier_attempts {
         1 => progress.found(done, count),
@@ -173,9 +173,9 @@ fn progress_behind(progress: Progress, done: u64, earlier_attempts: u32, count: 
     }
 }
 
-/// What attempts before an execution may have put at its place, where it begins with `progress`.
-/// They were here if the record notes this place, and none of them may have been at another one:
-/// what that one put there may have been moved here.
+/// Returns the messages that attempts before an execution may have put at its place, where it
+/// begins with `progress`; `None` if there are none. They were here if the record notes this place,
+/// and none of them may have been at another one: what that one put there may have been moved here.
 fn unconfirmed(whereabouts: &Whereabouts, before: Progress, progress: Progress) -> Option<Unconfirmed> {
     let from = progress.done;
     if progress.in_doubt > 0 {

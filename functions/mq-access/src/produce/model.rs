@@ -19,7 +19,7 @@ const ATTEMPTS: usize = 3;
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 struct Attempt {
     queue: usize,
-    /// With what it began to put.
+    /// Progress with which the attempt began to put.
     progress: Progress,
     whereabouts: Whereabouts,
     next: u64,
@@ -30,10 +30,10 @@ struct Attempt {
 
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 struct World {
-    /// How many copies of each message are on each queue.
+    /// Number of copies of each message on each queue.
     on_queue: [[u8; QUEUES]; MESSAGES],
     was_on_queue: [[bool; QUEUES]; MESSAGES],
-    /// How often each message was put.
+    /// Number of times that each message was put.
     puts: [u8; MESSAGES],
     takes: u8,
     moves: u8,
@@ -57,7 +57,7 @@ enum Action {
     Confirm(usize),
     Checkpoint(usize),
     Crash(usize),
-    /// It says what is done, and how many after that may be.
+    /// An attempt fails, and says what is done and how many messages after that may be.
     Fail(usize, u64),
     /// The next message is refused, and is at a dead-letter queue.
     Refuse(usize),
@@ -70,15 +70,15 @@ enum Action {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Rule {
     Ours,
-    /// What is found stands for the rest wherever attempts were.
+    /// A found message stands for the rest wherever attempts were.
     AlwaysHere,
-    /// What is found is there once, however many attempts there were.
+    /// A found message is there once, however many attempts there were.
     AlwaysOnce,
-    /// What is refused is nowhere.
+    /// A refused message is nowhere.
     RefusedIsNowhere,
 }
 
-/// What happens beside the attempts.
+/// Course of events beside the attempts.
 #[derive(Clone, Copy, Debug)]
 struct Course {
     rule: Rule,
@@ -95,7 +95,7 @@ fn place(queue: usize) -> Place {
 }
 
 impl World {
-    /// As a successor sees the record.
+    /// Returns the progress as a successor sees the record.
     fn left(&self) -> Progress {
         let in_doubt =
             if self.has_failed || self.attempts.is_empty() { self.progress.in_doubt } else { u64::MAX };
@@ -125,7 +125,7 @@ impl Course {
         Some(Unconfirmed { is_here, ..unconfirmed })
     }
 
-    /// What a look may come to.
+    /// Lists the results that a search may have.
     fn findings(&self, world: &World, queue: usize) -> Vec<u64> {
         let from = world.whereabouts.arrive(world.left(), place(queue)).progress.done;
         let Some(Unconfirmed { most, is_here, .. }) = self.unconfirmed(world, queue) else {

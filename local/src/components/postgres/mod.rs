@@ -29,12 +29,12 @@ impl Postgres {
         Self { port, password: secret() }
     }
 
-    /// With credentials.
+    /// Returns the URL of the database, with credentials.
     pub(crate) fn url(&self) -> String {
         format!("postgres://{NAME}:{}@127.0.0.1:{}/{NAME}?sslmode=disable", self.password, self.port)
     }
 
-    /// What RDS writes into the secret of a database.
+    /// Returns the secret that RDS writes for a database.
     pub(crate) fn secret(&self) -> Value {
         json!({
             "engine": "postgres",

@@ -88,16 +88,16 @@ impl Tag {
 }
 
 impl HeaderValue {
-    /// How deep tables and arrays may nest. Twice as many levels of JSON fit into a body, since a
+    /// Deepest nesting of tables and arrays. Twice as many levels of JSON fit into a body, since a
     /// table may have to be written inside another.
     pub const MAX_DEPTH: usize = 24;
     /// The longest name in a table, in bytes (AMQP 0-9-1, section 4.2.5.3).
     pub const MAX_NAME: usize = 255;
-    /// Up to here integers are plain numbers in JSON (RFC 7493, section 2.2).
+    /// Largest integer that is a plain number in JSON (RFC 7493, section 2.2).
     const MAX_PLAIN: u64 = 9_007_199_254_740_991;
 
-    /// How many values there are, nested ones included, and how many bytes they have as a broker
-    /// carries them, names included and lengths and types aside.
+    /// Counts the values, nested ones included, and their bytes as a broker carries them, names
+    /// included and lengths and types aside.
     pub(crate) fn weigh(&self) -> Weight {
         let of_one = |bytes| Weight { values: 1, bytes };
         match self {

@@ -30,7 +30,7 @@ pub(crate) async fn proxy() -> Proxy {
     Proxy::start((broker.host, broker.port)).await
 }
 
-/// What a program is told to connect to the broker by way of a port of this machine.
+/// Returns the arguments of a program that connects to the broker by way of a port of this machine.
 pub(crate) fn arguments(port: u16) -> ConnectionArguments {
     let uri = uri();
     ConnectionArguments {
@@ -79,7 +79,7 @@ impl Queue {
         assert!(confirm.is_ack() && confirm.take_message().is_none());
     }
 
-    /// How many messages are ready, once the broker has settled on `expected`.
+    /// Counts the ready messages, once the broker has settled on `expected`.
     pub(crate) async fn ready(&self, expected: u32) -> u32 {
         let options = QueueDeclareOptions { passive: true, ..Default::default() };
         let mut ready = 0;

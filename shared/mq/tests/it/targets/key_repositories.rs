@@ -115,7 +115,8 @@ fn a_request_names_no_file() {
     }
 }
 
-/// It has the client's key, and would be used for a host that the profile does not name.
+/// A key repository has the client's key, and would be used for a host that the profile does not
+/// name.
 #[test]
 fn a_key_repository_goes_to_the_profile_s_hosts_only() {
     for member in ["keyStoreRef", "trustStoreRef"] {
