@@ -104,11 +104,14 @@ async fn a_produce_that_would_fill_the_broker() {
     let (gateway, broker) = (Gateway::new(), Broker::connect().await);
     let queue = broker.queue().await;
     let headers = json!({"much": "x".repeat(30_000)});
+    let long = "x".repeat(250);
+    let long_texts = json!({"contentType": long, "contentEncoding": long, "appId": long});
     for members in [
         json!({"batch": {"count": 100_000, "messageSizeBytes": 4_194_304}}),
         json!({"batch": {"count": 17, "messageSizeBytes": 4_194_304}}),
         json!({"batch": {"count": 3_000, "messageSizeBytes": 0}, "headers": headers}),
         json!({"messages": vec![json!({"bodyText": ""}); 3_000], "headers": headers}),
+        json!({"batch": {"count": 100_000, "messageSizeBytes": 1}, "mqProps": long_texts}),
     ] {
         let answer = gateway.produce(Uuid::new_v4(), &queue.request(members)).await;
         let detail = answer.json()["detail"].as_str().unwrap_or_default().to_owned();

@@ -172,7 +172,9 @@ impl Chunker {
                 report(&cut, began);
                 self.seal(batch, generation, cut).await
             }
-            Outcome::Unusable { why, stored } => self.fail(batch, generation, why, stored).await,
+            Outcome::Unusable { why, errors_omitted, stored } => {
+                self.fail(batch, generation, (why, errors_omitted), stored).await
+            }
         }
     }
 
@@ -232,7 +234,7 @@ impl Chunker {
         &self,
         batch: &NewBatch,
         generation: Generation,
-        why: Unusable,
+        (why, errors_omitted): (Unusable, u64),
         stored: u32,
     ) -> Result<(), ChunkerError> {
         let code = why.code.as_str();
@@ -258,7 +260,7 @@ impl Chunker {
                 "chunks of an unusable payload will not expire"
             );
         }
-        if self.database.fail_payload(batch, &failure).await?.is_final() {
+        if self.database.fail_payload(batch, &failure, errors_omitted).await?.is_final() {
             self.release(batch).await;
         } else {
             // Another run was able to use the payload.

@@ -160,23 +160,34 @@ impl Cutter {
         self.items.report.part()
     }
 
-    /// Ends the content.
-    pub(crate) fn finish(mut self, whole: Whole) -> Result<End, Unusable> {
+    /// Number of items in error that the database does not list.
+    pub(crate) fn errors_omitted(&self) -> u64 {
+        self.items.in_error.saturating_sub(self.items.bounds.listed_errors)
+    }
+
+    /// Ends the content, and checks what can be said of all of it alone.
+    pub(crate) fn end(&mut self, whole: &Whole) -> Result<(), Unusable> {
         let items = &mut self.items;
         self.splitter.finish(&mut |piece: Piece<'_>| items.take(piece))?;
         self.items.bounded()?;
         if self.format == Format::Lines {
             self.items.are_lines()?;
         }
-        if self.expected.is_some_and(|expected| expected != whole.checksum) {
+        if self.expected.as_ref().is_some_and(|expected| *expected != whole.checksum) {
             return Err(Unusable {
                 code: UnusableCode::ContentCorrupt,
                 detail: "the content is not the one that was accepted: its SHA-256 is another".to_owned(),
                 byte_offset: None,
             });
         }
-        let Items { planner, parsed, in_error, unreadable_keys, partial, bounds, .. } = self.items;
-        let Items { mut chunks, errors, report, .. } = self.items;
+        Ok(())
+    }
+
+    /// Yields what is left once the content has [ended](Self::end).
+    pub(crate) fn finish(self, whole: Whole) -> End {
+        let errors_omitted = self.errors_omitted();
+        let Items { planner, parsed, in_error, unreadable_keys, partial, mut chunks, errors, report, .. } =
+            self.items;
         chunks.extend(planner.finish());
         let cut = Cut {
             bytes: whole.bytes,
@@ -185,10 +196,10 @@ impl Cutter {
             items_in_error: in_error,
             unreadable_keys,
             items_partial: partial.count(),
-            errors_omitted: in_error.saturating_sub(bounds.listed_errors),
+            errors_omitted,
             chunks: Vec::new(),
         };
-        Ok(End { chunks, errors, report, cut })
+        End { chunks, errors, report, cut }
     }
 }
 
@@ -263,8 +274,9 @@ impl Items {
             let detail = format!("it has products of more than {cnpjs} CNPJs; send them in several payloads");
             (UnusableCode::TooManyCnpjs, detail)
         } else if self.in_error > errors {
-            let detail =
-                format!("more than {errors} of its items are in error; send products as docs/ingest.md says");
+            let detail = format!(
+                "more than {errors} of its items are in error, which no catalogue has; GET …/errors shows the first ones"
+            );
             (UnusableCode::TooManyErrors, detail)
         } else {
             return Ok(());

@@ -83,7 +83,7 @@ impl DeadLetter {
             }
         };
         let batch = NewBatch { payload_uri: self.objects.uri(&notice.key), metadata, cnpjs };
-        let status = self.database.fail_payload(&batch, &given_up(GIVEN_UP_DETAIL)).await?;
+        let status = self.database.fail_payload(&batch, &given_up(GIVEN_UP_DETAIL), 0).await?;
         self.finish(batch_id, status).await;
         Ok(())
     }

@@ -91,7 +91,14 @@ impl MqAccess {
             }
             Err(Stopped::Failed { failure, done, settled }) => {
                 let left = &execution.whereabouts.left_behind;
-                let in_doubt = failure.in_doubt.saturating_add(moving.left_somewhere());
+                let hand = moving.most_in_doubt();
+                let earlier = possible_duplicates(execution, hand).saturating_add(possibly_moved(
+                    execution,
+                    hand,
+                    max(command),
+                ));
+                let in_doubt =
+                    failure.in_doubt.saturating_add(moving.left_somewhere()).saturating_add(earlier);
                 let problem = from_move(&failure.error, settled, in_doubt);
                 let problem = with_elsewhere(problem, left, max(command));
                 let progress = progress(execution, (done, failure.in_doubt), &*moving);

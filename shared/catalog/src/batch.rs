@@ -19,7 +19,7 @@ use crate::error::DatabaseError;
 use crate::outbox;
 use crate::plan::{pin, plan};
 use crate::pruning::fail_too_old;
-use crate::rows::{cnpj, count, word};
+use crate::rows::{bigint, cnpj, count, word};
 
 /// A batch that the database may not know yet.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -122,7 +122,7 @@ pub(crate) const LOCK: &str = "SELECT status, generation, load_type, received_at
 const ALLOWED: &str = "SELECT allowed_cnpjs FROM batches WHERE batch_id = $1 AND tenant_id = $2";
 const CHUNKING: &str = "UPDATE batches SET status = $2, started_at = COALESCE(started_at, now()), moved_at = now(), finished_at = NULL, error = NULL, \
      objects_let_go = false WHERE batch_id = $1";
-const FAIL: &str = "UPDATE batches SET status = $2, error = $3, finished_at = now() WHERE batch_id = $1";
+const FAIL: &str = "UPDATE batches SET status = $2, error = $3, errors_omitted = $4, finished_at = now() WHERE batch_id = $1";
 const PENDING: &str = "SELECT generation, chunk_index, chunk_uri, items, first_cnpj FROM batch_chunks \
      WHERE batch_id = $1 AND status = 'PENDING' ORDER BY chunk_index";
 
@@ -154,7 +154,7 @@ impl Database {
     }
 
     /// Fails a batch whose payload cannot be read, and returns its state after that. No product
-    /// changes. A batch that was sealed before stays as it is, since its payload was read then.
+    /// changes. `errors_omitted` items in error were found until then and not recorded. A batch that was sealed before stays as it is, since its payload was read then.
     ///
     /// # Errors
     /// As for [`begin_chunking`](Self::begin_chunking).
@@ -162,8 +162,9 @@ impl Database {
         &self,
         batch: &NewBatch,
         failure: &PayloadFailure,
+        errors_omitted: u64,
     ) -> Result<BatchStatus, DatabaseError> {
-        self.with_connection(async |connection| fail(connection, batch, failure).await).await
+        self.with_connection(async |connection| fail(connection, batch, failure, errors_omitted).await).await
     }
 
     /// Fails a batch whose payload is gone, and returns its state after that; `None` if the batch
@@ -180,7 +181,7 @@ impl Database {
         let failed = self.with_connection(async |connection| {
             let mut session = connection.begin().await?;
             let found = lock(&mut session, batch_id).await?;
-            let status = fail_found(&mut session, &found, failure).await?;
+            let status = fail_found(&mut session, &found, failure, 0).await?;
             session.commit().await?;
             Ok(status)
         });
@@ -225,10 +226,11 @@ async fn fail(
     connection: &mut Connection,
     batch: &NewBatch,
     failure: &PayloadFailure,
+    errors_omitted: u64,
 ) -> Result<BatchStatus, DatabaseError> {
     let mut session = connection.begin().await?;
     let found = find_or_insert(&mut session, batch).await?;
-    let status = fail_found(&mut session, &found, failure).await?;
+    let status = fail_found(&mut session, &found, failure, errors_omitted).await?;
     session.commit().await?;
     Ok(status)
 }
@@ -237,6 +239,7 @@ async fn fail_found(
     session: &mut Session<'_>,
     found: &LockedBatch,
     failure: &PayloadFailure,
+    errors_omitted: u64,
 ) -> Result<BatchStatus, DatabaseError> {
     if found.is_too_old {
         return fail_too_old(session, found).await;
@@ -244,7 +247,8 @@ async fn fail_found(
     let Ok(status) = found.for_the_chunker().after(BatchEvent::PayloadFailed) else {
         return Ok(found.status);
     };
-    session.execute(FAIL, &[&found.batch_id, &status.as_str(), &Json(failure)]).await?;
+    let row: Params<'_> = &[&found.batch_id, &status.as_str(), &Json(failure), &bigint(errors_omitted)?];
+    session.execute(FAIL, row).await?;
     // Given up again, it is what it was.
     if !found.is_given_up || failure.code != PayloadFailure::GIVEN_UP {
         outbox::ended(session, found.batch_id).await?;

@@ -87,8 +87,10 @@ impl Gateway {
             retention,
         };
         endpoint::once(&idempotency.store, &claim, async |execution| {
-            // Not before: what was done under another limit is replayed.
-            check_volume(plan.bytes, self.max_produce_bytes)?;
+            // What was done or begun under another limit is replayed or goes on.
+            if execution.whereabouts.left_by(execution.progress).is_empty() {
+                check_volume(plan.bytes, self.max_produce_bytes)?;
+            }
             let order = order(work(target, execution.clone()));
             outcome(self.mq_access.execute(&order).await, execution)
         })
@@ -147,8 +149,8 @@ fn check_volume(bytes: u64, most: u64) -> Result<(), Problem> {
         return Ok(());
     }
     let detail = format!(
-        "the bodies and headers of all messages have up to {bytes} bytes together, and one request may put {most}; \
-         send fewer at a time"
+        "all messages have up to {bytes} bytes together, and one request may put {most}; send fewer at a time, \
+         under another idempotency key"
     );
     Err(Problem::new(Reason::ExceedsVolume, detail))
 }

@@ -32,14 +32,17 @@ pub fn from_broker(error: &BrokerError) -> Problem {
 }
 
 /// A produce that did not finish, with what is known to be on the queue and what may be.
-pub fn from_produce(failure: &ProduceFailure, wire_id: impl Fn(&mq::MessageId) -> Vec<u8>) -> Problem {
+pub fn from_produce(
+    failure: &ProduceFailure,
+    in_doubt: u64,
+    wire_id: impl Fn(&mq::MessageId) -> Vec<u8>,
+) -> Problem {
     let problem = from_broker(&failure.error).extension("enqueued", json!(failure.committed));
-    if failure.in_doubt.is_empty() {
+    if in_doubt == 0 {
         return problem;
     }
     let ids: Vec<_> = failure.in_doubt.iter().map(|id| Base64Bytes::encode(&wire_id(id))).collect();
-    let count = failure.in_doubt.len();
-    problem.extension("messagesInDoubt", json!(count)).extension("msgIdsInDoubtBase64", json!(ids))
+    problem.extension("messagesInDoubt", json!(in_doubt)).extension("msgIdsInDoubtBase64", json!(ids))
 }
 
 /// A move that did not finish: `moved` messages are at their new places and left the old one, and
@@ -98,6 +101,7 @@ mod tests {
                 from_broker(&error),
                 from_produce(
                     &ProduceFailure { error: error.clone(), committed: 1, in_doubt: Vec::new() },
+                    0,
                     |_| Vec::new(),
                 ),
             ] {

@@ -217,7 +217,7 @@ pub struct ProduceCommand {
 }
 
 impl ProduceCommand {
-    /// Bytes of all bodies and headers at most. Uploaded bodies do not count: they have a bound of
+    /// Bytes of all bodies, headers and properties at most. Uploaded bodies do not count: they have a bound of
     /// their own.
     #[must_use]
     pub fn bytes(&self) -> u64 {
@@ -230,7 +230,8 @@ impl ProduceCommand {
                 messages.iter().map(own).map(as_u64).fold(0, u64::saturating_add)
             }
         };
-        self.source.count().saturating_mul(as_u64(self.headers.bytes())).saturating_add(bodies)
+        let of_each = self.headers.bytes().saturating_add(self.props.properties.bytes());
+        self.source.count().saturating_mul(as_u64(of_each)).saturating_add(bodies)
     }
 }
 

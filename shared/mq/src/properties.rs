@@ -147,6 +147,11 @@ impl Properties {
         *self == Self::default()
     }
 
+    /// Bytes of all properties together, as requests write them.
+    pub(crate) fn bytes(&self) -> usize {
+        serde_json::to_vec(self).map_or(0, |text| text.len().saturating_sub("{}".len()))
+    }
+
     /// These properties with `more` laid over them.
     #[must_use]
     pub fn overlaid_with(&self, more: &Self) -> Self {

@@ -75,8 +75,9 @@ pub enum Outcome {
     /// The payload is cut: all chunks are stored and all errors recorded. There is a report if any
     /// item is in error.
     Cut(Cut),
-    /// The payload is unusable. `stored` chunks were already uploaded and can be discarded.
-    Unusable { why: Unusable, stored: u32 },
+    /// The payload is unusable. `stored` chunks were already uploaded and can be discarded. Of the
+    /// items in error until then, the database does not list `errors_omitted`.
+    Unusable { why: Unusable, errors_omitted: u64, stored: u32 },
 }
 
 /// Reads a payload to its end. Unpacking, cutting and compressing have a thread each, so that they
@@ -105,9 +106,9 @@ pub async fn run(spec: CutSpec, source: &mut impl Source, output: &impl Output) 
             }
             Ok(Outcome::Cut(Cut { chunks, ..cut }))
         }
-        Err(why) => {
+        Err((why, errors_omitted)) => {
             file.abandon().await;
-            Ok(Outcome::Unusable { why, stored: u32::try_from(chunks.len())? })
+            Ok(Outcome::Unusable { why, errors_omitted, stored: u32::try_from(chunks.len())? })
         }
     }
 }
@@ -170,34 +171,36 @@ enum Found {
     Errors(Vec<ItemError>),
 }
 
-/// Cuts windows of content; `None` if they do not come to their end, or a receiver is gone.
+/// Cuts windows of content; `None` if they do not come to their end, or a receiver is gone. Beside
+/// the reason for which a payload is unusable, it returns how many of its errors are not listed.
 fn cut(
     spec: CutSpec,
     mut steps: Receiver<Step>,
     found: &Sender<Found>,
     parts: &Sender<Vec<u8>>,
-) -> Option<Result<(Cut, Report), Unusable>> {
+) -> Option<Result<(Cut, Report), (Unusable, u64)>> {
     let mut cutter = Cutter::new(spec);
     loop {
-        match steps.blocking_recv()? {
-            Step::Window(window) => {
-                let taken = cutter.take(&window);
+        let ended = match steps.blocking_recv()? {
+            Step::Window(window) => cutter.take(&window).map(|()| None),
+            Step::End(whole) => whole.and_then(|whole| cutter.end(&whole).map(|()| Some(whole))),
+        };
+        match ended {
+            Ok(None) => {
                 forward(cutter.chunks(), pages(cutter.errors()), found)?;
                 if let Some(part) = cutter.report_part() {
                     parts.blocking_send(part).ok()?;
                 }
-                if let Err(unusable) = taken {
-                    return Some(Err(unusable));
-                }
             }
-            Step::End(whole) => {
-                return match whole.and_then(|whole| cutter.finish(whole)) {
-                    Ok(End { chunks, errors, report, cut }) => {
-                        forward(chunks, errors.chunks(ERROR_PAGE).map(<[_]>::to_vec), found)?;
-                        Some(Ok((cut, report)))
-                    }
-                    Err(unusable) => Some(Err(unusable)),
-                };
+            Ok(Some(whole)) => {
+                let End { chunks, errors, report, cut } = cutter.finish(whole);
+                forward(chunks, errors.chunks(ERROR_PAGE).map(<[_]>::to_vec), found)?;
+                return Some(Ok((cut, report)));
+            }
+            Err(why) => {
+                let errors = std::mem::take(cutter.errors());
+                forward(cutter.chunks(), errors.chunks(ERROR_PAGE).map(<[_]>::to_vec), found)?;
+                return Some(Err((why, cutter.errors_omitted())));
             }
         }
     }

@@ -123,7 +123,7 @@ impl MqAccess {
     async fn not_connected(&self, execution: &Execution, error: BrokerError, count: u64) -> Problem {
         let failure = ProduceFailure { error, committed: 0, in_doubt: Vec::new() };
         let left = execution.whereabouts.left_by(execution.progress);
-        let problem = with_elsewhere(from_produce(&failure, |_| Vec::new()), &left, count);
+        let problem = with_elsewhere(from_produce(&failure, 0, |_| Vec::new()), &left, count);
         self.fail(execution, &problem).await;
         problem
     }
@@ -138,9 +138,13 @@ impl MqAccess {
     ) -> Problem {
         let wire_id = |id: &MessageId| ready.broker.wire_id(*id);
         let left = &execution.whereabouts.left_behind;
-        let problem = with_elsewhere(from_produce(&failure, wire_id), left, count);
         let in_doubt = u64::try_from(failure.in_doubt.len()).unwrap_or(u64::MAX);
-        self.fail_at(execution, &problem, failure.committed, in_doubt).await;
+        let progress = execution.progress.advanced(failure.committed, in_doubt);
+        // Those of earlier attempts too.
+        let all_in_doubt = progress.in_doubt.min(count.saturating_sub(progress.done));
+        let problem = from_produce(&failure, all_in_doubt, wire_id);
+        let problem = with_elsewhere(problem, left, count);
+        self.fail_with(execution, &problem, progress, in_doubt).await;
         problem
     }
 

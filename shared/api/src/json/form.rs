@@ -4,6 +4,7 @@ use serde::de::DeserializeOwned;
 use serde_json::Value;
 use serde_path_to_error::Segment;
 
+use super::objects::Objects;
 use super::pointer::{Step, pointer};
 use crate::nearest::nearest;
 use crate::problem::{Fault, Problem};
@@ -20,7 +21,7 @@ const MAX_FAULTS: usize = 8;
 pub fn read<T: DeserializeOwned>(mut value: Value) -> Result<T, Problem> {
     let mut faults: Vec<Fault> = Vec::new();
     while faults.len() < MAX_FAULTS {
-        let error = match serde_path_to_error::deserialize::<_, T>(&value) {
+        let error = match serde_path_to_error::deserialize::<_, T>(Objects(&value)) {
             Ok(form) if faults.is_empty() => return Ok(form),
             Ok(_) => break,
             Err(error) => error,
@@ -146,8 +147,6 @@ fn plain(message: &str) -> String {
     }
     let mismatch = ["invalid type: ", "invalid value: "];
     let mismatch = mismatch.iter().find_map(|prefix| message.strip_prefix(prefix));
-    // An array where a struct could be read from one.
-    let mismatch = mismatch.or_else(|| message.starts_with("invalid length ").then_some("sequence"));
     match (mismatch, message.rsplit_once(", expected ")) {
         (Some(found), Some((_, expected))) => match found_type(found) {
             Some(found) => format!("must be {}, not {found}", json_type(expected)),
@@ -225,6 +224,8 @@ mod tests {
             (json!({"items": [{}]}), "/items/0", "the member `size` is required"),
             (json!({"items": {}}), "/items", "must be an array, not an object"),
             (json!([]), "", "must be an object, not an array"),
+            (json!([[]]), "", "must be an object, not an array"),
+            (json!({"items": [[1]]}), "/items/0", "must be an object, not an array"),
         ] {
             let problem = read::<Form>(value).unwrap_err();
             let [fault] = problem.faults.as_slice() else { panic!("one fault: {problem}") };

@@ -8,6 +8,7 @@
 //! `linear` holds that.
 
 mod form;
+mod objects;
 mod pointer;
 mod strict;
 
@@ -58,6 +59,9 @@ fn malformed(detail: String) -> Problem {
 /// Explains a refusal by the parser itself. Its messages repeat nothing of the text.
 fn explain(error: &serde_json::Error) -> Problem {
     let message = error.to_string();
+    if error.is_eof() && error.line() == 1 && error.column() == 0 {
+        return malformed("the body is empty".to_owned());
+    }
     if message.starts_with("number out of range") {
         let detail =
             format!("a number at line {} column {} is beyond a double", error.line(), error.column());

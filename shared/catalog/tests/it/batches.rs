@@ -172,7 +172,7 @@ fn a_payload_that_cannot_be_read_fails_its_batch_once() {
             byte_offset: Some(1234),
         };
         for _ in 0..2 {
-            let status = database.fail_payload(&load.batch, &failure).await.unwrap();
+            let status = database.fail_payload(&load.batch, &failure, 0).await.unwrap();
             assert_eq!(status, BatchStatus::Failed);
         }
         let view =
@@ -194,7 +194,7 @@ fn a_batch_that_was_sealed_is_not_failed_by_a_run_that_comes_late() {
         load.prepare(&database).await;
         let failure =
             PayloadFailure { code: "CONTENT_CORRUPT".into(), detail: String::new(), byte_offset: None };
-        let status = database.fail_payload(&load.batch, &failure).await.unwrap();
+        let status = database.fail_payload(&load.batch, &failure, 0).await.unwrap();
         assert_eq!(status, BatchStatus::Processing);
         database.write_chunk(&load.chunks[0]).await.unwrap();
     });

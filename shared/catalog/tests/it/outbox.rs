@@ -260,7 +260,7 @@ fn a_payload_that_cannot_be_read_is_received_and_final_with_its_error() {
             byte_offset: None,
         };
         for _ in 0..2 {
-            database.fail_payload(&load.batch, &failure).await.unwrap();
+            database.fail_payload(&load.batch, &failure, 0).await.unwrap();
         }
         let found = events(&database, &load).await;
         assert_eq!(types(&found), [RECEIVED, FINAL]);
@@ -273,7 +273,7 @@ fn a_payload_that_cannot_be_read_is_received_and_final_with_its_error() {
         database.begin_chunking(&load.batch, Plan::default()).await.unwrap();
         let broken = PayloadFailure { code: "MALFORMED_JSON".into(), byte_offset: Some(17), ..failure };
         for _ in 0..2 {
-            database.fail_payload(&load.batch, &broken).await.unwrap();
+            database.fail_payload(&load.batch, &broken, 0).await.unwrap();
         }
         let found = events(&database, &load).await;
         assert_eq!(types(&found), [RECEIVED, FINAL, FINAL]);

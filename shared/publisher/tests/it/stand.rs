@@ -124,7 +124,7 @@ pub(crate) async fn begin(database: &Database, batch: &NewBatch) {
 pub(crate) async fn end(database: &Database, batch: &NewBatch) {
     let detail = "it ends in the middle".to_owned();
     let failure = PayloadFailure { code: "MALFORMED_JSON".into(), detail, byte_offset: Some(17) };
-    database.fail_payload(batch, &failure).await.unwrap();
+    database.fail_payload(batch, &failure, 0).await.unwrap();
 }
 
 pub(crate) fn types(events: &[Value]) -> Vec<&str> {

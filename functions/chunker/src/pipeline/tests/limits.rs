@@ -52,3 +52,13 @@ fn a_payload_with_more_errors_than_a_catalogue_has_items_is_none() {
     let Outcome::Unusable { why, .. } = of(701) else { panic!("701 are not") };
     assert_eq!((why.code, why.code.as_str()), (UnusableCode::TooManyErrors, "TOO_MANY_ERRORS"));
 }
+
+#[test]
+fn errors_of_a_payload_that_fails_are_listed_or_counted() {
+    let broken = |count| format!("[{}", "{\"a\":1},".repeat(count));
+    for (count, listed, omitted) in [(1_500, 1_500, 0), (10_000, 10_000, 0), (12_345, 10_000, 2_345)] {
+        let (outcome, kept) = run_on(spec(Format::Array), broken(count).as_bytes(), 1000);
+        let Outcome::Unusable { errors_omitted, .. } = outcome else { panic!("{outcome:?}") };
+        assert_eq!((kept.errors.into_inner().unwrap().len(), errors_omitted), (listed, omitted));
+    }
+}

@@ -359,7 +359,7 @@ fn content_that_is_not_what_it_should_be_is_corrupt() {
         let (outcome, _) = run_on(CutSpec { checksum: Some(checksum), ..spec(Format::Array) }, &whole, 1000);
         match outcome {
             Outcome::Cut(_) => assert!(is_right),
-            Outcome::Unusable { why, stored } => {
+            Outcome::Unusable { why, stored, .. } => {
                 assert_eq!((why.code, stored, is_right), (UnusableCode::ContentCorrupt, 0, false));
             }
         }
@@ -370,7 +370,7 @@ fn content_that_is_not_what_it_should_be_is_corrupt() {
 fn a_payload_that_fails_late_says_how_many_chunks_it_left() {
     let payload = Catalogue { items: 2500, ..Catalogue::default() }.payload(Layout::Array);
     let (outcome, kept) = run_on(spec(Format::Array), &payload[..payload.len() - 1], 1000);
-    let Outcome::Unusable { why, stored } = outcome else { panic!("{outcome:?}") };
+    let Outcome::Unusable { why, stored, .. } = outcome else { panic!("{outcome:?}") };
     assert_eq!((why.byte_offset, stored), (Some(u64::try_from(payload.len() - 1).unwrap()), 2));
     assert_eq!(kept.files.lock().unwrap().len(), 2);
 }
