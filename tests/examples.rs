@@ -55,7 +55,8 @@ async fn send(gateway: &Gateway, example: &Example, path: &str, queue: &str) -> 
     let named = if body.get("from").is_some() { &mut body["from"] } else { &mut body };
     let names_place =
         ["/target/queue", "/target/exchange"].iter().any(|place| named.pointer(place).is_some());
-    if named.get("targetRef").is_some() && !names_place {
+    let takes_place = named.get("target").is_none_or(Value::is_object);
+    if named.get("targetRef").is_some() && takes_place && !names_place {
         named["target"]["queue"] = json!(queue);
     }
     let body = match &body {

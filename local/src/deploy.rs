@@ -8,7 +8,7 @@ use serde::Deserialize;
 use tokio::io::{AsyncBufReadExt as _, BufReader};
 use tokio::process::Command;
 
-use crate::components::kafka::{EVENTS_TOPIC, Kafka};
+use crate::components::kafka::Kafka;
 use crate::components::ministack::{ACCESS_KEY_ID, Ministack, REGION, SECRET_ACCESS_KEY};
 use crate::console;
 use crate::failure::{Explain as _, Failure};
@@ -111,7 +111,6 @@ pub(crate) async fn deploy(
             ("ChunkTransport", "kafka"),
             ("KafkaAuthentication", "none"),
             ("KafkaBootstrapServers", servers),
-            ("KafkaEventsTopic", EVENTS_TOPIC),
         ]);
     }
     let parameters = serde_json::to_string(&parameters).or_explain(explain)?;

@@ -56,7 +56,7 @@ MSK = {
     "KafkaBootstrapServers": "b-1.example.com:9098,b-2.example.com:9098",
     "KafkaClusterArn": "arn:aws:kafka:us-east-1:111122223333:cluster/catalogue/11111111-2222-4333-8444-555555555555-1",
 }
-KAFKA_EVENTS = {"KafkaEventsTopic": "batches.received"}
+NO_KAFKA_EVENTS = {"KafkaEventsTopic": ""}
 MSK_SCRAM = {**MSK, "KafkaAuthentication": "scram", "KafkaSecretArn": OTHER_SECRET}
 OTHER_KAFKA = {
     "ChunkTransport": "kafka",
@@ -81,7 +81,6 @@ EVERYTHING = {
     **PARTNER,
     **EVENTS,
     **MSK_SCRAM,
-    **KAFKA_EVENTS,
 }
 
 SCENARIOS = {
@@ -106,15 +105,14 @@ SCENARIOS = {
     "events on a bus": {**EXISTING_DATABASE, "EventBusArn": EVENTS["EventBusArn"]},
     "events on a topic, in a VPC with endpoints": {**EXISTING_DATABASE, **DATABASE_ENDPOINTS, "EventTopicArn": EVENTS["EventTopicArn"]},
     "events, ingest switched off": {**EXISTING_DATABASE, **EVENTS, "IngestEnabled": "false"},
-    "chunks over MSK": {**EXISTING_DATABASE, **MSK},
+    "chunks over MSK": {**EXISTING_DATABASE, **MSK, **NO_KAFKA_EVENTS},
     "chunks over MSK, with SCRAM": {**EXISTING_DATABASE, **MSK_SCRAM},
-    "chunks over another Kafka": {**EXISTING_DATABASE, **OTHER_KAFKA},
+    "chunks over another Kafka": {**EXISTING_DATABASE, **OTHER_KAFKA, **NO_KAFKA_EVENTS},
     "chunks over another Kafka, in a VPC": {**EXISTING_DATABASE, **DATABASE_VPC, **OTHER_KAFKA},
     "chunks over another Kafka, without login": {**EXISTING_DATABASE, **DATABASE_VPC, "ChunkTransport": "kafka", "KafkaBootstrapServers": "kafka:9092", "KafkaAuthentication": "none"},
     "chunks over MSK, ingest switched off": {**EXISTING_DATABASE, **MSK, "IngestEnabled": "false"},
-    "events over MSK": {**EXISTING_DATABASE, **MSK, **KAFKA_EVENTS},
-    "events over another Kafka and a bus, in a VPC": {**EXISTING_DATABASE, **DATABASE_VPC, **OTHER_KAFKA, **KAFKA_EVENTS, "EventBusArn": EVENTS["EventBusArn"]},
-    "events over MSK, ingest switched off": {**EXISTING_DATABASE, **MSK, **KAFKA_EVENTS, "IngestEnabled": "false"},
+    "events over MSK": {**EXISTING_DATABASE, **MSK},
+    "events over another Kafka and a bus, in a VPC": {**EXISTING_DATABASE, **DATABASE_VPC, **OTHER_KAFKA, "EventBusArn": EVENTS["EventBusArn"]},
     "domain": DOMAIN,
     "organisation": ORGANISATION,
     "organisation with an existing database": {**ORGANISATION, **EXISTING_DATABASE},

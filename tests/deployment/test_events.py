@@ -6,7 +6,7 @@ import pytest
 from cloudformation import ROOT, allowed, deploy
 from scenarios import DATABASE_ENDPOINTS, EVENTS, EXISTING_DATABASE, GATEWAY, SCENARIOS
 
-OF_BATCHES = {"Chunker", "Upsert", "DeadLetter", "Reconcile"}
+OF_BATCHES = {"Chunker", "Upsert", "DeadLetter", "Receipts", "Reconcile"}
 PUBLISHERS = {*OF_BATCHES, "Doubts"}
 BOTH = {**EXISTING_DATABASE, **EVENTS}
 
@@ -47,6 +47,26 @@ def test_the_function_that_refuses_dropped_files_publishes_too():
     stack = deploy({**BOTH, "AcceptDrops": "true"})
     assert attached(stack) == set(variables(stack)) == {*PUBLISHERS, "DropIntake"}
     assert "VpcConfig" not in stack.properties("DropIntakeFunction")
+
+
+@pytest.mark.parametrize("name", ["events on a bus", "events over MSK"])
+def test_the_bucket_tells_of_payloads_by_a_rule_where_events_have_a_destination(name):
+    stack = deploy(SCENARIOS[name])
+    assert stack.properties("PayloadBucket")["NotificationConfiguration"]["EventBridgeConfiguration"] == {"EventBridgeEnabled": True}
+    rule = stack.properties("ReceiptsRule")
+    assert rule["EventPattern"]["detail"] == {"bucket": {"name": ["«PayloadBucket»"]}, "object": {"key": [{"prefix": "incoming/"}]}}
+    assert rule["Targets"] == [{"Id": "receipts", "Arn": "«ReceiptsQueue.Arn»"}]
+    tells = stack.properties("ReceiptsQueuePolicy")["PolicyDocument"]["Statement"][0]
+    assert tells["Principal"] == {"Service": "events.amazonaws.com"} and tells["Condition"] == {"ArnEquals": {"aws:SourceArn": "«ReceiptsRule.Arn»"}}
+    assert stack.properties("ReceiptsUndeliveredAlarm")["Dimensions"] == [{"Name": "RuleName", "Value": "«ReceiptsRule»"}]
+
+
+@pytest.mark.parametrize("name", ["existing database", "chunks over MSK", "events, ingest switched off"])
+def test_nothing_tells_of_payloads_where_no_event_of_a_batch_is_published(name):
+    stack = deploy(SCENARIOS[name])
+    assert not {"ReceiptsFunction", "ReceiptsRole", "ReceiptsRule", "ReceiptsAgeAlarm"} & set(stack.resources)
+    assert "EventBridgeConfiguration" not in stack.properties("PayloadBucket")["NotificationConfiguration"]
+    assert [each["Sid"] for each in stack.properties("ReceiptsQueuePolicy")["PolicyDocument"]["Statement"]] == ["TlsOnly"]
 
 
 def test_a_right_is_given_for_what_is_there():

@@ -4,14 +4,14 @@ import json
 
 import pytest
 from cloudformation import deploy
-from scenarios import DATABASE_VPC, EVENTS, EVERYTHING, EXISTING_DATABASE, KEY, MSK, MSK_SCRAM, OTHER_KAFKA, OTHER_SECRET, SCENARIOS, SECRET
+from scenarios import DATABASE_VPC, EVENTS, EVERYTHING, EXISTING_DATABASE, KEY, MSK, MSK_SCRAM, NO_KAFKA_EVENTS, OTHER_KAFKA, OTHER_SECRET, SCENARIOS, SECRET
 
-OVER_MSK = {**EXISTING_DATABASE, **MSK}
-OVER_OTHERS = {**EXISTING_DATABASE, **OTHER_KAFKA}
+OVER_MSK = {**EXISTING_DATABASE, **MSK, **NO_KAFKA_EVENTS}
+OVER_OTHERS = {**EXISTING_DATABASE, **OTHER_KAFKA, **NO_KAFKA_EVENTS}
 CLUSTER = MSK["KafkaClusterArn"]
 TOPIC = CLUSTER.replace(":cluster/", ":topic/") + "/chunks.ready"
-EVENTS_TOPIC = CLUSTER.replace(":cluster/", ":topic/") + "/batches.received"
-PUBLISHERS = {"Chunker", "Upsert", "DeadLetter", "Reconcile"}
+EVENT_TOPICS = [CLUSTER.replace(":cluster/", ":topic/") + name for name in ("/batches.received", "/chunks.failed")]
+PUBLISHERS = {"Chunker", "Upsert", "DeadLetter", "Receipts", "Reconcile"}
 GROUP = CLUSTER.replace(":cluster/", ":group/") + "/integrahub-upsert"
 
 
@@ -31,7 +31,8 @@ def variables(stack):
 
 def statements(stack, policy):
     given = stack.properties(policy)["PolicyDocument"]["Statement"]
-    return {(action, each["Resource"]) for each in given if each["Effect"] == "Allow" for action in ([each["Action"]] if isinstance(each["Action"], str) else each["Action"])}
+    several = lambda value: [value] if isinstance(value, str) else value
+    return {(action, resource) for each in given if each["Effect"] == "Allow" for action in several(each["Action"]) for resource in several(each["Resource"])}
 
 
 def attached(stack, policy):
@@ -137,29 +138,30 @@ def test_the_functions_learn_the_cluster():
     assert {**given["Migrate"], "KAFKA_CHUNKS_PARTITIONS": 0, "KAFKA_CHUNKS_REPLICATION": 0} == {**shared, "KAFKA_CHUNKS_PARTITIONS": 0, "KAFKA_CHUNKS_REPLICATION": 0}
 
 
-def test_those_who_publish_events_may_write_to_their_topic_and_to_no_other():
+def test_those_who_publish_events_may_write_to_their_topics_and_to_no_other():
     stack = deploy(SCENARIOS["events over MSK"])
     assert attached(stack, "KafkaEventsAccess") == PUBLISHERS
     assert statements(stack, "KafkaEventsAccess") == {
         ("kafka-cluster:Connect", CLUSTER),
         ("kafka-cluster:WriteDataIdempotently", CLUSTER),
-        ("kafka-cluster:DescribeTopic", EVENTS_TOPIC),
-        ("kafka-cluster:WriteData", EVENTS_TOPIC),
+        *((f"kafka-cluster:{action}", topic) for action in ("DescribeTopic", "WriteData") for topic in EVENT_TOPICS),
     }
-    created = {action for action, resource in statements(stack, "KafkaTopicsAccess") if resource == EVENTS_TOPIC}
-    assert created == {"kafka-cluster:CreateTopic", "kafka-cluster:DescribeTopic"}
+    for topic in EVENT_TOPICS:
+        created = {action for action, resource in statements(stack, "KafkaTopicsAccess") if resource == topic}
+        assert created == {"kafka-cluster:CreateTopic", "kafka-cluster:DescribeTopic"}
     over_others = deploy(SCENARIOS["events over another Kafka and a bus, in a VPC"])
     assert statements(over_others, "KafkaEventsAccess") == {("secretsmanager:GetSecretValue", OTHER_SECRET)}
     assert "kafka-cluster:CreateTopic" not in json.dumps(over_others.resources)
 
 
-def test_those_who_publish_events_learn_the_topic_and_reach_the_cluster():
+def test_those_who_publish_events_learn_the_topics_and_reach_the_cluster():
     stack = deploy(SCENARIOS["events over another Kafka and a bus, in a VPC"])
     given = variables(stack)
     connection = {
         "KAFKA_AUTHENTICATION": "mtls",
         "KAFKA_BOOTSTRAP_SERVERS": OTHER_KAFKA["KafkaBootstrapServers"],
         "KAFKA_EVENTS_TOPIC": "batches.received",
+        "KAFKA_FAILURES_TOPIC": "chunks.failed",
         "KAFKA_SECRET_ARN": OTHER_SECRET,
     }
     assert set(given) == {*PUBLISHERS, "Migrate"}
@@ -169,7 +171,7 @@ def test_those_who_publish_events_learn_the_topic_and_reach_the_cluster():
     assert given["Migrate"].items() >= {**connection, **chunks}.items()
     network = stack.properties("ChunkerFunction")["VpcConfig"]
     assert all(stack.properties(f"{name}Function")["VpcConfig"] == network for name in given)
-    assert stack.properties("Migration")["EventsTopic"] == "batches.received", "a new topic is created"
+    assert stack.properties("Migration")["EventsTopic"] == "batches.received chunks.failed", "a new topic is created"
     assert "KAFKA_SECRET_ARN" not in variables(deploy(SCENARIOS["events over MSK"]))["Upsert"]
 
 
@@ -195,7 +197,7 @@ def test_a_topic_of_kafka_is_watched_and_brings_no_function_of_the_gateway():
     assert "Doubts" not in variables(beside) and "DoubtsFunction" in beside.resources
 
 
-@pytest.mark.parametrize("parameters", [OVER_MSK, SCENARIOS["events over MSK, ingest switched off"]], ids=["no topic", "no ingest"])
+@pytest.mark.parametrize("parameters", [OVER_MSK, SCENARIOS["chunks over MSK, ingest switched off"]], ids=["no topic", "no ingest"])
 def test_nothing_publishes_over_kafka_without_a_topic_or_an_ingest(parameters):
     stack = deploy(parameters)
     assert not {"KafkaEventsAccess", "EventsBehindAlarm"} & set(stack.resources)

@@ -19,14 +19,21 @@ def allowed(stack, role):
             yield from ((action, resource) for resource in listed(statement["Resource"]))
 
 
+def overlap(watched, prefix):
+    written = prefix.removesuffix("*")
+    return watched.startswith(written) or written.startswith(watched)
+
+
 def notified(stack, resource):
-    """The queues to which S3 may send the notification of an object that is put there."""
+    """The queues that S3 or a rule of EventBridge may tell of an object that is put there."""
     bucket, _, prefix = resource.partition("/")
     for name in references(bucket):
+        for rule in stack.of("AWS::Events::Rule").values():
+            detail = rule["Properties"].get("EventPattern", {}).get("detail", {})
+            if name in references(detail.get("bucket", {})) and overlap(detail["object"]["key"][0]["prefix"], prefix):
+                yield from references(rule["Properties"]["Targets"])
         for notification in stack.properties(name).get("NotificationConfiguration", {}).get("QueueConfigurations", []):
-            watched = notification["Filter"]["S3Key"]["Rules"][0]["Value"]
-            written = prefix.removesuffix("*")
-            if watched.startswith(written) or written.startswith(watched):
+            if overlap(notification["Filter"]["S3Key"]["Rules"][0]["Value"], prefix):
                 yield from references(notification["Queue"])
 
 
@@ -67,8 +74,10 @@ def test_the_ways_through_the_ingest_are_seen():
     seen = set(edges(deploy(SCENARIOS["everything"])))
     for way in [
         ("DropIntakeFunction", "BatchesReceivedQueue"),
+        ("DropIntakeFunction", "ReceiptsQueue"),
         ("ReconcileFunction", "BatchesReceivedQueue"),
         ("BatchesReceivedQueue", "ChunkerFunction"),
+        ("ReceiptsQueue", "ReceiptsFunction"),
         ("ChunkerFunction", "ChunksReadyQueue"),
         ("ChunksReadyQueue", "UpsertFunction"),
         ("ChunksReadyQueue", "ChunksFailedQueue"),

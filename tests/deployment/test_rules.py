@@ -2,7 +2,7 @@
 
 import pytest
 from cloudformation import allowed, deploy, refusals, source
-from scenarios import BROKERS_ENDPOINTS, DATABASE_ENDPOINTS, DOMAIN, EXISTING_DATABASE, KAFKA_EVENTS, KEY, MSK, MSK_SCRAM, NEW_DATABASE, OTHER_KAFKA, SCENARIOS, SECRET
+from scenarios import BROKERS_ENDPOINTS, DATABASE_ENDPOINTS, DOMAIN, EXISTING_DATABASE, KEY, MSK, MSK_SCRAM, NEW_DATABASE, OTHER_KAFKA, SCENARIOS, SECRET
 
 
 def without(parameters, *names):
@@ -52,9 +52,10 @@ REFUSED = [
     (without(MSK, "KafkaBootstrapServers"), "ChunkTransport=kafka needs KafkaBootstrapServers"),
     *((without({**MSK_SCRAM, **OTHER_KAFKA}, *({"ChunkTransport", "KafkaBootstrapServers", "KafkaSecretArn", "KafkaCaSecretArn", "KafkaAuthentication"} - {name})), "need ChunkTransport=kafka") for name in ("KafkaBootstrapServers", "KafkaSecretArn", "KafkaCaSecretArn")),
     (without(MSK, "ChunkTransport", "KafkaBootstrapServers"), "need ChunkTransport=kafka"),
-    (KAFKA_EVENTS, "KafkaEventsTopic needs ChunkTransport=kafka"),
     ({**MSK, "KafkaEventsTopic": "chunks.ready"}, "KafkaEventsTopic must not be KafkaChunksTopic"),
-    ({**MSK, **KAFKA_EVENTS, "KafkaChunksTopic": KAFKA_EVENTS["KafkaEventsTopic"]}, "KafkaEventsTopic must not be KafkaChunksTopic"),
+    ({**MSK, "KafkaChunksTopic": "batches.received"}, "KafkaEventsTopic must not be KafkaChunksTopic"),
+    ({**MSK, "KafkaFailuresTopic": "chunks.ready"}, "KafkaFailuresTopic must not be KafkaChunksTopic"),
+    ({**MSK, "KafkaChunksTopic": "chunks.failed"}, "KafkaFailuresTopic must not be KafkaChunksTopic"),
     (without(MSK, "KafkaClusterArn"), "iam needs KafkaClusterArn"),
     ({**MSK, "KafkaSecretArn": SECRET}, "Leave KafkaSecretArn empty"),
     ({**without(OTHER_KAFKA, "KafkaCaSecretArn"), "KafkaAuthentication": "none"}, "none uses no secret"),
@@ -100,6 +101,8 @@ IMPOSSIBLE = [
     ("KafkaEventsTopic", "batches received"),
     ("KafkaEventsTopic", ".."),
     ("KafkaEventsTopic", "t" * 250),
+    ("KafkaFailuresTopic", ""),
+    ("KafkaFailuresTopic", "chunks failed"),
     ("InlineTargets", "hello"),
     ("InlineTargets", "rabbitmq://a.example.com:5671/"),
     ("InlineTargets", "rabbitmq://a.example.com:5671/ORDERS, rabbitmq://b.example.com:5671/STOCK"),

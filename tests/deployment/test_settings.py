@@ -164,6 +164,7 @@ def admits(service, action, context):
     [
         ("logs.us-east-1.amazonaws.com", ["Encrypt", "Decrypt", "ReEncryptFrom", "GenerateDataKey", "DescribeKey"], LOG_CONTEXT),
         ("s3.amazonaws.com", ["Decrypt", "GenerateDataKey"], {"aws:SourceAccount": "111122223333"}),
+        ("events.amazonaws.com", ["Decrypt", "GenerateDataKey"], {"aws:SourceAccount": "111122223333"}),
         ("cloudtrail.amazonaws.com", ["GenerateDataKey"], TRAIL_CONTEXT),
         # CreateTrail asks for these without an encryption context: for Decrypt, because the bucket
         # has a bucket key.

@@ -5,7 +5,7 @@ use std::process::ExitCode;
 use aws::{Environment, Sdk};
 use catalog::Database;
 use ingestion::SourceZone;
-use kafka::{Cluster, Topic, TopicPlan};
+use kafka::{Cluster, EventTopics, Topic, TopicPlan};
 use lambda_runtime::{Error, LambdaEvent, run, service_fn};
 use migrate::Migrate;
 use serde_json::Value;
@@ -31,11 +31,12 @@ async fn serve() -> Result<(), Error> {
     .await
 }
 
-/// The topic of chunks, if Kafka is their transport, and that of events, if there is one.
+/// The topic of chunks, if Kafka is their transport, and those of events, if there are any.
 fn topics<F: Fn(&str) -> Option<String>>(environment: &mut Environment<F>, sdk: &Sdk) -> Vec<Topic> {
     let chunks = ChunkTransport::read_kafka(environment);
-    let events = kafka::Settings::read_events(environment);
+    let events = EventTopics::read(environment);
     let plan = TopicPlan::read(environment);
     let topic = |settings| Topic::new(Cluster::new(settings, sdk), plan);
+    let events = events.into_iter().flat_map(|topics| [topics.events, topics.failures]);
     chunks.into_iter().chain(events).map(topic).collect()
 }

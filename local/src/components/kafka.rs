@@ -12,8 +12,10 @@ use crate::layout::Layout;
 
 /// The default of the template's parameter.
 const TOPIC: &str = "chunks.ready";
-/// Where the events of batches go.
+/// The default of the template's parameter.
 pub(crate) const EVENTS_TOPIC: &str = "batches.received";
+/// The default of the template's parameter.
+const FAILURES_TOPIC: &str = "chunks.failed";
 /// The default of the template's parameter.
 const BATCH: &str = "10";
 /// Of each topic.
@@ -70,7 +72,7 @@ impl Component for Kafka {
         let mut command = python(layout);
         command.arg(layout.root().join("local/kafka/broker.py")).args(["--forever", "--brokers", "1"]);
         command.args(["--ports", &self.port.to_string(), "--topics"]);
-        command.args([TOPIC, EVENTS_TOPIC].map(|topic| format!("{topic}:{PARTITIONS}")));
+        command.args([TOPIC, EVENTS_TOPIC, FAILURES_TOPIC].map(|topic| format!("{topic}:{PARTITIONS}")));
         Ok(command)
     }
 

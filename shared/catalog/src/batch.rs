@@ -285,19 +285,16 @@ async fn find_or_insert(session: &mut Session<'_>, batch: &NewBatch) -> Result<L
         &deactivation,
         &source,
     ];
-    let mut inserted = session.execute(INSERT_IF_ABSENT, row).await?;
+    session.execute(INSERT_IF_ABSENT, row).await?;
     let found = match lock(session, metadata.batch_id).await {
         // Another batch has the key, unless it was deleted since.
         Err(DatabaseError::UnknownBatch(_)) => {
-            inserted = session.execute(INSERT, row).await?;
+            session.execute(INSERT, row).await?;
             lock(session, metadata.batch_id).await
         }
         found => found,
     };
     let mut found = found?;
-    if inserted > 0 {
-        outbox::received(session, metadata.batch_id).await?;
-    }
     found.status = found.status.after(BatchEvent::PayloadArrived)?;
     Ok(found)
 }

@@ -84,9 +84,7 @@ pub use finalize::{Finalized, deactivation_guard};
 pub use item_errors::{ItemErrorPage, LISTED_ITEM_ERRORS};
 pub use last::FinalBatch;
 pub use migrate::Migrated;
-pub use outbox::{
-    Backlog, BatchFinal, BatchHeld, BatchReceived, ChunkGivenUp, ErrorsByCode, Links, Outbox, OutboxEvent,
-};
+pub use outbox::{Backlog, BatchFinal, BatchHeld, ChunkGivenUp, ErrorsByCode, Links, Outbox, OutboxEvent};
 pub use pruning::Pruned;
 pub use replay::{BegunReplay, ReplayOutcome, ReplayRequest};
 pub use seal::{Seal, SealOutcome, SealedChunk};

@@ -32,5 +32,7 @@ mod topic;
 pub use cluster::Cluster;
 pub use connect::{ConnectError, SecretFault};
 pub use producer::{ProduceError, Producer, Record};
-pub use settings::{Authentication, BootstrapServers, InvalidServers, InvalidTopic, Settings, TopicName};
+pub use settings::{
+    Authentication, BootstrapServers, EventTopics, InvalidServers, InvalidTopic, Settings, TopicName,
+};
 pub use topic::{Topic, TopicError, TopicPlan, TopicState};

@@ -7,6 +7,8 @@ use aws::Environment;
 
 /// The topic of chunks, unless `KAFKA_CHUNKS_TOPIC` names another one.
 const CHUNKS: &str = "chunks.ready";
+/// The topic of chunks that were given up, unless `KAFKA_FAILURES_TOPIC` names another one.
+const FAILURES: &str = "chunks.failed";
 
 /// Kafka's limit.
 const LONGEST_TOPIC: usize = 249;
@@ -20,6 +22,15 @@ pub struct Settings {
     pub topic: TopicName,
     /// How to log in. Everything but [`Authentication::None`] is encrypted.
     pub authentication: Authentication,
+}
+
+/// The topics of events, in one cluster. They may be the same.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct EventTopics {
+    /// Of chunks that were given up.
+    pub failures: Settings,
+    /// Of everything else.
+    pub events: Settings,
 }
 
 /// How to log in to a cluster.
@@ -68,19 +79,23 @@ impl Settings {
         Self::of_topic(topic, environment)
     }
 
-    /// Of the topic of events, which `KAFKA_EVENTS_TOPIC` names. Without it there is none, and
-    /// nothing else is read.
-    pub fn read_events<F: Fn(&str) -> Option<String>>(environment: &mut Environment<F>) -> Option<Self> {
-        let topic: NamedTopic = environment.optional("KAFKA_EVENTS_TOPIC", NamedTopic(None));
-        Some(Self::of_topic(topic.0?, environment))
-    }
-
     fn of_topic<F: Fn(&str) -> Option<String>>(topic: TopicName, environment: &mut Environment<F>) -> Self {
         Self {
             servers: environment.required("KAFKA_BOOTSTRAP_SERVERS"),
             topic,
             authentication: Authentication::read(environment),
         }
+    }
+}
+
+impl EventTopics {
+    /// Reads `KAFKA_EVENTS_TOPIC` and `KAFKA_FAILURES_TOPIC` (`chunks.failed` by default). Without
+    /// the first there are no topics, and nothing else is read.
+    pub fn read<F: Fn(&str) -> Option<String>>(environment: &mut Environment<F>) -> Option<Self> {
+        let events: NamedTopic = environment.optional("KAFKA_EVENTS_TOPIC", NamedTopic(None));
+        let events = Settings::of_topic(events.0?, environment);
+        let topic = environment.optional("KAFKA_FAILURES_TOPIC", TopicName(FAILURES.to_owned()));
+        Some(Self { failures: Settings { topic, ..events.clone() }, events })
     }
 }
 
@@ -211,22 +226,28 @@ mod tests {
     }
 
     #[test]
-    fn a_topic_of_events_is_there_if_it_is_named() {
+    fn topics_of_events_are_there_if_the_first_is_named() {
         let read = |variables: &[(&str, &str)]| {
             let find = |name: &str| {
                 variables.iter().find(|(key, _)| *key == name).map(|(_, value)| (*value).to_owned())
             };
             let mut environment = Environment::of(find);
-            let settings = Settings::read_events(&mut environment);
-            environment.check().map(|()| settings).map_err(|error| error.to_string())
+            let topics = EventTopics::read(&mut environment);
+            environment.check().map(|()| topics).map_err(|error| error.to_string())
         };
         let cluster = [("KAFKA_BOOTSTRAP_SERVERS", "b-1.example:9092"), ("KAFKA_AUTHENTICATION", "none")];
         assert_eq!(read(&[]), Ok(None));
         assert_eq!(read(&cluster), Ok(None));
         let [servers, login] = cluster;
-        let settings = read(&[servers, login, ("KAFKA_EVENTS_TOPIC", "batches.received")]).unwrap().unwrap();
-        assert_eq!(settings.topic.as_str(), "batches.received");
-        assert_eq!(settings.servers.as_str(), "b-1.example:9092");
+        let events = ("KAFKA_EVENTS_TOPIC", "batches.received");
+        let topics = read(&[servers, login, events]).unwrap().unwrap();
+        assert_eq!(topics.events.topic.as_str(), "batches.received");
+        assert_eq!(topics.events.servers.as_str(), "b-1.example:9092");
+        assert_eq!(topics.failures.topic.as_str(), "chunks.failed");
+        let failures = ("KAFKA_FAILURES_TOPIC", "batches.received");
+        let topics = read(&[servers, login, events, failures]).unwrap().unwrap();
+        assert_eq!(topics.failures, topics.events);
+        assert_eq!(read(&[servers, login, failures]), Ok(None));
         let wrong = read(&[("KAFKA_EVENTS_TOPIC", "batches.received")]).unwrap_err();
         assert!(
             wrong.contains("KAFKA_BOOTSTRAP_SERVERS") && wrong.contains("KAFKA_AUTHENTICATION"),

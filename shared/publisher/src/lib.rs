@@ -15,14 +15,14 @@
 mod bus;
 mod call;
 mod event;
-mod kafka_topic;
+mod kafka_topics;
 mod round;
 mod topic;
 
 pub use bus::EventBus;
 pub use call::{PublishError, Refusal};
 pub use event::{Fact, Published, UnpublishableEvent, event_of};
-pub use kafka_topic::KafkaTopic;
+pub use kafka_topics::KafkaTopics;
 pub use topic::Topic;
 
 use std::collections::BTreeSet;
@@ -31,6 +31,7 @@ use std::time::Duration;
 use aws::{Environment, Sdk};
 use catalog::{Database, Outbox, OutboxEvent};
 use clock::Deadline;
+use kafka::EventTopics;
 use tokio::time::timeout;
 use uuid::Uuid;
 
@@ -54,8 +55,8 @@ pub enum Destination {
     Bus(EventBus),
     /// Subscriptions of the topic filter them.
     Topic(Topic),
-    /// Consumers read them in the order of each batch.
-    Kafka(KafkaTopic),
+    /// Consumers read them in the order of each tenant.
+    Kafka(KafkaTopics),
 }
 
 /// The destinations of the deployment.
@@ -65,8 +66,8 @@ pub struct Settings {
     pub bus: Option<String>,
     /// ARN of a topic of SNS.
     pub topic: Option<String>,
-    /// A topic of Kafka.
-    pub kafka: Option<kafka::Settings>,
+    /// Topics of Kafka.
+    pub kafka: Option<EventTopics>,
 }
 
 /// Publishes events to every destination.
@@ -97,12 +98,12 @@ pub struct Left {
 
 impl Settings {
     /// Reads `EVENT_BUS` (a name or an ARN), `EVENT_TOPIC_ARN`, and the variables of
-    /// [`kafka::Settings::read_events`]. Without a destination, no event is written or published.
+    /// [`EventTopics::read`]. Without a destination, no event is written or published.
     pub fn read<F: Fn(&str) -> Option<String>>(environment: &mut Environment<F>) -> Self {
         let mut given =
             |name| Some(environment.optional(name, String::new())).filter(|text| !text.is_empty());
         let (bus, topic) = (given("EVENT_BUS"), given("EVENT_TOPIC_ARN"));
-        Self { bus, topic, kafka: kafka::Settings::read_events(environment) }
+        Self { bus, topic, kafka: EventTopics::read(environment) }
     }
 }
 
@@ -123,7 +124,7 @@ impl Publisher {
         let topic = settings
             .topic
             .map(|arn| Destination::Topic(Topic::new(aws_sdk_sns::Client::new(sdk.standard()), arn)));
-        let kafka = settings.kafka.map(|settings| Destination::Kafka(KafkaTopic::new(settings, sdk)));
+        let kafka = settings.kafka.map(|topics| Destination::Kafka(KafkaTopics::new(topics, sdk)));
         Self::new(bus.into_iter().chain(topic).chain(kafka).collect())
     }
 

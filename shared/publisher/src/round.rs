@@ -63,7 +63,7 @@ impl Destination {
         match self {
             Self::Bus(bus) => Box::pin(bus.put(call)).await,
             Self::Topic(topic) => Box::pin(topic.publish(call)).await,
-            Self::Kafka(topic) => Box::pin(topic.send(call)).await.map(|()| Vec::new()),
+            Self::Kafka(topics) => Box::pin(topics.send(call)).await.map(|()| Vec::new()),
         }
     }
 }

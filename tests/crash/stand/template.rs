@@ -86,7 +86,16 @@ impl Template {
             Value::Tagged(tagged) if tagged.tag == "Equals" => {
                 self.resolve(&tagged.value[0]) == self.resolve(&tagged.value[1])
             }
-            other => panic!("a condition of the template is neither !Not nor !Equals: {other:?}"),
+            Value::Tagged(tagged) if tagged.tag == "Condition" => {
+                self.holds(&self.root["Conditions"][tagged.value.as_str().unwrap()])
+            }
+            Value::Tagged(tagged) if tagged.tag == "And" => {
+                tagged.value.as_sequence().unwrap().iter().all(|condition| self.holds(condition))
+            }
+            Value::Tagged(tagged) if tagged.tag == "Or" => {
+                tagged.value.as_sequence().unwrap().iter().any(|condition| self.holds(condition))
+            }
+            other => panic!("a condition of the template has an unknown form: {other:?}"),
         }
     }
 }

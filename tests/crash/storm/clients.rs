@@ -3,9 +3,10 @@
 use std::time::Duration;
 
 use aws_sdk_dynamodb::types::BillingMode;
+use aws_sdk_eventbridge::types::Target;
 use aws_sdk_s3::types::{
-    Event, FilterRule, FilterRuleName, NotificationConfiguration, NotificationConfigurationFilter,
-    QueueConfiguration, S3KeyFilter,
+    Event, EventBridgeConfiguration, FilterRule, FilterRuleName, NotificationConfiguration,
+    NotificationConfigurationFilter, QueueConfiguration, S3KeyFilter,
 };
 use aws_sdk_sqs::types::QueueAttributeName;
 use end_to_end::variable;
@@ -19,6 +20,7 @@ pub(super) struct Clients {
     pub(super) sqs: aws_sdk_sqs::Client,
     pub(super) s3: aws_sdk_s3::Client,
     pub(super) dynamodb: aws_sdk_dynamodb::Client,
+    events: aws_sdk_eventbridge::Client,
     secrets: aws_sdk_secretsmanager::Client,
 }
 
@@ -33,6 +35,7 @@ impl Clients {
                 aws_sdk_s3::config::Builder::from(&sdk).force_path_style(true).build(),
             ),
             dynamodb: aws_sdk_dynamodb::Client::new(&sdk),
+            events: aws_sdk_eventbridge::Client::new(&sdk),
             secrets: aws_sdk_secretsmanager::Client::new(&sdk),
         }
     }
@@ -53,7 +56,8 @@ impl Clients {
         Queue { url, arn }
     }
 
-    /// A bucket that tells one queue of payloads and one of dropped files, and of nothing else.
+    /// A bucket that tells one queue of payloads and one of dropped files, and EventBridge of all
+    /// objects.
     pub(super) async fn bucket(&self, world: &str, received: &Queue, dropped: &Queue) {
         self.s3.create_bucket().bucket(world).send().await.unwrap();
         let tell = |queue: &Queue, prefix: &str| {
@@ -64,9 +68,19 @@ impl Clients {
         };
         let told = NotificationConfiguration::builder()
             .queue_configurations(tell(received, "incoming/"))
-            .queue_configurations(tell(dropped, "drop/"));
+            .queue_configurations(tell(dropped, "drop/"))
+            .event_bridge_configuration(EventBridgeConfiguration::builder().build());
         let put = self.s3.put_bucket_notification_configuration().bucket(world);
         put.notification_configuration(told.build()).send().await.unwrap();
+    }
+
+    /// A rule like the stack's, by which EventBridge tells a further queue of payloads.
+    pub(super) async fn rule(&self, world: &str, receipts: &Queue) {
+        let detail = json!({"bucket": {"name": [world]}, "object": {"key": [{"prefix": "incoming/"}]}});
+        let pattern = json!({"source": ["aws.s3"], "detail-type": ["Object Created"], "detail": detail});
+        self.events.put_rule().name(world).event_pattern(pattern.to_string()).send().await.unwrap();
+        let target = Target::builder().id("receipts").arn(&receipts.arn).build().unwrap();
+        self.events.put_targets().rule(world).targets(target).send().await.unwrap();
     }
 
     /// A table like the stack's.

@@ -30,7 +30,8 @@ use crate::stand::function::Function;
 use self::drops::{Dropped, Foreign};
 use model::Model;
 use senders::Sent;
-use world::World;
+use topic::{EVENTS, FAILURES, TOPIC};
+use world::{StandingStill, World};
 
 /// How many of the tenants also drop files.
 const JOBS: usize = 2;
@@ -170,7 +171,7 @@ async fn chunks_that_go_through_kafka_are_written_and_foreign_records_do_not_sto
 /// The functions as they are deployed publish to each destination.
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn a_batch_is_received_and_final_in_a_topic_of_kafka_by_the_same_events_as_on_the_bus() {
-    let world = World::with_events().await;
+    let world = World::with_events(StandingStill::Nobody).await;
     let [tenant] = &world.tenants(1).await[..] else { panic!("one tenant") };
     let mut sent = Vec::new();
     for seed in 0..2 {
@@ -187,23 +188,66 @@ async fn a_batch_is_received_and_final_in_a_topic_of_kafka_by_the_same_events_as
     }
 
     let on_the_bus = world.bus.as_ref().unwrap().on_the_bus();
-    let in_the_topic = world.topic.as_ref().unwrap().events(2 * sent.len()).await;
+    let in_the_topic = world.topic.as_ref().unwrap().events(EVENTS, 2 * sent.len()).await;
+    assert!(in_the_topic.iter().all(|(key, _)| *key == tenant.id.to_string()), "{in_the_topic:?}");
     for batch in &sent {
         let batch_id = batch.batch_id.to_string();
         let is_ours = |event: &&Value| event["data"]["batch_id"] == batch_id.as_str();
         let bus = without_repeats(on_the_bus.iter().filter(is_ours));
-        let ours = in_the_topic.iter().filter(|(key, _)| *key == batch_id);
-        let topic = without_repeats(ours.map(|(_, event)| event));
+        let topic = without_repeats(in_the_topic.iter().map(|(_, event)| event).filter(is_ours));
         let types: Vec<&Value> = topic.iter().map(|event| &event["type"]).collect();
         assert_eq!(types, ["integrahub.batch.received", "integrahub.batch.final"], "{topic:?}");
         assert_eq!(topic, bus, "with the same ids and data");
     }
 }
 
-/// The first of each id, as a reader keeps them.
+/// A receipt waits neither for a chunker nor for the database, and is the same one each time.
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn a_batch_is_received_while_the_chunkers_stand_still_and_once_however_often_it_is_told_of() {
+    let world = World::with_events(StandingStill::Chunkers).await;
+    let [tenant] = &world.tenants(1).await[..] else { panic!("one tenant") };
+    let sent = tenant.send_one(&mut fastrand::Rng::with_seed(0)).await;
+    let topic = world.topic.as_ref().unwrap();
+    assert_eq!(topic.events(EVENTS, 1).await.len(), 1);
+    world.store_again().await;
+    let told = topic.events(EVENTS, 2).await;
+    assert_eq!(told.len(), 2, "{told:?}");
+    assert_eq!(told[0], told[1]);
+    let (key, receipt) = &told[0];
+    assert_eq!((key, &receipt["type"]), (&tenant.id.to_string(), &"integrahub.batch.received".into()));
+    assert_eq!(receipt["id"], sent.batch_id.to_string());
+    assert_eq!(receipt["data"]["batch_id"], sent.batch_id.to_string());
+    assert_eq!(world.status(sent.batch_id).await, None, "nothing has begun");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn a_chunk_that_was_given_up_is_in_the_topic_of_failures_and_no_other_event_is() {
+    let world = World::with_events(StandingStill::Writers).await;
+    let [tenant] = &world.tenants(1).await[..] else { panic!("one tenant") };
+    let sent = tenant.send_one(&mut fastrand::Rng::with_seed(0)).await;
+    let topic = world.topic.as_ref().unwrap();
+    let ready = topic.events(TOPIC, 1).await;
+    for (_, chunk) in &ready {
+        world.fail_chunk(chunk).await;
+    }
+    let failures = topic.events(FAILURES, ready.len()).await;
+    assert_eq!(failures.len(), ready.len(), "{failures:?}");
+    for (key, event) in &failures {
+        assert_eq!((key, &event["type"]), (&tenant.id.to_string(), &"integrahub.chunk.given_up".into()));
+        assert_eq!(event["data"]["batch_id"], sent.batch_id.to_string());
+    }
+    let others = topic.events(EVENTS, 2).await;
+    let types: BTreeSet<&str> = others.iter().map(|(_, event)| event["type"].as_str().unwrap()).collect();
+    assert_eq!(types, BTreeSet::from(["integrahub.batch.final", "integrahub.batch.received"]));
+}
+
+/// The first of each id, as a reader keeps them, in the order of their time: a receipt is published
+/// beside the work on its batch.
 fn without_repeats<'a>(events: impl Iterator<Item = &'a Value>) -> Vec<&'a Value> {
     let mut ids = BTreeSet::new();
-    events.filter(|event| ids.insert(event["id"].to_string())).collect()
+    let mut events: Vec<&Value> = events.filter(|event| ids.insert(event["id"].to_string())).collect();
+    events.sort_by_key(|event| event["time"].to_string());
+    events
 }
 
 /// Notes how many connections the functions have at most.

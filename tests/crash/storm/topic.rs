@@ -17,9 +17,10 @@ use tokio::task::JoinHandle;
 use super::delivery::{FORGOTTEN, Shared, TWICE};
 use crate::stand::function::{Function, Invoked};
 
-const TOPIC: &str = "chunks.ready";
+pub(crate) const TOPIC: &str = "chunks.ready";
 /// Where the events of batches go, if they do.
 pub(crate) const EVENTS: &str = "batches.received";
+pub(crate) const FAILURES: &str = "chunks.failed";
 const PARTITIONS: u16 = 4;
 /// Records that one execution gets at most.
 const BATCH: usize = 5;
@@ -37,8 +38,9 @@ pub(crate) struct Topic {
 impl Topic {
     pub(crate) fn start() -> Self {
         let broker = Broker::start();
-        broker.create_topic(TOPIC, PARTITIONS);
-        broker.create_topic(EVENTS, PARTITIONS);
+        for topic in [TOPIC, EVENTS, FAILURES] {
+            broker.create_topic(topic, PARTITIONS);
+        }
         Self { broker, readers: Vec::new() }
     }
 
@@ -52,14 +54,15 @@ impl Topic {
         ]
     }
 
-    /// Waits for this many events, and then a moment for more of them: the keys, and what they are.
-    pub(crate) async fn events(&self, count: usize) -> Vec<(String, Value)> {
+    /// Waits for this many events in a topic, and then a moment for more of them: the keys, and
+    /// what they are.
+    pub(crate) async fn events(&self, topic: &str, count: usize) -> Vec<(String, Value)> {
         let kafka = Kafka::builder(self.broker.bootstrap_servers()).connect().await.unwrap();
         let consumer = kafka.consumer_without_group().build().await.unwrap();
         let partitions = 0..i32::from(PARTITIONS);
-        consumer.assign(EVENTS, partitions.clone().collect()).await.unwrap();
+        consumer.assign(topic, partitions.clone().collect()).await.unwrap();
         for partition in partitions {
-            consumer.seek_to_beginning(EVENTS, partition).await.unwrap();
+            consumer.seek_to_beginning(topic, partition).await.unwrap();
         }
         let (mut events, begin) = (Vec::new(), Instant::now());
         loop {

@@ -24,13 +24,14 @@ use super::clients::Clients;
 use super::delivery::{Delivery, Queue, Source};
 use super::drops::Job;
 use super::senders::{Sent, Tenant};
-use super::topic::{EVENTS, Topic};
+use super::topic::{EVENTS, FAILURES, Topic};
 
 /// Executions at a time of each function that reads a queue.
 const UPSERTS: usize = 4;
 const CHUNKERS: usize = 2;
 const DEAD_LETTERS: usize = 1;
 const INTAKES: usize = 2;
+const RECEIPTS: usize = 2;
 /// The functions' connections to the database at most: one for each execution, `batches` and
 /// `reconcile` included.
 pub(crate) const CONNECTIONS: i64 = 4 + 2 + 2 + 1 + 1;
@@ -38,6 +39,14 @@ pub(crate) const CONNECTIONS: i64 = 4 + 2 + 2 + 1 + 1;
 pub(crate) const TEST: &str = "storm";
 /// How long nothing may happen before `reconcile` looks at it.
 const STILL_SECONDS: u64 = 2;
+
+/// Which functions take no work of their queues and topics.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum StandingStill {
+    Nobody,
+    Chunkers,
+    Writers,
+}
 
 pub(crate) struct World {
     pub(crate) cluster: Cluster,
@@ -55,6 +64,7 @@ pub(crate) struct World {
     dead_letter: Function,
     reconcile: Function,
     bucket: String,
+    chunks_failed: Queue,
     unhandled: Queue,
     clients: Clients,
     _stores: StoreProxy,
@@ -62,20 +72,20 @@ pub(crate) struct World {
 
 impl World {
     pub(crate) async fn start() -> Self {
-        Self::with(None, None).await
+        Self::with(None, None, StandingStill::Nobody).await
     }
 
     /// With Kafka between the chunker and `upsert`.
     pub(crate) async fn over_kafka() -> Self {
-        Self::with(Some(Topic::start()), None).await
+        Self::with(Some(Topic::start()), None, StandingStill::Nobody).await
     }
 
-    /// The same, and the events of batches on a bus and in a topic of the same cluster.
-    pub(crate) async fn with_events() -> Self {
-        Self::with(Some(Topic::start()), Some(FakeEventBus::start().await)).await
+    /// The same, and the events of batches on a bus and in topics of the same cluster.
+    pub(crate) async fn with_events(still: StandingStill) -> Self {
+        Self::with(Some(Topic::start()), Some(FakeEventBus::start().await), still).await
     }
 
-    async fn with(mut topic: Option<Topic>, bus: Option<FakeEventBus>) -> Self {
+    async fn with(mut topic: Option<Topic>, bus: Option<FakeEventBus>, still: StandingStill) -> Self {
         let name = format!("storm-{}", Uuid::new_v4().simple());
         let clients = Clients::new().await;
         let cluster = Cluster::start(&[]).await;
@@ -88,6 +98,7 @@ impl World {
         let ready = clients.queue(&name, "chunks-ready", Some((&chunks_failed, 5))).await;
         // A storm outlasts what an object may fail, and nobody is to look at it.
         let dropped = clients.queue(&name, "drops-received", Some((&unhandled, 1000))).await;
+        let receipts = clients.queue(&name, "receipts", Some((&unhandled, 1000))).await;
         clients.bucket(&name, &received, &dropped).await;
         clients.batches_table(&name).await;
         clients.secret(&name).await;
@@ -109,6 +120,7 @@ impl World {
             ("CHUNKS_FAILED_QUEUE_URL", chunks_failed.url.clone()),
             ("UNHANDLED_QUEUE_URL", unhandled.url.clone()),
             ("DROPS_QUEUE_URL", dropped.url.clone()),
+            ("RECEIPTS_QUEUE_URL", receipts.url.clone()),
             ("RETRY_BASE_SECONDS", "1".to_owned()),
             // The smallest there is, so that a catalogue has several.
             ("CHUNK_ITEMS", "500".to_owned()),
@@ -124,7 +136,9 @@ impl World {
                 ("EVENT_BUS", "news".to_owned()),
                 ("AWS_ENDPOINT_URL_EVENTBRIDGE", bus.endpoint()),
                 ("KAFKA_EVENTS_TOPIC", EVENTS.to_owned()),
+                ("KAFKA_FAILURES_TOPIC", FAILURES.to_owned()),
             ]);
+            clients.rule(&name, &receipts).await;
         }
         let template = Template::read(references());
         let function = |name: &str, logical_id: &str| {
@@ -134,17 +148,25 @@ impl World {
         let chunker = function("chunker", "ChunkerFunction");
         let upsert = function("upsert", "UpsertFunction");
         let dead_letter = function("dead-letter", "DeadLetterFunction");
+        let unless = |who, at_once| if still == who { 0 } else { at_once };
+        let (chunkers, upserts) =
+            (unless(StandingStill::Chunkers, CHUNKERS), unless(StandingStill::Writers, UPSERTS));
         let delivery = Delivery::start(
             &clients.sqs,
             vec![
                 Source { queue: dropped, function: intake.clone(), at_once: INTAKES },
-                Source { queue: received, function: chunker.clone(), at_once: CHUNKERS },
-                Source { queue: ready, function: upsert.clone(), at_once: UPSERTS },
+                Source { queue: received, function: chunker.clone(), at_once: chunkers },
+                Source { queue: ready, function: upsert.clone(), at_once: upserts },
                 Source { queue: batches_failed, function: dead_letter.clone(), at_once: DEAD_LETTERS },
-                Source { queue: chunks_failed, function: dead_letter.clone(), at_once: DEAD_LETTERS },
+                Source { queue: chunks_failed.clone(), function: dead_letter.clone(), at_once: DEAD_LETTERS },
+                Source {
+                    queue: receipts,
+                    function: function("receipts", "ReceiptsFunction"),
+                    at_once: RECEIPTS,
+                },
             ],
         );
-        if let Some(topic) = &mut topic {
+        if let Some(topic) = topic.as_mut().filter(|_| upserts > 0) {
             topic.deliver_to(&upsert, delivery.weather());
         }
         Self {
@@ -161,6 +183,7 @@ impl World {
             chunker,
             upsert,
             dead_letter,
+            chunks_failed,
             unhandled,
             clients,
             _stores: stores,
@@ -317,6 +340,23 @@ impl World {
         let sql = "SELECT xmin::text || products::text FROM products ORDER BY cnpj, shopid, productid";
         let rows = self.database().await.query(sql, &[]).await.unwrap();
         rows.iter().map(|row| row.get(0)).collect()
+    }
+
+    /// Stores every payload again as it is, as a request that is taken over does.
+    pub(crate) async fn store_again(&self) {
+        for key in self.payloads().await {
+            let s3 = &self.clients.s3;
+            let payload = s3.get_object().bucket(&self.bucket).key(&key).send().await.unwrap();
+            let put = s3.put_object().bucket(&self.bucket).key(&key).set_metadata(payload.metadata);
+            let content = payload.body.collect().await.unwrap().into_bytes();
+            put.body(content.into()).send().await.unwrap();
+        }
+    }
+
+    /// Moves a chunk's message to where those are that failed too often.
+    pub(crate) async fn fail_chunk(&self, message: &Value) {
+        let send = self.clients.sqs.send_message().queue_url(&self.chunks_failed.url);
+        send.message_body(message.to_string()).send().await.unwrap();
     }
 
     pub(crate) async fn unhandled(&self) -> usize {

@@ -1,7 +1,7 @@
 //! The topics of Kafka, which come before the schema.
 
 use aws::{Environment, Sdk};
-use kafka::{Cluster, Settings, Topic, TopicPlan};
+use kafka::{Cluster, EventTopics, Settings, Topic, TopicPlan};
 use krafka::testing::{ApiKey, FakeBroker};
 use migrate::{InvocationError, Migrate, MigrateError};
 
@@ -16,7 +16,9 @@ async fn topics(servers: &str) -> Vec<Topic> {
         "KAFKA_EVENTS_TOPIC" => Some("batches.received".to_owned()),
         _ => None,
     });
-    let all = [Settings::read(&mut environment), Settings::read_events(&mut environment).unwrap()];
+    let chunks = Settings::read(&mut environment);
+    let EventTopics { events, failures } = EventTopics::read(&mut environment).unwrap();
+    let all = [chunks, events, failures];
     environment.check().unwrap();
     let sdk = Sdk::at("http://127.0.0.1:9", "us-east-1", "id", "key").await;
     let plan = TopicPlan { partitions: 3, replication: Some(1) };
@@ -32,8 +34,8 @@ async fn each_topic_is_created_before_the_database_is_asked_and_once() {
         let failed = migrate.handle(sample("direct", ""), deadline()).await.unwrap_err();
         assert!(matches!(failed, InvocationError::Migrate(MigrateError::Database(_))), "{failed:?}");
     }
-    assert_eq!(broker.request_count(ApiKey::CreateTopics), 2);
-    for topic in ["chunks.ready", "batches.received"] {
+    assert_eq!(broker.request_count(ApiKey::CreateTopics), 3);
+    for topic in ["chunks.ready", "batches.received", "chunks.failed"] {
         assert_eq!(broker.next_offset(topic, 2), Some(0), "{topic} has three partitions");
         assert_eq!(broker.next_offset(topic, 3), None, "{topic}");
     }

@@ -14,17 +14,6 @@ use crate::view::{BatchView, ChangesView, ChunksView};
 /// How many listed items are in error, by the code of the error.
 pub type ErrorsByCode = BTreeMap<String, u64>;
 
-/// A batch is known: its payload is stored, and the first run over it began.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-#[expect(missing_docs, reason = "`batch.received.schema.json` describes each member")]
-pub struct BatchReceived {
-    pub batch_id: Uuid,
-    pub load_type: LoadType,
-    pub received_at: Timestamp,
-    pub source: Option<Source>,
-    pub links: Links,
-}
-
 /// A batch is final, in this generation and with this outcome.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[expect(missing_docs, reason = "`batch.final.schema.json` describes each member")]
@@ -86,10 +75,6 @@ pub struct Links {
     pub replay: String,
 }
 
-impl Fact for BatchReceived {
-    const EVENT_TYPE: &'static str = "integrahub.batch.received";
-}
-
 impl Fact for BatchFinal {
     const EVENT_TYPE: &'static str = "integrahub.batch.final";
 }
@@ -103,7 +88,9 @@ impl Fact for ChunkGivenUp {
 }
 
 impl Links {
-    pub(super) fn of(batch_id: Uuid) -> Self {
+    /// The paths of a batch.
+    #[must_use]
+    pub fn of(batch_id: Uuid) -> Self {
         let batch = format!("/v1/inovafarma/batches/{batch_id}");
         Self {
             errors: format!("{batch}/errors"),
@@ -111,13 +98,6 @@ impl Links {
             replay: format!("{batch}/replay"),
             batch,
         }
-    }
-}
-
-impl BatchReceived {
-    pub(super) fn of(batch: BatchView) -> Self {
-        let BatchView { batch_id, load_type, received_at, source, .. } = batch;
-        Self { batch_id, load_type, received_at, source, links: Links::of(batch_id) }
     }
 }
 

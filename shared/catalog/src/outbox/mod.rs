@@ -7,7 +7,7 @@
 mod facts;
 mod queue;
 
-pub use facts::{BatchFinal, BatchHeld, BatchReceived, ChunkGivenUp, ErrorsByCode, Links};
+pub use facts::{BatchFinal, BatchHeld, ChunkGivenUp, ErrorsByCode, Links};
 pub use queue::{Backlog, OutboxEvent};
 
 use ingestion::batch::{BatchStatus, ChunkCounts, Deactivation};
@@ -41,15 +41,6 @@ const WRITE: &str = "INSERT INTO outbox (event_id, event_type, batch_id, tenant_
      SELECT $2, $3, batch_id, tenant_id, idempotency_key, trace_id, $4 FROM batches WHERE batch_id = $1";
 const ERRORS: &str =
     "SELECT code, count(*) AS errors FROM batch_item_errors WHERE batch_id = $1 GROUP BY code ORDER BY code";
-
-/// Writes that a batch is known.
-pub(crate) async fn received(session: &mut Session<'_>, batch_id: Uuid) -> Result<(), DatabaseError> {
-    if session.outbox() == Outbox::Unused {
-        return Ok(());
-    }
-    let batch = shown(session, batch_id).await?;
-    write(session, batch_id, &BatchReceived::of(batch)).await
-}
 
 /// Writes that a batch is final, if its outcome is another one than before: it became final, or a
 /// chunk that was given up was written after all.

@@ -4,11 +4,9 @@ use std::collections::BTreeSet;
 use std::time::Duration;
 
 use catalog::{
-    ChunkingOutcome, Database, GivenUp, Outbox, OutboxEvent, PayloadFailure, ReplayOutcome, ReplayRequest,
-    Seal, WriteOutcome,
+    Database, GivenUp, Outbox, OutboxEvent, PayloadFailure, ReplayOutcome, ReplayRequest, Seal, WriteOutcome,
 };
 use cloud_event::Event;
-use futures_util::future::join_all;
 use ingestion::Viewer;
 use ingestion::batch::{BatchStatus, Replay, ReplayScope};
 use ingestion::chunk::{Generation, Plan};
@@ -18,7 +16,6 @@ use uuid::Uuid;
 
 use crate::support::{Load, TENANT, TestDatabase, at, database_test};
 
-const RECEIVED: &str = "integrahub.batch.received";
 const FINAL: &str = "integrahub.batch.final";
 const HELD: &str = "integrahub.batch.held";
 const GIVEN_UP: &str = "integrahub.chunk.given_up";
@@ -67,16 +64,16 @@ fn close(schema: &mut Value) {
 }
 
 #[test]
-fn a_batch_is_received_and_final_with_its_account() {
+fn a_batch_is_final_with_its_account() {
     database_test(async |test| {
         let database = open(test);
         let load = Load::full(0).keys(0..3).keys(3..6).error(Some(7)).error(Some(8));
         assert_eq!(load.run(&database).await, BatchStatus::Completed);
-        assert_eq!(database.batches_with_events(), [load.id(), load.id()]);
-        assert_eq!(database.batches_with_events(), [] as [Uuid; 0], "they are named once");
+        assert_eq!(database.batches_with_events(), [load.id()]);
+        assert_eq!(database.batches_with_events(), [] as [Uuid; 0], "it is named once");
         let events = events(&database, &load).await;
-        assert_eq!(types(&events), [RECEIVED, FINAL]);
-        let data = &events[1].data;
+        assert_eq!(types(&events), [FINAL]);
+        let data = &events[0].data;
         assert_eq!((&data["status"], &data["generation"]), (&json!("COMPLETED"), &json!(1)));
         assert_eq!(data["errors_by_code"], json!({"FIELD_INVALID": 2}));
         assert_eq!((&data["items_processed"], &data["items_failed"]), (&json!(6), &json!(2)));
@@ -103,7 +100,7 @@ fn the_end_links_the_file_of_items_in_error_if_there_is_one() {
             database.write_chunk(&load.chunks[0]).await.unwrap();
         }
         let link =
-            async |load: &Load| events(&database, load).await[1].data["links"].get("errors_file").cloned();
+            async |load: &Load| events(&database, load).await[0].data["links"].get("errors_file").cloned();
         assert_eq!(link(&with).await, Some(json!(catalog::errors_url(with.id()))));
         assert_eq!(link(&without).await, None);
     });
@@ -141,29 +138,16 @@ fn a_fact_that_is_rolled_back_is_no_event() {
                  FOR EACH ROW EXECUTE FUNCTION refuse()",
         )
         .await;
-        database.begin_chunking(&load.batch, Plan::default()).await.unwrap_err();
+        let failure =
+            PayloadFailure { code: "MALFORMED_JSON".into(), detail: String::new(), byte_offset: None };
+        database.fail_payload(&load.batch, &failure).await.unwrap_err();
         assert_eq!(test.number("SELECT count(*) FROM outbox").await, 0);
         assert_eq!(test.number("SELECT count(*) FROM batches").await, 0);
         assert_eq!(database.batches_with_events(), [] as [Uuid; 0]);
 
         test.execute("DROP TRIGGER refuse ON outbox").await;
         load.run(&database).await;
-        assert_eq!(types(&events(&database, &load).await), [RECEIVED, FINAL]);
-    });
-}
-
-#[test]
-fn a_batch_that_many_runs_insert_at_once_is_received_once() {
-    database_test(async |test| {
-        let load = Load::delta(0).keys(0..3);
-        let databases: Vec<Database> = (0..6).map(|_| open(test)).collect();
-        let begun = databases.iter().map(|database| database.begin_chunking(&load.batch, Plan::default()));
-        for outcome in join_all(begun).await {
-            assert!(matches!(outcome.unwrap(), ChunkingOutcome::Chunk { .. }));
-        }
-        assert_eq!(types(&events(&databases[0], &load).await), [RECEIVED]);
-        let named: Vec<Uuid> = databases.iter().flat_map(Database::batches_with_events).collect();
-        assert_eq!(named, [load.id()], "the run that inserted it publishes");
+        assert_eq!(types(&events(&database, &load).await), [FINAL]);
     });
 }
 
@@ -178,9 +162,9 @@ fn a_chunk_is_given_up_once_and_its_batch_is_final_again_when_it_is_written_afte
             database.fail_chunk(&load.announced(1, &load.uri(1)), "no answer").await.unwrap();
         }
         let found = events(&database, &load).await;
-        assert_eq!(types(&found), [RECEIVED, GIVEN_UP, FINAL]);
-        assert_eq!(found[2].data["status"], "PARTIAL_FAIL");
-        let chunk = &found[1].data;
+        assert_eq!(types(&found), [GIVEN_UP, FINAL]);
+        assert_eq!(found[1].data["status"], "PARTIAL_FAIL");
+        let chunk = &found[0].data;
         assert_eq!((&chunk["chunk_index"], &chunk["items"]), (&json!(1), &json!(7)));
         assert_eq!((&chunk["error"], &chunk["generation"]), (&json!("no answer"), &json!(1)));
 
@@ -188,8 +172,8 @@ fn a_chunk_is_given_up_once_and_its_batch_is_final_again_when_it_is_written_afte
         let again = database.write_chunk(&load.chunks[1]).await.unwrap();
         assert!(matches!(again, WriteOutcome::AlreadyDone { .. }), "{again:?}");
         let found = events(&database, &load).await;
-        assert_eq!(types(&found), [RECEIVED, GIVEN_UP, FINAL, FINAL]);
-        assert_eq!(found[3].data["status"], "COMPLETED");
+        assert_eq!(types(&found), [GIVEN_UP, FINAL, FINAL]);
+        assert_eq!(found[2].data["status"], "COMPLETED");
     });
 }
 
@@ -207,13 +191,13 @@ fn a_full_load_of_chunks_that_were_given_up_is_final_again_only_when_it_is_decid
             database.write_chunk(chunk).await.unwrap();
         }
         let found = events(&database, &load).await;
-        assert_eq!(types(&found), [RECEIVED, GIVEN_UP, GIVEN_UP, FINAL, FINAL, FINAL]);
+        assert_eq!(types(&found), [GIVEN_UP, GIVEN_UP, FINAL, FINAL, FINAL]);
         let outcome =
             |event: &OutboxEvent| (event.data["status"].clone(), event.data["chunks"]["failed"].clone());
-        assert_eq!(outcome(&found[3]), (json!("FAILED"), json!(2)));
-        assert_eq!(outcome(&found[4]), (json!("PARTIAL_FAIL"), json!(1)));
-        assert_eq!(outcome(&found[5]), (json!("COMPLETED"), json!(0)));
-        assert_eq!(found[5].data["deactivation"]["state"], "done");
+        assert_eq!(outcome(&found[2]), (json!("FAILED"), json!(2)));
+        assert_eq!(outcome(&found[3]), (json!("PARTIAL_FAIL"), json!(1)));
+        assert_eq!(outcome(&found[4]), (json!("COMPLETED"), json!(0)));
+        assert_eq!(found[4].data["deactivation"]["state"], "done");
     });
 }
 
@@ -225,12 +209,12 @@ fn a_load_that_the_guard_holds_is_held_and_final_and_final_again_once_it_is_conf
         let load = Load::full(1).keys((0..60).map(|key| key * 2));
         load.run(&database).await;
         let found = events(&database, &load).await;
-        assert_eq!(types(&found), [RECEIVED, HELD, FINAL]);
+        assert_eq!(types(&found), [HELD, FINAL]);
         assert_eq!(
-            (&found[1].data["would_deactivate"], &found[1].data["deactivated"]),
+            (&found[0].data["would_deactivate"], &found[0].data["deactivated"]),
             (&json!(140), &json!(0))
         );
-        assert_eq!(found[2].data["deactivation"]["state"], "held");
+        assert_eq!(found[1].data["deactivation"]["state"], "held");
 
         let request = ReplayRequest {
             replay: Replay { scope: ReplayScope::Failed, confirm_deactivation: true },
@@ -239,18 +223,18 @@ fn a_load_that_the_guard_holds_is_held_and_final_and_final_again_once_it_is_conf
         };
         let outcome = database.replay(&Viewer::whole(TENANT), load.id(), &request).await.unwrap();
         assert!(matches!(outcome, ReplayOutcome::Begun(_)), "{outcome:?}");
-        assert_eq!(events(&database, &load).await.len(), 3, "a replay that begins is no event");
+        assert_eq!(events(&database, &load).await.len(), 2, "a replay that begins is no event");
         database.finalize(load.id()).await.unwrap();
         database.finalize(load.id()).await.unwrap();
         let found = events(&database, &load).await;
-        assert_eq!(types(&found), [RECEIVED, HELD, FINAL, FINAL]);
-        let data = &found[3].data;
+        assert_eq!(types(&found), [HELD, FINAL, FINAL]);
+        let data = &found[2].data;
         assert_eq!((&data["generation"], &data["changes"]["deactivated"]), (&json!(2), &json!(140)));
     });
 }
 
 #[test]
-fn a_payload_that_cannot_be_read_is_received_and_final_with_its_error() {
+fn a_payload_that_cannot_be_read_is_final_with_its_error() {
     database_test(async |test| {
         let database = open(test);
         let load = Load::delta(0);
@@ -263,9 +247,9 @@ fn a_payload_that_cannot_be_read_is_received_and_final_with_its_error() {
             database.fail_payload(&load.batch, &failure, 0).await.unwrap();
         }
         let found = events(&database, &load).await;
-        assert_eq!(types(&found), [RECEIVED, FINAL]);
+        assert_eq!(types(&found), [FINAL]);
         assert_eq!(
-            (&found[1].data["status"], &found[1].data["error"]["code"]),
+            (&found[0].data["status"], &found[0].data["error"]["code"]),
             (&json!("FAILED"), &json!("GIVEN_UP"))
         );
 
@@ -276,8 +260,8 @@ fn a_payload_that_cannot_be_read_is_received_and_final_with_its_error() {
             database.fail_payload(&load.batch, &broken, 0).await.unwrap();
         }
         let found = events(&database, &load).await;
-        assert_eq!(types(&found), [RECEIVED, FINAL, FINAL]);
-        assert_eq!(found[2].data["error"]["byte_offset"], 17);
+        assert_eq!(types(&found), [FINAL, FINAL]);
+        assert_eq!(found[1].data["error"]["byte_offset"], 17);
     });
 }
 
@@ -292,8 +276,8 @@ fn batches_that_end_because_they_are_too_old_are_final_without_an_event_for_each
         database.end_too_old(10).await.unwrap();
         for load in [&sealed, &uncut] {
             let found = events(&database, load).await;
-            assert_eq!(types(&found), [RECEIVED, FINAL]);
-            assert_eq!(found[1].data["error"]["code"], "TOO_OLD");
+            assert_eq!(types(&found), [FINAL]);
+            assert_eq!(found[0].data["error"]["code"], "TOO_OLD");
         }
     });
 }
@@ -302,22 +286,22 @@ fn batches_that_end_because_they_are_too_old_are_final_without_an_event_for_each
 fn two_publishers_at_once_see_the_same_events_and_each_may_take_them_out() {
     database_test(async |test| {
         let database = open(test);
-        let loads = [Load::delta(0).keys(0..3), Load::delta(1).keys(0..3)];
+        let loads = [0, 1, 2].map(|second| Load::delta(second).keys(0..3));
         for load in &loads {
             load.run(&database).await;
         }
         let (one, other) = (open(test), open(test));
         let (found, same) =
-            tokio::join!(one.events_left(Duration::ZERO, 3), other.events_left(Duration::ZERO, 3));
+            tokio::join!(one.events_left(Duration::ZERO, 2), other.events_left(Duration::ZERO, 2));
         let (found, same) = (found.unwrap(), same.unwrap());
         assert_eq!(found, same);
-        assert_eq!(types(&found), [RECEIVED, FINAL, RECEIVED], "in the order of the facts");
+        assert_eq!(types(&found), [FINAL, FINAL], "in the order of the facts");
         let places: Vec<i64> = found.iter().map(|event| event.sequence).collect();
         let taken = tokio::join!(one.note_published(&places, &[]), other.note_published(&places, &[]));
         taken.0.unwrap();
         taken.1.unwrap();
         let left = one.events_left(Duration::ZERO, 100).await.unwrap();
-        assert_eq!((types(&left), left[0].batch_id), (vec![FINAL], loads[1].id()));
+        assert_eq!((types(&left), left[0].batch_id), (vec![FINAL], loads[2].id()));
         assert_eq!(one.events_left(Duration::from_mins(1), 100).await.unwrap(), [], "not yet left behind");
     });
 }
@@ -327,8 +311,9 @@ fn an_event_that_is_refused_comes_last_and_counts_as_waiting() {
     database_test(async |test| {
         let database = open(test);
         assert_eq!(database.backlog().await.unwrap(), catalog::Backlog::default());
-        Load::delta(0).keys(0..3).run(&database).await;
-        Load::delta(1).keys(0..3).run(&database).await;
+        for second in 0..4 {
+            Load::delta(second).keys(0..3).run(&database).await;
+        }
         test.execute("UPDATE outbox SET occurred_at = occurred_at - interval '1 hour'").await;
         let found = database.events_left(Duration::from_mins(1), 100).await.unwrap();
         database.note_published(&[found[1].sequence], &[found[0].sequence]).await.unwrap();

@@ -8,7 +8,7 @@ use cloud_event::Event;
 use publisher::{Left, Publisher};
 use serde_json::Value;
 
-use crate::stand::{FIFO, FINAL, RECEIVED, Stand, batch, begin, conforms, end, types};
+use crate::stand::{FIFO, FINAL, GIVEN_UP, Stand, batch, begin, conforms, end, types};
 
 #[tokio::test]
 async fn events_are_published_once_they_are_committed_and_leave_the_outbox() {
@@ -20,13 +20,13 @@ async fn events_are_published_once_they_are_committed_and_leave_the_outbox() {
     begin(&database, &batch).await;
     assert!(stand.bus.calls().is_empty());
     publisher.publish_committed(&database).await;
-    assert_eq!(types(&stand.bus.on_the_bus()), [RECEIVED]);
+    assert_eq!(types(&stand.bus.on_the_bus()), [GIVEN_UP]);
     end(&database, &batch).await;
     publisher.publish_committed(&database).await;
     assert_eq!(stand.waiting().await, 0);
 
     let events = stand.bus.on_the_bus();
-    assert_eq!(types(&events), [RECEIVED, FINAL]);
+    assert_eq!(types(&events), [GIVEN_UP, FINAL]);
     assert_eq!(stand.bus.on_the_topic(), events);
     events.iter().for_each(conforms);
     let last = &events[1];
@@ -57,7 +57,7 @@ async fn a_topic_gets_attributes_to_filter_by_and_one_in_order_gets_a_group_for_
     let mut named = [attribute(1), attribute(2)];
     named.sort();
     let tenant = batch.metadata.tenant_id.to_string();
-    assert_eq!(named, [("tenant".to_owned(), tenant), ("type".to_owned(), RECEIVED.to_owned())]);
+    assert_eq!(named, [("tenant".to_owned(), tenant), ("type".to_owned(), GIVEN_UP.to_owned())]);
     assert_eq!(attributes["MessageGroupId"], batch.metadata.batch_id.to_string());
     assert_eq!(attributes["MessageDeduplicationId"], event["id"]);
 }
@@ -74,7 +74,7 @@ async fn a_bus_that_is_away_fails_nothing_and_the_next_fact_takes_the_earlier_ev
     stand.bus.go_away(false);
     end(&database, &batch).await;
     publisher.publish_committed(&database).await;
-    assert_eq!(types(&stand.bus.on_the_bus()), [RECEIVED, FINAL]);
+    assert_eq!(types(&stand.bus.on_the_bus()), [GIVEN_UP, FINAL]);
     assert_eq!(stand.waiting().await, 0);
 }
 

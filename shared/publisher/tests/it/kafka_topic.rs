@@ -1,4 +1,4 @@
-//! A topic of Kafka, alone and beside the other destinations.
+//! The topics of Kafka, alone and beside the other destinations.
 
 use std::time::{Duration, Instant};
 
@@ -10,7 +10,9 @@ use publisher::{Left, PublishError};
 use retry::{Retry, Retryable as _};
 use serde_json::Value;
 
-use crate::stand::{FINAL, KAFKA_TOPIC, RECEIVED, Stand, batch, begin, conforms, end, types};
+use crate::stand::{
+    EVENTS_TOPIC, FAILURES_TOPIC, FINAL, GIVEN_UP, Stand, batch, begin, conforms, end, types,
+};
 
 fn soon() -> Deadline {
     Deadline::after(Duration::from_secs(20))
@@ -18,12 +20,15 @@ fn soon() -> Deadline {
 
 async fn broker() -> FakeBroker {
     let broker = FakeBroker::start().await.unwrap();
-    broker.create_topic(KAFKA_TOPIC, 3);
+    broker.create_topic(FAILURES_TOPIC, 3);
+    broker.create_topic(EVENTS_TOPIC, 3);
     broker
 }
 
+/// Those of failures first.
 fn records(broker: &FakeBroker) -> Vec<ConsumerRecord> {
-    broker.all_records(KAFKA_TOPIC).unwrap()
+    let of_topic = |topic| broker.all_records(topic).unwrap();
+    [FAILURES_TOPIC, EVENTS_TOPIC].into_iter().flat_map(of_topic).collect()
 }
 
 fn events(broker: &FakeBroker) -> Vec<Value> {
@@ -41,14 +46,14 @@ async fn every_destination_gets_the_same_events() {
     publisher.publish_committed(&database).await;
     assert_eq!(stand.waiting().await, 0);
     let events = events(&broker);
-    assert_eq!(types(&events), [RECEIVED, FINAL]);
+    assert_eq!(types(&events), [GIVEN_UP, FINAL]);
     events.iter().for_each(conforms);
     assert_eq!(stand.bus.on_the_bus(), events);
     assert_eq!(stand.bus.on_the_topic(), events);
 }
 
 #[tokio::test]
-async fn a_record_is_keyed_by_its_batch_and_has_headers_to_choose_by() {
+async fn a_record_is_in_the_topic_of_its_kind_keyed_by_its_tenant_and_has_headers_to_choose_by() {
     let (stand, broker) = (Stand::open().await, broker().await);
     let publisher = stand.to_kafka(&broker.bootstrap_servers()).await;
     let (database, batch) = (stand.database(&publisher), batch());
@@ -57,10 +62,11 @@ async fn a_record_is_keyed_by_its_batch_and_has_headers_to_choose_by() {
     publisher.publish_committed(&database).await;
     let records = records(&broker);
     assert_eq!(records.len(), 2);
-    assert_eq!(records[0].partition, records[1].partition);
     let tenant = batch.metadata.tenant_id.to_string();
-    for (record, of_type) in records.iter().zip([RECEIVED, FINAL]) {
-        assert_eq!(record.key.as_deref(), Some(batch.metadata.batch_id.to_string().as_bytes()));
+    let kinds = [(FAILURES_TOPIC, GIVEN_UP), (EVENTS_TOPIC, FINAL)];
+    for (record, (topic, of_type)) in records.iter().zip(kinds) {
+        assert_eq!(record.topic.as_ref() as &str, topic);
+        assert_eq!(record.key.as_deref(), Some(tenant.as_bytes()));
         let envelope = "application/cloudevents+json; charset=UTF-8";
         assert_eq!(record.header_str("content-type"), Some(envelope));
         assert_eq!(record.header_str("type"), Some(of_type));
@@ -121,14 +127,14 @@ async fn a_bus_that_is_away_keeps_no_event_from_the_topics() {
     begin(&database, &batch).await;
     publisher.publish_committed(&database).await;
     assert_eq!(stand.waiting().await, 1);
-    assert_eq!(types(&events(&broker)), [RECEIVED]);
-    assert_eq!(types(&stand.bus.on_the_topic()), [RECEIVED]);
+    assert_eq!(types(&events(&broker)), [GIVEN_UP]);
+    assert_eq!(types(&stand.bus.on_the_topic()), [GIVEN_UP]);
     stand.bus.bus_goes_away(false);
     end(&database, &batch).await;
     publisher.publish_committed(&database).await;
     assert_eq!(stand.waiting().await, 0);
-    assert_eq!(types(&stand.bus.on_the_bus()), [RECEIVED, FINAL]);
-    assert_eq!(types(&events(&broker)), [RECEIVED, RECEIVED, FINAL]);
+    assert_eq!(types(&stand.bus.on_the_bus()), [GIVEN_UP, FINAL]);
+    assert_eq!(types(&events(&broker)), [GIVEN_UP, GIVEN_UP, FINAL]);
 }
 
 #[tokio::test]
@@ -138,17 +144,16 @@ async fn an_event_that_one_destination_refused_stays_and_is_repeated_to_all() {
     let (database, batch) = (stand.database(&publisher), batch());
     begin(&database, &batch).await;
     end(&database, &batch).await;
-    stand.bus.refuse(&[RECEIVED]);
+    stand.bus.refuse(&[GIVEN_UP]);
     publisher.publish_committed(&database).await;
     assert_eq!(stand.waiting().await, 1);
-    assert_eq!(types(&events(&broker)), [RECEIVED, FINAL]);
+    assert_eq!(types(&events(&broker)), [GIVEN_UP, FINAL]);
     stand.bus.refuse(&[]);
     publisher.publish_left(&database, Duration::ZERO, 10, soon()).await.unwrap();
     assert_eq!(stand.waiting().await, 0);
-    let mut records = events(&broker);
-    // Oldest first: those of one batch are in one partition.
-    assert_eq!(types(&records), [RECEIVED, FINAL, RECEIVED]);
-    assert_eq!(records.pop(), records.first().cloned());
+    let records = events(&broker);
+    assert_eq!(types(&records), [GIVEN_UP, GIVEN_UP, FINAL]);
+    assert_eq!(records[0], records[1]);
 }
 
 /// A function has little time left when it publishes, and its own work has succeeded.

@@ -6,7 +6,7 @@ use clock::Deadline;
 use publisher::{Left, PublishError};
 use uuid::Uuid;
 
-use crate::stand::{FINAL, RECEIVED, Stand, batch, begin, end, types};
+use crate::stand::{FINAL, GIVEN_UP, Stand, batch, begin, end, types};
 
 fn soon() -> Deadline {
     Deadline::after(Duration::from_secs(20))
@@ -27,7 +27,7 @@ async fn events_of_a_function_that_died_after_its_commit_are_published() {
     assert_eq!(recent, Left::default(), "it may still be at it");
     let left = publisher.publish_left(&database, Duration::ZERO, 10, soon()).await.unwrap();
     assert_eq!(left, Left { published: 2, ..Left::default() });
-    assert_eq!(types(&stand.bus.on_the_bus()), [RECEIVED, FINAL]);
+    assert_eq!(types(&stand.bus.on_the_bus()), [GIVEN_UP, FINAL]);
     assert_eq!(stand.waiting().await, 0);
 }
 
@@ -38,7 +38,7 @@ async fn an_event_that_is_refused_stays_and_the_others_of_its_call_do_not() {
     let (database, batch) = (stand.database(&publisher), batch());
     begin(&database, &batch).await;
     end(&database, &batch).await;
-    stand.bus.refuse(&[RECEIVED]);
+    stand.bus.refuse(&[GIVEN_UP]);
     publisher.publish_committed(&database).await;
     assert_eq!(types(&stand.bus.on_the_bus()), [FINAL]);
     assert_eq!(types(&stand.bus.on_the_topic()), [FINAL]);
@@ -47,7 +47,7 @@ async fn an_event_that_is_refused_stays_and_the_others_of_its_call_do_not() {
     stand.bus.refuse(&[]);
     let left = publisher.publish_left(&database, Duration::ZERO, 10, soon()).await.unwrap();
     assert_eq!(left, Left { published: 1, ..Left::default() });
-    assert_eq!(types(&stand.bus.on_the_topic()), [FINAL, RECEIVED]);
+    assert_eq!(types(&stand.bus.on_the_topic()), [FINAL, GIVEN_UP]);
     assert_eq!(stand.waiting().await, 0);
 }
 
@@ -64,7 +64,7 @@ async fn a_bus_that_is_away_ends_the_run_and_keeps_every_event_in_its_place() {
     assert_eq!(stand.waiting().await, 2);
     stand.bus.go_away(false);
     publisher.publish_left(&database, Duration::ZERO, 10, soon()).await.unwrap();
-    assert_eq!(types(&stand.bus.on_the_bus()), [RECEIVED, FINAL]);
+    assert_eq!(types(&stand.bus.on_the_bus()), [GIVEN_UP, FINAL]);
 }
 
 #[tokio::test]
@@ -98,7 +98,7 @@ async fn an_event_that_can_never_be_published_does_not_stand_in_the_way() {
     begin(&database, &batch).await;
     let left = publisher.publish_left(&database, Duration::ZERO, 10, soon()).await.unwrap();
     assert_eq!(left, Left { published: 2, refused: 1, is_more: false });
-    assert_eq!(types(&stand.bus.on_the_bus()), ["x", RECEIVED]);
+    assert_eq!(types(&stand.bus.on_the_bus()), ["x", GIVEN_UP]);
 }
 
 #[tokio::test]

@@ -1,11 +1,12 @@
 //! A database, a bus and a topic of one test.
 
 use aws::{Environment, Sdk};
-use catalog::{Database, DatabaseConfig, NewBatch, PayloadFailure};
+use catalog::{Announced, Database, DatabaseConfig, NewBatch, Seal, SealedChunk};
 use cloud_event::Event;
-use ingestion::chunk::Plan;
+use ingestion::Cnpj;
+use ingestion::chunk::{Chunk, Generation, Plan, Planner};
 use ingestion::payload::{LoadType, MediaType, PayloadMetadata};
-use ingestion::product::CnpjAccess;
+use ingestion::product::{Attributes, BatchStamp, CnpjAccess, MemberSet, Product, ProductKey};
 use krafka::testing::FakeBroker;
 use publisher::{Publisher, Settings};
 use serde_json::Value;
@@ -14,15 +15,16 @@ use test_support::postgres::Cluster;
 use tokio_postgres::{Client, NoTls};
 use uuid::Uuid;
 
-pub(crate) const RECEIVED: &str = "integrahub.batch.received";
+pub(crate) const GIVEN_UP: &str = "integrahub.chunk.given_up";
 pub(crate) const FINAL: &str = "integrahub.batch.final";
 const BUS: &str = "arn:aws:events:us-east-1:111122223333:event-bus/news";
 const TOPIC: &str = "arn:aws:sns:us-east-1:111122223333:news";
 /// A topic that keeps its messages in order.
 pub(crate) const FIFO: &str = "arn:aws:sns:us-east-1:111122223333:news.fifo";
 
-/// A topic of Kafka.
-pub(crate) const KAFKA_TOPIC: &str = "batches.received";
+/// The topics of Kafka: of chunks that were given up, and of the other events.
+pub(crate) const FAILURES_TOPIC: &str = "chunks.failed";
+pub(crate) const EVENTS_TOPIC: &str = "batches.received";
 
 pub(crate) struct Stand {
     pub(crate) bus: FakeEventBus,
@@ -61,13 +63,13 @@ impl Stand {
         self.publisher(Settings { topic: Some(arn.to_owned()), ..Settings::default() }).await
     }
 
-    /// To the bus, the topic of SNS, and a topic of this cluster.
+    /// To the bus, the topic of SNS, and the topics of this cluster.
     pub(crate) async fn to_all(&self, broker: &FakeBroker) -> Publisher {
         let kafka = kafka_settings(&broker.bootstrap_servers());
         self.publisher(Settings { kafka: Some(kafka), ..both() }).await
     }
 
-    /// To a topic of Kafka alone.
+    /// To the topics of Kafka alone.
     pub(crate) async fn to_kafka(&self, servers: &str) -> Publisher {
         self.publisher(Settings { kafka: Some(kafka_settings(servers)), ..Settings::default() }).await
     }
@@ -86,11 +88,11 @@ fn both() -> Settings {
     Settings { bus: Some(BUS.to_owned()), topic: Some(TOPIC.to_owned()), kafka: None }
 }
 
-fn kafka_settings(servers: &str) -> kafka::Settings {
+fn kafka_settings(servers: &str) -> kafka::EventTopics {
     let mut environment = Environment::of(|name| match name {
         "KAFKA_BOOTSTRAP_SERVERS" => Some(servers.to_owned()),
         "KAFKA_AUTHENTICATION" => Some("none".to_owned()),
-        "KAFKA_EVENTS_TOPIC" => Some(KAFKA_TOPIC.to_owned()),
+        "KAFKA_EVENTS_TOPIC" => Some(EVENTS_TOPIC.to_owned()),
         _ => None,
     });
     let settings = Settings::read(&mut environment).kafka;
@@ -115,16 +117,50 @@ pub(crate) fn batch() -> NewBatch {
     NewBatch { metadata, payload_uri, cnpjs: CnpjAccess::Any }
 }
 
-/// The first fact of a batch.
+/// The first fact of a batch of two chunks: one is given up.
 pub(crate) async fn begin(database: &Database, batch: &NewBatch) {
     database.begin_chunking(batch, Plan::default()).await.unwrap();
+    let (batch_id, generation) = (batch.metadata.batch_id, Generation::FIRST);
+    let sealed = [0, 1].map(|index| chunk(batch, index)).map(|chunk| SealedChunk {
+        index: chunk.index(),
+        uri: uri(chunk.index()),
+        items: chunk.items(),
+        first_cnpj: chunk.cnpjs()[0],
+        cnpjs: chunk.cnpjs(),
+    });
+    let seal = Seal {
+        payload_bytes: 200,
+        checksum: "ab".repeat(32),
+        items_parsed: 2,
+        items_in_error: 0,
+        unreadable_keys: 0,
+        items_partial: 0,
+        errors_omitted: 0,
+        errors_uri: None,
+        chunks: sealed.into(),
+    };
+    database.seal(batch_id, generation, &seal).await.unwrap();
+    let given_up = Announced { batch_id, generation, index: 0, uri: &uri(0) };
+    database.fail_chunk(&given_up, "no answer").await.unwrap();
 }
 
-/// Its last one.
+/// Its last one: the other chunk is written.
 pub(crate) async fn end(database: &Database, batch: &NewBatch) {
-    let detail = "it ends in the middle".to_owned();
-    let failure = PayloadFailure { code: "MALFORMED_JSON".into(), detail, byte_offset: Some(17) };
-    database.fail_payload(batch, &failure, 0).await.unwrap();
+    database.write_chunk(&chunk(batch, 1)).await.unwrap();
+}
+
+fn uri(index: u32) -> String {
+    format!("s3://payloads/chunks/{index}")
+}
+
+fn chunk(batch: &NewBatch, index: u32) -> Chunk {
+    let stamp = BatchStamp::new(batch.metadata.received_at, batch.metadata.batch_id);
+    let mut planner = Planner::new(Plan::default(), stamp, Generation::FIRST);
+    let cnpj = Cnpj::from_base("112223330001").unwrap();
+    let key = ProductKey { cnpj, shop_id: 1, product_id: format!("p{index}") };
+    let product = Product { key, attributes: Attributes::default(), members: MemberSet::default() };
+    assert!(planner.push(product, index.into()).is_none());
+    planner.finish().unwrap().numbered(index)
 }
 
 pub(crate) fn types(events: &[Value]) -> Vec<&str> {

@@ -1,0 +1,33 @@
+use cloud_event::EventError;
+use malformed::Malformed;
+use payloads::PayloadError;
+use publisher::PublishError;
+use retry::{Retry, Retryable};
+
+/// Why a receipt was not published to every destination.
+#[derive(Debug, thiserror::Error)]
+#[expect(missing_docs, reason = "each variant's message says what went wrong")]
+pub enum ReceiptError {
+    #[error("not an event of S3 from EventBridge")]
+    Form(#[from] Malformed),
+    #[error(transparent)]
+    Payload(#[from] PayloadError),
+    #[error("the batch was never accepted")]
+    NotAccepted,
+    #[error("the receipt is no event")]
+    Event(#[from] EventError),
+    /// Without a cause, a destination refused it alone, which is logged.
+    #[error("the receipt was not published")]
+    Unpublished(#[source] Option<PublishError>),
+}
+
+impl Retryable for ReceiptError {
+    fn retry(&self) -> Retry {
+        match self {
+            Self::Form(_) | Self::NotAccepted => Retry::Never,
+            Self::Payload(error) => error.retry(),
+            Self::Event(error) => error.retry(),
+            Self::Unpublished(error) => error.as_ref().map_or(Retry::Later, Retryable::retry),
+        }
+    }
+}

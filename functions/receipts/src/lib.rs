@@ -1,0 +1,42 @@
+//! Publishes that a batch was received, once its payload is stored.
+//!
+//! EventBridge tells of a payload beside the notification that the chunker gets. So a receipt does
+//! not wait for chunkers, and no chunker waits for a destination that is away. The event follows
+//! from the batch alone, so it is the same one however often its payload is told of or stored.
+
+#![allow(missing_docs, reason = "only main.rs and tests use what is public here")]
+
+mod event;
+mod failure;
+mod job;
+
+pub use failure::ReceiptError;
+
+use std::time::SystemTime;
+
+use accepted::Accepted;
+use objects::Objects;
+use publisher::Publisher;
+use serde_json::Value;
+use worker::{BatchResponse, ServeError, Visibility};
+
+/// The function's state, which outlives invocations.
+#[derive(Debug)]
+pub struct Receipts {
+    pub objects: Objects,
+    pub accepted: Accepted,
+    pub publisher: Publisher,
+    /// Of the queue that EventBridge sends to.
+    pub visibility: Visibility,
+}
+
+impl Receipts {
+    /// Handles the messages of one invocation, which is cut off at `ends_at`, and returns those to
+    /// retry.
+    ///
+    /// # Errors
+    /// If the event as a whole cannot be read.
+    pub async fn handle(&self, event: Value, ends_at: SystemTime) -> Result<BatchResponse, ServeError> {
+        worker::serve(self, event, ends_at).await
+    }
+}

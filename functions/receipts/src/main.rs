@@ -1,0 +1,42 @@
+//! Publishes that payloads were received.
+
+use std::process::ExitCode;
+use std::time::Duration;
+
+use accepted::Accepted;
+use aws::{Environment, Sdk};
+use lambda_runtime::{Error, LambdaEvent, run, service_fn};
+use objects::Objects;
+use publisher::Publisher;
+use receipts::Receipts;
+use serde_json::Value;
+use worker::Visibility;
+
+#[tokio::main(flavor = "current_thread")]
+async fn main() -> ExitCode {
+    function::run(env!("CARGO_PKG_NAME"), serve()).await
+}
+
+async fn serve() -> Result<(), Error> {
+    let mut environment = Environment::of_process();
+    let table: String = environment.required("BATCHES_TABLE");
+    let bucket: String = environment.required("PAYLOAD_BUCKET");
+    let own_queue_url: String = environment.required("RECEIPTS_QUEUE_URL");
+    let base = Duration::from_secs(environment.optional("RETRY_BASE_SECONDS", 10));
+    let events = publisher::Settings::read(&mut environment);
+    environment.check()?;
+
+    let sdk = Sdk::from_environment().await;
+    let receipts = Receipts {
+        objects: Objects::new(aws_sdk_s3::Client::new(&sdk.objects()), bucket),
+        accepted: Accepted::new(aws_sdk_dynamodb::Client::new(sdk.standard()), table),
+        publisher: Publisher::of(&sdk, events),
+        visibility: Visibility::new(aws_sdk_sqs::Client::new(sdk.standard()), own_queue_url, base),
+    };
+    let receipts = &receipts;
+    run(service_fn(async |event: LambdaEvent<Value>| {
+        let ends_at = event.context.deadline();
+        function::answered(receipts.handle(event.payload, ends_at).await)
+    }))
+    .await
+}
