@@ -167,8 +167,9 @@ impl Cutter {
 
     /// Ends the content, and checks what can be said of all of it alone.
     pub(crate) fn end(&mut self, whole: &Whole) -> Result<(), Unusable> {
+        let splitter = std::mem::replace(&mut self.splitter, Splitter::new(self.format, ITEM_LIMIT));
         let items = &mut self.items;
-        self.splitter.finish(&mut |piece: Piece<'_>| items.take(piece))?;
+        splitter.finish(&mut |piece: Piece<'_>| items.take(piece))?;
         self.items.bounded()?;
         if self.format == Format::Lines {
             self.items.are_lines()?;

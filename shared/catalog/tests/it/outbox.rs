@@ -140,7 +140,7 @@ fn a_fact_that_is_rolled_back_is_no_event() {
         .await;
         let failure =
             PayloadFailure { code: "MALFORMED_JSON".into(), detail: String::new(), byte_offset: None };
-        database.fail_payload(&load.batch, &failure).await.unwrap_err();
+        database.fail_payload(&load.batch, &failure, 0).await.unwrap_err();
         assert_eq!(test.number("SELECT count(*) FROM outbox").await, 0);
         assert_eq!(test.number("SELECT count(*) FROM batches").await, 0);
         assert_eq!(database.batches_with_events(), [] as [Uuid; 0]);
