@@ -10,6 +10,7 @@ use lapin::options::BasicGetOptions;
 use lapin::types::AMQPValue;
 use mq::{BrokerError, Considered, Deadline, MoveCommand, MoveReport, QueueName, Reach, Stay, Warnings};
 
+use super::losses::{Losses, Past};
 use super::route::{self, Route};
 use crate::content_header;
 use crate::delivery_limit::DeliveryLimit;
@@ -32,6 +33,7 @@ pub(super) struct Parcel {
     pub(super) properties: BasicProperties,
     pub(super) body: Vec<u8>,
     pub(super) considered: Considered,
+    pub(super) past: Past,
 }
 
 /// A queue from which messages are got one by one. A message that is not moved stays unacknowledged
@@ -71,6 +73,7 @@ pub(super) struct Source {
     is_over: bool,
     is_truncated: bool,
     has_exceeded_the_intake: bool,
+    losses: Losses,
     warnings: Warnings,
 }
 
@@ -120,6 +123,7 @@ impl Source {
             is_over: false,
             is_truncated: false,
             has_exceeded_the_intake: false,
+            losses: Losses::default(),
             warnings: Warnings::default(),
         })
     }
@@ -213,6 +217,7 @@ impl Source {
             return None;
         }
         let decision = self.route.decide(&delivery.properties);
+        let past = decision.to.as_ref().map(|to| Past::of(&delivery, to)).unwrap_or_default();
         let considered = Considered {
             msg_id,
             to: decision.to.clone(),
@@ -236,7 +241,7 @@ impl Source {
                 self.keep(tag, considered, Stay::NotReproducible, deadline).await;
                 None
             }
-            (Some(to), None) => Some(Parcel { tag, to, properties, body: delivery.data, considered }),
+            (Some(to), None) => Some(Parcel { tag, to, properties, body: delivery.data, considered, past }),
             (_, stays) => {
                 self.keep(tag, considered, stays.unwrap_or(Stay::NoOrigin), deadline).await;
                 None
@@ -276,6 +281,11 @@ impl Source {
         self.considered.push((tag, considered));
     }
 
+    /// Notes a message that is moved to a queue, or would be.
+    pub(super) fn arrives(&mut self, to: QueueName, past: Past) {
+        self.losses.note(to, past);
+    }
+
     /// Notes a message that was moved.
     pub(super) fn moved(&mut self, tag: u64, considered: Considered) {
         self.counts.remove(&tag);
@@ -293,6 +303,9 @@ impl Source {
 
     /// Ends the session, which returns what is in hand: what was not moved, and `more` messages.
     pub(super) async fn finish(mut self, more: u64, deadline: Deadline) -> MoveReport {
+        let asked = (!self.has_exceeded_the_intake).then_some(&self.session);
+        let server = self.session.server();
+        self.warnings.extend(self.losses.warnings(asked, server, super::stop_at(deadline)).await);
         let gone = self.tell_of_returns(more, deadline).await;
         // What was not looked for, because the move had its number, is not missing.
         let selected = self.selected.take().filter(|_| self.is_over).unwrap_or_default();

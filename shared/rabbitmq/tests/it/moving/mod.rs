@@ -1,6 +1,7 @@
 //! Messages are moved as they are, confirmed before they leave, and stay where they cannot go. An
 //! independent client puts them and takes them.
 
+mod losses;
 mod staying;
 
 use lapin::BasicProperties;
