@@ -8,6 +8,7 @@
     reason = "an oracle panics where something does not hold"
 )]
 
+mod frames;
 mod item;
 mod json;
 mod request;
@@ -17,7 +18,8 @@ mod splitter;
 pub type Oracle = fn(&[u8]);
 
 /// Targets with their oracles. Each has a binary of its name in `fuzz/Cargo.toml`, and seeds.
-pub const TARGETS: [(&str, Oracle); 4] = [
+pub const TARGETS: [(&str, Oracle); 5] = [
+    ("frames", frames::check),
     ("item", item::check),
     ("json", json::check),
     ("request", request::check),
