@@ -46,7 +46,7 @@ soak: cargo ## Mix well-behaved and hostile callers; check responses, times and 
 	@cargo build --workspace --bins --tests
 	@exec $(LOCAL) test -- "$${CARGO_TARGET_DIR:-target}/debug/benches" soak
 
-fuzz: cargo ## Search for input that the splitter or a parser handles wrongly (ONLY=splitter|item|json|request, TIME=60 seconds each)
+fuzz: cargo ## Search for input that the splitter, a parser or the filter of RabbitMQ's frames handles wrongly (ONLY=splitter|item|json|request|frames, TIME=60 seconds each)
 	@TIME=$(TIME) scripts/fuzz.sh $(ONLY)
 
 deployment: ## Test the template with SAM, CloudFormation's schemas, SAM CLI and the AWS stand-in (PYTEST='-k alarms' selects some)

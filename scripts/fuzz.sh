@@ -1,13 +1,13 @@
 #!/usr/bin/env bash
-# scripts/fuzz.sh [TARGET…]: searches for input that breaks an oracle of fuzz/, for TIME seconds a
-# target. Without an argument it runs all targets. The corpus stays in fuzz/corpus, findings in
-# fuzz/artifacts.
+# scripts/fuzz.sh [TARGET…]: searches for input that breaks an oracle of fuzz/oracles, for TIME
+# seconds a target. Without an argument it runs all targets. The corpus stays in fuzz/corpus,
+# findings in fuzz/artifacts.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 export PATH=$PWD/.local/tools/bin:$PATH
 
 targets=("$@")
-((${#targets[@]})) || targets=(splitter item json request)
+((${#targets[@]})) || mapfile -t targets < <(ls fuzz/oracles/seeds)
 toolchain=${FUZZ_TOOLCHAIN:-nightly}
 if ! cargo "+$toolchain" --version >/dev/null 2>&1; then
   echo "libFuzzer needs a nightly compiler: rustup toolchain install $toolchain --profile minimal" >&2
@@ -18,6 +18,6 @@ scripts/tool.sh cargo-fuzz
 for target in "${targets[@]}"; do
   echo "== $target, ${TIME:-60} s"
   mkdir -p "fuzz/corpus/$target"
-  cargo "+$toolchain" fuzz run "$target" "fuzz/corpus/$target" "fuzz/seeds/$target" -- \
+  cargo "+$toolchain" fuzz run "$target" "fuzz/corpus/$target" "fuzz/oracles/seeds/$target" -- \
     -dict=fuzz/json.dict -max_len=2048 -max_total_time="${TIME:-60}" -print_final_stats=1 -verbosity=0
 done

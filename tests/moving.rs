@@ -115,8 +115,11 @@ async fn a_dry_run_says_what_would_be_moved(on: On) {
 async fn messages_are_selected_by_id(on: On) {
     let (gateway, site) = (Gateway::new(), Site::start(on).await);
     let (old, new) = (queue_of(&site, 4).await, site.queue().await);
-    let members = json!({"to": to(&new), "selector": {"msgIdsBase64": [site.id("id-1"), site.id("id-3")]}});
+    let (absent, wanted) = (site.id("absent"), [site.id("id-1"), site.id("absent"), site.id("id-3")]);
+    let members = json!({"to": to(&new), "selector": {"msgIdsBase64": wanted}});
     let answer = moved(&gateway, &from(&site, &old, members)).await;
+    let not_found = format!("no message was found for 1 of the ids in msgIdsBase64: {absent}");
+    assert_eq!(answer["warnings"], json!([not_found]));
     let examined = if on.has(Fact::MovesById) { 2 } else { 4 };
     assert_eq!((&answer["moved"], &answer["examined"]), (&json!(2), &json!(examined)));
     site.ready_becomes(&old, 2).await;

@@ -1,3 +1,3 @@
 #![no_main]
 
-libfuzzer_sys::fuzz_target!(|input: &[u8]| fuzz::splitter::check(input));
+libfuzzer_sys::fuzz_target!(|input: &[u8]| oracles::check(env!("CARGO_BIN_NAME"), input));

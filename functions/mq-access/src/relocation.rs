@@ -269,12 +269,14 @@ fn answered(
 ) -> Reply {
     let by_destination = report.by_destination();
     let left = done.map(|done| done.execution.whereabouts.left_behind.as_slice()).unwrap_or_default();
+    let resumed_from = done.map_or(0, |done| done.execution.progress.done);
+    let ids = report.warning_of_ids(resumed_from);
     let elsewhere_warnings = left.iter().map(|left| moved_elsewhere(left, max(command)));
     let body = MoveAnswer {
         target: target.to_string(),
         dry_run: done.is_none(),
         moved: done.map_or(by_destination.values().sum(), |done| done.moved),
-        resumed_from: done.map_or(0, |done| done.execution.progress.done),
+        resumed_from,
         possible_duplicates: done.map_or(0, |done| done.possible_duplicates),
         possibly_moved: done.map_or(0, |done| done.possibly_moved),
         elsewhere: answer::elsewhere(left, max(command)),
@@ -287,7 +289,7 @@ fn answered(
             .iter()
             .map(|(queue, moved)| json!({"queue": queue, "moved": moved}))
             .collect(),
-        warnings: report.warnings.iter().cloned().chain(elsewhere_warnings).collect(),
+        warnings: report.warnings.iter().cloned().chain(ids).chain(elsewhere_warnings).collect(),
         messages: &report.messages,
     };
     Reply::json(200, &json!(body))

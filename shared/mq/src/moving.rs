@@ -103,6 +103,8 @@ pub struct MoveReport {
     pub remaining: Option<u64>,
     /// There may be more messages to move: the time or another bound ended the move.
     pub truncated: bool,
+    /// Selected ids that none of the messages has which were looked at.
+    pub not_found: Vec<Vec<u8>>,
     /// Facts that the caller should know, for the answer's `warnings`.
     pub warnings: Warnings,
 }
@@ -110,6 +112,30 @@ pub struct MoveReport {
 impl MoveReport {
     /// An answer has a limited size.
     pub const MOST_STAYING: u64 = 1_000;
+    /// Number of ids that the warning of [`Self::not_found`] names.
+    const MOST_NAMED: usize = 5;
+
+    /// A warning of the selected ids that were not found. Earlier attempts, which moved
+    /// `moved_before` messages, may have moved theirs.
+    #[must_use]
+    pub fn warning_of_ids(&self, moved_before: u64) -> Option<String> {
+        if self.not_found.is_empty() {
+            return None;
+        }
+        let named: Vec<_> =
+            self.not_found.iter().take(Self::MOST_NAMED).map(|id| Base64Bytes::encode(id)).collect();
+        let more = match self.not_found.len().saturating_sub(named.len()) {
+            0 => String::new(),
+            more => format!(" and {more} more"),
+        };
+        let why = match (self.truncated, moved_before) {
+            (true, _) => "; the move ended before it had looked at all messages",
+            (false, 0) => "",
+            (false, _) => "; earlier attempts may have moved their messages",
+        };
+        let (count, named) = (self.not_found.len(), named.join(", "));
+        Some(format!("no message was found for {count} of the ids in msgIdsBase64: {named}{more}{why}"))
+    }
 
     /// Counts the moved messages of each destination.
     #[must_use]
@@ -120,5 +146,25 @@ impl MoveReport {
             *counts.entry(to).or_insert(0) += 1;
         }
         counts
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_warning_of_ids_counts_all_of_them_and_names_a_few() {
+        let report = |count: u8| MoveReport {
+            not_found: (0..count).map(|number| vec![number; 3]).collect(),
+            ..MoveReport::default()
+        };
+        assert_eq!(report(0).warning_of_ids(0), None);
+        let one = "no message was found for 1 of the ids in msgIdsBase64: AAAA";
+        assert_eq!(report(1).warning_of_ids(0).as_deref(), Some(one));
+        let resumed = format!("{one}; earlier attempts may have moved their messages");
+        assert_eq!(report(1).warning_of_ids(1), Some(resumed));
+        let many = report(7).warning_of_ids(0).unwrap();
+        assert!(many.contains("for 7 of the ids") && many.ends_with("BAQE and 2 more"), "{many}");
     }
 }

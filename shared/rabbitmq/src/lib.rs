@@ -80,6 +80,7 @@ pub mod parts {
     pub use crate::connector::Connector;
     pub use crate::errors::Failure;
     pub use crate::events::Peer;
+    pub use crate::frame_filter::{Passed, passed};
 
     /// The events of the log that are told by who keeps connections.
     pub mod events {

@@ -1,8 +1,8 @@
 //! What kind of queue it is. AMQP has no method that tells, but a declaration that contradicts a
 //! queue is refused with the first argument that differs and its current value. So we declare with
 //! a queue type that does not exist, which creates nothing in any case, and agree to one argument
-//! after the other until the type is what remains. A delivery limit that is no number serves in the
-//! same way.
+//! after the other until the type is what remains. A delivery limit or a time to live that is no
+//! number serves in the same way.
 
 use std::collections::BTreeMap;
 
@@ -13,9 +13,12 @@ use mq::{BrokerError, Deadline, QueueName};
 use crate::errors::{During, Failure};
 use crate::session::{Session, call, inspect, short};
 
+pub(crate) const OVERFLOW: &str = "x-overflow";
+pub(crate) const MAX_LENGTH: &str = "x-max-length";
 const QUEUE_TYPE: &str = "x-queue-type";
 const DELIVERY_LIMIT: &str = "x-delivery-limit";
-/// No queue type has this name, and no limit this value.
+const MESSAGE_TTL: &str = "x-message-ttl";
+/// No queue type has this name, and no limit or time this value.
 const NOTHING: &str = "integrahub-asks-for-this";
 /// A queue has fewer arguments than this.
 const MAX_QUESTIONS: usize = 20;
@@ -36,6 +39,21 @@ pub(crate) struct QueueFacts {
     pub(crate) auto_delete: bool,
     /// What it was declared with.
     pub(crate) arguments: BTreeMap<String, AMQPValue>,
+}
+
+impl QueueFacts {
+    /// The value of an argument that is text.
+    pub(crate) fn text(&self, argument: &str) -> Option<String> {
+        match self.arguments.get(argument) {
+            Some(AMQPValue::LongString(text)) => Some(text.to_string()),
+            _ => None,
+        }
+    }
+
+    /// The value of an argument that is a number.
+    pub(crate) fn number(&self, argument: &str) -> Option<u64> {
+        self.arguments.get(argument).and_then(crate::message::integer)
+    }
 }
 
 /// Finds out the kind of `queue` and the arguments that it was declared with.
@@ -62,10 +80,36 @@ pub(crate) async fn declared_delivery_limit(
     facts: &QueueFacts,
     deadline: Deadline,
 ) -> Option<i64> {
+    ask_quorum_queue(DELIVERY_LIMIT, session, queue, facts, deadline).await
+}
+
+/// The time to live, in milliseconds, that the queue's messages have by its declaration. Quorum
+/// queues of some versions compare it after their type, so that [`learn`] does not show it.
+pub(crate) async fn declared_ttl(
+    session: &Session,
+    queue: &QueueName,
+    facts: &QueueFacts,
+    deadline: Deadline,
+) -> Option<u64> {
+    if let Some(ttl) = facts.number(MESSAGE_TTL) {
+        return Some(ttl);
+    }
+    let ttl = ask_quorum_queue(MESSAGE_TTL, session, queue, facts, deadline).await?;
+    u64::try_from(ttl).ok()
+}
+
+/// Asks a quorum queue for an argument that is a number.
+async fn ask_quorum_queue(
+    argument: &'static str,
+    session: &Session,
+    queue: &QueueName,
+    facts: &QueueFacts,
+    deadline: Deadline,
+) -> Option<i64> {
     if facts.kind != QueueKind::Quorum {
         return None;
     }
-    let mut question = Question::about(DELIVERY_LIMIT);
+    let mut question = Question::about(argument);
     question.arguments = facts.arguments.clone();
     question.arguments.insert(QUEUE_TYPE.to_owned(), AMQPValue::LongString("quorum".into()));
     let current = question.ask(session, queue, deadline).await.ok()?;

@@ -11,16 +11,12 @@
 //! then: nothing that AMQP shows tells them apart.
 
 use lapin::Channel;
-use lapin::types::AMQPValue;
 use mq::{BrokerError, Deadline, QueueName};
 
 use crate::errors::{Failure, NACK};
 use crate::place::Place;
-use crate::queue_facts::{self, QueueFacts, QueueKind};
+use crate::queue_facts::{self, MAX_LENGTH, OVERFLOW, QueueFacts, QueueKind};
 use crate::session::{Session, call, inspect};
-
-const OVERFLOW: &str = "x-overflow";
-const MAX_LENGTH: &str = "x-max-length";
 
 /// What is known of a refusal.
 #[derive(Debug)]
@@ -51,7 +47,7 @@ pub(crate) async fn by_queue(session: &Session, queue: &QueueName, deadline: Dea
         Some(most) => ready(session, queue, deadline).await.is_ok_and(|ready| u64::from(ready) >= most),
         None => false,
     };
-    let error = match facts.and_then(|facts| overflow(&facts)) {
+    let error = match facts.and_then(|facts| facts.text(OVERFLOW)) {
         Some(_) if is_nowhere => {
             BrokerError::queue_full(format!("the queue {queue} is full and rejects further messages"))
         }
@@ -65,20 +61,12 @@ pub(crate) async fn by_queue(session: &Session, queue: &QueueName, deadline: Dea
     Refusal { error: error.with_reply(NACK), is_nowhere }
 }
 
-fn overflow(facts: &QueueFacts) -> Option<String> {
-    match facts.arguments.get(OVERFLOW) {
-        Some(AMQPValue::LongString(text)) => Some(text.to_string()),
-        _ => None,
-    }
-}
-
 /// How many messages the queue holds at least when it is full and refuses further ones, if that
 /// leaves nothing behind.
 fn most_before_it_refuses(facts: &QueueFacts) -> Option<u64> {
     let is_known = matches!(facts.kind, QueueKind::Classic | QueueKind::Quorum);
-    let leaves_nothing = overflow(facts).is_some_and(|overflow| overflow == "reject-publish");
-    let most = facts.arguments.get(MAX_LENGTH).and_then(crate::message::integer);
-    most.filter(|_| is_known && leaves_nothing)
+    let leaves_nothing = facts.text(OVERFLOW).is_some_and(|overflow| overflow == "reject-publish");
+    facts.number(MAX_LENGTH).filter(|_| is_known && leaves_nothing)
 }
 
 async fn ready(session: &Session, queue: &QueueName, deadline: Deadline) -> Result<u32, Failure> {
@@ -91,6 +79,8 @@ async fn ready(session: &Session, queue: &QueueName, deadline: Deadline) -> Resu
 
 #[cfg(test)]
 mod tests {
+    use lapin::types::AMQPValue;
+
     use super::*;
 
     #[test]

@@ -10,7 +10,9 @@ use crate::errors::PRODUCT;
 const COUNTS_FAILURES: (u32, u32) = (4, 3);
 /// The first version whose quorum queues have a delivery limit unless their owner sets another one.
 const LIMITS_DELIVERIES: (u32, u32) = (4, 0);
-/// That limit.
+/// The first version that takes no history of deaths from what a client publishes.
+const KEEPS_NO_CLIENTS_DEATHS: (u32, u32) = (4, 0);
+/// The limit of [`LIMITS_DELIVERIES`].
 const DEFAULT_DELIVERY_LIMIT: u64 = 20;
 
 /// What a quorum queue counts towards its delivery limit. A message that exceeds it is dropped or
@@ -65,6 +67,11 @@ impl Server {
     /// The limit of quorum queues whose owner set none, where there is one.
     pub(crate) fn default_delivery_limit(&self) -> Option<u64> {
         self.is_at_least(LIMITS_DELIVERIES).then_some(DEFAULT_DELIVERY_LIMIT)
+    }
+
+    /// Whether the history of deaths that a message is published with counts when it dies again.
+    pub(crate) fn believes_in_deaths(&self) -> bool {
+        !self.is_at_least(KEEPS_NO_CLIENTS_DEATHS)
     }
 
     fn is_at_least(&self, wanted: (u32, u32)) -> bool {

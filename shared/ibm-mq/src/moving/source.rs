@@ -1,6 +1,6 @@
 //! The queue that messages are moved from, on the connection's thread.
 
-use std::collections::{HashMap, VecDeque};
+use std::collections::{BTreeSet, HashMap, HashSet, VecDeque};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Instant;
@@ -62,6 +62,7 @@ pub(super) struct Source<'c> {
     targets: HashMap<QueueName, Target<'c>>,
     /// The ids that are looked for still, if only some messages are moved.
     ids: Option<VecDeque<mqi::MQBYTE24>>,
+    found: HashSet<mqi::MQBYTE24>,
     is_first_look: bool,
     /// How many messages may still be looked at. What comes to the queue after the move began is
     /// not moved.
@@ -104,6 +105,7 @@ impl<'c> Source<'c> {
             ignored: Properties::new(connection).map_err(here)?,
             targets: HashMap::new(),
             ids: plan.msg_ids.clone().map(VecDeque::from),
+            found: HashSet::new(),
             is_first_look: true,
             left: depth.unwrap_or(MOST_EXAMINED).min(MOST_EXAMINED),
             has_more: depth.is_some_and(|depth| depth > MOST_EXAMINED),
@@ -149,7 +151,11 @@ impl<'c> Source<'c> {
     /// What was moved and what stays. How many messages are left is asked again.
     pub(super) fn report(&mut self) -> MoveReport {
         let remaining = depth(self.connection, &self.plan.queue).ok().flatten();
-        MoveReport { remaining, ..std::mem::take(&mut self.report) }
+        // What was not looked for, because the move had its number, is not missing.
+        let ids = if self.is_over { self.plan.msg_ids.as_deref().unwrap_or_default() } else { &[] };
+        let not_found: BTreeSet<_> = ids.iter().filter(|id| !self.found.contains(*id)).collect();
+        let not_found = not_found.into_iter().map(|id| id.to_vec()).collect();
+        MoveReport { remaining, not_found, ..std::mem::take(&mut self.report) }
     }
 
     fn end(&mut self, is_truncated: bool) {
@@ -177,6 +183,7 @@ impl<'c> Source<'c> {
             let which = if self.is_first_look { mqi::MQGMO_BROWSE_FIRST } else { mqi::MQGMO_BROWSE_NEXT };
             if let Some(seen) = self.browse(which, message_id)? {
                 self.is_first_look = false;
+                self.found.extend(message_id);
                 self.left -= 1;
                 self.report.examined += 1;
                 return Ok(Some(seen));

@@ -64,6 +64,7 @@ async fn chosen_messages_are_moved_wherever_they_are() {
     let command = MoveCommand { msg_ids: Some(ids), ..to("DEV.QUEUE.2") };
     let (count, report) = moved(&client, "DEV.QUEUE.1", &command).await.unwrap();
     assert_eq!((count, report.examined, report.stayed), (2, 2, 0));
+    assert_eq!(report.not_found, [[9; 24]]);
     assert_eq!(bodies(&client.take("DEV.QUEUE.2", 5).await), ["4", "1"]);
     assert_eq!(bodies(&client.take("DEV.QUEUE.1", 9).await), ["0", "2", "3", "5"]);
 }
@@ -126,6 +127,13 @@ async fn a_look_moves_nothing() {
     let report =
         client.broker.preview_move(&client.access, &name, &origin, &reach, deadline()).await.unwrap();
     assert_eq!(stays(&report), [Some(Stay::NoOrigin); 3]);
+    // Twice the same id, and an empty queue.
+    let ids = Some(vec![Base64Bytes(vec![9; 24]); 2]);
+    let command = MoveCommand { msg_ids: ids, ..to("DEV.QUEUE.2") };
+    for name in [&name, &queue("DEV.QUEUE.3")] {
+        let shown = client.broker.preview_move(&client.access, name, &command, &reach, deadline());
+        assert_eq!(shown.await.unwrap().not_found, [[9; 24]]);
+    }
     assert_eq!((manager.depth("DEV.QUEUE.1"), manager.depth("DEV.QUEUE.2")), (3, 0));
     assert!(client.take("DEV.QUEUE.1", 5).await.messages.iter().all(|message| message.backout_count == 0));
 }

@@ -17,6 +17,7 @@
 mod frame;
 mod method;
 mod noticed;
+mod passed;
 
 use std::borrow::Cow;
 use std::collections::HashMap;
@@ -28,6 +29,7 @@ use crate::content_header::{self, Place, Read};
 use crate::intake::Admission;
 
 pub(crate) use noticed::{Noticed, Shortage};
+pub use passed::{Passed, passed};
 
 const METHOD: u8 = 1;
 const CONTENT_HEADER: u8 = 2;

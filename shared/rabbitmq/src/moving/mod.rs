@@ -1,5 +1,6 @@
 //! Moving messages from one queue to others, as they are.
 
+mod losses;
 mod route;
 mod source;
 
@@ -105,7 +106,8 @@ pub(crate) async fn preview(
         let next = source.next(0, stop_at, deadline).await;
         let Some(parcel) = next.map_err(|failure| failure.into_error(During::Queue(queue)))? else { break };
         if known.contains(&parcel.to) || expect_queue(&source.session, &parcel.to, deadline).await.is_ok() {
-            known.insert(parcel.to);
+            known.insert(parcel.to.clone());
+            source.arrives(parcel.to, parcel.past);
             source.hold(parcel.tag, parcel.considered);
         } else {
             source.route.close(parcel.to, Stay::Unroutable);
@@ -382,7 +384,8 @@ impl Relocation for Moving {
         if let Err(error) = self.acknowledge(deadline).await {
             return Err(self.in_doubt("are at their new places, and may be back at the old one too", &error));
         }
-        for Parcel { tag, considered, .. } in std::mem::take(&mut self.window) {
+        for Parcel { tag, to, considered, past, .. } in std::mem::take(&mut self.window) {
+            self.source.arrives(to, past);
             self.source.moved(tag, considered);
         }
         Ok(())

@@ -93,7 +93,8 @@ pub(super) fn deaths(properties: &BasicProperties) -> u64 {
     counts.fold(0, u64::saturating_add)
 }
 
-fn deaths_of(headers: &FieldTable) -> impl Iterator<Item = &FieldTable> {
+/// The history that the broker wrote, the last death first.
+pub(super) fn deaths_of(headers: &FieldTable) -> impl Iterator<Item = &FieldTable> {
     let deaths = match headers.inner().get(DEATHS) {
         Some(AMQPValue::FieldArray(deaths)) => deaths.as_slice(),
         _ => &[],
@@ -104,7 +105,7 @@ fn deaths_of(headers: &FieldTable) -> impl Iterator<Item = &FieldTable> {
     })
 }
 
-fn text(value: &AMQPValue) -> Option<String> {
+pub(super) fn text(value: &AMQPValue) -> Option<String> {
     match value {
         AMQPValue::LongString(text) => std::str::from_utf8(text.as_bytes()).ok().map(str::to_owned),
         _ => None,

@@ -2,7 +2,7 @@
 
 mod returns;
 
-use std::collections::{HashMap, HashSet};
+use std::collections::{BTreeMap, HashMap};
 
 use lapin::BasicProperties;
 use lapin::message::Delivery;
@@ -10,6 +10,7 @@ use lapin::options::BasicGetOptions;
 use lapin::types::AMQPValue;
 use mq::{BrokerError, Considered, Deadline, MoveCommand, MoveReport, QueueName, Reach, Stay, Warnings};
 
+use super::losses::{Losses, Past};
 use super::route::{self, Route};
 use crate::content_header;
 use crate::delivery_limit::DeliveryLimit;
@@ -32,6 +33,7 @@ pub(super) struct Parcel {
     pub(super) properties: BasicProperties,
     pub(super) body: Vec<u8>,
     pub(super) considered: Considered,
+    pub(super) past: Past,
 }
 
 /// A queue from which messages are got one by one. A message that is not moved stays unacknowledged
@@ -40,8 +42,8 @@ pub(super) struct Source {
     pub(super) session: Session,
     pub(super) queue: QueueName,
     pub(super) route: Route,
-    /// The ids of the messages to move, if only some are.
-    selected: Option<HashSet<Vec<u8>>>,
+    /// The ids of the messages to move, if only some are, and whether a message has them.
+    selected: Option<BTreeMap<Vec<u8>, bool>>,
     /// How many messages may still be looked at. What comes to the queue after the move began is
     /// not moved: a message that is refused again at once would go round.
     left: u64,
@@ -71,6 +73,7 @@ pub(super) struct Source {
     is_over: bool,
     is_truncated: bool,
     has_exceeded_the_intake: bool,
+    losses: Losses,
     warnings: Warnings,
 }
 
@@ -88,8 +91,8 @@ impl Source {
             Ok(state) => state,
             Err(failure) => return Err(session.fail(failure, During::Queue(queue))),
         };
-        let selected: Option<HashSet<Vec<u8>>> =
-            command.msg_ids.as_ref().map(|ids| ids.iter().map(|id| id.0.clone()).collect());
+        let selected: Option<BTreeMap<_, _>> =
+            command.msg_ids.as_ref().map(|ids| ids.iter().map(|id| (id.0.clone(), false)).collect());
         if selected.is_some()
             && let Err(error) = crate::fetch::refuse_harm(&session, queue, deadline).await
         {
@@ -120,6 +123,7 @@ impl Source {
             is_over: false,
             is_truncated: false,
             has_exceeded_the_intake: false,
+            losses: Losses::default(),
             warnings: Warnings::default(),
         })
     }
@@ -207,11 +211,13 @@ impl Source {
         }
         let times_back = self.count(&delivery, deadline).await;
         let msg_id = message_id(&delivery);
-        if !is_hollow && !self.is_selected(msg_id.as_deref()) {
+        let is_selected = self.is_selected(msg_id.as_deref());
+        if !is_hollow && !is_selected {
             self.held += 1;
             return None;
         }
         let decision = self.route.decide(&delivery.properties);
+        let past = decision.to.as_ref().map(|to| Past::of(&delivery, to)).unwrap_or_default();
         let considered = Considered {
             msg_id,
             to: decision.to.clone(),
@@ -235,7 +241,7 @@ impl Source {
                 self.keep(tag, considered, Stay::NotReproducible, deadline).await;
                 None
             }
-            (Some(to), None) => Some(Parcel { tag, to, properties, body: delivery.data, considered }),
+            (Some(to), None) => Some(Parcel { tag, to, properties, body: delivery.data, considered, past }),
             (_, stays) => {
                 self.keep(tag, considered, stays.unwrap_or(Stay::NoOrigin), deadline).await;
                 None
@@ -243,11 +249,11 @@ impl Source {
         }
     }
 
-    fn is_selected(&self, msg_id: Option<&[u8]>) -> bool {
-        match &self.selected {
-            None => true,
-            Some(selected) => msg_id.is_some_and(|id| selected.contains(id)),
-        }
+    fn is_selected(&mut self, msg_id: Option<&[u8]>) -> bool {
+        let Some(selected) = &mut self.selected else { return true };
+        let Some(is_found) = msg_id.and_then(|id| selected.get_mut(id)) else { return false };
+        *is_found = true;
+        true
     }
 
     /// Leaves a message where it is. Where returning it counts towards a limit, no further one is
@@ -275,6 +281,11 @@ impl Source {
         self.considered.push((tag, considered));
     }
 
+    /// Notes a message that is moved to a queue, or would be.
+    pub(super) fn arrives(&mut self, to: QueueName, past: Past) {
+        self.losses.note(to, past);
+    }
+
     /// Notes a message that was moved.
     pub(super) fn moved(&mut self, tag: u64, considered: Considered) {
         self.counts.remove(&tag);
@@ -292,7 +303,12 @@ impl Source {
 
     /// Ends the session, which returns what is in hand: what was not moved, and `more` messages.
     pub(super) async fn finish(mut self, more: u64, deadline: Deadline) -> MoveReport {
+        let asked = (!self.has_exceeded_the_intake).then_some(&self.session);
+        let server = self.session.server();
+        self.warnings.extend(self.losses.warnings(asked, server, super::stop_at(deadline)).await);
         let gone = self.tell_of_returns(more, deadline).await;
+        // What was not looked for, because the move had its number, is not missing.
+        let selected = self.selected.take().filter(|_| self.is_over).unwrap_or_default();
         let Self { session, queue, held, stayed, ready, mut considered, examined, warnings, .. } = self;
         if self.has_exceeded_the_intake {
             session.cut(&queue, deadline).await;
@@ -310,6 +326,7 @@ impl Source {
             remaining: ready
                 .map(|ready| ready.saturating_add(held).saturating_add(more).saturating_sub(gone)),
             truncated: self.is_truncated,
+            not_found: selected.into_iter().filter(|(_, found)| !found).map(|(id, _)| id).collect(),
             warnings,
         }
     }

@@ -1,6 +1,7 @@
 //! Messages are moved as they are, confirmed before they leave, and stay where they cannot go. An
 //! independent client puts them and takes them.
 
+mod losses;
 mod staying;
 
 use lapin::BasicProperties;
@@ -214,7 +215,13 @@ async fn messages_are_selected_by_their_ids_and_the_others_keep_their_places() {
     }
     let ids = vec![Base64Bytes(b"id-1".to_vec()), Base64Bytes(b"unknown".to_vec())];
     let selecting = MoveCommand { msg_ids: Some(ids), ..command(to(&into), 10) };
+    let preview = rabbit().preview_move(&access(), &from.queue, &selecting, &everywhere(), soon()).await;
+    assert_eq!(preview.unwrap().not_found, [b"unknown"]);
+    let first = MoveCommand { max: MaxMoves::try_from(1).unwrap(), ..selecting.clone() };
+    let preview = rabbit().preview_move(&access(), &from.queue, &first, &everywhere(), soon()).await;
+    assert!(preview.unwrap().not_found.is_empty(), "it was not looked for");
     let (moved, report) = relocate(&rabbit(), &from, &selecting).await;
+    assert_eq!(report.not_found, [b"unknown"]);
     // Both that have the id, as a duplicate has.
     assert_eq!((moved, report.stayed, report.examined, report.remaining), (2, 0, 6, Some(4)));
     assert_eq!(into.bodies().await, ["m1", "m4"]);

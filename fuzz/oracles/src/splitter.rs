@@ -1,10 +1,12 @@
 //! The splitter beside `serde_json`, beside a plain reading of lines, and beside itself at other
 //! windows; and whether all of a payload is in some piece.
 
+use std::ops::Range;
+
 use ingestion::split::{Format, NotJson, PayloadError, PayloadFault, Piece, Splitter};
 use serde_json::value::RawValue;
 
-use crate::{without_white_end, without_white_start};
+use crate::{is_white, windows, without_white_end, without_white_start};
 
 const BYTE_ORDER_MARK: &[u8] = b"\xef\xbb\xbf";
 /// Bytes of the input before the payload: format, limit, and the windows' sizes.
@@ -14,32 +16,69 @@ const HEAD: usize = 8;
 enum Found {
     Item { index: u64, offset: u64, bytes: Vec<u8> },
     Broken { index: u64, offset: u64, bytes: Vec<u8> },
-    TooLarge { index: u64, offset: u64, length: u64 },
+    TooLarge { index: u64, offset: u64, length: u64, beginning: Vec<u8> },
+}
+
+impl Found {
+    /// The bytes of the payload that the piece takes.
+    fn place(&self) -> Range<usize> {
+        let (offset, length) = match self {
+            Self::Item { offset, bytes, .. } | Self::Broken { offset, bytes, .. } => (*offset, length(bytes)),
+            Self::TooLarge { offset, length, .. } => (*offset, *length),
+        };
+        let place = |place| usize::try_from(place).expect("a place within memory");
+        place(offset)..place(offset + length)
+    }
 }
 
 type Outcome = (Vec<Found>, Result<(), PayloadError>);
 
-/// The input's first byte says by its parity which format the payload has, the second how long an
-/// item may be (from 200 on: as long as it likes); six sizes of windows follow, which take turns.
-/// The rest is the payload.
-pub fn check(input: &[u8]) {
+/// What is put around a mistake. Nothing before or behind them makes one JSON text of both.
+const NEIGHBOURS: [&[u8]; 2] = [br#"{"PRODUCTID":"1"}"#, br#"{"PRODUCTID":"2"}"#];
+
+/// The input's first byte chooses the payload's format, and whether the payload stands between two
+/// items that are in order. The second byte says how long an item may be (from 200 on: as long as
+/// it likes); six sizes of windows follow, which take turns. The rest is the payload.
+pub(crate) fn check(input: &[u8]) {
     let Some((head, payload)) = input.split_at_checked(HEAD) else { return };
     let format = if head[0] % 2 == 0 { Format::Array } else { Format::Lines };
     let limit = if head[1] < 200 { usize::from(head[1]) } else { usize::MAX };
+    let sizes: Vec<usize> = head[2..].iter().copied().map(usize::from).collect();
+    let [first, last] = NEIGHBOURS;
+    let around: [&[u8]; 3] = match head[0] / 2 % 4 {
+        1 if format == Format::Array => [b"[", b",", b"]"],
+        1 => [b"", b"\r", b""],
+        2 if format == Format::Lines => [b"", b"", b""],
+        3 if format == Format::Lines => [b"", b"\n", b""],
+        _ => {
+            check_payload(payload, format, limit, &sizes);
+            return;
+        }
+    };
+    let [start, between, end] = around;
+    let payload = [start, first, between, payload, between, last, end].concat();
+    if let Some(found) = check_payload(&payload, format, limit, &sizes) {
+        no_neighbour_is_lost(&found, start.len(), first);
+        no_neighbour_is_lost(&found, payload.len() - end.len() - last.len(), last);
+    }
+}
+
+/// Returns the pieces of a payload that was split to its end.
+fn check_payload(payload: &[u8], format: Format, limit: usize, sizes: &[usize]) -> Option<Vec<Found>> {
     let outcome = split(format, limit, &[payload]);
-    assert_eq!(split(format, limit, &windows(payload, &head[2..])), outcome, "windows change the outcome");
-    let (found, result) = &outcome;
-    in_order(payload, found);
+    assert_eq!(split(format, limit, &windows(payload, sizes)), outcome, "windows change the outcome");
+    let (found, result) = outcome;
+    in_order(payload, limit, &found);
     if let Err(error) = result {
         assert!(error.offset <= length(payload), "{error} is behind the payload");
     }
     match format {
-        Format::Array => as_serde_json_reads(payload, limit, found, *result),
-        Format::Lines => as_lines_are_read(payload, limit, found, *result),
+        Format::Array => as_serde_json_reads(payload, limit, &found, result),
+        Format::Lines => as_lines_are_read(payload, limit, &found, result),
     }
-    if result.is_ok() {
-        nothing_is_lost(payload, format, found);
-    }
+    result.ok()?;
+    nothing_is_lost(payload, format, &found);
+    Some(found)
 }
 
 fn split(format: Format, limit: usize, windows: &[&[u8]]) -> Outcome {
@@ -53,7 +92,9 @@ fn split(format: Format, limit: usize, windows: &[&[u8]]) -> Outcome {
                 assert!(!is_json(bytes), "JSON is called broken at {offset}");
                 Found::Broken { index, offset, bytes: bytes.to_vec() }
             }
-            Piece::TooLarge { index, offset, length } => Found::TooLarge { index, offset, length },
+            Piece::TooLarge { index, offset, length, beginning } => {
+                Found::TooLarge { index, offset, length, beginning: beginning.to_vec() }
+            }
         });
         Ok(())
     };
@@ -62,41 +103,27 @@ fn split(format: Format, limit: usize, windows: &[&[u8]]) -> Outcome {
     (found, result)
 }
 
-/// The payload in windows of these sizes in turn; empty ones too, unless all of them are.
-fn windows<'p>(payload: &'p [u8], sizes: &[u8]) -> Vec<&'p [u8]> {
-    if sizes.iter().all(|size| *size == 0) {
-        return payload.chunks(1).collect();
-    }
-    let (mut windows, mut rest) = (Vec::new(), payload);
-    for size in sizes.iter().cycle() {
-        let (window, after) = rest.split_at(usize::from(*size).min(rest.len()));
-        windows.push(window);
-        if after.is_empty() {
-            break;
-        }
-        rest = after;
-    }
-    windows
-}
-
-/// Items are numbered, are where they say, and do not overlap.
-fn in_order(payload: &[u8], found: &[Found]) {
+/// Items are numbered, are where they say, do not overlap, and keep to the limit.
+fn in_order(payload: &[u8], limit: usize, found: &[Found]) {
     let mut end = 0;
     for (number, found) in found.iter().enumerate() {
-        let (index, offset, length) = match found {
-            Found::Item { index, offset, bytes } | Found::Broken { index, offset, bytes } => {
-                let at = usize::try_from(*offset).expect("an offset within memory");
-                assert_eq!(payload.get(at..at + bytes.len()), Some(bytes.as_slice()), "at {offset}");
+        let place = found.place();
+        let (index, bytes) = match found {
+            Found::Item { index, bytes, .. } | Found::Broken { index, bytes, .. } => {
                 assert!(!bytes.is_empty());
-                (*index, *offset, length(bytes))
+                (*index, bytes)
             }
-            Found::TooLarge { index, offset, length } => (*index, *offset, *length),
+            Found::TooLarge { index, beginning, .. } => {
+                assert!(place.len() > limit, "{} bytes at {place:?} are too large", place.len());
+                (*index, beginning)
+            }
         };
+        assert!(bytes.len() <= limit, "{} bytes at {place:?}", bytes.len());
+        assert!(payload[place.clone()].starts_with(bytes), "other bytes are at {place:?}");
         assert_eq!(index, u64::try_from(number).expect("a number of items"));
-        assert!(offset >= end, "an item begins at {offset}, before {end}");
-        end = offset + length;
+        assert!(place.start >= end, "{place:?} begins before {end}");
+        end = place.end;
     }
-    assert!(end <= self::length(payload));
 }
 
 /// Checks that an array for `serde_json` is one here, with the same items; and that what was split
@@ -109,7 +136,7 @@ fn as_serde_json_reads(payload: &[u8], limit: usize, found: &[Found], result: Re
         let items: Vec<Found> = items
             .iter()
             .enumerate()
-            .map(|(index, item)| piece(index, place(item), item.get().as_bytes(), item.get().len(), limit))
+            .map(|(index, item)| piece(index, place(item), item.get().as_bytes(), limit))
             .collect();
         assert_eq!(result, Ok(()));
         assert_eq!(found, items);
@@ -150,33 +177,37 @@ fn as_lines_are_read(payload: &[u8], limit: usize, found: &[Found], result: Resu
 fn nothing_is_lost(payload: &[u8], format: Format, found: &[Found]) {
     let mut rest = payload.to_vec();
     for found in found {
-        let (offset, length) = match found {
-            Found::Item { offset, bytes, .. } | Found::Broken { offset, bytes, .. } => {
-                (*offset, length(bytes))
-            }
-            Found::TooLarge { offset, length, .. } => (*offset, *length),
-        };
-        let place = |place| usize::try_from(place).expect("a place within memory");
-        rest[place(offset)..place(offset + length)].fill(b' ');
+        rest[found.place()].fill(b' ');
     }
     let rest = rest.strip_prefix(BYTE_ORDER_MARK).unwrap_or(&rest);
-    let between: Vec<u8> =
-        rest.iter().copied().filter(|byte| !matches!(byte, b' ' | b'\t' | b'\n' | b'\r' | b',')).collect();
+    let between: Vec<u8> = rest.iter().copied().filter(|byte| !is_white(*byte) && *byte != b',').collect();
     let expected: &[u8] = if format == Format::Array { b"[]" } else { b"" };
     assert_eq!(between, expected, "something is in no piece");
+}
+
+/// The item at `offset` is a piece, or is part of one that is reported.
+fn no_neighbour_is_lost(found: &[Found], offset: usize, item: &[u8]) {
+    let place = offset..offset + item.len();
+    let holds = |found: &&Found| found.place().start <= place.start && found.place().end >= place.end;
+    match found.iter().find(holds) {
+        Some(Found::Item { bytes, .. }) => assert_eq!(bytes, item, "an item holds its neighbour"),
+        Some(Found::Broken { .. } | Found::TooLarge { .. }) => {}
+        None => panic!("the item at {offset} is in no piece, or in several"),
+    }
 }
 
 fn is_json(bytes: &[u8]) -> bool {
     serde_json::from_slice::<&RawValue>(bytes).is_ok()
 }
 
-fn piece(index: usize, offset: usize, bytes: &[u8], counted: usize, limit: usize) -> Found {
+fn piece(index: usize, offset: usize, bytes: &[u8], limit: usize) -> Found {
     let number = |number| u64::try_from(number).expect("64 bits");
     let (index, offset) = (number(index), number(offset));
-    if counted > limit {
-        Found::TooLarge { index, offset, length: number(counted) }
-    } else {
-        Found::Item { index, offset, bytes: bytes.to_vec() }
+    match bytes.get(..limit) {
+        Some(beginning) if bytes.len() > limit => {
+            Found::TooLarge { index, offset, length: length(bytes), beginning: beginning.to_vec() }
+        }
+        _ => Found::Item { index, offset, bytes: bytes.to_vec() },
     }
 }
 

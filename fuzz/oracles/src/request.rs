@@ -20,7 +20,7 @@ const MAX_INVOCATION: usize = 6 * 1024 * 1024;
 const FRAME: usize = 16 * 1024;
 
 static SAMPLE: LazyLock<WorkOrder> = LazyLock::new(|| {
-    serde_json::from_str(include_str!("../../events/mq-access/produce-too-late.json"))
+    serde_json::from_str(include_str!("../../../events/mq-access/produce-too-late.json"))
         .expect("the sample is an order")
 });
 
@@ -33,7 +33,7 @@ static ALLOWED: LazyLock<InlineTargets> =
     LazyLock::new(|| "rabbitmq://h:*/* ibmmq://h:*/*".parse().expect("the text is an allow-list"));
 
 /// The first byte chooses the operation, the rest is a body.
-pub fn check(input: &[u8]) {
+pub(crate) fn check(input: &[u8]) {
     let Some((operation, body)) = input.split_first() else { return };
     match operation % 5 {
         0 => check_as::<ProduceRequest>(body),

@@ -25,7 +25,7 @@ static RULES: LazyLock<ItemRules> = LazyLock::new(|| ItemRules {
 });
 
 /// The input is one item, or the members that a valid item gets besides its key.
-pub fn check(input: &[u8]) {
+pub(crate) fn check(input: &[u8]) {
     let item = without_white_end(without_white_start(input));
     check_item(item);
     if !item.is_empty() && item[0] != b'{' {

@@ -9,7 +9,7 @@ use serde_json::{Number, Value};
 const MAX_INTEGER: f64 = 9_007_199_254_740_991.0;
 
 /// The input is a body.
-pub fn check(input: &[u8]) {
+pub(crate) fn check(input: &[u8]) {
     let oracle = serde_json::from_slice::<Value>(input);
     match json::parse(input) {
         Err(problem) => is_the_callers(&problem),

@@ -1,0 +1,69 @@
+//! What must hold of any bytes, as panics where it does not. The fuzzer brings bytes that libFuzzer
+//! makes up, and a test the seeds of each target.
+
+#![expect(
+    clippy::expect_used,
+    clippy::indexing_slicing,
+    clippy::panic,
+    reason = "an oracle panics where something does not hold"
+)]
+
+mod frames;
+mod item;
+mod json;
+mod request;
+mod splitter;
+
+/// Oracle for the inputs of one target.
+pub type Oracle = fn(&[u8]);
+
+/// Targets with their oracles. Each has a binary of its name in `fuzz/Cargo.toml`, and seeds.
+pub const TARGETS: [(&str, Oracle); 5] = [
+    ("frames", frames::check),
+    ("item", item::check),
+    ("json", json::check),
+    ("request", request::check),
+    ("splitter", splitter::check),
+];
+
+/// Hands an input to the oracle of a target.
+///
+/// # Panics
+/// If something does not hold of the input, or no target has this name.
+pub fn check(target: &str, input: &[u8]) {
+    let found = TARGETS.iter().find(|(name, _)| *name == target);
+    let (_, oracle) = found.expect("a target of the table");
+    oracle(input);
+}
+
+/// What JSON calls white space.
+fn is_white(byte: u8) -> bool {
+    matches!(byte, b' ' | b'\t' | b'\n' | b'\r')
+}
+
+fn without_white_start(bytes: &[u8]) -> &[u8] {
+    let start = bytes.iter().position(|byte| !is_white(*byte)).unwrap_or(bytes.len());
+    &bytes[start..]
+}
+
+fn without_white_end(bytes: &[u8]) -> &[u8] {
+    let end = bytes.iter().rposition(|byte| !is_white(*byte)).map_or(0, |last| last + 1);
+    &bytes[..end]
+}
+
+/// Cuts bytes into windows of these sizes in turn; empty ones too, unless all of them are.
+fn windows<'b>(bytes: &'b [u8], sizes: &[usize]) -> Vec<&'b [u8]> {
+    if sizes.iter().all(|size| *size == 0) {
+        return bytes.chunks(1).collect();
+    }
+    let (mut windows, mut rest) = (Vec::new(), bytes);
+    for size in sizes.iter().cycle() {
+        let (window, after) = rest.split_at((*size).min(rest.len()));
+        windows.push(window);
+        if after.is_empty() {
+            break;
+        }
+        rest = after;
+    }
+    windows
+}

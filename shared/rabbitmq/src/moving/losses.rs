@@ -1,0 +1,290 @@
+//! What a queue may lose later of what a move puts there. A move is a publication: the message has
+//! the queue's name as its routing key from then on, and the limits of the queue are in force. The
+//! broker confirms all the same, so the caller is warned.
+
+use std::collections::BTreeMap;
+
+use lapin::message::Delivery;
+use lapin::types::{AMQPValue, FieldTable};
+use mq::{Deadline, QueueName};
+
+use super::route::{deaths_of, text};
+use crate::queue_facts::{self, MAX_LENGTH, OVERFLOW, QueueFacts};
+use crate::server::Server;
+use crate::session::Session;
+
+const DEAD_LETTER_EXCHANGE: &str = "x-dead-letter-exchange";
+const DEAD_LETTER_KEY: &str = "x-dead-letter-routing-key";
+const MAX_BYTES: &str = "x-max-length-bytes";
+const MESSAGE_TTL: &str = "x-message-ttl";
+
+/// How many queues are asked for their arguments, each on channels of its own.
+const MOST_ASKED: usize = 32;
+/// How long a routing key is, at most. A publisher may write a longer text into the history.
+const LONGEST_KEY: usize = 255;
+
+/// What a message's past means for the queue that it goes to.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(super) struct Past {
+    /// The routing key that the message loses.
+    old_key: Option<String>,
+    /// Whether it died on that queue last and kept the key, so that its dead-letter exchange routes
+    /// by it.
+    is_routed_by_it: bool,
+    /// Whether it left that queue for another one without a rejection, and was not rejected since.
+    went_on_by_itself: bool,
+}
+
+impl Past {
+    pub(super) fn of(delivery: &Delivery, to: &QueueName) -> Self {
+        let headers = delivery.properties.headers().as_ref();
+        let deaths: Vec<_> = headers.into_iter().flat_map(deaths_of).collect();
+        let there = deaths.iter().position(|death| field(death, "queue").is_some_and(|name| name == **to));
+        let key_there = there.and_then(|there| routing_key(deaths.get(there)?));
+        let came_with = delivery.routing_key.as_str();
+        let was_rejected = |death: &&FieldTable| field(death, "reason").as_deref() == Some("rejected");
+        let is_routed_by_it = there == Some(0) && key_there.as_deref() == Some(came_with);
+        let key = key_there.or_else(|| routing_key(deaths.last()?)).unwrap_or_else(|| came_with.to_owned());
+        let is_lost = key != **to && came_with != to.as_str() && key.len() <= LONGEST_KEY;
+        Self {
+            old_key: is_lost.then_some(key),
+            is_routed_by_it: is_lost && is_routed_by_it,
+            went_on_by_itself: there
+                .is_some_and(|there| there > 0 && !deaths.iter().take(there + 1).any(was_rejected)),
+        }
+    }
+}
+
+fn field(death: &FieldTable, name: &str) -> Option<String> {
+    death.inner().get(name).and_then(text)
+}
+
+fn routing_key(death: &FieldTable) -> Option<String> {
+    match death.inner().get("routing-keys") {
+        Some(AMQPValue::FieldArray(keys)) => keys.as_slice().first().and_then(text),
+        _ => None,
+    }
+}
+
+/// The messages that came to one queue.
+#[derive(Debug, Default)]
+struct Arrivals {
+    /// The first routing key that was lost.
+    old_key: Option<String>,
+    with_another_key: u64,
+    routed_by_it: u64,
+    went_on_by_themselves: u64,
+}
+
+/// The messages that came to each queue.
+#[derive(Debug, Default)]
+pub(super) struct Losses(BTreeMap<QueueName, Arrivals>);
+
+impl Losses {
+    /// Notes a message that is moved to a queue.
+    pub(super) fn note(&mut self, to: QueueName, past: Past) {
+        let arrivals = self.0.entry(to).or_default();
+        arrivals.with_another_key += u64::from(past.old_key.is_some());
+        arrivals.routed_by_it += u64::from(past.is_routed_by_it);
+        arrivals.went_on_by_themselves += u64::from(past.went_on_by_itself);
+        if arrivals.old_key.is_none() {
+            arrivals.old_key = past.old_key;
+        }
+    }
+
+    /// Warnings of what the queues may lose. Without a session the queues are not asked: then only
+    /// the messages tell, and so do they if the broker does not say how a queue was declared.
+    pub(super) async fn warnings(
+        &self,
+        session: Option<&Session>,
+        server: &Server,
+        deadline: Deadline,
+    ) -> Vec<String> {
+        let mut warnings = Vec::new();
+        for (index, (to, arrivals)) in self.0.iter().enumerate() {
+            let mut facts = None;
+            if let Some(session) = session.filter(|_| index < MOST_ASKED)
+                && let Ok(learned) = queue_facts::learn(session, to, deadline).await
+            {
+                let ttl = queue_facts::declared_ttl(session, to, &learned, deadline).await;
+                warnings.extend(of_limits(to, &learned));
+                warnings.extend(ttl.map(|ttl| of_ttl(to, ttl, &learned)));
+                facts = Some(learned);
+            }
+            warnings.extend(of_keys(to, arrivals, facts.as_ref()));
+            if server.believes_in_deaths() {
+                warnings.extend(of_cycles(to, arrivals.went_on_by_themselves));
+            }
+        }
+        if self.0.len() > MOST_ASKED && session.is_some() {
+            warnings
+                .push(format!("only {MOST_ASKED} of the queues were asked for limits at which they drop"));
+        }
+        warnings
+    }
+}
+
+/// A warning of a length beyond which the queue drops what is oldest.
+fn of_limits(to: &QueueName, facts: &QueueFacts) -> Option<String> {
+    if facts.text(OVERFLOW).is_some_and(|overflow| overflow.starts_with("reject-publish")) {
+        return None;
+    }
+    let limit = |name| Some(format!("{name}: {}", facts.number(name)?));
+    let limits: Vec<_> = [MAX_LENGTH, MAX_BYTES].into_iter().filter_map(limit).collect();
+    let drops = drops(facts);
+    (!limits.is_empty()).then(|| {
+        format!(
+            "the queue {to} has {}: beyond that it confirms and {drops} its oldest messages",
+            limits.join(", ")
+        )
+    })
+}
+
+/// A warning of a time after which the queue drops messages.
+fn of_ttl(to: &QueueName, ttl: u64, facts: &QueueFacts) -> String {
+    format!(
+        "the queue {to} has {MESSAGE_TTL}: {ttl}, and {} messages after so many milliseconds",
+        drops(facts)
+    )
+}
+
+fn drops(facts: &QueueFacts) -> &'static str {
+    if facts.arguments.contains_key(DEAD_LETTER_EXCHANGE) { "dead-letters" } else { "drops" }
+}
+
+/// A warning of messages that the queue's dead-letter exchange knew by another routing key. Of a
+/// queue without the argument, only messages tell that it has such an exchange.
+fn of_keys(to: &QueueName, arrivals: &Arrivals, facts: Option<&QueueFacts>) -> Option<String> {
+    let has = |name| facts.is_some_and(|facts| facts.arguments.contains_key(name));
+    let count = match (has(DEAD_LETTER_EXCHANGE), has(DEAD_LETTER_KEY)) {
+        (_, true) => 0,
+        (true, false) => arrivals.with_another_key,
+        (false, false) => arrivals.routed_by_it,
+    };
+    let key = arrivals.old_key.as_ref().filter(|_| count > 0)?;
+    Some(format!(
+        "{count} messages have the routing key {to} on the queue {to}, and not the one before (such as {key:?}): if they \
+         are dead-lettered again, they are lost unless the dead-letter exchange routes that key. Bind the dead-letter \
+         queue with it as well, or set {DEAD_LETTER_KEY} (a policy's dead-letter-routing-key) for {to}"
+    ))
+}
+
+/// A warning of messages that RabbitMQ would find on their second way through the same queues.
+fn of_cycles(to: &QueueName, count: u64) -> Option<String> {
+    (count > 0).then(|| {
+        format!(
+            "{count} messages were dead-lettered from the queue {to} through others without a rejection: if that happens \
+             again, RabbitMQ before 4.0 takes it for a cycle and drops them. Move them to a queue that does not \
+             dead-letter by itself, or consume them from {to} in time"
+        )
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use lapin::BasicProperties;
+    use lapin::types::FieldArray;
+
+    use super::*;
+    use crate::queue_facts::QueueKind;
+
+    fn orders() -> QueueName {
+        QueueName::try_from("ORDERS".to_owned()).unwrap()
+    }
+
+    fn long(text: &str) -> AMQPValue {
+        AMQPValue::LongString(text.into())
+    }
+
+    fn death((queue, reason, key): &(&str, &str, &str)) -> AMQPValue {
+        let mut table = FieldTable::default();
+        table.insert("queue".into(), long(queue));
+        table.insert("reason".into(), long(reason));
+        table.insert("routing-keys".into(), AMQPValue::FieldArray(FieldArray::from(vec![long(key)])));
+        AMQPValue::FieldTable(table)
+    }
+
+    /// A message with this routing key, and the last death first.
+    fn past(key: &str, deaths: &[(&str, &str, &str)]) -> Past {
+        let mut delivery = Delivery::mock(1, "".into(), key.into(), false, Vec::new());
+        let mut headers = FieldTable::default();
+        let deaths: Vec<_> = deaths.iter().map(death).collect();
+        headers.insert("x-death".into(), AMQPValue::FieldArray(FieldArray::from(deaths)));
+        delivery.properties = BasicProperties::default().with_headers(headers);
+        Past::of(&delivery, &orders())
+    }
+
+    fn facts(arguments: &[(&str, AMQPValue)]) -> QueueFacts {
+        let arguments = arguments.iter().map(|(name, value)| ((*name).to_owned(), value.clone())).collect();
+        QueueFacts { kind: QueueKind::Classic, auto_delete: false, arguments }
+    }
+
+    #[test]
+    fn a_routing_key_is_lost_unless_it_is_the_queues_name() {
+        let old = |past: Past| (past.old_key, past.is_routed_by_it);
+        let some = |key: &str| Some(key.to_owned());
+        let kept = past("orders.new", &[("ORDERS", "rejected", "orders.new")]);
+        assert_eq!(old(kept), (some("orders.new"), true));
+        let replaced = past("ORDERS.DLQ", &[("ORDERS", "rejected", "orders.new")]);
+        assert_eq!(old(replaced), (some("orders.new"), false));
+        assert_eq!(old(past("k", &[])), (some("k"), false));
+        assert_eq!(
+            old(past("k", &[("RETRY", "expired", "r"), ("SHOP", "rejected", "first")])).0,
+            some("first")
+        );
+        for none in [
+            past("ORDERS", &[]),
+            past("ORDERS.DLQ", &[("ORDERS", "rejected", "ORDERS")]),
+            // It died again after a move, and the old key is from before.
+            past("ORDERS", &[("ORDERS", "rejected", "orders.new")]),
+        ] {
+            assert_eq!(none, Past::default());
+        }
+    }
+
+    #[test]
+    fn only_a_way_without_a_rejection_through_another_queue_is_a_cycle() {
+        let goes = |deaths: &[(&str, &str, &str)]| past("ORDERS", deaths).went_on_by_itself;
+        assert!(goes(&[("RETRY", "expired", "k"), ("ORDERS", "expired", "k")]));
+        assert!(goes(&[("RETRY", "expired", "k"), ("ORDERS", "maxlen", "k"), ("ORDERS", "rejected", "k")]));
+        assert!(!goes(&[("ORDERS", "expired", "k")]));
+        assert!(!goes(&[("RETRY", "expired", "k"), ("ORDERS", "rejected", "k")]));
+        assert!(!goes(&[("RETRY", "rejected", "k"), ("ORDERS", "expired", "k")]));
+        assert!(!goes(&[("RETRY", "expired", "k")]));
+    }
+
+    #[test]
+    fn only_a_dead_letter_exchange_that_routes_by_the_messages_key_is_warned_of() {
+        let mut losses = Losses::default();
+        losses.note(orders(), past("orders.new", &[("ORDERS", "rejected", "orders.new")]));
+        losses.note(orders(), past("k", &[]));
+        let arrivals = &losses.0[&orders()];
+        let warned = |arguments: &[(&str, AMQPValue)]| {
+            let warning = of_keys(&orders(), arrivals, Some(&facts(arguments)))?;
+            warning.split_once(' ').map(|(count, _)| count.to_owned())
+        };
+        let exchange = (DEAD_LETTER_EXCHANGE, long("DLX"));
+        assert_eq!(warned(std::slice::from_ref(&exchange)).as_deref(), Some("2"));
+        assert_eq!(warned(&[exchange, (DEAD_LETTER_KEY, long("k"))]), None);
+        // A policy's exchange shows by the message that it gave back.
+        assert_eq!(warned(&[]).as_deref(), Some("1"));
+        assert!(of_keys(&orders(), arrivals, None).is_some_and(|text| text.contains("\"orders.new\"")));
+    }
+
+    #[test]
+    fn a_queue_that_rejects_what_is_too_much_drops_nothing() {
+        let limit = |name| (name, AMQPValue::LongLongInt(3));
+        let overflow = |text| (OVERFLOW, long(text));
+        let warning = |arguments: &[_]| of_limits(&orders(), &facts(arguments));
+        assert_eq!(warning(&[]), None);
+        assert_eq!(warning(&[limit(MAX_LENGTH), overflow("reject-publish")]), None);
+        assert_eq!(warning(&[limit(MAX_LENGTH), overflow("reject-publish-dlx")]), None);
+        let both = warning(&[limit(MAX_LENGTH), limit(MAX_BYTES), overflow("drop-head")]).unwrap();
+        assert!(
+            both.contains("x-max-length: 3, x-max-length-bytes: 3: beyond that it confirms and drops"),
+            "{both}"
+        );
+        let dead = warning(&[limit(MAX_BYTES), (DEAD_LETTER_EXCHANGE, long(""))]).unwrap();
+        assert!(dead.contains("dead-letters its oldest"), "{dead}");
+    }
+}
