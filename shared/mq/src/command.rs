@@ -217,8 +217,8 @@ pub struct ProduceCommand {
 }
 
 impl ProduceCommand {
-    /// Bytes of all bodies, headers and properties at most. Uploaded bodies do not count: they have a bound of
-    /// their own.
+    /// Bytes of all bodies, headers and properties at most. Uploaded bodies do not count: they have
+    /// a bound of their own.
     #[must_use]
     pub fn bytes(&self) -> u64 {
         let own = |message: &ExplicitMessage| message.body.0.len().saturating_add(message.headers.bytes());

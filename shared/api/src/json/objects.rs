@@ -1,5 +1,5 @@
-//! Reading objects from objects alone. A derived `Deserialize` also takes a struct from an array, by
-//! the order of its fields, which no contract describes and any new field would change.
+//! Reading objects from objects alone. A derived `Deserialize` also takes a struct from an array,
+//! by the order of its fields, which no contract describes and any new field would change.
 
 use serde::de::value::{MapDeserializer, SeqDeserializer};
 use serde::de::{Deserializer, Error as _, IntoDeserializer, Unexpected, Visitor};
