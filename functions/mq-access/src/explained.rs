@@ -54,10 +54,9 @@ fn login(target: &Target) -> Option<String> {
         PasswordOrigin::Profile(name) => {
             format!(": the login of the profile {} is wrong, tell its operator", name.as_str())
         }
+        // The user may be the profile's.
         PasswordOrigin::Request { target: pointer } => {
-            let user = target.endpoint.user.as_ref();
-            let user = user.map_or_else(|| "the secret's user".to_owned(), |user| format!("user `{user}`"));
-            format!(": {user} with the password of {password}, which {pointer}/auth names")
+            format!(": the password of {password}, which {pointer}/auth names, does not belong to the user")
         }
     })
 }
@@ -115,7 +114,7 @@ mod tests {
         let of_request = said(PasswordOrigin::default());
         assert_eq!(
             of_request,
-            "refused: user `app` with the password of secret://mq/app, which /target/auth names"
+            "refused: the password of secret://mq/app, which /target/auth names, does not belong to the user"
         );
         let of_profile = said(PasswordOrigin::Profile("orders".to_owned().try_into().unwrap()));
         assert_eq!(of_profile, "refused: the login of the profile orders is wrong, tell its operator");

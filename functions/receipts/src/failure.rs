@@ -25,8 +25,9 @@ impl Retryable for ReceiptError {
     fn retry(&self) -> Retry {
         match self {
             Self::Form(_) | Self::NotAccepted => Retry::Never,
+            // Its batch may be over, so nobody but this message knows of it.
+            Self::Payload(PayloadError::Object(_)) | Self::Event(_) => Retry::Later,
             Self::Payload(error) => error.retry(),
-            Self::Event(error) => error.retry(),
             Self::Unpublished(error) => error.as_ref().map_or(Retry::Later, Retryable::retry),
         }
     }

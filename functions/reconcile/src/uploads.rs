@@ -1,4 +1,5 @@
 use std::collections::HashSet;
+use std::future::ready;
 
 use accepted::{AwaitedUpload, Taken};
 use clock::Deadline;
@@ -54,14 +55,18 @@ impl Reconcile {
                 break;
             }
             let ids: Vec<Uuid> = awaited.iter().map(|upload| upload.batch_id).collect();
+            let mut left = ids.len();
             let unknown: HashSet<Uuid> = self.database.unknown(&ids).await?.into_iter().collect();
+            // What has begun ends: a notification may be noted and not sent yet.
             let mut settling = stream::iter(awaited)
+                .take_while(|_| ready(!deadline.has_passed()))
                 .map(|upload| {
                     let is_known = !unknown.contains(&upload.batch_id);
                     Box::pin(async move { self.settle(&upload, is_known, now, grace).await })
                 })
                 .buffer_unordered(AT_ONCE);
             while let Some(settled) = settling.next().await {
+                left = left.saturating_sub(1);
                 match settled {
                     Ok(Settled::Arrived) => report.arrived = report.arrived.saturating_add(1),
                     Ok(Settled::Found) => report.found = report.found.saturating_add(1),
@@ -69,9 +74,9 @@ impl Reconcile {
                     Ok(Settled::Left) => {}
                     Err(failure) => first.note(failure),
                 }
-                if deadline.has_passed() {
-                    return Err(LookError::OutOfTime);
-                }
+            }
+            if left > 0 {
+                return Err(LookError::OutOfTime);
             }
         }
         first.into_result()

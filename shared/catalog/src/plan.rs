@@ -11,7 +11,8 @@ const PIN: &str = "UPDATE batches SET planner = $2, chunk_items = $3, generation
 /// The next run pins its own plan.
 const UNPIN: &str = "UPDATE batches SET planner = NULL, chunk_items = NULL WHERE batch_id = $1";
 /// The items of an older planner may have other indexes.
-const FORGET_ERRORS: &str = "DELETE FROM batch_item_errors WHERE batch_id = $1";
+const FORGET_ERRORS: &str = "WITH forgotten AS (DELETE FROM batch_item_errors WHERE batch_id = $1) \
+     UPDATE batches SET errors_omitted = 0 WHERE batch_id = $1";
 
 /// Pins `plan` for a batch that is about to be cut, unless a plan is pinned already. A batch whose
 /// planner is an older one begins again in its next generation.

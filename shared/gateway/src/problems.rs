@@ -41,8 +41,12 @@ pub fn from_produce(
     if in_doubt == 0 {
         return problem;
     }
+    let problem = problem.extension("messagesInDoubt", json!(in_doubt));
+    if failure.in_doubt.is_empty() {
+        return problem;
+    }
     let ids: Vec<_> = failure.in_doubt.iter().map(|id| Base64Bytes::encode(&wire_id(id))).collect();
-    problem.extension("messagesInDoubt", json!(in_doubt)).extension("msgIdsInDoubtBase64", json!(ids))
+    problem.extension("msgIdsInDoubtBase64", json!(ids))
 }
 
 /// A move that did not finish: `moved` messages are at their new places and left the old one, and

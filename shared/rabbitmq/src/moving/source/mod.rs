@@ -3,6 +3,7 @@
 mod returns;
 
 use std::collections::{BTreeMap, HashMap};
+use std::time::Duration;
 
 use lapin::BasicProperties;
 use lapin::message::Delivery;
@@ -25,6 +26,8 @@ const MOST_EXAMINED: u64 = 10_000;
 /// How many messages go back to a queue other than a classic one, at most: each is returned by a
 /// command of its own, of which a channel sends about 32 at once, and forgets the rest if it ends.
 const MOST_RETURNED: u64 = 32;
+/// Time in which queues are asked at the end of a move what they may lose.
+const TO_ASK: Duration = Duration::from_secs(2);
 
 /// A message that is to be put somewhere.
 pub(super) struct Parcel {
@@ -305,7 +308,9 @@ impl Source {
     pub(super) async fn finish(mut self, more: u64, deadline: Deadline) -> MoveReport {
         let asked = (!self.has_exceeded_the_intake).then_some(&self.session);
         let server = self.session.server();
-        self.warnings.extend(self.losses.warnings(asked, server, super::stop_at(deadline)).await);
+        // What was not moved returns to the queue behind this, so it may not take long.
+        let deadline_of_looks = super::stop_at(deadline).min(TO_ASK);
+        self.warnings.extend(self.losses.warnings(asked, server, deadline_of_looks).await);
         let gone = self.tell_of_returns(more, deadline).await;
         // What was not looked for, because the move had its number, is not missing.
         let selected = self.selected.take().filter(|_| self.is_over).unwrap_or_default();
