@@ -1,7 +1,7 @@
 # Sourced by .ci/run, .ci/nightly and scripts/test.sh: runs steps and reports what each one cost.
 #
 #   step NAME COMMAND…     runs a command, and shows what it prints
-#   beside NAME COMMAND…   runs it with the processor time that the others leave; `await` shows it
+#   beside NAME COMMAND…   runs it while others run; `await` shows it
 #   await NAME…            waits for those
 #   report                 prints a table of all steps; fails if one of them failed
 #
@@ -30,7 +30,7 @@ trap 'exit 143' TERM HUP
 # The verdict, apart from the files: a full disk must not turn a failure into a success.
 failed=0
 
-# Checking has no time limits, so it gets what the others leave.
+# What has no time limits gets the processor time that the others leave.
 idle=(nice -n 19)
 if chrt --idle 0 true 2>/dev/null; then idle=(chrt --idle 0); fi
 
@@ -54,7 +54,7 @@ beside() {
   shift
   {
     local status=0
-    { time "${idle[@]}" "$@" </dev/null >"$STEPS/$name.log" 2>&1; } 2>"$STEPS/$name.time" || status=$?
+    { time "$@" </dev/null >"$STEPS/$name.log" 2>&1; } 2>"$STEPS/$name.time" || status=$?
     echo "$status" >"$STEPS/$name.end"
   } &
 }
