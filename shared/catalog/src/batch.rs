@@ -154,8 +154,8 @@ impl Database {
     }
 
     /// Fails a batch whose payload cannot be read, and returns its state after that. No product
-    /// changes. `errors_omitted` items in error were found until then and not recorded. A batch that
-    /// was sealed before stays as it is, since its payload was read then.
+    /// changes. `errors_omitted` items in error were found until then and not recorded. A batch
+    /// that was sealed before stays as it is, since its payload was read then.
     ///
     /// # Errors
     /// As for [`begin_chunking`](Self::begin_chunking).
