@@ -32,8 +32,8 @@ impl Job for Receipts {
     }
 
     /// Drops what is no payload of an accepted batch. The chunker was told of it too, and its
-    /// message ends where people look. A payload that is gone is none of these: the chunker may have
-    /// been done with it.
+    /// message ends where people look. A payload that is gone is none of these: the chunker may
+    /// have been done with it.
     async fn dispose(&self, failure: &Failure<ReceiptError>, _: &Record) -> Disposition {
         let error: &dyn std::error::Error = failure;
         match failure.retry() {
