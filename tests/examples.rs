@@ -138,7 +138,7 @@ fn objects(value: &Value) -> Vec<String> {
     all
 }
 
-/// What stands in its place has no names, and would depend on an order that no contract describes.
+/// An array has no names, and would be read by an order that no contract describes.
 #[tokio::test]
 async fn no_array_is_taken_for_an_object() {
     let gateway = Gateway::new();

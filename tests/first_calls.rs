@@ -167,7 +167,7 @@ fn of_targets() -> Vec<Row> {
     ]
 }
 
-/// How the broker is to be reached, as the request itself says.
+/// Mistakes in what a request says of its broker.
 fn of_connections() -> Vec<Row> {
     let user = Url::parse(&variable("AMQP_URL")).unwrap().username().to_owned();
     let connection = variable("RABBIT_CONN_NAME");

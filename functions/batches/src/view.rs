@@ -39,7 +39,7 @@ pub(crate) fn of(batch: &AcceptedBatch, now: Timestamp) -> BatchView {
     }
 }
 
-/// What to do about a payload that did not come in time.
+/// Warning of a payload that did not come in time, with what its sender can do.
 const fn never_came(is_dropped: bool) -> &'static str {
     if is_dropped {
         "the file was deleted, moved or replaced before it was copied, so nothing of it was loaded: write it \

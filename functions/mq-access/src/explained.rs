@@ -1,10 +1,11 @@
-//! What a failure has to do with the target: where a queue was looked for, and whose login was
-//! refused. The crates of the brokers know neither who named a login nor what to do about it.
+//! Details of failures that follow from the target: the place of a missing queue, and the owner of
+//! a refused login. The crates of the brokers know neither who named a login nor what to do about
+//! it.
 
 use api::{Problem, Reason};
 use mq::{BrokerKind, PasswordOrigin, Target, TestReport};
 
-/// A problem with what its reader can correct.
+/// Adds to a problem what its reader can correct.
 pub(crate) fn problem(mut problem: Problem, target: &Target) -> Problem {
     let more = match problem.reason {
         // Of an exchange, the same reason is about its bindings.
@@ -19,7 +20,7 @@ pub(crate) fn problem(mut problem: Problem, target: &Target) -> Problem {
     problem
 }
 
-/// The same of the steps of a connection test.
+/// Adds to the failed steps of a connection test what its reader can correct.
 pub(crate) fn report(mut report: TestReport, target: &Target) -> TestReport {
     for step in &mut report.steps {
         let more = match step.code {
@@ -34,7 +35,7 @@ pub(crate) fn report(mut report: TestReport, target: &Target) -> TestReport {
     report
 }
 
-/// Where a queue was looked for. IBM's client may be led to any queue manager.
+/// Names the place in which a queue is missing. IBM's client may be led to any queue manager.
 fn place(target: &Target) -> Option<String> {
     let name = &target.endpoint.queue_manager;
     let whole = !name.is_empty() && !name.starts_with('*');
@@ -46,8 +47,8 @@ fn place(target: &Target) -> Option<String> {
     Some(format!(" {place}: check the name, of which case matters, or ask the operator to create it"))
 }
 
-/// Whose login it was. A secret's own user is part of the secret, and a profile's login is for its
-/// operator alone.
+/// Names the owner of a refused login. A secret's own user is part of the secret, and a profile's
+/// login is for its operator alone.
 fn login(target: &Target) -> Option<String> {
     let password = target.endpoint.password_ref.as_ref()?;
     Some(match &target.password_origin {

@@ -4,7 +4,7 @@ use payloads::PayloadError;
 use publisher::PublishError;
 use retry::{Retry, Retryable};
 
-/// Why a receipt was not published to every destination.
+/// Reason for which a receipt was not published to every destination.
 #[derive(Debug, thiserror::Error)]
 #[expect(missing_docs, reason = "each variant's message says what went wrong")]
 pub enum ReceiptError {

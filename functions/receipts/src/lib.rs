@@ -26,7 +26,7 @@ pub struct Receipts {
     pub objects: Objects,
     pub accepted: Accepted,
     pub publisher: Publisher,
-    /// Of the queue that EventBridge sends to.
+    /// Visibility of messages in the queue that EventBridge sends to.
     pub visibility: Visibility,
 }
 

@@ -21,15 +21,15 @@ const LIMIT_OF_SHARD: u16 = 32;
 /// Uploads that are settled side by side. One takes three calls, one after the other.
 const AT_ONCE: usize = 16;
 
-/// What became of an upload.
+/// Outcome of a look at an upload.
 enum Settled {
     /// The database knows its batch.
     Arrived,
-    /// Its payload is there, and its notification was sent again.
+    /// The payload is there, and its notification was sent again.
     Found,
-    /// It was never used.
+    /// The upload was never used.
     Expired,
-    /// Nothing, or another run did it.
+    /// Nothing was done, or another run did it.
     Left,
 }
 

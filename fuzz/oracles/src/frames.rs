@@ -14,7 +14,7 @@ const FRAME_MAXES: [u32; 5] = [4_096, 8_192, 0, 131_072, 1 << 20];
 const SMALLEST: u32 = 4_096;
 const LARGEST: u32 = 131_072;
 
-/// What a fetch may take. Each has room for a plain message.
+/// Bytes that a fetch may take. Each has room for a plain message.
 const INTAKES: [Option<usize>; 4] = [None, Some(10_000), Some(200_000), Some(64 * 1024 * 1024)];
 
 /// A larger content header is not gathered.
@@ -48,7 +48,7 @@ pub(crate) fn check(input: &[u8]) {
     }
 }
 
-/// What both sides agree on, in bytes.
+/// Largest frame that both sides agree on, in bytes.
 fn agreed(frame_max: u32) -> usize {
     let agreed = if frame_max == 0 { LARGEST } else { frame_max.clamp(SMALLEST, LARGEST) };
     usize::try_from(agreed).expect("a size of memory")
@@ -91,7 +91,7 @@ fn check_message(message: &Message, frame_max: u32, intake: Option<usize>, sizes
     }
 }
 
-/// What is left of the input; zeros behind its end.
+/// Rest of the input; zeros behind its end.
 struct Input<'a>(&'a [u8]);
 
 impl<'a> Input<'a> {
@@ -140,7 +140,7 @@ impl Message {
         Self { frames, body, is_returned: method == 2 }
     }
 
-    /// Its body is what it was, behind properties that are too many for a frame.
+    /// Checks that the body is unchanged behind properties that are too many for a frame.
     fn is(&self, arrived: &Arrived) {
         if self.is_returned {
             return assert!(arrived.body.is_empty(), "what came back has a body");

@@ -27,9 +27,9 @@ pub struct Settings {
 /// The topics of events, in one cluster. They may be the same.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct EventTopics {
-    /// Of chunks that were given up.
+    /// Topic of chunks that were given up.
     pub failures: Settings,
-    /// Of everything else.
+    /// Topic of all other events.
     pub events: Settings,
 }
 

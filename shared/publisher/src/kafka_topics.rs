@@ -13,8 +13,9 @@ const ENVELOPE: &str = "application/cloudevents+json; charset=UTF-8";
 /// The events that go to the topic of failures.
 const FAILURE: &str = "integrahub.chunk.given_up";
 
-/// For a connection, and again for the records of a call. Less than publishing at once may take, so
-/// that the log has the reason.
+/// Time for a connection, and again for the records of a call that go to one topic one after the
+/// other. One such pause is shorter than publishing at once may take, so that the log has the
+/// reason.
 const PATIENCE: Duration = Duration::from_secs(4);
 
 /// Two topics of Kafka: of chunks that were given up, and of all other events.

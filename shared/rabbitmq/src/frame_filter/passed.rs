@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use super::{FrameFilter, Noticed};
 
-/// What the client library gets of a broker's bytes.
+/// Part of a broker's bytes that the client library gets.
 #[derive(Debug)]
 pub struct Passed {
     /// Bytes of the frames that passed.

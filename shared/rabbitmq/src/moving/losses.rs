@@ -18,12 +18,12 @@ const DEAD_LETTER_KEY: &str = "x-dead-letter-routing-key";
 const MAX_BYTES: &str = "x-max-length-bytes";
 const MESSAGE_TTL: &str = "x-message-ttl";
 
-/// How many queues are asked for their arguments, each on channels of its own.
+/// Number of queues that are asked for their arguments, each on channels of its own.
 const MOST_ASKED: usize = 32;
-/// How long a routing key is, at most. A publisher may write a longer text into the history.
+/// Maximum length of a routing key. A publisher may write a longer text into the history.
 const LONGEST_KEY: usize = 255;
 
-/// What a message's past means for the queue that it goes to.
+/// Consequences of a message's past for the queue that it goes to.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Past {
     /// The routing key that the message loses.
