@@ -28,7 +28,8 @@ trees=(debug lint/debug)
 
 case ${1:-} in
 restore)
-  [[ -d $kept ]] || kept=$(ls -dt "$cache/dependencies/$fits"-* 2>/dev/null | head -n 1)
+  # There is none on a machine that has compiled nothing yet.
+  [[ -d $kept ]] || kept=$(ls -dt "$cache/dependencies/$fits"-* 2>/dev/null | head -n 1) || true
   [[ -d $kept && ! -e $target/debug ]] || exit 0
   echo "  Copying compiled dependencies from $kept"
   # Those that were used last are not removed.
