@@ -7,7 +7,7 @@ set -euo pipefail
 cd "$(dirname "$0")/.."
 
 bundle=https://truststore.pki.rds.amazonaws.com/global/global-bundle.pem
-target=shared/catalog/certificates/rds.pem
+target=shared/ingest/catalog/certificates/rds.pem
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 

@@ -8,7 +8,7 @@ cd "$(dirname "$0")/.."
 version=$(sed -n 's/^version = "\(.*\)"$/\1/p' Cargo.toml | head -n 1)
 output=dist/integrahub-$version
 environment=$PWD/.local/release
-functions=${FUNCTIONS:-$(cd functions && echo *)}
+functions=${FUNCTIONS:-$(git ls-files 'functions/*/Cargo.toml' | xargs -n 1 dirname | xargs -n 1 basename)}
 
 scripts/python-env.sh .local/release scripts/release-requirements.txt
 scripts/tool.sh cargo-cyclonedx
@@ -57,7 +57,8 @@ mkdir -p "$output/sbom"
 find functions -name integrahub.cdx.json -delete
 cargo cyclonedx --quiet --all-features --format json --override-filename integrahub.cdx
 for name in $functions; do
-  sed "s#$PWD#/integrahub#g" "functions/$name/integrahub.cdx.json" >"$output/sbom/$name.cdx.json"
+  components=$(find functions -path "*/$name/integrahub.cdx.json")
+  sed "s#$PWD#/integrahub#g" "$components" >"$output/sbom/$name.cdx.json"
 done
 find . -name integrahub.cdx.json -not -path './.local/*' -delete
 

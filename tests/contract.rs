@@ -144,7 +144,7 @@ fn the_contract_describes_exactly_the_members_that_have_a_column() {
 
 #[test]
 fn the_sample_orders_are_orders() {
-    let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/../events/mq-access");
+    let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/../events/gateway/mq-access");
     let files = std::fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path());
     let orders = files.map(|path| {
         serde_json::from_slice::<gateway::WorkOrder>(&std::fs::read(&path).unwrap())

@@ -166,9 +166,9 @@ fn the_contract_has_every_reason_why_a_message_stays() {
 /// Parts of the contract that no test causes, with the reason, or the place where they are tested
 /// instead.
 const NOT_SEEN: [(&str, &str); 25] = [
-    (r#"ErrorReason: "BROKER_REJECTED""#, "refusals of a broker: `shared/rabbitmq/tests/faults`"),
-    (r#"ErrorReason: "EXCEEDS_TIME_BUDGET""#, "`functions/produce/src/request.rs`"),
-    (r#"ErrorReason: "POOL_TIMEOUT""#, "an environment serves one request: `shared/rabbitmq/tests/it`"),
+    (r#"ErrorReason: "BROKER_REJECTED""#, "refusals of a broker: `shared/gateway/rabbitmq/tests/faults`"),
+    (r#"ErrorReason: "EXCEEDS_TIME_BUDGET""#, "`functions/gateway/produce/src/request.rs`"),
+    (r#"ErrorReason: "POOL_TIMEOUT""#, "an environment serves one request: `shared/gateway/rabbitmq/tests/it`"),
     (r#"DependencyName: "ingest""#, STATUS),
     (r#"Readiness/status: "unavailable""#, STATUS),
     ("GET /health/ready 503 application/json", STATUS),
@@ -184,7 +184,7 @@ const NOT_SEEN: [(&str, &str); 25] = [
     (r#"StayReason: "TOO_LARGE""#, STAYS),
     (r#"StayReason: "NOT_REPRODUCIBLE""#, STAYS),
     (r#"StayReason: "WOULD_BE_COPIED""#, STAYS),
-    ("ReceivedMessage/unreadable", "properties that are not UTF-8: `shared/rabbitmq/tests/it/foreign.rs`"),
+    ("ReceivedMessage/unreadable", "properties that are not UTF-8: `shared/gateway/rabbitmq/tests/it/foreign.rs`"),
     ("POST /v1/inovafarma/products 429 application/problem+json", ONCE),
     ("POST /v1/inovafarma/products/uploads 429 application/problem+json", ONCE),
     ("POST /v1/inovafarma/batches/{batch_id}/replay 429 application/problem+json", ONCE),
@@ -193,8 +193,8 @@ const NOT_SEEN: [(&str, &str); 25] = [
     (r#"UploadStatus: "EXPIRED""#, "30 days after the request"),
 ];
 const STATUS: &str = "a store of the whole stack would be away: `functions/status/src/tests.rs`";
-const UNANSWERED: &str = "mq-access gives no answer: `shared/gateway/src/mq_access.rs`";
-const STAYS: &str = "`shared/rabbitmq/tests/it/moving.rs`, and their names here";
+const UNANSWERED: &str = "mq-access gives no answer: `shared/gateway/front/src/mq_access.rs`";
+const STAYS: &str = "`shared/gateway/rabbitmq/tests/it/moving.rs`, and their names here";
 const ONCE: &str = "too many conflicts: as for `/messages/produce`, by `endpoint::once`";
 
 #[test]

@@ -1,7 +1,7 @@
 """Plays Lambda's event source mapping for Kafka, which the AWS stand-in does not have.
 
 It reads a topic in a consumer group, and invokes the function with batches in the form of AWS's
-documentation (`events/upsert/chunk-ready-kafka.json`). A batch that the function takes is
+documentation (`events/ingest/upsert/chunk-ready-kafka.json`). A batch that the function takes is
 committed. One that it answers with an error comes again after a pause, and holds up what is behind
 it in its partitions, without an end: so does a mapping without an on-failure destination.
 

@@ -15,7 +15,7 @@ const FRAME: usize = 16 * 1024;
 
 /// An order as `events/` shows it, for its target and its right to execute.
 fn sample() -> WorkOrder {
-    serde_json::from_str(include_str!("../../events/mq-access/produce-too-late.json")).unwrap()
+    serde_json::from_str(include_str!("../../events/gateway/mq-access/produce-too-late.json")).unwrap()
 }
 
 /// The order of a produce with this body, as it would be sent.

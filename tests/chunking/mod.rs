@@ -259,7 +259,7 @@ fn sample(folder: &str, name: &str, bucket: &str) -> Value {
     use base64::Engine as _;
     use base64::engine::general_purpose::STANDARD;
 
-    let path = format!("{}/../events/{folder}/{name}.json", env!("CARGO_MANIFEST_DIR"));
+    let path = format!("{}/../events/ingest/{folder}/{name}.json", env!("CARGO_MANIFEST_DIR"));
     let text = std::fs::read_to_string(path).unwrap();
     let here = |text: &str| {
         text.replace(r#""payloads""#, &format!(r#""{bucket}""#))

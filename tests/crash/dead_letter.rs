@@ -47,7 +47,7 @@ async fn stays(function: &Function, body: &str) -> bool {
 
 /// The event of a chunk, from the samples.
 fn chunk() -> String {
-    let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../events/dead-letter/chunk.json");
+    let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../events/ingest/dead-letter/chunk.json");
     let event: Value = serde_json::from_slice(&std::fs::read(path).unwrap()).unwrap();
     let bucket = format!("s3://{}/", variable("PAYLOAD_BUCKET"));
     event["Records"][0]["body"].as_str().unwrap().replace("s3://payloads/", &bucket)

@@ -118,7 +118,7 @@ def matches(pattern, value):
 
 
 def changes(sample):
-    return json.loads((ROOT / f"events/doubts/{sample}.json").read_text())["Records"]
+    return json.loads((ROOT / f"events/gateway/doubts/{sample}.json").read_text())["Records"]
 
 
 def filters():

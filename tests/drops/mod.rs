@@ -286,7 +286,7 @@ async fn every_sample_event_is_answered_as_its_name_says() {
         ("test-event", json!([])),
         ("malformed", json!([{"itemIdentifier": "059f36b4-87a3-44ab-83d2-661975830a7d"}])),
     ] {
-        let path = format!("{}/../events/drop-intake/{name}.json", env!("CARGO_MANIFEST_DIR"));
+        let path = format!("{}/../events/ingest/drop-intake/{name}.json", env!("CARGO_MANIFEST_DIR"));
         let text = std::fs::read_to_string(path).unwrap();
         let text = text.replace(r#"\"payloads\""#, &format!(r#"\"{}\""#, functions.bucket));
         let answer = functions.invoke(INTAKE, &serde_json::from_str(&text).unwrap()).await.unwrap();

@@ -11,7 +11,7 @@ use serde_json::Value;
 const PATIENCE: Duration = Duration::from_secs(60);
 
 async fn invoke(lambda: &Client, sample: &str) -> Result<Value, Value> {
-    let path = format!("{}/../events/reconcile/{sample}.json", env!("CARGO_MANIFEST_DIR"));
+    let path = format!("{}/../events/ingest/reconcile/{sample}.json", env!("CARGO_MANIFEST_DIR"));
     let payload = Blob::new(std::fs::read(path).unwrap());
     let function = variable("RECONCILE_FUNCTION");
     let answer = lambda.invoke().function_name(function).payload(payload).send().await.unwrap();

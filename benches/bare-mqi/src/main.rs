@@ -9,7 +9,7 @@
 
 mod calls;
 // The structures' initial values, which are not what is compared.
-#[path = "../../../shared/ibm-mq/src/mqi/structures.rs"]
+#[path = "../../../shared/gateway/ibm-mq/src/mqi/structures.rs"]
 #[allow(dead_code, reason = "it has those of all structures that the crate uses")]
 mod structures;
 

@@ -164,5 +164,5 @@ fn refusal(answer: &[u8]) -> Result<Refusal, Error> {
 }
 
 fn event(name: &str) -> Result<Bytes, Error> {
-    Ok(std::fs::read(repository().join(format!("events/produce/{name}.json")))?.into())
+    Ok(std::fs::read(repository().join(format!("events/gateway/produce/{name}.json")))?.into())
 }

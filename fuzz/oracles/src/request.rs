@@ -20,7 +20,7 @@ const MAX_INVOCATION: usize = 6 * 1024 * 1024;
 const FRAME: usize = 16 * 1024;
 
 static SAMPLE: LazyLock<WorkOrder> = LazyLock::new(|| {
-    serde_json::from_str(include_str!("../../../events/mq-access/produce-too-late.json"))
+    serde_json::from_str(include_str!("../../../events/gateway/mq-access/produce-too-late.json"))
         .expect("the sample is an order")
 });
 

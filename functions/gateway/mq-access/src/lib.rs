@@ -1,0 +1,271 @@
+//! Does the work of one order at a broker, writes the record's outcome, and answers with the
+//! finished response.
+//!
+//! From the moment an order arrives, this function alone writes its record. Work stops in time for
+//! that: what the deadline cuts off is reported, never abandoned.
+
+#![allow(missing_docs, reason = "only main.rs and tests use what is public here")]
+
+mod answer;
+mod brokers;
+mod consume;
+mod explained;
+mod key_objects;
+mod large;
+mod pool_users;
+mod produce;
+mod relocation;
+mod secrets;
+mod stores;
+mod uploaded;
+
+pub use brokers::Brokers;
+pub use secrets::{Secrets, Unusable};
+
+use std::error::Error as _;
+use std::time::{Duration, SystemTime};
+
+use api::{Problem, Reason, Reply};
+use futures_util::future::BoxFuture;
+use gateway::{Work, WorkOrder, from_broker, in_progress};
+use idempotency::{Execution, Outcome, Progress, Store, WriteOutcome};
+use jiff::Timestamp;
+use mq::{Access, Broker, BrokerError, Deadline, QueueName, Target};
+use objects::Objects;
+use tracing::Instrument as _;
+
+use crate::pool_users::PoolUsers;
+
+/// The bytes of memory that the function needs with a cap of `connections`, whatever it is asked
+/// and whatever lies on a queue: itself, IBM MQ's client, the secrets that it remembers, its
+/// connections' buffers, the messages of one fetch or move or the uploaded bodies of a produce, and
+/// what an order or an answer of 6 MB becomes as it is parsed, built and stored; or, in their
+/// place, one message that no answer can carry.
+#[must_use]
+pub const fn memory(connections: usize) -> usize {
+    let most_held = max(rabbitmq::MOST_HELD, ibm_mq::MOST_HELD);
+    let order_or_answer = COPIES_OF_A_PAYLOAD * 6 * MEBIBYTE;
+    let usual = max(most_held, uploaded::MOST_HELD) + order_or_answer;
+    let messages = max(usual, rabbitmq::held_alone(large::LARGEST_BODY));
+    128 * MEBIBYTE + secrets::MEMORY + connections * 16 * MEBIBYTE + ibm_mq::LIBRARY_MEMORY + messages
+}
+
+const fn max(one: usize, other: usize) -> usize {
+    if one > other { one } else { other }
+}
+
+const MEBIBYTE: usize = 1024 * 1024;
+const COPIES_OF_A_PAYLOAD: usize = 32;
+
+/// Part of the invocation's time that is kept free for writing the outcome: one operation of the
+/// store, and a little.
+const TO_RECORD: Duration = Duration::from_secs(3);
+
+/// Time that connections which are not kept have to end before the answer.
+const TO_CLOSE: Duration = Duration::from_secs(1);
+
+/// The function's state, which outlives invocations.
+#[derive(Debug)]
+pub struct MqAccess {
+    store: Store,
+    secrets: Secrets,
+    brokers: Brokers,
+    pool_users: PoolUsers,
+    uploads: Option<Objects>,
+}
+
+/// A target that is ready for a broker.
+struct Ready<'a> {
+    broker: &'a dyn Broker,
+    access: Access,
+    target: Target,
+    deadline: Deadline,
+}
+
+impl Ready<'_> {
+    fn queue(&self) -> Result<&QueueName, Problem> {
+        self.target.queue.as_ref().ok_or_else(|| Problem::violation("/target/queue", "is required"))
+    }
+}
+
+impl MqAccess {
+    pub fn new(store: Store, secrets: Secrets, brokers: Brokers) -> Self {
+        Self { store, secrets, brokers, pool_users: PoolUsers::default(), uploads: None }
+    }
+
+    /// Adds the bucket of uploaded bodies.
+    #[must_use]
+    pub fn with_uploads(self, uploads: Objects) -> Self {
+        Self { uploads: Some(uploads), ..self }
+    }
+
+    /// Answers an order before `ends_at`, when the invocation is cut off.
+    pub async fn handle(&self, order: WorkOrder, ends_at: SystemTime) -> Reply {
+        self.brokers.end_stale();
+        let deadline = Deadline::of_invocation(ends_at, TO_RECORD);
+        let span = tracing::error_span!("order", correlation_id = %order.trace_id, tenant = order.tenant);
+        if let Some(target) = order.work.target() {
+            self.pool_users.note(&order.tenant, &target.endpoint);
+        }
+        let target = order.work.target().cloned();
+        let answer = self.answer(&order.tenant, order.work, deadline).instrument(span.clone()).await;
+        self.brokers.settle(deadline.min(TO_CLOSE)).instrument(span.clone()).await;
+        answer.unwrap_or_else(|problem| {
+            let _entered = span.enter();
+            let problem = match &target {
+                Some(target) => explained::problem(problem, target),
+                None => problem,
+            };
+            tracing::warn!(
+                event_type = "order.failed",
+                reason = problem.reason.as_str(),
+                detail = problem.detail,
+                error = problem.source(),
+                "the order failed"
+            );
+            problem.to_reply(&order.trace_id)
+        })
+    }
+
+    /// Boxed: each kind of work is a deep nest of futures of its own.
+    fn answer(&self, tenant: &str, work: Work, deadline: Deadline) -> BoxFuture<'_, Result<Reply, Problem>> {
+        match work {
+            Work::Produce { target, command, execution } => Box::pin(async move {
+                self.executed(&execution, self.produce(target, command, &execution, deadline)).await
+            }),
+            Work::Consume { target, command, large, execution } => Box::pin(async move {
+                self.executed(&execution, self.consume(target, (&command, large), &execution, deadline)).await
+            }),
+            Work::Browse { target, command } => {
+                Box::pin(async move { self.browse(target, &command, deadline).await })
+            }
+            Work::Move { target, command, execution } => Box::pin(async move {
+                self.executed(&execution, self.relocate(target, &command, &execution, deadline)).await
+            }),
+            Work::PreviewMove { target, command } => {
+                Box::pin(async move { self.preview_move(target, &command, deadline).await })
+            }
+            Work::Depth { target } => Box::pin(self.depth(target, deadline)),
+            Work::Test { target } => Box::pin(async move { Ok(self.test(&target, deadline).await) }),
+            Work::Pools => {
+                let pools = answer::pools(&self.pool_users.of(tenant, self.brokers.pools()));
+                Box::pin(async { Ok(pools) })
+            }
+        }
+    }
+
+    /// Does work under its execution, unless it comes too late to start.
+    async fn executed(
+        &self,
+        execution: &Execution,
+        work: impl Future<Output = Result<Reply, Problem>>,
+    ) -> Result<Reply, Problem> {
+        if !execution.is_stale(Timestamp::now()) {
+            return work.await;
+        }
+        let detail = "the work was handed over too late to start; nothing was done";
+        let problem = Problem::new(Reason::Busy, detail);
+        self.fail(execution, &problem).await;
+        Err(problem)
+    }
+
+    async fn depth(&self, target: Target, deadline: Deadline) -> Result<Reply, Problem> {
+        let ready = self.ready(target, deadline).await?;
+        let queue = ready.queue()?;
+        let mut report = ready.broker.depth(&ready.access, queue, deadline).await;
+        if let Some(access) = self.renewed_login(&ready, report.as_ref().err()).await {
+            report = ready.broker.depth(&access, queue, deadline).await;
+        }
+        let report = report.map_err(|error| from_broker(&error))?;
+        Ok(answer::depth(&ready.target, queue, &report, Timestamp::now()))
+    }
+
+    /// A secret that cannot be read is a result of the test, as a wrong password is.
+    async fn test(&self, target: &Target, deadline: Deadline) -> Reply {
+        match self.secrets.access(target, deadline).await {
+            Ok(access) => {
+                let broker = self.brokers.of(target.endpoint.broker);
+                let mut report = broker.test(&access, target.queue.as_ref(), deadline).await;
+                if report.is_login_refused()
+                    && let Some(access) = self.secrets.renewed(target, &access, deadline).await
+                {
+                    report = broker.test(&access, target.queue.as_ref(), deadline).await;
+                }
+                answer::test(&explained::report(report, target))
+            }
+            Err(unusable) => answer::untested(&unusable),
+        }
+    }
+
+    /// Reads the target's secrets and finds its broker.
+    async fn ready(&self, target: Target, deadline: Deadline) -> Result<Ready<'_>, Problem> {
+        let broker = self.brokers.of(target.endpoint.broker);
+        let access = self.secrets.access(&target, deadline).await?;
+        Ok(Ready { broker, access, target, deadline })
+    }
+
+    /// The target's secrets as they are now, if the broker refused the login or TLS failed, and
+    /// they are others than before: they may have been rotated since they were read.
+    async fn renewed_login(&self, ready: &Ready<'_>, error: Option<&BrokerError>) -> Option<Access> {
+        let is_of_secrets = error.is_some_and(|error| {
+            matches!(error, BrokerError::AuthenticationFailed { .. }) || ibm_mq::is_of_tls(error)
+        });
+        if !is_of_secrets {
+            return None;
+        }
+        self.secrets.renewed(&ready.target, &ready.access, ready.deadline).await
+    }
+
+    /// Ends an execution with its reply. Where another one has the record by now, the work is done
+    /// all the same, but the answer is that one's: no replay would ever repeat ours.
+    async fn end(&self, execution: &Execution, outcome: &Outcome, reply: Reply) -> Result<Reply, Problem> {
+        match self.store.end(execution, outcome).await {
+            Some(WriteOutcome::Fenced) => Err(taken_over()),
+            Some(WriteOutcome::Applied) | None => Ok(reply),
+        }
+    }
+
+    /// Ends an execution that did nothing, which leaves it to be run again.
+    async fn fail(&self, execution: &Execution, problem: &Problem) {
+        self.fail_at(execution, problem, execution.progress.done, 0).await;
+    }
+
+    /// Ends an execution that came to the `done`th of its units and left `in_doubt` of those after
+    /// it in doubt. It is left to be run again.
+    async fn fail_at(&self, execution: &Execution, problem: &Problem, done: u64, in_doubt: u64) {
+        let progress = execution.progress.advanced(done, in_doubt);
+        self.fail_with(execution, problem, progress, in_doubt).await;
+    }
+
+    async fn fail_with(&self, execution: &Execution, problem: &Problem, progress: Progress, in_doubt: u64) {
+        let outcome = Outcome::Failed { error: problem.to_string(), progress, in_doubt };
+        self.store.end(execution, &outcome).await;
+    }
+}
+
+/// The answer is that of the execution which has the record by now.
+fn taken_over() -> Problem {
+    in_progress(Duration::from_secs(1))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The first value of a member of the template's entry.
+    fn of_template(entry: &str, member: &str) -> usize {
+        let template = include_str!("../../../../template.yaml");
+        let (_, after) = template.split_once(&format!("\n  {entry}:\n")).unwrap();
+        let (_, value) = after.split_once(&format!("{member}: ")).unwrap();
+        value.lines().next().unwrap().parse().unwrap()
+    }
+
+    #[test]
+    fn the_template_gives_the_function_the_memory_that_it_needs_at_any_cap() {
+        let mebibytes = of_template("MqAccessFunction", "MemorySize");
+        let most = of_template("ConnectionCap", "MaxValue");
+        assert!(most >= of_template("ConnectionCap", "Default"));
+        let needed = memory(most);
+        assert!(mebibytes * MEBIBYTE >= needed, "{mebibytes} MiB for {needed} bytes");
+    }
+}

@@ -1,0 +1,50 @@
+//! Reading the work that a failed message asked for.
+
+use serde_json::Value;
+use transport::{ChunkEvent, PayloadNotice, read_chunk_event, read_payload_notices};
+
+use crate::DeadLetterError;
+
+/// The work that failed.
+#[derive(Debug)]
+pub enum Work {
+    /// A chunk was not written.
+    Chunk(Box<ChunkEvent>),
+    /// A payload was not cut.
+    Payload(PayloadNotice),
+}
+
+/// Reads the work of a message's body; none for a test event of S3. A body with the `specversion`
+/// of our own events is a chunk's, and any other is one of S3.
+pub(crate) fn read(body: &[u8]) -> Result<Vec<Work>, DeadLetterError> {
+    let json: Value = malformed::from_slice(body)?;
+    if json.get("specversion").is_some() {
+        return Ok(vec![Work::Chunk(Box::new(read_chunk_event(body)?))]);
+    }
+    Ok(read_payload_notices(json)?.into_iter().map(Work::Payload).collect())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn sample(name: &str) -> Result<Vec<Work>, DeadLetterError> {
+        let path = format!("{}/../../../events/ingest/dead-letter/{name}.json", env!("CARGO_MANIFEST_DIR"));
+        let event = serde_json::from_slice(&std::fs::read(path).unwrap()).unwrap();
+        let lanes = worker::lanes(event).unwrap();
+        let [record] = &lanes.concat()[..] else { panic!("{name} has one message") };
+        read(record.body.as_deref().unwrap())
+    }
+
+    #[test]
+    fn sample_events_are_read_as_their_names_say() {
+        let [Work::Chunk(event)] = &sample("chunk").unwrap()[..] else { panic!() };
+        assert_eq!(event.data().chunk_index, 1);
+        let [Work::Payload(notice)] = &sample("payload").unwrap()[..] else { panic!() };
+        assert_eq!(notice.key, "incoming/2026/11/21/23/019aa8ec-98d3-7e83-98f2-17f2d7e0e6d7");
+        assert!(sample("test-event").unwrap().is_empty());
+        assert!(matches!(sample("malformed"), Err(DeadLetterError::Json(_))));
+        assert!(matches!(sample("another-event"), Err(DeadLetterError::Event(_))));
+        assert!(matches!(read(br#"{"Records":[1]}"#), Err(DeadLetterError::Notice(_))));
+    }
+}

@@ -1,0 +1,78 @@
+//! Notifications of S3, in messages of SQS.
+
+use std::time::Duration;
+
+use transport::{VersionNotice, read_version_notices};
+use worker::{Job, Record, Visibility};
+
+use crate::{DropIntake, IntakeError};
+
+impl Job for DropIntake {
+    const SUBJECT: &'static str = "drop";
+    const RESERVE: Duration = Duration::from_secs(2);
+
+    type Work = VersionNotice;
+    type Error = IntakeError;
+
+    fn read(&self, record: &Record) -> Result<Vec<VersionNotice>, IntakeError> {
+        notices(record)
+    }
+
+    async fn run(&self, notice: VersionNotice, _: &Record) -> Result<(), IntakeError> {
+        tracing::Span::current().record("object", &notice.object.key);
+        self.process(&notice).await
+    }
+
+    fn visibility(&self, _: &Record) -> Option<&Visibility> {
+        Some(&self.visibility)
+    }
+}
+
+fn notices(record: &Record) -> Result<Vec<VersionNotice>, IntakeError> {
+    let event = malformed::from_slice(record.body.as_deref().unwrap_or_default());
+    Ok(read_version_notices(event.map_err(transport::UnknownNotice::from)?)?)
+}
+
+#[cfg(test)]
+mod tests {
+    use retry::Retryable as _;
+    use serde_json::Value;
+    use transport::PayloadNotice;
+    use worker::lanes;
+
+    use super::*;
+
+    fn sample(name: &str) -> Vec<Result<Vec<VersionNotice>, IntakeError>> {
+        let path = format!("{}/../../../events/ingest/drop-intake/{name}.json", env!("CARGO_MANIFEST_DIR"));
+        let event: Value = serde_json::from_slice(&std::fs::read(path).unwrap()).unwrap();
+        lanes(event).unwrap().into_iter().flatten().map(|record| notices(&record)).collect()
+    }
+
+    fn notice(name: &str, version_id: Option<&str>) -> Vec<VersionNotice> {
+        let key = format!("drop/11111111-1111-4111-8111-111111111111/full/{name}");
+        let object = PayloadNotice { bucket: "payloads".to_owned(), key };
+        vec![VersionNotice { object, version_id: version_id.map(str::to_owned) }]
+    }
+
+    #[test]
+    fn a_notification_names_an_object_and_its_version() {
+        for (name, key, version_id) in [
+            ("put", "loja 12.ndjson.gz", None),
+            ("multipart-upload", "loja-12.json", None),
+            ("version", "loja-12.json", Some("096fKKXTRTtl3on89fVO.nfljtsv6qko")),
+        ] {
+            let [read] = &sample(name)[..] else { panic!() };
+            assert_eq!(read.as_ref().unwrap(), &notice(key, version_id), "{name}");
+        }
+        let [first, second] = &sample("duplicate")[..] else { panic!() };
+        assert_eq!(first.as_ref().unwrap(), second.as_ref().unwrap());
+    }
+
+    #[test]
+    fn a_test_event_names_nothing_and_another_message_is_never_retried() {
+        let [test] = &sample("test-event")[..] else { panic!() };
+        assert!(test.as_ref().unwrap().is_empty());
+        let [malformed] = &sample("malformed")[..] else { panic!() };
+        assert!(!malformed.as_ref().unwrap_err().retry().is_transient());
+    }
+}

@@ -1,0 +1,40 @@
+use serde_json::Value;
+
+/// An event that this function would ignore, although its sender may have meant something by it.
+#[derive(Debug, thiserror::Error)]
+#[error("the event is neither the schedule's nor empty")]
+pub struct UnknownEvent;
+
+/// Accepts the schedule's event, and the empty one of a manual run. There are no parameters: the
+/// deployment decides what counts as stalled.
+pub(crate) fn check(event: &Value) -> Result<(), UnknownEvent> {
+    let is_empty = event.is_null() || event.as_object().is_some_and(serde_json::Map::is_empty);
+    let member = |name| event.get(name).and_then(Value::as_str);
+    let is_scheduled =
+        member("source") == Some("aws.events") && member("detail-type") == Some("Scheduled Event");
+    if is_empty || is_scheduled { Ok(()) } else { Err(UnknownEvent) }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn sample_events_are_read_as_their_names_say() {
+        for (name, is_known) in [("scheduled", true), ("by-hand", true), ("another-source", false)] {
+            let path = format!("{}/../../../events/ingest/reconcile/{name}.json", env!("CARGO_MANIFEST_DIR"));
+            let event = serde_json::from_slice(&std::fs::read(path).unwrap()).unwrap();
+            assert_eq!(check(&event).is_ok(), is_known, "{name}");
+        }
+    }
+
+    #[test]
+    fn an_event_that_would_be_ignored_is_refused() {
+        for event in [json!({"hours": 1}), json!([]), json!("now"), json!({"source": "aws.events"})] {
+            assert!(check(&event).is_err(), "{event}");
+        }
+        assert!(check(&Value::Null).is_ok());
+    }
+}

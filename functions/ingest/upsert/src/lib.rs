@@ -1,0 +1,235 @@
+//! Writes chunks to the database: from SQS and from Kafka by the same code.
+//!
+//! An event is delivered at least once. The chunk's row changes in the same transaction as its
+//! products, so a repeated event finds the chunk done and is acknowledged without work. A chunk
+//! that fails is retried after growing pauses, and the failure is noted with it. After too many
+//! attempts, or soon if no retry can help, its event goes to the dead-letter queue. A chunk that
+//! only waited for the locks of its establishments did not fail: for an hour, its event is sent
+//! again as a new message.
+//!
+//! Kafka counts no attempts. So a record that fails is parked: it goes to the queue of chunks as a
+//! message, which is retried and given up like any other.
+
+#![allow(missing_docs, reason = "only main.rs and tests use what is public here")]
+
+mod failure;
+mod job;
+
+pub use failure::UpsertError;
+
+use std::time::{Duration, SystemTime};
+
+use catalog::{Announced, Database, WriteOutcome};
+use ingestion::batch::ChunkResult;
+use ingestion::chunk::{Chunk, ChunkId, ChunkReady, decode};
+use objects::Objects;
+use publisher::Publisher;
+use retry::{Retry, Retryable as _};
+use serde_json::{Map, Value};
+use telemetry::metrics::{self, Measure};
+use tokio::time::{Instant, timeout};
+use transport::{ChunkEvent, ChunksReady};
+use worker::{BatchResponse, ServeError, Visibility};
+
+/// This function's name in metrics.
+const SERVICE: &str = "upsert";
+
+/// The time that noting a failed attempt may take.
+const NOTE: Duration = Duration::from_secs(2);
+
+/// Time after its announcement for which a chunk may wait for locks without an attempt being
+/// counted. This bound alone ends the loop from this function to its own queue, so the template
+/// lets Lambda run the loop (`RecursiveLoop`).
+const LONGEST_WAIT: Duration = Duration::from_hours(1);
+
+/// Bytes of a chunk's file: far more than the planner allows.
+const MAX_FILE: usize = 32 * 1024 * 1024;
+
+/// The function's state, which outlives invocations.
+#[derive(Debug)]
+pub struct Upsert {
+    pub objects: Objects,
+    pub database: Database,
+    pub publisher: Publisher,
+    /// The queue that chunks come from, and that records of Kafka are parked in.
+    pub queue: ChunksReady,
+    /// Visibility timeouts of the queue that chunks come from.
+    pub visibility: Visibility,
+}
+
+impl Upsert {
+    /// Handles the records of one invocation, which is cut off at `ends_at`, and returns the
+    /// messages to retry.
+    ///
+    /// # Errors
+    /// If the event as a whole cannot be read, or a record of Kafka was neither written nor parked.
+    pub async fn handle(&self, event: Value, ends_at: SystemTime) -> Result<BatchResponse, ServeError> {
+        worker::serve(self, event, ends_at).await
+    }
+
+    async fn process(&self, event: &ChunkEvent) -> Result<(), UpsertError> {
+        let began = Instant::now();
+        let ready = event.data();
+        let written = match self.write(ready).await {
+            Ok(written) => written,
+            Err(error) if error.retry() == Retry::Contended && may_wait(event, SystemTime::now()) => {
+                return self.resend(event, error).await;
+            }
+            Err(error) => {
+                self.note(ready, &error).await;
+                return Err(error);
+            }
+        };
+        report(written, began.elapsed());
+        match written {
+            WriteOutcome::Done { batch, became_final: true, .. }
+            | WriteOutcome::AlreadyDone { batch, became_final: true } => {
+                retention::finish(&self.database, &self.objects, ready.batch_id, batch).await;
+            }
+            WriteOutcome::Done { .. }
+            | WriteOutcome::AlreadyDone { .. }
+            | WriteOutcome::Superseded
+            | WriteOutcome::TooOld => {}
+        }
+        Ok(())
+    }
+
+    /// Sends the event of a chunk that only waited for locks as a new message, so that this one is
+    /// done. If SQS rejects it, this one is retried, and its receive count grows.
+    async fn resend(&self, event: &ChunkEvent, why: UpsertError) -> Result<(), UpsertError> {
+        let sent = Box::pin(self.queue.resend(event, self.visibility.first_pause())).await;
+        if let Err(error) = sent {
+            let error: &dyn std::error::Error = &error;
+            tracing::warn!(
+                event_type = "chunk.not_sent_again",
+                error,
+                "the chunk's message counts as received"
+            );
+            self.note(event.data(), &why).await;
+            return Err(why);
+        }
+        let error: &dyn std::error::Error = &why;
+        tracing::warn!(event_type = "chunk.waited", error, "the chunk's event was sent again");
+        Ok(())
+    }
+
+    async fn write(&self, ready: &ChunkReady) -> Result<WriteOutcome, UpsertError> {
+        let chunk = self.read_chunk(ready).await?;
+        Ok(self.database.write_chunk(&chunk).await?)
+    }
+
+    /// Notes with the chunk why it was not written, for the people who investigate. A note that
+    /// fails changes nothing.
+    async fn note(&self, ready: &ChunkReady, error: &UpsertError) {
+        if !error.is_noted() {
+            return;
+        }
+        let ChunkReady { batch_id, generation, chunk_index: index, ref chunk_uri, .. } = *ready;
+        let announced = Announced { batch_id, generation, index, uri: chunk_uri };
+        let note = error.note();
+        let noting = self.database.note_failed_attempt(&announced, &note);
+        let error: Box<dyn std::error::Error> = match timeout(NOTE, Box::pin(noting)).await {
+            Ok(Ok(())) => return,
+            Ok(Err(error)) => error.into(),
+            Err(error) => error.into(),
+        };
+        let error: &dyn std::error::Error = error.as_ref();
+        tracing::warn!(event_type = "chunk.attempt_not_noted", error, "the failed attempt was not noted");
+    }
+
+    /// Reads the chunk that an event announces, and checks that it is the right one.
+    async fn read_chunk(&self, ready: &ChunkReady) -> Result<Chunk, UpsertError> {
+        let ChunkReady { batch_id, generation, chunk_index, ref chunk_uri, .. } = *ready;
+        let found = self.objects.key(chunk_uri).and_then(|key| Some((key, ready.cut_in(key)?)));
+        let (key, cut_in) = found.ok_or_else(|| UpsertError::OtherObject(chunk_uri.clone()))?;
+        let chunk = decode(&self.objects.get(key, MAX_FILE).await?)?;
+        if chunk.id() == ChunkId::of(batch_id, cut_in, chunk_index) {
+            Ok(chunk.of_generation(generation))
+        } else {
+            Err(UpsertError::OtherChunk)
+        }
+    }
+}
+
+/// Tells whether a chunk may wait for locks without an attempt being counted. Its event keeps its
+/// time, so waiting has an end. A time ahead, which only another producer of Kafka can write, would
+/// have none.
+fn may_wait(event: &ChunkEvent, now: SystemTime) -> bool {
+    let announced = SystemTime::from(event.attributes().time);
+    now.duration_since(announced).is_ok_and(|waited| waited < LONGEST_WAIT)
+}
+
+fn report(written: WriteOutcome, took: Duration) {
+    match written {
+        WriteOutcome::Done { result, batch, .. } => {
+            let changes = result.changes();
+            tracing::info!(
+                event_type = "chunk.written",
+                inserted = changes.inserted,
+                updated = changes.updated,
+                unchanged = changes.unchanged,
+                stale = changes.stale,
+                rejected = result.rejected(),
+                duration_ms = u64::try_from(took.as_millis()).unwrap_or(u64::MAX),
+                batch_status = %batch,
+                "the chunk was written"
+            );
+            measure(result, took);
+        }
+        WriteOutcome::AlreadyDone { .. } => {
+            tracing::info!(event_type = "chunk.done_before", "the chunk was written before");
+        }
+        WriteOutcome::Superseded => {
+            tracing::info!(event_type = "chunk.superseded", "a replay of the batch has begun");
+        }
+        WriteOutcome::TooOld => {
+            tracing::warn!(
+                event_type = "chunk.too_old",
+                "the chunk is older than the history of loads and is not written"
+            );
+        }
+    }
+}
+
+fn measure(result: ChunkResult, took: Duration) {
+    let changes = result.changes();
+    let measures = [
+        (metrics::CHUNKS_WRITTEN, Measure::Count(1)),
+        (metrics::ITEMS_INSERTED, Measure::Count(changes.inserted)),
+        (metrics::ITEMS_UPDATED, Measure::Count(changes.updated)),
+        (metrics::ITEMS_UNCHANGED, Measure::Count(changes.unchanged)),
+        (metrics::ITEMS_STALE, Measure::Count(changes.stale)),
+        (metrics::ITEMS_REJECTED, Measure::Count(result.rejected())),
+        (metrics::WRITING_TIME, Measure::duration(took)),
+    ];
+    metrics::measure(SERVICE, &measures, Map::new());
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn event_of(time: &str) -> ChunkEvent {
+        let path = format!("{}/../../../events/ingest/upsert/chunk-ready-sqs.json", env!("CARGO_MANIFEST_DIR"));
+        let sample: Value = serde_json::from_slice(&std::fs::read(path).unwrap()).unwrap();
+        let body = sample["Records"][0]["body"].as_str().unwrap();
+        let mut event: Value = serde_json::from_str(body).unwrap();
+        event["time"] = time.into();
+        transport::read_chunk_event(event.to_string().as_bytes()).unwrap()
+    }
+
+    #[test]
+    fn a_chunk_waits_for_locks_for_an_hour_from_its_announcement_and_no_longer() {
+        let now = SystemTime::from(event_of("2026-11-25T12:00:00Z").attributes().time);
+        for (announced, may) in [
+            ("2026-11-25T12:00:00Z", true),
+            ("2026-11-25T11:00:01Z", true),
+            ("2026-11-25T11:00:00Z", false),
+            ("2026-11-24T12:00:00Z", false),
+            ("2026-11-25T12:00:01Z", false),
+            ("9999-01-01T00:00:00Z", false),
+        ] {
+            assert_eq!(may_wait(&event_of(announced), now), may, "{announced}");
+        }
+    }
+}

@@ -1,0 +1,235 @@
+//! How many orders of one tenant may be with `mq-access` at once.
+//!
+//! `mq-access` has a limited concurrency, and an order may hold one of its executions for 20 s. So
+//! that no tenant takes all of them, each tenant has a budget: an item with one lease for each
+//! order under way. A lease ends by itself, so a function that dies takes nothing away for long.
+
+use std::collections::HashMap;
+use std::error::Error;
+use std::num::NonZeroU32;
+use std::time::Duration;
+
+use aws::Environment;
+use aws_sdk_dynamodb::Client;
+use aws_sdk_dynamodb::error::SdkError;
+use aws_sdk_dynamodb::operation::update_item::UpdateItemError;
+use aws_sdk_dynamodb::operation::update_item::builders::UpdateItemFluentBuilder;
+use aws_sdk_dynamodb::types::{AttributeValue, ReturnValuesOnConditionCheckFailure};
+use idempotency::Execution;
+use jiff::Timestamp;
+use uuid::Uuid;
+
+/// Duration of a lease, as long as the claim of an order that changes something: nothing that
+/// starts in time outlives it.
+const LEASE: Duration = Execution::lease();
+/// Lifetime of an item without leases.
+const KEPT: Duration = Duration::from_secs(86_400);
+/// Number of times that a full item is swept before the order is refused.
+const ATTEMPTS: usize = 3;
+/// The most orders that a tenant may have under way. Every order writes its tenant's item twice; a
+/// write takes a unit for each KiB of the item, and DynamoDB gives an item 1,000 units a second.
+/// With this many leases the item has less than 3 KiB, which lets through 166 orders a second.
+const MOST: u32 = 99;
+
+/// The tenants' budgets, in the table of idempotency records: `BUDGET#<tenant>`.
+#[derive(Clone, Debug)]
+pub struct Budget {
+    dynamodb: Client,
+    table: String,
+    limit: NonZeroU32,
+}
+
+/// The right to one order, until it is given back or its time is over.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Lease {
+    /// The time of its end in epoch milliseconds, and something that nobody else has.
+    name: String,
+}
+
+/// Reason for which an order may not be sent.
+#[derive(Debug, thiserror::Error)]
+#[expect(missing_docs, reason = "each variant's message says what went wrong")]
+pub enum NoLease {
+    #[error("the tenant has as many orders under way as it may have at once")]
+    Exhausted,
+    #[error("the tenant's budget is not known")]
+    Unavailable(#[source] Box<dyn Error + Send + Sync>),
+}
+
+impl Budget {
+    /// `limit` is the number of orders that each tenant may have under way.
+    #[must_use]
+    pub const fn new(dynamodb: Client, table: String, limit: NonZeroU32) -> Self {
+        Self { dynamodb, table, limit }
+    }
+
+    /// The orders that each tenant may have under way: `TENANT_CONCURRENCY`, which is at most 99,
+    /// or half of the concurrency that is reserved for `mq-access` (`MQ_ACCESS_CONCURRENCY`), up to
+    /// 99. `None`, and no store call for any order, if the first is 0, or is not given and none is
+    /// reserved.
+    pub fn limit<F: Fn(&str) -> Option<String>>(environment: &mut Environment<F>) -> Option<NonZeroU32> {
+        let reserved: u32 = environment.optional("MQ_ACCESS_CONCURRENCY", 0);
+        let share = if reserved == 0 { 0 } else { (reserved / 2).clamp(1, MOST) };
+        let limit: u32 = environment.optional("TENANT_CONCURRENCY", share);
+        if limit > MOST {
+            environment.refuse(format!("TENANT_CONCURRENCY: must be at most {MOST}, not {limit}"));
+        }
+        NonZeroU32::new(limit)
+    }
+
+    /// Takes a lease. Repeated by the lease's own name.
+    ///
+    /// # Errors
+    /// When the tenant has no lease left, or the table does not answer: an order is refused then,
+    /// since a tenant could keep the table from answering for its own item.
+    pub(crate) async fn lease(&self, tenant: &str) -> Result<Lease, NoLease> {
+        let now = Timestamp::now();
+        let lease = Lease::until(now + LEASE);
+        for _ in 0..ATTEMPTS {
+            let Some(taken) = self.add(tenant, &lease, now).await? else { return Ok(lease) };
+            let over: Vec<_> = taken.into_iter().filter(|lease| lease.is_over(now)).collect();
+            if over.is_empty() {
+                return Err(NoLease::Exhausted);
+            }
+            self.remove(tenant, over).await?;
+        }
+        Err(NoLease::Exhausted)
+    }
+
+    /// Gives a lease back. One that cannot be given back ends by itself.
+    pub(crate) async fn release(&self, tenant: &str, lease: Lease) {
+        if let Err(error) = self.remove(tenant, vec![lease]).await {
+            let error: &dyn Error = &error;
+            tracing::warn!(
+                event_type = "tenant.lease_kept",
+                error,
+                "cannot release a lease of the tenant's budget; it will expire"
+            );
+        }
+    }
+
+    /// Adds a lease if there is room. If not, returns the leases that are there.
+    async fn add(&self, tenant: &str, lease: &Lease, now: Timestamp) -> Result<Option<Vec<Lease>>, NoLease> {
+        let update = self
+            .update(tenant)
+            .update_expression("SET #ttl = :ttl ADD leases :added")
+            .condition_expression(
+                "attribute_not_exists(leases) OR size(leases) < :limit OR contains(leases, :name)",
+            )
+            .expression_attribute_names("#ttl", "ttl")
+            .expression_attribute_values(":ttl", AttributeValue::N((now + KEPT).as_second().to_string()))
+            .expression_attribute_values(":added", AttributeValue::Ss(vec![lease.name.clone()]))
+            .expression_attribute_values(":name", AttributeValue::S(lease.name.clone()))
+            .expression_attribute_values(":limit", AttributeValue::N(self.limit.to_string()))
+            .return_values_on_condition_check_failure(ReturnValuesOnConditionCheckFailure::AllOld);
+        match update.send().await {
+            Ok(_) => Ok(None),
+            Err(SdkError::ServiceError(answer)) => match answer.into_err() {
+                UpdateItemError::ConditionalCheckFailedException(full) => {
+                    Ok(Some(leases(full.item.unwrap_or_default())))
+                }
+                error => Err(unavailable(error)),
+            },
+            Err(error) => Err(unavailable(error)),
+        }
+    }
+
+    async fn remove(&self, tenant: &str, leases: Vec<Lease>) -> Result<(), NoLease> {
+        let names = leases.into_iter().map(|lease| lease.name).collect();
+        let update = self.update(tenant).update_expression("DELETE leases :removed");
+        let update = update.expression_attribute_values(":removed", AttributeValue::Ss(names));
+        update.send().await.map(drop).map_err(unavailable)
+    }
+
+    fn update(&self, tenant: &str) -> UpdateItemFluentBuilder {
+        let key = AttributeValue::S(format!("BUDGET#{tenant}"));
+        self.dynamodb.update_item().table_name(&self.table).key("pk", key)
+    }
+}
+
+impl Lease {
+    fn until(end: Timestamp) -> Self {
+        // 48 random bits tell apart the leases that end in the same millisecond; the item stays
+        // small.
+        let random = Uuid::new_v4().as_u128() >> 80;
+        Self { name: format!("{}#{random:012x}", end.as_millisecond()) }
+    }
+
+    fn is_over(&self, now: Timestamp) -> bool {
+        let end = self.name.split_once('#').and_then(|(end, _)| end.parse::<i64>().ok());
+        end.is_none_or(|end| end < now.as_millisecond())
+    }
+}
+
+fn leases(mut item: HashMap<String, AttributeValue>) -> Vec<Lease> {
+    match item.remove("leases") {
+        Some(AttributeValue::Ss(names)) => names.into_iter().map(|name| Lease { name }).collect(),
+        _ => Vec::new(),
+    }
+}
+
+fn unavailable(cause: impl Into<Box<dyn Error + Send + Sync>>) -> NoLease {
+    NoLease::Unavailable(cause.into())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn limit(variables: &[(&str, &str)]) -> Result<Option<u32>, String> {
+        let lookup = |name: &str| {
+            let found = variables.iter().find(|(known, _)| *known == name);
+            found.map(|(_, value)| (*value).to_owned())
+        };
+        let mut environment = Environment::of(lookup);
+        let limit = Budget::limit(&mut environment);
+        environment.check().map_err(|error| error.to_string())?;
+        Ok(limit.map(NonZeroU32::get))
+    }
+
+    #[test]
+    fn a_tenant_gets_half_of_what_is_reserved_unless_something_is_said() {
+        assert_eq!(limit(&[]), Ok(None));
+        assert_eq!(limit(&[("MQ_ACCESS_CONCURRENCY", ""), ("TENANT_CONCURRENCY", "")]), Ok(None));
+        assert_eq!(limit(&[("MQ_ACCESS_CONCURRENCY", "0")]), Ok(None));
+        for (reserved, expected) in [("1", 1), ("2", 1), ("3", 1), ("10", 5)] {
+            assert_eq!(limit(&[("MQ_ACCESS_CONCURRENCY", reserved)]), Ok(Some(expected)), "{reserved}");
+        }
+        let both = |limit| [("MQ_ACCESS_CONCURRENCY", "10"), ("TENANT_CONCURRENCY", limit)];
+        assert_eq!(limit(&both("3")), Ok(Some(3)));
+        assert_eq!(limit(&both("0")), Ok(None));
+        assert_eq!(limit(&[("TENANT_CONCURRENCY", "7")]), Ok(Some(7)));
+        assert!(limit(&both("many")).is_err());
+    }
+
+    #[test]
+    fn no_tenant_has_more_orders_under_way_than_its_item_can_count() {
+        assert_eq!(limit(&[("MQ_ACCESS_CONCURRENCY", "1000")]), Ok(Some(MOST)));
+        assert_eq!(limit(&[("TENANT_CONCURRENCY", "99")]), Ok(Some(99)));
+        assert!(limit(&[("TENANT_CONCURRENCY", "100")]).unwrap_err().contains("at most 99"));
+        // An element of a set takes its bytes and one more, beside the item's other attributes
+        // ("Capacity consumption", Amazon DynamoDB Developer Guide).
+        let others = "pk".len() + "BUDGET#".len() + 36 + "ttl".len() + 21 + "leases".len() + 3;
+        let lease = Lease::until(Timestamp::now()).name.len() + 1;
+        let item = others + usize::try_from(MOST).unwrap() * lease;
+        assert!(item <= 3 * 1024, "{item} bytes");
+    }
+
+    #[test]
+    fn the_template_takes_the_limits_that_the_functions_take() {
+        let template = include_str!("../../../../template.yaml");
+        let (_, parameter) = template.split_once("\n  MqAccessTenantConcurrency:\n").unwrap();
+        let (_, pattern) = parameter.split_once("AllowedPattern: ").unwrap();
+        let digits = MOST.to_string().len();
+        assert_eq!(pattern.lines().next(), Some(format!("^[0-9]{{0,{digits}}}$").as_str()));
+        assert_eq!(MOST, 10_u32.pow(u32::try_from(digits).unwrap()) - 1);
+    }
+
+    #[test]
+    fn a_lease_is_over_at_its_end_and_not_before() {
+        let now = Timestamp::UNIX_EPOCH + LEASE;
+        assert!(!Lease::until(now).is_over(now));
+        assert!(Lease::until(now).is_over(now + Duration::from_millis(1)));
+        assert!(Lease { name: "nonsense".to_owned() }.is_over(now));
+    }
+}

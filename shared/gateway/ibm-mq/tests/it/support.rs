@@ -1,0 +1,268 @@
+//! A queue manager for one test, and short ways to ask the broker for things.
+
+use std::ops::{Deref, DerefMut};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Duration;
+
+use connection_cap::ConnectionCap;
+use ibm_mq::{IbmMq, Settings};
+use jiff::Timestamp;
+use mq::{
+    Access, Ack, AckMode, Address, Broker as _, BrokerError, BrokerKind, ConsumeCommand, Consumed,
+    ContentSeed, Credentials, Deadline, Endpoint, ExplicitMessage, Headers, MqProps, Outgoing, Payload,
+    ProduceCommand, ProduceFailure, ProduceReport, ProduceSource, QueueName, Selector, Tls, Transaction,
+    UnitOfWork,
+};
+use serde_json::Value;
+use tempfile::TempDir;
+use test_support::built::{self, MQ_LIBRARY};
+use test_support::freeze::freeze;
+use tokio::sync::watch;
+
+/// Tells the stand-in's library where its sockets are. Without it they are where the process is.
+const DIRECTORY: &str = "MQM_STANDIN_DIR";
+
+pub(crate) const MAX_BYTES: usize = 5_500_000;
+
+/// A queue manager that ends with its test.
+pub(crate) struct QueueManager {
+    daemon: test_support::queue_manager::QueueManager,
+    pub(crate) port: u16,
+    _files: TempDir,
+}
+
+impl Deref for QueueManager {
+    type Target = test_support::queue_manager::QueueManager;
+
+    fn deref(&self) -> &Self::Target {
+        &self.daemon
+    }
+}
+
+impl DerefMut for QueueManager {
+    fn deref_mut(&mut self) -> &mut Self::Target {
+        &mut self.daemon
+    }
+}
+
+pub(crate) fn deadline() -> Deadline {
+    Deadline::after(Duration::from_secs(20))
+}
+
+pub(crate) fn queue(name: &str) -> QueueName {
+    QueueName::try_from(name.to_owned()).unwrap()
+}
+
+impl QueueManager {
+    /// Starts one with the queues of `local/mqm-standin/qm1.toml`, under a name and a port of its
+    /// own.
+    pub(crate) fn start() -> Self {
+        Self::start_with(|text| text)
+    }
+
+    /// Starts one with another configuration than the usual one.
+    pub(crate) fn start_with(change: impl FnOnce(String) -> String) -> Self {
+        let files = tempfile::tempdir().unwrap();
+        let directory = match std::env::var_os(DIRECTORY) {
+            Some(shared) => PathBuf::from(shared),
+            None => {
+                // Each test is a process of its own under nextest.
+                std::env::set_current_dir(files.path()).unwrap();
+                files.path().to_owned()
+            }
+        };
+        let port = u16::try_from(1_024 + std::process::id() % 60_000).unwrap();
+        let name = format!("QT{port}");
+        let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../local/mqm-standin/qm1.toml");
+        let text = change(std::fs::read_to_string(source).unwrap());
+        let daemon = test_support::queue_manager::QueueManager::start(
+            &directory,
+            &name,
+            &format!("localhost({port})"),
+            &text,
+        );
+        Self { daemon, port, _files: files }
+    }
+
+    /// Takes what is committed and not held off a queue, past every client, and returns the bodies.
+    pub(crate) fn drain(&self, queue: &str) -> Vec<String> {
+        let body = |message: &Value| hex::decode(message["body"].as_str().unwrap()).unwrap();
+        self.take(queue).iter().map(|message| String::from_utf8(body(message)).unwrap()).collect()
+    }
+
+    pub(crate) fn access(&self) -> Access {
+        Access {
+            endpoint: Endpoint {
+                broker: BrokerKind::IbmMq,
+                queue_manager: self.name().to_owned(),
+                channel: Some("DEV.APP.SVRCONN".to_owned()),
+                addresses: vec![Address { host: "localhost".to_owned(), port: self.port }],
+                ccdt_url: None,
+                tls: Tls::Off,
+                user: Some("app".to_owned()),
+                password_ref: None,
+            },
+            credentials: Some(Credentials { user: "app".to_owned(), password: "passw0rd".into() }),
+            trust_store: None,
+            key_store: None,
+            key_files: None,
+            idle: mq::IdleRule::default(),
+            secret_version: "1".to_owned(),
+        }
+    }
+
+    pub(crate) fn client(&self) -> Client {
+        self.client_with(Settings::default(), 5)
+    }
+
+    pub(crate) fn client_with(&self, settings: Settings, cap: usize) -> Client {
+        self.client_under(settings, ConnectionCap::new(cap))
+    }
+
+    pub(crate) fn client_under(&self, settings: Settings, cap: Arc<ConnectionCap>) -> Client {
+        let settings = Settings { library: built::find(MQ_LIBRARY).unwrap(), ..settings };
+        Client { broker: IbmMq::new(settings, Arc::clone(&cap)), access: self.access(), cap }
+    }
+}
+
+/// The broker, as one target's user.
+pub(crate) struct Client {
+    pub(crate) broker: IbmMq,
+    pub(crate) access: Access,
+    pub(crate) cap: Arc<ConnectionCap>,
+}
+
+impl Client {
+    pub(crate) async fn put(
+        &self,
+        to: &str,
+        command: &ProduceCommand,
+        key: &str,
+    ) -> Result<ProduceReport, ProduceFailure> {
+        self.put_until(to, command, key, deadline()).await
+    }
+
+    pub(crate) async fn put_until(
+        &self,
+        to: &str,
+        command: &ProduceCommand,
+        key: &str,
+        deadline: Deadline,
+    ) -> Result<ProduceReport, ProduceFailure> {
+        let outgoing = outgoing(command, key);
+        let (confirmed, _) = watch::channel(0);
+        self.broker.produce(&self.access, &queue(to), &outgoing, 0, &confirmed, deadline).await
+    }
+
+    /// Puts so many small messages, each with its number as its body.
+    pub(crate) async fn fill(&self, to: &str, count: usize) {
+        let bodies: Vec<_> = (0..count).map(|number| number.to_string()).collect();
+        let bodies: Vec<_> = bodies.iter().map(String::as_str).collect();
+        let report = self.put(to, &texts(&bodies), "fill").await.unwrap();
+        assert_eq!(report.enqueued, u64::try_from(count).unwrap());
+    }
+
+    pub(crate) async fn fetch(
+        &self,
+        from: &str,
+        command: &ConsumeCommand,
+    ) -> Result<Box<dyn UnitOfWork>, BrokerError> {
+        self.fetch_within(from, command, MAX_BYTES).await
+    }
+
+    pub(crate) async fn fetch_within(
+        &self,
+        from: &str,
+        command: &ConsumeCommand,
+        max_bytes: usize,
+    ) -> Result<Box<dyn UnitOfWork>, BrokerError> {
+        self.broker.fetch(&self.access, &queue(from), command, max_bytes, deadline()).await
+    }
+
+    /// Waits until so many connections are open: a thread ends after its answer.
+    pub(crate) async fn has_open(&self, connections: usize) {
+        let until = deadline();
+        while self.cap.open() != connections {
+            assert!(!until.has_passed(), "{} connections are open", self.cap.open());
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+    }
+
+    /// Takes up to so many messages for good.
+    pub(crate) async fn take(&self, from: &str, most: i64) -> Consumed {
+        let unit = self.fetch(from, &consume(most, AckMode::Take(Ack::Commit))).await.unwrap();
+        let consumed = unit.consumed().clone();
+        unit.commit(deadline()).await.unwrap();
+        consumed
+    }
+}
+
+pub(crate) fn outgoing(command: &ProduceCommand, key: &str) -> Outgoing {
+    Outgoing::new(command, ContentSeed::new("tenant", key, "fingerprint", Timestamp::UNIX_EPOCH))
+}
+
+/// A produce of generated messages of 100 bytes.
+pub(crate) fn generated(count: i64) -> ProduceCommand {
+    let payload = Payload::Random { size: 100_i64.try_into().unwrap() };
+    command(ProduceSource::Generated { count: count.try_into().unwrap(), payload })
+}
+
+pub(crate) fn texts(bodies: &[&str]) -> ProduceCommand {
+    let messages = bodies.iter().map(|body| ExplicitMessage::of_text(body)).collect();
+    command(ProduceSource::Explicit { messages })
+}
+
+fn command(source: ProduceSource) -> ProduceCommand {
+    ProduceCommand {
+        source,
+        rate_limit_per_sec: None,
+        transaction: Transaction::default(),
+        props: MqProps::default(),
+        headers: Headers::default(),
+        warnings: Vec::new(),
+    }
+}
+
+pub(crate) fn in_transactions_of(size: i64, command: ProduceCommand) -> ProduceCommand {
+    let transaction = Transaction { enabled: true, tx_size: size.try_into().unwrap(), atomic: true };
+    ProduceCommand { transaction, ..command }
+}
+
+pub(crate) fn consume(most: i64, mode: AckMode) -> ConsumeCommand {
+    ConsumeCommand {
+        max_messages: most.try_into().unwrap(),
+        wait_seconds: 0_i64.try_into().unwrap(),
+        mode,
+        selector: Selector::default(),
+        convert: false,
+        backout: mq::BackoutRule::default(),
+        warnings: Vec::new(),
+    }
+}
+
+pub(crate) fn bodies(consumed: &Consumed) -> Vec<String> {
+    consumed.messages.iter().map(|message| String::from_utf8_lossy(&message.body.0).into_owned()).collect()
+}
+
+pub(crate) fn code(error: &BrokerError) -> Option<i64> {
+    error.reply().map(|reply| reply.code)
+}
+
+/// A queue manager that answers nothing until this is dropped.
+pub(crate) struct Frozen(nix::unistd::Pid);
+
+impl QueueManager {
+    pub(crate) fn frozen(&self) -> Frozen {
+        let id = self.id().unwrap();
+        let pid = nix::unistd::Pid::from_raw(i32::try_from(id).unwrap());
+        freeze(pid);
+        Frozen(pid)
+    }
+}
+
+impl Drop for Frozen {
+    fn drop(&mut self) {
+        let _ = nix::sys::signal::kill(self.0, nix::sys::signal::Signal::SIGCONT);
+    }
+}
