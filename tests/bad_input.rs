@@ -130,7 +130,7 @@ async fn what_was_put_under_another_limit_is_replayed() {
     let done = gateway.produce(Uuid::new_v4(), &queue.request(json!({"batch": {"count": 1}}))).await.json();
     let body = queue.request(json!({"batch": {"count": 100_000, "messageSizeBytes": 4_194_304}}));
     let key = Uuid::new_v4();
-    let sdk = aws::Sdk::from_environment().await.single_attempt(Duration::from_secs(20));
+    let sdk = runtime::Sdk::from_environment().await.single_attempt(Duration::from_secs(20));
     let store = Store::new(aws_sdk_dynamodb::Client::new(&sdk), variable("IDEMPOTENCY_TABLE"));
     let claim = ClaimRequest {
         operation: OperationType::named("PRODUCE"),

@@ -108,7 +108,7 @@ async fn a_body_goes_in_by_reference_and_comes_out_stored_and_goes_in_again(on: 
 async fn an_upload_that_was_replaced_is_not_put_however_large_it_is(on: On) {
     let (gateway, site) = (Gateway::new(), Site::start(on).await);
     let queue = site.queue().await;
-    let sdk = aws::Sdk::from_environment().await.single_attempt(Duration::from_secs(60));
+    let sdk = runtime::Sdk::from_environment().await.single_attempt(Duration::from_secs(60));
     let s3 = aws_sdk_s3::Client::new(&sdk);
     for length in [10, LARGEST + 1] {
         let reference = uploaded(&gateway, &bytes(10)).await;

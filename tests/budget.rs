@@ -14,8 +14,8 @@ use aws_sdk_dynamodb::Client;
 use aws_sdk_dynamodb::types::AttributeValue;
 use bytes::Bytes;
 use end_to_end::{Access, Answer, contract, variable};
+use front::{Budget, Gateway, Idempotency, MqAccess, Operation};
 use futures_util::future::join_all;
-use gateway::{Budget, Gateway, Idempotency, MqAccess, Operation};
 use http::{HeaderValue, Request, Response};
 use idempotency::{ExpiryBounds, Store};
 use jiff::Timestamp;
@@ -97,9 +97,9 @@ struct Stand {
 
 impl Stand {
     async fn of(brokers: &Brokers) -> Self {
-        let sdk = aws::Sdk::from_environment().await.single_attempt(Duration::from_secs(20));
+        let sdk = runtime::Sdk::from_environment().await.single_attempt(Duration::from_secs(20));
         let dynamodb = Client::new(&sdk);
-        let lambda = aws::Sdk::at(&brokers.server.url(), "us-east-1", "none", "none").await;
+        let lambda = runtime::Sdk::at(&brokers.server.url(), "us-east-1", "none", "none").await;
         let lambda = aws_sdk_lambda::Client::new(&lambda.single_attempt(Duration::from_secs(30)));
         let table = variable("IDEMPOTENCY_TABLE");
         let budget = Budget::new(dynamodb.clone(), table.clone(), LIMIT);

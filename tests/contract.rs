@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use api::{Reason, Route};
-use gateway::Operation;
+use front::Operation;
 use ingestion::product::{ATTRIBUTES, Kind, known_members};
 use serde_norway::Value;
 
@@ -65,10 +65,9 @@ fn the_contract_describes_exactly_the_routes_of_the_template() {
 #[test]
 fn every_function_serves_the_routes_that_the_template_sends_it() {
     let produce =
-        [produce::ProduceRequest::ROUTE, gateway::UPLOADED_BODY].into_iter().flat_map(route).collect();
+        [produce::ProduceRequest::ROUTE, front::UPLOADED_BODY].into_iter().flat_map(route).collect();
     assert_eq!(template_routes(Some("ProduceFunction")), produce);
-    let consume =
-        [consume::ConsumeRequest::ROUTE, gateway::STORED_BODY].into_iter().flat_map(route).collect();
+    let consume = [consume::ConsumeRequest::ROUTE, orders::STORED_BODY].into_iter().flat_map(route).collect();
     assert_eq!(template_routes(Some("ConsumeFunction")), consume);
     assert_eq!(template_routes(Some("MoveMessagesFunction")), route(move_messages::MoveRequest::ROUTE));
     assert_eq!(template_routes(Some("DepthFunction")), route(depth::DepthRequest::ROUTE));
@@ -147,7 +146,7 @@ fn the_sample_orders_are_orders() {
     let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/../events/gateway/mq-access");
     let files = std::fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path());
     let orders = files.map(|path| {
-        serde_json::from_slice::<gateway::WorkOrder>(&std::fs::read(&path).unwrap())
+        serde_json::from_slice::<orders::WorkOrder>(&std::fs::read(&path).unwrap())
             .map_err(|error| (path, error))
     });
     assert!(orders.collect::<Result<Vec<_>, _>>().unwrap().len() >= 5);

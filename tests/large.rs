@@ -202,7 +202,7 @@ async fn a_stored_body_lives_as_long_as_its_record(on: On) {
 async fn a_stored_body_that_is_missing_is_an_error_and_not_a_redirect_to_nothing(on: On) {
     let (gateway, site) = (Gateway::new(), Site::start_for_long_messages(on).await);
     let (key, path) = consumed(&gateway, &site).await;
-    let sdk = aws::Sdk::from_environment().await;
+    let sdk = runtime::Sdk::from_environment().await;
     let s3 = aws_sdk_s3::Client::new(&sdk.objects());
     let (bucket, name) = (variable("RESULTS_BUCKET"), object(&s3, key).await);
     s3.delete_object().bucket(&bucket).key(&name).send().await.unwrap();

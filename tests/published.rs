@@ -6,8 +6,8 @@ use std::time::{Duration, Instant};
 use aws_sdk_dynamodb::types::AttributeValue;
 use aws_sdk_eventbridge::types::Target;
 use aws_sdk_sqs::Client;
-use cloud_event::Event;
 use end_to_end::{Gateway, Ingest, Load, QueueManager, Records, TENANT_A, variable};
+use events::Event;
 use ingestion::generate::{Catalogue, Layout};
 use serde_json::{Value, json};
 use uuid::Uuid;
@@ -36,7 +36,7 @@ impl Receiver {
 
     /// A receiver of this name, of the events that a filter matches.
     async fn of_those_with(key: Uuid, filter: &Value) -> Self {
-        let sdk = aws::Sdk::from_environment().await.single_attempt(PATIENCE);
+        let sdk = runtime::Sdk::from_environment().await.single_attempt(PATIENCE);
         let sqs = Client::new(&sdk);
         let name = format!("events-{}", key.simple());
         let queue = async |kind: &str| {
@@ -207,7 +207,7 @@ async fn requests_in_doubt_are_events_before_anybody_asks_again() {
 
 #[tokio::test]
 async fn an_object_that_is_refused_is_an_event_for_whoever_listens_to_the_bus_or_the_topic() {
-    let sdk = aws::Sdk::from_environment().await.single_attempt(PATIENCE);
+    let sdk = runtime::Sdk::from_environment().await.single_attempt(PATIENCE);
     let (s3, bucket) = (aws_sdk_s3::Client::new(&sdk), variable("PAYLOAD_BUCKET"));
     let id = Uuid::new_v4();
     let key = format!("drop/{TENANT_A}/everything/{id}.json");

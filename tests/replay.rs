@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use accepted::Accepted;
+use batch_items::Accepted;
 use end_to_end::{Gateway, Ingest, KEY_B, Load, Payloads, Products, READONLY_KEY, variable};
 use ingestion::generate::{Catalogue, Layout};
 use ingestion::payload::{AcceptedBatch, MediaType};
@@ -187,7 +187,7 @@ async fn what_is_not_at_its_end_is_refused_with_its_state() {
     assert_eq!(refused(&ingest, id(&empty), &all).await, "the batch has no chunk");
 
     // Of these the database knows nothing yet.
-    let sdk = aws::Sdk::from_environment().await.single_attempt(Duration::from_secs(20));
+    let sdk = runtime::Sdk::from_environment().await.single_attempt(Duration::from_secs(20));
     let items = Accepted::new(aws_sdk_dynamodb::Client::new(&sdk), variable("BATCHES_TABLE"));
     let in_seconds = |seconds| Some(Timestamp::now() + SignedDuration::from_secs(seconds));
     for (upload_expires_at, reason) in

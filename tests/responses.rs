@@ -168,7 +168,10 @@ fn the_contract_has_every_reason_why_a_message_stays() {
 const NOT_SEEN: [(&str, &str); 25] = [
     (r#"ErrorReason: "BROKER_REJECTED""#, "refusals of a broker: `shared/gateway/rabbitmq/tests/faults`"),
     (r#"ErrorReason: "EXCEEDS_TIME_BUDGET""#, "`functions/gateway/produce/src/request.rs`"),
-    (r#"ErrorReason: "POOL_TIMEOUT""#, "an environment serves one request: `shared/gateway/rabbitmq/tests/it`"),
+    (
+        r#"ErrorReason: "POOL_TIMEOUT""#,
+        "an environment serves one request: `shared/gateway/rabbitmq/tests/it`",
+    ),
     (r#"DependencyName: "ingest""#, STATUS),
     (r#"Readiness/status: "unavailable""#, STATUS),
     ("GET /health/ready 503 application/json", STATUS),
@@ -184,7 +187,10 @@ const NOT_SEEN: [(&str, &str); 25] = [
     (r#"StayReason: "TOO_LARGE""#, STAYS),
     (r#"StayReason: "NOT_REPRODUCIBLE""#, STAYS),
     (r#"StayReason: "WOULD_BE_COPIED""#, STAYS),
-    ("ReceivedMessage/unreadable", "properties that are not UTF-8: `shared/gateway/rabbitmq/tests/it/foreign.rs`"),
+    (
+        "ReceivedMessage/unreadable",
+        "properties that are not UTF-8: `shared/gateway/rabbitmq/tests/it/foreign.rs`",
+    ),
     ("POST /v1/inovafarma/products 429 application/problem+json", ONCE),
     ("POST /v1/inovafarma/products/uploads 429 application/problem+json", ONCE),
     ("POST /v1/inovafarma/batches/{batch_id}/replay 429 application/problem+json", ONCE),

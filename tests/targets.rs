@@ -55,7 +55,7 @@ async fn no_request_sends_secrets_to_another_host(on: On) {
 async fn a_secret_that_was_rotated_is_read_again_when_the_broker_refuses_it(on: On) {
     let (gateway, access, site) = (Gateway::new(), Access::open().await, Site::start(on).await);
     let queue = site.queue().await;
-    let sdk = aws::Sdk::from_environment().await.single_attempt(Duration::from_secs(20));
+    let sdk = runtime::Sdk::from_environment().await.single_attempt(Duration::from_secs(20));
     let secrets = aws_sdk_secretsmanager::Client::new(&sdk);
     let operations =
         ["/connections/test", "/queue/depth", "/messages/produce", "/messages/consume", "/messages/move"];

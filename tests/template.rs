@@ -89,8 +89,8 @@ fn every_function_has_an_alarm_on_errors_and_throttles() {
 fn mq_access_is_cut_off_at_the_time_that_its_callers_know() {
     let functions = resources("AWS::Serverless::Function");
     let time_out = functions["MqAccessFunction"]["Properties"]["Timeout"].as_u64().unwrap();
-    assert_eq!(time_out, gateway::MqAccess::TIME_OUT.as_secs());
-    assert!(gateway::MqAccess::TIME_OUT < gateway::MqAccess::PATIENCE);
+    assert_eq!(time_out, front::MqAccess::TIME_OUT.as_secs());
+    assert!(front::MqAccess::TIME_OUT < front::MqAccess::PATIENCE);
 }
 
 #[test]
@@ -176,7 +176,7 @@ fn a_history_that_what_leans_on_it_outlives_is_not_deployed() {
         for payloads in allowed("PayloadRetentionDays") {
             let parameters = [("HistoryDays", history), ("PayloadRetentionDays", payloads)];
             let is_accepted = rules_accept("HistoryOutlivesPayloads", &parameters);
-            let mut environment = aws::Environment::of(|name| match name {
+            let mut environment = runtime::Environment::of(|name| match name {
                 "HISTORY_DAYS" => Some(history.to_string()),
                 "PAYLOAD_RETENTION_DAYS" => Some(payloads.to_string()),
                 _ => None,

@@ -90,7 +90,7 @@ async fn the_webhook_of_the_docs_gets_the_envelope_of_a_final_batch_and_its_key(
     .await;
     let (resources, key) = (example(), Uuid::new_v4());
     let endpoint = url::Url::parse(text(&resources, "/Webhook/Properties/InvocationEndpoint")).unwrap();
-    let client = Client::new(&aws::Sdk::from_environment().await.single_attempt(PATIENCE));
+    let client = Client::new(&runtime::Sdk::from_environment().await.single_attempt(PATIENCE));
     create(&client, &resources, format!("{}{}", receiver.url(), endpoint.path()), key).await;
 
     let ingest = Ingest::new();

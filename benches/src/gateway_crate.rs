@@ -1,14 +1,15 @@
-//! The crate `rabbitmq` through `mq::Broker`, as mq-access uses it: ids, bodies and headers made
+//! The crate `rabbitmq` through `broker::Broker`, as mq-access uses it: ids, bodies and headers made
 //! for every message, every message measured, and units of work of the size that a request may
 //! have.
 
 use std::time::Duration;
 
+use broker::{Broker as _, Deadline};
 use lapin::uri::AMQPUri;
 use mq::{
-    Access, Ack, AckMode, Address, BatchCount, Broker as _, BrokerError, BrokerKind, ConsumeCommand,
-    ContentSeed, Credentials, Deadline, Endpoint, Headers, MaxMessages, MessageSize, MqProps, Outgoing,
-    Payload, ProduceCommand, ProduceSource, QueueName, Selector, Tls, Transaction, WaitSeconds,
+    Access, Ack, AckMode, Address, BatchCount, BrokerError, BrokerKind, ConsumeCommand, ContentSeed,
+    Credentials, Endpoint, Headers, MaxMessages, MessageSize, MqProps, Outgoing, Payload, ProduceCommand,
+    ProduceSource, QueueName, Selector, Tls, Transaction, WaitSeconds,
 };
 use rabbitmq::RabbitMq;
 use secrecy::SecretString;

@@ -1,7 +1,7 @@
 //! The five operations of the gateway, from a request's bytes to what they would do.
 
 use api::{Problem, json};
-use gateway::{Operation, Plan};
+use front::{Operation, Plan};
 use serde_json::Value;
 
 /// An operation as far as its body decides.

@@ -1,7 +1,9 @@
 //! Whatever the contract lets in fits into one invocation of `mq-access`: an order takes no more
 //! bytes than its request did, but for its target and the right to execute it.
 
-use gateway::{PlannedWork, Work, WorkOrder};
+use front::PlannedWork;
+
+use orders::{Work, WorkOrder};
 use proptest::prelude::*;
 use serde_json::{Value, json};
 

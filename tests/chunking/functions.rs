@@ -2,9 +2,9 @@
 
 use std::time::{Duration, Instant};
 
-use accepted::Accepted;
 use aws_sdk_dynamodb::types::AttributeValue;
 use aws_sdk_lambda::primitives::Blob;
+use batch_items::Accepted;
 use catalog::{BatchView, Database, DatabaseConfig, NewBatch};
 use end_to_end::{TENANT_A, variable};
 use ingestion::Viewer;
@@ -32,7 +32,7 @@ pub(crate) struct Functions {
 
 impl Functions {
     pub(crate) async fn open() -> Self {
-        let sdk = aws::Sdk::from_environment().await;
+        let sdk = runtime::Sdk::from_environment().await;
         // A test waits longer than the functions do.
         let patient = sdk.single_attempt(Duration::from_secs(60));
         let dynamodb = aws_sdk_dynamodb::Client::new(&patient);

@@ -104,7 +104,7 @@ impl Functions {
 
     /// Announces a chunk once more.
     async fn announce(&self, chunk: &Chunk, batch: &PayloadMetadata) {
-        let sdk = aws::Sdk::from_environment().await;
+        let sdk = runtime::Sdk::from_environment().await;
         let queue = ChunksReady::new(aws_sdk_sqs::Client::new(sdk.standard()), variable("CHUNKS_QUEUE_URL"));
         queue.announce(&origin(batch), [self.ready(chunk, batch)]).await.unwrap();
     }

@@ -23,7 +23,7 @@ pub(crate) struct UnhandledMessage {
 
 impl Unhandled {
     pub(crate) async fn open() -> Self {
-        let sdk = aws::Sdk::from_environment().await;
+        let sdk = runtime::Sdk::from_environment().await;
         let client = aws_sdk_sqs::Client::new(&sdk.single_attempt(Duration::from_secs(30)));
         Self { client, queue_url: variable("UNHANDLED_QUEUE_URL") }
     }

@@ -45,7 +45,7 @@ struct Intake {
 
 impl Intake {
     async fn start() -> Self {
-        let sdk = aws::Sdk::from_environment().await.single_attempt(Duration::from_secs(20));
+        let sdk = runtime::Sdk::from_environment().await.single_attempt(Duration::from_secs(20));
         let s3 = aws_sdk_s3::Client::new(&sdk);
         let bucket = format!("drops-{}", Uuid::new_v4().simple());
         s3.create_bucket().bucket(&bucket).send().await.unwrap();
@@ -86,7 +86,7 @@ impl Intake {
             version_id: None,
         };
         let modified_at = jiff::Timestamp::from_second(head.last_modified.unwrap().secs()).unwrap();
-        drops::idempotency_key(&source, modified_at)
+        ingestion::drops::idempotency_key(&source, modified_at)
     }
 
     /// Announces an object, and returns whether the message is done.
@@ -200,7 +200,7 @@ impl Intake {
         let put = put.body(content.as_bytes().to_vec().into()).send().await.unwrap();
         let (bucket, key, etag) = (self.bucket.clone(), key.to_owned(), put.e_tag.unwrap());
         let source = Source { bucket, key, etag, version_id: put.version_id.clone() };
-        (put.version_id.unwrap(), drops::idempotency_key(&source, jiff::Timestamp::UNIX_EPOCH))
+        (put.version_id.unwrap(), ingestion::drops::idempotency_key(&source, jiff::Timestamp::UNIX_EPOCH))
     }
 
     /// The id of the only batch of a version.
@@ -217,7 +217,7 @@ impl Intake {
     }
 
     async fn result(&self, key: &str) -> Value {
-        serde_json::from_slice(&self.get(&drops::result_key(key)).await).unwrap()
+        serde_json::from_slice(&self.get(&ingestion::drops::result_key(key)).await).unwrap()
     }
 
     async fn tags(&self, key: &str) -> HashMap<String, String> {

@@ -38,7 +38,7 @@ impl Ingest {
         let deployed = template.function("ProductIngestFunction");
         let function = Function::new("product-ingest", deployed, &store_variables(&stores));
         function.warm().await;
-        let sdk = aws::Sdk::from_environment().await.single_attempt(Duration::from_secs(20));
+        let sdk = runtime::Sdk::from_environment().await.single_attempt(Duration::from_secs(20));
         Self {
             faults,
             function,

@@ -21,7 +21,7 @@ pub(super) struct Pipeline {
 
 impl Pipeline {
     pub(super) async fn open() -> Self {
-        let sdk = aws::Sdk::from_environment().await.single_attempt(Duration::from_secs(60));
+        let sdk = runtime::Sdk::from_environment().await.single_attempt(Duration::from_secs(60));
         Self { s3: Client::new(&sdk), bucket: variable("PAYLOAD_BUCKET") }
     }
 

@@ -28,7 +28,7 @@ struct Stores {
 
 impl Stores {
     async fn open() -> Self {
-        let sdk = aws::Sdk::from_environment().await.single_attempt(Duration::from_secs(20));
+        let sdk = runtime::Sdk::from_environment().await.single_attempt(Duration::from_secs(20));
         let s3 = aws_sdk_s3::Client::from_conf(
             aws_sdk_s3::config::Builder::from(&sdk).force_path_style(true).build(),
         );

@@ -21,7 +21,7 @@ async fn invoke(lambda: &Client, sample: &str) -> Result<Value, Value> {
 
 #[tokio::test]
 async fn the_deployed_function_looks_when_the_schedule_says_so() {
-    let sdk = aws::Sdk::from_environment().await.single_attempt(Duration::from_secs(120));
+    let sdk = runtime::Sdk::from_environment().await.single_attempt(Duration::from_secs(120));
     let lambda = Client::new(&sdk);
     for sample in ["scheduled", "by-hand"] {
         let begin = Instant::now();

@@ -8,8 +8,8 @@ use ingestion::payload::{AcceptedBatch, LoadType};
 use ingestion::product::CnpjAccess;
 use jiff::Timestamp;
 use objects::Objects;
+use payloads::retention::Seen;
 use reconcile::{Look, ReconcileError};
-use retention::Seen;
 use uuid::Uuid;
 
 use crate::stand::{Stand, batch, run, stand_test};
@@ -27,7 +27,7 @@ async fn give_up(stand: &Stand, batch: &AcceptedBatch) {
     let status = stand.database().fail_payload(&new, &failure, 0).await.unwrap();
     assert_eq!(status, BatchStatus::Failed);
     let objects = Objects::new(stand.s3.clone(), stand.bucket.clone());
-    retention::release(&stand.database(), &objects, batch.metadata.batch_id).await;
+    payloads::retention::release(&stand.database(), &objects, batch.metadata.batch_id).await;
 }
 
 /// The objects of a batch that may expire.
@@ -66,9 +66,9 @@ async fn a_replay_removes_the_tags_of_the_generation_before() {
         queue.notify(&stand.bucket, objects.key(&begun.payload_uri).unwrap()).await.unwrap();
         assert_eq!(stand.cut().await, 1);
         assert_eq!(tagged(stand, &seen.uris).await, 0, "the chunker keeps what it announces");
-        let late = retention::tag_as_seen(&database, &objects, &seen).await.unwrap();
+        let late = payloads::retention::tag_as_seen(&database, &objects, &seen).await.unwrap();
         assert_eq!((late, tagged(stand, &seen.uris).await), (Seen::NoLonger, 0));
-        retention::release(&database, &objects, batch_id).await;
+        payloads::retention::release(&database, &objects, batch_id).await;
         assert_eq!(tagged(stand, &seen.uris).await, 0, "it is not final");
 
         assert_eq!(stand.work().await, (0, 3));

@@ -2,9 +2,9 @@
 
 use std::time::Duration;
 
-use drops::Seen;
 use end_to_end::TENANT_A;
 use futures_util::future::join_all;
+use ingestion::drops::Seen;
 use ingestion::payload::{AcceptedBatch, LoadType, Source};
 use jiff::{SignedDuration, Timestamp};
 use objects::Objects;
@@ -39,21 +39,21 @@ async fn read(stand: &Stand, key: &str) -> Value {
 }
 
 async fn result(stand: &Stand) -> Value {
-    read(stand, &drops::result_key(&key())).await
+    read(stand, &ingestion::drops::result_key(&key())).await
 }
 
 /// Returns what the tags say about the version that is there.
 async fn seen(stand: &Stand) -> Option<Seen> {
     let objects = Objects::new(stand.s3.clone(), stand.bucket.clone());
     let (version, tags) = (objects.version(&key(), None).await.unwrap(), objects.tags(&key()).await.unwrap());
-    drops::seen(&tags, &version.etag, version.modified_at)
+    ingestion::drops::seen(&tags, &version.etag, version.modified_at)
 }
 
 /// A dropped object whose batch is final, with an item in error.
 async fn loaded(stand: &Stand) -> AcceptedBatch {
     let (source, modified_at) = drop_object(stand, BYTES).await;
     let mut batch = batch(LoadType::Delta);
-    batch.metadata.idempotency_key = drops::idempotency_key(&source, modified_at);
+    batch.metadata.idempotency_key = ingestion::drops::idempotency_key(&source, modified_at);
     batch.metadata.source = Some(source);
     stand.accept(&batch).await;
     let put = stand.s3.put_object().bucket(&stand.bucket).key(batch.metadata.key());
@@ -70,14 +70,14 @@ async fn loaded(stand: &Stand) -> AcceptedBatch {
 /// Ends a batch once more, as a function does that was slow.
 async fn end(stand: &Stand, batch: &AcceptedBatch) {
     let objects = Objects::new(stand.s3.clone(), stand.bucket.clone());
-    retention::try_release(&stand.database(), &objects, batch.metadata.batch_id).await.unwrap();
+    payloads::retention::try_release(&stand.database(), &objects, batch.metadata.batch_id).await.unwrap();
 }
 
 #[tokio::test]
 async fn an_earlier_batch_that_ends_slowly_leaves_the_result_of_a_later_version() {
     stand_test(async |stand| {
         let batch = loaded(stand).await;
-        let errors = drops::errors_key(&key());
+        let errors = ingestion::drops::errors_key(&key());
         // The earlier batch has read the result, and waits for its items in error.
         stand.sql.batch_execute("BEGIN; LOCK TABLE batch_item_errors").await.unwrap();
         let later = async {
@@ -88,8 +88,8 @@ async fn an_earlier_batch_that_ends_slowly_leaves_the_result_of_a_later_version(
             }
             let (source, _) = drop_object(stand, b"[]").await;
             write(stand, &errors, &json!({"item_index": 7})).await;
-            let written = drops::received(&source, Uuid::now_v7());
-            write(stand, &drops::result_key(&key()), &written).await;
+            let written = ingestion::drops::received(&source, Uuid::now_v7());
+            write(stand, &ingestion::drops::result_key(&key()), &written).await;
             stand.sql.batch_execute("COMMIT").await.unwrap();
             written
         };
@@ -112,8 +112,8 @@ async fn the_same_bytes_written_again_are_another_object_which_does_not_expire()
         end(stand, &batch).await;
         assert_eq!(seen(stand).await, None, "nobody has looked at it");
 
-        let refusal = drops::refused(&source, "TENANT_NOT_ALLOWED", "the grant was removed");
-        write(stand, &drops::result_key(&key()), &refusal).await;
+        let refusal = ingestion::drops::refused(&source, "TENANT_NOT_ALLOWED", "the grant was removed");
+        write(stand, &ingestion::drops::result_key(&key()), &refusal).await;
         end(stand, &batch).await;
         assert_eq!(result(stand).await, refusal);
     })
@@ -124,11 +124,11 @@ async fn the_same_bytes_written_again_are_another_object_which_does_not_expire()
 async fn gone(stand: &Stand) -> (AcceptedBatch, Source) {
     let (source, modified_at) = drop_object(stand, BYTES).await;
     let mut batch = upload(2);
-    batch.metadata.idempotency_key = drops::idempotency_key(&source, modified_at);
+    batch.metadata.idempotency_key = ingestion::drops::idempotency_key(&source, modified_at);
     batch.metadata.source = Some(source.clone());
     stand.accept(&batch).await;
-    let received = drops::received(&source, batch.metadata.batch_id);
-    write(stand, &drops::result_key(&key()), &received).await;
+    let received = ingestion::drops::received(&source, batch.metadata.batch_id);
+    write(stand, &ingestion::drops::result_key(&key()), &received).await;
     stand.s3.delete_object().bucket(&stand.bucket).key(key()).send().await.unwrap();
     (batch, source)
 }
@@ -141,14 +141,14 @@ async fn the_result_of_an_object_that_was_deleted_before_its_copy_says_that_it_e
         for report in join_all(runs.iter().map(run)).await {
             report.unwrap();
         }
-        let expired = drops::expired(&source, batch.metadata.batch_id);
+        let expired = ingestion::drops::expired(&source, batch.metadata.batch_id);
         assert_eq!(result(stand).await, expired);
 
         // An attempt extends the time after all, and then another run sees what it did.
         let objects = Objects::new(stand.s3.clone(), stand.bucket.clone());
-        retention::note_under_way(&objects, &batch.metadata).await.unwrap();
+        payloads::retention::note_under_way(&objects, &batch.metadata).await.unwrap();
         assert_eq!(result(stand).await["status"], "RECEIVED");
-        retention::note_expired(&objects, &batch.metadata).await.unwrap();
+        payloads::retention::note_expired(&objects, &batch.metadata).await.unwrap();
         assert_eq!(result(stand).await, expired);
     })
     .await;
@@ -161,12 +161,12 @@ async fn a_batch_that_expires_leaves_the_result_of_a_later_version_and_of_its_ow
         let later = Source { etag: "\"ab\"".to_owned(), ..source.clone() };
         let objects = Objects::new(stand.s3.clone(), stand.bucket.clone());
         for written in [
-            drops::received(&later, Uuid::now_v7()),
-            drops::refused(&later, "TENANT_NOT_ALLOWED", "no grant"),
+            ingestion::drops::received(&later, Uuid::now_v7()),
+            ingestion::drops::refused(&later, "TENANT_NOT_ALLOWED", "no grant"),
             json!({"object": source, "status": "COMPLETED", "batch_id": batch.metadata.batch_id}),
         ] {
-            write(stand, &drops::result_key(&key()), &written).await;
-            retention::note_expired(&objects, &batch.metadata).await.unwrap();
+            write(stand, &ingestion::drops::result_key(&key()), &written).await;
+            payloads::retention::note_expired(&objects, &batch.metadata).await.unwrap();
             assert_eq!(result(stand).await, written);
         }
         assert_eq!(run(&stand.reconcile()).await.unwrap().uploads.expired, 1);

@@ -5,14 +5,15 @@ use std::panic::{AssertUnwindSafe, resume_unwind};
 use std::sync::OnceLock;
 use std::time::{Duration, SystemTime};
 
-use accepted::Accepted;
 use aws_sdk_dynamodb::types::{
     AttributeDefinition, BillingMode, GlobalSecondaryIndex, KeySchemaElement, KeyType, Projection,
     ProjectionType, ScalarAttributeType,
 };
+use batch_items::Accepted;
 use catalog::{BatchView, Database, DatabaseConfig};
 use chunker::Chunker;
 use end_to_end::{TENANT_A, variable};
+use events::Publisher;
 use futures_util::FutureExt as _;
 use ingestion::Viewer;
 use ingestion::generate::{Catalogue, Layout};
@@ -20,7 +21,6 @@ use ingestion::payload::{AcceptedBatch, LoadType, MediaType, PayloadMetadata};
 use ingestion::product::CnpjAccess;
 use jiff::{SignedDuration, Timestamp};
 use objects::Objects;
-use publisher::Publisher;
 use reconcile::{Reconcile, ReconcileError, Report, Settings};
 use secrecy::ExposeSecret as _;
 use serde_json::{Value, json};
@@ -63,7 +63,7 @@ pub(crate) async fn stand_test(test: impl AsyncFnOnce(&Stand)) {
 
 impl Stand {
     async fn open() -> Self {
-        let sdk = aws::Sdk::from_environment().await;
+        let sdk = runtime::Sdk::from_environment().await;
         let patient = sdk.single_attempt(Duration::from_secs(60));
         let s3 = aws_sdk_s3::Client::new(&patient);
         let dynamodb = aws_sdk_dynamodb::Client::new(&patient);
@@ -151,13 +151,13 @@ impl Stand {
     }
 
     pub(crate) fn database(&self) -> Database {
-        Database::new(self.config.clone()).with_outbox(self.publisher().outbox())
+        Database::new(self.config.clone()).with_outbox(outbox::needed_by(&self.publisher()))
     }
 
     /// Lets the functions publish events to this bus from now on.
     pub(crate) async fn publish_to(&self, bus: &FakeEventBus) {
-        let sdk = aws::Sdk::at(&bus.endpoint(), "us-east-1", "key", "secret").await;
-        let settings = publisher::Settings { bus: Some("news".to_owned()), ..publisher::Settings::default() };
+        let sdk = runtime::Sdk::at(&bus.endpoint(), "us-east-1", "key", "secret").await;
+        let settings = events::Settings { bus: Some("news".to_owned()), ..publisher::Settings::default() };
         self.publisher.set(Publisher::of(&sdk, settings)).unwrap();
     }
 
@@ -187,7 +187,7 @@ impl Stand {
     /// Handles all messages about payloads, and returns how many there were.
     pub(crate) async fn cut(&self) -> usize {
         let mut environment =
-            aws::Environment::of(|name| (name == "TIME_ZONE").then(|| "America/Sao_Paulo".to_owned()));
+            runtime::Environment::of(|name| (name == "TIME_ZONE").then(|| "America/Sao_Paulo".to_owned()));
         let chunker = Chunker {
             objects: Objects::new(self.s3.clone(), self.bucket.clone()),
             accepted: self.accepted.clone(),

@@ -1,5 +1,5 @@
-use accepted::{Stored, Wanted};
 use aws_sdk_dynamodb::types::AttributeValue;
+use batch_items::{Stored, Wanted};
 use catalog::NewBatch;
 use futures_util::future::join_all;
 use ingestion::Viewer;

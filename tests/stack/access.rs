@@ -17,7 +17,7 @@ pub struct Access {
 
 impl Access {
     pub async fn open() -> Self {
-        let sdk = aws::Sdk::from_environment().await.single_attempt(Duration::from_secs(20));
+        let sdk = runtime::Sdk::from_environment().await.single_attempt(Duration::from_secs(20));
         Self { dynamodb: Client::new(&sdk), table: crate::variable("ACCESS_TABLE") }
     }
 

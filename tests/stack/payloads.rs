@@ -27,7 +27,7 @@ pub struct Payload {
 
 impl Payloads {
     pub async fn open() -> Self {
-        let sdk = aws::Sdk::from_environment().await;
+        let sdk = runtime::Sdk::from_environment().await;
         let sdk = sdk.single_attempt(Duration::from_secs(20));
         Self { s3: Client::new(&sdk), bucket: crate::variable("PAYLOAD_BUCKET") }
     }

@@ -20,7 +20,7 @@ pub struct Records {
 
 impl Records {
     pub async fn open() -> Self {
-        let sdk = aws::Sdk::from_environment().await;
+        let sdk = runtime::Sdk::from_environment().await;
         // A test waits longer than the functions do.
         let sdk = sdk.single_attempt(Duration::from_secs(20));
         Self { dynamodb: Client::new(&sdk), table: crate::variable("IDEMPOTENCY_TABLE") }

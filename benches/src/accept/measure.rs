@@ -4,7 +4,6 @@
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-use aws::Sdk;
 use aws_sdk_s3::Client;
 use aws_sdk_s3::primitives::ByteStream;
 use base64::Engine as _;
@@ -14,6 +13,7 @@ use lambda_http::http::Method;
 use lambda_http::{Body, Request};
 use nix::time::ClockId;
 use product_ingest::{PRODUCTS, ProductIngest};
+use runtime::Sdk;
 use serde::{Deserialize, Serialize};
 use sha2::{Digest as _, Sha256};
 use uuid::Uuid;
@@ -67,7 +67,7 @@ pub(super) struct Cost {
 }
 
 pub(crate) async fn run(requests: u32, results: &Path) -> Result<(), Error> {
-    telemetry::init("info");
+    runtime::init("info");
     let ingest =
         ProductIngest::from_environment(super::FUNCTION).await.map_err(|error| unexpected(&error))?;
     let bucket = std::env::var("PAYLOAD_BUCKET").map_err(|error| unexpected(&error))?;

@@ -7,10 +7,10 @@ mod report;
 use std::path::Path;
 use std::process::Stdio;
 
-use aws::Sdk;
 use aws_sdk_s3::Client;
 use aws_sdk_s3::error::DisplayErrorContext;
 use clap::Args;
+use runtime::Sdk;
 use tokio::process::Command;
 use uuid::Uuid;
 

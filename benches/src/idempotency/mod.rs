@@ -13,8 +13,8 @@ mod task;
 
 use std::time::Duration;
 
-use aws::Sdk;
 use clap::Args;
+use runtime::Sdk;
 
 use crate::error::Error;
 use crate::idempotency::contender::{Contender, Who};

@@ -6,8 +6,8 @@ use ::idempotency::{
     ClaimRequest, Claimed, Fingerprint, IdempotencyKey, KeyForm, OperationType, Outcome, Reply, Store,
     WriteOutcome,
 };
-use aws::Sdk;
 use nix::time::ClockId;
+use runtime::Sdk;
 use serde::Deserialize;
 use serde_json::Value;
 
@@ -25,7 +25,7 @@ struct Request {
 
 /// Reads the task from the first line of its standard input and a block from every further one.
 pub(crate) async fn serve() -> Result<(), Error> {
-    telemetry::init("info");
+    runtime::init("info");
     let mut lines = std::io::stdin().lines();
     let Some(line) = lines.next() else { return Ok(()) };
     let task: Task = serde_json::from_str(&line?)?;

@@ -8,10 +8,10 @@ mod report;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use aws::Sdk;
 use catalog::Database;
 use clap::Args;
 use objects::Objects;
+use runtime::Sdk;
 use tokio_postgres::Client;
 use uuid::Uuid;
 

@@ -6,7 +6,6 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Instant;
 
-use aws::{Environment, Sdk};
 use catalog::{Database, DatabaseConfig, NewBatch, Seal, SealedChunk, WriteOutcome};
 use chunker::pipeline::{self, Outcome, Output, RunError};
 use chunker::{Cut, CutSpec};
@@ -20,6 +19,7 @@ use jiff::Timestamp;
 use nix::sys::resource::{UsageWho, getrusage};
 use nix::time::ClockId;
 use objects::Objects;
+use runtime::{Environment, Sdk};
 use tokio::runtime::{Builder, Runtime};
 use uuid::Uuid;
 

@@ -1,14 +1,14 @@
-//! The crate `ibm-mq` through `mq::Broker`, as mq-access uses it. A get is a fetch and its commit,
+//! The crate `ibm-mq` through `broker::Broker`, as mq-access uses it. A get is a fetch and its commit,
 //! as a request's is: it takes one unit of work, and gives its messages in a response's form.
 
 use std::time::Duration;
 
-use connection_cap::ConnectionCap;
+use broker::{Broker as _, ConnectionCap, Deadline};
 use ibm_mq::{IbmMq, Settings};
 use mq::{
-    Access, Ack, AckMode, Address, Base64Bytes, Broker as _, BrokerKind, ConsumeCommand, ContentSeed,
-    Credentials, Deadline, Endpoint, Headers, MqProps, Outgoing, Payload, Persistence, ProduceCommand,
-    ProduceSource, QueueName, Selector, Tls, Transaction,
+    Access, Ack, AckMode, Address, Base64Bytes, BrokerKind, ConsumeCommand, ContentSeed, Credentials,
+    Endpoint, Headers, MqProps, Outgoing, Payload, Persistence, ProduceCommand, ProduceSource, QueueName,
+    Selector, Tls, Transaction,
 };
 use tokio::sync::watch;
 

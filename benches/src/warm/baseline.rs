@@ -5,13 +5,13 @@
 use std::process::Stdio;
 use std::time::Duration;
 
-use aws::Sdk;
 use aws_sdk_lambda::primitives::Blob;
-use gateway::MqAccess;
+use front::MqAccess;
 use lapin::options::{BasicPublishOptions, ConfirmSelectOptions};
 use lapin::types::{AMQPValue, FieldTable, ShortString};
 use lapin::{BasicProperties, Connection, ConnectionProperties};
 use nix::time::ClockId;
+use runtime::Sdk;
 use serde::{Deserialize, Serialize};
 use tokio::io::{AsyncBufReadExt as _, AsyncWriteExt as _, BufReader, Lines};
 use tokio::process::{Child, ChildStdin, ChildStdout, Command};

@@ -46,8 +46,8 @@ impl Ingest {
             return Err(error.into());
         }
         let answer = invoked.payload().map(Blob::as_ref).unwrap_or_default();
-        let Answer { body } = malformed::from_slice(answer)?;
-        let stores: Dependencies = malformed::from_slice(body.as_bytes())?;
+        let Answer { body } = failure::malformed::from_slice(answer)?;
+        let stores: Dependencies = failure::malformed::from_slice(body.as_bytes())?;
         Ok(stores.dependencies)
     }
 }

@@ -3,10 +3,10 @@
 use std::time::{Duration, Instant};
 
 use access::AccessStore;
-use aws::{Environment, EnvironmentError, Sdk};
 use clock::Remembered;
-use gateway::{Budget, MqAccess};
+use front::{Budget, MqAccess};
 use idempotency::Store;
+use runtime::{Environment, EnvironmentError, Sdk};
 
 use crate::Status;
 use crate::ingest::Ingest;

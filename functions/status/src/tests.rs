@@ -1,7 +1,7 @@
 //! The function without its stores: nothing listens where its clients look.
 
-use aws::Sdk;
 use http::header::{ALLOW, CACHE_CONTROL, CONTENT_TYPE};
+use runtime::Sdk;
 use serde_json::Value;
 use test_support::proxy::Proxy;
 

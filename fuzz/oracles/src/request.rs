@@ -7,9 +7,10 @@ use api::json;
 use connection_test::ConnectionTestRequest;
 use consume::ConsumeRequest;
 use depth::DepthRequest;
-use gateway::{Operation, Plan, PlannedWork, Work, WorkOrder, from_target};
+use front::{Operation, Plan, PlannedWork};
 use move_messages::MoveRequest;
 use mq::{InlineTargets, Profile, Target};
+use orders::{Work, WorkOrder, from_target};
 use produce::ProduceRequest;
 
 use crate::json::is_the_callers;

@@ -2,8 +2,8 @@
 
 use std::time::{Duration, Instant};
 
-use aws::Sdk;
 use ingestion::generate::{Catalogue, Layout};
+use runtime::Sdk;
 use serde_json::Value;
 use uuid::Uuid;
 

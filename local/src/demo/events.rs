@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::time::{Duration, Instant};
 
-use aws::Sdk;
+use runtime::Sdk;
 use serde_json::Value;
 
 use super::variable;

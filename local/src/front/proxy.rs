@@ -4,7 +4,6 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use aws::Sdk;
 use aws_sdk_lambda::Client;
 use aws_sdk_lambda::error::SdkError;
 use aws_sdk_lambda::operation::invoke::InvokeError;
@@ -15,6 +14,7 @@ use axum::extract::{ConnectInfo, Request, State};
 use bytes::{Bytes, BytesMut};
 use http::{HeaderValue, Response, header};
 use http_body_util::BodyExt as _;
+use runtime::Sdk;
 use tokio::net::TcpListener;
 use tokio::sync::Semaphore;
 use tokio_util::task::AbortOnDropHandle;

@@ -8,7 +8,7 @@ mod secrets;
 
 use std::time::Duration;
 
-use aws::Sdk;
+use runtime::Sdk;
 
 pub(crate) use access::{KEYS, TENANT_A};
 pub(crate) use broker::QUEUES;

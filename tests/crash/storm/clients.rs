@@ -26,7 +26,7 @@ pub(super) struct Clients {
 
 impl Clients {
     pub(super) async fn new() -> Self {
-        let sdk = aws::Sdk::from_environment().await;
+        let sdk = runtime::Sdk::from_environment().await;
         // A test waits longer than the functions do.
         let sdk = sdk.single_attempt(Duration::from_secs(20));
         Self {

@@ -70,7 +70,7 @@ impl Job {
         let (etag, modified_at) = self.put(&key, bytes).await;
         let source =
             Source { bucket: self.bucket.clone(), key: key.clone(), etag: etag.clone(), version_id: None };
-        let idempotency_key = drops::idempotency_key(&source, modified_at);
+        let idempotency_key = ingestion::drops::idempotency_key(&source, modified_at);
         Dropped { tenant: self.tenant.clone(), key, etag, idempotency_key, is_full, items }
     }
 
@@ -117,7 +117,7 @@ impl Foreign {
     /// Each is where it was, and says why.
     async fn is_told(&self, job: &Job) -> Result<(), String> {
         for (key, reason) in &self.0 {
-            let (tags, result) = (job.tags(key).await, job.get(&drops::result_key(key)).await);
+            let (tags, result) = (job.tags(key).await, job.get(&ingestion::drops::result_key(key)).await);
             let said = (tags.get("reason").map(String::as_str), result.as_ref().map(|it| &it["reason"]));
             if said != (*reason, reason.map(Value::from).as_ref()) {
                 return Err(format!("{key}: {said:?}"));
@@ -193,7 +193,7 @@ async fn all_told(world: &World, job: &Job, dropped: &[Dropped]) -> Result<(), S
         let last = versions[versions.len() - 1];
         let shown = batches_of(world, last, key).await;
         let batch = shown.iter().find(|batch| batch["source"]["etag"] == last.etag.as_str()).unwrap();
-        let result = job.get(&drops::result_key(key)).await.unwrap_or_default();
+        let result = job.get(&ingestion::drops::result_key(key)).await.unwrap_or_default();
         let expected = json!([last.etag, batch["batch_id"], "COMPLETED", batch["items_parsed"]]);
         let said = json!([
             result["object"]["etag"],

@@ -3,7 +3,8 @@
 
 use access::Scope;
 use api::{Problem, Route};
-use gateway::{KeyRule, Operation, Plan, QueueRule, TargetRequest, Work};
+use front::{KeyRule, Operation, Plan, QueueRule, TargetRequest};
+use orders::Work;
 use serde::Deserialize;
 
 /// The body of a request. Without a queue, the last step is skipped.

@@ -3,13 +3,14 @@
 
 use access::Scope;
 use api::{Problem, Route, path_parameter};
-use gateway::{Gateway, KeyRule, NamedTarget, Operation, Plan, QueueRule, STORED_BODY, Work};
+use front::{Gateway, KeyRule, NamedTarget, Operation, Plan, QueueRule};
 use idempotency::OperationType;
 use lambda_http::{Body, Request, Response};
 use mq::{
     Ack, AckMode, BackoutRule, ConsumeCommand, Large, MaxMessages, ProfileName, Selector, TargetSpec, TxSize,
     WaitSeconds, or_default,
 };
+use orders::{STORED_BODY, Work};
 use serde::Deserialize;
 
 /// The kind of work, as records name it.

@@ -2,7 +2,8 @@
 
 use access::Scope;
 use api::{Problem, Route};
-use gateway::{KeyRule, Operation, Plan, QueueRule, TargetRequest, Work};
+use front::{KeyRule, Operation, Plan, QueueRule, TargetRequest};
+use orders::Work;
 use serde::Deserialize;
 
 /// The body of a request.

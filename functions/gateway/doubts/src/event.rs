@@ -1,8 +1,7 @@
 //! The event of a doubt.
 
-use cloud_event::{Attributes, Event, EventError};
+use events::{Attributes, Event, EventError, Published};
 use idempotency::{Cause, Doubt, IdempotencyKey, KeyForm};
-use publisher::Published;
 use serde_json::json;
 
 const EVENT_TYPE: &str = "integrahub.message.in_doubt";

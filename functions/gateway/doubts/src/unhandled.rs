@@ -2,7 +2,7 @@
 
 use aws_sdk_sqs::Client;
 use aws_sdk_sqs::types::MessageAttributeValue;
-use publisher::Published;
+use events::Published;
 
 /// The unhandled queue. It keeps messages for 14 days.
 #[derive(Clone, Debug)]

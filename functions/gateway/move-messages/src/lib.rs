@@ -5,9 +5,10 @@ mod destination;
 
 use access::Scope;
 use api::{Problem, Route};
-use gateway::{Further, KeyRule, NamedTarget, Operation, Plan, QueueRule, TargetPlace, Work};
+use front::{Further, KeyRule, NamedTarget, Operation, Plan, QueueRule, TargetPlace};
 use idempotency::OperationType;
 use mq::{Destination, IdBytes, List, MaxMoves, MoveCommand, ProfileName, TargetSpec, or_default};
+use orders::Work;
 use serde::Deserialize;
 
 use crate::destination::To;

@@ -2,13 +2,13 @@
 
 use std::process::ExitCode;
 
-use gateway::{Gateway, Records};
+use front::{Gateway, Records};
 use lambda_http::{Error, run, service_fn};
 use move_messages::MoveRequest;
 
 #[tokio::main(flavor = "current_thread")]
 async fn main() -> ExitCode {
-    function::run(env!("CARGO_PKG_NAME"), serve()).await
+    runtime::run(env!("CARGO_PKG_NAME"), serve()).await
 }
 
 async fn serve() -> Result<(), Error> {

@@ -2,9 +2,9 @@
 
 use std::sync::Arc;
 
-use connection_cap::ConnectionCap;
+use broker::{Broker, ConnectionCap, Deadline};
 use ibm_mq::IbmMq;
-use mq::{Broker, BrokerKind, Deadline, PoolReport};
+use mq::{BrokerKind, PoolReport};
 use rabbitmq::RabbitMq;
 
 /// Client of each kind of broker.

@@ -1,12 +1,10 @@
 //! Getting messages: in hand, stored, and only then removed.
 
 use api::{Problem, Reason, Reply};
-use gateway::{from_broker, from_store};
-use idempotency::{Execution, Outcome, Prepared, StoreError, WriteOutcome};
-use mq::{
-    Access, Ack, AckMode, BrokerError, ConsumeCommand, Consumed, Deadline, Large, QueueName, Target,
-    UnitOfWork,
-};
+use broker::{Deadline, UnitOfWork};
+use idempotency::{Execution, Outcome, Prepared, StoreError, WriteOutcome, from_store};
+use mq::{Access, Ack, AckMode, BrokerError, ConsumeCommand, Consumed, Large, QueueName, Target};
+use orders::from_broker;
 use tokio::time::Instant;
 
 use crate::answer::InHand;

@@ -64,8 +64,8 @@ fn login(target: &Target) -> Option<String> {
 
 #[cfg(test)]
 mod tests {
-    use gateway::from_broker;
     use mq::{BackoutRule, BrokerError, BrokerReply, Endpoint, IdleRule, Reach, Tls};
+    use orders::from_broker;
 
     use super::*;
 

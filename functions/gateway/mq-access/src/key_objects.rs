@@ -2,8 +2,9 @@
 
 use std::sync::Arc;
 
+use broker::Deadline;
 use clock::Remembered;
-use mq::{Deadline, ObjectRef};
+use mq::ObjectRef;
 use objects::{ObjectError, Objects};
 
 use crate::secrets::{REMEMBERED, Secret, Unusable, Value};

@@ -3,9 +3,10 @@
 use std::time::Duration;
 
 use api::{Problem, Reason};
-use gateway::stored_body_url;
+use broker::Deadline;
 use idempotency::Execution;
-use mq::{Consumed, Deadline, Large, StoredBody};
+use mq::{Consumed, Large, StoredBody};
+use orders::stored_body_url;
 use sha2::{Digest as _, Sha256};
 
 use crate::MqAccess;

@@ -26,12 +26,13 @@ use std::error::Error as _;
 use std::time::{Duration, SystemTime};
 
 use api::{Problem, Reason, Reply};
+use broker::{Broker, Deadline};
 use futures_util::future::BoxFuture;
-use gateway::{Work, WorkOrder, from_broker, in_progress};
-use idempotency::{Execution, Outcome, Progress, Store, WriteOutcome};
+use idempotency::{Execution, Outcome, Progress, Store, WriteOutcome, in_progress};
 use jiff::Timestamp;
-use mq::{Access, Broker, BrokerError, Deadline, QueueName, Target};
+use mq::{Access, BrokerError, QueueName, Target};
 use objects::Objects;
+use orders::{Work, WorkOrder, from_broker};
 use tracing::Instrument as _;
 
 use crate::pool_users::PoolUsers;
@@ -207,10 +208,7 @@ impl MqAccess {
     /// The target's secrets as they are now, if the broker refused the login or TLS failed, and
     /// they are others than before: they may have been rotated since they were read.
     async fn renewed_login(&self, ready: &Ready<'_>, error: Option<&BrokerError>) -> Option<Access> {
-        let is_of_secrets = error.is_some_and(|error| {
-            matches!(error, BrokerError::AuthenticationFailed { .. }) || ibm_mq::is_of_tls(error)
-        });
-        if !is_of_secrets {
+        if !error.is_some_and(|error| ready.broker.is_about_secrets(error)) {
             return None;
         }
         self.secrets.renewed(&ready.target, &ready.access, ready.deadline).await

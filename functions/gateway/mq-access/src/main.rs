@@ -3,18 +3,19 @@
 use std::path::PathBuf;
 use std::process::ExitCode;
 
-use aws::{Environment, Sdk};
-use gateway::{WorkOrder, records};
 use ibm_mq::Settings;
+use idempotency::records;
 use lambda_runtime::layers::TracingLayer;
 use lambda_runtime::{Error, LambdaEvent, Runtime, service_fn};
 use mq_access::{Brokers, MqAccess, Secrets};
 use objects::Objects;
+use orders::WorkOrder;
+use runtime::{Environment, Sdk};
 use tower::util::MapResultLayer;
 
 #[tokio::main(flavor = "current_thread")]
 async fn main() -> ExitCode {
-    function::run(env!("CARGO_PKG_NAME"), serve()).await
+    runtime::run(env!("CARGO_PKG_NAME"), serve()).await
 }
 
 async fn serve() -> Result<(), Error> {

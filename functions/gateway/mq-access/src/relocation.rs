@@ -4,11 +4,10 @@
 use std::time::Duration;
 
 use api::{Problem, Reply};
-use gateway::{from_broker, from_move, from_store};
-use idempotency::{Execution, LeftBehind, Outcome, Progress, StoreError, Tally, WriteOutcome};
-use mq::{
-    BrokerError, Considered, Deadline, MoveCommand, MoveFailure, MoveReport, QueueName, Relocation, Target,
-};
+use broker::{Deadline, Relocation};
+use idempotency::{Execution, LeftBehind, Outcome, Progress, StoreError, Tally, WriteOutcome, from_store};
+use mq::{BrokerError, Considered, MoveCommand, MoveFailure, MoveReport, QueueName, Target};
+use orders::{from_broker, from_move};
 use serde::Serialize;
 use serde_json::{Value, json};
 use tokio::time::Instant;

@@ -5,12 +5,12 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use api::{Problem, Reason};
-use aws::Sdk;
+use broker::Deadline;
 use clock::Remembered;
 use mq::{
-    Access, Credentials, Deadline, Endpoint, ObjectRef, PasswordOrigin, ProfileName, SecretRef, StoreRef,
-    Target, Tls,
+    Access, Credentials, Endpoint, ObjectRef, PasswordOrigin, ProfileName, SecretRef, StoreRef, Target, Tls,
 };
+use runtime::Sdk;
 use secrecy::{ExposeSecret as _, SecretSlice, SecretString};
 use serde::Deserialize;
 use serde::de::IgnoredAny;

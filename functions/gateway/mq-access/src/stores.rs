@@ -2,7 +2,9 @@
 
 use std::sync::Arc;
 
-use mq::{BrokerKind, Deadline, Endpoint, KeyFiles, StoreRef, Tls};
+use mq::{BrokerKind, Endpoint, KeyFiles, StoreRef, Tls};
+
+use broker::Deadline;
 use secrecy::{SecretSlice, SecretString};
 
 use crate::secrets::{Secret, Secrets, Unusable, Value};

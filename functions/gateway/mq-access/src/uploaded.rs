@@ -1,9 +1,10 @@
 //! Bodies that a produce names: they are read before anything is put.
 
 use api::{Fault, Problem, Reason};
-use gateway::uploaded_body_key;
-use mq::{Base64Bytes, BodyRef, Deadline, ProduceCommand, ProduceSource};
+use broker::Deadline;
+use mq::{Base64Bytes, BodyRef, ProduceCommand, ProduceSource};
 use objects::ObjectError;
+use orders::uploaded_body_key;
 use sha2::{Digest as _, Sha256};
 
 use crate::MqAccess;

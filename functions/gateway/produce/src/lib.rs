@@ -8,10 +8,11 @@ use std::collections::HashSet;
 
 use access::Scope;
 use api::{Problem, Reason, Route};
-use gateway::{Gateway, KeyRule, NamedTarget, Operation, Plan, QueueRule, TIME_BUDGET, UPLOADED_BODY, Work};
+use front::{Gateway, KeyRule, NamedTarget, Operation, Plan, QueueRule, TIME_BUDGET, UPLOADED_BODY};
 use idempotency::OperationType;
 use lambda_http::{Body, Request, Response};
 use mq::{ExplicitMessage, ProduceCommand, ProduceSource, RoutingKey};
+use orders::Work;
 
 pub use request::ProduceRequest;
 

@@ -132,7 +132,7 @@ fn generated(payload: PayloadSpec, batch: &Batch) -> Result<ProduceSource, Probl
 #[cfg(test)]
 mod tests {
     use api::Reason;
-    use gateway::Operation as _;
+    use front::Operation as _;
     use serde_json::{Value, json};
 
     use super::*;

@@ -6,7 +6,7 @@
 
 use allocation_counter::{AllocationInfo, measure};
 use api::json;
-use gateway::Operation as _;
+use front::Operation as _;
 use idempotency::Fingerprint;
 use produce::ProduceRequest;
 

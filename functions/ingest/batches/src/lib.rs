@@ -23,9 +23,9 @@ mod view;
 
 pub use route::Endpoint;
 
-use accepted::{Accepted, AcceptedError};
 use access::{AccessStore, PRODUCTS_API_KEYS, Principal};
 use api::{Problem, Reason, Reply, TraceId, respond};
+use batch_items::{Accepted, AcceptedError};
 use catalog::{BatchView, Database, DatabaseError};
 use endpoint::Keyed;
 use idempotency::{ExpiryBounds, KeyForm, Store};

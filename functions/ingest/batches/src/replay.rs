@@ -15,8 +15,8 @@ use ingestion::batch::{ChunkCounts, Deactivation, NotReplayable, Replay, Replaye
 use lambda_http::Request;
 use objects::ObjectError;
 use payloads::NotifyError;
+use runtime::metrics;
 use serde_json::{Map, Value, json};
-use telemetry::metrics;
 use uuid::Uuid;
 
 use crate::route::BATCHES;

@@ -2,12 +2,12 @@
 
 use std::time::Duration;
 
-use accepted::Accepted;
 use access::AccessStore;
-use aws::{Environment, Sdk};
+use batch_items::Accepted;
 use catalog::Database;
 use lambda_http::Error;
 use objects::Objects;
+use runtime::{Environment, Sdk};
 use transport::PayloadsReceived;
 
 use crate::Batches;
@@ -29,14 +29,14 @@ impl Batches {
         let bucket: String = environment.required("PAYLOAD_BUCKET");
         let queue_url: String = environment.required("BATCHES_QUEUE_URL");
         let chunks_queue: String = environment.required("CHUNKS_QUEUE_URL");
-        let reuse = endpoint::reuse_limits(&mut environment);
-        let expiry = endpoint::expiry_bounds(&mut environment);
+        let reuse = idempotency::reuse_limits(&mut environment);
+        let expiry = idempotency::expiry_bounds(&mut environment);
         environment.check()?;
 
         let sdk = Sdk::from_environment().await;
         let dynamodb = aws_sdk_dynamodb::Client::new(sdk.standard());
         let sqs = aws_sdk_sqs::Client::new(sdk.standard());
-        let records = endpoint::records(&sdk, dynamodb.clone(), idempotency_table, String::new(), service);
+        let records = idempotency::records(&sdk, dynamodb.clone(), idempotency_table, String::new(), service);
         Ok(Self {
             service,
             access: AccessStore::new(dynamodb.clone(), access_table),

@@ -3,8 +3,8 @@
 
 use std::collections::HashSet;
 
-use accepted::{MAX_PAGE, Wanted};
 use api::Problem;
+use batch_items::{MAX_PAGE, Wanted};
 use catalog::{BatchFilter, BatchView};
 use ingestion::Viewer;
 use ingestion::batch::BatchStatus;

@@ -9,7 +9,7 @@ use ingestion::payload::{MediaType, chunk_key, chunk_prefix, errors_key, errors_
 use ingestion::product::{BatchStamp, ItemRules};
 use ingestion::split::Format;
 use objects::{Head, ObjectError};
-use telemetry::metrics::{self, Measure};
+use runtime::metrics::{self, Measure};
 use transport::Origin;
 
 use crate::cutter::{Cut, CutSpec};
@@ -270,7 +270,7 @@ impl Chunker {
     }
 
     async fn release(&self, batch: &NewBatch) {
-        retention::release(&self.database, &self.objects, batch.metadata.batch_id).await;
+        payloads::retention::release(&self.database, &self.objects, batch.metadata.batch_id).await;
     }
 }
 

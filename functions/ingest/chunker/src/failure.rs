@@ -1,8 +1,8 @@
-use accepted::AcceptedError;
+use batch_items::AcceptedError;
 use catalog::DatabaseError;
+use failure::{Retry, Retryable};
 use objects::ObjectError;
 use payloads::PayloadError;
-use retry::{Retry, Retryable};
 use transport::{AnnounceError, UnknownNotice};
 use worker::{Failure, ServeError};
 

@@ -21,7 +21,7 @@ impl Job for Chunker {
     async fn run(&self, notice: PayloadNotice, _: &Record) -> Result<(), ChunkerError> {
         tracing::Span::current().record("object", &notice.key);
         let done = self.process(&notice).await;
-        self.publisher.publish_committed(&self.database).await;
+        outbox::publish_committed(&self.publisher, &self.database).await;
         done
     }
 
@@ -32,13 +32,13 @@ impl Job for Chunker {
 
 /// The payloads that a record names; none if it is a test, or an event of another kind.
 fn notices(record: &Record) -> Result<Vec<PayloadNotice>, UnknownNotice> {
-    let event = malformed::from_slice(record.body.as_deref().unwrap_or_default())?;
+    let event = failure::malformed::from_slice(record.body.as_deref().unwrap_or_default())?;
     read_payload_notices(event)
 }
 
 #[cfg(test)]
 mod tests {
-    use retry::Retryable as _;
+    use failure::Retryable as _;
     use serde_json::{Value, json};
     use worker::{RecordId, is_from_queue, lanes};
 

@@ -28,12 +28,12 @@ pub use unusable::{Unusable, UnusableCode};
 
 use std::time::SystemTime;
 
-use accepted::Accepted;
+use batch_items::Accepted;
 use catalog::{Database, NewBatch};
+use events::Publisher;
 use ingestion::payload::{AcceptedBatch, PayloadMetadata};
 use ingestion::product::CnpjAccess;
 use objects::Objects;
-use publisher::Publisher;
 use serde_json::Value;
 use transport::{ChunkAnnouncer, PayloadNotice};
 use worker::{BatchResponse, Visibility};

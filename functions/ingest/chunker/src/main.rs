@@ -3,20 +3,20 @@
 use std::process::ExitCode;
 use std::time::Duration;
 
-use accepted::Accepted;
-use aws::{Environment, Sdk};
+use batch_items::Accepted;
 use catalog::Database;
 use chunker::{Chunker, Settings};
+use events::Publisher;
 use lambda_runtime::{Error, LambdaEvent, run, service_fn};
 use objects::Objects;
-use publisher::Publisher;
+use runtime::{Environment, Sdk};
 use serde_json::Value;
 use transport::{ChunkAnnouncer, ChunkTransport};
 use worker::Visibility;
 
 #[tokio::main(flavor = "current_thread")]
 async fn main() -> ExitCode {
-    function::run(env!("CARGO_PKG_NAME"), serve()).await
+    runtime::run(env!("CARGO_PKG_NAME"), serve()).await
 }
 
 async fn serve() -> Result<(), Error> {
@@ -28,13 +28,13 @@ async fn serve() -> Result<(), Error> {
     let base = Duration::from_secs(environment.optional("RETRY_BASE_SECONDS", 10));
     let settings = Settings::read(&mut environment);
     let guard = catalog::deactivation_guard(&mut environment);
-    let events = publisher::Settings::read(&mut environment);
+    let events = events::Settings::read(&mut environment);
     environment.check()?;
 
     let sdk = Sdk::from_environment().await;
     let publisher = Publisher::of(&sdk, events);
     let sqs = aws_sdk_sqs::Client::new(sdk.standard());
-    let database = Database::from_environment(&sdk).await?.with_outbox(publisher.outbox());
+    let database = Database::from_environment(&sdk).await?.with_outbox(outbox::needed_by(&publisher));
     let chunker = Chunker {
         objects: Objects::new(aws_sdk_s3::Client::new(&sdk.objects()), bucket),
         accepted: Accepted::new(aws_sdk_dynamodb::Client::new(sdk.standard()), table),
@@ -47,7 +47,7 @@ async fn serve() -> Result<(), Error> {
     let chunker = &chunker;
     run(service_fn(async |event: LambdaEvent<Value>| {
         let ends_at = event.context.deadline();
-        function::answered(chunker.handle(event.payload, ends_at).await)
+        runtime::answered(chunker.handle(event.payload, ends_at).await)
     }))
     .await
 }

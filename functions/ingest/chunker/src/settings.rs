@@ -1,9 +1,9 @@
 use std::str::FromStr;
 
-use aws::Environment;
 use ingestion::SourceZone;
 use ingestion::chunk::{ChunkItems, InvalidPlan, Plan};
 use jiff::tz::TimeZone;
+use runtime::Environment;
 
 use crate::Bounds;
 

@@ -1,8 +1,7 @@
 use catalog::DatabaseError;
-use cloud_event::EventError;
-use malformed::Malformed;
+use events::EventError;
+use failure::{Malformed, Retry, Retryable};
 use payloads::PayloadError;
-use retry::{Retry, Retryable};
 use transport::UnknownNotice;
 
 /// Why failed work was not recorded.

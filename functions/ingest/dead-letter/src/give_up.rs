@@ -7,8 +7,8 @@ use ingestion::chunk::ChunkReady;
 use ingestion::payload::batch_of_payload;
 use objects::ObjectError;
 use payloads::PayloadError;
+use runtime::metrics;
 use serde_json::Map;
-use telemetry::metrics;
 use transport::PayloadNotice;
 use uuid::Uuid;
 
@@ -40,7 +40,7 @@ impl DeadLetter {
                 );
                 metrics::count(SERVICE, &[metrics::CHUNKS_GIVEN_UP], Map::new());
                 if became_final {
-                    retention::finish(&self.database, &self.objects, chunk.batch_id, batch).await;
+                    payloads::retention::finish(&self.database, &self.objects, chunk.batch_id, batch).await;
                 }
             }
             GivenUp::Before(ChunkStatus::Done) => {
@@ -107,7 +107,7 @@ impl DeadLetter {
                 "the payload was not cut, and its batch is recorded as failed"
             );
             metrics::count(SERVICE, &[metrics::BATCHES_GIVEN_UP], Map::new());
-            retention::finish(&self.database, &self.objects, batch_id, status).await;
+            payloads::retention::finish(&self.database, &self.objects, batch_id, status).await;
         }
     }
 }

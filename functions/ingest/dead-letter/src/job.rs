@@ -1,9 +1,9 @@
 use std::time::Duration;
 
+use failure::{Retry, Retryable as _};
 use ingestion::payload::batch_of_payload;
-use retry::{Retry, Retryable as _};
+use runtime::metrics;
 use serde_json::Map;
-use telemetry::metrics;
 use transport::record_chunk;
 use worker::{Disposition, Failure, Job, Record, Visibility};
 
@@ -35,7 +35,7 @@ impl Job for DeadLetter {
                 self.give_up_payload(&notice).await
             }
         };
-        self.publisher.publish_committed(&self.database).await;
+        outbox::publish_committed(&self.publisher, &self.database).await;
         done
     }
 
@@ -89,7 +89,7 @@ fn reason(error: &dyn std::error::Error) -> String {
 
 #[cfg(test)]
 mod tests {
-    use accepted::AcceptedError;
+    use batch_items::AcceptedError;
     use catalog::{DatabaseError, SecretFault};
     use objects::ObjectError;
     use payloads::PayloadError;

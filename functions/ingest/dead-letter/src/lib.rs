@@ -21,10 +21,10 @@ pub use unhandled::UnhandledQueue;
 
 use std::time::SystemTime;
 
-use accepted::Accepted;
+use batch_items::Accepted;
 use catalog::Database;
+use events::Publisher;
 use objects::Objects;
-use publisher::Publisher;
 use serde_json::Value;
 use worker::{BatchResponse, ServeError, Visibility};
 

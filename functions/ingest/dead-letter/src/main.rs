@@ -3,19 +3,19 @@
 use std::process::ExitCode;
 use std::time::Duration;
 
-use accepted::Accepted;
-use aws::{Environment, Sdk};
+use batch_items::Accepted;
 use catalog::Database;
 use dead_letter::{DeadLetter, UnhandledQueue};
+use events::Publisher;
 use lambda_runtime::{Error, LambdaEvent, run, service_fn};
 use objects::Objects;
-use publisher::Publisher;
+use runtime::{Environment, Sdk};
 use serde_json::Value;
 use worker::Visibility;
 
 #[tokio::main(flavor = "current_thread")]
 async fn main() -> ExitCode {
-    function::run(env!("CARGO_PKG_NAME"), serve()).await
+    runtime::run(env!("CARGO_PKG_NAME"), serve()).await
 }
 
 async fn serve() -> Result<(), Error> {
@@ -27,7 +27,7 @@ async fn serve() -> Result<(), Error> {
     let unhandled: String = environment.required("UNHANDLED_QUEUE_URL");
     let base = Duration::from_secs(environment.optional("RETRY_BASE_SECONDS", 10));
     let earlier_receives = environment.optional("MAX_RECEIVES", 5);
-    let events = publisher::Settings::read(&mut environment);
+    let events = events::Settings::read(&mut environment);
     environment.check()?;
 
     let sdk = Sdk::from_environment().await;
@@ -37,7 +37,7 @@ async fn serve() -> Result<(), Error> {
     let dead_letter = DeadLetter {
         objects: Objects::new(aws_sdk_s3::Client::new(&sdk.objects()), bucket),
         accepted: Accepted::new(aws_sdk_dynamodb::Client::new(sdk.standard()), table),
-        database: Database::from_environment(&sdk).await?.with_outbox(publisher.outbox()),
+        database: Database::from_environment(&sdk).await?.with_outbox(outbox::needed_by(&publisher)),
         publisher,
         sources: sources.map(source).into(),
         unhandled: UnhandledQueue::new(sqs.clone(), unhandled),
@@ -45,7 +45,7 @@ async fn serve() -> Result<(), Error> {
     let dead_letter = &dead_letter;
     run(service_fn(async |event: LambdaEvent<Value>| {
         let ends_at = event.context.deadline();
-        function::answered(dead_letter.handle(event.payload, ends_at).await)
+        runtime::answered(dead_letter.handle(event.payload, ends_at).await)
     }))
     .await
 }

@@ -1,10 +1,9 @@
 //! The event of an object that was refused.
 
-use cloud_event::{Attributes, Event, EventError};
+use events::{Attributes, Event, EventError, Fact};
 use idempotency::{IdempotencyKey, KeyForm};
 use ingestion::payload::Source;
 use objects::Version;
-use publisher::Fact;
 use serde_json::json;
 
 const EVENT_TYPE: &str = "integrahub.drop.refused";
@@ -18,7 +17,7 @@ const NO_TENANT: &str = "unknown";
 /// The event of a refusal. It is the same however often it is made, so its time is when the object
 /// was written.
 pub(crate) fn of(source: &Source, version: &Version, reason: &str, detail: &str) -> Result<Fact, EventError> {
-    let id = drops::refusal_id(source, version.modified_at, reason).to_string();
+    let id = ingestion::drops::refusal_id(source, version.modified_at, reason).to_string();
     let subject: String = source.key.chars().filter(|c| !c.is_control()).take(LONGEST_SUBJECT).collect();
     let (attribute, fault) = ("idempotencykey", "is not a key");
     let attributes = Attributes {
@@ -31,7 +30,8 @@ pub(crate) fn of(source: &Source, version: &Version, reason: &str, detail: &str)
         subject: (!subject.is_empty()).then_some(subject),
         time: version.modified_at,
         source_idempotency_key: None,
-        tenant: drops::tenant_of(&source.key).map_or_else(|| NO_TENANT.to_owned(), |id| id.to_string()),
+        tenant: ingestion::drops::tenant_of(&source.key)
+            .map_or_else(|| NO_TENANT.to_owned(), |id| id.to_string()),
         traceparent: None,
         id: id.clone(),
     };

@@ -1,9 +1,9 @@
-use accepted::AcceptedError;
 use access::GrantError;
+use batch_items::AcceptedError;
+use events::PublishError;
+use failure::{Retry, Retryable};
 use idempotency::{NoFingerprint, OnceError, StoreError};
 use objects::ObjectError;
-use publisher::PublishError;
-use retry::{Retry, Retryable};
 use transport::UnknownNotice;
 
 /// Reason for which an object was neither accepted nor refused. It stays in the bucket.

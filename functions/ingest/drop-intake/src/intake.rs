@@ -2,16 +2,16 @@
 
 use std::time::Duration;
 
-use accepted::Stored;
-use drops::{DropName, NotADrop, State, is_left_alone, received, result_key};
+use batch_items::Stored;
 use idempotency::{ClaimRequest, Delivery, Execution, Fingerprint, IdempotencyKey, KeyForm, OperationType};
 use ingestion::Viewer;
+use ingestion::drops::{DropName, NotADrop, State, is_left_alone, received, result_key};
 use ingestion::payload::{self, AcceptedBatch, PayloadMetadata, Source};
 use ingestion::product::CnpjAccess;
 use jiff::Timestamp;
 use objects::{CopyOf, ObjectError, Objects, Version};
+use runtime::metrics;
 use serde_json::{Map, Value, json};
-use telemetry::metrics;
 use transport::VersionNotice;
 use uuid::Uuid;
 
@@ -110,7 +110,7 @@ impl DropIntake {
     /// whatever its tenant may do later.
     async fn decide_once(&self, found: &Found) -> Result<(), IntakeError> {
         let Found { name, source, version } = found;
-        let key = drops::idempotency_key(source, version.modified_at);
+        let key = ingestion::drops::idempotency_key(source, version.modified_at);
         let key = IdempotencyKey::parse_canonical(&key, KeyForm::Text).map_err(|_| IntakeError::Conflict)?;
         let (tenant, trace_id) = (name.tenant_id.to_string(), Uuid::new_v4().to_string());
         tracing::Span::current().record("correlation_id", &trace_id);
@@ -201,7 +201,7 @@ impl DropIntake {
         }
         // Result and tags come before the copy, so that they cannot replace those of a final batch.
         self.write_result(source, version, &received(source, batch_id)).await?;
-        let tags = drops::tags(source, version.modified_at, State::Accepted(batch_id));
+        let tags = ingestion::drops::tags(source, version.modified_at, State::Accepted(batch_id));
         let dropped = self.dropped_in(&source.bucket)?;
         dropped.tag_as(&source.key, source.version_id.as_deref(), &tags).await?;
         let copy = CopyOf {

@@ -29,13 +29,13 @@ impl Job for DropIntake {
 }
 
 fn notices(record: &Record) -> Result<Vec<VersionNotice>, IntakeError> {
-    let event = malformed::from_slice(record.body.as_deref().unwrap_or_default());
+    let event = failure::malformed::from_slice(record.body.as_deref().unwrap_or_default());
     Ok(read_version_notices(event.map_err(transport::UnknownNotice::from)?)?)
 }
 
 #[cfg(test)]
 mod tests {
-    use retry::Retryable as _;
+    use failure::Retryable as _;
     use serde_json::Value;
     use transport::PayloadNotice;
     use worker::lanes;

@@ -21,12 +21,12 @@ pub use failure::IntakeError;
 
 use std::time::SystemTime;
 
-use accepted::Accepted;
 use access::AccessStore;
+use batch_items::Accepted;
+use events::Publisher;
 use idempotency::Store;
 use ingestion::product::PartialPolicy;
 use objects::Objects;
-use publisher::Publisher;
 use serde_json::Value;
 use worker::{BatchResponse, ServeError, Visibility};
 

@@ -8,7 +8,7 @@ use serde_json::Value;
 
 #[tokio::main(flavor = "current_thread")]
 async fn main() -> ExitCode {
-    function::run(env!("CARGO_PKG_NAME"), serve()).await
+    runtime::run(env!("CARGO_PKG_NAME"), serve()).await
 }
 
 async fn serve() -> Result<(), Error> {
@@ -16,7 +16,7 @@ async fn serve() -> Result<(), Error> {
     let intake = &intake;
     run(service_fn(async |event: LambdaEvent<Value>| {
         let ends_at = event.context.deadline();
-        function::answered(intake.handle(event.payload, ends_at).await)
+        runtime::answered(intake.handle(event.payload, ends_at).await)
     }))
     .await
 }

@@ -1,10 +1,10 @@
 //! Objects that become no batch.
 
-use drops::{State, UnknownKey, refused};
+use ingestion::drops::{State, UnknownKey, refused};
 use ingestion::payload::Source;
 use objects::Version;
+use runtime::metrics;
 use serde_json::json;
-use telemetry::metrics;
 
 use crate::{DropIntake, IntakeError, event};
 
@@ -61,7 +61,7 @@ impl DropIntake {
         }
         // Before the tags: as long as they are missing, reconcile leads here again.
         self.publish(source, version, reason, &detail).await?;
-        let tags = drops::tags(source, version.modified_at, State::Refused(reason));
+        let tags = ingestion::drops::tags(source, version.modified_at, State::Refused(reason));
         let dropped = self.dropped_in(&source.bucket)?;
         dropped.tag_as(&source.key, source.version_id.as_deref(), &tags).await?;
         tracing::warn!(

@@ -2,12 +2,12 @@
 
 use std::time::Duration;
 
-use accepted::Accepted;
 use access::AccessStore;
-use aws::{Environment, EnvironmentError, Sdk};
+use batch_items::Accepted;
+use events::Publisher;
 use ingestion::product::PartialPolicy;
 use objects::Objects;
-use publisher::Publisher;
+use runtime::{Environment, EnvironmentError, Sdk};
 use worker::Visibility;
 
 use crate::DropIntake;
@@ -31,7 +31,7 @@ impl DropIntake {
         let max_bytes = environment.required("MAX_PAYLOAD_BYTES");
         let partial = environment.optional("PARTIAL_ITEMS", PartialPolicy::default());
         let base = Duration::from_secs(environment.optional("RETRY_BASE_SECONDS", 10));
-        let events = publisher::Settings::read(&mut environment);
+        let events = events::Settings::read(&mut environment);
         environment.check()?;
 
         let sdk = Sdk::from_environment().await;
@@ -40,7 +40,7 @@ impl DropIntake {
         Ok(Self {
             service,
             access: AccessStore::new(dynamodb.clone(), access_table),
-            records: endpoint::records(&sdk, dynamodb.clone(), idempotency_table, String::new(), service),
+            records: idempotency::records(&sdk, dynamodb.clone(), idempotency_table, String::new(), service),
             accepted: Accepted::new(dynamodb, batches_table),
             objects: Objects::new(s3(sdk.objects()), bucket.clone()),
             drop_bucket: Some(drop_bucket).filter(|name| !name.is_empty()),

@@ -2,18 +2,18 @@
 
 use std::process::ExitCode;
 
-use aws::{Environment, Sdk};
 use catalog::Database;
+use events::kafka::{Cluster, EventTopics, Topic, TopicPlan};
 use ingestion::SourceZone;
-use kafka::{Cluster, EventTopics, Topic, TopicPlan};
 use lambda_runtime::{Error, LambdaEvent, run, service_fn};
 use migrate::Migrate;
+use runtime::{Environment, Sdk};
 use serde_json::Value;
 use transport::ChunkTransport;
 
 #[tokio::main(flavor = "current_thread")]
 async fn main() -> ExitCode {
-    function::run(env!("CARGO_PKG_NAME"), serve()).await
+    runtime::run(env!("CARGO_PKG_NAME"), serve()).await
 }
 
 async fn serve() -> Result<(), Error> {
@@ -26,7 +26,7 @@ async fn serve() -> Result<(), Error> {
     let migrate = migrate.with_topics(topics);
     let migrate = &migrate;
     run(service_fn(async |event: LambdaEvent<Value>| {
-        function::answered(migrate.handle(event.payload, event.context.deadline()).await)
+        runtime::answered(migrate.handle(event.payload, event.context.deadline()).await)
     }))
     .await
 }

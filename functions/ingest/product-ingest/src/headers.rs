@@ -24,7 +24,7 @@ impl IngestHeaders {
     /// 400 for the first header that is missing or wrong, or that has no meaning here.
     pub(crate) fn of(headers: &HeaderMap) -> Result<Self, Problem> {
         let key = IdempotencyKey::of(headers, KeyForm::Text).map_err(from_key)?;
-        if drops::may_be_of(key.as_str()) {
+        if ingestion::drops::may_be_of(key.as_str()) {
             let detail = "a key that begins with drop: is that of a dropped file; send another one";
             return Err(Problem::new(Reason::IdempotencyKeyMalformed, detail));
         }

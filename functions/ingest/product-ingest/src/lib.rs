@@ -20,9 +20,9 @@ pub use uploads::UPLOADS;
 
 use std::time::Duration;
 
-use accepted::Accepted;
 use access::{AccessStore, PRODUCTS_API_KEYS, Principal, Scope};
 use api::{Problem, Reason, Reply, TraceId};
+use batch_items::Accepted;
 use endpoint::{Keyed, check_route};
 use http::HeaderMap;
 use idempotency::{KeyForm, Store};

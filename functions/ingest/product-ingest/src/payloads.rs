@@ -98,7 +98,7 @@ mod tests {
 
     #[tokio::test]
     async fn everything_that_is_put_is_signed() {
-        let sdk = aws::Sdk::at("http://127.0.0.1:1", "us-east-1", "id", "secret").await;
+        let sdk = runtime::Sdk::at("http://127.0.0.1:1", "us-east-1", "id", "secret").await;
         let payloads = Payloads::new(Objects::new(Client::new(&sdk.objects()), "payloads".to_owned()));
         let announced = Announced { length: 17, sha256: [0xab; 32], is_gzip: Gzip::Yes };
         let now = "2026-11-21T10:00:00Z".parse().unwrap();

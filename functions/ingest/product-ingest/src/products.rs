@@ -1,8 +1,8 @@
 //! `POST /v1/inovafarma/products`: a payload that comes with its request.
 
-use accepted::Accepted;
 use access::Principal;
 use api::{Problem, Reason, Reply, Route, TraceId, body};
+use batch_items::Accepted;
 use endpoint::Done;
 use http::HeaderMap;
 use idempotency::{ClaimRequest, Execution, OperationType};

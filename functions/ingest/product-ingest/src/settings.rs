@@ -2,11 +2,11 @@
 
 use std::time::Duration;
 
-use accepted::Accepted;
 use access::AccessStore;
-use aws::{Environment, EnvironmentError, Sdk};
+use batch_items::Accepted;
 use ingestion::product::PartialPolicy;
 use objects::Objects;
+use runtime::{Environment, EnvironmentError, Sdk};
 
 use crate::ProductIngest;
 use crate::payloads::Payloads;
@@ -25,13 +25,13 @@ impl ProductIngest {
         let max_payload = environment.required("MAX_PAYLOAD_BYTES");
         let partial = environment.optional("PARTIAL_ITEMS", PartialPolicy::default());
         let upload_expiry = Duration::from_secs(environment.optional("UPLOAD_EXPIRY_SECONDS", 900));
-        let reuse = endpoint::reuse_limits(&mut environment);
+        let reuse = idempotency::reuse_limits(&mut environment);
         environment.check()?;
 
         let sdk = Sdk::from_environment().await;
         let dynamodb = aws_sdk_dynamodb::Client::new(sdk.standard());
         let s3 = aws_sdk_s3::Client::new(&sdk.objects());
-        let records = endpoint::records(&sdk, dynamodb.clone(), idempotency_table, String::new(), service);
+        let records = idempotency::records(&sdk, dynamodb.clone(), idempotency_table, String::new(), service);
         Ok(Self {
             service,
             access: AccessStore::new(dynamodb.clone(), access_table),

@@ -4,9 +4,9 @@
 //! it: a URL as long as nothing was put, since the first one may have run out, and none from
 //! then on, also when the object is gone.
 
-use accepted::Stored;
 use access::Principal;
 use api::{Problem, Reason, Reply, Route, TraceId, body, json};
+use batch_items::Stored;
 use endpoint::Done;
 use idempotency::{ClaimRequest, IdempotencyKey, OperationType};
 use ingestion::batch::BatchStatus;

@@ -1,10 +1,9 @@
 //! The event of S3 that names a payload, and the event that is made of its batch.
 
 use catalog::{Links, OutboxEvent};
-use cloud_event::EventError;
+use events::{EventError, Fact};
+use failure::Malformed;
 use ingestion::payload::PayloadMetadata;
-use malformed::Malformed;
-use publisher::Fact;
 use serde::Deserialize;
 use serde_json::json;
 use transport::PayloadNotice;
@@ -36,14 +35,14 @@ struct Object {
 
 /// The object that an event of S3 names.
 pub(crate) fn read(body: &[u8]) -> Result<PayloadNotice, Malformed> {
-    let Created { detail } = malformed::from_slice(body)?;
+    let Created { detail } = failure::malformed::from_slice(body)?;
     Ok(PayloadNotice { bucket: detail.bucket.name, key: detail.object.key })
 }
 
 /// The receipt of a batch: the same whenever it is made, so its time is when the batch was
 /// accepted, and its id is the batch's.
 pub(crate) fn of(batch: &PayloadMetadata) -> Result<Fact, EventError> {
-    let event = publisher::event_of(&OutboxEvent {
+    let event = outbox::event_of(&OutboxEvent {
         sequence: 0,
         event_id: batch.batch_id,
         event_type: EVENT_TYPE.to_owned(),
@@ -65,7 +64,7 @@ pub(crate) fn of(batch: &PayloadMetadata) -> Result<Fact, EventError> {
 
 #[cfg(test)]
 mod tests {
-    use cloud_event::Event;
+    use events::Event;
     use ingestion::payload::{LoadType, MediaType, Source};
     use ingestion::product::PartialPolicy;
     use serde_json::Value;

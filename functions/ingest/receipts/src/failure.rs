@@ -1,8 +1,6 @@
-use cloud_event::EventError;
-use malformed::Malformed;
+use events::{EventError, PublishError};
+use failure::{Malformed, Retry, Retryable};
 use payloads::PayloadError;
-use publisher::PublishError;
-use retry::{Retry, Retryable};
 
 /// Reason for which a receipt was not published to every destination.
 #[derive(Debug, thiserror::Error)]

@@ -14,9 +14,9 @@ pub use failure::ReceiptError;
 
 use std::time::SystemTime;
 
-use accepted::Accepted;
+use batch_items::Accepted;
+use events::Publisher;
 use objects::Objects;
-use publisher::Publisher;
 use serde_json::Value;
 use worker::{BatchResponse, ServeError, Visibility};
 

@@ -3,18 +3,18 @@
 use std::process::ExitCode;
 use std::time::Duration;
 
-use accepted::Accepted;
-use aws::{Environment, Sdk};
+use batch_items::Accepted;
+use events::Publisher;
 use lambda_runtime::{Error, LambdaEvent, run, service_fn};
 use objects::Objects;
-use publisher::Publisher;
 use receipts::Receipts;
+use runtime::{Environment, Sdk};
 use serde_json::Value;
 use worker::Visibility;
 
 #[tokio::main(flavor = "current_thread")]
 async fn main() -> ExitCode {
-    function::run(env!("CARGO_PKG_NAME"), serve()).await
+    runtime::run(env!("CARGO_PKG_NAME"), serve()).await
 }
 
 async fn serve() -> Result<(), Error> {
@@ -23,7 +23,7 @@ async fn serve() -> Result<(), Error> {
     let bucket: String = environment.required("PAYLOAD_BUCKET");
     let own_queue_url: String = environment.required("RECEIPTS_QUEUE_URL");
     let base = Duration::from_secs(environment.optional("RETRY_BASE_SECONDS", 10));
-    let events = publisher::Settings::read(&mut environment);
+    let events = events::Settings::read(&mut environment);
     environment.check()?;
 
     let sdk = Sdk::from_environment().await;
@@ -36,7 +36,7 @@ async fn serve() -> Result<(), Error> {
     let receipts = &receipts;
     run(service_fn(async |event: LambdaEvent<Value>| {
         let ends_at = event.context.deadline();
-        function::answered(receipts.handle(event.payload, ends_at).await)
+        runtime::answered(receipts.handle(event.payload, ends_at).await)
     }))
     .await
 }

@@ -1,6 +1,6 @@
 use clock::Deadline;
-use drops::{PREFIX, Seen};
 use futures_util::future::join_all;
+use ingestion::drops::{PREFIX, Seen};
 use ingestion::payload::payload_key_of;
 use jiff::Timestamp;
 use objects::{Listed, ObjectError, Objects, Page};
@@ -138,7 +138,7 @@ async fn notify_drop(
         Err(ObjectError::Missing { .. }) => return Ok(false),
         tags => tags?,
     };
-    let is_done = match drops::seen(&tags, &object.etag, object.modified_at) {
+    let is_done = match ingestion::drops::seen(&tags, &object.etag, object.modified_at) {
         None => false,
         Some(Seen::Settled) => true,
         Some(Seen::Accepted(batch_id)) => has_payload(payloads, batch_id).await?,

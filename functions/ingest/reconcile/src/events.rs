@@ -16,11 +16,11 @@ impl Reconcile {
         deadline: Deadline,
         report: &mut EventsReport,
     ) -> Result<(), LookError> {
-        if self.publisher.outbox() == Outbox::Unused {
+        if !self.publisher.has_destinations() {
             return Ok(());
         }
         let older_than = self.settings.events_after;
-        let left = self.publisher.publish_left(&self.database, older_than, LIMIT, deadline).await;
+        let left = outbox::publish_left(&self.publisher, &self.database, older_than, LIMIT, deadline).await;
         // An answer also when the destination is away: the alarm is about that.
         let backlog = self.database.backlog().await?;
         report.behind_minutes = Some(backlog.oldest.as_secs() / 60);

@@ -1,12 +1,12 @@
 use std::fmt;
 
-use accepted::AcceptedError;
+use batch_items::AcceptedError;
 use catalog::DatabaseError;
+use failure::{Retry, Retryable};
 use objects::ObjectError;
+use outbox::OutboxError;
+use payloads::retention::RetentionError;
 use payloads::{NotifyError, PayloadError};
-use publisher::PublishError;
-use retention::RetentionError;
-use retry::{Retry, Retryable};
 
 use crate::trigger::UnknownEvent;
 
@@ -98,7 +98,7 @@ pub(crate) enum LookError {
     #[error("nobody was notified of a payload")]
     Notify(#[from] NotifyError),
     #[error("events were not published")]
-    Publish(#[from] PublishError),
+    Outbox(#[from] OutboxError),
     #[error("not enough time for all of it")]
     OutOfTime,
 }
@@ -112,7 +112,7 @@ impl Retryable for LookError {
             Self::Database(error) => error.retry(),
             Self::Retention(error) => error.retry(),
             Self::Notify(error) => error.retry(),
-            Self::Publish(error) => error.retry(),
+            Self::Outbox(error) => error.retry(),
             Self::OutOfTime => Retry::OutOfTime,
         }
     }

@@ -33,7 +33,7 @@ impl Reconcile {
                 );
                 // If the time is over, a later look releases them.
                 if !deadline.has_passed() {
-                    retention::release(&self.database, &self.objects, batch.batch_id).await;
+                    payloads::retention::release(&self.database, &self.objects, batch.batch_id).await;
                 }
             };
             end.instrument(claimed::span_of(&batch)).await;

@@ -13,7 +13,7 @@ impl Reconcile {
     ) -> Result<(), LookError> {
         let claim = async |limit| self.database.take_unreleased(self.settings.unfinished_for, limit).await;
         claimed::for_each(deadline, claim, async |batch| {
-            retention::try_release(&self.database, &self.objects, batch.batch_id).await?;
+            payloads::retention::try_release(&self.database, &self.objects, batch.batch_id).await?;
             tracing::warn!(event_type = "batch.released", "the objects of a final batch may expire now");
             report.released = report.released.saturating_add(1);
             Ok(())

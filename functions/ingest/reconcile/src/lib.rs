@@ -46,12 +46,12 @@ pub use trigger::UnknownEvent;
 
 use std::time::{Duration, SystemTime};
 
-use accepted::Accepted;
+use batch_items::Accepted;
 use catalog::Database;
 use clock::Deadline;
+use events::Publisher;
+use failure::Retryable as _;
 use objects::Objects;
-use publisher::Publisher;
-use retry::Retryable as _;
 use serde_json::Value;
 use tracing::Instrument as _;
 use transport::PayloadsReceived;
@@ -100,7 +100,7 @@ impl Reconcile {
             let looking = deadline.run(Box::pin(self.look(look, share, &mut report)));
             let outcome = looking.instrument(span).await.unwrap_or(Err(LookError::OutOfTime));
             // What is not published in time stays for the last look.
-            let publishing = self.publisher.publish_committed(&self.database);
+            let publishing = outbox::publish_committed(&self.publisher, &self.database);
             let _published = deadline.run(Box::pin(publishing)).await;
             if let Err(failure) = outcome {
                 let error: &dyn std::error::Error = &failure;

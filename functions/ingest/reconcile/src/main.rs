@@ -2,19 +2,19 @@
 
 use std::process::ExitCode;
 
-use accepted::Accepted;
-use aws::{Environment, Sdk};
+use batch_items::Accepted;
 use catalog::Database;
+use events::Publisher;
 use lambda_runtime::{Error, LambdaEvent, run, service_fn};
 use objects::Objects;
-use publisher::Publisher;
 use reconcile::{Reconcile, Settings};
+use runtime::{Environment, Sdk};
 use serde_json::Value;
 use transport::PayloadsReceived;
 
 #[tokio::main(flavor = "current_thread")]
 async fn main() -> ExitCode {
-    function::run(env!("CARGO_PKG_NAME"), serve()).await
+    runtime::run(env!("CARGO_PKG_NAME"), serve()).await
 }
 
 async fn serve() -> Result<(), Error> {
@@ -26,13 +26,13 @@ async fn serve() -> Result<(), Error> {
     let drop_bucket: String = environment.optional("DROP_BUCKET", String::new());
     let guard = catalog::deactivation_guard(&mut environment);
     let settings = Settings::read(&mut environment);
-    let events = publisher::Settings::read(&mut environment);
+    let events = events::Settings::read(&mut environment);
     environment.check()?;
 
     let sdk = Sdk::from_environment().await;
     let publisher = Publisher::of(&sdk, events);
     let sqs = aws_sdk_sqs::Client::new(sdk.standard());
-    let database = Database::from_environment(&sdk).await?.with_outbox(publisher.outbox());
+    let database = Database::from_environment(&sdk).await?.with_outbox(outbox::needed_by(&publisher));
     let reconcile = Reconcile {
         objects: Objects::new(aws_sdk_s3::Client::new(&sdk.objects()), bucket),
         accepted: Accepted::new(aws_sdk_dynamodb::Client::new(sdk.standard()), table),
@@ -46,7 +46,7 @@ async fn serve() -> Result<(), Error> {
     let reconcile = &reconcile;
     run(service_fn(async |event: LambdaEvent<Value>| {
         let ends_at = event.context.deadline();
-        function::answered(reconcile.handle(&event.payload, ends_at).await)
+        runtime::answered(reconcile.handle(&event.payload, ends_at).await)
     }))
     .await
 }

@@ -1,4 +1,4 @@
-use accepted::Taken;
+use batch_items::Taken;
 use jiff::Timestamp;
 use payloads::NotifyError;
 use uuid::Uuid;

@@ -1,7 +1,7 @@
 use std::collections::HashSet;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use accepted::Taken;
+use batch_items::Taken;
 use clock::Deadline;
 use futures_util::StreamExt as _;
 use futures_util::stream;

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use catalog::DropLook;
-use drops::is_left_alone;
+use ingestion::drops::is_left_alone;
 use jiff::Timestamp;
 use objects::Listed;
 

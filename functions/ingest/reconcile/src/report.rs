@@ -1,6 +1,6 @@
+use runtime::metrics::{self, Measure};
 use serde::Serialize;
 use serde_json::Map;
-use telemetry::metrics::{self, Measure};
 
 /// Results of a run: the function's answer, and its metrics.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]

@@ -1,7 +1,7 @@
 use std::num::{NonZeroU16, NonZeroU32};
 use std::time::Duration;
 
-use aws::Environment;
+use runtime::Environment;
 
 /// Times after which something counts as stalled, and the hours that a run looks back.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

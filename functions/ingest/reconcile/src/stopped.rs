@@ -1,6 +1,6 @@
 use catalog::{Patience, StoppedBatch};
 use clock::Deadline;
-use retry::{Retry, Retryable as _};
+use failure::{Retry, Retryable as _};
 use uuid::Uuid;
 
 use crate::failure::{FirstError, LookError};

@@ -23,7 +23,7 @@ impl Reconcile {
                 report.finalized = report.finalized.saturating_add(1);
             }
             if end.status.is_final() {
-                retention::release(&self.database, &self.objects, batch.batch_id).await;
+                payloads::retention::release(&self.database, &self.objects, batch.batch_id).await;
             }
             Ok(())
         })

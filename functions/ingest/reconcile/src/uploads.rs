@@ -1,7 +1,7 @@
 use std::collections::HashSet;
 use std::future::ready;
 
-use accepted::{AwaitedUpload, Taken};
+use batch_items::{AwaitedUpload, Taken};
 use clock::Deadline;
 use futures_util::stream::{self, StreamExt as _};
 use ingestion::Viewer;
@@ -132,7 +132,7 @@ impl Reconcile {
         let viewer = Viewer::whole(upload.tenant_id);
         let batch = self.accepted.get(&viewer, upload.batch_id).await?;
         if let Some(batch) = &batch {
-            retention::note_expired(&self.objects, &batch.metadata).await?;
+            payloads::retention::note_expired(&self.objects, &batch.metadata).await?;
         }
         if self.accepted.expire(upload).await? {
             let (batch_id, tenant) = (upload.batch_id.to_string(), upload.tenant_id.to_string());
@@ -142,7 +142,7 @@ impl Reconcile {
         // Another run expired it, or its payload is being put after all.
         let by_now = self.accepted.get(&viewer, upload.batch_id).await?;
         if let Some(batch) = by_now.filter(|batch| batch.status(Timestamp::now()) != BatchStatus::Expired) {
-            retention::note_under_way(&self.objects, &batch.metadata).await?;
+            payloads::retention::note_under_way(&self.objects, &batch.metadata).await?;
         }
         Ok(Settled::Left)
     }

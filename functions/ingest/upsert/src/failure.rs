@@ -1,8 +1,8 @@
 use catalog::DatabaseError;
-use cloud_event::EventError;
+use events::EventError;
+use failure::{Retry, Retryable};
 use ingestion::chunk::ChunkFileError;
 use objects::ObjectError;
-use retry::{Retry, Retryable};
 
 /// Reason for which a chunk was not written.
 #[derive(Debug, thiserror::Error)]

@@ -1,6 +1,6 @@
 use std::time::Duration;
 
-use retry::{Retry, Retryable as _};
+use failure::{Retry, Retryable as _};
 use transport::{ChunkEvent, read_chunk_event, record_chunk};
 use worker::{Failure, Job, KAFKA_RECORD, ParkError, Record, Visibility};
 
@@ -21,7 +21,7 @@ impl Job for Upsert {
     async fn run(&self, event: ChunkEvent, _: &Record) -> Result<(), UpsertError> {
         record_chunk(&event);
         let done = self.process(&event).await;
-        self.publisher.publish_committed(&self.database).await;
+        outbox::publish_committed(&self.publisher, &self.database).await;
         done
     }
 

@@ -20,13 +20,13 @@ pub use failure::UpsertError;
 use std::time::{Duration, SystemTime};
 
 use catalog::{Announced, Database, WriteOutcome};
+use events::Publisher;
+use failure::{Retry, Retryable as _};
 use ingestion::batch::ChunkResult;
 use ingestion::chunk::{Chunk, ChunkId, ChunkReady, decode};
 use objects::Objects;
-use publisher::Publisher;
-use retry::{Retry, Retryable as _};
+use runtime::metrics::{self, Measure};
 use serde_json::{Map, Value};
-use telemetry::metrics::{self, Measure};
 use tokio::time::{Instant, timeout};
 use transport::{ChunkEvent, ChunksReady};
 use worker::{BatchResponse, ServeError, Visibility};
@@ -84,7 +84,7 @@ impl Upsert {
         match written {
             WriteOutcome::Done { batch, became_final: true, .. }
             | WriteOutcome::AlreadyDone { batch, became_final: true } => {
-                retention::finish(&self.database, &self.objects, ready.batch_id, batch).await;
+                payloads::retention::finish(&self.database, &self.objects, ready.batch_id, batch).await;
             }
             WriteOutcome::Done { .. }
             | WriteOutcome::AlreadyDone { .. }
@@ -210,7 +210,8 @@ mod tests {
     use super::*;
 
     fn event_of(time: &str) -> ChunkEvent {
-        let path = format!("{}/../../../events/ingest/upsert/chunk-ready-sqs.json", env!("CARGO_MANIFEST_DIR"));
+        let path =
+            format!("{}/../../../events/ingest/upsert/chunk-ready-sqs.json", env!("CARGO_MANIFEST_DIR"));
         let sample: Value = serde_json::from_slice(&std::fs::read(path).unwrap()).unwrap();
         let body = sample["Records"][0]["body"].as_str().unwrap();
         let mut event: Value = serde_json::from_str(body).unwrap();

@@ -3,11 +3,11 @@
 use std::process::ExitCode;
 use std::time::Duration;
 
-use aws::{Environment, Sdk};
 use catalog::Database;
+use events::Publisher;
 use lambda_runtime::{Error, LambdaEvent, run, service_fn};
 use objects::Objects;
-use publisher::Publisher;
+use runtime::{Environment, Sdk};
 use serde_json::Value;
 use transport::ChunksReady;
 use upsert::Upsert;
@@ -15,7 +15,7 @@ use worker::Visibility;
 
 #[tokio::main(flavor = "current_thread")]
 async fn main() -> ExitCode {
-    function::run(env!("CARGO_PKG_NAME"), serve()).await
+    runtime::run(env!("CARGO_PKG_NAME"), serve()).await
 }
 
 async fn serve() -> Result<(), Error> {
@@ -25,13 +25,13 @@ async fn serve() -> Result<(), Error> {
     let base = Duration::from_secs(environment.optional("RETRY_BASE_SECONDS", 10));
     let guard = catalog::deactivation_guard(&mut environment);
     let listed_errors = environment.optional("LISTED_ITEM_ERRORS", catalog::LISTED_ITEM_ERRORS);
-    let events = publisher::Settings::read(&mut environment);
+    let events = events::Settings::read(&mut environment);
     environment.check()?;
 
     let sdk = Sdk::from_environment().await;
     let publisher = Publisher::of(&sdk, events);
     let sqs = aws_sdk_sqs::Client::new(sdk.standard());
-    let database = Database::from_environment(&sdk).await?.with_outbox(publisher.outbox());
+    let database = Database::from_environment(&sdk).await?.with_outbox(outbox::needed_by(&publisher));
     let upsert = Upsert {
         objects: Objects::new(aws_sdk_s3::Client::new(&sdk.objects()), bucket),
         database: database.with_guard(guard).with_listed_errors(listed_errors),
@@ -42,7 +42,7 @@ async fn serve() -> Result<(), Error> {
     let upsert = &upsert;
     run(service_fn(async |event: LambdaEvent<Value>| {
         let ends_at = event.context.deadline();
-        function::answered(upsert.handle(event.payload, ends_at).await)
+        runtime::answered(upsert.handle(event.payload, ends_at).await)
     }))
     .await
 }

@@ -9,7 +9,6 @@ use std::error::Error;
 use std::num::NonZeroU32;
 use std::time::Duration;
 
-use aws::Environment;
 use aws_sdk_dynamodb::Client;
 use aws_sdk_dynamodb::error::SdkError;
 use aws_sdk_dynamodb::operation::update_item::UpdateItemError;
@@ -17,6 +16,7 @@ use aws_sdk_dynamodb::operation::update_item::builders::UpdateItemFluentBuilder;
 use aws_sdk_dynamodb::types::{AttributeValue, ReturnValuesOnConditionCheckFailure};
 use idempotency::Execution;
 use jiff::Timestamp;
+use runtime::Environment;
 use uuid::Uuid;
 
 /// Duration of a lease, as long as the claim of an order that changes something: nothing that

@@ -14,8 +14,8 @@ use objects::Objects;
 use crate::idempotent::{Idempotency, outcome};
 use crate::mq_access::MqAccess;
 use crate::operation::{KeyRule, Operation, Plan, PlannedWork};
-use crate::protocol::WorkOrder;
 use crate::target::{self, Queues};
+use orders::WorkOrder;
 
 /// The HTTP side of the gateway, with everything that it needs injected.
 #[derive(Debug)]

@@ -1,8 +1,8 @@
 //! Work that must be done once: what becomes of its record once `mq-access` was asked to do it.
 
 use api::{Problem, Reason, Reply};
-use endpoint::{Done, NotDone, whole_seconds};
-use idempotency::{Execution, ExpiryBounds, Store};
+use endpoint::{Done, NotDone};
+use idempotency::{Execution, ExpiryBounds, Store, whole_seconds};
 use jiff::Timestamp;
 
 use crate::mq_access::NotAnswered;

@@ -10,7 +10,7 @@ use aws_sdk_lambda::primitives::Blob;
 use serde::Deserialize;
 
 use crate::budget::{Budget, NoLease};
-use crate::protocol::WorkOrder;
+use orders::WorkOrder;
 
 /// Lambda's limit for a synchronous invocation, either way.
 const MAX_PAYLOAD: usize = 6 * 1024 * 1024;
@@ -174,7 +174,7 @@ impl MqAccess {
                 format!("an answer of {} bytes is too large", answer.len()).into(),
             ));
         }
-        malformed::from_slice(answer).map_err(|error| NotAnswered::Lost(error.into()))
+        failure::malformed::from_slice(answer).map_err(|error| NotAnswered::Lost(error.into()))
     }
 
     /// Whether the function is there and may be invoked; nothing runs.

@@ -8,8 +8,8 @@ use idempotency::{Execution, OperationType};
 use mq::{QueueName, Target};
 use serde::de::DeserializeOwned;
 
-use crate::protocol::Work;
 use crate::target_request::NamedTarget;
+use orders::Work;
 
 /// Time that the broker's part of one request may take: the time-out of `mq-access` less what it
 /// takes to connect and to record the outcome.

@@ -1,10 +1,10 @@
 //! Building a [`Gateway`] from a function's environment.
 
 use access::AccessStore;
-use aws::{Environment, EnvironmentError, Sdk};
-use endpoint::{expiry_bounds, records, reuse_limits};
+use idempotency::{expiry_bounds, records, reuse_limits};
 use mq::InlineTargets;
 use objects::Objects;
+use runtime::{Environment, EnvironmentError, Sdk};
 
 use crate::budget::Budget;
 use crate::front::Gateway;

@@ -5,21 +5,13 @@
 //! signature of its own, after the same checks as the replay.
 
 use access::Scope;
-use api::{Problem, Reason, Reply, Route, path_parameter};
-use endpoint::{Keyed, SIGNED_FOR, check_method, from_store, see_signed};
-use idempotency::{AttachmentId, OperationType};
+use api::{Problem, Reason, Reply, path_parameter};
+use endpoint::{Keyed, SIGNED_FOR, check_method, see_signed};
+use idempotency::{AttachmentId, OperationType, from_store};
 use lambda_http::{Body, Request, Response};
+use orders::STORED_BODY;
 
 use crate::front::Gateway;
-
-/// The route.
-pub const STORED_BODY: Route = Route::get("/messages/bodies/{body_id}");
-
-/// The path of a stored body.
-#[must_use]
-pub fn stored_body_url(id: &AttachmentId) -> String {
-    STORED_BODY.path.replace("{body_id}", &id.to_string())
-}
 
 impl Gateway {
     /// Answers a request for a body that an `operation` has stored. It takes the scope with which

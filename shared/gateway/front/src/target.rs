@@ -5,8 +5,8 @@ use api::{Fault, Problem, Reason, cut};
 use mq::{AllowedTargets, PasswordOrigin, Profile, QueueName, RoutingKey, Target, TargetError, TargetSpec};
 
 use crate::operation::{Further, QueueRule};
-use crate::problems::from_target;
 use crate::target_request::NamedTarget;
+use orders::from_target;
 
 /// Queues of an operation: the rule for the target's own, and the further ones.
 #[derive(Clone, Copy, Debug)]

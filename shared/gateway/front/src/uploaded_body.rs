@@ -14,6 +14,7 @@ use jiff::Timestamp;
 use lambda_http::{Body, Request, Response};
 use mq::{BodyRef, UploadSize};
 use objects::NewObject;
+use orders::uploaded_body_key;
 use serde::Deserialize;
 use serde_json::json;
 
@@ -24,12 +25,6 @@ pub const UPLOADED_BODY: Route = Route::post("/messages/bodies");
 
 /// Validity of a signed URL: the upload has to begin by then.
 const VALID: Duration = Duration::from_secs(900);
-
-/// The key of an uploaded body's object. The tenant is always the caller's own.
-#[must_use]
-pub fn uploaded_body_key(tenant: &str, body: &BodyRef) -> String {
-    format!("uploads/{tenant}/{body}")
-}
 
 /// The body of a request.
 #[derive(Debug, Deserialize)]

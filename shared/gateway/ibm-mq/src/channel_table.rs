@@ -7,7 +7,7 @@
 use std::fs::File;
 use std::io::{self, Read as _};
 
-use malformed::Malformed;
+use failure::Malformed;
 use serde::Deserialize;
 
 /// The longest table that is read, in bytes. A channel takes about 1 KiB.
@@ -69,7 +69,7 @@ pub(crate) fn promises_tls(url: &str, queue_manager: &str) -> Result<(), NoPromi
     if read.map_err(NoPromise::Unreadable)? > usize::try_from(LONGEST).unwrap_or(usize::MAX) {
         return Err(NoPromise::TooLong);
     }
-    let table: Table = malformed::from_slice(&text).map_err(NoPromise::Malformed)?;
+    let table: Table = failure::malformed::from_slice(&text).map_err(NoPromise::Malformed)?;
     // A group's name has a star before it, which the table has not.
     let wanted = queue_manager.strip_prefix('*').unwrap_or(queue_manager).trim();
     let unprotected =

@@ -8,9 +8,9 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use broker::milliseconds;
 use clock::Deadline;
 use libmqm_sys as mqi;
-use metering::milliseconds;
 use mq::{Access, Address, BrokerError, QueueName, TestReport, TestStep, Tls};
 
 use crate::errors::{During, PRODUCT};
@@ -78,8 +78,7 @@ fn refusal_of(error: &BrokerError) -> Option<&Refusal> {
 
 /// Whether a connection ended with this error because of TLS: its key repository may have been
 /// replaced since it was read.
-#[must_use]
-pub fn is_of_tls(error: &BrokerError) -> bool {
+pub(crate) fn is_of_tls(error: &BrokerError) -> bool {
     Step::of(error) == Step::Tls
 }
 

@@ -4,11 +4,10 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
+use broker::{Done, UnitOfWork};
 use clock::Deadline;
 use libmqm_sys::{self as mqi, MQLONG};
-use mq::{
-    Access, Ack, AckMode, BackoutRule, BrokerError, ConsumeCommand, Consumed, Done, QueueName, UnitOfWork,
-};
+use mq::{Access, Ack, AckMode, BackoutRule, BrokerError, ConsumeCommand, Consumed, QueueName};
 
 use crate::depth::fail_to_get;
 use crate::doubt::{self, Evidence};

@@ -1,4 +1,4 @@
-//! [`mq::Broker`] over the MQI, for IBM MQ.
+//! [`broker::Broker`] over the MQI, for IBM MQ.
 //!
 //! IBM's client library is loaded when the first connection is made. Each connection belongs to a
 //! thread of its own, since the library wants that; what is to be done is sent there. Connections
@@ -49,13 +49,12 @@ use std::fmt;
 use std::sync::Arc;
 
 use async_trait::async_trait;
-use connection_cap::ConnectionCap;
+use broker::{Broker, ConnectionCap, Deadline, ReadyToPut, Relocation, UnitOfWork};
 use mq::{
-    Access, Broker, BrokerError, ConsumeCommand, Deadline, DepthReport, MoveCommand, MoveReport, Outgoing,
-    PoolReport, QueueName, Reach, ReadyToPut, Relocation, TestReport, UnitOfWork,
+    Access, BrokerError, ConsumeCommand, DepthReport, MoveCommand, MoveReport, Outgoing, PoolReport,
+    QueueName, Reach, TestReport,
 };
 
-pub use crate::check::is_of_tls;
 use crate::pools::Pools;
 pub use crate::settings::Settings;
 
@@ -102,6 +101,10 @@ impl fmt::Debug for IbmMq {
 impl Broker for IbmMq {
     fn wire_id(&self, id: mq::MessageId) -> Vec<u8> {
         id.0.to_vec()
+    }
+
+    fn is_about_secrets(&self, error: &BrokerError) -> bool {
+        matches!(error, BrokerError::AuthenticationFailed { .. }) || check::is_of_tls(error)
     }
 
     async fn connect_to_put<'a>(

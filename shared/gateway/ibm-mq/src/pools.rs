@@ -7,8 +7,8 @@ use std::path::PathBuf;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::{Duration, Instant};
 
+use broker::{Admitted, ConnectionCap, Permit, Shelf};
 use clock::Deadline;
-use connection_cap::{Admitted, ConnectionCap, Permit, Shelf};
 use libmqm_sys::{MQRC_CHANNEL_NOT_AVAILABLE, MQRC_MAX_CONNS_LIMIT_REACHED};
 use mq::{Access, BrokerError, BrokerKind, Endpoint, IdleRule, PoolReport};
 

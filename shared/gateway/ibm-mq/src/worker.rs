@@ -13,8 +13,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError, mpsc};
 use std::thread;
 
+use broker::{Overseer, Permit};
 use clock::Deadline;
-use connection_cap::{Overseer, Permit};
 use tokio::sync::oneshot;
 
 use crate::mqi::{Connection, Occupied};

@@ -13,6 +13,7 @@ use std::sync::Arc;
 use serde::Serialize;
 
 use crate::exchange::ExchangeName;
+use crate::message::MessageId;
 use crate::names::QueueName;
 
 /// An error of a library below. It is shared, so that errors of brokers can be cloned.
@@ -241,6 +242,30 @@ impl BrokerError {
             | Self::PoolTimeout { .. } => false,
         }
     }
+}
+
+/// A produce that did not finish. The first `committed` messages of the command are on the queue;
+/// of those after it, the ones in `in_doubt` may be.
+#[derive(Clone, Debug, thiserror::Error)]
+#[error("{error}")]
+pub struct ProduceFailure {
+    /// Error that stopped the produce.
+    pub error: BrokerError,
+    /// Messages that are on the queue, those of earlier attempts included.
+    pub committed: u64,
+    /// Messages that were sent and never confirmed.
+    pub in_doubt: Vec<MessageId>,
+}
+
+/// A move that did not finish. Of the messages that were in hand, `in_doubt` may be at their new
+/// place, or at both.
+#[derive(Clone, Debug, thiserror::Error)]
+#[error("{error}")]
+pub struct MoveFailure {
+    /// Error that ended the move.
+    pub error: BrokerError,
+    /// Number of messages that may be at both places.
+    pub in_doubt: u64,
 }
 
 #[cfg(test)]

@@ -1,9 +1,8 @@
-//! The broker-neutral vocabulary of the message gateway: what a caller may ask of a queue, what a
-//! broker answers, and the [`Broker`] trait between the two. Nothing here knows of HTTP, of Lambda,
-//! or of AMQP.
+//! The broker-neutral vocabulary of the message gateway: what a caller may ask of a queue, and what
+//! a broker answers. Nothing here knows of HTTP, of Lambda, or of AMQP.
 //!
 //! A request names a [`TargetSpec`]; after the profile is merged and the rules are applied it is a
-//! [`Target`]; once its secrets are read, an [`Access`], which is all that a [`Broker`] needs to
+//! [`Target`]; once its secrets are read, an [`Access`], which is all that a broker needs to
 //! connect.
 
 mod address;
@@ -11,7 +10,6 @@ mod authorization;
 mod base64_bytes;
 mod body_ref;
 mod bounded;
-mod broker;
 mod command;
 mod connection;
 mod content;
@@ -44,11 +42,6 @@ pub use address::{Address, ConnName};
 pub use base64_bytes::{Base64Bytes, IdBytes};
 pub use body_ref::{BodyRef, UploadSize};
 pub use bounded::List;
-pub use broker::{
-    Broker, Done, MoveFailure, ProduceFailure, Put, ReadyToPut, Relocation, Unconfirmed, UnitOfWork,
-};
-// A broker's operations take it, so it is part of this interface.
-pub use clock::Deadline;
 pub use command::{
     Ack, AckMode, BackoutRule, Batch, BatchCount, ConsumeCommand, CorrelIdMember, CorrelIdMode, ExpiryMs,
     ExplicitMessage, Large, MaxMessages, MessageSize, MqProps, Payload, Persistence, Priority,
@@ -56,7 +49,7 @@ pub use command::{
 };
 pub use connection::{Access, Credentials, IdleRule, KeyFiles};
 pub use content::{ContentSeed, CorrelId, Outgoing, OutgoingMessage};
-pub use error::{BrokerError, BrokerReply, Cause};
+pub use error::{BrokerError, BrokerReply, Cause, MoveFailure, ProduceFailure};
 pub use exchange::{Exchange, ExchangeName, RoutingKey};
 pub use header_value::{Decimal, Float32, Float64, HeaderValue};
 pub use headers::{HeaderName, Headers};

@@ -16,8 +16,8 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::Duration;
 
+use broker::Deadline;
 use clap::Parser;
-use mq::Deadline;
 use rabbitmq_connection::{
     ConnectionArguments, ConnectionConfig, ConnectionManager, ConnectionState, Host, Jitter, RetryPolicy,
 };
@@ -64,7 +64,7 @@ struct Arguments {
 
 #[tokio::main(flavor = "current_thread")]
 async fn main() -> ExitCode {
-    telemetry::init("info");
+    runtime::init("info");
     let arguments = Arguments::parse();
     let given = ConnectionArguments {
         host: arguments.host,

@@ -2,7 +2,7 @@
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use mq::Deadline;
+use broker::Deadline;
 use rabbitmq::PoolStats;
 use rabbitmq::parts::{Staleness, events};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};

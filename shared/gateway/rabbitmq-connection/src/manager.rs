@@ -4,8 +4,8 @@ use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
+use broker::Deadline;
 use lapin::Channel;
-use mq::Deadline;
 use rabbitmq::parts::{Connection, Connector, events};
 use rabbitmq::{ConnectionConfig, ConnectionError, HealthStatus, RetryPolicy, RetryStats};
 use tokio::sync::watch;

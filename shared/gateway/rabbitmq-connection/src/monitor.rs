@@ -4,8 +4,8 @@ use std::fmt;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
+use broker::Deadline;
 use jiff::Timestamp;
-use mq::Deadline;
 use rabbitmq::HealthStatus;
 use rabbitmq::parts::{Connection, Peer, Pulse, Staleness, events};
 use tokio::task::AbortHandle;

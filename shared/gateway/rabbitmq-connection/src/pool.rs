@@ -4,7 +4,7 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use mq::Deadline;
+use broker::Deadline;
 use rabbitmq::parts::{Connector, events};
 use rabbitmq::{ConnectionConfig, ConnectionError, Jitter, PoolStats, RetryPolicy};
 

@@ -2,9 +2,9 @@
 
 use std::fmt;
 
+use broker::Deadline;
 use jiff::Timestamp;
 use lapin::Channel;
-use mq::Deadline;
 use rabbitmq::parts::{Connection, Peer, Staleness, events};
 use rabbitmq::{ConnectionError, HealthStatus};
 

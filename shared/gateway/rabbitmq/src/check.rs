@@ -3,11 +3,11 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use broker::{Deadline, milliseconds};
 use lapin::BasicProperties;
 use lapin::options::{BasicPublishOptions, BasicQosOptions};
 use lapin::types::ShortString;
-use metering::milliseconds;
-use mq::{Access, BrokerError, Deadline, QueueName, TestReport, TestStep};
+use mq::{Access, BrokerError, QueueName, TestReport, TestStep};
 
 use crate::connect::{Step, StepError, StepLog};
 use crate::connection::Connection;

@@ -6,8 +6,9 @@ use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::time::{Duration, Instant};
 
 use async_rs::Runtime;
+use broker::Deadline;
 use lapin::{AsyncTcpStream, ConnectionProperties};
-use mq::{Address, BrokerError, Deadline};
+use mq::{Address, BrokerError};
 use tokio::net::TcpStream;
 
 use crate::config::{ConnectionConfig, TlsConfig};

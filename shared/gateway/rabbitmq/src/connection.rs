@@ -6,10 +6,11 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
+use broker::Deadline;
 use clock::Moment;
 use futures_util::StreamExt as _;
 use lapin::{Channel, Event};
-use mq::{Deadline, QueueName};
+use mq::QueueName;
 
 use crate::config::{ConnectionConfig, Host};
 use crate::errors::{During, Failure, chain, classify};

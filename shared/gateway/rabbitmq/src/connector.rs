@@ -4,8 +4,9 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Instant;
 
+use broker::Deadline;
 use lapin::Channel;
-use mq::{BrokerError, Deadline};
+use mq::BrokerError;
 
 use crate::config::ConnectionConfig;
 use crate::connect::{self, Dials, Remedy, Step, StepError, StepLog};

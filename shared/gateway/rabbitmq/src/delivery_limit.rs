@@ -1,7 +1,9 @@
 //! How often a message of a quorum queue may go back, or fail, before its queue drops or
 //! dead-letters it.
 
-use mq::{Deadline, QueueName};
+use broker::Deadline;
+
+use mq::QueueName;
 
 use crate::queue_facts::{self, QueueFacts, QueueKind};
 use crate::server::Counted;

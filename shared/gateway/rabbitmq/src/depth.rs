@@ -2,7 +2,9 @@
 
 use std::sync::Arc;
 
-use mq::{Access, BrokerError, Deadline, DepthReport, QueueName};
+use mq::{Access, BrokerError, DepthReport, QueueName};
+
+use broker::Deadline;
 
 use crate::errors::During;
 use crate::leader;

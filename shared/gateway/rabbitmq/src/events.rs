@@ -4,7 +4,7 @@
 use std::error::Error;
 use std::time::Duration;
 
-use metering::milliseconds;
+use broker::milliseconds;
 use mq::{Address, BrokerError};
 use tracing::{debug, info, warn};
 

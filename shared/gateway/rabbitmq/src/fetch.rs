@@ -1,6 +1,8 @@
 //! Getting messages from a queue.
 
-use mq::{Access, Ack, AckMode, BrokerError, ConsumeCommand, Deadline, Done, QueueName, UnitOfWork};
+use mq::{Access, Ack, AckMode, BrokerError, ConsumeCommand, QueueName};
+
+use broker::{Deadline, Done, UnitOfWork};
 use std::sync::Arc;
 
 use crate::errors::During;

@@ -2,8 +2,8 @@
 
 use std::time::Duration;
 
+use broker::milliseconds;
 use jiff::Timestamp;
-use metering::milliseconds;
 
 /// The health of a connection and of the broker behind it, `HealthStatus` of the connection model.
 /// It is a record: it does not change, and a later look gives another one.

@@ -9,9 +9,10 @@
 
 use std::time::Duration;
 
+use broker::Deadline;
 use lapin::Channel;
 use lapin::options::{BasicGetOptions, BasicNackOptions};
-use mq::{BrokerError, Deadline, QueueName};
+use mq::{BrokerError, QueueName};
 
 use crate::errors::{During, Failure};
 use crate::queue_facts::{self, QueueKind};

@@ -1,4 +1,4 @@
-//! [`mq::Broker`] over AMQP 0-9-1, for RabbitMQ.
+//! [`broker::Broker`] over AMQP 0-9-1, for RabbitMQ.
 //!
 //! A [`RabbitMq`] keeps its connections between requests, under one cap over all targets. It lives
 //! in a function that is frozen between invocations: no background task is trusted, a connection's
@@ -58,10 +58,10 @@ use std::fmt;
 use std::sync::Arc;
 
 use async_trait::async_trait;
-use connection_cap::ConnectionCap;
+use broker::{Broker, ConnectionCap, Deadline, ReadyToPut, Relocation, UnitOfWork};
 use mq::{
-    Access, Broker, BrokerError, ConsumeCommand, Deadline, DepthReport, Exchange, MoveCommand, MoveReport,
-    Outgoing, PoolReport, QueueName, Reach, ReadyToPut, Relocation, TestReport, UnitOfWork,
+    Access, BrokerError, ConsumeCommand, DepthReport, Exchange, MoveCommand, MoveReport, Outgoing,
+    PoolReport, QueueName, Reach, TestReport,
 };
 
 pub use crate::config::{ConfigError, ConfigFault, ConnectionConfig, Host, Login, Settings, TlsConfig};

@@ -1,7 +1,7 @@
 //! A connection in use.
 
+use broker::Deadline;
 use lapin::Channel;
-use mq::Deadline;
 
 use crate::connection::Connection;
 use crate::events;

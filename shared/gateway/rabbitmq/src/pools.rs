@@ -8,8 +8,8 @@ use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::{Duration, Instant};
 
-use connection_cap::{Admitted, ConnectionCap, Permit, Shelf};
-use mq::{Access, Address, BrokerError, Deadline, Endpoint, PoolReport};
+use broker::{Admitted, ConnectionCap, Deadline, Permit, Shelf};
+use mq::{Access, Address, BrokerError, Endpoint, PoolReport};
 
 use crate::config::{ConnectionConfig, Settings};
 use crate::connection::Connection;

@@ -4,11 +4,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
+use broker::{Deadline, Latencies, Pacer, ReadyToPut};
 use lapin::options::ConfirmSelectOptions;
-use metering::{Latencies, Pacer};
-use mq::{
-    Access, BrokerError, Deadline, Outgoing, ProduceFailure, ProduceReport, ReadyToPut, Transaction, Warnings,
-};
+use mq::{Access, BrokerError, Outgoing, ProduceFailure, ProduceReport, Transaction, Warnings};
 use tokio::sync::watch;
 
 use crate::content_header;

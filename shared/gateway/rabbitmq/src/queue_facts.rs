@@ -6,9 +6,10 @@
 
 use std::collections::BTreeMap;
 
+use broker::Deadline;
 use lapin::options::QueueDeclareOptions;
 use lapin::types::{AMQPValue, FieldTable, ShortString};
-use mq::{BrokerError, Deadline, QueueName};
+use mq::{BrokerError, QueueName};
 
 use crate::errors::{During, Failure};
 use crate::session::{Session, call, inspect, short};

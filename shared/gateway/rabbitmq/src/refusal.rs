@@ -10,8 +10,9 @@
 //! queue whose process crashed and that is full when it is asked is taken for one that was full
 //! then: nothing that AMQP shows tells them apart.
 
+use broker::Deadline;
 use lapin::Channel;
-use mq::{BrokerError, Deadline, QueueName};
+use mq::{BrokerError, QueueName};
 
 use crate::errors::{Failure, NACK};
 use crate::place::Place;

@@ -3,10 +3,11 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use broker::Deadline;
 use lapin::Channel;
 use lapin::options::{BasicNackOptions, QueueDeclareOptions};
 use lapin::types::{FieldTable, ShortString};
-use mq::{Access, BrokerError, Deadline, QueueName};
+use mq::{Access, BrokerError, QueueName};
 
 use crate::errors::{During, Failure};
 use crate::intake::Intake;

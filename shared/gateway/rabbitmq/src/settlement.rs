@@ -16,7 +16,9 @@
 //! leader before it has applied the acknowledgement, and the channel that would send it again is
 //! closed by each refusal.
 
-use mq::{BrokerError, Deadline, QueueName};
+use mq::{BrokerError, QueueName};
+
+use broker::Deadline;
 
 use crate::errors::{During, Failure};
 use crate::leader::{Holders, Leadership};

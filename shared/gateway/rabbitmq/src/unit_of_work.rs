@@ -1,8 +1,9 @@
 //! Messages in hand: taken under a channel, and settled or put back.
 
 use async_trait::async_trait;
+use broker::{Deadline, UnitOfWork};
 use lapin::options::BasicAckOptions;
-use mq::{BrokerError, Consumed, Deadline, QueueName, UnitOfWork};
+use mq::{BrokerError, Consumed, QueueName};
 
 use crate::leader;
 use crate::queue_facts::QueueKind;

@@ -4,10 +4,10 @@ use std::collections::{HashSet, VecDeque};
 use std::future::poll_fn;
 use std::time::Instant;
 
+use broker::{Deadline, Latencies};
 use lapin::BasicProperties;
 use lapin::types::ShortString;
-use metering::Latencies;
-use mq::{Deadline, MessageId};
+use mq::MessageId;
 
 use crate::errors::Failure;
 use crate::progress::Progress;

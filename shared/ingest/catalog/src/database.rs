@@ -62,7 +62,7 @@ impl Database {
     /// If a variable is missing or wrong. The secrets are read when the first connection is opened,
     /// and again after a password was refused.
     #[allow(clippy::unused_async, reason = "a place for what a start may need to wait for")]
-    pub async fn from_environment(sdk: &aws::Sdk) -> Result<Self, DatabaseError> {
+    pub async fn from_environment(sdk: &runtime::Sdk) -> Result<Self, DatabaseError> {
         Ok(Self::of(Source::Secret(DatabaseSecret::from_environment(sdk)?)))
     }
 

@@ -1,6 +1,5 @@
+use failure::{Malformed, Retry, Retryable};
 use ingestion::batch::{IllegalTransition, Unbalanced};
-use malformed::Malformed;
-use retry::{Retry, Retryable};
 use tokio_postgres::error::SqlState;
 use uuid::Uuid;
 
@@ -14,7 +13,7 @@ pub enum DatabaseError {
     #[error("the database's configuration is not usable")]
     Config(#[from] ConfigError),
     #[error("the environment does not name the database")]
-    Environment(#[from] aws::EnvironmentError),
+    Environment(#[from] runtime::EnvironmentError),
     /// Secrets Manager did not answer, or does not give the secret.
     #[error("cannot read the database's secret")]
     SecretUnavailable(#[source] Box<dyn std::error::Error + Send + Sync>),

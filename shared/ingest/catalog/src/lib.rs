@@ -1,7 +1,7 @@
 //! The product catalogue in PostgreSQL: every statement of the product ingest.
 //!
 //! ```no_run
-//! # async fn write(sdk: aws::Sdk, chunk: ingestion::chunk::Chunk) -> Result<(), catalog::DatabaseError> {
+//! # async fn write(sdk: runtime::Sdk, chunk: ingestion::chunk::Chunk) -> Result<(), catalog::DatabaseError> {
 //! let database = catalog::Database::from_environment(&sdk).await?;
 //! if let catalog::WriteOutcome::Done { result, batch, .. } = database.write_chunk(&chunk).await? {
 //!     println!("{:?}, the batch is {batch}", result.changes());

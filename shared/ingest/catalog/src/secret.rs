@@ -2,8 +2,8 @@
 
 use std::num::ParseIntError;
 
-use aws::Environment;
 use aws_sdk_secretsmanager::Client;
+use runtime::Environment;
 use secrecy::{ExposeSecret as _, SecretString};
 use serde::Deserialize;
 
@@ -68,7 +68,7 @@ impl From<String> for SecretText {
 }
 
 impl DatabaseSecret {
-    pub(crate) fn from_environment(sdk: &aws::Sdk) -> Result<Self, DatabaseError> {
+    pub(crate) fn from_environment(sdk: &runtime::Sdk) -> Result<Self, DatabaseError> {
         let mut environment = Environment::of_process();
         let text = |text: String| (!text.is_empty()).then_some(text);
         let secret = Self {
@@ -96,7 +96,7 @@ impl DatabaseSecret {
 
     fn config(&self, content: &SecretString, ca: Option<Pem>) -> Result<DatabaseConfig, DatabaseError> {
         let malformed = DatabaseError::SecretMalformed;
-        let content: Content = malformed::from_slice(content.expose_secret().as_bytes())
+        let content: Content = failure::malformed::from_slice(content.expose_secret().as_bytes())
             .map_err(|error| malformed(SecretFault::Form(error)))?;
         Ok(DatabaseConfig {
             host: self.host.clone().or(content.host).ok_or_else(|| malformed(SecretFault::NoHost))?,
@@ -123,12 +123,12 @@ impl DatabaseSecret {
 
 #[cfg(test)]
 mod tests {
-    use retry::{Retry, Retryable as _};
+    use failure::{Retry, Retryable as _};
 
     use super::*;
 
     async fn secret(host: Option<&str>, tls: TlsMode) -> DatabaseSecret {
-        let sdk = aws::Sdk::at("http://127.0.0.1:9", "us-east-1", "id", "key").await;
+        let sdk = runtime::Sdk::at("http://127.0.0.1:9", "us-east-1", "id", "key").await;
         DatabaseSecret {
             client: Client::new(sdk.standard()),
             arn: "arn".to_owned(),

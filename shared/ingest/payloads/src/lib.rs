@@ -1,10 +1,12 @@
 //! Stored payloads: from a notification to the object and its batch, and back to a notification.
 
-use accepted::{Accepted, AcceptedError};
+pub mod retention;
+
+use batch_items::{Accepted, AcceptedError};
+use failure::{Retry, Retryable};
 use ingestion::Viewer;
 use ingestion::payload::{AcceptedBatch, InvalidMetadata, PayloadMetadata};
 use objects::{Head, ObjectError, Objects};
-use retry::{Retry, Retryable};
 use transport::{AnnounceError, PayloadNotice, PayloadsReceived};
 
 /// A payload that lies where its own metadata say.

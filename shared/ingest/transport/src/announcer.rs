@@ -2,10 +2,10 @@
 
 use std::str::FromStr;
 
-use aws::{Environment, Sdk};
+use events::kafka::{Cluster, Producer, Record};
 use ingestion::chunk::ChunkReady;
 use jiff::Timestamp;
-use kafka::{Cluster, Producer, Record};
+use runtime::{Environment, Sdk};
 
 use crate::{AnnounceError, ChunksReady, Origin, chunk_event};
 
@@ -18,7 +18,7 @@ pub enum ChunkTransport {
         queue_url: String,
     },
     /// Through a topic of Kafka.
-    Kafka(kafka::Settings),
+    Kafka(events::kafka::Settings),
 }
 
 /// Announces chunks that are ready to be written.
@@ -32,11 +32,11 @@ pub enum ChunkAnnouncer {
 
 impl ChunkTransport {
     /// Reads `CHUNK_TRANSPORT` (`sqs`, the default, or `kafka`) and the variables of that
-    /// transport: `CHUNKS_QUEUE_URL`, or those of [`kafka::Settings::read`].
+    /// transport: `CHUNKS_QUEUE_URL`, or those of [`events::kafka::Settings::read`].
     pub fn read<F: Fn(&str) -> Option<String>>(environment: &mut Environment<F>) -> Self {
         match environment.optional("CHUNK_TRANSPORT", Kind::Sqs) {
             Kind::Sqs => Self::Sqs { queue_url: environment.required("CHUNKS_QUEUE_URL") },
-            Kind::Kafka => Self::Kafka(kafka::Settings::read(environment)),
+            Kind::Kafka => Self::Kafka(events::kafka::Settings::read(environment)),
         }
     }
 
@@ -44,10 +44,10 @@ impl ChunkTransport {
     /// that use the queue in any case, or no transport at all.
     pub fn read_kafka<F: Fn(&str) -> Option<String>>(
         environment: &mut Environment<F>,
-    ) -> Option<kafka::Settings> {
+    ) -> Option<events::kafka::Settings> {
         match environment.optional("CHUNK_TRANSPORT", Kind::Sqs) {
             Kind::Sqs => None,
-            Kind::Kafka => Some(kafka::Settings::read(environment)),
+            Kind::Kafka => Some(events::kafka::Settings::read(environment)),
         }
     }
 }

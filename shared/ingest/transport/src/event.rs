@@ -1,4 +1,4 @@
-use cloud_event::{Attributes, Event, EventError};
+use events::{Attributes, Event, EventError};
 use idempotency_key::{IdempotencyKey, KeyForm};
 use ingestion::chunk::ChunkReady;
 use jiff::Timestamp;

@@ -3,9 +3,8 @@
 
 use aws_lambda_events::s3::{S3Event, S3EventRecord};
 use aws_sdk_sqs::Client;
+use failure::{Malformed, Retry, Retryable};
 use jiff::Timestamp;
-use malformed::Malformed;
-use retry::{Retry, Retryable};
 use serde::Deserialize;
 use serde_json::{Value, json};
 use url::form_urlencoded;
@@ -74,7 +73,7 @@ pub fn read_version_notices(event: Value) -> Result<Vec<VersionNotice>, UnknownN
     {
         return Ok(Vec::new());
     }
-    let event: S3Event = malformed::from_value(event)?;
+    let event: S3Event = failure::malformed::from_value(event)?;
     event.records.into_iter().filter(is_created).map(notice).collect()
 }
 

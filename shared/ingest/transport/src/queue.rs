@@ -3,11 +3,11 @@ use std::time::Duration;
 use aws_sdk_sqs::Client;
 use aws_sdk_sqs::error::BuildError;
 use aws_sdk_sqs::types::{MessageAttributeValue, SendMessageBatchRequestEntry};
-use cloud_event::EventError;
+use events::EventError;
+use failure::{Retry, Retryable};
 use ingestion::Cnpj;
 use ingestion::chunk::ChunkReady;
 use jiff::Timestamp;
-use retry::{Retry, Retryable};
 
 use crate::{ChunkEvent, Origin, chunk_event, read_chunk_event, text};
 
@@ -41,7 +41,7 @@ pub enum AnnounceError {
     #[error("SQS rejected {count} messages, the first with {code}")]
     Refused { count: usize, code: String },
     #[error("Kafka did not take the chunks")]
-    Topic(#[from] kafka::ProduceError),
+    Topic(#[from] events::kafka::ProduceError),
 }
 
 impl Retryable for AnnounceError {

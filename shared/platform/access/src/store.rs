@@ -11,7 +11,7 @@ use api::{Problem, Reason};
 use aws_sdk_dynamodb::Client;
 use aws_sdk_dynamodb::types::AttributeValue;
 use clock::Remembered;
-use malformed::Malformed;
+use failure::Malformed;
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
 use sha2::{Digest as _, Sha256};
@@ -165,7 +165,7 @@ impl AccessStore {
         }
         let pk = format!("PROFILE#{tenant}#{name}");
         let Some(item) = self.item(&pk).await? else { return Ok(None) };
-        malformed::from_value(item).map(Some).map_err(|error| {
+        failure::malformed::from_value(item).map(Some).map_err(|error| {
             refused(&pk, &error);
             let detail =
                 format!("the target profile {name} cannot be read; an operator has to correct its item");
@@ -215,7 +215,7 @@ impl AccessStore {
             item.remove("pk");
             item
         });
-        item.map(malformed::from_item).transpose().map_err(|error| {
+        item.map(failure::malformed::from_item).transpose().map_err(|error| {
             refused(pk, &error);
             unavailable()
         })
@@ -245,11 +245,11 @@ fn refused(pk: &str, error: &(dyn Error + 'static)) {
 }
 
 fn read_grant(item: serde_json::Value) -> Result<DropGrant, NoKey> {
-    malformed::from_value::<StoredGrant>(item)?.try_into()
+    failure::malformed::from_value::<StoredGrant>(item)?.try_into()
 }
 
 fn read_key(item: serde_json::Value) -> Result<KeyItem, NoKey> {
-    malformed::from_value::<StoredKey>(item)?.try_into()
+    failure::malformed::from_value::<StoredKey>(item)?.try_into()
 }
 
 #[cfg(test)]

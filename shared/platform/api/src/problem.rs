@@ -5,7 +5,7 @@ use std::error::Error;
 use std::fmt;
 use std::sync::Arc;
 
-use reply::Reply;
+use crate::Reply;
 use serde::Serialize;
 use serde_json::{Map, Value, json};
 

@@ -1,8 +1,8 @@
 //! The HTTP form of a [`Reply`].
 
+use crate::Reply;
 use http::header::{HeaderName, HeaderValue};
 use http::{Response, StatusCode};
-use reply::Reply;
 
 use crate::trace::TraceId;
 

@@ -3,11 +3,12 @@
 use std::time::Duration;
 
 use api::{Problem, Reason, Reply};
-use idempotency::{ClaimRequest, Claimed, Execution, KeyError, Outcome, Store, WriteOutcome};
+use idempotency::{
+    ClaimRequest, Claimed, Execution, KeyError, Outcome, Store, WriteOutcome, from_store, in_progress,
+    whole_seconds,
+};
 use jiff::Timestamp;
 use jiff::fmt::rfc2822::DateTimePrinter;
-
-use crate::problems::from_store;
 
 /// Result of work.
 #[derive(Clone, Debug, PartialEq)]
@@ -114,13 +115,6 @@ fn replay(mut reply: Reply, completed_at: Timestamp) -> Reply {
     reply
 }
 
-/// Returns the problem of a request whose record another execution has.
-#[must_use]
-pub fn in_progress(retry_after: Duration) -> Problem {
-    let detail = "the same request is being executed; ask again with the same key";
-    Problem::new(Reason::IdempotentRequestInProgress, detail).retry_after(whole_seconds(retry_after))
-}
-
 /// Returns the problem of a request without a usable key.
 #[must_use]
 pub fn from_key(error: KeyError) -> Problem {
@@ -131,23 +125,9 @@ pub fn from_key(error: KeyError) -> Problem {
     Problem::new(reason, error.to_string())
 }
 
-/// Rounds a duration up for `Retry-After`; the result is never 0.
-#[must_use]
-pub fn whole_seconds(duration: Duration) -> u32 {
-    let seconds = duration.as_millis().div_ceil(1000).max(1);
-    u32::try_from(seconds).unwrap_or(u32::MAX)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn retry_after_is_rounded_up_and_never_zero() {
-        assert_eq!(whole_seconds(Duration::ZERO), 1);
-        assert_eq!(whole_seconds(Duration::from_millis(1_001)), 2);
-        assert_eq!(whole_seconds(Duration::from_secs(32)), 32);
-    }
 
     #[test]
     fn a_replay_keeps_the_body_and_dates_the_first_execution() {

@@ -6,8 +6,8 @@ use api::{Problem, Reason, Reply, Route, TraceId, respond};
 use http::HeaderMap;
 use idempotency::{IdempotencyKey, KeyForm};
 use lambda_http::{Body, Request, Response};
+use runtime::metrics;
 use serde_json::{Map, Value};
-use telemetry::metrics;
 use tracing::Instrument as _;
 
 /// Whether requests carry an `Idempotency-Key`.

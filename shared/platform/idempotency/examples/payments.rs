@@ -12,7 +12,7 @@ use aws_sdk_dynamodb::Client;
 use aws_sdk_dynamodb::types::{
     AttributeDefinition, BillingMode, KeySchemaElement, KeyType, ScalarAttributeType,
 };
-use cloud_event::{Attributes, Event};
+use events::{Attributes, Event};
 use idempotency::{
     ClaimRequest, Claimed, Delivery, Execution, Fingerprint, IdempotencyKey, KeyForm, OperationType, Outcome,
     Reply, Store,
@@ -30,7 +30,7 @@ const DAY: Duration = Duration::from_secs(86_400);
 
 #[tokio::main(flavor = "current_thread")]
 async fn main() -> Result<(), Failure> {
-    let sdk = aws::Sdk::from_environment().await;
+    let sdk = runtime::Sdk::from_environment().await;
     let dynamodb = Client::new(sdk.standard());
     let table = format!("payments-{}", Uuid::now_v7());
     create(&dynamodb, &table).await?;

@@ -2,9 +2,9 @@
 
 use std::time::Duration;
 
+use api::Reply;
 use idempotency_key::{Fingerprint, IdempotencyKey};
 use jiff::Timestamp;
-use reply::Reply;
 
 use crate::execution::Execution;
 use crate::operation::OperationType;

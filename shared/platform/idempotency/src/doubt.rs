@@ -6,8 +6,8 @@
 use std::collections::HashMap;
 
 use aws_sdk_dynamodb::types::AttributeValue;
+use failure::Malformed;
 use jiff::Timestamp;
-use malformed::Malformed;
 use serde::Deserialize;
 use sha2::{Digest as _, Sha256};
 use uuid::Uuid;
@@ -103,8 +103,10 @@ impl Doubtful<'_> {
         old: Option<HashMap<String, AttributeValue>>,
         new: Option<HashMap<String, AttributeValue>>,
     ) -> Result<Option<Doubt>, Malformed> {
-        let old = old.filter(|item| self.is_about(item)).map(malformed::from_item::<Image>).transpose()?;
-        let new = new.filter(|item| self.is_about(item)).map(malformed::from_item::<Image>).transpose()?;
+        let old =
+            old.filter(|item| self.is_about(item)).map(failure::malformed::from_item::<Image>).transpose()?;
+        let new =
+            new.filter(|item| self.is_about(item)).map(failure::malformed::from_item::<Image>).transpose()?;
         let Some(old) = old else { return Ok(None) };
         Ok(match new {
             None if self.is_open(&old) => Some(old.doubt(Cause::Interrupted, None, old.updated_at)),

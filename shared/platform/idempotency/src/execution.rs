@@ -2,9 +2,9 @@
 
 use std::time::Duration;
 
+use api::Reply;
 use idempotency_key::Fingerprint;
 use jiff::Timestamp;
-use reply::Reply;
 use serde::{Deserialize, Serialize};
 
 use crate::claim::ClaimRequest;

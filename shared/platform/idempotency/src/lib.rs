@@ -56,6 +56,7 @@
 
 mod attachment;
 mod audit;
+mod audit_trail;
 mod claim;
 mod doubt;
 mod dynamodb;
@@ -64,13 +65,17 @@ mod execution;
 mod once;
 mod operation;
 mod prepared;
+mod problems;
 pub mod protocol;
 mod results;
 mod reuse;
+mod settings;
 mod store;
 
+pub use api::Reply;
 pub use attachment::{AttachmentId, MalformedAttachmentId};
 pub use audit::{Audit, AuditEntry, AuditEvent, Log};
+pub use audit_trail::AuditTrail;
 pub use claim::{ClaimRequest, Claimed};
 pub use doubt::{Cause, Doubt, Doubtful};
 pub use error::StoreError;
@@ -81,7 +86,8 @@ pub use idempotency_key::{
 pub use once::{Delivery, OnceError};
 pub use operation::OperationType;
 pub use prepared::Prepared;
+pub use problems::{from_store, in_progress, whole_seconds};
 pub use protocol::{LeftBehind, Place, Progress, Status, Tally, Whereabouts};
-pub use reply::Reply;
 pub use reuse::ReuseLimits;
+pub use settings::{expiry_bounds, records, reuse_limits};
 pub use store::{Store, WriteOutcome};

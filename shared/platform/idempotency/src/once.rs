@@ -3,7 +3,7 @@
 use std::fmt::Display;
 use std::time::Duration;
 
-use reply::Reply;
+use api::Reply;
 
 use crate::claim::{ClaimRequest, Claimed};
 use crate::error::StoreError;

@@ -1,6 +1,6 @@
 //! Responses that are stored before their effect is final.
 
-use reply::Reply;
+use api::Reply;
 use serde::Serialize;
 
 use crate::error::StoreError;

@@ -4,6 +4,7 @@
 use std::io::{Read as _, Write as _};
 use std::time::Duration;
 
+use api::{Reply, content_digest};
 use aws_sdk_s3::Client;
 use aws_sdk_s3::config::timeout::TimeoutConfig;
 use aws_sdk_s3::error::SdkError;
@@ -15,7 +16,6 @@ use base64::engine::general_purpose::STANDARD;
 use flate2::Compression;
 use flate2::read::GzDecoder;
 use flate2::write::GzEncoder;
-use reply::{Reply, content_digest};
 
 use crate::error::StoreError;
 use crate::execution::Execution;

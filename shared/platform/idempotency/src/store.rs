@@ -3,10 +3,10 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use api::Reply;
 use aws_sdk_dynamodb::Client;
 use idempotency_key::Fingerprint;
 use jiff::Timestamp;
-use reply::Reply;
 use uuid::Uuid;
 
 use crate::attachment::AttachmentId;

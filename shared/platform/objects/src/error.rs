@@ -2,7 +2,7 @@ use std::error::Error;
 
 use aws_sdk_s3::config::http::HttpResponse;
 use aws_sdk_s3::error::SdkError;
-use retry::{Retry, Retryable};
+use failure::{Retry, Retryable};
 
 /// Reason for which an object was not read, written or tagged.
 #[derive(Debug, thiserror::Error)]

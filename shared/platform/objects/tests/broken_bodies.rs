@@ -10,8 +10,8 @@
 
 use std::collections::BTreeMap;
 
-use aws::Sdk;
 use objects::{Head, ObjectError, Objects};
+use runtime::Sdk;
 use test_support::ports;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 

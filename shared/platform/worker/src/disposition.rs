@@ -1,4 +1,4 @@
-use retry::{Retry, Retryable};
+use failure::{Retry, Retryable};
 
 use crate::Record;
 

@@ -1,6 +1,6 @@
 use std::time::Duration;
 
-use retry::Retryable;
+use failure::Retryable;
 
 use crate::{Disposition, Failure, Record, Visibility};
 

@@ -4,10 +4,9 @@
 
 use std::time::{Duration, SystemTime};
 
-use aws::Sdk;
-use cloud_event::Event;
 use doubts::{Doubts, UnhandledQueue};
-use publisher::{Publisher, Settings};
+use events::{Event, Publisher, Settings};
+use runtime::Sdk;
 use serde_json::{Value, json};
 use test_support::event_bus::FakeEventBus;
 use test_support::sqs::{Call, FakeSqs};

@@ -3,12 +3,12 @@
 use std::time::Duration;
 
 use api::{Problem, Reply};
-use gateway::{from_produce, from_store};
-use idempotency::{Execution, LeftBehind, Outcome, Place, Progress, StoreError, Whereabouts, WriteOutcome};
-use mq::{
-    Access, BrokerError, ContentSeed, Deadline, MessageId, Outgoing, ProduceCommand, ProduceFailure,
-    ReadyToPut, Target, Unconfirmed,
+use broker::{Deadline, ReadyToPut, Unconfirmed};
+use idempotency::{
+    Execution, LeftBehind, Outcome, Place, Progress, StoreError, Whereabouts, WriteOutcome, from_store,
 };
+use mq::{Access, BrokerError, ContentSeed, MessageId, Outgoing, ProduceCommand, ProduceFailure, Target};
+use orders::from_produce;
 use tokio::sync::watch;
 use tokio::time::{Instant, MissedTickBehavior};
 

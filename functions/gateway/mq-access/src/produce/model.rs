@@ -5,8 +5,8 @@
 //!
 //! Each message is a unit of work of its own. A look may find any of what is there, or nothing.
 
+use broker::Unconfirmed;
 use idempotency::{Place, Progress, Whereabouts};
-use mq::Unconfirmed;
 use stateright::{Checker as _, Expectation, HasDiscoveries, Model, Property};
 
 use super::{progress_behind, unconfirmed};

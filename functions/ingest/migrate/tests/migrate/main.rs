@@ -9,12 +9,12 @@ mod topic;
 
 use std::time::{Duration, SystemTime};
 
-use aws::Environment;
 use catalog::{Database, DatabaseConfig, DatabaseError};
 use database::Fresh;
 use ingestion::SourceZone;
 use listener::Listener;
 use migrate::{InvocationError, Migrate};
+use runtime::Environment;
 use serde_json::{Value, json};
 
 const PASSWORD: &str = "3c1f0d9e-never-to-be-shown";

@@ -1,9 +1,9 @@
 //! The topics of Kafka, which come before the schema.
 
-use aws::{Environment, Sdk};
-use kafka::{Cluster, EventTopics, Settings, Topic, TopicPlan};
+use events::kafka::{Cluster, EventTopics, Settings, Topic, TopicPlan};
 use krafka::testing::{ApiKey, FakeBroker};
 use migrate::{InvocationError, Migrate, MigrateError};
+use runtime::{Environment, Sdk};
 
 use crate::listener::Listener;
 use crate::{deadline, nowhere, sample};

@@ -11,10 +11,9 @@ use std::sync::{Arc, mpsc};
 use std::time::{Duration, Instant};
 
 use async_trait::async_trait;
+use broker::{Put, Relocation};
 use clock::Deadline;
-use mq::{
-    Access, BrokerError, Destination, MoveCommand, MoveFailure, MoveReport, Put, QueueName, Reach, Relocation,
-};
+use mq::{Access, BrokerError, Destination, MoveCommand, MoveFailure, MoveReport, QueueName, Reach};
 use tokio::sync::oneshot;
 
 use crate::depth::fail_to_get;

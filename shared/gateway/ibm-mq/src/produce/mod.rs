@@ -7,13 +7,10 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use async_trait::async_trait;
+use broker::{Latencies, Pacer, ReadyToPut, Unconfirmed};
 use clock::Deadline;
 use libmqm_sys::MQLONG;
-use metering::{Latencies, Pacer};
-use mq::{
-    Access, BrokerError, Outgoing, ProduceFailure, ProduceReport, QueueName, ReadyToPut, Transaction,
-    Unconfirmed,
-};
+use mq::{Access, BrokerError, Outgoing, ProduceFailure, ProduceReport, QueueName, Transaction};
 use tokio::sync::watch;
 
 use crate::doubt;

@@ -2,8 +2,9 @@
 
 use std::time::Duration;
 
+use broker::Broker as _;
 use ibm_mq::Settings;
-use mq::{Ack, AckMode, Base64Bytes, Broker as _, BrokerError, ConsumeCommand, Selector};
+use mq::{Ack, AckMode, Base64Bytes, BrokerError, ConsumeCommand, Selector};
 use serde_json::json;
 use tokio::sync::watch;
 

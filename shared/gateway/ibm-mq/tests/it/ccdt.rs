@@ -3,7 +3,9 @@
 use std::os::unix::net::UnixListener;
 use std::time::Duration;
 
-use mq::{Access, AckMode, Broker as _, BrokerError, Deadline, Tls};
+use mq::{Access, AckMode, BrokerError, Tls};
+
+use broker::{Broker as _, Deadline};
 use serde_json::{Value, json};
 
 use crate::support::{Client, QueueManager, bodies, code, consume, deadline, queue, texts};

@@ -1,7 +1,8 @@
 use std::time::{Duration, Instant};
 
+use broker::{Broker as _, Deadline};
 use ibm_mq::Settings;
-use mq::{Access, Address, Broker as _, BrokerError, Credentials, Deadline, TestReport, Tls};
+use mq::{Access, Address, BrokerError, Credentials, TestReport, Tls};
 use serde_json::json;
 
 use crate::support::{Client, QueueManager, code, deadline, queue};

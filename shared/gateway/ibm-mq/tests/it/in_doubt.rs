@@ -2,7 +2,9 @@
 
 use std::time::Duration;
 
-use mq::{Ack, AckMode, BrokerError, Deadline};
+use mq::{Ack, AckMode, BrokerError};
+
+use broker::Deadline;
 use serde_json::json;
 
 use crate::support::{Client, QueueManager, bodies, consume, deadline, generated, in_transactions_of, texts};

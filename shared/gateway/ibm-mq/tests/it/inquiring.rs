@@ -1,4 +1,5 @@
-use mq::{Broker as _, BrokerError, DepthReport};
+use broker::Broker as _;
+use mq::{BrokerError, DepthReport};
 
 use crate::support::{QueueManager, deadline, queue};
 

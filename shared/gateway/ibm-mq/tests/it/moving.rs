@@ -1,9 +1,11 @@
 //! Messages that are moved are at exactly one queue at any time.
 
 use mq::{
-    Ack, AckMode, Base64Bytes, Broker as _, BrokerError, Destination, MaxMoves, MoveCommand, MoveFailure,
-    MoveReport, Reach, Stay,
+    Ack, AckMode, Base64Bytes, BrokerError, Destination, MaxMoves, MoveCommand, MoveFailure, MoveReport,
+    Reach, Stay,
 };
+
+use broker::Broker as _;
 use serde_json::json;
 
 use crate::support::{Client, QueueManager, bodies, consume, deadline, queue, texts};

@@ -1,8 +1,8 @@
 use std::time::{Duration, Instant};
 
-use connection_cap::ConnectionCap;
+use broker::{Broker as _, ConnectionCap, Deadline};
 use ibm_mq::Settings;
-use mq::{Ack, AckMode, Broker as _, BrokerError, Deadline, IdleRule};
+use mq::{Ack, AckMode, BrokerError, IdleRule};
 use serde_json::json;
 
 use crate::support::{QueueManager, bodies, consume, deadline, queue, texts};

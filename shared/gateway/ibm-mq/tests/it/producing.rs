@@ -1,13 +1,15 @@
 use std::time::{Duration, Instant};
 
 use mq::{
-    Base64Bytes, CorrelIdMode, Deadline, Group, GroupId, Headers, MessageType, MqProps, Persistence,
-    ProduceCommand, ProduceSource, Properties, PropertyText,
+    Base64Bytes, CorrelIdMode, Group, GroupId, Headers, MessageType, MqProps, Persistence, ProduceCommand,
+    ProduceSource, Properties, PropertyText,
 };
+
+use broker::Deadline;
 use serde_json::json;
 use tokio::sync::watch;
 
-use mq::Broker as _;
+use broker::Broker as _;
 
 use crate::support::{
     QueueManager, bodies, code, deadline, generated, in_transactions_of, outgoing, queue, texts,

@@ -2,7 +2,9 @@
 
 use std::time::Duration;
 
-use mq::{Ack, AckMode, Broker as _, Deadline, ProduceCommand, ProduceReport, Unconfirmed};
+use mq::{Ack, AckMode, ProduceCommand, ProduceReport};
+
+use broker::{Broker as _, Deadline, Unconfirmed};
 use serde_json::json;
 use tokio::sync::watch;
 

@@ -5,14 +5,13 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
-use connection_cap::ConnectionCap;
+use broker::{Broker as _, ConnectionCap, Deadline, UnitOfWork};
 use ibm_mq::{IbmMq, Settings};
 use jiff::Timestamp;
 use mq::{
-    Access, Ack, AckMode, Address, Broker as _, BrokerError, BrokerKind, ConsumeCommand, Consumed,
-    ContentSeed, Credentials, Deadline, Endpoint, ExplicitMessage, Headers, MqProps, Outgoing, Payload,
-    ProduceCommand, ProduceFailure, ProduceReport, ProduceSource, QueueName, Selector, Tls, Transaction,
-    UnitOfWork,
+    Access, Ack, AckMode, Address, BrokerError, BrokerKind, ConsumeCommand, Consumed, ContentSeed,
+    Credentials, Endpoint, ExplicitMessage, Headers, MqProps, Outgoing, Payload, ProduceCommand,
+    ProduceFailure, ProduceReport, ProduceSource, QueueName, Selector, Tls, Transaction,
 };
 use serde_json::Value;
 use tempfile::TempDir;

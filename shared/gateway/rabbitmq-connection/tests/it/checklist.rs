@@ -4,9 +4,9 @@ use std::path::Path;
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
+use broker::Deadline;
 use lapin::options::{BasicGetOptions, QueueDeclareOptions};
 use lapin::types::FieldTable;
-use mq::Deadline;
 use rabbitmq_connection::ConnectionState::{Connected, Connecting, Disconnected, Failed, Reconnecting};
 use rabbitmq_connection::{
     ConnectionArguments, ConnectionConfig, ConnectionError, ConnectionManager, ConnectionPool, Host,

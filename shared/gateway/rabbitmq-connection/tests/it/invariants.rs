@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use mq::Deadline;
+use broker::Deadline;
 use proptest::prelude::*;
 use rabbitmq_connection::ConnectionState::{Connected, Connecting, Disconnected, Failed, Reconnecting};
 use rabbitmq_connection::{ConnectionState, Jitter, RetryPolicy};

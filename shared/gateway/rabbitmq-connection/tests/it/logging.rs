@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::time::Duration;
 
-use mq::Deadline;
+use broker::Deadline;
 use rabbitmq_connection::{ConnectionManager, ConnectionPool, PoolLimits, RetryPolicy};
 use secrecy::SecretString;
 use test_support::log::Sink;
@@ -19,7 +19,7 @@ const PASSWORD: &str = "not-the-password";
 fn record() -> (Sink, DefaultGuard) {
     let sink = Sink::default();
     let writer = sink.clone();
-    let envelope = telemetry::Envelope::to(move || writer.clone());
+    let envelope = runtime::Envelope::to(move || writer.clone());
     let filter = tracing_subscriber::EnvFilter::new("info,rabbitmq=debug,lapin=off");
     let subscriber = tracing_subscriber::registry().with(filter).with(envelope);
     (sink, tracing::subscriber::set_default(subscriber))

@@ -4,11 +4,11 @@ use std::path::Path;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
+use broker::Deadline;
 use lapin::options::{BasicPublishOptions, ConfirmSelectOptions, QueueDeclareOptions, QueueDeleteOptions};
 use lapin::types::{FieldTable, ShortString};
 use lapin::uri::AMQPUri;
 use lapin::{BasicProperties, Channel, Connection, ConnectionProperties};
-use mq::Deadline;
 use rabbitmq_connection::{ConnectionArguments, ConnectionConfig};
 use secrecy::SecretString;
 use test_support::proxy::Proxy;

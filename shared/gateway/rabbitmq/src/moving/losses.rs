@@ -4,9 +4,10 @@
 
 use std::collections::BTreeMap;
 
+use broker::Deadline;
 use lapin::message::Delivery;
 use lapin::types::{AMQPValue, FieldTable};
-use mq::{Deadline, QueueName};
+use mq::QueueName;
 
 use super::route::{deaths_of, text};
 use crate::queue_facts::{self, MAX_LENGTH, OVERFLOW, QueueFacts};

@@ -9,13 +9,11 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
+use broker::{Deadline, Put, Relocation};
 use lapin::options::{BasicAckOptions, BasicPublishOptions, ConfirmSelectOptions};
 use lapin::types::ShortString;
 use lapin::{Channel, Confirmation, PublisherConfirm};
-use mq::{
-    Access, BrokerError, Deadline, Destination, MoveCommand, MoveFailure, MoveReport, Put, QueueName, Reach,
-    Relocation, Stay,
-};
+use mq::{Access, BrokerError, Destination, MoveCommand, MoveFailure, MoveReport, QueueName, Reach, Stay};
 
 use crate::errors::{During, Failure};
 use crate::pools::ConnectionPools;

@@ -2,13 +2,13 @@
 
 use std::time::Duration;
 
+use broker::Deadline;
 use futures_util::future::{FutureExt as _, try_join, try_join_all};
 use futures_util::stream::StreamExt as _;
 use lapin::Consumer;
 use lapin::message::Delivery;
 use lapin::options::{BasicCancelOptions, BasicConsumeOptions, BasicQosOptions};
 use lapin::types::FieldTable;
-use mq::Deadline;
 
 use super::{POLL, Taking};
 use crate::errors::Failure;

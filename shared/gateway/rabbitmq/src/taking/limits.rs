@@ -1,6 +1,8 @@
 //! What is known of the queue when messages were taken, and what the caller is told of its limits.
 
-use mq::{Deadline, ReceivedMessage};
+use broker::Deadline;
+
+use mq::ReceivedMessage;
 
 use super::{Facts, MOST_SETTLEMENTS, Taking};
 use crate::delivery_limit::DeliveryLimit;

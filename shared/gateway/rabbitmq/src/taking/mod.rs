@@ -6,9 +6,10 @@ mod limits;
 
 use std::time::Duration;
 
+use broker::Deadline;
 use lapin::message::Delivery;
 use lapin::options::BasicGetOptions;
-use mq::{ConsumeCommand, Consumed, Deadline, QueueName, ReceivedMessage};
+use mq::{ConsumeCommand, Consumed, QueueName, ReceivedMessage};
 
 use crate::content_header;
 use crate::errors::Failure;

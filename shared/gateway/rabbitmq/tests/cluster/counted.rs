@@ -5,8 +5,9 @@ use std::collections::BTreeSet;
 use std::fmt;
 use std::time::Duration;
 
+use broker::{Broker as _, UnitOfWork};
 use futures_util::future::join_all;
-use mq::{Broker as _, BrokerError, QueueName, UnitOfWork};
+use mq::{BrokerError, QueueName};
 use rabbitmq::RabbitMq;
 
 use crate::nodes::Nodes;

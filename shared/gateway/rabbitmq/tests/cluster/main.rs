@@ -31,7 +31,9 @@ mod support;
 use std::collections::BTreeSet;
 use std::time::Duration;
 
-use mq::{Broker as _, BrokerError, ProduceFailure, ProduceReport, QueueName};
+use broker::Broker as _;
+
+use mq::{BrokerError, ProduceFailure, ProduceReport, QueueName};
 use rabbitmq::RabbitMq;
 use test_support::root::Root;
 

@@ -4,7 +4,9 @@
 use std::collections::BTreeSet;
 use std::time::Duration;
 
-use mq::{Broker as _, Destination, MaxMoves, MoveCommand, MoveFailure, QueueName, Relocation};
+use broker::{Broker as _, Relocation};
+
+use mq::{Destination, MaxMoves, MoveCommand, MoveFailure, QueueName};
 use rabbitmq::RabbitMq;
 
 use crate::nodes::Nodes;

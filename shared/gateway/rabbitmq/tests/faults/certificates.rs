@@ -4,7 +4,9 @@
 use std::path::Path;
 use std::sync::Arc;
 
-use mq::{Access, Address, Broker as _, BrokerError, QueueName, Tls};
+use mq::{Access, Address, BrokerError, QueueName, Tls};
+
+use broker::Broker as _;
 use rabbitmq::{RabbitMq, TlsConfig};
 use rabbitmq_connection::{ConnectionArguments, ConnectionManager};
 use secrecy::SecretString;

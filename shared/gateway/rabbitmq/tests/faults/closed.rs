@@ -4,7 +4,7 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use mq::Broker as _;
+use broker::Broker as _;
 use rabbitmq::RabbitMq;
 use tokio::sync::Mutex;
 

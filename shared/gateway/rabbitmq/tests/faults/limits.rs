@@ -4,9 +4,11 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 
+use broker::{Broker as _, Deadline};
+
 use mq::{
-    Broker as _, BrokerError, Deadline, Destination, ExplicitMessage, MaxMoves, MoveCommand, MoveFailure,
-    Outgoing, ProduceSource, QueueName, Reach,
+    BrokerError, Destination, ExplicitMessage, MaxMoves, MoveCommand, MoveFailure, Outgoing, ProduceSource,
+    QueueName, Reach,
 };
 use rabbitmq::RabbitMq;
 use tokio::sync::Mutex;

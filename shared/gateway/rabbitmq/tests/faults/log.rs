@@ -5,8 +5,8 @@ use std::sync::LazyLock;
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
+use runtime::Envelope;
 use serde_json::Value;
-use telemetry::Envelope;
 use test_support::log::Sink;
 use tracing_subscriber::EnvFilter;
 use tracing_subscriber::layer::SubscriberExt as _;

@@ -3,7 +3,9 @@
 use std::collections::BTreeSet;
 use std::time::{Duration, Instant};
 
-use mq::{Broker as _, BrokerError};
+use broker::Broker as _;
+
+use mq::BrokerError;
 use rabbitmq::{RabbitMq, Settings};
 
 use crate::observer::Observer;

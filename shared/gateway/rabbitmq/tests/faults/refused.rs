@@ -1,7 +1,9 @@
 //! What the broker refuses from the start, and what it refuses on a channel: the connection lives
 //! on.
 
-use mq::{AckMode, Broker as _, BrokerError};
+use mq::{AckMode, BrokerError};
+
+use broker::Broker as _;
 use rabbitmq::RabbitMq;
 
 use crate::broker::{CLOSED_VHOST, OUTSIDER, USER};

@@ -49,7 +49,10 @@ pub(crate) fn outcome<T>(result: &Result<T, BrokerError>) -> &'static str {
 }
 
 /// Runs an operation, and fails where it takes longer than its deadline.
-pub(crate) async fn timed<T>(deadline: mq::Deadline, operation: impl Future<Output = T>) -> (T, Duration) {
+pub(crate) async fn timed<T>(
+    deadline: broker::Deadline,
+    operation: impl Future<Output = T>,
+) -> (T, Duration) {
     let started = Instant::now();
     let limit = deadline.remaining() + MARGIN;
     let result = operation.await;

@@ -5,13 +5,13 @@ use std::sync::OnceLock;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
+use broker::{Broker as _, Deadline};
 use jiff::Timestamp;
 use lapin::uri::{AMQPAuthority, AMQPUri, AMQPUserInfo};
 use mq::{
-    Access, Ack, AckMode, Address, Base64Bytes, BatchCount, Broker as _, BrokerKind, ConsumeCommand,
-    ContentSeed, Credentials, Deadline, Endpoint, Headers, MaxMessages, MqProps, Outgoing, Payload,
-    ProduceCommand, ProduceFailure, ProduceReport, ProduceSource, QueueName, RateLimit, Selector, Tls,
-    Transaction, WaitSeconds,
+    Access, Ack, AckMode, Address, Base64Bytes, BatchCount, BrokerKind, ConsumeCommand, ContentSeed,
+    Credentials, Endpoint, Headers, MaxMessages, MqProps, Outgoing, Payload, ProduceCommand, ProduceFailure,
+    ProduceReport, ProduceSource, QueueName, RateLimit, Selector, Tls, Transaction, WaitSeconds,
 };
 use rabbitmq::RabbitMq;
 use secrecy::SecretString;

@@ -4,7 +4,9 @@
 use std::collections::BTreeSet;
 use std::time::{Duration, Instant};
 
-use mq::{Access, Broker as _, BrokerError, Deadline, Outgoing, ProduceFailure, QueueName, UnitOfWork};
+use mq::{Access, BrokerError, Outgoing, ProduceFailure, QueueName};
+
+use broker::{Broker as _, Deadline, UnitOfWork};
 use rabbitmq::{RabbitMq, Settings};
 
 use crate::observer::Observer;

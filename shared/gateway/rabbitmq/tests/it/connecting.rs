@@ -2,7 +2,9 @@
 
 use std::time::{Duration, Instant};
 
-use mq::{Access, Broker as _, BrokerError, Credentials, Deadline, Outgoing, RateLimit};
+use mq::{Access, BrokerError, Credentials, Outgoing, RateLimit};
+
+use broker::{Broker as _, Deadline};
 use rabbitmq::{RabbitMq, Settings};
 use secrecy::SecretString;
 use test_support::ports;

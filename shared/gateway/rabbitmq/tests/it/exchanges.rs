@@ -1,11 +1,12 @@
 //! Messages that are published to an exchange reach the queues that are bound to it, or say so.
 
+use broker::Broker as _;
 use lapin::ExchangeKind;
 use lapin::options::{ExchangeDeclareOptions, ExchangeDeleteOptions, QueueBindOptions};
 use lapin::types::FieldTable;
 use mq::{
-    Broker as _, BrokerError, Exchange, ExplicitMessage, Outgoing, OwnProps, ProduceFailure, ProduceReport,
-    ProduceSource, RoutingKey,
+    BrokerError, Exchange, ExplicitMessage, Outgoing, OwnProps, ProduceFailure, ProduceReport, ProduceSource,
+    RoutingKey,
 };
 
 use crate::support::{Bench, access, command, outgoing, rabbit, random, seed, soon, unwatched};

@@ -2,10 +2,11 @@
 
 use std::time::{Duration, Instant};
 
+use broker::Broker as _;
 use lapin::BasicProperties;
 use lapin::options::{QueueDeclareOptions, QueueDeleteOptions};
 use lapin::types::AMQPValue;
-use mq::{AckMode, Base64Bytes, Broker as _, BrokerError, MessageBody, Selector};
+use mq::{AckMode, Base64Bytes, BrokerError, MessageBody, Selector};
 
 use crate::support::{Bench, COMMIT, NONE, PLENTY, ROLLBACK, access, consume, is_at_least, rabbit, soon};
 
@@ -138,7 +139,7 @@ async fn an_empty_queue_is_waited_for() {
 async fn a_wait_ends_in_time_for_the_deadline() {
     let bench = Bench::new("budget").await;
     let started = Instant::now();
-    let deadline = mq::Deadline::after(Duration::from_secs(3));
+    let deadline = broker::Deadline::after(Duration::from_secs(3));
     let unit =
         rabbit().fetch(&access(), &bench.queue, &consume(COMMIT, 1, 60), PLENTY, deadline).await.unwrap();
     assert!(started.elapsed() < Duration::from_secs(3));

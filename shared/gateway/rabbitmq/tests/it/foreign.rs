@@ -2,11 +2,12 @@
 
 use std::collections::BTreeMap;
 
+use broker::Broker as _;
 use lapin::BasicProperties;
 use lapin::types::{AMQPValue, DecimalValue, FieldArray, FieldTable};
 use mq::{
-    Broker as _, BrokerError, Destination, HeaderName, HeaderValue, Headers, MaxMoves, MoveCommand, Outgoing,
-    Persistence, ReceivedMessage,
+    BrokerError, Destination, HeaderName, HeaderValue, Headers, MaxMoves, MoveCommand, Outgoing, Persistence,
+    ReceivedMessage,
 };
 use serde_json::json;
 

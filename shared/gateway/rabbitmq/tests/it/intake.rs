@@ -1,10 +1,11 @@
 //! Whatever lies on a queue: a fetch holds a bounded number of bytes, and the messages that fit can
 //! be had.
 
+use broker::Broker as _;
 use lapin::BasicProperties;
 use lapin::options::{BasicPublishOptions, QueueDeclareOptions};
 use lapin::types::{AMQPValue, FieldArray, FieldTable};
-use mq::{AckMode, Broker as _, BrokerError};
+use mq::{AckMode, BrokerError};
 use rabbitmq::{RabbitMq, Settings};
 
 use crate::support::{Bench, COMMIT, NONE, PLENTY, access, consume, is_at_least, soon};

@@ -1,9 +1,10 @@
 //! A first message that alone exceeds an answer is taken by itself, if the caller has room for it.
 
+use broker::{Broker as _, UnitOfWork};
 use lapin::BasicProperties;
 use lapin::options::QueueDeclareOptions;
 use lapin::types::AMQPValue;
-use mq::{Ack, AckMode, Broker as _, BrokerError, ConsumeCommand, UnitOfWork};
+use mq::{Ack, AckMode, BrokerError, ConsumeCommand};
 use rabbitmq::{RabbitMq, Settings};
 
 use crate::support::{Bench, COMMIT, access, consume, soon};

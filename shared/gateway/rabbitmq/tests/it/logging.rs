@@ -1,6 +1,8 @@
 //! What the log says, in the envelope of all logs, and what it must never say.
 
-use mq::{Broker as _, Credentials};
+use broker::Broker as _;
+
+use mq::Credentials;
 use secrecy::SecretString;
 use test_support::log::Sink;
 use tokio::sync::watch;
@@ -14,7 +16,7 @@ use crate::support::{Bench, access_at, explicit, outgoing, rabbit, soon};
 pub(crate) fn record() -> (Sink, DefaultGuard) {
     let sink = Sink::default();
     let writer = sink.clone();
-    let envelope = telemetry::Envelope::to(move || writer.clone());
+    let envelope = runtime::Envelope::to(move || writer.clone());
     let filter = tracing_subscriber::EnvFilter::new("info,rabbitmq=debug,lapin=off");
     let subscriber = tracing_subscriber::registry().with(filter).with(envelope);
     (sink, tracing::subscriber::set_default(subscriber))

@@ -1,12 +1,11 @@
 //! Messages whose headers take more than the frame that was agreed on, since they gathered some
 //! where they died.
 
+use broker::Broker as _;
 use lapin::options::{BasicGetOptions, BasicRejectOptions, QueueDeclareOptions};
 use lapin::types::AMQPValue;
 use lapin::{BasicProperties, types::FieldTable};
-use mq::{
-    AckMode, Broker as _, Destination, HeaderValue, MaxMoves, MoveCommand, MoveReport, ReceivedMessage, Stay,
-};
+use mq::{AckMode, Destination, HeaderValue, MaxMoves, MoveCommand, MoveReport, ReceivedMessage, Stay};
 
 use crate::raw::{self, HEADERS, MESSAGE_ID, long_string, short_string};
 use crate::reach::everywhere;

@@ -3,11 +3,12 @@
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
+use broker::Broker as _;
 use lapin::options::{QueueDeclareOptions, QueueDeleteOptions};
 use lapin::types::AMQPValue;
 use mq::{
-    Base64Bytes, Broker as _, BrokerError, CorrelIdMode, ExpiryMs, HeaderName, Headers, MqProps, Outgoing,
-    Persistence, Priority, ProduceSource, RateLimit, Transaction, TxSize,
+    Base64Bytes, BrokerError, CorrelIdMode, ExpiryMs, HeaderName, Headers, MqProps, Outgoing, Persistence,
+    Priority, ProduceSource, RateLimit, Transaction, TxSize,
 };
 use tokio::sync::watch;
 
@@ -194,7 +195,7 @@ async fn a_deadline_between_messages_is_a_timeout_with_what_was_committed() {
     let bench = Bench::new("deadline").await;
     let mut command = command(random(1_000, 10));
     command.rate_limit_per_sec = Some(RateLimit::try_from(50).unwrap());
-    let deadline = mq::Deadline::after(Duration::from_secs(2));
+    let deadline = broker::Deadline::after(Duration::from_secs(2));
     let failure = rabbit()
         .produce(&access(), &bench.queue, &Outgoing::new(&command, seed()), 0, &unwatched(), deadline)
         .await

@@ -7,14 +7,13 @@ use std::time::Duration;
 
 use amqprs::channel::BasicGetArguments;
 use amqprs::connection::OpenConnectionArguments;
+use broker::{Broker as _, UnitOfWork};
 use futures_util::StreamExt as _;
 use futures_util::stream;
 use lapin::BasicProperties;
 use lapin::options::QueueDeclareOptions;
 use lapin::types::AMQPValue;
-use mq::{
-    AckMode, Broker as _, BrokerError, Destination, MaxMoves, MoveCommand, QueueName, Stay, UnitOfWork,
-};
+use mq::{AckMode, BrokerError, Destination, MaxMoves, MoveCommand, QueueName, Stay};
 use rabbitmq::{RabbitMq, Settings};
 
 use crate::reach::everywhere;

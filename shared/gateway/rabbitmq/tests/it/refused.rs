@@ -3,14 +3,14 @@
 
 use std::collections::BTreeSet;
 
+use broker::Broker as _;
 use lapin::ExchangeKind;
 use lapin::options::{
     ExchangeBindOptions, ExchangeDeclareOptions, ExchangeDeleteOptions, QueueBindOptions, QueueDeclareOptions,
 };
 use lapin::types::{AMQPValue, FieldTable};
 use mq::{
-    Broker as _, BrokerError, Destination, Exchange, MaxMoves, MoveCommand, Outgoing, ProduceFailure,
-    RoutingKey, Stay,
+    BrokerError, Destination, Exchange, MaxMoves, MoveCommand, Outgoing, ProduceFailure, RoutingKey, Stay,
 };
 
 use crate::reach::everywhere;

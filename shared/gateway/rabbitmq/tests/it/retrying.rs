@@ -4,7 +4,9 @@
 
 use std::time::{Duration, Instant};
 
-use mq::{Access, Broker as _, BrokerError, Credentials, Deadline};
+use mq::{Access, BrokerError, Credentials};
+
+use broker::{Broker as _, Deadline};
 use rabbitmq::{RabbitMq, Settings};
 use secrecy::SecretString;
 

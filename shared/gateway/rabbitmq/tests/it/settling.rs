@@ -3,9 +3,10 @@
 
 use std::time::Duration;
 
+use broker::{Broker as _, UnitOfWork};
 use lapin::options::{QueueDeclareOptions, QueueDeleteOptions};
 use lapin::types::AMQPValue;
-use mq::{Broker as _, BrokerError, Destination, MaxMoves, MoveCommand, UnitOfWork};
+use mq::{BrokerError, Destination, MaxMoves, MoveCommand};
 use rabbitmq::RabbitMq;
 
 use crate::reach::everywhere;
@@ -58,7 +59,7 @@ async fn a_commit_on_a_classic_queue_that_cannot_be_found_any_more_is_in_doubt()
 async fn a_deadline_while_a_queue_s_kind_is_asked_makes_no_quorum_queue_a_classic_one() {
     let (rabbit, bench) = (rabbit(), queue("asked-late", "quorum").await);
     let unit = hold(&rabbit, &bench).await;
-    let late = mq::Deadline::after(Duration::ZERO);
+    let late = broker::Deadline::after(Duration::ZERO);
     let error = unit.commit(late).await.unwrap_err();
     assert!(matches!(error, BrokerError::Timeout { .. }), "nothing was acknowledged: {error:?}");
     assert_eq!(bench.ready(3).await, 3);

@@ -2,9 +2,10 @@
 
 use std::time::{Duration, Instant};
 
+use broker::Broker as _;
 use lapin::options::{BasicConsumeOptions, BasicQosOptions, QueueDeclareOptions};
 use lapin::types::{AMQPValue, FieldTable};
-use mq::{Broker as _, BrokerError, ReceivedMessage};
+use mq::{BrokerError, ReceivedMessage};
 
 use crate::support::{Bench, COMMIT, PLENTY, access, consume, is_at_least, rabbit, soon};
 

@@ -3,6 +3,7 @@
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
+use broker::{Broker as _, Deadline};
 use jiff::Timestamp;
 use lapin::options::{
     BasicGetOptions, BasicPublishOptions, ConfirmSelectOptions, QueueDeclareOptions, QueueDeleteOptions,
@@ -11,9 +12,9 @@ use lapin::types::{AMQPValue, FieldTable};
 use lapin::uri::AMQPUri;
 use lapin::{BasicProperties, Channel, Connection, ConnectionProperties};
 use mq::{
-    Access, Ack, AckMode, Address, BatchCount, Broker as _, BrokerKind, ConsumeCommand, ContentSeed,
-    Credentials, Deadline, Endpoint, ExplicitMessage, Headers, MaxMessages, MessageSize, MqProps, Outgoing,
-    Payload, ProduceCommand, ProduceSource, QueueName, Selector, Tls, Transaction, WaitSeconds,
+    Access, Ack, AckMode, Address, BatchCount, BrokerKind, ConsumeCommand, ContentSeed, Credentials,
+    Endpoint, ExplicitMessage, Headers, MaxMessages, MessageSize, MqProps, Outgoing, Payload, ProduceCommand,
+    ProduceSource, QueueName, Selector, Tls, Transaction, WaitSeconds,
 };
 use rabbitmq::RabbitMq;
 use secrecy::SecretString;

@@ -3,13 +3,14 @@
 
 use std::time::{Duration, Instant};
 
+use broker::Broker as _;
 use lapin::BasicProperties;
 use lapin::options::{
     BasicConsumeOptions, BasicGetOptions, BasicPublishOptions, BasicQosOptions, QueueDeclareOptions,
     QueueDeleteOptions,
 };
 use lapin::types::{AMQPValue, FieldTable};
-use mq::{Broker as _, BrokerError, ReceivedMessage};
+use mq::{BrokerError, ReceivedMessage};
 
 use crate::support::{Bench, COMMIT, NONE, PLENTY, access, consume, rabbit, soon};
 

@@ -1,6 +1,8 @@
 //! The connection test says how far it came.
 
-use mq::{Broker as _, Credentials, TestReport, Tls};
+use broker::Broker as _;
+
+use mq::{Credentials, TestReport, Tls};
 use secrecy::SecretString;
 
 use crate::proxy::Proxy;

@@ -8,7 +8,8 @@ use amqprs::channel::{
     BasicGetArguments, BasicRejectArguments, Channel, QueueDeclareArguments, QueueDeleteArguments,
 };
 use amqprs::connection::{Connection, OpenConnectionArguments};
-use mq::{Access, Address, Broker as _, BrokerKind, Credentials, Deadline, Endpoint, QueueName, Tls};
+use broker::{Broker as _, Deadline};
+use mq::{Access, Address, BrokerKind, Credentials, Endpoint, QueueName, Tls};
 use rabbitmq::{RabbitMq, Settings};
 use secrecy::SecretString;
 use test_support::rabbitmq::RabbitMq as Server;

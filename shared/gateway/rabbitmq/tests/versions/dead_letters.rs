@@ -4,7 +4,8 @@
 use std::time::Duration;
 
 use amqprs::FieldValue;
-use mq::{Ack, AckMode, Broker as _, BrokerError, Destination, MaxMoves, MoveCommand, QueueName};
+use broker::Broker as _;
+use mq::{Ack, AckMode, BrokerError, Destination, MaxMoves, MoveCommand, QueueName};
 
 use crate::broker::{Broker, soon, text};
 use crate::operations::{PLENTY, fetch, new_queue, produce, put};

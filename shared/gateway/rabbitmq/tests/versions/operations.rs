@@ -3,11 +3,11 @@
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
+use broker::{Broker as _, UnitOfWork};
 use jiff::Timestamp;
 use mq::{
-    Ack, AckMode, Broker as _, BrokerError, ConsumeCommand, ContentSeed, ExplicitMessage, Headers,
-    MaxMessages, MqProps, Outgoing, ProduceCommand, ProduceSource, QueueName, Selector, Transaction,
-    UnitOfWork, WaitSeconds,
+    Ack, AckMode, BrokerError, ConsumeCommand, ContentSeed, ExplicitMessage, Headers, MaxMessages, MqProps,
+    Outgoing, ProduceCommand, ProduceSource, QueueName, Selector, Transaction, WaitSeconds,
 };
 use rabbitmq::RabbitMq;
 use tokio::sync::watch;

@@ -46,7 +46,7 @@ const GROUP: usize = 16 * SLICE;
 /// The deployment's guard on deactivations: `DEACTIVATION_GUARD_PERCENT` and
 /// `DEACTIVATION_GUARD_SMALL`. Every function that may finalize a batch needs the same values.
 pub fn deactivation_guard<F: Fn(&str) -> Option<String>>(
-    environment: &mut aws::Environment<F>,
+    environment: &mut runtime::Environment<F>,
 ) -> DeactivationGuard {
     let usual = DeactivationGuard::default();
     DeactivationGuard {

@@ -4,11 +4,11 @@ use catalog::{
     Announced, BatchView, ChangesView, ChunkingOutcome, ChunksView, Database, DatabaseError, GivenUp,
     PayloadFailure, SealOutcome, WriteOutcome,
 };
+use failure::Retryable as _;
 use futures_util::future::join_all;
 use ingestion::Viewer;
 use ingestion::batch::{BatchStatus, ChunkStatus};
 use ingestion::chunk::{Generation, Plan};
-use retry::Retryable as _;
 use uuid::Uuid;
 
 use crate::support::{Load, database_test};

@@ -1,9 +1,9 @@
 use catalog::{ChunkingOutcome, DatabaseError, PayloadFailure, Seal, SealOutcome};
+use failure::Retryable as _;
 use ingestion::Viewer;
 use ingestion::batch::BatchStatus;
 use ingestion::chunk::{Generation, Plan};
 use ingestion::product::CnpjAccess;
-use retry::Retryable as _;
 use serde_json::json;
 use uuid::Uuid;
 

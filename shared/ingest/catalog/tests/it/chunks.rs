@@ -1,6 +1,6 @@
 use catalog::{DatabaseError, WriteOutcome};
+use failure::Retryable as _;
 use ingestion::batch::{BatchStatus, Changes};
-use retry::Retryable as _;
 
 use crate::support::{Item, Load, database_test, product};
 

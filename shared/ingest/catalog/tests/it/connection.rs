@@ -2,8 +2,8 @@ use ingestion::Viewer;
 use std::time::Duration;
 
 use catalog::{Database, DatabaseConfig, DatabaseError};
+use failure::Retryable as _;
 use nix::sys::signal::Signal;
-use retry::Retryable as _;
 use test_support::postgres::Cluster;
 
 use crate::support::{Item, Load, TestDatabase, config, database_test};

@@ -1,5 +1,5 @@
 use catalog::{Database, DatabaseError};
-use retry::Retryable as _;
+use failure::Retryable as _;
 use test_support::postgres::Cluster;
 
 use crate::support::{TestDatabase, config, database_test};

@@ -6,7 +6,7 @@ use std::time::Duration;
 use catalog::{
     Database, GivenUp, Outbox, OutboxEvent, PayloadFailure, ReplayOutcome, ReplayRequest, Seal, WriteOutcome,
 };
-use cloud_event::Event;
+use events::Event;
 use ingestion::Viewer;
 use ingestion::batch::{BatchStatus, Replay, ReplayScope};
 use ingestion::chunk::{Generation, Plan};

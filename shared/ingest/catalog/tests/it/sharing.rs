@@ -1,8 +1,8 @@
 use std::time::Duration;
 
 use catalog::{DatabaseError, WriteOutcome};
+use failure::{Retry, Retryable as _};
 use ingestion::batch::Changes;
-use retry::{Retry, Retryable as _};
 
 use crate::support::{Item, Load, database_test};
 

@@ -1,8 +1,8 @@
 use std::error::Error as _;
 
 use catalog::{Database, DatabaseConfig, DatabaseError, Pem, Tls};
+use failure::Retryable as _;
 use rcgen::{BasicConstraints, CertificateParams, CertifiedIssuer, IsCa, KeyPair};
-use retry::Retryable as _;
 use test_support::postgres::Cluster;
 
 use crate::support::config;

@@ -1,7 +1,7 @@
 //! A queue of a stand-in for SQS.
 
-use aws::Sdk;
 use aws_sdk_sqs::Client;
+use runtime::Sdk;
 use serde_json::Value;
 use test_support::sqs::{Call, FakeSqs};
 

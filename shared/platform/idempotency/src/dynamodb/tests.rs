@@ -121,7 +121,7 @@ fn transition() -> impl Strategy<Value = Transition> {
 }
 
 async fn table() -> (Client, String) {
-    let sdk = aws::Sdk::from_environment().await;
+    let sdk = runtime::Sdk::from_environment().await;
     let dynamodb = Client::new(sdk.standard());
     let name = format!("protocol-{}", uuid::Uuid::new_v4());
     let attribute = AttributeDefinition::builder()

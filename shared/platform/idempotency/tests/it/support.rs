@@ -69,7 +69,7 @@ impl Asked {
 
 impl Place {
     pub(crate) async fn make() -> Self {
-        let sdk = aws::Sdk::from_environment().await;
+        let sdk = runtime::Sdk::from_environment().await;
         let dynamodb = aws_sdk_dynamodb::Client::new(sdk.standard());
         let s3 = aws_sdk_s3::Client::new(&sdk.objects());
         let name = format!("idempotency-{}", Uuid::new_v4());

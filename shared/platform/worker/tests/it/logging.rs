@@ -2,8 +2,8 @@
 
 use std::time::{Duration, SystemTime};
 
+use runtime::Envelope;
 use serde_json::Value;
-use telemetry::Envelope;
 use test_support::log::Sink;
 use tracing::instrument::WithSubscriber as _;
 use tracing_subscriber::layer::SubscriberExt as _;

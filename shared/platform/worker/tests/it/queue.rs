@@ -1,7 +1,7 @@
 //! A queue of a stand-in for SQS, whose visibility timeouts are set.
 
-use aws::Sdk;
 use aws_sdk_sqs::Client;
+use runtime::Sdk;
 use test_support::sqs::FakeSqs;
 
 pub(crate) struct Queue {

@@ -5,11 +5,12 @@ mod returns;
 use std::collections::{BTreeMap, HashMap};
 use std::time::Duration;
 
+use broker::Deadline;
 use lapin::BasicProperties;
 use lapin::message::Delivery;
 use lapin::options::BasicGetOptions;
 use lapin::types::AMQPValue;
-use mq::{BrokerError, Considered, Deadline, MoveCommand, MoveReport, QueueName, Reach, Stay, Warnings};
+use mq::{BrokerError, Considered, MoveCommand, MoveReport, QueueName, Reach, Stay, Warnings};
 
 use super::losses::{Losses, Past};
 use super::route::{self, Route};

@@ -1,7 +1,7 @@
 //! Counts how often messages went back to the queue, and tells the caller which are at risk.
 
+use broker::Deadline;
 use lapin::message::Delivery;
-use mq::Deadline;
 
 use super::Source;
 use crate::delivery_limit::DeliveryLimit;

@@ -2,12 +2,13 @@
 
 use std::time::Duration;
 
+use broker::Broker as _;
 use lapin::options::{
     BasicPublishOptions, ExchangeDeclareOptions, ExchangeDeleteOptions, QueueBindOptions, QueueDeclareOptions,
 };
 use lapin::types::{AMQPValue, FieldTable};
 use lapin::{BasicProperties, ExchangeKind};
-use mq::{Broker as _, Destination, MoveCommand, MoveReport};
+use mq::{Destination, MoveCommand, MoveReport};
 
 use super::{command, reject_all, relocate, to};
 use crate::reach::everywhere;

@@ -4,12 +4,11 @@
 mod losses;
 mod staying;
 
+use broker::Broker as _;
 use lapin::BasicProperties;
 use lapin::options::{BasicGetOptions, BasicRejectOptions, QueueDeclareOptions};
 use lapin::types::{AMQPValue, DecimalValue, FieldArray, FieldTable};
-use mq::{
-    Base64Bytes, Broker as _, BrokerError, Destination, MaxMoves, MoveCommand, MoveReport, QueueName, Stay,
-};
+use mq::{Base64Bytes, BrokerError, Destination, MaxMoves, MoveCommand, MoveReport, QueueName, Stay};
 use rabbitmq::RabbitMq;
 
 use crate::reach::everywhere;

@@ -1,10 +1,11 @@
 //! Messages that stay: those that could not be put again as they are, that no queue takes, that are
 //! too large, or whose way is not permitted.
 
+use broker::Broker as _;
 use lapin::BasicProperties;
 use lapin::options::QueueDeclareOptions;
 use lapin::types::{AMQPValue, FieldArray, FieldTable};
-use mq::{Broker as _, BrokerError, Destination, Reach, Stay};
+use mq::{BrokerError, Destination, Reach, Stay};
 use rabbitmq::{RabbitMq, Settings};
 
 use super::{command, dead_lettering_to, reject_all, relocate, to, why};

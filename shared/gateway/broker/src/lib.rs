@@ -1,0 +1,14 @@
+//! What a broker does ([`Broker`]), and what all brokers share: the bound on open connections, the
+//! pace of a produce, and the latencies of its messages.
+
+mod cap;
+mod latencies;
+mod operations;
+mod pacer;
+
+pub use cap::{Admitted, ConnectionCap, Overseer, Permit, Shelf};
+// Every operation takes it.
+pub use clock::Deadline;
+pub use latencies::{Latencies, milliseconds};
+pub use operations::{Broker, Done, Put, ReadyToPut, Relocation, Unconfirmed, UnitOfWork};
+pub use pacer::Pacer;

@@ -1,0 +1,266 @@
+//! The one interface to a broker. Every operation has a deadline and leaves nothing open when it
+//! returns: no unit of work, no unacknowledged delivery, no consumer.
+
+use async_trait::async_trait;
+use clock::Deadline;
+use mq::{
+    Access, BrokerError, ConsumeCommand, Consumed, DepthReport, Exchange, MaxMessages, MessageId,
+    MoveCommand, MoveFailure, MoveReport, Outgoing, PoolReport, ProduceFailure, ProduceReport, QueueName,
+    Reach, ReceivedMessage, TestReport, WaitSeconds,
+};
+use tokio::sync::watch;
+
+/// Messages that were got and not yet settled.
+#[async_trait]
+pub trait UnitOfWork: Send {
+    /// The messages, and what is to be said of them.
+    fn consumed(&self) -> &Consumed;
+
+    /// Removes the messages from the queue. An answer that does not come is
+    /// [`BrokerError::InDoubt`].
+    async fn commit(self: Box<Self>, deadline: Deadline) -> Result<(), BrokerError>;
+
+    /// Puts the messages back where they were.
+    async fn rollback(self: Box<Self>, deadline: Deadline) -> Result<(), BrokerError>;
+}
+
+/// Messages that earlier attempts at a produce may have put.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Unconfirmed {
+    /// Number of the first messages that are known to have been put.
+    pub from: u64,
+    /// Maximum number of messages after `from` that may have been put.
+    pub most: u64,
+    /// Whether they were put here if they were put, unless somebody moved them.
+    pub is_here: bool,
+}
+
+/// A connection on which nothing has been put yet. The broker has said which one it is, so the
+/// caller can tell whether messages of an earlier attempt are there.
+#[async_trait]
+pub trait ReadyToPut: Send {
+    /// Returns the broker's name of the cluster that it belongs to, if it reports one.
+    fn cluster(&self) -> Option<&str>;
+
+    /// Looks for what earlier attempts put and nobody confirmed, and answers how many of the first
+    /// messages were put here for certain. A broker that cannot look knows of no more than before.
+    async fn find(&mut self, unconfirmed: Unconfirmed, deadline: Deadline) -> u64 {
+        let _ = deadline;
+        unconfirmed.from
+    }
+
+    /// Puts the messages from index `from` on, in order, each confirmed by the broker, paced by
+    /// their rate and grouped in their transactions. `confirmed` is raised as confirms come in:
+    /// that many of the first messages, those before `from` included, are on the queue whatever
+    /// happens from then on. It may lag behind the result, never run ahead of it.
+    async fn put(
+        self: Box<Self>,
+        from: u64,
+        confirmed: &watch::Sender<u64>,
+        deadline: Deadline,
+    ) -> Result<ProduceReport, ProduceFailure>;
+}
+
+/// Messages that are put at their new places and still in hand at the old one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Put {
+    /// Number of these messages; 0 only if no more will be put, or if more is [left
+    /// somewhere](Relocation::left_somewhere) than before.
+    pub count: u64,
+    /// Whether they are at their new places whatever happens from now on. If not, they come there
+    /// when they leave the old one, in one unit of work.
+    pub is_certain: bool,
+    /// No more messages will be put.
+    pub is_last: bool,
+}
+
+/// Messages on their way from one queue to others of the same broker. Each leaves its old place
+/// after it has come to its new one, or in the same unit of work, so none is lost. Dropping it
+/// leaves at the old place what was not settled.
+#[async_trait]
+pub trait Relocation: Send {
+    /// Returns the broker's name of the cluster that it belongs to, if it reports one.
+    fn cluster(&self) -> Option<&str>;
+
+    /// The most messages that may be at both places after an end without a word.
+    fn most_in_doubt(&self) -> u64;
+
+    /// Counts the messages that left their old place and may be there again if the broker has
+    /// ended, because it had not written down that they left.
+    fn may_return(&self) -> u64 {
+        0
+    }
+
+    /// Counts the messages that stay at their old place, and may be at another one too, because the
+    /// queue that refused them does not prove that they are not. A [`put`](Self::put) leaves no
+    /// more of them than [may be in doubt](Self::most_in_doubt).
+    fn left_somewhere(&self) -> u64 {
+        0
+    }
+
+    /// Puts the next messages at their new places, at most `limit`. What cannot be put stays.
+    async fn put(&mut self, limit: u64, deadline: Deadline) -> Result<Put, MoveFailure>;
+
+    /// Removes from the old place what was put last.
+    async fn settle(&mut self, deadline: Deadline) -> Result<(), MoveFailure>;
+
+    /// Ends the move. What was looked at and not moved is where it was.
+    async fn finish(self: Box<Self>, deadline: Deadline) -> MoveReport;
+}
+
+/// Operations of one kind of broker, at every target.
+#[async_trait]
+pub trait Broker: Send + Sync {
+    /// The bytes of an id as this broker carries them.
+    fn wire_id(&self, id: MessageId) -> Vec<u8>;
+
+    /// Connects to put `outgoing` on `queue`. Refuses what this kind of broker cannot do at all.
+    async fn connect_to_put<'a>(
+        &self,
+        access: &Access,
+        queue: &'a QueueName,
+        outgoing: &'a Outgoing,
+        deadline: Deadline,
+    ) -> Result<Box<dyn ReadyToPut + 'a>, BrokerError>;
+
+    /// Connects to publish `outgoing` to `exchange`, each message with its routing key. A message
+    /// that no queue gets is [`BrokerError::Unroutable`]. Without another word a kind of broker has
+    /// no exchanges.
+    async fn connect_to_publish<'a>(
+        &self,
+        access: &Access,
+        exchange: &'a Exchange,
+        outgoing: &'a Outgoing,
+        deadline: Deadline,
+    ) -> Result<Box<dyn ReadyToPut + 'a>, BrokerError> {
+        let _ = (access, outgoing, deadline);
+        Err(BrokerError::unsupported(format!("this broker has no exchanges, as {}", exchange.name)))
+    }
+
+    /// Puts the messages of `outgoing` from index `from` on, whichever broker answers: for callers
+    /// that have put nothing before. See [`ReadyToPut::put`].
+    async fn produce(
+        &self,
+        access: &Access,
+        queue: &QueueName,
+        outgoing: &Outgoing,
+        from: u64,
+        confirmed: &watch::Sender<u64>,
+        deadline: Deadline,
+    ) -> Result<ProduceReport, ProduceFailure> {
+        let ready = self.connect_to_put(access, queue, outgoing, deadline).await;
+        let nothing = |error| ProduceFailure { error, committed: from, in_doubt: Vec::new() };
+        ready.map_err(nothing)?.put(from, confirmed, deadline).await
+    }
+
+    /// Gets messages as one unit of work. Stops before the messages'
+    /// [`carried_size`](ReceivedMessage::carried_size) exceeds `max_bytes`; a first message
+    /// that alone does is [`BrokerError::MessageTooLarge`] and stays.
+    async fn fetch(
+        &self,
+        access: &Access,
+        queue: &QueueName,
+        command: &ConsumeCommand,
+        max_bytes: usize,
+        deadline: Deadline,
+    ) -> Result<Box<dyn UnitOfWork>, BrokerError>;
+
+    /// Gets messages as [`Self::fetch`] does, but also a first message that alone exceeds
+    /// `max_bytes`: by itself, if its body has at most `largest` bytes. The caller can tell by its
+    /// size.
+    ///
+    /// Without another word it is asked for a second time. A broker that counts how often a message
+    /// goes back, or that has no room for every body, says what it does.
+    async fn fetch_large(
+        &self,
+        access: &Access,
+        queue: &QueueName,
+        command: &ConsumeCommand,
+        max_bytes: usize,
+        largest: usize,
+        deadline: Deadline,
+    ) -> Result<Box<dyn UnitOfWork>, BrokerError> {
+        let fetched = self.fetch(access, queue, command, max_bytes, deadline).await;
+        let Err(BrokerError::MessageTooLarge { .. }) = fetched else { return fetched };
+        // It was there, so nothing is waited for: at worst another client has it by now.
+        let one = ConsumeCommand {
+            max_messages: MaxMessages::default(),
+            wait_seconds: WaitSeconds::try_from(0_i64).unwrap_or_default(),
+            ..command.clone()
+        };
+        self.fetch(access, queue, &one, ReceivedMessage::most_carried(largest), deadline).await
+    }
+
+    /// Connects to move messages from `queue` to others, which have to be within `reach` if the
+    /// messages themselves name them.
+    async fn connect_to_move(
+        &self,
+        _access: &Access,
+        _queue: &QueueName,
+        _command: &MoveCommand,
+        _reach: &Reach,
+        _deadline: Deadline,
+    ) -> Result<Box<dyn Relocation>, BrokerError> {
+        Err(BrokerError::unsupported("this kind of broker cannot move messages"))
+    }
+
+    /// Says what [`Self::connect_to_move`] and the move after it would do, and moves nothing.
+    async fn preview_move(
+        &self,
+        _access: &Access,
+        _queue: &QueueName,
+        _command: &MoveCommand,
+        _reach: &Reach,
+        _deadline: Deadline,
+    ) -> Result<MoveReport, BrokerError> {
+        Err(BrokerError::unsupported("this kind of broker cannot show what a move would do"))
+    }
+
+    /// Measures a queue without touching its messages.
+    async fn depth(
+        &self,
+        access: &Access,
+        queue: &QueueName,
+        deadline: Deadline,
+    ) -> Result<DepthReport, BrokerError>;
+
+    /// Whether a connection failed with this error because of the target's secrets, which may have
+    /// been replaced since they were read.
+    fn is_about_secrets(&self, error: &BrokerError) -> bool {
+        matches!(error, BrokerError::AuthenticationFailed { .. })
+    }
+
+    /// Tries a connection of its own, step by step; what fails is in the report.
+    async fn test(&self, access: &Access, queue: Option<&QueueName>, deadline: Deadline) -> TestReport;
+
+    /// The connections that are open.
+    fn pools(&self) -> Vec<PoolReport>;
+}
+
+/// Messages of which nothing is left to settle: looked at and put back, or removed for good.
+#[derive(Debug)]
+pub struct Done {
+    /// Messages as a response shows them.
+    pub consumed: Consumed,
+    /// Whether they have left the queue.
+    pub removed: bool,
+}
+
+#[async_trait]
+impl UnitOfWork for Done {
+    fn consumed(&self) -> &Consumed {
+        &self.consumed
+    }
+
+    async fn commit(self: Box<Self>, _: Deadline) -> Result<(), BrokerError> {
+        Ok(())
+    }
+
+    async fn rollback(self: Box<Self>, _: Deadline) -> Result<(), BrokerError> {
+        if self.removed {
+            let detail = "the messages were removed when they were taken and cannot be put back";
+            return Err(BrokerError::unsupported(detail));
+        }
+        Ok(())
+    }
+}

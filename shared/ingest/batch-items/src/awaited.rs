@@ -1,0 +1,248 @@
+//! Uploads that are waited for: an index of the items whose payload the client puts by itself, in
+//! the order of the time at which to look whether it did.
+//!
+//! Only items that wait have the index's attributes, so the index is as small as what is under way.
+//! Its key is one of [`SHARDS`], by the batch's id, so that a flood of uploads is not one
+//! partition's.
+
+use aws_sdk_dynamodb::error::SdkError;
+use aws_sdk_dynamodb::operation::query::builders::QueryFluentBuilder;
+use aws_sdk_dynamodb::operation::update_item::UpdateItemError;
+use aws_sdk_dynamodb::operation::update_item::builders::UpdateItemFluentBuilder;
+use aws_sdk_dynamodb::types::{AttributeValue, ReturnValuesOnConditionCheckFailure};
+use ingestion::batch::BatchStatus;
+use ingestion::payload::payload_key;
+use jiff::Timestamp;
+use serde::Deserialize;
+use uuid::Uuid;
+
+use crate::item::{readable, text, time};
+use crate::{Accepted, AcceptedError, Item};
+
+/// The index.
+pub const AWAITED_INDEX: &str = "awaited-index";
+
+/// Number of keys of the index.
+pub const SHARDS: u8 = 16;
+
+/// Pages of a shard that one call asks for.
+const PAGES: u8 = 8;
+
+/// An upload that was not heard of when its time was over.
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct AwaitedUpload {
+    /// The tenant, the first part of the item's key.
+    pub tenant_id: Uuid,
+    /// The batch, the second part of the item's key.
+    pub batch_id: Uuid,
+    received_at: Timestamp,
+    /// Time until which the payload could be put, in the item's own spelling.
+    upload_expires_at: Timestamp,
+    /// Time to look whether the payload was put.
+    awaited_until: Timestamp,
+}
+
+impl AwaitedUpload {
+    /// Returns the key of the payload's object, if it was put.
+    #[must_use]
+    pub fn key(&self) -> String {
+        payload_key(self.received_at, self.batch_id)
+    }
+
+    /// Returns the time until which the payload could be put.
+    #[must_use]
+    pub const fn expires_at(&self) -> Timestamp {
+        self.upload_expires_at
+    }
+}
+
+/// Result of a claim to send the notification of a payload.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Taken {
+    /// The caller is to send the notification.
+    Yes,
+    /// The notification was sent not long ago.
+    Recently,
+    /// The batch was never accepted.
+    NotAccepted,
+}
+
+/// The index's attributes of an item that waits.
+pub(crate) fn attributes(batch_id: Uuid, expires_at: Timestamp) -> [(&'static str, AttributeValue); 2] {
+    [
+        ("awaited", shard(batch_id.as_bytes().last().copied().unwrap_or_default())),
+        ("awaitedUntil", time(expires_at)),
+    ]
+}
+
+fn shard(number: u8) -> AttributeValue {
+    text(number % SHARDS)
+}
+
+impl Accepted {
+    /// Uploads that it was time to look for before `before`, the oldest first: up to `limit` of
+    /// each of the [`SHARDS`].
+    ///
+    /// # Errors
+    /// When the table does not answer. An item of another form is logged and left out.
+    pub async fn awaited(&self, before: Timestamp, limit: u16) -> Result<Vec<AwaitedUpload>, AcceptedError> {
+        let mut awaited = Vec::new();
+        for number in 0..SHARDS {
+            let query = self
+                .dynamodb
+                .query()
+                .table_name(&self.table)
+                .index_name(AWAITED_INDEX)
+                .key_condition_expression("awaited = :awaited AND awaitedUntil < :before")
+                .expression_attribute_values(":awaited", shard(number))
+                .expression_attribute_values(":before", time(before))
+                .limit(i32::from(limit.max(1)));
+            awaited.extend(of_shard(query, limit).await?);
+        }
+        awaited.sort_by_key(|upload| upload.awaited_until);
+        Ok(awaited)
+    }
+
+    /// Marks an upload as never used, and waits for it no longer. Gives whether it was this call
+    /// that did: not where another one was faster, or the upload's time was extended meanwhile.
+    ///
+    /// # Errors
+    /// When the table does not answer.
+    pub async fn expire(&self, upload: &AwaitedUpload) -> Result<bool, AcceptedError> {
+        let update = self
+            .of_awaited(upload)
+            .update_expression("SET #status = :expired REMOVE awaited, awaitedUntil")
+            .expression_attribute_names("#status", "status")
+            .expression_attribute_values(":expired", text(BatchStatus::Expired));
+        Ok(done(update).await? == Taken::Yes)
+    }
+
+    /// Waits no longer for an upload that arrived. Repeated, it changes nothing.
+    ///
+    /// # Errors
+    /// When the table does not answer.
+    pub async fn arrived(&self, upload: &AwaitedUpload) -> Result<(), AcceptedError> {
+        done(received(self.of_awaited(upload))).await.map(drop)
+    }
+
+    /// Notes that a batch's payload arrived: from then on no upload is offered for it. Repeated by
+    /// the batch's id, it changes nothing.
+    ///
+    /// # Errors
+    /// When the table does not answer.
+    pub async fn note_arrival(&self, tenant_id: Uuid, batch_id: Uuid) -> Result<(), AcceptedError> {
+        let update = self.update(tenant_id, batch_id).condition_expression("attribute_exists(batchId)");
+        done(received(update)).await.map(drop)
+    }
+
+    /// Looks for an upload again at `until`: it arrived, but is not worked on yet.
+    ///
+    /// # Errors
+    /// When the table does not answer.
+    pub async fn look_again(&self, upload: &AwaitedUpload, until: Timestamp) -> Result<(), AcceptedError> {
+        let update = self
+            .of_awaited(upload)
+            .update_expression("SET awaitedUntil = :until")
+            .expression_attribute_values(":until", time(until));
+        done(update).await.map(drop)
+    }
+
+    /// Takes it upon the caller to tell of a batch's payload, unless somebody did so after
+    /// `told_before`. By the condition, of many at once one gets it.
+    ///
+    /// # Errors
+    /// When the table does not answer.
+    pub async fn take(
+        &self,
+        tenant_id: Uuid,
+        batch_id: Uuid,
+        told_before: Timestamp,
+    ) -> Result<Taken, AcceptedError> {
+        let update = self
+            .update(tenant_id, batch_id)
+            .update_expression("SET toldAt = :now")
+            .condition_expression(
+                "attribute_exists(batchId) AND (attribute_not_exists(toldAt) OR toldAt < :toldBefore)",
+            )
+            .expression_attribute_values(":now", time(Timestamp::now()))
+            .expression_attribute_values(":toldBefore", time(told_before));
+        done(update).await
+    }
+
+    /// Gives back what was taken and not told.
+    ///
+    /// # Errors
+    /// When the table does not answer.
+    pub async fn put_back(&self, tenant_id: Uuid, batch_id: Uuid) -> Result<(), AcceptedError> {
+        let update = self
+            .update(tenant_id, batch_id)
+            .update_expression("REMOVE toldAt")
+            .condition_expression("attribute_exists(batchId)");
+        done(update).await.map(drop)
+    }
+
+    pub(crate) fn update(&self, tenant_id: Uuid, batch_id: Uuid) -> UpdateItemFluentBuilder {
+        self.dynamodb
+            .update_item()
+            .table_name(&self.table)
+            .key("tenantId", text(tenant_id))
+            .key("batchId", text(batch_id))
+            .return_values_on_condition_check_failure(ReturnValuesOnConditionCheckFailure::AllOld)
+    }
+
+    /// A change of an item that still waits as it did when it was read.
+    fn of_awaited(&self, upload: &AwaitedUpload) -> UpdateItemFluentBuilder {
+        self.update(upload.tenant_id, upload.batch_id)
+            .condition_expression("awaitedUntil = :awaitedUntil AND uploadExpiresAt = :uploadExpiresAt")
+            .expression_attribute_values(":awaitedUntil", time(upload.awaited_until))
+            .expression_attribute_values(":uploadExpiresAt", time(upload.upload_expires_at))
+    }
+}
+
+/// A shard's first uploads. What cannot be read stays in the index, so the next page is asked where
+/// such items leave no room for others.
+async fn of_shard(query: QueryFluentBuilder, limit: u16) -> Result<Vec<AwaitedUpload>, AcceptedError> {
+    let (mut found, mut from) = (Vec::new(), None);
+    for _ in 0..PAGES {
+        let page = query.clone().set_exclusive_start_key(from).send().await;
+        let page = page.map_err(AcceptedError::unavailable)?;
+        found.extend(readable(page.items.unwrap_or_default(), read));
+        from = page.last_evaluated_key;
+        if from.is_none() || found.len() >= usize::from(limit) {
+            break;
+        }
+    }
+    found.truncate(usize::from(limit.max(1)));
+    Ok(found)
+}
+
+fn read(item: Item) -> Result<AwaitedUpload, AcceptedError> {
+    failure::malformed::from_item(item).map_err(AcceptedError::unreadable)
+}
+
+/// The change of an item whose payload is there.
+fn received(update: UpdateItemFluentBuilder) -> UpdateItemFluentBuilder {
+    update
+        .update_expression("SET #status = :received REMOVE awaited, awaitedUntil")
+        .expression_attribute_names("#status", "status")
+        .expression_attribute_values(":received", text(BatchStatus::Received))
+}
+
+/// Tells whether the condition held, and if not, whether there is an item at all.
+async fn done(update: UpdateItemFluentBuilder) -> Result<Taken, AcceptedError> {
+    let error = match update.send().await {
+        Ok(_) => return Ok(Taken::Yes),
+        Err(error) => error,
+    };
+    match error {
+        SdkError::ServiceError(ref answer) => match answer.err() {
+            UpdateItemError::ConditionalCheckFailedException(failed) => {
+                let there = failed.item().is_some_and(|item| !item.is_empty());
+                Ok(if there { Taken::Recently } else { Taken::NotAccepted })
+            }
+            _ => Err(AcceptedError::unavailable(error)),
+        },
+        error => Err(AcceptedError::unavailable(error)),
+    }
+}

@@ -1,0 +1,184 @@
+//! Batch items: what DynamoDB knows of a batch from its acceptance on, so that it can be asked for
+//! before PostgreSQL knows it.
+//!
+//! One item a batch, by `tenantId` and `batchId`. Ids are UUIDs of version 7, so a tenant's items
+//! are in the order of their receipt. An item is never deleted by us: DynamoDB's TTL removes it 30
+//! days after it was written, when PostgreSQL has long known its batch or nobody ever will.
+
+mod awaited;
+mod item;
+mod recent;
+
+pub use awaited::{AWAITED_INDEX, AwaitedUpload, SHARDS, Taken};
+pub use recent::{MAX_PAGE, Recent, Wanted};
+
+use std::collections::HashMap;
+use std::error::Error;
+
+use aws_sdk_dynamodb::Client;
+use aws_sdk_dynamodb::error::SdkError;
+use aws_sdk_dynamodb::operation::update_item::UpdateItemError;
+use aws_sdk_dynamodb::types::AttributeValue;
+use failure::{Retry, Retryable};
+use ingestion::Viewer;
+use ingestion::batch::BatchStatus;
+use ingestion::payload::{AcceptedBatch, PayloadMetadata};
+use jiff::Timestamp;
+use uuid::Uuid;
+
+type Item = HashMap<String, AttributeValue>;
+
+/// The table of batch items.
+#[derive(Clone, Debug)]
+pub struct Accepted {
+    dynamodb: Client,
+    table: String,
+}
+
+/// Reason for which an item was not read or written.
+#[derive(Debug, thiserror::Error)]
+pub enum AcceptedError {
+    /// The table did not answer; whether a write was done is not known.
+    #[error("the table of batch items is unavailable")]
+    Unavailable(#[source] Box<dyn Error + Send + Sync>),
+    /// An item has another form.
+    #[error("a batch item cannot be read")]
+    Unreadable(#[source] Box<dyn Error + Send + Sync>),
+}
+
+/// State of an item after a batch was put.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Stored {
+    /// The item has the batch as it was first put, with an upload expiry no earlier than the
+    /// batch's.
+    Written,
+    /// The item says that the payload arrived, so nobody may put it any more.
+    Arrived,
+    /// The item of an upload was removed so long after its request. The batch's fate is known
+    /// elsewhere.
+    Gone,
+}
+
+/// Change to an item that is written again.
+const KEEP: &str = "SET #ttl = :ttl";
+
+/// Change to the item of an upload that is offered again.
+const OFFER_AGAIN: &str = "SET #ttl = :ttl, #status = :waiting, uploadExpiresAt = :uploadExpiresAt, \
+    awaited = :awaited, awaitedUntil = :awaitedUntil";
+
+/// An upload may be offered for longer as long as its payload has not arrived.
+const IS_OPEN: &str =
+    "uploadExpiresAt < :uploadExpiresAt AND (attribute_exists(awaited) OR #status = :expired)";
+
+impl Retryable for AcceptedError {
+    fn retry(&self) -> Retry {
+        match self {
+            Self::Unavailable(_) => Retry::Later,
+            Self::Unreadable(_) => Retry::Never,
+        }
+    }
+}
+
+impl AcceptedError {
+    fn unavailable(cause: impl Into<Box<dyn Error + Send + Sync>>) -> Self {
+        Self::Unavailable(cause.into())
+    }
+
+    fn unreadable(cause: impl Into<Box<dyn Error + Send + Sync>>) -> Self {
+        Self::Unreadable(cause.into())
+    }
+}
+
+impl Accepted {
+    /// `table` must have the index [`AWAITED_INDEX`].
+    #[must_use]
+    pub fn new(dynamodb: Client, table: String) -> Self {
+        Self { dynamodb, table }
+    }
+
+    /// Writes a batch's item, by tenant and batch, if there is none. One that is there keeps what
+    /// it says, among it what its payload may load: only the time until which it is kept is
+    /// extended, and that of an upload, as long as its payload has not arrived.
+    ///
+    /// # Errors
+    /// When the table does not answer.
+    pub async fn put(&self, batch: &AcceptedBatch) -> Result<Stored, AcceptedError> {
+        let now = Timestamp::now();
+        // By then TTL may have removed an item that said that the payload arrived.
+        let may_be_gone = batch.upload_expires_at.is_some()
+            && now.duration_since(batch.metadata.received_at).unsigned_abs() >= item::KEPT;
+        if !may_be_gone && self.create(batch, now).await? {
+            return Ok(Stored::Written);
+        }
+        self.extend(batch, now).await
+    }
+
+    /// Returns whether there was no item.
+    async fn create(&self, batch: &AcceptedBatch, now: Timestamp) -> Result<bool, AcceptedError> {
+        let put = self.dynamodb.put_item().table_name(&self.table).set_item(Some(item::of(batch, now)));
+        match put.condition_expression("attribute_not_exists(batchId)").send().await {
+            Ok(_) => Ok(true),
+            Err(SdkError::ServiceError(answer)) if answer.err().is_conditional_check_failed_exception() => {
+                Ok(false)
+            }
+            Err(error) => Err(AcceptedError::unavailable(error)),
+        }
+    }
+
+    async fn extend(&self, batch: &AcceptedBatch, now: Timestamp) -> Result<Stored, AcceptedError> {
+        let PayloadMetadata { tenant_id, batch_id, .. } = batch.metadata;
+        let mut update = self
+            .update(tenant_id, batch_id)
+            .expression_attribute_names("#ttl", "ttl")
+            .expression_attribute_values(":ttl", item::ttl(now));
+        update = match batch.upload_expires_at {
+            None => update.update_expression(KEEP).condition_expression("attribute_exists(batchId)"),
+            Some(expires_at) => {
+                let awaited = awaited::attributes(batch_id, expires_at);
+                let awaited = awaited.map(|(name, value)| (format!(":{name}"), value));
+                awaited
+                    .into_iter()
+                    .fold(update, |update, (name, value)| update.expression_attribute_values(name, value))
+                    .update_expression(OFFER_AGAIN)
+                    .condition_expression(IS_OPEN)
+                    .expression_attribute_names("#status", "status")
+                    .expression_attribute_values(":waiting", item::text(BatchStatus::AwaitingUpload))
+                    .expression_attribute_values(":expired", item::text(BatchStatus::Expired))
+                    .expression_attribute_values(":uploadExpiresAt", item::time(expires_at))
+            }
+        };
+        match update.send().await {
+            Ok(_) => Ok(Stored::Written),
+            Err(SdkError::ServiceError(answer)) => match answer.into_err() {
+                UpdateItemError::ConditionalCheckFailedException(failed) => instead(failed.item),
+                error => Err(AcceptedError::unavailable(error)),
+            },
+            Err(error) => Err(AcceptedError::unavailable(error)),
+        }
+    }
+
+    /// Reads a batch, as it was written last; `None` if the viewer is shown none of that id.
+    ///
+    /// # Errors
+    /// When the table does not answer, or the item has another form.
+    pub async fn get(&self, viewer: &Viewer, batch_id: Uuid) -> Result<Option<AcceptedBatch>, AcceptedError> {
+        let get = self
+            .dynamodb
+            .get_item()
+            .table_name(&self.table)
+            .key("tenantId", item::text(viewer.tenant_id()))
+            .key("batchId", item::text(batch_id))
+            .consistent_read(true);
+        let found = get.send().await.map_err(AcceptedError::unavailable)?;
+        let batch = found.item.map(item::read).transpose()?;
+        Ok(batch.filter(|batch| viewer.sees(batch)))
+    }
+}
+
+/// Returns the state of the item for which an upload was not offered.
+fn instead(item: Option<Item>) -> Result<Stored, AcceptedError> {
+    let Some(item) = item.filter(|item| !item.is_empty()) else { return Ok(Stored::Gone) };
+    // A later time stands there where the payload has not arrived.
+    let is_open = item::read(item)?.upload_expires_at.is_some();
+    Ok(if is_open { Stored::Written } else { Stored::Arrived })
+}

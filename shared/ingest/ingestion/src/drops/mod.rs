@@ -1,0 +1,13 @@
+//! Objects that pipelines drop into S3 in place of a request: what their keys say, what tells one
+//! from another, and the result that is written beside them. No I/O.
+
+mod name;
+mod result;
+mod source;
+
+pub use name::{
+    DropName, MAX_ENCODED, NotADrop, PREFIX, RESULTS, UnknownKey, errors_key, is_left_alone, result_key,
+    tenant_of,
+};
+pub use result::{ErrorsFile, expired, final_result, received, refused};
+pub use source::{Seen, State, idempotency_key, is_version_of, may_be_of, refusal_id, seen, tags};

@@ -1,0 +1,217 @@
+//! What tells one version of a dropped object from another, and what its tags say about it.
+
+use std::collections::BTreeMap;
+
+use crate::payload::{Source, encoded_key};
+use jiff::Timestamp;
+use sha2::{Digest as _, Sha256};
+use uuid::Uuid;
+
+/// The part of a name that an idempotency key shows.
+const SHOWN: usize = 200;
+
+/// State that the tags of a dropped object name.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum State<'a> {
+    /// The object became this batch.
+    Accepted(Uuid),
+    /// The object's batch is final: the bucket's lifecycle expires the object.
+    Final(Uuid),
+    /// The object became no batch, for this reason.
+    Refused(&'a str),
+}
+
+/// The idempotency key of a version: one batch, however often it is announced. Without versions, an
+/// object that is written again has another time or another ETag. Both come from the object itself,
+/// so a notification and a listing lead to the same key.
+#[must_use]
+pub fn idempotency_key(source: &Source, modified_at: Timestamp) -> String {
+    let Source { bucket, key, etag, version_id } = source;
+    let time = modified_at.to_string();
+    let version = version_id.as_deref().map_or([etag.as_str(), &time], |id| [id, ""]);
+    let mut hash = Sha256::new();
+    hash.update(b"integrahub.drop");
+    for text in [bucket.as_str(), key].into_iter().chain(version) {
+        hash.update(u64::try_from(text.len()).unwrap_or(u64::MAX).to_be_bytes());
+        hash.update(text.as_bytes());
+    }
+    let hash: [u8; 32] = hash.finalize().into();
+    let half: [u8; 16] = hash.first_chunk().copied().unwrap_or_default();
+    let name = key.rsplit('/').next().map(encoded_key).unwrap_or_default();
+    format!("drop:{}:{}", hex::encode(half), name.chars().take(SHOWN).collect::<String>())
+}
+
+/// The id of the event of a refusal: the same however often the version is refused for that reason.
+#[must_use]
+pub fn refusal_id(source: &Source, modified_at: Timestamp, reason: &str) -> Uuid {
+    let mut hash = Sha256::new();
+    hash.update(b"integrahub.drop.refused");
+    hash.update(idempotency_key(source, modified_at));
+    hash.update([0]);
+    hash.update(reason);
+    let hash: [u8; 32] = hash.finalize().into();
+    uuid::Builder::from_custom_bytes(hash.first_chunk().copied().unwrap_or_default()).into_uuid()
+}
+
+/// Tells whether a batch with this idempotency key may have been made of a dropped object. The
+/// payload's object decides.
+#[must_use]
+pub fn may_be_of(idempotency_key: &str) -> bool {
+    idempotency_key.starts_with("drop:")
+}
+
+/// Tells whether a batch with this idempotency key was made of the version that a bucket has: of
+/// its id, or of its ETag and the time when it was written.
+#[must_use]
+pub fn is_version_of(batch_key: &str, source: &Source, etag: &str, modified_at: Timestamp) -> bool {
+    let there = Source { etag: etag.to_owned(), ..source.clone() };
+    idempotency_key(&there, modified_at) == batch_key
+}
+
+/// The tags of an object. They name its version by its ETag and the time when it was written,
+/// because an object that is written again has no tags, and one that is tagged too late has another
+/// version's.
+#[must_use]
+pub fn tags(source: &Source, modified_at: Timestamp, state: State<'_>) -> Vec<(&'static str, String)> {
+    let (word, more) = match state {
+        State::Accepted(batch_id) => ("accepted", vec![("batch", batch_id.to_string())]),
+        State::Final(batch_id) => {
+            ("accepted", vec![("batch", batch_id.to_string()), ("state", "final".to_owned())])
+        }
+        State::Refused(reason) => ("refused", vec![("reason", reason.to_owned())]),
+    };
+    let always = [
+        ("drop", word.to_owned()),
+        ("etag", bare(&source.etag).to_owned()),
+        ("modified", second(modified_at)),
+    ];
+    always.into_iter().chain(more).collect()
+}
+
+/// State of an object that was looked at.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Seen {
+    /// The object is to become this batch. Its tags are written before the batch has its payload.
+    Accepted(Uuid),
+    /// The object was refused, or its batch is final.
+    Settled,
+}
+
+/// Reads the state from an object's tags; `None` if they are not about the version of this ETag
+/// that was written then.
+#[must_use]
+pub fn seen(tags: &BTreeMap<String, String>, etag: &str, modified_at: Timestamp) -> Option<Seen> {
+    let tag = |name| tags.get(name).map(String::as_str);
+    match (tag("drop")?, tag("state")) {
+        _ if tag("etag")? != bare(etag) || tag("modified")? != second(modified_at) => None,
+        ("accepted", None) => Some(Seen::Accepted(tag("batch")?.parse().ok()?)),
+        _ => Some(Seen::Settled),
+    }
+}
+
+/// The header of an object and a listing have whole seconds in common.
+fn second(time: Timestamp) -> String {
+    Timestamp::from_second(time.as_second()).unwrap_or(time).to_string()
+}
+
+/// Tags have no quotation marks.
+fn bare(etag: &str) -> &str {
+    etag.trim_matches('"')
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn source() -> Source {
+        Source {
+            bucket: "payloads".to_owned(),
+            key: "drop/1/full/PREÇOS de hoje+1.json".to_owned(),
+            etag: "\"ab-2\"".to_owned(),
+            version_id: None,
+        }
+    }
+
+    #[test]
+    fn each_version_has_a_key_of_its_own() {
+        let time: Timestamp = "2026-11-22T01:00:00Z".parse().unwrap();
+        let key = |source: &Source| idempotency_key(source, time);
+        let first = key(&source());
+        assert_eq!(first, key(&source()));
+        assert!(
+            first.starts_with("drop:") && first.ends_with(":PRE%C3%87OS%20de%20hoje%2B1.json"),
+            "{first}"
+        );
+        let mut keys = vec![
+            first.clone(),
+            idempotency_key(&source(), "2026-11-22T01:00:01Z".parse().unwrap()),
+            key(&Source { bucket: "others".to_owned(), ..source() }),
+            key(&Source { etag: "\"ab-3\"".to_owned(), ..source() }),
+            key(&Source { key: "drop/1/full/x.json".to_owned(), ..source() }),
+            key(&Source { version_id: Some("v1".to_owned()), ..source() }),
+            key(&Source { version_id: Some("v2".to_owned()), ..source() }),
+        ];
+        keys.sort();
+        keys.dedup();
+        assert_eq!(keys.len(), 7);
+        let long = Source { key: format!("drop/1/full/{}", "é".repeat(160)), ..source() };
+        let key = key(&long);
+        assert!(key.len() <= 255 && key.bytes().all(|byte| byte.is_ascii_graphic()), "{key}");
+    }
+
+    #[test]
+    fn a_version_s_time_does_not_matter_if_it_has_an_id() {
+        let source = Source { version_id: Some("v1".to_owned()), ..source() };
+        let (early, late) = (Timestamp::UNIX_EPOCH, "2026-11-22T01:00:01Z".parse().unwrap());
+        assert_eq!(idempotency_key(&source, early), idempotency_key(&source, late));
+    }
+
+    #[test]
+    fn a_refusal_has_one_id_for_a_version_and_a_reason() {
+        let [time, later] =
+            ["2026-11-22T01:00:00Z", "2026-11-22T01:00:01Z"].map(|time| time.parse().unwrap());
+        let id = refusal_id(&source(), time, "KEY_UNKNOWN");
+        assert_eq!(id, refusal_id(&source(), time, "KEY_UNKNOWN"));
+        assert_ne!(id, refusal_id(&source(), later, "KEY_UNKNOWN"));
+        assert_ne!(id, refusal_id(&source(), time, "CONTENT_TYPE"));
+    }
+
+    #[test]
+    fn a_key_says_that_a_batch_may_be_of_a_drop() {
+        assert!(may_be_of(&idempotency_key(&source(), Timestamp::UNIX_EPOCH)));
+        assert!(!may_be_of("5c1e0a56-4a58-4aaf-9359-83ec8f663f10"));
+    }
+
+    #[test]
+    fn tags_are_of_one_version() {
+        let batch_id = Uuid::from_u128(7);
+        let [time, listed, later] =
+            ["2026-11-22T01:00:00Z", "2026-11-22T01:00:00.731Z", "2026-11-22T01:00:01Z"]
+                .map(|time| time.parse().unwrap());
+        for (state, expected) in [
+            (State::Accepted(batch_id), Seen::Accepted(batch_id)),
+            (State::Final(batch_id), Seen::Settled),
+            (State::Refused("EMPTY"), Seen::Settled),
+        ] {
+            let tags = tags(&source(), time, state);
+            let tags: BTreeMap<_, _> =
+                tags.into_iter().map(|(name, value)| (name.to_owned(), value)).collect();
+            assert_eq!(tags.contains_key("state"), matches!(state, State::Final(_)));
+            assert_eq!(seen(&tags, "\"ab-2\"", time), Some(expected), "{tags:?}");
+            assert_eq!(seen(&tags, "\"ab-2\"", listed), Some(expected), "{tags:?}");
+            assert_eq!(seen(&tags, "\"ab-3\"", time), None, "{tags:?}");
+            assert_eq!(seen(&tags, "\"ab-2\"", later), None, "the same bytes, written again: {tags:?}");
+        }
+        assert_eq!(seen(&BTreeMap::new(), "\"ab-2\"", time), None);
+    }
+
+    #[test]
+    fn a_batch_was_made_of_one_version() {
+        let [time, later] =
+            ["2026-11-22T01:00:00Z", "2026-11-22T01:00:01Z"].map(|time| time.parse().unwrap());
+        let key = idempotency_key(&source(), time);
+        assert!(is_version_of(&key, &source(), "\"ab-2\"", time));
+        assert!(!is_version_of(&key, &source(), "\"ab-3\"", time));
+        assert!(!is_version_of(&key, &source(), "\"ab-2\"", later), "the same bytes, written again");
+    }
+}

@@ -1,0 +1,198 @@
+//! Publishes the events that the catalogue's outbox holds.
+//!
+//! A function that committed events publishes them at once, by [`publish_committed`], and never
+//! fails because of it. `reconcile` publishes what stayed behind, by [`publish_left`]. Either takes
+//! an event out of the outbox only after every destination has taken it. So an event is published
+//! at least once, and each time with the same id.
+//!
+//! A destination that was away gets the events of that run again with the next one.
+
+#![forbid(unsafe_code)]
+
+use std::collections::BTreeSet;
+use std::time::Duration;
+
+use catalog::{Database, DatabaseError, Outbox, OutboxEvent};
+use clock::Deadline;
+use events::{
+    Attributes, Encoded, Event, EventError, PublishError, Published, Publisher, Round, calls, log_refusal,
+};
+use failure::{Retry, Retryable};
+use idempotency_key::{IdempotencyKey, KeyForm};
+use tokio::time::timeout;
+use uuid::Uuid;
+
+/// Time that publishing at once may take. Events that are not published by then stay in the outbox.
+const AT_ONCE: Duration = Duration::from_secs(6);
+
+/// Events of one batch that are published at once. A batch with more has a destination that was
+/// away for long; `reconcile` publishes the rest.
+const OF_ONE_BATCH: u32 = 50;
+
+/// Events that are read from the outbox together.
+const PAGE: u32 = 100;
+
+/// Reason for which events stay in the outbox.
+#[derive(Debug, thiserror::Error)]
+#[expect(missing_docs, reason = "each variant's message says what went wrong")]
+pub enum OutboxError {
+    #[error(transparent)]
+    Publish(#[from] PublishError),
+    #[error("database error")]
+    Database(#[from] DatabaseError),
+}
+
+impl Retryable for OutboxError {
+    fn retry(&self) -> Retry {
+        match self {
+            Self::Publish(error) => error.retry(),
+            Self::Database(error) => error.retry(),
+        }
+    }
+}
+
+/// Result of [`publish_left`].
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Left {
+    /// Events that were published and taken out of the outbox.
+    pub published: u64,
+    /// Events that a destination refused while it took others. They stay.
+    pub refused: u64,
+    /// Whether there may be more than the limit allowed.
+    pub is_more: bool,
+}
+
+/// Returns whether the database has to write events for this publisher.
+#[must_use]
+pub const fn needed_by(publisher: &Publisher) -> Outbox {
+    if publisher.has_destinations() { Outbox::Written } else { Outbox::Unused }
+}
+
+/// Makes the event of a row: the same however often it is made.
+///
+/// # Errors
+/// If the row has values that the envelope does not allow.
+pub fn event_of(row: &OutboxEvent) -> Result<Published, EventError> {
+    let key = |attribute, text: &str, form| {
+        let fault = "is not a key";
+        IdempotencyKey::parse_canonical(text, form).map_err(|_| EventError::Attribute { attribute, fault })
+    };
+    let id = row.event_id.to_string();
+    let attributes = Attributes {
+        idempotency_key: key("idempotencykey", &id, KeyForm::Uuid)?,
+        id,
+        source: format!("/batches/{}", row.batch_id),
+        event_type: row.event_type.clone(),
+        subject: None,
+        time: row.occurred_at,
+        source_idempotency_key: Some(key("source_idempotency_key", &row.idempotency_key, KeyForm::Text)?),
+        tenant: row.tenant_id.to_string(),
+        trace_id: row.trace_id.clone(),
+        traceparent: None,
+    };
+    Event::new(attributes, row.data.clone())
+}
+
+/// Publishes the events that this process committed, after those of the same batches that stayed
+/// behind, and logs what goes wrong. Free if nothing was committed.
+pub async fn publish_committed(publisher: &Publisher, database: &Database) {
+    let batches: BTreeSet<Uuid> = database.batches_with_events().into_iter().collect();
+    if batches.is_empty() || !publisher.has_destinations() {
+        return;
+    }
+    let publishing = async {
+        let mut round = publisher.round();
+        for batch_id in batches {
+            let events = database.events_of(batch_id, OF_ONE_BATCH).await?;
+            publish_rows(&mut round, database, &events).await?;
+        }
+        Ok::<_, OutboxError>(round.end()?)
+    };
+    let error: Box<dyn std::error::Error> = match timeout(AT_ONCE, Box::pin(publishing)).await {
+        Ok(Ok(())) => return,
+        Ok(Err(error)) => error.into(),
+        Err(error) => error.into(),
+    };
+    let error: &dyn std::error::Error = error.as_ref();
+    tracing::warn!(
+        event_type = "events.left",
+        error,
+        "events stay in the outbox, and will be published later"
+    );
+}
+
+/// Publishes up to `limit` events that have been in the outbox for `older_than`, until the deadline.
+/// Two callers at once may publish the same events.
+///
+/// # Errors
+/// If the database or a destination fails as a whole. What was published until then is done.
+pub async fn publish_left(
+    publisher: &Publisher,
+    database: &Database,
+    older_than: Duration,
+    limit: u32,
+    deadline: Deadline,
+) -> Result<Left, OutboxError> {
+    let mut left = Left::default();
+    let mut round = publisher.round();
+    let mut room = limit;
+    while publisher.has_destinations() && !deadline.has_passed() {
+        let page = room.min(PAGE);
+        let events = database.events_left(older_than, page).await?;
+        let (published, refused) = publish_rows(&mut round, database, &events).await?;
+        left.published = left.published.saturating_add(published);
+        left.refused = left.refused.saturating_add(refused);
+        if round.has_failed() {
+            break;
+        }
+        left.is_more = u32::try_from(events.len()).is_ok_and(|read| read >= page);
+        room = room.saturating_sub(page);
+        // Refused events come last, so a page with one has nothing but them after it.
+        if !left.is_more || refused > 0 || room == 0 {
+            break;
+        }
+    }
+    round.end()?;
+    Ok(left)
+}
+
+/// Publishes the events of rows in their order, and takes those out of the outbox that every
+/// destination took. Returns the number of these, and of those that were refused. The round knows
+/// the destinations that failed.
+async fn publish_rows(
+    round: &mut Round<'_>,
+    database: &Database,
+    events: &[OutboxEvent],
+) -> Result<(u64, u64), DatabaseError> {
+    let mut refused = BTreeSet::new();
+    let mut encoded = Vec::with_capacity(events.len());
+    for event in events {
+        match encode(event) {
+            Ok(event) => encoded.push(event),
+            Err(error) => {
+                log_refusal(event.sequence, &event.event_type, error.as_ref());
+                refused.insert(event.sequence);
+            }
+        }
+    }
+    let mut published = 0;
+    for call in calls(&encoded) {
+        refused.extend(round.send(call).await);
+        if round.has_failed() {
+            continue;
+        }
+        let taken: Vec<i64> =
+            call.iter().map(|event| event.sequence).filter(|sequence| !refused.contains(sequence)).collect();
+        database.note_published(&taken, &[]).await?;
+        published += u64::try_from(taken.len()).unwrap_or(u64::MAX);
+    }
+    if !refused.is_empty() {
+        let places: Vec<i64> = refused.iter().copied().collect();
+        database.note_published(&[], &places).await?;
+    }
+    Ok((published, u64::try_from(refused.len()).unwrap_or(u64::MAX)))
+}
+
+fn encode(row: &OutboxEvent) -> Result<Encoded, Box<dyn std::error::Error>> {
+    Ok(Encoded::new(row.sequence, &event_of(row)?, row.batch_id.to_string())?)
+}

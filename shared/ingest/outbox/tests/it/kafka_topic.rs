@@ -1,0 +1,172 @@
+//! The topics of Kafka, alone and beside the other destinations.
+
+use std::time::{Duration, Instant};
+
+use clock::Deadline;
+use events::PublishError;
+use failure::{Retry, Retryable as _};
+use krafka::consumer::ConsumerRecord;
+use krafka::error::ErrorCode;
+use krafka::testing::{ApiKey, Control, FakeBroker};
+use outbox::{Left, OutboxError};
+use serde_json::Value;
+
+use crate::stand::{
+    EVENTS_TOPIC, FAILURES_TOPIC, FINAL, GIVEN_UP, Stand, batch, begin, conforms, end, types,
+};
+
+fn soon() -> Deadline {
+    Deadline::after(Duration::from_secs(20))
+}
+
+async fn broker() -> FakeBroker {
+    let broker = FakeBroker::start().await.unwrap();
+    broker.create_topic(FAILURES_TOPIC, 3);
+    broker.create_topic(EVENTS_TOPIC, 3);
+    broker
+}
+
+/// Those of failures first.
+fn records(broker: &FakeBroker) -> Vec<ConsumerRecord> {
+    let of_topic = |topic| broker.all_records(topic).unwrap();
+    [FAILURES_TOPIC, EVENTS_TOPIC].into_iter().flat_map(of_topic).collect()
+}
+
+fn events(broker: &FakeBroker) -> Vec<Value> {
+    let event = |record: ConsumerRecord| serde_json::from_slice(&record.value.unwrap()).unwrap();
+    records(broker).into_iter().map(event).collect()
+}
+
+#[tokio::test]
+async fn every_destination_gets_the_same_events() {
+    let (stand, broker) = (Stand::open().await, broker().await);
+    let publisher = stand.to_all(&broker).await;
+    let (database, batch) = (stand.database(&publisher), batch());
+    begin(&database, &batch).await;
+    end(&database, &batch).await;
+    outbox::publish_committed(&publisher, &database).await;
+    assert_eq!(stand.waiting().await, 0);
+    let events = events(&broker);
+    assert_eq!(types(&events), [GIVEN_UP, FINAL]);
+    events.iter().for_each(conforms);
+    assert_eq!(stand.bus.on_the_bus(), events);
+    assert_eq!(stand.bus.on_the_topic(), events);
+}
+
+#[tokio::test]
+async fn a_record_is_in_the_topic_of_its_kind_keyed_by_its_tenant_and_has_headers_to_choose_by() {
+    let (stand, broker) = (Stand::open().await, broker().await);
+    let publisher = stand.to_kafka(&broker.bootstrap_servers()).await;
+    let (database, batch) = (stand.database(&publisher), batch());
+    begin(&database, &batch).await;
+    end(&database, &batch).await;
+    outbox::publish_committed(&publisher, &database).await;
+    let records = records(&broker);
+    assert_eq!(records.len(), 2);
+    let tenant = batch.metadata.tenant_id.to_string();
+    let kinds = [(FAILURES_TOPIC, GIVEN_UP), (EVENTS_TOPIC, FINAL)];
+    for (record, (topic, of_type)) in records.iter().zip(kinds) {
+        assert_eq!(record.topic.as_ref() as &str, topic);
+        assert_eq!(record.key.as_deref(), Some(tenant.as_bytes()));
+        let envelope = "application/cloudevents+json; charset=UTF-8";
+        assert_eq!(record.header_str("content-type"), Some(envelope));
+        assert_eq!(record.header_str("type"), Some(of_type));
+        assert_eq!(record.header_str("tenant"), Some(tenant.as_str()));
+    }
+}
+
+#[tokio::test]
+async fn a_topic_that_takes_nothing_keeps_no_event_from_the_others_and_gets_it_later() {
+    let (stand, broker) = (Stand::open().await, broker().await);
+    let publisher = stand.to_all(&broker).await;
+    let database = stand.database(&publisher);
+    broker.on(ApiKey::Produce, |_| Control::Error(ErrorCode::TopicAuthorizationFailed));
+    // More batches than a call has events, committed by one process.
+    let batches: Vec<_> = (0..12)
+        .map(|number| {
+            let mut batch = batch();
+            batch.metadata.idempotency_key = format!("loja-{number}");
+            batch
+        })
+        .collect();
+    for batch in &batches {
+        begin(&database, batch).await;
+    }
+    outbox::publish_committed(&publisher, &database).await;
+    assert_eq!(stand.waiting().await, 12);
+    assert_eq!((stand.bus.on_the_bus().len(), stand.bus.on_the_topic().len()), (12, 12));
+    let tried = broker.request_count(ApiKey::Produce);
+    assert_eq!(tried, 1, "a destination that failed gets no further call of the run");
+
+    let failed = outbox::publish_left(&publisher, &database, Duration::ZERO, 100, soon()).await.unwrap_err();
+    assert!(matches!(failed, OutboxError::Publish(PublishError::Kafka(_))), "{failed:?}");
+    assert_eq!(failed.retry(), Retry::AfterRepair);
+    assert_eq!(stand.waiting().await, 12);
+    assert_eq!((stand.bus.on_the_bus().len(), stand.bus.on_the_topic().len()), (24, 24));
+
+    broker.clear_hooks();
+    let left = outbox::publish_left(&publisher, &database, Duration::ZERO, 100, soon()).await.unwrap();
+    assert_eq!(left, Left { published: 12, ..Left::default() });
+    assert_eq!(stand.waiting().await, 0);
+    let mut ids: Vec<String> =
+        stand.bus.on_the_bus().iter().map(|event| event["id"].as_str().unwrap().to_owned()).collect();
+    ids.sort();
+    ids.dedup();
+    assert_eq!(ids.len(), 12, "what is published again has the same id");
+    let mut in_kafka: Vec<String> =
+        events(&broker).iter().map(|event| event["id"].as_str().unwrap().to_owned()).collect();
+    in_kafka.sort();
+    assert_eq!(in_kafka, ids);
+}
+
+#[tokio::test]
+async fn a_bus_that_is_away_keeps_no_event_from_the_topics() {
+    let (stand, broker) = (Stand::open().await, broker().await);
+    let publisher = stand.to_all(&broker).await;
+    let (database, batch) = (stand.database(&publisher), batch());
+    stand.bus.bus_goes_away(true);
+    begin(&database, &batch).await;
+    outbox::publish_committed(&publisher, &database).await;
+    assert_eq!(stand.waiting().await, 1);
+    assert_eq!(types(&events(&broker)), [GIVEN_UP]);
+    assert_eq!(types(&stand.bus.on_the_topic()), [GIVEN_UP]);
+    stand.bus.bus_goes_away(false);
+    end(&database, &batch).await;
+    outbox::publish_committed(&publisher, &database).await;
+    assert_eq!(stand.waiting().await, 0);
+    assert_eq!(types(&stand.bus.on_the_bus()), [GIVEN_UP, FINAL]);
+    assert_eq!(types(&events(&broker)), [GIVEN_UP, GIVEN_UP, FINAL]);
+}
+
+#[tokio::test]
+async fn an_event_that_one_destination_refused_stays_and_is_repeated_to_all() {
+    let (stand, broker) = (Stand::open().await, broker().await);
+    let publisher = stand.to_all(&broker).await;
+    let (database, batch) = (stand.database(&publisher), batch());
+    begin(&database, &batch).await;
+    end(&database, &batch).await;
+    stand.bus.refuse(&[GIVEN_UP]);
+    outbox::publish_committed(&publisher, &database).await;
+    assert_eq!(stand.waiting().await, 1);
+    assert_eq!(types(&events(&broker)), [GIVEN_UP, FINAL]);
+    stand.bus.refuse(&[]);
+    outbox::publish_left(&publisher, &database, Duration::ZERO, 10, soon()).await.unwrap();
+    assert_eq!(stand.waiting().await, 0);
+    let records = events(&broker);
+    assert_eq!(types(&records), [GIVEN_UP, GIVEN_UP, FINAL]);
+    assert_eq!(records[0], records[1]);
+}
+
+/// A function has little time left when it publishes, and its own work has succeeded.
+#[tokio::test]
+async fn a_cluster_that_is_away_costs_a_function_seconds_and_no_event() {
+    let [port] = test_support::ports::free().unwrap();
+    let stand = Stand::open().await;
+    let publisher = stand.to_kafka(&format!("127.0.0.1:{port}")).await;
+    let database = stand.database(&publisher);
+    begin(&database, &batch()).await;
+    let began = Instant::now();
+    outbox::publish_committed(&publisher, &database).await;
+    assert!(began.elapsed() < Duration::from_secs(8), "{:?}", began.elapsed());
+    assert_eq!(stand.waiting().await, 1);
+}

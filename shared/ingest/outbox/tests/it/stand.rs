@@ -1,0 +1,177 @@
+//! A database, a bus and a topic of one test.
+
+use catalog::{Announced, Database, DatabaseConfig, NewBatch, Seal, SealedChunk};
+use events::{Event, Publisher, Settings};
+use ingestion::Cnpj;
+use ingestion::chunk::{Chunk, Generation, Plan, Planner};
+use ingestion::payload::{LoadType, MediaType, PayloadMetadata};
+use ingestion::product::{Attributes, BatchStamp, CnpjAccess, MemberSet, Product, ProductKey};
+use krafka::testing::FakeBroker;
+use runtime::{Environment, Sdk};
+use serde_json::Value;
+use test_support::event_bus::FakeEventBus;
+use test_support::postgres::Cluster;
+use tokio_postgres::{Client, NoTls};
+use uuid::Uuid;
+
+pub(crate) const GIVEN_UP: &str = "integrahub.chunk.given_up";
+pub(crate) const FINAL: &str = "integrahub.batch.final";
+const BUS: &str = "arn:aws:events:us-east-1:111122223333:event-bus/news";
+const TOPIC: &str = "arn:aws:sns:us-east-1:111122223333:news";
+/// A topic that keeps its messages in order.
+pub(crate) const FIFO: &str = "arn:aws:sns:us-east-1:111122223333:news.fifo";
+
+/// The topics of Kafka: of chunks that were given up, and of the other events.
+pub(crate) const FAILURES_TOPIC: &str = "chunks.failed";
+pub(crate) const EVENTS_TOPIC: &str = "batches.received";
+
+pub(crate) struct Stand {
+    pub(crate) bus: FakeEventBus,
+    /// A connection of the test's own.
+    pub(crate) sql: Client,
+    config: DatabaseConfig,
+    _cluster: Cluster,
+}
+
+impl Stand {
+    pub(crate) async fn open() -> Self {
+        let cluster = Cluster::start(&[]).await;
+        let config = DatabaseConfig::from_url(&cluster.url()).unwrap();
+        Database::new(config.clone()).migrate().await.unwrap();
+        let (sql, connection) = tokio_postgres::connect(&cluster.url(), NoTls).await.unwrap();
+        tokio::spawn(connection);
+        Self { bus: FakeEventBus::start().await, sql, config, _cluster: cluster }
+    }
+
+    async fn publisher(&self, settings: Settings) -> Publisher {
+        Publisher::of(&Sdk::at(&self.bus.endpoint(), "us-east-1", "key", "secret").await, settings)
+    }
+
+    /// To the bus alone.
+    pub(crate) async fn to_the_bus(&self) -> Publisher {
+        self.publisher(Settings { bus: Some(BUS.to_owned()), ..Settings::default() }).await
+    }
+
+    /// To the bus and the topic.
+    pub(crate) async fn to_both(&self) -> Publisher {
+        self.publisher(both()).await
+    }
+
+    /// To a topic of this ARN alone.
+    pub(crate) async fn to_the_topic(&self, arn: &str) -> Publisher {
+        self.publisher(Settings { topic: Some(arn.to_owned()), ..Settings::default() }).await
+    }
+
+    /// To the bus, the topic of SNS, and the topics of this cluster.
+    pub(crate) async fn to_all(&self, broker: &FakeBroker) -> Publisher {
+        let kafka = kafka_settings(&broker.bootstrap_servers());
+        self.publisher(Settings { kafka: Some(kafka), ..both() }).await
+    }
+
+    /// To the topics of Kafka alone.
+    pub(crate) async fn to_kafka(&self, servers: &str) -> Publisher {
+        self.publisher(Settings { kafka: Some(kafka_settings(servers)), ..Settings::default() }).await
+    }
+
+    /// As a process has it.
+    pub(crate) fn database(&self, publisher: &Publisher) -> Database {
+        Database::new(self.config.clone()).with_outbox(outbox::needed_by(publisher))
+    }
+
+    pub(crate) async fn waiting(&self) -> i64 {
+        self.sql.query_one("SELECT count(*) FROM outbox", &[]).await.unwrap().get(0)
+    }
+}
+
+fn both() -> Settings {
+    Settings { bus: Some(BUS.to_owned()), topic: Some(TOPIC.to_owned()), kafka: None }
+}
+
+fn kafka_settings(servers: &str) -> events::kafka::EventTopics {
+    let mut environment = Environment::of(|name| match name {
+        "KAFKA_BOOTSTRAP_SERVERS" => Some(servers.to_owned()),
+        "KAFKA_AUTHENTICATION" => Some("none".to_owned()),
+        "KAFKA_EVENTS_TOPIC" => Some(EVENTS_TOPIC.to_owned()),
+        _ => None,
+    });
+    let settings = Settings::read(&mut environment).kafka;
+    environment.check().unwrap();
+    settings.unwrap()
+}
+
+pub(crate) fn batch() -> NewBatch {
+    let metadata = PayloadMetadata {
+        batch_id: Uuid::now_v7(),
+        tenant_id: Uuid::from_u128(0x1111_1111_1111_4111_8111_1111_1111_1111),
+        load_type: LoadType::Delta,
+        media_type: MediaType::Json,
+        idempotency_key: "loja-12-2026-11-22".to_owned(),
+        received_at: "2026-11-21T10:00:00Z".parse().unwrap(),
+        checksum: None,
+        trace_id: "trace-1".to_owned(),
+        partial: ingestion::product::PartialPolicy::Warn,
+        source: None,
+    };
+    let payload_uri = format!("s3://payloads/{}", metadata.key());
+    NewBatch { metadata, payload_uri, cnpjs: CnpjAccess::Any }
+}
+
+/// The first fact of a batch of two chunks: one is given up.
+pub(crate) async fn begin(database: &Database, batch: &NewBatch) {
+    database.begin_chunking(batch, Plan::default()).await.unwrap();
+    let (batch_id, generation) = (batch.metadata.batch_id, Generation::FIRST);
+    let sealed = [0, 1].map(|index| chunk(batch, index)).map(|chunk| SealedChunk {
+        index: chunk.index(),
+        uri: uri(chunk.index()),
+        items: chunk.items(),
+        first_cnpj: chunk.cnpjs()[0],
+        cnpjs: chunk.cnpjs(),
+    });
+    let seal = Seal {
+        payload_bytes: 200,
+        checksum: "ab".repeat(32),
+        items_parsed: 2,
+        items_in_error: 0,
+        unreadable_keys: 0,
+        items_partial: 0,
+        errors_omitted: 0,
+        errors_uri: None,
+        chunks: sealed.into(),
+    };
+    database.seal(batch_id, generation, &seal).await.unwrap();
+    let given_up = Announced { batch_id, generation, index: 0, uri: &uri(0) };
+    database.fail_chunk(&given_up, "no answer").await.unwrap();
+}
+
+/// Its last one: the other chunk is written.
+pub(crate) async fn end(database: &Database, batch: &NewBatch) {
+    database.write_chunk(&chunk(batch, 1)).await.unwrap();
+}
+
+fn uri(index: u32) -> String {
+    format!("s3://payloads/chunks/{index}")
+}
+
+fn chunk(batch: &NewBatch, index: u32) -> Chunk {
+    let stamp = BatchStamp::new(batch.metadata.received_at, batch.metadata.batch_id);
+    let mut planner = Planner::new(Plan::default(), stamp, Generation::FIRST);
+    let cnpj = Cnpj::from_base("112223330001").unwrap();
+    let key = ProductKey { cnpj, shop_id: 1, product_id: format!("p{index}") };
+    let product = Product { key, attributes: Attributes::default(), members: MemberSet::default() };
+    assert!(planner.push(product, index.into()).is_none());
+    planner.finish().unwrap().numbered(index)
+}
+
+pub(crate) fn types(events: &[Value]) -> Vec<&str> {
+    events.iter().map(|event| event["type"].as_str().unwrap()).collect()
+}
+
+/// The envelope and the data are as their schemas say.
+pub(crate) fn conforms(event: &Value) {
+    let (_, data) = Event::DATA_SCHEMAS.into_iter().find(|(of_type, _)| event["type"] == *of_type).unwrap();
+    for (schema, value) in [(Event::SCHEMA, event), (data, &event["data"])] {
+        let schema = serde_json::from_str(schema).unwrap();
+        let validator = jsonschema::options().should_validate_formats(true).build(&schema).unwrap();
+        validator.validate(value).unwrap();
+    }
+}

@@ -1,0 +1,145 @@
+//! Batches that were made of dropped objects: their results, and the objects that may expire.
+
+use catalog::{BatchView, Database, FinalBatch};
+use ingestion::Viewer;
+use ingestion::drops::{ErrorsFile, State, errors_key, final_result};
+use ingestion::payload::{PayloadMetadata, batch_of_payload};
+use jiff::Timestamp;
+use objects::{ObjectError, Objects};
+
+use crate::retention::RetentionError;
+use crate::retention::results::{About, Found, found, replace, unless_replaced};
+
+/// Bytes of the file of items in error. The functions that write it have little memory.
+const MAX_ERRORS: usize = 8_000_000;
+/// Items in error that are read at once.
+const PAGE: u32 = 1000;
+
+/// The items in error, a line each, as the API has them.
+struct Errors {
+    lines: Vec<u8>,
+    file: ErrorsFile,
+}
+
+/// Writes the result of a batch that was made of a dropped object, and lets the object expire. Does
+/// nothing for any other batch. Idempotent by the batch: repeated, it writes the batch as it is by
+/// then.
+pub(crate) async fn publish(
+    database: &Database,
+    objects: &Objects,
+    batch: &FinalBatch,
+) -> Result<(), RetentionError> {
+    if !ingestion::drops::may_be_of(&batch.idempotency_key) {
+        return Ok(());
+    }
+    let mut keys = batch.uris.iter().filter_map(|uri| objects.key(uri));
+    let payload = keys.find(|key| batch_of_payload(key) == Some(batch.batch_id));
+    let Some(payload) = payload else { return Ok(()) };
+    let head = match objects.head(payload).await {
+        // It expired, and its result was written then.
+        Err(ObjectError::Missing { .. }) => return Ok(()),
+        head => head?,
+    };
+    let metadata = PayloadMetadata::from_map(&head.metadata, objects.bucket()).ok();
+    let dropped = metadata.and_then(|metadata| Some((metadata.source?, metadata.tenant_id)));
+    let Some((source, tenant_id)) = dropped else { return Ok(()) };
+    let objects = &objects.in_bucket(&source.bucket);
+    let about = About { batch_id: batch.batch_id, batch_key: &batch.idempotency_key, source: &source };
+    let viewer = &Viewer::whole(tenant_id);
+    unless_replaced(async || write_final(database, objects, viewer, &about).await).await?;
+    expire(objects, &about).await
+}
+
+/// A later version has its first result before its batch can have items in error. So the items in
+/// error that are there are looked at first: if they are a later version's, its result is there
+/// too.
+async fn write_final(
+    database: &Database,
+    objects: &Objects,
+    viewer: &Viewer,
+    about: &About<'_>,
+) -> Result<(), RetentionError> {
+    let errors_key = errors_key(&about.source.key);
+    let errors_there = objects.etag(&errors_key).await?;
+    let found = found(objects, about.source).await?;
+    // Without a final batch, a replay has begun. Its end writes the result.
+    let batch = database.batch(viewer, about.batch_id).await?.filter(|batch| batch.status.is_final());
+    let Some(batch) = batch else { return Ok(()) };
+    if is_of_a_later_version(objects, about, &found).await? {
+        return Ok(());
+    }
+    let Errors { lines, file } = errors_of(database, viewer, &batch).await?;
+    if file.listed > 0 {
+        objects.put_over(&errors_key, errors_there, "application/x-ndjson", lines).await?;
+    }
+    let result = final_result(about.source, about.batch_id, &batch, file);
+    Ok(replace(objects, about.source, found, &result).await?)
+}
+
+/// Tells whether the result that is there is about a later version of the object, which was taken
+/// or refused.
+async fn is_of_a_later_version(
+    objects: &Objects,
+    about: &About<'_>,
+    found: &Found,
+) -> Result<bool, ObjectError> {
+    // Whatever else somebody put there is replaced.
+    let Some(written) = &found.written else { return Ok(false) };
+    // Ids of batches are in the order of their receipt.
+    if let Some(other) = written.batch_id {
+        return Ok(other > about.batch_id);
+    }
+    // A refusal has no batch, and the same bytes that were written again have the same ETag.
+    Ok(!written.is_about(about.source) || written_at(objects, about).await?.is_none())
+}
+
+/// Reads the items in error.
+async fn errors_of(
+    database: &Database,
+    viewer: &Viewer,
+    batch: &BatchView,
+) -> Result<Errors, RetentionError> {
+    let (mut lines, mut listed, mut after) = (Vec::new(), 0_u64, None);
+    'pages: while let Some(page) = database.item_errors(viewer, batch.batch_id, after, PAGE).await? {
+        for error in &page.errors {
+            let line = serde_json::to_vec(error).unwrap_or_default();
+            if lines.len().saturating_add(line.len()) >= MAX_ERRORS {
+                break 'pages;
+            }
+            lines.extend_from_slice(&line);
+            lines.push(b'\n');
+            listed = listed.saturating_add(1);
+            after = Some(error.item_index);
+        }
+        if page.errors.is_empty() {
+            break;
+        }
+    }
+    Ok(Errors { lines, file: ErrorsFile { listed, omitted: batch.items_failed.saturating_sub(listed) } })
+}
+
+/// Lets the object expire, unless it was written again: then it is another batch's, also with the
+/// same bytes.
+async fn expire(objects: &Objects, about: &About<'_>) -> Result<(), RetentionError> {
+    let Some(modified_at) = written_at(objects, about).await? else { return Ok(()) };
+    let tags = ingestion::drops::tags(about.source, modified_at, State::Final(about.batch_id));
+    match objects.tag_as(&about.source.key, about.source.version_id.as_deref(), &tags).await {
+        Err(ObjectError::Missing { .. }) => Ok(()),
+        tagged => Ok(tagged?),
+    }
+}
+
+/// Returns the time at which the version was written that the batch was made of; `None` if it is
+/// gone, or another one is in its place.
+async fn written_at(objects: &Objects, about: &About<'_>) -> Result<Option<Timestamp>, ObjectError> {
+    let source = about.source;
+    match objects.version(&source.key, source.version_id.as_deref()).await {
+        Ok(there) => {
+            let is_it =
+                ingestion::drops::is_version_of(about.batch_key, source, &there.etag, there.modified_at);
+            Ok(is_it.then_some(there.modified_at))
+        }
+        Err(ObjectError::Missing { .. }) => Ok(None),
+        Err(error) => Err(error),
+    }
+}

@@ -1,0 +1,131 @@
+//! Which objects of a batch may expire: the bucket's lifecycle removes those with the tag
+//! `state=final`. The objects of a final batch have it, and those of a batch under way must not.
+//!
+//! A batch may be replayed while its objects are being tagged, and S3 has no conditional tagging.
+//! So each side acts after the state changed, and then checks the state again:
+//!
+//! - a replay begins its generation first, and removes the tags before the chunks are announced;
+//! - [`release`] tags first, and then asks whether the batch is still final in the generation that
+//!   it saw. If not, it removes its tags again.
+//!
+//! One of the two checks after the last write, so no object of a batch under replay keeps the tag.
+//! There is one exception: a function that dies between its tags and its question leaves them until
+//! the chunks are announced again. A batch that was given up goes on in its first generation; the
+//! same is then done for its payload.
+//!
+//! Before that, a batch that was made of a dropped object gets its result beside the object, and
+//! the object gets the tag too. A batch that expired gets its result by [`note_expired`].
+//!
+//! The database records that the objects of a batch have their tags. If that record is missing,
+//! because a function died or storage failed, the objects can be released later.
+
+mod dropped;
+mod results;
+
+pub use results::{note_expired, note_under_way};
+
+use catalog::{Database, DatabaseError, FinalBatch};
+use failure::{Retry, Retryable};
+use ingestion::batch::BatchStatus;
+use objects::{ObjectError, Objects};
+use uuid::Uuid;
+
+/// Number of times that a batch may be replayed and become final again while its objects are being
+/// tagged, and that another function may write a result that this one is about to write.
+const MAX_ROUNDS: u8 = 4;
+
+/// Reason for which it is not known which objects of a batch may expire. At worst they are kept.
+#[derive(Debug, thiserror::Error)]
+#[expect(missing_docs, reason = "each variant's message says what went wrong")]
+pub enum RetentionError {
+    #[error("database error")]
+    Database(#[from] DatabaseError),
+    #[error("storage error")]
+    Object(#[from] ObjectError),
+    #[error("the batch was replayed again and again")]
+    Unsettled,
+}
+
+impl Retryable for RetentionError {
+    fn retry(&self) -> Retry {
+        match self {
+            Self::Database(error) => error.retry(),
+            Self::Object(error) => error.retry(),
+            Self::Unsettled => Retry::Later,
+        }
+    }
+}
+
+/// Logs that a batch reached its final status, and [releases](release) its objects.
+pub async fn finish(database: &Database, objects: &Objects, batch_id: Uuid, status: BatchStatus) {
+    tracing::info!(event_type = "batch.final", %status, "the batch is final");
+    release(database, objects, batch_id).await;
+}
+
+/// Lets the objects of a final batch expire, and does nothing for a batch under way. Idempotent. A
+/// failure costs storage and nothing else, so it is only logged.
+pub async fn release(database: &Database, objects: &Objects, batch_id: Uuid) {
+    if let Err(error) = try_release(database, objects, batch_id).await {
+        let error: &dyn std::error::Error = &error;
+        let batch_id = batch_id.to_string();
+        tracing::warn!(
+            event_type = "batch.not_tagged",
+            batch_id,
+            error,
+            "the objects of a final batch will not expire yet"
+        );
+    }
+}
+
+/// Lets the objects of a final batch expire, for a caller that can try again later.
+///
+/// # Errors
+/// If the database or storage fail; then some objects may lack the tag.
+pub async fn try_release(
+    database: &Database,
+    objects: &Objects,
+    batch_id: Uuid,
+) -> Result<(), RetentionError> {
+    for _ in 0..MAX_ROUNDS {
+        let Some(batch) = database.final_batch(batch_id).await? else { return Ok(()) };
+        if tag_as_seen(database, objects, &batch).await? == Seen::Still {
+            return Ok(());
+        }
+    }
+    Err(RetentionError::Unsettled)
+}
+
+/// Whether a batch is still as it was seen.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Seen {
+    /// The batch is final in the same generation.
+    Still,
+    /// The batch is being replayed.
+    NoLonger,
+}
+
+/// Tags the objects of a batch that was seen to be final. If it is being replayed by now, removes
+/// the tags again.
+///
+/// # Errors
+/// If the database or storage fail; then some objects may lack the tag.
+pub async fn tag_as_seen(
+    database: &Database,
+    objects: &Objects,
+    batch: &FinalBatch,
+) -> Result<Seen, RetentionError> {
+    let tagged = match dropped::publish(database, objects, batch).await {
+        Ok(()) => objects.tag_final(batch.uris.clone()).await.map_err(RetentionError::Object),
+        Err(error) => Err(error),
+    };
+    let is_final = match &tagged {
+        Ok(()) => database.note_released(batch.batch_id, batch.generation).await?,
+        Err(_) => database.is_final_in(batch.batch_id, batch.generation).await?,
+    };
+    if is_final {
+        tagged?;
+        return Ok(Seen::Still);
+    }
+    objects.untag_final(batch.uris.clone()).await?;
+    Ok(Seen::NoLonger)
+}

@@ -1,0 +1,142 @@
+//! The result beside a dropped object. Several functions write it, also those of an earlier version
+//! of the object, so each replaces the result that it read and no other.
+
+use ingestion::drops::result_key;
+use ingestion::payload::{PayloadMetadata, Source};
+use objects::{ObjectError, Objects};
+use serde::Deserialize;
+use serde_json::Value;
+use uuid::Uuid;
+
+use crate::retention::{MAX_ROUNDS, RetentionError};
+
+/// Bytes of a result that is read: more than any has.
+const MAX_RESULT: usize = 1_000_000;
+
+/// A batch, and the dropped object that it was made of.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct About<'a> {
+    pub(crate) batch_id: Uuid,
+    /// Idempotency key of the batch, which follows from the version.
+    pub(crate) batch_key: &'a str,
+    pub(crate) source: &'a Source,
+}
+
+/// Object at the place of a result.
+#[derive(Debug)]
+pub(crate) struct Found {
+    /// `None` if nothing is there.
+    etag: Option<String>,
+    /// `None` if nothing is there, or something else than a result.
+    pub(crate) written: Option<Written>,
+}
+
+impl Found {
+    fn is(&self, status: &str, batch_id: Uuid) -> bool {
+        let written = self.written.as_ref();
+        written.is_some_and(|written| written.status == status && written.batch_id == Some(batch_id))
+    }
+}
+
+/// Members of a result that are read.
+#[derive(Debug, Deserialize)]
+pub(crate) struct Written {
+    status: String,
+    pub(crate) batch_id: Option<Uuid>,
+    object: Object,
+}
+
+#[derive(Debug, Deserialize)]
+struct Object {
+    etag: String,
+    version_id: Option<String>,
+}
+
+impl Written {
+    /// Tells whether the result names this version. Without version ids, the same bytes written
+    /// again have the same name.
+    pub(crate) fn is_about(&self, source: &Source) -> bool {
+        self.object.etag == source.etag && self.object.version_id == source.version_id
+    }
+}
+
+/// Reads the result of an object.
+pub(crate) async fn found(objects: &Objects, source: &Source) -> Result<Found, ObjectError> {
+    let key = result_key(&source.key);
+    match objects.get_to_replace(&key, MAX_RESULT).await {
+        Ok((bytes, etag)) => Ok(Found { etag: Some(etag), written: serde_json::from_slice(&bytes).ok() }),
+        Err(ObjectError::Missing { .. }) => Ok(Found { etag: None, written: None }),
+        Err(ObjectError::TooLarge { .. }) => Ok(Found { etag: objects.etag(&key).await?, written: None }),
+        Err(error) => Err(error),
+    }
+}
+
+/// Writes the result of an object in place of the one that was found.
+///
+/// # Errors
+/// [`ObjectError::Replaced`] if another one is there by now, and otherwise if S3 does not take it.
+pub(crate) async fn replace(
+    objects: &Objects,
+    source: &Source,
+    found: Found,
+    result: &Value,
+) -> Result<(), ObjectError> {
+    objects
+        .put_over(&result_key(&source.key), found.etag, "application/json", result.to_string().into_bytes())
+        .await
+}
+
+/// Writes that a batch expired, because its object was never copied. Does nothing for a batch that
+/// was not made of a dropped object, and leaves every result but the batch's first one. Idempotent.
+///
+/// # Errors
+/// If storage fails.
+pub async fn note_expired(objects: &Objects, batch: &PayloadMetadata) -> Result<(), RetentionError> {
+    turn(
+        objects,
+        batch,
+        |found| found.is("RECEIVED", batch.batch_id) || found.etag.is_none(),
+        ingestion::drops::expired,
+    )
+    .await
+}
+
+/// Takes [`note_expired`] back for a batch whose object is being copied after all. Idempotent.
+///
+/// # Errors
+/// If storage fails.
+pub async fn note_under_way(objects: &Objects, batch: &PayloadMetadata) -> Result<(), RetentionError> {
+    turn(objects, batch, |found| found.is("EXPIRED", batch.batch_id), ingestion::drops::received).await
+}
+
+async fn turn(
+    objects: &Objects,
+    batch: &PayloadMetadata,
+    may_replace: impl Fn(&Found) -> bool,
+    result: fn(&Source, Uuid) -> Value,
+) -> Result<(), RetentionError> {
+    let Some(source) = &batch.source else { return Ok(()) };
+    let objects = objects.in_bucket(&source.bucket);
+    unless_replaced(async || {
+        let found = found(&objects, source).await?;
+        if may_replace(&found) {
+            replace(&objects, source, found, &result(source, batch.batch_id)).await?;
+        }
+        Ok(())
+    })
+    .await
+}
+
+/// Writes, and once more with what is there by then if something else was written meanwhile.
+pub(crate) async fn unless_replaced(
+    write: impl AsyncFn() -> Result<(), RetentionError>,
+) -> Result<(), RetentionError> {
+    let mut written = Ok(());
+    for _ in 0..MAX_ROUNDS {
+        written = write().await;
+        if !matches!(written, Err(RetentionError::Object(ObjectError::Replaced { .. }))) {
+            break;
+        }
+    }
+    written
+}

@@ -1,0 +1,71 @@
+//! From an event to what destinations take.
+
+use std::time::SystemTime;
+
+use serde_json::Value;
+
+use crate::Event;
+
+/// An event as it is published.
+pub type Published = Event<Value>;
+
+/// Why an event cannot be published, ever.
+#[derive(Debug, thiserror::Error)]
+#[expect(missing_docs, reason = "each variant's message says what went wrong")]
+pub enum UnpublishableEvent {
+    #[error("the event cannot be serialized")]
+    Json(#[source] serde_json::Error),
+    #[error("the event has {0} bytes, and a destination takes {MAX_BYTES}")]
+    TooLarge(usize),
+}
+
+/// Bytes of an event, and of all events of a call: what SNS takes, less room for their attributes.
+/// Events have some hundred bytes, and a few kilobytes at most.
+pub(crate) const MAX_BYTES: usize = 240 * 1024;
+
+/// An event, ready to be sent.
+#[derive(Clone, Debug)]
+pub struct Encoded {
+    /// Number of the event in its run.
+    pub sequence: i64,
+    pub(crate) id: String,
+    pub(crate) event_type: String,
+    pub(crate) tenant: String,
+    pub(crate) group: String,
+    pub(crate) time: SystemTime,
+    /// The whole envelope.
+    pub(crate) json: String,
+}
+
+/// An event of a fact that is durable elsewhere than in the catalogue.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Fact {
+    /// What is published.
+    pub event: Published,
+    /// The message group on a FIFO topic: 1 to 128 visible ASCII characters.
+    pub group: String,
+}
+
+impl Encoded {
+    /// Encodes an event. `sequence` tells it from the others of a run, and `group` is the message
+    /// group on a FIFO topic.
+    ///
+    /// # Errors
+    /// If no destination can ever take it.
+    pub fn new(sequence: i64, event: &Published, group: String) -> Result<Self, UnpublishableEvent> {
+        let json = serde_json::to_string(event).map_err(UnpublishableEvent::Json)?;
+        if json.len() > MAX_BYTES {
+            return Err(UnpublishableEvent::TooLarge(json.len()));
+        }
+        let attributes = event.attributes();
+        Ok(Self {
+            sequence,
+            id: attributes.id.clone(),
+            event_type: attributes.event_type.clone(),
+            tenant: attributes.tenant.clone(),
+            group,
+            time: SystemTime::from(attributes.time),
+            json,
+        })
+    }
+}

@@ -1,0 +1,314 @@
+//! Events as they are published: one envelope for all of them, CloudEvents 1.0 in its JSON form,
+//! with a key that tells one event from another.
+//!
+//! The `cloudevents-sdk` crate has no bounds on attributes, keeps data as a dynamic value and
+//! brings code for transports that nobody uses here; the form itself is fixed by [`Event::SCHEMA`].
+
+use failure::{Malformed, Retry, Retryable};
+use idempotency_key::{Fingerprint, IdempotencyKey, KeyForm, NoFingerprint};
+use jiff::Timestamp;
+use serde::de::DeserializeOwned;
+use serde::ser::SerializeMap as _;
+use serde::{Serialize, Serializer};
+use serde_json::{Map, Value, json};
+
+/// The member of the data that holds the client's key; CloudEvents allows no underscore in the name
+/// of an attribute.
+const SOURCE_KEY: &str = "source_idempotency_key";
+const MAX_TEXT: usize = 255;
+
+/// Attributes of an event, beside its data.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Attributes {
+    /// Id that tells this event from every other of the same source. A chunk that is announced
+    /// again gets a new one; an event of the outbox keeps its own however often it is published.
+    pub id: String,
+    /// Publisher of the event: a URI reference that is an absolute path, as `/batches/17`.
+    pub source: String,
+    /// Kind of the event, in reverse DNS order.
+    pub event_type: String,
+    /// Entity that the event is about.
+    pub subject: Option<String>,
+    /// Time of the event.
+    pub time: Timestamp,
+    /// The event's own key.
+    pub idempotency_key: IdempotencyKey,
+    /// The key of the client's request that led to it.
+    pub source_idempotency_key: Option<IdempotencyKey>,
+    /// Tenant that the event belongs to.
+    pub tenant: String,
+    /// The trace id of the request that led to it.
+    pub trace_id: String,
+    /// The publisher's span (W3C Trace Context).
+    pub traceparent: Option<String>,
+}
+
+/// A CloudEvents 1.0 event in its JSON form, with a key under which a handler can do its
+/// work once.
+///
+/// [`SCHEMA`](Event::SCHEMA) describes what it is written as. An event cannot be changed, since its
+/// [fingerprint](Event::fingerprint) is taken when it is made or read: of the data as they were
+/// sent, whatever a handler's type knows of them.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Event<T = Value> {
+    attributes: Attributes,
+    data: T,
+    sent: Map<String, Value>,
+    fingerprint: Fingerprint,
+}
+
+/// Reason for which a text is not an event.
+#[derive(Debug, thiserror::Error)]
+#[expect(missing_docs, reason = "each variant's message says what went wrong")]
+pub enum EventError {
+    /// The text is not JSON, or JSON of another form.
+    #[error("not an event")]
+    Form(#[from] Malformed),
+    /// An attribute is missing or wrong.
+    #[error("the event's {attribute} {fault}")]
+    Attribute { attribute: &'static str, fault: &'static str },
+    /// The data are not what the handler or the publisher says that they are.
+    #[error("the event's data at {path}: {fault}")]
+    Data { path: String, fault: String },
+    /// The data have no fingerprint.
+    #[error("the event's data have {0}")]
+    Fingerprint(&'static str),
+}
+
+impl Retryable for EventError {
+    fn retry(&self) -> Retry {
+        match self {
+            Self::Form(_) | Self::Attribute { .. } | Self::Data { .. } | Self::Fingerprint(_) => Retry::Never,
+        }
+    }
+}
+
+impl Event {
+    /// The JSON Schema (2020-12) of all events.
+    pub const SCHEMA: &str = include_str!("../schemas/event.schema.json");
+
+    /// The types of the events that this project publishes for others, each with the JSON Schema
+    /// (2020-12) of its data.
+    pub const DATA_SCHEMAS: [(&str, &str); 6] = [
+        ("integrahub.batch.received", include_str!("../schemas/batch.received.schema.json")),
+        ("integrahub.batch.final", include_str!("../schemas/batch.final.schema.json")),
+        ("integrahub.batch.held", include_str!("../schemas/batch.held.schema.json")),
+        ("integrahub.chunk.given_up", include_str!("../schemas/chunk.given_up.schema.json")),
+        ("integrahub.drop.refused", include_str!("../schemas/drop.refused.schema.json")),
+        ("integrahub.message.in_doubt", include_str!("../schemas/message.in_doubt.schema.json")),
+    ];
+}
+
+impl<T: Serialize> Event<T> {
+    /// Makes an event of data that are written as an object.
+    ///
+    /// # Errors
+    /// When an attribute is not as the schema says, or the data are not an object or have a
+    /// `source_idempotency_key` of their own.
+    pub fn new(attributes: Attributes, data: T) -> Result<Self, EventError> {
+        attributes.check()?;
+        let Value::Object(mut sent) =
+            serde_json::to_value(&data).map_err(|_| of_data("", "cannot be written as JSON"))?
+        else {
+            return Err(of_data("", "must be an object"));
+        };
+        if sent.contains_key(SOURCE_KEY) {
+            return Err(of_data(SOURCE_KEY, "is set by the attributes"));
+        }
+        if let Some(key) = &attributes.source_idempotency_key {
+            sent.insert(SOURCE_KEY.to_owned(), key.as_str().into());
+        }
+        let fingerprint = fingerprint(&attributes.event_type, &sent)?;
+        Ok(Self { attributes, data, sent, fingerprint })
+    }
+}
+
+impl<T: DeserializeOwned> Event<T> {
+    /// Reads an event. Attributes that are not known are left out; `T` does not see the client's
+    /// key.
+    ///
+    /// # Errors
+    /// When it is not an event, which no further delivery of it changes; the error says what is
+    /// wrong and repeats no value.
+    pub fn read(json: &[u8]) -> Result<Self, EventError> {
+        let mut members: Map<String, Value> = failure::malformed::from_slice(json)?;
+        constant(&mut members, "specversion", "1.0", "must be \"1.0\"")?;
+        constant(&mut members, "datacontenttype", "application/json", "must be \"application/json\"")?;
+        let Some(Value::Object(sent)) = members.remove("data") else {
+            return Err(wrong("data", "must be an object"));
+        };
+        let source_key = sent.get(SOURCE_KEY).map(|key| match key {
+            Value::String(key) => parse_key(SOURCE_KEY, key, KeyForm::Text),
+            _ => Err(wrong(SOURCE_KEY, TEXT_KEY)),
+        });
+        let attributes = Attributes {
+            id: text(&mut members, "id")?,
+            source: text(&mut members, "source")?,
+            event_type: text(&mut members, "type")?,
+            subject: members.contains_key("subject").then(|| text(&mut members, "subject")).transpose()?,
+            time: parse_time(&text(&mut members, "time")?)?,
+            idempotency_key: parse_key(
+                "idempotencykey",
+                &text(&mut members, "idempotencykey")?,
+                KeyForm::Uuid,
+            )?,
+            source_idempotency_key: source_key.transpose()?,
+            tenant: text(&mut members, "tenant")?,
+            trace_id: text(&mut members, "traceid")?,
+            traceparent: members
+                .contains_key("traceparent")
+                .then(|| text(&mut members, "traceparent"))
+                .transpose()?,
+        };
+        attributes.check()?;
+        let mut own = sent.clone();
+        own.remove(SOURCE_KEY);
+        let data = failure::malformed::from_value(Value::Object(own))
+            .map_err(|error| of_data(error.path(), error.fault()))?;
+        let fingerprint = fingerprint(&attributes.event_type, &sent)?;
+        Ok(Self { attributes, data, sent, fingerprint })
+    }
+}
+
+impl<T> Event<T> {
+    /// Returns the event's attributes.
+    pub const fn attributes(&self) -> &Attributes {
+        &self.attributes
+    }
+
+    /// Returns the event's data.
+    pub const fn data(&self) -> &T {
+        &self.data
+    }
+
+    /// Consumes the event and returns its data.
+    pub fn into_data(self) -> T {
+        self.data
+    }
+
+    /// Returns the fingerprint, which tells this event from another of the same key: its type and
+    /// its data as they were sent, with the client's key. Id, time and trace belong to a
+    /// publication: when the same thing is announced again, they are others, and the fingerprint is
+    /// the same.
+    pub const fn fingerprint(&self) -> &Fingerprint {
+        &self.fingerprint
+    }
+}
+
+impl<T> Serialize for Event<T> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let attributes = &self.attributes;
+        let mut members = serializer.serialize_map(None)?;
+        members.serialize_entry("specversion", "1.0")?;
+        members.serialize_entry("id", &attributes.id)?;
+        members.serialize_entry("source", &attributes.source)?;
+        members.serialize_entry("type", &attributes.event_type)?;
+        if let Some(subject) = &attributes.subject {
+            members.serialize_entry("subject", subject)?;
+        }
+        members.serialize_entry("time", &attributes.time)?;
+        members.serialize_entry("datacontenttype", "application/json")?;
+        members.serialize_entry("idempotencykey", attributes.idempotency_key.as_str())?;
+        members.serialize_entry("tenant", &attributes.tenant)?;
+        members.serialize_entry("traceid", &attributes.trace_id)?;
+        if let Some(traceparent) = &attributes.traceparent {
+            members.serialize_entry("traceparent", traceparent)?;
+        }
+        members.serialize_entry("data", &self.sent)?;
+        members.end()
+    }
+}
+
+const TEXT: &str = "must be a string of 1 to 255 characters without control characters";
+const KEY: &str = "must be a UUID in lower case (RFC 9562, versions 1 to 8)";
+const TEXT_KEY: &str = "must be 1 to 255 visible ASCII characters, and a UUID in lower case";
+const SOURCE: &str = "must be an absolute path of at most 255 characters: letters, digits and /._~@:-";
+const TIME: &str = "must be a time in UTC (RFC 3339, with T and Z)";
+const TRACE_ID: &str = "must be 1 to 128 visible ASCII characters";
+const TRACEPARENT: &str = "must be a traceparent of version 00 (W3C Trace Context)";
+
+impl Attributes {
+    fn check(&self) -> Result<(), EventError> {
+        for (attribute, value) in [("id", &self.id), ("type", &self.event_type), ("tenant", &self.tenant)] {
+            demand(attribute, is_text(value), TEXT)?;
+        }
+        demand("subject", self.subject.as_deref().is_none_or(is_text), TEXT)?;
+        demand("source", is_text(&self.source) && is_path(&self.source), SOURCE)?;
+        let is_visible = self.trace_id.bytes().all(|byte| byte.is_ascii_graphic());
+        demand("traceid", (1..=128).contains(&self.trace_id.len()) && is_visible, TRACE_ID)?;
+        demand("traceparent", self.traceparent.as_deref().is_none_or(is_traceparent), TRACEPARENT)
+    }
+}
+
+fn demand(attribute: &'static str, holds: bool, fault: &'static str) -> Result<(), EventError> {
+    if holds { Ok(()) } else { Err(wrong(attribute, fault)) }
+}
+
+const fn wrong(attribute: &'static str, fault: &'static str) -> EventError {
+    EventError::Attribute { attribute, fault }
+}
+
+fn of_data(path: &str, fault: impl std::fmt::Display) -> EventError {
+    EventError::Data { path: format!("/{}", path.trim_start_matches('/')), fault: fault.to_string() }
+}
+
+fn is_text(value: &str) -> bool {
+    (1..=MAX_TEXT).contains(&value.chars().count()) && !value.chars().any(char::is_control)
+}
+
+/// A URI reference without anything that needs care.
+fn is_path(value: &str) -> bool {
+    let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || b"/._~@:-".contains(&byte);
+    value.starts_with('/') && !value.starts_with("//") && value.bytes().all(is_plain)
+}
+
+fn is_traceparent(value: &str) -> bool {
+    let parts: Vec<&str> = value.split('-').collect();
+    let is_hex = |part: &str| part.bytes().all(|byte| matches!(byte, b'0'..=b'9' | b'a'..=b'f'));
+    let lengths: Vec<usize> = parts.iter().map(|part| part.len()).collect();
+    value.starts_with("00-") && lengths == [2, 32, 16, 2] && parts.into_iter().all(is_hex)
+}
+
+fn text(members: &mut Map<String, Value>, attribute: &'static str) -> Result<String, EventError> {
+    match members.remove(attribute) {
+        Some(Value::String(value)) => Ok(value),
+        Some(_) => Err(wrong(attribute, "must be a string")),
+        None => Err(wrong(attribute, "is missing")),
+    }
+}
+
+fn constant(
+    members: &mut Map<String, Value>,
+    attribute: &'static str,
+    value: &str,
+    fault: &'static str,
+) -> Result<(), EventError> {
+    demand(attribute, text(members, attribute)? == value, fault)
+}
+
+/// Events have one spelling of a key; a client's header has more.
+fn parse_key(attribute: &'static str, value: &str, form: KeyForm) -> Result<IdempotencyKey, EventError> {
+    let fault = match form {
+        KeyForm::Uuid => KEY,
+        KeyForm::Text => TEXT_KEY,
+    };
+    IdempotencyKey::parse_canonical(value, form).map_err(|_| wrong(attribute, fault))
+}
+
+fn parse_time(value: &str) -> Result<Timestamp, EventError> {
+    let is_plain = value.bytes().all(|byte| byte.is_ascii_digit() || b"-:.TZ".contains(&byte));
+    let parts = (value.get(4..5), value.get(10..11), value.get(13..14), value.get(19..20));
+    let is_extended = matches!(parts, (Some("-"), Some("T"), Some(":"), Some("." | "Z")));
+    let time = value.parse().ok().filter(|_| is_plain && is_extended && value.ends_with('Z'));
+    time.ok_or(wrong("time", TIME))
+}
+
+fn fingerprint(event_type: &str, data: &Map<String, Value>) -> Result<Fingerprint, EventError> {
+    // The integer itself is a value of the event.
+    Fingerprint::of(&json!({ "type": event_type, "data": data })).map_err(|error| {
+        EventError::Fingerprint(match error {
+            NoFingerprint::IntegerTooLarge(_) => "an integer beyond ±9007199254740991 (2^53-1)",
+            NoFingerprint::NotCanonical(_) => "no canonical form",
+        })
+    })
+}

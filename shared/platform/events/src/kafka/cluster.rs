@@ -1,0 +1,140 @@
+//! A cluster: its settings, and what its login is made of.
+
+use std::time::Duration;
+
+use aws_credential_types::provider::{ProvideCredentials as _, SharedCredentialsProvider};
+use aws_sdk_secretsmanager::Client;
+use clock::Deadline;
+use krafka::auth::{AuthConfig, AwsMskIamCredentials, TlsConfig};
+use krafka::{Kafka, KrafkaError};
+use runtime::Sdk;
+
+use crate::kafka::secret::{self, Identity, Login};
+use crate::kafka::settings::{Authentication, Settings};
+use crate::kafka::{ConnectError, SecretFault};
+
+/// How this program names itself to brokers.
+const CLIENT_ID: &str = "integrahub";
+
+/// For one connection.
+const CONNECT: Duration = Duration::from_secs(2);
+/// For one request, and the connection that it may need.
+pub(crate) const REQUEST: Duration = Duration::from_secs(3);
+/// For all of connecting: the secret, the login, and the list of brokers.
+const PATIENCE: Duration = Duration::from_secs(10);
+/// A client that has sent nothing for this long is not used again. Load balancers and gateways drop
+/// idle connections after 350 seconds, brokers after ten minutes, and a frozen function does not
+/// notice.
+const MAX_IDLE: Duration = Duration::from_secs(60);
+
+/// A cluster and the way to log in to it.
+#[derive(Clone, Debug)]
+pub struct Cluster {
+    pub(crate) settings: Settings,
+    pub(crate) patience: Duration,
+    pub(crate) max_idle: Duration,
+    secrets: Client,
+    credentials: Option<SharedCredentialsProvider>,
+    region: Option<String>,
+}
+
+impl Cluster {
+    /// Connects to nothing yet.
+    #[must_use]
+    pub fn new(settings: Settings, sdk: &Sdk) -> Self {
+        let config = sdk.standard();
+        Self {
+            settings,
+            patience: PATIENCE,
+            max_idle: MAX_IDLE,
+            secrets: Client::new(config),
+            credentials: config.credentials_provider(),
+            region: config.region().map(ToString::to_string),
+        }
+    }
+
+    /// Waits this long for the cluster, in place of ten seconds: when connecting, and again for
+    /// each batch of records. At least four seconds.
+    #[must_use]
+    pub fn with_patience(mut self, patience: Duration) -> Self {
+        self.patience = patience.max(REQUEST + Duration::from_secs(1));
+        self
+    }
+
+    /// Uses a connection again if it was used within this time, in place of a minute.
+    #[must_use]
+    pub const fn with_max_idle(mut self, max_idle: Duration) -> Self {
+        self.max_idle = max_idle;
+        self
+    }
+
+    /// Reads the secret and connects.
+    pub(crate) async fn connect(&self) -> Result<Kafka, ConnectError> {
+        let servers = self.settings.servers.as_str();
+        let connecting = async {
+            let mut builder = Kafka::builder(servers)
+                .client_id(CLIENT_ID)
+                .connect_timeout(CONNECT)
+                .request_timeout(REQUEST)
+                .allow_auto_create_topics(false);
+            if let Some(security) = self.security().await? {
+                builder = builder.security(security);
+            }
+            let refused = |source| ConnectError::Refused { servers: servers.to_owned(), source };
+            builder.connect().await.map_err(refused)
+        };
+        let silent =
+            || ConnectError::Silent { servers: servers.to_owned(), seconds: self.patience.as_secs() };
+        // Boxed: the futures of the client are large.
+        Deadline::after(self.patience).run(Box::pin(connecting)).await.map_err(|_| silent())?
+    }
+
+    async fn security(&self) -> Result<Option<AuthConfig>, ConnectError> {
+        let security = match &self.settings.authentication {
+            Authentication::None => return Ok(None),
+            Authentication::Iam => self.iam()?,
+            Authentication::Scram { secret_arn } => {
+                let login: Login = secret::read(&self.secrets, secret_arn).await?;
+                AuthConfig::sasl_scram_sha512(login.username, login.password.expose()).with_tls(tls(login.ca))
+            }
+            Authentication::Mtls { secret_arn } => {
+                let identity: Identity = secret::read(&self.secrets, secret_arn).await?;
+                if identity.private_key_password.is_some() {
+                    return Err(ConnectError::SecretMalformed(SecretFault::EncryptedKey));
+                }
+                let key = identity.private_key.expose().to_owned().into_bytes();
+                AuthConfig::ssl(tls(identity.ca).with_client_cert_pem(identity.certificate, key))
+            }
+        };
+        Ok(Some(security))
+    }
+
+    /// Each connection is signed with the credentials of its time.
+    fn iam(&self) -> Result<AuthConfig, ConnectError> {
+        let credentials = self.credentials.clone().ok_or(ConnectError::NoCredentials)?;
+        let region = self.region.clone().ok_or(ConnectError::NoCredentials)?;
+        let provider = move || {
+            let (credentials, region) = (credentials.clone(), region.clone());
+            async move {
+                let given = credentials.provide_credentials().await;
+                let given =
+                    given.map_err(|error| KrafkaError::auth_with_source("no AWS credentials", error))?;
+                let signer =
+                    AwsMskIamCredentials::new(given.access_key_id(), given.secret_access_key(), region);
+                Ok(match given.session_token() {
+                    Some(token) => signer.with_session_token(token),
+                    None => signer,
+                })
+            }
+        };
+        Ok(AuthConfig::aws_msk_iam_provider(provider).with_tls(tls(None)))
+    }
+}
+
+/// The brokers' certificates are verified against these authorities, or else the system's.
+fn tls(ca: Option<String>) -> TlsConfig {
+    match ca {
+        Some(pem) => TlsConfig::new().with_ca_cert_pem(pem),
+        None => TlsConfig::new().with_native_roots(),
+    }
+}

@@ -1,0 +1,92 @@
+//! The login of a cluster, read from Secrets Manager.
+
+use aws_sdk_secretsmanager::Client;
+use secrecy::{ExposeSecret as _, SecretString};
+use serde::Deserialize;
+
+use crate::kafka::{ConnectError, SecretFault};
+
+/// A user and its password, as MSK and Lambda's event source mapping read them.
+#[derive(Deserialize)]
+pub(crate) struct Login {
+    pub(crate) username: String,
+    pub(crate) password: SecretText,
+    /// PEM, of the authorities to trust in place of the system's.
+    pub(crate) ca: Option<String>,
+}
+
+/// A client certificate and its key in PEM, as Lambda's event source mapping reads them.
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct Identity {
+    pub(crate) certificate: String,
+    pub(crate) private_key: SecretText,
+    pub(crate) private_key_password: Option<SecretText>,
+    pub(crate) ca: Option<String>,
+}
+
+/// A text that does not show itself.
+#[derive(Deserialize)]
+#[serde(from = "String")]
+pub(crate) struct SecretText(SecretString);
+
+impl From<String> for SecretText {
+    fn from(text: String) -> Self {
+        Self(text.into())
+    }
+}
+
+impl SecretText {
+    pub(crate) fn expose(&self) -> &str {
+        self.0.expose_secret()
+    }
+}
+
+/// Reads a secret, which may have changed since the last time.
+pub(crate) async fn read<T: for<'de> Deserialize<'de>>(
+    client: &Client,
+    arn: &str,
+) -> Result<T, ConnectError> {
+    let output = client.get_secret_value().secret_id(arn).send().await;
+    let output = output.map_err(|error| {
+        let error: aws_sdk_secretsmanager::Error = error.into();
+        ConnectError::SecretUnavailable(error.into())
+    })?;
+    let content = output
+        .secret_string
+        .map(SecretString::from)
+        .ok_or(ConnectError::SecretMalformed(SecretFault::Binary))?;
+    parse(&content)
+}
+
+fn parse<T: for<'de> Deserialize<'de>>(content: &SecretString) -> Result<T, ConnectError> {
+    failure::malformed::from_slice(content.expose_secret().as_bytes())
+        .map_err(|error| ConnectError::SecretMalformed(SecretFault::Form(error)))
+}
+
+#[cfg(test)]
+mod tests {
+    use failure::{Retry, Retryable as _};
+
+    use super::*;
+
+    #[test]
+    fn the_secrets_of_lambda_s_mapping_are_read() {
+        let login: Login = parse(&r#"{"username":"u","password":"p"}"#.to_owned().into()).unwrap();
+        assert_eq!((login.username.as_str(), login.password.expose(), login.ca), ("u", "p", None));
+        let identity = r#"{"certificate":"c","privateKey":"k","ca":"a"}"#;
+        let identity: Identity = parse(&identity.to_owned().into()).unwrap();
+        assert_eq!((identity.certificate.as_str(), identity.private_key.expose()), ("c", "k"));
+        assert_eq!(identity.ca.as_deref(), Some("a"));
+    }
+
+    #[test]
+    fn what_is_wrong_with_a_secret_is_said_without_its_content() {
+        for content in [r#"{"username":"hidden"}"#, r#"{"username":"hidden","password":7}"#, "hidden"] {
+            let Err(error) = parse::<Login>(&content.to_owned().into()) else { panic!("{content}") };
+            assert!(matches!(error, ConnectError::SecretMalformed(_)), "{content}");
+            assert_eq!(error.retry(), Retry::AfterRepair, "{content}");
+            assert!(!format!("{error} {error:?}").contains("hidden"), "{content}");
+        }
+    }
+}

@@ -1,0 +1,293 @@
+//! Where the cluster is, and how to log in to it.
+
+use std::fmt;
+use std::str::FromStr;
+
+use runtime::Environment;
+
+/// The topic of chunks, unless `KAFKA_CHUNKS_TOPIC` names another one.
+const CHUNKS: &str = "chunks.ready";
+/// The topic of chunks that were given up, unless `KAFKA_FAILURES_TOPIC` names another one.
+const FAILURES: &str = "chunks.failed";
+
+/// Kafka's limit.
+const LONGEST_TOPIC: usize = 249;
+
+/// A cluster and a topic of it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Settings {
+    /// Brokers to ask first for the others.
+    pub servers: BootstrapServers,
+    /// Where records go.
+    pub topic: TopicName,
+    /// How to log in. Everything but [`Authentication::None`] is encrypted.
+    pub authentication: Authentication,
+}
+
+/// The topics of events, in one cluster. They may be the same.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct EventTopics {
+    /// Topic of chunks that were given up.
+    pub failures: Settings,
+    /// Topic of all other events.
+    pub events: Settings,
+}
+
+/// How to log in to a cluster.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Authentication {
+    /// Not at all, and without TLS.
+    None,
+    /// With the function's role, on Amazon MSK.
+    Iam,
+    /// With a user name and a password (SASL/SCRAM-SHA-512).
+    Scram {
+        /// Of a secret `{"username", "password"}`, with `"ca"` for a private authority.
+        secret_arn: String,
+    },
+    /// With a client certificate.
+    Mtls {
+        /// Of a secret `{"certificate", "privateKey"}`, with `"ca"` for a private authority.
+        secret_arn: String,
+    },
+}
+
+/// Brokers, each as `host:port`; at least one.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct BootstrapServers(String);
+
+/// A name that Kafka allows: 1 to 249 letters, digits, `.`, `_` and `-`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct TopicName(String);
+
+/// A list that does not name brokers.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("must be a list host:port,host:port with ports from 1 to 65535")]
+pub struct InvalidServers;
+
+/// A name that Kafka does not allow.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("must be 1 to 249 letters, digits, '.', '_' and '-', and neither '.' nor '..'")]
+pub struct InvalidTopic;
+
+impl Settings {
+    /// Of the topic of chunks. Reads `KAFKA_BOOTSTRAP_SERVERS`, `KAFKA_CHUNKS_TOPIC`
+    /// (`chunks.ready` by default), `KAFKA_AUTHENTICATION` (`none`, `iam`, `scram` or `mtls`) and
+    /// `KAFKA_SECRET_ARN`, which `scram` and `mtls` need.
+    pub fn read<F: Fn(&str) -> Option<String>>(environment: &mut Environment<F>) -> Self {
+        let topic = environment.optional("KAFKA_CHUNKS_TOPIC", TopicName(CHUNKS.to_owned()));
+        Self::of_topic(topic, environment)
+    }
+
+    fn of_topic<F: Fn(&str) -> Option<String>>(topic: TopicName, environment: &mut Environment<F>) -> Self {
+        Self {
+            servers: environment.required("KAFKA_BOOTSTRAP_SERVERS"),
+            topic,
+            authentication: Authentication::read(environment),
+        }
+    }
+}
+
+impl EventTopics {
+    /// Reads `KAFKA_EVENTS_TOPIC` and `KAFKA_FAILURES_TOPIC` (`chunks.failed` by default). Without
+    /// the first there are no topics, and nothing else is read.
+    pub fn read<F: Fn(&str) -> Option<String>>(environment: &mut Environment<F>) -> Option<Self> {
+        let events: NamedTopic = environment.optional("KAFKA_EVENTS_TOPIC", NamedTopic(None));
+        let events = Settings::of_topic(events.0?, environment);
+        let topic = environment.optional("KAFKA_FAILURES_TOPIC", TopicName(FAILURES.to_owned()));
+        Some(Self { failures: Settings { topic, ..events.clone() }, events })
+    }
+}
+
+impl Authentication {
+    fn read<F: Fn(&str) -> Option<String>>(environment: &mut Environment<F>) -> Self {
+        let kind: Kind = environment.required("KAFKA_AUTHENTICATION");
+        match kind {
+            Kind::None => Self::None,
+            Kind::Iam => Self::Iam,
+            Kind::Scram => Self::Scram { secret_arn: environment.required("KAFKA_SECRET_ARN") },
+            Kind::Mtls => Self::Mtls { secret_arn: environment.required("KAFKA_SECRET_ARN") },
+        }
+    }
+}
+
+/// A topic that may have no name.
+struct NamedTopic(Option<TopicName>);
+
+impl FromStr for NamedTopic {
+    type Err = InvalidTopic;
+
+    fn from_str(text: &str) -> Result<Self, InvalidTopic> {
+        text.parse().map(|name| Self(Some(name)))
+    }
+}
+
+#[derive(Clone, Copy, Default)]
+enum Kind {
+    #[default]
+    None,
+    Iam,
+    Scram,
+    Mtls,
+}
+
+impl FromStr for Kind {
+    type Err = &'static str;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        match text {
+            "none" => Ok(Self::None),
+            "iam" => Ok(Self::Iam),
+            "scram" => Ok(Self::Scram),
+            "mtls" => Ok(Self::Mtls),
+            _ => Err("must be none, iam, scram or mtls"),
+        }
+    }
+}
+
+impl BootstrapServers {
+    /// As `host:port,host:port`.
+    #[must_use]
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+}
+
+impl FromStr for BootstrapServers {
+    type Err = InvalidServers;
+
+    fn from_str(text: &str) -> Result<Self, InvalidServers> {
+        let servers: Vec<&str> = text.split(',').map(str::trim).collect();
+        let is_server = |server: &&str| {
+            server.rsplit_once(':').is_some_and(|(host, port)| {
+                !host.is_empty()
+                    && !host.contains(|c: char| c.is_whitespace() || c == '/')
+                    && port.parse::<u16>().is_ok_and(|port| port > 0)
+            })
+        };
+        if servers.iter().all(is_server) { Ok(Self(servers.join(","))) } else { Err(InvalidServers) }
+    }
+}
+
+impl fmt::Display for BootstrapServers {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+impl TopicName {
+    /// The name.
+    #[must_use]
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+}
+
+impl FromStr for TopicName {
+    type Err = InvalidTopic;
+
+    fn from_str(text: &str) -> Result<Self, InvalidTopic> {
+        let is_allowed = |c: char| c.is_ascii_alphanumeric() || matches!(c, '.' | '_' | '-');
+        let is_name = (1..=LONGEST_TOPIC).contains(&text.len())
+            && text.chars().all(is_allowed)
+            && !matches!(text, "." | "..");
+        if is_name { Ok(Self(text.to_owned())) } else { Err(InvalidTopic) }
+    }
+}
+
+impl fmt::Display for TopicName {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn read(variables: &[(&str, &str)]) -> (Settings, Result<(), String>) {
+        let lookup =
+            |name: &str| variables.iter().find(|(key, _)| *key == name).map(|(_, value)| (*value).to_owned());
+        let mut environment = Environment::of(lookup);
+        let settings = Settings::read(&mut environment);
+        (settings, environment.check().map_err(|error| error.to_string()))
+    }
+
+    #[test]
+    fn a_cluster_needs_servers_and_a_login() {
+        let (settings, checked) = read(&[
+            ("KAFKA_BOOTSTRAP_SERVERS", "b-1.example:9098, b-2.example:9098"),
+            ("KAFKA_AUTHENTICATION", "iam"),
+        ]);
+        checked.unwrap();
+        assert_eq!(settings.servers.as_str(), "b-1.example:9098,b-2.example:9098");
+        assert_eq!(settings.topic.as_str(), "chunks.ready");
+        assert_eq!(settings.authentication, Authentication::Iam);
+    }
+
+    #[test]
+    fn topics_of_events_are_there_if_the_first_is_named() {
+        let read = |variables: &[(&str, &str)]| {
+            let find = |name: &str| {
+                variables.iter().find(|(key, _)| *key == name).map(|(_, value)| (*value).to_owned())
+            };
+            let mut environment = Environment::of(find);
+            let topics = EventTopics::read(&mut environment);
+            environment.check().map(|()| topics).map_err(|error| error.to_string())
+        };
+        let cluster = [("KAFKA_BOOTSTRAP_SERVERS", "b-1.example:9092"), ("KAFKA_AUTHENTICATION", "none")];
+        assert_eq!(read(&[]), Ok(None));
+        assert_eq!(read(&cluster), Ok(None));
+        let [servers, login] = cluster;
+        let events = ("KAFKA_EVENTS_TOPIC", "batches.received");
+        let topics = read(&[servers, login, events]).unwrap().unwrap();
+        assert_eq!(topics.events.topic.as_str(), "batches.received");
+        assert_eq!(topics.events.servers.as_str(), "b-1.example:9092");
+        assert_eq!(topics.failures.topic.as_str(), "chunks.failed");
+        let failures = ("KAFKA_FAILURES_TOPIC", "batches.received");
+        let topics = read(&[servers, login, events, failures]).unwrap().unwrap();
+        assert_eq!(topics.failures, topics.events);
+        assert_eq!(read(&[servers, login, failures]), Ok(None));
+        let wrong = read(&[("KAFKA_EVENTS_TOPIC", "batches.received")]).unwrap_err();
+        assert!(
+            wrong.contains("KAFKA_BOOTSTRAP_SERVERS") && wrong.contains("KAFKA_AUTHENTICATION"),
+            "{wrong}"
+        );
+        let wrong = read(&[("KAFKA_EVENTS_TOPIC", "batches received")]).unwrap_err();
+        assert!(wrong.contains("KAFKA_EVENTS_TOPIC: must be"), "{wrong}");
+    }
+
+    #[test]
+    fn everything_wrong_is_reported_together() {
+        let (_, checked) = read(&[
+            ("KAFKA_BOOTSTRAP_SERVERS", "b-1.example"),
+            ("KAFKA_CHUNKS_TOPIC", "chunks ready"),
+            ("KAFKA_AUTHENTICATION", "scram"),
+        ]);
+        let wrong = checked.unwrap_err();
+        for part in ["KAFKA_BOOTSTRAP_SERVERS: must be", "KAFKA_CHUNKS_TOPIC: must be", "KAFKA_SECRET_ARN is"]
+        {
+            assert!(wrong.contains(part), "{part}: {wrong}");
+        }
+        let wrong = read(&[("KAFKA_AUTHENTICATION", "kerberos")]).1.unwrap_err();
+        assert!(wrong.contains("KAFKA_BOOTSTRAP_SERVERS is missing"), "{wrong}");
+        assert!(wrong.contains("KAFKA_AUTHENTICATION: must be none, iam, scram or mtls"), "{wrong}");
+    }
+
+    #[test]
+    fn servers_have_a_host_and_a_port() {
+        for text in ["", ",", ":9092", "a:0", "a:65536", "a:9092,", "http://a:9092", "a b:1"] {
+            assert_eq!(text.parse::<BootstrapServers>(), Err(InvalidServers), "{text}");
+        }
+        assert!("[::1]:9092".parse::<BootstrapServers>().is_ok());
+    }
+
+    #[test]
+    fn topics_have_the_names_that_kafka_allows() {
+        let long = "t".repeat(LONGEST_TOPIC + 1);
+        for text in [".", "..", "a/b", "é", &long] {
+            assert_eq!(text.parse::<TopicName>(), Err(InvalidTopic), "{text}");
+        }
+        assert!("Chunks.ready_2-x".parse::<TopicName>().is_ok());
+    }
+}

@@ -1,0 +1,21 @@
+//! Events as they are published: their envelope ([`Event`]), and their way to an event bus of
+//! EventBridge, a topic of SNS, topics of Kafka, or several of them ([`Publisher`]).
+
+mod bus;
+mod call;
+mod encoded;
+mod envelope;
+pub mod kafka;
+mod kafka_topics;
+mod publisher;
+mod round;
+mod topic;
+
+pub use bus::EventBus;
+pub use call::{PublishError, Refusal, calls};
+pub use encoded::{Encoded, Fact, Published, UnpublishableEvent};
+pub use envelope::{Attributes, Event, EventError};
+pub use kafka_topics::KafkaTopics;
+pub use publisher::{Destination, Publisher, Settings, Unpublished, log_refusal};
+pub use round::Round;
+pub use topic::Topic;

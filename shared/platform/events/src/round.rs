@@ -1,0 +1,79 @@
+//! Calls to all destinations, one after another.
+
+use std::collections::BTreeSet;
+
+use futures_util::future::join_all;
+
+use crate::call::{PublishError, Refusal};
+use crate::encoded::Encoded;
+use crate::publisher::{Destination, log_refusal};
+
+/// The calls of one run. A destination that failed gets no further one.
+#[derive(Debug)]
+pub struct Round<'a> {
+    destinations: Vec<&'a Destination>,
+    /// The first one.
+    failure: Option<PublishError>,
+}
+
+impl<'a> Round<'a> {
+    pub(crate) fn new(destinations: &'a [Destination]) -> Self {
+        Self { destinations: destinations.iter().collect(), failure: None }
+    }
+
+    /// Whether a destination failed as a whole, so that not all of them took the events of its call
+    /// and of those after it.
+    #[must_use]
+    pub const fn has_failed(&self) -> bool {
+        self.failure.is_some()
+    }
+
+    /// Ends the run.
+    ///
+    /// # Errors
+    /// Why the first destination failed, if one did.
+    pub fn end(self) -> Result<(), PublishError> {
+        self.failure.map_or(Ok(()), Err)
+    }
+
+    /// Sends the events of one [call](crate::calls) side by side to every destination that has not
+    /// failed. Returns those that one of them refused, which is logged.
+    pub async fn send(&mut self, call: &[Encoded]) -> BTreeSet<i64> {
+        let sending = self.destinations.iter().map(|destination| destination.send(call));
+        let answers = join_all(sending).await;
+        let mut refused = BTreeSet::new();
+        let mut left = Vec::with_capacity(self.destinations.len());
+        for (destination, answer) in self.destinations.drain(..).zip(answers) {
+            match answer {
+                Ok(found) => {
+                    for (sequence, why) in found {
+                        let of_type = call.iter().find(|event| event.sequence == sequence);
+                        log_refusal(sequence, of_type.map_or("", |event| &event.event_type), &why);
+                        refused.insert(sequence);
+                    }
+                    left.push(destination);
+                }
+                Err(error) if self.failure.is_none() => self.failure = Some(error),
+                // The caller reports the first one alone.
+                Err(error) => log(&error),
+            }
+        }
+        self.destinations = left;
+        refused
+    }
+}
+
+fn log(error: &(dyn std::error::Error + 'static)) {
+    tracing::warn!(event_type = "events.left", error, "a further destination did not take events");
+}
+
+impl Destination {
+    async fn send(&self, call: &[Encoded]) -> Result<Vec<(i64, Refusal)>, PublishError> {
+        // Boxed: the futures of the clients are large.
+        match self {
+            Self::Bus(bus) => Box::pin(bus.put(call)).await,
+            Self::Topic(topic) => Box::pin(topic.publish(call)).await,
+            Self::Kafka(topics) => Box::pin(topics.send(call)).await.map(|()| Vec::new()),
+        }
+    }
+}

@@ -1,0 +1,56 @@
+use aws_sdk_sns::Client;
+use aws_sdk_sns::types::{MessageAttributeValue, PublishBatchRequestEntry};
+
+use crate::call::{PublishError, Refusal};
+use crate::encoded::Encoded;
+
+/// How the name of a FIFO topic ends.
+const FIFO: &str = ".fifo";
+
+/// A topic of SNS.
+#[derive(Clone, Debug)]
+pub struct Topic {
+    client: Client,
+    arn: String,
+}
+
+impl Topic {
+    /// The topic of this ARN.
+    #[must_use]
+    pub const fn new(client: Client, arn: String) -> Self {
+        Self { client, arn }
+    }
+
+    /// Publishes events to the topic: the message is the whole envelope, and the attributes `type`
+    /// and `tenant` are for filters. On a FIFO topic events are in message groups: those of a batch
+    /// in one. Returns those that SNS refused.
+    pub(crate) async fn publish(&self, events: &[Encoded]) -> Result<Vec<(i64, Refusal)>, PublishError> {
+        let entries = events.iter().map(|event| self.entry(event)).collect::<Result<_, _>>()?;
+        let request = self.client.publish_batch().topic_arn(&self.arn);
+        let answer = request.set_publish_batch_request_entries(Some(entries)).send().await;
+        let answer = answer.map_err(|error| PublishError::Topic(Box::new(error.into())))?;
+        let refused = answer.failed().iter().filter_map(|failed| {
+            let event = events.iter().find(|event| event.sequence.to_string() == failed.id())?;
+            let code = failed.code().to_owned();
+            Some((event.sequence, Refusal { destination: "SNS", code }))
+        });
+        Ok(refused.collect())
+    }
+
+    fn entry(&self, event: &Encoded) -> Result<PublishBatchRequestEntry, PublishError> {
+        let failed = |error: aws_sdk_sns::error::BuildError| PublishError::Topic(Box::new(error.into()));
+        let attribute = |value: &str| {
+            MessageAttributeValue::builder().data_type("String").string_value(value).build().map_err(failed)
+        };
+        let is_fifo = self.arn.ends_with(FIFO);
+        PublishBatchRequestEntry::builder()
+            .id(event.sequence.to_string())
+            .message(&event.json)
+            .message_attributes("type", attribute(&event.event_type)?)
+            .message_attributes("tenant", attribute(&event.tenant)?)
+            .set_message_group_id(is_fifo.then(|| event.group.clone()))
+            .set_message_deduplication_id(is_fifo.then(|| event.id.clone()))
+            .build()
+            .map_err(failed)
+    }
+}

@@ -1,0 +1,42 @@
+//! What happens to records, in the log and as metrics.
+
+use crate::{Audit, AuditEntry, AuditEvent};
+use runtime::metrics;
+use serde_json::{Map, Value};
+
+/// Logs and counts for a function.
+#[derive(Clone, Copy, Debug)]
+pub struct AuditTrail {
+    /// The function's name, as metrics show it.
+    pub service: &'static str,
+}
+
+impl Audit for AuditTrail {
+    fn note(&self, entry: &AuditEntry<'_>) {
+        entry.log();
+        let properties = [
+            ("operation", entry.operation),
+            ("tenant", entry.tenant),
+            ("idempotency_key", entry.idempotency_key),
+            ("mq_target", entry.target),
+            ("trace_id", entry.trace_id),
+        ];
+        let properties: Map<_, _> =
+            properties.into_iter().map(|(name, value)| (name.to_owned(), Value::from(value))).collect();
+        metrics::count(self.service, &[metric(entry.event)], properties);
+    }
+}
+
+const fn metric(event: AuditEvent) -> &'static str {
+    match event {
+        AuditEvent::Claimed => metrics::IDEMPOTENCY_CLAIMS,
+        AuditEvent::TakenOver => metrics::IDEMPOTENCY_TAKEOVERS,
+        AuditEvent::AnsweredInDoubt => metrics::IDEMPOTENCY_IN_DOUBT,
+        AuditEvent::Replayed => metrics::IDEMPOTENT_REPLAYS,
+        AuditEvent::Conflict => metrics::IDEMPOTENCY_CONFLICTS,
+        AuditEvent::ReusedTooOften => metrics::IDEMPOTENCY_KEY_REUSE_ABUSE,
+        AuditEvent::InProgress => metrics::IDEMPOTENCY_IN_PROGRESS,
+        AuditEvent::Fenced => metrics::IDEMPOTENCY_FENCED,
+        AuditEvent::Unreadable => metrics::IDEMPOTENCY_UNREADABLE,
+    }
+}

@@ -1,0 +1,87 @@
+//! Building a store of records from a function's environment.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use crate::{ExpiryBounds, ReuseLimits, Store};
+use runtime::{Environment, Sdk};
+
+use crate::audit_trail::AuditTrail;
+
+/// Reads the limits to the reuse of keys: `KEY_REUSE_LIMIT` and `KEY_REUSE_LIMIT_PER_TENANT`, a
+/// minute.
+pub fn reuse_limits<F: Fn(&str) -> Option<String>>(environment: &mut Environment<F>) -> ReuseLimits {
+    let defaults = ReuseLimits::default();
+    ReuseLimits {
+        per_key: environment.optional("KEY_REUSE_LIMIT", defaults.per_key),
+        per_tenant: environment.optional("KEY_REUSE_LIMIT_PER_TENANT", defaults.per_tenant),
+        ..defaults
+    }
+}
+
+/// Reads the bounds of the time for which records are kept: `IDEMPOTENCY_EXPIRY_DEFAULT_SECONDS`,
+/// `…_MIN_…` and `…_MAX_…`. Bounds that contradict themselves are refused with everything else that
+/// is wrong.
+pub fn expiry_bounds<F: Fn(&str) -> Option<String>>(environment: &mut Environment<F>) -> ExpiryBounds {
+    let mut seconds = |name| Duration::from_secs(environment.required(name));
+    let bounds = ExpiryBounds {
+        default: seconds("IDEMPOTENCY_EXPIRY_DEFAULT_SECONDS"),
+        min: seconds("IDEMPOTENCY_EXPIRY_MIN_SECONDS"),
+        max: seconds("IDEMPOTENCY_EXPIRY_MAX_SECONDS"),
+    };
+    if bounds.min > bounds.default {
+        environment.refuse("IDEMPOTENCY_EXPIRY_MIN_SECONDS is above IDEMPOTENCY_EXPIRY_DEFAULT_SECONDS");
+    }
+    if bounds.default > bounds.max {
+        environment.refuse("IDEMPOTENCY_EXPIRY_DEFAULT_SECONDS is above IDEMPOTENCY_EXPIRY_MAX_SECONDS");
+    }
+    bounds
+}
+
+/// The store of a function's records; without a bucket, results are only as large as a record.
+#[must_use]
+pub fn records(
+    sdk: &Sdk,
+    dynamodb: aws_sdk_dynamodb::Client,
+    table: String,
+    results_bucket: String,
+    service: &'static str,
+) -> Store {
+    let store = Store::new(dynamodb, table).with_audit(Arc::new(AuditTrail { service }));
+    if results_bucket.is_empty() {
+        return store;
+    }
+    store.with_bucket(aws_sdk_s3::Client::new(&sdk.objects()), results_bucket)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn faults(default: u64, min: u64, max: u64) -> String {
+        let mut environment = Environment::of(|name| {
+            let value = match name {
+                "IDEMPOTENCY_EXPIRY_DEFAULT_SECONDS" => default,
+                "IDEMPOTENCY_EXPIRY_MIN_SECONDS" => min,
+                "IDEMPOTENCY_EXPIRY_MAX_SECONDS" => max,
+                _ => return None,
+            };
+            Some(value.to_string())
+        });
+        let _bounds = expiry_bounds(&mut environment);
+        let _table: String = environment.required("IDEMPOTENCY_TABLE");
+        environment.check().unwrap_err().to_string()
+    }
+
+    #[test]
+    fn bounds_that_contradict_themselves_are_refused_with_all_else() {
+        let missing = "IDEMPOTENCY_TABLE is missing";
+        let (min, max) = ("MIN_SECONDS is above", "DEFAULT_SECONDS is above");
+        let all = faults(100, 200, 50);
+        assert!([min, max, missing].iter().all(|fault| all.contains(fault)), "{all}");
+        let only_min = faults(100, 101, 100);
+        assert!(only_min.contains(min) && !only_min.contains(max), "{only_min}");
+        let good = faults(100, 100, 100);
+        assert!(!good.contains("is above") && good.contains(missing), "{good}");
+    }
+}

@@ -1,0 +1,136 @@
+//! What every function does around its own wiring: it logs why it cannot start, why an invocation
+//! failed as a whole, and where it panicked.
+//!
+//! Without this, a start that fails is a debug print outside the log's envelope, and the runtime
+//! logs the name of an error's variant.
+
+use std::any::type_name;
+use std::error::Error;
+use std::panic::PanicHookInfo;
+use std::process::ExitCode;
+
+use lambda_runtime::Diagnostic;
+
+/// Characters of a panic's message that are logged.
+const LONGEST_PANIC: usize = 300;
+
+/// Runs a function: `serve` reads the settings, builds the clients and handles invocations until
+/// the process ends. Initializes the log before, by `LOG_LEVEL`.
+pub async fn run<E>(name: &str, serve: impl Future<Output = Result<(), E>>) -> ExitCode
+where
+    E: Into<Box<dyn Error + Send + Sync>>,
+{
+    crate::log::init(&std::env::var("LOG_LEVEL").unwrap_or_default());
+    std::panic::set_hook(Box::new(log_panic));
+    // Boxed: the futures of a start are large.
+    match Box::pin(serve).await {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            let error: Box<dyn Error + Send + Sync> = error.into();
+            log_unusable(name, error.as_ref());
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn log_unusable(name: &str, error: &(dyn Error + 'static)) {
+    tracing::error!(
+        event_type = "function.unusable",
+        function = name,
+        error,
+        "the function cannot start or go on"
+    );
+}
+
+fn log_panic(panic: &PanicHookInfo<'_>) {
+    let message: String = panic.payload_as_str().unwrap_or_default().chars().take(LONGEST_PANIC).collect();
+    let place = panic.location().map(ToString::to_string);
+    tracing::error!(event_type = "function.panicked", place, panic = message, "the function panicked");
+}
+
+/// Logs an invocation that failed as a whole, with the causes. Its caller learns the error's type,
+/// the failure and its cause; deeper causes are left out, since a database's name values.
+///
+/// # Errors
+/// The invocation's.
+pub fn answered<T, E: Error + 'static>(answer: Result<T, E>) -> Result<T, Diagnostic> {
+    answer.map_err(|error| {
+        let cause: &dyn Error = &error;
+        let error_type = short_name(type_name::<E>());
+        tracing::error!(
+            event_type = "invocation.failed",
+            error_type,
+            error = cause,
+            "the invocation failed as a whole"
+        );
+        Diagnostic { error_type: error_type.to_owned(), error_message: with_cause(&error) }
+    })
+}
+
+/// The type's own name, without its path and parameters.
+fn short_name(name: &'static str) -> &'static str {
+    let name = name.split('<').next().unwrap_or(name);
+    name.rsplit("::").next().unwrap_or(name)
+}
+
+fn with_cause(error: &dyn Error) -> String {
+    error.source().map_or_else(|| error.to_string(), |cause| format!("{error}: {cause}"))
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::Envelope;
+    use serde_json::Value;
+    use test_support::log::Sink;
+    use tracing_subscriber::layer::SubscriberExt as _;
+
+    use super::*;
+
+    fn logged(emit: impl FnOnce()) -> Value {
+        let sink = Sink::default();
+        let writer = sink.clone();
+        let subscriber = tracing_subscriber::registry().with(Envelope::to(move || writer.clone()));
+        tracing::subscriber::with_default(subscriber, emit);
+        serde_json::from_str(&sink.text()).unwrap()
+    }
+
+    #[derive(Debug, thiserror::Error)]
+    enum Whole<T> {
+        #[error("the event is malformed")]
+        Form(#[source] std::num::ParseIntError),
+        #[error("never")]
+        _Other(T),
+    }
+
+    #[test]
+    fn an_invocation_that_fails_as_a_whole_is_named_with_its_cause() {
+        let mut answer = Ok(());
+        let line = logged(|| {
+            let error: Whole<u8> = Whole::Form("x".parse::<u8>().unwrap_err());
+            answer = answered(Err(error));
+        });
+        let failed = answer.unwrap_err();
+        assert_eq!(failed.error_type, "Whole");
+        assert_eq!(failed.error_message, "the event is malformed: invalid digit found in string");
+        assert_eq!((&line["event_type"], &line["level"]), (&"invocation.failed".into(), &"error".into()));
+        assert_eq!(line["context"]["error"], failed.error_message);
+        assert_eq!(line["context"]["error_type"], "Whole");
+        assert!(answered(Ok::<_, Whole<u8>>(7)).is_ok_and(|answer| answer == 7));
+    }
+
+    #[test]
+    fn a_function_that_cannot_start_says_so_in_the_envelope() {
+        let error = Whole::<u8>::Form("x".parse::<u8>().unwrap_err());
+        let line = logged(|| log_unusable("chunker", &error));
+        assert_eq!(line["event_type"], "function.unusable");
+        assert_eq!(line["context"]["function"], "chunker");
+        assert_eq!(line["context"]["error"], "the event is malformed: invalid digit found in string");
+    }
+
+    #[tokio::test]
+    async fn a_start_that_fails_ends_the_process_with_an_error() {
+        let start = |outcome: Result<(), &'static str>| run("chunker", async move { outcome });
+        assert_eq!(start(Err("no settings")).await, ExitCode::FAILURE);
+        assert_eq!(start(Ok(())).await, ExitCode::SUCCESS);
+    }
+}

@@ -1,0 +1,15 @@
+//! A function's start and what surrounds it: its environment, the clients of AWS, the log's
+//! envelope, metrics, and what is logged of an invocation that fails or panics.
+
+mod envelope;
+mod environment;
+mod invocation;
+mod log;
+pub mod metrics;
+mod sdk;
+
+pub use envelope::Envelope;
+pub use environment::{Environment, EnvironmentError};
+pub use invocation::{answered, run};
+pub use log::init as init_log;
+pub use sdk::Sdk;

@@ -1,0 +1,52 @@
+//! Logs in one JSON envelope, metrics in CloudWatch's embedded metric format, and the names of
+//! both.
+
+use crate::Envelope;
+use tracing_subscriber::layer::SubscriberExt as _;
+use tracing_subscriber::util::SubscriberInitExt as _;
+use tracing_subscriber::{EnvFilter, Registry};
+
+/// Libraries whose own events say nothing that ours do not, unless something is wrong. `lapin` is
+/// silent: it logs returned messages with their bodies.
+///
+/// `aws_` are all crates of the SDK. `lambda_runtime::layers::panic` logs the debug form of an
+/// invocation's error; `function::answered` logs it with its causes.
+const QUIET: &str = "aws_=warn,hyper=warn,hyper_util=warn,lambda_runtime=warn,lambda_runtime_api_client=warn,\
+                     lambda_runtime::layers::panic=off,lapin=off,rustls=warn,h2=warn";
+
+/// Sends every event to standard output, one JSON object a line. `level` is what `LOG_LEVEL` says;
+/// an unknown level is `info`.
+pub(crate) fn init(level: &str) {
+    let level: tracing::Level = level.parse().unwrap_or(tracing::Level::INFO);
+    let filter = filter(level);
+    // A second initialization, as in tests of one process, keeps the first.
+    let _ = Registry::default().with(filter).with(Envelope::stdout()).try_init();
+}
+
+fn filter(level: tracing::Level) -> EnvFilter {
+    EnvFilter::new(format!("{level},{QUIET}"))
+}
+
+#[cfg(test)]
+mod tests {
+    use test_support::log::Sink;
+
+    use super::*;
+
+    #[test]
+    fn at_the_level_debug_the_log_is_still_ours() {
+        let sink = Sink::default();
+        let writer = sink.clone();
+        let layer = Envelope::to(move || writer.clone());
+        let subscriber = Registry::default().with(filter(tracing::Level::DEBUG)).with(layer);
+        tracing::subscriber::with_default(subscriber, || {
+            tracing::debug!(target: "aws_sdk_dynamodb::operation::get_item", "theirs");
+            tracing::debug!(target: "aws_smithy_runtime::client::orchestrator", "theirs");
+            tracing::error!(target: "lambda_runtime::layers::panic", "theirs");
+            tracing::warn!(target: "aws_sdk_dynamodb", "a warning");
+            tracing::debug!("ours");
+        });
+        let text = sink.text();
+        assert!(!text.contains("theirs") && text.contains("a warning") && text.contains("ours"), "{text}");
+    }
+}

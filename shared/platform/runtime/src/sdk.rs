@@ -1,0 +1,95 @@
+//! The one place that builds AWS SDK configuration: one HTTP client, region and endpoint from the
+//! environment, short time-outs, and retries in one layer only.
+//!
+//! ```no_run
+//! # async fn start() {
+//! let sdk = runtime::Sdk::from_environment().await;
+//! let dynamodb = aws_sdk_dynamodb::Client::new(sdk.standard());
+//! # }
+//! ```
+
+use std::time::Duration;
+
+use aws_config::stalled_stream_protection::StalledStreamProtectionConfig;
+use aws_config::{BehaviorVersion, ConfigLoader, Region, SdkConfig};
+use aws_credential_types::Credentials;
+use aws_smithy_http_client::Builder;
+use aws_smithy_http_client::tls::Provider;
+use aws_smithy_http_client::tls::rustls_provider::CryptoMode;
+use aws_smithy_types::retry::RetryConfig;
+use aws_smithy_types::timeout::TimeoutConfig;
+
+/// A store that does not answer is reported within three seconds (an operation's limit), after up
+/// to three attempts.
+const CONNECT: Duration = Duration::from_millis(700);
+const ATTEMPT: Duration = Duration::from_millis(900);
+const OPERATION: Duration = Duration::from_millis(2_600);
+
+/// Shared configuration for every SDK client of a process.
+#[derive(Clone, Debug)]
+pub struct Sdk {
+    standard: SdkConfig,
+}
+
+impl Sdk {
+    /// Reads region, credentials and `AWS_ENDPOINT_URL` from the environment.
+    pub async fn from_environment() -> Self {
+        Self::load(aws_config::defaults(BehaviorVersion::latest())).await
+    }
+
+    /// For a stack that the caller runs itself: nothing is read from the environment.
+    pub async fn at(endpoint: &str, region: &str, access_key_id: &str, secret_access_key: &str) -> Self {
+        let credentials = Credentials::new(access_key_id, secret_access_key, None, None, "given");
+        let loader = aws_config::defaults(BehaviorVersion::latest())
+            .endpoint_url(endpoint)
+            .region(Region::new(region.to_owned()))
+            .credentials_provider(credentials);
+        Self::load(loader).await
+    }
+
+    async fn load(loader: ConfigLoader) -> Self {
+        let http = Builder::new().tls_provider(Provider::Rustls(CryptoMode::Ring)).build_https();
+        let timeouts = TimeoutConfig::builder()
+            .connect_timeout(CONNECT)
+            .operation_attempt_timeout(ATTEMPT)
+            .operation_timeout(OPERATION)
+            .build();
+        let retries = RetryConfig::standard()
+            .with_max_attempts(3)
+            .with_initial_backoff(Duration::from_millis(50))
+            .with_max_backoff(Duration::from_millis(400));
+        // Answers of a few kilobytes come whole or not at all, and the time-outs bound them.
+        let standard = loader
+            .http_client(http)
+            .timeout_config(timeouts)
+            .retry_config(retries)
+            .stalled_stream_protection(StalledStreamProtectionConfig::disabled())
+            .load()
+            .await;
+        Self { standard }
+    }
+
+    /// For stores: three short attempts.
+    #[must_use]
+    pub fn standard(&self) -> &SdkConfig {
+        &self.standard
+    }
+
+    /// For objects of some megabytes: as long in all as a store's operation, but an attempt may
+    /// take all of it. The time-outs end with the headers of an answer; its body is watched for
+    /// standing still.
+    #[must_use]
+    pub fn objects(&self) -> SdkConfig {
+        let timeouts = TimeoutConfig::builder().connect_timeout(CONNECT).operation_timeout(OPERATION).build();
+        let watched = StalledStreamProtectionConfig::enabled().grace_period(OPERATION).build();
+        self.standard.to_builder().timeout_config(timeouts).stalled_stream_protection(watched).build()
+    }
+
+    /// For calls that must not be made twice, such as Lambda's Invoke: one attempt, given up after
+    /// `timeout`.
+    #[must_use]
+    pub fn single_attempt(&self, timeout: Duration) -> SdkConfig {
+        let timeouts = TimeoutConfig::builder().connect_timeout(CONNECT).operation_timeout(timeout).build();
+        self.standard.to_builder().timeout_config(timeouts).retry_config(RetryConfig::disabled()).build()
+    }
+}
