@@ -157,7 +157,7 @@ impl Stand {
     /// Lets the functions publish events to this bus from now on.
     pub(crate) async fn publish_to(&self, bus: &FakeEventBus) {
         let sdk = runtime::Sdk::at(&bus.endpoint(), "us-east-1", "key", "secret").await;
-        let settings = events::Settings { bus: Some("news".to_owned()), ..publisher::Settings::default() };
+        let settings = events::Settings { bus: Some("news".to_owned()), ..events::Settings::default() };
         self.publisher.set(Publisher::of(&sdk, settings)).unwrap();
     }
 

@@ -29,7 +29,7 @@ mod site;
 
 pub use access::Access;
 pub use broker::{Broker, Queue};
-pub use front::{Answer, Gateway, KEY_A, KEY_B, PHARMACY_KEY, READONLY_KEY, TENANT_A};
+pub use gateway::{Answer, Gateway, KEY_A, KEY_B, PHARMACY_KEY, READONLY_KEY, TENANT_A};
 pub use ingest::{Ingest, Load, Product, Products};
 pub use payloads::{Payload, Payloads, gzip};
 pub use queue_manager::QueueManager;

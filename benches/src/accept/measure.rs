@@ -67,7 +67,7 @@ pub(super) struct Cost {
 }
 
 pub(crate) async fn run(requests: u32, results: &Path) -> Result<(), Error> {
-    runtime::init("info");
+    runtime::init_log("info");
     let ingest =
         ProductIngest::from_environment(super::FUNCTION).await.map_err(|error| unexpected(&error))?;
     let bucket = std::env::var("PAYLOAD_BUCKET").map_err(|error| unexpected(&error))?;

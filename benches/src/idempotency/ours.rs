@@ -25,7 +25,7 @@ struct Request {
 
 /// Reads the task from the first line of its standard input and a block from every further one.
 pub(crate) async fn serve() -> Result<(), Error> {
-    runtime::init("info");
+    runtime::init_log("info");
     let mut lines = std::io::stdin().lines();
     let Some(line) = lines.next() else { return Ok(()) };
     let task: Task = serde_json::from_str(&line?)?;

@@ -71,11 +71,11 @@ async fn whatever_was_accepted_is_there_once_after_a_storm() {
     world.faults.clear();
     world.delivery.end_storm();
 
-    let taken = ingestion::drops::taken(&world, &dropped, PATIENCE).await;
+    let taken = drops::taken(&world, &dropped, PATIENCE).await;
     println!("{} versions of files, of which {} were taken", dropped.len(), taken.len());
     sent.extend(taken);
     world.come_to_rest(&sent, PATIENCE).await;
-    ingestion::drops::told(&world, &job, &foreign, &dropped, PATIENCE).await;
+    drops::told(&world, &job, &foreign, &dropped, PATIENCE).await;
     let model = Model::of(&sent);
     model.check(&world.database().await).await;
     println!("{} batches, {} items, {killed} kills, {}", sent.len(), model.items(), world.delivery.summary());

@@ -13,7 +13,7 @@ mod batch;
 mod content;
 mod cutter;
 mod decode;
-mod failure;
+mod error;
 mod job;
 pub mod pipeline;
 mod report;
@@ -22,7 +22,7 @@ mod storage;
 mod unusable;
 
 pub use cutter::{Bounds, Cut, CutChunk, CutSpec};
-pub use failure::{ChunkerError, InvocationError};
+pub use error::{ChunkerError, InvocationError};
 pub use settings::Settings;
 pub use unusable::{Unusable, UnusableCode};
 

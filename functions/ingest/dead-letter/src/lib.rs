@@ -9,13 +9,13 @@
 
 #![allow(missing_docs, reason = "only main.rs and tests use what is public here")]
 
-mod failure;
+mod error;
 mod give_up;
 mod job;
 mod message;
 mod unhandled;
 
-pub use failure::DeadLetterError;
+pub use error::DeadLetterError;
 pub use message::Work;
 pub use unhandled::UnhandledQueue;
 

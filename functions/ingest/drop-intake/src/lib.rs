@@ -10,14 +10,14 @@
 
 #![allow(missing_docs, reason = "only main.rs and tests use what is public here")]
 
+mod error;
 mod event;
-mod failure;
 mod intake;
 mod job;
 mod refusal;
 mod settings;
 
-pub use failure::IntakeError;
+pub use error::IntakeError;
 
 use std::time::SystemTime;
 

@@ -6,11 +6,11 @@
 
 #![allow(missing_docs, reason = "only main.rs and tests use what is public here")]
 
+mod error;
 mod event;
-mod failure;
 mod job;
 
-pub use failure::ReceiptError;
+pub use error::ReceiptError;
 
 use std::time::SystemTime;
 

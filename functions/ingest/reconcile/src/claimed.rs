@@ -2,7 +2,7 @@ use catalog::{DatabaseError, StoppedBatch};
 use clock::Deadline;
 use tracing::{Instrument as _, Span};
 
-use crate::failure::{FirstError, LookError};
+use crate::error::{FirstError, LookError};
 
 /// Batches that one look works on at most. Each may take seconds: a full load's deactivation, or
 /// the tags of thousands of objects.

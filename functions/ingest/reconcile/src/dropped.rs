@@ -9,7 +9,7 @@ use transport::PayloadsReceived;
 use uuid::Uuid;
 
 use crate::Reconcile;
-use crate::failure::{FirstError, LookError};
+use crate::error::{FirstError, LookError};
 use crate::pass::Pass;
 use crate::report::DropsReport;
 

@@ -1,7 +1,7 @@
 use clock::Deadline;
 use tracing::Instrument as _;
 
-use crate::failure::LookError;
+use crate::error::LookError;
 use crate::report::HistoryReport;
 use crate::{Reconcile, claimed};
 

@@ -23,8 +23,7 @@
 
 mod claimed;
 mod dropped;
-mod events;
-mod failure;
+mod error;
 mod history;
 mod kept;
 mod notify;
@@ -35,9 +34,10 @@ mod settings;
 mod stopped;
 mod trigger;
 mod unfinished;
+mod unpublished;
 mod uploads;
 
-pub use failure::{Look, ReconcileError};
+pub use error::{Look, ReconcileError};
 pub use report::{
     BatchesReport, DropsReport, EventsReport, HistoryReport, ObjectsReport, Report, UploadsReport,
 };
@@ -56,7 +56,7 @@ use serde_json::Value;
 use tracing::Instrument as _;
 use transport::PayloadsReceived;
 
-use failure::LookError;
+use error::LookError;
 
 /// This function's name in metrics.
 const SERVICE: &str = "reconcile";

@@ -4,7 +4,7 @@ use payloads::NotifyError;
 use uuid::Uuid;
 
 use crate::Reconcile;
-use crate::failure::LookError;
+use crate::error::LookError;
 
 /// The time halfway between `since` and now. A notification after it is not repeated yet, so the
 /// pauses double.

@@ -11,7 +11,7 @@ use objects::{Listed, ObjectError};
 use payloads::PayloadError;
 use uuid::Uuid;
 
-use crate::failure::{FirstError, LookError};
+use crate::error::{FirstError, LookError};
 use crate::notify::half_way;
 use crate::report::ObjectsReport;
 use crate::{Reconcile, Settings};

@@ -3,7 +3,7 @@ use clock::Deadline;
 use failure::{Retry, Retryable as _};
 use uuid::Uuid;
 
-use crate::failure::{FirstError, LookError};
+use crate::error::{FirstError, LookError};
 use crate::report::BatchesReport;
 use crate::{Reconcile, claimed};
 

@@ -1,6 +1,6 @@
 use clock::Deadline;
 
-use crate::failure::LookError;
+use crate::error::LookError;
 use crate::report::BatchesReport;
 use crate::{Reconcile, claimed};
 

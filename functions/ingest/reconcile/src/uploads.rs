@@ -11,7 +11,7 @@ use objects::ObjectError;
 use uuid::Uuid;
 
 use crate::Reconcile;
-use crate::failure::{FirstError, LookError};
+use crate::error::{FirstError, LookError};
 use crate::notify::half_way;
 use crate::report::UploadsReport;
 

@@ -12,10 +12,10 @@
 
 #![allow(missing_docs, reason = "only main.rs and tests use what is public here")]
 
-mod failure;
+mod error;
 mod job;
 
-pub use failure::UpsertError;
+pub use error::UpsertError;
 
 use std::time::{Duration, SystemTime};
 

@@ -64,7 +64,7 @@ struct Arguments {
 
 #[tokio::main(flavor = "current_thread")]
 async fn main() -> ExitCode {
-    runtime::init("info");
+    runtime::init_log("info");
     let arguments = Arguments::parse();
     let given = ConnectionArguments {
         host: arguments.host,

@@ -10,6 +10,7 @@
 pub mod batch;
 pub mod chunk;
 mod cnpj;
+pub mod drops;
 #[cfg(any(test, feature = "generate"))]
 pub mod generate;
 pub mod payload;

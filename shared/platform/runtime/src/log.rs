@@ -16,7 +16,7 @@ const QUIET: &str = "aws_=warn,hyper=warn,hyper_util=warn,lambda_runtime=warn,la
 
 /// Sends every event to standard output, one JSON object a line. `level` is what `LOG_LEVEL` says;
 /// an unknown level is `info`.
-pub(crate) fn init(level: &str) {
+pub fn init(level: &str) {
     let level: tracing::Level = level.parse().unwrap_or(tracing::Level::INFO);
     let filter = filter(level);
     // A second initialization, as in tests of one process, keeps the first.

@@ -13,7 +13,7 @@
 )]
 
 /// What the modules of the faults need.
-mod broker {
+mod server {
     pub(crate) const USER: &str = "app";
 }
 mod counted;

@@ -8,7 +8,7 @@ use nix::sys::signal::Signal;
 use test_support::rabbitmq::{Node, RabbitMq};
 use test_support::root::Root;
 
-use crate::broker::USER;
+use crate::server::USER;
 use crate::support;
 
 pub(crate) const PASSWORD: &str = "only-for-tests";

@@ -13,9 +13,9 @@ use secrecy::SecretString;
 use tokio::sync::Mutex;
 
 use crate::authority::Authority;
-use crate::broker::{Broker, CERTIFIED};
 use crate::observer::Observer;
 use crate::report::{kind, row, timed};
+use crate::server::{Broker, CERTIFIED};
 use crate::support::{access, after, queue, soon, works_again};
 
 /// Access to the listener for TLS.

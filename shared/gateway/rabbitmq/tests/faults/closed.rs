@@ -8,9 +8,9 @@ use broker::Broker as _;
 use rabbitmq::RabbitMq;
 use tokio::sync::Mutex;
 
-use crate::broker::Broker;
 use crate::observer::{FieldValue, Observer};
 use crate::report::{outcome, row, timed};
+use crate::server::Broker;
 use crate::support::{
     COMMIT, PLENTY, access, after, consume, is_at_least, messages, produce, queue, soon, works_again,
 };

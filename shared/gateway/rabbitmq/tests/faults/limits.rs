@@ -13,10 +13,10 @@ use mq::{
 use rabbitmq::RabbitMq;
 use tokio::sync::Mutex;
 
-use crate::broker::{Broker, DEAD_BY_POLICY, DEAD_LETTERING_BY_POLICY, FULL_BY_POLICY, MAX_MESSAGE};
 use crate::log;
 use crate::observer::{FieldValue, Observer};
 use crate::report::{kind, outcome, row, timed};
+use crate::server::{Broker, DEAD_BY_POLICY, DEAD_LETTERING_BY_POLICY, FULL_BY_POLICY, MAX_MESSAGE};
 use crate::support::{
     COMMIT, PLENTY, access, after, consume, ids, messages, outgoing, produce, queue, soon, works_again,
 };

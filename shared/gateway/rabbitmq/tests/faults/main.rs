@@ -21,7 +21,6 @@
 
 #[path = "../it/authority.rs"]
 mod authority;
-mod broker;
 mod certificates;
 mod closed;
 mod frozen;
@@ -34,6 +33,7 @@ mod proxy;
 mod refused;
 mod report;
 mod restart;
+mod server;
 mod support;
 mod victims;
 
@@ -45,7 +45,7 @@ use std::time::Instant;
 use nix::sys::signal::Signal;
 use tokio::sync::Mutex;
 
-use crate::broker::Broker;
+use crate::server::Broker;
 
 /// The test's name, as the runner knows it.
 const NAME: &str = "faults";
@@ -111,7 +111,7 @@ async fn test() -> ExitCode {
 
     let leaked = log::leaks(&[&password, &wrong, &outsider, support::BODY]);
     // The search finds what is there: the user's name may be logged.
-    let is_searched = !chosen.is_empty() || log::leaks(&[broker::USER]) == [broker::USER];
+    let is_searched = !chosen.is_empty() || log::leaks(&[server::USER]) == [server::USER];
     if failed.is_empty() && leaked.is_empty() && is_searched {
         return ExitCode::SUCCESS;
     }

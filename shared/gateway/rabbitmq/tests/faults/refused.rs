@@ -6,10 +6,10 @@ use mq::{AckMode, BrokerError};
 use broker::Broker as _;
 use rabbitmq::RabbitMq;
 
-use crate::broker::{CLOSED_VHOST, OUTSIDER, USER};
 use crate::observer::{FieldValue, Observer};
 use crate::proxy::Proxy;
 use crate::report::{kind, outcome, row, timed};
+use crate::server::{CLOSED_VHOST, OUTSIDER, USER};
 use crate::support::{
     COMMIT, PLENTY, access, after, as_user, consume, is_at_least, messages, produce, queue, soon, works_again,
 };

@@ -6,7 +6,7 @@ use std::time::Instant;
 use nix::sys::signal::Signal;
 use tokio::sync::Mutex;
 
-use crate::broker::Broker;
+use crate::server::Broker;
 use crate::support::access;
 use crate::victims::Victims;
 

@@ -17,7 +17,7 @@ use rabbitmq::RabbitMq;
 use secrecy::SecretString;
 use tokio::sync::watch;
 
-use crate::broker::USER;
+use crate::server::USER;
 
 pub(crate) const PLENTY: usize = 5_000_000;
 pub(crate) const COMMIT: AckMode = AckMode::Take(Ack::Commit);

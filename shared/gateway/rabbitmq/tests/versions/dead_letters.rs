@@ -7,9 +7,9 @@ use amqprs::FieldValue;
 use broker::Broker as _;
 use mq::{Ack, AckMode, BrokerError, Destination, MaxMoves, MoveCommand, QueueName};
 
-use crate::broker::{Broker, soon, text};
 use crate::operations::{PLENTY, fetch, new_queue, produce, put};
 use crate::reach::everywhere;
+use crate::server::{Broker, soon, text};
 use crate::table::Row;
 
 /// How long a dead letter may take to arrive, which is tried again each half second.

@@ -13,17 +13,17 @@
     reason = "these are tests"
 )]
 
-mod broker;
 mod dead_letters;
 mod operations;
 mod queues;
 #[path = "../it/reach.rs"]
 mod reach;
+mod server;
 mod table;
 
 use test_support::root::Root;
 
-use crate::broker::Broker;
+use crate::server::Broker;
 use crate::table::{Head, Table};
 
 /// From the versions that `scripts/brokers.sh` makes, those that are asked.

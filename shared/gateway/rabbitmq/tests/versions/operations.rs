@@ -12,8 +12,8 @@ use mq::{
 use rabbitmq::RabbitMq;
 use tokio::sync::watch;
 
-use crate::broker::{Broker, soon};
 use crate::queues::Kind;
+use crate::server::{Broker, soon};
 use crate::table::Row;
 
 /// More often than RabbitMQ's default delivery limit of 20 lets a message fail.

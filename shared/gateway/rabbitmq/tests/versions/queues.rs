@@ -2,7 +2,7 @@
 
 use amqprs::FieldValue;
 
-use crate::broker::text;
+use crate::server::text;
 
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Kind {

@@ -63,7 +63,9 @@ pub enum NotReplayable {
     #[error("no chunk of the batch failed; items in error are mended by sending them again in a new batch")]
     NothingFailed,
     /// The batch's deactivation is held, and only a confirmation changes that.
-    #[error("no chunk of the batch failed; its deactivation is held, and confirm_deactivation carries it out")]
+    #[error(
+        "no chunk of the batch failed; its deactivation is held, and confirm_deactivation carries it out"
+    )]
     OnlyHeld,
     #[error("the batch has no chunk")]
     NoChunks,

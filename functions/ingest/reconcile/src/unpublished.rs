@@ -1,8 +1,7 @@
-use catalog::Outbox;
 use clock::Deadline;
 
 use crate::Reconcile;
-use crate::failure::LookError;
+use crate::error::LookError;
 use crate::report::EventsReport;
 
 /// Events that one run publishes at most.
