@@ -1,4 +1,4 @@
-//! What the figures in docs/performance.md come from, as tables in Markdown.
+//! Measures the figures of docs/performance.md and docs/measurements, as tables in Markdown.
 //!
 //! ```text
 //! benches clients      produce and consume beside other clients of RabbitMQ
