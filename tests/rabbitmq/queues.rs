@@ -10,7 +10,7 @@ use uuid::Uuid;
 use super::ready_becomes;
 use crate::body_refs::{bytes, stored, uploaded};
 
-/// The gateway counts with what the version counts: see `docs/rabbitmq.md`.
+/// The gateway counts with what the version counts: see `docs/rabbitmq-queues.md`.
 #[tokio::test]
 async fn a_quorum_queue_is_browsed_where_that_cannot_drop_its_messages() {
     let (gateway, broker) = (Gateway::new(), Broker::connect().await);

@@ -6,8 +6,8 @@
 //! One broker serves all faults, because starting it takes longer than most of them. The test
 //! runner gives each test a process of its own, so all faults are one test, and this program is its
 //! own harness: it lists itself to the runner, it is also the process that is frozen, and it prints
-//! the table that `docs/rabbitmq.md` shows. `FAULT=name` chooses the faults whose names contain
-//! that.
+//! a table with times and counts. `docs/rabbitmq-faults.md` has what follows from it, and
+//! `docs/measurements` the table of a day. `FAULT=name` chooses the faults whose names contain that.
 
 #![allow(
     clippy::unwrap_used,

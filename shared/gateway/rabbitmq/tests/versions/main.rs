@@ -1,7 +1,7 @@
 //! What each operation does on each type of queue, and what becomes of dead letters, by version of
-//! RabbitMQ: the tables in `docs/rabbitmq.md`. Every version that is on this machine is started and
-//! asked, and the test fails if the document says otherwise. `scripts/brokers.sh` brings the
-//! versions that Debian has for other releases. `BROKERS=all` asks all of them, otherwise the
+//! RabbitMQ: the tables in `docs/rabbitmq-queues.md`. Every version that is on this machine is
+//! started and asked, and the test fails if the document says otherwise. `scripts/brokers.sh` brings
+//! the versions that Debian has for other releases. `BROKERS=all` asks all of them, otherwise the
 //! machine's own and the newest are.
 
 #![allow(
@@ -72,5 +72,5 @@ async fn each_operation_does_on_each_version_what_the_documentation_says() {
         );
         differences.extend(said.differences(&seen));
     }
-    assert!(differences.is_empty(), "docs/rabbitmq.md says otherwise:\n{}", differences.join("\n"));
+    assert!(differences.is_empty(), "docs/rabbitmq-queues.md says otherwise:\n{}", differences.join("\n"));
 }
