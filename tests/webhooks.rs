@@ -1,4 +1,4 @@
-//! A webhook behind the bus, made from the example in `docs/events.md`.
+//! A webhook behind the bus, made from the example in `docs/webhooks.md`.
 
 use std::time::Duration;
 
@@ -16,7 +16,7 @@ use test_support::http_server::{Server, response};
 use tokio::sync::mpsc;
 use uuid::Uuid;
 
-const PAGE: &str = include_str!("../docs/events.md");
+const PAGE: &str = include_str!("../docs/webhooks.md");
 /// Key that the example takes from Secrets Manager.
 const API_KEY: &str = "a key that only the receiver knows";
 /// Time that an event may take on a busy machine.
@@ -24,7 +24,7 @@ const PATIENCE: Duration = Duration::from_secs(60);
 
 /// The resources of the page's example, without CloudFormation's tags.
 fn example() -> Value {
-    let section = PAGE.split("\n### A webhook\n").nth(1).unwrap();
+    let section = PAGE.split("\n## A webhook\n").nth(1).unwrap();
     let yaml = section.split("```yaml\n").nth(1).unwrap().split("\n```").next().unwrap();
     let tags = ["!GetAtt ", "!Ref "];
     let plain = tags.iter().fold(yaml.to_owned(), |yaml, tag| yaml.replace(tag, ""));

@@ -2,7 +2,7 @@
 """A webhook behind SNS: verifies each message's signature, and prints the event that it carries.
 
 Usage: sns_receiver.py TOPIC_ARN [PORT]. It needs the package cryptography (42 or later), and a proxy
-before it that ends TLS, because SNS posts to the HTTPS address of a public host. docs/events.md
+before it that ends TLS, because SNS posts to the HTTPS address of a public host. docs/webhooks.md
 describes the topic and the subscription.
 """
 

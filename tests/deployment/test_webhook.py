@@ -1,4 +1,4 @@
-"""The webhook behind SNS of docs/events.md, with messages that are signed as SNS signs them, by a certificate made here."""
+"""The webhook behind SNS of docs/webhooks.md, with messages that are signed as SNS signs them, by a certificate made here."""
 
 import base64
 import datetime
