@@ -42,9 +42,9 @@ const FILES: Page = Page {
     text: include_str!("../docs/files.md"),
     headings: &["Drop a file", "Wait for its result", "Follow its batch", "Submit a refused file again"],
 };
-const IDEMPOTENCY: Page = Page {
-    name: "idempotency.md",
-    text: include_str!("../docs/idempotency.md"),
+const STORED_RESPONSES: Page = Page {
+    name: "stored-responses.md",
+    text: include_str!("../docs/stored-responses.md"),
     headings: &["Read a stored response"],
 };
 
@@ -183,5 +183,5 @@ async fn the_commands_of_files_work_as_printed() {
 
 #[tokio::test]
 async fn a_stored_response_can_be_read_as_printed() {
-    run(&IDEMPOTENCY).await;
+    run(&STORED_RESPONSES).await;
 }
