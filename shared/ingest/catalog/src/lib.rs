@@ -14,8 +14,8 @@
 //! except for those that end a full load, which take a transaction for every 32 establishments. A
 //! call that is cut off leaves what it committed, and the next one continues from there.
 //!
-//! `docs/ingest.md` explains the states of a batch, and `docs/ingest-internals.md` which version of
-//! a product wins and which products are active.
+//! `docs/batches.md` explains the states of a batch, and `docs/ingest-internals.md` which version
+//! of a product wins and which products are active.
 //!
 //! # Locks
 //!

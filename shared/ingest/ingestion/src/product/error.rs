@@ -25,7 +25,7 @@ pub struct ItemError {
 /// Kind of an item's error.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "SCREAMING_SNAKE_CASE")]
-#[expect(missing_docs, reason = "docs/ingest.md describes the codes")]
+#[expect(missing_docs, reason = "docs/batches.md lists the codes")]
 pub enum ItemErrorCode {
     NotAnObject,
     MalformedJson,
