@@ -25,15 +25,12 @@ const INGEST: Page = Page {
     text: include_str!("../docs/ingest.md"),
     headings: &["Send a catalogue", "Send a large catalogue"],
 };
-const MESSAGES: Page = Page {
-    name: "messages.md",
-    text: include_str!("../docs/messages.md"),
-    headings: &[
-        "Try the commands",
-        "Exchanges",
-        "Messages that no response can carry",
-        "Bodies that no request can carry",
-    ],
+const MESSAGES: Page =
+    Page { name: "messages.md", text: include_str!("../docs/messages.md"), headings: &["Exchanges"] };
+const LARGE_BODIES: Page = Page {
+    name: "large-bodies.md",
+    text: include_str!("../docs/large-bodies.md"),
+    headings: &["Large bodies", "Messages that no response can carry", "Bodies that no request can carry"],
 };
 const IBM_MQ: Page =
     Page { name: "ibm-mq.md", text: include_str!("../docs/ibm-mq.md"), headings: &["Try it"] };
@@ -169,6 +166,11 @@ async fn the_commands_of_ingest_work_as_printed() {
 #[tokio::test]
 async fn the_commands_of_messages_work_as_printed() {
     run(&MESSAGES).await;
+}
+
+#[tokio::test]
+async fn the_commands_of_large_bodies_work_as_printed() {
+    run(&LARGE_BODIES).await;
 }
 
 #[tokio::test]
