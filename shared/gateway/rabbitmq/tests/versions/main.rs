@@ -1,8 +1,8 @@
 //! What each operation does on each type of queue, and what becomes of dead letters, by version of
-//! RabbitMQ: the tables in `docs/rabbitmq-queues.md`. Every version that is on this machine is
-//! started and asked, and the test fails if the document says otherwise. `scripts/brokers.sh` brings
-//! the versions that Debian has for other releases. `BROKERS=all` asks all of them, otherwise the
-//! machine's own and the newest are.
+//! RabbitMQ: the tables in `tables.md`, from which `docs/rabbitmq-queues.md` follows. Every version
+//! that is on this machine is started and asked, and the test fails if a table says otherwise.
+//! `scripts/brokers.sh` brings the versions that Debian has for other releases. `BROKERS=all` asks
+//! all of them, otherwise the machine's own and the newest are.
 
 #![allow(
     clippy::unwrap_used,
@@ -72,5 +72,9 @@ async fn each_operation_does_on_each_version_what_the_documentation_says() {
         );
         differences.extend(said.differences(&seen));
     }
-    assert!(differences.is_empty(), "docs/rabbitmq-queues.md says otherwise:\n{}", differences.join("\n"));
+    assert!(
+        differences.is_empty(),
+        "tables.md says otherwise, and docs/rabbitmq-queues.md follows from it:\n{}",
+        differences.join("\n")
+    );
 }

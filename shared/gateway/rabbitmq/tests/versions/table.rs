@@ -1,9 +1,9 @@
-//! A table of `docs/rabbitmq-queues.md`: one row for an operation on a type of queue, one column
+//! A table of `tables.md` beside this file: one row for an operation on a type of queue, one column
 //! for a version.
 
 use std::fmt;
 
-const DOCUMENT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../../docs/rabbitmq-queues.md");
+const DOCUMENT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/versions/tables.md");
 /// The first cells of a table's head.
 pub(crate) type Head = [&'static str; 2];
 
@@ -50,7 +50,7 @@ impl Table {
         };
         let mut lines =
             document.lines().skip_while(|line| !cells(line).starts_with(&first.map(str::to_owned)));
-        let head = cells(lines.next().expect("docs/rabbitmq-queues.md has the table"));
+        let head = cells(lines.next().expect("tables.md has the table"));
         let mut table = Self { versions: head[first.len()..].to_vec(), ..Self::new(first) };
         let mut operation = String::new();
         for line in lines.skip(1).take_while(|line| line.starts_with('|')) {
