@@ -2,7 +2,7 @@
 //!
 //! The table is `reason_codes.tsv`, with a line for each code that IBM's headers name: the code,
 //! the name, the kind of error, and words for the caller if a call of the gateway can end with the
-//! code. `docs/ibm-mq-reasons.md` shows those.
+//! code. `reason-codes.md` of this crate shows those.
 
 use std::sync::OnceLock;
 
@@ -134,7 +134,7 @@ mod tests {
         assert_eq!(Reason::of(99_999).kind, Kind::Rejected);
     }
 
-    /// The table of `docs/ibm-mq-reasons.md`, between its two markers.
+    /// The table of `reason-codes.md`, between its two markers.
     #[test]
     fn the_documentation_shows_the_codes_that_a_caller_can_meet() {
         let mut table = String::from("| code | name | answer | meaning |\n|---|---|---|---|\n");
@@ -154,7 +154,7 @@ mod tests {
             };
             writeln!(table, "| {} | `{}` | {answer} | {} |", row.code, row.name, row.words).unwrap();
         }
-        let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../../docs/ibm-mq-reasons.md");
+        let path = concat!(env!("CARGO_MANIFEST_DIR"), "/reason-codes.md");
         let (begin, end) = ("<!-- reason codes -->\n", "<!-- end of reason codes -->");
         let page = std::fs::read_to_string(path).unwrap();
         let (before, rest) = page.split_once(begin).unwrap();
