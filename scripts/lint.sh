@@ -20,6 +20,15 @@ markdown() {
   "$linters/markdownlint-cli2" && "$environment/bin/md-dead-link-check" --config .markdown.toml
 }
 
+# Pages that sources name by their path, as `docs/start.md`.
+pages() {
+  local page status=0
+  while read -r page; do
+    [ -f "$page" ] || { echo "There is no $page, which a source names." && status=1; }
+  done < <(git grep -ohE 'docs/[a-z0-9/-]+\.md' -- ':!*.md' | sort -u)
+  return "$status"
+}
+
 # Links between items, also of private ones.
 documentation() {
   RUSTDOCFLAGS="-D warnings" cargo doc --quiet --workspace --no-deps --document-private-items
@@ -88,6 +97,7 @@ check "Node.js environment" scripts/node-env.sh .local/linters scripts/linters
 check "openapi.yaml" "$environment/bin/openapi-spec-validator" openapi.yaml
 check "openapi.yaml with spectral and redocly" contract
 check "Markdown" markdown
+check "pages that sources name" pages
 check "cargo-deny" scripts/tool.sh cargo-deny
 check "licences and sources" cargo deny --log-level error check licenses bans sources
 
