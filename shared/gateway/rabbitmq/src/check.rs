@@ -1,4 +1,4 @@
-//! The connection test: a connection of its own, step by step.
+//! Connection test: opens a separate connection step by step and reports each step.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -15,7 +15,7 @@ use crate::errors::{During, Failure, PRODUCT};
 use crate::pools::ConnectionPools;
 use crate::session::{call, inspect};
 
-/// How long the broker may take to say whether it accepts messages.
+/// Time to wait for the broker to report whether it accepts messages.
 const BLOCKED: Duration = Duration::from_secs(1);
 
 pub(crate) async fn test(
@@ -36,7 +36,13 @@ pub(crate) async fn test(
     let (latency, failure) = look(&connection, queue, deadline, &mut log).await;
     if let Some(StepError { step, error, .. }) = &failure {
         let error: &dyn std::error::Error = error;
-        tracing::warn!(event_type = "connection.test_failed", step = step.name(), error, "A test failed");
+        tracing::warn!(
+            event_type = "connection.test_failed",
+            step = step.name(),
+            error,
+            "The connection test failed at step {}: {error}",
+            step.name()
+        );
     }
     let blocked = blocked(&connection, deadline).await;
     let version = connection.server.version.clone();
@@ -46,10 +52,10 @@ pub(crate) async fn test(
     TestReport { product, version, latency_ms, blocked, ..report(&log, failure.as_ref()) }
 }
 
-/// Asks whether the broker accepts messages, and says why if it does not. It tells only a
-/// connection that publishes. So an empty message goes to the default exchange, under a name that
-/// no queue has, and the broker returns it. `None` also if this cannot be known, as for a user who
-/// may not write.
+/// Asks whether the broker accepts messages, and returns the broker's reason if it does not.
+/// RabbitMQ reports this only to a connection that publishes. So an empty message goes to the
+/// default exchange under a name that no queue has, and the broker returns it. `None` if the broker
+/// accepts messages, and also if this cannot be determined, as for a user without write permission.
 async fn blocked(connection: &Connection, deadline: Deadline) -> Option<String> {
     let deadline = deadline.min(BLOCKED);
     let channel = connection.open_channel(deadline).await.ok()?;
@@ -59,7 +65,7 @@ async fn blocked(connection: &Connection, deadline: Deadline) -> Option<String> 
     let nothing = BasicProperties::default();
     let question = async {
         call(deadline, channel.basic_publish(ShortString::default(), key, options, &[], nothing)).await?;
-        // A broker that blocks the connection says so before it would read this.
+        // A broker that blocks the connection reports it before it reads this request.
         call(deadline, channel.basic_qos(1, BasicQosOptions::default())).await
     };
     let shortage = tokio::select! {
@@ -72,7 +78,7 @@ async fn blocked(connection: &Connection, deadline: Deadline) -> Option<String> 
     shortage.map(|shortage| shortage.to_string())
 }
 
-/// Measures one round trip, and opens the queue.
+/// Measures one round trip, and opens the queue if one is given.
 async fn look(
     connection: &Connection,
     queue: Option<&QueueName>,
@@ -97,8 +103,8 @@ async fn look(
     (Some(latency), failure)
 }
 
-/// Opens a channel, which the broker prepares for a while, and then times a question that it
-/// answers at once.
+/// Opens a channel, which takes the broker some time to prepare, and then times a request that the
+/// broker answers at once (`basic.qos`).
 async fn round_trip(
     connection: &Connection,
     deadline: Deadline,
@@ -139,7 +145,7 @@ fn report(log: &StepLog, failure: Option<&StepError>) -> TestReport {
     TestReport { ok, product: PRODUCT.to_owned(), version: None, latency_ms: None, blocked: None, steps }
 }
 
-/// What a caller can act on.
+/// Error code of the failed step, for the caller to act on.
 fn code(failure: &StepError) -> &'static str {
     match (&failure.error, failure.step) {
         (BrokerError::Timeout { .. }, _) => "BROKER_TIMEOUT",

@@ -1,4 +1,4 @@
-//! From an address to an open AMQP connection, step by step, each under a deadline and timed.
+//! Opens an AMQP connection to one address, step by step. Each step has a deadline and is timed.
 
 use std::io;
 use std::net::SocketAddr;
@@ -20,14 +20,14 @@ use crate::server::Server;
 use crate::tls;
 use crate::transport::{Hangup, Kit, Socket, Transport, prepare};
 
-/// How many of the addresses that a host name resolves to are tried.
+/// Maximum number of IP addresses tried for one host name.
 const MOST_CANDIDATES: usize = 4;
 
-/// How many TCP connections one use of a broker may try to open, over all addresses, host names and
-/// attempts.
+/// Maximum number of TCP connections that one use of a broker may try to open, over all addresses,
+/// host names and attempts.
 pub(crate) const MOST_DIALS: usize = 32;
 
-/// The TCP connections that may still be tried.
+/// Number of TCP connections that may still be tried.
 #[derive(Debug)]
 pub(crate) struct Dials(usize);
 
@@ -72,15 +72,15 @@ impl Step {
     }
 }
 
-/// What can be done when a connection was not made. Nothing was sent by then, so trying again is
+/// Next action after a connection could not be opened. Nothing was sent by then, so trying again is
 /// safe.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Remedy {
-    /// Another address may answer, and this one may after a while.
+    /// Try again: another address may answer, and this one may answer later.
     TryAgain,
-    /// Another address may fare better; this one says the same when it is asked again.
+    /// Try another address: this one would fail in the same way again.
     AnotherAddress,
-    /// The broker refused what will be asked of it again, at every address.
+    /// Do not try again: the broker would refuse the same request at every address.
     Nothing,
 }
 
@@ -90,14 +90,14 @@ pub(crate) enum Remedy {
 pub(crate) struct StepError {
     pub(crate) step: Step,
     pub(crate) error: BrokerError,
-    /// Whether the time was over, whatever the step made of it.
+    /// True if the deadline had passed when the step ended, whatever error the step reported.
     pub(crate) timed_out: bool,
 }
 
 impl StepError {
     pub(crate) fn remedy(&self) -> Remedy {
         match (self.error.is_transient(), self.step) {
-            // A certificate stays as it is, and a port without TLS.
+            // A retry changes neither the certificate nor a port without TLS.
             (_, Step::Tls) => Remedy::AnotherAddress,
             (true, _) => Remedy::TryAgain,
             (false, _) => Remedy::Nothing,
@@ -105,7 +105,7 @@ impl StepError {
     }
 }
 
-/// The steps that were done, with their durations.
+/// Completed steps with their durations.
 #[derive(Debug, Default)]
 pub(crate) struct StepLog(pub(crate) Vec<(Step, Duration)>);
 
@@ -155,8 +155,10 @@ pub(crate) async fn open(
     Ok(Connection::new(amqp, hangup, (config, peer), server, (pulse, noticed)))
 }
 
-/// Under TLS 1.3 the broker judges the client's certificate after the handshake, and then breaks
-/// the connection. What it says of that is not always read before the connection is gone.
+/// Adds to a [`BrokerError::Unreachable`] error that the client certificate may be the cause, or
+/// replaces it with an authentication failure if the broker sent a TLS alert. Under TLS 1.3 the
+/// broker checks the client's certificate after the handshake, and then closes the connection; its
+/// alert is not always read before the connection is gone.
 fn suspect_the_certificate(error: &mut BrokerError, broken_by: Option<&Arc<io::Error>>) {
     let BrokerError::Unreachable { detail, .. } = error else { return };
     match broken_by.filter(|why| matches!(tls::error(why), Some(rustls::Error::AlertReceived(_)))) {
@@ -182,7 +184,8 @@ async fn resolve(address: &Address) -> Result<Vec<SocketAddr>, BrokerError> {
     Ok(found)
 }
 
-/// Connects to the first of `candidates` that answers, each within its share of the time.
+/// Connects to the first of `candidates` that answers. Each gets an equal share of the remaining
+/// time.
 async fn dial(
     address: &Address,
     candidates: &[SocketAddr],
@@ -236,7 +239,7 @@ async fn log_in(
     let options = ConnectionProperties::default().with_connection_name("IntegraHub mq-access".into());
     let connect = async move |_, _| {
         let transport = transport.lock().unwrap_or_else(PoisonError::into_inner).take();
-        // The library asks a second time only where the first stream broke.
+        // The library calls this a second time only if the first stream broke.
         transport
             .map(AsyncTcpStream::Plain)
             .ok_or_else(|| lapin::Error::from(io::Error::from(io::ErrorKind::ConnectionAborted)))
@@ -253,7 +256,7 @@ mod tests {
     #[tokio::test]
     async fn a_name_with_many_addresses_is_dialled_within_the_bound() {
         let address = Address { host: "broker.example".to_owned(), port: 5672 };
-        // Nobody listens on port 1.
+        // Nothing listens on port 1.
         let candidates = vec![SocketAddr::from(([127, 0, 0, 1], 1)); 100];
         let mut dials = Dials::new();
         let deadline = Deadline::after(Duration::from_secs(20));

@@ -1,4 +1,4 @@
-//! One open connection, and how it ends.
+//! One open connection: its channels, its health and how it ends.
 
 use std::collections::HashMap;
 use std::fmt;
@@ -22,20 +22,22 @@ use crate::leader::Leadership;
 use crate::server::Server;
 use crate::transport::Hangup;
 
-/// How long a connection that was idle may take to answer before another one is opened: one that is
-/// trusted, and one that is not.
+/// Time for a connection that was idle to answer before another one is opened: `TRUSTED` if the
+/// connection is [`Staleness::Fresh`], `PROBE` if it is [`Staleness::Doubtful`].
 const TRUSTED: Duration = Duration::from_secs(3);
 const PROBE: Duration = Duration::from_secs(1);
 
-/// How long a polite close may take.
+/// Time limit of an orderly close.
 const CLOSE_TIMEOUT: Duration = Duration::from_millis(500);
 
-/// An open AMQP connection. Dropping it cuts it: the broker puts back what was not acknowledged.
+/// An open AMQP connection. Dropping it closes the socket at once: the broker requeues the messages
+/// that were not acknowledged.
 pub struct Connection {
-    // Before `amqp`, so that nothing is said any more on a connection that is given up.
+    // Before `amqp`, so that dropping the connection closes the socket first and sends nothing
+    // more.
     hangup: Hangup,
     amqp: lapin::Connection,
-    /// The other end, as the log names it.
+    /// The broker's address and the login, as the log names them.
     pub peer: Peer,
     pub(crate) server: Server,
     pulse: Arc<Pulse>,
@@ -45,7 +47,8 @@ pub struct Connection {
     last_used: Mutex<Moment>,
 }
 
-/// Queues for which a commit needs no question of its own, forgotten where they become many.
+/// Queues whose leadership is known, so that a commit need not ask for it. At most 64: a further
+/// one empties the list.
 #[derive(Debug, Default)]
 pub(crate) struct KnownQueues(Mutex<HashMap<QueueName, Leadership>>);
 
@@ -87,7 +90,7 @@ impl Connection {
         }
     }
 
-    /// Opens a channel: a round trip to the broker.
+    /// Opens a channel, which takes one round trip to the broker.
     ///
     /// # Errors
     /// The broker refuses, or does not answer in time.
@@ -98,15 +101,16 @@ impl Connection {
         }
     }
 
-    /// Opens a channel, and says how soon the broker answered.
+    /// Opens a channel, and reports how fast the broker answered.
     pub(crate) async fn timed_channel(&self, deadline: Deadline) -> Result<(Channel, HealthStatus), Failure> {
         let started = Instant::now();
         let channel = self.open_channel(deadline).await?;
         Ok((channel, HealthStatus::healthy(started.elapsed())))
     }
 
-    /// Opens a channel on a connection that was idle, which proves that it lives. `None` if it does
-    /// not answer as soon as one may expect of it.
+    /// Opens a channel on a connection that was idle, which proves that the broker still answers.
+    /// `None` if it does not answer within the time that `staleness` allows: 3 s for `Fresh`, 1 s
+    /// for `Doubtful`, none for `Dead`.
     pub async fn reopen(&self, staleness: Staleness, deadline: Deadline) -> Option<(Channel, HealthStatus)> {
         let opened = match staleness {
             Staleness::Fresh => self.timed_channel(deadline.min(TRUSTED)).await.ok(),
@@ -122,10 +126,10 @@ impl Connection {
         opened
     }
 
-    /// Ends a channel of the connection with all that was open on it.
+    /// Closes a channel of the connection, with everything that was open on it.
     ///
     /// # Errors
-    /// The broker does not answer; the connection is of no use any more.
+    /// The broker does not answer; the connection must not be used again.
     pub async fn close_channel(&self, channel: &Channel, deadline: Deadline) -> Result<(), Failure> {
         match deadline.run(channel.close(200, "OK".into())).await {
             Ok(closed) => Ok(closed?),
@@ -133,45 +137,47 @@ impl Connection {
         }
     }
 
-    /// The largest frame that either side may send, in bytes.
+    /// Largest frame that either side may send, in bytes.
     pub(crate) fn frame_max(&self) -> usize {
         usize::try_from(self.amqp.configuration().frame_max()).unwrap_or(usize::MAX)
     }
 
-    /// What the library believes; a dead network is not known to it.
+    /// True if the client library believes that the connection is open. The library does not notice
+    /// a dead network.
     pub fn is_connected(&self) -> bool {
         self.amqp.status().connected()
     }
 
-    /// Whether it can be used, as far as the library knows: a broker that is short of memory blocks
-    /// it.
+    /// True if the connection can be used, as far as the library knows: it is open and the broker
+    /// has not blocked it. A broker that is short of memory or disk space blocks connections.
     pub fn seems_open(&self) -> bool {
         self.is_connected() && self.blocked().is_none()
     }
 
-    /// Why, if the broker has said that it reads nothing more from it.
+    /// The broker's reason for blocking the connection, or `None` if it is not blocked. The broker
+    /// reads nothing from a blocked connection.
     pub(crate) fn blocked(&self) -> Option<Shortage> {
         self.noticed.blocked()
     }
 
-    /// Waits until the broker says so.
+    /// Waits until the broker blocks the connection, and returns its reason.
     pub(crate) async fn until_blocked(&self) -> Shortage {
         self.noticed.until_blocked().await
     }
 
-    /// Why it is given up: that it is blocked, or `otherwise`.
+    /// Reason for giving the connection up, for the log: that it is blocked, or `otherwise`.
     pub(crate) fn why_given_up(&self, otherwise: &'static str) -> &'static str {
         if self.blocked().is_some() { "RabbitMQ has blocked it" } else { otherwise }
     }
 
-    /// Begins the time in which the connection is idle.
+    /// Records that the connection was used just now, from which its idle time counts.
     pub fn mark_used(&self) {
         *self.last_used.lock().unwrap_or_else(PoisonError::into_inner) = Moment::now();
     }
 
-    /// How much can be expected of the connection after the time that it was idle. Where the
-    /// program runs all the time, a heartbeat is as good as a use; a function that was frozen
-    /// cannot tell when a heartbeat came.
+    /// How far the connection can be trusted after its idle time. In a long-running process, a
+    /// received heartbeat counts as a use. In a function it does not: a function that was frozen
+    /// cannot know when a heartbeat arrived.
     pub fn staleness(&self) -> Staleness {
         let idle = self.last_used.lock().unwrap_or_else(PoisonError::into_inner).age();
         let silent = match self.host {
@@ -181,38 +187,40 @@ impl Connection {
         Staleness::of(silent, self.heartbeat())
     }
 
-    /// Whether it may be kept for later.
+    /// True if the connection may be kept for a later request: it seems open and is not
+    /// [`Staleness::Dead`].
     pub(crate) fn is_worth_keeping(&self) -> bool {
         self.seems_open() && self.staleness() != Staleness::Dead
     }
 
-    /// What both sides agreed on; 0 is none.
+    /// Heartbeat interval that both sides agreed on; 0 if there are no heartbeats.
     pub fn heartbeat(&self) -> Duration {
         Duration::from_secs(self.amqp.configuration().heartbeat().into())
     }
 
-    /// When the broker was last heard of.
+    /// Time of the last bytes received from the broker.
     pub fn pulse(&self) -> Arc<Pulse> {
         Arc::clone(&self.pulse)
     }
 
-    /// How many messages the broker has given back as unroutable.
+    /// Number of messages that the broker has returned as unroutable on this connection.
     pub(crate) fn returns(&self) -> u64 {
         self.noticed.returns()
     }
 
-    /// What the connection lets in of the messages that it is given.
+    /// Limit on the bytes of deliveries that the connection passes to the client library.
     pub(crate) fn intake(&self) -> &Intake {
         self.noticed.intake()
     }
 
-    /// Nobody receives messages on the connection any more.
+    /// Marks the connection as idle: it receives no more messages, so its intake has no limit any
+    /// more.
     pub fn mark_unused(&self) {
         self.intake().unbind();
         self.mark_used();
     }
 
-    /// Waits until the library finds the connection broken, and says why.
+    /// Waits until the library finds the connection broken, and returns the error.
     pub fn broken(&self) -> impl Future<Output = String> + Send + 'static {
         let mut events = Box::pin(self.amqp.events_listener());
         async move {
@@ -225,12 +233,13 @@ impl Connection {
         }
     }
 
-    /// Asks the broker for an answer.
+    /// Measures the broker's answer to a request, and logs the result.
     pub async fn check_health(&self, deadline: Deadline) -> HealthStatus {
         self.probe(deadline).await.1
     }
 
-    /// Asks the broker for a channel, as a proof that it answers.
+    /// Opens a channel to prove that the broker answers, and logs the result. The channel is `None`
+    /// if the broker does not answer.
     pub(crate) async fn probe(&self, deadline: Deadline) -> (Option<Channel>, HealthStatus) {
         let started = Instant::now();
         let opened = self.open_channel(deadline).await;
@@ -246,12 +255,13 @@ impl Connection {
         (channel, health)
     }
 
-    /// Ends the connection at once, whoever else holds it.
+    /// Closes the socket at once, even if other code still holds the connection.
     pub fn cut(&self) {
         self.hangup.hang_up();
     }
 
-    /// Ends the connection politely, or not at all politely where that takes too long.
+    /// Closes the connection in an orderly way, for at most 500 ms; after that the socket is
+    /// closed.
     pub async fn close(&self) {
         let closed = tokio::time::timeout(CLOSE_TIMEOUT, self.amqp.close(200, "OK".into())).await;
         events::disconnected(&self.peer, matches!(closed, Ok(Ok(()))));
@@ -264,7 +274,7 @@ impl fmt::Debug for Connection {
     }
 }
 
-/// When the broker was last heard of.
+/// Time of the last bytes received from the broker.
 #[derive(Debug)]
 pub struct Pulse {
     start: Instant,
@@ -281,7 +291,7 @@ impl Pulse {
         self.milliseconds.store(elapsed, Ordering::Relaxed);
     }
 
-    /// How long ago that was.
+    /// Time since the last bytes were received.
     pub fn age(&self) -> Duration {
         let beat = Duration::from_millis(self.milliseconds.load(Ordering::Relaxed));
         self.start.elapsed().saturating_sub(beat)
@@ -289,21 +299,22 @@ impl Pulse {
 }
 
 /// How far a connection that was idle can be trusted. A function that is frozen between invocations
-/// sends no heartbeats, and a broker that misses two of them hangs up.
+/// sends no heartbeats, and a broker that misses two of them closes the connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Staleness {
-    /// It can be used.
+    /// Idle for less than half of a heartbeat interval: it can be used.
     Fresh,
-    /// It has to answer first.
+    /// Idle for up to two heartbeat intervals, or without heartbeats: the broker must answer before
+    /// it is used.
     Doubtful,
-    /// The other side has given it up.
+    /// Idle for more than two heartbeat intervals: the broker has closed it.
     Dead,
 }
 
 impl Staleness {
     fn of(idle: Duration, heartbeat: Duration) -> Self {
         if heartbeat.is_zero() {
-            // Nobody promised to speak.
+            // Without heartbeats, silence proves nothing.
             Self::Doubtful
         } else if idle < heartbeat / 2 {
             Self::Fresh

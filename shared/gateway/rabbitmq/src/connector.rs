@@ -1,4 +1,4 @@
-//! From a configuration to an open connection.
+//! Opens a connection from a configuration: tries its addresses in order, and again.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -16,10 +16,10 @@ use crate::events::{self, Peer};
 use crate::health::HealthStatus;
 use crate::retry::RetryPolicy;
 
-/// How many addresses of a configuration are tried.
+/// Maximum number of addresses of a configuration that are tried.
 pub(crate) const MOST_ADDRESSES: usize = 16;
 
-/// Connects to the addresses of a configuration in order, and remembers which one worked.
+/// Connects to the addresses of a configuration in order, and remembers which one answered last.
 #[derive(Debug)]
 pub struct Connector {
     config: Arc<ConnectionConfig>,
@@ -27,28 +27,28 @@ pub struct Connector {
 }
 
 impl Connector {
-    /// The first address is tried first until another one worked.
+    /// Creates a connector that starts with the first address, until another one answers.
     #[must_use]
     pub fn new(config: Arc<ConnectionConfig>) -> Self {
         Self { config, preferred: AtomicUsize::new(0) }
     }
 
-    /// What it connects by.
+    /// The configuration that connections are opened with.
     pub fn config(&self) -> &ConnectionConfig {
         &self.config
     }
 
-    /// Tries the address with this index first.
+    /// Starts with the address at `index`.
     pub(crate) fn preferring(self, index: usize) -> Self {
         Self { preferred: AtomicUsize::new(index), ..self }
     }
 
-    /// The index of the address that is tried first.
+    /// Index of the address that is tried first.
     pub(crate) fn preferred(&self) -> usize {
         self.preferred.load(Ordering::Relaxed)
     }
 
-    /// The address that is tried first, for the log. A configuration has one at least.
+    /// The address that is tried first, for the log. A configuration has at least one address.
     pub fn peer(&self) -> Option<Peer> {
         self.config.addresses().get(self.preferred()).map(|address| Peer::new(&self.config, address))
     }
@@ -56,12 +56,14 @@ impl Connector {
     /// Connects in one round: each address is tried once.
     ///
     /// # Errors
-    /// What the last address said. A refusal ends the round: it would be the same everywhere.
+    /// The error of the last address tried. A refusal that would be the same at every address ends
+    /// the round.
     pub async fn connect(&self, deadline: Deadline) -> Result<Connection, ConnectionError> {
         Ok(self.round(deadline, &mut Dials::new()).await.1?)
     }
 
-    /// Connects in one round, and says how far the attempt came that succeeded, or the last one.
+    /// Connects in one round, and returns the completed steps of the successful attempt, or of the
+    /// last one.
     pub(crate) async fn connect_step_by_step(
         &self,
         deadline: Deadline,
@@ -69,11 +71,11 @@ impl Connector {
         self.round(deadline, &mut Dials::new()).await
     }
 
-    /// Connects and opens a channel. Nothing is sent to a queue meanwhile, so what may pass is
-    /// tried again by `retry`, until the next round would begin after `retry_until`.
+    /// Connects and opens a channel. Nothing is sent to a queue meanwhile, so failures that may
+    /// pass are retried by `retry`, until the next round would begin after `retry_until`.
     ///
     /// # Errors
-    /// What the last address of the last round said, and how many rounds there were.
+    /// The error of the last address of the last round, with the number of rounds.
     pub async fn persist(
         &self,
         mut retry: RetryPolicy,
@@ -131,14 +133,15 @@ impl Connector {
                 break;
             }
         }
-        // One line, however many addresses there are.
+        // One log line for the round, however many addresses were tried.
         if let Some(address) = tried.last() {
             events::failed(&Peer::new(&self.config, address), last.step.name(), &last.error, tried.len());
         }
         (log, Err(last))
     }
 
-    /// The addresses as configured, with the one that worked last in front.
+    /// Indices of the addresses in the order to try them: the one that answered last, then the
+    /// others as configured.
     fn order(&self) -> Vec<usize> {
         let preferred = self.preferred();
         let count = self.config.addresses().len().min(MOST_ADDRESSES);

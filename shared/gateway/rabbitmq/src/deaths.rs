@@ -1,4 +1,4 @@
-//! The history that RabbitMQ writes into messages that it dead-letters.
+//! The `x-death` history that RabbitMQ writes into messages that it dead-letters.
 
 use std::collections::BTreeMap;
 
@@ -8,8 +8,8 @@ const DEATHS: &str = "x-death";
 const FIRST_QUEUE: &str = "x-first-death-queue";
 const FIRST_REASON: &str = "x-first-death-reason";
 
-/// The history in a message's headers, the last death first. RabbitMQ counts the deaths in one
-/// queue for one reason together.
+/// Reads the dead-letter history from a message's headers, the latest death first. RabbitMQ counts
+/// all deaths in one queue for one reason as one entry.
 pub(crate) fn deaths(headers: &BTreeMap<String, HeaderValue>) -> Vec<Death> {
     let Some(HeaderValue::Array(entries)) = headers.get(DEATHS) else { return Vec::new() };
     let first = (text(headers, FIRST_QUEUE), text(headers, FIRST_REASON));
@@ -23,7 +23,8 @@ pub(crate) fn deaths(headers: &BTreeMap<String, HeaderValue>) -> Vec<Death> {
     deaths
 }
 
-/// Anyone may write the header, so anything may be there.
+/// Reads one entry of `x-death`, or returns `None` if it is no table. Any publisher can write the
+/// header, so members of other types are skipped.
 fn death(entry: &HeaderValue) -> Option<Death> {
     let HeaderValue::Table(entry) = entry else { return None };
     let routing_keys = match entry.get("routing-keys") {

@@ -1,5 +1,5 @@
-//! How often a message of a quorum queue may go back, or fail, before its queue drops or
-//! dead-letters it.
+//! Delivery limit of a quorum queue: how often a message may return or fail before the queue drops
+//! or dead-letters it.
 
 use broker::Deadline;
 
@@ -9,19 +9,19 @@ use crate::queue_facts::{self, QueueFacts, QueueKind};
 use crate::server::Counted;
 use crate::session::Session;
 
-/// A queue's delivery limit, as far as a client can see it: a policy may set a lower one.
+/// Delivery limit of a queue, as far as a client can see it. A policy may set a lower one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct DeliveryLimit {
     times: u64,
-    /// Whether the queue was declared with it. Otherwise it is the broker's default, for which a
-    /// policy may set any other.
+    /// True if the queue was declared with this limit. Otherwise it is the broker's default, which
+    /// a policy may replace.
     is_declared: bool,
     counted: Counted,
 }
 
 impl DeliveryLimit {
-    /// The limit of a queue, if it has one. Of a queue whose kind the broker does not tell, the
-    /// default is assumed.
+    /// The delivery limit of `queue`, or `None` if it has none. If the broker does not disclose the
+    /// queue's kind, its default limit is assumed.
     pub(crate) async fn of(
         session: &Session,
         queue: &QueueName,
@@ -41,18 +41,20 @@ impl DeliveryLimit {
         Some(Self { times, is_declared, counted })
     }
 
-    /// Whether the queue drops or dead-letters a message the next time that counts, which has
-    /// counted so often.
+    /// True if the queue drops or dead-letters a message that has counted `count` times the next
+    /// time that counts.
     const fn is_reached_by(self, count: u64) -> bool {
         count >= self.times
     }
 
-    /// Whether a message that has counted so often is gone for certain if it goes back.
+    /// True if a message that has counted `count` times is certainly dropped or dead-lettered when
+    /// it is requeued.
     pub(crate) fn is_passed_by_a_return(self, count: u64) -> bool {
         self.is_declared && self.counted == Counted::EveryReturn && self.is_reached_by(count)
     }
 
-    /// Tells of the messages that have reached it, of those that have `counts`.
+    /// Warning about the messages that have reached the limit, given the count of each message, or
+    /// `None` if none has.
     pub(crate) fn warning(self, counts: &[u64], when: &str) -> Option<String> {
         let at_the_limit = counts.iter().filter(|count| self.is_reached_by(**count)).count();
         if at_the_limit == 0 {

@@ -1,4 +1,4 @@
-//! How many messages a queue has.
+//! Depth of a queue: its number of messages.
 
 use std::sync::Arc;
 
@@ -11,8 +11,9 @@ use crate::leader;
 use crate::pools::ConnectionPools;
 use crate::session::Session;
 
-/// Counts the messages that are ready, and the consumers. AMQP tells nothing else of a queue. A
-/// quorum queue that has no leader for a moment shows 0 of both, so it is asked again.
+/// Counts the ready messages and the consumers of a queue; AMQP reports nothing else about it. A
+/// quorum queue that has no leader for a moment reports 0 of both, so a quorum queue that reports 0
+/// is asked again for up to 500 ms.
 pub(crate) async fn depth(
     pool: &Arc<ConnectionPools>,
     access: &Access,

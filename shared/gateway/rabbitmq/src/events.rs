@@ -1,5 +1,5 @@
-//! The connection events of the log, with the names and fields of the connection model. No password
-//! ever gets here. What happens in every request is for debugging.
+//! Connection events of the log, with the names and fields of the connection model. The password
+//! never reaches this module. Events of every request have the level `debug`.
 
 use std::error::Error;
 use std::time::Duration;
@@ -11,23 +11,23 @@ use tracing::{debug, info, warn};
 use crate::config::ConnectionConfig;
 use crate::health::HealthStatus;
 
-/// What stands where the model has a password.
+/// Value of the field `password`, which the connection model asks for.
 const REDACTED: &str = "***REDACTED***";
 
-/// How many connections a pool has.
+/// Connection counts of a pool.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PoolStats {
-    /// Connections that are open.
+    /// Open connections.
     pub total: usize,
-    /// Those that were acquired and not released.
+    /// Connections that were acquired and not released.
     pub in_use: usize,
-    /// Those that are idle.
+    /// Idle connections.
     pub available: usize,
-    /// How many may be open at once.
+    /// Maximum number of connections that may be open at once.
     pub max_size: usize,
 }
 
-/// The other end of a connection and who asked for it, as the log names them.
+/// The broker's address, virtual host, user and TLS use of a connection, as the log names them.
 #[derive(Clone, Debug)]
 pub struct Peer {
     pub(crate) address: Address,
@@ -47,7 +47,7 @@ impl Peer {
     }
 }
 
-/// An event with the fields that all of them have.
+/// Logs an event with the fields that all connection events have.
 macro_rules! event {
     ($level:ident, $event_type:literal, $peer:expr, $($rest:tt)+) => {
         $level!(
@@ -74,8 +74,8 @@ pub(crate) fn established(peer: &Peer, took: Duration) {
     );
 }
 
-/// A round of attempts failed, of which `peer` was the last. There is one line for all of them: how
-/// many addresses a target has is its caller's to say.
+/// Logs that a round of attempts to connect failed, of which `peer` was the last. There is one line
+/// for the whole round, because a caller can give a target any number of addresses.
 pub(crate) fn failed(peer: &Peer, step: &str, error: &BrokerError, addresses_tried: usize) {
     event!(
         warn,
@@ -89,7 +89,7 @@ pub(crate) fn failed(peer: &Peer, step: &str, error: &BrokerError, addresses_tri
     );
 }
 
-/// The connection to `peer` is given up.
+/// Logs that the connection to `peer` is given up.
 pub fn lost(peer: &Peer, why: &str) {
     event!(
         warn,
@@ -101,8 +101,8 @@ pub fn lost(peer: &Peer, why: &str) {
     );
 }
 
-/// The broker reads nothing more from the connection, because it is short of memory or disk space.
-/// It says so to connections that publish.
+/// Logs that the broker blocks the connection, because it is short of memory or disk space: it
+/// reads nothing from it. The broker reports this only to connections that publish.
 pub(crate) fn blocked(peer: &Peer, reason: &str) {
     event!(
         warn,
@@ -124,7 +124,7 @@ pub(crate) fn unblocked(peer: &Peer) {
     );
 }
 
-/// Another attempt to connect begins after `delay`.
+/// Logs that another attempt to connect begins after `delay`.
 pub fn reconnecting(peer: &Peer, attempt: u64, delay: Duration) {
     event!(
         warn,
@@ -148,7 +148,7 @@ pub(crate) fn disconnected(peer: &Peer, polite: bool) {
     );
 }
 
-/// A connection of a pool is used, after a wait.
+/// Logs that a connection was taken from a pool after the wait `waited`.
 pub fn acquired(peer: &Peer, waited: Duration, is_new: bool, stats: PoolStats) {
     event!(
         debug,
@@ -165,7 +165,7 @@ pub fn acquired(peer: &Peer, waited: Duration, is_new: bool, stats: PoolStats) {
     );
 }
 
-/// A connection goes back to its pool.
+/// Logs that a connection was returned to its pool.
 pub fn released(peer: &Peer, stats: PoolStats) {
     event!(
         debug,
@@ -180,7 +180,7 @@ pub fn released(peer: &Peer, stats: PoolStats) {
     );
 }
 
-/// No connection of a pool became free in time.
+/// Logs that no connection of a pool became free in time.
 pub fn pool_timeout(peer: &Peer, waited: Duration, max_size: usize) {
     event!(
         warn,

@@ -1,4 +1,4 @@
-//! Getting messages from a queue.
+//! Fetches messages from a queue: to settle later, to remove at once, or to browse.
 
 use mq::{Access, Ack, AckMode, BrokerError, ConsumeCommand, QueueName};
 
@@ -63,7 +63,8 @@ pub(crate) async fn fetch(
     }
 }
 
-/// Takes messages, with consumers where they are allowed.
+/// Takes messages from a queue, with a consumer if the queue allows one, otherwise with single
+/// `basic.get` requests.
 async fn take<'a>(
     pool: &Arc<ConnectionPools>,
     access: &Access,
@@ -96,8 +97,8 @@ async fn take<'a>(
             if !taking.consumer_was_refused {
                 return Err(error);
             }
-            // Another client is the queue's only consumer; that does not keep anyone from asking
-            // for single messages. The refusal closed the channel and so put back what was taken.
+            // Another client is the queue's exclusive consumer, which does not prevent `basic.get`.
+            // The refusal closed the channel, so the broker has requeued what was taken.
             Taking::new(queue, command, room).one_by_one()
         }
     };
@@ -108,7 +109,7 @@ async fn take<'a>(
     }
 }
 
-/// A session whose connection lets in what a fetch may hold.
+/// Opens a session whose connection accepts as many bytes of messages as one fetch may hold.
 async fn open(
     pool: &Arc<ConnectionPools>,
     access: &Access,
@@ -123,7 +124,8 @@ async fn open(
     Ok(session)
 }
 
-/// A quorum queue that counts every return says how often the message had gone back.
+/// Error for a first message that alone exceeds the limit. For a quorum queue that counts every
+/// return, the text includes the number of returns.
 fn too_large(queue: &QueueName, room: Room, returns: Option<u64>, counted: Counted) -> BrokerError {
     let counted = returns.filter(|_| counted == Counted::EveryReturn).map_or_else(String::new, |returns| {
         let times = returns.saturating_add(1);
@@ -138,7 +140,7 @@ fn too_large(queue: &QueueName, room: Room, returns: Option<u64>, counted: Count
     ))
 }
 
-/// Removes messages outside any transaction.
+/// Removes the messages outside any transaction, and warns about it.
 async fn remove(taken: Taken, deadline: Deadline) -> Done {
     let (mut consumed, removed) = taken.remove(deadline).await;
     consumed.warnings.push(
@@ -151,7 +153,7 @@ async fn remove(taken: Taken, deadline: Deadline) -> Done {
     Done { consumed, removed: true }
 }
 
-/// Refuses where putting messages back is not harmless.
+/// Returns an error if requeueing messages of this queue could lose them.
 pub(crate) async fn refuse_harm(
     session: &Session,
     queue: &QueueName,
@@ -163,8 +165,9 @@ pub(crate) async fn refuse_harm(
     }
 }
 
-/// Refuses what may be a quorum queue that counts every return: it drops the message past its
-/// delivery limit, which a policy may set and no client can see.
+/// Returns an error unless the queue is a classic queue. A quorum queue that counts every return
+/// drops or dead-letters a message past its delivery limit, which a policy may set and no client
+/// can see.
 async fn refuse_to_requeue(
     session: &Session,
     queue: &QueueName,

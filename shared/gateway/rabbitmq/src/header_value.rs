@@ -1,4 +1,4 @@
-//! Headers between the gateway's values and AMQP's, which have the same types.
+//! Converts headers between the gateway's values and AMQP's, which have the same types.
 
 use std::collections::BTreeMap;
 
@@ -7,12 +7,15 @@ use mq::{Decimal, HeaderValue, Time};
 
 use crate::content_header;
 
-/// What comes can be sent again.
+/// Every received header can be sent again: both sides allow the same nesting depth.
 const _: () = assert!(content_header::MAX_DEPTH == HeaderValue::MAX_DEPTH);
 
+/// Converts a header's value to AMQP.
+///
 /// # Errors
-/// When a name in a table is longer than a short string, or a number is not finite: RabbitMQ's own
-/// language has no such numbers, and it closes the connection over them.
+/// If a name in a table is longer than a short string (255 bytes), or a number is not finite:
+/// Erlang, in which RabbitMQ is written, has no such numbers, and RabbitMQ closes the connection
+/// over them.
 pub(crate) fn to_amqp(value: &HeaderValue) -> Result<AMQPValue, String> {
     Ok(match value {
         HeaderValue::Null => AMQPValue::Void,
@@ -47,7 +50,7 @@ pub(crate) fn to_amqp(value: &HeaderValue) -> Result<AMQPValue, String> {
     })
 }
 
-/// A name as AMQP carries it.
+/// A name as an AMQP short string, of at most 255 bytes.
 pub(crate) fn short(name: &str) -> Result<ShortString, String> {
     ShortString::try_new(name).map_err(|error| error.to_string())
 }

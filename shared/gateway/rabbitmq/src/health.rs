@@ -1,23 +1,23 @@
-//! What a look at a connection found.
+//! Result of a health check of a connection.
 
 use std::time::Duration;
 
 use broker::milliseconds;
 use jiff::Timestamp;
 
-/// The health of a connection and of the broker behind it, `HealthStatus` of the connection model.
-/// It is a record: it does not change, and a later look gives another one.
+/// Health of a connection and of the broker behind it, `HealthStatus` of the connection model. It
+/// is an immutable record of one check.
 #[derive(Clone, Debug, PartialEq)]
 pub struct HealthStatus {
-    /// Whether the connection is open, as far as this side knows.
+    /// True if the connection is open, as far as the client knows.
     pub is_connected: bool,
-    /// Whether the broker answered.
+    /// True if the broker answered.
     pub broker_available: bool,
-    /// How long the look took, in milliseconds.
+    /// Duration of the check, in milliseconds.
     pub latency_ms: f64,
-    /// When the look ended.
+    /// Time at which the check ended.
     pub last_check: Timestamp,
-    /// Why the connection is unhealthy.
+    /// Reason why the connection is unhealthy, or `None` if it is healthy.
     pub error_message: Option<String>,
 }
 
@@ -32,7 +32,7 @@ impl HealthStatus {
         }
     }
 
-    /// A look that found no answer.
+    /// Result of a check that got no answer from the broker.
     pub fn unhealthy(is_connected: bool, latency: Duration, error: impl Into<String>) -> Self {
         Self {
             is_connected,
@@ -43,7 +43,7 @@ impl HealthStatus {
         }
     }
 
-    /// Whether the connection is open and the broker answered.
+    /// True if the connection is open and the broker answered.
     #[must_use]
     pub fn is_healthy(&self) -> bool {
         self.is_connected && self.broker_available

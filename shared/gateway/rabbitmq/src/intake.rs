@@ -1,48 +1,51 @@
-//! How many bytes of a queue's messages are in memory at most. The client library assembles every
-//! message that a broker delivers, and RabbitMQ has no prefetch by bytes, so what lies on a queue
-//! would decide how much memory a function needs. The filter under the library sees a message's
-//! size before its body: what exceeds the intake gets no further.
+//! Limit on the bytes of a queue's messages that are in memory at once. The client library
+//! assembles every message that a broker delivers, and RabbitMQ has no prefetch by bytes, so the
+//! contents of a queue would decide how much memory a function needs. The frame filter under the
+//! library sees a message's size before its body, and keeps deliveries over the limit from the
+//! library.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 
 use tokio::sync::Notify;
 
-/// The most bytes that the messages of one fetch take in memory, whatever lies on the queue.
+/// Maximum number of bytes in memory for the messages of one fetch, regardless of what is on the
+/// queue.
 pub const MOST_HELD: usize = 32 * 1024 * 1024;
 
-/// What the headers of a message that is held alone may take in memory.
+/// Memory allowance in bytes for the headers of a message that is held alone.
 const HEADERS: usize = 4 * 1024 * 1024;
 
-/// The most bytes that a message takes in memory that is held alone, if its body has `body` bytes:
-/// the library's buffer grows while it assembles the body, and a body that is stored is copied.
+/// Maximum number of bytes in memory for one message that is held alone, if its body has `body`
+/// bytes: the library's buffer grows while it assembles the body, and a body that is stored is
+/// copied.
 #[must_use]
 pub const fn held_alone(body: usize) -> usize {
     body.saturating_mul(2).saturating_add(HEADERS)
 }
 
-/// What a delivery takes beside its content: the library's own notes, and the gateway's form of a
-/// message.
+/// Memory allowance in bytes for a delivery besides its content: the library's own records, and the
+/// gateway's form of a message.
 const DELIVERY: usize = 1024;
 
-/// What a connection lets in. It is bound for a fetch; whoever uses a channel directly takes what
-/// comes.
+/// Byte limit on a connection's deliveries. A fetch sets it; without a fetch there is no limit.
 #[derive(Debug)]
 pub(crate) struct Intake {
     left: AtomicUsize,
-    /// What the next delivery may take, whatever is left for all; 0 for nothing more than that.
+    /// Bytes that the next delivery may take even if the remaining limit is lower; 0 if the
+    /// remaining limit applies to it as well.
     alone: AtomicUsize,
     is_closed: AtomicBool,
-    /// The tag of the delivery that exceeded the intake; tags begin at 1.
+    /// Tag of the delivery that exceeded the limit, or 0 if none did; tags begin at 1.
     exceeded_by: AtomicU64,
     exceeded: Notify,
 }
 
-/// What becomes of a delivery.
+/// Decision about a delivery.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Admission {
     Whole,
-    /// The first that exceeds the intake: the library is given it without its body, so that the
-    /// fetch learns of it.
+    /// First delivery over the limit: the library receives it without its body, so that the fetch
+    /// sees the tag.
     Hollow,
 }
 
@@ -59,7 +62,7 @@ impl Default for Intake {
 }
 
 impl Intake {
-    /// Lets in deliveries of `bytes` altogether.
+    /// Sets the limit to `bytes` for all deliveries together, and opens the intake.
     pub(crate) fn bind(&self, bytes: usize) {
         self.exceeded_by.store(0, Ordering::Release);
         self.alone.store(0, Ordering::Release);
@@ -67,30 +70,30 @@ impl Intake {
         self.is_closed.store(false, Ordering::Release);
     }
 
-    /// Lets in the next delivery also if it takes more than is left for all, up to `bytes`. Nothing
-    /// is let in with it then.
+    /// Allows the next delivery up to `bytes` even if that exceeds the remaining limit. The
+    /// deliveries after it then have no bytes left.
     pub(crate) fn let_in_alone(&self, bytes: usize) {
         self.alone.store(bytes, Ordering::Release);
     }
 
-    /// Lets in whatever comes.
+    /// Removes the limit: every delivery is accepted.
     pub(crate) fn unbind(&self) {
         self.bind(usize::MAX);
     }
 
-    /// Whether a fetch has bound it, which knows what a message looks like that was let in.
+    /// True if a fetch has set a limit. Such a fetch recognizes deliveries without their body.
     pub(crate) fn is_bound(&self) -> bool {
         self.left.load(Ordering::Acquire) != usize::MAX
     }
 
-    /// Whether deliveries are dropped with all that belongs to them, because one has exceeded the
-    /// intake. They go back when their channel ends.
+    /// True if a delivery has exceeded the limit: from then on whole deliveries are dropped, with
+    /// all their frames. The broker requeues them when their channel ends.
     pub(crate) fn is_closed(&self) -> bool {
         self.is_closed.load(Ordering::Acquire)
     }
 
-    /// Judges a delivery whose body and properties take `bytes`. The first one that does not fit
-    /// closes the intake.
+    /// Decides about a delivery whose body and properties take `bytes`. The first one that does not
+    /// fit closes the intake.
     pub(crate) fn admit(&self, tag: u64, bytes: usize) -> Admission {
         let bytes = bytes.saturating_add(DELIVERY);
         if bytes <= self.alone.swap(0, Ordering::AcqRel) {
@@ -110,17 +113,17 @@ impl Intake {
         Admission::Hollow
     }
 
-    /// Whether this delivery came without its body.
+    /// True if the delivery with this tag exceeded the limit and came without its body.
     pub(crate) fn was_exceeded_by(&self, tag: u64) -> bool {
         self.exceeded_by.load(Ordering::Acquire) == tag
     }
 
-    /// Whether a delivery has exceeded it since it was opened.
+    /// True if a delivery has exceeded the limit since the limit was set.
     pub(crate) fn is_exceeded(&self) -> bool {
         self.exceeded_by.load(Ordering::Acquire) != 0
     }
 
-    /// Ends when a delivery has exceeded the intake.
+    /// Waits until a delivery has exceeded the limit.
     pub(crate) async fn exceeded(&self) {
         while !self.is_exceeded() {
             self.exceeded.notified().await;

@@ -1,11 +1,13 @@
-//! Whether a quorum queue has applied an acknowledgement. AMQP has no answer to one, and a channel
-//! that closes forgets what the queue's leader was lost with.
+//! Checks whether a quorum queue has applied an acknowledgement. AMQP does not answer an
+//! acknowledgement, and closing the channel discards an acknowledgement that was lost with the
+//! queue's leader.
 //!
-//! The counts of a passive declaration tell. A quorum queue counts everyone who holds its messages
-//! as a consumer, also by `basic.get`. So, while messages are in hand, counts of 0 mean that the
-//! queue has no leader at present. After the acknowledgement, the count falls as soon as the leader
-//! has applied it, which it does when most of the queue's nodes have stored it. Until then the
-//! channel stays open, which sends the acknowledgement again to another leader.
+//! The counts of a passive declaration show it. A quorum queue counts every channel that holds its
+//! messages as a consumer, also after `basic.get`. So, while messages are in hand, counts of 0 mean
+//! that the queue has no leader at present. After the acknowledgement, the count falls as soon as
+//! the leader has applied it, which it does when a majority of the queue's nodes have stored it.
+//! Until then the channel stays open, because an open channel sends the acknowledgement again to a
+//! new leader.
 
 use std::time::Duration;
 
@@ -19,24 +21,24 @@ use crate::queue_facts::{self, QueueKind};
 use crate::session::{Counts, Session, call, inspect, short};
 use crate::settlement::Unproven;
 
-/// How long a queue may have no leader, and how long it may take to apply an acknowledgement.
+/// Maximum time to wait for a queue to elect a leader, and for it to apply an acknowledgement.
 const PATIENCE: Duration = Duration::from_secs(10);
-/// How long a queue that shows counts of 0 is taken for one without a leader.
+/// Time for which a queue that reports counts of 0 is assumed to have no leader.
 const ELECTION: Duration = Duration::from_secs(1);
-/// How soon a queue is asked again, at first and later.
+/// Pause before the queue is asked again: the first one, and the longest one after doubling.
 const FIRST_PAUSE: Duration = Duration::from_millis(2);
 const LONGEST_PAUSE: Duration = Duration::from_millis(100);
-/// How long an empty queue is looked at that may have no leader.
+/// Maximum time for checking again an empty queue that may have no leader.
 const SECOND_LOOK: Duration = Duration::from_millis(500);
 
-/// Whether a queue may lose a leader, and with it an acknowledgement.
+/// Whether a queue has a leader that can be lost, and with it an acknowledgement.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Leadership {
-    /// It is a quorum queue.
+    /// A quorum queue: its nodes elect a leader.
     Elected,
-    /// It is a classic queue or a stream.
+    /// A classic queue or a stream: it has no elected leader.
     Absent,
-    /// The broker does not tell this user, or names a type that this version does not know.
+    /// The broker does not disclose the type to this user, or the type is unknown to this version.
     Unknown,
 }
 
@@ -50,11 +52,11 @@ impl From<&QueueKind> for Leadership {
     }
 }
 
-/// Whether the queue may lose a leader. For queues other than quorum queues, the broker is asked
-/// once on a connection.
+/// Determines whether the queue has an elected leader. The answer is cached on the connection for
+/// all queues other than quorum queues.
 ///
 /// # Errors
-/// The broker did not answer, or there is no such queue. Nothing is noted then.
+/// The broker did not answer, or there is no such queue. Nothing is cached then.
 pub(crate) async fn leadership(
     session: &Session,
     queue: &QueueName,
@@ -74,13 +76,13 @@ pub(crate) async fn leadership(
     Ok(leadership)
 }
 
-/// Whether an answer is that of a queue which has a leader for certain.
+/// True if the counts prove that the queue has a leader.
 fn shows_a_leader(counts: Counts) -> bool {
     counts.messages > 0 || counts.consumers > 0
 }
 
-/// A queue's counts. One that seems to be empty is looked at again if it is a quorum queue: that is
-/// what a queue without a leader shows too.
+/// Counts of a queue. A quorum queue that reports 0 of both is checked again, because a queue
+/// without a leader reports the same.
 pub(crate) async fn counts(
     session: &Session,
     queue: &QueueName,
@@ -92,14 +94,14 @@ pub(crate) async fn counts(
     }
     match leadership(session, queue, deadline).await {
         Ok(Leadership::Absent | Leadership::Unknown) => Ok(counts),
-        // Where the broker could not say, it may be a quorum queue.
+        // If the broker could not answer, the queue may be a quorum queue.
         Ok(Leadership::Elected) | Err(_) => {
             look_again(|| inspect(session.channel(), queue, deadline), deadline).await
         }
     }
 }
 
-/// Asks a queue that showed counts of 0 until it shows others, for as long as an election takes.
+/// Asks a queue that reported counts of 0 again, until it reports others or 500 ms have passed.
 async fn look_again<E, Answer: Future<Output = Result<Counts, E>>>(
     mut ask: impl FnMut() -> Answer,
     deadline: Deadline,
@@ -114,22 +116,24 @@ async fn look_again<E, Answer: Future<Output = Result<Counts, E>>>(
     }
 }
 
-/// How many consumers a quorum queue counts, those included that hold messages to be acknowledged.
+/// Number of consumers that a quorum queue counts, including channels that hold messages to be
+/// acknowledged.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Holders {
-    /// How many it will count at most.
+    /// Maximum consumer count after the acknowledgement is applied.
     left: u32,
-    /// Whether counts of 0 are what a queue with a leader will show.
+    /// True if counts of 0 are the expected answer of a queue with a leader.
     may_be_empty: bool,
 }
 
 impl Holders {
-    /// Counts them, once the queue has a leader. `settled` of them hold what will be acknowledged.
-    /// It asks on a channel of its own: a refusal closes the channel that it answers, and on the
-    /// one with the deliveries RabbitMQ 4.3 would count that as a failure of each.
+    /// Counts the holders as soon as the queue has a leader. `settled` is the number of holders
+    /// whose messages will be acknowledged. It asks on a separate channel: a refusal closes the
+    /// channel that it answers, and on the channel with the deliveries RabbitMQ 4.3 would count
+    /// that as a failure of each.
     ///
     /// # Errors
-    /// There is no leader in time, the broker refuses, or the connection is lost. Nothing was
+    /// The queue has no leader in time, the broker refuses, or the connection is lost. Nothing was
     /// acknowledged.
     pub(crate) async fn count(
         session: &Session,
@@ -141,7 +145,7 @@ impl Holders {
         let during = During::Queue(queue);
         let channel = session.throwaway_channel(until).await.map_err(|failure| failure.into_error(during))?;
         let counted = Self::count_on(&channel, queue, settled, until).await;
-        // The connection is kept only without channels.
+        // A connection is kept for reuse only if no channel is open on it.
         let _ = call(deadline, channel.close(200, "OK".into())).await;
         counted
     }
@@ -173,10 +177,10 @@ impl Holders {
         }
     }
 
-    /// Asks until the queue counts as many fewer as were acknowledged.
+    /// Waits until the queue's consumer count has fallen by the number of acknowledged holders.
     ///
     /// # Errors
-    /// It does not in time, or cannot be asked.
+    /// The count does not fall in time, or the queue cannot be asked.
     pub(crate) async fn fewer(
         self,
         session: &Session,
@@ -192,7 +196,7 @@ impl Holders {
             if is_fewer && shows_a_leader(counts) {
                 return Ok(counts);
             }
-            // Others may have emptied the queue, and left.
+            // Other clients may have emptied the queue and disconnected.
             let may_be_empty = self.may_be_empty || election.has_passed();
             if is_fewer && may_be_empty && is_really_empty(session, queue, until).await? {
                 return Ok(counts);
@@ -210,9 +214,9 @@ async fn rest(pause: &mut Duration, until: Deadline) {
     *pause = (*pause * 2).min(LONGEST_PAUSE);
 }
 
-/// Whether a queue that shows counts of 0 has a leader: only a leader answers that there is no
-/// message to get. Without one, the broker ends the connection (541). A message that has just come
-/// goes back at once.
+/// Checks whether a queue that reports counts of 0 has a leader: only a leader answers that there
+/// is no message to get. Without one, the broker closes the connection (541). A message that has
+/// just arrived is requeued at once.
 async fn is_really_empty(session: &Session, queue: &QueueName, until: Deadline) -> Result<bool, Failure> {
     let channel = session.channel();
     let get = channel.basic_get(short(queue), BasicGetOptions { no_ack: false });
@@ -231,8 +235,8 @@ mod tests {
 
     use super::*;
 
-    /// Lets a broker answer with these counts, the last one again and again, and says what is made
-    /// of them and how often it was asked.
+    /// Simulates a broker that answers with these counts, the last one repeatedly, and returns the
+    /// resulting counts and the number of requests.
     async fn look(answers: &[(u32, u32)], deadline: Deadline) -> (Counts, usize) {
         let mut asked = 0;
         let ask = || {

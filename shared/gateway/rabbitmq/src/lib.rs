@@ -1,10 +1,10 @@
 //! [`broker::Broker`] over AMQP 0-9-1, for RabbitMQ.
 //!
-//! A [`RabbitMq`] keeps its connections between requests, under one cap over all targets. It lives
-//! in a function that is frozen between invocations: no background task is trusted, a connection's
-//! state is looked at when it is needed, every exchange has a deadline, and a connection whose
-//! state is uncertain is cut and never used again. Cutting is always safe: the broker puts back
-//! what was not acknowledged.
+//! A [`RabbitMq`] keeps its connections between requests, under one cap over all targets. It runs
+//! in a function that is frozen between invocations. So it relies on no background task, it checks
+//! a connection's state when the connection is needed, every exchange with the broker has a
+//! deadline, and a connection in an uncertain state is closed and never used again. Closing the
+//! socket is always safe: the broker requeues the messages that were not acknowledged.
 //!
 //! ```text
 //! RabbitMq -> ConnectionPools -> Connector -> Connection -> Transport -> FrameFilter
@@ -13,8 +13,8 @@
 //! produce, fetch, depth, check on a Session, which is a PooledConnection
 //! ```
 //!
-//! A program that runs all the time uses the crate `rabbitmq-connection`, which is built from the
-//! same [`parts`].
+//! A long-running program uses the crate `rabbitmq-connection`, which is built from the same
+//! [`parts`].
 
 mod check;
 mod config;
@@ -74,7 +74,8 @@ use crate::pools::ConnectionPools;
 pub use crate::retry::{InvalidRetryPolicy, Jitter, RetryPolicy, RetryStats};
 use crate::taking::Room;
 
-/// What a connection is made of, for other ways to keep connections than that of a function.
+/// Building blocks of a connection, for programs that keep connections in another way than a
+/// function does.
 pub mod parts {
     pub use crate::connection::{Connection, Pulse, Staleness};
     pub use crate::connector::Connector;
@@ -82,33 +83,34 @@ pub mod parts {
     pub use crate::events::Peer;
     pub use crate::frame_filter::{Passed, passed};
 
-    /// The events of the log that are told by who keeps connections.
+    /// Log events for the code that keeps connections.
     pub mod events {
         pub use crate::events::{acquired, lost, pool_timeout, reconnecting, released};
     }
 }
 
-/// RabbitMQ, at every target.
+/// The [`Broker`] implementation for RabbitMQ, for all targets.
 pub struct RabbitMq {
     pool: Arc<ConnectionPools>,
 }
 
 impl RabbitMq {
-    /// At most `cap` connections are open at any time, over all targets; the default is
-    /// [`Settings`]'s.
+    /// Creates a broker that has at most `cap` connections open at once, over all targets. Other
+    /// settings have the defaults of [`Settings`].
     #[must_use]
     pub fn new(cap: usize) -> Self {
         Self::with_settings(Settings { cap, ..Settings::default() })
     }
 
-    /// The same with further settings. A `cap` of 0 counts as 1.
+    /// Creates a broker with these settings. A `cap` of 0 counts as 1.
     #[must_use]
     pub fn with_settings(settings: Settings) -> Self {
         let cap = ConnectionCap::new(settings.cap);
         Self { pool: ConnectionPools::new(settings, cap) }
     }
 
-    /// As many connections are open at any time as `cap` allows, those of other brokers included.
+    /// Creates a broker that shares `cap` with other brokers: their connections count towards the
+    /// same limit.
     #[must_use]
     pub fn sharing(cap: Arc<ConnectionCap>) -> Self {
         let settings = Settings { cap: cap.max(), ..Settings::default() };
@@ -161,8 +163,9 @@ impl Broker for RabbitMq {
         fetch::fetch(&self.pool, access, queue, command, Room::of(max_bytes), deadline).await
     }
 
-    /// A message that goes back is marked as redelivered, and a quorum queue counts it. So the
-    /// message is taken at once, and not asked for a second time.
+    /// Fetches with a single request: a message that is requeued is marked as redelivered, and a
+    /// quorum queue counts the return, so the message is never fetched a second time with another
+    /// limit.
     async fn fetch_large(
         &self,
         access: &Access,

@@ -1,4 +1,4 @@
-//! Messages between the gateway's form and AMQP's. `docs/messages.md` has the mapping.
+//! Converts messages between the gateway's form and AMQP's. `docs/messages.md` has the mapping.
 
 use std::collections::BTreeMap;
 
@@ -19,40 +19,41 @@ use crate::misfit::Misfit;
 const TRANSIENT: u8 = 1;
 const PERSISTENT: u8 = 2;
 
-/// The header in which quorum queues count what their delivery limit is about: how often a message
-/// came back, and from RabbitMQ 4.3 on how often it failed.
+/// Header with the count that a quorum queue compares with its delivery limit: the number of
+/// returns, and from RabbitMQ 4.3 on the number of failures.
 const DELIVERY_COUNT: &str = "x-delivery-count";
-/// The header in which quorum queues count how often a message came back, from RabbitMQ 4.3 on.
+/// Header with the number of times a quorum queue's message was returned, from RabbitMQ 4.3 on.
 const ACQUIRED_COUNT: &str = "x-acquired-count";
 
-/// AMQP 0-9-1 has no properties for these. The headers have the names and types under which JMS
-/// knows them, as IBM MQ's and RabbitMQ's own clients for JMS do.
+/// Headers for properties that AMQP 0-9-1 does not have. They have the names and types under which
+/// JMS knows them, as IBM MQ's and RabbitMQ's own JMS clients use them.
 const GROUP_ID: &str = "JMSXGroupID";
 const GROUP_SEQUENCE: &str = "JMSXGroupSeq";
 const LAST_IN_GROUP: &str = "JMS_IBM_Last_Msg_In_Group";
 const MESSAGE_TYPE: &str = "JMS_IBM_MsgType";
 
-/// Headers by which RabbitMQ sends a message to further queues, which nobody has allowed.
+/// Headers by which RabbitMQ routes a message to further queues, for which no permission was
+/// checked.
 const ROUTING_HEADERS: [&str; 2] = ["CC", "BCC"];
 
-/// The queue of replies that lives as long as its consumer's channel. RabbitMQ refuses it from a
-/// channel without such a consumer.
+/// RabbitMQ's pseudo-queue for direct replies, which exists as long as its consumer's channel.
+/// RabbitMQ refuses it from a channel without such a consumer.
 const DIRECT_REPLY_TO: &str = "amq.rabbitmq.reply-to";
 
-/// Whether a message has a property.
+/// Test of whether a message has a property.
 type IsSet = fn(&Properties) -> bool;
 
-/// Members for properties that IBM MQ alone has.
+/// Request members for properties that only IBM MQ has.
 const OF_IBM_MQ: [(&str, IsSet); 3] = [
     ("replyToQueueManager", |properties| properties.reply_to_queue_manager.is_some()),
     ("report", |properties| properties.report.is_some()),
     ("feedback", |properties| properties.feedback.is_some()),
 ];
 
-/// A correlation id that AMQP can carry.
+/// Converts a correlation id to AMQP.
 ///
 /// # Errors
-/// When it is not UTF-8 or longer than a short string.
+/// If it is not UTF-8, or longer than a short string (255 bytes).
 pub(crate) fn correlation_id(id: MessageId, correl_id: &CorrelId) -> Result<Option<ShortString>, String> {
     let text = match correl_id {
         CorrelId::None => return Ok(None),
@@ -65,7 +66,7 @@ pub(crate) fn correlation_id(id: MessageId, correl_id: &CorrelId) -> Result<Opti
         .map_err(|_| "RabbitMQ carries correlation ids of at most 255 bytes".to_owned())
 }
 
-/// Refuses what RabbitMQ has no form for, in the message at `index`.
+/// Returns an error if the message at `index` has a member that RabbitMQ cannot carry.
 pub(crate) fn check(outgoing: &Outgoing, index: u64) -> Result<(), Misfit> {
     let at = (outgoing, index);
     correlation_id(outgoing.message_id(index), &outgoing.correl_id(index))
@@ -97,7 +98,7 @@ pub(crate) fn check(outgoing: &Outgoing, index: u64) -> Result<(), Misfit> {
     Ok(())
 }
 
-/// The properties of an outgoing message.
+/// AMQP properties of an outgoing message.
 pub(crate) fn properties(outgoing: &Outgoing, message: &OutgoingMessage) -> Result<BasicProperties, Misfit> {
     let at = (outgoing, message.sequence);
     let text = |text: &str, member, is_set: IsSet| {
@@ -144,7 +145,8 @@ pub(crate) fn properties(outgoing: &Outgoing, message: &OutgoingMessage) -> Resu
     Ok(properties)
 }
 
-/// The caller's headers, then those of properties that AMQP does not have, then the gateway's own.
+/// Headers of an outgoing message: the caller's, then those for properties that AMQP does not have,
+/// then the gateway's own.
 fn headers(outgoing: &Outgoing, sequence: u64, own: &Properties) -> Result<FieldTable, Misfit> {
     let mut headers = FieldTable::default();
     for (name, value) in outgoing.headers(sequence).iter() {
@@ -173,7 +175,7 @@ fn headers(outgoing: &Outgoing, sequence: u64, own: &Properties) -> Result<Field
     Ok(headers)
 }
 
-/// A message as it was delivered, whoever put it.
+/// Converts a delivery from any publisher to the gateway's form.
 pub(crate) fn received(delivery: Delivery) -> ReceivedMessage {
     let counted = times_back(&delivery);
     let own = &delivery.properties;
@@ -224,7 +226,7 @@ pub(crate) fn received(delivery: Delivery) -> ReceivedMessage {
     }
 }
 
-/// The headers, and the properties among them that had to be moved there.
+/// The headers, and the unreadable properties that the frame filter moved into the headers.
 fn shown(table: &FieldTable) -> (BTreeMap<String, HeaderValue>, BTreeMap<&'static str, Vec<u8>>) {
     let (mut headers, mut unreadable) = (BTreeMap::new(), BTreeMap::new());
     for (name, value) in table.inner() {
@@ -241,7 +243,7 @@ fn shown(table: &FieldTable) -> (BTreeMap<String, HeaderValue>, BTreeMap<&'stati
     (headers, unreadable)
 }
 
-/// AMQP's names of properties, as answers have them.
+/// Renames AMQP's property names to the names that responses use.
 fn shown_names(unreadable: BTreeMap<&'static str, Vec<u8>>) -> Unreadable {
     let name = |name: &'static str| match name {
         "content_type" => "contentType",
@@ -261,7 +263,7 @@ fn property(text: &Option<ShortString>) -> Option<PropertyText> {
     PropertyText::try_from(text.as_ref()?.to_string()).ok()
 }
 
-/// The inverse of what [`headers`] writes. Other values stay headers and nothing else.
+/// Reads the message type that [`headers`] writes. Any other value remains a plain header.
 fn message_type(headers: &BTreeMap<String, HeaderValue>) -> Option<MessageType> {
     match headers.get(MESSAGE_TYPE)? {
         HeaderValue::Int32(number) => MessageType::from_number(*number),
@@ -269,7 +271,7 @@ fn message_type(headers: &BTreeMap<String, HeaderValue>) -> Option<MessageType> 
     }
 }
 
-/// See [`message_type`].
+/// Reads the group that [`headers`] writes. Any other value remains a plain header.
 fn group(headers: &BTreeMap<String, HeaderValue>) -> Option<Group> {
     let id = match headers.get(GROUP_ID)? {
         HeaderValue::Text(text) => GroupId::Text(PropertyText::try_from(text.clone()).ok()?),
@@ -286,22 +288,24 @@ fn group(headers: &BTreeMap<String, HeaderValue>) -> Option<Group> {
     Some(Group { id, sequence, last })
 }
 
-/// How often a message went back in a way that counts towards a delivery limit. Quorum queues say
-/// so; from RabbitMQ 4.0 on, only of messages that did. The header of another message is its
-/// publisher's, so a message never counts more failures than returns.
+/// Number of times a message was returned in a way that counts towards a delivery limit, or `None`
+/// if its queue does not count. Only quorum queues count; from RabbitMQ 4.0 on, only messages that
+/// were returned have the header. On any other message the header comes from its publisher, so the
+/// result is never more than the number of returns.
 pub(crate) fn counted_returns(delivery: &Delivery) -> Option<u64> {
     let counted = count(delivery, DELIVERY_COUNT)?;
     Some(count(delivery, ACQUIRED_COUNT).map_or(counted, |times| counted.min(times)))
 }
 
-/// How often a message went back in whatever way, where its queue counts that. Other queues leave
-/// what a publisher wrote there.
+/// Number of times a message was returned in any way, or `None` if its queue does not count that.
+/// Other queues leave the publisher's value in the header.
 pub(crate) fn times_back(delivery: &Delivery) -> Option<u64> {
     count(delivery, ACQUIRED_COUNT).or_else(|| counted_returns(delivery))
 }
 
-/// A message that never went back counts nothing, and one that did does not count 0, whatever its
-/// publisher wrote.
+/// Value of a count header, or `None` if it contradicts the `redelivered` flag: a message that was
+/// never returned has no count, and one that was returned does not have the count 0. Otherwise the
+/// value is its publisher's.
 fn count(delivery: &Delivery, header: &str) -> Option<u64> {
     let count = delivery.properties.headers().as_ref()?.inner().get(header).and_then(integer);
     count.filter(|count| delivery.redelivered == (*count > 0))

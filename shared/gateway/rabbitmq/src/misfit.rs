@@ -1,9 +1,9 @@
-//! A member of a request that RabbitMQ cannot carry.
+//! Error for a member of a request that RabbitMQ cannot carry.
 
 use mq::{BrokerError, Outgoing, OwnProps};
 
-/// What is wrong with a member, and where the request has it. Only what may come from a profile is
-/// without a place.
+/// Description of the problem, and a JSON pointer to the member in the request. The pointer is
+/// missing only if the value may come from a profile.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Misfit {
     pointer: Option<String>,
@@ -11,7 +11,8 @@ pub(crate) struct Misfit {
 }
 
 impl Misfit {
-    /// About `member` of the message at `index`, which has it itself if `is_own` says so.
+    /// Error about `member` of the message at `index`. `is_own` decides whether the message itself
+    /// sets the member, or the request's common properties do.
     pub(crate) fn property(
         (outgoing, index): (&Outgoing, u64),
         member: &str,
@@ -21,18 +22,18 @@ impl Misfit {
         Self { pointer: Some(outgoing.pointer(index, member, is_own)), detail: detail.into() }
     }
 
-    /// About the correlation id of the message at `index`.
+    /// Error about the correlation id of the message at `index`.
     pub(crate) fn correl_id((outgoing, index): (&Outgoing, u64), detail: impl Into<String>) -> Self {
         Self { pointer: Some(outgoing.correl_id_pointer(index)), detail: detail.into() }
     }
 
-    /// About the header of this name of the message at `index`.
+    /// Error about the header `name` of the message at `index`.
     pub(crate) fn header((outgoing, index): (&Outgoing, u64), name: &str, detail: impl Into<String>) -> Self {
         Self { pointer: Some(outgoing.header_pointer(index, name)), detail: detail.into() }
     }
 
-    /// About the routing key of the message at `index`. If it is the target's, it may be a
-    /// profile's, and there is nothing to point to.
+    /// Error about the routing key of the message at `index`. If the key is the target's, it may
+    /// come from a profile, so the error has no pointer.
     pub(crate) fn routing_key(at: (&Outgoing, u64), detail: impl Into<String>) -> Self {
         let mut is_own = false;
         let own = |own: &OwnProps| {
@@ -66,7 +67,8 @@ mod tests {
     use super::*;
     use crate::message::check;
 
-    /// Two messages, of which the first one says nothing of itself.
+    /// Misfit of the message at `index` in a request of two messages, of which the first sets
+    /// nothing itself.
     fn refused(change: impl FnOnce(&mut ProduceCommand, &mut ExplicitMessage), index: u64) -> Misfit {
         let mut second = ExplicitMessage::of_text("b");
         let mut command = ProduceCommand {
@@ -155,7 +157,7 @@ mod tests {
         let outgoing = Outgoing::new(&command, ContentSeed::new("tenant", "key", "fingerprint", at));
         let own = Misfit::routing_key((&outgoing, 1), "too long");
         assert_eq!(own.pointer.as_deref(), Some("/messages/1/routingKey"));
-        // A profile may have it, and no request names it then.
+        // The key may come from a profile, and then the request does not name it.
         assert_eq!(Misfit::routing_key((&outgoing, 0), "too long").pointer, None);
     }
 }

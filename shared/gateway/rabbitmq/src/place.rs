@@ -1,4 +1,4 @@
-//! Where messages are published to: a queue by the default exchange, or an exchange.
+//! Destination of published messages: a queue through the default exchange, or an exchange.
 
 use lapin::types::ShortString;
 use mq::{BrokerError, Exchange, Outgoing, QueueName};
@@ -18,7 +18,7 @@ pub(crate) enum Place<'a> {
 }
 
 impl Place<'_> {
-    /// The exchange's name, which is empty for a queue.
+    /// Name of the exchange; empty for a queue.
     pub(crate) fn exchange(self) -> ShortString {
         match self {
             Self::Queue(_) => ShortString::default(),
@@ -27,7 +27,7 @@ impl Place<'_> {
         }
     }
 
-    /// The routing key of the message at `index`.
+    /// Routing key of the message at `index`.
     pub(crate) fn routing_key(self, outgoing: &Outgoing, index: u64) -> Result<ShortString, Misfit> {
         match self {
             Self::Queue(queue) => Ok(short(queue)),
@@ -39,7 +39,7 @@ impl Place<'_> {
         }
     }
 
-    /// Ends the session after `failure` and says what that means here.
+    /// Ends the session after `failure`, and returns the error for this destination.
     pub(crate) fn fail(self, session: Session, failure: Failure) -> BrokerError {
         let exchange = match self {
             Self::Queue(queue) => return session.fail(failure, During::Queue(queue)),
@@ -58,7 +58,7 @@ impl Place<'_> {
         }
     }
 
-    /// What it means that the broker returned a message.
+    /// Error for a message that the broker returned as unroutable.
     pub(crate) fn unroutable(self) -> BrokerError {
         match self {
             Self::Queue(queue) => BrokerError::queue_not_found(queue.clone()),

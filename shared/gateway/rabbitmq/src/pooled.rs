@@ -1,4 +1,4 @@
-//! A connection in use.
+//! A pooled connection in use by one operation.
 
 use broker::Deadline;
 use lapin::Channel;
@@ -7,9 +7,10 @@ use crate::connection::Connection;
 use crate::events;
 use crate::pools::Place;
 
-/// A connection with a channel of its user. Dropping it cuts it, so whatever was open on it ends.
+/// A connection with an open channel. Dropping it closes the socket, which ends everything that was
+/// open on it.
 pub(crate) struct PooledConnection {
-    // In this order: the connection ends before its place becomes free.
+    // In this order: the connection must close before its permit becomes free.
     connection: Connection,
     channel: Channel,
     place: Place,
@@ -28,7 +29,7 @@ impl PooledConnection {
         &self.connection
     }
 
-    /// Ends the channel, if the broker has not done so, and keeps the connection for the next
+    /// Closes the channel, if the broker has not done so, and keeps the connection for the next
     /// request.
     pub(crate) async fn release(self, deadline: Deadline) {
         if !self.channel.status().connected() {
@@ -41,7 +42,7 @@ impl PooledConnection {
         }
     }
 
-    /// Keeps the connection, which must have no channel open.
+    /// Keeps the connection for the next request. No channel may be open on it.
     pub(crate) fn keep(self) {
         if !self.connection.seems_open() {
             let why = self.connection.why_given_up("it was closed while in use");
@@ -52,7 +53,7 @@ impl PooledConnection {
         place.keep(connection);
     }
 
-    /// Cuts the connection, whose state is not known.
+    /// Closes the socket of a connection in an unknown state, and logs the reason.
     pub(crate) fn abandon(self, why: &str) {
         events::lost(&self.connection.peer, why);
     }

@@ -1,8 +1,9 @@
-//! The connections that are kept between requests, under one cap over all targets and brokers.
+//! Pool of the connections that are kept between requests, under one cap over all targets and
+//! brokers.
 //!
-//! An environment serves one request at a time, so nobody waits for another request's connection: a
-//! request that wants more of them at once than the cap allows is refused, after idle connections
-//! had a moment to make room.
+//! An execution environment serves one request at a time, so no request waits for a connection of
+//! another one. If a request needs more connections at once than the cap allows, it is refused
+//! after idle connections had up to 2 s to close.
 
 use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
@@ -18,13 +19,13 @@ use crate::events::{self, PoolStats};
 use crate::pooled::PooledConnection;
 use crate::retry::{Jitter, RetryPolicy};
 
-/// How long an idle connection may take to make room for a new one.
+/// Time for an idle connection to close and make room for a new one.
 const ROOM: Duration = Duration::from_secs(2);
 
-/// For how many targets it is remembered which of their addresses answered last.
+/// Maximum number of address lists for which the pool remembers the address that answered last.
 const MOST_REMEMBERED: usize = 64;
 
-/// Everything that identifies a connection.
+/// Identity of a connection: connections with equal keys are interchangeable.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Key {
     endpoint: Endpoint,
@@ -36,14 +37,15 @@ impl Key {
         Arc::new(Self { endpoint: access.endpoint.clone(), secret_version: access.secret_version.clone() })
     }
 
-    /// Broker, addresses and virtual host, without the user.
+    /// Broker, addresses and virtual host as the pool report names them, without the user.
     fn target(&self) -> String {
         let Endpoint { broker, addresses, queue_manager, .. } = &self.endpoint;
         PoolReport::target_of(*broker, addresses, queue_manager)
     }
 }
 
-/// The connections to all targets. The least recently used one makes room for a new one.
+/// Connections to all targets. The least recently used idle connection is closed to make room for a
+/// new one.
 pub(crate) struct ConnectionPools {
     settings: Settings,
     cap: Arc<ConnectionCap>,
@@ -53,7 +55,7 @@ pub(crate) struct ConnectionPools {
 #[derive(Default)]
 struct IdleShelf(Mutex<State>);
 
-/// A connection that nobody uses. It ends before its permit returns.
+/// An idle connection. It is closed before its permit is returned.
 struct Idle {
     owner: Arc<Key>,
     since: Instant,
@@ -63,18 +65,18 @@ struct Idle {
 
 #[derive(Default)]
 struct State {
-    /// The least recently used first.
+    /// Idle connections, the least recently used first.
     idle: Vec<Idle>,
-    /// One entry for each connection that is in use or about to be made.
+    /// Keys of the connections that are in use or about to be opened, one entry for each.
     in_use: Vec<Arc<Key>>,
-    /// Lists of addresses, by their hash, and which of each list answered last; the latest last.
-    /// Two lists with one hash would cost an attempt at the wrong address.
+    /// Hash of each address list with the index of the address that answered last; the most recent
+    /// entry last. If two lists have the same hash, the cost is one attempt at the wrong address.
     answered: Vec<(u64, usize)>,
 }
 
 impl State {
-    /// Takes the idle connection that `wanted` accepts and that was used last, and all that are
-    /// past use.
+    /// Takes the most recently used idle connection that `wanted` accepts, and all that must not be
+    /// used again.
     fn take(&mut self, wanted: impl Fn(&Key) -> bool) -> (Option<Idle>, Vec<Idle>) {
         let (usable, past): (Vec<_>, Vec<_>) =
             std::mem::take(&mut self.idle).into_iter().partition(|idle| idle.connection.is_worth_keeping());
@@ -89,7 +91,7 @@ impl State {
         }
     }
 
-    /// Notes that the address with this index answered.
+    /// Remembers that the address at `index` answered.
     fn remember(&mut self, list: u64, index: usize) {
         self.answered.retain(|(known, _)| *known != list);
         self.answered.push((list, index));
@@ -116,7 +118,7 @@ impl Shelf for IdleShelf {
             if state.idle.is_empty() { None } else { Some(state.idle.remove(0)) }
         };
         let Some(Idle { connection, permit, .. }) = oldest else { return false };
-        // Who asked for room waits for the permit, and so for the polite end.
+        // The request that asked for room waits for the permit, and so for the orderly close.
         tokio::spawn(async move {
             connection.close().await;
             drop(permit);
@@ -125,11 +127,11 @@ impl Shelf for IdleShelf {
     }
 }
 
-/// The right to one connection in use.
+/// Permission to have one connection in use.
 pub(crate) struct Place {
     pools: Arc<ConnectionPools>,
     key: Arc<Key>,
-    /// Absent once it belongs to an idle connection.
+    /// `None` once it belongs to an idle connection.
     permit: Option<Permit>,
 }
 
@@ -142,7 +144,7 @@ impl Drop for Place {
 }
 
 impl Place {
-    /// Keeps `connection`, which was in use in this place, as an idle one.
+    /// Keeps `connection`, which was in use under this permission, as an idle one.
     pub(crate) fn keep(mut self, connection: Connection) {
         let Some(permit) = self.permit.take() else { return };
         let peer = connection.peer.clone();
@@ -158,7 +160,8 @@ impl Place {
 }
 
 impl ConnectionPools {
-    /// As many connections are open at once as `cap` allows, those of its other users included.
+    /// Creates the pool. The number of connections open at once is limited by `cap`, which counts
+    /// those of its other users as well.
     pub(crate) fn new(settings: Settings, cap: Arc<ConnectionCap>) -> Arc<Self> {
         let shelf = Arc::new(IdleShelf::default());
         let weak: Weak<IdleShelf> = Arc::downgrade(&shelf);
@@ -170,9 +173,9 @@ impl ConnectionPools {
         &self.settings
     }
 
-    /// A connection to the target, with a channel open on it: one that is idle and answers, or a
-    /// new one. A broker that cannot be reached is tried again for a while, and half of the time is
-    /// kept for what the connection is wanted for.
+    /// Returns a connection to the target with an open channel: an idle one that answers, or a new
+    /// one. If the broker cannot be reached, it is tried again for at most `retry_for`, and at most
+    /// half of the remaining time; the rest is kept for the operation itself.
     pub(crate) async fn acquire(
         self: &Arc<Self>,
         access: &Access,
@@ -181,7 +184,7 @@ impl ConnectionPools {
         let started = Instant::now();
         let (connector, key) = (self.connector(access)?, Key::of(access));
         let (place, idle) = self.enter(&connector, &key, |idle| *idle == *key, deadline).await?;
-        // One is enough for a use; the others wait for their own.
+        // An operation probes one idle connection only; the others wait for their own operations.
         if let Some(idle) = idle
             && let Some((channel, _)) = idle.reopen(idle.staleness(), deadline).await
         {
@@ -197,7 +200,7 @@ impl ConnectionPools {
         Ok(PooledConnection::new(connection, channel, place))
     }
 
-    /// What makes a connection of its own, with its place under the cap.
+    /// Connector for a separate connection, with its permission under the cap.
     pub(crate) async fn acquire_place(
         self: &Arc<Self>,
         access: &Access,
@@ -244,7 +247,7 @@ impl ConnectionPools {
         Ok((Place { pools: Arc::clone(self), key: Arc::clone(key), permit: Some(permit) }, idle))
     }
 
-    /// The connections to the same target as the same user.
+    /// Connection counts for the same target and user.
     fn stats(&self, key: &Key) -> PoolStats {
         let state = self.lock();
         let available = state.idle.iter().filter(|idle| *idle.owner == *key).count();
@@ -252,7 +255,7 @@ impl ConnectionPools {
         PoolStats { total: available + in_use, in_use, available, max_size: self.cap.max() }
     }
 
-    /// The connections of each target, whatever their users.
+    /// Connection counts of each target, over all users.
     pub(crate) fn reports(&self) -> Vec<PoolReport> {
         let state = self.lock();
         let idle = state.idle.iter().map(|idle| (idle.owner.target(), false));

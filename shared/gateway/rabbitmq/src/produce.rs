@@ -1,4 +1,4 @@
-//! Putting messages on a queue, each confirmed by the broker.
+//! Publishes messages to a queue or an exchange. The broker confirms each of them.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -20,24 +20,24 @@ use crate::refusal;
 use crate::session::{Session, call};
 use crate::window::{Settled, Verdict, Window};
 
-/// How long messages that are paced may await a settlement.
+/// Maximum time for which messages with a rate limit may wait for their confirms.
 const WINDOW_TIME: Duration = Duration::from_millis(250);
 
-/// Where the pace leaves this much time before the next message, the ones in flight are confirmed
-/// first.
+/// If the rate limit leaves at least this time before the next message, the messages in flight are
+/// confirmed first.
 const PAUSE: Duration = Duration::from_millis(20);
 
-/// What is kept of the time for the confirms of the last window.
+/// Time reserved before the deadline for the confirms of the last window.
 const MARGIN: Duration = Duration::from_millis(500);
 
-/// A connection on which nothing has been sent yet.
+/// A connection on which nothing has been sent yet, ready to publish.
 pub(crate) struct Connected<'a> {
     session: Session,
     place: Place<'a>,
     outgoing: &'a Outgoing,
 }
 
-/// Refuses what no broker could do, and connects.
+/// Connects, after checking the request for members that RabbitMQ can never carry.
 pub(crate) async fn connect<'a>(
     pool: &Arc<ConnectionPools>,
     access: &Access,
@@ -115,18 +115,18 @@ struct Producer<'a> {
     transaction: Transaction,
     confirmed: &'a watch::Sender<u64>,
     from: u64,
-    /// The first message that is not known to be on the queue.
+    /// Index of the first message that is not known to be on the queue.
     next: u64,
     bytes: u64,
     pacer: Option<Pacer>,
-    /// The time of the next message, where it has been given one.
+    /// Time at which the next message may be published, once it is computed.
     due: Option<tokio::time::Instant>,
     latencies: Latencies,
     deadline: Deadline,
     stop_at: Deadline,
 }
 
-/// Why a producer stopped early.
+/// Reason why a producer stopped before the last message.
 enum Stop {
     OutOfTime,
     Unusable(Misfit),
@@ -156,9 +156,9 @@ impl Producer<'_> {
         Ok(())
     }
 
-    /// Publishes a window's messages, up to one that AMQP cannot carry.
+    /// Publishes a window's messages, up to the first one that AMQP cannot carry.
     async fn fill(&mut self, window: &mut Window<'_>) -> Result<(), Misfit> {
-        // The first message goes alone: a queue that does not exist is known for certain then.
+        // The first message is published alone: that proves whether the queue exists.
         let limit = if self.next == self.from { 1 } else { self.left_in_transaction() };
         let end = self.next.saturating_add(limit);
         for message in (self.next..end).map_while(|index| self.outgoing.message(index)) {
@@ -178,8 +178,8 @@ impl Producer<'_> {
         Ok(())
     }
 
-    /// Waits until the pace allows the next message; `false` where the window should be settled
-    /// first.
+    /// Waits until the rate limit allows the next message. Returns `false` if the window should be
+    /// settled first.
     async fn wait_for_turn(&mut self, window: &mut Window<'_>) -> bool {
         let Some(pacer) = &mut self.pacer else { return true };
         let now = tokio::time::Instant::now();
@@ -231,7 +231,8 @@ impl Producer<'_> {
         }
     }
 
-    /// Ends the session and says what is on the queue, what may be, and why there is no more.
+    /// Ends the session, and returns which messages are on the queue, which may be, and why the
+    /// others are not.
     async fn explain(self, stop: Stop, session: Session) -> ProduceFailure {
         let committed = self.next;
         let place = self.place;
@@ -264,8 +265,9 @@ impl Producer<'_> {
     }
 }
 
-/// Explains a window of which some messages were neither confirmed nor refused. What was refused
-/// may be at another queue, and nobody can be asked.
+/// Error for a window in which some messages were neither confirmed nor refused. All of them are in
+/// doubt, including the refused ones: those may be on another queue, and on a broken connection the
+/// broker cannot be asked.
 fn unknown(
     failure: Failure,
     session: Session,
@@ -285,13 +287,13 @@ fn unknown(
     ProduceFailure { error, committed, in_doubt }
 }
 
-/// Whether the broker closed the channel over the only message on it: then it has refused that
-/// message. Over one of several, it is not known which of them it had stored.
+/// True if the broker closed the channel over the only message on it: then it has refused that
+/// message. If several were on it, it is unknown which of them it had stored.
 fn is_refused_alone(failure: &Failure, published: usize) -> bool {
     published == 1 && failure.spares_the_connection()
 }
 
-/// Refuses what cannot be done whatever the broker says.
+/// Returns an error for requests that RabbitMQ can never fulfil.
 fn refuse_up_front(outgoing: &Outgoing) -> Result<(), BrokerError> {
     let transaction = outgoing.transaction();
     if transaction.enabled && transaction.atomic {
@@ -307,7 +309,8 @@ fn refuse_up_front(outgoing: &Outgoing) -> Result<(), BrokerError> {
     Ok(())
 }
 
-/// Refuses a message whose properties AMQP does not carry, or not in one frame, before any is sent.
+/// Returns an error for a message whose properties AMQP cannot carry, or not in one frame, before
+/// any message is sent.
 fn fits_frames(outgoing: &Outgoing, from: u64, frame_max: usize) -> Result<(), BrokerError> {
     for index in from..outgoing.count() {
         let Some(size) = header_frame_size(outgoing, index)? else { continue };

@@ -1,12 +1,12 @@
-//! What the caller learns while a produce runs.
+//! Progress of a produce call, for its caller.
 
 use tokio::sync::watch;
 
-/// Tells how many messages are on the queue, counted from the command's first one.
+/// Reports how many messages are on the queue, counted from the command's first one.
 #[derive(Debug)]
 pub(crate) struct Progress<'a> {
     confirmed: &'a watch::Sender<u64>,
-    /// How many messages were on the queue when the window was opened.
+    /// Number of messages that were on the queue when the window was opened.
     before: u64,
 }
 
@@ -15,7 +15,7 @@ impl<'a> Progress<'a> {
         Self { confirmed, before }
     }
 
-    /// The window's first `messages` are on the queue.
+    /// Reports that the window's first `messages` messages are on the queue.
     pub(crate) fn tell(&self, messages: usize) {
         let count = self.before.saturating_add(u64::try_from(messages).unwrap_or_default());
         self.confirmed.send_if_modified(|known| {

@@ -1,4 +1,4 @@
-//! One message on its way.
+//! Publishing of one message, from the first frame to the broker's confirm.
 
 use std::pin::Pin;
 use std::task::{Context, Poll, Waker};
@@ -12,22 +12,24 @@ use crate::errors::Failure;
 
 type Sending<'a> = Pin<Box<dyn Future<Output = lapin::Result<PublisherConfirm>> + Send + 'a>>;
 
-/// A message from its publishing to the broker's answer. The library's publish ends when the
-/// message is written to the socket; awaiting that before the next message is published would write
-/// every message on its own, and wake two threads for each. So it is only begun, which puts the
-/// message's frames into the library's order, and looked at again when the answer is awaited.
+/// A message between its publishing and the broker's answer. The library's publish future completes
+/// when the message is written to the socket; awaiting that before the next message is published
+/// would write every message separately, and wake two threads for each. So the future is only
+/// polled once, which puts the message's frames into the library's send queue, and polled again
+/// when the answer is awaited.
 pub(crate) enum Publish<'a> {
     Sending(Sending<'a>),
     Sent(PublisherConfirm),
-    /// Until it is taken.
+    /// The answer; `None` after it was taken.
     Answered(Option<Answer>),
 }
 
-/// What the broker said, or why it said nothing.
+/// The broker's answer, or the reason why there is none.
 #[derive(Debug)]
 pub(crate) struct Answer {
     pub(crate) outcome: Outcome,
-    /// The id of a message that was returned: this one or another.
+    /// Id of a returned message that the library attached to this answer: this message's or
+    /// another's.
     pub(crate) returned: Option<String>,
     pub(crate) failure: Option<Failure>,
 }
@@ -56,7 +58,7 @@ fn message_id(returned: &BasicReturnMessage) -> Option<String> {
 }
 
 impl<'a> Publish<'a> {
-    /// Begins to publish, `mandatory`.
+    /// Starts publishing the message with the flag `mandatory`.
     pub(crate) fn begin(
         channel: &'a Channel,
         exchange: ShortString,
@@ -72,7 +74,7 @@ impl<'a> Publish<'a> {
         publish
     }
 
-    /// Whether the answer is there.
+    /// Ready if the answer has arrived.
     pub(crate) fn poll_answer(&mut self, cx: &mut Context<'_>) -> Poll<()> {
         if let Self::Sending(sending) = self
             && let Poll::Ready(sent) = sending.as_mut().poll(cx)
@@ -90,7 +92,7 @@ impl<'a> Publish<'a> {
         if matches!(self, Self::Answered(_)) { Poll::Ready(()) } else { Poll::Pending }
     }
 
-    /// Takes the answer, where it is there.
+    /// Takes the answer if it has arrived.
     pub(crate) fn take_answer(&mut self) -> Option<Answer> {
         let _ = self.poll_answer(&mut Context::from_waker(Waker::noop()));
         match self {
@@ -99,7 +101,7 @@ impl<'a> Publish<'a> {
         }
     }
 
-    /// Why the message could not even be begun.
+    /// Error that prevented the message from being sent at all.
     pub(crate) fn failure(&self) -> Option<&Failure> {
         match self {
             Self::Answered(answer) => answer.as_ref()?.failure.as_ref(),

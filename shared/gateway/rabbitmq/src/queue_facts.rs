@@ -1,8 +1,8 @@
-//! What kind of queue it is. AMQP has no method that tells, but a declaration that contradicts a
-//! queue is refused with the first argument that differs and its current value. So we declare with
-//! a queue type that does not exist, which creates nothing in any case, and agree to one argument
-//! after the other until the type is what remains. A delivery limit or a time to live that is no
-//! number serves in the same way.
+//! Finds out the type and the arguments of a queue. AMQP has no method for that, but the broker
+//! refuses a declaration that contradicts an existing queue, and names the first argument that
+//! differs with its current value. So we declare the queue with a queue type that does not exist,
+//! which never creates a queue, and adopt one argument after the other until only the type differs.
+//! A delivery limit or a time to live that is no number serves in the same way.
 
 use std::collections::BTreeMap;
 
@@ -19,9 +19,9 @@ pub(crate) const MAX_LENGTH: &str = "x-max-length";
 const QUEUE_TYPE: &str = "x-queue-type";
 const DELIVERY_LIMIT: &str = "x-delivery-limit";
 const MESSAGE_TTL: &str = "x-message-ttl";
-/// No queue type has this name, and no limit or time this value.
+/// Value that is neither a queue type nor a valid limit or time.
 const NOTHING: &str = "integrahub-asks-for-this";
-/// A queue has fewer arguments than this.
+/// Maximum number of declarations: a queue has fewer arguments than this.
 const MAX_QUESTIONS: usize = 20;
 
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -36,14 +36,14 @@ pub(crate) enum QueueKind {
 #[derive(Clone, Debug)]
 pub(crate) struct QueueFacts {
     pub(crate) kind: QueueKind,
-    /// Whether it goes away with its last consumer.
+    /// True if the queue is deleted with its last consumer.
     pub(crate) auto_delete: bool,
-    /// What it was declared with.
+    /// Arguments that the queue was declared with.
     pub(crate) arguments: BTreeMap<String, AMQPValue>,
 }
 
 impl QueueFacts {
-    /// The value of an argument that is text.
+    /// Value of the argument, if it is text.
     pub(crate) fn text(&self, argument: &str) -> Option<String> {
         match self.arguments.get(argument) {
             Some(AMQPValue::LongString(text)) => Some(text.to_string()),
@@ -51,17 +51,17 @@ impl QueueFacts {
         }
     }
 
-    /// The value of an argument that is a number.
+    /// Value of the argument, if it is a non-negative number.
     pub(crate) fn number(&self, argument: &str) -> Option<u64> {
         self.arguments.get(argument).and_then(crate::message::integer)
     }
 }
 
-/// Finds out the kind of `queue` and the arguments that it was declared with.
+/// Finds out the type of `queue` and the arguments that it was declared with.
 ///
 /// # Errors
-/// [`BrokerError::QueueNotFound`], or [`BrokerError::Unsupported`] with the reason why it cannot be
-/// known.
+/// [`BrokerError::QueueNotFound`], or [`BrokerError::Unsupported`] with the reason why the type is
+/// unknown.
 pub(crate) async fn learn(
     session: &Session,
     queue: &QueueName,
@@ -73,8 +73,8 @@ pub(crate) async fn learn(
     Ok(QueueFacts { kind: kind(&current), auto_delete, arguments: question.arguments })
 }
 
-/// The delivery limit that a quorum queue was declared with, if it was; a negative one is none. A
-/// policy may set a lower one, which no client can see.
+/// Delivery limit that a quorum queue was declared with, or `None`; a negative one means no limit.
+/// A policy may set a lower one, which no client can see.
 pub(crate) async fn declared_delivery_limit(
     session: &Session,
     queue: &QueueName,
@@ -84,8 +84,8 @@ pub(crate) async fn declared_delivery_limit(
     ask_quorum_queue(DELIVERY_LIMIT, session, queue, facts, deadline).await
 }
 
-/// The time to live, in milliseconds, that the queue's messages have by its declaration. Quorum
-/// queues of some versions compare it after their type, so that [`learn`] does not show it.
+/// Time to live in milliseconds that the queue's declaration gives its messages. Quorum queues of
+/// some versions compare it after the type, so [`learn`] does not find it.
 pub(crate) async fn declared_ttl(
     session: &Session,
     queue: &QueueName,
@@ -99,7 +99,7 @@ pub(crate) async fn declared_ttl(
     u64::try_from(ttl).ok()
 }
 
-/// Asks a quorum queue for an argument that is a number.
+/// Reads an argument of a quorum queue that is a number.
 async fn ask_quorum_queue(
     argument: &'static str,
     session: &Session,
@@ -114,7 +114,7 @@ async fn ask_quorum_queue(
     question.arguments = facts.arguments.clone();
     question.arguments.insert(QUEUE_TYPE.to_owned(), AMQPValue::LongString("quorum".into()));
     let current = question.ask(session, queue, deadline).await.ok()?;
-    // Of two values, the broker does not say the type.
+    // If two values differ, the broker does not name their type.
     quoted(&current)?.parse().ok()
 }
 
@@ -122,10 +122,10 @@ async fn throwaway(session: &Session, deadline: Deadline) -> Result<lapin::Chann
     session.throwaway_channel(deadline).await.map_err(|failure| failure.into_error(During::Connection))
 }
 
-/// A declaration, as far as the broker has let us complete it.
+/// A declaration with the arguments that the broker has disclosed so far.
 #[derive(Debug)]
 struct Question {
-    /// The argument whose value is asked for.
+    /// The argument whose value is wanted.
     wanted: &'static str,
     options: QueueDeclareOptions,
     arguments: BTreeMap<String, AMQPValue>,
@@ -135,7 +135,7 @@ struct Question {
 #[derive(Debug, PartialEq, Eq)]
 enum Learned {
     Argument,
-    /// What the broker said of the value that is asked for.
+    /// The broker's text about the wanted argument.
     Wanted(String),
 }
 
@@ -145,7 +145,7 @@ impl Question {
         Self { wanted, options, arguments: BTreeMap::new(), corrected: Vec::new() }
     }
 
-    /// Asks until the value that is wanted is what differs.
+    /// Declares the queue again and again, until only the wanted argument differs.
     async fn ask(
         &mut self,
         session: &Session,
@@ -172,8 +172,7 @@ impl Question {
                 Some(Learned::Wanted(current)) => return Ok(current),
                 Some(Learned::Argument) => {}
                 None => {
-                    // There is none, perhaps: such a queue cannot be declared, whether or not there
-                    // is another one.
+                    // The queue may not exist: a declaration with this type fails in either case.
                     let channel = throwaway(session, deadline).await?;
                     let exists = inspect(&channel, queue, deadline).await;
                     exists.map_err(|failure| failure.into_error(During::Queue(queue)))?;
@@ -203,7 +202,7 @@ impl Question {
         if name == self.wanted {
             return Some(Learned::Wanted(current.to_owned()));
         }
-        // An argument that differs a second time was not understood.
+        // If the same argument differs a second time, its value was not understood.
         if self.corrected.iter().any(|known| known == name) {
             return None;
         }
@@ -226,7 +225,7 @@ fn kind(current: &str) -> QueueKind {
         _ => quoted(current).unwrap_or("classic").to_owned(),
     };
     match name.as_str() {
-        // A queue that was declared without a type: the default is a classic one.
+        // The default type of a queue that was declared without one.
         "classic" => QueueKind::Classic,
         "quorum" => QueueKind::Quorum,
         "stream" => QueueKind::Stream,

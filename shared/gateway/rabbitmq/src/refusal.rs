@@ -1,14 +1,14 @@
-//! What a refusal (`basic.nack`) tells of the message. It says that one of the queues did not take
-//! the message, and not that it is nowhere: another queue behind the exchange may have it, the
-//! queue may have dead-lettered what it refused, and RabbitMQ also refuses what a queue had in hand
-//! that crashed, or whose node was lost.
+//! Interprets a refused publish (`basic.nack`). A refusal means that one of the queues did not take
+//! the message. It does not mean that the message is nowhere: another queue behind the exchange may
+//! have it, the queue may have dead-lettered what it refused, and RabbitMQ also refuses the
+//! messages that a queue was processing when it crashed or its node was lost.
 //!
-//! So a refused message is in doubt, unless the queue proves that it was full and leaves nothing
-//! behind. It must be the only queue that the message was sent to, be declared with the overflow
+//! So a refused message is in doubt, unless the queue proves that it was full and keeps no copy. It
+//! must be the only queue that the message was sent to, be declared with the overflow
 //! `reject-publish`, which no policy overrules on a classic queue, and still hold as many messages
-//! as it was declared to hold at most. Quorum queues know no other overflow that refuses. A classic
+//! as its declared maximum. Quorum queues have no other overflow setting that refuses. A classic
 //! queue whose process crashed and that is full when it is asked is taken for one that was full
-//! then: nothing that AMQP shows tells them apart.
+//! then: AMQP shows no difference.
 
 use broker::Deadline;
 use lapin::Channel;
@@ -19,15 +19,15 @@ use crate::place::Place;
 use crate::queue_facts::{self, MAX_LENGTH, OVERFLOW, QueueFacts, QueueKind};
 use crate::session::{Session, call, inspect};
 
-/// What is known of a refusal.
+/// Interpretation of a refusal.
 #[derive(Debug)]
 pub(crate) struct Refusal {
     pub(crate) error: BrokerError,
-    /// Whether the refused messages are at no queue.
+    /// True if the refused messages are certainly on no queue.
     pub(crate) is_nowhere: bool,
 }
 
-/// Finds out why messages were refused that were sent to a place.
+/// Finds out why messages for a destination were refused.
 pub(crate) async fn explain(session: &Session, place: Place<'_>, deadline: Deadline) -> Refusal {
     match place {
         Place::Queue(queue) => by_queue(session, queue, deadline).await,
@@ -41,7 +41,7 @@ pub(crate) async fn explain(session: &Session, place: Place<'_>, deadline: Deadl
     }
 }
 
-/// Finds out why a queue refused messages that were sent to it alone.
+/// Finds out why a queue refused messages that were sent only to it.
 pub(crate) async fn by_queue(session: &Session, queue: &QueueName, deadline: Deadline) -> Refusal {
     let facts = queue_facts::learn(session, queue, deadline).await.ok();
     let is_nowhere = match facts.as_ref().and_then(most_before_it_refuses) {
@@ -62,8 +62,8 @@ pub(crate) async fn by_queue(session: &Session, queue: &QueueName, deadline: Dea
     Refusal { error: error.with_reply(NACK), is_nowhere }
 }
 
-/// How many messages the queue holds at least when it is full and refuses further ones, if that
-/// leaves nothing behind.
+/// Number of messages at which the queue refuses further ones without keeping or dead-lettering
+/// them, or `None` if that is not certain.
 fn most_before_it_refuses(facts: &QueueFacts) -> Option<u64> {
     let is_known = matches!(facts.kind, QueueKind::Classic | QueueKind::Quorum);
     let leaves_nothing = facts.text(OVERFLOW).is_some_and(|overflow| overflow == "reject-publish");
@@ -71,7 +71,7 @@ fn most_before_it_refuses(facts: &QueueFacts) -> Option<u64> {
 }
 
 async fn ready(session: &Session, queue: &QueueName, deadline: Deadline) -> Result<u32, Failure> {
-    // The broker ends a channel on which it refuses the question.
+    // On a separate channel: the broker closes a channel on which it refuses the request.
     let channel: Channel = session.throwaway_channel(deadline).await?;
     let counts = inspect(&channel, queue, deadline).await?;
     let _ = call(deadline, channel.close(200, "OK".into())).await;
@@ -94,10 +94,10 @@ mod tests {
         let cases = [
             (Classic, vec![plain(), limit()], Some(3)),
             (Quorum, vec![plain(), limit()], Some(3)),
-            // A policy's limit may be what it was full by.
+            // The queue may have been full by a policy's limit, which is not visible here.
             (Classic, vec![plain()], None),
             (Classic, vec![plain(), bytes], None),
-            // Also a policy's, which no client can see, may dead-letter.
+            // An overflow set by a policy, which no client can see, may dead-letter.
             (Classic, vec![limit()], None),
             (Classic, vec![], None),
             (Classic, vec![(OVERFLOW, text("reject-publish-dlx")), limit()], None),

@@ -1,4 +1,4 @@
-//! How long to wait before the next attempt to connect.
+//! Delays between attempts to connect.
 
 use std::time::Duration;
 
@@ -15,25 +15,25 @@ pub struct RetryPolicy {
     jitter: Jitter,
 }
 
-/// Whether delays are spread, so that many clients of a broker that restarts do not come back at
-/// once.
+/// Whether delays are spread at random, so that the many clients of a broker that restarts do not
+/// reconnect at the same moment.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Jitter {
-    /// Every client waits for the delay itself.
+    /// No spreading: every client waits for the exact delay.
     #[default]
     None,
-    /// Between half of the delay and all of it.
+    /// A random time between half of the delay and all of it.
     Half,
 }
 
-/// What [`RetryPolicy::stats`] tells.
+/// State of a [`RetryPolicy`], from [`RetryPolicy::stats`].
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct RetryStats {
-    /// How many delays were given since the last reset.
+    /// Number of delays since the last reset.
     pub attempts: u64,
     /// The next delay in seconds, without jitter.
     pub current_delay: f64,
-    /// In seconds.
+    /// Maximum delay in seconds, without jitter.
     pub max_delay: f64,
 }
 
@@ -63,11 +63,11 @@ impl Default for RetryPolicy {
 }
 
 impl RetryPolicy {
-    /// Delays in seconds: `initial_delay` above 0 and at most 60, `backoff_factor` above 1 and at
-    /// most 10, `max_delay` above 0 and at most 3600.
+    /// Creates a policy. Delays in seconds: `initial_delay` above 0 and at most 60,
+    /// `backoff_factor` above 1 and at most 10, `max_delay` above 0 and at most 3600.
     ///
     /// # Errors
-    /// When one of them is out of its range.
+    /// If one of them is out of its range.
     pub fn new(initial_delay: f64, backoff_factor: f64, max_delay: f64) -> Result<Self, InvalidRetryPolicy> {
         if !(initial_delay > 0.0 && initial_delay <= 60.0) {
             return Err(InvalidRetryPolicy::InitialDelay);
@@ -102,13 +102,13 @@ impl RetryPolicy {
         Duration::from_secs_f64(delay * spread)
     }
 
-    /// The delay before the next attempt, or none where that would begin after `deadline`.
+    /// The delay before the next attempt, or `None` if that attempt would begin after `deadline`.
     pub fn next_delay_before(&mut self, deadline: Deadline) -> Option<Duration> {
         let delay = self.next_delay();
         (delay < deadline.remaining()).then_some(delay)
     }
 
-    /// Begins again with the initial delay.
+    /// Starts again with the initial delay.
     pub fn reset(&mut self) {
         self.current_delay = self.initial_delay.min(self.max_delay);
         self.attempts = 0;

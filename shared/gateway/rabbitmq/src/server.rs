@@ -1,4 +1,4 @@
-//! What a broker says of itself, and what follows from its version.
+//! Broker properties from its greeting, and the behaviour that follows from its version.
 
 use amq_protocol::frame::{AMQPFrame, parsing::parse_frame};
 use lapin::protocol::{AMQPClass, connection};
@@ -10,23 +10,23 @@ use crate::errors::PRODUCT;
 const COUNTS_FAILURES: (u32, u32) = (4, 3);
 /// The first version whose quorum queues have a delivery limit unless their owner sets another one.
 const LIMITS_DELIVERIES: (u32, u32) = (4, 0);
-/// The first version that takes no history of deaths from what a client publishes.
+/// The first version that ignores an `x-death` history in messages that a client publishes.
 const KEEPS_NO_CLIENTS_DEATHS: (u32, u32) = (4, 0);
-/// The limit of [`LIMITS_DELIVERIES`].
+/// Delivery limit of queues without one of their own, from version [`LIMITS_DELIVERIES`] on.
 const DEFAULT_DELIVERY_LIMIT: u64 = 20;
 
-/// What a quorum queue counts towards its delivery limit. A message that exceeds it is dropped or
-/// dead-lettered.
+/// Events that a quorum queue counts towards its delivery limit. A message that exceeds it is
+/// dropped or dead-lettered.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Counted {
-    /// Whatever goes back, in every way that there is.
+    /// Every return of a message, in any way.
     EveryReturn,
-    /// What a client rejects (`basic.reject`), and what it has not settled when its channel ends.
-    /// What it gives back by `basic.nack` is not counted.
+    /// Rejections by a client (`basic.reject`), and messages that are unsettled when their channel
+    /// ends. Returns by `basic.nack` are not counted.
     Failures,
 }
 
-/// The product, the version and the cluster's name of the server properties.
+/// Product, version and cluster name from the server properties.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Server {
     pub(crate) product: String,
@@ -56,7 +56,8 @@ impl Server {
         }
     }
 
-    /// Of an unknown product or version, the worst is assumed.
+    /// Events that count towards the delivery limit. For an unknown product or version, every
+    /// return is assumed to count.
     pub(crate) fn counted(&self) -> Counted {
         match self.is_at_least(COUNTS_FAILURES) {
             true => Counted::Failures,
@@ -64,12 +65,13 @@ impl Server {
         }
     }
 
-    /// The limit of quorum queues whose owner set none, where there is one.
+    /// Default delivery limit of quorum queues, or `None` if this version has none.
     pub(crate) fn default_delivery_limit(&self) -> Option<u64> {
         self.is_at_least(LIMITS_DELIVERIES).then_some(DEFAULT_DELIVERY_LIMIT)
     }
 
-    /// Whether the history of deaths that a message is published with counts when it dies again.
+    /// True if the broker evaluates the `x-death` history that a message was published with, when
+    /// it dead-letters the message again.
     pub(crate) fn believes_in_deaths(&self) -> bool {
         !self.is_at_least(KEEPS_NO_CLIENTS_DEATHS)
     }
@@ -80,7 +82,7 @@ impl Server {
     }
 }
 
-/// Major and minor of `4.3.6` or `4.3.0-rc.1`.
+/// Major and minor number of a version such as `4.3.6` or `4.3.0-rc.1`.
 fn release(version: &str) -> Option<(u32, u32)> {
     let mut parts = version.split('.').map(str::parse);
     Some((parts.next()?.ok()?, parts.next()?.ok()?))

@@ -1,4 +1,4 @@
-//! One operation's channel on a connection of the pool.
+//! Session: a channel for one operation on a pooled connection.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -16,13 +16,13 @@ use crate::pooled::PooledConnection;
 use crate::pools::ConnectionPools;
 use crate::server::{Counted, Server};
 
-/// How long to wait for what is on its way, before a connection is cut.
+/// Maximum time to wait for deliveries that are on their way, before the connection is closed.
 const UNDER_WAY: Duration = Duration::from_secs(5);
-/// How long to wait then for what is given back to be on its way.
+/// Maximum time to wait for returned messages to be sent, before the connection is closed.
 const FAREWELL: Duration = Duration::from_millis(500);
 
-/// A channel and the connection under it. Dropping a session cuts the connection, so whatever was
-/// open on it ends: the broker puts unacknowledged messages back.
+/// A channel and its connection. Dropping a session closes the socket, which ends everything that
+/// was open on it: the broker requeues unacknowledged messages.
 pub(crate) struct Session(PooledConnection);
 
 impl Session {
@@ -42,27 +42,28 @@ impl Session {
         self.0.connection().frame_max()
     }
 
-    /// What the connection lets in of the messages that it is given.
+    /// Limit on the bytes of deliveries that the connection passes to the client library.
     pub(crate) fn intake(&self) -> &Intake {
         self.0.connection().intake()
     }
 
-    /// What the broker said of itself.
+    /// Product, version and cluster name of the broker.
     pub(crate) fn server(&self) -> &Server {
         &self.0.connection().server
     }
 
-    /// What was noted of the queue on the connection.
+    /// Leadership of the queue, if it is cached on the connection.
     pub(crate) fn noted_leadership(&self, queue: &QueueName) -> Option<Leadership> {
         self.0.connection().known_queues.get(queue)
     }
 
-    /// Notes it until the connection ends.
+    /// Caches the leadership of the queue until the connection ends.
     pub(crate) fn note_leadership(&self, queue: &QueueName, leadership: Leadership) {
         self.0.connection().known_queues.insert(queue, leadership);
     }
 
-    /// What to add to a caller's answer if the broker has said that it reads nothing more.
+    /// Text to add to an error's detail if the broker has blocked the connection; empty if it has
+    /// not.
     pub(crate) fn blocked_note(&self) -> String {
         match self.0.connection().blocked() {
             Some(shortage) => {
@@ -72,37 +73,37 @@ impl Session {
         }
     }
 
-    /// How many messages the broker has given back as unroutable on the connection.
+    /// Number of messages that the broker has returned as unroutable on the connection.
     pub(crate) fn returns(&self) -> u64 {
         self.0.connection().returns()
     }
 
-    /// Another channel on the same connection, for what may end a channel.
+    /// Opens another channel on the same connection, for requests that may close their channel.
     pub(crate) async fn throwaway_channel(&self, deadline: Deadline) -> Result<Channel, Failure> {
         self.0.connection().open_channel(deadline).await
     }
 
-    /// Whether the library still believes in channel and connection.
+    /// True if the library believes that the channel and the connection are open.
     pub(crate) fn seems_open(&self) -> bool {
         self.channel().status().connected() && self.0.connection().seems_open()
     }
 
-    /// Gives back whatever is unsettled on the channel in the way that a quorum queue does not
-    /// count, if the broker has one. Otherwise, and for what does not arrive, the channel's end
-    /// does it.
+    /// Returns all unsettled messages of the channel in the way that a quorum queue does not count,
+    /// if this broker has one. Otherwise, and for returns that do not arrive, closing the channel
+    /// returns them.
     pub(crate) async fn give_back(&self, queue: &QueueName, deadline: Deadline) {
         if self.server().counted() == Counted::EveryReturn {
             return;
         }
         if self.nack_all(deadline).await.is_ok() {
-            // Its answer comes after the messages are on their way to the queue.
+            // The answer arrives after the messages are on their way to the queue.
             let _ = inspect(self.channel(), queue, deadline).await;
         }
     }
 
-    /// Gives back whatever is unsettled on the channel.
+    /// Returns all unsettled messages of the channel to the queue with `basic.nack`.
     pub(crate) async fn nack_all(&self, deadline: Deadline) -> Result<(), Failure> {
-        // Tag 0 with `multiple` stands for all deliveries.
+        // Tag 0 with `multiple` means all deliveries.
         let options = BasicNackOptions { multiple: true, requeue: true };
         call(deadline, self.channel().basic_nack(0, options)).await
     }
@@ -112,17 +113,17 @@ impl Session {
         self.0.release(deadline).await;
     }
 
-    /// Cuts the connection, on which more is on its way than has passed in time. All of it goes
-    /// back to `queue`, and first by [`Self::give_back`], because a quorum queue may count what is
-    /// in hand at the end of a connection as failed.
+    /// Closes the connection because more deliveries are on their way than were discarded in time.
+    /// All of them return to `queue`, first by [`Self::give_back`], because a quorum queue may
+    /// count messages that are in hand at the end of a connection as failed.
     pub(crate) async fn cut(self, queue: &QueueName, deadline: Deadline) {
         self.give_back(queue, deadline.min(FAREWELL)).await;
         self.0.abandon("more was on its way than it lets in");
     }
 
-    /// Waits until what was not let in has passed, which is dropped as it comes, and then lets in
-    /// `most` bytes again. Says whether it has passed in time; otherwise the connection is to be
-    /// [`cut`](Self::cut).
+    /// Waits until all deliveries over the intake's limit have arrived and been discarded, and then
+    /// allows `most` bytes again. Returns whether that happened in time; if not, the caller must
+    /// [`cut`](Self::cut) the connection.
     pub(crate) async fn let_pass(&self, queue: &QueueName, most: usize, deadline: Deadline) -> bool {
         let has_passed = inspect(self.channel(), queue, deadline.min(UNDER_WAY)).await.is_ok();
         if has_passed {
@@ -131,8 +132,8 @@ impl Session {
         has_passed
     }
 
-    /// Ends the session after `failure` and says what that means. The connection is kept only where
-    /// the broker closed the channel and nothing else.
+    /// Ends the session after `failure`, and returns the error for it. The connection is kept only
+    /// if the broker closed just the channel.
     pub(crate) fn fail(self, failure: Failure, during: During<'_>) -> BrokerError {
         if failure.spares_the_connection() {
             self.0.keep();
@@ -143,7 +144,7 @@ impl Session {
     }
 }
 
-/// Awaits an answer of the broker until `deadline`.
+/// Waits for the broker's answer until `deadline`.
 pub(crate) async fn call<T>(
     deadline: Deadline,
     exchange: impl Future<Output = lapin::Result<T>>,
@@ -151,23 +152,23 @@ pub(crate) async fn call<T>(
     deadline.run(exchange).await.map_err(|_| Failure::Deadline)?.map_err(Failure::from)
 }
 
-/// A queue's name as AMQP carries it.
+/// A queue's name as an AMQP short string.
 pub(crate) fn short(queue: &QueueName) -> ShortString {
     // `QueueName` is at most 255 bytes long, as a short string is.
     ShortString::try_new(queue.as_str()).unwrap_or_default()
 }
 
-/// What a passive declaration tells of a queue.
+/// Counts of a queue, from a passive declaration.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Counts {
-    /// How many messages are ready.
+    /// Number of ready messages.
     pub(crate) messages: u32,
-    /// How many consumers there are.
+    /// Number of consumers.
     pub(crate) consumers: u32,
 }
 
-/// Asks for a queue's counts: a synchronous method that the broker answers after everything before
-/// it on the channel.
+/// Asks for a queue's counts. This is a synchronous method, which the broker answers after
+/// everything before it on the channel.
 pub(crate) async fn inspect(
     channel: &Channel,
     queue: &QueueName,

@@ -1,8 +1,8 @@
-//! Whether an acknowledgement was applied. AMQP does not answer one, so a question follows on the
-//! same channel, which the broker handles after it. This is the one place that says which answers
-//! to the question prove what, on which kind of queue.
+//! Proof that an acknowledgement was applied. AMQP does not answer an acknowledgement, so a request
+//! follows on the same channel, which the broker handles after it. This module alone decides which
+//! answers to that request prove what, on which kind of queue.
 //!
-//! | the question is | not a quorum queue | a quorum queue | not known |
+//! | the request is | not a quorum queue | a quorum queue | unknown type |
 //! |---|---|---|---|
 //! | answered | applied | applied once the count has fallen | taken as applied |
 //! | refused: 403, 405 | applied | in doubt | in doubt |
@@ -10,11 +10,11 @@
 //! | refused: 406 for an unknown tag | not applied | not applied | not applied |
 //! | anything else | in doubt | in doubt | in doubt |
 //!
-//! A classic queue is one process, which gets what the channel sent it before it hears of the
-//! channel's end: a refused question (403, 405) comes after the acknowledgement. One that does not
-//! exist (404) may be on a node that is lost, and return with it. A quorum queue may lose its
-//! leader before it has applied the acknowledgement, and the channel that would send it again is
-//! closed by each refusal.
+//! A classic queue is one process, which receives what the channel sent before it learns of the
+//! channel's end: a refusal (403, 405) comes after the acknowledgement. A queue that does not exist
+//! (404) may be on a node that is lost, and return with it. A quorum queue may lose its leader
+//! before it has applied the acknowledgement, and the channel that would send it again is closed by
+//! each refusal.
 
 use mq::{BrokerError, QueueName};
 
@@ -28,22 +28,23 @@ use crate::session::{Counts, Session, inspect};
 const ACCESS_REFUSED: i64 = 403;
 const RESOURCE_LOCKED: i64 = 405;
 
-/// What will prove that an acknowledgement was applied.
+/// Event that proves that an acknowledgement was applied.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Proof {
-    /// The broker's next answer on the channel: the queue has no leader to lose.
+    /// The broker's next answer on the channel: the queue has no leader that can be lost.
     Answer,
-    /// The same, for lack of a better one: the queue may have a leader to lose.
+    /// The broker's next answer on the channel, for lack of a better proof: the queue may have a
+    /// leader that can be lost.
     AnswerAlone,
-    /// That the queue counts fewer who hold its messages.
+    /// A lower consumer count of the queue: it counts channels that hold its messages.
     Count(Holders),
 }
 
-/// Why it is not known that an acknowledgement was applied.
+/// Reason why it is unknown whether an acknowledgement was applied.
 #[derive(Debug)]
 pub(crate) enum Unproven {
     Failure(Failure),
-    /// The queue went on counting those whose messages were acknowledged.
+    /// The queue still counted the channels whose messages were acknowledged.
     StillHeld,
 }
 
@@ -54,7 +55,7 @@ impl From<Failure> for Unproven {
 }
 
 impl Unproven {
-    /// Whether the broker refused the acknowledgement itself, so that it did nothing.
+    /// True if the broker refused the acknowledgement itself, which then had no effect.
     pub(crate) fn is_a_refused_tag(&self) -> bool {
         matches!(self, Self::Failure(failure) if failure.refuses_a_delivery_tag())
     }
@@ -70,7 +71,8 @@ impl Unproven {
 }
 
 impl Proof {
-    /// Prepares the proof before the acknowledgement of what `holders` consumers hold.
+    /// Prepares the proof before the acknowledgement. `holders` is the number of consumers that
+    /// hold the messages.
     ///
     /// # Errors
     /// The queue has no leader in time, or cannot be asked. Nothing may be acknowledged then.
@@ -88,17 +90,17 @@ impl Proof {
         })
     }
 
-    /// Whether it shows that other nodes know of the acknowledgement too. Otherwise the broker may
-    /// have it in memory alone.
+    /// True if the proof shows that other nodes have stored the acknowledgement too. Otherwise the
+    /// broker may have it only in memory.
     pub(crate) const fn is_replicated(self) -> bool {
         matches!(self, Self::Count(_))
     }
 
-    /// Waits for the proof after the acknowledgement, and says what the queue counts then, if the
-    /// broker told.
+    /// Waits for the proof after the acknowledgement, and returns the queue's counts, if the broker
+    /// gave them.
     ///
     /// # Errors
-    /// It does not come: the acknowledgement may or may not be applied.
+    /// The proof does not come: the acknowledgement may or may not be applied.
     pub(crate) async fn obtain(
         self,
         session: &Session,
@@ -118,7 +120,7 @@ impl Proof {
         }
     }
 
-    /// Whether the refusal of the question proves that the acknowledgement before it was applied.
+    /// True if the refusal of the request proves that the acknowledgement before it was applied.
     fn is_given_by_the_refusal(self, failure: &Failure) -> bool {
         match (self, failure.reply()) {
             (Self::Answer, Some(reply)) => matches!(reply.code, ACCESS_REFUSED | RESOURCE_LOCKED),

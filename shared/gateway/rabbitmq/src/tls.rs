@@ -1,5 +1,5 @@
-//! TLS by rustls: the system's roots or the target's own, and a client certificate where the target
-//! has one.
+//! TLS by rustls: trusts the system's roots or the target's own, and presents a client certificate
+//! if the target has one.
 
 use std::io;
 
@@ -12,6 +12,8 @@ use secrecy::{ExposeSecret as _, SecretString};
 
 use crate::config::TlsConfig;
 
+/// Builds the TLS connector of a target.
+///
 /// # Errors
 /// [`BrokerError::Rejected`] if the certificates cannot be used.
 pub(crate) fn connector(config: &TlsConfig) -> Result<RustlsConnector, BrokerError> {
@@ -40,19 +42,18 @@ pub(crate) fn connector(config: &TlsConfig) -> Result<RustlsConnector, BrokerErr
     })
 }
 
-/// What the TLS library says within an error of the stream, which may be wrapped more than once.
+/// The TLS library's error within an error of the stream, which may be wrapped more than once.
 pub(crate) fn error(error: &io::Error) -> Option<&rustls::Error> {
     let inner = error.get_ref()?;
     inner.downcast_ref::<rustls::Error>().or_else(|| self::error(inner.downcast_ref::<io::Error>()?))
 }
 
-/// Whether what listens there speaks something else, such as AMQP at the port without TLS.
+/// True if the server does not speak TLS, such as AMQP at the port without TLS.
 pub(crate) fn is_plain(error: &rustls::Error) -> bool {
     matches!(error, rustls::Error::InvalidMessage(InvalidMessage::InvalidContentType))
 }
 
-/// What a caller can do something about when a handshake fails, in words that follow the broker's
-/// address.
+/// Cause of a failed handshake that the caller can act on, worded to follow the broker's address.
 pub(crate) fn why(error: &rustls::Error) -> Option<&'static str> {
     use CertificateError as Why;
     Some(match error {
@@ -78,7 +79,7 @@ pub(crate) fn why(error: &rustls::Error) -> Option<&'static str> {
         | rustls::Error::AlertReceived(Alert::ProtocolVersion | Alert::InsufficientSecurity) => {
             "which does not agree with this client on a version or a cipher of TLS"
         }
-        // A broker that wants a certificate of its client may say no more than this.
+        // A broker that requires a client certificate may report nothing more specific than this.
         rustls::Error::AlertReceived(Alert::HandshakeFailure) => {
             "which does not agree with this client on a version or a cipher of TLS, or on its certificate"
         }
@@ -96,7 +97,7 @@ pub(crate) fn why(error: &rustls::Error) -> Option<&'static str> {
     })
 }
 
-/// The verifier's own errors, of which the library knows the names alone.
+/// Cause for the verifier's own errors, of which the library gives only the names.
 fn by_name(error: &str) -> &'static str {
     if error.contains("CaUsedAsEndEntity") {
         "whose certificate is not valid here: it is an authority's (CA:TRUE), and a broker needs one of its own"

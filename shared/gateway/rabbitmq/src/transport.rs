@@ -1,7 +1,7 @@
-//! The byte stream under an AMQP connection. It is ours and not the client library's for three
-//! reasons: each step of connecting has a deadline and a duration of its own, a connection can be
-//! cut at once whatever the library is waiting for, and what the broker says passes through
-//! [`FrameFilter`] before the library parses it.
+//! Byte stream under an AMQP connection. It is ours and not the client library's for three reasons:
+//! each step of connecting has a deadline and a duration of its own, a connection can be closed at
+//! once whatever the library is waiting for, and the broker's bytes pass through [`FrameFilter`]
+//! before the library parses them.
 
 use std::future::Future;
 use std::io::{self, IoSlice, Read, Write};
@@ -23,19 +23,19 @@ use tokio_util::compat::{Compat, TokioAsyncReadCompatExt as _};
 use crate::connection::Pulse;
 use crate::frame_filter::{FrameFilter, Noticed};
 
-/// How many bytes are read at once.
+/// Number of bytes read from the socket at once.
 const CHUNK: usize = 128 * 1024;
 
 /// A TCP connection, plain or behind TLS.
 pub(crate) type Socket = AsyncTcpStream<Compat<TcpStream>>;
 
-/// Cuts a connection from outside the library that uses it.
+/// Handle that closes a connection's socket from outside the library that uses it.
 #[derive(Debug)]
 pub(crate) struct Hangup(std::net::TcpStream);
 
 impl Hangup {
     pub(crate) fn hang_up(&self) {
-        // It fails only where the peer was faster.
+        // Fails only if the peer closed the socket first.
         let _ = self.0.shutdown(Shutdown::Both);
     }
 }
@@ -46,7 +46,7 @@ impl Drop for Hangup {
     }
 }
 
-/// Prepares a socket for AMQP and gives the handle that cuts it.
+/// Prepares a socket for AMQP, and returns it with the handle that closes it.
 pub(crate) fn prepare(stream: TcpStream) -> io::Result<(Socket, Hangup)> {
     stream.set_nodelay(true)?;
     let stream = stream.into_std()?;
@@ -64,8 +64,9 @@ pub(crate) struct Transport {
 }
 
 impl Transport {
-    /// `noticed` is told what the filter sees, `pulse` beats whenever the broker is heard, and
-    /// `broken_by` is told why no more could be read, which the library does not always pass on.
+    /// Creates a transport. `noticed` records what the filter sees, `pulse` records the time of
+    /// each read, and `broken_by` records the error that ended reading, which the library does not
+    /// always pass on.
     pub(crate) fn new(
         socket: Socket,
         noticed: Arc<Noticed>,
@@ -76,7 +77,7 @@ impl Transport {
         Self { socket, filter, chunk: vec![0; CHUNK].into(), pulse, broken_by }
     }
 
-    /// Keeps the first error, and gives one that the library may have.
+    /// Records the first error, and returns a copy for the library.
     fn broken(&self, error: io::Error) -> io::Error {
         let (kind, error) = (error.kind(), Arc::new(error));
         self.broken_by.get_or_init(|| Arc::clone(&error));
@@ -131,7 +132,7 @@ impl AsyncWrite for Transport {
     }
 }
 
-/// Tokio, with [`Transport`] for its TCP streams.
+/// Tokio runtime for the library, with [`Transport`] as its TCP stream.
 #[derive(Clone, Debug)]
 pub(crate) struct Kit(Tokio);
 

@@ -1,4 +1,4 @@
-//! Messages in hand: taken under a channel, and settled or put back.
+//! Unit of work: messages that were taken on a channel, and are then acknowledged or returned.
 
 use async_trait::async_trait;
 use broker::{Deadline, UnitOfWork};
@@ -11,18 +11,18 @@ use crate::server::Counted;
 use crate::session::{Session, call};
 use crate::settlement::{Proof, Unproven};
 
-/// Deliveries that wait for their settlement. Dropping it puts them back, because it cuts the
-/// connection.
+/// Deliveries that wait to be settled. Dropping it closes the connection, so the broker requeues
+/// them.
 pub(crate) struct Taken {
     pub(crate) session: Session,
     pub(crate) queue: QueueName,
-    /// The last delivery in hand; it stands for all before it.
+    /// Tag of the last delivery in hand; acknowledging it covers all before it.
     pub(crate) last_tag: Option<u64>,
-    /// Whether more was delivered, which did not fit.
+    /// True if more was delivered that did not fit, and has to be returned.
     pub(crate) has_excess: bool,
-    /// The queue's kind, if it was asked.
+    /// The queue's type, if the broker was asked for it.
     pub(crate) kind: Option<QueueKind>,
-    /// How many consumers a quorum queue counts until the messages are settled.
+    /// Number of consumers that a quorum queue counts until the messages are settled.
     pub(crate) holders: usize,
     pub(crate) consumed: Consumed,
 }
@@ -41,7 +41,7 @@ impl Taken {
         Proof::prepare(leadership, &self.session, &self.queue, holders, deadline).await
     }
 
-    /// Acknowledges what is in hand, and waits for the proof that the queue has applied it.
+    /// Acknowledges the messages in hand, and waits for the proof that the queue has applied it.
     async fn acknowledge(&self, tag: u64, proof: Proof, deadline: Deadline) -> Result<(), BrokerError> {
         let in_doubt = |unproven: Unproven| {
             let error = unproven.into_error(&self.queue);
@@ -55,7 +55,7 @@ impl Taken {
             Err(failure) => return Err(in_doubt(failure.into())),
         }
         if self.has_excess && self.session.server().counted() == Counted::Failures {
-            // The question that follows shows whether it arrived.
+            // The request that follows shows whether the `nack` arrived.
             let _ = self.session.nack_all(deadline).await;
         }
         match proof.obtain(&self.session, &self.queue, deadline).await {
@@ -65,8 +65,8 @@ impl Taken {
         }
     }
 
-    /// Removes the messages and says what was in hand. What is not acknowledged for lack of a proof
-    /// is put back.
+    /// Removes the messages, and returns them. Messages that are not acknowledged, because no proof
+    /// could be prepared, are returned to the queue.
     pub(crate) async fn remove(self, deadline: Deadline) -> (Consumed, Result<(), BrokerError>) {
         let Some(tag) = self.last_tag else {
             return (self.restore(deadline).await, Ok(()));
@@ -82,9 +82,8 @@ impl Taken {
         (self.consumed, result)
     }
 
-    /// Puts the messages back and says what was in hand. It cannot fail: the end of the channel
-    /// puts them back, in their places, and where the broker does not answer, the connection is
-    /// cut.
+    /// Returns the messages to the queue, and to the caller. It cannot fail: closing the channel
+    /// puts them back in their places, and if the broker does not answer, the connection is closed.
     pub(crate) async fn restore(self, deadline: Deadline) -> Consumed {
         if self.last_tag.is_some() || self.has_excess {
             self.session.give_back(&self.queue, deadline).await;

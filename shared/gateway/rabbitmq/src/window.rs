@@ -1,4 +1,4 @@
-//! Publishes in flight and what the broker said of each.
+//! Window: messages in flight and the broker's answer to each.
 
 use std::collections::{HashSet, VecDeque};
 use std::future::poll_fn;
@@ -14,31 +14,31 @@ use crate::progress::Progress;
 use crate::publish::{Answer, Outcome, Publish};
 use crate::session::Session;
 
-/// The publishes that may await their confirms at a time.
+/// Limits on the messages that may wait for their confirms at a time.
 const MAX_MESSAGES: usize = 1000;
 const MAX_BYTES: usize = 8 * 1024 * 1024;
 
-/// Where there is no room, this many confirms are awaited at once: waking up for each of them costs
-/// more than they do.
+/// Number of confirms to wait for at once when the window is full: waking up for each of them costs
+/// more than handling them.
 const BATCH: usize = 64;
 
-/// The header by which a publisher asks the plugin for delayed messages to keep one.
+/// Header by which a publisher asks the plugin for delayed messages to delay one.
 const DELAY: &str = "x-delay";
 
-/// Publishes on one channel, of which a limited number is in flight. The broker's answers are
-/// judged together at the end, when all have come, never one by one: the client library attaches a
-/// returned message to any confirm that is near, not to its own. They are looked at in the order of
-/// publishing, because only the oldest one has to be awaited for that.
+/// Messages published on one channel, of which a limited number is in flight. The broker's answers
+/// are judged together at the end, when all have arrived, never one by one: the client library
+/// attaches a returned message to any confirm that is near, not to its own. Answers are read in the
+/// order of publishing, because then only the oldest has to be awaited.
 pub(crate) struct Window<'a> {
     session: &'a Session,
     exchange: ShortString,
     progress: Progress<'a>,
-    /// What the connection had seen returned before.
+    /// Number of returned messages on the connection before this window.
     earlier_returns: u64,
     messages: Vec<Published>,
-    /// Those of the last messages whose answer has not been noted, in their order.
+    /// The latest messages, whose answers are not recorded yet, in order.
     in_flight: VecDeque<InFlight<'a>>,
-    /// How many messages of the window are confirmed without a gap.
+    /// Number of messages from the window's start that are confirmed without a gap.
     confirmed: usize,
     returned: HashSet<String>,
     refused: bool,
@@ -53,8 +53,8 @@ pub(crate) struct Window<'a> {
 struct Published {
     id: MessageId,
     outcome: Outcome,
-    /// Whether an exchange may keep it for later. Such an exchange routes it to no queue now, so it
-    /// comes back and is delivered all the same.
+    /// True if an exchange may keep the message for later. Such an exchange routes it to no queue
+    /// now, so it is returned and nevertheless delivered later.
     may_be_delayed: bool,
 }
 
@@ -64,16 +64,16 @@ struct InFlight<'a> {
     publish: Publish<'a>,
 }
 
-/// What became of a window.
+/// Outcome of a window.
 #[derive(Debug)]
 pub(crate) enum Verdict {
     AllConfirmed,
     /// No queue took the first message that was not confirmed.
     Returned,
-    /// The broker refused the first message that was not confirmed, which need not mean that it is
-    /// nowhere.
+    /// The broker refused the first message that was not confirmed, which does not prove that it is
+    /// on no queue.
     Refused,
-    /// What became of some messages is not known.
+    /// The outcome of some messages is unknown.
     Unknown(Failure),
 }
 
@@ -81,18 +81,18 @@ pub(crate) enum Verdict {
 #[derive(Debug)]
 pub(crate) struct Settled {
     pub(crate) verdict: Verdict,
-    /// How many messages were published.
+    /// Number of published messages.
     pub(crate) published: usize,
-    /// How many from the first one on are on the queue.
+    /// Number of messages from the first one on that are on the queue.
     pub(crate) prefix: u64,
-    /// Which of the rest are, or may be, on a queue, but for those that were refused.
+    /// Ids of the other messages that are, or may be, on a queue, except the refused ones.
     pub(crate) in_doubt: Vec<MessageId>,
-    /// Which of the rest the broker refused.
+    /// Ids of the other messages that the broker refused.
     pub(crate) refused: Vec<MessageId>,
 }
 
 impl Settled {
-    /// Every message that may be on a queue, if a refusal proves nothing.
+    /// Ids of all messages that may be on a queue if a refusal proves nothing.
     pub(crate) fn all_in_doubt(mut self) -> Vec<MessageId> {
         self.in_doubt.append(&mut self.refused);
         self.in_doubt
@@ -130,7 +130,7 @@ impl<'a> Window<'a> {
         self.opened
     }
 
-    /// Whether something went wrong, so that publishing more would only make more uncertain.
+    /// True if something failed, so that publishing more would only put more messages in doubt.
     pub(crate) fn is_broken(&self) -> bool {
         self.failure.is_some() || self.refused || self.has_returns()
     }
@@ -143,7 +143,7 @@ impl<'a> Window<'a> {
         self.in_flight.len() < MAX_MESSAGES && self.bytes_in_flight < MAX_BYTES
     }
 
-    /// Waits until another message may be in flight, taking note of the answers that come.
+    /// Waits until another message may be in flight, and records the answers that arrive meanwhile.
     pub(crate) async fn wait_for_room(&mut self, latencies: &mut Latencies, until: Deadline) {
         while !self.has_room() && !self.is_broken() {
             let index = BATCH.min(self.in_flight.len() / 8);
@@ -154,7 +154,7 @@ impl<'a> Window<'a> {
         }
     }
 
-    /// Publishes a message, as far as that can be done without waiting.
+    /// Publishes a message, as far as that is possible without waiting.
     pub(crate) fn publish(
         &mut self,
         id: MessageId,
@@ -182,7 +182,7 @@ impl<'a> Window<'a> {
         }
     }
 
-    /// Waits until `due`, taking note of the answers that come.
+    /// Waits until `due`, and records the answers that arrive meanwhile.
     pub(crate) async fn idle_until(&mut self, due: tokio::time::Instant, latencies: &mut Latencies) {
         let until = Deadline::at(due);
         while !self.in_flight.is_empty() && until.run(self.answered(0)).await.is_ok() {
@@ -191,7 +191,7 @@ impl<'a> Window<'a> {
         tokio::time::sleep_until(due).await;
     }
 
-    /// Waits for all answers until `deadline`.
+    /// Waits for all answers until `deadline`, and returns the outcome.
     pub(crate) async fn settle(mut self, latencies: &mut Latencies, deadline: Deadline) -> Settled {
         self.note_answers(latencies);
         while !self.in_flight.is_empty() {
@@ -201,7 +201,7 @@ impl<'a> Window<'a> {
             }
             self.note_answers(latencies);
         }
-        // Behind a gap, too, it matters what was refused or returned.
+        // Later answers count even after a missing one: refusals and returns have to be known.
         let answered = self.messages.len() - self.in_flight.len();
         for (position, mut late) in (answered..).zip(std::mem::take(&mut self.in_flight)) {
             if let Some(answer) = late.publish.take_answer() {
@@ -212,9 +212,8 @@ impl<'a> Window<'a> {
     }
 
     /// Waits for the answers to the message in flight at `index`, or the last one, and to the
-    /// oldest. The first is usually the last of them to come, so that this wakes up once for all
-    /// those between; the second is the one that brings the window forward where they come in
-    /// another order.
+    /// oldest. The first is usually the last to arrive, so one wake-up covers all those before it;
+    /// the second is the one that lets the window advance if answers arrive in another order.
     async fn answered(&mut self, index: usize) {
         let index = index.min(self.in_flight.len().saturating_sub(1));
         for index in [index, 0] {
@@ -224,7 +223,7 @@ impl<'a> Window<'a> {
         }
     }
 
-    /// Takes note of the answers that are there, up to the first that is not.
+    /// Records the answers that have arrived, up to the first missing one.
     fn note_answers(&mut self, latencies: &mut Latencies) {
         while let Some(mut oldest) = self.in_flight.pop_front() {
             let Some(answer) = oldest.publish.take_answer() else {
@@ -255,18 +254,18 @@ impl<'a> Window<'a> {
         }
     }
 
-    /// Tells how many messages are certain to be on the queue. A confirm alone makes none certain:
-    /// a message that was returned is confirmed too, and the library may hand out its return with
-    /// another confirm, even one that is not noted yet. On the wire a message's return comes before
+    /// Reports how many messages are certain to be on the queue. A confirm alone proves nothing: a
+    /// message that was returned is confirmed too, and the library may attach its return to another
+    /// confirm, even to one that is not recorded yet. On the wire a message's return comes before
     /// its confirm, and the connection counts returns before the library sees them; so as long as
-    /// none was counted, nothing that was confirmed up to now was returned.
+    /// none was counted, no message confirmed so far was returned.
     fn tell_progress(&self) {
         if !self.has_returns() {
             self.progress.tell(self.confirmed);
         }
     }
 
-    /// Keeps the failure that says most: the broker's own words, if there are any.
+    /// Keeps the most informative failure: the broker's own reply, if there is one.
     fn fail(&mut self, failure: Failure) {
         if self.failure.is_none() || failure.reply().is_some() {
             self.failure = Some(failure);

@@ -1,4 +1,4 @@
-//! What can be wrong with a configuration.
+//! Faults of a configuration.
 
 use std::fmt;
 use std::ops::RangeInclusive;
@@ -8,15 +8,15 @@ use secrecy::ExposeSecret as _;
 
 use super::ConnectionConfig;
 
-/// AMQP carries a virtual host as a short string.
+/// Maximum length of a virtual host's name in bytes: AMQP carries it as a short string.
 const VHOST_MAX: usize = 255;
 
-/// One thing that is wrong. It never shows a password.
+/// One fault of a configuration. It never contains a password.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ConfigFault {
-    /// The setting, as the source that gave it calls it.
+    /// Name of the setting, as in the source that it comes from.
     pub setting: String,
-    /// Completes the sentence that begins with the setting.
+    /// Description of the fault, which completes a sentence that begins with the setting's name.
     pub reason: String,
 }
 
@@ -26,7 +26,7 @@ impl fmt::Display for ConfigFault {
     }
 }
 
-/// Everything that is wrong with a configuration.
+/// All faults of a configuration.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{}", .0.iter().map(ToString::to_string).collect::<Vec<_>>().join("; "))]
 pub struct ConfigError(pub Vec<ConfigFault>);
@@ -39,7 +39,7 @@ impl Faults {
     }
 }
 
-/// The rules that hold whatever the source.
+/// Checks the rules that apply to every configuration, whatever its source.
 pub(super) fn check(config: &ConnectionConfig) -> Result<(), ConfigError> {
     let mut faults = Faults(Vec::new());
     for address in &config.addresses {

@@ -1,4 +1,4 @@
-//! What a connection is made of.
+//! Configuration of a connection.
 
 mod faults;
 
@@ -19,16 +19,17 @@ use crate::tls;
 
 pub use self::faults::{ConfigError, ConfigFault};
 
-/// How long a single address may take to connect and log in, unless somebody says otherwise.
+/// Default time for one address to connect and log in.
 const TIMEOUT: Duration = Duration::from_secs(30);
 
-/// Likewise the seconds between heartbeats.
+/// Default seconds between heartbeats.
 const HEARTBEAT: Heartbeat = 60;
 
-/// What replaces a heartbeat of 0 in a function, in seconds.
+/// Seconds that replace a heartbeat of 0 in a function.
 const FUNCTION_HEARTBEAT: Heartbeat = 60;
 
-/// RabbitMQ's default user and its password, whom it lets in from its own machine only.
+/// Name and password of RabbitMQ's default user, which may log in only from the broker's own
+/// machine.
 const GUEST: &str = "guest";
 
 fn is_loopback(address: &Address) -> bool {
@@ -39,29 +40,29 @@ fn is_loopback(address: &Address) -> bool {
 /// Where the program runs.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Host {
-    /// In a function that is frozen between invocations: what happened meanwhile is not known, and
-    /// nothing may hang.
+    /// A function that is frozen between invocations: it does not learn what happens meanwhile, and
+    /// must not hang.
     #[default]
     Function,
-    /// In a process that runs all the time, where heartbeats tell whether a connection lives.
+    /// A process that runs all the time, in which heartbeats show whether a connection is alive.
     Process,
 }
 
-/// How every connection of a [`RabbitMq`](crate::RabbitMq) behaves.
+/// Settings of all connections of a [`RabbitMq`](crate::RabbitMq).
 #[derive(Clone, Copy, Debug)]
 pub struct Settings {
-    /// How many connections may be open at once, over all targets.
+    /// Maximum number of connections open at once, over all targets.
     pub cap: usize,
-    /// How long a single address may take to connect and log in.
+    /// Time for one address to connect and log in.
     pub connect_timeout: Duration,
-    /// Seconds between heartbeats. The broker may ask for less.
+    /// Seconds between heartbeats. The broker may ask for fewer.
     pub heartbeat: Heartbeat,
-    /// How many bytes the messages of one fetch may take in memory.
+    /// Maximum number of bytes in memory for the messages of one fetch.
     pub most_held: usize,
-    /// For how long a broker that cannot be reached is tried again, within half of the time that a
-    /// request has.
+    /// Time for which a broker that cannot be reached is tried again; at most half of the time that
+    /// a request has left.
     pub retry_for: Duration,
-    /// What a heartbeat of 0 means depends on it.
+    /// Kind of program. It decides the meaning of a heartbeat of 0.
     pub host: Host,
 }
 
@@ -78,8 +79,8 @@ impl Default for Settings {
     }
 }
 
-/// The parameters of a connection, `ConnectionConfig` of the connection model. The password is
-/// shown by nothing that this type can be asked for.
+/// Parameters of a connection, `ConnectionConfig` of the connection model. No method of this type
+/// shows the password.
 #[derive(Clone)]
 pub struct ConnectionConfig {
     addresses: Vec<Address>,
@@ -93,14 +94,14 @@ pub struct ConnectionConfig {
     host: Host,
 }
 
-/// How a client shows who it is.
+/// Login of a client.
 #[derive(Clone, Debug)]
 pub enum Login {
     /// SASL PLAIN.
     Password {
-        /// Not empty, and without NUL.
+        /// User name. Not empty, and without NUL.
         user: String,
-        /// Not empty, and without NUL.
+        /// Password. Not empty, and without NUL.
         password: SecretString,
     },
     /// SASL EXTERNAL: the client's certificate is the login.
@@ -119,35 +120,35 @@ impl Login {
 /// PEM material of a connection under TLS. The broker's certificate is always verified.
 #[derive(Clone, Debug, Default)]
 pub struct TlsConfig {
-    /// The authorities to trust instead of the system's.
+    /// Authorities to trust instead of the system's, in PEM.
     pub trust_store: Option<SecretString>,
-    /// A client certificate with its key.
+    /// Client certificate with its private key, in PEM.
     pub key_store: Option<SecretString>,
 }
 
 impl TlsConfig {
-    /// Checks that the material can be used.
+    /// Checks that the certificates and the key can be used.
     ///
     /// # Errors
-    /// What is wrong with it, without showing any of it.
+    /// Description of the fault, without any part of the material.
     pub fn check(&self) -> Result<(), BrokerError> {
         tls::connector(self).map(drop)
     }
 }
 
 impl ConnectionConfig {
-    /// What a port may be.
+    /// Range of a port.
     pub const PORT: RangeInclusive<i64> = 1..=65_535;
-    /// What a timeout may be, in seconds.
+    /// Range of a timeout, in seconds.
     pub const TIMEOUT_SECONDS: RangeInclusive<i64> = 1..=300;
-    /// What a heartbeat may be, in seconds.
+    /// Range of a heartbeat, in seconds.
     pub const HEARTBEAT_SECONDS: RangeInclusive<i64> = 0..=3_600;
 
-    /// A connection to this address and virtual host, without TLS, with a timeout of 30 s and a
-    /// heartbeat of 60 s, in a process that runs all the time.
+    /// Configures a connection to this address and virtual host, without TLS, with a timeout of 30
+    /// s and a heartbeat of 60 s, in a long-running process.
     ///
     /// # Errors
-    /// With everything that is wrong.
+    /// All faults of the parameters.
     pub fn new(address: Address, vhost: String, login: Login) -> Result<Self, ConfigError> {
         let (user, password, mechanism) = login.into_parts();
         let config = Self {
@@ -168,26 +169,28 @@ impl ConnectionConfig {
         faults::check(&self).map(|()| self)
     }
 
+    /// Sets the time for one address to connect and log in, 1 to 300 s.
+    ///
     /// # Errors
-    /// It is out of its range.
+    /// The timeout is out of its range.
     pub fn with_timeout(mut self, timeout: Duration) -> Result<Self, ConfigError> {
         self.timeout = timeout;
         self.checked()
     }
 
-    /// Seconds between heartbeats; 0 is none.
+    /// Sets the seconds between heartbeats, 0 to 3600; 0 means no heartbeats.
     ///
     /// # Errors
-    /// It is out of its range.
+    /// The heartbeat is out of its range.
     pub fn with_heartbeat(mut self, heartbeat: Heartbeat) -> Result<Self, ConfigError> {
         self.heartbeat = heartbeat;
         self.checked()
     }
 
-    /// The configuration of the gateway's connections to a target.
+    /// Configures the gateway's connections to a target.
     ///
     /// # Errors
-    /// When the target has what AMQP cannot carry.
+    /// If the target has a setting that RabbitMQ does not support.
     pub(crate) fn for_target(access: &Access, settings: &Settings) -> Result<Self, BrokerError> {
         let endpoint = &access.endpoint;
         let unsupported = |detail: &str| BrokerError::unsupported(detail);
@@ -206,8 +209,8 @@ impl ConnectionConfig {
                 key_store: access.key_store.clone(),
             }),
         };
-        // A client certificate alone is an identity. RabbitMQ's own default user is for its own
-        // machine.
+        // A client certificate alone identifies the client. RabbitMQ's own default user is accepted
+        // only from the broker's machine.
         let has_key = tls.as_ref().is_some_and(|tls| tls.key_store.is_some());
         let login = match &access.credentials {
             Some(Credentials { user, password }) => {
@@ -239,8 +242,8 @@ impl ConnectionConfig {
         Ok(config.running_in(settings.host))
     }
 
-    /// Raises a heartbeat of 0 where the program runs in a function: a cut network would hang it
-    /// for ever.
+    /// Sets the kind of program. In a function, a heartbeat of 0 is raised to 60 s, because a cut
+    /// network would otherwise hang the function for ever.
     #[must_use]
     pub fn running_in(mut self, host: Host) -> Self {
         self.host = host;
@@ -249,29 +252,29 @@ impl ConnectionConfig {
             warn!(
                 event_type = "connection.heartbeat_raised",
                 heartbeat = FUNCTION_HEARTBEAT,
-                "A heartbeat of 0 would let a cut network hang the function; it is {FUNCTION_HEARTBEAT} s"
+                "The configured heartbeat of 0 is raised to {FUNCTION_HEARTBEAT} s: without heartbeats, a cut network would hang the function"
             );
         }
         self
     }
 
-    /// Connects under TLS. The login stays as it is.
+    /// Enables TLS. The login does not change.
     #[must_use]
     pub fn with_tls(mut self, tls: TlsConfig) -> Self {
         self.tls = Some(tls);
         self
     }
 
-    /// Adds an address that is tried when those before it cannot be reached.
+    /// Adds an address that is tried if those before it cannot be reached.
     ///
     /// # Errors
-    /// When the host is empty or the port 0.
+    /// If the host is empty or the port 0.
     pub fn with_fallback(mut self, address: Address) -> Result<Self, ConfigError> {
         self.addresses.push(address);
         self.checked()
     }
 
-    /// Where connections go, in order. There is at least one address.
+    /// Addresses to connect to, in order. There is at least one.
     #[must_use]
     pub fn addresses(&self) -> &[Address] {
         &self.addresses
@@ -301,29 +304,29 @@ impl ConnectionConfig {
         &self.user
     }
 
-    /// How long one address may take to connect and log in.
+    /// Time for one address to connect and log in.
     #[must_use]
     pub fn timeout(&self) -> Duration {
         self.timeout
     }
 
-    /// Between heartbeats; 0 is none.
+    /// Time between heartbeats; 0 means no heartbeats.
     #[must_use]
     pub fn heartbeat(&self) -> Duration {
         Duration::from_secs(self.heartbeat.into())
     }
 
-    /// Whether connections are made under TLS.
+    /// True if connections use TLS.
     #[must_use]
     pub fn is_tls(&self) -> bool {
         self.tls.is_some()
     }
 
-    /// The URL of the first address, with `***` for a password.
+    /// URL of the first address, with `***` in place of the password.
     #[must_use]
     pub fn connection_url(&self) -> String {
         let scheme = if self.is_tls() { "amqps" } else { "amqp" };
-        // A certificate that is the whole identity has neither.
+        // A login by certificate has neither user nor password.
         let login = if self.user.is_empty() { String::new() } else { format!("{}:***@", self.user) };
         let vhost = if self.vhost.starts_with('/') { self.vhost.clone() } else { format!("/{}", self.vhost) };
         format!("{scheme}://{login}{}:{}{vhost}", self.host(), self.port())

@@ -1,6 +1,7 @@
-//! Content headers that do not fit into a frame. A message gathers headers where it dies, and other
-//! clients may write more of them than this one agreed to take. So the payload of such a content
-//! header goes first in the message's body, and a header of its own says how long it is.
+//! Content headers that do not fit into a frame. A message gathers headers each time it is
+//! dead-lettered, and other clients may send larger frames than this one agreed to. So the payload
+//! of such a content header is placed at the start of the message's body, and an extra header gives
+//! its length.
 
 use amq_protocol::frame::parsing::parse_content_header;
 use lapin::message::Delivery;
@@ -9,17 +10,19 @@ use lapin::types::AMQPValue;
 use super::names::MOVED;
 use super::{body_size, named, of_headers};
 
-/// Follows [`MOVED`] in the name of the header that holds the length.
+/// Suffix after [`MOVED`] in the name of the header that holds the length.
 const LENGTH: &str = "length";
 
-/// The content header of a message whose body begins with `payload`, which is its own.
+/// Builds the content header of a message whose body begins with `payload`, its real content
+/// header.
 pub(crate) fn carrier(payload: &[u8]) -> Vec<u8> {
     let length = u64::try_from(payload.len()).unwrap_or(u64::MAX);
     let entry = named(LENGTH, b'l', &length.to_be_bytes()).unwrap_or_default();
     of_headers(body_size(payload).saturating_add(length), &entry)
 }
 
-/// Gives a message its properties back that came in its body. Says whether it had any there.
+/// Restores the properties of a message that came at the start of its body. Returns whether there
+/// were any.
 pub(crate) fn restore(delivery: &mut Delivery) -> bool {
     let Some(length) = carried(delivery) else { return false };
     let body = delivery.data.split_off(length);

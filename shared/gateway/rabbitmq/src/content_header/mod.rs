@@ -1,7 +1,7 @@
-//! The properties of a message as bytes. What the client library cannot parse moves into a header
-//! of its own, as the bytes it is, under a name that [`moved`] knows; a publisher's own header of
-//! such a name is given another one ([`names`]). What does not fit into a frame
-//! travels with the body, from which [`restore`] takes it.
+//! Properties of a message as bytes. A property that the client library cannot parse is moved,
+//! unchanged, into a header whose name [`moved`] recognizes; a publisher's own header of such a
+//! name is renamed ([`names`]). A content header that does not fit into a frame travels with the
+//! body, from which [`restore`] takes it.
 
 mod carried;
 mod names;
@@ -16,22 +16,22 @@ pub(crate) use carried::{carrier, restore};
 use names::{MOVED, escaped};
 pub(crate) use names::{as_published, is_reserved};
 
-/// How deep tables and arrays may nest. Deeper ones are shown as bytes.
+/// Maximum nesting depth of tables and arrays. Deeper ones are passed on as bytes.
 pub(crate) const MAX_DEPTH: usize = 24;
 
-/// Class, weight and body size.
+/// Bytes of class, weight and body size, before the property flags.
 pub(crate) const PRELUDE: usize = 12;
-/// Class and weight.
+/// Offset of the body size, behind class and weight.
 const BODY_SIZE: usize = 4;
 
-/// What a value of a table takes in memory at most, as the library's and as the gateway's, beside
-/// its bytes.
+/// Maximum memory of a table's value besides its bytes, in bytes, in the library's form and the
+/// gateway's together.
 const VALUE: usize = 160;
-/// How often a header's bytes are held at most: as they came, moved, parsed, and as text of an
-/// answer.
+/// Maximum number of copies of a header's bytes in memory: as received, moved, parsed, and as text
+/// of a response.
 const COPIES: usize = 4;
 
-/// What the properties of a message may take that is not let in.
+/// Maximum bytes that the properties of a message may take if its body is dropped.
 const MOST_OF_A_HOLLOW: usize = 256 * 1024;
 
 pub(crate) const CONTENT_TYPE: &str = "content_type";
@@ -52,7 +52,7 @@ enum Kind {
     Timestamp,
 }
 
-/// The properties of class `basic`, from the flags' highest bit on.
+/// Properties of class `basic`, in the order of their flags from the highest bit on.
 const PROPERTIES: [(&str, Kind); 14] = [
     (CONTENT_TYPE, Kind::ShortString),
     ("content_encoding", Kind::ShortString),
@@ -70,21 +70,22 @@ const PROPERTIES: [(&str, Kind); 14] = [
     ("cluster_id", Kind::ShortString),
 ];
 const HEADERS_FLAG: u16 = 1 << 13;
-/// One of no property, and one that says that more flags follow, of which `basic` has none.
+/// Two flag bits that must be 0: one belongs to no property, the other announces further flags, of
+/// which `basic` has none.
 const UNKNOWN_FLAGS: u16 = 3;
 
-/// What the filter learns of a content header.
+/// Result of reading a content header.
 pub(crate) struct Read {
-    /// What the message takes in memory at most, in bytes.
+    /// Maximum memory of the message, in bytes.
     pub(crate) weight: usize,
-    /// What its properties take of that.
+    /// Part of `weight` that the properties take.
     pub(crate) properties: usize,
-    /// The payload in a form that can be parsed, or `None` where it is in one already.
+    /// Payload rewritten so that the library can parse it, or `None` if it already can.
     pub(crate) rewritten: Option<Vec<u8>>,
 }
 
-/// Where a delivery was published to, as far as that is not text. No property holds it, but it
-/// moves as those do.
+/// Exchange and routing key that a delivery was published with, if they are not valid UTF-8. They
+/// are no properties, but are moved into headers like unreadable properties.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Place {
     pub(crate) exchange: Option<Vec<u8>>,
@@ -101,23 +102,24 @@ impl Place {
     }
 }
 
-/// Reads a content header's payload; `place` moves into it.
+/// Reads a content header's payload. `place` is moved into its headers.
 pub(crate) fn read(payload: &[u8], place: &Place) -> Read {
     let mut values = 0;
     let rewritten = readable(payload, place, &mut values);
-    // The library gathers a body in room that grows twofold.
+    // The library collects a body in a buffer that doubles as it grows.
     let body = usize::try_from(body_size(payload)).unwrap_or(usize::MAX).saturating_mul(2);
     let properties = payload.len().saturating_mul(COPIES).saturating_add(values.saturating_mul(VALUE));
     Read { weight: body.saturating_add(properties), properties, rewritten }
 }
 
-/// What is known of a content header that is too long to be gathered, of which `payload` is the
+/// Result for a content header that is too long to be buffered, of which `payload` is the
 /// beginning.
 pub(crate) fn too_long(payload: &[u8], place: &Place) -> Read {
     Read { weight: usize::MAX, properties: usize::MAX, rewritten: Some(unparsable(payload, &[], place)) }
 }
 
-/// The size of the frame in which the library writes these properties, if it can.
+/// Size of the frame in which the library writes these properties, or `None` if it cannot write
+/// them.
 pub(crate) fn frame_size(properties: &BasicProperties) -> Option<usize> {
     let properties = properties.clone();
     let header = AMQPContentHeader { class_id: CLASS_BASIC.into(), body_size: 0, properties };
@@ -125,29 +127,30 @@ pub(crate) fn frame_size(properties: &BasicProperties) -> Option<usize> {
     Some(gen_frame(&frame)(Vec::new().into()).ok()?.into_inner().0.len())
 }
 
-/// The size of the body that a content header's payload announces.
+/// Body size that a content header's payload announces.
 fn body_size(payload: &[u8]) -> u64 {
     payload.get(BODY_SIZE..).and_then(<[u8]>::first_chunk).map_or(0, |size| u64::from_be_bytes(*size))
 }
 
-/// A payload's properties, sorted by whether the library can read them.
+/// Properties of a payload, sorted by whether the library can read them.
 struct Sorted<'a> {
     /// Class, weight and body size.
     prelude: &'a [u8],
-    /// Those of the properties that stay, without the headers'.
+    /// Flags of the readable properties, except the headers.
     flags: u16,
     before: Vec<u8>,
-    /// The headers, and whether they can be read.
+    /// Headers table, and whether it can be read.
     table: Option<(Cow<'a, [u8]>, bool)>,
-    /// Whether headers have other names than they came with.
+    /// True if some headers were renamed.
     is_renamed: bool,
     after: Vec<u8>,
-    /// Entries of what is moved.
+    /// Table entries that hold moved properties.
     moved: Vec<u8>,
 }
 
 impl<'a> Sorted<'a> {
-    /// `values` counts those of the table. `None` where no property can be told from the next.
+    /// Sorts the properties of a payload. `values` is increased by the number of values in the
+    /// table. `None` if the properties cannot be told apart.
     fn of(payload: &'a [u8], place: &Place, values: &mut usize) -> Option<Self> {
         let (prelude, rest) = payload.split_at_checked(PRELUDE)?;
         let (flags, mut rest) = rest.split_first_chunk::<2>()?;
@@ -171,7 +174,7 @@ impl<'a> Sorted<'a> {
                     let is_readable = table_is_readable(content, 0, values);
                     let renamed = if is_readable { escaped(content) } else { Some(Cow::Borrowed(content)) };
                     is_renamed = matches!(renamed, Some(Cow::Owned(_)));
-                    // A name may be too long for another one.
+                    // A name may be too long to be renamed.
                     table =
                         Some(renamed.map_or((Cow::Borrowed(content), false), |table| (table, is_readable)));
                 }
@@ -191,7 +194,7 @@ impl<'a> Sorted<'a> {
         self.moved.is_empty() && is_readable && !self.is_renamed
     }
 
-    /// The payload with these headers beside those that are moved.
+    /// Builds the payload with these headers and the moved properties.
     fn with(&self, headers: &[u8]) -> Vec<u8> {
         let length = headers.len().saturating_add(self.moved.len());
         let length = u32::try_from(length).unwrap_or(u32::MAX).to_be_bytes();
@@ -200,7 +203,7 @@ impl<'a> Sorted<'a> {
     }
 }
 
-/// [`Read::rewritten`]; `values` counts those of the table.
+/// Computes [`Read::rewritten`]. `values` is increased by the number of values in the table.
 fn readable(payload: &[u8], place: &Place, values: &mut usize) -> Option<Vec<u8>> {
     let Some(sorted) = Sorted::of(payload, place, values) else {
         return Some(unparsable(payload, payload.get(PRELUDE..).unwrap_or_default(), place));
@@ -215,8 +218,8 @@ fn readable(payload: &[u8], place: &Place, values: &mut usize) -> Option<Vec<u8>
     })
 }
 
-/// The payload with the headers' name alone, for where they do not fit. It is less than the
-/// smallest frame that can be agreed on.
+/// Builds the payload with an empty header in place of the headers, if they do not fit into a
+/// frame. The result is smaller than the smallest frame that can be agreed on.
 pub(crate) fn without_headers(payload: &[u8], place: &Place) -> Vec<u8> {
     match Sorted::of(payload, place, &mut 0) {
         Some(sorted) => sorted.with(&entry(HEADERS, &[]).unwrap_or_default()),
@@ -224,26 +227,26 @@ pub(crate) fn without_headers(payload: &[u8], place: &Place) -> Vec<u8> {
     }
 }
 
-/// A content header of the same body, with bytes that are `shown` as its headers.
+/// Builds a content header for the same body, whose only header holds the bytes `shown`.
 fn unparsable(payload: &[u8], shown: &[u8], place: &Place) -> Vec<u8> {
     let moved = [entry(HEADERS, shown), place.entries()].map(Option::unwrap_or_default).concat();
     of_headers(body_size(payload), &moved)
 }
 
-/// A content header of headers alone.
+/// Builds a content header that contains only headers.
 fn of_headers(body: u64, table: &[u8]) -> Vec<u8> {
     let length = u32::try_from(table.len()).unwrap_or(u32::MAX).to_be_bytes();
     let class = [0, CLASS_BASIC, 0, 0];
     [&class[..], &body.to_be_bytes(), &HEADERS_FLAG.to_be_bytes(), &length, table].concat()
 }
 
-/// Whether the properties of a message that is not let in may pass, with the queue's counts and the
-/// id, or take much themselves.
+/// True if the properties of a message whose body is dropped may still pass, with the queue's
+/// counts and the id; `false` if they are too large themselves.
 pub(crate) fn is_light(read: &Read) -> bool {
     read.properties <= MOST_OF_A_HOLLOW
 }
 
-/// The content header with a body size of 0.
+/// Copies the content header with a body size of 0.
 pub(crate) fn without_body(payload: &[u8]) -> Vec<u8> {
     let mut payload = payload.to_vec();
     if let Some(size) = payload.get_mut(BODY_SIZE..PRELUDE) {
@@ -252,7 +255,7 @@ pub(crate) fn without_body(payload: &[u8]) -> Vec<u8> {
     payload
 }
 
-/// Splits a property off: all its bytes, those of its value, and the rest.
+/// Splits off a property: all its bytes, the bytes of its value, and the rest.
 fn split(kind: Kind, bytes: &[u8]) -> Option<(&[u8], &[u8], &[u8])> {
     let (prefix, length) = match kind {
         Kind::ShortString => (1, usize::from(*bytes.first()?)),
@@ -264,20 +267,21 @@ fn split(kind: Kind, bytes: &[u8]) -> Option<(&[u8], &[u8], &[u8])> {
     Some((whole, whole.get(prefix..)?, rest))
 }
 
-/// A table's entry that holds `bytes` under the name of a moved property.
+/// Table entry that holds `bytes` under the name of a moved property.
 fn entry(name: &str, bytes: &[u8]) -> Option<Vec<u8>> {
     let length = u32::try_from(bytes.len()).ok()?.to_be_bytes();
     named(name, b'x', &[&length, bytes].concat())
 }
 
-/// A table's entry of the gateway's own.
+/// Table entry with a reserved name of the gateway.
 fn named(name: &str, kind: u8, value: &[u8]) -> Option<Vec<u8>> {
     let name = format!("{MOVED}{name}");
     let length = u8::try_from(name.len()).ok()?;
     Some([&[length], name.as_bytes(), &[kind], value].concat())
 }
 
-/// A table with two values of one name is not readable either: the library would keep one of them.
+/// True if the library can read the table. A table with two values of one name is not readable: the
+/// library would keep only one of them.
 fn table_is_readable(mut bytes: &[u8], depth: usize, values: &mut usize) -> bool {
     let mut names = HashSet::new();
     while !bytes.is_empty() {
@@ -299,7 +303,7 @@ fn array_is_readable(mut bytes: &[u8], depth: usize, values: &mut usize) -> bool
     true
 }
 
-/// What follows the value that `bytes` begin with, or `None` where it cannot be read.
+/// Bytes after the value at the start of `bytes`, or `None` if the value cannot be read.
 fn after_value<'a>(bytes: &'a [u8], depth: usize, values: &mut usize) -> Option<&'a [u8]> {
     *values += 1;
     let (kind, rest) = bytes.split_first()?;
@@ -321,7 +325,7 @@ fn after_value<'a>(bytes: &'a [u8], depth: usize, values: &mut usize) -> Option<
     rest.get(length..)
 }
 
-/// The property, exchange or routing key that a header of this name holds, if [`readable`] made it.
+/// The property, exchange or routing key that a header holds, if [`readable`] moved it there.
 pub(crate) fn moved(name: &str) -> Option<&'static str> {
     let name = name.strip_prefix(MOVED)?;
     let mut known = PROPERTIES.iter().map(|(property, _)| *property).chain([EXCHANGE, ROUTING_KEY]);

@@ -1,29 +1,28 @@
-//! Names of headers that the gateway keeps for itself. They begin with one NUL. A publisher may
-//! have written such a name too, or one with more NULs: it passes with one more, and loses that
-//! where it is shown or put again.
+//! Header names that are reserved for the gateway. They begin with one NUL. A publisher may have
+//! written such a name too, or one with more NULs: it passes with one more NUL, which is removed
+//! when the message is shown or published again.
 
 use std::borrow::Cow;
 
 use super::{Kind, after_value, split};
 
-/// Begins the names of headers that hold what the client library cannot read.
+/// Prefix of the names of headers that hold what the client library cannot read.
 pub(super) const MOVED: &str = "\0integrahub:";
-/// The same without the NUL.
+/// [`MOVED`] without the NUL.
 const RESERVED: &[u8] = b"integrahub:";
 
-/// Whether a publisher's header of this name passes under another one.
+/// True if a publisher's header of this name is renamed on its way in.
 pub(crate) fn is_reserved(name: &[u8]) -> bool {
     let nuls = name.iter().take_while(|byte| **byte == 0).count();
     nuls > 0 && name.get(nuls..).is_some_and(|rest| rest.starts_with(RESERVED))
 }
 
-/// The name that a publisher's header has had before it passed, if it is another one.
+/// The name that the publisher gave a renamed header, or `None` if it was not renamed.
 pub(crate) fn as_published(name: &str) -> Option<&str> {
     name.strip_prefix('\0').filter(|name| is_reserved(name.as_bytes()))
 }
 
-/// A table that can be read, with other names for those that are reserved. `None` where a name is
-/// too long for that.
+/// Renames the reserved names of a readable table. `None` if a name is too long to be renamed.
 pub(super) fn escaped(table: &[u8]) -> Option<Cow<'_, [u8]>> {
     let mut renamed: Option<Vec<u8>> = None;
     let mut rest = table;

@@ -22,7 +22,7 @@ fn rewritten(payload: &[u8]) -> Option<Vec<u8>> {
     read(payload, &Place::default()).rewritten
 }
 
-/// The bytes of a property that was moved.
+/// Bytes of a moved property.
 fn bytes(properties: &BasicProperties, moved_name: &str) -> Option<Vec<u8>> {
     let mut headers = properties.headers().as_ref()?.inner().iter();
     let (_, value) = headers.find(|(name, _)| moved(name.as_str()) == Some(moved_name))?;
@@ -36,7 +36,7 @@ fn short(bytes: &[u8]) -> Vec<u8> {
     [&[u8::try_from(bytes.len()).unwrap()], bytes].concat()
 }
 
-/// Every property, with these bytes for all short strings and this table.
+/// Payload with every property of `flags`, with these bytes for all short strings and this table.
 fn payload(flags: u16, text: &[u8], table: &[u8]) -> Vec<u8> {
     let mut payload = vec![0, 60, 0, 0, 0, 0, 0, 0, 0, 0, 0, 5];
     payload.extend(flags.to_be_bytes());
@@ -123,9 +123,9 @@ fn properties_that_came_in_a_body_are_given_back() {
         (delivery.data.as_slice(), Some(&delivery.properties)),
         (&b"12345"[..], parsed(&whole).as_ref())
     );
-    // There is nothing more to give.
+    // Nothing is left to restore.
     assert!(!restore(&mut delivery));
-    // A length that is longer than the body.
+    // The length is greater than the body.
     delivery.properties = parsed(&carrier).unwrap();
     assert!(!restore(&mut delivery));
     assert_eq!(delivery.data, b"12345");
@@ -151,7 +151,7 @@ fn a_publisher_s_header_of_any_name_says_nothing_of_a_property() {
         let published = names.iter().map(|name| as_published(name.as_str()).unwrap_or(name.as_str()));
         let published: HashSet<_> = published.collect();
         assert_eq!(published, HashSet::from(["before", name.as_str(), "after"]));
-        // Whatever moves beside it has a name of its own.
+        // A property that is moved next to it gets another name.
         let place = Place { exchange: Some(vec![0xff]), routing_key: None };
         let properties = parsed(&read(&original, &place).rewritten.unwrap()).unwrap();
         assert_eq!(bytes(&properties, EXCHANGE), Some(vec![0xff]), "{name:?}");
@@ -179,7 +179,7 @@ fn a_message_weighs_its_body_and_every_value_of_its_table() {
     assert!(weight(0, &[]) < 100);
     assert_eq!(weight(1_000_000, &[]) - weight(0, &[]), 2_000_000);
     assert_eq!(weight(u64::MAX, &[]), usize::MAX);
-    // A byte each on the wire.
+    // Each value takes one byte on the wire.
     let mut voids = short(b"k");
     voids.push(b'A');
     voids.extend(1_000_u32.to_be_bytes());

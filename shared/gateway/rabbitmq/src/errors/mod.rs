@@ -1,4 +1,4 @@
-//! The one place that turns what the client library says into the gateway's vocabulary.
+//! Translates the client library's errors into the gateway's vocabulary. No other module does.
 
 mod replies;
 
@@ -17,7 +17,7 @@ pub(crate) use replies::{NACK, NO_ROUTE};
 
 pub(crate) const PRODUCT: &str = "RabbitMQ";
 
-/// What was being done.
+/// Operation that was in progress when an error occurred.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum During<'a> {
     LogIn { vhost: &'a str },
@@ -25,7 +25,7 @@ pub(crate) enum During<'a> {
     Connection,
 }
 
-/// Why an exchange with the broker did not end well.
+/// Failure of an exchange with the broker.
 #[derive(Clone, Debug)]
 pub enum Failure {
     /// The client library's error, or the broker's refusal.
@@ -41,12 +41,12 @@ impl From<lapin::Error> for Failure {
 }
 
 impl Failure {
-    /// Whether the broker closed the channel alone, so that the connection is as good as before.
+    /// True if the broker closed only the channel, so that the connection can still be used.
     pub(crate) fn spares_the_connection(&self) -> bool {
         matches!(self, Self::Amqp(error) if error.is_amqp_soft_error())
     }
 
-    /// Whether the channel was known to be closed, so that nothing was sent on it.
+    /// True if the channel was known to be closed, so that nothing was sent on it.
     pub(crate) fn was_not_sent(&self) -> bool {
         matches!(self, Self::Amqp(error) if matches!(
             error.kind(),
@@ -54,15 +54,16 @@ impl Failure {
         ))
     }
 
-    /// Whether the broker knows no such delivery on the channel. It closes channels with the same
-    /// code whose deliveries were not settled for too long; then it is not known which came first.
+    /// True if the broker does not know the delivery tag on the channel. It closes channels with
+    /// the same code if their deliveries were not settled for too long; then it is unknown which
+    /// happened first.
     pub(crate) fn refuses_a_delivery_tag(&self) -> bool {
         matches!(self, Self::Amqp(error) if matches!(error.kind(), ErrorKind::ProtocolError(refusal)
             if *refusal.kind() == AMQPErrorKind::Soft(AMQPSoftError::PRECONDITIONFAILED)
                 && refusal.get_message().as_str().contains("unknown delivery tag")))
     }
 
-    /// The reply that says what the broker refused, where there was one.
+    /// The broker's reply code, if the broker refused something.
     pub(crate) fn reply(&self) -> Option<BrokerReply> {
         match self {
             Self::Amqp(error) => match error.kind() {
@@ -81,7 +82,7 @@ impl Failure {
     }
 }
 
-/// What an operator reads: an error and everything below it.
+/// An error with all its sources, for operators.
 pub(crate) fn chain(error: &(dyn Error + 'static)) -> String {
     let mut text = error.to_string();
     let mut below = error.source();
@@ -92,7 +93,7 @@ pub(crate) fn chain(error: &(dyn Error + 'static)) -> String {
     text
 }
 
-/// Why there is no connection. Each holds what the gateway says of it.
+/// Reason why there is no connection. Each variant holds the gateway's error.
 #[derive(Clone, Debug, thiserror::Error)]
 pub enum ConnectionError {
     /// No address answered before the timeout of the configuration or the deadline.
@@ -101,26 +102,27 @@ pub enum ConnectionError {
     /// The broker refused the user or the password.
     #[error(transparent)]
     AuthenticationError(BrokerError),
-    /// Nobody listens, the connection broke, or the broker refused something else, as the virtual
-    /// host.
+    /// Nothing listens at the address, the connection broke, or the broker refused something else,
+    /// such as the virtual host.
     #[error(transparent)]
     Other(BrokerError),
 }
 
 impl ConnectionError {
-    /// No answer came before the deadline.
+    /// Error for no answer before the deadline.
     #[must_use]
     pub fn timeout() -> Self {
         Self::from(Failure::Deadline)
     }
 
-    /// The connection was lost before it was used.
+    /// Error for a connection that was lost before it was used.
     #[must_use]
     pub fn lost() -> Self {
         Self::Other(BrokerError::unreachable("the connection to RabbitMQ was lost"))
     }
 
-    /// As the last of several rounds of attempts; the caller learns how many there were.
+    /// Adds the number of rounds of attempts and their duration to the detail, if there was more
+    /// than one round.
     pub(crate) fn after(mut self, rounds: u64, took: Duration) -> Self {
         if rounds > 1
             && let Self::ConnectionTimeout(error) | Self::AuthenticationError(error) | Self::Other(error) =
@@ -132,7 +134,8 @@ impl ConnectionError {
         self
     }
 
-    /// Whether another attempt may succeed: not if the broker refused what it would be asked again.
+    /// True if another attempt may succeed; `false` if the broker refused something that every
+    /// attempt would ask for again.
     #[must_use]
     pub fn is_transient(&self) -> bool {
         match self {
@@ -154,7 +157,7 @@ impl From<StepError> for ConnectionError {
 }
 
 impl From<Failure> for ConnectionError {
-    /// What a round trip on an open connection says of it.
+    /// Converts a failed round trip on an open connection.
     fn from(failure: Failure) -> Self {
         let is_timeout = matches!(failure, Failure::Deadline);
         let error = failure.into_error(During::Connection);
@@ -172,7 +175,7 @@ impl From<ConnectionError> for BrokerError {
     }
 }
 
-/// What `error` means to a caller. Its text is the operator's.
+/// Error for the caller. The library's text becomes its source, which only operators see.
 pub(crate) fn classify(error: &lapin::Error, during: During<'_>) -> BrokerError {
     let classified = match error.kind() {
         ErrorKind::ProtocolError(refusal) => classify_reply(refusal, during),
@@ -211,7 +214,7 @@ fn classify_kind(kind: &ErrorKind, during: During<'_>) -> BrokerError {
         (ErrorKind::FutureCompleted | ErrorKind::NoDefaultRuntime, _) => {
             BrokerError::rejected("the AMQP client was used wrongly")
         }
-        // The library may add kinds; what they mean is not known.
+        // The library may add kinds, whose meaning is unknown here.
         (_, _) => BrokerError::rejected("the AMQP client failed in a way that is not known"),
     }
 }
@@ -222,7 +225,7 @@ mod tests {
 
     use super::*;
 
-    /// What no caller may read.
+    /// Texts that no caller may see.
     const THEIRS: &str = "words-of-the-broker";
 
     fn all_replies() -> Vec<AMQPErrorKind> {
@@ -282,7 +285,7 @@ mod tests {
         }
     }
 
-    /// In the words of RabbitMQ's own source.
+    /// Error with a text of RabbitMQ's own source.
     #[test]
     fn a_refusal_that_passes_is_told_from_one_that_stays() {
         let refused = |kind: AMQPHardError, said: &str, during| {

@@ -1,11 +1,11 @@
-//! What the broker refuses with, by AMQP's reply codes.
+//! Refusals of the broker, by AMQP's reply codes.
 
 use lapin::protocol::{AMQPError, AMQPErrorKind, AMQPHardError, AMQPSoftError};
 use mq::{BrokerError, BrokerReply};
 
 use super::{During, PRODUCT};
 
-/// What a reply code of the broker means in the gateway's vocabulary.
+/// Translates a reply code of the broker into the gateway's vocabulary.
 pub(super) fn classify_reply(error: &AMQPError, during: During<'_>) -> BrokerError {
     use AMQPErrorKind::{Hard, Soft};
     let said = reply(error);
@@ -28,7 +28,7 @@ pub(super) fn classify_reply(error: &AMQPError, during: During<'_>) -> BrokerErr
         }
         (Soft(AMQPSoftError::NOTFOUND), During::Queue(queue)) => BrokerError::queue_not_found(queue.clone()),
         (Soft(AMQPSoftError::CONTENTTOOLARGE), _) => too_large(None),
-        // AMQP has no code for it, and other preconditions have the same.
+        // AMQP has no code for this limit; other preconditions have the same code.
         (Soft(AMQPSoftError::PRECONDITIONFAILED), _)
             if error.get_message().as_str().contains("message size") =>
         {
@@ -75,8 +75,9 @@ pub(super) fn classify_reply(error: &AMQPError, during: During<'_>) -> BrokerErr
     classified.with_reply(said)
 }
 
-/// What a refusal means that passes by itself. AMQP has no codes for these: their words tell them
-/// from a virtual host that does not exist (RabbitMQ, `rabbit_reader.erl`).
+/// Detail of a refusal that passes by itself, or `None` for any other. AMQP has no codes for these:
+/// only the text distinguishes them from a virtual host that does not exist (RabbitMQ,
+/// `rabbit_reader.erl`).
 fn passing(said: &str) -> Option<String> {
     if said.contains("vhost") && said.ends_with(" is down") {
         return Some("RabbitMQ has not started the virtual host, or has stopped it".to_owned());
@@ -104,21 +105,21 @@ fn too_large(limit: Option<u64>) -> BrokerError {
     })
 }
 
-/// The number that RabbitMQ's words end with. The words themselves are for the log.
+/// The number at the end of RabbitMQ's text. The text itself is only for the log.
 fn last_number(said: &str) -> Option<u64> {
     said.rsplit(|c: char| !c.is_ascii_digit()).find(|digits| !digits.is_empty())?.parse().ok()
 }
 
-/// The broker's reply, by its code and the name of it.
+/// The broker's reply: its code and the code's name.
 pub(super) fn reply(error: &AMQPError) -> BrokerReply {
     BrokerReply { product: PRODUCT, code: i64::from(error.get_id()), name: reply_name(error.kind()) }
 }
 
-/// A refused publish. `basic.nack` carries no reply code, so this is the method's own number in its
-/// class (RabbitMQ's extension of AMQP 0-9-1: class 60, method 120).
+/// Reply for a refused publish. `basic.nack` carries no reply code, so this is the method's own
+/// number in its class (RabbitMQ's extension of AMQP 0-9-1: class 60, method 120).
 pub(crate) const NACK: BrokerReply = BrokerReply { product: PRODUCT, code: 120, name: "basic.nack" };
 
-/// A message that was returned, since no queue takes it (AMQP 0-9-1, `no-route`).
+/// Reply for a message that was returned because no queue takes it (AMQP 0-9-1, `no-route`).
 pub(crate) const NO_ROUTE: BrokerReply = BrokerReply { product: PRODUCT, code: 312, name: "NO_ROUTE" };
 
 /// The name that the AMQP specification gives a reply code.

@@ -1,10 +1,10 @@
-//! Frames as bytes.
+//! AMQP frames as bytes.
 
-/// A frame's type, channel and size.
+/// Bytes of a frame's type, channel and size.
 pub(super) const HEADER: usize = 7;
 const END: u8 = 0xCE;
 
-/// The whole length of the frame that `bytes` begin with, its end octet included.
+/// Length of the frame at the start of `bytes`, including its end octet.
 pub(super) fn length(bytes: &[u8]) -> Option<usize> {
     let [_, _, _, size @ ..] = bytes.first_chunk::<HEADER>()?;
     usize::try_from(u32::from_be_bytes(*size)).ok()?.checked_add(HEADER + 1)
@@ -26,7 +26,7 @@ pub(super) fn payload_mut(frame: &mut [u8]) -> Option<&mut [u8]> {
     frame.get_mut(HEADER..end)
 }
 
-/// Writes a frame of this payload with the type and channel of another.
+/// Writes a frame with this payload, and with the type and channel of `frame`.
 pub(super) fn write(out: &mut Vec<u8>, frame: &[u8], payload: &[u8]) {
     out.extend_from_slice(frame.get(..3).unwrap_or_default());
     out.extend(u32::try_from(payload.len()).unwrap_or(u32::MAX).to_be_bytes());

@@ -1,15 +1,16 @@
-//! Methods of which others choose a part.
+//! AMQP methods that contain bytes chosen by other clients.
 
 use crate::content_header::Place;
 
-/// The class and the method of what a message's content follows.
+/// Class and method numbers of the methods that a message's content follows.
 pub(super) const BASIC_RETURN: [u8; 4] = [0, 60, 0, 50];
 const BASIC_DELIVER: [u8; 4] = [0, 60, 0, 60];
 const BASIC_GET_OK: [u8; 4] = [0, 60, 0, 71];
-/// What the broker proposes for the connection.
+/// Class and method number of `connection.tune`, in which the broker proposes the connection's
+/// limits.
 const CONNECTION_TUNE: [u8; 4] = [0, 10, 0, 30];
 
-/// The tag of the delivery that a method begins, if it begins one.
+/// The delivery tag of a method that begins a delivery, otherwise `None`.
 pub(super) fn delivery_tag(arguments: &[u8]) -> Option<u64> {
     let (method, rest) = arguments.split_first_chunk::<4>()?;
     let rest = match *method {
@@ -23,7 +24,8 @@ pub(super) fn delivery_tag(arguments: &[u8]) -> Option<u64> {
     Some(u64::from_be_bytes(*rest.first_chunk()?))
 }
 
-/// The largest frame that the broker proposes, in bytes, if the method says so; 0 for any.
+/// The largest frame in bytes that the broker proposes, if this is `connection.tune`; 0 means no
+/// limit.
 pub(super) fn proposed_frame_max(arguments: &[u8]) -> Option<u32> {
     let proposal = arguments.strip_prefix(&CONNECTION_TUNE)?;
     Some(u32::from_be_bytes(*proposal.get(2..)?.first_chunk()?))
@@ -38,8 +40,8 @@ enum Field {
     RoutingKey,
 }
 
-/// Where others' bytes may stand in a method: an exchange or routing key, or a text that the broker
-/// cut to length.
+/// Arguments of a method that may contain other clients' bytes: an exchange, a routing key, or a
+/// text that the broker truncated.
 fn foreign_fields(method: [u8; 4]) -> &'static [Field] {
     use Field::{Exchange, RoutingKey, Skip, Text};
     let [_, class, _, method] = method;
@@ -58,7 +60,8 @@ fn foreign_fields(method: [u8; 4]) -> &'static [Field] {
     }
 }
 
-/// Replaces what is not UTF-8 by question marks, and says what exchange and routing key were.
+/// Replaces bytes that are not UTF-8 by question marks, and returns the original exchange and
+/// routing key.
 pub(super) fn make_readable(payload: &mut [u8]) -> Place {
     let mut place = Place::default();
     let Some((method, mut rest)) = payload.split_first_chunk_mut::<4>() else { return place };

@@ -1,18 +1,19 @@
-//! What stands between the broker's bytes and the client library's parser. AMQP lets a short string
-//! hold any bytes and a table nest to any depth; the library wants UTF-8 and recurses. A frame that
-//! it cannot parse kills the connection without failing the call that waits for it, and the message
-//! is the next one's problem: one publisher's binary correlation id would block a queue for good.
-//! So such frames are rewritten into what the library can read.
+//! Filter between the broker's bytes and the client library's parser. AMQP lets a short string hold
+//! any bytes and a table nest to any depth; the library expects UTF-8 and recurses. A frame that it
+//! cannot parse kills the connection without failing the call that waits for it, and the message is
+//! delivered again to the next request: one publisher's binary correlation id would block a queue
+//! for good. So such frames are rewritten into what the library can read.
 //!
-//! A frame may also be larger than was agreed: AMQP cannot split a content header, to which the
-//! broker adds where a message dies, and other clients may agree on more. Such a content header
-//! passes in the message's body, where [`content_header::restore`] finds it, and such a body in
-//! several frames. What nobody fetches, but a program's own channel brings, has nobody to look
-//! there, and comes without the headers, which are named.
+//! A frame may also be larger than was agreed: AMQP cannot split a content header, which grows each
+//! time the broker dead-letters the message, and other clients may agree on larger frames. Such a
+//! content header is passed in the message's body, from which [`content_header::restore`] takes it,
+//! and such a body in several frames. A message outside a fetch, on a program's own channel, has no
+//! code that would restore the headers. It is delivered without them, and with a header that names
+//! them as missing.
 //!
-//! It also bounds what the library holds: of a message that exceeds the
-//! [`Intake`](crate::intake::Intake) only the beginning passes, and what comes after it is dropped
-//! here. A message that the broker returns loses its body, which nobody reads.
+//! The filter also limits the memory of the library: of a message that exceeds the
+//! [`Intake`](crate::intake::Intake) only the beginning passes, and everything after it is dropped
+//! here. A message that the broker returns loses its body, which no code reads.
 
 mod frame;
 mod method;
@@ -36,30 +37,31 @@ const CONTENT_HEADER: u8 = 2;
 const BODY: u8 = 3;
 const HEARTBEAT: u8 = 8;
 
-/// The largest frame that either side may send, in bytes: RabbitMQ's default. The library keeps
-/// room for 64 of them, so a broker may not choose another size.
+/// Largest frame that either side may send, in bytes: RabbitMQ's default. The library keeps buffers
+/// for 64 of them, so the broker may not choose a larger size.
 pub(crate) const FRAME_MAX: u32 = 131_072;
 
-/// What may be agreed on instead. AMQP names the least.
+/// Frame sizes that the broker may choose instead. AMQP prescribes the minimum.
 const FRAME_MAX_RANGE: RangeInclusive<u32> = 4096..=FRAME_MAX;
 
-/// The largest content header that is gathered, in bytes. The message of a larger one is not let
-/// in: nobody knows how large it may be.
+/// Largest content header that is buffered, in bytes. A message with a larger one is treated as
+/// over the intake's limit, because its size is unknown.
 const MOST_GATHERED: usize = 1024 * 1024;
 
-/// What the content that comes next on a channel belongs to.
+/// Owner of the content that comes next on a channel.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Content {
     /// A delivery with this tag.
     Delivery(u64),
     Returned,
-    /// Its bodies are dropped, because its header said that it has none.
+    /// A message without a body: its body frames are dropped, because its rewritten header
+    /// announces none.
     Hollow,
-    /// The library knows nothing of it.
+    /// A message that the library does not see at all.
     Dropped,
 }
 
-/// How a frame's rest is treated, which is too long to be gathered.
+/// Treatment of the rest of a frame that is too long to be buffered.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Rest {
     Passes,
@@ -68,28 +70,28 @@ enum Rest {
 
 /// A body frame that is larger than was agreed.
 struct Oversized {
-    /// Its type and channel.
+    /// Frame type and channel.
     start: Vec<u8>,
-    /// How many bytes of its payload have not passed.
+    /// Number of payload bytes that have not passed yet.
     left: usize,
 }
 
-/// Follows the frames of an incoming AMQP stream.
+/// Filter of the frames of one incoming AMQP stream.
 pub(crate) struct FrameFilter {
     noticed: Arc<Noticed>,
-    /// The beginning of a frame that has not come in full.
+    /// Beginning of a frame that has not arrived in full.
     partial: Vec<u8>,
-    /// How many bytes are left of a frame that is not gathered.
+    /// Number of bytes left of a frame that is not buffered.
     left: usize,
     rest: Rest,
-    /// A body frame that passes in several.
+    /// Body frame that is passed in several smaller ones.
     oversized: Option<Oversized>,
-    /// The largest frame that the library takes, in bytes.
+    /// Largest frame that the library accepts, in bytes.
     frame_max: usize,
-    /// By channel, of which the broker may use 65,535.
+    /// Owner of the next content by channel. The broker may use 65,535 channels.
     contents: HashMap<u16, Content>,
-    /// By channel, of the delivery whose content comes next: exchange and routing key where they
-    /// are not text. The content's header takes them along.
+    /// Exchange and routing key, if they are not valid UTF-8, of the delivery whose content comes
+    /// next, by channel. The content's header takes them over.
     places: HashMap<u16, Place>,
     ready: Vec<u8>,
     taken: usize,
@@ -111,10 +113,10 @@ impl FrameFilter {
         }
     }
 
-    /// Takes bytes that came from the broker.
+    /// Accepts bytes from the broker.
     ///
     /// # Errors
-    /// When a frame is larger than was agreed. Nothing that comes after it can be read.
+    /// If a frame is larger than was agreed. Nothing that comes after it can be read.
     pub(crate) fn push(&mut self, mut bytes: &[u8]) -> io::Result<()> {
         while !bytes.is_empty() {
             let (mine, rest) = bytes.split_at(self.left.min(bytes.len()));
@@ -127,7 +129,7 @@ impl FrameFilter {
         Ok(())
     }
 
-    /// Gathers the next frame, or as much of it as decides, and gives back the bytes after it.
+    /// Collects the next frame, or the part of it that is needed, and returns the bytes after it.
     fn gather<'a>(&mut self, bytes: &'a [u8]) -> io::Result<&'a [u8]> {
         if self.partial.is_empty()
             && let Some((frame, rest)) = bytes.split_at_checked(self.wanted(bytes)?)
@@ -148,8 +150,8 @@ impl FrameFilter {
         Ok(rest)
     }
 
-    /// How much of the frame that `bytes` begin with is needed before it can be judged. What is no
-    /// frame at all passes, so that the library says what it is.
+    /// Number of bytes of the frame at the start of `bytes` that are needed to decide about it.
+    /// Bytes that are no frame pass, so that the library reports them.
     fn wanted(&self, bytes: &[u8]) -> io::Result<usize> {
         if let Some(body) = &self.oversized {
             return Ok(body.left.min(self.most_payload()));
@@ -161,21 +163,23 @@ impl FrameFilter {
             METHOD if length <= self.frame_max => Ok(length),
             CONTENT_HEADER if length <= MOST_GATHERED => Ok(length),
             CONTENT_HEADER => Ok(frame::HEADER + content_header::PRELUDE),
-            // No message has such a frame.
+            // Messages have no such frames, so it cannot be split.
             METHOD | HEARTBEAT if length > self.frame_max => {
-                let detail = format!("a frame of {length} bytes came, where {} were agreed", self.frame_max);
+                let detail =
+                    format!("received a frame of {length} bytes; the agreed maximum is {}", self.frame_max);
                 Err(io::Error::new(io::ErrorKind::InvalidData, detail))
             }
             _ => Ok(frame::HEADER),
         }
     }
 
-    /// The largest payload of a frame, in bytes.
+    /// Largest payload of a frame, in bytes.
     fn most_payload(&self) -> usize {
         self.frame_max.saturating_sub(frame::HEADER + 1)
     }
 
-    /// Passes a frame on or drops it; of one that is not gathered, this decides for its rest.
+    /// Passes a frame on or drops it. For a frame that is not buffered, this decides about its rest
+    /// too.
     fn finish(&mut self, frame: &[u8]) {
         if let Some(body) = self.oversized.take() {
             return self.finish_piece(body, frame);
@@ -268,7 +272,8 @@ impl FrameFilter {
         Rest::IsDropped
     }
 
-    /// Whether a delivery is let in, which may have `carried` bytes of properties in its body.
+    /// True if the intake admits the delivery. `carried` is the number of bytes of properties in
+    /// its body, if any.
     fn admits(&self, tag: u64, read: &Read, carried: Option<usize>) -> bool {
         let carried = carried.unwrap_or_default().saturating_mul(2);
         self.noticed.intake().admit(tag, read.weight.saturating_add(carried)) == Admission::Whole
@@ -282,7 +287,7 @@ impl FrameFilter {
             return self.pass(frame);
         }
         let start = frame.get(..3).unwrap_or_default().to_vec();
-        // Without its end.
+        // Without the frame's end octet.
         self.oversized = Some(Oversized { start, left: self.left.saturating_sub(1) });
         self.left = 0;
         Rest::IsDropped
@@ -310,7 +315,7 @@ impl FrameFilter {
         self.contents.get(&frame::channel(frame)).copied()
     }
 
-    /// Moves what is ready into `buf` and says how much that was.
+    /// Copies filtered bytes into `buf`, and returns their number.
     pub(crate) fn take(&mut self, buf: &mut [u8]) -> usize {
         let rest = self.ready.get(self.taken..).unwrap_or_default();
         let length = rest.len().min(buf.len());
@@ -333,7 +338,8 @@ impl Content {
     }
 }
 
-/// The largest frame that both sides agree on, as the library does, where the broker proposes one.
+/// Largest frame in bytes that both sides agree on for the broker's proposal; computed as the
+/// library does it.
 fn agreed(proposed: u32) -> usize {
     match proposed {
         0 => in_bytes(FRAME_MAX),

@@ -1,4 +1,4 @@
-//! What the filter saw pass.
+//! Observations of the frame filter, shared with the connection.
 
 use std::fmt;
 use std::sync::OnceLock;
@@ -9,12 +9,13 @@ use tokio::sync::watch;
 use crate::events::{self, Peer};
 use crate::intake::Intake;
 
-/// The class and the method by which a broker says that it reads nothing more, and that it reads
-/// again.
+/// Class and method numbers of `connection.blocked`, by which a broker announces that it stops
+/// reading, and of `connection.unblocked`.
 const CONNECTION_BLOCKED: [u8; 4] = [0, 10, 0, 60];
 const CONNECTION_UNBLOCKED: [u8; 4] = [0, 10, 0, 61];
 
-/// What a broker is short of that blocks a connection. Its own words are for the log.
+/// Resource that the broker lacks, so that it blocks a connection. The broker's own text is only
+/// for the log.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Shortage {
     Memory,
@@ -45,14 +46,14 @@ impl fmt::Display for Shortage {
     }
 }
 
-/// What was noticed on the way, and what may pass.
+/// Observations of the frame filter, and the limit on deliveries.
 #[derive(Debug, Default)]
 pub(crate) struct Noticed {
-    /// Whom the log names.
+    /// Peer to name in the log.
     peer: Option<Peer>,
     greeting: OnceLock<Vec<u8>>,
     returns: AtomicU64,
-    /// Why the broker reads nothing more, while it does not.
+    /// The broker's reason for blocking the connection, while it is blocked.
     blocked: watch::Sender<Option<Shortage>>,
     intake: Intake,
 }
@@ -71,8 +72,8 @@ impl Noticed {
         self.greeting.get_or_init(frame);
     }
 
-    /// How many messages the broker has given back as unroutable. It counts before the library
-    /// learns anything from the same or a later frame.
+    /// Number of messages that the broker has returned as unroutable. A return is counted before
+    /// the library sees the same or a later frame.
     pub(crate) fn returns(&self) -> u64 {
         self.returns.load(Ordering::Acquire)
     }
@@ -85,12 +86,12 @@ impl Noticed {
         &self.intake
     }
 
-    /// Why, if the broker has said that it reads nothing more from the connection.
+    /// The broker's reason for blocking the connection, or `None` if it is not blocked.
     pub(crate) fn blocked(&self) -> Option<Shortage> {
         *self.blocked.borrow()
     }
 
-    /// Waits until the broker says that it reads nothing more, and why.
+    /// Waits until the broker blocks the connection, and returns its reason.
     pub(crate) async fn until_blocked(&self) -> Shortage {
         let mut changes = self.blocked.subscribe();
         loop {
@@ -99,13 +100,13 @@ impl Noticed {
                 return shortage;
             }
             if changes.changed().await.is_err() {
-                // Not while `self` lives, which has the sender.
+                // Cannot happen while `self` lives, because it owns the sender.
                 std::future::pending::<()>().await;
             }
         }
     }
 
-    /// Looks at a method of the connection itself, and logs each change.
+    /// Evaluates a method on channel 0, and logs each change between blocked and unblocked.
     pub(super) fn note_connection(&self, method: &[u8]) {
         if let Some(rest) = method.strip_prefix(&CONNECTION_BLOCKED) {
             let reason = reason(rest);

@@ -1,23 +1,23 @@
-//! The filter on its own, for a search for bytes that it handles wrongly.
+//! The frame filter as a function, for fuzzing.
 
 use std::io;
 use std::sync::Arc;
 
 use super::{FrameFilter, Noticed};
 
-/// Part of a broker's bytes that the client library gets.
+/// Part of a broker's bytes that the client library receives.
 #[derive(Debug)]
 pub struct Passed {
     /// Bytes of the frames that passed.
     pub bytes: Vec<u8>,
-    /// Whether a delivery exceeded the intake, so that it has no body and none follows it.
+    /// True if a delivery exceeded the intake: it has no body, and no delivery follows it.
     pub is_exceeded: bool,
-    /// Fault behind which nothing can be read.
+    /// Error after which nothing can be read.
     pub result: io::Result<()>,
 }
 
-/// Passes a broker's bytes through a filter of their own, window by window. It lets in deliveries
-/// of `intake` bytes altogether, or all of them.
+/// Passes a broker's bytes through a new filter, window by window. With `intake`, it admits
+/// deliveries of that many bytes altogether, otherwise all of them.
 pub fn passed<'w>(windows: impl IntoIterator<Item = &'w [u8]>, intake: Option<usize>) -> Passed {
     let noticed = Arc::new(Noticed::default());
     if let Some(bytes) = intake {

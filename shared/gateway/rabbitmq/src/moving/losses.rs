@@ -1,6 +1,6 @@
-//! What a queue may lose later of what a move puts there. A move is a publication: the message has
-//! the queue's name as its routing key from then on, and the limits of the queue are in force. The
-//! broker confirms all the same, so the caller is warned.
+//! Warnings about messages that a queue may lose after a move has put them there. A move publishes
+//! the message again: from then on the queue's name is its routing key, and the queue's limits
+//! apply. The broker confirms such messages all the same, so the caller is warned.
 
 use std::collections::BTreeMap;
 
@@ -19,20 +19,21 @@ const DEAD_LETTER_KEY: &str = "x-dead-letter-routing-key";
 const MAX_BYTES: &str = "x-max-length-bytes";
 const MESSAGE_TTL: &str = "x-message-ttl";
 
-/// Number of queues that are asked for their arguments, each on channels of its own.
+/// Number of queues that are asked for their arguments, each on separate channels.
 const MOST_ASKED: usize = 32;
-/// Maximum length of a routing key. A publisher may write a longer text into the history.
+/// Maximum length of a routing key in bytes. A publisher may write a longer text into the history.
 const LONGEST_KEY: usize = 255;
 
 /// Consequences of a message's past for the queue that it goes to.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Past {
-    /// The routing key that the message loses.
+    /// Routing key that the message loses.
     old_key: Option<String>,
-    /// Whether it died on that queue last and kept the key, so that its dead-letter exchange routes
-    /// by it.
+    /// True if the message was dead-lettered last on that queue and kept its key, so the queue's
+    /// dead-letter exchange routes by that key.
     is_routed_by_it: bool,
-    /// Whether it left that queue for another one without a rejection, and was not rejected since.
+    /// True if the message left that queue for another one without a rejection, and was not
+    /// rejected since.
     went_on_by_itself: bool,
 }
 
@@ -67,22 +68,22 @@ fn routing_key(death: &FieldTable) -> Option<String> {
     }
 }
 
-/// The messages that came to one queue.
+/// Messages that were moved to one queue.
 #[derive(Debug, Default)]
 struct Arrivals {
-    /// The first routing key that was lost.
+    /// First routing key that was lost.
     old_key: Option<String>,
     with_another_key: u64,
     routed_by_it: u64,
     went_on_by_themselves: u64,
 }
 
-/// The messages that came to each queue.
+/// Messages that were moved, by queue.
 #[derive(Debug, Default)]
 pub(super) struct Losses(BTreeMap<QueueName, Arrivals>);
 
 impl Losses {
-    /// Notes a message that is moved to a queue.
+    /// Records a message that is moved to a queue.
     pub(super) fn note(&mut self, to: QueueName, past: Past) {
         let arrivals = self.0.entry(to).or_default();
         arrivals.with_another_key += u64::from(past.old_key.is_some());
@@ -93,8 +94,9 @@ impl Losses {
         }
     }
 
-    /// Warnings of what the queues may lose. Without a session the queues are not asked: then only
-    /// the messages tell, and so do they if the broker does not say how a queue was declared.
+    /// Warnings about losses at the destination queues. Without a session the queues are not asked;
+    /// then only the messages' history counts, as it does if the broker does not disclose how a
+    /// queue was declared.
     pub(super) async fn warnings(
         &self,
         session: Option<&Session>,
@@ -125,7 +127,7 @@ impl Losses {
     }
 }
 
-/// A warning of a length beyond which the queue drops what is oldest.
+/// Warning about a maximum length beyond which the queue drops its oldest messages.
 fn of_limits(to: &QueueName, facts: &QueueFacts) -> Option<String> {
     if facts.text(OVERFLOW).is_some_and(|overflow| overflow.starts_with("reject-publish")) {
         return None;
@@ -141,7 +143,7 @@ fn of_limits(to: &QueueName, facts: &QueueFacts) -> Option<String> {
     })
 }
 
-/// A warning of a time after which the queue drops messages.
+/// Warning about a time after which the queue drops messages.
 fn of_ttl(to: &QueueName, ttl: u64, facts: &QueueFacts) -> String {
     format!(
         "the queue {to} has {MESSAGE_TTL}: {ttl}, and {} messages after so many milliseconds",
@@ -153,8 +155,8 @@ fn drops(facts: &QueueFacts) -> &'static str {
     if facts.arguments.contains_key(DEAD_LETTER_EXCHANGE) { "dead-letters" } else { "drops" }
 }
 
-/// A warning of messages that the queue's dead-letter exchange knew by another routing key. Of a
-/// queue without the argument, only messages tell that it has such an exchange.
+/// Warning about messages that the queue's dead-letter exchange knew by another routing key. For a
+/// queue without that argument, only the messages show that it has such an exchange.
 fn of_keys(to: &QueueName, arrivals: &Arrivals, facts: Option<&QueueFacts>) -> Option<String> {
     let has = |name| facts.is_some_and(|facts| facts.arguments.contains_key(name));
     let count = match (has(DEAD_LETTER_EXCHANGE), has(DEAD_LETTER_KEY)) {
@@ -170,7 +172,8 @@ fn of_keys(to: &QueueName, arrivals: &Arrivals, facts: Option<&QueueFacts>) -> O
     ))
 }
 
-/// A warning of messages that RabbitMQ would find on their second way through the same queues.
+/// Warning about messages that RabbitMQ would drop as a cycle on their second way through the same
+/// queues.
 fn of_cycles(to: &QueueName, count: u64) -> Option<String> {
     (count > 0).then(|| {
         format!(
@@ -205,7 +208,7 @@ mod tests {
         AMQPValue::FieldTable(table)
     }
 
-    /// A message with this routing key, and the last death first.
+    /// Past of a message with this routing key. `deaths` has the latest death first.
     fn past(key: &str, deaths: &[(&str, &str, &str)]) -> Past {
         let mut delivery = Delivery::mock(1, "".into(), key.into(), false, Vec::new());
         let mut headers = FieldTable::default();
@@ -236,7 +239,7 @@ mod tests {
         for none in [
             past("ORDERS", &[]),
             past("ORDERS.DLQ", &[("ORDERS", "rejected", "ORDERS")]),
-            // It died again after a move, and the old key is from before.
+            // The message died again after a move; the old key is older than that.
             past("ORDERS", &[("ORDERS", "rejected", "orders.new")]),
         ] {
             assert_eq!(none, Past::default());
@@ -267,7 +270,7 @@ mod tests {
         let exchange = (DEAD_LETTER_EXCHANGE, long("DLX"));
         assert_eq!(warned(std::slice::from_ref(&exchange)).as_deref(), Some("2"));
         assert_eq!(warned(&[exchange, (DEAD_LETTER_KEY, long("k"))]), None);
-        // A policy's exchange shows by the message that it gave back.
+        // An exchange set by a policy shows only in a message that it routed back.
         assert_eq!(warned(&[]).as_deref(), Some("1"));
         assert!(of_keys(&orders(), arrivals, None).is_some_and(|text| text.contains("\"orders.new\"")));
     }

@@ -1,4 +1,4 @@
-//! Moving messages from one queue to others, as they are.
+//! Moves messages from one queue to others, unchanged.
 
 mod losses;
 mod route;
@@ -22,35 +22,36 @@ use crate::session::{Session, call, inspect, short};
 use crate::settlement::Proof;
 use source::{Parcel, Source};
 
-/// How many messages are at both places at a time, at most: those that are put together, confirmed
-/// together and then acknowledged together. A quorum queue is told of each message that was got
-/// alone by a command of its own, and its channel sends 32 of them at once.
+/// Maximum number of messages that are at both places at a time: they are put together, confirmed
+/// together and then acknowledged together. A quorum queue receives a separate command for each
+/// message that was taken with `basic.get`, and its channel sends 32 of them at once.
 const WINDOW: usize = 32;
-/// A window is full with this many bytes, whatever the number of its messages.
+/// Size in bytes at which a window is full, whatever the number of its messages.
 const WINDOW_BYTES: usize = 1024 * 1024;
 
-/// What is kept of the time for the confirms and acknowledgements of the last window.
+/// Time reserved before the deadline for the confirms and acknowledgements of the last window.
 const MARGIN: Duration = Duration::from_secs(1);
 
-/// A move on one connection. One channel holds the deliveries, and another one puts: the broker
-/// closes the one on which it refuses a message, and with the other one all deliveries would go
-/// back, those included that are confirmed at their new places.
+/// A move on one connection. One channel holds the deliveries, and another one publishes: the
+/// broker closes the channel on which it refuses a message, and if that were the first channel, all
+/// deliveries would return to the queue, including those that are confirmed at their new places.
 pub(crate) struct Moving {
     source: Source,
     puts: Channel,
-    /// The name that the broker knows the connection's user by.
+    /// User name of the connection, as the broker knows it.
     login: Option<String>,
-    /// Queues that took a message of this move. The first one to each goes alone, so it is known
-    /// for certain whether the queue takes messages.
+    /// Queues that took a message of this move. The first message to each queue is published alone,
+    /// which proves whether the queue takes messages.
     known: HashSet<QueueName>,
-    /// What is put together.
+    /// Messages that are published together.
     window: Vec<Parcel>,
-    /// Got, but not to be put together with the window.
+    /// Message that was taken, but must not be published together with the window.
     next: Option<Parcel>,
-    /// Messages that left a queue which is not replicated. It writes down on its disk that they
-    /// left once it has little else to do, and a broker that is killed before has them again.
+    /// Number of messages that left a queue which is not replicated. Such a queue writes to its
+    /// disk later that they left; if the broker is killed before, they are on the queue again.
     settled: u64,
-    /// Messages that stay, and that the queue which refused them may have left somewhere.
+    /// Number of messages that stay, and of which the queue that refused them may have kept or
+    /// dead-lettered a copy.
     left_somewhere: u64,
 }
 
@@ -81,7 +82,7 @@ pub(crate) async fn connect(
     }
 }
 
-/// Says what a move would do: gets the messages, and puts them back.
+/// Previews a move: takes the messages, decides about each, and returns them to the queue.
 pub(crate) async fn preview(
     pool: &Arc<ConnectionPools>,
     access: &Access,
@@ -120,8 +121,11 @@ pub(crate) async fn preview(
     Ok(report)
 }
 
+/// Checks that a queue exists.
+///
 /// # Errors
-/// When the queue does not exist. What is not known is tried.
+/// If the queue does not exist. If the broker refuses to answer (403, 405), the queue is taken to
+/// exist.
 async fn expect_queue(session: &Session, queue: &QueueName, deadline: Deadline) -> Result<(), BrokerError> {
     let during = During::Queue(queue);
     let channel = session.throwaway_channel(deadline).await.map_err(|failure| failure.into_error(during))?;
@@ -146,7 +150,7 @@ fn stop_at(deadline: Deadline) -> Deadline {
 }
 
 impl Moving {
-    /// Fills the window with messages that may be put together.
+    /// Fills the window with messages that may be published together.
     async fn gather(&mut self, limit: usize, deadline: Deadline) -> Result<(), Failure> {
         let stop_at = stop_at(deadline);
         let mut bytes = 0;
@@ -173,9 +177,9 @@ impl Moving {
         Ok(())
     }
 
-    /// Whether the broker may refuse the message, so that it must not take others with it: it
-    /// checks that `user_id` is the connection's user. Or it must not be refused with others, since
-    /// their queue counts it, and nobody can see the limit that a policy sets.
+    /// True if the message must be published alone. Either the broker may refuse it, because it
+    /// checks that `user_id` is the connection's user; or its queue counts returns, with a limit
+    /// that a policy sets and no client can see, so it must not be returned because of others.
     async fn goes_alone(&mut self, parcel: &Parcel, deadline: Deadline) -> bool {
         let user = parcel.properties.user_id().as_ref().map(ShortString::as_str);
         !self.known.contains(&parcel.to)
@@ -183,7 +187,7 @@ impl Moving {
             || self.source.counts_returns(deadline).await
     }
 
-    /// Puts the window. What is left in it afterwards is confirmed.
+    /// Publishes the window. Afterwards it contains only confirmed messages.
     async fn publish(&mut self, deadline: Deadline) -> Result<(), MoveFailure> {
         let earlier_returns = self.source.session.returns();
         let sent = self.send(deadline).await;
@@ -212,7 +216,7 @@ impl Moving {
         }
     }
 
-    /// Sends the window, and says which of its messages the broker confirmed.
+    /// Sends the window, and returns which of its messages the broker confirmed.
     async fn send(&mut self, deadline: Deadline) -> Result<Vec<bool>, Failure> {
         let options = BasicPublishOptions { mandatory: true, ..BasicPublishOptions::default() };
         let mut confirms: Vec<PublisherConfirm> = Vec::with_capacity(self.window.len());
@@ -229,11 +233,12 @@ impl Moving {
         Ok(confirmed)
     }
 
-    /// The broker closed the channel over the only message on it, so it has not put it anywhere.
+    /// Handles a refusal of the only message on the channel: the broker closed the channel, so it
+    /// has not stored the message.
     async fn refused(&mut self, failure: &Failure, deadline: Deadline) -> Result<(), MoveFailure> {
         let reply = failure.reply();
         if reply.is_some_and(|reply| reply.code == 403) {
-            // No other message would be taken either.
+            // No other message would be accepted either.
             let error = failure.clone().into_error(During::Queue(&self.source.queue));
             return Err(MoveFailure { error, in_doubt: 0 });
         }
@@ -247,7 +252,8 @@ impl Moving {
         Ok(())
     }
 
-    /// Leaves in the window what was confirmed. A queue that refused a message is not tried again.
+    /// Leaves only confirmed messages in the window. A queue that refused a message is not tried
+    /// again.
     async fn judge(&mut self, confirmed: &[bool], deadline: Deadline) {
         let mut refused: BTreeMap<QueueName, u64> = BTreeMap::new();
         for (parcel, confirmed) in std::mem::take(&mut self.window).into_iter().zip(confirmed) {
@@ -278,7 +284,7 @@ impl Moving {
         }
     }
 
-    /// The messages of the window may be at both places.
+    /// Error for a window whose messages may be at both places.
     fn in_doubt(&self, what: &str, cause: &BrokerError) -> MoveFailure {
         let (count, why) = (self.window.len(), self.source.session.blocked_note());
         let error = cause.clone().left_in_doubt(format!("{count} messages {what}: {cause}{why}"));
@@ -290,7 +296,8 @@ impl Moving {
         let proof = match self.prepare(deadline).await {
             Ok(proof) => proof,
             Err(error) => {
-                // The connection is cut next, which would count as a failure of what is in hand.
+                // The connection is closed next, which would count as a failure of the messages in
+                // hand.
                 self.source.session.give_back(&self.source.queue, deadline).await;
                 return Err(error);
             }
@@ -391,7 +398,7 @@ impl Relocation for Moving {
 
     async fn finish(self: Box<Self>, deadline: Deadline) -> MoveReport {
         let Self { source, puts, next, .. } = *self;
-        // The connection is kept only without channels.
+        // A connection is kept for reuse only if no channel is open on it.
         let _ = call(deadline, puts.close(200, "OK".into())).await;
         source.finish(u64::from(next.is_some()), deadline).await
     }

@@ -1,4 +1,4 @@
-//! Where a message goes, and why it stays.
+//! Destination of each message of a move, or the reason why it stays.
 
 use std::collections::HashMap;
 
@@ -8,8 +8,8 @@ use mq::{Destination, QueueName, Reach, Stay};
 
 use crate::content_header;
 
-/// Headers in which a queue counts deliveries. It writes them into what it delivers; they are no
-/// part of the message.
+/// Headers in which a queue counts deliveries. The queue adds them to a delivery; they are not part
+/// of the message.
 const COUNTS: [&str; 2] = ["x-delivery-count", "x-acquired-count"];
 /// Headers by which a publisher names further routing keys.
 const COPIES: [&str; 2] = ["CC", "BCC"];
@@ -17,16 +17,16 @@ const COPIES: [&str; 2] = ["CC", "BCC"];
 const FIRST_DEATH_QUEUE: &str = "x-first-death-queue";
 const DEATHS: &str = "x-death";
 
-/// Where messages of one move go.
+/// Destinations of the messages of one move.
 pub(super) struct Route {
     from: QueueName,
     to: Destination,
     reach: Reach,
-    /// Queues that take no message, and why.
+    /// Queues that accept no message, with the reason.
     closed: HashMap<QueueName, Stay>,
 }
 
-/// What is decided for one message.
+/// Decision about one message.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Decision {
     pub(super) to: Option<QueueName>,
@@ -38,12 +38,12 @@ impl Route {
         Self { from, to, reach, closed: HashMap::new() }
     }
 
-    /// Sends no further message to `queue`.
+    /// Stops sending messages to `queue`.
     pub(super) fn close(&mut self, queue: QueueName, why: Stay) {
         self.closed.insert(queue, why);
     }
 
-    /// Whether no message can be moved any more.
+    /// True if no further message can be moved.
     pub(super) fn is_closed(&self) -> bool {
         matches!(&self.to, Destination::Queue(queue) if self.closed.contains_key(queue))
     }
@@ -70,20 +70,20 @@ impl Route {
     }
 }
 
-/// Whether the client library could not read a property, so that it cannot write it either.
+/// True if the client library could not read a property, so that it cannot write it either.
 fn has_moved_properties(headers: &FieldTable) -> bool {
     headers.inner().keys().any(|name| content_header::moved(name.as_str()).is_some())
 }
 
-/// The queue that a message was on when it was dead-lettered for the first time. The broker writes
-/// it into a header of its own, and keeps it when the message is dead-lettered again.
+/// Queue from which a message was dead-lettered for the first time. The broker records it in a
+/// header, and keeps it when the message is dead-lettered again.
 fn origin(headers: &FieldTable) -> Option<QueueName> {
     let first = headers.inner().get(FIRST_DEATH_QUEUE).and_then(text);
     let oldest = || deaths_of(headers).last().and_then(|death| death.inner().get("queue").and_then(text));
     QueueName::try_from(first.or_else(oldest)?).ok()
 }
 
-/// How often a message was dead-lettered, in all queues and for all reasons together.
+/// Number of times a message was dead-lettered, over all queues and reasons.
 pub(super) fn deaths(properties: &BasicProperties) -> u64 {
     let headers = properties.headers().as_ref();
     let counts = headers.into_iter().flat_map(deaths_of).map(|death| {
@@ -93,7 +93,7 @@ pub(super) fn deaths(properties: &BasicProperties) -> u64 {
     counts.fold(0, u64::saturating_add)
 }
 
-/// The history that the broker wrote, the last death first.
+/// Dead-letter history that the broker wrote, the latest death first.
 pub(super) fn deaths_of(headers: &FieldTable) -> impl Iterator<Item = &FieldTable> {
     let deaths = match headers.inner().get(DEATHS) {
         Some(AMQPValue::FieldArray(deaths)) => deaths.as_slice(),
@@ -112,8 +112,8 @@ pub(super) fn text(value: &AMQPValue) -> Option<String> {
     }
 }
 
-/// The properties as they were put, without what the queue added to the delivery, and under the
-/// names that their publisher gave them.
+/// Properties as they were published: without the headers that the queue added to the delivery, and
+/// with the names that their publisher gave them.
 pub(super) fn as_put(properties: BasicProperties) -> BasicProperties {
     let Some(headers) = properties.headers().as_ref() else { return properties };
     let is_count = |name: &ShortString| COUNTS.contains(&name.as_str());
@@ -186,7 +186,7 @@ mod tests {
         assert_eq!(stays(&origin, &died_in("DLQ")), Some(Stay::SameQueue));
         assert_eq!(stays(&origin, &died_in("ORDERS")), Some(Stay::NotAllowed));
         assert_eq!(stays(&origin, &BasicProperties::default()), Some(Stay::NoOrigin));
-        // What a request names itself was allowed before.
+        // The request names this queue itself, so it was authorized before.
         assert_eq!(stays(&to_queue(), &died_in("DLQ")), None);
     }
 

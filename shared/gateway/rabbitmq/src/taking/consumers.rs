@@ -1,4 +1,4 @@
-//! Consumers that take what is there and go.
+//! Takes messages with temporary consumers.
 
 use std::time::Duration;
 
@@ -14,23 +14,24 @@ use super::{POLL, Taking};
 use crate::errors::Failure;
 use crate::session::{Session, call, inspect, short};
 
-/// Begins the consumers' tags.
+/// Prefix of consumer tags.
 const CONSUMER: &str = "integrahub";
-/// How long a consumer may be given nothing before the queue is asked again: others may have been
-/// faster.
+/// Time without a delivery after which a consumer is cancelled and the queue is asked again: other
+/// clients may have been faster.
 const PATIENCE: Duration = Duration::from_millis(100);
-/// How long a consumer that is gone may take to end.
+/// Time for a cancelled consumer to end.
 const GONE: Duration = Duration::from_secs(1);
-/// Fewer messages than this are got one by one: a consumer takes two round trips to come and go.
+/// Minimum number of messages for a consumer; fewer are taken one by one, because starting and
+/// cancelling a consumer takes two round trips.
 const FEWEST_BY_CONSUMER: usize = 4;
 
 impl Taking<'_> {
-    /// Takes messages with consumers, each for more than those before it, as long as each brings
-    /// all that it may. Says what the last one brought, if any came. All are gone again when this
-    /// returns.
+    /// Takes messages with consumers, each with a larger prefetch than the one before, as long as
+    /// each delivers its full prefetch. Returns how many messages the last one delivered, or `None`
+    /// if there was no consumer. All consumers are cancelled when this returns.
     ///
-    /// One that brought all is given nothing more while nothing is settled, so it may stay until
-    /// the end, and the next need not wait for it to go.
+    /// A consumer that delivered its full prefetch gets nothing more while nothing is settled, so
+    /// it may stay until the end, and the next one need not wait for its cancellation.
     pub(super) async fn take_by_consumers(
         &mut self,
         session: &Session,
@@ -70,7 +71,7 @@ impl Taking<'_> {
         Ok(last.map(|brought| brought + late))
     }
 
-    /// Waits for one message with a consumer, which is gone again when this returns.
+    /// Waits for one message with a consumer, which is cancelled when this returns.
     pub(super) async fn wait_for_first(
         &mut self,
         session: &Session,
@@ -96,10 +97,10 @@ impl Taking<'_> {
         stop_consumer(session, &consumer, deadline).await?;
         let first = match first {
             Ok(Some(delivery)) => Some(delivery?),
-            // The broker ended the consumer, because the queue went away. Asking for a message
-            // tells.
+            // The broker ended the consumer, because the queue was deleted. Asking for a message
+            // returns that error.
             Ok(None) => return self.drain(session, deadline).await,
-            // A message may have come while the consumer went.
+            // A message may have arrived during the cancellation.
             Err(_) => self.delivered_before_it_went(session, &mut consumer, deadline).await?,
         };
         if let Some(delivery) = first {
@@ -109,15 +110,15 @@ impl Taking<'_> {
         Ok(())
     }
 
-    /// Lets consumers go, and says whether all that was on its way to them has come. Not if that is
-    /// more than the connection lets in.
+    /// Cancels consumers, and returns whether everything that was on its way to them has arrived.
+    /// `false` if that exceeds the connection's intake.
     async fn stop_all(
         &mut self,
         session: &Session,
         consumers: &[Consumer],
         deadline: Deadline,
     ) -> Result<bool, Failure> {
-        // The answer to a cancellation comes after all that is still on its way.
+        // The answer to a cancellation comes after all deliveries that are still on their way.
         let stopped =
             try_join_all(consumers.iter().map(|consumer| stop_consumer(session, consumer, deadline)));
         let mut stopped = std::pin::pin!(stopped);
@@ -132,7 +133,7 @@ impl Taking<'_> {
         }
     }
 
-    /// Takes up to `count` messages that a consumer brings without a long pause.
+    /// Takes up to `count` messages from a consumer, until it pauses.
     async fn take_from(
         &mut self,
         session: &Session,
@@ -165,9 +166,9 @@ impl Taking<'_> {
         Ok(brought)
     }
 
-    /// Each consumer has a tag of its own: a quorum queue goes on counting where one left off that
-    /// has the same tag and unsettled messages, which the broker (3.10) does not survive on its
-    /// channel.
+    /// Starts a consumer with a tag of its own. If a quorum queue had a consumer with the same tag
+    /// and unsettled messages, it continues that one's count, which crashes the channel in RabbitMQ
+    /// 3.10.
     async fn start_consumer(
         &mut self,
         session: &Session,
@@ -184,18 +185,19 @@ impl Taking<'_> {
             BasicConsumeOptions::default(),
             FieldTable::default(),
         );
-        // The broker takes them in this order, so neither has to wait for the other's answer.
+        // The broker handles them in this order, so neither request waits for the other's answer.
         let started =
             call(deadline, async { try_join(limit, consume).await.map(|((), consumer)| consumer) }).await;
-        // The permission to read was not in question: a message was asked for before.
+        // Permission to read is not the cause: a message was taken before.
         self.consumer_was_refused =
             started.as_ref().err().and_then(Failure::reply).is_some_and(|reply| reply.code == 403);
         started
     }
 
-    /// What a consumer that is gone was given before. The library has all of it by now, but does
-    /// not always end the consumer when the queue is deleted in the same moment; then the queue is
-    /// asked, and what is in doubt is cut.
+    /// Delivery that a cancelled consumer received before. The library has all of them by now, but
+    /// does not always end the consumer if the queue is deleted in the same moment; then the queue
+    /// is asked, and if the outcome is unclear, the deadline error makes the caller close the
+    /// connection.
     async fn delivered_before_it_went(
         &self,
         session: &Session,
@@ -212,8 +214,8 @@ impl Taking<'_> {
     }
 }
 
-/// Sends cancellations without waiting for their answers, which come after all that is on its way:
-/// the consumers are given nothing more, not even what goes back.
+/// Sends cancellations without waiting for their answers, which come after all deliveries that are
+/// on their way. The consumers then receive nothing more, not even returned messages.
 fn ask_to_go<T>(stopped: impl Future<Output = T>) {
     let _ = stopped.now_or_never();
 }

@@ -1,4 +1,4 @@
-//! What is known of the queue when messages were taken, and what the caller is told of its limits.
+//! Warnings about the limits of the queue that messages were taken from.
 
 use broker::Deadline;
 
@@ -17,15 +17,16 @@ impl Taking<'_> {
         ));
     }
 
-    /// Says what follows from how often the messages went back.
+    /// Evaluates how often the messages were returned before.
     pub(super) async fn judge_the_counts(&mut self, session: &Session, deadline: Deadline) {
         self.forget_what_publishers_counted(session, deadline).await;
         self.tell_of_the_limit(session, deadline).await;
     }
 
-    /// Warns of messages that their queue drops, or dead-letters, when they go back once more.
+    /// Warns about messages that their queue drops, or dead-letters, when they are returned once
+    /// more.
     async fn tell_of_the_limit(&mut self, session: &Session, deadline: Deadline) {
-        // A connection that brought too much answers nothing any more.
+        // A connection that is over its intake answers nothing any more.
         if self.failed.is_empty() || self.has_exceeded_the_intake {
             return;
         }
@@ -36,7 +37,8 @@ impl Taking<'_> {
         self.consumed.warnings.extend(warning);
     }
 
-    /// A classic queue counts no returns, so what looks like it is a header of the publisher's.
+    /// Clears the counts if the queue is a classic one: it counts no returns, so such a header is
+    /// its publisher's.
     async fn forget_what_publishers_counted(&mut self, session: &Session, deadline: Deadline) {
         let is_counted = |message: &ReceivedMessage| message.delivery_count.is_some_and(|count| count > 0);
         if self.has_exceeded_the_intake || !self.consumed.messages.iter().any(is_counted) {
@@ -52,7 +54,7 @@ impl Taking<'_> {
         }
     }
 
-    /// The queue's kind, if it was asked.
+    /// The queue's type, if the broker was asked for it.
     pub(crate) fn kind(&self) -> Option<QueueKind> {
         match &self.facts {
             Facts::Known(facts) => Some(facts.kind.clone()),
@@ -60,8 +62,9 @@ impl Taking<'_> {
         }
     }
 
-    /// How many consumers hold what was kept, as a quorum queue counts: one for each message that
-    /// was got alone, and each that brought some. Of these, the last one may hold the excess too.
+    /// Number of consumers that hold kept messages, as a quorum queue counts them: one for each
+    /// message that was taken with `basic.get`, and each consumer that delivered some. The last of
+    /// them may hold the excess too, and then does not count.
     pub(crate) fn holders(&self) -> usize {
         self.settlements.saturating_sub(usize::from(self.has_excess))
     }

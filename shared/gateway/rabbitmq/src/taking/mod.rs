@@ -1,5 +1,5 @@
-//! Taking what is on a queue: how many messages are asked for at once, and how none is harmed that
-//! is not kept.
+//! Takes messages from a queue: decides how many to ask for at once, so that messages which are not
+//! kept suffer no harm.
 
 mod consumers;
 mod limits;
@@ -17,36 +17,36 @@ use crate::message::{counted_returns, received};
 use crate::queue_facts::{self, QueueFacts, QueueKind};
 use crate::session::{Session, call, inspect, short};
 
-/// With how many commands a quorum queue may have to be told what was settled: one for each message
-/// that was got alone, and one for each consumer. A channel sends so many at once and keeps the
-/// others back until the queue has answered; those it forgets when it is closed
+/// Maximum number of commands that may be needed to settle messages on a quorum queue: one for each
+/// message that was taken with `basic.get`, and one for each consumer. A channel sends this many at
+/// once and holds the others back until the queue has answered; it discards those when it is closed
 /// (`quorum_commands_soft_limit`).
 const MOST_SETTLEMENTS: usize = 32;
 
-/// What is kept of the time when waiting for a first message, for all that follows.
+/// Time reserved while waiting for a first message, for everything that follows.
 const WAIT_MARGIN: Duration = Duration::from_millis(500);
-/// What is kept of the time when taking messages.
+/// Time reserved while taking messages, for everything that follows.
 const TAKE_MARGIN: Duration = Duration::from_millis(250);
 
-/// How many messages a first consumer may ask for, and by how much a later one may exceed what is
-/// in hand.
+/// Prefetch of a first consumer, and the factor by which a later one may exceed the messages in
+/// hand.
 const FIRST_PREFETCH: usize = 16;
 const GROWTH: usize = 8;
 
-/// How often an empty queue is asked on which no consumer may wait.
+/// Interval for asking an empty queue on which no consumer may wait.
 const POLL: Duration = Duration::from_millis(250);
 
-/// How long the messages of a connection that was cut may take to be ready again. Others may have
-/// taken some of them, so this is not waited for without end.
+/// Maximum time to wait until the messages of a closed connection are ready again. Other clients
+/// may have taken some of them, so the wait is limited.
 const RETURN: Duration = Duration::from_secs(1);
 
-/// What may be taken.
+/// Limits on the messages that may be taken.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Room {
-    /// The most bytes that all messages may take in an answer.
+    /// Maximum bytes of all messages together in a response.
     together: usize,
-    /// The largest body of a first message that alone takes more than that, if such a message is
-    /// taken at all.
+    /// Maximum body size of a first message that alone exceeds `together`, or `None` if such a
+    /// message is not taken.
     pub(crate) alone: Option<usize>,
 }
 
@@ -55,44 +55,46 @@ impl Room {
         Self { together: max_bytes, alone: None }
     }
 
-    /// The same with room for one message that alone exceeds it.
+    /// Adds room for one message that alone exceeds the limit of all.
     pub(crate) const fn with_large(self, largest: usize) -> Self {
         Self { alone: Some(largest), ..self }
     }
 }
 
-/// Why no more is taken.
+/// Reason why no more messages are taken.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Full {
-    /// The next message does not fit any more.
+    /// The next message does not fit.
     Next,
-    /// The first message is larger than all may be together, and was taken alone.
+    /// The first message exceeds the limit of all together, and was taken alone.
     Alone,
-    /// The very first one does not.
+    /// The very first message does not fit.
     First,
 }
 
 /// Messages being taken.
 ///
-/// A single `basic.get` costs a round trip, and says how many messages are left. Where those are
-/// many, a consumer takes them: its prefetch is what is there, is wanted and is expected to fit,
-/// because whatever it brings in excess has to be put back, which marks it as redelivered. So the
-/// prefetch starts small and grows with what was kept, and the largest message so far stands for
-/// the next ones. The broker answers a consumer's cancellation after its last delivery: nothing is
-/// on its way when a consumer is gone.
+/// A single `basic.get` costs a round trip, and its answer contains the number of messages left. If
+/// many are left, a consumer takes them: its prefetch is the number of messages that are there, are
+/// wanted and are expected to fit, because every message delivered in excess has to be returned,
+/// which marks it as redelivered. So the prefetch starts small and grows with the number of kept
+/// messages, and the largest message so far is the estimate for the next ones. The broker answers a
+/// consumer's cancellation after its last delivery: nothing is on its way after a consumer is
+/// cancelled.
 ///
-/// A quorum queue counts whatever goes back, in every way that there is, and drops it past its
-/// delivery limit. What goes back because a channel ends returns to the head, behind what had gone
-/// back before. So messages that went back before are got one by one, as long as there is room for
-/// another like the largest: then at most one of them goes back again.
+/// A quorum queue counts every return, in any way, and drops the message past its delivery limit.
+/// Messages that return because a channel ends go to the head, behind those that had returned
+/// before. So messages that were returned before are taken one by one, as long as there is room for
+/// another like the largest: then at most one of them is returned again.
 ///
-/// An auto-delete queue goes with its last consumer, so none may come there that does not stay.
+/// An auto-delete queue is deleted with its last consumer, so no temporary consumer may be started
+/// there.
 ///
-/// Whatever the sizes are, the connection's [`Intake`](crate::intake::Intake) lets in a bounded
-/// number of bytes. What exceeds it is still on its way, and everything that the broker says comes
-/// after it. If it does not pass soon, that connection is of no use any more. The messages that
-/// were kept are at the queue's head again when it is cut, and another run gets as many of them,
-/// one by one.
+/// Whatever the sizes are, the connection's [`Intake`](crate::intake::Intake) admits a limited
+/// number of bytes. Deliveries over it are still on their way, and all answers of the broker come
+/// after them. If they do not arrive soon, that connection is useless and is closed. The kept
+/// messages are then at the queue's head again, and another run takes the same number of them, one
+/// by one.
 pub(crate) struct Taking<'a> {
     queue: &'a QueueName,
     command: &'a ConsumeCommand,
@@ -102,22 +104,22 @@ pub(crate) struct Taking<'a> {
     consumers: usize,
     settlements: usize,
     facts: Facts,
-    /// Whether the broker refused a consumer: another client is the only one.
+    /// True if the broker refused a consumer because another client is the exclusive one.
     pub(crate) consumer_was_refused: bool,
     may_consume: bool,
-    /// How many messages an earlier run kept, where this one gets them again.
+    /// Number of messages that an earlier run kept, if this run takes them again.
     kept_before: Option<usize>,
-    /// How many messages were ready before the first one was got.
+    /// Number of messages that were ready before the first one was taken.
     ready_before: u32,
-    /// Whether a message was given that the connection did not let in.
+    /// True if a delivery exceeded the connection's intake.
     pub(crate) has_exceeded_the_intake: bool,
-    /// How often the last delivery had gone back; quorum queues alone say so.
+    /// Number of times the last delivery had been returned before; only quorum queues report it.
     pub(crate) returns: Option<u64>,
-    /// The last delivery that was kept. What came after it goes back.
+    /// Tag of the last delivery that was kept. Later ones are returned.
     pub(crate) last_tag: Option<u64>,
-    /// Whether anything came after it.
+    /// True if deliveries came after the last kept one.
     pub(crate) has_excess: bool,
-    /// How often messages that were kept had gone back; of those only that had.
+    /// Return counts of the kept messages that had been returned before.
     failed: Vec<u64>,
     pub(crate) stop: Option<Full>,
     pub(crate) consumed: Consumed,
@@ -148,19 +150,19 @@ impl<'a> Taking<'a> {
         }
     }
 
-    /// With what is known of the queue already.
+    /// Uses what is already known about the queue.
     pub(crate) fn knowing(mut self, facts: QueueFacts) -> Self {
         self.facts = Facts::Known(facts);
         self
     }
 
-    /// Without consumers.
+    /// Disables consumers.
     pub(crate) fn one_by_one(mut self) -> Self {
         self.may_consume = false;
         self
     }
 
-    /// What was kept is got again, on another connection.
+    /// Prepares another run that takes the kept messages again, on another connection.
     pub(crate) fn again(self) -> Self {
         let mut again = Self::new(self.queue, self.command, self.room).one_by_one();
         again.kept_before = Some(self.consumed.messages.len());
@@ -171,8 +173,8 @@ impl<'a> Taking<'a> {
         again
     }
 
-    /// Takes messages, after having waited for the first one where there was none. The connection
-    /// lets in `most_held` bytes.
+    /// Takes messages; if there are none, it waits for the first one. The connection's intake is
+    /// `most_held` bytes.
     pub(crate) async fn run(
         &mut self,
         session: &Session,
@@ -210,8 +212,8 @@ impl<'a> Taking<'a> {
         Ok(())
     }
 
-    /// Waits until what went back is ready again: the broker needs a moment to notice a connection
-    /// that was cut, and until then what lay behind would come first.
+    /// Waits until the returned messages are ready again. The broker needs a moment to notice a
+    /// closed connection; until then, messages behind them would be taken first.
     async fn wait_for_the_return(&self, session: &Session, deadline: Deadline) -> Result<(), Failure> {
         let until = deadline.min(RETURN);
         while inspect(session.channel(), self.queue, deadline).await?.messages < self.ready_before
@@ -222,7 +224,7 @@ impl<'a> Taking<'a> {
         Ok(())
     }
 
-    /// Takes what is there.
+    /// Takes the messages that are on the queue.
     async fn drain(&mut self, session: &Session, deadline: Deadline) -> Result<(), Failure> {
         let stop_at = deadline.earlier_by(TAKE_MARGIN);
         let mut consumers_help = true;
@@ -252,17 +254,17 @@ impl<'a> Taking<'a> {
             self.keep(session, message.delivery);
             if consumers_help {
                 let brought = self.take_by_consumers(session, &mut ready, stop_at, deadline).await?;
-                // Others take from the queue too, or only one consumer may.
+                // Other clients take from the queue too, or it allows only one consumer.
                 consumers_help = brought != Some(0);
             }
         }
         Ok(())
     }
 
-    /// Whether consumers may come and go.
+    /// True if temporary consumers are allowed.
     async fn may_consume(&mut self, session: &Session, deadline: Deadline) -> bool {
-        // What cannot be found out is taken for the usual: an auto-delete queue is hardly ever read
-        // by others than its own.
+        // If this is unknown, the usual case is assumed: an auto-delete queue is rarely read by
+        // clients other than its owner.
         self.may_consume && !self.ask(session, deadline).await.is_some_and(|facts| facts.auto_delete)
     }
 
@@ -272,20 +274,21 @@ impl<'a> Taking<'a> {
             && self.may_consume(session, deadline).await
     }
 
-    /// Whether another delivery might not be settled for certain.
+    /// True if another delivery could not certainly be settled.
     async fn may_not_settle_more(&mut self, session: &Session, deadline: Deadline) -> bool {
         self.settlements >= MOST_SETTLEMENTS
             && !self.ask(session, deadline).await.is_some_and(|facts| facts.kind == QueueKind::Classic)
     }
 
-    /// Whether a message that had gone back would probably go back again.
+    /// True if a message that was returned before would probably have to be returned again.
     fn is_hardly_room_for_what_went_back(&self) -> bool {
         self.returns.is_some_and(|returns| returns > 0)
             && !self.consumed.messages.is_empty()
             && self.size.saturating_add(self.largest) > self.room.together
     }
 
-    /// What is known of the queue. It is asked once, and only where it matters.
+    /// Facts about the queue, or `None` if they are unknown. The broker is asked once, and only if
+    /// they matter.
     async fn ask(&mut self, session: &Session, deadline: Deadline) -> Option<&QueueFacts> {
         if matches!(self.facts, Facts::NotAsked) {
             self.facts = match queue_facts::learn(session, self.queue, deadline).await {
@@ -308,7 +311,7 @@ impl<'a> Taking<'a> {
         self.kept_before.map_or(asked, |kept| kept.min(asked))
     }
 
-    /// How many messages a consumer may bring, of the `ready` ones.
+    /// Prefetch of a consumer, given `ready` messages on the queue.
     fn prefetch(&self, ready: usize) -> usize {
         if self.stop.is_some() {
             return 0;
@@ -319,7 +322,7 @@ impl<'a> Taking<'a> {
         ready.min(wanted).min(fitting).min((taken * GROWTH).max(FIRST_PREFETCH)).min(u16::MAX.into())
     }
 
-    /// Keeps a message, unless it does not fit, or would overtake one that does not.
+    /// Keeps a message, unless it does not fit, or an earlier one did not.
     fn keep(&mut self, session: &Session, mut delivery: Delivery) {
         let tag = delivery.delivery_tag;
         content_header::restore(&mut delivery);
@@ -332,7 +335,7 @@ impl<'a> Taking<'a> {
             return self.exceed_the_intake();
         }
         let message = received(delivery);
-        // And the comma between two messages.
+        // Plus the comma between two messages.
         let carried = message.carried_size().saturating_add(1);
         let size = self.size.saturating_add(carried);
         if size > self.room.together {
@@ -364,10 +367,10 @@ impl<'a> Taking<'a> {
     }
 }
 
-/// What is known of a queue.
+/// State of the knowledge about a queue.
 enum Facts {
     NotAsked,
     Known(QueueFacts),
-    /// The user may not ask, or the broker did not say.
+    /// The user may not ask, or the broker did not answer.
     Unknown,
 }

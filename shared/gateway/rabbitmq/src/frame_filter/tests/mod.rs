@@ -82,13 +82,13 @@ fn the_broker_says_why_it_blocks_a_connection_and_that_it_reads_again() {
         let passed = all_of(&mut filter);
         assert!(parse_frame(passed.as_slice()).is_ok_and(|(rest, _)| rest.is_empty()), "{passed:?}");
     }
-    // Not as long as it says, and no argument at all.
+    // A text shorter than its announced length, and no argument at all.
     for arguments in [&[9, b'x'][..], &[]] {
         filter.push(&method(&[&[0, 10, 0, 60], arguments].concat())).unwrap();
         assert_eq!(noticed.blocked(), Some(Shortage::Other));
         filter.push(&method(&[0, 10, 0, 61])).unwrap();
     }
-    // On another channel it says nothing of the connection.
+    // On another channel, the method does not concern the connection.
     filter.push(&rebuilt(&[METHOD, 0, 1], &[0, 10, 0, 60, 1, b'x'])).unwrap();
     assert_eq!(noticed.blocked(), None);
 }
@@ -98,7 +98,7 @@ fn method(channel: u16, method: basic::AMQPMethod) -> Vec<u8> {
     gen_frame(&frame)(Vec::new().into()).unwrap().into_inner().0
 }
 
-/// A delivery's method, header and body.
+/// Method, content header and body of a delivery.
 fn delivery(tag: u64, body: &[u8]) -> Vec<u8> {
     let deliver = basic::Deliver {
         consumer_tag: "c".into(),
@@ -137,7 +137,7 @@ fn what_exceeds_the_intake_is_not_let_in() {
     let hollow = delivery(2, &[]);
     assert_eq!(all_of(&mut filter), [small.as_slice(), &hollow, &after].concat());
     assert!(noticed.intake().was_exceeded_by(2) && noticed.intake().is_closed());
-    // The next fetch begins anew.
+    // The next fetch starts with a new limit.
     noticed.intake().bind(200_000);
     assert!(!noticed.intake().was_exceeded_by(2));
     filter.push(&large).unwrap();

@@ -1,4 +1,5 @@
-//! Frames of every type and of sizes around every limit, as the client library takes them.
+//! Frames of every type and of sizes around every limit, checked against the client library's
+//! parser.
 
 use lapin::message::Delivery;
 use lapin::protocol::connection;
@@ -6,16 +7,16 @@ use lapin::types::AMQPValue;
 
 use super::*;
 
-/// What brokers propose; none but the last is more than the client's own.
+/// Frame sizes that brokers propose; only the last is larger than the client's own.
 const FRAME_MAXES: [u32; 4] = [4_096, 8_192, FRAME_MAX, 1 << 20];
 
-/// Every size at which something changes, and its neighbours.
+/// Every size at which the behaviour changes, and its neighbours.
 fn sizes(frame_max: usize) -> Vec<usize> {
     let limits = [frame_max, frame_max + 8, 2 * frame_max, MOST_GATHERED, 2 * MOST_GATHERED];
     limits.iter().flat_map(|limit| limit - 1..=limit + 1).collect()
 }
 
-/// A filter on a connection for which the broker has proposed this, and what was agreed.
+/// Filter on a connection for which the broker has proposed this frame size, and the agreed size.
 fn filter(proposed: u32, bound: Option<usize>) -> (FrameFilter, Arc<Noticed>, usize) {
     let noticed = Arc::new(Noticed::default());
     if let Some(bound) = bound {
@@ -29,7 +30,7 @@ fn filter(proposed: u32, bound: Option<usize>) -> (FrameFilter, Arc<Noticed>, us
     (filter, noticed, in_bytes(proposed.min(FRAME_MAX)))
 }
 
-/// Pushes a stream in pieces of a size that ends within every part of a frame.
+/// Passes a stream in pieces whose size ends within every part of a frame.
 fn pass(filter: &mut FrameFilter, stream: &[u8]) -> Vec<u8> {
     let (mut passed, mut buf) = (Vec::new(), vec![0; 4 * MOST_GATHERED]);
     for piece in stream.chunks(9_973) {
@@ -40,7 +41,8 @@ fn pass(filter: &mut FrameFilter, stream: &[u8]) -> Vec<u8> {
     passed
 }
 
-/// The messages of a stream, which is in order for a library that takes frames of `frame_max`.
+/// Reads the messages of a stream, and checks that a library that accepts frames of `frame_max` can
+/// parse it.
 fn messages(mut stream: &[u8], frame_max: usize) -> Vec<Delivery> {
     let mut messages: Vec<Delivery> = Vec::new();
     let mut missing = 0;
@@ -73,9 +75,9 @@ fn messages(mut stream: &[u8], frame_max: usize) -> Vec<Delivery> {
     messages
 }
 
-/// A table whose content header has a frame of this size.
+/// Table whose content header has a frame of this size.
 fn table(frame: usize, is_readable: bool) -> Vec<u8> {
-    // Frame, class, weight, body size, flags, the table's length and the entry's.
+    // Bytes of frame, class, weight, body size, flags, the table's length and the entry's.
     let overhead = 8 + 14 + 4 + 2 + 1 + 4;
     let value = vec![b'v'; frame - overhead];
     let name = if is_readable { b'k' } else { 0xff };
@@ -114,7 +116,7 @@ fn a_content_header_of_any_size_belongs_to_its_message_and_leaves_its_neighbours
         for (is_fetched, is_readable) in [(true, true), (true, false), (false, true), (false, false)] {
             let bound = is_fetched.then_some(64 * 1024 * 1024);
             let agreed = in_bytes(proposed.min(FRAME_MAX));
-            // What moves takes more than it did, too.
+            // A moved property also takes more bytes than before.
             for size in sizes(agreed).into_iter().chain(agreed - 40..agreed) {
                 let what = format!("{proposed} {is_fetched} {is_readable} {size}");
                 let (mut filter, noticed, agreed) = filter(proposed, bound);

@@ -1,4 +1,4 @@
-//! The queue that messages are moved from, and what is known of those that were looked at.
+//! Queue that messages are moved from, and the messages of it that were examined.
 
 mod returns;
 
@@ -21,16 +21,17 @@ use crate::leader::{self, Leadership};
 use crate::queue_facts::QueueFacts;
 use crate::session::{Session, call, short};
 
-/// How many messages are looked at, at most. Those that are not moved are hidden from others until
-/// the end.
+/// Maximum number of examined messages. Those that are not moved are hidden from other clients
+/// until the end.
 const MOST_EXAMINED: u64 = 10_000;
-/// How many messages go back to a queue other than a classic one, at most: each is returned by a
-/// command of its own, of which a channel sends about 32 at once, and forgets the rest if it ends.
+/// Maximum number of messages that are returned to a queue other than a classic one: each is
+/// returned by a separate command, of which a channel sends about 32 at once, and discards the rest
+/// if it ends.
 const MOST_RETURNED: u64 = 32;
-/// Time in which queues are asked at the end of a move what they may lose.
+/// Time at the end of a move for asking the destination queues about their limits.
 const TO_ASK: Duration = Duration::from_secs(2);
 
-/// A message that is to be put somewhere.
+/// A message that is to be published to its destination.
 pub(super) struct Parcel {
     pub(super) tag: u64,
     pub(super) to: QueueName,
@@ -40,38 +41,39 @@ pub(super) struct Parcel {
     pub(super) past: Past,
 }
 
-/// A queue from which messages are got one by one. A message that is not moved stays unacknowledged
-/// until the end, when it returns to its place.
+/// A queue from which messages are taken one by one. A message that is not moved stays
+/// unacknowledged until the end, when it returns to its place.
 pub(super) struct Source {
     pub(super) session: Session,
     pub(super) queue: QueueName,
     pub(super) route: Route,
-    /// The ids of the messages to move, if only some are, and whether a message has them.
+    /// Ids of the messages to move, each with whether it was found; `None` if all are to be moved.
     selected: Option<BTreeMap<Vec<u8>, bool>>,
-    /// How many messages may still be looked at. What comes to the queue after the move began is
-    /// not moved: a message that is refused again at once would go round.
+    /// Messages left to examine, counted when the move began. Later arrivals are not moved: a
+    /// message that its consumer rejects again at once would circle.
     left: u64,
-    /// Whether there were more than may be looked at.
+    /// True if the queue had more messages than may be examined.
     has_more: bool,
-    /// How many messages were ready when the broker said so last.
+    /// Number of ready messages in the broker's latest answer.
     pub(super) ready: Option<u64>,
-    /// How many messages are in hand that will go back.
+    /// Number of messages in hand that will be returned.
     held: u64,
     stayed: u64,
-    /// What is known of the queue, once it was asked: nothing, if the broker did not say.
+    /// Facts about the queue; `None` before it was asked, `Some(None)` if the broker did not
+    /// disclose them.
     facts: Option<Option<QueueFacts>>,
-    /// Its delivery limit, once that was asked.
+    /// Delivery limit of the queue; `None` before it was asked, `Some(None)` if there is none.
     limit: Option<Option<DeliveryLimit>>,
-    /// By tag, how often messages in hand went back before in a way that counts; of those only that
-    /// did.
+    /// Number of counted returns of the messages in hand, by tag; only of those that were returned
+    /// before.
     counts: HashMap<u64, u64>,
-    /// Whether the move ended because of a message that stays.
+    /// True if the move ended because of a message that stays.
     is_ended_by_a_stay: bool,
-    /// Whether it may lose a leader, once the broker has said so.
+    /// Whether the queue has a leader that can be lost, once the broker has answered that.
     leadership: Option<Leadership>,
-    /// The bytes of messages that a window may hold.
+    /// Maximum bytes of messages in a window.
     most_held: usize,
-    /// With the tags of their deliveries.
+    /// Outcomes of the messages, with the tags of their deliveries.
     considered: Vec<(u64, Considered)>,
     examined: u64,
     is_over: bool,
@@ -82,8 +84,7 @@ pub(super) struct Source {
 }
 
 impl Source {
-    /// Looks at the queue. A selection is refused where what it passes over could not go back
-    /// without harm.
+    /// Opens the queue. Fails for a selection of messages if returning the others could lose them.
     pub(super) async fn open(
         (session, most_held): (Session, usize),
         queue: &QueueName,
@@ -109,8 +110,9 @@ impl Source {
             queue: queue.clone(),
             route: Route::new(queue.clone(), command.to.clone(), reach.clone()),
             selected,
-            // One is asked for even if the count is 0. A stream counts late, and cannot be read so;
-            // and a quorum queue without a leader shows that it has none.
+            // One message is asked for even if the count is 0. A stream reports its count late, and
+            // cannot be read this way; and for a quorum queue without a leader the error shows
+            // that.
             left: ready.clamp(1, MOST_EXAMINED),
             has_more: ready > MOST_EXAMINED,
             ready: Some(ready),
@@ -132,7 +134,7 @@ impl Source {
         })
     }
 
-    /// Lets in as much as a window may hold; what came before is held no more.
+    /// Resets the intake to the size of a window; earlier messages are no longer in memory.
     pub(super) fn bind_intake(&self) {
         if !self.has_exceeded_the_intake {
             self.session.intake().bind(self.most_held);
@@ -143,24 +145,24 @@ impl Source {
         self.is_over
     }
 
-    /// Looks at no further message.
+    /// Stops examining messages.
     pub(super) fn end(&mut self, is_truncated: bool) {
         self.is_over = true;
         self.is_truncated |= is_truncated;
     }
 
-    /// Adds to what the caller should know.
+    /// Adds a warning to the report.
     pub(super) fn warn(&mut self, warning: String) {
         self.warnings.push(warning);
     }
 
-    /// Whether nothing is in hand that will go back.
+    /// True if no message in hand will be returned.
     pub(super) fn holds_none(&self) -> bool {
         self.held == 0
     }
 
-    /// The next message that is to be put somewhere, where `in_hand` others wait for that. None may
-    /// be got until those are away, if the queue could not take all of them back.
+    /// The next message to publish. `in_hand` is the number of messages that wait to be published.
+    /// None is taken until those are published, if the queue could not take all of them back.
     pub(super) async fn next(
         &mut self,
         in_hand: u64,
@@ -235,7 +237,7 @@ impl Source {
             return None;
         }
         let properties = route::as_put(delivery.properties);
-        // What came in one frame goes in one.
+        // Properties that came in one frame are published in one frame.
         let does_not_fit = || {
             let size = content_header::frame_size(&properties);
             was_carried && size.is_none_or(|size| size > self.session.frame_max())
@@ -260,8 +262,8 @@ impl Source {
         true
     }
 
-    /// Leaves a message where it is. Where returning it counts towards a limit, no further one is
-    /// looked at, so that a call returns one message at most.
+    /// Leaves a message on its queue. If returning it counts towards a limit, no further message is
+    /// examined, so a call returns at most one message.
     pub(super) async fn keep(&mut self, tag: u64, considered: Considered, why: Stay, deadline: Deadline) {
         self.stayed += 1;
         if self.stayed <= MoveReport::MOST_STAYING {
@@ -279,24 +281,25 @@ impl Source {
         }
     }
 
-    /// Notes a message that goes back at the end.
+    /// Records a message that returns to its queue at the end.
     pub(super) fn hold(&mut self, tag: u64, considered: Considered) {
         self.held += 1;
         self.considered.push((tag, considered));
     }
 
-    /// Notes a message that is moved to a queue, or would be.
+    /// Records a message that is moved to a queue, or would be in a preview.
     pub(super) fn arrives(&mut self, to: QueueName, past: Past) {
         self.losses.note(to, past);
     }
 
-    /// Notes a message that was moved.
+    /// Records a message that was moved.
     pub(super) fn moved(&mut self, tag: u64, considered: Considered) {
         self.counts.remove(&tag);
         self.considered.push((tag, considered));
     }
 
-    /// Whether the queue may lose a leader. It is kept for the move once the broker has said so.
+    /// Whether the queue has a leader that can be lost. The broker's answer is cached for the whole
+    /// move.
     pub(super) async fn leadership(&mut self, deadline: Deadline) -> Result<Leadership, BrokerError> {
         if let Some(known) = self.leadership {
             return Ok(known);
@@ -305,15 +308,17 @@ impl Source {
         Ok(*self.leadership.insert(leadership))
     }
 
-    /// Ends the session, which returns what is in hand: what was not moved, and `more` messages.
+    /// Ends the session, which returns the messages in hand to the queue: those that were not
+    /// moved, and `more` others. Builds the report.
     pub(super) async fn finish(mut self, more: u64, deadline: Deadline) -> MoveReport {
         let asked = (!self.has_exceeded_the_intake).then_some(&self.session);
         let server = self.session.server();
-        // What was not moved returns to the queue behind this, so it may not take long.
+        // The messages that were not moved return only after this, so it must be quick.
         let deadline_of_looks = super::stop_at(deadline).min(TO_ASK);
         self.warnings.extend(self.losses.warnings(asked, server, deadline_of_looks).await);
         let gone = self.tell_of_returns(more, deadline).await;
-        // What was not looked for, because the move had its number, is not missing.
+        // If the move reached its maximum number of messages, ids that were not reached are not
+        // missing.
         let selected = self.selected.take().filter(|_| self.is_over).unwrap_or_default();
         let Self { session, queue, held, stayed, ready, mut considered, examined, warnings, .. } = self;
         if self.has_exceeded_the_intake {
@@ -338,7 +343,7 @@ impl Source {
     }
 }
 
-/// The id's bytes, also where the client library could not read them.
+/// Message id as bytes, even if the client library could not read it.
 fn message_id(delivery: &Delivery) -> Option<Vec<u8>> {
     let properties = &delivery.properties;
     let text = properties.message_id().as_ref().map(|id| id.as_str().as_bytes().to_vec());

@@ -1,4 +1,4 @@
-//! Counts how often messages went back to the queue, and tells the caller which are at risk.
+//! Counts how often messages were returned to the queue, and warns about those at risk.
 
 use broker::Deadline;
 use lapin::message::Delivery;
@@ -11,8 +11,8 @@ use crate::queue_facts::{self, QueueFacts, QueueKind};
 use crate::server::Counted;
 
 impl Source {
-    /// Notes how often a message went back before, and says it. What looks like that on a classic
-    /// queue is a header of the publisher's.
+    /// Records how often a message was returned before, and returns that number. On a classic queue
+    /// such a header is its publisher's, and is ignored.
     pub(super) async fn count(&mut self, delivery: &Delivery, deadline: Deadline) -> u64 {
         let times = times_back(delivery);
         if times.is_some_and(|times| times > 0) && self.is_classic(deadline).await {
@@ -24,7 +24,7 @@ impl Source {
         times.unwrap_or(u64::from(delivery.redelivered))
     }
 
-    /// Whether the queue counts what returns to it, and may drop it past a limit.
+    /// True if the queue counts returned messages, and may drop them past a limit.
     pub(in crate::moving) async fn counts_returns(&mut self, deadline: Deadline) -> bool {
         self.session.server().counted() == Counted::EveryReturn
             && self.session.noted_leadership(&self.queue) != Some(Leadership::Absent)
@@ -40,7 +40,8 @@ impl Source {
         *self.limit.insert(DeliveryLimit::of(&self.session, &self.queue, facts, deadline).await)
     }
 
-    /// A connection that brought too much answers nothing any more, so it is not asked.
+    /// Facts about the queue, or `None` if they are unknown. A connection that is over its intake
+    /// answers nothing any more, so it is not asked.
     async fn learn(&mut self, deadline: Deadline) -> Option<&QueueFacts> {
         if self.facts.is_none() && !self.has_exceeded_the_intake {
             let facts = queue_facts::learn(&self.session, &self.queue, deadline).await.ok();
@@ -54,13 +55,14 @@ impl Source {
         self.facts.as_ref()?.as_ref()
     }
 
-    /// What cannot be found out is taken for a queue that counts what returns to it.
+    /// True if the queue is a classic one. If that is unknown, the queue is taken for one that
+    /// counts returns.
     pub(super) async fn is_classic(&mut self, deadline: Deadline) -> bool {
         self.learn(deadline).await.is_some_and(|facts| facts.kind == QueueKind::Classic)
     }
 
-    /// Warns of what goes back, and of what its queue will drop or dead-letter. Says how many
-    /// messages will be gone for certain.
+    /// Warns about the messages that are returned, and about those that their queue will drop or
+    /// dead-letter. Returns the number of messages that will certainly be gone.
     pub(super) async fn tell_of_returns(&mut self, more: u64, deadline: Deadline) -> u64 {
         let returning = self.held.saturating_add(more);
         if returning == 0 {
