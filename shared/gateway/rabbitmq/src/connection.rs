@@ -175,9 +175,9 @@ impl Connection {
         *self.last_used.lock().unwrap_or_else(PoisonError::into_inner) = Moment::now();
     }
 
-    /// How far the connection can be trusted after its idle time. In a long-running process, a
-    /// received heartbeat counts as a use. In a function it does not: a function that was frozen
-    /// cannot know when a heartbeat arrived.
+    /// Trust in the connection after its idle time. In a long-running process, a received heartbeat
+    /// counts as a use. In a function it does not: a function that was frozen cannot know when a
+    /// heartbeat arrived.
     pub fn staleness(&self) -> Staleness {
         let idle = self.last_used.lock().unwrap_or_else(PoisonError::into_inner).age();
         let silent = match self.host {
@@ -298,8 +298,8 @@ impl Pulse {
     }
 }
 
-/// How far a connection that was idle can be trusted. A function that is frozen between invocations
-/// sends no heartbeats, and a broker that misses two of them closes the connection.
+/// Trust in a connection that was idle. A function that is frozen between invocations sends no
+/// heartbeats, and a broker that misses two of them closes the connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Staleness {
     /// Idle for less than half of a heartbeat interval: it can be used.

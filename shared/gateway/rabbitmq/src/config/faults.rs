@@ -11,7 +11,7 @@ use super::ConnectionConfig;
 /// Maximum length of a virtual host's name in bytes: AMQP carries it as a short string.
 const VHOST_MAX: usize = 255;
 
-/// One fault of a configuration. It never contains a password.
+/// A fault of a configuration. It never contains a password.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ConfigFault {
     /// Name of the setting, as in the source that it comes from.

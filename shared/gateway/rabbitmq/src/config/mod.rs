@@ -37,7 +37,7 @@ fn is_loopback(address: &Address) -> bool {
     ip.map_or(address.host == "localhost", |ip| ip.is_loopback())
 }
 
-/// Where the program runs.
+/// Kind of program that uses the connection.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Host {
     /// A function that is frozen between invocations: it does not learn what happens meanwhile, and

@@ -1,5 +1,5 @@
-//! Commits at many moments around the loss of a leader, each on a queue of its own. How many of
-//! them were reported as done and were not?
+//! Commits at many moments around the loss of a leader, each on a separate queue. Counts the
+//! commits that were reported as done although the messages returned.
 
 use std::collections::BTreeSet;
 use std::fmt;
@@ -15,24 +15,24 @@ use crate::observer::{FieldValue, Observer};
 use crate::support::{COMMIT, PLENTY, after, consume, ids, messages, produce, queue, soon};
 use crate::{RETURN, observe};
 
-/// How many queues lose their leader at once.
+/// Number of queues that lose their leader at once.
 const QUEUES: u64 = 27;
-/// The first commit begins so long before the kill.
+/// Time by which the first commit begins before the kill.
 const LEAD: Duration = Duration::from_millis(40);
-/// And each further one so long after the one before it.
+/// Time between the beginnings of two commits.
 const STEP: Duration = Duration::from_millis(2);
-/// How many messages there are, and how many of them are committed.
+/// Number of messages on a queue, and of those that are committed.
 const ALL: u64 = 20;
 const TAKEN: u64 = 10;
 
-/// What the commits said, and what was on the queues afterwards.
+/// Results of the commits, compared with the queues' contents afterwards.
 #[derive(Debug, Default)]
 pub(crate) struct Counts {
     done: usize,
-    /// Reported as done, and messages came back.
+    /// Reported as done, but messages returned.
     pub(crate) undone: usize,
     in_doubt: usize,
-    /// Reported as in doubt, and nothing came back, or something.
+    /// Reported as in doubt; no message returned, or some did.
     in_doubt_and_removed: usize,
     in_doubt_and_back: usize,
     not_done: usize,
@@ -75,13 +75,13 @@ impl Counts {
     }
 }
 
-/// One queue, with messages in hand.
+/// A queue with messages in hand.
 struct Held {
     queue: QueueName,
     unit: Box<dyn UnitOfWork>,
-    /// What is left on the queue.
+    /// Ids of the messages that remain on the queue.
     left: BTreeSet<String>,
-    /// Keeps the connection.
+    /// Keeps the connection open.
     _rabbit: RabbitMq,
 }
 
@@ -99,11 +99,11 @@ async fn hold(nodes: &Nodes, client: usize, all: u64) -> Held {
     Held { queue, unit, left: ids(&outgoing, TAKEN..all), _rabbit: rabbit }
 }
 
-/// Kills the leader of all queues around their commits, and says how those ended.
+/// Kills the leader of all queues around their commits, and counts the results.
 pub(crate) async fn committing(nodes: &mut Nodes, client: usize) -> Counts {
     let mut held = Vec::new();
     for number in 0..QUEUES {
-        // Every third one has nothing else, so that it is empty after the commit.
+        // Every third queue has no other messages, so it is empty after the commit.
         let all = if number % 3 == 0 { TAKEN } else { ALL };
         held.push(hold(nodes, client, all).await);
     }

@@ -1,7 +1,7 @@
 //! A cluster of three nodes whose quorum queue loses its leader while the gateway publishes or
 //! moves, and while it holds messages to commit. An independent client counts by message id, on a
-//! node that lives: nothing that was confirmed is lost, only what was named as in doubt is twice,
-//! and each message of a commit is gone or back.
+//! node that is alive: no confirmed message is lost, only messages that were reported as in doubt
+//! exist twice, and each message of a commit is removed or back.
 
 #![allow(
     clippy::unwrap_used,
@@ -43,9 +43,9 @@ use crate::support::{COMMIT, PLENTY, after, consume, ids, messages, produce, que
 
 const COUNT: u64 = 1_500;
 const RATE: i64 = 500;
-/// The election of another leader, and what the client waits for it.
+/// Maximum time for electing another leader, and for the client's wait for it.
 const ELECTION: Duration = Duration::from_secs(60);
-/// What messages take to return once all nodes are there.
+/// Time for messages to return once all nodes run.
 const RETURN: Duration = Duration::from_secs(10);
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -79,8 +79,8 @@ async fn declare(nodes: &Nodes, name: &str) -> QueueName {
     queue
 }
 
-/// An independent client, once there is another leader: one that asks meanwhile loses its channel,
-/// and what it was given on it.
+/// Connects an independent client once there is another leader: a client that asks before loses its
+/// channel and the deliveries on it.
 async fn observe(nodes: &Nodes, queue: &QueueName) -> Observer {
     nodes.led_by_others(0, queue).await;
     Observer::connect().await
@@ -102,11 +102,11 @@ async fn publishing(nodes: &mut Nodes, client: usize) {
     let strangers: BTreeSet<_> = there.ids().difference(&ids(&outgoing, 0..COUNT)).cloned().collect();
     assert!(confirmed.is_subset(&there.ids()), "confirmed messages are lost");
     assert_eq!((strangers, there.duplicates()), (BTreeSet::new(), BTreeSet::new()));
-    // Between what is certain and what is in doubt, there is nothing that is neither.
+    // No message is outside both sets, certain and in doubt.
     let unnamed: BTreeSet<_> = &(&there.ids() - &confirmed) - &in_doubt;
     assert_eq!(unnamed, BTreeSet::new(), "{result:?}");
 
-    // The client goes on behind what is certain.
+    // The client resumes after the certain messages.
     let resumed = produce(&rabbit, &access, &queue, &outgoing, committed, after(20_000)).await;
     let mut all = there;
     if committed < COUNT {
@@ -126,7 +126,7 @@ async fn publishing(nodes: &mut Nodes, client: usize) {
     nodes.start_again(0).await;
 }
 
-/// How many messages are certain, and which others may be there.
+/// Number of certain messages, and ids of the others that may be on the queue.
 fn told(result: &Result<ProduceReport, ProduceFailure>) -> (u64, BTreeSet<String>) {
     match result {
         Ok(_) => (COUNT, BTreeSet::new()),
@@ -141,14 +141,14 @@ fn told(result: &Result<ProduceReport, ProduceFailure>) -> (u64, BTreeSet<String
     }
 }
 
-/// What is on the queue, once everything of `expected` is, or after the time of an election.
+/// Messages on the queue, once all of `expected` are there, or after the time of an election.
 async fn drained(observer: &Observer, queue: &QueueName, expected: &BTreeSet<String>) -> Messages {
     let until = tokio::time::Instant::now() + ELECTION;
     let mut there = Messages::default();
     loop {
         there = there.and(observer.drain(queue).await);
         if expected.is_subset(&there.ids()) || tokio::time::Instant::now() > until {
-            // What was on its way is there by now.
+            // Messages that were on their way have arrived by now.
             tokio::time::sleep(Duration::from_millis(500)).await;
             return there.and(observer.drain(queue).await);
         }
@@ -181,12 +181,12 @@ async fn committing(nodes: &mut Nodes, client: usize) {
         };
         let all = ids(&outgoing, 0..20);
         let left = ids(&outgoing, 10..20);
-        // Until its node is back, a queue keeps what a lost client had in hand.
+        // A queue keeps the messages that a lost client had in hand until its node is back.
         nodes.start_again(0).await;
         let observer = observe(nodes, &queue).await;
         let there = match &result {
             Err(BrokerError::Unreachable { .. }) => drained(&observer, &queue, &all).await,
-            // Some may be gone, and nobody need wait for them.
+            // Some may be gone, so do not wait for all of them.
             _ => {
                 tokio::time::sleep(RETURN).await;
                 observer.drain(&queue).await

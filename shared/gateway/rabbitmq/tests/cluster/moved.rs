@@ -1,5 +1,5 @@
-//! A move whose old queue loses its leader. Each message is at one place, and at both only if the
-//! move said that it may be.
+//! A move whose source queue loses its leader. Each message is at one place, or at both if the move
+//! reported it as in doubt.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -16,10 +16,10 @@ use crate::support::{after, ids, messages, produce, queue, soon};
 use crate::{RETURN, declare, observe};
 
 const COUNT: u64 = 1_000;
-/// How many messages are moved before the leader is killed.
+/// Number of messages moved before the leader is killed.
 const BEFORE: u64 = 320;
 
-/// A quorum queue that is led by a node which lives.
+/// A quorum queue whose leader is on a node that stays alive.
 async fn destination(nodes: &Nodes) -> QueueName {
     let queue = queue("moved-to");
     let quorum = FieldValue::S("quorum".try_into().unwrap());
@@ -27,7 +27,7 @@ async fn destination(nodes: &Nodes) -> QueueName {
     queue
 }
 
-/// Moves until `enough`, all or a failure, and says how many messages certainly left.
+/// Moves `enough` messages, or all, or until a failure. Returns how many messages certainly left.
 async fn relocate(moving: &mut dyn Relocation, enough: u64) -> (u64, Result<(), MoveFailure>) {
     let mut moved = 0;
     while moved < enough {
@@ -66,7 +66,7 @@ pub(crate) async fn moving(nodes: &mut Nodes, client: usize) {
         nodes.kill(0).await;
     };
     let ((after_it, result), ()) = tokio::join!(relocate(&mut *moving, COUNT - before), blow);
-    // What is in hand goes back.
+    // Messages in hand return to the queue.
     drop(moving);
     let moved = before + after_it;
     let in_doubt = result.as_ref().err().map_or(0, |failure| failure.in_doubt);

@@ -28,7 +28,7 @@ impl Nodes {
         self.0[node].node.port
     }
 
-    /// A target with the addresses of all nodes, this one first.
+    /// Access to a target with the addresses of all nodes, `first` first.
     pub(crate) fn access(&self, first: usize) -> Access {
         let ports: Vec<_> = (first..3).chain(0..first).map(|node| ("127.0.0.1", self.port(node))).collect();
         support::access_at(&ports)
@@ -81,7 +81,7 @@ impl Nodes {
     }
 }
 
-/// All nodes have one cookie, and know each other's names.
+/// Configures a node: all nodes share one cookie, and know each other's names.
 fn configure(node: &Node) -> (String, [&'static str; 0]) {
     let cookie = node.home.join(".erlang.cookie");
     std::fs::write(&cookie, "ONECOOKIEFORTHREENODES").unwrap();

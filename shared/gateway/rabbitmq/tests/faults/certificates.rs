@@ -1,4 +1,4 @@
-//! TLS with the broker itself: which certificates are accepted, by either side, and one that is the
+//! TLS with a real broker: certificates that either side accepts or refuses, and one that is the
 //! login.
 
 use std::path::Path;
@@ -18,7 +18,7 @@ use crate::report::{kind, row, timed};
 use crate::server::{Broker, CERTIFIED};
 use crate::support::{access, after, queue, soon, works_again};
 
-/// Access to the listener for TLS.
+/// Access to the TLS listener.
 fn over_tls(host: &str, port: u16, tls: TlsConfig, version: &str) -> Access {
     let mut access = access();
     access.endpoint.addresses = vec![Address { host: host.to_owned(), port }];
@@ -78,7 +78,7 @@ pub(crate) async fn of_both_sides(broker: Arc<Mutex<Broker>>) {
     observer.delete(&queue).await;
 }
 
-/// What the broker or the client refuses, with nothing of it kept.
+/// Error of an operation that the broker or the client refuses. The pool keeps no connection of it.
 async fn refused(rabbit: &RabbitMq, access: &Access, queue: &QueueName, fault: &str) -> BrokerError {
     let deadline = after(5_000);
     let (result, took) = timed(deadline, rabbit.depth(access, queue, deadline)).await;
@@ -102,7 +102,7 @@ async fn certificate_as_login(broker: &Broker, rabbit: &RabbitMq, queue: &QueueN
         }
     }
 
-    // The same from the files that a configuration names.
+    // The same login with the files that a configuration names.
     let directory = tempfile::tempdir().unwrap();
     let (certificate, key) = authority.issue(CERTIFIED);
     let path = |name: &str| directory.path().join(name);

@@ -1,5 +1,5 @@
-//! The broker closes what is open: an administrator the connections, or the broker a channel whose
-//! deliveries were not settled in time.
+//! The other side closes something that is open: an administrator closes connections, or the broker
+//! closes a channel whose deliveries were not settled in time.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -27,8 +27,8 @@ pub(crate) async fn by_the_server(broker: Arc<Mutex<Broker>>) {
     victims.suffer(3_000, blow).await.settle().await;
 }
 
-/// The broker ends a channel that holds deliveries for longer than its `consumer_timeout`, with the
-/// same reply code as for an acknowledgement that it refuses.
+/// The broker closes a channel that holds deliveries for longer than its `consumer_timeout`, with
+/// the same reply code as for an acknowledgement that it refuses.
 pub(crate) async fn for_want_of_settlement(broker: Arc<Mutex<Broker>>) {
     let broker = broker.lock().await;
     let limit = |timeout: u32, tick: u32| {
@@ -60,7 +60,8 @@ pub(crate) async fn for_want_of_settlement(broker: Arc<Mutex<Broker>>) {
     broker.ctl(&["eval", &limit(1_800_000, 60_000)]).await;
 }
 
-/// Acknowledging at about the moment when the channel is ended: whatever is answered, it is true.
+/// Acknowledges at about the moment at which the channel is closed, and checks that the reported
+/// result is true.
 async fn settles_while_the_time_ends(rabbit: &RabbitMq, observer: &Observer) {
     let mut seen = std::collections::BTreeMap::<&str, u32>::new();
     for wait in (780..=980).step_by(20) {
@@ -74,7 +75,7 @@ async fn settles_while_the_time_ends(rabbit: &RabbitMq, observer: &Observer) {
             "ok" => 10,
             "Unreachable" | "Rejected" => 20,
             "InDoubt" => {
-                // What is in a channel's hands is not counted until the channel has ended.
+                // Deliveries on a channel are not counted as ready until the channel has ended.
                 tokio::time::sleep(Duration::from_millis(500)).await;
                 observer.count(&queue).await
             }

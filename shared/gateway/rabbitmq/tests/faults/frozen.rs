@@ -1,5 +1,4 @@
-//! A process that stands still for longer than the heartbeat, as a function does between
-//! invocations.
+//! A process that is stopped for longer than the heartbeat, as a function is between invocations.
 
 use std::process::Stdio;
 use std::time::{Duration, Instant};
@@ -15,14 +14,15 @@ use crate::support::{access, login};
 use crate::victims::Victims;
 use crate::{log, report};
 
-/// In the environment of the process that is to be frozen: where the broker is.
+/// Environment variable of the frozen process, with the broker's port and password.
 pub(crate) const VICTIM: &str = "FAULTS_VICTIM";
 const READY: &str = "ready";
 const HEARTBEAT_SECONDS: u16 = 1;
-/// The broker hangs up between two and three heartbeats after the last sign of life.
+/// Duration of the freeze. The broker closes the connection between two and three heartbeats after
+/// the last data.
 const FREEZE: Duration = Duration::from_secs(5);
 
-/// Freezes a process with open connections, and lets it find out.
+/// Freezes a process with open connections, and lets it discover the loss.
 pub(crate) async fn by_a_signal() {
     let (port, _, password) = login();
     let mut child = Command::new(std::env::current_exe().unwrap())
@@ -54,12 +54,12 @@ pub(crate) async fn by_a_signal() {
     assert!(status.success(), "the frozen process failed:\n{logged}");
 }
 
-/// What that process does.
+/// Main function of the frozen process.
 pub(crate) async fn victim() {
     let settings = Settings { heartbeat: HEARTBEAT_SECONDS, ..Settings::default() };
     let victims = Victims::prepare("frozen for longer than the heartbeat", access(), settings).await;
     let blow = async {
-        // Taken first, so that no freeze falls between two looks at the clock.
+        // Read first, so that no freeze falls between two readings of the clock.
         let mut last = Instant::now();
         println!("{READY}");
         loop {

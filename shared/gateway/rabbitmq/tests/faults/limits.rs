@@ -38,7 +38,7 @@ pub(crate) async fn full_queues() {
     let dead_lettering = format!("{DEAD_LETTERING_BY_POLICY}{}", std::process::id());
     let dead_lettering = QueueName::try_from(dead_lettering).expect("a queue name");
     observer.declare(&dead_lettering, &[]).await;
-    // A classic queue's own overflow overrules a policy's.
+    // A classic queue's declared overflow overrules a policy's.
     let overruling = format!("{DEAD_LETTERING_BY_POLICY}overruled.{}", std::process::id());
     let overruling = QueueName::try_from(overruling).expect("a queue name");
     observer.declare(&overruling, &arguments).await;
@@ -80,8 +80,8 @@ pub(crate) async fn full_queues() {
 
 const ALARM: &str = "memory alarm (blocked connection)";
 
-/// A broker under a memory alarm stops reading from connections that publish. What was sent may be
-/// read afterwards.
+/// A broker under a memory alarm stops reading from connections that publish. Messages sent
+/// meanwhile may be read afterwards.
 pub(crate) async fn memory_alarm(broker: Arc<Mutex<Broker>>) {
     let (observer, queue, to) = (Observer::connect().await, queue("alarm"), queue("alarm-to"));
     for queue in [&queue, &to] {
@@ -137,7 +137,7 @@ pub(crate) async fn memory_alarm(broker: Arc<Mutex<Broker>>) {
     }
 }
 
-/// Nothing that publishes; the connection test says what is wrong.
+/// Under an alarm everything works except publishing, and the connection test reports the alarm.
 async fn what_works_under_an_alarm(rabbit: &RabbitMq, queue: &QueueName) {
     let deadline = after(2_000);
     let (result, took) = timed(deadline, rabbit.depth(&access(), queue, deadline)).await;
@@ -157,7 +157,7 @@ async fn what_works_under_an_alarm(rabbit: &RabbitMq, queue: &QueueName) {
     row(ALARM, "connection test", "ok, blocked", took, "unchanged");
 }
 
-/// The produce is done then, on the connection that was blocked.
+/// After the alarm ends, the produce completes on the connection that was blocked.
 async fn an_alarm_ends_while_a_produce_waits(
     broker: &Broker,
     rabbit: &RabbitMq,
@@ -181,8 +181,8 @@ async fn an_alarm_ends_while_a_produce_waits(
     assert_eq!(rabbit.test(&access, Some(queue), soon()).await.blocked, None);
 }
 
-/// So many connections were logged as blocked, and as not blocked any more: each once. The event
-/// may come a moment after what the operation answers.
+/// Expects this many logged blocks and unblocks of connections, each once. The event may be logged
+/// a moment after the operation's answer.
 async fn logged(blocked: usize, unblocked: usize) {
     let patience = Deadline::after(Duration::from_secs(2));
     while blocked_and_unblocked() != (blocked, unblocked) && !patience.has_passed() {
@@ -191,7 +191,7 @@ async fn logged(blocked: usize, unblocked: usize) {
     assert_eq!(blocked_and_unblocked(), (blocked, unblocked));
 }
 
-/// How many connections were logged as blocked, and as not blocked any more.
+/// Number of connections that were logged as blocked, and as unblocked.
 fn blocked_and_unblocked() -> (usize, usize) {
     let blocked = log::events("connection.blocked");
     assert!(blocked.iter().all(|event| event["context"]["reason"] == "low on memory"), "{blocked:?}");
@@ -218,7 +218,7 @@ async fn move_one(
     moving.settle(deadline).await
 }
 
-/// The broker's own limit; what AMQP itself cannot carry never leaves.
+/// The broker's own size limit. Messages that AMQP itself cannot carry are never sent.
 pub(crate) async fn oversized_messages() {
     let (observer, queue) = (Observer::connect().await, queue("oversized"));
     observer.declare(&queue, &[]).await;

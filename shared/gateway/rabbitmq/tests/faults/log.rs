@@ -1,4 +1,4 @@
-//! Everything that is logged while things break, to be searched for secrets.
+//! Collects everything that is logged during the faults, to search it for secrets.
 
 use std::io::Write as _;
 use std::sync::LazyLock;
@@ -14,13 +14,13 @@ use tracing_subscriber::util::SubscriberInitExt as _;
 
 static LOG: LazyLock<Sink> = LazyLock::new(Sink::default);
 
-/// Keeps every event at every level. The client library is silent, as it is in the functions.
+/// Records events of every level. The client library's events are disabled, as in the functions.
 pub(crate) fn init() {
     let filter = EnvFilter::new("trace,lapin=off");
     tracing_subscriber::registry().with(filter).with(Envelope::to(|| LOG.clone())).init();
 }
 
-/// Adds what is not logged here but may be elsewhere: the words of errors, other processes' logs.
+/// Adds texts that are logged elsewhere: error messages, other processes' logs.
 pub(crate) fn note(text: &str) {
     writeln!(LOG.clone(), "{text}").unwrap();
 }
@@ -29,14 +29,14 @@ pub(crate) fn text() -> String {
     LOG.text()
 }
 
-/// The events of this type, with their fields.
+/// Logged events of this type, with their fields.
 pub(crate) fn events(event_type: &str) -> Vec<Value> {
     let lines = text();
     let lines = lines.lines().filter_map(|line| serde_json::from_str::<Value>(line).ok());
     lines.filter(|event| event["event_type"] == event_type).collect()
 }
 
-/// Which of `secrets` can be read in the log, as they are or in a form that they travel in.
+/// The `secrets` that occur in the log, as they are or in an encoded form.
 pub(crate) fn leaks<'a>(secrets: &[&'a str]) -> Vec<&'a str> {
     let log = text();
     let is_there = |secret: &&str| {
@@ -49,7 +49,7 @@ pub(crate) fn leaks<'a>(secrets: &[&'a str]) -> Vec<&'a str> {
     secrets.iter().copied().filter(|secret| is_there(secret)).collect()
 }
 
-/// As a URL carries it.
+/// A byte as a URL encodes it.
 fn encoded(byte: u8) -> String {
     if byte.is_ascii_alphanumeric() || b"-._~".contains(&byte) {
         char::from(byte).to_string()

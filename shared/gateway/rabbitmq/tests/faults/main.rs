@@ -1,10 +1,10 @@
-//! What this crate does when things break: each fault is made to happen to a RabbitMQ of the tests'
-//! own, the caller's answer and its time are looked at, an independent client counts what is on the
+//! Behaviour of this crate under faults: each fault is inflicted on a RabbitMQ that the tests own,
+//! the caller's answer and its time are checked, an independent client counts the messages on the
 //! queues, and the next operation has to work. In the end everything that was logged is searched
 //! for every secret that was used.
 //!
 //! One broker serves all faults, because starting it takes longer than most of them. The test
-//! runner gives each test a process of its own, so all faults are one test, and this program is its
+//! runner gives each test a separate process, so all faults are one test, and this program is its
 //! own harness: it lists itself to the runner, it is also the process that is frozen, and it prints
 //! a table with times and counts. `docs/rabbitmq-faults.md` has what follows from it, and
 //! `docs/measurements` the table of a day. `FAULT=name` chooses the faults whose names contain that.
@@ -47,7 +47,7 @@ use tokio::sync::Mutex;
 
 use crate::server::Broker;
 
-/// The test's name, as the runner knows it.
+/// Name of the test, as the runner knows it.
 const NAME: &str = "faults";
 
 type Fault = Pin<Box<dyn Future<Output = ()> + Send>>;
@@ -56,7 +56,7 @@ fn main() -> ExitCode {
     let arguments: Vec<_> = std::env::args().collect();
     let has = |name: &str| arguments.iter().any(|argument| argument == name);
     if has("--list") {
-        // Tests that are ignored are asked for apart, and there are none.
+        // The runner asks for ignored tests separately; there are none.
         if !has("--ignored") {
             println!("{NAME}: test");
         }
@@ -70,7 +70,7 @@ fn main() -> ExitCode {
     }
 }
 
-/// The process that is frozen: its rows go to standard output, its log to standard error.
+/// Main function of the frozen process: its rows go to standard output, its log to standard error.
 async fn victim(login: &str) -> ExitCode {
     let (port, password) = login.split_once(' ').expect("port and password");
     support::connect_to(port.parse().unwrap(), password);
@@ -81,7 +81,7 @@ async fn victim(login: &str) -> ExitCode {
 }
 
 async fn test() -> ExitCode {
-    // With characters that a URL would carry in another form.
+    // With characters that a URL encodes.
     let secret = |name: &str| format!("{name}@Pa$s/{:x}", std::process::id());
     let (password, wrong, outsider) = (secret("right"), secret("wrong"), secret("outsider"));
     let broker = Broker::start(&password, &outsider).await;
@@ -95,7 +95,7 @@ async fn test() -> ExitCode {
             continue;
         }
         let started = Instant::now();
-        // A panic is the fault's own; the others are still worth knowing.
+        // A panic fails only this fault; the others still run.
         let result = tokio::spawn(fault).await;
         println!(
             "{:>6.1} s  {name}{}",

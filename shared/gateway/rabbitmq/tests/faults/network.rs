@@ -1,4 +1,4 @@
-//! The network between us and the broker: cut so that nobody is told, or broken.
+//! Faults of the network between client and broker: cut silently, or broken.
 
 use std::collections::BTreeSet;
 use std::time::{Duration, Instant};
@@ -14,8 +14,8 @@ use crate::report::{kind, outcome, row, timed};
 use crate::support::{COMMIT, PLENTY, after, consume, ids, messages, produce, queue, soon, works_again};
 use crate::victims::{Victims, check_produced};
 
-/// No FIN, no RST: what was sent is swallowed. The broker notices by its heartbeat, and so late is
-/// what was in hand back on the queue.
+/// Cuts the network without FIN or RST: sent bytes are swallowed. The broker notices it by its
+/// heartbeat; only then does it requeue the messages that were in hand.
 pub(crate) async fn silent() {
     let proxy = Proxy::start().await;
     let settings = Settings { heartbeat: 2, ..Settings::default() };
@@ -38,7 +38,7 @@ pub(crate) async fn broken() {
     victims.suffer(3_000, blow).await.settle().await;
 }
 
-/// An idle connection that hangs is given up after a moment where its heartbeat does not tell.
+/// An idle connection that hangs is given up after a moment if its heartbeat has not shown that.
 pub(crate) async fn silent_while_idle() {
     let (proxy, observer, queue) = (Proxy::start().await, Observer::connect().await, queue("idle"));
     observer.declare(&queue, &[]).await;
@@ -53,7 +53,8 @@ pub(crate) async fn silent_while_idle() {
     observer.delete(&queue).await;
 }
 
-/// Publishes without a pace, cut at many moments: what was confirmed is there.
+/// Publishes without a rate limit and cuts the connection at many moments: confirmed messages are
+/// on the queue.
 pub(crate) async fn publishes_at_any_moment() {
     const COUNT: i64 = 600;
     let (proxy, observer) = (Proxy::start().await, Observer::connect().await);
@@ -84,7 +85,7 @@ pub(crate) async fn publishes_at_any_moment() {
                 (failure.committed, failure.in_doubt.iter().map(|id| id.to_hex()).collect())
             }
         };
-        // What was on its way when the connection broke may still arrive.
+        // Messages that were on their way when the connection broke may still arrive.
         tokio::time::sleep(Duration::from_millis(100)).await;
         let committed = ids(&outgoing, 0..confirmed);
         let first = observer.drain(&queue).await;
@@ -109,7 +110,8 @@ pub(crate) async fn publishes_at_any_moment() {
     );
 }
 
-/// Commits, cut at many moments: done, or not done, or in doubt, and then all or nothing.
+/// Commits and cuts the connection at many moments: done, or not done, or in doubt, and then all
+/// messages or none.
 pub(crate) async fn commits_at_any_moment() {
     const ROUNDS: u64 = 16;
     let (proxy, observer) = (Proxy::start().await, Observer::connect().await);
@@ -159,7 +161,7 @@ pub(crate) async fn commits_at_any_moment() {
     row("network cut at 16 moments", "commit of 10", &seen, longest, "0 lost; all or none of the ten");
 }
 
-/// Waits more precisely than the timer does.
+/// Waits with a higher precision than the timer.
 async fn moment(delay: Duration) {
     let started = Instant::now();
     while started.elapsed() < delay {

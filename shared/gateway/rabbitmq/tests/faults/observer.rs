@@ -1,4 +1,4 @@
-//! The independent client: what is really on a queue.
+//! Independent client that finds out what is really on a queue.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -11,8 +11,7 @@ use mq::QueueName;
 
 use crate::support;
 
-/// A connection with a channel, made after the fault that is looked at: nothing outlives a fault
-/// here.
+/// A connection with a channel, opened after the fault under test: no connection survives a fault.
 pub(crate) struct Observer {
     channel: Channel,
     _connection: Connection,
@@ -23,7 +22,7 @@ impl Observer {
         Self::at(support::login().0).await
     }
 
-    /// One on the node that listens on this port.
+    /// Connects to the node that listens on this port.
     pub(crate) async fn at(port: u16) -> Self {
         let (_, user, password) = support::login();
         let arguments = OpenConnectionArguments::new("127.0.0.1", port, &user, &password);
@@ -38,8 +37,8 @@ impl Observer {
         panic!("the independent client cannot connect");
     }
 
-    /// One for queues that are there, once they answer: after a crash the broker takes logins
-    /// before it has recovered every queue, which takes long on a busy machine.
+    /// Connects once these existing queues answer: after a crash the broker accepts logins before
+    /// it has recovered every queue, which takes long on a busy machine.
     pub(crate) async fn of(queues: &[&QueueName]) -> Self {
         let mut refused = None;
         for _ in 0..300 {
@@ -71,19 +70,19 @@ impl Observer {
         self.channel.queue_declare(declare).await.expect("declare");
     }
 
-    /// Declares a queue for this connection alone.
+    /// Declares a queue that is exclusive to this connection.
     pub(crate) async fn declare_exclusive(&self, queue: &QueueName) {
         let declare = QueueDeclareArguments::new(queue.as_str()).exclusive(true).finish();
         self.channel.queue_declare(declare).await.expect("declare");
     }
 
-    /// How many messages are ready.
+    /// Number of ready messages.
     pub(crate) async fn count(&self, queue: &QueueName) -> u64 {
         let declare = QueueDeclareArguments::new(queue.as_str()).passive(true).finish();
         self.channel.queue_declare(declare).await.expect("passive declare").expect("an answer").1.into()
     }
 
-    /// How many messages are ready, once there are as many as `expected`, or after `patience`.
+    /// Number of ready messages, once there are `expected` of them, or after `patience`.
     pub(crate) async fn settled(&self, queue: &QueueName, expected: u64, patience: Duration) -> u64 {
         let until = tokio::time::Instant::now() + patience;
         loop {
@@ -95,7 +94,7 @@ impl Observer {
         }
     }
 
-    /// Takes every message for good.
+    /// Takes all messages, acknowledged at once.
     pub(crate) async fn drain(&self, queue: &QueueName) -> Messages {
         let mut messages = Messages::default();
         let get = || BasicGetArguments { queue: queue.to_string(), no_ack: true };
@@ -111,7 +110,7 @@ impl Observer {
     }
 }
 
-/// How often each message id was there.
+/// Number of copies of each message id.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Messages(BTreeMap<String, usize>);
 

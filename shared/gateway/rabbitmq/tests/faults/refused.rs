@@ -1,5 +1,5 @@
-//! What the broker refuses from the start, and what it refuses on a channel: the connection lives
-//! on.
+//! Refusals by the broker: of a login, and on a channel, after which the connection can still be
+//! used.
 
 use mq::{AckMode, BrokerError};
 
@@ -75,7 +75,7 @@ pub(crate) async fn missing_queue() {
     observer.delete(&absent).await;
 }
 
-/// Access refused, resource locked, precondition failed: each ends a channel and nothing else.
+/// Access refused, resource locked, precondition failed: each closes only the channel.
 pub(crate) async fn on_a_channel(outsider: String) {
     let (proxy, observer) = (Proxy::start().await, Observer::connect().await);
     let (mine, locked) = (queue("channel"), queue("exclusive"));
@@ -114,7 +114,7 @@ pub(crate) async fn on_a_channel(outsider: String) {
     observer.delete(&mine).await;
 }
 
-/// What kind a queue is, is asked by a declaration that fails (406), several times.
+/// Finding out a queue's type takes several declarations that fail (406).
 async fn browse_a_quorum_queue(rabbit: &RabbitMq, access: &mq::Access, observer: &Observer) {
     let quorum = queue("quorum");
     let arguments =
@@ -124,7 +124,7 @@ async fn browse_a_quorum_queue(rabbit: &RabbitMq, access: &mq::Access, observer:
     let deadline = after(3_000);
     let command = consume(AckMode::Browse, 3);
     let (result, took) = timed(deadline, rabbit.fetch(access, &quorum, &command, PLENTY, deadline)).await;
-    // From 4.3 on, nothing has to be asked.
+    // From 4.3 on, the type need not be known.
     let expected = if is_at_least(4, 3).await { "ok" } else { "Unsupported" };
     let seen = outcome(&result);
     assert_eq!(seen, expected);

@@ -7,12 +7,12 @@ use mq::BrokerError;
 
 use crate::log;
 
-/// What an operation may take beyond its deadline, on a machine that does other things too.
+/// Time that an operation may take beyond its deadline, on a busy machine.
 const MARGIN: Duration = Duration::from_millis(1000);
 
 static ROWS: Mutex<Vec<String>> = Mutex::new(Vec::new());
 
-/// Notes what `fault` did to `operation`.
+/// Records the effect of `fault` on `operation`.
 pub(crate) fn row(fault: &str, operation: &str, seen: &str, took: Duration, on_queue: &str) {
     add(format!("| {fault} | {operation} | {seen} | {:.0} ms | {on_queue} |", took.as_secs_f64() * 1e3));
 }
@@ -25,7 +25,7 @@ pub(crate) fn rows() -> Vec<String> {
     ROWS.lock().unwrap().clone()
 }
 
-/// The variant's name. What the error says is searched for secrets with the log.
+/// Name of the error's variant. The error's text is added to the log, to be searched for secrets.
 pub(crate) fn kind(error: &BrokerError) -> &'static str {
     log::note(&format!("{error:?} {error}"));
     match error {
@@ -48,7 +48,7 @@ pub(crate) fn outcome<T>(result: &Result<T, BrokerError>) -> &'static str {
     result.as_ref().map_or_else(kind, |_| "ok")
 }
 
-/// Runs an operation, and fails where it takes longer than its deadline.
+/// Runs an operation, and fails if it takes longer than its deadline.
 pub(crate) async fn timed<T>(
     deadline: broker::Deadline,
     operation: impl Future<Output = T>,

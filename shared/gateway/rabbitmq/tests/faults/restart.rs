@@ -1,4 +1,4 @@
-//! The broker goes away and comes back: politely, and killed.
+//! Restarts of the broker: an orderly one, and after a kill.
 
 use std::sync::Arc;
 use std::time::Instant;
@@ -21,7 +21,7 @@ pub(crate) async fn killed(broker: Arc<Mutex<Broker>>) {
 async fn restarted(fault: &'static str, signal: Signal, broker: &Mutex<Broker>) {
     let victims = Victims::prepare(fault, access(), rabbitmq::Settings::default()).await;
     let mut broker = broker.lock().await;
-    // Mnesia keeps what it logs in memory for up to two seconds, so a node that is killed earlier
+    // Mnesia keeps its log in memory for up to two seconds, so a node that is killed earlier
     // forgets a new queue. Versions without Mnesia write it at once.
     broker.ctl(&["eval", "catch mnesia:sync_log()."]).await;
     let blow = async {

@@ -1,4 +1,4 @@
-//! The broker that breaks: its users, permissions, policies, limits and certificates.
+//! The broker that is broken on purpose: its users, permissions, policies, limits and certificates.
 
 use std::ops::{Deref, DerefMut};
 use std::path::Path;
@@ -10,27 +10,28 @@ use test_support::root::Root;
 
 use crate::authority::Authority;
 
-/// Larger messages are refused, with `PRECONDITION_FAILED`.
+/// Largest accepted message in bytes. Larger ones are refused with `PRECONDITION_FAILED`.
 pub(crate) const MAX_MESSAGE: i64 = 1_000_000;
-/// Queues whose names begin with this are full at three messages, by policy.
+/// Name prefix of queues that a policy limits to three messages.
 pub(crate) const FULL_BY_POLICY: &str = "faults.policy.";
 
-/// And these ones, which dead-letter what they refuse to [`DEAD_BY_POLICY`].
+/// Name prefix of queues that a policy limits to three messages, and that dead-letter the refused
+/// ones to [`DEAD_BY_POLICY`].
 pub(crate) const DEAD_LETTERING_BY_POLICY: &str = "faults.dead-lettering.";
 pub(crate) const DEAD_BY_POLICY: &str = "faults.dead";
 
 pub(crate) const USER: &str = "app";
-/// May log in and do nothing.
+/// User who may log in but has no permissions.
 pub(crate) const OUTSIDER: &str = "outsider";
-/// A virtual host that `USER` may not enter.
+/// Virtual host that `USER` may not enter.
 pub(crate) const CLOSED_VHOST: &str = "closed";
 
-/// Logs in by a certificate with this common name; it has no password.
+/// User without a password, who logs in by a certificate with this common name.
 pub(crate) const CERTIFIED: &str = "certified";
 
 pub(crate) struct Broker {
     server: RabbitMq,
-    /// Of the listener for TLS, which asks clients for a certificate of `authority`.
+    /// Port of the TLS listener, which asks clients for a certificate of `authority`.
     pub(crate) tls_port: u16,
     pub(crate) authority: Authority,
 }
@@ -70,7 +71,7 @@ impl DerefMut for Broker {
     }
 }
 
-/// A policy for queues whose names begin so.
+/// A policy for queues whose names begin with `start`.
 fn policy(start: &str, definition: &Value) -> Value {
     let pattern = format!("^{}", start.replace('.', r"\."));
     json!({
@@ -110,7 +111,7 @@ fn definitions(password: &str, outsider: &str) -> String {
     definitions.to_string()
 }
 
-/// A listener for TLS. Its certificate is for this machine's address and not for its name.
+/// Configures a TLS listener, with a certificate for this machine's address but not for its name.
 fn certificates(home: &Path, port: u16, authority: &Authority) -> String {
     let (certificate, key) = authority.issue("127.0.0.1");
     for (name, pem) in [("ca.pem", &authority.pem), ("server.pem", &certificate), ("server-key.pem", &key)] {

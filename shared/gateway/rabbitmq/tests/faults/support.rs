@@ -1,4 +1,4 @@
-//! Access to the broker, and what is put on it.
+//! Access to the broker, and messages for it.
 
 use std::collections::BTreeSet;
 use std::sync::OnceLock;
@@ -21,13 +21,13 @@ use crate::server::USER;
 
 pub(crate) const PLENTY: usize = 5_000_000;
 pub(crate) const COMMIT: AckMode = AckMode::Take(Ack::Commit);
-/// What the bodies say, which no log may.
+/// Text of the message bodies, which no log may contain.
 pub(crate) const BODY: &str = "an order of a customer of ours";
 
 static LOGIN: OnceLock<(u16, String)> = OnceLock::new();
 static QUEUES: AtomicUsize = AtomicUsize::new(0);
 
-/// Says where the broker is, once.
+/// Sets the broker's port and password, once.
 pub(crate) fn connect_to(port: u16, password: &str) {
     LOGIN.set((port, password.to_owned())).expect("there is one broker");
 }
@@ -75,7 +75,7 @@ pub(crate) fn access_at(addresses: &[(&str, u16)]) -> Access {
     }
 }
 
-/// The same target for another user.
+/// Access to the same target as another user.
 pub(crate) fn as_user(access: Access, user: &str, password: &str) -> Access {
     let credentials =
         Credentials { user: user.to_owned(), password: SecretString::from(password.to_owned()) };
@@ -98,7 +98,7 @@ pub(crate) fn soon() -> Deadline {
     after(20_000)
 }
 
-/// `count` messages of one body; the same call names the same messages.
+/// `count` messages with one body; equal calls give the same message ids.
 pub(crate) fn messages(count: i64, rate: Option<i64>) -> Outgoing {
     outgoing(
         ProduceSource::Generated {
@@ -125,12 +125,12 @@ pub(crate) fn outgoing(source: ProduceSource, rate: Option<i64>) -> Outgoing {
     )
 }
 
-/// The ids of messages from one index to before another.
+/// Ids of the messages with these indexes.
 pub(crate) fn ids(outgoing: &Outgoing, indexes: std::ops::Range<u64>) -> BTreeSet<String> {
     indexes.map(|index| outgoing.message_id(index).to_hex()).collect()
 }
 
-/// Whether the broker is of this version or a later one.
+/// True if the broker has this version or a later one.
 pub(crate) async fn is_at_least(major: u32, minor: u32) -> bool {
     let report = RabbitMq::new(1).test(&access(), None, soon()).await;
     let version = report.version.expect("a version");
@@ -161,7 +161,8 @@ pub(crate) async fn produce(
     rabbit.produce(access, queue, outgoing, from, &watch::Sender::new(from), deadline).await
 }
 
-/// Everything works on the same [`RabbitMq`] as if nothing had been: put, count, get, commit.
+/// Checks that all operations work on the same [`RabbitMq`] after a fault: produce, depth, fetch,
+/// commit.
 pub(crate) async fn works_again(rabbit: &RabbitMq, access: &Access, queue: &QueueName) {
     let before = rabbit.depth(access, queue, soon()).await.expect("depth").current_depth;
     produce(rabbit, access, queue, &messages(3, None), 0, soon()).await.expect("produce");

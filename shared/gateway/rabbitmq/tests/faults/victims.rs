@@ -1,4 +1,4 @@
-//! One [`RabbitMq`] with a connection in each state in which a fault can meet one: idle, in
+//! One [`RabbitMq`] with a connection in each state in which a fault can hit it: idle, in
 //! mid-publish, and in mid-consume with its unit of work open.
 
 use std::collections::BTreeSet;
@@ -13,16 +13,15 @@ use crate::observer::Observer;
 use crate::report::{kind, outcome, row, timed};
 use crate::support::{COMMIT, PLENTY, after, consume, ids, messages, produce, queue, soon, works_again};
 
-/// How many messages are published, and at what pace: for 44 s, so that a fault meets the
-/// publishing even where an administrator's command takes long to start, as it does on a busy
-/// machine.
+/// Number of messages to publish, and their rate per second: publishing takes 44 s, so the fault
+/// hits it even if an administrator's command takes long to start, as it does on a busy machine.
 const PUBLISHED: i64 = 8_800;
 const PACE: i64 = 200;
 const PUBLISHING: Duration = Duration::from_secs((PUBLISHED / PACE).unsigned_abs());
-/// How many messages there are to consume, and how many of them are in hand.
+/// Number of messages to consume, and of those in hand.
 const STORED: i64 = 20;
 const IN_HAND: i64 = 10;
-/// How long the broker may take to put back what a lost connection had in hand.
+/// Time for the broker to requeue the messages that a lost connection had in hand.
 const PUT_BACK: Duration = Duration::from_secs(60);
 
 pub(crate) struct Victims {
@@ -35,7 +34,7 @@ pub(crate) struct Victims {
     unit: Box<dyn UnitOfWork>,
 }
 
-/// What the operations said.
+/// Results of the operations that the fault hit.
 pub(crate) struct Aftermath {
     fault: &'static str,
     rabbit: RabbitMq,
@@ -65,12 +64,12 @@ impl Victims {
         Self { fault, rabbit, access, publishing, consuming, outgoing, unit }
     }
 
-    /// Publishes until `blow` has its effect, then commits, and then uses the connection that was
-    /// idle, with `patience` milliseconds each. `blow` says when it struck.
+    /// Publishes until `blow` takes effect, then commits, and then uses the connection that was
+    /// idle, with `patience` milliseconds each. `blow` returns the time at which it struck.
     pub(crate) async fn suffer(self, patience: u64, blow: impl Future<Output = Instant>) -> Aftermath {
         let Self { fault, rabbit, access, publishing, consuming, outgoing, unit } = self;
         let (failure, took) = {
-            // Nobody knows when the blow falls, so there is time enough for all messages.
+            // The time of the blow is unknown, so the deadline allows publishing all messages.
             let (strike, mut struck) = tokio::sync::watch::channel(None);
             let publish = async {
                 let deadline = Deadline::after(PUBLISHING + Duration::from_millis(patience));
@@ -107,8 +106,8 @@ impl Victims {
 }
 
 impl Aftermath {
-    /// Counts what is on the queues, now that the broker can be asked, and goes on with the same
-    /// [`RabbitMq`].
+    /// Counts the messages on the queues, as soon as the broker can be asked, and uses the same
+    /// [`RabbitMq`] again.
     pub(crate) async fn settle(self) {
         let observer = Observer::of(&[&self.publishing, &self.consuming]).await;
         let on_source = self.count_consumed(&observer).await;
@@ -122,8 +121,8 @@ impl Aftermath {
         }
     }
 
-    /// A commit that was not done leaves every message on the queue; one in doubt leaves all or
-    /// takes all in hand.
+    /// A commit that was not done leaves every message on the queue; one in doubt leaves or removes
+    /// all messages in hand.
     async fn count_consumed(&self, observer: &Observer) -> String {
         let stored = messages(STORED, None);
         let all = ids(&stored, 0..20);
@@ -141,9 +140,9 @@ impl Aftermath {
         format!("{} of {} (10 were in hand)", there.len(), all.len())
     }
 
-    /// What was reported as committed is there, beside it nothing but what is in doubt; and whoever
-    /// resumes after the last commit, as a retry with the same key does, has duplicates of what was
-    /// in doubt at most.
+    /// Messages reported as committed are on the queue, and besides them only messages in doubt. A
+    /// client that resumes after the last commit, as a retry with the same key does, duplicates at
+    /// most the messages in doubt.
     async fn count_produced(&self, observer: &Observer) -> String {
         let failure = &self.produced.0;
         let count = self.outgoing.count();

@@ -1,4 +1,4 @@
-//! A private authority.
+//! A private certificate authority.
 
 use rabbitmq::TlsConfig;
 use rcgen::{BasicConstraints, CertificateParams, DnType, IsCa, Issuer, KeyPair};
@@ -18,7 +18,7 @@ impl Authority {
         Self { pem, issuer: Issuer::new(params, key) }
     }
 
-    /// A certificate and its key for `name`, which is its common name too.
+    /// Issues a certificate and its key for `name`, which is also the common name.
     pub(crate) fn issue(&self, name: &str) -> (String, String) {
         let key = KeyPair::generate().unwrap();
         let mut params = CertificateParams::new(vec![name.to_owned()]).unwrap();
@@ -26,7 +26,7 @@ impl Authority {
         (params.signed_by(&key, &self.issuer).unwrap().pem(), key.serialize_pem())
     }
 
-    /// What a client trusts that trusts this authority.
+    /// TLS configuration of a client that trusts this authority.
     pub(crate) fn trusted(&self) -> TlsConfig {
         TlsConfig { trust_store: Some(SecretString::from(self.pem.clone())), key_store: None }
     }

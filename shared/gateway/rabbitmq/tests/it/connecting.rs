@@ -1,4 +1,5 @@
-//! Connections are reused, replaced when they are bad, bounded, and never left with anything open.
+//! Connections are reused, replaced when they are broken, limited in number, and never kept with an
+//! open channel.
 
 use std::time::{Duration, Instant};
 
@@ -226,7 +227,7 @@ async fn a_produce_that_loses_its_connection_names_what_is_in_doubt() {
 async fn a_commit_without_an_answer_is_in_doubt_and_a_rollback_is_not() {
     let (bench, proxy, rabbit) = (Bench::new("commit-doubt").await, Proxy::start().await, rabbit());
     let access = proxy.access();
-    // The connection knows the queue's kind from here on, and asks for nothing before it commits.
+    // From here on the connection knows the queue's type, and need not ask before it commits.
     bench.put_numbered(1).await;
     let unit = rabbit.fetch(&access, &bench.queue, &consume(COMMIT, 1, 0), PLENTY, soon()).await.unwrap();
     unit.commit(soon()).await.unwrap();

@@ -1,4 +1,5 @@
-//! Messages that are published to an exchange reach the queues that are bound to it, or say so.
+//! Messages that are published to an exchange reach the queues that are bound to it, or are
+//! reported as unroutable.
 
 use broker::Broker as _;
 use lapin::ExchangeKind;
@@ -15,7 +16,7 @@ fn key(text: &str) -> RoutingKey {
     RoutingKey::try_from(text.to_owned()).unwrap()
 }
 
-/// A topic exchange of the test's own, bound to the bench's queue.
+/// A topic exchange that only this test uses, bound to the bench's queue.
 async fn exchange(bench: &Bench, binding: &str, routing_key: &str) -> Exchange {
     let name = format!("{}.exchange", bench.queue.as_str());
     let declare = ExchangeDeclareOptions { auto_delete: true, ..Default::default() };
@@ -63,7 +64,7 @@ async fn each_message_has_its_routing_key() {
     for (index, key) in keys.iter().enumerate() {
         assert!(key.starts_with(&format!("orders.{index}.")) && key.len() == 13, "{key}");
     }
-    // A message that is put again has the same.
+    // A message that is published again has the same key.
     assert_eq!(publish(&exchange, &generated, 2).await.unwrap().enqueued, 1);
     assert_eq!(bench.get().await.unwrap().routing_key.as_str(), keys[2]);
 

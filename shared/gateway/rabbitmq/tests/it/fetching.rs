@@ -1,4 +1,4 @@
-//! Messages that others put are got, and stay or go as asked.
+//! Messages of other publishers are fetched, and stay or go as the request asks.
 
 use std::time::{Duration, Instant};
 
@@ -160,7 +160,7 @@ async fn a_queue_that_does_not_exist_is_named() {
     }
     let error = rabbit.depth(&access(), &bench.queue, soon()).await.unwrap_err();
     assert!(is_not_found(&error), "{error:?}");
-    // A channel that the broker closes costs no connection.
+    // A channel that the broker closes does not cost the connection.
     assert_eq!(rabbit.pools().iter().map(|pool| (pool.open, pool.in_use)).collect::<Vec<_>>(), [(1, 0)]);
 }
 
@@ -202,7 +202,7 @@ async fn selectors_and_conversions_are_refused_at_their_members() {
 #[tokio::test]
 async fn queues_that_drop_what_returns_are_not_browsed() {
     let rabbit = rabbit();
-    // From 4.3 on there is a way to return that quorum queues do not count.
+    // From 4.3 on messages can be returned in a way that quorum queues do not count.
     let kinds: &[&str] = if is_at_least(4, 3).await { &["stream"] } else { &["quorum", "stream"] };
     for kind in kinds.iter().copied() {
         let arguments = [
@@ -293,7 +293,7 @@ async fn queues_of_every_make_are_recognised_as_classic() {
             ],
         ),
     ];
-    // From 4.3 on, nobody may declare such a queue.
+    // From 4.3 on, such queues cannot be declared.
     if !is_at_least(4, 3).await {
         cases.push((QueueDeclareOptions::default(), vec![]));
     }

@@ -1,4 +1,4 @@
-//! Messages of any shape that others may put.
+//! Messages of any shape, as other clients may publish them.
 
 use std::collections::BTreeMap;
 
@@ -168,7 +168,7 @@ async fn headers_that_no_client_can_read_are_shown_as_they_are() {
     let bench = Bench::new("odd-headers").await;
     let name_is_binary = [&short_string(&[0xff, 0xfe])[..], b"S", &long_string(b"v")].concat();
     raw::put(&bench.queue, HEADERS, &long_string(&name_is_binary), b"name").await;
-    // As deep as a frame allows.
+    // Nested as deeply as a frame allows.
     let mut deep = [&short_string(b"k")[..], b"V"].concat();
     for _ in 0..8_000 {
         deep = [&short_string(b"t")[..], b"F", &long_string(&deep)].concat();

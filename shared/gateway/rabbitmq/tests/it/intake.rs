@@ -1,5 +1,5 @@
-//! Whatever lies on a queue: a fetch holds a bounded number of bytes, and the messages that fit can
-//! be had.
+//! Memory limit of a fetch: whatever is on a queue, a fetch holds a limited number of bytes, and
+//! the messages that fit can be taken.
 
 use broker::Broker as _;
 use lapin::BasicProperties;
@@ -13,12 +13,12 @@ use crate::taking::fill;
 
 const MEBIBYTE: usize = 1024 * 1024;
 
-/// With a bound that a test can exceed.
+/// A [`RabbitMq`] with a memory limit that a test can exceed.
 fn rabbit() -> RabbitMq {
     RabbitMq::with_settings(Settings { most_held: 8 * MEBIBYTE, ..Settings::default() })
 }
 
-/// Bytes of this process in memory: now, and the most since the last [`forget_the_peak`].
+/// Bytes of this process in memory: now, and the maximum since the last [`forget_the_peak`].
 fn memory() -> (usize, usize) {
     let status = std::fs::read_to_string("/proc/self/status").unwrap();
     let kib = |name: &str| {
@@ -32,7 +32,7 @@ fn forget_the_peak() {
     std::fs::write("/proc/self/clear_refs", "5").unwrap();
 }
 
-/// The sizes of what a consume takes, and by how many bytes the process grew meanwhile.
+/// Sizes of the consumed messages, and the bytes by which the process grew meanwhile.
 async fn take(rabbit: &RabbitMq, bench: &Bench, mode: AckMode) -> (Result<Vec<usize>, BrokerError>, usize) {
     forget_the_peak();
     let (before, _) = memory();
@@ -59,7 +59,7 @@ async fn small_messages_before_large_ones_are_taken_and_the_large_ones_are_not_h
         bench.put(&large, BasicProperties::default()).await;
     }
     let rabbit = rabbit();
-    // Buffers and the like are there after a first use.
+    // Buffers are allocated on first use.
     rabbit.depth(&access(), &bench.queue, soon()).await.unwrap();
     let (sizes, grown) = take(&rabbit, &bench, COMMIT).await;
     assert_eq!(sizes.unwrap(), vec![5; 3]);
@@ -95,7 +95,7 @@ async fn what_fits_is_taken_from_the_head_however_much_lies_behind() {
 
 #[tokio::test]
 async fn a_message_too_large_for_any_answer_is_never_held() {
-    // From 4.0 on, a broker takes none of more than 16 MiB unless it is configured to.
+    // From 4.0 on, a broker accepts no message of more than 16 MiB unless it is configured to.
     if is_at_least(4, 0).await {
         return;
     }
@@ -142,7 +142,7 @@ async fn headers_that_grow_when_they_are_parsed_count_with_what_they_become() {
     for _ in 0..12 {
         bench.put(b"grows", properties.clone()).await;
     }
-    // Each of them takes 16 MB by its weight.
+    // Each message weighs 16 MB.
     let rabbit = RabbitMq::with_settings(Settings { most_held: 40 * MEBIBYTE, ..Settings::default() });
     let (sizes, grown) = take(&rabbit, &bench, COMMIT).await;
     let taken = u32::try_from(sizes.unwrap().len()).unwrap();
@@ -154,8 +154,8 @@ async fn headers_that_grow_when_they_are_parsed_count_with_what_they_become() {
 
 #[tokio::test]
 async fn messages_of_even_sizes_come_as_fast_as_before() {
-    // Round trips are what costs: each consumer takes two, and asks for eight times of what is in
-    // hand.
+    // Round trips dominate the cost: each consumer takes two, and asks for eight times the messages
+    // in hand.
     let bench = Bench::new("even").await;
     fill(&bench, (0..3_000).map(|_| vec![b'x'; 100])).await;
     let proxy = crate::proxy::Proxy::start().await;
@@ -169,8 +169,8 @@ async fn messages_of_even_sizes_come_as_fast_as_before() {
     bench.clean().await;
 }
 
-/// A publisher may use any name for a header; the gateway's notes on a delivery are not among the
-/// headers.
+/// A publisher may use any name for a header; the gateway keeps its records about a delivery
+/// outside the headers.
 #[tokio::test]
 async fn no_header_makes_a_message_look_too_large() {
     let (bench, rabbit) = (Bench::new("forged").await, rabbit());

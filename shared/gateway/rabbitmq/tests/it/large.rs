@@ -1,4 +1,4 @@
-//! A first message that alone exceeds an answer is taken by itself, if the caller has room for it.
+//! A first message that alone exceeds a response is taken by itself, if the caller has room for it.
 
 use broker::{Broker as _, UnitOfWork};
 use lapin::BasicProperties;
@@ -10,11 +10,11 @@ use rabbitmq::{RabbitMq, Settings};
 use crate::support::{Bench, COMMIT, access, consume, soon};
 
 const MEBIBYTE: usize = 1024 * 1024;
-/// What an answer carries in these tests.
+/// Maximum bytes of a response in these tests.
 const ANSWER: usize = 10_000;
 const LARGEST: usize = 12 * MEBIBYTE;
 
-/// With a bound that a large message exceeds.
+/// A [`RabbitMq`] with a memory limit that a large message exceeds.
 fn rabbit() -> RabbitMq {
     RabbitMq::with_settings(Settings { most_held: 8 * MEBIBYTE, ..Settings::default() })
 }
@@ -54,7 +54,8 @@ async fn a_large_message_comes_alone_and_neither_with_those_before_it_nor_with_t
     bench.clean().await;
 }
 
-/// From 4.0 on, what a connection that was cut had got alone returns behind the others.
+/// From 4.0 on, messages that a closed connection had taken with `basic.get` return behind the
+/// others.
 #[tokio::test]
 async fn a_large_message_comes_alone_from_a_quorum_queue_and_each_other_one_once() {
     let (bench, rabbit, mut came) = (with_a_large_one("quorum").await, rabbit(), Vec::new());

@@ -1,4 +1,4 @@
-//! What the log says, in the envelope of all logs, and what it must never say.
+//! Log lines in the common envelope, and secrets that they must never contain.
 
 use broker::Broker as _;
 
@@ -12,7 +12,7 @@ use tracing_subscriber::layer::SubscriberExt as _;
 use crate::proxy::Proxy;
 use crate::support::{Bench, access_at, explicit, outgoing, rabbit, soon};
 
-/// Keeps every line of the log while the guard is kept.
+/// Records every log line until the guard is dropped.
 pub(crate) fn record() -> (Sink, DefaultGuard) {
     let sink = Sink::default();
     let writer = sink.clone();

@@ -1,5 +1,4 @@
-//! Messages whose headers take more than the frame that was agreed on, since they gathered some
-//! where they died.
+//! Messages whose headers exceed the agreed frame size, because each dead-lettering added some.
 
 use broker::Broker as _;
 use lapin::options::{BasicGetOptions, BasicRejectOptions, QueueDeclareOptions};
@@ -11,10 +10,10 @@ use crate::raw::{self, HEADERS, MESSAGE_ID, long_string, short_string};
 use crate::reach::everywhere;
 use crate::support::{Bench, COMMIT, NONE, PLENTY, ROLLBACK, access, consume, is_at_least, rabbit, soon};
 
-/// About as much as RabbitMQ takes from a publisher.
+/// Length of headers in bytes, close to the maximum that RabbitMQ accepts from a publisher.
 const LENGTH: usize = 131_000 - 30;
 
-/// A queue and one that its dead letters go to.
+/// A queue and its dead-letter queue.
 async fn pair(kind: &str) -> (Bench, Bench) {
     let options = QueueDeclareOptions { durable: true, ..Default::default() };
     let text = |text: &str| AMQPValue::LongString(text.into());
@@ -28,7 +27,7 @@ async fn pair(kind: &str) -> (Bench, Bench) {
     (Bench::with(&format!("long-headers-{kind}"), options, &arguments).await, dead)
 }
 
-/// Puts an ordinary message and one of long headers, and rejects both.
+/// Publishes an ordinary message and one with long headers, and rejects both.
 async fn let_die(bench: &Bench, dead: &Bench) {
     let mut few = FieldTable::default();
     few.insert("k".into(), AMQPValue::LongString("few".into()));
@@ -127,7 +126,7 @@ async fn a_message_of_long_headers_is_left_by_a_move_and_the_others_go() {
 
 #[tokio::test]
 async fn the_longest_headers_that_a_publisher_may_write_come_as_they_are() {
-    // RabbitMQ takes eight bytes more than was agreed, at most.
+    // RabbitMQ accepts at most eight bytes more than was agreed.
     for frame in 131_064..=131_080 {
         let bench = Bench::new("longest").await;
         let trace = vec![b't'; frame - 8 - 14 - 4 - 7];

@@ -1,4 +1,4 @@
-//! Messages that are put are read by an independent client.
+//! Produced messages are read by an independent client.
 
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
@@ -207,7 +207,7 @@ async fn a_deadline_between_messages_is_a_timeout_with_what_was_committed() {
     bench.clean().await;
 }
 
-/// Everything that a produce told while it ran, in order.
+/// All progress values that a produce reported while it ran, in order.
 async fn told(mut confirmed: watch::Receiver<u64>) -> Vec<u64> {
     let mut told = Vec::new();
     while confirmed.changed().await.is_ok() {
@@ -226,7 +226,7 @@ async fn progress_is_told_while_messages_are_in_flight() {
     drop(confirmed);
     let told = told.await.unwrap();
     assert!(told.is_sorted(), "{told:?}");
-    // No more than a window's worth is ever unconfirmed, so each thousand is told of.
+    // At most one window of messages is unconfirmed, so each thousand is reported.
     assert!(told.len() >= 19, "{told:?}");
     bench.clean().await;
 }

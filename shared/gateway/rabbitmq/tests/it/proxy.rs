@@ -1,4 +1,4 @@
-//! A proxy in front of the broker, which breaks connections.
+//! A proxy in front of the broker that breaks connections.
 
 use std::ops::Deref;
 
@@ -14,7 +14,7 @@ impl Proxy {
         Self::after_resets(0).await
     }
 
-    /// Resets its first connections.
+    /// Starts a proxy that resets its first `resets` connections.
     pub(crate) async fn after_resets(resets: usize) -> Self {
         let broker = uri().authority;
         Self(proxy::Proxy::after_resets(resets, (broker.host, broker.port)).await)

@@ -1,6 +1,6 @@
-//! Quorum queues: what was committed stays away, also when it was got one by one; what goes back
-//! goes to its place; and none is dropped for lack of room in an answer. An independent client says
-//! what is on the queues.
+//! Quorum queues: committed messages do not return, even if they were taken one by one; returned
+//! messages go to their places; and no message is dropped for lack of room in a response. An
+//! independent client reports what is on the queues.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -20,7 +20,7 @@ use crate::reach::everywhere;
 use crate::support::{Bench, COMMIT, PLENTY, ROLLBACK, access, consume, is_at_least, rabbit, soon, uri};
 use crate::taking::fill;
 
-/// An answer of this size holds one large message and all small ones.
+/// Response size in bytes that holds one large message and all small ones.
 const ROOM: usize = 250_000;
 const LARGE: usize = 60_000;
 
@@ -49,7 +49,7 @@ fn numbered(count: usize) -> Vec<String> {
     (0..count).map(|number| format!("m{number}")).collect()
 }
 
-/// What another client library finds on the queue.
+/// Messages that another client library finds on the queue.
 async fn found(queue: &QueueName) -> Vec<String> {
     let uri = uri();
     let (authority, vhost) = (uri.authority, uri.vhost);
@@ -71,12 +71,12 @@ async fn found(queue: &QueueName) -> Vec<String> {
     found
 }
 
-/// Takes all `count` messages, those of the first unit of work one by one, and says how many units
-/// that took. Nothing is left, and nothing came twice: not at the end of a channel, nor at that of
+/// Takes all `count` messages, those of the first unit of work one by one, and returns the number
+/// of units needed. No message is left and none came twice: neither at the end of a channel, nor of
 /// the connection.
 async fn all_one_by_one(kind: &str, count: usize) -> usize {
     let bench = queue(&format!("one-by-one-{count}"), kind, &[]).await;
-    // After a large message, nothing else is expected to fit that is fetched in bulk.
+    // After a large message, the estimate leaves no room for a bulk fetch.
     fill(&bench, (0..count).map(|number| named(number, if number == 0 { LARGE } else { 0 }))).await;
     let rabbit = rabbit();
     let (mut seen, mut units) = (Vec::new(), 0);
@@ -100,7 +100,7 @@ async fn all_one_by_one(kind: &str, count: usize) -> usize {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn what_was_got_one_by_one_and_committed_never_comes_again() {
-    // A quorum queue's channel sends 32 settlements at once and may forget the others.
+    // A quorum queue's channel sends 32 settlements at once and may discard the others.
     let cases = [1, 5, 31, 32, 33, 34, 40, 100];
     let runs = ["quorum", "classic"].into_iter().flat_map(|kind| cases.map(|count| (kind, count)));
     let runs = runs.flat_map(|run| [run; 8]);
@@ -129,8 +129,8 @@ async fn what_a_consumer_brought_and_was_committed_never_comes_again() {
                     let command = consume(COMMIT, 10_000, 0);
                     let unit = rabbit.fetch(&access(), &bench.queue, &command, PLENTY, soon()).await.unwrap();
                     seen.extend(names(&unit.consumed().messages));
-                    // A slow queue ends a consumer early, and then more of them may be needed than
-                    // one unit has.
+                    // A slow queue ends a consumer early; then more consumers may be needed than
+                    // one unit allows.
                     assert_eq!(unit.consumed().truncated, seen.len() < count, "{kind} {count}");
                     unit.commit(soon()).await.unwrap();
                 }
@@ -147,7 +147,7 @@ async fn what_a_consumer_brought_and_was_committed_never_comes_again() {
 #[tokio::test]
 async fn none_is_dropped_by_a_delivery_limit_for_lack_of_room() {
     let bench = queue("limit", "quorum", &[("x-delivery-limit", AMQPValue::LongInt(3))]).await;
-    // Small ones again and again, from which more are expected to fit than do.
+    // Small messages in between, so that more are estimated to fit than do.
     let size = |number: usize| if number % 120 < 40 { 10 } else { 1_000 + number };
     fill(&bench, (0..360).map(|number| named(number, size(number)))).await;
     let rabbit = rabbit();
@@ -163,7 +163,7 @@ async fn none_is_dropped_by_a_delivery_limit_for_lack_of_room() {
         let left = u32::try_from(360 - seen.len()).unwrap();
         assert_eq!(bench.ready(left).await, left);
     }
-    // Nothing twice. What goes back twice queues up behind what went back once.
+    // No message came twice. Messages that return twice queue up behind those that returned once.
     seen.sort_by_key(|name| name[1..].parse::<usize>().unwrap());
     assert_eq!(seen, numbered(360));
     assert!(went_back > 0, "there was room for everything");
@@ -191,7 +191,7 @@ async fn a_message_that_no_answer_can_carry_stays_in_its_place_and_is_counted() 
             assert_eq!(bench.ready(2).await, 2);
             continue;
         }
-        // From 4.0 on, a message that never went back does not say that its queue counts.
+        // From 4.0 on, a message that was never returned has no count header.
         let is_told = detail.contains(&format!("went back {attempt} times"));
         assert!(is_told || (attempt == 1 && is_at_least(4, 0).await), "{detail}");
         let left = if attempt > 2 { 1 } else { 2 };
@@ -201,7 +201,7 @@ async fn a_message_that_no_answer_can_carry_stays_in_its_place_and_is_counted() 
         assert_eq!(dead.ready(0).await, 0);
         assert_eq!(found(&bench.queue).await, ["m0", "m1"]);
     } else {
-        // The queue's owner said what becomes of messages that nobody can take.
+        // The queue's owner decides what happens to messages that no consumer can take.
         assert_eq!(dead.ready(1).await, 1);
         assert_eq!(found(&bench.queue).await, ["m1"]);
     }
@@ -254,20 +254,20 @@ async fn what_is_looked_at_on_a_quorum_queue_stays_whatever_its_limit_is() {
         unit.rollback(soon()).await.unwrap();
         assert_eq!(bench.ready(40).await, 40);
     }
-    // And what a commit leaves for lack of room.
+    // Messages that a commit leaves for lack of room.
     let unit = rabbit.fetch(&access(), &bench.queue, &consume(COMMIT, 30, 0), 2_000, soon()).await.unwrap();
     let taken = unit.consumed().messages.len();
     assert!(unit.consumed().truncated && taken > 0);
     unit.commit(soon()).await.unwrap();
     assert_eq!(bench.ready(u32::try_from(40 - taken).unwrap()).await, u32::try_from(40 - taken).unwrap());
-    // What returned is behind what had returned before, and before what had not.
+    // Returned messages are behind those that had returned before, and before those that had not.
     let left = found(&bench.queue).await;
     assert_eq!(left.iter().collect::<BTreeSet<_>>(), numbered(40)[taken..].iter().collect());
     assert_eq!(left[30 - taken..], numbered(40)[30..]);
     bench.clean().await;
 }
 
-/// With a delivery limit of 1, the second failure of a message would drop it.
+/// With a delivery limit of 1, a second failure of a message would drop it.
 #[tokio::test]
 async fn what_exceeds_the_memory_bound_costs_no_message() {
     if !is_at_least(4, 3).await {
@@ -278,7 +278,7 @@ async fn what_exceeds_the_memory_bound_costs_no_message() {
         Bench::new("over-the-bound-to").await,
     );
     let large = 3 * 1024 * 1024;
-    // The first ones let a consumer ask for more than the bound allows.
+    // The first messages are small, so a consumer asks for more than the limit allows.
     fill(&bench, (0..60).map(|number| named(number, if number % 20 == 19 { large } else { 0 }))).await;
     let rabbit = RabbitMq::with_settings(Settings { most_held: 4 * 1024 * 1024, ..Settings::default() });
     let to = MoveCommand {
@@ -299,7 +299,7 @@ async fn what_exceeds_the_memory_bound_costs_no_message() {
         assert_eq!(bench.ready(60).await, 60, "{time} preview");
     }
     assert_eq!(found(&bench.queue).await.into_iter().collect::<BTreeSet<_>>().len(), 60);
-    // One that is waited for, and a move that ends at one.
+    // A fetch that waits for a message, and a move that ends at one.
     for _ in 0..4 {
         let (access, command) = (access(), consume(ROLLBACK, 10, 5));
         let fetch = rabbit.fetch(&access, &bench.queue, &command, PLENTY, soon());
@@ -333,7 +333,7 @@ async fn what_a_dropped_unit_of_work_held_returns_to_its_place() {
     assert_eq!(bench.ready(300).await, 300);
     let left = found(&bench.queue).await;
     assert_eq!(left.iter().collect::<BTreeSet<_>>().len(), 300);
-    // The queue forgets the order between consumers, and there were several.
+    // The queue does not keep the order between consumers, and there were several.
     assert!(left[..200].iter().all(|name| numbered(200).contains(name)));
     assert_eq!(left[200..], numbered(300)[200..]);
     bench.clean().await;
@@ -341,7 +341,7 @@ async fn what_a_dropped_unit_of_work_held_returns_to_its_place() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn commits_beside_other_consumers_end_and_each_message_is_given_to_one() {
-    // Others come and go in the same moment, and one stays.
+    // Other clients come and go at the same moment, and one stays.
     let bench = queue("beside-others", "quorum", &[]).await;
     fill(&bench, (0..600).map(|number| named(number, 0))).await;
     let seen = stream::iter(0..6)

@@ -1,4 +1,4 @@
-//! A publisher that writes its frames itself, for messages that no well-behaved client can put.
+//! A publisher that writes its frames itself, for messages that no well-behaved client can publish.
 
 use amq_protocol::frame::{AMQPFrame, gen_frame, parsing::parse_frame};
 use lapin::protocol::{AMQPClass, basic, channel, connection};
@@ -21,7 +21,7 @@ pub(crate) fn long_string(bytes: &[u8]) -> Vec<u8> {
     [&u32::try_from(bytes.len()).expect("a long string").to_be_bytes(), bytes].concat()
 }
 
-/// Puts a message whose properties are `flags` and the bytes that follow them.
+/// Publishes a message whose properties are `flags` and the bytes that follow them.
 pub(crate) async fn put(queue: &QueueName, flags: u16, properties: &[u8], body: &[u8]) {
     let mut stream = RawStream::open().await;
     stream

@@ -1,8 +1,8 @@
-//! Where a move may put messages.
+//! Queues that a move may put messages on.
 
 use mq::{Reach, TargetSpec};
 
-/// Any queue.
+/// Permission for every queue.
 pub(crate) fn everywhere() -> Reach {
     let target: TargetSpec =
         serde_json::from_value(serde_json::json!({"broker": "rabbitmq", "connName": "h:1"})).unwrap();

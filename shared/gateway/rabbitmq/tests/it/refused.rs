@@ -1,5 +1,5 @@
-//! A refused message may be somewhere all the same: whatever queues and exchanges do with what they
-//! refuse, each message that is anywhere is one that was confirmed or is named as in doubt.
+//! A refused message may nevertheless be on a queue: whatever queues and exchanges do with refused
+//! messages, each message that exists anywhere was confirmed or is reported as in doubt.
 
 use std::collections::BTreeSet;
 
@@ -18,28 +18,28 @@ use crate::support::{Bench, access, explicit, outgoing, rabbit, soon, unwatched}
 
 const OVERFLOWS: [Option<&str>; 4] =
     [None, Some("drop-head"), Some("reject-publish"), Some("reject-publish-dlx")];
-/// How many messages the queue takes that becomes full.
+/// Number of messages that the limited queue accepts.
 const ROOM: u64 = 2;
 
-/// How the queue that becomes full is reached.
+/// Route to the limited queue.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Way {
-    /// By the default exchange.
+    /// Through the default exchange.
     Directly,
-    /// By an exchange that nothing else is bound to.
+    /// Through an exchange that nothing else is bound to.
     Alone,
-    /// By an exchange of which another queue gets a copy.
+    /// Through an exchange of which another queue gets a copy.
     WithAnother,
-    /// That other queue is bound to an exchange of the exchange.
+    /// Through an exchange to which another exchange, with another queue, is bound.
     WithAnExchange,
-    /// By the alternate exchange of an exchange that has no queue.
+    /// Through the alternate exchange of an exchange without queues.
     AsAnAlternative,
 }
 
 const WAYS: [Way; 5] =
     [Way::Directly, Way::Alone, Way::WithAnother, Way::WithAnExchange, Way::AsAnAlternative];
 
-/// A queue that becomes full, one for its dead letters, and another one.
+/// A limited queue, one for its dead letters, and another one.
 struct Topology {
     full: Bench,
     dead: Bench,
@@ -116,9 +116,9 @@ impl Topology {
         Ok(from + report.enqueued)
     }
 
-    /// The ids of the messages that are anywhere, as often as they are there; they are taken.
+    /// Takes the messages of all queues, and returns the id of each copy.
     async fn ids(&self) -> Vec<String> {
-        // What is dead-lettered comes a moment later.
+        // Dead letters arrive a moment later.
         tokio::time::sleep(std::time::Duration::from_millis(300)).await;
         let mut ids = Vec::new();
         for queue in [&self.full, &self.dead, &self.other] {
@@ -131,7 +131,7 @@ impl Topology {
 
     async fn clean(self) {
         for exchange in self.exchanges() {
-            // RabbitMQ deletes what is not there as well.
+            // RabbitMQ accepts deleting an exchange that does not exist.
             let options = ExchangeDeleteOptions::default();
             self.full.channel.exchange_delete(exchange.as_str().into(), options).await.unwrap();
         }
@@ -148,7 +148,7 @@ async fn whatever_is_anywhere_was_confirmed_or_is_in_doubt() {
     for kind in ["classic", "quorum"] {
         for (overflow, way) in OVERFLOWS.iter().flat_map(|overflow| WAYS.map(|way| (*overflow, way))) {
             if kind == "quorum" && overflow == Some("reject-publish-dlx") {
-                // Quorum queues do not know it.
+                // Quorum queues do not have this overflow.
                 continue;
             }
             let what = format!("{kind} {overflow:?} {way:?}");
@@ -156,7 +156,7 @@ async fn whatever_is_anywhere_was_confirmed_or_is_in_doubt() {
             let produced = topology.produce(&outgoing, 0).await;
             let rejects = overflow.is_some_and(|overflow| overflow.starts_with("reject"));
             let Err(failure) = produced else {
-                // A quorum queue takes some messages more than it should.
+                // A quorum queue accepts some messages beyond its limit.
                 assert!(!rejects || kind == "quorum", "{what}");
                 topology.clean().await;
                 continue;

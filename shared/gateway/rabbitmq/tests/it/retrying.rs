@@ -1,5 +1,5 @@
-//! A connection that is refused or breaks before anything was sent is tried again: by the policy,
-//! within half of the time, and with a bound on connections and log lines whatever the target
+//! A connection that is refused or breaks before anything was sent is retried by the policy, within
+//! half of the time, and with a limit on connections and log lines whatever addresses the target
 //! names.
 
 use std::time::{Duration, Instant};
@@ -103,10 +103,10 @@ async fn the_default_user_is_for_loopback_addresses() {
     let bench = Bench::new("guest").await;
     let mut access = Proxy::after_resets(0).await.access();
     access.credentials = None;
-    // The broker has no user of that name, so it refuses the login instead of us.
+    // The broker has no user `guest`, so the broker refuses the login, not the gateway.
     let tried = rabbit(LONG).depth(&access, &bench.queue, soon()).await.unwrap_err();
     assert!(matches!(tried, BrokerError::AuthenticationFailed { .. }), "{tried}");
-    // One address elsewhere is enough.
+    // One address that is not loopback is enough.
     access.endpoint.addresses.extend("broker.example:5672".parse());
     let refused = rabbit(LONG).depth(&access, &bench.queue, soon()).await.unwrap_err();
     assert!(

@@ -1,5 +1,5 @@
-//! What is said of a commit whose queue goes away while its messages are in hand, and what becomes
-//! of the connection.
+//! Commits whose queue is deleted while its messages are in hand: their result, and the state of
+//! the connection afterwards.
 
 use std::time::Duration;
 
@@ -46,7 +46,7 @@ async fn a_commit_that_a_quorum_queue_cannot_prove_is_not_tried_and_keeps_its_co
 #[tokio::test]
 async fn a_commit_on_a_classic_queue_that_cannot_be_found_any_more_is_in_doubt() {
     let (rabbit, bench) = (rabbit(), queue("gone-classic", "classic").await);
-    // The connection knows the kind from an earlier commit.
+    // The connection knows the queue's type from an earlier commit.
     hold(&rabbit, &bench).await.commit(soon()).await.unwrap();
     let unit = hold(&rabbit, &bench).await;
     delete(&bench).await;

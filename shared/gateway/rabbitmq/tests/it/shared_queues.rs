@@ -1,4 +1,4 @@
-//! Queues on which a consumer may not come and go.
+//! Queues on which no temporary consumer may be started.
 
 use std::time::{Duration, Instant};
 
@@ -20,7 +20,7 @@ fn numbered(range: std::ops::Range<usize>) -> Vec<String> {
 #[tokio::test]
 async fn an_auto_delete_queue_survives_being_read() {
     for durable in [true, false] {
-        // From 4.3 on, nobody may declare such a queue.
+        // From 4.3 on, such queues cannot be declared.
         if !durable && is_at_least(4, 3).await {
             continue;
         }
@@ -40,7 +40,7 @@ async fn an_auto_delete_queue_survives_being_read() {
         unit.commit(soon()).await.unwrap();
         assert_eq!(bench.bodies().await, numbered(50..80));
 
-        // And being waited on.
+        // Also while a fetch waits on the queue.
         let unit =
             rabbit.fetch(&access(), &bench.queue, &consume(COMMIT, 5, 1), PLENTY, soon()).await.unwrap();
         assert!(unit.consumed().messages.is_empty());
@@ -73,7 +73,7 @@ async fn beside_an_exclusive_consumer_messages_are_got_one_by_one() {
     bench.put_numbered(61).await;
     let rabbit = rabbit();
     let unit = rabbit.fetch(&access(), &bench.queue, &consume(COMMIT, 100, 0), PLENTY, soon()).await.unwrap();
-    // The exclusive consumer holds the first.
+    // The exclusive consumer holds the first message.
     assert_eq!(bodies(&unit.consumed().messages), numbered(1..61));
     unit.commit(soon()).await.unwrap();
 
@@ -88,7 +88,7 @@ async fn beside_an_exclusive_consumer_messages_are_got_one_by_one() {
     assert_eq!(bodies(&unit.consumed().messages), ["m0"]);
     unit.commit(soon()).await.unwrap();
     assert_eq!(bench.ready(0).await, 0);
-    // A refused consumer costs a channel, and no connection.
+    // A refused consumer costs a channel, but not the connection.
     assert_eq!(rabbit.pools().iter().map(|pool| (pool.open, pool.in_use)).collect::<Vec<_>>(), [(1, 0)]);
     bench.clean().await;
 }

@@ -1,4 +1,4 @@
-//! A real broker, and independent clients of it.
+//! A real broker, and independent clients for it.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
@@ -71,7 +71,7 @@ pub(crate) fn rabbit() -> RabbitMq {
     RabbitMq::new(5)
 }
 
-/// Whether the broker is of this version or a later one.
+/// True if the broker has this version or a later one.
 pub(crate) async fn is_at_least(major: u32, minor: u32) -> bool {
     let report = rabbit().test(&access(), None, soon()).await;
     let version = report.version.expect("a version");
@@ -83,7 +83,7 @@ pub(crate) fn soon() -> Deadline {
     Deadline::after(Duration::from_secs(20))
 }
 
-/// A queue of the test's own with an independent client, gone when [`Bench::clean`] is called.
+/// A queue that only this test uses, with an independent client. [`Bench::clean`] deletes it.
 pub(crate) struct Bench {
     pub(crate) connection: Connection,
     pub(crate) channel: Channel,
@@ -109,7 +109,7 @@ impl Bench {
         bench
     }
 
-    /// The client alone; the queue does not exist.
+    /// A client without a queue: the queue does not exist.
     pub(crate) async fn absent(name: &str) -> Self {
         let connection = Connection::connect(&url(), ConnectionProperties::default()).await.expect("connect");
         let channel = connection.create_channel().await.expect("channel");
@@ -133,7 +133,7 @@ impl Bench {
         }
     }
 
-    /// Takes a message for good.
+    /// Takes a message, acknowledged at once.
     pub(crate) async fn get(&self) -> Option<lapin::message::Delivery> {
         let options = BasicGetOptions { no_ack: true };
         let got = self.channel.basic_get(self.queue.as_str().into(), options).await.expect("get");
@@ -148,7 +148,7 @@ impl Bench {
         bodies
     }
 
-    /// How many messages are ready.
+    /// Number of ready messages.
     pub(crate) async fn count(&self) -> u32 {
         let options = QueueDeclareOptions { passive: true, ..Default::default() };
         let name = self.queue.as_str().into();
@@ -156,7 +156,7 @@ impl Bench {
         queue.expect("passive declare").message_count()
     }
 
-    /// How many messages are ready, once the broker has settled on `expected`.
+    /// Number of ready messages, once the broker has settled on `expected`.
     pub(crate) async fn ready(&self, expected: u32) -> u32 {
         let mut ready = 0;
         for _ in 0..100 {
@@ -192,7 +192,7 @@ pub(crate) const COMMIT: AckMode = AckMode::Take(Ack::Commit);
 pub(crate) const ROLLBACK: AckMode = AckMode::Take(Ack::Rollback);
 pub(crate) const NONE: AckMode = AckMode::Take(Ack::None);
 
-/// For a produce whose progress nobody follows.
+/// Progress sender for a produce whose progress is not observed.
 pub(crate) fn unwatched() -> watch::Sender<u64> {
     watch::Sender::new(0)
 }

@@ -1,5 +1,5 @@
-//! Messages that are taken by a consumer: all that was there, in order, and nothing kept from
-//! others.
+//! Messages that are taken by a consumer: all that were there, in order, and none withheld from
+//! other clients.
 
 use std::time::{Duration, Instant};
 
@@ -23,7 +23,7 @@ fn numbered(range: std::ops::Range<usize>) -> Vec<String> {
     range.map(|number| format!("m{number}")).collect()
 }
 
-/// Puts messages of these bodies, all confirmed at the end.
+/// Publishes messages with these bodies, and waits for all confirms at the end.
 pub(crate) async fn fill(bench: &Bench, bodies: impl IntoIterator<Item = Vec<u8>>) {
     let mut confirms = Vec::new();
     for body in bodies {
@@ -81,7 +81,7 @@ async fn what_a_consumer_brought_in_excess_goes_back_in_order() {
         let arguments = [("x-queue-type", AMQPValue::LongString(kind.into()))];
         let options = QueueDeclareOptions { durable: true, ..Default::default() };
         let bench = Bench::with(&format!("excess-{kind}"), options, &arguments).await;
-        // Small ones, from which more are expected to fit than do.
+        // Small messages first, so that more are estimated to fit than do.
         let sizes = (0..120).map(|number| if number < 40 { 10 } else { 1_000 + number });
         fill(&bench, sizes.clone().map(|size| vec![b'x'; size])).await;
         let rabbit = rabbit();
@@ -99,7 +99,7 @@ async fn what_a_consumer_brought_in_excess_goes_back_in_order() {
             assert_eq!(bench.ready(left).await, left, "{kind}");
         }
         if kind == "quorum" {
-            // What goes back twice queues up behind what went back once.
+            // Messages that return twice queue up behind those that returned once.
             seen.sort_unstable();
         }
         assert_eq!(seen, sizes.collect::<Vec<_>>(), "{kind}");
@@ -172,7 +172,7 @@ async fn a_queue_with_one_active_consumer_is_emptied_without_one() {
     let started = Instant::now();
     let rabbit = rabbit();
     let unit = rabbit.fetch(&access(), &bench.queue, &consume(COMMIT, 100, 0), PLENTY, soon()).await.unwrap();
-    // The active consumer holds the first.
+    // The active consumer holds the first message.
     assert_eq!(numbers(&unit.consumed().messages), numbered(1..61));
     assert!(started.elapsed() < Duration::from_secs(3));
     unit.commit(soon()).await.unwrap();
@@ -197,7 +197,7 @@ async fn a_queue_that_goes_away_while_it_is_taken_from_is_named() {
     let is_gone = |error: &BrokerError| matches!(error, BrokerError::QueueNotFound { queue, .. } if *queue == bench.queue);
     match result {
         Err(error) => assert!(is_gone(&error), "{error:?}"),
-        // It was faster; the messages in hand went with the queue.
+        // The fetch was faster than the deletion; the messages in hand were deleted with the queue.
         Ok(unit) => assert_eq!(unit.consumed().messages.len(), 3_000),
     }
     let depth = rabbit.depth(&access, &bench.queue, soon()).await.unwrap_err();

@@ -1,4 +1,4 @@
-//! The connection test says how far it came.
+//! The connection test reports how far it came.
 
 use broker::Broker as _;
 

@@ -1,5 +1,5 @@
-//! What becomes of messages that a queue dead-letters, by the strategy that its owner chose. The
-//! gateway moves them back, and an independent client counts.
+//! Fate of messages that a queue dead-letters, by the strategy that its owner chose. The gateway
+//! moves them back, and an independent client counts.
 
 use std::time::Duration;
 
@@ -12,7 +12,7 @@ use crate::reach::everywhere;
 use crate::server::{Broker, soon, text};
 use crate::table::Row;
 
-/// How long a dead letter may take to arrive, which is tried again each half second.
+/// Maximum time for a dead letter to arrive; it is retried each half second.
 const ARRIVAL: Duration = Duration::from_secs(4);
 
 #[derive(Clone, Copy, Debug)]
@@ -20,7 +20,7 @@ enum Strategy {
     Classic,
     AtMostOnce,
     AtLeastOnce,
-    /// Declared without the overflow that it needs.
+    /// At-least-once, declared without the overflow that it needs.
     AtLeastOnceWithoutReject,
 }
 
@@ -76,7 +76,7 @@ impl Case {
         }
     }
 
-    /// What the queue is declared with besides.
+    /// Additional arguments of the queue.
     fn arguments(self) -> Vec<(&'static str, FieldValue)> {
         match self {
             Self::Rejected | Self::NoRoom | Self::NoQueue => Vec::new(),
@@ -86,7 +86,7 @@ impl Case {
     }
 }
 
-/// Every case with every strategy.
+/// Runs every case with every strategy.
 pub(crate) async fn all(broker: &Broker) -> Vec<Row> {
     broker.retry_dead_letters_soon().await;
     let mut rows = Vec::new();
@@ -102,7 +102,7 @@ pub(crate) async fn all(broker: &Broker) -> Vec<Row> {
     rows
 }
 
-/// A queue and the one for its dead letters.
+/// A queue and its dead-letter queue.
 struct Queues<'a> {
     broker: &'a Broker,
     orders: QueueName,
@@ -141,7 +141,7 @@ impl<'a> Queues<'a> {
                 produce(broker, orders).await.unwrap();
                 for _ in 0..2 {
                     broker.settled(orders, 3, ARRIVAL).await;
-                    // The function ends with the messages in hand.
+                    // As if the function had ended with the messages in hand.
                     drop(fetch(broker, orders, AckMode::Take(Ack::Commit), PLENTY).await.unwrap());
                 }
                 self.move_back().await
@@ -157,7 +157,7 @@ impl<'a> Queues<'a> {
             Case::NoQueue => {
                 produce(broker, orders).await.unwrap();
                 broker.reject(orders, 3).await;
-                // It is tried once before, at least.
+                // Time for at least one attempt before the queue exists.
                 tokio::time::sleep(Duration::from_secs(1)).await;
                 broker.declare(dead, &[]).await;
                 self.arrived().await
@@ -176,7 +176,7 @@ impl<'a> Queues<'a> {
         outcome
     }
 
-    /// Moves the dead letters to where they came from, and says what is there then.
+    /// Moves the dead letters to their origin, and describes what is there then.
     async fn move_back(&self) -> String {
         let Self { broker, orders, dead } = self;
         let dead_lettered = broker.settled(dead, 3, ARRIVAL).await;
@@ -202,7 +202,7 @@ impl<'a> Queues<'a> {
         format!("{dead_lettered} dead-lettered, {moved} moved back")
     }
 
-    /// How many of three dead letters come, if they are taken as they come.
+    /// Describes how many of three dead letters arrive, if each is taken as it arrives.
     async fn arrived(&self) -> String {
         let mut there = Vec::new();
         let until = tokio::time::Instant::now() + ARRIVAL;
@@ -213,7 +213,7 @@ impl<'a> Queues<'a> {
         there.sort();
         there.dedup();
         assert_eq!(self.broker.settled(&self.orders, 0, ARRIVAL).await, 0);
-        // How many, is a matter of time.
+        // The exact number depends on timing.
         let outcome = match there.len() {
             3 => "none lost",
             0 => "all lost",
@@ -222,7 +222,7 @@ impl<'a> Queues<'a> {
         outcome.to_owned()
     }
 
-    /// Puts one message after the other until one is refused, and says where they are.
+    /// Publishes one message after the other until one is refused, and describes where they are.
     async fn fill(&self, before: usize) -> String {
         let Self { broker, orders, dead } = self;
         let mut confirmed = Vec::new();

@@ -26,7 +26,7 @@ use test_support::root::Root;
 use crate::server::Broker;
 use crate::table::{Head, Table};
 
-/// From the versions that `scripts/brokers.sh` makes, those that are asked.
+/// Versions to test, of those that `scripts/brokers.sh` installs.
 fn roots() -> Vec<Root> {
     let others: &[&str] = match std::env::var("BROKERS").as_deref() {
         Ok("all") => &["rabbitmq-4.0", "rabbitmq-4.3"],
@@ -42,7 +42,7 @@ fn roots() -> Vec<Root> {
     std::iter::once(Root::default()).chain(others).collect()
 }
 
-/// What the tables' heads begin with.
+/// First cells of the tables' heads.
 const OPERATIONS: Head = ["operation", "queue"];
 const DEAD_LETTERS: Head = ["what happens", "queue"];
 

@@ -1,4 +1,4 @@
-//! What the operations do on a queue of its own each.
+//! Effects of each operation on a fresh queue.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
@@ -16,15 +16,15 @@ use crate::queues::Kind;
 use crate::server::{Broker, soon};
 use crate::table::Row;
 
-/// More often than RabbitMQ's default delivery limit of 20 lets a message fail.
+/// Number of attempts, greater than RabbitMQ's default delivery limit of 20 failures.
 const TIMES: u32 = 25;
 pub(crate) const PLENTY: usize = 5_000_000;
-/// Fewer bytes than one message takes in an answer.
+/// Response size in bytes that is less than one message takes.
 const TOO_FEW: usize = 50;
 
-/// How long a queue may take to count what came or went.
+/// Time for a queue to count messages that arrived or left.
 const MOMENT: Duration = Duration::from_secs(1);
-/// A stream counts when statistics are collected, every 5 s.
+/// Time for a stream to count: it does so when statistics are collected, every 5 s.
 const STATISTICS: Duration = Duration::from_secs(12);
 
 const COMMIT: AckMode = AckMode::Take(Ack::Commit);
@@ -41,9 +41,9 @@ enum Operation {
     Return(AckMode),
     /// The function ends with messages in hand.
     End,
-    /// The first message fits into no answer.
+    /// The first message fits into no response.
     TooLarge,
-    /// A browse meets a message that exceeds what is held in memory.
+    /// A browse meets a message that exceeds the memory limit.
     OverTheBound,
 }
 
@@ -75,7 +75,7 @@ impl Operation {
     }
 }
 
-/// Every operation on every type of queue.
+/// Runs every operation on every type of queue.
 pub(crate) async fn all(broker: &Broker) -> Vec<Row> {
     let mut rows = Vec::new();
     for operation in Operation::ALL {
@@ -90,7 +90,7 @@ pub(crate) async fn all(broker: &Broker) -> Vec<Row> {
     rows
 }
 
-/// A name that no other queue has.
+/// A queue name that is used only once.
 pub(crate) fn new_queue() -> QueueName {
     QueueName::try_from(format!("versions.{}", QUEUES.fetch_add(1, Ordering::Relaxed))).unwrap()
 }
@@ -179,7 +179,7 @@ async fn take(broker: &Broker, queue: &QueueName, mode: AckMode) -> String {
     }
 }
 
-/// Gets messages and gives them back, again and again, as long as they are there.
+/// Fetches messages and returns them, again and again, as long as they are there.
 async fn again(broker: &Broker, queue: &QueueName, operation: Operation) -> String {
     let (mut returned, mut warned) = (0, "");
     for time in 1..=TIMES {
@@ -232,7 +232,7 @@ async fn again(broker: &Broker, queue: &QueueName, operation: Operation) -> Stri
     }
 }
 
-/// The reason of the problem that a caller gets, with the broker's code if it has one.
+/// Reason of the problem that a caller receives, with the broker's code if it has one.
 fn reason(error: &BrokerError) -> String {
     let reason = match error {
         BrokerError::Unsupported { .. } => "`UNSUPPORTED_BY_BROKER`",

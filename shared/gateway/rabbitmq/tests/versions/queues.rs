@@ -1,4 +1,4 @@
-//! The types of queues.
+//! Types of queues.
 
 use amqprs::FieldValue;
 
@@ -8,9 +8,9 @@ use crate::server::text;
 pub(crate) enum Kind {
     Classic,
     Quorum,
-    /// With a delivery limit of 2.
+    /// A quorum queue with a delivery limit of 2.
     Limited,
-    /// With a single active consumer.
+    /// A quorum queue with a single active consumer.
     Single,
     Stream,
 }

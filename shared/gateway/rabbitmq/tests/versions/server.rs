@@ -18,12 +18,12 @@ use test_support::root::Root;
 const USER: &str = "app";
 const PASSWORD: &str = "only-for-tests";
 
-/// Fewer bytes than three of the tests' messages take in memory, and more than two.
+/// Memory limit in bytes: fewer than three of the tests' messages take, and more than two.
 const TWO_MESSAGES: usize = 5_000;
 
 pub(crate) struct Broker {
     pub(crate) gateway: RabbitMq,
-    /// The same that holds two messages at a time.
+    /// A gateway that holds two messages at a time.
     pub(crate) narrow: RabbitMq,
     pub(crate) access: Access,
     channel: Channel,
@@ -56,14 +56,15 @@ impl Broker {
         this
     }
 
-    /// Listening is not all: for the first moments quorum queues cannot be declared.
+    /// Waits until quorum queues can be declared: that is not possible in the first moments after
+    /// the broker listens.
     async fn is_usable(&self) {
         let queue = QueueName::try_from("first".to_owned()).unwrap();
         self.declare(&queue, &[("x-queue-type", text("quorum"))]).await;
         self.delete(&queue).await;
     }
 
-    /// Major and minor, as the broker says itself.
+    /// Major and minor number of the version that the broker reports.
     pub(crate) async fn version(&self) -> String {
         let report = self.gateway.test(&self.access, None, soon()).await;
         let version = report.version.expect("a version");
@@ -80,7 +81,7 @@ impl Broker {
         self.channel.queue_declare(declare).await.expect("declare");
     }
 
-    /// How many messages are ready, once there are as many as `expected`, or after a while.
+    /// Number of ready messages, once there are `expected` of them, or after `patience`.
     pub(crate) async fn settled(&self, queue: &QueueName, expected: u32, patience: Duration) -> u32 {
         let until = tokio::time::Instant::now() + patience;
         loop {
@@ -93,7 +94,7 @@ impl Broker {
         }
     }
 
-    /// Takes every message for good.
+    /// Takes all messages, acknowledged at once.
     pub(crate) async fn bodies(&self, queue: &QueueName) -> Vec<String> {
         let mut bodies = Vec::new();
         let get = || BasicGetArguments { queue: queue.to_string(), no_ack: true };
@@ -103,7 +104,7 @@ impl Broker {
         bodies
     }
 
-    /// Takes messages as a consumer does that cannot process them.
+    /// Rejects messages, as a consumer does that cannot process them.
     pub(crate) async fn reject(&self, queue: &QueueName, count: u32) {
         assert_eq!(self.settled(queue, count, Duration::from_secs(5)).await, count);
         for _ in 0..count {
@@ -114,8 +115,8 @@ impl Broker {
         }
     }
 
-    /// Lets quorum queues try each half second to hand on what was not accepted, and not only after
-    /// three minutes.
+    /// Makes quorum queues retry each half second the dead letters that were not accepted, instead
+    /// of after three minutes.
     pub(crate) async fn retry_dead_letters_soon(&self) {
         let setting = "application:set_env(rabbit, dead_letter_worker_publisher_confirm_timeout, 500).";
         self.server.ctl(&["eval", setting]).await;

@@ -7,7 +7,7 @@ const DOCUMENT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/versions/tabl
 /// The first cells of a table's head.
 pub(crate) type Head = [&'static str; 2];
 
-/// What was seen on one version.
+/// Outcome of one operation on one type of queue.
 #[derive(Clone, Debug)]
 pub(crate) struct Row {
     pub(crate) operation: String,
@@ -41,8 +41,10 @@ impl Table {
         }
     }
 
+    /// Reads the table that begins with this head from the document.
+    ///
     /// # Panics
-    /// The document has no such table.
+    /// If the document has no such table.
     pub(crate) fn of_the_documentation(first: Head) -> Self {
         let document = std::fs::read_to_string(DOCUMENT).unwrap();
         let cells = |line: &str| -> Vec<String> {
@@ -78,7 +80,7 @@ impl Table {
         row.2.get(column).map(String::as_str)
     }
 
-    /// Where this table says otherwise than what was seen, of the versions that it has.
+    /// Differences between this table and the observed one, for the versions that this table has.
     pub(crate) fn differences(&self, seen: &Self) -> Vec<String> {
         let mut differences = Vec::new();
         if self.rows.len() != seen.rows.len() {

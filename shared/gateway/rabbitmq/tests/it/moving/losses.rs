@@ -1,4 +1,5 @@
-//! What a queue loses later of what was moved to it is said before. The tests lose it.
+//! A move warns about messages that the destination queue may lose later. Each test then makes the
+//! queue lose them.
 
 use std::time::Duration;
 
@@ -74,7 +75,7 @@ async fn a_message_loses_the_routing_key_by_which_it_was_dead_lettered() {
     relocate(&rabbit(), &dead, &origin).await;
     reject_all(&orders).await;
     assert_eq!(dead.ready(1).await, 1, "the binding keeps it, as was said");
-    // It died by the queue's name already.
+    // The message was already dead-lettered with the queue's name as its key.
     let (moved, report) = relocate(&rabbit(), &dead, &origin).await;
     assert_eq!((moved, report.warnings.len()), (1, 0), "{:?}", report.warnings);
     for name in [&app, &exchange] {

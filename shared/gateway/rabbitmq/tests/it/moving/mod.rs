@@ -1,5 +1,5 @@
-//! Messages are moved as they are, confirmed before they leave, and stay where they cannot go. An
-//! independent client puts them and takes them.
+//! Messages are moved unchanged, are confirmed before they leave, and stay if they cannot go. An
+//! independent client publishes them and takes them.
 
 mod losses;
 mod staying;
@@ -23,7 +23,7 @@ fn to(bench: &Bench) -> Destination {
     Destination::Queue(bench.queue.clone())
 }
 
-/// Moves all that the command wants, and says how many were moved.
+/// Moves all messages that the command asks for, and returns how many were moved.
 async fn relocate(rabbit: &RabbitMq, from: &Bench, command: &MoveCommand) -> (u64, MoveReport) {
     let mut moving =
         rabbit.connect_to_move(&access(), &from.queue, command, &everywhere(), soon()).await.unwrap();
@@ -53,7 +53,7 @@ async fn dead_lettering_to(name: &str, dead: &Bench, more: &[(&str, AMQPValue)])
     Bench::with(name, options, &arguments).await
 }
 
-/// What a consumer does that cannot process a message.
+/// Rejects all messages, as a consumer does that cannot process them.
 async fn reject_all(bench: &Bench) {
     let get = || bench.channel.basic_get(bench.queue.as_str().into(), BasicGetOptions::default());
     while let Some(message) = get().await.unwrap() {
@@ -124,7 +124,7 @@ async fn queue(name: &str, kind: &str) -> Bench {
         .await
 }
 
-/// What a quorum queue writes into its deliveries.
+/// Removes the count headers that a quorum queue adds to its deliveries.
 fn without_counts(properties: BasicProperties) -> BasicProperties {
     let headers = properties.headers().clone().unwrap_or_default();
     let mut kept = FieldTable::default();
@@ -146,7 +146,7 @@ async fn many_messages_keep_their_order_whatever_the_queues_are() {
         let (moved, report) = relocate(&rabbit, &from, &command(to(&into), 100)).await;
         assert_eq!((moved, report.remaining, report.stayed), (50, Some(0), 0));
         drop(rabbit);
-        // What was acknowledged stays away when the connection has ended.
+        // Acknowledged messages do not return when the connection has ended.
         tokio::time::sleep(std::time::Duration::from_millis(200)).await;
         assert_eq!(from.count().await, 0);
         let expected: Vec<_> = (0..150).map(|number| format!("m{number}")).collect();
@@ -174,7 +174,8 @@ async fn a_message_goes_back_to_where_it_died_first() {
     assert_eq!(why(&report), [None, None, Some(Stay::NoOrigin)]);
     assert_eq!(report.messages.iter().map(|message| message.deaths).collect::<Vec<_>>(), [1, 1, 0]);
     let back = orders.get().await.unwrap();
-    // The broker takes the expiration away when a message dies, and notes where and why it did.
+    // The broker removes the expiration when it dead-letters a message, and records the queue and
+    // the reason.
     assert_eq!((back.properties.reply_to(), back.data), (everything().reply_to(), b"order".to_vec()));
     assert!(back.properties.headers().as_ref().unwrap().contains_key("x-death"));
     assert_eq!(payments.bodies().await, ["payment"]);
@@ -193,7 +194,8 @@ async fn what_dies_again_at_once_does_not_go_round() {
     }
     assert_eq!(dead.ready(3).await, 3);
     let rabbit = rabbit();
-    // From 4.0 on, the broker counts from a message's last publication, and a move is one.
+    // From 4.0 on, the broker counts deaths from a message's last publication, and a move publishes
+    // it again.
     let is_counted_on = !is_at_least(4, 0).await;
     for deaths in [1, if is_counted_on { 2 } else { 1 }] {
         let (moved, report) = relocate(&rabbit, &dead, &command(Destination::Origin, 100)).await;
@@ -221,7 +223,7 @@ async fn messages_are_selected_by_their_ids_and_the_others_keep_their_places() {
     assert!(preview.unwrap().not_found.is_empty(), "it was not looked for");
     let (moved, report) = relocate(&rabbit(), &from, &selecting).await;
     assert_eq!(report.not_found, [b"unknown"]);
-    // Both that have the id, as a duplicate has.
+    // Both messages that have the id: one is a duplicate.
     assert_eq!((moved, report.stayed, report.examined, report.remaining), (2, 0, 6, Some(4)));
     assert_eq!(into.bodies().await, ["m1", "m4"]);
     assert_eq!(from.bodies().await, ["m0", "m2", "m3", "m5"]);
@@ -231,7 +233,7 @@ async fn messages_are_selected_by_their_ids_and_the_others_keep_their_places() {
 
 #[tokio::test]
 async fn a_queue_that_counts_what_returns_gets_one_message_back_at_most() {
-    // From 4.3 on, what a move returns is not counted.
+    // From 4.3 on, messages that a move returns are not counted.
     if is_at_least(4, 3).await {
         return;
     }
@@ -352,7 +354,7 @@ async fn a_queue_that_does_not_exist_has_nothing_to_move() {
     assert!(matches!(refused, Err(BrokerError::QueueNotFound { queue, .. }) if queue == absent.queue));
 }
 
-/// Its count follows statistics, so it is 0 at first.
+/// A stream's count follows its statistics, so it is 0 at first.
 #[tokio::test]
 async fn a_stream_is_refused_and_never_taken_for_an_empty_queue() {
     let (from, into) = (queue("move", "stream").await, Bench::new("move-from-stream").await);

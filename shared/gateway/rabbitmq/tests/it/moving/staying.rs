@@ -1,5 +1,5 @@
-//! Messages that stay: those that could not be put again as they are, that no queue takes, that are
-//! too large, or whose way is not permitted.
+//! Messages that stay: those that cannot be published again unchanged, that no queue accepts, that
+//! are too large, or whose destination is not permitted.
 
 use broker::Broker as _;
 use lapin::BasicProperties;
@@ -23,13 +23,13 @@ async fn what_cannot_be_put_again_as_it_is_stays() {
     let others = vec![AMQPValue::LongString(from.queue.as_str().into())];
     copies.insert("CC".into(), AMQPValue::FieldArray(FieldArray::from(others)));
     raw::put(&from.queue, raw::HEADERS, &twice_the_same_header(), b"two headers of one name").await;
-    // Published to the other queue, with this one as copy.
+    // Published to the other queue, with a copy to this one.
     into.put(b"copied", BasicProperties::default().with_headers(copies)).await;
     assert_eq!(from.ready(3).await, 3);
     into.bodies().await;
     from.put(b"plain", BasicProperties::default()).await;
     let (moved, report) = relocate(&rabbit(), &from, &command(to(&into), 10)).await;
-    // From 4.0 on, the broker itself keeps one header of each name.
+    // From 4.0 on, the broker itself keeps only one header of each name.
     let is_twice = !is_at_least(4, 0).await;
     let stayed = if is_twice { 3 } else { 2 };
     assert_eq!((moved, report.stayed, report.remaining), (4 - stayed, stayed, Some(stayed)), "{report:?}");
@@ -38,7 +38,7 @@ async fn what_cannot_be_put_again_as_it_is_stays() {
     assert_eq!(report.messages[0].msg_id.as_deref(), Some(&[0xff][..]));
     let two = "two headers of one name";
     assert_eq!(into.bodies().await, if is_twice { vec!["plain"] } else { vec![two, "plain"] });
-    // The independent client could not read what is left.
+    // The independent client cannot read the messages that are left.
     let unit = rabbit().fetch(&access(), &from.queue, &consume(COMMIT, 10, 0), PLENTY, soon()).await.unwrap();
     let left: Vec<_> = unit.consumed().messages.iter().map(|message| message.body.0.clone()).collect();
     let expected = if is_twice { vec!["binary id", two, "copied"] } else { vec!["binary id", "copied"] };
@@ -127,8 +127,8 @@ async fn what_a_full_queue_refuses_does_not_return_together_past_its_limit() {
     into.clean().await;
 }
 
-/// More than 32 at once would not all arrive: the channel forgets the rest when it is closed, and
-/// what it forgets counts as failed.
+/// More than 32 returns at once would not all arrive: the channel discards the rest when it is
+/// closed, and those count as failures.
 #[tokio::test]
 async fn what_returns_is_never_more_than_a_channel_can_return() {
     if !is_at_least(4, 3).await {
@@ -164,7 +164,7 @@ async fn what_returns_is_never_more_than_a_channel_can_return() {
     origin.clean().await;
 }
 
-/// Only a quorum queue counts, and it writes its own count over the publisher's.
+/// Only a quorum queue counts, and its own count replaces the publisher's.
 #[tokio::test]
 async fn a_publisher_cannot_make_a_message_look_returned() {
     let (from, into) = (Bench::new("counted-from").await, Bench::new("counted-to").await);
